@@ -10,7 +10,7 @@ int gf_step_other(const gf_step *t, int i) { return t->shape->sides == 2 ? 1 - i
 gf_embed gf_step_own(const gf_step *t, const gf_embed *e) {
     gf_embed own = *e;
     own.rows = t->shape->own;
-    own.row = e->row + t->q->row0 * t->shape->per_sample * e->ld;
+    if (e->row) own.row = e->row + t->q->row0 * t->shape->per_sample * e->ld; /* NULL: there is no support */
     own.col = NULL;
     return own;
 }

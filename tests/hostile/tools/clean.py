@@ -50,7 +50,7 @@ def check_tsv(path, text):
 
 
 def check_jsonl(path, text):
-    for line in text.splitlines():
+    for line in text.rstrip("\n").split("\n"):
         json.loads(line)
 
 
