@@ -63,6 +63,7 @@ foreach(pair library:${library_package} dev:libglofnd-dev program:glofnd)
         foreach(page \${pages})
             execute_process(COMMAND gzip -9nf \${page})
         endforeach()" COMPONENT ${component})
-    install(FILES ${generated}/${package}/changelog.gz ${generated}/${package}/changelog.Debian.gz DESTINATION share/doc/${package} COMPONENT ${component})
+    install(FILES ${generated}/${package}/changelog.gz ${generated}/${package}/changelog.Debian.gz
+        DESTINATION share/doc/${package} COMPONENT ${component})
 endforeach()
 include(CPack)

@@ -1,5 +1,5 @@
-# Builds the Python source distribution and, from nothing but that, the wheel, into BUILD/wheel, and tests the wheel there in a clean
-# virtual environment: tables, NumPy, discovery, and PyTorch where EXTRA brings it.  sh tools/python_wheel.sh BUILD
+# Builds the Python source distribution and, from nothing but that, the wheel, into BUILD/wheel, and tests the wheel there in a
+# clean virtual environment: tables, NumPy, discovery, and PyTorch where EXTRA brings it.  sh tools/python_wheel.sh BUILD
 # Variables: PYTHON, PIP_FLAGS (-C cmake.define.GLOFND_CUDA=OFF), EXTRA (torch).
 # auditwheel and patchelf, where installed, make it a manylinux wheel.
 set -eu

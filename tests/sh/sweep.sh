@@ -99,7 +99,8 @@ for pair in "threshold|it is for runs of task = views" "retrieval --data a=folde
     "fn --truth labels --data folder:flat|has no labels"; do
     expect 2 "${pair#*|}" typo --set task=clip --eval "${pair%|*}"
 done
-for words in "fn --data folder:flat" "transfer a=shapes:n=9 --metric mean" "zeroshot --datacomp flat" "zeroshot --metric top1 --retrieval shapes:n=9"; do
+for words in "fn --data folder:flat" "transfer a=shapes:n=9 --metric mean" "zeroshot --datacomp flat" \
+    "zeroshot --metric top1 --retrieval shapes:n=9"; do
     expect 0 "1 run, 0 finished" typo --set task=clip --eval "$words" --dry-run
 done
 expect 2 "nowhere" "$glofnd" sweep --config tiny.cfg --vary data=shapes:n=9,folder:nowhere --eval knn --out typo
