@@ -21,6 +21,7 @@
 #   spread N                    the numbers 1..N, far ones first: a loop over them that stops early has covered all of N thinly
 #   more                        true while the row has time left: `for n in $(spread 300); do more || break; ...; done`
 #   share PERCENT               of the part's time for the rows that follow, each (default: what is left)
+#   rows N                      instead: N rows follow, which share the time that is left evenly
 #   possible N                  how many tries the row would have with enough time; shown in the table
 #   skip WHY                    ends the part
 #   fault WHAT N FOLDER         the next try has WHAT (see shim.c) happen at its N-th call on files in FOLDER
@@ -57,7 +58,7 @@ export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TERM=dumb LC_ALL=C
 
 # ----- rows and tries -----
 
-row_name= tried=0 survived=0 bad=0 all=0 limit=60 ok=1 code=0 share_of=0
+row_name= tried=0 survived=0 bad=0 all=0 limit=60 ok=1 code=0 share_of=0 rows_left=0
 now() { date +%s; }
 close_row() {
     [ -n "$row_name" ] && [ "$tried" -gt 0 ] &&
@@ -68,13 +69,15 @@ row() {
     close_row
     row_name=$1
     row_ends=$part_ends
+    [ "$rows_left" -gt 0 ] && row_ends=$(($(now) + (part_ends - $(now)) / rows_left)) && rows_left=$((rows_left - 1))
     [ "$share_of" -gt 0 ] && row_ends=$(($(now) + part_seconds * share_of / 100))
     [ "$row_ends" -gt "$part_ends" ] && row_ends=$part_ends
     echo "  $part: $row_name" >&2
 }
 share() { share_of=$1; }
+rows() { rows_left=$1; }
 possible() { all=$1; }
-more() { [ "$(now)" -lt "$row_ends" ]; }
+more() { [ "$tried" -eq 0 ] || [ "$(now)" -lt "$row_ends" ]; }     # every row has one try at least
 differs() {
     [ "$ok" = 1 ] && { bad=$((bad + 1)) survived=$((survived - 1)); }
     ok=0
@@ -177,7 +180,7 @@ for part in "$@"; do
     part_seconds=$(((minutes * 60 - ($(now) - started)) / left))
     [ "$part_seconds" -gt 0 ] || part_seconds=1
     part_ends=$(($(now) + part_seconds))
-    left=$((left - 1)) share_of=0 limit=60
+    left=$((left - 1)) share_of=0 rows_left=0 limit=60
     if [ ! -e "$file" ]; then
         [ -n "$chosen" ] && { echo "run.sh: no part $part" >&2; exit 2; }
         continue

@@ -65,7 +65,7 @@ is_log() { case "$1 $2" in *.jsonl\ * | *tfevents* | */memory.json\ * | *"/DONE 
     "$glofnd" eval knn whole --k 5 > "$tmp/log" 2>&1 && cp -r whole bare && rm bare/model.safetensors ||
     { skip "pretrain does not work here"; return 0; }
 
-share 45
+rows 2
 for state in whole bare; do
     row "$state run: each file damaged in each way, read by each command"
     echo "$commands" | grep . > commands

@@ -20,7 +20,7 @@ if ! prepare > "$tmp/log" 2>&1; then
     return 0
 fi
 
-share 2
+rows $(($(echo "$scenarios" | grep . | grep -cv "^ranks ") * $(echo "$errors" | grep -c .)))
 for line in $(echo "$scenarios" | awk 'NF && $1 != "ranks" { print $1 ":" $2 }'); do
     name=${line%:*} folder=${line#*:}
     for error in $(echo "$errors" | awk 'NF { print $1 ":" $2 }'); do

@@ -9,7 +9,7 @@ if ! prepare > "$tmp/log" 2>&1; then
 fi
 prepare_ranks > "$tmp/log" 2>&1 || rm -rf ranks_end
 
-share 10
+rows "$(echo "$scenarios" | grep -c .)"
 for line in $(echo "$scenarios" | awk 'NF { print $1 ":" $2 }'); do
     name=${line%:*} folder=${line#*:}
     usable "$name" || { skip "$name: no mpirun"; continue; }

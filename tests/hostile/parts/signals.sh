@@ -19,7 +19,7 @@ draw() {
     echo $((drawn / 65536 % $1))
 }
 
-share 24
+rows "$(echo "$signals" | grep -c .)"
 for line in $(echo "$signals" | awk 'NF { print $1 ":" $2 }'); do
     signal=${line%:*} codes=${line#*:}
     row "SIG$signal at random moments of a training, until it is finished"

@@ -27,7 +27,7 @@ both() {
 }
 at_least_one() { grep -q . out.a || grep -q . out.b; }
 
-share 11
+rows 9
 row "two trainings in one folder"
 while more; do
     rm -rf r
