@@ -59,7 +59,10 @@ fi
 
 # Whatever the limit of address space: a message, not a signal.
 if "$glofnd" info | grep -q 'oneDNN yes'; then
-    for megabytes in 55 60 65 70 75 80 85 90 95 100; do
+    # With too little for the libraries themselves the system's loader fails, before the program begins.
+    begins() { (ulimit -v $(($1 * 1024)) && MALLOC_ARENA_MAX=1 exec "$glofnd" --version) > /dev/null 2>&1; }
+    for megabytes in 55 60 65 70 75 80 85 90 95 100 105 110; do
+        begins $((megabytes - 1)) || continue
         (
             ulimit -v $((megabytes * 1024)) || exit 0
             MALLOC_ARENA_MAX=1 exec "$glofnd" pretrain --data shapes:n=32,size=16 --arch resnet8 --head-hidden 8 --head-out 8 \
