@@ -54,12 +54,12 @@ static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
         if (label >= 0 && label < info->classes) count[label]++;
         else none++;
     }
-    int64_t least = info->n, most = 0;
+    int64_t smallest = info->n, largest = 0;
     for (int32_t c = 0; c < info->classes; c++) {
-        least = count[c] < least ? count[c] : least;
-        most = count[c] > most ? count[c] : most;
+        smallest = count[c] < smallest ? count[c] : smallest;
+        largest = count[c] > largest ? count[c] : largest;
     }
-    gf_print(stdout, "classes    %d, with %lld to %lld samples", (int)info->classes, (long long)least, (long long)most);
+    gf_print(stdout, "classes    %d, with %lld to %lld samples", (int)info->classes, (long long)smallest, (long long)largest);
     if (none) gf_print(stdout, "; %lld without label", (long long)none);
     gf_print(stdout, "\n");
     free(count);
@@ -80,7 +80,7 @@ static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample_free(&s);
 }
 
-/* What the SPEC names, and the images that each of its splits has here. */
+/* The dataset that the SPEC names, and the images that each of its splits has here. */
 static void print_known(const gf_dataset *d) {
     const gf_known_dataset *k = gf_dataset_known(d);
     char spec[4300];

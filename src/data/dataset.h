@@ -84,7 +84,7 @@ int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes);
 int gf_dataset_split_spec(const gf_dataset *d, const char *split, char *out, size_t bytes);
 int32_t gf_dataset_label(const gf_dataset *d, int64_t i);         /* without decoding; -1: none */
 const char *gf_dataset_class(const gf_dataset *d, int32_t label); /* NULL: unnamed */
-/* What a class is called in a sentence: its name, or a title where the name is an identifier (ImageNet's WordNet ids). */
+/* The name of a class in a sentence: its name, or a title where the name is an identifier (ImageNet's WordNet ids). */
 const char *gf_dataset_class_title(const gf_dataset *d, int32_t label);
 int32_t gf_dataset_group(const gf_dataset *d, int64_t i); /* of groups by which samples are scored, as regions; -1: none */
 /* The file of sentences that came with the data; 0: there is none. */

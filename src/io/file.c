@@ -54,21 +54,21 @@ glofnd_status gf_file_reserve(gf_error *err, const char *name, size_t n, uint8_t
     return GLOFND_OK;
 }
 
-static glofnd_status read_open_file(gf_error *err, int fd, const char *path, uint64_t most, uint64_t stated, uint8_t **bytes,
+static glofnd_status read_open_file(gf_error *err, int fd, const char *path, uint64_t max, uint64_t stated, uint8_t **bytes,
                                     size_t *capacity) {
-    FAIL_IF(err, stated > most, GLOFND_E_FORMAT, "'%.400s' has %llu bytes; at most %llu are accepted", path,
-            (unsigned long long)stated, (unsigned long long)most);
+    FAIL_IF(err, stated > max, GLOFND_E_FORMAT, "'%.400s' has %llu bytes; at most %llu are accepted", path,
+            (unsigned long long)stated, (unsigned long long)max);
     TRY(gf_file_reserve(err, path, (size_t)stated + 1, bytes, capacity));
     TRY(gf_file_read_at(err, fd, path, 0, *bytes, (size_t)stated));
     (*bytes)[stated] = 0;
     return GLOFND_OK;
 }
 
-glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size) {
+glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t max, uint8_t **bytes, size_t *capacity, size_t *size) {
     int fd;
     gf_file_stamp stamp = {0};
     TRY(gf_file_open(err, path, &fd, &stamp));
-    const glofnd_status status = read_open_file(err, fd, path, most, stamp.size, bytes, capacity);
+    const glofnd_status status = read_open_file(err, fd, path, max, stamp.size, bytes, capacity);
     close(fd);
     *size = status == GLOFND_OK ? (size_t)stamp.size : 0;
     return status;
@@ -84,8 +84,8 @@ glofnd_status gf_check_text(gf_error *err, const char *path, const void *bytes, 
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.400s', line %lld: a zero byte; it is not a text, or not UTF-8", path, line);
 }
 
-glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size) {
-    TRY(gf_file_read(err, path, most, bytes, capacity, size));
+glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t max, uint8_t **bytes, size_t *capacity, size_t *size) {
+    TRY(gf_file_read(err, path, max, bytes, capacity, size));
     return gf_check_text(err, path, *bytes, *size);
 }
 

@@ -15,10 +15,10 @@ typedef struct gf_file_stamp { /* differs if the file has changed */
 glofnd_status gf_file_open(gf_error *err, const char *path, int *fd, gf_file_stamp *stamp);
 /* Exactly n bytes from `offset`: E_FORMAT, with `name`, if the file ends before. */
 glofnd_status gf_file_read_at(gf_error *err, int fd, const char *name, uint64_t offset, void *out, size_t n);
-/* The whole file, at most `most` bytes, into *bytes (grown by realloc when *capacity is too small; a 0 byte follows the last). */
-glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size);
+/* The whole file, at most `max` bytes, into *bytes (grown by realloc when *capacity is too small; a 0 byte follows the last). */
+glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t max, uint8_t **bytes, size_t *capacity, size_t *size);
 /* The same, of a text: E_FORMAT if it is UTF-16 or has a zero byte, which would end it early. */
-glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size);
+glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t max, uint8_t **bytes, size_t *capacity, size_t *size);
 /* That check, of bytes that were read otherwise. */
 glofnd_status gf_check_text(gf_error *err, const char *path, const void *bytes, size_t size);
 /* Calls take(err, user, line, number) for each line of a text, without a byte order mark; the line may be changed. A pipe is

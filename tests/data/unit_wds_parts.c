@@ -50,7 +50,7 @@ static void json_gives_what_is_missing(void **state) {
     gf_dataset_free(d);
 }
 
-/* What Python writes though it is no JSON, zero bytes, and labels that say that there is none: nothing is wrong. */
+/* Text that Python writes though it is no JSON, zero bytes, and labels that say that there is none: nothing is wrong. */
 static void oddities_are_harmless(void **state) {
     (void)state;
     add_png("a.png", 1);

@@ -110,7 +110,7 @@ static void ties_go_to_the_smaller_index(void **state) {
     gf_features_free(&test);
 }
 
-/* Of two equal neighbours the later one makes room for a better one. */
+/* Among two equal neighbours, the later one makes room for a better one. */
 static void the_later_of_equals_leaves(void **state) {
     (void)state;
     gf_features train, test;

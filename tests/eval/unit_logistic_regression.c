@@ -327,7 +327,7 @@ static void transfer_finds_the_best_strength(void **state) {
     gf_features_free(&test);
 }
 
-/* Of class 0 all 90 test rows are right, of class 1 none of 10: 90 % of the rows, 50 % of the classes. */
+/* In class 0 all 90 test rows are right, in class 1 none of 10: 90 % of the rows, 50 % of the classes. */
 static void transfer_scores_rows_or_classes(void **state) {
     (void)state;
     if (without_lbfgs()) skip();

@@ -54,7 +54,7 @@ static double cosine(const float *a, const float *b, int64_t dim) {
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0.0;
 }
 
-/* How many columns come before column `mine`; values closer than 1e-6 count as equal. */
+/* Number of columns that come before column `mine`; values closer than 1e-6 count as equal. */
 static int64_t place_of(const float *row, const float *col, int64_t cols, int64_t dim, int64_t mine) {
     const double s = cosine(row, col + mine * dim, dim);
     int64_t before = 0;

@@ -112,7 +112,7 @@ static void unusual_headers_are_taken(void **state) {
     unlink(path_of("a"));
 }
 
-/* What people have instead: their first bytes, and what the message says of them. */
+/* Files that people have instead: their first bytes, and what the message says of them. */
 static void files_of_torch_are_named(void **state) {
     (void)state;
     static const struct {

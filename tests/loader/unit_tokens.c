@@ -112,7 +112,7 @@ static gf_batch next(gf_loader *l) {
     return b;
 }
 
-/* What the tokens of a sample must be: its drawn caption, encoded by itself. */
+/* Expected tokens of a sample: its drawn caption, encoded by itself. */
 static void expect_tokens(int64_t id, uint32_t epoch, const int32_t *token) {
     gf_sample s = {0};
     int32_t want[CONTEXT];

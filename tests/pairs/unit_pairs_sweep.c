@@ -146,7 +146,7 @@ static void rows_give_every_similarity(void **state) {
     }
 }
 
-/* Of rows that are picked by number, against the form by rows of the same vectors. */
+/* Rows that are picked by number, against the form by rows of the same vectors. */
 static void the_symmetric_form_gives_the_same_bits(void **state) {
     (void)state;
     enum { N = 1333, DIM = 270 };

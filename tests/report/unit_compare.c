@@ -353,7 +353,7 @@ static void fields_that_are_new_count(void **state) {
     gf_compare_free(&c);
 }
 
-/* Of three groups the two that are equal are both the best. */
+/* Among three groups, two equal ones are both the best. */
 static void equals_are_best_together(void **state) {
     (void)state;
     gf_metric metric = {.name = "x %", .better = 1};

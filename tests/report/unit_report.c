@@ -181,7 +181,7 @@ static void a_page_has_the_numbers_of_the_log(void **state) {
     for (int i = 0; i < 2; i++) gf_run_log_free(&runs[i]);
 }
 
-/* Of a log that was shortened at its beginning, or in the middle, epochs keep their numbers; one without a number that can be
+/* In a log that was shortened at its beginning, or in the middle, epochs keep their numbers; one without a number that can be
  * follows the one before. */
 static void epochs_keep_their_numbers(void **state) {
     (void)state;

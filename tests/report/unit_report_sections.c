@@ -132,7 +132,7 @@ static void the_header_covers_all_runs(void **state) {
     for (int i = 0; i < 3; i++) gf_run_log_free(&runs[i]);
 }
 
-/* Of images and texts there is one view; what was not measured has no protocol. */
+/* For images and texts there is one view; what was not measured has no protocol. */
 static void notes_are_true(void **state) {
     (void)state;
     static const char steps[] = "{\"event\": \"step\", \"step\": 1, \"images_per_s\": 5}\n"

@@ -302,7 +302,7 @@ static void test_files(void **state) {
     assert_int_equal(gf_config_read(&err, &c, "."), GLOFND_E_IO);
 }
 
-/* What is written reads back to the same configuration, all keys changed. */
+/* A written configuration reads back to the same one, all keys changed. */
 static void test_written_reads_back(void **state) {
     (void)state;
     gf_error err = {""};

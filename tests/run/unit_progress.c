@@ -38,7 +38,7 @@ static void no_width_is_exceeded(void **state) {
     }
 }
 
-/* Of a name of two-byte letters whole letters are kept. */
+/* In a name of two-byte letters, whole letters are kept. */
 static void letters_stay_whole(void **state) {
     (void)state;
     line_is("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4\xc3\xb6\xc3\xbc", 16, "\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4 | eta 9m18");

@@ -59,7 +59,7 @@ static void make_run(const fixture *f, const char *name, const char *letters, ma
     gf_dataset_free(d);
 }
 
-/* Of anchor i on a side; every fourth was never visited. */
+/* Threshold of anchor i on a side; every fourth was never visited. */
 static float lambda_of(int64_t i, int side) { return 0.01f * (float)(i + 1) + 0.5f * (float)side; }
 static int is_visited(int64_t i) { return i % 4 != 3; }
 

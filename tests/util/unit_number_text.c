@@ -101,7 +101,7 @@ static void fill(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     }
 }
 
-/* What a table of two files has in file f, with so many threads. Free it. */
+/* Content of file f of a table of two files, with so many threads. Free it. */
 static char *written(int threads, const char *name, int f) {
     const char *files[] = {"numbers.tsv", "names.jsonl"};
     char path[600];

@@ -102,8 +102,8 @@ static void try_config(search *f, cudnnBackendDescriptor_t config, int timed) {
 static void try_mode(search *f, gf_cunn_set *t, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode) {
     cudnnBackendDescriptor_t config[PROPOSALS];
     const int count = gf_cunn_proposals(t, graph, mode, config, PROPOSALS);
-    const int settled = f->engine->mode.deterministic == 2;
-    for (int i = 0, tried = 0; i < count && tried < TIMED && !(settled && f->best->plan); i++) {
+    const int untimed = f->engine->mode.deterministic == 2;
+    for (int i = 0, tried = 0; i < count && tried < TIMED && !(untimed && f->best->plan); i++) {
         if (!gf_cunn_allowed(f->engine, config[i], f->task)) continue;
         try_config(f, config[i], 1);
         tried++;
@@ -117,7 +117,7 @@ static void try_known(search *f, gf_cunn_set *t, cudnnBackendDescriptor_t graph)
     t->status = CUDNN_STATUS_SUCCESS; /* the choice of a different version may no longer work */
 }
 
-static void look(search *f, gf_cunn_set *t) {
+static void search_plans(search *f, gf_cunn_set *t) {
     const cudnnBackendDescriptor_t graph = gf_cunn_graph(t, f->task);
     if (!graph) return;
     try_known(f, t, graph);
@@ -147,7 +147,7 @@ glofnd_status gf_cunn_plan_find(gf_error *err, gf_nn_engine *s, const gf_cunn_ta
     memcpy(p->key, key, sizeof p->key);
     t->engine = s;
     search f = {.engine = s, .task = task, .best = p};
-    look(&f, t);
+    search_plans(&f, t);
     glofnd_status status = GLOFND_OK;
     const cudaError_t e = p->plan ? cudaSuccess : cudaStreamSynchronize(s->stream);
     if (e != cudaSuccess) status = gf_cuda_fail(err, e, "choice of an algorithm"); /* a lost device finds nothing */

@@ -31,7 +31,7 @@ void gf_wds_shard_free(gf_wds_shard *s) {
     *s = (gf_wds_shard){0};
 }
 
-/* Of an index that this build would make. */
+/* Flags in the header of an index that this build would make. */
 static uint32_t own_flags(void) { return gf_image_reads_webp() ? FLAG_WEBP : 0; }
 
 /* ----- writing ----- */

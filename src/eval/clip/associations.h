@@ -16,6 +16,6 @@ typedef struct gf_associations {
 void gf_associations_score(const gf_winogavil *w, const float *image, const float *cue, int64_t dim, gf_associations *out);
 /* "An octopus": a cue as a prompt. */
 void gf_association_prompt(const char *cue, char *out, size_t bytes);
-/* Of winogavil:DIR, by the two encoders of a run. `report`: callbacks of encoding the images, only they are used. */
+/* Jaccard index of winogavil:DIR, by the two encoders of a run. `report`: only its callbacks of encoding images are used. */
 glofnd_status gf_associations_run(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const char *spec,
                                   const gf_encode_spec *report, gf_associations *out);

@@ -76,7 +76,7 @@ static uint64_t pop(chain *c) {
     return top;
 }
 
-static void look(chain *c, uint32_t i) {
+static void rank_pair(chain *c, uint32_t i) {
     const uint32_t next = c->next[i];
     c->rank[i] = next < c->n ? gf_bpe_rank(c->b, c->symbol[i], c->symbol[next]) : GF_BPE_NO_RANK;
     if (c->rank[i] != GF_BPE_NO_RANK) push(c, (uint64_t)c->rank[i] << 32 | i);
@@ -88,8 +88,8 @@ static void join(chain *c, uint32_t i) {
     c->rank[gone] = GF_BPE_NO_RANK;
     c->next[i] = c->next[gone];
     if (c->next[i] < c->n) c->before[c->next[i]] = i;
-    look(c, i);
-    if (i > 0) look(c, c->before[i]);
+    rank_pair(c, i);
+    if (i > 0) rank_pair(c, c->before[i]);
 }
 
 static glofnd_status reserve(gf_error *err, gf_bpe_scratch *s, size_t n) {
@@ -115,7 +115,7 @@ static glofnd_status encode_long(gf_error *err, const gf_bpe *b, gf_bpe_scratch 
         c.next[i] = i + 1;
         c.before[i] = i - 1; /* of the first: not used */
     }
-    for (uint32_t i = 0; i < c.n; i++) look(&c, i);
+    for (uint32_t i = 0; i < c.n; i++) rank_pair(&c, i);
     while (c.heap_n > 0) {
         const uint64_t top = pop(&c);
         const uint32_t i = (uint32_t)top;
