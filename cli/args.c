@@ -10,9 +10,14 @@
 
 /* ----- help ----- */
 
+/* Of every verb that shows progress. */
+static const gf_option quiet_row = {.key = "quiet", .type = GF_OPTION_BOOL, .help = "no progress"};
+static int quiet;
+
 const gf_option *cli_flag_at(const cli_verb *v, int i) {
     int in_method;
     if (i < v->flag_count) return &v->flags[i];
+    if (v->shows_progress) return i == v->flag_count ? &quiet_row : NULL;
     return v->takes_keys ? gf_config_option(i - v->flag_count, &in_method) : NULL;
 }
 
@@ -55,6 +60,7 @@ void cli_help(const cli_verb *v) {
     if (v->verbs) list_verbs(stdout, v);
     else print_usage(stdout, v->usage);
     for (int i = 0; i < v->flag_count; i++) help_flag("", &v->flags[i]);
+    if (v->shows_progress) help_flag("", &quiet_row);
     for (int k = 0; v->verbs_usage && v->verbs[k]; k++)
         for (int i = 0; i < v->verbs[k]->flag_count; i++) help_flag(v->verbs[k]->name, &v->verbs[k]->flags[i]);
 }
@@ -80,6 +86,10 @@ int cli_failed(const char *verb, glofnd_status status, const gf_error *err) {
 int cli_terminal_is_dumb(void) {
     const char *term = getenv("TERM");
     return !term || !*term || strcmp(term, "dumb") == 0;
+}
+
+gf_progress_mode cli_progress_mode(void) {
+    return quiet ? GF_PROGRESS_QUIET : cli_terminal_is_dumb() ? GF_PROGRESS_LINES : GF_PROGRESS_AUTO;
 }
 
 /* ----- flags ----- */
@@ -118,6 +128,7 @@ static int take_flag(cli_call *call, void *flags, int argc, char **argv, int *i)
     const char *text = argv[*i] + 2, *equals = strchr(text, '=');
     snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - text : 63), text);
     const int at = find_flag(call->verb, name);
+    if (call->verb->shows_progress && !equals && strcmp(name, quiet_row.key) == 0) return quiet = 1, CLI_OK;
     if (at < 0) return refuse_flag(call, name);
     const gf_option *o = &call->verb->flags[at];
     const int is_switch = o->type == GF_OPTION_BOOL;

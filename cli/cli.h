@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "run/progress.h"
 #include "util/strings/option_table.h"
 #include "util/strings/print.h"
 
@@ -38,6 +39,7 @@ struct cli_verb {
     int (*run)(const cli_call *call, const void *flags);
     int (*run_raw)(int argc, char **argv); /* instead of run: parses its arguments itself */
     int takes_keys;                        /* keys of the configuration are flags, too */
+    int shows_progress;                    /* it takes --quiet, beside its own flags */
     const cli_verb *const *verbs;          /* sub-verbs, ends with NULL */
     const char *verbs_usage;               /* usage of them together; NULL: a list is made of names and summaries */
 };
@@ -75,7 +77,7 @@ extern const cli_verb cmd_info, cmd_data, cmd_pretrain, cmd_embed, cmd_discover,
 
 /* Finds the verb or sub-verb that argv[1..] names, parses its flags and runs it: an exit code. argv[0]: the title of v. */
 int cli_run(const cli_verb *v, int argc, char **argv);
-/* Flag i of a verb, keys of the configuration after its own; NULL: there are no more. */
+/* Flag i of a verb, --quiet or keys of the configuration after its own; NULL: there are no more. */
 const gf_option *cli_flag_at(const cli_verb *v, int i);
 int cli_given(const cli_call *call, const char *flag); /* 1: the flag was among the arguments */
 /* "glofnd TITLE: text", then the usage: CLI_USAGE. */
@@ -86,3 +88,4 @@ void cli_help(const cli_verb *v);
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err);
 /* 1: stderr is no terminal on which a line can be drawn over (TERM=dumb: an editor's shell, a console log). */
 int cli_terminal_is_dumb(void);
+gf_progress_mode cli_progress_mode(void); /* of a verb with shows_progress: by --quiet and the terminal */

@@ -8,7 +8,7 @@
 #include "util/grow.h"
 
 void eval_progress_begin(eval_progress *p, const char *what) {
-    *p = (eval_progress){.line = gf_progress_start(0, cli_terminal_is_dumb()), .what = what};
+    *p = (eval_progress){.line = gf_progress_start(0, cli_progress_mode()), .what = what};
 }
 
 void eval_progress_draw(void *user, int64_t done, int64_t total) {

@@ -173,5 +173,6 @@ const cli_verb eval_retrieval = {
     .word = "RUN",
     .max_words = 1,
     .once = "expected one; eval zeroshot takes several, each after --retrieval",
+    .shows_progress = 1,
     .run = run,
 };

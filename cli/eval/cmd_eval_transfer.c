@@ -102,7 +102,7 @@ static glofnd_status fit(gf_error *err, transfer_job *j, const gf_split *split, 
         .user = j,
     };
     j->at = s->title;
-    j->line = gf_progress_start(0, cli_terminal_is_dumb());
+    j->line = gf_progress_start(0, cli_progress_mode());
     const glofnd_status status =
         split->several ? fit_several(err, split, s, train, test) : gf_transfer_fit(err, &s->result, train, test);
     gf_progress_end(&j->line);
@@ -421,5 +421,6 @@ const cli_verb eval_transfer = {
     .min_words = 1,
     .max_words = -1,
     .once = "several datasets follow the run: RUN SPEC SPEC...",
+    .shows_progress = 1,
     .run = run,
 };

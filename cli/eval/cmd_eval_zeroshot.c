@@ -374,5 +374,6 @@ const cli_verb eval_zeroshot = {
     .word_help = "the folder of a run of task clip",
     .min_words = 1,
     .max_words = -1,
+    .shows_progress = 1,
     .run = run,
 };

@@ -81,7 +81,7 @@ static void record(sweeping *s, const sweep_run *r, const char *event, const cha
 }
 
 static void clear_line(const sweeping *s) {
-    if (s->progress.terminal) gf_print(stderr, "\r\033[K");
+    if (s->progress.mode == GF_PROGRESS_AUTO) gf_print(stderr, "\r\033[K");
 }
 
 static int report_failed(sweeping *s, const job *j) {
@@ -135,7 +135,7 @@ static void draw_progress(void *user) {
     char text[240], where[120] = "";
     int64_t done = 0, total = 0;
     int finished = 0, running = 0;
-    if (!s->progress.terminal) return;
+    if (s->progress.mode != GF_PROGRESS_AUTO) return;
     for (int i = 0; i < s->jobs.count; i++) {
         const job *j = &s->jobs.job[i];
         const sweep_run *r = run_of(j);
@@ -184,7 +184,7 @@ static glofnd_status run_phase(sweeping *s, int eval) {
         j->state = prepare_job(s, &s->run[i], &w) ? JOB_WAITING : JOB_DONE;
         todo += j->state == JOB_WAITING, done += j->state == JOB_DONE ? units_of(s, j) : 0;
     }
-    s->progress = gf_progress_start(done, cli_terminal_is_dumb());
+    s->progress = gf_progress_start(done, cli_progress_mode());
     if (s->status == GLOFND_OK && todo) {
         jobs_run(&s->jobs);
         clear_line(s);

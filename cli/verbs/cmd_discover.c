@@ -42,7 +42,7 @@ static void draw(void *user, const char *stage, double share) {
 }
 
 static void start(discover_job *j, const char *stage) {
-    j->line = gf_progress_start(0, j->quiet);
+    j->line = gf_progress_start(0, j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
     j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &cli_interrupted};
 }
 

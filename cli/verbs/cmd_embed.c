@@ -15,6 +15,7 @@ typedef struct targets { /* files to write; NULL: not wanted */
 } targets;
 
 typedef struct result {
+    eval_progress line;
     gf_features f;
     int64_t *sample;  /* [f.n] whose image or caption a row is */
     uint8_t *bad;     /* images: [samples] 1: left out */
@@ -33,6 +34,11 @@ static void note_unreadable(void *user, int64_t i, const char *message) {
     if (r->left_out++ < EVAL_NAMED) gf_print(stderr, "glofnd embed: sample %lld is left out: %s\n", (long long)i, message);
 }
 
+static void draw(void *user, int64_t done, int64_t total) {
+    result *r = user;
+    eval_progress_draw(&r->line, done, total);
+}
+
 /* Closes the gaps of samples that are left out. */
 static void drop_bad_rows(result *r) {
     gf_features *f = &r->f;
@@ -47,7 +53,7 @@ static void drop_bad_rows(result *r) {
 }
 
 static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *d, result *r) {
-    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_unreadable, .user = r};
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_unreadable, .progress = draw, .user = r};
     r->bad = calloc((size_t)r->n, 1);
     r->sample = malloc((size_t)r->n * sizeof *r->sample);
     FAIL_IF(err, !r->bad || !r->sample, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)r->n);
@@ -60,13 +66,15 @@ static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_da
 static glofnd_status encode(gf_error *err, const gf_run_encoder_spec *spec, const char *data, result *r) {
     gf_dataset *d = NULL;
     gf_run_encoder *e = NULL;
-    const gf_encode_spec spec_of_captions = {.unreadable = note_unreadable, .user = r};
+    const gf_encode_spec spec_of_captions = {.unreadable = note_unreadable, .progress = draw, .user = r};
     glofnd_status status = gf_dataset_open(err, data, &d);
     if (status == GLOFND_OK) status = device_flags_open(err, "embed", spec, &e);
     if (status == GLOFND_OK) {
         if (*gf_dataset_note(d)) gf_print(stderr, "glofnd embed: %s\n", gf_dataset_note(d));
         r->n = gf_dataset_describe(d).n;
+        eval_progress_begin(&r->line, spec->text ? "captions" : "images");
         status = spec->text ? gf_encode_captions(err, e, d, &spec_of_captions, &r->f, &r->sample) : encode_images(err, e, d, r);
+        eval_progress_end(&r->line);
     }
     gf_run_encoder_free(e);
     gf_dataset_free(d);
@@ -176,5 +184,6 @@ const cli_verb cmd_embed = {
     .word_help = "the folder of a run",
     .min_words = 1,
     .max_words = 1,
+    .shows_progress = 1,
     .run = run,
 };

@@ -42,7 +42,7 @@ static int is_first(const report_job *j, const gf_report *r, int run) {
 
 static void make_snapshots(report_job *j, const gf_report *r) {
     int made = 0;
-    j->line = gf_progress_start(0, cli_terminal_is_dumb());
+    j->line = gf_progress_start(0, cli_progress_mode());
     for (int i = 0; i < j->count && made < SNAPSHOTS_MAX; i++) {
         if (!is_first(j, r, i)) continue;
         j->name = j->runs[i].name;
@@ -146,5 +146,6 @@ const cli_verb cmd_report = {
     .word_help = "the folder of a run, or of several",
     .min_words = 1,
     .max_words = GF_PAGE_RUNS,
+    .shows_progress = 1,
     .run = report,
 };

@@ -1,6 +1,7 @@
 /* progress.c - see progress.h. */
 #include "run/progress.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,9 +10,13 @@
 #include "util/clock.h"
 #include "util/strings/print.h"
 
-gf_progress gf_progress_start(int64_t done, int quiet) {
-    return (gf_progress){.terminal = !quiet && isatty(STDERR_FILENO), .started = gf_clock(), .first = done};
+gf_progress gf_progress_start(int64_t done, gf_progress_mode mode) {
+    const double now = gf_clock();
+    if (mode == GF_PROGRESS_AUTO && !isatty(STDERR_FILENO)) mode = GF_PROGRESS_LINES;
+    return (gf_progress){.mode = mode, .started = now, .next = now + gf_progress_interval(0.0), .first = done};
 }
+
+double gf_progress_interval(double elapsed) { return fmax(15.0, elapsed / 10.0); }
 
 void gf_progress_time(double s, char *out, int bytes) {
     const long long n = s < 0 || !(s < 1e9) ? 0 : (long long)(s + 0.5);
@@ -54,13 +59,16 @@ void gf_progress_line(const char *text, const char *eta, int columns, char *out,
 
 void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *text, int now) {
     const double t = gf_clock();
+    const int lines = p->mode == GF_PROGRESS_LINES;
     char eta[32] = "?", line[400];
-    if (!p->terminal || (!now && t - p->drawn < 1.0 / 6.0)) return;
+    if (p->mode == GF_PROGRESS_QUIET || (lines ? t < p->next : !now && t - p->drawn < 1.0 / 6.0)) return;
     p->drawn = t;
-    p->open = 1;
+    p->next = t + gf_progress_interval(t - p->started);
+    p->open = !lines;
     if (done > p->first) gf_progress_time((t - p->started) / (double)(done - p->first) * (double)(total - done), eta, sizeof eta);
-    gf_progress_line(text, eta, columns(), line, sizeof line);
-    gf_print(stderr, "\r%s\033[K", line);
+    gf_progress_line(text, eta, lines ? 0 : columns(), line, sizeof line);
+    if (lines) gf_print(stderr, "%s\n", line);
+    else gf_print(stderr, "\r%s\033[K", line);
     fflush(stderr);
 }
 

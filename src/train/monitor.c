@@ -45,14 +45,12 @@ static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path,
     return status == GLOFND_E_FORMAT ? gf_events_open(err, &m->events, path, 0, m->started) : status;
 }
 
-glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
-                              int plain) {
+glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks,
+                              gf_progress_mode mode) {
     char path[PATH_MAX];
     int64_t keep;
-    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet || plain),
-                      .started = gf_wall_clock(),
-                      .lines = marks.log_lines,
-                      .quiet = quiet};
+    *m = (gf_monitor){.progress = gf_progress_start(t->step, mode), .started = gf_wall_clock(), .lines = marks.log_lines};
+    m->progress.next = 0.0; /* a log shows the first step, and how long it took */
     TRY(gf_path_join(err, path, run, GF_LOG_FILE));
     TRY(line_offset(err, path, &m->lines, &keep));
     TRY(gf_log_save_tail(err, path, (uint64_t)keep));
@@ -248,9 +246,12 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
     const double at = gf_wall_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
     char flags[160], took[32], left[32];
-    if (m->quiet || (t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0)) return 0;
+    if (m->progress.mode == GF_PROGRESS_QUIET ||
+        (t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0))
+        return 0;
     m->summarised = at;
     m->progress.open = 0; /* this line takes its place */
+    m->progress.next = gf_clock() + gf_progress_interval(at - m->started);
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
     describe_flags(t, &x, flags, sizeof flags);

@@ -13,17 +13,16 @@ typedef struct gf_monitor {
     gf_events events;
     gf_progress progress;
     double started, summarised; /* seconds since 1970; the last summary, or 0 */
-    int quiet;
-    int64_t lines;  /* in log.jsonl */
-    int events_cut; /* the event file did not match the marks */
-    int restored;   /* files that were removed or replaced during training and are written again; to be cleared by the reader */
+    int64_t lines;              /* in log.jsonl */
+    int events_cut;             /* the event file did not match the marks */
+    int restored; /* files that were removed or replaced during training and are written again; to be cleared by the reader */
 } gf_monitor;
 
 /* Opens both files, and keeps the part that belongs to `marks` (all zero: new files); what is cut stays in files .cut until
  * gf_monitor_forget_tails. Files that are missing or shorter are no failure: their whole records are kept; `lines` and
  * `events_cut` show it. E_IO: a file cannot be read; it is as it was. */
-glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
-                              int plain);
+glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks,
+                              gf_progress_mode mode);
 void gf_monitor_close(gf_monitor *m);
 /* After every step: the progress line, and every log_steps a record. */
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);

@@ -7,14 +7,14 @@
 #include "run/config.h"
 
 typedef struct gf_pretrain {
-    gf_config config;       /* not yet resolved */
-    const char *run;        /* folder, made if missing */
-    int resume;             /* continue from the newest complete checkpoint, if there is one */
-    const char *config_was; /* resume: "lost" or "cut", of RUN/config.cfg (gf_resume_read); NULL: it is complete */
-    int remap;              /* when resuming, also with other data: anchors follow their samples */
-    int force;              /* start also where memory will not suffice */
-    int quiet;
-    int plain;                        /* stderr cannot redraw a line: no progress line */
+    gf_config config;                 /* not yet resolved */
+    const char *run;                  /* folder, made if missing */
+    int resume;                       /* continue from the newest complete checkpoint, if there is one */
+    const char *config_was;           /* resume: "lost" or "cut", of RUN/config.cfg (gf_resume_read); NULL: it is complete */
+    int remap;                        /* when resuming, also with other data: anchors follow their samples */
+    int force;                        /* start also where memory will not suffice */
+    int quiet;                        /* no progress */
+    int plain;                        /* stderr cannot redraw a line: progress as lines */
     const atomic_int *stop;           /* set from outside, as by Ctrl-C: the run ends after a checkpoint */
     gf_comm *comm;                    /* several ranks, each of which calls gf_pretrain_run; NULL: one */
     void (*report)(const char *line); /* messages for people: start, resume, end; may be NULL */

@@ -1,4 +1,5 @@
 /* unit_progress.c - the line about a running job: it fits the window, and the time to go stays in it. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,9 +57,34 @@ static void long_texts_are_cut(void **state) {
 
 static void what_was_not_drawn_needs_no_end(void **state) {
     (void)state;
-    gf_progress p = gf_progress_start(0, 1);
+    gf_progress p = gf_progress_start(0, GF_PROGRESS_QUIET);
     gf_progress_draw(&p, 1, 2, text, 1);
     assert_false(p.open); /* quiet */
+}
+
+/* Lines of a log: soon at first, then in steps of a tenth; a day of training has less than a hundred. */
+static void lines_become_rare(void **state) {
+    (void)state;
+    double at = 0.0;
+    int lines = 0;
+    for (; at < 86400.0; lines++) {
+        assert_true(gf_progress_interval(at) >= 15.0 && gf_progress_interval(at) <= fmax(15.0, at / 10.0));
+        at += gf_progress_interval(at);
+    }
+    assert_in_range(lines, 30, 100);
+}
+
+/* No line before the next one is due, even the last. */
+static void lines_wait_for_their_time(void **state) {
+    (void)state;
+    gf_progress p = gf_progress_start(0, GF_PROGRESS_LINES);
+    const double due = p.next;
+    assert_true(due > p.started);
+    gf_progress_draw(&p, 2, 2, text, 1);
+    assert_true(p.next == due && !p.open);
+    p.next = 0.0;
+    gf_progress_draw(&p, 1, 2, text, 0);
+    assert_true(p.next > p.started && !p.open);
 }
 
 int main(void) {
@@ -68,6 +94,8 @@ int main(void) {
         cmocka_unit_test(letters_stay_whole),
         cmocka_unit_test(long_texts_are_cut),
         cmocka_unit_test(what_was_not_drawn_needs_no_end),
+        cmocka_unit_test(lines_become_rare),
+        cmocka_unit_test(lines_wait_for_their_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
