@@ -121,6 +121,7 @@ GLOFND_API const char *glofnd_status_name(glofnd_status status);
  * are twice those of NT-Xent as a mean over 2B rows.
  *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      global contrastive loss
  *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, negatives rescaled
+ *   ISOGCLR_VIEWS  the form of ISOGCLR, one temperature for both views of an anchor        iSogCLR (experimental; CPU)
  * Image and text (bimodal; a store of two modalities):
  *   CLIP      the SIMCLR form on images and on texts, averaged; no detector: plain CLIP
  *   SOGCLR2   the SOGCLR form on both sides, constant tau                                  bimodal SogCLR, FastCLIP v1
@@ -133,7 +134,8 @@ enum {
     GLOFND_LOSS_CLIP = 2,
     GLOFND_LOSS_SOGCLR2 = 3,
     GLOFND_LOSS_FASTCLIP = 4,
-    GLOFND_LOSS_ISOGCLR = 5
+    GLOFND_LOSS_ISOGCLR = 5,
+    GLOFND_LOSS_ISOGCLR_VIEWS = 6 /* experimental */
 };
 
 /* The rule that flags false negatives.
@@ -143,6 +145,7 @@ enum {
  *   FNC      the most similar of this batch: see fnc_rule
  *   ORACLE   same label (an upper bound, for experiments)
  *   GROUPS   same group: pseudo-labels, or ids of duplicated contents
+ *   COMPONENTS  same connected component of the graph of nearest neighbours in the batch, WCL (experimental; CPU)
  * With NONE, GLOFND, SINGLE and FNC, where batch.group is given, pairs of one group are flagged too. */
 typedef int32_t glofnd_detector;
 enum {
@@ -151,7 +154,8 @@ enum {
     GLOFND_DETECT_SINGLE = 2,
     GLOFND_DETECT_FNC = 3,
     GLOFND_DETECT_ORACLE = 4,
-    GLOFND_DETECT_GROUPS = 5
+    GLOFND_DETECT_GROUPS = 5,
+    GLOFND_DETECT_COMPONENTS = 6 /* experimental */
 };
 
 /* The treatment of a flagged pair.
@@ -253,6 +257,11 @@ typedef struct glofnd_options {
     glofnd_fnc_aggregate fnc_aggregate; /* of their scores */
     double attract_alpha; /* ACTION_ATTRACT, GLOFND: of the flagged pairs only the most similar are attracted, this share of all
                              pairs, by one threshold for all anchors; the others are dropped. 0: all flagged are attracted */
+    double attract_omega; /* ACTION_ATTRACT: the weight that attracted pairs keep in the denominator, in [0,1]. 0: they leave it.
+                             1: they stay, as in SupCon */
+    double tau_plus;      /* SIMCLR, CLIP: probability that a negative is a false one, in [0,1): the sum over negatives is
+                             debiased by it (Chuang et al. 2020). 0: off */
+    double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off. CPU */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */

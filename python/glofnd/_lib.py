@@ -29,6 +29,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("flag_probability", c_double), ("flag_seed", c_int32), ("require_label", c_int32),
         ("bank_momentum", c_double), ("similarity", c_int32), ("reserved", c_int32),
         ("fnc_threshold", c_double), ("fnc_support", c_int32), ("fnc_aggregate", c_int32), ("attract_alpha", c_double),
+        ("attract_omega", c_double), ("tau_plus", c_double), ("hard_beta", c_double),
     ],
     "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
     "glofnd_store_info": [

@@ -32,8 +32,8 @@ class GloFNDLoss(nn.Module):
     """Contrastive loss that learns, for every sample of the dataset, which similarities are false negatives.
 
     num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1
-    loss         two views: "sogclr", "simclr"; image and text: "clip", "sogclr2", "fastclip", "isogclr"
-    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"
+    loss         two views: "sogclr", "simclr", "isogclr-views"; image and text: "clip", "sogclr2", "fastclip", "isogclr"
+    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "components", "none"
     action       a false negative is left out ("drop"), attracted ("attract") or counts less ("weight")
     alpha        share of negatives to flag
     tau          temperature, or its start where it is learned

@@ -41,6 +41,12 @@ static glofnd_status check_supported(gf_error *err, const glofnd_options *o) {
     const int scored = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     FAIL_IF(err, o->device != GLOFND_DEVICE_CPU && scored && (o->fnc_rule == GLOFND_FNC_THRESHOLD || o->fnc_support > 1),
             GLOFND_E_UNSUPPORTED, "fnc_rule threshold, and fnc_support above 1, run on the CPU only; set device = cpu");
+    const char *cpu_only = o->detector == GLOFND_DETECT_COMPONENTS ? "detector components"
+                           : o->loss == GLOFND_LOSS_ISOGCLR_VIEWS  ? "loss isogclr-views"
+                           : o->hard_beta > 0.0                    ? "hard_beta"
+                                                                   : NULL;
+    FAIL_IF(err, o->device != GLOFND_DEVICE_CPU && cpu_only, GLOFND_E_UNSUPPORTED, "%s runs on the CPU only; set device = cpu",
+            cpu_only);
     return GLOFND_OK;
 }
 

@@ -47,6 +47,8 @@ static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glof
     FAIL_IF(err, q->side < 0 || q->side >= s->spec.modalities, GLOFND_E_ARGUMENT, "sims.side is %d; the store has %d modalities",
             q->side, s->spec.modalities);
     FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "sims.epoch is %d; epochs count from 0", q->epoch);
+    FAIL_IF(err, d == GLOFND_DETECT_COMPONENTS, GLOFND_E_UNSUPPORTED,
+            "detector components makes groups of a batch of embeddings: call glofnd_step, or pass groups with detector groups");
     FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!q->row_group || !q->col_group), GLOFND_E_ARGUMENT,
             "this detector needs sims.row_group and sims.col_group");
     TRY(gf_store_check_ids(err, s, "sims.id", q->id, q->rows, 1, scratch));

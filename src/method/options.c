@@ -7,8 +7,8 @@
 
 #include "util/strings/option_table.h"
 
-static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", NULL};
-static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", NULL};
+static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", "isogclr-views", NULL};
+static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", "components", NULL};
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", NULL};
@@ -35,7 +35,8 @@ enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX 
 
 static const gf_option rows[] = {
     NAME(loss, losses, "sogclr", "method",
-         "two views: sogclr, simclr (twice NT-Xent's mean over 2 batch rows); image and text: clip, sogclr2, fastclip, isogclr"),
+         "two views: sogclr, simclr (twice NT-Xent's mean over 2 batch rows), isogclr-views; image and text: clip, sogclr2, "
+         "fastclip, isogclr"),
     NAME(detector, detectors, "glofnd", "method", "rule that flags false negatives"),
     NAME(action, actions, "drop", "method", "treatment of a false negative"),
     REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
@@ -82,6 +83,11 @@ static const gf_option rows[] = {
          "what thresholds are compared with: similarities of embeddings, or of averages over views and visits"),
     REAL(attract_alpha, "0", 0, 1, NOT_MAX, "experiment",
          "action attract: share of pairs to attract, the other flagged ones are dropped; 0: all flagged"),
+    REAL(attract_omega, "0", 0, 1, CLOSED, "experiment",
+         "action attract: weight that attracted pairs keep in the denominator; 0: they leave it; 1: SupCon"),
+    REAL(tau_plus, "0", 0, 1, NOT_MAX, "experiment",
+         "simclr, clip: probability of a false negative, by which the sum over negatives is debiased; 0: off"),
+    REAL(hard_beta, "0", 0, 100, CLOSED, "experiment", "simclr, clip: negatives weigh exp(hard_beta S/tau), HCL; 0: off"),
     REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experiment", "similarity bank: weight of a sample's old average"),
     REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
     INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
@@ -112,6 +118,18 @@ int gf_options_mark(const glofnd_options *o) {
     return o->flag_probability < 1.0 || o->require_label || o->similarity == GLOFND_SIMILARITY_BANK || gf_options_two_levels(o);
 }
 
+static glofnd_status check_negative_weights(gf_error *err, const glofnd_options *o) {
+    const int softmax = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP;
+    FAIL_IF(err, (o->tau_plus > 0.0 || o->hard_beta > 0.0) && !softmax, GLOFND_E_OPTION,
+            "%s: it is for the losses simclr and clip; set it to 0, or change the loss",
+            o->tau_plus > 0.0 ? "tau_plus" : "hard_beta");
+    FAIL_IF(err, o->hard_beta > 0.0 && o->action == GLOFND_ACTION_ATTRACT, GLOFND_E_OPTION,
+            "hard_beta: it does not go with action attract; set hard_beta to 0, or action to drop or weight");
+    FAIL_IF(err, o->detector == GLOFND_DETECT_FNC && o->hard_beta > 0.0 && o->fnc_rule != GLOFND_FNC_QUANTILE, GLOFND_E_OPTION,
+            "hard_beta: it does not go with fnc_rule topk or threshold; set quantile");
+    return GLOFND_OK;
+}
+
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
             "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
@@ -138,6 +156,11 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             "attract_alpha: its threshold takes the place of the one that lambda_warmup shares; set lambda_warmup to 0");
     FAIL_IF(err, gf_options_two_levels(o) && o->alpha > 0.0 && o->attract_alpha > o->alpha, GLOFND_E_OPTION,
             "attract_alpha: %g is above alpha %g, the share that is flagged", o->attract_alpha, o->alpha);
+    FAIL_IF(err, gf_options_two_levels(o) && o->attract_omega > 0.0, GLOFND_E_OPTION,
+            "attract_omega: with attract_alpha, flagged pairs leave the denominator; set one of them to 0");
+    TRY(check_negative_weights(err, o));
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_E_OPTION,
+            "compat: the authors' code has no isogclr-views; set compat to paper");
     FAIL_IF(err, o->reserved != 0, GLOFND_E_OPTION, "reserved: %d; expected 0", (int)o->reserved);
     return GLOFND_OK;
 }
@@ -150,7 +173,9 @@ static glofnd_status check_all(gf_error *err, const glofnd_options *o) {
 
 const gf_option_table *gf_method_options(void) { return &table; }
 
-int gf_loss_sides(glofnd_loss loss) { return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR ? 1 : 2; }
+int gf_loss_sides(glofnd_loss loss) {
+    return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_ISOGCLR_VIEWS ? 1 : 2;
+}
 
 glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to) {
     glofnd_options o;

@@ -50,6 +50,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.marks = gf_options_mark(o) && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
     s.pulls = s.marks && gf_options_two_levels(o);
     s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
+    s.hard = o->hard_beta > 0.0;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
     s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
     double fraction;
@@ -93,6 +94,8 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     TAKE(at, side->every.grad, (gf_pad(s->topk ? s->all : s->own) + SLACK) * ld);
     TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->pos, s->all + SLACK);
     TAKE(at, side->positive, s->own);
+    TAKE(at, side->hard_sum, s->hard ? s->own : 0), TAKE(at, side->hard_moment, s->hard ? s->own : 0);
+    TAKE(at, side->hard_peak, s->hard ? s->own : 0);
     TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->detector_kept, s->own);
     TAKE(at, side->row_id, s->own);
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);

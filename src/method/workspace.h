@@ -6,15 +6,18 @@
 #include "method/formulas/epoch_plan.h"
 
 typedef struct gf_side {
-    gf_embed z;              /* all rows, unit */
-    gf_embed bank;           /* BANK: averages, for every row that of its sample */
-    uint16_t *bank_rows;     /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
-    gf_embed support;        /* FNC TOPK: scores instead of z */
-    gf_embed ring;           /* RING: remembered embeddings that this side's anchors are compared with */
-    float *norm;             /* [all] lengths before normalisation */
-    gf_rows own, every;      /* per-row numbers of own rows (stats), of all rows (grad) */
-    float *pos;              /* [all] weight of the positive pair */
-    double *positive;        /* [own] S of the positive pair */
+    gf_embed z;          /* all rows, unit */
+    gf_embed bank;       /* BANK: averages, for every row that of its sample */
+    uint16_t *bank_rows; /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
+    gf_embed support;    /* FNC TOPK: scores instead of z */
+    gf_embed ring;       /* RING: remembered embeddings that this side's anchors are compared with */
+    float *norm;         /* [all] lengths before normalisation */
+    gf_rows own, every;  /* per-row numbers of own rows (stats), of all rows (grad) */
+    float *pos;          /* [all] weight of the positive pair */
+    double *positive;    /* [own] S of the positive pair */
+    double *hard_sum;    /* [own] hard_beta: sum, moment and peak of exp(S/tau) to its second power */
+    double *hard_moment;
+    float *hard_peak;
     float *quantile;         /* [own] a selected order statistic */
     int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
     int64_t *row_id;         /* [own] anchor ids, for the ring */

@@ -109,8 +109,9 @@ void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes
 const char *gf_config_preset(const gf_option *o, gf_train_task task);
 /* The peak learning rate, scaled by the batch. */
 double gf_config_lr(const gf_config *c);
-int gf_config_dim(const gf_config *c);           /* numbers of an embedding the loss sees */
-int gf_config_learns_tau(const gf_config *c);    /* one temperature for all, learned with the weights */
-int gf_config_learns_lambda(const gf_config *c); /* thresholds: detector glofnd or single */
-int gf_config_supports(const gf_config *c);      /* FNC with support views */
+int gf_config_dim(const gf_config *c);            /* numbers of an embedding the loss sees */
+int gf_config_learns_tau(const gf_config *c);     /* one temperature for all, learned with the weights */
+int gf_config_individual_tau(const gf_config *c); /* a temperature per anchor, in the store */
+int gf_config_learns_lambda(const gf_config *c);  /* thresholds: detector glofnd or single */
+int gf_config_supports(const gf_config *c);       /* FNC with support views */
 int gf_config_flags(const gf_config *c); /* some pairs may be flagged: there is a detector, or equal contents are masked */

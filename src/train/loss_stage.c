@@ -171,7 +171,8 @@ static glofnd_status choose_options(gf_error *err, gf_loss_stage *l) {
     if (now == GROUPS_ALONE) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
     /* alpha = 0 is "no detector" for all that learn or rank; a ring is filled nevertheless. */
     if (now == NO_DETECTOR) o.alpha = 0.0;
-    if (now == NO_DETECTOR && o.detector == GLOFND_DETECT_ORACLE) o.detector = GLOFND_DETECT_NONE;
+    if (now == NO_DETECTOR && o.detector >= GLOFND_DETECT_ORACLE)
+        o.detector = GLOFND_DETECT_NONE; /* labels, groups, components */
     TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
     l->options = now;
     return GLOFND_OK;

@@ -100,7 +100,7 @@ static glofnd_status end_event(gf_monitor *m) {
 /* The temperature of the next step: learned, the mean over anchors, or that of the configuration. */
 static double tau_of(const gf_trainer *t) {
     if (gf_config_learns_tau(&t->config)) return gf_learned_tau_value(&t->scale);
-    return t->config.method.loss == GLOFND_LOSS_ISOGCLR ? t->stats.tau_mean : t->config.method.tau;
+    return gf_config_individual_tau(&t->config) ? t->stats.tau_mean : t->config.method.tau;
 }
 
 static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {

@@ -35,7 +35,7 @@ static const entry TABLE[] = {
     F(lambda_eps), F(lambda_clip), F(tau), F(gamma), F(rho), F(tau_lr), F(tau_min), F(tau_max), F(tau_beta1), F(tau_beta2),
     F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
     F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved),
-    F(fnc_threshold), F(fnc_support), F(fnc_aggregate), F(attract_alpha),
+    F(fnc_threshold), F(fnc_support), F(fnc_aggregate), F(attract_alpha), F(attract_omega), F(tau_plus), F(hard_beta),
 #undef F
 #define F(name) FIELD(glofnd_store_spec, name)
     F(size), F(n), F(dim), F(path),
@@ -63,8 +63,10 @@ static const entry TABLE[] = {
     F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued), F(repeats),
 #undef F
     CONSTANT(LOSS_SOGCLR), CONSTANT(LOSS_SIMCLR), CONSTANT(LOSS_CLIP), CONSTANT(LOSS_SOGCLR2), CONSTANT(LOSS_FASTCLIP),
-    CONSTANT(LOSS_ISOGCLR), CONSTANT(DETECT_NONE), CONSTANT(DETECT_GLOFND), CONSTANT(DETECT_SINGLE), CONSTANT(DETECT_FNC),
-    CONSTANT(DETECT_ORACLE), CONSTANT(DETECT_GROUPS), CONSTANT(ACTION_DROP), CONSTANT(ACTION_ATTRACT), CONSTANT(ACTION_WEIGHT),
+    CONSTANT(LOSS_ISOGCLR), CONSTANT(LOSS_ISOGCLR_VIEWS),
+    CONSTANT(DETECT_NONE), CONSTANT(DETECT_GLOFND), CONSTANT(DETECT_SINGLE), CONSTANT(DETECT_FNC),
+    CONSTANT(DETECT_ORACLE), CONSTANT(DETECT_GROUPS), CONSTANT(DETECT_COMPONENTS),
+    CONSTANT(ACTION_DROP), CONSTANT(ACTION_ATTRACT), CONSTANT(ACTION_WEIGHT),
     CONSTANT(LEARN_ADAM), CONSTANT(LEARN_SGD), CONSTANT(LEARN_ADAM_OFFICIAL), CONSTANT(LEARN_RING), CONSTANT(INIT_ONE),
     CONSTANT(INIT_QUANTILE), CONSTANT(FNC_QUANTILE), CONSTANT(FNC_TOPK), CONSTANT(FNC_THRESHOLD),
     CONSTANT(FNC_MEAN), CONSTANT(FNC_MAX), CONSTANT(COMPAT_PAPER), CONSTANT(COMPAT_OFFICIAL),
@@ -87,7 +89,7 @@ static void structs_have_no_hidden_padding(void **state) {
         end = TABLE[i].offset + (long)TABLE[i].size;
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
-    ENDS_WITH(glofnd_options, attract_alpha);
+    ENDS_WITH(glofnd_options, hard_beta);
     ENDS_WITH(glofnd_store_spec, path);
     ENDS_WITH(glofnd_store_info, bytes);
     ENDS_WITH(glofnd_row, tau_clock);

@@ -44,26 +44,28 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
     assert_true(o.flag_probability == 1 && o.flag_seed == 0 && o.require_label == 0);
     assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0 && o.attract_alpha == 0);
+    assert_true(o.attract_omega == 0 && o.tau_plus == 0 && o.hard_beta == 0);
     char why[64] = "before";
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 42 fields after `size` but `reserved`. A new field without a row fails here. */
+/* The table has a row for each of the 45 fields after `size` but `reserved`. A new field without a row fails here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 42);
+    assert_int_equal(n, 45);
     const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
-                          3 * (sizeof(double) + 2 * sizeof(int32_t)) + sizeof(double);
+                          3 * (sizeof(double) + 2 * sizeof(int32_t)) + 4 * sizeof(double);
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
 static void every_name_is_read(void **state) {
     (void)state;
-    static const char *const names[][7] = {{"loss", "sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"},
-                                           {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups"},
+    static const char *const names[][8] = {{"loss", "sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr",
+                                            "isogclr-views"},
+                                           {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups", "components"},
                                            {"action", "drop", "attract", "weight"},
                                            {"learner", "adam", "sgd", "adam-official", "ring"},
                                            {"lambda_init", "one", "quantile"},
@@ -72,7 +74,7 @@ static void every_name_is_read(void **state) {
                                            {"device", "cpu", "cuda"},
                                            {"math", "auto", "exact", "tf32", "bf16", "split"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        for (int k = 1; k < 7 && names[i][k]; k++) {
+        for (int k = 1; k < 8 && names[i][k]; k++) {
             glofnd_options o = defaults();
             assert_int_equal(glofnd_options_set(&o, names[i][0], names[i][k], NULL, 0), GLOFND_OK);
             const int got[] = {(int)o.loss,     (int)o.detector, (int)o.action, (int)o.learner, (int)o.lambda_init,
@@ -109,6 +111,9 @@ static void every_range_has_the_right_ends(void **state) {
                                           {"fnc_threshold", "-1", "1", "1.1", "-2"},
                                           {"fnc_support", "0", "16", "17", "-1"},
                                           {"attract_alpha", "0", "0.999", "1", "-0.1"},
+                                          {"attract_omega", "0", "1", "1.1", "-0.1"},
+                                          {"tau_plus", "0", "0.999", "1", "-0.1"},
+                                          {"hard_beta", "0", "100", "101", "-0.1"},
                                           {"threads", "0", "1024", "-1", "1025"},
                                           {"tile", "0", "512", "544", "31"},
                                           {"tile", "32", "96", "48", "-32"},
@@ -148,7 +153,7 @@ static void check_refuses_values_outside_the_table(void **state) {
     o.tau = NAN;
     expect_refused(&o, "tau");
     o = defaults();
-    o.loss = (glofnd_loss)6;
+    o.loss = (glofnd_loss)7;
     expect_refused(&o, "loss");
     o = defaults();
     o.detector = (glofnd_detector)-1;
@@ -184,7 +189,10 @@ static void check_refuses_every_non_finite_number(void **state) {
                                 offsetof(glofnd_options, bank_momentum),
                                 offsetof(glofnd_options, fnc_threshold),
 
-                                offsetof(glofnd_options, attract_alpha)};
+                                offsetof(glofnd_options, attract_alpha),
+                                offsetof(glofnd_options, attract_omega),
+                                offsetof(glofnd_options, tau_plus),
+                                offsetof(glofnd_options, hard_beta)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};

@@ -9,7 +9,7 @@ train none --epochs 3 --start-epoch 2 --batch 64 --log-steps 1 --detector none
 losses none 12 > none.txt
 [ "$(wc -l < none.txt)" -eq 12 ] || fail "12 steps before the start"
 for flags in "--detector glofnd" "--detector glofnd --learner ring --ring-rows 64" "--detector single" "--detector fnc" \
-    "--detector fnc --fnc-rule topk" "--detector oracle" "--detector glofnd --lambda-warmup 1" \
+    "--detector fnc --fnc-rule topk" "--detector oracle" "--detector components" "--detector glofnd --lambda-warmup 1" \
     "--detector glofnd --compat official --lambda-init one"; do
     run=$(echo "$flags" | tr -cd 'a-z0-9')
     case $flags in *official*) compat="--compat official" ;; *) compat= ;; esac

@@ -57,11 +57,12 @@ void ref_store_free(ref_store *s) {
 
 static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch *q) {
     const int64_t rows = 2 * q->cols, square = rows * rows, flat = rows * q->dim;
-    const int two_views = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SIMCLR;
+    const int two_views = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_ISOGCLR_VIEWS;
     *r = (ref_step){.batch = q->cols,
                     .rows = rows,
                     .dim = q->dim,
                     .two_views = two_views,
+                    .power = 1 + o->hard_beta,
                     .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1,
                     .margin = INFINITY};
     double **const square_arrays[] = {&r->sim, &r->judged, &r->dsim};
@@ -310,9 +311,37 @@ static void rescue(ref_step *r, int64_t row) {
     r->rescued++;
 }
 
+/* COMPONENTS: labels by plain flooding of the graph in which every sample is joined to the one with the most similar row. */
+static void flag_components(ref_step *r) {
+    const int64_t n = r->rows;
+    int64_t *nearest = zeros(r->batch, sizeof *nearest), *of = zeros(r->batch, sizeof *of);
+    for (int64_t i = 0; i < r->batch; i++) {
+        double best = -INFINITY, second = -INFINITY; /* second: of any other sample */
+        for (int64_t j = 0; j < r->batch; j++) {
+            double s = -INFINITY;
+            for (int64_t pair = 0; pair < 4 && i != j; pair++) {
+                const int64_t row = 2 * i + pair / 2, col = 2 * j + pair % 2;
+                if (ref_is_negative(r, row, col)) s = fmax(s, r->sim[row * n + col]);
+            }
+            if (s > best) second = best, best = s, nearest[i] = j;
+            else second = fmax(second, s);
+        }
+        note_margin(r, best, second);
+        of[i] = i;
+    }
+    for (int64_t round = 0; round < r->batch; round++)
+        for (int64_t i = 0; i < r->batch; i++) of[i] = of[nearest[i]] = of[i] < of[nearest[i]] ? of[i] : of[nearest[i]];
+    for (int64_t row = 0; row < n; row++)
+        for (int64_t col = 0; col < n; col++)
+            r->would[row * n + col] = ref_is_negative(r, row, col) && of[row / 2] == of[col / 2];
+    free(nearest);
+    free(of);
+}
+
 static void flags(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
     const int two_levels = ref_two_levels(o) && q->epoch >= o->mask_epoch;
-    for (int64_t row = 0; row < r->rows; row++) flag_by_detector(o, q, r, row);
+    if (o->detector == GLOFND_DETECT_COMPONENTS) flag_components(r);
+    for (int64_t row = 0; row < r->rows && o->detector != GLOFND_DETECT_COMPONENTS; row++) flag_by_detector(o, q, r, row);
     for (int64_t row = 0; row < r->rows && two_levels; row++) flag_pulls(o, s, q, r, row);
     if (two_levels) move_pulls(o, s, r);
     if (q->epoch < o->mask_epoch) return;

@@ -34,6 +34,7 @@ typedef struct ref_store {
 typedef struct ref_step {
     int64_t batch, rows, dim, negatives; /* B, 2B, d, n */
     int two_views;
+    double power;          /* the largest power of exp(S/tau) that is summed: 1 + hard_beta */
     double *h, *norm, *z;  /* [2B][d], [2B], [2B][d] */
     double *sim;           /* [2B][2B] */
     double *b;             /* [2B][d] vectors whose similarities are compared with thresholds: z, or averages (BANK) */
@@ -84,4 +85,6 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
 void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 int ref_two_levels(const glofnd_options *o);
-int ref_official_pairs(const glofnd_options *o); /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */
+int ref_individual(const glofnd_options *o);        /* a temperature per anchor */
+double ref_flagged_weight(const glofnd_options *o); /* of a flagged pair in the denominator */
+int ref_official_pairs(const glofnd_options *o);    /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */

@@ -14,10 +14,15 @@ int ref_official_pairs(const glofnd_options *o) {
            (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR);
 }
 
+int ref_individual(const glofnd_options *o) { return o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_ISOGCLR_VIEWS; }
+
+double ref_flagged_weight(const glofnd_options *o) {
+    return o->action == GLOFND_ACTION_WEIGHT ? o->omega : o->action == GLOFND_ACTION_ATTRACT ? o->attract_omega : 0;
+}
+
 static double weight(const glofnd_options *o, const ref_step *r, int64_t row, int64_t col) {
     if (!ref_is_negative(r, row, col)) return 0;
-    if (!r->flag[row * r->rows + col]) return 1;
-    return o->action == GLOFND_ACTION_WEIGHT ? o->omega : 0;
+    return r->flag[row * r->rows + col] ? ref_flagged_weight(o) : 1;
 }
 
 static int64_t pulled_in(const ref_step *r, int64_t row) {
@@ -113,6 +118,39 @@ static void softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
     r->row_dtau[row] = -k * k * share * (total_s / total - r->align[row]);
 }
 
+/* ---- the same, debiased (tau_plus) and with hard negatives (hard_beta): log(N + exp(k S_pos)) - k A, where
+ * N = max((X - tau_plus n exp(k S_pos)) / (1 - tau_plus), n exp(-k)) and X = n sum w exp((1+b) k S) / sum w exp(b k S) ---- */
+
+static void weighted_softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
+    const double k = 1 / r->tau[row], share = (o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1) / (double)r->batch, b = o->hard_beta;
+    const double *s = r->sim + row * r->rows, n = (double)r->negatives, p = s[row ^ 1], positive = exp(k * p);
+    double above = 0, below = 0, above_s = 0, below_s = 0; /* the two sums of X, and their derivatives by k */
+    for (int64_t col = 0; col < r->rows; col++) {
+        const double w = weight(o, r, row, col);
+        if (w == 0) continue;
+        above += w * exp((1 + b) * k * s[col]), above_s += w * exp((1 + b) * k * s[col]) * (1 + b) * s[col];
+        below += w * exp(b * k * s[col]), below_s += w * exp(b * k * s[col]) * b * s[col];
+    }
+    const double x = n * above / below, x_by_k = n * (above_s - above * below_s / below) / below;
+    const double debiased = (x - o->tau_plus * n * positive) / (1 - o->tau_plus), bound = n * exp(-k);
+    const int free_of_bound = debiased > bound;
+    if (o->tau_plus > 0) r->margin = fmin(r->margin, 0.01 * fabs(debiased / bound - 1)); /* a kink */
+    const double total = (free_of_bound ? debiased : bound) + positive;
+    const double by_positive = free_of_bound ? 1 - o->tau_plus * n / (1 - o->tau_plus) : 1; /* d total / d positive */
+    const double by_x = free_of_bound ? 1 / (1 - o->tau_plus) : 0;
+    for (int64_t col = 0; col < r->rows; col++) {
+        const double w = weight(o, r, row, col);
+        if (w == 0) continue;
+        const double by_s = n * w * k * ((1 + b) * exp((1 + b) * k * s[col]) - b * exp(b * k * s[col]) * above / below) / below;
+        r->dsim[row * r->rows + col] += share * by_x * by_s / total;
+    }
+    r->dsim[row * r->rows + (row ^ 1)] += share * k * by_positive * positive / total;
+    add_alignment(o, r, row, -share * k);
+    const double by_k = by_x * x_by_k + by_positive * positive * p - (free_of_bound ? 0 : bound);
+    r->row_loss[row] = share * (log(total) - k * r->align[row]);
+    r->row_dtau[row] = -k * k * share * (by_k / total - r->align[row]);
+}
+
 /* ---- global losses, compat PAPER (and SOGCLR in both): -A + tau log u, weights exp(k S)/(B c u) ---- */
 
 static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
@@ -128,7 +166,7 @@ static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
     }
     add_alignment(o, r, row, -1 / batch);
     const int counted = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2;
-    const double rho = o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR ? o->rho : 0;
+    const double rho = o->loss == GLOFND_LOSS_FASTCLIP || ref_individual(o) ? o->rho : 0;
     r->row_loss[row] = (-r->align[row] + tau * (log_u + (counted ? log(r->count[row]) : 0) + rho)) / batch;
     if (o->compat == GLOFND_COMPAT_OFFICIAL) r->row_loss[row] = surrogate;
     r->row_dtau[row] = log_u + rho - k * weighted_s;
@@ -169,16 +207,16 @@ static void read_temperatures(const glofnd_options *o, const ref_store *s, const
     const double tau = q->tau > 0 ? q->tau : o->tau;
     for (int64_t row = 0; row < r->rows; row++) {
         r->tau[row] = tau;
-        if (o->loss != GLOFND_LOSS_ISOGCLR) continue;
-        const glofnd_row *a = &s->row[row % 2][q->id[row / 2]];
+        if (!ref_individual(o)) continue;
+        const glofnd_row *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
         if (a->tau > 0) r->tau[row] = a->tau;
     }
 }
 
 static void learn_temperatures(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const ref_step *r) {
-    for (int64_t row = 0; row < r->rows; row++) {
-        glofnd_row *a = &s->row[row % 2][q->id[row / 2]];
-        const double g = r->row_dtau[row], t = ++a->tau_clock;
+    for (int64_t row = 0; row < r->rows; row += r->two_views ? 2 : 1) { /* two views: one temperature, the mean gradient */
+        glofnd_row *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
+        const double g = r->two_views ? (r->row_dtau[row] + r->row_dtau[row + 1]) / 2 : r->row_dtau[row], t = ++a->tau_clock;
         const double m = o->tau_beta1 * a->tau_m + (1 - o->tau_beta1) * g;
         const double v = o->tau_beta2 * a->tau_v + (1 - o->tau_beta2) * g * g;
         const double mh = m / (1 - pow(o->tau_beta1, t)), vh = v / (1 - pow(o->tau_beta2, t));
@@ -203,14 +241,15 @@ void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_
     for (int64_t row = 0; row < r->rows; row++) count_and_align(o, r, row);
     if (!softmax) moving_average(o, s, q, r);
     for (int64_t row = 0; row < r->rows; row++) {
-        if (softmax) softmax_row(o, r, row);
+        if (softmax && (o->tau_plus > 0 || o->hard_beta > 0)) weighted_softmax_row(o, r, row);
+        else if (softmax) softmax_row(o, r, row);
         else if (ref_official_pairs(o)) official_row(o, r, row);
         else global_row(o, r, row);
         r->loss += r->row_loss[row];
         if (has_shared_tau_gradient(o)) r->grad_tau += r->row_dtau[row];
     }
     r->grad_scale = -r->tau[0] * r->tau[0] * r->grad_tau;
-    if (o->loss == GLOFND_LOSS_ISOGCLR) learn_temperatures(o, s, q, r);
+    if (ref_individual(o)) learn_temperatures(o, s, q, r);
 }
 
 /* ---- several ranks ---- */

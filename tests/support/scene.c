@@ -43,13 +43,15 @@ scene scene_make(const char *name, glofnd_loss loss) {
     return s;
 }
 
-int scene_two_views(const scene *s) { return s->o.loss == GLOFND_LOSS_SOGCLR || s->o.loss == GLOFND_LOSS_SIMCLR; }
+int scene_two_views(const scene *s) {
+    return s->o.loss == GLOFND_LOSS_SOGCLR || s->o.loss == GLOFND_LOSS_SIMCLR || s->o.loss == GLOFND_LOSS_ISOGCLR_VIEWS;
+}
 
 gf_store_spec scene_spec(const scene *s) {
     const int ring = s->o.learner == GLOFND_LEARN_RING;
     return (gf_store_spec){.n = s->anchors,
                            .modalities = scene_two_views(s) ? 1 : 2,
-                           .temperatures = s->o.loss == GLOFND_LOSS_ISOGCLR,
+                           .temperatures = ref_individual(&s->o),
                            .ring_rows = ring ? s->o.ring_rows : 0,
                            .ring_dim = ring ? s->dim : 0,
                            .bank_dim = s->o.similarity == GLOFND_SIMILARITY_BANK ? s->dim : 0};

@@ -24,11 +24,12 @@ typedef struct gf_shape {
     int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
     int64_t pulls;        /* the same: bits of attracted pairs */
     int64_t bank;         /* the same: averages of all rows */
+    int64_t hard;         /* the same: sums of a second power */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
 
 typedef struct gf_plan {
-    glofnd_options o;
+    glofnd_options o; /* omega: that of the action */
     int64_t rows, cols, negatives;
     int sides, per_sample;
     int32_t epoch;
@@ -44,6 +45,7 @@ typedef struct gf_plan {
     int masking;       /* the loss sees the flags */
     int shared;        /* one lambda for all anchors in this epoch */
     int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
+    int hard;          /* hard_beta: exp(S/tau) to two powers is summed */
     int pulls;         /* two levels: some marked pairs are attracted */
     int marked;        /* flags are marks, made before pass B; lambda is updated before them */
     int one_rank;      /* rows == cols */

@@ -65,10 +65,16 @@ GF_HD gf_window gf_window_of_shared(const gf_plan *p, glofnd_row *row, double qu
     return gf_window_at(lo, mid < lo ? lo : mid > hi ? hi : mid, hi, open);
 }
 
-/* 1/tau of a row. own_tau: individual temperature of its anchor, 0: none yet. */
+/* hard_beta = b: pass B sums exp((1+b) S/tau), then exp(b S/tau); `second` gives the factor of the latter to the former. */
+GF_HD double gf_hard_power(const gf_plan *p, int second) {
+    return second ? p->o.hard_beta / (1.0 + p->o.hard_beta) : 1.0 + p->o.hard_beta;
+}
+
+/* 1/tau of a row, times 1 + hard_beta. own_tau: individual temperature of its anchor, 0: none yet. */
 GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
     const double first = fmax(p->o.tau_min, fmin(p->o.tau_max, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;
-    return (float)(1.0 / (p->o.loss == GLOFND_LOSS_ISOGCLR ? own : p->tau));
+    if (p->hard) return (float)(gf_hard_power(p, 0) / p->tau);
+    return (float)(1.0 / (gf_loss_individual(&p->o) ? own : p->tau));
 }
 
 /* ----- after pass B ----- */
@@ -78,7 +84,9 @@ typedef struct gf_summed_row { /* of one row; names as in gf_rows */
     double positive; /* S of the positive pair */
     float peak, inv_tau, lo, floor;
     int32_t kept, tie;
-    int32_t pulled; /* GF_PULLS: attracted pairs */
+    int32_t pulled;               /* GF_PULLS: attracted pairs */
+    double hard_sum, hard_moment; /* hard_beta: of the second power, relative to hard_peak */
+    float hard_peak;
 } gf_summed_row;
 
 /* Pairs that are attracted beside the positive one. A rescued row attracts none, where not all flagged pairs are attracted. */
@@ -110,9 +118,11 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
     in.weight = (double)x->kept + (p->flags & GF_WEIGHT ? p->o.omega * flagged : 0.0);
     in.log_sum = log(x->sum) + (double)x->peak;
     in.mean_s = p->flags & GF_MOMENT ? x->moment / x->sum : 0.0;
+    in.log_hard = p->hard ? log(x->hard_sum) + (double)x->hard_peak : 0.0;
+    in.mean_hard = p->hard && p->flags & GF_MOMENT ? x->hard_moment / x->hard_sum : 0.0;
     in.positive = x->positive;
     in.align = p->flags & GF_ATTRACT ? (x->positive + x->flagged_s) / (1.0 + gf_row_attracted(p, x)) : x->positive;
-    in.tau = p->o.loss == GLOFND_LOSS_ISOGCLR ? 1.0 / (double)x->inv_tau : p->tau;
+    in.tau = gf_loss_individual(&p->o) ? 1.0 / (double)x->inv_tau : p->tau;
     in.log_u = (double)log_u;
     in.gamma = p->gamma;
     in.log_gamma = p->log_gamma, in.log_rest = p->log_rest;
@@ -130,6 +140,7 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
     l.inv_tau = x->inv_tau;
     l.pos = (float)(y->push - spread);
     l.attract = p->flags & GF_ATTRACT && !rescued ? (float)spread : 0.0f;
+    if (p->hard) l.attract = (float)y->log_hard_w;
     l.kept = x->kept;
     l.tie = (p->topk && p->masking) || p->pulls ? x->tie : 0;
     return l;
@@ -137,7 +148,7 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
 
 /* ----- state ----- */
 
-/* ISOGCLR: one Adam step of an individual temperature. */
+/* ISOGCLR, ISOGCLR_VIEWS: one Adam step of an individual temperature. */
 GF_HD void gf_row_update_tau(const glofnd_options *o, glofnd_row *row, double tau, double g) {
     const double clock = (double)++row->tau_clock;
     const double m = o->tau_beta1 * (double)row->tau_m + (1.0 - o->tau_beta1) * g;

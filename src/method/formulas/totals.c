@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "method/formulas/loss_gradient.h"
+
 void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
     const double anchors = (double)(p->sides * p->rows), rows = (double)(p->sides * p->rows * p->per_sample);
     const double pairs = rows * (double)p->negatives;
@@ -18,7 +20,7 @@ void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats)
         .lambda_mean = sum->lambda / anchors,
         .quantile_mean = quantiles ? sum->quantile / rows : NAN,
         .log_u_mean = sum->log_u / anchors,
-        .tau_mean = p->o.loss == GLOFND_LOSS_ISOGCLR ? sum->tau / anchors : p->tau,
+        .tau_mean = gf_loss_individual(&p->o) ? sum->tau / anchors : p->tau,
         .precision = NAN,
         .recall = NAN,
         .pairs = (int64_t)pairs,

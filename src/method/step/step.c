@@ -18,7 +18,7 @@
 static glofnd_status take(glofnd_ctx *c, const glofnd_batch *q, glofnd_batch *out) {
     TRY(gf_batch_take(&c->err, q, out));
     if (!c->tau_at) return GLOFND_OK;
-    FAIL_IF(&c->err, c->o.loss == GLOFND_LOSS_ISOGCLR, GLOFND_E_UNSUPPORTED,
+    FAIL_IF(&c->err, gf_loss_individual(&c->o), GLOFND_E_UNSUPPORTED,
             "isogclr has a temperature per anchor; glofnd_ctx_tau is for the other losses");
     out->tau = 0.0;
     if (c->device) return GLOFND_OK;

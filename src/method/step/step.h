@@ -16,6 +16,7 @@ typedef struct gf_step {
     const gf_shape *shape;
     gf_plan plan;
     int reuse;                /* pass C may use the tiles of pass B: both in one call */
+    int second_power;         /* hard_beta: the gradient of exp(b S/tau) is being made */
     glofnd_row shared_row[2]; /* the one lambda, moved in the course of the step */
     int moves[2];             /* the shared lambda is updated after pass B */
     int64_t rescued, repeats;
@@ -61,6 +62,9 @@ void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x);
 
 /* Adds n doubles over all ranks; nothing to do on one rank. */
 glofnd_status gf_step_sum(gf_step *t, double *x, int n);
+
+/* step_components.c: the group of every sample of the batch [cols], in scratch memory; after the embeddings. */
+const int32_t *gf_step_components(const gf_step *t);
 
 /* step_lambda.c: passes A and B. */
 glofnd_status gf_step_detect(gf_step *t);

@@ -26,7 +26,7 @@ gf_pass gf_step_pass(const gf_step *t, int i) {
         .k = &other->z,
         .shift = (int)s->per_sample - 1,
         .flags = t->plan.flags,
-        .omega = (float)t->o->omega,
+        .omega = (float)t->plan.o.omega,
         .window_cap = s->window_cap,
         .tile = s->tile,
         .tiles = t->ws->tiles,
@@ -68,16 +68,17 @@ static unsigned pass_flags(const gf_plan *p) {
     if (p->topk) f |= GF_TIE;
     if (p->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
     if (p->pulls) f |= GF_PULLS;
-    if (p->masking && o->action == GLOFND_ACTION_WEIGHT && o->omega > 0.0) f |= GF_WEIGHT;
+    if (p->masking && o->action != GLOFND_ACTION_DROP && o->omega > 0.0) f |= GF_WEIGHT;
     if (gf_loss_needs_mean(o)) f |= GF_MOMENT;
     /* exp(1/tau) and its inverse must fit a float, squared. */
-    if (o->loss == GLOFND_LOSS_ISOGCLR || p->tau <= 0.025) f |= GF_SHIFT;
+    if (gf_loss_individual(o) || p->tau <= 0.025 * (1.0 + o->hard_beta)) f |= GF_SHIFT;
     return f;
 }
 
 gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
-    const int oracle = o->detector == GLOFND_DETECT_ORACLE, on = o->alpha > 0.0;
+    const int own_groups = o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_COMPONENTS, on = o->alpha > 0.0;
     gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .epoch = q->epoch, .want = q->want};
+    if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega;
     p.sides = gf_loss_sides(o->loss);
     p.per_sample = 2 / p.sides;
     p.negatives = (q->cols - 1) * p.per_sample;
@@ -88,7 +89,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);
     p.topk = p.thresholds && !p.learned && o->fnc_rule != GLOFND_FNC_QUANTILE;
-    p.groups = oracle || q->group != NULL;
+    p.groups = own_groups || q->group != NULL;
+    p.hard = o->hard_beta > 0.0;
     p.updating = q->epoch >= o->update_epoch;
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
     p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
@@ -187,7 +189,10 @@ static glofnd_status embed_support(gf_step *t) {
 /* Labels and groups per row; -1 where there is none. */
 static void spread(const gf_step *t) {
     const glofnd_batch *q = t->q;
-    const int32_t *group = t->o->detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
+    const glofnd_detector detector = t->o->detector;
+    const int32_t *group = detector == GLOFND_DETECT_ORACLE       ? q->label
+                           : detector == GLOFND_DETECT_COMPONENTS ? gf_step_components(t)
+                                                                  : q->group;
     const int per_sample = t->shape->per_sample;
     for (int i = 0; i < t->shape->sides; i++) {
         gf_side *side = &t->ws->side[i];

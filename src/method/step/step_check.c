@@ -127,8 +127,8 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
             s->device ? s->device->name : "cpu", c->device ? c->device->name : "cpu");
     FAIL_IF(err, s->spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d",
             sides, sides == 1 ? "y" : "ies", s->spec.modalities);
-    FAIL_IF(err, o->loss == GLOFND_LOSS_ISOGCLR && !s->spec.temperatures, GLOFND_E_ARGUMENT,
-            "isogclr needs a store with individual temperatures: create it with loss = isogclr");
+    FAIL_IF(err, gf_loss_individual(o) && !s->spec.temperatures, GLOFND_E_ARGUMENT,
+            "this loss needs a store with individual temperatures: create it with loss = isogclr or isogclr-views");
     FAIL_IF(err, gf_plan_of(o, q).bank && s->spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
             "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
             (long long)q->dim, (long long)s->spec.bank_dim);

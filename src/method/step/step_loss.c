@@ -26,6 +26,9 @@ gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r) {
         .pulled = t->plan.pulls ? x->pulled[r] : 0,
         .kept = t->plan.masking ? x->kept[r] : (int32_t)t->shape->negatives,
         .tie = x->tie[r],
+        .hard_sum = t->plan.hard ? side->hard_sum[r] : 0.0,
+        .hard_moment = t->plan.hard ? side->hard_moment[r] : 0.0,
+        .hard_peak = t->plan.hard ? side->hard_peak[r] : 0.0f,
     };
 }
 
@@ -69,7 +72,7 @@ static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, gf_li
     const float old_u = t->ws->side[i].state[a].log_u;
     glofnd_row *row = &t->ws->side[i].fresh_state[a];
     const int per_sample = t->plan.per_sample;
-    double log_u[2];
+    double log_u[2], tau = 0.0, grad_tau = 0.0;
     for (int v = 0; v < per_sample; v++) {
         const int64_t r = a * per_sample + v;
         const gf_summed_row x = gf_step_summed_row(t, i, r);
@@ -78,8 +81,10 @@ static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, gf_li
         log_u[v] = y.log_u;
         *link_of(t, links, i, r) = gf_row_link(&t->plan, &x, &y);
         add_row(sum, t, i, r, &x, &y);
-        if (t->o->loss == GLOFND_LOSS_ISOGCLR) gf_row_update_tau(t->o, row, in.tau, y.grad_tau);
+        tau = in.tau;
+        grad_tau += y.grad_tau / per_sample; /* two views share the temperature of their anchor */
     }
+    if (gf_loss_individual(t->o)) gf_row_update_tau(t->o, row, tau, grad_tau);
     if (!gf_row_keeps_u(&t->plan)) return;
     row->log_u = gf_row_mean_u(log_u, per_sample);
     sum->log_u += (double)row->log_u;

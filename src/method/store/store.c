@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "method/context.h"
+#include "method/formulas/loss_gradient.h"
 #include "method/options.h"
 #include "util/minmax.h"
 
@@ -138,7 +139,7 @@ glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, 
             "spec.dim is %lld; similarity bank needs the length of an embedding, 1 to %d", (long long)spec->dim, GF_BANK_MAX_DIM);
     const gf_store_spec derived = {.n = spec->n,
                                    .modalities = gf_loss_sides(c->o.loss),
-                                   .temperatures = c->o.loss == GLOFND_LOSS_ISOGCLR,
+                                   .temperatures = gf_loss_individual(&c->o),
                                    .ring_rows = ring ? c->o.ring_rows : 0,
                                    .ring_dim = ring ? spec->dim : 0,
                                    .bank_dim = bank ? spec->dim : 0};

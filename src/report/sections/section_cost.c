@@ -94,7 +94,7 @@ static void memory(gf_text *out, const gf_report *r) {
 /* Bytes of state per sample: lambda, its moments, u and a clock per side; temperatures where learned. */
 static int state_bytes(const gf_run_log *run) {
     const int sides = run->config.task == GF_TASK_CLIP ? 2 : 1;
-    return sides * (run->config.method.loss == GLOFND_LOSS_ISOGCLR ? 36 : 20);
+    return sides * (gf_config_individual_tau(&run->config) ? 36 : 20);
 }
 
 /* Accounted bytes; the peak on a GPU includes other processes. */

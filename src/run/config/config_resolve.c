@@ -10,7 +10,7 @@ static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
 static glofnd_status check_views(gf_error *err, const gf_config *c) {
     FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_OPTION,
-            "loss: two views of an image take sogclr or simclr; for images with captions set task = clip");
+            "loss: two views of an image take sogclr, simclr or isogclr-views; for images with captions set task = clip");
     FAIL_IF(err, c->arch > GF_ARCH_RESNET50, GLOFND_E_OPTION, "arch: clip-resnet50 and vit are for task clip");
     FAIL_IF(err, c->micro_batch > 0, GLOFND_E_OPTION, "micro_batch: it is for task clip; leave it 0");
     FAIL_IF(err, c->lock != GF_LOCK_NONE, GLOFND_E_OPTION, "lock: it is for task clip; leave it none");
@@ -102,6 +102,10 @@ int gf_config_dim(const gf_config *c) { return c->task == GF_TASK_CLIP ? c->embe
 int gf_config_learns_tau(const gf_config *c) {
     const glofnd_loss loss = c->method.loss;
     return c->task == GF_TASK_CLIP && c->scale_lr != 0.0 && (loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP);
+}
+
+int gf_config_individual_tau(const gf_config *c) {
+    return c->method.loss == GLOFND_LOSS_ISOGCLR || c->method.loss == GLOFND_LOSS_ISOGCLR_VIEWS;
 }
 
 int gf_config_learns_lambda(const gf_config *c) {

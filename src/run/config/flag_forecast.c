@@ -43,6 +43,7 @@ gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
 }
 
 static const char *of_one(const gf_config *c) {
+    if (c->method.detector == GLOFND_DETECT_COMPONENTS) return "component of the batch's graph of nearest neighbours";
     return c->method.detector == GLOFND_DETECT_ORACLE ? "label" : "group of equal contents";
 }
 
@@ -53,7 +54,7 @@ static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, 
     if (x->fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x->fall);
     else if (o->alpha * negatives < 1.0)
         snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f negatives of a row", negatives);
-    if (o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_GROUPS)
+    if (o->detector >= GLOFND_DETECT_ORACLE) /* labels, groups, components */
         snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x->from + 1,
                  (int)c->epochs);
     else if (o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_THRESHOLD)

@@ -1,0 +1,357 @@
+/* unit_named_methods.c - other methods in the form of rows, against the dense reference and by finite differences: SupCon
+ * (attract_omega = 1), debiased negatives (tau_plus), hard negatives (hard_beta), a temperature per anchor for two views
+ * (isogclr-views), groups of nearest neighbours (components); with threads, ranks, and what is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/compare.h"
+#include "support/ranks.h"
+
+typedef struct method {
+    const char *name;
+    glofnd_loss loss;
+    glofnd_detector detector;
+    glofnd_action action;
+    double attract_omega, tau_plus, hard_beta, tau;
+} method;
+
+enum { DROP = GLOFND_ACTION_DROP, ATTRACT = GLOFND_ACTION_ATTRACT, WEIGHT = GLOFND_ACTION_WEIGHT };
+
+/* tau 0.2: with tau_plus, some rows are at the lower bound and some above it; 0.02: sums carry a peak. */
+static const method METHODS[] = {
+    {"supcon", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_ORACLE, ATTRACT, 1, 0, 0, 0.1},
+    {"supcon on sogclr", GLOFND_LOSS_SOGCLR, GLOFND_DETECT_ORACLE, ATTRACT, 1, 0, 0, 0.1},
+    {"half attracted, clip", GLOFND_LOSS_CLIP, GLOFND_DETECT_GLOFND, ATTRACT, 0.5, 0, 0, 0.1},
+    {"wcl", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_COMPONENTS, ATTRACT, 1, 0, 0, 0.1},
+    {"components dropped", GLOFND_LOSS_SOGCLR, GLOFND_DETECT_COMPONENTS, DROP, 0, 0, 0, 0.1},
+    {"components of image and text", GLOFND_LOSS_FASTCLIP, GLOFND_DETECT_COMPONENTS, WEIGHT, 0, 0, 0, 0.1},
+    {"debiased", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0.02, 0, 0.5},
+    {"debiased, at the bound", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0.2, 0, 0.2},
+    {"debiased clip", GLOFND_LOSS_CLIP, GLOFND_DETECT_NONE, DROP, 0, 0.05, 0, 0.5},
+    {"debiased clip, at the bound", GLOFND_LOSS_CLIP, GLOFND_DETECT_NONE, DROP, 0, 0.3, 0, 0.2},
+    {"debiased, flags dropped", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_GLOFND, DROP, 0, 0.02, 0, 0.5},
+    {"debiased, flags attracted", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_GLOFND, ATTRACT, 1, 0.02, 0, 0.5},
+    {"hard", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0, 1, 0.5},
+    {"hard, tau 0.02", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0, 0.5, 0.02},
+    {"hcl", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0.05, 0.5, 0.5},
+    {"hcl clip", GLOFND_LOSS_CLIP, GLOFND_DETECT_NONE, DROP, 0, 0.05, 1, 0.5},
+    {"hcl, flags dropped", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_GLOFND, DROP, 0, 0.02, 1, 0.5},
+    {"hcl clip, flags weighted", GLOFND_LOSS_CLIP, GLOFND_DETECT_FNC, WEIGHT, 0, 0.02, 1, 0.5},
+    {"hcl, labels", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_ORACLE, DROP, 0, 0, 2, 0.5},
+    {"isogclr-views", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_NONE, DROP, 0, 0, 0, 0.1},
+    {"isogclr-views, flags dropped", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_GLOFND, DROP, 0, 0, 0, 0.1},
+    {"isogclr-views, flags attracted", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_FNC, ATTRACT, 0, 0, 0, 0.1},
+};
+enum { COUNT = sizeof METHODS / sizeof *METHODS };
+
+static scene make(const method *m) {
+    scene s = scene_make(m->name, m->loss);
+    s.o.detector = m->detector;
+    s.o.action = m->action;
+    s.o.attract_omega = m->attract_omega;
+    s.o.tau_plus = m->tau_plus;
+    s.o.hard_beta = m->hard_beta;
+    s.o.tau = m->tau;
+    s.o.alpha = 0.2;
+    return s;
+}
+
+/* ---- against the reference: values, gradients, flags, state, statistics ---- */
+
+static void agrees(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        scene s = make(&METHODS[i]);
+        check_scene_against_reference(&s);
+    }
+}
+
+/* One class: every negative is flagged, and every row keeps its least similar one. */
+static void rows_without_negatives_agree(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        scene s = make(&METHODS[i]);
+        if (s.o.detector != GLOFND_DETECT_ORACLE) continue;
+        s.classes = 1;
+        check_scene_against_reference(&s);
+    }
+}
+
+static void shapes_agree(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        for (int64_t batch = 2; batch <= 70; batch += batch < 4 ? 1 : 22) {
+            scene s = make(&METHODS[i]);
+            if (s.o.tau < 0.1 && batch < 24) continue; /* saturated: the gradient is the reference's own rounding */
+            s.batch = batch;
+            s.anchors = batch + 3;
+            s.dim = 5 + batch;
+            s.steps = 3;
+            s.lambda0 = 0.4;
+            s.o.tile = 32;
+            s.o.update_epoch = 0;
+            s.o.mask_epoch = 1;
+            check_scene_against_reference(&s);
+        }
+}
+
+/* ---- finite differences ---- */
+
+#define STEP 1e-5
+#define TOLERANCE 2e-8 /* of the largest entry; the truncation error of central differences at STEP */
+
+static double largest(const double *x, int64_t n) {
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(x[i]));
+    return most;
+}
+
+static void check_features(const scene *s, const ref_step *r) {
+    const int64_t n = r->rows * r->dim;
+    const double scale = fmax(1, largest(r->grad, n));
+    double *h = malloc((size_t)n * sizeof *h);
+    assert_non_null(h);
+    memcpy(h, r->h, (size_t)n * sizeof *h);
+    for (int64_t j = 0; j < n; j++) {
+        h[j] = r->h[j] + STEP;
+        const double up = ref_objective(&s->o, r, h, r->tau);
+        h[j] = r->h[j] - STEP;
+        const double down = ref_objective(&s->o, r, h, r->tau);
+        h[j] = r->h[j];
+        expect_near(s->name, s->steps - 1, "dL/dh by differences", r->grad[j], (up - down) / (2 * STEP), TOLERANCE * scale);
+    }
+    free(h);
+}
+
+/* Shared tau: all rows move together. A temperature per anchor: one row at a time, and the step's value lacks the 1/B. */
+static void check_temperatures(const scene *s, const ref_step *r) {
+    const int individual = ref_individual(&s->o);
+    const double step = STEP * r->tau[0];
+    double *tau = malloc((size_t)r->rows * sizeof *tau);
+    assert_non_null(tau);
+    for (int64_t row = 0; row < (individual ? r->rows : 1); row++) {
+        double side[2];
+        for (int sign = 0; sign < 2; sign++) {
+            for (int64_t k = 0; k < r->rows; k++) tau[k] = r->tau[k] + (individual && k != row ? 0 : sign ? step : -step);
+            side[sign] = ref_objective(&s->o, r, r->h, tau);
+        }
+        const double slope = (side[1] - side[0]) / (2 * step);
+        const double exact = individual ? r->row_dtau[row] / (double)r->batch : r->grad_tau;
+        expect_near(s->name, s->steps - 1, "dL/dtau by differences", exact, slope, 1e-6 * fmax(fabs(exact), 1));
+    }
+    free(tau);
+}
+
+static void objectives_have_these_gradients(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        scene s = make(&METHODS[i]);
+        if (s.o.tau < 0.1) continue; /* differences are too coarse */
+        s.batch = 7, s.anchors = 9, s.dim = 5, s.steps = 4, s.lambda0 = 0.6, s.o.gamma = 1;
+        if (s.o.tau < 0.2) s.o.tau = 0.2;
+        ref_store store;
+        scene_avoid_ties(&s);
+        scene_ref_store(&s, &store);
+        for (int step = 0; step < s.steps; step++) {
+            scene_batch b;
+            ref_step r;
+            scene_draw(&s, step, &b);
+            ref_step_run(&s.o, &store, &b.q, NULL, &r);
+            if (step == s.steps - 1) {
+                assert_true(s.o.detector == GLOFND_DETECT_NONE || (r.flagged > 0 && r.flagged < r.pairs));
+                expect_near(s.name, step, "loss", r.loss, ref_objective(&s.o, &r, r.h, r.tau), 1e-12);
+                check_features(&s, &r);
+                if (s.o.loss == GLOFND_LOSS_CLIP || ref_individual(&s.o)) check_temperatures(&s, &r);
+            }
+            ref_step_free(&r);
+            scene_batch_free(&b);
+        }
+        ref_store_free(&store);
+    }
+}
+
+/* ---- definitions of the papers, in another form than the reference's ---- */
+
+/* SupCon: the mean over rows of -1/|P| sum_p log(exp(S_p/tau) / sum_a exp(S_a/tau)); ours is the sum over rows / B. */
+static void supcon_is_that_of_its_paper(void **state) {
+    (void)state;
+    scene s = make(&METHODS[0]);
+    s.o.update_epoch = s.o.mask_epoch = 0;
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    scene_batch b;
+    ref_step r;
+    ref_store store;
+    scene_ref_store(&s, &store);
+    scene_draw(&s, 0, &b);
+    ref_step_run(&s.o, &store, &b.q, NULL, &r); /* for its similarities */
+    run_step(&w, &b.q, &out);
+    double loss = 0;
+    for (int64_t i = 0; i < r.rows; i++) {
+        double all = 0, positives = 0, count = 0;
+        for (int64_t j = 0; j < r.rows; j++) {
+            if (j == i) continue;
+            all += exp(r.sim[i * r.rows + j] / s.o.tau);
+            const int32_t x = b.label[i / 2], y = b.label[j / 2];
+            if (j / 2 != i / 2 && (x < 0 || x != y)) continue;
+            positives += r.sim[i * r.rows + j] / s.o.tau, count++;
+        }
+        loss += (log(all) - positives / count) / (double)s.batch;
+    }
+    expect_near(s.name, 0, "SupCon", out.stats.loss, loss, 1e-5);
+    ref_step_free(&r);
+    ref_store_free(&store);
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
+}
+
+static double loss_of(const scene *s) {
+    runner w = runner_make(s);
+    outputs out = outputs_make(s);
+    scene_batch b;
+    scene_draw(s, 0, &b);
+    run_step(&w, &b.q, &out);
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
+    return out.stats.loss;
+}
+
+/* Each option at its neutral end gives the method it came from. */
+static void neutral_values_change_nothing(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SIMCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
+        scene s = scene_make("neutral", loss);
+        s.o.detector = GLOFND_DETECT_NONE;
+        const double plain = loss_of(&s);
+        s.o.tau_plus = 1e-12;
+        expect_near(s.name, 0, "tau_plus to 0", loss_of(&s), plain, 1e-6);
+        s.o.tau_plus = 0, s.o.hard_beta = 1e-9;
+        expect_near(s.name, 0, "hard_beta to 0", loss_of(&s), plain, 1e-5);
+    }
+}
+
+/* ---- threads and ranks ---- */
+
+static void threads_give_the_same_bits(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        scene s = make(&METHODS[i]);
+        s.batch = 75, s.anchors = 100, s.o.tile = 32;
+        const size_t flat = sizeof(float) * (size_t)(s.batch * s.dim);
+        runner one = runner_make(&s);
+        s.o.threads = 3;
+        runner many = runner_make(&s);
+        outputs x = outputs_make(&s), y = outputs_make(&s);
+        for (int step = 0; step < s.steps; step++) {
+            scene_batch b;
+            scene_draw(&s, step, &b);
+            run_step(&one, &b.q, &x);
+            run_step(&many, &b.q, &y);
+            assert_memory_equal(x.grad_a, y.grad_a, flat);
+            assert_memory_equal(x.grad_b, y.grad_b, flat);
+            assert_memory_equal(&x.stats, &y.stats, sizeof x.stats);
+            scene_batch_free(&b);
+        }
+        outputs_free(&x);
+        outputs_free(&y);
+        runner_free(&one);
+        runner_free(&many);
+    }
+}
+
+static void check_ranks(scene *s, int ranks) {
+    scene_avoid_ties(s);
+    ref_store ref;
+    scene_ref_store(s, &ref);
+    runner one = runner_make(s);
+    rank_set set = rank_set_make(s, ranks);
+    outputs single = outputs_make(s), many = outputs_make(s);
+    for (int step = 0; step < s->steps; step++) {
+        scene_batch b;
+        ref_step r;
+        scene_draw(s, step, &b);
+        ref_step_run(&s->o, &ref, &b.q, NULL, &r);
+        run_two_calls(&one, &b.q, &single);
+        rank_set_step(&set, &b.q, &many);
+        expect_ranks(s, step, &set, &many, &single, &r);
+        for (int k = 0; k < ranks; k++) expect_store(s, step, &set.rank[k].w, &ref, &r);
+        ref_step_free(&r);
+        scene_batch_free(&b);
+    }
+    outputs_free(&single);
+    outputs_free(&many);
+    rank_set_free(&set);
+    runner_free(&one);
+    ref_store_free(&ref);
+}
+
+static void ranks_change_only_rounding(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
+            scene s = make(&METHODS[i]);
+            s.batch = 20, s.anchors = 27, s.dim = 11;
+            check_ranks(&s, ranks);
+        }
+}
+
+/* ---- refused ---- */
+
+static void expect_refused(const glofnd_options *o, const char *key) {
+    char why[256];
+    assert_int_equal(glofnd_options_check(o, why, sizeof why), GLOFND_E_OPTION);
+    if (!strstr(why, key)) fail_msg("\"%s\" does not name %s", why, key);
+}
+
+static void combinations_without_meaning_are_refused(void **state) {
+    (void)state;
+    glofnd_options o, p;
+    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    p = o, p.tau_plus = 0.1, expect_refused(&p, "tau_plus"); /* sogclr */
+    p = o, p.hard_beta = 1, expect_refused(&p, "hard_beta");
+    o.loss = GLOFND_LOSS_SIMCLR;
+    p = o, p.hard_beta = 1, p.action = GLOFND_ACTION_ATTRACT, expect_refused(&p, "hard_beta");
+    p = o, p.hard_beta = 1, p.detector = GLOFND_DETECT_FNC, p.fnc_rule = GLOFND_FNC_TOPK, expect_refused(&p, "hard_beta");
+    p = o, p.tau_plus = 1, expect_refused(&p, "tau_plus");
+    p = o, p.attract_omega = 1.5, expect_refused(&p, "attract_omega");
+    p = o, p.action = GLOFND_ACTION_ATTRACT, p.attract_alpha = 0.005, p.attract_omega = 1, expect_refused(&p, "attract_omega");
+    p = o, p.loss = GLOFND_LOSS_ISOGCLR_VIEWS, p.compat = GLOFND_COMPAT_OFFICIAL, expect_refused(&p, "isogclr-views");
+}
+
+static void components_need_embeddings(void **state) {
+    float sim[4] = {0, 0.5f, 0.5f, 0};
+    const int64_t id[2] = {0, 1};
+    (void)state;
+    scene s = make(&METHODS[3]);
+    runner w = runner_make(&s);
+    const glofnd_sims q = {.size = sizeof q, .rows = 2, .cols = 2, .sim = sim, .id = id, .views = 1};
+    uint8_t keep[4];
+    assert_int_equal(glofnd_mask(w.ctx, w.store, &q, keep, NULL), GLOFND_E_UNSUPPORTED);
+    assert_non_null(strstr(glofnd_ctx_error(w.ctx), "components"));
+    runner_free(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees),
+        cmocka_unit_test(rows_without_negatives_agree),
+        cmocka_unit_test(shapes_agree),
+        cmocka_unit_test(objectives_have_these_gradients),
+        cmocka_unit_test(supcon_is_that_of_its_paper),
+        cmocka_unit_test(neutral_values_change_nothing),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(ranks_change_only_rounding),
+        cmocka_unit_test(combinations_without_meaning_are_refused),
+        cmocka_unit_test(components_need_embeddings),
+    };
+    return cmocka_run_group_tests_name("unit_named_methods", tests, NULL, NULL);
+}
