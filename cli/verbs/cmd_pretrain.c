@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/epoch_hook.h"
 #include "cli/interrupt.h"
 #include "cli/preset_file.h"
 #include "dist/dist.h"
@@ -107,6 +108,16 @@ static int is_switch(const char *name) {
     return o && o->type == GF_OPTION_BOOL;
 }
 
+/* The last command that a file named for on_epoch. Files may come from elsewhere: only a command of the command line is run. */
+static char left_out[sizeof((gf_config *)0)->on_epoch];
+
+/* After a file was read; before: on_epoch until then. */
+static void leave_command_out(gf_config *c, const char *before) {
+    if (strcmp(c->on_epoch, before) == 0) return;
+    memcpy(left_out, c->on_epoch, sizeof left_out);
+    snprintf(c->on_epoch, sizeof c->on_epoch, "%s", before);
+}
+
 /* A resumed run has its configuration: flags only change it. So it is read first, wherever --resume stands. */
 static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char **argv) {
     const char *run = NULL;
@@ -118,14 +129,18 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char 
     }
     if (!resume || !run) return GLOFND_OK;
     TRY(gf_resume_read(err, run, &p->config, &p->config_was));
+    leave_command_out(&p->config, "");
     if (*p->config.data) gf_config_complete(&p->config);
     return GLOFND_OK;
 }
 
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], before[sizeof c->on_epoch];
+    memcpy(before, c->on_epoch, sizeof before);
     TRY(cli_preset_file(err, name, ".cfg", path));
-    return gf_config_read(err, c, path);
+    TRY(gf_config_read(err, c, path));
+    leave_command_out(c, before);
+    return GLOFND_OK;
 }
 
 /* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
@@ -284,6 +299,7 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
 
 static int run_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
+    epoch_hook hook;
     gf_pretrain p = {.stop = &cli_interrupted, .report = report, .plain = cli_terminal_is_dumb()};
     glofnd_status status = gf_config_init(&err, &p.config);
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
@@ -295,7 +311,11 @@ static int run_pretrain(int argc, char **argv) {
         }
         status = take(&err, &p, argc, argv, &i);
     }
+    p.left_out = *left_out && !*p.config.on_epoch ? left_out : NULL;
+    epoch_hook_init(&hook, p.run);
+    p.watch = &hook.watch;
     const int code = run_ranks(&p, status, &err);
+    epoch_hook_free(&hook);
     return status == GLOFND_OK || status == GLOFND_E_IO || !typed ? code : CLI_USAGE;
 }
 

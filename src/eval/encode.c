@@ -168,14 +168,26 @@ static glofnd_status load_initial(gf_error *err, gf_run_encoder *e) {
     return gf_weights_load_model(err, &encoder, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
 }
 
+/* Of no run: the file's name takes the place of the state. */
+static glofnd_status load_file(gf_error *err, gf_run_encoder *e, const char *path) {
+    e->state = (gf_run_state){.step = -1};
+    if (!path) return GLOFND_OK;
+    FAIL_IF(err, strlen(path) >= sizeof e->state.weights, GLOFND_E_ARGUMENT, "the path of the weights is too long");
+    memcpy(e->state.weights, path, strlen(path) + 1);
+    return gf_weights_load(err, e->net, path, 1);
+}
+
 static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
-    TRY(read_config(err, &e->config, spec->run));
+    if (spec->config) e->config = *spec->config;
+    else TRY(read_config(err, &e->config, spec->run));
+    FAIL_IF(err, spec->config && spec->text, GLOFND_E_ARGUMENT, "a text encoder needs a run");
     TRY(open_vocabulary(err, e, spec));
     e->head = spec->head || e->config.task == GF_TASK_CLIP;
     e->threads = spec->placement.threads > 0 ? spec->placement.threads : e->config.method.threads;
     if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
     TRY(make_net(err, e, spec->placement.device));
+    if (spec->config) return load_file(err, e, spec->weights);
     if (spec->untrained) return load_initial(err, e);
     TRY(load_trained(err, e, spec->run));
     FAIL_IF(err, e->bpe && e->state.vocabulary >= 0 && e->state.vocabulary != (int64_t)e->vocab_crc, GLOFND_E_FORMAT,
@@ -199,6 +211,29 @@ void gf_run_encoder_free(gf_run_encoder *e) {
     gf_bpe_free(e->bpe);
     free(e->rows);
     free(e);
+}
+
+static glofnd_status copy_tensor(gf_error *err, gf_net *to, const gf_tensor *t, gf_net *from, const gf_tensor *s, float *host) {
+    TRY(gf_net_get(err, from, s, s->value, host));
+    return gf_net_put(err, to, t, t->value, host);
+}
+
+glofnd_status gf_run_encoder_copy(gf_error *err, gf_run_encoder *e, gf_net *net) {
+    gf_tensor *to, *from;
+    const int n = gf_net_tensors(e->net, &to), have = gf_net_tensors(net, &from);
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        while (k < have && strcmp(from[k].name, to[i].name) != 0) k++;
+        FAIL_IF(err, k == have || from[k].count != to[i].count, GLOFND_E_ARGUMENT, "the network has no %s of this shape",
+                to[i].name);
+        float *host = malloc((size_t)to[i].count * sizeof *host);
+        FAIL_IF(err, !host, GLOFND_E_MEMORY, "no memory for a copy of %s", to[i].name);
+        const glofnd_status status = copy_tensor(err, e->net, &to[i], net, &from[k], host);
+        free(host);
+        TRY(status);
+    }
+    gf_net_touch(e->net);
+    return GLOFND_OK;
 }
 
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e) { return &e->config; }

@@ -22,11 +22,13 @@ typedef struct gf_encoder_device { /* all zero: as the run was trained */
 } gf_encoder_device;
 
 typedef struct gf_run_encoder_spec {
-    const char *run; /* run folder; its config.cfg describes the network */
-    int head;        /* projections of the head instead of features of the backbone; task clip: always projections */
-    int text;        /* task clip: the text encoder instead of the image encoder */
-    int untrained;   /* initial weights of the run: its init file, or its seed */
-    int64_t batch;   /* images per forward; 0: chosen */
+    const char *run;         /* run folder; its config.cfg describes the network */
+    const gf_config *config; /* resolved: an image encoder without a run; run is NULL */
+    const char *weights;     /* config: safetensors file; NULL: initial weights, until gf_run_encoder_copy */
+    int head;                /* projections of the head instead of features of the backbone; task clip: always projections */
+    int text;                /* task clip: the text encoder instead of the image encoder */
+    int untrained;           /* initial weights of the run: its init file, or its seed */
+    int64_t batch;           /* images per forward; 0: chosen */
     gf_encoder_device placement;
 } gf_run_encoder_spec;
 
@@ -35,6 +37,8 @@ glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_devi
 /* Weights: those of the newest complete state (run/state/run_state.h), their checksum compared. */
 glofnd_status gf_run_encoder_create(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out);
 void gf_run_encoder_free(gf_run_encoder *e);
+/* Takes the weights of `net`, which has all tensors of this encoder, and may have more. */
+glofnd_status gf_run_encoder_copy(gf_error *err, gf_run_encoder *e, gf_net *net);
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e); /* the run's, whatever the placement */
 int gf_run_encoder_threads(const gf_run_encoder *e);
 const gf_run_state *gf_run_encoder_state(const gf_run_encoder *e); /* untrained: weights "" */

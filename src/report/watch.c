@@ -156,29 +156,41 @@ static int has_values(const curve *c) {
     return range_of(c, &low, &high);
 }
 
+/* Epochs without a value leave a gap in a curve; evaluations are rare, and their points belong together. */
+static int64_t drop_gaps(const double *x, const double *y, int64_t n, double *to_x, double *to_y) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(y[i])) to_x[kept] = x[i], to_y[kept++] = y[i];
+    return kept;
+}
+
 static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, double *scratch) {
     double *place = scratch, *flagged = scratch + r->steps, *epoch = flagged + r->steps;
+    double *knn_x = epoch + r->epochs, *knn_y = knn_x + r->epochs;
     for (int64_t i = 0; i < r->steps; i++) place[i] = gf_run_place(r, i), flagged[i] = 100.0 - r->step[GF_STEP_KEPT][i];
     for (int64_t e = 0; e < r->epochs; e++) epoch[e] = (double)(e + 1) * (r->epoch_steps ? 1.0 : 0.0);
+    const int64_t knn_n = drop_gaps(epoch, r->field[GF_RUN_KNN], r->epochs, knn_x, knn_y);
     const int by_epoch = r->steps < 2 && r->epochs > 0; /* no curve of steps in a run shorter than log_steps */
     const curve all[] = {
         {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
          by_epoch ? r->epochs : r->steps, 36, 4},
         {"flagged pairs", " %", place, flagged, r->steps, 33, 2},
         {"precision", " %", epoch, r->field[GF_RUN_POOLED_PRECISION], r->epochs, 32, 1},
+        {"kNN", " %", knn_x, knn_y, knn_n, 35, 1},
     };
+    enum { CURVES = sizeof all / sizeof *all, KNN = CURVES - 1 };
     const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
     int shown = 0, left = size->rows - 3;
     double x_end = fmax(r->steps ? place[r->steps - 1] : 0.0, r->epochs ? epoch[r->epochs - 1] : 0.0);
-    for (int k = 0; k < 3; k++) shown += has_values(&all[k]) && (k == 0 || detects);
+    for (int k = 0; k < CURVES; k++) shown += has_values(&all[k]) && (k == 0 || k == KNN || detects);
     if (!shown) {
         gf_text_add(out, "no logged step yet\n");
         return;
     }
     while (shown > 1 && left / shown < 4) shown--;
     const int rows = left / shown - 1 > 2 ? left / shown - 1 : 2;
-    for (int k = 0; k < 3 && shown; k++)
-        if (has_values(&all[k]) && (k == 0 || detects)) plot(out, &all[k], x_end, rows, size), shown--;
+    for (int k = 0; k < CURVES && shown; k++)
+        if (has_values(&all[k]) && (k == 0 || k == KNN || detects)) plot(out, &all[k], x_end, rows, size), shown--;
     x_axis(out, x_end, size->columns, r->epoch_steps > 0);
 }
 
@@ -187,7 +199,7 @@ static int clamp(int x, int min, int max) { return x < min ? min : x > max ? max
 void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     gf_watch_size s = *size;
     s.columns = clamp(size->columns, 40, 400), s.rows = clamp(size->rows, 12, 200);
-    double *scratch = malloc((size_t)(2 * r->steps + r->epochs + 1) * sizeof *scratch);
+    double *scratch = malloc((size_t)(2 * r->steps + 3 * r->epochs + 1) * sizeof *scratch);
     out->failed |= !scratch;
     head(out, r, &s);
     if (scratch) frame(out, r, &s, scratch);

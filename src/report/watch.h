@@ -10,8 +10,8 @@ typedef struct gf_watch_size {
     int idle;          /* no process trains the run: no remaining time */
 } gf_watch_size;
 
-/* A status line, then loss, flagged share and precision, as many as fit and have values. Every line ends with a newline and has
- * at most `columns` characters. */
+/* A status line, then loss, flagged share, precision and kNN of eval_every, as many as fit and have values. Every line ends
+ * with a newline and has at most `columns` characters. */
 void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size);
 /* Seconds to the end of the run at the speed of the last logged steps; NaN: unknown. */
 double gf_watch_remaining(const gf_run_log *r);

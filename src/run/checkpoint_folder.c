@@ -150,27 +150,56 @@ static void remove_folder(const char *path) {
     rmdir(path);
 }
 
-/* All but the one of step `keep`, whose name begins with `kind`. One that does not go is passed over: the next checkpoint tries
- * again. */
-static void remove_others(const char *folder, int64_t keep, const char *kind) {
+/* 1: a complete step-N. Where that cannot be known it counts as one. */
+static int is_complete_step(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    int yes = 1;
+    if (number_of(name, GF_CHECKPOINT) < 0 || gf_path_join(NULL, path, folder, name) != GLOFND_OK) return 0;
+    return check_complete(NULL, path, &yes) != GLOFND_OK || yes;
+}
+
+/* The oldest step of the newest `count` complete ones up to `latest`. */
+static int64_t oldest_to_keep(const char *folder, DIR *d, int64_t latest, int count) {
+    int64_t oldest = latest;
+    for (int found = 1; found && --count > 0;) {
+        int64_t before = -1;
+        int error = 0;
+        rewinddir(d);
+        for (struct dirent *e; (e = gf_next_entry(d, &error));) {
+            const int64_t step = number_of(e->d_name, GF_CHECKPOINT);
+            if (step > before && step < oldest && is_complete_step(folder, e->d_name)) before = step;
+        }
+        found = before >= 0;
+        if (found) oldest = before;
+    }
+    rewinddir(d);
+    return oldest;
+}
+
+/* All but the one of step `latest`, whose name begins with `kind`, and the `count` - 1 steps before it. One that does not go is
+ * passed over: the next checkpoint tries again. */
+static void remove_others(const char *folder, int64_t latest, const char *kind, int count) {
     char path[PATH_MAX];
     int error = 0;
     DIR *d = gf_open_folder(folder);
-    for (struct dirent *e; d && (e = gf_next_entry(d, &error));) {
+    if (!d) return;
+    const int64_t oldest = oldest_to_keep(folder, d, latest, strcmp(kind, GF_CHECKPOINT) == 0 ? count : 1);
+    for (struct dirent *e; (e = gf_next_entry(d, &error));) {
         const int64_t step = number_of(e->d_name, GF_CHECKPOINT), retired = number_of(e->d_name, GF_CHECKPOINT_RETIRED);
-        const int kept = (step == keep || retired == keep) && has_prefix(e->d_name, kind);
+        const int newest = (step == latest || retired == latest) && has_prefix(e->d_name, kind);
+        const int kept = newest || (step >= oldest && step < latest && is_complete_step(folder, e->d_name));
         const int own = step >= 0 || retired >= 0 || has_prefix(e->d_name, GF_CHECKPOINT_UNFINISHED);
         if (own && !kept && gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK) remove_folder(path);
     }
-    if (d) closedir(d);
+    closedir(d);
 }
 
-glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *latest) {
+glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *latest, int keep) {
     char folder[PATH_MAX];
     const char *slash = strrchr(latest, '/');
     TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
     const int retired = slash && number_of(slash + 1, GF_CHECKPOINT_RETIRED) >= 0;
-    if (slash) remove_others(folder, gf_checkpoint_step(latest), retired ? GF_CHECKPOINT_RETIRED : GF_CHECKPOINT);
+    if (slash) remove_others(folder, gf_checkpoint_step(latest), retired ? GF_CHECKPOINT_RETIRED : GF_CHECKPOINT, keep);
     return GLOFND_OK;
 }
 
@@ -179,7 +208,7 @@ glofnd_status gf_checkpoint_retire(gf_error *err, const char *run, const char *p
     char retired[PATH_MAX], name[64], folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
     const int64_t n = slash ? number_of(slash + 1, GF_CHECKPOINT) : -1;
-    TRY(gf_checkpoint_clean(err, run, path));
+    TRY(gf_checkpoint_clean(err, run, path, 1));
     if (n < 0) return GLOFND_OK; /* it is already */
     TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
     snprintf(name, sizeof name, GF_CHECKPOINT_RETIRED "%lld", (long long)n);
@@ -212,12 +241,13 @@ glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draf
 
 void gf_checkpoint_draft_discard(const gf_checkpoint_draft *d) { remove_folder(d->temp); }
 
-glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_draft *d, const char *const *name, int count) {
+glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_draft *d, const char *const *name, int count,
+                                          int keep) {
     sync_folder(d->temp);
     FAIL_IF(err, rename(d->temp, d->final) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", d->temp, d->final,
             strerror(errno));
     sync_folder(d->folder);
     TRY(gf_manifest_write(err, d->final, name, count));
-    remove_others(d->folder, d->step, GF_CHECKPOINT);
+    remove_others(d->folder, d->step, GF_CHECKPOINT, keep);
     return GLOFND_OK;
 }

@@ -72,7 +72,11 @@ typedef struct gf_config {
     double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
     int64_t checkpoint_steps, log_steps;
     double checkpoint_minutes;
-    gf_store_kind store; /* of the anchors while training */
+    int32_t keep_checkpoints;
+    int32_t eval_every;   /* epochs; 0: never */
+    int64_t eval_samples; /* that vote, at most */
+    char on_epoch[1024];  /* shell command; "": none */
+    gf_store_kind store;  /* of the anchors while training */
     glofnd_options method;
     int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else they follow from it */
     double share[GF_SHARES];      /* percent; 0: the key holds a number. Resolving turns them to epochs */

@@ -69,7 +69,7 @@ static const gf_eval_key epoch[] = { /* the last one of log.jsonl, scaled by log
     FIGURE("pooled_precision", "precision %", 1, 0), FIGURE("pooled_recall", "recall %", 1, 0), FIGURE("pooled_f1", "F1 %", 1, 0),
     FIGURE("precision", "precision per anchor %", 1, 0), FIGURE("recall", "recall per anchor %", 1, 0),
     FIGURE("f1", "F1 per anchor %", 1, 0), /* as the paper counts */
-    FIGURE("flagged", "flagged %", 0, 1), FIGURE("loss", "loss", 0, 1),
+    FIGURE("knn", "kNN while training %", 1, 1), FIGURE("flagged", "flagged %", 0, 1), FIGURE("loss", "loss", 0, 1),
 };
 static const gf_eval_key fn[] = {
     NAME("pairs"), NAME("detector"), SETTING_UNLESS("alpha", "detector=glofnd"), /* learned thresholds have no alpha */

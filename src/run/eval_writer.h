@@ -1,5 +1,5 @@
-/* eval_writer.h - appends records to RUN/eval.jsonl. Keys are checked against eval_schema.h: one that records of this event do
- * not have fails, and the record is not written.
+/* eval_writer.h - appends records to RUN/eval.jsonl, and their figures to files for TensorBoard (eval_chart.h). Keys are
+ * checked against eval_schema.h: one that records of this event do not have fails, and the record is not written.
  *
  *     gf_eval_writer w = {0};
  *     TRY(gf_eval_writer_open(err, &w, run));
@@ -11,13 +11,16 @@
 #pragma once
 
 #include "io/json/jsonl.h"
+#include "run/eval_chart.h"
 
 typedef struct gf_eval_writer { /* all zero: closed */
     gf_jsonl log;
     const char *event; /* of the present record; borrowed */
+    gf_eval_chart chart;
+    glofnd_status charted; /* first failure of its file: eval.jsonl is written all the same */
 } gf_eval_writer;
 
-/* Failures stick, as with gf_jsonl: end and close return the first one. */
+/* Failures stick, as with gf_jsonl: end and close return the first one; those of the file for TensorBoard only close does. */
 glofnd_status gf_eval_writer_open(gf_error *err, gf_eval_writer *w, const char *run);
 void gf_eval_writer_begin(gf_eval_writer *w, const char *event);
 void gf_eval_put_number(gf_eval_writer *w, const char *key, double x);

@@ -12,6 +12,7 @@
 #define GF_LOG_FILE "log.jsonl"                 /* log_schema.h */
 #define GF_EVENTS_FILE "events.out.tfevents.glofnd"
 #define GF_EVAL_FILE "eval.jsonl" /* eval_schema.h */
+#define GF_EVAL_EVENTS "eval"     /* folder: eval_chart.h */
 #define GF_MEMORY_FILE "memory.json"
 #define GF_VOCABULARY_FILE "vocab.txt" /* task clip */
 #define GF_PLANS_FILE "plans.txt"      /* GPU: chosen algorithms, so that a resumed run takes the same */

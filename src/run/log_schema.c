@@ -1,6 +1,7 @@
 /* log_schema.c - see log_schema.h. */
 #include "run/log_schema.h"
 
+#include <math.h>
 #include <string.h>
 
 #define ROW(name, key, kind, factor) {key, GF_LOG_##kind, factor},
@@ -25,6 +26,7 @@ void gf_log_write(gf_jsonl *j, const gf_log_event *event, const double *value, i
         const gf_log_key *k = &event->key[i];
         if (k->kind == GF_LOG_INTEGER) gf_jsonl_integer(j, k->key, (int64_t)value[i]);
         else if (k->kind == GF_LOG_BOTTLENECK) gf_jsonl_text(j, k->key, bottleneck(value));
-        else if (k->kind == GF_LOG_NUMBER || clip) gf_jsonl_number(j, k->key, value[i]);
+        else if (k->kind == GF_LOG_OPTIONAL && !isfinite(value[i])) continue;
+        else if (k->kind != GF_LOG_CLIP || clip) gf_jsonl_number(j, k->key, value[i]);
     }
 }

@@ -12,6 +12,7 @@ typedef enum gf_log_kind {
     GF_LOG_INTEGER,
     GF_LOG_NUMBER,
     GF_LOG_CLIP,      /* a number that only runs of task clip have */
+    GF_LOG_OPTIONAL,  /* a number that is left out where it does not exist */
     GF_LOG_BOTTLENECK /* the slowest stage of the step, by name: follows from the times */
 } gf_log_kind;
 
@@ -36,7 +37,8 @@ typedef enum gf_log_kind {
     X(PRECISION, "precision", NUMBER, 100.0)          X(RECALL, "recall", NUMBER, 100.0)                                      \
     X(F1, "f1", NUMBER, 100.0)                        X(POOLED_PRECISION, "pooled_precision", NUMBER, 100.0)                  \
     X(POOLED_RECALL, "pooled_recall", NUMBER, 100.0)  X(POOLED_F1, "pooled_f1", NUMBER, 100.0)                                \
-    X(DAMAGED, "damaged", INTEGER, 1.0)               X(SECONDS, "time_elapsed", NUMBER, 1.0)
+    X(DAMAGED, "damaged", INTEGER, 1.0)               X(SECONDS, "time_elapsed", NUMBER, 1.0)                                 \
+    X(KNN, "knn", OPTIONAL, 100.0)
 /* clang-format on */
 
 #define GF_LOG_X(name, key, kind, factor) GF_STEP_##name,

@@ -184,7 +184,8 @@ static epoch_means means_of(const gf_epoch_sums *e) {
     return x;
 }
 
-static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x) {
+static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x, double knn,
+                               double *out) {
     const double value[GF_RUN_FIELD_COUNT] = {
         [GF_RUN_STEP] = (double)t->step,
         [GF_RUN_EPOCH] = (double)epoch_of(t),
@@ -202,12 +203,15 @@ static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
         [GF_RUN_POOLED_F1] = x->pooled_f1,
         [GF_RUN_DAMAGED] = t->sums.damaged,
         [GF_RUN_SECONDS] = gf_wall_clock() - m->started,
+        [GF_RUN_KNN] = knn,
     };
+    memcpy(out, value, sizeof value);
     gf_log_write(&m->log, &gf_log_epoch, value, t->encoders.count == 2);
     return end_line(m);
 }
 
-static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x) {
+static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x,
+                                 double knn) {
     gf_events_begin(&m->events, t->step, gf_wall_clock());
     curve(m, "epoch/loss", x->loss);
     curve(m, "epoch/flagged_perc", 100.0 * x->flagged);
@@ -217,16 +221,17 @@ static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_la
     curve(m, "epoch/pooled_precision", x->pooled_precision);
     curve(m, "epoch/pooled_recall", x->pooled_recall);
     curve(m, "epoch/pooled_f1", x->pooled_f1);
+    curve(m, "eval/knn_top1", knn);
     if (!gf_config_learns_lambda(&t->config)) return end_event(m);
     gf_events_histogram(&m->events, "lambda", lambdas->side[0], lambdas->count, 64);
     if (t->encoders.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);
     return end_event(m);
 }
 
-glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas) {
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, double knn, double *value) {
     const epoch_means x = means_of(&t->sums);
-    TRY(log_epoch(m, t, lambdas, &x));
-    return chart_epoch(m, t, lambdas, &x);
+    TRY(log_epoch(m, t, lambdas, &x, knn, value));
+    return chart_epoch(m, t, lambdas, &x, knn);
 }
 
 /* ", lambda 0.412, flagged 1.02%, precision 23.5%, recall 23.6% (per anchor 31.2%, 40.1%)": what this run has of it. */
@@ -241,13 +246,13 @@ static void describe_flags(const gf_trainer *t, const epoch_means *x, char *out,
                  100.0 * x->pooled_precision, 100.0 * x->pooled_recall, 100.0 * x->precision, 100.0 * x->recall);
 }
 
-int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes) {
+int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes) {
     const epoch_means x = means_of(&t->sums);
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
     const double at = gf_wall_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
-    char flags[160], took[32], left[32];
+    char flags[160], took[32], left[32], top1[40] = "";
     if (m->progress.mode == GF_PROGRESS_QUIET ||
-        (t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0))
+        (!isfinite(knn) && t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0))
         return 0;
     m->summarised = at;
     m->progress.open = 0; /* this line takes its place */
@@ -255,8 +260,9 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
     describe_flags(t, &x, flags, sizeof flags);
-    snprintf(out, bytes, "epoch %lld/%d: loss %.4f%s; %s so far, %s to go", (long long)(t->step / t->epoch_steps),
-             (int)t->config.epochs, x.loss, flags, took, left);
+    if (isfinite(knn)) snprintf(top1, sizeof top1, ", kNN %.2f%%", 100.0 * knn);
+    snprintf(out, bytes, "epoch %lld/%d: loss %.4f%s%s; %s so far, %s to go", (long long)(t->step / t->epoch_steps),
+             (int)t->config.epochs, x.loss, top1, flags, took, left);
     return 1;
 }
 

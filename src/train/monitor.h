@@ -4,6 +4,7 @@
 #include "io/json/jsonl.h"
 #include "io/tfevents.h"
 #include "run/layout.h"
+#include "run/log_schema.h"
 #include "run/progress.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/lambdas.h"
@@ -26,10 +27,11 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
 void gf_monitor_close(gf_monitor *m);
 /* After every step: the progress line, and every log_steps a record. */
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);
-/* After the last step of an epoch, with the thresholds as they are then. */
-glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas);
-/* An epoch as one line of text, at most every ten seconds and after the last epoch; 0: not now. */
-int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes);
+/* After the last step of an epoch, with the thresholds as they are then. knn: top-1 of an evaluation, NaN: there was none.
+ * value [GF_RUN_FIELD_COUNT]: the record, for others. */
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, double knn, double *value);
+/* An epoch as one line of text, at most every ten seconds, after an evaluation and after the last epoch; 0: not now. */
+int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes);
 /* After a resume with other data. */
 glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found);
 /* An unreadable sample, by number and name. */

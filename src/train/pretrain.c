@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +13,6 @@
 #include "io/folders.h"
 #include "io/json/safetensors.h"
 #include "run/checkpoint_folder.h"
-#include "run/config/flag_forecast.h"
 #include "run/eval_schema.h"
 #include "run/eval_writer.h"
 #include "run/layout.h"
@@ -23,9 +21,10 @@
 #include "run/state/resume.h"
 #include "train/check_ranks.h"
 #include "train/checkpoint/weights.h"
+#include "train/loop/announce.h"
+#include "train/loop/epoch_watch.h"
 #include "train/memory.h"
 #include "train/monitor.h"
-#include "util/machine/memory_limit.h"
 
 enum { EARLY = 10 }; /* steps after which a run has allocated its memory */
 
@@ -53,18 +52,6 @@ static int is_first(const gf_pretrain *p) { return !p->comm || p->comm->rank == 
 /* Several ranks stop together. */
 static glofnd_status agreed(gf_error *err, const gf_pretrain *p, glofnd_status status) {
     return p->comm ? gf_comm_agree(err, p->comm, status) : status;
-}
-
-static void report(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void report(const gf_pretrain *p, const char *fmt, ...) {
-    char line[1600];
-    va_list args;
-    if (!p->report || !is_first(p)) return;
-    va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    p->report(line);
 }
 
 /* ----- run folder ----- */
@@ -131,7 +118,7 @@ static glofnd_status write_model(gf_error *err, const job *j) {
 static glofnd_status restore_config(gf_error *err, const job *j) {
     const gf_pretrain *p = j->p;
     if (!p->config_was || !is_first(p)) return GLOFND_OK;
-    report(p, "%s/" GF_CONFIG_FILE " is %s: it is restored from the one in %s", p->run, p->config_was, j->from);
+    gf_pretrain_report(p, "%s/" GF_CONFIG_FILE " is %s: it is restored from the one in %s", p->run, p->config_was, j->from);
     return gf_resume_restore(err, p->run, j->from);
 }
 
@@ -145,63 +132,17 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
         TRY(gf_resume_check(err, p->run, j->from, &t->config));
         TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
         TRY(restore_config(err, j));
-        report(p, "resumed at step %lld from %s", (long long)t->step, j->from);
+        gf_pretrain_report(p, "resumed at step %lld from %s", (long long)t->step, j->from);
         if (j->found.changed)
-            report(p, "the data has changed: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
-                   (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
-                   (long long)(t->step / t->epoch_steps + 1));
+            gf_pretrain_report(p, "the data has changed: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
+                               (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
+                               (long long)(t->step / t->epoch_steps + 1));
         return GLOFND_OK;
     }
-    if (p->resume) report(p, "no complete checkpoint in %s: starting from the beginning", p->run);
+    if (p->resume) gf_pretrain_report(p, "no complete checkpoint in %s: starting from the beginning", p->run);
     if (*t->config.init) TRY(gf_model_init(err, t, t->config.init, line, sizeof line));
-    if (*t->config.init) report(p, "%s", line);
+    if (*t->config.init) gf_pretrain_report(p, "%s", line);
     return GLOFND_OK;
-}
-
-static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
-
-/* A run that does not fit would be killed in its first steps, without a message. */
-static glofnd_status check_memory(gf_error *err, const gf_pretrain *p, const gf_config *c, size_t bytes) {
-    const char *what;
-    const int64_t limit = gf_memory_limit(&what);
-    const int fits = c->method.device != GLOFND_DEVICE_CPU || limit == 0 || bytes <= (size_t)limit;
-    FAIL_IF(err, !fits && !p->force, GLOFND_E_MEMORY,
-            "about %.0f MB are needed, more than the %.0f MB of %s; a smaller batch or size needs less, --force starts anyway",
-            (double)bytes / 1e6, (double)limit / 1e6, what);
-    if (!fits) report(p, "that is more than the %.0f MB of %s", (double)limit / 1e6, what);
-    return GLOFND_OK;
-}
-
-/* Before memory is allocated, so that a run that does not fit has reported how much it needs. */
-static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
-    const gf_config *c = &t->config;
-    size_t bytes = 0;
-    char arch[32], name[32], detector[64] = "no detector", text[100] = "", decoding[80] = "", line[300], warning[500];
-    gf_config_text(c, "arch", arch, sizeof arch);
-    if (c->task == GF_TASK_CLIP)
-        snprintf(text, sizeof text, ", captions of %d tokens through %d layers of %d", (int)c->context, (int)c->text_layers,
-                 (int)c->text_width);
-    gf_config_text(c, "detector", name, sizeof name);
-    if (c->method.detector != GLOFND_DETECT_NONE)
-        snprintf(detector, sizeof detector, "detector %s after %d epoch%s", name, (int)c->method.mask_epoch,
-                 plural(c->method.mask_epoch));
-    TRY(gf_trainer_estimate(err, t, &bytes));
-    if (t->info.width == 0)
-        snprintf(decoding, sizeof decoding, ", large images up to %.0f MB more (max_pixels)",
-                 (double)c->max_pixels * GF_PIXEL_BYTES / 1e6);
-    report(p,
-           "%s: %lld images, %s at %d px%s, batch %lld, %d epoch%s of %lld step%s, peak lr %.4g, %s, "
-           "about %.0f MB%s%s",
-           c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
-           (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
-           c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "", decoding);
-    if (*gf_dataset_note(t->data)) report(p, "data: %s", gf_dataset_note(t->data));
-    if (c->method.loss == GLOFND_LOSS_SIMCLR)
-        report(p, "loss simclr is the sum over both views per image: twice the mean of NT-Xent over its 2 x batch rows");
-    gf_flag_forecast_text(c, t->epoch_steps, line, sizeof line, warning, sizeof warning);
-    if (*line) report(p, "%s", line);
-    if (*warning) report(p, "%s", warning);
-    return check_memory(err, p, c, bytes);
 }
 
 /* ----- the loop ----- */
@@ -230,7 +171,7 @@ static glofnd_status checkpoint(gf_error *err, job *j) {
     if (is_first(j->p)) TRY(mark_evals_stale(err, j));
     if (is_first(j->p)) TRY(gf_monitor_sync(&j->monitor, &marks));
     if (j->monitor.restored)
-        report(j->p, "a log file of %s was removed or replaced during training: it is written again", j->p->run);
+        gf_pretrain_report(j->p, "a log file of %s was removed or replaced during training: it is written again", j->p->run);
     j->monitor.restored = 0;
     j->saved = j->trainer->marks[0];
     TRY(gf_checkpoint_save(err, j->trainer, j->p->run, marks));
@@ -262,15 +203,18 @@ static glofnd_status record_memory(gf_error *err, const job *j) {
 
 static glofnd_status end_epoch(gf_error *err, job *j) {
     char line[300];
+    double value[GF_RUN_FIELD_COUNT];
     TRY(record_memory(err, j));
-    TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas));
-    if (gf_monitor_summary(&j->monitor, j->trainer, line, sizeof line)) report(j->p, "%s", line);
+    const double knn = gf_epoch_measure(j->p, j->trainer);
+    TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas, knn, value));
+    if (gf_monitor_summary(&j->monitor, j->trainer, knn, line, sizeof line)) gf_pretrain_report(j->p, "%s", line);
+    if (j->p->watch && *j->trainer->config.on_epoch) j->p->watch->ended(j->p->watch->user, j->trainer, value);
     return GLOFND_OK;
 }
 
 /* step: of the batch that the sample belongs to. */
 static void report_unreadable(job *j, int64_t step, int64_t i, const char *message) {
-    if (!j->warned) report(j->p, "an unreadable sample is left out, " GF_LOG_FILE " will name all: %s", message);
+    if (!j->warned) gf_pretrain_report(j->p, "an unreadable sample is left out, " GF_LOG_FILE " will name all: %s", message);
     if (!j->warned) j->monitor.progress.open = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
@@ -332,11 +276,13 @@ static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
 static void report_lost_logs(const job *j, gf_log_marks marks) {
     const gf_monitor *m = &j->monitor;
     if (m->lines < marks.log_lines)
-        report(j->p,
-               GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
-               (long long)m->lines, (long long)marks.log_lines);
+        gf_pretrain_report(j->p,
+                           GF_LOG_FILE
+                           " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
+                           (long long)m->lines, (long long)marks.log_lines);
     if (m->events_cut)
-        report(j->p, GF_EVENTS_FILE " differs from its state at this checkpoint: whole events are kept, and new ones follow");
+        gf_pretrain_report(j->p, GF_EVENTS_FILE
+                           " differs from its state at this checkpoint: whole events are kept, and new ones follow");
 }
 
 /* From here on a rank may fail alone: each has to know which folders the first one made, to remove them. */
@@ -369,7 +315,7 @@ static glofnd_status clean_finished(gf_error *err, const job *j) {
     if (exists(j, GF_MODEL_FILE)) TRY(gf_manifest_same(err, j->from, j->p->run, GF_MODEL_FILE, &same));
     if (!same) TRY(write_model(err, j));
     gf_monitor_forget_tails(err, j->p->run);
-    return gf_checkpoint_clean(err, j->p->run, j->from);
+    return gf_checkpoint_clean(err, j->p->run, j->from, j->trainer->config.keep_checkpoints);
 }
 
 static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
@@ -405,7 +351,7 @@ static glofnd_status prepare_vocabulary(gf_error *err, job *j) {
         const int existed = exists(j, GF_VOCABULARY_FILE);
         TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
         if (!existed) memcpy(j->vocab, path, sizeof j->vocab);
-        report(j->p, "%s", line);
+        gf_pretrain_report(j->p, "%s", line);
     }
     return gf_trainer_vocabulary(err, j->trainer, path);
 }
@@ -443,7 +389,8 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     TRY(compare_ranks(err, j));
     TRY(agreed(err, p, is_first(p) ? prepare_vocabulary(err, j) : GLOFND_OK));
     TRY(agreed(err, p, is_first(p) ? GLOFND_OK : prepare_vocabulary(err, j)));
-    TRY(agreed(err, p, announce(err, p, j->trainer)));
+    TRY(agreed(err, p, gf_pretrain_announce(err, p, j->trainer)));
+    TRY(agreed(err, p, is_first(p) ? gf_epoch_prepare(err, p, j->trainer) : GLOFND_OK));
     TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_unreadable, j)));
     return run(err, j, end);
 }

@@ -129,6 +129,12 @@ static const gf_option rows[] = {
     LONG(checkpoint_steps, "0", 0, 1e12, "output", "steps between checkpoints; 0: at the end of an epoch, by checkpoint_minutes"),
     REAL(checkpoint_minutes, "1", 0, 1e6, "output", "no checkpoint at the end of an epoch sooner than that after the last one"),
     LONG(log_steps, "10", 1, 1e9, "output", "steps between lines in log.jsonl"),
+    INTEGER(keep_checkpoints, "1", 1, 10000, "output", "newest checkpoints to keep; --resume takes the newest"),
+    INTEGER(eval_every, "0", 0, 1e6, "output", "epochs between kNN evaluations while training, by labels; 0: none"),
+    LONG(eval_samples, "10000", 10, 1e9, "output",
+         "eval_every: at most so many images vote, and a fifth as many, held out, are classified"),
+    {FIELD(on_epoch), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->on_epoch,
+     NOTE("", "output", "shell command to run after every epoch, with its figures as GLOFND_LOSS, GLOFND_KNN ...")},
 };
 
 static const gf_option_table table = {rows, sizeof rows / sizeof *rows};

@@ -157,7 +157,7 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
 }
 
 /* ranks: 0 if one rank has written all anchors. */
-static glofnd_status publish(gf_error *err, const gf_checkpoint_draft *d, int ranks) {
+static glofnd_status publish(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, int ranks) {
     enum { NAME = 80 };
     const char **list = malloc((size_t)(FILES + ranks) * (sizeof *list + NAME));
     FAIL_IF(err, !list, GLOFND_E_MEMORY, "no memory for the names of %d files", FILES + ranks);
@@ -167,7 +167,7 @@ static glofnd_status publish(gf_error *err, const gf_checkpoint_draft *d, int ra
         gf_anchors_part_name(names[ANCHORS], r, ranks, part[r], NAME);
         list[FILES + r] = part[r];
     }
-    const glofnd_status status = gf_checkpoint_draft_publish(err, d, list, FILES + ranks);
+    const glofnd_status status = gf_checkpoint_draft_publish(err, d, list, FILES + ranks, t->config.keep_checkpoints);
     free(list);
     return status;
 }
@@ -177,7 +177,7 @@ static glofnd_status save_alone(gf_error *err, const gf_trainer *t, const gf_che
     const glofnd_status status = save_files(err, t, d->temp, marks);
     if (status != GLOFND_OK) gf_checkpoint_draft_discard(d);
     TRY(status);
-    return publish(err, d, 0);
+    return publish(err, t, d, 0);
 }
 
 /* Every rank writes the anchors it owns, the first one all other files. They continue together, or fail together. */
@@ -192,7 +192,7 @@ static glofnd_status save_together(gf_error *err, const gf_trainer *t, const gf_
     status = gf_comm_agree(err, c, status);
     if (status != GLOFND_OK && first) gf_checkpoint_draft_discard(d);
     TRY(status);
-    return gf_comm_agree(err, c, first ? publish(err, d, c->ranks) : GLOFND_OK);
+    return gf_comm_agree(err, c, first ? publish(err, t, d, c->ranks) : GLOFND_OK);
 }
 
 /* The first rank's answer counts. */
