@@ -9,10 +9,13 @@
 
 #include "cli/device_flags.h"
 #include "cli/interrupt.h"
+#include "cli/verbs/discover_decide.h"
 #include "data/embedding_files.h"
+#include "io/file.h"
 #include "report/explorer/discover_page.h"
 #include "run/progress.h"
 #include "util/clock.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 #include "util/strings/number_text.h"
 #include "util/strings/utf8.h"
@@ -25,6 +28,9 @@ typedef struct discover_job {
     int head, force, quiet, html, run; /* run: source is one, to encode images with */
     gf_discover_html page;
     gf_dataset *images;
+    gf_dataset *split_images[GF_SPLITS_MAX];
+    cli_decide decide;
+    gf_decisions decisions;
     gf_discover_spec s;
     gf_progress line;
     gf_discover_data d, q;
@@ -62,7 +68,7 @@ static glofnd_status report_memory(gf_error *err, const discover_job *j, int64_t
     TRY(gf_discover_rank(err, &j->s, n, &rank));
     const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
     const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
-    const double most = (double)p.rows + (j->s.learned ? raw + work : fmax(raw, work));
+    const double most = (double)p.rows + (j->s.learned || j->s.keep_rows ? raw + work : fmax(raw, work));
     amount a, b, c;
     if (!j->quiet && p.device)
         gf_print(stderr, "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs\n",
@@ -90,14 +96,16 @@ static void encoded(void *user, int64_t done, int64_t total) {
     gf_job_report(&j->s.watch, (double)done / (double)total);
 }
 
-static glofnd_status take_names(gf_error *err, const gf_dataset *data, gf_discover_data *d) {
+/* split: a word before each name, "": none. */
+static glofnd_status take_names(gf_error *err, const gf_dataset *data, const char *split, gf_discover_data *d) {
     enum { NAME = 256 };
     d->name_text = malloc((size_t)d->n * NAME);
     d->name = malloc((size_t)d->n * sizeof *d->name);
     FAIL_IF(err, !d->name_text || !d->name, GLOFND_E_MEMORY, "no memory for names");
     for (int64_t i = 0; i < d->n; i++) {
         char *name = d->name_text + i * NAME;
-        gf_dataset_name(data, i, name, NAME);
+        const int used = split[0] ? snprintf(name, NAME, "%.*s:", GF_SPLIT_NAME, split) : 0;
+        gf_dataset_name(data, i, name + used, (size_t)(NAME - used));
         gf_utf8_trim(name); /* it may have been cut */
         gf_utf8_clean(name, ' ');
         d->name[i] = name;
@@ -113,17 +121,17 @@ static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_disco
 }
 
 /* Unreadable samples keep their row, of zeros, so that rows are positions in the dataset. */
-static glofnd_status encode(gf_error *err, discover_job *j) {
+static glofnd_status encode(gf_error *err, discover_job *j, const gf_dataset *images, gf_discover_data *d) {
     gf_run_encoder *e = NULL;
     gf_features f = {0};
     const gf_encode_spec spec = {.aligned = 1, .unreadable = report_unreadable, .progress = encoded, .user = j};
     start(j, "images");
     const gf_run_encoder_spec run = {.run = j->source, .head = j->head, .placement = j->where};
     glofnd_status status = device_flags_open(err, "discover", &run, &e);
-    if (status == GLOFND_OK) status = gf_encode_samples(err, e, j->images, &spec, &f);
+    if (status == GLOFND_OK) status = gf_encode_samples(err, e, images, &spec, &f);
     gf_progress_end(&j->line);
     if (status == GLOFND_OK) {
-        j->d.n = f.n, j->d.dim = f.dim, j->d.x = f.x;
+        d->n = f.n, d->dim = f.dim, d->x = f.x;
         f.x = NULL;
     }
     gf_features_free(&f);
@@ -138,7 +146,7 @@ static glofnd_status describe_rows(gf_error *err, discover_job *j) {
             "%.200s has %lld images, '%.200s' %lld embeddings; row i must be of image i", j->data, (long long)info.n, j->source,
             (long long)j->d.n);
     if (!j->labels && info.classes > 0) TRY(take_labels(err, j->images, &j->d));
-    return j->names ? GLOFND_OK : take_names(err, j->images, &j->d);
+    return j->names ? GLOFND_OK : take_names(err, j->images, "", &j->d);
 }
 
 /* ----- the job ----- */
@@ -155,17 +163,53 @@ static glofnd_status read_rows(gf_error *err, discover_job *j) {
     return gf_discover_read(err, j->source, j->tensor, &j->d);
 }
 
-static glofnd_status load(gf_error *err, discover_job *j) {
-    j->run = is_folder(j->source);
-    FAIL_IF(err, j->run && !j->data, GLOFND_E_ARGUMENT, "'%.300s' is a folder; with a run, --data names its images", j->source);
-    FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+/* One split: a dataset that the run encodes, or a file of embeddings. */
+static glofnd_status load_split(gf_error *err, discover_job *j, int k, gf_discover_data *part) {
+    const char *spec = j->decide.split[k];
+    if (!j->run) return gf_discover_read(err, spec, j->tensor, part);
+    TRY(gf_dataset_open(err, spec, &j->split_images[k]));
+    TRY(encode(err, j, j->split_images[k], part));
+    if (gf_dataset_describe(j->split_images[k]).classes == gf_dataset_describe(j->split_images[0]).classes)
+        TRY(take_labels(err, j->split_images[k], part));
+    j->page.images[k] = (gf_row_images){j->split_images[k], j->d.n};
+    j->page.image_sets = k + 1;
+    return take_names(err, j->split_images[k], j->decide.spec.split[k].name, part);
+}
+
+/* The rows of all splits, one after the other. */
+static glofnd_status load_splits(gf_error *err, discover_job *j) {
+    int64_t rows[GF_SPLITS_MAX];
+    for (int k = 0; k < j->decide.spec.splits; k++) {
+        gf_discover_data part = {0};
+        glofnd_status status = load_split(err, j, k, &part);
+        rows[k] = part.n;
+        if (status == GLOFND_OK) status = gf_discover_append(err, &j->d, &part);
+        gf_discover_data_free(&part);
+        TRY(status);
+    }
+    cli_decide_place(&j->decide, rows);
+    return GLOFND_OK;
+}
+
+static glofnd_status load_sources(gf_error *err, discover_job *j) {
+    if (j->decide.spec.splits && !j->decide.ranges) return load_splits(err, j);
     if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
-    TRY(j->run ? encode(err, j) : read_rows(err, j));
-    if (j->data) TRY(describe_rows(err, j));
+    TRY(j->run ? encode(err, j, j->images, &j->d) : read_rows(err, j));
+    return j->data ? describe_rows(err, j) : GLOFND_OK;
+}
+
+static glofnd_status load(gf_error *err, discover_job *j) {
+    const int sources = j->decide.spec.splits && !j->decide.ranges;
+    j->run = is_folder(j->source);
+    FAIL_IF(err, j->run && !j->data && !sources, GLOFND_E_ARGUMENT, "'%.300s' is a folder; with a run, --data names its images",
+            j->source);
+    FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+    TRY(load_sources(err, j));
+    TRY(cli_decide_check(err, &j->decide, j->d.n));
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, &j->d));
     if (j->names) TRY(gf_discover_read_names(err, j->names, &j->d));
     TRY(gf_discover_classify(err, &j->d));
-    if (j->run && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
+    if ((j->run || sources) && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }
 
@@ -207,6 +251,11 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     const double loaded = gf_clock();
     TRY(search(err, j));
     const double found = gf_clock();
+    if (j->images) j->page.images[0] = (gf_row_images){j->images, 0}, j->page.image_sets = 1;
+    if (!j->query) {
+        TRY(cli_decide_scores(err, &j->decide, &j->d, &j->r, &j->page));
+        TRY(gf_decide(err, &j->decide.spec, &j->s, &j->d, &j->r, &j->decisions));
+    }
     const gf_discover_report report = {.source = j->source,
                                        .query = j->query,
                                        .s = &j->s,
@@ -214,9 +263,10 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
                                        .d = &j->d,
                                        .q = j->query ? &j->q : &j->d,
                                        .lambda = j->lambda,
+                                       .decide = &j->decide.spec,
+                                       .decisions = j->query ? NULL : &j->decisions,
                                        .html = j->html ? &j->page : NULL,
                                        .write_html = gf_discover_write_html};
-    j->page.images = j->images;
     TRY(gf_discover_write(err, j->out, j->force, &report));
     if (!j->quiet)
         gf_print(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run ? "encoding" : "reading", loaded - begun,
@@ -232,10 +282,12 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
 /* ----- flags ----- */
 
 typedef struct discover_flags {
+    const char *keep;
+    gf_option_strings split;
     const char *out, *dup, *labels, *names, *tensor, *data, *query, *stored, *query_names, *query_labels, *device;
     double alpha, html_mb, memory;
-    int64_t k, top, max_pairs, batch, epochs, sample, seed, threads;
-    int32_t html, head, learned, force, quiet;
+    int64_t k, top, max_pairs, batch, epochs, sample, seed, threads, negatives, outliers;
+    int32_t graph, html, head, learned, force, quiet;
 } discover_flags;
 
 #define F discover_flags
@@ -247,6 +299,15 @@ static const gf_option rows[] = {
     CLI_COUNT(F, top, "top", "N", "20", 0, 1e6, "list so many of them at most, the most similar ones"),
     CLI_COUNT(F, max_pairs, "max-pairs", "N", "1e7", 1, 1e15, "list so many in all at most, the most similar ones"),
     CLI_STRING(F, dup, "dup", "S", "similarity of near duplicates (0.98; as --stored has it), or \"exact\": only equal rows"),
+    CLI_STRING(F, keep, "keep", "RULE",
+               "of duplicates keep the first (default), central, largest (image), label (the most frequent) or score:FILE one"),
+    CLI_STRINGS(
+        F, split, "split", "NAME=SPEC",
+        "leaks between splits, each a file of embeddings, data of the run, or rows FIRST:END of EMB; earlier ones are kept"),
+    CLI_COUNT(F, negatives, "negatives", "K", NULL, 1, GF_PAIRS_EDGE,
+              "also the K most similar others of each that are not above"),
+    CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list so many rows whose nearest one is least similar"),
+    CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
     CLI_STRING(F, labels, "labels", "Y.npy", "int [samples]: precision and recall of the pairs found"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables"),
     CLI_STRING(F, tensor, "tensor", "NAME", "of a .safetensors file; default: the only one with two axes"),
@@ -264,7 +325,8 @@ static const gf_option rows[] = {
                "thresholds by the stochastic learner, and how far they are from exact ones; not with --query"),
     CLI_COUNT(F, batch, "batch", "N", "1024", 2, 16384, "of the learner"),
     CLI_COUNT(F, epochs, "epochs", "N", "20", 1, 100000, "of the learner"),
-    CLI_COUNT(F, sample, "sample", "N", "1000", 1, 1e9, "anchors its error is measured on"),
+    CLI_COUNT(F, sample, "sample", "N", "1000", 1, 1e9,
+              "a diverse subset of N kept rows; with --learned instead: anchors its error is measured on"),
     CLI_COUNT(F, seed, "seed", "N", "1", 0, 4294967295.0, "of the learner's batches and that sample"),
     CLI_STRING(F, device, "device", "NAME",
                "cpu (default) or cuda: the same result, sooner; the encoder of a run follows it if given"),
@@ -282,8 +344,10 @@ static double half_of_memory(void) {
 }
 
 static int check_flags(const cli_call *call, const discover_flags *f) {
-    const int learner = cli_given(call, "batch") || cli_given(call, "epochs") || cli_given(call, "sample");
+    const int learner = cli_given(call, "batch") || cli_given(call, "epochs");
+    const int decides = f->keep || f->split.count || f->negatives || f->graph || (cli_given(call, "sample") && !f->learned);
     const char *wrong = NULL;
+    if (!call->words && !f->split.count) return cli_misused(call, "EMB is needed: a file of embeddings, or the folder of a run");
     if (cli_given(call, "alpha") && cli_given(call, "k")) wrong = "--alpha and --k exclude each other";
     else if (!f->out) wrong = "--out is needed: the folder of the result";
     else if (!f->query != !f->stored) wrong = "--query and --stored go together";
@@ -292,7 +356,10 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
     else if (f->head && !f->data) wrong = "--head goes with a run and --data";
     else if (f->query && f->html) wrong = "--html does not go with --query: the page is of EMB alone";
     else if (cli_given(call, "html-mb") && !f->html) wrong = "--html-mb goes with --html";
-    else if (learner && !f->learned) wrong = "--batch, --epochs and --sample go with --learned";
+    else if (learner && !f->learned) wrong = "--batch and --epochs go with --learned";
+    else if (f->query && decides) wrong = "--keep, --split, --negatives, --sample and --graph do not go with --query";
+    else if (f->negatives && f->learned) wrong = "--negatives needs exact thresholds; it does not go with --learned";
+    else if (f->split.count && f->data) wrong = "--split and --data exclude each other: with a run, each split has its own data";
     if (wrong) gf_print(stderr, "glofnd discover: %s; --help explains\n", wrong);
     return wrong ? CLI_USAGE : CLI_OK;
 }
@@ -323,16 +390,31 @@ static int read_spec(const cli_call *call, const discover_flags *f, discover_job
         .seed = (uint64_t)f->seed,
         .memory = (size_t)(f->memory > 0.0 ? 1e9 * f->memory : half_of_memory()),
         .threads = f->threads > 0 ? (int)f->threads : gf_parallel_default(),
-        .edge = f->html ? GF_PAIRS_EDGE : 0,
+        .edge = GF_MAX(f->negatives, f->html ? GF_PAGE_EDGE : 0),
     };
+    if (code == CLI_OK)
+        code = cli_decide_read(call, f->keep, &f->split, call->words > 0 && !gf_is_folder(call->word[0]), &j->decide);
+    gf_decide_spec *c = &j->decide.spec;
+    c->negatives = f->negatives, c->outliers = f->outliers, c->graph = f->graph;
+    c->sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
+    j->s.keep_rows = c->sample > 0 || c->keep == GF_KEEP_CENTRAL;
     return code;
+}
+
+/* The source of embeddings that come by splits, for summaries: "train=a.npy test=b.npy". */
+static const char *name_splits(const gf_option_strings *split, char *out, size_t bytes) {
+    size_t used = 0;
+    for (int k = 0; k < split->count && used < bytes; k++)
+        used += (size_t)snprintf(out + used, bytes - used, "%s%s", k ? " " : "", split->at[k]);
+    gf_utf8_trim(out);
+    return out;
 }
 
 static int run(const cli_call *call, const void *flags) {
     const discover_flags *f = flags;
     gf_error err = {{0}};
     discover_job j = {.where = {.device = f->device, .threads = (int)f->threads},
-                      .source = call->word[0],
+                      .source = call->words ? call->word[0] : NULL,
                       .data = f->data,
                       .tensor = f->tensor,
                       .labels = f->labels,
@@ -349,12 +431,17 @@ static int run(const cli_call *call, const void *flags) {
                       .page.bytes = (size_t)(1e6 * f->html_mb)};
     int code;
     if ((code = read_spec(call, f, &j)) || (code = check_flags(call, f))) return code;
+    char splits[200] = "";
+    if (!j.source) j.source = name_splits(&f->split, splits, sizeof splits);
     cli_catch_interrupts(NULL);
     const glofnd_status status = discover(&err, &j);
     gf_discover_result_free(&j.r);
     gf_discover_data_free(&j.d);
     gf_discover_data_free(&j.q);
     gf_dataset_free(j.images);
+    for (int k = 0; k < GF_SPLITS_MAX; k++) gf_dataset_free(j.split_images[k]);
+    gf_decisions_free(&j.decisions);
+    free(j.decide.score);
     free(j.lambda);
     if (status == GLOFND_OK) return CLI_OK;
     if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, &err);
@@ -368,12 +455,14 @@ const cli_verb cmd_discover = {
     .usage = "glofnd discover EMB --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
              "       glofnd discover RUN --data SPEC --out DIR ...\n"
              "       glofnd discover EMB --query NEW --stored DIR --out DIR2 ...\n"
+             "       glofnd discover --split train=A.npy --split test=B.npy --out DIR ...     leaks between splits\n"
+             "       glofnd discover RUN --split train=SPEC --split test=SPEC --out DIR ...\n"
              "       glofnd discover EMB --data SPEC --html --out DIR ...     a page to look at: DIR/index.html\n"
              "EMB, NEW: float32 or float16 [samples][numbers] as .npy, or a tensor of a .safetensors file",
     CLI_FLAGS(rows, discover_flags),
     .word = "EMB",
     .word_help = "a file of embeddings, or the folder of a run",
-    .min_words = 1,
+    .min_words = 0,
     .max_words = 1,
     .run = run,
 };

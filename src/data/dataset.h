@@ -76,6 +76,10 @@ const char *gf_dataset_note(const gf_dataset *d);
 glofnd_status gf_dataset_check_complete(gf_error *err, const gf_dataset *d);
 /* Probes the headers of all images, or of GF_SIZES_MAX spread evenly over the dataset; the same ones every time. */
 gf_sizes gf_dataset_sizes(const gf_dataset *d);
+/* Pixels and bytes of image i by its header; 0: it cannot be read, or is not encoded. */
+int gf_dataset_image_size(const gf_dataset *d, int64_t i, int64_t *pixels, uint64_t *bytes);
+/* The same of an image file. */
+int gf_image_file_size(const char *path, int64_t *pixels, uint64_t *bytes);
 /* Default size of a view: that of the images, if all probed ones are squares of one size up to GF_SIZES_VIEW; else that. */
 int gf_sizes_default_view(const gf_sizes *s);
 /* The SPEC of this dataset's own test split, written to `out`; 0 if it has none (or `bytes` are too few). */

@@ -97,6 +97,28 @@ static int size_of(const gf_dataset *d, int64_t i, int *width, int *height) {
     return found;
 }
 
+static int measure(const char *path, gf_span span, int64_t *pixels, uint64_t *bytes) {
+    gf_file_stamp stamp;
+    source s = {.fd = -1, .span = span};
+    int width, height;
+    if (gf_file_open(NULL, path, &s.fd, &stamp) != GLOFND_OK) return 0;
+    const int found = size_in(&s, &width, &height);
+    close(s.fd);
+    if (found) *pixels = (int64_t)width * height, *bytes = span.size == UINT64_MAX ? stamp.size : span.size;
+    return found;
+}
+
+int gf_dataset_image_size(const gf_dataset *d, int64_t i, int64_t *pixels, uint64_t *bytes) {
+    char path[PATH_MAX];
+    gf_span span;
+    if (i < 0 || i >= d->info.n || !d->format->find) return 0;
+    return d->format->find(NULL, d, i, path, sizeof path, &span) == GLOFND_OK && measure(path, span, pixels, bytes);
+}
+
+int gf_image_file_size(const char *path, int64_t *pixels, uint64_t *bytes) {
+    return measure(path, (gf_span){.size = UINT64_MAX}, pixels, bytes);
+}
+
 gf_sizes gf_dataset_sizes(const gf_dataset *d) {
     const gf_dataset_info info = d->info;
     if (info.width > 0 || !d->format->find)

@@ -224,7 +224,7 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     TRY(s->pass->open(err, &rows, s->threads, &state));
     glofnd_status status = GLOFND_OK;
     if (s->learned) status = gf_discover_learn_error(err, s, d, state, r->rank, lambda, &r->error);
-    gf_discover_free_rows(d);
+    if (!s->keep_rows) gf_discover_free_rows(d);
     if (status == GLOFND_OK) status = gf_pairs_found_alloc(err, &r->f, d->good_n, t.top);
     if (status == GLOFND_OK && t.edge > 0) status = gf_pairs_found_edge(err, &r->f, t.edge);
     if (status == GLOFND_OK) status = s->pass->find(err, state, &t, &r->f);

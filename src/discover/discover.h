@@ -26,6 +26,7 @@ typedef struct gf_discover_spec {
     int learned;                   /* thresholds by the stochastic learner instead of exact ones */
     int64_t batch, epochs, sample; /* of the learner; anchors for measuring its error */
     uint64_t seed;
+    int keep_rows; /* d.x stays, for decisions that need it */
     size_t memory; /* bytes of candidate lists */
     int threads;
     gf_job_progress watch;

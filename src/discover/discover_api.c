@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "discover/decide/decide.h"
 #include "discover/discover_files.h"
 #include "util/dtype.h"
 #include "util/minmax.h"
@@ -335,9 +336,14 @@ static void drop_names(gf_discover_data *d) {
 static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder, const char *source, const char *const *names,
                           int replace) {
     FAIL_IF(err, !r || !folder || !source, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : !folder ? "folder" : "source");
-    const gf_discover_report x = {.source = source, .s = &r->s, .r = &r->r, .d = &r->d, .q = &r->d};
+    const gf_decide_spec decide = {.keep = GF_KEEP_FIRST, .outliers = GF_OUTLIERS_LISTED};
+    gf_decisions decisions = {0};
+    const gf_discover_report x = {
+        .source = source, .s = &r->s, .r = &r->r, .d = &r->d, .q = &r->d, .decide = &decide, .decisions = &decisions};
     glofnd_status status = names ? take_names(err, names, &r->d) : GLOFND_OK;
+    if (status == GLOFND_OK) status = gf_decide(err, &decide, &r->s, &r->d, &r->r, &decisions);
     if (status == GLOFND_OK) status = gf_discover_write(err, folder, replace, &x);
+    gf_decisions_free(&decisions);
     drop_names(&r->d);
     return status;
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "discover/decide/decide_files.h"
+#include "discover/stored_rows.h"
 #include "discover/table_files.h"
 #include "io/calls.h"
 #include "io/file.h"
@@ -360,9 +362,27 @@ static glofnd_status write_page(gf_error *err, const gf_output_folder *to, const
 
 /* Every file that write_all() may write, and the ones of earlier versions. */
 static const char *const own_files[] = {
-    GF_DISCOVER_MARK, "summary.txt",    "index.html",           "pairs.tsv",    "pairs.jsonl",
-    "mutual.tsv",     "duplicates.tsv", "duplicate_groups.tsv", "bad_rows.tsv", "anchors.npy",
-    "neighbours.npy", "components.tsv", "similarities.npy",     NULL,
+    GF_DISCOVER_MARK,   "summary.txt",
+    "index.html",       "pairs.tsv",
+    "pairs.jsonl",      "mutual.tsv",
+    "duplicates.tsv",   "duplicate_groups.tsv",
+    "bad_rows.tsv",     "anchors.npy",
+    "neighbours.npy",   "components.tsv",
+    "similarities.npy", "keep.txt",
+    "remove.txt",       "remove.tsv",
+    "outliers.tsv",     "label_issues.tsv",
+    "leaks.tsv",        "split_matrix.tsv",
+    "sample.txt",       "negatives.npy",
+    "graph.npz",        "rows.npy",
+    "names.txt",        "keep_1.txt",
+    "keep_2.txt",       "keep_3.txt",
+    "keep_4.txt",       "keep_5.txt",
+    "keep_6.txt",       "keep_7.txt",
+    "keep_8.txt",       "keep_9.txt",
+    "keep_10.txt",      "keep_11.txt",
+    "keep_12.txt",      "keep_13.txt",
+    "keep_14.txt",      "keep_15.txt",
+    "keep_16.txt",      NULL,
 };
 
 /* Other programs write a summary.json, too: this one's begins so, and has these keys. */
@@ -392,6 +412,8 @@ static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const 
     TRY(write_bad(err, to, x->q));
     TRY(write_anchors(err, to, x));
     TRY(write_neighbours(err, to, x));
+    if (x->decisions) TRY(gf_decide_write(err, to, x));
+    if (!x->query) TRY(gf_stored_rows_write(err, to, x));
     if (x->html && !x->query) TRY(write_page(err, to, x));
     TRY(write_summary(err, to, x));
     FAIL_IF(err, gf_job_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");

@@ -9,16 +9,20 @@
 extern const gf_output_kind gf_discover_kind;
 
 typedef struct gf_discover_report gf_discover_report;
+struct gf_decide_spec; /* discover/decide/decide.h */
+struct gf_decisions;
 struct gf_discover_html; /* what a page shows beside the result: report/explorer/discover_page.h */
 
 struct gf_discover_report {
     const char *source, *query; /* files of the embeddings; query NULL: not a query */
     const gf_discover_spec *s;
     const gf_discover_result *r;
-    const gf_discover_data *d;           /* others of the pairs */
-    const gf_discover_data *q;           /* anchors: d itself, or the new embeddings */
-    const float *lambda;                 /* query: [d->n] stored thresholds */
-    const struct gf_discover_html *html; /* NULL: no page */
+    const gf_discover_data *d; /* others of the pairs */
+    const gf_discover_data *q; /* anchors: d itself, or the new embeddings */
+    const float *lambda;       /* query: [d->n] stored thresholds */
+    const struct gf_decide_spec *decide;
+    const struct gf_decisions *decisions; /* NULL: none, as of a query */
+    const struct gf_discover_html *html;  /* NULL: no page */
     /* Writes index.html; not of a query. */
     glofnd_status (*write_html)(gf_error *err, const char *path, const gf_discover_report *x);
 };

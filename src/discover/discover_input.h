@@ -21,6 +21,9 @@ typedef struct gf_discover_data {
     uint32_t crc;     /* of x: identifies the embeddings of a stored result */
 } gf_discover_data;
 
+/* Appends the rows of `part`, with labels and names if both have them (or d is empty), and frees it. E_ARGUMENT: the numbers
+ * per row differ. Both are not classified yet. */
+glofnd_status gf_discover_append(gf_error *err, gf_discover_data *d, gf_discover_data *part);
 /* Sets kind, good, copy_of, distinct and crc. */
 glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
 /* same [q->good_n]: the smallest position of d with the same bytes; -1: none. Both are classified and have x and equal dim. */

@@ -1,7 +1,7 @@
 /* discover_summary.c - summary of a discovery as JSON and as text. */
 #include <math.h>
 
-#include "discover/discover_files.h"
+#include "discover/decide/decide_files.h"
 #include "io/json/jsonl.h"
 
 #define COLUMN_NAMES "threshold nearest_similarity nearest above mutual same_label component duplicate_group"
@@ -26,6 +26,7 @@ static void put_input(gf_jsonl *j, const gf_discover_report *x) {
     gf_jsonl_integer(j, "max_pairs", s->max_pairs);
     gf_jsonl_number(j, "dup", s->dup == GF_DUP_EXACT ? NAN : s->dup);
     gf_jsonl_flag(j, "learned", s->learned);
+    gf_jsonl_flag(j, "labels", x->q->label != NULL);
     gf_jsonl_text(j, "columns", COLUMN_NAMES);
 }
 
@@ -76,6 +77,7 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
     gf_jsonl_begin(&j);
     put_input(&j, x);
     put_results(&j, x);
+    if (x->decisions) gf_decide_put_json(&j, x);
     put_quality(&j, x->r);
     gf_jsonl_end(&j);
     return gf_jsonl_close(&j);
@@ -159,6 +161,7 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
     add_rows(t, x);
     add_pairs(t, x);
     add_duplicates(t, x);
+    if (x->decisions) gf_decide_summary(t, x);
     if (!q->anchors) return;
     add_quality(t, "labels      precision", q->precision, q->recall, q->f1, "means over anchors");
     add_quality(t, "            precision", q->pooled_precision, q->pooled_recall, q->pooled_f1, "all pairs");

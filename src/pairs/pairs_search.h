@@ -29,7 +29,7 @@ typedef struct gf_pairs_task {
     int exact;     /* CUDA: 1: without tensor cores */
 } gf_pairs_task;
 
-#define GF_PAIRS_EDGE 8 /* `edge` at most */
+#define GF_PAIRS_EDGE 64 /* `edge` at most */
 
 /* The result for each anchor. gf_pairs_found_alloc() makes the arrays; NULL: not wanted. */
 typedef struct gf_pairs_found {

@@ -208,7 +208,7 @@ expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z
 expect 2 "expected a number in" discover x.npy --alpha 2 --out z
 expect 2 "--out is needed" discover x.npy
 expect 2 "--html-mb goes with --html" discover x.npy --html-mb 3 --out z
-expect 2 "--sample go with --learned" discover x.npy --sample 3 --out z
+expect 2 "--batch and --epochs go with --learned" discover x.npy --batch 3 --out z
 expect 2 "usage" discover --out z
 [ ! -e z ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "something was left behind"
 

@@ -37,13 +37,21 @@ static int is_image_name(const char *name) {
     return 0;
 }
 
+/* The dataset of a row: they are in the order of rows. */
+static const gf_row_images *images_of(const gf_discover_html *h, int64_t row) {
+    int k = h->image_sets - 1;
+    while (k > 0 && row < h->images[k].first) k--;
+    return &h->images[k];
+}
+
 /* Unreadable images are left out of the page. */
 static int from_dataset(void *user, int64_t i, gf_image *out) {
     pages *p = user;
     const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
     gf_error ignored;
     p->sample.image = *out;
-    const int found = gf_dataset_read(&ignored, p->x->html->images, p->x->d->good[i], &hint, &p->sample) == GLOFND_OK;
+    const gf_row_images *set = images_of(p->x->html, p->x->d->good[i]);
+    const int found = gf_dataset_read(&ignored, set->data, p->x->d->good[i] - set->first, &hint, &p->sample) == GLOFND_OK;
     *out = p->sample.image;
     p->sample.image = (gf_image){0};
     return found;
@@ -72,18 +80,21 @@ static int some_image_names(const gf_discover_data *d) {
 
 static const char *class_of(void *user, int32_t label) {
     const pages *p = user;
-    return gf_dataset_class(p->x->html->images, label);
+    return gf_dataset_class(p->x->html->images[0].data, label);
 }
 
 static void choose_images(const gf_discover_report *r, gf_explorer *page) {
-    const gf_dataset *data = r->html->images;
     page->side = SIDE;
-    if (!data) {
+    if (!r->html->image_sets) {
         if (some_image_names(r->d)) page->image = from_file;
         return;
     }
-    const gf_dataset_info info = gf_dataset_describe(data);
-    if (info.width > 0 && info.width <= SMALL && info.height <= SMALL) page->side = SMALL;
+    int small = 1;
+    for (int k = 0; k < r->html->image_sets; k++) {
+        const gf_dataset_info info = gf_dataset_describe(r->html->images[k].data);
+        small &= info.width > 0 && info.width <= SMALL && info.height <= SMALL;
+    }
+    if (small) page->side = SMALL;
     page->image = from_dataset;
     page->class_name = class_of;
 }
@@ -127,7 +138,7 @@ static void add_facts(pages *p) {
 /* Neighbours: the `top` most similar, and those just below the threshold that are not among them. */
 static int copy_neighbours(pages *p, int64_t top) {
     const gf_pairs_found *f = &p->x->r->f;
-    const int64_t wide = top + f->edge;
+    const int64_t edge = GF_MIN(f->edge, GF_PAGE_EDGE), wide = top + edge;
     p->other = malloc((size_t)(f->n * wide + 1) * sizeof *p->other);
     p->similarity = malloc((size_t)(f->n * wide + 1) * sizeof *p->similarity);
     if (!p->other || !p->similarity) return 0;
@@ -139,7 +150,7 @@ static int copy_neighbours(pages *p, int64_t top) {
             other[used] = f->other[i * f->top + k], similarity[used] = f->similarity[i * f->top + k];
             below += !(similarity[used] > f->lambda[i]);
         }
-        for (int64_t e = below; e < f->edge && f->edge_other[i * f->edge + e] >= 0; e++, used++)
+        for (int64_t e = below; e < edge && f->edge_other[i * f->edge + e] >= 0; e++, used++)
             other[used] = f->edge_other[i * f->edge + e], similarity[used] = f->edge_similarity[i * f->edge + e];
         for (; used < wide; used++) other[used] = -1, similarity[used] = NAN;
     }
@@ -164,8 +175,8 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
     const gf_discover_result *r = x->r;
     const gf_pairs_found *f = &r->f;
     int64_t shown = 0;
-    const int64_t wanted = f->edge + GF_MIN(f->top, TOP_MAX);
-    const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > f->edge ? fits - f->edge : 0;
+    const int64_t edge = GF_MIN(f->edge, GF_PAGE_EDGE), wanted = edge + GF_MIN(f->top, TOP_MAX);
+    const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > edge ? fits - edge : 0;
     FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top), GLOFND_E_MEMORY, "no memory for a page of %lld anchors",
             (long long)f->n);
     add_facts(p);
@@ -173,7 +184,7 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
         .source = x->source,
         .summary = summary,
         .n = f->n,
-        .top = top + f->edge,
+        .top = top + edge,
         .row = x->d->good,
         .lambda = f->lambda,
         .above = f->above,

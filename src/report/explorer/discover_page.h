@@ -2,11 +2,20 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "discover/decide/decide.h"
 #include "discover/discover_files.h"
 
+#define GF_PAGE_EDGE 8 /* neighbours just below the threshold that it shows */
+
+typedef struct gf_row_images { /* sample i is row first + i */
+    const gf_dataset *data;
+    int64_t first;
+} gf_row_images;
+
 typedef struct gf_discover_html { /* the page index.html */
-    const gf_dataset *images;     /* sample i is row i; NULL: names may be image files */
-    size_t bytes;                 /* limit for its images, and again for its numbers */
+    gf_row_images images[GF_SPLITS_MAX];
+    int image_sets; /* 0: names may be image files */
+    size_t bytes;   /* limit for its images, and again for its numbers */
 } gf_discover_html;
 
 /* index.html; not of a query. */

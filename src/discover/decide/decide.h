@@ -1,0 +1,80 @@
+/* decide.h - decisions from a discovery: rows to keep and to remove, outliers, wrong labels, leaks between splits, a subset.
+ *
+ *     gf_decide(err, &spec, &s, &d, &r, &out);     after gf_discover_run()
+ *     gf_decide_write(err, &folder, &report);      keep.txt, remove.txt, ... (decide_files.c)
+ * Of every group of duplicates one row is kept; rows in no group are kept; bad rows are removed. Positions are those of
+ * discover.h: position p is row d.good[p], and positions ascend with rows.
+ */
+#pragma once
+
+#include "discover/discover.h"
+
+typedef enum gf_keep_rule {
+    GF_KEEP_FIRST,   /* the lowest row of a group */
+    GF_KEEP_CENTRAL, /* the highest mean similarity to the others of its group; needs d.x */
+    GF_KEEP_SCORE,   /* the highest score */
+    GF_KEEP_LARGEST, /* the same, of image sizes */
+    GF_KEEP_LABEL    /* a row with the most frequent label of its group */
+} gf_keep_rule;
+
+#define GF_SPLITS_MAX 16
+#define GF_SPLIT_NAME 32 /* characters of a name */
+#define GF_OUTLIER_STDS 2.0
+#define GF_OUTLIERS_LISTED 1000 /* by default */
+
+typedef struct gf_row_split { /* rows first .. first + rows - 1 */
+    char name[GF_SPLIT_NAME + 1];
+    int64_t first, rows;
+} gf_row_split;
+
+typedef struct gf_decide_spec {
+    gf_keep_rule keep;   /* equal rows by this rule: the lowest */
+    const double *score; /* [d.n] larger is better; NaN: worst. SCORE and LARGEST */
+    gf_row_split split[GF_SPLITS_MAX];
+    int splits;        /* 0: none. Rows of an earlier split are kept rather than those of a later one */
+    int64_t outliers;  /* to list at most */
+    int64_t negatives; /* most similar ones that are not above the threshold, of each row: at most GF_PAIRS_EDGE */
+    int64_t sample;    /* rows of a diverse subset; needs d.x */
+    int graph;         /* also the graph of neighbours */
+} gf_decide_spec;
+
+typedef struct gf_label_issue {
+    int32_t position, suggested;
+    int32_t votes, best, own; /* labelled mutual neighbours; with the suggested label; with the label of the row */
+} gf_label_issue;
+
+typedef struct gf_decisions {
+    int32_t *kept; /* [f.n] position that is kept of the group; itself: kept */
+    int64_t keep, duplicates, bad;
+    int32_t *outlier; /* [outliers] least similar nearest neighbour first */
+    int64_t outliers, outliers_found;
+    double outlier_limit;  /* a similarity of the nearest one below it is that of an outlier */
+    gf_label_issue *issue; /* [issues] highest score first */
+    int64_t issues;
+    int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX];  /* rows of split a with a row of split b in their group (a = b: another row) */
+    int64_t exact[GF_SPLITS_MAX][GF_SPLITS_MAX]; /* the same of equal bytes */
+    int32_t *sample;                             /* [samples] positions in the order of choice */
+    int64_t samples;
+    double sample_reach; /* smallest similarity of a kept row to its most similar sample */
+} gf_decisions;
+
+glofnd_status gf_decide(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                        const gf_discover_result *r, gf_decisions *out);
+void gf_decisions_free(gf_decisions *x); /* accepts a zeroed struct */
+
+/* Parts of gf_decide(), each sets its fields of out. */
+glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
+                             gf_decisions *out);
+glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out);
+glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out);
+glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
+                              gf_decisions *out);
+glofnd_status gf_decide_sample(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                               gf_decisions *out);
+
+/* "first", "central", ...: its name; NULL: no such rule. */
+const char *gf_keep_rule_name(gf_keep_rule rule);
+/* The split of a row; -1: none. */
+int gf_split_of(const gf_decide_spec *c, int64_t row);
+/* Share of the votes by which the suggested label leads, as of one vote more: few votes count less. In (0, 1). */
+double gf_label_issue_score(const gf_label_issue *x);

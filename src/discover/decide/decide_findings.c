@@ -1,0 +1,130 @@
+/* decide_findings.c - outliers, labels that disagree with mutual neighbours, leaks between splits; see decide.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "discover/decide/decide.h"
+#include "util/minmax.h"
+
+/* ----- outliers ----- */
+
+typedef struct lonely {
+    float similarity, lambda;
+    int32_t position;
+} lonely;
+
+static int by_similarity(const void *a, const void *b) {
+    const lonely *x = a, *y = b;
+    if (x->similarity != y->similarity) return x->similarity < y->similarity ? -1 : 1;
+    if (x->lambda != y->lambda) return x->lambda < y->lambda ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+/* An outlier is less similar to its nearest neighbour than thresholds of the dataset usually are. */
+glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out) {
+    const gf_pairs_found *f = &r->f;
+    out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
+    if (f->top == 0) return GLOFND_OK;
+    lonely *list = malloc((size_t)f->n * sizeof *list);
+    out->outlier = malloc((size_t)(GF_MIN(c->outliers, f->n) + 1) * sizeof *out->outlier);
+    if (!list || !out->outlier) {
+        free(list);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        list[i] = (lonely){f->similarity[i * f->top], f->lambda[i], (int32_t)i};
+        out->outliers_found += (double)list[i].similarity < out->outlier_limit;
+    }
+    qsort(list, (size_t)f->n, sizeof *list, by_similarity);
+    out->outliers = GF_MIN(c->outliers, f->n);
+    for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list[k].position;
+    free(list);
+    return GLOFND_OK;
+}
+
+/* ----- labels ----- */
+
+static int by_value(const void *a, const void *b) {
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+double gf_label_issue_score(const gf_label_issue *x) { return (double)(x->best - x->own) / (double)(x->votes + 1); }
+
+static int by_score(const void *a, const void *b) {
+    const gf_label_issue *x = a, *y = b;
+    const int64_t p = (int64_t)(x->best - x->own) * (y->votes + 1), q = (int64_t)(y->best - y->own) * (x->votes + 1);
+    if (p != q) return p > q ? -1 : 1;
+    if (x->votes != y->votes) return x->votes > y->votes ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+/* Votes of the listed mutual neighbours of anchor i; label [top] is scratch. Of equally frequent labels the smallest. */
+static gf_label_issue count_votes(const gf_discover_data *d, const gf_pairs_found *f, int64_t i, int32_t *label) {
+    gf_label_issue x = {.position = (int32_t)i, .suggested = -1};
+    const int32_t own = d->label[d->good[i]];
+    for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
+        const int32_t j = f->other[i * f->top + k], y = d->label[d->good[j]];
+        if (y >= 0 && f->similarity[i * f->top + k] > f->lambda[j]) label[x.votes++] = y;
+    }
+    if (x.votes) qsort(label, (size_t)x.votes, sizeof *label, by_value);
+    for (int32_t a = 0, b; a < x.votes; a = b) {
+        for (b = a + 1; b < x.votes && label[b] == label[a]; b++) continue;
+        if (label[a] == own) x.own = b - a;
+        if (b - a > x.best) x.best = b - a, x.suggested = label[a];
+    }
+    return x;
+}
+
+glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out) {
+    const gf_pairs_found *f = &r->f;
+    if (!d->label) return GLOFND_OK;
+    int32_t *label = malloc((size_t)(f->top + 1) * sizeof *label);
+    out->issue = malloc((size_t)(f->n + 1) * sizeof *out->issue);
+    if (!label || !out->issue) {
+        free(label);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)f->n);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        if (d->label[d->good[i]] < 0) continue;
+        const gf_label_issue x = count_votes(d, f, i, label);
+        if (x.best > x.own) out->issue[out->issues++] = x;
+    }
+    if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
+    free(label);
+    return GLOFND_OK;
+}
+
+/* ----- leaks ----- */
+
+typedef struct seen { /* bit k: split k has one row of the set; two or more */
+    uint32_t one, two;
+} seen;
+
+/* set [n]: the set of a position, -1: none. Counts rows of split a whose set has a row of split b. */
+static void count_leaks(const gf_decide_spec *c, const gf_discover_data *d, const int32_t *set, seen *s,
+                        int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX]) {
+    for (int64_t i = 0; i < d->good_n; i++) {
+        const int split = gf_split_of(c, d->good[i]);
+        if (set[i] < 0 || split < 0) continue;
+        s[set[i]].two |= s[set[i]].one & 1u << split;
+        s[set[i]].one |= 1u << split;
+    }
+    for (int64_t i = 0; i < d->good_n; i++) {
+        const int split = gf_split_of(c, d->good[i]);
+        if (set[i] < 0 || split < 0) continue;
+        for (int b = 0; b < c->splits; b++) leak[split][b] += (b == split ? s[set[i]].two : s[set[i]].one) >> b & 1;
+    }
+}
+
+glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
+                              gf_decisions *out) {
+    if (!c->splits) return GLOFND_OK;
+    seen *s = calloc((size_t)(d->good_n + 1), sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for splits of %lld rows", (long long)d->good_n);
+    count_leaks(c, d, r->groups.of, s, out->leak);
+    memset(s, 0, (size_t)(d->good_n + 1) * sizeof *s);
+    count_leaks(c, d, d->copy_of, s, out->exact);
+    free(s);
+    return GLOFND_OK;
+}

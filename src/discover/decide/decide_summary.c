@@ -1,0 +1,77 @@
+/* decide_summary.c - decisions in summary.json and summary.txt; see decide_files.h. */
+#include "discover/decide/decide.h"
+#include "discover/decide/decide_files.h"
+#include "io/json/jsonl.h"
+
+/* ----- JSON ----- */
+
+static void put_splits(gf_jsonl *j, const gf_discover_report *x) {
+    const gf_decide_spec *c = x->decide;
+    const char *name[GF_SPLITS_MAX];
+    double first[GF_SPLITS_MAX], rows[GF_SPLITS_MAX], leak[GF_SPLITS_MAX * GF_SPLITS_MAX], exact[GF_SPLITS_MAX * GF_SPLITS_MAX];
+    for (int a = 0; a < c->splits; a++) {
+        name[a] = c->split[a].name, first[a] = (double)c->split[a].first, rows[a] = (double)c->split[a].rows;
+        for (int b = 0; b < c->splits; b++) {
+            leak[a * c->splits + b] = (double)x->decisions->leak[a][b];
+            exact[a * c->splits + b] = (double)x->decisions->exact[a][b];
+        }
+    }
+    gf_jsonl_texts(j, "splits", name, c->splits);
+    gf_jsonl_numbers(j, "split_first", first, c->splits);
+    gf_jsonl_numbers(j, "split_rows", rows, c->splits);
+    gf_jsonl_numbers(j, "split_leaks", leak, (int64_t)c->splits * c->splits);
+    gf_jsonl_numbers(j, "split_exact", exact, (int64_t)c->splits * c->splits);
+}
+
+void gf_decide_put_json(struct gf_jsonl *j, const gf_discover_report *x) {
+    const gf_decisions *e = x->decisions;
+    gf_jsonl_text(j, "keep_rule", gf_keep_rule_name(x->decide->keep));
+    gf_jsonl_integer(j, "keep", e->keep);
+    gf_jsonl_integer(j, "remove", e->duplicates + e->bad);
+    gf_jsonl_integer(j, "remove_duplicates", e->duplicates);
+    gf_jsonl_integer(j, "outliers", e->outliers_found);
+    gf_jsonl_number(j, "outlier_limit", e->outlier_limit);
+    if (x->d->label) gf_jsonl_integer(j, "label_issues", e->issues);
+    if (x->decide->negatives) gf_jsonl_integer(j, "negatives", x->decide->negatives);
+    if (x->decide->sample) gf_jsonl_integer(j, "sample", e->samples);
+    if (x->decide->sample) gf_jsonl_number(j, "sample_reach", e->sample_reach);
+    if (x->decide->splits) put_splits(j, x);
+}
+
+/* ----- text ----- */
+
+static void add_leaks(gf_text *t, const gf_discover_report *x) {
+    const gf_decide_spec *c = x->decide;
+    const gf_decisions *e = x->decisions;
+    int some = 0;
+    for (int a = 0; a < c->splits; a++)
+        for (int b = a + 1; b < c->splits; b++) {
+            if (!e->leak[a][b] && !e->exact[a][b]) continue;
+            gf_text_add(t, "%s%lld of %lld rows of %s have a duplicate in %s (%lld exact), %lld of %lld the other way\n",
+                        some ? "            " : "leaks       ", (long long)e->leak[a][b], (long long)c->split[a].rows,
+                        c->split[a].name, c->split[b].name, (long long)e->exact[a][b], (long long)e->leak[b][a],
+                        (long long)c->split[b].rows);
+            some = 1;
+        }
+    gf_text_add(t, some ? "            pairs in leaks.tsv, all counts in split_matrix.tsv\n"
+                        : "leaks       none between the splits\n");
+}
+
+void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
+    const gf_decisions *e = x->decisions;
+    gf_text_add(t,
+                "keep        %lld of %lld rows in keep.txt, by --keep %s; %lld in remove.txt: %lld duplicate%s, %lld bad row%s\n",
+                (long long)e->keep, (long long)x->d->n, gf_keep_rule_name(x->decide->keep), (long long)(e->duplicates + e->bad),
+                (long long)e->duplicates, e->duplicates == 1 ? "" : "s", (long long)e->bad, e->bad == 1 ? "" : "s");
+    if (x->decide->splits) add_leaks(t, x);
+    if (x->r->f.top > 0)
+        gf_text_add(t,
+                    "outliers    %lld rows whose nearest one is below %.4f, two standard deviations below the mean threshold\n",
+                    (long long)e->outliers_found, e->outlier_limit);
+    if (x->d->label)
+        gf_text_add(t, "suspects    %lld rows whose mutual neighbours mostly have one other label: label_issues.tsv\n",
+                    (long long)e->issues);
+    if (x->decide->sample)
+        gf_text_add(t, "sample      %lld rows in sample.txt; every kept row has one of similarity %.4f or more\n",
+                    (long long)e->samples, e->sample_reach);
+}

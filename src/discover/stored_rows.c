@@ -1,0 +1,53 @@
+/* stored_rows.c - see stored_rows.h. */
+#include "discover/stored_rows.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "discover/table_files.h"
+#include "io/npy.h"
+#include "util/minmax.h"
+
+static void fill_table(const gf_discover_report *x, int32_t *table) {
+    const gf_discover_data *d = x->d;
+    for (int64_t row = 0; row < d->n; row++) {
+        int32_t *to = table + row * GF_STORED_COLUMNS;
+        to[GF_STORED_COPY] = d->kind[row] == GF_ROW_ZERO ? GF_STORED_ZERO : GF_STORED_NOT_FINITE;
+        to[GF_STORED_COPIES] = 0;
+        to[GF_STORED_LABEL] = d->label ? d->label[row] : -1;
+    }
+    for (int64_t i = 0; i < d->good_n; i++) {
+        int32_t *to = table + (int64_t)d->good[i] * GF_STORED_COLUMNS;
+        to[GF_STORED_COPY] = d->good[d->copy_of[i]];
+        to[GF_STORED_COPIES] = (int32_t)GF_MIN(x->r->f.copies[i], INT32_MAX);
+    }
+}
+
+static void fill_names(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    for (int64_t row = from; row < to; row++) {
+        gf_lines_text(out, x->d->name[row]);
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    char path[PATH_MAX];
+    TRY(gf_output_folder_path(err, to, "rows.npy", path));
+    int32_t *table = malloc((size_t)x->d->n * GF_STORED_COLUMNS * sizeof *table);
+    FAIL_IF(err, !table, GLOFND_E_MEMORY, "no memory for a table of %lld rows", (long long)x->d->n);
+    fill_table(x, table);
+    const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->d->n, GF_STORED_COLUMNS}, .data = table};
+    const glofnd_status status = gf_npy_write(err, path, &a);
+    free(table);
+    TRY(status);
+    if (!x->d->name) return GLOFND_OK;
+    const gf_table_files t = {.name = {"names.txt"},
+                              .items = x->d->n,
+                              .block = 4096,
+                              .fill = fill_names,
+                              .arg = x,
+                              .threads = x->s->threads,
+                              .watch = &x->s->watch};
+    return gf_table_files_write(err, to, &t);
+}

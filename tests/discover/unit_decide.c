@@ -1,0 +1,380 @@
+/* unit_decide.c - decisions against their definitions, by brute force over all pairs; and .npz files, also those with Zip64. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "discover/decide/decide.h"
+#include "discover/decide/npz_file.h"
+#include "support/random.h"
+#include "support/scratch.h"
+
+enum { N = 220, DIM = 9, K = 5, SAMPLE = 12 };
+
+static gf_error err;
+static double sim[N][N];
+static int32_t root[N];
+static gf_discover_data d;
+static gf_discover_result r;
+static gf_discover_spec s;
+
+/* Clusters of eleven rows; every row of some clusters nearly equals the first. Rows 40 and 41 copy row 3, row 100 is zero. */
+static void make_rows(void) {
+    rng g = {7};
+    float centre[DIM];
+    d = (gf_discover_data){.n = N, .dim = DIM, .x = malloc(N * DIM * sizeof *d.x), .label = malloc(N * sizeof *d.label)};
+    for (int i = 0; i < N; i++) {
+        d.label[i] = i % 17 == 4 ? -1 : i % 9 == 2 ? (i + 3) % 4 : i / 11;
+        for (int k = 0; k < DIM; k++) {
+            if (i % 11 == 0) centre[k] = (float)rng_normal(&g);
+            d.x[i * DIM + k] = centre[k] + (i / 11 % 3 ? 0.3f : 0.05f) * (float)rng_normal(&g);
+        }
+    }
+    for (int k = 0; k < DIM; k++) d.x[40 * DIM + k] = d.x[41 * DIM + k] = d.x[3 * DIM + k], d.x[100 * DIM + k] = 0.0f;
+}
+
+static double length(int64_t row) {
+    double sum = 0.0;
+    for (int k = 0; k < DIM; k++) sum += (double)d.x[row * DIM + k] * (double)d.x[row * DIM + k];
+    return sqrt(sum);
+}
+
+static int setup(void **state) {
+    if (make_box(state) != 0) return -1;
+    make_rows();
+    s = (gf_discover_spec){.k = K,
+                           .top = N,
+                           .edge = 4,
+                           .max_pairs = 1000000,
+                           .dup = 0.99,
+                           .memory = (size_t)1 << 30,
+                           .threads = 2,
+                           .keep_rows = 1,
+                           .pass = &gf_pairs_search_cpu};
+    if (gf_discover_classify(&err, &d) != GLOFND_OK || gf_discover_run(&err, &s, &d, &r) != GLOFND_OK) return -1;
+    for (int i = 0; i < r.f.n; i++) {
+        root[i] = (int32_t)i;
+        for (int j = 0; j < r.f.n; j++) {
+            double dot = 0.0;
+            for (int k = 0; k < DIM; k++) dot += (double)d.x[d.good[i] * DIM + k] * (double)d.x[d.good[j] * DIM + k];
+            sim[i][j] = dot / length(d.good[i]) / length(d.good[j]);
+        }
+    }
+    for (int round = 0; round < N; round++) /* the smallest member reaches all of a group */
+        for (int i = 0; i < r.f.n; i++)
+            for (int j = 0; j < r.f.n; j++)
+                if (sim[i][j] >= 0.99 && root[j] < root[i]) root[i] = root[j];
+    return 0;
+}
+
+static int teardown(void **state) {
+    gf_discover_result_free(&r);
+    gf_discover_data_free(&d);
+    return remove_box(state);
+}
+
+static gf_decisions decide(const gf_decide_spec *c) {
+    gf_decisions x;
+    assert_int_equal(gf_decide(&err, c, &s, &d, &r, &x), GLOFND_OK);
+    return x;
+}
+
+static int members_of(int32_t group, int32_t *out) {
+    int n = 0;
+    for (int i = 0; i < r.f.n; i++)
+        if (root[i] == group) out[n++] = i;
+    return n;
+}
+
+/* The kept one by a value of each member: the first with the largest. */
+static void check_kept(const gf_decisions *x, double (*value)(int32_t i, const int32_t *m, int n)) {
+    int64_t kept = 0;
+    int groups = 0;
+    for (int32_t g = 0; g < r.f.n; g++) {
+        int32_t m[N], best;
+        const int n = members_of(g, m);
+        if (n == 0) continue;
+        best = m[0];
+        for (int k = 1; k < n; k++)
+            if (value(m[k], m, n) > value(best, m, n)) best = m[k];
+        for (int k = 0; k < n; k++) assert_int_equal(x->kept[m[k]], best);
+        kept++, groups += n > 1;
+    }
+    assert_true(groups > 5);
+    assert_int_equal(x->keep, kept);
+    assert_int_equal(x->keep + x->duplicates + x->bad, N);
+    assert_int_equal(x->bad, 1);
+}
+
+static double first_value(int32_t i, const int32_t *m, int n) {
+    (void)i, (void)m, (void)n;
+    return 0.0;
+}
+
+static double central_value(int32_t i, const int32_t *m, int n) {
+    double sum = 0.0;
+    for (int k = 0; k < n; k++)
+        if (m[k] != i) sum += sim[i][m[k]];
+    return n < 3 ? 0.0 : round(1e7 * sum / (n - 1));
+}
+
+static double score[N];
+
+static double score_value(int32_t i, const int32_t *m, int n) {
+    (void)m, (void)n;
+    return isnan(score[d.good[i]]) ? -1e9 : score[d.good[i]];
+}
+
+static double label_value(int32_t i, const int32_t *m, int n) {
+    int most = 0, winner = -1;
+    for (int a = 0; a < n; a++) {
+        int count = 0;
+        for (int b = 0; b < n; b++) count += d.label[d.good[m[b]]] == d.label[d.good[m[a]]];
+        if (d.label[d.good[m[a]]] >= 0 && count > most) most = count, winner = d.label[d.good[m[a]]];
+    }
+    return winner >= 0 && d.label[d.good[i]] == winner;
+}
+
+static void every_rule_keeps_one_of_a_group(void **unused) {
+    double (*const value[])(int32_t, const int32_t *, int) = {first_value, central_value, score_value, score_value, label_value};
+    (void)unused;
+    for (int i = 0; i < N; i++) score[i] = i % 13 == 5 ? (double)NAN : (double)(i * 7919 % 11);
+    for (int rule = GF_KEEP_FIRST; rule <= GF_KEEP_LABEL; rule++) {
+        const gf_decide_spec c = {.keep = (gf_keep_rule)rule, .score = score};
+        gf_decisions x = decide(&c);
+        check_kept(&x, value[rule]);
+        gf_decisions_free(&x);
+    }
+}
+
+static void rules_say_what_they_need(void **unused) {
+    gf_decisions x;
+    gf_discover_data bare = d;
+    gf_decide_spec c = {.keep = GF_KEEP_LABEL};
+    (void)unused;
+    bare.label = NULL, bare.x = NULL;
+    assert_int_equal(gf_decide(&err, &c, &s, &bare, &r, &x), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "needs labels"));
+    c.keep = GF_KEEP_CENTRAL;
+    assert_int_equal(gf_decide(&err, &c, &s, &bare, &r, &x), GLOFND_E_ARGUMENT);
+    c.keep = GF_KEEP_SCORE;
+    assert_int_equal(gf_decide(&err, &c, &s, &bare, &r, &x), GLOFND_E_ARGUMENT);
+    c = (gf_decide_spec){.sample = 3};
+    assert_int_equal(gf_decide(&err, &c, &s, &bare, &r, &x), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "--sample needs the embeddings"));
+}
+
+static double nearest(int i) {
+    double best = -2.0;
+    for (int j = 0; j < r.f.n; j++)
+        if (j != i && sim[i][j] > best) best = sim[i][j];
+    return best;
+}
+
+static void outliers_have_the_least_similar_neighbours(void **unused) {
+    const gf_decide_spec c = {.outliers = 50};
+    gf_decisions x = decide(&c);
+    int64_t found = 0;
+    double mean = 0.0, square = 0.0;
+    (void)unused;
+    for (int i = 0; i < r.f.n; i++) mean += (double)r.f.lambda[i] / (double)r.f.n;
+    for (int i = 0; i < r.f.n; i++) square += pow((double)r.f.lambda[i] - mean, 2.0) / (double)r.f.n;
+    assert_true(fabs(x.outlier_limit - (mean - 2.0 * sqrt(square))) < 1e-9);
+    for (int i = 0; i < r.f.n; i++) found += nearest(i) < x.outlier_limit;
+    assert_int_equal(x.outliers_found, found);
+    assert_int_equal(x.outliers, 50);
+    for (int k = 0; k < 50; k++) {
+        int fewer = 0;
+        for (int i = 0; i < r.f.n; i++) fewer += nearest(i) < nearest(x.outlier[k]) - 1e-6;
+        assert_true(fewer <= k);
+    }
+    gf_decisions_free(&x);
+}
+
+/* Votes of anchor i for a label; -1: all votes. */
+static int votes(int i, int32_t label) {
+    int n = 0;
+    for (int j = 0; j < r.f.n; j++) {
+        const int32_t y = d.label[d.good[j]];
+        const int mutual = j != i && sim[i][j] > (double)r.f.lambda[i] + 1e-6 && sim[i][j] > (double)r.f.lambda[j] + 1e-6;
+        n += mutual && y >= 0 && (label < 0 || y == label);
+    }
+    return n;
+}
+
+static void issues_are_labels_that_lose_the_vote(void **unused) {
+    const gf_decide_spec c = {0};
+    gf_decisions x = decide(&c);
+    int listed[N] = {0};
+    double last = 2.0;
+    (void)unused;
+    assert_true(x.issues > 5);
+    for (int64_t k = 0; k < x.issues; k++) {
+        const gf_label_issue *e = &x.issue[k];
+        listed[e->position] = 1;
+        assert_int_equal(e->votes, votes(e->position, -1));
+        assert_int_equal(e->best, votes(e->position, e->suggested));
+        assert_int_equal(e->own, votes(e->position, d.label[d.good[e->position]]));
+        assert_true(gf_label_issue_score(e) <= last && gf_label_issue_score(e) > 0.0);
+        last = gf_label_issue_score(e);
+    }
+    for (int i = 0; i < r.f.n; i++) {
+        const int32_t own = d.label[d.good[i]];
+        int best = 0;
+        for (int32_t y = 0; y < N; y++) best = votes(i, y) > best ? votes(i, y) : best;
+        assert_int_equal(listed[i], own >= 0 && best > votes(i, own));
+    }
+    gf_decisions_free(&x);
+}
+
+static int bytes_equal(int i, int j) { return memcmp(d.x + d.good[i] * DIM, d.x + d.good[j] * DIM, DIM * sizeof *d.x) == 0; }
+
+static void leaks_are_counted_by_groups(void **unused) {
+    const gf_decide_spec c = {.split = {{"b", 100, 120}, {"a", 0, 41}}, .splits = 2};
+    gf_decisions x = decide(&c);
+    (void)unused;
+    for (int a = 0; a < 2; a++)
+        for (int b = 0; b < 2; b++) {
+            int64_t leak = 0, exact = 0;
+            for (int i = 0; i < r.f.n; i++) {
+                int found = 0, same = 0;
+                for (int j = 0; j < r.f.n; j++) {
+                    if (j == i || gf_split_of(&c, d.good[i]) != a || gf_split_of(&c, d.good[j]) != b) continue;
+                    found |= root[i] == root[j], same |= bytes_equal(i, j);
+                }
+                leak += found, exact += same;
+            }
+            assert_int_equal(x.leak[a][b], leak);
+            assert_int_equal(x.exact[a][b], exact);
+        }
+    assert_int_equal(x.exact[1][1], 2); /* rows 3 and 40; row 41 is in no split */
+    for (int i = 0; i < r.f.n; i++) /* a row of the first split is kept rather than one of the second, and that than no split */
+        for (int j = 0; j < r.f.n; j++)
+            if (root[i] == root[j] && gf_split_of(&c, d.good[i]) >= 0)
+                assert_true((unsigned)gf_split_of(&c, d.good[x.kept[j]]) <= (unsigned)gf_split_of(&c, d.good[i]));
+    gf_decisions_free(&x);
+}
+
+static void the_subset_covers_greedily(void **unused) {
+    const gf_decide_spec c = {.sample = SAMPLE};
+    gf_decisions x = decide(&c);
+    (void)unused;
+    assert_int_equal(x.samples, SAMPLE);
+    for (int k = 1; k < SAMPLE; k++) {
+        double worst = 2.0, mine = -2.0;
+        for (int i = 0; i < r.f.n; i++) {
+            double near = -2.0;
+            for (int m = 0; m < k; m++) near = fmax(near, sim[i][x.sample[m]]);
+            if (x.kept[i] == i) worst = fmin(worst, near);
+            if (i == x.sample[k]) mine = near;
+        }
+        assert_true(fabs(mine - worst) < 1e-12);
+    }
+    for (int t = 1; t <= 5; t += 2) {
+        gf_discover_spec other = s;
+        gf_decisions y;
+        other.threads = t;
+        assert_int_equal(gf_decide(&err, &c, &other, &d, &r, &y), GLOFND_OK);
+        assert_memory_equal(x.sample, y.sample, SAMPLE * sizeof *x.sample);
+        gf_decisions_free(&y);
+    }
+    const gf_decide_spec all = {.sample = 1000};
+    gf_decisions y = decide(&all);
+    assert_int_equal(y.samples, y.keep);
+    assert_memory_equal(x.sample, y.sample, SAMPLE * sizeof *x.sample);
+    assert_true(y.sample_reach == 1.0);
+    gf_decisions_free(&y);
+    gf_decisions_free(&x);
+}
+
+/* ----- .npz ----- */
+
+static uint64_t le(const uint8_t *p, int bytes) {
+    uint64_t x = 0;
+    for (int b = bytes - 1; b >= 0; b--) x = x << 8 | p[b];
+    return x;
+}
+
+static uint8_t file[8192];
+
+static size_t write_npz(uint64_t limit) {
+    gf_npz z;
+    const int64_t shape[2] = {2, 3}, three = 3;
+    const float data[6] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f};
+    assert_int_equal(gf_npz_open(&err, &z, scratch_path(&box, "a.npz")), GLOFND_OK);
+    z.limit = limit;
+    gf_npz_entry(&z, "data", "<f4", 2, shape, sizeof *data);
+    gf_npz_put(&z, data, 8);
+    gf_npz_put(&z, (const char *)data + 8, 16);
+    gf_npz_entry(&z, "text", "|S1", 1, &three, 1);
+    gf_npz_put(&z, "csr", 3);
+    assert_int_equal(gf_npz_close(&err, &z), GLOFND_OK);
+    FILE *f = fopen(scratch_path(&box, "a.npz"), "rb");
+    assert_non_null(f);
+    const size_t size = fread(file, 1, sizeof file, f);
+    fclose(f);
+    return size;
+}
+
+static void archives_hold_what_was_put(void **unused) {
+    (void)unused;
+    const size_t size = write_npz(UINT32_MAX);
+    const uint8_t *end = file + size - 22, *central = file + le(end + 16, 4);
+    assert_int_equal(le(end, 4), 0x06054b50);
+    assert_int_equal(le(end + 10, 2), 2);
+    assert_int_equal(le(central, 4), 0x02014b50);
+    assert_int_equal(le(central + 24, 4), 128 + 24);
+    assert_int_equal(le(central + 16, 4), 0xa2de9c7c); /* as zlib gives */
+    assert_memory_equal(central + 46, "data.npy", 8);
+    assert_int_equal(le(file + 14, 4), le(central + 16, 4));
+    assert_memory_equal(file + 30 + 8, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+                        67);
+    assert_int_equal(file[30 + 8 + 127], '\n');
+}
+
+static void large_archives_take_zip64(void **unused) {
+    (void)unused;
+    const size_t size = write_npz(1); /* everything is large */
+    const uint8_t *end = file + size - 22, *locator = end - 20;
+    assert_int_equal(le(locator, 4), 0x07064b50);
+    const uint8_t *wide = file + le(locator + 8, 8), *central = file + le(wide + 48, 8);
+    assert_int_equal(le(wide, 4), 0x06064b50);
+    assert_int_equal(le(end + 16, 4), UINT32_MAX);
+    assert_int_equal(le(central, 4), 0x02014b50);
+    assert_int_equal(le(central + 24, 4), UINT32_MAX);
+    assert_int_equal(le(central + 46 + 8, 2), 1);
+    assert_int_equal(le(central + 46 + 8 + 4, 8), 128 + 24);
+    assert_int_equal(le(file + 30 + 8 + 4, 8), 128 + 24);
+}
+
+static void archives_that_cannot_be_written_say_so(void **unused) {
+    gf_npz z;
+    const int64_t one = 1;
+    (void)unused;
+    assert_int_equal(gf_npz_open(&err, &z, "nowhere/a.npz"), GLOFND_E_IO);
+    assert_int_equal(gf_npz_open(&err, &z, "/dev/full"), GLOFND_OK);
+    gf_npz_entry(&z, "data", "<i4", 1, &one, 4);
+    gf_npz_put(&z, "1234", 4);
+    assert_int_equal(gf_npz_close(&err, &z), GLOFND_E_IO);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_keeps_one_of_a_group),
+        cmocka_unit_test(rules_say_what_they_need),
+        cmocka_unit_test(outliers_have_the_least_similar_neighbours),
+        cmocka_unit_test(issues_are_labels_that_lose_the_vote),
+        cmocka_unit_test(leaks_are_counted_by_groups),
+        cmocka_unit_test(the_subset_covers_greedily),
+        cmocka_unit_test(archives_hold_what_was_put),
+        cmocka_unit_test(large_archives_take_zip64),
+        cmocka_unit_test(archives_that_cannot_be_written_say_so),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

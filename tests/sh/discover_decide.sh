@@ -1,0 +1,244 @@
+# Decisions of glofnd discover against a second computation of every list by its definition, in plain Python: keep and remove by
+# every rule, outliers, labels, leaks, negatives, the subset, the graph; and what is refused.
+. "$2/tests/sh/common.inc"
+needs_tools python3
+discover() { "$glofnd" discover "$@" --quiet; }
+
+cat > make.py <<'PY'
+import random, struct
+def npy(path, descr, shape, data):
+    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
+    head += " " * ((-11 - len(head)) % 64) + "\n"
+    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+random.seed(11)
+N, DIM = 150, 12
+centre = [[random.gauss(0, 1) for _ in range(DIM)] for _ in range(10)]
+rows = [[c + random.choice((0.08, 0.4)) * random.gauss(0, 1) for c in centre[i % 10]] for i in range(N)]
+for a, b in ((3, 90), (3, 120), (7, 8), (50, 149)): rows[b] = list(rows[a])             # copies, also between splits
+for i in (17, 130): rows[i] = [4 * random.gauss(0, 1) * (1 if k % 5 == i % 5 else -0.5) for k in range(DIM)]    # alone
+rows[20] = [0.0] * DIM
+rows[33][2] = float("nan")
+label = [i % 10 for i in range(N)]
+for i in range(0, N, 13): label[i] = (label[i] + 3) % 10
+for i in range(5, N, 29): label[i] = -1
+flat = [v for r in rows for v in r]
+npy("x.npy", "<f4", "(%d, %d)" % (N, DIM), struct.pack("<%df" % len(flat), *flat))
+npy("a.npy", "<f4", "(100, %d)" % DIM, struct.pack("<%df" % (100 * DIM), *flat[:100 * DIM]))
+npy("b.npy", "<f4", "(50, %d)" % DIM, struct.pack("<%df" % (50 * DIM), *flat[100 * DIM:]))
+npy("y.npy", "<i4", "(%d,)" % N, struct.pack("<%di" % N, *label))
+score = [round(random.random(), 1) for _ in range(N)]
+score[90] = float("nan")
+npy("score.npy", "<f8", "(%d,)" % N, struct.pack("<%dd" % N, *score))
+open("score.txt", "w").write("".join("%s\n" % s for s in score))
+open("short.txt", "w").write("1\n2\n")
+open("words.txt", "w").write("one\n" * N)
+open("names", "w").write("".join("image %d\n" % i for i in range(N)))
+PY
+python3 make.py || fail "embeddings"
+
+cat > check.py <<'PY'
+import math, os, struct, sys, zipfile
+folder, rule, dup, k, top, splits = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), eval(sys.argv[6])
+def load(data):
+    size = struct.unpack("<H", data[8:10])[0]
+    head = eval(data[10:10 + size])
+    kind, n = head["descr"], 1
+    for s in head["shape"]: n *= s
+    if kind == "|S3": return data[10 + size:], head["shape"]
+    return struct.unpack("<%d%s" % (n, {"<f4": "f", "<f8": "d", "<i4": "i", "<i8": "q"}[kind]), data[10 + size:]), head["shape"]
+def npy(path): return load(open(path, "rb").read())
+def tsv(name):
+    lines = [l.split("\t") for l in open(os.path.join(folder, name)).read().splitlines()]
+    return lines[0], lines[1:]
+def numbers(name): return [int(l) for l in open(os.path.join(folder, name)).read().splitlines()]
+flat, (N, DIM) = npy("x.npy")
+label, _ = npy("y.npy")
+X = [flat[i * DIM:(i + 1) * DIM] for i in range(N)]
+good = [i for i in range(N) if all(math.isfinite(v) for v in X[i]) and any(X[i])]
+U = {i: [v / math.sqrt(sum(w * w for w in X[i])) for v in X[i]] for i in good}
+S = {i: {j: sum(a * b for a, b in zip(U[i], U[j])) for j in good} for i in good}
+near = {i: sorted((j for j in good if j != i), key=lambda j: (-S[i][j] if X[i] != X[j] else -1, j)) for i in good}
+# Exact copies of one row are equally similar to every other row: the lower row comes first.
+near = {i: sorted(near[i], key=lambda j: (-round(S[i][j], 6), j)) for i in good}
+lam = {i: S[i][near[i][k]] for i in good}
+above = lambda i, j: S[i][j] > lam[i] + 1e-6
+limit = 1 - 1e-6 if dup == "exact" else float(dup)
+group = {i: i for i in good}
+def root(i):
+    while group[i] != i: i = group[i]
+    return i
+for i in good:
+    for j in good:
+        if i < j and (X[i] == X[j] if dup == "exact" else S[i][j] >= limit): group[max(root(i), root(j))] = min(root(i), root(j))
+members = {}
+for i in good: members.setdefault(root(i), []).append(i)
+members = [m for m in members.values()]
+
+# ----- keep and remove
+score, _ = npy("score.npy")
+split = lambda i: next((s for s, (name, a, b) in enumerate(splits) if a <= i < b), 99)
+def value(i, m):
+    if rule == "central": return round(sum(S[i][j] for j in m if j != i) / (len(m) - 1), 7) if len(m) > 2 else 0
+    if rule == "score": return -math.inf if math.isnan(score[i]) else score[i]
+    if rule == "label":
+        known = [label[j] for j in m if label[j] >= 0]
+        if not known: return 0
+        most = max(known.count(l) for l in known)
+        return int(label[i] == next(l for l in known if known.count(l) == most))
+    return 0
+kept = {}
+for m in members:
+    best = min(m, key=lambda i: (split(i), -value(i, m), i))
+    for i in m: kept[i] = best
+keep = [i for i in range(N) if kept.get(i) == i]
+assert numbers("keep.txt") == keep, (numbers("keep.txt"), keep)
+assert numbers("remove.txt") == [i for i in range(N) if i not in keep]
+head, rows = tsv("remove.tsv")
+why = lambda i: ("zero" if not any(X[i]) else "not finite") if i not in U else "exact" if X[i] == X[kept[i]] else "duplicate"
+assert [(int(r[0]), int(r[1]), r[3]) for r in rows] == [(i, kept.get(i, -1), why(i)) for i in range(N) if i not in keep], rows
+for s, (name, a, b) in enumerate(splits): assert numbers("keep_%d.txt" % (s + 1)) == [i - a for i in keep if a <= i < b]
+
+# ----- outliers
+mean = sum(lam.values()) / len(good)
+std = math.sqrt(sum((v - mean) ** 2 for v in lam.values()) / len(good))
+order = sorted(good, key=lambda i: (round(S[i][near[i][0]], 6), round(lam[i], 6), i))
+head, rows = tsv("outliers.tsv")
+assert [int(r[0]) for r in rows] == order[:40], ([int(r[0]) for r in rows][:9], order[:9])
+for r in rows:
+    i = int(r[0])
+    assert abs(float(r[2]) - S[i][int(r[1])]) < 2e-6 and abs(float(r[3]) - lam[i]) < 2e-6
+    assert int(r[4]) == (S[i][near[i][0]] < mean - 2 * std), r
+assert any(r[4] == "1" for r in rows)
+
+# ----- labels
+issues = []
+for i in good:
+    if label[i] < 0: continue
+    votes = [label[j] for j in near[i][:top] if above(i, j) and above(j, i) and label[j] >= 0]
+    best = max(votes, key=lambda l: (votes.count(l), -l), default=-1)
+    if votes and votes.count(best) > votes.count(label[i]):
+        issues.append(((votes.count(best) - votes.count(label[i])) / (len(votes) + 1), len(votes), i, best))
+issues.sort(key=lambda x: (-x[0], -x[1], x[2]))
+head, rows = tsv("label_issues.tsv")
+assert len(rows) > 5
+assert [(int(r[0]), int(r[2]), int(r[4])) for r in rows] == [(i, best, votes) for _, votes, i, best in issues], (rows, issues)
+assert all(abs(float(r[3]) - e[0]) < 1e-7 for r, e in zip(rows, issues))
+
+# ----- splits
+if splits:
+    pairs = []
+    for i in good:
+        for j in good:
+            if i < j and 99 > split(i) != split(j) < 99 and (X[i] == X[j] if dup == "exact" else S[i][j] >= limit):
+                pairs.append((i, j))
+    head, rows = tsv("leaks.tsv")
+    found = sorted(tuple(sorted((int(r[4]), int(r[5])))) for r in rows)
+    if dup != "exact": assert found == pairs, (found, pairs)
+    else: assert set(found) <= set(pairs)
+    for r in rows:
+        for side in (0, 1):
+            name, first, end = next(s for s in splits if s[0] == r[side])
+            assert first <= int(r[4 + side]) < end and int(r[4 + side]) - first == int(r[2 + side])
+        assert int(r[7]) == (X[int(r[4])] == X[int(r[5])])
+    head, rows = tsv("split_matrix.tsv")
+    for s, r in enumerate(rows):
+        name, a, b = splits[s]
+        inside = lambda other, same: sum(
+            any(j != i and split(j) == other and (X[j] == X[i] if same else root(j) == root(i)) for j in good)
+            for i in good if split(i) == s)
+        assert r == [name, str(a), str(b - a)] + [str(inside(o, False)) for o in range(len(splits))] + \
+            [str(inside(o, True)) for o in range(len(splits))], r
+
+# ----- negatives, subset, graph
+table, shape = npy(folder + "/negatives.npy")
+assert shape == (N, 5)
+for i in range(N):
+    wanted = [j for j in near[i] if not above(i, j)][:5] if i in U else [-1] * 5
+    assert list(table[5 * i:5 * i + 5]) == wanted, (i, table[5 * i:5 * i + 5], wanted)
+chosen = []
+total = [sum(U[i][d] for i in keep) for d in range(DIM)]
+best = max(keep, key=lambda i: (round(sum(a * b for a, b in zip(U[i], total)), 9), -i))
+while len(chosen) < 9:
+    chosen.append(best)
+    best = min((i for i in keep if i not in chosen), key=lambda i: (round(max(S[i][c] for c in chosen), 9), i))
+assert numbers("sample.txt") == chosen, (numbers("sample.txt"), chosen)
+archive = zipfile.ZipFile(folder + "/graph.npz")
+graph = {name[:-4]: load(archive.read(name)) for name in archive.namelist()}
+assert archive.testzip() is None
+assert graph["format"][0] == b"csr" and graph["shape"][0] == (N, N)
+starts, cells, data = graph["indptr"][0], graph["indices"][0], graph["data"][0]
+assert len(starts) == N + 1 and starts[-1] == len(cells) == len(data)
+for i in range(N):
+    assert list(cells[starts[i]:starts[i + 1]]) == (near[i][:top] if i in U else []), i
+    for c in range(starts[i], starts[i + 1]): assert data[c] >= 0 and abs(data[c] - max(0, 1 - S[i][cells[c]])) < 2e-6
+try:
+    import scipy.sparse
+    m = scipy.sparse.load_npz(folder + "/graph.npz")
+    assert m.shape == (N, N) and m.nnz == len(cells) and abs(m[3, cells[starts[3]]] - data[starts[3]]) == 0
+except ImportError:
+    pass
+PY
+check() { python3 check.py "$@" || fail "not as defined: $*"; }
+also='--labels y.npy --names names --negatives 5 --sample 9 --graph --outliers 40 --top 149'
+two="--split train=0:100 --split test=100:150"
+for rule in first central label score; do
+    file=$rule
+    [ $rule = score ] && file=score:score.npy
+    expect 0 "by --keep $rule" discover x.npy --k 6 --dup 0.97 --keep $file $also --out $rule
+    check $rule $rule 0.97 6 149 '[]'
+done
+expect 0 "by --keep score" discover x.npy --k 6 --dup 0.97 --keep score:score.txt $also --out text
+diff -r score text > out || fail "numbers of a text"
+expect 0 "rows of train have a duplicate in test" discover x.npy --k 6 --dup 0.97 --keep central $two $also --out two
+check two central 0.97 6 149 '[("train", 0, 100), ("test", 100, 150)]'
+expect 0 "(2 exact)" discover x.npy --k 6 --dup exact --split c=120:150 --split a=0:60 --split b=70:110 $also --out three
+check three first exact 6 149 '[("c", 120, 150), ("a", 0, 60), ("b", 70, 110)]'
+
+# Splits of files of their own are the same rows; only the source has another name.
+files="--split train=a.npy --split test=b.npy"
+expect 0 "from train=a.npy test=b.npy" discover $files --k 6 --dup 0.97 --keep central $also --out files
+for f in two/*; do
+    case $f in */summary.*) continue ;; esac
+    cmp "$f" "files/${f#*/}" || fail "splits of files"
+done
+expect 0 "leaks       none between the splits" discover x.npy --k 6 --dup exact --split a=10:15 --split b=22:30 --out none
+
+# The largest of a group by its header: a picture of more pixels, then of more bytes.
+if "$glofnd" info | grep -q 'png yes'; then
+    "$glofnd" data export shapes:n=150,classes=2,size=16,seed=1 --folder --out small > out 2>&1 || fail "export"
+    "$glofnd" data export shapes:n=150,classes=2,size=24,seed=1 --folder --out large > out 2>&1 || fail "export"
+    find "$PWD/small" -name '*.png' | sort > paths
+    find "$PWD/large" -name '*.png' | sort | sed -n 121p > one
+    { sed -n 1,120p paths; cat one; sed -n 122,150p paths; } > pictures
+    expect 0 "by --keep largest" discover x.npy --k 6 --dup exact --names pictures --keep largest --out largest
+    grep -q '^120$' largest/keep.txt && ! grep -q '^3$' largest/keep.txt || fail "the largest of rows 3, 90 and 120 is row 120"
+    expect 1 "no image of a duplicate can be measured" discover x.npy --k 6 --dup exact --names names --keep largest --out z
+fi
+
+# Limits of a list do not change totals; equal bytes for any number of threads; nothing of decisions in a query.
+expect 0 "keep " discover x.npy --k 6 --dup 0.97 --keep central $two $also --threads 1 --out single
+expect 0 "keep " discover x.npy --k 6 --dup 0.97 --keep central $two $also --threads 3 --out several
+diff -r single several > out || fail "threads change the result"
+expect 0 "written" discover x.npy --k 6 --top 0 --out bare
+[ -e bare/keep.txt ] && [ ! -e bare/outliers.tsv ] && [ ! -e bare/label_issues.tsv ] || fail "files without neighbours"
+expect 0 "written" discover x.npy --query b.npy --stored bare --out query
+[ ! -e query/keep.txt ] && [ ! -e query/rows.npy ] || fail "decisions of a query"
+
+expect 2 "expected first, central" discover x.npy --keep best --out z
+expect 2 "expected first, central" discover x.npy --keep score: --out z
+expect 2 "expected NAME=FIRST:END" discover x.npy --split train --out z
+expect 2 "expected a range of rows" discover x.npy --split train=b.npy --out z
+expect 2 "expected NAME=" discover x.npy --split '<b>=0:3' --out z
+expect 2 "name or rows of an earlier split" discover x.npy --split a=0:30 --split b=29:40 --out z
+expect 2 "name or rows of an earlier split" discover x.npy --split a=0:30 --split a=31:40 --out z
+expect 2 "ends at row 151; there are 150 rows" discover x.npy --split a=0:151 --out z
+expect 2 "do not go with --query" discover x.npy --query b.npy --stored bare --keep central --out z
+expect 2 "does not go with --learned" discover x.npy --negatives 3 --learned --out z
+expect 2 "EMB is needed" discover --out z
+expect 1 "needs labels" discover x.npy --keep label --out z
+expect 1 "2 numbers for 150 embeddings" discover x.npy --keep score:short.txt --out z
+expect 1 'line 1: "one"' discover x.npy --keep score:words.txt --out z
+npy2() { python3 -c 'exec(open("make.py").read().split("random.seed")[0]); npy("narrow.npy", "<f4", "(2, 3)", bytes(24))'; }
+npy2
+expect 1 "do not go together" discover --split a=a.npy --split b=narrow.npy --out z
+[ ! -e z ] || fail "something was left behind"
