@@ -6,7 +6,7 @@
 # the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary lists it. Else GF_HAVE_<NAME>
 # is defined.
 set(GLOFND_WITHOUT "" CACHE STRING
-    "Libraries to build without, as if they were not there: any of jpeg;png;webp;zlib;dnnl;lbfgs;mpi")
+    "Libraries to build without, as if they were not there: any of jpeg;png;webp;zlib;zstd;dnnl;lbfgs;mpi")
 find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
@@ -54,12 +54,13 @@ glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 glofnd_part(png libpng png.h png libpng-dev)
 glofnd_part(webp libwebp webp/decode.h webp libwebp-dev)
 glofnd_part(zlib zlib zlib.h z zlib1g-dev)
+glofnd_part(zstd libzstd zstd.h zstd libzstd-dev)
 glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/nn/*.c)
 glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 set(train_sources "")
-foreach(room io/json image text data loader nn optim dist run train eval plot report)
+foreach(room io/json io/parquet image text data loader nn optim dist run train eval plot report)
     glofnd_sources(sources src/${room}/*.c src/${room}/*/*.c)
     list(APPEND train_sources ${sources})
 endforeach()

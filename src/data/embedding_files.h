@@ -1,10 +1,15 @@
 /* embedding_files.h - what discovery reads from files: embeddings of any model, their labels and names, and stored results. */
 #pragma once
 
+#include "data/embeddings/embedding_set.h"
 #include "discover/discover_files.h"
 
-/* Shape of the embeddings in a file, from its header: float32 or float16 [n][dim] in a .npy; in a .safetensors file a tensor
- * (by name, or NULL: the only one with two axes). */
+/* All rows of a set, and its names if it has some. */
+glofnd_status gf_discover_read_set(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
+/* Only the names. d->n is known. */
+glofnd_status gf_discover_take_names(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
+/* Shape of the embeddings in a file, from its header, and its rows; `tensor` of a .safetensors file: by name, or NULL: the only
+ * one with two axes. */
 glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim);
 glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tensor, gf_discover_data *d);
 /* int32, int64 or uint8 [n] */

@@ -98,8 +98,10 @@ glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, 
     TRY(gf_npy_parse_text(err, name, (const char *)raw + start, length, &a));
     TRY(allocate_data(err, name, size - start - length, &a));
     memcpy(a.data, raw + start + length, size - start - length);
-    *out = a;
-    return GLOFND_OK;
+    const glofnd_status status = gf_npy_normalize(err, name, &a);
+    if (status == GLOFND_OK) *out = a;
+    else gf_npy_free(&a);
+    return status;
 }
 
 /* Exactly n bytes; a file that shrinks while it is read is an error like any other. */
@@ -122,6 +124,7 @@ static glofnd_status read_header(gf_error *err, FILE *f, const char *path, uint6
     glofnd_status status = read_exactly(err, f, path, text, length);
     if (status == GLOFND_OK) status = gf_npy_parse_text(err, path, text, length, a);
     free(text);
+    a->at = (uint64_t)start + length;
     *data_bytes = size - start - length;
     return status;
 }
@@ -134,7 +137,8 @@ static glofnd_status read_stream(gf_error *err, FILE *f, int fd, const char *pat
     TRY(read_header(err, f, path, (uint64_t)st.st_size, a, &data_bytes));
     if (header_only) return check_size(err, path, data_bytes, a);
     TRY(allocate_data(err, path, data_bytes, a));
-    return read_exactly(err, f, path, a->data, (size_t)data_bytes);
+    TRY(read_exactly(err, f, path, a->data, (size_t)data_bytes));
+    return gf_npy_normalize(err, path, a);
 }
 
 static glofnd_status read_file(gf_error *err, const char *path, int header_only, gf_npy *out) {

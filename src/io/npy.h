@@ -1,7 +1,8 @@
 /* npy.h - NumPy .npy files: a strict reader for hostile input and an atomic writer.
  *
- * Read: format versions 1, 2 and 3, C order, little endian, rank 0 to 8, the element types below. Sizes are checked against the
- * bytes that are really there before anything is allocated; bytes after the data are an error. Write: version 1.
+ * Read: format versions 1, 2 and 3, rank 0 to 8, the element types below, either order of axes and of bytes: data in memory is
+ * always in C order and little endian. Sizes are checked against the bytes that are really there before anything is allocated;
+ * bytes after the data are an error. Write: version 1.
  * Messages name the file, what was found and what is expected.
  */
 #pragma once
@@ -31,11 +32,14 @@ typedef struct gf_npy {
     int64_t shape[GF_NPY_MAX_RANK];
     int64_t count; /* product of shape; 1 for rank 0 */
     void *data;    /* [count] elements, row-major; never NULL after a successful read */
+    /* of a header that was read alone: */
+    int swapped, fortran; /* bytes are big endian; the first axis varies fastest. 0 once the data is in memory */
+    uint64_t at;          /* byte where the data begins */
 } gf_npy;
 
 /* Reads a regular file. On failure *out is unchanged. */
 glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out);
-/* Only type, shape and count, with the sizes checked; data is NULL. To know what a read will take. */
+/* Only type, shape, count and where the data is, with the sizes checked; data is NULL. To know what a read will take. */
 glofnd_status gf_npy_read_header(gf_error *err, const char *path, gf_npy *out);
 /* The same as gf_npy_read from memory; `name` is what messages call it. */
 glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, size_t size, gf_npy *out);
@@ -51,3 +55,5 @@ const char *gf_npy_type_name(gf_npy_type type); /* "float32", ... */
 /* Element i in row-major order, converted. gf_npy_i64 truncates floats and gives 0 for what int64 cannot hold. */
 double gf_npy_f64(const gf_npy *a, int64_t i);
 int64_t gf_npy_i64(const gf_npy *a, int64_t i);
+/* Reverses the bytes of each of `count` elements. */
+void gf_npy_swap(void *data, int64_t count, size_t bytes);

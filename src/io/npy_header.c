@@ -67,22 +67,22 @@ static glofnd_status parse_descr(cursor *c, gf_npy *out) {
     size_t n = 0;
     TRY(take_string(c, "descr", &s, &n));
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (n == strlen(known[i].descr) && memcmp(s, known[i].descr, n) == 0) {
+        if (n != strlen(known[i].descr) || memcmp(s + 1, known[i].descr + 1, n - 1) != 0) continue;
+        if (s[0] == known[i].descr[0] || (s[0] == '>' && known[i].descr[0] == '<')) {
             out->type = known[i].type;
+            out->swapped = s[0] == '>';
             return GLOFND_OK;
         }
     }
     /* the types that the caller accepts are not known here: these serve all */
     const int numbers = n >= 2 && strchr("<>=|", s[0]) && strchr("fiub", s[1]);
-    GF_FAIL(c->err, GLOFND_E_FORMAT, "%.300s: .npy element type '%.*s' is not supported%s%s", c->name, (int)(n < 40 ? n : 40), s,
-            n >= 2 && s[0] == '>' ? " (big endian)" : "",
+    GF_FAIL(c->err, GLOFND_E_FORMAT, "%.300s: .npy element type '%.*s' is not supported%s", c->name, (int)(n < 40 ? n : 40), s,
             numbers ? "; save x.astype(\"float32\"), or of labels and indices .astype(\"int64\")" : "");
 }
 
-static glofnd_status parse_order(cursor *c) {
-    if (take_word(c, "False")) return GLOFND_OK;
-    FAIL_IF(c->err, take_word(c, "True"), GLOFND_E_FORMAT,
-            "%.300s: the array is in Fortran order; C order is expected (save numpy.ascontiguousarray of it)", c->name);
+static glofnd_status parse_order(cursor *c, gf_npy *out) {
+    out->fortran = take_word(c, "True");
+    if (out->fortran || take_word(c, "False")) return GLOFND_OK;
     GF_FAIL(c->err, GLOFND_E_FORMAT, "%.300s: .npy header: fortran_order must be True or False", c->name);
 }
 
@@ -137,7 +137,7 @@ static glofnd_status parse_entry(cursor *c, gf_npy *out, int *seen) {
     FAIL_IF(c->err, *seen & bit, GLOFND_E_FORMAT, "%.300s: .npy header: key '%.*s' is given twice", c->name, shown, s);
     *seen |= bit;
     TRY(expect(c, ':', "after a key"));
-    return bit == KEY_DESCR ? parse_descr(c, out) : bit == KEY_ORDER ? parse_order(c) : parse_shape(c, out);
+    return bit == KEY_DESCR ? parse_descr(c, out) : bit == KEY_ORDER ? parse_order(c, out) : parse_shape(c, out);
 }
 
 glofnd_status gf_npy_parse_text(gf_error *err, const char *name, const char *text, size_t length, gf_npy *out) {

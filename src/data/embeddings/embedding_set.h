@@ -1,0 +1,60 @@
+/* embedding_set.h - embeddings in one or many files, as one matrix: rows of all files, in order. Nothing is in memory but what is
+ * read.
+ *
+ *     gf_embeddings_open(err, &input, &set);                 shapes are known and equal; names too, where asked for
+ *     gf_embeddings_read(err, set, first, rows, x);          any rows, as float32
+ *     gf_embeddings_close(set);
+ * A file is a .npy, a tensor of a .safetensors file, a list column of a Parquet file, or a table (.csv, .tsv) of numbers.
+ */
+#pragma once
+
+#include "util/strings/string_list.h"
+
+typedef struct gf_embedding_input {
+    const char *const *path; /* [paths] files; folders of them; patterns with {000..099}, {a,b}, * ? [ */
+    int paths;
+    const char *tensor; /* of .safetensors files; NULL: the only one with two axes */
+    const char *column; /* of Parquet files and tables; NULL: the only one that fits */
+    const char *id;     /* column of names in these; NULL: none, of a table its only column of text */
+} gf_embedding_input;
+
+typedef struct gf_embedding_set gf_embedding_set;
+
+glofnd_status gf_embeddings_open(gf_error *err, const gf_embedding_input *in, gf_embedding_set **out);
+void gf_embeddings_close(gf_embedding_set *s); /* NULL is fine */
+int64_t gf_embeddings_rows(const gf_embedding_set *s);
+int64_t gf_embeddings_dim(const gf_embedding_set *s);
+int64_t gf_embeddings_files(const gf_embedding_set *s);
+/* x [rows][dim]. By one thread at a time; reads several files at once. Rising rows are the fast way through Parquet files. */
+glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t first, int64_t rows, float *x);
+int gf_embeddings_have_names(const gf_embedding_set *s);
+/* Appends the names of all rows. */
+glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out);
+/* Differs if a file was changed, added or left out: by names, sizes and times of change. */
+uint64_t gf_embeddings_stamp(const gf_embedding_set *s);
+
+/* Files that the paths stand for. A folder gives its files of embeddings, a pattern its matches, both in natural order: 2 before
+ * 10. E_IO: there is none. */
+glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out);
+
+/* ----- a kind of file: inside view of shard_*.c ----- */
+
+typedef struct gf_shard gf_shard;
+
+typedef struct gf_shard_kind {
+    /* Sets rows, dim, named and state. */
+    glofnd_status (*open)(gf_error *err, const gf_embedding_input *in, gf_shard *s);
+    glofnd_status (*read)(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x);
+    glofnd_status (*names)(gf_error *err, gf_shard *s, gf_string_list *out);
+    void (*close)(gf_shard *s); /* also after a failed open */
+} gf_shard_kind;
+
+struct gf_shard {
+    const char *path;
+    const gf_shard_kind *kind;
+    int64_t first, rows, dim; /* first: of its rows among all */
+    int named;
+    void *state;
+};
+
+extern const gf_shard_kind gf_shard_npy, gf_shard_tensor, gf_shard_parquet, gf_shard_table;

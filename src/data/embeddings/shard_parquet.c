@@ -1,0 +1,70 @@
+/* shard_parquet.c - embeddings in a list column of a Parquet file, names in another one; see embedding_set.h. */
+#include <stdlib.h>
+
+#include "data/embeddings/embedding_set.h"
+#include "io/parquet/parquet.h"
+
+#define VALUES_PER_BYTE ((int64_t)1 << 20) /* more than any page packs: a footer cannot ask for memory without limit */
+
+typedef struct parquet_shard {
+    gf_parquet f;
+    gf_parquet_cursor c;
+    int64_t id; /* leaf of names; -1: none */
+} parquet_shard;
+
+static glofnd_status check_size(gf_error *err, const gf_shard *s, const gf_parquet *f, int64_t leaf) {
+    for (int64_t g = 0; g < f->groups; g++) {
+        const gf_parquet_chunk *c = &f->chunk[g * f->leaves + leaf];
+        const double values = (double)(f->first[g + 1] - f->first[g]) * (double)s->dim;
+        FAIL_IF(err, values > (double)c->bytes * (double)VALUES_PER_BYTE, GLOFND_E_FORMAT,
+                "%.300s, row group %lld: %.3g numbers in %llu bytes; the footer is corrupt", s->path, (long long)g, values,
+                (unsigned long long)c->bytes);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status open_parquet(gf_error *err, const gf_embedding_input *in, gf_shard *s) {
+    parquet_shard *p = calloc(1, sizeof *p);
+    int64_t leaf = 0;
+    FAIL_IF(err, !p, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    s->state = p;
+    TRY(gf_parquet_open(err, s->path, &p->f));
+    TRY(gf_parquet_find(err, &p->f, in->column, &leaf));
+    p->id = -1;
+    if (in->id) TRY(gf_parquet_find(err, &p->f, in->id, &p->id));
+    TRY(gf_parquet_list_length(err, &p->f, leaf, &s->dim));
+    s->rows = p->f.rows;
+    s->named = p->id >= 0;
+    gf_parquet_cursor_init(&p->c, &p->f, leaf);
+    return check_size(err, s, &p->f, leaf);
+}
+
+static glofnd_status read_parquet(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
+    parquet_shard *p = s->state;
+    TRY(gf_parquet_seek(err, &p->c, first));
+    return gf_parquet_floats(err, &p->c, rows, s->dim, x);
+}
+
+static glofnd_status parquet_names(gf_error *err, gf_shard *s, gf_string_list *out) {
+    parquet_shard *p = s->state;
+    gf_parquet_cursor c;
+    FAIL_IF(err, p->id < 0, GLOFND_E_ARGUMENT, "%.300s: no column of names was chosen", s->path);
+    gf_parquet_cursor_init(&c, &p->f, p->id);
+    const glofnd_status status = gf_parquet_texts(err, &c, s->rows, out);
+    gf_parquet_cursor_free(&c);
+    return status;
+}
+
+static void close_parquet(gf_shard *s) {
+    parquet_shard *p = s->state;
+    if (!p) return;
+    gf_parquet_cursor_free(&p->c);
+    gf_parquet_close(&p->f);
+    free(p);
+    s->state = NULL;
+}
+
+const gf_shard_kind gf_shard_parquet = {.open = open_parquet,
+                                        .read = read_parquet,
+                                        .names = parquet_names,
+                                        .close = close_parquet};

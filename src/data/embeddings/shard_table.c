@@ -1,0 +1,206 @@
+/* shard_table.c - embeddings in a table (.csv, .tsv): columns of numbers, or one column with a list such as "[0.1, 0.2]", and a
+ * column of names; see embedding_set.h. The text is read once, into numbers.
+ *
+ * The first line holds titles if --column or --id name one, or if none of its cells is a number or list, or if its numbers are
+ * just 0, 1, 2 ... as data frames without titles are written.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "data/csv.h"
+#include "data/embeddings/embedding_set.h"
+#include "io/file.h"
+#include "util/grow.h"
+#include "util/minmax.h"
+#include "util/strings/number_text.h"
+
+typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;
+
+typedef struct table {
+    float *x; /* [rows][dim] */
+    size_t capacity, used;
+    gf_string_list names;
+    /* while it is read: */
+    gf_csv csv;
+    gf_string_list row;
+    int64_t columns;
+    int64_t list, id; /* columns; -1: none */
+    uint8_t *number;  /* [columns] 1: its numbers are dimensions */
+} table;
+
+/* Also nan and inf, which make a bad row, not a bad file. 0: not a number. */
+static int read_number(const char *text, double *x) {
+    static const char *const others[] = {"nan", "inf", "-inf", "+inf", "-nan", "infinity", "-infinity"};
+    if (!gf_number_read(text, x)) return 1;
+    *x = NAN;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(text, others[i]) == 0) return 1;
+    return 0;
+}
+
+static cell cell_of(const char *text) {
+    double x;
+    const char *at = text + strspn(text, " \t");
+    if (*at == '[' || *at == '(') return CELL_LIST;
+    return read_number(text, &x) ? CELL_NUMBER : CELL_TEXT;
+}
+
+static const char *cell_at(const table *t, int64_t i) { return gf_string_list_get(&t->row, i); }
+
+/* Adds the numbers of a list: separated by commas, semicolons or blanks, in brackets or not. */
+static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const char *text) {
+    static const char between[] = " \t,;[]()";
+    for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
+        char digits[64];
+        double x = 0.0;
+        const size_t n = strcspn(at, between);
+        snprintf(digits, sizeof digits, "%.*s", (int)GF_MIN(n, sizeof digits - 1), at);
+        FAIL_IF(err, n >= sizeof digits || !read_number(digits, &x), GLOFND_E_FORMAT,
+                "%.300s, line %lld: '%.20s' in a list is not a number", s->path, (long long)t->csv.line, digits);
+        FAIL_IF(err, !gf_grow(&t->x, &t->capacity, t->used + 1, sizeof *t->x), GLOFND_E_MEMORY,
+                "%.300s: no memory for its numbers", s->path);
+        t->x[t->used++] = (float)x;
+        at += n;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
+    for (int64_t c = 0; c < t->columns; c++) {
+        double x;
+        if (!t->number[c]) continue;
+        FAIL_IF(err, !read_number(cell_at(t, c), &x), GLOFND_E_FORMAT,
+                "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path, (long long)t->csv.line, (long long)c + 1,
+                cell_at(t, c));
+        FAIL_IF(err, !gf_grow(&t->x, &t->capacity, t->used + 1, sizeof *t->x), GLOFND_E_MEMORY,
+                "%.300s: no memory for its numbers", s->path);
+        t->x[t->used++] = (float)x;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
+    const size_t before = t->used;
+    FAIL_IF(err, t->row.n != t->columns, GLOFND_E_FORMAT, "%.300s, line %lld: %lld columns; the first line has %lld", s->path,
+            (long long)t->csv.line, (long long)t->row.n, (long long)t->columns);
+    TRY(t->list >= 0 ? add_list(err, s, t, cell_at(t, t->list)) : add_numbers(err, s, t));
+    const int64_t dim = (int64_t)(t->used - before);
+    if (s->rows == 0) s->dim = dim;
+    FAIL_IF(err, dim != s->dim || dim == 0, GLOFND_E_FORMAT,
+            "%.300s, line %lld: %lld numbers; expected %lld, as in the first row", s->path, (long long)t->csv.line,
+            (long long)dim, (long long)s->dim);
+    FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
+    s->rows++;
+    return t->id < 0 ? GLOFND_OK : gf_string_list_add(err, &t->names, cell_at(t, t->id), strlen(cell_at(t, t->id)));
+}
+
+/* ----- columns ----- */
+
+static int has_titles(const table *t, const gf_embedding_input *in) {
+    int64_t numbers = 0, rising = 0;
+    if (in->column || in->id) return 1;
+    for (int64_t i = 0; i < t->row.n; i++) {
+        const cell kind = cell_of(cell_at(t, i));
+        double x;
+        if (kind == CELL_LIST) return 0;
+        if (kind == CELL_NUMBER && read_number(cell_at(t, i), &x)) rising += x == (double)numbers++;
+    }
+    return numbers == 0 || (numbers > 2 && rising == numbers);
+}
+
+static glofnd_status find_title(gf_error *err, const gf_shard *s, const table *t, const char *title, int64_t *column) {
+    *column = -1;
+    for (int64_t i = 0; title && i < t->row.n; i++)
+        if (strcmp(cell_at(t, i), title) == 0) *column = i;
+    FAIL_IF(err, title && *column < 0, GLOFND_E_ARGUMENT, "%.300s: no column '%.80s' in its first line", s->path, title);
+    return GLOFND_OK;
+}
+
+/* Chooses by the first row of data. */
+static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
+    int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
+    t->columns = t->row.n;
+    t->number = calloc((size_t)t->columns, 1);
+    FAIL_IF(err, !t->number, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    for (int64_t i = 0; i < t->columns; i++) {
+        const cell kind = cell_of(cell_at(t, i));
+        if (i == t->id) continue;
+        if (kind == CELL_LIST) list = i, lists++;
+        else if (kind == CELL_TEXT) text = i, texts++;
+        else t->number[i] = 1, numbers++;
+    }
+    if (t->list < 0 && lists == 1) t->list = list;
+    FAIL_IF(err, t->list < 0 && (lists > 1 || numbers == 0), GLOFND_E_FORMAT,
+            "%.300s: %s; choose the column of embeddings by --column", s->path,
+            lists > 1 ? "more than one column of lists" : "no column of numbers, no list of them");
+    if (!in->id && texts == 1 && text != t->list) t->id = text;
+    FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names by --id",
+            s->path, (long long)texts);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    t->csv = gf_csv_begin(s->path, text + mark, text + bytes);
+    TRY(gf_csv_next(err, &t->csv, &t->row));
+    if (has_titles(t, in)) {
+        TRY(find_title(err, s, t, in->column, &t->list));
+        TRY(find_title(err, s, t, in->id, &t->id));
+        TRY(gf_csv_next(err, &t->csv, &t->row));
+    }
+    FAIL_IF(err, t->row.n == 0, GLOFND_E_FORMAT, "%.300s: no row of numbers", s->path);
+    TRY(choose_columns(err, s, in, t));
+    while (t->row.n > 0) {
+        const int blank = t->row.n == 1 && cell_at(t, 0)[0] == 0;
+        if (!blank) TRY(add_row(err, s, t));
+        TRY(gf_csv_next(err, &t->csv, &t->row));
+    }
+    s->named = t->id >= 0;
+    return GLOFND_OK;
+}
+
+static glofnd_status open_table(gf_error *err, const gf_embedding_input *in, gf_shard *s) {
+    table *t = calloc(1, sizeof *t);
+    uint8_t *text = NULL;
+    size_t capacity = 0, bytes = 0;
+    FAIL_IF(err, !t, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    s->state = t;
+    t->list = t->id = -1;
+    glofnd_status status = gf_file_read_text(err, s->path, GF_LIST_BYTES_MAX, &text, &capacity, &bytes);
+    if (status == GLOFND_OK) status = read_table(err, s, in, t, (char *)text, bytes);
+    free(text);
+    gf_string_list_free(&t->row);
+    free(t->number);
+    t->number = NULL;
+    return status;
+}
+
+static glofnd_status read_rows(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
+    const table *t = s->state;
+    (void)err;
+    memcpy(x, t->x + first * s->dim, (size_t)(rows * s->dim) * sizeof *x);
+    return GLOFND_OK;
+}
+
+static glofnd_status table_names(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const table *t = s->state;
+    for (int64_t i = 0; i < t->names.n; i++) {
+        const char *name = gf_string_list_get(&t->names, i);
+        TRY(gf_string_list_add(err, out, name, strlen(name)));
+    }
+    return GLOFND_OK;
+}
+
+static void close_table(gf_shard *s) {
+    table *t = s->state;
+    if (!t) return;
+    free(t->x);
+    gf_string_list_free(&t->names);
+    free(t);
+    s->state = NULL;
+}
+
+const gf_shard_kind gf_shard_table = {.open = open_table, .read = read_rows, .names = table_names, .close = close_table};

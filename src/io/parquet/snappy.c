@@ -1,0 +1,68 @@
+/* snappy.c - see snappy.h.
+ *
+ * An element is a tag byte. Its lower two bits are the kind: 0 a literal of length tag >> 2 (60 to 63: the length, less one, is in
+ * the next 1 to 4 bytes); 1, 2, 3 a copy from an offset of 11, 16 or 32 bits back. A copy may reach into what it writes.
+ */
+#include "io/parquet/snappy.h"
+
+#include <string.h>
+
+typedef struct stream {
+    const uint8_t *at, *end;
+    uint8_t *out;
+    size_t done, n;
+} stream;
+
+static int take_little(stream *s, int bytes, size_t *x) {
+    if (s->end - s->at < bytes) return 0;
+    *x = 0;
+    for (int i = 0; i < bytes; i++) *x |= (size_t)s->at[i] << 8 * i;
+    s->at += bytes;
+    return 1;
+}
+
+static int take_size(stream *s, uint64_t *x) {
+    *x = 0;
+    for (int shift = 0; shift < 35 && s->at < s->end; shift += 7) {
+        const uint8_t byte = *s->at++;
+        *x |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return 1;
+    }
+    return 0;
+}
+
+static int literal(stream *s, int tag) {
+    size_t length = (size_t)(tag >> 2);
+    if (length >= 60 && !take_little(s, (int)length - 59, &length)) return 0;
+    length++;
+    if (length > (size_t)(s->end - s->at) || length > s->n - s->done) return 0;
+    memcpy(s->out + s->done, s->at, length);
+    s->at += length;
+    s->done += length;
+    return 1;
+}
+
+static int copy(stream *s, int tag) {
+    const int kind = tag & 3;
+    size_t length = (size_t)(tag >> 2) + 1, back;
+    if (!take_little(s, kind == 1 ? 1 : kind == 2 ? 2 : 4, &back)) return 0;
+    if (kind == 1) length = (size_t)(tag >> 2 & 7) + 4, back |= (size_t)(tag >> 5) << 8;
+    if (back == 0 || back > s->done || length > s->n - s->done) return 0;
+    uint8_t *to = s->out + s->done;
+    s->done += length;
+    if (back >= length) memcpy(to, to - back, length);
+    else
+        for (size_t i = 0; i < length; i++) to[i] = to[i - back];
+    return 1;
+}
+
+int gf_snappy_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
+    stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
+    uint64_t stated;
+    if (!take_size(&s, &stated) || stated != n) return 0;
+    while (s.at < s.end) {
+        const int tag = *s.at++;
+        if (!(tag & 3 ? copy(&s, tag) : literal(&s, tag))) return 0;
+    }
+    return s.done == n;
+}
