@@ -13,10 +13,12 @@
 #include "data/embedding_files.h"
 #include "io/file.h"
 #include "report/explorer/discover_page.h"
+#include "run/layout.h"
 #include "run/progress.h"
 #include "util/clock.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
+#include "util/path.h"
 #include "util/strings/number_text.h"
 #include "util/strings/utf8.h"
 
@@ -24,7 +26,10 @@ enum { PROGRESS_STEPS = 1000000 };
 
 typedef struct discover_job {
     gf_encoder_device where; /* as given; the device is also that of the search */
-    const char *source, *data, *tensor, *labels, *names, *query, *query_names, *query_labels, *stored, *out;
+    gf_embedding_input in;   /* EMB: files, folders, patterns */
+    gf_embedding_set *set;
+    char source[256]; /* EMB in words */
+    const char *data, *labels, *names, *query, *query_names, *query_labels, *stored, *out;
     int head, force, quiet, html, run; /* run: source is one, to encode images with */
     gf_discover_html page;
     gf_dataset *images;
@@ -126,7 +131,7 @@ static glofnd_status encode(gf_error *err, discover_job *j, const gf_dataset *im
     gf_features f = {0};
     const gf_encode_spec spec = {.aligned = 1, .unreadable = report_unreadable, .progress = encoded, .user = j};
     start(j, "images");
-    const gf_run_encoder_spec run = {.run = j->source, .head = j->head, .placement = j->where};
+    const gf_run_encoder_spec run = {.run = j->in.path[0], .head = j->head, .placement = j->where};
     glofnd_status status = device_flags_open(err, "discover", &run, &e);
     if (status == GLOFND_OK) status = gf_encode_samples(err, e, images, &spec, &f);
     gf_progress_end(&j->line);
@@ -151,22 +156,44 @@ static glofnd_status describe_rows(gf_error *err, discover_job *j) {
 
 /* ----- the job ----- */
 
-static int is_folder(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+/* A folder is a run if it has a configuration; else its files are embeddings. */
+static int is_run(const char *path) {
+    char config[PATH_MAX];
+    return gf_is_folder(path) && gf_path_join(NULL, config, path, GF_CONFIG_FILE) == GLOFND_OK && access(config, F_OK) == 0;
+}
+
+/* EMB in words, for summaries: "a.npy and 2 more"; of splits that are sources "train=a.npy test=b.npy". */
+static void name_source(discover_job *j, const gf_option_strings *split) {
+    const int more = j->in.paths - 1;
+    size_t used = 0;
+    if (more > 0) snprintf(j->source, sizeof j->source, "%.200s and %d more", j->in.path[0], more);
+    else if (more == 0) snprintf(j->source, sizeof j->source, "%.250s", j->in.path[0]);
+    for (int k = 0; more < 0 && k < split->count && used < sizeof j->source; k++)
+        used += (size_t)snprintf(j->source + used, sizeof j->source - used, "%s%s", k ? " " : "", split->at[k]);
+    gf_utf8_trim(j->source);
+}
+
+/* A file, folder or pattern beside EMB, read as that is. */
+static glofnd_status read_files(gf_error *err, const discover_job *j, const char *path, gf_discover_data *d) {
+    gf_embedding_input in = j->in;
+    gf_embedding_set *set = NULL;
+    in.path = &path, in.paths = 1;
+    TRY(gf_embeddings_open(err, &in, &set));
+    const glofnd_status status = gf_discover_read_set(err, set, d);
+    gf_embeddings_close(set);
+    return status;
 }
 
 static glofnd_status read_rows(gf_error *err, discover_job *j) {
-    int64_t n = 0, dim = 0;
-    TRY(gf_discover_shape(err, j->source, j->tensor, &n, &dim));
-    if (!j->query) TRY(report_memory(err, j, n, dim));
-    return gf_discover_read(err, j->source, j->tensor, &j->d);
+    TRY(gf_embeddings_open(err, &j->in, &j->set));
+    if (!j->query) TRY(report_memory(err, j, gf_embeddings_rows(j->set), gf_embeddings_dim(j->set)));
+    return gf_discover_read_set(err, j->set, &j->d);
 }
 
 /* One split: a dataset that the run encodes, or a file of embeddings. */
 static glofnd_status load_split(gf_error *err, discover_job *j, int k, gf_discover_data *part) {
     const char *spec = j->decide.split[k];
-    if (!j->run) return gf_discover_read(err, spec, j->tensor, part);
+    if (!j->run) return read_files(err, j, spec, part);
     TRY(gf_dataset_open(err, spec, &j->split_images[k]));
     TRY(encode(err, j, j->split_images[k], part));
     if (gf_dataset_describe(j->split_images[k]).classes == gf_dataset_describe(j->split_images[0]).classes)
@@ -200,9 +227,9 @@ static glofnd_status load_sources(gf_error *err, discover_job *j) {
 
 static glofnd_status load(gf_error *err, discover_job *j) {
     const int sources = j->decide.spec.splits && !j->decide.ranges;
-    j->run = is_folder(j->source);
-    FAIL_IF(err, j->run && !j->data && !sources, GLOFND_E_ARGUMENT, "'%.300s' is a folder; with a run, --data names its images",
-            j->source);
+    j->run = j->in.paths > 0 && is_run(j->in.path[0]);
+    FAIL_IF(err, j->run && !j->data && !sources, GLOFND_E_ARGUMENT, "'%.250s' is a run; --data names its images", j->in.path[0]);
+    FAIL_IF(err, j->run && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is a run; it must be the only one", j->in.path[0]);
     FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
     TRY(load_sources(err, j));
     TRY(cli_decide_check(err, &j->decide, j->d.n));
@@ -214,9 +241,9 @@ static glofnd_status load(gf_error *err, discover_job *j) {
 }
 
 static glofnd_status load_query(gf_error *err, discover_job *j) {
-    FAIL_IF(err, is_folder(j->query), GLOFND_E_ARGUMENT,
-            "--query '%.300s' is a folder; it takes embeddings, as `glofnd embed` makes them of a run and images", j->query);
-    TRY(gf_discover_read(err, j->query, j->tensor, &j->q));
+    FAIL_IF(err, is_run(j->query), GLOFND_E_ARGUMENT,
+            "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->query);
+    TRY(read_files(err, j, j->query, &j->q));
     if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, &j->q));
     if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, &j->q));
     TRY(gf_discover_classify(err, &j->q));
@@ -284,7 +311,7 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
 typedef struct discover_flags {
     const char *keep;
     gf_option_strings split;
-    const char *out, *dup, *labels, *names, *tensor, *data, *query, *stored, *query_names, *query_labels, *device;
+    const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
     double alpha, html_mb, memory;
     int64_t k, top, max_pairs, batch, epochs, sample, seed, threads, negatives, outliers;
     int32_t graph, html, head, learned, force, quiet;
@@ -311,6 +338,8 @@ static const gf_option rows[] = {
     CLI_STRING(F, labels, "labels", "Y.npy", "int [samples]: precision and recall of the pairs found"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables"),
     CLI_STRING(F, tensor, "tensor", "NAME", "of a .safetensors file; default: the only one with two axes"),
+    CLI_STRING(F, column, "column", "NAME", "of Parquet files and tables: the embeddings; default: the only one that fits"),
+    CLI_STRING(F, id, "id", "NAME", "of Parquet files and tables: the names of rows; default: a table's column of text"),
     CLI_STRING(F, data, "data", "SPEC",
                "images, as of `glofnd pretrain`: of a run, or those of EMB's rows (labels, names, --html)"),
     CLI_SWITCH(F, html, "html",
@@ -392,8 +421,7 @@ static int read_spec(const cli_call *call, const discover_flags *f, discover_job
         .threads = f->threads > 0 ? (int)f->threads : gf_parallel_default(),
         .edge = GF_MAX(f->negatives, f->html ? GF_PAGE_EDGE : 0),
     };
-    if (code == CLI_OK)
-        code = cli_decide_read(call, f->keep, &f->split, call->words > 0 && !gf_is_folder(call->word[0]), &j->decide);
+    if (code == CLI_OK) code = cli_decide_read(call, f->keep, &f->split, call->words > 0 && !is_run(call->word[0]), &j->decide);
     gf_decide_spec *c = &j->decide.spec;
     c->negatives = f->negatives, c->outliers = f->outliers, c->graph = f->graph;
     c->sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
@@ -401,22 +429,16 @@ static int read_spec(const cli_call *call, const discover_flags *f, discover_job
     return code;
 }
 
-/* The source of embeddings that come by splits, for summaries: "train=a.npy test=b.npy". */
-static const char *name_splits(const gf_option_strings *split, char *out, size_t bytes) {
-    size_t used = 0;
-    for (int k = 0; k < split->count && used < bytes; k++)
-        used += (size_t)snprintf(out + used, bytes - used, "%s%s", k ? " " : "", split->at[k]);
-    gf_utf8_trim(out);
-    return out;
-}
-
 static int run(const cli_call *call, const void *flags) {
     const discover_flags *f = flags;
     gf_error err = {{0}};
     discover_job j = {.where = {.device = f->device, .threads = (int)f->threads},
-                      .source = call->words ? call->word[0] : NULL,
+                      .in = {.path = (const char *const *)call->word,
+                             .paths = call->words,
+                             .tensor = f->tensor,
+                             .column = f->column,
+                             .id = f->id},
                       .data = f->data,
-                      .tensor = f->tensor,
                       .labels = f->labels,
                       .names = f->names,
                       .query = f->query,
@@ -431,13 +453,13 @@ static int run(const cli_call *call, const void *flags) {
                       .page.bytes = (size_t)(1e6 * f->html_mb)};
     int code;
     if ((code = read_spec(call, f, &j)) || (code = check_flags(call, f))) return code;
-    char splits[200] = "";
-    if (!j.source) j.source = name_splits(&f->split, splits, sizeof splits);
+    name_source(&j, &f->split);
     cli_catch_interrupts(NULL);
     const glofnd_status status = discover(&err, &j);
     gf_discover_result_free(&j.r);
     gf_discover_data_free(&j.d);
     gf_discover_data_free(&j.q);
+    gf_embeddings_close(j.set);
     gf_dataset_free(j.images);
     for (int k = 0; k < GF_SPLITS_MAX; k++) gf_dataset_free(j.split_images[k]);
     gf_decisions_free(&j.decisions);
@@ -452,17 +474,17 @@ static int run(const cli_call *call, const void *flags) {
 const cli_verb cmd_discover = {
     .name = "discover",
     .summary = "false negatives and duplicates in any embeddings",
-    .usage = "glofnd discover EMB --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
+    .usage = "glofnd discover EMB ... --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
              "       glofnd discover RUN --data SPEC --out DIR ...\n"
              "       glofnd discover EMB --query NEW --stored DIR --out DIR2 ...\n"
              "       glofnd discover --split train=A.npy --split test=B.npy --out DIR ...     leaks between splits\n"
              "       glofnd discover RUN --split train=SPEC --split test=SPEC --out DIR ...\n"
              "       glofnd discover EMB --data SPEC --html --out DIR ...     a page to look at: DIR/index.html\n"
-             "EMB, NEW: float32 or float16 [samples][numbers] as .npy, or a tensor of a .safetensors file",
+             "EMB, NEW: [samples][numbers] as .npy, .safetensors, Parquet, .csv or .tsv files, folders or patterns of them",
     CLI_FLAGS(rows, discover_flags),
     .word = "EMB",
-    .word_help = "a file of embeddings, or the folder of a run",
+    .word_help = "files of embeddings, folders or patterns of them (\"emb_{000..099}.npy\"); or the folder of a run",
     .min_words = 0,
-    .max_words = 1,
+    .max_words = -1,
     .run = run,
 };

@@ -33,7 +33,7 @@ glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_
 /* Differs if a file was changed, added or left out: by names, sizes and times of change. */
 uint64_t gf_embeddings_stamp(const gf_embedding_set *s);
 
-/* Files that the paths stand for. A folder gives its files of embeddings, a pattern its matches, both in natural order: 2 before
+/* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, a pattern its matches, both in natural order: 2 before
  * 10. E_IO: there is none. */
 glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out);
 

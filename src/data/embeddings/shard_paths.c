@@ -19,8 +19,9 @@ static int ends_with(const char *text, const char *end) {
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
+/* In a folder, tables are more often lists of something else. */
 static int is_shard_name(const char *name) {
-    static const char *const ends[] = {".npy", ".parquet", ".safetensors", ".csv", ".tsv"};
+    static const char *const ends[] = {".npy", ".parquet", ".safetensors"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends_with(name, ends[i])) return name[0] != '.' && name[0] != '_';
     return 0;
@@ -92,7 +93,7 @@ static glofnd_status expand_name(gf_error *err, const char *name, gf_string_list
     gf_string_list found = {0};
     glofnd_status status = folder ? list_folder(err, name, &found) : list_matches(err, name, &found);
     if (status == GLOFND_OK && found.n == 0)
-        status = gf_fail(err, GLOFND_E_IO, "'%.300s' has no .npy, .parquet, .safetensors, .csv or .tsv file", name);
+        status = gf_fail(err, GLOFND_E_IO, "'%.300s' has no .npy, .parquet or .safetensors file", name);
     if (status == GLOFND_OK) status = add_sorted(err, &found, out);
     gf_string_list_free(&found);
     return status;

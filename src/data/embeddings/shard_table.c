@@ -72,9 +72,8 @@ static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
     for (int64_t c = 0; c < t->columns; c++) {
         double x;
         if (!t->number[c]) continue;
-        FAIL_IF(err, !read_number(cell_at(t, c), &x), GLOFND_E_FORMAT,
-                "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path, (long long)t->csv.line, (long long)c + 1,
-                cell_at(t, c));
+        FAIL_IF(err, !read_number(cell_at(t, c), &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number",
+                s->path, (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
         FAIL_IF(err, !gf_grow(&t->x, &t->capacity, t->used + 1, sizeof *t->x), GLOFND_E_MEMORY,
                 "%.300s: no memory for its numbers", s->path);
         t->x[t->used++] = (float)x;

@@ -130,7 +130,7 @@ static int plain_floats(gf_page_values *v, float *out, size_t n) {
 static int split_floats(gf_page_values *v, float *out, size_t n) {
     if (v->count - v->next < n) return 0;
     for (size_t i = 0; i < n; i++, v->next++) {
-        uint8_t bytes[8];
+        uint8_t bytes[8] = {0};
         for (size_t k = 0; k < (size_t)v->width; k++) bytes[k] = v->at[k * v->count + v->next];
         out[i] = to_float(bytes, v->type, v->half);
     }
@@ -160,7 +160,7 @@ int gf_page_floats(gf_page_values *v, float *out, size_t n) {
 int gf_page_integer(gf_page_values *v, int64_t *out) {
     const size_t width = (size_t)v->width;
     const uint8_t *p = v->at;
-    uint8_t bytes[8];
+    uint8_t bytes[8] = {0};
     uint32_t place;
     if (v->encoding == GF_ENCODING_PLAIN) {
         if ((size_t)(v->end - v->at) < width) return 0;

@@ -1,7 +1,7 @@
 /* snappy.c - see snappy.h.
  *
- * An element is a tag byte. Its lower two bits are the kind: 0 a literal of length tag >> 2 (60 to 63: the length, less one, is in
- * the next 1 to 4 bytes); 1, 2, 3 a copy from an offset of 11, 16 or 32 bits back. A copy may reach into what it writes.
+ * An element begins with a tag. Its lower two bits are the kind. 0: a literal of (tag >> 2) + 1 bytes; above 60 the length, less
+ * one, is in the next 1 to 4 bytes. 1, 2, 3: a copy from an offset of 11, 16 or 32 bits back, which may reach into its output.
  */
 #include "io/parquet/snappy.h"
 

@@ -1,7 +1,7 @@
 """Hostile input files, made anew: corpora.py KIND FOLDER [COUNT] [SEED].
 
-KIND: image tar npy safetensors csv list config vocabulary log eval. Every kind has hand-made files that break one rule each, and
-COUNT copies of sound files with flipped bits, cuts, zeros, repetitions and foreign pieces.
+KIND: image tar npy safetensors parquet csv list config vocabulary log eval. Every kind has hand-made files that break one rule
+each, and COUNT copies of sound files with flipped bits, cuts, zeros, repetitions and foreign pieces.
 """
 import io
 import json
@@ -317,6 +317,29 @@ def eval_():
     put("many.jsonl", b"".join(b'{"event": "e%d", "data": "d", "top1": 0.5}\n' % i for i in range(3000)))
     put("deep.jsonl", b'{"event": "knn", "data": ' + b"[" * 2000 + b"]" * 2000 + b"}\n")
     return sound, ["jsonl"]
+
+
+# ----- Parquet -----
+
+def parquet():
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../fixtures/parquet")
+    sound = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".parquet"):
+            with open(os.path.join(folder, name), "rb") as f:
+                put(name, f.read())
+            if not name.startswith("bad"):
+                sound.append(made[-1][1])
+    plain = sound[-1]
+    put("empty.parquet", b"")
+    put("magic.parquet", b"PAR1PAR1")
+    put("footer.parquet", b"PAR1" + struct.pack("<I", 0) + b"PAR1")
+    put("encrypted.parquet", plain[:-4] + b"PARE")
+    for i, length in enumerate((0, 1, len(plain) - 12, len(plain) - 11, len(plain), 2 ** 31, 2 ** 32 - 1)):
+        put("length%d.parquet" % i, plain[:-8] + struct.pack("<I", length) + b"PAR1")
+    put("deep.parquet", b"PAR1" + b"\x1c" * 100000 + struct.pack("<I", 100000) + b"PAR1")
+    put("list.parquet", b"PAR1" + b"\x29\xfc\xff\xff\xff\xff\x0f" + struct.pack("<I", 7) + b"PAR1")
+    return sound, ["parquet"] * len(sound)
 
 
 # ----- mutation -----

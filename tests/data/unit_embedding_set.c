@@ -1,0 +1,208 @@
+/* unit_embedding_set.c - embeddings from files as people have them: every type and order of arrays, shards by folder and pattern,
+ * tables; one matrix whatever they are cut into. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/embeddings/embedding_set.h"
+#include "io/npy.h"
+#include "support/scratch.h"
+#include "support/source_file.h"
+#include "util/half.h"
+
+enum { N = 7, DIM = 3 };
+
+static float number_at(int64_t i, int64_t j) { return (float)(i * DIM + j) / 4.0f - 2.0f; } /* exact in 16 bits */
+
+/* An array [rows][DIM] from row `first` on: type f2, f4 or f8, either order of bytes ('<', '>') and axes. */
+static void write_npy(const char *name, const char *descr, int fortran, int64_t first, int64_t rows) {
+    unsigned char bytes[1024];
+    const size_t width = (size_t)(descr[2] - '0');
+    memset(bytes, ' ', 128);
+    memcpy(bytes, "\x93NUMPY\x01\x00\x76\x00", 10);
+    const int n = snprintf((char *)bytes + 10, 118, "{'descr': '%s', 'fortran_order': %s, 'shape': (%d, %d), }", descr,
+                           fortran ? "True" : "False", (int)rows, DIM);
+    bytes[10 + n] = ' ', bytes[127] = '\n';
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < DIM; j++) {
+            const float x = number_at(first + i, j);
+            const double y = x;
+            const uint16_t h = gf_f16_from_float(x);
+            unsigned char *at = bytes + 128 + (size_t)(fortran ? j * rows + i : i * DIM + j) * width;
+            memcpy(at, width == 8 ? (const void *)&y : width == 4 ? (const void *)&x : (const void *)&h, width);
+            if (descr[0] == '>') gf_npy_swap(at, 1, width);
+        }
+    scratch_write(&box, name, bytes, 128 + (size_t)(rows * DIM) * width);
+}
+
+static gf_embedding_set *open_set(const char *const *path, int paths, const char *column, const char *id) {
+    gf_error err = {""};
+    gf_embedding_set *s = NULL;
+    const gf_embedding_input in = {.path = path, .paths = paths, .column = column, .id = id};
+    if (gf_embeddings_open(&err, &in, &s) != GLOFND_OK) fail_msg("%s", err.text);
+    return s;
+}
+
+static void expect_rows(gf_embedding_set *s, int64_t n) {
+    float x[64 * DIM];
+    gf_error err = {""};
+    assert_int_equal(gf_embeddings_rows(s), n);
+    assert_int_equal(gf_embeddings_dim(s), DIM);
+    for (int64_t first = 0; first < n; first++)
+        for (int64_t rows = 1; rows <= n - first; rows++) {
+            if (gf_embeddings_read(&err, s, first, rows, x) != GLOFND_OK) fail_msg("%s", err.text);
+            for (int64_t i = 0; i < rows * DIM; i++) assert_true(x[i] == number_at(first + i / DIM, i % DIM));
+        }
+    assert_int_equal(gf_embeddings_read(&err, s, n - 1, 2, x), GLOFND_E_ARGUMENT);
+}
+
+static void expect_file(const char *name, int64_t n) {
+    const char *path = path_of(name);
+    gf_embedding_set *s = open_set(&path, 1, NULL, NULL);
+    expect_rows(s, n);
+    gf_embeddings_close(s);
+}
+
+static void reads_every_type_and_order(void **state) {
+    static const char *const types[] = {"<f4", "<f2", "<f8", ">f4", ">f2", ">f8"};
+    (void)state;
+    for (int k = 0; k < 6; k++)
+        for (int fortran = 0; fortran < 2; fortran++) {
+            write_npy("one.npy", types[k], fortran, 0, N);
+            expect_file("one.npy", N);
+        }
+}
+
+static void shards_are_one_matrix_in_natural_order(void **state) {
+    char pattern[3][240], parts[120];
+    (void)state;
+    write_npy("parts/emb_2.npy", "<f4", 0, 0, 2);
+    write_npy("parts/emb_10.npy", ">f8", 1, 2, 4);
+    write_npy("parts/emb_011.npy", "<f2", 0, 6, 1);
+    scratch_text(&box, "parts/_SUCCESS", "");
+    scratch_text(&box, "parts/.emb_1.npy.crc", "x");
+    snprintf(parts, sizeof parts, "%s", path_of("parts"));
+    snprintf(pattern[0], sizeof pattern[0], "%s", parts);
+    snprintf(pattern[1], sizeof pattern[1], "%s/emb_*.npy", parts);
+    snprintf(pattern[2], sizeof pattern[2], "%s/emb_{2,10,011}.npy", parts);
+    for (int k = 0; k < 3; k++) {
+        const char *path = pattern[k];
+        gf_embedding_set *s = open_set(&path, 1, NULL, NULL);
+        assert_int_equal(gf_embeddings_files(s), 3);
+        expect_rows(s, N);
+        gf_embeddings_close(s);
+    }
+    char file[2][120];
+    snprintf(file[0], sizeof file[0], "%s", path_of("parts/emb_2.npy"));
+    snprintf(file[1], sizeof file[1], "%s", path_of("parts/emb_10.npy"));
+    const char *const two[] = {file[0], file[1]};
+    gf_embedding_set *s = open_set(two, 2, NULL, NULL);
+    expect_rows(s, 6);
+    const uint64_t stamp = gf_embeddings_stamp(s);
+    gf_embeddings_close(s);
+    const char *const turned[] = {file[1], file[0]};
+    s = open_set(turned, 2, NULL, NULL);
+    assert_true(gf_embeddings_stamp(s) != stamp);
+    gf_embeddings_close(s);
+}
+
+static void expect_names(gf_embedding_set *s, const char *first, const char *last) {
+    gf_error err = {""};
+    gf_string_list names = {0};
+    assert_int_equal(gf_embeddings_have_names(s), 1);
+    assert_int_equal(gf_embeddings_names(&err, s, &names), GLOFND_OK);
+    assert_int_equal(names.n, gf_embeddings_rows(s));
+    assert_string_equal(gf_string_list_get(&names, 0), first);
+    assert_string_equal(gf_string_list_get(&names, names.n - 1), last);
+    gf_string_list_free(&names);
+}
+
+static void expect_table(const char *name, const char *text, const char *column, const char *id, int named) {
+    scratch_text(&box, name, text);
+    const char *path = path_of(name);
+    gf_embedding_set *s = open_set(&path, 1, column, id);
+    expect_rows(s, 2);
+    if (named) expect_names(s, "a", "b");
+    else assert_int_equal(gf_embeddings_have_names(s), 0);
+    gf_embeddings_close(s);
+}
+
+static void tables_have_columns_or_a_list(void **state) {
+    (void)state;
+    expect_table("t.csv", "name,x,y,z\na,-2,-1.75,-1.5\nb,-1.25,-1,-0.75\n", NULL, NULL, 1);
+    expect_table("t.csv", "-2,-1.75,-1.5\n-1.25,-1,-0.75\n\n", NULL, NULL, 0);
+    expect_table("t.csv", "0,1,2\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", NULL, NULL, 0);
+    expect_table("t.tsv", "a\t-2\t-1.75\t-1.5\nb\t-1.25\t-1\t-0.75", NULL, NULL, 1);
+    expect_table("t.csv", "\xef\xbb\xbfkey,v\na,\"[-2, -1.75, -1.5]\"\nb,\"[-1.25 -1 -0.75]\"\n", NULL, NULL, 1);
+    expect_table("t.tsv", "v\tkey\tcaption\n-2;-1.75;-1.5\ta\tc\n-1.25;-1;-0.75\tb\tc\n", "v", "key", 1);
+}
+
+static void parquet_has_names_and_shards(void **state) {
+    const char *const path[] = {source_file("tests/fixtures/parquet/defaults.parquet")};
+    float x[23 * 5];
+    gf_error err = {""};
+    (void)state;
+    gf_embedding_set *s = open_set(path, 1, NULL, "key");
+    assert_int_equal(gf_embeddings_rows(s), 23);
+    expect_names(s, "same", "row 22");
+    assert_int_equal(gf_embeddings_read(&err, s, 3, 20, x), GLOFND_OK);
+    assert_true(x[1] == (float)((3 * 7 + 3) % 64) / 8.0f - 4.0f);
+    gf_embeddings_close(s);
+}
+
+static void expect_refused(const char *const *path, int paths, const char *column, const char *word) {
+    gf_error err = {""};
+    gf_embedding_set *s = NULL;
+    const gf_embedding_input in = {.path = path, .paths = paths, .column = column};
+    if (gf_embeddings_open(&err, &in, &s) == GLOFND_OK || !strstr(err.text, word))
+        fail_msg("'%s' instead of '%s'", err.text, word);
+    assert_null(s);
+}
+
+static void refuses_with_the_file(void **state) {
+    static const struct {
+        const char *text, *column, *word;
+    } bad[] = {{"x,y\n1,2\n3\n", NULL, "line 3: 1 columns"},
+               {"a,1,2\nb,1,two\n", NULL, "line 2, column 3: 'two' is not a number"},
+               {"v\n\"[1,2]\"\n\"[1,2,3]\"\n", NULL, "line 3: 3 numbers; expected 2"},
+               {"v\n\"[1,x]\"\n", NULL, "'x' in a list"},
+               {"a,b\nc,d\n", NULL, "choose the column of embeddings by --column"},
+               {"a,b,1\n", NULL, "2 columns of text; choose the names by --id"},
+               {"a,b\n1,2\n", "w", "no column 'w'"},
+               {"a,b\n", NULL, "no row of numbers"},
+               {"\"a,b\n", NULL, "a quote is not closed"}};
+    char name[120];
+    (void)state;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        scratch_text(&box, "bad.csv", bad[k].text);
+        const char *path = path_of("bad.csv");
+        expect_refused(&path, 1, bad[k].column, bad[k].word);
+        expect_refused(&path, 1, bad[k].column, "bad.csv");
+    }
+    write_npy("a.npy", "<f4", 0, 0, N);
+    scratch_text(&box, "b.csv", "1,2\n");
+    char file[2][120];
+    snprintf(file[0], sizeof file[0], "%s", path_of("a.npy"));
+    snprintf(file[1], sizeof file[1], "%s", path_of("b.csv"));
+    const char *const two[] = {file[0], file[1]};
+    expect_refused(two, 2, NULL, "rows of 2 numbers; those of");
+    snprintf(name, sizeof name, "%s", path_of("nothing-*.npy"));
+    const char *const none[] = {name};
+    expect_refused(none, 1, NULL, "no file matches");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_type_and_order),    cmocka_unit_test(shards_are_one_matrix_in_natural_order),
+        cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(parquet_has_names_and_shards),
+        cmocka_unit_test(refuses_with_the_file),
+    };
+    return cmocka_run_group_tests(tests, make_box, remove_box);
+}

@@ -1,0 +1,219 @@
+/* unit_parquet.c - Parquet files of pyarrow (tests/fixtures/parquet, whose make.py says what is in them) in every codec, encoding
+ * and page version; files that are refused, by row; and files with every byte damaged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "io/file.h"
+#include "io/parquet/page_codec.h"
+#include "io/parquet/parquet.h"
+#include "io/parquet/snappy.h"
+#include "support/source_file.h"
+
+enum { N = 23, DIM = 5 };
+
+static float number_at(int64_t i, int64_t j) { return (float)((i * 7 + j * 3) % 64) / 8.0f - 4.0f; }
+
+static const char *fixture(const char *name) {
+    char file[120];
+    snprintf(file, sizeof file, "tests/fixtures/parquet/%s.parquet", name);
+    return source_file(file);
+}
+
+static void open_column(const char *name, const char *column, gf_parquet *f, gf_parquet_cursor *c) {
+    gf_error err = {""};
+    int64_t leaf = -1;
+    if (gf_parquet_open(&err, fixture(name), f) != GLOFND_OK) fail_msg("%s", err.text);
+    if (gf_parquet_find(&err, f, column, &leaf) != GLOFND_OK) fail_msg("%s", err.text);
+    gf_parquet_cursor_init(c, f, leaf);
+}
+
+static int codec_is_missing(const gf_parquet *f) { return gf_page_codec_check(NULL, "", f->chunk[0].codec) != GLOFND_OK; }
+
+static void check_rows(const char *name, gf_parquet_cursor *c, int64_t first, int64_t rows) {
+    gf_error err = {""};
+    float x[N * DIM];
+    if (gf_parquet_seek(&err, c, first) != GLOFND_OK) fail_msg("%s: %s", name, err.text);
+    if (gf_parquet_floats(&err, c, rows, DIM, x) != GLOFND_OK) fail_msg("%s: %s", name, err.text);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < DIM; j++)
+            if (x[i * DIM + j] != number_at(first + i, j)) fail_msg("%s: row %d is wrong", name, (int)(first + i));
+}
+
+static void check_texts(const char *name) {
+    gf_error err = {""};
+    gf_parquet f;
+    gf_parquet_cursor c;
+    static const char *const columns[] = {"key", "number", "small"};
+    for (int k = 0; k < 3; k++) {
+        gf_string_list list = {0};
+        open_column(name, columns[k], &f, &c);
+        if (gf_parquet_texts(&err, &c, N, &list) != GLOFND_OK) fail_msg("%s: %s", name, err.text);
+        assert_int_equal(list.n, N);
+        for (int i = 0; i < N; i++) {
+            char text[40];
+            if (k == 0) snprintf(text, sizeof text, i % 3 == 0 ? "same" : "row %d", i);
+            else snprintf(text, sizeof text, "%d", k == 1 ? i * 1000003 - 5 : i - 3);
+            assert_string_equal(gf_string_list_get(&list, i), text);
+        }
+        gf_string_list_free(&list);
+        gf_parquet_cursor_free(&c);
+        gf_parquet_close(&f);
+    }
+}
+
+static void reads_every_codec_encoding_and_version(void **state) {
+    static const char *const names[] = {
+        "none-v1-plain-f32", "none-v1-dict-f64",   "none-v2-dict-f16", "snappy-v1-dict-f32", "snappy-v2-plain-fixed",
+        "gzip-v1-plain-f16", "gzip-v2-dict-f32",   "zstd-v1-dict-f32", "zstd-v2-plain-f64",  "none-v1-split-f32",
+        "none-v1-pages-f32", "snappy-v2-item-f32", "defaults",         "two-level"};
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        gf_parquet f;
+        gf_parquet_cursor c;
+        gf_error err = {""};
+        int64_t length = 0;
+        open_column(names[k], "emb", &f, &c);
+        const int missing = codec_is_missing(&f);
+        assert_int_equal(f.rows, N);
+        if (!missing) {
+            assert_int_equal(gf_parquet_list_length(&err, &f, c.leaf, &length), GLOFND_OK);
+            assert_int_equal(length, DIM);
+            check_rows(names[k], &c, 0, N);
+            check_rows(names[k], &c, 9, 2); /* across the border of two row groups, and back */
+            check_rows(names[k], &c, 11, 3);
+            check_rows(names[k], &c, 22, 1);
+            for (int64_t i = N - 1; i >= 0; i--) check_rows(names[k], &c, i, 1);
+        }
+        gf_parquet_cursor_free(&c);
+        gf_parquet_close(&f);
+        if (!missing && strcmp(names[k], "two-level") != 0) check_texts(names[k]);
+    }
+}
+
+static void finds_columns_by_field_path_and_kind(void **state) {
+    gf_error err = {""};
+    gf_parquet f;
+    int64_t leaf = -1, other = -1;
+    (void)state;
+    assert_int_equal(gf_parquet_open(&err, fixture("none-v1-plain-f32"), &f), GLOFND_OK);
+    assert_int_equal(gf_parquet_find(&err, &f, NULL, &leaf), GLOFND_OK);
+    assert_int_equal(gf_parquet_find(&err, &f, "emb.list.element", &other), GLOFND_OK);
+    assert_int_equal(leaf, other);
+    assert_int_equal(gf_parquet_find(&err, &f, "em", &other), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "key, emb.list.element, number, small"));
+    assert_int_equal(gf_parquet_find(&err, &f, "number", &other), GLOFND_OK);
+    assert_int_equal(gf_parquet_list_length(&err, &f, other, &leaf), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "'number'"));
+    gf_parquet_close(&f);
+}
+
+static void refuses_by_row(void **state) {
+    static const struct {
+        const char *name, *word;
+    } bad[] = {{"bad-null-row", "row group 1, column 'emb.list.element': row 12 is null"},
+               {"bad-null-number", "row group 0, column 'emb.list.element': row 4 has an empty list, or a null"},
+               {"bad-ragged", "row 21 has 3 numbers; expected 5"},
+               {"bad-long", "row 21 has more numbers"},
+               {"bad-brotli", "compressed by Brotli"}};
+    float x[N * DIM];
+    (void)state;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        gf_error err = {""};
+        gf_parquet f;
+        gf_parquet_cursor c;
+        open_column(bad[k].name, "emb", &f, &c);
+        if (gf_parquet_floats(&err, &c, N, DIM, x) == GLOFND_OK || !strstr(err.text, bad[k].word))
+            fail_msg("%s: '%s'", bad[k].name, err.text);
+        assert_non_null(strstr(err.text, ".parquet"));
+        gf_parquet_cursor_free(&c);
+        gf_parquet_close(&f);
+    }
+    gf_error err = {""};
+    gf_parquet f;
+    gf_parquet_cursor c;
+    gf_string_list list = {0};
+    open_column("bad-delta", "key", &f, &c);
+    assert_int_equal(gf_parquet_texts(&err, &c, N, &list), GLOFND_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "encoding 7"));
+    gf_string_list_free(&list);
+    gf_parquet_cursor_free(&c);
+    gf_parquet_close(&f);
+}
+
+/* Whatever comes, it is read or refused with a text that names the file. */
+static void try_bytes(const uint8_t *bytes, size_t n) {
+    gf_error err = {""};
+    gf_parquet f;
+    int64_t leaf = 0, length = 0;
+    float x[N * DIM];
+    glofnd_status status = gf_parquet_open_bytes(&err, "some file", bytes, n, &f);
+    if (status == GLOFND_OK) {
+        gf_parquet_cursor c;
+        gf_string_list list = {0};
+        status = gf_parquet_find(&err, &f, NULL, &leaf);
+        if (status == GLOFND_OK) status = gf_parquet_list_length(&err, &f, leaf, &length);
+        gf_parquet_cursor_init(&c, &f, leaf);
+        if (status == GLOFND_OK && length == DIM && f.rows <= N) status = gf_parquet_floats(&err, &c, f.rows, DIM, x);
+        gf_parquet_cursor_free(&c);
+        gf_parquet_cursor_init(&c, &f, 0);
+        if (status == GLOFND_OK && f.rows <= N) status = gf_parquet_texts(&err, &c, f.rows, &list);
+        gf_parquet_cursor_free(&c);
+        gf_string_list_free(&list);
+        gf_parquet_close(&f);
+    }
+    if (status != GLOFND_OK && !strstr(err.text, "some file")) fail_msg("a refusal without the file: '%s'", err.text);
+}
+
+static void survives_any_damaged_byte_and_cut(void **state) {
+    static const char *const names[] = {"none-v1-dict-f64", "snappy-v2-plain-fixed", "gzip-v2-dict-f32", "zstd-v1-dict-f32"};
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        gf_error err = {""};
+        uint8_t *bytes = NULL;
+        size_t capacity = 0, n = 0;
+        assert_int_equal(gf_file_read(&err, fixture(names[k]), 1 << 20, &bytes, &capacity, &n), GLOFND_OK);
+        for (size_t i = 0; i < n; i++) {
+            static const uint8_t other[] = {0x00, 0xff, 0x80, 0x01};
+            const uint8_t before = bytes[i];
+            for (int m = 0; m < 4; m++) {
+                bytes[i] = m < 2 ? other[m] : before ^ other[m];
+                try_bytes(bytes, n);
+            }
+            bytes[i] = before;
+            if (i % 7 == 0) try_bytes(bytes, i);
+        }
+        free(bytes);
+    }
+}
+
+static void snappy_decodes_literals_and_copies(void **state) {
+    /* 3 literals "abc"; copy 4 bytes from 3 back; copy 5 from 2 back by the 2-byte form, over what it writes */
+    static const uint8_t packed[] = {12, 2 << 2, 'a', 'b', 'c', 1 | 0 << 2, 3, 2 | 4 << 2, 2, 0};
+    uint8_t out[12];
+    (void)state;
+    assert_int_equal(gf_snappy_decode(packed, sizeof packed, out, 12), 1);
+    assert_memory_equal(out, "abcabca", 7);
+    for (int i = 7; i < 12; i++) assert_int_equal(out[i], out[i - 2]);
+    for (size_t n = 0; n < sizeof packed; n++) assert_int_equal(gf_snappy_decode(packed, n, out, 12), 0);
+    static const uint8_t far[] = {8, 2 << 2, 'a', 'b', 'c', 1 | 1 << 2, 4};
+    assert_int_equal(gf_snappy_decode(far, sizeof far, out, 8), 0);
+    assert_int_equal(gf_snappy_decode(packed, sizeof packed, out, 11), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_codec_encoding_and_version),
+        cmocka_unit_test(finds_columns_by_field_path_and_kind),
+        cmocka_unit_test(refuses_by_row),
+        cmocka_unit_test(survives_any_damaged_byte_and_cut),
+        cmocka_unit_test(snappy_decodes_literals_and_copies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+# discover_inputs.sh BUILD SOURCE - one result, whatever files the embeddings come in: arrays of any type and order, shards by
+# folder and pattern, tables, Parquet.
+. "$2/tests/sh/common.inc"
+needs_tools python3
+discover() { "$glofnd" discover "$@" --quiet; }
+
+cat > make.py << 'PY'
+import os, random, struct
+random.seed(5)
+N, D = 41, 6
+rows = [[random.randrange(-64, 64) / 16 for _ in range(D)] for _ in range(N)]     # exact in float16
+rows[30] = rows[4]
+def npy(path, descr, part, fortran=False):
+    head = "{'descr': '%s', 'fortran_order': %s, 'shape': (%d, %d), }" % (descr, fortran, len(part), D)
+    head += " " * (117 - len(head)) + "\n"
+    flat = [part[i][j] for j in range(D) for i in range(len(part))] if fortran else [v for r in part for v in r]
+    kind = {"f4": "f", "f2": "e", "f8": "d"}[descr[1:]]
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + head.encode())
+        f.write(struct.pack(descr[0] + str(len(flat)) + kind, *flat))
+npy("x.npy", "<f4", rows)
+npy("half.npy", ">f2", rows, True)
+npy("double.npy", "<f8", rows, True)
+os.mkdir("parts")
+npy("parts/emb_8.npy", "<f4", rows[:10])
+npy("parts/emb_9.npy", ">f8", rows[10:11])
+npy("parts/emb_10.npy", "<f2", rows[11:], True)
+with open("x.csv", "w") as f:
+    f.write("".join("image %d,%s\n" % (i, ",".join(map(str, r))) for i, r in enumerate(rows)))
+with open("x.tsv", "w") as f:
+    f.write("key\temb\tcaption\n" + "".join("image %d\t%s\tnone\n" % (i, r) for i, r in enumerate(rows)))
+with open("names", "w") as f:
+    f.write("".join("image %d\n" % i for i in range(N)))
+PY
+python3 make.py || fail "embeddings"
+
+# same FOLDER AS: all files but those that name the input
+same() {
+    for file in pairs.tsv pairs.jsonl mutual.tsv components.tsv duplicates.tsv bad_rows.tsv anchors.npy neighbours.npy \
+        similarities.npy; do
+        cmp "$1/$file" "$2/$file" || fail "$1/$file differs from that of $2"
+    done
+}
+
+expect 0 "41 x 6 from x.npy" discover x.npy --k 3 --out plain
+for file in half.npy double.npy parts 'parts/*.npy' 'parts/emb_{8..10}.npy' 'parts/emb_{8,9,10}.npy'; do
+    rm -rf other
+    expect 0 "41 x 6" discover "$file" --k 3 --out other
+    same other plain
+done
+rm -rf other
+expect 0 "from parts/emb_8.npy and 2 more" discover parts/emb_8.npy parts/emb_9.npy parts/emb_10.npy --k 3 --out other
+same other plain
+
+expect 0 "41 x 6" discover x.npy --names names --k 3 --out named
+rm -rf other
+expect 0 "41 x 6" discover x.csv --k 3 --out other
+same other named
+rm -rf other
+expect 0 "41 x 6" discover x.tsv --column emb --id key --k 3 --out other
+same other named
+rm -rf other
+expect 0 "41 x 6" discover x.tsv --id key --names names --k 3 --out other
+same other named
+
+parquet=$source/tests/fixtures/parquet
+expect 0 "23 x 5" discover "$parquet/none-v1-plain-f32.parquet" --column emb --id key --k 3 --out first
+grep -q "row 22" first/pairs.tsv || fail "no names of the Parquet file"
+for file in snappy-v1-dict-f32 snappy-v2-plain-fixed none-v2-dict-f16 defaults; do
+    rm -rf other
+    expect 0 "23 x 5" discover "$parquet/$file.parquet" --column emb --id key --k 3 --out other
+    same other first
+done
+rm -rf other
+expect 0 "46 x 5" discover "$parquet/defaults.parquet" "$parquet/none-v1-split-f32.parquet" --id number --k 3 --out other
+expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
+expect 1 "row 12 is null" discover "$parquet/bad-null-row.parquet" --out z
+expect 1 "no file matches" discover 'parts/none-*.npy' --out z
+expect 1 "rows of 5 numbers; those of x.npy have 6" discover x.npy "$parquet/defaults.parquet" --out z
+[ ! -e z ] || fail "something was left behind"
