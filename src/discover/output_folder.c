@@ -63,10 +63,23 @@ static glofnd_status check_target(gf_error *err, const char *target, int force, 
 
 /* ----- removing ----- */
 
-/* The files of a result, then the folder, if no other file is in it. */
+/* 1: only files of a result are in it. */
+static int is_only_own(const gf_output_kind *kind, const char *path) {
+    int error = 0, only = 1;
+    DIR *d = gf_open_folder(path);
+    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) only &= is_dots(e->d_name) || is_own(kind, e->d_name);
+    if (d) closedir(d);
+    return d && !error && only;
+}
+
+/* The files of a result, then the folder. One that holds another file stays whole: its mark tells the next call what it is. */
 static int remove_result(const gf_output_kind *kind, const char *path) {
     char file[PATH_MAX];
     int error = 0;
+    if (!is_only_own(kind, path)) {
+        errno = ENOTEMPTY;
+        return -1;
+    }
     DIR *d = gf_open_folder(path);
     for (const struct dirent *e; d && (e = gf_next_entry(d, &error));)
         if (is_own(kind, e->d_name) && gf_path_join(NULL, file, path, e->d_name) == GLOFND_OK) unlink(file);
@@ -113,15 +126,6 @@ static int is_beside(const char *name, const char *base, const char *mark) {
     const char *rest = name + n + m;
     const size_t pid = strspn(rest, digits), k = pid && rest[pid] == '-' ? strspn(rest + pid + 1, digits) : 0;
     return (k && !rest[pid + 1 + k]) || (strlen(rest) == 6 && !strpbrk(rest, "-._ "));
-}
-
-/* 1: only files of a result are in it. */
-static int is_only_own(const gf_output_kind *kind, const char *path) {
-    int error = 0, only = 1;
-    DIR *d = gf_open_folder(path);
-    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) only &= is_dots(e->d_name) || is_own(kind, e->d_name);
-    if (d) closedir(d);
-    return d && !error && only;
 }
 
 /* One that a killed call has left: no process holds its lock. Files of the user go to the target. */

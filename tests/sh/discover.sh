@@ -166,6 +166,18 @@ if [ -e "$shim" ]; then
     done
     expect 0 "written" discover x.npy --k 2 --out replaced --force
     [ "$(ls -d replaced*)" = replaced ] && [ "$(cat replaced/notes.txt)" = kept ] || fail "leftovers: $(ls -d replaced*)"
+    # A file of the user that cannot be moved now: it is named, and the next call moves it.
+    left=0
+    for n in $(seq 60); do
+        LD_PRELOAD=$shim HOSTILE_DO=EACCES HOSTILE_AT=$n HOSTILE_UNDER=$PWD/replaced HOSTILE_ONLY=rename \
+            "$glofnd" discover x.npy --k 2 --out replaced --force > out 2>&1 && break
+        grep -q "left in 'replaced.tmp-" out || continue
+        left=$((left + 1))
+        expect 0 "written" discover x.npy --k 2 --out replaced --force
+        [ "$(ls -d replaced*)" = replaced ] && [ "$(cat replaced/notes.txt)" = kept ] ||
+            fail "renaming $n has failed: $(ls -d replaced*)"
+    done
+    [ "$left" = 2 ] || fail "notes.txt and plots: $left renamings failed, expected 2"
 fi
 expect 1 "is not a folder of results (no summary.json of glofnd discover)" discover x.npy --out other --force
 expect 1 "a pair needs two" discover one.npy --out z
