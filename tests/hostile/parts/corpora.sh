@@ -44,6 +44,12 @@ try_array() {
     rm -rf found
     try "$name" '0|1|2' "$program" discover "$file" --k 1 --out found
 }
+# Oxford Flowers: labels of all images, and the images of each split
+mkdir -p "$tmp/flowers/jpg"
+try_mat() {
+    cp "$file" flowers/imagelabels.mat && cp "$file" flowers/setid.mat
+    try "$name" '0|1' "$program" data info flowers:flowers
+}
 try_csv() { cp "$file" list.csv && try "$name" '0|1' "$program" data bpe csv:list.csv --out vocab.txt; }
 try_list() { cp "$file" list.txt && try "$name" '0|1' "$program" data info list:list.txt; }
 try_config() {
@@ -69,7 +75,7 @@ try_eval() {
     check 'the page' python3 "$source/tests/hostile/tools/clean.py" --files page.html
 }
 
-share 12
+rows 13
 files image 150 try_image
 files tar 100 try_tar
 files npy 100 try_array
@@ -81,6 +87,7 @@ files config 60 try_config
 files vocabulary 40 try_vocabulary
 files log 60 try_log
 files eval 40 try_eval
+files mat 60 try_mat
 
 row 'ulimit -v: a message, not a signal'
 for megabytes in $(seq 52 4 140); do

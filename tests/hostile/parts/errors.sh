@@ -20,9 +20,12 @@ if ! prepare > "$tmp/log" 2>&1; then
     return 0
 fi
 
-rows $(($(echo "$scenarios" | grep . | grep -cv "^ranks ") * $(echo "$errors" | grep -c .)))
-for line in $(echo "$scenarios" | awk 'NF && $1 != "ranks" { print $1 ":" $2 }'); do
+prepare_ranks > "$tmp/log" 2>&1 || rm -rf ranks_end
+
+rows $(($(echo "$scenarios" | grep -c .) * $(echo "$errors" | grep -c .)))
+for line in $(echo "$scenarios" | awk 'NF { print $1 ":" $2 }'); do
     name=${line%:*} folder=${line#*:}
+    usable "$name" || { skip "$name: no mpirun"; continue; }
     for error in $(echo "$errors" | awk 'NF { print $1 ":" $2 }'); do
         what=${error%:*} codes=${error#*:}
         row "$name: $what at each call, then repeated or resumed"
