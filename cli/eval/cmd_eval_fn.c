@@ -4,18 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/eval/eval.h"
+#include "cli/eval/eval_files.h"
 #include "cli/trained_run.h"
 #include "eval/flags/compare_detectors.h"
 #include "eval/flags/run_captions.h"
 #include "eval/stats.h"
 #include "plot/table.h"
 #include "run/run_log.h"
+#include "util/parallel.h"
 
 #define EPOCHS_SHOWN 12
+#define FILE_ALPHA 0.01 /* of embeddings in a file, unless given */
+#define FILE_BATCH 256
 
-/* The pairs that are measured: three kinds of a run on images; two kinds from both sides of an image-text run. */
-enum { VIEWS, BATCHES, DATASET, PAIR_BATCHES, PAIR_DATASET = PAIR_BATCHES + 2, SCOPES = PAIR_DATASET + 2 };
+/* The pairs that are measured: three kinds of a run on images; two of embeddings in a file; two from both sides of an image-text
+ * run. */
+enum { VIEWS, BATCHES, DATASET, ROW_BATCHES, ROWS, PAIR_BATCHES, PAIR_DATASET = PAIR_BATCHES + 2, SCOPES = PAIR_DATASET + 2 };
 
 static const struct scope {
     const char *name, *title;
@@ -23,6 +27,8 @@ static const struct scope {
     [VIEWS] = {"views", "augmented views, in batches"},
     [BATCHES] = {"batches", "images as they are, in batches"},
     [DATASET] = {"dataset", "images as they are, all pairs"},
+    [ROW_BATCHES] = {"row batches", "rows of the file, in batches"},
+    [ROWS] = {"rows", "rows of the file, all pairs"},
     [PAIR_BATCHES] = {"image-text batches", "image to text, in batches"},
     [PAIR_BATCHES + 1] = {"text-image batches", "text to image, in batches"},
     [PAIR_DATASET] = {"image-text dataset", "image to text, all pairs"},
@@ -37,6 +43,7 @@ typedef struct fn_job {
     const char *truth;    /* asked for; NULL: labels if there are any, else captions */
     int by_captions;      /* false negatives are samples with a caption in common */
     int every_epoch;
+    const eval_files *files; /* embeddings of files; NULL: of a run */
     eval_progress progress;
     gf_trained_run *run;
     int64_t learned, anchors, batch, sharing;
@@ -103,21 +110,48 @@ static glofnd_status lambda_of(gf_error *err, const gf_trained_run *f, int side,
     return ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
 }
 
-static glofnd_status compare_detectors(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
-                                       gf_precision_recall *out) {
-    float *lambda = NULL;
-    glofnd_status status = lambda_of(err, j->run, side, s, views, &lambda, &j->learned);
+static glofnd_status compare_on(gf_error *err, fn_job *j, const gf_view_set *s, int views, int64_t batch, const float *lambda,
+                                gf_precision_recall *out) {
+    const int threads = j->run ? gf_trained_run_threads(j->run) : j->samples.threads;
     const gf_fn_comparison x = {
         .s = s,
         .views = views,
         .batch = batch,
         .alpha = j->alpha,
         .lambda = j->learned ? lambda : NULL,
-        .job = {.threads = gf_trained_run_threads(j->run), .watch = {.progress = eval_progress_pairs, .user = &j->progress}},
+        .job = {.threads = threads, .watch = {.progress = eval_progress_pairs, .user = &j->progress}},
     };
     eval_progress_begin(&j->progress, "");
-    if (status == GLOFND_OK) status = gf_fn_compare(err, &x, out);
+    const glofnd_status status = gf_fn_compare(err, &x, out);
     eval_progress_end(&j->progress);
+    return status;
+}
+
+static glofnd_status compare_detectors(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
+                                       gf_precision_recall *out) {
+    float *lambda = NULL;
+    glofnd_status status = lambda_of(err, j->run, side, s, views, &lambda, &j->learned);
+    if (status == GLOFND_OK) status = compare_on(err, j, s, views, batch, lambda, out);
+    free(lambda);
+    return status;
+}
+
+static glofnd_status compare_rows(gf_error *err, fn_job *j, gf_view_set *s, const float *lambda) {
+    if (j->max_samples < s->n) s->n = j->max_samples;
+    if (j->batch > s->n) j->batch = s->n;
+    j->anchors = s->n;
+    for (int64_t i = 0; lambda && i < s->n; i++) j->learned += isfinite(lambda[i]);
+    TRY(compare_on(err, j, s, 1, j->batch, lambda, j->found[ROW_BATCHES]));
+    return compare_on(err, j, s, 1, 0, lambda, j->found[ROWS]);
+}
+
+static glofnd_status measure_files(gf_error *err, fn_job *j) {
+    gf_view_set s = {0};
+    float *lambda = NULL;
+    FAIL_IF(err, !j->files->labels, GLOFND_E_OPTION, "--labels is missing: they decide which pairs are false negatives");
+    glofnd_status status = eval_files_view_set(err, j->samples.run, j->files, &s, &lambda);
+    if (status == GLOFND_OK) status = compare_rows(err, j, &s, lambda);
+    gf_view_set_free(&s);
     free(lambda);
     return status;
 }
@@ -262,7 +296,26 @@ static glofnd_status prepare(gf_error *err, fn_job *j) {
     if (j->alpha == 0.0) j->alpha = c->method.alpha;
     FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
             j->alpha);
-    j->batch = c->batch < info.n ? c->batch : info.n;
+    if (j->batch == 0) j->batch = c->batch;
+    if (j->batch > info.n) j->batch = info.n;
+    return GLOFND_OK;
+}
+
+static glofnd_status check_asked(gf_error *err, const fn_job *j) {
+    const int asked = j->detector && strcmp(j->detector, gf_fn_detector_names[GF_FN_GLOFND]) == 0;
+    FAIL_IF(err, asked && !j->learned && j->files, GLOFND_E_ARGUMENT, "--detector glofnd needs --thresholds FILE.npy");
+    FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, EVAL_NOT_LEARNED, j->samples.run);
+    return GLOFND_OK;
+}
+
+static glofnd_status evaluate_files(gf_error *err, fn_job *j) {
+    j->samples.data = j->samples.run;
+    j->samples.threads = j->samples.where.threads > 0 ? j->samples.where.threads : gf_parallel_default();
+    if (j->alpha == 0.0) j->alpha = FILE_ALPHA;
+    if (j->batch == 0) j->batch = FILE_BATCH;
+    TRY(measure_files(err, j));
+    TRY(check_asked(err, j));
+    print_measured(j);
     return GLOFND_OK;
 }
 
@@ -275,8 +328,7 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     fflush(stdout);
     if (status == GLOFND_OK) status = gf_trained_run_captions(j->run) ? measure_pairs(err, j) : measure_images(err, j);
     if (status != GLOFND_OK) return status;
-    const int asked = j->detector && strcmp(j->detector, gf_fn_detector_names[GF_FN_GLOFND]) == 0;
-    FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, EVAL_NOT_LEARNED, j->samples.run);
+    TRY(check_asked(err, j));
     print_measured(j);
     if (!j->learned) {
         gf_print(stderr, "glofnd eval fn: glofnd is skipped: ");
@@ -292,35 +344,41 @@ static const char *const truths[] = {"labels", "captions", NULL};
 typedef struct fn_flags {
     const char *data;
     double alpha;
-    int64_t samples;
+    int64_t samples, batch;
     int detector, truth; /* if given */
     int32_t every_epoch;
+    eval_files files;
     device_flags device;
 } fn_flags;
 
 static const gf_option rows[] = {
     CLI_STRING(fn_flags, data, "data", "SPEC", "samples of the run, with labels; default: those it was trained on"),
     CLI_NUMBER(fn_flags, alpha, "alpha", "A", NULL, 0, 1, CLI_SHARE,
-               "share of pairs that exact, single and fnc flag; default: of the run"),
+               "share of pairs that exact, single and fnc flag; default: of the run, of a file 0.01"),
     CLI_INTEGER(fn_flags, samples, "samples", "N", "100000", 2, 0x1p40, "samples at most, drawn at random"),
+    CLI_INTEGER(fn_flags, batch, "batch", "B", NULL, 2, 1 << 20, "samples in a batch; default: of the run, of a file 256"),
     CLI_CHOICE(fn_flags, detector, "detector", NULL, detectors, "only this detector"),
     CLI_CHOICE(
         fn_flags, truth, "truth", NULL, truths,
         "task clip: what a false negative is: labels, or captions that two samples share; default: labels if there are any"),
     CLI_SWITCH(fn_flags, every_epoch, "every-epoch", "print every epoch of the log"),
+    EVAL_LABELS(fn_flags, files),
+    EVAL_THRESHOLDS(fn_flags, files),
     DEVICE_FLAGS(fn_flags, device),
 };
 
 static int run(const cli_call *call, const void *flags) {
     const fn_flags *f = flags;
     gf_error err = {{0}};
-    fn_job j = {.alpha = f->alpha, .max_samples = f->samples, .every_epoch = f->every_epoch};
+    fn_job j = {.alpha = f->alpha, .max_samples = f->samples, .batch = f->batch, .every_epoch = f->every_epoch};
     j.samples = (eval_samples){.run = call->word[0], .data = f->data};
     if (cli_given(call, "detector")) j.detector = detectors[f->detector];
     if (cli_given(call, "truth")) j.truth = truths[f->truth];
-    const int code = device_flags_read(call, &f->device, &j.samples.where);
+    int code = device_flags_read(call, &f->device, &j.samples.where);
+    if (code == CLI_OK) code = eval_files_check(call, &f->files, f->data, &f->device, 0);
     if (code != CLI_OK) return code;
-    const glofnd_status status = evaluate(&err, &j);
+    j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
+    const glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
     gf_trained_run_free(j.run);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
@@ -329,7 +387,8 @@ const cli_verb eval_fn = {
     .name = "fn",
     .summary = "how many flagged pairs are false negatives, by labels",
     .usage = "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions]\n"
-             "           [--every-epoch] " DEVICE_USAGE,
+             "           [--batch B] [--every-epoch] " DEVICE_USAGE "\n       glofnd eval fn " EVAL_FILES_USAGE
+             " [--thresholds FILE.npy] [--alpha 0.01] [--batch 256] ...",
     CLI_FLAGS(rows, fn_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,

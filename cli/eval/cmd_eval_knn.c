@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/eval/eval.h"
+#include "cli/eval/eval_files.h"
 #include "cli/trained_run.h"
 #include "eval/knn.h"
 
@@ -12,7 +12,8 @@
 typedef struct knn_job {
     eval_samples samples;
     gf_knn knn;
-    int k_given; /* else as many as there are, where they are few */
+    int k_given;             /* else as many as there are, where they are few */
+    const eval_files *files; /* embeddings of files; NULL: of a run */
     /* found */
     int64_t train_n, test_n, dim;
     double top1;
@@ -60,6 +61,16 @@ static glofnd_status run_knn(gf_error *err, knn_job *j) {
     return status;
 }
 
+static glofnd_status run_files(gf_error *err, knn_job *j) {
+    gf_features train = {0}, test = {0};
+    glofnd_status status = eval_files_split(err, &j->samples, j->files, &train, &test);
+    if (status == GLOFND_OK) status = check_k(err, j, train.n);
+    if (status == GLOFND_OK) status = measure(err, j, &train, &test);
+    gf_features_free(&train);
+    gf_features_free(&test);
+    return status;
+}
+
 static const char *name_of(const knn_job *j) { return j->knn.temperature > 0.0 ? "knn" : "knn-unweighted"; }
 
 static glofnd_status record(gf_error *err, const knn_job *j) {
@@ -80,7 +91,9 @@ static void print_result(const knn_job *j) {
     if (j->knn.temperature > 0.0) gf_print(stdout, "votes exp(s / %g)", j->knn.temperature);
     else gf_print(stdout, "equal votes");
     gf_print(stdout, ", %lld %s%s\n", (long long)j->dim,
-             j->samples.embeddings ? "numbers of the image embedding" : "backbone features",
+             j->files                ? "numbers a row"
+             : j->samples.embeddings ? "numbers of the image embedding"
+                                     : "backbone features",
              j->samples.untrained ? ", UNTRAINED weights" : "");
     eval_print_samples(&j->samples, j->train_n, j->test_n);
     gf_print(stdout, "top-1     %.2f %%\n", 100.0 * j->top1);
@@ -90,6 +103,7 @@ typedef struct knn_flags {
     const char *data, *test;
     int64_t k;
     int32_t unweighted, untrained;
+    eval_files files;
     device_flags device;
 } knn_flags;
 
@@ -99,6 +113,8 @@ static const gf_option rows[] = {
     CLI_INTEGER(knn_flags, k, "k", "N", "20", 1, 100000, "neighbours; all where there are fewer training samples"),
     CLI_SWITCH(knn_flags, unweighted, "unweighted", "every neighbour counts 1 instead of exp(similarity / 0.07)"),
     EVAL_UNTRAINED(knn_flags, untrained),
+    EVAL_LABELS(knn_flags, files),
+    EVAL_TEST_LABELS(knn_flags, files),
     DEVICE_FLAGS(knn_flags, device),
 };
 
@@ -107,18 +123,21 @@ static int run(const cli_call *call, const void *flags) {
     gf_error err = {{0}};
     knn_job j = {.knn = {.temperature = f->unweighted ? 0.0 : TEMPERATURE, .k = f->k}, .k_given = cli_given(call, "k")};
     j.samples = (eval_samples){.run = call->word[0], .data = f->data, .test = f->test, .untrained = f->untrained};
-    const int code = device_flags_read(call, &f->device, &j.samples.where);
+    int code = device_flags_read(call, &f->device, &j.samples.where);
+    if (code == CLI_OK) code = eval_files_check(call, &f->files, f->data, &f->device, f->untrained);
     if (code != CLI_OK) return code;
-    glofnd_status status = run_knn(&err, &j);
+    j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
+    glofnd_status status = j.files ? run_files(&err, &j) : run_knn(&err, &j);
     if (status == GLOFND_OK) print_result(&j);
-    if (status == GLOFND_OK) status = record(&err, &j);
+    if (status == GLOFND_OK && !j.files) status = record(&err, &j);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 
 const cli_verb eval_knn = {
     .name = "knn",
     .summary = "classify by the nearest training images",
-    .usage = "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]\n           " DEVICE_USAGE,
+    .usage = "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]\n           " DEVICE_USAGE
+             "\n       glofnd eval knn " EVAL_FILES_USAGE " [--test FILE --test-labels FILE.npy] [--k 20] ...",
     CLI_FLAGS(rows, knn_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/eval/eval.h"
+#include "cli/eval/eval_files.h"
 #include "cli/trained_run.h"
 #include "eval/linear/linear_eval.h"
 #include "util/clock.h"
@@ -18,7 +18,8 @@ typedef struct linear_job {
     gf_linear_eval_spec spec;
     double fraction[FRACTIONS_MAX];
     int fractions;
-    char protocol[96]; /* name, with what differs from the protocol of that name */
+    const eval_files *files; /* embeddings of files; NULL: of a run */
+    char protocol[96];       /* name, with what differs from the protocol of that name */
     eval_progress line;
     int encoding; /* the line is about encoding */
     gf_linear_result result[FRACTIONS_MAX];
@@ -137,6 +138,32 @@ static glofnd_status evaluate(gf_error *err, linear_job *j) {
     return status;
 }
 
+/* All rows of f, as samples. */
+static glofnd_status samples_of(gf_error *err, const gf_features *f, gf_samples *out) {
+    *out = (gf_samples){.n = f->n};
+    out->id = malloc((size_t)f->n * sizeof *out->id + 1);
+    out->label = malloc((size_t)f->n * sizeof *out->label + 1);
+    FAIL_IF(err, !out->id || !out->label, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)f->n);
+    for (int64_t i = 0; i < f->n; i++) out->id[i] = i, out->label[i] = f->label[i];
+    return GLOFND_OK;
+}
+
+static glofnd_status evaluate_files(gf_error *err, linear_job *j) {
+    gf_features train = {0}, test = {0};
+    gf_split split = {0};
+    glofnd_status status = eval_files_split(err, &j->samples, j->files, &train, &test);
+    if (status == GLOFND_OK) status = samples_of(err, &train, &split.train);
+    if (status == GLOFND_OK) status = samples_of(err, &test, &split.test);
+    split.classes = gf_features_classes(&train);
+    j->spec.split = &split, j->spec.train = &train, j->spec.test = &test, j->spec.threads = j->samples.threads;
+    j->train_n = train.n, j->test_n = test.n;
+    if (status == GLOFND_OK) status = run_all(err, j);
+    gf_split_free(&split);
+    gf_features_free(&train);
+    gf_features_free(&test);
+    return status;
+}
+
 /* ----- results ----- */
 
 static void means(const linear_job *j, double *top1, double *top5) {
@@ -152,7 +179,10 @@ static void means(const linear_job *j, double *top1, double *top5) {
 static void print_results(const linear_job *j) {
     double top1, top5;
     gf_print(stdout, "protocol  linear %s: %s, batch %lld, %s%s\n", j->protocol, j->spec.protocol->text,
-             (long long)j->spec.protocol->batch, j->spec.augment == 0 ? "centre views" : "random crops and flips",
+             (long long)j->spec.protocol->batch,
+             j->files               ? "rows as they are"
+             : j->spec.augment == 0 ? "centre views"
+                                    : "random crops and flips",
              j->samples.untrained ? ", UNTRAINED weights" : "");
     eval_print_samples(&j->samples, j->train_n, j->test_n);
     if (j->spec.validation > 0.0) gf_print(stdout, "stopping  by %g %% of the training samples\n", 100.0 * j->spec.validation);
@@ -216,6 +246,7 @@ typedef struct linear_flags {
     double validation;
     int64_t epochs, seed;
     int32_t untrained;
+    eval_files files;
     device_flags device;
 } linear_flags;
 
@@ -234,6 +265,8 @@ static const gf_option rows[] = {
     CLI_INTEGER(linear_flags, epochs, "epochs", "N", NULL, 0, 100000, "instead of 90, 285, 900, 900"),
     CLI_INTEGER(linear_flags, seed, "seed", "N", "1", 0, CLI_LARGE, "of drawn labels, views, order and first weights"),
     EVAL_UNTRAINED(linear_flags, untrained),
+    EVAL_LABELS(linear_flags, files),
+    EVAL_TEST_LABELS(linear_flags, files),
     DEVICE_FLAGS(linear_flags, device),
 };
 
@@ -247,20 +280,24 @@ static int run(const cli_call *call, const void *flags) {
         return code;
     j.spec.validation = f->validation, j.spec.epochs = f->epochs, j.spec.seed = (uint64_t)f->seed;
     j.samples = (eval_samples){.run = call->word[0], .data = f->data, .test = f->test, .untrained = f->untrained};
-    if ((code = device_flags_read(call, &f->device, &j.samples.where))) return code;
+    if ((code = device_flags_read(call, &f->device, &j.samples.where)) ||
+        (code = eval_files_check(call, &f->files, f->data, &f->device, f->untrained)))
+        return code;
+    j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
+    if (j.files && j.spec.augment != 0) return cli_misused(call, "--augment needs images; %s has embeddings", call->word[0]);
     name_protocol(&j);
-    glofnd_status status = evaluate(&err, &j);
+    glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
     if (status == GLOFND_OK) print_results(&j);
-    if (status == GLOFND_OK) status = record(&err, &j);
+    if (status == GLOFND_OK && !j.files) status = record(&err, &j);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 
 const cli_verb eval_linear = {
     .name = "linear",
     .summary = "train a linear classifier on it, from all labels and from few",
-    .usage =
-        "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
-        "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]\n           " DEVICE_USAGE,
+    .usage = "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
+             "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]\n           " DEVICE_USAGE
+             "\n       glofnd eval linear " EVAL_FILES_USAGE " [--test FILE --test-labels FILE.npy] ...",
     CLI_FLAGS(rows, linear_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,

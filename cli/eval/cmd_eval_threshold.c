@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/eval/eval.h"
+#include "cli/eval/eval_files.h"
 #include "cli/trained_run.h"
 #include "eval/flags/detector_thresholds.h"
 #include "eval/flags/run_embeddings.h"
@@ -16,7 +16,10 @@
 #include "io/npy.h"
 #include "plot/svg.h"
 #include "plot/table.h"
+#include "util/minmax.h"
+#include "util/parallel.h"
 
+#define FILE_ALPHA 0.01                     /* of embeddings in a file, unless given */
 enum { BINS = 60, COLUMNS = 6 };            /* columns: sample, label, lambda, optimum, mean and spread of FNC's */
 enum { SAMPLES = 100000, VIEWS_EACH = 50 }; /* defaults: samples; views of each image where there are few */
 
@@ -26,8 +29,11 @@ typedef struct threshold_job {
     int plain;
     double alpha; /* 0: of the run */
     int64_t max_anchors, max_samples, fnc_batch, fnc_draws;
+    const eval_files *files; /* embeddings of files; NULL: of a run */
     eval_progress progress;
     gf_trained_run *run;
+    int threads;
+    uint64_t seed;
     /* found */
     gf_view_set set; /* rows of the anchors come first */
     int views;
@@ -74,32 +80,50 @@ static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
     return GLOFND_OK;
 }
 
+static glofnd_status read_rows(gf_error *err, threshold_job *j) {
+    TRY(eval_files_view_set(err, j->samples.run, j->files, &j->set, &j->lambda));
+    j->views = 1;
+    j->anchors = GF_MIN(j->max_anchors, j->set.n), j->pool = GF_MIN(j->max_samples, j->set.n);
+    return GLOFND_OK;
+}
+
 static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
     int64_t *id = malloc((size_t)j->anchors * sizeof *id);
-    FAIL_IF(err, !id, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+    j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
+    if (!id || !j->lambda) free(id);
+    FAIL_IF(err, !id || !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
     for (int64_t i = 0; i < j->anchors; i++) id[i] = j->set.id[i * j->views];
     j->learned = gf_trained_run_lambda(j->run, 0, id, j->anchors, j->lambda);
     free(id);
     return GLOFND_OK;
 }
 
+/* Of a file: NaN where it has none. */
+static glofnd_status given_thresholds(gf_error *err, threshold_job *j) {
+    if (!j->lambda) {
+        j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
+        FAIL_IF(err, !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+        for (int64_t i = 0; i < j->anchors; i++) j->lambda[i] = NAN;
+    }
+    for (int64_t i = 0; i < j->anchors; i++) j->learned += isfinite(j->lambda[i]);
+    return GLOFND_OK;
+}
+
 static glofnd_status measure(gf_error *err, threshold_job *j) {
-    const gf_sweep_job job = {.threads = gf_trained_run_threads(j->run),
-                              .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
-    const uint64_t seed = (uint64_t)gf_trained_run_config(j->run)->seed;
-    TRY(draw_samples(err, j));
+    const gf_sweep_job job = {.threads = j->threads, .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
+    TRY(j->files ? read_rows(err, j) : draw_samples(err, j));
     gf_view_set anchors = j->set, pool = j->set;
     anchors.n = j->anchors * j->views, pool.n = j->pool;
     if (j->fnc_batch > j->anchors) j->fnc_batch = j->anchors;
-    j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
     j->optimum = malloc((size_t)j->anchors * sizeof *j->optimum);
     j->fnc = malloc((size_t)(j->anchors * j->fnc_draws * j->views) * sizeof *j->fnc);
-    FAIL_IF(err, !j->lambda || !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
-    TRY(learned_thresholds(err, j));
+    FAIL_IF(err, !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
+    TRY(j->files ? given_thresholds(err, j) : learned_thresholds(err, j));
     eval_progress_begin(&j->progress, "");
     glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &job, j->optimum);
     if (status == GLOFND_OK)
-        status = gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, &job, j->fnc);
+        status =
+            gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, j->seed, &job, j->fnc);
     eval_progress_end(&j->progress);
     TRY(status);
     j->error = gf_threshold_error_of(j->lambda, j->optimum, j->anchors, 1);
@@ -230,11 +254,15 @@ static void print_result(const threshold_job *j) {
     add_row(&t, fnc, gf_spread_of(j->fnc, j->anchors * j->fnc_draws * j->views), &j->fnc_error);
     gf_table_text(&text, &t, 1);
     gf_print(stdout, "optimum   (1-alpha) quantile, alpha %g, of each anchor's similarities to %lld %s of %s\n", j->alpha,
-             (long long)j->pool, j->plain ? "images as they are" : "augmented views", j->samples.data);
+             (long long)j->pool,
+             j->files   ? "rows"
+             : j->plain ? "images as they are"
+                        : "augmented views",
+             j->samples.data);
     if (text.at) gf_print_lines(stdout, text.at);
     gf_text_free(&text);
     gf_table_free(&t);
-    if (j->learned) return;
+    if (j->learned || j->files) return;
     gf_print(stderr, "glofnd eval threshold: the learned ones are skipped: ");
     gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
 }
@@ -266,6 +294,21 @@ static glofnd_status record(gf_error *err, const threshold_job *j) {
 
 /* ----- entry ----- */
 
+static glofnd_status evaluate_files(gf_error *err, threshold_job *j) {
+    j->samples.data = j->samples.run;
+    j->plain = 1, j->seed = EVAL_FILE_SEED;
+    j->threads = j->samples.where.threads > 0 ? j->samples.where.threads : gf_parallel_default();
+    if (j->max_samples == 0) j->max_samples = SAMPLES;
+    if (j->alpha == 0.0) j->alpha = FILE_ALPHA;
+    TRY(measure(err, j));
+    print_result(j);
+    fflush(stdout);
+    if (!j->out) return GLOFND_OK;
+    TRY(write_files(err, j));
+    gf_print(stdout, "files     %s/thresholds.tsv, .npy, .svg\n", j->out);
+    return GLOFND_OK;
+}
+
 static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     const gf_trained_run_spec spec = {.run = j->samples.run,
                                       .data = j->samples.data,
@@ -285,6 +328,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     if (j->alpha == 0.0) j->alpha = c->method.alpha;
     FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
             j->alpha);
+    j->threads = gf_trained_run_threads(j->run), j->seed = (uint64_t)c->seed;
     TRY(measure(err, j));
     print_result(j); /* first: what was found is not lost if it cannot be written */
     fflush(stdout);
@@ -298,6 +342,7 @@ typedef struct threshold_flags {
     int32_t plain;
     int64_t samples, anchors, fnc_batch, fnc_draws;
     double alpha;
+    eval_files files;
     device_flags device;
 } threshold_flags;
 
@@ -307,10 +352,13 @@ static const gf_option rows[] = {
     CLI_INTEGER(threshold_flags, samples, "samples", "N", NULL, 2, 0x1p40,
                 "views or images to compare each anchor with; default: 100000, as the paper, but at most 50 views of an image"),
     CLI_INTEGER(threshold_flags, anchors, "anchors", "N", "100000", 2, 0x1p40, "anchors at most, drawn at random"),
-    CLI_NUMBER(threshold_flags, alpha, "alpha", "A", NULL, 0, 1, CLI_SHARE, "share above the optimum; default: of the run"),
+    CLI_NUMBER(threshold_flags, alpha, "alpha", "A", NULL, 0, 1, CLI_SHARE,
+               "share above the optimum; default: of the run, of a file 0.01"),
     CLI_INTEGER(threshold_flags, fnc_batch, "fnc-batch", "B", "128", 2, 1 << 20, "samples in a batch of FNC"),
     CLI_INTEGER(threshold_flags, fnc_draws, "fnc-draws", "N", "20", 1, 10000, "random batches of each anchor"),
-    CLI_STRING(threshold_flags, out, "out", "DIR", "folder for thresholds.tsv, .npy, .svg; default: RUN"),
+    CLI_STRING(threshold_flags, out, "out", "DIR", "folder for thresholds.tsv, .npy, .svg; default: RUN; of a file none"),
+    EVAL_LABELS(threshold_flags, files),
+    EVAL_THRESHOLDS(threshold_flags, files),
     DEVICE_FLAGS(threshold_flags, device),
 };
 
@@ -325,9 +373,11 @@ static int run(const cli_call *call, const void *flags) {
                        .fnc_batch = f->fnc_batch,
                        .fnc_draws = f->fnc_draws};
     j.samples = (eval_samples){.run = call->word[0], .data = f->data};
-    const int code = device_flags_read(call, &f->device, &j.samples.where);
+    int code = device_flags_read(call, &f->device, &j.samples.where);
+    if (code == CLI_OK) code = eval_files_check(call, &f->files, f->data, &f->device, 0);
     if (code != CLI_OK) return code;
-    const glofnd_status status = evaluate(&err, &j);
+    j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
+    const glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
     gf_view_set_free(&j.set);
     free(j.lambda);
     free(j.optimum);
@@ -341,7 +391,8 @@ const cli_verb eval_threshold = {
     .summary = "how far learned thresholds are from the optimum",
     .usage = "glofnd eval threshold RUN [--data SPEC] [--plain] [--samples N] [--anchors N] [--alpha A]\n"
              "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
-             "                              " DEVICE_USAGE,
+             "                              " DEVICE_USAGE
+             "\n       glofnd eval threshold EMBEDDINGS [--thresholds FILE.npy] [--alpha 0.01] [--out DIR] ...",
     CLI_FLAGS(rows, threshold_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,

@@ -3,6 +3,7 @@
 #include "eval/linear/linear_eval.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "eval/stratified_sample.h"
 
@@ -36,6 +37,15 @@ static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, 
 
 /* ----- features ----- */
 
+static glofnd_status take_rows(gf_error *err, const gf_features *from, const gf_samples *s, gf_features *out) {
+    TRY(gf_features_alloc(err, out, s->n, from->dim));
+    for (int64_t i = 0; i < s->n; i++) {
+        memcpy(out->x + i * from->dim, from->x + s->id[i] * from->dim, (size_t)from->dim * sizeof *out->x);
+        out->label[i] = s->label[i];
+    }
+    return GLOFND_OK;
+}
+
 static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *s, int augmented, int64_t epoch, int aligned,
                             gf_features *out) {
     const gf_encode_spec spec = {
@@ -50,6 +60,7 @@ static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *
         .progress = l->spec.encoding,
         .user = l->spec.user,
     };
+    if (!l->spec.encoder) return take_rows(err, s == &l->spec.split->test ? l->spec.test : l->spec.train, s, out);
     return gf_encode_samples(err, l->spec.encoder, s->data, &spec, out);
 }
 

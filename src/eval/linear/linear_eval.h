@@ -17,6 +17,7 @@ typedef struct gf_linear_eval gf_linear_eval;
 typedef struct gf_linear_eval_spec {
     gf_run_encoder *encoder;
     const gf_split *split;
+    const gf_features *train, *test; /* in place of an encoder: ids of the split are rows of these; augment is 0 */
     const gf_probe_protocol *protocol;
     int64_t augment;   /* passes of random crops and flips, kept and used in turn; 0: one pass of centre crops;
                           GF_AUGMENT_EVERY_EPOCH: new ones in every epoch, as in the paper */
