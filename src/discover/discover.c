@@ -191,8 +191,8 @@ static glofnd_status measure_quality(gf_error *err, const int32_t *label, gf_dis
     return GLOFND_OK;
 }
 
-static glofnd_status compute_statistics(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, const int32_t *label,
-                                        gf_discover_result *r) {
+glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, const int32_t *label,
+                                     gf_discover_result *r) {
     gf_pairs_found *f = &r->f;
     if (s->dup == GF_DUP_EXACT) TRY(set_copies(err, d, f));
     sum_counts(r);
@@ -229,7 +229,7 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     if (status == GLOFND_OK && t.edge > 0) status = gf_pairs_found_edge(err, &r->f, t.edge);
     if (status == GLOFND_OK) status = s->pass->find(err, state, &t, &r->f);
     s->pass->close(state);
-    return status == GLOFND_OK ? compute_statistics(err, s, d, label, r) : status;
+    return status == GLOFND_OK ? gf_discover_statistics(err, s, d, label, r) : status;
 }
 
 static int any_label(const gf_discover_data *d) {
@@ -238,17 +238,23 @@ static int any_label(const gf_discover_data *d) {
     return 0;
 }
 
+glofnd_status gf_discover_labels(gf_error *err, const gf_discover_data *d, int32_t **label) {
+    *label = NULL;
+    if (!any_label(d)) return GLOFND_OK;
+    *label = malloc((size_t)d->good_n * sizeof **label);
+    FAIL_IF(err, !*label, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n);
+    for (int64_t i = 0; i < d->good_n; i++) (*label)[i] = d->label[d->good[i]];
+    return GLOFND_OK;
+}
+
 glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r) {
+    int32_t *label = NULL;
     *r = (gf_discover_result){0};
     TRY(gf_discover_rank(err, s, d->good_n, &r->rank));
-    const int labels = any_label(d);
-    int32_t *label = labels ? malloc((size_t)d->good_n * sizeof *label) : NULL;
+    TRY(gf_discover_labels(err, d, &label));
     float *lambda = s->learned ? malloc((size_t)d->good_n * sizeof *lambda) : NULL;
-    glofnd_status status = (labels && !label) || (s->learned && !lambda)
-                               ? gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n)
-                               : GLOFND_OK;
-    for (int64_t i = 0; label && i < d->good_n; i++) label[i] = d->label[d->good[i]];
-    if (status == GLOFND_OK) status = search(err, s, d, label, lambda, r);
+    glofnd_status status = s->learned && !lambda ? gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n)
+                                                 : search(err, s, d, label, lambda, r);
     free(label);
     free(lambda);
     if (status != GLOFND_OK) gf_discover_result_free(r);

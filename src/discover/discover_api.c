@@ -327,12 +327,6 @@ static glofnd_status take_names(gf_error *err, const char *const *names, gf_disc
     return GLOFND_OK;
 }
 
-static void drop_names(gf_discover_data *d) {
-    free(d->name);
-    free(d->name_text);
-    d->name = NULL, d->name_text = NULL;
-}
-
 static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder, const char *source, const char *const *names,
                           int replace) {
     FAIL_IF(err, !r || !folder || !source, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : !folder ? "folder" : "source");
@@ -344,7 +338,7 @@ static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder
     if (status == GLOFND_OK) status = gf_decide(err, &decide, &r->s, &r->d, &r->r, &decisions);
     if (status == GLOFND_OK) status = gf_discover_write(err, folder, replace, &x);
     gf_decisions_free(&decisions);
-    drop_names(&r->d);
+    gf_discover_free_names(&r->d);
     return status;
 }
 

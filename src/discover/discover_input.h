@@ -29,4 +29,5 @@ glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
 /* same [q->good_n]: the smallest position of d with the same bytes; -1: none. Both are classified and have x and equal dim. */
 glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same);
 void gf_discover_free_rows(gf_discover_data *d);
+void gf_discover_free_names(gf_discover_data *d);
 void gf_discover_data_free(gf_discover_data *d); /* accepts a zeroed struct */

@@ -174,6 +174,12 @@ void gf_discover_free_rows(gf_discover_data *d) {
     d->x = NULL;
 }
 
+void gf_discover_free_names(gf_discover_data *d) {
+    free(d->name);
+    free(d->name_text);
+    d->name = NULL, d->name_text = NULL;
+}
+
 void gf_discover_data_free(gf_discover_data *d) {
     free(d->x);
     free(d->label);

@@ -1,0 +1,41 @@
+/* discover_job.h - one call of `glofnd discover`: its settings as given, what it reads and what it finds. */
+#pragma once
+
+#include "cli/verbs/discover_decide.h"
+#include "data/embedding_files.h"
+#include "data/stored_neighbours.h"
+#include "eval/encode.h"
+#include "run/progress.h"
+
+typedef struct cli_discover_job {
+    gf_encoder_device where; /* as given; the device is also that of the search */
+    gf_embedding_input in;   /* EMB: files, folders, patterns */
+    gf_embedding_set *set;
+    char source[256]; /* EMB in words */
+    const char *data, *labels, *names, *query, *query_names, *query_labels, *stored, *from, *out;
+    int as_stored_top, as_stored_max;  /* --from: not given */
+    int head, force, quiet, html, run; /* run: source is one, to encode images with */
+    gf_discover_html page;
+    gf_dataset *images;
+    gf_dataset *split_images[GF_SPLITS_MAX];
+    cli_decide decide;
+    gf_decisions decisions;
+    gf_stored_result old;
+    int new_labels; /* --from: other labels than the stored ones */
+    gf_discover_spec s;
+    gf_progress line;
+    gf_discover_data d, q;
+    gf_discover_result r;
+    float *lambda; /* stored thresholds */
+} cli_discover_job;
+
+/* 1: a folder with a configuration of a run; in other folders the files are embeddings. */
+int cli_is_run(const char *path);
+/* Sets j->source. */
+void cli_discover_name_source(cli_discover_job *j, const gf_option_strings *split);
+/* A line of progress under this name. */
+void cli_discover_start(cli_discover_job *j, const char *stage);
+/* Embeddings of files, of a run and its images or of splits, with names and labels; those of --query; a stored result. */
+glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j);
+glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j);
+glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j);
