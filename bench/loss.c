@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/contest.h"
 #include "support/die.h"
+#include "support/loss_compare.h"
 #include "support/torch.h"
 #include "util/parallel.h"
 
@@ -26,7 +26,7 @@ static const char usage[] =
     "Usage: loss [--sizes 128,512,...] [--threads N] [--quick] [--json] [--no-naive] [--no-torch]\n"
     "Times one SogCLR step (loss and gradients of both views, dimension 128) for every detector.\n"
     "  --sizes LIST  batch sizes, multiples of 32 from 32 to 65536 (128,512,1024,4096,8192; with --quick 128,1024)\n"
-    "  --threads N   threads of all contestants (as many as OpenMP would use)\n"
+    "  --threads N   threads of all implementations (as many as OpenMP would use)\n"
     "  --quick       seconds instead of minutes, less certain\n"
     "  --json        one object per row on stdout, nothing else\n"
     "  --no-naive    not against the implementation that materialises the similarities\n"
@@ -117,7 +117,7 @@ static int run_sizes(const arguments *a, const report *r, const torch_times *tor
     for (int i = 0; i < a->count; i++) {
         const plan p = plan_for(a, a->sizes[i]);
         row *here = rows + count;
-        contest_run(&p, a->sizes[i], DIM, here);
+        loss_compare_detectors(&p, a->sizes[i], DIM, here);
         for (int d = 0; d < DETECTORS; d++, count++) {
             here[d].torch_ms = torch_ms(torch, here[d].batch, here[d].detector);
             here[d].torch_ratio = here[d].torch_ms / here[d].ms;
@@ -131,7 +131,7 @@ static void run_anchors(const arguments *a, const report *r) {
     static const int64_t n[] = {10000, 1000000, 100000000};
     const plan p = plan_for(a, ANCHOR_BATCH);
     row rows[3];
-    contest_anchors(&p, ANCHOR_BATCH, DIM, n, 3, rows);
+    loss_compare_anchors(&p, ANCHOR_BATCH, DIM, n, 3, rows);
     report_heading(r, "anchors");
     for (int i = 0; i < 3; i++) report_row(r, &rows[i]);
 }

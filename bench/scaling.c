@@ -28,7 +28,7 @@ enum {
     LOSS_RATE,
     OVERLAP,
     JITTER,
-    MOST,
+    MAX_RANKS,
     SETTINGS
 };
 
@@ -48,7 +48,7 @@ static setting settings[SETTINGS] = {
     [LOSS_RATE] = {"--loss-tflop-s", "of the loss on large batches; the bench of the loss at B = 131072", 400, 1e-3, 1e5},
     [OVERLAP] = {"--overlap", "part of the gradients' time hidden behind backward, 0 to 1", 0, 0, 1},
     [JITTER] = {"--jitter", "deviation of a rank's time between two calls, in parts of it; all wait for the slowest", 0, 0, 10},
-    [MOST] = {"--most", "ranks of the last row", 1024, 1, 1 << 20},
+    [MAX_RANKS] = {"--max-ranks", "ranks of the last row", 1024, 1, 1 << 20},
 };
 
 static double get(int which) { return settings[which].value; }
@@ -156,6 +156,6 @@ int main(int argc, char **argv) {
     if (!json)
         printf("%6s %9s %9s %8s %8s %8s %8s %9s %8s %9s %9s %6s\n", "ranks", "batch", "compute", "loss", "gather", "norms",
                "state", "gradients", "waiting", "step ms", "images/s", "eff.");
-    for (double ranks = 1; ranks <= get(MOST); ranks *= 2) show(json, ranks);
+    for (double ranks = 1; ranks <= get(MAX_RANKS); ranks *= 2) show(json, ranks);
     return ferror(stdout) || fflush(stdout) != 0;
 }

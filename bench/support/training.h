@@ -1,5 +1,5 @@
 /* training.h - nets in training on the CPU: all that a step needs, and its time by parts. Two kinds: one encoder that sees two
- * views (views.c), and two encoders, of images and of texts (couple.c).
+ * views (views.c), and two encoders, of images and of texts (image_text.c).
  */
 #pragma once
 

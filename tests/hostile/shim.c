@@ -115,7 +115,7 @@ static void watch(int fd, int yes) {
 
 /* ----- what happens ----- */
 
-typedef enum verdict { GO, FAIL, SHORT, DIE_AFTER } verdict;
+typedef enum outcome { GO, FAIL, SHORT, DIE_AFTER } outcome;
 
 static void die(void) {
     syscall(SYS_kill, getpid(), SIGKILL);
@@ -132,7 +132,7 @@ static void note(long n, const char *name, const char *path) {
     syscall(SYS_close, fd);
 }
 
-static verdict judge(int counts, unsigned kind, const char *name, const char *path) {
+static outcome decide(int counts, unsigned kind, const char *name, const char *path) {
     if (!counts || (plan.counted && !(plan.counted & kind))) return GO;
     if (plan.only && strncmp(name, plan.only, strlen(plan.only)) != 0) return GO;
     const long n = atomic_fetch_add(&calls, 1) + 1;
@@ -163,18 +163,18 @@ __attribute__((constructor)) static void start(void) { read_plan(); }
     if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
 /* A call that gives -1 on failure; the counted condition and the kind come first. */
-#define CALL(counts, kind, path, expression)                     \
-    const verdict v = judge((counts), (kind), __func__, (path)); \
-    if (v == FAIL) return -1;                                    \
-    const __typeof__(expression) result = (expression);          \
-    if (v == DIE_AFTER) die();                                   \
+#define CALL(counts, kind, path, expression)                      \
+    const outcome v = decide((counts), (kind), __func__, (path)); \
+    if (v == FAIL) return -1;                                     \
+    const __typeof__(expression) result = (expression);           \
+    if (v == DIE_AFTER) die();                                    \
     return result
 
 /* ----- opening ----- */
 
 static int opened(int dir, const char *path, int flags, mode_t mode, int at) {
     const int yes = is_watched_at(dir, path);
-    const verdict v = judge(yes, OPENS | INTERRUPTIBLE | (flags & O_CREAT ? SPACE : 0u), at ? "openat" : "open", path);
+    const outcome v = decide(yes, OPENS | INTERRUPTIBLE | (flags & O_CREAT ? SPACE : 0u), at ? "openat" : "open", path);
     if (v == FAIL) return -1;
     const int fd = (int)syscall(SYS_openat, dir, path, flags, mode);
     if (fd >= 0) watch(fd, yes);
@@ -214,7 +214,7 @@ int __openat_2(int dir, const char *path, int flags) { return opened(dir, path, 
 /* The descriptor is gone after a failed close, too, as on Linux. */
 int close(int fd) {
     const int yes = is_watched_fd(fd);
-    const verdict v = judge(yes, INTERRUPTIBLE, "close", NULL);
+    const outcome v = decide(yes, INTERRUPTIBLE, "close", NULL);
     const int why = errno;
     watch(fd, 0);
     const int result = (int)syscall(SYS_close, fd);
@@ -232,13 +232,13 @@ int dup(int fd) {
 
 /* ----- reading and writing ----- */
 
-static size_t part_of(verdict v, size_t n) { return v == SHORT && n > 1 ? n / 2 : n; }
+static size_t part_of(outcome v, size_t n) { return v == SHORT && n > 1 ? n / 2 : n; }
 
-#define TRANSFER(kind, name, number, ...)                                                   \
-    const verdict v = judge(is_watched_fd(fd), INTERRUPTIBLE | BYTES | (kind), name, NULL); \
-    if (v == FAIL) return -1;                                                               \
-    const ssize_t result = syscall(number, fd, bytes, part_of(v, n) __VA_ARGS__);           \
-    if (v == DIE_AFTER) die();                                                              \
+#define TRANSFER(kind, name, number, ...)                                                    \
+    const outcome v = decide(is_watched_fd(fd), INTERRUPTIBLE | BYTES | (kind), name, NULL); \
+    if (v == FAIL) return -1;                                                                \
+    const ssize_t result = syscall(number, fd, bytes, part_of(v, n) __VA_ARGS__);            \
+    if (v == DIE_AFTER) die();                                                               \
     return result
 
 ssize_t read(int fd, void *bytes, size_t n) { TRANSFER(0u, "read", SYS_read, ); }
@@ -317,7 +317,7 @@ int chmod(const char *path, mode_t mode) {
 
 DIR *opendir(const char *path) {
     REAL(opendir);
-    const verdict v = judge(is_watched_at(AT_FDCWD, path), OPENS | INTERRUPTIBLE, "opendir", path);
+    const outcome v = decide(is_watched_at(AT_FDCWD, path), OPENS | INTERRUPTIBLE, "opendir", path);
     if (v == FAIL) return NULL;
     DIR *d = real(path);
     if (d) watch(dirfd(d), is_watched_at(AT_FDCWD, path));
@@ -326,7 +326,7 @@ DIR *opendir(const char *path) {
 }
 
 static struct dirent *listed(DIR *d, struct dirent *(*next)(DIR *)) {
-    const verdict v = judge(is_watched_fd(dirfd(d)), 0u, "readdir", NULL);
+    const outcome v = decide(is_watched_fd(dirfd(d)), 0u, "readdir", NULL);
     if (v == FAIL) return NULL;
     struct dirent *e = next(d);
     if (v == DIE_AFTER) die();

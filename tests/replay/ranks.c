@@ -12,7 +12,7 @@
 
 #include "support/on_device.h"
 
-typedef struct meeting {
+typedef struct reduction {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     int64_t world, arrived, left;
@@ -20,16 +20,16 @@ typedef struct meeting {
     int failed; /* ranks came with different counts of numbers */
     double **x; /* [world] what the ranks brought */
     int *n;     /* [world] */
-} meeting;
+} reduction;
 
-typedef struct seat { /* one rank's thread */
-    meeting *at;
+typedef struct rank_thread { /* one rank's thread */
+    reduction *at;
     int64_t index;
-    rank *who;
+    rank *of;
     pthread_t thread;
-} seat;
+} rank_thread;
 
-static void add_up(meeting *at) {
+static void add_up(reduction *at) {
     for (int64_t k = 1; k < at->world; k++)
         if (at->n[k] != at->n[0]) at->failed = 1;
     for (int j = 0; !at->failed && j < at->n[0]; j++) {
@@ -41,9 +41,9 @@ static void add_up(meeting *at) {
     at->round++;
 }
 
-static int meet(void *user, double *x, int n) {
-    const seat *s = user;
-    meeting *at = s->at;
+static int all_reduce(void *user, double *x, int n) {
+    const rank_thread *s = user;
+    reduction *at = s->at;
     pthread_mutex_lock(&at->lock);
     const uint64_t round = at->round;
     at->x[s->index] = x;
@@ -59,8 +59,8 @@ static int meet(void *user, double *x, int n) {
 }
 
 static void *run_rank(void *user) {
-    seat *s = user;
-    rank *w = s->who;
+    rank_thread *s = user;
+    rank *w = s->of;
     w->status = on_device_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats);
     pthread_mutex_lock(&s->at->lock);
     s->at->left++;
@@ -69,15 +69,15 @@ static void *run_rank(void *user) {
     return NULL;
 }
 
-static int run_threads(meeting *at, seat *seats, rank *ranks, message *m) {
+static int run_threads(reduction *at, rank_thread *threads, rank *ranks, message *m) {
     int64_t started = 0;
     int code = REPLAY_OK;
     for (int64_t k = 0; k < at->world && code == REPLAY_OK; k++) {
-        seats[k] = (seat){.at = at, .index = k, .who = &ranks[k]};
-        code = library(&ranks[k].r, glofnd_ctx_reduce(ranks[k].r.ctx, meet, &seats[k]), "glofnd_ctx_reduce", m);
+        threads[k] = (rank_thread){.at = at, .index = k, .of = &ranks[k]};
+        code = library(&ranks[k].r, glofnd_ctx_reduce(ranks[k].r.ctx, all_reduce, &threads[k]), "glofnd_ctx_reduce", m);
     }
     for (; started < at->world && code == REPLAY_OK; started++)
-        if (pthread_create(&seats[started].thread, NULL, run_rank, &seats[started]) != 0) {
+        if (pthread_create(&threads[started].thread, NULL, run_rank, &threads[started]) != 0) {
             code = say(m, REPLAY_UNREADABLE, "no more threads");
             break;
         }
@@ -87,7 +87,7 @@ static int run_threads(meeting *at, seat *seats, rank *ranks, message *m) {
         pthread_cond_broadcast(&at->moved);
         pthread_mutex_unlock(&at->lock);
     }
-    for (int64_t k = 0; k < started; k++) pthread_join(seats[k].thread, NULL);
+    for (int64_t k = 0; k < started; k++) pthread_join(threads[k].thread, NULL);
     return code;
 }
 
@@ -96,17 +96,17 @@ int ranks_step_rows(rank *ranks, int64_t world, message *m) {
         rank *w = ranks;
         return library(&w->r, on_device_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats), "glofnd_step_rows", m);
     }
-    meeting at = {.world = world, .x = grab((size_t)world, sizeof(double *)), .n = grab((size_t)world, sizeof(int))};
-    seat *seats = grab((size_t)world, sizeof *seats);
+    reduction at = {.world = world, .x = grab((size_t)world, sizeof(double *)), .n = grab((size_t)world, sizeof(int))};
+    rank_thread *threads = grab((size_t)world, sizeof *threads);
     pthread_mutex_init(&at.lock, NULL);
     pthread_cond_init(&at.moved, NULL);
-    int code = run_threads(&at, seats, ranks, m);
+    int code = run_threads(&at, threads, ranks, m);
     for (int64_t k = 0; k < world && code == REPLAY_OK; k++) code = library(&ranks[k].r, ranks[k].status, "glofnd_step_rows", m);
     for (int64_t k = 0; k < world; k++) glofnd_ctx_reduce(ranks[k].r.ctx, NULL, NULL);
     pthread_cond_destroy(&at.moved);
     pthread_mutex_destroy(&at.lock);
     free(at.n);
     free(at.x);
-    free(seats);
+    free(threads);
     return code;
 }

@@ -38,3 +38,5 @@ void rank_set_step(rank_set *t, const glofnd_batch *q, outputs *out);
 
 /* The set's result against one rank's (and, where compat OFFICIAL differs by rank, against the reference). */
 void expect_ranks(const scene *s, int step, const rank_set *t, const outputs *many, const outputs *single, const ref_step *r);
+/* All steps of a scene on one rank and on many: equal to each other and to the reference. */
+void check_ranks(scene *s, int ranks);

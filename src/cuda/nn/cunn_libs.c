@@ -4,22 +4,9 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "cuda/pairs/shared_lib.h"
+
 #define OLDEST_CUDNN 90000 /* the graph interface as used here, and its engines for bf16 */
-
-static void *open_first(const char *const *names) {
-    for (; *names; names++) {
-        void *lib = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
-        if (lib) return lib;
-    }
-    return NULL;
-}
-
-/* A function's address without a cast that ISO C forbids. */
-static int find(void *lib, const char *name, void *out) {
-    void *at = dlsym(lib, name);
-    memcpy(out, &at, sizeof at);
-    return at != NULL;
-}
 
 static glofnd_status open_blas(gf_error *err, gf_cunn_libs *l) {
     gf_blas_lib blas;
@@ -35,11 +22,12 @@ static glofnd_status open_blas(gf_error *err, gf_cunn_libs *l) {
 glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l) {
     static const char *const dnn[] = {"libcudnn.so.9", "libcudnn.so", NULL};
     TRY(open_blas(err, l));
-    l->dnn = open_first(dnn);
+    l->dnn = gf_shared_lib_open(dnn);
     FAIL_IF(err, !l->dnn, GLOFND_E_UNSUPPORTED,
             "cuDNN 9 was not found (libcudnn.so.9): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
-#define GF_X(name) \
-    FAIL_IF(err, !find(l->dnn, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuDNN has no %s: version 9 is needed", #name);
+#define GF_X(name)                                                                   \
+    FAIL_IF(err, !gf_shared_lib_find(l->dnn, #name, &l->name), GLOFND_E_UNSUPPORTED, \
+            "this cuDNN has no %s: version 9 is needed", #name);
     GF_CUDNN_FUNCTIONS(GF_X)
 #undef GF_X
     FAIL_IF(err, l->cudnnGetVersion() < OLDEST_CUDNN, GLOFND_E_UNSUPPORTED, "cuDNN %zu is too old: version 9 is needed",

@@ -4,29 +4,17 @@
 #include <dlfcn.h>
 #include <string.h>
 
-static void *open_first(const char *const *names) {
-    for (; *names; names++) {
-        void *lib = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
-        if (lib) return lib;
-    }
-    return NULL;
-}
-
-/* A function's address without a cast that ISO C forbids. */
-static int find(void *lib, const char *name, void *out) {
-    void *at = dlsym(lib, name);
-    memcpy(out, &at, sizeof at);
-    return at != NULL;
-}
+#include "cuda/pairs/shared_lib.h"
 
 glofnd_status gf_blas_lib_open(gf_error *err, gf_blas_lib *l) {
     static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
     memset(l, 0, sizeof *l);
-    l->lib = open_first(blas);
+    l->lib = gf_shared_lib_open(blas);
     FAIL_IF(err, !l->lib, GLOFND_E_UNSUPPORTED,
             "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
-#define GF_X(name) \
-    FAIL_IF(err, !find(l->lib, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuBLASLt has no %s: it is too old", #name);
+#define GF_X(name)                                                                                                             \
+    FAIL_IF(err, !gf_shared_lib_find(l->lib, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuBLASLt has no %s: it is too old", \
+            #name);
     GF_CUBLASLT_FUNCTIONS(GF_X)
 #undef GF_X
     return GLOFND_OK;

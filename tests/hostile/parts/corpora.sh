@@ -75,7 +75,7 @@ try_eval() {
     check 'the page' python3 "$source/tests/hostile/tools/clean.py" --files page.html
 }
 
-rows 13
+rows 14
 files image 150 try_image
 files tar 100 try_tar
 files npy 100 try_array

@@ -268,32 +268,6 @@ static void threads_give_the_same_bits(void **state) {
     }
 }
 
-static void check_ranks(scene *s, int ranks) {
-    scene_avoid_ties(s);
-    ref_store ref;
-    scene_ref_store(s, &ref);
-    runner one = runner_make(s);
-    rank_set set = rank_set_make(s, ranks);
-    outputs single = outputs_make(s), many = outputs_make(s);
-    for (int step = 0; step < s->steps; step++) {
-        scene_batch b;
-        ref_step r;
-        scene_draw(s, step, &b);
-        ref_step_run(&s->o, &ref, &b.q, NULL, &r);
-        run_two_calls(&one, &b.q, &single);
-        rank_set_step(&set, &b.q, &many);
-        expect_ranks(s, step, &set, &many, &single, &r);
-        for (int k = 0; k < ranks; k++) expect_store(s, step, &set.rank[k].w, &ref, &r);
-        ref_step_free(&r);
-        scene_batch_free(&b);
-    }
-    outputs_free(&single);
-    outputs_free(&many);
-    rank_set_free(&set);
-    runner_free(&one);
-    ref_store_free(&ref);
-}
-
 static void ranks_change_only_rounding(void **state) {
     (void)state;
     for (int i = 0; i < COUNT; i++)

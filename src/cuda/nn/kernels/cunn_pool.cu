@@ -52,9 +52,9 @@ static __global__ void __launch_bounds__(THREADS) max_kernel(pool p, T *y, uint8
     if (K) p.kernel = K, p.stride = S;
     for (int64_t image = blockIdx.z; image < p.n; image += gridDim.z) {
         float best[V], v[V];
-        bytes<V> who;
+        bytes<V> index;
 #pragma unroll
-        for (int k = 0; k < V; k++) best[k] = -INFINITY, who.at[k] = 255;
+        for (int k = 0; k < V; k++) best[k] = -INFINITY, index.at[k] = 255;
 #pragma unroll
         for (int a = 0; a < p.kernel; a++)
 #pragma unroll
@@ -64,12 +64,12 @@ static __global__ void __launch_bounds__(THREADS) max_kernel(pool p, T *y, uint8
                 lanes<T, V>::load(x + ((image * p.h + r) * p.w + q) * p.c + at).floats(v);
 #pragma unroll
                 for (int k = 0; k < V; k++)
-                    if (v[k] > best[k] || who.at[k] == 255 || isnan(v[k]))
-                        best[k] = v[k], who.at[k] = (uint8_t)(a * p.kernel + b);
+                    if (v[k] > best[k] || index.at[k] == 255 || isnan(v[k]))
+                        best[k] = v[k], index.at[k] = (uint8_t)(a * p.kernel + b);
             }
         const int64_t to = ((image * p.oh + row) * p.ow + col) * p.c + at;
         lanes<T, V>::store(y + to, best);
-        if (winner) *reinterpret_cast<bytes<V> *>(winner + to) = who;
+        if (winner) *reinterpret_cast<bytes<V> *>(winner + to) = index;
     }
 }
 
@@ -88,11 +88,11 @@ static __global__ void __launch_bounds__(THREADS) max_back_kernel(pool p, T *dx,
                 const int r = (top - a) / p.stride, q = (left - b) / p.stride;                   /* the window */
                 if (a >= p.kernel || b >= p.kernel || a > top || b > left || r >= p.oh || q >= p.ow) continue;
                 const int64_t from = ((image * p.oh + r) * p.ow + q) * p.c + at;
-                const bytes<V> who = *reinterpret_cast<const bytes<V> *>(winner + from);
+                const bytes<V> index = *reinterpret_cast<const bytes<V> *>(winner + from);
                 lanes<T, V>::load(dy + from).floats(g);
 #pragma unroll
                 for (int k = 0; k < V; k++)
-                    if (who.at[k] == a * p.kernel + b) sum[k] += g[k];
+                    if (index.at[k] == a * p.kernel + b) sum[k] += g[k];
             }
         lanes<T, V>::store(dx + ((image * p.h + row) * p.w + col) * p.c + at, sum);
     }

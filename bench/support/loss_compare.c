@@ -1,5 +1,5 @@
-/* contest.c - see contest.h. */
-#include "support/contest.h"
+/* loss_compare.c - see loss_compare.h. */
+#include "support/loss_compare.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 
 const char *const detector_names[DETECTORS] = {"none", "glofnd", "single", "fnc", "oracle"};
 
-typedef struct contest {
+typedef struct loss_compare {
     const plan *p;
     sample s;
     runner lib[DETECTORS];
     clock_times times[DETECTORS], parts[DETECTORS][PARTS];
     int64_t repeats[DETECTORS];
-} contest;
+} loss_compare;
 
 static double gradient_bytes(const glofnd_batch *q) { return 2.0 * sizeof(float) * (double)(q->rows * q->dim); }
 
@@ -67,7 +67,7 @@ static void expect_agreement(runner *r, naive *x, const glofnd_batch *q, float *
 
 /* ---- the library ---- */
 
-static void prepare(contest *c, int i, row *out) {
+static void prepare(loss_compare *c, int i, row *out) {
     runner *r = &c->lib[i];
     resident_reset();
     const size_t before = resident_now();
@@ -79,7 +79,7 @@ static void prepare(contest *c, int i, row *out) {
     out->peak_bytes = (double)r->workspace + gradient_bytes(&c->s.q);
 }
 
-static void time_once(contest *c, int i) {
+static void time_once(loss_compare *c, int i) {
     clock_add(&c->times[i], runner_step(&c->lib[i], &c->s.q));
     for (int p = 0; p < PARTS; p++) clock_add(&c->parts[i][p], c->lib[i].part_ms[p]);
     c->repeats[i] += c->lib[i].stats.repeats > 0;
@@ -88,7 +88,7 @@ static void time_once(contest *c, int i) {
 #define TURN_MS 20.0 /* a detector's turn: long enough to have its data in cache */
 
 /* Detectors take turns, so that a disturbance does not fall on one of them alone: their differences are small. */
-static void time_library(contest *c) {
+static void time_library(loss_compare *c) {
     int turn[DETECTORS];
     for (int i = 0; i < DETECTORS; i++) {
         const double ms = runner_step(&c->lib[i], &c->s.q);
@@ -102,7 +102,7 @@ static void time_library(contest *c) {
     }
 }
 
-static void report_library(contest *c, int i, row *out) {
+static void report_library(loss_compare *c, int i, row *out) {
     const double flops = 16.0 * (double)c->s.q.rows * (double)c->s.q.rows * (double)c->s.q.dim;
     out->ms = clock_median(&c->times[i]);
     out->spread = clock_spread(&c->times[i]);
@@ -125,7 +125,7 @@ static int naive_fits(int64_t batch) {
     return 7.0 * 8.0 * (double)batch * (double)batch < available;
 }
 
-static void time_naive(contest *c, naive *x, float *grad_a, float *grad_b, row *out) {
+static void time_naive(loss_compare *c, naive *x, float *grad_a, float *grad_b, row *out) {
     clock_times t = {.count = 0};
     const double start = seconds();
     while (t.count < CLOCK_MAX && (t.count < c->p->min_rounds || seconds() - start < c->p->naive_s)) {
@@ -139,7 +139,7 @@ static void time_naive(contest *c, naive *x, float *grad_a, float *grad_b, row *
 }
 
 /* First to compare (time = 0), then, when all agree, to time. */
-static void with_naive(contest *c, int i, int time, row *out) {
+static void with_naive(loss_compare *c, int i, int time, row *out) {
     const glofnd_batch *q = &c->s.q;
     const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
     float *grad_a = malloc(bytes), *grad_b = malloc(bytes);
@@ -158,8 +158,8 @@ static void with_naive(contest *c, int i, int time, row *out) {
 
 /* ---- one size ---- */
 
-void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows) {
-    static contest c; /* large, and one at a time */
+void loss_compare_detectors(const plan *p, int64_t batch, int64_t dim, row *rows) {
+    static loss_compare c; /* large, and one at a time */
     memset(&c, 0, sizeof c);
     c.p = p;
     sample_init(&c.s, batch, dim);
@@ -250,7 +250,7 @@ static row anchors_result(anchors *x, const sample *s, int64_t n) {
     return out;
 }
 
-void contest_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n, int count, row *rows) {
+void loss_compare_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n, int count, row *rows) {
     static anchors x[STORES];
     uint64_t random = 3;
     sample s;

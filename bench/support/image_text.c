@@ -1,5 +1,5 @@
-/* couple.c - two encoders in training, one of images and one of texts (CLIP's transformer, 12 layers of 512): bimodal SogCLR with
- * GloFND, AdamW. See training.h. */
+/* image_text.c - two encoders in training, one of images and one of texts (CLIP's transformer, 12 layers of 512): bimodal
+ * SogCLR with GloFND, AdamW. See training.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,16 +14,16 @@ enum { IMAGE, TEXT, LOSS, OPTIMIZER, PARTS }; /* a encoder: forward and backward
 
 static const char *const names[PARTS] = {"image", "text", "loss", "optimizer"}; /* tools/bench_torch_clip.py has the same */
 
-typedef struct couple {
+typedef struct image_text {
     training head;
     gf_net *net[2]; /* image, text */
     gf_optim *optim;
     int64_t steps; /* taken */
-} couple;
+} image_text;
 
 /* ----- making ----- */
 
-static void make_nets(couple *t, const training_case *c, int threads) {
+static void make_nets(image_text *t, const training_case *c, int threads) {
     gf_error err = {""};
     gf_net_spec spec = {.arch = GF_ARCH_VIT,
                         .batch = c->batch,
@@ -60,7 +60,7 @@ static void make_nets(couple *t, const training_case *c, int threads) {
 }
 
 /* The parameters of net k at list + n; how many there are then. */
-static int list_params(couple *t, int k, gf_param *list, int n) {
+static int list_params(image_text *t, int k, gf_param *list, int n) {
     gf_tensor *tensor;
     const int count = gf_net_tensors(t->net[k], &tensor);
     float *first = gf_net_alloc_state(t->net[k]), *second = gf_net_alloc_state(t->net[k]);
@@ -77,7 +77,7 @@ static int list_params(couple *t, int k, gf_param *list, int n) {
     return n;
 }
 
-static void make_optimizer(couple *t, int threads) {
+static void make_optimizer(image_text *t, int threads) {
     gf_error err = {""};
     gf_tensor *ignored;
     const gf_optim_rule rule = {
@@ -91,7 +91,7 @@ static void make_optimizer(couple *t, int threads) {
 }
 
 /* Captions of WORDS words each, as long as the context on the way through the net. */
-static void load_texts(couple *t, int64_t batch, uint64_t *state) {
+static void load_texts(image_text *t, int64_t batch, uint64_t *state) {
     gf_error err = {""};
     int32_t *tokens = training_take((size_t)(batch * CONTEXT), sizeof *tokens);
     for (int64_t i = 0; i < batch; i++) {
@@ -104,7 +104,7 @@ static void load_texts(couple *t, int64_t batch, uint64_t *state) {
 }
 
 static training *make(const training_case *c, int threads) {
-    couple *t = training_take(1, sizeof *t);
+    image_text *t = training_take(1, sizeof *t);
     uint64_t state = 1;
     make_nets(t, c, threads);
     make_optimizer(t, threads);
@@ -114,20 +114,20 @@ static training *make(const training_case *c, int threads) {
 }
 
 static void end(training *base) {
-    couple *t = (couple *)base;
+    image_text *t = (image_text *)base;
     gf_optim_free(t->optim);
     for (int k = 1; k >= 0; k--) gf_net_free(t->net[k]);
     training_end(base);
 }
 
 static size_t bytes(const training *base) {
-    const couple *t = (const couple *)base;
+    const image_text *t = (const image_text *)base;
     return gf_net_bytes(t->net[0]) + gf_net_bytes(t->net[1]);
 }
 
 /* ----- a step ----- */
 
-static void optimizer_step(couple *t) {
+static void optimizer_step(image_text *t) {
     gf_error err = {""};
     training_fine(gf_optim_set(&err, t->optim, 1e-4, ++t->steps), &err);
     training_fine(gf_optim_step(&err, t->optim), &err);
@@ -135,7 +135,7 @@ static void optimizer_step(couple *t) {
 }
 
 static double step(training *base) {
-    couple *t = (couple *)base;
+    image_text *t = (image_text *)base;
     gf_error err = {""};
     double mark[7], *ms = base->part_ms;
     const float *image, *text;

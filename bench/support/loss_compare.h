@@ -1,4 +1,4 @@
-/* contest.h - one batch size: all detectors of the library beside each other, then beside the materialising implementation. */
+/* loss_compare.h - one batch size: all detectors of the library side by side, then beside the materialising implementation. */
 #pragma once
 
 #include "support/report.h"
@@ -15,6 +15,6 @@ extern const char *const detector_names[DETECTORS];
 
 /* Fills rows[DETECTORS]. Both implementations must agree on loss, kept pairs, gradients and new state before any of them is
  * timed: dies otherwise. */
-void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows);
+void loss_compare_detectors(const plan *p, int64_t batch, int64_t dim, row *rows);
 /* The cost of large stores: rows[count] for n[count] anchors. */
-void contest_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n, int count, row *rows);
+void loss_compare_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n, int count, row *rows);
