@@ -2,6 +2,7 @@
 #include "cli/device_flags.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int device_flags_check(const char *title, const char *device) {
     gf_error err = {{0}};
@@ -20,6 +21,8 @@ void device_flags_report(const char *verb, const gf_run_encoder *e) {
     const char *why = gf_run_encoder_cpu_fallback(e);
     if (*s->weights && s->step >= 0)
         gf_print(stderr, "glofnd %s: weights of step %lld, %s\n", verb, (long long)s->step, s->weights);
+    if (*gf_run_encoder_data(e) && strcmp(gf_run_encoder_data(e), gf_run_encoder_config(e)->data) != 0)
+        gf_print(stderr, "glofnd %s: data of the run: %s\n", verb, gf_run_encoder_data(e));
     if (*s->weights && *s->note) gf_print(stderr, "glofnd %s: note: %s\n", verb, s->note);
     if (*why) gf_print(stderr, "glofnd %s: the run was trained on cuda, which cannot be used here (%s): on the CPU\n", verb, why);
 }

@@ -56,7 +56,7 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder
     if (!given) s->data = memcpy(s->run_data, gf_run_encoder_config(*encoder)->data, sizeof s->run_data);
     s->trained_on = strcmp(s->data, gf_run_encoder_config(*encoder)->data) == 0;
     const gf_split_spec spec = {
-        .data = s->data,
+        .data = given ? s->data : gf_run_encoder_data(*encoder),
         .test = s->test,
         .share = EVAL_HELD_OUT,
         .seed = (uint64_t)gf_run_encoder_config(*encoder)->seed,

@@ -155,7 +155,7 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
     else if (!f->query != !f->stored) wrong = "--query and --stored go together";
     else if (f->query && f->learned) wrong = "--learned does not go with --query";
     else if (!f->query && (f->query_names || f->query_labels)) wrong = "--query-names and --query-labels go with --query";
-    else if (f->head && !f->data) wrong = "--head goes with a run and --data";
+    else if (f->head && !f->data && !(call->words && cli_is_run(call->word[0]))) wrong = "--head goes with a run";
     else if (f->query && f->html) wrong = "--html does not go with --query: the page is of EMB alone";
     else if (cli_given(call, "html-mb") && !f->html) wrong = "--html-mb goes with --html";
     else if (learner && !f->learned) wrong = "--batch and --epochs go with --learned";
@@ -257,7 +257,7 @@ const cli_verb cmd_discover = {
     .name = "discover",
     .summary = "false negatives and duplicates in any embeddings",
     .usage = "glofnd discover EMB ... --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
-             "       glofnd discover RUN --data SPEC --out DIR ...\n"
+             "       glofnd discover RUN [--data SPEC] --out DIR ...\n"
              "       glofnd discover EMB --query NEW --stored DIR --out DIR2 ...\n"
              "       glofnd discover --split train=A.npy --split test=B.npy --out DIR ...     leaks between splits\n"
              "       glofnd discover RUN --split train=SPEC --split test=SPEC --out DIR ...\n"

@@ -11,6 +11,7 @@
 #include "cli/preset_file.h"
 #include "dist/dist.h"
 #include "dist/join.h"
+#include "eval/run_data.h"
 #include "ifc/comm_device.h"
 #include "run/checkpoint_folder.h"
 #include "run/state/resume.h"
@@ -118,6 +119,12 @@ static void leave_command_out(gf_config *c, const char *before) {
     snprintf(c->on_epoch, sizeof c->on_epoch, "%s", before);
 }
 
+/* A run may be resumed elsewhere than it was started: --data, given later, counts more. */
+static void find_data(const char *run, gf_config *c) {
+    char found[sizeof c->data];
+    if (gf_run_data_find(run, c->data, found, sizeof found)) memcpy(c->data, found, sizeof found);
+}
+
 /* A resumed run has its configuration: flags only change it. So it is read first, wherever --resume stands. */
 static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char **argv) {
     const char *run = NULL;
@@ -130,6 +137,7 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char 
     if (!resume || !run) return GLOFND_OK;
     TRY(gf_resume_read(err, run, &p->config, &p->config_was));
     leave_command_out(&p->config, "");
+    find_data(run, &p->config);
     if (*p->config.data) gf_config_complete(&p->config);
     return GLOFND_OK;
 }

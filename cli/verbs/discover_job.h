@@ -6,12 +6,14 @@
 #include "data/stored_neighbours.h"
 #include "eval/encode.h"
 #include "run/progress.h"
+#include "util/path.h"
 
 typedef struct cli_discover_job {
     gf_encoder_device where; /* as given; the device is also that of the search */
     gf_embedding_input in;   /* EMB: files, folders, patterns */
     gf_embedding_set *set;
-    char source[256]; /* EMB in words */
+    char source[256];               /* EMB in words */
+    char run_data[PATH_MAX + 1024]; /* SPEC of the run, if none was given */
     const char *data, *labels, *names, *query, *query_names, *query_labels, *stored, *from, *out;
     int as_stored_top, as_stored_max;  /* --from: not given */
     int head, force, quiet, html, run; /* run: source is one, to encode images with */

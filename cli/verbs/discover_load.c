@@ -9,6 +9,7 @@
 #include "cli/device_flags.h"
 #include "cli/interrupt.h"
 #include "cli/verbs/discover_job.h"
+#include "eval/run_data.h"
 #include "io/file.h"
 #include "run/layout.h"
 #include "util/path.h"
@@ -201,7 +202,10 @@ static glofnd_status load_sources(gf_error *err, cli_discover_job *j) {
 glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     const int sources = j->decide.spec.splits && !j->decide.ranges;
     j->run = j->in.paths > 0 && cli_is_run(j->in.path[0]);
-    FAIL_IF(err, j->run && !j->data && !sources, GLOFND_E_ARGUMENT, "'%.250s' is a run; --data names its images", j->in.path[0]);
+    if (j->run && !j->data && !sources) {
+        TRY(gf_run_data_of(err, j->in.path[0], j->run_data, sizeof j->run_data));
+        j->data = j->run_data;
+    }
     FAIL_IF(err, j->run && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is a run; it must be the only one", j->in.path[0]);
     FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
     TRY(load_sources(err, j));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/run_data.h"
 #include "io/calls.h"
 #include "loader/loader.h"
 #include "run/checkpoint_folder.h"
@@ -25,6 +26,7 @@ struct gf_run_encoder {
     float *rows; /* [batch][dim] of the last forward, on the host */
     uint32_t vocab_crc;
     gf_run_state state; /* untrained: its weights are "" */
+    char data[PATH_MAX + 1024];
     char cpu_fallback[sizeof((gf_error *)0)->text];
 };
 
@@ -180,6 +182,7 @@ static glofnd_status load_file(gf_error *err, gf_run_encoder *e, const char *pat
 static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
     if (spec->config) e->config = *spec->config;
     else TRY(read_config(err, &e->config, spec->run));
+    if (spec->run) gf_run_data_find(spec->run, e->config.data, e->data, sizeof e->data);
     FAIL_IF(err, spec->config && spec->text, GLOFND_E_ARGUMENT, "a text encoder needs a run");
     TRY(open_vocabulary(err, e, spec));
     e->head = spec->head || e->config.task == GF_TASK_CLIP;
@@ -237,6 +240,7 @@ glofnd_status gf_run_encoder_copy(gf_error *err, gf_run_encoder *e, gf_net *net)
 }
 
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e) { return &e->config; }
+const char *gf_run_encoder_data(const gf_run_encoder *e) { return e->data; }
 int gf_run_encoder_threads(const gf_run_encoder *e) { return e->threads; }
 const gf_run_state *gf_run_encoder_state(const gf_run_encoder *e) { return &e->state; }
 const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e) { return e->cpu_fallback; }

@@ -224,7 +224,8 @@ static glofnd_status make(gf_error *err, job *j) {
     l->alpha = (double)j->config->method.alpha;
     l->clip = j->config->task == GF_TASK_CLIP, l->seed = (uint64_t)j->config->seed, l->epochs = j->config->epochs;
     FAIL_IF(err, !(l->alpha > 0.0 && l->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g; it flags no pair", l->alpha);
-    TRY(gf_dataset_open(err, j->spec->data && *j->spec->data ? j->spec->data : j->config->data, &l->data));
+    const char *own = gf_run_encoder_data(gf_trained_run_encoder(j->run));
+    TRY(gf_dataset_open(err, j->spec->data && *j->spec->data ? j->spec->data : own, &l->data));
     TRY(make_set(err, j));
     TRY(make_map(err, j));
     return make_sides(err, j);

@@ -195,7 +195,7 @@ expect 1 "59 names for 60 embeddings" discover x.npy --names names59 --out z
 expect 1 "59 labels" discover x.npy --labels y59.npy --out z
 expect 1 "cannot be opened" discover nowhere.npy --out z
 mkdir -p arun && : > arun/config.cfg
-expect 1 "'arun' is a run; --data names its images" discover arun --out z
+expect 1 "arun is not the folder of a run: it names no data" discover arun --out z
 mkdir bare && : > bare/x.csv
 expect 1 "has no .npy, .parquet or .safetensors file" discover bare --out z
 expect 2 "can be at most 56" discover x.npy --k 57 --out z

@@ -82,7 +82,7 @@ wants 'a file of that name' 1 'again/eval/'
 [ "$(grep -c knn again/eval.jsonl)" -eq 3 ] || fail "the record was not written"
 
 # What cannot work is said before anything is written.
-mkdir flat && "$glofnd" data export $data --out images > /dev/null 2>&1
+mkdir flat && "$glofnd" data export $data --folder --out images > /dev/null 2>&1
 find images -name '*.png' -exec cp {} flat/ \;
 if [ -n "$(ls flat)" ]; then
     call "$glofnd" pretrain --quiet --data folder:flat --arch resnet8 --batch 16 --epochs 2 --eval-every 1 --out nolabels

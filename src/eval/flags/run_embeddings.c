@@ -37,7 +37,7 @@ static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
     const gf_config *c = gf_run_encoder_config(f->encoder);
     if (c->task == GF_TASK_CLIP) TRY(gf_run_encoder_create(err, &captions, &f->captions));
     const int given = f->spec.data && *f->spec.data;
-    const char *data = given ? f->spec.data : c->data;
+    const char *data = given ? f->spec.data : gf_run_encoder_data(f->encoder);
     const glofnd_status status = gf_dataset_open(err, data, &f->data);
     TRY(given ? status : gf_run_encoder_data_hint(err, status));
     f->info = gf_dataset_describe(f->data);
