@@ -29,7 +29,7 @@ discover        : util io ifc pairs
 data            : util io image text discover
 loader          : util ifc image text data
 run             : util io ifc method nn optim
-train           : util io ifc method cuda image text nn optim dist data loader run
+train           : util io ifc method pairs cuda image text nn optim dist data loader run
 eval            : util io ifc cpu image text nn optim pairs data loader run train
 plot            : util
 report          : util io image text pairs data run train eval discover plot

@@ -13,6 +13,7 @@
 #include "run/layout.h"
 #include "run/state/resume.h"
 #include "train/checkpoint/weights.h"
+#include "train/trainer.h"
 #include "train/vocabulary.h"
 #include "util/parallel.h"
 #include "util/path.h"
@@ -327,13 +328,6 @@ static gf_augment augmentation(const gf_config *c, int augmented) {
     return a;
 }
 
-void gf_encode_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec) {
-    const gf_dataset_info info = gf_dataset_describe(data);
-    const int native = info.width == c->size && info.height == c->size, all = c->eval_view == GF_EVAL_CLIP;
-    spec->resize = native ? 0 : all ? c->size : (c->size * 8 + 3) / 7;
-    spec->augment.center_filter = all ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
-}
-
 static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                  gf_loader **out) {
     gf_loader_spec loader = {
@@ -352,7 +346,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .unreadable = spec->unreadable,
         .user = spec->user,
     };
-    gf_encode_centre_crop(&e->config, data, &loader);
+    gf_trainer_centre_crop(&e->config, data, &loader);
     TRY(gf_loader_create(err, &loader, out));
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }

@@ -77,6 +77,10 @@ typedef struct gf_config {
     int64_t eval_samples; /* that vote, at most */
     char on_epoch[1024];  /* shell command; "": none */
     gf_store_kind store;  /* of the anchors while training */
+    char groups[1024];    /* detector groups: a file of ids, "kmeans", or "": equal contents */
+    char kmeans_groups[64];
+    int32_t kmeans_epochs, kmeans_iterations;
+    double kmeans_accept; /* -1: grows with the epochs */
     glofnd_options method;
     int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else they follow from it */
     double share[GF_SHARES];      /* percent; 0: the key holds a number. Resolving turns them to epochs */
@@ -117,5 +121,9 @@ int gf_config_dim(const gf_config *c);            /* numbers of an embedding the
 int gf_config_learns_tau(const gf_config *c);     /* one temperature for all, learned with the weights */
 int gf_config_individual_tau(const gf_config *c); /* a temperature per anchor, in the store */
 int gf_config_learns_lambda(const gf_config *c);  /* thresholds: detector glofnd or single */
-int gf_config_supports(const gf_config *c);       /* FNC with support views */
-int gf_config_flags(const gf_config *c); /* some pairs may be flagged: there is a detector, or equal contents are masked */
+#define GF_GROUP_LEVELS 8
+int gf_config_clusters(const gf_config *c); /* detector groups by k-means */
+/* kmeans_groups as numbers. */
+glofnd_status gf_config_group_counts(gf_error *err, const gf_config *c, int32_t counts[GF_GROUP_LEVELS], int *levels);
+int gf_config_supports(const gf_config *c); /* FNC with support views */
+int gf_config_flags(const gf_config *c);    /* some pairs may be flagged: there is a detector, or equal contents are masked */

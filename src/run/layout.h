@@ -37,7 +37,8 @@
 #define GF_ANCHORS_PART_FORMAT "%s.%05d-of-%05d" /* GF_ANCHORS_FILE, rank, ranks */
 #define GF_KEYS_FILE "keys.glofnd"
 #define GF_STATE_FILE "state.json"
-#define GF_DONE_FILE "DONE" /* manifest.h */
+#define GF_GROUPS_FILE "groups.npy" /* groups = kmeans: those of the samples */
+#define GF_DONE_FILE "DONE"         /* manifest.h */
 
 /* In the folder of a sweep, beside its runs. */
 #define GF_SWEEP_FILE "sweep.jsonl"

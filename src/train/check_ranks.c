@@ -59,6 +59,7 @@ static uint64_t data_hash(const gf_dataset *d) {
 glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from) {
     TRY(same_config(err, c, &t->config));
     TRY(gf_comm_check_equal(err, c, "dataset", data_hash(t->data)));
+    TRY(gf_comm_check_equal(err, c, "file of groups", gf_sample_groups_hash(&t->groups)));
     return gf_comm_check_equal(err, c, "newest checkpoint", hash_of(from, start_of_hash()));
 }
 

@@ -28,7 +28,7 @@ struct gf_loss_stage {
     glofnd_stats stats;
     stand_in options; /* the options of the context */
     /* arrays of a batch */
-    int32_t *same;  /* [batch] groups of samples with the same content; NULL: they are not masked */
+    int32_t *same;  /* [batch] groups of samples with the same content, or as the detector has them; NULL: none */
     int64_t *order; /* [batch] scratch for it */
     int64_t *id;    /* GPU: [batch] on the device; else NULL */
     int32_t *label, *group;
@@ -82,7 +82,7 @@ static size_t support_bytes(const gf_loss_stage *l) {
 
 static glofnd_status make_arrays(gf_error *err, gf_loss_stage *l) {
     const size_t batch = (size_t)config_of(l)->batch;
-    const int device = on_device(l), groups = has_groups(l);
+    const int device = on_device(l), groups = has_groups(l) || l->spec.groups;
     gf_net *net = first_net(l);
     l->same = groups ? calloc(batch, sizeof *l->same) : NULL;
     l->order = groups ? calloc(batch, sizeof *l->order) : NULL;
@@ -183,6 +183,17 @@ static const int64_t *ids(const gf_loss_stage *l) { return l->spec.comm ? l->ran
 static const int32_t *labels(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.label : l->batch->label; }
 static const gf_content *contents(const gf_loss_stage *l) { return l->spec.comm ? l->content : l->batch->content; }
 
+static void find_groups(gf_loss_stage *l) {
+    const int64_t n = config_of(l)->batch;
+    if (!l->same) return;
+    if (!l->spec.groups) {
+        gf_content_groups(contents(l), n, l->order, l->same);
+        return;
+    }
+    const int32_t *of = gf_sample_groups_at(l->spec.groups, l->step);
+    for (int64_t i = 0; i < n; i++) l->same[i] = l->spec.groups->made ? of[ids(l)[i]] : -1;
+}
+
 /* Ids, labels and contents of the whole batch to every rank; state of the own samples to the store. */
 static glofnd_status gather_batch(gf_error *err, gf_loss_stage *l) {
     const gf_batch *b = l->batch;
@@ -198,7 +209,7 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
     l->batch = b, l->step = step, l->tau = tau, l->support = support;
     TRY(choose_options(err, l));
     if (l->spec.comm) TRY(gather_batch(err, l));
-    if (l->same) gf_content_groups(contents(l), (int64_t)n, l->order, l->same);
+    find_groups(l);
     if (!on_device(l)) return GLOFND_OK;
     if (l->group) TRY(gf_net_write(err, net, l->group, l->same, n * sizeof *l->group));
     if (l->support_there && support) TRY(gf_net_write(err, net, l->support_there, support, support_bytes(l)));
@@ -224,7 +235,9 @@ static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
         .dim = l->spec.encoders->dim,
         .id = there ? l->id : ids(l),
         .label = l->spec.labelled ? label : NULL,
-        .group = there ? l->group : l->same,
+        .group = l->options == NO_DETECTOR ? NULL
+                 : there                   ? l->group
+                                           : l->same,
         .support_a = there ? l->support_there : l->support,
         .epoch = (int32_t)l->batch->epoch,
         .want = l->spec.labelled ? GLOFND_WANT_QUALITY : 0,

@@ -10,16 +10,18 @@
 
 #include "dist/step_ranks.h"
 #include "train/encoders.h"
+#include "train/groups/sample_groups.h"
 
 typedef struct gf_loss_stage gf_loss_stage;
 
 typedef struct gf_loss_stage_spec {
     const gf_config *config; /* borrowed, as the encoders */
     gf_encoders *encoders;
-    gf_comm *comm;          /* NULL: one rank */
-    int64_t samples;        /* of the data: an anchor each */
-    int labelled;           /* they have labels: precision and recall of flags are measured */
-    const char *store_path; /* working file of the store; NULL: in memory */
+    gf_comm *comm;                  /* NULL: one rank */
+    int64_t samples;                /* of the data: an anchor each */
+    int labelled;                   /* they have labels: precision and recall of flags are measured */
+    const gf_sample_groups *groups; /* detector groups, of the samples; NULL: of equal contents, or none. Borrowed */
+    const char *store_path;         /* working file of the store; NULL: in memory */
 } gf_loss_stage_spec;
 
 glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec, gf_loss_stage **out);

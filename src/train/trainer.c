@@ -54,6 +54,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     }
     if (c->stem < 0) c->stem = c->size <= 64;
     TRY(check_size(err, c));
+    TRY(gf_sample_groups_open(err, &t->groups, c, t->info.n));
     t->epoch_steps = t->info.n / c->batch;
     gf_config_share_steps(c, gf_trainer_steps(t));
     if (c->task == GF_TASK_CLIP && c->warmup_steps < 0) c->warmup_steps = c->warmup_epochs * t->epoch_steps;
@@ -74,6 +75,13 @@ gf_augment gf_trainer_recipe(const gf_config *c) {
     a.flip_p = c->flip_p;
     a.view_filter = c->crop_filter == GF_CROP_BICUBIC ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
     return a;
+}
+
+void gf_trainer_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec) {
+    const gf_dataset_info info = gf_dataset_describe(data);
+    const int native = info.width == c->size && info.height == c->size, all = c->eval_view == GF_EVAL_CLIP;
+    spec->resize = native ? 0 : all ? c->size : (c->size * 8 + 3) / 7;
+    spec->augment.center_filter = all ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
 }
 
 static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user) {
@@ -171,6 +179,7 @@ static glofnd_status build_own(gf_error *err, gf_trainer *t) {
         .comm = t->comm,
         .samples = t->info.n,
         .labelled = t->info.classes > 0,
+        .groups = t->groups.of ? &t->groups : NULL,
         .store_path = t->store_path,
     };
     TRY(need_vocabulary(err, t));
@@ -211,6 +220,7 @@ void gf_trainer_free(gf_trainer *t) {
     gf_optim_free(t->optim);
     gf_encoders_free(&t->encoders);
     gf_bpe_free(t->bpe);
+    gf_sample_groups_free(&t->groups);
     gf_dataset_free(t->data);
     free(t->params);
     free(t);
@@ -240,7 +250,8 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
     size_t nets = 0, params = 0;
     TRY(gf_encoders_estimate(err, c, share_of(t, c->batch), vocab_of(t), &nets, &params));
     const size_t states = (c->optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1) + (c->micro_batch > 0);
-    *bytes = nets + estimate_data(t) + sizeof(float) * (params * states + 4 * sides * dim) + ring;
+    const size_t clustering = gf_config_clusters(c) ? (size_t)t->info.n * (2 * sizeof(float) * dim + 40) : 0;
+    *bytes = clustering + nets + estimate_data(t) + sizeof(float) * (params * states + 4 * sides * dim) + ring;
     const size_t bank = c->method.similarity == GLOFND_SIMILARITY_BANK ? 2 * dim : 0;
     if (c->store == GF_STORE_MEMORY) *bytes += (clip ? 2 : 1) * (20 + bank) * (size_t)share_of(t, t->info.n);
     return GLOFND_OK;
@@ -272,9 +283,36 @@ static glofnd_status embed_support(gf_error *err, gf_trainer *t) {
     return gf_support_embed(err, &t->support, t->encoders.at[0].net, (uint32_t)epoch, t->step % t->epoch_steps);
 }
 
+/* k-means of all samples: in the detector's first epoch, every kmeans_epochs after it, and where a resumed run lacks them. */
+static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
+    const gf_config *c = &t->config;
+    const int64_t epoch = t->step / t->epoch_steps, since = epoch - c->method.update_epoch;
+    const int scheduled = t->step % t->epoch_steps == 0 && since % c->kmeans_epochs == 0;
+    if (!gf_config_clusters(c) || since < 0 || (t->groups.made && !scheduled)) return GLOFND_OK;
+    gf_clustering x = {
+        .config = c,
+        .data = t->data,
+        .net = t->encoders.at[0].net,
+        .batch = t->encoders.part,
+        .dim = t->encoders.dim,
+        .comm = t->comm,
+        .loader = {.augment = gf_trainer_recipe(c),
+                   .once = 1,
+                   .seed = (uint64_t)c->seed,
+                   .workers = c->workers > 0 ? c->workers : threads_of(c),
+                   .depth = 2,
+                   .max_pixels = c->max_pixels,
+                   .fast = c->decode_fast},
+        .epoch = (int32_t)epoch,
+    };
+    gf_trainer_centre_crop(c, t->data, &x.loader);
+    return gf_sample_groups_cluster(err, &t->groups, &x);
+}
+
 /* The views or tokens become the inputs of the encoders, the ids those of the loss. */
 static glofnd_status load_batch(gf_error *err, gf_trainer *t) {
     const double tau = gf_config_learns_tau(&t->config) ? gf_learned_tau_value(&t->scale) : 0.0;
+    TRY(cluster_samples(err, t));
     TRY(embed_support(err, t));
     TRY(gf_feed_next(err, &t->feed, &t->batch));
     TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, tau, t->support.rows));

@@ -4,6 +4,7 @@
 #include "optim/optim.h"
 #include "train/distributed.h"
 #include "train/encoders.h"
+#include "train/groups/sample_groups.h"
 #include "train/loss_stage.h"
 #include "train/support/support_views.h"
 #include "train/temperature.h"
@@ -30,13 +31,14 @@ typedef struct gf_trainer {
     gf_feed feed;
     gf_loader *loader; /* the feed's */
     gf_encoders encoders;
-    gf_bpe *bpe;            /* task clip: tokens of captions */
-    uint32_t vocab_crc;     /* identifies its vocabulary */
-    gf_loss_stage *loss;    /* the method, with the state of the anchors */
-    const char *store_path; /* working file of that state, borrowed; NULL: in memory. To be set before build */
-    gf_support support;     /* FNC: extra views */
-    gf_learned_tau scale;   /* the learned temperature */
-    gf_param *params;       /* [param_count] of all encoders */
+    gf_bpe *bpe;             /* task clip: tokens of captions */
+    uint32_t vocab_crc;      /* identifies its vocabulary */
+    gf_loss_stage *loss;     /* the method, with the state of the anchors */
+    const char *store_path;  /* working file of that state, borrowed; NULL: in memory. To be set before build */
+    gf_support support;      /* FNC: extra views */
+    gf_sample_groups groups; /* detector groups: of a file or by k-means */
+    gf_learned_tau scale;    /* the learned temperature */
+    gf_param *params;        /* [param_count] of all encoders */
     int param_count;
     gf_optim *optim;
     const char *plans_path; /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */
@@ -60,6 +62,8 @@ glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer
 glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path);
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user);
 void gf_trainer_free(gf_trainer *t);
+/* Loader spec: centre crops as the configuration evaluates them (`eval_view`). */
+void gf_trainer_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
 gf_augment gf_trainer_recipe(const gf_config *c); /* of the views that training sees; size is resolved */
 int64_t gf_trainer_steps(const gf_trainer *t);    /* of the whole run */
 /* Estimate of the memory that build allocates and training holds; after open. */

@@ -5,6 +5,7 @@
 #include "method/options.h"
 #include "optim/schedule.h"
 #include "run/config/config_parts.h"
+#include "util/strings/number_text.h"
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -45,6 +46,21 @@ static glofnd_status resolve_tau(gf_error *err, gf_config *c) {
     return GLOFND_OK;
 }
 
+static glofnd_status check_groups(gf_error *err, const gf_config *c) {
+    const int contents = c->task == GF_TASK_CLIP && c->mask_duplicates, detects = c->method.detector == GLOFND_DETECT_GROUPS;
+    int32_t counts[GF_GROUP_LEVELS];
+    int levels;
+    FAIL_IF(err, detects && !contents && !*c->groups, GLOFND_E_OPTION,
+            "detector: groups needs a group per sample: set groups to a file of ids or to kmeans; or task = clip with "
+            "mask_duplicates = 1");
+    FAIL_IF(err, *c->groups && !detects, GLOFND_E_OPTION, "groups: it is for detector = groups; set that, or leave groups empty");
+    FAIL_IF(err, *c->groups && contents, GLOFND_E_OPTION,
+            "groups: a sample has one group, and mask_duplicates = 1 makes them of equal contents; set mask_duplicates = 0");
+    FAIL_IF(err, c->kmeans_accept < 0.0 && c->kmeans_accept != -1.0, GLOFND_E_OPTION,
+            "kmeans_accept: %g; expected -1 or a share in [0, 1]", c->kmeans_accept);
+    return gf_config_clusters(c) ? gf_config_group_counts(err, c, counts, &levels) : GLOFND_OK;
+}
+
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     char why[sizeof err->text];
     TRY(gf_config_take_defaults(err, c));
@@ -56,8 +72,7 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; expected at least 8, or 0", (int)c->size);
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
-    FAIL_IF(err, c->method.detector == GLOFND_DETECT_GROUPS && !(c->task == GF_TASK_CLIP && c->mask_duplicates), GLOFND_E_OPTION,
-            "detector: groups needs a group per sample, which a run has only with task = clip and mask_duplicates = 1");
+    TRY(check_groups(err, c));
     if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
     FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION, "warmup_epochs: %d is not below epochs, which is %d",
@@ -110,6 +125,27 @@ int gf_config_individual_tau(const gf_config *c) {
 
 int gf_config_learns_lambda(const gf_config *c) {
     return c->method.detector == GLOFND_DETECT_GLOFND || c->method.detector == GLOFND_DETECT_SINGLE;
+}
+
+int gf_config_clusters(const gf_config *c) {
+    return c->method.detector == GLOFND_DETECT_GROUPS && strcmp(c->groups, "kmeans") == 0;
+}
+
+glofnd_status gf_config_group_counts(gf_error *err, const gf_config *c, int32_t counts[GF_GROUP_LEVELS], int *levels) {
+    char text[sizeof c->kmeans_groups], *rest = text;
+    snprintf(text, sizeof text, "%s", c->kmeans_groups);
+    *levels = 0;
+    for (char *part; (part = strsep(&rest, ","));) {
+        int64_t n = 0;
+        const int wrong = gf_integer_read(part, &n) != NULL || n < 1 || n > 100000000;
+        FAIL_IF(err, wrong, GLOFND_E_OPTION,
+                "kmeans_groups: \"%.40s\" in \"%s\"; expected integers in [1, 100000000] with commas, such as 100,1000", part,
+                c->kmeans_groups);
+        FAIL_IF(err, *levels == GF_GROUP_LEVELS, GLOFND_E_OPTION, "kmeans_groups: \"%s\"; at most %d numbers", c->kmeans_groups,
+                GF_GROUP_LEVELS);
+        counts[(*levels)++] = (int32_t)n;
+    }
+    return GLOFND_OK;
 }
 
 int gf_config_flags(const gf_config *c) {

@@ -22,6 +22,8 @@ static const char *const precisions[] = {"fp32", "bf16", NULL};
 #define NOTE(def, grp, text) .preset = def, .group = grp, .help = text
 #define TEXT(name, text) \
     { FIELD(name), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->name, NOTE("", "run", text) }
+#define GROUPS_TEXT(name, def, text) \
+    { FIELD(name), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->name, NOTE(def, "groups", text) }
 #define NAME(name, list, def, grp, text) \
     { FIELD(name), .type = GF_OPTION_ENUM, .names = list, NOTE(def, grp, text) }
 #define SWITCH(name, def, grp, text) \
@@ -68,6 +70,16 @@ static const gf_option rows[] = {
     INTEGER(vocab_merges, "8192", 0, 48894, "image and text", "max merges, where they are learned"),
     NAME(lock, locks, "none", "image and text", "an encoder that keeps its weights from init"),
     SWITCH(mask_duplicates, "1", "image and text", "pairs with the same image, or the same tokens, are no negatives"),
+
+    GROUPS_TEXT(groups, "",
+                "detector groups: file of an id per sample (.npy, or a number per line; negative: none), or kmeans; empty: equal "
+                "contents, task clip"),
+    GROUPS_TEXT(kmeans_groups, "100", "groups kmeans: numbers of groups; several with commas, used by turns"),
+    INTEGER(kmeans_epochs, "10", 1, 1e6, "groups", "groups kmeans: epochs between clusterings, from update_epoch on"),
+    INTEGER(kmeans_iterations, "20", 1, 10000, "groups", "groups kmeans: iterations, at most"),
+    REAL(
+        kmeans_accept, "-1", -1, 1, "groups",
+        "groups kmeans: share of the samples that have a group, the most confident; -1: grows with the epochs, to 1 in the last"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step; task views: at most 524288 on a rank, as each is seen twice"),
     LONG(micro_batch, "0", 0, 1048576, "training",

@@ -44,7 +44,8 @@ gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
 
 static const char *of_one(const gf_config *c) {
     if (c->method.detector == GLOFND_DETECT_COMPONENTS) return "component of the batch's graph of nearest neighbours";
-    return c->method.detector == GLOFND_DETECT_ORACLE ? "label" : "group of equal contents";
+    if (c->method.detector == GLOFND_DETECT_ORACLE) return "label";
+    return gf_config_clusters(c) ? "group of k-means" : *c->groups ? "group of the file" : "group of equal contents";
 }
 
 static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, size_t bytes) {

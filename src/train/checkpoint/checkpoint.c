@@ -136,22 +136,26 @@ static glofnd_status load_state(gf_error *err, gf_trainer *t, const char *path, 
 /* ----- saving ----- */
 
 /* Those before KEYS are in every checkpoint; earlier versions wrote no keys, or no configuration, and did not list them. */
-enum { MODEL, OPTIM, ANCHORS, STATE, KEYS, CONFIG, FILES };
-static const char *const names[FILES] = {GF_MODEL_FILE, GF_OPTIM_FILE, GF_ANCHORS_FILE,
-                                         GF_STATE_FILE, GF_KEYS_FILE,  GF_CONFIG_FILE};
+enum { MODEL, OPTIM, ANCHORS, STATE, KEYS, CONFIG, FILES, GROUPS = FILES, PATHS };
+static const char *const names[PATHS] = {GF_MODEL_FILE, GF_OPTIM_FILE,  GF_ANCHORS_FILE, GF_STATE_FILE,
+                                         GF_KEYS_FILE,  GF_CONFIG_FILE, GF_GROUPS_FILE};
 
-static glofnd_status paths_of(gf_error *err, const char *folder, char path[FILES][PATH_MAX]) {
-    for (int i = 0; i < FILES; i++) TRY(gf_path_join(err, path[i], folder, names[i]));
+/* Groups are in checkpoints of runs that have made some by k-means. */
+static int has_groups(const gf_trainer *t) { return gf_config_clusters(&t->config) && t->groups.made; }
+
+static glofnd_status paths_of(gf_error *err, const char *folder, char path[PATHS][PATH_MAX]) {
+    for (int i = 0; i < PATHS; i++) TRY(gf_path_join(err, path[i], folder, names[i]));
     return GLOFND_OK;
 }
 
 /* All files but the anchors of several ranks. */
 static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *folder, gf_log_marks marks) {
-    char path[FILES][PATH_MAX];
+    char path[PATHS][PATH_MAX];
     TRY(paths_of(err, folder, path));
     TRY(gf_model_save(err, t, path[MODEL]));
     TRY(save_optimizer(err, t, path[OPTIM]));
     TRY(gf_anchors_save(err, t, path[ANCHORS], path[KEYS]));
+    if (has_groups(t)) TRY(gf_sample_groups_save(err, &t->groups, path[GROUPS]));
     TRY(gf_config_write(err, &t->config, path[CONFIG]));
     return save_state(err, t, path[STATE], marks);
 }
@@ -159,15 +163,16 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
 /* ranks: 0 if one rank has written all anchors. */
 static glofnd_status publish(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, int ranks) {
     enum { NAME = 80 };
-    const char **list = malloc((size_t)(FILES + ranks) * (sizeof *list + NAME));
-    FAIL_IF(err, !list, GLOFND_E_MEMORY, "no memory for the names of %d files", FILES + ranks);
-    char(*part)[NAME] = (char(*)[NAME])(list + FILES + ranks);
-    for (int i = 0; i < FILES; i++) list[i] = names[i];
+    const int files = has_groups(t) ? PATHS : FILES;
+    const char **list = malloc((size_t)(files + ranks) * (sizeof *list + NAME));
+    FAIL_IF(err, !list, GLOFND_E_MEMORY, "no memory for the names of %d files", files + ranks);
+    char(*part)[NAME] = (char(*)[NAME])(list + files + ranks);
+    for (int i = 0; i < files; i++) list[i] = names[i];
     for (int r = 0; r < ranks; r++) {
         gf_anchors_part_name(names[ANCHORS], r, ranks, part[r], NAME);
-        list[FILES + r] = part[r];
+        list[files + r] = part[r];
     }
-    const glofnd_status status = gf_checkpoint_draft_publish(err, d, list, FILES + ranks, t->config.keep_checkpoints);
+    const glofnd_status status = gf_checkpoint_draft_publish(err, d, list, files + ranks, t->config.keep_checkpoints);
     free(list);
     return status;
 }
@@ -227,9 +232,17 @@ static glofnd_status compare_pictures(gf_error *err, const gf_trainer *t, const 
     return has ? gf_keys_check_pictures(err, t->data, t->config.data, then.data) : GLOFND_OK;
 }
 
+/* Of other data, or of a checkpoint without them, groups are made anew. */
+static glofnd_status load_groups(gf_error *err, gf_trainer *t, const char *folder, const char *path, const gf_remap *found) {
+    int listed = 0;
+    if (!gf_config_clusters(&t->config) || found->changed) return GLOFND_OK;
+    TRY(gf_manifest_check_one(err, folder, GF_GROUPS_FILE, &listed));
+    return listed ? gf_sample_groups_load(err, &t->groups, path) : GLOFND_OK;
+}
+
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found,
                                  gf_log_marks *marks) {
-    char at[FILES][PATH_MAX], scratch[PATH_MAX];
+    char at[PATHS][PATH_MAX], scratch[PATH_MAX];
     TRY(paths_of(err, path, at));
     TRY(gf_path_join(err, scratch, path, "../../" GF_ANCHORS_REMAPPED));
     TRY(gf_manifest_check(err, path, names, KEYS));
@@ -237,6 +250,7 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     TRY(load_optimizer(err, t, at[OPTIM]));
     TRY(gf_anchors_load(err, t, at[ANCHORS], at[KEYS], scratch, remap, found));
     TRY(compare_pictures(err, t, path, found));
+    TRY(load_groups(err, t, path, at[GROUPS], found));
     TRY(load_state(err, t, at[STATE], found, marks));
     return gf_loader_seek(err, t->loader, (uint32_t)(t->step / t->epoch_steps), t->step % t->epoch_steps);
 }

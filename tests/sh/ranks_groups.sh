@@ -1,0 +1,24 @@
+# Groups of samples and the other methods on two ranks: the losses of one.
+. "$2/tests/sh/ranks.inc"
+awk 'BEGIN { for (i = 0; i < 128; i++) print i % 5 - 1 }' > ids.txt
+sed '$s/.*/7/' ids.txt > odd.txt
+both() { # NAME FLAGS...
+    name=$1
+    shift
+    call ranks 1 $images --epochs 8 --quiet "$@" --out "$name-1"
+    wants "$name, one rank" 0
+    call ranks 2 $images --epochs 8 --quiet "$@" --out "$name-2"
+    wants "$name, two ranks" 0
+    close "$name-1" "$name-2" "$name" || fail "$name: two ranks differ from one"
+}
+both file --detector groups --groups ids.txt
+both kmeans --detector groups --groups kmeans --kmeans-groups 3,9 --kmeans-epochs 3
+[ -e kmeans-2/checkpoints/step-64/groups.npy ] || fail "no groups in a checkpoint of two ranks"
+# A small lr for simclr, whose gradients are 20 times those of sogclr: else roundings of the weights grow.
+both wcl --loss simclr --detector components --action attract --attract-omega 1 --lr 1e-6
+both hcl --loss simclr --tau-plus 0.05 --hard-beta 0.5 --detector none --lr 1e-6
+both temperatures --loss isogclr-views
+export ODD="--groups odd.txt"
+call ranks 2 $images --epochs 2 --detector groups --groups ids.txt --out wrong
+wants "another file on one rank" 1 "value of 'groups'"
+exit 0
