@@ -402,7 +402,7 @@ static int is_result(const char *folder) {
     return yes;
 }
 
-const gf_output_kind gf_discover_kind = {own_files, is_result, GF_DISCOVER_MARK " of glofnd discover"};
+const gf_output_kind gf_discover_kind = {own_files, is_result, GF_DISCOVER_MARK " of glofnd discover", "page"};
 
 static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     TRY(write_pairs(err, to, x));

@@ -23,8 +23,27 @@
 
 static int is_dots(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
 
-/* A file of a result, also one that a killed call was writing. */
-static int is_own(const gf_output_kind *kind, const char *name) {
+/* A file of the folder of a result: a letter, digits, an ending. */
+static int is_numbered(const char *name) {
+    const size_t digits = name[0] >= 'a' && name[0] <= 'z' ? strspn(name + 1, "0123456789") : 0;
+    return digits && (strcmp(name + 1 + digits, ".js") == 0 || strcmp(name + 1 + digits, ".jpg") == 0);
+}
+
+/* 1: a folder with nothing but numbered files; a link is none. */
+static int is_only_numbered(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    struct stat st;
+    int error = 0, only = 1;
+    if (gf_path_join(NULL, path, folder, name) != GLOFND_OK || lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return 0;
+    DIR *d = gf_open_folder(path);
+    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) only &= is_dots(e->d_name) || is_numbered(e->d_name);
+    if (d) closedir(d);
+    return d && !error && only;
+}
+
+/* A file of the result in `folder`, also one that a killed call was writing. */
+static int is_own(const gf_output_kind *kind, const char *folder, const char *name) {
+    if (kind->folder && strcmp(name, kind->folder) == 0) return is_only_numbered(folder, name);
     for (const char *const *own = kind->names; *own; own++) {
         const size_t n = strlen(*own);
         if (strncmp(*own, name, n) == 0 && (!name[n] || strncmp(name + n, GF_TEMP_MARK, strlen(GF_TEMP_MARK)) == 0)) return 1;
@@ -67,9 +86,21 @@ static glofnd_status check_target(gf_error *err, const char *target, int force, 
 static int is_only_own(const gf_output_kind *kind, const char *path) {
     int error = 0, only = 1;
     DIR *d = gf_open_folder(path);
-    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) only &= is_dots(e->d_name) || is_own(kind, e->d_name);
+    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));)
+        only &= is_dots(e->d_name) || is_own(kind, path, e->d_name);
     if (d) closedir(d);
     return d && !error && only;
+}
+
+/* A folder of numbered files. */
+static void remove_numbered(const char *path) {
+    char file[PATH_MAX];
+    int error = 0;
+    DIR *d = gf_open_folder(path);
+    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));)
+        if (is_numbered(e->d_name) && gf_path_join(NULL, file, path, e->d_name) == GLOFND_OK) unlink(file);
+    if (d) closedir(d);
+    rmdir(path);
 }
 
 /* The files of a result, then the folder. One that holds another file stays whole: its mark tells the next call what it is. */
@@ -82,7 +113,8 @@ static int remove_result(const gf_output_kind *kind, const char *path) {
     }
     DIR *d = gf_open_folder(path);
     for (const struct dirent *e; d && (e = gf_next_entry(d, &error));)
-        if (is_own(kind, e->d_name) && gf_path_join(NULL, file, path, e->d_name) == GLOFND_OK) unlink(file);
+        if (is_own(kind, path, e->d_name) && gf_path_join(NULL, file, path, e->d_name) == GLOFND_OK && unlink(file) != 0)
+            remove_numbered(file);
     if (d) closedir(d);
     return rmdir(path);
 }
@@ -93,7 +125,7 @@ static void keep_files(const gf_output_kind *kind, const char *from, const char 
     int error = 0, there;
     DIR *d = gf_open_folder(from);
     for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) {
-        if (is_dots(e->d_name) || is_own(kind, e->d_name)) continue;
+        if (is_dots(e->d_name) || is_own(kind, from, e->d_name)) continue;
         if (gf_path_join(NULL, old, from, e->d_name) != GLOFND_OK || gf_path_join(NULL, new, to, e->d_name) != GLOFND_OK)
             continue;
         if (gf_exists(NULL, new, &there) == GLOFND_OK && !there && rename(old, new) != 0) continue;
@@ -189,16 +221,38 @@ glofnd_status gf_output_folder_path(gf_error *err, const gf_output_folder *f, co
 
 /* ----- the result appears ----- */
 
+/* A file that is not there is fine. */
+static glofnd_status sync_file(gf_error *err, const char *folder, const char *name) {
+    char path[PATH_MAX];
+    TRY(gf_path_join(err, path, folder, name));
+    const int fd = gf_open(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0 && errno == ENOENT) return GLOFND_OK;
+    const int failed = fd < 0 || gf_sync(fd) != 0, why = errno;
+    if (fd >= 0) gf_close(fd);
+    FAIL_IF(err, failed, GLOFND_E_IO, "'%.300s' cannot be synced: %s", path, strerror(why));
+    return GLOFND_OK;
+}
+
+static glofnd_status sync_numbered(gf_error *err, const char *path) {
+    int error = 0;
+    DIR *d = gf_open_folder(path);
+    glofnd_status status = GLOFND_OK;
+    if (!d && errno == ENOENT) return GLOFND_OK;
+    FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(errno));
+    for (const struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));)
+        if (is_numbered(e->d_name)) status = sync_file(err, path, e->d_name);
+    closedir(d);
+    FAIL_IF(err, status == GLOFND_OK && error, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(error));
+    return status;
+}
+
 /* Bytes reach the disk before the name does. */
 static glofnd_status sync_files(gf_error *err, const gf_output_folder *f) {
     char path[PATH_MAX];
-    for (const char *const *own = f->kind->names; *own; own++) {
-        TRY(gf_path_join(err, path, f->temp, *own));
-        const int fd = gf_open(path, O_RDONLY | O_CLOEXEC, 0);
-        if (fd < 0 && errno == ENOENT) continue;
-        const int failed = fd < 0 || gf_sync(fd) != 0, why = errno;
-        if (fd >= 0) gf_close(fd);
-        FAIL_IF(err, failed, GLOFND_E_IO, "'%.300s' cannot be synced: %s", path, strerror(why));
+    for (const char *const *own = f->kind->names; *own; own++) TRY(sync_file(err, f->temp, *own));
+    if (f->kind->folder) {
+        TRY(gf_path_join(err, path, f->temp, f->kind->folder));
+        TRY(sync_numbered(err, path));
     }
     FAIL_IF(err, gf_sync(f->lock) != 0 && errno != EINVAL && errno != ENOTSUP, GLOFND_E_IO, "'%.300s' cannot be synced: %s",
             f->temp, strerror(errno));

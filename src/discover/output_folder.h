@@ -11,7 +11,8 @@
 typedef struct gf_output_kind { /* how results look */
     const char *const *names;   /* files that a result may have, NULL at the end */
     int (*is_result)(const char *folder);
-    const char *mark; /* what tells, for messages */
+    const char *mark;   /* what tells, for messages */
+    const char *folder; /* name of a folder of numbered files that a result may have, "x12.js" or "x12.jpg"; NULL: none */
 } gf_output_kind;
 
 typedef struct gf_output_folder {

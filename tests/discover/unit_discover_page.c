@@ -15,6 +15,7 @@
 #include "report/explorer/explorer_images.h"
 #include "report/sprite_sheet.h"
 #include "report/thumbnail.h"
+#include "support/scratch.h"
 
 static gf_error err;
 
@@ -171,6 +172,7 @@ static void make(little *d) {
         .fact_count = 1,
         .image = draw,
         .image_bytes = (size_t)1 << 30,
+        .inline_bytes = 1e9,
         .side = 64,
     };
 }
@@ -244,6 +246,51 @@ static void texts_are_utf8_and_no_tags(void **unused) {
                                  "\"\\ufffd\\ufffd\\ufffd\xc3\xa9\",\"\""));
 }
 
+static char *read_text(const char *path) {
+    static char text[1 << 20];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+/* Too large for one file: the page is small, and its data are in a folder beside it. */
+static void a_large_page_has_a_folder(void **unused) {
+    static little d;
+    static int32_t kept[N];
+    static const char *names[N];
+    int64_t shown;
+    int32_t outlier[2] = {9, 5};
+    gf_label_issue issue = {.position = 4, .suggested = 7, .votes = 3, .best = 3};
+    const gf_explorer_leak leak = {3, 7, 1.0f, 1, 0, 1};
+    const gf_decide_spec decide = {.split = {{"train", 0, 10}, {"test", 10, 5}}, .splits = 2};
+    const gf_decisions decisions = {
+        .kept = kept, .outlier = outlier, .outliers = 2, .issue = &issue, .issues = 1, .leak[0][1] = 6};
+    (void)unused;
+    make(&d);
+    for (int i = 0; i < N; i++) kept[i] = i == 7 ? 3 : i, names[i] = i == 3 ? "</script>\"\xff" : "plain";
+    d.x.image = NULL, d.x.inline_bytes = 100.0, d.x.name = names;
+    d.x.decide = &decide, d.x.decisions = &decisions, d.x.leak = &leak, d.x.leaks = 1;
+    d.x.nearest = d.row, d.x.nearest_similarity = d.lambda;
+    for (int i = 0; i < N; i++) d.row[i] = i;
+    assert_int_equal(gf_explorer_write(&err, path_of("index.html"), &d.x, &shown), GLOFND_OK);
+    const char *page = read_text(path_of("index.html"));
+    assert_true(strlen(page) < 60000);
+    assert_null(strstr(page, "id=\"c-"));
+    assert_non_null(strstr(page, "\"folder\":\"page\""));
+    assert_non_null(strstr(page, "\"splits\":[[\"train\",10,0,0,6,0],[\"test\",5,0,0,0,0]]"));
+    assert_string_equal(
+        read_text(path_of("page/g0.js")),
+        "GF(\"g0\",[[0,2,0,1,0,[[3,3,-1,-1,0,\"\\u003c/script\\u003e\\\"\\ufffd\"],[7,7,-1,-1,1,\"plain\"]],[]],\n"
+        "[1,2,0,0,0,[[500,500,-1,-1,0,\"plain\"],[501,501,-1,-1,0,\"plain\"]],[]]]);\n");
+    assert_non_null(strstr(read_text(path_of("page/o0.js")), "GF(\"o0\",[[[9,9,-1,-1,0,\"plain\"],[9,9"));
+    assert_non_null(strstr(read_text(path_of("page/l0.js")), "[[[4,4,-1,-1,0,\"plain\"],7,0.750,3,3,0]]"));
+    assert_non_null(strstr(read_text(path_of("page/k0.js")), ",1.0000,1,0,1]]"));
+    assert_int_equal(strncmp(read_text(path_of("page/a0.js")), "GF(\"a0\",[\"AAAAAAEAAAACAAAA", 26), 0);
+    assert_int_equal(strncmp(read_text(path_of("page/n0.js")), "GF(\"n0\",[\"AAAAPwAAAD8AAAA/", 26), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(base64_is_that_of_rfc_4648),
@@ -252,6 +299,7 @@ int main(void) {
         cmocka_unit_test(duplicates_get_their_images_first),
         cmocka_unit_test(a_page_that_cannot_be_written_says_so),
         cmocka_unit_test(texts_are_utf8_and_no_tags),
+        cmocka_unit_test(a_large_page_has_a_folder),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_box, remove_box);
 }

@@ -314,7 +314,7 @@ static int has_mark(const char *folder) {
 static int never(const char *folder) { return (void)folder, 0; }
 
 static const char *const result_files[] = {"mark", "first", "new", NULL};
-static const gf_output_kind results = {result_files, has_mark, "mark"}, others = {result_files, never, "mark"};
+static const gf_output_kind results = {result_files, has_mark, "mark", "page"}, others = {result_files, never, "mark", NULL};
 
 static void folders_are_whole_or_not_there(void **unused) {
     const char *target = scratch_path(&box, "result");

@@ -27,7 +27,8 @@ page=r/index.html
 # Nothing from elsewhere: no address in what the browser loads by itself, and names cannot end the script.
 grep -oiE '(src|href|action|srcset)="[^"]*"' $page | grep -v 'href="data:,"' | grep -q . && fail "something is referred to"
 grep -qE '@import|url\((https?:|//)|fetch\(|XMLHttpRequest|WebSocket|sendBeacon|import\(' $page && fail "a way out of the page"
-[ "$(grep -c 'broken out' $page)" -eq 0 ] || fail "a name stands in the page as it is"
+grep -E '\.src = ' $page | grep -v 'e.src = meta.folder + "/" + id + ".js";' | grep -q . && fail "something else is loaded"
+[ "$(grep -c '<script>console' $page)" -eq 0 ] || fail "a name stands in the page as it is"
 
 # Images from a dataset, within a budget.
 data=shapes:n=90,classes=3,size=16,seed=3
@@ -93,11 +94,17 @@ cp r/index.html r/asked.html
 cat >> r/asked.html <<'HTML'
 <script>
   const box = document.getElementById("find");
-  box.value = "IMG 55";
-  box.dispatchEvent(new Event("input"));
-  document.body.dataset.hits = document.querySelectorAll("#hits li").length;
-  box.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
-  for (const tab of document.querySelectorAll("#tabs button")) if (tab.textContent.startsWith("Components")) tab.click();
+  const soon = () => new Promise((done) => setTimeout(done, 200));
+  (async () => {
+    while (document.documentElement.dataset.ready !== "1") await soon();
+    box.value = "IMG 55";
+    box.dispatchEvent(new Event("input"));
+    await soon();
+    document.body.dataset.hits = document.querySelectorAll("#hits li").length;
+    box.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+    await soon();
+    for (const tab of document.querySelectorAll("#tabs button")) if (tab.textContent.startsWith("Components")) tab.click();
+  })();
 </script>
 HTML
 look r/asked.html
@@ -108,3 +115,38 @@ look "r/index.html#row=77"
 grep -q '<h2>img 77</h2>' dom || fail "the anchor of the address is not shown"
 look t/index.html
 grep -q 'background-image: url(' dom || fail "no thumbnails are drawn"
+
+# Decisions: what is kept and removed, the matrix of splits, outliers and labels with their lists.
+python3 - <<'PY' || fail "labels"
+import struct
+head = "{'descr': '<i4', 'fortran_order': False, 'shape': (90,), }"
+head += " " * ((-11 - len(head)) % 64) + "\n"
+data = struct.pack("<90i", *[i % 3 for i in range(90)])
+open("y.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+PY
+splits='--split train=0:31 --split test=31:90'
+expect 0 "open index.html" "$glofnd" discover x.npy --names names --labels y.npy $splits --k 4 --dup 0.99 --html --out d --quiet
+look d/index.html
+for text in '<b class="right">keep 87</b>' '<b class="wrong">remove 3</b>' \
+    '<td class="wrong">1<span class="soft"> (1 exact)</span></td>' '>Leaks (' '>Outliers (' '>Labels (' 'train – test: 1.0000' \
+    'keep 0' 'class="tile removed"'; do
+    grep -qF -- "$text" dom || fail "the page does not show: $text"
+done
+
+# A page that is too large for one file takes pieces from the folder beside it, only those that it shows.
+python3 - <<'PY' || fail "many rows"
+import random, struct
+random.seed(2)
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (40000, 3), }"
+head += " " * ((-11 - len(head)) % 64) + "\n"
+data = struct.pack("<120000f", *[random.gauss(0, 1) for _ in range(120000)])
+open("many.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+open("many", "w").write("".join("picture %d </script>\n" % i for i in range(40000)))
+PY
+expect 0 "open index.html" "$glofnd" discover many.npy --names many --k 4 --top 12 --dup exact --html --out many.out --quiet
+[ "$(wc -c < many.out/index.html)" -lt 100000 ] && [ -s many.out/page/a9.js ] || fail "no folder of pieces"
+grep -l '</script>' many.out/page/*.js > out && fail "names as they are"
+look "many.out/index.html#row=39999"
+grep -q '<h2>picture 39999 &lt;/script&gt;</h2>' dom || fail "an anchor of the last piece"
+expect 0 "written" "$glofnd" discover x.npy --k 4 --out many.out --force --quiet
+[ ! -e many.out/page ] && [ "$(ls -d many.out*)" = many.out ] || fail "the old folder of pieces stays"

@@ -3,7 +3,7 @@
 source=$2
 cd "$source" || exit 1
 writers='print\.c|src/data/export\.c|src/discover/discover_files\.c|src/discover/decide/npz_file\.c'
-writers="$writers|src/report/explorer/explorer\.c|cli/shell/[a-z_]*\.c"
+writers="$writers|src/report/explorer/explorer(_chunks)?\.c|cli/shell/[a-z_]*\.c"
 writers="^(src/util/strings/$writers):|^($writers):"
 calls='(^|[^a-z_])(f?printf|v?dprintf|vf?printf|puts|fputs|putchar|fputc|putc|perror|psignal|fwrite)\('
 left=$(grep -rnE "$calls|[^_]write\((1|2|STD)" src cli --include='*.c' --include='*.h' --include='*.cu' |

@@ -8,11 +8,12 @@
 #include <strings.h>
 
 #include "io/file.h"
-#include "report/explorer/explorer.h"
+#include "report/explorer/explorer_chunks.h"
 #include "util/minmax.h"
 
-enum { SMALL = 32, SIDE = 64, FACTS = 9, FACT_TEXT = 48 };
-#define TOP_MAX 40 /* neighbours of an anchor */
+enum { SMALL = 32, SIDE = 64, FACTS = 13, FACT_TEXT = 48 };
+#define TOP_MAX 40       /* neighbours of an anchor */
+#define INLINE_BYTES 6e6 /* of data: a smaller page is one file */
 
 typedef struct pages {
     const gf_discover_report *x;
@@ -22,6 +23,10 @@ typedef struct pages {
     const char **name;
     int32_t *other; /* [n][top + edge] */
     float *similarity;
+    int32_t *nearest;
+    float *nearest_similarity;
+    gf_explorer_leak *leak;
+    int64_t leaks;
     char text[FACTS][FACT_TEXT];
     const char *facts[2 * FACTS];
     int fact_count;
@@ -124,6 +129,10 @@ static void add_facts(pages *p) {
     add_count(p, "embeddings compared", d->good_n);
     add_count(p, "exact copies", d->good_n - d->distinct);
     add_count(p, "groups of duplicates", r->groups.count);
+    if (p->x->decisions) add_count(p, "rows to keep", p->x->decisions->keep);
+    if (p->x->decisions) add_count(p, "rows to remove", p->x->decisions->duplicates + p->x->decisions->bad);
+    if (p->x->decisions) add_count(p, "outliers", p->x->decisions->outliers_found);
+    if (p->x->decisions && d->label) add_count(p, "suspicious labels", p->x->decisions->issues);
     add_count(p, "pairs above a threshold", r->above);
     add_count(p, "mutual pairs", r->mutual_pairs);
     add_count(p, "connected components", r->parts.count);
@@ -170,6 +179,39 @@ static int copy_rows(pages *p) {
     return 1;
 }
 
+static int copy_nearest(pages *p) {
+    const gf_pairs_found *f = &p->x->r->f;
+    if (f->top == 0) return 1;
+    p->nearest = malloc((size_t)f->n * sizeof *p->nearest);
+    p->nearest_similarity = malloc((size_t)f->n * sizeof *p->nearest_similarity);
+    if (!p->nearest || !p->nearest_similarity) return 0;
+    for (int64_t i = 0; i < f->n; i++) p->nearest[i] = f->other[i * f->top], p->nearest_similarity[i] = f->similarity[i * f->top];
+    return 1;
+}
+
+static void add_leak(pages *p, int64_t i, int64_t j, float similarity) {
+    const gf_decide_spec *c = p->x->decide;
+    const int a = gf_split_of(c, p->x->d->good[i]), b = gf_split_of(c, p->x->d->good[j]);
+    if (a < 0 || b < 0 || a == b || p->leaks == GF_CHUNK_LISTED) return;
+    p->leak[p->leaks++] = (gf_explorer_leak){(int32_t)i, (int32_t)j, similarity, gf_discover_exact(p->x->d, p->x->r, i, j), a, b};
+}
+
+/* As leaks.tsv, from its beginning. */
+static int find_leaks(pages *p) {
+    const gf_discover_report *x = p->x;
+    const gf_pairs_found *f = &x->r->f;
+    const float limit = gf_discover_dup(x->s, x->d->dim);
+    if (!x->decisions || !x->decide->splits) return 1;
+    p->leak = malloc(GF_CHUNK_LISTED * sizeof *p->leak);
+    if (!p->leak) return 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        if (x->s->dup == GF_DUP_EXACT && x->d->copy_of[i] != i) add_leak(p, x->d->copy_of[i], i, 1.0f);
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
+            if (gf_discover_canonical(f, i, k)) add_leak(p, i, f->other[i * f->top + k], f->similarity[i * f->top + k]);
+    }
+    return 1;
+}
+
 static glofnd_status write_page(gf_error *err, const char *path, pages *p, const char *summary) {
     const gf_discover_report *x = p->x;
     const gf_discover_result *r = x->r;
@@ -177,8 +219,8 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
     int64_t shown = 0;
     const int64_t edge = GF_MIN(f->edge, GF_PAGE_EDGE), wanted = edge + GF_MIN(f->top, TOP_MAX);
     const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > edge ? fits - edge : 0;
-    FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top), GLOFND_E_MEMORY, "no memory for a page of %lld anchors",
-            (long long)f->n);
+    FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top) || !copy_nearest(p) || !find_leaks(p), GLOFND_E_MEMORY,
+            "no memory for a page of %lld anchors", (long long)f->n);
     add_facts(p);
     gf_explorer page = {
         .source = x->source,
@@ -199,10 +241,17 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
         .copy_of = x->d->copy_of,
         .label = p->label,
         .name = p->name,
+        .decide = x->decide,
+        .decisions = x->decisions,
+        .nearest = p->nearest,
+        .nearest_similarity = p->nearest_similarity,
+        .leak = p->leak,
+        .leaks = p->leaks,
         .facts = p->facts,
         .fact_count = p->fact_count,
         .user = p,
         .image_bytes = x->html->bytes,
+        .inline_bytes = INLINE_BYTES,
     };
     choose_images(x, &page);
     return gf_explorer_write(err, path, &page, &shown);
@@ -220,5 +269,8 @@ glofnd_status gf_discover_write_html(gf_error *err, const char *path, const gf_d
     free(p.name);
     free(p.other);
     free(p.similarity);
+    free(p.nearest);
+    free(p.nearest_similarity);
+    free(p.leak);
     return status;
 }

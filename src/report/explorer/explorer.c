@@ -1,5 +1,4 @@
-/* explorer.c - see explorer.h. Arrays are in the page as base64 of little-endian int32, int16 or float32, each in a script
- * element that browsers do not run; so are the sprite sheets of explorer_images.c. */
+/* explorer.c - see explorer.h: the page without its data, which explorer_chunks.c writes. */
 #include "report/explorer/explorer.h"
 
 #include <errno.h>
@@ -7,18 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "io/calls.h"
 #include "io/json/jsonl.h"
 #include "plot/base64.h"
+#include "report/explorer/explorer_chunks.h"
 #include "report/explorer/explorer_images.h"
 #include "util/minmax.h"
 
 extern const char gf_explorer_css[], gf_explorer_js[];
-
-#define ABOVE 0x40000000u /* flags of a neighbour, beside its position */
-#define MUTUAL 0x80000000u
-#define SIMILARITY_SCALE 10000.0f /* similarities have four decimals */
 
 enum { NEIGHBOUR_BYTES = 6, ANCHOR_BYTES = 36 };
 
@@ -35,90 +32,7 @@ static void flush_text(page *p, gf_text *t) {
     gf_text_free(t);
 }
 
-/* ----- numbers ----- */
-
-static void put_bytes(page *p, const char *id, const void *bytes, size_t n) {
-    gf_text t = {0};
-    fprintf(p->f, "<script type=\"text/plain\" id=\"%s\">", id);
-    gf_text_base64(&t, bytes, n);
-    flush_text(p, &t);
-    fputs("</script>\n", p->f);
-}
-
-static void put_le(uint8_t *to, uint32_t value, int bytes) {
-    for (int b = 0; b < bytes; b++) to[b] = (uint8_t)(value >> 8 * b);
-}
-
-typedef uint32_t (*gf_explorer_cell)(const gf_explorer *x, int64_t i);
-
-/* `count` numbers of `bytes` bytes. */
-static void put_array(page *p, const char *id, int64_t count, int bytes, gf_explorer_cell cell) {
-    uint8_t *array = malloc((size_t)(count > 0 ? count : 1) * (size_t)bytes);
-    if (!array) {
-        p->failed = 1;
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) put_le(array + i * bytes, cell(p->x, i), bytes);
-    put_bytes(p, id, array, (size_t)count * (size_t)bytes);
-    free(array);
-}
-
-static uint32_t limited(int64_t value) { return value > INT32_MAX ? INT32_MAX : (uint32_t)value; }
-static uint32_t row_cell(const gf_explorer *x, int64_t i) { return (uint32_t)x->row[i]; }
-static uint32_t above_cell(const gf_explorer *x, int64_t i) { return limited(x->above[i]); }
-static uint32_t mutual_cell(const gf_explorer *x, int64_t i) { return limited(x->mutual[i]); }
-static uint32_t part_cell(const gf_explorer *x, int64_t i) { return (uint32_t)x->component[i]; }
-static uint32_t group_cell(const gf_explorer *x, int64_t i) { return (uint32_t)x->group[i]; }
-static uint32_t copy_cell(const gf_explorer *x, int64_t i) { return (uint32_t)x->copy_of[i]; }
-static uint32_t label_cell(const gf_explorer *x, int64_t i) { return (uint32_t)x->label[i]; }
-
-static uint32_t lambda_cell(const gf_explorer *x, int64_t i) {
-    uint32_t bits;
-    memcpy(&bits, &x->lambda[i], sizeof bits);
-    return bits;
-}
-
-static uint32_t other_cell(const gf_explorer *x, int64_t cell) {
-    const int32_t j = x->other[cell];
-    const float v = x->similarity[cell];
-    if (j < 0) return UINT32_MAX;
-    const int above = v > x->lambda[cell / x->top];
-    return (uint32_t)j | (above ? ABOVE : 0) | (above && v > x->lambda[j] ? MUTUAL : 0);
-}
-
-static uint32_t near_cell(const gf_explorer *x, int64_t cell) {
-    const float v = x->similarity[cell];
-    return isnan(v) ? 0 : (uint32_t)(int32_t)lrintf(fmaxf(-3.0f, fminf(3.0f, v)) * SIMILARITY_SCALE);
-}
-
-static void put_numbers(page *p) {
-    const gf_explorer *x = p->x;
-    put_array(p, "d-row", x->n, 4, row_cell);
-    put_array(p, "d-lambda", x->n, 4, lambda_cell);
-    put_array(p, "d-above", x->n, 4, above_cell);
-    put_array(p, "d-mutual", x->n, 4, mutual_cell);
-    put_array(p, "d-part", x->n, 4, part_cell);
-    put_array(p, "d-group", x->n, 4, group_cell);
-    put_array(p, "d-copy", x->n, 4, copy_cell);
-    put_array(p, "d-label", x->label ? x->n : 0, 4, label_cell);
-    put_array(p, "d-other", x->n * x->top, 4, other_cell);
-    put_array(p, "d-near", x->n * x->top, 2, near_cell);
-}
-
 /* ----- texts ----- */
-
-/* JSON string in a script element: <, > and & are escaped, so that no text ends the element. */
-static void add_json(gf_text *t, const char *raw) {
-    gf_text_add(t, "\"");
-    while (*raw) {
-        char one[GF_JSONL_CHARACTER];
-        const char first = *raw;
-        const int n = (int)gf_jsonl_character(&raw, one);
-        if (strchr("<>&", first)) gf_text_add(t, "\\u%04x", (unsigned)first);
-        else gf_text_add(t, "%.*s", n, one);
-    }
-    gf_text_add(t, "\"");
-}
 
 /* Text between tags. Bytes that are not UTF-8, as in file names, become U+FFFD; line breaks stay. */
 static void add_html(gf_text *t, const char *raw) {
@@ -143,32 +57,106 @@ static int32_t labels_end(const gf_explorer *x) {
     return end;
 }
 
-static void put_meta(page *p, int across) {
+static void add_numbers(gf_text *t, const char *key, const int64_t *at, int64_t n) {
+    gf_text_add(t, ",\"%s\":[", key);
+    for (int64_t k = 0; k < n; k++) gf_text_add(t, "%s%lld", k ? "," : "", (long long)at[k]);
+    gf_text_add(t, "]");
+}
+
+/* Counts of thresholds in bins of equal width. */
+static void add_histogram(gf_text *t, const gf_explorer *x) {
+    enum { BINS = 60 };
+    int64_t count[BINS] = {0};
+    float low = x->lambda[0], high = low;
+    for (int64_t i = 1; i < x->n; i++) low = fminf(low, x->lambda[i]), high = fmaxf(high, x->lambda[i]);
+    const double span = high > low ? (double)high - (double)low : 1e-6;
+    for (int64_t i = 0; i < x->n; i++) {
+        const int64_t bin = (int64_t)(((double)x->lambda[i] - (double)low) / span * BINS);
+        count[GF_MAX(0, GF_MIN(bin, BINS - 1))]++;
+    }
+    gf_text_add(t, ",\"low\":%.9g,\"span\":%.9g", (double)low, span);
+    add_numbers(t, "bins", count, BINS);
+}
+
+/* Names of splits are plain words (cli/verbs/discover_decide.c). */
+static void add_splits(gf_text *t, const gf_explorer *x) {
+    const gf_decide_spec *c = x->decide;
+    gf_text_add(t, ",\"splits\":[");
+    for (int a = 0; a < c->splits; a++) {
+        gf_text_add(t, a ? ",[" : "[");
+        gf_chunk_add_string(t, c->split[a].name);
+        gf_text_add(t, ",%lld", (long long)c->split[a].rows);
+        for (int b = 0; b < c->splits; b++)
+            gf_text_add(t, ",%lld,%lld", (long long)x->decisions->leak[a][b], (long long)x->decisions->exact[a][b]);
+        gf_text_add(t, "]");
+    }
+    gf_text_add(t, "]");
+}
+
+static void add_decisions(gf_text *t, const gf_explorer *x) {
+    const gf_decisions *e = x->decisions;
+    if (!e) return;
+    gf_text_add(t, ",\"decided\":1,\"keep\":%lld,\"duplicates\":%lld,\"bad\":%lld,\"rule\":\"%s\"", (long long)e->keep,
+                (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep));
+    gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld",
+                x->nearest ? (long long)e->outliers : 0LL, (long long)e->outliers_found, e->outlier_limit, (long long)e->issues,
+                (long long)x->leaks);
+    add_splits(t, x);
+}
+
+/* The anchor that the page shows first: the first of a group as they are shown, of a component, of all. */
+static int64_t first_shown(const gf_explorer *x, const int32_t *order) {
+    for (int64_t i = 0; i < x->n && x->groups > 0; i++)
+        if (x->group[i] == order[0]) return i;
+    for (int64_t i = 0; i < x->n && x->components > 0; i++)
+        if (x->component[i] == 0) return i;
+    return 0;
+}
+
+static void put_meta(page *p, const gf_chunks *c, int across, const int32_t *order) {
     const gf_explorer *x = p->x;
     const int32_t classes = labels_end(x);
+    const int64_t each = gf_chunk_anchors(x);
     gf_text t = {0};
     gf_text_add(&t, "<script type=\"text/plain\" id=\"d-meta\">");
-    gf_text_add(&t, "{\"top\":%lld,\"across\":%d,\"names\":%d,\"components\":%lld,\"groups\":%lld", (long long)x->top, across,
-                x->name != NULL, (long long)x->components, (long long)x->groups);
-    gf_text_add(&t, ",\"part_pairs\":[");
-    for (int64_t k = 0; k < x->components; k++) gf_text_add(&t, "%s%lld", k ? "," : "", (long long)x->component_pairs[k]);
-    gf_text_add(&t, "],\"classes\":[");
-    for (int32_t c = 0; c < classes; c++) {
-        const char *name = x->class_name(x->user, c);
-        if (c) gf_text_add(&t, ",");
-        add_json(&t, name ? name : "");
+    gf_text_add(&t, "{\"n\":%lld,\"top\":%lld,\"across\":%d,\"names\":%d,\"labels\":%d,\"components\":%lld,\"groups\":%lld",
+                (long long)x->n, (long long)x->top, across, x->name != NULL, x->label != NULL, (long long)x->components,
+                (long long)x->groups);
+    gf_text_add(&t, ",\"each\":%lld,\"items\":%d,\"listed\":%d,\"folder\":\"%s\",\"start\":%lld", (long long)each, GF_CHUNK_ITEMS,
+                GF_CHUNK_LISTED, c->folder[0] ? GF_PAGE_FOLDER : "", (long long)first_shown(x, order));
+    gf_text_add(&t, ",\"first\":[");
+    for (int64_t i = 0; i < x->n; i += each) gf_text_add(&t, "%s%d", i ? "," : "", (int)x->row[i]);
+    gf_text_add(&t, "],\"order\":[");
+    for (int64_t k = 0; k < GF_MIN(x->groups, GF_CHUNK_LISTED); k++) gf_text_add(&t, "%s%d", k ? "," : "", (int)order[k]);
+    gf_text_add(&t, "]");
+    add_histogram(&t, x);
+    add_decisions(&t, x);
+    gf_text_add(&t, ",\"classes\":[");
+    for (int32_t k = 0; k < classes; k++) {
+        const char *name = x->class_name(x->user, k);
+        if (k) gf_text_add(&t, ",");
+        gf_chunk_add_string(&t, name ? name : "");
     }
     gf_text_add(&t, "]}</script>\n");
     flush_text(p, &t);
 }
 
-static void put_names(page *p) {
-    gf_text t = {0};
-    if (!p->x->name) return;
-    for (int64_t i = 0; i < p->x->n; i++) gf_text_add(&t, "%s%s", i ? "\n" : "", p->x->name[i]);
-    p->failed |= t.failed;
-    if (t.at) put_bytes(p, "d-names", t.at, t.used);
-    gf_text_free(&t);
+/* Duplicates as they are shown: those with equal bytes first. */
+static int32_t *order_groups(const gf_explorer *x) {
+    int32_t *order = malloc((size_t)(x->groups + 1) * sizeof *order);
+    uint8_t *exact = calloc((size_t)x->groups + 1, 1);
+    int64_t used = 0;
+    for (int64_t i = 0; exact && i < x->n; i++)
+        if (x->group[i] >= 0 && x->copy_of[i] != i) exact[x->group[i]] = 1;
+    for (int want = 1; order && exact && want >= 0; want--)
+        for (int64_t g = 0; g < x->groups; g++)
+            if (exact[g] == want) order[used++] = (int32_t)g;
+    if (!exact) {
+        free(order);
+        order = NULL;
+    }
+    free(exact);
+    return order;
 }
 
 /* ----- page ----- */
@@ -227,23 +215,6 @@ static void put_body(page *p, int64_t shown) {
     flush_text(p, &t);
 }
 
-static void put_slots(page *p, const gf_explorer_images *m) {
-    const int64_t n = p->x->image ? p->x->n : 0;
-    uint8_t *array = malloc((size_t)(n > 0 ? n : 1) * 4);
-    if (!array) {
-        p->failed = 1;
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) put_le(array + 4 * i, (uint32_t)m->slot[i], 4);
-    put_bytes(p, "d-slot", array, (size_t)n * 4);
-    free(array);
-    for (int k = 0; k < m->sheets; k++) {
-        char id[32];
-        snprintf(id, sizeof id, "d-sheet-%d", k);
-        put_bytes(p, id, m->sheet[k], m->sheet_bytes[k]);
-    }
-}
-
 int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
     enum { TOP_MIN = 4 };
     const double each = (double)NEIGHBOUR_BYTES * 4.0 / 3.0, fixed = (double)n * ANCHOR_BYTES * 4.0 / 3.0;
@@ -252,32 +223,58 @@ int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
     return fit > TOP_MIN ? (int64_t)fit : GF_MIN(top, TOP_MIN);
 }
 
-static void put_page(page *p, const gf_explorer_images *m) {
+/* 1: the data fit into the page itself. */
+static int is_small(const gf_explorer *x, const gf_explorer_images *m) {
+    double bytes = (double)x->n * (ANCHOR_BYTES + NEIGHBOUR_BYTES * (double)x->top) * 4.0 / 3.0;
+    for (int k = 0; k < m->sheets; k++) bytes += (double)GF_BASE64_BYTES(m->sheet_bytes[k]);
+    return bytes <= x->inline_bytes;
+}
+
+/* The folder beside the page. */
+static glofnd_status make_folder(gf_error *err, const char *path, gf_chunks *c) {
+    const char *slash = strrchr(path, '/');
+    const int used = snprintf(c->folder, sizeof c->folder, "%.*s" GF_PAGE_FOLDER, slash ? (int)(slash + 1 - path) : 0, path);
+    FAIL_IF(err, used < 0 || (size_t)used >= sizeof c->folder - 32, GLOFND_E_ARGUMENT, "the path of the page is too long");
+    FAIL_IF(err, mkdir(c->folder, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "'%.300s' cannot be created: %s", c->folder,
+            strerror(errno));
+    return GLOFND_OK;
+}
+
+static void put_page(page *p, gf_chunks *c, const gf_explorer_images *m, const int32_t *order) {
     put_head(p);
     put_body(p, m->shown);
-    put_meta(p, GF_EXPLORER_SHEET / p->x->side);
-    put_numbers(p);
-    put_names(p);
-    put_slots(p, m);
+    put_meta(p, c, GF_EXPLORER_SHEET / p->x->side, order);
+    gf_chunks_put_anchors(c, p->x, m->slot);
+    gf_chunks_put_lists(c, p->x, m->slot, order);
+    for (int k = 0; k < m->sheets; k++) gf_chunk_image(c, k, m->sheet[k], m->sheet_bytes[k]);
     fprintf(p->f, "<script>\n%s</script>\n</body>\n</html>\n", gf_explorer_js);
+}
+
+static glofnd_status write_files(gf_error *err, const char *path, const gf_explorer *x, const gf_explorer_images *m,
+                                 const int32_t *order) {
+    page p = {.x = x};
+    gf_chunks c = {0};
+    if (!is_small(x, m)) TRY(make_folder(err, path, &c));
+    p.f = c.page = gf_stream_open(path, "w");
+    FAIL_IF(err, !p.f, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
+    put_page(&p, &c, m, order);
+    gf_text_free(&c.text);
+    const int failed = ferror(p.f) | fclose(p.f);
+    FAIL_IF(err, p.failed || c.error == ENOMEM, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
+    FAIL_IF(err, failed || c.error, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(c.error ? c.error : errno));
+    return GLOFND_OK;
 }
 
 glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explorer *x, int64_t *shown) {
     gf_explorer_images images = {0};
-    page p = {.x = x};
     FAIL_IF(err, x->n < 1 || x->n > GF_EXPLORER_MAX, GLOFND_E_ARGUMENT, "a page cannot have %lld anchors; expected 1 to %lld",
             (long long)x->n, (long long)GF_EXPLORER_MAX);
     TRY(gf_explorer_draw(err, x, &images));
     *shown = images.shown;
-    p.f = gf_stream_open(path, "w");
-    if (!p.f) {
-        gf_explorer_images_free(&images);
-        GF_FAIL(err, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
-    }
-    put_page(&p, &images);
+    int32_t *order = order_groups(x);
+    const glofnd_status status = order ? write_files(err, path, x, &images, order)
+                                       : gf_fail(err, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
+    free(order);
     gf_explorer_images_free(&images);
-    const int failed = ferror(p.f) | fclose(p.f);
-    FAIL_IF(err, p.failed, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
-    FAIL_IF(err, failed, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
-    return GLOFND_OK;
+    return status;
 }

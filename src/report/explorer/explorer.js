@@ -1,54 +1,75 @@
-/* explorer.js - script of the page of `glofnd discover --html`. The data is in the page as base64 (see explorer.c). */
+/* explorer.js - script of the page of `glofnd discover --html`. The data comes in pieces (see explorer_chunks.h): elements of the
+ * page, or files of the folder beside it, each loaded when it is needed. */
 "use strict";
 (() => {
-  const meta = JSON.parse(document.getElementById("d-meta").textContent);
   const $ = (id) => document.getElementById(id);
-
-  /* ----- data ----- */
-
-  function bytes(id) {
-    const element = $(id), text = element ? atob(element.textContent) : "";
-    const out = new Uint8Array(text.length);
-    for (let i = 0; i < out.length; i++) out[i] = text.charCodeAt(i);
-    return out;
-  }
-  const ints = (id) => new Int32Array(bytes(id).buffer);
-  const row = ints("d-row"), above = ints("d-above"), mutual = ints("d-mutual"), part = ints("d-part"), group = ints("d-group");
-  const copy = ints("d-copy"), label = ints("d-label"), other = ints("d-other"), slot = ints("d-slot");
-  const lambda = new Float32Array(bytes("d-lambda").buffer), near = new Int16Array(bytes("d-near").buffer);
-  const names = meta.names ? new TextDecoder().decode(bytes("d-names")).split("\n") : null;
-  const n = row.length, top = meta.top;
-  const NEAR = 10000;                     /* scale of the similarities */
-
-  /* Neighbour k of anchor i: position, similarity, above the threshold of i, above both thresholds. */
-  function neighbour(i, k) {
-    const at = i * top + k, packed = other[at];
-    if (packed === -1) return null;
-    const above_i = (packed & 0x40000000) !== 0, both = (packed & 0x80000000) !== 0;
-    return { i: packed & 0x3fffffff, s: near[at] / NEAR, above: above_i, mutual: both };
-  }
-  function neighbours(i) {
-    const out = [];
-    for (let k = 0; k < top; k++) {
-      const x = neighbour(i, k);
-      if (!x) break;
-      out.push(x);
-    }
-    return out;
-  }
-  const nameOf = (i) => (names ? names[i] : "row " + row[i]);
-  const labelOf = (i) => (label.length && label[i] >= 0 ? meta.classes[label[i]] || String(label[i]) : "");
+  const meta = JSON.parse($("d-meta").textContent);
+  const n = meta.n, top = meta.top, NEAR = 10000;                     /* NEAR: scale of the similarities */
   const number = (x) => x.toLocaleString("en");
 
-  /* Positions of the members of every component or group. */
-  function members(of, count) {
-    const out = Array.from({ length: count }, () => []);
-    for (let i = 0; i < n; i++) if (of[i] >= 0) out[of[i]].push(i);
+  /* ----- pieces ----- */
+
+  const pieces = new Map(), waiting = {};
+  globalThis.GF = (id, value) => waiting[id](value);
+  function load(id) {
+    return new Promise((done, failed) => {
+      const inside = $("c-" + id);
+      if (inside) return done(JSON.parse(inside.textContent));
+      const e = document.createElement("script");
+      waiting[id] = (value) => (e.remove(), done(value));
+      e.onerror = () => failed(new Error(meta.folder + "/" + id + ".js cannot be loaded; it belongs beside this page"));
+      e.src = meta.folder + "/" + id + ".js";
+      document.head.append(e);
+    });
+  }
+  function piece(id, make) {
+    if (!pieces.has(id)) pieces.set(id, load(id).then(make));
+    return pieces.get(id);
+  }
+
+  function bytes(text) {
+    const raw = atob(text), out = new Uint8Array(raw.length);
+    for (let i = 0; i < out.length; i++) out[i] = raw.charCodeAt(i);
     return out;
   }
-  const parts = members(part, meta.components), groups = members(group, meta.groups);
-  const isCopy = (list) => list.some((i) => copy[i] !== i);
-  const groupOrder = groups.map((_, g) => g).sort((a, b) => isCopy(groups[b]) - isCopy(groups[a]) || a - b);
+  const place = (i) => [Math.floor(i / meta.each), i % meta.each];
+  const light = (k) => piece("a" + k, ([numbers, names]) => {
+    const all = new Int32Array(bytes(numbers).buffer), m = all.length / 4;
+    return { row: all.subarray(0, m), label: all.subarray(m, 2 * m), slot: all.subarray(2 * m, 3 * m), kept: all.subarray(3 * m),
+      name: meta.names ? new TextDecoder().decode(bytes(names)).split("\n") : null };
+  });
+  const heavy = (k) => piece("n" + k, ([numbers, others, near]) => {
+    const raw = bytes(numbers).buffer, m = raw.byteLength / 24, ints = new Int32Array(raw);
+    const column = (c) => ints.subarray(c * m, (c + 1) * m);
+    return { lambda: new Float32Array(raw, 0, m), above: column(1), mutual: column(2), part: column(3), group: column(4),
+      copy: column(5), other: new Int32Array(bytes(others).buffer), near: new Int16Array(bytes(near).buffer) };
+  });
+  const list = (kind, k) => piece(kind + k, (x) => x);
+
+  /* An anchor: its place, row, label, picture, decision, name. */
+  const of_list = (a) => ({ i: a[0], row: a[1], label: a[2], slot: a[3], removed: a[4] === 1, name: a[5] });
+  async function anchor(i) {
+    const [k, at] = place(i), x = await light(k);
+    return { i, row: x.row[at], label: x.label[at], slot: x.slot[at], removed: x.kept[at] !== i, kept: x.kept[at],
+      name: x.name ? x.name[at] : undefined };
+  }
+  const anchors = (list) => Promise.all(list.map(anchor));
+
+  /* Neighbours: the anchor, its similarity, above the threshold of i, above both thresholds. */
+  async function neighbours(x, at) {
+    const found = [];
+    for (let k = at * top; k < (at + 1) * top && x.other[k] !== -1; k++)
+      found.push({ i: x.other[k] & 0x3fffffff, s: x.near[k] / NEAR, above: (x.other[k] & 0x40000000) !== 0,
+        mutual: (x.other[k] & 0x80000000) !== 0 });
+    const of = await anchors(found.map((p) => p.i));
+    return found.map((p, k) => ({ ...p, of: of[k] }));
+  }
+
+  const nameOf = (a) => (a.name !== undefined ? a.name : "row " + a.row);
+  const className = (y) => (y >= 0 ? meta.classes[y] || String(y) : "");
+  const labelOf = (a) => className(a.label);
+  const describe = (a) => (a.name !== undefined ? a.name + ", " : "") + "row " + a.row + (labelOf(a) ? ", " + labelOf(a) : "") +
+    (a.removed ? ", to be removed" : "");
 
   /* ----- elements ----- */
 
@@ -61,47 +82,47 @@
 
   const sheets = [];
   function sheet(k) {
-    if (!sheets[k]) sheets[k] = URL.createObjectURL(new Blob([bytes("d-sheet-" + k)], { type: "image/jpeg" }));
+    const inside = $("c-s" + k);
+    if (!sheets[k] && !inside) sheets[k] = meta.folder + "/s" + k + ".jpg";
+    if (!sheets[k]) sheets[k] = URL.createObjectURL(new Blob([bytes(JSON.parse(inside.textContent))], { type: "image/jpeg" }));
     return sheets[k];
   }
 
-  function tile(i, side, title) {
-    const e = make("button", "tile");
+  function tile(a, side, title) {
+    const e = make("button", "tile" + (a.removed ? " removed" : ""));
     e.style.setProperty("--side", side + "px");
     e.title = title;
     e.setAttribute("aria-label", title);
-    if (slot.length && slot[i] >= 0) {
-      const across = meta.across, each = across * across, at = slot[i] % each;
-      e.style.backgroundImage = "url(" + sheet(Math.floor(slot[i] / each)) + ")";
+    if (a.slot >= 0) {
+      const across = meta.across, each = across * across, at = a.slot % each;
+      e.style.backgroundImage = "url(" + sheet(Math.floor(a.slot / each)) + ")";
       e.style.backgroundSize = across * side + "px " + across * side + "px";
       e.style.backgroundPosition = -(at % across) * side + "px " + -Math.floor(at / across) * side + "px";
       e.style.backgroundOrigin = "border-box";
-    } else e.textContent = names ? nameOf(i).split("/").pop().slice(-40) : row[i];
-    e.onclick = () => show(i, true);
+    } else e.textContent = a.name !== undefined ? a.name.split("/").pop().slice(-40) : a.row;
+    e.onclick = () => show(a.i, true);
     return e;
   }
 
-  function describe(i) {
-    const l = labelOf(i);
-    return (names ? nameOf(i) + ", " : "") + "row " + row[i] + (l ? ", " + l : "");
-  }
-
-  function cell(i, side, caption, title) {
+  function cell(a, side, caption, title) {
     const e = make("div", "cell");
     e.style.setProperty("--side", side + "px");
-    e.append(tile(i, side, title || describe(i)), caption);
+    e.append(tile(a, side, title || describe(a)), typeof caption === "string" ? make("div", "", caption) : caption);
     return e;
   }
 
   function link(text, go) {
     const e = make("a", "", text);
     e.href = "#";
-    e.onclick = (event) => {
-      event.preventDefault();
-      go();
-    };
+    e.onclick = (event) => (event.preventDefault(), go());
     return e;
   }
+  const small = (...parts) => {
+    const p = make("p", "small");
+    p.append(...parts);
+    return p;
+  };
+  const chip = (text, kind) => make("span", "chip " + (kind || ""), text);
 
   /* ----- plots ----- */
 
@@ -127,38 +148,33 @@
   }
 
   /* Similarities by rank, and the threshold. */
-  function plot(i, list) {
+  function plot(list, lambda, above) {
     const h = 132, left = 44, bottom = 8, { svg, w } = drawing("anchor", h, "similarities of the neighbours and the threshold");
-    const values = list.map((x) => x.s).concat(lambda[i]), high = Math.max(...values), low = Math.min(...values);
+    const values = list.map((x) => x.s).concat(lambda), high = Math.max(...values), low = Math.min(...values);
     const pad = Math.max(0.002, (high - low) * 0.08), from = low - pad, to = high + pad;
-    const last = list.filter((p) => p.above).length, gap = above[i] > last ? 2 : 0;  /* neighbours that are not listed */
+    const last = list.filter((p) => p.above).length, gap = above > last ? 2 : 0;  /* neighbours that are not listed */
     const x = (k) => left + ((k + 0.5 + (k >= last ? gap : 0)) * (w - left)) / Math.max(list.length + gap, 1);
     const y = (v) => 6 + ((h - bottom - 6) * (to - v)) / (to - from);
     for (const v of [from + pad, (from + to) / 2, to - pad]) {
       shape(svg, "line", { class: "axis", x1: left, x2: w, y1: y(v), y2: y(v) });
       words(svg, left - 5, y(v) + 4, "end", v.toFixed(3));
     }
-    const cut = y(lambda[i]);
-    shape(svg, "line", { class: "level", x1: left, x2: w, y1: cut, y2: cut }, "threshold " + lambda[i].toFixed(4));
+    const cut = y(lambda);
+    shape(svg, "line", { class: "level", x1: left, x2: w, y1: cut, y2: cut }, "threshold " + lambda.toFixed(4));
     list.forEach((p, k) => {
-      const rank = number(k + 1 + (k >= last ? above[i] - last : 0));
-      const title = "neighbour " + rank + ": " + describe(p.i) + ", similarity " + p.s.toFixed(4);
+      const rank = number(k + 1 + (k >= last ? above - last : 0));
+      const title = "neighbour " + rank + ": " + describe(p.of) + ", similarity " + p.s.toFixed(4);
       shape(svg, "circle", { class: p.above ? "up" : "down", cx: x(k), cy: y(p.s), r: 4 }, title);
     });
-    if (gap) words(svg, (x(last - 1) + x(last)) / 2, y((from + to) / 2) - 4, "middle", "… " + number(above[i] - last) + " …");
+    if (gap) words(svg, (x(last - 1) + x(last)) / 2, y((from + to) / 2) - 4, "middle", "… " + number(above - last) + " …");
     return [svg, make("p", "soft small caption",
-      "cosine similarity of the neighbours, nearest first; dashed: threshold " + lambda[i].toFixed(4))];
+      "cosine similarity of the neighbours, nearest first; dashed: threshold " + lambda.toFixed(4))];
   }
 
   function histogram() {
-    const h = 200, left = 48, bottom = 24, { svg, w } = drawing("gallery", h, "histogram of the thresholds");
-    const bins = w < 500 ? 30 : 50;
-    const count = new Array(bins).fill(0);
-    let low = Infinity, high = -Infinity;
-    for (const v of lambda) low = Math.min(low, v), high = Math.max(high, v);
-    const span = high - low || 1e-6;
-    for (const v of lambda) count[Math.min(bins - 1, Math.floor(((v - low) / span) * bins))]++;
-    const max = Math.max(...count, 1), wide = (w - left) / bins;
+    const h = 200, left = 56, bottom = 24, { svg, w } = drawing("gallery", h, "histogram of the thresholds");
+    const count = w < 500 ? meta.bins.filter((_, k) => k % 2 === 0).map((c, k) => c + meta.bins[2 * k + 1]) : meta.bins;
+    const bins = count.length, { low, span } = meta, max = Math.max(...count, 1), wide = (w - left) / bins;
     for (const share of [0, 0.5, 1]) {
       const y = 8 + (h - bottom - 8) * (1 - share);
       shape(svg, "line", { class: "axis", x1: left, x2: w, y1: y, y2: y });
@@ -177,121 +193,146 @@
 
   /* ----- anchor ----- */
 
-  let current = -1;
+  let current = -1, wish = 0;                       /* wish: of several anchors that are asked for the last is shown */
 
-  function fact(text, value) {
-    const p = make("p", "small");
-    p.append(make("span", "soft", text + " "), value);
-    return p;
-  }
+  const fact = (text, ...value) => small(make("span", "soft", text + " "), ...value);
 
-  function identity(i) {
-    const box = make("div", "who"), text = make("div");
-    box.append(tile(i, 128, describe(i)), text);
-    text.append(make("h2", "", nameOf(i)));
-    const chips = make("p");
-    if (names) chips.append(make("span", "chip", "row " + row[i]), " ");
-    if (labelOf(i)) chips.append(make("span", "chip", labelOf(i)));
-    text.append(chips, fact("threshold", lambda[i].toFixed(4)));
-    const others = above[i] === 1 ? " other, " : " others, ";
-    text.append(fact("above it", number(above[i]) + others + number(mutual[i]) + " mutual"));
-    if (part[i] >= 0) {
-      const words = "#" + part[i] + ", " + number(parts[part[i]].length) + " images";
-      text.append(fact("component", link(words, () => open("components", part[i]))));
-    }
-    if (group[i] >= 0) {
-      const count = groups[group[i]].length - 1, exact = isCopy(groups[group[i]].filter((j) => copy[j] === copy[i]));
-      const words = count + (count === 1 ? " duplicate" : " duplicates") + (exact ? ", an exact copy among them" : "");
-      text.append(fact("", link(words, () => open("duplicates", group[i]))));
-    }
+  function identity(a, x, at) {
+    const box = make("div", "who"), text = make("div"), chips = make("p");
+    box.append(tile(a, 128, describe(a)), text);
+    text.append(make("h2", "", nameOf(a)));
+    if (meta.names) chips.append(chip("row " + a.row), " ");
+    if (labelOf(a)) chips.append(chip(labelOf(a)), " ");
+    if (a.removed) chips.append(chip("remove", "wrong"));
+    text.append(chips, fact("threshold", x.lambda[at].toFixed(4)));
+    const others = x.above[at] === 1 ? " other, " : " others, ";
+    text.append(fact("above it", number(x.above[at]) + others + number(x.mutual[at]) + " mutual"));
+    if (x.part[at] >= 0) text.append(fact("component", link("#" + x.part[at], () => open("components", x.part[at]))));
+    const g = x.group[at];
+    if (g >= 0) text.append(fact("duplicates", link("group " + g, () => open("duplicates", meta.order.indexOf(g)))));
+    if (a.removed) text.append(fact("instead of it", link("this one is kept", () => show(a.kept, true))));
     return box;
   }
 
-  function row_of(i, list, className) {
+  function row_of(a, list, className) {
     const box = make("div", "tiles " + className);
     for (const p of list) {
-      const known = label.length && label[i] >= 0 && label[p.i] >= 0, same = known && label[i] === label[p.i];
+      const known = a.label >= 0 && p.of.label >= 0, same = known && a.label === p.of.label;
       const caption = make("div", "", (known ? (same ? "✓ " : "✗ ") : "") + p.s.toFixed(4) + (p.mutual ? " ⇄" : ""));
       if (known) caption.className = same ? "right" : "wrong";
-      const title = describe(p.i) + "\nsimilarity " + p.s.toFixed(4) + (p.above ? "," : ", not") + " above the threshold" +
+      const title = describe(p.of) + "\nsimilarity " + p.s.toFixed(4) + (p.above ? "," : ", not") + " above the threshold" +
         (p.mutual ? ", mutual" : "") + (known ? (same ? "\nsame label" : "\ndifferent label") : "");
-      box.append(cell(p.i, 76, caption, title));
+      box.append(cell(p.of, 76, caption, title));
     }
     return box;
   }
 
-  function show(i, scroll) {
-    const box = $("anchor"), list = neighbours(i), up = list.filter((p) => p.above), down = list.filter((p) => !p.above);
+  async function show(i, scroll) {
+    const mine = ++wish, [k, at] = place(i), box = $("anchor");
+    const [a, x] = await Promise.all([anchor(i), heavy(k)]), list = await neighbours(x, at);
+    if (mine !== wish) return;
+    const up = list.filter((p) => p.above), down = list.filter((p) => !p.above), more = x.above[at] - up.length;
     current = i;
-    box.replaceChildren(identity(i));
-    if (list.length) box.append(...plot(i, list));
-    const more = above[i] - up.length;
+    box.replaceChildren(identity(a, x, at));
+    if (list.length) box.append(...plot(list, x.lambda[at], x.above[at]));
     box.append(make("h2", "", "Above the threshold"));
-    if (up.length) box.append(row_of(i, up, "above"));
-    else box.append(make("p", "soft small", above[i] ? "none listed" : "no sample is above it"));
+    if (up.length) box.append(row_of(a, up, "above"));
+    else box.append(make("p", "soft small", x.above[at] ? "none listed" : "no sample is above it"));
     if (more > 0) box.append(make("p", "soft small", "and " + number(more) + " more; --top lists more"));
-    box.append(make("div", "cut", "threshold " + lambda[i].toFixed(4)), make("h2", "", "Below the threshold"));
-    if (down.length) box.append(row_of(i, down, "below"));
+    box.append(make("div", "cut", "threshold " + x.lambda[at].toFixed(4)), make("h2", "", "Below the threshold"));
+    if (down.length) box.append(row_of(a, down, "below"));
     else box.append(make("p", "soft small", "none listed"));
-    box.append(make("p", "soft small", "⇄ mutual pair" + (label.length ? "; ✓ same label, ✗ different label" : "")));
+    box.append(make("p", "soft small", "⇄ mutual pair" + (meta.labels ? "; ✓ same label, ✗ different label" : "")));
     box.scrollTop = 0;
     if (scroll) {
-      history.replaceState(null, "", "#row=" + row[i]);
+      history.replaceState(null, "", "#row=" + a.row);
       if (matchMedia("(max-width: 900px)").matches) box.scrollIntoView({ block: "start" });
     }
   }
 
-  /* ----- galleries ----- */
+  /* ----- items of lists ----- */
 
-  const STEP = 20, FEW = 24;              /* groups at a time; images of a group before "show all" */
-  const LIMIT = 2000;                     /* images of a group */
-  const GLIMPSE = 16;                     /* images of a group in the overview */
+  const TILE = 76;
+  const lastName = (a) => labelOf(a) || nameOf(a).split("/").pop();
 
-  function one_group(list, title, exact, few) {
-    const box = make("div", "group"), tiles = make("div", "tiles"), p = make("p", "small");
-    p.append(title);
-    if (exact) p.append(" ", make("span", "chip exact", "exact copies"));
-    if (exact && list.some((i) => labelOf(i) !== labelOf(list[0]))) p.append(" ", make("span", "chip wrong", "labels differ"));
-    box.append(p, tiles);
-    const put = (from, to) => {
-      for (const i of list.slice(from, to)) tiles.append(cell(i, 76, labelOf(i) || nameOf(i).split("/").pop()));
-    };
-    put(0, few);
-    if (list.length > few) {
-      const all = make("button", "", list.length > LIMIT ? "show the first " + number(LIMIT) : "show all " + number(list.length));
-      all.onclick = () => {
-        put(few, LIMIT);
-        all.remove();
+  /* A group or component: [number, members, pairs, exact, labels differ, anchors, further positions] */
+  function set(word, is_group) {
+    return ([id, count, pairs, exact, differ, first, rest]) => {
+      const box = make("div", "group"), tiles = make("div", "tiles");
+      const links = is_group ? "" : ", " + number(pairs) + " mutual pairs", shown = first.length + rest.length;
+      const p = small(word + " " + number(id) + ": " + number(count) + " images" + links);
+      if (is_group && exact) p.append(" ", chip("exact copies", "exact"));
+      if (is_group && differ) p.append(" ", chip("labels differ", "wrong"));
+      const put = (a) => {
+        const keep = is_group && meta.decided && !a.removed;
+        tiles.append(cell(a, TILE, make("div", keep ? "right" : "", (keep ? "keep " : "") + lastName(a))));
       };
-      box.append(all);
-    }
+      first.map(of_list).forEach(put);
+      box.append(p, tiles);
+      if (rest.length) {
+        const all = make("button", "", "show " + (count > shown ? "the first " : "all ") + number(shown));
+        all.onclick = async () => (all.remove(), (await anchors(rest)).forEach(put));
+        box.append(all);
+      }
+      return box;
+    };
+  }
+
+  function two(a, b, words, chips) {
+    const box = make("div", "group"), tiles = make("div", "tiles");
+    tiles.append(cell(a, TILE, lastName(a)), cell(b, TILE, lastName(b)));
+    box.append(small(words, ...chips.flatMap((c) => [" ", c])), tiles);
+    return box;
+  }
+  const outlier = ([a, near, s, lambda, is]) =>
+    two(of_list(a), of_list(near), "nearest " + s.toFixed(4), is ? [chip("outlier", "wrong")] : []);
+  const leak = ([a, b, s, exact, u, v]) =>
+    two(of_list(a), of_list(b), meta.splits[u][0] + " – " + meta.splits[v][0] + ": " + s.toFixed(4),
+      exact ? [chip("exact copy", "exact")] : []);
+  function issue([a, suggested, score, votes, best, own]) {
+    const box = make("div", "group"), x = of_list(a);
+    box.append(small(chip(className(x.label), "wrong"), " → ", chip(className(suggested), "right"), " " + score.toFixed(2)),
+      cell(x, TILE, best + " of " + votes));
+    box.title = best + " of " + votes + " mutual neighbours have the label " + className(suggested) + ", " + own + " its own";
     return box;
   }
 
+  /* The list that a tab shows: pieces of meta.items items. */
   const tabs = {
     overview: { name: "Overview" },
-    duplicates: {
-      name: "Duplicates", glance: 16, order: groupOrder, none: "No two rows are similar enough.",
-      make: (g, few) => one_group(groups[g], "group " + g + ": " + number(groups[g].length) + " images", isCopy(groups[g]), few),
-    },
-    components: {
-      name: "Components", glance: 5, order: parts.map((_, k) => k), none: "No mutual pairs, so nothing is connected.",
-      make: (k, few) => one_group(parts[k], "component " + k + ": " + number(parts[k].length) + " images, " +
-        number(meta.part_pairs[k] || 0) + " mutual pairs", false, few),
-    },
+    duplicates: { name: "Duplicates", kind: "g", count: meta.groups, glance: 12, draw: set("group", true),
+      none: "No two rows are similar enough.", file: "duplicate_groups.tsv" },
+    leaks: { name: "Leaks", kind: "k", count: meta.leaks || 0, glance: 8, draw: leak, none: "No duplicates in two splits.",
+      file: "leaks.tsv", off: !meta.splits || !meta.splits.length },
+    outliers: { name: "Outliers", kind: "o", count: meta.outliers || 0, total: meta.found, glance: 8, draw: outlier,
+      none: "No neighbours are listed.", file: "outliers.tsv", off: !meta.decided,
+      about: () => "Rows by the similarity of their nearest one, lowest first; outliers are below " + meta.limit.toFixed(4) + "." },
+    labels: { name: "Labels", kind: "l", count: meta.issues || 0, glance: 12, draw: issue,
+      none: "All labels agree with the neighbours.", file: "label_issues.tsv", off: !meta.decided || !meta.labels,
+      about: () => "Rows whose mutual neighbours mostly have one other label: label, suggestion, score; neighbours with it." },
+    components: { name: "Components", kind: "p", count: meta.components, glance: 4, draw: set("component", false),
+      none: "No mutual pairs, so nothing is connected.", file: "components.tsv" },
     thresholds: { name: "Thresholds" },
   };
 
-  function gallery(tab, first, step, few) {
-    const box = make("div", "groups"), more = make("button", "more", "show more");
+  const about = (tab) => (tab.about && tab.count ? [make("p", "soft small", tab.about())] : []);
+  const STEP = 20;                        /* items at a time */
+  async function gallery(tab, first, step) {
+    const box = make("div", "groups"), more = make("button", "more", "show more"), end = Math.min(tab.count, meta.listed);
     let at = Math.max(0, first);
-    more.onclick = () => {
-      for (const end = Math.min(at + step, tab.order.length); at < end; at++) more.before(tab.make(tab.order[at], few));
-      more.hidden = at >= tab.order.length;
+    const next = async () => {
+      for (const stop = Math.min(at + step, end); at < stop; at++) {
+        const items = await list(tab.kind, Math.floor(at / meta.items));
+        more.before(tab.draw(items[at % meta.items]));
+      }
+      more.hidden = at >= end;
+      if (at >= end && tab.count > end) more.before(make("p", "soft", number(end) + " are on this page, all in " + tab.file));
     };
+    more.onclick = () => next().catch(complain);
     box.append(more);
-    if (!tab.order.length) box.append(make("p", "soft", tab.none));
-    more.click();
+    if (!tab.count) box.append(make("p", "soft", tab.none));
+    if (first >= end && tab.count) box.append(make("p", "soft", "It is not on this page; see " + tab.file + "."));
+    await next();
     return box;
   }
 
@@ -302,64 +343,119 @@
     return [make("h2", "", "Thresholds of all anchors"), box];
   }
 
-  /* Duplicates first. */
-  function overview() {
+  /* Rows of a split with a duplicate in each split. */
+  function matrix() {
+    const table = make("table", "matrix"), head = make("tr"), names = meta.splits.map((s) => s[0]);
+    head.append(make("th", "", "rows of"), make("th", "", "rows"), ...names.map((s) => make("th", "", "in " + s)));
+    table.append(head);
+    meta.splits.forEach((s, a) => {
+      const line = make("tr");
+      line.append(make("th", "", s[0]), make("td", "", number(s[1])));
+      names.forEach((_, b) => {
+        const rows = s[2 + 2 * b], exact = s[3 + 2 * b], cell = make("td", rows && a !== b ? "wrong" : "", number(rows));
+        if (exact) cell.append(make("span", "soft", " (" + number(exact) + " exact)"));
+        line.append(cell);
+      });
+      table.append(line);
+    });
+    return [make("h2", "", "Duplicates between splits"), table,
+      make("p", "soft small", "rows of a split whose group of duplicates has a row of that split; (exact: of equal bytes)")];
+  }
+
+  function decision() {
+    const box = make("p", "decision");
+    box.append(make("b", "right", "keep " + number(meta.keep)), ", ",
+      make("b", "wrong", "remove " + number(meta.duplicates + meta.bad)), ": " + number(meta.duplicates) + " duplicates, " +
+      number(meta.bad) + " bad rows. Of every group of duplicates one is kept (--keep " + meta.rule + "): ",
+      make("code", "", "keep.txt"), ", ", make("code", "", "remove.txt"), ".");
+    return box;
+  }
+
+  async function overview() {
     const out = [];
-    for (const tab of [tabs.duplicates, tabs.components])
-      out.push(make("h2", "", tab.name), gallery(tab, 0, tab.glance, GLIMPSE));
+    if (meta.decided) out.push(make("h2", "", "Decision"), decision());
+    if (!tabs.leaks.off) out.push(...matrix());
+    for (const tab of Object.values(tabs)) {
+      if (!tab.kind || tab.off || (!tab.count && tab !== tabs.duplicates)) continue;
+      out.push(make("h2", "", tab.name), ...about(tab), await gallery(tab, 0, tab.glance));
+    }
     return out.concat(thresholds());
   }
 
-  function open(name, id) {
+  let opened = "";
+  async function open(name, id) {
     const tab = tabs[name], box = $("gallery");
-    for (const [key, t] of Object.entries(tabs)) t.button.setAttribute("aria-selected", String(key === name));
-    if (name === "overview") box.replaceChildren(...overview());
-    else if (name === "thresholds") box.replaceChildren(...thresholds());
-    else box.replaceChildren(make("h2", "", tab.name), gallery(tab, id === undefined ? 0 : tab.order.indexOf(id), STEP, FEW));
+    opened = name + id;
+    for (const [key, t] of Object.entries(tabs)) if (t.button) t.button.setAttribute("aria-selected", String(key === name));
+    const parts = name === "overview" ? await overview() : name === "thresholds" ? thresholds()
+      : [make("h2", "", tab.name), ...about(tab), ...(name === "leaks" ? matrix() : []), await gallery(tab, id || 0, STEP)];
+    if (opened !== name + id) return;
+    box.replaceChildren(...parts);
     if (id !== undefined) box.scrollIntoView({ block: "start" });
+  }
+
+  function complain(error) {
+    $("gallery").prepend(make("p", "wrong", String(error.message || error)));
   }
 
   /* ----- search ----- */
 
-  function candidates(text) {
+  /* Position of a row; -1: none. */
+  async function find_row(row) {
+    let k = meta.first.length - 1;
+    while (k > 0 && meta.first[k] > row) k--;
+    const at = (await light(k)).row.indexOf(row);
+    return at < 0 ? -1 : k * meta.each + at;
+  }
+
+  /* Anchors by row, part of a name or label, piece by piece; `still` ends it. */
+  async function candidates(text, still, draw) {
     const out = [], wanted = text.trim().toLowerCase();
-    if (!wanted) return out;
+    if (!wanted) return draw(out, true);
     if (/^#?\d+$/.test(wanted)) {
-      const i = row.indexOf(Number(wanted.replace("#", "")));
-      if (i >= 0) out.push(i);
+      const i = await find_row(Number(wanted.replace("#", "")));
+      if (i >= 0) out.push(await anchor(i)), draw(out, false);
     }
-    for (let i = 0; i < n && out.length < 12; i++) {
-      const hit = (names && names[i].toLowerCase().includes(wanted)) || labelOf(i).toLowerCase() === wanted;
-      if (hit && !out.includes(i)) out.push(i);
+    for (let k = 0; k < meta.first.length && out.length < 12 && (meta.names || meta.labels) && still(); k++) {
+      const x = await light(k), before = out.length;
+      for (let at = 0; at < x.row.length && out.length < 12; at++) {
+        const hit = (x.name && x.name[at].toLowerCase().includes(wanted)) || className(x.label[at]).toLowerCase() === wanted;
+        if (hit && !out.some((a) => a.i === k * meta.each + at)) out.push(await anchor(k * meta.each + at));
+      }
+      if (out.length > before && still()) draw(out, false);
     }
-    return out;
+    if (still()) draw(out, true);
   }
 
   function wire_search() {
     const box = $("find"), list = $("hits");
-    let found = [], on = 0;
-    const draw = () => list.replaceChildren(...found.map((i, k) => {
-      const li = make("li", k === on ? "on" : "", describe(i));
+    let found = [], on = 0, asked = 0;
+    const draw = () => list.replaceChildren(...found.map((a, k) => {
+      const li = make("li", k === on ? "on" : "", describe(a));
       li.onmousedown = () => pick(k);
       return li;
     }));
     const pick = (k) => {
-      if (found[k] === undefined) return;
-      show(found[k], true);
+      if (!found[k]) return;
+      show(found[k].i, true).catch(complain);
       found = [];
+      asked++;
       draw();
     };
     box.oninput = () => {
-      found = candidates(box.value);
+      const mine = ++asked;
       on = 0;
-      draw();
-      if (box.value.trim() && !found.length) list.append(make("li", "soft", "no such row or name"));
+      candidates(box.value, () => mine === asked, (out, end) => {
+        found = out.slice();
+        draw();
+        if (end && box.value.trim() && !found.length) list.append(make("li", "soft", "no such row or name"));
+      }).catch(complain);
     };
     box.onkeydown = (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (step && found.length) on = (on + step + found.length) % found.length, draw(), event.preventDefault();
       else if (event.key === "Enter") pick(on);
-      else if (event.key === "Escape") found = [], draw();
+      else if (event.key === "Escape") found = [], asked++, draw();
     };
     box.onblur = () => list.replaceChildren();
   }
@@ -375,22 +471,25 @@
     });
   }
 
-  function start() {
+  async function start() {
     for (const [name, tab] of Object.entries(tabs)) {
-      tab.button = make("button", "", tab.name + (tab.order ? " (" + number(tab.order.length) + ")" : ""));
-      tab.button.onclick = () => open(name);
+      if (tab.off) continue;
+      const count = tab.total === undefined ? tab.count : tab.total;
+      tab.button = make("button", "", tab.name + (tab.kind ? " (" + number(count) + ")" : ""));
+      tab.button.onclick = () => open(name).catch(complain);
       tab.button.setAttribute("role", "tab");
       $("tabs").append(tab.button);
     }
-    $("random").onclick = () => show(Math.floor(Math.random() * n), true);
-    $("previous").onclick = () => show((current + n - 1) % n, true);
-    $("next").onclick = () => show((current + 1) % n, true);
+    const go = (i) => show(i, true).catch(complain);
+    $("random").onclick = () => go(Math.floor(Math.random() * n));
+    $("previous").onclick = () => go((current + n - 1) % n);
+    $("next").onclick = () => go((current + 1) % n);
     wire_search();
     wire_width();
-    open("overview");
-    const asked = /^#row=(\d+)$/.exec(location.hash), at = asked ? row.indexOf(Number(asked[1])) : -1;
-    show(at >= 0 ? at : groups.length ? groups[groupOrder[0]][0] : parts.length ? parts[0][0] : 0, false);
+    await open("overview");
+    const asked = /^#row=(\d+)$/.exec(location.hash), at = asked ? await find_row(Number(asked[1])) : -1;
+    await show(at >= 0 ? at : meta.start, false);
     document.documentElement.dataset.ready = "1";
   }
-  start();
+  start().catch(complain);
 })();

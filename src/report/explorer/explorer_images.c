@@ -6,6 +6,7 @@
 #include "plot/base64.h"
 #include "report/sprite_sheet.h"
 #include "report/thumbnail.h"
+#include "util/minmax.h"
 
 enum { QUALITY = 80 };
 
@@ -65,6 +66,19 @@ static glofnd_status add(gf_error *err, drawing *d, int64_t i) {
     return d->sheet.count == (int64_t)across(d) * across(d) ? finish_sheet(err, d) : GLOFND_OK;
 }
 
+/* What decisions show: outliers with their nearest ones, and labels. */
+static glofnd_status add_decided(gf_error *err, drawing *d) {
+    enum { SHOWN = 500 };
+    const gf_explorer *x = d->x;
+    for (int64_t k = 0; x->decisions && x->nearest && k < GF_MIN(x->decisions->outliers, SHOWN); k++) {
+        TRY(add(err, d, x->decisions->outlier[k]));
+        TRY(add(err, d, x->nearest[x->decisions->outlier[k]]));
+    }
+    for (int64_t k = 0; x->decisions && k < GF_MIN(x->decisions->issues, SHOWN); k++)
+        TRY(add(err, d, x->decisions->issue[k].position));
+    return GLOFND_OK;
+}
+
 static glofnd_status add_all(gf_error *err, drawing *d) {
     const gf_explorer *x = d->x;
     for (int exact = 1; exact >= 0; exact--)
@@ -72,6 +86,7 @@ static glofnd_status add_all(gf_error *err, drawing *d) {
             if (exact && x->copy_of[i] != i) TRY(add(err, d, x->copy_of[i]));
             if (x->group[i] >= 0 && (!exact || x->copy_of[i] != i)) TRY(add(err, d, i));
         }
+    TRY(add_decided(err, d));
     for (int64_t i = 0; i < x->n && !d->full; i++)
         for (int64_t k = 0; k < x->top && x->group[i] >= 0 && x->other[i * x->top + k] >= 0; k++)
             TRY(add(err, d, x->other[i * x->top + k]));
