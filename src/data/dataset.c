@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "data/dataset_format.h"
+#include "data/formats/subset.h"
 #include "data/official/official.h"
 #include "io/file.h"
 #include "util/strings/utf8.h"
@@ -45,16 +46,29 @@ static void hint_known(gf_dataset *d) {
     }
 }
 
+/* Options of the format, and those that all have. */
+static glofnd_status check_options(gf_error *err, const gf_dataset *d) {
+    enum { CAPACITY = 32 };
+    const char *known[CAPACITY + 1];
+    int n = 0;
+    for (const char *const *k = d->format->options ? d->format->options : d->known->options; *k && n < CAPACITY; k++)
+        known[n++] = *k;
+    for (const char *const *k = gf_subset_options; *k && n < CAPACITY; k++) known[n++] = *k;
+    known[n] = NULL;
+    return gf_spec_check(err, &d->spec, known);
+}
+
 static glofnd_status open_format(gf_error *err, const char *spec, gf_dataset *d) {
     TRY(gf_spec_parse(err, spec, &d->spec));
     TRY(find_format(err, d->spec.format, &d->format));
     if (d->format->place_is_options) TRY(gf_spec_open_place(err, &d->spec));
     d->known = gf_known_find(d->spec.format);
-    TRY(gf_spec_check(err, &d->spec, d->format->options ? d->format->options : d->known->options));
+    TRY(check_options(err, d));
     FAIL_IF(err, !d->format->place_is_options && !d->spec.place[0], GLOFND_E_OPTION, "data '%s' needs a place: %s:PATH",
             d->spec.format, d->spec.format);
     d->info.format = d->format->name;
     TRY(d->format->open(err, d));
+    TRY(gf_subset_take(err, d));
     hint_known(d);
     return GLOFND_OK;
 }
@@ -84,6 +98,7 @@ void gf_dataset_free(gf_dataset *d) {
     gf_string_list_free(&d->classes);
     gf_string_list_free(&d->titles);
     gf_spec_free(&d->spec);
+    free(d->rows);
     free(d);
 }
 
@@ -96,7 +111,7 @@ const char *gf_dataset_root(const gf_dataset *d) {
 }
 
 int gf_dataset_as_known(const gf_dataset *d) {
-    if (!d->known) return 0;
+    if (!d->known || d->rows) return 0;
     if (d->format == &gf_format_official) return ((const gf_official *)d->self)->known_counts;
     int found = 0;
     for (const gf_known_split *s = d->known->split; s->name; s++) found |= s->images == d->info.n;
@@ -106,7 +121,7 @@ int gf_dataset_as_known(const gf_dataset *d) {
 const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i) {
     if (d->format != &gf_format_official) return NULL;
     const uint8_t *several = ((const gf_official *)d->self)->several;
-    return several ? several + (size_t)i * (size_t)d->info.classes : NULL;
+    return several ? several + (size_t)gf_dataset_row(d, i) * (size_t)d->info.classes : NULL;
 }
 
 int gf_dataset_split_spec(const gf_dataset *d, const char *split, char *out, size_t bytes) {
@@ -120,15 +135,18 @@ glofnd_status gf_dataset_check_complete(gf_error *err, const gf_dataset *d) {
 }
 
 int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
-    return d->format->test_spec ? d->format->test_spec(d, out, bytes) : 0;
+    gf_dataset plain = *d; /* a part of the data is tested on the whole test split */
+    plain.spec = gf_subset_without(&d->spec);
+    plain.info.n = d->all;
+    return d->format->test_spec ? d->format->test_spec(&plain, out, bytes) : 0;
 }
 
 static int within(const gf_dataset *d, int64_t i) { return i >= 0 && i < d->info.n; }
 
-int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->label(d, i) : -1; }
+int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->label(d, gf_dataset_row(d, i)) : -1; }
 
 int32_t gf_dataset_group(const gf_dataset *d, int64_t i) {
-    return within(d, i) && d->format->group ? d->format->group(d, i) : -1;
+    return within(d, i) && d->format->group ? d->format->group(d, gf_dataset_row(d, i)) : -1;
 }
 
 int gf_dataset_templates(const gf_dataset *d, char *out, size_t bytes) {
@@ -146,25 +164,25 @@ const char *gf_dataset_class_title(const gf_dataset *d, int32_t label) {
 }
 
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
-    if (within(d, i)) d->format->name_of(d, i, out, bytes);
+    if (within(d, i)) d->format->name_of(d, gf_dataset_row(d, i), out, bytes);
     else snprintf(out, bytes, "#%lld", (long long)i);
 }
 
-uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->key(d, i) : 0; }
+uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->key(d, gf_dataset_row(d, i)) : 0; }
 
 glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
     out->encoded_size = 0;
-    out->label = d->format->label(d, i);
-    return d->format->read(err, d, i, hint, out);
+    out->label = d->format->label(d, gf_dataset_row(d, i));
+    return d->format->read(err, d, gf_dataset_row(d, i), hint, out);
 }
 
 glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
     FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
-    out->label = d->format->label(d, i);
-    return d->format->read_text ? d->format->read_text(err, d, i, out) : GLOFND_OK;
+    out->label = d->format->label(d, gf_dataset_row(d, i));
+    return d->format->read_text ? d->format->read_text(err, d, gf_dataset_row(d, i), out) : GLOFND_OK;
 }
 
 uint64_t gf_sample_image_hash(const gf_sample *s) {

@@ -42,7 +42,12 @@ struct gf_dataset {
     gf_string_list titles;    /* of classes whose names are identifiers; the same */
     char note[GF_NOTE_BYTES]; /* gf_dataset_note */
     void *self;
+    int64_t all;   /* samples of the format */
+    int64_t *rows; /* [info.n] those that formats/subset.h chose; NULL: all */
 };
+
+/* Position in the format of sample i, 0 <= i < info.n. */
+static inline int64_t gf_dataset_row(const gf_dataset *d, int64_t i) { return d->rows ? d->rows[i] : i; }
 
 extern const gf_dataset_format gf_format_shapes, gf_format_cifar10, gf_format_cifar100, gf_format_folder, gf_format_wds,
     gf_format_list, gf_format_csv;

@@ -90,7 +90,7 @@ static int size_in(const source *s, int *width, int *height) {
 static int size_of(const gf_dataset *d, int64_t i, int *width, int *height) {
     char path[PATH_MAX];
     source s = {.fd = -1};
-    if (d->format->find(NULL, d, i, path, sizeof path, &s.span) != GLOFND_OK) return 0;
+    if (d->format->find(NULL, d, gf_dataset_row(d, i), path, sizeof path, &s.span) != GLOFND_OK) return 0;
     if (gf_file_open(NULL, path, &s.fd, NULL) != GLOFND_OK) return 0;
     const int found = size_in(&s, width, height);
     close(s.fd);
@@ -112,7 +112,8 @@ int gf_dataset_image_size(const gf_dataset *d, int64_t i, int64_t *pixels, uint6
     char path[PATH_MAX];
     gf_span span;
     if (i < 0 || i >= d->info.n || !d->format->find) return 0;
-    return d->format->find(NULL, d, i, path, sizeof path, &span) == GLOFND_OK && measure(path, span, pixels, bytes);
+    return d->format->find(NULL, d, gf_dataset_row(d, i), path, sizeof path, &span) == GLOFND_OK &&
+           measure(path, span, pixels, bytes);
 }
 
 int gf_image_file_size(const char *path, int64_t *pixels, uint64_t *bytes) {

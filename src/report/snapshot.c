@@ -214,12 +214,14 @@ static glofnd_status make_sides(gf_error *err, job *j) {
 
 static glofnd_status make(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
-    const gf_trained_run_spec spec = {.run = j->spec->run, .data = j->spec->data, .progress = report_progress, .user = j};
+    const gf_trained_run_spec spec = {
+        .run = j->spec->run, .data = j->spec->data, .partial = 1, .progress = report_progress, .user = j};
     TRY(gf_trained_run_create(err, &spec, &j->run));
     j->config = gf_trained_run_config(j->run);
     const gf_run_state *state = gf_run_encoder_state(gf_trained_run_encoder(j->run));
     l->step = state->step;
-    snprintf(l->note, sizeof l->note, "%s", state->note);
+    const char *changes = gf_trained_run_changes(j->run);
+    snprintf(l->note, sizeof l->note, "%.590s%s%.200s", state->note, *state->note && *changes ? "; " : "", changes);
     l->total = gf_trained_run_info(j->run).n;
     l->alpha = (double)j->config->method.alpha;
     l->clip = j->config->task == GF_TASK_CLIP, l->seed = (uint64_t)j->config->seed, l->epochs = j->config->epochs;

@@ -33,7 +33,7 @@ typedef struct gf_snapshot {
     int made;       /* 0: failed, see `why` */
     char why[512];  /* error message */
     int64_t step;   /* of weights and thresholds; -1: unknown */
-    char note[600]; /* about the weights; "": nothing */
+    char note[820]; /* about the weights and the data; "": nothing */
     gf_dataset *data;
     int64_t total; /* samples of the data */
     double alpha;

@@ -90,9 +90,11 @@ static void save_parts(const made *m, int ranks, int sides) {
     }
 }
 
+static int partial; /* for read_run */
+
 static glofnd_status read_run(const made *m, const char *letters, gf_error *err, gf_learned *out) {
     gf_dataset *d = named(m, letters);
-    const glofnd_status status = gf_learned_read(err, m->run, &m->config, d, "csv:list", out);
+    const glofnd_status status = gf_learned_read(err, m->run, &m->config, d, "csv:list", partial, out);
     gf_dataset_free(d);
     return status;
 }
@@ -176,6 +178,25 @@ static void test_other_data(void **state) {
     refuses(&m, "abcdefghix", GLOFND_E_ARGUMENT, "9 of them are in this data and 1 are missing, and 1 here have none");
     refuses(&m, "abcde", GLOFND_E_ARGUMENT, "5 of them are in this data and 5 are missing, and 0 here have none");
     refuses(&m, LETTERS "x", GLOFND_E_ARGUMENT, "thresholds of 10 samples");
+}
+
+/* A tenth may be missing or new: the others keep their thresholds, in any order, and new ones have none. */
+static void test_changed_data(void **state) {
+    made m;
+    gf_error err = {""};
+    gf_learned l;
+    make_run(*state, "run", LETTERS, &m);
+    save_rows(&m, m.anchors, N, 0, 1, 1, 0.0f);
+    partial = 1;
+    assert_int_equal(read_run(&m, "ihgfedcbx", &err, &l), GLOFND_E_ARGUMENT); /* a and j are two of ten */
+    assert_int_equal(read_run(&m, "xjihgfedcb", &err, &l), GLOFND_OK);
+    assert_true(l.n == 10 && l.lost == 1 && l.fresh == 1 && isnan(l.at[0][0]));
+    for (int i = 1; i < 10; i++) assert_true(is_visited(10 - i) ? l.at[0][i] == lambda_of(10 - i, 0) : isnan(l.at[0][i]));
+    gf_learned_free(&l);
+    assert_int_equal(read_run(&m, "abcdefghi", &err, &l), GLOFND_OK);
+    assert_true(l.n == 9 && l.lost == 1 && l.fresh == 0 && l.at[0][8] == lambda_of(8, 0));
+    gf_learned_free(&l);
+    partial = 0;
 }
 
 /* Names that occur twice: in the order of training all is well, in another one nobody knows. */
@@ -307,11 +328,17 @@ static void test_numbers_of_cifar(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_rank),         TEST(test_several_ranks),
-        TEST(test_shared),           TEST(test_other_data),
-        TEST(test_repeated_names),   TEST(test_nothing_learned),
-        TEST(test_without_keys),     TEST(test_damaged_parts),
-        TEST(test_names_of_parts),   cmocka_unit_test(test_numbers_of_pictures),
+        TEST(test_one_rank),
+        TEST(test_several_ranks),
+        TEST(test_shared),
+        TEST(test_other_data),
+        TEST(test_changed_data),
+        TEST(test_repeated_names),
+        TEST(test_nothing_learned),
+        TEST(test_without_keys),
+        TEST(test_damaged_parts),
+        TEST(test_names_of_parts),
+        cmocka_unit_test(test_numbers_of_pictures),
         TEST(test_numbers_of_cifar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

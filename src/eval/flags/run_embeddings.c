@@ -2,6 +2,7 @@
 #include "eval/flags/run_embeddings.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct gf_trained_run {
     gf_dataset *data;
     gf_dataset_info info;
     gf_learned learned;
+    char changes[200]; /* gf_trained_run_changes */
 };
 
 /* A run that trains may have replaced its checkpoint between two of the reads. */
@@ -28,6 +30,14 @@ static glofnd_status check_one_step(gf_error *err, const gf_trained_run *f) {
             "%s went on training while it was read, from step %lld to %lld; call again", f->spec.run, (long long)images,
             (long long)(images != texts ? texts : learned));
     return GLOFND_OK;
+}
+
+static void describe_changes(gf_trained_run *f) {
+    const gf_learned *l = &f->learned;
+    if (l->lost || l->fresh)
+        snprintf(f->changes, sizeof f->changes,
+                 "%lld samples of the training are missing in this data, and %lld are new: the thresholds of the others are used",
+                 (long long)l->lost, (long long)l->fresh);
 }
 
 static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
@@ -41,7 +51,8 @@ static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
     const glofnd_status status = gf_dataset_open(err, data, &f->data);
     TRY(given ? status : gf_run_encoder_data_hint(err, status));
     f->info = gf_dataset_describe(f->data);
-    TRY(gf_learned_read(err, f->spec.run, c, f->data, data, &f->learned));
+    TRY(gf_learned_read(err, f->spec.run, c, f->data, data, f->spec.partial, &f->learned));
+    describe_changes(f);
     return check_one_step(err, f);
 }
 
@@ -67,6 +78,7 @@ void gf_trained_run_free(gf_trained_run *f) {
 
 const gf_config *gf_trained_run_config(const gf_trained_run *f) { return gf_run_encoder_config(f->encoder); }
 gf_dataset_info gf_trained_run_info(const gf_trained_run *f) { return f->info; }
+const char *gf_trained_run_changes(const gf_trained_run *f) { return f->changes; }
 int gf_trained_run_threads(const gf_trained_run *f) { return gf_run_encoder_threads(f->encoder); }
 const gf_dataset *gf_trained_run_data(const gf_trained_run *f) { return f->data; }
 const gf_run_encoder *gf_trained_run_encoder(const gf_trained_run *f) { return f->encoder; }

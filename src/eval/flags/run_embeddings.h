@@ -10,6 +10,7 @@ typedef struct gf_trained_run gf_trained_run;
 typedef struct gf_trained_run_spec {
     const char *run, *data; /* data NULL or "": the SPEC the run was trained on */
     gf_encoder_device placement;
+    int partial; /* a tenth of the samples may be missing or new since the training */
     void (*unreadable)(void *user, int64_t i, const char *message); /* a sample that is left out or replaced; may be NULL */
     void (*progress)(void *user, int64_t done, int64_t total);      /* images; may be NULL */
     void *user;
@@ -21,6 +22,8 @@ glofnd_status gf_trained_run_create(gf_error *err, const gf_trained_run_spec *sp
 void gf_trained_run_free(gf_trained_run *f); /* accepts NULL */
 const gf_config *gf_trained_run_config(const gf_trained_run *f);
 gf_dataset_info gf_trained_run_info(const gf_trained_run *f);
+/* Samples that were removed or added since the training, in words; "": none. */
+const char *gf_trained_run_changes(const gf_trained_run *f);
 int gf_trained_run_threads(const gf_trained_run *f); /* of the encoder */
 
 /* Every sample once, centre crop, in the order in which training would draw the next epoch; at most the first `max` of that

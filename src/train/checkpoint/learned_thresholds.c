@@ -14,12 +14,16 @@
 #include "run/layout.h"
 #include "run/state/manifest.h"
 #include "train/checkpoint/anchors.h"
+#include "util/minmax.h"
 #include "util/status.h"
+
+#define CHANGED_MAX 0.1 /* share of the samples that may be missing or new: more is other data */
 
 typedef struct source {
     const char *run, *spec;
     const gf_config *config;
     const gf_dataset *data;
+    int partial;
     char folder[PATH_MAX]; /* of the checkpoint */
     char keys[PATH_MAX];   /* "": it has none */
 } source;
@@ -96,8 +100,9 @@ static int is_any(const gf_learned *l) {
 
 /* ----- to the order of the data ----- */
 
-static glofnd_status refuse(gf_error *err, const char *run, const gf_remap *x) {
-    FAIL_IF(err, x->lost || x->fresh, GLOFND_E_ARGUMENT,
+static glofnd_status refuse(gf_error *err, const char *run, int partial, const gf_remap *x) {
+    const double max = partial ? CHANGED_MAX * (double)x->rows : 0.0;
+    FAIL_IF(err, (double)GF_MAX(x->lost, x->fresh) > max, GLOFND_E_ARGUMENT,
             "%.200s has thresholds of %lld samples: %lld of them are in this data and %lld are missing, and %lld here have none; "
             "give the data it was trained on by --data",
             run, (long long)x->rows, (long long)x->kept, (long long)x->lost, (long long)x->fresh);
@@ -109,15 +114,18 @@ static glofnd_status refuse(gf_error *err, const char *run, const gf_remap *x) {
     return GLOFND_OK;
 }
 
-/* Row i goes to position to[i]. */
-static glofnd_status put_in_order(gf_error *err, gf_learned *l, const int64_t *to) {
+/* Row i goes to position to[i] of n samples; those that are missing go, and new ones have none. */
+static glofnd_status put_in_order(gf_error *err, gf_learned *l, const int64_t *to, int64_t n) {
     for (int side = 0; side < l->sides; side++) {
         float *moved;
-        TRY(alloc_values(err, l->n, &moved));
-        for (int64_t i = 0; i < l->n; i++) moved[to[i]] = l->at[side][i];
+        TRY(alloc_values(err, n, &moved));
+        for (int64_t i = 0; i < n; i++) moved[i] = NAN;
+        for (int64_t i = 0; i < l->n; i++)
+            if (to[i] >= 0) moved[to[i]] = l->at[side][i];
         free(l->at[side]);
         l->at[side] = moved;
     }
+    l->n = n;
     return GLOFND_OK;
 }
 
@@ -128,9 +136,10 @@ static glofnd_status follow_keys(gf_error *err, const source *x, gf_learned *l) 
     TRY(gf_keys_same(err, x->data, x->keys, &same));
     if (same) return GLOFND_OK;
     TRY(gf_keys_map(err, x->data, x->keys, &to, &found));
-    glofnd_status status = refuse(err, x->run, &found);
-    if (status == GLOFND_OK) status = put_in_order(err, l, to);
+    glofnd_status status = refuse(err, x->run, x->partial, &found);
+    if (status == GLOFND_OK) status = put_in_order(err, l, to, gf_dataset_describe(x->data).n);
     free(to);
+    l->lost = found.lost, l->fresh = found.fresh;
     return status;
 }
 
@@ -168,8 +177,8 @@ static glofnd_status read_checkpoint(gf_error *err, source *x, gf_learned *l) {
 }
 
 glofnd_status gf_learned_read(gf_error *err, const char *run, const gf_config *c, const gf_dataset *d, const char *spec,
-                              gf_learned *out) {
-    source x = {.run = run, .spec = spec, .config = c, .data = d};
+                              int partial, gf_learned *out) {
+    source x = {.run = run, .spec = spec, .config = c, .data = d, .partial = partial};
     *out = (gf_learned){.step = -1};
     TRY(gf_checkpoint_latest(err, run, x.folder));
     if (!*x.folder) return GLOFND_OK;

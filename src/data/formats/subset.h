@@ -1,0 +1,14 @@
+/* subset.h - a part of a dataset, whatever its format: ?every=K, ?fraction=F, ?first=N at the end of a SPEC, applied in this order.
+ *
+ * every: samples 0, K, 2K ...; fraction: that share of each class, spread evenly over it, at least one sample; first: the first N.
+ */
+#pragma once
+
+#include "data/dataset_format.h"
+
+extern const char *const gf_subset_options[]; /* ended by NULL */
+
+/* After d is open: sets d->rows, d->all and d->info.n. E_OPTION: a value out of range. */
+glofnd_status gf_subset_take(gf_error *err, gf_dataset *d);
+/* A copy of the SPEC without these options; its strings are those of *s. */
+gf_spec gf_subset_without(const gf_spec *s);
