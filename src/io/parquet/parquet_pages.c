@@ -217,8 +217,10 @@ glofnd_status gf_parquet_enter_group(gf_error *err, gf_parquet_cursor *c, int64_
     snprintf(c->where, sizeof c->where, "%.200s, row group %lld, column '%.80s'", f->path, (long long)group,
              f->leaf[c->leaf].path);
     gf_dictionary_free(&c->dict);
+    c->group = -1;
+    TRY(gf_page_codec_check(err, c->where, k->codec));
     c->group = group, c->row = f->first[group], c->place = 0;
     c->at = k->start, c->end = k->start + k->bytes;
     c->left = k->values, c->page_left = 0;
-    return gf_page_codec_check(err, c->where, k->codec);
+    return GLOFND_OK;
 }
