@@ -20,8 +20,9 @@
 static glofnd_status search(gf_error *err, cli_discover_job *j) {
     if (j->from) return gf_rethreshold(err, &j->old, &j->s, &j->d, j->new_labels, &j->r);
     cli_discover_start(j, j->s.learned ? "thresholds and pairs" : "pairs");
-    const glofnd_status status =
-        j->query ? gf_discover_query(err, &j->s, &j->d, j->lambda, &j->q, &j->r) : gf_discover_run(err, &j->s, &j->d, &j->r);
+    const glofnd_status status = j->units.on ? cli_units_search(err, j)
+                                 : j->query  ? gf_discover_query(err, &j->s, &j->d, j->lambda, &j->q, &j->r)
+                                             : gf_discover_run(err, &j->s, &j->d, &j->r);
     gf_progress_end(&j->line);
     return status;
 }
@@ -36,16 +37,18 @@ static glofnd_status check_apart(gf_error *err, const cli_discover_job *j) {
     return GLOFND_OK;
 }
 
-static glofnd_status discover(gf_error *err, cli_discover_job *j) {
+static glofnd_status load(gf_error *err, cli_discover_job *j) {
     j->s.pass = gf_pairs_search_find(err, j->where.device ? j->where.device : "cpu");
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
+    TRY(cli_units_refuse(err, j, j->from ? "--from" : NULL));
     TRY(check_apart(err, j));
-    TRY(gf_output_folder_check(err, j->out, j->force, &gf_discover_kind));
-    const double begun = gf_clock();
+    if (cli_units_rank(&j->units) == 0) TRY(gf_output_folder_check(err, j->out, j->force, &gf_discover_kind));
     TRY(j->from ? cli_discover_load_from(err, j) : cli_discover_load(err, j));
-    if (j->query) TRY(cli_discover_load_query(err, j));
-    const double loaded = gf_clock();
-    TRY(search(err, j));
+    return j->query ? cli_discover_load_query(err, j) : GLOFND_OK;
+}
+
+/* begun, loaded: the clock before and after load(). */
+static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, double loaded) {
     const double found = gf_clock();
     if (j->images) j->page.images[0] = (gf_row_images){j->images, 0}, j->page.image_sets = 1;
     if (!j->query) {
@@ -64,6 +67,7 @@ static glofnd_status discover(gf_error *err, cli_discover_job *j) {
                                        .html = j->html ? &j->page : NULL,
                                        .write_html = gf_discover_write_html};
     TRY(gf_discover_write(err, j->out, j->force, &report));
+    if (j->units.on) gf_unit_folder_remove(j->units.folder);
     if (!j->quiet)
         gf_print(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run && !j->from ? "encoding" : "reading",
                  loaded - begun, found - loaded, gf_clock() - found);
@@ -75,6 +79,16 @@ static glofnd_status discover(gf_error *err, cli_discover_job *j) {
     return GLOFND_OK;
 }
 
+/* Over ranks all load, and search together; the first one writes. */
+static glofnd_status discover(gf_error *err, cli_discover_job *j) {
+    const double begun = gf_clock();
+    TRY(cli_units_open(err, j));
+    TRY(cli_units_agree(err, &j->units, load(err, j)));
+    const double loaded = gf_clock();
+    TRY(search(err, j));
+    return cli_units_agree(err, &j->units, cli_units_rank(&j->units) == 0 ? finish(err, j, begun, loaded) : GLOFND_OK);
+}
+
 /* ----- flags ----- */
 
 typedef struct discover_flags {
@@ -83,7 +97,7 @@ typedef struct discover_flags {
     const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
     double alpha, html_mb, memory;
     int64_t k, top, max_pairs, batch, epochs, sample, seed, threads, negatives, outliers;
-    int32_t graph, html, head, learned, force, quiet;
+    int32_t graph, html, head, learned, resume, force, quiet;
 } discover_flags;
 
 #define F discover_flags
@@ -131,10 +145,14 @@ static const gf_option rows[] = {
     CLI_COUNT(F, seed, "seed", "N", "1", 0, 4294967295.0, "of the learner's batches and that sample"),
     CLI_STRING(F, device, "device", "NAME",
                "cpu (default) or cuda: the same result, sooner; the encoder of a run follows it if given"),
-    CLI_NUMBER(F, memory, "memory", "GB", NULL, 0.001, 1e6, 0,
-               "for lists of candidates; less takes a second pass; default: half of the machine"),
+    CLI_NUMBER(
+        F, memory, "memory", "GB", NULL, 0.001, 1e6, 0,
+        "for lists of candidates, less takes a second pass; embeddings beyond it are streamed; default: half of the machine"),
     CLI_COUNT(F, threads, "threads", "N", NULL, 1, 1024,
               "default: as many as OpenMP would use, in the encoder of a run as the run"),
+    CLI_SWITCH(
+        F, resume, "resume",
+        "keep finished parts in DIR.partial: after a kill the same command continues; takes up to four times the products"),
     CLI_SWITCH(F, force, "force", "replace an earlier result"),
     CLI_SWITCH(F, quiet, "quiet", "no progress"),
 };
@@ -227,6 +245,7 @@ static int run(const cli_call *call, const void *flags) {
                           .as_stored_top = !cli_given(call, "top"),
                           .as_stored_max = !cli_given(call, "max-pairs"),
                           .out = f->out,
+                          .units.resume = f->resume,
                           .head = f->head,
                           .force = f->force,
                           .quiet = f->quiet,
@@ -247,9 +266,14 @@ static int run(const cli_call *call, const void *flags) {
     gf_stored_result_free(&j.old);
     free(j.decide.score);
     free(j.lambda);
+    const int rank = cli_units_rank(&j.units);
+    cli_units_close(&j.units);
     if (status == GLOFND_OK) return CLI_OK;
+    if (rank > 0) return CLI_FAILED; /* the first one says it */
     if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, &err);
-    gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
+    if (j.units.on)
+        gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j.units.folder);
+    else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
     return CLI_FAILED;
 }
 

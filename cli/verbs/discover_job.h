@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/verbs/discover_decide.h"
+#include "cli/verbs/discover_units.h"
 #include "data/embedding_files.h"
 #include "data/stored_neighbours.h"
 #include "eval/encode.h"
@@ -24,6 +25,7 @@ typedef struct cli_discover_job {
     gf_decisions decisions;
     gf_stored_result old;
     int new_labels; /* --from: other labels than the stored ones */
+    cli_units units;
     gf_discover_spec s;
     gf_progress line;
     gf_discover_data d, q;

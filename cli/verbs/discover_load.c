@@ -160,6 +160,11 @@ static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const 
 
 static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(gf_embeddings_open(err, &j->in, &j->set));
+    TRY(cli_units_choose(err, j));
+    if (j->units.on) {
+        j->d.n = gf_embeddings_rows(j->set), j->d.dim = gf_embeddings_dim(j->set);
+        return gf_embeddings_have_names(j->set) ? gf_discover_take_names(err, j->set, &j->d) : GLOFND_OK;
+    }
     if (!j->query) TRY(report_memory(err, j, gf_embeddings_rows(j->set), gf_embeddings_dim(j->set)));
     return gf_discover_read_set(err, j->set, &j->d);
 }
@@ -208,11 +213,12 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     }
     FAIL_IF(err, j->run && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is a run; it must be the only one", j->in.path[0]);
     FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+    TRY(cli_units_refuse(err, j, j->run ? "the images of a run" : sources ? "--split with files" : NULL));
     TRY(load_sources(err, j));
     TRY(cli_decide_check(err, &j->decide, j->d.n));
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, &j->d));
     if (j->names) TRY(gf_discover_read_names(err, j->names, &j->d));
-    TRY(gf_discover_classify(err, &j->d));
+    TRY(j->units.on ? gf_discover_classify_stream(err, &j->units.u.source, &j->d) : gf_discover_classify(err, &j->d));
     if ((j->run || sources) && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }

@@ -29,7 +29,7 @@ float gf_discover_dup(const gf_discover_spec *s, int64_t dim) {
     return s->dup == GF_DUP_EXACT ? INFINITY : (float)fmin(s->dup, one);
 }
 
-static gf_pairs_task task_of(const gf_discover_spec *s, int64_t rank, int64_t n, int64_t dim) {
+gf_pairs_task gf_discover_task(const gf_discover_spec *s, int64_t rank, int64_t n, int64_t dim) {
     const int64_t top = s->top < n ? s->top : n - 1;
     return (gf_pairs_task){
         .rank = rank,
@@ -44,7 +44,7 @@ static gf_pairs_task task_of(const gf_discover_spec *s, int64_t rank, int64_t n,
 
 gf_pairs_plan gf_discover_plan_for(const gf_discover_spec *s, int64_t n, int64_t dim, int64_t rank) {
     static const float given;
-    gf_pairs_task t = task_of(s, rank, n, dim);
+    gf_pairs_task t = gf_discover_task(s, rank, n, dim);
     if (s->learned) t.lambda = &given;
     return s->pass->plan(n, dim, &t);
 }
@@ -212,7 +212,7 @@ static gf_vectors rows_of(const gf_discover_data *d) {
 
 static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const int32_t *label, float *lambda,
                             gf_discover_result *r) {
-    gf_pairs_task t = task_of(s, r->rank, d->good_n, d->dim);
+    gf_pairs_task t = gf_discover_task(s, r->rank, d->good_n, d->dim);
     void *state = NULL;
     const gf_vectors rows = rows_of(d);
     const double alpha = s->k > 0 ? (double)r->rank / (double)(d->good_n - 1) : s->alpha;
@@ -282,7 +282,7 @@ static glofnd_status find_stored(gf_error *err, const gf_discover_data *d, const
 static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r) {
     const gf_vectors old = rows_of(d), new = rows_of(q);
-    gf_pairs_task t = task_of(s, r->rank, d->good_n + 1, d->dim);
+    gf_pairs_task t = gf_discover_task(s, r->rank, d->good_n + 1, d->dim);
     void *state = NULL;
     t.lambda = lambda, t.edge = 0;
     TRY(find_stored(err, d, q, r));

@@ -10,7 +10,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
-#include "pairs/pairs_search.h"
+#include "pairs/pairs_lists.h"
 #include "util/components.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
@@ -83,31 +83,12 @@ static void visit_pairs(void *user, const gf_strip *t, int thread) {
 
 /* ----- reading the lists of all anchors ----- */
 
-/* The best of a list that are not above the threshold; the list is long enough to hold them. */
-static void put_edge(search *x, int64_t list, int64_t i) {
-    gf_pairs_found *f = x->f;
-    const uint64_t *key = x->best.key + list * x->best.capacity;
-    uint64_t best[GF_PAIRS_EDGE] = {0};
-    for (int64_t k = 0; k < x->best.count[list]; k++) {
-        uint64_t next = key[k];
-        if (gf_best_value(next) > f->lambda[i]) continue;
-        for (int64_t e = 0; e < f->edge; e++) {
-            const uint64_t place = best[e];
-            if (next > place) best[e] = next, next = place;
-        }
-    }
-    for (int64_t e = 0; e < f->edge && best[e]; e++) {
-        f->edge_other[i * f->edge + e] = (int32_t)gf_best_other(best[e]);
-        f->edge_similarity[i * f->edge + e] = gf_best_value(best[e]);
-    }
-}
-
 static void list_threshold(void *arg, int64_t task, int thread) {
     search *x = arg;
     (void)thread;
     for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) {
         x->f->lambda[i] = gf_best_ranked(&x->best, i, x->t->rank);
-        put_edge(x, i, i);
+        gf_lists_edge(&x->best, i, x->f, i);
     }
 }
 
@@ -130,20 +111,10 @@ static void list_pairs(void *arg, int64_t task, int thread) {
     }
 }
 
-static void put_top(search *x, int64_t list, int64_t i) {
-    gf_pairs_found *f = x->f;
-    const int64_t count = gf_best_sort(&x->best, list, f->top);
-    for (int64_t k = 0; k < f->top; k++) {
-        const uint64_t key = k < count ? x->best.key[list * x->best.capacity + k] : 0;
-        f->other[i * f->top + k] = k < count ? (int32_t)gf_best_other(key) : -1;
-        f->similarity[i * f->top + k] = k < count ? gf_best_value(key) : NAN;
-    }
-}
-
 static void list_top(void *arg, int64_t task, int thread) {
     search *x = arg;
     (void)thread;
-    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) put_top(x, i, i);
+    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) gf_lists_top(&x->best, i, x->f, i);
 }
 
 static void merge_components(search *x) {
@@ -164,14 +135,14 @@ static void row_done(search *x, int64_t list, int64_t i) {
     gf_pairs_found *f = x->f;
     const uint64_t *key = x->best.key + list * x->best.capacity;
     f->lambda[i] = gf_best_ranked(&x->best, list, GF_MIN(x->t->rank, x->best.count[list]));
-    put_edge(x, list, i);
+    gf_lists_edge(&x->best, list, f, i);
     for (int64_t k = 0; f->above && k < x->best.count[list]; k++) {
         const float v = gf_best_value(key[k]);
         if (!(v > f->lambda[i])) continue;
         f->above[i]++;
         f->mutual[i] += x->lambda && v > x->lambda[gf_best_other(key[k])];
     }
-    if (f->above) put_top(x, list, i);
+    if (f->above) gf_lists_top(&x->best, list, f, i);
 }
 
 static void visit_rows(void *user, const gf_strip *t, int thread) {
@@ -194,16 +165,13 @@ static void visit_rows(void *user, const gf_strip *t, int thread) {
     }
 }
 
-/* Entries of a list that holds the threshold and the edge below it. */
-static int64_t threshold_keep(const gf_pairs_task *t) { return t->rank + t->edge - (t->edge > 0); }
-
 static int64_t group_of(const gf_pairs_task *t, int64_t keep) {
     return gf_best_bytes((int64_t)t->threads * GROUP, keep) <= t->memory / 4 ? GROUP : GF_PANEL;
 }
 
 static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_panels *k, const gf_pairs_task *t,
                                  gf_pairs_found *f) {
-    const int64_t keep = GF_MAX(threshold_keep(t), f->top);
+    const int64_t keep = GF_MAX(gf_lists_keep(t), f->top);
     search x = {.t = t, .f = f, .ops = gf_cpu_kernels_get()->tile, .lambda = t->lambda, .group = group_of(t, keep)};
     TRY(gf_best_alloc(err, &x.best, t->threads * x.group, keep));
     const gf_sweep_job job = {.threads = t->threads, .watch = t->watch};
@@ -214,7 +182,7 @@ static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_pan
 
 /* ----- the table ----- */
 
-static int64_t whole_keep(const gf_pairs_task *t) { return GF_MAX(threshold_keep(t), t->top); }
+static int64_t whole_keep(const gf_pairs_task *t) { return GF_MAX(gf_lists_keep(t), t->top); }
 
 static int one_pass(int64_t n, const gf_pairs_task *t) { return t->lambda || gf_best_bytes(n, whole_keep(t)) <= t->memory; }
 

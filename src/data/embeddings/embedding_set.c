@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "io/calls.h"
-#include "io/crc32c.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
 
@@ -18,7 +17,6 @@ struct gf_embedding_set {
     gf_shard *shard; /* [paths.n] */
     int64_t n, dim;
     int named;
-    uint64_t stamp;
 };
 
 static int ends_with(const char *path, const char *end) {
@@ -38,10 +36,6 @@ static const gf_shard_kind *kind_of(const char *path) {
     return parquet ? &gf_shard_parquet : &gf_shard_npy;
 }
 
-static void add_stamp(gf_embedding_set *s, const void *bytes, size_t n) {
-    s->stamp = s->stamp * 0x9e3779b97f4a7c15u + gf_crc32c((uint32_t)(s->stamp >> 32), bytes, n);
-}
-
 static glofnd_status open_shard(gf_error *err, const gf_embedding_input *in, gf_embedding_set *s, gf_shard *h) {
     struct stat st;
     const int there = stat(h->path, &st) == 0;
@@ -59,10 +53,6 @@ static glofnd_status open_shard(gf_error *err, const gf_embedding_input *in, gf_
             s->shard[0].path);
     h->first = s->n;
     s->n += h->rows, s->dim = h->dim, s->named = h->named;
-    const int64_t facts[] = {h->rows, h->dim, there ? (int64_t)st.st_size : 0, there ? (int64_t)st.st_mtim.tv_sec : 0,
-                             there ? (int64_t)st.st_mtim.tv_nsec : 0};
-    add_stamp(s, h->path, strlen(h->path));
-    add_stamp(s, facts, sizeof facts);
     return GLOFND_OK;
 }
 
@@ -71,8 +61,6 @@ static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_em
     FAIL_IF(err, s->paths.n == 0, GLOFND_E_ARGUMENT, "no file of embeddings");
     s->shard = calloc((size_t)s->paths.n, sizeof *s->shard);
     FAIL_IF(err, !s->shard, GLOFND_E_MEMORY, "no memory for %lld files", (long long)s->paths.n);
-    const char *const choices[] = {in->tensor, in->column, in->id};
-    for (int i = 0; i < 3; i++) add_stamp(s, choices[i] ? choices[i] : "", choices[i] ? strlen(choices[i]) : 0);
     for (int64_t i = 0; i < s->paths.n; i++) {
         s->shard[i].path = gf_string_list_get(&s->paths, i);
         TRY(open_shard(err, in, s, &s->shard[i]));
@@ -102,7 +90,6 @@ int64_t gf_embeddings_rows(const gf_embedding_set *s) { return s->n; }
 int64_t gf_embeddings_dim(const gf_embedding_set *s) { return s->dim; }
 int64_t gf_embeddings_files(const gf_embedding_set *s) { return s->paths.n; }
 int gf_embeddings_have_names(const gf_embedding_set *s) { return s->named; }
-uint64_t gf_embeddings_stamp(const gf_embedding_set *s) { return s->stamp; }
 
 /* ----- reading ----- */
 

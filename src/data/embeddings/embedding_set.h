@@ -30,8 +30,6 @@ glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t fir
 int gf_embeddings_have_names(const gf_embedding_set *s);
 /* Appends the names of all rows. */
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out);
-/* Differs if a file was changed, added or left out: by names, sizes and times of change. */
-uint64_t gf_embeddings_stamp(const gf_embedding_set *s);
 
 /* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, a pattern its matches, both in natural order: 2 before
  * 10. E_IO: there is none. */

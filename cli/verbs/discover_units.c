@@ -1,0 +1,102 @@
+/* discover_units.c - see discover_units.h. */
+#include "cli/verbs/discover_units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/verbs/discover_job.h"
+#include "dist/dist.h"
+
+/* ----- ranks ----- */
+
+static glofnd_status agree_over_ranks(gf_error *err, void *user, glofnd_status mine) {
+    const cli_discover_job *j = user;
+    return gf_comm_agree(err, j->units.comm, mine);
+}
+
+int cli_units_rank(const cli_units *x) { return x->comm ? x->comm->rank : 0; }
+
+static int several_ranks(const cli_units *x) { return x->comm && x->comm->ranks > 1; }
+
+glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
+    const int launched = gf_dist_launched(getenv);
+    if (!launched) return GLOFND_OK;
+    TRY(gf_dist_open(err, GF_RANKS_AUTO, launched, &j->units.comm));
+    if (cli_units_rank(&j->units) > 0) j->quiet = 1;
+    return several_ranks(&j->units) ? gf_comm_check_builds(err, j->units.comm) : GLOFND_OK;
+}
+
+void cli_units_close(cli_units *x) {
+    gf_dist_close(x->comm);
+    x->comm = NULL;
+}
+
+glofnd_status cli_units_agree(gf_error *err, const cli_units *x, glofnd_status mine) {
+    return several_ranks(x) ? gf_comm_agree(err, x->comm, mine) : mine;
+}
+
+/* ----- rows ----- */
+
+static glofnd_status read_set(gf_error *err, void *user, int64_t first, int64_t rows, float *x) {
+    const cli_discover_job *j = user;
+    return gf_embeddings_read(err, j->set, first, rows, x);
+}
+
+static void report_units(void *user, int64_t units, int64_t done, int64_t chunks) {
+    const cli_discover_job *j = user;
+    if (j->quiet) return;
+    gf_print(stderr, "%lld x %lld in %lld units", (long long)j->d.n, (long long)j->d.dim, (long long)units);
+    if (done > 0) gf_print(stderr, ", of which %lld are already in %s", (long long)done, j->units.folder);
+    if (chunks > 1) gf_print(stderr, "; embeddings are read in %lld chunks for each", (long long)chunks);
+    if (several_ranks(&j->units)) gf_print(stderr, "; %d ranks", j->units.comm->ranks);
+    gf_print(stderr, "\n");
+}
+
+/* Why rows must be in memory; NULL: they need not. */
+static const char *obstacle(const cli_discover_job *j) {
+    if (j->run) return "the images of a run";
+    if (j->decide.spec.splits && !j->decide.ranges) return "--split with files";
+    if (j->from) return "--from";
+    if (j->query) return "--query";
+    if (j->s.learned) return "--learned";
+    if (j->s.keep_rows) return "--sample and --keep central";
+    if (strcmp(j->s.pass->name, "cpu") != 0) return "--device cuda";
+    return NULL;
+}
+
+glofnd_status cli_units_refuse(gf_error *err, const cli_discover_job *j, const char *why) {
+    FAIL_IF(err, why && several_ranks(&j->units), GLOFND_E_OPTION, "%s: not over several ranks; start it without mpirun", why);
+    FAIL_IF(err, why && j->units.resume, GLOFND_E_OPTION, "--resume does not go with %s", why);
+    return GLOFND_OK;
+}
+
+static void name_folder(cli_discover_job *j) {
+    size_t n = strlen(j->out);
+    while (n > 1 && j->out[n - 1] == '/') n--;
+    snprintf(j->units.folder, sizeof j->units.folder, "%.*s.partial", (int)(n < PATH_MAX - 16 ? n : PATH_MAX - 16), j->out);
+}
+
+glofnd_status cli_units_choose(gf_error *err, cli_discover_job *j) {
+    const char *why = obstacle(j);
+    TRY(cli_units_refuse(err, j, why));
+    const double raw = 4.0 * (double)gf_embeddings_rows(j->set) * (double)gf_embeddings_dim(j->set);
+    j->units.on = !why && (several_ranks(&j->units) || j->units.resume || raw > (double)j->s.memory);
+    if (!j->units.on) return GLOFND_OK;
+    name_folder(j);
+    j->units.u = (gf_units){
+        .folder = j->units.folder,
+        .source = {.read = read_set, .user = j, .n = gf_embeddings_rows(j->set), .dim = gf_embeddings_dim(j->set)},
+        .force = j->force,
+        .rank = cli_units_rank(&j->units),
+        .ranks = j->units.comm ? j->units.comm->ranks : 1,
+        .agree = several_ranks(&j->units) ? agree_over_ranks : NULL,
+        .report = report_units,
+        .user = j,
+    };
+    return GLOFND_OK;
+}
+
+glofnd_status cli_units_search(gf_error *err, cli_discover_job *j) {
+    return gf_discover_run_units(err, &j->s, &j->units.u, &j->d, &j->r);
+}

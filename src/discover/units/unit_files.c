@@ -1,0 +1,254 @@
+/* unit_files.c - see unit_files.h. */
+#include "discover/units/unit_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/blockfile.h"
+#include "io/calls.h"
+#include "util/components.h"
+#include "util/minmax.h"
+#include "util/path.h"
+
+#define UNIT_MAGIC 0x54494e55u /* "UNIT" */
+enum { UNIT_VERSION = 1 };
+
+static const char *const names[] = {"pairs", "mutual"};
+
+int64_t gf_unit_rows(const gf_unit_folder *u, int64_t unit) { return GF_MIN(u->rows, u->n - unit * u->rows); }
+
+static glofnd_status unit_path(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[PATH_MAX]) {
+    char name[40];
+    snprintf(name, sizeof name, "%s-%06lld", names[kind], (long long)unit);
+    return gf_path_join(err, path, u->path, name);
+}
+
+/* ----- head: the same in all files ----- */
+
+static void put_head(gf_writer *w, const gf_unit_folder *u, int64_t kind, int64_t unit) {
+    gf_put_u32(w, UNIT_MAGIC);
+    gf_put_u32(w, UNIT_VERSION);
+    gf_put_u64(w, u->fingerprint);
+    gf_put_u64(w, (uint64_t)u->n);
+    gf_put_u64(w, (uint64_t)u->rows);
+    gf_put_u64(w, (uint64_t)kind);
+    gf_put_u64(w, (uint64_t)unit);
+    gf_put_crc(w);
+}
+
+static glofnd_status get_head(gf_reader *r, const gf_unit_folder *u, int64_t kind, int64_t unit) {
+    const uint32_t magic = gf_get_u32(r), version = gf_get_u32(r);
+    const uint64_t print = gf_get_u64(r), n = gf_get_u64(r), rows = gf_get_u64(r), what = gf_get_u64(r), number = gf_get_u64(r);
+    TRY(gf_check_crc(r, "head", -1));
+    FAIL_IF(r->err, magic != UNIT_MAGIC || version != UNIT_VERSION || what != (uint64_t)kind || number != (uint64_t)unit,
+            GLOFND_E_FORMAT, "%.300s: not a part of a search, or of another version", r->path);
+    FAIL_IF(r->err, print != u->fingerprint || n != (uint64_t)u->n || rows != (uint64_t)u->rows, GLOFND_E_ARGUMENT,
+            "%.300s: of another search", r->path);
+    return GLOFND_OK;
+}
+
+/* ----- joined anchors: all that do not stand alone, each with the smallest one ----- */
+
+static glofnd_status put_joins(gf_writer *w, int32_t *root, int64_t n) {
+    uint64_t count = 0;
+    gf_components_flatten(root, n);
+    for (int64_t i = 0; i < n; i++) count += root[i] != i;
+    gf_put_u64(w, count);
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t pair[2] = {(int32_t)i, root[i]};
+        if (root[i] != i) gf_put_words4(w, pair, 2);
+    }
+    gf_put_crc(w);
+    return w->status;
+}
+
+static glofnd_status get_joins(gf_reader *r, int32_t *root, int64_t n) {
+    enum { SOME = 512 };
+    int32_t pair[SOME][2];
+    const uint64_t count = gf_get_u64(r);
+    FAIL_IF(r->err, count > (uint64_t)n || count > gf_reader_left(r) / sizeof *pair, GLOFND_E_FORMAT,
+            "%.300s: %llu joined anchors of %lld", r->path, (unsigned long long)count, (long long)n);
+    for (uint64_t done = 0; done < count; done += SOME) {
+        const uint64_t some = GF_MIN(count - done, (uint64_t)SOME);
+        gf_get_words4(r, pair, 2 * some);
+        for (uint64_t i = 0; i < some && r->status == GLOFND_OK; i++) {
+            const int valid = pair[i][0] >= 0 && pair[i][0] < n && pair[i][1] >= 0 && pair[i][1] < n;
+            FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: an anchor that is none", r->path);
+            if (root) gf_components_join(root, pair[i][0], pair[i][1]);
+        }
+    }
+    return gf_check_crc(r, "joined anchors", -1);
+}
+
+/* ----- pairs ----- */
+
+static void put_pairs(gf_writer *w, const gf_pairs_found *f) {
+    const size_t rows = (size_t)f->n, cells = rows * (size_t)f->top, edges = rows * (size_t)f->edge;
+    gf_put_u64(w, (uint64_t)f->top);
+    gf_put_u64(w, (uint64_t)f->edge);
+    gf_put_words4(w, f->lambda, rows);
+    gf_put_crc(w);
+    gf_put_words8(w, f->above, rows);
+    gf_put_words8(w, f->hits, rows);
+    gf_put_words8(w, f->copies, rows);
+    gf_put_words4(w, f->other, cells);
+    gf_put_words4(w, f->similarity, cells);
+    if (f->edge) gf_put_words4(w, f->edge_other, edges);
+    if (f->edge) gf_put_words4(w, f->edge_similarity, edges);
+    gf_put_crc(w);
+}
+
+glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_pairs_found *found,
+                                  int32_t *root) {
+    char path[PATH_MAX];
+    gf_writer w;
+    TRY(unit_path(err, u, GF_UNIT_PAIRS, unit, path));
+    TRY(gf_writer_open(err, &w, path));
+    put_head(&w, u, GF_UNIT_PAIRS, unit);
+    put_pairs(&w, found);
+    put_joins(&w, root, u->n);
+    return gf_writer_finish(&w);
+}
+
+static int others_are_valid(const gf_unit_folder *u, const int32_t *other, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (other[i] < -1 || other[i] >= u->n) return 0;
+    return 1;
+}
+
+static glofnd_status get_pairs(gf_reader *r, const gf_unit_folder *u, int64_t unit, gf_pairs_found *f, int32_t *root) {
+    const size_t rows = (size_t)gf_unit_rows(u, unit), cells = rows * (size_t)u->top, edges = rows * (size_t)u->edge;
+    const uint64_t top = gf_get_u64(r), edge = gf_get_u64(r);
+    gf_get_words4(r, f->lambda, rows);
+    TRY(gf_check_crc(r, "thresholds", -1));
+    FAIL_IF(r->err, top != (uint64_t)u->top || edge != (uint64_t)u->edge, GLOFND_E_FORMAT, "%.300s: lists of another length",
+            r->path);
+    if (!f->above) return GLOFND_OK;
+    gf_get_words8(r, f->above, rows);
+    gf_get_words8(r, f->hits, rows);
+    gf_get_words8(r, f->copies, rows);
+    gf_get_words4(r, f->other, cells);
+    gf_get_words4(r, f->similarity, cells);
+    if (edges) gf_get_words4(r, f->edge_other, edges);
+    if (edges) gf_get_words4(r, f->edge_similarity, edges);
+    TRY(gf_check_crc(r, "pairs", -1));
+    FAIL_IF(r->err, !others_are_valid(u, f->other, cells) || !others_are_valid(u, f->edge_other, edges), GLOFND_E_FORMAT,
+            "%.300s: a neighbour that is none", r->path);
+    TRY(get_joins(r, root, u->n));
+    return gf_reader_end(r);
+}
+
+glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_pairs_found *found, int32_t *root) {
+    char path[PATH_MAX];
+    gf_reader r;
+    TRY(unit_path(err, u, GF_UNIT_PAIRS, unit, path));
+    TRY(gf_reader_open(err, &r, path));
+    glofnd_status status = get_head(&r, u, GF_UNIT_PAIRS, unit);
+    if (status == GLOFND_OK) status = get_pairs(&r, u, unit, found, root);
+    gf_reader_close(&r);
+    return status;
+}
+
+/* ----- mutual pairs ----- */
+
+glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t *mutual, int32_t *root) {
+    char path[PATH_MAX];
+    gf_writer w;
+    TRY(unit_path(err, u, GF_UNIT_MUTUAL, unit, path));
+    TRY(gf_writer_open(err, &w, path));
+    put_head(&w, u, GF_UNIT_MUTUAL, unit);
+    gf_put_words8(&w, mutual, (size_t)gf_unit_rows(u, unit));
+    gf_put_crc(&w);
+    put_joins(&w, root, u->n);
+    return gf_writer_finish(&w);
+}
+
+glofnd_status gf_unit_read_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t *mutual, int32_t *root) {
+    char path[PATH_MAX];
+    gf_reader r;
+    TRY(unit_path(err, u, GF_UNIT_MUTUAL, unit, path));
+    TRY(gf_reader_open(err, &r, path));
+    glofnd_status status = get_head(&r, u, GF_UNIT_MUTUAL, unit);
+    gf_get_words8(&r, mutual, (size_t)gf_unit_rows(u, unit));
+    if (status == GLOFND_OK) status = gf_check_crc(&r, "mutual pairs", -1);
+    if (status == GLOFND_OK) status = get_joins(&r, root, u->n);
+    if (status == GLOFND_OK) status = gf_reader_end(&r);
+    gf_reader_close(&r);
+    return status;
+}
+
+/* ----- the folder ----- */
+
+static int is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
+    gf_pairs_found f = {0};
+    const int64_t rows = gf_unit_rows(u, unit);
+    glofnd_status status = gf_pairs_found_alloc(NULL, &f, rows, u->top);
+    if (status == GLOFND_OK && u->edge) status = gf_pairs_found_edge(NULL, &f, u->edge);
+    if (status == GLOFND_OK)
+        status = kind == GF_UNIT_PAIRS ? gf_unit_read_pairs(NULL, u, unit, &f, NULL)
+                                       : gf_unit_read_mutual(NULL, u, unit, f.mutual, NULL);
+    gf_pairs_found_free(&f);
+    return status == GLOFND_OK;
+}
+
+int gf_unit_is_done(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, int check) {
+    char path[PATH_MAX];
+    if (unit_path(NULL, u, kind, unit, path) != GLOFND_OK || access(path, F_OK) != 0) return 0;
+    if (!check || is_sound(u, kind, unit)) return 1;
+    unlink(path);
+    return 0;
+}
+
+static int is_ours(const char *name) {
+    return strncmp(name, "plan", 4) == 0 || strncmp(name, "pairs-", 6) == 0 || strncmp(name, "mutual-", 7) == 0;
+}
+
+/* Files of a search: all of them, or only those that were not finished. */
+static void remove_files(const char *folder, int unfinished_only) {
+    char path[PATH_MAX];
+    int error = 0;
+    DIR *d = gf_open_folder(folder);
+    if (!d) return;
+    for (struct dirent *e; (e = gf_next_entry(d, &error));)
+        if (is_ours(e->d_name) && (!unfinished_only || strstr(e->d_name, GF_TEMP_MARK)) &&
+            gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK)
+            unlink(path);
+    closedir(d);
+}
+
+void gf_unit_folder_remove(const char *path) {
+    remove_files(path, 0);
+    rmdir(path);
+}
+
+static glofnd_status write_plan(gf_error *err, const gf_unit_folder *u, const char *path) {
+    gf_writer w;
+    TRY(gf_writer_open(err, &w, path));
+    put_head(&w, u, -1, -1);
+    return gf_writer_finish(&w);
+}
+
+glofnd_status gf_unit_folder_open(gf_error *err, const gf_unit_folder *u, int force) {
+    char path[PATH_MAX];
+    gf_reader r;
+    TRY(gf_path_join(err, path, u->path, "plan"));
+    remove_files(u->path, 1);
+    if (access(path, F_OK) != 0) return write_plan(err, u, path);
+    TRY(gf_reader_open(err, &r, path));
+    const glofnd_status status = get_head(&r, u, -1, -1);
+    gf_reader_close(&r);
+    if (status == GLOFND_OK) return GLOFND_OK;
+    FAIL_IF(
+        err, !force, GLOFND_E_ARGUMENT,
+        "'%.300s' holds parts of another search: other embeddings, options or version; continue that one, remove the folder, or "
+        "--force",
+        u->path);
+    remove_files(u->path, 0);
+    return write_plan(err, u, path);
+}

@@ -1,0 +1,39 @@
+/* unit_files.h - finished parts of a search on disk, in a folder of their own: so that a search that was killed continues, and
+ * that several ranks share one.
+ *
+ * A unit is the result of some anchors. Every file is checked (io/blockfile.h), has the fingerprint of its search, and appears
+ * whole or not at all:
+ *   plan             the fingerprint
+ *   pairs-NUMBER     thresholds, counts, neighbours and duplicates of a unit
+ *   mutual-NUMBER    its mutual pairs
+ */
+#pragma once
+
+#include "pairs/pairs_search.h"
+
+typedef struct gf_unit_folder {
+    const char *path;
+    uint64_t fingerprint; /* of embeddings and options */
+    int64_t n, rows;      /* anchors; of a unit, but the last */
+    int64_t units;
+    int64_t top, edge; /* length of the lists of an anchor */
+} gf_unit_folder;
+
+typedef enum gf_unit_kind { GF_UNIT_PAIRS, GF_UNIT_MUTUAL } gf_unit_kind;
+
+int64_t gf_unit_rows(const gf_unit_folder *u, int64_t unit); /* anchors of it */
+/* Makes the plan of an empty folder, or checks that it is of this search: E_ARGUMENT if not, unless `force` empties it. Removes
+ * files that were not finished. */
+glofnd_status gf_unit_folder_open(gf_error *err, const gf_unit_folder *u, int force);
+/* Removes it, and all that it holds of a search. Other files stay, and then the folder. */
+void gf_unit_folder_remove(const char *path);
+/* 1: the unit is there. check: it was read and found sound; a corrupt one is removed. */
+int gf_unit_is_done(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, int check);
+
+/* A unit: found [rows of it]; root [n] of what it joins. */
+glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_pairs_found *found,
+                                  int32_t *root);
+/* found->above NULL: only thresholds are wanted. root NULL: what it joins is not. */
+glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_pairs_found *found, int32_t *root);
+glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t *mutual, int32_t *root);
+glofnd_status gf_unit_read_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t *mutual, int32_t *root);

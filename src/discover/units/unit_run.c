@@ -1,0 +1,218 @@
+/* unit_run.c - see unit_run.h.
+ *
+ * Two stages. In the first every unit gets its thresholds, neighbours and duplicates; in the second, with all thresholds known,
+ * its mutual pairs. The units that are missing are dealt out over ranks: every rank computes its share and writes it; then all
+ * wait, and the result is read from the files, in their order. So it does not matter which rank, or which start of the program,
+ * made a unit.
+ */
+#include "discover/units/unit_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/calls.h"
+#include "io/crc32c.h"
+#include "io/folders.h"
+#include "pairs/best.h"
+#include "pairs/pairs_lists.h"
+#include "pairs/pairs_stream.h"
+#include "util/minmax.h"
+
+enum { UNIT_MIN = 1024, UNIT_MAX = 65536, UNITS = 64 }; /* rows of a unit; how many there are to be, at least */
+
+typedef struct unit_job {
+    const gf_discover_spec *s;
+    const gf_units *u;
+    gf_pairs_task t;
+    gf_pairs_stream stream;
+    gf_unit_folder folder;
+    float *lambda; /* [n] */
+    int32_t *root; /* [n] of one unit */
+    int lock;      /* of the folder; -1: none */
+} unit_job;
+
+static glofnd_status agree(gf_error *err, const gf_units *u, glofnd_status mine) {
+    return u->agree ? u->agree(err, u->user, mine) : mine;
+}
+
+/* ----- how it is cut ----- */
+
+static glofnd_status choose_rows(gf_error *err, unit_job *j) {
+    const int64_t keep = GF_MAX(GF_MAX(gf_lists_keep(&j->t), j->t.top), 1);
+    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->stream.dim) / GF_PANEL;
+    const int64_t fit = (int64_t)(j->s->memory / 4 / each);
+    int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), UNIT_MAX);
+    FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
+            "the lists of the %lld most similar of %d anchors do not fit into a quarter of --memory: raise it, or lower --k, "
+            "--alpha or --top",
+            (long long)keep, GF_PANEL);
+    rows = GF_MIN(rows, fit) / GF_PANEL * GF_PANEL;
+    j->folder.rows = GF_MAX(rows, GF_PANEL);
+    j->folder.units = (j->folder.n + j->folder.rows - 1) / j->folder.rows;
+    return GLOFND_OK;
+}
+
+/* Whatever decides the result, in 64 bits. */
+static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
+    const struct {
+        int64_t n, good, dim, rank, top, edge, rows;
+        float dup;
+        uint32_t crc, labels, version;
+    } facts = {.n = d->n,
+               .good = d->good_n,
+               .dim = d->dim,
+               .rank = j->t.rank,
+               .top = j->t.top,
+               .edge = j->t.edge,
+               .rows = j->folder.rows,
+               .dup = j->t.dup,
+               .crc = d->crc,
+               .labels = j->t.label ? gf_crc32c(0, j->t.label, (size_t)d->good_n * sizeof *j->t.label) : 0,
+               .version = (uint32_t)(GLOFND_VERSION_MAJOR << 16 | GLOFND_VERSION_MINOR)};
+    return (uint64_t)gf_crc32c(1, &facts, sizeof facts) << 32 | gf_crc32c(2, &facts, sizeof facts);
+}
+
+/* ----- the work ----- */
+
+static glofnd_status make_pairs(gf_error *err, unit_job *j, int64_t unit) {
+    gf_pairs_found f = {0};
+    const int64_t rows = gf_unit_rows(&j->folder, unit);
+    TRY(gf_pairs_found_alloc(err, &f, rows, j->t.top));
+    glofnd_status status = j->t.edge ? gf_pairs_found_edge(err, &f, j->t.edge) : GLOFND_OK;
+    if (status == GLOFND_OK)
+        status = gf_pairs_stream_thresholds(err, &j->stream, &j->t, unit * j->folder.rows, rows, &f, j->root);
+    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root);
+    gf_pairs_found_free(&f);
+    return status;
+}
+
+static glofnd_status make_mutual(gf_error *err, unit_job *j, int64_t unit) {
+    const int64_t rows = gf_unit_rows(&j->folder, unit);
+    int64_t *mutual = malloc((size_t)rows * sizeof *mutual);
+    FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
+    glofnd_status status = gf_pairs_stream_mutual(err, &j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
+    if (status == GLOFND_OK) status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root);
+    free(mutual);
+    return status;
+}
+
+/* Computes this rank's share of the missing units. */
+static glofnd_status make_units(gf_error *err, unit_job *j, gf_unit_kind kind, const uint8_t *done) {
+    const gf_job_progress whole = gf_job_part(&j->s->watch, 0.5 * kind, 0.5 * (kind + 1));
+    int64_t missing = 0, mine = 0, made = 0;
+    for (int64_t i = 0; i < j->folder.units; i++)
+        if (!done[i]) mine += missing++ % j->u->ranks == j->u->rank;
+    missing = 0;
+    for (int64_t i = 0; i < j->folder.units; i++) {
+        if (done[i] || missing++ % j->u->ranks != j->u->rank) continue;
+        j->t.watch = gf_job_part(&whole, (double)made / (double)mine, (double)(made + 1) / (double)mine);
+        gf_components_init(j->root, j->folder.n);
+        TRY(kind == GF_UNIT_PAIRS ? make_pairs(err, j, i) : make_mutual(err, j, i));
+        made++;
+    }
+    return GLOFND_OK;
+}
+
+/* Units that are there. Rank 0 checks them and removes corrupt ones; the others wait for that. */
+static glofnd_status find_done(gf_error *err, const unit_job *j, gf_unit_kind kind, uint8_t *done) {
+    for (int64_t i = 0; j->u->rank == 0 && i < j->folder.units; i++) gf_unit_is_done(&j->folder, kind, i, 1);
+    TRY(agree(err, j->u, GLOFND_OK));
+    for (int64_t i = 0; i < j->folder.units; i++) done[i] = (uint8_t)gf_unit_is_done(&j->folder, kind, i, 0);
+    return agree(err, j->u, GLOFND_OK); /* none is written before all have looked */
+}
+
+static glofnd_status stage(gf_error *err, unit_job *j, gf_unit_kind kind) {
+    int64_t count = 0;
+    uint8_t *done = calloc((size_t)j->folder.units, 1);
+    glofnd_status status = agree(err, j->u, done ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for units"));
+    if (status == GLOFND_OK) status = find_done(err, j, kind, done);
+    for (int64_t i = 0; status == GLOFND_OK && i < j->folder.units; i++) count += done[i];
+    if (status == GLOFND_OK && kind == GF_UNIT_PAIRS && j->u->report && j->u->rank == 0)
+        j->u->report(j->u->user, j->folder.units, count, (j->stream.n + j->stream.chunk - 1) / j->stream.chunk);
+    if (status == GLOFND_OK) status = agree(err, j->u, make_units(err, j, kind, done));
+    free(done);
+    return status;
+}
+
+/* ----- the result ----- */
+
+static glofnd_status read_thresholds(gf_error *err, unit_job *j) {
+    for (int64_t i = 0; i < j->folder.units; i++) {
+        gf_pairs_found only = {.n = gf_unit_rows(&j->folder, i), .lambda = j->lambda + i * j->folder.rows};
+        TRY(gf_unit_read_pairs(err, &j->folder, i, &only, NULL));
+    }
+    return GLOFND_OK;
+}
+
+static gf_pairs_found part_of(const gf_pairs_found *f, int64_t at, int64_t rows) {
+    gf_pairs_found p = *f;
+    p.n = rows;
+    p.lambda += at, p.above += at, p.hits += at, p.copies += at, p.mutual += at;
+    p.other += at * f->top, p.similarity += at * f->top;
+    if (f->edge) p.edge_other += at * f->edge, p.edge_similarity += at * f->edge;
+    return p;
+}
+
+static glofnd_status read_result(gf_error *err, unit_job *j, gf_pairs_found *f) {
+    TRY(gf_pairs_found_alloc(err, f, j->folder.n, j->t.top));
+    if (j->t.edge) TRY(gf_pairs_found_edge(err, f, j->t.edge));
+    gf_components_init(f->mutual_root, f->n);
+    gf_components_init(f->copy_root, f->n);
+    for (int64_t i = 0; i < j->folder.units; i++) {
+        gf_pairs_found part = part_of(f, i * j->folder.rows, gf_unit_rows(&j->folder, i));
+        TRY(gf_unit_read_pairs(err, &j->folder, i, &part, f->copy_root));
+        TRY(gf_unit_read_mutual(err, &j->folder, i, part.mutual, f->mutual_root));
+    }
+    gf_components_flatten(f->mutual_root, f->n);
+    gf_components_flatten(f->copy_root, f->n);
+    return GLOFND_OK;
+}
+
+static glofnd_status prepare(gf_error *err, unit_job *j, const gf_discover_data *d) {
+    const size_t n = (size_t)d->good_n;
+    TRY(gf_pairs_stream_open(err, &j->u->source, d->good, d->good_n, j->s->memory / 2, j->s->threads, &j->stream));
+    TRY(choose_rows(err, j));
+    j->folder.top = j->t.top, j->folder.edge = j->t.edge;
+    j->folder.fingerprint = fingerprint_of(j, d);
+    j->lambda = malloc(n * sizeof *j->lambda);
+    j->root = malloc(n * sizeof *j->root);
+    FAIL_IF(err, !j->lambda || !j->root, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)d->good_n);
+    if (j->u->rank != 0) return GLOFND_OK;
+    TRY(gf_folder_make(err, j->folder.path, NULL));
+    TRY(gf_folder_lock(err, j->folder.path, &j->lock));
+    return gf_unit_folder_open(err, &j->folder, j->u->force);
+}
+
+static glofnd_status run_stages(gf_error *err, unit_job *j, const gf_discover_data *d, gf_discover_result *r) {
+    TRY(agree(err, j->u, prepare(err, j, d)));
+    TRY(stage(err, j, GF_UNIT_PAIRS));
+    TRY(agree(err, j->u, read_thresholds(err, j)));
+    j->t.lambda = j->lambda;
+    TRY(stage(err, j, GF_UNIT_MUTUAL));
+    glofnd_status status = GLOFND_OK;
+    if (j->u->rank == 0) status = read_result(err, j, &r->f);
+    if (j->u->rank == 0 && status == GLOFND_OK) status = gf_discover_statistics(err, j->s, d, j->t.label, r);
+    return agree(err, j->u, status);
+}
+
+glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, const gf_units *u, gf_discover_data *d,
+                                    gf_discover_result *r) {
+    unit_job j = {.s = s, .u = u, .folder = {.path = u->folder, .n = d->good_n}, .lock = -1};
+    int32_t *label = NULL;
+    *r = (gf_discover_result){0};
+    glofnd_status status = gf_discover_rank(err, s, d->good_n, &r->rank);
+    if (status == GLOFND_OK) status = gf_discover_labels(err, d, &label);
+    status = agree(err, u, status);
+    if (status == GLOFND_OK) {
+        j.t = gf_discover_task(s, r->rank, d->good_n, d->dim);
+        j.t.label = label;
+        status = run_stages(err, &j, d, r);
+    }
+    if (j.lock >= 0) gf_close(j.lock);
+    gf_pairs_stream_close(&j.stream);
+    free(j.lambda);
+    free(j.root);
+    free(label);
+    if (status != GLOFND_OK) gf_discover_result_free(r);
+    return status;
+}

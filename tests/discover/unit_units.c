@@ -1,0 +1,255 @@
+/* unit_units.c - discovery in units: the same bits as in memory for any cut into units and chunks; what was finished before a
+ * failure is used by the next call; parts of another search, or damaged ones, are not. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "discover/units/unit_run.h"
+#include "io/file.h"
+#include "support/random.h"
+#include "support/scratch.h"
+
+enum { N = 1500, DIM = 64 }; /* more than a chunk has at least */
+
+static float x[N][DIM];
+static gf_error err;
+static char parts[100]; /* folder of finished units */
+
+/* Rows in memory that can be read so many more times; negative: any number. */
+typedef struct rows_at {
+    int64_t reads;
+    int64_t units, done; /* as reported */
+} rows_at;
+
+static glofnd_status read_rows(gf_error *e, void *user, int64_t first, int64_t rows, float *out) {
+    rows_at *r = user;
+    FAIL_IF(e, r->reads == 0, GLOFND_E_IO, "the disk is gone");
+    if (r->reads > 0) r->reads--;
+    assert_true(first >= 0 && rows > 0 && first + rows <= N);
+    memcpy(out, x[first], (size_t)rows * sizeof x[0]);
+    return GLOFND_OK;
+}
+
+static void report(void *user, int64_t units, int64_t done, int64_t chunks) {
+    rows_at *r = user;
+    (void)chunks;
+    r->units = units, r->done = done;
+}
+
+/* Clusters of ten rows; copies, close ones, bad ones. */
+static void make_rows(void) {
+    rng g = {11};
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < DIM; k++)
+            x[i][k] = (i % 10 ? x[i - i % 10][k] : 0.0f) + (i % 10 ? 0.4f : 1.0f) * (float)rng_normal(&g);
+    memcpy(x[200], x[17], sizeof x[0]);
+    memcpy(x[44], x[17], sizeof x[0]);
+    for (int k = 0; k < DIM; k++) x[60][k] = 1.001f * x[61][k], x[90][k] = 0.0f;
+    x[91][3] = NAN, x[250][0] = INFINITY;
+}
+
+static gf_discover_spec spec_of(int64_t k, double dup, int threads) {
+    return (gf_discover_spec){.k = k,
+                              .top = 12,
+                              .edge = 5,
+                              .max_pairs = 2000,
+                              .dup = dup,
+                              .memory = (size_t)1 << 30,
+                              .threads = threads,
+                              .pass = &gf_pairs_search_cpu};
+}
+
+static gf_discover_data data_of(int with_rows) {
+    gf_discover_data d = {.n = N, .dim = DIM, .label = malloc(N * sizeof *d.label)};
+    for (int i = 0; i < N; i++) d.label[i] = i % 8 == 3 ? -1 : i / 10;
+    if (!with_rows) return d;
+    d.x = malloc(sizeof x);
+    memcpy(d.x, x, sizeof x);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
+    return d;
+}
+
+static void same_data(const gf_discover_data *a, const gf_discover_data *b) {
+    assert_int_equal(a->good_n, b->good_n);
+    assert_int_equal(a->distinct, b->distinct);
+    assert_int_equal(a->crc, b->crc);
+    assert_memory_equal(a->kind, b->kind, N);
+    assert_memory_equal(a->good, b->good, (size_t)a->good_n * sizeof *a->good);
+    assert_memory_equal(a->copy_of, b->copy_of, (size_t)a->good_n * sizeof *a->copy_of);
+}
+
+#define SAME(field, count) assert_memory_equal(a->f.field, b->f.field, (size_t)(count) * sizeof *a->f.field)
+
+static void same_result(const gf_discover_result *a, const gf_discover_result *b) {
+    const int64_t n = a->f.n;
+    assert_int_equal(n, b->f.n);
+    assert_int_equal(a->f.top, b->f.top);
+    SAME(lambda, n), SAME(above, n), SAME(mutual, n), SAME(hits, n), SAME(copies, n), SAME(mutual_root, n), SAME(copy_root, n);
+    SAME(other, n * a->f.top), SAME(similarity, n * a->f.top);
+    SAME(edge_other, n * a->f.edge), SAME(edge_similarity, n * a->f.edge);
+    assert_int_equal(a->mutual_pairs, b->mutual_pairs);
+    assert_int_equal(a->dup_pairs, b->dup_pairs);
+    assert_int_equal(a->listed, b->listed);
+    assert_int_equal(a->parts.count, b->parts.count);
+    assert_true(a->quality.anchors == b->quality.anchors);
+}
+
+static gf_units units_of(rows_at *r, const char *folder, int64_t rows) {
+    return (gf_units){.folder = folder,
+                      .source = {.read = read_rows, .user = r, .n = N, .dim = DIM},
+                      .rows = rows,
+                      .ranks = 1,
+                      .report = report,
+                      .user = r};
+}
+
+static glofnd_status run(const gf_discover_spec *s, const gf_units *u, gf_discover_result *r) {
+    gf_discover_data d = data_of(0);
+    glofnd_status status = gf_discover_classify_stream(&err, &u->source, &d);
+    if (status == GLOFND_OK) status = gf_discover_run_units(&err, s, u, &d, r);
+    gf_discover_data_free(&d);
+    return status;
+}
+
+static void classifies_as_in_memory(void **state) {
+    rows_at rows = {.reads = -1};
+    gf_discover_data a = data_of(1), b = data_of(0);
+    const gf_units u = units_of(&rows, "", 0);
+    (void)state;
+    assert_int_equal(gf_discover_classify_stream(&err, &u.source, &b), GLOFND_OK);
+    same_data(&a, &b);
+    assert_int_equal(a.good_n, N - 3);
+    gf_discover_data_free(&a);
+    gf_discover_data_free(&b);
+}
+
+static void any_cut_gives_the_same_bits(void **state) {
+    static const double dups[] = {0.9, GF_DUP_EXACT, 0.2};
+    (void)state;
+    for (int c = 0; c < 8; c++) {
+        gf_discover_spec s = spec_of(c % 3 ? 7 : 40, dups[c % 3], 1 + c % 2);
+        gf_discover_data d = data_of(1);
+        gf_discover_result a, b;
+        rows_at rows = {.reads = -1};
+        assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
+        s.memory = c % 4 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: units of fewer rows, two chunks */
+        const gf_units u = units_of(&rows, parts, 64 * (1 + c));
+        if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+        same_result(&a, &b);
+        assert_int_equal(rows.done, 0);
+        gf_unit_folder_remove(u.folder);
+        assert_int_not_equal(access(u.folder, F_OK), 0);
+        gf_discover_result_free(&a);
+        gf_discover_result_free(&b);
+        gf_discover_data_free(&d);
+    }
+}
+
+/* A search that ends after some number of reads is continued, and ends with the same bits. */
+static void continues_after_any_failure(void **state) {
+    gf_discover_spec s = spec_of(7, 0.9, 2);
+    gf_discover_data d = data_of(1);
+    gf_discover_result a, b;
+    int64_t continued = 0;
+    (void)state;
+    assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
+    s.memory = 400000;
+    for (int64_t reads = 1;; reads += 23) {
+        rows_at rows = {.reads = reads};
+        gf_units u = units_of(&rows, parts, 192);
+        const glofnd_status status = run(&s, &u, &b);
+        if (status == GLOFND_OK) break;
+        assert_int_equal(status, GLOFND_E_IO);
+        rows.reads = -1;
+        if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+        continued += rows.done > 0;
+        same_result(&a, &b);
+        gf_discover_result_free(&b);
+        gf_unit_folder_remove(u.folder);
+    }
+    same_result(&a, &b);
+    gf_unit_folder_remove(parts);
+    gf_discover_result_free(&a);
+    gf_discover_result_free(&b);
+    gf_discover_data_free(&d);
+    assert_true(continued > 1);
+}
+
+static void damaged_units_are_made_again(void **state) {
+    const gf_discover_spec s = spec_of(7, 0.9, 2);
+    gf_discover_result a, b;
+    rows_at rows = {.reads = -1};
+    const gf_units u = units_of(&rows, parts, 192);
+    static const char *const names[] = {"parts/pairs-000002", "parts/mutual-000004", "parts/pairs-000006"};
+    (void)state;
+    if (run(&s, &u, &a) != GLOFND_OK) fail_msg("%s", err.text);
+    for (int k = 0; k < 3; k++)
+        for (int at = 0; at < 5; at++) {
+            uint8_t *bytes = NULL;
+            size_t capacity = 0, n = 0;
+            assert_int_equal(gf_file_read(&err, path_of(names[k]), 1 << 20, &bytes, &capacity, &n), GLOFND_OK);
+            bytes[(size_t)at * 9173 % n] ^= 1;
+            scratch_write(&box, names[k], bytes, at == 4 ? n - 1 : n);
+            free(bytes);
+            if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+            assert_int_equal(rows.done, k == 1 ? rows.units : rows.units - 1);
+            same_result(&a, &b);
+            gf_discover_result_free(&b);
+        }
+    gf_unit_folder_remove(u.folder);
+    gf_discover_result_free(&a);
+}
+
+static void parts_of_another_search_are_refused(void **state) {
+    gf_discover_spec s = spec_of(7, 0.9, 2);
+    gf_discover_result r;
+    rows_at rows = {.reads = -1};
+    gf_units u = units_of(&rows, parts, 192);
+    (void)state;
+    assert_int_equal(run(&s, &u, &r), GLOFND_OK);
+    gf_discover_result_free(&r);
+    s.k = 8;
+    assert_int_equal(run(&s, &u, &r), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "parts of another search"));
+    x[5][5] += 1.0f;
+    s.k = 7;
+    assert_int_equal(run(&s, &u, &r), GLOFND_E_ARGUMENT);
+    x[5][5] -= 1.0f;
+    u.force = 1, s.k = 8;
+    assert_int_equal(run(&s, &u, &r), GLOFND_OK);
+    assert_int_equal(rows.done, 0);
+    gf_discover_result_free(&r);
+    scratch_text(&box, "parts/of-the-user", "x");
+    scratch_text(&box, "parts/pairs-000001.tmp-1-1", "x");
+    gf_unit_folder_remove(u.folder);
+    assert_int_equal(access(path_of("parts/of-the-user"), F_OK), 0);
+    assert_int_not_equal(access(path_of("parts/pairs-000001.tmp-1-1"), F_OK), 0);
+    assert_int_not_equal(access(path_of("parts/plan"), F_OK), 0);
+}
+
+static int make_all(void **state) {
+    make_rows();
+    if (make_box(state)) return -1;
+    snprintf(parts, sizeof parts, "%s", path_of("parts"));
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classifies_as_in_memory),
+        cmocka_unit_test(any_cut_gives_the_same_bits),
+        cmocka_unit_test(continues_after_any_failure),
+        cmocka_unit_test(damaged_units_are_made_again),
+        cmocka_unit_test(parts_of_another_search_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_all, remove_box);
+}

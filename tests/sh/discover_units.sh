@@ -1,0 +1,48 @@
+# discover_units.sh BUILD SOURCE - discovery in units: the same bytes as in memory, with little memory, and after kill -9.
+. "$2/tests/sh/common.inc"
+needs_tools python3
+discover() { "$glofnd" discover "$@" --quiet; }
+
+python3 - << 'PY' || fail "embeddings"
+import array, random, struct
+random.seed(2)
+N, D = 9000, 48
+x = array.array("f")
+for i in range(N):
+    x.extend(random.gauss(0, 1) for _ in range(D)) if i % 100 != 7 else x.extend(x[-D:])
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (N, D)
+with open("x.npy", "wb") as f:
+    f.write(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + x.tobytes())
+PY
+same() { diff -r "$1" plain || fail "$1 differs from the result in memory"; }
+
+options='--k 5 --dup 0.9 --negatives 3'
+expect 0 "written" discover x.npy $options --out plain
+expect 0 "written" discover x.npy $options --resume --out units/
+same units
+expect 0 "written" "$glofnd" discover x.npy $options --memory 0.001 --out small
+grep -q "read in 4 chunks for each" err || fail "not streamed: $(cat err)"
+same small
+[ ! -e units.partial ] && [ ! -e small.partial ] || fail "parts were left"
+
+# Killed at any time, it continues.
+for part in pairs-000002 mutual-000001; do
+    rm -rf killed
+    "$glofnd" discover x.npy $options --resume --threads 1 --quiet --out killed > out 2> err &
+    pid=$!
+    while [ ! -e "killed.partial/$part" ] && [ ! -e killed ]; do sleep 0.02; done
+    kill -9 $pid 2> /dev/null
+    wait $pid 2> /dev/null
+    if [ ! -e killed ]; then
+        [ -e killed.partial/plan ] || fail "no parts of the killed one"
+        expect 1 "parts of another search" discover x.npy --k 6 --resume --out killed
+        expect 0 "written" "$glofnd" discover x.npy $options --resume --out killed
+        grep -q "are already in killed.partial" err || fail "it began anew: $(cat err)"
+    fi
+    same killed
+    [ ! -e killed.partial ] || fail "parts were left"
+done
+
+expect 2 "--resume does not go with --learned" discover x.npy --learned --resume --out z
+expect 2 "--resume does not go with --sample" discover x.npy --sample 3 --resume --out z
+[ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"

@@ -1,0 +1,31 @@
+# ranks_discover.sh BUILD SOURCE - discovery over 2 and 4 ranks: the bytes of one rank; refusals reach all of them.
+. "$2/tests/sh/common.inc"
+needs_ranks
+needs_tools python3
+
+python3 - << 'PY' || fail "embeddings"
+import array, random, struct
+random.seed(4)
+N, D = 5000, 24
+x = array.array("f")
+for i in range(N):
+    x.extend(random.gauss(0, 1) for _ in range(D)) if i % 50 != 7 else x.extend(x[-D:])
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (N, D)
+with open("x.npy", "wb") as f:
+    f.write(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + x.tobytes())
+PY
+
+options='--k 5 --dup 0.9 --threads 1'
+expect 0 "written" "$glofnd" discover x.npy $options --quiet --out one
+for ranks in 2 4; do
+    expect 0 "written" mpirun -np $ranks "$glofnd" discover x.npy $options --out "by$ranks"
+    grep -q "$ranks ranks" err || fail "not $ranks ranks: $(cat err)"
+    [ "$(grep -c written out)" = 1 ] || fail "$ranks ranks said it more than once"
+    diff -r one "by$ranks" || fail "$ranks ranks differ from one"
+    [ ! -e "by$ranks.partial" ] || fail "parts were left"
+done
+call mpirun -np 2 "$glofnd" discover x.npy --learned --out z
+[ "$code" != 0 ] && grep -q "not over several ranks" err || fail "--learned over ranks: $(cat err)"
+call mpirun -np 2 "$glofnd" discover nothing.npy --out z
+[ "$code" != 0 ] && [ "$(grep -c 'nothing.npy' err)" = 1 ] || fail "no file, over ranks: $(cat err)"
+[ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
