@@ -37,19 +37,19 @@ static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path,
     int there;
     TRY(gf_exists(err, path, &there));
     TRY(gf_log_save_tail(err, path, (uint64_t)keep));
-    glofnd_status status = there ? gf_events_open(err, &m->events, path, keep, m->started) : GLOFND_E_FORMAT;
+    glofnd_status status = there ? gf_events_open(err, &m->events, path, keep, gf_wall_clock()) : GLOFND_E_FORMAT;
     if (status != GLOFND_E_FORMAT) return status;
     m->events_cut = keep > 0;
     TRY(gf_log_save_tail(err, path, 0));
-    status = gf_events_open(err, &m->events, path, GF_LOG_ALL, m->started);
-    return status == GLOFND_E_FORMAT ? gf_events_open(err, &m->events, path, 0, m->started) : status;
+    status = gf_events_open(err, &m->events, path, GF_LOG_ALL, gf_wall_clock());
+    return status == GLOFND_E_FORMAT ? gf_events_open(err, &m->events, path, 0, gf_wall_clock()) : status;
 }
 
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks,
                               gf_progress_mode mode) {
     char path[PATH_MAX];
     int64_t keep;
-    *m = (gf_monitor){.progress = gf_progress_start(t->step, mode), .started = gf_wall_clock(), .lines = marks.log_lines};
+    *m = (gf_monitor){.progress = gf_progress_start(t->step, mode), .started = gf_clock(), .lines = marks.log_lines};
     m->progress.next = 0.0; /* a log shows the first step, and how long it took */
     TRY(gf_path_join(err, path, run, GF_LOG_FILE));
     TRY(line_offset(err, path, &m->lines, &keep));
@@ -202,7 +202,7 @@ static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
         [GF_RUN_POOLED_RECALL] = x->pooled_recall,
         [GF_RUN_POOLED_F1] = x->pooled_f1,
         [GF_RUN_DAMAGED] = t->sums.damaged,
-        [GF_RUN_SECONDS] = gf_wall_clock() - m->started,
+        [GF_RUN_SECONDS] = gf_clock() - m->started,
         [GF_RUN_KNN] = knn,
     };
     memcpy(out, value, sizeof value);
@@ -249,7 +249,7 @@ static void describe_flags(const gf_trainer *t, const epoch_means *x, char *out,
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes) {
     const epoch_means x = means_of(&t->sums);
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
-    const double at = gf_wall_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
+    const double at = gf_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
     char flags[160], took[32], left[32], top1[40] = "";
     if (m->progress.mode == GF_PROGRESS_QUIET ||
         (!isfinite(knn) && t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0))

@@ -13,7 +13,7 @@ typedef struct gf_monitor {
     gf_jsonl log;
     gf_events events;
     gf_progress progress;
-    double started, summarised; /* seconds since 1970; the last summary, or 0 */
+    double started, summarised; /* by the monotonic clock; the last summary, or 0 */
     int64_t lines;              /* in log.jsonl */
     int events_cut;             /* the event file did not match the marks */
     int restored; /* files that were removed or replaced during training and are written again; to be cleared by the reader */
