@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "run/config.h"
@@ -28,39 +30,112 @@ static void describe_flag(const gf_option *o, char *out, size_t bytes) {
         n += snprintf(out + n, bytes - (size_t)n, "%s%s", i ? "|" : " ", o->names[i]);
 }
 
-static void help_flag(const char *prefix, const gf_option *o) {
-    char left[96];
-    describe_flag(o, left, sizeof left);
-    gf_print(stdout, "  %-24s", left);
-    gf_print_lines(stdout, strlen(left) > 24 ? "\n                           " : " ");
-    gf_print(stdout, "%s%s", prefix, *prefix ? ": " : "");
-    gf_print_lines(stdout, o->help);
-    if (o->preset) gf_print(stdout, "; default: %s", o->preset);
-    gf_print(stdout, "\n");
+enum { WIDTH = 80, FLAG_INDENT = 27 };
+
+/* Of names with bars between them: as many as fit. */
+static int part_of_word(const char *word, int n, int room) {
+    int part = n;
+    for (int i = 0; i < room; i++)
+        if (word[i] == '|') part = i + 1;
+    return part;
 }
 
-static void print_usage(FILE *out, const char *usage) {
-    gf_print(out, "usage: ");
-    gf_print_lines(out, usage);
+void cli_print_wrapped(FILE *out, const char *left, int indent, const char *text) {
+    int at = (int)strlen(left);
+    gf_print(out, "%s", left);
+    if (at >= indent) gf_print(out, "\n"), at = 0;
+    for (int first = 1; *text; first = 0) {
+        text += strspn(text, " \n");
+        int n = (int)strcspn(text, " \n");
+        if (n == 0) break;
+        if (n > WIDTH - indent) n = part_of_word(text, n, WIDTH - indent);
+        if (at < indent) gf_print(out, "%*s", indent - at, ""), at = indent;
+        else if (!first && at + 1 + n > WIDTH) gf_print(out, "\n%*s", indent, ""), at = indent;
+        else gf_print(out, " "), at++;
+        gf_print(out, "%.*s", n, text);
+        at += n, text += n;
+    }
     gf_print(out, "\n");
+}
+
+static void help_flag(const char *prefix, const gf_option *o) {
+    char left[100] = "  ", text[800];
+    describe_flag(o, left + 2, sizeof left - 2);
+    snprintf(text, sizeof text, "%s%s%s%s%s", prefix, *prefix ? ": " : "", o->help, o->preset ? "; default: " : "",
+             o->preset ? o->preset : "");
+    cli_print_wrapped(stdout, left, FLAG_INDENT, text);
+}
+
+/* The blank where a line of a usage is broken: the last one outside of brackets that fits, else the next one; its end if none. */
+static int break_of(const char *line, int n, int room) {
+    int best = n, depth = 0;
+    for (int i = 0; i < n; i++) {
+        depth += line[i] == '[' ? 1 : line[i] == ']' ? -1 : 0;
+        if (line[i] != ' ' || depth > 0 || i == 0 || line[i - 1] == ' ') continue;
+        if (i <= room || best == n) best = i;
+        if (i > room) break;
+    }
+    return n <= room ? n : best;
+}
+
+/* Lines that are too long continue in the next one, indented further where they are a command. */
+static void print_usage_line(FILE *out, const char *line, int n, int at) {
+    const int blanks = (int)strspn(line, " "), command = strncmp(line + blanks, "glofnd ", 7) == 0 || blanks > 7;
+    const int more = blanks >= n ? 0 : command ? (blanks > 7 ? blanks : 11) : blanks;
+    int cut = blanks + break_of(line + blanks, n - blanks, WIDTH - at - blanks);
+    gf_print(out, "%.*s\n", cut, line);
+    while (cut < n) {
+        line += cut, n -= cut;
+        const int skip = (int)strspn(line, " ");
+        line += skip, n -= skip;
+        if (n <= 0) return;
+        cut = break_of(line, n, WIDTH - more);
+        gf_print(out, "%*s%.*s\n", more, "", cut, line);
+    }
+}
+
+void cli_print_usage(FILE *out, const char *usage) {
+    int at = (int)strlen("usage: ");
+    gf_print(out, "usage: ");
+    for (const char *end; *usage; usage = *end ? end + 1 : end, at = 0) {
+        end = usage + strcspn(usage, "\n");
+        print_usage_line(out, usage, (int)(end - usage), at);
+    }
 }
 
 static void list_verbs(FILE *out, const cli_verb *v) {
     if (v->verbs_usage) {
-        print_usage(out, v->verbs_usage);
+        cli_print_usage(out, v->verbs_usage);
         return;
     }
-    print_usage(out, v->usage);
-    for (int i = 0; v->verbs[i]; i++) gf_print(out, "  %-10s %s\n", v->verbs[i]->name, v->verbs[i]->summary);
+    cli_print_usage(out, v->usage);
+    for (int i = 0; v->verbs[i]; i++) {
+        char left[32];
+        snprintf(left, sizeof left, "  %s", v->verbs[i]->name);
+        cli_print_wrapped(out, left, 13, v->verbs[i]->summary);
+    }
     gf_print(out, "\n`glofnd%s%s %s --help` explains one of them.\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name,
              v == &cli_root ? "VERB" : "WHAT");
 }
 
-void cli_help(const cli_verb *v) {
+/* 1: `word` is one of the words of `list`. */
+static int is_listed(const char *list, const char *word) {
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return 1;
+    return 0;
+}
+
+void cli_help(const cli_verb *v, int all) {
+    int left_out = 0;
     if (v->verbs) list_verbs(stdout, v);
-    else print_usage(stdout, v->usage);
-    for (int i = 0; i < v->flag_count; i++) help_flag("", &v->flags[i]);
+    else cli_print_usage(stdout, v->usage);
+    for (int i = 0; i < v->flag_count; i++) {
+        if (all || !v->brief || is_listed(v->brief, v->flags[i].key)) help_flag("", &v->flags[i]);
+        else left_out++;
+    }
     if (v->shows_progress) help_flag("", &quiet_row);
+    if (left_out) gf_print(stdout, "--help-all explains %d more flags.\n", left_out);
     for (int k = 0; v->verbs_usage && v->verbs[k]; k++)
         for (int i = 0; i < v->verbs[k]->flag_count; i++) help_flag(v->verbs[k]->name, &v->verbs[k]->flags[i]);
 }
@@ -74,7 +149,7 @@ int cli_misused(const cli_call *call, const char *fmt, ...) {
     gf_vprint(stderr, fmt, args);
     va_end(args);
     gf_print(stderr, "\n");
-    print_usage(stderr, call->verb->usage);
+    cli_print_usage(stderr, call->verb->usage);
     return CLI_USAGE;
 }
 
@@ -86,6 +161,16 @@ int cli_failed(const char *verb, glofnd_status status, const gf_error *err) {
 int cli_terminal_is_dumb(void) {
     const char *term = getenv("TERM");
     return !term || !*term || strcmp(term, "dumb") == 0;
+}
+
+int cli_terminal_columns(int fd) {
+    struct winsize w = {0};
+    return isatty(fd) && ioctl(fd, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+}
+
+int cli_wants_colour(void) {
+    const char *none = getenv("NO_COLOR"); /* any text, but not an empty one: no-color.org */
+    return !(none && *none) && !cli_terminal_is_dumb();
 }
 
 gf_progress_mode cli_progress_mode(void) {
@@ -108,7 +193,12 @@ int cli_given(const cli_call *call, const char *flag) {
 static int refuse_flag(const cli_call *call, const char *name) {
     const gf_option_table table = {call->verb->flags, call->verb->flag_count};
     const gf_option *best = gf_option_nearest(&table, call->verb->flags_bytes, name);
-    const int near = best && gf_is_near(name, best->key);
+    int near = best && gf_is_near(name, best->key);
+    for (int i = 0; !near && i < table.count; i++) { /* --output is --out, --label is --labels */
+        best = &table.rows[i];
+        const size_t n = strlen(best->key), m = strlen(name);
+        near = n >= 3 && m >= 3 && strncmp(name, best->key, n < m ? n : m) == 0;
+    }
     gf_print(stderr, "glofnd %s: unknown flag --%s; %s%s%s--help lists the flags\n", call->title, name,
              near ? "did you mean --" : "", near ? best->key : "", near ? "? " : "");
     return CLI_USAGE;
@@ -150,7 +240,8 @@ static int check_words(const cli_call *call) {
     return CLI_OK;
 }
 
-static int is_help(const char *text) { return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0; }
+static int is_help_all(const char *text) { return strcmp(text, "--help-all") == 0; }
+static int is_help(const char *text) { return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0 || is_help_all(text); }
 
 /* Flags to *flags, everything else to call->word, also all that follows "--". -1: help was asked for, and printed. */
 static int parse(cli_call *call, void *flags, int argc, char **argv) {
@@ -161,7 +252,7 @@ static int parse(cli_call *call, void *flags, int argc, char **argv) {
         return cli_failed(call->title, GLOFND_E_OPTION, &err);
     for (int i = 1; i < argc; i++) {
         int code = CLI_OK;
-        if (!only_words && is_help(argv[i])) return cli_help(call->verb), -1;
+        if (!only_words && is_help(argv[i])) return cli_help(call->verb, is_help_all(argv[i])), -1;
         if (!only_words && strcmp(argv[i], "--") == 0) only_words = 1;
         else if (!only_words && strncmp(argv[i], "--", 2) == 0) code = take_flag(call, flags, argc, argv, &i);
         else call->word[call->words++] = argv[i];
@@ -192,7 +283,7 @@ static int refuse_verb(const cli_verb *v, const char *name) {
 static int run_group(const cli_verb *v, int argc, char **argv) {
     char title[64];
     if (argc < 2) return gf_print(stderr, "glofnd %s: what to do is missing\n", v->name), list_verbs(stderr, v), CLI_USAGE;
-    if (is_help(argv[1])) return cli_help(v), CLI_OK;
+    if (is_help(argv[1])) return cli_help(v, is_help_all(argv[1])), CLI_OK;
     const cli_verb *found = find_verb(v, argv[1]);
     if (!found) return refuse_verb(v, argv[1]);
     if (v == &cli_root) return cli_run(found, argc - 1, argv + 1);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "run/progress.h"
 #include "util/strings/option_table.h"
@@ -30,6 +31,7 @@ typedef struct cli_call { /* a parsed command line */
 struct cli_verb {
     const char *name, *summary;
     const char *usage; /* printed after "usage: "; further lines explain */
+    const char *brief; /* the flags that --help shows, with blanks between them; NULL: all, as --help-all */
     const gf_option *flags;
     int flag_count;
     size_t flags_bytes;           /* of the struct that the rows describe; all zero before defaults are set */
@@ -82,10 +84,17 @@ const gf_option *cli_flag_at(const cli_verb *v, int i);
 int cli_given(const cli_call *call, const char *flag); /* 1: the flag was among the arguments */
 /* "glofnd TITLE: text", then the usage: CLI_USAGE. */
 int cli_misused(const cli_call *call, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void cli_help(const cli_verb *v);
+/* all: every flag, else those of v->brief. Lines have at most 80 columns. */
+void cli_help(const cli_verb *v, int all);
+/* "usage: " and the lines of a usage. */
+void cli_print_usage(FILE *out, const char *usage);
+/* `text` in lines of at most 80 columns, blanks and line breaks in it being one: behind `left`, which is padded to `indent`. */
+void cli_print_wrapped(FILE *out, const char *left, int indent, const char *text);
 /* Prints "glofnd VERB: text" (the library's message if err has one) to stderr. CLI_USAGE for a wrong key or value, else
  * CLI_FAILED. */
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err);
 /* 1: stderr is no terminal on which a line can be drawn over (TERM=dumb: an editor's shell, a console log). */
 int cli_terminal_is_dumb(void);
+int cli_terminal_columns(int fd);         /* 0: fd is no terminal, or its width is unknown */
+int cli_wants_colour(void);               /* 0: the user asks for none (NO_COLOR), or the terminal is dumb */
 gf_progress_mode cli_progress_mode(void); /* of a verb with shows_progress: by --quiet and the terminal */

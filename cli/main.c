@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/omp_wait.h"
 #include "cli/shell/shell.h"
+#include "plot/table.h"
 
 static const cli_verb *const verbs[] = {&cmd_data,  &cmd_pretrain,   &cmd_embed,   &cmd_discover, &cmd_eval,
                                         &cmd_sweep, &cmd_reproduce,  &cmd_compare, &cmd_report,   &cmd_watch,
@@ -19,7 +20,7 @@ const cli_verb cli_root = {.name = "glofnd", .usage = "glofnd VERB ...", .verbs 
 static void help(void) {
     gf_print(stdout, "GloFND %d.%d.%d: global false-negative discovery for contrastive learning\n\n", GLOFND_VERSION_MAJOR,
              GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH);
-    cli_help(&cli_root);
+    cli_help(&cli_root, 1);
 }
 
 /* A caller may have closed the standard streams; the next files opened would get their numbers, and messages would go into a log
@@ -70,5 +71,6 @@ int main(int argc, char **argv) {
            SIG_IGN); /* messages are not the work: it continues, or stops with a checkpoint, when their reader has ended */
     signal(SIGXFSZ, SIG_IGN); /* a file above the limit: an error like a full disk, not the end */
     cli_wait_passively(argv);
+    gf_table_set_terminal(cli_terminal_columns(STDOUT_FILENO));
     return finished(run(argc, argv));
 }

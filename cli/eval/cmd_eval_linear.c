@@ -187,17 +187,16 @@ static void print_results(const linear_job *j) {
     eval_print_samples(&j->samples, j->train_n, j->test_n);
     if (j->spec.validation > 0.0) gf_print(stdout, "stopping  by %g %% of the training samples\n", 100.0 * j->spec.validation);
     else gf_print(stdout, "stopping  by the test samples, as the paper does; --validation 0.1 takes training samples instead\n");
-    gf_print(stdout, "%9s %9s %10s %11s %8s %8s %8s  protocol\n", "labels", "samples", "epochs", "best epoch", "top-1", "top-5",
-             "last");
+    gf_print(stdout, "%8s %8s %9s %5s %7s %7s %7s  protocol\n", "labels", "samples", "epochs", "best", "top-1", "top-5", "last");
     for (int i = 0; i < j->fractions; i++) {
         const gf_linear_result *r = &j->result[i];
-        gf_print(stdout, "%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i],
-                 (long long)r->samples, (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch,
-                 100.0 * r->probe.top1, 100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
+        gf_print(stdout, "%6g %% %8lld %5lld/%-3lld %5lld %7.2f %7.2f %7.2f  %s\n", 100.0 * j->fraction[i], (long long)r->samples,
+                 (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch, 100.0 * r->probe.top1,
+                 100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
     }
     means(j, &top1, &top5);
     if (j->fractions > 1)
-        gf_print(stdout, "%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
+        gf_print(stdout, "%8s %8s %9s %5s %7.2f %7.2f %7s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
                  j->protocol);
 }
 

@@ -31,7 +31,7 @@ static int is_switch(const gf_option *o) { return o->type == GF_OPTION_BOOL && !
 
 static void bash_leaf(const cli_verb *v, const char *title) {
     const gf_option *o;
-    printf("    '%s')\n        flags='--help", title);
+    printf("    '%s')\n        flags='--help --help-all", title);
     for (int i = 0; (o = cli_flag_at(v, i)); i++) printf(" --%s", o->key);
     printf("'\n        case $prev in\n");
     for (int i = 0; (o = cli_flag_at(v, i)); i++) {
@@ -82,7 +82,7 @@ static void print_plain(const char *text) {
 
 static void zsh_leaf(const cli_verb *v, const char *title) {
     const gf_option *o;
-    printf("    '%s')\n        _arguments '--help[this verb]' \\\n", title);
+    printf("    '%s')\n        _arguments '--help[this verb]' '--help-all[every flag]' \\\n", title);
     for (int i = 0; (o = cli_flag_at(v, i)); i++) {
         printf("            '*--%s[", o->key);
         print_plain(o->help);

@@ -372,8 +372,8 @@ static int run_sweep(int argc, char **argv) {
     sweep_plan p = {.jobs = 1};
     int dry = 0;
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            cli_help(&cmd_sweep);
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--help-all") == 0 || strcmp(argv[i], "-h") == 0) {
+            cli_help(&cmd_sweep, 1);
             return CLI_OK;
         }
     const glofnd_status status = read_flags(&err, &p, argc, argv, &dry);

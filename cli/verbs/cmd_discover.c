@@ -278,6 +278,7 @@ static int run(const cli_call *call, const void *flags) {
 }
 
 const cli_verb cmd_discover = {
+    .brief = "out alpha k dup keep split labels names data html query stored device force",
     .name = "discover",
     .summary = "false negatives and duplicates in any embeddings",
     .usage = "glofnd discover EMB ... --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"

@@ -23,17 +23,23 @@ static void report(const char *line) {
     else gf_print(stderr, "%s\n", line);
 }
 
+enum { KEY_INDENT = 23 };
+
+static void print_key(const char *key, const char *text) {
+    char left[80];
+    snprintf(left, sizeof left, "  --%s", key);
+    cli_print_wrapped(stdout, left, KEY_INDENT, text);
+}
+
 static void help_option(const gf_option *o) {
     const char *views = gf_config_preset(o, GF_TASK_VIEWS), *clip = gf_config_preset(o, GF_TASK_CLIP);
-    char range[256];
-    gf_print(stdout, "  --%-18s ", o->key);
-    gf_print_lines(stdout, o->help);
-    gf_print(stdout, "\n");
+    char range[256], text[800];
+    print_key(o->key, o->help);
     if (o->type == GF_OPTION_TEXT) return;
     gf_option_range(o, range, sizeof range);
-    gf_print(stdout, "%23s%s; default %s", "", range, views);
-    if (strcmp(clip, views) != 0) gf_print(stdout, ", with task clip %s", clip);
-    gf_print(stdout, "\n");
+    const int differ = strcmp(clip, views) != 0;
+    snprintf(text, sizeof text, "%s; default %s%s%s", range, views, differ ? ", with task clip " : "", differ ? clip : "");
+    cli_print_wrapped(stdout, "", KEY_INDENT, text);
 }
 
 /* Flags that are no keys of the configuration. --config and --set are applied in their order, by take. */
@@ -42,8 +48,8 @@ static const gf_option rows[] = {
     {.key = "config",
      .type = GF_OPTION_STRINGS,
      .value = "FILE.cfg",
-     .help = "a preset by its name, or a file: lines \"key = value\", and comments after # on lines of\n"
-             "                       their own; files and flags are applied in order, the last one wins"},
+     .help = "a preset by its name, or a file: lines \"key = value\", and comments after # on lines of their own; files and "
+             "flags are applied in order, the last one wins"},
     {.key = "set", .type = GF_OPTION_STRINGS, .value = "KEY=VALUE", .help = "the same as --KEY VALUE"},
     CLI_SWITCH(gf_pretrain, resume, "resume",
                "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
@@ -70,26 +76,61 @@ static const char usage[] =
     "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each\n"
     "(docs/distributed.md).\n";
 
-static void help(void) {
+static void help_own_flags(const char *const *only) {
+    for (int i = 0; i < own.count; i++) {
+        char left[48];
+        int wanted = !only;
+        for (const char *const *k = only; k && *k; k++) wanted |= strcmp(*k, rows[i].key) == 0;
+        snprintf(left, sizeof left, "%s %s", rows[i].key, rows[i].value ? rows[i].value : "");
+        if (wanted) print_key(left, rows[i].help);
+    }
+}
+
+static void help_all(void) {
     const char *group = "";
     const gf_option *o;
     int in_method;
-    gf_print(stdout, "usage: ");
-    gf_print_lines(stdout, usage);
+    cli_print_usage(stdout, usage);
     gf_print(stdout, "\n");
-    for (int i = 0; i < own.count; i++) {
-        char left[32];
-        snprintf(left, sizeof left, "%s %s", rows[i].key, rows[i].value ? rows[i].value : "");
-        gf_print(stdout, "  --%-18s ", left);
-        gf_print_lines(stdout, rows[i].help);
-        gf_print(stdout, "\n");
-    }
-    gf_print(stdout, "\nExit codes: 0: done or stopped; 1: run-time failure (files, memory, numerics); 2: usage error.\n"
-                     "Keys of files and flags (- and _ are the same); data is the only one without a usable default:\n");
+    help_own_flags(NULL);
+    gf_print(stdout, "\nExit codes: 0: done or stopped; 1: run-time failure (files, memory, numerics);\n2: usage error.\n"
+                     "Keys of files and flags (- and _ are the same); data is the only one without a\nusable default:\n");
     for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
         if (strcmp(group, o->group) != 0) gf_print(stdout, "\n%s\n", group = o->group);
         help_option(o);
     }
+}
+
+/* The keys of a first run, on one screen. */
+static void help(void) {
+    static const char *const flags[] = {"out", "config", "resume", NULL};
+    static const struct {
+        const char *group, *keys[8];
+    } groups[] = {
+        {"network and training", {"arch", "size", "batch", "epochs", "lr", "seed"}},
+        {"false negatives", {"detector", "alpha", "start_epoch"}},
+        {"machine", {"device", "precision", "threads"}},
+        {"output", {"eval_every", "keep_checkpoints"}},
+    };
+    int in_method, shown = 0, count = 0;
+    while (gf_config_option(count, &in_method)) count++;
+    cli_print_usage(stdout,
+                    "glofnd pretrain --data SPEC --out RUN [--config PRESET|FILE.cfg] [--KEY VALUE ...]\n"
+                    "       glofnd pretrain --out RUN --resume\n"
+                    "Trains an image encoder, or with --task clip one of images and one of captions, with a contrastive loss; "
+                    "false negatives are found and taken out of it.");
+    print_key("data SPEC", gf_config_find("data", &in_method)->help);
+    help_own_flags(flags);
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        gf_print(stdout, "%s\n", groups[g].group);
+        for (int k = 0; k < 8 && groups[g].keys[k]; k++, shown++) {
+            const gf_option *o = gf_config_find(groups[g].keys[k], &in_method);
+            char text[400];
+            snprintf(text, sizeof text, "%s; default %s", o->help, gf_config_preset(o, GF_TASK_VIEWS));
+            print_key(o->key, text);
+        }
+    }
+    gf_print(stdout, "--help-all explains %d more keys, with ranges.\n", count - shown - 1);
 }
 
 /* "KEY=VALUE" of --set. */
@@ -155,12 +196,16 @@ static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) 
 static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
     char name[64];
     const char *word = argv[*i], *equals = strchr(word, '=');
+    FAIL_IF(err, strncmp(word, "--", 2) != 0 && *i > 1 && strcmp(argv[*i - 1], "--resume") == 0, GLOFND_E_OPTION,
+            "--resume takes no value; the run is named by --out: --out %.60s --resume", word);
     FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
     snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
     const gf_option *o = gf_option_find(&own, sizeof *p, name);
     const int on = o && o->type == GF_OPTION_BOOL;
     FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", name);
     if (on) return gf_option_set(err, &own, p, sizeof *p, name, "1");
+    int in_method;
+    if (!o && !gf_config_find(name, &in_method)) return gf_config_set(err, &p->config, name, ""); /* says that it is unknown */
     const int last = *i + 1 >= argc;
     if (!equals && is_switch(name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))
         return gf_config_set(err, &p->config, name, "1");
@@ -313,10 +358,8 @@ static int run_pretrain(int argc, char **argv) {
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
     const int typed = status == GLOFND_OK; /* what is wrong from here on is in the arguments */
     for (int i = 1; i < argc && status == GLOFND_OK; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            help();
-            return CLI_OK;
-        }
+        const int all = strcmp(argv[i], "--help-all") == 0;
+        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : help()), CLI_OK;
         status = take(&err, &p, argc, argv, &i);
     }
     p.left_out = *left_out && !*p.config.on_epoch ? left_out : NULL;

@@ -66,7 +66,7 @@ static int number_in(const char *variable, int otherwise) {
 static gf_watch_size size_of_screen(void) {
     struct winsize w = {0};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col && w.ws_row)
-        return (gf_watch_size){.columns = w.ws_col, .rows = w.ws_row, .colour = 1};
+        return (gf_watch_size){.columns = w.ws_col, .rows = w.ws_row, .colour = cli_wants_colour()};
     return (gf_watch_size){.columns = number_in("COLUMNS", 80), .rows = number_in("LINES", 24)};
 }
 
@@ -93,7 +93,7 @@ static glofnd_status draw(gf_error *err, const gf_run_log *r, int live) {
     gf_text text = {0};
     gf_watch_size size = size_of_screen();
     size.idle = is_idle(r->path);
-    if (live) size.rows--, size.colour = !cli_terminal_is_dumb();
+    if (live) size.rows--, size.colour = cli_wants_colour();
     gf_watch_frame(&text, r, &size);
     const glofnd_status status = text.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for a frame") : GLOFND_OK;
     if (live) gf_print(stdout, "\033[H");

@@ -14,10 +14,22 @@
 #include "data/formats/subset.h"
 #include "data/official/official.h"
 #include "io/file.h"
+#include "util/strings/suggest.h"
 #include "util/strings/utf8.h"
 
 static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
                                                    &gf_format_wds,    &gf_format_list,    &gf_format_csv};
+
+/* The name that is most like `name`; NULL: none is. */
+static const char *nearest_format(const char *name) {
+    const char *best = NULL;
+    for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++)
+        if (!best || gf_edit_distance(name, formats[k]->name) < gf_edit_distance(name, best)) best = formats[k]->name;
+    for (int k = 0; gf_known_at(k); k++)
+        if (gf_known_at(k)->read && gf_edit_distance(name, gf_known_at(k)->name) < gf_edit_distance(name, best))
+            best = gf_known_at(k)->name;
+    return best && gf_is_near(name, best) ? best : NULL;
+}
 
 static glofnd_status find_format(gf_error *err, const char *name, const gf_dataset_format **out) {
     char known[400] = "";
@@ -32,7 +44,9 @@ static glofnd_status find_format(gf_error *err, const char *name, const gf_datas
     if (gf_known_find(name)) return GLOFND_OK;
     for (int k = 0; gf_known_at(k); k++)
         if (gf_known_at(k)->read) snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", gf_known_at(k)->name);
-    GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; known are %s", name, known);
+    const char *near = nearest_format(name);
+    GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; %s%s%sknown are %s", name, near ? "did you mean " : "",
+            near ? near : "", near ? ":? " : "", known);
 }
 
 /* The unpacked download of a known dataset, read as class folders, has one or two "classes": images and lists. */

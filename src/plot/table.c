@@ -58,14 +58,40 @@ static int column_width(const gf_table *t, int column) {
     return width;
 }
 
-void gf_table_text(gf_text *out, const gf_table *t, int words) {
-    out->failed |= t->failed;
+static int terminal;
+
+void gf_table_set_terminal(int columns) { terminal = columns; }
+
+/* Columns below `words`, and those in [from, to). */
+static void add_part(gf_text *out, const gf_table *t, int words, int from, int to) {
     for (int64_t i = 0; i < t->cells; i++) {
-        const int column = (int)(i % t->columns), last = column + 1 == t->columns;
+        const int column = (int)(i % t->columns), last = column + 1 == to;
         const int fill = column_width(t, column) - width_of(t->cell[i]);
+        if (column >= words && (column < from || column >= to)) continue;
         if (column >= words) gf_text_add(out, "%*s%s", fill, "", t->cell[i]);
         else gf_text_add(out, "%s%*s", t->cell[i], last ? 0 : fill, "");
         gf_text_add(out, last ? "\n" : "  ");
+    }
+}
+
+/* The end of the part that begins at column `from`: as many as fit, but one. */
+static int end_of_part(const gf_table *t, int words, int from) {
+    int width = 0, to = from;
+    for (int k = 0; k < words && k < t->columns; k++) width += column_width(t, k) + 2;
+    for (; to < t->columns; to++) {
+        width += column_width(t, to) + (to > from ? 2 : 0);
+        if (terminal > 0 && width > terminal && to > from) break;
+    }
+    return to;
+}
+
+void gf_table_text(gf_text *out, const gf_table *t, int words) {
+    out->failed |= t->failed;
+    if (words >= t->columns) add_part(out, t, words, words, t->columns);
+    for (int from = words, to; from < t->columns; from = to) {
+        to = end_of_part(t, words, from);
+        if (from > words) gf_text_add(out, "\n");
+        add_part(out, t, words, from, to);
     }
 }
 

@@ -18,8 +18,11 @@ void gf_table_add(gf_table *t, const char *fmt, ...) __attribute__((format(print
 void gf_table_number(gf_table *t, double x, int digits);
 void gf_table_free(gf_table *t); /* accepts NULL and a zeroed struct */
 
-/* The first `words` columns are left-aligned, the others right-aligned. */
+/* The first `words` columns are left-aligned, the others right-aligned. A table that is wider than the terminal is written in
+ * parts below each other, each with the first `words` columns. */
 void gf_table_text(gf_text *out, const gf_table *t, int words);
+/* Characters of a line of the terminal; 0 (at first): any. To be set once, before there are tables. */
+void gf_table_set_terminal(int columns);
 void gf_table_csv(gf_text *out, const gf_table *t); /* RFC 4180 */
 /* Escapes # $ % & _ { } ~ ^ < > \ for LaTeX. */
 void gf_text_latex(gf_text *out, const char *raw);

@@ -37,7 +37,7 @@ done
 grep '"fraction": 0.001, ' run/eval.jsonl | grep -q '"train_samples": 4, ' || fail "0.1 % are one of each class"
 grep '"event": "linear", "protocol": "paper-centre-epochs30"' run/eval.jsonl |
     grep -q '"fraction": 0.1, .*"train_samples": 20, ' || fail "10 % are 5 of each class"
-expect 0 "   0.1 %         4" "$glofnd" eval linear run --data $data --fractions 0.1 --epochs 3
+expect 0 "   0.1 %        4" "$glofnd" eval linear run --data $data --fractions 0.1 --epochs 3
 
 expect 0 "official-cached2-epochs4-validated" "$glofnd" eval linear run --data $data --protocol official --augment 2 \
     --validation 0.2 --epochs 4 --fractions 50

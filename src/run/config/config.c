@@ -84,7 +84,7 @@ static const struct {
 } other_names[] = {
     {"lr", "learning_rate base_lr"},
     {"tau", "temperature temp tau_temp"},
-    {"batch", "batch_size"},
+    {"batch", "batch_size batchsize bs"},
     {"epochs", "num_epochs max_epochs n_epochs"},
     {"weight_decay", "wd"},
     {"optimizer", "opt"},
@@ -92,7 +92,7 @@ static const struct {
     {"grad_clip", "grad_clip_norm"},
     {"workers", "num_workers"},
     {"threads", "num_threads cpus"},
-    {"device", "gpu"},
+    {"device", "gpu gpus cuda"},
     {"precision", "amp"},
     {"size", "image_size img_size crop_size resolution"},
     {"patch", "patch_size"},
@@ -104,6 +104,10 @@ static const struct {
     {"context", "context_length"},
     {"vocab_merges", "vocab_size"},
     {"checkpoint_steps", "save_steps"},
+    {"loss", "method"},
+    {"on_epoch", "wandb logger"},
+    {"keep_checkpoints", "save_total_limit save_top_k"},
+    {"eval_every", "eval_epochs val_every check_val_every_n_epoch"},
     {"log_steps", "log_every"},
     {"seed", "random_seed"},
 };
