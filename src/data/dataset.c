@@ -139,7 +139,8 @@ const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i) {
 }
 
 int gf_dataset_split_spec(const gf_dataset *d, const char *split, char *out, size_t bytes) {
-    return gf_spec_with(&d->spec, "split", split, out, bytes);
+    const gf_spec plain = gf_subset_without(&d->spec); /* a part is one of this split */
+    return gf_spec_with(&plain, "split", split, out, bytes);
 }
 
 const char *gf_dataset_note(const gf_dataset *d) { return d->note; }

@@ -405,6 +405,45 @@ static void csv_is_read(void **state) {
     refused("csv:%/l/x.csv", GLOFND_E_FORMAT, "names no image");
 }
 
+static void chosen_rows_are_a_dataset(void **state) {
+    char name[64], test[400];
+    gf_sample a = {0}, b = {0};
+    (void)state;
+    scratch_text(&box, "keep.txt", "7\n0\r\n11\n");
+    gf_dataset *all = open_spec("shapes:n=12,classes=3,size=16,seed=2");
+    gf_dataset *d = open_spec("shapes:n=12,classes=3,size=16,seed=2?rows=%/keep.txt");
+    const int64_t row[] = {7, 0, 11};
+    assert_int_equal(gf_dataset_describe(d).n, 3);
+    assert_int_equal(gf_dataset_describe(d).classes, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(gf_dataset_label(d, i), gf_dataset_label(all, row[i]));
+        assert_true(gf_dataset_key(d, i) == gf_dataset_key(all, row[i]));
+        gf_dataset_name(d, i, name, sizeof name);
+        gf_dataset_name(all, row[i], test, sizeof test);
+        assert_string_equal(name, test);
+        assert_int_equal(gf_dataset_read(NULL, d, i, NULL, &a), GLOFND_OK);
+        assert_int_equal(gf_dataset_read(NULL, all, row[i], NULL, &b), GLOFND_OK);
+        assert_memory_equal(a.image.rgb, b.image.rgb, 16 * 16 * 3);
+    }
+    assert_int_equal(gf_dataset_read(NULL, d, 3, NULL, &a), GLOFND_E_INDEX);
+    assert_true(gf_dataset_split_spec(d, "test", test, sizeof test)); /* rows are those of this split alone */
+    assert_null(strstr(test, "rows"));
+    gf_sample_free(&a);
+    gf_sample_free(&b);
+    gf_dataset_free(d);
+    gf_dataset_free(all);
+    scratch_text(&box, "keep.txt", "1\n12\n");
+    refused("shapes:n=12,classes=3,size=16?rows=%/keep.txt", GLOFND_E_FORMAT,
+            "line 2: \"12\"; expected the position of a sample, 0 to 11");
+    scratch_text(&box, "keep.txt", "1\n1\n");
+    refused("shapes:n=12,classes=3,size=16?rows=%/keep.txt", GLOFND_E_FORMAT, "line 2: sample 1 is there twice");
+    scratch_text(&box, "keep.txt", "");
+    refused("shapes:n=12,classes=3,size=16?rows=%/keep.txt", GLOFND_E_FORMAT, "no rows");
+    scratch_text(&box, "keep.txt", "one\n");
+    refused("shapes:n=12,classes=3,size=16?rows=%/keep.txt", GLOFND_E_FORMAT, "line 1: \"one\"");
+    refused("shapes:n=12,classes=3,size=16?rows=%/nothing", GLOFND_E_IO, "nothing");
+}
+
 int main(void) {
 #if !defined(GF_HAVE_PNG)
     return 77; /* skipped: built without libpng */
@@ -422,6 +461,7 @@ int main(void) {
         cmocka_unit_test(odd_folders_do_no_harm),
         cmocka_unit_test(lists_are_read),
         cmocka_unit_test(csv_is_read),
+        cmocka_unit_test(chosen_rows_are_a_dataset),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

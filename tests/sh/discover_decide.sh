@@ -215,6 +215,9 @@ if "$glofnd" info | grep -q 'png yes'; then
     expect 1 "no image of a duplicate can be measured" discover x.npy --k 6 --dup exact --names names --keep largest --out z
 fi
 
+# What is kept is a dataset.
+expect 0 "samples    $(wc -l < first/keep.txt)" "$glofnd" data info "shapes:n=150,classes=2,size=16,seed=1?rows=first/keep.txt"
+
 # Limits of a list do not change totals; equal bytes for any number of threads; nothing of decisions in a query.
 expect 0 "keep " discover x.npy --k 6 --dup 0.97 --keep central $two $also --threads 1 --out single
 expect 0 "keep " discover x.npy --k 6 --dup 0.97 --keep central $two $also --threads 3 --out several

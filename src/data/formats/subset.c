@@ -7,7 +7,7 @@
 
 #include "util/strings/number_text.h"
 
-const char *const gf_subset_options[] = {"every", "fraction", "first", NULL};
+const char *const gf_subset_options[] = {"rows", "every", "fraction", "first", NULL};
 
 typedef struct subset {
     int64_t every, first;
@@ -24,10 +24,10 @@ static glofnd_status read_options(gf_error *err, const gf_spec *s, subset *x) {
     return GLOFND_OK;
 }
 
-/* 1: sample i is taken, if `taken` were before it. The k-th of a class is, where ceil(k F) grows. */
-static int is_taken(subset *x, const gf_dataset *d, int64_t i, int64_t taken) {
+/* 1: sample i of the listed ones is taken, if `taken` were before it. The k-th of a class is, where ceil(k F) grows. */
+static int is_taken(subset *x, const gf_dataset *d, int64_t i, int64_t row, int64_t taken) {
     if (i % x->every != 0 || taken >= x->first) return 0;
-    const int32_t label = d->format->label(d, i), at = label >= 0 && label < d->info.classes ? label : d->info.classes;
+    const int32_t label = d->format->label(d, row), at = label >= 0 && label < d->info.classes ? label : d->info.classes;
     const double k = (double)x->met[at]++;
     return ceil((k + 1.0) * x->fraction) > ceil(k * x->fraction);
 }
@@ -40,15 +40,19 @@ static int is_asked(const gf_spec *s) {
 
 glofnd_status gf_subset_take(gf_error *err, gf_dataset *d) {
     subset x = {.every = 1, .first = INT64_MAX, .fraction = 1.0};
-    int64_t taken = 0;
+    int64_t taken = 0, *listed = NULL, count = d->info.n;
+    const char *rows = gf_spec_value(&d->spec, "rows");
     d->all = d->info.n;
     if (!is_asked(&d->spec)) return GLOFND_OK;
     TRY(read_options(err, &d->spec, &x));
-    d->rows = malloc((size_t)d->all * sizeof *d->rows + 1);
+    if (rows) TRY(gf_subset_read_rows(err, rows, d->all, &listed, &count));
+    d->rows =
+        listed ? listed : malloc((size_t)d->all * sizeof *d->rows + 1); /* a listed row is read before its place is written */
     x.met = calloc((size_t)d->info.classes + 1, sizeof *x.met);
-    if (d->rows && x.met)
-        for (int64_t i = 0; i < d->all; i++)
-            if (is_taken(&x, d, i, taken)) d->rows[taken++] = i;
+    for (int64_t i = 0; d->rows && x.met && i < count; i++) {
+        const int64_t row = listed ? listed[i] : i;
+        if (is_taken(&x, d, i, row, taken)) d->rows[taken++] = row;
+    }
     const int failed = !d->rows || !x.met;
     free(x.met);
     FAIL_IF(err, failed, GLOFND_E_MEMORY, "no memory to choose among %lld samples", (long long)d->all);
