@@ -1,6 +1,7 @@
 # Thin front to CMake (CMakeLists.txt is the build definition). `make help` lists the targets.
 #
 # Variables: BUILD=folder  JOBS=n  PREFIX=/usr/local  DESTDIR=  GLOFND_WERROR=ON  CMAKE_FLAGS=-D...  CTEST_FLAGS=...  V=1
+# ccache is used where it is installed (CMAKE_FLAGS=-DGLOFND_CCACHE=OFF: not).
 
 BUILD         ?= build
 TYPE          ?= Release
@@ -11,20 +12,33 @@ FUZZ_SECONDS  ?= 30
 HOSTILE_MINUTES ?= 60
 
 VERSION   = $(shell sed -n 's/^.define GLOFND_VERSION_[A-Z]* \([0-9]*\)$$/\1/p' include/glofnd.h | paste -sd.)
+CUDA      = AUTO
 CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
-            -DGLOFND_WERROR=$(GLOFND_WERROR) $(CMAKE_FLAGS)
+            -DGLOFND_WERROR=$(GLOFND_WERROR) -DGLOFND_CUDA=$(CUDA) $(CMAKE_FLAGS)
 # The inner make must not inherit our variables and job server.
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug wheel test-python install package clean help
+.PHONY: all everything glofnd configured deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug wheel test-python install package clean help
 .DEFAULT_GOAL := all
 
-all: deps ## build everything: libraries, tests, benchmarks, examples
-	@mkdir -p $(BUILD)
-	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
-	@sed -n '/^-- glofnd /,/^-- Configuring/{/^-- Configuring/d;s/^-- //;p;}' $(BUILD)/configure.log
+all: configured ## build libraries, program and examples
+	@$(COMPILE) --target programs
+
+everything: configured ## the same, tests and benchmarks
 	@$(COMPILE)
+
+# A folder that has been configured keeps what it has; a new one is without CUDA, which takes most of the time of a build.
+glofnd: CUDA = $(if $(wildcard $(BUILD)/CMakeCache.txt),$(shell sed -n 's/^GLOFND_CUDA:.*=//p' $(BUILD)/CMakeCache.txt),OFF)
+glofnd: configured ## build the program alone, in a new BUILD without CUDA: BUILD/glofnd (a minute on two cores)
+	@$(COMPILE) --target glofnd_cli
+
+configured: deps
+	@mkdir -p $(BUILD)
+	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; \
+	    ! grep -q 'is different than the directory' $(BUILD)/configure.log || \
+	    echo "$(BUILD) was made for another place of the sources: remove it (make clean), then make again"; exit 1; }
+	@sed -n '/^-- glofnd /,/^-- Configuring/{/^-- Configuring/d;s/^-- //;p;}' $(BUILD)/configure.log
 
 deps: ## look for what the build needs; on Debian-like systems install what is missing
 	@sh tools/deps.sh
@@ -35,24 +49,24 @@ demo: all ## pretrain on drawn images with SogCLR, FNC and GloFND, compare them:
 demo-clip: all ## train on drawn images with captions, with and without a detector: a retrieval table and a page (2 minutes)
 	@sh tools/demo_clip.sh $(BUILD)
 
-test: all ## build and run all tests but the long ones
+test: everything ## build and run all tests but the long ones
 	$(CTEST) $(BUILD) -LE '^long$$'
 
-test-long: all ## run the long tests
+test-long: everything ## run the long tests
 	$(CTEST) $(BUILD) -L '^long$$' --no-tests=ignore
 
-hostile: all ## kills, failing calls, corrupt files, signals, several writers: tests/hostile, HOSTILE_MINUTES=60
+hostile: everything ## kills, failing calls, corrupt files, signals, several writers: tests/hostile, HOSTILE_MINUTES=60
 	@sh tests/hostile/run.sh --build $(BUILD) --minutes $(HOSTILE_MINUTES) $(HOSTILE_PARTS)
 
-bench: all ## time the step against a materialising implementation
+bench: everything ## time the step against a materialising implementation
 	$(BUILD)/bench/loss
 
 san: ## address and undefined-behaviour sanitizers, in BUILD/san: unit, gradient, golden and fault tests
-	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/san TYPE=San
+	@$(MAKE) --no-print-directory everything BUILD=$(BUILD)/san TYPE=San
 	$(CTEST) $(BUILD)/san -L '^(unit|grad|golden|fault)$$'
 
 tsan: ## thread sanitizer, in BUILD/tsan: unit tests and a short run
-	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/tsan TYPE=Tsan
+	@$(MAKE) --no-print-directory everything BUILD=$(BUILD)/tsan TYPE=Tsan
 	$(CTEST) $(BUILD)/tsan -L '^unit$$'
 	$(CTEST) $(BUILD)/tsan -R '^sh_threads(_ranks)?$$'
 
@@ -86,7 +100,7 @@ fuzz-build:
 	@$(COMPILE) --target fuzzers
 
 debug: ## build without optimisation in BUILD/debug
-	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/debug TYPE=Debug
+	@$(MAKE) --no-print-directory everything BUILD=$(BUILD)/debug TYPE=Debug
 
 wheel: ## build the Python wheel into BUILD/wheel and test it in a clean virtual environment
 	@sh tools/python_wheel.sh $(BUILD)

@@ -48,6 +48,7 @@ if(GLOFND_EXAMPLES)
     foreach(source IN LISTS example_sources)
         get_filename_component(name ${source} NAME_WE)
         add_executable(example_${name} ${source})
+        list(APPEND GLOFND_EXAMPLE_TARGETS example_${name})
         target_compile_options(example_${name} PRIVATE $<TARGET_PROPERTY:glofnd_flags,INTERFACE_COMPILE_OPTIONS>)
         target_link_libraries(example_${name} PRIVATE glofnd_shared m)
         set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name}
