@@ -49,10 +49,11 @@ static int copy(stream *s, int tag) {
     if (kind == 1) length = (size_t)(tag >> 2 & 7) + 4, back |= (size_t)(tag >> 5) << 8;
     if (back == 0 || back > s->done || length > s->n - s->done) return 0;
     uint8_t *to = s->out + s->done;
+    const uint8_t *from = to - back;
     s->done += length;
-    if (back >= length) memcpy(to, to - back, length);
+    if (back >= length) memcpy(to, from, length);
     else
-        for (size_t i = 0; i < length; i++) to[i] = to[i - back];
+        for (size_t i = 0; i < length; i++) to[i] = from[i]; /* the copy repeats what it has just written */
     return 1;
 }
 
