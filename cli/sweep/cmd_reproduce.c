@@ -268,7 +268,7 @@ const cli_verb cmd_reproduce = {
         "glofnd reproduce TABLE --data-root DIR [--out DIR] [--seeds 1,2,3] [--set KEY=VALUE ...] [--jobs N]\n"
         "Pretrains the presets of a table's rows with every seed, evaluates them as the paper does and prints mean (std) and\n"
         "p-values beside the printed numbers. The same command continues after an interruption.\n"
-        "  linear     table 1: linear evaluation on ImageNet-100       needs DIR/imagenet/train and val\n"
+        "  linear     table 1: linear evaluation on ImageNet-100       needs DIR/imagenet as unpacked\n"
         "  transfer   table 2: eight datasets                          needs also cifar10 cifar100 food-101 caltech-101\n"
         "                                                              cars dtd pets flowers, as they are unpacked\n"
         "  bimodal    table 3: zero-shot tasks after CC3M              needs cc3m/*.tar, CLIP's merges, datacomp/\n"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define IMAGENET100 "folder:ROOT/imagenet?classes=CLASSES"
+#define IMAGENET100 "imagenet:ROOT/imagenet?classes=CLASSES"
 #define LINEAR "linear --augment epoch"
 #define SHARES                                                                                     \
     {"100 %", "linear", " 100 % top-1"}, {"10 %", "linear", " 10 % top-1"},                        \
@@ -17,7 +17,7 @@
 /* clang-format off */
 static const paper_table tables[] = {
     {.name = "linear", .summary = "table 1: linear evaluation on ImageNet-100, and the flags of the last epoch",
-     .data = IMAGENET100, .eval = {LINEAR}, .needs = "imagenet/train, imagenet/val: folders of classes",
+     .data = IMAGENET100, .eval = {LINEAR}, .needs = "imagenet: ImageNet as it is unpacked, or train and val with folders of classes",
      .column = {SHARES, FLAGS},
      .row = {{"SogCLR", "imagenet100-sogclr", {76.55, 72.24, 62.92, 34.94, 61.66}, {0.09, 0.14, 0.34, 0.60}, {0}},
              {"+ FNC", "imagenet100-sogclr-fnc", {77.12, 72.89, 64.29, 36.11, 62.60, 27.57, 53.67, 36.42},
@@ -51,7 +51,7 @@ static const paper_table tables[] = {
              {"+ GloFND", "cc3m-fastclip-glofnd", {25.37, 30.22, 19.38}, {0.13, 0.32, 0.15}, {0}}},
      .base = {0, 0, 0, 3, 3, 3}},
     {.name = "simclr", .summary = "appendix: linear evaluation of SimCLR on ImageNet-100, batch 512",
-     .data = IMAGENET100, .eval = {LINEAR}, .needs = "imagenet/train, imagenet/val: folders of classes", .column = {SHARES},
+     .data = IMAGENET100, .eval = {LINEAR}, .needs = "imagenet: ImageNet as it is unpacked, or train and val with folders of classes", .column = {SHARES},
      .row = {{"SimCLR", "imagenet100-simclr", {76.88, 73.38, 66.40, 33.56, 62.56}, {0}, {0}},
              {"+ FNC", "imagenet100-simclr-fnc", {76.90, 73.10, 64.88, 34.20, 62.27}, {0}, {0}},
              {"+ GloFND", "imagenet100-simclr-glofnd", {77.14, 73.66, 66.50, 35.58, 63.22}, {0}, {0}}}},
@@ -66,7 +66,7 @@ static const paper_table tables[] = {
              {"+ FNC", "clip-rn50-finetune-fnc", {33.69, 58.01, 67.51, 53.07, 33.61, 57.95, 67.53, 53.03}, {0}, {0}},
              {"+ GloFND", "clip-rn50-finetune", {36.52, 59.44, 68.02, 54.66, 35.71, 59.27, 67.97, 54.32}, {0}, {0}}}},
     {.name = "single", .summary = "figure: no detector, FNC, a single threshold, GloFND on ImageNet-100",
-     .data = IMAGENET100, .eval = {LINEAR}, .needs = "imagenet/train, imagenet/val: folders of classes", .column = {SHARES, FLAGS},
+     .data = IMAGENET100, .eval = {LINEAR}, .needs = "imagenet: ImageNet as it is unpacked, or train and val with folders of classes", .column = {SHARES, FLAGS},
      .row = {{"SogCLR", "imagenet100-sogclr", {76.55, 72.24, 62.92, 34.94, 61.66}, {0.09, 0.14, 0.34, 0.60}, {0}},
              {"+ FNC", "imagenet100-sogclr-fnc", {77.12, 72.89, 64.29, 36.11, 62.60}, {0.14, 0.25, 0.34, 0.70}, {0}},
              {"+ single", "imagenet100-sogclr-single", {0}, {0}, {0}},

@@ -74,7 +74,17 @@ static const struct evaluation *find_evaluation(const char *verb) {
     return NULL;
 }
 
-static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const char *text, need n) {
+/* The test split that comes with data: an incomplete one would else be noticed after all training. */
+static glofnd_status check_test_split(gf_error *err, const gf_dataset *data) {
+    gf_dataset *test = NULL;
+    char spec[2100];
+    if (!gf_dataset_test_spec(data, spec, sizeof spec)) return GLOFND_OK;
+    const glofnd_status status = gf_dataset_open(err, spec, &test);
+    gf_dataset_free(test);
+    return status;
+}
+
+static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const char *text, need n, int test_split) {
     eval_dataset named = {0};
     gf_dataset *data = NULL;
     if (x->named) TRY(eval_dataset_read(err, text, &named));
@@ -84,15 +94,17 @@ static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const
     const gf_known_dataset *known = gf_dataset_known(data);
     if (n == LABELS && gf_dataset_describe(data).classes == 0 && !(known && known->scoring == GF_SCORE_JACCARD))
         status = gf_fail(err, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec);
+    if (status == GLOFND_OK && test_split) status = check_test_split(err, data);
     gf_dataset_free(data);
     return status;
 }
 
 /* All SPECs of --flag. */
-static glofnd_status check_flag(gf_error *err, const struct evaluation *x, int *argc, char **argv, const char *flag, need n) {
+static glofnd_status check_flag(gf_error *err, const struct evaluation *x, int *argc, char **argv, const char *flag, need n,
+                                int test_split) {
     const char *spec[SPECS_MAX];
     const int count = eval_gather(argc, argv, flag, spec, SPECS_MAX);
-    for (int i = 0; i < count; i++) TRY(check_spec(err, x, spec[i], n));
+    for (int i = 0; i < count; i++) TRY(check_spec(err, x, spec[i], n, test_split));
     return GLOFND_OK;
 }
 
@@ -102,7 +114,7 @@ static glofnd_status check_positional(gf_error *err, const struct evaluation *x,
     const char *value[SPECS_MAX];
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) eval_gather(&argc, argv, flags[i], value, SPECS_MAX);
     for (int i = 2; i < argc && x->named; i++)
-        if (strncmp(argv[i], "--", 2) != 0) TRY(check_spec(err, x, argv[i], LABELS));
+        if (strncmp(argv[i], "--", 2) != 0) TRY(check_spec(err, x, argv[i], LABELS, 0));
     return GLOFND_OK;
 }
 
@@ -119,9 +131,11 @@ static glofnd_status check_call(gf_error *err, const gf_config *c, int argc, cha
     const int by_captions = truths > 0 && strcmp(truth[truths - 1], "captions") == 0;
     FAIL_IF(err, by_captions && !clip, GLOFND_E_OPTION, "--truth captions is for runs of task = clip");
     if (strcmp(x->verb, "fn") == 0 && clip && (by_captions || truths < 1)) data = NOTHING;
-    TRY(check_flag(err, x, &argc, argv, "data", data));
-    TRY(check_flag(err, x, &argc, argv, "test", LABELS));
-    TRY(check_flag(err, x, &argc, argv, "retrieval", CAPTIONS));
+    const int before = argc;
+    TRY(check_flag(err, x, &argc, argv, "test", LABELS, 0));
+    const int own_split = argc == before && (strcmp(x->verb, "knn") == 0 || strcmp(x->verb, "linear") == 0);
+    TRY(check_flag(err, x, &argc, argv, "data", data, own_split));
+    TRY(check_flag(err, x, &argc, argv, "retrieval", CAPTIONS, 0));
     return check_positional(err, x, argc, argv);
 }
 

@@ -21,31 +21,35 @@ done < "$source/configs/imagenet100.txt"
 
 tiny="--set arch=resnet8 --set size=16 --set stem=1 --set batch=16 --set head_hidden=32 --set head_out=8 --set epochs=2
     --set threads=1"
+in100="--data imagenet:$root/imagenet?classes=$source/configs/imagenet100.txt&counts=any" # two images a class are not ImageNet
 reproduce() { "$glofnd" reproduce "$@"; }
 
 expect 2 "is no table; available: linear, transfer, bimodal, simclr, finetune, single" reproduce tabel --data-root "$root"
 expect 2 "--data-root is needed" reproduce linear
 # The table's own evaluations are checked before the first run; nothing is made.
-expect 0 "9 runs, 0 finished" reproduce linear --data-root "$root" $tiny --dry-run
+expect 2 "ImageNet (ILSVRC 2012) has 100 classes and 5000 images" reproduce linear --data-root "$root" $tiny
+wants "an incomplete test split" 2 "nothing was started"
+[ ! -e reproduce-linear ] || fail "an incomplete test split is found before the first run"
+expect 0 "9 runs, 0 finished" reproduce linear --data-root "$root" $tiny $in100 --dry-run
 [ ! -e reproduce-linear ] || fail "--dry-run makes nothing"
 
 linear="linear --fractions 100 --epochs 2"
 for table in linear simclr single; do
-    expect 0 "  paper " reproduce $table --data-root "$root" $tiny --seeds 1,2 --eval "$linear"
+    expect 0 "  paper " reproduce $table --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
     grep -q '^+ GloFND  *[0-9.]* ([0-9.]*)' out || fail "$table: mean (std) of the last row"
     grep -q '^  p  ' out || fail "$table: p-values"
 done
 cp out before
-expect 0 "77.59 (0.03)" reproduce single --data-root "$root" $tiny --seeds 1,2 --eval "$linear"
+expect 0 "77.59 (0.03)" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
 cmp -s out before || fail "a finished table is only printed"
 [ "$(grep -c '"finished"' reproduce-single/sweep.jsonl)" -eq 8 ] || fail "four rows, two seeds"
 rm reproduce-single/*fnc_seed-2/model.safetensors
-expect 0 "fnc_seed-2 finished" reproduce single --data-root "$root" $tiny --seeds 1,2 --eval "$linear"
+expect 0 "fnc_seed-2 finished" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
 grep -q "^blur_p = 1$" reproduce-linear/config-imagenet100-sogclr-glofnd_seed-1/config.cfg || fail "the preset's keys"
-grep -q 'imagenet?split=test' reproduce-linear/*sogclr_seed-1/eval.jsonl || fail "tested on the validation split"
+grep -q 'imagenet?split=val' reproduce-linear/*sogclr_seed-1/eval.jsonl || fail "tested on the validation split"
 
 # Transfer: other data here, so that the downloads are not needed.
-expect 0 "64.31" reproduce transfer --data-root "$root" $tiny --seeds 1 --eval "transfer own=folder:$scratch/drawn/a"
+expect 0 "64.31" reproduce transfer --data-root "$root" $tiny $in100 --seeds 1 --eval "transfer own=folder:$scratch/drawn/a"
 
 # Images with captions.
 mkdir -p "$root/retrieval" "$root/zeroshot"
