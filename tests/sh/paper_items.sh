@@ -1,0 +1,134 @@
+# Every command in the table of docs/evaluation.md, paper item -> command -> status, on mock-ups of the official downloads. The
+# commands are read from the page; the test adds only what makes them small, and counts=any where a mock-up lacks images.
+. "$2/tests/sh/common.inc"
+needs_runs
+needs 'png yes'
+mock=$build/tests/mock_mat
+[ -x "$mock" ] || skip "no mock_mat in this build"
+"$glofnd" eval transfer nowhere shapes:n=40,classes=2,size=16 2>&1 | grep -q "no L-BFGS" && skip "no liblbfgs"
+root=$scratch/data
+mkdir -p "$root"
+cp -r "$source/configs" configs # the page names files of it; sweeps would evaluate for 900 epochs
+sed -i 's/^eval = linear --protocol paper --augment epoch$/& --fractions 100 --epochs 1/' configs/*.sweep
+
+# ----- the table -----
+
+sed -n '/^| paper | command | status |$/,/^$/p' "$source/docs/evaluation.md" | sed 1,2d | sed '/^$/d' > rows
+[ "$(wc -l < rows)" -ge 20 ] || fail "no table in docs/evaluation.md"
+grep -v '| works |$' rows && fail "a row does not say that it works"
+sed 's/^[^`]*`\(.*\)` | works |$/\1/' rows > commands
+grep -qv '^glofnd ' commands && fail "a row without a command"
+
+# ----- mock-ups: drawn images stand for photographs -----
+
+"$glofnd" data export shapes:n=240,classes=4,size=16,seed=3 --folder --out drawn > out 2> err || fail "export"
+find drawn -name '*.png' | sort > files
+i=0
+next_image() { # FILE: the next drawn image, over and over
+    i=$((i % 240 + 1))
+    cp "$(sed -n ${i}p files)" "$1"
+}
+while read -r wnid; do
+    mkdir -p "$root/imagenet/train/$wnid" "$root/imagenet/val/$wnid"
+    for name in train/$wnid/a train/$wnid/b val/$wnid/c; do next_image "$root/imagenet/$name.png"; done
+done < configs/imagenet100.txt
+
+# records CLASSES FILE COUNT COARSE: CIFAR's binary files
+records() {
+    k=0
+    while [ $k -lt "$3" ]; do
+        [ -z "$4" ] || printf '\000'
+        printf "\\$(printf %03o $((k % $1)))"
+        yes "picture $k $((k * k)) of $2" | head -c 3072
+        k=$((k + 1))
+    done > "$root/$2"
+}
+mkdir "$root/cifar10" "$root/cifar100"
+for part in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
+    records 10 cifar10/$part.bin 20 ''
+done
+records 100 cifar100/train.bin 200 coarse
+records 100 cifar100/test.bin 100 coarse
+awk 'BEGIN { for (k = 0; k < 10; k++) print "class" k }' > "$root/cifar10/batches.meta.txt"
+awk 'BEGIN { for (k = 0; k < 100; k++) print "class" k }' > "$root/cifar100/fine_label_names.txt"
+awk 'BEGIN { for (k = 0; k < 20; k++) print "coarse" k }' > "$root/cifar100/coarse_label_names.txt"
+
+mkdir -p "$root/food-101/meta" "$root/caltech-101/101_ObjectCategories" "$root/dtd/labels" "$root/pets/images" \
+    "$root/pets/annotations" "$root/cars/car_ims" "$root/flowers/jpg"
+for class in apple_pie bibimbap; do
+    mkdir -p "$root/food-101/images/$class" "$root/caltech-101/101_ObjectCategories/$class" "$root/dtd/images/$class"
+    for n in 1 2 3 4 5 6 7 8; do
+        next_image "$root/food-101/images/$class/$n.jpg"
+        next_image "$root/caltech-101/101_ObjectCategories/$class/image_000$n.jpg"
+        next_image "$root/dtd/images/$class/${class}_$n.jpg"
+        [ $n -le 4 ] && list=train || list=test
+        echo "$class/$n" >> "$root/food-101/meta/$list.txt"
+        [ $n -gt 2 ] || list=val
+        echo "$class/${class}_$n.jpg" >> "$root/dtd/labels/${list}1.txt"
+    done
+done
+for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    next_image "$root/pets/images/breed_$((n % 2))_$n.jpg"
+    [ $((n % 3)) = 0 ] && list=test || list=trainval
+    echo "breed_$((n % 2))_$n $((n % 2 + 1)) 1 1" >> "$root/pets/annotations/$list.txt"
+    next_image "$root/cars/car_ims/$(printf %06d $n).jpg"
+    next_image "$root/flowers/jpg/image_$(printf %05d $n).jpg"
+done
+"$mock" cars "$root/cars" 12 2 && "$mock" flowers "$root/flowers" 12 2 || fail "mock_mat"
+
+"$glofnd" data export shapes:n=32,classes=4,size=16,seed=3 --out "$root/cc3m" > out 2> err || fail "export of captions"
+cp -r "$root/cc3m" "$root/cc3m-val"
+task=$root/datacomp/wds_vtab-pets_test
+mkdir -p "$task/test"
+cp "$root"/cc3m/*.tar "$task/test/0.tar"
+cp "$root/cc3m/classnames.txt" "$task/"
+echo "a photo of {c}, indeed." > "$task/zeroshot_classification_templates.txt"
+"$glofnd" data bpe "wds:$root/cc3m/*.tar" --merges 100 --out merges.txt > out 2> err || fail "merges"
+gzip -c merges.txt > "$root/bpe_simple_vocab_16e6.txt.gz"
+
+# ----- runs -----
+
+views="arch=resnet8 size=16 stem=1 batch=16 head_hidden=32 head_out=8 epochs=1 threads=1"
+clip="arch=resnet8 size=16 stem=1 batch=16 embed_dim=16 text_width=16 text_layers=1 text_heads=2 context=16 epochs=1 threads=1"
+set_all() { for pair in $1; do printf ' --set %s' "$pair"; done; }
+in100="imagenet:$root/imagenet?classes=configs/imagenet100.txt&counts=any"
+for detector in none fnc glofnd; do
+    "$glofnd" pretrain --quiet --data "$in100" $(set_all "$views") --detector $detector --start-epoch 0 --alpha 0.05 \
+        --out run-$detector 2> err || fail "pretrain $detector"
+done
+"$glofnd" pretrain --quiet --task clip --data "wds:$root/cc3m/*.tar" $(set_all "$clip") --vocab-merges 100 --out run-clip \
+    2> err || fail "pretrain clip"
+cp run-clip/model.safetensors "$root/RN50.safetensors"
+
+# ----- every row -----
+
+n=0
+while read -r row; do
+    n=$((n + 1))
+    more=
+    case $row in
+    "glofnd reproduce bimodal"* | "glofnd reproduce finetune"*) more="$(set_all "$clip") --seeds 1" ;;
+    "glofnd reproduce transfer"*)
+        more="$(set_all "$views") --seeds 1 --data $in100"
+        more="$more --eval 'transfer pets=$root/pets?counts=any flowers=$root/flowers?counts=any'"
+        ;;
+    "glofnd reproduce cifar"*) more="$(set_all "$views") --seeds 1 --eval 'linear --fractions 100 --epochs 1'" ;;
+    "glofnd reproduce"*) more="$(set_all "$views") --seeds 1 --data $in100 --eval 'linear --fractions 100 --epochs 1'" ;;
+    "glofnd sweep"*) more="$(set_all "$views") --seeds 1" ;;
+    "glofnd pretrain"*) more="--quiet $(set_all "$views")" ;;
+    "glofnd eval linear"*) more="--epochs 1" ;;
+    "glofnd eval threshold"*) more="--samples 400" ;;
+    "glofnd report RUN"*) more="--samples 60" ;;
+    esac
+    text=$(echo "$row $more" | sed -e "s:^glofnd :\"\$glofnd\" :" -e "s: RUN: run-glofnd:g" -e "s: BASE: run-none:g" \
+        -e "s: FNC: run-fnc:g" -e "s: CLIP: run-clip:g" -e "s:NEW:new-$n:g" -e "s:DATA/:$root/:g" -e "s:-root DATA:-root $root:" \
+        -e 's/imagenet100\.txt"/imagenet100.txt\&counts=any"/' -e "s:=\($root/[a-z0-9-]*\) :='\1?counts=any' :g")
+    case $row in *"eval transfer"*) text=$(echo "$text" | sed "s:'\($root/cifar100*\)?counts=any':\1:g") ;; esac
+    text=$(echo "$text" | sed "s:--data imagenet\([^ ]*\):--data 'imagenet\1':")
+    eval "call $text"
+    [ "$code" = 0 ] || fail "row $n of the table: $row
+as: $text"
+    [ -s out ] || [ -e "new-$n" ] || fail "row $n has no result: $row"
+done < commands
+echo "$n rows work"
+exit 0
