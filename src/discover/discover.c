@@ -201,7 +201,7 @@ glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, c
     TRY(count_listed(err, s->max_pairs, r));
     TRY(gf_components_list(err, f->mutual_root, f->mutual, f->n, &r->parts));
     TRY(gf_components_list(err, f->copy_root, f->copies, f->n, &r->groups));
-    return label ? measure_quality(err, label, r) : GLOFND_OK;
+    return label && !s->only_dup ? measure_quality(err, label, r) : GLOFND_OK;
 }
 
 /* ----- run ----- */

@@ -26,6 +26,9 @@ static void put_input(gf_jsonl *j, const gf_discover_report *x) {
     gf_jsonl_integer(j, "max_pairs", s->max_pairs);
     gf_jsonl_number(j, "dup", s->dup == GF_DUP_EXACT ? NAN : s->dup);
     gf_jsonl_flag(j, "learned", s->learned);
+    if (s->only_dup) gf_jsonl_flag(j, "duplicates_only", 1);
+    if (s->only_dup) gf_jsonl_integer(j, "cells", x->r->f.cells);
+    if (s->only_dup) gf_jsonl_integer(j, "pairs_compared", x->r->f.compared);
     gf_jsonl_flag(j, "labels", x->q->label != NULL);
     gf_jsonl_text(j, "columns", COLUMN_NAMES);
 }
@@ -95,6 +98,7 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
     gf_text_add(t, "\n");
     if (q->good_n < q->n)
         gf_text_add(t, "bad rows    %lld left out (not finite, or all zero): bad_rows.tsv\n", (long long)(q->n - q->good_n));
+    if (s->only_dup) return;
     if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
     else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);
     gf_text_add(t, "%s\n", s->learned ? ", estimated by the learner" : ", exact");
@@ -128,6 +132,11 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
 static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
     const int64_t copies = x->q->good_n - x->q->distinct;
+    const double n = (double)x->q->good_n;
+    if (x->s->only_dup && x->s->dup != GF_DUP_EXACT)
+        gf_text_add(t, "cells       %lld, exact: %.3g of %.3g pairs (%.2f %%) were compared, no other can be a duplicate\n",
+                    (long long)r->f.cells, 0.5 * (double)r->f.compared, 0.5 * n * (n - 1.0),
+                    100.0 * (double)r->f.compared / (n * (n - 1.0)));
     if (x->s->dup == GF_DUP_EXACT) gf_text_add(t, "duplicates  %lld pairs of equal rows", (long long)r->dup_pairs);
     else gf_text_add(t, "duplicates  %lld pairs of similarity %g or more", (long long)r->dup_pairs, x->s->dup);
     if (!x->query)
@@ -159,7 +168,7 @@ static void add_quality(gf_text *t, const char *head, double precision, double r
 void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
     const gf_precision_recall *q = &x->r->quality;
     add_rows(t, x);
-    add_pairs(t, x);
+    if (!x->s->only_dup) add_pairs(t, x);
     add_duplicates(t, x);
     if (x->decisions) gf_decide_summary(t, x);
     if (!q->anchors) return;

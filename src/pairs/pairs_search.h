@@ -44,6 +44,7 @@ typedef struct gf_pairs_found {
     float *edge_similarity;  /* [n][edge] */
     int32_t *mutual_root;    /* [n] smallest position of the component that mutual pairs connect; find only */
     int32_t *copy_root;      /* [n] the same by duplicates; find only */
+    int64_t cells, compared; /* by cells: how many, and similarities that were computed; else 0 */
 } gf_pairs_found;
 
 glofnd_status gf_pairs_found_alloc(gf_error *err, gf_pairs_found *f, int64_t n, int64_t top);
@@ -71,6 +72,8 @@ typedef struct gf_pairs_search {
 } gf_pairs_search;
 
 extern const gf_pairs_search gf_pairs_search_cpu;
+/* Only duplicates, on the CPU; most pairs are not compared (cells.h). Thresholds are infinite, nothing is above them. */
+extern const gf_pairs_search gf_pairs_search_cells;
 extern const gf_pairs_search *const gf_pairs_search_cuda; /* NULL: built without CUDA */
 /* "cpu" or "cuda"; NULL, with a text, if this build has no such device. */
 const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device);

@@ -97,14 +97,19 @@ gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage) {
     return named;
 }
 
+void gf_panels_product(const gf_tile_ops *ops, const gf_panels *q, int64_t r0, const gf_panels *k, int64_t c0, int cols,
+                       float *s) {
+    const int64_t dim = k->dim;
+    for (int64_t d = 0; d < dim; d += DEPTH)
+        ops->product(s, GF_STRIP_COLS, q->x + r0 * dim + d * GF_PANEL, 1, GF_PANEL, k->x + c0 * dim + d * GF_PANEL, GF_PANEL,
+                     GF_PANEL * (size_t)dim, GF_PANEL, (int)gf_pad(cols), (int)GF_MIN(DEPTH, dim - d), d > 0);
+}
+
 static void visit_strip(sweep *w, gf_strip t, int thread) {
-    const int64_t dim = w->k->dim;
     float *s = w->scratch + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
     t.rows = (int)GF_MIN(GF_PANEL, w->q->n - t.r0);
     t.s = s, t.ld = GF_STRIP_COLS;
-    for (int64_t d = 0; d < dim; d += DEPTH)
-        w->ops->product(s, t.ld, w->q->x + t.r0 * dim + d * GF_PANEL, 1, GF_PANEL, w->k->x + t.c0 * dim + d * GF_PANEL, GF_PANEL,
-                        GF_PANEL * (size_t)dim, GF_PANEL, (int)gf_pad(t.cols), (int)GF_MIN(DEPTH, dim - d), d > 0);
+    gf_panels_product(w->ops, w->q, t.r0, w->k, t.c0, t.cols, s);
     w->visit(w->user, &t, thread);
 }
 

@@ -67,3 +67,8 @@ glofnd_status gf_sweep_vectors(gf_error *err, const gf_vectors *rows, const gf_v
                                gf_strip_visit visit, void *user);
 
 size_t gf_sweep_bytes(int threads); /* scratch of a sweep */
+struct gf_tile_ops;
+/* The product of a strip: s [GF_PANEL][GF_STRIP_COLS], the rows of q from r0, the columns [c0, c0 + cols) of k. Both begin at a
+ * panel. */
+void gf_panels_product(const struct gf_tile_ops *ops, const gf_panels *q, int64_t r0, const gf_panels *k, int64_t c0, int cols,
+                       float *s);

@@ -46,3 +46,16 @@ done
 expect 2 "--resume does not go with --learned" discover x.npy --learned --resume --out z
 expect 2 "--resume does not go with --sample" discover x.npy --sample 3 --resume --out z
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
+
+# Only duplicates, by cells: the tables of the whole search.
+expect 0 "were compared, no other can be a duplicate" discover x.npy --dup 0.9 --duplicates --out cells
+for file in duplicates.tsv duplicate_groups.tsv keep.txt remove.txt bad_rows.tsv; do
+    cmp "cells/$file" "plain/$file" || fail "cells/$file differs from that of all pairs"
+done
+[ "$(wc -l < cells/pairs.tsv)" = 1 ] || fail "pairs without thresholds"
+grep -q 'outliers\|mutual' cells/summary.txt && fail "findings without thresholds: $(cat cells/summary.txt)"
+expect 1 "has only duplicates" discover --from cells --dup 0.95 --out z
+expect 2 "has no thresholds" discover x.npy --duplicates --k 3 --out z
+expect 2 "has no thresholds" discover x.npy --duplicates --html --out z
+expect 2 "--resume does not go with --duplicates" discover x.npy --duplicates --resume --out z
+[ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"

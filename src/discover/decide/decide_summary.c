@@ -64,11 +64,11 @@ void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
                 (long long)e->keep, (long long)x->d->n, gf_keep_rule_name(x->decide->keep), (long long)(e->duplicates + e->bad),
                 (long long)e->duplicates, e->duplicates == 1 ? "" : "s", (long long)e->bad, e->bad == 1 ? "" : "s");
     if (x->decide->splits) add_leaks(t, x);
-    if (x->r->f.top > 0)
+    if (x->r->f.top > 0 && !x->s->only_dup)
         gf_text_add(t,
                     "outliers    %lld rows whose nearest one is below %.4f, two standard deviations below the mean threshold\n",
                     (long long)e->outliers_found, e->outlier_limit);
-    if (x->d->label)
+    if (x->d->label && !x->s->only_dup)
         gf_text_add(t, "suspects    %lld rows whose mutual neighbours mostly have one other label: label_issues.tsv\n",
                     (long long)e->issues);
     if (x->decide->sample)
