@@ -3,10 +3,10 @@
  *
  * With duplicates u and v at an angle of theta at most, and v in the cell of centroid b: angle(u, b) <= angle(v, b) + theta, and
  * angle(v, b) <= angle(v, a) <= angle(u, a) + theta, where a is the centroid of u. So only cells with
- * angle(u, b) <= angle(u, a) + 2 theta can hold duplicates of u; and of such a cell only members whose angle to b differs from that of u by theta at most.
- * Members lie by rising angle: a range of places. Ranges of the rows of a panel are joined in a map of panels, so that each panel
- * of columns is compared once. Angles have a margin for rounding errors: what is left out cannot reach the limit, and the rest is
- * compared as everywhere.
+ * angle(u, b) <= angle(u, a) + 2 theta can hold duplicates of u; and of such a cell only members whose angle to b differs from
+ * that of u by theta at most. Members lie by rising angle: a range of places. Ranges of the rows of a panel are joined in a map
+ * of panels, so that each panel of columns is compared once. Angles have a margin for rounding errors: what is left out cannot reach
+ * the limit, and the rest is compared as everywhere.
  */
 #include <math.h>
 #include <stdlib.h>
