@@ -2,6 +2,7 @@
 #include "report/thumbnail.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "util/minmax.h"
 
@@ -42,12 +43,28 @@ static glofnd_status resize_centre(gf_error *err, gf_thumbnails *t, const gf_ima
     return GLOFND_OK;
 }
 
+/* t->small = the centre square of m, enlarged to side x side: pixels stay squares, as smoothing would invent what is not there.
+ * */
+static glofnd_status enlarge_centre(gf_error *err, gf_thumbnails *t, const gf_image *m, int shorter) {
+    const int left = (m->width - shorter) / 2, top = (m->height - shorter) / 2;
+    TRY(gf_image_resize(err, &t->small, t->side, t->side));
+    for (int y = 0; y < t->side; y++)
+        for (int x = 0; x < t->side; x++) {
+            const size_t from_x = (size_t)left + (size_t)x * (size_t)shorter / (size_t)t->side;
+            const size_t from_y = (size_t)top + (size_t)y * (size_t)shorter / (size_t)t->side;
+            memcpy(t->small.rgb + 3 * ((size_t)y * (size_t)t->side + (size_t)x),
+                   m->rgb + 3 * (from_y * (size_t)m->width + from_x), 3);
+        }
+    return GLOFND_OK;
+}
+
 glofnd_status gf_thumbnail_scale(gf_error *err, gf_thumbnails *t, const gf_image *m, const gf_image **small) {
     const int longer = GF_MAX(m->width, m->height), shorter = GF_MIN(m->width, m->height);
     FAIL_IF(err, shorter < 1 || t->side < 1 || t->side > GF_IMAGE_SIDE_MAX, GLOFND_E_ARGUMENT,
             "no thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
     *small = m;
-    if (t->square) TRY(resize_centre(err, t, m, shorter, shorter, t->side, t->side));
+    if (t->square && shorter < t->side) TRY(enlarge_centre(err, t, m, shorter));
+    else if (t->square) TRY(resize_centre(err, t, m, shorter, shorter, t->side, t->side));
     else if (longer <= t->side) return GLOFND_OK;
     else
         TRY(resize_centre(err, t, m, m->width, m->height, scaled(m->width, longer, t->side), scaled(m->height, longer, t->side)));

@@ -11,7 +11,7 @@
 
 typedef struct gf_thumbnails {
     int side;               /* pixels of the longer side, at most; a smaller image keeps its size */
-    int square;             /* 1: the centre square of an image, always side x side */
+    int square;             /* 1: the centre square of an image, always side x side; a smaller one in whole pixels */
     int quality;            /* JPEG, 1 .. 100 */
     gf_resampler resampler; /* private from here on; zeroed: empty */
     gf_image small;

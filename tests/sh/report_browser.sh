@@ -85,6 +85,44 @@ fits() {
     done
 }
 fits page.html
+
+# Every drawing can be reached by the keyboard, and arrows show its figures; terms are explained; a name of usual length is not
+# broken on a phone, where the contents stay in sight.
+cat > keys.js <<'JS'
+const problems = [], frame = document.querySelector("iframe"), page = frame.contentDocument, view = frame.contentWindow;
+const press = (e, key) => e.dispatchEvent(new view.KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+const plots = [...page.querySelectorAll("svg.plot")];
+for (const svg of page.querySelectorAll("svg[role=img]"))
+  if (svg.tabIndex !== 0) problems.push("not reachable: " + svg.getAttribute("aria-label"));
+for (const svg of plots) {
+  press(svg, "End");
+  const last = svg.parentNode.querySelector(".tip"), text = last && last.textContent;
+  press(svg, "Home");
+  const first = svg.parentNode.querySelector(".tip");
+  if (!text || !/: -?[0-9]/.test(text)) problems.push("no figures by the keyboard");
+  press(svg, "Escape");
+  if (first && svg.parentNode.querySelector(".tip")) problems.push("Escape leaves the figures");
+}
+if (page.querySelectorAll("abbr[title]").length < 5) problems.push("terms are not explained");
+const nav = page.querySelector("nav");
+view.scrollTo(0, 3000);
+if (nav.getBoundingClientRect().top < -1) problems.push("the contents go away");
+const walker = page.createTreeWalker(page.body, 4);
+for (let node; (node = walker.nextNode()); ) {
+  const text = page.createRange();
+  if (!node.parentNode.closest("th:first-child") || !/^[^ \n]{1,13}$/.test(node.data)) continue;
+  text.selectNodeContents(node);
+  if (new Set([...text.getClientRects()].map((r) => Math.round(r.top))).size > 1) problems.push("broken: " + node.data);
+}
+document.title = problems.length ? problems.slice(0, 5).join("; ") : "fine, " + plots.length + " plots";
+JS
+{ printf '<title>x</title><iframe width=390 height=800 src="page.html"></iframe><script>onload = () => {'
+  cat keys.js
+  echo '}</script>'; } > frame.html
+open_page frame.html --allow-file-access-from-files --window-size=1280,900 || fail "keys"
+grep -q '<title>fine, [1-9]' out || fail "keys: $(grep -o '<title>[^<]*' out)"
+[ -s console ] && fail "keys: the console: $(cat console)"
+
 expect 0 "open index.html" "$glofnd" discover run --data $data --k 4 --html --out found --quiet
 fits found/index.html
 echo "pages in a browser: fine"

@@ -95,7 +95,7 @@ static glofnd_status add_all(gf_error *err, drawing *d) {
 }
 
 glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_images *out) {
-    drawing d = {.x = x, .out = out, .thumbnails = {.side = x->side}};
+    drawing d = {.x = x, .out = out, .thumbnails = {.side = x->side, .square = 1}};
     *out = (gf_explorer_images){0};
     if (!x->image) return GLOFND_OK;
     const int64_t places = (int64_t)across(&d) * across(&d);
