@@ -260,6 +260,7 @@ class Progress(unittest.TestCase):
     def test_control_c(self):
         """Ctrl-C, sent by the search itself: the process ends by KeyboardInterrupt, not at the end of the search."""
         code = ("import os, signal, numpy, glofnd\n"
+                "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it\n"
                 "x = numpy.random.default_rng(0).normal(size=(4000, 8)).astype('float32')\n"
                 "try:\n"
                 "    glofnd.discover(x, progress=lambda share: os.kill(os.getpid(), signal.SIGINT))\n"
