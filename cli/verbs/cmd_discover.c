@@ -42,7 +42,11 @@ static glofnd_status load(gf_error *err, cli_discover_job *j) {
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(cli_units_refuse(err, j, j->from ? "--from" : NULL));
     TRY(check_apart(err, j));
-    if (cli_units_rank(&j->units) == 0) TRY(gf_output_folder_check(err, j->out, j->force, &gf_discover_kind));
+    if (cli_units_rank(&j->units) == 0) {
+        const glofnd_status status = gf_output_folder_check(err, j->out, j->force, &gf_discover_kind);
+        if (status != GLOFND_OK) cli_units_clean(j);
+        TRY(status);
+    }
     TRY(j->from ? cli_discover_load_from(err, j) : cli_discover_load(err, j));
     return j->query ? cli_discover_load_query(err, j) : GLOFND_OK;
 }

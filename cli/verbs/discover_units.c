@@ -78,6 +78,12 @@ static void name_folder(cli_discover_job *j) {
     snprintf(j->units.folder, sizeof j->units.folder, "%.*s.partial", (int)(n < PATH_MAX - 16 ? n : PATH_MAX - 16), j->out);
 }
 
+void cli_units_clean(cli_discover_job *j) {
+    if (!j->units.resume || !gf_discover_kind.is_result(j->out)) return;
+    name_folder(j);
+    gf_unit_folder_remove(j->units.folder);
+}
+
 glofnd_status cli_units_choose(gf_error *err, cli_discover_job *j) {
     const char *why = obstacle(j);
     TRY(cli_units_refuse(err, j, why));

@@ -27,4 +27,6 @@ glofnd_status cli_units_agree(gf_error *err, const cli_units *x, glofnd_status m
 glofnd_status cli_units_choose(gf_error *err, struct cli_discover_job *j);
 /* Also without embeddings of files, which units need. */
 glofnd_status cli_units_refuse(gf_error *err, const struct cli_discover_job *j, const char *why);
+/* --resume, and the result is already there: a call that was killed at its very end may have left parts. */
+void cli_units_clean(struct cli_discover_job *j);
 glofnd_status cli_units_search(gf_error *err, struct cli_discover_job *j);

@@ -43,6 +43,9 @@ for part in pairs-000002 mutual-000001; do
     [ ! -e killed.partial ] || fail "parts were left"
 done
 
+mkdir units.partial && : > units.partial/pairs-000000
+expect 1 "units" discover x.npy $options --resume --out units
+[ ! -e units.partial ] || fail "parts of a complete result were left"
 expect 2 "--resume does not go with --learned" discover x.npy --learned --resume --out z
 expect 2 "--resume does not go with --sample" discover x.npy --sample 3 --resume --out z
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
