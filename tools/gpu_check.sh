@@ -312,6 +312,7 @@ alone loss step_values on_gpu "$(at unit_step)"
 alone loss step_learners on_gpu "$(at unit_learner)"
 alone loss step_ranks_and_bits on_gpu "$(at unit_equal)"
 alone loss step_marks on_gpu "$(at unit_marks)"
+alone loss step_named on_gpu "$(at unit_named_methods)"
 alone loss golden_marks on_gpu "$(at golden_marks)"
 # Measures the free memory of the GPU.
 alone training memory_is_counted "$(at cuda_train)" memory_is_counted

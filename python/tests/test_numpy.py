@@ -253,7 +253,7 @@ class State(unittest.TestCase):
         self.assertTrue(same(one.step(a, b, index), two.step(a, b, index)))
 
     def test_pickle_and_file(self):
-        for options in ({}, {"detector": "single"}, {"learner": "ring", "ring_rows": 40}, {"loss": "isogclr"},
+        for options in ({}, {"detector": "single"}, {"learner": "ring", "ring_rows": 40}, {"loss": "isogclr"}, {"loss": "isogclr-views"},
                         {"loss": "fastclip", "learner": "ring"}):
             with self.subTest(options), tempfile.TemporaryDirectory() as folder:
                 criterion = self.make(**options)
