@@ -1,6 +1,7 @@
 /* unit_named_methods.c - other methods in the form of rows, against the dense reference and by finite differences: SupCon
  * (attract_omega = 1), debiased negatives (tau_plus), hard negatives (hard_beta), a temperature per anchor for two views
- * (isogclr-views), groups of nearest neighbours (components); with threads, ranks, and what is refused. On a GPU (GLOFND_TEST_DEVICE=cuda) those that run there. */
+ * (isogclr-views), groups of nearest neighbours (components); with threads, ranks, and what is refused. On a GPU
+ * (GLOFND_TEST_DEVICE=cuda) those that run there. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
