@@ -32,13 +32,13 @@ damage() {
     esac
 }
 
-# NAME and words; what it gives is its output, and the file or folder `made`. A new command is one line.
+# NAME and words; what it gives is its output, and what it writes: made, made.npy. A new command is one line.
 data=shapes:n=32,classes=4,size=8,seed=1
 commands="
 knn $glofnd eval knn r --k 3
 fn $glofnd eval fn r
 threshold $glofnd eval threshold r --out made
-embed $glofnd embed r --data $data --out made
+embed $glofnd embed r --data $data --out made.npy
 discover $glofnd discover r --data $data --k 3 --out made
 resume $glofnd pretrain --quiet --out r --resume --epochs 3
 report $glofnd report r --samples 20 --out made
@@ -53,7 +53,7 @@ given() {
         *)
             sed -e 's/[0-9.]* s\b//g' "$tmp/out"
             [ -d made ] && cat made/*.tsv made/*.npy 2> /dev/null | cksum
-            [ -f made ] && cksum < made
+            for file in made made.npy; do [ -f $file ] && cksum < $file; done
             ;;
     esac
 }
@@ -72,7 +72,7 @@ for state in whole bare; do
     files=$(cd "$state" && find . -type f | sort)
     possible $(($(echo "$files" | wc -l) * $(echo "$damages" | grep -c .) * $(wc -l < commands)))
     while read -r name words; do
-        rm -rf r made
+        rm -rf r made made.npy*
         cp -r "$state" r
         $words > "$tmp/out" 2> "$tmp/err"
         code=$?
@@ -87,7 +87,7 @@ for state in whole bare; do
 $(sed -n "${n}p" pairs)
 END
         while read -r name words; do
-            rm -rf r made
+            rm -rf r made made.npy*
             cp -r "$state" r
             damage "$how" "r/$file" 2> /dev/null || continue
             try "$name, $file $how" '0|1|2' $words < /dev/null
