@@ -116,9 +116,9 @@ static glofnd_status find_duplicates(gf_error *err, again *a) {
         return GLOFND_OK;
     }
     FAIL_IF(err, !(limit == gf_discover_dup(&a->x->s, a->d->dim)), GLOFND_E_ARGUMENT,
-            "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %.9g or more: others may be, too; use "
+            "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, too; use "
             "--dup above %.9g, or search again with a larger --top",
-            (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], (double)limit, (double)needed);
+            (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], a->s->dup, (double)needed);
     memcpy(a->r->f.copies, old->copies, (size_t)old->n * sizeof *old->copies);
     memcpy(a->r->f.copy_root, old->copy_root, (size_t)old->n * sizeof *old->copy_root);
     return GLOFND_OK;

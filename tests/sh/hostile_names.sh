@@ -74,6 +74,22 @@ says 'report' "$glofnd" report "run$evil" --out page.html
 says 'report, missing' "$glofnd" report "nothing$evil" --out page.html
 says 'discover' "$glofnd" discover "run$evil" --data folder:data --out "found" --k 2
 [ $code = 0 ] || fail "discover on hostile names: $code"
-for table in found/*.tsv found/*.json; do clean "$table" discover; done
+for table in found/*.tsv found/*.txt found/*.json found/*.jsonl; do clean "$table" discover; done
 says 'discover, a file' "$glofnd" discover "e$evil.npy" --out "found$evil" --k 2
+for i in $(seq 1 25); do printf '<script>%s\n' "$esc[2J$bad$rtl" >> names.txt; done
+head -n 24 names.txt > names
+two='--split a=0:9 --split b=9:20'
+says 'discover, decisions' "$glofnd" discover "e$evil.npy" --names names --out decided --k 2 --dup 0.5 $two --negatives 1 --html
+[ $code = 0 ] || fail "decisions on hostile names: $code"
+says 'discover, again' "$glofnd" discover --from decided --dup exact --html --out again
+[ $code = 0 ] || fail "discover --from on hostile names: $code"
+for table in decided/*.tsv decided/*.txt decided/*.json* again/*.tsv again/*.txt again/*.json*; do clean "$table" decisions; done
+for page in decided/index.html again/index.html; do
+    LC_ALL=C grep -q "$(printf '\302[\200-\237]')\|$esc" $page && fail "control characters in $page"
+done
+grep -q '<script>.\[2J' decided/index.html && fail 'a name is markup'
+says 'discover, a rule' "$glofnd" discover "e$evil.npy" --keep "$evil" --out z
+says 'discover, a split' "$glofnd" discover "e$evil.npy" --split "$evil=0:3" --out z
+says 'discover, a score' "$glofnd" discover "e$evil.npy" --keep "score:$evil" --k 2 --out z
+says 'discover, a stored result' "$glofnd" discover --from "$evil" --out z
 echo passed

@@ -34,14 +34,15 @@ static void flush_text(page *p, gf_text *t) {
 
 /* ----- texts ----- */
 
-/* Text between tags. Bytes that are not UTF-8, as in file names, become U+FFFD; line breaks stay. */
+/* Text between tags. Bytes that are not UTF-8, as in file names, and C1 controls become U+FFFD; line breaks stay. */
 static void add_html(gf_text *t, const char *raw) {
     static const char replacement[] = "\\ufffd";
     while (*raw) {
         char one[GF_JSONL_CHARACTER] = {0};
         const char *at = raw;
         const size_t n = gf_jsonl_character(&raw, one);
-        const int invalid = n == sizeof replacement - 1 && memcmp(one, replacement, n) == 0;
+        const int c1 = (unsigned char)at[0] == 0xc2 && (unsigned char)at[1] < 0xa0; /* control characters beyond ASCII */
+        const int invalid = c1 || (n == sizeof replacement - 1 && memcmp(one, replacement, n) == 0);
         snprintf(one, sizeof one, "%.*s", (int)(raw - at), at);
         if (*at == '\n' || invalid) gf_text_add(t, invalid ? "\xef\xbf\xbd" : "\n");
         else gf_text_escape(t, one);

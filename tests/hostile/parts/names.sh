@@ -66,6 +66,11 @@ commands() {
     "$1" discover "$glofnd" discover run --data folder:data --out found --k 2 --html
     "$1" named "$glofnd" discover e.npy --names names.txt --out found2 --k 2 --html
     "$1" query "$glofnd" discover "$word" --out found3
+    "$1" decide "$glofnd" discover e.npy --names names.txt --split a=0:4 --split b=4:8 --dup 0.5 --k 2 --html --out found4
+    "$1" from "$glofnd" discover --from found4 --dup exact --keep first --html --out found5
+    "$1" rule "$glofnd" discover e.npy --keep "$word" --out found3
+    "$1" split "$glofnd" discover e.npy --split "$word=0:3" --out found3
+    "$1" score "$glofnd" discover e.npy --keep "score:$word" --k 2 --out found3
     "$1" compare "$glofnd" compare run
     "$1" csv-table "$glofnd" compare run --format csv --out table.csv
     "$1" json-table "$glofnd" compare run --format json --out table.json
@@ -85,13 +90,13 @@ one() {
 
 "$glofnd" data export shapes:n=8,classes=2,size=8,seed=1 --folder --out plain > /dev/null || { skip "no images"; return 0; }
 row 'names, captions, values × verbs and files'
-possible $(($(wc -l < payloads) * 26))
+possible $(($(wc -l < payloads) * 31))
 for number in $(spread "$(wc -l < payloads)"); do
     more || break
     payload=$(sed -n "${number}p" payloads)
     payload_name="payload $number"
     word=$(printf "$payload.") && word=${word%.}
-    rm -rf data again shards run r2 found found2 found3 table.* page.html list.csv names.txt bad.cfg e.npy vocab.txt
+    rm -rf data again shards run r2 found found2 found3 found4 found5 table.* page.html list.csv names.txt bad.cfg e.npy vocab.txt
     mkdir data "data/a$word" "data/b$word" 2> /dev/null || continue
     i=0
     printf 'filepath\ttitle\n' > list.csv
@@ -103,12 +108,13 @@ for number in $(spread "$(wc -l < payloads)"); do
         printf 'name %s\n' "$(printf '%s' "$word" | tr '\n' ' ')" >> names.txt
     done
     echo 'no image' > "data/a$word/0$word.png"
-    printf 'name 0\n' >> names.txt
     printf '%s = 1\narch = %s\n' "$word" "$word" > bad.cfg
     commands one
     begin_try "$payload_name, files"
     code=0
-    check 'files' python3 "$source/tests/hostile/tools/clean.py" --files found found2 table.csv table.json table.tex page.html
+    check 'files' python3 "$source/tests/hostile/tools/clean.py" --files found found2 found4 found5 table.csv table.json \
+        table.tex page.html
+    check 'decisions are written' test -e found4/keep.txt -a -e found5/index.html
     check 'no command was run' test ! -e owned
     end_try 0
 done

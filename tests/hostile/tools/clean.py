@@ -92,7 +92,24 @@ def check_json(path, text):
     json.loads(text)
 
 
-KINDS = {".tsv": check_tsv, ".json": check_json, ".jsonl": check_jsonl, ".html": check_html, ".tex": check_tex, ".csv": check_csv}
+def check_txt(path, text):
+    if CONTROL.search(text):
+        problem(path, "control characters")
+
+
+def check_js(path, text):
+    """A piece of a page: GF("a0",JSON);"""
+    name = os.path.splitext(os.path.basename(path))[0]
+    start = 'GF("%s",' % name
+    if not text.startswith(start) or not text.endswith(");\n"):
+        problem(path, "not a piece of a page")
+    json.loads(text[len(start):-3])
+    if "<" in text or ">" in text or CONTROL.search(text):
+        problem(path, "markup or control characters")
+
+
+KINDS = {".tsv": check_tsv, ".json": check_json, ".jsonl": check_jsonl, ".html": check_html, ".tex": check_tex, ".csv": check_csv,
+         ".txt": check_txt, ".js": check_js}
 
 
 def check_file(path):
