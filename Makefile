@@ -19,7 +19,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all everything glofnd configured deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug wheel test-python install package clean help
+.PHONY: all everything glofnd configured deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package clean help
 .DEFAULT_GOAL := all
 
 all: configured ## build libraries, program and examples
@@ -101,6 +101,9 @@ fuzz-build:
 
 debug: ## build without optimisation in BUILD/debug
 	@$(MAKE) --no-print-directory everything BUILD=$(BUILD)/debug TYPE=Debug
+
+docs: glofnd ## the documentation as a site with search, in BUILD/docs/site (MkDocs, from PyPI if it is not installed)
+	@sh tools/docs.sh $(BUILD)
 
 wheel: ## build the Python wheel into BUILD/wheel and test it in a clean virtual environment
 	@sh tools/python_wheel.sh $(BUILD)
