@@ -114,7 +114,7 @@ while read -r row; do
         ;;
     "glofnd reproduce cifar"*) more="$(set_all "$views") --seeds 1 --eval 'linear --fractions 100 --epochs 1'" ;;
     "glofnd reproduce"*) more="$(set_all "$views") --seeds 1 --data $in100 --eval 'linear --fractions 100 --epochs 1'" ;;
-    "glofnd sweep"*) more="$(set_all "$views") --seeds 1" ;;
+    "glofnd sweep"*) more="$(set_all "$views kmeans_groups=3,5") --seeds 1" ;;
     "glofnd pretrain"*) more="--quiet $(set_all "$views")" ;;
     "glofnd eval linear"*) more="--epochs 1" ;;
     "glofnd eval threshold"*) more="--samples 400" ;;
