@@ -53,7 +53,7 @@ given() {
         *)
             sed -e 's/[0-9.]* s\b//g' "$tmp/out"
             [ -d made ] && cat made/*.tsv made/*.npy 2> /dev/null | cksum
-            for file in made made.npy; do [ -f $file ] && cksum < $file; done
+            for one in made made.npy; do [ -f $one ] && cksum < $one; done
             ;;
     esac
 }
