@@ -38,7 +38,8 @@ static glofnd_status check_apart(gf_error *err, const cli_discover_job *j) {
 }
 
 static glofnd_status load(gf_error *err, cli_discover_job *j) {
-    j->s.pass = j->s.only_dup ? &gf_pairs_search_cells : gf_pairs_search_find(err, j->where.device ? j->where.device : "cpu");
+    j->s.pass = j->s.only_dup || j->s.approx ? &gf_pairs_search_cells
+                                             : gf_pairs_search_find(err, j->where.device ? j->where.device : "cpu");
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(cli_units_refuse(err, j, j->from ? "--from" : NULL));
     TRY(check_apart(err, j));
@@ -100,7 +101,7 @@ typedef struct discover_flags {
     gf_option_strings split;
     const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
     double alpha, html_mb, memory;
-    int64_t k, top, max_pairs, batch, epochs, sample, seed, threads, negatives, outliers;
+    int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
     int32_t graph, html, head, learned, duplicates, resume, force, quiet;
 } discover_flags;
 
@@ -115,6 +116,8 @@ static const gf_option rows[] = {
     CLI_STRING(F, dup, "dup", "S", "similarity of near duplicates (0.98; as --stored has it), or \"exact\": only equal rows"),
     CLI_SWITCH(F, duplicates, "duplicates",
                "only duplicates, exact, in less than n^2 time: no thresholds, pairs and components; pays for a --dup near 1"),
+    CLI_COUNT(F, approx, "approx", "P", NULL, 1, 65536,
+              "approximate: compare an anchor only with the rows of its P nearest cells; the recall is measured"),
     CLI_STRING(F, keep, "keep", "RULE",
                "of duplicates keep the first (default), central, largest (image), label (the most frequent) or score:FILE one"),
     CLI_STRINGS(
@@ -193,6 +196,8 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
         wrong =
             "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html";
     else if (f->duplicates && f->device && strcmp(f->device, "cpu") != 0) wrong = "--duplicates is done on the CPU";
+    else if (f->approx && (f->duplicates || f->learned || f->query || f->from || (f->device && strcmp(f->device, "cpu") != 0)))
+        wrong = "--approx does not go with --duplicates, --learned, --query, --from and --device cuda";
     else if (f->split.count && f->data) wrong = "--split and --data exclude each other: with a run, each split has its own data";
     if (wrong) gf_print(stderr, "glofnd discover: %s; --help explains\n", wrong);
     return wrong ? CLI_USAGE : CLI_OK;
@@ -231,7 +236,7 @@ static int read_spec(const cli_call *call, const discover_flags *f, cli_discover
     gf_decide_spec *c = &j->decide.spec;
     c->negatives = f->negatives, c->outliers = f->outliers, c->graph = f->graph;
     c->sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
-    j->s.only_dup = f->duplicates;
+    j->s.only_dup = f->duplicates, j->s.approx = f->approx;
     if (f->duplicates) c->outliers = 0;
     j->s.keep_rows = c->sample > 0 || c->keep == GF_KEEP_CENTRAL;
     return code;

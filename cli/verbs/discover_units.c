@@ -62,6 +62,7 @@ static const char *obstacle(const cli_discover_job *j) {
     if (j->s.learned) return "--learned";
     if (j->s.keep_rows) return "--sample and --keep central";
     if (j->s.only_dup) return "--duplicates";
+    if (j->s.approx) return "--approx";
     if (strcmp(j->s.pass->name, "cpu") != 0) return "--device cuda";
     return NULL;
 }

@@ -46,6 +46,8 @@ static glofnd_status take_summary(gf_error *err, const char *path, const gf_json
             "'%.300s' is the result of a --query; --from needs the result of EMB", l->folder);
     FAIL_IF(err, gf_jsonl_get(r, "duplicates_only", &labels), GLOFND_E_ARGUMENT,
             "'%.300s' has only duplicates (--duplicates); --from needs thresholds and neighbours", l->folder);
+    FAIL_IF(err, gf_jsonl_get(r, "approx", &labels), GLOFND_E_ARGUMENT,
+            "'%.300s' is approximate (--approx); --from needs exact neighbours", l->folder);
     FAIL_IF(err, learned != 0.0, GLOFND_E_ARGUMENT, "thresholds of '%.300s' are learned ones; --from needs exact ones",
             l->folder);
     FAIL_IF(err, !gf_jsonl_get(r, "labels", &labels), GLOFND_E_ARGUMENT,

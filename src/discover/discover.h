@@ -27,8 +27,10 @@ typedef struct gf_discover_spec {
     int64_t batch, epochs, sample; /* of the learner; anchors for measuring its error */
     uint64_t seed;
     int keep_rows; /* d.x stays, for decisions that need it */
-    int only_dup;  /* pass is gf_pairs_search_cells: only duplicates, no thresholds */
-    size_t memory; /* bytes of candidate lists */
+    /* pass is gf_pairs_search_cells: */
+    int only_dup;   /* only duplicates, no thresholds */
+    int64_t approx; /* cells that an anchor is compared with */
+    size_t memory;  /* bytes of candidate lists */
     int threads;
     gf_job_progress watch;
     const gf_pairs_search *pass;

@@ -27,8 +27,11 @@ static void put_input(gf_jsonl *j, const gf_discover_report *x) {
     gf_jsonl_number(j, "dup", s->dup == GF_DUP_EXACT ? NAN : s->dup);
     gf_jsonl_flag(j, "learned", s->learned);
     if (s->only_dup) gf_jsonl_flag(j, "duplicates_only", 1);
-    if (s->only_dup) gf_jsonl_integer(j, "cells", x->r->f.cells);
-    if (s->only_dup) gf_jsonl_integer(j, "pairs_compared", x->r->f.compared);
+    if (s->approx) gf_jsonl_integer(j, "approx", s->approx);
+    if (s->only_dup || s->approx) gf_jsonl_integer(j, "cells", x->r->f.cells);
+    if (s->only_dup || s->approx) gf_jsonl_integer(j, "pairs_compared", x->r->f.compared);
+    if (s->approx) gf_jsonl_integer(j, "recall_anchors", x->r->f.sampled);
+    if (s->approx) gf_jsonl_number(j, "recall_above", (double)x->r->f.recalled / (double)x->r->f.wanted);
     gf_jsonl_flag(j, "labels", x->q->label != NULL);
     gf_jsonl_text(j, "columns", COLUMN_NAMES);
 }
@@ -101,7 +104,10 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
     if (s->only_dup) return;
     if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
     else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);
-    gf_text_add(t, "%s\n", s->learned ? ", estimated by the learner" : ", exact");
+    gf_text_add(t, "%s\n",
+                s->learned  ? ", estimated by the learner"
+                : s->approx ? ", among the rows it was compared with"
+                            : ", exact");
     gf_text_add(t, "            mean %.4f, std %.4f, from %.4f to %.4f\n", x->r->lambda.mean, x->r->lambda.std, x->r->lambda.min,
                 x->r->lambda.max);
     if (x->r->error.count)
@@ -129,14 +135,24 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
                     (long long)r->parts.part[0].nodes, (long long)r->parts.part[0].edges);
 }
 
+/* Searches that do not compare all pairs. */
+static void add_cells(gf_text *t, const gf_discover_report *x) {
+    const gf_pairs_found *f = &x->r->f;
+    const double n = (double)x->q->good_n, share = 100.0 * (double)f->compared / (n * (n - 1.0));
+    if (x->s->only_dup && x->s->dup != GF_DUP_EXACT)
+        gf_text_add(t, "cells       %lld, exact: %.3g of %.3g pairs (%.2f %%) were compared, no other can be a duplicate\n",
+                    (long long)f->cells, 0.5 * (double)f->compared, 0.5 * n * (n - 1.0), share);
+    if (x->s->approx)
+        gf_text_add(t,
+                    "approximate an anchor was compared with the rows of its %lld nearest of %lld cells, %.2f %% of all: "
+                    "recall %.2f %% of the pairs above, on %lld anchors; duplicates are exact\n",
+                    (long long)x->s->approx, (long long)f->cells, share, 100.0 * (double)f->recalled / (double)f->wanted,
+                    (long long)f->sampled);
+}
+
 static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
     const int64_t copies = x->q->good_n - x->q->distinct;
-    const double n = (double)x->q->good_n;
-    if (x->s->only_dup && x->s->dup != GF_DUP_EXACT)
-        gf_text_add(t, "cells       %lld, exact: %.3g of %.3g pairs (%.2f %%) were compared, no other can be a duplicate\n",
-                    (long long)r->f.cells, 0.5 * (double)r->f.compared, 0.5 * n * (n - 1.0),
-                    100.0 * (double)r->f.compared / (n * (n - 1.0)));
     if (x->s->dup == GF_DUP_EXACT) gf_text_add(t, "duplicates  %lld pairs of equal rows", (long long)r->dup_pairs);
     else gf_text_add(t, "duplicates  %lld pairs of similarity %g or more", (long long)r->dup_pairs, x->s->dup);
     if (!x->query)
@@ -168,6 +184,7 @@ static void add_quality(gf_text *t, const char *head, double precision, double r
 void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
     const gf_precision_recall *q = &x->r->quality;
     add_rows(t, x);
+    add_cells(t, x);
     if (!x->s->only_dup) add_pairs(t, x);
     add_duplicates(t, x);
     if (x->decisions) gf_decide_summary(t, x);

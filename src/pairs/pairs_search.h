@@ -22,6 +22,7 @@ typedef struct gf_pairs_task {
     float dup;            /* two embeddings at least this similar are duplicates; > 2: none are */
     const int32_t *label; /* find: [n] or NULL; negative: unknown */
     size_t memory;        /* bytes that lists may take; CUDA: lists and strips of similarities */
+    int64_t probe;        /* cells: compare an anchor with the rows of so many nearest cells; 0: only duplicates, exact */
     int threads;
     gf_job_progress watch;
     int64_t block; /* CPU: rows of a tile. 0: chosen */
@@ -45,6 +46,8 @@ typedef struct gf_pairs_found {
     int32_t *mutual_root;    /* [n] smallest position of the component that mutual pairs connect; find only */
     int32_t *copy_root;      /* [n] the same by duplicates; find only */
     int64_t cells, compared; /* by cells: how many, and similarities that were computed; else 0 */
+    int64_t sampled, wanted,
+        recalled; /* probed cells: anchors of a sample; pairs above in a whole search; of these, those found */
 } gf_pairs_found;
 
 glofnd_status gf_pairs_found_alloc(gf_error *err, gf_pairs_found *f, int64_t n, int64_t top);
@@ -72,7 +75,8 @@ typedef struct gf_pairs_search {
 } gf_pairs_search;
 
 extern const gf_pairs_search gf_pairs_search_cpu;
-/* Only duplicates, on the CPU; most pairs are not compared (cells.h). Thresholds are infinite, nothing is above them. */
+/* Most pairs are not compared (cells.h), on the CPU. Only duplicates, exact: thresholds are infinite, nothing is above them. With
+ * `probe` the whole result: duplicates exact, thresholds those among the rows that were compared; the recall is measured. */
 extern const gf_pairs_search gf_pairs_search_cells;
 extern const gf_pairs_search *const gf_pairs_search_cuda; /* NULL: built without CUDA */
 /* "cpu" or "cuda"; NULL, with a text, if this build has no such device. */

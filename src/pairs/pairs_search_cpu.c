@@ -15,7 +15,7 @@
 #include "util/minmax.h"
 #include "util/parallel.h"
 
-enum { CHUNK = 256, GROUP = 128 }; /* anchors of a task; rows that share the columns while these are in the cache */
+enum { GROUP = 128 }; /* rows that share the columns while these are in the cache */
 
 typedef struct search {
     const gf_pairs_task *t;
@@ -79,42 +79,6 @@ static void visit_pairs(void *user, const gf_strip *t, int thread) {
             if (v >= x->t->dup) count_duplicate(x, i, j, thread);
         }
     }
-}
-
-/* ----- reading the lists of all anchors ----- */
-
-static void list_threshold(void *arg, int64_t task, int thread) {
-    search *x = arg;
-    (void)thread;
-    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) {
-        x->f->lambda[i] = gf_best_ranked(&x->best, i, x->t->rank);
-        gf_lists_edge(&x->best, i, x->f, i);
-    }
-}
-
-/* Entries above the threshold, from anchor i's side; j's own list has the pair if it is mutual. */
-static void list_pairs(void *arg, int64_t task, int thread) {
-    search *x = arg;
-    gf_pairs_found *f = x->f;
-    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, f->n); i++) {
-        const uint64_t *key = x->best.key + i * x->best.capacity;
-        for (int64_t k = 0; k < x->best.count[i]; k++) {
-            const float v = gf_best_value(key[k]);
-            const int64_t j = gf_best_other(key[k]);
-            if (!(v > f->lambda[i])) continue;
-            f->above[i]++;
-            f->hits[i] += same_label(x, i, j);
-            if (!(v > f->lambda[j])) continue;
-            f->mutual[i]++;
-            if (i < j) gf_components_join(x->mutual_root + thread * f->n, (int32_t)i, (int32_t)j);
-        }
-    }
-}
-
-static void list_top(void *arg, int64_t task, int thread) {
-    search *x = arg;
-    (void)thread;
-    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) gf_lists_top(&x->best, i, x->f, i);
 }
 
 static void merge_components(search *x) {
@@ -248,15 +212,13 @@ static glofnd_status allocate(gf_error *err, search *x) {
 }
 
 static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
-    const int threads = job->threads;
-    const int64_t chunks = (p->n + CHUNK - 1) / CHUNK;
     TRY(allocate(err, x));
     TRY(gf_sweep_symmetric(err, p, x->t->block, job, visit_pairs, x));
     if (!x->lambda) {
-        gf_parallel(threads, chunks, list_threshold, x);
-        gf_parallel(threads, chunks, list_pairs, x);
+        gf_lists_all_thresholds(&x->best, x->t, x->f);
+        gf_lists_all_pairs(&x->best, x->t, x->f, x->mutual_root);
     }
-    gf_parallel(threads, chunks, list_top, x);
+    gf_lists_all_top(&x->best, x->t, x->f);
     merge_components(x);
     return GLOFND_OK;
 }

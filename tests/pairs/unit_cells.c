@@ -90,6 +90,64 @@ static void near_one_few_pairs_are_compared(void **state) {
     free(x);
 }
 
+static void probe(const gf_vectors *rows, int64_t cells, int threads, const int32_t *label, gf_pairs_found *f) {
+    const gf_pairs_search *p = cells ? &gf_pairs_search_cells : &gf_pairs_search_cpu;
+    const gf_pairs_task t = {
+        .rank = 9, .top = 9, .dup = 0.95f, .label = label, .probe = cells, .memory = (size_t)1 << 30, .threads = threads};
+    void *state = NULL;
+    assert_int_equal(p->open(&err, rows, threads, &state), GLOFND_OK);
+    assert_int_equal(gf_pairs_found_alloc(&err, f, rows->n, t.top), GLOFND_OK);
+    if (p->find(&err, state, &t, f) != GLOFND_OK) fail_msg("%s", err.text);
+    p->close(state);
+}
+
+#define SAME(field, count) assert_memory_equal(a->field, b->field, (size_t)(count) * sizeof *a->field)
+
+static void same_found(const gf_pairs_found *a, const gf_pairs_found *b) {
+    SAME(lambda, a->n), SAME(above, a->n), SAME(mutual, a->n), SAME(hits, a->n), SAME(copies, a->n), SAME(mutual_root, a->n);
+    SAME(copy_root, a->n), SAME(other, a->n * a->top), SAME(similarity, a->n * a->top);
+}
+
+/* Of the 8 most similar ones of every anchor, those that the other result lists. */
+static int64_t count_recalled(const gf_pairs_found *exact, const gf_pairs_found *f) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int k = 0; k < 8; k++)
+            for (int m = 0; m < 9; m++) found += exact->other[i * 9 + k] == f->other[i * 9 + m];
+    return found;
+}
+
+static void probed_cells_are_approximate_and_say_so(void **state) {
+    enum { N = 1010, DIM = 20 };
+    float *x = make_rows(N, DIM, 2);
+    const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
+    int32_t label[N];
+    gf_pairs_found exact, all, some, again;
+    (void)state;
+    for (int i = 0; i < N; i++) label[i] = i % 9 ? i / 40 : -1;
+    probe(&rows, 0, 2, label, &exact);
+    probe(&rows, 65536, 2, label, &all); /* as many as there are */
+    same_found(&exact, &all);
+    assert_int_equal(all.recalled, all.wanted);
+    probe(&rows, 1, 1, label, &some);
+    probe(&rows, 1, 3, label, &again);
+    same_found(&some, &again);
+    assert_memory_equal(some.copies, exact.copies, sizeof *some.copies * N);
+    assert_memory_equal(some.copy_root, exact.copy_root, sizeof *some.copy_root * N);
+    assert_int_equal(some.sampled, N); /* 32 panels */
+    assert_int_equal(some.wanted, 8 * N);
+    assert_int_equal(some.recalled, count_recalled(&exact, &some));
+    assert_true(some.recalled < some.wanted && some.recalled > some.wanted / 10);
+    int64_t mutual = 0;
+    for (int i = 0; i < N; i++) mutual += some.mutual[i];
+    assert_int_equal(mutual % 2, 0); /* both ends count */
+    gf_pairs_found_free(&exact);
+    gf_pairs_found_free(&all);
+    gf_pairs_found_free(&some);
+    gf_pairs_found_free(&again);
+    free(x);
+}
+
 static void cells_hold_their_promises(void **state) {
     enum { N = 700, DIM = 12 };
     float *x = make_rows(N, DIM, 3);
@@ -113,6 +171,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(duplicates_are_those_of_all_pairs),
         cmocka_unit_test(near_one_few_pairs_are_compared),
+        cmocka_unit_test(probed_cells_are_approximate_and_say_so),
         cmocka_unit_test(cells_hold_their_promises),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,4 +61,14 @@ expect 1 "has only duplicates" discover --from cells --dup 0.95 --out z
 expect 2 "has no thresholds" discover x.npy --duplicates --k 3 --out z
 expect 2 "has no thresholds" discover x.npy --duplicates --html --out z
 expect 2 "--resume does not go with --duplicates" discover x.npy --duplicates --resume --out z
+expect 0 "recall 100.00 % of the pairs above, on 1024 anchors" discover x.npy $options --approx 9999 --out probed
+for file in plain/*; do
+    case $file in */summary.*) continue ;; esac
+    cmp "$file" "probed/${file##*/}" || fail "with all cells probed ${file##*/} differs"
+done
+rm -rf probed
+expect 0 "an anchor was compared with the rows of its 20 nearest of" discover x.npy $options --approx 20 --out probed
+cmp plain/duplicates.tsv probed/duplicates.tsv || fail "duplicates are not exact"
+expect 1 "is approximate" discover --from probed --dup 0.95 --out z
+expect 2 "--approx does not go with" discover x.npy --approx 3 --learned --out z
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
