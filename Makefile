@@ -43,7 +43,7 @@ configured: deps
 deps: ## look for what the build needs; on Debian-like systems install what is missing
 	@sh tools/deps.sh
 
-demo: all ## pretrain on drawn images with SogCLR, FNC and GloFND, compare them: a table and BUILD/demo/report.html (2 minutes)
+demo: all ## pretrain on drawn images with GloFND, three seeds: what it finds, as a table and BUILD/demo/report.html (2 minutes)
 	@sh tools/demo.sh $(BUILD)
 
 demo-clip: all ## train on drawn images with captions, with and without a detector: a retrieval table and a page (2 minutes)
