@@ -55,7 +55,7 @@ static void check_names(void) {
     gf_discover_data d = {.n = 3};
     gf_error err = {""};
     snprintf(path, sizeof path, "%s/names", folder);
-    if (gf_discover_read_names(&err, path, &d) == GLOFND_OK) {
+    if (gf_discover_read_names(&err, path, NULL, &d) == GLOFND_OK) {
         for (int64_t i = 0; i < d.n; i++)
             for (const unsigned char *p = (const unsigned char *)d.name[i]; *p; p += gf_utf8_bytes(p))
                 if (gf_utf8_bytes(p) == 0 || *p < 0x20 || *p == 0x7f) abort();

@@ -128,7 +128,7 @@ static const gf_option rows[] = {
     CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list so many rows whose nearest one is least similar"),
     CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
     CLI_STRING(F, labels, "labels", "Y.npy", "int [samples]: precision and recall of the pairs found"),
-    CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables"),
+    CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files with the column of --id"),
     CLI_STRING(F, tensor, "tensor", "NAME", "of a .safetensors file; default: the only one with two axes"),
     CLI_STRING(F, column, "column", "NAME", "of Parquet files and tables: the embeddings; default: the only one that fits"),
     CLI_STRING(F, id, "id", "NAME", "of Parquet files and tables: the names of rows; default: a table's column of text"),

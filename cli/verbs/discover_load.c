@@ -217,7 +217,7 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     TRY(load_sources(err, j));
     TRY(cli_decide_check(err, &j->decide, j->d.n));
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, &j->d));
-    if (j->names) TRY(gf_discover_read_names(err, j->names, &j->d));
+    if (j->names) TRY(gf_discover_read_names(err, j->names, j->in.id, &j->d));
     TRY(j->units.on ? gf_discover_classify_stream(err, &j->units.u.source, &j->d) : gf_discover_classify(err, &j->d));
     if ((j->run || sources) && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
@@ -228,7 +228,7 @@ glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
             "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->query);
     TRY(read_files(err, j, j->query, &j->q));
     if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, &j->q));
-    if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, &j->q));
+    if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, j->in.id, &j->q));
     TRY(gf_discover_classify(err, &j->q));
     return gf_discover_read_stored(err, j->stored, &j->d, &j->s, &j->lambda);
 }
@@ -272,7 +272,7 @@ glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j) {
     if (j->data && !j->names && status == GLOFND_OK) gf_discover_free_names(&j->d);
     if (j->data && status == GLOFND_OK) status = describe_rows(err, j);
     if (j->labels && status == GLOFND_OK) status = gf_discover_read_labels(err, j->labels, &j->d);
-    if (j->names && status == GLOFND_OK) status = gf_discover_read_names(err, j->names, &j->d);
+    if (j->names && status == GLOFND_OK) status = gf_discover_read_names(err, j->names, j->in.id, &j->d);
     j->new_labels = label != j->d.label && (!label || !j->d.label || memcmp(label, j->d.label, (size_t)j->d.n * sizeof *label));
     if (label != j->d.label) free(label);
     TRY(status);

@@ -22,21 +22,27 @@ static glofnd_status read_all(gf_error *err, gf_embedding_set *set, gf_discover_
     return gf_embeddings_read(err, set, 0, d->n, d->x);
 }
 
+/* Takes over the text of the list. */
+static glofnd_status set_names(gf_error *err, gf_string_list *names, gf_discover_data *d) {
+    free(d->name_text);
+    free(d->name);
+    d->name_text = NULL, d->name = NULL;
+    FAIL_IF(err, names->n != d->n, GLOFND_E_ARGUMENT, "%lld names for %lld embeddings", (long long)names->n, (long long)d->n);
+    d->name = malloc((size_t)d->n * sizeof *d->name);
+    FAIL_IF(err, !d->name, GLOFND_E_MEMORY, "no memory for names");
+    for (int64_t i = 0; i < d->n; i++) {
+        gf_utf8_clean(names->text + names->at[i], ' ');
+        d->name[i] = names->text + names->at[i];
+    }
+    d->name_text = names->text;
+    names->text = NULL;
+    return GLOFND_OK;
+}
+
 glofnd_status gf_discover_take_names(gf_error *err, gf_embedding_set *set, gf_discover_data *d) {
     gf_string_list names = {0};
     glofnd_status status = gf_embeddings_names(err, set, &names);
-    if (status == GLOFND_OK && names.n != d->n)
-        status = gf_fail(err, GLOFND_E_FORMAT, "%lld names for %lld embeddings", (long long)names.n, (long long)d->n);
-    free(d->name_text);
-    free(d->name);
-    d->name_text = NULL;
-    d->name = status == GLOFND_OK ? malloc((size_t)d->n * sizeof *d->name) : NULL;
-    if (status == GLOFND_OK && !d->name) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for names");
-    for (int64_t i = 0; status == GLOFND_OK && i < d->n; i++) {
-        gf_utf8_clean(names.text + names.at[i], ' ');
-        d->name[i] = names.text + names.at[i];
-    }
-    if (status == GLOFND_OK) d->name_text = names.text, names.text = NULL;
+    if (status == GLOFND_OK) status = set_names(err, &names, d);
     gf_string_list_free(&names);
     return status;
 }
@@ -140,7 +146,16 @@ static glofnd_status split_names(gf_error *err, const char *path, char *text, si
     return GLOFND_OK;
 }
 
-glofnd_status gf_discover_read_names(gf_error *err, const char *path, gf_discover_data *d) {
+static glofnd_status read_parquet_names(gf_error *err, const char *path, const char *id, gf_discover_data *d) {
+    gf_string_list names = {0};
+    glofnd_status status = gf_names_of_parquet(err, path, id, &names);
+    if (status == GLOFND_OK) status = set_names(err, &names, d);
+    gf_string_list_free(&names);
+    return status;
+}
+
+glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char *id, gf_discover_data *d) {
+    if (gf_names_are_parquet(path)) return read_parquet_names(err, path, id, d);
     size_t bytes = 0;
     char *text = NULL;
     glofnd_status status = read_text(err, path, &text, &bytes);

@@ -14,8 +14,8 @@ glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *ten
 glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tensor, gf_discover_data *d);
 /* int32, int64 or uint8 [n] */
 glofnd_status gf_discover_read_labels(gf_error *err, const char *path, gf_discover_data *d);
-/* One name per line. */
-glofnd_status gf_discover_read_names(gf_error *err, const char *path, gf_discover_data *d);
+/* One name per line; of Parquet files, a folder or a pattern of them: column `id`. */
+glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char *id, gf_discover_data *d);
 
 /* Thresholds [d->n] of a stored result of the embeddings d. Takes over its alpha and k where both are 0 in *s, and its dup
  * where it is NaN. */

@@ -207,7 +207,7 @@ static glofnd_status read_names(gf_error *err, loading *l) {
     int there;
     TRY(gf_path_join(err, path, l->folder, "names.txt"));
     TRY(gf_exists(err, path, &there));
-    return there ? gf_discover_read_names(err, path, &l->x->d) : GLOFND_OK;
+    return there ? gf_discover_read_names(err, path, NULL, &l->x->d) : GLOFND_OK;
 }
 
 /* "name TAB first TAB rows TAB ..." */

@@ -233,6 +233,14 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     return status == GLOFND_OK ? gf_discover_statistics(err, s, d, label, r) : status;
 }
 
+/* Rows of equal bytes are known before any search. */
+static glofnd_status no_search(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r) {
+    if (!s->keep_rows) gf_discover_free_rows(d);
+    TRY(gf_pairs_found_alloc(err, &r->f, d->good_n, gf_discover_task(s, r->rank, d->good_n, d->dim).top));
+    gf_pairs_found_none(&r->f);
+    return gf_discover_statistics(err, s, d, NULL, r);
+}
+
 static int any_label(const gf_discover_data *d) {
     for (int64_t i = 0; d->label && i < d->good_n; i++)
         if (d->label[d->good[i]] >= 0) return 1;
@@ -255,7 +263,8 @@ glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_disco
     TRY(gf_discover_labels(err, d, &label));
     float *lambda = s->learned ? malloc((size_t)d->good_n * sizeof *lambda) : NULL;
     glofnd_status status = s->learned && !lambda ? gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n)
-                                                 : search(err, s, d, label, lambda, r);
+                           : s->only_dup && s->dup == GF_DUP_EXACT ? no_search(err, s, d, r)
+                                                                   : search(err, s, d, label, lambda, r);
     free(label);
     free(lambda);
     if (status != GLOFND_OK) gf_discover_result_free(r);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pairs/pairs_search.h"
+#include "util/components.h"
 
 glofnd_status gf_pairs_found_alloc(gf_error *err, gf_pairs_found *f, int64_t n, int64_t top) {
     const size_t rows = (size_t)(n > 0 ? n : 1), cells = rows * (size_t)(top > 0 ? top : 1);
@@ -35,6 +36,13 @@ glofnd_status gf_pairs_found_edge(gf_error *err, gf_pairs_found *f, int64_t edge
     f->edge = edge;
     for (size_t c = 0; c < cells; c++) f->edge_other[c] = -1, f->edge_similarity[c] = NAN;
     return GLOFND_OK;
+}
+
+void gf_pairs_found_none(gf_pairs_found *f) {
+    gf_components_init(f->mutual_root, f->n);
+    gf_components_init(f->copy_root, f->n);
+    for (int64_t i = 0; i < f->n; i++) f->lambda[i] = INFINITY;
+    for (int64_t i = 0; i < f->n * f->top; i++) f->other[i] = -1, f->similarity[i] = NAN;
 }
 
 size_t gf_pairs_found_bytes(int64_t n, int64_t top) {

@@ -295,10 +295,7 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     x.theta = gf_cells_angle(t->dup), x.slack = gf_cells_slack(s->c.dim);
     if (t->probe) TRY(gf_pairs_check_rank(err, t, n - 1));
     glofnd_status status = allocate(err, &x);
-    gf_components_init(f->mutual_root, n);
-    gf_components_init(f->copy_root, n);
-    for (int64_t i = 0; i < n; i++) f->lambda[i] = INFINITY;
-    for (int64_t i = 0; i < n * f->top; i++) f->other[i] = -1, f->similarity[i] = NAN;
+    gf_pairs_found_none(f);
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.panels, search_panel, &x);
     const int whole = status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch);
     if (whole) read_lists(&x);

@@ -83,15 +83,15 @@ static void names_are_one_a_line(void **unused) {
     gf_discover_data d = {.n = 3, .dim = 1};
     (void)unused;
     scratch_text(&box, "names", "a\r\n\nb\tc");
-    assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), &d), GLOFND_OK);
+    assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), NULL, &d), GLOFND_OK);
     assert_string_equal(d.name[0], "a");
     assert_string_equal(d.name[1], "");
     assert_string_equal(d.name[2], "b c");
     scratch_text(&box, "names", "a\nb\n");
-    assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), &d), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), NULL, &d), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "2 names for 3 embeddings"));
     scratch_write(&box, "names", "a\0b\nc\nd\n", 8);
-    assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), &d), GLOFND_E_FORMAT);
+    assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), NULL, &d), GLOFND_E_FORMAT);
     gf_discover_data_free(&d);
 }
 

@@ -75,6 +75,14 @@ rm -rf other
 expect 0 "46 x 5" discover "$parquet/defaults.parquet" "$parquet/none-v1-split-f32.parquet" --id number --k 3 --out other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
 expect 1 "row 12 is null" discover "$parquet/bad-null-row.parquet" --out z
+mkdir metadata && cp "$parquet/defaults.parquet" metadata/m_0.parquet &&
+    cp "$parquet/none-v2-dict-f16.parquet" metadata/m_1.parquet || fail "metadata"
+rm -rf other
+cp metadata/*.parquet .
+expect 0 "46 x 5" discover m_0.parquet m_1.parquet --names metadata --id key --k 3 --out other
+grep -q "row 22" other/pairs.tsv || fail "no names of other Parquet files"
+expect 1 "23 names for 41 embeddings" discover x.npy --names metadata/m_0.parquet --id key --out z
+expect 1 "choose the column of names by --id" discover x.npy --names metadata --out z
 expect 1 "no file matches" discover 'parts/none-*.npy' --out z
 expect 1 "rows of 5 numbers; those of x.npy have 6" discover x.npy "$parquet/defaults.parquet" --out z
 [ ! -e z ] || fail "something was left behind"

@@ -31,6 +31,10 @@ int gf_embeddings_have_names(const gf_embedding_set *s);
 /* Appends the names of all rows. */
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out);
 
+/* 1: the path is a Parquet file, or a folder or pattern of such: it can have names. */
+int gf_names_are_parquet(const char *path);
+/* Appends the texts of column `id` of all its files. */
+glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out);
 /* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, a pattern its matches, both in natural order: 2 before
  * 10. E_IO: there is none. */
 glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out);

@@ -1,7 +1,9 @@
 /* shard_parquet.c - embeddings in a list column of a Parquet file, names in another one; see embedding_set.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "data/embeddings/embedding_set.h"
+#include "io/file.h"
 #include "io/parquet/parquet.h"
 
 #define VALUES_PER_BYTE ((int64_t)1 << 20) /* more than any page packs: a footer cannot ask for memory without limit */
@@ -52,6 +54,38 @@ static glofnd_status parquet_names(gf_error *err, gf_shard *s, gf_string_list *o
     gf_parquet_cursor_init(&c, &p->f, p->id);
     const glofnd_status status = gf_parquet_texts(err, &c, s->rows, out);
     gf_parquet_cursor_free(&c);
+    return status;
+}
+
+/* ----- names alone ----- */
+
+static int ends_with_parquet(const char *path) {
+    const size_t n = strlen(path);
+    return n > 8 && strcmp(path + n - 8, ".parquet") == 0;
+}
+
+int gf_names_are_parquet(const char *path) { return gf_is_folder(path) || ends_with_parquet(path); }
+
+static glofnd_status add_names(gf_error *err, const char *path, const char *id, gf_string_list *out) {
+    gf_parquet f = {0};
+    gf_parquet_cursor c;
+    int64_t leaf = 0;
+    TRY(gf_parquet_open(err, path, &f));
+    glofnd_status status = gf_parquet_find(err, &f, id, &leaf);
+    gf_parquet_cursor_init(&c, &f, leaf);
+    if (status == GLOFND_OK) status = gf_parquet_texts(err, &c, f.rows, out);
+    gf_parquet_cursor_free(&c);
+    gf_parquet_close(&f);
+    return status;
+}
+
+glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out) {
+    const gf_embedding_input in = {.path = &path, .paths = 1};
+    gf_string_list files = {0};
+    FAIL_IF(err, !id, GLOFND_E_ARGUMENT, "'%.300s' is Parquet; choose the column of names by --id", path);
+    glofnd_status status = gf_embedding_paths(err, &in, &files);
+    for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++) status = add_names(err, gf_string_list_get(&files, i), id, out);
+    gf_string_list_free(&files);
     return status;
 }
 
