@@ -160,14 +160,15 @@ typedef gf_mma_shape<DIM, 1, 1, 8, 1, 4> split16;
 typedef gf_mma_shape<DIM, 1, 2, 4, 1, 4> split32;
 typedef gf_mma_shape<DIM, 1, 4, 2, 1, 4> split64;
 
-static cudaError_t library_pass(gf_tile_args a, cudaError_t (*run)(const gf_cuda_pass *, cudaStream_t), cudaStream_t stream) {
+static cudaError_t library_pass(gf_tile_args a, cudaError_t (*run)(const gf_cuda_pass *, int, cudaStream_t),
+                                cudaStream_t stream) {
     gf_cuda_embed z = {};
     gf_cuda_pass p = {};
     z.f32.row = const_cast<float *>(a.q.f32), z.f32.rows = a.q.rows, z.f32.dim = z.f32.ld = DIM;
     z.hi = const_cast<__nv_bfloat16 *>(a.q.hi);
     p.p.row = &a.row, p.p.col = &a.col, p.p.shift = a.shift, p.p.col_role = a.col_role, p.p.flags = a.flags;
     p.q = p.k = &z, p.math = GF_CUDA_BF16, p.buffer = a.buffer, p.buffer_bytes = a.buffer_bytes;
-    return run(&p, stream);
+    return run(&p, 1, stream);
 }
 
 static cudaError_t library_stats(const gf_tile_args &a, cudaStream_t stream) {

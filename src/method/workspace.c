@@ -40,6 +40,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     const glofnd_options *o = &c->o;
     const int sides = gf_loss_sides(o->loss), per_sample = 2 / sides;
     gf_shape s = {.rows = rows, .cols = cols, .dim = dim, .sides = sides, .per_sample = per_sample, .threads = c->threads};
+    s.bf16 = o->math == GLOFND_MATH_BF16;
     s.own = rows * per_sample;
     s.all = cols * per_sample;
     s.negatives = (cols - 1) * per_sample;

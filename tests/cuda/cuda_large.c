@@ -81,7 +81,8 @@ static void two_views(void **state) {
     static const large CASES[] = {
         {GLOFND_LOSS_SOGCLR, 1500, 128, 0}, {GLOFND_LOSS_SOGCLR, 2199, 128, 0}, {GLOFND_LOSS_SIMCLR, 4301, 100, 0},
         {GLOFND_LOSS_SOGCLR, 600, 600, 0},  {GLOFND_LOSS_SOGCLR, 610, 400, 1},  {GLOFND_LOSS_SOGCLR, 300, 128, 1},
-        {GLOFND_LOSS_SOGCLR, 1501, 128, 1}, {GLOFND_LOSS_SIMCLR, 4250, 100, 1},
+        {GLOFND_LOSS_SOGCLR, 1501, 128, 1}, {GLOFND_LOSS_SIMCLR, 4250, 100, 1}, {GLOFND_LOSS_SOGCLR, 2400, 300, 0},
+        {GLOFND_LOSS_SIMCLR, 2333, 768, 0}, {GLOFND_LOSS_SOGCLR, 2310, 512, 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
@@ -92,6 +93,8 @@ static void image_and_text(void **state) {
     static const large CASES[] = {
         {GLOFND_LOSS_CLIP, 1030, 300, 0}, {GLOFND_LOSS_SOGCLR2, 1100, 1000, 0}, {GLOFND_LOSS_SOGCLR2, 4300, 128, 0},
         {GLOFND_LOSS_CLIP, 1040, 200, 1}, {GLOFND_LOSS_SOGCLR2, 2200, 128, 0},  {GLOFND_LOSS_SOGCLR2, 4290, 100, 1},
+        {GLOFND_LOSS_CLIP, 1000, 768, 0}, {GLOFND_LOSS_CLIP, 4201, 512, 0},     {GLOFND_LOSS_FASTCLIP, 4150, 700, 0},
+        {GLOFND_LOSS_CLIP, 4300, 768, 1}, {GLOFND_LOSS_SOGCLR2, 6002, 512, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)

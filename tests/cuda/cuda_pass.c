@@ -26,10 +26,10 @@ static void clear_cpu(problem *p, unsigned flags) {
 }
 
 /* Runs it twice, over different poison. The bits must be the same. */
-static gf_rows twice(problem *p, const gf_cuda_pass *x, cudaError_t (*pass)(const gf_cuda_pass *, cudaStream_t)) {
-    CUDA(pass(x, NULL));
+static gf_rows twice(problem *p, const gf_cuda_pass *x, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
+    CUDA(pass(x, 1, NULL));
     gf_rows first = fetch(p);
-    CUDA(pass(x, NULL));
+    CUDA(pass(x, 1, NULL));
     gf_rows again = fetch(p);
     for (int i = 0; i < FIELDS; i++)
         assert_memory_equal(get(&first, &fields[i]), get(&again, &fields[i]), (size_t)p->s.rows * fields[i].size);
@@ -350,6 +350,81 @@ static void few_processors_wide(void **state) {
     }
 }
 
+/* ---- both sides at once ---- */
+
+/* The other side of image and text: its rows are the columns here. Shares all memory. */
+static problem transposed(const problem *p) {
+    problem t = *p;
+    for (int i = 0; i < 2; i++)
+        t.z[i] = p->z[1 - i], t.support[i] = p->support[1 - i], t.cpu[i] = p->cpu[1 - i], t.gpu[i] = p->gpu[1 - i];
+    t.own = rows_of(&t.z[0], &t.s), t.own_support = rows_of(&t.support[0], &t.s);
+    t.row = rows_from(t.cpu[0], 0, t.z[0].cpu.ld), t.gpu_row = rows_from(t.gpu[0], 0, t.z[0].ld);
+    return t;
+}
+
+/* On the CPU and on the GPU: the same side by itself gets the same. */
+static void check_side(problem *p, unsigned flags, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
+    gf_pass c = cpu_pass(p, pass == gf_cuda_count ? GF_COUNT | GF_GROUP : flags);
+    gf_rows got = fetch(p);
+    clear_cpu(p, c.flags);
+    c.col_role = pass == gf_cuda_grad;
+    if (pass == gf_cuda_grad) gf_cpu_grad(&c), compare_grad(p, flags, &got);
+    else gf_cpu_stats(&c);
+    if (pass == gf_cuda_stats) compare_stats(p, flags, &got);
+    for (int64_t r = 0; pass == gf_cuda_count && r < p->s.rows; r++)
+        same_count(p, flags, "above", r, got.above[r], p->row.above[r]);
+    free_rows(&got, 0);
+}
+
+static void check_sides(problem *p, unsigned flags, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
+    problem t = transposed(p);
+    gf_cuda_pass x[2] = {gpu_pass(p, flags), gpu_pass(&t, flags)};
+    set_thetas(p, flags);
+    x[0].p.col_role = x[1].p.col_role = pass == gf_cuda_grad;
+    CUDA(pass(x, 2, NULL));
+    check_side(p, flags, pass);
+    check_side(&t, flags, pass);
+}
+
+/* Image and text: one and several thread blocks for the columns of a block of rows, weights of all pairs at once and of 256 x 256,
+ * and a buffer so small that each side has products of its own. */
+static void few_processors_sides(void **state) {
+    static const shape SHAPES[] = {{390, 0, 390, 300, 0, 10.0f},
+                                   {641, 0, 641, 200, 0, 10.0f},
+                                   {520, 0, 520, 700, 0, 20.0f},
+                                   {257, 0, 257, 1000, 0, 10.0f}};
+    static const size_t BUFFERS[] = {4 << 20, 140 << 10, 20 << 10};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 81 + (unsigned)i);
+        for (size_t b = 0; b < 2 * sizeof BUFFERS / sizeof *BUFFERS; b++) {
+            processors = b % 2 ? 3 : 1;
+            give_buffer(p, BUFFERS[b / 2]);
+            check_sides(p, 0, gf_cuda_count);
+            check_sides(p, 0, gf_cuda_stats), check_sides(p, GF_MOMENT, gf_cuda_stats);
+            check_sides(p, GF_MASK | GF_COUNT, gf_cuda_stats), check_sides(p, GF_MASK | GF_COUNT | GF_MOMENT, gf_cuda_stats);
+            check_sides(p, 0, gf_cuda_grad), check_sides(p, GF_MASK | GF_COUNT, gf_cuda_grad);
+            take_buffer(p);
+        }
+        drop(p);
+    }
+}
+
+/* Two views: tiles left of the diagonal are the mirror of others. */
+static void few_processors_views(void **state) {
+    static const shape SHAPES[] = {{390, 0, 390, 300, 1, 10.0f}, {1026, 0, 1026, 200, 1, 10.0f}, {770, 0, 770, 700, 1, 20.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 91 + (unsigned)i);
+        on_few_processors(p, 1, 4 << 20);
+        on_few_processors(p, 3, 4 << 20);
+        on_few_processors(p, 1, 140 << 10);
+        processors = 1;
+        check_with_buffer(p, 300 << 10);
+        drop(p);
+    }
+}
+
 /* cuda_pass [PATTERN]: only tests whose name fits it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -365,6 +440,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(few_processors_by_rows, all_processors),
         cmocka_unit_test_teardown(few_processors_few_tiles, all_processors),
         cmocka_unit_test_teardown(few_processors_wide, all_processors),
+        cmocka_unit_test_teardown(few_processors_sides, all_processors),
+        cmocka_unit_test_teardown(few_processors_views, all_processors),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);

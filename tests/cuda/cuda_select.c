@@ -88,9 +88,9 @@ static void check_bits(problem *p) {
     const unsigned flags = GF_MASK | GF_COUNT;
     gf_cuda_pass stats = gpu_pass(p, flags), grad = gpu_pass(p, flags | GF_QUALITY | GF_COLSUM);
     grad.p.col_role = 1;
-    CUDA(gf_cuda_stats(&stats, NULL));
+    CUDA(gf_cuda_stats(&stats, 1, NULL));
     gf_rows got = fetch(p);
-    CUDA(gf_cuda_grad(&grad, NULL));
+    CUDA(gf_cuda_grad(&grad, 1, NULL));
     gf_rows weighed = fetch(p);
     for (int64_t r = 0; r < n; r++) {
         int64_t kept = 0, flagged = 0, by_columns = 0;
@@ -145,10 +145,11 @@ static void check_many(unsigned mask) {
     CUDA(cudaMemcpy(x.lo, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
     CUDA(cudaMemcpy(x.mid, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
     if (!mask) fill(x.theta, MANY, INFINITY);
-    CUDA(gf_cuda_count(&p, NULL)), CUDA(gf_cuda_stats(&p, NULL)), CUDA(gf_cuda_grad(&p, NULL)), CUDA(cudaDeviceSynchronize());
+    CUDA(gf_cuda_count(&p, 1, NULL)), CUDA(gf_cuda_stats(&p, 1, NULL)), CUDA(gf_cuda_grad(&p, 1, NULL)),
+        CUDA(cudaDeviceSynchronize());
     download(&got, &x, MANY, z.ld);
     p.p.flags |= GF_SHIFT; /* the general kernels */
-    CUDA(gf_cuda_stats(&p, NULL)), CUDA(gf_cuda_grad(&p, NULL)), CUDA(cudaDeviceSynchronize());
+    CUDA(gf_cuda_stats(&p, 1, NULL)), CUDA(gf_cuda_grad(&p, 1, NULL)), CUDA(cudaDeviceSynchronize());
     download(&want, &x, MANY, z.ld);
     for (int64_t r = 0; r < MANY; r++) {
         assert_int_equal(got.above[r], 49);

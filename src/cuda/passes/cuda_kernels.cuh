@@ -31,6 +31,15 @@ bool gf_grad_can_wide(const gf_tile_args &a);
 cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream);
 
+/* The same for large batches, where the flags are those that matter most; grad: none or GF_MASK. `mirror`: the columns' anchors,
+ * whose sums and gradients are wanted, too; it is a.row where rows and columns are the same. NULL: rows only. `cluster`: thread
+ * blocks that share columns, 1 or 2. */
+#define GF_LARGE_CLUSTER 2
+bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror);
+bool gf_grad_can_large(const gf_tile_args &a, const gf_rows *mirror);
+cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int cluster, cudaStream_t stream);
+cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int cluster, cudaStream_t stream);
+
 static inline int gf_device_attribute(cudaDeviceAttr what) {
     int device = 0, value = 0;
     if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&value, what, device) != cudaSuccess) return 0;

@@ -19,6 +19,12 @@ static bool pays_by_warpgroups(const gf_tile_args &a) { return gf_block_rows(a.q
 /* True where pairs are, too: with thresholds, complete rows are faster in blocks of 64. */
 static bool pays_in_pairs(const gf_tile_args &a) { return a.flags == 0 || gf_block_rows(a.q.rows) != 64; }
 
+/* True where tiles of 128 x 256 are: about four for each multiprocessor. */
+static bool pays_as_large(const gf_tile_args &a) {
+    const int64_t tiles = int64_t((a.q.rows + 127) / 128) * ((a.k.rows + 255) / 256);
+    return 8 * tiles >= 31 * int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount));
+}
+
 /* True where a gradient is faster by warpgroups. Of the kernels for few rows only the general one counts quality. */
 static bool grad_pays_by_warpgroups(const gf_tile_args &a) { return a.flags & GF_QUALITY || pays_by_warpgroups(a); }
 #endif
@@ -29,6 +35,8 @@ static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
         if (pays_in_pairs(a) && gf_stats_can_pairs(a)) return gf_stats_pairs(a, stream);
         if (gf_stats_can_wgmma(a)) return gf_stats_wgmma(a, stream);
     }
+    if (gf_is_hopper() && pays_as_large(a) && gf_stats_can_large(a, NULL))
+        return gf_stats_large(a, NULL, GF_LARGE_CLUSTER, stream);
     if (gf_is_hopper() && gf_stats_can_wide(a)) return gf_stats_wide(a, stream);
 #endif
     return gf_stats_bf16(a, stream);
@@ -37,6 +45,7 @@ static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
 static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
     if (gf_is_hopper() && grad_pays_by_warpgroups(a) && gf_grad_can_wgmma(a)) return gf_grad_wgmma(a, stream);
+    if (gf_is_hopper() && pays_as_large(a) && gf_grad_can_large(a, NULL)) return gf_grad_large(a, NULL, GF_LARGE_CLUSTER, stream);
     if (gf_is_hopper() && gf_grad_can_wide(a)) return gf_grad_wide(a, stream);
 #endif
     return gf_grad_bf16(a, stream);
@@ -51,25 +60,69 @@ static cudaError_t stats(const gf_tile_args &a, int halves, cudaStream_t stream)
     }
 }
 
-cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream) {
-    const gf_tile_args a = gf_tile_args_of(p);
-    return stats(a, pass_halves(p, a), stream);
-}
-
-cudaError_t gf_cuda_count(const gf_cuda_pass *p, cudaStream_t stream) {
-    gf_tile_args a = gf_tile_args_of(p);
-    a.flags = GF_ABOVE;
-    return stats(a, pass_halves(p, a), stream);
-}
-
-cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream) {
-    const gf_tile_args a = gf_tile_args_of(p);
+static cudaError_t grad(const gf_tile_args &a, int halves, cudaStream_t stream) {
     if (a.q.rows == 0) return cudaSuccess;
-    switch (pass_halves(p, a)) {
+    switch (halves) {
     case 1: return grad_bf16(a, stream);
     case 2: return gf_grad_split(a, stream);
     default: return gf_grad_exact(a, stream);
     }
+}
+
+/* ---- the sides of a step ---- */
+
+static bool is_same(const gf_cuda_embed *x, const gf_cuda_embed *y) { return x->hi == y->hi && x->f32.rows == y->f32.rows; }
+
+/* The anchors of the columns, if p [n] asks for what they get: those of the rows, or of the other pass. NULL: it does not. */
+static const gf_rows *mirror_of(const gf_cuda_pass *p, int n) {
+    const gf_cuda_pass *other = &p[n - 1];
+    return p->p.q0 == 0 && other->p.q0 == 0 && is_same(p->q, other->k) && is_same(p->k, other->q) ? other->p.row : NULL;
+}
+
+struct large_kernels { /* that serve rows and columns with one product */
+    bool (*can)(const gf_tile_args &a, const gf_rows *mirror);
+    cudaError_t (*run)(const gf_tile_args &a, const gf_rows *mirror, int cluster, cudaStream_t stream);
+};
+
+#ifdef GF_HAVE_SM90
+static const large_kernels large_stats = {gf_stats_can_large, gf_stats_large}, large_grad = {gf_grad_can_large, gf_grad_large};
+
+static bool serves_all(const large_kernels &large, const gf_tile_args &a, const gf_rows *mirror) {
+    return mirror && gf_is_hopper() && pays_as_large(a) && large.can(a, mirror);
+}
+#else
+static const large_kernels large_stats = {}, large_grad = {};
+
+static bool serves_all(const large_kernels &, const gf_tile_args &, const gf_rows *) { return false; }
+#endif
+
+/* p [n] at once, where one product serves all; else one after the other, by `alone`. */
+static cudaError_t run_sides(const gf_cuda_pass *p, int n, unsigned flags, const large_kernels &large,
+                             cudaError_t (*alone)(const gf_tile_args &a, int halves, cudaStream_t stream), cudaStream_t stream) {
+    gf_tile_args a = gf_tile_args_of(p);
+    const gf_rows *mirror = mirror_of(p, n);
+    a.flags = flags;
+    if (a.q.rows > 0 && pass_halves(p, a) == 1 && serves_all(large, a, mirror))
+        return large.run(a, mirror, GF_LARGE_CLUSTER, stream);
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; e == cudaSuccess && i < n; i++) {
+        a = gf_tile_args_of(&p[i]);
+        a.flags = flags;
+        e = alone(a, pass_halves(&p[i], a), stream);
+    }
+    return e;
+}
+
+cudaError_t gf_cuda_stats(const gf_cuda_pass *p, int n, cudaStream_t stream) {
+    return run_sides(p, n, p->p.flags, large_stats, stats, stream);
+}
+
+cudaError_t gf_cuda_count(const gf_cuda_pass *p, int n, cudaStream_t stream) {
+    return run_sides(p, n, GF_ABOVE, large_stats, stats, stream);
+}
+
+cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream) {
+    return run_sides(p, n, p->p.flags, large_grad, grad, stream);
 }
 
 cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream) {

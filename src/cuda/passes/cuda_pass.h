@@ -69,10 +69,12 @@ typedef struct gf_cuda_embed_job {
 int64_t gf_cuda_embed_ld(int64_t dim);
 size_t gf_cuda_select_scratch(int64_t rows, int64_t cols); /* bytes for gf_select.scratch; mask needs twice that */
 cudaError_t gf_cuda_embed_rows(const gf_cuda_embed_job *job, cudaStream_t stream);
-cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream);
+/* p [n]: the passes of the n sides of a step; each gets what it would get alone. Where two are the transpose of each other (image
+ * and text on one rank) and the batch is large, one product serves both. */
+cudaError_t gf_cuda_stats(const gf_cuda_pass *p, int n, cudaStream_t stream);
 /* row->above = pairs with S > mid. */
-cudaError_t gf_cuda_count(const gf_cuda_pass *p, cudaStream_t stream);
-cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream);
+cudaError_t gf_cuda_count(const gf_cuda_pass *p, int n, cudaStream_t stream);
+cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream);
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
 /* As gf_cpu_mark; the pass has scratch of gf_cuda_select_scratch bytes. */
 cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_marking *m, cudaStream_t stream);

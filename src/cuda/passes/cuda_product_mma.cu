@@ -39,6 +39,7 @@ cudaError_t gf_product_mma(const gf_product_args &a, int halves, cudaStream_t st
     case 128: return halves == 1 ? launch<128, 1>(a, stream) : launch<128, 2>(a, stream);
     case 256: return halves == 1 ? launch<256, 1>(a, stream) : launch<256, 2>(a, stream);
     case 512: return halves == 1 ? launch<512, 1>(a, stream) : launch<512, 2>(a, stream);
+    case 768: return halves == 1 ? launch<768, 1>(a, stream) : cudaErrorNotSupported;
     case 1024: return halves == 1 ? launch<1024, 1>(a, stream) : cudaErrorNotSupported;
     default: return cudaErrorNotSupported;
     }

@@ -128,42 +128,56 @@ static size_t scratch_bytes(int64_t rows, int64_t cols) {
     return now > max ? now : max;
 }
 
+/* 1: there are kernels for wide embeddings, which need memory. */
+static int has_wide_kernels(const gf_device_ctx *d, int64_t ld, gf_cuda_math math) {
+#ifdef GF_HAVE_SM90
+    int major = 0;
+    if (math == GF_CUDA_EXACT || ld <= 128) return 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) == cudaSuccess && major == 9;
+#else
+    (void)d, (void)ld, (void)math;
+    return 0;
+#endif
+}
+
+/* Bytes for the weights of pass C: of all pairs up to 64 MB, but at least of one block of rows. */
+static size_t weights_bytes(const gf_shape *s) {
+    const size_t row = 2 * (size_t)((s->all + 255) / 256 * 256), max = ((size_t)64 << 20) / row;
+    const size_t rows = (size_t)(s->own + 255) / 256 * 256;
+    return row * (rows < max ? rows : max < 128 ? 128 : max / 128 * 128);
+}
+
+/* Bytes for partial sums of wide embeddings, so that one product serves rows and columns: a sum and a count for every column and
+ * 128 rows. At most twice the gradient: then rows and columns have products of their own. */
+static size_t parts_bytes(const gf_shape *s, int64_t ld) {
+    const size_t own = (size_t)s->own, all = (size_t)s->all, grads = sizeof(float) * (size_t)(s->sides * ld) * own;
+    const size_t parts = (own + 127) / 128 * ((all + 255) / 256 * 256) * 6 + 16 * 32 * own;
+    return ld <= 128 || s->own != s->all ? 0 : parts < 2 * grads ? parts : 2 * grads;
+}
+
 /* The region that gradient, selections and partial sums use in turns. */
-static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld) {
+static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
     cursor grads = *at, scratch = *at;
+    const size_t selection = scratch_bytes(s->own, GF_MAX(s->all, s->ring));
+    const size_t parts = has_wide_kernels(d, ld, math) ? parts_bytes(s, ld) : 0;
     for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
-    d->scratch = take(&scratch, 1, scratch_bytes(s->own, GF_MAX(s->all, s->ring)));
+    d->scratch = take(&scratch, 1, GF_MAX(selection, parts));
     const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
     d->scratch_bytes = end - at->used;
     return end;
 }
 
-/* Bytes for the weights of pass C, where a kernel uses them: of all rows up to 32 MB, but at least of one block of rows. */
-static size_t weights_bytes(const gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
-#ifdef GF_HAVE_SM90
-    const size_t row = 2 * (size_t)((s->all + 127) / 128 * 128), max = ((size_t)32 << 20) / row;
-    const size_t rows = (size_t)(s->own + 127) / 128 * 128;
-    int major = 0;
-    if (math == GF_CUDA_EXACT || ld <= 128) return 0;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) != cudaSuccess || major != 9) return 0;
-    return row * (rows < max ? rows : max < 128 ? 128 : max / 128 * 128);
-#else
-    (void)d, (void)s, (void)ld, (void)math;
-    return 0;
-#endif
-}
-
 static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
     cursor at = {base, 0};
     const int64_t ld = gf_cuda_embed_ld(s->dim);
-    d->weights_bytes = weights_bytes(d, s, ld, math);
+    d->weights_bytes = has_wide_kernels(d, ld, math) ? weights_bytes(s) : 0;
     d->weights = take(&at, (int64_t)d->weights_bytes, 1);
     memset(d->side, 0, sizeof d->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
     TAKE(&at, d->links, 2 * s->cols);
     d->partial = take(&at, s->sides * ((s->own + PARTIAL_ROWS - 1) / PARTIAL_ROWS), sizeof(gf_totals));
     TAKE(&at, d->row_totals, s->sides * s->own * GF_ROW_FIELDS);
-    return lay_shared(&at, d, s, ld);
+    return lay_shared(&at, d, s, ld, math);
 }
 
 /* Two tables of 2 cols entries, the second for slots. */
@@ -224,10 +238,12 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
     return GLOFND_OK;
 }
 
-/* SPLIT needs most memory. */
+/* What needs most memory: SPLIT, unless the options ask for bf16. */
+static gf_cuda_math largest_math(const gf_shape *s) { return s->bf16 ? GF_CUDA_BF16 : GF_CUDA_SPLIT; }
+
 glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
     const size_t cleared = d->table_bytes;
-    TRY(gf_cuda_prepare(err, d, shape, GF_CUDA_SPLIT));
+    TRY(gf_cuda_prepare(err, d, shape, largest_math(shape)));
     if (d->table_bytes != cleared) CUDA_TRY(err, cudaStreamSynchronize(d->stream)); /* the first step may be on another stream */
     if (bytes) *bytes = d->bytes;
     return GLOFND_OK;
@@ -236,7 +252,7 @@ glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *s
 glofnd_status gf_cuda_workspace_bytes(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
     gf_device_ctx plan = *d;
     (void)err;
-    *bytes = lay(&plan, shape, GF_CUDA_SPLIT, NULL) + table_bytes(shape) + ALIGN; /* the caller aligns to less */
+    *bytes = lay(&plan, shape, largest_math(shape), NULL) + table_bytes(shape) + ALIGN; /* the caller aligns to less */
     return GLOFND_OK;
 }
 

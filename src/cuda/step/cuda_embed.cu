@@ -4,7 +4,8 @@
 #define WARPS 4
 
 int64_t gf_cuda_embed_ld(int64_t dim) {
-    for (int64_t ld = 64; ld <= 1024; ld *= 2) /* dimensions of the tensor-core kernels */
+    static const int64_t widths[] = {64, 128, 256, 512, 768, 1024}; /* of the tensor-core kernels */
+    for (const int64_t ld : widths)
         if (dim <= ld) return ld;
     return (dim + 127) / 128 * 128;
 }

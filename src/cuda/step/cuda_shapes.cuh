@@ -47,6 +47,7 @@ template <class Pass> static cudaError_t gf_launch_bf16(const gf_tile_args &a, c
     case 128: return gf_launch_bf16_of<Pass, 128>(a, stream);
     case 256: return gf_launch_any<Pass, 256, 1>(a, stream);
     case 512: return gf_launch_any<Pass, 512, 1>(a, stream);
+    case 768: return gf_launch_any<Pass, 768, 1>(a, stream);
     case 1024: return gf_launch_any<Pass, 1024, 1>(a, stream);
     default: return cudaErrorNotSupported;
     }

@@ -155,14 +155,16 @@ static gf_rows rows_for_stats(const gf_cuda_step *t, int i) {
 
 /* Runs `pass` for the own rows of every side. */
 static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t,
-                               cudaError_t (*pass)(const gf_cuda_pass *p, cudaStream_t stream)) {
+                               cudaError_t (*pass)(const gf_cuda_pass *p, int n, cudaStream_t stream)) {
+    own_pass y[2];
+    gf_cuda_pass passes[2];
     for (int i = 0; i < t->plan.sides; i++) {
-        own_pass y;
-        if (pass == gf_cuda_count) make_judged_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
-        else make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
-        y.pass.buffer = d->scratch, y.pass.buffer_bytes = d->scratch_bytes;
-        CUDA_TRY(err, pass(&y.pass, d->stream));
+        if (pass == gf_cuda_count) make_judged_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y[i]);
+        else make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y[i]);
+        passes[i] = y[i].pass;
+        passes[i].buffer = d->scratch, passes[i].buffer_bytes = d->scratch_bytes;
     }
+    CUDA_TRY(err, pass(passes, t->plan.sides, d->stream));
     return GLOFND_OK;
 }
 
@@ -400,13 +402,15 @@ static unsigned grad_flags(const gf_plan *p) {
 static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
     t->plan.flags = grad_flags(&t->plan);
     if (t->plan.flags & GF_MARKS) TRY(mark(err, d, x, t, 1));
+    own_pass y[2];
+    gf_cuda_pass passes[2];
     for (int i = 0; i < t->plan.sides; i++) {
-        own_pass y;
-        make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y);
-        y.pass.p.col_role = 1;
-        y.pass.buffer = d->weights, y.pass.buffer_bytes = d->weights_bytes;
-        CUDA_TRY(err, gf_cuda_grad(&y.pass, d->stream));
+        make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y[i]);
+        passes[i] = y[i].pass;
+        passes[i].p.col_role = 1;
+        passes[i].buffer = d->weights, passes[i].buffer_bytes = d->weights_bytes;
     }
+    CUDA_TRY(err, gf_cuda_grad(passes, t->plan.sides, d->stream));
     CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
     if (t->plan.flags & GF_QUALITY || t->plan.authors_ranks) CUDA_TRY(err, gf_cuda_sum_grad(t, d->stream));
     return GLOFND_OK;

@@ -2,8 +2,8 @@
  * kernel was compiled for, or GF_ANY_FLAGS: tested at run time.
  *
  * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn; `fold` joins them in their order.
- * Pass C writes the weights P of as many rows as fit the buffer, rounded to bf16, then computes P Z of these rows: S is computed
- * once for any width of the embeddings.
+ * Pass C writes as many of the weights P as fit the buffer, rounded to bf16, then adds their P Z to the gradient of these rows: S
+ * is computed once for any width of the embeddings.
  *
  * All of them are one kernel: workers sum tiles that one more thread fetches. `Work` defines the tiles and their use.
  */
@@ -19,7 +19,7 @@ struct job {
     int turns;                 /* thread blocks per 128 rows */
     gf_row_sums<float> *parts; /* pass B: [turns][rows] */
     __nv_bfloat16 *weights;    /* pass C: [rows from row0 on][cols_padded] */
-    int row0, rows, cols_padded;
+    int row0, rows, col0, cols, cols_padded;
 };
 
 typedef void (*kernel)(job, CUtensorMap, CUtensorMap);
@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1)
 
 /* ---- similarities ---- */
 
-static __device__ __forceinline__ int column_tiles(const job &x) { return (x.a.k.rows + GF_WIDE - 1) / GF_WIDE; }
+static __device__ __forceinline__ int column_tiles(const job &x) { return (x.cols + GF_WIDE - 1) / GF_WIDE; }
 
 struct scores { /* the tiles of this block: rows, columns */
     static __device__ __forceinline__ void fetch(const job &x, gf_wide_shared &sm, const CUtensorMap *rows,
@@ -52,7 +52,7 @@ struct scores { /* the tiles of this block: rows, columns */
             for (int d = 0; d < x.a.ld; d += GF_WIDE_STEP, at.advance()) {
                 const uint32_t ready = gf_wide_next(sm, at);
                 gf_copy_box(gf_shared_address(sm.left[at.stage]), rows, d, x.row0 + blockIdx.x * GF_WIDE, ready);
-                gf_copy_box(gf_shared_address(sm.right[at.stage]), columns, d, j * GF_WIDE, ready);
+                gf_copy_box(gf_shared_address(sm.right[at.stage]), columns, d, x.col0 + j * GF_WIDE, ready);
             }
     }
 };
@@ -64,9 +64,10 @@ template <class Body> static __device__ __forceinline__ void each_tile(const job
     for (int j = blockIdx.y; j < column_tiles(x); j += x.turns) {
         float s[1][16][4];
         gf_wide_sums<false>(s[0], sm, at, x.a.ld / GF_WIDE_STEP);
-        const bool dirty = gf_has_blanks(x.a, r0, GF_WIDE, j * GF_WIDE, GF_WIDE);
-        if (dirty) gf_blank<C>(x.a, s, r0 + gf_wide_row(), j * GF_WIDE, CUDART_NAN_F);
-        body(s, j * GF_WIDE, dirty);
+        const int c0 = x.col0 + j * GF_WIDE;
+        const bool dirty = gf_has_blanks(x.a, r0, GF_WIDE, c0, GF_WIDE);
+        if (dirty) gf_blank<C>(x.a, s, r0 + gf_wide_row(), c0, CUDART_NAN_F);
+        body(s, c0, dirty);
     }
 }
 
@@ -149,7 +150,7 @@ template <unsigned FLAGS, bool QUALITY> struct weigh_rows : scores {
         each_tile(x, sm, [&](float(&s)[1][16][4], int c0, bool dirty) {
             if (FLAGS == GF_ANY_FLAGS || dirty) gf_any_weights<C>(x.a, s, y, r0, c0);
             else gf_plain_weights<C, KNOWN>(s, z, x.a.col.w + c0, x.a.col.theta + c0, x.a.col.label + c0, k);
-            write_weights(x, s, at, c0);
+            write_weights(x, s, at, c0 - x.col0);
         });
 #pragma unroll
         for (int i = 0; QUALITY && i < 2; i++) write_quality(x.a, r0 + 8 * i + lane / 4, z, i, y.counts[i]);
@@ -168,15 +169,15 @@ template <unsigned FLAGS, bool QUALITY> struct weigh_rows : scores {
     }
 };
 
-struct sum_weighted { /* 128 rows of the gradient, 128 dimensions: P Z over all columns */
+struct sum_weighted { /* 128 rows of the gradient, 128 dimensions: P Z over the columns of this call */
     static __device__ __forceinline__ void fetch(const job &x, gf_wide_shared &sm, const CUtensorMap *weights,
                                                  const CUtensorMap *columns) {
         gf_wide_place at = {0, 0};
         for (int c = 0; c < x.cols_padded; c += GF_WIDE_STEP, at.advance()) {
             const uint32_t ready = gf_wide_next(sm, at), right = gf_shared_address(sm.right[at.stage]);
             gf_copy_box(gf_shared_address(sm.left[at.stage]), weights, c, blockIdx.x * GF_WIDE, ready);
-            gf_copy_box(right, columns, blockIdx.y * GF_WIDE, c, ready);
-            gf_copy_box(right + GF_WIDE_BYTES / 2, columns, blockIdx.y * GF_WIDE + 64, c, ready);
+            gf_copy_box(right, columns, blockIdx.y * GF_WIDE, x.col0 + c, ready);
+            gf_copy_box(right + GF_WIDE_BYTES / 2, columns, blockIdx.y * GF_WIDE + 64, x.col0 + c, ready);
         }
     }
 
@@ -191,7 +192,11 @@ struct sum_weighted { /* 128 rows of the gradient, 128 dimensions: P Z over all 
             if (r >= x.rows) continue;
             float *to = x.a.row.grad + size_t(x.row0 + r) * x.a.ld + blockIdx.y * GF_WIDE + 2 * (lane % 4);
 #pragma unroll
-            for (int n = 0; n < 16; n++) *reinterpret_cast<float2 *>(to + 8 * n) = make_float2(out[n][2 * h], out[n][2 * h + 1]);
+            for (int n = 0; n < 16; n++) {
+                float2 sum = make_float2(out[n][2 * h], out[n][2 * h + 1]), *const at_n = reinterpret_cast<float2 *>(to + 8 * n);
+                if (x.col0 > 0) sum.x += at_n->x, sum.y += at_n->y;
+                *at_n = sum;
+            }
         }
     }
 };
@@ -254,7 +259,7 @@ bool gf_stats_can_wide(const gf_tile_args &a) {
 cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream) {
     job x = {};
     CUtensorMap rows, columns;
-    x.a = a, x.rows = a.q.rows;
+    x.a = a, x.rows = a.q.rows, x.cols = a.k.rows;
     x.turns = turns_of(a.q.rows, a.k.rows);
     x.parts = static_cast<gf_row_sums<float> *>(a.buffer);
     cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
@@ -271,33 +276,54 @@ static cudaError_t clear_quality(const gf_tile_args &a, cudaStream_t stream) {
     return e == cudaSuccess ? cudaMemsetAsync(a.row.hits, 0, bytes, stream) : e;
 }
 
-/* Rows whose weights fit the buffer. */
-static int weighed_rows(const gf_tile_args &a) {
+/* Rows and columns whose weights fit the buffer: all; or all columns and at least 1024 rows, enough for P Z to use all
+ * multiprocessors; or a square. */
+struct piece {
+    int rows, cols;
+};
+
+static piece weighed_at_once(const gf_tile_args &a) {
     const size_t row = sizeof(__nv_bfloat16) * static_cast<size_t>(tiles_of(a.k.rows)) * GF_WIDE, fit = a.buffer_bytes / row;
-    return fit < static_cast<size_t>(a.q.rows) ? static_cast<int>(fit) / GF_WIDE * GF_WIDE : a.q.rows;
+    if (fit >= static_cast<size_t>(a.q.rows)) return {a.q.rows, a.k.rows};
+    if (fit >= 1024) return {static_cast<int>(fit) / GF_WIDE * GF_WIDE, a.k.rows};
+    int side = 0;
+    while (sizeof(__nv_bfloat16) * static_cast<size_t>(side + GF_WIDE) * static_cast<size_t>(side + GF_WIDE) <= a.buffer_bytes)
+        side += GF_WIDE;
+    return {side, side};
 }
 
 bool gf_grad_can_wide(const gf_tile_args &a) {
-    return is_wide(a) && !(a.flags & GF_COLSUM) && a.row.grad && a.buffer && weighed_rows(a) > 0;
+    return is_wide(a) && !(a.flags & GF_COLSUM) && a.row.grad && a.buffer && weighed_at_once(a).rows > 0;
+}
+
+/* One piece: its weights, then their P Z. */
+static cudaError_t grad_piece(job x, const CUtensorMap &rows, const CUtensorMap &columns, const CUtensorMap &across,
+                              cudaStream_t stream) {
+    CUtensorMap weights;
+    x.cols_padded = tiles_of(x.cols) * GF_WIDE;
+    x.turns = turns_of(x.rows, x.cols);
+    cudaError_t e = gf_wide_map(&weights, x.weights, x.rows, x.cols_padded, GF_WIDE);
+    if (e == cudaSuccess) e = launch(grad_kernel(x.a), x, dim3(tiles_of(x.rows), x.turns), rows, columns, stream);
+    if (e == cudaSuccess)
+        e = launch(wide_kernel<sum_weighted>, x, dim3(tiles_of(x.rows), x.a.ld / GF_WIDE), weights, across, stream);
+    return e;
 }
 
 cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream) {
     job x = {};
-    CUtensorMap rows, columns, weights, across;
+    CUtensorMap rows, columns, across;
     x.a = a;
-    x.cols_padded = tiles_of(a.k.rows) * GF_WIDE;
     x.weights = static_cast<__nv_bfloat16 *>(a.buffer);
-    const int max = weighed_rows(a), parts = a.ld / GF_WIDE;
+    const piece most = weighed_at_once(a);
     cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&across, a.k.hi, a.k.rows, a.ld, GF_WIDE_STEP);
     if (e == cudaSuccess && a.flags & GF_QUALITY) e = clear_quality(a, stream);
-    for (x.row0 = 0; e == cudaSuccess && x.row0 < a.q.rows; x.row0 += x.rows) {
-        x.rows = a.q.rows - x.row0 < max ? a.q.rows - x.row0 : max;
-        x.turns = turns_of(x.rows, a.k.rows);
-        e = gf_wide_map(&weights, x.weights, x.rows, x.cols_padded, GF_WIDE);
-        if (e == cudaSuccess) e = launch(grad_kernel(a), x, dim3(tiles_of(x.rows), x.turns), rows, columns, stream);
-        if (e == cudaSuccess) e = launch(wide_kernel<sum_weighted>, x, dim3(tiles_of(x.rows), parts), weights, across, stream);
-    }
+    for (x.row0 = 0; e == cudaSuccess && x.row0 < a.q.rows; x.row0 += most.rows)
+        for (x.col0 = 0; e == cudaSuccess && x.col0 < a.k.rows; x.col0 += most.cols) {
+            x.rows = a.q.rows - x.row0 < most.rows ? a.q.rows - x.row0 : most.rows;
+            x.cols = a.k.rows - x.col0 < most.cols ? a.k.rows - x.col0 : most.cols;
+            e = grad_piece(x, rows, columns, across, stream);
+        }
     return e;
 }

@@ -1,0 +1,320 @@
+/* cuda_large_stats.cu - pass B of wide embeddings and large batches on Hopper. See tile_large.cuh for the tiles.
+ *
+ * Thread blocks take turns with the columns of 128 rows, and keep the sums of these rows. Where the columns' anchors have sums,
+ * too (`mirror`), each product serves both: a tile's sums over its rows are one part of each column's sums; `fold` adds up the
+ * parts in their order. Two views: rows are columns, so that tiles left of the diagonal are the mirror of others and left out.
+ */
+#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/cuda_stats_mma.cuh"
+#include "cuda/passes/tile_large.cuh"
+
+typedef gf_large_shape C;
+
+#define THREADS 128
+#define NO_PAIR (-1e30f) /* exp of it is 0, and so is their product */
+
+struct job {
+    gf_tile_args a;
+    gf_rows mirror; /* of the columns' anchors; triangle: those of the rows */
+    int triangle;
+    int turns, row_tiles, pitch; /* pitch: columns of a part */
+    gf_row_sums<float> *parts;   /* [turns][rows] */
+    float *sum, *moment;         /* [row_tiles][pitch] of the columns; NULL: not needed */
+    uint16_t *count;             /* the same */
+};
+
+struct shared_sums {
+    gf_large_shared tiles;
+    float sum[8][GF_LARGE_COLS], moment[8][GF_LARGE_COLS]; /* of the columns, per warp */
+    uint32_t count[8][GF_LARGE_COLS / 2];                  /* two columns in a word */
+};
+
+/* ---- sums of a tile ---- */
+
+/* Adds up 8 numbers over the 8 lanes that have the same columns; this thread gets the one of index `own`. */
+template <class T> static __device__ __forceinline__ T fold_lanes(T (&x)[8]) {
+    const unsigned all = 0xffffffffu;
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int width = 4; width > 0; width /= 2) {
+        const bool upper = lane & 4 * width;
+#pragma unroll
+        for (int i = 0; i < width; i++) {
+            const T mine = upper ? x[i + width] : x[i], theirs = upper ? x[i] : x[i + width];
+            x[i] = mine + __shfl_xor_sync(all, theirs, 4 * width);
+        }
+    }
+    return x[0];
+}
+static __device__ __forceinline__ int own() { return threadIdx.x % 32 / 4; }
+
+/* Adds one similarity to the sums of its row, and to those of its column. */
+template <unsigned FLAGS, bool BOTH>
+static __device__ __forceinline__ void add_pair(const gf_row_view &x, gf_row_sums<float> &t, float v, float limit, float &sum,
+                                                float &moment, uint32_t &count, uint32_t one) {
+    if (FLAGS & GF_ABOVE) {
+        t.kept += v > x.lo ? 1 : 0;
+        if (BOTH) count += v > limit ? one : 0;
+        return;
+    }
+    const float e = gf_exp_fast::of(x.k * v), m = FLAGS & GF_MOMENT ? e * v : 0.0f;
+    if (!(FLAGS & GF_MASK) || v <= x.lo) {
+        t.sum += e;
+        if (FLAGS & GF_MOMENT) t.moment += m;
+        if (FLAGS & GF_COUNT) t.kept++;
+    }
+    if (!BOTH || (FLAGS & GF_MASK && !(v <= limit))) return;
+    sum += e;
+    if (FLAGS & GF_MOMENT) moment += m;
+    if (FLAGS & GF_COUNT) count += one;
+}
+
+template <unsigned FLAGS, bool BOTH>
+static __device__ __forceinline__ void add_tile(const job &x, shared_sums &sm, gf_stats_rows<C> &y, const float (&s)[32][4],
+                                                int c0) {
+    const int warp = threadIdx.x / 32, t = threadIdx.x % 4;
+    const float *limits = FLAGS & GF_ABOVE ? x.mirror.mid : x.mirror.lo;
+#pragma unroll
+    for (int q = 0; q < 4; q++) {
+        uint32_t count[8] = {};
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float sum[8] = {}, moment[8] = {};
+#pragma unroll
+            for (int b = 0; b < 4; b++) {
+                const int n = 8 * q + 4 * half + b;
+                float2 limit = {};
+                if (BOTH && FLAGS & (GF_MASK | GF_ABOVE)) limit = gf_large_two(limits, c0 + 8 * n + 2 * t, x.a.k.rows);
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    add_pair<FLAGS, BOTH>(y.view[i / 2], y.sums[i / 2], s[n][i], i % 2 ? limit.y : limit.x, sum[2 * b + i % 2],
+                                          moment[2 * b + i % 2], count[4 * half + b], i % 2 ? 1u << 16 : 1u);
+            }
+            const int column = 8 * (8 * q + 4 * half + own() / 2) + 2 * t + own() % 2;
+            if (BOTH && !(FLAGS & GF_ABOVE)) sm.sum[warp][column] = fold_lanes(sum);
+            if (BOTH && FLAGS & GF_MOMENT) sm.moment[warp][column] = fold_lanes(moment);
+        }
+        if (BOTH && FLAGS & (GF_COUNT | GF_ABOVE)) sm.count[warp][4 * (8 * q + own()) + t] = fold_lanes(count);
+    }
+}
+
+/* ---- sums of the columns ---- */
+
+/* The second warpgroup adds up what all 8 warps have of a tile's columns, in their order. */
+template <unsigned FLAGS>
+static __device__ __forceinline__ void write_columns(const job &x, const shared_sums &sm, int tile, int c0) {
+    const int i = threadIdx.x % 128;
+    const size_t at = size_t(tile) * x.pitch + c0 + 2 * i;
+    float2 sum = {}, moment = {};
+    uint32_t count = 0;
+    if (tile >= x.row_tiles) return;
+#pragma unroll
+    for (int w = 0; w < 8; w++) {
+        const float2 here = *reinterpret_cast<const float2 *>(&sm.sum[w][2 * i]);
+        const float2 also = *reinterpret_cast<const float2 *>(&sm.moment[w][2 * i]);
+        sum.x += here.x, sum.y += here.y;
+        moment.x += also.x, moment.y += also.y;
+        count += sm.count[w][i];
+    }
+    if (!(FLAGS & GF_ABOVE)) *reinterpret_cast<float2 *>(x.sum + at) = sum;
+    if (FLAGS & GF_MOMENT) *reinterpret_cast<float2 *>(x.moment + at) = moment;
+    if (FLAGS & (GF_COUNT | GF_ABOVE)) *reinterpret_cast<uint32_t *>(x.count + at) = count;
+}
+
+/* Barrier 2: both warpgroups have written the sums of a tile's columns. Barrier 3: the second has read them. The first does not
+ * wait for the second but there, one tile later. */
+static __device__ __forceinline__ void wait_unread(int group, bool any) {
+    if (group == 0 && any) asm volatile("bar.sync 3, 256;" ::: "memory");
+}
+
+template <unsigned FLAGS>
+static __device__ __forceinline__ void share_columns(const job &x, const shared_sums &sm, int group, int tile, int c0,
+                                                     bool more) {
+    if (group == 0) {
+        asm volatile("bar.arrive 2, 256;" ::: "memory");
+        return;
+    }
+    asm volatile("bar.sync 2, 256;" ::: "memory");
+    write_columns<FLAGS>(x, sm, tile, c0);
+    asm volatile("bar.sync 4, 128;" ::: "memory");
+    if (more) asm volatile("bar.arrive 3, 256;" ::: "memory");
+}
+
+/* ---- the sweep ---- */
+
+static __device__ __forceinline__ int column_tiles(const job &x) { return (x.a.k.rows + GF_LARGE_COLS - 1) / GF_LARGE_COLS; }
+
+/* The block's rows, and its turn. Those that work at the same time have few rows and few columns, which the cache can hold. */
+template <int CLUSTER> static __device__ __forceinline__ int row_tile(const job &x) {
+    return blockIdx.x / (CLUSTER * x.turns) * CLUSTER + blockIdx.x % CLUSTER;
+}
+template <int CLUSTER> static __device__ __forceinline__ int turn_of(const job &x) { return blockIdx.x / CLUSTER % x.turns; }
+
+/* The tile of columns that holds the block's own rows, and the one it starts with. */
+template <int CLUSTER> static __device__ __forceinline__ int own_columns(const job &x) {
+    return row_tile<CLUSTER>(x) * GF_LARGE_ROWS / GF_LARGE_COLS;
+}
+template <int CLUSTER> static __device__ __forceinline__ int first_tile(const job &x) {
+    return turn_of<CLUSTER>(x) + (x.triangle ? own_columns<CLUSTER>(x) : 0);
+}
+
+template <unsigned FLAGS, bool BOTH, int CLUSTER>
+static __device__ __forceinline__ void calculate(const job &x, shared_sums &sm) {
+    const int tile = row_tile<CLUSTER>(x), r0 = tile * GF_LARGE_ROWS, row = r0 + gf_wide_row(), lane = threadIdx.x % 32,
+              group = gf_wg_index();
+    const int tiles = column_tiles(x), steps = x.a.ld / GF_LARGE_STEP;
+    gf_stats_rows<C> y;
+    gf_large_place at = {0, 0};
+    bool any = false;
+    gf_stats_begin<C>(x.a, FLAGS, y, row);
+#pragma unroll
+    for (int i = 0; i < 2 && !(FLAGS & GF_ABOVE); i++)
+        y.view[i].k = x.a.row.inv_tau[0] * gf_exp_fast::scale; /* also past the end */
+    gf_large_follow(group);
+    for (int j = first_tile<CLUSTER>(x), lead = GF_LARGE_LEAD; j < tiles; j += x.turns, lead = -1) {
+        float s[1][32][4];
+        const int c0 = j * GF_LARGE_COLS;
+        gf_large_sums<CLUSTER, false, false>(s[0], sm.tiles, at, steps, lead);
+        if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, GF_LARGE_COLS) || r0 + GF_LARGE_ROWS > x.a.q.rows)
+            gf_blank<C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : NO_PAIR);
+        if (!BOTH || (x.triangle && j == own_columns<CLUSTER>(x))) {
+            add_tile<FLAGS, false>(x, sm, y, s[0], c0);
+            continue;
+        }
+        wait_unread(group, any);
+        add_tile<FLAGS, BOTH>(x, sm, y, s[0], c0);
+        share_columns<FLAGS>(x, sm, group, tile, c0, j + x.turns < tiles);
+        any = true;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int r = row + 8 * i + lane / 4;
+        gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 1);
+        gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 2);
+        if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(turn_of<CLUSTER>(x)) * x.a.q.rows + r] = y.sums[i];
+    }
+}
+
+template <unsigned FLAGS, bool BOTH, int CLUSTER>
+static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
+    large_stats(const __grid_constant__ job x, const __grid_constant__ CUtensorMap rows,
+                const __grid_constant__ CUtensorMap columns) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    shared_sums &sm = *reinterpret_cast<shared_sums *>(shared);
+    gf_large_begin<CLUSTER>(sm.tiles);
+    gf_large_wait_for_inputs();
+    if (threadIdx.x < GF_LARGE_WORKERS) {
+        gf_wg_take_registers<240>();
+        if (first_tile<CLUSTER>(x) < column_tiles(x)) calculate<FLAGS, BOTH, CLUSTER>(x, sm);
+    } else {
+        gf_wg_give_registers();
+        if (threadIdx.x == GF_LARGE_WORKERS) {
+            gf_large_place at = {0, 0};
+            for (int j = first_tile<CLUSTER>(x); j < column_tiles(x); j += x.turns)
+                for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP, at.advance())
+                    gf_large_fetch_along<CLUSTER>(sm.tiles, at, &rows, &columns, d, row_tile<CLUSTER>(x) * GF_LARGE_ROWS,
+                                                  j * GF_LARGE_COLS);
+        }
+    }
+    gf_large_end<CLUSTER>();
+}
+
+/* ---- parts become sums ---- */
+
+/* Blocks of a row that had tiles at all. */
+static __device__ __forceinline__ int turns_of_row(const job &x, int r) {
+    const int left = column_tiles(x) - (x.triangle ? r / GF_LARGE_COLS : 0);
+    return left < x.turns ? left : x.turns;
+}
+
+static __device__ __forceinline__ void add_parts(const job &x, int c, int row_tiles, gf_row_sums<double> &t) {
+#pragma unroll 8
+    for (int i = 0; i < row_tiles; i++) {
+        const size_t at = size_t(i) * x.pitch + c;
+        if (x.sum) t.sum += double(x.sum[at]);
+        if (x.moment) t.moment += double(x.moment[at]);
+        if (x.count) t.kept += x.count[at];
+    }
+}
+
+/* y = 0: the rows; y = 1: the columns' anchors, if they are others. */
+static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_constant__ job x) {
+    const int r = blockIdx.x * THREADS + threadIdx.x;
+    gf_row_sums<double> t = gf_no_sums<double>();
+    if (r >= (blockIdx.y ? x.a.k.rows : x.a.q.rows)) return;
+    if (blockIdx.y) add_parts(x, r, x.row_tiles, t);
+    for (int i = 0; blockIdx.y == 0 && i < turns_of_row(x, r); i++) {
+        const gf_row_sums<float> &u = x.parts[size_t(i) * x.a.q.rows + r];
+        t.sum += double(u.sum), t.moment += double(u.moment), t.kept += u.kept;
+    }
+    if (x.triangle) add_parts(x, r, r / GF_LARGE_COLS * (GF_LARGE_COLS / GF_LARGE_ROWS), t);
+    if (blockIdx.y == 0) {
+        gf_write_sums(x.a, x.a.flags, r, t);
+    } else {
+        gf_tile_args a = x.a;
+        a.row = x.mirror;
+        gf_write_sums(a, a.flags, r, t);
+    }
+}
+
+/* ---- launches ---- */
+
+typedef void (*kernel)(job, CUtensorMap, CUtensorMap);
+
+template <bool BOTH, int CLUSTER> static kernel kernel_of(unsigned flags) {
+    switch (flags) {
+    case 0: return large_stats<0, BOTH, CLUSTER>;
+    case GF_ABOVE: return large_stats<GF_ABOVE, BOTH, CLUSTER>;
+    case GF_MASK | GF_COUNT: return large_stats<GF_MASK | GF_COUNT, BOTH, CLUSTER>;
+    case GF_MOMENT: return large_stats<GF_MOMENT, BOTH, CLUSTER>;
+    case GF_MASK | GF_COUNT | GF_MOMENT: return large_stats<GF_MASK | GF_COUNT | GF_MOMENT, BOTH, CLUSTER>;
+    default: return NULL;
+    }
+}
+
+static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/* Lays the parts out in the buffer; returns their bytes. */
+static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, job *x) {
+    const int column_tiles = gf_large_tiles(a.k.rows, GF_LARGE_COLS);
+    const unsigned grid = gf_large_grid(a.q.rows, cluster);
+    char *const base = static_cast<char *>(a.buffer);
+    size_t used = 0;
+    *x = {};
+    x->a = a;
+    x->triangle = mirror && a.q.hi == a.k.hi && a.q.rows == a.k.rows;
+    x->turns = gf_large_turns(grid, column_tiles, column_tiles / 8, gf_device_attribute(cudaDevAttrMultiProcessorCount));
+    x->row_tiles = gf_large_tiles(a.q.rows, GF_LARGE_ROWS), x->pitch = column_tiles * GF_LARGE_COLS;
+    x->parts = reinterpret_cast<gf_row_sums<float> *>(base);
+    used += aligned(sizeof *x->parts * size_t(x->turns) * size_t(a.q.rows));
+    if (!mirror) return used;
+    x->mirror = *mirror;
+    const size_t all = size_t(x->row_tiles) * size_t(x->pitch);
+    if (!(a.flags & GF_ABOVE)) x->sum = reinterpret_cast<float *>(base + used), used += aligned(sizeof(float) * all);
+    if (a.flags & GF_MOMENT) x->moment = reinterpret_cast<float *>(base + used), used += aligned(sizeof(float) * all);
+    if (a.flags & (GF_COUNT | GF_ABOVE))
+        x->count = reinterpret_cast<uint16_t *>(base + used), used += aligned(sizeof(uint16_t) * all);
+    return used;
+}
+
+bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror) {
+    job x;
+    return a.ld >= 256 && a.buffer && kernel_of<false, 1>(a.flags) && lay(a, mirror, GF_LARGE_CLUSTER, &x) <= a.buffer_bytes;
+}
+
+cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int cluster, cudaStream_t stream) {
+    job x;
+    CUtensorMap rows, columns;
+    lay(a, mirror, cluster, &x);
+    const kernel run = mirror ? (cluster == 1 ? kernel_of<true, 1>(a.flags) : kernel_of<true, 2>(a.flags))
+                              : (cluster == 1 ? kernel_of<false, 1>(a.flags) : kernel_of<false, 2>(a.flags));
+    cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_LARGE_ROWS);
+    if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_LARGE_COLS / 2);
+    if (e == cudaSuccess)
+        e = gf_large_launch(run, dim3(gf_large_grid(a.q.rows, cluster) * x.turns), cluster, sizeof(shared_sums), stream, x, rows,
+                            columns);
+    if (e != cudaSuccess) return e;
+    const int most = mirror && a.k.rows > a.q.rows ? a.k.rows : a.q.rows;
+    large_fold<<<dim3((most + THREADS - 1) / THREADS, mirror && !x.triangle ? 2 : 1), THREADS, 0, stream>>>(x);
+    return cudaGetLastError();
+}

@@ -1,0 +1,244 @@
+/* tile_large.cuh - tiles of 128 x 256 sums over many numbers on Hopper: two warpgroups of 64 rows each, sm_90a only.
+ *
+ * Tiles this large need half as many bytes from the cache per product as those of tile_wide.cuh. CLUSTER: thread blocks that
+ * share the right operand, 1 or 2; each of two fetches one half of it for both.
+ *
+ * An operand lies in shared memory with the 128-byte swizzle, 64 numbers at a time: [rows][64] bf16 where its rows are summed
+ * along, or as boxes [64][64] where they are summed across (`Z` of P Z, `P` of P'Z).
+ */
+#pragma once
+
+#include "cuda/passes/tile_wide.cuh"
+
+#define GF_LARGE_ROWS 128
+#define GF_LARGE_COLS 256
+#define GF_LARGE_STEP 64 /* numbers that are fetched at a time */
+#define GF_LARGE_STAGES 4
+#define GF_LARGE_LEFT (GF_LARGE_ROWS * 128) /* bytes of an operand in a stage */
+#define GF_LARGE_RIGHT (GF_LARGE_COLS * 128)
+#define GF_LARGE_BOX (64 * 128) /* bytes of 64 x 64 numbers */
+#define GF_LARGE_WORKERS 256
+
+typedef gf_mma_shape<128, 1, 8, 1, 1, 32> gf_large_shape; /* layout of the sums */
+
+struct gf_large_shared {
+    unsigned char left[GF_LARGE_STAGES][GF_LARGE_LEFT], right[GF_LARGE_STAGES][GF_LARGE_RIGHT];
+    uint64_t full[GF_LARGE_STAGES], empty[GF_LARGE_STAGES];
+};
+
+struct gf_large_place { /* position in the ring of stages; producer and consumers each have one */
+    int stage, lap;
+
+    __device__ __forceinline__ void advance() {
+        if (++stage == GF_LARGE_STAGES) stage = 0, lap ^= 1;
+    }
+};
+
+/* ---- clusters ---- */
+
+__device__ __forceinline__ void gf_cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+/* All threads; the barriers of both blocks of a cluster are ready afterwards. */
+template <int CLUSTER> __device__ __forceinline__ void gf_large_begin(gf_large_shared &sm) {
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < GF_LARGE_STAGES; i++) {
+            gf_barrier_init(gf_shared_address(&sm.full[i]), 1);
+            gf_barrier_init(gf_shared_address(&sm.empty[i]), CLUSTER * GF_LARGE_WORKERS / 32);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+    if (CLUSTER > 1) gf_cluster_sync();
+}
+
+/* The next kernel of the stream may be set up while this one runs; it waits here until all memory is as this one leaves it. */
+__device__ __forceinline__ void gf_large_wait_for_inputs() {
+    asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/* All threads, at the end: the other block of the cluster may still write to this one's shared memory, or arrive there. */
+template <int CLUSTER> __device__ __forceinline__ void gf_large_end() {
+    if (CLUSTER == 1) return;
+    __syncwarp();
+    gf_cluster_sync();
+}
+
+template <int CLUSTER> __device__ __forceinline__ int gf_large_rank() { return CLUSTER == 1 ? 0 : blockIdx.x % CLUSTER; }
+
+/* As gf_copy_box, to the same place in every block of the cluster. */
+template <int CLUSTER>
+__device__ __forceinline__ void gf_copy_shared_box(uint32_t dst, const CUtensorMap *map, int d0, int r0, uint32_t barrier) {
+    if (CLUSTER == 1) {
+        gf_copy_box(dst, map, d0, r0, barrier);
+        return;
+    }
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(dst),
+                 "l"(map), "r"(d0), "r"(r0), "r"(barrier), "h"(static_cast<uint16_t>((1 << CLUSTER) - 1))
+                 : "memory");
+}
+
+/* ---- the ring of stages ---- */
+
+/* One thread: waits until the next stage is free, in all blocks of the cluster. Copies into it may then be started. */
+__device__ __forceinline__ uint32_t gf_large_next(gf_large_shared &sm, const gf_large_place &at) {
+    const uint32_t ready = gf_shared_address(&sm.full[at.stage]);
+    gf_barrier_wait(gf_shared_address(&sm.empty[at.stage]), at.lap ^ 1);
+    gf_barrier_expect(ready, GF_LARGE_LEFT + GF_LARGE_RIGHT);
+    return ready;
+}
+
+/* This warp no longer reads the stage. */
+template <int CLUSTER> __device__ __forceinline__ void gf_large_release(gf_large_shared &sm, int stage) {
+    const uint32_t at = gf_shared_address(&sm.empty[stage]), lane = threadIdx.x % 32;
+    __syncwarp();
+    if (lane >= CLUSTER) return;
+    if (CLUSTER == 1) gf_barrier_arrive(at);
+    else
+        asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                     "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at),
+                     "r"(lane)
+                     : "memory");
+}
+
+/* Fetches 64 dimensions from d on of 128 rows and 256 columns. */
+template <int CLUSTER>
+__device__ __forceinline__ void gf_large_fetch_along(gf_large_shared &sm, const gf_large_place &at, const CUtensorMap *rows,
+                                                     const CUtensorMap *columns, int d, int r0, int c0) {
+    const uint32_t ready = gf_large_next(sm, at), right = gf_shared_address(sm.right[at.stage]);
+    gf_copy_box(gf_shared_address(sm.left[at.stage]), rows, d, r0, ready);
+#pragma unroll
+    for (int i = 0; i < 2 / CLUSTER; i++) {
+        const int half = i + gf_large_rank<CLUSTER>();
+        gf_copy_shared_box<CLUSTER>(right + half * (GF_LARGE_RIGHT / 2), columns, d, c0 + half * (GF_LARGE_COLS / 2), ready);
+    }
+}
+
+/* The right operand of a stage across: 256 dimensions from d0 on of 64 rows. */
+template <int CLUSTER>
+__device__ __forceinline__ void gf_large_fetch_across(uint32_t right, const CUtensorMap *z, int d0, int row, uint32_t ready) {
+#pragma unroll
+    for (int i = 0; i < 4 / CLUSTER; i++) {
+        const int box = i + gf_large_rank<CLUSTER>() * (4 / CLUSTER);
+        gf_copy_shared_box<CLUSTER>(right + box * GF_LARGE_BOX, z, d0 + 64 * box, row, ready);
+    }
+}
+
+/* ---- products ---- */
+
+__device__ __forceinline__ void gf_large_pin(float (&d)[32][4]) {
+#pragma unroll
+    for (int i = 0; i < 128; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
+}
+
+#define GF_LARGE_SUMS(d)                                                                                               \
+    GF_WG_SUMS(d), GF_WG_QUAD("+f", d, 16), GF_WG_QUAD("+f", d, 17), GF_WG_QUAD("+f", d, 18), GF_WG_QUAD("+f", d, 19), \
+        GF_WG_QUAD("+f", d, 20), GF_WG_QUAD("+f", d, 21), GF_WG_QUAD("+f", d, 22), GF_WG_QUAD("+f", d, 23),            \
+        GF_WG_QUAD("+f", d, 24), GF_WG_QUAD("+f", d, 25), GF_WG_QUAD("+f", d, 26), GF_WG_QUAD("+f", d, 27),            \
+        GF_WG_QUAD("+f", d, 28), GF_WG_QUAD("+f", d, 29), GF_WG_QUAD("+f", d, 30), GF_WG_QUAD("+f", d, 31)
+#define GF_LARGE_NAMES                                                                                                \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+    "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "  \
+    "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, "  \
+    "%68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, "  \
+    "%90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "  \
+    "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}"
+
+/* d (+)= a b, 16 numbers; each operand is read along or across. */
+template <bool LEFT_ACROSS, bool RIGHT_ACROSS>
+__device__ __forceinline__ void gf_large_product(float (&d)[32][4], uint64_t a, uint64_t b, int add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 " GF_LARGE_NAMES ", %128, %129, add, 1, 1, %131, %132;\n}"
+                 : GF_LARGE_SUMS(d)
+                 : "l"(a), "l"(b), "r"(add), "n"(LEFT_ACROSS ? 1 : 0), "n"(RIGHT_ACROSS ? 1 : 0));
+}
+
+#define GF_LARGE_LEAD 1 /* steps that the first warpgroup is ahead of the second, at the beginning */
+
+/* Barrier 1: the second warpgroup starts after the first has had its lead, so that one's sums are used while the tensor cores work
+ * for the other. */
+__device__ __forceinline__ void gf_large_follow(int group) {
+    if (group == 1) asm volatile("bar.sync 1, 256;" ::: "memory");
+}
+__device__ __forceinline__ void gf_large_lead(int group) {
+    if (group == 0) asm volatile("bar.arrive 1, 256;" ::: "memory");
+}
+
+/* s = sums over `steps` stages of the ring. lead: gf_large_lead after this step; -1: never. */
+template <int CLUSTER, bool LEFT_ACROSS, bool RIGHT_ACROSS>
+__device__ __forceinline__ void gf_large_sums(float (&s)[32][4], gf_large_shared &sm, gf_large_place &at, int steps,
+                                              int lead = -1) {
+    const int group = gf_wg_index();
+    int last = 0;
+    gf_large_pin(s);
+    for (int i = 0; i < steps; i++) {
+        const uint32_t left = gf_shared_address(sm.left[at.stage]) + group * (GF_LARGE_LEFT / 2);
+        const uint32_t right = gf_shared_address(sm.right[at.stage]);
+        gf_barrier_wait(gf_shared_address(&sm.full[at.stage]), at.lap);
+        gf_wg_begin();
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const uint64_t a = gf_operand_at(left + (LEFT_ACROSS ? 2048 : 32) * k, LEFT_ACROSS ? GF_LARGE_BOX : 16);
+            const uint64_t b = gf_operand_at(right + (RIGHT_ACROSS ? 2048 : 32) * k, RIGHT_ACROSS ? GF_LARGE_BOX : 16);
+            gf_large_product<LEFT_ACROSS, RIGHT_ACROSS>(s, a, b, i > 0 || k > 0);
+        }
+        gf_wg_commit();
+        if (i > 0) {
+            gf_wg_wait<1>();
+            gf_large_release<CLUSTER>(sm, last);
+        }
+        if (i == lead) gf_large_lead(group);
+        last = at.stage;
+        at.advance();
+    }
+    gf_wg_wait<0>();
+    gf_large_pin(s);
+    gf_large_release<CLUSTER>(sm, last);
+}
+
+/* Entries i and i + 1 of x [n]; past its end any other. Without a branch: all loads of a tile can be in flight at once. */
+__device__ __forceinline__ float2 gf_large_two(const float *x, int i, int n) {
+    return make_float2(__ldg(x + min(i, n - 1)), __ldg(x + min(i + 1, n - 1)));
+}
+
+/* ---- on the host ---- */
+
+static inline int gf_large_tiles(int64_t n, int size) { return static_cast<int>((n + size - 1) / size); }
+
+/* Thread blocks along x, a multiple of the cluster. */
+static inline unsigned gf_large_grid(int64_t rows, int cluster) {
+    return static_cast<unsigned>((gf_large_tiles(rows, GF_LARGE_ROWS) + cluster - 1) / cluster * cluster);
+}
+
+/* Thread blocks that take turns with the columns of 128 rows: at least `least`, up to 8, and the fewest that leave at most one
+ * multiprocessor in ten idle. */
+static inline int gf_large_turns(unsigned row_tiles, int column_tiles, int least, int processors) {
+    const int first = least > 8 ? 8 : least > 1 ? least : 1;
+    int best = first;
+    double most = 0.0;
+    for (int turns = first; turns <= 16 && turns <= column_tiles && most < 0.9; turns++) {
+        const int64_t blocks = static_cast<int64_t>(row_tiles) * turns, waves = (blocks + processors - 1) / processors;
+        const double rounds = static_cast<double>((column_tiles + turns - 1) / turns * turns) / column_tiles;
+        const double used = static_cast<double>(blocks) / (static_cast<double>(waves) * processors * rounds);
+        if (used > most) best = turns, most = used;
+    }
+    return best;
+}
+
+template <class Kernel, class... Args>
+static cudaError_t gf_large_launch(Kernel kernel, dim3 grid, int cluster, size_t shared, cudaStream_t stream,
+                                   const Args &...args) {
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = static_cast<unsigned>(cluster);
+    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = grid, config.blockDim = dim3(GF_LARGE_WORKERS + 128), config.dynamicSmemBytes = shared;
+    config.stream = stream, config.attrs = attributes, config.numAttrs = 2;
+    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    return e == cudaSuccess ? cudaLaunchKernelEx(&config, kernel, args...) : e;
+}
