@@ -386,8 +386,8 @@ static void check_sides(problem *p, unsigned flags, cudaError_t (*pass)(const gf
     check_side(&t, flags, pass);
 }
 
-/* Image and text: one and several thread blocks for the columns of a block of rows, weights of all pairs at once and of 256 x 256,
- * and a buffer so small that each side has products of its own. */
+/* Image and text: one and several thread blocks for the columns of a block of rows, weights of all pairs at once and of 256 x
+ * 256, and a buffer so small that each side has products of its own. */
 static void few_processors_sides(void **state) {
     static const shape SHAPES[] = {{390, 0, 390, 300, 0, 10.0f},
                                    {641, 0, 641, 200, 0, 10.0f},

@@ -157,8 +157,8 @@ __device__ __forceinline__ void gf_large_product(float (&d)[32][4], uint64_t a, 
 
 #define GF_LARGE_LEAD 1 /* steps that the first warpgroup is ahead of the second, at the beginning */
 
-/* Barrier 1: the second warpgroup starts after the first has had its lead, so that one's sums are used while the tensor cores work
- * for the other. */
+/* Barrier 1: the second warpgroup starts after the first has had its lead, so that one's sums are used while the tensor cores
+ * work for the other. */
 __device__ __forceinline__ void gf_large_follow(int group) {
     if (group == 1) asm volatile("bar.sync 1, 256;" ::: "memory");
 }

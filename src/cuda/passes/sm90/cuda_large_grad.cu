@@ -2,8 +2,8 @@
  *
  * The weights P are made piece by piece, rounded to bf16, in a buffer that the cache can hold: `large_weigh`. Then `large_sum`
  * adds P Z to the gradients of the piece's rows and, where the columns' anchors have gradients, too (`mirror`), P'Z to those of
- * its columns: S is made once for both. Two views: rows are columns, so that pieces left of the diagonal are the mirror of others and
- * left out. Every gradient is the sum over the pieces in their order: same bits every time.
+ * its columns: S is made once for both. Two views: rows are columns, so that pieces left of the diagonal are the mirror of others
+ * and left out. Every gradient is the sum over the pieces in their order: same bits every time.
  */
 #include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
