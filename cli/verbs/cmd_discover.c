@@ -161,7 +161,7 @@ static const gf_option rows[] = {
               "default: as many as OpenMP would use, in the encoder of a run as the run"),
     CLI_SWITCH(
         F, resume, "resume",
-        "keep finished parts in DIR.partial: after a kill the same command continues; takes up to four times the products"),
+        "keep finished parts in DIR.partial: after a kill the same command continues; takes two to four times the products"),
     CLI_SWITCH(F, force, "force", "replace an earlier result"),
     CLI_SWITCH(F, quiet, "quiet", "no progress"),
 };

@@ -88,6 +88,7 @@ typedef struct sweep {
     gf_pairs_found *f;
     gf_best best;    /* [anchors] */
     int64_t *mutual; /* [anchors] */
+    uint64_t *above; /* [anchors][rank - 1] or NULL */
     int32_t *root;   /* [threads][n] */
 } sweep;
 
@@ -156,6 +157,7 @@ static void finish_rows(void *arg, int64_t task, int thread) {
         gf_lists_edge(&x->best, i, f, i);
         for (int64_t k = 0; k < x->best.count[i]; k++) {
             if (!(gf_best_value(key[k]) > f->lambda[i])) continue;
+            if (x->above) x->above[i * (x->t->rank - 1) + f->above[i]] = key[k];
             f->above[i]++;
             f->hits[i] += own >= 0 && label[gf_best_other(key[k])] == own;
         }
@@ -164,8 +166,8 @@ static void finish_rows(void *arg, int64_t task, int thread) {
 }
 
 glofnd_status gf_pairs_stream_thresholds(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                         gf_pairs_found *found, int32_t *copy_root) {
-    sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .f = found};
+                                         gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
+    sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .f = found, .above = above};
     TRY(gf_pairs_check_rank(err, t, s->n - 1));
     glofnd_status status = gf_best_alloc(err, &x.best, rows, GF_MAX(GF_MAX(gf_lists_keep(t), t->top), 1));
     if (status == GLOFND_OK) status = make_roots(err, &x);

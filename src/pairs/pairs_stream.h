@@ -27,9 +27,10 @@ glofnd_status gf_pairs_stream_open(gf_error *err, const gf_row_source *source, c
                                    int threads, gf_pairs_stream *out);
 void gf_pairs_stream_close(gf_pairs_stream *s); /* a zeroed one is fine */
 /* Anchors `first` (a multiple of GF_PANEL) and following ones; found [rows] is their result, but for mutual, mutual_root and
- * copy_root. copy_root [n]: joins them with their duplicates behind them. */
+ * copy_root. copy_root [n]: joins them with their duplicates behind them. above [rows][rank - 1] or NULL: keys (best.h) of those
+ * above the threshold of an anchor, found->above of them. */
 glofnd_status gf_pairs_stream_thresholds(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                         gf_pairs_found *found, int32_t *copy_root);
+                                         gf_pairs_found *found, int32_t *copy_root, uint64_t *above);
 /* mutual [rows]: pairs that are above the thresholds of both; root [n] joins them. */
 glofnd_status gf_pairs_stream_mutual(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
                                      int64_t *mutual, int32_t *root);

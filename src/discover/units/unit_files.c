@@ -12,6 +12,7 @@
 
 #include "io/blockfile.h"
 #include "io/calls.h"
+#include "pairs/best.h"
 #include "util/components.h"
 #include "util/minmax.h"
 #include "util/path.h"
@@ -104,8 +105,30 @@ static void put_pairs(gf_writer *w, const gf_pairs_found *f) {
     gf_put_crc(w);
 }
 
+/* Of every anchor those above its threshold. */
+static void put_above(gf_writer *w, const gf_unit_folder *u, const gf_pairs_found *f, const uint64_t *above) {
+    for (int64_t i = 0; i < f->n; i++) gf_put_words8(w, above + i * u->width, (size_t)f->above[i]);
+    gf_put_crc(w);
+}
+
+/* f->above is known. */
+static glofnd_status get_above(gf_reader *r, const gf_unit_folder *u, const gf_pairs_found *f, uint64_t *above) {
+    uint64_t *row = above ? NULL : malloc((size_t)u->width * sizeof *row);
+    FAIL_IF(r->err, !above && !row, GLOFND_E_MEMORY, "no memory for %lld pairs", (long long)u->width);
+    int valid = 1;
+    for (int64_t i = 0; i < f->n && valid; i++) {
+        uint64_t *to = above ? above + i * u->width : row;
+        valid = f->above[i] >= 0 && f->above[i] <= u->width;
+        if (valid) gf_get_words8(r, to, (size_t)f->above[i]);
+        for (int64_t k = 0; valid && k < f->above[i] && r->status == GLOFND_OK; k++) valid = gf_best_other(to[k]) < u->n;
+    }
+    free(row);
+    FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: a pair that is none", r->path);
+    return gf_check_crc(r, "pairs above", -1);
+}
+
 glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_pairs_found *found,
-                                  int32_t *root) {
+                                  int32_t *root, const uint64_t *above) {
     char path[PATH_MAX];
     gf_writer w;
     TRY(unit_path(err, u, GF_UNIT_PAIRS, unit, path));
@@ -113,6 +136,7 @@ glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_
     put_head(&w, u, GF_UNIT_PAIRS, unit);
     put_pairs(&w, found);
     put_joins(&w, root, u->n);
+    if (u->width) put_above(&w, u, found, above);
     return gf_writer_finish(&w);
 }
 
@@ -122,7 +146,8 @@ static int others_are_valid(const gf_unit_folder *u, const int32_t *other, size_
     return 1;
 }
 
-static glofnd_status get_pairs(gf_reader *r, const gf_unit_folder *u, int64_t unit, gf_pairs_found *f, int32_t *root) {
+static glofnd_status get_pairs(gf_reader *r, const gf_unit_folder *u, int64_t unit, gf_pairs_found *f, int32_t *root,
+                               uint64_t *above) {
     const size_t rows = (size_t)gf_unit_rows(u, unit), cells = rows * (size_t)u->top, edges = rows * (size_t)u->edge;
     const uint64_t top = gf_get_u64(r), edge = gf_get_u64(r);
     gf_get_words4(r, f->lambda, rows);
@@ -141,16 +166,18 @@ static glofnd_status get_pairs(gf_reader *r, const gf_unit_folder *u, int64_t un
     FAIL_IF(r->err, !others_are_valid(u, f->other, cells) || !others_are_valid(u, f->edge_other, edges), GLOFND_E_FORMAT,
             "%.300s: a neighbour that is none", r->path);
     TRY(get_joins(r, root, u->n));
+    if (u->width) TRY(get_above(r, u, f, above));
     return gf_reader_end(r);
 }
 
-glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_pairs_found *found, int32_t *root) {
+glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_pairs_found *found, int32_t *root,
+                                 uint64_t *above) {
     char path[PATH_MAX];
     gf_reader r;
     TRY(unit_path(err, u, GF_UNIT_PAIRS, unit, path));
     TRY(gf_reader_open(err, &r, path));
     glofnd_status status = get_head(&r, u, GF_UNIT_PAIRS, unit);
-    if (status == GLOFND_OK) status = get_pairs(&r, u, unit, found, root);
+    if (status == GLOFND_OK) status = get_pairs(&r, u, unit, found, root, above);
     gf_reader_close(&r);
     return status;
 }
@@ -191,7 +218,7 @@ static int is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
     glofnd_status status = gf_pairs_found_alloc(NULL, &f, rows, u->top);
     if (status == GLOFND_OK && u->edge) status = gf_pairs_found_edge(NULL, &f, u->edge);
     if (status == GLOFND_OK)
-        status = kind == GF_UNIT_PAIRS ? gf_unit_read_pairs(NULL, u, unit, &f, NULL)
+        status = kind == GF_UNIT_PAIRS ? gf_unit_read_pairs(NULL, u, unit, &f, NULL, NULL)
                                        : gf_unit_read_mutual(NULL, u, unit, f.mutual, NULL);
     gf_pairs_found_free(&f);
     return status == GLOFND_OK;

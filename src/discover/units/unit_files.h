@@ -17,6 +17,7 @@ typedef struct gf_unit_folder {
     int64_t n, rows;      /* anchors; of a unit, but the last */
     int64_t units;
     int64_t top, edge; /* length of the lists of an anchor */
+    int64_t width;     /* others above its threshold at most, which are kept, too; 0: they are not */
 } gf_unit_folder;
 
 typedef enum gf_unit_kind { GF_UNIT_PAIRS, GF_UNIT_MUTUAL } gf_unit_kind;
@@ -30,10 +31,11 @@ void gf_unit_folder_remove(const char *path);
 /* 1: the unit is there. check: it was read and found sound; a corrupt one is removed. */
 int gf_unit_is_done(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, int check);
 
-/* A unit: found [rows of it]; root [n] of what it joins. */
+/* A unit: found [rows of it]; root [n] of what it joins; above [rows][width], as of pairs_stream.h. */
 glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_pairs_found *found,
-                                  int32_t *root);
-/* found->above NULL: only thresholds are wanted. root NULL: what it joins is not. */
-glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_pairs_found *found, int32_t *root);
+                                  int32_t *root, const uint64_t *above);
+/* found->above NULL: only thresholds are wanted. root NULL: what it joins is not. above [rows][width] or NULL. */
+glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_pairs_found *found, int32_t *root,
+                                 uint64_t *above);
 glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t *mutual, int32_t *root);
 glofnd_status gf_unit_read_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t *mutual, int32_t *root);

@@ -1,7 +1,8 @@
 /* unit_run.c - see unit_run.h.
  *
  * Two stages. In the first every unit gets its thresholds, neighbours and duplicates; in the second, with all thresholds known,
- * its mutual pairs. The units that are missing are dealt out over ranks: every rank computes its share and writes it; then all
+ * its mutual pairs: from the pairs above that its file has, or, where those of all files would take more bytes than the memory,
+ * from a second sweep. The units that are missing are dealt out over ranks: every rank computes its share and writes it; then all
  * wait, and the result is read from the files, in their order. So it does not matter which rank, or which start of the program,
  * made a unit.
  */
@@ -39,7 +40,8 @@ static glofnd_status agree(gf_error *err, const gf_units *u, glofnd_status mine)
 
 static glofnd_status choose_rows(gf_error *err, unit_job *j) {
     const int64_t keep = GF_MAX(GF_MAX(gf_lists_keep(&j->t), j->t.top), 1);
-    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->stream.dim) / GF_PANEL;
+    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->stream.dim) / GF_PANEL +
+                        (size_t)j->folder.width * sizeof(uint64_t);
     const int64_t fit = (int64_t)(j->s->memory / 4 / each);
     int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), UNIT_MAX);
     FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
@@ -55,7 +57,7 @@ static glofnd_status choose_rows(gf_error *err, unit_job *j) {
 /* Whatever decides the result, in 64 bits. */
 static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
     const struct {
-        int64_t n, good, dim, rank, top, edge, rows;
+        int64_t n, good, dim, rank, top, edge, rows, width;
         float dup;
         uint32_t crc, labels, version;
     } facts = {.n = d->n,
@@ -65,6 +67,7 @@ static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
                .top = j->t.top,
                .edge = j->t.edge,
                .rows = j->folder.rows,
+               .width = j->folder.width,
                .dup = j->t.dup,
                .crc = d->crc,
                .labels = j->t.label ? gf_crc32c(0, j->t.label, (size_t)d->good_n * sizeof *j->t.label) : 0,
@@ -74,15 +77,48 @@ static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
 
 /* ----- the work ----- */
 
+/* above [rows][width] of a unit, if they are kept. */
+static glofnd_status make_above(gf_error *err, const unit_job *j, int64_t rows, uint64_t **above) {
+    *above = j->folder.width ? malloc((size_t)rows * (size_t)j->folder.width * sizeof **above) : NULL;
+    FAIL_IF(err, j->folder.width && !*above, GLOFND_E_MEMORY, "no memory for the pairs of %lld anchors", (long long)rows);
+    return GLOFND_OK;
+}
+
 static glofnd_status make_pairs(gf_error *err, unit_job *j, int64_t unit) {
     gf_pairs_found f = {0};
+    uint64_t *above = NULL;
     const int64_t rows = gf_unit_rows(&j->folder, unit);
     TRY(gf_pairs_found_alloc(err, &f, rows, j->t.top));
     glofnd_status status = j->t.edge ? gf_pairs_found_edge(err, &f, j->t.edge) : GLOFND_OK;
+    if (status == GLOFND_OK) status = make_above(err, j, rows, &above);
     if (status == GLOFND_OK)
-        status = gf_pairs_stream_thresholds(err, &j->stream, &j->t, unit * j->folder.rows, rows, &f, j->root);
-    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root);
+        status = gf_pairs_stream_thresholds(err, &j->stream, &j->t, unit * j->folder.rows, rows, &f, j->root, above);
+    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root, above);
     gf_pairs_found_free(&f);
+    free(above);
+    return status;
+}
+
+/* Mutual ones of the pairs above that the unit's file has. */
+static glofnd_status read_mutual(gf_error *err, unit_job *j, int64_t unit, int64_t rows, int64_t *mutual) {
+    gf_pairs_found f = {0};
+    uint64_t *above = NULL;
+    const int64_t first = unit * j->folder.rows, width = j->folder.width;
+    TRY(gf_pairs_found_alloc(err, &f, rows, j->t.top));
+    glofnd_status status = j->t.edge ? gf_pairs_found_edge(err, &f, j->t.edge) : GLOFND_OK;
+    if (status == GLOFND_OK) status = make_above(err, j, rows, &above);
+    if (status == GLOFND_OK) status = gf_unit_read_pairs(err, &j->folder, unit, &f, NULL, above);
+    for (int64_t i = 0; i < rows && status == GLOFND_OK; i++) {
+        mutual[i] = 0;
+        for (int64_t k = 0; k < f.above[i]; k++) {
+            const int64_t other = gf_best_other(above[i * width + k]);
+            if (!(gf_best_value(above[i * width + k]) > j->lambda[other])) continue;
+            mutual[i]++;
+            gf_components_join(j->root, (int32_t)(first + i), (int32_t)other);
+        }
+    }
+    gf_pairs_found_free(&f);
+    free(above);
     return status;
 }
 
@@ -90,7 +126,9 @@ static glofnd_status make_mutual(gf_error *err, unit_job *j, int64_t unit) {
     const int64_t rows = gf_unit_rows(&j->folder, unit);
     int64_t *mutual = malloc((size_t)rows * sizeof *mutual);
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
-    glofnd_status status = gf_pairs_stream_mutual(err, &j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
+    glofnd_status status = j->folder.width
+                               ? read_mutual(err, j, unit, rows, mutual)
+                               : gf_pairs_stream_mutual(err, &j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
     if (status == GLOFND_OK) status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root);
     free(mutual);
     return status;
@@ -98,7 +136,8 @@ static glofnd_status make_mutual(gf_error *err, unit_job *j, int64_t unit) {
 
 /* Computes this rank's share of the missing units. */
 static glofnd_status make_units(gf_error *err, unit_job *j, gf_unit_kind kind, const uint8_t *done) {
-    const gf_job_progress whole = gf_job_part(&j->s->watch, 0.5 * kind, 0.5 * (kind + 1));
+    const double split = j->folder.width ? 0.98 : 0.5; /* share of the first stage */
+    const gf_job_progress whole = gf_job_part(&j->s->watch, kind ? split : 0.0, kind ? 1.0 : split);
     int64_t missing = 0, mine = 0, made = 0;
     for (int64_t i = 0; i < j->folder.units; i++)
         if (!done[i]) mine += missing++ % j->u->ranks == j->u->rank;
@@ -139,7 +178,7 @@ static glofnd_status stage(gf_error *err, unit_job *j, gf_unit_kind kind) {
 static glofnd_status read_thresholds(gf_error *err, unit_job *j) {
     for (int64_t i = 0; i < j->folder.units; i++) {
         gf_pairs_found only = {.n = gf_unit_rows(&j->folder, i), .lambda = j->lambda + i * j->folder.rows};
-        TRY(gf_unit_read_pairs(err, &j->folder, i, &only, NULL));
+        TRY(gf_unit_read_pairs(err, &j->folder, i, &only, NULL, NULL));
     }
     return GLOFND_OK;
 }
@@ -160,7 +199,7 @@ static glofnd_status read_result(gf_error *err, unit_job *j, gf_pairs_found *f) 
     gf_components_init(f->copy_root, f->n);
     for (int64_t i = 0; i < j->folder.units; i++) {
         gf_pairs_found part = part_of(f, i * j->folder.rows, gf_unit_rows(&j->folder, i));
-        TRY(gf_unit_read_pairs(err, &j->folder, i, &part, f->copy_root));
+        TRY(gf_unit_read_pairs(err, &j->folder, i, &part, f->copy_root, NULL));
         TRY(gf_unit_read_mutual(err, &j->folder, i, part.mutual, f->mutual_root));
     }
     gf_components_flatten(f->mutual_root, f->n);
@@ -171,6 +210,8 @@ static glofnd_status read_result(gf_error *err, unit_job *j, gf_pairs_found *f) 
 static glofnd_status prepare(gf_error *err, unit_job *j, const gf_discover_data *d) {
     const size_t n = (size_t)d->good_n;
     TRY(gf_pairs_stream_open(err, &j->u->source, d->good, d->good_n, j->s->memory / 2, j->s->threads, &j->stream));
+    const double above = 8.0 * (double)d->good_n * (double)(j->t.rank - 1);
+    j->folder.width = above <= (double)j->s->memory ? j->t.rank - 1 : 0;
     TRY(choose_rows(err, j));
     j->folder.top = j->t.top, j->folder.edge = j->t.edge;
     j->folder.fingerprint = fingerprint_of(j, d);
