@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "io/blockfile.h"
@@ -20,6 +21,12 @@
 
 #define TEMP ".tmp-" /* TARGET.tmp-PID-K: a result in the making, or one that was replaced and is being removed */
 #define OLD ".old-"  /* TARGET.old-PID-K: the previous result, where two folders cannot be exchanged */
+
+/* musl has the system call, but no function for it. */
+#ifndef RENAME_EXCHANGE
+#define RENAME_EXCHANGE 2U
+#define renameat2(from_fd, from, to_fd, to, flags) ((int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags))
+#endif
 
 static int is_dots(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
 
