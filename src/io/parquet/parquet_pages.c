@@ -97,9 +97,10 @@ static glofnd_status read_dictionary(gf_error *err, gf_parquet_cursor *c, const 
     TRY(gf_page_codec_bound(err, c->where, codec_of(c), (size_t)h->packed, (size_t)h->unpacked));
     TRY(gf_file_reserve(err, c->f->path, (size_t)h->unpacked, &c->dictionary, &c->dictionary_capacity));
     TRY(gf_page_unpack(err, c->where, codec_of(c), c->packed, (size_t)h->packed, c->dictionary, (size_t)h->unpacked));
-    FAIL_IF(err, !gf_dictionary_init(&c->dict, c->dictionary, (size_t)h->unpacked, (size_t)h->values, l->width), GLOFND_E_FORMAT,
-            "%s: a dictionary of %lld bytes cannot hold the %lld values it states", c->where, (long long)h->unpacked,
-            (long long)h->values);
+    const int done = gf_dictionary_init(&c->dict, c->dictionary, (size_t)h->unpacked, (size_t)h->values, l->width);
+    FAIL_IF(err, done < 0, GLOFND_E_MEMORY, "%s: no memory for its dictionary", c->where);
+    FAIL_IF(err, done == 0, GLOFND_E_FORMAT, "%s: a dictionary of %lld bytes cannot hold the %lld values it states", c->where,
+            (long long)h->unpacked, (long long)h->values);
     return GLOFND_OK;
 }
 

@@ -90,7 +90,7 @@ int gf_dictionary_init(gf_dictionary *d, const uint8_t *bytes, size_t n, size_t 
         at += 4 + (size_t)little32(bytes + at);
     }
     if (d->at) d->at[count] = (uint32_t)at;
-    return d->at != NULL;
+    return d->at ? 1 : -1;
 }
 
 void gf_dictionary_free(gf_dictionary *d) {

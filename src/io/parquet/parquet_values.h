@@ -36,7 +36,7 @@ typedef struct gf_dictionary { /* plain values */
     size_t count;
 } gf_dictionary;
 
-/* Of n bytes with `count` values of the type; `width` bytes each, 0: texts. 0: corrupt, or no memory. */
+/* Of n bytes with `count` values of the type; `width` bytes each, 0: texts. 1: done; 0: corrupt; -1: no memory. */
 int gf_dictionary_init(gf_dictionary *d, const uint8_t *bytes, size_t n, size_t count, int width);
 void gf_dictionary_free(gf_dictionary *d); /* a zeroed one is fine */
 
