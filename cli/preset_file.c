@@ -43,9 +43,11 @@ static void note_preset(presets *p, const char *name, const char *file, const ch
     snprintf(stem, sizeof stem, "%.*s", (int)(n - m), file);
     const int distance = gf_edit_distance(name, stem);
     if (!*p->nearest || distance < p->distance) p->distance = distance, memcpy(p->nearest, stem, sizeof stem);
+    const int cut = used >= 3 && strcmp(p->list + used - 3, "...") == 0; /* a shorter name that would fit is not listed, either */
+    if (cut) return;
     if (used + n + 8 < sizeof p->list)
         snprintf(p->list + used, sizeof p->list - used, "%s%.*s", used ? ", " : "", (int)(n - m), file);
-    else if (used >= 3 && strcmp(p->list + used - 3, "...") != 0) snprintf(p->list + used, sizeof p->list - used, ", ...");
+    else snprintf(p->list + used, sizeof p->list - used, ", ...");
 }
 
 static void collect(presets *p, const char *name, const char *suffix) {

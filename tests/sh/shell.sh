@@ -57,6 +57,6 @@ fi
 call "$glofnd" pretrain --config cifar100-sogclr-glofn --data shapes:n=64 --out run
 [ "$code" = 1 ] && grep -q 'did you mean cifar100-sogclr-glofnd?' err || fail "a misspelt preset"
 call "$glofnd" pretrain --config nothing-like-it --data shapes:n=64 --out run
-[ "$code" = 1 ] && grep -q 'presets: .*cifar100-sogclr.*, \.\.\.' err || fail "presets are not listed"
+[ "$code" = 1 ] && grep -q 'presets: .*cifar10-sogclr, .*, \.\.\.$' err || fail "presets are not listed"
 call "$glofnd" sweep --config demo --seeds 1,2 --out runs --dry-run
 [ "$code" = 0 ] || fail "the preset demo is not found"
