@@ -197,6 +197,21 @@ static void outliers_have_the_least_similar_neighbours(void **unused) {
     gf_decisions_free(&x);
 }
 
+/* As of a search that does not compare all pairs. */
+static void rows_without_neighbours_are_no_outliers(void **unused) {
+    const gf_decide_spec c = {.outliers = N};
+    const int64_t at = 17 * r.f.top;
+    const int32_t other = r.f.other[at];
+    const float similarity = r.f.similarity[at];
+    (void)unused;
+    r.f.other[at] = -1, r.f.similarity[at] = NAN;
+    gf_decisions x = decide(&c);
+    r.f.other[at] = other, r.f.similarity[at] = similarity;
+    assert_int_equal(x.outliers, r.f.n - 1);
+    for (int64_t k = 0; k < x.outliers; k++) assert_int_not_equal(x.outlier[k], 17);
+    gf_decisions_free(&x);
+}
+
 /* Votes of anchor i for a label; -1: all votes. */
 static int votes(int i, int32_t label) {
     int n = 0;
@@ -369,6 +384,7 @@ int main(void) {
         cmocka_unit_test(every_rule_keeps_one_of_a_group),
         cmocka_unit_test(rules_say_what_they_need),
         cmocka_unit_test(outliers_have_the_least_similar_neighbours),
+        cmocka_unit_test(rows_without_neighbours_are_no_outliers),
         cmocka_unit_test(issues_are_labels_that_lose_the_vote),
         cmocka_unit_test(leaks_are_counted_by_groups),
         cmocka_unit_test(the_subset_covers_greedily),

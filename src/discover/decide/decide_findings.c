@@ -31,12 +31,14 @@ glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const g
         free(list);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
     }
+    int64_t n = 0;
     for (int64_t i = 0; i < f->n; i++) {
-        list[i] = (lonely){f->similarity[i * f->top], f->lambda[i], (int32_t)i};
-        out->outliers_found += (double)list[i].similarity < out->outlier_limit;
+        if (f->other[i * f->top] < 0) continue; /* compared with no other row: --duplicates, --approx */
+        list[n++] = (lonely){f->similarity[i * f->top], f->lambda[i], (int32_t)i};
+        out->outliers_found += (double)list[n - 1].similarity < out->outlier_limit;
     }
-    qsort(list, (size_t)f->n, sizeof *list, by_similarity);
-    out->outliers = GF_MIN(c->outliers, f->n);
+    if (n) qsort(list, (size_t)n, sizeof *list, by_similarity);
+    out->outliers = GF_MIN(c->outliers, n);
     for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list[k].position;
     free(list);
     return GLOFND_OK;
