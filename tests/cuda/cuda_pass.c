@@ -388,7 +388,7 @@ static void check_sides(problem *p, unsigned flags, cudaError_t (*pass)(const gf
 
 /* Image and text: one and several thread blocks for the columns of a block of rows, weights of all pairs at once and of 256 x
  * 256, and a buffer so small that each side has products of its own. */
-static void few_processors_sides(void **state) {
+static void large_tiles_sides(void **state) {
     static const shape SHAPES[] = {{390, 0, 390, 300, 0, 10.0f},
                                    {641, 0, 641, 200, 0, 10.0f},
                                    {520, 0, 520, 700, 0, 20.0f},
@@ -411,7 +411,7 @@ static void few_processors_sides(void **state) {
 }
 
 /* Two views: tiles left of the diagonal are the mirror of others. */
-static void few_processors_views(void **state) {
+static void large_tiles_views(void **state) {
     static const shape SHAPES[] = {{390, 0, 390, 300, 1, 10.0f}, {1026, 0, 1026, 200, 1, 10.0f}, {770, 0, 770, 700, 1, 20.0f}};
     (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
@@ -440,8 +440,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(few_processors_by_rows, all_processors),
         cmocka_unit_test_teardown(few_processors_few_tiles, all_processors),
         cmocka_unit_test_teardown(few_processors_wide, all_processors),
-        cmocka_unit_test_teardown(few_processors_sides, all_processors),
-        cmocka_unit_test_teardown(few_processors_views, all_processors),
+        cmocka_unit_test_teardown(large_tiles_sides, all_processors),
+        cmocka_unit_test_teardown(large_tiles_views, all_processors),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
