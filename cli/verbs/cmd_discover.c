@@ -94,6 +94,17 @@ static glofnd_status discover(gf_error *err, cli_discover_job *j) {
     return cli_units_agree(err, &j->units, cli_units_rank(&j->units) == 0 ? finish(err, j, begun, loaded) : GLOFND_OK);
 }
 
+/* The exit code; over ranks the first one says what happened. */
+static int report_end(const cli_discover_job *j, glofnd_status status, const gf_error *err) {
+    if (status == GLOFND_OK) return CLI_OK;
+    if (cli_units_rank(&j->units) > 0) return CLI_FAILED;
+    if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, err);
+    if (j->units.on)
+        gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j->units.folder);
+    else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
+    return CLI_FAILED;
+}
+
 /* ----- flags ----- */
 
 typedef struct discover_flags {
@@ -283,15 +294,9 @@ static int run(const cli_call *call, const void *flags) {
     gf_stored_result_free(&j.old);
     free(j.decide.score);
     free(j.lambda);
-    const int rank = cli_units_rank(&j.units);
-    cli_units_close(&j.units);
-    if (status == GLOFND_OK) return CLI_OK;
-    if (rank > 0) return CLI_FAILED; /* the first one says it */
-    if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, &err);
-    if (j.units.on)
-        gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j.units.folder);
-    else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
-    return CLI_FAILED;
+    code = report_end(&j, status, &err);
+    cli_units_close(&j.units); /* waits for all ranks: one that returned earlier would end the first one before it reports */
+    return code;
 }
 
 const cli_verb cmd_discover = {
