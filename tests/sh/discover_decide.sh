@@ -227,6 +227,11 @@ expect 0 "written" discover x.npy --k 6 --top 0 --out bare
 expect 0 "written" discover x.npy --query b.npy --stored bare --out query
 [ ! -e query/keep.txt ] && [ ! -e query/rows.npy ] || fail "decisions of a query"
 
+# Embeddings that a threshold does not tell apart: a caution beside the decision.
+expect 0 "count as duplicates; at --dup 0.2 these embeddings tell too little apart" discover x.npy --dup 0.2 --out alike
+expect 0 "written" discover x.npy --dup exact --out exact
+grep -q caution alike/summary.txt && ! grep -q caution exact/summary.txt || fail "a caution too few or too many"
+
 expect 2 "expected first, central" discover x.npy --keep best --out z
 expect 2 "expected first, central" discover x.npy --keep score: --out z
 expect 2 "expected NAME=FIRST:END" discover x.npy --split train --out z

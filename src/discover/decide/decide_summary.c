@@ -63,6 +63,12 @@ void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
                 "keep        %lld of %lld rows in keep.txt, by --keep %s; %lld in remove.txt: %lld duplicate%s, %lld bad row%s\n",
                 (long long)e->keep, (long long)x->d->n, gf_keep_rule_name(x->decide->keep), (long long)(e->duplicates + e->bad),
                 (long long)e->duplicates, e->duplicates == 1 ? "" : "s", (long long)e->bad, e->bad == 1 ? "" : "s");
+    if (x->s->dup < GF_DUP_EXACT && e->duplicates > x->d->n / 4)
+        gf_text_add(t,
+                    "            caution: %.0f %% count as duplicates; at --dup %g these embeddings tell too little apart: look "
+                    "first, or\n"
+                    "            use --dup %s\n",
+                    100.0 * (double)e->duplicates / (double)x->d->n, x->s->dup, x->s->dup < 0.999 ? "0.999 or exact" : "exact");
     if (x->decide->splits) add_leaks(t, x);
     if (x->r->f.top > 0 && !x->s->only_dup)
         gf_text_add(t,

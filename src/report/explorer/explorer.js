@@ -368,6 +368,9 @@
       make("b", "wrong", "remove " + number(meta.duplicates + meta.bad)), ": " + number(meta.duplicates) + " duplicates, " +
       number(meta.bad) + " bad rows. Of every group of duplicates one is kept (--keep " + meta.rule + "): ",
       make("code", "", "keep.txt"), ", ", make("code", "", "remove.txt"), ".");
+    if (meta.duplicates > (meta.keep + meta.duplicates + meta.bad) / 4)
+      box.append(make("b", "wrong", " Caution:"), " so many duplicates mean that these embeddings tell too little apart at " +
+        "this --dup. Look at the groups first, or use a higher one.");
     return box;
   }
 
