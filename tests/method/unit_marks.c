@@ -112,25 +112,7 @@ static void threads_give_the_same_bits(void **state) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
         scene s = make(loss, GLOFND_DETECT_GLOFND, BANK_RANDOM);
         s.batch = 75, s.anchors = 100, s.o.tile = 32;
-        const size_t flat = sizeof(float) * (size_t)(s.batch * s.dim);
-        runner one = runner_make(&s);
-        s.o.threads = 3;
-        runner many = runner_make(&s);
-        outputs x = outputs_make(&s), y = outputs_make(&s);
-        for (int step = 0; step < s.steps; step++) {
-            scene_batch b;
-            scene_draw(&s, step, &b);
-            run_step(&one, &b.q, &x);
-            run_step(&many, &b.q, &y);
-            assert_memory_equal(x.grad_a, y.grad_a, flat);
-            assert_memory_equal(x.grad_b, y.grad_b, flat);
-            assert_memory_equal(&x.stats, &y.stats, sizeof x.stats);
-            scene_batch_free(&b);
-        }
-        outputs_free(&x);
-        outputs_free(&y);
-        runner_free(&one);
-        runner_free(&many);
+        check_threads(&s, 3);
     }
 }
 

@@ -185,3 +185,25 @@ void check_ranks(scene *s, int ranks) {
     runner_free(&one);
     ref_store_free(&ref);
 }
+
+void check_threads(const scene *s, int threads) {
+    const size_t flat = sizeof(float) * (size_t)(s->batch * s->dim);
+    scene with = *s;
+    with.o.threads = threads;
+    runner one = runner_make(s), many = runner_make(&with);
+    outputs x = outputs_make(s), y = outputs_make(s);
+    for (int step = 0; step < s->steps; step++) {
+        scene_batch b;
+        scene_draw(s, step, &b);
+        run_step(&one, &b.q, &x);
+        run_step(&many, &b.q, &y);
+        assert_memory_equal(x.grad_a, y.grad_a, flat);
+        assert_memory_equal(x.grad_b, y.grad_b, flat);
+        assert_memory_equal(&x.stats, &y.stats, sizeof x.stats);
+        scene_batch_free(&b);
+    }
+    outputs_free(&x);
+    outputs_free(&y);
+    runner_free(&one);
+    runner_free(&many);
+}

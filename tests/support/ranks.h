@@ -40,3 +40,5 @@ void rank_set_step(rank_set *t, const glofnd_batch *q, outputs *out);
 void expect_ranks(const scene *s, int step, const rank_set *t, const outputs *many, const outputs *single, const ref_step *r);
 /* All steps of a scene on one rank and on many: equal to each other and to the reference. */
 void check_ranks(scene *s, int ranks);
+/* All steps with one thread and with several: the same bits. */
+void check_threads(const scene *s, int threads);
