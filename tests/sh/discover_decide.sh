@@ -2,14 +2,12 @@
 # every rule, outliers, labels, leaks, negatives, the subset, the graph; and what is refused.
 . "$2/tests/sh/common.inc"
 needs_tools python3
+export PYTHONPATH="$2/tests/sh" PYTHONDONTWRITEBYTECODE=1     # npy_file.py
 discover() { "$glofnd" discover "$@" --quiet; }
 
 cat > make.py <<'PY'
 import random, struct
-def npy(path, descr, shape, data):
-    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
-    head += " " * ((-11 - len(head)) % 64) + "\n"
-    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+from npy_file import npy
 random.seed(11)
 N, DIM = 150, 12
 centre = [[random.gauss(0, 1) for _ in range(DIM)] for _ in range(10)]

@@ -1,18 +1,18 @@
 # discover_units.sh BUILD SOURCE - discovery in units: the same bytes as in memory, with little memory, and after kill -9.
 . "$2/tests/sh/common.inc"
 needs_tools python3
+export PYTHONPATH="$2/tests/sh" PYTHONDONTWRITEBYTECODE=1     # npy_file.py
 discover() { "$glofnd" discover "$@" --quiet; }
 
 python3 - << 'PY' || fail "embeddings"
-import array, random, struct
+import array, random
+from npy_file import npy
 random.seed(2)
 N, D = 9000, 48
 x = array.array("f")
 for i in range(N):
     x.extend(random.gauss(0, 1) for _ in range(D)) if i % 100 != 7 else x.extend(x[-D:])
-head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (N, D)
-with open("x.npy", "wb") as f:
-    f.write(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + x.tobytes())
+npy("x.npy", "<f4", (N, D), x.tobytes())
 PY
 same() { diff -r "$1" plain || fail "$1 differs from the result in memory"; }
 

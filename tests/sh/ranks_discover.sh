@@ -3,17 +3,17 @@
 needs_ranks
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"     # Open MPI leaves blocks behind
 needs_tools python3
+export PYTHONPATH="$2/tests/sh" PYTHONDONTWRITEBYTECODE=1     # npy_file.py
 
 python3 - << 'PY' || fail "embeddings"
-import array, random, struct
+import array, random
+from npy_file import npy
 random.seed(4)
 N, D = 5000, 24
 x = array.array("f")
 for i in range(N):
     x.extend(random.gauss(0, 1) for _ in range(D)) if i % 50 != 7 else x.extend(x[-D:])
-head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (N, D)
-with open("x.npy", "wb") as f:
-    f.write(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + x.tobytes())
+npy("x.npy", "<f4", (N, D), x.tobytes())
 PY
 
 options='--k 5 --dup 0.9 --threads 1'
