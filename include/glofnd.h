@@ -329,6 +329,7 @@ typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). Since 0
     int64_t touched_rows; /* anchors in blocks that were ever written: an upper bound of the anchors seen */
     size_t row_bytes;     /* state of one anchor, all modalities */
     size_t bytes;         /* address space of the anchor state */
+    int64_t bank_dim;     /* experimental: length of the averages of similarity BANK; 0: none */
 } glofnd_store_info;
 
 /* Since 0.2 (0.1: a longer spec). */

@@ -23,9 +23,6 @@ LEARNED_TAU = ("clip", "fastclip")  # losses whose stats hold d loss / d tau
 
 def make_options(values: dict[str, Any]) -> Any:
     """An options struct: the library's defaults, then `values` by name, all checked by the library."""
-    if values.get("similarity", "embedding") != "embedding":
-        raise _lib.UnsupportedError("similarity: averages of embeddings (bank) are an experiment of the C library and the program; their "
-                                    "state cannot be saved from Python yet")
     options = _lib.Options()
     status = library.glofnd_options_init(ctypes.byref(options), ctypes.sizeof(options))
     if status:
@@ -51,6 +48,14 @@ def option_values(options: Any) -> dict[str, str]:
         _lib.checked(library.glofnd_options_get, ctypes.byref(options), key.encode(), text, len(text))
         values[key] = text.value.decode()
     return values
+
+
+def needs_dim(values: dict[str, Any]) -> str:
+    """The option that keeps embeddings in the state, and so needs their length; "" if there is none."""
+    for name, kept in (("learner", "ring"), ("similarity", "bank")):
+        if values.get(name) == kept:
+            return f"{name} {kept!r}"
+    return ""
 
 
 def _release(context: Any, store: Any) -> None:
@@ -79,11 +84,15 @@ class Engine:
         self._finalizer = weakref.finalize(self, _release, self._context, self._store)
         info = self.describe()
         self.n, self.sides, self.temperatures = info.n, info.modalities, bool(info.temperatures)
+        self.bank_dim = info.bank_dim  # length of the averages of similarity "bank"; 0: none are kept
+        self.dim = self.dim or info.bank_dim or info.ring_dim
 
     def _open_store(self, load: Optional[str]) -> None:
         if load is not None:
             self._call(library.glofnd_store_load, load.encode(), None, ctypes.byref(self._store))
             return
+        if needs_dim(self.values) and self.dim <= 0:
+            raise _lib.OptionError(f"dim: {needs_dim(self.values)} remembers embeddings; give their length as dim=")
         spec = _lib.StoreSpec(n=self.n, dim=self.dim)
         self._call(library.glofnd_store_create, ctypes.byref(spec), ctypes.byref(self._store))
 
@@ -101,6 +110,12 @@ class Engine:
 
     def _call_store(self, function: Any, *arguments: Any) -> None:
         self._call(function, self._store, *arguments)
+
+    @property
+    def two_levels(self) -> bool:
+        """With attract_alpha the shared row is the threshold of attraction, and anchors do not begin with it."""
+        o = self.options
+        return o.attract_alpha > 0.0 and option_values(o)["action"] == "attract" and option_values(o)["detector"] == "glofnd"
 
     # ----- steps -----
 
@@ -225,6 +240,13 @@ class Engine:
 
     def ring_put(self, n: int, ids: int, a: int, b: int) -> None:
         self._call_store(library.glofnd_ring_put, n, ids, a, b)
+
+    def bank_get(self, side: int, ids: int, n: int, rows: int) -> None:
+        """float16 [n][bank_dim] averages of anchors, in host memory; zeros: never seen."""
+        self._call_store(library.glofnd_bank_get, side, ids, n, rows)
+
+    def bank_put(self, side: int, ids: int, n: int, rows: int) -> None:
+        self._call_store(library.glofnd_bank_put, side, ids, n, rows)
 
 
 def _reference(struct: Any) -> Any:

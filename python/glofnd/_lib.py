@@ -35,6 +35,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
     "glofnd_store_info": [
         ("size", c_size_t), ("n", c_int64), ("modalities", c_int32), ("temperatures", c_int32), ("ring_rows", c_int64),
         ("ring_dim", c_int64), ("ring_count", c_int64), ("touched_rows", c_int64), ("row_bytes", c_size_t), ("bytes", c_size_t),
+        ("bank_dim", c_int64),
     ],
     "glofnd_row": [
         ("lambda", c_float), ("m", c_float), ("v", c_float), ("log_u", c_float), ("clock", c_uint32), ("tau", c_float),
@@ -221,6 +222,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "rows_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "ring_get": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "ring_put": (c_int, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "bank_get": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
+    "bank_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "update": (c_int, [c_void_p, c_void_p, POINTER(Sims)]),
     "mask": (c_int, [c_void_p, c_void_p, POINTER(Sims), c_void_p, c_void_p]),
     "thresholds": (c_int, [c_void_p, POINTER(Query), c_void_p]),

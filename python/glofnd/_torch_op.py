@@ -170,7 +170,24 @@ def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor
     batch.a_stride, batch.b_stride = a.stride(0), b.stride(0)
     batch.dtype, batch.grad_dtype = DTYPES[a.dtype], grad_dtype
     batch.epoch, batch.want, batch.tau = core.epoch, want, tau
+    batch.bank_a, batch.bank_b = 0, 0
     return batch
+
+
+def set_banks(batch: Any, banks: list[torch.Tensor]) -> None:
+    """The averages of similarity "bank" of all samples of the batch: the calls in two steps do not read them from the store."""
+    batch.bank_a, batch.bank_b = [*(x.data_ptr() for x in banks), 0, 0][:2]
+
+
+def averages_of(core: Core, index: torch.Tensor) -> list[torch.Tensor]:
+    """float16 [batch][dim] averages before the step, per side, on the device of the core; empty without similarity "bank"."""
+    banks = []
+    ids = index.cpu().contiguous() if core.engine.bank_dim else index
+    for side in range(core.engine.sides if core.engine.bank_dim else 0):
+        rows = torch.empty(ids.numel(), core.engine.bank_dim, dtype=torch.float16)
+        core.engine.bank_get(side, ids.data_ptr(), ids.numel(), rows.data_ptr())
+        banks.append(rows.to(core.device))
+    return banks
 
 
 def grad_type(dtype: torch.dtype) -> torch.dtype:
@@ -228,6 +245,11 @@ def exchange_state(core: Core, index: torch.Tensor, rows: int, row0: int, world:
         assert every is not None
         others = every.cpu()[foreign].contiguous()
         core.engine.rows_put(side, other_ids.data_ptr(), other_ids.shape[0], others.data_ptr())
+    for side, averages in enumerate(averages_of(core, ids[row0:row0 + rows])):
+        every = gather(core, averages, world)
+        assert every is not None
+        others = every.cpu()[foreign].contiguous()
+        core.engine.bank_put(side, other_ids.data_ptr(), other_ids.shape[0], others.data_ptr())
 
 
 def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float) -> Any:
@@ -241,6 +263,8 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     rows = own["a"].shape[0]
     batch = fill_batch(core, *(every[name] for name in INPUTS), rows, rank * rows, want, tau,  # type: ignore[arg-type]
                        DTYPES[grads[0].dtype])
+    banks = averages_of(core, every["index"])  # every rank holds the state of all samples: a wrong index is refused by all of them
+    set_banks(batch, banks)
     links = torch.empty(rows, _lib.LINK_BYTES, dtype=torch.uint8, device=core.device)
     core.engine.step_rows(batch, links.data_ptr(), stats)
     all_links = gather(core, links, world)

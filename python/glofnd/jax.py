@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import LEARNED_TAU, Engine
+from ._engine import LEARNED_TAU, Engine, needs_dim
 from ._lib import ArgumentError, OptionError
 
 __all__ = ["GloFNDLoss", "loss_and_state"]
@@ -91,12 +91,12 @@ def _state_shape(engine: Engine) -> tuple[int, int, int]:
 
 
 class GloFNDLoss:
-    """Loss of a batch, and new state. Options as of glofnd.torch.GloFNDLoss; learner "ring" is not available here."""
+    """Loss of a batch, and new state. Options as of glofnd.torch.GloFNDLoss; learner "ring" and similarity "bank" are not available here."""
 
     def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
                  alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, **options: Any):
-        if options.get("learner") == "ring":
-            raise OptionError("learner 'ring' keeps embeddings outside of the state of samples: not available in glofnd.jax")
+        if needs_dim(options):
+            raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
                   "mask_epoch": start_epoch, **options}
         self._engine = Engine(num_samples, 0, values)

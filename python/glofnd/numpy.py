@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, stats_dict
+from ._engine import Engine, needs_dim, stats_dict
 from ._lib import ArgumentError
 
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
@@ -79,7 +79,7 @@ class GloFND:
     """Loss, gradients and the thresholds of `num_samples` anchors.
 
     Options are those of `python -m glofnd --options`: loss, detector, action, learner, alpha, tau, gamma, mask_epoch, threads ...
-    `dim`, the length of an embedding, is needed by learner="ring" only.
+    `dim`, the length of an embedding, is needed by learner="ring" and similarity="bank" only.
     """
 
     def __init__(self, num_samples: int, *, dim: int = 0, **options: Any):
@@ -156,6 +156,8 @@ class GloFND:
         a, b = _pair(a, b)
         batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, _lib.WANT_NO_UPDATE)
         n = a.shape[0]
+        banks = self._banks(_alive[2])
+        batch.bank_a, batch.bank_b = (_pointer(x) for x in banks)
         links = np.empty((n, _lib.LINK_BYTES), np.uint8)
         keep = np.empty((n, 2, 2, n) if self.sides == 1 else (n, 2, n), np.uint8)
         with self._engine.lock:
@@ -216,6 +218,8 @@ class GloFND:
         """The learned thresholds lambda of the anchors `index` (None: all). 1: not visited yet, nothing is flagged."""
         rows = self.rows(index, side)
         shared = self.shared(side)
+        if self._engine.two_levels:
+            return rows["lambda"]  # the shared row is the threshold of attraction
         return np.where((rows["clock"] == 0) & (shared["clock"] > 0), shared["lambda"], rows["lambda"])
 
     def shared(self, side: int = 0) -> np.ndarray:
@@ -244,6 +248,28 @@ class GloFND:
             raise ArgumentError(f"embeddings of the ring have shape {a.shape}; expected [n][{info.ring_dim}]")
         self._engine.ring_put(a.shape[0], _pointer(ids), _pointer(a), _pointer(b))
 
+    def bank(self, index: Any = None, side: int = 0) -> np.ndarray:
+        """Averages that similarity="bank" compares: float16 [n][dim] of the anchors `index` (None: all); zeros: never seen."""
+        index = np.arange(self.num_samples) if index is None else np.asarray(index)
+        index = _integers(index, "index", index.shape[:1], np.int64)
+        rows = np.zeros((index.size, self._engine.bank_dim), np.float16)
+        self._engine.bank_get(side, _pointer(index), index.size, _pointer(rows))
+        return rows
+
+    def put_bank(self, index: Any, rows: Any, side: int = 0) -> None:
+        """Replaces the averages of the anchors `index`."""
+        rows = np.ascontiguousarray(rows, np.float16)
+        if rows.ndim != 2 or rows.shape[1] != self._engine.bank_dim:
+            raise ArgumentError(f"averages have shape {rows.shape}; expected [n][{self._engine.bank_dim}]")
+        index = _integers(index, "index", rows.shape[:1], np.int64)
+        self._engine.bank_put(side, _pointer(index), index.size, _pointer(rows))
+
+    def _banks(self, index: Any) -> tuple[Optional[np.ndarray], Optional[np.ndarray]]:
+        """The averages of a batch, as the calls in two steps need them."""
+        if not self._engine.bank_dim:
+            return None, None
+        return self.bank(index), self.bank(index, 1) if self.sides == 2 else None
+
     def configure(self, **options: Any) -> None:
         """New values of options, from the next step on; the state stays."""
         self._engine.configure(**options)
@@ -254,7 +280,13 @@ class GloFND:
         return {"values": self._engine.values, "n": self._engine.n, "dim": self._engine.dim, "seen": seen,
                 "rows": [self.rows(ids, side) for side, ids in zip(sides, seen)],
                 "shared": [self.shared(side) for side in sides],
-                "ring": self.ring() if self._engine.describe().ring_rows else None}
+                "ring": self.ring() if self._engine.describe().ring_rows else None,
+                "bank": [self._seen_bank(side) for side in sides] if needs_dim(self._engine.values) and self._engine.bank_dim else None}
+
+    def _seen_bank(self, side: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = self.bank(side=side)
+        seen = np.flatnonzero(rows.any(axis=1))
+        return seen, rows[seen]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._engine = Engine(state["n"], state["dim"], state["values"])
@@ -264,6 +296,8 @@ class GloFND:
                 self.put_shared(state["shared"][side], side)
         if state["ring"] is not None:
             self.put_ring(*state["ring"])
+        for side, (seen, rows) in enumerate(state.get("bank") or ()):
+            self.put_bank(seen, rows, side)
 
 
 def _seen(rows: np.ndarray) -> np.ndarray:

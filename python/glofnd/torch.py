@@ -19,7 +19,8 @@ from torch import nn
 from . import _lib
 from ._engine import LEARNED_TAU, stats_dict
 from ._lib import ArgumentError, OptionError
-from ._torch_op import DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, fill_batch, readable
+from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, fill_batch, readable,
+                        set_banks)
 
 __all__ = ["GloFNDLoss"]
 
@@ -39,7 +40,7 @@ class GloFNDLoss(nn.Module):
     tau          temperature, or its start where it is learned
     start_epoch  first epoch whose loss uses the flags; thresholds are learned from `update_epoch` (0) on
     learn_tau    True: `log_scale` = log(1/tau) is a parameter, within [0, log 100]; "clip" and "fastclip" only, their default
-    dim          length of an embedding; needed by learner="ring" only
+    dim          length of an embedding; needed by learner="ring" and similarity="bank" only
     process_group  ranks that share a batch; None: all ranks if torch.distributed is initialised; False: this rank alone
     options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads, math ...
 
@@ -60,8 +61,6 @@ class GloFNDLoss(nn.Module):
             learn_tau = loss in LEARNED_TAU
         if learn_tau and loss not in LEARNED_TAU:
             raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; {', '.join(LEARNED_TAU)} have one")
-        if options.get("learner") == "ring" and dim <= 0:
-            raise OptionError("dim: learner 'ring' remembers embeddings; give their length as dim=")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
                   "mask_epoch": start_epoch, **options}
         self._core = Core(int(num_samples), int(dim), values, torch.device("cpu"), process_group)
@@ -163,7 +162,8 @@ class GloFNDLoss(nn.Module):
             shared = self._core.engine.shared_get(side)
             visits = words.view(torch.int32)[:, 4]
             of_all = torch.full_like(words[:, 0], getattr(shared, "lambda"))
-            columns.append(torch.where((visits == 0) & (shared.clock > 0), of_all, words[:, 0]))
+            follows = (visits == 0) & (shared.clock > 0) & (not self._core.engine.two_levels)
+            columns.append(torch.where(follows, of_all, words[:, 0]))
         result = columns[0] if len(columns) == 1 else torch.stack(columns, 1)
         return result.to(self._clock.device if index is None else index.device)
 
@@ -188,6 +188,8 @@ class GloFNDLoss(nn.Module):
                 core.engine.tau(0)
                 core.reserve(n, n, z1.shape[1])
             batch = fill_batch(core, *tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)
+            banks = averages_of(core, tensors[2])
+            set_banks(batch, banks)
             core.engine.step_rows(batch, links.data_ptr())
             core.engine.step_mask(batch, links.data_ptr(), keep.data_ptr())
         return keep.bool()
@@ -198,7 +200,7 @@ class GloFNDLoss(nn.Module):
         self._core.engine.save(str(path))
 
     def _state(self) -> dict[str, torch.Tensor]:
-        """All state by value: one tensor [sides][n] per field of a row, the shared thresholds, the ring."""
+        """All state by value: one tensor [sides][n] per field of a row, the shared thresholds, the ring, the averages."""
         core, ids = self._core, torch.arange(self._core.n)
         with core.lock, _current(core.device):
             words = torch.stack([self._rows(side, ids).view(torch.float32) for side in range(core.engine.sides)])
@@ -213,6 +215,8 @@ class GloFNDLoss(nn.Module):
                 for name in ("ring_a", "ring_b")[:core.engine.sides]:
                     state[name] = torch.empty(info.ring_count, info.ring_dim)
                 core.engine.ring_get(*(_data(state.get(name)) for name in ("ring_index", "ring_a", "ring_b")))
+            if info.bank_dim:
+                state["bank"] = torch.stack([rows.cpu() for rows in averages_of(core, ids)])
         return state
 
     def _set_state(self, state: dict[str, torch.Tensor]) -> None:
@@ -223,7 +227,7 @@ class GloFNDLoss(nn.Module):
             if name not in state or (shape is not None and tuple(state[name].shape) != shape):
                 saved = list(state[name].shape) if name in state else "none"
                 raise ArgumentError(f"{name} of the saved state has shape {saved}; expected {list(shape or ())}: it was saved "
-                                    "with a different num_samples, loss or learner")
+                                    "with a different num_samples, loss, learner or similarity")
         with core.lock, _current(core.device):
             core.open(core.device)
             for side in range(core.engine.sides):
@@ -241,7 +245,16 @@ class GloFNDLoss(nn.Module):
             if "ring_index" in want and state["ring_index"].numel():
                 ring = [state[name].cpu().contiguous() if name in state else None for name in ("ring_index", "ring_a", "ring_b")]
                 core.engine.ring_put(ring[0].numel(), *map(_data, ring))  # type: ignore[union-attr]
+            if "bank" in want:
+                self._set_bank(state["bank"])
             core.epoch = int(state["epoch"])
+
+    def _set_bank(self, bank: torch.Tensor) -> None:
+        """bank: [sides][n][dim]; rows of zeros were never seen."""
+        for side, averages in enumerate(bank.to("cpu", torch.float16)):
+            seen = torch.nonzero(averages.any(dim=1)).reshape(-1)
+            rows = averages[seen].contiguous()
+            self._core.engine.bank_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
 
     def _state_shapes(self) -> dict[str, Optional[tuple[int, ...]]]:
         engine = self._core.engine
@@ -250,6 +263,8 @@ class GloFNDLoss(nn.Module):
         shapes |= {"shared": (engine.sides, ROW_BYTES), "epoch": ()}
         if engine.describe().ring_rows:
             shapes |= {name: None for name in ("ring_index", "ring_a", "ring_b")[:engine.sides + 1]}
+        if engine.bank_dim:
+            shapes["bank"] = (engine.sides, engine.n, engine.bank_dim)
         return shapes
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

@@ -11,7 +11,8 @@ import torch
 DEFAULTS = {"loss": "sogclr", "detector": "glofnd", "action": "drop", "learner": "adam", "lambda_init": "one", "alpha": 0.01,
             "omega": 0.5, "lambda_lr": 0.05, "lambda_beta1": 0.9, "lambda_beta2": 0.98, "tau": 0.1, "gamma": 0.9, "rho": 6.5,
             "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "tau_beta1": 0.9, "tau_beta2": 0.999, "ring_rows": 16384,
-            "ring_rate": 0.3, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0}
+            "ring_rate": 0.3, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5,
+            "attract_alpha": 0.0}
 
 
 class Reference:
@@ -23,6 +24,8 @@ class Reference:
                         "tau_clock": 0} for _ in range(n)] for _ in range(self.sides)]
         self.shared = [{"lambda": 1.0, "m": 0.0, "v": 0.0, "clock": 0} for _ in range(self.sides)]
         self.ring = [[] for _ in range(self.sides)]  # (id, unit row)
+        self.bank = [[None] * n for _ in range(self.sides)]  # averages, rounded to float16 as a store keeps them
+        self.two_levels = self.o["attract_alpha"] > 0
 
     # ----- rows: one embedding as anchor against the candidates of its side -----
 
@@ -41,6 +44,22 @@ class Reference:
                 sims = z[1 - side] @ z[side][i]
                 negative = torch.arange(count) != i
                 yield i, sims[negative], sims[i], torch.arange(count)[negative]
+
+    # ----- averages over visits -----
+
+    def averages(self, z, ids):
+        """What thresholds are compared with, in place of z: the new average of every sample."""
+        if self.o["similarity"] != "bank":
+            return z
+        means = [z[0] + z[1]] if self.two_views else z
+        out = [torch.nn.functional.normalize(mean, dim=1) for mean in means]
+        for side, rows in enumerate(out):
+            for i, own_id in enumerate(ids):
+                old, m = self.bank[side][own_id], self.o["bank_momentum"]
+                if old is not None:
+                    rows[i] = torch.nn.functional.normalize(m * old + (1 - m) * rows[i], dim=0)
+                self.bank[side][own_id] = rows[i].half().double()
+        return out * 2 if self.two_views else out
 
     # ----- thresholds -----
 
@@ -113,7 +132,7 @@ class Reference:
         o = self.o
         flags = torch.zeros(len(sims), dtype=torch.bool)
         if epoch < o["mask_epoch"]:
-            return flags
+            return flags, flags
         if o["detector"] in ("glofnd", "single"):
             threshold = (self.shared[side] if o["detector"] == "single" else self.state[side][ids[sample]])["lambda"]
             if threshold < 1:
@@ -127,9 +146,17 @@ class Reference:
             flags |= (labels[columns] == labels[sample]) & (labels[sample] >= 0)
         if groups is not None:
             flags |= (groups[columns] == groups[sample]) & (groups[sample] >= 0)
+        pulled = sims > self.shared[side]["lambda"] if self.two_levels else flags
+        flags = flags | pulled
         if flags.all():
+            assert not self.two_levels and o["similarity"] != "bank", "such a row is not modelled here"
             flags[sims.argmin()] = False
-        return flags
+        return flags, pulled & flags
+
+    def move_attraction(self, side, pulled, pairs):
+        """Two levels: the one threshold of attraction follows the share attract_alpha of all pairs."""
+        step = 0.002 * min(1.0, pulled / pairs / self.o["attract_alpha"] - 1)
+        self.shared[side]["lambda"] = min(1.0, max(-1.0, self.shared[side]["lambda"] + step))
 
     # ----- loss -----
 
@@ -140,16 +167,19 @@ class Reference:
         z = [torch.nn.functional.normalize(x, dim=1) for x in (a, b)]
         still = [x.detach() for x in z]
         tau = o["tau"] if tau is None else tau
-        self.learn(still, ids, epoch)
+        judged = self.averages(still, ids)
+        self.learn(judged, ids, epoch)
         value, surrogate, new_u = 0.0, 0.0, [{} for _ in range(self.sides)]
         for side in range(self.sides):
-            for sample, sims, positive, columns in self.rows(z, side):
-                flags = self.flagged(side, sample, sims.detach(), columns, ids, labels, groups, epoch)
+            count, pairs = 0, 0
+            for (sample, sims, positive, columns), (_, compared, _, _) in zip(self.rows(z, side), self.rows(judged, side)):
+                flags, pulled = self.flagged(side, sample, compared, columns, ids, labels, groups, epoch)
+                count, pairs = count + int(pulled.sum()), pairs + len(sims)
                 row = self.state[side][ids[sample]]
                 own_tau = tau
                 if o["loss"] == "isogclr":
                     own_tau = torch.tensor(row["tau"] or o["tau"], dtype=torch.float64, requires_grad=True)
-                row_value, row_surrogate, u = self.row_loss(row, sims, positive, flags, own_tau)
+                row_value, row_surrogate, u = self.row_loss(row, sims, positive, flags, pulled, own_tau)
                 value, surrogate = value + row_value.detach() / len(ids), surrogate + row_surrogate / len(ids)
                 if u is not None:
                     new_u[side].setdefault(sample, []).append(u)
@@ -157,11 +187,13 @@ class Reference:
                     self.move_tau(row, own_tau, row_surrogate)
             for sample, u in new_u[side].items():
                 self.state[side][ids[sample]]["u"] = sum(u) / len(u)
+            if self.two_levels and epoch >= o["mask_epoch"]:
+                self.move_attraction(side, count, pairs)
         if o["learner"] == "ring":
-            self.push(still, ids)
+            self.push(judged, ids)
         return value, surrogate
 
-    def row_loss(self, row, sims, positive, flags, tau):
+    def row_loss(self, row, sims, positive, flags, pulled, tau):
         """(value, scalar with the gradients of the row, new u) of one row."""
         o = self.o
         weight = torch.ones_like(sims)
@@ -169,7 +201,7 @@ class Reference:
         count = weight.sum()
         align = positive
         if o["action"] == "attract":
-            align = (positive + sims[flags].sum()) / (1 + int(flags.sum()))
+            align = (positive + sims[pulled].sum()) / (1 + int(pulled.sum()))
         if o["loss"] in ("simclr", "clip"):
             half = 0.5 if o["loss"] == "clip" else 1.0
             denominator = len(sims) / count * (weight * torch.exp(sims / tau)).sum() + torch.exp(positive / tau)

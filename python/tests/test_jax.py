@@ -102,6 +102,7 @@ class Jax(unittest.TestCase):
                 (glofnd.ArgumentError, "integers", lambda: criterion(a, b, index * 1.0, state)),
                 (glofnd.ArgumentError, "as init", lambda: criterion(a, b, index, state[:, :5])),
                 (glofnd.OptionError, "ring", lambda: make(learner="ring")),
+                (glofnd.OptionError, "bank", lambda: make(similarity="bank")),
                 (glofnd.OptionError, "alpha", lambda: make(alpah=0.1)),
                 (Exception, "0 .. 63", lambda: criterion(a, b, index + 64, state)[0].block_until_ready()),
                 (Exception, "differ", lambda: criterion(a, b, index * 0, state)[0].block_until_ready()),

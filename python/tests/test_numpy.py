@@ -209,7 +209,7 @@ class Step(unittest.TestCase):
                 (glofnd.NumericError, "row 3", lambda: criterion.step(nan, b, index)),
                 (glofnd.OptionError, "alpha", lambda: GloFND(64, alpah=0.1)),
                 (glofnd.OptionError, "alpha", lambda: GloFND(64, alpha=2.0)),
-                (glofnd.UnsupportedError, "similarity", lambda: GloFND(64, similarity="bank", dim=8)),
+                (glofnd.OptionError, "length as dim=", lambda: GloFND(64, similarity="bank")),
                 (glofnd.ArgumentError, "label", lambda: GloFND(64, detector="oracle").step(a, b, index)),
                 (glofnd.FileError, "missing", lambda: GloFND.load("missing"))):
             with self.subTest(text), self.assertRaisesRegex(error, text) as caught:
@@ -249,17 +249,21 @@ class State(unittest.TestCase):
         for side in range(one.sides):
             self.assertEqual(one.rows(side=side).tobytes(), two.rows(side=side).tobytes())
             self.assertEqual(one.shared(side).tobytes(), two.shared(side).tobytes())
+            if one._engine.bank_dim:
+                self.assertEqual(one.bank(side=side).tobytes(), two.bank(side=side).tobytes())
         a, b, index = batch(9)
         self.assertTrue(same(one.step(a, b, index), two.step(a, b, index)))
 
     def test_pickle_and_file(self):
         for options in ({}, {"detector": "single"}, {"learner": "ring", "ring_rows": 40}, {"loss": "isogclr"}, {"loss": "isogclr-views"},
-                        {"loss": "fastclip", "learner": "ring"}):
+                        {"loss": "fastclip", "learner": "ring"}, {"similarity": "bank"}, {"loss": "sogclr2", "similarity": "bank"},
+                        {"similarity": "bank", "action": "attract", "attract_alpha": 0.02}):
             with self.subTest(options), tempfile.TemporaryDirectory() as folder:
                 criterion = self.make(**options)
                 copy = pickle.loads(pickle.dumps(criterion))
                 criterion.save(os.path.join(folder, "store"))
                 loaded = GloFND.load(os.path.join(folder, "store"), alpha=0.1, **options)
+                self.check_same(*(pickle.loads(pickle.dumps(x)) for x in (copy, loaded)))
                 self.check_same(copy, loaded)
                 a, b, index = batch(9)
                 criterion.step(a, b, index)
@@ -274,6 +278,23 @@ class State(unittest.TestCase):
         np.testing.assert_array_equal(criterion.thresholds([1, 5]), [0.25, 0.25])
         with self.assertRaises(glofnd.AnchorIndexError):
             criterion.put_rows([5, 5], rows)
+
+
+    def test_averages_in_and_out(self):
+        criterion = self.make(similarity="bank")
+        rows = criterion.bank([5, 1])
+        self.assertEqual((rows.dtype, rows.shape), (np.float16, (2, 8)))
+        seen = criterion.bank().any(axis=1)
+        np.testing.assert_array_equal(seen, criterion.rows()["clock"] > 0)
+        np.testing.assert_allclose(np.linalg.norm(criterion.bank()[seen].astype(np.float64), axis=1), 1, atol=2**-10)
+        criterion.put_bank([1, 5], rows)
+        np.testing.assert_array_equal(criterion.bank([1, 5]), rows)
+        with self.assertRaises(glofnd.AnchorIndexError):
+            criterion.put_bank([5, 5], rows)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "expected .n..8"):
+            criterion.put_bank([5], rows[:1, :4])
+        with self.assertRaisesRegex(glofnd.ArgumentError, "no bank"):
+            self.make().bank([1])
 
 
 class Process(unittest.TestCase):

@@ -64,6 +64,32 @@ class AllCombinations(unittest.TestCase):
                     criterion = GloFNDLoss(SAMPLES, loss, **options)
                     self.compare(criterion, Reference(SAMPLES, loss=loss, **options), number, {"loss": loss, **options})
 
+    def test_averages_over_visits(self):
+        cases = itertools.product(LOSSES, (("glofnd", "adam"), ("glofnd", "ring"), ("single", "sgd"), ("fnc", "adam")), ACTIONS)
+        for number, (loss, (detector, learner), action) in enumerate(cases):
+            options = {"loss": loss, "detector": detector, "action": action, "learner": learner, "alpha": 0.2, "tau": 0.25,
+                       "lambda_lr": 0.2, "gamma": 0.7, "similarity": "bank", "bank_momentum": (0.0, 0.6, 0.9)[number % 3]}
+            with self.subTest(**options):
+                criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **options)
+                self.compare(criterion, Reference(SAMPLES, ring_rows=32, **options), number, options)
+
+    def test_two_levels(self):
+        for number, (loss, similarity) in enumerate(itertools.product(LOSSES, ("embedding", "bank"))):
+            options = {"loss": loss, "action": "attract", "attract_alpha": 0.05, "alpha": 0.2, "tau": 0.25, "lambda_lr": 0.2,
+                       "gamma": 0.7, "similarity": similarity, "mask_epoch": 1}
+            with self.subTest(**options):
+                criterion, reference = GloFNDLoss(SAMPLES, dim=DIM, **options), Reference(SAMPLES, **options)
+                state = criterion.state_dict()
+                state["shared"].view(torch.float32)[:, 0] = 0.85  # it starts at 1, and four steps would move it to 0.992
+                state["shared"].view(torch.int32)[:, 4] = 1
+                criterion.load_state_dict(state)
+                for row in reference.shared:
+                    row["lambda"] = 0.85
+                self.compare(criterion, reference, number, options)
+                got = criterion.state_dict()["shared"].view(torch.float32)[:, 0]
+                self.assertLess(relative(got, [row["lambda"] for row in reference.shared]), TOLERANCE)
+                self.assertNotEqual(got[0].item(), 0.85)
+
     def compare(self, criterion, reference, seed, options):
         detector, learned_tau = options.get("detector", "glofnd"), options["loss"] in ("clip", "fastclip")
         flagged = 0
@@ -102,6 +128,9 @@ class AllCombinations(unittest.TestCase):
             if any(value is not None for value in u):
                 got = [0.0 if x is None else y for x, y in zip(u, state["log_u"][side].exp().tolist())]
                 self.assertLess(relative(got, [x or 0.0 for x in u]), TOLERANCE)
+            if "bank" in state:  # float16: one unit in the last place of numbers up to 1
+                want = [[0.0] * DIM if row is None else row.tolist() for row in reference.bank[side]]
+                torch.testing.assert_close(state["bank"][side].double(), torch.tensor(want, dtype=torch.float64), rtol=0, atol=2**-10)
             if "tau" in state:
                 self.assertLess(relative(state["tau"][side], [row["tau"] or 0.0 for row in rows]), TOLERANCE)
 

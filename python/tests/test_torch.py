@@ -124,6 +124,13 @@ class Numbers(unittest.TestCase):
         expected = (sims <= criterion.thresholds(index)[:, None, None, None]) & ~torch.eye(BATCH, dtype=torch.bool)[:, None, None]
         self.assertTrue(torch.equal(keep, expected))
         self.assertEqual(criterion.thresholds().shape, (SAMPLES,))
+        for loss in ("sogclr", "clip"):  # averages of the earlier steps are in it
+            averaging = make(loss, similarity="bank", dim=DIM, lambda_init="quantile")
+            averaging(*batch(4))
+            before, keep = copy.deepcopy(averaging), averaging.mask(a, b, index)
+            self.assertTrue(same_state(averaging, before))
+            averaging(a, b, index)
+            self.assertEqual(int(keep.sum()), averaging.stats()["pairs"] - averaging.stats()["flagged"])
         self.assertEqual(make("clip").thresholds(index).shape, (BATCH, 2))
 
 
@@ -154,14 +161,17 @@ class WrongUse(unittest.TestCase):
         self.assertTrue(same_state(criterion, make()), "a refused call moved the state")
 
     def test_state_that_does_not_fit(self):
-        for other in (GloFNDLoss(SAMPLES + 1), make("clip"), make(dim=DIM, learner="ring")):
+        for other in (GloFNDLoss(SAMPLES + 1), make("clip"), make(dim=DIM, learner="ring"),
+                      make(dim=DIM, similarity="bank")):
             with self.assertRaisesRegex(RuntimeError, "shape|size|Missing"):
                 other.load_state_dict(make().state_dict())
 
 
 class State(unittest.TestCase):
     CASES = ({}, {"loss": "clip"}, {"detector": "single"}, {"loss": "isogclr"}, {"learner": "ring", "dim": DIM},
-             {"loss": "fastclip", "learner": "ring", "dim": DIM, "ring_rows": 24})
+             {"loss": "fastclip", "learner": "ring", "dim": DIM, "ring_rows": 24}, {"similarity": "bank", "dim": DIM},
+             {"loss": "clip", "similarity": "bank", "dim": DIM, "bank_momentum": 0.9},
+             {"similarity": "bank", "dim": DIM, "action": "attract", "attract_alpha": 0.05, "learner": "ring"})
 
     def trained(self, **options):
         criterion = make(**options)
@@ -217,6 +227,9 @@ class State(unittest.TestCase):
                 for side in range(stored.sides):
                     for name in ("lambda", "m", "v", "log_u", "clock"):
                         self.assertEqual(state[name][side].numpy().tobytes(), stored.rows(side=side)[name].tobytes())
+                    if "bank" in state:
+                        self.assertGreater(int(state["bank"][side].any(dim=1).sum()), BATCH)
+                        self.assertEqual(state["bank"][side].numpy().tobytes(), stored.bank(side=side).tobytes())
                 if "ring_index" in state:
                     ids, a, b = stored.ring()
                     self.assertEqual(state["ring_index"].tolist(), ids.tolist())

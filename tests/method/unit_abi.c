@@ -42,7 +42,7 @@ static const entry TABLE[] = {
 #undef F
 #define F(name) FIELD(glofnd_store_info, name)
     F(size), F(n), F(modalities), F(temperatures), F(ring_rows), F(ring_dim), F(ring_count), F(touched_rows), F(row_bytes),
-    F(bytes),
+    F(bytes), F(bank_dim),
 #undef F
 #define F(name) FIELD(glofnd_row, name)
     F(lambda), F(m), F(v), F(log_u), F(clock), F(tau), F(tau_m), F(tau_v), F(tau_clock),
@@ -91,7 +91,7 @@ static void structs_have_no_hidden_padding(void **state) {
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
     ENDS_WITH(glofnd_options, hard_beta);
     ENDS_WITH(glofnd_store_spec, path);
-    ENDS_WITH(glofnd_store_info, bytes);
+    ENDS_WITH(glofnd_store_info, bank_dim);
     ENDS_WITH(glofnd_row, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);

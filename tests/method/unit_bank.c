@@ -55,6 +55,22 @@ static void files_hold_the_bank(void **state) {
     }
 }
 
+/* A program of an older header has a shorter struct, and nothing is written behind it. */
+static void describe_names_the_length(void **state) {
+    fixture *f = *state;
+    glofnd_store *s = bank_store(f, 2, 0, NULL), *none = new_store(f, 10, 1, 0, 0, 0, NULL);
+    glofnd_store_info info = {.size = sizeof info, .bank_dim = -7};
+    assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
+    assert_int_equal(info.bank_dim, DIM);
+    assert_int_equal(glofnd_store_describe(none, &info), GLOFND_OK);
+    assert_int_equal(info.bank_dim, 0);
+    info = (glofnd_store_info){.size = offsetof(glofnd_store_info, bank_dim), .bank_dim = -7};
+    assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
+    assert_true(info.n == ANCHORS && info.bank_dim == -7);
+    glofnd_store_free(none);
+    glofnd_store_free(s);
+}
+
 /* A store without a bank is written as before. */
 static void only_a_bank_needs_the_new_version(void **state) {
     fixture *f = *state;
@@ -163,6 +179,7 @@ int main(void) {
         TEST(files_hold_the_bank),       TEST(only_a_bank_needs_the_new_version),
         TEST(corrupt_files_are_refused), TEST(averages_follow_their_anchors),
         TEST(bad_calls_are_refused),     TEST(bad_steps_are_refused),
+        TEST(describe_names_the_length),
     };
     return cmocka_run_group_tests_name("unit_bank", tests, NULL, NULL);
 }

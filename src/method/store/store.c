@@ -9,6 +9,7 @@
 #include "method/store/store.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -172,22 +173,24 @@ static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
     for (int64_t w = 0; w < words; w++) touched += __builtin_popcountll(s->touched[w]);
     touched *= GF_STORE_BLOCK;
     if (gf_bit(s->touched, blocks - 1)) touched -= blocks * GF_STORE_BLOCK - s->spec.n; /* the last block may be shorter */
-    *info = (glofnd_store_info){.size = info->size,
-                                .n = s->spec.n,
-                                .modalities = s->spec.modalities,
-                                .temperatures = s->spec.temperatures,
-                                .ring_rows = s->spec.ring_rows,
-                                .ring_dim = s->spec.ring_dim,
-                                .ring_count = state.ring_count,
-                                .touched_rows = touched,
-                                .row_bytes = s->record_bytes,
-                                .bytes = (size_t)state_bytes(s)};
+    const glofnd_store_info all = {.size = info->size,
+                                   .n = s->spec.n,
+                                   .modalities = s->spec.modalities,
+                                   .temperatures = s->spec.temperatures,
+                                   .ring_rows = s->spec.ring_rows,
+                                   .ring_dim = s->spec.ring_dim,
+                                   .ring_count = state.ring_count,
+                                   .touched_rows = touched,
+                                   .row_bytes = s->record_bytes,
+                                   .bytes = (size_t)state_bytes(s),
+                                   .bank_dim = s->spec.bank_dim};
+    memcpy(info, &all, info->size); /* an older program has a shorter struct */
     return GLOFND_OK;
 }
 
 glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info) {
-    if (!s || !info || gf_struct_check(NULL, "", "", info->size, sizeof *info, sizeof *info) != GLOFND_OK)
-        return GLOFND_E_ARGUMENT;
+    const size_t smallest = offsetof(glofnd_store_info, bank_dim);
+    if (!s || !info || gf_struct_check(NULL, "", "", info->size, smallest, sizeof *info) != GLOFND_OK) return GLOFND_E_ARGUMENT;
     gf_store_lock(s);
     const glofnd_status status = describe(s, info);
     gf_store_unlock(s);
