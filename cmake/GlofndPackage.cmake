@@ -41,6 +41,20 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION "contrastive losses with global false-negati
  Headers, archive, pkg-config file, CMake package, examples, manual page.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME glofnd)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+# Libraries that are opened at run time are no dependencies: most users want networks, few want ranks.
+function(glofnd_debian_package out file)
+    set(package "")
+    if(file)
+        file(REAL_PATH ${file} file)
+        execute_process(COMMAND dpkg-query -S ${file} OUTPUT_VARIABLE package ERROR_QUIET)
+        string(REGEX REPLACE ":.*" "" package "${package}")
+    endif()
+    set(${out} "${package}" PARENT_SCOPE)
+endfunction()
+glofnd_debian_package(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "${GLOFND_DNNL_LIBRARY}")
+if(GLOFND_MPI_LIBRARY)
+    set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS openmpi-bin)
+endif()
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "contrastive pretraining with global false-negative discovery
  Pretrains image and image-text encoders, finds the false negatives of the loss
  while it trains, evaluates the result, and finds duplicates and false

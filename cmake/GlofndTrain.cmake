@@ -4,13 +4,28 @@
 # glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its
 # pkg-config module or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out,
 # the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary lists it. Else GF_HAVE_<NAME>
-# is defined.
+# is defined. Those in GLOFND_OPENED are not linked but opened when they are needed (src/util/machine/shared_lib.h), by the name
+# in GF_<NAME>_SONAME: the program starts where they are missing.
+set(GLOFND_OPENED dnnl mpi)
 set(GLOFND_WITHOUT "" CACHE STRING
     "Libraries to build without, as if they were not there: any of jpeg;png;webp;zlib;zstd;dnnl;lbfgs;mpi")
 find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
 target_link_options(glofnd_parts INTERFACE -Wl,--as-needed)     # a program takes only the libraries it uses
+function(glofnd_open_at_run_time upper found)
+    if(TARGET ${found})         # of pkg-config
+        target_include_directories(glofnd_parts SYSTEM INTERFACE ${${upper}_INCLUDE_DIRS})
+        find_library(GLOFND_${upper}_LIBRARY ${library} HINTS ${${upper}_LIBRARY_DIRS})
+    endif()
+    file(REAL_PATH ${GLOFND_${upper}_LIBRARY} file)
+    get_filename_component(file ${file} NAME)
+    string(REGEX REPLACE "(\\.so\\.[0-9]+).*" "\\1" file ${file})        # libx.so.40.30.4: libx.so.40
+    target_compile_definitions(glofnd_parts INTERFACE GF_${upper}_SONAME="${file}")
+    if(GLOFND_SANITIZED)        # The leak sanitizer fails on thread-local memory of libraries that come late: there they come early.
+        target_link_libraries(glofnd_parts INTERFACE -Wl,--no-as-needed,${GLOFND_${upper}_LIBRARY},--as-needed)
+    endif()
+endfunction()
 function(glofnd_part name module header library package)
     string(TOUPPER ${name} upper)
     set(found "")
@@ -33,8 +48,12 @@ function(glofnd_part name module header library package)
             target_include_directories(glofnd_parts SYSTEM INTERFACE ${GLOFND_${upper}_HEADER})
         endif()
     endif()
-    if(found)
+    if(found AND name IN_LIST GLOFND_OPENED)
+        glofnd_open_at_run_time(${upper} ${found})
+    elseif(found)
         target_link_libraries(glofnd_parts INTERFACE ${found})
+    endif()
+    if(found)
         target_compile_definitions(glofnd_parts INTERFACE GF_HAVE_${upper})
         if(ARGN)
             glofnd_sources(sources ${ARGN})
@@ -90,5 +109,5 @@ if(GLOFND_HAVE_CUDA)
     target_link_libraries(glofnd_train PUBLIC CUDA::cudart_static)
     set_target_properties(glofnd_train PROPERTIES LINKER_LANGUAGE C)
 endif()
-target_link_libraries(glofnd_train PRIVATE glofnd_flags PUBLIC glofnd_static glofnd_parts m)
+target_link_libraries(glofnd_train PRIVATE glofnd_flags PUBLIC glofnd_static glofnd_parts m ${CMAKE_DL_LIBS})
 target_compile_definitions(glofnd_train PRIVATE _GNU_SOURCE=)

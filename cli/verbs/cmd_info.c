@@ -17,21 +17,18 @@ static int info(const cli_call *call, const void *flags) {
     gf_print(stdout, "build      %s\n", glofnd_build_info());
     gf_print(stdout, "cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
              gf_cpu_kernels_get()->isa);
-    int jpeg = 0, png = 0, dnnl = 0;
+    int jpeg = 0, png = 0;
 #ifdef GF_HAVE_JPEG
     jpeg = 1;
 #endif
 #ifdef GF_HAVE_PNG
     png = 1;
 #endif
-#ifdef GF_HAVE_DNNL
-    dnnl = 1;
-#endif
     gf_print(stdout, "formats    jpeg %s, png %s, webp %s, safetensors and JSON lines yes\n", yes(jpeg), yes(png),
              yes(gf_image_reads_webp()));
-    char nets[256];
+    char nets[512];
     gf_net_describe(nets, sizeof nets);
-    gf_print(stdout, "networks   oneDNN %s\n", yes(dnnl));
+    gf_print(stdout, "networks   oneDNN %s\n", yes(gf_net_available()));
     gf_print(stdout, "nets use   %s\n", nets);
     gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
     gf_print(stdout, "on a GPU   %s\n", nets);

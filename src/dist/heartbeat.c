@@ -42,18 +42,18 @@ static int pause_or_stop(gf_heartbeat *h, double seconds) {
 /* One message at a time: a pending one is not followed by more. 1: sent. */
 static int send_message(gf_heartbeat *h, int message) {
     int done = 0;
-    if (MPI_Test(&h->sending, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return 0;
+    if (gf_mpi.Test(&h->sending, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return 0;
     h->sent = message;
-    return MPI_Isend(&h->sent, 1, MPI_INT, h->after, 0, h->comm, &h->sending) == MPI_SUCCESS;
+    return gf_mpi.Isend(&h->sent, 1, MPI_INT, h->after, 0, h->comm, &h->sending) == MPI_SUCCESS;
 }
 
 static void receive_messages(gf_heartbeat *h, double passed) {
     int arrived = 0;
     h->silent += passed;
-    while (!h->gone && MPI_Test(&h->receiving, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived) {
+    while (!h->gone && gf_mpi.Test(&h->receiving, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived) {
         h->silent = 0.0;
         h->gone = h->received == BYE;
-        if (!h->gone) MPI_Irecv(&h->received, 1, MPI_INT, h->before, 0, h->comm, &h->receiving);
+        if (!h->gone) gf_mpi.Irecv(&h->received, 1, MPI_INT, h->before, 0, h->comm, &h->receiving);
     }
 }
 
@@ -78,7 +78,7 @@ static void *run(void *heartbeat) {
         if (!stop) stop = pause_or_stop(h, h->pause);
         else nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
-    MPI_Wait(&h->sending, MPI_STATUS_IGNORE);
+    gf_mpi.Wait(&h->sending, MPI_STATUS_IGNORE);
     return NULL;
 }
 
@@ -86,16 +86,16 @@ static void *run(void *heartbeat) {
 static glofnd_status join_ring(gf_error *err, gf_heartbeat *h, MPI_Comm comm) {
     int ranks = 0, length = 0;
     char own[MPI_MAX_PROCESSOR_NAME] = "";
-    FAIL_IF(err, MPI_Comm_dup(comm, &h->comm) != MPI_SUCCESS, GLOFND_E_IO, "MPI_Comm_dup failed for the heartbeat");
-    MPI_Comm_rank(comm, &h->rank);
-    MPI_Comm_size(comm, &ranks);
+    FAIL_IF(err, gf_mpi.Comm_dup(comm, &h->comm) != MPI_SUCCESS, GLOFND_E_IO, "MPI_Comm_dup failed for the heartbeat");
+    gf_mpi.Comm_rank(comm, &h->rank);
+    gf_mpi.Comm_size(comm, &ranks);
     h->before = (h->rank + ranks - 1) % ranks;
     h->after = (h->rank + 1) % ranks;
-    MPI_Get_processor_name(own, &length);
+    gf_mpi.Get_processor_name(own, &length);
     FAIL_IF(err,
-            MPI_Sendrecv(own, sizeof own, MPI_CHAR, h->after, 1, h->host, sizeof h->host, MPI_CHAR, h->before, 1, h->comm,
-                         MPI_STATUS_IGNORE) != MPI_SUCCESS ||
-                MPI_Irecv(&h->received, 1, MPI_INT, h->before, 0, h->comm, &h->receiving) != MPI_SUCCESS,
+            gf_mpi.Sendrecv(own, sizeof own, MPI_CHAR, h->after, 1, h->host, sizeof h->host, MPI_CHAR, h->before, 1, h->comm,
+                            MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+                gf_mpi.Irecv(&h->received, 1, MPI_INT, h->before, 0, h->comm, &h->receiving) != MPI_SUCCESS,
             GLOFND_E_IO, "rank %d cannot reach its neighbours", h->rank);
     return GLOFND_OK;
 }
@@ -121,13 +121,13 @@ glofnd_status gf_heartbeat_start(gf_error *err, MPI_Comm comm, double seconds, v
 
 void gf_heartbeat_stop(gf_heartbeat *h) {
     if (!h) return;
-    MPI_Barrier(h->comm); /* no rank falls silent while others still watch it */
+    gf_mpi.Barrier(h->comm); /* no rank falls silent while others still watch it */
     pthread_mutex_lock(&h->lock);
     h->stop = 1;
     pthread_cond_signal(&h->woken);
     pthread_mutex_unlock(&h->lock);
     pthread_join(h->thread, NULL);
-    MPI_Comm_free(&h->comm);
+    gf_mpi.Comm_free(&h->comm);
     pthread_cond_destroy(&h->woken);
     pthread_mutex_destroy(&h->lock);
     free(h);

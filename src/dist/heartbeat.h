@@ -6,8 +6,7 @@
  */
 #pragma once
 
-#include <mpi.h>
-
+#include "dist/mpi_lib.h"
 #include "util/status.h"
 
 typedef struct gf_heartbeat gf_heartbeat;

@@ -10,12 +10,12 @@
 #ifdef GF_HAVE_MPI
 
 #include <limits.h>
-#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "dist/heartbeat.h"
+#include "dist/mpi_lib.h"
 
 typedef struct mpi_comm {
     gf_comm head;
@@ -32,7 +32,7 @@ static glofnd_status check(gf_error *err, const gf_comm *c, int code, const char
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     if (code == MPI_SUCCESS) return GLOFND_OK;
-    MPI_Error_string(code, text, &length);
+    gf_mpi.Error_string(code, text, &length);
     GF_FAIL(err, GLOFND_E_IO, "rank %d: %s between ranks failed: %.300s", c->rank, what, text);
 }
 
@@ -60,7 +60,7 @@ static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t 
     int count = 0;
     const int in_place = part == (char *)all + bytes * (size_t)c->rank;
     TRY(unit_of(err, bytes, &unit, &count));
-    return check(err, c, MPI_Allgather(in_place ? MPI_IN_PLACE : part, count, unit, all, count, unit, m->comm), "a gather");
+    return check(err, c, gf_mpi.Allgather(in_place ? MPI_IN_PLACE : part, count, unit, all, count, unit, m->comm), "a gather");
 }
 
 /* Lengths to (count, place); `which`: 0 sent, 1 received. */
@@ -82,7 +82,8 @@ static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const
     const int ranks = c->ranks;
     TRY(lay_out(err, m, send_bytes, 0));
     TRY(lay_out(err, m, recv_bytes, 1));
-    return check(err, c, MPI_Alltoallv(send, m->count, m->at, MPI_BYTE, recv, m->count + ranks, m->at + ranks, MPI_BYTE, m->comm),
+    return check(err, c,
+                 gf_mpi.Alltoallv(send, m->count, m->at, MPI_BYTE, recv, m->count + ranks, m->at + ranks, MPI_BYTE, m->comm),
                  "an exchange");
 }
 
@@ -90,7 +91,7 @@ static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const
 static int await(MPI_Request *request) {
     int done = 0, code = MPI_SUCCESS;
     for (long nap = 20000; !done && code == MPI_SUCCESS; nap = nap < 400000 ? 2 * nap : nap) {
-        code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        code = gf_mpi.Test(request, &done, MPI_STATUS_IGNORE);
         if (!done) nanosleep(&(struct timespec){0, nap}, NULL);
     }
     return code;
@@ -136,15 +137,15 @@ static int64_t piece_start(int64_t n, int rank, int ranks) { return n / ranks * 
 static int scatter_pieces(mpi_comm *m, MPI_Datatype type, const void *x, const int *n, const int *at, const int *to,
                           const int *to_at) {
     MPI_Request request;
-    if (!m->patient) return MPI_Alltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm);
-    const int code = MPI_Ialltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm, &request);
+    if (!m->patient) return gf_mpi.Alltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm);
+    const int code = gf_mpi.Ialltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm, &request);
     return code == MPI_SUCCESS ? await(&request) : code;
 }
 
 static int gather_pieces(mpi_comm *m, MPI_Datatype type, void *x, const int *n, const int *at) {
     MPI_Request request;
-    if (!m->patient) return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, n, at, type, m->comm);
-    const int code = MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, n, at, type, m->comm, &request);
+    if (!m->patient) return gf_mpi.Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, n, at, type, m->comm);
+    const int code = gf_mpi.Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, n, at, type, m->comm, &request);
     return code == MPI_SUCCESS ? await(&request) : code;
 }
 
@@ -188,11 +189,11 @@ static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) 
 static void close_mpi(gf_comm *c) {
     mpi_comm *m = (mpi_comm *)c;
     gf_heartbeat_stop(m->beat);
-    if (!m->first) MPI_Comm_free(&m->comm);
+    if (!m->first) gf_mpi.Comm_free(&m->comm);
     free(m->count);
     free(m->at);
     free(m->scratch);
-    if (m->first) MPI_Finalize();
+    if (m->first) gf_mpi.Finalize();
     free(m);
 }
 
@@ -205,20 +206,20 @@ static glofnd_status new_comm(gf_error *err, MPI_Comm comm, mpi_comm **out) {
     FAIL_IF(err, !m, GLOFND_E_MEMORY, "no memory for a rank");
     m->head.ops = &ops;
     m->comm = comm;
-    MPI_Comm_rank(comm, &m->head.rank);
-    MPI_Comm_size(comm, &m->head.ranks);
+    gf_mpi.Comm_rank(comm, &m->head.rank);
+    gf_mpi.Comm_size(comm, &m->head.ranks);
     m->count = calloc(2 * (size_t)m->head.ranks, sizeof *m->count);
     m->at = calloc(2 * (size_t)m->head.ranks, sizeof *m->at);
     *out = m;
     FAIL_IF(err, !m->count || !m->at, GLOFND_E_MEMORY, "no memory for %d ranks", m->head.ranks);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    gf_mpi.Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     return GLOFND_OK;
 }
 
 static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     MPI_Comm comm;
     mpi_comm *m = NULL;
-    TRY(check(err, c, MPI_Comm_dup(((mpi_comm *)c)->comm, &comm), "a second channel"));
+    TRY(check(err, c, gf_mpi.Comm_dup(((mpi_comm *)c)->comm, &comm), "a second channel"));
     const glofnd_status status = new_comm(err, comm, &m);
     if (m) m->head.local_rank = c->local_rank, m->patient = 1;
     if (status == GLOFND_OK) *out = &m->head;
@@ -228,15 +229,17 @@ static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
 
 static void find_local_rank(gf_comm *c) {
     MPI_Comm here;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &here) != MPI_SUCCESS) return;
-    MPI_Comm_rank(here, &c->local_rank);
-    MPI_Comm_free(&here);
+    if (gf_mpi.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &here) != MPI_SUCCESS) return;
+    gf_mpi.Comm_rank(here, &c->local_rank);
+    gf_mpi.Comm_free(&here);
 }
 
 glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
     int level = 0;
     mpi_comm *m = NULL;
-    FAIL_IF(err, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS, GLOFND_E_IO, "MPI cannot be started");
+    TRY(gf_mpi_lib_open(err));
+    FAIL_IF(err, gf_mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS, GLOFND_E_IO,
+            "MPI cannot be started");
     FAIL_IF(err, level < MPI_THREAD_MULTIPLE, GLOFND_E_UNSUPPORTED,
             "this MPI does not support calls from several threads (MPI_THREAD_MULTIPLE); use one that does, e.g. Open MPI 4");
     TRY(new_comm(err, MPI_COMM_WORLD, &m));
@@ -251,12 +254,17 @@ glofnd_status gf_mpi_watch(gf_error *err, gf_comm *c, double seconds, void (*los
     return gf_heartbeat_start(err, m->comm, seconds, lost, user, &m->beat);
 }
 
-void gf_mpi_abort(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
+void gf_mpi_abort(int code) { gf_mpi.Abort(MPI_COMM_WORLD, code); }
 
 void gf_mpi_describe(char *text, size_t bytes) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
-    MPI_Get_library_version(version, &length);
+    gf_error err;
+    if (gf_mpi_lib_open(&err) != GLOFND_OK) {
+        snprintf(text, bytes, "nothing: %s", err.text);
+        return;
+    }
+    gf_mpi.Get_library_version(version, &length);
     snprintf(text, bytes, "%.*s", (int)strcspn(version, ","), version);
 }
 

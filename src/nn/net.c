@@ -169,6 +169,14 @@ int gf_net_tensors(gf_net *n, gf_tensor **out) {
     return n->graph.params.count + n->graph.buffers.count;
 }
 
+int gf_net_available(void) {
+    gf_error err;
+    gf_nn_engine *engine = NULL;
+    if (gf_nn_backend_cpu.open(&err, 1, &engine) != GLOFND_OK) return 0;
+    gf_nn_backend_cpu.close(engine);
+    return 1;
+}
+
 void gf_net_describe(char *text, size_t bytes) { gf_nn_backend_cpu.describe(text, bytes); }
 void gf_net_describe_device(glofnd_device device, char *text, size_t bytes) { backend_of(device)->describe(text, bytes); }
 const gf_nn_backend *gf_net_backend(const gf_net *n) { return n->backend; }

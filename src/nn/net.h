@@ -147,6 +147,8 @@ const gf_nn_backend *gf_net_backend(const gf_net *n);
 gf_nn_engine *gf_net_engine(gf_net *n);
 void *gf_net_stream(gf_net *n); /* cudaStream_t; NULL on the CPU */
 
+/* 1: nets can be made on the CPU of this machine. */
+int gf_net_available(void);
 /* One line for `info`: libraries and instruction sets that nets use. */
 void gf_net_describe(char *text, size_t bytes);
 void gf_net_describe_device(glofnd_device device, char *text, size_t bytes);

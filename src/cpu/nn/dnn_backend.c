@@ -3,9 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/nn/dnn_lib.h"
 #include "cpu/nn/dnn_ops.h"
 
 static void describe(char *text, size_t bytes) {
+    gf_error err;
+    if (gf_dnn_lib_open(&err) != GLOFND_OK) {
+        snprintf(text, bytes, "nothing: %s", err.text);
+        return;
+    }
     snprintf(text, bytes, "oneDNN %s on %s; 3 x 3 convolutions, norms and attention by own kernels for %s", gf_dnn_version(),
              gf_dnn_isa(), gf_cpu_kernels_get()->isa);
 }

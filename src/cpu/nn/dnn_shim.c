@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cpu/nn/dnn_lib.h"
 #include "util/grow.h"
 #include "util/machine/memory_limit.h"
 #include "util/parallel.h"
@@ -42,24 +43,18 @@ static glofnd_status dnn_fail(gf_error *err, dnnl_status_t status, const char *w
 /* ----- threads ----------------------------------------------------------------------------------------------------- */
 
 /* oneDNN asks OpenMP how many threads to use, when a primitive is made and when it runs; the answer is a property of the calling
- * thread. Weak: a oneDNN with a different runtime (TBB) lacks these functions, and chooses its own number of threads. */
-extern void omp_set_num_threads(int threads) __attribute__((weak));
-extern int omp_get_max_threads(void) __attribute__((weak));
-extern void omp_set_dynamic(int yes) __attribute__((weak));
-extern int omp_get_thread_limit(void) __attribute__((weak));
-
-/* Its kernels wait for the requested number of threads, forever if OpenMP starts fewer: so it must not (OMP_DYNAMIC). */
+ * thread. Its kernels wait for the requested number of threads, forever if OpenMP starts fewer: so it must not (OMP_DYNAMIC). */
 static int set_threads(int threads) {
-    if (!omp_set_num_threads || !omp_get_max_threads) return 0;
-    if (omp_set_dynamic) omp_set_dynamic(0);
-    const int before = omp_get_max_threads();
-    if (threads > 0 && threads != before) omp_set_num_threads(threads);
+    if (!gf_dnnl.set_num_threads || !gf_dnnl.get_max_threads) return 0;
+    if (gf_dnnl.set_dynamic) gf_dnnl.set_dynamic(0);
+    const int before = gf_dnnl.get_max_threads();
+    if (threads > 0 && threads != before) gf_dnnl.set_num_threads(threads);
     return before;
 }
 
 /* OMP_THREAD_LIMIT: more than that there never are. */
 static int limit_threads(int threads) {
-    const int limit = omp_get_thread_limit ? omp_get_thread_limit() : threads;
+    const int limit = gf_dnnl.get_thread_limit ? gf_dnnl.get_thread_limit() : threads;
     return limit > 0 && limit < threads ? limit : threads;
 }
 
@@ -67,15 +62,15 @@ static int limit_threads(int threads) {
 
 static void destroy(const object *o) {
     switch (o->kind) {
-    case ENGINE: dnnl_engine_destroy(o->handle); break;
-    case STREAM: dnnl_stream_destroy(o->handle); break;
-    case ATTRIBUTES: dnnl_primitive_attr_destroy(o->handle); break;
-    case PRIMITIVE_DESC: dnnl_primitive_desc_destroy(o->handle); break;
-    case PRIMITIVE: dnnl_primitive_destroy(o->handle); break;
-    case MEMORY: dnnl_memory_destroy(o->handle); break;
+    case ENGINE: gf_dnnl.engine_destroy(o->handle); break;
+    case STREAM: gf_dnnl.stream_destroy(o->handle); break;
+    case ATTRIBUTES: gf_dnnl.primitive_attr_destroy(o->handle); break;
+    case PRIMITIVE_DESC: gf_dnnl.primitive_desc_destroy(o->handle); break;
+    case PRIMITIVE: gf_dnnl.primitive_destroy(o->handle); break;
+    case MEMORY: gf_dnnl.memory_destroy(o->handle); break;
     case MEMORY_DESC:
 #if DNNL_VERSION_MAJOR >= 3
-        dnnl_memory_desc_destroy(o->handle);
+        gf_dnnl.memory_desc_destroy(o->handle);
 #else
         free(o->handle);
 #endif
@@ -112,31 +107,31 @@ static glofnd_status check_space(gf_error *err) {
 }
 
 static glofnd_status new_attributes(gf_error *err, gf_dnn *d, dnnl_primitive_attr_t *out) {
-    CHECK(err, dnnl_primitive_attr_create(out), "attributes");
+    CHECK(err, gf_dnnl.primitive_attr_create(out), "attributes");
     TRY(own(err, d, ATTRIBUTES, *out));
-    CHECK(err, dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user), "scratchpad mode");
+    CHECK(err, gf_dnnl.primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user), "scratchpad mode");
     return GLOFND_OK;
 }
 
 static glofnd_status add_to_result(gf_error *err, dnnl_primitive_attr_t attributes) {
     dnnl_post_ops_t after;
-    CHECK(err, dnnl_post_ops_create(&after), "list of what follows a product");
+    CHECK(err, gf_dnnl.post_ops_create(&after), "list of what follows a product");
 #if DNNL_VERSION_MAJOR >= 3
-    dnnl_status_t status = dnnl_post_ops_append_sum(after, 1.0f, 0, dnnl_data_type_undef);
+    dnnl_status_t status = gf_dnnl.post_ops_append_sum(after, 1.0f, 0, dnnl_data_type_undef);
 #else
-    dnnl_status_t status = dnnl_post_ops_append_sum(after, 1.0f);
+    dnnl_status_t status = gf_dnnl.post_ops_append_sum(after, 1.0f);
 #endif
-    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, after);
-    dnnl_post_ops_destroy(after);
+    if (status == dnnl_success) status = gf_dnnl.primitive_attr_set_post_ops(attributes, after);
+    gf_dnnl.post_ops_destroy(after);
     CHECK(err, status, "sum after a product");
     return GLOFND_OK;
 }
 
 static glofnd_status open_into(gf_error *err, gf_dnn *d) {
     TRY(check_space(err));
-    CHECK(err, dnnl_engine_create(&d->engine, dnnl_cpu, 0), "CPU engine");
+    CHECK(err, gf_dnnl.engine_create(&d->engine, dnnl_cpu, 0), "CPU engine");
     TRY(own(err, d, ENGINE, d->engine));
-    CHECK(err, dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags), "stream");
+    CHECK(err, gf_dnnl.stream_create(&d->stream, d->engine, dnnl_stream_default_flags), "stream");
     TRY(own(err, d, STREAM, d->stream));
     TRY(new_attributes(err, d, &d->user_scratchpad));
     TRY(new_attributes(err, d, &d->adding));
@@ -144,6 +139,7 @@ static glofnd_status open_into(gf_error *err, gf_dnn *d) {
 }
 
 glofnd_status gf_dnn_open(gf_error *err, int threads, gf_dnn **out) {
+    TRY(gf_dnn_lib_open(err));
     gf_dnn *d = calloc(1, sizeof *d);
     FAIL_IF(err, !d, GLOFND_E_MEMORY, "out of memory");
     d->threads = limit_threads(threads > 0 ? threads : gf_parallel_default());
@@ -160,7 +156,7 @@ int gf_dnn_threads(const gf_dnn *d) { return d->threads; }
 
 const char *gf_dnn_version(void) {
     static _Thread_local char text[32];
-    const dnnl_version_t *v = dnnl_version();
+    const dnnl_version_t *v = gf_dnnl.version();
     snprintf(text, sizeof text, "%d.%d.%d", v->major, v->minor, v->patch);
     return text;
 }
@@ -178,7 +174,7 @@ const char *gf_dnn_isa(void) {
         {dnnl_cpu_isa_avx, "AVX"},
         {dnnl_cpu_isa_sse41, "SSE4.1"},
     };
-    const unsigned here = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned here = (unsigned)gf_dnnl.get_effective_cpu_isa();
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (sets[i].bits && (here & sets[i].bits) == sets[i].bits) return sets[i].name;
     return "other instructions";
@@ -192,11 +188,11 @@ glofnd_status gf_dnn_md(gf_error *err, gf_dnn *d, int rank, const int64_t *dims,
     for (int i = 0; i < rank; i++) padded[i] = dims[i];
 #if DNNL_VERSION_MAJOR >= 3
     dnnl_memory_desc_t md;
-    CHECK(err, dnnl_memory_desc_create_with_tag(&md, rank, padded, type, tag), "memory descriptor");
+    CHECK(err, gf_dnnl.memory_desc_create_with_tag(&md, rank, padded, type, tag), "memory descriptor");
 #else
     dnnl_memory_desc_t *md = malloc(sizeof *md);
     FAIL_IF(err, !md, GLOFND_E_MEMORY, "out of memory");
-    const dnnl_status_t status = dnnl_memory_desc_init_by_tag(md, rank, padded, type, tag);
+    const dnnl_status_t status = gf_dnnl.memory_desc_init_by_tag(md, rank, padded, type, tag);
     if (status != dnnl_success) {
         free(md);
         return dnn_fail(err, status, "memory descriptor");
@@ -207,9 +203,9 @@ glofnd_status gf_dnn_md(gf_error *err, gf_dnn *d, int rank, const int64_t *dims,
     return GLOFND_OK;
 }
 
-size_t gf_md_bytes(gf_md md) { return dnnl_memory_desc_get_size(md); }
-int gf_md_equal(gf_md a, gf_md b) { return dnnl_memory_desc_equal(a, b); }
-gf_md gf_prim_md(const gf_prim *p, dnnl_query_t what) { return dnnl_primitive_desc_query_md(p->desc, what, 0); }
+size_t gf_md_bytes(gf_md md) { return gf_dnnl.memory_desc_get_size(md); }
+int gf_md_equal(gf_md a, gf_md b) { return gf_dnnl.memory_desc_equal(a, b); }
+gf_md gf_prim_md(const gf_prim *p, dnnl_query_t what) { return gf_dnnl.primitive_desc_query_md(p->desc, what, 0); }
 
 /* ----- primitives -------------------------------------------------------------------------------------------------- */
 
@@ -218,12 +214,12 @@ static glofnd_status finish(gf_error *err, gf_dnn *d, dnnl_primitive_desc_t desc
     TRY(own(err, d, PRIMITIVE_DESC, desc));
     *out = (gf_prim){.desc = desc};
     TRY(check_space(err));
-    CHECK(err, dnnl_primitive_create(&out->primitive, desc), what);
+    CHECK(err, gf_dnnl.primitive_create(&out->primitive, desc), what);
     TRY(own(err, d, PRIMITIVE, out->primitive));
     const gf_md scratch = gf_prim_md(out, dnnl_query_scratchpad_md);
     out->scratch = scratch ? gf_md_bytes(scratch) : 0;
     out->arg[GF_PRIM_SLOTS].arg = DNNL_ARG_SCRATCHPAD;
-    CHECK(err, dnnl_memory_create(&out->arg[GF_PRIM_SLOTS].memory, scratch, d->engine, DNNL_MEMORY_NONE), "scratchpad");
+    CHECK(err, gf_dnnl.memory_create(&out->arg[GF_PRIM_SLOTS].memory, scratch, d->engine, DNNL_MEMORY_NONE), "scratchpad");
     return own(err, d, MEMORY, out->arg[GF_PRIM_SLOTS].memory);
 }
 
@@ -249,26 +245,27 @@ static dnnl_status_t conv_desc(gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_m
                                const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out) {
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     if (prop == dnnl_backward_data)
-        return dnnl_convolution_backward_data_primitive_desc_create(out, d->engine, direct, src, weights, dst, w->stride,
-                                                                    w->dilation, w->pad, w->pad, hint, d->user_scratchpad);
-    if (prop == dnnl_backward_weights)
-        return dnnl_convolution_backward_weights_primitive_desc_create(out, d->engine, direct, src, weights, NULL, dst, w->stride,
+        return gf_dnnl.convolution_backward_data_primitive_desc_create(out, d->engine, direct, src, weights, dst, w->stride,
                                                                        w->dilation, w->pad, w->pad, hint, d->user_scratchpad);
-    return dnnl_convolution_forward_primitive_desc_create(out, d->engine, prop, direct, src, weights, NULL, dst, w->stride,
-                                                          w->dilation, w->pad, w->pad, d->user_scratchpad);
+    if (prop == dnnl_backward_weights)
+        return gf_dnnl.convolution_backward_weights_primitive_desc_create(out, d->engine, direct, src, weights, NULL, dst,
+                                                                          w->stride, w->dilation, w->pad, w->pad, hint,
+                                                                          d->user_scratchpad);
+    return gf_dnnl.convolution_forward_primitive_desc_create(out, d->engine, prop, direct, src, weights, NULL, dst, w->stride,
+                                                             w->dilation, w->pad, w->pad, d->user_scratchpad);
 }
 
 static dnnl_status_t pool_desc(gf_dnn *d, dnnl_alg_kind_t how, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const window_dims *w,
                                const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out) {
     if (prop == dnnl_backward_data)
-        return dnnl_pooling_backward_primitive_desc_create(out, d->engine, how, src, dst, w->stride, w->kernel, w->dilation,
-                                                           w->pad, w->pad, hint, d->user_scratchpad);
-    return dnnl_pooling_forward_primitive_desc_create(out, d->engine, prop, how, src, dst, w->stride, w->kernel, w->dilation,
-                                                      w->pad, w->pad, d->user_scratchpad);
+        return gf_dnnl.pooling_backward_primitive_desc_create(out, d->engine, how, src, dst, w->stride, w->kernel, w->dilation,
+                                                              w->pad, w->pad, hint, d->user_scratchpad);
+    return gf_dnnl.pooling_forward_primitive_desc_create(out, d->engine, prop, how, src, dst, w->stride, w->kernel, w->dilation,
+                                                         w->pad, w->pad, d->user_scratchpad);
 }
 
 static dnnl_status_t matmul_desc(gf_dnn *d, gf_md a, gf_md b, gf_md bias, gf_md c, int add, dnnl_primitive_desc_t *out) {
-    return dnnl_matmul_primitive_desc_create(out, d->engine, a, b, bias, c, add ? d->adding : d->user_scratchpad);
+    return gf_dnnl.matmul_primitive_desc_create(out, d->engine, a, b, bias, c, add ? d->adding : d->user_scratchpad);
 }
 
 #else
@@ -285,26 +282,28 @@ static dnnl_status_t conv_desc(gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_m
     const dnnl_alg_kind_t direct = dnnl_convolution_direct;
     dnnl_convolution_desc_t o;
     if (prop == dnnl_backward_data)
-        DESCRIBE(dnnl_convolution_backward_data_desc_init(&o, direct, src, weights, dst, w->stride, w->pad, w->pad));
+        DESCRIBE(gf_dnnl.convolution_backward_data_desc_init(&o, direct, src, weights, dst, w->stride, w->pad, w->pad));
     else if (prop == dnnl_backward_weights)
-        DESCRIBE(dnnl_convolution_backward_weights_desc_init(&o, direct, src, weights, NULL, dst, w->stride, w->pad, w->pad));
-    else DESCRIBE(dnnl_convolution_forward_desc_init(&o, prop, direct, src, weights, NULL, dst, w->stride, w->pad, w->pad));
-    return dnnl_primitive_desc_create(out, &o, d->user_scratchpad, d->engine, hint);
+        DESCRIBE(gf_dnnl.convolution_backward_weights_desc_init(&o, direct, src, weights, NULL, dst, w->stride, w->pad, w->pad));
+    else DESCRIBE(gf_dnnl.convolution_forward_desc_init(&o, prop, direct, src, weights, NULL, dst, w->stride, w->pad, w->pad));
+    return gf_dnnl.primitive_desc_create(out, &o, d->user_scratchpad, d->engine, hint);
 }
 
 static dnnl_status_t pool_desc(gf_dnn *d, dnnl_alg_kind_t how, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const window_dims *w,
                                const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out) {
     dnnl_pooling_v2_desc_t o;
     if (prop == dnnl_backward_data)
-        DESCRIBE(dnnl_pooling_v2_backward_desc_init(&o, how, src, dst, w->stride, w->kernel, w->dilation, w->pad, w->pad));
-    else DESCRIBE(dnnl_pooling_v2_forward_desc_init(&o, prop, how, src, dst, w->stride, w->kernel, w->dilation, w->pad, w->pad));
-    return dnnl_primitive_desc_create(out, &o, d->user_scratchpad, d->engine, hint);
+        DESCRIBE(gf_dnnl.pooling_v2_backward_desc_init(&o, how, src, dst, w->stride, w->kernel, w->dilation, w->pad, w->pad));
+    else
+        DESCRIBE(
+            gf_dnnl.pooling_v2_forward_desc_init(&o, prop, how, src, dst, w->stride, w->kernel, w->dilation, w->pad, w->pad));
+    return gf_dnnl.primitive_desc_create(out, &o, d->user_scratchpad, d->engine, hint);
 }
 
 static dnnl_status_t matmul_desc(gf_dnn *d, gf_md a, gf_md b, gf_md bias, gf_md c, int add, dnnl_primitive_desc_t *out) {
     dnnl_matmul_desc_t o;
-    DESCRIBE(dnnl_matmul_desc_init(&o, a, b, bias, c));
-    return dnnl_primitive_desc_create(out, &o, add ? d->adding : d->user_scratchpad, d->engine, NULL);
+    DESCRIBE(gf_dnnl.matmul_desc_init(&o, a, b, bias, c));
+    return gf_dnnl.primitive_desc_create(out, &o, add ? d->adding : d->user_scratchpad, d->engine, NULL);
 }
 
 #endif
@@ -345,7 +344,7 @@ glofnd_status gf_dnn_matmul(gf_error *err, gf_dnn *d, gf_md a, gf_md b, gf_md bi
 glofnd_status gf_dnn_reorder(gf_error *err, gf_dnn *d, gf_md from, gf_md to, gf_prim *out) {
     dnnl_primitive_desc_t desc = NULL;
     dnnl_status_t status;
-    WITH_THREADS(d, status, dnnl_reorder_primitive_desc_create(&desc, from, d->engine, to, d->engine, d->user_scratchpad));
+    WITH_THREADS(d, status, gf_dnnl.reorder_primitive_desc_create(&desc, from, d->engine, to, d->engine, d->user_scratchpad));
     TRY(made(err, d, status, desc, "reorder", out));
     TRY(gf_dnn_slot(err, d, out, DNNL_ARG_FROM, from));
     return gf_dnn_slot(err, d, out, DNNL_ARG_TO, to);
@@ -354,7 +353,7 @@ glofnd_status gf_dnn_reorder(gf_error *err, gf_dnn *d, gf_md from, gf_md to, gf_
 glofnd_status gf_dnn_slot(gf_error *err, gf_dnn *d, gf_prim *p, int name, gf_md md) {
     FAIL_IF(err, p->slots == GF_PRIM_SLOTS, GLOFND_E_ARGUMENT, "a primitive has at most %d arguments", GF_PRIM_SLOTS);
     dnnl_exec_arg_t *slot = &p->arg[p->slots];
-    CHECK(err, dnnl_memory_create(&slot->memory, md, d->engine, DNNL_MEMORY_NONE), "memory");
+    CHECK(err, gf_dnnl.memory_create(&slot->memory, md, d->engine, DNNL_MEMORY_NONE), "memory");
     TRY(own(err, d, MEMORY, slot->memory));
     slot->arg = name;
     p->slots++;
@@ -365,11 +364,11 @@ static dnnl_status_t run(gf_dnn *d, gf_prim *p, void *const *data, void *scratch
     dnnl_exec_arg_t arg[GF_PRIM_SLOTS + 1];
     for (int i = 0; i <= p->slots; i++) {
         arg[i] = p->arg[i < p->slots ? i : GF_PRIM_SLOTS];
-        const dnnl_status_t status = dnnl_memory_set_data_handle(arg[i].memory, i < p->slots ? data[i] : scratch);
+        const dnnl_status_t status = gf_dnnl.memory_set_data_handle(arg[i].memory, i < p->slots ? data[i] : scratch);
         if (status != dnnl_success) return status;
     }
-    const dnnl_status_t status = dnnl_primitive_execute(p->primitive, d->stream, p->slots + 1, arg);
-    return status == dnnl_success ? dnnl_stream_wait(d->stream) : status;
+    const dnnl_status_t status = gf_dnnl.primitive_execute(p->primitive, d->stream, p->slots + 1, arg);
+    return status == dnnl_success ? gf_dnnl.stream_wait(d->stream) : status;
 }
 
 glofnd_status gf_dnn_run(gf_error *err, gf_dnn *d, gf_prim *p, void *const *data, void *scratch) {

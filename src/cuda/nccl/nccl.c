@@ -13,7 +13,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <dlfcn.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 
 #include "ifc/comm.h"
 #include "ifc/comm_device.h"
+#include "util/machine/shared_lib.h"
 
 #define GF_NCCL_FUNCTIONS(X)  \
     X(ncclGetUniqueId)        \
@@ -55,16 +55,14 @@ typedef struct nccl_comm {
 
 /* NCCL reads the launch order from the environment only; a value set by the user stays. The loader's threads begin later. */
 static glofnd_status open_library(gf_error *err, nccl_library *l) {
+    static const char *const names[] = {"libnccl.so.2", NULL};
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-    l->handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    l->handle = gf_shared_lib_open(names, 0);
     FAIL_IF(err, !l->handle, GLOFND_E_UNSUPPORTED,
             "NCCL was not found (libnccl.so.2), and several GPUs need it: install it or put its folder into LD_LIBRARY_PATH");
-#define GF_X(name)                                                                                     \
-    do {                                                                                               \
-        void *at = dlsym(l->handle, #name);                                                            \
-        FAIL_IF(err, !at, GLOFND_E_UNSUPPORTED, "this NCCL has no %s: version 2.17 is needed", #name); \
-        memcpy(&l->name, &at, sizeof at);                                                              \
-    } while (0);
+#define GF_X(name)                                                                      \
+    FAIL_IF(err, !gf_shared_lib_find(l->handle, #name, &l->name), GLOFND_E_UNSUPPORTED, \
+            "this NCCL has no %s: version 2.17 is needed", #name);
     GF_NCCL_FUNCTIONS(GF_X)
 #undef GF_X
     return GLOFND_OK;

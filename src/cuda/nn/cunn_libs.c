@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "cuda/pairs/shared_lib.h"
+#include "util/machine/shared_lib.h"
 
 #define OLDEST_CUDNN 90000 /* the graph interface as used here, and its engines for bf16 */
 
@@ -22,7 +22,7 @@ static glofnd_status open_blas(gf_error *err, gf_cunn_libs *l) {
 glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l) {
     static const char *const dnn[] = {"libcudnn.so.9", "libcudnn.so", NULL};
     TRY(open_blas(err, l));
-    l->dnn = gf_shared_lib_open(dnn);
+    l->dnn = gf_shared_lib_open(dnn, 0);
     FAIL_IF(err, !l->dnn, GLOFND_E_UNSUPPORTED,
             "cuDNN 9 was not found (libcudnn.so.9): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
 #define GF_X(name)                                                                   \

@@ -4,12 +4,12 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "cuda/pairs/shared_lib.h"
+#include "util/machine/shared_lib.h"
 
 glofnd_status gf_blas_lib_open(gf_error *err, gf_blas_lib *l) {
     static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
     memset(l, 0, sizeof *l);
-    l->lib = gf_shared_lib_open(blas);
+    l->lib = gf_shared_lib_open(blas, 0);
     FAIL_IF(err, !l->lib, GLOFND_E_UNSUPPORTED,
             "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
 #define GF_X(name)                                                                                                             \

@@ -1,15 +1,20 @@
 /* shared_lib.c - see shared_lib.h. */
-#include "cuda/pairs/shared_lib.h"
+#include "util/machine/shared_lib.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-void *gf_shared_lib_open(const char *const *names) {
+void *gf_shared_lib_open(const char *const *names, int global) {
     for (; *names; names++) {
-        void *lib = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        void *lib = dlopen(*names, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
         if (lib) return lib;
     }
     return NULL;
+}
+
+const char *gf_shared_lib_error(void) {
+    const char *text = dlerror();
+    return text ? text : "it cannot be opened";
 }
 
 int gf_shared_lib_find(void *lib, const char *name, void *out) {
