@@ -67,6 +67,7 @@ static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, do
                                        .d = &j->d,
                                        .q = j->query ? &j->q : &j->d,
                                        .lambda = j->lambda,
+                                       .format = j->format,
                                        .decide = &j->decide.spec,
                                        .decisions = j->query ? NULL : &j->decisions,
                                        .html = j->html ? &j->page : NULL,
@@ -108,7 +109,7 @@ static int report_end(const cli_discover_job *j, glofnd_status status, const gf_
 /* ----- flags ----- */
 
 typedef struct discover_flags {
-    const char *keep, *from;
+    const char *keep, *from, *format;
     gf_option_strings split;
     const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
     double alpha, html_mb, memory;
@@ -138,6 +139,8 @@ static const gf_option rows[] = {
               "also the K most similar others of each that are not above"),
     CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list so many rows whose nearest one is least similar"),
     CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
+    CLI_STRING(F, format, "format", "NAME",
+               "of the tables: tsv (default; pairs also as .jsonl), or parquet, for pandas, pyarrow and Spark"),
     CLI_STRING(F, labels, "labels", "Y.npy", "int [samples]: precision and recall of the pairs found"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files with the column of --id"),
     CLI_STRING(F, tensor, "tensor", "NAME", "of a .safetensors file; default: the only one with two axes"),
@@ -222,10 +225,17 @@ static int read_dup(const cli_call *call, const discover_flags *f, double *dup) 
     return cli_misused(call, "--dup: \"%s\"; expected a number in [-1, 1], or exact", f->dup);
 }
 
+static int read_format(const cli_call *call, const char *name, gf_table_format *out) {
+    *out = name && strcmp(name, "parquet") == 0 ? GF_TABLE_PARQUET : GF_TABLE_TSV;
+    if (*out == GF_TABLE_PARQUET || !name || strcmp(name, "tsv") == 0) return CLI_OK;
+    return cli_misused(call, "--format: \"%s\"; expected tsv or parquet", name);
+}
+
 static int read_spec(const cli_call *call, const discover_flags *f, cli_discover_job *j) {
     const int as_stored = (f->stored || f->from) && !cli_given(call, "alpha") && !f->k;
     double dup;
     int code = read_dup(call, f, &dup);
+    if (code == CLI_OK) code = read_format(call, f->format, &j->format);
     if (code == CLI_OK && f->device) code = device_flags_check("discover", f->device);
     j->s = (gf_discover_spec){
         .alpha = f->k || as_stored ? 0.0 : f->alpha,

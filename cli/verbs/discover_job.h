@@ -18,6 +18,7 @@ typedef struct cli_discover_job {
     const char *data, *labels, *names, *query, *query_names, *query_labels, *stored, *from, *out;
     int as_stored_top, as_stored_max;  /* --from: not given */
     int head, force, quiet, html, run; /* run: source is one, to encode images with */
+    gf_table_format format;
     gf_discover_html page;
     gf_dataset *images;
     gf_dataset *split_images[GF_SPLITS_MAX];

@@ -9,35 +9,17 @@
 #include <string.h>
 
 #include "discover/decide/decide_files.h"
+#include "discover/row_cells.h"
 #include "discover/stored_rows.h"
-#include "discover/table_files.h"
 #include "io/calls.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "util/path.h"
 
-/* ----- TSV file ----- */
-
-typedef struct tsv_file {
-    FILE *f;
-    char path[PATH_MAX];
-} tsv_file;
-
-static glofnd_status tsv_open(gf_error *err, tsv_file *t, const gf_output_folder *to, const char *name, const char *heading) {
-    *t = (tsv_file){0};
-    TRY(gf_output_folder_path(err, to, name, t->path));
-    t->f = gf_stream_open(t->path, "w");
-    FAIL_IF(err, !t->f, GLOFND_E_IO, "'%.300s' cannot be written: %s", t->path, strerror(errno));
-    fprintf(t->f, "%s\n", heading);
-    return GLOFND_OK;
-}
-
-static glofnd_status tsv_close(gf_error *err, tsv_file *t) {
-    if (!t->f) return GLOFND_OK;
-    const int failed = ferror(t->f) | fclose(t->f);
-    t->f = NULL;
-    FAIL_IF(err, failed, GLOFND_E_IO, "'%.300s' cannot be written: %s", t->path, strerror(errno));
-    return GLOFND_OK;
+static glofnd_status write_table(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
+    t.block = t.block ? t.block : 4096;
+    t.format = x->format, t.threads = x->s->threads, t.watch = &x->s->watch;
+    return gf_table_files_write(err, to, &t);
 }
 
 /* ----- pairs ----- */
@@ -50,51 +32,30 @@ typedef struct pair {
 } pair;
 
 /* Digits that float32 distinguishes. */
-static double rounded(float x) { return round((double)x * 1e8) / 1e8; }
+static double rounded(double x) { return round(x * 1e8) / 1e8; }
 
 static pair pair_at(const gf_discover_report *x, int64_t i, int64_t k) {
     const gf_pairs_found *f = &x->r->f;
     pair p = {.i = i, .j = f->other[i * f->top + k]};
     const float v = f->similarity[i * f->top + k], back = x->lambda ? x->lambda[x->d->good[p.j]] : f->lambda[p.j];
     p.anchor = x->q->good[i], p.other = x->d->good[p.j];
-    p.similarity = rounded(v), p.threshold = rounded(f->lambda[i]);
+    p.similarity = (double)v, p.threshold = (double)f->lambda[i];
     p.mutual = v > f->lambda[i] && v > back;
     return p;
 }
 
 /* The two sides of a query may have names and labels independently. */
-static void heading(const gf_discover_report *x, const char *columns, char *out, size_t bytes) {
-    snprintf(out, bytes, "%s%s%s%s%s", columns, x->q->name ? "\tanchor_name" : "", x->d->name ? "\tother_name" : "",
-             x->q->label ? "\tanchor_label" : "", x->d->label ? "\tother_label" : "");
-}
-
-static void put_name(gf_lines *t, const gf_discover_data *d, int64_t row) {
-    if (!d->name) return;
-    GF_LINES_PUT(t, "\t");
-    gf_lines_text(t, d->name[row]);
-}
-
-static void put_label(gf_lines *t, const gf_discover_data *d, int64_t row) {
-    if (!d->label) return;
-    GF_LINES_PUT(t, "\t");
-    gf_lines_integer(t, d->label[row]);
-}
-
-static void put_row(gf_lines *t, const gf_discover_report *x, const pair *p) {
-    put_name(t, x->q, p->anchor);
-    put_name(t, x->d, p->other);
-    put_label(t, x->q, p->anchor);
-    put_label(t, x->d, p->other);
-    GF_LINES_PUT(t, "\n");
+static void add_row_columns(gf_table_columns *c, const gf_discover_report *x) {
+    gf_row_columns(c, (gf_row_side){x->q, "anchor"}, (gf_row_side){x->d, "other"});
 }
 
 static void put_rows_of(gf_lines *t, const pair *p) {
-    gf_lines_integer(t, p->anchor);
-    GF_LINES_PUT(t, "\t");
-    gf_lines_integer(t, p->other);
-    GF_LINES_PUT(t, "\t");
-    gf_lines_fixed(t, p->similarity);
+    gf_cell_integer(t, p->anchor);
+    gf_cell_integer(t, p->other);
+    gf_cell_real(t, p->similarity);
 }
+
+static void end_row(gf_lines *t, const gf_discover_report *x, const pair *p) { gf_row_cells(t, x->q, p->anchor, x->d, p->other); }
 
 static void put_json_name(gf_lines *t, const char *key, const gf_discover_data *d, int64_t row) {
     if (!d->name) return;
@@ -114,9 +75,9 @@ static void put_json(gf_lines *t, const gf_discover_report *x, const pair *p) {
     GF_LINES_PUT(t, ", \"other\": ");
     gf_lines_integer(t, p->other);
     GF_LINES_PUT(t, ", \"similarity\": ");
-    gf_lines_number(t, p->similarity);
+    gf_lines_number(t, rounded(p->similarity));
     GF_LINES_PUT(t, ", \"threshold\": ");
-    gf_lines_number(t, p->threshold);
+    gf_lines_number(t, rounded(p->threshold));
     gf_lines_text(t, p->mutual ? ", \"mutual\": true" : ", \"mutual\": false");
     put_json_name(t, ", \"anchor_name\": ", x->q, p->anchor);
     put_json_name(t, ", \"other_name\": ", x->d, p->other);
@@ -144,14 +105,13 @@ static void fill_pairs(const void *arg, int64_t from, int64_t to, gf_lines *out)
             if (!gf_discover_listed(l->x->r, i, k, &ties)) continue;
             const pair p = pair_at(l->x, i, k);
             put_rows_of(&out[ALL], &p);
-            GF_LINES_PUT(&out[ALL], "\t");
-            gf_lines_fixed(&out[ALL], p.threshold);
-            gf_lines_text(&out[ALL], p.mutual ? "\t1" : "\t0");
-            put_row(&out[ALL], l->x, &p);
-            put_json(&out[JSON], l->x, &p);
+            gf_cell_real(&out[ALL], p.threshold);
+            gf_cell_flag(&out[ALL], p.mutual);
+            end_row(&out[ALL], l->x, &p);
+            if (l->x->format != GF_TABLE_PARQUET) put_json(&out[JSON], l->x, &p);
             if (l->x->query || !p.mutual || !gf_discover_canonical(f, i, k)) continue;
             put_rows_of(&out[MUTUAL], &p);
-            put_row(&out[MUTUAL], l->x, &p);
+            end_row(&out[MUTUAL], l->x, &p);
         }
 }
 
@@ -171,22 +131,26 @@ static glofnd_status count_ties(gf_error *err, pair_lines *l) {
 }
 
 static glofnd_status write_pairs(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char all[160], mutual[160];
+    gf_table_columns all = {0}, mutual = {0};
     pair_lines l = {.x = x};
-    heading(x, "anchor\tother\tsimilarity\tthreshold\tmutual", all, sizeof all);
-    heading(x, "a\tb\tsimilarity", mutual, sizeof mutual);
+    gf_table_columns_add(&all, GF_COLUMN_INT32, "anchor other");
+    gf_table_columns_add(&all, GF_COLUMN_FLOAT, "similarity threshold");
+    gf_table_columns_add(&all, GF_COLUMN_FLAG, "mutual");
+    add_row_columns(&all, x);
+    gf_table_columns_add(&mutual, GF_COLUMN_INT32, "a b");
+    gf_table_columns_add(&mutual, GF_COLUMN_FLOAT, "similarity");
+    add_row_columns(&mutual, x);
     TRY(count_ties(err, &l));
+    const char *json = x->format == GF_TABLE_PARQUET ? NULL : "pairs.jsonl";
     const gf_table_files t = {
-        .name = {[ALL] = "pairs.tsv", [MUTUAL] = x->query ? NULL : "mutual.tsv", [JSON] = "pairs.jsonl"},
-        .heading = {[ALL] = all, [MUTUAL] = mutual},
+        .name = {[ALL] = "pairs", [MUTUAL] = x->query ? NULL : "mutual", [JSON] = json},
+        .columns = {[ALL] = &all, [MUTUAL] = &mutual},
         .items = x->r->f.n,
         .block = block_of(&x->r->f),
         .fill = fill_pairs,
         .arg = &l,
-        .threads = x->s->threads,
-        .watch = &x->s->watch,
     };
-    const glofnd_status status = gf_table_files_write(err, to, &t);
+    const glofnd_status status = write_table(err, to, x, t);
     free(l.ties);
     return status;
 }
@@ -195,11 +159,10 @@ static glofnd_status write_pairs(gf_error *err, const gf_output_folder *to, cons
 
 static void put_duplicate(gf_lines *t, const gf_discover_report *x, const pair *p) {
     const int exact = gf_discover_exact(x->d, x->r, p->i, p->j);
-    gf_lines_integer(t, x->query ? -1 : x->r->groups.of[p->i]);
-    GF_LINES_PUT(t, "\t");
+    gf_cell_integer(t, x->query ? -1 : x->r->groups.of[p->i]);
     put_rows_of(t, p);
-    gf_lines_text(t, exact ? "\t1" : "\t0");
-    put_row(t, x, p);
+    gf_cell_flag(t, exact);
+    end_row(t, x, p);
 }
 
 static void fill_exact(const void *arg, int64_t from, int64_t to, gf_lines *out) {
@@ -236,45 +199,68 @@ static void fill_near(const void *arg, int64_t from, int64_t to, gf_lines *out) 
 
 static glofnd_status write_duplicates(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     const int exact = x->s->dup == GF_DUP_EXACT;
-    char title[160];
-    heading(x, "group\ta\tb\tsimilarity\texact", title, sizeof title);
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "group a b");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
+    gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
+    add_row_columns(&c, x);
     const gf_table_files t = {
-        .name = {"duplicates.tsv"},
-        .heading = {title},
+        .name = {"duplicates"},
+        .columns = {&c},
         .items = x->r->f.n,
         .block = block_of(&x->r->f),
         .arg = x,
         .fill = !exact     ? fill_near
                 : x->query ? fill_stored
                            : fill_exact,
-        .threads = x->s->threads,
-        .watch = &x->s->watch,
     };
-    return gf_table_files_write(err, to, &t);
+    return write_table(err, to, x, t);
 }
 
 /* ----- components and bad rows ----- */
 
-static glofnd_status write_components(gf_error *err, const gf_output_folder *to, const char *name, const gf_discover_data *d,
-                                      const gf_components *p) {
-    tsv_file t;
-    TRY(tsv_open(err, &t, to, name, "number\timages\tpairs\tfirst"));
-    for (int64_t i = 0; i < p->count; i++)
-        fprintf(t.f, "%lld\t%lld\t%lld\t%d\n", (long long)i, (long long)p->part[i].nodes, (long long)p->part[i].edges,
-                (int)d->good[p->part[i].root]);
-    return tsv_close(err, &t);
+typedef struct part_lines {
+    const gf_discover_data *d;
+    const gf_components *p;
+} part_lines;
+
+static void fill_components(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const part_lines *l = arg;
+    for (int64_t i = from; i < to; i++) {
+        gf_cell_integer(out, i);
+        gf_cell_integer(out, l->p->part[i].nodes);
+        gf_cell_integer(out, l->p->part[i].edges);
+        gf_cell_integer(out, l->d->good[l->p->part[i].root]);
+        gf_row_end(out);
+    }
 }
 
-static glofnd_status write_bad(gf_error *err, const gf_output_folder *to, const gf_discover_data *d) {
-    tsv_file t;
-    TRY(tsv_open(err, &t, to, "bad_rows.tsv", d->name ? "row\twhy\tname" : "row\twhy"));
-    for (int64_t i = 0; i < d->n; i++) {
+static glofnd_status write_components(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, const char *name,
+                                      const gf_components *p) {
+    const part_lines l = {x->d, p};
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT64, "number images pairs first");
+    return write_table(err, to, x,
+                       (gf_table_files){.name = {name}, .columns = {&c}, .items = p->count, .fill = fill_components, .arg = &l});
+}
+
+static void fill_bad(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_data *d = arg;
+    for (int64_t i = from; i < to; i++) {
         if (d->kind[i] == GF_ROW_GOOD) continue;
-        fprintf(t.f, "%lld\t%s", (long long)i, d->kind[i] == GF_ROW_ZERO ? "zero" : "not finite");
-        if (d->name) fprintf(t.f, "\t%s", d->name[i]);
-        fputc('\n', t.f);
+        gf_cell_integer(out, i);
+        gf_cell_text(out, d->kind[i] == GF_ROW_ZERO ? "zero" : "not finite");
+        if (d->name) gf_cell_text(out, d->name[i]);
+        gf_row_end(out);
     }
-    return tsv_close(err, &t);
+}
+
+static glofnd_status write_bad(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "row");
+    gf_table_columns_add(&c, GF_COLUMN_TEXT, x->q->name ? "why name" : "why");
+    return write_table(err, to, x,
+                       (gf_table_files){.name = {"bad_rows"}, .columns = {&c}, .items = x->q->n, .fill = fill_bad, .arg = x->q});
 }
 
 /* ----- arrays ----- */
@@ -362,27 +348,61 @@ static glofnd_status write_page(gf_error *err, const gf_output_folder *to, const
 
 /* Every file that write_all() may write, and the ones of earlier versions. */
 static const char *const own_files[] = {
-    GF_DISCOVER_MARK,   "summary.txt",
-    "index.html",       "pairs.tsv",
-    "pairs.jsonl",      "mutual.tsv",
-    "duplicates.tsv",   "duplicate_groups.tsv",
-    "bad_rows.tsv",     "anchors.npy",
-    "neighbours.npy",   "components.tsv",
-    "similarities.npy", "keep.txt",
-    "remove.txt",       "remove.tsv",
-    "outliers.tsv",     "label_issues.tsv",
-    "leaks.tsv",        "split_matrix.tsv",
-    "sample.txt",       "negatives.npy",
-    "graph.npz",        "rows.npy",
-    "names.txt",        "keep_1.txt",
-    "keep_2.txt",       "keep_3.txt",
-    "keep_4.txt",       "keep_5.txt",
-    "keep_6.txt",       "keep_7.txt",
-    "keep_8.txt",       "keep_9.txt",
-    "keep_10.txt",      "keep_11.txt",
-    "keep_12.txt",      "keep_13.txt",
-    "keep_14.txt",      "keep_15.txt",
-    "keep_16.txt",      NULL,
+    GF_DISCOVER_MARK,
+    "summary.txt",
+    "index.html",
+    "pairs.tsv",
+    "pairs.jsonl",
+    "mutual.tsv",
+    "duplicates.tsv",
+    "duplicate_groups.tsv",
+    "bad_rows.tsv",
+    "anchors.npy",
+    "neighbours.npy",
+    "components.tsv",
+    "similarities.npy",
+    "keep.txt",
+    "remove.txt",
+    "remove.tsv",
+    "outliers.tsv",
+    "label_issues.tsv",
+    "leaks.tsv",
+    "split_matrix.tsv",
+    "sample.txt",
+    "negatives.npy",
+    "graph.npz",
+    "rows.npy",
+    "names.txt",
+    "keep_1.txt",
+    "keep_2.txt",
+    "keep_3.txt",
+    "keep_4.txt",
+    "keep_5.txt",
+    "keep_6.txt",
+    "keep_7.txt",
+    "keep_8.txt",
+    "keep_9.txt",
+    "keep_10.txt",
+    "keep_11.txt",
+    "keep_12.txt",
+    "keep_13.txt",
+    "keep_14.txt",
+    "keep_15.txt",
+    "keep_16.txt",
+    "pairs.parquet",
+    "mutual.parquet",
+    "duplicates.parquet",
+    "keep.parquet",
+    "duplicate_groups.parquet",
+    "remove.parquet",
+    "components.parquet",
+    "leaks.parquet",
+    "bad_rows.parquet",
+    "sample.parquet",
+    "outliers.parquet",
+    "negatives.parquet",
+    "label_issues.parquet",
+    NULL,
 };
 
 /* Other programs write a summary.json, too: this one's begins so, and has these keys. */
@@ -407,9 +427,9 @@ const gf_output_kind gf_discover_kind = {own_files, is_result, GF_DISCOVER_MARK 
 static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     TRY(write_pairs(err, to, x));
     TRY(write_duplicates(err, to, x));
-    if (!x->query) TRY(write_components(err, to, "components.tsv", x->d, &x->r->parts));
-    if (!x->query) TRY(write_components(err, to, "duplicate_groups.tsv", x->d, &x->r->groups));
-    TRY(write_bad(err, to, x->q));
+    if (!x->query) TRY(write_components(err, to, x, "components", &x->r->parts));
+    if (!x->query) TRY(write_components(err, to, x, "duplicate_groups", &x->r->groups));
+    TRY(write_bad(err, to, x));
     TRY(write_anchors(err, to, x));
     TRY(write_neighbours(err, to, x));
     if (x->decisions) TRY(gf_decide_write(err, to, x));

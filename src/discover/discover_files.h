@@ -3,6 +3,7 @@
 
 #include "discover/discover.h"
 #include "discover/output_folder.h"
+#include "discover/table_files.h"
 #include "util/strings/text_buffer.h"
 
 #define GF_DISCOVER_MARK "summary.json" /* identifies a folder of results, by what is in it */
@@ -20,6 +21,7 @@ struct gf_discover_report {
     const gf_discover_data *d; /* others of the pairs */
     const gf_discover_data *q; /* anchors: d itself, or the new embeddings */
     const float *lambda;       /* query: [d->n] stored thresholds */
+    gf_table_format format;    /* of tables: .tsv (and pairs.jsonl) or .parquet */
     const struct gf_decide_spec *decide;
     const struct gf_decisions *decisions; /* NULL: none, as of a query */
     const struct gf_discover_html *html;  /* NULL: no page */

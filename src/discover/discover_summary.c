@@ -100,7 +100,8 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
     if (x->query) gf_text_show(t, x->source);
     gf_text_add(t, "\n");
     if (q->good_n < q->n)
-        gf_text_add(t, "bad rows    %lld left out (not finite, or all zero): bad_rows.tsv\n", (long long)(q->n - q->good_n));
+        gf_text_add(t, "bad rows    %lld left out (not finite, or all zero): bad_rows%s\n", (long long)(q->n - q->good_n),
+                    gf_table_ending(x->format));
     if (s->only_dup) return;
     if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
     else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);
@@ -122,8 +123,8 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
         gf_text_add(t, ": the threshold is the largest similarity itself; use a larger alpha, or --k");
     if (r->above == 0 && r->rank > 1)
         gf_text_add(t, ": the %lld largest similarities of every anchor are equal", (long long)r->rank);
-    gf_text_add(t, "\n            %lld listed in pairs.tsv and pairs.jsonl: the %lld most similar of each anchor",
-                (long long)r->listed, (long long)r->f.top);
+    gf_text_add(t, "\n            %lld listed in %s: the %lld most similar of each anchor", (long long)r->listed,
+                x->format == GF_TABLE_PARQUET ? "pairs.parquet" : "pairs.tsv and pairs.jsonl", (long long)r->f.top);
     if (r->listed < r->listed_of)
         gf_text_add(t, ", limited from %lld by --max-pairs: none below similarity %.8f", (long long)r->listed_of,
                     (double)r->cutoff);
@@ -159,7 +160,8 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
         gf_text_add(t, ", in %lld group%s of %lld images", (long long)r->groups.count, r->groups.count == 1 ? "" : "s",
                     (long long)r->groups.nodes);
     if (r->dup_listed < r->dup_pairs)
-        gf_text_add(t, "\n            %lld of them listed in duplicates.tsv: %s", (long long)r->dup_listed,
+        gf_text_add(t, "\n            %lld of them listed in duplicates%s: %s", (long long)r->dup_listed,
+                    gf_table_ending(x->format),
                     x->s->dup == GF_DUP_EXACT ? "each copy once" : "those among the most similar of an anchor (--top)");
     if (x->query)
         gf_text_add(t, "\n            %lld of the %lld new rows %s of stored ones", (long long)r->stored_copies,

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,11 +59,76 @@ void gf_lines_quoted(gf_lines *l, const char *text) {
     GF_LINES_PUT(l, "\"");
 }
 
+/* ----- cells ----- */
+
+const char *gf_table_ending(gf_table_format format) { return format == GF_TABLE_PARQUET ? ".parquet" : ".tsv"; }
+
+void gf_table_columns_add(gf_table_columns *c, gf_column_kind kind, const char *names) {
+    while (*names && c->count < GF_TABLE_COLUMNS_MAX) {
+        const size_t n = strcspn(names, " "), some = GF_MIN(n, (size_t)GF_COLUMN_NAME - 1);
+        gf_table_column *to = &c->at[c->count++];
+        memcpy(to->name, names, some);
+        to->name[some] = 0;
+        to->kind = kind;
+        names += n + (names[n] == ' ');
+    }
+}
+
+/* The buffer of the next cell in a Parquet file; of a TSV the tab before it, and NULL. */
+static gf_byte_buffer *next_cell(gf_lines *l) {
+    const int c = l->next++;
+    if (l->cells) return &l->cells[c];
+    if (c > 0) GF_LINES_PUT(l, "\t");
+    return NULL;
+}
+
+void gf_cell_integer(gf_lines *l, int64_t x) {
+    const int32_t small = (int32_t)x;
+    gf_byte_buffer *b = next_cell(l);
+    if (!b) gf_lines_integer(l, x);
+    else if (l->columns->at[l->next - 1].kind == GF_COLUMN_INT32) gf_byte_buffer_add(b, &small, sizeof small);
+    else gf_byte_buffer_add(b, &x, sizeof x);
+}
+
+void gf_cell_real(gf_lines *l, double x) {
+    const float small = (float)x;
+    gf_byte_buffer *b = next_cell(l);
+    if (b) gf_byte_buffer_add(b, &small, sizeof small);
+    else if (isnan(x)) GF_LINES_PUT(l, "nan");
+    else gf_lines_fixed(l, round(x * 1e8) / 1e8);
+}
+
+void gf_cell_flag(gf_lines *l, int x) {
+    const uint8_t flag = x != 0;
+    gf_byte_buffer *b = next_cell(l);
+    if (b) gf_byte_buffer_add(b, &flag, 1);
+    else gf_lines_text(l, flag ? "1" : "0");
+}
+
+void gf_cell_text(gf_lines *l, const char *text) {
+    const uint32_t n = (uint32_t)strlen(text);
+    gf_byte_buffer *b = next_cell(l);
+    if (!b) {
+        gf_lines_text(l, text);
+        return;
+    }
+    gf_byte_buffer_add(b, &n, sizeof n);
+    gf_byte_buffer_add(b, text, n);
+}
+
+void gf_row_end(gf_lines *l) {
+    if (!l->cells) GF_LINES_PUT(l, "\n");
+    l->next = 0;
+    l->rows++;
+}
+
 /* ----- files ----- */
 
 typedef struct output {
     int fd;    /* -1: no file */
     int error; /* errno of the failed call */
+    int parquet;
+    gf_parquet_out table;
     char path[PATH_MAX];
 } output;
 
@@ -76,24 +143,37 @@ static void put(output *s, const char *bytes, size_t n) {
 
 static glofnd_status check(gf_error *err, const output *s) {
     FAIL_IF(err, s->error, GLOFND_E_IO, "'%.300s' cannot be written: %s", s->path, strerror(s->error));
+    FAIL_IF(err, s->table.failed, GLOFND_E_MEMORY, "'%.300s' cannot be written: %s", s->path, s->table.failed);
     return GLOFND_OK;
 }
 
-static glofnd_status open_output(gf_error *err, const gf_output_folder *to, const char *name, const char *heading, output *s) {
-    if (!name) return GLOFND_OK;
+static void put_bytes(void *user, const void *bytes, size_t n) { put(user, bytes, n); }
+
+static void put_heading(output *s, const gf_table_columns *c) {
+    for (int i = 0; i < c->count; i++) {
+        put(s, c->at[i].name, strlen(c->at[i].name));
+        put(s, i + 1 < c->count ? "\t" : "\n", 1);
+    }
+}
+
+static glofnd_status open_output(gf_error *err, const gf_output_folder *to, const gf_table_files *t, int f, output *s) {
+    char name[64];
+    const gf_table_columns *c = t->columns[f];
+    if (!t->name[f]) return GLOFND_OK;
+    s->parquet = c && t->format == GF_TABLE_PARQUET;
+    snprintf(name, sizeof name, "%.40s%s", t->name[f], c ? gf_table_ending(t->format) : "");
     TRY(gf_output_folder_path(err, to, name, s->path));
     s->fd = gf_open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (s->fd < 0) s->error = errno;
-    if (heading) {
-        put(s, heading, strlen(heading));
-        put(s, "\n", 1);
-    }
+    if (s->parquet) gf_parquet_out_begin(&s->table, c->at, c->count, put_bytes, s);
+    else if (c) put_heading(s, c);
     return check(err, s);
 }
 
 static void close_output(output *s) {
     if (s->fd >= 0 && gf_close(s->fd) != 0 && !s->error) s->error = errno;
     s->fd = -1;
+    gf_parquet_out_free(&s->table);
 }
 
 /* ----- waves of blocks: one is formatted while the one before is written ----- */
@@ -110,16 +190,25 @@ typedef struct writer {
     block *making, *done;       /* [wave] */
 } writer;
 
+static void write_block(output *s, const gf_lines *l) {
+    if (s->parquet) gf_parquet_out_add(&s->table, l->rows, l->cells);
+    else put(s, l->at, l->used);
+}
+
 /* Tasks 0 .. GF_TABLE_FILES_MAX - 1 write one file each, the others format one block each. */
 static void work(void *arg, int64_t task, int thread) {
     writer *p = arg;
     (void)thread;
     if (task < GF_TABLE_FILES_MAX) {
-        for (int64_t b = 0; b < p->ready; b++) put(&p->file[task], p->done[b][task].at, p->done[b][task].used);
+        for (int64_t b = 0; b < p->ready; b++) write_block(&p->file[task], &p->done[b][task]);
         return;
     }
     const int64_t b = task - GF_TABLE_FILES_MAX, from = (p->first + b) * p->t->block, left = p->t->items - from;
-    for (int f = 0; f < GF_TABLE_FILES_MAX; f++) p->making[b][f].used = 0;
+    for (int f = 0; f < GF_TABLE_FILES_MAX; f++) {
+        gf_lines *l = &p->making[b][f];
+        l->used = 0, l->rows = 0;
+        for (int c = 0; l->cells && c < l->columns->count; c++) l->cells[c].used = 0;
+    }
     p->t->fill(p->t->arg, from, from + GF_MIN(left, p->t->block), p->making[b]);
 }
 
@@ -146,20 +235,41 @@ static glofnd_status write_waves(gf_error *err, writer *p) {
 
 static void free_wave(block *b, int64_t n) {
     for (int64_t i = 0; b && i < n; i++)
-        for (int f = 0; f < GF_TABLE_FILES_MAX; f++) free(b[i][f].at);
+        for (int f = 0; f < GF_TABLE_FILES_MAX; f++) {
+            const gf_lines *l = &b[i][f];
+            for (int c = 0; l->cells && c < l->columns->count; c++) gf_byte_buffer_free(&l->cells[c]);
+            free(l->cells);
+            free(l->at);
+        }
     free(b);
+}
+
+/* The blocks of a wave, empty. */
+static glofnd_status make_wave(gf_error *err, const writer *p, block **out) {
+    block *b = *out = calloc((size_t)p->wave, sizeof *b);
+    FAIL_IF(err, !b, GLOFND_E_MEMORY, "no memory for lines");
+    for (int64_t i = 0; i < p->wave; i++)
+        for (int f = 0; f < GF_TABLE_FILES_MAX; f++) {
+            gf_lines *l = &b[i][f];
+            l->columns = p->t->columns[f];
+            if (!p->t->name[f] || !l->columns || p->t->format != GF_TABLE_PARQUET) continue;
+            l->cells = calloc((size_t)l->columns->count, sizeof *l->cells);
+            FAIL_IF(err, !l->cells, GLOFND_E_MEMORY, "no memory for cells");
+        }
+    return GLOFND_OK;
 }
 
 glofnd_status gf_table_files_write(gf_error *err, const gf_output_folder *to, const gf_table_files *t) {
     writer p = {.t = t, .wave = (int64_t)PER_THREAD * GF_MAX(t->threads, 1)};
-    glofnd_status status = GLOFND_OK;
-    p.making = calloc((size_t)p.wave, sizeof *p.making);
-    p.done = calloc((size_t)p.wave, sizeof *p.done);
-    if (!p.making || !p.done) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for lines");
+    glofnd_status status = make_wave(err, &p, &p.making);
+    if (status == GLOFND_OK) status = make_wave(err, &p, &p.done);
     for (int f = 0; f < GF_TABLE_FILES_MAX; f++) p.file[f].fd = -1;
-    for (int f = 0; f < GF_TABLE_FILES_MAX && status == GLOFND_OK; f++)
-        status = open_output(err, to, t->name[f], t->heading[f], &p.file[f]);
+    for (int f = 0; f < GF_TABLE_FILES_MAX && status == GLOFND_OK; f++) status = open_output(err, to, t, f, &p.file[f]);
     if (status == GLOFND_OK) status = write_waves(err, &p);
+    for (int f = 0; f < GF_TABLE_FILES_MAX && status == GLOFND_OK; f++) {
+        if (p.file[f].parquet) gf_parquet_out_end(&p.file[f].table);
+        status = check(err, &p.file[f]);
+    }
     for (int f = 0; f < GF_TABLE_FILES_MAX; f++) close_output(&p.file[f]);
     for (int f = 0; f < GF_TABLE_FILES_MAX && status == GLOFND_OK; f++) status = check(err, &p.file[f]);
     free_wave(p.making, p.wave);

@@ -95,8 +95,8 @@ enum { ITEMS = 10007 };
 static void fill(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     (void)arg;
     for (int64_t i = from; i < to; i++) {
-        gf_lines_integer(&out[0], i);
-        GF_LINES_PUT(&out[0], "\n");
+        gf_cell_integer(&out[0], i);
+        gf_row_end(&out[0]);
         if (i % 3 == 0) gf_lines_quoted(&out[1], i % 2 ? "a\"b\\\n\xc3\xa9" : "\xff");
     }
 }
@@ -109,8 +109,10 @@ static char *written(int threads, const char *name, int f) {
     static const gf_output_kind kind = {.names = names};
     gf_output_folder to = {0};
     assert_int_equal(gf_output_folder_open(&err, &to, scratch_path(&box, name), 0, &kind), GLOFND_OK);
+    gf_table_columns columns = {0};
+    gf_table_columns_add(&columns, GF_COLUMN_INT64, "number");
     const gf_table_files t = {
-        .name = {files[0], files[1]}, .heading = {"number"}, .items = ITEMS, .block = 10, .fill = fill, .threads = threads};
+        .name = {"numbers", files[1]}, .columns = {&columns}, .items = ITEMS, .block = 10, .fill = fill, .threads = threads};
     assert_int_equal(gf_table_files_write(&err, &to, &t), GLOFND_OK);
     snprintf(path, sizeof path, "%s/%s", to.temp, files[f]);
     FILE *file = fopen(path, "rb");

@@ -19,7 +19,7 @@ static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_dis
     TRY(gf_decide_keep(err, c, d, r, out));
     TRY(gf_decide_outliers(err, c, r, out));
     TRY(gf_decide_labels(err, d, r, out));
-    TRY(gf_decide_leaks(err, c, d, r, out));
+    TRY(gf_decide_leaks(err, c, s, d, r, out));
     return gf_decide_sample(err, c, s, d, out);
 }
 
@@ -36,5 +36,6 @@ void gf_decisions_free(gf_decisions *x) {
     free(x->outlier);
     free(x->issue);
     free(x->sample);
+    free(x->unlisted);
     *x = (gf_decisions){0};
 }

@@ -43,6 +43,10 @@ typedef struct gf_label_issue {
     int32_t votes, best, own; /* labelled mutual neighbours; with the suggested label; with the label of the row */
 } gf_label_issue;
 
+typedef struct gf_leak_pair {
+    int32_t a, b; /* positions */
+} gf_leak_pair;
+
 typedef struct gf_decisions {
     int32_t *kept; /* [f.n] position that is kept of the group; itself: kept */
     int64_t keep, duplicates, bad;
@@ -53,7 +57,11 @@ typedef struct gf_decisions {
     int64_t issues;
     int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX];  /* rows of split a with a row of split b in their group (a = b: another row) */
     int64_t exact[GF_SPLITS_MAX][GF_SPLITS_MAX]; /* the same of equal bytes */
-    int32_t *sample;                             /* [samples] positions in the order of choice */
+    /* [unlisted_count] rows of a split that have a row of another split in their group (with GF_DUP_EXACT: of their bytes), but
+     * in no listed pair; each with the lowest such row. With them the list of leaks has every row that `leak` counts. */
+    gf_leak_pair *unlisted;
+    int64_t unlisted_count;
+    int32_t *sample; /* [samples] positions in the order of choice */
     int64_t samples;
     double sample_reach; /* smallest similarity of a kept row to its most similar sample */
 } gf_decisions;
@@ -67,8 +75,8 @@ glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_di
                              gf_decisions *out);
 glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out);
 glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out);
-glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
-                              gf_decisions *out);
+glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                              const gf_discover_result *r, gf_decisions *out);
 glofnd_status gf_decide_sample(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                                gf_decisions *out);
 

@@ -7,55 +7,15 @@
 #include <stdlib.h>
 
 #include "discover/decide/decide.h"
-#include "discover/table_files.h"
+#include "discover/row_cells.h"
 #include "io/npy.h"
+#include "util/minmax.h"
 
 enum { BLOCK = 4096 }; /* lines that are formatted at once */
 
-/* Digits that float32 distinguishes. */
-static double rounded(double x) { return round(x * 1e8) / 1e8; }
-
-static void put_cell(gf_lines *t, int64_t x) {
-    GF_LINES_PUT(t, "\t");
-    gf_lines_integer(t, x);
-}
-
-static void put_fixed(gf_lines *t, double x) {
-    GF_LINES_PUT(t, "\t");
-    gf_lines_fixed(t, rounded(x));
-}
-
-static void put_name(gf_lines *t, const gf_discover_data *d, int64_t row) {
-    if (!d->name) return;
-    GF_LINES_PUT(t, "\t");
-    if (row >= 0) gf_lines_text(t, d->name[row]);
-}
-
-static void put_label(gf_lines *t, const gf_discover_data *d, int64_t row) {
-    if (!d->label) return;
-    GF_LINES_PUT(t, "\t");
-    if (row >= 0) gf_lines_integer(t, d->label[row]);
-}
-
-/* Two rows: names, then labels, as in the tables of pairs. */
-static void end_row(gf_lines *t, const gf_discover_data *d, int64_t a, int64_t b) {
-    put_name(t, d, a);
-    put_name(t, d, b);
-    put_label(t, d, a);
-    put_label(t, d, b);
-    GF_LINES_PUT(t, "\n");
-}
-
-/* columns, then the names of the two rows: "row", "kept" ... */
-static void heading(const gf_discover_data *d, const char *columns, const char *a, const char *b, char out[200]) {
-    int used = snprintf(out, 200, "%s", columns);
-    if (d->name) used += snprintf(out + used, 200 - (size_t)used, "\t%.20s_name\t%.20s_name", a, b);
-    if (d->label) snprintf(out + used, 200 - (size_t)used, "\t%.20s_label\t%.20s_label", a, b);
-}
-
 static glofnd_status write_lines(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
     t.block = t.block ? t.block : BLOCK;
-    t.threads = x->s->threads, t.watch = &x->s->watch;
+    t.format = x->format, t.threads = x->s->threads, t.watch = &x->s->watch;
     return gf_table_files_write(err, to, &t);
 }
 
@@ -72,7 +32,19 @@ static int64_t position_from(const gf_discover_data *d, int64_t row) {
     return low;
 }
 
-enum { KEEP, REMOVE, WHY };
+enum { KEEP, REMOVE, WHY, KEPT }; /* KEPT only as Parquet: keep.txt with names and labels */
+
+static void put_kept(gf_lines *out, const gf_discover_report *x, int64_t row) {
+    gf_lines_integer(&out[KEEP], row);
+    GF_LINES_PUT(&out[KEEP], "\n");
+    if (x->format != GF_TABLE_PARQUET) return;
+    const int split = gf_split_of(x->decide, row);
+    gf_cell_integer(&out[KEPT], row);
+    if (x->decide->splits) gf_cell_text(&out[KEPT], split < 0 ? "" : x->decide->split[split].name);
+    if (x->d->name) gf_cell_text(&out[KEPT], x->d->name[row]);
+    if (x->d->label) gf_cell_integer(&out[KEPT], x->d->label[row]);
+    gf_row_end(&out[KEPT]);
+}
 
 static void put_removed(gf_lines *out, const gf_discover_report *x, int64_t row, int64_t position) {
     const gf_discover_data *d = x->d;
@@ -80,13 +52,13 @@ static void put_removed(gf_lines *out, const gf_discover_report *x, int64_t row,
     const int64_t kept = good ? x->decisions->kept[position] : -1;
     gf_lines_integer(&out[REMOVE], row);
     GF_LINES_PUT(&out[REMOVE], "\n");
-    gf_lines_integer(&out[WHY], row);
-    put_cell(&out[WHY], good ? d->good[kept] : -1);
-    put_cell(&out[WHY], good ? x->r->groups.of[position] : -1);
-    gf_lines_text(&out[WHY], !good                                      ? d->kind[row] == GF_ROW_ZERO ? "\tzero" : "\tnot finite"
-                             : d->copy_of[position] == d->copy_of[kept] ? "\texact"
-                                                                        : "\tduplicate");
-    end_row(&out[WHY], d, row, good ? d->good[kept] : -1);
+    gf_cell_integer(&out[WHY], row);
+    gf_cell_integer(&out[WHY], good ? d->good[kept] : -1);
+    gf_cell_integer(&out[WHY], good ? x->r->groups.of[position] : -1);
+    gf_cell_text(&out[WHY], !good                                      ? d->kind[row] == GF_ROW_ZERO ? "zero" : "not finite"
+                            : d->copy_of[position] == d->copy_of[kept] ? "exact"
+                                                                       : "duplicate");
+    gf_row_cells(&out[WHY], d, row, d, good ? d->good[kept] : -1);
 }
 
 static void fill_decisions(const void *arg, int64_t from, int64_t to, gf_lines *out) {
@@ -94,20 +66,25 @@ static void fill_decisions(const void *arg, int64_t from, int64_t to, gf_lines *
     int64_t p = position_from(x->d, from);
     for (int64_t row = from; row < to; row++) {
         const int good = x->d->kind[row] == GF_ROW_GOOD;
-        if (good && x->decisions->kept[p] == p) {
-            gf_lines_integer(&out[KEEP], row);
-            GF_LINES_PUT(&out[KEEP], "\n");
-        } else put_removed(out, x, row, p);
+        if (good && x->decisions->kept[p] == p) put_kept(out, x, row);
+        else put_removed(out, x, row, p);
         p += good;
     }
 }
 
 static glofnd_status write_decisions(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char title[200];
-    heading(x->d, "row\tkept\tgroup\twhy", "row", "kept", title);
+    gf_table_columns why = {0}, kept = {0};
+    gf_table_columns_add(&why, GF_COLUMN_INT32, "row kept group");
+    gf_table_columns_add(&why, GF_COLUMN_TEXT, "why");
+    gf_row_columns(&why, (gf_row_side){x->d, "row"}, (gf_row_side){x->d, "kept"});
+    gf_table_columns_add(&kept, GF_COLUMN_INT32, "row");
+    if (x->decide->splits) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "split");
+    if (x->d->name) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "name");
+    if (x->d->label) gf_table_columns_add(&kept, GF_COLUMN_INT32, "label");
+    const char *table = x->format == GF_TABLE_PARQUET ? "keep" : NULL;
     return write_lines(err, to, x,
-                       (gf_table_files){.name = {"keep.txt", "remove.txt", "remove.tsv"},
-                                        .heading = {[WHY] = title},
+                       (gf_table_files){.name = {"keep.txt", "remove.txt", "remove", table},
+                                        .columns = {[WHY] = &why, [KEPT] = &kept},
                                         .items = x->d->n,
                                         .fill = fill_decisions,
                                         .arg = x});
@@ -147,72 +124,86 @@ static void fill_matrix(const void *arg, int64_t from, int64_t to, gf_lines *out
     const gf_discover_report *x = arg;
     const gf_decide_spec *c = x->decide;
     for (int64_t a = from; a < to; a++) {
-        gf_lines_text(out, c->split[a].name);
-        put_cell(out, c->split[a].first);
-        put_cell(out, c->split[a].rows);
-        for (int b = 0; b < c->splits; b++) put_cell(out, x->decisions->leak[a][b]);
-        for (int b = 0; b < c->splits; b++) put_cell(out, x->decisions->exact[a][b]);
-        GF_LINES_PUT(out, "\n");
+        gf_cell_text(out, c->split[a].name);
+        gf_cell_integer(out, c->split[a].first);
+        gf_cell_integer(out, c->split[a].rows);
+        for (int b = 0; b < c->splits; b++) gf_cell_integer(out, x->decisions->leak[a][b]);
+        for (int b = 0; b < c->splits; b++) gf_cell_integer(out, x->decisions->exact[a][b]);
+        gf_row_end(out);
     }
 }
 
+/* Always a TSV: `--from` reads it. */
 static glofnd_status write_matrix(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_text title = {0};
-    gf_text_add(&title, "split\tfirst\trows");
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_TEXT, "split");
+    gf_table_columns_add(&c, GF_COLUMN_INT64, "first rows");
     for (int exact = 0; exact < 2; exact++)
-        for (int b = 0; b < x->decide->splits; b++)
-            gf_text_add(&title, "\t%s_%s", exact ? "exact" : "in", x->decide->split[b].name);
-    glofnd_status status = title.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for a heading")
-                                        : write_lines(err, to, x,
-                                                      (gf_table_files){.name = {"split_matrix.tsv"},
-                                                                       .heading = {title.at},
-                                                                       .items = x->decide->splits,
-                                                                       .fill = fill_matrix,
-                                                                       .arg = x});
-    gf_text_free(&title);
-    return status;
+        for (int b = 0; b < x->decide->splits; b++) {
+            char name[GF_COLUMN_NAME];
+            snprintf(name, sizeof name, "%s_%.*s", exact ? "exact" : "in", GF_SPLIT_NAME, x->decide->split[b].name);
+            gf_table_columns_add(&c, GF_COLUMN_INT64, name);
+        }
+    const gf_table_files t = {.name = {"split_matrix"},
+                              .columns = {&c},
+                              .items = x->decide->splits,
+                              .block = BLOCK,
+                              .fill = fill_matrix,
+                              .arg = x,
+                              .threads = 1};
+    return gf_table_files_write(err, to, &t);
 }
 
+/* similarity NaN: not compared, they are connected by other rows of their group. */
 static void put_leak(gf_lines *t, const gf_discover_report *x, int64_t i, int64_t j, double similarity) {
     const gf_discover_data *d = x->d;
     const gf_decide_spec *c = x->decide;
     const int64_t a = d->good[i], b = d->good[j];
     const int s = gf_split_of(c, a), u = gf_split_of(c, b);
     if (s < 0 || u < 0 || s == u) return;
-    gf_lines_text(t, c->split[s].name);
-    GF_LINES_PUT(t, "\t");
-    gf_lines_text(t, c->split[u].name);
-    put_cell(t, a - c->split[s].first);
-    put_cell(t, b - c->split[u].first);
-    put_cell(t, a);
-    put_cell(t, b);
-    put_fixed(t, similarity);
-    put_cell(t, gf_discover_exact(d, x->r, i, j));
-    end_row(t, d, a, b);
+    gf_cell_text(t, c->split[s].name);
+    gf_cell_text(t, c->split[u].name);
+    gf_cell_integer(t, a - c->split[s].first);
+    gf_cell_integer(t, b - c->split[u].first);
+    gf_cell_integer(t, a);
+    gf_cell_integer(t, b);
+    gf_cell_real(t, similarity);
+    gf_cell_flag(t, gf_discover_exact(d, x->r, i, j));
+    gf_row_cells(t, d, a, d, b);
 }
 
-/* The pairs of duplicates.tsv whose rows are in two splits. */
+/* The pairs of duplicates.tsv whose rows are in two splits; then rows that leak without being in one of these. */
 static void fill_leaks(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_report *x = arg;
     const gf_pairs_found *f = &x->r->f;
-    const float limit = gf_discover_dup(x->s, x->d->dim);
-    for (int64_t i = from; i < to && x->s->dup != GF_DUP_EXACT; i++)
+    const gf_discover_data *d = x->d;
+    const float limit = gf_discover_dup(x->s, d->dim);
+    const int exact = x->s->dup == GF_DUP_EXACT;
+    for (int64_t i = from; i < GF_MIN(to, f->n) && !exact; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
             if (gf_discover_canonical(f, i, k))
                 put_leak(out, x, i, f->other[i * f->top + k], (double)f->similarity[i * f->top + k]);
-    for (int64_t i = from; i < to && x->s->dup == GF_DUP_EXACT; i++)
-        if (x->d->copy_of[i] != i) put_leak(out, x, x->d->copy_of[i], i, 1.0);
+    for (int64_t i = from; i < GF_MIN(to, f->n) && exact; i++)
+        if (d->copy_of[i] != i) put_leak(out, x, d->copy_of[i], i, 1.0);
+    for (int64_t e = GF_MAX(from, f->n) - f->n; e < to - f->n; e++) {
+        const gf_leak_pair *p = &x->decisions->unlisted[e];
+        put_leak(out, x, p->a, p->b, d->copy_of[p->a] == d->copy_of[p->b] ? 1.0 : NAN);
+    }
 }
 
 static glofnd_status write_splits(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char title[200];
-    heading(x->d, "a_split\tb_split\ta_index\tb_index\ta\tb\tsimilarity\texact", "a", "b", title);
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_TEXT, "a_split b_split");
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "a_index b_index a b");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
+    gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
+    gf_row_columns(&c, (gf_row_side){x->d, "a"}, (gf_row_side){x->d, "b"});
     TRY(write_parts(err, to, x));
     TRY(write_matrix(err, to, x));
     return write_lines(err, to, x,
-                       (gf_table_files){.name = {"leaks.tsv"},
-                                        .heading = {title},
-                                        .items = x->r->f.n,
+                       (gf_table_files){.name = {"leaks"},
+                                        .columns = {&c},
+                                        .items = x->r->f.n + x->decisions->unlisted_count,
                                         .block = 1 + BLOCK / (x->r->f.top + 1),
                                         .fill = fill_leaks,
                                         .arg = x});
@@ -226,21 +217,24 @@ static void fill_outliers(const void *arg, int64_t from, int64_t to, gf_lines *o
     for (int64_t k = from; k < to; k++) {
         const int64_t i = x->decisions->outlier[k], near = f->other[i * f->top];
         const double v = (double)f->similarity[i * f->top];
-        gf_lines_integer(out, x->d->good[i]);
-        put_cell(out, x->d->good[near]);
-        put_fixed(out, v);
-        put_fixed(out, (double)f->lambda[i]);
-        put_cell(out, v < x->decisions->outlier_limit);
-        end_row(out, x->d, x->d->good[i], x->d->good[near]);
+        gf_cell_integer(out, x->d->good[i]);
+        gf_cell_integer(out, x->d->good[near]);
+        gf_cell_real(out, v);
+        gf_cell_real(out, (double)f->lambda[i]);
+        gf_cell_flag(out, v < x->decisions->outlier_limit);
+        gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[near]);
     }
 }
 
 static glofnd_status write_outliers(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char title[200];
-    heading(x->d, "row\tnearest\tsimilarity\tthreshold\toutlier", "row", "nearest", title);
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "row nearest");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
+    gf_table_columns_add(&c, GF_COLUMN_FLAG, "outlier");
+    gf_row_columns(&c, (gf_row_side){x->d, "row"}, (gf_row_side){x->d, "nearest"});
     return write_lines(err, to, x,
-                       (gf_table_files){.name = {"outliers.tsv"},
-                                        .heading = {title},
+                       (gf_table_files){.name = {"outliers"},
+                                        .columns = {&c},
                                         .items = x->decisions->outliers,
                                         .fill = fill_outliers,
                                         .arg = x});
@@ -251,24 +245,27 @@ static void fill_issues(const void *arg, int64_t from, int64_t to, gf_lines *out
     for (int64_t k = from; k < to; k++) {
         const gf_label_issue *e = &x->decisions->issue[k];
         const int64_t row = x->d->good[e->position];
-        gf_lines_integer(out, row);
-        put_cell(out, x->d->label[row]);
-        put_cell(out, e->suggested);
-        put_fixed(out, gf_label_issue_score(e));
-        put_cell(out, e->votes);
-        put_cell(out, e->best);
-        put_cell(out, e->own);
-        put_name(out, x->d, row);
-        GF_LINES_PUT(out, "\n");
+        gf_cell_integer(out, row);
+        gf_cell_integer(out, x->d->label[row]);
+        gf_cell_integer(out, e->suggested);
+        gf_cell_real(out, gf_label_issue_score(e));
+        gf_cell_integer(out, e->votes);
+        gf_cell_integer(out, e->best);
+        gf_cell_integer(out, e->own);
+        if (x->d->name) gf_cell_text(out, x->d->name[row]);
+        gf_row_end(out);
     }
 }
 
 static glofnd_status write_issues(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    const char *title = x->d->name ? "row\tlabel\tsuggested\tscore\tneighbours\tagree_suggested\tagree_label\tname"
-                                   : "row\tlabel\tsuggested\tscore\tneighbours\tagree_suggested\tagree_label";
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "row label suggested");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "score");
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "neighbours agree_suggested agree_label");
+    if (x->d->name) gf_table_columns_add(&c, GF_COLUMN_TEXT, "name");
     return write_lines(err, to, x,
-                       (gf_table_files){.name = {"label_issues.tsv"},
-                                        .heading = {title},
+                       (gf_table_files){.name = {"label_issues"},
+                                        .columns = {&c},
                                         .items = x->decisions->issues,
                                         .fill = fill_issues,
                                         .arg = x});
@@ -300,6 +297,34 @@ static glofnd_status write_negatives(gf_error *err, const gf_output_folder *to, 
     return status;
 }
 
+/* negatives.npy as a table of pairs. */
+static void fill_negatives(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    const gf_pairs_found *f = &x->r->f;
+    for (int64_t i = from; i < to; i++)
+        for (int64_t e = i * f->edge; e < i * f->edge + GF_MIN(x->decide->negatives, f->edge) && f->edge_other[e] >= 0; e++) {
+            gf_cell_integer(out, x->d->good[i]);
+            gf_cell_integer(out, x->d->good[f->edge_other[e]]);
+            gf_cell_real(out, (double)f->edge_similarity[e]);
+            gf_cell_real(out, (double)f->lambda[i]);
+            gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[f->edge_other[e]]);
+        }
+}
+
+static glofnd_status write_negative_pairs(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "anchor other");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
+    gf_row_columns(&c, (gf_row_side){x->d, "anchor"}, (gf_row_side){x->d, "other"});
+    return write_lines(err, to, x,
+                       (gf_table_files){.name = {"negatives"},
+                                        .columns = {&c},
+                                        .items = x->r->f.n,
+                                        .block = 1 + BLOCK / (x->decide->negatives + 1),
+                                        .fill = fill_negatives,
+                                        .arg = x});
+}
+
 glofnd_status gf_decide_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     TRY(write_decisions(err, to, x));
     if (x->decide->splits) TRY(write_splits(err, to, x));
@@ -309,5 +334,6 @@ glofnd_status gf_decide_write(gf_error *err, const gf_output_folder *to, const g
         TRY(write_lines(err, to, x,
                         (gf_table_files){.name = {"sample.txt"}, .items = x->decisions->samples, .fill = fill_sample, .arg = x}));
     if (x->decide->negatives) TRY(write_negatives(err, to, x));
+    if (x->decide->negatives && x->format == GF_TABLE_PARQUET) TRY(write_negative_pairs(err, to, x));
     return x->decide->graph ? gf_decide_write_graph(err, to, x) : GLOFND_OK;
 }

@@ -1,7 +1,6 @@
-/* decide_findings.c - outliers, labels that disagree with mutual neighbours, leaks between splits; see decide.h. */
+/* decide_findings.c - outliers, labels that disagree with mutual neighbours; see decide.h. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "discover/decide/decide.h"
 #include "util/minmax.h"
@@ -94,39 +93,5 @@ glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const g
     }
     if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
     free(label);
-    return GLOFND_OK;
-}
-
-/* ----- leaks ----- */
-
-typedef struct seen { /* bit k: split k has one row of the set; two or more */
-    uint32_t one, two;
-} seen;
-
-/* set [n]: the set of a position, -1: none. Counts rows of split a whose set has a row of split b. */
-static void count_leaks(const gf_decide_spec *c, const gf_discover_data *d, const int32_t *set, seen *s,
-                        int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX]) {
-    for (int64_t i = 0; i < d->good_n; i++) {
-        const int split = gf_split_of(c, d->good[i]);
-        if (set[i] < 0 || split < 0) continue;
-        s[set[i]].two |= s[set[i]].one & 1u << split;
-        s[set[i]].one |= 1u << split;
-    }
-    for (int64_t i = 0; i < d->good_n; i++) {
-        const int split = gf_split_of(c, d->good[i]);
-        if (set[i] < 0 || split < 0) continue;
-        for (int b = 0; b < c->splits; b++) leak[split][b] += (b == split ? s[set[i]].two : s[set[i]].one) >> b & 1;
-    }
-}
-
-glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
-                              gf_decisions *out) {
-    if (!c->splits) return GLOFND_OK;
-    seen *s = calloc((size_t)(d->good_n + 1), sizeof *s);
-    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for splits of %lld rows", (long long)d->good_n);
-    count_leaks(c, d, r->groups.of, s, out->leak);
-    memset(s, 0, (size_t)(d->good_n + 1) * sizeof *s);
-    count_leaks(c, d, d->copy_of, s, out->exact);
-    free(s);
     return GLOFND_OK;
 }

@@ -53,8 +53,8 @@ static void add_leaks(gf_text *t, const gf_discover_report *x) {
                         (long long)c->split[b].rows);
             some = 1;
         }
-    gf_text_add(t, some ? "            pairs in leaks.tsv, all counts in split_matrix.tsv\n"
-                        : "leaks       none between the splits\n");
+    if (some) gf_text_add(t, "            pairs in leaks%s, all counts in split_matrix.tsv\n", gf_table_ending(x->format));
+    else gf_text_add(t, "leaks       none between the splits\n");
 }
 
 void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
@@ -75,8 +75,8 @@ void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
                     "outliers    %lld rows whose nearest one is below %.4f, two standard deviations below the mean threshold\n",
                     (long long)e->outliers_found, e->outlier_limit);
     if (x->d->label && !x->s->only_dup)
-        gf_text_add(t, "suspects    %lld rows whose mutual neighbours mostly have one other label: label_issues.tsv\n",
-                    (long long)e->issues);
+        gf_text_add(t, "suspects    %lld rows whose mutual neighbours mostly have one other label: label_issues%s\n",
+                    (long long)e->issues, gf_table_ending(x->format));
     if (x->decide->sample)
         gf_text_add(t, "sample      %lld rows in sample.txt; every kept row has one of similarity %.4f or more\n",
                     (long long)e->samples, e->sample_reach);
