@@ -103,6 +103,15 @@ typedef struct gf_marking { /* beside the gf_pass that makes S: lo of its rows, 
     const int32_t *row_group, *row_label, *col_group, *col_label; /* per row and column */
 } gf_marking;
 
+/* Per row a list of its largest similarities, made while tiles are visited (cpu/passes/cpu_lists.h). */
+typedef struct gf_lists {
+    float *value;    /* [rows][capacity] */
+    int32_t *column; /* [rows][capacity] of each value; NULL: not wanted */
+    int32_t *count;  /* [rows] */
+    float *limit;    /* [pad(rows)] the list has all values above it */
+    int64_t capacity;
+} gf_lists;
+
 typedef struct gf_select { /* order statistics of row r among its columns, by descending value */
     const gf_embed *q, *k;
     int copies;          /* > 1: a value is the largest of so many products, the rows of q ... */
@@ -120,6 +129,12 @@ typedef struct gf_select { /* order statistics of row r among its columns, by de
     int32_t *tie;  /* out, or NULL: the column up to which values equal to value[] are among the best */
     void *scratch; /* select_bytes(...) */
     int threads;
+    /* Where the rows are selected from lists: */
+    gf_lists lists;     /* capacity 0: no lists */
+    int symmetric;      /* q is k: each similarity is computed once, for both of its rows */
+    int64_t tile;       /* as gf_pass */
+    void *tile_scratch; /* as gf_pass.scratch */
+    float *tiles;       /* NULL, or the tiles stay there for the passes that follow (GF_REUSE_TILES) */
 } gf_select;
 
 static inline int64_t gf_pad(int64_t rows) { return (rows + GF_PANEL - 1) / GF_PANEL * GF_PANEL; }

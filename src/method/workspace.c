@@ -57,6 +57,8 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     double fraction;
     gf_quantile_place(s.negatives, o->alpha, &s.best, &fraction);
     s.best = GF_MAX(s.best, 1 + (int64_t)(o->alpha * (double)GF_MAX(s.negatives, s.ring)) + 1);
+    s.list_cap = gf_cpu_lists_capacity(s.all, o->alpha, s.best, s.tile);
+    if (s.learns ? s.list_cap > s.window_cap : o->detector != GLOFND_DETECT_FNC || s.support > 1) s.list_cap = 0;
     return s;
 }
 
@@ -84,6 +86,17 @@ static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {
     TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
 }
 
+/* Lists of candidates; they come before pass B, when the windows are not in use yet. */
+static void lay_lists(cursor *at, gf_side *side, const gf_shape *s) {
+    const int64_t n = s->list_cap > 0 ? s->own + SLACK : 0;
+    gf_lists *x = &side->lists;
+    x->capacity = s->learns && s->list_cap > 0 ? s->window_cap : s->list_cap;
+    TAKE(at, x->count, n), TAKE(at, x->limit, n);
+    if (s->learns) x->value = side->own.window;
+    else TAKE(at, x->value, s->list_cap * n);
+    TAKE(at, x->column, s->topk ? s->list_cap * n : 0);
+}
+
 static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     lay_embed(at, &side->z, s->all, s->dim, ld, 1);
     lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, 0);
@@ -99,6 +112,7 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     TAKE(at, side->hard_peak, s->hard ? s->own : 0);
     TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->detector_kept, s->own);
     TAKE(at, side->row_id, s->own);
+    lay_lists(at, side, s);
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
 }
 

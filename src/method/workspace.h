@@ -19,6 +19,7 @@ typedef struct gf_side {
     double *hard_moment;
     float *hard_peak;
     float *quantile;         /* [own] a selected order statistic */
+    gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in own.window */
     int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
     int64_t *row_id;         /* [own] anchor ids, for the ring */
     glofnd_row *state;       /* [rows] of the own anchors */

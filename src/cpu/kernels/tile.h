@@ -45,6 +45,12 @@ typedef struct gf_tile_ops {
     void (*weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags, float omega);
     /* Kept pairs of the tile's row role as bytes [rows][keep_ld]. */
     void (*keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep, size_t keep_ld);
+    /* Appends the values of the tile above their row's limit to its list, and, with col, those above their column's limit to
+     * the list of that column. The lists have room for them. */
+    void (*collect)(const gf_tile *t, const gf_lists *row, const gf_lists *col);
+    /* The best-th largest of v[n], 1 <= best <= n, moved by `fraction` towards the next larger, as gf_between; *above gets how
+     * many are larger than the best-th. No NaN. */
+    float (*between)(const float *v, int64_t n, int64_t best, double fraction, int64_t *above);
     /* Appends the values of v[n] above `floor` (n a multiple of GF_PANEL); returns their number. */
     int64_t (*above)(const float *v, int64_t n, float floor, float *out);
     /* Rising positions of those of v[n] that reach min(row, col[i]) (col NULL: row), n a multiple of GF_PANEL; returns their

@@ -28,7 +28,7 @@ static int needs_general_stats(unsigned flags) {
 static void stats_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
     const gf_pass *p = w->p;
     const int both = p->col_role && !(p->symmetric && i == j); /* a diagonal tile holds both orders of each pair */
-    const gf_tile t = gf_tile_make(w, i, j, x);
+    const gf_tile t = gf_tile_again(w, i, j, x);
     if (both && !needs_general_stats(p->flags)) {
         w->ops->stats_both(&t, p->row, p->col, p->flags, p->window_cap, x);
         return;

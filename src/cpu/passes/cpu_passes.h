@@ -26,4 +26,6 @@ void gf_cpu_mask(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
 /* Bytes of gf_pass.scratch, gf_select.scratch (best: largest rank + 1) and gf_pass.tiles. */
 size_t gf_cpu_scratch_bytes(int64_t tile, int threads);
 size_t gf_cpu_select_bytes(int64_t best, int threads);
+/* Entries per row that gf_select.lists need for `best` of `cols`, a share of about alpha; 0: lists do not pay. */
+int64_t gf_cpu_lists_capacity(int64_t cols, double alpha, int64_t best, int64_t tile);
 size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric);

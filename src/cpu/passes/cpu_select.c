@@ -2,12 +2,14 @@
  *
  * Columns are read in chunks. Per row only values above the smallest one that can still matter are kept; when the list is full it
  * is cut to the `best` largest, which raises that limit. Memory per row is O(best), and after the first chunks few values
- * pass the limit, so the product is what costs.
+ * pass the limit, so the product is what costs. Where the caller has memory for lists of all rows, these come first
+ * (cpu_lists.c), and only rows whose list was too short are read here.
  */
 #include <math.h>
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
+#include "cpu/passes/cpu_lists.h"
 #include "cpu/passes/cpu_passes.h"
 #include "util/minmax.h"
 #include "util/order.h"
@@ -27,6 +29,10 @@ static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHU
 static size_t scratch_of_thread(int64_t best) { return sizeof(float) * (size_t)(ROWS * (2 * CHUNK + capacity(best))); }
 
 size_t gf_cpu_select_bytes(int64_t best, int threads) { return scratch_of_thread(best) * (size_t)threads; }
+
+float *gf_cpu_select_scratch(const gf_select *p, int thread) {
+    return (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
+}
 
 /* Similarities of rows [r0, r0+ROWS) and columns [c0, c0+CHUNK), NaN where there is no pair; returns the padded columns. */
 static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
@@ -90,7 +96,7 @@ static void find_ties(const gf_select *p, int64_t r0, int64_t rows, float *s, in
 static void select_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
     const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), stride = capacity(p->best);
-    float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
+    float *s = gf_cpu_select_scratch(p, thread);
     candidates x[ROWS];
     for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + 2 * ROWS * CHUNK + r * stride, 0, -INFINITY};
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
@@ -108,10 +114,20 @@ static void select_rows(void *arg, int64_t task, int thread) {
     if (p->tie) find_ties(p, r0, rows, s, missing);
 }
 
+/* The rows of the task, if one of them has no complete list. */
+static void select_rest(void *arg, int64_t task, int thread) {
+    const gf_select *p = arg;
+    for (int64_t r = task * ROWS; r < (task + 1) * ROWS && r < p->q->rows; r++)
+        if (p->lists.count[r] < 0) {
+            select_rows(arg, task, thread);
+            return;
+        }
+}
+
 static void smallest_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
     const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0);
-    float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
+    float *s = gf_cpu_select_scratch(p, thread);
     for (int64_t r = r0; r < r0 + rows; r++) p->value[r] = INFINITY, p->tie[r] = 0;
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
         const int pcols = chunk(p, r0, c0, s);
@@ -126,5 +142,7 @@ static void smallest_rows(void *arg, int64_t task, int thread) {
 
 void gf_cpu_select(const gf_select *p) {
     const int64_t tasks = (p->q->rows + ROWS - 1) / ROWS;
-    gf_parallel(p->threads, tasks, p->smallest ? smallest_rows : select_rows, (void *)(uintptr_t)p);
+    const int lists = p->lists.capacity > 0 && !p->smallest;
+    if (lists) gf_cpu_select_lists(p);
+    gf_parallel(p->threads, tasks, p->smallest ? smallest_rows : lists ? select_rest : select_rows, (void *)(uintptr_t)p);
 }

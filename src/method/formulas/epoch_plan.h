@@ -18,6 +18,7 @@ typedef struct gf_shape {
     int64_t own, all;          /* rows per side: rows * per_sample, cols * per_sample */
     int64_t negatives;         /* of a row */
     int64_t tile, window_cap;
+    int64_t list_cap;     /* FNC: entries of a row's list of candidates, gf_select.lists */
     int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
     int64_t topk, learns; /* options that need buffers */
     int64_t support;      /* FNC TOPK, THRESHOLD: support vectors per sample */

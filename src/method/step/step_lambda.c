@@ -26,14 +26,21 @@ static gf_select selection(const gf_step *t, int i, const gf_embed *q, const gf_
         .value = side->quantile,
         .scratch = t->ws->select_scratch,
         .threads = (int)t->shape->threads,
+        .symmetric = t->plan.one_rank && t->shape->sides == 1,
+        .tile = t->shape->tile,
+        .tile_scratch = t->ws->tile_scratch,
     };
 }
 
-/* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
-static void batch_quantiles(const gf_step *t, int i) {
+/* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. `keep`: before pass B, which
+ * gets the tiles where they are the same. */
+static void batch_quantiles(gf_step *t, int i, int keep) {
     const gf_embed own = gf_step_own(t, gf_step_judged(t, i));
     gf_select p = selection(t, i, &own, gf_step_judged(t, gf_step_other(t, i)));
     gf_quantile_place(t->shape->negatives, t->o->alpha, &p.best, &p.fraction);
+    p.lists = t->ws->side[i].lists;
+    if (keep && t->reuse && i == 0 && t->plan.one_rank && !t->plan.bank && p.lists.capacity > 0) p.tiles = t->ws->tiles;
+    t->tiles_made |= p.tiles != NULL;
     gf_cpu_select(&p);
 }
 
@@ -46,6 +53,8 @@ static void batch_topk(const gf_step *t, int i) {
     p.copy_stride = t->shape->all;
     p.best = gf_top_count(t->shape->negatives, t->o->alpha);
     p.tie = side->own.tie;
+    if (p.copies <= 1) p.lists = side->lists;
+    p.symmetric &= !t->q->support_a;
     gf_cpu_select(&p);
 }
 
@@ -102,7 +111,7 @@ static glofnd_status open_shared(gf_step *t, int i) {
     glofnd_row *row = &t->shared_row[i];
     double sum[2] = {0.0, (double)t->q->rows};
     if (t->plan.updating && gf_row_starts(&t->plan, row)) {
-        batch_quantiles(t, i);
+        batch_quantiles(t, i, 1);
         for (int64_t a = 0; a < t->q->rows; a++) sum[0] += anchor_quantile(t, side, a);
         TRY(gf_step_sum(t, sum, 2));
     }
@@ -128,7 +137,7 @@ static int any_starts(const gf_step *t, int i) {
 static glofnd_status open_learned(gf_step *t, int i) {
     if (t->plan.shared) return open_shared(t, i);
     if (t->plan.updating && t->o->learner == GLOFND_LEARN_RING && ring_ready(t)) ring_quantiles(t, i);
-    else if (t->plan.updating && any_starts(t, i)) batch_quantiles(t, i);
+    else if (t->plan.updating && any_starts(t, i)) batch_quantiles(t, i, 1);
     for (int64_t a = 0; a < t->q->rows; a++) open_anchor(t, i, a);
     return GLOFND_OK;
 }
@@ -140,7 +149,7 @@ static glofnd_status open_windows(gf_step *t, int i) {
     if (t->plan.learned) return open_learned(t, i);
     if (t->plan.topk && t->o->fnc_rule == GLOFND_FNC_THRESHOLD) fixed_threshold(t, i);
     else if (t->plan.topk) batch_topk(t, i);
-    else if (t->plan.thresholds) batch_quantiles(t, i);
+    else if (t->plan.thresholds) batch_quantiles(t, i, 1);
     for (int64_t r = 0; r < t->shape->own; r++)
         side->own.lo[r] = side->own.mid[r] = side->own.hi[r] = t->plan.thresholds ? side->quantile[r] : INFINITY;
     return GLOFND_OK;
@@ -171,7 +180,7 @@ static void sum_rows(gf_step *t) {
         p.col = &side[other].own;
         p.col_role = 1;
         p.symmetric = t->shape->sides == 1;
-        if (t->reuse && p.tiles) p.flags |= GF_KEEP_TILES;
+        if (t->reuse && p.tiles) p.flags |= t->tiles_made ? GF_REUSE_TILES : GF_KEEP_TILES;
         gf_cpu_stats(&p);
         return;
     }
@@ -350,11 +359,11 @@ glofnd_status gf_step_detect(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         memcpy(t->ws->side[i].detector_kept, t->ws->side[i].own.kept, sizeof(int32_t) * (size_t)t->shape->own);
         rescue(t, i);
-        if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0 && !t->plan.hard) batch_quantiles(t, i);
+        if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0 && !t->plan.hard) batch_quantiles(t, i, 0);
     }
     if (!t->plan.hard) return GLOFND_OK;
     sum_second_power(t);
     for (int i = 0; i < t->shape->sides; i++)
-        if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0) batch_quantiles(t, i);
+        if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0) batch_quantiles(t, i, 0);
     return GLOFND_OK;
 }
