@@ -40,7 +40,7 @@ static glofnd_status check_finite(gf_error *err, const char *path, const gf_disc
 
 static glofnd_status read_rows(gf_error *err, const char *path, const char *labels, gf_discover_data *d) {
     TRY(gf_discover_read(err, path, NULL, d));
-    if (labels) TRY(gf_discover_read_labels(err, labels, d));
+    if (labels) TRY(gf_discover_read_labels(err, labels, NULL, d));
     return check_finite(err, path, d);
 }
 

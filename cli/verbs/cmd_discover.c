@@ -109,7 +109,7 @@ static int report_end(const cli_discover_job *j, glofnd_status status, const gf_
 /* ----- flags ----- */
 
 typedef struct discover_flags {
-    const char *keep, *from, *format;
+    const char *keep, *from, *format, *label_column;
     gf_option_strings split;
     const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
     double alpha, html_mb, memory;
@@ -141,11 +141,14 @@ static const gf_option rows[] = {
     CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
     CLI_STRING(F, format, "format", "NAME",
                "of the tables: tsv (default; pairs also as .jsonl), or parquet, for pandas, pyarrow and Spark"),
-    CLI_STRING(F, labels, "labels", "Y.npy", "int [samples]: precision and recall of the pairs found"),
+    CLI_STRING(F, labels, "labels", "Y.npy",
+               "int [samples]: precision and recall of the pairs found; or Parquet files with --label-column"),
     CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables; or Parquet files with the column of --id"),
     CLI_STRING(F, tensor, "tensor", "NAME", "of a .safetensors file; default: the only one with two axes"),
     CLI_STRING(F, column, "column", "NAME", "of Parquet files and tables: the embeddings; default: the only one that fits"),
     CLI_STRING(F, id, "id", "NAME", "of Parquet files and tables: the names of rows; default: a table's column of text"),
+    CLI_STRING(F, label_column, "label-column", "NAME",
+               "of Parquet files and tables: labels, integers or names of classes; with --labels FILES: their column"),
     CLI_STRING(F, data, "data", "SPEC",
                "images, as of `glofnd pretrain`: of a run, or those of EMB's rows (labels, names, --html)"),
     CLI_SWITCH(F, html, "html",
@@ -212,6 +215,8 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
     else if (f->duplicates && f->device && strcmp(f->device, "cpu") != 0) wrong = "--duplicates is done on the CPU";
     else if (f->approx && (f->duplicates || f->learned || f->query || f->from || (f->device && strcmp(f->device, "cpu") != 0)))
         wrong = "--approx does not go with --duplicates, --learned, --query, --from and --device cuda";
+    else if (f->label_column && f->from && !f->labels)
+        wrong = "--label-column goes with --labels FILES here: --from reads no EMB";
     else if (f->split.count && f->data) wrong = "--split and --data exclude each other: with a run, each split has its own data";
     if (wrong) gf_print(stderr, "glofnd discover: %s; --help explains\n", wrong);
     return wrong ? CLI_USAGE : CLI_OK;
@@ -271,7 +276,9 @@ static int run(const cli_call *call, const void *flags) {
                                  .paths = call->words,
                                  .tensor = f->tensor,
                                  .column = f->column,
-                                 .id = f->id},
+                                 .id = f->id,
+                                 .label = f->labels || f->query_labels || f->from ? NULL : f->label_column},
+                          .label_column = f->label_column,
                           .data = f->data,
                           .labels = f->labels,
                           .names = f->names,
@@ -298,6 +305,7 @@ static int run(const cli_call *call, const void *flags) {
     gf_discover_data_free(&j.d);
     gf_discover_data_free(&j.q);
     gf_embeddings_close(j.set);
+    gf_string_list_free(&j.label_texts);
     gf_dataset_free(j.images);
     for (int k = 0; k < GF_SPLITS_MAX; k++) gf_dataset_free(j.split_images[k]);
     gf_decisions_free(&j.decisions);

@@ -13,8 +13,10 @@ typedef struct cli_discover_job {
     gf_encoder_device where; /* as given; the device is also that of the search */
     gf_embedding_input in;   /* EMB: files, folders, patterns */
     gf_embedding_set *set;
+    gf_string_list label_texts;     /* of --label-column, of all files */
     char source[256];               /* EMB in words */
     char run_data[PATH_MAX + 1024]; /* SPEC of the run, if none was given */
+    const char *label_column;       /* of the files of --labels */
     const char *data, *labels, *names, *query, *query_names, *query_labels, *stored, *from, *out;
     int as_stored_top, as_stored_max;  /* --from: not given */
     int head, force, quiet, html, run; /* run: source is one, to encode images with */

@@ -148,18 +148,20 @@ void cli_discover_name_source(cli_discover_job *j, const gf_option_strings *spli
 }
 
 /* A file, folder or pattern beside EMB, read as that is. */
-static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const char *path, gf_discover_data *d) {
+static glofnd_status read_files(gf_error *err, cli_discover_job *j, const char *path, const char *label, gf_discover_data *d) {
     gf_embedding_input in = j->in;
     gf_embedding_set *set = NULL;
-    in.path = &path, in.paths = 1;
+    in.path = &path, in.paths = 1, in.label = label;
     TRY(gf_embeddings_open(err, &in, &set));
-    const glofnd_status status = gf_discover_read_set(err, set, d);
+    glofnd_status status = gf_discover_read_set(err, set, d);
+    if (label && status == GLOFND_OK) status = gf_embeddings_labels(err, set, &j->label_texts);
     gf_embeddings_close(set);
     return status;
 }
 
 static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(gf_embeddings_open(err, &j->in, &j->set));
+    if (j->in.label) TRY(gf_embeddings_labels(err, j->set, &j->label_texts));
     TRY(cli_units_choose(err, j));
     if (j->units.on) {
         j->d.n = gf_embeddings_rows(j->set), j->d.dim = gf_embeddings_dim(j->set);
@@ -172,7 +174,7 @@ static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
 /* One split: a dataset that the run encodes, or a file of embeddings. */
 static glofnd_status load_split(gf_error *err, cli_discover_job *j, int k, gf_discover_data *part) {
     const char *spec = j->decide.split[k];
-    if (!j->run) return read_files(err, j, spec, part);
+    if (!j->run) return read_files(err, j, spec, j->in.label, part);
     TRY(gf_dataset_open(err, spec, &j->split_images[k]));
     TRY(encode(err, j, j->split_images[k], part));
     if (gf_dataset_describe(j->split_images[k]).classes == gf_dataset_describe(j->split_images[0]).classes)
@@ -212,11 +214,14 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
         j->data = j->run_data;
     }
     FAIL_IF(err, j->run && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is a run; it must be the only one", j->in.path[0]);
+    FAIL_IF(err, j->run && j->in.label, GLOFND_E_ARGUMENT,
+            "--label-column goes with files; the labels of a run are those of its data");
     FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
     TRY(cli_units_refuse(err, j, j->run ? "the images of a run" : sources ? "--split with files" : NULL));
     TRY(load_sources(err, j));
     TRY(cli_decide_check(err, &j->decide, j->d.n));
-    if (j->labels) TRY(gf_discover_read_labels(err, j->labels, &j->d));
+    if (j->labels) TRY(gf_discover_read_labels(err, j->labels, j->label_column, &j->d));
+    if (j->in.label) TRY(gf_discover_labels_of_texts(err, &j->label_texts, &j->d));
     if (j->names) TRY(gf_discover_read_names(err, j->names, j->in.id, &j->d));
     TRY(j->units.on ? gf_discover_classify_stream(err, &j->units.u.source, &j->d) : gf_discover_classify(err, &j->d));
     if ((j->run || sources) && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
@@ -226,8 +231,8 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
 glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
     FAIL_IF(err, cli_is_run(j->query), GLOFND_E_ARGUMENT,
             "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->query);
-    TRY(read_files(err, j, j->query, &j->q));
-    if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, &j->q));
+    TRY(read_files(err, j, j->query, NULL, &j->q));
+    if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, j->label_column, &j->q));
     if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, j->in.id, &j->q));
     TRY(gf_discover_classify(err, &j->q));
     return gf_discover_read_stored(err, j->stored, &j->d, &j->s, &j->lambda);
@@ -271,7 +276,7 @@ glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j) {
     glofnd_status status = j->data ? gf_dataset_open(err, j->data, &j->images) : GLOFND_OK;
     if (j->data && !j->names && status == GLOFND_OK) gf_discover_free_names(&j->d);
     if (j->data && status == GLOFND_OK) status = describe_rows(err, j);
-    if (j->labels && status == GLOFND_OK) status = gf_discover_read_labels(err, j->labels, &j->d);
+    if (j->labels && status == GLOFND_OK) status = gf_discover_read_labels(err, j->labels, j->label_column, &j->d);
     if (j->names && status == GLOFND_OK) status = gf_discover_read_names(err, j->names, j->in.id, &j->d);
     j->new_labels = label != j->d.label && (!label || !j->d.label || memcmp(label, j->d.label, (size_t)j->d.n * sizeof *label));
     if (label != j->d.label) free(label);

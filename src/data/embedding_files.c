@@ -9,6 +9,7 @@
 #include "io/calls.h"
 #include "io/npy.h"
 #include "util/grow.h"
+#include "util/strings/number_text.h"
 #include "util/strings/utf8.h"
 
 #define NAMES_MAX ((int64_t)1 << 32) /* bytes of a file of names */
@@ -89,8 +90,59 @@ static glofnd_status convert_labels(gf_error *err, const char *path, const gf_np
     return GLOFND_OK;
 }
 
-glofnd_status gf_discover_read_labels(gf_error *err, const char *path, gf_discover_data *d) {
+/* 0: a text is not an integer. */
+static int are_integers(const gf_string_list *texts) {
+    for (int64_t i = 0; i < texts->n; i++) {
+        int64_t x;
+        const char *text = gf_string_list_get(texts, i);
+        if (text[0] && gf_integer_read(text, &x)) return 0;
+    }
+    return 1;
+}
+
+static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, int32_t *label) {
+    gf_string_list class = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
+        const char *text = gf_string_list_get(texts, i);
+        if (text[0]) status = gf_string_list_add(err, &class, text, strlen(text));
+    }
+    if (status == GLOFND_OK) status = gf_string_list_sort(err, &class);
+    if (status == GLOFND_OK) gf_string_list_unique(&class);
+    for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++)
+        label[i] = (int32_t)gf_string_list_find(&class, gf_string_list_get(texts, i));
+    gf_string_list_free(&class);
+    return status;
+}
+
+glofnd_status gf_discover_labels_of_texts(gf_error *err, const gf_string_list *texts, gf_discover_data *d) {
+    FAIL_IF(err, texts->n != d->n, GLOFND_E_ARGUMENT, "%lld labels for %lld embeddings", (long long)texts->n, (long long)d->n);
+    free(d->label);
+    d->label = malloc((size_t)(d->n + 1) * sizeof *d->label);
+    FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
+    if (!are_integers(texts)) return number_classes(err, texts, d->label);
+    for (int64_t i = 0; i < d->n; i++) {
+        int64_t y = -1;
+        const char *text = gf_string_list_get(texts, i);
+        if (text[0]) gf_integer_read(text, &y);
+        FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "label %lld of row %lld does not fit into 31 bits", (long long)y,
+                (long long)i);
+        d->label[i] = y < 0 ? -1 : (int32_t)y;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status read_parquet_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d) {
+    gf_string_list texts = {0};
+    glofnd_status status = gf_labels_of_parquet(err, path, column, &texts);
+    if (status == GLOFND_OK) status = gf_discover_labels_of_texts(err, &texts, d);
+    gf_string_list_free(&texts);
+    return status;
+}
+
+glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d) {
     gf_npy a = {0};
+    if (gf_names_are_parquet(path)) return read_parquet_labels(err, path, column, d);
     TRY(gf_npy_read(err, path, &a));
     free(d->label);
     d->label = NULL;

@@ -12,8 +12,11 @@ glofnd_status gf_discover_take_names(gf_error *err, gf_embedding_set *set, gf_di
  * one with two axes. */
 glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim);
 glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tensor, gf_discover_data *d);
-/* int32, int64 or uint8 [n] */
-glofnd_status gf_discover_read_labels(gf_error *err, const char *path, gf_discover_data *d);
+/* A .npy, int32, int64 or uint8 [n]; of Parquet files, a folder or a pattern of them: `column`. */
+glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d);
+/* Labels from texts: integers as they are, negative: unknown; if one is no integer, all are names of classes, which are numbered in
+ * bytewise order. An empty text: unknown. */
+glofnd_status gf_discover_labels_of_texts(gf_error *err, const gf_string_list *texts, gf_discover_data *d);
 /* One name per line; of Parquet files, a folder or a pattern of them: column `id`. */
 glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char *id, gf_discover_data *d);
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "io/file.h"
+#include "io/parquet/lz4.h"
 #include "io/parquet/page_codec.h"
 #include "io/parquet/parquet.h"
 #include "io/parquet/snappy.h"
@@ -70,9 +71,10 @@ static void check_texts(const char *name) {
 
 static void reads_every_codec_encoding_and_version(void **state) {
     static const char *const names[] = {
-        "none-v1-plain-f32", "none-v1-dict-f64",   "none-v2-dict-f16", "snappy-v1-dict-f32", "snappy-v2-plain-fixed",
-        "gzip-v1-plain-f16", "gzip-v2-dict-f32",   "zstd-v1-dict-f32", "zstd-v2-plain-f64",  "none-v1-split-f32",
-        "none-v1-pages-f32", "snappy-v2-item-f32", "defaults",         "two-level"};
+        "none-v1-plain-f32",  "none-v1-dict-f64",   "none-v2-dict-f16", "snappy-v1-dict-f32", "snappy-v2-plain-fixed",
+        "gzip-v1-plain-f16",  "gzip-v2-dict-f32",   "zstd-v1-dict-f32", "zstd-v2-plain-f64",  "none-v1-split-f32",
+        "none-v1-pages-f32",  "snappy-v2-item-f32", "defaults",         "two-level",          "none-v2-delta-f32",
+        "lz4-v1-lengths-f64", "lz4-v2-dict-f16"};
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         gf_parquet f;
@@ -135,16 +137,101 @@ static void refuses_by_row(void **state) {
         gf_parquet_cursor_free(&c);
         gf_parquet_close(&f);
     }
+}
+
+/* ----- differences: blocks and miniblocks of all widths, sums that wrap, common beginnings, nulls ----- */
+
+enum { MANY = 1000 };
+
+static void wanted_text(const char *column, int i, char *out, size_t n) {
+    const uint64_t x = (uint64_t)i * (uint64_t)i * (uint64_t)i * 0x9E3779B97F4A7C15u;
+    const int64_t wild = (int64_t)(i % 500 > 250 ? x : x & (((uint64_t)1 << i % 40) - 1));
+    static const char *const words[] = {"dog", "cat", "emu"};
+    char letters[100];
+    memset(letters, 'x', sizeof letters);
+    if (strcmp(column, "wild") == 0) snprintf(out, n, "%lld", (long long)wild);
+    else if (strcmp(column, "narrow") == 0) snprintf(out, n, "%d", (int)(int32_t)(uint32_t)wild);
+    else if (strcmp(column, "label") == 0) snprintf(out, n, "%s", i % 11 == 5 ? "" : words[i % 3]);
+    else if (i == 77) out[0] = 0;
+    else snprintf(out, n, "images/%03d/%.*s%d.jpg", i / 100, i % 90, letters, i);
+}
+
+static void reads_differences(void **state) {
+    static const char *const files[] = {"many-none", "many-lz4"}, *const columns[] = {"wild", "narrow", "path", "label"};
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        gf_error err = {""};
+        gf_parquet f;
+        gf_parquet_cursor c;
+        gf_string_list list = {0};
+        open_column(files[k / 4], columns[k % 4], &f, &c);
+        c.null_is_empty = 1;
+        if (gf_parquet_texts(&err, &c, MANY, &list) != GLOFND_OK) fail_msg("%s", err.text);
+        for (int i = 0; i < MANY; i++) {
+            char text[160];
+            wanted_text(columns[k % 4], i, text, sizeof text);
+            assert_string_equal(gf_string_list_get(&list, i), text);
+        }
+        gf_string_list_free(&list);
+        gf_parquet_cursor_free(&c);
+        gf_parquet_close(&f);
+    }
+}
+
+static void nulls_are_refused_where_a_name_is_needed(void **state) {
     gf_error err = {""};
     gf_parquet f;
     gf_parquet_cursor c;
     gf_string_list list = {0};
-    open_column("bad-delta", "key", &f, &c);
-    assert_int_equal(gf_parquet_texts(&err, &c, N, &list), GLOFND_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "encoding 7"));
+    (void)state;
+    open_column("many-none", "label", &f, &c);
+    assert_int_equal(gf_parquet_texts(&err, &c, MANY, &list), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "row 5 is null"));
     gf_string_list_free(&list);
     gf_parquet_cursor_free(&c);
     gf_parquet_close(&f);
+}
+
+static void differences_end_where_they_say(void **state) {
+    /* blocks of 128 in 4 miniblocks, 5 integers from 7 on: differences 1, 1 + 3, 1 + 2, 1 + 1 in 2 bits; then "x" */
+    static const uint8_t page[] = {0x80, 1, 4, 5, 14, 2, 2, 0, 0, 0, 0 | 3 << 2 | 2 << 4 | 1 << 6, 0, 0, 0, 0, 0, 0, 0, 'x'};
+    static const int64_t wanted[] = {7, 8, 12, 15, 17};
+    gf_delta d;
+    int64_t x;
+    (void)state;
+    assert_int_equal(gf_delta_begin(&d, page, sizeof page), 1);
+    for (int i = 0; i < 5; i++) {
+        assert_ptr_equal(gf_delta_end(&d), page + sizeof page - 1);
+        assert_int_equal(gf_delta_next(&d, &x), 1);
+        assert_int_equal(x, wanted[i]);
+    }
+    assert_int_equal(gf_delta_next(&d, &x), 0);
+    for (size_t n = 5; n < sizeof page - 1; n++) { /* cut */
+        assert_int_equal(gf_delta_begin(&d, page, n), 1);
+        assert_null(gf_delta_end(&d));
+    }
+    static const uint8_t bad[][5] = {{0x80, 1, 0, 5, 14}, {0x80, 1, 3, 5, 14}, {64, 4, 5, 14, 0}, {0, 1, 5, 14, 0}, {0x80, 0x80}};
+    for (int i = 0; i < 5; i++) assert_int_equal(gf_delta_begin(&d, bad[i], sizeof bad[i]), 0);
+}
+
+static void lz4_decodes_literals_and_copies(void **state) {
+    /* "abc", copy 4 + 1 from 3 back over what it writes; 20 literals by an extra byte, copy 19 + 4 from 1 back; "end" */
+    static const uint8_t packed[] = {0x31, 'a', 'b', 'c', 3,   0,   0xff, 5,   '0', '1', '2', '3', '4', '5',  '6', '7', '8', '9',
+                                     '0',  '1', '2', '3', '4', '5', '6',  '7', '8', '9', 1,   0,   4,   0x30, 'e', 'n', 'd'};
+    static const char wanted[] = "abcabcab012345678901234567899999999999999999999999999end";
+    uint8_t out[80];
+    const size_t n = 8 + 20 + 23 + 3;
+    (void)state;
+    assert_int_equal(gf_lz4_decode(packed, sizeof packed, out, n), 1);
+    assert_memory_equal(out, wanted, 28);
+    for (size_t i = 28; i < 51; i++) assert_int_equal(out[i], '9');
+    assert_memory_equal(out + 51, "end", 3);
+    for (size_t cut = 0; cut < sizeof packed; cut++) assert_int_equal(gf_lz4_decode(packed, cut, out, n), 0);
+    assert_int_equal(gf_lz4_decode(packed, sizeof packed, out, n - 1), 0);
+    assert_int_equal(gf_lz4_decode(packed, sizeof packed, out, n + 1), 0);
+    static const uint8_t far[] = {0x10, 'a', 2, 0, 0x10, 'b'}, none[] = {0x10, 'a', 0, 0, 0x10, 'b'};
+    assert_int_equal(gf_lz4_decode(far, sizeof far, out, 6), 0);
+    assert_int_equal(gf_lz4_decode(none, sizeof none, out, 6), 0);
 }
 
 /* Whatever comes, it is read or refused with a text that names the file. */
@@ -162,9 +249,12 @@ static void try_bytes(const uint8_t *bytes, size_t n) {
         gf_parquet_cursor_init(&c, &f, leaf);
         if (status == GLOFND_OK && length == DIM && f.rows <= N) status = gf_parquet_floats(&err, &c, f.rows, DIM, x);
         gf_parquet_cursor_free(&c);
-        gf_parquet_cursor_init(&c, &f, 0);
-        if (status == GLOFND_OK && f.rows <= N) status = gf_parquet_texts(&err, &c, f.rows, &list);
-        gf_parquet_cursor_free(&c);
+        for (leaf = 0; leaf < f.leaves && leaf < 4; leaf++) {
+            gf_parquet_cursor_init(&c, &f, leaf);
+            if (status == GLOFND_OK && f.rows <= N && f.leaf[leaf].max_rep == 0)
+                status = gf_parquet_texts(&err, &c, f.rows, &list);
+            gf_parquet_cursor_free(&c);
+        }
         gf_string_list_free(&list);
         gf_parquet_close(&f);
     }
@@ -172,7 +262,8 @@ static void try_bytes(const uint8_t *bytes, size_t n) {
 }
 
 static void survives_any_damaged_byte_and_cut(void **state) {
-    static const char *const names[] = {"none-v1-dict-f64", "snappy-v2-plain-fixed", "gzip-v2-dict-f32", "zstd-v1-dict-f32"};
+    static const char *const names[] = {"none-v1-dict-f64", "snappy-v2-plain-fixed", "gzip-v2-dict-f32",
+                                        "zstd-v1-dict-f32", "none-v2-delta-f32",     "lz4-v1-lengths-f64"};
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         gf_error err = {""};
@@ -212,6 +303,10 @@ int main(void) {
         cmocka_unit_test(reads_every_codec_encoding_and_version),
         cmocka_unit_test(finds_columns_by_field_path_and_kind),
         cmocka_unit_test(refuses_by_row),
+        cmocka_unit_test(reads_differences),
+        cmocka_unit_test(nulls_are_refused_where_a_name_is_needed),
+        cmocka_unit_test(differences_end_where_they_say),
+        cmocka_unit_test(lz4_decodes_literals_and_copies),
         cmocka_unit_test(survives_any_damaged_byte_and_cut),
         cmocka_unit_test(snappy_decodes_literals_and_copies),
     };

@@ -2,6 +2,7 @@
 # folder and pattern, tables, Parquet.
 . "$2/tests/sh/common.inc"
 needs_tools python3
+export source PYTHONDONTWRITEBYTECODE=1
 discover() { "$glofnd" discover "$@" --quiet; }
 
 cat > make.py << 'PY'
@@ -66,7 +67,8 @@ same other named
 parquet=$source/tests/fixtures/parquet
 expect 0 "23 x 5" discover "$parquet/none-v1-plain-f32.parquet" --column emb --id key --k 3 --out first
 grep -q "row 22" first/pairs.tsv || fail "no names of the Parquet file"
-for file in snappy-v1-dict-f32 snappy-v2-plain-fixed none-v2-dict-f16 defaults; do
+for file in snappy-v1-dict-f32 snappy-v2-plain-fixed none-v2-dict-f16 defaults none-v2-delta-f32 lz4-v1-lengths-f64 \
+    lz4-v2-dict-f16; do
     rm -rf other
     expect 0 "23 x 5" discover "$parquet/$file.parquet" --column emb --id key --k 3 --out other
     same other first
@@ -75,6 +77,46 @@ rm -rf other
 expect 0 "46 x 5" discover "$parquet/defaults.parquet" "$parquet/none-v1-split-f32.parquet" --id number --k 3 --out other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
 expect 1 "row 12 is null" discover "$parquet/bad-null-row.parquet" --out z
+# Labels from a column: names of classes in bytewise order, nulls unknown; integers; of tables; of other files.
+python3 - << 'PY' || fail "labels"
+import os, struct, sys
+sys.path.insert(0, os.environ["source"] + "/tests/sh")
+from npy_file import npy
+npy("y.npy", "<i4", (1000,), struct.pack("<1000i", *[-1 if i % 11 == 5 else (1, 0, 2)[i % 3] for i in range(1000)]))
+npy("small.npy", "<i8", (23,), struct.pack("<23q", *[i - 3 for i in range(23)]))
+rows = [l.split(",", 1) for l in open("x.csv").read().splitlines()]
+open("classes.csv", "w").write("name,kind," + ",".join("abcdef") + "\n" +
+                               "".join("%s,%s,%s\n" % (r[0], ("", "b", "a")[i % 3], r[1]) for i, r in enumerate(rows)))
+npy("z.npy", "<i4", (41,), struct.pack("<41i", *[(-1, 1, 0)[i % 3] for i in range(41)]))
+PY
+expect 0 "labels " discover "$parquet/many-none.parquet" --labels y.npy --k 5 --out by_array
+for words in "many-none.parquet --label-column label" "many-lz4.parquet --label-column label" \
+    "many-lz4.parquet --labels $parquet/many-none.parquet --label-column label"; do
+    rm -rf other
+    expect 0 "labels " discover "$parquet/"$words --k 5 --out other
+    same other by_array
+    cmp by_array/label_issues.tsv other/label_issues.tsv || fail "label issues"
+done
+rm -rf other by_array
+expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --labels small.npy --k 3 --out by_array
+expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --label-column small --k 3 --out other
+same other by_array
+rm -rf other by_array
+expect 0 "written" discover x.npy --names names --labels z.npy --k 3 --out by_array
+expect 0 "written" discover classes.csv --id name --label-column kind --k 3 --out other
+same other by_array
+head -n 21 classes.csv > a.csv
+{ head -n 1 classes.csv; tail -n +22 classes.csv; } > b.csv
+rm -rf other
+expect 0 "written" discover --split a=a.csv --split b=b.csv --id name --label-column kind --k 3 --out other
+same other by_array
+expect 1 "is for Parquet files and tables" discover x.npy --label-column kind --out z
+expect 1 "choose the column of labels by --label-column" discover x.npy --labels "$parquet/defaults.parquet" --out z
+expect 1 "23 labels for 41 embeddings" discover x.npy --labels "$parquet/defaults.parquet" --label-column small --out z
+expect 1 "no column 'nothing'" discover "$parquet/defaults.parquet" --label-column nothing --out z
+expect 1 "compressed by Brotli; none, snappy, lz4_raw, gzip and zstd are read" discover "$parquet/bad-brotli.parquet" --out z
+expect 2 "goes with --labels FILES" discover --from other --label-column kind --out z
+
 mkdir metadata && cp "$parquet/defaults.parquet" metadata/m_0.parquet &&
     cp "$parquet/none-v2-dict-f16.parquet" metadata/m_1.parquet || fail "metadata"
 rm -rf other

@@ -140,3 +140,13 @@ glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_
     for (int64_t i = 0; i < s->paths.n; i++) TRY(s->shard[i].kind->names(err, &s->shard[i], out));
     return GLOFND_OK;
 }
+
+glofnd_status gf_embeddings_labels(gf_error *err, gf_embedding_set *s, gf_string_list *out) {
+    for (int64_t i = 0; i < s->paths.n; i++) {
+        gf_shard *h = &s->shard[i];
+        FAIL_IF(err, !h->kind->labels, GLOFND_E_FORMAT,
+                "%.300s: --label-column is for Parquet files and tables; give the labels by --labels Y.npy", h->path);
+        TRY(h->kind->labels(err, h, out));
+    }
+    return GLOFND_OK;
+}

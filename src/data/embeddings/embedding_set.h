@@ -16,6 +16,7 @@ typedef struct gf_embedding_input {
     const char *tensor; /* of .safetensors files; NULL: the only one with two axes */
     const char *column; /* of Parquet files and tables; NULL: the only one that fits */
     const char *id;     /* column of names in these; NULL: none, of a table its only column of text */
+    const char *label;  /* column of labels in these; NULL: none */
 } gf_embedding_input;
 
 typedef struct gf_embedding_set gf_embedding_set;
@@ -30,11 +31,15 @@ glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t fir
 int gf_embeddings_have_names(const gf_embedding_set *s);
 /* Appends the names of all rows. */
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out);
+/* Appends the labels of all rows as texts; "": none. `label` of the input was given. E_FORMAT: files that have no columns. */
+glofnd_status gf_embeddings_labels(gf_error *err, gf_embedding_set *s, gf_string_list *out);
 
 /* 1: the path is a Parquet file, or a folder or pattern of such: it can have names. */
 int gf_names_are_parquet(const char *path);
 /* Appends the texts of column `id` of all its files. */
 glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out);
+/* The same of a column of labels, where a null is an empty text. */
+glofnd_status gf_labels_of_parquet(gf_error *err, const char *path, const char *column, gf_string_list *out);
 /* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, a pattern its matches, both in natural order: 2 before
  * 10. E_IO: there is none. */
 glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out);
@@ -48,7 +53,8 @@ typedef struct gf_shard_kind {
     glofnd_status (*open)(gf_error *err, const gf_embedding_input *in, gf_shard *s);
     glofnd_status (*read)(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x);
     glofnd_status (*names)(gf_error *err, gf_shard *s, gf_string_list *out);
-    void (*close)(gf_shard *s); /* also after a failed open */
+    glofnd_status (*labels)(gf_error *err, gf_shard *s, gf_string_list *out); /* NULL: such files have none */
+    void (*close)(gf_shard *s);                                               /* also after a failed open */
 } gf_shard_kind;
 
 struct gf_shard {

@@ -11,7 +11,7 @@
 typedef struct parquet_shard {
     gf_parquet f;
     gf_parquet_cursor c;
-    int64_t id; /* leaf of names; -1: none */
+    int64_t id, label; /* leaves of names, labels; -1: none */
 } parquet_shard;
 
 static glofnd_status check_size(gf_error *err, const gf_shard *s, const gf_parquet *f, int64_t leaf) {
@@ -32,8 +32,9 @@ static glofnd_status open_parquet(gf_error *err, const gf_embedding_input *in, g
     s->state = p;
     TRY(gf_parquet_open(err, s->path, &p->f));
     TRY(gf_parquet_find(err, &p->f, in->column, &leaf));
-    p->id = -1;
+    p->id = p->label = -1;
     if (in->id) TRY(gf_parquet_find(err, &p->f, in->id, &p->id));
+    if (in->label) TRY(gf_parquet_find(err, &p->f, in->label, &p->label));
     TRY(gf_parquet_list_length(err, &p->f, leaf, &s->dim));
     s->rows = p->f.rows;
     s->named = p->id >= 0;
@@ -47,14 +48,25 @@ static glofnd_status read_parquet(gf_error *err, gf_shard *s, int64_t first, int
     return gf_parquet_floats(err, &p->c, rows, s->dim, x);
 }
 
-static glofnd_status parquet_names(gf_error *err, gf_shard *s, gf_string_list *out) {
-    parquet_shard *p = s->state;
+static glofnd_status read_texts(gf_error *err, const gf_parquet *f, int64_t leaf, int null_is_empty, gf_string_list *out) {
     gf_parquet_cursor c;
-    FAIL_IF(err, p->id < 0, GLOFND_E_ARGUMENT, "%.300s: no column of names was chosen", s->path);
-    gf_parquet_cursor_init(&c, &p->f, p->id);
-    const glofnd_status status = gf_parquet_texts(err, &c, s->rows, out);
+    gf_parquet_cursor_init(&c, f, leaf);
+    c.null_is_empty = null_is_empty;
+    const glofnd_status status = gf_parquet_texts(err, &c, f->rows, out);
     gf_parquet_cursor_free(&c);
     return status;
+}
+
+static glofnd_status parquet_names(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const parquet_shard *p = s->state;
+    FAIL_IF(err, p->id < 0, GLOFND_E_ARGUMENT, "%.300s: no column of names was chosen", s->path);
+    return read_texts(err, &p->f, p->id, 0, out);
+}
+
+static glofnd_status parquet_labels(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const parquet_shard *p = s->state;
+    FAIL_IF(err, p->label < 0, GLOFND_E_ARGUMENT, "%.300s: no column of labels was chosen", s->path);
+    return read_texts(err, &p->f, p->label, 1, out);
 }
 
 /* ----- names alone ----- */
@@ -66,27 +78,34 @@ static int ends_with_parquet(const char *path) {
 
 int gf_names_are_parquet(const char *path) { return gf_is_folder(path) || ends_with_parquet(path); }
 
-static glofnd_status add_names(gf_error *err, const char *path, const char *id, gf_string_list *out) {
+static glofnd_status add_texts(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out) {
     gf_parquet f = {0};
-    gf_parquet_cursor c;
     int64_t leaf = 0;
     TRY(gf_parquet_open(err, path, &f));
-    glofnd_status status = gf_parquet_find(err, &f, id, &leaf);
-    gf_parquet_cursor_init(&c, &f, leaf);
-    if (status == GLOFND_OK) status = gf_parquet_texts(err, &c, f.rows, out);
-    gf_parquet_cursor_free(&c);
+    glofnd_status status = gf_parquet_find(err, &f, column, &leaf);
+    if (status == GLOFND_OK) status = read_texts(err, &f, leaf, null_is_empty, out);
     gf_parquet_close(&f);
     return status;
 }
 
-glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out) {
+static glofnd_status texts_of_files(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out) {
     const gf_embedding_input in = {.path = &path, .paths = 1};
     gf_string_list files = {0};
-    FAIL_IF(err, !id, GLOFND_E_ARGUMENT, "'%.300s' is Parquet; choose the column of names by --id", path);
     glofnd_status status = gf_embedding_paths(err, &in, &files);
-    for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++) status = add_names(err, gf_string_list_get(&files, i), id, out);
+    for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++)
+        status = add_texts(err, gf_string_list_get(&files, i), column, null_is_empty, out);
     gf_string_list_free(&files);
     return status;
+}
+
+glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out) {
+    FAIL_IF(err, !id, GLOFND_E_ARGUMENT, "'%.300s' is Parquet; choose the column of names by --id", path);
+    return texts_of_files(err, path, id, 0, out);
+}
+
+glofnd_status gf_labels_of_parquet(gf_error *err, const char *path, const char *column, gf_string_list *out) {
+    FAIL_IF(err, !column, GLOFND_E_ARGUMENT, "'%.300s' is Parquet; choose the column of labels by --label-column", path);
+    return texts_of_files(err, path, column, 1, out);
 }
 
 static void close_parquet(gf_shard *s) {
@@ -98,7 +117,5 @@ static void close_parquet(gf_shard *s) {
     s->state = NULL;
 }
 
-const gf_shard_kind gf_shard_parquet = {.open = open_parquet,
-                                        .read = read_parquet,
-                                        .names = parquet_names,
-                                        .close = close_parquet};
+const gf_shard_kind gf_shard_parquet = {
+    .open = open_parquet, .read = read_parquet, .names = parquet_names, .labels = parquet_labels, .close = close_parquet};

@@ -1,7 +1,7 @@
 /* shard_table.c - embeddings in a table (.csv, .tsv): columns of numbers, or one column with a list such as "[0.1, 0.2]", and a
  * column of names; see embedding_set.h. The text is read once, into numbers.
  *
- * The first line holds titles if --column or --id name one, or if none of its cells is a number or list, or if its numbers are
+ * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if its numbers are
  * just 0, 1, 2 ... as data frames without titles are written.
  */
 #include <math.h>
@@ -22,13 +22,13 @@ typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;
 typedef struct table {
     float *x; /* [rows][dim] */
     size_t capacity, used;
-    gf_string_list names;
+    gf_string_list names, labels;
     /* while it is read: */
     gf_csv csv;
     gf_string_list row;
     int64_t columns;
-    int64_t list, id; /* columns; -1: none */
-    uint8_t *number;  /* [columns] 1: its numbers are dimensions */
+    int64_t list, id, label; /* columns; -1: none */
+    uint8_t *number;         /* [columns] 1: its numbers are dimensions */
 } table;
 
 /* Also nan and inf, which make a bad row, not a bad file. 0: not a number. */
@@ -93,6 +93,7 @@ static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
             (long long)dim, (long long)s->dim);
     FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
     s->rows++;
+    if (t->label >= 0) TRY(gf_string_list_add(err, &t->labels, cell_at(t, t->label), strlen(cell_at(t, t->label))));
     return t->id < 0 ? GLOFND_OK : gf_string_list_add(err, &t->names, cell_at(t, t->id), strlen(cell_at(t, t->id)));
 }
 
@@ -100,7 +101,7 @@ static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
 
 static int has_titles(const table *t, const gf_embedding_input *in) {
     int64_t numbers = 0, rising = 0;
-    if (in->column || in->id) return 1;
+    if (in->column || in->id || in->label) return 1;
     for (int64_t i = 0; i < t->row.n; i++) {
         const cell kind = cell_of(cell_at(t, i));
         double x;
@@ -126,7 +127,7 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
     FAIL_IF(err, !t->number, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
     for (int64_t i = 0; i < t->columns; i++) {
         const cell kind = cell_of(cell_at(t, i));
-        if (i == t->id) continue;
+        if (i == t->id || i == t->label) continue;
         if (kind == CELL_LIST) list = i, lists++;
         else if (kind == CELL_TEXT) text = i, texts++;
         else t->number[i] = 1, numbers++;
@@ -148,6 +149,7 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
     if (has_titles(t, in)) {
         TRY(find_title(err, s, t, in->column, &t->list));
         TRY(find_title(err, s, t, in->id, &t->id));
+        TRY(find_title(err, s, t, in->label, &t->label));
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
     FAIL_IF(err, t->row.n == 0, GLOFND_E_FORMAT, "%.300s: no row of numbers", s->path);
@@ -167,7 +169,7 @@ static glofnd_status open_table(gf_error *err, const gf_embedding_input *in, gf_
     size_t capacity = 0, bytes = 0;
     FAIL_IF(err, !t, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
     s->state = t;
-    t->list = t->id = -1;
+    t->list = t->id = t->label = -1;
     glofnd_status status = gf_file_read_text(err, s->path, GF_LIST_BYTES_MAX, &text, &capacity, &bytes);
     if (status == GLOFND_OK) status = read_table(err, s, in, t, (char *)text, bytes);
     free(text);
@@ -184,13 +186,22 @@ static glofnd_status read_rows(gf_error *err, gf_shard *s, int64_t first, int64_
     return GLOFND_OK;
 }
 
-static glofnd_status table_names(gf_error *err, gf_shard *s, gf_string_list *out) {
-    const table *t = s->state;
-    for (int64_t i = 0; i < t->names.n; i++) {
-        const char *name = gf_string_list_get(&t->names, i);
-        TRY(gf_string_list_add(err, out, name, strlen(name)));
+static glofnd_status add_all(gf_error *err, const gf_string_list *from, gf_string_list *out) {
+    for (int64_t i = 0; i < from->n; i++) {
+        const char *text = gf_string_list_get(from, i);
+        TRY(gf_string_list_add(err, out, text, strlen(text)));
     }
     return GLOFND_OK;
+}
+
+static glofnd_status table_names(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const table *t = s->state;
+    return add_all(err, &t->names, out);
+}
+
+static glofnd_status table_labels(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const table *t = s->state;
+    return add_all(err, &t->labels, out);
 }
 
 static void close_table(gf_shard *s) {
@@ -198,8 +209,10 @@ static void close_table(gf_shard *s) {
     if (!t) return;
     free(t->x);
     gf_string_list_free(&t->names);
+    gf_string_list_free(&t->labels);
     free(t);
     s->state = NULL;
 }
 
-const gf_shard_kind gf_shard_table = {.open = open_table, .read = read_rows, .names = table_names, .close = close_table};
+const gf_shard_kind gf_shard_table = {
+    .open = open_table, .read = read_rows, .names = table_names, .labels = table_labels, .close = close_table};

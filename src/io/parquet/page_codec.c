@@ -10,14 +10,16 @@
 #include <zstd.h>
 #endif
 
+#include "io/parquet/lz4.h"
 #include "io/parquet/snappy.h"
 
 static const char *const names[] = {"none", "Snappy", "gzip", "LZO", "Brotli", "LZ4", "Zstandard", "LZ4"};
-/* Bytes that one packed byte can become, at most: a 3-byte copy of 64 bytes; deflate's best; a block of one repeated byte. */
-static const size_t ratio_max[] = {1, 24, 1100, 0, 0, 0, 65536, 0};
+/* Bytes that one packed byte can become, at most: a 3-byte copy of 64 bytes; deflate's best; a block of one repeated byte; a
+ * byte that makes a copy 255 bytes longer. */
+static const size_t ratio_max[] = {1, 24, 1100, 0, 0, 0, 65536, 256};
 
 static int codec_is_there(int64_t codec) {
-    int there = codec == GF_CODEC_NONE || codec == GF_CODEC_SNAPPY;
+    int there = codec == GF_CODEC_NONE || codec == GF_CODEC_SNAPPY || codec == GF_CODEC_LZ4_RAW;
 #ifdef GF_HAVE_ZLIB
     there |= codec == GF_CODEC_GZIP;
 #endif
@@ -34,8 +36,9 @@ glofnd_status gf_page_codec_check(gf_error *err, const char *where, int64_t code
             "%s: compressed by %s, and this program was built without %s; install it and build again, or write the file with "
             "compression=\"snappy\"",
             where, names[codec], codec == GF_CODEC_GZIP ? "zlib (Debian: zlib1g-dev)" : "libzstd (Debian: libzstd-dev)");
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "%s: compressed by %s; none, snappy, gzip and zstd are read: write it with one of these",
-            where, names[codec]);
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED,
+            "%s: compressed by %s; none, snappy, lz4_raw, gzip and zstd are read: write it with one of these", where,
+            names[codec]);
 }
 
 glofnd_status gf_page_codec_bound(gf_error *err, const char *where, int codec, size_t packed, size_t n) {
@@ -72,6 +75,7 @@ glofnd_status gf_page_unpack(gf_error *err, const char *where, int codec, const 
         if (n) memcpy(out, in, n);
         done = 1;
     }
+    if (codec == GF_CODEC_LZ4_RAW) done = gf_lz4_decode(in, packed, out, n);
     if (codec == GF_CODEC_SNAPPY) done = gf_snappy_decode(in, packed, out, n);
 #ifdef GF_HAVE_ZLIB
     if (codec == GF_CODEC_GZIP) done = unpack_gzip(in, packed, out, n);

@@ -1,4 +1,4 @@
-/* page_codec.h - unpacking of Parquet pages: none, Snappy, gzip, Zstandard. */
+/* page_codec.h - unpacking of Parquet pages: none, Snappy, LZ4, gzip, Zstandard. */
 #pragma once
 
 #include "util/status.h"

@@ -10,9 +10,9 @@
  *     gf_parquet_floats(err, &c, rows, dim, out);            the next rows
  *     gf_parquet_cursor_free(&c);   gf_parquet_close(&f);
  *
- * Read: data pages of version 1 and 2, PLAIN, dictionary and BYTE_STREAM_SPLIT values, no compression, Snappy, gzip (with zlib)
- * and Zstandard (with libzstd). Refused, with a text: encrypted files, nested lists, null values, delta encodings. Several
- * cursors of one file may be used by several threads.
+ * Read: data pages of version 1 and 2; PLAIN, dictionary, delta and BYTE_STREAM_SPLIT values; no compression, Snappy, LZ4_RAW,
+ * gzip (with zlib) and Zstandard (with libzstd). Refused, with a text: encrypted files, nested lists, null values, Brotli.
+ * Several cursors of one file may be used by several threads.
  */
 #pragma once
 
@@ -66,8 +66,9 @@ typedef struct gf_parquet_cursor {
     uint64_t at, end;    /* bytes of the chunk that were not read */
     int64_t left;        /* levels of the chunk that are on later pages */
     int64_t page_left;   /* of the page, that were not taken */
-    uint8_t *packed, *page, *dictionary;
-    size_t packed_capacity, page_capacity, dictionary_capacity;
+    uint8_t *packed, *page, *dictionary, *last_text;
+    size_t packed_capacity, page_capacity, dictionary_capacity, last_text_capacity;
+    int null_is_empty; /* texts: a null is an empty one instead of an error */
     gf_dictionary dict;
     gf_hybrid rep, def;
     gf_page_values values;

@@ -56,6 +56,7 @@ void gf_parquet_cursor_free(gf_parquet_cursor *c) {
     free(c->packed);
     free(c->page);
     free(c->dictionary);
+    free(c->last_text);
     *c = (gf_parquet_cursor){.group = -1};
 }
 
@@ -197,9 +198,10 @@ glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows
     for (int64_t left = rows; left > 0; left -= got) {
         TRY(next_levels(err, c, left, rep, def, &got));
         for (int64_t k = 0; k < got; k++, c->row++) {
-            if (l->max_def && def[k] != (uint32_t)l->max_def) return bad_row(err, c, "is null; a name is needed");
+            const int null = l->max_def && def[k] != (uint32_t)l->max_def;
+            if (null && !c->null_is_empty) return bad_row(err, c, "is null; a name is needed");
             if (c->row >= c->f->first[c->group + 1]) return bad_row(err, c, "is beyond the rows of its group");
-            TRY(add_text(err, c, out));
+            TRY(null ? gf_string_list_add(err, out, "", 0) : add_text(err, c, out));
         }
     }
     return GLOFND_OK;

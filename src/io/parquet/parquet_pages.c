@@ -124,6 +124,22 @@ static int take_levels(const uint8_t **at, const uint8_t *end, int max, gf_hybri
     return 1;
 }
 
+static glofnd_status begin_deltas(gf_error *err, gf_parquet_cursor *c, gf_page_values *v) {
+    const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
+    const int integers = v->encoding == GF_ENCODING_DELTA;
+    const size_t n = (size_t)(v->end - v->at);
+    size_t last = 0;
+    FAIL_IF(err, integers ? l->type != GF_PARQUET_INT32 && l->type != GF_PARQUET_INT64 : l->type != GF_PARQUET_BYTES,
+            GLOFND_E_FORMAT, "%s: a delta encoding (%d) that its type cannot have", c->where, v->encoding);
+    const int valid = integers ? gf_delta_begin(&v->delta, v->at, n)
+                               : gf_delta_texts_begin(&v->texts, v->at, n, v->encoding == GF_ENCODING_DELTA_TEXT, &last);
+    FAIL_IF(err, !valid, GLOFND_E_FORMAT, "%s: the differences of a page are corrupt", c->where);
+    if (v->encoding != GF_ENCODING_DELTA_TEXT) return GLOFND_OK;
+    TRY(gf_file_reserve(err, c->f->path, last + 1, &c->last_text, &c->last_text_capacity));
+    v->texts.last = c->last_text;
+    return GLOFND_OK;
+}
+
 static glofnd_status begin_values(gf_error *err, gf_parquet_cursor *c, const page_head *h, const uint8_t *at,
                                   const uint8_t *end) {
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
@@ -142,11 +158,14 @@ static glofnd_status begin_values(gf_error *err, gf_parquet_cursor *c, const pag
         v.place = gf_hybrid_of(at + 1, (size_t)(end - at - 1), *at);
         v.dict = &c->dict;
         break;
+    case GF_ENCODING_DELTA:
+    case GF_ENCODING_DELTA_LENGTH:
+    case GF_ENCODING_DELTA_TEXT: TRY(begin_deltas(err, c, &v)); break;
     default:
-        GF_FAIL(
-            err, GLOFND_E_UNSUPPORTED,
-            "%s: values have encoding %lld; PLAIN, dictionary and BYTE_STREAM_SPLIT are read: write the column with one of these",
-            c->where, (long long)h->encoding);
+        GF_FAIL(err, GLOFND_E_UNSUPPORTED,
+                "%s: values have encoding %lld; PLAIN, dictionary, delta and BYTE_STREAM_SPLIT are read: write the column with "
+                "one of these",
+                c->where, (long long)h->encoding);
     }
     c->values = v;
     return GLOFND_OK;

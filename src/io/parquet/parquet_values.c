@@ -159,6 +159,11 @@ int gf_page_floats(gf_page_values *v, float *out, size_t n) {
 
 int gf_page_integer(gf_page_values *v, int64_t *out) {
     const size_t width = (size_t)v->width;
+    if (v->encoding == GF_ENCODING_DELTA) {
+        if (!gf_delta_next(&v->delta, out)) return 0;
+        if (width == 4) *out = (int64_t)(int32_t)(uint32_t)*out; /* sums are modulo 2^32 */
+        return 1;
+    }
     const uint8_t *p = v->at;
     uint8_t bytes[8] = {0};
     uint32_t place;
@@ -182,6 +187,8 @@ int gf_page_integer(gf_page_values *v, int64_t *out) {
 
 int gf_page_text(gf_page_values *v, const uint8_t **text, size_t *n) {
     uint32_t place;
+    if (v->encoding == GF_ENCODING_DELTA_LENGTH || v->encoding == GF_ENCODING_DELTA_TEXT)
+        return gf_delta_texts_next(&v->texts, text, n);
     if (v->encoding == GF_ENCODING_PLAIN) {
         const size_t left = (size_t)(v->end - v->at);
         if (left < 4 || little32(v->at) > left - 4) return 0;

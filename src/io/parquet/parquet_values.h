@@ -1,7 +1,8 @@
 /* parquet_values.h - values of a Parquet page: the hybrid of repeated and bit-packed integers, which holds levels and places in a
- * dictionary; plain values; dictionaries; bytes split by their place. Reads nothing outside the page. */
+ * dictionary; plain values; dictionaries; bytes split by their place; differences (delta.h). Reads nothing outside the page. */
 #pragma once
 
+#include "io/parquet/delta.h"
 #include "util/status.h"
 
 enum {
@@ -16,7 +17,7 @@ enum {
 };
 
 enum { GF_ENCODING_PLAIN = 0, GF_ENCODING_PLAIN_DICTIONARY = 2, GF_ENCODING_RLE = 3, GF_ENCODING_DICTIONARY = 8 };
-enum { GF_ENCODING_SPLIT = 9 };
+enum { GF_ENCODING_DELTA = 5, GF_ENCODING_DELTA_LENGTH = 6, GF_ENCODING_DELTA_TEXT = 7, GF_ENCODING_SPLIT = 9 };
 
 typedef struct gf_hybrid {
     const uint8_t *at, *end;
@@ -44,6 +45,8 @@ typedef struct gf_page_values {
     int encoding, type, width, half;
     const uint8_t *at, *end; /* not yet taken */
     size_t count, next;      /* values of a split page */
+    gf_delta delta;          /* integers */
+    gf_delta_texts texts;    /* of both delta encodings */
     gf_hybrid place;         /* in the dictionary */
     const gf_dictionary *dict;
 } gf_page_values;
