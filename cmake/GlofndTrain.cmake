@@ -22,7 +22,7 @@ function(glofnd_open_at_run_time upper found)
     get_filename_component(file ${file} NAME)
     string(REGEX REPLACE "(\\.so\\.[0-9]+).*" "\\1" file ${file})        # libx.so.40.30.4: libx.so.40
     target_compile_definitions(glofnd_parts INTERFACE GF_${upper}_SONAME="${file}")
-    if(GLOFND_SANITIZED)        # The leak sanitizer fails on thread-local memory of libraries that come late: there they come early.
+    if(GLOFND_SANITIZED)        # The leak sanitizer fails on thread-local memory of libraries that come late: they come early.
         target_link_libraries(glofnd_parts INTERFACE -Wl,--no-as-needed,${GLOFND_${upper}_LIBRARY},--as-needed)
     endif()
 endfunction()
@@ -79,7 +79,7 @@ glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 set(train_sources "")
-foreach(room io/json io/parquet image text data loader nn optim dist run train eval plot report)
+foreach(room io/json io/parquet io/pickle io/torch image text data loader nn optim dist run train eval plot report)
     glofnd_sources(sources src/${room}/*.c src/${room}/*/*.c)
     list(APPEND train_sources ${sources})
 endforeach()

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/official/pickle.h"
+#include "io/pickle/pickle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gf_error err = {""};
     gf_pickle p;
     gf_pickle_array a;
-    if (gf_pickle_parse(&err, "fuzz", data, size, &p) != GLOFND_OK) {
+    if (gf_pickle_parse(&err, "fuzz", &gf_pickle_numpy, data, size, &p) != GLOFND_OK) {
         if (!strstr(err.text, "fuzz")) abort();
         return 0;
     }

@@ -142,7 +142,7 @@ static const gf_option rows[] = {
     CLI_STRING(embed_flags, files.samples, "samples", "FILE.npy", "also write which sample a row belongs to, int64 [rows]"),
     CLI_STRING(embed_flags, files.names, "names", "FILE", "also write the names of the samples, a line for each row"),
     CLI_SWITCH(embed_flags, untrained, "untrained", "with the weights the run began with"),
-    CLI_STRING(embed_flags, weights, "weights", "FILE", "instead of a run: .safetensors of torchvision or open_clip"),
+    CLI_STRING(embed_flags, weights, "weights", "FILE", "instead of a run: .safetensors or .pth of torchvision or open_clip"),
     CLI_STRING(embed_flags, arch, "arch", "NAME", "of --weights; default: by the shapes of its tensors"),
     CLI_INTEGER(embed_flags, size, "size", "PX", NULL, 8, 1024,
                 "of --weights: pixels of an image; default: as the file, else 224"),
@@ -176,7 +176,7 @@ const cli_verb cmd_embed = {
     .summary = "features of a dataset by the encoder of a run, as .npy, .safetensors or .csv",
     .usage = "glofnd embed RUN [--data SPEC] --out FILE [--head | --text] [--labels FILE.npy] [--samples FILE.npy]\n"
              "             [--names FILE] [--untrained] " DEVICE_USAGE "\n"
-             "       glofnd embed --weights FILE.safetensors [--arch NAME] [--size PX] --data SPEC --out FILE ...",
+             "       glofnd embed --weights FILE [--arch NAME] [--size PX] --data SPEC --out FILE ...",
     CLI_FLAGS(rows, embed_flags),
     .word = "RUN",
     .word_help = "the folder of a run",

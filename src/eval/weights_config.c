@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json/safetensors.h"
+#include "io/torch/torch_file.h"
 
 #define HEAD_WIDTH 64 /* numbers of an attention head in all of open_clip's models of CLIP */
 
@@ -103,7 +103,7 @@ glofnd_status gf_weights_config(gf_error *err, const char *path, const gf_weight
     gf_st_file f = {0};
     TRY(gf_config_init(err, out));
     out->eval_view = GF_EVAL_CENTER, out->stem = 0;
-    TRY(gf_st_open(err, path, &f));
+    TRY(gf_weights_open(err, path, &f));
     const glofnd_status status = read_file(err, &f, wish, data, out);
     gf_st_close(&f);
     return status;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "data/official/pickle.h"
+#include "io/pickle/pickle.h"
 #include "support/mat_writer.h"
 #include "support/specs.h"
 
@@ -144,7 +144,7 @@ static void class_names_come_from_the_meta_file(void **state) {
 static void pickle_refused(const char *bytes, size_t n, const char *word) {
     gf_error err = {""};
     gf_pickle p;
-    const glofnd_status status = gf_pickle_parse(&err, "p", (const uint8_t *)bytes, n, &p);
+    const glofnd_status status = gf_pickle_parse(&err, "p", &gf_pickle_numpy, (const uint8_t *)bytes, n, &p);
     if (status != GLOFND_E_FORMAT || !strstr(err.text, word)) fail_msg("status %d: %s", status, err.text);
 }
 #define PICKLE_REFUSED(bytes, word) pickle_refused(bytes, sizeof bytes - 1, word)

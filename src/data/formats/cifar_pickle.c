@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "data/formats/cifar.h"
-#include "data/official/pickle.h"
 #include "io/file.h"
+#include "io/pickle/pickle.h"
 
 #define RECORD 3072
 
@@ -45,7 +45,7 @@ static glofnd_status open_pickle(gf_error *err, const char *path, uint8_t **byte
     size_t capacity = 0, size = 0;
     *p = (gf_pickle){.root = -1};
     TRY(gf_file_read(err, path, GF_PICKLE_BYTES_MAX, bytes, &capacity, &size));
-    return gf_pickle_parse(err, path, *bytes, size, p);
+    return gf_pickle_parse(err, path, &gf_pickle_numpy, *bytes, size, p);
 }
 
 glofnd_status gf_cifar_pickle_read(gf_error *err, const char *path, const char *label_key, int classes, gf_cifar_pickle *out) {

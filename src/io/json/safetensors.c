@@ -272,6 +272,7 @@ void gf_st_close(gf_st_file *f) {
     free(f->path);
     free(f->tensors);
     free(f->texts);
+    free(f->names);
     json_decref(f->header);
     *f = (gf_st_file){.fd = -1};
 }
@@ -290,10 +291,37 @@ const char *gf_st_find_text(const gf_st_file *f, const char *key) {
 
 /* ----- elements, read ----- */
 
+/* Copies the numbers at `from`, strides apart, to `to`, side by side. */
+static void gather(const gf_st_tensor *t, const unsigned char *from, unsigned char *to) {
+    const size_t width = gf_st_type_bytes(t->type);
+    int64_t place[GF_ST_MAX_RANK] = {0}, at = 0;
+    for (int64_t i = 0; i < t->count; i++, to += width) {
+        memcpy(to, from + (size_t)at * width, width);
+        for (int k = t->rank - 1; k >= 0; k--) {
+            at += t->stride[k];
+            if (++place[k] < t->shape[k]) break;
+            at -= t->stride[k] * t->shape[k];
+            place[k] = 0;
+        }
+    }
+}
+
+static glofnd_status read_strided(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out) {
+    int64_t last = 0;
+    for (int k = 0; k < t->rank; k++) last += (t->shape[k] - 1) * t->stride[k];
+    const size_t bytes = (size_t)(last + 1) * gf_st_type_bytes(t->type);
+    unsigned char *all = malloc(bytes);
+    FAIL_IF(err, !all, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, show(t->name).text);
+    const glofnd_status status = read_at(err, f, t->at, all, bytes);
+    if (status == GLOFND_OK) gather(t, all, out);
+    free(all);
+    return status;
+}
+
 glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out, size_t bytes) {
     FAIL_IF(err, bytes != tensor_bytes(t), GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %llu bytes, and %zu are asked for",
             f->path, show(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
-    return read_at(err, f, t->at, out, bytes);
+    return t->strided ? read_strided(err, f, t, out) : read_at(err, f, t->at, out, bytes);
 }
 
 /* IEEE half: 1 sign, 5 exponent (bias 15), 10 fraction bits. Subnormals are exact multiples of 2^-24. */
@@ -331,12 +359,22 @@ static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
     }
 }
 
+static glofnd_status read_strided_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out) {
+    void *raw = malloc((size_t)tensor_bytes(t));
+    FAIL_IF(err, !raw, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, show(t->name).text);
+    const glofnd_status status = read_strided(err, f, t, raw);
+    if (status == GLOFND_OK) convert(out, raw, t->type, (size_t)t->count);
+    free(raw);
+    return status;
+}
+
 glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out, int64_t count) {
     enum { CHUNK = 4096 };
     double chunk[CHUNK]; /* aligned for, and as wide as, the widest type */
     const size_t width = gf_st_type_bytes(t->type);
     FAIL_IF(err, count != t->count, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %lld elements, and %lld are asked for", f->path,
             show(t->name).text, (long long)t->count, (long long)count);
+    if (t->strided) return read_strided_f32(err, f, t, out);
     if (t->type == GF_ST_F32) return read_at(err, f, t->at, out, (size_t)count * width);
     for (int64_t done = 0; done < count; done += CHUNK) {
         const size_t n = count - done < CHUNK ? (size_t)(count - done) : CHUNK;

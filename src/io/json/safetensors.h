@@ -34,6 +34,8 @@ typedef struct gf_st_tensor {
     int64_t count;    /* product of shape; the writer works it out itself */
     const void *data; /* to write: [count] elements, borrowed, row-major. After gf_st_open: NULL */
     uint64_t at;      /* after gf_st_open: where its bytes start in the file */
+    int strided;      /* 1: numbers lie `stride` apart (files of torch.save); reads give them row-major. The writer ignores it */
+    int64_t stride[GF_ST_MAX_RANK];
 } gf_st_tensor;
 
 typedef struct gf_st_text {
@@ -49,6 +51,7 @@ typedef struct gf_st_file {
     gf_st_tensor *tensors; /* [count] in the order of their data */
     gf_st_text *texts;     /* [text_count] of __metadata__ */
     struct json_t *header; /* owns all names and texts */
+    char *names;           /* or this does */
 } gf_st_file;
 
 /* E_IO: it cannot be read or is not a regular file. E_FORMAT: something in it is not as above. On failure *out is unchanged. */

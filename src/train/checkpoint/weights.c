@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json/safetensors.h"
+#include "io/torch/torch_file.h"
 #include "optim/schedule.h"
 #include "run/layout.h"
 #include "train/checkpoint/positions.h"
@@ -156,7 +156,7 @@ static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, in
 glofnd_status gf_weights_load(gf_error *err, gf_net *net, const char *path, int backbone_only) {
     gf_st_file f = {0};
     int checked;
-    TRY(gf_st_open(err, path, &f));
+    TRY(gf_weights_open(err, path, &f));
     const file_view v = view_of(&f);
     glofnd_status status = gf_st_check(err, &f, &checked);
     if (status == GLOFND_OK) status = load_net(err, net, &v, backbone_only);
@@ -292,7 +292,7 @@ glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char
     gf_weights_report own;
     gf_weights_report *r = report ? report : &own;
     *r = (gf_weights_report){0};
-    TRY(gf_st_open(err, path, &f));
+    TRY(gf_weights_open(err, path, &f));
     match *a = calloc(1, sizeof *a);
     char *used = calloc((size_t)(f.count ? f.count : 1), 1);
     int checked;
@@ -355,7 +355,7 @@ glofnd_status gf_model_check_init(gf_error *err, const gf_config *c) {
     FAIL_IF(err, c->lock != GF_LOCK_NONE && !*c->init, GLOFND_E_OPTION,
             "lock: the encoder would keep its random weights; give weights by init, or leave lock none");
     if (!*c->init) return GLOFND_OK;
-    TRY(gf_st_open(err, c->init, &f));
+    TRY(gf_weights_open(err, c->init, &f));
     gf_st_close(&f);
     return c->task == GF_TASK_CLIP ? gf_vocabulary_find(err, c, path) : GLOFND_OK;
 }

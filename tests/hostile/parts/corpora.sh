@@ -44,6 +44,7 @@ try_array() {
     rm -rf found
     try "$name" '0|1|2' "$program" discover "$file" --k 1 --out found
 }
+try_weights() { try "$name" '1' "$program" embed --weights "$file" --data shapes:n=4,size=8 --out again.npy; }
 # Oxford Flowers: labels of all images, and the images of each split
 mkdir -p "$tmp/flowers/jpg"
 try_mat() {
@@ -75,11 +76,12 @@ try_eval() {
     check 'the page' python3 "$source/tests/hostile/tools/clean.py" --files page.html
 }
 
-rows 14
+rows 15
 files image 150 try_image
 files tar 100 try_tar
 files npy 100 try_array
 files safetensors 100 try_array
+files torch 120 try_weights
 files parquet 200 try_array
 files csv 60 try_csv
 files list 40 try_list

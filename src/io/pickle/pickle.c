@@ -1,30 +1,18 @@
 /* pickle.c - see pickle.h. A pickle is a program for a small stack machine: opcodes push values, collect them since a mark, and
- * store them in a memo. Nothing is called: the call of a NumPy function becomes a node that says so. */
-#include "data/official/pickle.h"
+ * store them in a memo. Nothing is called: a call becomes a node that says so. */
+#include "io/pickle/pickle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/pickle/pickle_nodes.h"
 #include "util/grow.h"
 
 enum { MARK = -2 };
-typedef enum kind { NONE, INTEGER, STRING, LIST, DICT, FUNCTION, CALL } kind; /* tuples are lists */
-
-typedef struct gf_pickle_node {
-    kind kind;
-    int32_t first, last; /* LIST, DICT: cells; CALL: function and arguments */
-    int32_t state;       /* CALL: what BUILD gave it; -1 */
-    int64_t value;       /* INTEGER; LIST, DICT: items; STRING, FUNCTION: where it begins */
-    size_t n;            /* STRING, FUNCTION: bytes */
-} gf_pickle_node;
-
-typedef struct gf_pickle_cell {
-    int32_t node, next;
-} gf_pickle_cell;
-
 typedef struct machine {
     gf_error *err;
     const char *name;
+    const gf_pickle_rules *rules;
     gf_pickle *p;
     size_t at;
     int32_t *stack, *memo;
@@ -94,7 +82,7 @@ static glofnd_status find_mark(machine *m, size_t *first) {
     return GLOFND_OK;
 }
 
-static const gf_pickle_node empty_list = {.kind = LIST, .first = -1, .last = -1, .state = -1};
+static const gf_pickle_node empty_list = {.kind = GF_PICKLE_LIST, .first = -1, .last = -1, .state = -1};
 
 /* The values from stack position `first` on become a tuple in place of what lies at `keep` and above. */
 static glofnd_status tuple_of(machine *m, size_t first, size_t keep) {
@@ -109,18 +97,18 @@ static glofnd_status tuple_of(machine *m, size_t first, size_t keep) {
 }
 
 /* Moves the values since the mark into the list or dict below it. */
-static glofnd_status collect(machine *m, kind into) {
+static glofnd_status collect(machine *m, gf_pickle_kind into) {
     size_t first = 0;
     TRY(find_mark(m, &first));
     if (first < 2 || m->stack[first - 2] == MARK || m->p->node[m->stack[first - 2]].kind != into)
         return corrupt(m, "items for something that is no list or dict");
-    if (into == DICT && (m->depth - first) % 2) return corrupt(m, "a key without a value");
+    if (into == GF_PICKLE_DICT && (m->depth - first) % 2) return corrupt(m, "a key without a value");
     for (size_t k = first; k < m->depth; k++) TRY(append(m, m->stack[first - 2], m->stack[k]));
     m->depth = first - 1;
     return GLOFND_OK;
 }
 
-static glofnd_status collect_last(machine *m, int count, kind into) {
+static glofnd_status collect_last(machine *m, int count, gf_pickle_kind into) {
     int32_t item[2] = {-1, -1}, list = -1;
     for (int k = count - 1; k >= 0; k--) TRY(pop(m, &item[k]));
     TRY(pop(m, &list));
@@ -162,46 +150,50 @@ static glofnd_status string(machine *m, int length_bytes) {
     if (n > m->p->size - m->at) return corrupt(m, "a string that is longer than the file");
     const size_t at = m->at;
     m->at += (size_t)n;
-    return push_new(m, (gf_pickle_node){.kind = STRING, .value = (int64_t)at, .n = (size_t)n, .state = -1});
+    return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_STRING, .value = (int64_t)at, .n = (size_t)n, .state = -1});
 }
 
 static glofnd_status integer(machine *m, int bytes) {
     uint64_t x = 0;
     TRY(number(m, bytes, &x));
-    return push_new(m, (gf_pickle_node){.kind = INTEGER, .value = bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x, .state = -1});
+    return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_INTEGER,
+                                        .value = bytes == 4 ? (int32_t)(uint32_t)x : (int64_t)x,
+                                        .state = -1});
 }
 
 /* LONG1: a length, then so many bytes of a little-endian number. */
 static glofnd_status long_integer(machine *m) {
     uint64_t n = 0, x = 0;
     TRY(number(m, 1, &n));
-    if (n > 7) return corrupt(m, "an integer of more than 7 bytes");
+    if (n > 8) return corrupt(m, "an integer of more than 8 bytes");
     TRY(number(m, (int)n, &x));
-    if (n && x >> (8 * n - 1)) x |= ~(uint64_t)0 << (8 * n); /* the sign */
-    return push_new(m, (gf_pickle_node){.kind = INTEGER, .value = (int64_t)x, .state = -1});
+    if (n && n < 8 && x >> (8 * n - 1)) x |= ~(uint64_t)0 << (8 * n); /* the sign */
+    return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_INTEGER, .value = (int64_t)x, .state = -1});
+}
+
+/* BINFLOAT: its value is not kept. */
+static glofnd_status real(machine *m) {
+    uint64_t skipped;
+    TRY(number(m, 8, &skipped));
+    return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_NONE, .state = -1});
 }
 
 /* ----- functions ----- */
 
-/* Functions of NumPy that make an array and its type; nothing else is a part of these files. */
-static int is_known(const char *module, size_t module_n, const char *name, size_t n) {
-    static const char *const known[][2] = {{"numpy.core.multiarray", "_reconstruct"},
-                                           {"numpy._core.multiarray", "_reconstruct"},
-                                           {"numpy", "ndarray"},
-                                           {"numpy", "dtype"}};
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        if (strlen(known[k][0]) == module_n && memcmp(known[k][0], module, module_n) == 0 && strlen(known[k][1]) == n &&
-            memcmp(known[k][1], name, n) == 0)
-            return 1;
+static int is_text(const char *bytes, size_t n, const char *text) { return strlen(text) == n && memcmp(text, bytes, n) == 0; }
+
+static int is_known(const gf_pickle_rules *rules, const char *module, size_t module_n, const char *name, size_t n) {
+    for (size_t k = 0; k < rules->count; k++)
+        if (is_text(module, module_n, rules->functions[k].module) && is_text(name, n, rules->functions[k].name)) return 1;
     return 0;
 }
 
 static glofnd_status add_function(machine *m, size_t module, size_t module_n, size_t name, size_t n) {
     const char *bytes = (const char *)m->p->bytes;
-    FAIL_IF(m->err, !is_known(bytes + module, module_n, bytes + name, n), GLOFND_E_FORMAT,
-            "'%.200s' would call %.*s.%.*s: it is not a file of CIFAR", m->name, (int)(module_n < 60 ? module_n : 60),
-            bytes + module, (int)(n < 60 ? n : 60), bytes + name);
-    return push_new(m, (gf_pickle_node){.kind = FUNCTION, .value = (int64_t)name, .n = n, .state = -1});
+    FAIL_IF(m->err, !is_known(m->rules, bytes + module, module_n, bytes + name, n), GLOFND_E_FORMAT,
+            "'%.200s' would call %.*s.%.*s: %s", m->name, (int)(module_n < 60 ? module_n : 60), bytes + module,
+            (int)(n < 60 ? n : 60), bytes + name, m->rules->refusal);
+    return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_FUNCTION, .value = (int64_t)name, .n = n, .state = -1});
 }
 
 /* GLOBAL: two lines. */
@@ -222,23 +214,36 @@ static glofnd_status stack_global(machine *m) {
     TRY(pop(m, &name));
     TRY(pop(m, &module));
     const gf_pickle_node a = m->p->node[module], b = m->p->node[name];
-    if (a.kind != STRING || b.kind != STRING) return corrupt(m, "a function without a name");
+    if (a.kind != GF_PICKLE_STRING || b.kind != GF_PICKLE_STRING) return corrupt(m, "a function without a name");
     return add_function(m, (size_t)a.value, a.n, (size_t)b.value, b.n);
 }
+
+static const gf_pickle_node empty_dict = {.kind = GF_PICKLE_DICT, .first = -1, .last = -1, .state = -1};
 
 static glofnd_status call(machine *m) {
     int32_t arguments = -1, function = -1;
     TRY(pop(m, &arguments));
     TRY(pop(m, &function));
-    if (m->p->node[function].kind != FUNCTION) return corrupt(m, "a call of something that is no function");
-    return push_new(m, (gf_pickle_node){.kind = CALL, .first = function, .last = arguments, .state = -1});
+    const gf_pickle_node f = m->p->node[function], list = m->p->node[arguments];
+    if (f.kind != GF_PICKLE_FUNCTION) return corrupt(m, "a call of something that is no function");
+    if (is_text((const char *)m->p->bytes + f.value, f.n, "OrderedDict") && list.kind == GF_PICKLE_LIST && list.value == 0)
+        return push_new(m, empty_dict); /* its items follow */
+    return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_CALL, .first = function, .last = arguments, .state = -1});
+}
+
+static glofnd_status persistent(machine *m) {
+    int32_t id = -1;
+    TRY(pop(m, &id));
+    if (!m->rules->persistent) return corrupt(m, "a persistent id");
+    return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_PERSISTENT, .first = id, .last = -1, .state = -1});
 }
 
 static glofnd_status build(machine *m) {
     int32_t state = -1, object = -1;
     TRY(pop(m, &state));
     TRY(pop(m, &object));
-    if (m->p->node[object].kind != CALL) return corrupt(m, "a state of something that was not made by a call");
+    const gf_pickle_kind kind = m->p->node[object].kind;
+    if (kind != GF_PICKLE_CALL && kind != GF_PICKLE_DICT) return corrupt(m, "a state of something that was not made by a call");
     m->p->node[object].state = state;
     return push(m, object);
 }
@@ -268,12 +273,12 @@ static glofnd_status step(machine *m, int op) {
     case 0x80: return number(m, 1, &skipped); /* PROTO */
     case 0x95: return number(m, 8, &skipped); /* FRAME */
     case '(': return push(m, MARK);
-    case '}': return push_new(m, (gf_pickle_node){.kind = DICT, .first = -1, .last = -1, .state = -1});
+    case '}': return push_new(m, empty_dict);
     case ']':
     case ')': return push_new(m, empty_list);
-    case 'N': return push_new(m, (gf_pickle_node){.kind = NONE, .state = -1});
+    case 'N': return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_NONE, .state = -1});
     case 0x88:
-    case 0x89: return push_new(m, (gf_pickle_node){.kind = INTEGER, .value = op == 0x88, .state = -1});
+    case 0x89: return push_new(m, (gf_pickle_node){.kind = GF_PICKLE_INTEGER, .value = op == 0x88, .state = -1});
     case 'K': return integer(m, 1);
     case 'M': return integer(m, 2);
     case 'J': return integer(m, 4);
@@ -291,10 +296,10 @@ static glofnd_status step(machine *m, int op) {
     case 0x94: return remember(m, m->memo_used);
     case 'h': return with_key(m, 1, recall);
     case 'j': return with_key(m, 4, recall);
-    case 'e': return collect(m, LIST);
-    case 'a': return collect_last(m, 1, LIST);
-    case 'u': return collect(m, DICT);
-    case 's': return collect_last(m, 2, DICT);
+    case 'e': return collect(m, GF_PICKLE_LIST);
+    case 'a': return collect_last(m, 1, GF_PICKLE_LIST);
+    case 'u': return collect(m, GF_PICKLE_DICT);
+    case 's': return collect_last(m, 2, GF_PICKLE_DICT);
     case 't': return mark_tuple(m);
     case 0x85:
     case 0x86:
@@ -303,9 +308,11 @@ static glofnd_status step(machine *m, int op) {
     case 0x93: return stack_global(m);
     case 'R': return call(m);
     case 'b': return build(m);
+    case 'Q': return persistent(m);
+    case 'G': return real(m);
     default:
-        GF_FAIL(m->err, GLOFND_E_FORMAT, "'%.300s' is not a pickle of CIFAR: opcode 0x%02x at byte %llu", m->name, (unsigned)op,
-                (unsigned long long)m->at - 1);
+        GF_FAIL(m->err, GLOFND_E_FORMAT, "'%.300s' is not a pickle of %s: opcode 0x%02x at byte %llu", m->name, m->rules->of,
+                (unsigned)op, (unsigned long long)m->at - 1);
     }
 }
 
@@ -319,9 +326,10 @@ static glofnd_status run(machine *m) {
     return corrupt(m, "the end of the file");
 }
 
-glofnd_status gf_pickle_parse(gf_error *err, const char *name, const uint8_t *bytes, size_t size, gf_pickle *out) {
+glofnd_status gf_pickle_parse(gf_error *err, const char *name, const gf_pickle_rules *rules, const uint8_t *bytes, size_t size,
+                              gf_pickle *out) {
     *out = (gf_pickle){.bytes = bytes, .size = size, .root = -1};
-    machine m = {.err = err, .name = name, .p = out};
+    machine m = {.err = err, .name = name, .rules = rules, .p = out};
     const glofnd_status status = run(&m);
     free(m.stack);
     free(m.memo);
@@ -333,87 +341,4 @@ void gf_pickle_free(gf_pickle *p) {
     free(p->node);
     free(p->cell);
     *p = (gf_pickle){.root = -1};
-}
-
-/* ----- access ----- */
-
-static const gf_pickle_node *node_of(const gf_pickle *p, int32_t node, kind k) {
-    return node >= 0 && (size_t)node < p->nodes && p->node[node].kind == k ? &p->node[node] : NULL;
-}
-
-int gf_pickle_string(const gf_pickle *p, int32_t node, const char **text, size_t *n) {
-    const gf_pickle_node *s = node_of(p, node, STRING);
-    if (!s) return 0;
-    *text = (const char *)p->bytes + s->value;
-    *n = s->n;
-    return 1;
-}
-
-int gf_pickle_integer(const gf_pickle *p, int32_t node, int64_t *out) {
-    const gf_pickle_node *s = node_of(p, node, INTEGER);
-    if (s) *out = s->value;
-    return s != NULL;
-}
-
-int32_t gf_pickle_get(const gf_pickle *p, int32_t dict, const char *key) {
-    const gf_pickle_node *d = node_of(p, dict, DICT);
-    int32_t found = -1;
-    for (int32_t c = d ? d->first : -1; c >= 0; c = p->cell[p->cell[c].next].next) {
-        const char *text;
-        size_t n;
-        if (gf_pickle_string(p, p->cell[c].node, &text, &n) && n == strlen(key) && memcmp(text, key, n) == 0)
-            found = p->cell[p->cell[c].next].node;
-    }
-    return found;
-}
-
-int64_t gf_pickle_each(const gf_pickle *p, int32_t list, int (*item)(void *user, int64_t i, int32_t node), void *user) {
-    const gf_pickle_node *l = node_of(p, list, LIST);
-    if (!l) return -1;
-    int64_t i = 0;
-    for (int32_t c = l->first; c >= 0; c = p->cell[c].next)
-        if (!item(user, i++, p->cell[c].node)) break;
-    return l->value;
-}
-
-/* The first items of a list, as many as `n`; 0: it has fewer. */
-static int items(const gf_pickle *p, int32_t list, int32_t *out, int n) {
-    const gf_pickle_node *l = node_of(p, list, LIST);
-    int k = 0;
-    for (int32_t c = l ? l->first : -1; c >= 0 && k < n; c = p->cell[c].next) out[k++] = p->cell[c].node;
-    return k == n;
-}
-
-/* 1: the call of a function of this name. */
-static int is_call(const gf_pickle *p, const gf_pickle_node *c, const char *name) {
-    const gf_pickle_node *f = c ? node_of(p, c->first, FUNCTION) : NULL;
-    return f && f->n == strlen(name) && memcmp(p->bytes + f->value, name, f->n) == 0;
-}
-
-/* numpy.dtype("u1", ...) */
-static int is_byte_type(const gf_pickle *p, int32_t node) {
-    const gf_pickle_node *c = node_of(p, node, CALL);
-    int32_t name;
-    const char *text;
-    size_t n;
-    if (!is_call(p, c, "dtype") || !items(p, c->last, &name, 1) || !gf_pickle_string(p, name, &text, &n)) return 0;
-    return (n == 2 && memcmp(text, "u1", 2) == 0) || (n == 3 && memcmp(text, "|u1", 3) == 0);
-}
-
-/* State of an array: version, shape, type, whether columns come first, bytes. */
-int gf_pickle_bytes(const gf_pickle *p, int32_t node, gf_pickle_array *out) {
-    const gf_pickle_node *c = node_of(p, node, CALL);
-    int32_t state[5], shape[2];
-    int64_t fortran;
-    const char *text;
-    if (!is_call(p, c, "_reconstruct") || !items(p, c->state, state, 5) || !is_byte_type(p, state[2])) return 0;
-    if (!gf_pickle_integer(p, state[3], &fortran) || fortran || !gf_pickle_string(p, state[4], &text, &out->n)) return 0;
-    const gf_pickle_node *dims = node_of(p, state[1], LIST);
-    out->columns = 1;
-    if (!dims || dims->value < 1 || dims->value > 2 || !items(p, state[1], shape, (int)dims->value)) return 0;
-    if (!gf_pickle_integer(p, shape[0], &out->rows) || (dims->value == 2 && !gf_pickle_integer(p, shape[1], &out->columns)))
-        return 0;
-    out->at = (size_t)((const uint8_t *)text - p->bytes);
-    const int64_t n = (int64_t)out->n;
-    return out->rows >= 0 && out->columns > 0 && n / out->columns == out->rows && n % out->columns == 0;
 }
