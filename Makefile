@@ -19,7 +19,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all everything glofnd configured deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package clean help
+.PHONY: all everything glofnd static configured deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug docs wheel test-python install package debs test-package clean help
 .DEFAULT_GOAL := all
 
 all: configured ## build libraries, program and examples
@@ -32,6 +32,12 @@ everything: configured ## the same, tests and benchmarks
 glofnd: CUDA = $(if $(wildcard $(BUILD)/CMakeCache.txt),$(shell sed -n 's/^GLOFND_CUDA:.*=//p' $(BUILD)/CMakeCache.txt),OFF)
 glofnd: configured ## build the program alone, in a new BUILD without CUDA: BUILD/glofnd (a minute on two cores)
 	@$(COMPILE) --target glofnd_cli
+
+static: ## the program for any Linux machine, in BUILD/static/glofnd: no shared libraries; without oneDNN, MPI and CUDA
+	@mkdir -p $(BUILD)/static
+	@$(MAKE) --no-print-directory glofnd BUILD=$(BUILD)/static \
+	    CMAKE_FLAGS="$(CMAKE_FLAGS) -DGLOFND_STATIC_PROGRAM=ON -DGLOFND_OPENMP=OFF -DGLOFND_TESTS=OFF -DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF"
+	@ls -l $(BUILD)/static/glofnd
 
 configured: deps
 	@mkdir -p $(BUILD)
@@ -114,12 +120,17 @@ test-python: ## all tests of the Python package, in a virtual environment with P
 install: all ## install header, libraries, pkg-config and CMake package to PREFIX
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
-package: ## Debian packages and a source archive, into BUILD/package
+package: debs static ## Debian packages, a source archive, an archive of the static program, into BUILD/package
+	@sh tools/archives.sh $(BUILD) $(VERSION)
+	@ls -l $(BUILD)/package/*.deb $(BUILD)/package/*.tar.gz
+
+debs: ## Debian packages alone
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/package PREFIX=/usr \
 	    CMAKE_FLAGS="$(CMAKE_FLAGS) -DGLOFND_PACKAGE=ON -DGLOFND_TESTS=OFF -DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF"
 	@cd $(BUILD)/package && cpack > cpack.log 2>&1 || { cat cpack.log; exit 1; }
-	@git archive --format=tar.gz --prefix=glofnd-$(VERSION)/ -o $(BUILD)/package/glofnd-$(VERSION).tar.gz HEAD
-	@ls -l $(BUILD)/package/*.deb $(BUILD)/package/*.tar.gz
+
+test-package: everything ## try packages, static program, Dockerfile and conda recipe in clean roots (minutes; some need the network)
+	$(CTEST) $(BUILD) -L '^package$$' --no-tests=ignore
 
 clean: ## remove BUILD
 	rm -rf $(BUILD)

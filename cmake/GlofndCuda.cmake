@@ -12,7 +12,7 @@ set(GLOFND_BACKENDS cpu)
 set(GLOFND_CUDA_LIBS "")        # for users of the installed static library
 set(GLOFND_CUDA_TEXT "")
 
-if(NOT GLOFND_CUDA STREQUAL "OFF" AND NOT GLOFND_SANITIZED)
+if(NOT GLOFND_CUDA STREQUAL "OFF" AND NOT GLOFND_SANITIZED AND NOT GLOFND_STATIC_PROGRAM)
     include(CheckLanguage)
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
