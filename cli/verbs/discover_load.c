@@ -148,13 +148,12 @@ void cli_discover_name_source(cli_discover_job *j, const gf_option_strings *spli
 }
 
 /* A file, folder or pattern beside EMB, read as that is. */
-static glofnd_status read_files(gf_error *err, cli_discover_job *j, const char *path, const char *label, gf_discover_data *d) {
+static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const char *path, gf_discover_data *d) {
     gf_embedding_input in = j->in;
     gf_embedding_set *set = NULL;
-    in.path = &path, in.paths = 1, in.label = label;
+    in.path = &path, in.paths = 1, in.label = NULL;
     TRY(gf_embeddings_open(err, &in, &set));
-    glofnd_status status = gf_discover_read_set(err, set, d);
-    if (label && status == GLOFND_OK) status = gf_embeddings_labels(err, set, &j->label_texts);
+    const glofnd_status status = gf_discover_read_set(err, set, d);
     gf_embeddings_close(set);
     return status;
 }
@@ -171,11 +170,9 @@ static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     return gf_discover_read_set(err, j->set, &j->d);
 }
 
-/* One split: a dataset that the run encodes, or a file of embeddings. */
+/* One split: a dataset that the run encodes. */
 static glofnd_status load_split(gf_error *err, cli_discover_job *j, int k, gf_discover_data *part) {
-    const char *spec = j->decide.split[k];
-    if (!j->run) return read_files(err, j, spec, j->in.label, part);
-    TRY(gf_dataset_open(err, spec, &j->split_images[k]));
+    TRY(gf_dataset_open(err, j->decide.split[k], &j->split_images[k]));
     TRY(encode(err, j, j->split_images[k], part));
     if (gf_dataset_describe(j->split_images[k]).classes == gf_dataset_describe(j->split_images[0]).classes)
         TRY(take_labels(err, j->split_images[k], part));
@@ -185,7 +182,7 @@ static glofnd_status load_split(gf_error *err, cli_discover_job *j, int k, gf_di
 }
 
 /* The rows of all splits, one after the other. */
-static glofnd_status load_splits(gf_error *err, cli_discover_job *j) {
+static glofnd_status encode_splits(gf_error *err, cli_discover_job *j) {
     int64_t rows[GF_SPLITS_MAX];
     for (int k = 0; k < j->decide.spec.splits; k++) {
         gf_discover_data part = {0};
@@ -199,8 +196,27 @@ static glofnd_status load_splits(gf_error *err, cli_discover_job *j) {
     return GLOFND_OK;
 }
 
+/* Splits of files are one set of files: the rows of a split are those of its files. */
+static glofnd_status read_splits(gf_error *err, cli_discover_job *j) {
+    int64_t rows[GF_SPLITS_MAX], file = 0;
+    j->in.path = j->decide.split, j->in.paths = j->decide.spec.splits, j->in.some_names = 1;
+    TRY(read_rows(err, j));
+    for (int k = 0; k < j->decide.spec.splits; k++) {
+        const gf_embedding_input one = {.path = &j->decide.split[k], .paths = 1};
+        gf_string_list files = {0};
+        const glofnd_status status = gf_embedding_paths(err, &one, &files);
+        const int64_t first = gf_embeddings_first(j->set, file);
+        file += files.n;
+        gf_string_list_free(&files);
+        TRY(status);
+        rows[k] = gf_embeddings_first(j->set, file) - first;
+    }
+    cli_decide_place(&j->decide, rows);
+    return GLOFND_OK;
+}
+
 static glofnd_status load_sources(gf_error *err, cli_discover_job *j) {
-    if (j->decide.spec.splits && !j->decide.ranges) return load_splits(err, j);
+    if (j->decide.spec.splits && !j->decide.ranges) return j->run ? encode_splits(err, j) : read_splits(err, j);
     if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
     TRY(j->run ? encode(err, j, j->images, &j->d) : read_rows(err, j));
     return j->data ? describe_rows(err, j) : GLOFND_OK;
@@ -217,21 +233,21 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     FAIL_IF(err, j->run && j->in.label, GLOFND_E_ARGUMENT,
             "--label-column goes with files; the labels of a run are those of its data");
     FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
-    TRY(cli_units_refuse(err, j, j->run ? "the images of a run" : sources ? "--split with files" : NULL));
+    TRY(cli_units_refuse(err, j, j->run ? "the images of a run" : NULL));
     TRY(load_sources(err, j));
     TRY(cli_decide_check(err, &j->decide, j->d.n));
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, j->label_column, &j->d));
     if (j->in.label) TRY(gf_discover_labels_of_texts(err, &j->label_texts, &j->d));
     if (j->names) TRY(gf_discover_read_names(err, j->names, j->in.id, &j->d));
     TRY(j->units.on ? gf_discover_classify_stream(err, &j->units.u.source, &j->d) : gf_discover_classify(err, &j->d));
-    if ((j->run || sources) && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
+    if (j->run && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }
 
 glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
     FAIL_IF(err, cli_is_run(j->query), GLOFND_E_ARGUMENT,
             "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->query);
-    TRY(read_files(err, j, j->query, NULL, &j->q));
+    TRY(read_files(err, j, j->query, &j->q));
     if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, j->label_column, &j->q));
     if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, j->in.id, &j->q));
     TRY(gf_discover_classify(err, &j->q));

@@ -56,11 +56,9 @@ static void report_units(void *user, int64_t units, int64_t done, int64_t chunks
 /* Why rows must be in memory; NULL: they need not. */
 static const char *obstacle(const cli_discover_job *j) {
     if (j->run) return "the images of a run";
-    if (j->decide.spec.splits && !j->decide.ranges) return "--split with files";
     if (j->from) return "--from";
     if (j->query) return "--query";
     if (j->s.learned) return "--learned";
-    if (j->s.keep_rows) return "--sample and --keep central";
     if (j->s.only_dup) return "--duplicates";
     if (j->s.approx) return "--approx";
     if (strcmp(j->s.pass->name, "cpu") != 0) return "--device cuda";
@@ -102,6 +100,7 @@ glofnd_status cli_units_choose(gf_error *err, cli_discover_job *j) {
         .report = report_units,
         .user = j,
     };
+    j->decide.spec.rows = &j->units.u.source;
     return GLOFND_OK;
 }
 

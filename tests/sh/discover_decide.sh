@@ -268,5 +268,5 @@ expect 1 "2 numbers for 150 embeddings" discover x.npy --keep score:short.txt --
 expect 1 'line 1: "one"' discover x.npy --keep score:words.txt --out z
 npy2() { python3 -c 'exec(open("make.py").read().split("random.seed")[0]); npy("narrow.npy", "<f4", "(2, 3)", bytes(24))'; }
 npy2
-expect 1 "do not go together" discover --split a=a.npy --split b=narrow.npy --out z
+expect 1 "narrow.npy: rows of 3 numbers; those of a.npy have 12" discover --split a=a.npy --split b=narrow.npy --out z
 [ ! -e z ] || fail "something was left behind"

@@ -47,8 +47,25 @@ mkdir units.partial && : > units.partial/pairs-000000
 expect 1 "units" discover x.npy $options --resume --out units
 [ ! -e units.partial ] || fail "parts of a complete result were left"
 expect 2 "--resume does not go with --learned" discover x.npy --learned --resume --out z
-expect 2 "--resume does not go with --sample" discover x.npy --sample 3 --resume --out z
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
+
+# Decisions that need the rows, and splits of several files: read again in pieces, equal to those in memory, names and all.
+python3 - << 'PY' || fail "parts"
+from npy_file import npy
+data = open("x.npy", "rb").read()[-9000 * 48 * 4:]
+for name, a, b in (("a_1", 0, 2500), ("a_2", 2500, 5200), ("b", 5200, 9000)):
+    npy(name + ".npy", "<f4", (b - a, 48), data[a * 192:b * 192])
+open("names", "w").write("".join("row %d\n" % i for i in range(9000)))
+PY
+options='--k 5 --dup 0.55 --keep central --sample 7 --names names --split first=a_*.npy --split b=b.npy'
+expect 0 "rows of first have a duplicate in b" discover $options --out whole
+grep -q "by --keep central" whole/summary.txt && [ "$(wc -l < whole/sample.txt)" = 7 ] || fail "decisions"
+awk '$2 > 2' whole/duplicate_groups.tsv | grep -q '^[0-9]' || fail "no group of three"
+expect 0 "written" discover $options --resume --out resumed
+diff -r whole resumed || fail "--resume: decisions differ from those in memory"
+expect 0 "written" discover $options --memory 0.001 --out streamed
+diff -r whole streamed || fail "--memory: decisions differ from those in memory"
+options='--k 5 --dup 0.9 --negatives 3'
 
 # Only duplicates, by cells: the tables of the whole search.
 expect 0 "were compared, no other can be a duplicate" discover x.npy --dup 0.9 --duplicates --out cells

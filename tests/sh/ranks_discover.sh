@@ -25,6 +25,10 @@ for ranks in 2 4; do
     diff -r one "by$ranks" || fail "$ranks ranks differ from one"
     [ ! -e "by$ranks.partial" ] || fail "parts were left"
 done
+options='--k 5 --dup 0.8 --keep central --sample 5 --split a=0:2000 --split b=2000:5000 --threads 1'
+expect 0 "written" "$glofnd" discover x.npy $options --quiet --out whole
+expect 0 "written" mpirun -np 3 "$glofnd" discover x.npy $options --out by3
+diff -r whole by3 || fail "decisions of 3 ranks differ from those of one"
 call mpirun -np 2 "$glofnd" discover x.npy --learned --out z
 [ "$code" != 0 ] && grep -q "not over several ranks" err || fail "--learned over ranks: $(cat err)"
 call mpirun -np 2 "$glofnd" discover nothing.npy --out z

@@ -49,10 +49,11 @@ static glofnd_status open_shard(gf_error *err, const gf_embedding_input *in, gf_
             (long long)(s->n + h->rows), (long long)h->dim);
     FAIL_IF(err, s->dim && h->dim != s->dim, GLOFND_E_FORMAT, "%.200s: rows of %lld numbers; those of %.200s have %lld", h->path,
             (long long)h->dim, s->shard[0].path, (long long)s->dim);
-    FAIL_IF(err, s->dim && h->named != s->named, GLOFND_E_FORMAT, "%.200s and %.200s: only one of them has names", h->path,
-            s->shard[0].path);
+    FAIL_IF(err, s->dim && h->named != s->named && !in->some_names, GLOFND_E_FORMAT,
+            "%.200s and %.200s: only one of them has names", h->path, s->shard[0].path);
     h->first = s->n;
-    s->n += h->rows, s->dim = h->dim, s->named = h->named;
+    s->named = h->named && (s->named || !s->dim);
+    s->n += h->rows, s->dim = h->dim;
     return GLOFND_OK;
 }
 
@@ -89,6 +90,7 @@ void gf_embeddings_close(gf_embedding_set *s) {
 int64_t gf_embeddings_rows(const gf_embedding_set *s) { return s->n; }
 int64_t gf_embeddings_dim(const gf_embedding_set *s) { return s->dim; }
 int64_t gf_embeddings_files(const gf_embedding_set *s) { return s->paths.n; }
+int64_t gf_embeddings_first(const gf_embedding_set *s, int64_t file) { return file < s->paths.n ? s->shard[file].first : s->n; }
 int gf_embeddings_have_names(const gf_embedding_set *s) { return s->named; }
 
 /* ----- reading ----- */

@@ -16,6 +16,7 @@ typedef struct gf_embedding_input {
     const char *tensor; /* of .safetensors files; NULL: the only one with two axes */
     const char *column; /* of Parquet files and tables; NULL: the only one that fits */
     const char *id;     /* column of names in these; NULL: none, of a table its only column of text */
+    int some_names;     /* 1: where only some files have names, there are none; 0: that is an error */
     const char *label;  /* column of labels in these; NULL: none */
 } gf_embedding_input;
 
@@ -26,6 +27,8 @@ void gf_embeddings_close(gf_embedding_set *s); /* NULL is fine */
 int64_t gf_embeddings_rows(const gf_embedding_set *s);
 int64_t gf_embeddings_dim(const gf_embedding_set *s);
 int64_t gf_embeddings_files(const gf_embedding_set *s);
+/* First row of a file; of number gf_embeddings_files(): all rows. */
+int64_t gf_embeddings_first(const gf_embedding_set *s, int64_t file);
 /* x [rows][dim]. By one thread at a time; reads several files at once. Rising rows are the fast way through Parquet files. */
 glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t first, int64_t rows, float *x);
 int gf_embeddings_have_names(const gf_embedding_set *s);

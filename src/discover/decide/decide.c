@@ -16,7 +16,7 @@ int gf_split_of(const gf_decide_spec *c, int64_t row) {
 
 static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                             const gf_discover_result *r, gf_decisions *out) {
-    TRY(gf_decide_keep(err, c, d, r, out));
+    TRY(gf_decide_keep(err, c, s, d, r, out));
     TRY(gf_decide_outliers(err, c, r, out));
     TRY(gf_decide_labels(err, d, r, out));
     TRY(gf_decide_leaks(err, c, s, d, r, out));

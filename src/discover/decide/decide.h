@@ -8,10 +8,11 @@
 #pragma once
 
 #include "discover/discover.h"
+#include "pairs/row_source.h"
 
 typedef enum gf_keep_rule {
     GF_KEEP_FIRST,   /* the lowest row of a group */
-    GF_KEEP_CENTRAL, /* the highest mean similarity to the others of its group; needs d.x */
+    GF_KEEP_CENTRAL, /* the highest mean similarity to the others of its group; needs d.x or rows */
     GF_KEEP_SCORE,   /* the highest score */
     GF_KEEP_LARGEST, /* the same, of image sizes */
     GF_KEEP_LABEL    /* a row with the most frequent label of its group */
@@ -31,11 +32,12 @@ typedef struct gf_decide_spec {
     gf_keep_rule keep;   /* equal rows by this rule: the lowest */
     const double *score; /* [d.n] larger is better; NaN: worst. SCORE and LARGEST */
     gf_row_split split[GF_SPLITS_MAX];
-    int splits;        /* 0: none. Rows of an earlier split are kept rather than those of a later one */
-    int64_t outliers;  /* to list at most */
-    int64_t negatives; /* most similar ones that are not above the threshold, of each row: at most GF_PAIRS_EDGE */
-    int64_t sample;    /* rows of a diverse subset; needs d.x */
-    int graph;         /* also the graph of neighbours */
+    int splits;                /* 0: none. Rows of an earlier split are kept rather than those of a later one */
+    int64_t outliers;          /* to list at most */
+    int64_t negatives;         /* most similar ones that are not above the threshold, of each row: at most GF_PAIRS_EDGE */
+    int64_t sample;            /* rows of a diverse subset; needs d.x or rows */
+    int graph;                 /* also the graph of neighbours */
+    const gf_row_source *rows; /* the embeddings, where d.x is not in memory; NULL: none */
 } gf_decide_spec;
 
 typedef struct gf_label_issue {
@@ -71,8 +73,11 @@ glofnd_status gf_decide(gf_error *err, const gf_decide_spec *c, const gf_discove
 void gf_decisions_free(gf_decisions *x); /* accepts a zeroed struct */
 
 /* Parts of gf_decide(), each sets its fields of out. */
-glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
-                             gf_decisions *out);
+glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                             const gf_discover_result *r, gf_decisions *out);
+/* value [good_n]: mean similarity to the others of a group of three or more rows; else 0. */
+glofnd_status gf_decide_central(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                const gf_discover_result *r, float *value);
 glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out);
 glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out);
 glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,

@@ -8,10 +8,10 @@
 typedef struct choice {
     const gf_decide_spec *c;
     const gf_discover_data *d;
-    int64_t *first;     /* [groups + 1] of a group in member */
-    int32_t *member;    /* positions, ascending within a group */
-    double *value;      /* [largest group] larger is kept */
-    double *unit, *sum; /* [dim] */
+    int64_t *first;  /* [groups + 1] of a group in member */
+    int32_t *member; /* positions, ascending within a group */
+    double *value;   /* [largest group] larger is kept */
+    float *central;  /* [n] by position; NULL: not needed */
 } choice;
 
 /* ----- members ----- */
@@ -28,31 +28,8 @@ static void list_members(choice *x, const gf_components *groups, int64_t n) {
 
 /* ----- rules ----- */
 
-/* The row as a vector of length 1, in x->unit. */
-static void make_unit(const choice *x, int32_t position) {
-    const float *row = x->d->x + (int64_t)x->d->good[position] * x->d->dim;
-    double norm = 0.0;
-    for (int64_t k = 0; k < x->d->dim; k++) norm += (double)row[k] * (double)row[k];
-    norm = sqrt(norm);
-    for (int64_t k = 0; k < x->d->dim; k++) x->unit[k] = (double)row[k] / norm;
-}
-
-/* Mean similarity to the other members, by their sum. Two members are equally central. */
 static void value_central(choice *x, const int32_t *member, int64_t count) {
-    const int64_t dim = x->d->dim;
-    for (int64_t m = 0; m < count; m++) x->value[m] = 0.0;
-    if (count == 2) return;
-    memset(x->sum, 0, (size_t)dim * sizeof *x->sum);
-    for (int64_t m = 0; m < count; m++) {
-        make_unit(x, member[m]);
-        for (int64_t k = 0; k < dim; k++) x->sum[k] += x->unit[k];
-    }
-    for (int64_t m = 0; m < count; m++) {
-        double dot = 0.0;
-        make_unit(x, member[m]);
-        for (int64_t k = 0; k < dim; k++) dot += x->unit[k] * (x->sum[k] - x->unit[k]);
-        x->value[m] = (double)(float)(dot / (double)(count - 1)); /* rounding of the sums does not decide */
-    }
+    for (int64_t m = 0; m < count; m++) x->value[m] = (double)x->central[member[m]];
 }
 
 static void value_score(choice *x, const int32_t *member, int64_t count) {
@@ -129,24 +106,25 @@ static glofnd_status check_rule(gf_error *err, const gf_decide_spec *c, const gf
             "--keep label needs labels: give --labels, or --data of a dataset that has them");
     FAIL_IF(err, (c->keep == GF_KEEP_SCORE || c->keep == GF_KEEP_LARGEST) && !c->score, GLOFND_E_ARGUMENT,
             "--keep %s needs a number of each row", gf_keep_rule_name(c->keep));
-    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x, GLOFND_E_ARGUMENT, "--keep central needs the embeddings");
+    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "--keep central needs the embeddings");
     return GLOFND_OK;
 }
 
-glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, const gf_discover_result *r,
-                             gf_decisions *out) {
+glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                             const gf_discover_result *r, gf_decisions *out) {
     const int64_t largest = r->groups.count ? r->groups.part[0].nodes : 0, n = r->f.n;
     choice x = {.c = c, .d = d};
     TRY(check_rule(err, c, d));
     x.first = calloc((size_t)r->groups.count + 2, sizeof *x.first);
     x.member = malloc((size_t)(r->groups.nodes + 1) * sizeof *x.member);
     x.value = malloc((size_t)(largest + 1) * sizeof *x.value);
-    x.unit = malloc((size_t)d->dim * sizeof *x.unit);
-    x.sum = malloc((size_t)d->dim * sizeof *x.sum);
+    const int central = c->keep == GF_KEEP_CENTRAL;
+    if (central) x.central = malloc((size_t)(n + 1) * sizeof *x.central);
     out->kept = malloc((size_t)(n + 1) * sizeof *out->kept);
     glofnd_status status = GLOFND_OK;
-    if (!x.first || !x.member || !x.value || !x.unit || !x.sum || !out->kept)
+    if (!x.first || !x.member || !x.value || (central && !x.central) || !out->kept)
         status = gf_fail(err, GLOFND_E_MEMORY, "no memory for groups of %lld rows", (long long)r->groups.nodes);
+    if (central && status == GLOFND_OK) status = gf_decide_central(err, c, s, d, r, x.central);
     for (int64_t i = 0; status == GLOFND_OK && i < n; i++) out->kept[i] = (int32_t)i;
     if (status == GLOFND_OK) {
         list_members(&x, &r->groups, n);
@@ -156,7 +134,6 @@ glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_di
     free(x.first);
     free(x.member);
     free(x.value);
-    free(x.unit);
-    free(x.sum);
+    free(x.central);
     return status;
 }
