@@ -1,5 +1,6 @@
 #!/bin/sh
-# gpu.sh [PEERS] - what needs a GPU of the Python package, in about five minutes: its CUDA tests, then the tour of bench/loss.py.
+# gpu.sh [PEERS] - what needs a GPU of the Python package, in about five minutes: its CUDA tests, discover() beside the program
+# (where PROGRAM names one), then the tour of bench/loss.py. Arguments of the tour: TOUR, as in TOUR="--dtype float32 --dim 128".
 #
 # Needs PyTorch with CUDA, a libglofnd.so with CUDA (GLOFND_LIBRARY, or the one inside of an installed package), and PEERS: a folder
 # of other packages, unpacked from their wheels without what they depend on:
@@ -13,4 +14,6 @@ PYTHONPATH=$here/..${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
 "$python" -m glofnd
 (cd "$here/.." && "$python" -m unittest -v tests.test_cuda 2>&1 | tail -n 40)
-"$python" "$here/loss.py" --gpu-tour --budget "${BUDGET:-200}" --json "${OUT:-gpu.jsonl}" ${1:+--peers "$1"}
+"$python" "$here/discover.py" ${PROGRAM:+--program "$PROGRAM"}
+# shellcheck disable=SC2086
+"$python" "$here/loss.py" --gpu-tour ${TOUR:-} --budget "${BUDGET:-200}" --json "${OUT:-gpu.jsonl}" ${1:+--peers "$1"}

@@ -193,6 +193,20 @@ class Cuda(unittest.TestCase):
         self.assertTrue(torch.equal(here.mask(*batch(0)), there.mask(*(x.detach() for x in on_gpu(0))).cpu()))
         self.assertEqual(there.mask(*(x.detach() for x in on_gpu(0))).shape, (BATCH, 2, 2, BATCH))
 
+    def test_discover_gives_the_bits_of_the_cpu(self):
+        generator = torch.Generator().manual_seed(0)
+        x = torch.randn(30, 32, generator=generator)[torch.randint(30, (3000,), generator=generator)]
+        x = x + 0.5 * torch.randn(3000, 32, generator=generator)
+        x[100:120] = x[:20]
+        x[7] = 0.0
+        for options in ({"k": 20}, {"alpha": 0.01, "labels": torch.arange(3000) % 30}, {"k": 3, "dup": 0.9}):
+            with self.subTest(**{key: value for key, value in options.items() if key != "labels"}):
+                here = glofnd.discover(x, device="cpu", **options)
+                for there in (glofnd.discover(x, device="cuda", **options), glofnd.discover(x.cuda(), device="cuda", **options)):
+                    for name in ("threshold", "above", "mutual", "same_label", "neighbours", "similarities", "component",
+                                 "duplicate_group", "first", "other", "similarity"):
+                        self.assertEqual(getattr(here, name).tobytes(), getattr(there, name).tobytes(), name)
+
 
 if __name__ == "__main__":
     unittest.main()
