@@ -112,7 +112,7 @@ typedef struct discover_flags {
     const char *keep, *from, *format, *label_column;
     gf_option_strings split;
     const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
-    double alpha, html_mb, memory;
+    double alpha, html_mb, memory, rank_timeout;
     int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
     int32_t graph, html, head, learned, duplicates, resume, force, quiet;
 } discover_flags;
@@ -179,6 +179,8 @@ static const gf_option rows[] = {
     CLI_SWITCH(
         F, resume, "resume",
         "keep finished parts in DIR.partial: after a kill the same command continues; takes two to four times the products"),
+    CLI_NUMBER(F, rank_timeout, "rank-timeout", "S", "120", 0, 1e6, 0,
+               "over ranks: seconds of silence from one after which all end; 0: never"),
     CLI_SWITCH(F, force, "force", "replace an earlier result"),
     CLI_SWITCH(F, quiet, "quiet", "no progress"),
 };
@@ -291,6 +293,7 @@ static int run(const cli_call *call, const void *flags) {
                           .as_stored_max = !cli_given(call, "max-pairs"),
                           .out = f->out,
                           .units.resume = f->resume,
+                          .units.silence = f->rank_timeout,
                           .head = f->head,
                           .force = f->force,
                           .quiet = f->quiet,

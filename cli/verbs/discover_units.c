@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/verbs/discover_job.h"
 #include "dist/dist.h"
+#include "dist/join.h"
 
 /* ----- ranks ----- */
 
@@ -19,12 +21,34 @@ int cli_units_rank(const cli_units *x) { return x->comm ? x->comm->rank : 0; }
 
 static int several_ranks(const cli_units *x) { return x->comm && x->comm->ranks > 1; }
 
-glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
-    const int launched = gf_dist_launched(getenv);
-    if (!launched) return GLOFND_OK;
-    TRY(gf_dist_open(err, GF_RANKS_AUTO, launched, &j->units.comm));
+/* A rank is lost: other threads may wait for it forever. Reporting may wait for the lost machine, too: the alarm ends this rank. */
+static void end_lost(void *user, const char *text) {
+    const cli_discover_job *j = user;
+    gf_error err;
+    alarm(10);
+    cli_failed("discover", gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
+    if (j->units.folder[0])
+        gf_print(stderr, "glofnd discover: finished parts are in %s: the same command continues\n", j->units.folder);
+    gf_dist_abort(j->units.comm, CLI_FAILED);
+    _exit(CLI_FAILED);
+}
+
+static glofnd_status join_ranks(gf_error *err, cli_discover_job *j, gf_join *join) {
+    TRY(gf_dist_open(err, GF_RANKS_AUTO, 1, &j->units.comm));
     if (cli_units_rank(&j->units) > 0) j->quiet = 1;
-    return several_ranks(&j->units) ? gf_comm_check_builds(err, j->units.comm) : GLOFND_OK;
+    gf_join_reach(join, GF_JOIN_CHECKED);
+    if (!several_ranks(&j->units)) return GLOFND_OK;
+    TRY(gf_comm_check_builds(err, j->units.comm));
+    return gf_dist_watch(err, j->units.comm, j->units.silence, end_lost, j);
+}
+
+glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
+    gf_join *join = NULL;
+    if (!gf_dist_launched(getenv)) return GLOFND_OK;
+    TRY(gf_join_begin(err, j->units.silence, getenv, end_lost, j, &join));
+    const glofnd_status status = join_ranks(err, j, join);
+    gf_join_end(join);
+    return status;
 }
 
 void cli_units_close(cli_units *x) {

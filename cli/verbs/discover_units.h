@@ -8,16 +8,18 @@
 #include "ifc/comm.h"
 
 typedef struct cli_units {
-    int resume;    /* --resume */
-    gf_comm *comm; /* NULL: not opened */
-    int on;        /* this search is done in units */
+    int resume;     /* --resume */
+    double silence; /* --rank-timeout: seconds */
+    gf_comm *comm;  /* NULL: not opened */
+    int on;         /* this search is done in units */
     char folder[PATH_MAX];
     gf_units u;
 } cli_units;
 
 struct cli_discover_job;
 
-/* Joins the other ranks, if a launcher has started some. */
+/* Joins the other ranks, if a launcher has started some. From then on a rank that never comes or falls silent is named, and all
+ * end. */
 glofnd_status cli_units_open(gf_error *err, struct cli_discover_job *j);
 void cli_units_close(cli_units *x);
 int cli_units_rank(const cli_units *x);

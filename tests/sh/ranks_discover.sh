@@ -1,6 +1,5 @@
 # ranks_discover.sh BUILD SOURCE - discovery over 2 and 4 ranks: the bytes of one rank; refusals reach all of them.
-. "$2/tests/sh/common.inc"
-needs_ranks
+. "$2/tests/sh/ranks.inc"
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"     # Open MPI leaves blocks behind
 needs_tools python3
 export PYTHONPATH="$2/tests/sh" PYTHONDONTWRITEBYTECODE=1     # npy_file.py
@@ -34,3 +33,39 @@ call mpirun -np 2 "$glofnd" discover x.npy --learned --out z
 call mpirun -np 2 "$glofnd" discover nothing.npy --out z
 [ "$code" != 0 ] && [ "$(grep -c 'nothing.npy' err)" = 1 ] || fail "no file, over ranks: $(cat err)"
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
+
+# ----- a rank is killed, or stopped: it is named, all end, and the same command continues -----
+
+cat > rank.sh << 'END'
+echo $$ > "pid.$OMPI_COMM_WORLD_RANK"
+exec "$@"
+END
+python3 - << 'PY' || fail "embeddings"
+import array, random
+from npy_file import npy
+random.seed(6)
+N, D = 40000, 32
+npy("y.npy", "<f4", (N, D), array.array("f", (random.gauss(0, 1) for _ in range(N * D))).tobytes())
+PY
+expect 0 "written" "$glofnd" discover y.npy --k 5 --quiet --out plain
+# lose SIGNAL: sends it to rank 1 once some units are finished
+lose() {
+    rm -rf pid.* lost lost.partial
+    mpirun -np 3 sh rank.sh "$glofnd" discover y.npy --k 5 --threads 1 --rank-timeout 2 --out lost > out 2> err &
+    mpirun=$!
+    while [ ! -e lost.partial/pairs-000002 ] && [ ! -e lost ]; do sleep 0.02; done
+    kill "-$1" "$(cat pid.1)" 2> /dev/null
+    wait $mpirun && fail "a rank was lost by -$1: exit 0"
+    ended 30 "$(cat pid.0)" "$(cat pid.2)" || fail "ranks continue without rank 1"
+    [ -e lost.partial/plan ] && [ ! -e lost ] || fail "no parts are left after -$1"
+}
+lose KILL
+grep -q 'rank 1' err || fail "the killed rank is not named: $(cat err)"
+lose STOP
+grep -q "rank 1 on .* has not been heard of" err || fail "the silent rank is not named: $(cat err)"
+grep -q "finished parts are in lost.partial: the same command continues" err || fail "no way on: $(cat err)"
+kill -9 "$(cat pid.1)" 2> /dev/null
+expect 0 "written" mpirun -np 2 "$glofnd" discover y.npy --k 5 --threads 1 --out lost
+grep -q "are already in lost.partial" err || fail "it began anew: $(cat err)"
+diff -r plain lost || fail "after lost ranks the result differs"
+[ ! -e lost.partial ] || fail "parts were left"
