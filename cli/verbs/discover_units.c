@@ -21,7 +21,7 @@ int cli_units_rank(const cli_units *x) { return x->comm ? x->comm->rank : 0; }
 
 static int several_ranks(const cli_units *x) { return x->comm && x->comm->ranks > 1; }
 
-/* A rank is lost: other threads may wait for it forever. Reporting may wait for the lost machine, too: the alarm ends this rank. */
+/* A rank is lost: other threads may wait for it forever. Reporting may wait for its machine, too: the alarm ends this rank. */
 static void end_lost(void *user, const char *text) {
     const cli_discover_job *j = user;
     gf_error err;
