@@ -425,6 +425,12 @@ static void chosen_rows_are_a_dataset(void **state) {
         assert_int_equal(gf_dataset_read(NULL, all, row[i], NULL, &b), GLOFND_OK);
         assert_memory_equal(a.image.rgb, b.image.rgb, 16 * 16 * 3);
     }
+    gf_dataset_name(all, 7, name, sizeof name);
+    scratch_text(&box, "names.txt", name);
+    gf_dataset *named = open_spec("shapes:n=12,classes=3,size=16,seed=2?rows=%/names.txt");
+    assert_int_equal(gf_dataset_describe(named).n, 1);
+    assert_true(gf_dataset_key(named, 0) == gf_dataset_key(all, 7));
+    gf_dataset_free(named);
     assert_int_equal(gf_dataset_read(NULL, d, 3, NULL, &a), GLOFND_E_INDEX);
     assert_true(gf_dataset_split_spec(d, "test", test, sizeof test)); /* rows are those of this split alone */
     assert_null(strstr(test, "rows"));

@@ -238,6 +238,17 @@ fi
 # What is kept is a dataset.
 expect 0 "samples    $(wc -l < first/keep.txt)" "$glofnd" data info "shapes:n=150,classes=2,size=16,seed=1?rows=first/keep.txt"
 
+if "$glofnd" info | grep -q 'png yes'; then       # by name, with and without the folder
+    sed -n '3p;9p' paths > chosen
+    expect 0 "samples    2" "$glofnd" data info "folder:$PWD/small?split=all&rows=chosen"
+    sed "s|^$PWD/small/||" chosen > short
+    expect 0 "samples    2" "$glofnd" data info "folder:$PWD/small?split=all&rows=short"
+    echo missing.png >> chosen
+    expect 1 'chosen: line 3: "missing.png" is no sample' "$glofnd" data info "folder:$PWD/small?split=all&rows=chosen"
+    { cat short; head -n 1 short; } > twice
+    expect 1 "twice: line 3: sample 2 is there twice" "$glofnd" data info "folder:$PWD/small?split=all&rows=twice"
+fi
+
 # Limits of a list do not change totals; equal bytes for any number of threads; nothing of decisions in a query.
 expect 0 "keep " discover x.npy --k 6 --dup 0.97 --keep central $two $also --threads 1 --out single
 expect 0 "keep " discover x.npy --k 6 --dup 0.97 --keep central $two $also --threads 3 --out several

@@ -45,7 +45,7 @@ glofnd_status gf_subset_take(gf_error *err, gf_dataset *d) {
     d->all = d->info.n;
     if (!is_asked(&d->spec)) return GLOFND_OK;
     TRY(read_options(err, &d->spec, &x));
-    if (rows) TRY(gf_subset_read_rows(err, rows, d->all, &listed, &count));
+    if (rows) TRY(gf_subset_read_rows(err, rows, d, &listed, &count));
     d->rows =
         listed ? listed : malloc((size_t)d->all * sizeof *d->rows + 1); /* a listed row is read before its place is written */
     x.met = calloc((size_t)d->info.classes + 1, sizeof *x.met);

@@ -1,7 +1,8 @@
 /* subset.h - a part of a dataset, whatever its format: ?rows=FILE, ?every=K, ?fraction=F, ?first=N at the end of a SPEC, applied in
  * this order.
  *
- * rows: a position per line, in that order, as keep.txt of `glofnd discover` has them; every: samples 0, K, 2K ...; fraction: that share of each class, spread evenly over it, at least one sample; first: the first N.
+ * rows: a position or a name per line, in that order, as keep.txt of `glofnd discover` has them; every: samples 0, K, 2K ...;
+ * fraction: that share of each class, spread evenly over it, at least one sample; first: the first N.
  */
 #pragma once
 
@@ -11,7 +12,7 @@ extern const char *const gf_subset_options[]; /* ended by NULL */
 
 /* After d is open: sets d->rows, d->all and d->info.n. E_OPTION: a value out of range. */
 glofnd_status gf_subset_take(gf_error *err, gf_dataset *d);
-/* row [count], to be freed: the positions that a file lists. E_FORMAT: none, or not those of n samples, or one twice. */
-glofnd_status gf_subset_read_rows(gf_error *err, const char *path, int64_t n, int64_t **row, int64_t *count);
+/* row [count], to be freed: the samples of d (d->all of them) that a file lists. E_FORMAT: none, or not one of d's, or one twice. */
+glofnd_status gf_subset_read_rows(gf_error *err, const char *path, const gf_dataset *d, int64_t **row, int64_t *count);
 /* A copy of the SPEC without these options; its strings are those of *s. */
 gf_spec gf_subset_without(const gf_spec *s);
