@@ -1,0 +1,64 @@
+# The Debian packages in a clean Debian: installed by apt with what they depend on, and tried as a new user would. Without a clean
+# root (mmdebstrap, rights of root, network) they are unpacked into a folder, and the program is tried there.
+. "$2/tests/package/common.inc"
+needs_tools make dpkg-deb dpkg-shlibdeps python3
+make_it debs
+for name in glofnd libglofnd-dev libglofnd0.2; do
+    [ "$(ls "$made/${name}_$version"-*.deb | wc -l)" = 1 ] || fail "no package $name"
+done
+if command -v lintian > /dev/null; then
+    lintian --fail-on error "$made"/*_"$version"-*.deb > out 2>&1 || fail "lintian finds errors"
+fi
+
+if [ "$(id -u)" = 0 ] && command -v mmdebstrap > /dev/null && (new_root "$scratch/root") > root.out 2>&1; then
+    cp "$made"/*_"$version"-*.deb root/root/
+    inside root sh -c 'apt-get -qq update && apt-get -qq install -y --no-install-recommends /root/*.deb' > apt.log 2>&1 ||
+        { tail -n 20 apt.log; fail "apt cannot install the packages"; }
+    try() { inside root "$@"; }
+    clean=1 at=/root
+else
+    echo "no clean root: $(tail -n 1 root.out 2> /dev/null)"
+    mkdir -p root/root
+    for file in "$made"/*_"$version"-*.deb; do dpkg-deb -x "$file" root || fail "$file"; done
+    try() { (cd "$scratch/root/root" && PATH=$scratch/root/usr/bin:$PATH "$@"); }
+    clean=0 at=$scratch/root/root
+fi
+
+# ----- the program -----
+
+expect 0 "glofnd $version" try glofnd --version
+expect 0 '2 runs' try glofnd sweep --config demo --seeds 1,2 --out $at/sweep --dry-run
+[ -s root/usr/share/man/man1/glofnd-pretrain.1.gz ] && [ -s root/usr/share/man/man3/libglofnd.3.gz ] || fail "no manual pages"
+[ -s root/usr/share/zsh/vendor-completions/_glofnd ] || fail "no completion of zsh"
+cat > root/root/try << 'END'
+. "$1/usr/share/bash-completion/completions/glofnd"
+COMP_WORDS=(glofnd pretrain --detector glo) COMP_CWORD=3 COMPREPLY=()
+_glofnd
+echo "completes to ${COMPREPLY[*]}"
+END
+top=$([ $clean = 1 ] || echo "$scratch/root")
+expect 0 'completes to glofnd' try bash $at/try "$top"
+pictures root/root/pictures
+embeddings root/root/x.npy
+tiny="--data folder:$at/pictures --arch resnet8 --size 16 --batch 8 --epochs 2 --head-hidden 16 --head-out 8"
+if [ $clean = 1 ]; then
+    expect 1 'libdnnl2' try glofnd pretrain $tiny --out $at/run
+    inside root apt-get -qq install -y libdnnl2 man-db gcc libc6-dev pkg-config > apt.log 2>&1 || { tail apt.log; fail "apt"; }
+    expect 0 'PRETRAIN' try man glofnd-pretrain
+fi
+expect 0 'finished' try glofnd pretrain $tiny --out $at/run
+expect 0 'knn' try glofnd eval knn $at/run
+expect 0 'written' try glofnd embed $at/run --out $at/e.npy
+expect 0 'written' try glofnd discover $at/e.npy --k 3 --html --out $at/found
+expect 0 'written' try glofnd discover $at/x.npy --labels $at/x.labels.npy --k 3 --out $at/found2
+expect 0 '' try glofnd report $at/run --out $at/report.html
+[ -s root/root/report.html ] && [ -s root/root/found/index.html ] || fail "no pages"
+
+# ----- the library -----
+
+cp "$source/tests/install/consumer.c" root/root/
+if [ $clean = 1 ]; then
+    expect 0 '' try sh -c 'cc -std=c17 -Wall -Werror /root/consumer.c -o /root/consumer $(pkg-config --cflags --libs glofnd) &&
+        /root/consumer'
+fi
+echo "packages of $version: $([ $clean = 1 ] && echo 'in a clean Debian' || echo unpacked), passed"

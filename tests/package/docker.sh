@@ -1,0 +1,53 @@
+# The Dockerfile without docker: its steps in clean Debian roots, one per stage. Knows the few instructions that it uses.
+. "$2/tests/package/common.inc"
+needs_tools tar
+stages=0 folder=/
+# copy_in FROM PATTERN TO: within or into the root of this stage
+copy_in() {
+    case $3 in /*) to=$root$3 ;; *) to=$root$folder/$3 ;; esac
+    if [ "$2" = . ]; then
+        mkdir -p "$to"
+        (cd "$1" && git ls-files -z -co --exclude-standard 2> /dev/null | tar --null -T - -cf -) | tar -C "$to" -xf - || fail "COPY"
+        return
+    fi
+    mkdir -p "$(case $to in */) echo "$to" ;; *) dirname "$to" ;; esac)"
+    # shellcheck disable=SC2086  # a pattern
+    cp $1/$2 "$to" || fail "COPY $2"
+}
+step() {
+    word=$1
+    shift
+    case $word in
+    FROM)
+        case $1 in debian:*) ;; *) fail "FROM $1: this test knows Debian" ;; esac
+        stages=$((stages + 1)) root=$scratch/stage$stages folder=/
+        [ "${2:-}" = AS ] && ln -s "stage$stages" "named_$3"
+        new_root "$root"
+        ;;
+    WORKDIR) folder=$1; mkdir -p "$root$1" ;;
+    COPY)
+        case $1 in
+        --from=*) copy_in "$scratch/named_${1#--from=}" "$2" "$3" ;;
+        *) copy_in "$source" "$1" "$2" ;;
+        esac ;;
+    RUN) inside "$root" sh -ec "cd $folder; $*" > run.log 2>&1 || { tail -n 30 run.log; fail "RUN $*"; } ;;
+    ENTRYPOINT | CMD) ;;
+    *) fail "$word: this test does not know it" ;;
+    esac
+}
+# Lines that end in a backslash belong to the next one; comments go.
+sed -e '/^#/d' -e '/^$/d' "$source/Dockerfile" | sed -e ':more' -e '/\\$/{N;s/ *\\\n */ /;b more' -e '}' > steps
+while read -r line <&3; do
+    echo "$line"
+    set -f
+    # shellcheck disable=SC2086  # words
+    set -- $line
+    set +f
+    step "$@"
+done 3< steps
+entry=$(sed -n 's/^ENTRYPOINT \["\(.*\)"\]$/\1/p' "$source/Dockerfile")
+expect 0 "glofnd $version" inside "$root" "$entry" --version
+expect 0 'oneDNN yes' inside "$root" "$entry" info
+embeddings "$root/work/x.npy"
+expect 0 'written' inside "$root" sh -c "cd $folder && $entry discover x.npy --k 3 --out found"
+echo "$stages stages: passed"
