@@ -1,13 +1,14 @@
 # The Dockerfile without docker: its steps in clean Debian roots, one per stage. Knows the few instructions that it uses.
 . "$2/tests/package/common.inc"
-needs_tools tar
+needs_tools tar git
+git -C "$source" rev-parse --git-dir > /dev/null 2>&1 || skip "no git checkout"
 stages=0 folder=/
 # copy_in FROM PATTERN TO: within or into the root of this stage
 copy_in() {
     case $3 in /*) to=$root$3 ;; *) to=$root$folder/$3 ;; esac
     if [ "$2" = . ]; then
         mkdir -p "$to"
-        (cd "$1" && git ls-files -z -co --exclude-standard 2> /dev/null | tar --null -T - -cf -) | tar -C "$to" -xf - || fail "COPY"
+        (cd "$1" && git ls-files -z -co --exclude-standard | tar --null -T - -cf -) | tar -C "$to" -xf - || fail "COPY ."
         return
     fi
     mkdir -p "$(case $to in */) echo "$to" ;; *) dirname "$to" ;; esac)"
