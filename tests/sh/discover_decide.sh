@@ -35,7 +35,7 @@ PY
 python3 make.py || fail "embeddings"
 
 cat > check.py <<'PY'
-import math, os, struct, sys, zipfile
+import json, math, os, struct, sys, zipfile
 folder, rule, dup, k, top, splits = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), eval(sys.argv[6])
 def load(data):
     size = struct.unpack("<H", data[8:10])[0]
@@ -121,6 +121,71 @@ head, rows = tsv("label_issues.tsv")
 assert len(rows) > 5
 assert [(int(r[0]), int(r[2]), int(r[4])) for r in rows] == [(i, best, votes) for _, votes, i, best in issues], (rows, issues)
 assert all(abs(float(r[3]) - e[0]) < 1e-7 for r, e in zip(rows, issues))
+
+# ----- pairs, components, duplicates, tables of rows
+listed = [(i, j) for i in good for j in near[i][:top] if above(i, j)]
+head, rows = tsv("pairs.tsv")
+assert head[:5] == ["anchor", "other", "similarity", "threshold", "mutual"]
+assert [(int(r[0]), int(r[1])) for r in rows] == listed
+for r, line in zip(rows, open(folder + "/pairs.jsonl")):
+    i, j, e = int(r[0]), int(r[1]), json.loads(line)
+    assert abs(float(r[2]) - S[i][j]) < 2e-6 and abs(float(r[3]) - lam[i]) < 2e-6 and int(r[4]) == (above(i, j) and above(j, i))
+    assert r[5:] == ["image %d" % i, "image %d" % j, str(label[i]), str(label[j])]
+    assert [e["anchor"], e["other"], e["mutual"], e["anchor_name"], e["other_label"]] == [i, j, r[4] == "1", r[5], label[j]]
+    assert abs(e["similarity"] - float(r[2])) < 1e-8 and abs(e["threshold"] - float(r[3])) < 1e-8
+once = lambda pairs: sorted({(min(p), max(p)) for p in pairs})
+head, rows = tsv("mutual.tsv")
+found = [(int(r[0]), int(r[1])) for r in rows]
+assert once(found) == once(p for p in listed if above(*p[::-1])) and len(once(found)) == len(found)
+def connected(edges):       # (rows, edges, first row) of every part with an edge, and the part of a row
+    of = {i: i for i in good}
+    def top_of(i):
+        while of[i] != i: i = of[i]
+        return i
+    for i, j in edges: of[max(top_of(i), top_of(j))] = min(top_of(i), top_of(j))
+    parts = {}
+    for i in good: parts.setdefault(top_of(i), []).append(i)
+    sizes = {r: (len(m), sum(top_of(i) == r for i, j in edges), r) for r, m in parts.items() if len(m) > 1}
+    return sorted(sizes.values()), {i: top_of(i) if len(parts[top_of(i)]) > 1 else -1 for i in good}
+mutual_pairs = [(i, j) for i in good for j in good if i < j and above(i, j) and above(j, i)]
+alike = [(i, j) for i in good for j in good if i < j and (X[i] == X[j] if dup == "exact" else S[i][j] >= limit)]
+part = {}
+for name, edges in (("components", mutual_pairs), ("duplicate_groups", alike)):
+    head, rows = tsv(name + ".tsv")
+    sizes, part[name] = connected(edges)
+    assert head == ["number", "images", "pairs", "first"] and [int(r[0]) for r in rows] == list(range(len(rows)))
+    assert sorted(tuple(map(int, r[1:])) for r in rows) == sizes, (name, rows, sizes)
+    assert [int(r[1]) for r in rows] == sorted((s[0] for s in sizes), reverse=True)
+    first = [int(r[3]) for r in rows] + [-1]
+    part[name] = {i: first.index(p) if p >= 0 else -1 for i, p in part[name].items()}
+head, rows = tsv("duplicates.tsv")
+first_copy = {i: min(j for j in good if X[j] == X[i]) for i in good}
+wanted = [(first_copy[i], i) for i in good if first_copy[i] != i] if dup == "exact" else \
+    [p for p in alike if p[1] in near[p[0]][:top] or p[0] in near[p[1]][:top]]
+assert once((int(r[1]), int(r[2])) for r in rows) == sorted(wanted) and len(rows) == len(wanted)
+for r in rows:
+    i, j = int(r[1]), int(r[2])
+    assert int(r[0]) == part["duplicate_groups"][i] and abs(float(r[3]) - S[i][j]) < 2e-6 and int(r[4]) == (X[i] == X[j]), r
+assert tsv("bad_rows.tsv")[1] == [[str(i), why(i), "image %d" % i] for i in range(N) if i not in U]
+table, shape = npy(folder + "/anchors.npy")
+others, (_, wide) = npy(folder + "/neighbours.npy")
+values, _ = npy(folder + "/similarities.npy")
+stored, _ = npy(folder + "/rows.npy")
+for i in range(N):
+    row, list_of, of_list = table[8 * i:8 * i + 8], others[wide * i:wide * i + wide], values[wide * i:wide * i + wide]
+    if i not in U:
+        assert all(math.isnan(v) for v in row) and set(list_of) == {-1} and all(math.isnan(v) for v in of_list)
+        assert tuple(stored[3 * i:3 * i + 3]) == (-1 if any(X[i]) else -2, 0, label[i])
+        continue
+    over = [j for j in good if j != i and above(i, j)]
+    same = sum(label[j] == label[i] for j in over) if label[i] >= 0 else 0
+    assert abs(row[0] - lam[i]) < 2e-6 and abs(row[1] - S[i][near[i][0]]) < 2e-6
+    assert list(map(int, row[2:])) == [near[i][0], len(over), sum(above(j, i) for j in over), same, part["components"][i],
+                                       part["duplicate_groups"][i]], (i, row)
+    assert [j for j in list_of if j >= 0] == near[i][:top]
+    assert all(abs(v - S[i][j]) < 2e-6 for v, j in zip(of_list, near[i][:top]))
+    copies = sum(X[j] == X[i] if dup == "exact" else S[i][j] >= limit for j in good if j != i)
+    assert tuple(stored[3 * i:3 * i + 3]) == (first_copy[i], copies, label[i]), (i, stored[3 * i:3 * i + 3], copies)
 
 # ----- splits
 if splits:
