@@ -1,14 +1,15 @@
 """Times contrastive losses inside PyTorch, forward and backward: this package beside others, in one run.
 
     python loss.py [--device cuda] [--batch 1024 4096] [--dim 128] [--dtype float32 bfloat16] [--task views clip] [--json FILE]
-    python loss.py --cpu-time ...                                 # one thread, CPU time: for a machine that is busy with other work
+    python loss.py --cpu-time --rounds 3 ...                      # one thread, CPU time: for a machine that is busy with other work
     python loss.py --gpu-tour [--budget 200] [--peers FOLDER]     # every size on a GPU, in one process, within some minutes
 
 Columns: median and smallest time of a step, peak of memory above the embeddings, largest error of the gradient relative to its largest value,
 against float64 (not where thresholds leave pairs out, or the loss is another one). Packages that are not installed, and cases
 without memory, are named and skipped. Embeddings are unit vectors; the time includes their gradient, and no network.
 
-On the CPU every case has a process of its own, and a step is timed by itself. The tour queues steps one after the other and waits
+On the CPU every case has a process of its own, and a step is timed by itself. With `--rounds` the losses of a size take turns, and
+the smallest of their times counts. The tour queues steps one after the other and waits
 at the end, as training does; memory is the peak of PyTorch's allocator, which also holds the workspace of this package.
 `--peers FOLDER` is put in front of sys.path: wheels unpacked by `pip install --no-deps --target FOLDER`. What they import beyond
 PyTorch and NumPy, and do not need for the loss alone, is replaced by placeholders where it is missing.
@@ -441,6 +442,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json")
     parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--without", nargs="*", default=[], help="names of losses to leave out")
     parser.add_argument("--gpu-tour", action="store_true")
     parser.add_argument("--budget", type=float, default=200.0)
@@ -471,13 +473,16 @@ def print_versions(options, tasks, machine):
 
 
 def table(options, task, batch, dim, dtype):
-    for name, (package, _) in LOSSES[task].items():
-        if not version(package) or name in options.without:
-            continue
-        case = {"task": task, "name": name, "device": options.device, "batch": batch, "dim": dim, "dtype": dtype,
-                "seconds": options.seconds, "cpu_time": options.cpu_time}
-        result = run_one(case)
-        show(options, case, result, package)
+    names = [name for name, (package, _) in LOSSES[task].items() if version(package) and name not in options.without]
+    cases = {name: {"task": task, "name": name, "device": options.device, "batch": batch, "dim": dim, "dtype": dtype,
+                    "seconds": options.seconds, "cpu_time": options.cpu_time} for name in names}
+    results = {name: [] for name in names}
+    for _ in range(options.rounds):
+        for name in names:
+            results[name].append(run_one(cases[name]))
+    for name in names:
+        best = min(results[name], key=lambda result: result.get("best_ms", float("inf")))
+        show(options, cases[name], best, LOSSES[task][name][0])
 
 
 def show(options, case, result, package):

@@ -251,6 +251,18 @@ glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, 
     return GLOFND_OK;
 }
 
+glofnd_status gf_sample_set_class_text(gf_error *err, gf_sample *s, const char *name) {
+    static const char *const phrases[] = {"a photo of a", "a blurry photo of a", "a small picture of a", "a close view of a",
+                                          "this is a"};
+    char plain[128], text[1024];
+    size_t used = 0;
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *p = plain; *p; p++) *p = *p == '_' ? ' ' : *p;
+    for (size_t k = 0; k < sizeof phrases / sizeof *phrases; k++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s.\n", phrases[k], plain);
+    return gf_sample_set_text(err, s, text, used);
+}
+
 glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *hint, gf_sample *s) {
     TRY(gf_file_read(err, path, GF_FILE_BYTES_MAX, &s->encoded, &s->encoded_capacity, &s->encoded_size));
     return gf_image_decode(err, path, s->encoded, s->encoded_size, hint, &s->image);

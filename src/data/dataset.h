@@ -44,7 +44,7 @@ typedef struct gf_sizes {          /* image sizes by the headers */
 
 #define GF_NOTE_BYTES 1200
 
-/* shapes:n=4096,classes=20,size=32,seed=1        drawn images, labelled, any n; split=test draws a different stream
+/* shapes:n=4096,classes=20,size=32,seed=1        drawn images, labelled, any n; split=test: others; captions=class
  * cifar10:DIR  cifar100:DIR  the official binary files; ?split=test, ?coarse=1 (cifar100), ?captions=1 "a photo of a CLASS." ...
  * folder:DIR            class folders, or flat; ?classes=FILE takes a subset of classes, ?split=test reads DIR/test or DIR/val;
  *                       default DIR/train if there is one; ?split=all: DIR itself

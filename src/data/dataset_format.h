@@ -59,6 +59,8 @@ uint64_t gf_key_hash(const void *bytes, size_t n);
 void gf_dataset_add_note(gf_dataset *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n);
+/* Captions from the name of a class: a few plain sentences, a line each; _ in the name becomes a space. */
+glofnd_status gf_sample_set_class_text(gf_error *err, gf_sample *s, const char *name);
 /* Reads and decodes the image file at `path`. */
 glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *hint, gf_sample *s);
 /* The lines of a text file, trimmed of spaces; empty ones are kept only if `keep_empty`. */

@@ -204,6 +204,27 @@ static void captions_name_what_is_drawn(void **state) {
     gf_dataset_free(d);
 }
 
+/* captions=class: all pictures of a class are described alike, and drawn as without it. */
+static void captions_may_name_the_class_alone(void **state) {
+    (void)state;
+    gf_dataset *d = open_spec("shapes:n=60,classes=4,size=8,captions=class"), *plain = open_spec("shapes:n=60,classes=4,size=8");
+    gf_sample s = {0};
+    char first[4][1024], test[256];
+    for (int64_t i = 0; i < 60; i++) {
+        assert_int_equal(gf_dataset_read(NULL, d, i, 0, &s), GLOFND_OK);
+        if (i < 4) snprintf(first[i], sizeof first[i], "%s", s.text);
+        assert_string_equal(s.text, first[s.label]);
+        assert_non_null(strstr(s.text, gf_dataset_class(d, s.label)));
+        assert_int_equal(picture_crc(d, i), picture_crc(plain, i));
+    }
+    assert_string_not_equal(first[0], first[1]);
+    assert_true(gf_dataset_test_spec(d, test, sizeof test));
+    assert_non_null(strstr(test, ",captions=class"));
+    gf_sample_free(&s);
+    gf_dataset_free(d);
+    gf_dataset_free(plain);
+}
+
 /* Edges are soft: a black object on white is gray where its outline passes, by the share of the pixel that is outside. */
 static void outlines_are_antialiased(void **state) {
     (void)state;
@@ -282,7 +303,7 @@ static void wrong_options_are_named(void **state) {
         {"shapes:n=0", "n is '0'"},         {"shapes:n=ten", "n is 'ten'"},      {"shapes:classes=121", "[1, 120]"},
         {"shapes:size=7", "[8, 1024]"},     {"shapes:size=1025", "[8, 1024]"},   {"shapes:seed=-1", "seed"},
         {"shapes:colour=red", "no option"}, {"shapes:n=3,n=4", "given twice"},   {"shapes:split=val", "train or test"},
-        {"shapes:12", "key=value"},         {"shapes:n=99999999999999", "n is"},
+        {"shapes:12", "key=value"},         {"shapes:n=99999999999999", "n is"}, {"shapes:captions=1", "scene or class"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         gf_error err = {""};
@@ -302,6 +323,7 @@ int main(void) {
         cmocka_unit_test(size_changes_only_the_size),
         cmocka_unit_test(pictures_stay_as_they_are),
         cmocka_unit_test(captions_name_what_is_drawn),
+        cmocka_unit_test(captions_may_name_the_class_alone),
         cmocka_unit_test(outlines_are_antialiased),
         cmocka_unit_test(raw_pixels_are_of_little_help),
         cmocka_unit_test(wrong_options_are_named),

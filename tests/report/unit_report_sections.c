@@ -155,6 +155,46 @@ static void notes_are_true(void **state) {
     for (int i = 0; i < 2; i++) gf_run_log_free(&runs[i]);
 }
 
+/* kNN while training is a curve over the epochs that measured it, and absent where none did. */
+static void knn_while_training_is_a_curve(void **state) {
+    (void)state;
+    gf_run_log runs[2] = {run_of("data = d\n", "{\"event\": \"epoch\", \"step\": 1, \"epoch\": 0, \"knn\": 0.25}\n"
+                                               "{\"event\": \"epoch\", \"step\": 2, \"epoch\": 1}\n"
+                                               "{\"event\": \"epoch\", \"step\": 3, \"epoch\": 2, \"knn\": 0.5}\n"),
+                          run_of("data = d\n", "{\"event\": \"epoch\", \"step\": 1, \"epoch\": 0}\n")};
+    gf_text t = {0};
+    gf_section_training(&t, &(gf_report){.runs = runs, .count = 2});
+    const char *chart = strstr(t.at, "kNN while training");
+    assert_non_null(chart);
+    assert_non_null(strstr(chart, "data-x=\"1,3\" data-y=\"25,50\""));
+    gf_text_free(&t);
+    gf_section_training(&t, &(gf_report){.runs = runs + 1, .count = 1});
+    assert_null(strstr(t.at, "kNN while training"));
+    gf_text_free(&t);
+    for (int i = 0; i < 2; i++) gf_run_log_free(&runs[i]);
+}
+
+/* A long run keeps its first and last point. */
+static void long_curves_are_thinned(void **state) {
+    (void)state;
+    gf_text log = {0}, t = {0};
+    for (int e = 0; e < 500; e++)
+        gf_text_add(&log, "{\"event\": \"epoch\", \"step\": %d, \"epoch\": %d, \"knn\": %g}\n", e + 1, e, e / 1000.0);
+    gf_run_log run = run_of("data = d\n", log.at);
+    gf_section_training(&t, &(gf_report){.runs = &run, .count = 1});
+    const char *chart = strstr(t.at, "kNN while training");
+    assert_non_null(chart);
+    const char *x = strstr(chart, "data-x=\"1,"), *end = x ? strchr(x + 8, '"') : NULL;
+    assert_non_null(end);
+    assert_memory_equal(end - 4, ",500", 4);
+    int points = 1;
+    for (const char *p = x; p < end; p++) points += *p == ',';
+    assert_int_equal(points, 160);
+    gf_text_free(&t);
+    gf_text_free(&log);
+    gf_run_log_free(&run);
+}
+
 static void long_names_may_be_broken(void **state) {
     (void)state;
     gf_text t = {0};
@@ -173,6 +213,8 @@ int main(void) {
         IN_A_FOLDER(lambda_of_images_is_theirs),
         IN_A_FOLDER(the_header_covers_all_runs),
         IN_A_FOLDER(notes_are_true),
+        IN_A_FOLDER(knn_while_training_is_a_curve),
+        IN_A_FOLDER(long_curves_are_thinned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,18 +252,10 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(text, (size_t)n);
 }
 
-/* ?captions=1: the class in a few plain sentences, a line each; names have _ for spaces. */
+/* ?captions=1 */
 static glofnd_status describe(gf_error *err, const gf_dataset *d, gf_sample *out) {
-    static const char *const phrases[] = {"a photo of a", "a blurry photo of a", "a small picture of a", "a close view of a",
-                                          "this is a"};
-    char name[128], text[1024];
-    size_t used = 0;
     if (!((const cifar *)d->self)->captions) return GLOFND_OK;
-    snprintf(name, sizeof name, "%s", gf_string_list_get(&d->classes, out->label));
-    for (char *p = name; *p; p++) *p = *p == '_' ? ' ' : *p;
-    for (size_t k = 0; k < sizeof phrases / sizeof *phrases; k++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s.\n", phrases[k], name);
-    return gf_sample_set_text(err, out, text, used);
+    return gf_sample_set_class_text(err, out, gf_string_list_get(&d->classes, out->label));
 }
 
 static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {

@@ -15,6 +15,7 @@
 typedef struct shapes {
     int64_t seed, classes, size, n;
     uint32_t split;
+    int class_captions; /* captions name the class and nothing else of the picture */
 } shapes;
 
 /* Pairs (c mod 12, c mod 10) repeat after 60 and always have equal parity; a shift by one gives the other 60. */
@@ -47,6 +48,10 @@ static glofnd_status open_shapes(gf_error *err, gf_dataset *d) {
     FAIL_IF(err, split && strcmp(split, "train") && strcmp(split, "test"), GLOFND_E_OPTION,
             "data 'shapes': split is '%.60s'; it must be train or test", split);
     s->split = split && strcmp(split, "test") == 0 ? TEST_SPLIT : 0;
+    const char *captions = gf_spec_value(&d->spec, "captions");
+    FAIL_IF(err, captions && strcmp(captions, "class") && strcmp(captions, "scene"), GLOFND_E_OPTION,
+            "data 'shapes': captions is '%.60s'; it must be scene or class", captions);
+    s->class_captions = captions && strcmp(captions, "class") == 0;
     d->info = (gf_dataset_info){.format = d->format->name,
                                 .n = s->n,
                                 .classes = (int32_t)s->classes,
@@ -77,7 +82,9 @@ static gf_scene scene_of(const shapes *s, int64_t i, int32_t label) {
 }
 
 /* All phrases, a line each. */
-static glofnd_status describe(gf_error *err, const gf_scene *scene, gf_sample *out) {
+static glofnd_status describe(gf_error *err, const gf_dataset *d, const gf_scene *scene, gf_sample *out) {
+    if (((const shapes *)d->self)->class_captions)
+        return gf_sample_set_class_text(err, out, gf_string_list_get(&d->classes, out->label));
     char captions[GF_PHRASES * 128];
     size_t used = 0;
     for (int k = 0; k < GF_PHRASES; k++) {
@@ -94,12 +101,12 @@ static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, 
     TRY(gf_image_resize(err, &out->image, (int)s->size, (int)s->size));
     const gf_scene scene = scene_of(s, i, out->label);
     gf_scene_draw(&scene, (int)s->size, out->image.rgb);
-    return describe(err, &scene, out);
+    return describe(err, d, &scene, out);
 }
 
 static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
     const gf_scene scene = scene_of(d->self, i, out->label);
-    return describe(err, &scene, out);
+    return describe(err, d, &scene, out);
 }
 
 /* A quarter of the training pictures, but at least ten of each class. */
@@ -107,14 +114,15 @@ static int test_spec(const gf_dataset *d, char *out, size_t bytes) {
     const shapes *s = d->self;
     if (s->split == TEST_SPLIT) return 0;
     const int64_t n = s->n / 4 > 10 * s->classes ? s->n / 4 : 10 * s->classes;
-    const int written = snprintf(out, bytes, "shapes:n=%lld,classes=%lld,size=%lld,seed=%lld,split=test", (long long)n,
-                                 (long long)s->classes, (long long)s->size, (long long)s->seed);
+    const int written =
+        snprintf(out, bytes, "shapes:n=%lld,classes=%lld,size=%lld,seed=%lld,split=test%s", (long long)n, (long long)s->classes,
+                 (long long)s->size, (long long)s->seed, s->class_captions ? ",captions=class" : "");
     return written > 0 && (size_t)written < bytes;
 }
 
 static void close_shapes(void *self) { free(self); }
 
-static const char *const options[] = {"n", "classes", "size", "seed", "split", NULL};
+static const char *const options[] = {"n", "classes", "size", "seed", "split", "captions", NULL};
 
 const gf_dataset_format gf_format_shapes = {
     .name = "shapes",
