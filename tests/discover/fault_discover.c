@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "discover/decide/decide.h"
+#include "discover/discover_files.h"
 #include "glofnd.h"
 #include "support/faults.h"
 #include "support/random.h"
@@ -80,7 +82,73 @@ static void a_folder_without_memory(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* Rows that are not in memory: read again, from x. */
+static glofnd_status read_rows(gf_error *err, void *user, int64_t first, int64_t rows, float *to) {
+    (void)err, (void)user;
+    memcpy(to, x[first], (size_t)rows * sizeof *x);
+    return GLOFND_OK;
+}
+
+/* Decides and writes; 0 if memory failed. Nothing may be left behind then. */
+static int decided(const gf_discover_data *d, const gf_discover_spec *s, const gf_discover_result *r, const char *out) {
+    const gf_row_source source = {.read = read_rows, .n = N, .dim = DIM};
+    const gf_decide_spec decide = {.keep = GF_KEEP_CENTRAL,
+                                   .split = {{"a", 0, 15}, {"b", 15, 25}},
+                                   .splits = 2,
+                                   .outliers = 5,
+                                   .negatives = 2,
+                                   .sample = 4,
+                                   .graph = 1,
+                                   .rows = &source};
+    gf_error err = {""};
+    gf_decisions e = {0};
+    glofnd_status status = gf_decide(&err, &decide, s, d, r, &e);
+    const gf_discover_report report = {
+        .source = "x", .s = s, .r = r, .d = d, .q = d, .format = GF_TABLE_PARQUET, .decide = &decide, .decisions = &e};
+    if (status == GLOFND_OK) status = gf_discover_write(&err, out, 0, &report);
+    gf_decisions_free(&e);
+    return status == GLOFND_OK;
+}
+
+static void decisions_as_parquet_without_memory(void **state) {
+    const char *names[N];
+    char folder[] = "fault_discover_XXXXXX", out[40], command[64];
+    gf_error err = {""};
+    gf_discover_data d = {.n = N, .dim = DIM, .name = names, .label = label};
+    gf_discover_spec s = {.k = 3, .top = 4, .max_pairs = 100, .dup = 0.6, .edge = 2, .memory = 1 << 20, .threads = 1};
+    gf_discover_result r = {0};
+    long failures = 0;
+    (void)state;
+    spec_make();
+    for (int i = 0; i < N; i++) names[i] = "name";
+    s.pass = gf_pairs_search_find(&err, "cpu");
+    d.x = malloc(sizeof x);
+    assert_non_null(d.x);
+    memcpy(d.x, x, sizeof x);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
+    assert_null(d.x);
+    assert_non_null(mkdtemp(folder));
+    snprintf(out, sizeof out, "%s/out", folder);
+    for (long k = 0;; k++) {
+        struct stat st;
+        faults_at(k);
+        const int done = decided(&d, &s, &r, out), failed = faults_end();
+        if (done) break;
+        assert_true(failed);
+        assert_int_not_equal(stat(out, &st), 0); /* all or nothing */
+        failures++;
+    }
+    assert_true(failures > 20);
+    d.name = NULL, d.label = NULL;
+    gf_discover_data_free(&d);
+    gf_discover_result_free(&r);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_without_memory), cmocka_unit_test(a_folder_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_without_memory), cmocka_unit_test(a_folder_without_memory),
+                                       cmocka_unit_test(decisions_as_parquet_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
