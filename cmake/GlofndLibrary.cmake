@@ -72,8 +72,8 @@ endif()
 
 set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
 if(GLOFND_HAVE_CUDA)
-    glofnd_sources(cuda_step_sources src/cuda/step/*.c src/cuda/step/*.cu src/cuda/passes/*.cu
-        src/cuda/pairs/*.c src/cuda/pairs/*.cu)
+    glofnd_sources(cuda_step_sources src/cuda/step/*.c src/cuda/step/*.cu src/cuda/step/*/*.c src/cuda/step/*/*.cu
+        src/cuda/passes/*.cu src/cuda/pairs/*.c src/cuda/pairs/*.cu)
     glofnd_cuda_library(glofnd_cuda_step ${cuda_step_sources})
     list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_step>)
     # Kernels with instructions that only this architecture has; other GPUs use the portable ones.

@@ -290,6 +290,9 @@ check discover_sanitizers discovery_racecheck own racecheck "$(at cuda_discover)
 
 check loss selection "$(at cuda_select)"
 check loss given_similarities "$(at cuda_detect)"
+check loss named_methods "$(at cuda_named)"
+check loss_sanitizers named_memcheck sanitized memcheck "$(at cuda_named)" 'small_*'
+check loss_sanitizers named_racecheck sanitized racecheck "$(at cuda_named)" 'small_*'
 
 check ranks one_rank_over_nccl one_rank
 check ranks nccl "$(at cuda_nccl)"
@@ -316,6 +319,7 @@ alone loss step_learners on_gpu "$(at unit_learner)"
 alone loss step_ranks_and_bits on_gpu "$(at unit_equal)"
 alone loss step_marks on_gpu "$(at unit_marks)"
 alone loss step_named on_gpu "$(at unit_named_methods)"
+alone loss step_fnc_support on_gpu "$(at unit_fnc_support)"
 alone loss golden_marks on_gpu "$(at golden_marks)"
 # Measures the free memory of the GPU.
 alone training memory_is_counted "$(at cuda_train)" memory_is_counted

@@ -37,19 +37,6 @@ glofnd_status glofnd_device_check(glofnd_device device, char *why, size_t why_by
     return gf_explain(check_device(&err, device), &err, why, why_bytes);
 }
 
-static glofnd_status check_supported(gf_error *err, const glofnd_options *o) {
-    const int scored = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
-    FAIL_IF(err, o->device != GLOFND_DEVICE_CPU && scored && (o->fnc_rule == GLOFND_FNC_THRESHOLD || o->fnc_support > 1),
-            GLOFND_E_UNSUPPORTED, "fnc_rule threshold, and fnc_support above 1, run on the CPU only; set device = cpu");
-    const char *cpu_only = o->detector == GLOFND_DETECT_COMPONENTS ? "detector components"
-                           : o->loss == GLOFND_LOSS_ISOGCLR_VIEWS  ? "loss isogclr-views"
-                           : o->hard_beta > 0.0                    ? "hard_beta"
-                                                                   : NULL;
-    FAIL_IF(err, o->device != GLOFND_DEVICE_CPU && cpu_only, GLOFND_E_UNSUPPORTED, "%s runs on the CPU only; set device = cpu",
-            cpu_only);
-    return GLOFND_OK;
-}
-
 static glofnd_status open_device(gf_error *err, glofnd_ctx *c) {
     if (c->o.device == GLOFND_DEVICE_CPU) return GLOFND_OK;
     TRY(check_device(err, c->o.device));
@@ -63,7 +50,6 @@ static glofnd_status create(gf_error *err, const glofnd_options *o, glofnd_ctx *
     glofnd_options known;
     FAIL_IF(err, !o || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "options" : "out");
     TRY(gf_options_adopt(err, o, &known));
-    TRY(check_supported(err, &known));
     glofnd_ctx *c = calloc(1, sizeof *c);
     FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for a context");
     adopt(c, &known);
@@ -92,7 +78,6 @@ glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o) {
     FAIL_IF(&c->err, !o, GLOFND_E_ARGUMENT, "options is NULL");
     TRY(gf_options_adopt(&c->err, o, &known));
     FAIL_IF(&c->err, known.device != c->o.device, GLOFND_E_ARGUMENT, "device cannot change: make a new context");
-    TRY(check_supported(&c->err, &known));
     adopt(c, &known);
     return GLOFND_OK;
 }

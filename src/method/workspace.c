@@ -52,6 +52,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.pulls = s.marks && gf_options_two_levels(o);
     s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
     s.hard = o->hard_beta > 0.0;
+    s.components = o->detector == GLOFND_DETECT_COMPONENTS;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
     s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
     double fraction;

@@ -32,7 +32,6 @@ struct gf_loss_stage {
     int64_t *order; /* [batch] scratch for it */
     int64_t *id;    /* GPU: [batch] on the device; else NULL */
     int32_t *label, *group;
-    float *host; /* GPU whose loss the CPU computes: [2][2][batch][dim] embeddings and gradients; else NULL */
     /* several ranks */
     gf_step_ranks ranks;
     float *all[2];       /* [batch][dim] embeddings of all ranks, where the encoders are */
@@ -48,19 +47,11 @@ static gf_net *first_net(const gf_loss_stage *l) { return l->spec.encoders->at[0
 
 /* ----- creating ----- */
 
-/* With the encoders on a GPU the method runs there too; where it cannot, on the CPU. */
+/* With the encoders on a GPU the method runs there too, on their stream. */
 static glofnd_status make_context(gf_error *err, gf_loss_stage *l) {
-    glofnd_options o = config_of(l)->method;
-    glofnd_status status = gf_ctx_create(err, &o, &l->ctx);
-    if (status == GLOFND_E_UNSUPPORTED && o.device == GLOFND_DEVICE_CUDA && !l->spec.comm) {
-        o.device = GLOFND_DEVICE_CPU;
-        status = gf_ctx_create(err, &o, &l->ctx);
-        l->host = calloc(4 * (size_t)config_of(l)->batch * (size_t)l->spec.encoders->dim, sizeof *l->host);
-        FAIL_IF(err, !l->host, GLOFND_E_MEMORY, "no memory for a batch of embeddings");
-    }
-    TRY(status);
-    if (o.device == GLOFND_DEVICE_CUDA) status = glofnd_ctx_stream(l->ctx, gf_net_stream(first_net(l)));
-    return gf_ctx_status(err, l->ctx, status);
+    TRY(gf_ctx_create(err, &config_of(l)->method, &l->ctx));
+    if (!on_device(l)) return GLOFND_OK;
+    return gf_ctx_status(err, l->ctx, glofnd_ctx_stream(l->ctx, gf_net_stream(first_net(l))));
 }
 
 static glofnd_status make_store(gf_error *err, gf_loss_stage *l) {
@@ -148,7 +139,6 @@ void gf_loss_stage_free(gf_loss_stage *l) {
     free(l->content);
     free(l->same);
     free(l->order);
-    free(l->host);
     free(l);
 }
 
@@ -167,7 +157,6 @@ static glofnd_status choose_options(gf_error *err, gf_loss_stage *l) {
     glofnd_options o = config_of(l)->method;
     const stand_in now = options_now(l);
     if (now == l->options) return GLOFND_OK;
-    if (l->host) o.device = GLOFND_DEVICE_CPU;
     if (now == GROUPS_ALONE) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
     /* alpha = 0 is "no detector" for all that learn or rank; a ring is filled nevertheless. */
     if (now == NO_DETECTOR) o.alpha = 0.0;
@@ -248,7 +237,7 @@ static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
 
 uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
     const gf_config *c = config_of(l);
-    if (!on_device(l) || l->host || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
+    if (!on_device(l) || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
     const glofnd_batch q = batch_of(l, 1);
     const gf_plan plan = gf_plan_of(&c->method, &q);
     if (l->spec.comm && (plan.shared || plan.pulls)) return 0; /* ranks sum for a shared threshold over the host */
@@ -296,24 +285,16 @@ static glofnd_status host_step(gf_error *err, gf_loss_stage *l, const float *con
 
 glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
     const gf_encoders *e = l->spec.encoders;
-    const size_t numbers = (size_t)(config_of(l)->batch * e->dim), bytes = numbers * sizeof(float);
     const float *const side[2] = {gf_encoders_side(e, 0), gf_encoders_side(e, 1)};
     float *const grad[2] = {gf_encoders_side_grad(e, 0), gf_encoders_side_grad(e, 1)};
-    if (!on_device(l)) return host_step(err, l, side, grad);
-    if (!l->host) return method_step(err, l, side, grad, 1);
-    const float *const here[2] = {l->host, l->host + numbers};
-    float *const grad_here[2] = {l->host + 2 * numbers, l->host + 3 * numbers};
-    for (int i = 0; i < 2; i++) TRY(gf_net_read(err, first_net(l), l->host + (size_t)i * numbers, side[i], bytes));
-    TRY(host_step(err, l, here, grad_here));
-    for (int i = 0; i < 2; i++) TRY(gf_net_write(err, first_net(l), grad[i], grad_here[i], bytes));
-    return GLOFND_OK;
+    return on_device(l) ? method_step(err, l, side, grad, 1) : host_step(err, l, side, grad);
 }
 
 /* ----- finish ----- */
 
 glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats) {
     const long long step = l->step, first = l->batch->id[0], second = l->batch->id[1];
-    if (on_device(l) && !l->host) {
+    if (on_device(l)) {
         const glofnd_status status = glofnd_ctx_stats(l->ctx, &l->stats);
         FAIL_IF(err, status != GLOFND_OK, status, "step %lld, samples %lld, %lld ...: %s", step, first, second,
                 glofnd_ctx_error(l->ctx));
@@ -349,10 +330,9 @@ static size_t store_bytes(const glofnd_store *s) {
     return (s->mapped_bytes ? 0 : (size_t)s->spec.n * s->record_bytes) + rings;
 }
 
-/* A method that the CPU computes for a GPU holds nothing there. */
 int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
     const int64_t batch = config_of(l)->batch, dim = l->spec.encoders->dim;
-    int64_t sample = 0, rest = l->host ? 0 : (int64_t)(l->ctx_bytes + store_bytes(l->store));
+    int64_t sample = 0, rest = (int64_t)(l->ctx_bytes + store_bytes(l->store));
     if (l->id) sample += (int64_t)(sizeof *l->id + sizeof *l->label);
     if (l->group) sample += (int64_t)sizeof *l->group;
     if (l->spec.comm) sample += 2 * dim * (int64_t)sizeof(float) + GLOFND_LINK_BYTES;

@@ -9,6 +9,7 @@
 
 #include "glofnd.h"
 #include "method/context.h"
+#include "method/options.h"
 
 #ifdef GF_HAVE_CUDA
 #include <cuda_runtime_api.h>
@@ -51,13 +52,14 @@ static inline void on_device_drop(on_device_copies *x) {
 #define ON_DEVICE_COPY(x, q, field, bytes) \
     if ((q)->field && (bytes) > 0) (q)->field = on_device_take((x), (q)->field, (size_t)(bytes))
 
-static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_batch *q) {
+/* supports: support vectors per sample. */
+static inline glofnd_batch on_device_supported(on_device_copies *x, const glofnd_batch *q, int supports) {
     glofnd_batch d = *q;
     const int64_t rows = q->cols * q->dim * (int64_t)sizeof(float);
     ON_DEVICE_COPY(x, &d, a, rows);
     ON_DEVICE_COPY(x, &d, b, rows);
-    ON_DEVICE_COPY(x, &d, support_a, rows);
-    ON_DEVICE_COPY(x, &d, support_b, rows);
+    ON_DEVICE_COPY(x, &d, support_a, rows * (supports > 1 ? supports : 1));
+    ON_DEVICE_COPY(x, &d, support_b, rows * (supports > 1 ? supports : 1));
     ON_DEVICE_COPY(x, &d, bank_a, rows / 2);
     ON_DEVICE_COPY(x, &d, bank_b, rows / 2);
     ON_DEVICE_COPY(x, &d, id, q->cols * (int64_t)sizeof *q->id);
@@ -65,6 +67,8 @@ static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_bat
     ON_DEVICE_COPY(x, &d, group, q->cols * (int64_t)sizeof *q->group);
     return d;
 }
+
+static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_batch *q) { return on_device_supported(x, q, 1); }
 #endif
 
 static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
@@ -73,7 +77,7 @@ static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const
     if (c->device) {
         on_device_copies x = {0};
         const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
-        const glofnd_batch d = on_device_batch(&x, q);
+        const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
         float *da = on_device_take(&x, NULL, bytes), *db = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step(c, s, &d, da, db, stats);
         on_device_fetch(grad_a, da, bytes);
@@ -91,7 +95,7 @@ static inline glofnd_status on_device_step_rows(glofnd_ctx *c, glofnd_store *s, 
     if (c->device) {
         on_device_copies x = {0};
         const size_t bytes = 2 * sizeof *links * (size_t)q->rows;
-        const glofnd_batch d = on_device_batch(&x, q);
+        const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
         gf_link *device_links = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step_rows(c, s, &d, device_links, stats);
         on_device_fetch(links, device_links, bytes);
@@ -108,7 +112,7 @@ static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batc
     if (c->device) {
         on_device_copies x = {0};
         const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
-        const glofnd_batch d = on_device_batch(&x, q);
+        const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
         const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
         float *da = on_device_take(&x, NULL, bytes), *db = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step_grad(c, &d, device_links, da, db, stats);
@@ -125,9 +129,8 @@ static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batc
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
-        const int two_views = c->o.loss == GLOFND_LOSS_SOGCLR || c->o.loss == GLOFND_LOSS_SIMCLR;
-        const size_t bytes = (size_t)(q->rows * q->cols) * (two_views ? 4 : 2);
-        const glofnd_batch d = on_device_batch(&x, q);
+        const size_t bytes = (size_t)(q->rows * q->cols) * (gf_loss_sides(c->o.loss) == 1 ? 4 : 2);
+        const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
         const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
         uint8_t *device_keep = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step_mask(c, &d, device_links, device_keep);

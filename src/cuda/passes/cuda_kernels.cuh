@@ -70,16 +70,20 @@ struct gf_product_args {
     float *s;
     const int32_t *enabled;
     const int64_t *live; /* columns from *live on are no pairs; NULL: none */
+    int raises;          /* s holds similarities of the same pairs, and keeps the larger ones */
 };
 cudaError_t gf_product_exact(const gf_product_args &a, cudaStream_t stream);
 cudaError_t gf_product_mma(const gf_product_args &a, int halves, cudaStream_t stream);
-cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream); /* one of the above and below */
+cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream); /* one of the above */
+/* The largest of `copies` products, the rows of q `step` numbers apart. EXACT, if there are several. */
+cudaError_t gf_product_of_copies(gf_product_args a, int copies, int64_t step, gf_cuda_math math, cudaStream_t stream);
 
 __device__ __forceinline__ void gf_product_put(const gf_product_args &a, int r, int c, float v) {
     if (r >= a.r0 + a.rows || r >= a.q.rows || c >= a.k.rows) return;
     if (a.live && c >= *a.live) v = CUDART_NAN_F;
     const bool same = (a.shift >= 0 && (a.q0 + r) >> a.shift == c >> a.shift) || (a.row_id && a.row_id[r] == a.col_id[c]);
-    a.s[static_cast<int64_t>(r - a.r0) * a.k.rows + c] = same ? CUDART_NAN_F : v;
+    float *s = a.s + static_cast<int64_t>(r - a.r0) * a.k.rows + c;
+    *s = same ? CUDART_NAN_F : a.raises ? fmaxf(v, *s) : v;
 }
 
 /* Rows whose similarities to `cols` columns are written at a time: about 16 MB, which fit the cache. */

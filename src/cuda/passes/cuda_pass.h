@@ -40,7 +40,8 @@ typedef struct gf_cuda_embed { /* unit embeddings; rows of gf_cuda_embed_ld(dim)
 typedef struct gf_cuda_pass {
     gf_pass p; /* its q, k, score are unused; the next two lines replace them */
     const gf_cuda_embed *q, *k;
-    const gf_cuda_embed *score, *col_score; /* GF_TIE: embeddings that score instead of q and k; NULL: q and k. EXACT only */
+    const gf_cuda_embed *score,
+        *col_score; /* GF_TIE: embeddings that score instead of q and k, p.scores copies; NULL: q and k. EXACT only */
     gf_cuda_math math;
     void *buffer; /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels that need none */
     size_t buffer_bytes;

@@ -10,7 +10,7 @@ static __device__ __forceinline__ void add_tile(const gf_tile_args &a, int r0, i
     float s[4][4], other[4][4];
     gf_exact_product(s, a.q, r0, a.k, c0, a.ld, sm);
     const bool scored = a.flags & GF_TIE && a.score.f32;
-    if (scored) gf_exact_product(other, a.score, r0, a.k, c0, a.ld, sm);
+    if (scored) gf_exact_scores(other, a.score, r0, a.k, c0, a.ld, a.scores, a.score_step, 0, sm);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int r = r0 + 4 * ty + i, c = c0 + 4 * tx;

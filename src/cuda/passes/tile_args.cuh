@@ -15,6 +15,8 @@ struct gf_operand {   /* one side of a product */
 
 struct gf_tile_args {
     gf_operand q, k, score, col_score; /* score.f32 NULL: S itself scores */
+    int scores;                        /* a score is the largest of so many, ... */
+    int64_t score_step;                /* ... whose vectors lie this many numbers apart */
     int dim, ld;
     int q0, shift;
     gf_rows row, col;
@@ -39,6 +41,7 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     gf_tile_args a = {};
     a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);
     a.score = gf_operand_of(p->score), a.col_score = gf_operand_of(p->col_score);
+    a.scores = p->p.scores > 1 ? p->p.scores : 1, a.score_step = p->p.score_stride * p->k->f32.ld;
     a.dim = static_cast<int>(p->k->f32.dim), a.ld = static_cast<int>(p->k->f32.ld);
     a.q0 = static_cast<int>(p->p.q0), a.shift = p->p.shift;
     a.row = *p->p.row;

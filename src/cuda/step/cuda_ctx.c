@@ -106,9 +106,17 @@ static void lay_every(cursor *at, gf_rows *x, int64_t n) {
     TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
 }
 
+static void lay_hard(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t ld) {
+    if (!s->hard) return;
+    TAKE(at, side->hard_sum, s->own), TAKE(at, side->hard_moment, s->own), TAKE(at, side->hard_peak, s->own);
+    TAKE(at, side->hard_inv_tau, s->all), TAKE(at, side->hard_w, s->all);
+    TAKE(at, side->hard_grad, s->own * ld);
+}
+
 static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t ld, gf_cuda_math math) {
     lay_embed(at, &side->z, s->all, s->dim, ld, math);
-    lay_embed(at, &side->support, s->topk ? s->all : 0, s->dim, ld, math);
+    lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, math);
+    side->support.f32.rows = s->topk ? s->all : 0; /* of one copy */
     lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, math);
     lay_own(at, &side->own, s->own);
     side->own.marks_ld = gf_pad(s->all) / 32;
@@ -119,6 +127,7 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     TAKE(at, side->norm, s->all), TAKE(at, side->positive, s->all), TAKE(at, side->pos, s->all);
     TAKE(at, side->quantile, s->own), TAKE(at, side->row_id, s->own);
     TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
+    lay_hard(at, side, s, ld);
 }
 
 /* For a selection of this shape and of every smaller one: at 16 MB selections work in pieces, and smaller ones may need more. */
@@ -175,6 +184,7 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
     memset(d->side, 0, sizeof d->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
     TAKE(&at, d->links, 2 * s->cols);
+    TAKE(&at, d->root, s->components ? s->cols : 0);
     d->partial = take(&at, s->sides * ((s->own + PARTIAL_ROWS - 1) / PARTIAL_ROWS), sizeof(gf_totals));
     TAKE(&at, d->row_totals, s->sides * s->own * GF_ROW_FIELDS);
     return lay_shared(&at, d, s, ld, math);

@@ -31,7 +31,7 @@ typedef struct gf_cuda_control {
 
 typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     gf_cuda_embed z;          /* all rows, unit */
-    gf_cuda_embed support;    /* FNC TOPK */
+    gf_cuda_embed support;    /* FNC TOPK, THRESHOLD: the copies of a sample's row lie `all` rows apart */
     gf_cuda_embed bank;       /* BANK */
     float *norm;              /* [all] */
     double *positive;         /* [all] S of the positive pair */
@@ -41,6 +41,11 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     int64_t *row_id;   /* [own] */
     glofnd_row *fresh; /* [rows] state of the anchors, with the new lambda */
     uint8_t *open;     /* [rows] */
+    /* hard_beta: exp(S/tau) to its second power */
+    double *hard_sum, *hard_moment; /* [own] */
+    float *hard_peak;               /* [own] */
+    float *hard_inv_tau, *hard_w;   /* [all]; its log_w are every.attract */
+    float *hard_grad;               /* [own][ld] */
 } gf_cuda_side;
 
 struct gf_device_ctx {
@@ -58,6 +63,7 @@ struct gf_device_ctx {
     int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
     gf_cuda_side side[2];
     gf_link *links; /* [cols][2] for a step of one rank */
+    int32_t *root;  /* [cols] COMPONENTS */
     void *scratch;  /* of selections, or partial sums; shares memory with grad, which is used later */
     size_t scratch_bytes;
     void *weights; /* pass C of wide embeddings; NULL: none */

@@ -172,7 +172,7 @@ cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
     const int chunk = static_cast<int>(gf_product_rows(product.q.rows, product.k.rows));
     for (int r0 = 0; r0 < product.q.rows; r0 += chunk) {
         product.r0 = a.r0 = r0, product.rows = min(chunk, product.q.rows - r0);
-        const cudaError_t e = gf_product(product, p->math, stream);
+        const cudaError_t e = gf_product_of_copies(product, x->copies, x->copy_stride * product.ld, p->math, stream);
         if (e != cudaSuccess) return e;
         select<<<product.rows, THREADS, 0, stream>>>(a);
         const cudaError_t launched = cudaGetLastError();

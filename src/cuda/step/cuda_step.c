@@ -7,13 +7,14 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "cuda/step/ranks/cuda_step_ranks.h"
 #include "util/order.h"
 
 /* ----- the beginning of every call ----- */
 
-/* All passes of a step use one math. FNC TOPK ranks by scores, which need all bits. */
+/* All passes of a step use one math. FNC TOPK and THRESHOLD compare scores, which need all bits. */
 static gf_cuda_math math_of(const gf_plan *p, int tau_known) {
-    const double tau = p->o.loss == GLOFND_LOSS_ISOGCLR && p->o.tau_min < p->tau ? p->o.tau_min : p->tau;
+    const double tau = gf_loss_individual(&p->o) && p->o.tau_min < p->tau ? p->o.tau_min : p->tau;
     if (p->topk) return GF_CUDA_EXACT;
     switch (p->o.math) {
     case GLOFND_MATH_EXACT: return GF_CUDA_EXACT;
@@ -46,22 +47,6 @@ static gf_cuda_embed_job embed_job(gf_device_ctx *d, const gf_device_step *x) {
                                .bad = &d->control->bad_embed};
 }
 
-/* Support vectors only rank pairs, so their length does not matter: always normalised. */
-static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
-    const int last = x->plan->sides - 1;
-    const gf_cuda_embed_job job = {.a = {x->q->support_a, x->q->dim, x->q->dtype},
-                                   .b = {last ? x->q->support_b : x->q->support_a, x->q->dim, x->q->dtype},
-                                   .za = &d->side[0].support,
-                                   .zb = &d->side[last].support,
-                                   .rows = x->q->cols,
-                                   .first_b = 1 - last,
-                                   .step = x->plan->per_sample,
-                                   .normalize = 1,
-                                   .bad = &d->control->bad_support};
-    if (x->plan->topk && x->q->support_a) CUDA_TRY(err, gf_cuda_embed_rows(&job, d->stream));
-    return GLOFND_OK;
-}
-
 /* `what`: GF_CUDA_SPREAD ... of cuda_step.h. */
 static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int what, gf_cuda_step *t) {
     const gf_cuda_math math = math_of(x->plan, !x->tau);
@@ -78,6 +63,7 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
                         .seen_ids = d->seen_ids,
                         .partial = d->partial,
                         .row_totals = d->row_totals,
+                        .root = d->root,
                         .links = x->links ? x->links : d->links,
                         .grad_a = x->grad_a,
                         .grad_b = x->grad_b,
@@ -88,7 +74,7 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
     memcpy(t->side, d->side, sizeof t->side);
     if (x->s) x->s->stream = d->stream, t->store = *x->s;
     const gf_cuda_embed_job job = embed_job(d, x);
-    TRY(embed_support(err, d, x));
+    TRY(gf_cuda_embed_support(err, d, x, t));
     CUDA_TRY(err, gf_cuda_begin(t, &job, what, d->stream));
     return GLOFND_OK;
 }
@@ -125,6 +111,8 @@ static void make_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_
                                    .shift = t->plan.per_sample - 1,
                                    .row = &y->row,
                                    .col = &y->col,
+                                   .scores = scored ? gf_cuda_scores(x) : 1,
+                                   .score_stride = x->shape->all,
                                    .flags = t->plan.flags,
                                    .omega = (float)t->plan.o.omega},
                              .q = &y->q,
@@ -168,6 +156,18 @@ static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_d
     return GLOFND_OK;
 }
 
+/* hard_beta: pass B again for the second power. It keeps the same pairs. */
+static glofnd_status sum_second_power(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    gf_cuda_step hard = *t;
+    for (int i = 0; i < t->plan.sides; i++) {
+        const gf_cuda_side *side = &t->side[i];
+        gf_rows *own = &hard.side[i].own;
+        own->inv_tau = side->hard_inv_tau + t->row0 * t->plan.per_sample;
+        own->sum = side->hard_sum, own->moment = side->hard_moment, own->peak = side->hard_peak;
+    }
+    return each_side(err, d, x, &hard, gf_cuda_stats);
+}
+
 /* ----- selections ----- */
 
 static gf_cuda_select selection(const gf_device_ctx *d, const gf_cuda_step *t, int i, const gf_cuda_embed *own) {
@@ -191,10 +191,16 @@ static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, cons
     return GLOFND_OK;
 }
 
-/* FNC TOPK: the score of the last flagged pair, and the last flagged column among equal scores. */
+/* FNC TOPK: the score of the last flagged pair, and the last flagged column among equal scores. THRESHOLD: see there. */
 static glofnd_status batch_topk(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, int i) {
+    if (t->plan.o.fnc_rule == GLOFND_FNC_THRESHOLD) {
+        CUDA_TRY(err, gf_cuda_fix_thresholds(t, i, d->stream));
+        return GLOFND_OK;
+    }
     const gf_cuda_embed own = own_rows(t, x->q->support_a ? &t->side[i].support : &t->side[i].z);
     gf_cuda_select p = selection(d, t, i, &own);
+    p.s.copies = gf_cuda_scores(x);
+    p.s.copy_stride = x->shape->all;
     p.s.best = gf_top_count(t->plan.negatives, t->plan.o.alpha);
     p.s.tie = t->side[i].own.tie;
     CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
@@ -244,62 +250,6 @@ static glofnd_status mark(gf_error *err, const gf_device_ctx *d, const gf_device
     return GLOFND_OK;
 }
 
-/* ----- over ranks ----- */
-
-static glofnd_status reduce(gf_error *err, const gf_device_step *x, double *sum, int n) {
-    const int failed = x->reduce(x->reduce_user, sum, n);
-    FAIL_IF(err, failed, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
-    return GLOFND_OK;
-}
-
-/* n doubles at `where` on the device, summed over ranks. */
-static glofnd_status sum_ranks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, double *where, int n) {
-    double sum[2];
-    CUDA_TRY(err, cudaMemcpyAsync(sum, where, sizeof *sum * (size_t)n, cudaMemcpyDeviceToHost, d->stream));
-    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    TRY(reduce(err, x, sum, n));
-    CUDA_TRY(err, cudaMemcpyAsync(where, sum, sizeof *sum * (size_t)n, cudaMemcpyHostToDevice, d->stream));
-    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    return GLOFND_OK;
-}
-
-/* Copies a flag of the device to the host, which must act on it. Waits. */
-static glofnd_status read_flag(gf_error *err, gf_device_ctx *d, const int32_t *flag, int *value) {
-    int32_t now = 0;
-    CUDA_TRY(err, cudaMemcpyAsync(&now, flag, sizeof now, cudaMemcpyDeviceToHost, d->stream));
-    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    *value = now;
-    return GLOFND_OK;
-}
-
-static glofnd_status sum_starts(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int i) {
-    int starts = 0;
-    if (!x->reduce) return GLOFND_OK;
-    TRY(read_flag(err, d, &d->control->starts[i], &starts));
-    return starts ? sum_ranks(err, d, x, d->control->quantile[i], 2) : GLOFND_OK;
-}
-
-static glofnd_status sum_above(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int i) {
-    int moves = 0;
-    if (!x->reduce) return GLOFND_OK;
-    TRY(read_flag(err, d, &d->control->shared_open[i], &moves));
-    return moves ? sum_ranks(err, d, x, d->control->above[i], 2) : GLOFND_OK;
-}
-
-/* Official, two views: u starts anew only if no anchor of the batch has one, on any rank. */
-static glofnd_status sum_seen(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
-    int64_t seen = 0;
-    if (!x->reduce || !x->plan->official || x->plan->sides != 1) return GLOFND_OK;
-    CUDA_TRY(err, cudaMemcpyAsync(&seen, &d->control->seen, sizeof seen, cudaMemcpyDeviceToHost, d->stream));
-    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    double sum = (double)seen;
-    TRY(reduce(err, x, &sum, 1));
-    seen = (int64_t)sum;
-    CUDA_TRY(err, cudaMemcpyAsync(&d->control->seen, &seen, sizeof seen, cudaMemcpyHostToDevice, d->stream));
-    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    return GLOFND_OK;
-}
-
 /* ----- first half ----- */
 
 static int moves_lambda(const gf_plan *p) { return p->learned && p->updating && p->o.learner != GLOFND_LEARN_RING; }
@@ -315,7 +265,7 @@ static glofnd_status select_first(gf_error *err, gf_device_ctx *d, const gf_devi
         else TRY(batch_quantiles(err, d, t, i, p->learned ? &d->control->starts[i] : NULL));
         if (!p->shared) continue;
         CUDA_TRY(err, gf_cuda_sum_quantiles(t, i, d->stream));
-        TRY(sum_starts(err, d, x, i));
+        TRY(gf_cuda_sum_starts(err, d, x, i));
     }
     return GLOFND_OK;
 }
@@ -324,7 +274,7 @@ static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step 
     TRY(each_side(err, d, x, t, gf_cuda_count));
     for (int i = 0; i < t->plan.sides && t->plan.shared; i++) {
         CUDA_TRY(err, gf_cuda_count_above(t, i, d->stream));
-        TRY(sum_above(err, d, x, i));
+        TRY(gf_cuda_sum_above(err, d, x, i));
     }
     CUDA_TRY(err, gf_cuda_decide(t, d->stream));
     return GLOFND_OK;
@@ -334,7 +284,7 @@ static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step 
 static glofnd_status move_pulls(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     for (int i = 0; i < t->plan.sides; i++) {
         CUDA_TRY(err, gf_cuda_count_pulled(t, i, d->stream));
-        if (x->reduce) TRY(sum_ranks(err, d, x, d->control->above[i], 2));
+        if (x->reduce) TRY(gf_cuda_sum_ranks(err, d, x, d->control->above[i], 2));
         if (!(t->plan.want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_move_pull(t, i, d->stream));
     }
     return GLOFND_OK;
@@ -355,6 +305,7 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
     if (moves_lambda(&t->plan)) TRY(move(err, d, x, t));
     if (t->plan.marked) TRY(mark(err, d, x, t, 0));
     TRY(each_side(err, d, x, t, gf_cuda_stats));
+    if (t->plan.hard) TRY(sum_second_power(err, d, x, t));
     CUDA_TRY(err, gf_cuda_finish(t, d->stream));
     return GLOFND_OK;
 }
@@ -362,13 +313,14 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
 static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     const gf_plan *p = &t->plan;
     if (p->bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
+    if (x->shape->components) CUDA_TRY(err, gf_cuda_components(t, d->scratch, d->stream));
     if (selects_first(p)) {
         TRY(select_first(err, d, x, t));
         CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
     }
     for (int i = 0; i < p->sides && p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0; i++)
         TRY(batch_quantiles(err, d, t, i, NULL));
-    TRY(sum_seen(err, d, x));
+    TRY(gf_cuda_sum_seen(err, d, x));
     TRY(sum_and_finish(err, d, x, t));
     if (p->pulls) TRY(move_pulls(err, d, x, t));
     if (p->bank && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_bank_save(t, d->stream));
@@ -399,9 +351,8 @@ static unsigned grad_flags(const gf_plan *p) {
     return flags;
 }
 
-static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
-    t->plan.flags = grad_flags(&t->plan);
-    if (t->plan.flags & GF_MARKS) TRY(mark(err, d, x, t, 1));
+/* Pass C of all sides. */
+static glofnd_status weigh_pairs(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     own_pass y[2];
     gf_cuda_pass passes[2];
     for (int i = 0; i < t->plan.sides; i++) {
@@ -411,6 +362,30 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
         passes[i].buffer = d->weights, passes[i].buffer_bytes = d->weights_bytes;
     }
     CUDA_TRY(err, gf_cuda_grad(passes, t->plan.sides, d->stream));
+    return GLOFND_OK;
+}
+
+/* hard_beta: pass C of the second power, to be subtracted. */
+static glofnd_status weigh_second_power(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    gf_cuda_step hard = *t;
+    hard.plan.flags &= ~(unsigned)GF_QUALITY; /* counted with the first */
+    for (int i = 0; i < t->plan.sides; i++) {
+        const gf_cuda_side *side = &t->side[i];
+        gf_rows *every = &hard.side[i].every;
+        every->inv_tau = side->hard_inv_tau, every->log_w = side->every.attract, every->w = side->hard_w;
+        every->grad = side->hard_grad;
+    }
+    return weigh_pairs(err, d, x, &hard);
+}
+
+static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
+    t->plan.flags = grad_flags(&t->plan);
+    if (t->plan.flags & GF_MARKS) TRY(mark(err, d, x, t, 1));
+    TRY(weigh_pairs(err, d, x, t));
+    if (t->plan.hard) {
+        TRY(weigh_second_power(err, d, x, t));
+        CUDA_TRY(err, gf_cuda_subtract_hard(t, d->stream));
+    }
     CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
     if (t->plan.flags & GF_QUALITY || t->plan.authors_ranks) CUDA_TRY(err, gf_cuda_sum_grad(t, d->stream));
     return GLOFND_OK;
@@ -451,6 +426,8 @@ glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_
 static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
     TRY(begin(err, d, x, GF_CUDA_SPREAD, t));
     t->plan.flags = grad_flags(&t->plan);
+    if (x->shape->components)
+        CUDA_TRY(err, gf_cuda_components(t, d->scratch, d->stream)); /* before unpack: it uses pos and tie */
     CUDA_TRY(err, gf_cuda_unpack(t, d->stream));
     if (t->plan.bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
     return GLOFND_OK;

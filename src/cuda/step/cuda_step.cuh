@@ -36,6 +36,9 @@ __device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_
     y.attract[r] = l.attract;
     y.tie[r] = l.tie;
     x.side[i].pos[r] = l.pos;
+    if (!x.plan.hard) return;
+    x.side[i].hard_inv_tau[r] = gf_hard_inv_tau(&x.plan, l.inv_tau);
+    x.side[i].hard_w[r] = expf(l.attract);
 }
 
 /* Adds up partial [blocks][COUNT] into out, in the last block. All its threads call this. */

@@ -79,9 +79,12 @@ static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t i
     if (x.plan.learned && x.plan.updating && starts(x, i, row)) x.control->starts[i] = 1;
     if (x.plan.official && x.plan.sides == 1 && row.log_u > -INFINITY)
         atomicAdd(reinterpret_cast<unsigned long long *>(&x.control->seen), 1ull);
+    const double power = x.plan.hard ? gf_hard_power(&x.plan, 0) : 1.0;
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
-        side.own.inv_tau[r] = x.tau ? static_cast<float>(1.0 / double(*x.tau)) : gf_row_inv_tau(&x.plan, row.tau);
+        const float inv_tau = x.tau ? static_cast<float>(power / double(*x.tau)) : gf_row_inv_tau(&x.plan, row.tau);
+        side.own.inv_tau[r] = inv_tau;
+        if (x.plan.hard) side.hard_inv_tau[x.row0 * x.plan.per_sample + r] = gf_hard_inv_tau(&x.plan, inv_tau);
         side.row_id[r] = id;
     }
 }

@@ -48,6 +48,15 @@ __device__ __forceinline__ gf_least_similar gf_find_least_similar(const gf_cuda_
     return found;
 }
 
+/* hard_beta: the sums of the second power get the same pairs. */
+__device__ __forceinline__ void gf_rescue_hard(const gf_cuda_step &x, gf_summed_row &own, const gf_least_similar &found) {
+    gf_summed_row hard = own;
+    hard.sum = own.hard_sum, hard.moment = own.hard_moment, hard.peak = own.hard_peak;
+    hard.inv_tau = gf_hard_inv_tau(&x.plan, own.inv_tau);
+    gf_row_rescue(&x.plan, &hard, found.value, found.equals);
+    own.hard_sum = hard.sum, own.hard_moment = hard.moment, own.hard_peak = hard.peak;
+}
+
 /* All threads of the block call this. The block's first `slots` threads have the rows from r0 on, each with `own`; `empty`: it
  * has no kept negative. True where the row was rescued. */
 template <int THREADS>
@@ -60,6 +69,7 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
         if (!todo[slot]) continue;
         const gf_least_similar found = gf_find_least_similar<THREADS>(x, i, r0 + slot);
         if (slot != int(threadIdx.x)) continue;
+        if (x.plan.hard) gf_rescue_hard(x, own, found);
         gf_row_rescue(&x.plan, &own, found.value, found.equals);
         own.floor += x.margin;
     }
@@ -126,11 +136,12 @@ __device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int i, co
     x.store.state->shared[i] = r;
 }
 
-/* After the u of its rows; one thread per anchor. `end`: of its first row; `row`: lambda has moved. */
+/* After the u of its rows; one thread per anchor. `end`: of its first row, grad_tau: the mean of its rows; `row`: lambda has
+ * moved. */
 __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
                                                  const double (&log_u)[2], glofnd_row row, gf_totals &t) {
     const gf_plan &p = x.plan;
-    if (p.o.loss == GLOFND_LOSS_ISOGCLR) gf_row_update_tau(&p.o, &row, end.tau, end.grad_tau);
+    if (gf_loss_individual(&p.o)) gf_row_update_tau(&p.o, &row, end.tau, end.grad_tau);
     if (gf_row_keeps_u(&p)) {
         row.log_u = gf_row_mean_u(log_u, p.per_sample);
         t.log_u = double(row.log_u);
@@ -163,9 +174,13 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     if (!p.masking) s.kept = static_cast<int32_t>(p.negatives);
     if (p.masking && !p.official) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
     if (!own) return;
-    const gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);
+    gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);
     double log_u[2] = {end.log_u, 0.0};
-    if (p.per_sample == 2) log_u[1] = __shfl_down_sync(3u << (threadIdx.x % 32 & ~1), end.log_u, 1);
+    if (p.per_sample == 2) {
+        const unsigned both = 3u << (threadIdx.x % 32 & ~1);
+        log_u[1] = __shfl_down_sync(both, end.log_u, 1);
+        end.grad_tau = 0.5 * end.grad_tau + 0.5 * __shfl_down_sync(both, end.grad_tau, 1); /* views share their temperature */
+    }
     if (r % p.per_sample == 0) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
     gf_note_row(x, i, r, t);
 }

@@ -26,6 +26,7 @@ typedef struct gf_shape {
     int64_t pulls;        /* the same: bits of attracted pairs */
     int64_t bank;         /* the same: averages of all rows */
     int64_t hard;         /* the same: sums of a second power */
+    int64_t components;   /* the same: groups of the batch's samples */
     int64_t bf16;         /* the options ask for products of bf16 */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */

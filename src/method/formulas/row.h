@@ -70,6 +70,9 @@ GF_HD double gf_hard_power(const gf_plan *p, int second) {
     return second ? p->o.hard_beta / (1.0 + p->o.hard_beta) : 1.0 + p->o.hard_beta;
 }
 
+/* 1/tau of the second power, from that of the first. */
+GF_HD float gf_hard_inv_tau(const gf_plan *p, float inv_tau) { return (float)((double)inv_tau * gf_hard_power(p, 1)); }
+
 /* 1/tau of a row, times 1 + hard_beta. own_tau: individual temperature of its anchor, 0: none yet. */
 GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
     const double first = fmax(p->o.tau_min, fmin(p->o.tau_max, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;

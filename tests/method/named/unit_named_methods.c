@@ -1,7 +1,7 @@
 /* unit_named_methods.c - other methods in the form of rows, against the dense reference and by finite differences: SupCon
  * (attract_omega = 1), debiased negatives (tau_plus), hard negatives (hard_beta), a temperature per anchor for two views
- * (isogclr-views), groups of nearest neighbours (components); with threads, ranks, and what is refused. On a GPU
- * (GLOFND_TEST_DEVICE=cuda) those that run there. */
+ * (isogclr-views), groups of nearest neighbours (components); with threads, ranks, and what is refused. Also on a GPU
+ * (GLOFND_TEST_DEVICE=cuda). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,12 +52,6 @@ static const method METHODS[] = {
 };
 enum { COUNT = sizeof METHODS / sizeof *METHODS };
 
-static int is_cpu_only(const method *m) {
-    return m->hard_beta > 0 || m->loss == GLOFND_LOSS_ISOGCLR_VIEWS || m->detector == GLOFND_DETECT_COMPONENTS;
-}
-
-static int is_left_out(const method *m) { return is_cpu_only(m) && getenv("GLOFND_TEST_DEVICE"); }
-
 static scene make(const method *m) {
     scene s = scene_make(m->name, m->loss);
     s.o.detector = m->detector;
@@ -75,7 +69,6 @@ static scene make(const method *m) {
 static void agrees(void **state) {
     (void)state;
     for (int i = 0; i < COUNT; i++) {
-        if (is_left_out(&METHODS[i])) continue;
         scene s = make(&METHODS[i]);
         check_scene_against_reference(&s);
     }
@@ -86,7 +79,7 @@ static void rows_without_negatives_agree(void **state) {
     (void)state;
     for (int i = 0; i < COUNT; i++) {
         scene s = make(&METHODS[i]);
-        if (s.o.detector != GLOFND_DETECT_ORACLE || is_left_out(&METHODS[i])) continue;
+        if (s.o.detector != GLOFND_DETECT_ORACLE) continue;
         s.classes = 1;
         check_scene_against_reference(&s);
     }
@@ -97,7 +90,6 @@ static void shapes_agree(void **state) {
     for (int i = 0; i < COUNT; i++)
         for (int64_t batch = 2; batch <= 70; batch += batch < 4 ? 1 : 22) {
             scene s = make(&METHODS[i]);
-            if (is_left_out(&METHODS[i])) continue;
             if (s.o.tau < 0.1 && batch < 24) continue; /* saturated: the gradient is the reference's own rounding */
             s.batch = batch;
             s.anchors = batch + 3;
@@ -243,7 +235,6 @@ static void neutral_values_change_nothing(void **state) {
         const double plain = loss_of(&s);
         s.o.tau_plus = 1e-12;
         expect_near(s.name, 0, "tau_plus to 0", loss_of(&s), plain, 1e-6);
-        if (getenv("GLOFND_TEST_DEVICE")) continue;
         s.o.tau_plus = 0, s.o.hard_beta = 1e-9;
         expect_near(s.name, 0, "hard_beta to 0", loss_of(&s), plain, 1e-5);
     }
@@ -255,7 +246,6 @@ static void threads_give_the_same_bits(void **state) {
     (void)state;
     for (int i = 0; i < COUNT; i++) {
         scene s = make(&METHODS[i]);
-        if (is_left_out(&METHODS[i])) continue;
         s.batch = 75, s.anchors = 100, s.o.tile = 32;
         check_threads(&s, 3);
     }
@@ -266,7 +256,6 @@ static void ranks_change_only_rounding(void **state) {
     for (int i = 0; i < COUNT; i++)
         for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
             scene s = make(&METHODS[i]);
-            if (is_left_out(&METHODS[i])) continue;
             s.batch = 20, s.anchors = 27, s.dim = 11;
             check_ranks(&s, ranks);
         }
@@ -295,19 +284,6 @@ static void combinations_without_meaning_are_refused(void **state) {
     p = o, p.loss = GLOFND_LOSS_ISOGCLR_VIEWS, p.compat = GLOFND_COMPAT_OFFICIAL, expect_refused(&p, "isogclr-views");
 }
 
-static void gpus_refuse_what_they_cannot_do(void **state) {
-    (void)state;
-    for (int i = 0; i < COUNT; i++) {
-        scene s = make(&METHODS[i]);
-        glofnd_ctx *c = NULL;
-        char why[256] = "";
-        if (!is_cpu_only(&METHODS[i])) continue;
-        s.o.device = GLOFND_DEVICE_CUDA;
-        assert_int_equal(glofnd_ctx_create(&s.o, &c, why, sizeof why), GLOFND_E_UNSUPPORTED);
-        if (!strstr(why, "runs on the CPU only; set device = cpu")) fail_msg("%s: \"%s\"", s.name, why);
-    }
-}
-
 static void components_need_embeddings(void **state) {
     float sim[4] = {0, 0.5f, 0.5f, 0};
     const int64_t id[2] = {0, 1};
@@ -333,7 +309,6 @@ int main(void) {
         cmocka_unit_test(threads_give_the_same_bits),
         cmocka_unit_test(ranks_change_only_rounding),
         cmocka_unit_test(combinations_without_meaning_are_refused),
-        cmocka_unit_test(gpus_refuse_what_they_cannot_do),
         cmocka_unit_test(components_need_embeddings),
     };
     return cmocka_run_group_tests_name("unit_named_methods", tests, NULL, NULL);
