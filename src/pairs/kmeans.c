@@ -59,7 +59,6 @@ static void add_point(clusters *c, int64_t i, int32_t group, double sign) {
     const double scale = sign * scale_of(x, c->v->dim);
     double *sum = c->sum + group * c->v->dim;
     for (int64_t j = 0; j < c->v->dim; j++) sum[j] += scale * (double)x[j];
-    c->size[group] += sign > 0.0 ? 1 : -1;
 }
 
 typedef struct ranked_point {
@@ -81,21 +80,45 @@ static glofnd_status rank_points(gf_error *err, const float *value, int64_t n, d
     return GLOFND_OK;
 }
 
-/* Points that fit worst, of groups with several, go to groups without any. */
-static glofnd_status fill_empty(gf_error *err, clusters *c) {
-    ranked_point *worst = NULL;
+/* The points that fit worst, of groups with several. */
+static void choose_moves(const ranked_point *worst, int64_t n, int64_t groups, int32_t *of, int64_t *size, gf_kmeans_move *moves,
+                         int64_t *count) {
     int64_t next = 0;
-    for (int64_t g = 0; g < c->k->groups; g++) {
-        if (c->size[g] > 0) continue;
-        if (!worst) TRY(rank_points(err, c->best, c->v->n, 1.0, &worst));
-        while (next < c->v->n && c->size[c->of[worst[next].at]] < 2) next++;
-        if (next == c->v->n) break;
+    for (int64_t g = 0; g < groups; g++) {
+        if (size[g] > 0) continue;
+        while (next < n && size[of[worst[next].at]] < 2) next++;
+        if (next == n) return;
         const int64_t i = worst[next++].at;
-        add_point(c, i, c->of[i], -1.0);
-        c->of[i] = (int32_t)g;
-        add_point(c, i, c->of[i], 1.0);
+        moves[(*count)++] = (gf_kmeans_move){i, of[i], (int32_t)g};
+        size[of[i]]--, size[g]++;
+        of[i] = (int32_t)g;
     }
+}
+
+glofnd_status gf_kmeans_fill(gf_error *err, const float *best, int64_t n, int64_t groups, int32_t *of, int64_t *size,
+                             gf_kmeans_move **moves, int64_t *count) {
+    ranked_point *worst = NULL;
+    int64_t empty = 0;
+    *moves = NULL, *count = 0;
+    for (int64_t g = 0; g < groups; g++) empty += size[g] == 0;
+    if (empty == 0) return GLOFND_OK;
+    TRY(rank_points(err, best, n, 1.0, &worst));
+    *moves = malloc(sizeof **moves * (size_t)empty);
+    if (*moves) choose_moves(worst, n, groups, of, size, *moves, count);
     free(worst);
+    FAIL_IF(err, !*moves, GLOFND_E_MEMORY, "no memory for %lld empty groups", (long long)empty);
+    return GLOFND_OK;
+}
+
+static glofnd_status fill_empty(gf_error *err, clusters *c) {
+    gf_kmeans_move *moves = NULL;
+    int64_t count = 0;
+    TRY(gf_kmeans_fill(err, c->best, c->v->n, c->k->groups, c->of, c->size, &moves, &count));
+    for (int64_t m = 0; m < count; m++) {
+        add_point(c, moves[m].at, moves[m].from, -1.0);
+        add_point(c, moves[m].at, moves[m].to, 1.0);
+    }
+    free(moves);
     return GLOFND_OK;
 }
 
@@ -103,17 +126,22 @@ static glofnd_status move_centres(gf_error *err, clusters *c) {
     const int64_t dim = c->v->dim, numbers = c->k->groups * dim;
     memset(c->sum, 0, sizeof *c->sum * (size_t)numbers);
     memset(c->size, 0, sizeof *c->size * (size_t)c->k->groups);
-    for (int64_t i = 0; i < c->v->n; i++) add_point(c, i, c->of[i], 1.0);
+    for (int64_t i = 0; i < c->v->n; i++) {
+        add_point(c, i, c->of[i], 1.0);
+        c->size[c->of[i]]++;
+    }
     TRY(fill_empty(err, c));
     for (int64_t x = 0; x < numbers; x++)
         c->centre[x] = (float)(c->sum[x] / (double)(c->size[x / dim] > 0 ? c->size[x / dim] : 1));
     return GLOFND_OK;
 }
 
+int64_t gf_kmeans_start(const gf_kmeans *k, int64_t n, int64_t g) { return gf_permute(k->seed, 0, n, g); }
+
 static void draw_centres(clusters *c) {
     const int64_t dim = c->v->dim;
     for (int64_t g = 0; g < c->k->groups; g++)
-        memcpy(c->centre + g * dim, point(c->v, gf_permute(c->k->seed, 0, c->v->n, g)), sizeof *c->centre * (size_t)dim);
+        memcpy(c->centre + g * dim, point(c->v, gf_kmeans_start(c->k, c->v->n, g)), sizeof *c->centre * (size_t)dim);
 }
 
 /* ----- the whole ----- */
@@ -159,15 +187,20 @@ static glofnd_status run(gf_error *err, clusters *c, const gf_sweep_job *job, fl
     return status;
 }
 
-glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job, int32_t *of,
-                            float *confidence) {
-    gf_sweep_job all = *job;
-    clusters c = {.k = k, .v = v, .of = of};
+glofnd_status gf_kmeans_check(gf_error *err, const gf_kmeans *k, const gf_vectors *v) {
     FAIL_IF(err, k->groups < 1 || k->groups > v->n || k->groups > INT32_MAX, GLOFND_E_ARGUMENT,
             "k-means: %lld groups of %lld embeddings; expected 1 to %lld", (long long)k->groups, (long long)v->n,
             (long long)v->n);
     FAIL_IF(err, k->iterations < 1 || !(k->tau > 0.0), GLOFND_E_ARGUMENT, "k-means: %d iterations, tau %g; both must be above 0",
             k->iterations, k->tau);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job, int32_t *of,
+                            float *confidence) {
+    gf_sweep_job all = *job;
+    clusters c = {.k = k, .v = v, .of = of};
+    TRY(gf_kmeans_check(err, k, v));
     if (all.threads < 1) all.threads = gf_parallel_default();
     const glofnd_status status = run(err, &c, &all, confidence);
     gf_panels_free(&c.points);

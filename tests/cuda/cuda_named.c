@@ -276,7 +276,7 @@ static void a_captured_step_gives_the_same_bits(void **state) {
 
 /* ---- ranks ---- */
 
-/* Ranks one after another, each with its part of the rows: links of all, then gradients. None of these methods sums over ranks. */
+/* Ranks one after another, each with its rows: links of all, then gradients. None of these methods sums over ranks. */
 static void check_ranks_of(const named *m, int ranks) {
     scene s = make(m, GLOFND_DEVICE_CUDA, GLOFND_MATH_EXACT);
     s.batch = 41, s.anchors = 50, s.dim = 30;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pairs/kmeans.h"
+#include "cuda/kmeans/kmeans_cuda.h"
 #include "train/groups/sample_groups.h"
 #include "util/minmax.h"
 
@@ -109,19 +109,27 @@ static double accepted_share(const gf_clustering *x) {
     return share >= 0.0 ? share : GF_MIN(1.0, grown);
 }
 
+/* Where the networks are; on the CPU also where the GPU has too little memory beside them. The groups are the same. */
+static glofnd_status run_kmeans(gf_error *err, const gf_config *c, const gf_kmeans *k, const gf_vectors *v, int32_t *of,
+                                float *confidence) {
+    const gf_sweep_job job = {.threads = c->method.threads};
+    glofnd_status status = GLOFND_E_MEMORY;
+    if (c->method.device == GLOFND_DEVICE_CUDA) status = gf_kmeans_cuda(err, k, v, of, confidence);
+    return status == GLOFND_E_MEMORY ? gf_kmeans_run(err, k, v, &job, of, confidence) : status;
+}
+
 /* The groups of one level, for the readable samples. */
 static glofnd_status divide(gf_error *err, const gf_clustering *x, const embedded *e, int64_t groups, int level, int32_t *of,
                             float *confidence) {
     const gf_config *c = x->config;
     const gf_vectors v = {.x = e->x, .row = e->row, .n = e->readable, .dim = e->dim};
-    const gf_sweep_job job = {.threads = c->method.threads};
     const gf_kmeans k = {
         .groups = GF_MIN(groups, e->readable),
         .iterations = c->kmeans_iterations,
         .seed = (uint64_t)c->seed + ((uint64_t)(x->epoch + 1) << 32) + (uint64_t)level,
         .tau = c->method.tau,
     };
-    TRY(gf_kmeans_run(err, &k, &v, &job, of, confidence));
+    TRY(run_kmeans(err, c, &k, &v, of, confidence));
     return gf_kmeans_accept(err, confidence, e->readable, (int64_t)(accepted_share(x) * (double)e->readable + 1e-9), of);
 }
 

@@ -91,7 +91,7 @@ size_t gf_cunn_sort_bytes(int64_t count) {
     return 4 * whole(sizeof(int32_t) * (size_t)count) + sizeof(int) * DIGITS * (size_t)warps_for(count);
 }
 
-gf_cunn_sorted gf_cunn_sort(gf_nn_engine *s, const int32_t *keys, int64_t count, int64_t limit, void *scratch) {
+gf_cunn_sorted gf_cunn_sort_on(cudaStream_t stream, const int32_t *keys, int64_t count, int64_t limit, void *scratch) {
     const size_t array = whole(sizeof(int32_t) * (size_t)count);
     char *at = (char *)scratch;
     gf_cunn_sorted have = {NULL, NULL}, to[2];
@@ -101,11 +101,16 @@ gf_cunn_sorted gf_cunn_sort(gf_nn_engine *s, const int32_t *keys, int64_t count,
     for (int i = 0; p.shift == 0 || (limit - 1) >> p.shift > 0; i ^= 1, p.shift += 8) {
         have = to[i];
         p.new_key = have.key, p.new_position = have.position;
-        count_kernel<<<blocks, 32 * WARPS, 0, s->stream>>>(p);
-        scan_kernel<<<1, SCAN, 0, s->stream>>>(p.first, DIGITS * p.warps);
-        place_kernel<<<blocks, 32 * WARPS, 0, s->stream>>>(p);
+        count_kernel<<<blocks, 32 * WARPS, 0, stream>>>(p);
+        scan_kernel<<<1, SCAN, 0, stream>>>(p.first, DIGITS * p.warps);
+        place_kernel<<<blocks, 32 * WARPS, 0, stream>>>(p);
         p.key = have.key, p.position = have.position;
     }
-    gf_cunn_note(s, cudaGetLastError(), "sorting of tokens");
     return have;
+}
+
+gf_cunn_sorted gf_cunn_sort(gf_nn_engine *s, const int32_t *keys, int64_t count, int64_t limit, void *scratch) {
+    const gf_cunn_sorted sorted = gf_cunn_sort_on(s->stream, keys, count, limit, scratch);
+    gf_cunn_note(s, cudaGetLastError(), "sorting of tokens");
+    return sorted;
 }
