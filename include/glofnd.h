@@ -121,7 +121,7 @@ GLOFND_API const char *glofnd_status_name(glofnd_status status);
  * are twice those of NT-Xent as a mean over 2B rows.
  *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      global contrastive loss
  *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, negatives rescaled
- *   ISOGCLR_VIEWS  the form of ISOGCLR, one temperature for both views of an anchor        iSogCLR (experimental; CPU)
+ *   ISOGCLR_VIEWS  the form of ISOGCLR, one temperature for both views of an anchor        iSogCLR (experimental)
  * Image and text (bimodal; a store of two modalities):
  *   CLIP      the SIMCLR form on images and on texts, averaged; no detector: plain CLIP
  *   SOGCLR2   the SOGCLR form on both sides, constant tau                                  bimodal SogCLR, FastCLIP v1
@@ -145,7 +145,7 @@ enum {
  *   FNC      the most similar of this batch: see fnc_rule
  *   ORACLE   same label (an upper bound, for experiments)
  *   GROUPS   same group: pseudo-labels, or ids of duplicated contents
- *   COMPONENTS  same connected component of the graph of nearest neighbours in the batch, WCL (experimental; CPU)
+ *   COMPONENTS  same connected component of the graph of nearest neighbours in the batch, WCL (experimental)
  * With NONE, GLOFND, SINGLE and FNC, where batch.group is given, pairs of one group are flagged too. */
 typedef int32_t glofnd_detector;
 enum {
@@ -180,8 +180,7 @@ enum { GLOFND_INIT_ONE = 0, GLOFND_INIT_QUANTILE = 1 };
 
 /* QUANTILE: above the row's interpolated (1-alpha) quantile (the authors' code; flags ceil(alpha (n-1))). TOPK: exactly the
  * ceil(alpha n) best, ties to the smaller column. THRESHOLD: all above fnc_threshold. Both scored by batch.support_a/b where
- * given: the mean or the maximum of the similarities of a sample's support vectors to the other embedding. CUDA: TOPK with one
- * support vector, else E_UNSUPPORTED. */
+ * given: the mean or the maximum of the similarities of a sample's support vectors to the other embedding. */
 typedef int32_t glofnd_fnc_rule;
 enum { GLOFND_FNC_QUANTILE = 0, GLOFND_FNC_TOPK = 1, GLOFND_FNC_THRESHOLD = 2 };
 typedef int32_t glofnd_fnc_aggregate;
@@ -261,7 +260,7 @@ typedef struct glofnd_options {
                              1: they stay, as in SupCon */
     double tau_plus;      /* SIMCLR, CLIP: probability that a negative is a false one, in [0,1): the sum over negatives is
                              debiased by it (Chuang et al. 2020). 0: off */
-    double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off. CPU */
+    double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */
