@@ -23,7 +23,6 @@ glofnd_status gf_distributed_check(gf_error *err, const gf_config *c, int ranks)
     FAIL_IF(err, c->micro_batch > 0 && c->batch / ranks % c->micro_batch != 0, GLOFND_E_OPTION,
             "micro_batch: %lld does not divide the %lld samples of a rank", (long long)c->micro_batch,
             (long long)c->batch / ranks);
-    FAIL_IF(err, gf_config_supports(c), GLOFND_E_OPTION, "fnc_support: support views are for one rank; leave it 0");
     FAIL_IF(err, c->store == GF_STORE_FILE, GLOFND_E_OPTION,
             "store: with several ranks each holds its share in memory; set store = memory");
     return GLOFND_OK;

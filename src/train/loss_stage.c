@@ -23,7 +23,7 @@ struct gf_loss_stage {
     const gf_batch *batch;
     int64_t step;
     double tau;
-    const float *support; /* [fnc_support][batch][dim] on the host; NULL: none */
+    const float *support; /* [fnc_support][batch][dim] on the host: the whole batch; NULL: none */
     float *support_there; /* GPU: the same on the device; else NULL */
     glofnd_stats stats;
     stand_in options; /* the options of the context */
@@ -38,6 +38,7 @@ struct gf_loss_stage {
     void *links;         /* [batch][GLOFND_LINK_BYTES] there */
     int64_t *slots;      /* [rows] there */
     gf_content *content; /* [batch] on the host: contents of all samples of the batch */
+    float *all_support;  /* [fnc_support][batch][dim] on the host; NULL: none */
 };
 
 static const gf_config *config_of(const gf_loss_stage *l) { return l->spec.config; }
@@ -124,6 +125,9 @@ glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wi
     l->links = gf_net_alloc(net, batch * GLOFND_LINK_BYTES);
     l->slots = gf_net_alloc(net, bytes);
     l->content = calloc(batch, sizeof *l->content);
+    l->all_support = gf_config_supports(config_of(l)) ? malloc(support_bytes(l)) : NULL;
+    FAIL_IF(err, gf_config_supports(config_of(l)) && !l->all_support, GLOFND_E_MEMORY,
+            "no memory for the support views of %zu samples", batch);
     FAIL_IF(err, !l->all[0] || !l->all[1] || !l->links || !l->slots || !l->content, GLOFND_E_MEMORY,
             "no memory for the %zu samples of all ranks", batch);
     return gf_net_write(err, net, l->slots, gf_shard_slots(l->ranks.shard), bytes);
@@ -137,6 +141,7 @@ void gf_loss_stage_free(gf_loss_stage *l) {
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) gf_net_release(first_net(l), there[i]);
     gf_step_ranks_close(&l->ranks);
     free(l->content);
+    free(l->all_support);
     free(l->same);
     free(l->order);
     free(l);
@@ -183,6 +188,15 @@ static void find_groups(gf_loss_stage *l) {
     for (int64_t i = 0; i < n; i++) l->same[i] = l->spec.groups->made ? of[ids(l)[i]] : -1;
 }
 
+/* Own support views [fnc_support][rows][dim], of all ranks to every rank. */
+static glofnd_status gather_support(gf_error *err, gf_loss_stage *l) {
+    const int64_t dim = l->spec.encoders->dim, own = l->ranks.rows * dim, all = config_of(l)->batch * dim;
+    for (int i = 0; i < config_of(l)->method.fnc_support; i++)
+        TRY(gf_comm_gather(err, l->spec.comm, l->support + i * own, (size_t)own * sizeof *l->support, l->all_support + i * all));
+    l->support = l->all_support;
+    return GLOFND_OK;
+}
+
 /* Ids, labels and contents of the whole batch to every rank; state of the own samples to the store. */
 static glofnd_status gather_batch(gf_error *err, gf_loss_stage *l) {
     const gf_batch *b = l->batch;
@@ -198,10 +212,11 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
     l->batch = b, l->step = step, l->tau = tau, l->support = support;
     TRY(choose_options(err, l));
     if (l->spec.comm) TRY(gather_batch(err, l));
+    if (l->spec.comm && support) TRY(gather_support(err, l));
     find_groups(l);
     if (!on_device(l)) return GLOFND_OK;
     if (l->group) TRY(gf_net_write(err, net, l->group, l->same, n * sizeof *l->group));
-    if (l->support_there && support) TRY(gf_net_write(err, net, l->support_there, support, support_bytes(l)));
+    if (l->support_there && support) TRY(gf_net_write(err, net, l->support_there, l->support, support_bytes(l)));
     TRY(gf_net_write(err, net, l->id, ids(l), n * sizeof *l->id));
     return gf_net_write(err, net, l->label, labels(l), n * sizeof *l->label);
 }

@@ -29,8 +29,8 @@ glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec
 glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wire);
 void gf_loss_stage_free(gf_loss_stage *l); /* before the encoders; NULL is fine */
 
-/* b: borrowed until finish. step: for messages. tau: the learned temperature; 0: by the options. */
-/* support: embeddings of extra views, [fnc_support][batch][dim] on the host, borrowed until finish; NULL: none. */
+/* b: borrowed until finish. step: for messages. tau: the learned temperature; 0: by the options. support: embeddings of extra
+ * views of the own samples, [fnc_support][rows][dim] on the host, borrowed until finish; NULL: none. */
 glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau,
                                   const float *support);
 glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l);
