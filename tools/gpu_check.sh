@@ -192,6 +192,26 @@ repeats() {
     cmp once/model.safetensors again/model.safetensors
 }
 
+# named_runs: short runs of other methods end, with about the losses of the CPU (cuda_named compares closely)
+named_runs() {
+    while read -r name flags; do
+        for device in cuda cpu; do
+            "$build/glofnd" pretrain --out "$name-$device" $small --epochs 2 --start_epoch 0 --lr 1e-6 --device $device $flags \
+                </dev/null || return 1
+            grep '"event": "epoch"' "$name-$device/log.jsonl" | sed 's/.*"loss": *\([-0-9.e+]*\).*/\1/' >"$name-$device.txt"
+        done
+        paste "$name-cuda.txt" "$name-cpu.txt" | awk -v name="$name" '
+            { d = $1 - $2; if (NF != 2 || d * d > 4e-4 * $2 * $2) { print name ": " $0; bad = 1 } }
+            END { exit bad || NR != 2 }' || return 1
+    done <<EOF
+wcl --loss simclr --detector components --action attract --attract_omega 1
+hcl --loss simclr --detector none --tau_plus 0.05 --hard_beta 0.5
+views --loss isogclr-views
+support --detector fnc --fnc_rule topk --fnc_support 3 --fnc_aggregate max --alpha 0.05
+threshold --detector fnc --fnc_rule threshold --fnc_support 2 --fnc_threshold 0.6
+EOF
+}
+
 # one_rank: a run of one rank over MPI and NCCL ends with the bits of a run without ranks
 one_rank() {
     command -v mpirun >/dev/null || { echo 'skipped: mpirun is not installed'; return 77; }
@@ -303,6 +323,8 @@ check ranks nccl "$(at cuda_nccl)"
 check runs killed_and_resumed resumes
 check runs killed_and_resumed_bf16 resumes --precision bf16
 check runs killed_and_resumed_bank resumes --similarity bank --start_epoch 0
+check runs killed_and_resumed_kmeans resumes --detector groups --groups kmeans --kmeans_groups 4,9 --kmeans_epochs 1
+check runs other_methods named_runs
 check runs from_gpu_to_cpu moves cuda cpu
 check runs from_cpu_to_gpu moves cpu cuda
 check runs equal_without_timing repeats
