@@ -52,7 +52,7 @@ deps: ## look for what the build needs; on Debian-like systems install what is m
 demo: all ## pretrain on drawn images with GloFND, three seeds: what it finds, as a table and BUILD/demo/report.html (2 minutes)
 	@sh tools/demo.sh $(BUILD)
 
-demo-clip: all ## train on drawn images with captions, with and without a detector: a retrieval table and a page (2 minutes)
+demo-clip: all ## train on drawn images with captions with GloFND, three seeds: what it finds, as a table and a page (2 minutes)
 	@sh tools/demo_clip.sh $(BUILD)
 
 test: everything ## build and run all tests but the long ones

@@ -25,7 +25,7 @@ static inline void put(tape *t, const void *bytes, size_t n) {
 }
 
 static inline void put_number(tape *t, uint64_t x, int bytes) {
-    for (int k = 0; k < bytes; k++) put(t, &(uint8_t){(uint8_t)(x >> (8 * k))}, 1);
+    for (int k = 0; k < bytes; k++) put(t, &(uint8_t){k < 8 ? (uint8_t)(x >> (8 * k)) : 0}, 1);
 }
 
 /* ----- pickle ----- */
