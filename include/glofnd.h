@@ -194,10 +194,9 @@ enum { GLOFND_COMPAT_PAPER = 0, GLOFND_COMPAT_OFFICIAL = 1 };
 typedef int32_t glofnd_device;
 enum { GLOFND_DEVICE_CPU = 0, GLOFND_DEVICE_CUDA = 1 };
 
-/* Precision of products of embeddings on CUDA; sums and per-row arithmetic do not depend on it. The CPU always computes in
- * float32.
- *   AUTO     BF16 where tau >= 0.05, else SPLIT
- *   EXACT    float32, no tensor cores; FNC TOPK always
+/* Precision of products of embeddings; sums and per-row arithmetic do not depend on it.
+ *   AUTO     CUDA: BF16 where tau >= 0.05, else SPLIT. CPU: EXACT
+ *   EXACT    float32, no tensor cores; FNC TOPK always. On the CPU also TF32 and SPLIT
  *   TF32     at least the 10 bits of that format; done as SPLIT
  *   BF16     S is wrong by up to 4e-3, typically 2e-4 at dim 128
  *   SPLIT    three BF16 products: S is wrong by up to 3e-5, typically 1e-6 */

@@ -27,6 +27,11 @@ typedef struct gf_embed {
     int64_t dim, ld; /* ld: floats per row, gf_cpu_embed_ld, gf_cuda_embed_ld */
     float *row;      /* [pad(rows)][ld] */
     float *col;      /* [pad(rows) / GF_PANEL][dim][GF_PANEL]; NULL where it is only a left side */
+    /* The same rounded to bf16, two numbers in a word; NULL: products are of float32. */
+    int64_t ld16;    /* words per row: gf_cpu_embed_ld16 */
+    uint32_t *row16; /* [pad(rows)][ld16] */
+    uint32_t *col16; /* [pad(rows) / GF_PANEL][(dim + 1) / 2][GF_PANEL] */
+    uint32_t *pair;  /* [pad(rows) / 2][ld] a word: the numbers of two rows */
 } gf_embed;
 
 /* Embeddings of the caller: rows of `dtype` numbers, `stride` numbers apart. */

@@ -74,7 +74,8 @@ static const gf_option rows[] = {
     {FIELD(tile), .type = GF_OPTION_INT, .preset = "0", .min = 32, .max = 512, .flags = GF_OPTION_OR_ZERO, .multiple = 32,
      .group = "machine", .help = "rows of a tile; 0: chosen by shape"},
     NAME(device, devices, "cpu", "machine", "device that runs the steps"),
-    NAME(math, maths, "auto", "machine", "cuda: how embeddings are multiplied; auto: bf16 for tau >= 0.05, else split"),
+    NAME(math, maths, "auto", "machine",
+         "how embeddings are multiplied; auto: exact on the CPU, on cuda bf16 for tau >= 0.05, else split"),
 
     REAL(flag_probability, "1", 0, 1, NOT_MIN, "experiment", "share of the pairs above lambda that are flagged, drawn at random"),
     INTEGER(GF_OPTION_INT, flag_seed, "0", 0, 2147483647, "experiment", "seed of these draws"),

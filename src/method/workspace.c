@@ -69,6 +69,14 @@ static void lay_embed(cursor *at, gf_embed *e, int64_t rows, int64_t dim, int64_
     TAKE(at, e->col, packed && rows ? gf_pad(rows) * dim : 0);
 }
 
+/* Rounded copies, where products are of bf16 numbers. */
+static void lay_bf16(cursor *at, gf_embed *e) {
+    e->ld16 = gf_cpu_embed_ld16(e->dim);
+    TAKE(at, e->row16, (gf_pad(e->rows) + SLACK) * e->ld16);
+    TAKE(at, e->col16, gf_pad(e->rows) * ((e->dim + 1) / 2));
+    TAKE(at, e->pair, (gf_pad(e->rows) + SLACK) / 2 * e->ld);
+}
+
 static void lay_own(cursor *at, gf_rows *x, const gf_shape *s) {
     const int64_t n = s->own + SLACK;
     TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->hi, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
@@ -100,6 +108,7 @@ static void lay_lists(cursor *at, gf_side *side, const gf_shape *s) {
 
 static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     lay_embed(at, &side->z, s->all, s->dim, ld, 1);
+    if (s->bf16 && !s->topk) lay_bf16(at, &side->z); /* a top k ranks, so it takes all digits */
     lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, 0);
     lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, 1);
     TAKE(at, side->bank_rows, s->bank ? s->cols * s->dim : 0);

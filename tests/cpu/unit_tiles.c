@@ -11,6 +11,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/random.h"
+#include "util/half.h"
 
 #define SIZE 64 /* rows and columns of the tile */
 #define DIM 37
@@ -125,6 +126,66 @@ static void product_is_right_and_position_free(void **state) {
         memcpy(twice, c, sizeof twice);
         ops->product(twice, N, at, 1, M, packed, GF_PANEL, DIM * GF_PANEL, M, N, DIM, 1);
         for (int i = 0; i < M * N; i++) near((double)twice[i], 2.0 * (double)c[i], 1.0, isas[v], "accumulated", i);
+    }
+}
+
+/* Two rows of numbers as words, and the numbers that are left of them. */
+static void to_words(uint32_t *words, float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t bits = gf_bf16_from_float(x[i]);
+        x[i] = gf_bf16_to_float(bits);
+        if (i % 2 == 0) words[i / 2] = bits;
+        else words[i / 2] |= (uint32_t)bits << 16;
+    }
+}
+
+static void product_of_bf16_is_right_and_position_free(void **state) {
+    (void)state;
+    enum { M = 64, N = 96, K = 38, W = K / 2 };
+    static float a[M * K], bt[N * K], c[M * N], flipped[N * M];
+    static uint32_t aw[M * W], bw[N * W], packed_a[M * W], packed[N * W], down[W * M];
+    rng r = {6};
+    for (int i = 0; i < M * K; i++) a[i] = (float)(2.0 * rng_uniform(&r) - 1.0);
+    for (int i = 0; i < N * K; i++) bt[i] = (float)(2.0 * rng_uniform(&r) - 1.0);
+    to_words(aw, a, M * K), to_words(bw, bt, N * K);
+    for (int k = 0; k < W; k++) {
+        for (int j = 0; j < N; j++) packed[(j / GF_PANEL * W + k) * GF_PANEL + j % GF_PANEL] = bw[j * W + k];
+        for (int j = 0; j < M; j++)
+            packed_a[(j / GF_PANEL * W + k) * GF_PANEL + j % GF_PANEL] = aw[j * W + k], down[k * M + j] = aw[j * W + k];
+    }
+    for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
+        ops->product16(c, N, aw, W, 1, packed, GF_PANEL, W * GF_PANEL, M, N, W, 0);
+        ops->product16(flipped, M, bw, W, 1, packed_a, GF_PANEL, W * GF_PANEL, N, M, W, 0);
+        for (int i = 0; i < M * N; i++) {
+            double want = 0.0;
+            for (int k = 0; k < K; k++) want += (double)a[i / N * K + k] * (double)bt[i % N * K + k];
+            if (fabs((double)c[i] - want) > 2e-6) fail_msg("%s: product16[%d] is %.9g, not %.9g", isas[v], i, (double)c[i], want);
+            assert_memory_equal(&c[i], &flipped[i % N * M + i / N], sizeof(float));
+        }
+        ops->product16(c, N, down, 1, M, packed, GF_PANEL, W * GF_PANEL, M, N, W, 1); /* down its columns, accumulating */
+        for (int i = 0; i < M * N; i++)
+            near((double)c[i], 2.0 * (double)flipped[i % N * M + i / N], 1.0, isas[v], "accumulated", i);
+    }
+}
+
+static void rounding_is_to_the_nearest(void **state) {
+    (void)state;
+    float x[64];
+    uint16_t halves[64];
+    uint32_t words[32];
+    rng r = {8};
+    for (int i = 0; i < 64; i++) x[i] = (float)(rng_normal(&r) * pow(2.0, 40.0 * rng_uniform(&r) - 20.0));
+    x[3] = INFINITY, x[5] = NAN, x[7] = -0.0f, x[9] = 1.00390625f; /* half way: to even */
+    for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
+        if (!kernels) continue;
+        kernels->tile->round(halves, x, 64);
+        kernels->tile->words(words, x, x + 32, 32);
+        for (int i = 0; i < 64; i++) assert_int_equal(halves[i], gf_bf16_from_float(x[i]));
+        for (int i = 0; i < 32; i++) assert_int_equal(words[i], halves[i] | (uint32_t)halves[i + 32] << 16);
     }
 }
 
@@ -268,10 +329,9 @@ static void clean_tiles_need_no_mask(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(product_is_right_and_position_free),
-        cmocka_unit_test(stats_agree_with_plain_loops),
-        cmocka_unit_test(weights_agree_with_plain_loops),
-        cmocka_unit_test(clean_tiles_need_no_mask),
+        cmocka_unit_test(product_is_right_and_position_free), cmocka_unit_test(product_of_bf16_is_right_and_position_free),
+        cmocka_unit_test(rounding_is_to_the_nearest),         cmocka_unit_test(stats_agree_with_plain_loops),
+        cmocka_unit_test(weights_agree_with_plain_loops),     cmocka_unit_test(clean_tiles_need_no_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

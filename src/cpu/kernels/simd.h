@@ -174,15 +174,38 @@ GF_INLINE vf vf_load_bf16(const uint16_t *p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-GF_INLINE void vf_store_bf16(uint16_t *p, vf a) {
+/* Words of two bf16 numbers: the low and the high halves. */
+GF_INLINE void vf_load_words(const uint32_t *p, vf *low, vf *high) {
+    const __m512i words = _mm512_loadu_si512(p);
+    *low = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+    *high = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32((int32_t)0xffff0000u)));
+}
+GF_INLINE __m512i vf_bf16_bits(vf a) { /* in the low halves */
     const __m512i bits = _mm512_castps_si512(a), high = _mm512_srli_epi32(bits, 16);
     const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
     const __m512i near = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
     const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
-    const __m512i r = _mm512_mask_mov_epi32(near, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), quiet);
-    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(r));
+    return _mm512_mask_mov_epi32(near, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), quiet);
+}
+GF_INLINE void vf_store_bf16(uint16_t *p, vf a) {
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(vf_bf16_bits(a)));
+}
+GF_INLINE void vf_store_words(uint32_t *p, vf low, vf high) {
+    _mm512_storeu_si512(p, _mm512_or_si512(vf_bf16_bits(low), _mm512_slli_epi32(vf_bf16_bits(high), 16)));
 }
 #else
+GF_INLINE void vf_load_words(const uint32_t *p, vf *low, vf *high) {
+    float first[GF_LANES], second[GF_LANES];
+    for (int i = 0; i < GF_LANES; i++)
+        first[i] = gf_bf16_to_float((uint16_t)p[i]), second[i] = gf_bf16_to_float((uint16_t)(p[i] >> 16));
+    *low = vf_load(first), *high = vf_load(second);
+}
+GF_INLINE void vf_store_words(uint32_t *p, vf low, vf high) {
+    float first[GF_LANES], second[GF_LANES];
+    vf_store(first, low), vf_store(second, high);
+    for (int i = 0; i < GF_LANES; i++)
+        p[i] = (uint32_t)gf_bf16_from_float(first[i]) | (uint32_t)gf_bf16_from_float(second[i]) << 16;
+}
 GF_INLINE vf vf_load_bf16(const uint16_t *p) {
     float wide[GF_LANES];
     for (int i = 0; i < GF_LANES; i++) wide[i] = gf_bf16_to_float(p[i]);

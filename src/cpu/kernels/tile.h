@@ -35,6 +35,13 @@ typedef struct gf_tile_ops {
     /* C [m][n] (+)= A [m][k] B [k][n]; m, n multiples of GF_PANEL; a_row or a_k is 1 (tile_product.c). */
     void (*product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k, size_t b_panel,
                     int m, int n, int k, int accumulate);
+    /* The same of bf16 numbers, two along k in a word; k counts words (tile_product16.c). */
+    void (*product16)(float *c, size_t c_row, const uint32_t *a, size_t a_row, size_t a_k, const uint32_t *b, size_t b_k,
+                      size_t b_panel, int m, int n, int k, int accumulate);
+    /* words[i]: first[i] and second[i] rounded to bf16; n a multiple of GF_PANEL. */
+    void (*words)(uint32_t *words, const float *first, const float *second, int64_t n);
+    /* out[i]: in[i] rounded to bf16; n a multiple of GF_PANEL. */
+    void (*round)(uint16_t *out, const float *in, int64_t n);
     void (*transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
     /* Pass B, both roles, for plain sums or drop masks; flags: GF_COUNT or nothing. */
     void (*stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,

@@ -6,6 +6,10 @@
 
 void GF_NAME(gf_tile_product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k,
                               size_t b_panel, int m, int n, int k, int accumulate);
+void GF_NAME(gf_tile_product16)(float *c, size_t c_row, const uint32_t *a, size_t a_row, size_t a_k, const uint32_t *b,
+                                size_t b_k, size_t b_panel, int m, int n, int k, int accumulate);
+void GF_NAME(gf_tile_words)(uint32_t *words, const float *first, const float *second, int64_t n);
+void GF_NAME(gf_tile_round)(uint16_t *out, const float *in, int64_t n);
 void GF_NAME(gf_tile_transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
 void GF_NAME(gf_tile_stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
                                  gf_tile_scratch *x);

@@ -27,6 +27,9 @@ static int reach(int32_t *at, const float *v, int n, float row, const float *col
 
 static const gf_tile_ops tile_ops = {
     .product = GF_NAME(gf_tile_product),
+    .product16 = GF_NAME(gf_tile_product16),
+    .words = GF_NAME(gf_tile_words),
+    .round = GF_NAME(gf_tile_round),
     .transpose = GF_NAME(gf_tile_transpose),
     .stats_both = GF_NAME(gf_tile_stats_both),
     .stats_row = GF_NAME(gf_tile_stats_row),

@@ -13,6 +13,8 @@
  * not fall into the same few sets. */
 int64_t gf_cpu_embed_ld(int64_t dim) { return gf_pad(dim) + GF_PANEL / 2; }
 
+int64_t gf_cpu_embed_ld16(int64_t dim) { return gf_pad(dim) / 2 + GF_PANEL / 2; }
+
 typedef struct embed_job {
     const gf_embed *e;
     const gf_source *h;
@@ -76,10 +78,26 @@ static void pack_panel(void *arg, int64_t panel, int thread) {
         for (int64_t c = 0; c < GF_PANEL; c++) col[i * GF_PANEL + c] = row[c * e->ld + i];
 }
 
+/* The rounded copies of one panel; rows are zero from dim to ld. */
+static void round_panel(void *arg, int64_t panel, int thread) {
+    const gf_embed *e = arg;
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
+    const int64_t r0 = panel * GF_PANEL, words = (e->dim + 1) / 2;
+    const float *row = e->row + r0 * e->ld;
+    uint32_t *row16 = e->row16 + r0 * e->ld16, *col16 = e->col16 + panel * GF_PANEL * words;
+    (void)thread;
+    for (int64_t r = 0; r < GF_PANEL; r++) ops->round((uint16_t *)(void *)(row16 + r * e->ld16), row + r * e->ld, gf_pad(e->dim));
+    for (int64_t r = 0; r < GF_PANEL; r += 2)
+        ops->words(e->pair + (r0 + r) / 2 * e->ld, row + r * e->ld, row + (r + 1) * e->ld, gf_pad(e->dim));
+    for (int64_t i = 0; i < words; i++)
+        for (int64_t c = 0; c < GF_PANEL; c++) col16[i * GF_PANEL + c] = row16[c * e->ld16 + i];
+}
+
 void gf_cpu_pack(const gf_embed *e, int threads) {
     const int64_t pad = gf_pad(e->rows) - e->rows;
     memset(e->row + e->rows * e->ld, 0, sizeof(float) * (size_t)(pad * e->ld));
     if (e->col) gf_parallel(threads, gf_pad(e->rows) / GF_PANEL, pack_panel, (void *)(uintptr_t)e);
+    if (e->row16) gf_parallel(threads, gf_pad(e->rows) / GF_PANEL, round_panel, (void *)(uintptr_t)e);
 }
 
 /* ---- sizes ---- */

@@ -63,13 +63,12 @@ static void set_limits(void *arg, int64_t task, int thread) {
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int panels = panels_of(p->k->rows);
     const int64_t rank = (int64_t)ceil(rank_of(panels * GF_PANEL * (double)p->best / (double)p->k->rows));
-    const size_t ld = SAMPLE_MAX * GF_PANEL, panel = (size_t)p->k->dim * GF_PANEL;
+    const size_t ld = SAMPLE_MAX * GF_PANEL;
     const int64_t r0 = task * GF_PANEL;
     float *s = gf_cpu_select_scratch(p, thread);
     for (int n = 0; n < panels; n++) {
         const int64_t c0 = sampled_panel(p, n, panels);
-        ops->product(s + n * GF_PANEL, ld, p->q->row + r0 * p->q->ld, (size_t)p->q->ld, 1,
-                     p->k->col + (size_t)(c0 / GF_PANEL) * panel, GF_PANEL, panel, GF_PANEL, GF_PANEL, (int)p->k->dim, 0);
+        gf_tile_similarities(s + n * GF_PANEL, ld, p->q, r0, p->k, c0, GF_PANEL, GF_PANEL);
         for (int64_t r = 0; r < GF_PANEL; r++) blank_row(p, r0 + r, c0, s + (size_t)r * ld + n * GF_PANEL);
     }
     for (int64_t r = 0; r < GF_PANEL; r++) {

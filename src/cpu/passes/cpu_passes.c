@@ -71,6 +71,25 @@ void gf_cpu_close_windows(gf_pass *p) { gf_parallel(p->threads, (p->q->rows + CL
 
 /* ---- pass C ---- */
 
+/* dQ += P K and dK += P'Q of bf16 numbers: P is rounded, with two columns in a word for the first, two rows for the second. */
+static void grad_products16(gf_sweep *w, const gf_tile *t, int rows, int columns, gf_tile_scratch *x) {
+    const gf_pass *p = w->p;
+    const gf_embed *q = p->q, *k = p->k;
+    const size_t ld = (size_t)k->ld, wide = t->ld / 2;
+    const int n = (int)gf_pad(k->dim);
+    uint32_t *by_row = (uint32_t *)(void *)x->score, *by_column = by_row + t->ld * t->ld / 2; /* free in this pass */
+    if (rows) {
+        for (int r = 0; r < t->prows; r++) w->ops->round((uint16_t *)(void *)(by_row + r * wide), t->s + r * t->ld, t->pcols);
+        w->ops->product16(p->row->grad + t->r0 * k->ld, ld, by_row, wide, 1, k->pair + t->c0 / 2 * k->ld, ld, GF_PANEL, t->prows,
+                          n, t->pcols / 2, 1);
+    }
+    if (!columns) return;
+    for (int r = 0; r < t->prows; r += 2)
+        w->ops->words(by_column + r / 2 * t->ld, t->s + r * t->ld, t->s + (r + 1) * t->ld, t->pcols);
+    w->ops->product16(p->col_grad + t->c0 * k->ld, ld, by_column, 1, t->ld, q->pair + t->r0 / 2 * q->ld, ld, GF_PANEL, t->pcols,
+                      n, t->prows / 2, 1);
+}
+
 static void grad_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
     const gf_pass *p = w->p;
     const int on_diagonal = p->symmetric && i == j;
@@ -80,11 +99,15 @@ static void grad_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
     w->ops->weights(&t, p->row, &col, p->col_role, p->flags, p->omega);
     const gf_embed *q = p->q, *k = p->k;
     const size_t ld = (size_t)k->ld;
-    const int n = (int)gf_pad(k->dim);
-    if (p->row->grad)
+    const int n = (int)gf_pad(k->dim), rows = p->row->grad != NULL, columns = p->col_grad && !(on_diagonal && p->col_role);
+    if (k->pair && q->pair) {
+        grad_products16(w, &t, rows, columns, x);
+        return;
+    }
+    if (rows)
         w->ops->product(p->row->grad + t.r0 * k->ld, ld, t.s, t.ld, 1, k->row + t.c0 * k->ld, ld, GF_PANEL, t.prows, n, t.pcols,
                         1);
-    if (p->col_grad && !(on_diagonal && p->col_role))
+    if (columns)
         w->ops->product(p->col_grad + t.c0 * k->ld, ld, t.s, 1, t.ld, q->row + t.r0 * q->ld, ld, GF_PANEL, t.pcols, n, t.prows,
                         1);
 }

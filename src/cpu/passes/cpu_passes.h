@@ -5,11 +5,13 @@
 
 /* Floats per row for embeddings of `dim` numbers. */
 int64_t gf_cpu_embed_ld(int64_t dim);
+/* Words per row of e->row16. */
+int64_t gf_cpu_embed_ld16(int64_t dim);
 /* Fills e->row from h [rows]: row r of h goes to row first + r * step, so that two views interleave. norm [..] gets |h| at the
  * same places, or 1 without normalize. Returns the first bad row (not finite, not unit without normalize) or -1. */
 int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads);
-/* After all rows are in: the packed copy. */
+/* After all rows are in: the packed copy, and the rounded ones where e->row16 is not NULL. */
 void gf_cpu_pack(const gf_embed *e, int threads);
 
 void gf_cpu_stats(gf_pass *p);

@@ -11,6 +11,7 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "cpu/passes/cpu_lists.h"
 #include "cpu/passes/cpu_passes.h"
+#include "cpu/passes/cpu_tiles.h"
 #include "util/minmax.h"
 #include "util/order.h"
 #include "util/parallel.h"
@@ -37,13 +38,10 @@ float *gf_cpu_select_scratch(const gf_select *p, int thread) {
 /* Similarities of rows [r0, r0+ROWS) and columns [c0, c0+CHUNK), NaN where there is no pair; returns the padded columns. */
 static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
     const gf_embed *q = p->q, *k = p->k;
-    const size_t panel = (size_t)k->dim * GF_PANEL;
     const int cols = (int)GF_MIN(CHUNK, k->rows - c0), pcols = (int)GF_MIN(CHUNK, gf_pad(k->rows) - c0);
     float *other = s + ROWS * CHUNK;
     for (int n = 0; n < GF_MAX(1, p->copies); n++) {
-        gf_cpu_kernels_get()->tile->product(n ? other : s, CHUNK, q->row + (n * p->copy_stride + r0) * q->ld, (size_t)q->ld, 1,
-                                            k->col + (size_t)(c0 / GF_PANEL) * panel, GF_PANEL, panel, ROWS, pcols, (int)k->dim,
-                                            0);
+        gf_tile_similarities(n ? other : s, CHUNK, q, n * p->copy_stride + r0, k, c0, ROWS, pcols);
         for (int i = 0; n && i < ROWS * CHUNK; i++)
             if (i % CHUNK < pcols && other[i] > s[i]) s[i] = other[i];
     }

@@ -65,11 +65,19 @@ static gf_tile tile_at(const gf_sweep *w, int64_t i, int64_t j, float *s) {
     return t;
 }
 
+void gf_tile_similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, const gf_embed *k, int64_t c0, int rows, int cols) {
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
+    const int64_t first = c0 / GF_PANEL, words = (k->dim + 1) / 2;
+    if (q->row16 && k->col16)
+        ops->product16(s, ld, q->row16 + r0 * q->ld16, (size_t)q->ld16, 1, k->col16 + first * words * GF_PANEL, GF_PANEL,
+                       (size_t)words * GF_PANEL, rows, cols, (int)words, 0);
+    else
+        ops->product(s, ld, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + first * k->dim * GF_PANEL, GF_PANEL,
+                     (size_t)k->dim * GF_PANEL, rows, cols, (int)k->dim, 0);
+}
+
 static void multiply(const gf_sweep *w, const gf_tile *t, const gf_embed *q, int64_t first, float *s) {
-    const gf_embed *k = w->p->k;
-    const size_t panel = (size_t)k->dim * GF_PANEL;
-    w->ops->product(s, t->ld, q->row + (first + t->r0) * q->ld, (size_t)q->ld, 1, k->col + (size_t)(t->c0 / GF_PANEL) * panel,
-                    GF_PANEL, panel, t->prows, t->pcols, (int)k->dim, 0);
+    gf_tile_similarities(s, t->ld, q, first + t->r0, w->p->k, t->c0, t->prows, t->pcols);
 }
 
 static void keep_larger(const gf_tile *t, float *s, const float *other) {

@@ -19,6 +19,10 @@ struct gf_sweep {
 size_t gf_tile_scratch_bytes(int64_t tile);
 gf_tile_scratch *gf_tile_scratch_of(void *scratch, int64_t tile, int thread);
 
+/* s [rows][ld]: rows of q from r0 on with the columns of k from c0 on, a multiple of GF_PANEL; of bf16 numbers where both have
+ * them. All passes and selections make similarities here: equal bits everywhere. */
+void gf_tile_similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, const gf_embed *k, int64_t c0, int rows, int cols);
+
 /* Similarities of row block i and column block j, NaN where there is no pair; in p->tiles with GF_KEEP_TILES, else in x. */
 gf_tile gf_tile_make(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x);
 /* The same from p->tiles (GF_REUSE_TILES), or made again. */

@@ -11,7 +11,9 @@ gf_embed gf_step_own(const gf_step *t, const gf_embed *e) {
     gf_embed own = *e;
     own.rows = t->shape->own;
     if (e->row) own.row = e->row + t->q->row0 * t->shape->per_sample * e->ld; /* NULL: there is no support */
+    if (e->row16) own.row16 = e->row16 + t->q->row0 * t->shape->per_sample * e->ld16;
     own.col = NULL;
+    own.col16 = NULL;
     return own;
 }
 
