@@ -260,6 +260,12 @@ typedef struct glofnd_options {
     double tau_plus;      /* SIMCLR, CLIP: probability that a negative is a false one, in [0,1): the sum over negatives is
                              debiased by it (Chuang et al. 2020). 0: off */
     double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off */
+    /* BANK, two views, glofnd_step() alone: from mask_epoch on every anchor is also attracted by the averages of this many of its
+     * nearest samples in the whole store, at most 8; 0: off. */
+    int64_t neighbours;
+    int64_t neighbour_rows;  /* samples searched in a step, a window of the store that moves; 0: all */
+    double neighbour_weight; /* of this attraction; that of the other view is 1 */
+    double neighbour_share; /* of the batch's anchors that are attracted: those whose nearest one is the most similar. In (0,1] */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */
@@ -461,6 +467,7 @@ typedef struct glofnd_stats {
     int64_t same, hits;       /* WANT_QUALITY: negatives of the anchor's label; of these, flagged */
     int64_t rescued;          /* rows whose negatives were all flagged: their least similar one was kept */
     int64_t repeats;          /* times the merged first pass had to be done again; speed only */
+    double neighbours;        /* experimental: samples that attract an anchor by the option of this name, mean */
 } glofnd_stats;
 
 /* One rank: rows = cols. In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.

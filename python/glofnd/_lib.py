@@ -30,6 +30,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("bank_momentum", c_double), ("similarity", c_int32), ("reserved", c_int32),
         ("fnc_threshold", c_double), ("fnc_support", c_int32), ("fnc_aggregate", c_int32), ("attract_alpha", c_double),
         ("attract_omega", c_double), ("tau_plus", c_double), ("hard_beta", c_double),
+        ("neighbours", c_int64), ("neighbour_rows", c_int64), ("neighbour_weight", c_double), ("neighbour_share", c_double),
     ],
     "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
     "glofnd_store_info": [
@@ -64,6 +65,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
             "loss", "grad_tau", "grad_scale", "kept_share", "detector_share", "lambda_mean", "quantile_mean", "log_u_mean",
             "tau_mean", "precision", "recall")],
         *[(name, c_int64) for name in ("pairs", "flagged", "same", "hits", "rescued", "repeats")],
+        ("neighbours", c_double),
     ],
 }
 

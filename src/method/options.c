@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "method/formulas/neighbours.h"
 #include "util/strings/option_table.h"
 
 static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", "isogclr-views", NULL};
@@ -89,6 +90,14 @@ static const gf_option rows[] = {
     REAL(tau_plus, "0", 0, 1, NOT_MAX, "experiment",
          "simclr, clip: probability of a false negative, by which the sum over negatives is debiased; 0: off"),
     REAL(hard_beta, "0", 0, 100, CLOSED, "experiment", "simclr, clip: negatives weigh exp(hard_beta S/tau), HCL; 0: off"),
+    INTEGER(GF_OPTION_INT64, neighbours, "0", 0, GF_NEIGHBOURS_MAX, "experiment",
+            "similarity bank: nearest samples of the whole data that attract an anchor, too; 0: off"),
+    INTEGER(GF_OPTION_INT64, neighbour_rows, "65536", 0, 16777216, "experiment",
+            "neighbours: samples searched in a step, so that its cost does not depend on the data; 0: all"),
+    REAL(neighbour_weight, "0.5", 0, 100, CLOSED, "experiment",
+         "neighbours: weight of this attraction; that of the other view is 1"),
+    REAL(neighbour_share, "1", 0, 1, NOT_MIN, "experiment",
+         "neighbours: share of the anchors that are attracted, those with the most similar neighbour"),
     REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experiment", "similarity bank: weight of a sample's old average"),
     REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
     INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
@@ -131,6 +140,17 @@ static glofnd_status check_negative_weights(gf_error *err, const glofnd_options 
     return GLOFND_OK;
 }
 
+static glofnd_status check_neighbours(gf_error *err, const glofnd_options *o) {
+    if (o->neighbours == 0) return GLOFND_OK;
+    FAIL_IF(err, o->similarity != GLOFND_SIMILARITY_BANK, GLOFND_E_OPTION,
+            "neighbours: they are found by averages of embeddings; set similarity to bank");
+    FAIL_IF(err, gf_loss_sides(o->loss) != 1, GLOFND_E_OPTION,
+            "neighbours: they are for two views of an image; choose the loss sogclr, simclr or isogclr-views, or set 0");
+    FAIL_IF(err, o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE && o->detector != GLOFND_DETECT_FNC,
+            GLOFND_E_OPTION, "neighbours: averages are kept for the detectors glofnd, single and fnc; choose one, or set 0");
+    return GLOFND_OK;
+}
+
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
             "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
@@ -160,6 +180,7 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     FAIL_IF(err, gf_options_two_levels(o) && o->attract_omega > 0.0, GLOFND_E_OPTION,
             "attract_omega: with attract_alpha, flagged pairs leave the denominator; set one of them to 0");
     TRY(check_negative_weights(err, o));
+    TRY(check_neighbours(err, o));
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_E_OPTION,
             "compat: the authors' code has no isogclr-views; set compat to paper");
     FAIL_IF(err, o->reserved != 0, GLOFND_E_OPTION, "reserved: %d; expected 0", (int)o->reserved);

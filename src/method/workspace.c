@@ -53,6 +53,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
     s.hard = o->hard_beta > 0.0;
     s.components = o->detector == GLOFND_DETECT_COMPONENTS;
+    s.neighbours = s.bank ? o->neighbours : 0;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
     s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
     double fraction;
@@ -126,6 +127,14 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
 }
 
+/* Lists of threads other than the first are merged into its own. */
+static void lay_near(cursor *at, gf_near *x, const gf_shape *s) {
+    const int64_t on = s->neighbours > 0, block = on * s->threads * s->dim * GF_NEIGHBOUR_BLOCK;
+    TAKE(at, x->anchor, on * s->cols * s->dim), TAKE(at, x->pull, on * s->cols * s->dim), TAKE(at, x->dot, on * s->cols);
+    TAKE(at, x->list, s->threads * s->cols * s->neighbours), TAKE(at, x->found, on * s->cols);
+    TAKE(at, x->rows, block), TAKE(at, x->turned, block);
+}
+
 /* 1: S is small enough to be kept from pass B to pass C. */
 static int keeps_tiles(const gf_shape *s) {
     return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= GF_TILES_KEPT;
@@ -143,6 +152,7 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     const int64_t ld = gf_cpu_embed_ld(s->dim);
     memset(ws->side, 0, sizeof ws->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, ld);
+    lay_near(&at, &ws->near, s);
     TAKE(&at, ws->links, 2 * s->cols);
     TAKE(&at, ws->id_scratch, 4 * s->cols);
     ws->tile_scratch = take(&at, 1, gf_cpu_scratch_bytes(s->tile, (int)s->threads));

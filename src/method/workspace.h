@@ -4,6 +4,7 @@
 #include "cpu/passes/cpu_passes.h"
 #include "method/context.h"
 #include "method/formulas/epoch_plan.h"
+#include "method/formulas/neighbours.h"
 
 typedef struct gf_side {
     gf_embed z;          /* all rows, unit */
@@ -27,12 +28,25 @@ typedef struct gf_side {
     uint8_t *open;           /* [rows] lambda is updated after pass B */
 } gf_side;
 
+#define GF_NEIGHBOUR_BLOCK 64 /* rows of the store that are compared at a time */
+
+typedef struct gf_near { /* attraction by neighbours, see formulas/neighbours.h */
+    float *anchor;       /* [cols][dim] averages of the anchors */
+    gf_neighbour *list;  /* [threads][cols][neighbours] */
+    float *pull;         /* [cols][dim] c_a */
+    double *dot;         /* [cols] sum of z . c_a over the rows of the anchor */
+    int64_t *found;      /* [cols] neighbours in c_a */
+    uint16_t *rows;      /* [threads][GF_NEIGHBOUR_BLOCK][dim] of the store */
+    float *turned;       /* [threads][dim][GF_NEIGHBOUR_BLOCK] */
+} gf_near;
+
 typedef struct gf_workspace {
     gf_shape shape; /* that the block is laid out for */
     void *block;
     size_t bytes;
     int borrowed; /* the block is the caller's: it is neither replaced nor freed */
     gf_side side[2];
+    gf_near near;
     gf_link *links; /* [cols][2] for glofnd_step */
     int64_t *id_scratch;
     void *tile_scratch, *select_scratch;

@@ -36,6 +36,7 @@ static const entry TABLE[] = {
     F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
     F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved),
     F(fnc_threshold), F(fnc_support), F(fnc_aggregate), F(attract_alpha), F(attract_omega), F(tau_plus), F(hard_beta),
+    F(neighbours), F(neighbour_rows), F(neighbour_weight), F(neighbour_share),
 #undef F
 #define F(name) FIELD(glofnd_store_spec, name)
     F(size), F(n), F(dim), F(path),
@@ -61,6 +62,7 @@ static const entry TABLE[] = {
 #define F(name) FIELD(glofnd_stats, name)
     F(size), F(loss), F(grad_tau), F(grad_scale), F(kept_share), F(detector_share), F(lambda_mean), F(quantile_mean),
     F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued), F(repeats),
+    F(neighbours),
 #undef F
     CONSTANT(LOSS_SOGCLR), CONSTANT(LOSS_SIMCLR), CONSTANT(LOSS_CLIP), CONSTANT(LOSS_SOGCLR2), CONSTANT(LOSS_FASTCLIP),
     CONSTANT(LOSS_ISOGCLR), CONSTANT(LOSS_ISOGCLR_VIEWS),
@@ -89,14 +91,14 @@ static void structs_have_no_hidden_padding(void **state) {
         end = TABLE[i].offset + (long)TABLE[i].size;
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
-    ENDS_WITH(glofnd_options, hard_beta);
+    ENDS_WITH(glofnd_options, neighbour_share);
     ENDS_WITH(glofnd_store_spec, path);
     ENDS_WITH(glofnd_store_info, bank_dim);
     ENDS_WITH(glofnd_row, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);
     ENDS_WITH(glofnd_batch, bank_b);
-    ENDS_WITH(glofnd_stats, repeats);
+    ENDS_WITH(glofnd_stats, neighbours);
 }
 
 static FILE *open_fixture(void) {

@@ -45,19 +45,21 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_true(o.flag_probability == 1 && o.flag_seed == 0 && o.require_label == 0);
     assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0 && o.attract_alpha == 0);
     assert_true(o.attract_omega == 0 && o.tau_plus == 0 && o.hard_beta == 0);
+    assert_true(o.neighbours == 0 && o.neighbour_rows == 65536 && o.neighbour_weight == 0.5 && o.neighbour_share == 1);
     char why[64] = "before";
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 45 fields after `size` but `reserved`. A new field without a row fails here. */
+/* The table has a row for each of the 49 fields after `size` but `reserved`. A new field without a row fails here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 45);
+    assert_int_equal(n, 49);
     const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
-                          3 * (sizeof(double) + 2 * sizeof(int32_t)) + 4 * sizeof(double);
+                          3 * (sizeof(double) + 2 * sizeof(int32_t)) + 4 * sizeof(double) + 2 * sizeof(int64_t) +
+                          2 * sizeof(double);
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
@@ -114,6 +116,10 @@ static void every_range_has_the_right_ends(void **state) {
                                           {"attract_omega", "0", "1", "1.1", "-0.1"},
                                           {"tau_plus", "0", "0.999", "1", "-0.1"},
                                           {"hard_beta", "0", "100", "101", "-0.1"},
+                                          {"neighbours", "0", "8", "9", "-1"},
+                                          {"neighbour_rows", "0", "16777216", "16777217", "-1"},
+                                          {"neighbour_weight", "0", "100", "101", "-0.1"},
+                                          {"neighbour_share", "1", "1e-3", "0", "1.5"},
                                           {"threads", "0", "1024", "-1", "1025"},
                                           {"tile", "0", "512", "544", "31"},
                                           {"tile", "32", "96", "48", "-32"},
@@ -192,7 +198,9 @@ static void check_refuses_every_non_finite_number(void **state) {
                                 offsetof(glofnd_options, attract_alpha),
                                 offsetof(glofnd_options, attract_omega),
                                 offsetof(glofnd_options, tau_plus),
-                                offsetof(glofnd_options, hard_beta)};
+                                offsetof(glofnd_options, hard_beta),
+                                offsetof(glofnd_options, neighbour_weight),
+                                offsetof(glofnd_options, neighbour_share)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};

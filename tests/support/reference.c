@@ -419,12 +419,17 @@ static void state_statistics(const glofnd_options *o, const ref_store *s, const 
 /* ---- the step ---- */
 
 void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const double *h, ref_step *r) {
+    const int neighbours = o->neighbours > 0 && q->epoch >= o->mask_epoch;
+    uint16_t *before = zeros(s->n * s->bank_dim, sizeof *before);
+    if (s->bank_dim) memcpy(before, s->bank[0], (size_t)(s->n * s->bank_dim) * sizeof *before);
     step_alloc(r, o, q);
     similarities(o, q, h, r);
     judged_similarities(o, s, q, r);
     ref_learn(o, s, q, r); /* lambda first: */
     flags(o, s, q, r);     /* flags see the new one */
     ref_loss(o, s, q, r);  /* loss, u, temperatures, dL/dS */
+    if (neighbours) ref_neighbours(o, s, before, q, r);
+    free(before);
     feature_gradient(o, r);
     ref_ring_push(s, q, r);
     flag_statistics(o, r);

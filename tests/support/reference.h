@@ -52,6 +52,7 @@ typedef struct ref_step {
     double *row_ratio;     /* [2B] compat OFFICIAL, image-text: g/(u+eps) */
     double loss, grad_tau, grad_scale;
     double quantile_mean, kept_share, detector_share, lambda_mean, log_u_mean, tau_mean, precision, recall;
+    double neighbours; /* that attract an anchor, mean */
     int64_t pairs, flagged, same, hits, rescued;
     double margin; /* smallest distance of a compared value to the threshold it was compared with */
 } ref_step;
@@ -84,6 +85,8 @@ double ref_kth_negative(const ref_step *r, int64_t row, int64_t k);
 void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
+/* `before`: the averages before the step. */
+void ref_neighbours(const glofnd_options *o, const ref_store *s, const uint16_t *before, const glofnd_batch *q, ref_step *r);
 int ref_two_levels(const glofnd_options *o);
 int ref_individual(const glofnd_options *o);        /* a temperature per anchor */
 double ref_flagged_weight(const glofnd_options *o); /* of a flagged pair in the denominator */

@@ -5,6 +5,7 @@
  * pass C comes last.
  */
 #include "cuda/step/cuda_step.h"
+#include "cuda/step/neighbours/cuda_neighbours.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -130,6 +131,12 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     lay_hard(at, side, s, ld);
 }
 
+static void lay_near(cursor *at, gf_cuda_near *x, const gf_shape *s) {
+    const int64_t cols = s->neighbours > 0 ? s->cols : 0;
+    TAKE(at, x->parts, GF_NEIGHBOURS_MAX * cols * gf_cuda_neighbour_parts(s->cols)), TAKE(at, x->list, s->neighbours * cols);
+    TAKE(at, x->pull, cols * s->dim), TAKE(at, x->dot, cols), TAKE(at, x->found, cols);
+}
+
 /* For a selection of this shape and of every smaller one: at 16 MB selections work in pieces, and smaller ones may need more. */
 static size_t scratch_bytes(int64_t rows, int64_t cols) {
     const size_t now = gf_cuda_select_scratch(rows, cols), all = sizeof(float) * (size_t)rows * (size_t)cols;
@@ -183,6 +190,7 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
     d->weights = take(&at, (int64_t)d->weights_bytes, 1);
     memset(d->side, 0, sizeof d->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
+    lay_near(&at, &d->near, s);
     TAKE(&at, d->links, 2 * s->cols);
     TAKE(&at, d->root, s->components ? s->cols : 0);
     d->partial = take(&at, s->sides * ((s->own + PARTIAL_ROWS - 1) / PARTIAL_ROWS), sizeof(gf_totals));

@@ -6,6 +6,7 @@
 #include "cuda/passes/cuda_pass.h"
 #include "cuda/step/cuda_device.h"
 #include "ifc/accel_step.h"
+#include "method/formulas/neighbours.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +49,13 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     float *hard_grad;               /* [own][ld] */
 } gf_cuda_side;
 
+typedef struct gf_cuda_near { /* attraction by neighbours, as gf_near of the CPU */
+    gf_neighbour *parts;      /* [parts][cols][up to GF_NEIGHBOURS_MAX] */
+    gf_neighbour *list;       /* [cols][neighbours] */
+    float *pull;              /* [cols][dim] */
+    double *dot, *found;      /* [cols] */
+} gf_cuda_near;
+
 struct gf_device_ctx {
     int device; /* ordinal */
     cudaStream_t stream;
@@ -62,6 +70,7 @@ struct gf_device_ctx {
     gf_cuda_control *host;            /* pinned copy */
     int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
     gf_cuda_side side[2];
+    gf_cuda_near near;
     gf_link *links; /* [cols][2] for a step of one rank */
     int32_t *root;  /* [cols] COMPONENTS */
     void *scratch;  /* of selections, or partial sums; shares memory with grad, which is used later */

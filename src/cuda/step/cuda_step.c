@@ -3,6 +3,7 @@
  * cuda_step.h describes the kernels; method/step/step.c is the same step on the CPU.
  */
 #include "cuda/step/cuda_step.h"
+#include "cuda/step/neighbours/cuda_neighbours.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -314,6 +315,7 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
     const gf_plan *p = &t->plan;
     if (p->bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
     if (x->shape->components) CUDA_TRY(err, gf_cuda_components(t, d->scratch, d->stream));
+    if (p->neighbours) CUDA_TRY(err, gf_cuda_neighbours(t, &d->near, d->stream));
     if (selects_first(p)) {
         TRY(select_first(err, d, x, t));
         CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
@@ -386,7 +388,9 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
         TRY(weigh_second_power(err, d, x, t));
         CUDA_TRY(err, gf_cuda_subtract_hard(t, d->stream));
     }
+    if (t->plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_gradient(t, &d->near, d->stream));
     CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
+    if (t->plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_loss(t, &d->near, d->stream));
     if (t->plan.flags & GF_QUALITY || t->plan.authors_ranks) CUDA_TRY(err, gf_cuda_sum_grad(t, d->stream));
     return GLOFND_OK;
 }

@@ -27,6 +27,7 @@ typedef struct gf_shape {
     int64_t bank;         /* the same: averages of all rows */
     int64_t hard;         /* the same: sums of a second power */
     int64_t components;   /* the same: groups of the batch's samples */
+    int64_t neighbours;   /* the same: nearest samples per anchor */
     int64_t bf16;         /* the options ask for products of bf16 */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
@@ -50,6 +51,7 @@ typedef struct gf_plan {
     int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
     int hard;          /* hard_beta: exp(S/tau) to two powers is summed */
     int pulls;         /* two levels: some marked pairs are attracted */
+    int neighbours;    /* nearest samples of the store attract */
     int marked;        /* flags are marks, made before pass B; lambda is updated before them */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */

@@ -27,6 +27,7 @@ void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats)
         .flagged = (int64_t)(pairs - sum->kept),
         .rescued = (int64_t)sum->rescued,
         .repeats = (int64_t)sum->repeats,
+        .neighbours = p->neighbours ? sum->neighbours / anchors : 0.0,
     };
 }
 

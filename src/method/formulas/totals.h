@@ -9,6 +9,7 @@ typedef struct gf_totals { /* doubles only: a device adds them up as one array *
     double rescued, repeats;
     double precision, recall, same, hits; /* WANT_QUALITY: sums over anchors */
     double rank_sum, rank_moment;         /* authors_ranks: pass C's half */
+    double neighbours;                    /* over own anchors */
     double tau_used;                      /* device: the temperature that the step read; 0: that of the plan */
 } gf_totals;
 

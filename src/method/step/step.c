@@ -39,6 +39,7 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
     }
     if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows));
     gf_step_bank(t);
+    gf_step_neighbours(t);
     return GLOFND_OK;
 }
 

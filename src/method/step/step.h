@@ -80,6 +80,11 @@ static inline const gf_embed *gf_step_judged(const gf_step *t, int i) {
     return t->plan.bank ? &t->ws->side[i].bank : &t->ws->side[i].z;
 }
 
+/* step_neighbours.c: attraction by neighbours; no-ops without it. The search comes after the bank. */
+void gf_step_neighbours(gf_step *t);
+void gf_step_neighbours_loss(const gf_step *t, gf_totals *sum);
+void gf_step_neighbours_gradient(const gf_step *t);
+
 /* step_marks.c: flags that more than a threshold decides. */
 /* Pairs above mid of the own rows, all sides: gf_rows.above. */
 void gf_step_count(const gf_step *t);

@@ -101,6 +101,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
              (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
     p.marked = p.thresholds && gf_options_mark(o);
     p.pulls = p.marked && p.masking && gf_options_two_levels(o);
+    p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
     p.marks = gf_mark_rule_of(o, q->epoch, p.per_sample);
     p.one_rank = q->rows == q->cols;
     p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
@@ -112,8 +113,18 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
 uint64_t gf_plan_phase(const gf_plan *p) {
     const glofnd_row seen = {.clock = 1};                       /* if it starts nevertheless, the epoch is the reason */
     const int draws = p->marked && p->o.flag_probability < 1.0; /* in every epoch anew */
-    const double numbers[] = {p->tau,      p->gamma,  (double)p->learner.epoch_clock, p->shared, p->masking,
-                              p->updating, p->groups, gf_row_starts(p, &seen),        p->want,   draws ? p->epoch : -1};
+    const double numbers[] = {p->tau,
+                              p->gamma,
+                              (double)p->learner.epoch_clock,
+                              p->shared,
+                              p->masking,
+                              p->updating,
+                              p->groups,
+                              gf_row_starts(p, &seen),
+                              p->want,
+                              draws ? p->epoch : -1,
+                              p->neighbours,
+                              p->neighbours && p->o.neighbour_rows > 0 ? p->epoch : -1};
     uint64_t hash = 0xcbf29ce484222325u, bits;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         memcpy(&bits, &numbers[i], sizeof bits);

@@ -19,7 +19,8 @@ glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *
 }
 
 glofnd_status gf_stats_check(gf_error *err, const glofnd_stats *stats) {
-    return stats ? gf_struct_check(err, "stats", "glofnd_stats", stats->size, sizeof *stats, sizeof *stats) : GLOFND_OK;
+    return stats ? gf_struct_check(err, "stats", "glofnd_stats", stats->size, offsetof(glofnd_stats, neighbours), sizeof *stats)
+                 : GLOFND_OK;
 }
 
 void gf_stats_give(const glofnd_stats *from, glofnd_stats *to) {
@@ -112,6 +113,8 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
 
 glofnd_status gf_bank_check(gf_error *err, const glofnd_options *o, const glofnd_batch *q) {
     if (!gf_plan_of(o, q).bank) return GLOFND_OK;
+    FAIL_IF(err, o->neighbours > 0, GLOFND_E_UNSUPPORTED,
+            "neighbours: they are searched by glofnd_step, on one rank; set neighbours to 0");
     FAIL_IF(err, !q->bank_a || (!q->bank_b && gf_loss_sides(o->loss) == 2), GLOFND_E_ARGUMENT,
             "batch.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
             q->bank_a ? "b" : "a");

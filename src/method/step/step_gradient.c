@@ -218,6 +218,7 @@ void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad
     if (t->plan.authors_ranks) positives_of_all(t);
     run_passes(t);
     if (quality && t->plan.topk && t->plan.masking) topk_quality(t);
+    gf_step_neighbours_gradient(t);
     write_grads(t, grad_a, grad_b);
     if (quality) add_quality(t, links, &sum);
     if (t->plan.authors_ranks) add_rank_half(t, &sum);

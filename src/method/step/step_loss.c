@@ -128,6 +128,7 @@ glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats) {
         for (int64_t a = 0; a < t->q->rows; a++) finish_anchor(t, i, a, batch_u, links, &sum);
     TRY(move_pulls(t));
     add_state(&sum, t);
+    gf_step_neighbours_loss(t, &sum);
     gf_totals_rows(&t->plan, &sum, stats);
     if (t->q->want & GLOFND_WANT_NO_UPDATE) return GLOFND_OK;
     save_state(t);

@@ -1,0 +1,23 @@
+/* cuda_neighbours.h - attraction by neighbours on the GPU, as method/step/step_neighbours.c. */
+#pragma once
+
+#include "cuda/step/cuda_step.h"
+#include "method/formulas/neighbours.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Most parts that a window of the store is searched in, for a batch: together they fill the GPU. */
+int64_t gf_cuda_neighbour_parts(int64_t cols);
+
+/* After the bank, before its rows are saved: neighbours of all anchors, and what they add to the loss. */
+cudaError_t gf_cuda_neighbours(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
+/* Between pass C and the gradients of the caller. */
+cudaError_t gf_cuda_neighbours_gradient(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
+/* After the totals. */
+cudaError_t gf_cuda_neighbours_loss(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

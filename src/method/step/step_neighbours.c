@@ -1,0 +1,121 @@
+/* step_neighbours.c - attraction by neighbours on the CPU: the search in the averages of the store, and its part of loss and
+ * gradient. See formulas/neighbours.h.
+ *
+ * Threads take blocks of the store's rows and keep lists of their own. A list does not depend on the order of insertions, so the
+ * merged ones do not depend on the number of threads.
+ */
+#include "method/formulas/neighbours.h"
+
+#include <string.h>
+
+#include "method/step/step.h"
+#include "util/half.h"
+#include "util/minmax.h"
+#include "util/parallel.h"
+
+#define ROWS GF_NEIGHBOUR_BLOCK /* of the store at a time */
+
+typedef struct search_job {
+    const gf_step *t;
+    int64_t first, count; /* rows of the store */
+    int64_t k;
+} search_job;
+
+/* The new averages as the store will have them. */
+static void round_anchors(const gf_step *t) {
+    const gf_side *side = &t->ws->side[0];
+    const int64_t dim = t->q->dim;
+    for (int64_t a = 0; a < t->q->cols; a++)
+        for (int64_t j = 0; j < dim; j++) {
+            const float x = side->bank.row[a * t->shape->per_sample * side->bank.ld + j];
+            t->ws->near.anchor[a * dim + j] = gf_f16_to_float(gf_f16_from_float(x));
+        }
+}
+
+/* turned [dim][ROWS] = the averages of `n` rows of the store from `slot` on; zeros after them. */
+static void turn_rows(const search_job *job, const int64_t *slot, int64_t n, uint16_t *rows, float *turned) {
+    const int64_t dim = job->t->q->dim;
+    gf_store_bank_gather(job->t->s, 0, slot, n, rows);
+    if (n < ROWS) memset(turned, 0, sizeof *turned * (size_t)(dim * ROWS));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < dim; j++) turned[j * ROWS + i] = gf_f16_to_float(rows[i * dim + j]);
+}
+
+static void search_block(void *arg, int64_t task, int thread) {
+    const search_job *job = arg;
+    const gf_near *near = &job->t->ws->near;
+    const int64_t dim = job->t->q->dim, cols = job->t->q->cols, n = GF_MIN(ROWS, job->count - task * ROWS);
+    const int64_t *own = gf_step_slots(job->t->q);
+    float *turned = near->turned + thread * dim * ROWS;
+    gf_neighbour *list = near->list + thread * cols * job->k;
+    int64_t slot[ROWS] = {0};
+    for (int64_t i = 0; i < n; i++) slot[i] = (job->first + task * ROWS + i) % job->t->s->spec.n;
+    turn_rows(job, slot, n, near->rows + thread * dim * ROWS, turned);
+    for (int64_t a = 0; a < cols; a++) {
+        float s[ROWS] = {0};
+        for (int64_t j = 0; j < dim; j++) {
+            const float x = near->anchor[a * dim + j];
+            for (int i = 0; i < ROWS; i++) s[i] += x * turned[j * ROWS + i];
+        }
+        for (int64_t i = 0; i < n; i++)
+            if (slot[i] != own[a]) gf_neighbour_insert(list + a * job->k, (int)job->k, s[i], (int32_t)slot[i]);
+    }
+}
+
+static void merge_lists(const gf_step *t, int64_t k) {
+    const int64_t size = t->q->cols * k;
+    gf_neighbour *list = t->ws->near.list;
+    for (int64_t thread = 1; thread < t->shape->threads; thread++)
+        for (int64_t x = 0; x < size; x++) {
+            const gf_neighbour *y = &list[thread * size + x];
+            gf_neighbour_insert(list + x / k * k, (int)k, y->s, y->slot);
+        }
+}
+
+/* c_a, and the sum of z . c_a over the rows of the anchor. */
+static void pull_anchor(gf_step *t, int64_t a, int64_t k) {
+    const gf_side *side = &t->ws->side[0];
+    gf_near *near = &t->ws->near;
+    const gf_neighbour *list = near->list + a * k;
+    const int64_t dim = t->q->dim;
+    float *pull = near->pull + a * dim;
+    memset(pull, 0, sizeof *pull * (size_t)dim);
+    near->dot[a] = 0.0, near->found[a] = 0;
+    if (!gf_neighbour_attracted(t->o->neighbour_share, t->q->cols, a, near->list, k)) return;
+    for (; near->found[a] < k && list[near->found[a]].s > 0.0f; near->found[a]++) {
+        const int64_t slot = list[near->found[a]].slot;
+        gf_store_bank_gather(t->s, 0, &slot, 1, near->rows);
+        for (int64_t j = 0; j < dim; j++) pull[j] += gf_f16_to_float(near->rows[j]);
+    }
+    for (int64_t j = 0; j < dim; j++) pull[j] /= (float)k;
+    for (int64_t r = a * t->shape->per_sample; r < (a + 1) * t->shape->per_sample; r++)
+        for (int64_t j = 0; j < dim; j++) near->dot[a] += (double)side->z.row[r * side->z.ld + j] * (double)pull[j];
+}
+
+void gf_step_neighbours(gf_step *t) {
+    if (!t->plan.neighbours) return;
+    const int64_t n = t->s->spec.n, k = t->o->neighbours;
+    search_job job = {t, gf_neighbour_first(t->o, n, t->q->id[0], t->q->epoch), gf_neighbour_count(t->o, n), k};
+    round_anchors(t);
+    memset(t->ws->near.list, 0, sizeof *t->ws->near.list * (size_t)(t->shape->threads * t->q->cols * k));
+    gf_parallel((int)t->shape->threads, (job.count + ROWS - 1) / ROWS, search_block, &job);
+    merge_lists(t, k);
+    for (int64_t a = 0; a < t->q->cols; a++) pull_anchor(t, a, k);
+}
+
+void gf_step_neighbours_loss(const gf_step *t, gf_totals *sum) {
+    if (!t->plan.neighbours) return;
+    for (int64_t a = 0; a < t->q->cols; a++) {
+        sum->loss -= gf_neighbour_scale(&t->plan, t->plan.tau) * t->ws->near.dot[a];
+        sum->neighbours += (double)t->ws->near.found[a];
+    }
+}
+
+void gf_step_neighbours_gradient(const gf_step *t) {
+    if (!t->plan.neighbours) return;
+    const gf_side *side = &t->ws->side[0];
+    const int64_t dim = t->q->dim, rows = t->shape->per_sample;
+    const float scale = (float)gf_neighbour_scale(&t->plan, t->plan.tau);
+    for (int64_t r = 0; r < t->shape->own; r++)
+        for (int64_t j = 0; j < dim; j++) side->every.grad[r * side->z.ld + j] -= scale * t->ws->near.pull[r / rows * dim + j];
+}
