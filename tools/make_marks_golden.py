@@ -10,9 +10,10 @@ import textwrap
 
 BATCH, ANCHORS, DIM, STEPS = 6, 8, 5, 4
 BASE = dict(alpha=0.25, tau=0.2, gamma=0.6, lambda_lr=0.1, beta1=0.9, beta2=0.98, eps=1e-8, probability=1.0, seed=0, label=0,
-            bank=0, momentum=0.0, attract=0.0, pull=1.0)
+            bank=0, momentum=0.0, attract=0.0, pull=1.0, neighbours=0, near_weight=0.0, near_share=1.0)
 CASES = {"placebo": dict(probability=0.5, seed=3), "label": dict(label=1), "bank": dict(bank=1, momentum=0.75),
-         "mean of views": dict(bank=1), "two levels": dict(bank=1, momentum=0.5, attract=0.125, pull=0.85)}
+         "mean of views": dict(bank=1), "two levels": dict(bank=1, momentum=0.5, attract=0.125, pull=0.85),
+         "neighbours": dict(bank=1, momentum=0.5, neighbours=2, near_weight=0.75, near_share=0.5)}
 MASK = (1 << 64) - 1
 
 
@@ -74,10 +75,28 @@ def drawn(o, epoch, ids, r, c):
     return (x >> 32) / 2.0**32 < o["probability"]
 
 
+def neighbours(o, state, before, ids, margin):
+    """c of every anchor. Averages may be a rounding to float16 apart: similarities that compete must differ by 1e-3."""
+    found = []
+    for anchor in ids:
+        s = sorted(((dot(state["bank"][anchor], x), j) for j, x in enumerate(before) if j != anchor), reverse=True)
+        seen = [x for x, _ in s if x != 0]
+        margin[0] = min([margin[0]] + [(x - y) / 10 for x, y in zip(seen, seen[1:])] + [abs(x) / 10 for x in seen])
+        found.append([(x, j) for x, j in s[:o["neighbours"]] if x > 0])
+    best = sorted((f[0][0] for f in found if f), reverse=True)
+    margin[0] = min([margin[0]] + [(x - y) / 10 for x, y in zip(best, best[1:])])
+    out = []
+    for f in found:
+        attracted = f and best.index(f[0][0]) < o["near_share"] * BATCH
+        out.append([sum(before[j][d] for _, j in f) / o["neighbours"] if attracted else 0.0 for d in range(DIM)])
+    return out
+
+
 def step(o, state, epoch, ids, h):
     rows, per_row, margin = 2 * BATCH, 2 * (BATCH - 1), [1.0]
     z = [unit(x) for x in h]
     b = z
+    before = [list(x) for x in state["bank"]]
     if o["bank"]:
         b = []
         for i, anchor in enumerate(ids):
@@ -128,9 +147,12 @@ def step(o, state, epoch, ids, h):
             d[r][c] += math.exp(sim[r][c] / o["tau"]) / (BATCH * len(kept) * u[r])
     for i, anchor in enumerate(ids):
         state["row"][anchor]["log_u"] = f32(math.log((u[2 * i] + u[2 * i + 1]) / 2))
+    c = neighbours(o, state, before, ids, margin) if o["neighbours"] else [[0.0] * DIM for _ in ids]
+    loss -= sum(o["near_weight"] / BATCH * dot(z[r], c[r // 2]) for r in range(rows))
     grad = []
     for r in range(rows):
         dz = [sum((d[r][c] + d[c][r]) * z[c][j] for c in range(rows)) for j in range(DIM)]
+        dz = [x - o["near_weight"] / BATCH * y for x, y in zip(dz, c[r // 2])]
         along, length = dot(z[r], dz), math.sqrt(dot(h[r], h[r]))
         grad.append([(x - along * y) / length for x, y in zip(dz, z[r])])
     return loss, grad, sum(map(len, flag)), margin[0]
@@ -177,8 +199,8 @@ enum { MARKS_BATCH = %d, MARKS_ANCHORS = %d, MARKS_DIM = %d, MARKS_STEPS = %d };
 
 static const struct marks_case {
     const char *name;
-    double alpha, tau, gamma, lambda_lr, probability, momentum, attract, pull;
-    int seed, label, bank;
+    double alpha, tau, gamma, lambda_lr, probability, momentum, attract, pull, near_weight, near_share;
+    int seed, label, bank, neighbours;
     int64_t id[MARKS_STEPS][MARKS_BATCH];
     float h[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];
     double loss[MARKS_STEPS];
@@ -186,7 +208,8 @@ static const struct marks_case {
     double grad[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];
     double lambda[MARKS_ANCHORS], log_u[MARKS_ANCHORS], bank_rows[MARKS_ANCHORS * MARKS_DIM], pull_end;
 } marks_cases[] = {""" % (BATCH, ANCHORS, DIM, STEPS))
-KEYS = ("alpha", "tau", "gamma", "lambda_lr", "probability", "momentum", "attract", "pull", "seed", "label", "bank")
+KEYS = ("alpha", "tau", "gamma", "lambda_lr", "probability", "momentum", "attract", "pull", "near_weight", "near_share",
+        "seed", "label", "bank", "neighbours")
 for name, changes in CASES.items():
     o = dict(BASE, **changes)
     data, steps, state, _ = safe_run(o)

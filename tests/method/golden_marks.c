@@ -27,6 +27,7 @@ static glofnd_options options_of(const struct marks_case *c) {
     o.alpha = c->alpha, o.tau = c->tau, o.gamma = c->gamma, o.lambda_lr = c->lambda_lr;
     o.flag_probability = c->probability, o.flag_seed = c->seed, o.require_label = c->label;
     o.similarity = c->bank, o.bank_momentum = c->momentum, o.attract_alpha = c->attract;
+    o.neighbours = c->neighbours, o.neighbour_weight = c->near_weight, o.neighbour_share = c->near_share;
     o.action = c->attract > 0 ? GLOFND_ACTION_ATTRACT : GLOFND_ACTION_DROP;
     return o;
 }

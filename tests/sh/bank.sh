@@ -1,5 +1,5 @@
-# Experimental flags in training: the controls, averages over views and visits (similarity bank), two levels. Each has an effect,
-# and not before the detector begins; a resumed run has the same bits, with anchors in memory and mapped from a file.
+# Experimental flags in training: the controls, averages over views and visits (similarity bank), two levels, neighbours. Each has
+# an effect, and not before the detector begins; a resumed run has the same bits, with anchors in memory and mapped from a file.
 . "$2/tests/sh/common.inc"
 needs_runs
 data=shapes:n=96,classes=4,size=16,seed=3
@@ -7,9 +7,11 @@ losses() { grep '"event": "step"' "$1/log.jsonl" | sed 's/.*"loss": \([^,]*\).*/
 epochs() { grep '"event": "epoch"' "$1/log.jsonl" | sed "s/.*\"$2\": \([^,]*\).*/\1/"; }
 glo="--detector glofnd --alpha 0.2 --lambda-init quantile --epochs 3 --start-epoch 1 --log-steps 1"
 two="--similarity bank --action attract --attract-alpha 0.02"
+near="--neighbours 2 --neighbour-rows 40"
 
 train plain $glo
-for flags in "--flag-probability 0.2" "--require-label 1" "--similarity bank" "--similarity bank --bank-momentum 0" "$two"; do
+for flags in "--flag-probability 0.2" "--require-label 1" "--similarity bank" "--similarity bank --bank-momentum 0" "$two" \
+    "--similarity bank --neighbours 3 --neighbour-rows 50 --neighbour-share 0.5"; do
     run=$(echo "$flags" | tr -cd 'a-z0-9')
     train "$run" $glo $flags
     losses plain | head -n 6 > a
@@ -22,9 +24,9 @@ awk -v all="$(epochs plain flagged | tail -n 1)" -v some="$(epochs flagprobabili
     'BEGIN { exit !(some > 0.1 * all && some < 0.4 * all) }' || fail "flag_probability 0.2: not a fifth of the pairs"
 
 # Stopped after a checkpoint and continued.
-train whole $glo $two --checkpoint-steps 4
+train whole $glo $two $near --checkpoint-steps 4
 for store in memory file; do
-    (train half-$store $glo $two --checkpoint-steps 4 --store $store) &
+    (train half-$store $glo $two $near --checkpoint-steps 4 --store $store) &
     process=$!
     while [ -z "$(newest half-$store)" ] && kill -0 $process 2> /dev/null; do sleep 0.05; done
     kill -9 $(cat /proc/$process/task/$process/children 2> /dev/null) 2> /dev/null
