@@ -181,7 +181,7 @@ def safe_run(o):
 
 
 def numbers(values):
-    return "{" + ", ".join(repr(float(v)) for v in values) + "}"
+    return "{" + ", ".join("%.12g" % v for v in values) + "}"
 
 
 def put(text):
