@@ -249,6 +249,42 @@ with_libraries() {
 begin="$build/glofnd pretrain --out refused --device cuda"
 large='--data shapes:n=4096,classes=4,size=32,seed=1 --arch resnet50 --size 224 --batch 4000 --epochs 1 --deterministic 2'
 
+# units_on_gpu: discovery in units on the GPU, with and without ranks and after kill -9, writes the files of the CPU
+units_on_gpu() {
+    command -v python3 >/dev/null || { echo 'skipped: python3 is not installed'; return 77; }
+    PYTHONPATH="$source/tests/sh" PYTHONDONTWRITEBYTECODE=1 python3 - <<'PY' || return 1
+import array, random
+from npy_file import npy
+random.seed(2)
+N, D = 9000, 48
+x = array.array("f")
+for i in range(N):
+    x.extend(random.gauss(0, 1) for _ in range(D)) if i % 100 != 7 else x.extend(x[-D:])
+npy("x.npy", "<f4", (N, D), x.tobytes())
+PY
+    for options in '--k 5 --dup 0.9 --negatives 3' '--alpha 0.01 --dup 0.5'; do
+        rm -rf plain whole units small ranks killed killed.partial cells
+        "$build/glofnd" discover x.npy $options --quiet --out plain || return 1
+        "$build/glofnd" discover x.npy $options --device cuda --quiet --out whole && diff -r plain whole || return 1
+        "$build/glofnd" discover x.npy $options --device cuda --resume --quiet --out units && diff -r plain units || return 1
+        "$build/glofnd" discover x.npy $options --device cuda --memory 0.001 --quiet --out small || return 1
+        diff -r plain small || return 1
+        "$build/glofnd" discover x.npy $options --device cuda --resume --quiet --out killed & process=$!
+        while kill -0 $process 2>/dev/null && [ ! -e killed.partial/pairs-000002 ]; do sleep 0.01; done
+        kill -9 $process 2>/dev/null
+        wait $process 2>/dev/null
+        [ -e killed ] || "$build/glofnd" discover x.npy $options --device cuda --resume --quiet --out killed || return 1
+        diff -r plain killed || return 1
+        "$build/glofnd" discover x.npy --dup 0.5 --duplicates --device cuda --quiet --out cells || return 1
+        "$build/glofnd" discover x.npy --dup 0.5 --duplicates --quiet --out cpu_cells || return 1
+        diff -r -x 'summary.*' cells cpu_cells || return 1
+        rm -r cpu_cells
+        command -v mpirun >/dev/null || continue
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -np 2 "$build/glofnd" discover x.npy \
+            $options --device cuda --quiet --out ranks && diff -r plain ranks || return 1
+    done
+}
+
 golden="$(at replay) $source/tests/golden"
 
 # ----- the checks: the longest first -----
@@ -268,6 +304,8 @@ check encoders encoder_ops "$(at cuda_attention)"
 check encoders encoder_training "$(at cuda_clip_train)"
 check discover discovery "$(at cuda_discover)"
 check discover groups_by_kmeans "$(at cuda_kmeans)"
+check discover discovery_in_units on_gpu "$(at unit_units)"
+check discover discovery_files units_on_gpu
 check errors lost_device lost
 
 check training_sanitizers steps_racecheck steps_under own racecheck --tf32 0

@@ -38,8 +38,9 @@ static glofnd_status check_apart(gf_error *err, const cli_discover_job *j) {
 }
 
 static glofnd_status load(gf_error *err, cli_discover_job *j) {
-    j->s.pass = j->s.only_dup || j->s.approx ? &gf_pairs_search_cells
-                                             : gf_pairs_search_find(err, j->where.device ? j->where.device : "cpu");
+    const char *device = j->where.device ? j->where.device : "cpu";
+    const int cells = j->s.approx || (j->s.only_dup && strcmp(device, "cpu") == 0);
+    j->s.pass = cells ? &gf_pairs_search_cells : gf_pairs_search_find(err, device);
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(cli_units_refuse(err, j, j->from ? "--from" : NULL));
     TRY(check_apart(err, j));
@@ -214,7 +215,6 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
     else if (f->duplicates && (cli_given(call, "alpha") || f->k || f->negatives || f->learned || f->query || f->from || f->html))
         wrong =
             "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html";
-    else if (f->duplicates && f->device && strcmp(f->device, "cpu") != 0) wrong = "--duplicates is done on the CPU";
     else if (f->approx && (f->duplicates || f->learned || f->query || f->from || (f->device && strcmp(f->device, "cpu") != 0)))
         wrong = "--approx does not go with --duplicates, --learned, --query, --from and --device cuda";
     else if (f->label_column && f->from && !f->labels)

@@ -9,6 +9,7 @@
 #include "cli/verbs/discover_job.h"
 #include "dist/dist.h"
 #include "dist/join.h"
+#include "ifc/comm_device.h"
 
 /* ----- ranks ----- */
 
@@ -48,7 +49,8 @@ glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
     TRY(gf_join_begin(err, j->units.silence, getenv, end_lost, j, &join));
     const glofnd_status status = join_ranks(err, j, join);
     gf_join_end(join);
-    return status;
+    if (status != GLOFND_OK || !j->where.device || strcmp(j->where.device, "cuda") != 0) return status;
+    return cli_units_agree(err, &j->units, gf_device_choose(err, j->units.comm->local_rank));
 }
 
 void cli_units_close(cli_units *x) {
@@ -85,7 +87,7 @@ static const char *obstacle(const cli_discover_job *j) {
     if (j->s.learned) return "--learned";
     if (j->s.only_dup) return "--duplicates";
     if (j->s.approx) return "--approx";
-    if (strcmp(j->s.pass->name, "cpu") != 0) return "--device cuda";
+    if (!j->s.pass->stream) return "a search by cells";
     return NULL;
 }
 

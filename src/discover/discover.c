@@ -37,6 +37,7 @@ gf_pairs_task gf_discover_task(const gf_discover_spec *s, int64_t rank, int64_t 
         .edge = s->edge,
         .dup = gf_discover_dup(s, dim),
         .memory = s->memory,
+        .only_dup = s->only_dup,
         .probe = s->approx,
         .threads = s->threads,
         .watch = s->watch,

@@ -140,7 +140,9 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
 static void add_cells(gf_text *t, const gf_discover_report *x) {
     const gf_pairs_found *f = &x->r->f;
     const double n = (double)x->q->good_n, share = 100.0 * (double)f->compared / (n * (n - 1.0));
-    if (x->s->only_dup && x->s->dup != GF_DUP_EXACT)
+    const int searched = x->s->only_dup && x->s->dup != GF_DUP_EXACT;
+    if (searched && f->cells == 0) gf_text_add(t, "compared    all %.3g pairs\n", 0.5 * n * (n - 1.0));
+    if (searched && f->cells > 0)
         gf_text_add(t, "cells       %lld, exact: %.3g of %.3g pairs (%.2f %%) were compared, no other can be a duplicate\n",
                     (long long)f->cells, 0.5 * (double)f->compared, 0.5 * n * (n - 1.0), share);
     if (x->s->approx)

@@ -22,12 +22,14 @@ typedef struct gf_pairs_task {
     float dup;            /* two embeddings at least this similar are duplicates; > 2: none are */
     const int32_t *label; /* find: [n] or NULL; negative: unknown */
     size_t memory;        /* bytes that lists may take; CUDA: lists and strips of similarities */
+    int only_dup;         /* CUDA: only duplicates, as cells give them without `probe`; rank is not used */
     int64_t probe;        /* cells: compare an anchor with the rows of so many nearest cells; 0: only duplicates, exact */
     int threads;
     gf_job_progress watch;
-    int64_t block; /* CPU: rows of a tile. 0: chosen */
-    int64_t list;  /* CUDA: entries of a row's list of candidates. 0: chosen */
-    int exact;     /* CUDA: 1: without tensor cores */
+    int64_t block;  /* CPU: rows of a tile. 0: chosen */
+    int64_t list;   /* CUDA: entries of a row's list of candidates. 0: chosen */
+    int64_t sample; /* CUDA: rows that thresholds are guessed from before they are computed. 0: chosen */
+    int exact;      /* CUDA: 1: without tensor cores */
 } gf_pairs_task;
 
 #define GF_PAIRS_EDGE 64 /* `edge` at most */
@@ -73,7 +75,8 @@ typedef struct gf_pairs_search {
     glofnd_status (*find)(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f);
     /* found: above and mutual (with lambda) against the opened ones. Pairs among `rows` are not computed. */
     glofnd_status (*query)(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f);
-    void (*close)(void *state); /* NULL is fine */
+    void (*close)(void *state);            /* NULL is fine */
+    const struct gf_stream_search *stream; /* the same beyond memory (pairs_stream.h); NULL: not by this search */
 } gf_pairs_search;
 
 extern const gf_pairs_search gf_pairs_search_cpu;

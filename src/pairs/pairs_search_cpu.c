@@ -11,6 +11,7 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
 #include "pairs/pairs_lists.h"
+#include "pairs/pairs_stream.h"
 #include "util/components.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
@@ -257,4 +258,5 @@ const gf_pairs_search gf_pairs_search_cpu = {
     .find = find,
     .query = query,
     .close = close_rows,
+    .stream = &gf_stream_search_cpu,
 };

@@ -212,3 +212,38 @@ glofnd_status gf_pairs_stream_mutual(gf_error *err, gf_pairs_stream *s, const gf
     free(x.root);
     return status;
 }
+
+/* ----- the table ----- */
+
+static glofnd_status open_state(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
+                                int threads, void **state) {
+    gf_pairs_stream *s = calloc(1, sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for rows");
+    const glofnd_status status = gf_pairs_stream_open(err, source, row, n, memory, threads, s);
+    if (status == GLOFND_OK) *state = s;
+    else free(s);
+    return status;
+}
+
+static int64_t chunks(const void *state) {
+    const gf_pairs_stream *s = state;
+    return (s->n + s->chunk - 1) / s->chunk;
+}
+
+static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
+                                gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
+    return gf_pairs_stream_thresholds(err, state, t, first, rows, found, copy_root, above);
+}
+
+static glofnd_status mutual(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows, int64_t *count,
+                            int32_t *root) {
+    return gf_pairs_stream_mutual(err, state, t, first, rows, count, root);
+}
+
+static void close_state(void *state) {
+    if (state) gf_pairs_stream_close(state);
+    free(state);
+}
+
+const gf_stream_search gf_stream_search_cpu = {
+    .open = open_state, .chunks = chunks, .thresholds = thresholds, .mutual = mutual, .close = close_state};

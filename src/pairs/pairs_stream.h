@@ -34,3 +34,17 @@ glofnd_status gf_pairs_stream_thresholds(gf_error *err, gf_pairs_stream *s, cons
 /* mutual [rows]: pairs that are above the thresholds of both; root [n] joins them. */
 glofnd_status gf_pairs_stream_mutual(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
                                      int64_t *mutual, int32_t *root);
+
+/* The same calls, as a device implements them. */
+typedef struct gf_stream_search {
+    glofnd_status (*open)(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory, int threads,
+                          void **state);
+    int64_t (*chunks)(const void *state); /* in which the rows pass by */
+    glofnd_status (*thresholds)(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
+                                gf_pairs_found *found, int32_t *copy_root, uint64_t *above);
+    glofnd_status (*mutual)(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows, int64_t *mutual,
+                            int32_t *root);
+    void (*close)(void *state); /* NULL is fine */
+} gf_stream_search;
+
+extern const gf_stream_search gf_stream_search_cpu;

@@ -100,11 +100,12 @@ static void check_ways(int kind, const float *x, int64_t n, int64_t dim, const g
     void *state = NULL;
     gf_pairs_found want = on_cpu(x, n, dim, t);
     GOOD(gf_pairs_search_cuda->open(&err, &rows, 1, &state));
-    for (int way = ways == EXACT_WAYS; way < 8; way += ways == EXACT_WAYS ? 2 : 1) {
+    for (int way = ways == EXACT_WAYS; way < 16; way += ways == EXACT_WAYS ? 2 : 1) {
         char what[80];
         gf_pairs_found got;
         gf_pairs_task task = *t;
         task.exact = way & 1, task.memory = way & 2 ? 1 : (size_t)1 << 34, task.list = way & 4 ? t->top + 5 : 0;
+        task.sample = way & 8 ? n / 4 + 1 : 0;
         snprintf(what, sizeof what, "kind %d, %lld x %lld, rank %lld, way %d", kind, (long long)n, (long long)dim,
                  (long long)t->rank, way);
         GOOD(gf_pairs_found_alloc(&err, &got, n, t->top));
@@ -113,6 +114,25 @@ static void check_ways(int kind, const float *x, int64_t n, int64_t dim, const g
         same_found(&want, &got, 1, what);
         gf_pairs_found_free(&got);
     }
+    gf_pairs_search_cuda->close(state);
+    gf_pairs_found_free(&want);
+}
+
+/* One search with a sample of so many rows. */
+static void check_way(int kind, const float *x, int64_t n, int64_t dim, const gf_pairs_task *t, int64_t sample) {
+    const gf_vectors rows = {.x = x, .n = n, .dim = dim};
+    gf_pairs_found want = on_cpu(x, n, dim, t), got;
+    gf_pairs_task task = *t;
+    void *state = NULL;
+    char what[80];
+    task.sample = sample;
+    snprintf(what, sizeof what, "kind %d, rank %lld, sample %lld", kind, (long long)t->rank, (long long)sample);
+    GOOD(gf_pairs_search_cuda->open(&err, &rows, 1, &state));
+    GOOD(gf_pairs_found_alloc(&err, &got, n, t->top));
+    if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &got, t->edge));
+    GOOD(gf_pairs_search_cuda->find(&err, state, &task, &got));
+    same_found(&want, &got, 1, what);
+    gf_pairs_found_free(&got);
     gf_pairs_search_cuda->close(state);
     gf_pairs_found_free(&want);
 }
@@ -153,6 +173,28 @@ static void own_kernels_equal_the_cpu(void **unused) {
     (void)unused;
     check_size(CLUSTERS, &(size){150, 40, 9, 5, 2}, EXACT_WAYS);
     check_size(TIES, &(size){70, 24, 60, 3, 0}, EXACT_WAYS);
+}
+
+/* Windows from a small sample: most thresholds lie inside, few lists are cut. */
+static void samples_lose_nothing(void **unused) {
+    (void)unused;
+    for (int kind = 0; kind < EQUAL; kind++) {
+        const size s[] = {{20000, 48, 21, 20, 2}, {20000, 48, 400, 20, 0}};
+        for (int k = 0; k < 2; k++) {
+            float *x = make(kind, s[k].n, s[k].dim, 5);
+            int32_t *label = make_labels(s[k].n);
+            const gf_pairs_task t = {.rank = s[k].rank,
+                                     .top = s[k].top,
+                                     .edge = s[k].edge,
+                                     .dup = 0.995f,
+                                     .label = label,
+                                     .threads = 8,
+                                     .memory = (size_t)1 << 34};
+            check_way(kind, x, s[k].n, s[k].dim, &t, 2048);
+            free(x);
+            free(label);
+        }
+    }
 }
 
 static void given_thresholds_are_taken(void **unused) {
@@ -238,9 +280,10 @@ static void wrong_calls_say_so(void **unused) {
 int main(int argc, char **argv) {
     char why[200];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_equals_the_cpu),  cmocka_unit_test(a_small_set_equals_the_cpu),
-        cmocka_unit_test(own_kernels_equal_the_cpu), cmocka_unit_test(given_thresholds_are_taken),
-        cmocka_unit_test(queries_equal_the_cpu),     cmocka_unit_test(wrong_calls_say_so),
+        cmocka_unit_test(every_way_equals_the_cpu),   cmocka_unit_test(a_small_set_equals_the_cpu),
+        cmocka_unit_test(own_kernels_equal_the_cpu),  cmocka_unit_test(samples_lose_nothing),
+        cmocka_unit_test(given_thresholds_are_taken), cmocka_unit_test(queries_equal_the_cpu),
+        cmocka_unit_test(wrong_calls_say_so),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (gf_cuda_devices(why, sizeof why) > 0) return cmocka_run_group_tests(tests, NULL, NULL);

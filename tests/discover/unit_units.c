@@ -1,5 +1,6 @@
 /* unit_units.c - discovery in units: the same bits as in memory for any cut into units and chunks; what was finished before a
- * failure is used by the next call; parts of another search, or damaged ones, are not. */
+ * failure is used by the next call; parts of another search, or damaged ones, are not. With GLOFND_TEST_DEVICE=cuda units are
+ * made on the GPU, and compared with a search in memory on the CPU. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,8 @@ enum { N = 1500, DIM = 64 }; /* more than a chunk has at least */
 
 static float x[N][DIM];
 static gf_error err;
-static char parts[100]; /* folder of finished units */
+static char parts[100];               /* folder of finished units */
+static const gf_pairs_search *device; /* that makes units */
 
 /* Rows in memory that can be read so many more times; negative: any number. */
 typedef struct rows_at {
@@ -114,8 +116,10 @@ static gf_units units_of(rows_at *r, const char *folder, int64_t rows) {
 
 static glofnd_status run(const gf_discover_spec *s, const gf_units *u, gf_discover_result *r) {
     gf_discover_data d = data_of(0);
+    gf_discover_spec there = *s;
+    there.pass = device;
     glofnd_status status = gf_discover_classify_stream(&err, &u->source, &d);
-    if (status == GLOFND_OK) status = gf_discover_run_units(&err, s, u, &d, r);
+    if (status == GLOFND_OK) status = gf_discover_run_units(&err, &there, u, &d, r);
     gf_discover_data_free(&d);
     return status;
 }
@@ -236,6 +240,17 @@ static void parts_of_another_search_are_refused(void **state) {
     assert_int_not_equal(access(path_of("parts/plan"), F_OK), 0);
 }
 
+/* 0: the device of GLOFND_TEST_DEVICE is not there. */
+static int find_device(void) {
+    const char *name = getenv("GLOFND_TEST_DEVICE");
+    const gf_vectors one = {.x = x[0], .n = 1, .dim = DIM};
+    void *state = NULL;
+    device = gf_pairs_search_find(&err, name ? name : "cpu");
+    if (!device || device->open(&err, &one, 1, &state) != GLOFND_OK) return 0;
+    device->close(state);
+    return 1;
+}
+
 static int make_all(void **state) {
     make_rows();
     if (make_box(state)) return -1;
@@ -251,5 +266,7 @@ int main(void) {
         cmocka_unit_test(damaged_units_are_made_again),
         cmocka_unit_test(parts_of_another_search_are_refused),
     };
-    return cmocka_run_group_tests(tests, make_all, remove_box);
+    if (find_device()) return cmocka_run_group_tests(tests, make_all, remove_box);
+    printf("skipped: %s\n", err.text);
+    return 77;
 }

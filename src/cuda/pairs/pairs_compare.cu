@@ -20,7 +20,9 @@ struct row_counts { /* of one thread for its row */
         if (!(v > a->col_lambda[col])) return;
         mutual++;
         if (a->half) atomicAdd(&a->mutual[col], 1);
-        if (a->mutual_root) gf_pairs_join(a->mutual_root, static_cast<int32_t>(at), static_cast<int32_t>(col));
+        if (a->mutual_root)
+            gf_pairs_join(a->mutual_root, static_cast<int32_t>(a->row_position + at),
+                          static_cast<int32_t>(a->col_position + col));
     }
 };
 

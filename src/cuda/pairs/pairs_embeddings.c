@@ -38,7 +38,7 @@ static glofnd_status upload(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v
     return GLOFND_OK;
 }
 
-static glofnd_status allocate(gf_error *err, gf_cuda_pairs *c, int64_t n, int64_t dim, gf_pairs_side *s) {
+glofnd_status gf_cuda_pairs_side_alloc(gf_error *err, gf_cuda_pairs *c, int64_t n, int64_t dim, gf_pairs_side *s) {
     const size_t rows = (size_t)gf_cuda_pairs_padded(n);
     *s = (gf_pairs_side){.n = n, .dim = (int)dim, .ld = (int)padded_dim(dim)};
     cudaError_t e = cudaMalloc((void **)&s->x, rows * (size_t)s->ld * sizeof *s->x);
@@ -60,7 +60,7 @@ glofnd_status gf_cuda_pairs_side(gf_error *err, gf_cuda_pairs *c, const gf_vecto
     if (chunk < 1) chunk = 1;
     if (chunk > v->n) chunk = v->n;
     float *raw = NULL, *copy = NULL;
-    TRY(allocate(err, c, v->n, v->dim, out));
+    TRY(gf_cuda_pairs_side_alloc(err, c, v->n, v->dim, out));
     cudaError_t e = cudaMalloc((void **)&raw, (size_t)chunk * row_bytes);
     copy = malloc((size_t)chunk * row_bytes);
     const glofnd_status status = e == cudaSuccess && copy
@@ -78,7 +78,7 @@ void gf_cuda_pairs_side_free(gf_pairs_side *s) {
     *s = (gf_pairs_side){0};
 }
 
-static glofnd_status find_lost_max(gf_error *err, gf_cuda_pairs *c) {
+glofnd_status gf_cuda_pairs_lost_max(gf_error *err, gf_cuda_pairs *c) {
     float *max = NULL;
     PAIRS_TRY(err, cudaMalloc((void **)&max, sizeof *max), "memory");
     cudaError_t e = cudaMemsetAsync(max, 0, sizeof *max, c->stream);
@@ -90,19 +90,28 @@ static glofnd_status find_lost_max(gf_error *err, gf_cuda_pairs *c) {
     return GLOFND_OK;
 }
 
-glofnd_status gf_cuda_pairs_open(gf_error *err, const gf_vectors *rows, int threads, void **state) {
+glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cuda_pairs **out) {
     char why[200];
-    (void)threads;
+    *out = NULL;
     FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; use --device cpu", why);
-    FAIL_IF(err, rows->n < 1 || rows->n >= INT32_MAX || rows->dim < 1 || rows->dim > 1 << 20, GLOFND_E_ARGUMENT,
-            "%lld embeddings of %lld numbers; expected 1 .. 2^31 - 2 of 1 .. 2^20", (long long)rows->n, (long long)rows->dim);
+    FAIL_IF(err, n < 1 || n >= INT32_MAX || dim < 1 || dim > 1 << 20, GLOFND_E_ARGUMENT,
+            "%lld embeddings of %lld numbers; expected 1 .. 2^31 - 2 of 1 .. 2^20", (long long)n, (long long)dim);
     gf_cuda_pairs *c = calloc(1, sizeof *c);
     FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for embeddings");
     c->fast = gf_pairs_product_open(err, &c->product) == GLOFND_OK;
     const cudaError_t e = cudaStreamCreate(&c->stream);
-    glofnd_status status = e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, "stream");
-    if (status == GLOFND_OK) status = gf_cuda_pairs_side(err, c, rows, &c->k);
-    if (status == GLOFND_OK && c->fast) status = find_lost_max(err, c);
+    const glofnd_status status = e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, "stream");
+    if (status == GLOFND_OK) *out = c;
+    else gf_cuda_pairs_close(c);
+    return status;
+}
+
+glofnd_status gf_cuda_pairs_open(gf_error *err, const gf_vectors *rows, int threads, void **state) {
+    gf_cuda_pairs *c = NULL;
+    (void)threads;
+    TRY(gf_cuda_pairs_create(err, rows->n, rows->dim, &c));
+    glofnd_status status = gf_cuda_pairs_side(err, c, rows, &c->k);
+    if (status == GLOFND_OK && c->fast) status = gf_cuda_pairs_lost_max(err, c);
     if (status == GLOFND_OK) *state = c;
     else gf_cuda_pairs_close(c);
     return status;

@@ -60,9 +60,10 @@ typedef struct gf_pairs_job {
         *edge_other; /* [rows][top], [rows][edge] of the strip: the most similar ones; those just below the threshold */
     float *similarity, *edge_similarity;
     /* compare */
-    const float *col_lambda; /* [k.n] */
-    int half;                /* q is k: only columns after the row's own; both anchors are counted */
-    int recount;             /* lambda was given: count above and hits here */
+    const float *col_lambda;            /* [k.n] */
+    int64_t row_position, col_position; /* of the first rows of q and k in mutual_root */
+    int half;                           /* q is k: only columns after the row's own; both anchors are counted */
+    int recount;                        /* lambda was given: count above and hits here */
 } gf_pairs_job;
 
 /* Raw rows [rows][dim] to unit vectors of `to`, from position `first` on. */

@@ -1,7 +1,9 @@
 /* pairs_search_cuda.c - see pairs_search.h: discovery on the GPU, with the bits of the CPU. Kernels: pairs_kernels.h.
  *
- * find: thresholds need complete rows, so a first pass computes all of them; a second one, with all thresholds known, needs every
- * pair once and counts mutual ones. Given thresholds need one pass. Without cuBLASLt every similarity is a float32 one, and slow.
+ * find: on Hopper one sweep over the pairs collects candidates (collect/pairs_find_collected.c). Elsewhere, and where that is not
+ * possible, thresholds need complete rows, so a first pass computes all of them; a second one, with all thresholds known, needs
+ * every pair once and counts mutual ones. Given thresholds need one pass. Without cuBLASLt every similarity is a float32 one, and
+ * slow.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -320,7 +322,16 @@ static glofnd_status find_all(gf_error *err, work *w) {
 
 static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
     work w = {.c = state, .t = t, .f = f};
-    TRY(gf_pairs_check_rank(err, t, f->n - 1));
+    int done = 0;
+    if (!t->only_dup) TRY(gf_pairs_check_rank(err, t, f->n - 1));
+    TRY(gf_cuda_pairs_find_collected(err, state, t, f, &done));
+    if (done == GF_FOUND_ALL) return GLOFND_OK;
+    gf_pairs_found mutual = {.n = f->n, .lambda = f->lambda, .mutual = f->mutual, .mutual_root = f->mutual_root};
+    gf_pairs_task known = *t;
+    if (done == GF_FOUND_BUT_MUTUAL) {
+        known.lambda = f->lambda, known.dup = INFINITY;
+        w.t = &known, w.f = &mutual;
+    }
     const glofnd_status status = find_all(err, &w);
     cudaStreamSynchronize(w.c->stream);
     release(&w, 0);
@@ -367,6 +378,7 @@ static const gf_pairs_search search = {
     .find = find,
     .query = query,
     .close = gf_cuda_pairs_close,
+    .stream = &gf_cuda_pairs_stream,
 };
 
 const gf_pairs_search *const gf_pairs_search_cuda = &search;

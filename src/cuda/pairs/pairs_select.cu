@@ -1,10 +1,8 @@
 /* pairs_select.cu - threshold, counts and most similar ones of a row, from float32 similarities: of its list, or of all pairs. */
-#include <math_constants.h>
-
-#include "cuda/pairs/pairs_device.cuh"
+#include "cuda/pairs/pairs_kth.cuh"
 #include "cuda/passes/tile_exact.cuh"
 
-enum { THREADS = 256, DIGITS = 256 };
+enum { THREADS = 256 };
 
 /* ----- sources of keys; 0: none ----- */
 
@@ -20,58 +18,10 @@ struct row_keys { /* s of a complete row */
     __device__ uint64_t operator()(int64_t i) const { return i == skip ? 0 : gf_pairs_key(s[i], i); }
 };
 
-/* ----- the k-th largest ----- */
-
-struct choice {
-    int digits[DIGITS];
-    int64_t left; /* rank among the keys with the prefix */
-    uint64_t prefix;
-};
-
-/* By the first warp: the digit at which the count from the largest down reaches `left`. */
-__device__ void choose_digit(choice &c, int shift) {
-    const int lane = static_cast<int>(threadIdx.x), first = DIGITS - 1 - 8 * lane;
-    int mine = 0;
-    for (int i = 0; i < 8; i++) mine += c.digits[first - i];
-    int64_t sum = mine;
-    for (int by = 1; by < 32; by *= 2) {
-        const int64_t before = __shfl_up_sync(0xffffffffu, sum, by);
-        if (lane >= by) sum += before;
-    }
-    int64_t seen = sum - mine;
-    const int64_t left = c.left;
-    __syncwarp();
-    for (int i = 0; i < 8; i++) {
-        const int count = c.digits[first - i];
-        if (seen < left && seen + count >= left) c.prefix |= static_cast<uint64_t>(first - i) << shift, c.left = left - seen;
-        seen += count;
-    }
-}
-
-/* Bits down to `lowest` of the k-th largest key; 1 <= k <= keys. All threads call this. */
-template <class K> __device__ uint64_t kth_key(const K &keys, int64_t k, int lowest, choice &c) {
-    __syncthreads();
-    if (threadIdx.x == 0) c.left = k, c.prefix = 0;
-    for (int shift = 56; shift >= lowest; shift -= 8) {
-        for (int i = threadIdx.x; i < DIGITS; i += blockDim.x) c.digits[i] = 0;
-        __syncthreads();
-        const uint64_t prefix = c.prefix;
-        for (int64_t i = threadIdx.x; i < keys.count; i += blockDim.x) {
-            const uint64_t key = keys(i);
-            if (shift < 56 && (key ^ prefix) >> (shift + 8)) continue;
-            if (key) atomicAdd(&c.digits[key >> shift & (DIGITS - 1)], 1);
-        }
-        __syncthreads();
-        if (threadIdx.x < 32) choose_digit(c, shift);
-        __syncthreads();
-    }
-    return c.prefix;
-}
-
 /* ----- a row ----- */
 
 struct row_shared {
-    choice c;
+    gf_kth c;
     int above, hits, copies, taken;
     uint64_t best[GF_PAIRS_TOP];
 };
@@ -94,40 +44,16 @@ template <class K> __device__ void count_keys(const gf_pairs_job &a, int64_t at,
     gf_pairs_add(&sm.copies, copies);
 }
 
-/* Sorts best[0 .. count) by descending keys, filled up with zeros to a power of two. */
-__device__ void sort_best(uint64_t *best, int count) {
-    int size = 1;
-    while (size < count) size *= 2;
-    for (int i = count + threadIdx.x; i < size; i += blockDim.x) best[i] = 0;
-    for (int run = 2; run <= size; run *= 2)
-        for (int step = run / 2; step > 0; step /= 2) {
-            __syncthreads();
-            for (int i = threadIdx.x; i < size; i += blockDim.x) {
-                const int j = i ^ step;
-                if (j < i) continue; /* the thread of the smaller place reads and writes both */
-                const uint64_t x = best[i], y = best[j];
-                if ((x < y) == ((i & run) == 0)) best[i] = y, best[j] = x;
-            }
-        }
-    __syncthreads();
-}
-
-/* key 0: none. */
-__device__ void put_cell(int32_t *other, float *similarity, int64_t at, uint64_t key) {
-    other[at] = key ? static_cast<int32_t>(gf_pairs_col(key)) : -1;
-    similarity[at] = key ? gf_pairs_value(key) : CUDART_NAN_F;
-}
-
 template <class K> __device__ void put_top(const gf_pairs_job &a, int row, const K &keys, row_shared &sm) {
-    const uint64_t last = kth_key(keys, a.top, 0, sm.c);
+    const uint64_t last = gf_kth_key(keys, a.top, 0, sm.c);
     for (int64_t i = threadIdx.x; i < keys.count; i += blockDim.x) {
         const uint64_t key = keys(i);
         if (key >= last) sm.best[atomicAdd(&sm.taken, 1)] = key; /* keys are distinct: exactly `top` of them */
     }
     __syncthreads();
-    sort_best(sm.best, a.top);
+    gf_sort_best(sm.best, a.top);
     for (int i = threadIdx.x; i < a.top; i += blockDim.x)
-        put_cell(a.other, a.similarity, row * static_cast<int64_t>(a.top) + i, sm.best[i]);
+        gf_put_cell(a.other, a.similarity, row * static_cast<int64_t>(a.top) + i, sm.best[i]);
 }
 
 /* The keys from place `above` on, up to the reach. */
@@ -136,8 +62,8 @@ __device__ void put_edge(const gf_pairs_job &a, int row, const K &keys, int64_t 
     for (int e = 0; e < a.edge; e++) {
         const int64_t place = above + 1 + e;
         const bool exists = certain + place <= a.k.n - (gf_pairs_skipped(a, row) >= 0);
-        const uint64_t key = exists ? kth_key(keys, place, 0, sm.c) : 0;
-        if (threadIdx.x == 0) put_cell(a.edge_other, a.edge_similarity, row * static_cast<int64_t>(a.edge) + e, key);
+        const uint64_t key = exists ? gf_kth_key(keys, place, 0, sm.c) : 0;
+        if (threadIdx.x == 0) gf_put_cell(a.edge_other, a.edge_similarity, row * static_cast<int64_t>(a.edge) + e, key);
         __syncthreads();
     }
 }
@@ -147,7 +73,7 @@ template <class K> __device__ void select_row(const gf_pairs_job &a, int row, co
     const int64_t at = a.row0 + row;
     float lambda = 0.0f;
     if (threadIdx.x == 0) sm.above = sm.hits = sm.copies = sm.taken = 0;
-    if (a.rank > 0) lambda = gf_pairs_value(kth_key(keys, a.rank - certain, 32, sm.c));
+    if (a.rank > 0) lambda = gf_pairs_value(gf_kth_key(keys, a.rank - certain, 32, sm.c));
     __syncthreads();
     count_keys(a, at, keys, lambda, sm);
     if (a.top > 0) put_top(a, row, keys, sm);

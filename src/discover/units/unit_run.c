@@ -25,7 +25,7 @@ typedef struct unit_job {
     const gf_discover_spec *s;
     const gf_units *u;
     gf_pairs_task t;
-    gf_pairs_stream stream;
+    void *stream; /* of s->pass->stream */
     gf_unit_folder folder;
     float *lambda; /* [n] */
     int32_t *root; /* [n] of one unit */
@@ -40,7 +40,7 @@ static glofnd_status agree(gf_error *err, const gf_units *u, glofnd_status mine)
 
 static glofnd_status choose_rows(gf_error *err, unit_job *j) {
     const int64_t keep = GF_MAX(GF_MAX(gf_lists_keep(&j->t), j->t.top), 1);
-    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->stream.dim) / GF_PANEL +
+    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->u->source.dim) / GF_PANEL +
                         (size_t)j->folder.width * sizeof(uint64_t);
     const int64_t fit = (int64_t)(j->s->memory / 4 / each);
     int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), UNIT_MAX);
@@ -92,7 +92,7 @@ static glofnd_status make_pairs(gf_error *err, unit_job *j, int64_t unit) {
     glofnd_status status = j->t.edge ? gf_pairs_found_edge(err, &f, j->t.edge) : GLOFND_OK;
     if (status == GLOFND_OK) status = make_above(err, j, rows, &above);
     if (status == GLOFND_OK)
-        status = gf_pairs_stream_thresholds(err, &j->stream, &j->t, unit * j->folder.rows, rows, &f, j->root, above);
+        status = j->s->pass->stream->thresholds(err, j->stream, &j->t, unit * j->folder.rows, rows, &f, j->root, above);
     if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root, above);
     gf_pairs_found_free(&f);
     free(above);
@@ -128,7 +128,7 @@ static glofnd_status make_mutual(gf_error *err, unit_job *j, int64_t unit) {
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
     glofnd_status status = j->folder.width
                                ? read_mutual(err, j, unit, rows, mutual)
-                               : gf_pairs_stream_mutual(err, &j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
+                               : j->s->pass->stream->mutual(err, j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
     if (status == GLOFND_OK) status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root);
     free(mutual);
     return status;
@@ -167,7 +167,7 @@ static glofnd_status stage(gf_error *err, unit_job *j, gf_unit_kind kind) {
     if (status == GLOFND_OK) status = find_done(err, j, kind, done);
     for (int64_t i = 0; status == GLOFND_OK && i < j->folder.units; i++) count += done[i];
     if (status == GLOFND_OK && kind == GF_UNIT_PAIRS && j->u->report && j->u->rank == 0)
-        j->u->report(j->u->user, j->folder.units, count, (j->stream.n + j->stream.chunk - 1) / j->stream.chunk);
+        j->u->report(j->u->user, j->folder.units, count, j->s->pass->stream->chunks(j->stream));
     if (status == GLOFND_OK) status = agree(err, j->u, make_units(err, j, kind, done));
     free(done);
     return status;
@@ -209,7 +209,7 @@ static glofnd_status read_result(gf_error *err, unit_job *j, gf_pairs_found *f) 
 
 static glofnd_status prepare(gf_error *err, unit_job *j, const gf_discover_data *d) {
     const size_t n = (size_t)d->good_n;
-    TRY(gf_pairs_stream_open(err, &j->u->source, d->good, d->good_n, j->s->memory / 2, j->s->threads, &j->stream));
+    TRY(j->s->pass->stream->open(err, &j->u->source, d->good, d->good_n, j->s->memory / 2, j->s->threads, &j->stream));
     const double above = 8.0 * (double)d->good_n * (double)(j->t.rank - 1);
     j->folder.width = above <= (double)j->s->memory ? j->t.rank - 1 : 0;
     TRY(choose_rows(err, j));
@@ -250,7 +250,7 @@ glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, co
         status = run_stages(err, &j, d, r);
     }
     if (j.lock >= 0) gf_close(j.lock);
-    gf_pairs_stream_close(&j.stream);
+    s->pass->stream->close(j.stream);
     free(j.lambda);
     free(j.root);
     free(label);
