@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_topk.py - exact top-k of embeddings against themselves on a GPU by other libraries, for bench/discover --device cuda.
+"""bench_topk.py - exact top-k of embeddings against themselves on a GPU by other libraries, for bench/discover_gpu.
 
 usage: bench_topk.py X.npy OUT.npy --k K --repeat N [--queries Q] [--only NAME,...]
 
