@@ -2,10 +2,10 @@
  *
  *     discover_gpu [--n 100000] [--dim 768] [--k 20] [--alpha A] [--repeat 3] [--memory 64] [--queries Q] [--alone]
  * Ours gives the threshold of every row (of rank k + 1, or ceil(alpha (n - 1))), its k most similar others, mutual pairs,
- * connected parts and duplicates; theirs the k + 1 most similar of each row, which has the row itself: torch a tile at a time, and
- * FAISS and cuVS where they can be imported (tools/bench_topk.py). The neighbours of torch's float32 are compared with ours before
- * the table is printed: they must agree up to similarities that differ by rounding. --queries: they search for the first Q rows
- * only, and their seconds are multiplied by n / Q. --memory: GB that lists of candidates may take. --alone: ours only.
+ * connected parts and duplicates; theirs the k + 1 most similar of each row, which has the row itself: torch a tile at a time,
+ * and FAISS and cuVS where they can be imported (tools/bench_topk.py). The neighbours of torch's float32 are compared with ours
+ * before the table is printed: they must agree up to similarities that differ by rounding. --queries: they search for the first
+ * Q rows only, and their seconds are multiplied by n / Q. --memory: GB that lists of candidates may take. --alone: ours only.
  */
 #include <math.h>
 #include <stdio.h>
