@@ -17,6 +17,7 @@
 #include "pairs/pairs_search.h"
 #include "support/clock.h"
 #include "support/die.h"
+#include "support/machine.h"
 #include "support/python.h"
 #include "util/order.h"
 #include "util/parallel.h"
