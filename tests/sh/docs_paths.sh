@@ -63,7 +63,7 @@ cat "$scratch"/flags.* | sort -u > "$known"
 # Flags of other programs: those of ours that stand in their sources, and of the system's.
 grep -rhoIE -- '--[a-z][a-z0-9-]*' tools bench tests python Makefile | sort -u >> "$known"
 printf '%s\n' --help --key --KEY --logdir >> "$known"
-launchers='mpirun|srun|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
+launchers='mpirun|srun|docker run|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
 
 for page in $pages; do
     flags=$(grep -vE "$launchers" $page | grep -oE '(^|[^A-Za-z0-9-])--[a-zA-Z][a-zA-Z0-9_-]*' |
