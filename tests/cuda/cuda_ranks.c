@@ -407,28 +407,6 @@ static void *train(void *user) {
     abort();
 }
 
-/* Worst over the tensors of |a - b| / |b|, of values or of gradients. */
-static double tower_off(const gf_encoder *x, const gf_encoder *y, int gradients) {
-    double worst = 0;
-    for (int i = 0; i < x->param_count; i++) {
-        float *p = gpu_fetch(x, &x->tensors[i], gradients), *q = gpu_fetch(y, &y->tensors[i], gradients);
-        double error = 0, size = 0;
-        for (int64_t k = 0; k < x->tensors[i].count; k++) {
-            error += ((double)p[k] - (double)q[k]) * ((double)p[k] - (double)q[k]);
-            size += (double)q[k] * (double)q[k];
-        }
-        worst = fmax(worst, sqrt(error / (size + 1e-12)));
-        free(p), free(q);
-    }
-    return worst;
-}
-
-static double off(gf_trainer *a, gf_trainer *b, int gradients) {
-    double worst = 0;
-    for (int k = 0; k < a->encoders.count; k++) worst = fmax(worst, tower_off(&a->encoders.at[k], &b->encoders.at[k], gradients));
-    return worst;
-}
-
 /* limit: of weights and gradients after all steps. In a wide net rounding moves the gradient of some channels by percents: on
  * one CPU a tau that is off by its last bit does as much (docs/distributed.md, What equals what). A sum left out would be off by
  * half. */
@@ -449,7 +427,7 @@ static void train_together(const trial_setting *more, double limit) {
         trial_steps(alone, 1);
         loss = fmax(loss, fabs(m[0].loss[i] / alone->stats.loss - 1));
     }
-    const double weights = off(m[0].t, alone, 0), gradients = off(m[0].t, alone, 1);
+    const double weights = gpu_off(m[0].t, alone, 0), gradients = gpu_off(m[0].t, alone, 1);
     print_message("two ranks: off by %.1e (loss), %.1e (weights), %.1e (gradients)\n", loss, weights, gradients);
     gpu_same_weights(m[0].t, m[1].t);
     assert_true(loss < 1e-5);
@@ -464,6 +442,17 @@ static void two_ranks_train_as_one(void **state) {
     static const trial_setting wide[] = {{"batch", "32"}, {"lr", "0.0002"}, {"momentum", "0"}, {NULL, NULL}};
     train_together(small, 1e-4);
     train_together(wide, 0.1);
+}
+
+/* Two powers of the similarities; a temperature per anchor. */
+static void two_ranks_train_by_other_methods(void **state) {
+    (void)state;
+    static const trial_setting hcl[] = {{"arch", "resnet8"},  {"batch", "32"},      {"loss", "simclr"}, {"detector", "none"},
+                                        {"hard_beta", "0.5"}, {"tau_plus", "0.05"}, {"lr", "0.00005"},  {NULL, NULL}};
+    static const trial_setting views[] = {
+        {"arch", "resnet8"}, {"batch", "32"}, {"loss", "isogclr-views"}, {"detector", "none"}, {NULL, NULL}};
+    train_together(hcl, 1e-3);
+    train_together(views, 1e-3);
 }
 
 /* Two nets hand over one after the other; in parts, after the last. */
@@ -490,6 +479,7 @@ int main(void) {
         cmocka_unit_test(recorded_steps_wait_for_the_sums),
         cmocka_unit_test(no_rank_plays_a_record_alone),
         cmocka_unit_test(two_ranks_train_as_one),
+        cmocka_unit_test(two_ranks_train_by_other_methods),
         cmocka_unit_test(two_ranks_train_image_and_text),
     };
     const int missing = gpu_missing();

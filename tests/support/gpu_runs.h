@@ -1,6 +1,7 @@
-/* gpu_runs.h - for tests with training runs on a GPU: is there one, and have two runs the same weights? */
+/* gpu_runs.h - for tests with training runs on a GPU: is there one, and how far apart are the weights of two runs? */
 #pragma once
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,4 +42,27 @@ static inline void gpu_same_weights(const gf_trainer *a, const gf_trainer *b) {
             free(p), free(q);
         }
     }
+}
+
+/* Worst over the tensors of |a - b| / |b|, of values or of gradients. */
+static inline double gpu_tower_off(const gf_encoder *x, const gf_encoder *y, int gradients) {
+    double worst = 0;
+    for (int i = 0; i < x->param_count; i++) {
+        float *p = gpu_fetch(x, &x->tensors[i], gradients), *q = gpu_fetch(y, &y->tensors[i], gradients);
+        double error = 0, size = 0;
+        for (int64_t k = 0; k < x->tensors[i].count; k++) {
+            error += ((double)p[k] - (double)q[k]) * ((double)p[k] - (double)q[k]);
+            size += (double)q[k] * (double)q[k];
+        }
+        worst = fmax(worst, sqrt(error / (size + 1e-12)));
+        free(p), free(q);
+    }
+    return worst;
+}
+
+static inline double gpu_off(gf_trainer *a, gf_trainer *b, int gradients) {
+    double worst = 0;
+    for (int k = 0; k < a->encoders.count; k++)
+        worst = fmax(worst, gpu_tower_off(&a->encoders.at[k], &b->encoders.at[k], gradients));
+    return worst;
 }
