@@ -16,6 +16,7 @@ include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
 set(GLOFND_TILE_FLAGS -ffp-contract=fast -fno-math-errno)
 set(GLOFND_ISA_FLAGS_base "")
+set(GLOFND_ISA_FLAGS_neon -DGF_NEON)       # part of every aarch64
 set(GLOFND_ISA_FLAGS_avx2 -mavx2 -mfma)
 set(GLOFND_ISA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512)
 
@@ -32,6 +33,20 @@ endif()
 set(GLOFND_ISAS base)
 if(GLOFND_IS_X86_64 AND GLOFND_HAVE_X86_FLAGS)
     list(APPEND GLOFND_ISAS avx2 avx512)
+endif()
+check_c_source_compiles("
+    #if !defined(__aarch64__) || !defined(__ARM_NEON) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    #error other CPU
+    #endif
+    int main(void) { return 0; }" GLOFND_IS_AARCH64)
+if(GLOFND_IS_AARCH64)
+    list(APPEND GLOFND_ISAS neon)
+endif()
+set(GLOFND_TILES_DEFINITION GF_HAVE_NO_OTHER_TILES)     # which tiles passes/cpu_kernels.c chooses from
+if("avx2" IN_LIST GLOFND_ISAS)
+    set(GLOFND_TILES_DEFINITION GF_HAVE_X86_TILES)
+elseif("neon" IN_LIST GLOFND_ISAS)
+    set(GLOFND_TILES_DEFINITION GF_HAVE_NEON_TILES)
 endif()
 
 # ----- Objects -----
@@ -66,9 +81,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/method/version.c PROPERTIE
 if(GLOFND_OPENMP_FLAG)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/util/parallel.c PROPERTIES COMPILE_OPTIONS "${GLOFND_OPENMP_FLAG}")
 endif()
-if("avx2" IN_LIST GLOFND_ISAS)
-    set_source_files_properties(${cpu_sources} PROPERTIES COMPILE_DEFINITIONS GF_HAVE_X86_TILES)
-endif()
+set_source_files_properties(${cpu_sources} PROPERTIES COMPILE_DEFINITIONS ${GLOFND_TILES_DEFINITION})
 
 set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
 if(GLOFND_HAVE_CUDA)

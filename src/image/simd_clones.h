@@ -1,5 +1,5 @@
 /* simd_clones.h - loops over pixels, compiled several times on x86-64: plain, for AVX2 and for AVX-512, chosen by what the CPU
- * has.
+ * has. On aarch64 once: NEON is part of it, and the compiler uses it.
  *
  * The body is one always-inlined function in plain C; the compiler vectorises it under each target. Results are the same bits:
  * bodies use integers, or floating point without contraction and without sums that could be reordered.

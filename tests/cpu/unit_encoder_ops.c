@@ -24,7 +24,7 @@
 #define STEP_LIMIT 1e-7 /* central differences */
 
 static const gf_nn_backend *const cpu = &gf_nn_backend_cpu;
-static const char *const isas[] = {"base", "avx2", "avx512"};
+static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
 /* ----- an op with all it needs ------------------------------------------------------------------------------------- */
 

@@ -24,7 +24,7 @@
 #define BF16_LIMIT 3e-3 /* results rounded to bf16 */
 
 static const gf_nn_backend *const cpu = &gf_nn_backend_cpu;
-static const char *const isas[] = {"base", "avx2", "avx512"};
+static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
 #define within(value, limit)                                                                          \
     do {                                                                                              \

@@ -14,7 +14,7 @@
 #include "support/random.h"
 #include "util/order.h"
 
-static const char *const isas[] = {"base", "avx2", "avx512"};
+static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
 /* ---- one list ---- */
 

@@ -10,7 +10,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 
-static const char *const isas[] = {"base", "avx2", "avx512"};
+static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
 #define BOUND 1.2e-7 /* relative; stated in simd.h */
 #define CHUNK 4096

@@ -17,7 +17,7 @@
 #define DIM 37
 #define CAP 32
 
-static const char *const isas[] = {"base", "avx2", "avx512"};
+static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
 /* One tile with its two sides, filled with numbers of a seed; padding and a few excluded pairs are NaN. */
 typedef struct bench {

@@ -187,7 +187,7 @@ static void use_kernels(trace *t, const gf_wino_ops *ops, float *image, float *w
 
 static void kernels_agree(void **state) {
     (void)state;
-    static const char *const isas[] = {"avx2", "avx512"};
+    static const char *const isas[] = {"avx2", "avx512", "neon"};
     const size_t count = sizeof(trace) / sizeof(float);
     rng g = {3};
     float *image = random_array(&g, H * H * C, GF_TYPE_F32), *weights = random_array(&g, 9 * C * C, GF_TYPE_F32);

@@ -358,7 +358,7 @@ static void lists_keep_the_best_of_any_order(void **unused) {
 }
 
 static void scans_find_what_reaches_either_limit(void **unused) {
-    static const char *const names[] = {"base", "avx2", "avx512"};
+    static const char *const names[] = {"base", "avx2", "avx512", "neon"};
     float v[96], col[96];
     int32_t at[96];
     rng g = {4};

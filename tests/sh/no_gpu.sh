@@ -18,7 +18,7 @@ refuses 'no device'
 call with_old "$glofnd" pretrain $run --out r
 refuses 'an old driver' 'the NVIDIA driver is for CUDA 11.4' 'needs one for' 'update the driver'
 call with_old "$glofnd" info
-wants 'info with an old driver' 0 'the NVIDIA driver is for CUDA 11.4'
+wants 'info with an old driver' 0 'the NVIDIA driver is for CUDA 11.4' 'needs driver 5'
 call with_old "$build/tests/replay" "$source/tests/golden" --device cuda
 wants 'replay with an old driver' 77 'skipped' 'the NVIDIA driver is for CUDA 11.4'
 exit 0

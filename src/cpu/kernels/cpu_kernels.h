@@ -10,7 +10,7 @@
 #include "cpu/kernels/winograd_kernels.h"
 
 typedef struct gf_cpu_kernels {
-    const char *isa;         /* "avx512", "avx2", "base" */
+    const char *isa;         /* "avx512", "avx2", "neon", "base" */
     const gf_tile_ops *tile; /* similarities: products, sums, weights */
     const gf_norm_ops *norm; /* batch norm */
     const gf_row_ops *row;   /* rows of tokens: layer norm, activations, softmax */

@@ -1,7 +1,7 @@
-/* simd.h - vector types of the kernels, for three instruction sets: AVX-512, AVX2+FMA, and plain C vectors.
+/* simd.h - vector types of the kernels, for four instruction sets: AVX-512, AVX2+FMA, NEON, and plain C vectors.
  *
- * Every file of this folder is compiled once per instruction set (GF_ISA = avx512 | avx2 | base) and defines its functions under
- * GF_NAME(x), so that all of them are in one library and one is chosen at run time.
+ * Every file of this folder is compiled once per instruction set (GF_ISA = avx512 | avx2 | neon | base) and defines its functions
+ * under GF_NAME(x), so that all of them are in one library and one is chosen at run time.
  *   vf  GF_LANES floats      vm  a lane mask      vi  GF_LANES int32
  * Comparisons are false for NaN: kernels rely on it, excluded pairs of a tile are NaN.
  */
@@ -111,6 +111,9 @@ GF_INLINE float vf_top(vf a) {
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
+#elif defined(GF_NEON) /* asked for: the plain vectors of the same machine stay the reference */
+#include "cpu/kernels/simd_neon.h"
+
 #else /* GCC/Clang vectors of four: SSE2, NEON or what the compiler has */
 
 #define GF_LANES 4
@@ -206,6 +209,7 @@ GF_INLINE void vf_store_words(uint32_t *p, vf low, vf high) {
     for (int i = 0; i < GF_LANES; i++)
         p[i] = (uint32_t)gf_bf16_from_float(first[i]) | (uint32_t)gf_bf16_from_float(second[i]) << 16;
 }
+#ifndef GF_NEON
 GF_INLINE vf vf_load_bf16(const uint16_t *p) {
     float wide[GF_LANES];
     for (int i = 0; i < GF_LANES; i++) wide[i] = gf_bf16_to_float(p[i]);
@@ -216,6 +220,7 @@ GF_INLINE void vf_store_bf16(uint16_t *p, vf a) {
     vf_store(wide, a);
     for (int i = 0; i < GF_LANES; i++) p[i] = gf_bf16_from_float(wide[i]);
 }
+#endif
 #endif
 
 GF_INLINE vm vm_none(void) { return vm_lt(vf_set(0.0f), vf_set(0.0f)); }

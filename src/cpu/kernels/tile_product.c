@@ -11,10 +11,14 @@
 
 #if GF_LANES == 16
 #define ROWS 8 /* 8 x 2 accumulators of the 32 registers: two loads and eight broadcasts feed sixteen FMAs */
+#define VECS 2
+#elif defined(GF_NEON)
+#define ROWS 4 /* 4 x 4 of the 32 registers: four loads and four broadcasts feed sixteen FMAs */
+#define VECS 4
 #else
 #define ROWS 4 /* 4 x 2 of the 16 registers */
-#endif
 #define VECS 2
+#endif
 #define COLS (VECS * GF_LANES)
 
 GF_INLINE void micro(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k, int k,

@@ -14,11 +14,17 @@ static int has_avx512(void) {
 
 static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #endif
+#ifdef GF_HAVE_NEON_TILES
+extern const gf_cpu_kernels gf_cpu_kernels_neon; /* every aarch64 has it */
+#endif
 
 const gf_cpu_kernels *gf_cpu_kernels_find(const char *isa) {
 #ifdef GF_HAVE_X86_TILES
     if (strcmp(isa, "avx512") == 0) return has_avx512() ? &gf_cpu_kernels_avx512 : NULL;
     if (strcmp(isa, "avx2") == 0) return has_avx2() ? &gf_cpu_kernels_avx2 : NULL;
+#endif
+#ifdef GF_HAVE_NEON_TILES
+    if (strcmp(isa, "neon") == 0) return &gf_cpu_kernels_neon;
 #endif
     return strcmp(isa, "base") == 0 ? &gf_cpu_kernels_base : NULL;
 }
@@ -35,5 +41,9 @@ const gf_cpu_kernels *gf_cpu_kernels_get(void) {
     if (has_avx512()) return &gf_cpu_kernels_avx512;
     if (has_avx2()) return &gf_cpu_kernels_avx2;
 #endif
+#ifdef GF_HAVE_NEON_TILES
+    return &gf_cpu_kernels_neon;
+#else
     return &gf_cpu_kernels_base;
+#endif
 }

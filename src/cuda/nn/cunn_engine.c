@@ -9,6 +9,21 @@
 #include "cuda/nn/cunn_plan.h"
 #include "cuda/step/cuda_device.h"
 
+/* Oldest Linux driver for programs of this CUDA, by NVIDIA's table of compatibility within a major version. */
+#if CUDART_VERSION >= 13000
+#define OLDEST_DRIVER 580
+#elif CUDART_VERSION >= 12000
+#define OLDEST_DRIVER 525
+#else
+#define OLDEST_DRIVER 450
+#endif
+
+static void add_driver(char *text, size_t bytes) {
+    const size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "; built with CUDA %d.%d, needs driver %d or later", CUDART_VERSION / 1000,
+             CUDART_VERSION % 1000 / 10, OLDEST_DRIVER);
+}
+
 static void describe(char *text, size_t bytes) {
     char why[160];
     struct cudaDeviceProp p;
@@ -16,11 +31,13 @@ static void describe(char *text, size_t bytes) {
     gf_error err = {""};
     if (gf_cuda_devices(why, sizeof why) == 0 || cudaGetDeviceProperties(&p, 0) != cudaSuccess) {
         snprintf(text, bytes, "no CUDA device: %s", why);
+        add_driver(text, bytes);
         return;
     }
     if (gf_cunn_libs_open(&err, &l) == GLOFND_OK)
         snprintf(text, bytes, "%s, cuDNN %zu, cuBLASLt %zu", p.name, l.cudnnGetVersion(), l.cublasLtGetVersion());
     else snprintf(text, bytes, "%s; %s", p.name, err.text);
+    add_driver(text, bytes);
     gf_cunn_libs_close(&l);
 }
 
