@@ -6,10 +6,11 @@ context; ctypes releases the interpreter's lock meanwhile, so different engines 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from . import _lib
 from ._lib import library
@@ -166,6 +167,18 @@ class Engine:
         options = make_options(values)
         self._call(library.glofnd_ctx_configure, ctypes.byref(options))
         self.values, self.options = values, options
+
+    @contextlib.contextmanager
+    def without_neighbours(self) -> Iterator[None]:
+        """The calls in two steps refuse the option `neighbours`, on which flags do not depend."""
+        before = self.options.neighbours
+        if before:
+            self.configure(neighbours=0)
+        try:
+            yield
+        finally:
+            if before:
+                self.configure(neighbours=before)
 
     def reserve(self, rows: int, cols: int, dim: int) -> int:
         size = ctypes.c_size_t()

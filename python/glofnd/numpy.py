@@ -160,7 +160,7 @@ class GloFND:
         batch.bank_a, batch.bank_b = (_pointer(x) for x in banks)
         links = np.empty((n, _lib.LINK_BYTES), np.uint8)
         keep = np.empty((n, 2, 2, n) if self.sides == 1 else (n, 2, n), np.uint8)
-        with self._engine.lock:
+        with self._engine.lock, self._engine.without_neighbours():
             self._engine.step_rows(batch, _pointer(links))
             self._engine.step_mask(batch, _pointer(links), _pointer(keep))
         return keep.view(np.bool_)

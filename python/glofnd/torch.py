@@ -190,8 +190,9 @@ class GloFNDLoss(nn.Module):
             batch = fill_batch(core, *tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)
             banks = averages_of(core, tensors[2])
             set_banks(batch, banks)
-            core.engine.step_rows(batch, links.data_ptr())
-            core.engine.step_mask(batch, links.data_ptr(), keep.data_ptr())
+            with core.engine.without_neighbours():
+                core.engine.step_rows(batch, links.data_ptr())
+                core.engine.step_mask(batch, links.data_ptr(), keep.data_ptr())
         return keep.bool()
 
     def save_store(self, path: str) -> None:
