@@ -15,7 +15,7 @@ __device__ __forceinline__ int gf_pairs_same(const gf_pairs_job &a, int64_t i, i
 /* The float32 similarity of two unit vectors. */
 __device__ __forceinline__ float gf_pairs_chain(const float *x, const float *y, int ld) {
     float sum = 0.0f;
-#pragma unroll 4
+#pragma unroll 8 /* a cache line */
     for (int d = 0; d < ld; d += 4) {
         const float4 p = __ldg(reinterpret_cast<const float4 *>(x + d)), q = __ldg(reinterpret_cast<const float4 *>(y + d));
         sum = fmaf(p.x, q.x, sum), sum = fmaf(p.y, q.y, sum), sum = fmaf(p.z, q.z, sum), sum = fmaf(p.w, q.w, sum);

@@ -44,16 +44,14 @@ __device__ __forceinline__ void gf_collect_end(const gf_pairs_collect &a, const 
     a.entry[start + place] = gf_collect_entry(v, flags | static_cast<uint32_t>(other));
 }
 
-/* Row i of q and row j of k. */
+/* Row i of q and row j of k, with their windows (col: only if `both`). */
 __device__ __forceinline__ void gf_collect_pair(const gf_pairs_collect &a, int64_t i, int64_t j, float v,
-                                                const gf_row_counts &c) {
+                                                const gf_pairs_window &row, const gf_pairs_window &col, const gf_row_counts &c) {
     if (i >= a.q.n || j >= a.k.n || (a.both ? j <= i : gf_collect_anchor(a, i) == a.col0 + j)) return;
-    const gf_pairs_window row = a.window[i];
     if (!a.both) {
         gf_collect_end(a, row, i, a.col0 + j, v, false, c);
         return;
     }
-    const gf_pairs_window col = a.window[j];
     const bool from_i = v > row.high, from_j = v > col.high;
     gf_collect_end(a, row, i, j, v, from_j, c);
     gf_collect_end(a, col, j, i, v, from_i, gf_collect_counts(a, j));

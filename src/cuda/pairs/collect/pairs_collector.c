@@ -7,7 +7,8 @@
 #include "util/minmax.h"
 #include "util/rng.h"
 
-enum { SAMPLE_SMALL = 1 << 16, SAMPLE = 1 << 17, SAMPLE_MAX = 1 << 19, SEED = 1 };
+enum { SAMPLE_MIN = 1 << 14, SAMPLE_SMALL = 1 << 16, SAMPLE = 1 << 17, SAMPLE_MAX = 1 << 19, SEED = 1 };
+enum { SAMPLE_SHARE = 8 };            /* one row in so many, between these numbers: more cost more than they save */
 #define STRIP_BYTES ((size_t)4 << 30) /* similarities to the sample */
 #define RESERVE ((size_t)1 << 30)     /* bytes of the GPU that stay free */
 
@@ -43,7 +44,8 @@ gf_pairs_sampling gf_collector_ranks(const gf_collector *x) {
 /* Rows of the sample: the more, the narrower are the windows, and the shorter the lists. */
 static int64_t sample_rows(const gf_collector *x, size_t memory) {
     const double rank = (double)GF_MAX(x->c.reach, x->c.top);
-    int64_t m = rank * SAMPLE_SMALL / (double)x->n < 100.0 ? SAMPLE_SMALL : SAMPLE;
+    const int64_t most = rank * SAMPLE_SMALL / (double)x->n < 100.0 ? SAMPLE_SMALL : SAMPLE;
+    int64_t m = GF_MIN(most, GF_MAX(x->n / SAMPLE_SHARE, SAMPLE_MIN));
     for (; m < SAMPLE_MAX; m *= 2) {
         const double share = (double)x->n / (double)m, p = rank / share, r = (double)rank_below(p, x->n);
         const double listed = p < 100.0 ? r : r - (double)rank_above(p, x->n);

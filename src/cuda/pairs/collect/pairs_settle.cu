@@ -7,7 +7,7 @@
 #include "cuda/pairs/collect/pairs_collect.cuh"
 #include "cuda/pairs/pairs_kth.cuh"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, QUEUE = 4096 };
 
 /* ----- keys of a list; 0: none ----- */
 
@@ -47,9 +47,12 @@ struct exact_keys { /* with a float32 value of at least min; without: flag that 
 
 struct settle_shared {
     gf_kth c;
-    int inside, similar, sure, above, hits, copies, taken, kept, step;
+    int inside, similar, sure, above, hits, copies, taken, kept, queued;
     int before[THREADS / 32];
-    uint64_t best[GF_PAIRS_TOP];
+    union {
+        uint64_t best[GF_PAIRS_TOP];
+        int32_t queue[QUEUE]; /* entries that wait for their float32 values */
+    };
 };
 
 struct bounds { /* of similarities that need a float32 value: from low to high, from top on, around dup */
@@ -91,24 +94,42 @@ static __device__ int find_bounds(const gf_pairs_collect &a, int64_t i, const ui
     return 1;
 }
 
-/* Float32 values of entries that need them; counts those of the window that are above for sure. */
+/* Float32 values of the entries in the queue. */
+static __device__ void empty_queue(const gf_pairs_collect &a, const float *x, uint64_t *entry, settle_shared &sm) {
+    __syncthreads();
+    const int queued = sm.queued;
+    for (int k = threadIdx.x; k < queued; k += THREADS) {
+        const uint64_t one = entry[sm.queue[k]];
+        const float v = gf_pairs_chain(x, a.k.x + (gf_collect_position(one) - a.col0) * a.k.ld, a.k.ld);
+        entry[sm.queue[k]] = gf_collect_entry(v, static_cast<uint32_t>(one) | GF_ENTRY_EXACT);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) sm.queued = 0;
+    __syncthreads();
+}
+
+/* Float32 values of entries that need them; counts those of the window that are above for sure. All lanes of a warp compute a
+ * value, so entries are queued first. */
 static __device__ void make_exact(const gf_pairs_collect &a, int64_t i, uint64_t *entry, int count, const bounds &b,
                                   settle_shared &sm) {
     const float slack = a.slack[i], *x = a.q.x + i * a.q.ld;
     int sure = 0;
-    for (int e = threadIdx.x; e < count; e += THREADS) {
-        const uint64_t one = entry[e];
+    for (int e0 = 0; e0 < count; e0 += THREADS) {
+        const int e = e0 + static_cast<int>(threadIdx.x);
+        const uint64_t one = e < count ? entry[e] : GF_ENTRY_EXACT;
         const float v = gf_pairs_value(one);
         const bool inside = !(one & GF_ENTRY_CERTAIN);
-        if (one & GF_ENTRY_EXACT) continue;
-        if ((inside && v >= b.low && v <= b.high) || v >= b.top || fabsf(v - a.dup) <= slack) {
-            const int64_t at = gf_collect_position(one);
-            entry[e] = gf_collect_entry(gf_pairs_chain(x, a.k.x + (at - a.col0) * a.k.ld, a.k.ld),
-                                        static_cast<uint32_t>(one) | GF_ENTRY_EXACT);
-        } else {
-            sure += inside && v > b.high;
+        if (!(one & GF_ENTRY_EXACT)) {
+            const bool open = (inside && v >= b.low && v <= b.high) || v >= b.top || fabsf(v - a.dup) <= slack;
+            if (open) sm.queue[atomicAdd(&sm.queued, 1)] = e;
+            else sure += inside && v > b.high;
         }
+        __syncthreads();
+        const bool full = sm.queued > QUEUE - THREADS;
+        __syncthreads();
+        if (full) empty_queue(a, x, entry, sm);
     }
+    empty_queue(a, x, entry, sm);
     gf_pairs_add(&sm.sure, sure);
     __syncthreads();
 }
@@ -182,14 +203,14 @@ static __device__ void keep_above(const gf_pairs_collect &a, uint64_t *entry, in
     }
 }
 
-static __global__ void __launch_bounds__(THREADS) settle(gf_pairs_collect a, int64_t others) {
+static __global__ void __launch_bounds__(THREADS, 4) settle(gf_pairs_collect a, int64_t others) {
     __shared__ settle_shared sm;
     const int64_t i = blockIdx.x;
     const int count = a.count[i];
     uint64_t *entry = a.entry + a.start[i];
     bounds b;
     float lambda = CUDART_INF_F;
-    if (threadIdx.x == 0) sm.inside = sm.similar = sm.sure = sm.above = sm.hits = sm.copies = sm.taken = sm.kept = 0;
+    if (threadIdx.x == 0) sm.inside = sm.similar = sm.sure = sm.above = sm.hits = sm.copies = sm.taken = sm.kept = sm.queued = 0;
     __syncthreads();
     if (count > a.start[i + 1] - a.start[i] || !find_bounds(a, i, entry, count, sm, &b)) {
         fail(a, i);

@@ -165,11 +165,13 @@ cudaError_t gf_pairs_take_rows(const gf_pairs_side *from, const int32_t *row, co
 static __global__ void __launch_bounds__(THREADS) collect_strip(gf_pairs_job a, gf_pairs_collect c) {
     const int row = static_cast<int>(blockIdx.x);
     const int64_t i = a.row0 + row;
-    const float *s = a.s + row * a.pitch, min = c.window[i].min;
+    const float *s = a.s + row * a.pitch;
+    const gf_pairs_window own = c.window[i];
     const gf_row_counts counts = gf_collect_counts(c, i);
     for (int64_t j = threadIdx.x; j < c.k.n; j += THREADS) {
         const float v = __ldcs(s + j);
-        if (v >= (c.both ? fminf(min, c.min[j]) : min)) gf_collect_pair(c, i, j, v, counts);
+        if (v < (c.both ? fminf(own.min, c.min[j]) : own.min)) continue;
+        gf_collect_pair(c, i, j, v, own, c.window[c.both ? j : i], counts);
     }
 }
 

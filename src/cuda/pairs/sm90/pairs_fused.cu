@@ -10,12 +10,16 @@
 #include "cuda/pairs/collect/pairs_collect.cuh"
 #include "cuda/passes/tile_large.cuh"
 
-#define QUEUE 480 /* entries of a warp */
+#define QUEUE 400 /* entries of a warp */
+#define BLOCKS 4  /* of 8 columns that are tested together */
+#define TAKEN 4   /* entries that a lane takes at once */
 #define CLUSTER 2
 
 struct fused_shared {
     gf_large_shared tiles;
     uint64_t queue[GF_LARGE_WORKERS / 32][QUEUE]; /* similarity above row and column in the tile */
+    gf_pairs_window window[GF_LARGE_ROWS];        /* of the rows */
+    float min[2][2][GF_LARGE_COLS];               /* of the columns, for each warpgroup, of this tile and the last one */
     int32_t above[GF_LARGE_ROWS], hits[GF_LARGE_ROWS], mutual[GF_LARGE_ROWS];
 };
 static_assert(sizeof(fused_shared) <= 227 * 1024, "shared memory of a block");
@@ -72,25 +76,37 @@ static __device__ __forceinline__ int first_tile(const fused_job &x) {
     return static_cast<int>(blockIdx.x / CLUSTER % x.turns) + (x.c.both ? own : 0);
 }
 
-/* Puts what reaches the window of either end into the queue, from number `from` on; returns how many there are. */
-static __device__ __forceinline__ int queue_up(const fused_job &x, const float (&s)[32][4], uint64_t *queue, float low0,
-                                               float low1, int c0, int from) {
+/* Smallest similarity that matters to the row or the column of sum i of block n. */
+static __device__ __forceinline__ bool reaches(const float (&s)[32][4], int n, int i, float low0, float low1,
+                                               const float2 &limit) {
+    return s[n][i] >= (i / 2 ? low1 : low0) || s[n][i] >= (i % 2 ? limit.y : limit.x);
+}
+
+/* Puts what reaches the window of either end into the queue, from number `from` on; returns how many there are. min: of the
+ * columns. */
+static __device__ __forceinline__ int queue_up(const float (&s)[32][4], const float *min, uint64_t *queue, float low0, float low1,
+                                               int from) {
     const int lane = threadIdx.x % 32, t = lane % 4, r = lane / 4;
     const unsigned before = (1u << lane) - 1u;
     int at = -from;
 #pragma unroll
-    for (int n = 0; n < 32; n++) {
-        float2 limit = make_float2(CUDART_INF_F, CUDART_INF_F);
-        if (x.c.both) limit = __ldg(reinterpret_cast<const float2 *>(x.c.min + c0 + 8 * n + 2 * t));
-        bool in[4];
+    for (int q = 0; q < 32 / BLOCKS; q++) {
+        float2 limit[BLOCKS];
+        bool any = false;
 #pragma unroll
-        for (int i = 0; i < 4; i++) in[i] = s[n][i] >= fminf(i / 2 ? low1 : low0, i % 2 ? limit.y : limit.x);
-        if (!__any_sync(0xffffffffu, in[0] || in[1] || in[2] || in[3])) continue;
+        for (int b = 0; b < BLOCKS; b++) {
+            limit[b] = *reinterpret_cast<const float2 *>(min + 8 * (BLOCKS * q + b) + 2 * t);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const unsigned all = __ballot_sync(0xffffffffu, in[i]);
+            for (int i = 0; i < 4; i++) any |= reaches(s, BLOCKS * q + b, i, low0, low1, limit[b]);
+        }
+        if (!__any_sync(0xffffffffu, any)) continue;
+#pragma unroll
+        for (int k = 0; k < 4 * BLOCKS; k++) {
+            const int n = BLOCKS * q + k / 4, i = k % 4;
+            const bool in = reaches(s, n, i, low0, low1, limit[k / 4]);
+            const unsigned all = __ballot_sync(0xffffffffu, in);
             const int place = at + __popc(all & before);
-            if (in[i] && place >= 0 && place < QUEUE)
+            if (in && place >= 0 && place < QUEUE)
                 queue[place] = static_cast<uint64_t>(__float_as_uint(s[n][i])) << 32 |
                                static_cast<uint32_t>((r + 8 * (i / 2)) << 8 | (8 * n + 2 * t + i % 2));
             at += __popc(all);
@@ -99,22 +115,35 @@ static __device__ __forceinline__ int queue_up(const fused_job &x, const float (
     return at + from;
 }
 
+/* Each lane takes some entries at once, so that their loads are in flight together. */
 static __device__ __forceinline__ void take_queue(const fused_job &x, fused_shared &sm, const uint64_t *queue, int count,
                                                   int64_t r0, int64_t c0) {
     const int row0 = static_cast<int>(threadIdx.x / 32) * 16;
-    for (int e = static_cast<int>(threadIdx.x % 32); e < count; e += 32) {
-        const uint64_t one = queue[e];
-        const int r = row0 + static_cast<int>(one >> 8 & 15), c = static_cast<int>(one & 255);
-        const gf_row_counts counts = {sm.above + r, sm.hits + r, sm.mutual + r};
-        gf_collect_pair(x.c, r0 + r, c0 + c, __uint_as_float(static_cast<uint32_t>(one >> 32)), counts);
+    for (int e0 = static_cast<int>(threadIdx.x % 32); e0 < count; e0 += 32 * TAKEN) {
+        gf_pairs_window col[TAKEN];
+        uint64_t one[TAKEN];
+#pragma unroll
+        for (int k = 0; k < TAKEN; k++) {
+            one[k] = e0 + 32 * k < count ? queue[e0 + 32 * k] : 0;
+            const int64_t c = c0 + static_cast<int>(one[k] & 255);
+            if (x.c.both && c < x.c.k.n) col[k] = x.c.window[c];
+        }
+#pragma unroll
+        for (int k = 0; k < TAKEN; k++) {
+            const int r = row0 + static_cast<int>(one[k] >> 8 & 15), c = static_cast<int>(one[k] & 255);
+            const gf_row_counts counts = {sm.above + r, sm.hits + r, sm.mutual + r};
+            if (e0 + 32 * k < count)
+                gf_collect_pair(x.c, r0 + r, c0 + c, __uint_as_float(static_cast<uint32_t>(one[k] >> 32)), sm.window[r], col[k],
+                                counts);
+        }
     }
 }
 
-static __device__ __forceinline__ void take_tile(const fused_job &x, fused_shared &sm, const float (&s)[32][4], float low0,
-                                                 float low1, int64_t r0, int c0) {
+static __device__ __forceinline__ void take_tile(const fused_job &x, fused_shared &sm, const float (&s)[32][4],
+                                                 const float *min_columns, float low0, float low1, int64_t r0, int c0) {
     uint64_t *const queue = sm.queue[threadIdx.x / 32];
     for (int from = 0, count = 1; from < count; from += QUEUE) {
-        count = queue_up(x, s, queue, low0, low1, c0, from);
+        count = queue_up(s, min_columns, queue, low0, low1, from);
         __syncwarp();
         take_queue(x, sm, queue, min(count - from, QUEUE), r0, c0);
         __syncwarp();
@@ -136,12 +165,18 @@ static __device__ __forceinline__ void calculate(const fused_job &x, fused_share
     const int group = gf_wg_index();
     const bool any = r0 < x.c.q.n;
     const float low0 = any ? x.c.min[row] : CUDART_INF_F, low1 = any ? x.c.min[row + 8] : CUDART_INF_F;
+    const int own = static_cast<int>(threadIdx.x % 128);
     gf_large_place at = {0, 0};
+    int turn = 0;
     gf_large_follow(group);
-    for (int j = first_tile(x), lead = min(GF_LARGE_LEAD, x.steps - 1); j < x.column_tiles; j += x.turns, lead = -1) {
+    for (int j = first_tile(x), lead = min(GF_LARGE_LEAD, x.steps - 1); j < x.column_tiles; j += x.turns, lead = -1, turn ^= 1) {
         float s[32][4];
+        float2 limit = make_float2(CUDART_INF_F, CUDART_INF_F); /* loaded while the products are made */
+        if (x.c.both) limit = __ldg(reinterpret_cast<const float2 *>(x.c.min + j * GF_LARGE_COLS) + own);
         half_sums(s, sm.tiles, at, x.steps, lead);
-        take_tile(x, sm, s, low0, low1, r0, j * GF_LARGE_COLS);
+        reinterpret_cast<float2 *>(sm.min[group][turn])[own] = limit;
+        asm volatile("bar.sync %0, 128;" ::"r"(3 + group) : "memory");
+        take_tile(x, sm, s, sm.min[group][turn], low0, low1, r0, j * GF_LARGE_COLS);
     }
     asm volatile("bar.sync 2, 256;" ::: "memory");
     add_counts(x, sm, r0);
@@ -154,8 +189,10 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     fused_shared &sm = *reinterpret_cast<fused_shared *>(shared);
     for (int i = static_cast<int>(threadIdx.x); i < GF_LARGE_ROWS; i += GF_LARGE_WORKERS + 128)
         sm.above[i] = sm.hits[i] = sm.mutual[i] = 0;
-    gf_large_begin<CLUSTER>(sm.tiles);
     gf_large_wait_for_inputs();
+    for (int i = static_cast<int>(threadIdx.x); i < GF_LARGE_ROWS; i += GF_LARGE_WORKERS + 128)
+        if (row_tile(x) * GF_LARGE_ROWS + i < x.c.q.n) sm.window[i] = x.c.window[row_tile(x) * GF_LARGE_ROWS + i];
+    gf_large_begin<CLUSTER>(sm.tiles);
     if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
         if (first_tile(x) < x.column_tiles) calculate(x, sm);
