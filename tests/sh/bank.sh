@@ -23,8 +23,8 @@ epochs requirelabel1 precision | tail -n 1 | awk '{ exit !($1 > 0.999999) }' || 
 awk -v all="$(epochs plain flagged | tail -n 1)" -v some="$(epochs flagprobability02 flagged | tail -n 1)" \
     'BEGIN { exit !(some > 0.1 * all && some < 0.4 * all) }' || fail "flag_probability 0.2: not a fifth of the pairs"
 
-grep '"event": "step"' similaritybankneighbours3neighbourrows50neighbourshare05/log.jsonl | tail -n 1 | grep -q '"neighbours": [1-9.]' ||
-    fail "neighbours: no number in the log"
+grep '"event": "step"' similaritybankneighbours3neighbourrows50neighbourshare05/log.jsonl | tail -n 1 |
+    grep -q '"neighbours": [1-9.]' || fail "neighbours: no number in the log"
 
 # Stopped after a checkpoint and continued.
 train whole $glo $two $near --checkpoint-steps 4
