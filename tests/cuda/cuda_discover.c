@@ -197,6 +197,34 @@ static void samples_lose_nothing(void **unused) {
     }
 }
 
+/* Three rows are equally similar to all others, up to rounding: their lists overflow, and only they are computed again. */
+static void crowded_anchors_are_computed_again(void **unused) {
+    enum { N = 3000, DIM = 40 };
+    float *x = make(NORMAL, N, DIM, 6);
+    int32_t *label = make_labels(N);
+    (void)unused;
+    for (int i = 0; i < N; i++) {
+        double sum = 0.0;
+        for (int d = 1; d < DIM; d++) sum += (double)x[i * DIM + d] * (double)x[i * DIM + d];
+        for (int d = 1; d < DIM; d++) x[i * DIM + d] = (float)((double)x[i * DIM + d] / sqrt(sum));
+        x[i * DIM] = 1.0f;
+        for (int d = 1; d < DIM && i % 1000 == 500; d++) x[i * DIM + d] = 0.0f;
+    }
+    for (int k = 0; k < 2; k++) {
+        const gf_pairs_task t = {.rank = k ? 300 : 21,
+                                 .top = 5,
+                                 .edge = 2,
+                                 .dup = 0.98f,
+                                 .label = label,
+                                 .list = k ? 700 : 300,
+                                 .threads = 8,
+                                 .memory = (size_t)1 << 34};
+        check_way(NORMAL, x, N, DIM, &t, 0);
+    }
+    free(x);
+    free(label);
+}
+
 static void given_thresholds_are_taken(void **unused) {
     enum { N = 900, DIM = 64 };
     float lambda[N];
@@ -280,9 +308,13 @@ static void wrong_calls_say_so(void **unused) {
 int main(int argc, char **argv) {
     char why[200];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_equals_the_cpu),   cmocka_unit_test(a_small_set_equals_the_cpu),
-        cmocka_unit_test(own_kernels_equal_the_cpu),  cmocka_unit_test(samples_lose_nothing),
-        cmocka_unit_test(given_thresholds_are_taken), cmocka_unit_test(queries_equal_the_cpu),
+        cmocka_unit_test(every_way_equals_the_cpu),
+        cmocka_unit_test(a_small_set_equals_the_cpu),
+        cmocka_unit_test(own_kernels_equal_the_cpu),
+        cmocka_unit_test(samples_lose_nothing),
+        cmocka_unit_test(crowded_anchors_are_computed_again),
+        cmocka_unit_test(given_thresholds_are_taken),
+        cmocka_unit_test(queries_equal_the_cpu),
         cmocka_unit_test(wrong_calls_say_so),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
