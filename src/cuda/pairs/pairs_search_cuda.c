@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/pairs/pairs_state.h"
+#include "cuda/pairs/collect/pairs_collector.h"
 #include "util/minmax.h"
 
 #define STRIP_BYTES ((size_t)16 << 30) /* similarities and lists of a strip: more is not faster */
@@ -363,11 +363,14 @@ static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, c
 
 /* Lists are short-lived and part of the strips. */
 static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
+    const int one = !t->lambda && gf_pairs_can_fuse();
+    const size_t work =
+        one ? gf_collector_bytes(n, dim, t->rank + t->edge, t->top, t->memory) : work_bytes(n, t->top + t->edge, t->memory);
     return (gf_pairs_plan){
         .results = gf_pairs_found_bytes(n, t->top),
         .scratch = (size_t)n * sizeof(int32_t),
-        .passes = t->lambda ? 1 : 2,
-        .device = gf_cuda_pairs_embeddings(n, dim) + work_bytes(n, t->top + t->edge, t->memory),
+        .passes = one || t->lambda ? 1 : 2,
+        .device = gf_cuda_pairs_embeddings(n, dim) + work,
     };
 }
 

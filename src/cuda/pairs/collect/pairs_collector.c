@@ -41,17 +41,29 @@ gf_pairs_sampling gf_collector_ranks(const gf_collector *x) {
     return p;
 }
 
+/* Guess for the lists with a sample of m rows, without what lies closer to a threshold than roundings. */
+static double list_bytes(const gf_collector *x, int64_t m) {
+    const double share = (double)x->n / (double)m, p = (double)GF_MAX(x->c.reach, x->c.top) / share;
+    const double r = (double)rank_below(p, x->n), listed = p < 100.0 ? r : r - (double)rank_above(p, x->n);
+    return (double)sizeof(uint64_t) * (double)x->c.q.n * share * (listed + 5.0 * sqrt(listed + 1.0) + 6.0);
+}
+
 /* Rows of the sample: the more, the narrower are the windows, and the shorter the lists. */
 static int64_t sample_rows(const gf_collector *x, size_t memory) {
     const double rank = (double)GF_MAX(x->c.reach, x->c.top);
     const int64_t most = rank * SAMPLE_SMALL / (double)x->n < 100.0 ? SAMPLE_SMALL : SAMPLE;
     int64_t m = GF_MIN(most, GF_MAX(x->n / SAMPLE_SHARE, SAMPLE_MIN));
-    for (; m < SAMPLE_MAX; m *= 2) {
-        const double share = (double)x->n / (double)m, p = rank / share, r = (double)rank_below(p, x->n);
-        const double listed = p < 100.0 ? r : r - (double)rank_above(p, x->n);
-        if (8.0 * 1.4 * (double)x->c.q.n * share * (listed + 5.0 * sqrt(listed + 1.0) + 6.0) < (double)memory) break;
-    }
+    while (m < SAMPLE_MAX && 1.4 * list_bytes(x, m) > (double)memory) m *= 2;
     return GF_MIN(m, x->n);
+}
+
+size_t gf_collector_bytes(int64_t n, int64_t dim, int64_t reach, int64_t top, size_t memory) {
+    gf_collector x = {.n = n, .c = {.q = {.n = n}, .reach = reach, .top = (int)GF_MIN(top, GF_PAIRS_TOP)}};
+    const int64_t m = sample_rows(&x, memory);
+    const size_t anchor = sizeof(gf_pairs_window) + 14 * sizeof(float) + (size_t)top * 2 * sizeof(float);
+    const double strip = fmin(fmin((double)memory, (double)STRIP_BYTES), (double)n * (double)m * sizeof(float));
+    const double lists = fmin(fmin(2.0 * list_bytes(&x, m), (double)memory), (double)n * (double)n * sizeof(uint64_t));
+    return (size_t)fmax(lists, strip) + gf_cuda_pairs_embeddings(m, dim) + (size_t)n * anchor + ((size_t)128 << 20);
 }
 
 glofnd_status gf_collector_choose(gf_error *err, gf_collector *x, size_t memory) {

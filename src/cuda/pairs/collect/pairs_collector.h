@@ -19,6 +19,8 @@ typedef struct gf_collector {
     gf_pairs_blocks blocks;
 } gf_collector;
 
+/* Bytes on the GPU beside the embeddings, about, for all pairs of n rows. reach: rank of the last one around a threshold. */
+size_t gf_collector_bytes(int64_t n, int64_t dim, int64_t reach, int64_t top, size_t memory);
 /* Chooses the sample: chosen and sample.n. The lists may take `memory` bytes. */
 glofnd_status gf_collector_choose(gf_error *err, gf_collector *x, size_t memory);
 /* With the sample on the device: memory for the anchors c.q, windows, and lists of at most `limit` entries (0: any number).
