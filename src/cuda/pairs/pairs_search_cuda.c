@@ -370,7 +370,7 @@ static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
         .results = gf_pairs_found_bytes(n, t->top),
         .scratch = (size_t)n * sizeof(int32_t),
         .passes = one || t->lambda ? 1 : 2,
-        .device = gf_cuda_pairs_embeddings(n, dim) + work,
+        .device = gf_cuda_pairs_embeddings(n, dim) + beside,
     };
 }
 
