@@ -364,7 +364,7 @@ static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, c
 /* Lists are short-lived and part of the strips. */
 static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
     const int one = !t->lambda && gf_pairs_can_fuse();
-    const size_t work =
+    const size_t beside =
         one ? gf_collector_bytes(n, dim, t->rank + t->edge, t->top, t->memory) : work_bytes(n, t->top + t->edge, t->memory);
     return (gf_pairs_plan){
         .results = gf_pairs_found_bytes(n, t->top),
