@@ -24,6 +24,7 @@ typedef struct arguments {
 
 static const char usage[] =
     "Usage: loss [--sizes 128,512,...] [--threads N] [--quick] [--json] [--no-naive] [--no-torch]\n"
+    "            [--math NAME] [--cpu-time]\n"
     "Times one SogCLR step (loss and gradients of both views, dimension 128) for every detector.\n"
     "  --sizes LIST  batch sizes, multiples of 32 from 32 to 65536 (128,512,1024,4096,8192; with --quick 128,1024)\n"
     "  --threads N   threads of all implementations (as many as OpenMP would use)\n"
@@ -31,6 +32,8 @@ static const char usage[] =
     "  --json        one object per row on stdout, nothing else\n"
     "  --no-naive    not against the implementation that materialises the similarities\n"
     "  --no-torch    not against PyTorch\n"
+    "  --math NAME   products of the library, as the option math: exact, bf16; then there is no naive version to agree with\n"
+    "  --cpu-time    the library's steps by the seconds of the processors, the least of them: for a busy machine\n"
     "  --help        this text\n"
     "Before anything is timed, both implementations must agree on loss, gradients and state.\n"
     "Exit status: 0, 1 failed, 2 usage.\n";
@@ -82,6 +85,8 @@ static arguments read_arguments(int argc, char **argv) {
         else if (strcmp(flag, "--json") == 0) a.json = 1;
         else if (strcmp(flag, "--no-naive") == 0) a.with_naive = 0;
         else if (strcmp(flag, "--no-torch") == 0) a.with_torch = 0;
+        else if (strcmp(flag, "--cpu-time") == 0) runner_setting.cpu_time = 1;
+        else if (strcmp(flag, "--math") == 0) runner_setting.math = operand(argc, argv, &i), a.with_naive = 0;
         else if (strcmp(flag, "--sizes") == 0) read_sizes(&a, operand(argc, argv, &i));
         else if (strcmp(flag, "--threads") == 0) {
             a.threads = (int)number(operand(argc, argv, &i), &end, 1, 1024, "--threads");

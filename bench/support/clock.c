@@ -23,4 +23,6 @@ static double quantile(clock_times *t, double q) {
 
 double clock_median(clock_times *t) { return quantile(t, 0.5); }
 
+double clock_least(clock_times *t) { return quantile(t, 0.0); }
+
 double clock_spread(clock_times *t) { return (quantile(t, 0.75) - quantile(t, 0.25)) / clock_median(t); }

@@ -10,4 +10,5 @@ typedef struct clock_times {
 
 void clock_add(clock_times *t, double ms); /* beyond CLOCK_MAX: ignored */
 double clock_median(clock_times *t);       /* NaN if there is none */
+double clock_least(clock_times *t);        /* NaN if there is none */
 double clock_spread(clock_times *t);       /* (third quartile - first quartile) / median */

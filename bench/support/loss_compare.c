@@ -102,14 +102,16 @@ static void time_library(loss_compare *c) {
     }
 }
 
+static double time_of(clock_times *t) { return runner_setting.cpu_time ? clock_least(t) : clock_median(t); }
+
 static void report_library(loss_compare *c, int i, row *out) {
     const double flops = 16.0 * (double)c->s.q.rows * (double)c->s.q.rows * (double)c->s.q.dim;
-    out->ms = clock_median(&c->times[i]);
+    out->ms = time_of(&c->times[i]);
     out->spread = clock_spread(&c->times[i]);
     out->gflops = flops / out->ms * 1e-6;
-    out->over_none = i > 0 ? out->ms / clock_median(&c->times[0]) - 1.0 : NAN;
+    out->over_none = i > 0 ? out->ms / time_of(&c->times[0]) - 1.0 : NAN;
     out->repeats = (double)c->repeats[i] / c->times[i].count;
-    for (int p = 0; p < PARTS; p++) out->part_ms[p] = clock_median(&c->parts[i][p]);
+    for (int p = 0; p < PARTS; p++) out->part_ms[p] = time_of(&c->parts[i][p]);
 }
 
 /* ---- the materialising implementation ---- */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpu/passes/cpu_passes.h"
 #include "support/die.h"
@@ -12,7 +13,9 @@ const char *const part_names[PARTS] = {"embed", "select", "stats", "settle", "gr
 
 static double spent[PARTS]; /* ms */
 
-static void charge(int part, double start) { spent[part] += 1e3 * (seconds() - start); }
+static double now(void);
+
+static void charge(int part, double start) { spent[part] += 1e3 * (now() - start); }
 
 /* ---- the passes, wrapped by the linker: --wrap in cmake/GlofndPrograms.cmake ---- */
 
@@ -23,7 +26,7 @@ int64_t __wrap_gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows,
 
 int64_t __wrap_gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize,
                             float *norm, int threads) {
-    const double start = seconds();
+    const double start = now();
     const int64_t bad = __real_gf_cpu_embed(e, h, rows, first, step, normalize, norm, threads);
     charge(PART_EMBED, start);
     return bad;
@@ -33,18 +36,18 @@ void __real_gf_cpu_pack(const gf_embed *e, int threads);
 void __wrap_gf_cpu_pack(const gf_embed *e, int threads);
 
 void __wrap_gf_cpu_pack(const gf_embed *e, int threads) {
-    const double start = seconds();
+    const double start = now();
     __real_gf_cpu_pack(e, threads);
     charge(PART_EMBED, start);
 }
 
-#define TIMED(part, name, data)         \
-    void __real_##name(data *p);        \
-    void __wrap_##name(data *p);        \
-    void __wrap_##name(data *p) {       \
-        const double start = seconds(); \
-        __real_##name(p);               \
-        charge(part, start);            \
+#define TIMED(part, name, data)     \
+    void __real_##name(data *p);    \
+    void __wrap_##name(data *p);    \
+    void __wrap_##name(data *p) {   \
+        const double start = now(); \
+        __real_##name(p);           \
+        charge(part, start);        \
     }
 
 TIMED(PART_SELECT, gf_cpu_select, const gf_select)
@@ -53,6 +56,15 @@ TIMED(PART_SETTLE, gf_cpu_close_windows, gf_pass)
 TIMED(PART_GRAD, gf_cpu_grad, gf_pass)
 
 /* ---- runner ---- */
+
+runner_settings runner_setting;
+
+static double now(void) {
+    struct timespec t;
+    if (!runner_setting.cpu_time) return seconds();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static void set(runner *r, const char *key, const char *value) {
     char why[256];
@@ -64,6 +76,7 @@ void runner_init(runner *r, const char *detector, int threads, const glofnd_batc
     expect_ok(NULL, glofnd_options_init(&r->o, sizeof r->o), "options");
     set(r, "detector", detector);
     set(r, "lambda_init", "quantile");
+    if (runner_setting.math) set(r, "math", runner_setting.math);
     r->o.threads = threads;
     expect_ok(NULL, glofnd_ctx_create(&r->o, &r->ctx, NULL, 0), "context");
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
@@ -83,9 +96,9 @@ void runner_free(runner *r) {
 
 double runner_step(runner *r, const glofnd_batch *q) {
     memset(spent, 0, sizeof spent);
-    const double start = seconds();
+    const double start = now();
     const glofnd_status status = glofnd_step(r->ctx, r->store, q, r->grad_a, r->grad_b, &r->stats);
-    const double ms = 1e3 * (seconds() - start);
+    const double ms = 1e3 * (now() - start);
     expect_ok(r->ctx, status, r->detector);
     spent[PART_REST] = ms;
     for (int p = 0; p < PART_REST; p++) spent[PART_REST] -= spent[p];

@@ -19,6 +19,12 @@ typedef struct runner {
     double part_ms[PARTS];  /* of the last step */
 } runner;
 
+typedef struct runner_settings {
+    const char *math; /* the option; NULL: its default */
+    int cpu_time;     /* steps are timed by the seconds of the processors, not by the clock */
+} runner_settings;
+extern runner_settings runner_setting; /* of all runners */
+
 /* A store of n anchors; sized for batches as q. */
 void runner_init(runner *r, const char *detector, int threads, const glofnd_batch *q, int64_t n);
 void runner_free(runner *r);
