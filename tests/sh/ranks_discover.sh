@@ -53,7 +53,7 @@ lose() {
     rm -rf pid.* lost lost.partial
     mpirun -np 3 sh rank.sh "$glofnd" discover y.npy --k 5 --threads 1 --rank-timeout 2 --out lost > out 2> err &
     mpirun=$!
-    while [ ! -e lost.partial/pairs-000002 ] && [ ! -e lost ]; do sleep 0.02; done
+    while [ ! -e lost.partial/pairs-000002 ] && [ ! -e lost ] && kill -0 $mpirun 2> /dev/null; do sleep 0.02; done
     kill "-$1" "$(cat pid.1)" 2> /dev/null
     wait $mpirun && fail "a rank was lost by -$1: exit 0"
     ended 30 "$(cat pid.0)" "$(cat pid.2)" || fail "ranks continue without rank 1"
