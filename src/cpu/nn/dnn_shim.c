@@ -163,6 +163,9 @@ const char *gf_dnn_version(void) {
 
 /* Each set holds the bits of those below it, so that sets of newer libraries are named after the best one known here. */
 const char *gf_dnn_isa(void) {
+#ifndef __x86_64__ /* other CPUs have no names there */
+    return "the instructions of this CPU";
+#else
     static const struct {
         unsigned bits;
         const char *name;
@@ -178,6 +181,7 @@ const char *gf_dnn_isa(void) {
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (sets[i].bits && (here & sets[i].bits) == sets[i].bits) return sets[i].name;
     return "other instructions";
+#endif
 }
 
 /* ----- descriptors ------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,11 @@ typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t,
 cudaError_t gf_wide_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int width, int box_rows) {
     void *entry = NULL;
     cudaDriverEntryPointQueryResult found;
+#if CUDART_VERSION >= 12050
     const cudaError_t e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
+#else
+    const cudaError_t e = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &entry, cudaEnableDefault, &found);
+#endif
     if (e != cudaSuccess) return e;
     if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
     const cuuint64_t size[2] = {static_cast<cuuint64_t>(width), static_cast<cuuint64_t>(rows)}, stride[1] = {2 * size[0]};
