@@ -125,6 +125,8 @@ package: debs static ## Debian packages, a source archive, an archive of the sta
 	@ls -l $(BUILD)/package/*.deb $(BUILD)/package/*.tar.gz
 
 debs: ## Debian packages alone
+	@command -v file > /dev/null || apt-get install -y --no-install-recommends file > /dev/null || \
+	    { echo "make debs: the program \`file\` is missing: install it (Debian: apt-get install file)"; exit 1; }
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/package PREFIX=/usr \
 	    CMAKE_FLAGS="$(CMAKE_FLAGS) -DGLOFND_PACKAGE=ON -DGLOFND_TESTS=OFF -DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF"
 	@cd $(BUILD)/package && cpack > cpack.log 2>&1 || { cat cpack.log; exit 1; }

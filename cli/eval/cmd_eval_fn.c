@@ -289,6 +289,7 @@ static glofnd_status prepare(gf_error *err, fn_job *j) {
     TRY(gf_trained_run_create(err, &spec, &j->run));
     device_flags_report("eval", gf_trained_run_encoder(j->run));
     const gf_config *c = gf_trained_run_config(j->run);
+    eval_warn_of_averages("fn", c);
     const gf_dataset_info info = gf_trained_run_info(j->run);
     if (!j->samples.data) j->samples.data = c->data;
     snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);

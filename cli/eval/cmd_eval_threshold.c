@@ -322,6 +322,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
             "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` measures",
             j->samples.run);
     const gf_config *c = gf_trained_run_config(j->run);
+    eval_warn_of_averages("threshold", c);
     if (!j->samples.data) j->samples.data = c->data;
     snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
     if (j->max_samples == 0) j->max_samples = usual_samples(gf_trained_run_info(j->run).n, j->plain);

@@ -51,6 +51,8 @@ glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *o
 /* The same for data that is only tested on: a known dataset without ?split= is its test split. */
 glofnd_status eval_dataset_read_test(gf_error *err, const char *text, eval_dataset *out);
 /* "test  N samples of SPEC"; a warning on stderr if they are a part of the images that the encoder was trained on. */
+/* Thresholds learned with similarity bank are on the scale of averages: says so. what: fn, threshold. */
+void eval_warn_of_averages(const char *what, const gf_config *c);
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 
 /* Begins a record of RUN/eval.jsonl with the keys that all events have; gf_eval_writer_end ends it. */

@@ -100,6 +100,15 @@ glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf
     return status;
 }
 
+void eval_warn_of_averages(const char *what, const gf_config *c) {
+    if (c->method.similarity != GLOFND_SIMILARITY_BANK) return;
+    gf_print(stderr,
+             "glofnd eval %s: this run compares averages of embeddings (similarity = bank); its thresholds are compared with ",
+             what);
+    gf_print(stderr,
+             "similarities of single embeddings here, so figures of learned thresholds do not apply: see its log.jsonl\n");
+}
+
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) {
     const char *test_s = test_n == 1 ? "" : "s";
     gf_print(stdout, "train     %lld sample%s of %s\n", (long long)train_n, train_n == 1 ? "" : "s", s->data);

@@ -26,6 +26,9 @@ awk -v all="$(epochs plain flagged | tail -n 1)" -v some="$(epochs flagprobabili
 grep '"event": "step"' similaritybankneighbours3neighbourrows50neighbourshare05/log.jsonl | tail -n 1 |
     grep -q '"neighbours": [1-9.]' || fail "neighbours: no number in the log"
 
+expect 0 'do not apply' "$glofnd" eval threshold similaritybank --anchors 20 --samples 64
+expect 0 'do not apply' "$glofnd" eval fn similaritybank
+
 # Stopped after a checkpoint and continued.
 train whole $glo $two $near --checkpoint-steps 4
 for store in memory file; do
