@@ -29,6 +29,11 @@ grep '"event": "step"' similaritybankneighbours3neighbourrows50neighbourshare05/
 expect 0 'do not apply' "$glofnd" eval threshold similaritybank --anchors 20 --samples 64
 expect 0 'do not apply' "$glofnd" eval fn similaritybank
 
+# Options that have no effect are named; those of the runs above have one.
+expect 0 'note: attract_alpha has no effect without action = attract' "$glofnd" pretrain --data $data --arch resnet8 --batch 24 \
+    --epochs 1 --attract-alpha 0.001 --out idle
+grep -q 'no effect' err && [ "$(grep -c 'no effect' err)" = 1 ] || fail "idle options: one note expected"
+
 # Stopped after a checkpoint and continued.
 train whole $glo $two $near --checkpoint-steps 4
 for store in memory file; do

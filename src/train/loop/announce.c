@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "run/config/flag_forecast.h"
+#include "run/config/idle_options.h"
 #include "util/machine/memory_limit.h"
 
 void gf_pretrain_report(const gf_pretrain *p, const char *fmt, ...) {
@@ -60,5 +61,6 @@ glofnd_status gf_pretrain_announce(gf_error *err, const gf_pretrain *p, const gf
     gf_flag_forecast_text(c, t->epoch_steps, line, sizeof line, warning, sizeof warning);
     if (*line) gf_pretrain_report(p, "%s", line);
     if (*warning) gf_pretrain_report(p, "%s", warning);
+    for (int k = 0; gf_idle_option(c, k); k++) gf_pretrain_report(p, "note: %s", gf_idle_option(c, k));
     return check_memory(err, p, c, bytes);
 }
