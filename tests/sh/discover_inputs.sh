@@ -28,6 +28,11 @@ npy("parts/emb_9.npy", ">f8", rows[10:11])
 npy("parts/emb_10.npy", "<f2", rows[11:], True)
 with open("x.csv", "w") as f:
     f.write("".join("image %d,%s\n" % (i, ",".join(map(str, r))) for i, r in enumerate(rows)))
+with open("index.csv", "w") as f:  # a data frame with its index
+    f.write(",name,a,b,c,d,e,f\n")
+    f.write("".join("%d,image %d,%s\n" % (i, i, ",".join(map(str, r))) for i, r in enumerate(rows)))
+with open("only.csv", "w") as f:
+    f.write(",0,1,2,3,4,5\n" + "".join("%d,%s\n" % (i, ",".join(map(str, r))) for i, r in enumerate(rows)))
 with open("x.tsv", "w") as f:
     f.write("key\temb\tcaption\n" + "".join("image %d\t%s\tnone\n" % (i, r) for i, r in enumerate(rows)))
 with open("names", "w") as f:
@@ -57,6 +62,11 @@ expect 0 "41 x 6" discover x.npy --names names --k 3 --out named
 rm -rf other
 expect 0 "41 x 6" discover x.csv --k 3 --out other
 same other named
+rm -rf other
+expect 0 "41 x 6" discover index.csv --k 3 --out other
+same other named
+rm -rf other
+expect 0 "41 x 6" discover only.csv --k 3 --out other
 rm -rf other
 expect 0 "41 x 6" discover x.tsv --column emb --id key --k 3 --out other
 same other named

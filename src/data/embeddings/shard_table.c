@@ -2,7 +2,7 @@
  * column of names; see embedding_set.h. The text is read once, into numbers.
  *
  * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if its numbers are
- * just 0, 1, 2 ... as data frames without titles are written.
+ * just 0, 1, 2 ... as data frames without titles are written. A first column without a title is the index of a data frame: names.
  */
 #include <math.h>
 #include <stdio.h>
@@ -150,6 +150,7 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
         TRY(find_title(err, s, t, in->column, &t->list));
         TRY(find_title(err, s, t, in->id, &t->id));
         TRY(find_title(err, s, t, in->label, &t->label));
+        if (!in->id && t->row.n > 1 && cell_at(t, 0)[0] == 0) t->id = 0; /* the index of a data frame: no title */
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
     FAIL_IF(err, t->row.n == 0, GLOFND_E_FORMAT, "%.300s: no row of numbers", s->path);

@@ -44,6 +44,8 @@ static void add_leaks(gf_text *t, const gf_discover_report *x) {
     const gf_decide_spec *c = x->decide;
     const gf_decisions *e = x->decisions;
     int some = 0;
+    int64_t outside = x->d->n;
+    for (int a = 0; a < c->splits; a++) outside -= c->split[a].rows;
     for (int a = 0; a < c->splits; a++)
         for (int b = a + 1; b < c->splits; b++) {
             if (!e->leak[a][b] && !e->exact[a][b]) continue;
@@ -55,6 +57,7 @@ static void add_leaks(gf_text *t, const gf_discover_report *x) {
         }
     if (some) gf_text_add(t, "            pairs in leaks%s, all counts in split_matrix.tsv\n", gf_table_ending(x->format));
     else gf_text_add(t, "leaks       none between the splits\n");
+    if (outside > 0) gf_text_add(t, "            %lld of %lld rows belong to no split\n", (long long)outside, (long long)x->d->n);
 }
 
 void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
