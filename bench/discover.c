@@ -19,6 +19,7 @@
 #include "io/npy.h"
 #include "pairs/pairs_search.h"
 #include "support/clock.h"
+#include "support/clusters.h"
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/python.h"
@@ -34,9 +35,7 @@ typedef struct bench {
     int json, no_faiss;
     const char *device, *save;
     const gf_pairs_search *pass;
-    float *x;      /* [n][dim] unit */
-    float *centre; /* [centres][dim] */
-    int64_t centres;
+    float *x; /* [n][dim] unit */
     gf_pairs_found found;
     clock_times ours, search, theirs; /* search: with the embeddings where they are needed */
     clock_times ours_cpu, theirs_cpu; /* of all processors */
@@ -48,32 +47,6 @@ typedef struct bench {
 
 static void must(glofnd_status status) {
     if (status != GLOFND_OK) die("discover: %s", err.text);
-}
-
-static void draw_row(void *arg, int64_t i, int thread) {
-    bench *b = arg;
-    const float *centre = b->centre + i % b->centres * b->dim;
-    float *x = b->x + i * b->dim;
-    gf_rng g = gf_rng_at(1, GF_RNG_INIT, 1, (uint64_t)i, 0);
-    double sum = 0.0;
-    (void)thread;
-    for (int64_t d = 0; d < b->dim; d++) {
-        x[d] = 0.5f * centre[d] + (float)gf_rng_normal(&g);
-        sum += (double)x[d] * (double)x[d];
-    }
-    for (int64_t d = 0; d < b->dim; d++) x[d] = (float)((double)x[d] / sqrt(sum));
-}
-
-/* Clusters, as embeddings have them: a centre per 100 rows, and noise. */
-static void draw(bench *b) {
-    b->centres = b->n / 100 + 1;
-    b->centre = malloc((size_t)(b->centres * b->dim) * sizeof *b->centre);
-    b->x = malloc((size_t)(b->n * b->dim) * sizeof *b->x);
-    if (!b->centre || !b->x) die("discover: no memory for %lld x %lld", (long long)b->n, (long long)b->dim);
-    gf_rng g = gf_rng_at(1, GF_RNG_INIT, 0, 0, 0);
-    for (int64_t i = 0; i < b->centres * b->dim; i++) b->centre[i] = (float)gf_rng_normal(&g);
-    gf_parallel((int)b->threads, b->n, draw_row, b);
-    free(b->centre);
 }
 
 static void write_rows(const bench *b, const char *path) {
@@ -260,7 +233,7 @@ static void parse(int argc, char **argv, bench *b) {
 int main(int argc, char **argv) {
     bench b = {.n = 20000, .dim = 512, .k = 20, .repeat = 3, .threads = gf_parallel_default(), .agree = NAN, .device = "cpu"};
     parse(argc, argv, &b);
-    draw(&b);
+    b.x = draw_clusters(b.n, b.dim, (int)b.threads);
     if (b.save) {
         write_rows(&b, b.save);
         free(b.x);

@@ -16,6 +16,7 @@
 #include "io/npy.h"
 #include "pairs/pairs_search.h"
 #include "support/clock.h"
+#include "support/clusters.h"
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/python.h"
@@ -37,9 +38,7 @@ typedef struct bench {
     double alpha; /* 0: rank is k + 1 */
     double memory;
     int alone;
-    float *x;      /* [n][dim] unit */
-    float *centre; /* [centres][dim] */
-    int64_t centres;
+    float *x; /* [n][dim] unit */
     gf_pairs_found found;
     clock_times all, search; /* with the copy of the embeddings to the GPU; without */
     peer peers[PEERS];
@@ -49,33 +48,6 @@ typedef struct bench {
 
 static void must(glofnd_status status) {
     if (status != GLOFND_OK) die("discover_gpu: %s", err.text);
-}
-
-/* ----- embeddings: clusters of 100 rows, and noise ----- */
-
-static void draw_row(void *arg, int64_t i, int thread) {
-    bench *b = arg;
-    const float *centre = b->centre + i % b->centres * b->dim;
-    float *x = b->x + i * b->dim;
-    gf_rng g = gf_rng_at(1, GF_RNG_INIT, 1, (uint64_t)i, 0);
-    double sum = 0.0;
-    (void)thread;
-    for (int64_t d = 0; d < b->dim; d++) {
-        x[d] = 0.5f * centre[d] + (float)gf_rng_normal(&g);
-        sum += (double)x[d] * (double)x[d];
-    }
-    for (int64_t d = 0; d < b->dim; d++) x[d] = (float)((double)x[d] / sqrt(sum));
-}
-
-static void draw(bench *b) {
-    b->centres = b->n / 100 + 1;
-    b->centre = malloc((size_t)(b->centres * b->dim) * sizeof *b->centre);
-    b->x = malloc((size_t)(b->n * b->dim) * sizeof *b->x);
-    if (!b->centre || !b->x) die("discover_gpu: no memory for %lld x %lld", (long long)b->n, (long long)b->dim);
-    gf_rng g = gf_rng_at(1, GF_RNG_INIT, 0, 0, 0);
-    for (int64_t i = 0; i < b->centres * b->dim; i++) b->centre[i] = (float)gf_rng_normal(&g);
-    gf_parallel(gf_parallel_default(), b->n, draw_row, b);
-    free(b->centre);
 }
 
 /* ----- ours ----- */
@@ -203,7 +175,7 @@ int main(int argc, char **argv) {
     if (b.k + 2 > b.n || b.dim > 1 << 16 || b.n > 1 << 24 || b.queries > b.n || b.alpha >= 1.0)
         die("discover_gpu: sizes out of range");
     b.rank = b.alpha > 0.0 ? gf_top_count(b.n - 1, b.alpha) : b.k + 1;
-    draw(&b);
+    b.x = draw_clusters(b.n, b.dim, gf_parallel_default());
     time_ours(&b);
     if (!b.alone) {
         if (!mkdtemp(folder)) die("discover_gpu: no folder can be made here");

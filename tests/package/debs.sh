@@ -11,17 +11,17 @@ if command -v lintian > /dev/null; then
 fi
 
 if [ "$(id -u)" = 0 ] && command -v mmdebstrap > /dev/null && (new_root "$scratch/root") > root.out 2>&1; then
-    cp "$made"/*_"$version"-*.deb root/root/
-    inside root sh -c 'apt-get -qq update && apt-get -qq install -y --no-install-recommends /root/*.deb' > apt.log 2>&1 ||
+    cp "$made"/*_"$version"-*.deb root/srv/
+    inside root sh -c 'apt-get -qq update && apt-get -qq install -y --no-install-recommends /srv/*.deb' > apt.log 2>&1 ||
         { tail -n 20 apt.log; fail "apt cannot install the packages"; }
     try() { inside root "$@"; }
-    clean=1 at=/root
+    clean=1 at=/srv
 else
     echo "no clean root: $(tail -n 1 root.out 2> /dev/null)"
-    mkdir -p root/root
+    mkdir -p root/srv
     for file in "$made"/*_"$version"-*.deb; do dpkg-deb -x "$file" root || fail "$file"; done
-    try() { (cd "$scratch/root/root" && PATH=$scratch/root/usr/bin:$PATH "$@"); }
-    clean=0 at=$scratch/root/root
+    try() { (cd "$scratch/root/srv" && PATH=$scratch/root/usr/bin:$PATH "$@"); }
+    clean=0 at=$scratch/root/srv
 fi
 
 # ----- the program -----
@@ -30,7 +30,7 @@ expect 0 "glofnd $version" try glofnd --version
 expect 0 '2 runs' try glofnd sweep --config demo --seeds 1,2 --out $at/sweep --dry-run
 [ -s root/usr/share/man/man1/glofnd-pretrain.1.gz ] && [ -s root/usr/share/man/man3/libglofnd.3.gz ] || fail "no manual pages"
 [ -s root/usr/share/zsh/vendor-completions/_glofnd ] || fail "no completion of zsh"
-cat > root/root/try << 'END'
+cat > root/srv/try << 'END'
 . "$1/usr/share/bash-completion/completions/glofnd"
 COMP_WORDS=(glofnd pretrain --detector glo) COMP_CWORD=3 COMPREPLY=()
 _glofnd
@@ -38,8 +38,8 @@ echo "completes to ${COMPREPLY[*]}"
 END
 top=$([ $clean = 1 ] || echo "$scratch/root")
 expect 0 'completes to glofnd' try bash $at/try "$top"
-pictures root/root/pictures
-embeddings root/root/x.npy
+pictures root/srv/pictures
+embeddings root/srv/x.npy
 tiny="--data folder:$at/pictures --arch resnet8 --size 16 --batch 8 --epochs 2 --head-hidden 16 --head-out 8"
 if [ $clean = 1 ]; then
     expect 1 'libdnnl2' try glofnd pretrain $tiny --out $at/run
@@ -52,13 +52,13 @@ expect 0 'written' try glofnd embed $at/run --out $at/e.npy
 expect 0 'written' try glofnd discover $at/e.npy --k 3 --html --out $at/found
 expect 0 'written' try glofnd discover $at/x.npy --labels $at/x.labels.npy --k 3 --out $at/found2
 expect 0 '' try glofnd report $at/run --out $at/report.html
-[ -s root/root/report.html ] && [ -s root/root/found/index.html ] || fail "no pages"
+[ -s root/srv/report.html ] && [ -s root/srv/found/index.html ] || fail "no pages"
 
 # ----- the library -----
 
-cp "$source/tests/install/consumer.c" root/root/
+cp "$source/tests/install/consumer.c" root/srv/
 if [ $clean = 1 ]; then
-    expect 0 '' try sh -c 'cc -std=c17 -Wall -Werror /root/consumer.c -o /root/consumer $(pkg-config --cflags --libs glofnd) &&
-        /root/consumer'
+    expect 0 '' try sh -c 'cc -std=c17 -Wall -Werror /srv/consumer.c -o /srv/consumer $(pkg-config --cflags --libs glofnd) &&
+        /srv/consumer'
 fi
 echo "packages of $version: $([ $clean = 1 ] && echo 'in a clean Debian' || echo unpacked), passed"

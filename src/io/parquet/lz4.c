@@ -6,18 +6,12 @@
  */
 #include "io/parquet/lz4.h"
 
-#include <string.h>
+#include "io/parquet/byte_stream.h"
 
 enum { SHORTEST = 4 };
 
-typedef struct stream {
-    const uint8_t *at, *end;
-    uint8_t *out;
-    size_t done, n;
-} stream;
-
 /* nibble: of the token. */
-static int take_length(stream *s, size_t nibble, size_t *length) {
+static int take_length(gf_byte_stream *s, size_t nibble, size_t *length) {
     *length = nibble;
     for (int more = nibble == 15; more;) {
         if (s->at == s->end) return 0;
@@ -28,25 +22,18 @@ static int take_length(stream *s, size_t nibble, size_t *length) {
     return 1;
 }
 
-static int copy(stream *s, size_t nibble) {
+static int copy(gf_byte_stream *s, size_t nibble) {
     size_t length;
     if (s->end - s->at < 2) return 0;
     const size_t back = (size_t)s->at[0] | (size_t)s->at[1] << 8;
     s->at += 2;
     if (!take_length(s, nibble, &length)) return 0;
     length += SHORTEST;
-    if (back == 0 || back > s->done || length > s->n - s->done) return 0;
-    uint8_t *to = s->out + s->done;
-    const uint8_t *from = to - back;
-    s->done += length;
-    if (back >= length) memcpy(to, from, length);
-    else
-        for (size_t i = 0; i < length; i++) to[i] = from[i]; /* the copy repeats what it has just written */
-    return 1;
+    return gf_byte_stream_copy(s, back, length);
 }
 
 int gf_lz4_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
-    stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
+    gf_byte_stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
     while (s.at < s.end) {
         const size_t token = *s.at++;
         size_t literals;

@@ -5,15 +5,9 @@
  */
 #include "io/parquet/snappy.h"
 
-#include <string.h>
+#include "io/parquet/byte_stream.h"
 
-typedef struct stream {
-    const uint8_t *at, *end;
-    uint8_t *out;
-    size_t done, n;
-} stream;
-
-static int take_little(stream *s, int bytes, size_t *x) {
+static int take_little(gf_byte_stream *s, int bytes, size_t *x) {
     if (s->end - s->at < bytes) return 0;
     *x = 0;
     for (int i = 0; i < bytes; i++) *x |= (size_t)s->at[i] << 8 * i;
@@ -21,7 +15,7 @@ static int take_little(stream *s, int bytes, size_t *x) {
     return 1;
 }
 
-static int take_size(stream *s, uint64_t *x) {
+static int take_size(gf_byte_stream *s, uint64_t *x) {
     *x = 0;
     for (int shift = 0; shift < 35 && s->at < s->end; shift += 7) {
         const uint8_t byte = *s->at++;
@@ -31,7 +25,7 @@ static int take_size(stream *s, uint64_t *x) {
     return 0;
 }
 
-static int literal(stream *s, int tag) {
+static int literal(gf_byte_stream *s, int tag) {
     size_t length = (size_t)(tag >> 2);
     if (length >= 60 && !take_little(s, (int)length - 59, &length)) return 0;
     length++;
@@ -42,23 +36,16 @@ static int literal(stream *s, int tag) {
     return 1;
 }
 
-static int copy(stream *s, int tag) {
+static int copy(gf_byte_stream *s, int tag) {
     const int kind = tag & 3;
     size_t length = (size_t)(tag >> 2) + 1, back;
     if (!take_little(s, kind == 1 ? 1 : kind == 2 ? 2 : 4, &back)) return 0;
     if (kind == 1) length = (size_t)(tag >> 2 & 7) + 4, back |= (size_t)(tag >> 5) << 8;
-    if (back == 0 || back > s->done || length > s->n - s->done) return 0;
-    uint8_t *to = s->out + s->done;
-    const uint8_t *from = to - back;
-    s->done += length;
-    if (back >= length) memcpy(to, from, length);
-    else
-        for (size_t i = 0; i < length; i++) to[i] = from[i]; /* the copy repeats what it has just written */
-    return 1;
+    return gf_byte_stream_copy(s, back, length);
 }
 
 int gf_snappy_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
-    stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
+    gf_byte_stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
     uint64_t stated;
     if (!take_size(&s, &stated) || stated != n) return 0;
     while (s.at < s.end) {
