@@ -1,6 +1,7 @@
 # The front to CMake: `make glofnd` is the program alone and without CUDA, `make` has no tests, `make test` has all; ccache is
 # used where it is; a build folder of another place is named.
 . "$2/tests/sh/common.inc"
+unset MAKEFLAGS MAKEOVERRIDES MFLAGS MAKELEVEL       # `make test CUDA=OFF` hands them down
 needs_tools make cmake
 cd "$source" || exit 1
 dry() { make -n --no-print-directory BUILD="$scratch/fresh" "$@" > "$scratch/out" 2> "$scratch/err" || fail "make -n $*"; }
