@@ -30,7 +30,7 @@ everything: configured ## the same, tests and benchmarks
 
 # A folder that has been configured keeps what it has; a new one is without CUDA, which takes most of the time of a build.
 glofnd: CUDA = $(if $(wildcard $(BUILD)/CMakeCache.txt),$(shell sed -n 's/^GLOFND_CUDA:.*=//p' $(BUILD)/CMakeCache.txt),OFF)
-glofnd: configured ## build the program alone, in a new BUILD without CUDA: BUILD/glofnd (a minute on two cores)
+glofnd: configured ## build the program alone, in a new BUILD without CUDA: BUILD/glofnd (41 s on two cores)
 	@$(COMPILE) --target glofnd_cli
 
 static: ## the program for any Linux machine, in BUILD/static/glofnd: no shared libraries; without oneDNN, MPI and CUDA

@@ -57,7 +57,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
     s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
     double fraction;
-    gf_quantile_place(s.negatives, o->alpha, &s.best, &fraction);
+    gf_quantile_place(s.negatives, s.bank ? per_sample : 1, o->alpha, &s.best, &fraction);
     s.best = GF_MAX(s.best, 1 + (int64_t)(o->alpha * (double)GF_MAX(s.negatives, s.ring)) + 1);
     s.list_cap = gf_cpu_lists_capacity(s.all, o->alpha, s.best, s.tile);
     if (s.learns ? s.list_cap > s.window_cap : o->detector != GLOFND_DETECT_FNC || s.support > 1) s.list_cap = 0;

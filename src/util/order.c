@@ -34,9 +34,10 @@ int64_t gf_top_count(int64_t n, double alpha) {
     return count < 1 ? 1 : count;
 }
 
-void gf_quantile_place(int64_t n, double alpha, int64_t *best, double *fraction) {
-    const double position = (1.0 - alpha) * (double)(n - 1), below = floor(position);
-    *best = n - (int64_t)below;
+void gf_quantile_place(int64_t n, int64_t copies, double alpha, int64_t *best, double *fraction) {
+    const int64_t distinct = n / copies;
+    const double position = (1.0 - alpha) * (double)(distinct - 1), below = floor(position);
+    *best = (distinct - (int64_t)below - 1) * copies + 1; /* the first of equal ones: the next larger is another value */
     *fraction = position - below;
 }
 
@@ -51,6 +52,6 @@ float gf_between(float *v, int64_t n, int64_t best, double fraction) {
 float gf_quantile(float *v, int64_t n, double alpha) {
     int64_t best;
     double fraction;
-    gf_quantile_place(n, alpha, &best, &fraction);
+    gf_quantile_place(n, 1, alpha, &best, &fraction);
     return gf_between(v, n, best, fraction);
 }

@@ -10,8 +10,9 @@ float gf_kth_largest(float *v, int64_t n, int64_t k);
 int64_t gf_top_count(int64_t n, double alpha);
 
 /* Place of the (1-alpha) quantile of n values, interpolated as NumPy and PyTorch do: the best-th largest, moved by `fraction`
- * of the way to the next larger. */
-void gf_quantile_place(int64_t n, double alpha, int64_t *best, double *fraction);
+ * of the way to the next larger. Where every value occurs `copies` times, the quantile is that of the n / copies distinct ones:
+ * between two equal values it would equal them, and fewer than the share alpha would be above it. */
+void gf_quantile_place(int64_t n, int64_t copies, double alpha, int64_t *best, double *fraction);
 
 /* That quantile; reorders v. */
 float gf_quantile(float *v, int64_t n, double alpha);

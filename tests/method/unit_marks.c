@@ -61,7 +61,6 @@ static void learners_agree(void **state) {
                     s.o.learner = learner;
                     s.o.lambda_init = start;
                     s.o.ring_rows = 64;
-                    s.o.alpha = 0.22; /* averages of two views come twice: the quantile must not fall between equal ones */
                     check_scene_against_reference(&s);
                 }
             }
@@ -202,6 +201,28 @@ static void two_levels_exclude_other_shared_thresholds(void **state) {
     assert_non_null(strstr(why, "attract_alpha"));
 }
 
+/* Both views of a sample have one average, so every similarity occurs twice: FNC flags the share of samples that alpha names,
+ * also where the quantile of all pairs falls between two equal ones. */
+static void fnc_flags_its_share_of_averages(void **state) {
+    static const double alpha[] = {0.01, 0.03, 0.07, 0.1, 0.22, 0.3, 0.5};
+    (void)state;
+    for (size_t i = 0; i < sizeof alpha / sizeof *alpha; i++)
+        for (int64_t batch = 9; batch <= 70; batch += 61) {
+            scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_FNC, BANK);
+            s.o.alpha = alpha[i], s.o.update_epoch = s.o.mask_epoch = 0;
+            s.batch = batch, s.anchors = batch + 3, s.dim = 24;
+            runner w = runner_make(&s);
+            outputs out = outputs_make(&s);
+            scene_batch b;
+            scene_draw(&s, 0, &b);
+            run_step(&w, &b.q, &out);
+            assert_int_equal(out.stats.flagged, 2 * batch * 2 * (int64_t)ceil(alpha[i] * (double)(batch - 2)));
+            scene_batch_free(&b);
+            outputs_free(&out);
+            runner_free(&w);
+        }
+}
+
 /* The threshold of attraction finds its share from above. */
 static void attraction_finds_its_share(void **state) {
     (void)state;
@@ -246,6 +267,7 @@ int main(void) {
         cmocka_unit_test(similarities_alone_are_not_enough),
         cmocka_unit_test(topk_is_refused),
         cmocka_unit_test(two_levels_exclude_other_shared_thresholds),
+        cmocka_unit_test(fnc_flags_its_share_of_averages),
         cmocka_unit_test(attraction_finds_its_share),
     };
     return cmocka_run_group_tests_name("unit_marks", tests, NULL, NULL);

@@ -64,6 +64,7 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
                     .two_views = two_views,
                     .power = 1 + o->hard_beta,
                     .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1,
+                    .copies = two_views && o->similarity == GLOFND_SIMILARITY_BANK ? 2 : 1,
                     .margin = INFINITY};
     double **const square_arrays[] = {&r->sim, &r->judged, &r->dsim};
     double **const flat_arrays[] = {&r->h, &r->z, &r->b, &r->dz, &r->grad};
@@ -157,9 +158,11 @@ static double *sorted_negatives(const ref_step *r, int64_t row) {
 
 double ref_quantile(const ref_step *r, int64_t row, double alpha) {
     double *x = sorted_negatives(r, row);
-    const double position = (1 - alpha) * (double)(r->negatives - 1);
-    const int64_t low = (int64_t)floor(position), high = low + 1 < r->negatives ? low + 1 : low;
-    const double value = x[low] + (position - (double)low) * (x[high] - x[low]);
+    const int64_t distinct = r->negatives / r->copies; /* the ascending order has equal ones side by side */
+    const double position = (1 - alpha) * (double)(distinct - 1);
+    const int64_t low = (int64_t)floor(position), high = low + 1 < distinct ? low + 1 : low;
+    const double below = x[low * r->copies], above = x[high * r->copies];
+    const double value = below + (position - (double)low) * (above - below);
     free(x);
     return value;
 }

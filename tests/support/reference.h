@@ -39,6 +39,7 @@ typedef struct ref_step {
     double *sim;           /* [2B][2B] */
     double *b;             /* [2B][d] vectors whose similarities are compared with thresholds: z, or averages (BANK) */
     double *judged;        /* [2B][2B] these similarities */
+    int64_t copies;        /* of each: 2 where both views of a sample have one average */
     double *theta;         /* [2B] threshold (of the score, for FNC TOPK) */
     uint8_t *would, *flag; /* [2B][2B] flagged by the detector; flagged in the loss */
     uint8_t *pull;         /* [2B][2B] attracted: the flagged ones, or with attract_alpha those above a threshold of its own */
@@ -79,8 +80,9 @@ double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h
 
 /* Shared by the parts of the reference. */
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col);
-double ref_quantile(const ref_step *r, int64_t row, double alpha); /* interpolated, position (1-alpha)(n-1) */
-double ref_kth_largest(double *x, int64_t n, int64_t k);           /* sorts x; k from 1 */
+double ref_quantile(const ref_step *r, int64_t row,
+                    double alpha);                       /* interpolated, position (1-alpha)(n-1) of the n distinct ones */
+double ref_kth_largest(double *x, int64_t n, int64_t k); /* sorts x; k from 1 */
 double ref_kth_negative(const ref_step *r, int64_t row, int64_t k);
 void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);

@@ -187,7 +187,7 @@ static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, cons
     const gf_cuda_embed own = own_rows(t, judged(t, i));
     gf_cuda_select p = selection(d, t, i, &own);
     p.enabled = enabled;
-    gf_quantile_place(t->plan.negatives, t->plan.o.alpha, &p.s.best, &p.s.fraction);
+    gf_quantile_place(t->plan.negatives, gf_plan_copies(&t->plan), t->plan.o.alpha, &p.s.best, &p.s.fraction);
     CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
     return GLOFND_OK;
 }

@@ -59,3 +59,6 @@ typedef struct gf_plan {
     gf_learner learner;
     gf_mark_rule marks;
 } gf_plan;
+
+/* Equal similarities that a row compares: both rows of a sample have its one average. */
+static inline int64_t gf_plan_copies(const gf_plan *p) { return p->bank ? p->per_sample : 1; }

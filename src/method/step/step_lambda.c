@@ -37,7 +37,7 @@ static gf_select selection(const gf_step *t, int i, const gf_embed *q, const gf_
 static void batch_quantiles(gf_step *t, int i, int keep) {
     const gf_embed own = gf_step_own(t, gf_step_judged(t, i));
     gf_select p = selection(t, i, &own, gf_step_judged(t, gf_step_other(t, i)));
-    gf_quantile_place(t->shape->negatives, t->o->alpha, &p.best, &p.fraction);
+    gf_quantile_place(t->shape->negatives, gf_plan_copies(&t->plan), t->o->alpha, &p.best, &p.fraction);
     p.lists = t->ws->side[i].lists;
     if (keep && t->reuse && i == 0 && t->plan.one_rank && !t->plan.bank && p.lists.capacity > 0) p.tiles = t->ws->tiles;
     t->tiles_made |= p.tiles != NULL;
