@@ -16,6 +16,9 @@ endif()
 find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
+if(GLOFND_STATIC_PROGRAM)
+    target_compile_definitions(glofnd_parts INTERFACE GF_STATIC_PROGRAM)    # src/util/machine/left_out.h
+endif()
 target_link_options(glofnd_parts INTERFACE -Wl,--as-needed)     # a program takes only the libraries it uses
 function(glofnd_open_at_run_time upper found)
     if(TARGET ${found})         # of pkg-config

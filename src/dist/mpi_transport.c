@@ -270,10 +270,11 @@ void gf_mpi_describe(char *text, size_t bytes) {
 
 #else
 
+#include "util/machine/left_out.h"
+
 glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
     *out = NULL;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED,
-            "several ranks need MPI, and this program was built without: install libopenmpi-dev and build again");
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "several ranks need MPI: " GF_LEFT_OUT("MPI", "libopenmpi-dev"));
 }
 
 glofnd_status gf_mpi_watch(gf_error *err, gf_comm *c, double seconds, void (*lost)(void *user, const char *text), void *user) {
@@ -283,6 +284,6 @@ glofnd_status gf_mpi_watch(gf_error *err, gf_comm *c, double seconds, void (*los
 
 void gf_mpi_abort(int code) { (void)code; }
 
-void gf_mpi_describe(char *text, size_t bytes) { snprintf(text, bytes, "not built in (Debian: libopenmpi-dev)"); }
+void gf_mpi_describe(char *text, size_t bytes) { snprintf(text, bytes, GF_LEFT_OUT("MPI", "libopenmpi-dev")); }
 
 #endif

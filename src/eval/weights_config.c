@@ -80,16 +80,51 @@ static int read_resnet(const gf_st_file *f, const gf_dataset *data, gf_config *c
     return (kernel == 3 || kernel == 7) && find(f, "layer1.0.conv1.weight") != NULL;
 }
 
+/* ----- files of no network ----- */
+
+/* Characters in front of the names of all tensors of a ResNet or ViT, as in "encoder.layer1.0.conv1.weight"; 0: none. */
+static int prefix_of(const gf_st_file *f, const char **of) {
+    static const char *const ends[] = {".layer1.0.conv1.weight", ".class_embedding"};
+    for (int64_t i = 0; i < f->count; i++)
+        for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+            const size_t n = strlen(f->tensors[i].name), end = strlen(ends[e]);
+            *of = f->tensors[i].name;
+            if (n > end && n < 64 && strcmp(*of + n - end, ends[e]) == 0) return (int)(n - end + 1);
+        }
+    return 0;
+}
+
+static const char *missing_of_resnet(const gf_st_file *f) {
+    static const char *const every[] = {"conv1.weight", "layer1.0.conv1.weight"};
+    if (!find(f, "layer2.0.conv1.weight")) return NULL; /* no ResNet */
+    for (size_t i = 0; i < sizeof every / sizeof *every; i++)
+        if (!find(f, every[i])) return every[i];
+    return NULL;
+}
+
+static glofnd_status refuse_file(gf_error *err, const gf_st_file *f) {
+    const char *name, *missing = missing_of_resnet(f);
+    const int prefix = prefix_of(f, &name);
+    FAIL_IF(err, missing, GLOFND_E_FORMAT,
+            "%.200s: the tensor %s is missing, which every ResNet has; save all of model.state_dict() again", f->path, missing);
+    FAIL_IF(err, prefix > 0, GLOFND_E_FORMAT,
+            "%.200s: its tensors have '%.*s' in front of their names; save them without it, in PyTorch: "
+            "torch.save({k.removeprefix(\"%.*s\"): v for k, v in model.state_dict().items()}, \"x.pth\")",
+            f->path, prefix, name, prefix, name);
+    GF_FAIL(
+        err, GLOFND_E_FORMAT,
+        "%.200s: its tensors ('%.80s' and %lld more) are those of no network that is known here: resnet18, resnet34 and resnet50 "
+        "of torchvision, ResNet-50 and ViTs of open_clip, models of this program",
+        f->path, f->count ? f->tensors[0].name : "", (long long)(f->count ? f->count - 1 : 0));
+}
+
 static glofnd_status read_file(gf_error *err, const gf_st_file *f, const gf_weights_wish *wish, const gf_dataset *data,
                                gf_config *c) {
     char arch[32];
     const int known = find(f, "class_embedding")                 ? read_vit(f, c)
                       : find(f, "attnpool.positional_embedding") ? read_clip_resnet(f, c)
                                                                  : read_resnet(f, data, c);
-    FAIL_IF(
-        err, !known, GLOFND_E_FORMAT,
-        "%.300s: its tensors are those of no network that is known here: ResNets of torchvision, ResNets and ViTs of open_clip",
-        f->path);
+    if (!known) return refuse_file(err, f);
     gf_config_text(c, "arch", arch, sizeof arch);
     FAIL_IF(err, wish->arch && strcmp(wish->arch, arch) != 0, GLOFND_E_FORMAT,
             "%.300s holds a %s by its tensors; --arch is %.60s", f->path, arch, wish->arch);

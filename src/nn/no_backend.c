@@ -2,16 +2,18 @@
 #include <stdio.h>
 
 #include "ifc/nn_ops.h"
+#include "util/machine/left_out.h"
 
 #ifndef GF_HAVE_DNNL
 
-static void describe_nothing(char *text, size_t bytes) { snprintf(text, bytes, "no nets: built without oneDNN"); }
+static void describe_nothing(char *text, size_t bytes) {
+    snprintf(text, bytes, "no nets: " GF_LEFT_OUT("oneDNN", "libdnnl-dev"));
+}
 
 static glofnd_status open_nothing(gf_error *err, int threads, gf_nn_engine **out) {
     (void)threads;
     (void)out;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED,
-            "built without oneDNN, so there are no nets: install it (Debian: libdnnl-dev) and build again");
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "networks on the CPU need oneDNN: " GF_LEFT_OUT("oneDNN", "libdnnl-dev"));
 }
 
 const gf_nn_backend gf_nn_backend_cpu = {.name = "none", .describe = describe_nothing, .open = open_nothing};

@@ -170,19 +170,20 @@ typedef struct epoch_means { /* NaN: nothing to divide by */
 } epoch_means;
 
 static epoch_means means_of(const gf_epoch_sums *e) {
-    const int labelled = e->quality_steps > 0.0;
+    const int labelled = e->quality_steps > 0.0,
+              judged = labelled && e->flagged > 0.0; /* else the means are 0/0 = 1 and 0 + eps */
     epoch_means x = {
         .loss = ratio(e->loss, e->steps),
         .lambda = ratio(e->lambda, e->steps),
         .kept = ratio(e->kept, e->steps),
         .flagged = ratio(e->flagged, e->pairs),
-        .precision = ratio(e->precision, e->quality_steps),
-        .recall = ratio(e->recall, e->quality_steps),
+        .precision = judged ? e->precision / e->quality_steps : NAN,
+        .recall = judged ? e->recall / e->quality_steps : NAN,
         .pooled_precision = labelled ? ratio(e->hits, e->flagged) : NAN,
         .pooled_recall = labelled ? ratio(e->hits, e->same) : NAN,
     };
     x.f1 = ratio(2.0 * x.precision * x.recall, x.precision + x.recall);
-    x.pooled_f1 = labelled && e->flagged > 0.0 ? 2.0 * e->hits / (e->flagged + e->same) : NAN;
+    x.pooled_f1 = judged ? 2.0 * e->hits / (e->flagged + e->same) : NAN;
     return x;
 }
 
@@ -246,6 +247,8 @@ static void describe_flags(const gf_trainer *t, const epoch_means *x, char *out,
     if (isfinite(x->pooled_precision) && isfinite(x->pooled_recall))
         snprintf(out + used, bytes - used, ", precision %.1f%%, recall %.1f%% (means per anchor %.1f%%, %.1f%%)",
                  100.0 * x->pooled_precision, 100.0 * x->pooled_recall, 100.0 * x->precision, 100.0 * x->recall);
+    else if (isfinite(x->pooled_recall))
+        snprintf(out + used, bytes - used, ", precision –, recall %.1f%%", 100.0 * x->pooled_recall);
 }
 
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes) {

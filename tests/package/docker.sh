@@ -1,4 +1,6 @@
-# The Dockerfile without docker: its steps in clean Debian roots, one per stage. Knows the few instructions that it uses.
+# The Dockerfile without docker: its steps in clean Debian roots, one per stage; this knows the few instructions that it uses.
+# Where buildah is installed, it builds the image, too: on a clean root with the name of the base image, so that no registry is
+# asked.
 . "$2/tests/package/common.inc"
 needs_tools tar git
 git -C "$source" rev-parse --git-dir > /dev/null 2>&1 || skip "no git checkout"
@@ -52,3 +54,22 @@ expect 0 'oneDNN yes' inside "$root" "$entry" info
 embeddings "$root/work/x.npy"
 expect 0 'written' inside "$root" sh -c "cd $folder && $entry discover x.npy --k 3 --out found"
 echo "$stages stages: passed"
+
+command -v buildah > /dev/null || { echo "no buildah: the Dockerfile itself was not built"; exit 0; }
+images() { buildah --root "$scratch/images" --runroot "$scratch/containers" --storage-driver vfs "$@"; }
+clean_up() { images rm --all > /dev/null 2>&1; images rmi --all --force > /dev/null 2>&1; }
+(cd "$source" && git ls-files -z -co --exclude-standard | tar --null -T - -cf -) > files.tar && mkdir context &&
+    tar -C context -xf files.tar || fail "no build context"
+{ base=$(images from scratch) && images add -q "$base" "$made/root.tar" / &&
+    images commit -q "$base" "docker.io/library/$(sed -n 's/^FROM \([^ ]*\)$/\1/p' "$source/Dockerfile")"; } > out 2> err ||
+    skip "buildah does not work here: $(tail -n 1 err)"
+images bud --isolation chroot --pull-never -t glofnd context > run.log 2>&1 || { tail -n 30 run.log; fail "buildah bud"; }
+ready=$(images from --pull-never localhost/glofnd) || fail "no image"
+mkdir -p mounted/work && embeddings "$scratch/mounted/work/x.npy"
+for call in '--version' 'discover x.npy --k 3 --out found'; do
+    # shellcheck disable=SC2086  # words
+    images run --isolation chroot -v "$scratch/mounted/work:/work" "$ready" -- "$entry" $call > out 2>&1 ||
+        fail "in the container: $call"
+done
+[ -s mounted/work/found/summary.json ] || [ -n "$(ls mounted/work/found)" ] || fail "the container wrote nothing into the volume"
+echo "image by $(buildah --version | cut -d' ' -f1-3): passed"

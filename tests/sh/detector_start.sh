@@ -39,6 +39,12 @@ flagged=$(grep '"event": "epoch"' default/log.jsonl | tail -n 2 | grep -c '"flag
 [ "$flagged" = 2 ] || fail "both epochs with the detector flag pairs"
 small --epochs 3 --lambda-init one --out paper
 wants "lambda from 1" 0 "warning: this run will flag next to nothing" "it is 0.90 at best"
+# Epochs in which nothing was flagged have no precision: not 100 % (0/0), and no recall of 1e-11.
+small --epochs 2 --start-epoch 0 --lambda-init one --lambda-lr 0.0000001 --out nothing
+wants "nothing flagged" 0 "flagged 0.00%, precision –, recall 0.0%;"
+none='"flagged": 0\.0, "precision": null, "recall": null, "f1": null'
+[ "$(grep '"event": "epoch"' nothing/log.jsonl | grep -c "$none")" = 2 ] ||
+    fail "precision of nothing: $(grep -o '"flagged.*f1": [^,]*' nothing/log.jsonl)"
 small --epochs 1 --detector none --out bare
 wants "no detector" 0 "no detector"
 grep -qi "lambda\|flag" err && fail "a run without a detector speaks of lambda"

@@ -19,6 +19,42 @@ call "$glofnd" embed --weights r18/model.safetensors --arch resnet34 --data $dat
 wants 'another network' 1 'holds a resnet18 by its tensors; --arch is resnet34'
 call "$glofnd" embed --weights run/checkpoints/*/optim.safetensors --data $data --out x.npy
 wants 'no network' 1 'no network that is known here'
+# changed FROM TO CODE: a file whose tensors t = {name: (dtype, shape, bytes)} were changed by Python code
+changed() {
+    python3 -c '
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8:8 + n])
+head.pop("__metadata__", None)
+part = lambda offsets: data[8 + n + offsets[0]:8 + n + offsets[1]]
+t = {k: (v["dtype"], v["shape"], part(v["data_offsets"])) for k, v in head.items()}
+exec(sys.argv[3])
+head, at = {}, 0
+for k, v in t.items():
+    head[k] = {"dtype": v[0], "shape": v[1], "data_offsets": [at, at + len(v[2])]}
+    at += len(v[2])
+head = json.dumps(head).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(head)) + head + b"".join(v[2] for v in t.values()))' "$@" || fail "no file $2"
+}
+if command -v python3 > /dev/null; then
+    changed r18/model.safetensors lacks.safetensors 'del t["layer4.1.bn2.weight"]'
+    changed r18/model.safetensors stemless.safetensors 'del t["conv1.weight"]'
+    changed r18/model.safetensors front.safetensors 't = {"encoder." + k: v for k, v in t.items()}'
+    changed r18/model.safetensors deeper.safetensors 't["layer3.2.conv1.weight"] = t["layer3.1.conv1.weight"]'
+    refused() { call "$glofnd" embed --weights "$@"; }
+    refused lacks.safetensors --data $data --out x.npy
+    wants 'a tensor is missing' 1 'lacks.safetensors: the tensor layer4.1.bn2.weight is missing (1 of the' 'save all of'
+    refused stemless.safetensors --data $data --out x.npy
+    wants 'no first convolution' 1 'stemless.safetensors: the tensor conv1.weight is missing' 'save all of'
+    refused front.safetensors --data $data --out x.npy
+    wants 'names with a prefix' 1 "'encoder.' in front" 'k.removeprefix("encoder.")'
+    refused deeper.safetensors --data $data --out x.npy
+    wants 'a deeper network' 1 'layer3.2.conv1.weight is of a deeper network'
+    call "$glofnd" pretrain --quiet --data $data --arch resnet18 --size 16 --batch 16 --epochs 1 --init deeper.safetensors \
+        --out deep
+    wants 'a deeper network to begin with' 1 'layer3.2.conv1.weight is of a deeper network'
+fi
 call "$glofnd" embed --weights nowhere.safetensors --data $data --out x.npy;  wants 'no file' 1 'nowhere.safetensors'
 call "$glofnd" embed run --weights run/model.safetensors --out x.npy;         wants 'both' 2 'not both'
 call "$glofnd" embed --weights run/model.safetensors --out x.npy;             wants 'no data' 2 '--data is missing'

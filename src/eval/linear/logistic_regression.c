@@ -102,9 +102,12 @@ static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf
     return status;
 }
 #else
+
+#include "util/machine/left_out.h"
+
 static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
     (void)o, (void)f, (void)m;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "this build has no L-BFGS; install liblbfgs (Debian: liblbfgs-dev) and build again");
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "logistic regression needs L-BFGS: " GF_LEFT_OUT("liblbfgs", "liblbfgs-dev"));
 }
 #endif
 

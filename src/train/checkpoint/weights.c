@@ -132,19 +132,66 @@ static glofnd_status put_tensor(gf_error *err, gf_net *net, const gf_st_file *f,
 
 static int may_miss(const gf_tensor *x, int backbone_only) { return backbone_only && strncmp(x->name, "head.", 5) == 0; }
 
-static glofnd_status check_tensor(gf_error *err, const file_view *v, const gf_tensor *x, int backbone_only) {
-    const gf_st_tensor *y = find(v, x->name);
-    if (!y && may_miss(x, backbone_only)) return GLOFND_OK;
-    FAIL_IF(err, !y, GLOFND_E_FORMAT, "%s: the tensor %s of this network is missing", v->f->path, x->name);
-    FAIL_IF(err, !same_shape(x, y), GLOFND_E_FORMAT,
-            "%s: %s has a different shape in this network; arch, stem and head must agree", v->f->path, x->name);
+/* Entries that training programs keep beside weights. */
+static int is_bookkeeping(const char *name) {
+    static const char *const names[] = {"input_resolution", "context_length", "vocab_size", scale_name};
+    const size_t n = strlen(name), end = strlen("num_batches_tracked");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return 1;
+    return n >= end && strcmp(name + n - end, "num_batches_tracked") == 0;
+}
+
+static const char *without_visual(const char *name) { return strncmp(name, "visual.", 7) == 0 ? name + 7 : name; }
+
+static int in_stage(const char *name) { return strncmp(without_visual(name), "layer", 5) == 0; }
+
+/* A block of a deeper network: a ResNet-101 has all tensors of a ResNet-50, and more. Heads and classifiers may differ, and a
+ * network without stages may share its file with a ResNet. */
+static int is_surplus_block(const char *name, const gf_tensor *x, int count) {
+    int stages = 0;
+    if (!in_stage(name) || is_bookkeeping(name)) return 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(without_visual(x[i].name), without_visual(name)) == 0) return 0;
+        stages |= in_stage(x[i].name);
+    }
+    return stages;
+}
+
+static int is_missing(const file_view *v, const gf_tensor *x, int backbone_only) {
+    return !find(v, x->name) && !may_miss(x, backbone_only);
+}
+
+/* All tensors of the network are in the file, with its shapes. */
+static glofnd_status check_tensors(gf_error *err, const file_view *v, const gf_tensor *x, int count, int backbone_only) {
+    const char *first = NULL;
+    int missing = 0;
+    for (int i = 0; i < count; i++)
+        if (is_missing(v, &x[i], backbone_only) && missing++ == 0) first = x[i].name;
+    FAIL_IF(
+        err, missing > 0, GLOFND_E_FORMAT,
+        "%.200s: the tensor %s is missing (%d of the %d that this network needs are): the file is incomplete, or of a different "
+        "network; save all of model.state_dict() again, or choose arch, stem and head as the file has them",
+        v->f->path, first, missing, count);
+    for (int64_t i = 0; i < v->f->count; i++)
+        FAIL_IF(err, is_surplus_block(v->f->tensors[i].name, x, count), GLOFND_E_FORMAT,
+                "%.200s: the tensor %.100s is of a deeper network than this one; known are resnet18, resnet34 and resnet50",
+                v->f->path, v->f->tensors[i].name);
+    for (int i = 0; i < count; i++) {
+        char want[64], have[64];
+        const gf_st_tensor *y = find(v, x[i].name);
+        if (!y || same_shape(&x[i], y)) continue;
+        write_shape(want, sizeof want, x[i].rank, x[i].shape);
+        write_shape(have, sizeof have, y->rank, y->shape);
+        GF_FAIL(err, GLOFND_E_FORMAT, "%.200s: %s is %s there and %s in this network; arch, stem and head must agree", v->f->path,
+                x[i].name, have, want);
+    }
     return GLOFND_OK;
 }
 
 static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, int backbone_only) {
     gf_tensor *tensors;
     const int count = gf_net_tensors(net, &tensors);
-    for (int i = 0; i < count; i++) TRY(check_tensor(err, v, &tensors[i], backbone_only));
+    TRY(check_tensors(err, v, tensors, count, backbone_only));
     gf_net_touch(net);
     for (int i = 0; i < count; i++) {
         const gf_st_tensor *y = find(v, tensors[i].name);
@@ -193,15 +240,6 @@ static void write_report(gf_weights_report *r, const finding c[FINDINGS]) {
         snprintf(r->text + used, sizeof r->text - used, "%s%d %s: %s%s", used ? "; " : "", c[i].count, words[i], c[i].names,
                  more);
     }
-}
-
-/* Entries that training programs keep beside weights. */
-static int is_bookkeeping(const char *name) {
-    static const char *const names[] = {"input_resolution", "context_length", "vocab_size", scale_name};
-    const size_t n = strlen(name), end = strlen("num_batches_tracked");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) return 1;
-    return n >= end && strcmp(name + n - end, "num_batches_tracked") == 0;
 }
 
 typedef struct match {
