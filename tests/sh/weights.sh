@@ -26,7 +26,7 @@ def read(path):     # safetensors by hand; by the package too, where it is there
     data = open(path, "rb").read()
     size, = struct.unpack("<Q", data[:8])
     head = json.loads(data[8:8 + size])
-    check("format", head.pop("__metadata__") == {"format": "pt"})
+    check("format", head.pop("__metadata__").get("format") == "pt")      # beside step and checksum
     tensors = {}
     for name, x in head.items():
         check(name + " is F32", x["dtype"] == "F32")
