@@ -11,14 +11,9 @@
 #include "util/minmax.h"
 #include "util/parallel.h"
 
-enum {
-    PIECE = 4096,
-    CHUNK_MIN = 1024,
-    GROUP = 128,
-    FINISH = 64
-}; /* rows: read at once; of chunks; that share columns; of a task */
+enum { CHUNK_MIN = 1024, GROUP = 128, FINISH = 64 }; /* rows: of chunks; that share columns; of a task */
 
-_Static_assert(PIECE % GF_PANEL == 0 && CHUNK_MIN % GF_PANEL == 0, "panels are packed piece by piece");
+_Static_assert(GF_ROW_PIECE % GF_PANEL == 0 && CHUNK_MIN % GF_PANEL == 0, "panels are packed piece by piece");
 
 /* ----- rows ----- */
 
@@ -26,46 +21,21 @@ glofnd_status gf_pairs_stream_open(gf_error *err, const gf_row_source *source, c
                                    int threads, gf_pairs_stream *out) {
     const size_t bytes = (size_t)source->dim * sizeof(float);
     gf_pairs_stream s = {.source = source, .row = row, .n = n, .dim = source->dim, .threads = threads, .first = -1};
+    (void)err;
     const size_t fit = memory / bytes / GF_PANEL * GF_PANEL;
     s.chunk = fit >= (size_t)n ? n : GF_MAX((int64_t)fit, CHUNK_MIN);
-    s.x = malloc((size_t)GF_MIN(PIECE, n) * bytes);
-    FAIL_IF(err, !s.x, GLOFND_E_MEMORY, "no memory to read rows of %lld numbers", (long long)s.dim);
     *out = s;
     return GLOFND_OK;
 }
 
 void gf_pairs_stream_close(gf_pairs_stream *s) {
-    free(s->x);
     gf_panels_free(&s->columns);
     *s = (gf_pairs_stream){0};
 }
 
-/* Rows of positions [first, first + count) to s->x: neighbours in the source with one call. */
-static glofnd_status read_piece(gf_error *err, const gf_pairs_stream *s, int64_t first, int64_t count) {
-    for (int64_t done = 0, run; done < count; done += run) {
-        const int64_t start = s->row[first + done];
-        for (run = 1; done + run < count && s->row[first + done + run] == start + run; run++) continue;
-        TRY(s->source->read(err, s->source->user, start, run, s->x + done * s->dim));
-    }
-    return GLOFND_OK;
-}
-
 /* Unit vectors of positions [first, first + count). */
 static glofnd_status pack_rows(gf_error *err, const gf_pairs_stream *s, int64_t first, int64_t count, gf_panels *out) {
-    gf_panels p = {.n = count, .dim = s->dim, .x = aligned_alloc(64, gf_panels_bytes(count, s->dim))};
-    FAIL_IF(err, !p.x, GLOFND_E_MEMORY, "no memory for %lld x %lld embeddings", (long long)count, (long long)s->dim);
-    glofnd_status status = GLOFND_OK;
-    for (int64_t done = 0; done < count && status == GLOFND_OK; done += PIECE) {
-        const gf_vectors piece = {.x = s->x, .n = GF_MIN(PIECE, count - done), .dim = s->dim};
-        gf_panels some = {0};
-        status = read_piece(err, s, first + done, piece.n);
-        if (status == GLOFND_OK) status = gf_panels_pack(err, &piece, s->threads, &some);
-        if (status == GLOFND_OK) memcpy(p.x + done * s->dim, some.x, gf_panels_bytes(piece.n, s->dim));
-        gf_panels_free(&some);
-    }
-    if (status == GLOFND_OK) *out = p;
-    else gf_panels_free(&p);
-    return status;
+    return gf_row_source_pack(err, s->source, s->row + first, count, GF_ROW_PIECE, s->threads, out);
 }
 
 static glofnd_status load_chunk(gf_error *err, gf_pairs_stream *s, int64_t first) {

@@ -17,7 +17,6 @@ typedef struct gf_pairs_stream {
     const int32_t *row; /* [n] rows of the source that positions stand for, rising */
     int64_t n, dim, chunk;
     int threads;
-    float *x;          /* [STREAM_PIECE][dim] */
     gf_panels columns; /* of the chunk in memory */
     int64_t first;     /* position of its first row; -1: none */
 } gf_pairs_stream;

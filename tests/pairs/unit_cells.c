@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "pairs/cells.h"
+#include "pairs/cells/cells.h"
 #include "pairs/pairs_search.h"
 #include "support/random.h"
 

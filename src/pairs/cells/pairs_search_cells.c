@@ -1,0 +1,209 @@
+/* pairs_search_cells.c - see pairs_search.h: a search that does not compare all pairs (cell_compare.h). Duplicates alone, exact;
+ * or, with `probe`, everything, of the rows in the cells that are nearest to an anchor.
+ *
+ * Probed cells give no promise but for duplicates. So some anchors are compared with all rows, too: the recall is the share of
+ * their pairs above the threshold that the probed cells gave. A pair that only one of its ends has found is mutual if it is above
+ * both thresholds. cells_stream.h is the same of rows that are not in memory.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pairs/cells/cell_compare.h"
+#include "pairs/pairs_lists.h"
+#include "util/components.h"
+#include "util/minmax.h"
+#include "util/parallel.h"
+
+typedef struct cell_search {
+    gf_cell_search core;
+    const gf_cells *c;
+    const gf_pairs_task *t;
+    gf_pairs_found *f;
+    uint8_t *wanted;                        /* [threads][panels] */
+    gf_best best;                           /* [threads][GF_PANEL] */
+    gf_best all;                            /* probe: [n] candidates, by position */
+    _Atomic int64_t done;                   /* panels of rows */
+    _Atomic int64_t sampled, wanted_pairs, recalled; /* of the sample */
+} cell_search;
+
+static gf_cell_anchors anchors_at(const cell_search *x, int64_t place) {
+    return (gf_cell_anchors){
+        .p = &x->c->points, .at = place, .place = place, .rows = (int)GF_MIN(GF_PANEL, x->c->n - place)};
+}
+
+static gf_cell_columns all_columns(const cell_search *x) {
+    return (gf_cell_columns){.p = &x->c->points, .count = x->core.panels};
+}
+
+/* ----- probed cells ----- */
+
+/* 1: the list, best first, has this entry. */
+static int has_key(const gf_best *b, int64_t list, uint64_t key) {
+    const uint64_t *v = b->key + list * b->capacity;
+    int64_t low = 0, high = b->count[list];
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (v[mid] > key) low = mid + 1;
+        else high = mid;
+    }
+    return low < b->count[list] && v[low] == key;
+}
+
+static void sort_list(void *arg, int64_t i, int thread) {
+    cell_search *x = arg;
+    (void)thread;
+    gf_best_sort(&x->all, i, x->all.keep);
+}
+
+/* Lists are sorted. Counts are the same whichever end has found the pair. */
+static void count_pairs(void *arg, int64_t i, int thread) {
+    cell_search *x = arg;
+    gf_pairs_found *f = x->f;
+    const int32_t *label = x->t->label;
+    const uint64_t *key = x->all.key + i * x->all.capacity;
+    for (int64_t k = 0; k < x->all.count[i] && gf_best_value(key[k]) > f->lambda[i]; k++) {
+        const int64_t j = gf_best_other(key[k]);
+        const float v = gf_best_value(key[k]);
+        f->above[i]++;
+        f->hits[i] += label && label[i] >= 0 && label[i] == label[j];
+        if (!(v > f->lambda[j])) continue;
+        __atomic_fetch_add(&f->mutual[i], 1, __ATOMIC_RELAXED);
+        if (!has_key(&x->all, j, gf_best_key(v, i))) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
+        gf_components_join(x->core.root + (int64_t)thread * f->n, (int32_t)i, (int32_t)j);
+    }
+}
+
+/* Compares a panel of the sample with all rows. */
+static void measure_panel(void *arg, int64_t task, int thread) {
+    cell_search *x = arg;
+    const gf_cell_anchors a = anchors_at(x, gf_cell_sample_place(x->core.panels, task));
+    const gf_cell_columns columns = all_columns(x);
+    const int64_t own = (int64_t)thread * GF_PANEL;
+    const gf_cell_lists to = {.best = &x->best, .first = own, .min = -INFINITY};
+    for (int r = 0; r < a.rows; r++) gf_best_clear(&x->best, own + r);
+    gf_cell_compare(&x->core, &a, NULL, &columns, &to, thread);
+    for (int r = 0; r < a.rows; r++) {
+        const int64_t self = x->c->order[a.place + r], count = gf_best_sort(&x->best, own + r, GF_MAX(x->t->rank - 1, 1));
+        const uint64_t *key = x->best.key + (own + r) * x->best.capacity;
+        int64_t found = 0;
+        for (int64_t k = 0; k < count; k++) found += has_key(&x->all, self, key[k]);
+        atomic_fetch_add(&x->wanted_pairs, count);
+        atomic_fetch_add(&x->recalled, found);
+        atomic_fetch_add(&x->sampled, 1);
+    }
+}
+
+static void read_lists(cell_search *x) {
+    gf_pairs_found *f = x->f;
+    gf_lists_all_thresholds(&x->all, x->t, f);
+    gf_parallel(x->t->threads, f->n, sort_list, x);
+    gf_parallel(x->t->threads, gf_cell_sample(x->core.panels), measure_panel, x);
+    for (int t = 0; t < x->t->threads; t++) {
+        gf_components_merge(f->copy_root, x->core.root + t * f->n, f->n);
+        gf_components_init(x->core.root + t * f->n, f->n);
+    }
+    gf_parallel(x->t->threads, f->n, count_pairs, x);
+    for (int t = 0; t < x->t->threads; t++) gf_components_merge(f->mutual_root, x->core.root + t * f->n, f->n);
+    gf_lists_all_top(&x->all, x->t, f);
+    gf_components_flatten(f->mutual_root, f->n);
+    f->sampled = x->sampled, f->wanted = x->wanted_pairs, f->recalled = x->recalled;
+}
+
+/* ----- a panel of rows ----- */
+
+static void search_panel(void *arg, int64_t panel, int thread) {
+    cell_search *x = arg;
+    const int probe = x->t->probe > 0;
+    const gf_cell_anchors a = anchors_at(x, panel * GF_PANEL);
+    const gf_cell_columns columns = all_columns(x);
+    const int64_t own = (int64_t)thread * GF_PANEL;
+    const gf_cell_lists to = {.best = probe ? &x->all : &x->best,
+                              .first = probe ? -1 : own,
+                              .min = probe ? -INFINITY : x->t->dup,
+                              .copies = x->f->copies,
+                              .by_position = 1};
+    uint8_t *wanted = x->wanted + (int64_t)thread * x->core.panels;
+    if (gf_job_stopped(&x->t->watch)) return;
+    for (int r = 0; !probe && r < a.rows; r++) gf_best_clear(&x->best, own + r);
+    gf_cell_mark(&x->core, &a, wanted, thread);
+    gf_cell_compare(&x->core, &a, wanted, &columns, &to, thread);
+    for (int r = 0; !probe && r < a.rows; r++) gf_lists_top(&x->best, own + r, x->f, x->c->order[a.place + r]);
+    const int64_t done = atomic_fetch_add(&x->done, 1) + 1;
+    if (thread == 0) gf_job_report(&x->t->watch, (double)done / (double)x->core.panels);
+}
+
+/* ----- the table ----- */
+
+typedef struct cell_state {
+    gf_cells c;
+} cell_state;
+
+static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
+    const gf_pairs_plan whole = gf_pairs_search_cpu.plan(n, dim, t);
+    gf_pairs_plan p = {.rows = 2 * gf_panels_bytes(n, dim), .passes = 1, .results = whole.results};
+    if (t->probe) p.lists = gf_best_bytes(n, gf_cell_keep(t));
+    p.scratch = gf_sweep_bytes(t->threads) + (size_t)n * (size_t)(t->threads + 9) * sizeof(int32_t);
+    return p;
+}
+
+static glofnd_status open_rows(gf_error *err, const gf_vectors *rows, int threads, void **state) {
+    cell_state *s = calloc(1, sizeof *s);
+    const gf_sweep_job job = {.threads = threads};
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for cells");
+    const glofnd_status status = gf_cells_make(err, rows, 0, &job, &s->c);
+    if (status == GLOFND_OK) *state = s;
+    else free(s);
+    return status;
+}
+
+static void close_rows(void *state) {
+    cell_state *s = state;
+    if (s) gf_cells_free(&s->c);
+    free(s);
+}
+
+static glofnd_status allocate(gf_error *err, cell_search *x) {
+    const int threads = x->t->threads;
+    TRY(gf_cell_search_init(err, &x->core, x->c, x->t));
+    x->wanted = malloc((size_t)threads * (size_t)x->core.panels);
+    FAIL_IF(err, !x->wanted, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)x->c->n);
+    TRY(gf_best_alloc_roomy(err, &x->best, threads * GF_PANEL, gf_cell_keep(x->t)));
+    return x->t->probe ? gf_best_alloc(err, &x->all, x->c->n, gf_cell_keep(x->t)) : GLOFND_OK;
+}
+
+static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
+    const cell_state *s = state;
+    const int64_t n = s->c.n;
+    cell_search x = {.c = &s->c, .t = t, .f = f};
+    if (t->probe) TRY(gf_pairs_check_rank(err, t, n - 1));
+    glofnd_status status = allocate(err, &x);
+    gf_pairs_found_none(f);
+    if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.core.panels, search_panel, &x);
+    const int whole = status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch);
+    if (whole) read_lists(&x);
+    for (int k = 0; k < t->threads && status == GLOFND_OK && !whole; k++)
+        gf_components_merge(f->copy_root, x.core.root + k * n, n);
+    gf_components_flatten(f->copy_root, n);
+    f->cells = s->c.count, f->compared = x.core.pairs;
+    gf_cell_search_free(&x.core);
+    free(x.wanted);
+    gf_best_free(&x.best);
+    gf_best_free(&x.all);
+    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&t->watch), GLOFND_E_ARGUMENT, "stopped");
+    return status;
+}
+
+static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f) {
+    (void)state, (void)rows, (void)t, (void)f;
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "cells find duplicates among rows, not those of a query");
+}
+
+const gf_pairs_search gf_pairs_search_cells = {
+    .name = "cells",
+    .plan = plan,
+    .open = open_rows,
+    .find = find,
+    .query = query,
+    .close = close_rows,
+};
