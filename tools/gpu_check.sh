@@ -278,7 +278,13 @@ PY
         "$build/glofnd" discover x.npy --dup 0.5 --duplicates --device cuda --quiet --out cells || return 1
         "$build/glofnd" discover x.npy --dup 0.5 --duplicates --quiet --out cpu_cells || return 1
         diff -r -x 'summary.*' cells cpu_cells || return 1
-        rm -r cpu_cells
+        "$build/glofnd" discover x.npy --dup 0.5 --duplicates --device cuda --resume --quiet --out unit_cells || return 1
+        diff -r cells unit_cells || return 1
+        rm -r cpu_cells unit_cells
+        "$build/glofnd" discover x.npy $options --approx 3 --device cuda --out approx 2> said || return 1
+        grep -q 'compares on the CPU' said || return 1
+        "$build/glofnd" discover x.npy $options --approx 3 --quiet --out cpu_approx && diff -r approx cpu_approx || return 1
+        rm -r approx cpu_approx
         command -v mpirun >/dev/null || continue
         OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -np 2 "$build/glofnd" discover x.npy \
             $options --device cuda --quiet --out ranks && diff -r plain ranks || return 1

@@ -39,9 +39,12 @@ static glofnd_status check_apart(gf_error *err, const cli_discover_job *j) {
 
 static glofnd_status load(gf_error *err, cli_discover_job *j) {
     const char *device = j->where.device ? j->where.device : "cpu";
-    const int cells = j->s.approx || (j->s.only_dup && strcmp(device, "cpu") == 0);
-    j->s.pass = cells ? &gf_pairs_search_cells : gf_pairs_search_find(err, device);
+    const int cpu = strcmp(device, "cpu") == 0;
+    j->s.pass = gf_pairs_search_find(err, device);
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
+    if (j->s.approx || (j->s.only_dup && cpu)) j->s.pass = &gf_pairs_search_cells;
+    if (j->s.approx && !cpu && !j->quiet)
+        gf_print(stderr, "glofnd discover: --approx compares on the CPU; without it the GPU compares all pairs\n");
     TRY(cli_units_refuse(err, j, j->from ? "--from" : NULL));
     TRY(check_apart(err, j));
     if (cli_units_rank(&j->units) == 0) {
@@ -215,8 +218,8 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
     else if (f->duplicates && (cli_given(call, "alpha") || f->k || f->negatives || f->learned || f->query || f->from || f->html))
         wrong =
             "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html";
-    else if (f->approx && (f->duplicates || f->learned || f->query || f->from || (f->device && strcmp(f->device, "cpu") != 0)))
-        wrong = "--approx does not go with --duplicates, --learned, --query, --from and --device cuda";
+    else if (f->approx && (f->duplicates || f->learned || f->query || f->from))
+        wrong = "--approx does not go with --duplicates, --learned, --query and --from";
     else if (f->label_column && f->from && !f->labels)
         wrong = "--label-column goes with --labels FILES here: --from reads no EMB";
     else if (f->split.count && f->data) wrong = "--split and --data exclude each other: with a run, each split has its own data";

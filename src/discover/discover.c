@@ -234,8 +234,7 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     return status == GLOFND_OK ? gf_discover_statistics(err, s, d, label, r) : status;
 }
 
-/* Rows of equal bytes are known before any search. */
-static glofnd_status no_search(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r) {
+glofnd_status gf_discover_copies(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r) {
     if (!s->keep_rows) gf_discover_free_rows(d);
     TRY(gf_pairs_found_alloc(err, &r->f, d->good_n, gf_discover_task(s, r->rank, d->good_n, d->dim).top));
     gf_pairs_found_none(&r->f);
@@ -264,7 +263,7 @@ glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_disco
     TRY(gf_discover_labels(err, d, &label));
     float *lambda = s->learned ? malloc((size_t)d->good_n * sizeof *lambda) : NULL;
     glofnd_status status = s->learned && !lambda ? gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n)
-                           : s->only_dup && s->dup == GF_DUP_EXACT ? no_search(err, s, d, r)
+                           : s->only_dup && s->dup == GF_DUP_EXACT ? gf_discover_copies(err, s, d, r)
                                                                    : search(err, s, d, label, lambda, r);
     free(label);
     free(lambda);

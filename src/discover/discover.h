@@ -65,6 +65,8 @@ glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_disco
  * with_pairs, mutual_pairs (directed here), dup_pairs, the listed counts and the stored copies of r. */
 glofnd_status gf_discover_query(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r);
+/* The result of only_dup with GF_DUP_EXACT: rows of equal bytes are known before any search. */
+glofnd_status gf_discover_copies(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r);
 /* What gf_discover_run() searches. */
 gf_pairs_task gf_discover_task(const gf_discover_spec *s, int64_t rank, int64_t n, int64_t dim);
 /* The parts of gf_discover_run() after the search: totals, components, groups and quality of r->f. label [good_n] as of

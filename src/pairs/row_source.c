@@ -47,8 +47,8 @@ glofnd_status gf_row_source_gather(gf_error *err, const gf_row_source *s, const 
     return status;
 }
 
-static glofnd_status pack_pieces(gf_error *err, const gf_row_source *s, const int32_t *row, int64_t count, int64_t piece, float *x,
-                                 int threads, gf_panels *p) {
+static glofnd_status pack_pieces(gf_error *err, const gf_row_source *s, const int32_t *row, int64_t count, int64_t piece,
+                                 float *x, int threads, gf_panels *p) {
     for (int64_t done = 0; done < count; done += piece) {
         const gf_vectors some = {.x = x, .n = GF_MIN(piece, count - done), .dim = s->dim};
         gf_panels packed = {0};

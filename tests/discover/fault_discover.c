@@ -14,6 +14,7 @@
 
 #include "discover/decide/decide.h"
 #include "discover/discover_files.h"
+#include "discover/units/unit_run.h"
 #include "glofnd.h"
 #include "support/faults.h"
 #include "support/random.h"
@@ -147,8 +148,48 @@ static void decisions_as_parquet_without_memory(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* A search by cells in units: what was finished before stays, and in the end it is whole. */
+static void cells_in_units_without_memory(void **state) {
+    char folder[] = "fault_discover_XXXXXX", parts[40];
+    gf_error err = {""};
+    const gf_units u = {.folder = parts, .source = {.read = read_rows, .n = N, .dim = DIM}, .rows = 32, .ranks = 1};
+    const gf_discover_spec s = {.k = 3,
+                                .top = 4,
+                                .max_pairs = 100,
+                                .dup = 0.6,
+                                .edge = 2,
+                                .approx = 1,
+                                .memory = 400000,
+                                .threads = 1,
+                                .pass = &gf_pairs_search_cells};
+    gf_discover_data d = {.n = N, .dim = DIM};
+    long failures = 0;
+    (void)state;
+    spec_make();
+    assert_non_null(mkdtemp(folder));
+    snprintf(parts, sizeof parts, "%s/parts", folder);
+    assert_int_equal(gf_discover_classify_stream(&err, &u.source, &d), GLOFND_OK);
+    for (long k = 0;; k++) {
+        gf_discover_result r;
+        faults_at(k);
+        const glofnd_status status = gf_discover_run_units(&err, &s, &u, &d, &r);
+        const int failed = faults_end();
+        if (status != GLOFND_OK) {
+            assert_true(failed);
+            assert_int_equal(status, GLOFND_E_MEMORY);
+            failures++;
+        } else gf_discover_result_free(&r);
+        gf_unit_folder_remove(parts);
+        if (!failed) break;
+    }
+    assert_true(failures > 20);
+    gf_discover_data_free(&d);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_without_memory), cmocka_unit_test(a_folder_without_memory),
-                                       cmocka_unit_test(decisions_as_parquet_without_memory)};
+                                       cmocka_unit_test(decisions_as_parquet_without_memory),
+                                       cmocka_unit_test(cells_in_units_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

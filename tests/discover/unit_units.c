@@ -102,6 +102,9 @@ static void same_result(const gf_discover_result *a, const gf_discover_result *b
     assert_int_equal(a->dup_pairs, b->dup_pairs);
     assert_int_equal(a->listed, b->listed);
     assert_int_equal(a->parts.count, b->parts.count);
+    assert_int_equal(a->f.sampled, b->f.sampled);
+    assert_int_equal(a->f.wanted, b->f.wanted);
+    assert_int_equal(a->f.recalled, b->f.recalled);
     assert_true(a->quality.anchors == b->quality.anchors);
 }
 
@@ -117,7 +120,7 @@ static gf_units units_of(rows_at *r, const char *folder, int64_t rows) {
 static glofnd_status run(const gf_discover_spec *s, const gf_units *u, gf_discover_result *r) {
     gf_discover_data d = data_of(0);
     gf_discover_spec there = *s;
-    there.pass = device;
+    if (s->pass == &gf_pairs_search_cpu) there.pass = device;
     glofnd_status status = gf_discover_classify_stream(&err, &u->source, &d);
     if (status == GLOFND_OK) status = gf_discover_run_units(&err, &there, u, &d, r);
     gf_discover_data_free(&d);
@@ -158,16 +161,65 @@ static void any_cut_gives_the_same_bits(void **state) {
     }
 }
 
+/* Only duplicates (approx 0), or probed cells. */
+static gf_discover_spec cells_of(int64_t k, double dup, int threads, int64_t approx) {
+    gf_discover_spec s = spec_of(k, dup, threads);
+    s.pass = &gf_pairs_search_cells, s.approx = approx, s.only_dup = approx == 0;
+    if (s.only_dup) s.edge = 0;
+    return s;
+}
+
+static void any_cut_gives_the_same_cells(void **state) {
+    static const double dups[] = {0.9, GF_DUP_EXACT, 0.2, 0.97};
+    static const int64_t probed[] = {1, 0, 3, 1000, 0, 2, 0, 1, 5};
+    (void)state;
+    for (int c = 0; c < 9; c++) {
+        gf_discover_spec s = cells_of(c % 3 ? 7 : 40, dups[c % 4], 1 + c % 2, probed[c]);
+        gf_discover_data d = data_of(1);
+        gf_discover_result a, b;
+        rows_at rows = {.reads = -1};
+        assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
+        s.memory = c % 2 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: rows of cells are read as they are needed */
+        s.threads = 1 + (c + 1) % 3;
+        const gf_units u = units_of(&rows, parts, 64 * (1 + c));
+        if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+        same_result(&a, &b);
+        assert_int_equal(a.f.cells, b.f.cells);
+        assert_int_equal(a.f.compared, b.f.compared);
+        gf_unit_folder_remove(u.folder);
+        assert_int_not_equal(access(u.folder, F_OK), 0);
+        gf_discover_result_free(&a);
+        gf_discover_result_free(&b);
+        gf_discover_data_free(&d);
+    }
+}
+
+/* Only duplicates, of a device that compares all pairs: those that cells find. */
+static void all_pairs_give_the_duplicates_of_cells(void **state) {
+    gf_discover_spec s = cells_of(7, 0.9, 2, 0);
+    gf_discover_data d = data_of(1);
+    gf_discover_result a, b;
+    rows_at rows = {.reads = -1};
+    const gf_units u = units_of(&rows, parts, 192);
+    (void)state;
+    assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
+    s.pass = &gf_pairs_search_cpu;
+    if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+    same_result(&a, &b);
+    gf_unit_folder_remove(u.folder);
+    gf_discover_result_free(&a);
+    gf_discover_result_free(&b);
+    gf_discover_data_free(&d);
+}
+
 /* A search that ends after some number of reads is continued, and ends with the same bits. */
-static void continues_after_any_failure(void **state) {
-    gf_discover_spec s = spec_of(7, 0.9, 2);
+static void continue_after_failures(gf_discover_spec s, int64_t step) {
     gf_discover_data d = data_of(1);
     gf_discover_result a, b;
     int64_t continued = 0;
-    (void)state;
     assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
     s.memory = 400000;
-    for (int64_t reads = 1;; reads += 23) {
+    for (int64_t reads = 1;; reads += step) {
         rows_at rows = {.reads = reads};
         gf_units u = units_of(&rows, parts, 192);
         const glofnd_status status = run(&s, &u, &b);
@@ -188,29 +240,44 @@ static void continues_after_any_failure(void **state) {
     assert_true(continued > 1);
 }
 
-static void damaged_units_are_made_again(void **state) {
-    const gf_discover_spec s = spec_of(7, 0.9, 2);
+static void continues_after_any_failure(void **state) {
+    (void)state;
+    continue_after_failures(spec_of(7, 0.9, 2), 23);
+    continue_after_failures(cells_of(7, 0.9, 2, 2), 8009);
+    continue_after_failures(cells_of(7, 0.9, 2, 0), 8009);
+}
+
+static void damage(const gf_discover_spec *s, const char *name, int made_again) {
     gf_discover_result a, b;
     rows_at rows = {.reads = -1};
     const gf_units u = units_of(&rows, parts, 192);
-    static const char *const names[] = {"parts/pairs-000002", "parts/mutual-000004", "parts/pairs-000006"};
-    (void)state;
-    if (run(&s, &u, &a) != GLOFND_OK) fail_msg("%s", err.text);
-    for (int k = 0; k < 3; k++)
-        for (int at = 0; at < 5; at++) {
-            uint8_t *bytes = NULL;
-            size_t capacity = 0, n = 0;
-            assert_int_equal(gf_file_read(&err, path_of(names[k]), 1 << 20, &bytes, &capacity, &n), GLOFND_OK);
-            bytes[(size_t)at * 9173 % n] ^= 1;
-            scratch_write(&box, names[k], bytes, at == 4 ? n - 1 : n);
-            free(bytes);
-            if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
-            assert_int_equal(rows.done, k == 1 ? rows.units : rows.units - 1);
-            same_result(&a, &b);
-            gf_discover_result_free(&b);
-        }
+    if (run(s, &u, &a) != GLOFND_OK) fail_msg("%s", err.text);
+    for (int at = 0; at < 5; at++) {
+        uint8_t *bytes = NULL;
+        size_t capacity = 0, n = 0;
+        assert_int_equal(gf_file_read(&err, path_of(name), 1 << 20, &bytes, &capacity, &n), GLOFND_OK);
+        bytes[(size_t)at * 9173 % n] ^= 1;
+        scratch_write(&box, name, bytes, at == 4 ? n - 1 : n);
+        free(bytes);
+        if (run(s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+        assert_int_equal(rows.done, rows.units - made_again);
+        same_result(&a, &b);
+        gf_discover_result_free(&b);
+    }
     gf_unit_folder_remove(u.folder);
     gf_discover_result_free(&a);
+}
+
+static void damaged_units_are_made_again(void **state) {
+    static const char *const of_cells[] = {"parts/centres-000000", "parts/cells-000003", "parts/recall-000001",
+                                           "parts/mutual-000004"};
+    const gf_discover_spec s = spec_of(7, 0.9, 2), cells = cells_of(7, 0.9, 2, 2);
+    (void)state;
+    damage(&s, "parts/pairs-000002", 1);
+    damage(&s, "parts/mutual-000004", 0);
+    damage(&s, "parts/pairs-000006", 1);
+    damage(&cells, "parts/pairs-000002", 1);
+    for (int k = 0; k < 4; k++) damage(&cells, of_cells[k], 0);
 }
 
 static void parts_of_another_search_are_refused(void **state) {
@@ -262,6 +329,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classifies_as_in_memory),
         cmocka_unit_test(any_cut_gives_the_same_bits),
+        cmocka_unit_test(any_cut_gives_the_same_cells),
+        cmocka_unit_test(all_pairs_give_the_duplicates_of_cells),
         cmocka_unit_test(continues_after_any_failure),
         cmocka_unit_test(damaged_units_are_made_again),
         cmocka_unit_test(parts_of_another_search_are_refused),

@@ -80,7 +80,13 @@ for file in duplicates.tsv duplicate_groups.tsv keep.txt; do cmp "bytes/$file" "
 expect 1 "has only duplicates" discover --from cells --dup 0.95 --out z
 expect 2 "has no thresholds" discover x.npy --duplicates --k 3 --out z
 expect 2 "has no thresholds" discover x.npy --duplicates --html --out z
-expect 2 "--resume does not go with --duplicates" discover x.npy --duplicates --resume --out z
+expect 0 "written" discover x.npy --dup 0.9 --duplicates --resume --out cells_resumed
+diff -r cells cells_resumed || fail "--duplicates --resume differs from the result in memory"
+expect 0 "written" "$glofnd" discover x.npy --dup 0.9 --duplicates --memory 0.001 --out cells_small
+grep -q "rows of cells are read as each needs them" err || fail "not streamed: $(cat err)"
+diff -r cells cells_small || fail "--duplicates: streamed, it differs from the result in memory"
+expect 0 "written" discover x.npy --dup exact --duplicates --resume --out equal_resumed
+diff -r equal equal_resumed || fail "--dup exact --duplicates --resume differs from the result in memory"
 expect 0 "recall 100.00 % of the pairs above, on 1024 anchors" discover x.npy $options --approx 9999 --out probed
 for file in plain/*; do
     case $file in */summary.*) continue ;; esac
@@ -89,6 +95,24 @@ done
 rm -rf probed
 expect 0 "an anchor was compared with the rows of its 20 nearest of" discover x.npy $options --approx 20 --out probed
 cmp plain/duplicates.tsv probed/duplicates.tsv || fail "duplicates are not exact"
+expect 0 "written" "$glofnd" discover x.npy $options --approx 20 --memory 0.001 --out probed_small
+grep -q "rows of cells are read as each needs them" err || fail "not streamed: $(cat err)"
+diff -r probed probed_small || fail "--approx: streamed, it differs from the result in memory"
+# Killed in each of its stages, it continues.
+for part in cells-000003 pairs-000002 recall-000001 mutual-000001; do
+    "$glofnd" discover x.npy $options --approx 20 --resume --threads 1 --quiet --out probed_killed > out 2> err &
+    pid=$!
+    while [ ! -e "probed_killed.partial/$part" ] && [ ! -e probed_killed ]; do sleep 0.02; done
+    kill -9 $pid 2> /dev/null
+    wait $pid 2> /dev/null
+    if [ ! -e probed_killed ]; then
+        expect 1 "parts of another search" discover x.npy $options --approx 21 --resume --out probed_killed
+        expect 0 "written" discover x.npy $options --approx 20 --resume --out probed_killed
+    fi
+    diff -r probed probed_killed || fail "--approx: killed after $part and continued, it differs"
+    rm -rf probed_killed
+done
+[ ! -e probed_killed.partial ] && [ ! -e cells_small.partial ] && [ ! -e equal_resumed.partial ] || fail "parts were left"
 expect 1 "is approximate" discover --from probed --dup 0.95 --out z
 expect 2 "--approx does not go with" discover x.npy --approx 3 --learned --out z
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"

@@ -28,6 +28,15 @@ options='--k 5 --dup 0.8 --keep central --sample 5 --split a=0:2000 --split b=20
 expect 0 "written" "$glofnd" discover x.npy $options --quiet --out whole
 expect 0 "written" mpirun -np 3 "$glofnd" discover x.npy $options --out by3
 diff -r whole by3 || fail "decisions of 3 ranks differ from those of one"
+for mode in "--duplicates --dup 0.8" "--approx 3 --k 5 --dup 0.8" "--duplicates --dup exact"; do
+    rm -rf cells_*
+    expect 0 "written" "$glofnd" discover x.npy $mode --threads 1 --quiet --out cells_1
+    for ranks in 2 4; do
+        expect 0 "written" mpirun -np $ranks "$glofnd" discover x.npy $mode --threads 1 --out "cells_$ranks"
+        diff -r cells_1 "cells_$ranks" || fail "$mode: $ranks ranks differ from one"
+        [ ! -e "cells_$ranks.partial" ] || fail "$mode: parts were left"
+    done
+done
 call mpirun -np 2 "$glofnd" discover x.npy --learned --out z
 [ "$code" != 0 ] && grep -q "not over several ranks" err || fail "--learned over ranks: $(cat err)"
 call mpirun -np 2 "$glofnd" discover nothing.npy --out z

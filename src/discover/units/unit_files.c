@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,14 @@
 #define UNIT_MAGIC 0x54494e55u /* "UNIT" */
 enum { UNIT_VERSION = 1 };
 
-static const char *const names[] = {"pairs", "mutual"};
+static const char *const names[] = {"pairs", "mutual", "centres", "cells", "recall"}; /* by gf_unit_kind */
+enum { KINDS = sizeof names / sizeof *names };
 
 int64_t gf_unit_rows(const gf_unit_folder *u, int64_t unit) { return GF_MIN(u->rows, u->n - unit * u->rows); }
+
+int64_t gf_unit_count(const gf_unit_folder *u, gf_unit_kind kind) {
+    return kind == GF_UNIT_CENTRES ? 1 : kind == GF_UNIT_RECALL ? u->samples : u->units;
+}
 
 static glofnd_status unit_path(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[PATH_MAX]) {
     char name[40];
@@ -89,10 +95,11 @@ static glofnd_status get_joins(gf_reader *r, int32_t *root, int64_t n) {
 
 /* ----- pairs ----- */
 
-static void put_pairs(gf_writer *w, const gf_pairs_found *f) {
+static void put_pairs(gf_writer *w, const gf_unit_folder *u, const gf_pairs_found *f) {
     const size_t rows = (size_t)f->n, cells = rows * (size_t)f->top, edges = rows * (size_t)f->edge;
     gf_put_u64(w, (uint64_t)f->top);
     gf_put_u64(w, (uint64_t)f->edge);
+    if (u->cells) gf_put_u64(w, (uint64_t)f->compared);
     gf_put_words4(w, f->lambda, rows);
     gf_put_crc(w);
     gf_put_words8(w, f->above, rows);
@@ -134,7 +141,7 @@ glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_
     TRY(unit_path(err, u, GF_UNIT_PAIRS, unit, path));
     TRY(gf_writer_open(err, &w, path));
     put_head(&w, u, GF_UNIT_PAIRS, unit);
-    put_pairs(&w, found);
+    put_pairs(&w, u, found);
     put_joins(&w, root, u->n);
     if (u->width) put_above(&w, u, found, above);
     return gf_writer_finish(&w);
@@ -149,11 +156,12 @@ static int others_are_valid(const gf_unit_folder *u, const int32_t *other, size_
 static glofnd_status get_pairs(gf_reader *r, const gf_unit_folder *u, int64_t unit, gf_pairs_found *f, int32_t *root,
                                uint64_t *above) {
     const size_t rows = (size_t)gf_unit_rows(u, unit), cells = rows * (size_t)u->top, edges = rows * (size_t)u->edge;
-    const uint64_t top = gf_get_u64(r), edge = gf_get_u64(r);
+    const uint64_t top = gf_get_u64(r), edge = gf_get_u64(r), compared = u->cells ? gf_get_u64(r) : 0;
     gf_get_words4(r, f->lambda, rows);
     TRY(gf_check_crc(r, "thresholds", -1));
     FAIL_IF(r->err, top != (uint64_t)u->top || edge != (uint64_t)u->edge, GLOFND_E_FORMAT, "%.300s: lists of another length",
             r->path);
+    f->compared = (int64_t)compared;
     if (!f->above) return GLOFND_OK;
     gf_get_words8(r, f->above, rows);
     gf_get_words8(r, f->hits, rows);
@@ -210,9 +218,73 @@ glofnd_status gf_unit_read_mutual(gf_error *err, const gf_unit_folder *u, int64_
     return status;
 }
 
+/* ----- cells ----- */
+
+static glofnd_status write_words(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, const void *words,
+                                 size_t count) {
+    char path[PATH_MAX];
+    gf_writer w;
+    TRY(unit_path(err, u, kind, unit, path));
+    TRY(gf_writer_open(err, &w, path));
+    put_head(&w, u, kind, unit);
+    gf_put_words4(&w, words, count);
+    gf_put_crc(&w);
+    return gf_writer_finish(&w);
+}
+
+static glofnd_status read_words(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, void *words,
+                                size_t count) {
+    char path[PATH_MAX];
+    gf_reader r;
+    TRY(unit_path(err, u, kind, unit, path));
+    TRY(gf_reader_open(err, &r, path));
+    glofnd_status status = get_head(&r, u, kind, unit);
+    gf_get_words4(&r, words, count);
+    if (status == GLOFND_OK) status = gf_check_crc(&r, names[kind], -1);
+    if (status == GLOFND_OK) status = gf_reader_end(&r);
+    gf_reader_close(&r);
+    return status;
+}
+
+glofnd_status gf_unit_write_centres(gf_error *err, const gf_unit_folder *u, const float *centre) {
+    return write_words(err, u, GF_UNIT_CENTRES, 0, centre, (size_t)(u->cells * u->dim));
+}
+
+glofnd_status gf_unit_read_centres(gf_error *err, const gf_unit_folder *u, float *centre) {
+    return read_words(err, u, GF_UNIT_CENTRES, 0, centre, (size_t)(u->cells * u->dim));
+}
+
+_Static_assert(sizeof(gf_cell_of) == 8, "two words");
+
+glofnd_status gf_unit_write_cells(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_cell_of *of) {
+    return write_words(err, u, GF_UNIT_CELLS, unit, of, 2 * (size_t)gf_unit_rows(u, unit));
+}
+
+glofnd_status gf_unit_read_cells(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_cell_of *of) {
+    const int64_t rows = gf_unit_rows(u, unit);
+    TRY(read_words(err, u, GF_UNIT_CELLS, unit, of, 2 * (size_t)rows));
+    for (int64_t i = 0; i < rows; i++)
+        FAIL_IF(err, of[i].cell < 0 || of[i].cell >= u->cells || !isfinite(of[i].similarity), GLOFND_E_FORMAT,
+                "%.300s: a cell that is none", u->path);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_unit_write_recall(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t count[3]) {
+    uint32_t half[6]; /* lower half first */
+    for (int i = 0; i < 6; i++) half[i] = (uint32_t)((uint64_t)count[i / 2] >> (i % 2 ? 32 : 0));
+    return write_words(err, u, GF_UNIT_RECALL, unit, half, 6);
+}
+
+glofnd_status gf_unit_read_recall(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t count[3]) {
+    uint32_t half[6];
+    TRY(read_words(err, u, GF_UNIT_RECALL, unit, half, 6));
+    for (int i = 0; i < 3; i++) count[i] = (int64_t)((uint64_t)half[2 * i + 1] << 32 | half[2 * i]);
+    return GLOFND_OK;
+}
+
 /* ----- the folder ----- */
 
-static int is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
+static int result_is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
     gf_pairs_found f = {0};
     const int64_t rows = gf_unit_rows(u, unit);
     glofnd_status status = gf_pairs_found_alloc(NULL, &f, rows, u->top);
@@ -224,6 +296,18 @@ static int is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
     return status == GLOFND_OK;
 }
 
+static int is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
+    int64_t count[3];
+    if (kind == GF_UNIT_PAIRS || kind == GF_UNIT_MUTUAL) return result_is_sound(u, kind, unit);
+    if (kind == GF_UNIT_RECALL) return gf_unit_read_recall(NULL, u, unit, count) == GLOFND_OK;
+    const size_t words = kind == GF_UNIT_CELLS ? 2 * (size_t)gf_unit_rows(u, unit) : (size_t)(u->cells * u->dim);
+    void *all = malloc(words * sizeof(float));
+    const int sound =
+        all && (kind == GF_UNIT_CELLS ? gf_unit_read_cells(NULL, u, unit, all) : gf_unit_read_centres(NULL, u, all)) == GLOFND_OK;
+    free(all);
+    return sound;
+}
+
 int gf_unit_is_done(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, int check) {
     char path[PATH_MAX];
     if (unit_path(NULL, u, kind, unit, path) != GLOFND_OK || access(path, F_OK) != 0) return 0;
@@ -233,7 +317,11 @@ int gf_unit_is_done(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, in
 }
 
 static int is_ours(const char *name) {
-    return strncmp(name, "plan", 4) == 0 || strncmp(name, "pairs-", 6) == 0 || strncmp(name, "mutual-", 7) == 0;
+    for (int k = 0; k < KINDS; k++) {
+        const size_t n = strlen(names[k]);
+        if (strncmp(name, names[k], n) == 0 && name[n] == '-') return 1;
+    }
+    return strncmp(name, "plan", 4) == 0;
 }
 
 /* Files of a search: all of them, or only those that were not finished. */

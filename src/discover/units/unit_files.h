@@ -6,9 +6,14 @@
  *   plan             the fingerprint
  *   pairs-NUMBER     thresholds, counts, neighbours and duplicates of a unit
  *   mutual-NUMBER    its mutual pairs
+ * and of a search by cells, whose units have anchors in the order of cells:
+ *   centres-000000   the centroids
+ *   cells-NUMBER     the cell of some rows
+ *   recall-NUMBER    counts of some anchors that were compared with all rows
  */
 #pragma once
 
+#include "pairs/cells/cells.h"
 #include "pairs/pairs_search.h"
 
 typedef struct gf_unit_folder {
@@ -18,9 +23,14 @@ typedef struct gf_unit_folder {
     int64_t units;
     int64_t top, edge; /* length of the lists of an anchor */
     int64_t width;     /* others above its threshold at most, which are kept, too; 0: they are not */
+    int64_t cells;     /* 0: not by cells */
+    int64_t dim;       /* by cells: of a centroid */
+    int64_t samples;   /* by cells: parts of the recall */
 } gf_unit_folder;
 
-typedef enum gf_unit_kind { GF_UNIT_PAIRS, GF_UNIT_MUTUAL } gf_unit_kind;
+typedef enum gf_unit_kind { GF_UNIT_PAIRS, GF_UNIT_MUTUAL, GF_UNIT_CENTRES, GF_UNIT_CELLS, GF_UNIT_RECALL } gf_unit_kind;
+
+int64_t gf_unit_count(const gf_unit_folder *u, gf_unit_kind kind); /* files of this kind */
 
 int64_t gf_unit_rows(const gf_unit_folder *u, int64_t unit); /* anchors of it */
 /* Makes the plan of an empty folder, or checks that it is of this search: E_ARGUMENT if not, unless `force` empties it. Removes
@@ -39,3 +49,12 @@ glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t
                                  uint64_t *above);
 glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t *mutual, int32_t *root);
 glofnd_status gf_unit_read_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t *mutual, int32_t *root);
+
+/* Files of a search by cells. centre [cells][dim]; of [rows of the unit], by position; count [3]: sampled, wanted and recalled of
+ * gf_pairs_found. What is read is valid. */
+glofnd_status gf_unit_write_centres(gf_error *err, const gf_unit_folder *u, const float *centre);
+glofnd_status gf_unit_read_centres(gf_error *err, const gf_unit_folder *u, float *centre);
+glofnd_status gf_unit_write_cells(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_cell_of *of);
+glofnd_status gf_unit_read_cells(gf_error *err, const gf_unit_folder *u, int64_t unit, gf_cell_of *of);
+glofnd_status gf_unit_write_recall(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t count[3]);
+glofnd_status gf_unit_read_recall(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t count[3]);

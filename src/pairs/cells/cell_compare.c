@@ -116,7 +116,8 @@ void gf_cell_mark(gf_cell_search *x, const gf_cell_anchors *a, uint8_t *wanted, 
 
 /* ----- comparing ----- */
 
-static void take_strip(gf_cell_search *x, const gf_cell_anchors *a, const gf_cell_lists *to, int64_t place, int cols, int thread) {
+static void take_strip(gf_cell_search *x, const gf_cell_anchors *a, const gf_cell_lists *to, int64_t place, int cols,
+                       int thread) {
     int32_t at[GF_STRIP_COLS];
     const int32_t *order = x->c->order;
     for (int r = 0; r < a->rows; r++) {

@@ -20,16 +20,15 @@ typedef struct cell_search {
     const gf_cells *c;
     const gf_pairs_task *t;
     gf_pairs_found *f;
-    uint8_t *wanted;                        /* [threads][panels] */
-    gf_best best;                           /* [threads][GF_PANEL] */
-    gf_best all;                            /* probe: [n] candidates, by position */
-    _Atomic int64_t done;                   /* panels of rows */
+    uint8_t *wanted;                                 /* [threads][panels] */
+    gf_best best;                                    /* [threads][GF_PANEL] */
+    gf_best all;                                     /* probe: [n] candidates, by position */
+    _Atomic int64_t done;                            /* panels of rows */
     _Atomic int64_t sampled, wanted_pairs, recalled; /* of the sample */
 } cell_search;
 
 static gf_cell_anchors anchors_at(const cell_search *x, int64_t place) {
-    return (gf_cell_anchors){
-        .p = &x->c->points, .at = place, .place = place, .rows = (int)GF_MIN(GF_PANEL, x->c->n - place)};
+    return (gf_cell_anchors){.p = &x->c->points, .at = place, .place = place, .rows = (int)GF_MIN(GF_PANEL, x->c->n - place)};
 }
 
 static gf_cell_columns all_columns(const cell_search *x) {
