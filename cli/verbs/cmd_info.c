@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cpu/kernels/cpu_kernels.h"
+#include "cuda/augment/cuda_decode.h"
 #include "dist/dist.h"
 #include "ifc/comm_device.h"
 #include "image/image.h"
@@ -32,6 +33,8 @@ static int info(const cli_call *call, const void *flags) {
     gf_print(stdout, "nets use   %s\n", nets);
     gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
     gf_print(stdout, "on a GPU   %s\n", nets);
+    gf_cuda_decoder_describe(nets, sizeof nets);
+    gf_print(stdout, "jpeg there %s\n", nets);
     gf_dist_describe(nets, sizeof nets);
     gf_print(stdout, "ranks by   %s\n", nets);
     gf_device_comm_describe(nets, sizeof nets);

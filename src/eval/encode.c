@@ -342,7 +342,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .workers = e->threads,
         .depth = 2,
         .max_pixels = e->config.max_pixels,
-        .fast = e->config.decode_fast,
+        .fast = e->config.decode == GF_DECODE_FAST,
         .unreadable = spec->unreadable,
         .user = spec->user,
     };

@@ -57,6 +57,10 @@ static const char *foreign(const uint8_t *bytes, size_t size) {
 
 glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                               gf_image *out) {
+    if (hint && hint->keep && hint->keep(hint->user, bytes, size, &out->width, &out->height)) {
+        out->part = (gf_part){0};
+        return GLOFND_OK;
+    }
     if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
     if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, hint, out);
     if (begins(bytes, size, 0, "RIFF", 4) && begins(bytes, size, 8, "WEBP", 4))

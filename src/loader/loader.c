@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "loader/substitute.h"
+#include "loader/decode_batch.h"
 
 enum { WORKERS_MAX = 1024, DEPTH_MAX = 1024 };
 
@@ -82,7 +82,7 @@ static void make_item(gf_loader *l, gf_worker *w, gf_slot *s, int64_t item) {
     gf_slot_note(&l->maker, s, item, &made);
     if (++s->finished == s->count) {
         pthread_mutex_unlock(&l->lock);
-        gf_slot_finish(&l->maker, w, s);
+        gf_slot_complete(&l->maker, w, s);
         pthread_mutex_lock(&l->lock);
         s->ready = 1;
         pthread_cond_broadcast(&l->done);
@@ -130,6 +130,7 @@ static glofnd_status check_spec(gf_error *err, const gf_loader_spec *s, int64_t 
             DEPTH_MAX);
     FAIL_IF(err, s->once && s->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
     FAIL_IF(err, s->pack && gf_maker_in_order(s), GLOFND_E_ARGUMENT, "packed samples come shuffled only");
+    FAIL_IF(err, s->decoder && (!s->pack || s->preload), GLOFND_E_ARGUMENT, "a device decodes packed samples that come as files");
     FAIL_IF(err, s->preload && !s->pack, GLOFND_E_ARGUMENT, "only packed samples can be preloaded");
     FAIL_IF(err, s->bpe && (s->context < 2 || s->context > GF_CONTEXT_MAX), GLOFND_E_ARGUMENT,
             "context is %d; it must be in [2, %d]", s->context, GF_CONTEXT_MAX);
@@ -200,6 +201,7 @@ static glofnd_status init(gf_error *err, gf_loader *l, const gf_loader_spec *spe
     l->slot = calloc((size_t)spec->depth + 1, sizeof *l->slot);
     FAIL_IF(err, !l->slot, GLOFND_E_MEMORY, "no memory for the loader");
     l->ring = spec->depth + 1;
+    for (int i = 0; i < l->ring; i++) l->slot[i].index = i;
     for (int i = 0; i < l->ring; i++) TRY(init_slot(err, l, &l->slot[i], batch_of(l)));
     return start_workers(err, l);
 }
@@ -312,7 +314,7 @@ static glofnd_status report_unreadable(gf_error *err, gf_loader *l, const gf_slo
     return GLOFND_OK;
 }
 
-static glofnd_status show(gf_error *err, const gf_slot *s, gf_batch *out) {
+static glofnd_status show(gf_error *err, const gf_loader *l, const gf_slot *s, gf_batch *out) {
     FAIL_IF(err, s->status != GLOFND_OK, s->status, "%s", s->error.text);
     *out = (gf_batch){
         .n = s->count,
@@ -327,6 +329,8 @@ static glofnd_status show(gf_error *err, const gf_slot *s, gf_batch *out) {
         .augment_seconds = s->augment_seconds,
     };
     if (s->packed) gf_packed_describe(s->packed, out);
+    out->decoded = l->maker.spec.decoder != NULL;
+    out->slot = s->index;
     return GLOFND_OK;
 }
 
@@ -338,7 +342,7 @@ glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out) {
     const int ready = s->ready && l->released + l->ring > l->ticket;
     pthread_mutex_unlock(&l->lock);
     *out = (gf_batch){0};
-    return ready ? show(err, s, out) : GLOFND_OK;
+    return ready ? show(err, l, s, out) : GLOFND_OK;
 }
 
 static glofnd_status show_end(gf_error *err, const gf_loader *l, gf_batch *out) {
@@ -353,7 +357,7 @@ glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
     do {
         const gf_slot *s = wait_for_next(l);
         if (!s) return show_end(err, l, out);
-        TRY(show(err, s, out));
+        TRY(show(err, l, s, out));
         TRY(report_unreadable(err, l, s));
         l->ticket++;
     } while (out->n == 0); /* in order: that batch had no readable sample */

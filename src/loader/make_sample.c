@@ -19,7 +19,13 @@ static void draw_views(const gf_loader_spec *spec, uint32_t epoch, int64_t id, i
     }
 }
 
+/* A device decodes whole images, into memory that is kept per batch: larger ones are left to the CPU, which decodes the part that
+ * the views need. */
+enum { KEPT_PIXELS_MAX = 1 << 21 };
+
 typedef struct crop_query { /* the sample whose crops the decoder asks for */
+    const gf_maker *maker;
+    gf_worker *worker;
     const gf_loader_spec *spec;
     uint32_t epoch;
     int64_t id;
@@ -33,15 +39,32 @@ static gf_region choose(void *user, int width, int height, int *by) {
     return gf_augment_region(&q->spec->augment, views, q->spec->views, by);
 }
 
+/* gf_decode_hint.keep: a file that the device decodes. Depends on the sample and its views alone. */
+static int keep(void *user, const uint8_t *bytes, size_t size, int *width, int *height) {
+    const crop_query *q = user;
+    gf_plain_jpeg *plain = &q->worker->plain;
+    gf_view views[2];
+    if (!gf_jpeg_is_plain(bytes, size, plain)) return 0;
+    const int64_t pixels = (int64_t)plain->width * plain->height;
+    if (pixels > KEPT_PIXELS_MAX || pixels > q->maker->pixels.max) return 0;
+    draw_views(q->spec, q->epoch, q->id, plain->width, plain->height, views);
+    q->worker->kept = gf_pack_keeps(q->spec, views);
+    *width = plain->width;
+    *height = plain->height;
+    return q->worker->kept;
+}
+
 static glofnd_status read_sample(gf_error *err, const gf_maker *m, gf_worker *w, const gf_slot *s, int64_t id) {
     const gf_loader_spec *spec = &m->spec;
-    crop_query query = {spec, s->epoch, id};
+    crop_query query = {m, w, spec, s->epoch, id};
     const gf_decode_hint hint = {.fast = spec->fast,
                                  .shrink_to = m->shrink_to > 0 ? m->shrink_to : spec->resize,
                                  .choose = spec->views > 0 ? choose : NULL,
+                                 .keep = spec->decoder && !w->on_cpu ? keep : NULL,
                                  .user = &query,
                                  .max_pixels = m->pixels.max,
                                  .share = &w->pixels};
+    w->kept = 0;
     if (!spec->preload) return gf_dataset_read(err, spec->data, id, &hint, &w->sample);
     TRY(gf_preload_status(err, spec->preload, id));
     w->sample.label = gf_dataset_label(spec->data, id);
@@ -67,6 +90,7 @@ static glofnd_status make_views(gf_error *err, const gf_loader_spec *spec, gf_wo
     if (spec->preload) gf_preload_size(spec->preload, &preloaded.width, &preloaded.height);
     if (spec->views == 0) return gf_augment_center(err, a, spec->resize, image, w->scratch, s->view[0] + at);
     draw_views(spec, s->epoch, id, gf_image_full_width(image), gf_image_full_height(image), views);
+    if (w->kept) return gf_pack_encoded(err, spec, s->packed, item, &w->plain, w->sample.encoded, views);
     if (s->packed) return gf_pack_sample(err, spec, s->packed, item, id, image, views, w->scratch);
     for (int v = 0; v < spec->views; v++) TRY(gf_augment_apply(err, a, &views[v], image, w->scratch, s->view[v] + at, NULL));
     return GLOFND_OK;

@@ -13,6 +13,7 @@ typedef struct gf_unreadable_item {
 
 /* A batch of the ring. Its arrays belong to the workers until it is ready, then to the user until it is released. */
 typedef struct gf_slot {
+    int index; /* in the ring */
     uint32_t epoch;
     int64_t step, count;     /* samples wanted */
     int64_t taken, finished; /* samples handed to workers; done by them */
@@ -45,6 +46,9 @@ typedef struct gf_worker { /* buffers of one thread */
     gf_pixel_share pixels; /* of the sample */
     gf_augment_scratch *scratch;
     gf_bpe_scratch words;
+    int on_cpu;          /* no image is left to the device */
+    int kept;            /* the image of the sample is */
+    gf_plain_jpeg plain; /* if kept: its file */
 } gf_worker;
 
 typedef struct gf_made { /* outcome of making a sample */

@@ -1,11 +1,13 @@
 /* feed.h - from the batches of the loader to the inputs of the networks. On the CPU views are copied. On a GPU they are made
- * there: from preloaded images where these are small and of one size, else from pixels copied in the background; the next batch
- * is prepared while the step of the present one runs. Batches are equal on all devices.
+ * there: from preloaded images where these are small and of one size, else from pixels copied in the background, or decoded there
+ * (decode = gpu); the next batch is prepared while the step of the present one runs. Batches are equal on all devices, but for the
+ * levels that nvJPEG decodes.
  */
 #pragma once
 
 #include "loader/loader.h"
 #include "nn/net.h"
+#include "run/config.h"
 
 typedef struct gf_feed { /* all zero: closed */
     gf_net *net, *text;  /* of images; of captions, or NULL */
@@ -14,6 +16,7 @@ typedef struct gf_feed { /* all zero: closed */
     int parts;           /* gf_feed_part loads the inputs instead of gf_feed_next */
     gf_loader *loader;
     struct gf_cuda_feed *device; /* NULL: views come from the loader */
+    struct gf_cuda_decoder *decoder; /* JPEG files are decoded on the device; NULL: by the loader */
     gf_preload *resident;        /* the device has all images; NULL: pixels come with the batches */
     int ahead;                   /* the device makes, or has made, the batch `step` of `epoch` */
     uint32_t epoch;
@@ -21,9 +24,11 @@ typedef struct gf_feed { /* all zero: closed */
 } gf_feed;
 
 /* spec: views 2, or 1 and a vocabulary where there is a net of captions; without the fields for packed samples. type: of the
- * image network's input. */
-glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
+ * image network's input. decode: gpu, where that cannot be, is an error: E_OPTION, or E_UNSUPPORTED without nvJPEG. */
+glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts, gf_decode decode,
                            const gf_loader_spec *spec);
+/* Who decodes the images: "nvJPEG 13.2, 7 JPEG engines". */
+const char *gf_feed_decoder_name(const gf_feed *f);
 /* Bytes of images to preload to a GPU, for these views; 0: none. */
 int64_t gf_feed_preload_bytes(const gf_dataset *d, const gf_augment *views);
 void gf_feed_close(gf_feed *f); /* before the net is freed */

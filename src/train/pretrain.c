@@ -392,6 +392,8 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     TRY(agreed(err, p, gf_pretrain_announce(err, p, j->trainer)));
     TRY(agreed(err, p, is_first(p) ? gf_epoch_prepare(err, p, j->trainer) : GLOFND_OK));
     TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_unreadable, j)));
+    if (config->decode == GF_DECODE_GPU || config->decode == GF_DECODE_AUTO)
+        gf_pretrain_report(p, "JPEG files are decoded by %s", gf_feed_decoder_name(&j->trainer->feed));
     return run(err, j, end);
 }
 

@@ -85,7 +85,7 @@ void gf_trainer_centre_crop(const gf_config *c, const gf_dataset *data, gf_loade
 }
 
 static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user) {
-    const gf_config *c = &t->config;
+    gf_config *c = &t->config;
     const int clip = c->task == GF_TASK_CLIP;
     const gf_loader_spec spec = {
         .data = t->data,
@@ -98,7 +98,7 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable
         .workers = c->workers > 0 ? c->workers : threads_of(c),
         .depth = c->prefetch,
         .max_pixels = c->max_pixels,
-        .fast = c->decode_fast,
+        .fast = c->decode == GF_DECODE_FAST,
         .strict = c->strict,
         .unreadable = unreadable,
         .user = user,
@@ -109,8 +109,10 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable
     const gf_type type = c->precision == GF_BF16 ? GF_TYPE_BF16 : GF_TYPE_F32;
     gf_net *text = clip ? t->encoders.at[1].net : NULL;
     const int parts = t->encoders.part < t->encoders.batch;
-    const glofnd_status status = gf_feed_open(err, &t->feed, t->encoders.at[0].net, text, type, parts, &spec);
+    if (c->decode == GF_DECODE_AUTO && t->comm) c->decode = GF_DECODE_EXACT; /* ranks may differ in what they can */
+    const glofnd_status status = gf_feed_open(err, &t->feed, t->encoders.at[0].net, text, type, parts, c->decode, &spec);
     t->loader = t->feed.loader;
+    if (c->decode == GF_DECODE_AUTO) c->decode = t->feed.decoder ? GF_DECODE_GPU : GF_DECODE_EXACT;
     return status;
 }
 
@@ -302,7 +304,7 @@ static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
                    .workers = c->workers > 0 ? c->workers : threads_of(c),
                    .depth = 2,
                    .max_pixels = c->max_pixels,
-                   .fast = c->decode_fast},
+                   .fast = c->decode == GF_DECODE_FAST},
         .epoch = (int32_t)epoch,
     };
     gf_trainer_centre_crop(c, t->data, &x.loader);

@@ -67,7 +67,7 @@ static void test_keys_of_both_tables(void **state) {
     assert_int_equal(c.batch, 64);
     assert_true(c.method.alpha == 0.05 && c.method.lambda_lr == 0.5);
     assert_int_equal(c.head_hidden, 128);
-    assert_int_equal(c.decode_fast, 1);
+    assert_int_equal(c.decode, GF_DECODE_FAST);
     assert_string_equal(c.data, "shapes:n=10");
     char text[64];
     gf_config_text(&c, "lambda-lr", text, sizeof text);
@@ -92,7 +92,7 @@ static void test_refused_keys(void **state) {
     refused(&c, "batch", "1", "[2, 1048576]");
     refused(&c, "batch", "99999999999999999999", "batch");
     refused(&c, "arch", "resnet19", "resnet18");
-    refused(&c, "decode", "quick", "exact|fast");
+    refused(&c, "decode", "quick", "exact|fast|gpu|auto");
     refused(&c, "alpha", "nan", "alpha");
     refused(&c, "strict", "maybe", "0 or 1");
     char *long_text = malloc(5000);

@@ -65,10 +65,14 @@ glofnd_status gf_cuda_feed_create(gf_error *err, const gf_cuda_feed_spec *spec, 
     return status;
 }
 
+void gf_cuda_feed_wait(gf_cuda_feed *f) {
+    if (f && f->stream) cudaStreamSynchronize(f->stream);
+    if (f && f->taken) cudaEventSynchronize(f->taken);
+}
+
 void gf_cuda_feed_free(gf_cuda_feed *f) {
     if (!f) return;
-    if (f->stream) cudaStreamSynchronize(f->stream);
-    if (f->taken) cudaEventSynchronize(f->taken);
+    gf_cuda_feed_wait(f);
     void *const there[] = {f->kept, f->pictures, f->jobs, f->views, f->scratch, f->level};
     const cudaEvent_t events[] = {f->copied, f->made, f->taken};
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) cudaFree(there[i]);
@@ -151,32 +155,52 @@ static glofnd_status copy_pictures(gf_error *err, gf_cuda_feed *f, const gf_pixe
     return GLOFND_OK;
 }
 
-glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, const gf_pixels *runs, int count) {
-    const size_t bytes = (size_t)f->spec.views * sizeof *jobs;
-    summary s = {0};
-    TRY(check_jobs(err, f, jobs, &s));
-    TRY(gf_cuda_feed_wait_copied(err, f));
-    memcpy(f->staged, jobs, bytes);
-    if (count > 0) TRY(copy_pictures(err, f, runs, count));
-    FAIL_IF(err, s.end > (count > 0 ? f->capacity : f->kept_bytes), GLOFND_E_ARGUMENT,
-            "a view of pixels that are not on the device");
+/* pictures: on the device, so many bytes. */
+static glofnd_status make_views(gf_error *err, gf_cuda_feed *f, const summary *s, const uint8_t *pictures, size_t there) {
+    const size_t bytes = (size_t)f->spec.views * sizeof *f->jobs;
+    FAIL_IF(err, s->end > there, GLOFND_E_ARGUMENT, "a view of pixels that are not on the device");
     CUDA_TRY(err, cudaMemcpyAsync(f->jobs, f->staged, bytes, cudaMemcpyHostToDevice, f->stream), "copying images");
     CUDA_TRY(err, cudaEventRecord(f->copied, f->stream), "augmentation");
     CUDA_TRY(err, cudaStreamWaitEvent(f->stream, f->taken, 0), "augmentation");
     const gf_cuda_augment a = {
         .jobs = f->jobs,
-        .pictures = count > 0 ? f->pictures : f->kept,
+        .pictures = pictures,
         .out = f->views,
         .scratch = f->scratch,
         .views = (int)f->spec.views,
         .size = f->spec.size,
-        .widest = s.widest,
-        .tallest = s.tallest,
-        .blurred = s.blurred,
+        .widest = s->widest,
+        .tallest = s->tallest,
+        .blurred = s->blurred,
     };
     CUDA_TRY(err, gf_cuda_augment_run(&a, f->stream), "augmentation");
     CUDA_TRY(err, cudaEventRecord(f->made, f->stream), "augmentation");
     return GLOFND_OK;
+}
+
+/* Checks jobs, and keeps them for the copy. */
+static glofnd_status stage(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, summary *s) {
+    *s = (summary){0};
+    TRY(check_jobs(err, f, jobs, s));
+    TRY(gf_cuda_feed_wait_copied(err, f));
+    memcpy(f->staged, jobs, (size_t)f->spec.views * sizeof *jobs);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, const gf_pixels *runs, int count) {
+    summary s;
+    TRY(stage(err, f, jobs, &s));
+    if (count > 0) TRY(copy_pictures(err, f, runs, count));
+    return make_views(err, f, &s, count > 0 ? f->pictures : f->kept, count > 0 ? f->capacity : f->kept_bytes);
+}
+
+glofnd_status gf_cuda_feed_put_decoded(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, gf_cuda_decoder *d, int slot) {
+    summary s;
+    size_t bytes;
+    TRY(stage(err, f, jobs, &s));
+    const uint8_t *pictures = gf_cuda_decoder_memory(d, slot, &bytes);
+    TRY(make_views(err, f, &s, pictures, bytes));
+    return gf_cuda_decoder_reading(err, d, slot, f->stream);
 }
 
 glofnd_status gf_cuda_feed_wait_copied(gf_error *err, gf_cuda_feed *f) {

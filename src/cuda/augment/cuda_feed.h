@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "cuda/augment/cuda_decode.h"
 #include "ifc/augment_job.h"
 #include "ifc/nn_ops.h"
 
@@ -29,11 +30,14 @@ typedef struct gf_cuda_feed_spec {
 /* E_UNSUPPORTED: views of this size cannot be made on the device. */
 glofnd_status gf_cuda_feed_create(gf_error *err, const gf_cuda_feed_spec *spec, gf_cuda_feed **out);
 void gf_cuda_feed_free(gf_cuda_feed *f); /* waits; NULL is fine */
+void gf_cuda_feed_wait(gf_cuda_feed *f); /* until nothing of the host's memory is read any more; NULL is fine */
 /* Keeps all pictures of a dataset on the device; jobs of later puts refer to them. E_MEMORY: they do not fit, nothing changed. */
 glofnd_status gf_cuda_feed_keep(gf_error *err, gf_cuda_feed *f, const uint8_t *pixels, size_t bytes);
 /* jobs [views] are copied at once. runs [count]: their pixels; must not change until gf_cuda_feed_wait_copied or the next put
  * returns, and be pinned to be copied in the background; count 0 with kept pictures. */
 glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, const gf_pixels *runs, int count);
+/* The same of pixels that lie in a slot of a decoder. */
+glofnd_status gf_cuda_feed_put_decoded(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, gf_cuda_decoder *d, int slot);
 glofnd_status gf_cuda_feed_wait_copied(gf_error *err, gf_cuda_feed *f);
 /* Writes the views of the last put to the network's input. */
 glofnd_status gf_cuda_feed_take(gf_error *err, gf_cuda_feed *f, void *input);

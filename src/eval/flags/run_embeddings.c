@@ -101,7 +101,7 @@ static gf_loader_spec loader_spec(const gf_trained_run *f) {
         .workers = gf_trained_run_threads(f),
         .depth = 2,
         .max_pixels = c->max_pixels,
-        .fast = c->decode_fast,
+        .fast = c->decode == GF_DECODE_FAST,
         .unreadable = f->spec.unreadable,
         .user = f->spec.user,
     };

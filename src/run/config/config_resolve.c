@@ -61,6 +61,18 @@ static glofnd_status check_groups(gf_error *err, const gf_config *c) {
     return gf_config_clusters(c) ? gf_config_group_counts(err, c, counts, &levels) : GLOFND_OK;
 }
 
+/* A GPU decodes what it makes views of. */
+static glofnd_status resolve_decode(gf_error *err, gf_config *c) {
+    const int on_gpu = c->method.device == GLOFND_DEVICE_CUDA;
+    const int resized_there = c->crop_filter == GF_CROP_BILINEAR && c->micro_batch == 0;
+    FAIL_IF(err, c->decode == GF_DECODE_GPU && !on_gpu, GLOFND_E_OPTION, "decode: gpu needs device = cuda; take exact or fast");
+    FAIL_IF(err, c->decode == GF_DECODE_GPU && !resized_there, GLOFND_E_OPTION,
+            "decode: gpu needs views that are made there; crop_filter = bicubic and micro_batch leave them to the CPU: take exact "
+            "or fast");
+    if (c->decode == GF_DECODE_AUTO && (!on_gpu || !resized_there)) c->decode = GF_DECODE_EXACT;
+    return GLOFND_OK;
+}
+
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     char why[sizeof err->text];
     TRY(gf_config_take_defaults(err, c));
@@ -73,6 +85,7 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
     TRY(check_groups(err, c));
+    TRY(resolve_decode(err, c));
     if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
     FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION, "warmup_epochs: %d is not below epochs, which is %d",
@@ -94,6 +107,10 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
         "vocab_merges", "lock",       "loss",        "init",        "zero_init",
     };
     char old[1024], new[1024];
+    const int gpu_decodes = before->decode == GF_DECODE_GPU;
+    FAIL_IF(err, gpu_decodes != (now->decode == GF_DECODE_GPU), GLOFND_E_OPTION,
+            "decode: in the run to resume the %s decodes, and nvJPEG's pixels differ from libjpeg's; give --decode %s",
+            gpu_decodes ? "GPU" : "CPU", gpu_decodes ? "gpu" : before->decode == GF_DECODE_FAST ? "fast" : "exact");
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         gf_config_text(before, fixed[i], old, sizeof old);
         gf_config_text(now, fixed[i], new, sizeof new);

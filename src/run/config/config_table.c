@@ -13,7 +13,7 @@ static const char *const crop_filters[] = {"bilinear", "bicubic", NULL};
 static const char *const eval_views[] = {"auto", "center", "clip", NULL};
 static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
 static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
-static const char *const decoders[] = {"exact", "fast", NULL};
+static const char *const decoders[] = {"exact", "fast", "gpu", "auto", NULL};
 static const char *const ranks[] = {"auto", "single", "mpi", NULL};
 static const char *const stores[] = {"memory", "file", NULL};
 static const char *const precisions[] = {"fp32", "bf16", NULL};
@@ -126,11 +126,9 @@ static const gf_option rows[] = {
          "view for embed and eval: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
          "for task clip with init, else center"),
 
-    {.key = "decode",
-     .offset = offsetof(gf_config, decode_fast),
-     .type = GF_OPTION_ENUM,
-     .names = decoders,
-     NOTE("exact", "data", "JPEG: PIL's numbers, or at reduced size where that suffices")},
+    NAME(decode, decoders, "exact", "data",
+         "JPEG: PIL's numbers; fast: at reduced size where that suffices; gpu: by nvJPEG, levels differ a little; auto: gpu if it "
+         "can, else exact"),
     LONG(max_pixels, "200000000", 65536, 268435456, "data",
          "decoded at a time by all workers; a larger image is unreadable, unless it is a JPEG that can be reduced"),
     SWITCH(strict, "0", "data", "1: an unreadable image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
