@@ -16,6 +16,8 @@
 typedef struct arguments {
     int threads, quick, json, with_torch, count;
     const char *images; /* NULL: drawn ones */
+    const char *write;  /* NULL: measure */
+    data_sizes sizes;
 } arguments;
 
 static const char usage[] =
@@ -28,6 +30,8 @@ static const char usage[] =
     "  --quick       seconds instead of a minute, less certain\n"
     "  --json        one object per row on stdout, nothing else\n"
     "  --no-torch    not against torchvision with PIL\n"
+    "  --write DIR   no times: writes --count drawn pictures (at most 100000) to this folder, for tools/bench_feed.py\n"
+    "  --sizes LIST  of those: 500x375,375x500 takes turns (500x375)\n"
     "  --help        this text\n"
     "Exit status: 0, 1 failed, 2 usage.\n";
 
@@ -50,8 +54,23 @@ static int number(int argc, char **argv, int *i, int max) {
     return (int)x;
 }
 
+static data_sizes sizes_of(const char *flag, const char *text) {
+    data_sizes s = {.count = 0};
+    for (int used = 0; s.count < SIZES_MAX; text += used + 1) {
+        if (sscanf(text, "%dx%d%n", &s.width[s.count], &s.height[s.count], &used) != 2) break;
+        if (s.width[s.count] < 1 || s.height[s.count] < 1 || s.width[s.count] > 10000 || s.height[s.count] > 10000) break;
+        s.count++;
+        if (text[used] == '\0') return s;
+        if (text[used] != ',') break;
+    }
+    misused(flag, "not a list of sizes");
+}
+
 static arguments read_arguments(int argc, char **argv) {
-    arguments a = {.threads = gf_parallel_default(), .with_torch = 1, .count = 48};
+    arguments a = {.threads = gf_parallel_default(),
+                   .with_torch = 1,
+                   .count = 48,
+                   .sizes = {.width = {500}, .height = {375}, .count = 1}};
     for (int i = 1; i < argc; i++) {
         const char *flag = argv[i];
         if (strcmp(flag, "--help") == 0) fputs(usage, stdout), exit(0);
@@ -59,10 +78,13 @@ static arguments read_arguments(int argc, char **argv) {
         else if (strcmp(flag, "--json") == 0) a.json = 1;
         else if (strcmp(flag, "--no-torch") == 0) a.with_torch = 0;
         else if (strcmp(flag, "--images") == 0) a.images = operand(argc, argv, &i);
-        else if (strcmp(flag, "--count") == 0) a.count = number(argc, argv, &i, FILES_MAX);
+        else if (strcmp(flag, "--count") == 0) a.count = number(argc, argv, &i, 100000);
+        else if (strcmp(flag, "--write") == 0) a.write = operand(argc, argv, &i);
+        else if (strcmp(flag, "--sizes") == 0) a.sizes = sizes_of(flag, operand(argc, argv, &i));
         else if (strcmp(flag, "--threads") == 0) a.threads = number(argc, argv, &i, 1024);
         else misused(flag, "unknown argument");
     }
+    if (!a.write && a.count > FILES_MAX) misused("--count", "not a number, or out of range");
     return a;
 }
 
@@ -160,6 +182,10 @@ int main(int argc, char **argv) {
     static data_files files;
     const gf_augment large = gf_augment_pretrain(224), small = gf_augment_pretrain(32);
     const double budget = a.quick ? 1.0 : 8.0;
+    if (a.write) {
+        data_files_write(a.write, &a.sizes, a.count, a.threads);
+        return 0;
+    }
     if (a.images) data_files_open(&files, a.images, a.count);
     else data_files_draw(&files, a.quick && a.count > 16 ? 16 : a.count);
     const torchvision torch = run_torchvision(&a, &files);

@@ -12,6 +12,7 @@
 #include "image/image.h"
 #include "io/file.h"
 #include "support/die.h"
+#include "util/parallel.h"
 
 enum { WIDTH = 500, HEIGHT = 375, QUALITY = 90 };
 
@@ -49,14 +50,17 @@ static void add_noise(gf_image *m, uint32_t seed) {
     }
 }
 
-static void draw_picture(gf_image *m, int i) {
+/* The middle of a square drawing. */
+static void draw_picture(gf_image *m, int i, int width, int height) {
+    const int side = width > height ? width : height;
+    const size_t left = (size_t)(side - width) / 2, top = (size_t)(side - height) / 2, row = 3 * (size_t)width;
     int shape, texture;
-    uint8_t *square = malloc((size_t)3 * WIDTH * WIDTH);
-    if (!square || gf_image_resize(NULL, m, WIDTH, HEIGHT) != GLOFND_OK) die("no memory");
+    uint8_t *square = malloc((size_t)3 * (size_t)side * (size_t)side);
+    if (!square || gf_image_resize(NULL, m, width, height) != GLOFND_OK) die("no memory");
     gf_shapes_class(i % GF_SHAPE_CLASSES, &shape, &texture);
     const gf_scene scene = gf_scene_make(1, 0, i, shape, texture);
-    gf_scene_draw(&scene, WIDTH, square);
-    memcpy(m->rgb, square + (size_t)3 * WIDTH * ((WIDTH - HEIGHT) / 2), (size_t)3 * WIDTH * HEIGHT);
+    gf_scene_draw(&scene, side, square);
+    for (size_t y = 0; y < (size_t)height; y++) memcpy(m->rgb + y * row, square + 3 * ((top + y) * (size_t)side + left), row);
     free(square);
     add_noise(m, (uint32_t)i * 1000);
 }
@@ -91,7 +95,7 @@ void data_files_draw(data_files *f, int count) {
         char name[32], path[600];
         uint8_t *bytes;
         size_t size;
-        draw_picture(&m, i);
+        draw_picture(&m, i, WIDTH, HEIGHT);
         if (gf_image_encode_jpeg(&err, &m, QUALITY, &bytes, &size) != GLOFND_OK) die("%s", err.text);
         snprintf(name, sizeof name, "%04d.jpg", i);
         path_of(f, name, path, sizeof path);
@@ -99,6 +103,35 @@ void data_files_draw(data_files *f, int count) {
         take(f, bytes, size, WIDTH, HEIGHT);
     }
     gf_image_free(&m);
+}
+
+/* ---- files to keep ---- */
+
+typedef struct drawing {
+    const char *folder;
+    const data_sizes *sizes;
+} drawing;
+
+static void draw_file(void *arg, int64_t i, int thread) {
+    const drawing *d = arg;
+    const int k = (int)(i % d->sizes->count);
+    gf_error err = {""};
+    gf_image m = {0};
+    char path[600];
+    uint8_t *bytes;
+    size_t size;
+    (void)thread;
+    draw_picture(&m, (int)i, d->sizes->width[k], d->sizes->height[k]);
+    if (gf_image_encode_jpeg(&err, &m, QUALITY, &bytes, &size) != GLOFND_OK) die("%s", err.text);
+    if (snprintf(path, sizeof path, "%s/%05d.jpg", d->folder, (int)i) >= (int)sizeof path) die("a path is too long");
+    write_file(path, bytes, size);
+    free(bytes);
+    gf_image_free(&m);
+}
+
+void data_files_write(const char *folder, const data_sizes *sizes, int count, int threads) {
+    drawing d = {folder, sizes};
+    gf_parallel(threads, count, draw_file, &d);
 }
 
 /* ---- a folder ---- */

@@ -31,10 +31,10 @@ typedef struct gf_decode_hint {
     /* May be NULL: all of it. The region that is needed of an image of this size. With fast it may raise *by, the reduction that
      * shrink_to allows, to a larger power of two up to 8. The result is the region or more: see gf_image.part. */
     gf_region (*choose)(void *user, int width, int height, int *by);
-    /* May be NULL. Offered the bytes of a file before it is decoded. 1: it will be decoded elsewhere, the result is the size set here,
-     * without pixels. */
+    /* May be NULL. Offered the bytes of a file before it is decoded. 1: it will be decoded elsewhere, the result is the size
+     * set here, without pixels. */
     int (*keep)(void *user, const uint8_t *bytes, size_t size, int *width, int *height);
-    void *user; /* of choose and keep */
+    void *user;         /* of choose and keep */
     int64_t max_pixels; /* a larger image is unreadable, unless it is a JPEG that can be decoded at reduced size and `choose` or
                            shrink_to is given; 0: GF_MAX_PIXELS */
     gf_pixel_share *share; /* may be NULL: of the budget that threads share; the caller gives it back */

@@ -17,9 +17,9 @@ typedef struct parse {
     int is_jfif, has_adobe, adobe_transform;
     int has_frame;
     uint8_t id[COMPONENTS], quantizer[COMPONENTS];
-    int across, down;                     /* sampling of Y; those of the colours are 1 */
-    unsigned quantizers, dc, ac;          /* bits: tables that are defined */
-    unsigned interval;                    /* MCUs between restart markers; 0: none */
+    int across, down;            /* sampling of Y; those of the colours are 1 */
+    unsigned quantizers, dc, ac; /* bits: tables that are defined */
+    unsigned interval;           /* MCUs between restart markers; 0: none */
 } parse;
 
 static unsigned big16(const uint8_t *p) { return (unsigned)p[0] << 8 | p[1]; }

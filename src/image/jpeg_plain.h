@@ -1,9 +1,9 @@
-/* jpeg_plain.h - the JPEG files that a device decodes: baseline, 8 bits, three components as Y, Cb, Cr with colours at full or half
- * resolution, one scan, complete. Everything else is for gf_image_decode.
+/* jpeg_plain.h - the JPEG files that a device decodes: baseline, 8 bits, three components as Y, Cb, Cr with colours at full or
+ * half resolution, one scan, complete. Everything else is for gf_image_decode.
  *
  * A decoder on a device is handed a file whose every segment was checked here, and without the segments that it does not need
- * (EXIF, thumbnails, colour profiles, comments), so that what such a decoder makes of them does not matter. The entropy-coded data
- * is checked for markers only: whether its codes are sound shows when it is decoded.
+ * (EXIF, thumbnails, colour profiles, comments), so that what such a decoder makes of them does not matter. The entropy-coded
+ * data is checked for markers only: whether its codes are sound shows when it is decoded.
  */
 #pragma once
 

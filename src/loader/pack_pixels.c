@@ -17,11 +17,11 @@ typedef struct memory {
 } memory;
 
 struct gf_packed {
-    gf_view_job *job;      /* [views][batch] */
+    gf_view_job *job; /* [views][batch] */
     size_t batch;
-    gf_encoded *encoded;   /* [batch] images that the device decodes; NULL: it decodes none */
-    pthread_mutex_t lock;  /* of both memories, while workers fill */
-    memory pixels, files;  /* of decoded images; of those for the device */
+    gf_encoded *encoded;  /* [batch] images that the device decodes; NULL: it decodes none */
+    pthread_mutex_t lock; /* of both memories, while workers fill */
+    memory pixels, files; /* of decoded images; of those for the device */
 };
 
 /* ----- memory of a batch ----- */

@@ -22,6 +22,6 @@ int gf_pack_keeps(const gf_loader_spec *spec, const gf_view *views);
 /* The same as gf_pack_sample for a file that the device decodes; jobs count from its first pixel. `bytes`: the file. */
 glofnd_status gf_pack_encoded(gf_error *err, const gf_loader_spec *spec, gf_packed *p, int64_t item, const gf_plain_jpeg *plain,
                               const uint8_t *bytes, const gf_view *views);
-gf_encoded *gf_packed_encoded(gf_packed *p); /* [batch] of a place whose image the CPU decoded the size is 0 */
-gf_view_job *gf_packed_jobs(gf_packed *p);   /* [views][batch] */
+gf_encoded *gf_packed_encoded(gf_packed *p);                /* [batch] of a place whose image the CPU decoded the size is 0 */
+gf_view_job *gf_packed_jobs(gf_packed *p);                  /* [views][batch] */
 void gf_packed_describe(const gf_packed *p, gf_batch *out); /* sets job, pixels, pixel_chunks */

@@ -1,5 +1,5 @@
 /* log_schema.h - the keys of RUN/log.jsonl, each once and in the order of the file: gf_log_write writes them, run_log.h reads
- * them. Other events of the file, which no report reads, are "damaged" and "remap" (train/monitor.c).
+ * them. Other events of the file, which no report reads, are "damaged", "remap" and "decoder" (train/monitor.c).
  *
  * X(NAME, key, kind, factor). A number that is not finite is null, and a missing number is NaN when read. factor: from the file
  * to figures in reports, as 100 for percent.

@@ -1,7 +1,7 @@
 /* feed.h - from the batches of the loader to the inputs of the networks. On the CPU views are copied. On a GPU they are made
- * there: from preloaded images where these are small and of one size, else from pixels copied in the background, or decoded there
- * (decode = gpu); the next batch is prepared while the step of the present one runs. Batches are equal on all devices, but for the
- * levels that nvJPEG decodes.
+ * there: from preloaded images where these are small and of one size, else from pixels copied in the background, or decoded
+ * there (decode = gpu); the next batch is prepared while the step of the present one runs. Batches are equal on all devices,
+ * but for the levels that nvJPEG decodes.
  */
 #pragma once
 
@@ -15,10 +15,10 @@ typedef struct gf_feed { /* all zero: closed */
     size_t pixels;       /* numbers of a view */
     int parts;           /* gf_feed_part loads the inputs instead of gf_feed_next */
     gf_loader *loader;
-    struct gf_cuda_feed *device; /* NULL: views come from the loader */
+    struct gf_cuda_feed *device;     /* NULL: views come from the loader */
     struct gf_cuda_decoder *decoder; /* JPEG files are decoded on the device; NULL: by the loader */
-    gf_preload *resident;        /* the device has all images; NULL: pixels come with the batches */
-    int ahead;                   /* the device makes, or has made, the batch `step` of `epoch` */
+    gf_preload *resident;            /* the device has all images; NULL: pixels come with the batches */
+    int ahead;                       /* the device makes, or has made, the batch `step` of `epoch` */
     uint32_t epoch;
     int64_t step;
 } gf_feed;

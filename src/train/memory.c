@@ -27,7 +27,8 @@ void gf_trainer_memory(const gf_trainer *t, gf_memory_split *out) {
     size_t held = 0, peak = 0;
     *out = (gf_memory_split){.loss = gf_loss_stage_bytes(t->loss)};
     for (int k = 0; k < t->encoders.count; k++) count_encoder(&t->encoders.at[k], t->encoders.dim, out);
-    out->data += (int64_t)(on_device(t) ? gf_cuda_feed_held(t->feed.device) + gf_cuda_decoder_held(t->feed.decoder) : gf_loader_bytes(t->loader));
+    out->data += (int64_t)(on_device(t) ? gf_cuda_feed_held(t->feed.device) + gf_cuda_decoder_held(t->feed.decoder)
+                                        : gf_loader_bytes(t->loader));
     getrusage(RUSAGE_SELF, &usage);
     if (gf_net_backend(net)->memory) gf_net_backend(net)->memory(gf_net_engine(net), &held, &peak);
     else peak = (size_t)usage.ru_maxrss * 1024;

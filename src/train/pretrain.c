@@ -331,6 +331,7 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     /* The configuration comes first, so that there is always something to resume. */
     glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
     if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, mode);
+    if (status == GLOFND_OK) status = gf_monitor_decoder(&j->monitor, t);
     if (status == GLOFND_OK) report_lost_logs(j, marks);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);

@@ -1,5 +1,5 @@
-/* unit_nvjpeg.c - nvJPEG as it is opened at run time, against a stand-in (tests/gpu/fake_nvjpeg.c): missing, too old, without JPEG
- * engines, and batches with images that it refuses. Needs no GPU.
+/* unit_nvjpeg.c - nvJPEG as it is opened at run time, against a stand-in (tests/gpu/fake_nvjpeg.c): missing, too old, without
+ * JPEG engines, and batches with images that it refuses. Needs no GPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,8 +109,8 @@ static void open_bench(bench *b) {
     for (int i = 0; i < MANY; i++) {
         b->file[i][1] = (uint8_t)(i + 1);
         if (i % 7 == 3) continue;
-        b->image[i] = (gf_encoded){
-            .bytes = b->file[i], .size = 2, .width = WIDTH, .height = HEIGHT, .at = (size_t)i * BYTES, .failed = 5};
+        b->image[i] =
+            (gf_encoded){.bytes = b->file[i], .size = 2, .width = WIDTH, .height = HEIGHT, .at = (size_t)i * BYTES, .failed = 5};
     }
 }
 

@@ -64,7 +64,8 @@ int nvjpegDecodeBatchedInitialize(void *handle, void *s, int batch, int threads,
     return 0;
 }
 
-int nvjpegDecodeBatched(void *handle, void *s, const unsigned char *const *data, const size_t *lengths, planes *to, void *stream) {
+int nvjpegDecodeBatched(void *handle, void *s, const unsigned char *const *data, const size_t *lengths, planes *to,
+                        void *stream) {
     (void)handle;
     const int batch = ((state *)s)->batch;
     fake_nvjpeg.calls++;

@@ -5,7 +5,7 @@
 
 typedef struct fake_nvjpeg_orders {
     int major, minor;
-    int no_engines;        /* the backend of JPEG engines is refused */
+    int no_engines; /* the backend of JPEG engines is refused */
     unsigned engines;
     unsigned char refused; /* a batch with a file that ends in this byte is */
     size_t height;         /* rows of every image */

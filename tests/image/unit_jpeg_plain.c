@@ -1,5 +1,6 @@
-/* unit_jpeg_plain.c - which JPEG files are left to a device: files of libjpeg with every sampling, and each of them with something
- * wrong or unusual. What is written for the device has the pixels of the file, and nothing of it is read beyond its end.
+/* unit_jpeg_plain.c - which JPEG files are left to a device: files of libjpeg with every sampling, and each of them with
+ * something wrong or unusual. What is written for the device has the pixels of the file, and nothing of it is read beyond its
+ * end.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -100,9 +101,13 @@ static size_t find(const file *f, uint8_t marker) {
 
 static void test_plain(void **state) {
     (void)state;
-    static const kind kinds[] = {{.across = 1, .down = 1}, {.across = 2, .down = 1}, {.across = 2, .down = 2},
-                                 {.across = 1, .down = 2}, {.across = 2, .down = 2, .restart = 1},
-                                 {.across = 2, .down = 1, .restart = 7}, {.across = 2, .down = 2, .optimized = 1}};
+    static const kind kinds[] = {{.across = 1, .down = 1},
+                                 {.across = 2, .down = 1},
+                                 {.across = 2, .down = 2},
+                                 {.across = 1, .down = 2},
+                                 {.across = 2, .down = 2, .restart = 1},
+                                 {.across = 2, .down = 1, .restart = 7},
+                                 {.across = 2, .down = 2, .optimized = 1}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         gf_error err = {""};
         const file f = encode(&kinds[i]);
@@ -129,10 +134,16 @@ static void test_plain(void **state) {
 
 static void test_others(void **state) {
     (void)state;
-    static const kind kinds[] = {{.across = 2, .down = 2, .progressive = 1}, {.gray = 1}, {.rgb = 1}, {.inks = 1},
-                                 {.across = 4, .down = 1}, {.across = 2, .down = 4}, {.across = 2, .down = 2, .apart = 1},
+    static const kind kinds[] = {
+        {.across = 2, .down = 2, .progressive = 1},
+        {.gray = 1},
+        {.rgb = 1},
+        {.inks = 1},
+        {.across = 4, .down = 1},
+        {.across = 2, .down = 4},
+        {.across = 2, .down = 2, .apart = 1},
 #ifdef C_ARITH_CODING_SUPPORTED
-                                 {.across = 2, .down = 2, .arithmetic = 1},
+        {.across = 2, .down = 2, .arithmetic = 1},
 #endif
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -174,17 +185,17 @@ static void test_wrong_tables(void **state) {
     const kind k = {.across = 2, .down = 2, .restart = 4};
     const file f = encode(&k);
     const size_t quantizers = find(&f, 0xdb), codes = find(&f, 0xc4), frame = find(&f, 0xc0), scan = find(&f, 0xda);
-    refused_with(&f, quantizers + 4, 0x10);            /* 16-bit values */
-    refused_with(&f, quantizers + 4, 4);               /* a fifth table */
-    refused_with(&f, quantizers + 9, 0);               /* division by zero */
-    refused_with(&f, quantizers + 3, 3);               /* a length that does not fit */
-    refused_with(&f, codes + 4, 0x20);                 /* neither DC nor AC */
-    refused_with(&f, codes + 4, 0x03);                 /* a fourth table */
-    refused_with(&f, codes + 5, 3);                    /* three codes of one bit */
-    refused_with(&f, codes + 21, 12);                  /* a difference of 12 bits */
-    refused_with(&f, frame + 4, 12);                   /* bits per level */
-    refused_with(&f, frame + 9, 1);                    /* components */
-    refused_with(&f, frame + 11, 0x41);                /* sampling */
+    refused_with(&f, quantizers + 4, 0x10); /* 16-bit values */
+    refused_with(&f, quantizers + 4, 4);    /* a fifth table */
+    refused_with(&f, quantizers + 9, 0);    /* division by zero */
+    refused_with(&f, quantizers + 3, 3);    /* a length that does not fit */
+    refused_with(&f, codes + 4, 0x20);      /* neither DC nor AC */
+    refused_with(&f, codes + 4, 0x03);      /* a fourth table */
+    refused_with(&f, codes + 5, 3);         /* three codes of one bit */
+    refused_with(&f, codes + 21, 12);       /* a difference of 12 bits */
+    refused_with(&f, frame + 4, 12);        /* bits per level */
+    refused_with(&f, frame + 9, 1);         /* components */
+    refused_with(&f, frame + 11, 0x41);     /* sampling */
     refused_with(&f, frame + 11, 0x02);
     refused_with(&f, frame + 14, 0x21);                /* of the colours */
     refused_with(&f, frame + 12, 3);                   /* a quantizer that is not defined */
@@ -202,10 +213,10 @@ static void test_wrong_data(void **state) {
     const file f = encode(&k);
     size_t at = find(&f, 0xda) + 14;
     while (!(f.bytes[at] == 0xff && f.bytes[at + 1] == 0xd0)) at++;
-    refused_with(&f, at + 1, 0xd3); /* a restart that is out of order */
-    refused_with(&f, at + 1, 0);    /* one too few */
-    refused_with(&f, at + 1, 0xd9); /* the end, too early: of data for a quarter of the blocks, or of restarts */
-    refused_with(&f, at + 1, 0xc4); /* tables in between */
+    refused_with(&f, at + 1, 0xd3);             /* a restart that is out of order */
+    refused_with(&f, at + 1, 0);                /* one too few */
+    refused_with(&f, at + 1, 0xd9);             /* the end, too early: of data for a quarter of the blocks, or of restarts */
+    refused_with(&f, at + 1, 0xc4);             /* tables in between */
     refused_with(&f, find(&f, 0xc0) + 5, 0x7f); /* more rows than there can be data for */
     free(f.bytes);
 }
@@ -222,7 +233,8 @@ static void test_random(void **state) {
     for (int i = 0; i < 20000; i++) {
         gf_plain_jpeg p;
         memcpy(bytes, f.bytes, f.size);
-        for (int n = 1 + (int)rng_below(&g, 4); n > 0; n--) bytes[rng_below(&g, i % 2 ? 700 : (int)f.size)] = (uint8_t)rng_below(&g, 256);
+        for (int n = 1 + (int)rng_below(&g, 4); n > 0; n--)
+            bytes[rng_below(&g, i % 2 ? 700 : (int)f.size)] = (uint8_t)rng_below(&g, 256);
         if (!gf_jpeg_is_plain(bytes, f.size, &p)) continue;
         assert_true(p.size <= f.size + 64);
         gf_jpeg_write_plain(&p, bytes, to);
@@ -235,7 +247,7 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),        cmocka_unit_test(test_others), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_plain),        cmocka_unit_test(test_others),     cmocka_unit_test(test_cut),
         cmocka_unit_test(test_wrong_tables), cmocka_unit_test(test_wrong_data), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* unit_decode_batch.c - batches whose JPEG files a device decodes: the same samples, views and reports as without it, whatever the
- * device refuses, for any number of workers. The device is a stand-in that decodes by libjpeg to the host's memory, so that every
- * byte can be compared.
+/* unit_decode_batch.c - batches whose JPEG files a device decodes: the same samples, views and reports as without it, whatever
+ * the device refuses, for any number of workers. The device is a stand-in that decodes by libjpeg to the host's memory, so
+ * that every byte can be compared.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -65,7 +65,7 @@ static int write_files(void **state) {
 static struct {
     uint8_t *memory[SLOTS];
     size_t bytes[SLOTS];
-    int refused; /* one image in so many; 0: none */
+    int refused;       /* one image in so many; 0: none */
     atomic_int broken; /* glofnd_status */
     atomic_int decoded, uploads;
 } device;
@@ -91,8 +91,8 @@ static glofnd_status decode(gf_error *err, void *user, int slot, gf_encoded *ima
         if (image[i].size == 0) continue;
         assert_true(image[i].at % GF_DECODER_ALIGN == 0 && !image[i].failed);
         /* what libjpeg finds damaged, the device may as well */
-        image[i].failed = is_refused(&image[i]) ||
-                          gf_image_decode(NULL, "", image[i].bytes, image[i].size, NULL, &m) != GLOFND_OK;
+        image[i].failed =
+            is_refused(&image[i]) || gf_image_decode(NULL, "", image[i].bytes, image[i].size, NULL, &m) != GLOFND_OK;
         const size_t pixels = (size_t)image[i].width * (size_t)image[i].height * 3;
         assert_true(image[i].at + pixels <= bytes);
         if (!image[i].failed) {

@@ -212,8 +212,8 @@ void gf_cuda_decoder_describe(char *text, size_t bytes) {
         snprintf(text, bytes, "%s", err.text);
         return;
     }
-    const int started = gf_nvjpeg_start(NULL, &n, GF_NVJPEG_ENGINES) == GLOFND_OK ||
-                        gf_nvjpeg_start(&err, &n, GF_NVJPEG_KERNELS) == GLOFND_OK;
+    const int started =
+        gf_nvjpeg_start(NULL, &n, GF_NVJPEG_ENGINES) == GLOFND_OK || gf_nvjpeg_start(&err, &n, GF_NVJPEG_KERNELS) == GLOFND_OK;
     if (started) gf_nvjpeg_describe(&n, text, bytes);
     else snprintf(text, bytes, "%s", err.text);
     gf_nvjpeg_close(&n);

@@ -1,7 +1,7 @@
 /* cuda_decode.h - the JPEG files of a batch decoded on the device by nvJPEG (nvjpeg_lib.h): a gf_batch_decoder.
  *
- * Every slot has memory, a stream and a state of the library of its own. Worker threads of the loader fill a slot and wait for it;
- * the feed (cuda_feed.h) reads it, and a slot is not written before that is done.
+ * Every slot has memory, a stream and a state of the library of its own. Worker threads of the loader fill a slot and wait for
+ * it; the feed (cuda_feed.h) reads it, and a slot is not written before that is done.
  */
 #pragma once
 

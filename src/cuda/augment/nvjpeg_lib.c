@@ -15,7 +15,7 @@ enum { INTERPOLATE_COLOURS = 1 << 5 }; /* as libjpeg does by default; from 12.1 
 /* ----- the library ----- */
 
 static glofnd_status find_functions(gf_error *err, gf_nvjpeg *n) {
-#define GF_FIND(name)                                                              \
+#define GF_FIND(name)                                                                \
     FAIL_IF(err, !gf_shared_lib_find(n->lib, #name, &n->name), GLOFND_E_UNSUPPORTED, \
             "this nvJPEG has no %s: version 12 or 13 is needed", #name);
     GF_FIND(nvjpegGetProperty)

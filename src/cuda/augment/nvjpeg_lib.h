@@ -1,8 +1,8 @@
-/* nvjpeg_lib.h - nvJPEG, opened at run time: a program with CUDA runs where it is missing. It needs no header of that library, nor
- * of CUDA: streams are passed on as they are.
+/* nvjpeg_lib.h - nvJPEG, opened at run time: a program with CUDA runs where it is missing. It needs no header of that library,
+ * nor of CUDA: streams are passed on as they are.
  *
- * Backends differ in who decodes: the JPEG engines of the GPU (A100, H100 and later), or kernels of the library. Their pixels may
- * differ by single levels.
+ * Backends differ in who decodes: the JPEG engines of the GPU (A100, H100 and later), or kernels of the library. Their pixels
+ * may differ by single levels.
  */
 #pragma once
 

@@ -66,9 +66,10 @@ static glofnd_status resolve_decode(gf_error *err, gf_config *c) {
     const int on_gpu = c->method.device == GLOFND_DEVICE_CUDA;
     const int resized_there = c->crop_filter == GF_CROP_BILINEAR && c->micro_batch == 0;
     FAIL_IF(err, c->decode == GF_DECODE_GPU && !on_gpu, GLOFND_E_OPTION, "decode: gpu needs device = cuda; take exact or fast");
-    FAIL_IF(err, c->decode == GF_DECODE_GPU && !resized_there, GLOFND_E_OPTION,
-            "decode: gpu needs views that are made there; crop_filter = bicubic and micro_batch leave them to the CPU: take exact "
-            "or fast");
+    FAIL_IF(
+        err, c->decode == GF_DECODE_GPU && !resized_there, GLOFND_E_OPTION,
+        "decode: gpu needs views that are made there; crop_filter = bicubic and micro_batch leave them to the CPU: take exact "
+        "or fast");
     if (c->decode == GF_DECODE_AUTO && (!on_gpu || !resized_there)) c->decode = GF_DECODE_EXACT;
     return GLOFND_OK;
 }
@@ -110,7 +111,10 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
     const int gpu_decodes = before->decode == GF_DECODE_GPU;
     FAIL_IF(err, gpu_decodes != (now->decode == GF_DECODE_GPU), GLOFND_E_OPTION,
             "decode: in the run to resume the %s decodes, and nvJPEG's pixels differ from libjpeg's; give --decode %s",
-            gpu_decodes ? "GPU" : "CPU", gpu_decodes ? "gpu" : before->decode == GF_DECODE_FAST ? "fast" : "exact");
+            gpu_decodes ? "GPU" : "CPU",
+            gpu_decodes                        ? "gpu"
+            : before->decode == GF_DECODE_FAST ? "fast"
+                                               : "exact");
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         gf_config_text(before, fixed[i], old, sizeof old);
         gf_config_text(now, fixed[i], new, sizeof new);

@@ -126,9 +126,10 @@ static const gf_option rows[] = {
          "view for embed and eval: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
          "for task clip with init, else center"),
 
-    NAME(decode, decoders, "exact", "data",
-         "JPEG: PIL's numbers; fast: at reduced size where that suffices; gpu: by nvJPEG, levels differ a little; auto: gpu if it "
-         "can, else exact"),
+    NAME(
+        decode, decoders, "exact", "data",
+        "JPEG: PIL's numbers; fast: at reduced size where that suffices; gpu: by nvJPEG, levels differ a little; auto: gpu if it "
+        "can, else exact"),
     LONG(max_pixels, "200000000", 65536, 268435456, "data",
          "decoded at a time by all workers; a larger image is unreadable, unless it is a JPEG that can be reduced"),
     SWITCH(strict, "0", "data", "1: an unreadable image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
