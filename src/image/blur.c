@@ -25,11 +25,12 @@ gf_box gf_blur_box(double sigma) {
 /* out[n] from in[n] and the border around it. */
 GF_LANES_BODY void box_row_body(uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, size_t n, gf_box b) {
     const int r = b.radius;
-    for (size_t i = 0; i < n; i++) sum[i] = in[i];
+    const size_t done = GF_NEON_DOES(gf_neon_box(out, in, n, 0, 0, r, b.inner, b.outer));
+    for (size_t i = done; i < n; i++) sum[i] = in[i];
     for (int d = 1; d <= r; d++) {
-        for (size_t i = 0; i < n; i++) sum[i] = (uint16_t)(sum[i] + in[(ptrdiff_t)i - d] + in[(ptrdiff_t)i + d]);
+        for (size_t i = done; i < n; i++) sum[i] = (uint16_t)(sum[i] + in[(ptrdiff_t)i - d] + in[(ptrdiff_t)i + d]);
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = done; i < n; i++) {
         const uint32_t ends = (uint32_t)in[(ptrdiff_t)i - r - 1] + in[(ptrdiff_t)i + r + 1];
         out[i] = (uint8_t)((sum[i] * b.inner + ends * b.outer + (1u << 23)) >> 24);
     }
@@ -43,14 +44,15 @@ static int clamp(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 GF_LANES_BODY void box_column_body(uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, int width,
                                    int height, int y, gf_box b) {
     const size_t n = (size_t)width;
-    for (size_t i = 0; i < n; i++) sum[i] = in[(size_t)y * n + i];
+    const size_t done = GF_NEON_DOES(gf_neon_box(out, in, n, height, y, b.radius, b.inner, b.outer));
+    for (size_t i = done; i < n; i++) sum[i] = in[(size_t)y * n + i];
     for (int d = 1; d <= b.radius; d++) {
         const uint8_t *above = in + (size_t)clamp(y - d, height) * n, *below = in + (size_t)clamp(y + d, height) * n;
-        for (size_t i = 0; i < n; i++) sum[i] = (uint16_t)(sum[i] + above[i] + below[i]);
+        for (size_t i = done; i < n; i++) sum[i] = (uint16_t)(sum[i] + above[i] + below[i]);
     }
     const uint8_t *above = in + (size_t)clamp(y - b.radius - 1, height) * n;
     const uint8_t *below = in + (size_t)clamp(y + b.radius + 1, height) * n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = done; i < n; i++) {
         const uint32_t ends = (uint32_t)above[i] + below[i];
         out[i] = (uint8_t)((sum[i] * b.inner + ends * b.outer + (1u << 23)) >> 24);
     }

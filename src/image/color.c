@@ -15,7 +15,8 @@ GF_LANES_BODY int blend(int base, int value, float factor) {
 }
 
 GF_LANES_BODY void blend_level_body(uint8_t *restrict x, size_t n, int level, float factor) {
-    for (size_t i = 0; i < n; i++) x[i] = (uint8_t)blend(level, x[i], factor);
+    for (size_t i = GF_NEON_DOES(gf_neon_blend_level(x, n, level, factor)); i < n; i++)
+        x[i] = (uint8_t)blend(level, x[i], factor);
 }
 GF_LANES(static, blend_level, (uint8_t *restrict x, size_t n, int level, float factor), (x, n, level, factor))
 
@@ -27,7 +28,7 @@ enum { CHUNK = 4096 }; /* sums of so many gray levels fit 32 bits */
 
 GF_LANES_BODY void add_luma_body(const uint8_t *restrict red, const uint8_t *restrict green, const uint8_t *restrict blue,
                                  size_t n, uint64_t *sum) {
-    for (size_t at = 0; at < n; at += CHUNK) {
+    for (size_t at = GF_NEON_DOES(gf_neon_add_luma(red, green, blue, n, sum)); at < n; at += CHUNK) {
         const size_t end = n - at < CHUNK ? n : at + CHUNK;
         int32_t part = 0;
         for (size_t i = at; i < end; i++) part += luma(red[i], green[i], blue[i]);
@@ -48,7 +49,7 @@ void gf_color_contrast(uint8_t *planes, size_t n, double factor) {
 /* ----- Saturation and gray ----- */
 
 GF_LANES_BODY void saturate_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n, float factor) {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = GF_NEON_DOES(gf_neon_saturate(red, green, blue, n, factor)); i < n; i++) {
         const int level = luma(red[i], green[i], blue[i]);
         red[i] = (uint8_t)blend(level, red[i], factor);
         green[i] = (uint8_t)blend(level, green[i], factor);
@@ -63,7 +64,8 @@ void gf_color_saturation(uint8_t *planes, size_t n, double factor) {
 }
 
 GF_LANES_BODY void gray_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n) {
-    for (size_t i = 0; i < n; i++) red[i] = green[i] = blue[i] = (uint8_t)luma(red[i], green[i], blue[i]);
+    for (size_t i = GF_NEON_DOES(gf_neon_gray(red, green, blue, n)); i < n; i++)
+        red[i] = green[i] = blue[i] = (uint8_t)luma(red[i], green[i], blue[i]);
 }
 GF_LANES(static, gray, (uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n), (red, green, blue, n))
 
@@ -141,7 +143,7 @@ GF_LANES_BODY void choose(uint8_t *restrict out, const hsv *restrict in, const l
 GF_LANES_BODY void shift_hue_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n, int shift) {
     hsv colour;
     levels x;
-    for (size_t at = 0; at < n; at += BLOCK) {
+    for (size_t at = GF_NEON_DOES(gf_neon_shift_hue(red, green, blue, n, shift)); at < n; at += BLOCK) {
         const size_t count = n - at < BLOCK ? n - at : BLOCK;
         to_hsv(&colour, red + at, green + at, blue + at, count, shift);
         to_levels(&x, &colour, count);

@@ -16,6 +16,8 @@
 enum { PRECISION = 22, ROWS = 16, RUN = ROWS * 3, SLICE = 16, STEP = 32 };
 enum { BUFFER_SPANS, BUFFER_WEIGHTS, BUFFER_EXACT, BUFFER_BLOCK, BUFFER_MIDDLE, BUFFER_LINE };
 
+_Static_assert(PRECISION == 22, "as in pixels_neon.h");
+
 typedef struct span { /* the source pixels one output pixel is made of */
     int first, count;
 } span;
@@ -120,7 +122,7 @@ static glofnd_status make_axes(gf_error *err, gf_resampler *r, const gf_resize *
  * registers. */
 GF_LANES_BODY void blend_few(uint8_t *restrict out, const uint8_t *restrict row, size_t pitch, size_t n,
                              const int32_t *restrict weight, int count) {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = GF_NEON_DOES(gf_neon_blend(out, row, pitch, n, weight, count, 0)); i < n; i++) {
         int32_t sum = 1 << (PRECISION - 1);
         for (int k = 0; k < count; k++) sum += row[(size_t)k * pitch + i] * weight[k];
         out[i] = (uint8_t)(sum >> PRECISION);
@@ -135,7 +137,7 @@ GF_LANES_BODY uint8_t level(int32_t sum, int clip) {
 /* Any count; n is a multiple of SLICE. */
 GF_LANES_BODY void blend_many(uint8_t *restrict out, const uint8_t *restrict row, size_t pitch, size_t n,
                               const int32_t *restrict weight, int count, int clip) {
-    for (size_t at = 0; at < n; at += SLICE) {
+    for (size_t at = GF_NEON_DOES(gf_neon_blend(out, row, pitch, n, weight, count, clip)); at < n; at += SLICE) {
         int32_t sum[SLICE];
         for (int i = 0; i < SLICE; i++) sum[i] = 1 << (PRECISION - 1);
         for (int k = 0; k < count; k++) {
@@ -202,7 +204,7 @@ GF_LANES(static, blend_rows, (uint8_t * line, const uint8_t *row, size_t pitch, 
 
 GF_LANES_BODY void split_colours_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue,
                                       const uint8_t *restrict rgb, int n) {
-    for (int i = 0; i < n; i++) {
+    for (int i = GF_NEON_DOES(gf_neon_split(red, green, blue, rgb, n)); i < n; i++) {
         red[i] = rgb[3 * i];
         green[i] = rgb[3 * i + 1];
         blue[i] = rgb[3 * i + 2];
