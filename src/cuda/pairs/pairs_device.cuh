@@ -54,6 +54,21 @@ __device__ __forceinline__ void gf_pairs_add(int *sum, int x) {
     if (threadIdx.x % 32 == 0 && x) atomicAdd(sum, x);
 }
 
+/* Sum of `mine` over the threads before this one; warps [threads / 32] in shared memory. All threads call this. */
+__device__ __forceinline__ int gf_pairs_before(int mine, int *warps) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int sum = mine;
+    for (int by = 1; by < 32; by *= 2) {
+        const int left = __shfl_up_sync(0xffffffffu, sum, by);
+        if (lane >= by) sum += left;
+    }
+    if (lane == 31) warps[warp] = sum;
+    __syncthreads();
+    int before = sum - mine;
+    for (int w = 0; w < warp; w++) before += warps[w];
+    return before;
+}
+
 /* Cached reads may be stale: they give an ancestor of the node, and ancestors stay ancestors. */
 __device__ __forceinline__ int32_t gf_pairs_root(int32_t *root, int32_t i) {
     for (int32_t up = __ldca(&root[i]); up != i; up = __ldca(&root[i])) {

@@ -33,24 +33,8 @@ template <class F> __device__ __forceinline__ void each_pair(const gf_pairs_job 
     }
 }
 
-/* Sum of `mine` over the threads before this one. All threads call this. */
-__device__ __forceinline__ int count_before(int mine) {
-    __shared__ int warps[THREADS / 32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int sum = mine;
-    for (int by = 1; by < 32; by *= 2) {
-        const int left = __shfl_up_sync(0xffffffffu, sum, by);
-        if (lane >= by) sum += left;
-    }
-    if (lane == 31) warps[warp] = sum;
-    __syncthreads();
-    int before = sum - mine;
-    for (int w = 0; w < warp; w++) before += warps[w];
-    return before;
-}
-
 static __global__ void __launch_bounds__(THREADS) brackets(gf_pairs_job a) {
-    __shared__ int bins[BINS];
+    __shared__ int bins[BINS], warps[THREADS / 32];
     const int row = static_cast<int>(blockIdx.x);
     const float slack = a.slack[row];
     for (int b = threadIdx.x; b < BINS; b += THREADS) bins[b] = 0;
@@ -60,7 +44,7 @@ static __global__ void __launch_bounds__(THREADS) brackets(gf_pairs_job a) {
     __syncthreads();
     int mine = 0;
     for (int i = 0; i < BINS_EACH; i++) mine += bins[BINS - 1 - (threadIdx.x * BINS_EACH + i)];
-    int64_t seen = count_before(mine);
+    int64_t seen = gf_pairs_before(mine, warps);
     for (int i = 0; i < BINS_EACH; i++) {
         const int b = BINS - 1 - (threadIdx.x * BINS_EACH + i);
         if (seen < a.rank && seen + bins[b] >= a.rank) a.high[row] = bin_high(b) + 2.0f * slack;

@@ -43,25 +43,10 @@ static __device__ void count_bins(const gf_pairs_job &a, int row, window_shared 
     }
 }
 
-/* Sum of `mine` over the threads before this one. All threads call this. */
-static __device__ int count_before(int mine, int *warps) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int sum = mine;
-    for (int by = 1; by < 32; by *= 2) {
-        const int left = __shfl_up_sync(0xffffffffu, sum, by);
-        if (lane >= by) sum += left;
-    }
-    if (lane == 31) warps[warp] = sum;
-    __syncthreads();
-    int before = sum - mine;
-    for (int w = 0; w < warp; w++) before += warps[w];
-    return before;
-}
-
 static __device__ void find_ranks(const gf_pairs_sampling &p, float slack, window_shared &sm) {
     int mine = 0;
     for (int i = 0; i < BINS_EACH; i++) mine += sm.bins[threadIdx.x * BINS_EACH + i];
-    int64_t seen = count_before(mine, sm.warps);
+    int64_t seen = gf_pairs_before(mine, sm.warps);
     for (int i = 0; i < BINS_EACH; i++) {
         const int b = threadIdx.x * BINS_EACH + i, count = sm.bins[b];
         if (seen < p.rank && seen + count >= p.rank) sm.high = bin_high(b) + 2.0f * slack;
