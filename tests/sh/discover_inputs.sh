@@ -86,7 +86,17 @@ done
 rm -rf other
 expect 0 "46 x 5" discover "$parquet/defaults.parquet" "$parquet/none-v1-split-f32.parquet" --id number --k 3 --out other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
-expect 1 "row 12 is null" discover "$parquet/bad-null-row.parquet" --out z
+# A null is a bad row: named, counted, left out. So it is in tables.
+expect 0 "1 left out" discover "$parquet/bad-null-row.parquet" --column emb --id key --k 3 --out null_row
+grep -q "^12	not finite	" null_row/bad_rows.tsv || fail "the null row is not named: $(cat null_row/bad_rows.tsv)"
+expect 0 "1 left out" discover "$parquet/bad-null-number.parquet" --k 3 --out null_number
+[ "$(tail -n 1 null_number/bad_rows.tsv)" = "4	not finite" ] || fail "a null in a list: $(cat null_number/bad_rows.tsv)"
+sed -e '4s/,[^,]*$/,/' x.csv > hole.csv
+sed -e '3s/\[[^,]*,/[None,/' -e '5s/\[.*\]//' -e '7s/\[.*\]/None/' x.tsv > holes.tsv
+expect 0 "1 left out" discover hole.csv --k 3 --out hole
+[ "$(tail -n 1 hole/bad_rows.tsv)" = "3	not finite	image 3" ] || fail "an empty cell: $(cat hole/bad_rows.tsv)"
+expect 0 "3 left out" discover holes.tsv --column emb --id key --k 3 --out holes
+[ "$(cut -f 1 holes/bad_rows.tsv | tr '\n' ' ')" = "row 1 3 5 " ] || fail "lists with None: $(cat holes/bad_rows.tsv)"
 # Labels from a column: names of classes in bytewise order, nulls unknown; integers; of tables; of other files.
 python3 - << 'PY' || fail "labels"
 import os, struct, sys

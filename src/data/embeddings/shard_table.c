@@ -31,9 +31,9 @@ typedef struct table {
     uint8_t *number;         /* [columns] 1: its numbers are dimensions */
 } table;
 
-/* Also nan and inf, which make a bad row, not a bad file. 0: not a number. */
+/* Also nan, inf and None, which make a bad row, not a bad file. 0: not a number. */
 static int read_number(const char *text, double *x) {
-    static const char *const others[] = {"nan", "inf", "-inf", "+inf", "-nan", "infinity", "-infinity"};
+    static const char *const others[] = {"nan", "inf", "-inf", "+inf", "-nan", "infinity", "-infinity", "none", "null"};
     if (!gf_number_read(text, x)) return 1;
     *x = NAN;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -72,12 +72,25 @@ static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
     for (int64_t c = 0; c < t->columns; c++) {
         double x;
         if (!t->number[c]) continue;
-        FAIL_IF(err, !read_number(cell_at(t, c), &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number",
-                s->path, (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
+        const char *text = cell_at(t, c)[0] ? cell_at(t, c) : "nan"; /* as data frames write what is missing */
+        FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path,
+                (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
         FAIL_IF(err, !gf_grow(&t->x, &t->capacity, t->used + 1, sizeof *t->x), GLOFND_E_MEMORY,
                 "%.300s: no memory for its numbers", s->path);
         t->x[t->used++] = (float)x;
     }
+    return GLOFND_OK;
+}
+
+/* No list, an empty one, or None. */
+static int is_missing(const table *t, size_t before) {
+    return t->used == before || (t->used == before + 1 && isnan(t->x[before]));
+}
+
+static glofnd_status add_missing(gf_error *err, const gf_shard *s, table *t, size_t before) {
+    const size_t end = before + (size_t)s->dim;
+    FAIL_IF(err, !gf_grow(&t->x, &t->capacity, end, sizeof *t->x), GLOFND_E_MEMORY, "%.300s: no memory for its numbers", s->path);
+    for (t->used = before; t->used < end; t->used++) t->x[t->used] = NAN;
     return GLOFND_OK;
 }
 
@@ -86,6 +99,7 @@ static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
     FAIL_IF(err, t->row.n != t->columns, GLOFND_E_FORMAT, "%.300s, line %lld: %lld columns; the first line has %lld", s->path,
             (long long)t->csv.line, (long long)t->row.n, (long long)t->columns);
     TRY(t->list >= 0 ? add_list(err, s, t, cell_at(t, t->list)) : add_numbers(err, s, t));
+    if (t->list >= 0 && s->rows > 0 && is_missing(t, before)) TRY(add_missing(err, s, t, before));
     const int64_t dim = (int64_t)(t->used - before);
     if (s->rows == 0) s->dim = dim;
     FAIL_IF(err, dim != s->dim || dim == 0, GLOFND_E_FORMAT,

@@ -11,7 +11,8 @@
  *     gf_parquet_cursor_free(&c);   gf_parquet_close(&f);
  *
  * Read: data pages of version 1 and 2; PLAIN, dictionary, delta and BYTE_STREAM_SPLIT values; no compression, Snappy, LZ4_RAW,
- * gzip (with zlib) and Zstandard (with libzstd). Refused, with a text: encrypted files, nested lists, null values, Brotli.
+ * gzip (with zlib) and Zstandard (with libzstd). A list that is null or empty, and a null in a list, are NaN. Refused, with a text:
+ * encrypted files, nested lists, lists of different lengths, Brotli.
  * Several cursors of one file may be used by several threads.
  */
 #pragma once
@@ -26,6 +27,7 @@ typedef struct gf_parquet_leaf { /* a column that has values */
     int width;                   /* bytes of a value; 0: any number */
     int half;                    /* 1: two bytes are a float16 */
     int max_def, max_rep;        /* levels of a value that is there; of lists around it */
+    int list_def;                /* definition level of an element of the innermost list, which may be null; 0: in no list */
 } gf_parquet_leaf;
 
 typedef struct gf_parquet_chunk { /* a column in a row group */
@@ -55,17 +57,21 @@ void gf_parquet_close(gf_parquet *f); /* a zeroed one is fine */
 /* The column by the name of its field, or by its whole path. NULL: the only list of floating-point numbers. */
 glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *name, int64_t *leaf);
 #define GF_PARQUET_LIST_MAX (1 << 20) /* numbers of a row */
-/* Numbers in the list of the first row. Its column must be a list of FLOAT, DOUBLE or float16. */
+/* Numbers in the list of the first row that has one. Its column must be a list of FLOAT, DOUBLE or float16. */
 glofnd_status gf_parquet_list_length(gf_error *err, const gf_parquet *f, int64_t leaf, int64_t *length);
+
+enum { GF_PARQUET_BATCH = 1024 }; /* levels at a time */
 
 typedef struct gf_parquet_cursor {
     const gf_parquet *f;
-    int64_t leaf, group; /* group -1: none is entered */
-    int64_t row;         /* next one to take */
-    int64_t place;       /* numbers of it that were taken */
-    uint64_t at, end;    /* bytes of the chunk that were not read */
-    int64_t left;        /* levels of the chunk that are on later pages */
-    int64_t page_left;   /* of the page, that were not taken */
+    int64_t leaf, group;   /* group -1: none is entered */
+    int64_t row;           /* next one to take */
+    int64_t place;         /* numbers of it that were taken */
+    uint64_t at, end;      /* bytes of the chunk that were not read */
+    int64_t left;          /* levels of the chunk that are on later pages */
+    int64_t page_left;     /* of the page, that were not read */
+    int64_t level, levels; /* lists: next one of those that were read, and their number */
+    uint32_t rep_level[GF_PARQUET_BATCH], def_level[GF_PARQUET_BATCH];
     uint8_t *packed, *page, *dictionary, *last_text;
     size_t packed_capacity, page_capacity, dictionary_capacity, last_text_capacity;
     int null_is_empty; /* texts: a null is an empty one instead of an error */
@@ -78,7 +84,7 @@ typedef struct gf_parquet_cursor {
 void gf_parquet_cursor_init(gf_parquet_cursor *c, const gf_parquet *f, int64_t leaf);
 void gf_parquet_cursor_free(gf_parquet_cursor *c); /* a zeroed one is fine */
 glofnd_status gf_parquet_seek(gf_error *err, gf_parquet_cursor *c, int64_t row);
-/* out [rows][dim]: lists of exactly dim numbers. */
+/* out [rows][dim]: lists of exactly dim numbers; a row without a list is NaN. */
 glofnd_status gf_parquet_floats(gf_error *err, gf_parquet_cursor *c, int64_t rows, int64_t dim, float *out);
 /* Appends a text per row: of a column of texts or integers. */
 glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows, gf_string_list *out);

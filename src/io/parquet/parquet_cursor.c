@@ -1,17 +1,16 @@
 /* parquet_cursor.c - rows of a column; see parquet.h.
  *
  * A value comes with two levels: the repetition level is 0 where a row begins, and the definition level is at its maximum where
- * the value is there and neither it nor a list around it is null. Lists of one length so have levels that are known in advance:
- * anything else is refused, with its row.
+ * the value is there and neither it nor a list around it is null. A null in a list has levels of its own, a list that is null or
+ * empty has one pair of levels; both have no value. Lists of different lengths are refused, with their row.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/parquet/parquet.h"
 #include "util/minmax.h"
-
-enum { BATCH = 1024 }; /* levels at a time */
 
 /* ----- columns ----- */
 
@@ -76,7 +75,7 @@ static glofnd_status next_levels(gf_error *err, gf_parquet_cursor *c, int64_t n,
         TRY(gf_parquet_enter_group(err, c, c->group + 1));
         TRY(gf_parquet_page(err, c, &left));
     }
-    *got = GF_MIN(n, GF_MIN(left, BATCH));
+    *got = GF_MIN(n, GF_MIN(left, GF_PARQUET_BATCH));
     FAIL_IF(err,
             (l->max_rep && !gf_hybrid_take(&c->rep, rep, (size_t)*got)) ||
                 (l->max_def && !gf_hybrid_take(&c->def, def, (size_t)*got)),
@@ -85,38 +84,71 @@ static glofnd_status next_levels(gf_error *err, gf_parquet_cursor *c, int64_t n,
     return GLOFND_OK;
 }
 
-/* Advances over `got` numbers of lists of dim. */
-static glofnd_status check_lists(gf_error *err, gf_parquet_cursor *c, int64_t dim, const uint32_t *rep, const uint32_t *def,
-                                 int64_t got) {
+/* The next level is that of lists of dim numbers. */
+static glofnd_status check_level(gf_error *err, gf_parquet_cursor *c, int64_t dim) {
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
-    for (int64_t k = 0; k < got; k++) {
-        if (rep[k] == 0 && c->place != 0) {
-            GF_FAIL(err, GLOFND_E_FORMAT, "%s: row %lld has %lld numbers; expected %lld, as in the first row", c->where,
-                    (long long)c->row, (long long)c->place, (long long)dim);
-        }
-        if (rep[k] != 0 && c->place == 0) {
-            c->row--;
-            return bad_row(err, c, "has more numbers than the first row");
-        }
-        if (rep[k] > 1) return bad_row(err, c, "is corrupt: a level above its maximum");
-        if (l->max_def && def[k] != (uint32_t)l->max_def)
-            return bad_row(err, c, def[k] == 0 ? "is null; embeddings must not be" : "has an empty list, or a null in it");
-        if (++c->place == dim) c->place = 0, c->row++;
-        if (c->row > c->f->first[c->group + 1]) return bad_row(err, c, "is beyond the rows of its group");
+    const uint32_t rep = c->rep_level[c->level], def = c->def_level[c->level];
+    FAIL_IF(err, rep == 0 && c->place != 0, GLOFND_E_FORMAT, "%s: row %lld has %lld numbers; expected %lld, as in the first row",
+            c->where, (long long)c->row, (long long)c->place, (long long)dim);
+    if (rep != 0 && c->place == 0) {
+        c->row--;
+        return bad_row(err, c, "has more numbers than the first row");
     }
+    if (rep > 1 || (l->max_def && def > (uint32_t)l->max_def)) return bad_row(err, c, "is corrupt: a level above its maximum");
+    if (rep > 0 && def < (uint32_t)l->list_def && l->max_def) return bad_row(err, c, "is corrupt: it goes on without a list");
+    return c->row < c->f->first[c->group + 1] ? GLOFND_OK : bad_row(err, c, "is beyond the rows of its group");
+}
+
+static int is_null(const gf_parquet_cursor *c) {
+    const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
+    return l->max_def && c->def_level[c->level] != (uint32_t)l->max_def;
+}
+
+static void advance(gf_parquet_cursor *c, int64_t dim, int64_t numbers) {
+    c->place += numbers;
+    if (c->place == dim) c->place = 0, c->row++;
+    c->level++;
+}
+
+/* Numbers to *out, which is NULL if they are not wanted. */
+static glofnd_status take_values(gf_error *err, gf_parquet_cursor *c, int64_t count, float **out) {
+    float waste[GF_PARQUET_BATCH];
+    FAIL_IF(err, count > 0 && !gf_page_floats(&c->values, *out ? *out : waste, (size_t)count), GLOFND_E_FORMAT,
+            "%s: the values of a page end early or are corrupt, near row %lld", c->where, (long long)c->row);
+    if (*out) *out += count;
+    return GLOFND_OK;
+}
+
+static void take_nans(int64_t count, float **out) {
+    for (int64_t i = 0; *out && i < count; i++) *(*out)++ = NAN;
+}
+
+/* Numbers up to a null, and that; or to the end of the rows, or of the levels that were read. */
+static glofnd_status take_run(gf_error *err, gf_parquet_cursor *c, int64_t end, int64_t dim, float **out) {
+    int64_t values = 0;
+    while (c->level < c->levels && c->row < end) {
+        TRY(check_level(err, c, dim));
+        if (is_null(c)) break;
+        advance(c, dim, 1);
+        values++;
+    }
+    TRY(take_values(err, c, values, out));
+    if (c->level == c->levels || c->row == end) return GLOFND_OK;
+    const int64_t missing = c->def_level[c->level] < (uint32_t)c->f->leaf[c->leaf].list_def ? dim : 1;
+    take_nans(missing, out);
+    advance(c, dim, missing);
     return GLOFND_OK;
 }
 
 static glofnd_status take_lists(gf_error *err, gf_parquet_cursor *c, int64_t rows, int64_t dim, float *out) {
-    uint32_t rep[BATCH] = {0}, def[BATCH] = {0};
-    float waste[BATCH];
-    int64_t got;
-    for (int64_t left = rows * dim; left > 0; left -= got) {
-        TRY(next_levels(err, c, left, rep, def, &got));
-        TRY(check_lists(err, c, dim, rep, def, got));
-        FAIL_IF(err, !gf_page_floats(&c->values, out ? out : waste, (size_t)got), GLOFND_E_FORMAT,
-                "%s: the values of a page end early or are corrupt, near row %lld", c->where, (long long)c->row);
-        if (out) out += got;
+    const int64_t end = c->row + rows;
+    while (c->row < end) {
+        if (c->level == c->levels) {
+            int64_t got = 0;
+            TRY(next_levels(err, c, GF_PARQUET_BATCH, c->rep_level, c->def_level, &got));
+            c->level = 0, c->levels = got;
+        }
+        TRY(take_run(err, c, end, dim, &out));
     }
     return GLOFND_OK;
 }
@@ -145,31 +177,37 @@ glofnd_status gf_parquet_seek(gf_error *err, gf_parquet_cursor *c, int64_t row) 
     return take_lists(err, c, row - c->row, dim, NULL);
 }
 
+/* Goes on counting the numbers of the first list in the levels that were read; 0: it has ended. */
+static int count_numbers(gf_parquet_cursor *c, int64_t *begun, int64_t *length) {
+    const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
+    for (int64_t k = 0; k < c->levels; k++) {
+        if (*begun && c->rep_level[k] == 0) return 0;
+        if (*begun || !l->max_def || c->def_level[k] >= (uint32_t)l->list_def) ++*length, *begun = 1;
+        else c->row++;
+    }
+    return 1;
+}
+
 glofnd_status gf_parquet_list_length(gf_error *err, const gf_parquet *f, int64_t leaf, int64_t *length) {
     const gf_parquet_leaf *l = &f->leaf[leaf];
     gf_parquet_cursor c;
-    uint32_t rep[BATCH] = {0}, def[BATCH] = {0};
-    int64_t n = 0, got = 0, left = 1, begun = 0;
+    int64_t left = 1, begun = 0;
     FAIL_IF(err, !holds_floats(l), GLOFND_E_FORMAT,
             "%.200s, column '%.80s': not lists of FLOAT, DOUBLE or float16, one per row; those are what embeddings are read from",
             f->path, l->path);
     FAIL_IF(err, f->rows < 1, GLOFND_E_FORMAT, "%.300s: no rows", f->path);
     gf_parquet_cursor_init(&c, f, leaf);
     glofnd_status status = GLOFND_OK;
+    *length = 0;
     while (status == GLOFND_OK && left > 0) {
         if (begun) status = gf_parquet_page(err, &c, &left); /* the list ends with its row group at the latest */
-        if (status == GLOFND_OK && left > 0) status = next_levels(err, &c, BATCH, rep, def, &got);
         if (status != GLOFND_OK || left == 0) break;
-        for (int64_t k = 0; k < got && left > 0; k++) {
-            if (rep[k] == 0 && begun) left = 0;
-            else if (l->max_def && def[k] != (uint32_t)l->max_def)
-                status = bad_row(err, &c, "is null, empty or has a null in it"), left = 0;
-            else n++, begun = 1;
-        }
-        if (n > GF_PARQUET_LIST_MAX && status == GLOFND_OK) status = bad_row(err, &c, "has more than 2^20 numbers");
+        if (c.row < f->rows) status = next_levels(err, &c, GF_PARQUET_BATCH, c.rep_level, c.def_level, &c.levels);
+        else status = gf_fail(err, GLOFND_E_FORMAT, "%.200s, column '%.80s': every row is null", f->path, l->path);
+        if (status == GLOFND_OK && !count_numbers(&c, &begun, length)) break;
+        if (*length > GF_PARQUET_LIST_MAX && status == GLOFND_OK) status = bad_row(err, &c, "has more than 2^20 numbers");
     }
     gf_parquet_cursor_free(&c);
-    *length = n;
     return status;
 }
 
@@ -190,7 +228,7 @@ static glofnd_status add_text(gf_error *err, gf_parquet_cursor *c, gf_string_lis
 
 glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows, gf_string_list *out) {
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
-    uint32_t rep[BATCH] = {0}, def[BATCH] = {0};
+    uint32_t rep[GF_PARQUET_BATCH] = {0}, def[GF_PARQUET_BATCH] = {0};
     int64_t got;
     FAIL_IF(err, l->max_rep != 0 || (l->type != GF_PARQUET_BYTES && l->type != GF_PARQUET_INT32 && l->type != GF_PARQUET_INT64),
             GLOFND_E_FORMAT, "%.200s, column '%.80s': names are read from texts or integers, one per row", c->f->path, l->path);

@@ -31,8 +31,8 @@ typedef struct footer {
     int64_t chunks;
     char path[NAME_MAX_BYTES]; /* of the node, and where its parts end */
     size_t path_end[DEPTH_MAX + 1];
-    int def[DEPTH_MAX + 1], rep[DEPTH_MAX + 1];
-    int64_t open[DEPTH_MAX + 1]; /* children that follow */
+    int def[DEPTH_MAX + 1], rep[DEPTH_MAX + 1], list[DEPTH_MAX + 1]; /* levels; list: def of the list around */
+    int64_t open[DEPTH_MAX + 1];                                     /* children that follow */
     int depth;
 } footer;
 
@@ -78,7 +78,11 @@ static glofnd_status add_leaf(footer *x, const schema_node *n, size_t path_bytes
     FAIL_IF(x->err, !gf_grow(&f->leaf, &x->leaf_capacity, (size_t)f->leaves + 1, sizeof *f->leaf), GLOFND_E_MEMORY,
             "%.300s: no memory for its columns", f->path);
     gf_parquet_leaf *l = &f->leaf[f->leaves];
-    *l = (gf_parquet_leaf){.type = (int)n->type, .width = width_of(n), .max_def = x->def[x->depth], .max_rep = x->rep[x->depth]};
+    *l = (gf_parquet_leaf){.type = (int)n->type,
+                           .width = width_of(n),
+                           .max_def = x->def[x->depth],
+                           .max_rep = x->rep[x->depth],
+                           .list_def = x->list[x->depth]};
     l->half = n->half && l->type == GF_PARQUET_FIXED_BYTES && l->width == 2;
     l->path = strndup(x->path, path_bytes);
     FAIL_IF(x->err, !l->path, GLOFND_E_MEMORY, "%.300s: no memory for its columns", f->path);
@@ -98,6 +102,7 @@ static glofnd_status enter_node(footer *x, const schema_node *n) {
     if (n->repetition < 0 || n->repetition > 2) return corrupt(x, "the repetition of a column");
     x->def[x->depth] = x->def[x->depth - 1] + (n->repetition != 0);
     x->rep[x->depth] = x->rep[x->depth - 1] + (n->repetition == 2);
+    x->list[x->depth] = n->repetition == 2 ? x->def[x->depth] : x->list[x->depth - 1];
     return GLOFND_OK;
 }
 

@@ -242,5 +242,6 @@ glofnd_status gf_parquet_enter_group(gf_error *err, gf_parquet_cursor *c, int64_
     c->group = group, c->row = f->first[group], c->place = 0;
     c->at = k->start, c->end = k->start + k->bytes;
     c->left = k->values, c->page_left = 0;
+    c->level = c->levels = 0;
     return GLOFND_OK;
 }
