@@ -18,8 +18,8 @@ typedef struct cli_discover_job {
     char run_data[PATH_MAX + 1024]; /* SPEC of the run, if none was given */
     const char *label_column;       /* of the files of --labels */
     const char *data, *labels, *names, *query, *query_names, *query_labels, *stored, *from, *out;
-    int as_stored_top, as_stored_max;  /* --from: not given */
-    int head, force, quiet, html, run; /* run: source is one, to encode images with */
+    int as_stored_top, as_stored_max, as_stored_format; /* --from: not given */
+    int head, force, quiet, html, run;                  /* run: source is one, to encode images with */
     gf_table_format format;
     gf_discover_html page;
     gf_dataset *images;

@@ -93,6 +93,7 @@ static glofnd_status take_names(gf_error *err, const gf_dataset *data, const cha
 }
 
 static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_discover_data *d) {
+    gf_string_list_free(&d->classes);
     d->label = malloc((size_t)d->n * sizeof *d->label);
     FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
     for (int64_t i = 0; i < d->n; i++) d->label[i] = gf_dataset_label(data, i);
@@ -147,12 +148,37 @@ void cli_discover_name_source(cli_discover_job *j, const gf_option_strings *spli
     gf_utf8_trim(j->source);
 }
 
+/* Names of columns that no file has would be without effect. columns: 1: some file of embeddings has columns. */
+static glofnd_status check_columns(gf_error *err, const cli_discover_job *j, int columns) {
+    const int names = (j->names && gf_names_are_parquet(j->names)) || (j->query_names && gf_names_are_parquet(j->query_names));
+    FAIL_IF(err, j->in.column && !columns, GLOFND_E_OPTION,
+            "--column is a column of Parquet files or tables; the embeddings are in none");
+    FAIL_IF(err, j->in.id && !columns && !names, GLOFND_E_OPTION,
+            "--id is a column of Parquet files or tables: of the embeddings, or of --names FILES; there is none here");
+    return GLOFND_OK;
+}
+
+/* The same of labels, which are known before anything is read. */
+static glofnd_status check_label_column(gf_error *err, const cli_discover_job *j) {
+    const int array = j->labels && !gf_names_are_parquet(j->labels),
+              query_array = j->query_labels && !gf_names_are_parquet(j->query_labels);
+    FAIL_IF(err, j->label_column && (array || query_array) && (!j->labels || array) && (!j->query_labels || query_array),
+            GLOFND_E_OPTION, "--label-column is a column of Parquet files; '%.300s' is none: leave one of the two out",
+            j->labels ? j->labels : j->query_labels);
+    return GLOFND_OK;
+}
+
 /* A file, folder or pattern beside EMB, read as that is. */
 static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const char *path, gf_discover_data *d) {
     gf_embedding_input in = j->in;
     gf_embedding_set *set = NULL;
     in.path = &path, in.paths = 1, in.label = NULL;
     TRY(gf_embeddings_open(err, &in, &set));
+    const glofnd_status fits = check_columns(err, j, gf_embeddings_have_columns(set) || gf_embeddings_have_columns(j->set));
+    if (fits != GLOFND_OK) {
+        gf_embeddings_close(set);
+        return fits;
+    }
     const glofnd_status status = gf_discover_read_set(err, set, d);
     gf_embeddings_close(set);
     return status;
@@ -160,6 +186,7 @@ static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const 
 
 static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(gf_embeddings_open(err, &j->in, &j->set));
+    if (!j->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
     if (j->in.label) TRY(gf_embeddings_labels(err, j->set, &j->label_texts));
     TRY(cli_units_choose(err, j));
     if (j->units.on) {
@@ -233,6 +260,8 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     FAIL_IF(err, j->run && j->in.label, GLOFND_E_ARGUMENT,
             "--label-column goes with files; the labels of a run are those of its data");
     FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+    TRY(check_label_column(err, j));
+    if (j->run) TRY(check_columns(err, j, 0));
     TRY(cli_units_refuse(err, j, j->run ? "the images of a run" : NULL));
     TRY(load_sources(err, j));
     TRY(cli_decide_check(err, &j->decide, j->d.n));
@@ -260,6 +289,7 @@ glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
 static glofnd_status load_embeddings(gf_error *err, cli_discover_job *j) {
     gf_discover_data d = {0};
     TRY(gf_embeddings_open(err, &j->in, &j->set));
+    TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
     glofnd_status status = gf_discover_read_set(err, j->set, &d);
     if (status == GLOFND_OK) status = gf_discover_classify(err, &d);
     if (status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
@@ -275,6 +305,7 @@ static void take_settings(cli_discover_job *j) {
     if (isnan(j->s.dup)) j->s.dup = old->dup;
     if (j->as_stored_top) j->s.top = old->top;
     if (j->as_stored_max) j->s.max_pairs = old->max_pairs;
+    if (j->as_stored_format) j->format = j->old.format;
     if (j->decide.spec.splits) return;
     memcpy(j->decide.spec.split, j->old.split, sizeof j->old.split);
     j->decide.spec.splits = j->old.splits;
@@ -282,6 +313,8 @@ static void take_settings(cli_discover_job *j) {
 
 /* Names and labels are the stored ones unless given. */
 glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j) {
+    TRY(check_label_column(err, j));
+    if (!j->s.keep_rows) TRY(check_columns(err, j, 0));
     TRY(gf_stored_result_read(err, j->from, &j->old));
     take_settings(j);
     const gf_discover_data none = {0};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/calls.h"
+#include "io/file.h"
 #include "io/npy.h"
 #include "util/grow.h"
 #include "util/strings/number_text.h"
@@ -100,7 +101,13 @@ static int are_integers(const gf_string_list *texts) {
     return 1;
 }
 
-static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, int32_t *label) {
+/* Each name is one cell of a table. */
+static void clean_names(gf_string_list *names) {
+    for (int64_t i = 0; i < names->n; i++) gf_utf8_clean(names->text + names->at[i], ' ');
+}
+
+/* *classes: their names, by number. */
+static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, int32_t *label, gf_string_list *classes) {
     gf_string_list class = {0};
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
@@ -111,16 +118,18 @@ static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, 
     if (status == GLOFND_OK) gf_string_list_unique(&class);
     for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++)
         label[i] = (int32_t)gf_string_list_find(&class, gf_string_list_get(texts, i));
-    gf_string_list_free(&class);
+    if (status == GLOFND_OK) clean_names(&class);
+    if (status == GLOFND_OK) *classes = class;
+    else gf_string_list_free(&class);
     return status;
 }
 
 glofnd_status gf_discover_labels_of_texts(gf_error *err, const gf_string_list *texts, gf_discover_data *d) {
     FAIL_IF(err, texts->n != d->n, GLOFND_E_ARGUMENT, "%lld labels for %lld embeddings", (long long)texts->n, (long long)d->n);
-    free(d->label);
+    gf_discover_free_labels(d);
     d->label = malloc((size_t)(d->n + 1) * sizeof *d->label);
     FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
-    if (!are_integers(texts)) return number_classes(err, texts, d->label);
+    if (!are_integers(texts)) return number_classes(err, texts, d->label, &d->classes);
     for (int64_t i = 0; i < d->n; i++) {
         int64_t y = -1;
         const char *text = gf_string_list_get(texts, i);
@@ -144,10 +153,27 @@ glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const cha
     gf_npy a = {0};
     if (gf_names_are_parquet(path)) return read_parquet_labels(err, path, column, d);
     TRY(gf_npy_read(err, path, &a));
-    free(d->label);
-    d->label = NULL;
+    gf_discover_free_labels(d);
     const glofnd_status status = convert_labels(err, path, &a, d);
     gf_npy_free(&a);
+    return status;
+}
+
+glofnd_status gf_discover_read_classes(gf_error *err, const char *path, gf_discover_data *d) {
+    uint8_t *text = NULL;
+    size_t capacity = 0, bytes = 0;
+    glofnd_status status = gf_file_read_text(err, path, GF_LIST_BYTES_MAX, &text, &capacity, &bytes);
+    for (size_t at = 0; status == GLOFND_OK && at < bytes;) {
+        const uint8_t *stop = memchr(text + at, '\n', bytes - at);
+        const size_t n = stop ? (size_t)(stop - text) - at : bytes - at;
+        status = gf_string_list_add(err, &d->classes, (const char *)text + at, n);
+        at += n + 1;
+    }
+    free(text);
+    clean_names(&d->classes);
+    for (int64_t i = 0; status == GLOFND_OK && d->label && i < d->n; i++)
+        FAIL_IF(err, d->label[i] >= d->classes.n, GLOFND_E_FORMAT, "'%.300s' has %lld names of classes; a label is %d", path,
+                (long long)d->classes.n, (int)d->label[i]);
     return status;
 }
 

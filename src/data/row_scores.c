@@ -3,62 +3,49 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-#include "io/file.h"
-#include "io/npy.h"
+#include "io/row_values.h"
 #include "util/strings/number_text.h"
 
-static int ends_in_npy(const char *path) {
-    const size_t n = strlen(path);
-    return n >= 4 && strcmp(path + n - 4, ".npy") == 0;
-}
-
-static glofnd_status read_npy(gf_error *err, const char *path, int64_t n, double *score) {
-    gf_npy a = {0};
-    TRY(gf_npy_read(err, path, &a));
-    const int fits = a.rank == 1 && a.shape[0] == n;
-    if (!fits)
-        gf_fail(err, GLOFND_E_ARGUMENT,
-                "%.300s: %lld numbers with %d axes for %lld embeddings; expected one axis, a number per row", path,
-                (long long)a.count, a.rank, (long long)n);
-    for (int64_t i = 0; fits && i < n; i++) score[i] = gf_npy_f64(&a, i);
-    gf_npy_free(&a);
-    return fits ? GLOFND_OK : GLOFND_E_ARGUMENT;
-}
-
-typedef struct lines {
+typedef struct scores {
     const char *path;
-    double *score;
-    int64_t n, used;
-} lines;
+    double *score; /* [n] */
+    int64_t n;
+} scores;
 
-static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
-    lines *x = user;
-    char *end = line + strlen(line);
-    while (end > line && strchr(" \t\r\n", end[-1])) *--end = 0;
-    while (*line && strchr(" \t", *line)) line++;
-    double value = NAN;
-    const char *why = strcasecmp(line, "nan") == 0 ? NULL : gf_number_read(line, &value);
-    FAIL_IF(err, why, GLOFND_E_FORMAT, "%.300s: line %d: \"%.40s\" %s", x->path, number, line, why);
-    if (x->used < x->n) x->score[x->used] = value;
-    x->used++;
+static glofnd_status take_array(gf_error *err, void *user, const gf_npy *a) {
+    const scores *x = user;
+    FAIL_IF(err, a->rank != 1 || a->shape[0] != x->n, GLOFND_E_ARGUMENT,
+            "%.300s: %lld numbers with %d axes for %lld embeddings; expected one axis, a number per row", x->path,
+            (long long)a->count, a->rank, (long long)x->n);
+    for (int64_t i = 0; i < x->n; i++) x->score[i] = gf_npy_f64(a, i);
     return GLOFND_OK;
 }
 
-static glofnd_status read_text(gf_error *err, const char *path, int64_t n, double *score) {
-    lines x = {.path = path, .score = score, .n = n};
-    TRY(gf_each_line(err, path, take_line, &x));
-    FAIL_IF(err, x.used != n, GLOFND_E_ARGUMENT, "%.300s: %lld number%s for %lld embeddings; expected one per line and row", path,
-            (long long)x.used, x.used == 1 ? "" : "s", (long long)n);
+static glofnd_status take_line(gf_error *err, void *user, const char *text, int64_t row) {
+    const scores *x = user;
+    double value = NAN;
+    const char *why = strcasecmp(text, "nan") == 0 ? NULL : gf_number_read(text, &value);
+    FAIL_IF(err, why, GLOFND_E_FORMAT, "%.300s: line %lld: \"%.40s\" %s", x->path, (long long)row + 1, text, why);
+    if (row < x->n) x->score[row] = value;
+    return GLOFND_OK;
+}
+
+static glofnd_status read_scores(gf_error *err, scores *x) {
+    const gf_row_values v = {.path = x->path, .array = take_array, .line = take_line, .user = x};
+    int64_t rows = 0;
+    TRY(gf_row_values_read(err, &v, &rows));
+    FAIL_IF(err, rows != x->n, GLOFND_E_ARGUMENT, "%.300s: %lld number%s for %lld embeddings; expected one per line and row",
+            x->path, (long long)rows, rows == 1 ? "" : "s", (long long)x->n);
     return GLOFND_OK;
 }
 
 glofnd_status gf_row_scores_read(gf_error *err, const char *path, int64_t n, double **score) {
     *score = malloc((size_t)n * sizeof **score);
     FAIL_IF(err, !*score, GLOFND_E_MEMORY, "no memory for %lld scores", (long long)n);
-    const glofnd_status status = ends_in_npy(path) ? read_npy(err, path, n, *score) : read_text(err, path, n, *score);
+    scores x = {path, *score, n};
+    const glofnd_status status = read_scores(err, &x);
     if (status != GLOFND_OK) {
         free(*score);
         *score = NULL;

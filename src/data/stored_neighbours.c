@@ -210,6 +210,24 @@ static glofnd_status read_names(gf_error *err, loading *l) {
     return there ? gf_discover_read_names(err, path, NULL, &l->x->d) : GLOFND_OK;
 }
 
+static glofnd_status read_classes(gf_error *err, loading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(gf_path_join(err, path, l->folder, "classes.txt"));
+    TRY(gf_exists(err, path, &there));
+    return there && l->has_labels ? gf_discover_read_classes(err, path, &l->x->d) : GLOFND_OK;
+}
+
+/* Tables of the format of this one. */
+static glofnd_status find_format(gf_error *err, loading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(gf_path_join(err, path, l->folder, "pairs.parquet"));
+    TRY(gf_exists(err, path, &there));
+    l->x->format = there ? GF_TABLE_PARQUET : GF_TABLE_TSV;
+    return GLOFND_OK;
+}
+
 /* "name TAB first TAB rows TAB ..." */
 static glofnd_status take_split(gf_error *err, void *user, char *line, int number) {
     loading *l = user;
@@ -249,6 +267,8 @@ static glofnd_status read_all(gf_error *err, loading *l) {
     gf_npy_free(&rows);
     TRY(status);
     TRY(read_names(err, l));
+    TRY(read_classes(err, l));
+    TRY(find_format(err, l));
     return read_splits(err, l);
 }
 

@@ -373,6 +373,8 @@ static const char *const own_files[] = {
     "graph.npz",
     "rows.npy",
     "names.txt",
+    "classes.txt",
+    "query_classes.txt",
     "keep_1.txt",
     "keep_2.txt",
     "keep_3.txt",
@@ -434,6 +436,8 @@ static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const 
     TRY(write_neighbours(err, to, x));
     if (x->decisions) TRY(gf_decide_write(err, to, x));
     if (!x->query) TRY(gf_stored_rows_write(err, to, x));
+    TRY(gf_stored_classes_write(err, to, x, x->d, "classes.txt"));
+    if (x->query) TRY(gf_stored_classes_write(err, to, x, x->q, "query_classes.txt"));
     if (x->html && !x->query) TRY(write_page(err, to, x));
     TRY(write_summary(err, to, x));
     FAIL_IF(err, gf_job_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");

@@ -2,16 +2,17 @@
  * data/embedding_files.h reads them from files. */
 #pragma once
 
-#include "util/status.h"
+#include "util/strings/string_list.h"
 
 enum { GF_ROW_GOOD, GF_ROW_NOT_FINITE, GF_ROW_ZERO };
 
 typedef struct gf_discover_data {
     int64_t n, dim;
-    float *x;          /* [n][dim]; NULL after gf_discover_free_rows() */
-    int32_t *label;    /* [n] negative: unknown; NULL: no labels */
-    const char **name; /* [n]; NULL: no names */
-    char *name_text;   /* the bytes of the names */
+    float *x;               /* [n][dim]; NULL after gf_discover_free_rows() */
+    int32_t *label;         /* [n] negative: unknown; NULL: no labels */
+    gf_string_list classes; /* names of labels 0, 1, 2 ...; empty: labels are numbers */
+    const char **name;      /* [n]; NULL: no names */
+    char *name_text;        /* the bytes of the names */
     /* set by gf_discover_classify() */
     uint8_t *kind; /* [n] GF_ROW_* */
     int64_t good_n;
@@ -30,4 +31,5 @@ glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
 glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same);
 void gf_discover_free_rows(gf_discover_data *d);
 void gf_discover_free_names(gf_discover_data *d);
+void gf_discover_free_labels(gf_discover_data *d);
 void gf_discover_data_free(gf_discover_data *d); /* accepts a zeroed struct */

@@ -180,9 +180,15 @@ void gf_discover_free_names(gf_discover_data *d) {
     d->name = NULL, d->name_text = NULL;
 }
 
+void gf_discover_free_labels(gf_discover_data *d) {
+    free(d->label);
+    gf_string_list_free(&d->classes);
+    d->label = NULL;
+}
+
 void gf_discover_data_free(gf_discover_data *d) {
     free(d->x);
-    free(d->label);
+    gf_discover_free_labels(d);
     free(d->name);
     free(d->name_text);
     free(d->kind);

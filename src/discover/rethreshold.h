@@ -7,6 +7,7 @@
 #pragma once
 
 #include "discover/decide/decide.h"
+#include "discover/table_files.h"
 
 typedef struct gf_stored_result {
     char *source;       /* of the embeddings */
@@ -16,6 +17,7 @@ typedef struct gf_stored_result {
     gf_pairs_found f;   /* hits: -1 where the result had no labels. Without edge */
     gf_row_split split[GF_SPLITS_MAX];
     int splits;
+    gf_table_format format; /* of its tables */
 } gf_stored_result;
 
 void gf_stored_result_free(gf_stored_result *x); /* accepts a zeroed struct */

@@ -51,3 +51,24 @@ glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, co
                               .watch = &x->s->watch};
     return gf_table_files_write(err, to, &t);
 }
+
+static void fill_classes(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_data *d = arg;
+    for (int64_t i = from; i < to; i++) {
+        gf_lines_text(out, gf_string_list_get(&d->classes, i));
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+glofnd_status gf_stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
+                                      const gf_discover_data *d, const char *name) {
+    if (!d->label || !d->classes.n) return GLOFND_OK;
+    const gf_table_files t = {.name = {name},
+                              .items = d->classes.n,
+                              .block = 4096,
+                              .fill = fill_classes,
+                              .arg = d,
+                              .threads = x->s->threads,
+                              .watch = &x->s->watch};
+    return gf_table_files_write(err, to, &t);
+}

@@ -10,3 +10,6 @@ enum { GF_STORED_NOT_FINITE = -1, GF_STORED_ZERO = -2 };                       /
 /* rows.npy: the first row of the same bytes, the number of duplicates, the label (-1: unknown) of each row. names.txt: a name per
  * line, if there are names. */
 glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x);
+/* The names of the classes of d, one per line, if its labels have names. */
+glofnd_status gf_stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
+                                      const gf_discover_data *d, const char *name);

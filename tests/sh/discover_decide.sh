@@ -328,6 +328,8 @@ expect 0 "count as duplicates; at --dup 0.2 these embeddings tell too little apa
 expect 0 "written" discover x.npy --dup exact --out exact
 grep -q caution alike/summary.txt && ! grep -q caution exact/summary.txt || fail "a caution too few or too many"
 
+expect 0 "kept rows in sample.txt: --sample asks for 5000" discover x.npy --k 6 --sample 5000 --out many
+[ "$(sort -n many/sample.txt)" = "$(cat many/keep.txt)" ] || fail "a sample of more rows than there are"
 expect 2 "expected first, central" discover x.npy --keep best --out z
 expect 2 "expected first, central" discover x.npy --keep score: --out z
 expect 2 "expected NAME=FIRST:END" discover x.npy --split train --out z

@@ -115,8 +115,26 @@ for words in "many-none.parquet --label-column label" "many-lz4.parquet --label-
     rm -rf other
     expect 0 "labels " discover "$parquet/"$words --k 5 --out other
     same other by_array
-    cmp by_array/label_issues.tsv other/label_issues.tsv || fail "label issues"
+    cut -f 1-7 other/label_issues.tsv | cmp - by_array/label_issues.tsv || fail "label issues"
+    [ "$(wc -l < other/classes.txt)" = 3 ] && sort -c other/classes.txt || fail "names of classes: $(cat other/classes.txt)"
+    awk -F '\t' 'FNR == NR { class[FNR - 1] = $0; next } FNR == 1 { print $8, $9; next }
+        class[$2] != $8 || class[$3] != $9 { print "line", FNR }' other/classes.txt other/label_issues.tsv > said
+    [ "$(cat said)" = "class suggested_class" ] || fail "classes of label issues: $(cat said)"
 done
+[ ! -e by_array/classes.txt ] || fail "names of labels that are numbers"
+expect 0 "written" discover --from other --k 4 --out again
+expect 0 "written" discover "$parquet/many-none.parquet" --label-column label --k 4 --out anew
+diff -r -x 'summary.*' anew again || fail "--from loses the names of classes"
+expect 0 "written" discover --from other --labels y.npy --k 4 --out other_labels
+[ ! -e other_labels/classes.txt ] || fail "names of classes of other labels"
+# A column that no file has is not ignored.
+expect 2 "--column is a column of Parquet files or tables" discover x.npy --column emb --out z
+expect 2 "--id is a column of Parquet files or tables" discover x.npy --id key --out z
+expect 2 "--id is a column of Parquet files or tables" discover x.npy --names names --id key --out z
+expect 2 "--label-column is a column of Parquet files; 'z.npy' is none" discover x.npy --labels z.npy --label-column kind --out z
+expect 2 "--label-column is a column of Parquet files" discover classes.csv --id name --labels z.npy --label-column kind --out z
+expect 2 "--id is a column" discover --from other --id key --out z
+expect 2 "--column is a column" discover x.npy --query x.npy --stored plain --column emb --out z
 rm -rf other by_array
 expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --labels small.npy --k 3 --out by_array
 expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --label-column small --k 3 --out other

@@ -95,7 +95,9 @@ python3 check.py plain bare pairs mutual duplicates duplicate_groups components 
 grep -q "\['row'\]" err || fail "keep.parquet without names: $(cat err)"
 expect 0 "written" discover --from tsv --format parquet --negatives 3 --outliers 40 --out again
 for name in $tables keep; do cmp "parquet/$name.parquet" "again/$name.parquet" || fail "--from: $name"; done
-expect 0 "written" discover --from parquet --negatives 3 --outliers 40 --out back
+expect 0 "written" discover --from parquet --negatives 3 --outliers 40 --out as_it_was
+diff -r parquet as_it_was > out || fail "--from a result with Parquet tables: $(cat out)"
+expect 0 "written" discover --from parquet --format tsv --negatives 3 --outliers 40 --out back
 diff -r tsv back > out || fail "--from a result with Parquet tables: $(cat out)"
 expect 0 "written" discover x.npy $also --force --out parquet
 diff -r tsv parquet > out || fail "files of the other format stay: $(cat out)"

@@ -138,6 +138,12 @@ glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t fir
     return status;
 }
 
+int gf_embeddings_have_columns(const gf_embedding_set *s) {
+    for (int64_t i = 0; s && i < s->paths.n; i++)
+        if (s->shard[i].kind->labels) return 1;
+    return 0;
+}
+
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out) {
     for (int64_t i = 0; i < s->paths.n; i++) TRY(s->shard[i].kind->names(err, &s->shard[i], out));
     return GLOFND_OK;

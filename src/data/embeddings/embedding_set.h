@@ -31,6 +31,8 @@ int64_t gf_embeddings_files(const gf_embedding_set *s);
 int64_t gf_embeddings_first(const gf_embedding_set *s, int64_t file);
 /* x [rows][dim]. By one thread at a time; reads several files at once. Rising rows are the fast way through Parquet files. */
 glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t first, int64_t rows, float *x);
+/* 1: some of the files have columns with names: Parquet files, tables. NULL: none. */
+int gf_embeddings_have_columns(const gf_embedding_set *s);
 int gf_embeddings_have_names(const gf_embedding_set *s);
 /* Appends the names of all rows. */
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out);

@@ -253,6 +253,8 @@ static void fill_issues(const void *arg, int64_t from, int64_t to, gf_lines *out
         gf_cell_integer(out, e->best);
         gf_cell_integer(out, e->own);
         if (x->d->name) gf_cell_text(out, x->d->name[row]);
+        if (x->d->classes.n) gf_cell_text(out, gf_string_list_get(&x->d->classes, x->d->label[row]));
+        if (x->d->classes.n) gf_cell_text(out, gf_string_list_get(&x->d->classes, e->suggested));
         gf_row_end(out);
     }
 }
@@ -263,6 +265,7 @@ static glofnd_status write_issues(gf_error *err, const gf_output_folder *to, con
     gf_table_columns_add(&c, GF_COLUMN_FLOAT, "score");
     gf_table_columns_add(&c, GF_COLUMN_INT32, "neighbours agree_suggested agree_label");
     if (x->d->name) gf_table_columns_add(&c, GF_COLUMN_TEXT, "name");
+    if (x->d->classes.n) gf_table_columns_add(&c, GF_COLUMN_TEXT, "class suggested_class");
     return write_lines(err, to, x,
                        (gf_table_files){.name = {"label_issues"},
                                         .columns = {&c},

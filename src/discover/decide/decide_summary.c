@@ -80,7 +80,10 @@ void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
     if (x->d->label && !x->s->only_dup)
         gf_text_add(t, "suspects    %lld rows whose mutual neighbours mostly have one other label: label_issues%s\n",
                     (long long)e->issues, gf_table_ending(x->format));
-    if (x->decide->sample)
+    if (x->decide->sample > e->samples)
+        gf_text_add(t, "sample      all %lld kept rows in sample.txt: --sample asks for %lld\n", (long long)e->samples,
+                    (long long)x->decide->sample);
+    else if (x->decide->sample)
         gf_text_add(t, "sample      %lld rows in sample.txt; every kept row has one of similarity %.4f or more\n",
                     (long long)e->samples, e->sample_reach);
 }

@@ -11,7 +11,7 @@
  *     gf_parquet_cursor_free(&c);   gf_parquet_close(&f);
  *
  * Read: data pages of version 1 and 2; PLAIN, dictionary, delta and BYTE_STREAM_SPLIT values; no compression, Snappy, LZ4_RAW,
- * gzip (with zlib) and Zstandard (with libzstd). A list that is null or empty, and a null in a list, are NaN. Refused, with a text:
+ * gzip (with zlib) and Zstandard (with libzstd). A list that is null or empty, and a null in a list, are NaN. Refused, with text:
  * encrypted files, nested lists, lists of different lengths, Brotli.
  * Several cursors of one file may be used by several threads.
  */

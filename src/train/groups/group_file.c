@@ -1,9 +1,5 @@
 /* group_file.c - ids of samples from a file: .npy, or text. See sample_groups.h. */
-#include <string.h>
-#include <strings.h>
-
-#include "io/file.h"
-#include "io/npy.h"
+#include "io/row_values.h"
 #include "train/groups/sample_groups.h"
 #include "util/strings/number_text.h"
 
@@ -22,48 +18,35 @@ static glofnd_status check_count(gf_error *err, const char *path, int64_t found,
     return GLOFND_OK;
 }
 
-/* ----- .npy ----- */
-
-static glofnd_status take_array(gf_error *err, const char *path, const gf_npy *a, int32_t *of, int64_t n) {
-    const int integers = a->type == GF_NPY_I4 || a->type == GF_NPY_I8 || a->type == GF_NPY_U1;
-    FAIL_IF(err, !integers || a->rank != 1, GLOFND_E_FORMAT, "%s: %s of rank %d; expected int32 or int64 of rank 1", path,
-            gf_npy_type_name(a->type), a->rank);
-    TRY(check_count(err, path, a->count, n));
-    for (int64_t i = 0; i < n; i++) TRY(take_id(err, path, i, gf_npy_i64(a, i), &of[i]));
-    return GLOFND_OK;
-}
-
-static glofnd_status read_array(gf_error *err, const char *path, int32_t *of, int64_t n) {
-    gf_npy a = {0};
-    TRY(gf_npy_read(err, path, &a));
-    const glofnd_status status = take_array(err, path, &a, of, n);
-    gf_npy_free(&a);
-    return status;
-}
-
-/* ----- text ----- */
-
-typedef struct reading {
+typedef struct ids {
     const char *path;
-    int32_t *of;
-    int64_t n, found;
-} reading;
+    int32_t *of; /* [n] */
+    int64_t n;
+} ids;
 
-static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
-    reading *r = user;
-    int64_t id = 0;
-    line[strcspn(line, "\r\n")] = 0;
-    const char *why = gf_integer_read(line, &id);
-    FAIL_IF(err, why, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" %s; expected an integer per line", r->path, number, line, why);
-    if (r->found < r->n) TRY(take_id(err, r->path, r->found, id, &r->of[r->found]));
-    r->found++;
+static glofnd_status take_array(gf_error *err, void *user, const gf_npy *a) {
+    const ids *x = user;
+    const int integers = a->type == GF_NPY_I4 || a->type == GF_NPY_I8 || a->type == GF_NPY_U1;
+    FAIL_IF(err, !integers || a->rank != 1, GLOFND_E_FORMAT, "%s: %s of rank %d; expected int32 or int64 of rank 1", x->path,
+            gf_npy_type_name(a->type), a->rank);
+    TRY(check_count(err, x->path, a->count, x->n));
+    for (int64_t i = 0; i < x->n; i++) TRY(take_id(err, x->path, i, gf_npy_i64(a, i), &x->of[i]));
     return GLOFND_OK;
+}
+
+static glofnd_status take_line(gf_error *err, void *user, const char *text, int64_t row) {
+    const ids *x = user;
+    int64_t id = 0;
+    const char *why = gf_integer_read(text, &id);
+    FAIL_IF(err, why, GLOFND_E_FORMAT, "%s:%lld: \"%.40s\" %s; expected an integer per line", x->path, (long long)row + 1, text,
+            why);
+    return row < x->n ? take_id(err, x->path, row, id, &x->of[row]) : GLOFND_OK;
 }
 
 glofnd_status gf_group_file_read(gf_error *err, const char *path, int32_t *of, int64_t n) {
-    const size_t length = strlen(path);
-    if (length > 4 && strcasecmp(path + length - 4, ".npy") == 0) return read_array(err, path, of, n);
-    reading r = {path, of, n, 0};
-    TRY(gf_each_line(err, path, take_line, &r));
-    return check_count(err, path, r.found, n);
+    ids x = {path, of, n};
+    const gf_row_values v = {.path = path, .array = take_array, .line = take_line, .user = &x};
+    int64_t found = 0;
+    TRY(gf_row_values_read(err, &v, &found));
+    return check_count(err, path, found, n);
 }
