@@ -152,7 +152,7 @@ static void decisions_as_parquet_without_memory(void **state) {
 static void cells_in_units_without_memory(void **state) {
     char folder[] = "fault_discover_XXXXXX", parts[40];
     gf_error err = {""};
-    const gf_units u = {.folder = parts, .source = {.read = read_rows, .n = N, .dim = DIM}, .rows = 32, .ranks = 1};
+    const gf_units u = {.folder = parts, .source = {.read = read_rows, .n = N, .dim = DIM}, .rows = 64, .ranks = 1};
     const gf_discover_spec s = {.k = 3,
                                 .top = 4,
                                 .max_pairs = 100,
