@@ -116,7 +116,7 @@ static void quantile(const pass *p, int64_t i) {
     float *copy = malloc(sizeof(float) * (size_t)p->e.cols);
     if (!copy) die("no memory for a row of %lld floats", (long long)p->e.cols);
     memcpy(copy, FLOATS(p, i), sizeof(float) * (size_t)p->e.cols);
-    gf_quantile_place(p->n, p->alpha, &best, &fraction);
+    gf_quantile_place(p->n, 1, p->alpha, &best, &fraction);
     ((float *)p->y)[i] = gf_between(copy, p->e.cols, best, fraction);
     free(copy);
 }
