@@ -56,6 +56,22 @@ int nvjpegJpegStateDestroy(void *s) {
     return 0;
 }
 
+int nvjpegJpegStreamCreate(void *handle, void **out) { return nvjpegJpegStateCreate(handle, out); }
+
+int nvjpegJpegStreamDestroy(void *s) { return nvjpegJpegStateDestroy(s); }
+
+int nvjpegJpegStreamParseHeader(void *handle, const unsigned char *data, size_t length, void *s) {
+    (void)handle;
+    ((state *)s)->batch = data[length - 1];
+    return 0;
+}
+
+int nvjpegDecodeBatchedSupported(void *handle, void *s, int *refused) {
+    (void)handle;
+    *refused = ((state *)s)->batch == fake_nvjpeg.untaken;
+    return 0;
+}
+
 int nvjpegDecodeBatchedInitialize(void *handle, void *s, int batch, int threads, int format) {
     (void)handle;
     if (batch < 1 || threads < 1 || format != 5) return 2;

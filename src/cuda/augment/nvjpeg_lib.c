@@ -25,6 +25,10 @@ static glofnd_status find_functions(gf_error *err, gf_nvjpeg *n) {
     GF_FIND(nvjpegJpegStateDestroy)
     GF_FIND(nvjpegDecodeBatchedInitialize)
     GF_FIND(nvjpegDecodeBatched)
+    GF_FIND(nvjpegJpegStreamCreate)
+    GF_FIND(nvjpegJpegStreamDestroy)
+    GF_FIND(nvjpegJpegStreamParseHeader)
+    GF_FIND(nvjpegDecodeBatchedSupported)
 #undef GF_FIND
     gf_shared_lib_find(n->lib, "nvjpegGetHardwareDecoderInfo", &n->nvjpegGetHardwareDecoderInfo);
     const int known = n->nvjpegGetProperty(MAJOR, &n->major) == 0 && n->nvjpegGetProperty(MINOR, &n->minor) == 0;
@@ -85,6 +89,7 @@ void gf_nvjpeg_describe(const gf_nvjpeg *n, char *text, size_t bytes) {
 void gf_nvjpeg_state_free(const gf_nvjpeg *n, gf_nvjpeg_state *s) {
     if (s->batch) n->nvjpegJpegStateDestroy(s->batch);
     if (s->part) n->nvjpegJpegStateDestroy(s->part);
+    if (s->header) n->nvjpegJpegStreamDestroy(s->header);
     free(s->data);
     free(s->length);
     free(s->to);
@@ -98,8 +103,17 @@ static int prepare(const gf_nvjpeg *n, void **state, int64_t count) {
     return *state && n->nvjpegDecodeBatchedInitialize(n->handle, *state, (int)count, 1, RGB_INTERLEAVED) == 0;
 }
 
+/* 1: the engines take such files: not of every size, for example. Kernels take all that src/image/jpeg_plain.h lets through. */
+static int is_taken(const gf_nvjpeg *n, gf_nvjpeg_state *s, const gf_encoded *image) {
+    int refused = 1;
+    if (n->backend != GF_NVJPEG_ENGINES) return 1;
+    if (!s->header && n->nvjpegJpegStreamCreate(n->handle, &s->header) != 0) s->header = NULL;
+    return s->header && n->nvjpegJpegStreamParseHeader(n->handle, image->bytes, image->size, s->header) == 0 &&
+           n->nvjpegDecodeBatchedSupported(n->handle, s->header, &refused) == 0 && !refused;
+}
+
 /* Number of images in the lists; -1: no memory. */
-static int64_t list(gf_nvjpeg_state *s, gf_encoded *image, int64_t count, uint8_t *pixels) {
+static int64_t list(const gf_nvjpeg *n, gf_nvjpeg_state *s, gf_encoded *image, int64_t count, uint8_t *pixels) {
     const size_t most = (size_t)count;
     int64_t listed = 0;
     if (!gf_grow(&s->data, &s->data_capacity, most, sizeof *s->data) ||
@@ -108,6 +122,8 @@ static int64_t list(gf_nvjpeg_state *s, gf_encoded *image, int64_t count, uint8_
         return -1;
     for (int64_t i = 0; i < count; i++) {
         if (image[i].size == 0) continue;
+        image[i].failed = !is_taken(n, s, &image[i]);
+        if (image[i].failed) continue;
         s->data[listed] = image[i].bytes;
         s->length[listed] = image[i].size;
         s->to[listed] = (gf_nvjpeg_planes){{pixels + image[i].at}, {3 * (size_t)image[i].width}};
@@ -154,10 +170,11 @@ static int decode_all(const work *x, int64_t count, int *accepted) {
 int gf_nvjpeg_decode(gf_nvjpeg *n, gf_nvjpeg_state *s, gf_encoded *image, int64_t count, uint8_t *pixels, void *stream,
                      const gf_nvjpeg_wait *w) {
     const work x = {n, s, stream, w};
-    const int64_t listed = list(s, image, count, pixels);
     int accepted = 0;
+    pthread_mutex_lock(&n->lock);
+    const int64_t listed = list(n, s, image, count, pixels);
+    pthread_mutex_unlock(&n->lock);
     if (listed <= 0) return listed == 0;
-    for (int64_t i = 0; i < listed; i++) s->image[i]->failed = 0;
     if (!decode_all(&x, listed, &accepted)) return 0;
     return accepted || decode_parts(&x, 0, listed);
 }

@@ -27,6 +27,10 @@ typedef struct gf_nvjpeg { /* functions return nvjpegStatus_t: 0 is success */
     int (*nvjpegDecodeBatchedInitialize)(void *handle, void *state, int batch, int threads, int format);
     int (*nvjpegDecodeBatched)(void *handle, void *state, const unsigned char *const *data, const size_t *lengths,
                                gf_nvjpeg_planes *to, void *stream);
+    int (*nvjpegJpegStreamCreate)(void *handle, void **stream);
+    int (*nvjpegJpegStreamDestroy)(void *stream);
+    int (*nvjpegJpegStreamParseHeader)(void *handle, const unsigned char *data, size_t length, void *stream);
+    int (*nvjpegDecodeBatchedSupported)(void *handle, void *stream, int *refused);
     int (*nvjpegGetHardwareDecoderInfo)(void *handle, unsigned *engines, unsigned *cores); /* NULL: not in this version */
     int major, minor;
     void *handle; /* NULL: no backend was started */
@@ -37,6 +41,7 @@ typedef struct gf_nvjpeg { /* functions return nvjpegStatus_t: 0 is success */
 
 typedef struct gf_nvjpeg_state { /* of one thread at a time; all zero: not made */
     void *batch, *part;          /* nvjpegJpegState_t: of whole batches, of parts of refused ones */
+    void *header;                /* nvjpegJpegStream_t */
     int64_t count;               /* images that `batch` is prepared for */
     const unsigned char **data;  /* [capacity] */
     size_t *length;              /* [capacity] */
@@ -59,7 +64,8 @@ glofnd_status gf_nvjpeg_start(gf_error *err, gf_nvjpeg *n, gf_nvjpeg_backend bac
 void gf_nvjpeg_describe(const gf_nvjpeg *n, char *text, size_t bytes);
 
 void gf_nvjpeg_state_free(const gf_nvjpeg *n, gf_nvjpeg_state *s); /* before the backend ends */
-/* Decodes image [count], those with a size, to pixels + image.at, and waits. All at once; what the library refuses is
- * halved, until `failed` can be set for single images. 0: the device failed, or there is no memory. */
+/* Decodes image [count], those with a size, to pixels + image.at, and waits. What the engines
+ * do not take by its header fails; the rest is decoded at once. If the library refuses that, it is halved until `failed` can be
+ * set for single images. 0: the device failed, or there is no memory. */
 int gf_nvjpeg_decode(gf_nvjpeg *n, gf_nvjpeg_state *s, gf_encoded *image, int64_t count, uint8_t *pixels, void *stream,
                      const gf_nvjpeg_wait *w);
