@@ -40,22 +40,26 @@ static int part_of_word(const char *word, int n, int room) {
     return part;
 }
 
-void cli_print_wrapped(FILE *out, const char *left, int indent, const char *text) {
-    int at = (int)strlen(left);
-    gf_print(out, "%s", left);
+/* The words of a text, from column `indent` to `width`; the line is at column `at`. */
+static void print_words(FILE *out, int at, int indent, int width, const char *text) {
     if (at >= indent) gf_print(out, "\n"), at = 0;
     for (int first = 1; *text; first = 0) {
         text += strspn(text, " \n");
         int n = (int)strcspn(text, " \n");
         if (n == 0) break;
-        if (n > WIDTH - indent) n = part_of_word(text, n, WIDTH - indent);
+        if (n > width - indent) n = part_of_word(text, n, width - indent);
         if (at < indent) gf_print(out, "%*s", indent - at, ""), at = indent;
-        else if (!first && at + 1 + n > WIDTH) gf_print(out, "\n%*s", indent, ""), at = indent;
+        else if (!first && at + 1 + n > width) gf_print(out, "\n%*s", indent, ""), at = indent;
         else gf_print(out, " "), at++;
         gf_print(out, "%.*s", n, text);
         at += n, text += n;
     }
     gf_print(out, "\n");
+}
+
+void cli_print_wrapped(FILE *out, const char *left, int indent, const char *text) {
+    gf_print(out, "%s", left);
+    print_words(out, (int)strlen(left), indent, WIDTH, text);
 }
 
 static void help_flag(const char *prefix, const gf_option *o) {
@@ -66,41 +70,80 @@ static void help_flag(const char *prefix, const gf_option *o) {
     cli_print_wrapped(stdout, left, FLAG_INDENT, text);
 }
 
-/* The blank where a line of a usage is broken: the last one outside of brackets that fits, else the next one; its end if none. */
+/* 1: the blank at line[i] lies between a flag and its value. */
+static int splits_flag(const char *line, int i) {
+    int word = i;
+    while (word > 0 && line[word - 1] != ' ') word--;
+    return i - word > 2 && strncmp(line + word, "--", 2) == 0 && !strchr("-[ ", line[i + 1]);
+}
+
+/* The blank where a line of a usage is broken: the last one outside of brackets, and not between a flag and its value, that
+ * fits, else the next one; its end if none. */
 static int break_of(const char *line, int n, int room) {
     int best = n, depth = 0;
     for (int i = 0; i < n; i++) {
         depth += line[i] == '[' ? 1 : line[i] == ']' ? -1 : 0;
-        if (line[i] != ' ' || depth > 0 || i == 0 || line[i - 1] == ' ') continue;
+        if (line[i] != ' ' || depth > 0 || i == 0 || line[i - 1] == ' ' || splits_flag(line, i)) continue;
         if (i <= room || best == n) best = i;
         if (i > room) break;
     }
     return n <= room ? n : best;
 }
 
+/* Where the explanation behind a command or name begins: after the last three blanks in a row; 0: there is none. */
+static int explanation_of(const char *line, int n) {
+    int found = 0;
+    for (int i = (int)strspn(line, " ") + 3; i < n; i++)
+        if (line[i] != ' ' && strncmp(line + i - 3, "   ", 3) == 0) found = i;
+    return found;
+}
+
 /* Lines that are too long continue in the next one, indented further where they are a command. */
-static void print_usage_line(FILE *out, const char *line, int n, int at) {
+static void print_broken_line(FILE *out, const char *line, int n, int at, int width) {
     const int blanks = (int)strspn(line, " "), command = strncmp(line + blanks, "glofnd ", 7) == 0 || blanks > 7;
     const int more = blanks >= n ? 0 : command ? (blanks > 7 ? blanks : 11) : blanks;
-    int cut = blanks + break_of(line + blanks, n - blanks, WIDTH - at - blanks);
+    int cut = blanks + break_of(line + blanks, n - blanks, width - at - blanks);
     gf_print(out, "%.*s\n", cut, line);
     while (cut < n) {
         line += cut, n -= cut;
         const int skip = (int)strspn(line, " ");
         line += skip, n -= skip;
         if (n <= 0) return;
-        cut = break_of(line, n, WIDTH - more);
+        cut = break_of(line, n, width - more);
         gf_print(out, "%*s%.*s\n", more, "", cut, line);
     }
 }
 
-void cli_print_usage(FILE *out, const char *usage) {
-    int at = (int)strlen("usage: ");
-    gf_print(out, "usage: ");
+/* An explanation that does not fit is broken in its own column, or begins in the next line. */
+static void print_usage_line(FILE *out, const char *line, int n, int at, int width) {
+    const int column = explanation_of(line, n);
+    char text[512];
+    int end = column;
+    if (at + n <= width || column == 0) {
+        print_broken_line(out, line, n, at, width);
+        return;
+    }
+    while (end > 0 && line[end - 1] == ' ') end--;
+    snprintf(text, sizeof text, "%.*s", n - column, line + column);
+    if (at + column > width - 30) {
+        print_broken_line(out, line, end, at, width);
+        print_words(out, 0, 11, width, text);
+        return;
+    }
+    gf_print(out, "%.*s", end, line);
+    print_words(out, at + end, at + column, width, text);
+}
+
+void cli_print_usage_within(FILE *out, const char *usage, int at, int width) {
     for (const char *end; *usage; usage = *end ? end + 1 : end, at = 0) {
         end = usage + strcspn(usage, "\n");
-        print_usage_line(out, usage, (int)(end - usage), at);
+        print_usage_line(out, usage, (int)(end - usage), at, width);
     }
+}
+
+void cli_print_usage(FILE *out, const char *usage) {
+    gf_print(out, "usage: ");
+    cli_print_usage_within(out, usage, (int)strlen("usage: "), WIDTH);
 }
 
 static void list_verbs(FILE *out, const cli_verb *v) {
@@ -274,6 +317,12 @@ static int refuse_verb(const cli_verb *v, const char *name) {
     for (int i = 1; v->verbs[i]; i++)
         if (gf_edit_distance(name, v->verbs[i]->name) < gf_edit_distance(name, best->name)) best = v->verbs[i];
     const int near = gf_is_near(name, best->name);
+    if (name[0] == '-')
+        return gf_print(stderr, "glofnd%s%s: unknown flag %s; --help lists verbs\n", v == &cli_root ? "" : " ",
+                        v == &cli_root ? "" : v->name, name),
+               CLI_USAGE;
+    if (v == &cmd_data && strchr(name, ':'))
+        return gf_print(stderr, "glofnd data: did you mean `glofnd data info %s`?\n", name), CLI_USAGE;
     gf_print(stderr, "glofnd%s%s: unknown verb \"%s\"; %s%s%s\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name, name,
              near ? "did you mean " : "", near ? best->name : "", near ? "?" : "--help lists them");
     if (v != &cli_root) list_verbs(stderr, v);

@@ -207,6 +207,15 @@ static int is_wanted(const fn_job *j, int scope, int kind) {
     return j->found[scope][kind].anchors && (!j->detector || strcmp(j->detector, gf_fn_detector_names[kind]) == 0);
 }
 
+/* Detectors of the table alone: embeddings of a file have no learned thresholds. */
+static void print_meanings(const fn_job *j) {
+    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
+        int shown = 0;
+        for (int s = 0; s < SCOPES; s++) shown |= is_wanted(j, s, k);
+        if (shown) gf_print(stdout, "%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
+    }
+}
+
 static void print_measured(const fn_job *j) {
     gf_table t = {.columns = 9};
     gf_text text = {0};
@@ -227,8 +236,7 @@ static void print_measured(const fn_job *j) {
     gf_table_text(&text, &t, 2);
     if (text.at) gf_print_lines(stdout, text.at);
     if (text.at) gf_print(stdout, "\n");
-    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
-        gf_print(stdout, "%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
+    print_meanings(j);
     gf_print(stdout, "precision, recall: over all pairs; per anchor: means over anchors, 0/0 = 1, as the paper counts; F1: of "
                      "the two\ncolumns before it\n");
     gf_text_free(&text);

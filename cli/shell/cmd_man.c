@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -61,10 +62,30 @@ static void print_flag(FILE *f, const gf_option *o) {
     fprintf(f, "\n");
 }
 
+/* Lines as --help breaks them, within a terminal of 80 columns. Commands begin at the left, not below "usage: ". */
+static void print_broken(FILE *f, const char *usage) {
+    enum { WIDTH = 73, BELOW = 7 };
+    char *text = NULL;
+    size_t bytes;
+    FILE *lines = open_memstream(&text, &bytes);
+    if (!lines) return;
+    cli_print_usage_within(lines, usage, 0, WIDTH);
+    fclose(lines);
+    fprintf(f, ".nf\n");
+    for (const char *line = text; line && *line;) {
+        const size_t n = strcspn(line, "\n"), skip = strncmp(line, "       glofnd ", BELOW + 7) == 0 ? BELOW : 0;
+        char one[256];
+        snprintf(one, sizeof one, "%.*s\n", (int)(n - skip), line + skip);
+        print_text(f, one);
+        line += line[n] ? n + 1 : n;
+    }
+    fprintf(f, ".fi\n");
+    free(text);
+}
+
 static void print_usage(FILE *f, const char *usage) {
-    fprintf(f, ".SH SYNOPSIS\n.nf\n");
-    print_text(f, usage);
-    fprintf(f, "\n.fi\n");
+    fprintf(f, ".SH SYNOPSIS\n");
+    print_broken(f, usage);
 }
 
 static void print_verb(FILE *f, const cli_verb *v, const char *heading) {
@@ -74,9 +95,8 @@ static void print_verb(FILE *f, const cli_verb *v, const char *heading) {
         print_text(f, heading);
         fprintf(f, "\"\n");
         print_text(f, v->summary ? v->summary : "");
-        fprintf(f, "\n.PP\n.nf\n");
-        print_text(f, v->usage);
-        fprintf(f, "\n.fi\n");
+        fprintf(f, "\n.PP\n");
+        print_broken(f, v->usage);
     } else if (cli_flag_at(v, 0)) fprintf(f, ".SH OPTIONS\n");
     for (int i = 0; (o = cli_flag_at(v, i)); i++) print_flag(f, o);
 }

@@ -266,16 +266,17 @@ const cli_verb cmd_reproduce = {
     .summary = "pretrain and evaluate the rows of a table of the paper, beside its numbers",
     .usage =
         "glofnd reproduce TABLE --data-root DIR [--out DIR] [--seeds 1,2,3] [--set KEY=VALUE ...] [--jobs N]\n"
-        "Pretrains the presets of a table's rows with every seed, evaluates them as the paper does and prints mean (std) and\n"
-        "p-values beside the printed numbers. The same command continues after an interruption.\n"
-        "  linear     table 1: linear evaluation on ImageNet-100       needs DIR/imagenet as unpacked\n"
-        "  transfer   table 2: eight datasets                          needs also cifar10 cifar100 food-101 caltech-101\n"
-        "                                                              cars dtd pets flowers, as they are unpacked\n"
-        "  bimodal    table 3: zero-shot tasks after CC3M              needs cc3m/*.tar, CLIP's merges, datacomp/\n"
-        "  simclr     appendix: SimCLR, batch 512                      needs imagenet\n"
-        "  finetune   appendix: OpenAI's ResNet-50 on CC3M             needs cc3m, cc3m-val, RN50.safetensors\n"
-        "  single     figure: a single threshold for all anchors       needs imagenet\n"
-        "  cifar100, cifar10   the recipe on CIFAR                     needs cifar100 or cifar10\n",
+        "Pretrains the presets of a table's rows with every seed, evaluates them as the paper does and prints mean (std) and "
+        "p-values beside the printed numbers. The same command continues after an interruption. DIR holds the datasets as they "
+        "are unpacked:\n"
+        "  linear     table 1: linear evaluation on ImageNet-100; needs imagenet\n"
+        "  transfer   table 2: eight datasets; needs imagenet cifar10 cifar100 food-101 caltech-101 cars dtd pets flowers\n"
+        "  bimodal    table 3: zero-shot tasks after CC3M; needs cc3m/*.tar, CLIP's merges, datacomp/\n"
+        "  simclr     appendix: SimCLR, batch 512; needs imagenet\n"
+        "  finetune   appendix: OpenAI's ResNet-50 on CC3M; needs cc3m, cc3m-val, RN50.safetensors\n"
+        "  single     figure: a single threshold for all anchors; needs imagenet\n"
+        "  cifar100   the recipe on CIFAR-100; needs cifar100\n"
+        "  cifar10    the recipe on CIFAR-10; needs cifar10\n",
     CLI_FLAGS(rows, reproduce_flags),
     .word = "TABLE",
     .word_help = "linear, transfer, bimodal, simclr, finetune, single, cifar100 or cifar10",

@@ -63,7 +63,7 @@ static const gf_option_table own = {rows, (int)(sizeof rows / sizeof *rows)};
 static const char usage[] =
     "glofnd pretrain --data SPEC --out RUN [--config PRESET|FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
     "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
-    "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions;\n"
+    "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions; "
     "false negatives are found and taken out of the loss.\n\n"
     "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
     "  glofnd pretrain --data cifar100:DIR --out run2 --config cifar100-sogclr-glofnd\n"
@@ -71,9 +71,9 @@ static const char usage[] =
     "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config flickr8k-sogclr-glofnd\n"
     "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: continues where it stopped\n"
     "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
-    "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip\n"
-    "vocab.txt, and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present\n"
-    "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each\n"
+    "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip "
+    "vocab.txt, and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present "
+    "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each "
     "(docs/distributed.md).\n";
 
 static void help_own_flags(const char *const *only) {

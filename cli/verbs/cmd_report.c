@@ -139,7 +139,7 @@ const cli_verb cmd_report = {
     .name = "report",
     .summary = "one HTML page about runs: results, figures, curves, maps",
     .usage = "glofnd report RUN... [--out report.html] [--data SPEC] [--samples N] [--quick]\n"
-             "One self-contained page about one run or several side by side: results, figures, curves, maps.\n"
+             "One self-contained page about one run or several side by side: results, figures, curves, maps. "
              "Also while a run continues. Runs of one configuration and several seeds are shown as mean and spread.",
     CLI_FLAGS(rows, report_flags),
     .word = "RUN",

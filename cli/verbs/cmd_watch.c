@@ -147,7 +147,7 @@ const cli_verb cmd_watch = {
     .name = "watch",
     .summary = "live curves of a run in the terminal",
     .usage = "glofnd watch RUN [--once] [--interval S]\n"
-             "Live curves of a run in the terminal: loss, flagged share, precision, remaining time. q or Ctrl-C quits; the run\n"
+             "Live curves of a run in the terminal: loss, flagged share, precision, remaining time. q or Ctrl-C quits; the run "
              "continues. Where stdout is no terminal, one frame is printed.",
     CLI_FLAGS(rows, watch_flags),
     .word = "RUN",

@@ -67,3 +67,5 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
         return gf_webp_decode(err, name, bytes, size, hint, out);
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG nor PNG: %s", name, foreign(bytes, size));
 }
+
+const char *gf_image_endings(void) { return gf_image_reads_webp() ? ".jpg, .jpeg, .png or .webp" : ".jpg, .jpeg or .png"; }

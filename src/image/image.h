@@ -60,7 +60,8 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
 glofnd_status gf_image_encode_png(gf_error *err, const gf_image *m, uint8_t **bytes, size_t *size);
 glofnd_status gf_image_encode_jpeg(gf_error *err, const gf_image *m, int quality, uint8_t **bytes, size_t *size);
 
-int gf_image_reads_webp(void); /* 1: this build has libwebp */
+int gf_image_reads_webp(void);      /* 1: this build has libwebp */
+const char *gf_image_endings(void); /* of the files it reads, for messages: ".jpg, .jpeg, .png or .webp" */
 
 /* The formats, for gf_image_decode. */
 glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,

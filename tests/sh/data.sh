@@ -100,7 +100,9 @@ expect 0 "captions   yes; the first sample has none" "$glofnd" data info csv:lat
 
 # What is left out is said.
 for class in two/0000001*; do touch "$class/x.bmp"; done
-expect 0 "note       1 image with a different ending than .jpg, .jpeg or .png left out, the first: $class/x.bmp" \
+endings='.jpg, .jpeg or .png'
+"$glofnd" info | grep -q 'webp yes' && endings='.jpg, .jpeg, .png or .webp'
+expect 0 "note       1 image with a different ending than $endings left out, the first: $class/x.bmp" \
     "$glofnd" data info folder:two
 expect 0 "glofnd data: 1 image with a different ending" "$glofnd" data export folder:two --out again
 

@@ -17,6 +17,16 @@ for verb in data pretrain embed discover eval sweep reproduce compare report wat
     fits 45 $verb --help
     fits 500 $verb --help-all
 done
+# Explanations that do not fit are broken in their own column; manual pages fit 80 columns, too.
+"$glofnd" data --help | grep -q '^ \{49\}captions, test split$' || fail "a broken explanation: $("$glofnd" data --help)"
+"$glofnd" reproduce --help | grep -q '^  linear     table 1' || fail "tables of reproduce"
+"$glofnd" reproduce --help | grep -q '^  [a-z0-9 ]* as unpacked$' && fail "a table is broken at the left"
+"$glofnd" man pages > /dev/null || fail "no manual pages"
+# Synopses have their own breaks; everything else is filled by troff.
+for page in pages/*.1; do
+    awk '/^\.nf$/ { on = 1; next } /^\.fi$/ { on = 0 } on { gsub(/\\-/, "-"); gsub(/\\[e&]/, ""); bad += length > 73 }
+        END { exit bad > 0 }' "$page" || fail "$page has a synopsis of more than 80 columns"
+done
 for what in knn linear transfer fn threshold retrieval zeroshot; do fits 45 eval $what --help; done
 "$glofnd" pretrain --help | grep -q -- '--help-all explains [0-9]* more keys' || fail "no word of --help-all"
 "$glofnd" pretrain --help | grep -q '^false negatives$' || fail "short help is not in groups"
@@ -34,6 +44,8 @@ call "$glofnd" pretrain --resume tty1;                          wants '--resume 
 call "$glofnd" eval knm run;                                    wants 'a wrong sub-verb' 2 'did you mean knn?'
 call "$glofnd" data inof x;                                     wants 'a wrong sub-verb' 2 'did you mean info?'
 call "$glofnd" report run --output x.html;                      wants '--output' 2 'unknown flag --output' 'did you mean --out?'
+call "$glofnd" data folder:x;                                   wants 'a SPEC alone' 2 'glofnd data info folder:x'
+call "$glofnd" --nonsense;                                      wants 'a flag alone' 2 'unknown flag --nonsense'
 call "$glofnd" data info cifar01:x;                             wants 'a wrong format' 2 'did you mean cifar10:?'
 call "$glofnd" data info floder:x;                              wants 'a wrong format' 2 'did you mean folder:?'
 call "$glofnd" data info zzz:x;                                 wants 'no format' 2 'unknown data format' 'known are'

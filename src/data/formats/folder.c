@@ -293,13 +293,12 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
         for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, "", gf_string_list_get(files, i), -1));
     }
     FAIL_IF(err, f->paths.n == 0 && f->foreign, GLOFND_E_FORMAT,
-            "'%.250s' holds no .jpg, .jpeg or .png image, but %lld with "
-            "other endings, as '%.100s'; convert them",
-            f->root, (long long)f->foreign, f->first_foreign);
-    FAIL_IF(err, f->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' holds no .jpg, .jpeg or .png image", f->root);
+            "'%.250s' holds no %s image, but %lld with other endings, as '%.100s'; convert them", f->root, gf_image_endings(),
+            (long long)f->foreign, f->first_foreign);
+    FAIL_IF(err, f->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' holds no %s image", f->root, gf_image_endings());
     if (f->foreign)
-        gf_dataset_add_note(d, "%lld image%s with a different ending than .jpg, .jpeg or .png left out, the first: %.400s/%s",
-                            (long long)f->foreign, f->foreign == 1 ? "" : "s", f->root, f->first_foreign);
+        gf_dataset_add_note(d, "%lld image%s with a different ending than %s left out, the first: %.400s/%s",
+                            (long long)f->foreign, f->foreign == 1 ? "" : "s", gf_image_endings(), f->root, f->first_foreign);
     sort_items(f);
     d->info.n = f->paths.n;
     return GLOFND_OK;

@@ -133,8 +133,8 @@ static void write_note(const wds *w, gf_dataset *d) {
         count(&empty, k, s->keys.n == 0);
     }
     if (left.sum)
-        gf_dataset_add_note(d, "%lld key%s without .jpg, .jpeg or .png left out, in %lld shard%s, the first: %.300s:%.150s",
-                            (long long)left.sum, left.sum == 1 ? "" : "s", (long long)left.shards, left.shards == 1 ? "" : "s",
+        gf_dataset_add_note(d, "%lld key%s without %s left out, in %lld shard%s, the first: %.300s:%.150s", (long long)left.sum,
+                            left.sum == 1 ? "" : "s", gf_image_endings(), (long long)left.shards, left.shards == 1 ? "" : "s",
                             gf_string_list_get(&w->paths, left.first), w->shards[left.first].shard.left_first);
     if (unused.sum)
         gf_dataset_add_note(
@@ -185,7 +185,7 @@ static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
     TRY(open_shards(err, w));
     summarise(w, &d->info);
     write_note(w, d);
-    FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.200s' holds no sample with a .jpg, .jpeg or .png%s%.250s", d->spec.place,
+    FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.200s' holds no sample with a %s%s%.250s", d->spec.place, gf_image_endings(),
             d->note[0] ? ": " : "", d->note);
     return read_class_names(err, w, d);
 }
