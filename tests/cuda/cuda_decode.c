@@ -135,6 +135,8 @@ static uint8_t *decode(int slot, gf_encoded *image, int64_t count) {
 static void test_pixels(void **state) {
     (void)state;
     uint8_t *rgb = decode(0, p.image, FILES);
+    double mean = 0;
+    int most = 0;
     for (int kind = 0; kind < KINDS; kind++) {
         double sum = 0, count = 0;
         int max = 0;
@@ -149,9 +151,11 @@ static void test_pixels(void **state) {
             count += (double)n;
         }
         print_message("%d x %d: mean difference %.3f levels, max %d\n", sampling[kind][0], sampling[kind][1], sum / count, max);
-        assert_true(sum / count <= 1.0 && max <= 3);
+        mean = sum / count > mean ? sum / count : mean;
+        most = max > most ? max : most;
     }
     free(rgb);
+    assert_true(mean <= 1.0 && most <= 3);
 }
 
 /* The same bits in another slot, in a second run, and for images in smaller batches. */
