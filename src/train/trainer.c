@@ -46,8 +46,9 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     t->info = gf_dataset_describe(t->data);
     TRY(check_captions(err, t));
     TRY(check_labels(err, t));
-    FAIL_IF(err, c->batch > t->info.n, GLOFND_E_OPTION, "batch: %lld is more than the %lld samples of %.100s",
-            (long long)c->batch, (long long)t->info.n, c->data);
+    FAIL_IF(err, c->batch > t->info.n, GLOFND_E_OPTION, "batch: %lld is more than the %lld sample%s of %.100s; %s",
+            (long long)c->batch, (long long)t->info.n, t->info.n == 1 ? "" : "s", c->data,
+            t->info.n < 2 ? "training needs two or more" : "choose a smaller one by --batch");
     if (c->size == 0) {
         const gf_sizes sizes = gf_dataset_sizes(t->data);
         c->size = gf_sizes_default_view(&sizes);

@@ -33,6 +33,8 @@ expect 1 'the file holds no tensor' "$glofnd" discover none.safetensors --out d
 npy 2 4 two.npy
 expect 1 'learned thresholds need at least 2' "$glofnd" discover two.npy --learned --out d
 expect 2 'expected a number in (0, 1000]' "$glofnd" pretrain --data shapes:n=64 --lr 0 --out r
+expect 2 'batch: 256 is more than the 100 samples of shapes:n=100; choose a smaller one by --batch' \
+    "$glofnd" pretrain --data shapes:n=100 --out few
 call "$glofnd" pretrain --help-all
 grep -A1 -e '--lr  ' out | grep -q '(0, 1000]' || fail 'help: the range of lr'
 grep -e '--batch ' out | grep -q '524288' || fail 'help: the range of batch'
