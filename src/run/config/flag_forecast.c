@@ -48,13 +48,27 @@ static const char *of_one(const gf_config *c) {
     return gf_config_clusters(c) ? "group of k-means" : *c->groups ? "group of the file" : "group of equal contents";
 }
 
+/* Negatives of a row that differ: both views of a sample have one average. */
+static double negatives_of(const gf_config *c) {
+    const int one_per_sample = c->task == GF_TASK_CLIP || c->method.similarity == GLOFND_SIMILARITY_BANK;
+    return (one_per_sample ? 1.0 : 2.0) * (double)(c->batch - 1);
+}
+
+/* FNC flags so many of them in every row, GloFND in the first batch of an anchor. */
+static double flagged_of(const glofnd_options *o, double negatives) {
+    const int topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
+    return GF_MAX(1.0, ceil(o->alpha * (negatives - !topk) - 1e-9));
+}
+
 static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, size_t bytes) {
     const glofnd_options *o = &c->method;
-    const double negatives = c->task == GF_TASK_CLIP ? (double)(c->batch - 1) : 2.0 * (double)(c->batch - 1);
+    const int fnc = o->detector == GLOFND_DETECT_FNC, bank = o->similarity == GLOFND_SIMILARITY_BANK;
+    const double negatives = negatives_of(c), first = flagged_of(o, negatives);
+    const char *what = bank && c->task != GF_TASK_CLIP ? "other samples of the batch" : "negatives of a row";
     char lambda[100] = "";
     if (x->fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x->fall);
-    else if (o->alpha * negatives < 1.0)
-        snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f negatives of a row", negatives);
+    else if (fnc) snprintf(lambda, sizeof lambda, ": %.0f of the %.0f %s", first, negatives, what);
+    else if (o->alpha * negatives < 1.0) snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f %s", negatives, what);
     if (o->detector >= GLOFND_DETECT_ORACLE) /* labels, groups, components */
         snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x->from + 1,
                  (int)c->epochs);
@@ -62,8 +76,8 @@ static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, 
         snprintf(line, bytes, "flags: all negatives whose similarity is above %g, from epoch %d of %d on", o->fnc_threshold,
                  (int)x->from + 1, (int)c->epochs);
     else
-        snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s", 100.0 * o->alpha,
-                 (int)x->from + 1, (int)c->epochs, lambda);
+        snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s",
+                 100.0 * o->flag_probability * (fnc ? first / negatives : o->alpha), (int)x->from + 1, (int)c->epochs, lambda);
 }
 
 static void warn(const gf_config *c, const gf_flag_forecast *x, char *out, size_t bytes) {
