@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "util/path.h"
+#include "util/strings/print.h"
 #include "util/strings/suggest.h"
 
 /* ----- folders of presets ----- */
@@ -92,4 +93,19 @@ glofnd_status cli_preset_file(gf_error *err, const char *name, const char *suffi
         return GLOFND_OK; /* its reader reports what is wrong with it */
     }
     return find_preset(name, suffix, path) ? GLOFND_OK : refuse(err, name, suffix);
+}
+
+void cli_preset_list(const char *suffix) {
+    char folder[PATH_MAX];
+    for (int i = 0; folders[i]; i++) {
+        struct dirent **entry = NULL;
+        const int n = preset_folder(i, folder) ? scandir(folder, &entry, NULL, alphasort) : 0;
+        for (int k = 0; k < n; k++) {
+            const size_t length = strlen(entry[k]->d_name), m = strlen(suffix);
+            if (length > m && strcmp(entry[k]->d_name + length - m, suffix) == 0)
+                gf_print(stdout, "%.*s\n", (int)(length - m), entry[k]->d_name);
+            free(entry[k]);
+        }
+        free(entry);
+    }
 }

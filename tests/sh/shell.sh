@@ -32,9 +32,12 @@ complete_at glofnd pre
 complete_at glofnd eval kn
 complete_at glofnd pretrain --detector glo
 complete_at glofnd eval knn --untr
+complete_at glofnd pretrain --config cifar100-sogclr-ifn
+complete_at glofnd pretrain --config mine.c
 END
-    bash try > out 2>&1
-    printf 'pretrain\nknn\nglofnd\n--untrained\n' > want
+    touch mine.cfg
+    PATH=$(dirname "$glofnd"):$PATH bash try > out 2>&1
+    printf 'pretrain\nknn\nglofnd\n--untrained\ncifar100-sogclr-ifnd\nmine.cfg\n' > want
     cmp -s out want || { cat out; fail "bash completes something else"; }
 fi
 call "$glofnd" completion tcsh
