@@ -425,6 +425,21 @@ static void large_tiles_views(void **state) {
     }
 }
 
+/* One shape of each kind: for racecheck, which is slow. */
+static void large_tiles_few(void **state) {
+    (void)state;
+    problem *sides = make(&(shape){257, 0, 257, 200, 0, 10.0f}, GF_CUDA_BF16, 95);
+    processors = 1;
+    give_buffer(sides, 140 << 10);
+    check_sides(sides, GF_MASK | GF_COUNT, gf_cuda_stats);
+    check_sides(sides, GF_MASK | GF_COUNT, gf_cuda_grad);
+    take_buffer(sides);
+    drop(sides);
+    problem *views = make(&(shape){258, 0, 258, 200, 1, 10.0f}, GF_CUDA_BF16, 96);
+    check_with_buffer(views, 140 << 10);
+    drop(views);
+}
+
 /* cuda_pass [PATTERN]: only tests whose name fits it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
@@ -442,6 +457,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(few_processors_wide, all_processors),
         cmocka_unit_test_teardown(large_tiles_sides, all_processors),
         cmocka_unit_test_teardown(large_tiles_views, all_processors),
+        cmocka_unit_test_teardown(large_tiles_few, all_processors),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
