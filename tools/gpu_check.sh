@@ -341,7 +341,7 @@ check loss_sanitizers hopper_racecheck sanitized racecheck --kernel-name-exclude
     'few_processors_*'
 check loss_sanitizers hopper_synccheck sanitized synccheck "$(at cuda_pass)" 'few_processors_*'
 check loss_sanitizers large_memcheck sanitized memcheck "$(at cuda_pass)" 'large_tiles_*'
-check loss_sanitizers large_racecheck sanitized racecheck "$(at cuda_pass)" large_tiles_few
+check loss_sanitizers large_racecheck sanitized racecheck "$(at cuda_pass)" 'large_few_*'
 check loss_sanitizers large_synccheck sanitized synccheck "$(at cuda_pass)" 'large_tiles_*'
 check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
 check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick

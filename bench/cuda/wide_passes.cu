@@ -168,12 +168,12 @@ static cudaError_t run(const version &v, const batch &b, unsigned flags, bool gr
     a.flags = flags;
     if (!(flags & GF_MASK)) a.row.theta = a.col.theta = mirror.theta = NULL;
     if (v.both && is_mirrored(b))
-        return grad ? gf_grad_large(a, &mirror, v.cluster, stream) : gf_stats_large(a, &mirror, v.cluster, stream);
+        return grad ? gf_grad_large(a, &mirror, 1, v.cluster, stream) : gf_stats_large(a, &mirror, 1, v.cluster, stream);
     cudaError_t e = cudaSuccess;
     for (int i = 0; e == cudaSuccess && i < sides_of(b); i++) {
         if (i) a = other_side(a);
-        if (grad) e = v.grad ? v.grad(a, stream) : gf_grad_large(a, NULL, v.cluster, stream);
-        else e = v.stats ? v.stats(a, stream) : gf_stats_large(a, NULL, v.cluster, stream);
+        if (grad) e = v.grad ? v.grad(a, stream) : gf_grad_large(a, NULL, 1, v.cluster, stream);
+        else e = v.stats ? v.stats(a, stream) : gf_stats_large(a, NULL, 1, v.cluster, stream);
     }
     return e;
 }

@@ -388,56 +388,91 @@ static void check_sides(problem *p, unsigned flags, cudaError_t (*pass)(const gf
 
 /* Image and text: one and several thread blocks for the columns of a block of rows, weights of all pairs at once and of 256 x
  * 256, and a buffer so small that each side has products of its own. */
-static void large_tiles_sides(void **state) {
-    static const shape SHAPES[] = {{390, 0, 390, 300, 0, 10.0f},
-                                   {641, 0, 641, 200, 0, 10.0f},
-                                   {520, 0, 520, 700, 0, 20.0f},
-                                   {257, 0, 257, 1000, 0, 10.0f}};
+static void check_large_sides(const shape *s, gf_cuda_math math, unsigned seed) {
     static const size_t BUFFERS[] = {4 << 20, 140 << 10, 20 << 10};
-    (void)state;
-    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
-        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 81 + (unsigned)i);
-        for (size_t b = 0; b < 2 * sizeof BUFFERS / sizeof *BUFFERS; b++) {
-            processors = b % 2 ? 3 : 1;
-            give_buffer(p, BUFFERS[b / 2]);
-            check_sides(p, 0, gf_cuda_count);
-            check_sides(p, 0, gf_cuda_stats), check_sides(p, GF_MOMENT, gf_cuda_stats);
-            check_sides(p, GF_MASK | GF_COUNT, gf_cuda_stats), check_sides(p, GF_MASK | GF_COUNT | GF_MOMENT, gf_cuda_stats);
-            check_sides(p, 0, gf_cuda_grad), check_sides(p, GF_MASK | GF_COUNT, gf_cuda_grad);
-            take_buffer(p);
-        }
-        drop(p);
+    problem *p = make(s, math, seed);
+    for (size_t b = 0; b < 2 * sizeof BUFFERS / sizeof *BUFFERS; b++) {
+        processors = b % 2 ? 3 : 1;
+        give_buffer(p, BUFFERS[b / 2] * (math == GF_CUDA_SPLIT ? 2 : 1));
+        check_sides(p, 0, gf_cuda_count);
+        check_sides(p, 0, gf_cuda_stats), check_sides(p, GF_MOMENT, gf_cuda_stats);
+        check_sides(p, GF_MASK | GF_COUNT, gf_cuda_stats), check_sides(p, GF_MASK | GF_COUNT | GF_MOMENT, gf_cuda_stats);
+        check_sides(p, 0, gf_cuda_grad), check_sides(p, GF_MASK | GF_COUNT, gf_cuda_grad);
+        take_buffer(p);
     }
+    drop(p);
 }
 
 /* Two views: tiles left of the diagonal are the mirror of others. */
-static void large_tiles_views(void **state) {
-    static const shape SHAPES[] = {{390, 0, 390, 300, 1, 10.0f}, {1026, 0, 1026, 200, 1, 10.0f}, {770, 0, 770, 700, 1, 20.0f}};
+static void check_large_views(const shape *s, gf_cuda_math math, unsigned seed) {
+    const int times = math == GF_CUDA_SPLIT ? 2 : 1;
+    problem *p = make(s, math, seed);
+    on_few_processors(p, 1, times * (4 << 20));
+    on_few_processors(p, 3, times * (4 << 20));
+    on_few_processors(p, 1, times * (140 << 10));
+    processors = 1;
+    check_with_buffer(p, (size_t)times * (300 << 10));
+    drop(p);
+}
+
+static const shape LARGE_SIDES[] = {{390, 0, 390, 300, 0, 10.0f},
+                                    {641, 0, 641, 200, 0, 10.0f},
+                                    {520, 0, 520, 700, 0, 20.0f},
+                                    {257, 0, 257, 1000, 0, 10.0f}};
+static const shape LARGE_VIEWS[] = {{390, 0, 390, 300, 1, 10.0f}, {1026, 0, 1026, 200, 1, 10.0f}, {770, 0, 770, 700, 1, 20.0f}};
+
+static void large_tiles_sides(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
-        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 91 + (unsigned)i);
-        on_few_processors(p, 1, 4 << 20);
-        on_few_processors(p, 3, 4 << 20);
-        on_few_processors(p, 1, 140 << 10);
-        processors = 1;
-        check_with_buffer(p, 300 << 10);
-        drop(p);
-    }
+    for (unsigned i = 0; i < sizeof LARGE_SIDES / sizeof *LARGE_SIDES; i++)
+        check_large_sides(&LARGE_SIDES[i], GF_CUDA_BF16, 81 + i);
+}
+
+static void large_tiles_views(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < sizeof LARGE_VIEWS / sizeof *LARGE_VIEWS; i++)
+        check_large_views(&LARGE_VIEWS[i], GF_CUDA_BF16, 91 + i);
+}
+
+/* The same in halves, also with 128 dimensions. */
+static void large_tiles_halves_sides(void **state) {
+    const shape narrow = {641, 0, 641, 100, 0, 10.0f};
+    (void)state;
+    for (unsigned i = 0; i < sizeof LARGE_SIDES / sizeof *LARGE_SIDES; i++)
+        check_large_sides(&LARGE_SIDES[i], GF_CUDA_SPLIT, 81 + i);
+    check_large_sides(&narrow, GF_CUDA_SPLIT, 88);
+}
+
+static void large_tiles_halves_views(void **state) {
+    const shape narrow = {1026, 0, 1026, 128, 1, 20.0f};
+    (void)state;
+    for (unsigned i = 0; i < sizeof LARGE_VIEWS / sizeof *LARGE_VIEWS; i++)
+        check_large_views(&LARGE_VIEWS[i], GF_CUDA_SPLIT, 91 + i);
+    check_large_views(&narrow, GF_CUDA_SPLIT, 98);
 }
 
 /* One shape of each kind: for racecheck, which is slow. */
-static void large_tiles_few(void **state) {
-    (void)state;
-    problem *sides = make(&(shape){257, 0, 257, 200, 0, 10.0f}, GF_CUDA_BF16, 95);
+static void few_large_tiles(gf_cuda_math math) {
+    const size_t times = math == GF_CUDA_SPLIT ? 2 : 1;
+    problem *sides = make(&(shape){257, 0, 257, 200, 0, 10.0f}, math, 95);
     processors = 1;
-    give_buffer(sides, 140 << 10);
+    give_buffer(sides, times * (140 << 10));
     check_sides(sides, GF_MASK | GF_COUNT, gf_cuda_stats);
     check_sides(sides, GF_MASK | GF_COUNT, gf_cuda_grad);
     take_buffer(sides);
     drop(sides);
-    problem *views = make(&(shape){258, 0, 258, 200, 1, 10.0f}, GF_CUDA_BF16, 96);
-    check_with_buffer(views, 140 << 10);
+    problem *views = make(&(shape){258, 0, 258, 200, 1, 10.0f}, math, 96);
+    check_with_buffer(views, times * (140 << 10));
     drop(views);
+}
+
+static void large_few_tiles(void **state) {
+    (void)state;
+    few_large_tiles(GF_CUDA_BF16);
+}
+
+static void large_few_halves(void **state) {
+    (void)state;
+    few_large_tiles(GF_CUDA_SPLIT);
 }
 
 /* cuda_pass [PATTERN]: only tests whose name fits it. */
@@ -457,7 +492,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(few_processors_wide, all_processors),
         cmocka_unit_test_teardown(large_tiles_sides, all_processors),
         cmocka_unit_test_teardown(large_tiles_views, all_processors),
-        cmocka_unit_test_teardown(large_tiles_few, all_processors),
+        cmocka_unit_test_teardown(large_tiles_halves_sides, all_processors),
+        cmocka_unit_test_teardown(large_tiles_halves_views, all_processors),
+        cmocka_unit_test_teardown(large_few_tiles, all_processors),
+        cmocka_unit_test_teardown(large_few_halves, all_processors),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);

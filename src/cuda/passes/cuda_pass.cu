@@ -1,15 +1,13 @@
 /* cuda_pass.cu - choice of the kernel for a pass. */
 #include "cuda/passes/cuda_kernels.cuh"
 
-/* Tensor cores take as many dimensions as fit in shared memory. Scores of support vectors need products of their own, which only
- * the exact kernels compute. */
-static int halves_of(gf_cuda_math math, int ld, bool scored) {
-    const int halves = math == GF_CUDA_BF16 ? 1 : 2;
-    return math == GF_CUDA_EXACT || ld > 1024 / halves || scored ? 0 : halves;
-}
+/* Kernels for any flags keep rows in shared memory, which takes so many dimensions. */
+static bool fits(int ld, int halves) { return ld <= 1024 / halves; }
 
+/* Halves of an operand on tensor cores; 0: the exact kernels, which alone compute scores of support vectors. */
 static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
-    return halves_of(p->math, a.ld, a.flags & GF_TIE && (a.score.f32 || a.col_score.f32));
+    const bool scored = a.flags & GF_TIE && (a.score.f32 || a.col_score.f32);
+    return p->math == GF_CUDA_EXACT || a.ld > 1024 || scored ? 0 : p->math == GF_CUDA_BF16 ? 1 : 2;
 }
 
 #ifdef GF_HAVE_SM90
@@ -19,10 +17,11 @@ static bool pays_by_warpgroups(const gf_tile_args &a) { return gf_block_rows(a.q
 /* True where pairs are, too: with thresholds, complete rows are faster in blocks of 64. */
 static bool pays_in_pairs(const gf_tile_args &a) { return a.flags == 0 || gf_block_rows(a.q.rows) != 64; }
 
-/* True where tiles of 128 x 256 are: about four for each multiprocessor. */
-static bool pays_as_large(const gf_tile_args &a) {
+/* True where tiles of 128 x 256 are: about four for each multiprocessor. In halves there is no other kernel for warpgroups: those
+ * for few rows are faster where most multiprocessors would have no tile of 128 x 128. */
+static bool pays_as_large(const gf_tile_args &a, int halves) {
     const int64_t tiles = int64_t((a.q.rows + 127) / 128) * ((a.k.rows + 255) / 256);
-    return 8 * tiles >= 31 * int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount));
+    return halves == 2 ? tiles >= 8 : 8 * tiles >= 31 * int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount));
 }
 
 /* True where a gradient is faster by warpgroups. Of the kernels for few rows only the general one counts quality. */
@@ -35,8 +34,8 @@ static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
         if (pays_in_pairs(a) && gf_stats_can_pairs(a)) return gf_stats_pairs(a, stream);
         if (gf_stats_can_wgmma(a)) return gf_stats_wgmma(a, stream);
     }
-    if (gf_is_hopper() && pays_as_large(a) && gf_stats_can_large(a, NULL))
-        return gf_stats_large(a, NULL, GF_LARGE_CLUSTER, stream);
+    if (gf_is_hopper() && pays_as_large(a, 1) && gf_stats_can_large(a, NULL, 1))
+        return gf_stats_large(a, NULL, 1, GF_LARGE_CLUSTER, stream);
     if (gf_is_hopper() && gf_stats_can_wide(a)) return gf_stats_wide(a, stream);
 #endif
     return gf_stats_bf16(a, stream);
@@ -45,17 +44,34 @@ static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
 static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
     if (gf_is_hopper() && grad_pays_by_warpgroups(a) && gf_grad_can_wgmma(a)) return gf_grad_wgmma(a, stream);
-    if (gf_is_hopper() && pays_as_large(a) && gf_grad_can_large(a, NULL)) return gf_grad_large(a, NULL, GF_LARGE_CLUSTER, stream);
+    if (gf_is_hopper() && pays_as_large(a, 1) && gf_grad_can_large(a, NULL, 1))
+        return gf_grad_large(a, NULL, 1, GF_LARGE_CLUSTER, stream);
     if (gf_is_hopper() && gf_grad_can_wide(a)) return gf_grad_wide(a, stream);
 #endif
     return gf_grad_bf16(a, stream);
+}
+
+static cudaError_t stats_split(const gf_tile_args &a, cudaStream_t stream) {
+#ifdef GF_HAVE_SM90
+    if (gf_is_hopper() && pays_as_large(a, 2) && gf_stats_can_large(a, NULL, 2))
+        return gf_stats_large(a, NULL, 2, GF_LARGE_CLUSTER, stream);
+#endif
+    return fits(a.ld, 2) ? gf_stats_split(a, stream) : gf_stats_exact(a, stream);
+}
+
+static cudaError_t grad_split(const gf_tile_args &a, cudaStream_t stream) {
+#ifdef GF_HAVE_SM90
+    if (gf_is_hopper() && pays_as_large(a, 2) && gf_grad_can_large(a, NULL, 2))
+        return gf_grad_large(a, NULL, 2, GF_LARGE_CLUSTER, stream);
+#endif
+    return fits(a.ld, 2) ? gf_grad_split(a, stream) : gf_grad_exact(a, stream);
 }
 
 static cudaError_t stats(const gf_tile_args &a, int halves, cudaStream_t stream) {
     if (a.q.rows == 0) return cudaSuccess;
     switch (halves) {
     case 1: return stats_bf16(a, stream);
-    case 2: return gf_stats_split(a, stream);
+    case 2: return stats_split(a, stream);
     default: return gf_stats_exact(a, stream);
     }
 }
@@ -64,7 +80,7 @@ static cudaError_t grad(const gf_tile_args &a, int halves, cudaStream_t stream) 
     if (a.q.rows == 0) return cudaSuccess;
     switch (halves) {
     case 1: return grad_bf16(a, stream);
-    case 2: return gf_grad_split(a, stream);
+    case 2: return grad_split(a, stream);
     default: return gf_grad_exact(a, stream);
     }
 }
@@ -80,20 +96,20 @@ static const gf_rows *mirror_of(const gf_cuda_pass *p, int n) {
 }
 
 struct large_kernels { /* that serve rows and columns with one product */
-    bool (*can)(const gf_tile_args &a, const gf_rows *mirror);
-    cudaError_t (*run)(const gf_tile_args &a, const gf_rows *mirror, int cluster, cudaStream_t stream);
+    bool (*can)(const gf_tile_args &a, const gf_rows *mirror, int halves);
+    cudaError_t (*run)(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream);
 };
 
 #ifdef GF_HAVE_SM90
 static const large_kernels large_stats = {gf_stats_can_large, gf_stats_large}, large_grad = {gf_grad_can_large, gf_grad_large};
 
-static bool serves_all(const large_kernels &large, const gf_tile_args &a, const gf_rows *mirror) {
-    return mirror && gf_is_hopper() && pays_as_large(a) && large.can(a, mirror);
+static bool serves_all(const large_kernels &large, const gf_tile_args &a, const gf_rows *mirror, int halves) {
+    return halves && mirror && gf_is_hopper() && pays_as_large(a, halves) && large.can(a, mirror, halves);
 }
 #else
 static const large_kernels large_stats = {}, large_grad = {};
 
-static bool serves_all(const large_kernels &, const gf_tile_args &, const gf_rows *) { return false; }
+static bool serves_all(const large_kernels &, const gf_tile_args &, const gf_rows *, int) { return false; }
 #endif
 
 /* p [n] at once, where one product serves all; else one after the other, by `alone`. */
@@ -102,8 +118,8 @@ static cudaError_t run_sides(const gf_cuda_pass *p, int n, unsigned flags, const
     gf_tile_args a = gf_tile_args_of(p);
     const gf_rows *mirror = mirror_of(p, n);
     a.flags = flags;
-    if (a.q.rows > 0 && pass_halves(p, a) == 1 && serves_all(large, a, mirror))
-        return large.run(a, mirror, GF_LARGE_CLUSTER, stream);
+    const int halves = pass_halves(p, a);
+    if (a.q.rows > 0 && serves_all(large, a, mirror, halves)) return large.run(a, mirror, halves, GF_LARGE_CLUSTER, stream);
     cudaError_t e = cudaSuccess;
     for (int i = 0; e == cudaSuccess && i < n; i++) {
         a = gf_tile_args_of(&p[i]);
@@ -126,8 +142,8 @@ cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream) {
 }
 
 cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream) {
-    const int halves = halves_of(math, a.ld, false);
-    return halves ? gf_product_mma(a, halves, stream) : gf_product_exact(a, stream);
+    const int halves = math == GF_CUDA_BF16 ? 1 : 2;
+    return math != GF_CUDA_EXACT && fits(a.ld, halves) ? gf_product_mma(a, halves, stream) : gf_product_exact(a, stream);
 }
 
 cudaError_t gf_product_of_copies(gf_product_args a, int copies, int64_t step, gf_cuda_math math, cudaStream_t stream) {

@@ -13,7 +13,8 @@
  *   - Grad with col_role: P holds what both anchors give to the pair, so row->grad is the whole gradient of the row. GF_TIE is
  *     allowed there: the columns' flags come from `col_score` and col->tie.
  *   - Nothing past the last row of an array is read or written, except that embeddings have rows of `ld` numbers, zero past dim.
- * All passes of one step use one `math`: thresholds made by select and flags made by stats and grad then see the same bits.
+ * All passes of one step use one `math`: thresholds made by select and flags made by stats and grad then see the same bits. Not
+ * so with SPLIT and more than 512 dimensions: what only kernels for any flags can do is exact there, and differs by 2^-16.
  */
 #pragma once
 

@@ -1,10 +1,14 @@
-/* tile_large.cuh - tiles of 128 x 256 sums over many numbers on Hopper: two warpgroups of 64 rows each, sm_90a only.
+/* tile_large.cuh - tiles of 128 x 256 sums over many numbers on Hopper, or of 128 x 128 in halves: two warpgroups of 64 rows
+ * each, sm_90a only.
  *
  * Tiles this large need half as many bytes from the cache per product as those of tile_wide.cuh. CLUSTER: thread blocks that
  * share the right operand, 1 or 2; each of two fetches one half of it for both.
  *
  * An operand lies in shared memory with the 128-byte swizzle, 64 numbers at a time: [rows][64] bf16 where its rows are summed
  * along, or as boxes [64][64] where they are summed across (`Z` of P Z, `P` of P'Z).
+ *
+ * HALVES 2: operands are hi + lo, one after the other in a stage. The three chains of a similarity (tile_mma.cuh) have sums of
+ * their own, so that each half is fetched once; a thread has registers for 128 columns of them.
  */
 #pragma once
 
@@ -14,24 +18,30 @@
 #define GF_LARGE_COLS 256
 #define GF_LARGE_STEP 64 /* numbers that are fetched at a time */
 #define GF_LARGE_STAGES 4
-#define GF_LARGE_LEFT (GF_LARGE_ROWS * 128) /* bytes of an operand in a stage */
+#define GF_LARGE_LEFT (GF_LARGE_ROWS * 128) /* bytes of an operand in a stage; of a half of the left one */
 #define GF_LARGE_RIGHT (GF_LARGE_COLS * 128)
 #define GF_LARGE_BOX (64 * 128) /* bytes of 64 x 64 numbers */
 #define GF_LARGE_WORKERS 256
 
-typedef gf_mma_shape<128, 1, 8, 1, 1, 32> gf_large_shape; /* layout of the sums */
-
-struct gf_large_shared {
-    unsigned char left[GF_LARGE_STAGES][GF_LARGE_LEFT], right[GF_LARGE_STAGES][GF_LARGE_RIGHT];
-    uint64_t full[GF_LARGE_STAGES], empty[GF_LARGE_STAGES];
+template <int HALVES> struct gf_large_ring { /* of stages */
+    static constexpr int STAGES = HALVES == 1 ? GF_LARGE_STAGES : 3, COLS = GF_LARGE_COLS / HALVES, NT = COLS / 8;
+    static constexpr int LEFT = HALVES * GF_LARGE_LEFT;
+    typedef gf_mma_shape<128, 1, 8, 1, 1, NT> shape; /* layout of the sums */
+    unsigned char left[STAGES][LEFT], right[STAGES][GF_LARGE_RIGHT];
+    uint64_t full[STAGES], empty[STAGES];
 };
+typedef gf_large_ring<1> gf_large_shared;
 
 struct gf_large_place { /* position in the ring of stages; producer and consumers each have one */
     int stage, lap;
 
-    __device__ __forceinline__ void advance() {
-        if (++stage == GF_LARGE_STAGES) stage = 0, lap ^= 1;
+    __device__ __forceinline__ void advance(int stages = GF_LARGE_STAGES) {
+        if (++stage == stages) stage = 0, lap ^= 1;
     }
+};
+
+struct gf_large_maps { /* of embeddings, hi and lo: boxes of 128 rows */
+    CUtensorMap rows[2], columns[2];
 };
 
 /* ---- clusters ---- */
@@ -41,9 +51,9 @@ __device__ __forceinline__ void gf_cluster_sync() {
 }
 
 /* All threads; the barriers of both blocks of a cluster are ready afterwards. */
-template <int CLUSTER> __device__ __forceinline__ void gf_large_begin(gf_large_shared &sm) {
+template <int CLUSTER, class Ring> __device__ __forceinline__ void gf_large_begin(Ring &sm) {
     if (threadIdx.x == 0) {
-        for (int i = 0; i < GF_LARGE_STAGES; i++) {
+        for (int i = 0; i < Ring::STAGES; i++) {
             gf_barrier_init(gf_shared_address(&sm.full[i]), 1);
             gf_barrier_init(gf_shared_address(&sm.empty[i]), CLUSTER * GF_LARGE_WORKERS / 32);
         }
@@ -83,15 +93,15 @@ __device__ __forceinline__ void gf_copy_shared_box(uint32_t dst, const CUtensorM
 /* ---- the ring of stages ---- */
 
 /* One thread: waits until the next stage is free, in all blocks of the cluster. Copies into it may then be started. */
-__device__ __forceinline__ uint32_t gf_large_next(gf_large_shared &sm, const gf_large_place &at) {
+template <class Ring> __device__ __forceinline__ uint32_t gf_large_next(Ring &sm, const gf_large_place &at) {
     const uint32_t ready = gf_shared_address(&sm.full[at.stage]);
     gf_barrier_wait(gf_shared_address(&sm.empty[at.stage]), at.lap ^ 1);
-    gf_barrier_expect(ready, GF_LARGE_LEFT + GF_LARGE_RIGHT);
+    gf_barrier_expect(ready, Ring::LEFT + GF_LARGE_RIGHT);
     return ready;
 }
 
 /* This warp no longer reads the stage. */
-template <int CLUSTER> __device__ __forceinline__ void gf_large_release(gf_large_shared &sm, int stage) {
+template <int CLUSTER, class Ring> __device__ __forceinline__ void gf_large_release(Ring &sm, int stage) {
     const uint32_t at = gf_shared_address(&sm.empty[stage]), lane = threadIdx.x % 32;
     __syncwarp();
     if (lane >= CLUSTER) return;
@@ -114,6 +124,27 @@ __device__ __forceinline__ void gf_large_fetch_along(gf_large_shared &sm, const 
         const int half = i + gf_large_rank<CLUSTER>();
         gf_copy_shared_box<CLUSTER>(right + half * (GF_LARGE_RIGHT / 2), columns, d, c0 + half * (GF_LARGE_COLS / 2), ready);
     }
+}
+
+/* The same for similarities, of 256 columns, or of 128 in halves: then the right operand's boxes are hi and lo of the same
+ * columns. */
+template <int CLUSTER, int HALVES>
+__device__ __forceinline__ void gf_large_fetch_scores(gf_large_ring<HALVES> &sm, gf_large_place &at, const gf_large_maps &m,
+                                                      int d, int r0, int c0) {
+    if constexpr (HALVES == 1) {
+        gf_large_fetch_along<CLUSTER>(sm, at, &m.rows[0], &m.columns[0], d, r0, c0);
+    } else {
+        const uint32_t ready = gf_large_next(sm, at), left = gf_shared_address(sm.left[at.stage]);
+        gf_copy_box(left, &m.rows[0], d, r0, ready);
+        gf_copy_box(left + GF_LARGE_LEFT, &m.rows[1], d, r0, ready);
+#pragma unroll
+        for (int i = 0; i < 2 / CLUSTER; i++) {
+            const int half = i + gf_large_rank<CLUSTER>();
+            gf_copy_shared_box<CLUSTER>(gf_shared_address(sm.right[at.stage]) + half * (GF_LARGE_RIGHT / 2), &m.columns[half], d,
+                                        c0, ready);
+        }
+    }
+    at.advance(gf_large_ring<HALVES>::STAGES);
 }
 
 /* The right operand of a stage across: 256 dimensions from d0 on of 64 rows. */
@@ -198,6 +229,53 @@ __device__ __forceinline__ void gf_large_sums(float (&s)[32][4], gf_large_shared
     gf_large_release<CLUSTER>(sm, last);
 }
 
+/* One stage of the three chains: x += hi lo, y += lo hi, z += hi hi. */
+__device__ __forceinline__ void gf_large_add_halves(float (&x)[16][4], float (&y)[16][4], float (&z)[16][4], uint32_t left,
+                                                    uint32_t right, bool first) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const uint64_t hi = gf_operand_at(left + 32 * k, 16), lo = gf_operand_at(left + GF_LARGE_LEFT + 32 * k, 16);
+        const uint64_t hi_c = gf_operand_at(right + 32 * k, 16), lo_c = gf_operand_at(right + GF_LARGE_RIGHT / 2 + 32 * k, 16);
+        const int add = !first || k > 0;
+        gf_wg_product(x, hi, lo_c, add);
+        gf_wg_product(y, lo, hi_c, add);
+        gf_wg_product(z, hi, hi_c, add);
+    }
+}
+
+/* Similarities of 64 rows of each warpgroup; arguments as those of gf_large_sums. */
+template <int CLUSTER, int HALVES>
+__device__ __forceinline__ void gf_large_scores(float (&s)[gf_large_ring<HALVES>::NT][4], gf_large_ring<HALVES> &sm,
+                                                gf_large_place &at, int steps, int lead) {
+    if constexpr (HALVES == 1) {
+        gf_large_sums<CLUSTER, false, false>(s, sm, at, steps, lead);
+    } else {
+        const int group = gf_wg_index();
+        float y[16][4], z[16][4];
+        int last = 0;
+        gf_wg_pin(s), gf_wg_pin(y), gf_wg_pin(z);
+        for (int i = 0; i < steps; i++) {
+            gf_barrier_wait(gf_shared_address(&sm.full[at.stage]), at.lap);
+            gf_wg_begin();
+            gf_large_add_halves(s, y, z, gf_shared_address(sm.left[at.stage]) + group * (GF_LARGE_LEFT / 2),
+                                gf_shared_address(sm.right[at.stage]), i == 0);
+            gf_wg_commit();
+            if (i > 0) {
+                gf_wg_wait<1>();
+                gf_large_release<CLUSTER>(sm, last);
+            }
+            if (i == lead) gf_large_lead(group);
+            last = at.stage;
+            at.advance(gf_large_ring<HALVES>::STAGES);
+        }
+        gf_wg_wait<0>();
+        gf_wg_pin(s), gf_wg_pin(y), gf_wg_pin(z);
+        gf_large_release<CLUSTER>(sm, last);
+#pragma unroll
+        for (int i = 0; i < 64; i++) s[i / 4][i % 4] = (s[i / 4][i % 4] + y[i / 4][i % 4]) + z[i / 4][i % 4];
+    }
+}
+
 /* Entries i and i + 1 of x [n]; past its end any other. Without a branch: all loads of a tile can be in flight at once. */
 __device__ __forceinline__ float2 gf_large_two(const float *x, int i, int n) {
     return make_float2(__ldg(x + min(i, n - 1)), __ldg(x + min(i + 1, n - 1)));
@@ -241,4 +319,14 @@ static cudaError_t gf_large_launch(Kernel kernel, dim3 grid, int cluster, size_t
     config.stream = stream, config.attrs = attributes, config.numAttrs = 2;
     const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
     return e == cudaSuccess ? cudaLaunchKernelEx(&config, kernel, args...) : e;
+}
+
+/* Maps of rows and columns of similarities. */
+static inline cudaError_t gf_large_map(gf_large_maps *m, const gf_tile_args &a, int halves) {
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; e == cudaSuccess && i < halves; i++) {
+        e = gf_wide_map(&m->rows[i], i ? a.q.lo : a.q.hi, a.q.rows, a.ld, GF_LARGE_ROWS);
+        if (e == cudaSuccess) e = gf_wide_map(&m->columns[i], i ? a.k.lo : a.k.hi, a.k.rows, a.ld, GF_LARGE_COLS / 2);
+    }
+    return e;
 }

@@ -5,8 +5,8 @@
  * block keeps a multiprocessor busy; partial results of the WN warps are added in their order at the end.
  *
  * A similarity is one chain of products over ascending dimensions, 16 at a time, in every kernel and shape of tile: the same
- * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo: first hi_r lo_c and lo_r hi_c in two chains
- * whose sum starts the chain of hi_r hi_c, which keeps the symmetry.
+ * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo, there are three chains: (hi_r lo_c + lo_r hi_c) +
+ * hi_r hi_c, which keeps the symmetry.
  *
  * Accumulators of thread `lane` (g = lane / 4, t = lane % 4): acc[m][n][2 h + j] is row 16 m + g + 8 h, column 8 n + 2 t + j.
  */
@@ -150,23 +150,31 @@ template <class C> __device__ __forceinline__ void gf_zero(float (&acc)[C::MT][C
             for (int i = 0; i < 4; i++) acc[m][n][i] = 0.0f;
 }
 
+/* The same, summed on its own before it is added. */
+template <class C>
+__device__ __forceinline__ void gf_add_chain(float (&acc)[C::MT][C::NT][4], uint32_t a, int row, uint32_t b, int col) {
+    float chain[C::MT][C::NT][4];
+    gf_zero<C>(chain);
+    gf_add_scores<C>(chain, a, row, b, col);
+#pragma unroll
+    for (int m = 0; m < C::MT; m++)
+#pragma unroll
+        for (int n = 0; n < C::NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) acc[m][n][i] += chain[m][n][i];
+}
+
 /* Similarities of the warp's rows (from `row` of the tile at a) and columns (from `col` of the tile at b). */
 template <class C>
 __device__ __forceinline__ void gf_scores(float (&acc)[C::MT][C::NT][4], uint32_t a, int row, uint32_t b, int col) {
     gf_zero<C>(acc);
-    if (C::HALVES == 2) {
-        float other[C::MT][C::NT][4];
-        gf_zero<C>(other);
-        gf_add_scores<C>(acc, a, row, b + C::B_HALF, col);
-        gf_add_scores<C>(other, a + C::A_HALF, row, b, col);
-#pragma unroll
-        for (int m = 0; m < C::MT; m++)
-#pragma unroll
-            for (int n = 0; n < C::NT; n++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) acc[m][n][i] += other[m][n][i];
+    if (C::HALVES == 1) {
+        gf_add_scores<C>(acc, a, row, b, col);
+        return;
     }
-    gf_add_scores<C>(acc, a, row, b, col);
+    gf_add_scores<C>(acc, a, row, b + C::B_HALF, col);
+    gf_add_chain<C>(acc, a + C::A_HALF, row, b, col);
+    gf_add_chain<C>(acc, a, row, b, col);
 }
 
 /* Entries that are no pair become `blank`; r0, c0: the warp's first row and column. */

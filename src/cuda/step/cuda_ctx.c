@@ -144,11 +144,13 @@ static size_t scratch_bytes(int64_t rows, int64_t cols) {
     return now > max ? now : max;
 }
 
+static int in_halves(gf_cuda_math math) { return math == GF_CUDA_SPLIT || math == GF_CUDA_TF32; }
+
 /* 1: there are kernels for wide embeddings, which need memory. */
 static int has_wide_kernels(const gf_device_ctx *d, int64_t ld, gf_cuda_math math) {
 #ifdef GF_HAVE_SM90
     int major = 0;
-    if (math == GF_CUDA_EXACT || ld <= 128) return 0;
+    if (math == GF_CUDA_EXACT || ld < (in_halves(math) ? 128 : 256)) return 0;
     return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) == cudaSuccess && major == 9;
 #else
     (void)d, (void)ld, (void)math;
@@ -157,8 +159,8 @@ static int has_wide_kernels(const gf_device_ctx *d, int64_t ld, gf_cuda_math mat
 }
 
 /* Bytes for the weights of pass C: of all pairs up to 64 MB, but at least of one block of rows. */
-static size_t weights_bytes(const gf_shape *s) {
-    const size_t row = 2 * (size_t)((s->all + 255) / 256 * 256), max = ((size_t)64 << 20) / row;
+static size_t weights_bytes(const gf_shape *s, gf_cuda_math math) {
+    const size_t row = (in_halves(math) ? 4 : 2) * (size_t)((s->all + 255) / 256 * 256), max = ((size_t)64 << 20) / row;
     const size_t rows = (size_t)(s->own + 255) / 256 * 256;
     return row * (rows < max ? rows : max < 128 ? 128 : max / 128 * 128);
 }
@@ -168,7 +170,7 @@ static size_t weights_bytes(const gf_shape *s) {
 static size_t parts_bytes(const gf_shape *s, int64_t ld) {
     const size_t own = (size_t)s->own, all = (size_t)s->all, grads = sizeof(float) * (size_t)(s->sides * ld) * own;
     const size_t parts = (own + 127) / 128 * ((all + 255) / 256 * 256) * 6 + 16 * 32 * own;
-    return ld <= 128 || s->own != s->all ? 0 : parts < 2 * grads ? parts : 2 * grads;
+    return s->own != s->all ? 0 : parts < 2 * grads ? parts : 2 * grads;
 }
 
 /* The region that gradient, selections and partial sums use in turns. */
@@ -186,7 +188,7 @@ static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_
 static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
     cursor at = {base, 0};
     const int64_t ld = gf_cuda_embed_ld(s->dim);
-    d->weights_bytes = has_wide_kernels(d, ld, math) ? weights_bytes(s) : 0;
+    d->weights_bytes = has_wide_kernels(d, ld, math) ? weights_bytes(s, math) : 0;
     d->weights = take(&at, (int64_t)d->weights_bytes, 1);
     memset(d->side, 0, sizeof d->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);

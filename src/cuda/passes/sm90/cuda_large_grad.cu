@@ -4,12 +4,12 @@
  * adds P Z to the gradients of the piece's rows and, where the columns' anchors have gradients, too (`mirror`), P'Z to those of
  * its columns: S is made once for both. Two views: rows are columns, so that pieces left of the diagonal are the mirror of others
  * and left out. Every gradient is the sum over the pieces in their order: same bits every time.
+ *
+ * In halves, the weights are hi + lo, too, and P Z is hi hi + hi lo + lo hi.
  */
 #include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_large.cuh"
-
-typedef gf_large_shape C;
 
 /* ---- weights of a piece ---- */
 
@@ -18,16 +18,16 @@ struct weigh_job {
     int row0, rows, col0, cols; /* the piece */
     int turns;                  /* thread blocks per 128 rows */
     int pitch;                  /* numbers of a row of `weights` */
-    __nv_bfloat16 *weights;
+    __nv_bfloat16 *weights[2];  /* hi, lo; [rows][pitch] */
 };
 
 /* S becomes P; -inf, which is no pair, becomes 0. */
-template <unsigned FLAGS>
-static __device__ __forceinline__ void weigh(const gf_tile_args &a, float (&s)[32][4], const float (&w)[2],
+template <unsigned FLAGS, int NT>
+static __device__ __forceinline__ void weigh(const gf_tile_args &a, float (&s)[NT][4], const float (&w)[2],
                                              const float (&theta)[2], int c0, float k) {
     const int t = 2 * (threadIdx.x % 4);
 #pragma unroll
-    for (int n = 0; n < 32; n++) {
+    for (int n = 0; n < NT; n++) {
         const float2 wc = gf_large_two(a.col.w, c0 + 8 * n + t, a.k.rows);
         float2 limit = {};
         if (FLAGS & GF_MASK) limit = gf_large_two(a.col.theta, c0 + 8 * n + t, a.k.rows);
@@ -58,26 +58,37 @@ static __device__ __forceinline__ void transpose(uint32_t (&x)[4]) {
     }
 }
 
-/* Eight weights per thread and store. at: the warp's first row in the piece, c0: the tile's first column there. */
-static __device__ __forceinline__ void write_weights(const weigh_job &x, const float (&s)[32][4], int at, int c0) {
+/* Rounds two weights to bf16; they keep the rounding error, for the lower half. */
+static __device__ __forceinline__ uint32_t round_two(float &low, float &high) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    low -= __low2float(pair), high -= __high2float(pair);
+    return *reinterpret_cast<const uint32_t *>(&pair);
+}
+
+/* Eight weights per thread and store, rounded; s keeps the rounding errors. at: the warp's first row in the piece, c0: the tile's
+ * first column there. */
+template <int NT>
+static __device__ __forceinline__ void write_weights(const weigh_job &x, __nv_bfloat16 *weights, float (&s)[NT][4], int at,
+                                                     int c0) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         const int r = at + 8 * h + lane / 4;
-        __nv_bfloat16 *to = x.weights + size_t(r) * x.pitch + c0 + 8 * (lane % 4);
+        __nv_bfloat16 *to = weights + size_t(r) * x.pitch + c0 + 8 * (lane % 4);
 #pragma unroll
-        for (int n = 0; n < 32; n += 4) {
+        for (int n = 0; n < NT; n += 4) {
             uint32_t word[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) word[i] = gf_pack(s[n + i][2 * h], s[n + i][2 * h + 1]);
+            for (int i = 0; i < 4; i++) word[i] = round_two(s[n + i][2 * h], s[n + i][2 * h + 1]);
             transpose(word);
             if (r < x.rows) *reinterpret_cast<uint4 *>(to + 8 * n) = make_uint4(word[0], word[1], word[2], word[3]);
         }
     }
 }
 
-template <unsigned FLAGS, int CLUSTER>
-static __device__ __forceinline__ void weigh_tiles(const weigh_job &x, gf_large_shared &sm, int tiles) {
+template <unsigned FLAGS, int CLUSTER, int HALVES>
+static __device__ __forceinline__ void weigh_tiles(const weigh_job &x, gf_large_ring<HALVES> &sm, int tiles) {
+    typedef gf_large_ring<HALVES> ring;
     const int at = blockIdx.x * GF_LARGE_ROWS + gf_wide_row(), lane = threadIdx.x % 32;
     const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale;
     float w[2] = {}, theta[2] = {};
@@ -91,36 +102,37 @@ static __device__ __forceinline__ void weigh_tiles(const weigh_job &x, gf_large_
     }
     gf_large_follow(gf_wg_index());
     for (int j = blockIdx.y, lead = GF_LARGE_LEAD; j < tiles; j += x.turns, lead = -1) {
-        float s[1][32][4];
-        const int c0 = x.col0 + j * GF_LARGE_COLS;
-        gf_large_sums<CLUSTER, false, false>(s[0], sm, place, x.a.ld / GF_LARGE_STEP, lead);
-        if (gf_has_blanks(x.a, x.row0 + blockIdx.x * GF_LARGE_ROWS, GF_LARGE_ROWS, c0, GF_LARGE_COLS))
-            gf_blank<C>(x.a, s, x.row0 + at, c0, -CUDART_INF_F);
+        float s[1][ring::NT][4];
+        const int c0 = x.col0 + j * ring::COLS;
+        gf_large_scores<CLUSTER, HALVES>(s[0], sm, place, x.a.ld / GF_LARGE_STEP, lead);
+        if (gf_has_blanks(x.a, x.row0 + blockIdx.x * GF_LARGE_ROWS, GF_LARGE_ROWS, c0, ring::COLS))
+            gf_blank<typename ring::shape>(x.a, s, x.row0 + at, c0, -CUDART_INF_F);
         weigh<FLAGS>(x.a, s[0], w, theta, c0, k);
-        write_weights(x, s[0], at, j * GF_LARGE_COLS);
+#pragma unroll
+        for (int half = 0; half < HALVES; half++) write_weights(x, x.weights[half], s[0], at, j * ring::COLS);
     }
 }
 
-template <unsigned FLAGS, int CLUSTER>
+template <unsigned FLAGS, int CLUSTER, int HALVES>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
-    large_weigh(const __grid_constant__ weigh_job x, const __grid_constant__ CUtensorMap rows,
-                const __grid_constant__ CUtensorMap columns) {
+    large_weigh(const __grid_constant__ weigh_job x, const __grid_constant__ gf_large_maps maps) {
+    typedef gf_large_ring<HALVES> ring;
     extern __shared__ __align__(1024) unsigned char shared[];
-    gf_large_shared &sm = *reinterpret_cast<gf_large_shared *>(shared);
-    const int tiles = x.pitch / GF_LARGE_COLS;
+    ring &sm = *reinterpret_cast<ring *>(shared);
+    const int tiles = x.pitch / ring::COLS;
     gf_large_begin<CLUSTER>(sm);
     gf_large_wait_for_inputs();
     if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
-        if (int(blockIdx.y) < tiles) weigh_tiles<FLAGS, CLUSTER>(x, sm, tiles);
+        if (int(blockIdx.y) < tiles) weigh_tiles<FLAGS, CLUSTER, HALVES>(x, sm, tiles);
     } else {
         gf_wg_give_registers();
         if (threadIdx.x == GF_LARGE_WORKERS) {
             gf_large_place at = {0, 0};
             for (int j = blockIdx.y; j < tiles; j += x.turns)
-                for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP, at.advance())
-                    gf_large_fetch_along<CLUSTER>(sm, at, &rows, &columns, d, x.row0 + blockIdx.x * GF_LARGE_ROWS,
-                                                  x.col0 + j * GF_LARGE_COLS);
+                for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP)
+                    gf_large_fetch_scores<CLUSTER, HALVES>(sm, at, maps, d, x.row0 + blockIdx.x * GF_LARGE_ROWS,
+                                                           x.col0 + j * ring::COLS);
         }
     }
     gf_large_end<CLUSTER>();
@@ -138,7 +150,11 @@ struct sum_side {
 
 struct sum_job {
     sum_side side[2]; /* P Z; P'Z */
-    int ld;
+    int ld, products; /* products: 3 in halves */
+};
+
+struct sum_maps { /* hi and lo of weights, in boxes [128][64]; for P'Z, [64][64]; of the embeddings that are summed, [64][64] */
+    CUtensorMap weights[2], across[2], z[2], back_z[2];
 };
 
 /* 128 rows of a gradient, 256 dimensions. */
@@ -163,21 +179,22 @@ static __device__ __forceinline__ void each_tile(const sum_job &x, int &i, Body 
     }
 }
 
-/* Boxes: weights [128][64] along, or [64][64] across; z [64][64] of the embeddings that are summed. */
+/* Product i is that of halves i / 2 of the weights and i % 2 of the embeddings. */
 template <int CLUSTER, bool BACK>
 static __device__ __forceinline__ void fetch_tiles(const sum_job &x, int &i, gf_large_shared &sm, gf_large_place &at,
                                                    const CUtensorMap *weights, const CUtensorMap *z) {
     const sum_side &y = x.side[BACK];
     each_tile<CLUSTER, BACK>(x, i, [&](const sum_tile &t) {
-        for (int k = 0; k < y.steps * GF_LARGE_STEP; k += GF_LARGE_STEP, at.advance()) {
+        for (int step = 0; step < y.steps * x.products; step++, at.advance()) {
+            const int k = step / x.products * GF_LARGE_STEP, which = step % x.products;
             const uint32_t ready = gf_large_next(sm, at), left = gf_shared_address(sm.left[at.stage]);
             if (BACK) {
-                gf_copy_box(left, weights, t.row, k, ready);
-                gf_copy_box(left + GF_LARGE_BOX, weights, t.row + 64, k, ready);
+                gf_copy_box(left, &weights[which / 2], t.row, k, ready);
+                gf_copy_box(left + GF_LARGE_BOX, &weights[which / 2], t.row + 64, k, ready);
             } else {
-                gf_copy_box(left, weights, k, t.row, ready);
+                gf_copy_box(left, &weights[which / 2], k, t.row, ready);
             }
-            gf_large_fetch_across<CLUSTER>(gf_shared_address(sm.right[at.stage]), z, t.d0, y.z0 + k, ready);
+            gf_large_fetch_across<CLUSTER>(gf_shared_address(sm.right[at.stage]), &z[which % 2], t.d0, y.z0 + k, ready);
         }
     });
 }
@@ -212,16 +229,14 @@ template <int CLUSTER, bool BACK>
 static __device__ __forceinline__ void sum_tiles(const sum_job &x, int &i, gf_large_shared &sm, gf_large_place &at) {
     each_tile<CLUSTER, BACK>(x, i, [&](const sum_tile &t) {
         float out[32][4];
-        gf_large_sums<CLUSTER, BACK, true>(out, sm, at, x.side[BACK].steps);
+        gf_large_sums<CLUSTER, BACK, true>(out, sm, at, x.side[BACK].steps * x.products);
         write_sums(t, x.side[BACK], out, x.ld);
     });
 }
 
 template <int CLUSTER>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
-    large_sum(const __grid_constant__ sum_job x, const __grid_constant__ CUtensorMap weights,
-              const __grid_constant__ CUtensorMap across, const __grid_constant__ CUtensorMap z,
-              const __grid_constant__ CUtensorMap back_z) {
+    large_sum(const __grid_constant__ sum_job x, const __grid_constant__ sum_maps m) {
     extern __shared__ __align__(1024) unsigned char shared[];
     gf_large_shared &sm = *reinterpret_cast<gf_large_shared *>(shared);
     gf_large_place at = {0, 0};
@@ -235,8 +250,8 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     } else {
         gf_wg_give_registers();
         if (threadIdx.x == GF_LARGE_WORKERS) {
-            fetch_tiles<CLUSTER, false>(x, i, sm, at, &weights, &z);
-            fetch_tiles<CLUSTER, true>(x, i, sm, at, &across, &back_z);
+            fetch_tiles<CLUSTER, false>(x, i, sm, at, m.weights, m.z);
+            fetch_tiles<CLUSTER, true>(x, i, sm, at, m.across, m.back_z);
         }
     }
     gf_large_end<CLUSTER>();
@@ -244,57 +259,65 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
 
 /* ---- pieces ---- */
 
-/* Rounds of all multiprocessors, in units of one tile and 64 numbers, that pieces of m x m tiles of 128 need per 128^2 tiles. */
-static double cost_of(int64_t m, int ld, int products, int processors) {
-    const int64_t parts = gf_large_tiles(ld, GF_LARGE_COLS), scores = m * ((m + 1) / 2), sums = products * m * parts;
-    const int64_t rounds = (scores + processors - 1) / processors * (ld / GF_LARGE_STEP + 2) +
-                           (sums + processors - 1) / processors * (2 * m + 3) + 4;
+/* Rounds of all multiprocessors, in units of one tile and 64 numbers, that pieces of m x m tiles of 128 need per 128^2 tiles.
+ * sums: P Z, or P Z and P'Z. In halves both kinds of tiles have three times as many products. */
+static double cost_of(int64_t m, int ld, int halves, int sums_per_piece, int processors) {
+    const int64_t parts = gf_large_tiles(ld, GF_LARGE_COLS), products = halves == 2 ? 3 : 1;
+    const int64_t scores = halves == 2 ? m * m : m * ((m + 1) / 2), sums = sums_per_piece * m * parts;
+    const int64_t rounds = (scores + processors - 1) / processors * (products * ld / GF_LARGE_STEP / halves + 2) +
+                           (sums + processors - 1) / processors * (2 * products * m + 3) + 4;
     return static_cast<double>(rounds) / (static_cast<double>(m) * static_cast<double>(m));
 }
 
 /* Rows and columns of a piece: a multiple of 256, square, so that its weights fit the buffer. 0: it is too small. */
-static int piece_of(const gf_tile_args &a, bool both) {
+static int piece_of(const gf_tile_args &a, bool both, int halves) {
     const int processors = gf_device_attribute(cudaDevAttrMultiProcessorCount);
     const int64_t most = gf_large_tiles(a.q.rows > a.k.rows ? a.q.rows : a.k.rows, GF_LARGE_ROWS);
     int64_t best = 0;
     double least = 0.0;
-    for (int64_t m = 2; m <= most + 1 && static_cast<size_t>(m * m) * 32768 <= a.buffer_bytes; m += 2) {
+    for (int64_t m = 2; m <= most + 1 && static_cast<size_t>(m * m * halves) * 32768 <= a.buffer_bytes; m += 2) {
         const int64_t pieces = (most + m - 1) / m, even = ((most + pieces - 1) / pieces + 1) / 2 * 2;
         const double cost =
-            cost_of(m, a.ld, both ? 2 : 1, processors) * static_cast<double>(pieces * m) / static_cast<double>(most);
+            cost_of(m, a.ld, halves, both ? 2 : 1, processors) * static_cast<double>(pieces * m) / static_cast<double>(most);
         if (best && !(cost < least)) continue;
         best = even, least = cost;
     }
     return static_cast<int>(best) * GF_LARGE_ROWS;
 }
 
-bool gf_grad_can_large(const gf_tile_args &a, const gf_rows *mirror) {
-    return a.ld >= 256 && a.buffer && gf_grad_pass::plain_flags(a) != GF_ANY_FLAGS && piece_of(a, mirror != NULL) > 0;
+bool gf_grad_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
+    return a.ld >= 256 / halves && a.buffer && gf_grad_pass::plain_flags(a) != GF_ANY_FLAGS &&
+           piece_of(a, mirror != NULL, halves) > 0;
 }
 
 struct grad_maps {
-    CUtensorMap rows, columns, across, back; /* embeddings: along; of columns and rows, across */
+    gf_large_maps scores;
+    sum_maps sums; /* those of the weights are of a piece */
 };
 
-static cudaError_t map_embeddings(const gf_tile_args &a, grad_maps *m) {
-    cudaError_t e = gf_wide_map(&m->rows, a.q.hi, a.q.rows, a.ld, GF_LARGE_ROWS);
-    if (e == cudaSuccess) e = gf_wide_map(&m->columns, a.k.hi, a.k.rows, a.ld, GF_LARGE_COLS / 2);
-    if (e == cudaSuccess) e = gf_wide_map(&m->across, a.k.hi, a.k.rows, a.ld, 64);
-    if (e == cudaSuccess) e = gf_wide_map(&m->back, a.q.hi, a.q.rows, a.ld, 64);
+static cudaError_t map_embeddings(const gf_tile_args &a, int halves, grad_maps *m) {
+    cudaError_t e = gf_large_map(&m->scores, a, halves);
+    for (int i = 0; e == cudaSuccess && i < halves; i++) {
+        e = gf_wide_map(&m->sums.z[i], i ? a.k.lo : a.k.hi, a.k.rows, a.ld, 64);
+        if (e == cudaSuccess) e = gf_wide_map(&m->sums.back_z[i], i ? a.q.lo : a.q.hi, a.q.rows, a.ld, 64);
+    }
     return e;
 }
 
-template <int CLUSTER> static cudaError_t run_piece(weigh_job x, sum_job y, const grad_maps &m, cudaStream_t stream) {
-    CUtensorMap weights, back;
+template <int CLUSTER, int HALVES> static cudaError_t run_piece(weigh_job x, sum_job y, grad_maps m, cudaStream_t stream) {
+    typedef gf_large_ring<HALVES> ring;
     const unsigned grid = gf_large_grid(x.rows, CLUSTER);
-    const int tiles = gf_large_tiles(x.cols, GF_LARGE_COLS);
-    x.pitch = tiles * GF_LARGE_COLS;
+    const int tiles = gf_large_tiles(x.cols, ring::COLS);
+    cudaError_t e = cudaSuccess;
+    x.pitch = tiles * ring::COLS;
     x.turns = gf_large_turns(grid, tiles, 1, gf_device_attribute(cudaDevAttrMultiProcessorCount));
-    cudaError_t e = gf_wide_map(&weights, x.weights, x.rows, x.pitch, GF_LARGE_ROWS);
-    if (e == cudaSuccess) e = gf_wide_map(&back, x.weights, x.rows, x.pitch, 64);
+    for (int i = 0; e == cudaSuccess && i < HALVES; i++) {
+        e = gf_wide_map(&m.sums.weights[i], x.weights[i], x.rows, x.pitch, GF_LARGE_ROWS);
+        if (e == cudaSuccess) e = gf_wide_map(&m.sums.across[i], x.weights[i], x.rows, x.pitch, 64);
+    }
     if (e == cudaSuccess)
-        e = gf_large_launch(x.a.flags & GF_MASK ? large_weigh<GF_MASK, CLUSTER> : large_weigh<0, CLUSTER>, dim3(grid, x.turns),
-                            CLUSTER, sizeof(gf_large_shared), stream, x, m.rows, m.columns);
+        e = gf_large_launch(x.a.flags & GF_MASK ? large_weigh<GF_MASK, CLUSTER, HALVES> : large_weigh<0, CLUSTER, HALVES>,
+                            dim3(grid, x.turns), CLUSTER, sizeof(ring), stream, x, m.scores);
     if (e != cudaSuccess) return e;
     const int clusters = clusters_of(y.side[0], y.ld, CLUSTER) + clusters_of(y.side[1], y.ld, CLUSTER);
     const int most = gf_device_attribute(cudaDevAttrMultiProcessorCount) / CLUSTER;
@@ -302,13 +325,13 @@ template <int CLUSTER> static cudaError_t run_piece(weigh_job x, sum_job y, cons
                            dim3(CLUSTER * (clusters < most ? clusters
                                            : most < 1      ? 1
                                                            : most)),
-                           CLUSTER, sizeof(gf_large_shared), stream, y, weights, back, m.across, m.back);
+                           CLUSTER, sizeof(gf_large_shared), stream, y, m.sums);
 }
 
 /* The first piece of a row, or of a column, overwrites its gradient. */
 static sum_job sums_of(const weigh_job &x, float *back, bool triangle) {
     sum_job y = {};
-    y.ld = x.a.ld;
+    y.ld = x.a.ld, y.products = x.weights[1] ? 3 : 1;
     y.side[0] = {x.a.row.grad + size_t(x.row0) * x.a.ld, x.rows, gf_large_tiles(x.cols, GF_LARGE_STEP), x.col0,
                  triangle ? x.row0 > 0 || x.col0 > 0 : x.col0 > 0};
     if (back && !(triangle && x.row0 == x.col0))
@@ -316,19 +339,22 @@ static sum_job sums_of(const weigh_job &x, float *back, bool triangle) {
     return y;
 }
 
-cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int cluster, cudaStream_t stream) {
+cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream) {
     const bool triangle = mirror && a.q.hi == a.k.hi && a.q.rows == a.k.rows;
-    const int piece = piece_of(a, mirror != NULL);
-    grad_maps m;
+    const int piece = piece_of(a, mirror != NULL, halves);
+    grad_maps m = {};
     weigh_job x = {};
-    x.a = a, x.weights = static_cast<__nv_bfloat16 *>(a.buffer);
-    cudaError_t e = map_embeddings(a, &m);
+    x.a = a, x.weights[0] = static_cast<__nv_bfloat16 *>(a.buffer);
+    x.weights[1] = halves == 2 ? x.weights[0] + size_t(piece) * size_t(piece) : NULL;
+    cudaError_t e = map_embeddings(a, halves, &m);
     for (x.row0 = 0; e == cudaSuccess && x.row0 < a.q.rows; x.row0 += piece)
         for (x.col0 = triangle ? x.row0 : 0; e == cudaSuccess && x.col0 < a.k.rows; x.col0 += piece) {
             x.rows = a.q.rows - x.row0 < piece ? a.q.rows - x.row0 : piece;
             x.cols = a.k.rows - x.col0 < piece ? a.k.rows - x.col0 : piece;
             const sum_job y = sums_of(x, mirror ? mirror->grad : NULL, triangle);
-            e = cluster == 1 ? run_piece<1>(x, y, m, stream) : run_piece<2>(x, y, m, stream);
+            e = halves == 2    ? run_piece<2, 2>(x, y, m, stream)
+                : cluster == 1 ? run_piece<1, 1>(x, y, m, stream)
+                               : run_piece<2, 1>(x, y, m, stream);
         }
     return e;
 }

@@ -8,8 +8,6 @@
 #include "cuda/passes/cuda_stats_mma.cuh"
 #include "cuda/passes/tile_large.cuh"
 
-typedef gf_large_shape C;
-
 #define THREADS 128
 #define NO_PAIR (-1e30f) /* exp of it is 0, and so is their product */
 
@@ -18,15 +16,18 @@ struct job {
     gf_rows mirror; /* of the columns' anchors; triangle: those of the rows */
     int triangle;
     int turns, row_tiles, pitch; /* pitch: columns of a part */
+    int columns;                 /* of a tile */
     gf_row_sums<float> *parts;   /* [turns][rows] */
     float *sum, *moment;         /* [row_tiles][pitch] of the columns; NULL: not needed */
     uint16_t *count;             /* the same */
 };
 
-struct shared_sums {
-    gf_large_shared tiles;
-    float sum[8][GF_LARGE_COLS], moment[8][GF_LARGE_COLS]; /* of the columns, per warp */
-    uint32_t count[8][GF_LARGE_COLS / 2];                  /* two columns in a word */
+template <int HALVES> struct shared_sums {
+    static constexpr int COLS = gf_large_ring<HALVES>::COLS, NT = gf_large_ring<HALVES>::NT;
+    typedef typename gf_large_ring<HALVES>::shape C;
+    gf_large_ring<HALVES> tiles;
+    float sum[8][COLS], moment[8][COLS]; /* of the columns, per warp */
+    uint32_t count[8][COLS / 2];         /* two columns in a word */
 };
 
 /* ---- sums of a tile ---- */
@@ -69,13 +70,14 @@ static __device__ __forceinline__ void add_pair(const gf_row_view &x, gf_row_sum
     if (FLAGS & GF_COUNT) count += one;
 }
 
-template <unsigned FLAGS, bool BOTH>
-static __device__ __forceinline__ void add_tile(const job &x, shared_sums &sm, gf_stats_rows<C> &y, const float (&s)[32][4],
-                                                int c0) {
+template <unsigned FLAGS, bool BOTH, int HALVES>
+static __device__ __forceinline__ void add_tile(const job &x, shared_sums<HALVES> &sm,
+                                                gf_stats_rows<typename shared_sums<HALVES>::C> &y,
+                                                const float (&s)[shared_sums<HALVES>::NT][4], int c0) {
     const int warp = threadIdx.x / 32, t = threadIdx.x % 4;
     const float *limits = FLAGS & GF_ABOVE ? x.mirror.mid : x.mirror.lo;
 #pragma unroll
-    for (int q = 0; q < 4; q++) {
+    for (int q = 0; q < shared_sums<HALVES>::NT / 8; q++) {
         uint32_t count[8] = {};
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -101,13 +103,13 @@ static __device__ __forceinline__ void add_tile(const job &x, shared_sums &sm, g
 /* ---- sums of the columns ---- */
 
 /* The second warpgroup adds up what all 8 warps have of a tile's columns, in their order. */
-template <unsigned FLAGS>
-static __device__ __forceinline__ void write_columns(const job &x, const shared_sums &sm, int tile, int c0) {
+template <unsigned FLAGS, int HALVES>
+static __device__ __forceinline__ void write_columns(const job &x, const shared_sums<HALVES> &sm, int tile, int c0) {
     const int i = threadIdx.x % 128;
     const size_t at = size_t(tile) * x.pitch + c0 + 2 * i;
     float2 sum = {}, moment = {};
     uint32_t count = 0;
-    if (tile >= x.row_tiles) return;
+    if (tile >= x.row_tiles || 2 * i >= shared_sums<HALVES>::COLS) return;
 #pragma unroll
     for (int w = 0; w < 8; w++) {
         const float2 here = *reinterpret_cast<const float2 *>(&sm.sum[w][2 * i]);
@@ -127,8 +129,8 @@ static __device__ __forceinline__ void wait_unread(int group, bool any) {
     if (group == 0 && any) asm volatile("bar.sync 3, 256;" ::: "memory");
 }
 
-template <unsigned FLAGS>
-static __device__ __forceinline__ void share_columns(const job &x, const shared_sums &sm, int group, int tile, int c0,
+template <unsigned FLAGS, int HALVES>
+static __device__ __forceinline__ void share_columns(const job &x, const shared_sums<HALVES> &sm, int group, int tile, int c0,
                                                      bool more) {
     if (group == 0) {
         asm volatile("bar.arrive 2, 256;" ::: "memory");
@@ -142,7 +144,7 @@ static __device__ __forceinline__ void share_columns(const job &x, const shared_
 
 /* ---- the sweep ---- */
 
-static __device__ __forceinline__ int column_tiles(const job &x) { return (x.a.k.rows + GF_LARGE_COLS - 1) / GF_LARGE_COLS; }
+static __device__ __forceinline__ int column_tiles(const job &x) { return (x.a.k.rows + x.columns - 1) / x.columns; }
 
 /* The block's rows, and its turn. Those that work at the same time have few rows and few columns, which the cache can hold. */
 template <int CLUSTER> static __device__ __forceinline__ int row_tile(const job &x) {
@@ -152,38 +154,39 @@ template <int CLUSTER> static __device__ __forceinline__ int turn_of(const job &
 
 /* The tile of columns that holds the block's own rows, and the one it starts with. */
 template <int CLUSTER> static __device__ __forceinline__ int own_columns(const job &x) {
-    return row_tile<CLUSTER>(x) * GF_LARGE_ROWS / GF_LARGE_COLS;
+    return row_tile<CLUSTER>(x) * GF_LARGE_ROWS / x.columns;
 }
 template <int CLUSTER> static __device__ __forceinline__ int first_tile(const job &x) {
     return turn_of<CLUSTER>(x) + (x.triangle ? own_columns<CLUSTER>(x) : 0);
 }
 
-template <unsigned FLAGS, bool BOTH, int CLUSTER>
-static __device__ __forceinline__ void calculate(const job &x, shared_sums &sm) {
+template <unsigned FLAGS, bool BOTH, int CLUSTER, int HALVES>
+static __device__ __forceinline__ void calculate(const job &x, shared_sums<HALVES> &sm) {
+    typedef shared_sums<HALVES> shape;
     const int tile = row_tile<CLUSTER>(x), r0 = tile * GF_LARGE_ROWS, row = r0 + gf_wide_row(), lane = threadIdx.x % 32,
               group = gf_wg_index();
     const int tiles = column_tiles(x), steps = x.a.ld / GF_LARGE_STEP;
-    gf_stats_rows<C> y;
+    gf_stats_rows<typename shape::C> y;
     gf_large_place at = {0, 0};
     bool any = false;
-    gf_stats_begin<C>(x.a, FLAGS, y, row);
+    gf_stats_begin<typename shape::C>(x.a, FLAGS, y, row);
 #pragma unroll
     for (int i = 0; i < 2 && !(FLAGS & GF_ABOVE); i++)
         y.view[i].k = x.a.row.inv_tau[0] * gf_exp_fast::scale; /* also past the end */
     gf_large_follow(group);
     for (int j = first_tile<CLUSTER>(x), lead = GF_LARGE_LEAD; j < tiles; j += x.turns, lead = -1) {
-        float s[1][32][4];
-        const int c0 = j * GF_LARGE_COLS;
-        gf_large_sums<CLUSTER, false, false>(s[0], sm.tiles, at, steps, lead);
-        if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, GF_LARGE_COLS) || r0 + GF_LARGE_ROWS > x.a.q.rows)
-            gf_blank<C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : NO_PAIR);
+        float s[1][shape::NT][4];
+        const int c0 = j * shape::COLS;
+        gf_large_scores<CLUSTER, HALVES>(s[0], sm.tiles, at, steps, lead);
+        if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, shape::COLS) || r0 + GF_LARGE_ROWS > x.a.q.rows)
+            gf_blank<typename shape::C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : NO_PAIR);
         if (!BOTH || (x.triangle && j == own_columns<CLUSTER>(x))) {
-            add_tile<FLAGS, false>(x, sm, y, s[0], c0);
+            add_tile<FLAGS, false, HALVES>(x, sm, y, s[0], c0);
             continue;
         }
         wait_unread(group, any);
-        add_tile<FLAGS, BOTH>(x, sm, y, s[0], c0);
-        share_columns<FLAGS>(x, sm, group, tile, c0, j + x.turns < tiles);
+        add_tile<FLAGS, BOTH, HALVES>(x, sm, y, s[0], c0);
+        share_columns<FLAGS, HALVES>(x, sm, group, tile, c0, j + x.turns < tiles);
         any = true;
     }
 #pragma unroll
@@ -195,25 +198,24 @@ static __device__ __forceinline__ void calculate(const job &x, shared_sums &sm) 
     }
 }
 
-template <unsigned FLAGS, bool BOTH, int CLUSTER>
+template <unsigned FLAGS, bool BOTH, int CLUSTER, int HALVES>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
-    large_stats(const __grid_constant__ job x, const __grid_constant__ CUtensorMap rows,
-                const __grid_constant__ CUtensorMap columns) {
+    large_stats(const __grid_constant__ job x, const __grid_constant__ gf_large_maps maps) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    shared_sums &sm = *reinterpret_cast<shared_sums *>(shared);
+    shared_sums<HALVES> &sm = *reinterpret_cast<shared_sums<HALVES> *>(shared);
     gf_large_begin<CLUSTER>(sm.tiles);
     gf_large_wait_for_inputs();
     if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
-        if (first_tile<CLUSTER>(x) < column_tiles(x)) calculate<FLAGS, BOTH, CLUSTER>(x, sm);
+        if (first_tile<CLUSTER>(x) < column_tiles(x)) calculate<FLAGS, BOTH, CLUSTER, HALVES>(x, sm);
     } else {
         gf_wg_give_registers();
         if (threadIdx.x == GF_LARGE_WORKERS) {
             gf_large_place at = {0, 0};
             for (int j = first_tile<CLUSTER>(x); j < column_tiles(x); j += x.turns)
-                for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP, at.advance())
-                    gf_large_fetch_along<CLUSTER>(sm.tiles, at, &rows, &columns, d, row_tile<CLUSTER>(x) * GF_LARGE_ROWS,
-                                                  j * GF_LARGE_COLS);
+                for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP)
+                    gf_large_fetch_scores<CLUSTER, HALVES>(sm.tiles, at, maps, d, row_tile<CLUSTER>(x) * GF_LARGE_ROWS,
+                                                           j * shared_sums<HALVES>::COLS);
         }
     }
     gf_large_end<CLUSTER>();
@@ -223,7 +225,7 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
 
 /* Blocks of a row that had tiles at all. */
 static __device__ __forceinline__ int turns_of_row(const job &x, int r) {
-    const int left = column_tiles(x) - (x.triangle ? r / GF_LARGE_COLS : 0);
+    const int left = column_tiles(x) - (x.triangle ? r / x.columns : 0);
     return left < x.turns ? left : x.turns;
 }
 
@@ -247,7 +249,7 @@ static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_consta
         const gf_row_sums<float> &u = x.parts[size_t(i) * x.a.q.rows + r];
         t.sum += double(u.sum), t.moment += double(u.moment), t.kept += u.kept;
     }
-    if (x.triangle) add_parts(x, r, r / GF_LARGE_COLS * (GF_LARGE_COLS / GF_LARGE_ROWS), t);
+    if (x.triangle) add_parts(x, r, r / x.columns * (x.columns / GF_LARGE_ROWS), t);
     if (blockIdx.y == 0) {
         gf_write_sums(x.a, x.a.flags, r, t);
     } else {
@@ -259,15 +261,15 @@ static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_consta
 
 /* ---- launches ---- */
 
-typedef void (*kernel)(job, CUtensorMap, CUtensorMap);
+typedef void (*kernel)(job, gf_large_maps);
 
-template <bool BOTH, int CLUSTER> static kernel kernel_of(unsigned flags) {
+template <bool BOTH, int CLUSTER, int HALVES> static kernel kernel_of(unsigned flags) {
     switch (flags) {
-    case 0: return large_stats<0, BOTH, CLUSTER>;
-    case GF_ABOVE: return large_stats<GF_ABOVE, BOTH, CLUSTER>;
-    case GF_MASK | GF_COUNT: return large_stats<GF_MASK | GF_COUNT, BOTH, CLUSTER>;
-    case GF_MOMENT: return large_stats<GF_MOMENT, BOTH, CLUSTER>;
-    case GF_MASK | GF_COUNT | GF_MOMENT: return large_stats<GF_MASK | GF_COUNT | GF_MOMENT, BOTH, CLUSTER>;
+    case 0: return large_stats<0, BOTH, CLUSTER, HALVES>;
+    case GF_ABOVE: return large_stats<GF_ABOVE, BOTH, CLUSTER, HALVES>;
+    case GF_MASK | GF_COUNT: return large_stats<GF_MASK | GF_COUNT, BOTH, CLUSTER, HALVES>;
+    case GF_MOMENT: return large_stats<GF_MOMENT, BOTH, CLUSTER, HALVES>;
+    case GF_MASK | GF_COUNT | GF_MOMENT: return large_stats<GF_MASK | GF_COUNT | GF_MOMENT, BOTH, CLUSTER, HALVES>;
     default: return NULL;
     }
 }
@@ -275,16 +277,16 @@ template <bool BOTH, int CLUSTER> static kernel kernel_of(unsigned flags) {
 static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /* Lays the parts out in the buffer; returns their bytes. */
-static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, job *x) {
-    const int column_tiles = gf_large_tiles(a.k.rows, GF_LARGE_COLS);
+static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, int halves, job *x) {
+    const int columns = GF_LARGE_COLS / halves, column_tiles = gf_large_tiles(a.k.rows, columns);
     const unsigned grid = gf_large_grid(a.q.rows, cluster);
     char *const base = static_cast<char *>(a.buffer);
     size_t used = 0;
     *x = {};
-    x->a = a;
+    x->a = a, x->columns = columns;
     x->triangle = mirror && a.q.hi == a.k.hi && a.q.rows == a.k.rows;
     x->turns = gf_large_turns(grid, column_tiles, column_tiles / 8, gf_device_attribute(cudaDevAttrMultiProcessorCount));
-    x->row_tiles = gf_large_tiles(a.q.rows, GF_LARGE_ROWS), x->pitch = column_tiles * GF_LARGE_COLS;
+    x->row_tiles = gf_large_tiles(a.q.rows, GF_LARGE_ROWS), x->pitch = column_tiles * columns;
     x->parts = reinterpret_cast<gf_row_sums<float> *>(base);
     used += aligned(sizeof *x->parts * size_t(x->turns) * size_t(a.q.rows));
     if (!mirror) return used;
@@ -297,22 +299,27 @@ static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, job
     return used;
 }
 
-bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror) {
+bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
     job x;
-    return a.ld >= 256 && a.buffer && kernel_of<false, 1>(a.flags) && lay(a, mirror, GF_LARGE_CLUSTER, &x) <= a.buffer_bytes;
+    return a.ld >= 256 / halves && a.buffer && kernel_of<false, 2, 1>(a.flags) &&
+           lay(a, mirror, GF_LARGE_CLUSTER, halves, &x) <= a.buffer_bytes;
 }
 
-cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int cluster, cudaStream_t stream) {
+static kernel choose(bool both, int cluster, int halves, unsigned flags) {
+    if (halves == 2) return both ? kernel_of<true, 2, 2>(flags) : kernel_of<false, 2, 2>(flags);
+    if (cluster == 2) return both ? kernel_of<true, 2, 1>(flags) : kernel_of<false, 2, 1>(flags);
+    return both ? kernel_of<true, 1, 1>(flags) : kernel_of<false, 1, 1>(flags);
+}
+
+cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream) {
     job x;
-    CUtensorMap rows, columns;
-    lay(a, mirror, cluster, &x);
-    const kernel run = mirror ? (cluster == 1 ? kernel_of<true, 1>(a.flags) : kernel_of<true, 2>(a.flags))
-                              : (cluster == 1 ? kernel_of<false, 1>(a.flags) : kernel_of<false, 2>(a.flags));
-    cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_LARGE_ROWS);
-    if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_LARGE_COLS / 2);
+    gf_large_maps maps = {};
+    const size_t shared = halves == 2 ? sizeof(shared_sums<2>) : sizeof(shared_sums<1>);
+    lay(a, mirror, cluster, halves, &x);
+    cudaError_t e = gf_large_map(&maps, a, halves);
     if (e == cudaSuccess)
-        e = gf_large_launch(run, dim3(gf_large_grid(a.q.rows, cluster) * x.turns), cluster, sizeof(shared_sums), stream, x, rows,
-                            columns);
+        e = gf_large_launch(choose(mirror != NULL, cluster, halves, a.flags), dim3(gf_large_grid(a.q.rows, cluster) * x.turns),
+                            cluster, shared, stream, x, maps);
     if (e != cudaSuccess) return e;
     const int most = mirror && a.k.rows > a.q.rows ? a.k.rows : a.q.rows;
     large_fold<<<dim3((most + THREADS - 1) / THREADS, mirror && !x.triangle ? 2 : 1), THREADS, 0, stream>>>(x);
