@@ -415,38 +415,34 @@ static void check_large_views(const shape *s, gf_cuda_math math, unsigned seed) 
     drop(p);
 }
 
-static const shape LARGE_SIDES[] = {{390, 0, 390, 300, 0, 10.0f},
-                                    {641, 0, 641, 200, 0, 10.0f},
-                                    {520, 0, 520, 700, 0, 20.0f},
-                                    {257, 0, 257, 1000, 0, 10.0f}};
-static const shape LARGE_VIEWS[] = {{390, 0, 390, 300, 1, 10.0f}, {1026, 0, 1026, 200, 1, 10.0f}, {770, 0, 770, 700, 1, 20.0f}};
+static const shape LARGE_SIDES[4] = {{390, 0, 390, 300, 0, 10.0f},
+                                     {641, 0, 641, 200, 0, 10.0f},
+                                     {520, 0, 520, 700, 0, 20.0f},
+                                     {257, 0, 257, 1000, 0, 10.0f}};
+static const shape LARGE_VIEWS[3] = {{390, 0, 390, 300, 1, 10.0f}, {1026, 0, 1026, 200, 1, 10.0f}, {770, 0, 770, 700, 1, 20.0f}};
 
 static void large_tiles_sides(void **state) {
     (void)state;
-    for (unsigned i = 0; i < sizeof LARGE_SIDES / sizeof *LARGE_SIDES; i++)
-        check_large_sides(&LARGE_SIDES[i], GF_CUDA_BF16, 81 + i);
+    for (unsigned i = 0; i < 4; i++) check_large_sides(&LARGE_SIDES[i], GF_CUDA_BF16, 81 + i);
 }
 
 static void large_tiles_views(void **state) {
     (void)state;
-    for (unsigned i = 0; i < sizeof LARGE_VIEWS / sizeof *LARGE_VIEWS; i++)
-        check_large_views(&LARGE_VIEWS[i], GF_CUDA_BF16, 91 + i);
+    for (unsigned i = 0; i < 3; i++) check_large_views(&LARGE_VIEWS[i], GF_CUDA_BF16, 91 + i);
 }
 
 /* The same in halves, also with 128 dimensions. */
 static void large_tiles_halves_sides(void **state) {
     const shape narrow = {641, 0, 641, 100, 0, 10.0f};
     (void)state;
-    for (unsigned i = 0; i < sizeof LARGE_SIDES / sizeof *LARGE_SIDES; i++)
-        check_large_sides(&LARGE_SIDES[i], GF_CUDA_SPLIT, 81 + i);
+    for (unsigned i = 0; i < 4; i++) check_large_sides(&LARGE_SIDES[i], GF_CUDA_SPLIT, 81 + i);
     check_large_sides(&narrow, GF_CUDA_SPLIT, 88);
 }
 
 static void large_tiles_halves_views(void **state) {
     const shape narrow = {1026, 0, 1026, 128, 1, 20.0f};
     (void)state;
-    for (unsigned i = 0; i < sizeof LARGE_VIEWS / sizeof *LARGE_VIEWS; i++)
-        check_large_views(&LARGE_VIEWS[i], GF_CUDA_SPLIT, 91 + i);
+    for (unsigned i = 0; i < 3; i++) check_large_views(&LARGE_VIEWS[i], GF_CUDA_SPLIT, 91 + i);
     check_large_views(&narrow, GF_CUDA_SPLIT, 98);
 }
 

@@ -5,8 +5,8 @@
  * block keeps a multiprocessor busy; partial results of the WN warps are added in their order at the end.
  *
  * A similarity is one chain of products over ascending dimensions, 16 at a time, in every kernel and shape of tile: the same
- * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo, there are three chains: (hi_r lo_c + lo_r hi_c) +
- * hi_r hi_c, which keeps the symmetry.
+ * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo, three chains are summed, (hi_r lo_c + lo_r hi_c)
+ * + hi_r hi_c, which keeps the symmetry.
  *
  * Accumulators of thread `lane` (g = lane / 4, t = lane % 4): acc[m][n][2 h + j] is row 16 m + g + 8 h, column 8 n + 2 t + j.
  */
