@@ -199,7 +199,7 @@ class Cuda(unittest.TestCase):
         x = x + 0.5 * torch.randn(3000, 32, generator=generator)
         x[100:120] = x[:20]
         x[7] = 0.0
-        for options in ({"k": 20}, {"alpha": 0.01, "labels": torch.arange(3000) % 30}, {"k": 3, "dup": 0.9}):
+        for options in ({"k": 20}, {"alpha": 0.01, "labels": torch.arange(3000) % 30}, {"k": 3, "duplicates": 0.9}):
             with self.subTest(**{key: value for key, value in options.items() if key != "labels"}):
                 here = glofnd.discover(x, device="cpu", **options)
                 for there in (glofnd.discover(x, device="cuda", **options), glofnd.discover(x.cuda(), device="cuda", **options)):
