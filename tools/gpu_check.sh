@@ -297,6 +297,7 @@ golden="$(at replay) $source/tests/golden"
 
 check training curves_and_resuming "$(at cuda_train)" -memory_is_counted
 check loss passes "$(at cuda_pass)"
+check loss small_temperatures "$(at cuda_shift)"
 check nets whole_nets "$(at cuda_net)"
 check nets ops "$(at cuda_nn)"
 check loss large_batches "$(at cuda_large)"

@@ -138,6 +138,9 @@ typedef struct vectors { /* the same unit vectors for both backends, in their la
     int64_t ld; /* the GPU's */
 } vectors;
 
+static double vector_spread = 1.0;   /* of noise around a common vector */
+static int64_t opposite_vector = -1; /* the one with the other sign; -1: none */
+
 static inline vectors make_vectors(rng *g, int64_t rows, int64_t dim, int rounded, const float *near, double spread) {
     vectors v = {.cpu = {.rows = rows, .dim = dim, .ld = gf_cpu_embed_ld(dim)}, .ld = gf_cuda_embed_ld(dim)};
     const int64_t pad = gf_pad(rows) + SLACK;
@@ -153,7 +156,7 @@ static inline vectors make_vectors(rng *g, int64_t rows, int64_t dim, int rounde
             square += (double)z[d] * (double)z[d];
         }
         for (int64_t d = 0; d < dim; d++) {
-            z[d] = (float)((double)z[d] / sqrt(square));
+            z[d] = (float)((r == opposite_vector ? -1.0 : 1.0) * (double)z[d] / sqrt(square));
             if (rounded) z[d] = bf16(z[d]);
             const float high = bf16(z[d]);
             f32[r * v.ld + d] = z[d], hi[r * v.ld + d] = bf16_bits(high), lo[r * v.ld + d] = bf16_bits(bf16(z[d] - high));
@@ -224,7 +227,7 @@ static inline void fill_rows(problem *p, int i, rng *g, double gap) {
         x->floor[r] = r % 5 == 2 ? in_gap(s, n, 2, gap) : -INFINITY; /* below theta: it matters for groups only */
         x->inv_tau[r] = p->s.inv_tau;
         x->log_w[r] = (float)(-3.0 - rng_uniform(g)) - (p->s.inv_tau > 60.0f ? 0.35f * p->s.inv_tau : 0.0f); /* no overflow */
-        x->w[r] = expf(x->log_w[r]);
+        x->w[r] = expf(x->log_w[r] + fmaxf(0.0f, p->s.inv_tau - 70.0f)); /* as a step leaves it */
         x->attract[r] = (float)(0.01 * rng_uniform(g));
         x->align[r] = (float)rng_uniform(g);
         x->group[r] = (int32_t)rng_below(g, 6) - 1, x->label[r] = (int32_t)rng_below(g, 5) - 1;
@@ -259,8 +262,8 @@ static inline problem *make(const shape *s, gf_cuda_math math, unsigned seed) {
     for (int i = 0; i < 2; i++) {
         if (i == 1 && s->shift == 1) p->z[1] = p->z[0], p->support[1] = p->support[0];
         else
-            p->z[i] = make_vectors(&g, s->cols, s->dim, math == GF_CUDA_BF16, near, 1.0),
-            p->support[i] = make_vectors(&g, s->cols, s->dim, math == GF_CUDA_BF16, near, 1.0);
+            p->z[i] = make_vectors(&g, s->cols, s->dim, math == GF_CUDA_BF16, near, vector_spread),
+            p->support[i] = make_vectors(&g, s->cols, s->dim, math == GF_CUDA_BF16, near, vector_spread);
         p->cpu[i] = host_rows(s->cols, p->z[i].cpu.ld);
     }
     for (int i = 0; i < 2; i++) {

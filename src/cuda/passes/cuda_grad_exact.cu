@@ -73,6 +73,7 @@ static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_t
     gf_weight_view x[4];
     gf_colsum t[4];
     float out[4][8];
+    if (gf_is_off(a)) return;
     for (int i = 0; i < 4; i++) {
         x[i] = gf_view_weights<gf_exp_exact>(a.row, a.flags, r0 + 4 * ty + i, a.q.rows);
         t[i] = {0.0, 0.0, 0, 0};

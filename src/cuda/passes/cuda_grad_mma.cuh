@@ -164,6 +164,7 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(cons
     const uint32_t rows = gf_shared_address(shared), columns = rows + C::A_BYTES;
     const int warp = threadIdx.x / 32, wn = warp % C::WN, row = warp / C::WN * 16 * C::MT, col = wn * 8 * C::NT;
     const int r0 = blockIdx.x * C::BM, lane = threadIdx.x % 32;
+    if (ANY && gf_is_off(a)) return;
     gf_copy_operand<C, C::BM>(rows, a.q, r0);
     gf_copy_operand<C, C::BN>(columns, a.k, 0);
     if (!ANY) gf_copy_columns<C, FLAGS>(a, numbers, 0, 0);

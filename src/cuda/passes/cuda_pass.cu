@@ -103,42 +103,72 @@ struct large_kernels { /* that serve rows and columns with one product */
 #ifdef GF_HAVE_SM90
 static const large_kernels large_stats = {gf_stats_can_large, gf_stats_large}, large_grad = {gf_grad_can_large, gf_grad_large};
 
-static bool serves_all(const large_kernels &large, const gf_tile_args &a, const gf_rows *mirror, int halves) {
-    return halves && mirror && gf_is_hopper() && pays_as_large(a, halves) && large.can(a, mirror, halves);
+static bool can_large(const large_kernels &large, const gf_tile_args &a, const gf_rows *mirror, int halves) {
+    return halves && a.q.rows > 0 && gf_is_hopper() && pays_as_large(a, halves) && large.can(a, mirror, halves);
 }
 #else
 static const large_kernels large_stats = {}, large_grad = {};
 
-static bool serves_all(const large_kernels &, const gf_tile_args &, const gf_rows *, int) { return false; }
+static bool can_large(const large_kernels &, const gf_tile_args &, const gf_rows *, int) { return false; }
 #endif
 
-/* p [n] at once, where one product serves all; else one after the other, by `alone`. */
-static cudaError_t run_sides(const gf_cuda_pass *p, int n, unsigned flags, const large_kernels &large,
-                             cudaError_t (*alone)(const gf_tile_args &a, int halves, cudaStream_t stream), cudaStream_t stream) {
+struct pass_kind {
+    large_kernels large;
+    cudaError_t (*alone)(const gf_tile_args &a, int halves, cudaStream_t stream);
+};
+
+static const pass_kind stats_kind = {large_stats, stats}, grad_kind = {large_grad, grad};
+
+static gf_tile_args args_of(const gf_cuda_pass *p, unsigned flags, bool fixed, int when) {
     gf_tile_args a = gf_tile_args_of(p);
+    a.flags = flags, a.fixed = fixed, a.when = when;
+    return a;
+}
+
+/* p [n] at once, where one product serves all; else one after the other. */
+static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, const pass_kind &kind, bool fixed, int when,
+                            cudaStream_t stream) {
+    gf_tile_args a = args_of(p, flags, fixed, when);
     const gf_rows *mirror = mirror_of(p, n);
-    a.flags = flags;
     const int halves = pass_halves(p, a);
-    if (a.q.rows > 0 && serves_all(large, a, mirror, halves)) return large.run(a, mirror, halves, GF_LARGE_CLUSTER, stream);
+    if (mirror && can_large(kind.large, a, mirror, halves)) return kind.large.run(a, mirror, halves, GF_LARGE_CLUSTER, stream);
     cudaError_t e = cudaSuccess;
     for (int i = 0; e == cudaSuccess && i < n; i++) {
-        a = gf_tile_args_of(&p[i]);
-        a.flags = flags;
-        e = alone(a, pass_halves(&p[i], a), stream);
+        a = args_of(&p[i], flags, fixed, when);
+        e = kind.alone(a, pass_halves(&p[i], a), stream);
     }
     return e;
 }
 
+/* True if the large kernels would serve some of p [n]. */
+static bool is_large(const gf_cuda_pass *p, int n, unsigned flags, const large_kernels &large) {
+    for (int i = 0; i < n; i++) {
+        const gf_tile_args a = args_of(&p[i], flags, true, 0);
+        const int halves = pass_halves(&p[i], a);
+        if (can_large(large, a, mirror_of(p, n), halves) || can_large(large, a, NULL, halves)) return true;
+    }
+    return false;
+}
+
+/* Where only the device knows the temperature, both kinds of kernels are queued; one of them does nothing. */
+static cudaError_t run_sides(const gf_cuda_pass *p, int n, unsigned flags, const pass_kind &kind, cudaStream_t stream) {
+    const bool shift = flags & GF_SHIFT;
+    if (!(shift && p->tau == GF_TAU_ON_DEVICE && is_large(p, n, flags, kind.large)))
+        return run_once(p, n, flags, kind, shift && p->tau == GF_TAU_ONE, 0, stream);
+    const cudaError_t e = run_once(p, n, flags, kind, true, 1, stream);
+    return e == cudaSuccess ? run_once(p, n, flags, kind, false, -1, stream) : e;
+}
+
 cudaError_t gf_cuda_stats(const gf_cuda_pass *p, int n, cudaStream_t stream) {
-    return run_sides(p, n, p->p.flags, large_stats, stats, stream);
+    return run_sides(p, n, p->p.flags, stats_kind, stream);
 }
 
 cudaError_t gf_cuda_count(const gf_cuda_pass *p, int n, cudaStream_t stream) {
-    return run_sides(p, n, GF_ABOVE, large_stats, stats, stream);
+    return run_sides(p, n, GF_ABOVE, stats_kind, stream);
 }
 
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream) {
-    return run_sides(p, n, p->p.flags, large_grad, grad, stream);
+    return run_sides(p, n, p->p.flags, grad_kind, stream);
 }
 
 cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream) {

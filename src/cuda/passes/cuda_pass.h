@@ -38,12 +38,18 @@ typedef struct gf_cuda_embed { /* unit embeddings; rows of gf_cuda_embed_ld(dim)
     void *hi, *lo;             /* bf16 [rows][ld]; lo only with SPLIT and TF32, neither with EXACT */
 } gf_cuda_embed;
 
+/* GF_SHIFT: what is known of the temperature. With one for all rows and 1/tau <= GF_FIXED_LIMIT, kernels may write sums relative
+ * to the fixed peak gf_fixed_peak(1/tau) instead of each row's own, and read w = exp(log_w + that) instead of log_w. */
+typedef enum gf_cuda_tau { GF_TAU_ANY, GF_TAU_ONE, GF_TAU_ON_DEVICE } gf_cuda_tau; /* ON_DEVICE: one; only the device knows it */
+#define GF_FIXED_LIMIT 100.0f
+
 typedef struct gf_cuda_pass {
     gf_pass p; /* its q, k, score are unused; the next two lines replace them */
     const gf_cuda_embed *q, *k;
     const gf_cuda_embed *score,
         *col_score; /* GF_TIE: embeddings that score instead of q and k, p.scores copies; NULL: q and k. EXACT only */
     gf_cuda_math math;
+    gf_cuda_tau tau;
     void *buffer; /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels that need none */
     size_t buffer_bytes;
 } gf_cuda_pass;

@@ -29,6 +29,7 @@ static __global__ void __launch_bounds__(GF_EXACT_THREADS) stats_exact(const gf_
     const int r0 = blockIdx.x * GF_EXACT_TILE, ty = threadIdx.x / 16;
     gf_row_view x[4];
     gf_row_sums<double> t[4];
+    if (gf_is_off(a)) return;
     for (int i = 0; i < 4; i++) {
         x[i] = gf_view_row<gf_exp_exact>(a, a.flags, r0 + 4 * ty + i);
         t[i] = gf_no_sums<double>();

@@ -67,6 +67,7 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_stats_mma(con
     const unsigned flags = FLAGS == GF_ANY_FLAGS ? a.flags : FLAGS;
     const int warp = threadIdx.x / 32, row = warp / C::WN * 16 * C::MT, r0 = blockIdx.x * C::BM;
     gf_stats_rows<C> x;
+    if (FLAGS == GF_ANY_FLAGS && gf_is_off(a)) return;
     gf_stats_begin<C>(a, flags, x, r0 + row);
     gf_each_tile<C>(a, shared, r0, FLAGS == 0 ? -CUDART_INF_F : CUDART_NAN_F,
                     [&](const float(&acc)[C::MT][C::NT][4], int c) { gf_stats_tile<C, FLAGS>(a, x, acc, c); });

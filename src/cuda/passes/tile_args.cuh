@@ -25,7 +25,21 @@ struct gf_tile_args {
     float omega;
     void *buffer; /* of gf_cuda_pass */
     size_t buffer_bytes;
+    int fixed; /* GF_SHIFT: kernels may use the fixed peak */
+    int when;  /* 1: they run only if 1/tau, on the device, is within GF_FIXED_LIMIT; -1: only if not; 0: always */
 };
+
+/* The largest exponent is then 70, so that a row of 10^7 numbers has a finite sum; similarities down to 1 - 157 tau count. */
+__device__ __forceinline__ float gf_fixed_peak(float inv_tau) { return fmaxf(0.0f, inv_tau - 70.0f); }
+
+/* w of a row or a column. */
+__device__ __forceinline__ float gf_fixed_weight(float log_w, float inv_tau) {
+    return expf(fminf(log_w + gf_fixed_peak(inv_tau), 88.0f));
+}
+
+__device__ __forceinline__ bool gf_is_off(const gf_tile_args &a) {
+    return a.when != 0 && (a.row.inv_tau[0] <= GF_FIXED_LIMIT) != (a.when > 0);
+}
 
 static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
     gf_operand x = {};

@@ -101,6 +101,13 @@ typedef struct own_pass { /* of the own rows of one side against all columns; po
     gf_rows row, col;
 } own_pass;
 
+/* Whether all rows have one temperature, and the host knows that it is not too small for a fixed peak. */
+static gf_cuda_tau tau_of(const gf_cuda_step *t) {
+    if (gf_loss_individual(&t->plan.o) || t->plan.hard) return GF_TAU_ANY;
+    if (t->tau) return GF_TAU_ON_DEVICE;
+    return 1.0 / t->plan.tau <= (double)GF_FIXED_LIMIT ? GF_TAU_ONE : GF_TAU_ANY;
+}
+
 static void make_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_rows row, gf_cuda_math math, own_pass *y) {
     const gf_cuda_side *side = &t->side[i], *other = &t->side[other_side(t, i)];
     const int scored = t->plan.flags & GF_TIE && x->q->support_a;
@@ -120,7 +127,8 @@ static void make_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_
                              .k = &other->z,
                              .score = scored ? &y->score : NULL,
                              .col_score = scored ? &other->support : NULL,
-                             .math = math};
+                             .math = math,
+                             .tau = tau_of(t)};
 }
 
 /* The embeddings of a side that thresholds are compared with the similarities of. */

@@ -1,6 +1,7 @@
 /* cuda_step.cuh - shared by the kernels of a step: failures, links, totals. */
 #pragma once
 
+#include "cuda/passes/tile_args.cuh"
 #include "cuda/step/cuda_step.h"
 #include "cuda/step/cuda_sum.cuh"
 
@@ -31,14 +32,14 @@ __device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_
     y.theta[r] = gf_row_theta(&x.plan, &l);
     y.floor[r] = l.floor;
     y.log_w[r] = l.log_w;
-    y.w[r] = expf(l.log_w);
+    y.w[r] = gf_fixed_weight(l.log_w, l.inv_tau);
     y.inv_tau[r] = l.inv_tau;
     y.attract[r] = l.attract;
     y.tie[r] = l.tie;
     x.side[i].pos[r] = l.pos;
     if (!x.plan.hard) return;
     x.side[i].hard_inv_tau[r] = gf_hard_inv_tau(&x.plan, l.inv_tau);
-    x.side[i].hard_w[r] = expf(l.attract);
+    x.side[i].hard_w[r] = gf_fixed_weight(l.attract, gf_hard_inv_tau(&x.plan, l.inv_tau));
 }
 
 /* Adds up partial [blocks][COUNT] into out, in the last block. All its threads call this. */

@@ -24,7 +24,7 @@ struct weigh_job {
 /* S becomes P; -inf, which is no pair, becomes 0. */
 template <unsigned FLAGS, int NT>
 static __device__ __forceinline__ void weigh(const gf_tile_args &a, float (&s)[NT][4], const float (&w)[2],
-                                             const float (&theta)[2], int c0, float k) {
+                                             const float (&theta)[2], int c0, float k, float peak) {
     const int t = 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int n = 0; n < NT; n++) {
@@ -33,7 +33,7 @@ static __device__ __forceinline__ void weigh(const gf_tile_args &a, float (&s)[N
         if (FLAGS & GF_MASK) limit = gf_large_two(a.col.theta, c0 + 8 * n + t, a.k.rows);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float v = s[n][i], e = gf_exp_fast::of(v * k);
+            const float v = s[n][i], e = gf_exp_fast::of(fmaf(v, k, -peak));
             float both = FLAGS & GF_MASK && !(v <= theta[i / 2]) ? 0.0f : w[i / 2];
             if (!(FLAGS & GF_MASK) || v <= (i % 2 ? limit.y : limit.x)) both += i % 2 ? wc.y : wc.x;
             s[n][i] = e * both;
@@ -90,7 +90,7 @@ template <unsigned FLAGS, int CLUSTER, int HALVES>
 static __device__ __forceinline__ void weigh_tiles(const weigh_job &x, gf_large_ring<HALVES> &sm, int tiles) {
     typedef gf_large_ring<HALVES> ring;
     const int at = blockIdx.x * GF_LARGE_ROWS + gf_wide_row(), lane = threadIdx.x % 32;
-    const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale;
+    const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale, peak = gf_fixed_peak(x.a.row.inv_tau[0]) * gf_exp_fast::scale;
     float w[2] = {}, theta[2] = {};
     gf_large_place place = {0, 0};
 #pragma unroll
@@ -107,7 +107,7 @@ static __device__ __forceinline__ void weigh_tiles(const weigh_job &x, gf_large_
         gf_large_scores<CLUSTER, HALVES>(s[0], sm, place, x.a.ld / GF_LARGE_STEP, lead);
         if (gf_has_blanks(x.a, x.row0 + blockIdx.x * GF_LARGE_ROWS, GF_LARGE_ROWS, c0, ring::COLS))
             gf_blank<typename ring::shape>(x.a, s, x.row0 + at, c0, -CUDART_INF_F);
-        weigh<FLAGS>(x.a, s[0], w, theta, c0, k);
+        weigh<FLAGS>(x.a, s[0], w, theta, c0, k, peak);
 #pragma unroll
         for (int half = 0; half < HALVES; half++) write_weights(x, x.weights[half], s[0], at, j * ring::COLS);
     }
@@ -122,7 +122,8 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     const int tiles = x.pitch / ring::COLS;
     gf_large_begin<CLUSTER>(sm);
     gf_large_wait_for_inputs();
-    if (threadIdx.x < GF_LARGE_WORKERS) {
+    if (gf_is_off(x.a)) {
+    } else if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
         if (int(blockIdx.y) < tiles) weigh_tiles<FLAGS, CLUSTER, HALVES>(x, sm, tiles);
     } else {
@@ -149,6 +150,7 @@ struct sum_side {
 };
 
 struct sum_job {
+    gf_tile_args a;
     sum_side side[2]; /* P Z; P'Z */
     int ld, products; /* products: 3 in halves */
 };
@@ -243,7 +245,8 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     int i = blockIdx.x / CLUSTER;
     gf_large_begin<CLUSTER>(sm);
     gf_large_wait_for_inputs();
-    if (threadIdx.x < GF_LARGE_WORKERS) {
+    if (gf_is_off(x.a)) {
+    } else if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
         sum_tiles<CLUSTER, false>(x, i, sm, at);
         sum_tiles<CLUSTER, true>(x, i, sm, at);
@@ -286,7 +289,9 @@ static int piece_of(const gf_tile_args &a, bool both, int halves) {
 }
 
 bool gf_grad_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
-    return a.ld >= 256 / halves && a.buffer && gf_grad_pass::plain_flags(a) != GF_ANY_FLAGS &&
+    gf_tile_args plain = a;
+    if (a.fixed) plain.flags &= ~unsigned(GF_SHIFT);
+    return a.ld >= 256 / halves && a.buffer && gf_grad_pass::plain_flags(plain) != GF_ANY_FLAGS &&
            piece_of(a, mirror != NULL, halves) > 0;
 }
 
@@ -331,7 +336,7 @@ template <int CLUSTER, int HALVES> static cudaError_t run_piece(weigh_job x, sum
 /* The first piece of a row, or of a column, overwrites its gradient. */
 static sum_job sums_of(const weigh_job &x, float *back, bool triangle) {
     sum_job y = {};
-    y.ld = x.a.ld, y.products = x.weights[1] ? 3 : 1;
+    y.a = x.a, y.ld = x.a.ld, y.products = x.weights[1] ? 3 : 1;
     y.side[0] = {x.a.row.grad + size_t(x.row0) * x.a.ld, x.rows, gf_large_tiles(x.cols, GF_LARGE_STEP), x.col0,
                  triangle ? x.row0 > 0 || x.col0 > 0 : x.col0 > 0};
     if (back && !(triangle && x.row0 == x.col0))

@@ -51,14 +51,14 @@ static __device__ __forceinline__ int own() { return threadIdx.x % 32 / 4; }
 
 /* Adds one similarity to the sums of its row, and to those of its column. */
 template <unsigned FLAGS, bool BOTH>
-static __device__ __forceinline__ void add_pair(const gf_row_view &x, gf_row_sums<float> &t, float v, float limit, float &sum,
-                                                float &moment, uint32_t &count, uint32_t one) {
+static __device__ __forceinline__ void add_pair(const gf_row_view &x, gf_row_sums<float> &t, float v, float peak, float limit,
+                                                float &sum, float &moment, uint32_t &count, uint32_t one) {
     if (FLAGS & GF_ABOVE) {
         t.kept += v > x.lo ? 1 : 0;
         if (BOTH) count += v > limit ? one : 0;
         return;
     }
-    const float e = gf_exp_fast::of(x.k * v), m = FLAGS & GF_MOMENT ? e * v : 0.0f;
+    const float e = gf_exp_fast::of(fmaf(x.k, v, -peak)), m = FLAGS & GF_MOMENT ? e * v : 0.0f;
     if (!(FLAGS & GF_MASK) || v <= x.lo) {
         t.sum += e;
         if (FLAGS & GF_MOMENT) t.moment += m;
@@ -73,7 +73,7 @@ static __device__ __forceinline__ void add_pair(const gf_row_view &x, gf_row_sum
 template <unsigned FLAGS, bool BOTH, int HALVES>
 static __device__ __forceinline__ void add_tile(const job &x, shared_sums<HALVES> &sm,
                                                 gf_stats_rows<typename shared_sums<HALVES>::C> &y,
-                                                const float (&s)[shared_sums<HALVES>::NT][4], int c0) {
+                                                const float (&s)[shared_sums<HALVES>::NT][4], float peak, int c0) {
     const int warp = threadIdx.x / 32, t = threadIdx.x % 4;
     const float *limits = FLAGS & GF_ABOVE ? x.mirror.mid : x.mirror.lo;
 #pragma unroll
@@ -89,8 +89,8 @@ static __device__ __forceinline__ void add_tile(const job &x, shared_sums<HALVES
                 if (BOTH && FLAGS & (GF_MASK | GF_ABOVE)) limit = gf_large_two(limits, c0 + 8 * n + 2 * t, x.a.k.rows);
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    add_pair<FLAGS, BOTH>(y.view[i / 2], y.sums[i / 2], s[n][i], i % 2 ? limit.y : limit.x, sum[2 * b + i % 2],
-                                          moment[2 * b + i % 2], count[4 * half + b], i % 2 ? 1u << 16 : 1u);
+                    add_pair<FLAGS, BOTH>(y.view[i / 2], y.sums[i / 2], s[n][i], peak, i % 2 ? limit.y : limit.x,
+                                          sum[2 * b + i % 2], moment[2 * b + i % 2], count[4 * half + b], i % 2 ? 1u << 16 : 1u);
             }
             const int column = 8 * (8 * q + 4 * half + own() / 2) + 2 * t + own() % 2;
             if (BOTH && !(FLAGS & GF_ABOVE)) sm.sum[warp][column] = fold_lanes(sum);
@@ -169,6 +169,7 @@ static __device__ __forceinline__ void calculate(const job &x, shared_sums<HALVE
     gf_stats_rows<typename shape::C> y;
     gf_large_place at = {0, 0};
     bool any = false;
+    const float peak = FLAGS & GF_ABOVE ? 0.0f : gf_fixed_peak(x.a.row.inv_tau[0]) * gf_exp_fast::scale;
     gf_stats_begin<typename shape::C>(x.a, FLAGS, y, row);
 #pragma unroll
     for (int i = 0; i < 2 && !(FLAGS & GF_ABOVE); i++)
@@ -181,11 +182,11 @@ static __device__ __forceinline__ void calculate(const job &x, shared_sums<HALVE
         if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, shape::COLS) || r0 + GF_LARGE_ROWS > x.a.q.rows)
             gf_blank<typename shape::C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : NO_PAIR);
         if (!BOTH || (x.triangle && j == own_columns<CLUSTER>(x))) {
-            add_tile<FLAGS, false, HALVES>(x, sm, y, s[0], c0);
+            add_tile<FLAGS, false, HALVES>(x, sm, y, s[0], peak, c0);
             continue;
         }
         wait_unread(group, any);
-        add_tile<FLAGS, BOTH, HALVES>(x, sm, y, s[0], c0);
+        add_tile<FLAGS, BOTH, HALVES>(x, sm, y, s[0], peak, c0);
         share_columns<FLAGS, HALVES>(x, sm, group, tile, c0, j + x.turns < tiles);
         any = true;
     }
@@ -205,7 +206,8 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     shared_sums<HALVES> &sm = *reinterpret_cast<shared_sums<HALVES> *>(shared);
     gf_large_begin<CLUSTER>(sm.tiles);
     gf_large_wait_for_inputs();
-    if (threadIdx.x < GF_LARGE_WORKERS) {
+    if (gf_is_off(x.a)) {
+    } else if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
         if (first_tile<CLUSTER>(x) < column_tiles(x)) calculate<FLAGS, BOTH, CLUSTER, HALVES>(x, sm);
     } else {
@@ -239,24 +241,51 @@ static __device__ __forceinline__ void add_parts(const job &x, int c, int row_ti
     }
 }
 
+/* The sums of a row whose similarities are so small that their exponentials vanished, relative to a peak of its own. There are few
+ * such rows: more than four vectors cannot be that far from each other. */
+static __device__ __noinline__ void sum_again(const gf_tile_args &a, int r, const float *lo, float *peak,
+                                              gf_row_sums<double> &t) {
+    const double k = double(a.row.inv_tau[0]);
+    double top = -CUDART_INF;
+    t.sum = t.moment = 0.0;
+    for (int again = 0; again < 2; again++)
+        for (int c = 0; c < a.k.rows; c++) {
+            float v = 0.0f;
+            if (!gf_is_pair(a, r, c)) continue;
+            for (int d = 0; d < a.dim; d++) v = fmaf(a.q.f32[size_t(r) * a.ld + d], a.k.f32[size_t(c) * a.ld + d], v);
+            if (a.flags & GF_MASK && !(v <= lo[r])) continue;
+            if (!again) {
+                top = fmax(top, double(v));
+            } else {
+                const double e = exp(k * (double(v) - top));
+                t.sum += e, t.moment += e * double(v);
+            }
+        }
+    *peak = float(k * top);
+}
+
+/* Sums of a row become outputs. a.row, a.q, a.k: those of its side. */
+static __device__ __forceinline__ void write_row(const gf_tile_args &a, int r, gf_row_sums<double> &t) {
+    float peak = gf_fixed_peak(a.flags & GF_ABOVE ? 0.0f : a.row.inv_tau[0]);
+    if (a.flags & GF_SHIFT && t.sum < 1e-26 && !(a.flags & GF_COUNT && t.kept == 0)) sum_again(a, r, a.row.lo, &peak, t);
+    gf_write_sums(a, a.flags, r, t);
+    if (a.flags & GF_SHIFT && a.row.peak) a.row.peak[r] = peak;
+}
+
 /* y = 0: the rows; y = 1: the columns' anchors, if they are others. */
 static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_constant__ job x) {
     const int r = blockIdx.x * THREADS + threadIdx.x;
     gf_row_sums<double> t = gf_no_sums<double>();
-    if (r >= (blockIdx.y ? x.a.k.rows : x.a.q.rows)) return;
+    if (r >= (blockIdx.y ? x.a.k.rows : x.a.q.rows) || gf_is_off(x.a)) return;
     if (blockIdx.y) add_parts(x, r, x.row_tiles, t);
     for (int i = 0; blockIdx.y == 0 && i < turns_of_row(x, r); i++) {
         const gf_row_sums<float> &u = x.parts[size_t(i) * x.a.q.rows + r];
         t.sum += double(u.sum), t.moment += double(u.moment), t.kept += u.kept;
     }
     if (x.triangle) add_parts(x, r, r / x.columns * (x.columns / GF_LARGE_ROWS), t);
-    if (blockIdx.y == 0) {
-        gf_write_sums(x.a, x.a.flags, r, t);
-    } else {
-        gf_tile_args a = x.a;
-        a.row = x.mirror;
-        gf_write_sums(a, a.flags, r, t);
-    }
+    gf_tile_args a = x.a;
+    if (blockIdx.y) a.row = x.mirror, a.q = x.a.k, a.k = x.a.q;
+    write_row(a, r, t);
 }
 
 /* ---- launches ---- */
@@ -299,16 +328,17 @@ static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, int
     return used;
 }
 
-bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
-    job x;
-    return a.ld >= 256 / halves && a.buffer && kernel_of<false, 2, 1>(a.flags) &&
-           lay(a, mirror, GF_LARGE_CLUSTER, halves, &x) <= a.buffer_bytes;
-}
-
 static kernel choose(bool both, int cluster, int halves, unsigned flags) {
+    flags &= ~unsigned(GF_SHIFT); /* the peak is 0 without */
     if (halves == 2) return both ? kernel_of<true, 2, 2>(flags) : kernel_of<false, 2, 2>(flags);
     if (cluster == 2) return both ? kernel_of<true, 2, 1>(flags) : kernel_of<false, 2, 1>(flags);
     return both ? kernel_of<true, 1, 1>(flags) : kernel_of<false, 1, 1>(flags);
+}
+
+bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
+    job x;
+    return a.ld >= 256 / halves && a.buffer && (a.fixed || !(a.flags & GF_SHIFT)) && choose(false, 2, 1, a.flags) &&
+           lay(a, mirror, GF_LARGE_CLUSTER, halves, &x) <= a.buffer_bytes;
 }
 
 cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream) {

@@ -30,6 +30,7 @@ static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1)
                 const __grid_constant__ CUtensorMap right) {
     extern __shared__ __align__(1024) unsigned char shared[];
     gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
+    if (gf_is_off(x.a)) return;
     gf_wide_begin(sm);
     if (threadIdx.x < GF_WIDE_WORKERS) {
         gf_wg_take_registers<240>();
@@ -105,7 +106,7 @@ template <unsigned FLAGS> struct sum_rows : scores {
 
 static __global__ void __launch_bounds__(THREADS) fold(const __grid_constant__ job x) {
     const int r = blockIdx.x * THREADS + threadIdx.x, rows = x.a.q.rows;
-    if (r >= rows) return;
+    if (r >= rows || gf_is_off(x.a)) return;
     gf_row_sums<float> t = x.parts[r];
     const float k = gf_view_row<gf_exp_fast>(x.a, x.a.flags, r).k;
     for (int i = 1; i < x.turns; i++) gf_join_sums<gf_exp_fast>(x.a.flags, k, t, x.parts[size_t(i) * rows + r]);
