@@ -50,7 +50,7 @@ call "$glofnd" help hello;                      wants 'help with no verb' 2 'hel
 # ----- data and folders -----
 mkdir -p empty words/a
 echo 'not an image' >words/a/readme.txt
-run --data shapes:n=1,size=16 $tiny --out x;    wants 'one image' 2 'batch' 'the 1 samples'
+run --data shapes:n=1,size=16 $tiny --out x;    wants 'one image' 2 'batch' 'the 1 sample '
 run --data folder:nowhere $tiny --out x;        wants 'no such folder' 1 'nowhere'
 run --data cifar10:nowhere $tiny --out x;       wants 'no such CIFAR' 1 'nowhere'
 run --data folder:empty $tiny --out x;          wants 'an empty folder' 1 'empty'
@@ -70,7 +70,7 @@ run $data $tiny --epochs 1 --out no/such/parent;        wants 'parent folders ar
 [ -s no/such/parent/model.safetensors ] || fail 'parent folders: no run'
 if "$glofnd" info | grep -q 'png yes'; then
     "$glofnd" data export shapes:n=1,classes=1,size=16 --out one --folder >/dev/null || fail 'data export'
-    run --data folder:one $tiny --out x;        wants 'a folder with one image' 2 'batch' 'the 1 samples'
+    run --data folder:one $tiny --out x;        wants 'a folder with one image' 2 'batch' 'the 1 sample '
 fi
 
 # ----- a run, its configuration, resuming -----

@@ -241,8 +241,8 @@ static __device__ __forceinline__ void add_parts(const job &x, int c, int row_ti
     }
 }
 
-/* The sums of a row whose similarities are so small that their exponentials vanished, relative to a peak of its own. There are few
- * such rows: more than four vectors cannot be that far from each other. */
+/* The sums of a row whose similarities are so small that their exponentials vanished, relative to a peak of its own. There are
+ * few such rows: more than four vectors cannot be that far from each other. */
 static __device__ __noinline__ void sum_again(const gf_tile_args &a, int r, const float *lo, float *peak,
                                               gf_row_sums<double> &t) {
     const double k = double(a.row.inv_tau[0]);
