@@ -38,7 +38,7 @@ static void check_math(gf_cuda_math math) {
     static const shape SHAPES[] = {{390, 0, 390, 300, 0, 30.0f},
                                    {390, 0, 390, 300, 0, 95.0f},
                                    {514, 0, 514, 200, 1, 80.0f},
-                                   {641, 0, 641, 700, 0, 100.0f}};
+                                   {641, 0, 641, 250, 0, 100.0f}};
     static const shape SMALLER = {390, 0, 390, 300, 0, 120.0f};
     for (unsigned i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         check_shape(&SHAPES[i], GF_TAU_ONE, math, 11 + i);
