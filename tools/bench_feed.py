@@ -98,7 +98,7 @@ def train(a, place, data, decode):
             "step_ms": 1e3 * per_step, "images_per_s": a.batch / per_step,
             "load": statistics.mean(r["time_load"] for r in steps) / per_step,
             "read_ms": 1e3 * statistics.mean(r["time_read"] for r in steps) / a.batch,
-            "cores": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / wall}
+            "wall_s": wall, "cores": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / wall}
 
 
 def show(a, name, decode, figures, reference):
