@@ -21,8 +21,12 @@ else
 fi
 
 mkdir prefix
-SRC_DIR=$source PREFIX=$scratch/prefix CPU_COUNT=${JOBS:-2} BUILD_DIR=$build/conda sh "$recipe/build.sh" > build.log 2>&1 ||
+# BUILD_DIR is what rattler-build has for itself: the build must not go there.
+mkdir taken
+SRC_DIR=$source PREFIX=$scratch/prefix CPU_COUNT=${JOBS:-2} GLOFND_BUILD_DIR=$build/conda BUILD_DIR=$scratch/taken \
+    sh "$recipe/build.sh" > build.log 2>&1 ||
     { tail -n 30 build.log; fail "build.sh"; }
+[ -z "$(ls taken)" ] || fail "build.sh builds in BUILD_DIR"
 [ -s commands ] || fail "no test commands"
 while read -r command; do
     PREFIX=$scratch/prefix PATH=$scratch/prefix/bin:$PATH sh -ec "$command" > out 2>&1 || fail "the recipe's test: $command"
