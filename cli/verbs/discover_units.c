@@ -43,6 +43,14 @@ static glofnd_status join_ranks(gf_error *err, cli_discover_job *j, gf_join *joi
     return gf_dist_watch(err, j->units.comm, j->units.silence, end_lost, j);
 }
 
+static glofnd_status share_gpu(gf_error *err, const cli_discover_job *j) {
+    const gf_comm *c = j->units.comm;
+    int sharing = 1;
+    TRY(cli_units_agree(err, &j->units, gf_device_share(err, c->local_rank, c->local_ranks, &sharing)));
+    if (sharing > 1 && !j->quiet) gf_print(stderr, "glofnd discover: %d ranks share a GPU, and its memory\n", sharing);
+    return GLOFND_OK;
+}
+
 glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
     gf_join *join = NULL;
     if (!gf_dist_launched(getenv)) return GLOFND_OK;
@@ -50,7 +58,7 @@ glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
     const glofnd_status status = join_ranks(err, j, join);
     gf_join_end(join);
     if (status != GLOFND_OK || !j->where.device || strcmp(j->where.device, "cuda") != 0) return status;
-    return cli_units_agree(err, &j->units, gf_device_choose(err, j->units.comm->local_rank));
+    return share_gpu(err, j);
 }
 
 void cli_units_close(cli_units *x) {

@@ -221,7 +221,7 @@ static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     mpi_comm *m = NULL;
     TRY(check(err, c, gf_mpi.Comm_dup(((mpi_comm *)c)->comm, &comm), "a second channel"));
     const glofnd_status status = new_comm(err, comm, &m);
-    if (m) m->head.local_rank = c->local_rank, m->patient = 1;
+    if (m) m->head.local_rank = c->local_rank, m->head.local_ranks = c->local_ranks, m->patient = 1;
     if (status == GLOFND_OK) *out = &m->head;
     else if (m) close_mpi(&m->head);
     return status;
@@ -231,6 +231,7 @@ static void find_local_rank(gf_comm *c) {
     MPI_Comm here;
     if (gf_mpi.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &here) != MPI_SUCCESS) return;
     gf_mpi.Comm_rank(here, &c->local_rank);
+    gf_mpi.Comm_size(here, &c->local_ranks);
     gf_mpi.Comm_free(&here);
 }
 

@@ -34,5 +34,6 @@ typedef struct gf_comm_ops {
 struct gf_comm { /* head of every transport's own struct */
     const gf_comm_ops *ops;
     int rank, ranks;
-    int local_rank; /* among the ranks of this machine: index of its GPU */
+    int local_rank;  /* among the ranks of this machine: index of its GPU */
+    int local_ranks; /* how many these are; 0: not known */
 };

@@ -31,6 +31,11 @@ glofnd_status gf_device_choose(gf_error *err, int local_rank) {
     WITHOUT(err);
 }
 
+glofnd_status gf_device_share(gf_error *err, int local_rank, int local_ranks, int *sharing) {
+    (void)local_rank, (void)local_ranks, (void)sharing;
+    WITHOUT(err);
+}
+
 void gf_device_comm_describe(char *text, size_t bytes) { describe(text, bytes); }
 
 /* ----- views: never called, as there is no network on a device ----- */

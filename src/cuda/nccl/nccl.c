@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/step/cuda_device.h"
 #include "ifc/comm.h"
 #include "ifc/comm_device.h"
 #include "util/machine/shared_lib.h"
@@ -173,7 +174,7 @@ static glofnd_status give(gf_error *err, nccl_comm *n, glofnd_status status, gf_
 static nccl_comm *new_comm(gf_comm *host) {
     nccl_comm *n = calloc(1, sizeof *n);
     if (!n) return NULL;
-    n->head = (gf_comm){&kind, host->rank, host->ranks, host->local_rank};
+    n->head = (gf_comm){&kind, host->rank, host->ranks, host->local_rank, host->local_ranks};
     n->host = host;
     return n;
 }
@@ -216,12 +217,27 @@ glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf
     return give(err, n, open_library(err, &n->lib), out);
 }
 
+/* *count: GPUs of this machine. */
+static glofnd_status choose_device(gf_error *err, int local_rank, int *count) {
+    cudaError_t e = cudaGetDeviceCount(count);
+    if (e == cudaSuccess && *count > 0) e = cudaSetDevice(local_rank % *count);
+    FAIL_IF(err, e != cudaSuccess || *count == 0, GLOFND_E_DEVICE, "no GPU for local rank %d: %s; use device = cpu", local_rank,
+            e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_device_share(gf_error *err, int local_rank, int local_ranks, int *sharing) {
+    int count = 0;
+    TRY(choose_device(err, local_rank, &count));
+    const int ranks = local_ranks > local_rank ? local_ranks : local_rank + 1, own = local_rank % count;
+    *sharing = (ranks - own + count - 1) / count;
+    gf_cuda_set_sharing(*sharing);
+    return GLOFND_OK;
+}
+
 glofnd_status gf_device_choose(gf_error *err, int local_rank) {
     int count = 0;
-    cudaError_t e = cudaGetDeviceCount(&count);
-    if (e == cudaSuccess && count > 0) e = cudaSetDevice(local_rank % count);
-    FAIL_IF(err, e != cudaSuccess || count == 0, GLOFND_E_DEVICE, "no GPU for local rank %d: %s; use device = cpu", local_rank,
-            e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    TRY(choose_device(err, local_rank, &count));
     FAIL_IF(err, local_rank >= count, GLOFND_E_DEVICE,
             "local rank %d, but this machine has %d GPU%s: start as many ranks as GPUs", local_rank, count,
             count == 1 ? "" : "s");

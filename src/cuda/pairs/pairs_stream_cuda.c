@@ -46,9 +46,9 @@ static void close_stream(void *state) {
 static glofnd_status set_up(gf_error *err, cuda_stream *s, size_t memory) {
     const int64_t dim = s->source->dim;
     const size_t bytes = (size_t)dim * sizeof(float);
-    size_t left = 0, all = 0;
+    size_t left = 0;
     TRY(gf_cuda_pairs_create(err, s->n, dim, &s->p));
-    PAIRS_TRY(err, cudaMemGetInfo(&left, &all), "memory");
+    PAIRS_TRY(err, gf_cuda_memory_left(&left), "memory");
     const size_t each = gf_cuda_pairs_embeddings(GF_PAIRS_GROUP, dim) / GF_PAIRS_GROUP;
     const int64_t fit = (int64_t)fmin(CHUNK_SHARE * (double)left / (double)each, (double)memory / (double)bytes);
     s->chunk = fit >= s->n ? s->n : GF_MAX(fit / GF_PAIRS_GROUP * GF_PAIRS_GROUP, CHUNK_MIN);

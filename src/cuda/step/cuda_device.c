@@ -1,6 +1,7 @@
 /* cuda_device.c - see cuda_device.h; and CUDA's entry in the list of devices. */
 #include "cuda/step/cuda_device.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,3 +82,14 @@ static const gf_device device = {
 };
 
 const gf_device *const gf_device_cuda = &device;
+
+static atomic_int sharing = 1;
+
+void gf_cuda_set_sharing(int ranks) { atomic_store(&sharing, ranks > 1 ? ranks : 1); }
+
+cudaError_t gf_cuda_memory_left(size_t *bytes) {
+    size_t left = 0, all = 0;
+    const cudaError_t e = cudaMemGetInfo(&left, &all);
+    *bytes = left / (size_t)atomic_load(&sharing);
+    return e;
+}

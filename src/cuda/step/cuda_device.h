@@ -15,6 +15,11 @@ int gf_cuda_devices(char *why, size_t bytes);
 /* Status and text of the failure e != cudaSuccess. `at`: the operation; of a call as written only the part before "(" counts. */
 glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at);
 
+/* This process shares its GPU with others: `ranks` in all (1). */
+void gf_cuda_set_sharing(int ranks);
+/* Its part of the memory that is free on the current device. */
+cudaError_t gf_cuda_memory_left(size_t *bytes);
+
 /* Raises the kernel's limit of shared memory to the maximum of a block. Always the same amount: the limit is global, and a lower
  * one, set for a small launch, would fail a large launch of a different thread. */
 cudaError_t gf_cuda_allow_shared(const void *kernel);

@@ -244,8 +244,8 @@ static glofnd_status take_anchors(gf_error *err, gf_collector *x, size_t *left) 
     ZERO(c->mutual, n);
     ZERO(c->failed_n, 1);
     PAIRS_TRY(err, e, "memory for anchors");
-    size_t free_bytes = 0, all = 0;
-    PAIRS_TRY(err, cudaMemGetInfo(&free_bytes, &all), "memory");
+    size_t free_bytes = 0;
+    PAIRS_TRY(err, gf_cuda_memory_left(&free_bytes), "memory");
     *left = free_bytes > RESERVE ? free_bytes - RESERVE : 0;
     return GLOFND_OK;
 }
