@@ -31,6 +31,7 @@ typedef struct cli_discover_job {
     cli_units units;
     gf_discover_spec s;
     gf_progress line;
+    const char *stage; /* that the line shows */
     gf_discover_data d, q;
     gf_discover_result r;
     float *lambda; /* stored thresholds */

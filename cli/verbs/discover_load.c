@@ -22,12 +22,18 @@ enum { PROGRESS_STEPS = 1000000 };
 static void draw(void *user, const char *stage, double share) {
     cli_discover_job *j = user;
     char text[80];
+    if (stage != j->stage) { /* what remains is not told by what is done */
+        gf_progress_end(&j->line);
+        j->line = gf_progress_start(0, j->line.mode);
+        j->stage = stage;
+    }
     snprintf(text, sizeof text, "%s: %.1f %%", stage, 100.0 * share);
     gf_progress_draw(&j->line, (int64_t)(share * PROGRESS_STEPS), PROGRESS_STEPS, text, share >= 1.0);
 }
 
 void cli_discover_start(cli_discover_job *j, const char *stage) {
     j->line = gf_progress_start(0, j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
+    j->stage = stage;
     j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &cli_interrupted};
 }
 

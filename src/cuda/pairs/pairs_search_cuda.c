@@ -328,9 +328,12 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     if (done == GF_FOUND_ALL) return GLOFND_OK;
     gf_pairs_found mutual = {.n = f->n, .lambda = f->lambda, .mutual = f->mutual, .mutual_root = f->mutual_root};
     gf_pairs_task known = *t;
+    w.t = &known;
+    if (done == GF_FOUND_TOO_LITTLE) known.watch.stage = "pairs, once more: the lists were too short";
     if (done == GF_FOUND_BUT_MUTUAL) {
+        known.watch.stage = "mutual pairs, by a second sweep";
         known.lambda = f->lambda, known.dup = INFINITY;
-        w.t = &known, w.f = &mutual;
+        w.f = &mutual;
     }
     const glofnd_status status = find_all(err, &w);
     cudaStreamSynchronize(w.c->stream);

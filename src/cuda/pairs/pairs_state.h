@@ -39,6 +39,7 @@ static inline glofnd_status gf_cuda_try(gf_error *err, cudaError_t e, const char
     return e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, what);
 }
 
-enum { GF_FOUND_NOTHING, GF_FOUND_BUT_MUTUAL, GF_FOUND_ALL };
-/* find, by one sweep that collects candidates. *done: how much was found. Nothing: it cannot be done this way. */
+enum { GF_FOUND_NOTHING, GF_FOUND_TOO_LITTLE, GF_FOUND_BUT_MUTUAL, GF_FOUND_ALL };
+/* find, by one sweep that collects candidates. *done: how much was found. Nothing: it cannot be done this way; too little: it was
+ * tried. */
 glofnd_status gf_cuda_pairs_find_collected(gf_error *err, gf_cuda_pairs *p, const gf_pairs_task *t, gf_pairs_found *f, int *done);

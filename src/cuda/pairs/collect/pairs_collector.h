@@ -39,11 +39,29 @@ glofnd_status gf_collector_sweep(gf_error *err, gf_collector *x, const gf_job_pr
 glofnd_status gf_collector_fetch_rows(gf_error *err, gf_collector *x, const gf_pairs_found *f);
 glofnd_status gf_collector_fetch_tree(gf_error *err, gf_collector *x, int32_t *root, int32_t *to);
 glofnd_status gf_collector_fetch(gf_error *err, gf_collector *x, const gf_pairs_found *f);
+/* Only mutual and mutual_root. */
+glofnd_status gf_collector_fetch_mutual(gf_error *err, gf_collector *x, const gf_pairs_found *f);
 /* After gf_pairs_settle: rows of c.q that failed, rising; free it in any case. */
 glofnd_status gf_collector_failed(gf_error *err, gf_collector *x, int32_t **row, int32_t *count);
 /* Makes y ready for a sweep of these rows alone, at most gf_collector_group() of them. End it in any case. */
 glofnd_status gf_collector_rescue(gf_error *err, gf_collector *x, const int32_t *row, int64_t count, gf_collector *y);
 int64_t gf_collector_group(const gf_collector *x);
+
+typedef struct gf_rescued { /* pairs above of anchors that were computed again */
+    int64_t anchors;
+    int64_t *start;  /* [anchors + 1] */
+    uint64_t *entry; /* with float32 similarities */
+    size_t start_capacity, capacity;
+    int many; /* 1: too many, they are not kept */
+} gf_rescued;
+
+/* Appends those of y, whose lists are as gf_pairs_settle leaves them with `whole`. */
+glofnd_status gf_rescued_add(gf_error *err, gf_rescued *r, const gf_collector *y);
+void gf_rescued_free(gf_rescued *r); /* a zeroed one is fine */
+/* Mutual pairs of x, whose rows row [r->anchors] were computed again: f has their results, and those of the others but for mutual
+ * and mutual_root, which are set. *clear 0: they could not be told, and all pairs must be compared again. */
+glofnd_status gf_collector_repair(gf_error *err, gf_collector *x, const int32_t *row, const gf_rescued *r,
+                                  const gf_pairs_found *f, int *clear);
 /* Thresholds, counts but mutual ones, neighbours of an anchor. */
 void gf_collector_copy_row(const gf_pairs_found *from, int64_t i, const gf_pairs_found *to, int64_t at);
 gf_pairs_sampling gf_collector_ranks(const gf_collector *x);

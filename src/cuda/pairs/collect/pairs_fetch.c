@@ -48,6 +48,15 @@ glofnd_status gf_collector_fetch_rows(gf_error *err, gf_collector *x, const gf_p
     return status;
 }
 
+glofnd_status gf_collector_fetch_mutual(gf_error *err, gf_collector *x, const gf_pairs_found *f) {
+    int32_t *copy = malloc((size_t)x->c.q.n * sizeof *copy);
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for %lld results", (long long)x->c.q.n);
+    glofnd_status status = gf_cuda_try(err, cudaStreamSynchronize(x->p->stream), "mutual pairs");
+    if (status == GLOFND_OK) status = fetch_counts(err, x, x->c.mutual, f->mutual, copy);
+    free(copy);
+    return status == GLOFND_OK ? gf_collector_fetch_tree(err, x, x->c.mutual_root, f->mutual_root) : status;
+}
+
 glofnd_status gf_collector_fetch(gf_error *err, gf_collector *x, const gf_pairs_found *f) {
     TRY(gf_collector_fetch_rows(err, x, f));
     TRY(gf_collector_fetch_tree(err, x, x->c.mutual_root, f->mutual_root));

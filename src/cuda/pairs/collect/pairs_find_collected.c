@@ -51,23 +51,41 @@ static glofnd_status fetch_rescued(gf_error *err, gf_collector *y, const int32_t
     return status;
 }
 
-static glofnd_status rescue_rows(gf_error *err, gf_collector *x, const int32_t *row, int64_t count, const gf_pairs_found *f) {
+/* Also the pairs above of these anchors, for mutual ones. */
+static glofnd_status rescue_rows(gf_error *err, gf_collector *x, const int32_t *row, int64_t count, const gf_pairs_found *f,
+                                 gf_rescued *pairs) {
     const int64_t group = gf_collector_group(x);
     for (int64_t i = 0; i < count; i += group) {
         gf_collector y;
         int32_t failed = 0, *again = NULL;
         const gf_job_progress quiet = {0};
         glofnd_status status = gf_collector_rescue(err, x, row + i, GF_MIN(group, count - i), &y);
+        y.c.whole = !x->c.only_dup;
         if (status == GLOFND_OK) status = gf_collector_sweep(err, &y, &quiet);
         if (status == GLOFND_OK) status = gf_cuda_try(err, gf_pairs_settle(&y.c, y.others, y.p->stream), "thresholds");
         if (status == GLOFND_OK) status = gf_collector_failed(err, &y, &again, &failed);
         if (status == GLOFND_OK && failed) status = gf_fail(err, GLOFND_E_DEVICE, "%d anchors have no threshold", (int)failed);
         if (status == GLOFND_OK) status = fetch_rescued(err, &y, row + i, f);
+        if (status == GLOFND_OK && y.c.whole) status = gf_rescued_add(err, pairs, &y);
         free(again);
         gf_collector_end(&y);
         TRY(status);
     }
     return count ? gf_collector_fetch_tree(err, x, x->c.copy_root, f->copy_root) : GLOFND_OK;
+}
+
+/* The result of all anchors, of which row [failed] are computed again. */
+static glofnd_status finish(gf_error *err, gf_collector *x, const int32_t *row, int32_t failed, const gf_pairs_found *f,
+                            int *done) {
+    gf_rescued pairs = {0};
+    int clear = 1;
+    if (failed == 0) PAIRS_TRY(err, gf_pairs_agree(&x->c, x->p->stream), "mutual pairs");
+    TRY(gf_collector_fetch(err, x, f));
+    glofnd_status status = rescue_rows(err, x, row, failed, f, &pairs);
+    if (status == GLOFND_OK && failed && !x->c.only_dup) status = gf_collector_repair(err, x, row, &pairs, f, &clear);
+    gf_rescued_free(&pairs);
+    *done = clear ? GF_FOUND_ALL : GF_FOUND_BUT_MUTUAL;
+    return status;
 }
 
 static glofnd_status find(gf_error *err, gf_collector *x, const gf_pairs_task *t, const gf_pairs_found *f, int *done) {
@@ -83,12 +101,8 @@ static glofnd_status find(gf_error *err, gf_collector *x, const gf_pairs_task *t
     TRY(gf_collector_sweep(err, x, &t->watch));
     PAIRS_TRY(err, gf_pairs_settle(&x->c, x->others, x->p->stream), "thresholds");
     glofnd_status status = gf_collector_failed(err, x, &row, &failed);
-    if (status == GLOFND_OK && (failed <= x->n / FAILED_SHARE + 1 || t->only_dup)) {
-        if (failed == 0) status = gf_cuda_try(err, gf_pairs_agree(&x->c, x->p->stream), "mutual pairs");
-        if (status == GLOFND_OK) status = gf_collector_fetch(err, x, f);
-        if (status == GLOFND_OK) status = rescue_rows(err, x, row, failed, f);
-        *done = failed && !t->only_dup ? GF_FOUND_BUT_MUTUAL : GF_FOUND_ALL;
-    }
+    *done = GF_FOUND_TOO_LITTLE;
+    if (status == GLOFND_OK && (failed <= x->n / FAILED_SHARE + 1 || t->only_dup)) status = finish(err, x, row, failed, f, done);
     free(row);
     return status;
 }
