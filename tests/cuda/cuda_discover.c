@@ -210,13 +210,16 @@ static void crowded_anchors_are_computed_again(void **unused) {
         x[i * DIM] = 1.0f;
         for (int d = 1; d < DIM && i % 1000 == 500; d++) x[i * DIM + d] = 0.0f;
     }
-    for (int k = 0; k < 2; k++) {
-        const gf_pairs_task t = {.rank = k ? 300 : 21,
+    for (int k = 0; k < 3; k++) { /* at last windows from a small sample, without an upper end */
+        const gf_pairs_task t = {.rank = k == 1 ? 300 : 21,
                                  .top = 5,
                                  .edge = 2,
                                  .dup = 0.98f,
                                  .label = label,
-                                 .list = k ? 700 : 300,
+                                 .list = k == 0   ? 300
+                                         : k == 1 ? 700
+                                                  : 1500,
+                                 .sample = k == 2 ? 64 : 0,
                                  .threads = 8,
                                  .memory = (size_t)1 << 34};
         check_way(NORMAL, x, N, DIM, &t, 0);

@@ -206,6 +206,8 @@ static void all_pairs_give_the_duplicates_of_cells(void **state) {
     s.pass = &gf_pairs_search_cpu;
     if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
     same_result(&a, &b);
+    assert_int_equal(b.f.cells, 0);
+    assert_int_equal(b.f.compared, b.f.n * (b.f.n - 1)); /* as in memory on a GPU */
     gf_unit_folder_remove(u.folder);
     gf_discover_result_free(&a);
     gf_discover_result_free(&b);

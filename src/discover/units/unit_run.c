@@ -208,6 +208,7 @@ static glofnd_status read_result(gf_error *err, gf_unit_job *j, gf_pairs_found *
     }
     gf_components_flatten(f->mutual_root, f->n);
     gf_components_flatten(f->copy_root, f->n);
+    if (j->t.only_dup) f->compared = f->n * (f->n - 1);
     return GLOFND_OK;
 }
 

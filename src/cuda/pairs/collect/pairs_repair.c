@@ -122,7 +122,9 @@ glofnd_status gf_collector_repair(gf_error *err, gf_collector *x, const int32_t 
     *clear = !r->many;
     if (r->many) return GLOFND_OK;
     for (int64_t k = 0; k < r->anchors; k++)
-        PAIRS_TRY(err, cudaMemcpy(x->c.lambda + row[k], &f->lambda[row[k]], sizeof *f->lambda, cudaMemcpyHostToDevice),
+        PAIRS_TRY(err,
+                  cudaMemcpyAsync(x->c.lambda + row[k], &f->lambda[row[k]], sizeof *f->lambda, cudaMemcpyHostToDevice,
+                                  x->p->stream),
                   "thresholds");
     PAIRS_TRY(err, gf_pairs_agree(&x->c, x->p->stream), "mutual pairs");
     TRY(gf_collector_fetch_mutual(err, x, f));
