@@ -300,6 +300,7 @@ check loss passes "$(at cuda_pass)"
 check loss small_temperatures "$(at cuda_shift)"
 check nets whole_nets "$(at cuda_net)"
 check nets ops "$(at cuda_nn)"
+check nets norms "$(at cuda_norm)"
 check loss large_batches "$(at cuda_large)"
 check loss types_and_strides "$(at cuda_batch)"
 check loss loss_on_device "$(at cuda_loss)"
@@ -347,6 +348,10 @@ check loss_sanitizers large_synccheck sanitized synccheck "$(at cuda_pass)" 'lar
 check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
 check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
 check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'
+for part in small_teams_agree shortcuts_agree; do
+    check nets_sanitizers "${part}_memcheck" own memcheck "$(at cuda_norm)" $part
+    check nets_sanitizers "${part}_racecheck" own racecheck "$(at cuda_norm)" $part
+done
 check nets_sanitizers pooling_racecheck own racecheck "$(at cuda_nn)" maxima_agree
 check nets_sanitizers optimizers_racecheck own racecheck "$(at cuda_nn)" optimizers_agree
 check encoders_sanitizers encoders_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'

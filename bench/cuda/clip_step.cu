@@ -166,8 +166,8 @@ typedef struct tally {
 } tally;
 
 static void run_norm(gf_net *n, gf_layer *l, int backward) {
-    if (backward) n->backend->norm_back_stats(n->engine, &l->norm), n->backend->norm_back_apply(n->engine, &l->norm);
-    else n->backend->norm_stats(n->engine, &l->norm), n->backend->norm_apply(n->engine, &l->norm);
+    if (backward && !l->merged) n->backend->norm_backward(n->engine, &l->norm);
+    else if (!backward) (l->merged ? n->backend->norm_stats : n->backend->norm_forward)(n->engine, &l->norm);
 }
 
 /* Milliseconds of an op, or of a batch norm. */

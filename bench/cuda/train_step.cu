@@ -5,7 +5,7 @@
  *
  * BATCH images, so 2 BATCH views, already on the device: forward, SogCLR (without a detector, then with GloFND), backward, LARS.
  * First the complete step as one captured graph: median, minimum and maximum of 30, and the loss alone. Then every layer alone,
- * summed by class of work, with its rate: TFLOP/s for products, GB/s of the bytes it must move for the rest.
+ * summed by class of work, with its rate: TFLOP/s for products, GB/s of the bytes it must move at least for the rest.
  * TRAIN_STEP_LAYERS=1 in the environment prints every layer. ranked: as a single rank over NCCL: batch norm in parts,
  * gradients handed over during backward; the complete step only.
  */
@@ -141,23 +141,9 @@ static void time_step(step *s) {
 
 /* ----- layer by layer ---------------------------------------------------------------------------------------------- */
 
-typedef enum part {
-    CONV_FWD,
-    CONV_DGRAD,
-    CONV_WGRAD,
-    LINEAR,
-    NORM_STATS,
-    NORM_APPLY,
-    NORM_BACK_STATS,
-    NORM_BACK_APPLY,
-    POOL,
-    PACK,
-    OPTIM,
-    PARTS
-} part;
-static const char *const part_names[PARTS] = {"conv forward",  "conv data grad",   "conv weight grad", "linear",
-                                              "norm stats",    "norm apply",       "norm back stats",  "norm back apply",
-                                              "pool and mean", "weights and bf16", "optimizer"};
+typedef enum part { CONV_FWD, CONV_DGRAD, CONV_WGRAD, LINEAR, NORM_FORWARD, NORM_BACKWARD, POOL, PACK, OPTIM, PARTS } part;
+static const char *const part_names[PARTS] = {"conv forward",  "conv data grad", "conv weight grad", "linear",   "norm forward",
+                                              "norm backward", "pool and mean",  "weights and bf16", "optimizer"};
 typedef struct tally {
     double ms, work; /* flop or bytes */
     int launches;
@@ -194,10 +180,8 @@ static void run_job(const job *j) {
         status = b->op_forward(&err, op, a);
         if (!status) status = b->op_backward(&err, op, a);
         break;
-    case NORM_STATS: b->norm_stats(n->engine, &j->l->norm); break;
-    case NORM_APPLY: b->norm_apply(n->engine, &j->l->norm); break;
-    case NORM_BACK_STATS: b->norm_back_stats(n->engine, &j->l->norm); break;
-    case NORM_BACK_APPLY: b->norm_back_apply(n->engine, &j->l->norm); break;
+    case NORM_FORWARD: (j->l->merged ? b->norm_stats : b->norm_forward)(n->engine, &j->l->norm); break;
+    case NORM_BACKWARD: b->norm_backward(n->engine, &j->l->norm); break;
     case POOL: {
         const gf_value *in = &n->graph.value[j->l->in];
         if (op) {
@@ -251,11 +235,10 @@ static void time_layer(tally *t, step *s, gf_layer *l) {
     const gf_nn_shape *p = &l->shape;
     if (l->kind == GF_LAYER_NORM) {
         const double e = (double)gf_type_bytes(l->norm.type), numbers = (double)(l->norm.rows * l->norm.c);
-        const int residual = l->residual >= 0, two = l->norm.dy2 != NULL, keep = residual || two;
-        add(t, s, l, NORM_STATS, e * numbers);
-        add(t, s, l, NORM_APPLY, e * numbers * (2 + residual));
-        add(t, s, l, NORM_BACK_STATS, e * numbers * (2 + two + keep));
-        add(t, s, l, NORM_BACK_APPLY, e * numbers * 3);
+        const int residual = l->residual >= 0, two = l->norm.dy2 != NULL;
+        const int both = l->shortcut >= 0;
+        add(t, s, l, NORM_FORWARD, e * numbers * (l->merged ? 1 : 2 + residual));
+        if (!l->merged) add(t, s, l, NORM_BACKWARD, e * numbers * (3 + two + residual + both));
         return;
     }
     const gf_value *in = &s->net->graph.value[l->in], *out = &s->net->graph.value[l->out];

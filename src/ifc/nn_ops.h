@@ -110,7 +110,9 @@ static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) {
 
 /* ----- batch norm, + residual, + ReLU ------------------------------------------------------------------------------ */
 
-/* y = max(0, gamma (x - mean) / sqrt(var + eps) + beta + residual) over x [rows][c], the maximum only with `relu`. */
+/* y = max(0, gamma (x - mean) / sqrt(var + eps) + beta + residual) over x [rows][c], the maximum only with `relu`.
+ *
+ * Where gf_nn_backend.norm_fuses: the residual may be a batch norm itself (`shortcut`), whose y is then never written. */
 typedef struct gf_nn_norm {
     gf_type type; /* of x, residual, y, dy, dy2, dx */
     int64_t rows, c;
@@ -129,7 +131,11 @@ typedef struct gf_nn_norm {
     const void *dy2;                    /* a second part of the gradient of y, or NULL */
     void *dx;                           /* may be dy */
     float *dgamma, *dbeta;              /* of the own rows; NULL without gamma */
+    const struct gf_nn_norm *shortcut;  /* its scale x + shift is the residual; NULL: none. sums and coef are its own */
 } gf_nn_norm;
+
+/* 1: dy is the gradient of a sum, too: g is written there. */
+static inline int gf_nn_norm_sums_up(const gf_nn_norm *n) { return n->residual || n->shortcut; }
 
 #define GF_NN_EPS 1e-5
 #define GF_NN_MOMENTUM 0.1 /* weight of the newest batch in the running statistics; the variance kept there is unbiased */
@@ -165,8 +171,9 @@ typedef struct gf_nn_backend {
     void (*mean_back)(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
 
     /* ----- for devices only: all NULL or 0 on the CPU ----- */
-    int image_channels;                                                                 /* of value 0: 3 and zeros; 0: 3 */
-    glofnd_status (*configure)(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode); /* before any op is made */
+    int norm_fuses;     /* batch norms take a shortcut; norm_backward then writes the shortcut's dx, too */
+    int image_channels; /* of value 0: 3 and zeros; 0: 3 */
+    glofnd_status (*configure)(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode);             /* before any op is made */
     glofnd_status (*put)(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes); /* from the host */
     glofnd_status (*get)(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes); /* to the host; waits */
     glofnd_status (*wait)(gf_error *err, gf_nn_engine *s); /* for all queued work; returns failures since the last call */
@@ -174,9 +181,10 @@ typedef struct gf_nn_backend {
     /* dst [pixels][image_channels] of `type` = src [pixels][3], then zeros. */
     void (*images)(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels);
     size_t (*norm_bits)(gf_type type, int64_t rows, int64_t c); /* bytes of gf_nn_norm.positive; 0: not used */
-    /* One rank: sums and finish in one call. */
+    /* One rank: sums and finish in one call; and these together with the pass that writes. */
     void (*norm_stats)(gf_nn_engine *s, const gf_nn_norm *n);
-    void (*norm_back_stats)(gf_nn_engine *s, const gf_nn_norm *n);
+    void (*norm_forward)(gf_nn_engine *s, const gf_nn_norm *n);
+    void (*norm_backward)(gf_nn_engine *s, const gf_nn_norm *n);
     /* All ops of one net with packed weights at once: instead of op_pack one by one; and after the last op_backward, which may
      * have left the gradients of the weights in `packed`, in a format of its own. */
     glofnd_status (*pack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);

@@ -44,6 +44,8 @@ typedef struct gf_layer {
     int dx;                /* block of the part of the gradient of `in` that comes from here; -1: none */
     int dx2;               /* OP: the same of `residual`, where the op writes it */
     int add_dx;            /* OP: dx holds a different part already */
+    int merged;            /* NORM: its output is never written: gf_graph_merge */
+    int shortcut;          /* NORM: the layer merged into it; -1: none */
     /* OP */
     gf_nn_shape shape;
     gf_nn_sizes sizes;
@@ -95,6 +97,8 @@ int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank,
 
 /* ----- from lists to a net ----- */
 glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_engine *s);
+/* Batch norms whose output only a sum with a different batch norm reads become part of that. */
+void gf_graph_merge(gf_graph *g, const gf_nn_backend *b); /* merge.c */
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b);
 /* Pointers: blocks in `arena`, tensors in `values`, `stats` and `grads` (NULL: no training). */
 void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float *grads);

@@ -279,14 +279,14 @@ static void blank(gf_net *n, int64_t count) {
         memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
 }
 
-static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *layer, int train) {
-    gf_nn_norm aside = *layer; /* the same images a second time: running averages stay */
+static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_layer *l, int train) {
+    gf_nn_norm aside = l->norm; /* the same images a second time: running averages stay */
     aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
-    aside.running_var = aside.running_mean + layer->c;
-    const gf_nn_norm *norm = train == 2 ? &aside : layer;
-    if (train) TRY(gf_net_norm_stats(err, n, norm));
-    else n->backend->norm_eval(n->engine, norm);
-    n->backend->norm_apply(n->engine, norm);
+    aside.running_var = aside.running_mean + aside.c;
+    const gf_nn_norm *norm = train == 2 ? &aside : &l->norm;
+    if (train) return l->merged ? gf_net_norm_stats(err, n, norm) : gf_net_norm_forward(err, n, norm);
+    n->backend->norm_eval(n->engine, norm);
+    if (!l->merged) n->backend->norm_apply(n->engine, norm);
     return GLOFND_OK;
 }
 
@@ -294,7 +294,7 @@ static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int tr
     const gf_value *in = &n->graph.value[l->in];
     switch (l->kind) {
     case GF_LAYER_OP: return n->backend->op_forward(err, l->op, &l->args);
-    case GF_LAYER_NORM: return norm_forward(err, n, &l->norm, train);
+    case GF_LAYER_NORM: return norm_forward(err, n, l, train);
     case GF_LAYER_MEAN: n->backend->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
     }
     return GLOFND_OK;
@@ -324,12 +324,6 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-static glofnd_status norm_backward(gf_error *err, gf_net *n, const gf_nn_norm *norm) {
-    TRY(gf_net_norm_back_stats(err, n, norm));
-    n->backend->norm_back_apply(n->engine, norm);
-    return GLOFND_OK;
-}
-
 /* Batch norm takes a gradient in two parts; other layers need their sum. */
 static void join_gradient(gf_net *n, const gf_layer *l) {
     const gf_value *out = &n->graph.value[l->out];
@@ -344,7 +338,7 @@ static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
     join_gradient(n, l);
     switch (l->kind) {
     case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
-    case GF_LAYER_NORM: return norm_backward(err, n, &l->norm);
+    case GF_LAYER_NORM: return gf_net_norm_backward(err, n, l);
     case GF_LAYER_MEAN: n->backend->mean_back(n->engine, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w, in->c); break;
     }
     return GLOFND_OK;

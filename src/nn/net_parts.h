@@ -29,7 +29,8 @@ int gf_spec_is_resnet(const gf_net_spec *s);     /* torchvision's, or resnet8 */
 int gf_spec_has_embedding(const gf_net_spec *s); /* an encoder for image-text training */
 /* sync_norm.c: statistics of a batch norm over the images of all ranks, forward and backward; gradients that are final. */
 glofnd_status gf_net_norm_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm);
-glofnd_status gf_net_norm_back_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm);
+glofnd_status gf_net_norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *norm); /* of the batch: statistics and y */
+glofnd_status gf_net_norm_backward(gf_error *err, gf_net *n, const gf_layer *l);
 void gf_net_find_final(gf_net *n);
 void gf_net_report_begin(gf_net *n);
 glofnd_status gf_net_report_final(gf_error *err, gf_net *n, int layer); /* its backward is done */

@@ -57,9 +57,18 @@ static void plan_shared(gf_graph *g, const gf_nn_backend *b) {
         if (l->kind == GF_LAYER_NORM && l->norm.c > channels) channels = l->norm.c;
     }
     g->scratch = keep(g, scratch);
-    g->sums = keep(g, sizeof(double) * 2 * (size_t)channels);
-    g->coef = keep(g, sizeof(float) * 2 * (size_t)channels);
+    g->sums = keep(g, sizeof(double) * 4 * (size_t)channels); /* of a norm, and of its shortcut */
+    g->coef = keep(g, sizeof(float) * 4 * (size_t)channels);
     g->aside = keep(g, sizeof(float) * 2 * (size_t)channels);
+}
+
+/* The values that layer i reads and writes, at time i. */
+static void use_values(gf_graph *g, int i) {
+    const gf_layer *l = &g->layer[i];
+    use(g, g->value[l->in].data, i);
+    if (!l->merged) use(g, g->value[l->out].data, i);
+    if (l->shortcut >= 0) use(g, g->value[g->layer[l->shortcut].in].data, i);
+    else if (l->residual >= 0) use(g, g->value[l->residual].data, i);
 }
 
 static void plan_forward(gf_graph *g) {
@@ -67,9 +76,7 @@ static void plan_forward(gf_graph *g) {
     use(g, g->value[0].data, 0);
     for (int i = 0; i < g->layers; i++) {
         gf_layer *l = &g->layer[i];
-        use(g, g->value[l->in].data, i);
-        use(g, g->value[l->out].data, i);
-        if (l->residual >= 0) use(g, g->value[l->residual].data, i);
+        use_values(g, i);
         if (l->kind == GF_LAYER_NORM) l->saved = keep(g, sizeof(float) * 4 * (size_t)l->norm.c);
         if (l->kind == GF_LAYER_OP && l->sizes.packed) l->packed = keep(g, l->sizes.packed);
         if (l->kind == GF_LAYER_OP && l->sizes.saved) {
@@ -221,6 +228,7 @@ size_t gf_graph_live_bytes(const gf_graph *g) {
 }
 
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b) {
+    gf_graph_merge(g, b);
     plan_shared(g, b);
     plan_forward(g);
     if (g->training) plan_backward(g, b);
@@ -283,13 +291,14 @@ static void bind_norm(memory m, gf_layer *l) {
     n->running_mean = stat[0].value;
     n->running_var = stat[1].value;
     n->mean = saved, n->istd = saved + n->c, n->scale = saved + 2 * n->c, n->shift = saved + 3 * n->c;
-    n->sums = at(m, m.g->sums);
-    n->coef = at(m, m.g->coef);
+    n->sums = (double *)at(m, m.g->sums) + (l->merged ? 2 * n->c : 0); /* as many channels as the norm it is merged into */
+    n->coef = (float *)at(m, m.g->coef) + (l->merged ? 2 * n->c : 0);
     n->scratch = at(m, m.g->scratch);
     n->dy = gradient(m, l->out, 0);
     n->dy2 = gradient(m, l->out, 1);
     n->dx = at(m, l->dx);
     n->positive = at(m, l->bits);
+    if (l->shortcut >= 0) n->shortcut = &m.g->layer[l->shortcut].norm, n->residual = NULL;
 }
 
 void gf_graph_bind_tensors(gf_graph *g, float *values, float *stats, float *grads) {

@@ -6,6 +6,10 @@ static glofnd_status add_up(gf_error *err, const gf_net *n, const gf_nn_norm *no
     return r->sum(err, r->user, norm->sums, 2 * norm->c);
 }
 
+static double count_of(const gf_net *n, const gf_nn_norm *norm) {
+    return (double)norm->rows * (n->spec.ranks ? n->spec.ranks->count : 1);
+}
+
 glofnd_status gf_net_norm_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm) {
     const gf_nn_backend *b = n->backend;
     if (!n->spec.ranks && b->norm_stats) {
@@ -14,19 +18,31 @@ glofnd_status gf_net_norm_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm
     }
     b->norm_sums(n->engine, norm);
     if (n->spec.ranks) TRY(add_up(err, n, norm));
-    b->norm_finish(n->engine, norm, (double)norm->rows * (n->spec.ranks ? n->spec.ranks->count : 1));
+    b->norm_finish(n->engine, norm, count_of(n, norm));
     return GLOFND_OK;
 }
 
-glofnd_status gf_net_norm_back_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm) {
+glofnd_status gf_net_norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *norm) {
+    if (!n->spec.ranks && n->backend->norm_forward) {
+        n->backend->norm_forward(n->engine, norm);
+        return GLOFND_OK;
+    }
+    TRY(gf_net_norm_stats(err, n, norm));
+    n->backend->norm_apply(n->engine, norm);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_net_norm_backward(gf_error *err, gf_net *n, const gf_layer *l) {
     const gf_nn_backend *b = n->backend;
-    if (!n->spec.ranks && b->norm_back_stats) {
-        b->norm_back_stats(n->engine, norm);
+    const gf_nn_norm *norm = &l->norm;
+    if (!n->spec.ranks && b->norm_backward) {
+        if (!l->merged) b->norm_backward(n->engine, norm); /* else done with the norm it is merged into */
         return GLOFND_OK;
     }
     b->norm_back_sums(n->engine, norm);
     if (n->spec.ranks) TRY(add_up(err, n, norm));
-    b->norm_back_finish(n->engine, norm, (double)norm->rows * (n->spec.ranks ? n->spec.ranks->count : 1));
+    b->norm_back_finish(n->engine, norm, count_of(n, norm));
+    b->norm_back_apply(n->engine, norm);
     return GLOFND_OK;
 }
 

@@ -187,14 +187,15 @@ static void run_norm(nn_device *d, const norm_case *k, const norm_inputs *in, gf
     n.dx = k->residual ? nn_take(d, gf_type_bytes(type) * (size_t)count) : n.dy;
     if (d->b->norm_bits && k->relu && k->residual && d->b->norm_bits(type, k->rows, c))
         n.positive = nn_take(d, d->b->norm_bits(type, k->rows, c));
-    const int whole = d->b->norm_stats && !split;
-    if (whole) d->b->norm_stats(d->s, &n);
-    else d->b->norm_sums(d->s, &n), d->b->norm_finish(d->s, &n, (double)k->rows);
-    d->b->norm_apply(d->s, &n);
+    const int whole = d->b->norm_forward && !split;
+    if (whole) d->b->norm_forward(d->s, &n);
+    else d->b->norm_sums(d->s, &n), d->b->norm_finish(d->s, &n, (double)k->rows), d->b->norm_apply(d->s, &n);
     out[Y] = nn_floats(d, n.y, count, type);
-    if (whole) d->b->norm_back_stats(d->s, &n);
-    else d->b->norm_back_sums(d->s, &n), d->b->norm_back_finish(d->s, &n, (double)k->rows);
-    d->b->norm_back_apply(d->s, &n);
+    if (whole) d->b->norm_backward(d->s, &n);
+    else {
+        d->b->norm_back_sums(d->s, &n), d->b->norm_back_finish(d->s, &n, (double)k->rows);
+        d->b->norm_back_apply(d->s, &n);
+    }
     out[DX] = nn_floats(d, n.dx, count, type);
     out[G] = nn_floats(d, n.dy, count, type);
     out[DGAMMA] = k->affine ? nn_floats(d, n.dgamma, c, GF_TYPE_F32) : NULL;

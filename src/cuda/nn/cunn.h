@@ -41,6 +41,7 @@ struct gf_nn_op {
 };
 
 #define GF_CUNN_TICKETS 1024
+#define GF_CUNN_TEAM_BLOCKS 512      /* at most; two tickets per team */
 enum { GF_CUNN_IMAGE_CHANNELS = 8 }; /* red, green, blue and zeros: 16 bytes of bf16, as tensor cores need */
 
 struct gf_nn_engine {
@@ -62,6 +63,8 @@ struct gf_nn_engine {
     size_t tables;               /* bytes allocated outside of alloc: tickets, moves, tables of optimizers */
     size_t peak;                 /* largest number of bytes in use on the device */
     unsigned *tickets;  /* [GF_CUNN_TICKETS] on the device, 0 between kernels: they identify the last block of a kernel */
+    int team_blocks;    /* blocks with team_shared bytes of shared memory that run at once; 0: no cooperative launches */
+    size_t team_shared; /* cunn_norm_whole.cuh */
     cudaError_t failed; /* first failure not yet reported */
     const char *failed_at;
     cudaGraphExec_t record; /* of a step; NULL: none */
@@ -103,8 +106,17 @@ void gf_cunn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n);
 void gf_cunn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n);
 void gf_cunn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n);
 void gf_cunn_norm_back_finish(gf_nn_engine *s, const gf_nn_norm *n, double count);
-void gf_cunn_norm_back_stats(gf_nn_engine *s, const gf_nn_norm *n);
 void gf_cunn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n);
+/* With n->shortcut: y; and all of backward, of both, for one rank. */
+void gf_cunn_norm_pair(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_pair_back(gf_nn_engine *s, const gf_nn_norm *n);
+/* In one launch; 0: not for this norm, or this device, and nothing was done. */
+int gf_cunn_norm_forward_whole(gf_nn_engine *s, const gf_nn_norm *n);
+int gf_cunn_norm_backward_whole(gf_nn_engine *s, const gf_nn_norm *n);
+int gf_cunn_norm_pair_back_whole(gf_nn_engine *s, const gf_nn_norm *n);
+/* One rank: statistics and the pass that writes. */
+void gf_cunn_norm_forward(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_backward(gf_nn_engine *s, const gf_nn_norm *n);
 void gf_cunn_cast(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count);
 void gf_cunn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count);
 void gf_cunn_images(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels);

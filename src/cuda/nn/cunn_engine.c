@@ -8,6 +8,7 @@
 
 #include "cuda/nn/cunn_plan.h"
 #include "cuda/step/cuda_device.h"
+#include "util/minmax.h"
 
 /* Oldest Linux driver for programs of this CUDA, by NVIDIA's table of compatibility within a major version. */
 #if CUDART_VERSION >= 13000
@@ -80,6 +81,13 @@ static void engine_close(gf_nn_engine *s) {
     free(s); /* the libraries stay open: their threads may still run */
 }
 
+/* Two blocks per multiprocessor, each with half of its shared memory. */
+static void size_teams(gf_nn_engine *s, const struct cudaDeviceProp *p) {
+    const size_t half = p->sharedMemPerMultiprocessor / 2;
+    s->team_shared = GF_MIN(half - GF_MIN(half, p->reservedSharedMemPerBlock), p->sharedMemPerBlockOptin);
+    if (p->cooperativeLaunch && s->team_shared >= 32768) s->team_blocks = GF_MIN(2 * p->multiProcessorCount, GF_CUNN_TEAM_BLOCKS);
+}
+
 static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     char why[160] = "";
     struct cudaDeviceProp p;
@@ -89,6 +97,7 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     FAIL_IF(err, p.major < 8, GLOFND_E_UNSUPPORTED,
             "%s is too old: compute capability %d.%d, and 8.0 is needed; use device = cpu", p.name, p.major, p.minor);
     snprintf(s->device, sizeof s->device, "%.63s", p.name);
+    size_teams(s, &p);
     CUDA_TRY(err, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "stream");
     CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
     s->tables = GF_CUNN_TICKETS * sizeof *s->tickets;
@@ -331,6 +340,7 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .add = gf_cunn_add,
     .mean = gf_cunn_mean,
     .mean_back = gf_cunn_mean_back,
+    .norm_fuses = 1,
     .image_channels = GF_CUNN_IMAGE_CHANNELS,
     .configure = configure,
     .put = put,
@@ -340,7 +350,8 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .images = gf_cunn_images,
     .norm_bits = gf_cunn_norm_bits,
     .norm_stats = gf_cunn_norm_stats,
-    .norm_back_stats = gf_cunn_norm_back_stats,
+    .norm_forward = gf_cunn_norm_forward,
+    .norm_backward = gf_cunn_norm_backward,
     .pack_all = gf_cunn_pack_all,
     .unpack_all = gf_cunn_unpack_all,
     .unpack_some = gf_cunn_unpack_some,

@@ -97,9 +97,12 @@ template <typename T, int V> static void back_apply(gf_nn_engine *s, const gf_nn
 
 size_t gf_cunn_norm_bits(gf_type type, int64_t rows, int64_t c) { return gf_lanes(type, c) == 8 ? (size_t)(rows * c / 8) : 0; }
 
-void gf_cunn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, apply, s, n); }
+void gf_cunn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n) {
+    if (n->shortcut) gf_cunn_norm_pair(s, n);
+    else GF_LANES(n->type, n->c, apply, s, n);
+}
 
 void gf_cunn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n) {
-    const int masked = n->relu && !n->residual && !n->dy2;
+    const int masked = n->relu && !gf_nn_norm_sums_up(n) && !n->dy2;
     GF_LANES(n->type, n->c, back_apply, s, n, masked);
 }

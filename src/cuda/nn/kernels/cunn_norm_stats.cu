@@ -6,136 +6,17 @@
  * Bytes per number in bf16: forward 2; backward 4, and 4 to 6 more where there is a second gradient and g is written.
  */
 #include "cuda/nn/kernels/cunn_norm.cuh"
+#include "cuda/nn/kernels/cunn_norm_line.cuh"
+#include "cuda/nn/kernels/cunn_norm_sums.cuh"
+#include "util/minmax.h"
 
-enum { THREADS = 512, BLOCKS = 264, WIDE = 16, ROUNDS = 4 }; /* narrow tiles: fewer chunks for the last block to add */
-
-/* ----- finish: one channel ----------------------------------------------------------------------------------------- */
-
-__device__ static void set_line(const gf_nn_norm &n, int64_t i, double mean, double istd) {
-    const double scale = (n.gamma ? (double)n.gamma[i] : 1.0) * istd;
-    n.scale[i] = (float)scale;
-    n.shift[i] = (float)((n.beta ? (double)n.beta[i] : 0.0) - mean * scale);
-}
-
-__device__ static float moved(float old, double now) {
-    return (float)((1 - GF_NN_MOMENTUM) * (double)old + GF_NN_MOMENTUM * now);
-}
-
-__device__ static void finish_channel(const gf_nn_norm &n, int64_t i, double sum, double square, double count) {
-    const double mean = sum / count, spread = square / count - mean * mean;
-    const double var = spread < 0 ? 0 : spread, istd = 1 / sqrt(var + GF_NN_EPS); /* NaN passes */
-    n.mean[i] = (float)mean;
-    n.istd[i] = (float)istd;
-    set_line(n, i, mean, istd);
-    n.running_mean[i] = moved(n.running_mean[i], mean);
-    n.running_var[i] = moved(n.running_var[i], var * count / (count - 1));
-}
-
-/* Gradients of gamma and beta are of the own rows; the coefficients of dx are of all. */
-__device__ static void own_gradients(const gf_nn_norm &n, int64_t i, double sum, double product) {
-    if (!n.dgamma) return;
-    n.dbeta[i] = (float)sum;
-    n.dgamma[i] = (float)(product * (double)n.istd[i]);
-}
-
-__device__ static void back_finish_channel(const gf_nn_norm &n, int64_t i, double sum, double product, double count) {
-    const double scale = (double)n.scale[i], istd = (double)n.istd[i];
-    n.coef[i] = (float)(-scale * istd * istd * product / count);
-    n.coef[n.c + i] = (float)(-scale * sum / count);
-}
-
-/* ----- sums of a block, and of all blocks -------------------------------------------------------------------------- */
-
-/* The block's sum of `part` over its rows, for each of the gx V 2 columns: scratch [chunk][2][c]. Threads of a warp that share a
- * group add up first; then one thread per column adds the results of the warps, or rows. */
-template <int V> __device__ static void reduce_block(const gf_nn_norm &n, const walk &w, float (&part)[2 * V]) {
-    extern __shared__ float partial[]; /* [rows left][gx 2 V] */
-    const int columns = w.gx * 2 * V, thread = threadIdx.y * w.gx + threadIdx.x;
-    const bool shuffled = w.gx < 32 && 32 % w.gx == 0;
-    if (shuffled)
-        for (int step = w.gx; step < 32; step <<= 1)
-#pragma unroll
-            for (int i = 0; i < 2 * V; i++) part[i] += __shfl_xor_sync(0xffffffffu, part[i], step);
-    const int left = shuffled ? w.ry * w.gx / 32 : w.ry, mine = shuffled ? thread / 32 : threadIdx.y;
-    if (!shuffled || thread % 32 < w.gx)
-#pragma unroll
-        for (int i = 0; i < 2 * V; i++) partial[mine * columns + (i / V) * w.gx * V + threadIdx.x * V + i % V] = part[i];
-    __syncthreads();
-    float *out = (float *)n.scratch + (int64_t)blockIdx.y * 2 * n.c;
-    for (int k = thread; k < columns; k += w.gx * w.ry) {
-        const int64_t channel = (int64_t)blockIdx.x * w.gx * V + k % (w.gx * V);
-        float sum = 0.0f;
-        for (int i = 0; i < left; i++) sum += partial[i * columns + k];
-        if (channel < n.c) __stcg(out + (k / (w.gx * V)) * n.c + channel, sum);
-    }
-}
-
-/* True in all threads of the last block of this tile; results of the others are then visible. */
-__device__ static bool comes_last(const walk &w, unsigned *ticket) {
-    __shared__ unsigned before;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0 && threadIdx.y == 0) {
-        before = atomicAdd(ticket, 1u);
-        if (before == (unsigned)w.chunks - 1) *ticket = 0;
-    }
-    __syncthreads();
-    __threadfence();
-    return before == (unsigned)w.chunks - 1;
-}
-
-/* Adds the chunks: `slices` threads per channel, each a fixed share of them, then in order. done(channel, first, second). */
-template <int V, typename Done> __device__ static void add_chunks(const gf_nn_norm &n, const walk &w, Done done) {
-    extern __shared__ double wide[]; /* [slices][2][channels]: as large as the floats before, or smaller */
-    const int channels = w.gx * V, all = w.gx * w.ry, thread = threadIdx.y * w.gx + threadIdx.x;
-    int slices = all / channels;
-    if (slices < 1) slices = 1;
-    const int share = (w.chunks + slices - 1) / slices;
-    __syncthreads();
-    for (int k = thread; k < channels * slices; k += all) {
-        const int slice = k / channels;
-        const int64_t channel = (int64_t)blockIdx.x * channels + k % channels;
-        double first = 0.0, second = 0.0;
-        if (channel < n.c) {
-            const float *from = (const float *)n.scratch + channel;
-            const int end = min((slice + 1) * share, w.chunks);
-#pragma unroll 8
-            for (int i = slice * share; i < end; i++) {
-                first += (double)__ldcg(from + (int64_t)i * 2 * n.c);
-                second += (double)__ldcg(from + (int64_t)i * 2 * n.c + n.c);
-            }
-        }
-        if (slices == 1) {
-            if (channel < n.c) done(channel, first, second);
-        } else {
-            wide[2 * slice * channels + k % channels] = first;
-            wide[(2 * slice + 1) * channels + k % channels] = second;
-        }
-    }
-    if (slices == 1) return;
-    __syncthreads();
-    const int64_t channel = (int64_t)blockIdx.x * channels + thread;
-    if (thread >= channels || channel >= n.c) return;
-    double first = 0.0, second = 0.0;
-    for (int i = 0; i < slices; i++) first += wide[2 * i * channels + thread], second += wide[(2 * i + 1) * channels + thread];
-    done(channel, first, second);
-}
-
-static size_t shared_bytes(const walk &w, int v) {
-    const bool shuffled = w.gx < 32 && 32 % w.gx == 0;
-    const int left = shuffled ? w.ry * w.gx / 32 : w.ry, channels = w.gx * v;
-    int slices = w.gx * w.ry / channels;
-    if (slices < 1) slices = 1;
-    const size_t floats = sizeof(float) * 2 * (size_t)left * (size_t)channels;
-    const size_t doubles = sizeof(double) * 2 * (size_t)slices * (size_t)channels;
-    return floats > doubles ? floats : doubles;
-}
+enum { ROUNDS = 4 };
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
 /* count 0: n.sums only, for ranks to add. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS) sums_kernel(gf_nn_norm n, walk w, double count, unsigned *tickets) {
+static __global__ void __launch_bounds__(SUM_THREADS) sums_kernel(gf_nn_norm n, walk w, double count, unsigned *tickets) {
     const int64_t c = n.c, group = (int64_t)blockIdx.x * w.gx + threadIdx.x, at = group * V;
     const int64_t last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
     float part[2 * V] = {0.0f}, pivot[V] = {0.0f};
@@ -161,14 +42,14 @@ static __global__ void __launch_bounds__(THREADS) sums_kernel(gf_nn_norm n, walk
             }
         }
     }
-    reduce_block<V>(n, w, part);
+    reduce_block<V, 2>(n, w, part);
     if (!comes_last(w, tickets + blockIdx.x)) return;
-    add_chunks<V>(n, w, [&](int64_t i, double s1, double s2) {
-        const double first = (double)(float)((const T *)n.x)[i], rows = (double)n.rows;
-        const double sum = s1 + rows * first, square = s2 + 2 * first * s1 + rows * first * first;
+    add_chunks<V, 2>(n, w, [&](int64_t i, const double(&total)[2]) {
+        const double first = (double)(float)((const T *)n.x)[i], rows = (double)n.rows, s1 = total[0];
+        const double sum = s1 + rows * first, square = total[1] + 2 * first * s1 + rows * first * first;
         n.sums[i] = sum;
         n.sums[n.c + i] = square;
-        if (count > 0) finish_channel(n, i, sum, square, count);
+        if (count > 0) keep_line(n, i, line_of_sums(n, i, sum, square, count), count);
     });
 }
 
@@ -223,9 +104,14 @@ __device__ static void sum_row(float (&part)[2 * V], const grad_row<T, V> &r, co
     }
 }
 
+static __device__ inline void keep_coef(const gf_nn_norm &n, int64_t i, float2 coef) {
+    n.coef[i] = coef.x;
+    n.coef[n.c + i] = coef.y;
+}
+
 /* MASK as above; TWO: there is a second part of the gradient. */
 template <typename T, int V, int MASK, int TWO>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(SUM_THREADS)
     back_sums_kernel(gf_nn_norm n, walk w, int keep, double count, unsigned *tickets) {
     constexpr int AT_ONCE = TWO || MASK == BY_Y ? 2 : 4;
     const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
@@ -246,13 +132,14 @@ static __global__ void __launch_bounds__(THREADS)
         for (int k = 0; k < AT_ONCE; k++)
             if (r + k * w.ry < last) sum_row<T, V, MASK, TWO>(part, row[k], line, (T *)n.dy + (r + k * w.ry) * c + at, keep);
     }
-    reduce_block<V>(n, w, part);
+    reduce_block<V, 2>(n, w, part);
     if (!comes_last(w, tickets + blockIdx.x)) return;
-    add_chunks<V>(n, w, [&](int64_t i, double sum, double product) {
+    add_chunks<V, 2>(n, w, [&](int64_t i, const double(&total)[2]) {
+        const double sum = total[0], product = total[1];
         n.sums[i] = sum;
         n.sums[n.c + i] = product;
         own_gradients(n, i, sum, product);
-        if (count > 0) back_finish_channel(n, i, sum, product, count);
+        if (count > 0) keep_coef(n, i, coef_of_sums(n, i, sum, product, count));
     });
 }
 
@@ -263,9 +150,11 @@ enum { FINISH, BACK_FINISH, EVAL };
 static __global__ void channel_kernel(gf_nn_norm n, int what, double count) {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n.c) return;
-    if (what == FINISH) finish_channel(n, i, n.sums[i], n.sums[n.c + i], count);
-    if (what == BACK_FINISH) back_finish_channel(n, i, n.sums[i], n.sums[n.c + i], count);
-    if (what == EVAL) set_line(n, i, (double)n.running_mean[i], 1 / sqrt((double)n.running_var[i] + GF_NN_EPS));
+    if (what == FINISH) keep_line(n, i, line_of_sums(n, i, n.sums[i], n.sums[n.c + i], count), count);
+    if (what == BACK_FINISH) keep_coef(n, i, coef_of_sums(n, i, n.sums[i], n.sums[n.c + i], count));
+    if (what != EVAL) return;
+    const norm_line l = line_of(n, i, (double)n.running_mean[i], (double)n.running_var[i]);
+    n.scale[i] = l.scale, n.shift[i] = l.shift;
 }
 
 static void channels(gf_nn_engine *s, const gf_nn_norm *n, int what, double count) {
@@ -276,35 +165,37 @@ static void channels(gf_nn_engine *s, const gf_nn_norm *n, int what, double coun
 /* ----- launchers --------------------------------------------------------------------------------------------------- */
 
 template <typename T, int V> static void sums(gf_nn_engine *s, const gf_nn_norm *n, double count) {
-    const walk w = walk_over(n->rows, n->c, V, THREADS, BLOCKS, WIDE);
-    sums_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), shared_bytes(w, V), s->stream>>>(*n, w, count, s->tickets);
+    const walk w = sums_walk(n->rows, n->c, V);
+    sums_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), shared_bytes(w, V, 2), s->stream>>>(*n, w, count, s->tickets);
     gf_cunn_note(s, cudaGetLastError(), "statistics of batch norm");
 }
 
 template <typename T, int V, int MASK> static void back_sums_by(gf_nn_engine *s, const gf_nn_norm *n, double count) {
-    const walk w = walk_over(n->rows, n->c, V, THREADS, BLOCKS, WIDE);
+    const walk w = sums_walk(n->rows, n->c, V);
     const dim3 grid(w.tiles, w.chunks), block(w.gx, w.ry);
-    if (n->dy2) back_sums_kernel<T, V, MASK, 1><<<grid, block, shared_bytes(w, V), s->stream>>>(*n, w, 1, count, s->tickets);
+    if (n->dy2) back_sums_kernel<T, V, MASK, 1><<<grid, block, shared_bytes(w, V, 2), s->stream>>>(*n, w, 1, count, s->tickets);
     else
         back_sums_kernel<T, V, MASK, 0>
-            <<<grid, block, shared_bytes(w, V), s->stream>>>(*n, w, n->residual != NULL, count, s->tickets);
+            <<<grid, block, shared_bytes(w, V, 2), s->stream>>>(*n, w, gf_nn_norm_sums_up(n), count, s->tickets);
     gf_cunn_note(s, cudaGetLastError(), "statistics of batch norm, backward");
 }
 
 template <typename T, int V> static void back_sums(gf_nn_engine *s, const gf_nn_norm *n, double count) {
     if (!n->relu) back_sums_by<T, V, ALL>(s, n, count);
-    else if (!n->residual) back_sums_by<T, V, BY_X>(s, n, count);
+    else if (!gf_nn_norm_sums_up(n)) back_sums_by<T, V, BY_X>(s, n, count);
     else if (V == 8 && n->positive) back_sums_by<T, V, BY_BITS>(s, n, count);
     else back_sums_by<T, V, BY_Y>(s, n, count);
 }
 
+/* Three sums per channel: a norm with a shortcut has them. */
 static size_t chunk_bytes(int64_t rows, int64_t c, int v) {
-    return sizeof(float) * 2 * (size_t)c * (size_t)walk_over(rows, c, v, THREADS, BLOCKS, WIDE).chunks;
+    return sizeof(float) * 3 * (size_t)c * (size_t)sums_walk(rows, c, v).chunks;
 }
 
 size_t gf_cunn_norm_scratch(int64_t rows, int64_t c) {
     const size_t a = chunk_bytes(rows, c, gf_lanes(GF_TYPE_BF16, c)), b = chunk_bytes(rows, c, gf_lanes(GF_TYPE_F32, c));
-    return a > b ? a : b;
+    const int64_t blocks = GF_MIN(rows / 16 + 1, GF_CUNN_TEAM_BLOCKS);
+    return GF_MAX(GF_MAX(a, b), sizeof(float) * 3 * (size_t)(c * blocks)); /* the latter: cunn_norm_whole.cuh */
 }
 
 void gf_cunn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, sums, s, n, 0.0); }
@@ -312,5 +203,33 @@ void gf_cunn_norm_stats(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type
 void gf_cunn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) { channels(s, n, FINISH, count); }
 void gf_cunn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n) { channels(s, n, EVAL, 0.0); }
 void gf_cunn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, back_sums, s, n, 0.0); }
-void gf_cunn_norm_back_stats(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, back_sums, s, n, (double)n->rows); }
 void gf_cunn_norm_back_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) { channels(s, n, BACK_FINISH, count); }
+
+/* ----- one rank: statistics and the pass that writes ----------------------------------------------------------------- */
+
+/* One launch instead of two pays up to a size that is a multiple of all shared memory, less where more arrays pass through the
+ * cache; and from there on costs, since tiles of 128 bytes are slower to read than whole rows (docs/lessons.md). */
+#define PAYS 2.25
+#define PAYS_WITH_SUM 1.75
+#define PAYS_WITH_SHORTCUT 0.85
+
+static int pays(const gf_nn_engine *s, const gf_nn_norm *n) {
+    const double shared = (double)s->team_blocks * (double)s->team_shared, bytes = (double)(n->rows * n->c) * sizeof(bf16);
+    return bytes <= shared * (n->shortcut ? PAYS_WITH_SHORTCUT : n->residual ? PAYS_WITH_SUM : PAYS);
+}
+
+void gf_cunn_norm_forward(gf_nn_engine *s, const gf_nn_norm *n) {
+    if (!n->shortcut && pays(s, n) && gf_cunn_norm_forward_whole(s, n)) return;
+    gf_cunn_norm_stats(s, n);
+    gf_cunn_norm_apply(s, n);
+}
+
+void gf_cunn_norm_backward(gf_nn_engine *s, const gf_nn_norm *n) {
+    if (n->shortcut) {
+        if (!pays(s, n) || !gf_cunn_norm_pair_back_whole(s, n)) gf_cunn_norm_pair_back(s, n);
+        return;
+    }
+    if (pays(s, n) && gf_cunn_norm_backward_whole(s, n)) return;
+    GF_LANES(n->type, n->c, back_sums, s, n, (double)n->rows);
+    gf_cunn_norm_back_apply(s, n);
+}
