@@ -106,7 +106,7 @@ static void collect(nn_device *d, const gf_nn_norm *n, const gf_nn_norm *m, floa
 static void compare(const char *what, float *have[RESULTS], float *want[RESULTS], int64_t out, int64_t count, int64_t c,
                     double limit) {
     for (int i = 0; i < RESULTS; i++) {
-        char text[128];
+        char text[160];
         const int sum = i >= DGAMMA && i <= DBETA2 && limit > FP32_LIMIT; /* of rounded numbers of both signs */
         snprintf(text, sizeof text, "%s %s", what, names[i]);
         if (want[i] && have[i]) nn_within(text, have[i], want[i], i == Y ? out : i <= DX2 ? count : c, sum ? 4 * limit : limit);
@@ -142,7 +142,7 @@ static void run_pair(nn_device *d, const inputs *in, int64_t rows, int64_t c, gf
 static void compare_pair(nn_device *host, nn_device *gpu, int64_t rows, int64_t c, gf_type type, int second, int how) {
     inputs in = draw((uint64_t)(rows + c), rows * c, c, rows * c);
     float *want[RESULTS], *have[RESULTS];
-    char what[64];
+    char what[96];
     snprintf(what, sizeof what, "shortcut %lldx%lld %s", (long long)rows, (long long)c, type == GF_TYPE_BF16 ? "bf16" : "f32");
     run_pair(host, &in, rows, c, GF_TYPE_F32, second, APART, want);
     run_pair(gpu, &in, rows, c, type, second, how, have);
@@ -206,7 +206,7 @@ static void run_whole(nn_device *d, const inputs *in, const whole_case *k, gf_ty
 static void compare_whole(nn_device *host, nn_device *gpu, const whole_case *k) {
     inputs in = draw((uint64_t)(k->rows + k->c), k->rows * k->c, k->c, k->rows * k->c);
     float *want[RESULTS], *first[RESULTS];
-    char what[64];
+    char what[96];
     snprintf(what, sizeof what, "whole %lldx%lld of %d blocks", (long long)k->rows, (long long)k->c, k->blocks);
     run_whole(host, &in, k, GF_TYPE_F32, want);
     for (int repeat = 0; repeat < 3; repeat++) { /* same inputs, same bits */
