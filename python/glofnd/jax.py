@@ -1,4 +1,4 @@
-"""GloFND in JAX: the step as a call of XLA's foreign function interface, on the CPU, with functional state.
+"""GloFND in JAX: the step as a call of XLA's foreign function interface, on the CPU or on one NVIDIA GPU, with functional state.
 
     criterion = glofnd.jax.GloFNDLoss(num_samples, loss="sogclr", alpha=0.01)
     state = criterion.init()
@@ -33,8 +33,8 @@ _here = os.path.dirname(os.path.abspath(__file__))
 
 
 class _XlaEngine(ctypes.Structure):
-    _fields_ = [("ctx", ctypes.c_void_p), ("store", ctypes.c_void_p), ("n", ctypes.c_int64), ("sides", ctypes.c_int64),
-                *[(name, ctypes.c_void_p) for name in ("step", "rows_get", "rows_put", "error")]]
+    _fields_ = [("ctx", ctypes.c_void_p * 2), ("store", ctypes.c_void_p * 2), ("n", ctypes.c_int64), ("sides", ctypes.c_int64),
+                *[(name, ctypes.c_void_p) for name in ("step", "rows_get", "rows_put", "stream", "error")]]
 
 
 # ----- the C file -------------------------------------------------------------------------------------------------------------
@@ -63,7 +63,15 @@ def _calls() -> ctypes.CDLL:
     calls = ctypes.CDLL(target)
     calls.glofnd_xla_set.argtypes = [ctypes.c_int64, ctypes.POINTER(_XlaEngine)]
     jax.ffi.register_ffi_target("glofnd_step", jax.ffi.pycapsule(calls.glofnd_xla_step), platform="cpu")
+    if _has_gpu():
+        jax.ffi.register_ffi_target("glofnd_step", jax.ffi.pycapsule(calls.glofnd_xla_step_cuda), platform="CUDA")
     return calls
+
+
+@functools.lru_cache(maxsize=None)
+def _has_gpu() -> bool:
+    """JAX has an NVIDIA GPU, and the library can use it."""
+    return any(device.platform == "gpu" for device in jax.devices()) and _lib.device_status("cuda") is None
 
 
 def _compile(source: str, folders: list[str], cache: str, target: str) -> None:
@@ -74,7 +82,7 @@ def _compile(source: str, folders: list[str], cache: str, target: str) -> None:
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = os.path.join(folder, "xla_step.so")
         flags = ["-std=c17", "-O2", "-fPIC", "-shared", "-pthread", *(f"-I{path}" for path in folders)]
-        command = [compiler, *flags, source, "-o", made]
+        command = [compiler, *flags, source, "-o", made, "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ImportError(f"xla_step.c does not compile against jaxlib's header:\n{done.stderr}")
@@ -100,14 +108,18 @@ class GloFNDLoss:
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
                   "mask_epoch": start_epoch, **options}
         self._engine = Engine(num_samples, 0, values)
+        on_gpu = Engine(num_samples, 0, {**values, "device": "cuda"}) if _has_gpu() else None
         self._learned_tau = loss in LEARNED_TAU
         calls, self.handle = _calls(), len(_alive)
         functions = (ctypes.cast(getattr(_lib.library, "glofnd_" + name), ctypes.c_void_p)
-                     for name in ("step", "rows_get", "rows_put", "ctx_error"))
-        table = _XlaEngine(self._engine._context, self._engine._store, self._engine.n, self._engine.sides, *functions)
+                     for name in ("step", "rows_get", "rows_put", "ctx_stream", "ctx_error"))
+        pair = ctypes.c_void_p * 2
+        table = _XlaEngine(pair(self._engine._context.value, on_gpu and on_gpu._context.value),
+                           pair(self._engine._store.value, on_gpu and on_gpu._store.value),
+                           self._engine.n, self._engine.sides, *functions)
         if calls.glofnd_xla_set(self.handle, ctypes.byref(table)):
             raise ArgumentError("too many losses in one process: make one per configuration, not one per step")
-        _alive.append((self._engine, table))
+        _alive.append((self._engine, table, on_gpu))
 
     def init(self) -> jax.Array:
         """State of samples that were never seen: uint32 [sides][num_samples + 1][9]; the last row is the shared threshold."""
@@ -146,10 +158,14 @@ def loss_and_state(criterion: GloFNDLoss, *arguments: Any, **options: Any) -> tu
 
 
 def _call(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
+    """The rows of the batch, and the shared one, go through the call; state is changed here, where XLA can do it in place."""
     scalar, grad = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct(z1.shape, jnp.float32)
-    call = jax.ffi.ffi_call("glofnd_step", (scalar, grad, grad, scalar, jax.ShapeDtypeStruct(state.shape, state.dtype)),
-                            input_output_aliases={6: 4})
-    return call(z1, z2, index, labels, epoch, tau, state, handle=np.int64(handle))
+    rows = jnp.concatenate([jnp.take(state, index, axis=1, mode="clip"), state[:, -1:]], axis=1)
+    ids = jnp.stack([index, jnp.where(index < 0, -1, 0)], axis=1)  # int64, low words first
+    call = jax.ffi.ffi_call("glofnd_step", (scalar, grad, grad, scalar, jax.ShapeDtypeStruct(rows.shape, rows.dtype)))
+    loss, grad_a, grad_b, grad_tau, rows = call(z1, z2, ids, labels, epoch, tau, rows, handle=np.int64(handle))
+    state = state.at[:, index].set(rows[:, :-1]).at[:, -1].set(rows[:, -1])
+    return loss, grad_a, grad_b, grad_tau, state
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -1,13 +1,15 @@
-/* xla_step.c - glofnd_step() as a call of XLA (JAX), with functional state.
+/* xla_step.c - glofnd_step() as a call of XLA (JAX), with functional state, on the CPU or on one NVIDIA GPU.
  *
- * Operands  a, b [batch][dim]; index, labels int32 [batch] (labels may be empty); epoch int32 []; tau float [];
- *           state [sides][n+1][9]
- * Results   loss float []; gradients of a and b, float [batch][dim]; gradient of tau float []; the new state
- * Attribute handle: the engine, set by glofnd_xla_set(). A number, not an address: compiled programs may be kept in files.
+ * Operands  a, b [batch][dim]; ids int64 [batch], as int32 [batch][2]; labels int32 [batch] (may be empty); epoch int32 [];
+ *           tau float []; rows [sides][batch + 1][9]
+ * Results   loss float []; gradients of a and b, float [batch][dim]; gradient of tau float []; the new rows
+ * Attribute handle: the engines, set by glofnd_xla_set(). A number, not an address: compiled programs may be kept in files.
  *
- * Row n of a side is the shared lambda; a row is a glofnd_row of 9 words. Only the rows of the batch travel through the store, so
- * a store that other states went through gives the same result. glofnd/jax.py compiles this file against the user's jaxlib. */
+ * A row is a glofnd_row of 9 words; the last one of a side is the shared lambda. Only the rows of the batch travel through the
+ * store, so a store that other states went through gives the same result. On the GPU a step waits for its stream twice: the rows
+ * calls, epoch and tau are host memory. glofnd/jax.py compiles this file against the user's jaxlib. */
 #define GLOFND_EXPERIMENTAL
+#include <dlfcn.h>
 #include <glofnd.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,12 +21,13 @@
 #define ENGINES_MAX 4096
 
 typedef struct glofnd_xla_engine { /* filled by Python; calls of the libglofnd that is loaded there */
-    glofnd_ctx *ctx;
-    glofnd_store *store;
+    glofnd_ctx *ctx[2];            /* CPU; CUDA, or NULL */
+    glofnd_store *store[2];
     int64_t n, sides;
     glofnd_status (*step)(glofnd_ctx *, glofnd_store *, const glofnd_batch *, void *, void *, glofnd_stats *);
     glofnd_status (*rows_get)(glofnd_ctx *, const glofnd_store *, int, const int64_t *, int64_t, glofnd_row *);
     glofnd_status (*rows_put)(glofnd_ctx *, glofnd_store *, int, const int64_t *, int64_t, const glofnd_row *);
+    glofnd_status (*stream)(glofnd_ctx *, void *);
     const char *(*error)(const glofnd_ctx *);
 } glofnd_xla_engine;
 
@@ -47,97 +50,194 @@ static XLA_FFI_Error *fail(const XLA_FFI_CallFrame *f, const char *text) {
 static XLA_FFI_Buffer *operand(const XLA_FFI_CallFrame *f, int i) { return (XLA_FFI_Buffer *)f->args.args[i]; }
 static XLA_FFI_Buffer *result(const XLA_FFI_CallFrame *f, int i) { return (XLA_FFI_Buffer *)f->rets.rets[i]; }
 
-enum { A, B, INDEX, LABELS, EPOCH, TAU, STATE, OPERANDS };
-enum { LOSS, GRAD_A, GRAD_B, GRAD_TAU, NEW_STATE, RESULTS };
+enum { A, B, IDS, LABELS, EPOCH, TAU, ROWS, OPERANDS };
+enum { LOSS, GRAD_A, GRAD_B, GRAD_TAU, NEW_ROWS, RESULTS };
 
-/* The rows of the batch and the shared row between `state` and the store: into it (put), or back. */
-static glofnd_status move_rows(const glofnd_xla_engine *e, int put, glofnd_row *state, const int64_t *id, int64_t batch,
-                               glofnd_row *rows) {
+/* ----- the driver of the GPU, which a process with arrays there has loaded ----- */
+
+typedef struct driver {
+    int (*to_host)(void *, unsigned long long, size_t, void *);
+    int (*to_device)(unsigned long long, const void *, size_t, void *);
+    int (*wait)(void *);
+} driver;
+
+static int open_driver(driver *d) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return 0;
+    *(void **)&d->to_host = dlsym(library, "cuMemcpyDtoHAsync_v2");
+    *(void **)&d->to_device = dlsym(library, "cuMemcpyHtoDAsync_v2");
+    *(void **)&d->wait = dlsym(library, "cuStreamSynchronize");
+    return d->to_host && d->to_device && d->wait;
+}
+
+/* ----- what a step needs in host memory ----- */
+
+typedef struct host_memory { /* CPU: the buffers of XLA, but new rows; CUDA: copies */
+    int64_t *id;
+    glofnd_row *rows;
+    int32_t epoch;
+    float tau;
+} host_memory;
+
+typedef struct call {
+    const glofnd_xla_engine *e;
+    const XLA_FFI_CallFrame *f;
+    int on_gpu;
+    void *stream;
+    driver gpu;
+    int64_t batch;
+    host_memory host;
+} call;
+
+static size_t rows_bytes(const call *c) { return sizeof(glofnd_row) * (size_t)(c->e->sides * (c->batch + 1)); }
+
+static int fetch(const call *c, void *to, int i, size_t bytes) {
+    const void *from = operand(c->f, i)->data;
+    if (c->on_gpu) return c->gpu.to_host(to, (unsigned long long)(uintptr_t)from, bytes, c->stream) == 0;
+    memcpy(to, from, bytes);
+    return 1;
+}
+
+static int give(const call *c, int i, const void *from, size_t bytes) {
+    void *to = result(c->f, i)->data;
+    if (c->on_gpu) return c->gpu.to_device((unsigned long long)(uintptr_t)to, from, bytes, c->stream) == 0;
+    memcpy(to, from, bytes);
+    return 1;
+}
+
+static int wait_for(const call *c) { return !c->on_gpu || c->gpu.wait(c->stream) == 0; }
+
+static int fetch_all(call *c) {
+    return fetch(c, c->host.id, IDS, sizeof(int64_t) * (size_t)c->batch) && fetch(c, c->host.rows, ROWS, rows_bytes(c)) &&
+           fetch(c, &c->host.epoch, EPOCH, sizeof(int32_t)) && fetch(c, &c->host.tau, TAU, sizeof(float)) && wait_for(c);
+}
+
+static int give_all(const call *c, const glofnd_stats *stats) {
+    const float loss = (float)stats->loss, grad_tau = (float)stats->grad_tau;
+    return give(c, LOSS, &loss, sizeof loss) && give(c, GRAD_TAU, &grad_tau, sizeof grad_tau) &&
+           give(c, NEW_ROWS, c->host.rows, rows_bytes(c)) && wait_for(c);
+}
+
+/* ----- the step ----- */
+
+static glofnd_status put_rows(const call *c, glofnd_ctx *ctx, glofnd_store *store) {
     const int64_t shared = GLOFND_SHARED;
     glofnd_status status = GLOFND_OK;
-    for (int side = 0; side < e->sides && status == GLOFND_OK; side++) {
-        glofnd_row *own = state + side * (e->n + 1);
-        for (int64_t i = 0; put && i < batch; i++) rows[i] = own[id[i]];
-        status =
-            put ? e->rows_put(e->ctx, e->store, side, id, batch, rows) : e->rows_get(e->ctx, e->store, side, id, batch, rows);
-        for (int64_t i = 0; !put && status == GLOFND_OK && i < batch; i++) own[id[i]] = rows[i];
-        if (status != GLOFND_OK) return status;
-        status = put ? e->rows_put(e->ctx, e->store, side, &shared, 1, own + e->n)
-                     : e->rows_get(e->ctx, e->store, side, &shared, 1, own + e->n);
+    for (int side = 0; side < c->e->sides && status == GLOFND_OK; side++) {
+        const glofnd_row *rows = c->host.rows + side * (c->batch + 1);
+        status = c->e->rows_put(ctx, store, side, c->host.id, c->batch, rows);
+        if (status == GLOFND_OK) status = c->e->rows_put(ctx, store, side, &shared, 1, rows + c->batch);
     }
     return status;
 }
 
-static glofnd_status step(const glofnd_xla_engine *e, const XLA_FFI_CallFrame *f, const int64_t *id, glofnd_row *rows,
-                          glofnd_stats *stats) {
-    const XLA_FFI_Buffer *a = operand(f, A), *labels = operand(f, LABELS);
-    const int64_t batch = a->dims[0];
-    glofnd_row *state = (glofnd_row *)result(f, NEW_STATE)->data;
+static glofnd_status get_rows(const call *c, glofnd_ctx *ctx, const glofnd_store *store) {
+    const int64_t shared = GLOFND_SHARED;
+    glofnd_status status = GLOFND_OK;
+    for (int side = 0; side < c->e->sides && status == GLOFND_OK; side++) {
+        glofnd_row *rows = c->host.rows + side * (c->batch + 1);
+        status = c->e->rows_get(ctx, store, side, c->host.id, c->batch, rows);
+        if (status == GLOFND_OK) status = c->e->rows_get(ctx, store, side, &shared, 1, rows + c->batch);
+    }
+    return status;
+}
+
+static glofnd_status step(const call *c, glofnd_ctx *ctx, glofnd_store *store, glofnd_stats *stats) {
+    const XLA_FFI_Buffer *a = operand(c->f, A), *labels = operand(c->f, LABELS);
     const glofnd_batch q = {.size = sizeof q,
-                            .rows = batch,
-                            .cols = batch,
+                            .rows = c->batch,
+                            .cols = c->batch,
                             .dim = a->dims[1],
                             .a = a->data,
-                            .b = operand(f, B)->data,
-                            .id = id,
+                            .b = operand(c->f, B)->data,
+                            .id = (const int64_t *)operand(c->f, IDS)->data,
                             .label = labels->dims[0] ? (const int32_t *)labels->data : NULL,
                             .dtype = a->dtype == XLA_FFI_DataType_BF16  ? GLOFND_BF16
                                      : a->dtype == XLA_FFI_DataType_F16 ? GLOFND_F16
                                                                         : GLOFND_F32,
-                            .epoch = *(const int32_t *)operand(f, EPOCH)->data,
-                            .tau = (double)*(const float *)operand(f, TAU)->data};
-    glofnd_status status = move_rows(e, 1, state, id, batch, rows);
-    if (status == GLOFND_OK) status = e->step(e->ctx, e->store, &q, result(f, GRAD_A)->data, result(f, GRAD_B)->data, stats);
-    return status == GLOFND_OK ? move_rows(e, 0, state, id, batch, rows) : status;
+                            .epoch = c->host.epoch,
+                            .tau = (double)c->host.tau};
+    glofnd_status status = c->on_gpu ? c->e->stream(ctx, c->stream) : GLOFND_OK;
+    if (status == GLOFND_OK) status = put_rows(c, ctx, store);
+    if (status == GLOFND_OK)
+        status = c->e->step(ctx, store, &q, result(c->f, GRAD_A)->data, result(c->f, GRAD_B)->data, stats);
+    return status == GLOFND_OK ? get_rows(c, ctx, store) : status;
 }
 
-/* NULL, or the text of what is wrong. Ids are checked here because they are used here; the library checks the rest. */
-static const char *read_ids(const glofnd_xla_engine *e, const XLA_FFI_CallFrame *f, int64_t *id, char *text, size_t text_bytes) {
-    const int32_t *index = (const int32_t *)operand(f, INDEX)->data;
-    for (int64_t i = 0; i < operand(f, INDEX)->dims[0]; i++) {
-        id[i] = index[i];
-        if (id[i] >= 0 && id[i] < e->n) continue;
-        snprintf(text, text_bytes, "index[%lld] is %lld; there are samples 0 .. %lld", (long long)i, (long long)id[i],
-                 (long long)e->n - 1);
+/* NULL, or the text of what is wrong. Ids are checked here because their rows were read before; the library checks the rest. */
+static const char *check_ids(const call *c, char *text, size_t text_bytes) {
+    for (int64_t i = 0; i < c->batch; i++) {
+        if (c->host.id[i] >= 0 && c->host.id[i] < c->e->n) continue;
+        snprintf(text, text_bytes, "index[%lld] is %lld; there are samples 0 .. %lld", (long long)i, (long long)c->host.id[i],
+                 (long long)c->e->n - 1);
         return text;
     }
     return NULL;
 }
 
-static XLA_FFI_Error *execute(XLA_FFI_CallFrame *f, const glofnd_xla_engine *e) {
-    const int64_t batch = operand(f, A)->dims[0];
-    const XLA_FFI_Buffer *from = operand(f, STATE), *to = result(f, NEW_STATE);
-    char text[1024];
+static const char *run(call *c, char *text, size_t text_bytes) {
     glofnd_stats stats = {.size = sizeof stats};
-    int64_t *id = malloc(sizeof *id * (size_t)(batch + 1));
-    glofnd_row *rows = malloc(sizeof *rows * (size_t)(batch + 1));
-    const char *wrong = id && rows ? read_ids(e, f, id, text, sizeof text) : "out of memory";
-    if (!wrong) {
-        if (from->data != to->data) memcpy(to->data, from->data, sizeof(glofnd_row) * (size_t)(e->sides * (e->n + 1)));
-        pthread_mutex_lock(&lock);
-        if (step(e, f, id, rows, &stats) != GLOFND_OK) {
-            snprintf(text, sizeof text, "%s", e->error(e->ctx));
-            wrong = text;
-        }
-        pthread_mutex_unlock(&lock);
-        *(float *)result(f, LOSS)->data = (float)stats.loss;
-        *(float *)result(f, GRAD_TAU)->data = (float)stats.grad_tau;
+    if (!fetch_all(c)) return "glofnd_step: the GPU failed before the step, or its driver cannot copy";
+    const char *wrong = check_ids(c, text, text_bytes);
+    if (wrong) return wrong;
+    pthread_mutex_lock(&lock);
+    if (step(c, c->e->ctx[c->on_gpu], c->e->store[c->on_gpu], &stats) != GLOFND_OK) {
+        snprintf(text, text_bytes, "%s", c->e->error(c->e->ctx[c->on_gpu]));
+        wrong = text;
     }
-    free(id);
-    free(rows);
-    return wrong ? fail(f, wrong) : NULL;
+    pthread_mutex_unlock(&lock);
+    if (!wrong && !give_all(c, &stats)) wrong = "glofnd_step: the GPU failed";
+    return wrong;
 }
 
-XLA_FFI_Error *glofnd_xla_step(XLA_FFI_CallFrame *f) {
+static XLA_FFI_Error *execute(call *c) {
+    char text[1024];
+    c->batch = operand(c->f, A)->dims[0];
+    c->host.id = malloc(sizeof *c->host.id * (size_t)(c->batch + 1));
+    c->host.rows = malloc(rows_bytes(c));
+    const char *wrong = c->host.id && c->host.rows ? run(c, text, sizeof text) : "out of memory";
+    free(c->host.id);
+    free(c->host.rows);
+    return wrong ? fail(c->f, wrong) : NULL;
+}
+
+/* Fills c, or says what is wrong. */
+static const char *begin(const XLA_FFI_CallFrame *f, call *c) {
+    if (f->args.size != OPERANDS || f->rets.size != RESULTS || f->attrs.size != 1) return "glofnd_step: wrong operands";
+    const int64_t handle = *(const int64_t *)((XLA_FFI_Scalar *)f->attrs.attrs[0])->value;
+    if (handle < 0 || handle >= ENGINES_MAX || !engines[handle]) return "glofnd_step: unknown handle";
+    c->e = engines[handle];
+    c->f = f;
+    return NULL;
+}
+
+/* 1: the call only asks for the version, or prepares. */
+static int is_about(const XLA_FFI_CallFrame *f) {
     if (f->extension_start && f->extension_start->type == XLA_FFI_Extension_Metadata) {
         XLA_FFI_Metadata *about = ((XLA_FFI_Metadata_Extension *)f->extension_start)->metadata;
         about->api_version.major_version = XLA_FFI_API_MAJOR;
         about->api_version.minor_version = XLA_FFI_API_MINOR;
-        return NULL;
+        return 1;
     }
-    if (f->stage != XLA_FFI_ExecutionStage_EXECUTE) return NULL;
-    if (f->args.size != OPERANDS || f->rets.size != RESULTS || f->attrs.size != 1) return fail(f, "glofnd_step: wrong operands");
-    const int64_t handle = *(const int64_t *)((XLA_FFI_Scalar *)f->attrs.attrs[0])->value;
-    if (handle < 0 || handle >= ENGINES_MAX || !engines[handle]) return fail(f, "glofnd_step: unknown handle");
-    return execute(f, engines[handle]);
+    return f->stage != XLA_FFI_ExecutionStage_EXECUTE;
+}
+
+XLA_FFI_Error *glofnd_xla_step(XLA_FFI_CallFrame *f) {
+    call c = {0};
+    if (is_about(f)) return NULL;
+    const char *wrong = begin(f, &c);
+    return wrong ? fail(f, wrong) : execute(&c);
+}
+
+XLA_FFI_Error *glofnd_xla_step_cuda(XLA_FFI_CallFrame *f) {
+    call c = {.on_gpu = 1};
+    XLA_FFI_Stream_Get_Args stream = {XLA_FFI_Stream_Get_Args_STRUCT_SIZE, NULL, f->ctx, NULL};
+    if (is_about(f)) return NULL;
+    const char *wrong = begin(f, &c);
+    if (!wrong && !c.e->ctx[1]) wrong = "glofnd_step: this libglofnd has no CUDA";
+    if (!wrong && !open_driver(&c.gpu)) wrong = "glofnd_step: libcuda.so.1 was not found";
+    if (wrong) return fail(f, wrong);
+    XLA_FFI_Error *error = f->api->XLA_FFI_Stream_Get(&stream);
+    c.stream = stream.stream;
+    return error ? error : execute(&c);
 }
