@@ -1,7 +1,8 @@
 """SimCLR in plain PyTorch, with GloFND instead of NT-Xent: the dataset returns its index, and the loss gets it.
 
     python simclr.py                          one process
-    torchrun --nproc-per-node 2 simclr.py     the same on two: batches are shared, results are those of one process with the same batches, up to rounding
+    torchrun --nproc-per-node 2 simclr.py     the same on two: batches are shared, and results are those of one process
+                                              with the same batches, up to rounding
 """
 
 import argparse
