@@ -15,6 +15,9 @@ import glob
 import html
 import importlib.util
 import os
+import signal
+import sys
+import threading
 import weakref
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
@@ -60,6 +63,8 @@ def _of_torch(tensor: Any) -> _Rows:
     """Without NumPy, which has no bfloat16."""
     import torch
     kinds = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
+    if tensor.layout != torch.strided:
+        raise ArgumentError(f"embeddings are a tensor of layout {tensor.layout}; expected a dense one: .to_dense()")
     if tensor.dim() != 2:
         raise ArgumentError(f"embeddings have shape {list(tensor.shape)}; expected [samples, dimensions]")
     tensor = tensor.detach().to("cpu")
@@ -72,6 +77,25 @@ def _of_torch(tensor: Any) -> _Rows:
 
 def _is_of(x: Any, package: str) -> bool:
     return type(x).__module__.split(".")[0] == package
+
+
+def _is_tensor(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _of_file(path: Any) -> np.ndarray:
+    x = np.load(path, mmap_mode="r")
+    if not isinstance(x, np.ndarray):
+        raise ArgumentError(f"{os.fspath(path)!r} holds several arrays: {', '.join(x.files[:5])}; pass one of them, np.load(path)[name]")
+    return x
+
+
+def _of_lists(x: Any) -> np.ndarray:
+    try:
+        return np.asarray(x, np.float32)
+    except (TypeError, ValueError):
+        raise ArgumentError("embeddings are lists of different lengths, or hold something that is no number") from None
 
 
 def _of_arrow(column: Any) -> np.ndarray:
@@ -122,8 +146,10 @@ def _rows_of(x: Any) -> _Rows:
     if isinstance(x, np.ndarray):
         return _of_array(x)
     if isinstance(x, (str, os.PathLike)):
-        return _of_array(np.load(x, mmap_mode="r"))
-    if _is_of(x, "torch"):
+        return _of_array(_of_file(x))
+    if isinstance(x, dict) or hasattr(x, "files"):
+        raise ArgumentError(f"embeddings are a {type(x).__name__} with names; pass one of its arrays: {', '.join(map(str, list(x)[:5]))}")
+    if _is_tensor(x):
         return _of_torch(x)
     if _is_of(x, "pandas"):
         return _of_array(_of_pandas(x))
@@ -136,8 +162,10 @@ def _rows_of(x: Any) -> _Rows:
             return _of_array(np.asarray(x))
     if hasattr(x, "__array__"):
         return _of_array(np.asarray(x))
-    if isinstance(x, (list, tuple)) and x and not hasattr(x[0], "shape") and not hasattr(x[0], "__dlpack__"):
-        return _of_array(np.asarray(x, np.float32))
+    if isinstance(x, (list, tuple)) and x and isinstance(x[0], (int, float, list, tuple, np.number)):
+        return _of_array(_of_lists(x))
+    if isinstance(x, (list, tuple)) and x and all(len(getattr(y, "shape", (0, 0))) == 1 for y in x):  # a vector per sample
+        return _of_array(np.stack([_as_float32(_rows_of(y[None])) for y in x])[:, 0])
     if hasattr(x, "__iter__"):
         return _of_shards(x)
     raise ArgumentError(f"embeddings are of type {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
@@ -147,7 +175,7 @@ def _labels_of(labels: Any, n: int) -> Optional[np.ndarray]:
     """int32; text and other classes are numbered in the order of their names."""
     if labels is None:
         return None
-    values = labels.detach().cpu().numpy() if _is_of(labels, "torch") else np.asarray(labels)
+    values = labels.detach().cpu().numpy() if _is_tensor(labels) else np.asarray(labels)
     if values.shape != (n,):
         raise ArgumentError(f"labels have shape {values.shape}; expected ({n},): one per embedding")
     if values.dtype.kind not in "iu":
@@ -161,10 +189,12 @@ def _labels_of(labels: Any, n: int) -> Optional[np.ndarray]:
 
 
 class _Watch:
-    """The callback of the library. It also lets Python see Ctrl-C: the exception is kept, the search stopped, and raised again."""
+    """The callback of the library, which also ends a search at Ctrl-C. Python calls handlers of signals when it runs, that is in the
+    callback: a handler that raises would raise outside of it, so that of the search only takes note."""
 
     def __init__(self, progress: Any):
         self.failure: Optional[BaseException] = None
+        self.interrupted = False
         self.bar: Any = None
         self.tell: Optional[Callable[[float], Any]] = progress if callable(progress) else None
         if progress is True:
@@ -174,6 +204,12 @@ class _Watch:
             except ImportError:
                 pass
         self.callback = _lib.PROGRESS(self._call)
+        self.handler: Any = None
+        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
+            self.handler = signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, _number: int, _frame: Any) -> None:
+        self.interrupted = True
 
     def _call(self, _user: Any, share: float) -> int:
         try:
@@ -181,16 +217,23 @@ class _Watch:
                 self.bar.update(max(0.0, 100 * share - self.bar.n))
             if self.tell is not None and self.tell(share) is False:
                 return 1
-            return 0
+            return int(self.interrupted)
         except BaseException as failure:  # noqa: BLE001  it cannot cross C
             self.failure = failure
             return 1
 
-    def close(self) -> None:
+    def close(self, finished: bool) -> None:
+        """After the search: `finished`: it has a result."""
+        if self.handler is not None:
+            signal.signal(signal.SIGINT, self.handler)
         if self.bar is not None:
+            if finished:
+                self.bar.update(max(0.0, 100 - self.bar.n))
             self.bar.close()
         if self.failure is not None:
             raise self.failure
+        if self.interrupted:
+            raise KeyboardInterrupt
 
 
 # ----- result -----------------------------------------------------------------------------------------------------------------
@@ -403,6 +446,19 @@ def _load_blas() -> None:
                 continue
 
 
+def _check_numbers(alpha: Any, k: Any, top: int, max_pairs: int, duplicates: Any, memory: Optional[int]) -> None:
+    """0 means the default in C; here it is what was asked for, and cannot be meant."""
+    if alpha is not None and not 0 < alpha < 1:
+        raise ArgumentError(f"alpha is {alpha}; expected a number in (0, 1)")
+    if k is not None and k < 1:
+        raise ArgumentError(f"k is {k}; expected 1 or more")
+    if isinstance(duplicates, bool) or (duplicates != "exact" and not isinstance(duplicates, str) and not 0 < duplicates <= 1):
+        raise ArgumentError(f"duplicates is {duplicates}; expected a similarity above 0, up to 1, or \"exact\"")
+    for name, value, least in (("top", top, 0), ("max_pairs", max_pairs, 1), ("memory", 1 if memory is None else memory, 1)):
+        if value < least:
+            raise ArgumentError(f"{name} is {value}; expected {least} or more")
+
+
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
              device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
              memory: Optional[int] = None, threads: int = 0,
@@ -422,6 +478,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     """
     if device not in ("cpu", "cuda"):
         raise ArgumentError(f"device is {device!r}; expected 'cpu' or 'cuda'")
+    _check_numbers(alpha, k, top, max_pairs, duplicates, memory)
     rows = _rows_of(embeddings)
     label = _labels_of(labels, rows.n)
     texts = None if names is None else [str(name) for name in names]
@@ -441,5 +498,6 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     try:
         _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))
     finally:
-        watch.close()
-    return Discovery(_Handle(out.value), texts, rows.dim, label is not None)
+        handle = _Handle(out.value) if out.value else None
+        watch.close(handle is not None)
+    return Discovery(handle, texts, rows.dim, label is not None)

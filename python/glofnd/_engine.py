@@ -35,10 +35,13 @@ def make_options(values: dict[str, Any]) -> Any:
 
 
 def option_text(value: Any) -> str:
-    """A value as the library's option parser reads it: True is 1, numbers keep all their bits, names stay as they are."""
-    if isinstance(value, bool):
-        return str(int(value))
-    return value if isinstance(value, str) else repr(value)
+    """A value as the library's option parser reads it: True is 1, numbers keep all their bits, names stay as they are. Numbers of
+    NumPy and tensors of one number are numbers."""
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "item"):
+        value = value.item()
+    return str(int(value)) if isinstance(value, bool) else repr(value)
 
 
 def option_values(options: Any) -> dict[str, str]:
@@ -49,6 +52,12 @@ def option_values(options: Any) -> dict[str, str]:
         _lib.checked(library.glofnd_options_get, ctypes.byref(options), key.encode(), text, len(text))
         values[key] = text.value.decode()
     return values
+
+
+def first_threshold(values: dict[str, Any]) -> str:
+    """The default of lambda_init in PyTorch and JAX: thresholds that flag from the first visit on. The authors' way begins at 1."""
+    authors = values.get("compat") == "official" or values.get("learner") in ("adam-official", "ring")
+    return "one" if authors else "quantile"
 
 
 def needs_dim(values: dict[str, Any]) -> str:

@@ -182,8 +182,18 @@ for _kind in (Error, *ERRORS.values()):
     _kind.__module__ = "glofnd"
 
 
+# The library speaks of its own arguments: what they are called here.
+_WORDS = (("batch.id", "index"), ("ids must differ", "samples of a batch must differ"), ("the store has ids", "there are samples"),
+          ("batch.label is NULL", "labels are missing"), ("batch.a", "z1"), ("batch.b", "z2"),
+          ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
+          ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
+          ("use --device cpu", 'use device="cpu"'))
+
+
 def error_of(status: int, text: str) -> Error:
     """The exception of a failed status, not raised yet."""
+    for theirs, ours in _WORDS:
+        text = text.replace(theirs, ours)
     error = ERRORS.get(status, Error)(text or status_text(status))
     error.status = status
     return error

@@ -27,10 +27,17 @@ DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _li
 UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
 INPUTS = ("a", "b", "index", "labels", "groups")
 ROW_BYTES = 36
-REMEMBERED_STEPS = 4
+REMEMBERED_STEPS = 8  # losses in checkpointed parts whose backward has not begun
 
 _handles = itertools.count(1)
 _cores: "weakref.WeakValueDictionary[int, Core]" = weakref.WeakValueDictionary()
+
+
+class Remembered:
+    """A step that activation checkpointing may run a second time."""
+
+    def __init__(self, index: torch.Tensor, fingerprint: torch.Tensor, results: tuple[torch.Tensor, ...]):
+        self.index, self.fingerprint, self.results, self.recalled = index, fingerprint, results, False
 
 
 class Core:
@@ -295,13 +302,32 @@ def saved_by_hooks() -> bool:
 _top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
 
-def recall(core: Core, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    for ids, results in core.remembered:
-        if ids.shape == index.shape and torch.equal(ids, index):
-            return tuple(x.clone() for x in results)
-    raise _lib.UnsupportedError(
-        "GloFNDLoss ran a second time on a batch during backward, and the first run was not seen as part of activation "
-        "checkpointing: a second step would move thresholds twice. Call the loss outside of the checkpointed part")
+def fingerprint(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Three numbers that differ between steps: the same samples can come again before an old step is forgotten."""
+    x, y = a.detach().float(), b.detach().float()
+    return torch.stack([x.sum(), y.sum(), (x * y).sum()])
+
+
+def remember(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, results: tuple[torch.Tensor, ...]) -> None:
+    """Steps that were recalled make room first."""
+    for entry in [entry for entry in core.remembered if entry.recalled]:
+        core.remembered.remove(entry)
+    core.remembered.append(Remembered(index.clone(), fingerprint(a, b), tuple(x.clone() for x in results)))
+
+
+def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The results of the step of these samples and embeddings; if a second pass gives other embeddings, of the last one of these
+    samples."""
+    found = [entry for entry in reversed(core.remembered) if entry.index.shape == index.shape and torch.equal(entry.index, index)]
+    if not found:
+        raise _lib.UnsupportedError(
+            "GloFNDLoss ran a second time on a batch during backward, and its first run is not known: it was not seen as part of "
+            f"activation checkpointing, or more than {REMEMBERED_STEPS} such losses wait for their backward. A second step would "
+            "move thresholds twice. Call the loss outside of the checkpointed part, or backward more often")
+    now = fingerprint(a, b)
+    entry = next((entry for entry in found if torch.equal(entry.fingerprint, now)), found[0])
+    entry.recalled = True
+    return tuple(x.clone() for x in entry.results)
 
 
 # ----- the operator -----------------------------------------------------------------------------------------------------------
@@ -364,7 +390,7 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
     core = core_of(handle)
     with core.lock, _current(core.device):
         if flags & UPDATE and in_backward():
-            return recall(core, index)
+            return recall(core, a, b, index)
         a, b, index = readable(a), readable(b), index.contiguous()
         labels = None if labels is None else labels.contiguous()
         groups = None if groups is None else groups.contiguous()
@@ -374,7 +400,7 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         else:
             results = step_of_one(core, a, b, index, labels, groups, tau, want)
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
-            core.remembered.append((index.clone(), tuple(x.clone() for x in results)))
+            remember(core, a, b, index, results)
         return results
 
 

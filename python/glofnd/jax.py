@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import LEARNED_TAU, Engine, needs_dim
+from ._engine import LEARNED_TAU, Engine, first_threshold, needs_dim
 from ._lib import ArgumentError, OptionError
 
 __all__ = ["GloFNDLoss", "loss_and_state"]
@@ -106,7 +106,7 @@ class GloFNDLoss:
         if needs_dim(options):
             raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
-                  "mask_epoch": start_epoch, **options}
+                  "mask_epoch": start_epoch, "lambda_init": first_threshold(options), **options}
         self._engine = Engine(num_samples, 0, values)
         on_gpu = Engine(num_samples, 0, {**values, "device": "cuda"}) if _has_gpu() else None
         self._learned_tau = loss in LEARNED_TAU

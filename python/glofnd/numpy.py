@@ -204,6 +204,8 @@ class GloFND:
         """State of the anchors `index` (None: all) as an array of ROW."""
         index = np.arange(self.num_samples) if index is None else np.asarray(index)
         index = _integers(index, "index", index.shape, np.int64)
+        if index.size and index.min() < 0:
+            raise ArgumentError(f"index holds {index.min()}; there are samples 0 .. {self.num_samples - 1}")
         rows = np.empty(index.shape, ROW)
         self._engine.rows_get(side, _pointer(index), index.size, _pointer(rows))
         return rows

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from . import _lib
-from ._engine import LEARNED_TAU, stats_dict
+from ._engine import LEARNED_TAU, first_threshold, stats_dict
 from ._lib import ArgumentError, OptionError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, fill_batch, readable,
                         set_banks)
@@ -27,6 +27,16 @@ __all__ = ["GloFNDLoss"]
 _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_row"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
 _LOG_SCALE_MAX = math.log(100.0)
+
+
+def _samples(index: Any, n: int) -> torch.Tensor:
+    """Positions of samples, checked."""
+    index = torch.as_tensor(index)
+    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+        raise ArgumentError(f"index is {index.dtype}; expected integers")
+    if index.numel() and not (0 <= int(index.min()) and int(index.max()) < n):
+        raise _lib.AnchorIndexError(f"index holds {int(index.min())} to {int(index.max())}; there are samples 0 .. {n - 1}")
+    return index
 
 
 class GloFNDLoss(nn.Module):
@@ -42,6 +52,8 @@ class GloFNDLoss(nn.Module):
     learn_tau    True: `log_scale` = log(1/tau) is a parameter, within [0, log 100]; "clip" and "fastclip" only, their default
     dim          length of an embedding; needed by learner="ring" and similarity="bank" only
     process_group  ranks that share a batch; None: all ranks if torch.distributed is initialised; False: this rank alone
+    lambda_init  "quantile": a threshold starts at the quantile of its sample's first batch; "one", as in the paper: at 1, from where it
+                 falls by at most lambda_lr a visit, so that nothing is flagged in the first epochs
     options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads, math ...
 
     Embeddings are normalised inside (normalize=False: they come as unit vectors). The loss is a float32 scalar; gradients have
@@ -62,7 +74,7 @@ class GloFNDLoss(nn.Module):
         if learn_tau and loss not in LEARNED_TAU:
             raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; {', '.join(LEARNED_TAU)} have one")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
-                  "mask_epoch": start_epoch, **options}
+                  "mask_epoch": start_epoch, "lambda_init": first_threshold(options), **options}
         self._core = Core(int(num_samples), int(dim), values, torch.device("cpu"), process_group)
         self._handle = self._core.handle
         self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
@@ -96,6 +108,9 @@ class GloFNDLoss(nn.Module):
     def _check(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
                groups: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """The two embeddings in one type that the library reads; refuses what cannot be meant."""
+        for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("groups", groups)):
+            if not isinstance(x, torch.Tensor) and (x is not None or name in ("z1", "z2", "index")):
+                raise ArgumentError(f"{name} is of type {type(x).__name__}; expected a tensor")
         device, rows = z1.device, z1.shape[:1]
         if (z1.dim() == 2 and z1.shape == z2.shape and index.shape == rows and labels is None and groups is None and
                 device == z2.device == index.device == self._clock.device and z1.dtype == z2.dtype and z1.dtype in DTYPES and
@@ -111,6 +126,9 @@ class GloFNDLoss(nn.Module):
                 raise ArgumentError(f"{name} has shape {list(x.shape)}; expected [{z1.shape[0]}]: one number per sample")
             if x is not None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
                 raise ArgumentError(f"{name} is {x.dtype}; expected integers")
+        for name, x in (("labels", labels), ("groups", groups)):
+            if x is not None and x.dtype == torch.int64 and x.device.type == "cpu" and x.numel() and int(x.max()) > 0x7FFFFFFF:
+                raise ArgumentError(f"{name} holds {int(x.max())}; expected numbers below 2^31: torch.unique(x, return_inverse=True) makes some")
         if not z1.is_floating_point() or not z2.is_floating_point():
             raise ArgumentError(f"z1 is {z1.dtype}, z2 is {z2.dtype}; expected floating-point embeddings")
         common = z1.dtype if z1.dtype == z2.dtype and z1.dtype in DTYPES else torch.float32
@@ -155,6 +173,8 @@ class GloFNDLoss(nn.Module):
 
     def thresholds(self, index: Optional[torch.Tensor] = None) -> torch.Tensor:
         """Thresholds of the anchors `index` (None: all): [n], or [n][2] for image and text. 1: not visited yet, flags nothing."""
+        if index is not None:
+            index = _samples(index, self._core.n)
         ids = torch.arange(self._core.n) if index is None else index.detach().to("cpu", torch.int64).contiguous()
         columns = []
         for side in range(self._core.engine.sides):

@@ -64,6 +64,9 @@ class Reference:
     # ----- thresholds -----
 
     def quantile(self, sims):
+        """Over samples: both views of one have the same average."""
+        if self.two_views and self.o["similarity"] == "bank":
+            sims = sims.sort().values[::2]
         return torch.quantile(sims, 1 - self.o["alpha"]).item()
 
     def adam(self, row, gradient, epoch):

@@ -18,7 +18,7 @@ LOSSES = ("sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr")
 
 
 def make(loss="sogclr", **options):
-    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, "math": "exact", **options})
+    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, "lambda_init": "one", "math": "exact", **options})
 
 
 def on_gpu(seed, dtype=torch.float32):

@@ -268,7 +268,49 @@ class Progress(unittest.TestCase):
                 "    print('stopped')\n")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "stopped\n")
-        self.assertIsNotNone(signal.SIGINT)
+
+    def test_control_c_from_outside(self):
+        code = ("import signal, sys, time, numpy, glofnd\n"
+                "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                "x = numpy.random.default_rng(0).normal(size=(6000, 8)).astype('float32')\n"
+                "told = []\n"
+                "def progress(share):\n"
+                "    told or (told.append(1), print('begun', flush=True))\n"
+                "    time.sleep(0.02)\n"
+                "try:\n"
+                "    for _ in range(1000):\n"
+                "        glofnd.discover(x, progress=progress)\n"
+                "except KeyboardInterrupt:\n"
+                "    print('stopped', signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n")
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "begun\n")
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate()
+        self.assertEqual((out, errors), ("stopped True\n", ""))
+
+    def test_inputs_that_cannot_be_meant(self):
+        x = np.eye(20, dtype=np.float32)
+        for options in ({"alpha": 0.0}, {"alpha": 1.5}, {"k": 0}, {"top": -5}, {"max_pairs": 0}, {"memory": -1}, {"duplicates": 0},
+                        {"duplicates": False}):
+            with self.subTest(**options), self.assertRaises(glofnd.ArgumentError):
+                glofnd.discover(x, **options)
+        for wrong, text in (({"a": x}, "pass one of its arrays"), ([[1.0], [1.0, 2.0]], "different lengths")):
+            with self.assertRaisesRegex(glofnd.ArgumentError, text):
+                glofnd.discover(wrong)
+
+    def test_files_and_vectors_as_lists(self):
+        x = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+        whole = glofnd.discover(x, k=3)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("a.npy", "b.npy", "c.npz")]
+            np.save(paths[0], x[:25])
+            np.save(paths[1], x[25:])
+            np.savez(paths[2], a=x)
+            for given in (paths[:2], list(x), [list(map(float, row)) for row in x]):
+                self.assertEqual(glofnd.discover(given, k=3).neighbours.tobytes(), whole.neighbours.tobytes())
+            for archive in (paths[2], np.load(paths[2])):
+                with self.assertRaisesRegex(glofnd.ArgumentError, "one of"):
+                    glofnd.discover(archive)
 
 
 class Files(unittest.TestCase):

@@ -24,7 +24,7 @@ def batch(seed):
 
 
 def make(loss="sogclr", **options):
-    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, **options})
+    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, "lambda_init": "one", **options})
 
 
 class Jax(unittest.TestCase):

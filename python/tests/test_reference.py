@@ -46,7 +46,7 @@ class AllCombinations(unittest.TestCase):
                            "lambda_init": "quantile" if number % 2 and learner != "ring" else "one"}
                 with self.subTest(**options):
                     try:
-                        criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **options)
+                        criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **{"lambda_init": "one", **options})
                     except glofnd.Error:
                         self.assertEqual((detector, learner), ("single", "ring"))  # the one combination that does not exist
                         refused += 1
@@ -61,7 +61,7 @@ class AllCombinations(unittest.TestCase):
             options |= {"alpha": 0.2, "tau": 0.25}
             for loss in ("sogclr", "clip"):
                 with self.subTest(loss=loss, **options):
-                    criterion = GloFNDLoss(SAMPLES, loss, **options)
+                    criterion = GloFNDLoss(SAMPLES, loss, **{"lambda_init": "one", **options})
                     self.compare(criterion, Reference(SAMPLES, loss=loss, **options), number, {"loss": loss, **options})
 
     def test_averages_over_visits(self):
@@ -70,7 +70,7 @@ class AllCombinations(unittest.TestCase):
             options = {"loss": loss, "detector": detector, "action": action, "learner": learner, "alpha": 0.2, "tau": 0.25,
                        "lambda_lr": 0.2, "gamma": 0.7, "similarity": "bank", "bank_momentum": (0.0, 0.6, 0.9)[number % 3]}
             with self.subTest(**options):
-                criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **options)
+                criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **{"lambda_init": "one", **options})
                 self.compare(criterion, Reference(SAMPLES, ring_rows=32, **options), number, options)
 
     def test_two_levels(self):
@@ -78,7 +78,7 @@ class AllCombinations(unittest.TestCase):
             options = {"loss": loss, "action": "attract", "attract_alpha": 0.05, "alpha": 0.2, "tau": 0.25, "lambda_lr": 0.2,
                        "gamma": 0.7, "similarity": similarity, "mask_epoch": 1}
             with self.subTest(**options):
-                criterion, reference = GloFNDLoss(SAMPLES, dim=DIM, **options), Reference(SAMPLES, **options)
+                criterion, reference = GloFNDLoss(SAMPLES, dim=DIM, **{"lambda_init": "one", **options}), Reference(SAMPLES, **options)
                 state = criterion.state_dict()
                 state["shared"].view(torch.float32)[:, 0] = 0.85  # it starts at 1, and four steps would move it to 0.992
                 state["shared"].view(torch.int32)[:, 4] = 1

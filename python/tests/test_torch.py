@@ -13,6 +13,7 @@ try:
     import torch
 except ImportError:
     raise unittest.SkipTest("PyTorch is not installed") from None
+import numpy as np
 from torch.utils.checkpoint import checkpoint
 
 import glofnd
@@ -35,7 +36,7 @@ def leaves(seed, dtype=torch.float32):
 
 
 def make(loss="sogclr", **options):
-    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, **options})
+    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, "lambda_init": "one", **options})
 
 
 def same_state(one, two):
@@ -293,6 +294,51 @@ class Training(unittest.TestCase):
                 self.assertEqual(one, two)
                 self.assertTrue(torch.equal(a.grad, x.grad))
             self.assertTrue(same_state(checked, plain))
+
+    def test_activation_checkpointing_of_the_same_samples(self):
+        """Each step has its own gradients, though all have the same index; a call without gradients in between is another one."""
+        for reentrant in (False, True):
+            torch.manual_seed(0)
+            net = torch.nn.Linear(DIM, DIM)
+            checked, plain = make(), make()
+            a, b, index = leaves(0)
+            x, y, _ = leaves(0)
+            for _ in range(6):
+                for criterion, inputs in ((checked, (a, b)), (plain, (x, y))):
+                    with torch.no_grad():
+                        criterion(net(2 * inputs[0] + 1), net(inputs[1]), index)
+                one = checkpoint(lambda a, b: checked(net(a), net(b), index), a, b, use_reentrant=reentrant)
+                gradient = [torch.autograd.grad(loss, net.weight)[0] for loss in (plain(net(x), net(y), index),)][0]
+                net.zero_grad()
+                one.backward()
+                self.assertTrue(torch.equal(net.weight.grad, gradient))
+                with torch.no_grad():
+                    net.weight -= 0.1 * gradient
+            self.assertTrue(same_state(checked, plain))
+
+    def test_flags_from_the_first_epoch_on(self):
+        for seed in range(3):
+            criterion = GloFNDLoss(SAMPLES, alpha=0.2)
+            criterion(*batch(seed))
+            self.assertGreater(criterion.stats()["flagged"], 0)
+        self.assertEqual(GloFNDLoss(SAMPLES, learner="adam-official")._core.values["lambda_init"], "one")
+
+    def test_numbers_of_numpy_are_options(self):
+        one = GloFNDLoss(64, alpha=np.float64(0.1), start_epoch=np.int64(3), tau=torch.tensor(0.25))
+        one.configure(gamma=np.float32(0.5))
+        self.assertEqual((one.tau, one._core.values["alpha"]), (0.25, 0.1))
+
+    def test_wrong_samples_and_types(self):
+        criterion = make()
+        a, b, index = batch(0)
+        for text, call in (("there are samples 0", lambda: criterion.thresholds(torch.tensor([-1]))),
+                           ("integers", lambda: criterion.thresholds(torch.tensor([1.5]))),
+                           ("expected a tensor", lambda: criterion(a, b, list(range(len(index))))),
+                           ("expected a tensor", lambda: criterion(a.numpy(), b, index)),
+                           ("below 2\\^31", lambda: criterion(a, b, index, labels=index + 2**32))):
+            with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
+                call()
+        self.assertEqual(criterion.thresholds([0, 3]).shape, (2,))
 
     def test_autocast_and_grad_scaler(self):
         net, index = torch.nn.Linear(DIM, DIM), batch(0)[2]
