@@ -14,6 +14,7 @@ import ctypes
 import itertools
 import threading
 import weakref
+import zlib
 from collections import deque
 from typing import Any, Optional
 
@@ -21,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from . import _lib
-from ._engine import Engine
+from ._engine import Engine, option_text
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
@@ -215,18 +216,26 @@ def gather(core: Core, x: Optional[torch.Tensor], world: int) -> Optional[torch.
     return out.view(x.dtype).reshape(world * x.shape[0], *x.shape[1:])
 
 
-def check_ranks(core: Core, tensors: dict[str, Optional[torch.Tensor]], world: int) -> None:
+def options_code(core: Core) -> int:
+    """A number that differs between options that give different results."""
+    named = sorted((key, option_text(value)) for key, value in core.values.items() if key not in ("threads", "device"))
+    return zlib.crc32(repr(named).encode())
+
+
+def check_ranks(core: Core, tensors: dict[str, Optional[torch.Tensor]], want: int, world: int) -> None:
     a = tensors["a"]
     assert a is not None
     own = torch.tensor([a.shape[0], a.shape[1], DTYPES[a.dtype], core.epoch, tensors["labels"] is not None,
-                        tensors["groups"] is not None], dtype=torch.int64, device=a.device)
+                        tensors["groups"] is not None, not want & _lib.WANT_NO_UPDATE, core.n, options_code(core)],
+                       dtype=torch.int64, device=a.device)
     table = gather(core, own, world)
     assert table is not None
     lines = table.reshape(world, -1).tolist()
     if any(line != lines[0] for line in lines):
         raise _lib.ArgumentError(
-            "ranks differ in (batch, dim, dtype, epoch, labels, groups): " + "; ".join(map(str, lines)) +
-            ". Every rank needs a batch of the same size (DataLoader drop_last=True) and the same set_epoch()")
+            "ranks differ in (batch, dim, dtype, epoch, labels, groups, training, num_samples, code of the options): " +
+            "; ".join(map(str, lines)) + ". Every rank needs a batch of the same size (DataLoader drop_last=True), the same "
+            "set_epoch(), train() or eval(), and the same options; a loss on one rank alone needs process_group=False")
 
 
 def rank_sum(core: Core, values: list[float]) -> list[float]:
@@ -263,7 +272,7 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     """The stats of the step, with loss and grad_tau of all ranks. The host waits: ranks exchange state through it."""
     rank, world = core.ranks()
     stats = _lib.Stats()
-    check_ranks(core, own, world)
+    check_ranks(core, own, want, world)
     core.engine.reduce(lambda values: rank_sum(core, values))
     every = {name: gather(core, x, world) for name, x in own.items()}
     assert own["a"] is not None and every["index"] is not None

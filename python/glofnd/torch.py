@@ -146,6 +146,13 @@ class GloFNDLoss(nn.Module):
 
     def configure(self, **options: Any) -> None:
         """New values of options from the next step on, for a schedule: configure(gamma=0.6), configure(tau=0.2)."""
+        for key in ("loss", "learner", "similarity", "device"):
+            if key in options and options[key] != self._core.values.get(key):
+                raise OptionError(f"{key}: the state is made for one; make another GloFNDLoss")
+        if "tau" in options and self.log_scale is not None:
+            raise OptionError("tau: it is learned here; change log_scale, or make the loss with learn_tau=False")
+        if "start_epoch" in options:
+            options["mask_epoch"] = options.pop("start_epoch")
         self._core.configure(**options)
 
     @property

@@ -61,6 +61,7 @@ def run(rank, world, port, folder):
     results = [train(options, rank, world) for options in CASES]
     torch.save(results, os.path.join(folder, f"{rank}.pt"))
     refuse_unequal(rank)
+    refuse_other_options(rank)
     dist.destroy_process_group()
 
 
@@ -74,6 +75,22 @@ def refuse_unequal(rank):
         assert "drop_last" in str(failure)
         return
     raise AssertionError("unequal batches were accepted")
+
+
+def refuse_other_options(rank):
+    """The same for options, the number of samples, and train() on some ranks only."""
+    a, b, index = next(batches())
+    for first, other in (({"alpha": 0.1}, {"alpha": 0.2}), ({"tau": 0.1}, {"tau": 0.2}), ({"num_samples": SAMPLES + 5}, {}), (None, {})):
+        options = dict((first or {}) if rank == 0 else other)
+        criterion = GloFNDLoss(options.pop("num_samples", SAMPLES), threads=1 + rank, **options)
+        if first is None and rank == 0:
+            criterion.eval()
+        try:
+            criterion(a[:4], b[:4], index[4 * rank:4 * rank + 4])
+        except glofnd.ArgumentError as failure:
+            assert "same options" in str(failure)
+            continue
+        raise AssertionError(f"{first} and {other} were accepted")
 
 
 class Ranks(unittest.TestCase):

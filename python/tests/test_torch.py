@@ -328,6 +328,16 @@ class Training(unittest.TestCase):
         one.configure(gamma=np.float32(0.5))
         self.assertEqual((one.tau, one._core.values["alpha"]), (0.25, 0.1))
 
+    def test_options_that_cannot_change(self):
+        learned = make("clip")
+        for key, value in (("loss", "clip"), ("learner", "ring"), ("similarity", "bank")):
+            with self.subTest(key), self.assertRaisesRegex(glofnd.OptionError, key):
+                make().configure(**{key: value})
+        with self.assertRaisesRegex(glofnd.OptionError, "learned"):
+            learned.configure(tau=0.5)
+        learned.configure(start_epoch=4, loss="clip")
+        self.assertEqual(learned._core.values["mask_epoch"], 4)
+
     def test_wrong_samples_and_types(self):
         criterion = make()
         a, b, index = batch(0)
