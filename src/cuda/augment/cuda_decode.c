@@ -73,7 +73,8 @@ static glofnd_status decode(gf_error *err, void *user, int which, gf_encoded *im
     if (gf_nvjpeg_decode(&d->lib, &s->state, image, count, s->memory, s->stream, &w)) return GLOFND_OK;
     CUDA_TRY(err, cudaStreamSynchronize(s->stream), "decoding images");
     CUDA_TRY(err, cudaGetLastError(), "decoding images");
-    GF_FAIL(err, GLOFND_E_MEMORY, "no memory to decode the images of a batch: lower batch or prefetch, or use decode = exact");
+    GF_FAIL(err, GLOFND_E_MEMORY,
+            "no memory to decode the images of a batch: lower batch or prefetch, or begin a run with decode = exact");
 }
 
 static glofnd_status upload(gf_error *err, void *user, int which, const gf_pixels *run, int count, size_t at) {
@@ -141,7 +142,8 @@ static glofnd_status choose_backend(gf_error *err, gf_cuda_decoder *d, const gf_
         if (sound) return GLOFND_OK;
         CUDA_TRY(err, cudaGetLastError(), "decoding images");
     }
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "nvJPEG %d.%d cannot decode on this GPU: use decode = exact", d->lib.major, d->lib.minor);
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "nvJPEG %d.%d cannot decode on this GPU: begin a run with decode = exact", d->lib.major,
+            d->lib.minor);
 }
 
 static glofnd_status init(gf_error *err, gf_cuda_decoder *d, int slots, const gf_cuda_decoder_probe *probe) {

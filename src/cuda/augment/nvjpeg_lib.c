@@ -42,7 +42,8 @@ glofnd_status gf_nvjpeg_open(gf_error *err, const char *const *names, gf_nvjpeg 
     memset(n, 0, sizeof *n);
     n->lib = gf_shared_lib_open(names ? names : usual, 0);
     FAIL_IF(err, !n->lib, GLOFND_E_UNSUPPORTED,
-            "nvJPEG was not found (libnvjpeg.so.13): install it or put its folder into LD_LIBRARY_PATH, or use decode = exact");
+            "nvJPEG was not found (libnvjpeg.so.13): install it or put its folder into LD_LIBRARY_PATH, or begin a run with "
+            "decode = exact");
     pthread_mutex_init(&n->lock, NULL);
     const glofnd_status status = find_functions(err, n);
     if (status != GLOFND_OK) gf_nvjpeg_close(n);
