@@ -135,16 +135,18 @@ static void lay_near(cursor *at, gf_near *x, const gf_shape *s) {
     TAKE(at, x->rows, block), TAKE(at, x->turned, block);
 }
 
+static size_t most_tiles(const gf_shape *s) { return s->dim >= GF_WIDE_DIM ? GF_WIDE_TILES_KEPT : GF_TILES_KEPT; }
+
 /* 1: S is small enough to be kept from pass B to pass C. */
 static int keeps_tiles(const gf_shape *s) {
-    return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= GF_TILES_KEPT;
+    return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= most_tiles(s);
 }
 
 /* Bytes of tiles that a smaller batch on one rank may keep where this one does not. */
 static size_t tiles_of_smaller(const gf_shape *s) {
     const size_t bytes = gf_cpu_tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
     if (s->topk || keeps_tiles(s)) return 0;
-    return bytes < GF_TILES_KEPT ? bytes : GF_TILES_KEPT;
+    return bytes < most_tiles(s) ? bytes : most_tiles(s);
 }
 
 static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {

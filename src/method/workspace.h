@@ -53,7 +53,11 @@ typedef struct gf_workspace {
     float *tiles; /* NULL if they would be too large to keep */
 } gf_workspace;
 
-#define GF_TILES_KEPT (16u << 20) /* bytes of similarities kept between passes B and C: S of such a batch fits the cache */
+/* Bytes of similarities that are kept between passes B and C: those that fit the cache; of wide embeddings more, since to make S
+ * again takes longer than to read it from memory. */
+#define GF_TILES_KEPT (16u << 20)
+#define GF_WIDE_TILES_KEPT (64u << 20)
+#define GF_WIDE_DIM 256
 
 /* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
