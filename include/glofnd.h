@@ -26,7 +26,8 @@
  *   Threads    No global mutable state. One thread at a time per context; a store may be read by many, written by one. A step
  *              with GLOFND_WANT_NO_UPDATE only reads it.
  *   Memory     After glofnd_ctx_reserve() a step within those sizes allocates nothing. Workspace is O((rows + cols) * dim), with
- *              a list of at most 4 KB per row where lambda is learned and at most 16 MB of tiles; never O(rows * cols).
+ *              a list of at most 4 KB per row where lambda is learned and at most 16 MB of tiles (64 MB from 256 dimensions on);
+ *              never O(rows * cols).
  *   Same bits  Same build, CPU kind, options and inputs give the same bits, for any number of threads.
  *   Numbers    Embeddings are rows of float32, bfloat16 or float16 numbers (`dtype`), a stride apart that may exceed their
  *              length. Every type is converted to float32 without loss, so equal numbers give equal bits whatever their type.
