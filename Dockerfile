@@ -1,5 +1,5 @@
 # docker build -t glofnd .
-# docker run --rm -v "$PWD:/work" glofnd discover embeddings.npy --out found
+# docker run --rm -v "$PWD:/data" glofnd discover embeddings.npy --out found
 FROM debian:bookworm-slim AS build
 WORKDIR /src
 COPY tools/deps.sh tools/deps.sh
@@ -12,6 +12,6 @@ COPY --from=build /src/build/package/glofnd_*.deb /tmp/
 RUN apt-get update \
     && apt-get install -y --no-install-recommends /tmp/glofnd_*.deb libdnnl2 \
     && rm -rf /tmp/glofnd_*.deb /var/lib/apt/lists/*
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["glofnd"]
 CMD ["--help"]

@@ -51,7 +51,7 @@ done 3< steps
 entry=$(sed -n 's/^ENTRYPOINT \["\(.*\)"\]$/\1/p' "$source/Dockerfile")
 expect 0 "glofnd $version" inside "$root" "$entry" --version
 expect 0 'oneDNN yes' inside "$root" "$entry" info
-embeddings "$root/work/x.npy"
+embeddings "$root$folder/x.npy"
 expect 0 'written' inside "$root" sh -c "cd $folder && $entry discover x.npy --k 3 --out found"
 echo "$stages stages: passed"
 
@@ -65,11 +65,11 @@ clean_up() { images rm --all > /dev/null 2>&1; images rmi --all --force > /dev/n
     skip "buildah does not work here: $(tail -n 1 err)"
 images bud --isolation chroot --pull-never -t glofnd context > run.log 2>&1 || { tail -n 30 run.log; fail "buildah bud"; }
 ready=$(images from --pull-never localhost/glofnd) || fail "no image"
-mkdir -p mounted/work && embeddings "$scratch/mounted/work/x.npy"
+mkdir -p volume && embeddings "$scratch/volume/x.npy"
 for call in '--version' 'discover x.npy --k 3 --out found'; do
     # shellcheck disable=SC2086  # words
-    images run --isolation chroot -v "$scratch/mounted/work:/work" "$ready" -- "$entry" $call > out 2>&1 ||
+    images run --isolation chroot -v "$scratch/volume:$folder" "$ready" -- "$entry" $call > out 2>&1 ||
         fail "in the container: $call"
 done
-[ -s mounted/work/found/summary.json ] || [ -n "$(ls mounted/work/found)" ] || fail "the container wrote nothing into the volume"
+[ -s volume/found/summary.json ] || [ -n "$(ls volume/found)" ] || fail "the container wrote nothing into the volume"
 echo "image by $(buildah --version | cut -d' ' -f1-3): passed"
