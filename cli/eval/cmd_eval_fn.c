@@ -288,23 +288,10 @@ static glofnd_status choose_truth(gf_error *err, fn_job *j, int labelled) {
 }
 
 static glofnd_status prepare(gf_error *err, fn_job *j) {
-    const gf_trained_run_spec spec = {.run = j->samples.run,
-                                      .data = j->samples.data,
-                                      .placement = j->samples.where,
-                                      .unreadable = eval_warn,
-                                      .progress = eval_progress_draw,
-                                      .user = &j->progress};
-    TRY(gf_trained_run_create(err, &spec, &j->run));
-    device_flags_report("eval", gf_trained_run_encoder(j->run));
+    TRY(eval_open_trained(err, "fn", &j->samples, &j->progress, &j->run, &j->alpha));
     const gf_config *c = gf_trained_run_config(j->run);
-    eval_warn_of_averages("fn", c);
     const gf_dataset_info info = gf_trained_run_info(j->run);
-    if (!j->samples.data) j->samples.data = c->data;
-    snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
     TRY(choose_truth(err, j, info.classes > 0));
-    if (j->alpha == 0.0) j->alpha = c->method.alpha;
-    FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
-            j->alpha);
     if (j->batch == 0) j->batch = c->batch;
     if (j->batch > info.n) j->batch = info.n;
     return GLOFND_OK;

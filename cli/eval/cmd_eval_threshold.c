@@ -310,25 +310,12 @@ static glofnd_status evaluate_files(gf_error *err, threshold_job *j) {
 }
 
 static glofnd_status evaluate(gf_error *err, threshold_job *j) {
-    const gf_trained_run_spec spec = {.run = j->samples.run,
-                                      .data = j->samples.data,
-                                      .placement = j->samples.where,
-                                      .unreadable = eval_warn,
-                                      .progress = eval_progress_draw,
-                                      .user = &j->progress};
-    TRY(gf_trained_run_create(err, &spec, &j->run));
-    device_flags_report("eval", gf_trained_run_encoder(j->run));
+    TRY(eval_open_trained(err, "threshold", &j->samples, &j->progress, &j->run, &j->alpha));
+    const gf_config *c = gf_trained_run_config(j->run);
     FAIL_IF(err, gf_trained_run_captions(j->run) != NULL, GLOFND_E_ARGUMENT,
             "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` measures",
             j->samples.run);
-    const gf_config *c = gf_trained_run_config(j->run);
-    eval_warn_of_averages("threshold", c);
-    if (!j->samples.data) j->samples.data = c->data;
-    snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
     if (j->max_samples == 0) j->max_samples = usual_samples(gf_trained_run_info(j->run).n, j->plain);
-    if (j->alpha == 0.0) j->alpha = c->method.alpha;
-    FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
-            j->alpha);
     j->threads = gf_trained_run_threads(j->run), j->seed = (uint64_t)c->seed;
     TRY(measure(err, j));
     print_result(j); /* first: what was found is not lost if it cannot be written */

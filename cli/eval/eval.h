@@ -3,7 +3,9 @@
 
 #include "cli/cli.h"
 #include "cli/device_flags.h"
+#include "cli/trained_run.h"
 #include "eval/encode.h"
+#include "eval/flags/run_embeddings.h"
 #include "eval/split.h"
 #include "run/eval_writer.h"
 
@@ -50,9 +52,11 @@ typedef struct
 glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out);
 /* The same for data that is only tested on: a known dataset without ?split= is its test split. */
 glofnd_status eval_dataset_read_test(gf_error *err, const char *text, eval_dataset *out);
+/* The run with its thresholds, for `what`: fn, threshold. *alpha 0: becomes the run's. Thresholds learned with similarity bank
+ * are on the scale of averages: a warning says so. */
+glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s, eval_progress *progress, gf_trained_run **run,
+                                double *alpha);
 /* "test  N samples of SPEC"; a warning on stderr if they are a part of the images that the encoder was trained on. */
-/* Thresholds learned with similarity bank are on the scale of averages: says so. what: fn, threshold. */
-void eval_warn_of_averages(const char *what, const gf_config *c);
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 
 /* Begins a record of RUN/eval.jsonl with the keys that all events have; gf_eval_writer_end ends it. */

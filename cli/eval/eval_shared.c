@@ -100,13 +100,32 @@ glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf
     return status;
 }
 
-void eval_warn_of_averages(const char *what, const gf_config *c) {
+static void warn_of_averages(const char *what, const gf_config *c) {
     if (c->method.similarity != GLOFND_SIMILARITY_BANK) return;
     gf_print(stderr,
              "glofnd eval %s: this run compares averages of embeddings (similarity = bank); its thresholds are compared with ",
              what);
     gf_print(stderr,
              "similarities of single embeddings here, so figures of learned thresholds do not apply: see its log.jsonl\n");
+}
+
+glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s, eval_progress *progress, gf_trained_run **run,
+                                double *alpha) {
+    const gf_trained_run_spec spec = {.run = s->run,
+                                      .data = s->data,
+                                      .placement = s->where,
+                                      .unreadable = eval_warn,
+                                      .progress = eval_progress_draw,
+                                      .user = progress};
+    TRY(gf_trained_run_create(err, &spec, run));
+    device_flags_report("eval", gf_trained_run_encoder(*run));
+    const gf_config *c = gf_trained_run_config(*run);
+    warn_of_averages(what, c);
+    if (!s->data) s->data = c->data;
+    snprintf(s->test_name, sizeof s->test_name, "%s", s->data);
+    if (*alpha == 0.0) *alpha = c->method.alpha;
+    FAIL_IF(err, !(*alpha > 0.0 && *alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha", *alpha);
+    return GLOFND_OK;
 }
 
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) {

@@ -62,33 +62,6 @@ static void float16_rounds_to_nearest_even(void **state) {
 
 /* ---- steps ---- */
 
-static void expect_same_step(const scene *s, int step, const typed_batch *t, const outputs *plain, const glofnd_stats *stats) {
-    if (memcmp(stats, &plain->stats, sizeof *stats) != 0)
-        fail_msg("%s, step %d: loss %.17g, not %.17g, or other stats differ", s->name, step, stats->loss, plain->stats.loss);
-    for (int view = 0; view < 2; view++)
-        for (int64_t i = 0; i < s->batch; i++)
-            for (int64_t j = 0; j < s->dim; j++) {
-                const float got = typed_gradient(t, view, i, j);
-                const float want = typed_rounded(t, view ? plain->grad_b : plain->grad_a, i, j);
-                if (memcmp(&got, &want, sizeof got) != 0)
-                    fail_msg("%s, step %d: gradient %d of row %lld at %lld is %.9g, not %.9g", s->name, step, view, (long long)i,
-                             (long long)j, (double)got, (double)want);
-            }
-    if (!typed_gaps_are_clear(t)) fail_msg("%s, step %d: numbers between the rows of a gradient changed", s->name, step);
-}
-
-static void expect_same_rows(const scene *s, const runner *x, const runner *y) {
-    const size_t n = (size_t)s->anchors;
-    glofnd_row *rows = calloc(2 * n, sizeof *rows);
-    assert_non_null(rows);
-    for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++) {
-        read_rows(x, side, s->anchors, rows);
-        read_rows(y, side, s->anchors, rows + n);
-        if (memcmp(rows, rows + n, n * sizeof *rows) != 0) fail_msg("%s: the state of side %d differs", s->name, side);
-    }
-    free(rows);
-}
-
 static void check_scene(scene *s, glofnd_dtype dtype, glofnd_dtype grad_dtype, int layout) {
     runner typed = runner_make(s), plain = runner_make(s);
     outputs out = outputs_make(s);
@@ -102,13 +75,13 @@ static void check_scene(scene *s, glofnd_dtype dtype, glofnd_dtype grad_dtype, i
         memset(&out.stats, 0, sizeof out.stats), out.stats.size = sizeof out.stats;
         run_step(&plain, &t.plain, &out);
         expect_ok(typed.ctx, glofnd_step(typed.ctx, typed.store, &t.q, t.grad_a, t.grad_b, &stats));
-        expect_same_step(s, step, &t, &out, &stats);
-        expect_same_rows(s, &typed, &plain);
+        expect_typed_step(s, step, &t, &out, &stats);
+        expect_equal_rows(s, &typed, &plain);
         run_two_calls(&plain, &t.plain, &out); /* one more visit, on both */
         typed_clear(&t);
         expect_ok(typed.ctx, glofnd_step_rows(typed.ctx, typed.store, &t.q, out.links, &stats));
         expect_ok(typed.ctx, glofnd_step_grad(typed.ctx, &t.q, out.links, t.grad_a, t.grad_b, &stats));
-        expect_same_step(s, step, &t, &out, &stats);
+        expect_typed_step(s, step, &t, &out, &stats);
         typed_free(&t);
         scene_batch_free(&b);
     }

@@ -1,9 +1,16 @@
 /* typed.c - see typed.h. */
 #include "typed.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <cmocka.h>
+
+#include "compare.h"
 #include "util/dtype.h"
 
 enum { PATTERN = 0x5A };
@@ -112,4 +119,31 @@ float typed_gradient(const typed_batch *t, int view, int64_t i, int64_t j) {
 
 float typed_rounded(const typed_batch *t, const float *gradient, int64_t i, int64_t j) {
     return rounded(t->q.grad_dtype, gradient[i * t->q.dim + j]);
+}
+
+void expect_typed_step(const scene *s, int step, const typed_batch *t, const outputs *plain, const glofnd_stats *stats) {
+    if (memcmp(stats, &plain->stats, sizeof *stats) != 0)
+        fail_msg("%s, step %d: loss %.17g, not %.17g, or other stats differ", s->name, step, stats->loss, plain->stats.loss);
+    for (int view = 0; view < 2; view++)
+        for (int64_t i = 0; i < s->batch; i++)
+            for (int64_t j = 0; j < s->dim; j++) {
+                const float got = typed_gradient(t, view, i, j);
+                const float want = typed_rounded(t, view ? plain->grad_b : plain->grad_a, i, j);
+                if (memcmp(&got, &want, sizeof got) != 0)
+                    fail_msg("%s, step %d: gradient %d of row %lld at %lld is %.9g, not %.9g", s->name, step, view, (long long)i,
+                             (long long)j, (double)got, (double)want);
+            }
+    if (!typed_gaps_are_clear(t)) fail_msg("%s, step %d: numbers between the rows of a gradient changed", s->name, step);
+}
+
+void expect_equal_rows(const scene *s, const runner *x, const runner *y) {
+    const size_t n = (size_t)s->anchors;
+    glofnd_row *rows = calloc(2 * n, sizeof *rows);
+    assert_non_null(rows);
+    for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++) {
+        read_rows(x, side, s->anchors, rows);
+        read_rows(y, side, s->anchors, rows + n);
+        if (memcmp(rows, rows + n, n * sizeof *rows) != 0) fail_msg("%s: the state of side %d differs", s->name, side);
+    }
+    free(rows);
 }

@@ -1,6 +1,7 @@
 /* typed.h - a batch of a scene in a given type and layout, and the float32 batch that holds the same numbers. */
 #pragma once
 
+#include "compare.h"
 #include "scene.h"
 
 typedef struct typed_batch {
@@ -28,3 +29,7 @@ int typed_gaps_are_clear(const typed_batch *t);
 /* Number j of row i of a gradient, and the same number of a float32 gradient [rows][dim] after rounding. */
 float typed_gradient(const typed_batch *t, int view, int64_t i, int64_t j);
 float typed_rounded(const typed_batch *t, const float *gradient, int64_t i, int64_t j);
+/* Statistics and gradients of a step of t are those of the float32 step `plain`, bit for bit after rounding. */
+void expect_typed_step(const scene *s, int step, const typed_batch *t, const outputs *plain, const glofnd_stats *stats);
+/* The stores of x and y hold the same bits. */
+void expect_equal_rows(const scene *s, const runner *x, const runner *y);

@@ -43,15 +43,21 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
     return GLOFND_OK;
 }
 
+/* What both halves of a step check. */
+static glofnd_status take_half(glofnd_ctx *c, const glofnd_batch *q, const void *links, const glofnd_stats *stats,
+                               glofnd_batch *b) {
+    TRY(gf_links_check(&c->err, links));
+    TRY(gf_stats_check(&c->err, stats));
+    TRY(take(c, q, b));
+    TRY(gf_step_check(c, b));
+    return gf_bank_check(&c->err, &c->o, b);
+}
+
 glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *links, glofnd_stats *stats) {
     gf_step t;
     glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
-    TRY(gf_links_check(&c->err, links));
-    TRY(gf_stats_check(&c->err, stats));
-    TRY(take(c, q, &b));
-    TRY(gf_step_check(c, &b));
-    TRY(gf_bank_check(&c->err, &c->o, &b));
+    TRY(take_half(c, q, links, stats, &b));
     if (c->device) return gf_device_run_rows(c, s, &b, links, stats);
     TRY(begin_with_store(&t, c, s, &b));
     TRY(gf_step_detect(&t));
@@ -66,11 +72,7 @@ glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void 
     gf_step t;
     glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
-    TRY(gf_links_check(&c->err, links));
-    TRY(gf_stats_check(&c->err, stats));
-    TRY(take(c, q, &b));
-    TRY(gf_step_check(c, &b));
-    TRY(gf_bank_check(&c->err, &c->o, &b));
+    TRY(take_half(c, q, links, stats, &b));
     TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
     if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
     TRY(gf_step_begin(&t, c, NULL, &b));

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "support/compare.h"
+#include "support/differences.h"
 #include "support/ranks.h"
 
 typedef struct method {
@@ -105,51 +106,6 @@ static void shapes_agree(void **state) {
 
 /* ---- finite differences ---- */
 
-#define STEP 1e-5
-#define TOLERANCE 2e-8 /* of the largest entry; the truncation error of central differences at STEP */
-
-static double largest(const double *x, int64_t n) {
-    double most = 0;
-    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(x[i]));
-    return most;
-}
-
-static void check_features(const scene *s, const ref_step *r) {
-    const int64_t n = r->rows * r->dim;
-    const double scale = fmax(1, largest(r->grad, n));
-    double *h = malloc((size_t)n * sizeof *h);
-    assert_non_null(h);
-    memcpy(h, r->h, (size_t)n * sizeof *h);
-    for (int64_t j = 0; j < n; j++) {
-        h[j] = r->h[j] + STEP;
-        const double up = ref_objective(&s->o, r, h, r->tau);
-        h[j] = r->h[j] - STEP;
-        const double down = ref_objective(&s->o, r, h, r->tau);
-        h[j] = r->h[j];
-        expect_near(s->name, s->steps - 1, "dL/dh by differences", r->grad[j], (up - down) / (2 * STEP), TOLERANCE * scale);
-    }
-    free(h);
-}
-
-/* Shared tau: all rows move together. A temperature per anchor: one row at a time, and the step's value lacks the 1/B. */
-static void check_temperatures(const scene *s, const ref_step *r) {
-    const int individual = ref_individual(&s->o);
-    const double step = STEP * r->tau[0];
-    double *tau = malloc((size_t)r->rows * sizeof *tau);
-    assert_non_null(tau);
-    for (int64_t row = 0; row < (individual ? r->rows : 1); row++) {
-        double side[2];
-        for (int sign = 0; sign < 2; sign++) {
-            for (int64_t k = 0; k < r->rows; k++) tau[k] = r->tau[k] + (individual && k != row ? 0 : sign ? step : -step);
-            side[sign] = ref_objective(&s->o, r, r->h, tau);
-        }
-        const double slope = (side[1] - side[0]) / (2 * step);
-        const double exact = individual ? r->row_dtau[row] / (double)r->batch : r->grad_tau;
-        expect_near(s->name, s->steps - 1, "dL/dtau by differences", exact, slope, 1e-6 * fmax(fabs(exact), 1));
-    }
-    free(tau);
-}
-
 static void objectives_have_these_gradients(void **state) {
     (void)state;
     for (int i = 0; i < COUNT; i++) {
@@ -168,8 +124,8 @@ static void objectives_have_these_gradients(void **state) {
             if (step == s.steps - 1) {
                 assert_true(s.o.detector == GLOFND_DETECT_NONE || (r.flagged > 0 && r.flagged < r.pairs));
                 expect_near(s.name, step, "loss", r.loss, ref_objective(&s.o, &r, r.h, r.tau), 1e-12);
-                check_features(&s, &r);
-                if (s.o.loss == GLOFND_LOSS_CLIP || ref_individual(&s.o)) check_temperatures(&s, &r);
+                check_features(&s, &r, ref_objective);
+                if (s.o.loss == GLOFND_LOSS_CLIP || ref_individual(&s.o)) check_temperatures(&s, &r, ref_objective);
             }
             ref_step_free(&r);
             scene_batch_free(&b);
