@@ -22,7 +22,7 @@ enum { PROGRESS_STEPS = 1000000 };
 static void draw(void *user, const char *stage, double share) {
     cli_discover_job *j = user;
     char text[80];
-    if (stage != j->stage) { /* what remains is not told by what is done */
+    if (stage != j->stage) { /* a new stage: its time left is estimated from its own progress */
         gf_progress_end(&j->line);
         j->line = gf_progress_start(0, j->line.mode);
         j->stage = stage;

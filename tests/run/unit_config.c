@@ -14,37 +14,7 @@
 #include <cmocka.h>
 
 #include "run/config.h"
-
-static gf_config fresh(void) {
-    gf_error err = {""};
-    gf_config c;
-    assert_int_equal(gf_config_init(&err, &c), GLOFND_OK);
-    return c;
-}
-
-static void set(gf_config *c, const char *key, const char *value) {
-    gf_error err = {""};
-    if (gf_config_set(&err, c, key, value) != GLOFND_OK) fail_msg("%s = %s: %s", key, value, err.text);
-}
-
-static void refused(gf_config *c, const char *key, const char *value, const char *part) {
-    gf_error err = {""};
-    const gf_config before = *c;
-    assert_int_equal(gf_config_set(&err, c, key, value), GLOFND_E_OPTION);
-    if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
-    assert_memory_equal(&before, c, sizeof before);
-}
-
-static void resolve(gf_config *c) {
-    gf_error err = {""};
-    if (gf_config_resolve(&err, c) != GLOFND_OK) fail_msg("%s", err.text);
-}
-
-static void unresolved(gf_config c, const char *part) {
-    gf_error err = {""};
-    assert_int_equal(gf_config_resolve(&err, &c), GLOFND_E_OPTION);
-    if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
-}
+#include "support/config_checks.h"
 
 static void write_file(const char *path, const char *text) {
     FILE *f = fopen(path, "w");

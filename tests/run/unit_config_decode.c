@@ -8,35 +8,18 @@
 #include <cmocka.h>
 
 #include "run/config.h"
+#include "support/config_checks.h"
 
-static void set(gf_config *c, const char *key, const char *value) {
-    gf_error err = {""};
-    if (gf_config_set(&err, c, key, value) != GLOFND_OK) fail_msg("%s", err.text);
-}
-
-static gf_config fresh(void) {
-    gf_error err = {""};
-    gf_config c;
-    if (gf_config_init(&err, &c) != GLOFND_OK) fail_msg("%s", err.text);
+static gf_config with_data(void) {
+    gf_config c = fresh();
     set(&c, "data", "shapes:n=64");
     return c;
-}
-
-static void resolve(gf_config *c) {
-    gf_error err = {""};
-    if (gf_config_resolve(&err, c) != GLOFND_OK) fail_msg("%s", err.text);
-}
-
-static void unresolved(gf_config c, const char *part) {
-    gf_error err = {""};
-    assert_int_equal(gf_config_resolve(&err, &c), GLOFND_E_OPTION);
-    if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
 }
 
 /* A GPU decodes for views that it makes; auto is decided by what is there, and here nothing is. */
 static void test_decode(void **state) {
     (void)state;
-    gf_config c = fresh();
+    gf_config c = with_data();
     set(&c, "decode", "auto");
     gf_config d = c;
     resolve(&d);
@@ -64,7 +47,7 @@ static void test_resume_decode(void **state) {
     static const char *const value[] = {"exact", "fast", "gpu"};
     gf_config c[3];
     for (int i = 0; i < 3; i++) {
-        c[i] = fresh();
+        c[i] = with_data();
         set(&c[i], "device", "cuda");
         set(&c[i], "decode", value[i]);
         resolve(&c[i]);

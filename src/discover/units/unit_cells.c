@@ -77,17 +77,12 @@ static glofnd_status read_cells(gf_error *err, gf_unit_job *j) {
 
 /* ----- pairs ----- */
 
+static glofnd_status find_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above) {
+    return gf_cells_stream_pairs(err, &j->cells, &j->t, unit * j->folder.rows, f->n, f, j->root, above);
+}
+
 static glofnd_status make_pairs(gf_error *err, gf_unit_job *j, int64_t unit) {
-    gf_pairs_found f = {0};
-    uint64_t *above = NULL;
-    const int64_t rows = gf_unit_rows(&j->folder, unit);
-    glofnd_status status = gf_unit_result_alloc(err, j, rows, &f, &above);
-    if (status == GLOFND_OK)
-        status = gf_cells_stream_pairs(err, &j->cells, &j->t, unit * j->folder.rows, rows, &f, j->root, above);
-    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root, above);
-    gf_pairs_found_free(&f);
-    free(above);
-    return status;
+    return gf_unit_make_pairs(err, j, unit, find_pairs);
 }
 
 static glofnd_status make_recall(gf_error *err, gf_unit_job *j, int64_t unit) {
@@ -124,25 +119,12 @@ static glofnd_status add_mutual(gf_error *err, gf_unit_job *j, int64_t a, int64_
     return GLOFND_OK;
 }
 
-/* The pairs above of a unit that belong to the batch, from either end. */
-static glofnd_status scan_unit(gf_error *err, gf_unit_job *j, int64_t unit) {
-    gf_pairs_found f = {0};
-    uint64_t *above = NULL;
-    const int64_t rows = gf_unit_rows(&j->folder, unit), width = j->folder.width;
-    glofnd_status status = gf_unit_result_alloc(err, j, rows, &f, &above);
-    if (status == GLOFND_OK) status = gf_unit_read_pairs(err, &j->folder, unit, &f, NULL, above);
-    for (int64_t i = 0; i < rows && status == GLOFND_OK; i++) {
-        const int64_t self = j->cells.c.order[unit * j->folder.rows + i];
-        for (int64_t k = 0; k < f.above[i] && status == GLOFND_OK; k++) {
-            const int64_t other = gf_best_other(above[i * width + k]);
-            if (!(gf_best_value(above[i * width + k]) > j->lambda[other])) continue;
-            status = add_mutual(err, j, self, other);
-            if (status == GLOFND_OK) status = add_mutual(err, j, other, self);
-        }
-    }
-    gf_pairs_found_free(&f);
-    free(above);
-    return status;
+/* From either end. */
+static glofnd_status add_both(gf_error *err, gf_unit_job *j, int64_t place, int64_t other, void *unused) {
+    const int64_t self = j->cells.c.order[place];
+    (void)unused;
+    TRY(add_mutual(err, j, self, other));
+    return add_mutual(err, j, other, self);
 }
 
 static int by_value(const void *x, const void *y) {
@@ -158,7 +140,7 @@ static glofnd_status make_batch(gf_error *err, gf_unit_job *j, int64_t unit) {
     size_t kept = 0;
     t->first = unit, t->count = 0;
     t->end = GF_MIN(unit + GF_MAX((int64_t)(j->s->memory / 2 / each), 1), j->folder.units);
-    for (int64_t i = 0; i < j->folder.units; i++) TRY(scan_unit(err, j, i));
+    for (int64_t i = 0; i < j->folder.units; i++) TRY(gf_unit_read_mutual_pairs(err, j, i, add_both, NULL));
     if (t->count) qsort(t->pair, t->count, sizeof *t->pair, by_value);
     for (size_t i = 0; i < t->count; i++)
         if (i == 0 || t->pair[i] != t->pair[kept - 1]) t->pair[kept++] = t->pair[i];
@@ -237,9 +219,7 @@ static glofnd_status read_part(gf_error *err, gf_unit_job *j, int64_t unit, gf_p
 
 glofnd_status gf_unit_cells_read(gf_error *err, gf_unit_job *j, gf_pairs_found *f) {
     gf_pairs_found part = {0};
-    TRY(gf_unit_result_alloc(err, j, j->folder.n, f, NULL));
-    gf_components_init(f->mutual_root, f->n);
-    gf_components_init(f->copy_root, f->n);
+    TRY(gf_unit_result_begin(err, j, f));
     glofnd_status status = gf_unit_result_alloc(err, j, j->folder.rows, &part, NULL);
     for (int64_t i = 0; i < j->folder.units && status == GLOFND_OK; i++) status = read_part(err, j, i, &part, f);
     gf_pairs_found_free(&part);
@@ -249,7 +229,6 @@ glofnd_status gf_unit_cells_read(gf_error *err, gf_unit_job *j, gf_pairs_found *
         if (status == GLOFND_OK) f->sampled += count[0], f->wanted += count[1], f->recalled += count[2];
     }
     f->cells = j->folder.cells;
-    gf_components_flatten(f->mutual_root, f->n);
-    gf_components_flatten(f->copy_root, f->n);
+    gf_unit_result_end(f);
     return status;
 }

@@ -60,6 +60,25 @@ static glofnd_status get_head(gf_reader *r, const gf_unit_folder *u, int64_t kin
     return GLOFND_OK;
 }
 
+/* A file with its head; path: of the caller, until it is closed. */
+static glofnd_status begin_file(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[PATH_MAX],
+                                gf_writer *w) {
+    TRY(unit_path(err, u, kind, unit, path));
+    TRY(gf_writer_open(err, w, path));
+    put_head(w, u, kind, unit);
+    return GLOFND_OK;
+}
+
+/* The same to read, with a head that is valid. Close it after success. */
+static glofnd_status open_file(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[PATH_MAX],
+                               gf_reader *r) {
+    TRY(unit_path(err, u, kind, unit, path));
+    TRY(gf_reader_open(err, r, path));
+    const glofnd_status status = get_head(r, u, kind, unit);
+    if (status != GLOFND_OK) gf_reader_close(r);
+    return status;
+}
+
 /* ----- joined anchors: all that do not stand alone, each with the smallest one ----- */
 
 static glofnd_status put_joins(gf_writer *w, int32_t *root, int64_t n) {
@@ -138,9 +157,7 @@ glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_
                                   int32_t *root, const uint64_t *above) {
     char path[PATH_MAX];
     gf_writer w;
-    TRY(unit_path(err, u, GF_UNIT_PAIRS, unit, path));
-    TRY(gf_writer_open(err, &w, path));
-    put_head(&w, u, GF_UNIT_PAIRS, unit);
+    TRY(begin_file(err, u, GF_UNIT_PAIRS, unit, path, &w));
     put_pairs(&w, u, found);
     put_joins(&w, root, u->n);
     if (u->width) put_above(&w, u, found, above);
@@ -182,10 +199,8 @@ glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t
                                  uint64_t *above) {
     char path[PATH_MAX];
     gf_reader r;
-    TRY(unit_path(err, u, GF_UNIT_PAIRS, unit, path));
-    TRY(gf_reader_open(err, &r, path));
-    glofnd_status status = get_head(&r, u, GF_UNIT_PAIRS, unit);
-    if (status == GLOFND_OK) status = get_pairs(&r, u, unit, found, root, above);
+    TRY(open_file(err, u, GF_UNIT_PAIRS, unit, path, &r));
+    const glofnd_status status = get_pairs(&r, u, unit, found, root, above);
     gf_reader_close(&r);
     return status;
 }
@@ -195,9 +210,7 @@ glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t
 glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t *mutual, int32_t *root) {
     char path[PATH_MAX];
     gf_writer w;
-    TRY(unit_path(err, u, GF_UNIT_MUTUAL, unit, path));
-    TRY(gf_writer_open(err, &w, path));
-    put_head(&w, u, GF_UNIT_MUTUAL, unit);
+    TRY(begin_file(err, u, GF_UNIT_MUTUAL, unit, path, &w));
     gf_put_words8(&w, mutual, (size_t)gf_unit_rows(u, unit));
     gf_put_crc(&w);
     put_joins(&w, root, u->n);
@@ -207,11 +220,9 @@ glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64
 glofnd_status gf_unit_read_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t *mutual, int32_t *root) {
     char path[PATH_MAX];
     gf_reader r;
-    TRY(unit_path(err, u, GF_UNIT_MUTUAL, unit, path));
-    TRY(gf_reader_open(err, &r, path));
-    glofnd_status status = get_head(&r, u, GF_UNIT_MUTUAL, unit);
+    TRY(open_file(err, u, GF_UNIT_MUTUAL, unit, path, &r));
     gf_get_words8(&r, mutual, (size_t)gf_unit_rows(u, unit));
-    if (status == GLOFND_OK) status = gf_check_crc(&r, "mutual pairs", -1);
+    glofnd_status status = gf_check_crc(&r, "mutual pairs", -1);
     if (status == GLOFND_OK) status = get_joins(&r, root, u->n);
     if (status == GLOFND_OK) status = gf_reader_end(&r);
     gf_reader_close(&r);
@@ -224,9 +235,7 @@ static glofnd_status write_words(gf_error *err, const gf_unit_folder *u, gf_unit
                                  size_t count) {
     char path[PATH_MAX];
     gf_writer w;
-    TRY(unit_path(err, u, kind, unit, path));
-    TRY(gf_writer_open(err, &w, path));
-    put_head(&w, u, kind, unit);
+    TRY(begin_file(err, u, kind, unit, path, &w));
     gf_put_words4(&w, words, count);
     gf_put_crc(&w);
     return gf_writer_finish(&w);
@@ -236,11 +245,9 @@ static glofnd_status read_words(gf_error *err, const gf_unit_folder *u, gf_unit_
                                 size_t count) {
     char path[PATH_MAX];
     gf_reader r;
-    TRY(unit_path(err, u, kind, unit, path));
-    TRY(gf_reader_open(err, &r, path));
-    glofnd_status status = get_head(&r, u, kind, unit);
+    TRY(open_file(err, u, kind, unit, path, &r));
     gf_get_words4(&r, words, count);
-    if (status == GLOFND_OK) status = gf_check_crc(&r, names[kind], -1);
+    glofnd_status status = gf_check_crc(&r, names[kind], -1);
     if (status == GLOFND_OK) status = gf_reader_end(&r);
     gf_reader_close(&r);
     return status;

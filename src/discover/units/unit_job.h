@@ -36,6 +36,16 @@ glofnd_status gf_unit_run_stage(gf_error *err, gf_unit_job *j, const gf_unit_sta
 /* A result of `rows` anchors, and above [rows][width], if they are kept. */
 glofnd_status gf_unit_result_alloc(gf_error *err, const gf_unit_job *j, int64_t rows, gf_pairs_found *f, uint64_t **above);
 
+/* The result of all anchors, which stand alone yet; then their trees, flat. */
+glofnd_status gf_unit_result_begin(gf_error *err, const gf_unit_job *j, gf_pairs_found *f);
+void gf_unit_result_end(gf_pairs_found *f);
+/* Computes thresholds, neighbours and duplicates of a unit by `find`, and writes them. */
+typedef glofnd_status gf_unit_find(gf_error *err, gf_unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above);
+glofnd_status gf_unit_make_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_unit_find *find);
+/* Calls `take` with each pair of a unit's file that is above both thresholds: place of the anchor, position of the other. */
+typedef glofnd_status gf_unit_take(gf_error *err, gf_unit_job *j, int64_t place, int64_t other, void *user);
+glofnd_status gf_unit_read_mutual_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_unit_take *take, void *user);
+
 /* By cells (unit_cells.c): opens j->cells; all stages; the result, on rank 0. */
 glofnd_status gf_unit_cells_open(gf_error *err, gf_unit_job *j, const gf_discover_data *d);
 glofnd_status gf_unit_cells_run(gf_error *err, gf_unit_job *j);

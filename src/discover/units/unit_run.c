@@ -79,6 +79,46 @@ glofnd_status gf_unit_result_alloc(gf_error *err, const gf_unit_job *j, int64_t 
     return GLOFND_OK;
 }
 
+glofnd_status gf_unit_result_begin(gf_error *err, const gf_unit_job *j, gf_pairs_found *f) {
+    TRY(gf_unit_result_alloc(err, j, j->folder.n, f, NULL));
+    gf_components_init(f->mutual_root, f->n);
+    gf_components_init(f->copy_root, f->n);
+    return GLOFND_OK;
+}
+
+void gf_unit_result_end(gf_pairs_found *f) {
+    gf_components_flatten(f->mutual_root, f->n);
+    gf_components_flatten(f->copy_root, f->n);
+}
+
+glofnd_status gf_unit_make_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_unit_find *find) {
+    gf_pairs_found f = {0};
+    uint64_t *above = NULL;
+    glofnd_status status = gf_unit_result_alloc(err, j, gf_unit_rows(&j->folder, unit), &f, &above);
+    if (status == GLOFND_OK) status = find(err, j, unit, &f, above);
+    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root, above);
+    gf_pairs_found_free(&f);
+    free(above);
+    return status;
+}
+
+glofnd_status gf_unit_read_mutual_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_unit_take *take, void *user) {
+    gf_pairs_found f = {0};
+    uint64_t *above = NULL;
+    const int64_t rows = gf_unit_rows(&j->folder, unit), width = j->folder.width;
+    glofnd_status status = gf_unit_result_alloc(err, j, rows, &f, &above);
+    if (status == GLOFND_OK) status = gf_unit_read_pairs(err, &j->folder, unit, &f, NULL, above);
+    for (int64_t i = 0; i < rows && status == GLOFND_OK; i++)
+        for (int64_t k = 0; k < f.above[i] && status == GLOFND_OK; k++) {
+            const int64_t other = gf_best_other(above[i * width + k]);
+            if (gf_best_value(above[i * width + k]) > j->lambda[other])
+                status = take(err, j, unit * j->folder.rows + i, other, user);
+        }
+    gf_pairs_found_free(&f);
+    free(above);
+    return status;
+}
+
 /* A search over all pairs of which only duplicates are wanted: nothing has a threshold, nothing else is listed. */
 static void leave_duplicates(const gf_unit_job *j, gf_pairs_found *f) {
     for (int64_t i = 0; i < f->n; i++) f->lambda[i] = INFINITY, f->above[i] = f->hits[i] = 0;
@@ -86,39 +126,22 @@ static void leave_duplicates(const gf_unit_job *j, gf_pairs_found *f) {
         if (!(f->similarity[i] >= j->t.dup)) f->other[i] = -1, f->similarity[i] = NAN;
 }
 
-static glofnd_status make_pairs(gf_error *err, gf_unit_job *j, int64_t unit) {
-    gf_pairs_found f = {0};
-    uint64_t *above = NULL;
-    const int64_t rows = gf_unit_rows(&j->folder, unit);
-    glofnd_status status = gf_unit_result_alloc(err, j, rows, &f, &above);
-    if (status == GLOFND_OK)
-        status = j->s->pass->stream->thresholds(err, j->stream, &j->t, unit * j->folder.rows, rows, &f, j->root, above);
-    if (status == GLOFND_OK && j->t.only_dup) leave_duplicates(j, &f);
-    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root, above);
-    gf_pairs_found_free(&f);
-    free(above);
-    return status;
+static glofnd_status find_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above) {
+    TRY(j->s->pass->stream->thresholds(err, j->stream, &j->t, unit * j->folder.rows, f->n, f, j->root, above));
+    if (j->t.only_dup) leave_duplicates(j, f);
+    return GLOFND_OK;
 }
 
-/* Mutual ones of the pairs above that the unit's file has. */
-static glofnd_status read_mutual(gf_error *err, gf_unit_job *j, int64_t unit, int64_t rows, int64_t *mutual) {
-    gf_pairs_found f = {0};
-    uint64_t *above = NULL;
-    const int64_t first = unit * j->folder.rows, width = j->folder.width;
-    glofnd_status status = gf_unit_result_alloc(err, j, rows, &f, &above);
-    if (status == GLOFND_OK) status = gf_unit_read_pairs(err, &j->folder, unit, &f, NULL, above);
-    for (int64_t i = 0; i < rows && status == GLOFND_OK; i++) {
-        mutual[i] = 0;
-        for (int64_t k = 0; k < f.above[i]; k++) {
-            const int64_t other = gf_best_other(above[i * width + k]);
-            if (!(gf_best_value(above[i * width + k]) > j->lambda[other])) continue;
-            mutual[i]++;
-            gf_components_join(j->root, (int32_t)(first + i), (int32_t)other);
-        }
-    }
-    gf_pairs_found_free(&f);
-    free(above);
-    return status;
+static glofnd_status make_pairs(gf_error *err, gf_unit_job *j, int64_t unit) {
+    return gf_unit_make_pairs(err, j, unit, find_pairs);
+}
+
+/* mutual [rows of the unit] */
+static glofnd_status count_mutual(gf_error *err, gf_unit_job *j, int64_t place, int64_t other, void *mutual) {
+    (void)err;
+    ((int64_t *)mutual)[place % j->folder.rows]++;
+    gf_components_join(j->root, (int32_t)place, (int32_t)other);
+    return GLOFND_OK;
 }
 
 static glofnd_status make_mutual(gf_error *err, gf_unit_job *j, int64_t unit) {
@@ -127,7 +150,7 @@ static glofnd_status make_mutual(gf_error *err, gf_unit_job *j, int64_t unit) {
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
     glofnd_status status = j->t.only_dup ? GLOFND_OK
                            : j->folder.width
-                               ? read_mutual(err, j, unit, rows, mutual)
+                               ? gf_unit_read_mutual_pairs(err, j, unit, count_mutual, mutual)
                                : j->s->pass->stream->mutual(err, j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
     if (status == GLOFND_OK) status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root);
     free(mutual);
@@ -198,16 +221,13 @@ static gf_pairs_found part_of(const gf_pairs_found *f, int64_t at, int64_t rows)
 }
 
 static glofnd_status read_result(gf_error *err, gf_unit_job *j, gf_pairs_found *f) {
-    TRY(gf_unit_result_alloc(err, j, j->folder.n, f, NULL));
-    gf_components_init(f->mutual_root, f->n);
-    gf_components_init(f->copy_root, f->n);
+    TRY(gf_unit_result_begin(err, j, f));
     for (int64_t i = 0; i < j->folder.units; i++) {
         gf_pairs_found part = part_of(f, i * j->folder.rows, gf_unit_rows(&j->folder, i));
         TRY(gf_unit_read_pairs(err, &j->folder, i, &part, f->copy_root, NULL));
         TRY(gf_unit_read_mutual(err, &j->folder, i, part.mutual, f->mutual_root));
     }
-    gf_components_flatten(f->mutual_root, f->n);
-    gf_components_flatten(f->copy_root, f->n);
+    gf_unit_result_end(f);
     if (j->t.only_dup) f->compared = f->n * (f->n - 1);
     return GLOFND_OK;
 }

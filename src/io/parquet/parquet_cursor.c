@@ -95,7 +95,8 @@ static glofnd_status check_level(gf_error *err, gf_parquet_cursor *c, int64_t di
         return bad_row(err, c, "has more numbers than the first row");
     }
     if (rep > 1 || (l->max_def && def > (uint32_t)l->max_def)) return bad_row(err, c, "is corrupt: a level above its maximum");
-    if (rep > 0 && def < (uint32_t)l->list_def && l->max_def) return bad_row(err, c, "is corrupt: it goes on without a list");
+    if (rep > 0 && def < (uint32_t)l->list_def && l->max_def)
+        return bad_row(err, c, "is corrupt: a value continues a list that has not begun");
     return c->row < c->f->first[c->group + 1] ? GLOFND_OK : bad_row(err, c, "is beyond the rows of its group");
 }
 

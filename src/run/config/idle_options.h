@@ -3,5 +3,5 @@
 
 #include "run/config.h"
 
-/* The k-th of them (from 0) in words, or NULL when there are no more. c: resolved. */
+/* Message about the k-th such option (from 0), or NULL if there are k or fewer. c: resolved. */
 const char *gf_idle_option(const gf_config *c, int k);

@@ -59,7 +59,7 @@ typedef struct gf_rescued { /* pairs above of anchors that were computed again *
 glofnd_status gf_rescued_add(gf_error *err, gf_rescued *r, const gf_collector *y);
 void gf_rescued_free(gf_rescued *r); /* a zeroed one is fine */
 /* Mutual pairs of x, whose rows row [r->anchors] were computed again: f has their results, and those of the others but for mutual
- * and mutual_root, which are set. *clear 0: they could not be told, and all pairs must be compared again. */
+ * and mutual_root, which are set. *clear 0: roundings leave some of them undecided, and all pairs must be compared again. */
 glofnd_status gf_collector_repair(gf_error *err, gf_collector *x, const int32_t *row, const gf_rescued *r,
                                   const gf_pairs_found *f, int *clear);
 /* Thresholds, counts but mutual ones, neighbours of an anchor. */
