@@ -4,7 +4,8 @@
  * Ours gives the threshold of every row (of rank k + 1, or ceil(alpha (n - 1))), its k most similar others, mutual pairs,
  * connected parts and duplicates; theirs the k + 1 most similar of each row, which has the row itself: torch a tile at a time,
  * and FAISS and cuVS where they can be imported (tools/bench_topk.py). The neighbours of torch's float32 are compared with ours
- * before the table is printed: they must agree up to similarities that differ by rounding. --queries: they search for the first
+ * before the table is printed: they must agree up to similarities that differ by rounding. With --alpha theirs are as many as
+ * the threshold's rank, and the thresholds of torch's float32 are compared, too. --queries: they search for the first
  * Q rows only, and their seconds are multiplied by n / Q. --memory: GB that lists of candidates may take. --alone: ours only.
  */
 #include <math.h>
@@ -44,6 +45,7 @@ typedef struct bench {
     peer peers[PEERS];
     int peer_count;
     double same, worst; /* share of equal neighbours, NaN: not compared; largest difference of similarities where they differ */
+    double threshold;   /* largest difference of thresholds */
 } bench;
 
 static void must(glofnd_status status) {
@@ -81,18 +83,25 @@ static double similarity(const bench *b, int64_t i, int64_t j) {
     return sum;
 }
 
-/* theirs [searched][k + 1]: neighbour m of row i, the row itself passed over. */
+/* Neighbours that they look for, beside the row itself. */
+static int64_t width(const bench *b) { return b->alpha > 0.0 && b->rank > b->k ? b->rank : b->k; }
+
+/* theirs [searched][width + 1]: neighbour m of row i, the row itself passed over. */
 static void compare(bench *b, const int32_t *theirs) {
     int64_t same = 0;
-    for (int64_t i = 0; i < searched(b); i++)
+    for (int64_t i = 0; i < searched(b); i++) {
+        const int32_t *row = theirs + i * (width(b) + 1);
         for (int64_t m = 0, at = 0; m < b->k; m++, at++) {
-            const int32_t *row = theirs + i * (b->k + 1), mine = b->found.other[i * b->k + m];
+            const int32_t mine = b->found.other[i * b->k + m];
             if (row[at] == i) at++;
             if (mine == row[at]) same++;
             else b->worst = fmax(b->worst, fabs(similarity(b, i, mine) - similarity(b, i, row[at])));
         }
+        if (width(b) == b->rank) b->threshold = fmax(b->threshold, fabs(similarity(b, i, row[b->rank]) - b->found.lambda[i]));
+    }
     b->same = (double)same / (double)(searched(b) * b->k);
-    if (b->worst > 1e-5) die("discover_gpu: neighbours differ by %g in similarity", b->worst);
+    if (fmax(b->worst, b->threshold) > 1e-5)
+        die("discover_gpu: neighbours differ by %g in similarity, thresholds by %g", b->worst, b->threshold);
 }
 
 static void take_row(void *user, const char *line) {
@@ -113,14 +122,14 @@ static void time_theirs(bench *b, const char *folder) {
     gf_npy out = {0};
     snprintf(x_path, sizeof x_path, "%s/x.npy", folder);
     snprintf(out_path, sizeof out_path, "%s/out.npy", folder);
-    snprintf(k, sizeof k, "%lld", (long long)b->k);
+    snprintf(k, sizeof k, "%lld", (long long)width(b));
     snprintf(repeat, sizeof repeat, "%lld", (long long)b->repeat);
     snprintf(queries, sizeof queries, "%lld", (long long)b->queries);
     must(gf_npy_write(&err, x_path, &(gf_npy){.type = GF_NPY_F4, .rank = 2, .shape = {b->n, b->dim}, .data = b->x}));
     char *const args[] = {x_path, out_path, "--k", k, "--repeat", repeat, "--queries", queries, NULL};
     if (python_rows("bench_topk.py", args, "torch, with a GPU", take_row, b) && access(out_path, F_OK) == 0) {
         must(gf_npy_read(&err, out_path, &out));
-        if (out.type != GF_NPY_I4 || out.count != searched(b) * (b->k + 1)) die("discover_gpu: torch gave something else");
+        if (out.type != GF_NPY_I4 || out.count != searched(b) * (width(b) + 1)) die("discover_gpu: torch gave something else");
         compare(b, out.data);
         gf_npy_free(&out);
     }
@@ -137,6 +146,7 @@ static void report(bench *b) {
     if (!b->peer_count) return;
     if (!isnan(b->same))
         printf("same neighbours as torch fp32: %.4f %%, others differ by at most %.2g\n", 100.0 * b->same, b->worst);
+    if (!isnan(b->same) && width(b) == b->rank) printf("thresholds differ by at most %.2g\n", b->threshold);
     printf("%-18s %-16s %10s %10s %8s %10s\n", "top k by", "version", "ours, s", "theirs, s", "ratio", "queries");
     for (int i = 0; i < b->peer_count; i++) {
         const double theirs = clock_median(&b->peers[i].times) / 1e3;
