@@ -5,18 +5,23 @@
     loss, state = criterion(z1, z2, index, state, epoch=epoch)          # under jit and grad (has_aux=True)
 
 The call is a small C file of this package, compiled once against the header of the installed jaxlib; that needs a C compiler.
+
+Failures are exceptions of GloFND where a step is called directly. Under jit JAX raises its own, with the same text, when a result is
+read; `with glofnd.jax.errors():` around the program and the reading makes them GloFND's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +29,9 @@ import numpy as np
 
 from . import _lib
 from ._engine import LEARNED_TAU, Engine, first_threshold, needs_dim
-from ._lib import ArgumentError, OptionError
+from ._lib import ArgumentError, OptionError, UnsupportedError
 
-__all__ = ["GloFNDLoss", "loss_and_state"]
+__all__ = ["GloFNDLoss", "errors", "loss_and_state"]
 
 ROW_WORDS = 9
 _here = os.path.dirname(os.path.abspath(__file__))
@@ -34,7 +39,8 @@ _here = os.path.dirname(os.path.abspath(__file__))
 
 class _XlaEngine(ctypes.Structure):
     _fields_ = [("ctx", ctypes.c_void_p * 2), ("store", ctypes.c_void_p * 2), ("n", ctypes.c_int64), ("sides", ctypes.c_int64),
-                *[(name, ctypes.c_void_p) for name in ("step", "rows_get", "rows_put", "stream", "error")]]
+                ("device", ctypes.c_int64),
+                *[(name, ctypes.c_void_p) for name in ("step", "rows_get", "rows_put", "stream", "error", "status_name")]]
 
 
 # ----- the C file -------------------------------------------------------------------------------------------------------------
@@ -63,15 +69,20 @@ def _calls() -> ctypes.CDLL:
     calls = ctypes.CDLL(target)
     calls.glofnd_xla_set.argtypes = [ctypes.c_int64, ctypes.POINTER(_XlaEngine)]
     jax.ffi.register_ffi_target("glofnd_step", jax.ffi.pycapsule(calls.glofnd_xla_step), platform="cpu")
-    if _has_gpu():
+    if _sees_gpu():
         jax.ffi.register_ffi_target("glofnd_step", jax.ffi.pycapsule(calls.glofnd_xla_step_cuda), platform="CUDA")
     return calls
 
 
 @functools.lru_cache(maxsize=None)
+def _sees_gpu() -> bool:
+    return any(device.platform == "gpu" for device in jax.devices())
+
+
+@functools.lru_cache(maxsize=None)
 def _has_gpu() -> bool:
     """JAX has an NVIDIA GPU, and the library can use it."""
-    return any(device.platform == "gpu" for device in jax.devices()) and _lib.device_status("cuda") is None
+    return _sees_gpu() and _lib.device_status("cuda") is None
 
 
 def _compile(source: str, folders: list[str], cache: str, target: str) -> None:
@@ -87,6 +98,22 @@ def _compile(source: str, folders: list[str], cache: str, target: str) -> None:
         if done.returncode:
             raise ImportError(f"xla_step.c does not compile against jaxlib's header:\n{done.stderr}")
         os.replace(made, target)
+
+
+# ----- failures ---------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def errors() -> Iterator[None]:
+    """Failures of steps inside become exceptions of GloFND (glofnd.Error). Results must be read inside: JAX computes in the background."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as failure:
+        found = re.search(r"(GLOFND_E_\w+): (.*)", str(failure))
+        codes = {_lib.library.glofnd_status_name(code).decode(): code for code in _lib.ERRORS}
+        if not found or found[1] not in codes:
+            raise
+        raise _lib.error_of(codes[found[1]], found[2]) from failure
 
 
 # ----- the loss ---------------------------------------------------------------------------------------------------------------
@@ -107,19 +134,23 @@ class GloFNDLoss:
             raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
                   "mask_epoch": start_epoch, "lambda_init": first_threshold(options), **options}
+        self._made_of = num_samples, values
         self._engine = Engine(num_samples, 0, values)
         on_gpu = Engine(num_samples, 0, {**values, "device": "cuda"}) if _has_gpu() else None
         self._learned_tau = loss in LEARNED_TAU
         calls, self.handle = _calls(), len(_alive)
         functions = (ctypes.cast(getattr(_lib.library, "glofnd_" + name), ctypes.c_void_p)
-                     for name in ("step", "rows_get", "rows_put", "ctx_stream", "ctx_error"))
+                     for name in ("step", "rows_get", "rows_put", "ctx_stream", "ctx_error", "status_name"))
         pair = ctypes.c_void_p * 2
         table = _XlaEngine(pair(self._engine._context.value, on_gpu and on_gpu._context.value),
                            pair(self._engine._store.value, on_gpu and on_gpu._store.value),
-                           self._engine.n, self._engine.sides, *functions)
+                           self._engine.n, self._engine.sides, -1, *functions)
         if calls.glofnd_xla_set(self.handle, ctypes.byref(table)):
             raise ArgumentError("too many losses in one process: make one per configuration, not one per step")
         _alive.append((self._engine, table, on_gpu))
+
+    def __reduce__(self) -> Any:
+        return _make, self._made_of
 
     def init(self) -> jax.Array:
         """State of samples that were never seen: uint32 [sides][num_samples + 1][9]; the last row is the shared threshold."""
@@ -148,8 +179,20 @@ class GloFNDLoss:
         if state.shape != want or state.dtype != jnp.uint32:
             raise ArgumentError(f"state is {state.dtype}{list(state.shape)}; expected uint32{list(want)}, as init() makes it")
         labels = jnp.zeros(0, jnp.int32) if labels is None else labels.astype(jnp.int32)
-        return _loss(self.handle, z1, z2, jnp.asarray(tau, jnp.float32), index.astype(jnp.int32), labels,
-                     jnp.asarray(epoch, jnp.int32), state)
+        try:
+            return _loss(self.handle, z1, z2, jnp.asarray(tau, jnp.float32), index.astype(jnp.int32), labels,
+                         jnp.asarray(epoch, jnp.int32), state)
+        except NotImplementedError as failure:
+            if "vmap" not in str(failure):
+                raise
+            raise UnsupportedError("vmap: a step moves the state of its samples, so steps run one after the other: use "
+                                   "jax.lax.scan, which hands the state on") from failure
+
+
+def _make(num_samples: int, values: dict[str, Any]) -> GloFNDLoss:
+    """A loss of the options that another one keeps (pickle, copy)."""
+    values = dict(values)
+    return GloFNDLoss(num_samples, start_epoch=values.pop("mask_epoch"), **values)
 
 
 def loss_and_state(criterion: GloFNDLoss, *arguments: Any, **options: Any) -> tuple[jax.Array, jax.Array]:
@@ -162,8 +205,11 @@ def _call(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoc
     scalar, grad = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct(z1.shape, jnp.float32)
     rows = jnp.concatenate([jnp.take(state, index, axis=1, mode="clip"), state[:, -1:]], axis=1)
     ids = jnp.stack([index, jnp.where(index < 0, -1, 0)], axis=1)  # int64, low words first
+    here = not any(isinstance(x, jax.core.Tracer) for x in (z1, z2, tau, index, labels, epoch, state))
     call = jax.ffi.ffi_call("glofnd_step", (scalar, grad, grad, scalar, jax.ShapeDtypeStruct(rows.shape, rows.dtype)))
-    loss, grad_a, grad_b, grad_tau, rows = call(z1, z2, ids, labels, epoch, tau, rows, handle=np.int64(handle))
+    with errors() if here else contextlib.nullcontext():
+        results = call(z1, z2, ids, labels, epoch, tau, rows, handle=np.int64(handle))
+        loss, grad_a, grad_b, grad_tau, rows = jax.block_until_ready(results) if here else results
     state = state.at[:, index].set(rows[:, :-1]).at[:, -1].set(rows[:, -1])
     return loss, grad_a, grad_b, grad_tau, state
 

@@ -1,5 +1,7 @@
 """Level 3: glofnd.jax against the C step and finite differences."""
 
+import copy
+import pickle
 import unittest
 
 try:
@@ -10,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import glofnd
-from glofnd.jax import GloFNDLoss, loss_and_state
+from glofnd.jax import GloFNDLoss, errors, loss_and_state
 from glofnd.numpy import GloFND
 
 SAMPLES, BATCH, DIM = 64, 16, 8
@@ -104,12 +106,32 @@ class Jax(unittest.TestCase):
                 (glofnd.OptionError, "ring", lambda: make(learner="ring")),
                 (glofnd.OptionError, "bank", lambda: make(similarity="bank")),
                 (glofnd.OptionError, "alpha", lambda: make(alpah=0.1)),
-                (Exception, "0 .. 63", lambda: criterion(a, b, index + 64, state)[0].block_until_ready()),
-                (Exception, "differ", lambda: criterion(a, b, index * 0, state)[0].block_until_ready()),
-                (Exception, "nan", lambda: criterion(a * jnp.nan, b, index, state)[0].block_until_ready()),
-                (Exception, "vmap|batch", lambda: jax.vmap(lambda x: criterion(x, b, index, state)[0])(jnp.stack([a, a])))):
+                (glofnd.AnchorIndexError, "0 .. 63", lambda: criterion(a, b, index + 64, state)),
+                (glofnd.AnchorIndexError, "samples of a batch must differ", lambda: criterion(a, b, index * 0, state)),
+                (glofnd.NumericError, "z1.*nan", lambda: criterion(a * jnp.nan, b, index, state)),
+                (glofnd.NumericError, "nan", lambda: jax.grad(lambda x: criterion(x, b, index, state)[0])(a * jnp.nan)),
+                (glofnd.UnsupportedError, "lax.scan", lambda: jax.vmap(lambda x: criterion(x, b, index, state)[0])(jnp.stack([a, a])))):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 call()
+
+    def test_failures_under_jit(self):
+        criterion = make()
+        a, b, index = map(jnp.asarray, batch(0))
+        program = jax.jit(lambda index: criterion(a, b, index, criterion.init())[0])
+        with self.assertRaisesRegex(jax.errors.JaxRuntimeError, "GLOFND_E_INDEX: index.* 0 .. 63"):
+            program(index + 64).block_until_ready()
+        with self.assertRaisesRegex(glofnd.AnchorIndexError, "^index.* 0 .. 63$"), errors():
+            program(index + 64).block_until_ready()
+        with self.assertRaisesRegex(jax.errors.JaxRuntimeError, "of others"), errors():
+            raise jax.errors.JaxRuntimeError("a failure of others")
+        program(index)
+
+    def test_pickle_and_copy(self):
+        criterion = make("clip", start_epoch=3, tau=0.2)
+        for other in (pickle.loads(pickle.dumps(criterion)), copy.deepcopy(criterion)):
+            for epoch in (0, 3):
+                arguments = (*map(jnp.asarray, batch(0)), criterion.init())
+                self.assertEqual(other(*arguments, epoch=epoch)[0], criterion(*arguments, epoch=epoch)[0])
 
 
 if __name__ == "__main__":
