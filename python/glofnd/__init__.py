@@ -16,13 +16,13 @@ from typing import Any
 
 from ._lib import (
     AnchorIndexError, ArgumentError, DeviceError, Error, FileError, FormatError, NumericError, OptionError, OutOfMemoryError,
-    UnsupportedError, build_info, device_status, option_table,
+    StateError, UnsupportedError, build_info, device_status, option_table,
 )
 from ._lib import version as __version__
 
 __all__ = [
     "AnchorIndexError", "ArgumentError", "DeviceError", "Error", "FileError", "FormatError", "NumericError", "OptionError",
-    "OutOfMemoryError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "option_table",
+    "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "option_table",
 ]
 
 _LAYERS = ("numpy", "torch", "jax")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import threading
 import weakref
 from typing import Any, Callable, Iterator, Optional
@@ -29,7 +30,8 @@ def make_options(values: dict[str, Any]) -> Any:
     if status:
         raise _lib.error_of(status, "")
     for key, value in values.items():
-        _lib.checked(library.glofnd_options_set, ctypes.byref(options), key.encode(), option_text(value).encode())
+        name = _lib.OPTION_NAMES.get(key, key)
+        _lib.checked(library.glofnd_options_set, ctypes.byref(options), name.encode(), option_text(value).encode())
     _lib.checked(library.glofnd_options_check, ctypes.byref(options))
     return options
 
@@ -49,13 +51,24 @@ def option_values(options: Any) -> dict[str, str]:
     values = {}
     text = ctypes.create_string_buffer(64)
     for key, _, _ in _lib.option_table():
-        _lib.checked(library.glofnd_options_get, ctypes.byref(options), key.encode(), text, len(text))
+        name = _lib.OPTION_NAMES.get(key, key)
+        _lib.checked(library.glofnd_options_get, ctypes.byref(options), name.encode(), text, len(text))
         values[key] = text.value.decode()
     return values
 
 
+def own_names(options: dict[str, Any]) -> dict[str, Any]:
+    """Options by their names in Python; those of the library are understood, too."""
+    named = {}
+    for ours, theirs in _lib.OPTION_NAMES.items():
+        if ours in options and theirs in options:
+            raise _lib.OptionError(f"{theirs} is the library's name of {ours}: give one of them")
+        named[theirs] = ours
+    return {named.get(key, key): value for key, value in options.items()}
+
+
 def first_threshold(values: dict[str, Any]) -> str:
-    """The default of lambda_init in PyTorch and JAX: thresholds that flag from the first visit on. The authors' way begins at 1."""
+    """The default of lambda_init in Python: thresholds that flag from the first visit on. The authors' way begins at 1."""
     authors = values.get("compat") == "official" or values.get("learner") in ("adam-official", "ring")
     return "one" if authors else "quantile"
 
@@ -105,6 +118,18 @@ class Engine:
             raise _lib.OptionError(f"dim: {needs_dim(self.values)} remembers embeddings; give their length as dim=")
         spec = _lib.StoreSpec(n=self.n, dim=self.dim)
         self._call(library.glofnd_store_create, ctypes.byref(spec), ctypes.byref(self._store))
+
+    def loaded(self, path: Any) -> "Engine":
+        """An engine like this one, with the state of a store file; refuses a file of another dataset or of other options."""
+        other = Engine(0, 0, self.values, load=os.fspath(path))
+        have, want = other.describe(), self.describe()
+        for name, meaning in (("n", "samples (num_samples)"), ("modalities", "sides (loss)"), ("temperatures", "temperatures (loss)"),
+                              ("ring_dim", "numbers per embedding of the ring (learner, dim)"),
+                              ("bank_dim", "numbers per average (similarity, dim)")):
+            if getattr(have, name) != getattr(want, name):
+                raise _lib.StateError(f"{path} was saved with {getattr(have, name)} {meaning}, this loss has {getattr(want, name)}: "
+                                      "make it with the options of the file, or load the file that belongs to it")
+        return other
 
     def close(self) -> None:
         """Frees store and context now. The engine cannot be used afterwards."""

@@ -165,6 +165,10 @@ class UnsupportedError(Error, NotImplementedError):
     """GLOFND_E_UNSUPPORTED: a combination that this build or device does not have."""
 
 
+class StateError(ArgumentError, RuntimeError):
+    """A state_dict or a store file of another loss. PyTorch raises RuntimeError here, which this is, too."""
+
+
 class FileError(Error, OSError):
     """GLOFND_E_IO: a file cannot be read or written."""
 
@@ -178,7 +182,7 @@ ERRORS: dict[int, type[Error]] = {
     32: UnsupportedError, 40: FileError, 41: FormatError,
 }
 
-for _kind in (Error, *ERRORS.values()):
+for _kind in (Error, StateError, *ERRORS.values()):
     _kind.__module__ = "glofnd"
 
 
@@ -187,7 +191,9 @@ _WORDS = (("batch.id", "index"), ("ids must differ", "samples of a batch must di
           ("batch.label is NULL", "labels are missing"), ("batch.a", "z1"), ("batch.b", "z2"),
           ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
           ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
-          ("use --device cpu", 'use device="cpu"'))
+          ("use --device cpu", 'use device="cpu"'), ("mask_epoch", "start_epoch"))
+
+OPTION_NAMES = {"start_epoch": "mask_epoch"}  # options whose name here is not the library's
 
 
 def error_of(status: int, text: str) -> Error:
@@ -313,9 +319,11 @@ def device_status(device: str) -> Optional[str]:
 
 
 def option_table() -> list[tuple[str, str, str]]:
-    """(name, range and default, meaning) of every option of the library."""
+    """(name, range and default, meaning) of every option of the library, by its name in Python."""
+    names = {theirs: ours for ours, theirs in OPTION_NAMES.items()}
     rows: list[tuple[str, str, str]] = []
     key, text, values = c_char_p(), c_char_p(), ctypes.create_string_buffer(WHY_BYTES)
     while library.glofnd_options_describe(len(rows), ctypes.byref(key), ctypes.byref(text), values, WHY_BYTES):
-        rows.append((key.value.decode(), values.value.decode(), text.value.decode()))  # type: ignore[union-attr]
+        name = key.value.decode()  # type: ignore[union-attr]
+        rows.append((names.get(name, name), values.value.decode(), text.value.decode()))  # type: ignore[union-attr]
     return rows

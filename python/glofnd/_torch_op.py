@@ -53,11 +53,12 @@ class Core:
         self.handle = next(_handles)
         _cores[self.handle] = self
 
-    def open(self, device: torch.device) -> None:
+    def open(self, device: torch.device, store: Any = None) -> None:
+        """A new engine on `device`, with no state, or in place of the one before, with that of a store file."""
+        with _current(device):
+            self.engine = self.engine.loaded(store) if store else Engine(self.n, self.dim, {**self.values, "device": device.type})
         self.device = device
         self.is_cuda = device.type == "cuda"
-        with _current(device):
-            self.engine = Engine(self.n, self.dim, {**self.values, "device": device.type})
         self.last: Any = None  # None: no step yet; True: the engine knows; else glofnd_stats of the last step
         self.batch = _lib.Batch()
         self.batch_at = ctypes.addressof(self.batch)

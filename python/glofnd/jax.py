@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import LEARNED_TAU, Engine, first_threshold, needs_dim
+from ._engine import LEARNED_TAU, Engine, first_threshold, needs_dim, own_names
 from ._lib import ArgumentError, OptionError, UnsupportedError
 
 __all__ = ["GloFNDLoss", "errors", "loss_and_state"]
@@ -133,7 +133,7 @@ class GloFNDLoss:
         if needs_dim(options):
             raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
-                  "mask_epoch": start_epoch, "lambda_init": first_threshold(options), **options}
+                  "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
         self._made_of = num_samples, values
         self._engine = Engine(num_samples, 0, values)
         on_gpu = Engine(num_samples, 0, {**values, "device": "cuda"}) if _has_gpu() else None
@@ -191,8 +191,7 @@ class GloFNDLoss:
 
 def _make(num_samples: int, values: dict[str, Any]) -> GloFNDLoss:
     """A loss of the options that another one keeps (pickle, copy)."""
-    values = dict(values)
-    return GloFNDLoss(num_samples, start_epoch=values.pop("mask_epoch"), **values)
+    return GloFNDLoss(num_samples, **values)
 
 
 def loss_and_state(criterion: GloFNDLoss, *arguments: Any, **options: Any) -> tuple[jax.Array, jax.Array]:

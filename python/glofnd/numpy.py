@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, needs_dim, stats_dict
+from ._engine import Engine, first_threshold, needs_dim, own_names, stats_dict
 from ._lib import ArgumentError
 
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
@@ -75,26 +75,38 @@ def _pair(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     return a, b
 
 
+def _values(options: dict[str, Any]) -> dict[str, Any]:
+    options = own_names(options)
+    return {"lambda_init": first_threshold(options), **options}
+
+
 class GloFND:
     """Loss, gradients and the thresholds of `num_samples` anchors.
 
-    Options are those of `python -m glofnd --options`: loss, detector, action, learner, alpha, tau, gamma, mask_epoch, threads ...
-    `dim`, the length of an embedding, is needed by learner="ring" and similarity="bank" only.
+    Options are those of `python -m glofnd --options`: loss, detector, action, learner, alpha, tau, gamma, start_epoch, threads ...
+    `dim`, the length of an embedding, is needed by learner="ring" and similarity="bank" only. `lambda_init` is "quantile" as in
+    glofnd.torch: a threshold starts at the quantile of its sample's first batch ("one" where the authors' way is chosen).
     """
 
     def __init__(self, num_samples: int, *, dim: int = 0, **options: Any):
-        self._engine = Engine(num_samples, dim, options)
+        self._engine = Engine(num_samples, dim, _values(options))
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike], **options: Any) -> "GloFND":
         """The state of a file that save(), the program or the C library wrote."""
         self = cls.__new__(cls)
-        self._engine = Engine(0, 0, options, load=os.fspath(path))
+        self._engine = Engine(0, 0, _values(options), load=os.fspath(path))
         return self
 
-    def save(self, path: Union[str, os.PathLike]) -> None:
-        """Writes all state to a file that load(), the program and the C library read."""
+    def save_store(self, path: Union[str, os.PathLike]) -> None:
+        """Writes all state to a store file, which load_store(), load(), glofnd.torch, the program and the C library read."""
         self._engine.save(os.fspath(path))
+
+    def load_store(self, path: Union[str, os.PathLike]) -> None:
+        """Replaces all state by that of a store file of as many samples."""
+        self._engine = self._engine.loaded(path)
+
+    save = save_store
 
     @property
     def num_samples(self) -> int:
@@ -274,7 +286,7 @@ class GloFND:
 
     def configure(self, **options: Any) -> None:
         """New values of options, from the next step on; the state stays."""
-        self._engine.configure(**options)
+        self._engine.configure(**own_names(options))
 
     def __getstate__(self) -> dict[str, Any]:
         sides = range(self.sides)

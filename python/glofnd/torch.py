@@ -11,14 +11,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+import os
+from typing import Any, Optional, Union
 
 import torch
 from torch import nn
 
 from . import _lib
-from ._engine import LEARNED_TAU, first_threshold, stats_dict
-from ._lib import ArgumentError, OptionError
+from ._engine import LEARNED_TAU, first_threshold, own_names, stats_dict
+from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, fill_batch, readable,
                         set_banks)
 
@@ -74,7 +75,7 @@ class GloFNDLoss(nn.Module):
         if learn_tau and loss not in LEARNED_TAU:
             raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; {', '.join(LEARNED_TAU)} have one")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
-                  "mask_epoch": start_epoch, "lambda_init": first_threshold(options), **options}
+                  "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
         self._core = Core(int(num_samples), int(dim), values, torch.device("cpu"), process_group)
         self._handle = self._core.handle
         self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
@@ -151,9 +152,7 @@ class GloFNDLoss(nn.Module):
                 raise OptionError(f"{key}: the state is made for one; make another GloFNDLoss")
         if "tau" in options and self.log_scale is not None:
             raise OptionError("tau: it is learned here; change log_scale, or make the loss with learn_tau=False")
-        if "start_epoch" in options:
-            options["mask_epoch"] = options.pop("start_epoch")
-        self._core.configure(**options)
+        self._core.configure(**own_names(options))
 
     @property
     def tau(self) -> float:
@@ -222,10 +221,16 @@ class GloFNDLoss(nn.Module):
                 core.engine.step_mask(batch, links.data_ptr(), keep.data_ptr())
         return keep.bool()
 
-    def save_store(self, path: str) -> None:
-        """Writes the state to a store file of the C library and the program."""
+    def save_store(self, path: Union[str, os.PathLike]) -> None:
+        """Writes the state to a store file, which load_store(), glofnd.numpy, the program and the C library read."""
         self._core.settle()
-        self._core.engine.save(str(path))
+        self._core.engine.save(os.fspath(path))
+
+    def load_store(self, path: Union[str, os.PathLike]) -> None:
+        """Replaces the state by that of a store file of as many samples. Epoch and a learned temperature are not in such a file."""
+        with self._core.lock:
+            self._core.settle()
+            self._core.open(self._core.device, path)
 
     def _state(self) -> dict[str, torch.Tensor]:
         """All state by value: one tensor [sides][n] per field of a row, the shared thresholds, the ring, the averages."""
@@ -254,8 +259,8 @@ class GloFNDLoss(nn.Module):
         for name, shape in want.items():
             if name not in state or (shape is not None and tuple(state[name].shape) != shape):
                 saved = list(state[name].shape) if name in state else "none"
-                raise ArgumentError(f"{name} of the saved state has shape {saved}; expected {list(shape or ())}: it was saved "
-                                    "with a different num_samples, loss, learner or similarity")
+                raise StateError(f"{name} of the saved state has shape {saved}; expected {list(shape or ())}: it was saved "
+                                 "with a different num_samples, loss, learner or similarity")
         with core.lock, _current(core.device):
             core.open(core.device)
             for side in range(core.engine.sides):
@@ -294,6 +299,13 @@ class GloFNDLoss(nn.Module):
         if engine.bank_dim:
             shapes["bank"] = (engine.sides, engine.n, engine.bank_dim)
         return shapes
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        try:
+            return super().load_state_dict(state_dict, strict, assign)
+        except RuntimeError as failure:
+            raise StateError(f"{failure}\nMake the loss with the num_samples and options that it was saved with, or load with "
+                             "strict=False to begin with new thresholds") from failure
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)

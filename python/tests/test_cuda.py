@@ -1,6 +1,8 @@
 """On a GPU, with a library that has CUDA: the same numbers as the CPU, the caller's stream, devices. Skipped elsewhere."""
 
 import copy
+import os
+import tempfile
 import unittest
 
 try:
@@ -64,6 +66,17 @@ class Cuda(unittest.TestCase):
             back = copy.deepcopy(criterion).cpu()
             self.assertTrue(same_state(criterion.cpu(), back))
             self.assertEqual(back(*batch(1)), criterion(*batch(1)))
+
+    def test_store_files_of_both_devices(self):
+        for options in ({}, {"loss": "isogclr"}, {"learner": "ring", "dim": DIM}, {"similarity": "bank", "dim": DIM}):
+            with self.subTest(**options), tempfile.TemporaryDirectory() as folder:
+                criterion = make(**options).cuda()
+                criterion(*on_gpu(0))
+                criterion.save_store(os.path.join(folder, "store"))
+                for other in (make(**options), make(**options).cuda()):
+                    other.load_store(os.path.join(folder, "store"))
+                    self.assertTrue(same_state(criterion, other))
+                self.assertEqual(other(*on_gpu(1)), criterion(*on_gpu(1)))
 
     def test_current_stream(self):
         streams, criteria = [torch.cuda.Stream() for _ in range(2)], [make().cuda() for _ in range(3)]

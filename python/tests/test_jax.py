@@ -34,7 +34,7 @@ class Jax(unittest.TestCase):
         for options in ({}, {"loss": "simclr", "action": "attract"}, {"loss": "clip"}, {"loss": "fastclip", "action": "weight"},
                         {"loss": "isogclr"}, {"detector": "single"}, {"detector": "oracle"}, {"learner": "adam-official"}):
             with self.subTest(**options):
-                criterion, plain = make(**options), GloFND(SAMPLES, alpha=0.2, lambda_lr=0.2, **options)
+                criterion, plain = make(**options), GloFND(SAMPLES, alpha=0.2, lambda_lr=0.2, lambda_init="one", **options)
                 labels = jnp.arange(BATCH) % 3 if options.get("detector") == "oracle" else None
 
                 @jax.jit

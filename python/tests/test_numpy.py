@@ -192,6 +192,15 @@ class Step(unittest.TestCase):
         self.assertEqual(int(keep.sum()), stats["pairs"] - stats["flagged"])
         self.assertGreater(stats["flagged"], 0)
 
+    def test_thresholds_start_with_the_first_visit(self):
+        a, b, index = batch()
+        criterion = GloFND(64, alpha=0.2)
+        self.assertGreater(criterion.step(a, b, index).stats["flagged"], 0)
+        self.assertTrue((criterion.thresholds(index) < 1).all())
+        for options in ({"lambda_init": "one"}, {"learner": "adam-official"}, {"compat": "official"}):
+            with self.subTest(**options):
+                self.assertEqual(GloFND(64, alpha=0.2, **options).step(a, b, index).stats["flagged"], 0)
+
     def test_wrong_use_is_refused(self):
         a, b, index = batch()
         criterion = GloFND(64)
