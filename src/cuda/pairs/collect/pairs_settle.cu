@@ -2,12 +2,17 @@
  *
  * Let l be the similarity of the tensor cores that has the rank of the threshold: the threshold is at most `slack` away, and so
  * is each similarity from its float32 value. So more than 2 slack above l is above the threshold, and more than 2 slack below is
- * not; only what lies between needs a float32 value. The same holds for the last of the most similar ones.
+ * not; only what lies between needs a float32 value. But `slack` is a bound, and roundings are rarely in step: the threshold is
+ * much closer to l. So at first only similarities at most slack + margin from l get float32 values. If the threshold among
+ * them turns out to be at most `margin` from l, then what was left out lies on the side it was taken for, and this threshold is
+ * that of all. Else the others get their values, too. The same holds for the last one around a threshold; the last of the most
+ * similar ones keeps its 2 slack.
  */
 #include "cuda/pairs/collect/pairs_collect.cuh"
 #include "cuda/pairs/pairs_kth.cuh"
 
 enum { THREADS = 256, QUEUE = 4096 };
+#define MARGIN 0.125f /* of the slack */
 
 /* ----- keys of a list; 0: none ----- */
 
@@ -57,17 +62,17 @@ struct settle_shared {
 
 struct bounds { /* of similarities that need a float32 value: from low to high, from top on, around dup */
     float low, high, top;
+    float last, lowest; /* of the tensor cores: that of the threshold's rank, that of the last one around it */
 };
 
 static __device__ void fail(const gf_pairs_collect &a, int64_t i) {
     if (threadIdx.x == 0) a.failed[atomicAdd(a.failed_n, 1)] = static_cast<int32_t>(i);
 }
 
-/* 0: the window or the list is too small. All threads get the same answer. */
+/* Ranks of the tensor cores' similarities. 0: the window or the list is too small. All threads get the same answer. */
 static __device__ int find_bounds(const gf_pairs_collect &a, int64_t i, const uint64_t *entry, int count, settle_shared &sm,
                                   bounds *b) {
     const gf_pairs_window w = a.window[i];
-    const float wide = (a.refined ? 1.0f : 2.0f) * a.slack[i];
     int inside = 0, similar = 0;
     const inside_keys in = {entry, count, w.low};
     const similar_keys like = {entry, count, w.list_low};
@@ -75,23 +80,29 @@ static __device__ int find_bounds(const gf_pairs_collect &a, int64_t i, const ui
     gf_pairs_add(&sm.inside, inside);
     gf_pairs_add(&sm.similar, similar);
     __syncthreads();
-    *b = {CUDART_INF_F, -CUDART_INF_F, CUDART_INF_F};
+    *b = {CUDART_INF_F, -CUDART_INF_F, CUDART_INF_F, 0.0f, 0.0f};
     if (a.rank > 0) {
         const int64_t certain = a.above[i], need = a.rank - certain, far = a.reach - certain;
         if (need < 1 || far > sm.inside) return 0;
-        const float l = gf_pairs_value(gf_kth_key(in, need, 32, sm.c));
-        const float lowest = far > need ? gf_pairs_value(gf_kth_key(in, far, 32, sm.c)) : l;
-        b->low = lowest - wide, b->high = a.whole ? CUDART_INF_F : l + wide;
-        if ((b->low < w.low && w.low > -4.0f) || (b->high > w.high)) return 0;
+        b->last = gf_pairs_value(gf_kth_key(in, need, 32, sm.c));
+        b->lowest = far > need ? gf_pairs_value(gf_kth_key(in, far, 32, sm.c)) : b->last;
     }
     if (a.only_dup) {
         b->top = -CUDART_INF_F;
     } else if (a.top > 0) {
         if (sm.similar < a.top) return 0;
-        b->top = gf_pairs_value(gf_kth_key(like, a.top, 32, sm.c)) - wide;
+        b->top = gf_pairs_value(gf_kth_key(like, a.top, 32, sm.c)) - (a.refined ? 1.0f : 2.0f) * a.slack[i];
         if (b->top < w.list_low && w.list_low > -4.0f) return 0;
     }
     return 1;
+}
+
+/* So far from the ranks float32 values are needed. 0: the window is too small. */
+static __device__ int widen(const gf_pairs_collect &a, int64_t i, float wide, bounds *b) {
+    const gf_pairs_window w = a.window[i];
+    if (a.rank == 0) return 1;
+    b->low = b->lowest - wide, b->high = a.whole ? CUDART_INF_F : b->last + wide;
+    return !(b->low < w.low && w.low > -4.0f) && b->high <= w.high;
 }
 
 /* Float32 values of the entries in the queue. */
@@ -132,6 +143,27 @@ static __device__ void make_exact(const gf_pairs_collect &a, int64_t i, uint64_t
     empty_queue(a, x, entry, sm);
     gf_pairs_add(&sm.sure, sure);
     __syncthreads();
+}
+
+/* The threshold, with float32 values where they decide. 0: the window is too small. */
+static __device__ int find_threshold(const gf_pairs_collect &a, int64_t i, uint64_t *entry, int count, settle_shared &sm,
+                                     bounds *b, float *lambda) {
+    const float slack = a.slack[i];
+    const exact_keys keys = {entry, count, GF_ENTRY_CERTAIN, -CUDART_INF_F};
+#pragma unroll 1
+    for (float margin = a.refined ? 0.0f : MARGIN * slack;; margin = slack) {
+        if (!widen(a, i, slack + margin, b)) return 0;
+        make_exact(a, i, entry, count, *b, sm);
+        if (a.rank == 0) return 1;
+        const int64_t above = a.above[i] + sm.sure;
+        *lambda = gf_pairs_value(gf_kth_key(keys, a.rank - above, 32, sm.c));
+        if (a.refined || margin == slack) return 1;
+        const float lowest = a.reach > a.rank ? gf_pairs_value(gf_kth_key(keys, a.reach - above, 32, sm.c)) : *lambda;
+        if ((a.whole || *lambda <= b->last + margin) && lowest >= b->lowest - margin) return 1;
+        __syncthreads();
+        if (threadIdx.x == 0) sm.sure = 0; /* counted again */
+        __syncthreads();
+    }
 }
 
 /* Above the threshold; entries without a float32 value are far from it. */
@@ -212,15 +244,11 @@ static __global__ void __launch_bounds__(THREADS, 4) settle(gf_pairs_collect a, 
     float lambda = CUDART_INF_F;
     if (threadIdx.x == 0) sm.inside = sm.similar = sm.sure = sm.above = sm.hits = sm.copies = sm.taken = sm.kept = sm.queued = 0;
     __syncthreads();
-    if (count > a.start[i + 1] - a.start[i] || !find_bounds(a, i, entry, count, sm, &b)) {
+    if (count > a.start[i + 1] - a.start[i] || !find_bounds(a, i, entry, count, sm, &b) ||
+        !find_threshold(a, i, entry, count, sm, &b, &lambda)) {
         fail(a, i);
         if (threadIdx.x == 0) a.count[i] = 0;
         return;
-    }
-    make_exact(a, i, entry, count, b, sm);
-    if (a.rank > 0) {
-        const exact_keys keys = {entry, count, GF_ENTRY_CERTAIN, -CUDART_INF_F};
-        lambda = gf_pairs_value(gf_kth_key(keys, a.rank - a.above[i] - sm.sure, 32, sm.c));
     }
     count_entries(a, i, entry, count, lambda, sm);
     if (a.top > 0) put_similar(a, i, entry, count, sm);
