@@ -59,8 +59,8 @@ assert worst < 1e-5 and off < 1e-5
 PY
     exit
 fi
-(exec "$glofnd" discover 'emb_{000..009}.npy' --k 20 --device "$device" --resume --quiet --out broken) & # its process, not a shell
-process=$!
+(exec "$glofnd" discover 'emb_{000..009}.npy' --k 20 --device "$device" --resume --quiet --out broken) &
+process=$! # of the program, not of a shell
 while kill -0 $process 2>/dev/null && [ ! -e broken.partial/pairs-000020 ]; do sleep 0.02; done
 kill -9 $process 2>/dev/null || true
 wait $process 2>/dev/null || true
