@@ -3,9 +3,9 @@
 # written result.
 #
 # FOLDER gets shards of float16 in clusters of 100 rows, drawn by torch (2 bytes per number: 15 GB for 10,000,000 x 768), and the
-# result of `glofnd discover --k 20 --device cuda`, which prints its times; then thresholds and neighbours of 512 rows are compared
-# with those that torch finds in float32. killed: in units (--resume), killed with signal 9 when 20 of them are there, and
-# continued; the result must have the bytes of a search in memory. Without a GPU all is done by the CPU.
+# result of `glofnd discover --k 20 --device cuda`, which prints its times; then thresholds and neighbours of 512 rows are
+# compared with those that torch finds in float32. killed: in units (--resume), killed with signal 9 when 20 of them are there,
+# and continued; the result must have the bytes of a search in memory. Without a GPU all is done by the CPU.
 set -eu
 [ $# -ge 3 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 glofnd=$(realpath "$1") folder=$2 rows=$3 how=${4:-whole} dim=${5:-768}
