@@ -73,6 +73,12 @@ def first_threshold(values: dict[str, Any]) -> str:
     return "one" if authors else "quantile"
 
 
+def math_of_type(float32: bool) -> str:
+    """The default of `math` in Python on a GPU: float32 embeddings are multiplied as exactly as the frameworks do it, shorter ones as
+    the library chooses by the temperature."""
+    return "split" if float32 else "auto"
+
+
 def needs_dim(values: dict[str, Any]) -> str:
     """The option that keeps embeddings in the state, and so needs their length; "" if there is none."""
     for name, kept in (("learner", "ring"), ("similarity", "bank")):

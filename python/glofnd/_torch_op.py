@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from . import _lib
-from ._engine import Engine, option_text
+from ._engine import Engine, math_of_type, option_text
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
@@ -59,6 +59,7 @@ class Core:
             self.engine = self.engine.loaded(store) if store else Engine(self.n, self.dim, {**self.values, "device": device.type})
         self.device = device
         self.is_cuda = device.type == "cuda"
+        self.dtype: Optional[torch.dtype] = None  # of the embeddings of the last step
         self.last: Any = None  # None: no step yet; True: the engine knows; else glofnd_stats of the last step
         self.batch = _lib.Batch()
         self.batch_at = ctypes.addressof(self.batch)
@@ -72,6 +73,13 @@ class Core:
         with self.lock:
             self.engine.configure(**options)
             self.values.update(options)
+            self._fits.clear()
+
+    def follow(self, dtype: torch.dtype) -> None:
+        """Before a step on embeddings of another type: on CUDA `math` depends on it, unless it was chosen."""
+        self.dtype = dtype
+        if self.is_cuda and "math" not in self.values:
+            self.engine.configure(math=math_of_type(dtype == torch.float32))
             self._fits.clear()
 
     def ranks(self) -> tuple[int, int]:
@@ -402,6 +410,8 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         if flags & UPDATE and in_backward():
             return recall(core, a, b, index)
         a, b, index = readable(a), readable(b), index.contiguous()
+        if a.dtype is not core.dtype:
+            core.follow(a.dtype)
         labels = None if labels is None else labels.contiguous()
         groups = None if groups is None else groups.contiguous()
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)

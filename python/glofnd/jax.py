@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import LEARNED_TAU, Engine, first_threshold, needs_dim, own_names
+from ._engine import LEARNED_TAU, Engine, first_threshold, math_of_type, needs_dim, own_names
 from ._lib import ArgumentError, OptionError, UnsupportedError
 
 __all__ = ["GloFNDLoss", "errors", "loss_and_state"]
@@ -38,7 +38,7 @@ _here = os.path.dirname(os.path.abspath(__file__))
 
 
 class _XlaEngine(ctypes.Structure):
-    _fields_ = [("ctx", ctypes.c_void_p * 2), ("store", ctypes.c_void_p * 2), ("n", ctypes.c_int64), ("sides", ctypes.c_int64),
+    _fields_ = [("ctx", ctypes.c_void_p * 3), ("store", ctypes.c_void_p * 3), ("n", ctypes.c_int64), ("sides", ctypes.c_int64),
                 ("device", ctypes.c_int64),
                 *[(name, ctypes.c_void_p) for name in ("step", "rows_get", "rows_put", "stream", "error", "status_name")]]
 
@@ -109,7 +109,7 @@ def errors() -> Iterator[None]:
     try:
         yield
     except jax.errors.JaxRuntimeError as failure:
-        found = re.search(r"(GLOFND_E_\w+): (.*)", str(failure))
+        found = re.search(r"(GLOFND_E_\w+): (.*?)(; current (tracing scope|profiling annotation).*)?$", str(failure), re.MULTILINE)
         codes = {_lib.library.glofnd_status_name(code).decode(): code for code in _lib.ERRORS}
         if not found or found[1] not in codes:
             raise
@@ -119,6 +119,11 @@ def errors() -> Iterator[None]:
 # ----- the loss ---------------------------------------------------------------------------------------------------------------
 
 _alive: list[Any] = []  # (engine, its table) by handle; compiled programs may call them as long as the process lives
+
+
+def _maths(values: dict[str, Any]) -> list[str]:
+    """`math` on a GPU for float32 embeddings and for shorter ones; a list of one: for all."""
+    return [values["math"]] if "math" in values else [math_of_type(True), math_of_type(False)]
 
 
 def _state_shape(engine: Engine) -> tuple[int, int, int]:
@@ -136,14 +141,13 @@ class GloFNDLoss:
                   "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
         self._made_of = num_samples, values
         self._engine = Engine(num_samples, 0, values)
-        on_gpu = Engine(num_samples, 0, {**values, "device": "cuda"}) if _has_gpu() else None
+        on_gpu = [Engine(num_samples, 0, {**values, "device": "cuda", "math": math}) for math in _maths(values)] if _has_gpu() else []
         self._learned_tau = loss in LEARNED_TAU
         calls, self.handle = _calls(), len(_alive)
         functions = (ctypes.cast(getattr(_lib.library, "glofnd_" + name), ctypes.c_void_p)
                      for name in ("step", "rows_get", "rows_put", "ctx_stream", "ctx_error", "status_name"))
-        pair = ctypes.c_void_p * 2
-        table = _XlaEngine(pair(self._engine._context.value, on_gpu and on_gpu._context.value),
-                           pair(self._engine._store.value, on_gpu and on_gpu._store.value),
+        engines, three = [self._engine, *on_gpu, *on_gpu][:3], ctypes.c_void_p * 3
+        table = _XlaEngine(three(*(engine._context.value for engine in engines)), three(*(engine._store.value for engine in engines)),
                            self._engine.n, self._engine.sides, -1, *functions)
         if calls.glofnd_xla_set(self.handle, ctypes.byref(table)):
             raise ArgumentError("too many losses in one process: make one per configuration, not one per step")

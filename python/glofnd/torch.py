@@ -55,7 +55,8 @@ class GloFNDLoss(nn.Module):
     process_group  ranks that share a batch; None: all ranks if torch.distributed is initialised; False: this rank alone
     lambda_init  "quantile": a threshold starts at the quantile of its sample's first batch; "one", as in the paper: at 1, from where it
                  falls by at most lambda_lr a visit, so that nothing is flagged in the first epochs
-    options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads, math ...
+    math         products on a GPU: "split" for float32 embeddings by default, as exact as PyTorch's; "bf16" is faster
+    options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads ...
 
     Embeddings are normalised inside (normalize=False: they come as unit vectors). The loss is a float32 scalar; gradients have
     the type of the embeddings. In eval() the state does not move. With several ranks every rank gets the loss of the whole batch,
@@ -209,6 +210,7 @@ class GloFNDLoss(nn.Module):
         tau = 0.0 if self.log_scale is None else self.tau
         with core.lock, _current(core.device):
             core.keep_stats()
+            core.follow(z1.dtype)
             core.synchronize()
             if core.is_cuda:
                 core.engine.tau(0)

@@ -22,8 +22,8 @@
 #define ENGINES_MAX 4096
 
 typedef struct glofnd_xla_engine { /* filled by Python; calls of the libglofnd that is loaded there */
-    glofnd_ctx *ctx[2];            /* CPU; CUDA, or NULL */
-    glofnd_store *store[2];
+    glofnd_ctx *ctx[3];            /* CPU; CUDA for float32 and for shorter types, or NULL */
+    glofnd_store *store[3];
     int64_t n, sides;
     int64_t device; /* CUDA: the number of the GPU that ctx[1] was made on; set by glofnd_xla_set() */
     glofnd_status (*step)(glofnd_ctx *, glofnd_store *, const glofnd_batch *, void *, void *, glofnd_stats *);
@@ -100,7 +100,7 @@ typedef struct host_memory { /* CPU: the buffers of XLA, but new rows; CUDA: cop
 typedef struct call {
     const glofnd_xla_engine *e;
     const XLA_FFI_CallFrame *f;
-    int on_gpu;
+    int on_gpu, at; /* at: of ctx and store */
     void *stream;
     int64_t batch;
     host_memory host;
@@ -198,9 +198,9 @@ static const char *run(call *c, char *text, size_t text_bytes) {
     const char *wrong = check_ids(c, text, text_bytes);
     if (wrong) return wrong;
     pthread_mutex_lock(&lock);
-    const glofnd_status status = step(c, c->e->ctx[c->on_gpu], c->e->store[c->on_gpu], &stats);
+    const glofnd_status status = step(c, c->e->ctx[c->at], c->e->store[c->at], &stats);
     if (status != GLOFND_OK) {
-        snprintf(text, text_bytes, "%s: %s", c->e->status_name(status), c->e->error(c->e->ctx[c->on_gpu]));
+        snprintf(text, text_bytes, "%s: %s", c->e->status_name(status), c->e->error(c->e->ctx[c->at]));
         wrong = text;
     }
     pthread_mutex_unlock(&lock);
@@ -211,6 +211,7 @@ static const char *run(call *c, char *text, size_t text_bytes) {
 static XLA_FFI_Error *execute(call *c) {
     char text[1024];
     c->batch = operand(c->f, A)->dims[0];
+    c->at = !c->on_gpu ? 0 : operand(c->f, A)->dtype == XLA_FFI_DataType_F32 ? 1 : 2;
     c->host.id = malloc(sizeof *c->host.id * (size_t)(c->batch + 1));
     c->host.rows = malloc(rows_bytes(c));
     const char *wrong = c->host.id && c->host.rows ? run(c, text, sizeof text) : "GLOFND_E_MEMORY: no memory for the rows of the batch";

@@ -104,6 +104,23 @@ class Cuda(unittest.TestCase):
                 eager(net(a), net(b), index).backward()
         torch.testing.assert_close(compiled.thresholds(), eager.thresholds())
 
+    def test_float32_is_as_exact_as_in_pytorch(self):
+        """By default; `math` of C, "auto", would round to bfloat16 at this temperature."""
+        generator = torch.Generator().manual_seed(0)
+        a = torch.randn(512, 64, generator=generator)
+        b = a + torch.randn(512, 64, generator=generator)
+        grads = {}
+        for name, dtype, device, math in (("exact", torch.float32, "cpu", {}), ("float32", torch.float32, "cuda", {}),
+                                          ("bf16", torch.float32, "cuda", {"math": "bf16"})):
+            criterion = GloFNDLoss(512, "simclr", detector="none", tau=0.1, **math).to(device)
+            for kind in (torch.bfloat16, dtype):  # the type may change between steps
+                x = a.to(device, kind).requires_grad_()
+                criterion(x, b.to(device, kind), torch.arange(512, device=device)).backward()
+            grads[name] = x.grad.cpu()
+        error = {name: ((grads[name] - grads["exact"]).abs().max() / grads["exact"].abs().max()).item() for name in grads}
+        self.assertLess(error["float32"], 1e-5)
+        self.assertGreater(error["bf16"], 1e-4)
+
     def test_wrong_use(self):
         a, b, index = on_gpu(0)
         criterion = make().cuda()

@@ -18,6 +18,15 @@ from glofnd.numpy import GloFND
 SAMPLES, BATCH, DIM = 64, 16, 8
 
 
+def setUpModule():
+    """On a machine with a GPU, too: steps on the CPU are equal to the bit."""
+    jax.config.update("jax_default_device", jax.devices("cpu")[0])
+
+
+def tearDownModule():
+    jax.config.update("jax_default_device", None)
+
+
 def batch(seed):
     rng = np.random.default_rng(seed)
     a = rng.normal(size=(BATCH, DIM)).astype(np.float32)
