@@ -1,13 +1,14 @@
 /* discover.c - exact thresholds and neighbours of embeddings against FAISS's flat index: the same rows, the same k, one run.
  *
- *     discover [--json] [--n 20000] [--dim 512] [--k 20] [--alpha A] [--repeat 3] [--threads T] [--device cuda] [--no-faiss]
+ *     discover [--json] [--n 20000] [--dim 512] [--k 20] [--alpha A] [--repeat 3] [--queries Q] [--threads T] [--device cuda]
+ *              [--no-faiss]
  *     discover --n 1000000 --dim 768 --save x.npy          only writes the embeddings, for `glofnd discover`
  * Ours gives the threshold of every row besides its k most similar others, mutual pairs, connected parts and duplicates; theirs
  * the k + 1 most similar, which has the row itself. The neighbours are compared before the times are: rows must agree up to
  * similarities that differ by rounding only. With --alpha the threshold is of that rank, and k only says how many are kept;
  * theirs searches as many as that rank, and the thresholds are compared, too. FAISS is called by tools/bench_faiss.py. Both take
  * turns, and the least of their times counts, so that other work on the machine weighs little; seconds of the processors are
- * counted besides.
+ * counted besides. --queries: FAISS searches for the first Q rows only, and its seconds are multiplied by n / Q.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@
 static gf_error err;
 
 typedef struct bench {
-    int64_t n, dim, k, repeat, threads, rank;
+    int64_t n, dim, k, repeat, queries, threads, rank;
     double alpha; /* 0: rank is k + 1 */
     int json, no_faiss;
     const char *device, *save;
@@ -75,6 +76,9 @@ static void time_ours(bench *b) {
     clock_add(&b->ours_cpu, 1e3 * (cpu_seconds() - spent));
 }
 
+/* Rows that FAISS searches for. */
+static int64_t searched(const bench *b) { return b->queries ? b->queries : b->n; }
+
 static void take_row(bench *b, const char *line) {
     python_text(line, "faiss", b->version, sizeof b->version);
     clock_add(&b->theirs, 1e3 * python_number(line, "seconds"));
@@ -90,7 +94,7 @@ static double similarity(const bench *b, int64_t i, int64_t j) {
 /* Neighbour m of row i, the row itself passed over. */
 static void compare(bench *b, const int32_t *theirs) {
     int64_t same = 0;
-    for (int64_t i = 0; i < b->n; i++)
+    for (int64_t i = 0; i < searched(b); i++)
         for (int64_t m = 0, at = 0; m < b->k; m++, at++) {
             const int32_t *row = theirs + i * (b->k + 1);
             if (row[at] == i) at++;
@@ -98,25 +102,26 @@ static void compare(bench *b, const int32_t *theirs) {
             if (mine == row[at]) same++;
             else b->worst = fmax(b->worst, fabs(similarity(b, i, mine) - similarity(b, i, row[at])));
         }
-    b->agree = (double)same / (double)(b->n * b->k);
+    b->agree = (double)same / (double)(searched(b) * b->k);
     if (b->worst > 1e-6) die("discover: neighbours differ by %g in similarity", b->worst);
 }
 
 static void compare_thresholds(bench *b, const float *theirs) {
-    for (int64_t i = 0; i < b->n; i++) b->worst = fmax(b->worst, fabs((double)theirs[i] - (double)b->found.lambda[i]));
+    for (int64_t i = 0; i < searched(b); i++) b->worst = fmax(b->worst, fabs((double)theirs[i] - (double)b->found.lambda[i]));
     if (b->worst > 1e-6) die("discover: thresholds differ by %g", b->worst);
 }
 
 /* Takes turns with FAISS; its first search is compared with the last one of ours. */
 static void take_turns(bench *b) {
-    char x_path[96], out_path[96], lambda_path[120], k[24], rank[24], threads[24], line[1024];
+    char x_path[96], out_path[96], lambda_path[120], k[24], rank[24], queries[24], threads[24], line[1024];
     snprintf(x_path, sizeof x_path, "%s/x.npy", b->folder);
     snprintf(out_path, sizeof out_path, "%s/out.npy", b->folder);
     snprintf(lambda_path, sizeof lambda_path, "%s.lambda.npy", out_path);
     snprintf(k, sizeof k, "%lld", (long long)b->k);
     snprintf(rank, sizeof rank, "%lld", b->alpha > 0.0 ? (long long)b->rank : 0);
+    snprintf(queries, sizeof queries, "%lld", (long long)searched(b));
     snprintf(threads, sizeof threads, "%lld", (long long)b->threads);
-    char *const args[] = {x_path, out_path, "--k", k, "--rank", rank, "--threads", threads, NULL};
+    char *const args[] = {x_path, out_path, "--k", k, "--rank", rank, "--queries", queries, "--threads", threads, NULL};
     if (!b->no_faiss) write_rows(b, x_path);
     int there =
         !b->no_faiss && python_meet(&b->faiss, "bench_faiss.py", args, "faiss (pip install faiss-cpu)", line, sizeof line);
@@ -129,13 +134,13 @@ static void take_turns(bench *b) {
     gf_npy out = {0};
     if (b->theirs.count > 0) {
         must(gf_npy_read(&err, out_path, &out));
-        if (out.type != GF_NPY_I4 || out.count != b->n * (b->k + 1)) die("discover: FAISS gave something else");
+        if (out.type != GF_NPY_I4 || out.count != searched(b) * (b->k + 1)) die("discover: FAISS gave something else");
         compare(b, out.data);
         gf_npy_free(&out);
     }
     if (b->theirs.count > 0 && b->alpha > 0.0) {
         must(gf_npy_read(&err, lambda_path, &out));
-        if (out.type != GF_NPY_F4 || out.count != b->n) die("discover: FAISS gave other thresholds");
+        if (out.type != GF_NPY_F4 || out.count != searched(b)) die("discover: FAISS gave other thresholds");
         compare_thresholds(b, out.data);
         gf_npy_free(&out);
     }
@@ -164,8 +169,10 @@ static void report(bench *b) {
                ours / 1e3, least(&b->search) / 1e3);
         printf(", %.3f s of processors", spent / 1e3);
         if (theirs > 0.0)
-            printf(", FAISS %s %.3f s, of processors %.3f s, ratio %.2f, of processors %.2f, same neighbours %.4f %%", b->version,
-                   theirs / 1e3, least(&b->theirs_cpu) / 1e3, theirs / ours, least(&b->theirs_cpu) / spent, 100.0 * b->agree);
+            printf(", FAISS %s %.3f s, of processors %.3f s, ratio %.2f, of processors %.2f, same neighbours %.4f %%, %lld rows "
+                   "searched for",
+                   b->version, theirs / 1e3, least(&b->theirs_cpu) / 1e3, theirs / ours, least(&b->theirs_cpu) / spent,
+                   100.0 * b->agree, (long long)searched(b));
         printf("\n");
         return;
     }
@@ -181,7 +188,7 @@ static void report(bench *b) {
     number(clock_spread(&b->ours));
     printf(", \"gflops_of_all_pairs\": ");
     number(gflops);
-    printf(", \"faiss\": \"%s\", \"faiss_seconds\": ", b->version);
+    printf(", \"faiss\": \"%s\", \"faiss_queries\": %lld, \"faiss_seconds\": ", b->version, (long long)searched(b));
     number(theirs / 1e3);
     printf(", \"faiss_cpu_seconds\": ");
     number(least(&b->theirs_cpu) / 1e3);
@@ -198,7 +205,8 @@ static int take_number(bench *b, const char *name, const char *text) {
     const struct {
         const char *name;
         int64_t *value;
-    } numbers[] = {{"--n", &b->n}, {"--dim", &b->dim}, {"--k", &b->k}, {"--repeat", &b->repeat}, {"--threads", &b->threads}};
+    } numbers[] = {{"--n", &b->n},           {"--dim", &b->dim},         {"--k", &b->k},
+                   {"--repeat", &b->repeat}, {"--queries", &b->queries}, {"--threads", &b->threads}};
     char *end;
     if (strcmp(name, "--alpha") == 0) {
         b->alpha = strtod(text, &end);
@@ -221,10 +229,11 @@ static void parse(int argc, char **argv, bench *b) {
         else if (value && strcmp(argv[i], "--save") == 0) b->save = argv[++i];
         else if (value && take_number(b, argv[i], value)) i++;
         else
-            die("usage: discover [--json] [--n N] [--dim D] [--k K] [--alpha A] [--repeat R] [--threads T] [--device cuda] "
-                "[--no-faiss] [--save X.npy]");
+            die("usage: discover [--json] [--n N] [--dim D] [--k K] [--alpha A] [--repeat R] [--queries Q] [--threads T] "
+                "[--device cuda] [--no-faiss] [--save X.npy]");
     }
-    if (b->k + 2 > b->n || b->dim > 1 << 16 || b->n > 1 << 24 || b->threads > 1024) die("discover: sizes out of range");
+    if (b->k + 2 > b->n || b->dim > 1 << 16 || b->n > 1 << 24 || b->threads > 1024 || b->queries > b->n)
+        die("discover: sizes out of range");
     b->rank = b->alpha > 0.0 ? gf_top_count(b->n - 1, b->alpha) : b->k + 1;
     b->pass = gf_pairs_search_find(&err, b->device);
     if (!b->pass) die("discover: %s", err.text);
