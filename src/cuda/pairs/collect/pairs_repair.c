@@ -56,11 +56,6 @@ static glofnd_status is_listed(gf_error *err, const gf_collector *x, const int32
     return GLOFND_OK;
 }
 
-static int by_row(const void *x, const void *y) {
-    const int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
-    return (a > b) - (a < b);
-}
-
 typedef struct repair {
     const gf_collector *x;
     const gf_rescued *r;
@@ -95,7 +90,7 @@ static glofnd_status repair_anchor(gf_error *err, repair *p, int64_t k, int *cle
         if (!(v > f->lambda[j])) continue;
         f->mutual[i]++;
         gf_components_join(f->mutual_root, i, j);
-        if (bsearch(&j, p->row, (size_t)p->r->anchors, sizeof *p->row, by_row) || v > above) continue;
+        if (bsearch(&j, p->row, (size_t)p->r->anchors, sizeof *p->row, gf_collector_by_row) || v > above) continue;
         TRY(is_listed(err, p->x, p->count, j, i, &p->list, &p->capacity, &listed));
         if (!listed && !(v < below)) *clear = 0;
         f->mutual[j] += !listed;

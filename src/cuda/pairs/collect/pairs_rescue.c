@@ -9,7 +9,7 @@
 enum { GROUP_MAX = 256 }; /* anchors at a time */
 #define GROUP_BYTES ((size_t)8 << 30)
 
-static int by_row(const void *x, const void *y) {
+int gf_collector_by_row(const void *x, const void *y) {
     const int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
     return (a > b) - (a < b);
 }
@@ -22,7 +22,7 @@ glofnd_status gf_collector_failed(gf_error *err, gf_collector *x, int32_t **row,
     *row = malloc((size_t)*count * sizeof **row);
     FAIL_IF(err, !*row, GLOFND_E_MEMORY, "no memory for %d anchors", (int)*count);
     PAIRS_TRY(err, cudaMemcpy(*row, x->c.failed, (size_t)*count * sizeof **row, cudaMemcpyDeviceToHost), "anchors");
-    qsort(*row, (size_t)*count, sizeof **row, by_row);
+    qsort(*row, (size_t)*count, sizeof **row, gf_collector_by_row);
     return GLOFND_OK;
 }
 
