@@ -267,8 +267,8 @@ static inline problem *make(const shape *s, gf_cuda_math math, unsigned seed) {
         p->cpu[i] = host_rows(s->cols, p->z[i].cpu.ld);
     }
     for (int i = 0; i < 2; i++) {
-        fill_rows(p, i, &g, math == GF_CUDA_EXACT || math == GF_CUDA_BF16 ? 2e-6 : 6e-5);
-        if (s->shift == 1 && i == 1)
+        if (i == 0 || s->shift == 0) fill_rows(p, i, &g, math == GF_CUDA_EXACT || math == GF_CUDA_BF16 ? 2e-6 : 6e-5);
+        else
             for (int f = 0; f < FIELDS; f++)
                 memcpy(get(&p->cpu[1], &fields[f]), get(&p->cpu[0], &fields[f]), (size_t)s->cols * fields[f].size);
         p->gpu[i] = device_rows(&p->cpu[i], s->cols, p->z[i].ld);

@@ -51,40 +51,6 @@ static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
     return gf_grad_bf16(a, stream);
 }
 
-static cudaError_t stats_split(const gf_tile_args &a, cudaStream_t stream) {
-#ifdef GF_HAVE_SM90
-    if (gf_is_hopper() && pays_as_large(a, 2) && gf_stats_can_large(a, NULL, 2))
-        return gf_stats_large(a, NULL, 2, GF_LARGE_CLUSTER, stream);
-#endif
-    return fits(a.ld, 2) ? gf_stats_split(a, stream) : gf_stats_exact(a, stream);
-}
-
-static cudaError_t grad_split(const gf_tile_args &a, cudaStream_t stream) {
-#ifdef GF_HAVE_SM90
-    if (gf_is_hopper() && pays_as_large(a, 2) && gf_grad_can_large(a, NULL, 2))
-        return gf_grad_large(a, NULL, 2, GF_LARGE_CLUSTER, stream);
-#endif
-    return fits(a.ld, 2) ? gf_grad_split(a, stream) : gf_grad_exact(a, stream);
-}
-
-static cudaError_t stats(const gf_tile_args &a, int halves, cudaStream_t stream) {
-    if (a.q.rows == 0) return cudaSuccess;
-    switch (halves) {
-    case 1: return stats_bf16(a, stream);
-    case 2: return stats_split(a, stream);
-    default: return gf_stats_exact(a, stream);
-    }
-}
-
-static cudaError_t grad(const gf_tile_args &a, int halves, cudaStream_t stream) {
-    if (a.q.rows == 0) return cudaSuccess;
-    switch (halves) {
-    case 1: return grad_bf16(a, stream);
-    case 2: return grad_split(a, stream);
-    default: return gf_grad_exact(a, stream);
-    }
-}
-
 /* ---- the sides of a step ---- */
 
 static bool is_same(const gf_cuda_embed *x, const gf_cuda_embed *y) { return x->hi == y->hi && x->f32.rows == y->f32.rows; }
@@ -114,10 +80,21 @@ static bool can_large(const large_kernels &, const gf_tile_args &, const gf_rows
 
 struct pass_kind {
     large_kernels large;
-    cudaError_t (*alone)(const gf_tile_args &a, int halves, cudaStream_t stream);
+    cudaError_t (*bf16)(const gf_tile_args &a, cudaStream_t stream);
+    cudaError_t (*split)(const gf_tile_args &a, cudaStream_t stream);
+    cudaError_t (*exact)(const gf_tile_args &a, cudaStream_t stream);
 };
 
-static const pass_kind stats_kind = {large_stats, stats}, grad_kind = {large_grad, grad};
+static const pass_kind stats_kind = {large_stats, stats_bf16, gf_stats_split, gf_stats_exact},
+                       grad_kind = {large_grad, grad_bf16, gf_grad_split, gf_grad_exact};
+
+/* One side. */
+static cudaError_t run_alone(const gf_tile_args &a, int halves, const pass_kind &kind, cudaStream_t stream) {
+    if (a.q.rows == 0) return cudaSuccess;
+    if (halves == 1) return kind.bf16(a, stream);
+    if (halves == 2 && can_large(kind.large, a, NULL, 2)) return kind.large.run(a, NULL, 2, GF_LARGE_CLUSTER, stream);
+    return halves == 2 && fits(a.ld, 2) ? kind.split(a, stream) : kind.exact(a, stream);
+}
 
 static gf_tile_args args_of(const gf_cuda_pass *p, unsigned flags, bool fixed, int when) {
     gf_tile_args a = gf_tile_args_of(p);
@@ -135,7 +112,7 @@ static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, const 
     cudaError_t e = cudaSuccess;
     for (int i = 0; e == cudaSuccess && i < n; i++) {
         a = args_of(&p[i], flags, fixed, when);
-        e = kind.alone(a, pass_halves(&p[i], a), stream);
+        e = run_alone(a, pass_halves(&p[i], a), kind, stream);
     }
     return e;
 }

@@ -197,24 +197,17 @@ __device__ __forceinline__ void gf_large_lead(int group) {
     if (group == 0) asm volatile("bar.arrive 1, 256;" ::: "memory");
 }
 
-/* s = sums over `steps` stages of the ring. lead: gf_large_lead after this step; -1: never. */
-template <int CLUSTER, bool LEFT_ACROSS, bool RIGHT_ACROSS>
-__device__ __forceinline__ void gf_large_sums(float (&s)[32][4], gf_large_shared &sm, gf_large_place &at, int steps,
-                                              int lead = -1) {
+/* Products of `steps` stages of the ring: products(left, right, first) starts those of one, whose operands lie there for this
+ * warpgroup. Before and after, the caller pins the sums. lead: gf_large_lead after this step; -1: never. */
+template <int CLUSTER, class Ring, class Products>
+__device__ __forceinline__ void gf_large_stages(Ring &sm, gf_large_place &at, int steps, int lead, Products products) {
     const int group = gf_wg_index();
     int last = 0;
-    gf_large_pin(s);
     for (int i = 0; i < steps; i++) {
-        const uint32_t left = gf_shared_address(sm.left[at.stage]) + group * (GF_LARGE_LEFT / 2);
-        const uint32_t right = gf_shared_address(sm.right[at.stage]);
         gf_barrier_wait(gf_shared_address(&sm.full[at.stage]), at.lap);
         gf_wg_begin();
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const uint64_t a = gf_operand_at(left + (LEFT_ACROSS ? 2048 : 32) * k, LEFT_ACROSS ? GF_LARGE_BOX : 16);
-            const uint64_t b = gf_operand_at(right + (RIGHT_ACROSS ? 2048 : 32) * k, RIGHT_ACROSS ? GF_LARGE_BOX : 16);
-            gf_large_product<LEFT_ACROSS, RIGHT_ACROSS>(s, a, b, i > 0 || k > 0);
-        }
+        products(gf_shared_address(sm.left[at.stage]) + group * (GF_LARGE_LEFT / 2), gf_shared_address(sm.right[at.stage]),
+                 i == 0);
         gf_wg_commit();
         if (i > 0) {
             gf_wg_wait<1>();
@@ -222,11 +215,26 @@ __device__ __forceinline__ void gf_large_sums(float (&s)[32][4], gf_large_shared
         }
         if (i == lead) gf_large_lead(group);
         last = at.stage;
-        at.advance();
+        at.advance(Ring::STAGES);
     }
     gf_wg_wait<0>();
-    gf_large_pin(s);
     gf_large_release<CLUSTER>(sm, last);
+}
+
+/* s = sums over `steps` stages. */
+template <int CLUSTER, bool LEFT_ACROSS, bool RIGHT_ACROSS>
+__device__ __forceinline__ void gf_large_sums(float (&s)[32][4], gf_large_shared &sm, gf_large_place &at, int steps,
+                                              int lead = -1) {
+    gf_large_pin(s);
+    gf_large_stages<CLUSTER>(sm, at, steps, lead, [&](uint32_t left, uint32_t right, bool first) {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const uint64_t a = gf_operand_at(left + (LEFT_ACROSS ? 2048 : 32) * k, LEFT_ACROSS ? GF_LARGE_BOX : 16);
+            const uint64_t b = gf_operand_at(right + (RIGHT_ACROSS ? 2048 : 32) * k, RIGHT_ACROSS ? GF_LARGE_BOX : 16);
+            gf_large_product<LEFT_ACROSS, RIGHT_ACROSS>(s, a, b, !first || k > 0);
+        }
+    });
+    gf_large_pin(s);
 }
 
 /* One stage of the three chains: x += hi lo, y += lo hi, z += hi hi. */
@@ -250,27 +258,12 @@ __device__ __forceinline__ void gf_large_scores(float (&s)[gf_large_ring<HALVES>
     if constexpr (HALVES == 1) {
         gf_large_sums<CLUSTER, false, false>(s, sm, at, steps, lead);
     } else {
-        const int group = gf_wg_index();
         float y[16][4], z[16][4];
-        int last = 0;
         gf_wg_pin(s), gf_wg_pin(y), gf_wg_pin(z);
-        for (int i = 0; i < steps; i++) {
-            gf_barrier_wait(gf_shared_address(&sm.full[at.stage]), at.lap);
-            gf_wg_begin();
-            gf_large_add_halves(s, y, z, gf_shared_address(sm.left[at.stage]) + group * (GF_LARGE_LEFT / 2),
-                                gf_shared_address(sm.right[at.stage]), i == 0);
-            gf_wg_commit();
-            if (i > 0) {
-                gf_wg_wait<1>();
-                gf_large_release<CLUSTER>(sm, last);
-            }
-            if (i == lead) gf_large_lead(group);
-            last = at.stage;
-            at.advance(gf_large_ring<HALVES>::STAGES);
-        }
-        gf_wg_wait<0>();
+        gf_large_stages<CLUSTER>(sm, at, steps, lead, [&](uint32_t left, uint32_t right, bool first) {
+            gf_large_add_halves(s, y, z, left, right, first);
+        });
         gf_wg_pin(s), gf_wg_pin(y), gf_wg_pin(z);
-        gf_large_release<CLUSTER>(sm, last);
 #pragma unroll
         for (int i = 0; i < 64; i++) s[i / 4][i % 4] = (s[i / 4][i % 4] + y[i / 4][i % 4]) + z[i / 4][i % 4];
     }

@@ -40,29 +40,13 @@ static __device__ __forceinline__ void half_product(float (&d)[32][4], uint64_t 
 /* As gf_large_sums. */
 static __device__ __forceinline__ void half_sums(float (&s)[32][4], gf_large_shared &sm, gf_large_place &at, int steps,
                                                  int lead) {
-    const int group = gf_wg_index();
-    int last = 0;
     gf_large_pin(s);
-    for (int i = 0; i < steps; i++) {
-        const uint32_t left = gf_shared_address(sm.left[at.stage]) + group * (GF_LARGE_LEFT / 2);
-        const uint32_t right = gf_shared_address(sm.right[at.stage]);
-        gf_barrier_wait(gf_shared_address(&sm.full[at.stage]), at.lap);
-        gf_wg_begin();
+    gf_large_stages<CLUSTER>(sm, at, steps, lead, [&](uint32_t left, uint32_t right, bool first) {
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            half_product(s, gf_operand_at(left + 32 * k, 16), gf_operand_at(right + 32 * k, 16), i > 0 || k > 0);
-        gf_wg_commit();
-        if (i > 0) {
-            gf_wg_wait<1>();
-            gf_large_release<CLUSTER>(sm, last);
-        }
-        if (i == lead) gf_large_lead(group);
-        last = at.stage;
-        at.advance();
-    }
-    gf_wg_wait<0>();
+            half_product(s, gf_operand_at(left + 32 * k, 16), gf_operand_at(right + 32 * k, 16), !first || k > 0);
+    });
     gf_large_pin(s);
-    gf_large_release<CLUSTER>(sm, last);
 }
 
 /* ---- a tile ---- */

@@ -152,12 +152,13 @@ template <int CLUSTER> static __device__ __forceinline__ int row_tile(const job 
 }
 template <int CLUSTER> static __device__ __forceinline__ int turn_of(const job &x) { return blockIdx.x / CLUSTER % x.turns; }
 
-/* The tile of columns that holds the block's own rows, and the one it starts with. */
-template <int CLUSTER> static __device__ __forceinline__ int own_columns(const job &x) {
-    return row_tile<CLUSTER>(x) * GF_LARGE_ROWS / x.columns;
-}
+/* The first of the tiles of columns that make up the 256 of row r, in halves two: the blocks of a cluster, which share columns,
+ * have the same. */
+static __device__ __forceinline__ int own_columns(const job &x, int r) { return r / GF_LARGE_COLS * (GF_LARGE_COLS / x.columns); }
+
+/* The tile of columns that the block starts with. */
 template <int CLUSTER> static __device__ __forceinline__ int first_tile(const job &x) {
-    return turn_of<CLUSTER>(x) + (x.triangle ? own_columns<CLUSTER>(x) : 0);
+    return turn_of<CLUSTER>(x) + (x.triangle ? own_columns(x, row_tile<CLUSTER>(x) * GF_LARGE_ROWS) : 0);
 }
 
 template <unsigned FLAGS, bool BOTH, int CLUSTER, int HALVES>
@@ -181,7 +182,7 @@ static __device__ __forceinline__ void calculate(const job &x, shared_sums<HALVE
         gf_large_scores<CLUSTER, HALVES>(s[0], sm.tiles, at, steps, lead);
         if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, shape::COLS) || r0 + GF_LARGE_ROWS > x.a.q.rows)
             gf_blank<typename shape::C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : NO_PAIR);
-        if (!BOTH || (x.triangle && j == own_columns<CLUSTER>(x))) {
+        if (!BOTH || (x.triangle && own_columns(x, c0) == own_columns(x, r0))) { /* these pairs occur twice, once for each end */
             add_tile<FLAGS, false, HALVES>(x, sm, y, s[0], peak, c0);
             continue;
         }
@@ -227,7 +228,7 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
 
 /* Blocks of a row that had tiles at all. */
 static __device__ __forceinline__ int turns_of_row(const job &x, int r) {
-    const int left = column_tiles(x) - (x.triangle ? r / x.columns : 0);
+    const int left = column_tiles(x) - (x.triangle ? own_columns(x, r) : 0);
     return left < x.turns ? left : x.turns;
 }
 
@@ -282,7 +283,7 @@ static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_consta
         const gf_row_sums<float> &u = x.parts[size_t(i) * x.a.q.rows + r];
         t.sum += double(u.sum), t.moment += double(u.moment), t.kept += u.kept;
     }
-    if (x.triangle) add_parts(x, r, r / x.columns * (x.columns / GF_LARGE_ROWS), t);
+    if (x.triangle) add_parts(x, r, r / GF_LARGE_COLS * (GF_LARGE_COLS / GF_LARGE_ROWS), t);
     gf_tile_args a = x.a;
     if (blockIdx.y) a.row = x.mirror, a.q = x.a.k, a.k = x.a.q;
     write_row(a, r, t);
