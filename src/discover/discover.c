@@ -155,11 +155,6 @@ int gf_discover_exact(const gf_discover_data *d, const gf_discover_result *r, in
     return (r->stored_copy ? r->stored_copy[i] : d->copy_of[i]) == d->copy_of[j];
 }
 
-static int by_value(const void *a, const void *b) {
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Number of elements of sorted [n] below y. */
 static int64_t below(const int32_t *sorted, int64_t n, int64_t y) {
     int64_t low = 0, high = n;
@@ -182,7 +177,7 @@ static glofnd_status measure_quality(gf_error *err, const int32_t *label, gf_dis
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory to compare with labels");
     }
     memcpy(sorted, label, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)n, sizeof *sorted, gf_order_int32);
     for (int64_t i = 0; i < n; i++) {
         counts[i] = (gf_fn_counts){.pairs = n - 1, .flagged = r->f.above[i], .hits = r->f.hits[i]};
         if (label[i] >= 0) counts[i].same = below(sorted, n, (int64_t)label[i] + 1) - below(sorted, n, label[i]) - 1;

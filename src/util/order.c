@@ -3,6 +3,11 @@
 
 #include <math.h>
 
+int gf_order_int32(const void *x, const void *y) {
+    const int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
+    return (a > b) - (a < b);
+}
+
 static void swap(float *a, float *b) {
     const float t = *a;
     *a = *b;

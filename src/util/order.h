@@ -6,6 +6,9 @@
 /* The k-th largest of v[n], 1 <= k <= n; reorders v so that the k largest come first (the k-th at v[k-1]). No NaN. */
 float gf_kth_largest(float *v, int64_t n, int64_t k);
 
+/* Rising order of int32_t, for qsort and bsearch. */
+int gf_order_int32(const void *x, const void *y);
+
 /* ceil(alpha n), at least 1: how many of n values are the top alpha. Products that are whole but for rounding count as such. */
 int64_t gf_top_count(int64_t n, double alpha);
 

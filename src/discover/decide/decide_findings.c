@@ -4,6 +4,7 @@
 
 #include "discover/decide/decide.h"
 #include "util/minmax.h"
+#include "util/order.h"
 
 /* ----- outliers ----- */
 
@@ -45,11 +46,6 @@ glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const g
 
 /* ----- labels ----- */
 
-static int by_value(const void *a, const void *b) {
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 double gf_label_issue_score(const gf_label_issue *x) { return (double)(x->best - x->own) / (double)(x->votes + 1); }
 
 static int by_score(const void *a, const void *b) {
@@ -68,7 +64,7 @@ static gf_label_issue count_votes(const gf_discover_data *d, const gf_pairs_foun
         const int32_t j = f->other[i * f->top + k], y = d->label[d->good[j]];
         if (y >= 0 && f->similarity[i * f->top + k] > f->lambda[j]) label[x.votes++] = y;
     }
-    if (x.votes) qsort(label, (size_t)x.votes, sizeof *label, by_value);
+    if (x.votes) qsort(label, (size_t)x.votes, sizeof *label, gf_order_int32);
     for (int32_t a = 0, b; a < x.votes; a = b) {
         for (b = a + 1; b < x.votes && label[b] == label[a]; b++) continue;
         if (label[a] == own) x.own = b - a;

@@ -43,8 +43,6 @@ glofnd_status gf_collector_fetch(gf_error *err, gf_collector *x, const gf_pairs_
 glofnd_status gf_collector_fetch_mutual(gf_error *err, gf_collector *x, const gf_pairs_found *f);
 /* After gf_pairs_settle: rows of c.q that failed, rising; free it in any case. */
 glofnd_status gf_collector_failed(gf_error *err, gf_collector *x, int32_t **row, int32_t *count);
-/* Order of rows, for qsort and bsearch. */
-int gf_collector_by_row(const void *x, const void *y);
 /* Makes y ready for a sweep of these rows alone, at most gf_collector_group() of them. End it in any case. */
 glofnd_status gf_collector_rescue(gf_error *err, gf_collector *x, const int32_t *row, int64_t count, gf_collector *y);
 int64_t gf_collector_group(const gf_collector *x);

@@ -12,7 +12,7 @@
 #include "cuda/pairs/collect/pairs_collector.h"
 #include "util/components.h"
 #include "util/grow.h"
-#include "util/minmax.h"
+#include "util/order.h"
 
 enum { PAIRS_MAX = 1 << 17 }; /* more are faster compared again */
 
@@ -90,7 +90,7 @@ static glofnd_status repair_anchor(gf_error *err, repair *p, int64_t k, int *cle
         if (!(v > f->lambda[j])) continue;
         f->mutual[i]++;
         gf_components_join(f->mutual_root, i, j);
-        if (bsearch(&j, p->row, (size_t)p->r->anchors, sizeof *p->row, gf_collector_by_row) || v > above) continue;
+        if (bsearch(&j, p->row, (size_t)p->r->anchors, sizeof *p->row, gf_order_int32) || v > above) continue;
         TRY(is_listed(err, p->x, p->count, j, i, &p->list, &p->capacity, &listed));
         if (!listed && !(v < below)) *clear = 0;
         f->mutual[j] += !listed;

@@ -9,11 +9,6 @@
 enum { GROUP_MAX = 256 }; /* anchors at a time */
 #define GROUP_BYTES ((size_t)8 << 30)
 
-int gf_collector_by_row(const void *x, const void *y) {
-    const int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
-    return (a > b) - (a < b);
-}
-
 glofnd_status gf_collector_failed(gf_error *err, gf_collector *x, int32_t **row, int32_t *count) {
     *row = NULL, *count = 0;
     PAIRS_TRY(err, cudaMemcpyAsync(count, x->c.failed_n, sizeof *count, cudaMemcpyDeviceToHost, x->p->stream), "a count");
@@ -22,7 +17,7 @@ glofnd_status gf_collector_failed(gf_error *err, gf_collector *x, int32_t **row,
     *row = malloc((size_t)*count * sizeof **row);
     FAIL_IF(err, !*row, GLOFND_E_MEMORY, "no memory for %d anchors", (int)*count);
     PAIRS_TRY(err, cudaMemcpy(*row, x->c.failed, (size_t)*count * sizeof **row, cudaMemcpyDeviceToHost), "anchors");
-    qsort(*row, (size_t)*count, sizeof **row, gf_collector_by_row);
+    qsort(*row, (size_t)*count, sizeof **row, gf_order_int32);
     return GLOFND_OK;
 }
 
