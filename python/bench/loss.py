@@ -3,6 +3,7 @@
     python loss.py [--device cuda] [--batch 1024 4096] [--dim 128] [--dtype float32 bfloat16] [--task views clip] [--json FILE]
     python loss.py --cpu-time --rounds 3 ...                      # one thread, CPU time: for a machine that is busy with other work
     python loss.py --gpu-tour [--budget 200] [--peers FOLDER]     # every size on a GPU, in one process, within some minutes
+    python loss.py --gpu-tour --cases 8192x512:bfloat16 1024x128:float32 ...   # these sizes, in this order
 
 Columns: median and smallest time of a step, peak of memory above the embeddings, largest error of the gradient relative to its largest value,
 against float64 (not where thresholds leave pairs out, or the loss is another one). Packages that are not installed, and cases
@@ -296,10 +297,17 @@ COMPILED_AT = {(1024, 128), (32768, 512)}
 OWN_KERNELS_AT = {(8192, 512), (32768, 768), (65536, 768)}  # of inf-cl: each shape is compiled first
 
 
-def tour_cases(batches, dims, dtypes):
-    """The largest first: they matter most, should time run out."""
-    for batch in sorted(batches, reverse=True):
-        for dim in sorted(dims, reverse=True):
+def tour_cases(options, dtypes):
+    """Those asked for; or all, the largest first: they matter most, should time run out."""
+    for case in options.cases:
+        shape, dtype = case.split(":")
+        batch, dim = map(int, shape.split("x"))
+        for task in ("clip", "views"):
+            yield task, batch, dim, dtype
+    if options.cases:
+        return
+    for batch in sorted(options.batch or [1024, 8192, 32768, 65536], reverse=True):
+        for dim in sorted(options.dim or [128, 512, 768], reverse=True):
             for task in ("clip", "views"):
                 for dtype in dtypes:
                     yield task, batch, dim, dtype
@@ -349,7 +357,7 @@ def tour_measure(loss, z1, z2, index):
 def tour_one(options, losses, task, batch, dim, dtype, exact):
     (z1, z2), index = embeddings(batch, dim, getattr(torch, dtype), "cuda")
     for name, (package, make) in LOSSES[task].items():
-        if not version(package) or skips(name, task, batch, dim, dtype) or time.perf_counter() > options.stop:
+        if name in options.without or not version(package) or skips(name, task, batch, dim, dtype) or time.perf_counter() > options.stop:
             continue
         try:
             if (task, name) not in losses or package == "glofnd":  # a new one, so that its workspace counts
@@ -407,14 +415,13 @@ def tour(options):
     torch.backends.cuda.matmul.allow_tf32 = False
     options.stop = time.perf_counter() + options.budget
     print_versions(options, ("views", "clip"), torch.cuda.get_device_name())
-    losses = {}
-    for case in tour_cases(options.batch or [1024, 8192, 32768, 65536], options.dim or [128, 512, 768],
-                           options.dtype or ["bfloat16", "float32"]):
+    losses, dtypes = {}, options.dtype or ["bfloat16", "float32"]
+    for case in tour_cases(options, dtypes):
         if time.perf_counter() > options.stop:
             print(f"(the budget of {options.budget:g} s is spent)")
             break
         tour_one(options, losses, *case, {})
-    for dtype in options.dtype or ["bfloat16", "float32"]:
+    for dtype in dtypes:
         try:
             tour_graph(options, 1024, 128, dtype)
         except Exception as failure:  # noqa: BLE001
@@ -445,6 +452,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--without", nargs="*", default=[], help="names of losses to leave out")
     parser.add_argument("--gpu-tour", action="store_true")
+    parser.add_argument("--cases", nargs="*", default=[], metavar="BxD:TYPE")
     parser.add_argument("--budget", type=float, default=200.0)
     parser.add_argument("--peers")
     parser.add_argument("--one", help=argparse.SUPPRESS)
