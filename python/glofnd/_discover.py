@@ -56,7 +56,7 @@ def _of_array(array: np.ndarray) -> _Rows:
     size = array.itemsize
     if array.shape[1] > 1 and array.strides[1] != size or array.strides[0] % size or array.strides[0] < array.shape[1] * size:
         array = np.ascontiguousarray(array)
-    return _Rows(array.ctypes.data, *array.shape, array.strides[0] // size, _DTYPES[array.dtype.name], array)
+    return _Rows(array.ctypes.data, array.shape[0], array.shape[1], array.strides[0] // size, _DTYPES[array.dtype.name], array)
 
 
 def _of_torch(tensor: Any) -> _Rows:
@@ -72,7 +72,7 @@ def _of_torch(tensor: Any) -> _Rows:
         tensor = tensor.to(torch.float32)
     if tensor.stride(1) != 1 or tensor.stride(0) < tensor.shape[1]:
         tensor = tensor.contiguous()
-    return _Rows(tensor.data_ptr(), *tensor.shape, tensor.stride(0), kinds[tensor.dtype], tensor)
+    return _Rows(tensor.data_ptr(), tensor.shape[0], tensor.shape[1], tensor.stride(0), kinds[tensor.dtype], tensor)
 
 
 def _is_of(x: Any, package: str) -> bool:
@@ -124,7 +124,7 @@ def _of_pandas(x: Any) -> np.ndarray:
 
 
 def _of_shards(shards: Iterable[Any]) -> _Rows:
-    parts = []
+    parts: list[np.ndarray] = []
     for shard in shards:
         rows = _rows_of(shard)
         part = _as_float32(rows)

@@ -48,6 +48,7 @@ class Core:
         self.n, self.dim, self.values, self.group = n, dim, values, group
         self.epoch, self.want = 0, 0
         self.lock = threading.RLock()
+        self.engine: Engine
         self.remembered: deque = deque(maxlen=REMEMBERED_STEPS)
         self.open(device)
         self.handle = next(_handles)
@@ -286,7 +287,7 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     every = {name: gather(core, x, world) for name, x in own.items()}
     assert own["a"] is not None and every["index"] is not None
     rows = own["a"].shape[0]
-    batch = fill_batch(core, *(every[name] for name in INPUTS), rows, rank * rows, want, tau,  # type: ignore[arg-type]
+    batch = fill_batch(core, *(every[name] for name in INPUTS), rows, rank * rows, want, tau,  # type: ignore[arg-type, call-arg]
                        DTYPES[grads[0].dtype])
     banks = averages_of(core, every["index"])  # every rank holds the state of all samples: a wrong index is refused by all of them
     set_banks(batch, banks)
@@ -454,6 +455,8 @@ class StepFunction(torch.autograd.Function):
         if ctx.tau_like is not None and ctx.needs_input_grad[2]:
             dtype, device, shape = ctx.tau_like
             of_tau = (grad_tau * g).to(dtype=dtype, device=device).reshape(shape)
-        a = (grad_a * g).to(ctx.dtype) if ctx.needs_input_grad[0] else None
-        b = (grad_b * g).to(ctx.dtype) if ctx.needs_input_grad[1] else None
+        a = grad_a * g if ctx.needs_input_grad[0] else None
+        b = grad_b * g if ctx.needs_input_grad[1] else None
+        if grad_a.dtype != ctx.dtype:
+            a, b = (None if x is None else x.to(ctx.dtype) for x in (a, b))
         return a, b, of_tau, None, None, None, None, None, None

@@ -215,7 +215,7 @@ class GloFNDLoss(nn.Module):
             if core.is_cuda:
                 core.engine.tau(0)
                 core.reserve(n, n, z1.shape[1])
-            batch = fill_batch(core, *tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)
+            batch = fill_batch(core, *tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)  # type: ignore[call-arg]
             banks = averages_of(core, tensors[2])
             set_banks(batch, banks)
             with core.engine.without_neighbours():
