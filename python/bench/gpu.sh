@@ -13,7 +13,7 @@ python=${PYTHON:-python3}
 PYTHONPATH=$here/..${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
 "$python" -m glofnd
-(cd "$here/.." && "$python" -m unittest -v tests.test_cuda 2>&1 | tail -n 40)
+(cd "$here/.." && "$python" -m unittest -v tests.test_cuda tests.test_jax_cuda 2>&1 | tail -n 60)
 "$python" "$here/discover.py" ${PROGRAM:+--program "$PROGRAM"}
 # shellcheck disable=SC2086
 "$python" "$here/loss.py" --gpu-tour ${TOUR:-} --budget "${BUDGET:-200}" --json "${OUT:-gpu.jsonl}" ${1:+--peers "$1"}

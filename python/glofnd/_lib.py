@@ -257,9 +257,11 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def library_path() -> str:
-    """The library that is loaded: that of the environment variable GLOFND_LIBRARY, else the one inside of this package."""
+    """The library that is loaded: that of the environment variable GLOFND_LIBRARY, else the one inside of this package, else (the
+    package of a distribution) the system's of the same version, by its name."""
     chosen = os.environ.get("GLOFND_LIBRARY")
-    return chosen or os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libglofnd.so")
+    inside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libglofnd.so")
+    return chosen or (inside if os.path.exists(inside) else "libglofnd.so.%d.%d" % VERSION)
 
 
 def _load() -> ctypes.CDLL:

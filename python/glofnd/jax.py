@@ -47,10 +47,10 @@ class _XlaEngine(ctypes.Structure):
 
 
 def _header_folder() -> str:
-    for folder in (os.path.join(_here, "include"), os.path.join(_here, "..", "..", "include")):
+    for folder in (os.path.join(_here, "include"), os.path.join(_here, "..", "..", "include"), "/usr/include", "/usr/local/include"):
         if os.path.exists(os.path.join(folder, "glofnd.h")):
             return folder
-    raise ImportError("glofnd.h is missing beside the package: install it again")
+    raise ImportError("glofnd.h is missing beside the package: install it again, or the header of the system's libglofnd")
 
 
 @functools.lru_cache(maxsize=None)

@@ -4,6 +4,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -50,6 +51,23 @@ class Layout(unittest.TestCase):
             subprocess.run([compiler, "-std=c17", "-I", HEADER, source, "-o", program], check=True)
             seen = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
         self.assertEqual(seen, table_lines())
+
+    def test_library_of_the_system(self):
+        """A package without a library of its own, as a distribution would make it."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(os.path.dirname(_lib.__file__), os.path.join(folder, "glofnd"), ignore=shutil.ignore_patterns("lib", "__pycache__"))
+            name = "libglofnd.so.%d.%d" % _lib.VERSION
+            environment = {key: value for key, value in os.environ.items() if key != "GLOFND_LIBRARY"}
+            run = lambda: subprocess.run([sys.executable, "-m", "glofnd"], cwd=folder, capture_output=True, text=True, env={
+                **environment, "PYTHONPATH": folder, "LD_LIBRARY_PATH": os.path.join(folder, "system")})
+            missing = run()
+            if missing.returncode:  # else this system has one
+                self.assertIn("pip install", missing.stderr)
+            os.mkdir(os.path.join(folder, "system"))
+            shutil.copy(_lib.library_path(), os.path.join(folder, "system", name))
+            found = run()
+            self.assertEqual(found.returncode, 0, found.stderr)
+            self.assertIn(f"library    {name}\n", found.stdout)
 
     def test_every_status_has_its_exception(self):
         for status, kind in _lib.ERRORS.items():
