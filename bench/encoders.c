@@ -18,9 +18,9 @@ static void heading(void) {
 }
 
 static void side_row(const training_case *c, const char *name, turns_side *s) {
-    printf("%-7s %-4s %-7s %5d %9.1f %5.1f", c->net, training_precision(c), name, c->batch, clock_median(&s->all),
+    printf("%-7s %-4s %-7s %5d %9.1f %5.1f", c->net, training_precision(c), name, c->batch, turns_time(&s->all),
            100 * clock_spread(&s->all));
-    for (int k = 0; k < training_of_towers.parts; k++) printf(" %9.1f", clock_median(&s->part[k]));
+    for (int k = 0; k < training_of_towers.parts; k++) printf(" %9.1f", turns_time(&s->part[k]));
     printf("\n");
 }
 
@@ -30,14 +30,14 @@ static void rows(const training_case *c, turns_result *r) {
     side_row(c, "torch", &r->torch);
     printf("%-7s %-4s %-7s %5s %9.2f %5s", "", "", "ratio", "", turns_ratio(r), "");
     for (int k = 0; k < training_of_towers.parts; k++)
-        printf(" %9.2f", clock_median(&r->torch.part[k]) / clock_median(&r->ours.part[k]));
+        printf(" %9.2f", turns_time(&r->torch.part[k]) / turns_time(&r->ours.part[k]));
     printf("\n");
 }
 
 static void json_side(const char *prefix, turns_side *s) {
-    printf(", \"%sms\": %.3f, \"%sspread\": %.4f", prefix, clock_median(&s->all), prefix, clock_spread(&s->all));
+    printf(", \"%sms\": %.3f, \"%sspread\": %.4f", prefix, turns_time(&s->all), prefix, clock_spread(&s->all));
     for (int k = 0; k < training_of_towers.parts; k++)
-        printf(", \"%s%s_ms\": %.3f", prefix, training_of_towers.names[k], clock_median(&s->part[k]));
+        printf(", \"%s%s_ms\": %.3f", prefix, training_of_towers.names[k], turns_time(&s->part[k]));
 }
 
 static void json(const training_case *c, turns_result *r, const machine *m, int threads) {

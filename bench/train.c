@@ -19,11 +19,11 @@ static void heading(void) {
 
 static void row(const training_case *c, turns_result *r) {
     clock_times *ours = &r->ours.all, *torch = &r->torch.all;
-    printf("%-9s %-4s %5d %4d %9.1f %5.1f", c->net, training_precision(c), 2 * c->batch, c->size, clock_median(ours),
+    printf("%-9s %-4s %5d %4d %9.1f %5.1f", c->net, training_precision(c), 2 * c->batch, c->size, turns_time(ours),
            100 * clock_spread(ours));
-    if (torch->count) printf(" %9.1f %5.1f %6.2f", clock_median(torch), 100 * clock_spread(torch), turns_ratio(r));
+    if (torch->count) printf(" %9.1f %5.1f %6.2f", turns_time(torch), 100 * clock_spread(torch), turns_ratio(r));
     else printf(" %9s %5s %6s", "-", "-", "-");
-    for (int k = 0; k < training_of_views.parts; k++) printf(" %9.1f", clock_median(&r->ours.part[k]));
+    for (int k = 0; k < training_of_views.parts; k++) printf(" %9.1f", turns_time(&r->ours.part[k]));
     printf("\n");
 }
 
@@ -31,13 +31,13 @@ static void json(const training_case *c, turns_result *r, const machine *m, int 
     clock_times *ours = &r->ours.all, *torch = &r->torch.all;
     printf("{\"bench\": \"train\", \"net\": \"%s\", \"precision\": \"%s\", \"B\": %d, \"size\": %d, \"threads\": %d, "
            "\"cpu\": \"%s\", \"isa\": \"%s\", \"steps\": %d, \"ms\": %.3f, \"spread\": %.4f, \"bytes\": %zu, \"loss\": %.6g",
-           c->net, training_precision(c), c->batch, c->size, threads, m->cpu, m->isa, ours->count, clock_median(ours),
+           c->net, training_precision(c), c->batch, c->size, threads, m->cpu, m->isa, ours->count, turns_time(ours),
            clock_spread(ours), r->bytes, (double)r->loss);
     for (int k = 0; k < training_of_views.parts; k++)
-        printf(", \"%s_ms\": %.3f", training_of_views.names[k], clock_median(&r->ours.part[k]));
+        printf(", \"%s_ms\": %.3f", training_of_views.names[k], turns_time(&r->ours.part[k]));
     if (torch->count)
-        printf(", \"torch\": \"%s\", \"torch_ms\": %.3f, \"torch_spread\": %.4f, \"ratio\": %.4f", r->version,
-               clock_median(torch), clock_spread(torch), turns_ratio(r));
+        printf(", \"torch\": \"%s\", \"torch_ms\": %.3f, \"torch_spread\": %.4f, \"ratio\": %.4f", r->version, turns_time(torch),
+               clock_spread(torch), turns_ratio(r));
     printf("}\n");
 }
 

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cpu/passes/cpu_passes.h"
 #include "support/die.h"
 #include "support/machine.h"
+#include "util/clock.h"
 
 const char *const part_names[PARTS] = {"embed", "select", "stats", "settle", "grad", "rest"};
 
@@ -59,12 +59,7 @@ TIMED(PART_GRAD, gf_cpu_grad, gf_pass)
 
 runner_settings runner_setting;
 
-static double now(void) {
-    struct timespec t;
-    if (!runner_setting.cpu_time) return seconds();
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static double now(void) { return runner_setting.cpu_time ? gf_cpu_clock() : seconds(); }
 
 static void set(runner *r, const char *key, const char *value) {
     char why[256];

@@ -5,6 +5,9 @@
 
 #include "support/die.h"
 #include "support/sample.h"
+#include "util/clock.h"
+
+double (*training_clock)(void) = gf_clock;
 
 const char *training_precision(const training_case *c) { return c->precision == GF_BF16 ? "bf16" : "fp32"; }
 

@@ -25,6 +25,8 @@ typedef struct training { /* what both kinds have; the head of their own structs
     double part_ms[TRAINING_PARTS];
 } training;
 
+extern double (*training_clock)(void); /* of all times of a step: gf_clock, or gf_cpu_clock */
+
 typedef struct training_kind {
     int parts;
     const char *const *names;                               /* [parts] */

@@ -8,25 +8,27 @@
 #include "support/die.h"
 #include "support/flags.h"
 #include "support/python.h"
+#include "util/clock.h"
 #include "util/parallel.h"
 
 typedef struct arguments {
-    int threads, steps, batch, json, with_torch; /* batch 0: the cases' own */
-    const char *net, *precision;                 /* the only ones; NULL: all */
+    int threads, steps, batch, json, with_torch, cpu_time; /* batch 0: the cases' own */
+    const char *net, *precision;                           /* the only ones; NULL: all */
 } arguments;
 
 /* ---- arguments ---- */
 
 _Noreturn static void help(const turns_program *p) {
     const training_case *first = &p->cases[0], *last = &p->cases[TURNS_CASES - 1];
-    printf("Usage: %s [--only WORD [--only WORD]] %s[--threads N] [--steps N] [--quick] [--json] [--no-torch]\n%s", p->name,
-           p->has_batch ? "[--batch N] " : "", p->about);
+    printf("Usage: %s [--only WORD [--only WORD]] %s[--threads N] [--steps N] [--quick] [--json] [--cpu-time] [--no-torch]\n%s",
+           p->name, p->has_batch ? "[--batch N] " : "", p->about);
     printf("  --only WORD   %s, %s, fp32 or bf16; two of them: what is both\n", first->net, last->net);
     if (p->has_batch) printf("  --batch N     pairs per step, 2 to 4096 (%d)\n", first->batch);
     printf("  --threads N   threads of both (as many as OpenMP would use)\n"
            "  --steps N     steps to time after one to warm up, 1 to 100 (%d)\n"
            "  --quick       two steps\n"
            "  --json        one object per case on stdout, nothing else\n"
+           "  --cpu-time    seconds of the processor, the least of the steps: for busy machines\n"
            "  --no-torch    not against PyTorch\n"
            "  --help        this text\n"
            "Exit status: 0, 1 failed, 2 usage.\n",
@@ -53,6 +55,7 @@ static arguments read_arguments(const turns_program *p, int argc, char **argv) {
         if (strcmp(flag, "--help") == 0) help(p);
         else if (strcmp(flag, "--quick") == 0) a.steps = 2;
         else if (strcmp(flag, "--json") == 0) a.json = 1;
+        else if (strcmp(flag, "--cpu-time") == 0) a.cpu_time = 1;
         else if (strcmp(flag, "--no-torch") == 0) a.with_torch = 0;
         else if (p->has_batch && strcmp(flag, "--batch") == 0) a.batch = flag_number(p->name, argc, argv, &i, 2, 4096);
         else if (strcmp(flag, "--threads") == 0) a.threads = flag_number(p->name, argc, argv, &i, 1, 1024);
@@ -71,27 +74,30 @@ static int wanted(const arguments *a, const training_case *c) {
 
 static char *loose(const char *text) { return (char *)(uintptr_t)text; }
 
-static void meet_torch(python_partner *torch, const turns_program *p, const training_case *c, int threads, char *line,
+static void meet_torch(python_partner *torch, const turns_program *p, const training_case *c, const arguments *a, char *line,
                        size_t capacity) {
     char size[24], batch[24], count[24];
-    char *const args[] = {loose(p->net_flag),
-                          loose(c->net),
-                          "--size",
-                          size,
-                          "--batch",
-                          batch,
-                          "--precision",
-                          loose(training_precision(c)),
-                          "--threads",
-                          count,
-                          "--steps",
-                          "0",
-                          loose(p->more[0]),
-                          loose(p->more[1]),
-                          NULL};
+    char *args[] = {loose(p->net_flag),
+                    loose(c->net),
+                    "--size",
+                    size,
+                    "--batch",
+                    batch,
+                    "--precision",
+                    loose(training_precision(c)),
+                    "--threads",
+                    count,
+                    "--steps",
+                    "0",
+                    loose(p->more[0]),
+                    loose(p->more[1]),
+                    NULL,
+                    NULL};
+    for (size_t i = 0; a->cpu_time && i + 1 < sizeof args / sizeof *args; i++)
+        if (!args[i]) args[i] = "--cpu-time", i = sizeof args / sizeof *args;
     snprintf(size, sizeof size, "%d", c->size);
     snprintf(batch, sizeof batch, "%d", c->batch);
-    snprintf(count, sizeof count, "%d", threads);
+    snprintf(count, sizeof count, "%d", a->threads);
     python_meet(torch, p->script, args, p->needs, line, capacity);
 }
 
@@ -106,8 +112,9 @@ static void run_case(const turns_program *p, const arguments *a, const training_
     char line[1024] = "";
     python_partner torch = {0};
     *r = (turns_result){0};
-    if (a->with_torch) meet_torch(&torch, p, c, a->threads, line, sizeof line);
+    if (a->with_torch) meet_torch(&torch, p, c, a, line, sizeof line);
     python_text(line, "torch", r->version, sizeof r->version);
+    training_clock = a->cpu_time ? gf_cpu_clock : gf_clock;
     training *t = p->kind->make(c, a->threads);
     r->bytes = p->kind->bytes(t);
     p->kind->step(t);
@@ -121,7 +128,9 @@ static void run_case(const turns_program *p, const arguments *a, const training_
     python_leave(&torch);
 }
 
-double turns_ratio(turns_result *r) { return clock_median(&r->torch.all) / clock_median(&r->ours.all); }
+double turns_time(clock_times *t) { return training_clock == gf_cpu_clock ? clock_least(t) : clock_median(t); }
+
+double turns_ratio(turns_result *r) { return turns_time(&r->torch.all) / turns_time(&r->ours.all); }
 
 /* ---- all of them ---- */
 

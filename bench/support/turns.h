@@ -34,4 +34,5 @@ typedef struct turns_program {
 
 int turns_main(const turns_program *p, int argc, char **argv); /* what main returns */
 
+double turns_time(clock_times *t);   /* the median; the least with --cpu-time */
 double turns_ratio(turns_result *r); /* PyTorch's time by ours */

@@ -12,4 +12,6 @@ static double read_clock(clockid_t which) {
 
 double gf_clock(void) { return read_clock(CLOCK_MONOTONIC); }
 
+double gf_cpu_clock(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+
 double gf_wall_clock(void) { return read_clock(CLOCK_REALTIME); }

@@ -1,5 +1,6 @@
 /* unit_wino.c - short convolutions: all three passes against plain loops in double, in float32 and bf16, for tiles that do not
- * fill; the same bits for any number of threads; every instruction set against the plain one; which shapes take the method.
+ * fill; the same bits for any number of threads; 16-bit integers beside plain bf16 convolutions; every instruction set against the
+ * plain one; which shapes take the method.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -113,14 +114,20 @@ static void drop(gf_nn_args *a) {
     free(a->y), free(a->dx), free(a->weight_grad);
 }
 
-static void run(const gf_nn_shape *s, gf_nn_args *a, int threads) {
+enum { CHOSEN = -1 };
+
+/* int16: 1 or 0 whatever the CPU has. */
+static void run_as(const gf_nn_shape *s, gf_nn_args *a, int threads, int int16) {
     gf_wino w;
     a->scratch = take(gf_wino_plan(&w, s, threads));
+    if (int16 != CHOSEN) w.int16 = int16;
     gf_wino_forward(&w, s, a);
     gf_wino_back_data(&w, s, a);
     gf_wino_back_weights(&w, s, a);
     free(a->scratch);
 }
+
+static void run(const gf_nn_shape *s, gf_nn_args *a, int threads) { run_as(s, a, threads, CHOSEN); }
 
 static void check(gf_nn_shape s) {
     gf_nn_args a = make(&s);
@@ -153,16 +160,94 @@ static void spans_of_tiles_add_up(void **state) {
     check(s);
 }
 
-static void any_number_of_threads_gives_the_same_bits(void **state) {
-    (void)state;
-    const gf_nn_shape s = shape_of(GF_TYPE_F32, 9, 15, 15, 64, 96);
+static void threads_do_not_matter(gf_type type, int int16) {
+    const gf_nn_shape s = shape_of(type, 9, 15, 15, 64, 96);
     gf_nn_args a = make(&s), b = make(&s);
-    run(&s, &a, 1);
-    run(&s, &b, 3);
-    assert_memory_equal(a.y, b.y, sizeof(float) * (size_t)ref_out_count(&s));
-    assert_memory_equal(a.dx, b.dx, sizeof(float) * (size_t)ref_in_count(&s));
+    run_as(&s, &a, 1, int16);
+    run_as(&s, &b, 3, int16);
+    assert_memory_equal(a.y, b.y, gf_type_bytes(type) * (size_t)ref_out_count(&s));
+    assert_memory_equal(a.dx, b.dx, gf_type_bytes(type) * (size_t)ref_in_count(&s));
     assert_memory_equal(a.weight_grad, b.weight_grad, sizeof(float) * (size_t)ref_weight_count(&s));
     drop(&a), drop(&b);
+}
+
+static void any_number_of_threads_gives_the_same_bits(void **state) {
+    (void)state;
+    threads_do_not_matter(GF_TYPE_F32, 0);
+    threads_do_not_matter(GF_TYPE_BF16, 0);
+    threads_do_not_matter(GF_TYPE_BF16, 1);
+}
+
+/* ----- integers of 16 bits for bf16 activations -------------------------------------------------------------------- */
+
+static void round_all(double *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = (double)gf_bf16_to_float(gf_bf16_from_float((float)x[i]));
+}
+
+static double distance(const double *a, const double *b, int64_t n) {
+    double off = 0.0, all = 0.0;
+    for (int64_t i = 0; i < n; i++) off += (a[i] - b[i]) * (a[i] - b[i]), all += b[i] * b[i];
+    return sqrt(off / all);
+}
+
+/* What plain bf16 convolutions give at best: weights and results rounded, the sums between exact. */
+static void compare_to_bf16(const char *name, const gf_nn_shape *s, gf_nn_args *a) {
+    const int64_t ys = ref_out_count(s), xs = ref_in_count(s), ws = ref_weight_count(s);
+    float *rounded = take(sizeof(float) * (size_t)ws), *weight = (float *)(uintptr_t)a->weight;
+    truth r = true_passes(s, a);
+    for (int64_t i = 0; i < ws; i++) rounded[i] = gf_bf16_to_float(gf_bf16_from_float(weight[i]));
+    a->weight = rounded;
+    truth plain = true_passes(s, a);
+    a->weight = weight;
+    round_all(plain.y, ys), round_all(plain.dx, xs);
+    run_as(s, a, 2, 1);
+    const double y = ref_distance_typed(a->y, s->type, r.y, ys), dx = ref_distance_typed(a->dx, s->type, r.dx, xs);
+    const double plain_y = distance(plain.y, r.y, ys), plain_dx = distance(plain.dx, r.dx, xs);
+    if (!(y <= plain_y && dx <= plain_dx))
+        fail_msg("%s: off by y %.3g, dx %.3g; plain bf16: %.3g, %.3g", name, y, dx, plain_y, plain_dx);
+    free(rounded), free(r.y), free(r.dx), free(r.dw), free(plain.y), free(plain.dx), free(plain.dw);
+}
+
+/* Activations as a ReLU leaves them, and some channels, pixels and weights that are much larger than the others. */
+static void make_uneven(const gf_nn_shape *s, gf_nn_args *a) {
+    uint16_t *x = (uint16_t *)(uintptr_t)a->x, *dy = (uint16_t *)(uintptr_t)a->dy;
+    float *weight = (float *)(uintptr_t)a->weight;
+    for (int64_t i = 0; i < ref_in_count(s); i++) {
+        const float v = gf_bf16_to_float(x[i]), large = i % s->in % 17 == 3 ? 30.0f : 1.0f,
+                    far = i / s->in % 11 == 5 ? 1e-3f : 1.0f;
+        x[i] = v > 0.0f ? gf_bf16_from_float(v * large * far) : 0;
+    }
+    for (int64_t i = 0; i < ref_out_count(s); i++)
+        dy[i] = gf_bf16_from_float(1e-7f * powf(gf_bf16_to_float(dy[i]), 3.0f)); /* small, with long tails */
+    for (int64_t i = 0; i < ref_weight_count(s); i++) weight[i] *= i / 9 / s->in % 7 == 2 ? 40.0f : 0.5f;
+}
+
+static void integers_are_no_worse_than_bf16(void **state) {
+    (void)state;
+    const gf_nn_shape shapes[] = {shape_of(GF_TYPE_BF16, 4, 16, 16, 64, 64), shape_of(GF_TYPE_BF16, 4, 9, 7, 32, 96),
+                                  shape_of(GF_TYPE_BF16, 2, 8, 8, 512, 64), shape_of(GF_TYPE_BF16, 2, 4, 4, 64, 544)};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        gf_nn_args a = make(&shapes[i]);
+        compare_to_bf16("normal numbers", &shapes[i], &a);
+        make_uneven(&shapes[i], &a);
+        compare_to_bf16("uneven numbers", &shapes[i], &a);
+        drop(&a);
+    }
+}
+
+static void what_is_not_a_number_stays_so(void **state) {
+    (void)state;
+    const gf_nn_shape s = shape_of(GF_TYPE_BF16, 4, 16, 16, 32, 32);
+    gf_nn_args a = make(&s);
+    ((uint16_t *)(uintptr_t)a.x)[0] = gf_bf16_from_float(NAN);
+    ((uint16_t *)(uintptr_t)a.dy)[0] = gf_bf16_from_float(INFINITY);
+    run_as(&s, &a, 1, 1);
+    assert_true(isnan(get(a.y, 0, s.type)) && isnan(get(a.dx, 0, s.type)));
+    assert_true(isfinite(get(a.y, ref_out_count(&s) - 1, s.type)) && isfinite(get(a.dx, ref_in_count(&s) - 1, s.type)));
+    ((float *)(uintptr_t)a.weight)[0] = NAN;
+    run_as(&s, &a, 1, 1);
+    assert_true(isnan(get(a.y, ref_out_count(&s) - s.out, s.type))); /* the first channel of every pixel */
+    drop(&a);
 }
 
 /* ----- kernels ----------------------------------------------------------------------------------------------------- */
@@ -250,6 +335,8 @@ int main(void) {
         cmocka_unit_test(passes_equal_plain_loops),
         cmocka_unit_test(spans_of_tiles_add_up),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(integers_are_no_worse_than_bf16),
+        cmocka_unit_test(what_is_not_a_number_stays_so),
         cmocka_unit_test(kernels_agree),
         cmocka_unit_test(only_shapes_that_gain_take_it),
         cmocka_unit_test(backend_uses_it),

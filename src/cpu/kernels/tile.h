@@ -31,6 +31,18 @@ typedef struct gf_tile_scratch {   /* per thread */
     int32_t count[GF_TILE_MAX];
 } gf_tile_scratch;
 
+/* Lengths of vectors of integers, of the left and of the right side of a product: with the rounding of up to GF_INT16_DEPTH numbers
+ * their product is below 2^31. */
+#define GF_INT16_SHORT 32700.0f
+#define GF_INT16_LONG 65400.0f
+#define GF_INT16_DEPTH 16384
+
+typedef struct gf_words { /* vectors of 16-bit integers, two in a word */
+    const uint32_t *word; /* left side: (r, k) at r * row + k * k; right side: panel p from p * row on */
+    size_t row, k;
+    const float *step; /* of each vector: what its 1 stands for */
+} gf_words;
+
 typedef struct gf_tile_ops {
     /* C [m][n] (+)= A [m][k] B [k][n]; m, n multiples of GF_PANEL; a_row or a_k is 1 (tile_product.c). */
     void (*product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k, size_t b_panel,
@@ -42,6 +54,13 @@ typedef struct gf_tile_ops {
     void (*words)(uint32_t *words, const float *first, const float *second, int64_t n);
     /* out[i]: in[i] rounded to bf16; n a multiple of GF_PANEL. */
     void (*round)(uint16_t *out, const float *in, int64_t n);
+    /* The product of vectors of integers; k counts words (tile_product_int16.c). m: a multiple of 8. */
+    void (*product_int16)(float *c, size_t c_row, const gf_words *a, const gf_words *b, int m, int n, int k, int accumulate);
+    int (*int16_is_fast)(void); /* 1: twice as fast as `product` */
+    /* A left vector: n numbers, a multiple of GF_PANEL, as integers; returns their step. out == in is fine. */
+    float (*row_to_int16)(int16_t *out, const float *in, int64_t n);
+    /* GF_PANEL right vectors: panel [rows][GF_PANEL], rows even, becomes words [rows / 2][GF_PANEL]; both may be one array. */
+    void (*panel_to_int16)(uint32_t *words, const float *panel, int64_t rows, float *step);
     void (*transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
     /* Pass B, both roles, for plain sums or drop masks; flags: GF_COUNT or nothing. */
     void (*stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,

@@ -10,6 +10,11 @@ void GF_NAME(gf_tile_product16)(float *c, size_t c_row, const uint32_t *a, size_
                                 size_t b_k, size_t b_panel, int m, int n, int k, int accumulate);
 void GF_NAME(gf_tile_words)(uint32_t *words, const float *first, const float *second, int64_t n);
 void GF_NAME(gf_tile_round)(uint16_t *out, const float *in, int64_t n);
+void GF_NAME(gf_tile_product_int16)(float *c, size_t c_row, const gf_words *a, const gf_words *b, int m, int n, int k,
+                                    int accumulate);
+int GF_NAME(gf_tile_int16_is_fast)(void);
+float GF_NAME(gf_tile_row_to_int16)(int16_t *out, const float *in, int64_t n);
+void GF_NAME(gf_tile_panel_to_int16)(uint32_t *words, const float *panel, int64_t rows, float *step);
 void GF_NAME(gf_tile_transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
 void GF_NAME(gf_tile_stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
                                  gf_tile_scratch *x);

@@ -16,7 +16,7 @@
 #define SIDE GF_WINO_OUT
 #define STEP 8                  /* rows of the product's register block */
 #define SKEW 16                 /* floats between rows: rows of powers of two would fall into the same cache sets */
-#define DEPTH 256               /* of one product: 32 columns of it fill a first-level cache */
+#define DEPTH 256               /* words of one product: 32 columns of it fill a first-level cache */
 #define WEIGHT_ROWS 32          /* rows of weights per task */
 #define BLOCK_BYTES (768 << 10) /* planes of a block: most of a second-level cache */
 #define BLOCK_BYTES_MAX (6 << 20)
@@ -44,7 +44,7 @@ static int64_t plane_floats(int64_t rows, int64_t row) {
 }
 
 static int64_t block_floats(const gf_wino *w, const gf_nn_shape *s) {
-    return PLANES * (plane_floats(w->block, row_floats(s->in)) + plane_floats(w->block, row_floats(s->out)));
+    return PLANES * (plane_floats(w->block, row_floats(s->in)) + plane_floats(w->block, row_floats(s->out)) + w->block);
 }
 
 static int64_t span_floats(const gf_wino *w, const gf_nn_shape *s) {
@@ -52,18 +52,20 @@ static int64_t span_floats(const gf_wino *w, const gf_nn_shape *s) {
 }
 
 static int64_t weight_floats(const gf_nn_shape *s) { return PLANES * s->in * s->out; }
+static int64_t step_floats(const gf_nn_shape *s) { return PLANES * GF_MAX(s->in, s->out); }
 
 size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
     const int64_t down = parts(s->h, SIDE), across = parts(s->w, SIDE), tiles = s->n * down * across;
     const int64_t tile_bytes = PLANES * (int64_t)sizeof(float) * (row_floats(s->in) + row_floats(s->out));
     const int64_t weight_bytes = weight_floats(s) * (int64_t)sizeof(float);
     *w = (gf_wino){.down = down, .across = across, .tiles = tiles, .threads = threads};
+    w->int16 = s->type == GF_TYPE_BF16 && GF_MAX(s->in, s->out) <= GF_INT16_DEPTH && gf_cpu_kernels_get()->tile->int16_is_fast();
     /* Wide layers read many weights for every block: blocks grow until that is as little as their own planes. */
     const int64_t block = GF_MAX(BLOCK_BYTES, GF_MIN(weight_bytes / 4, BLOCK_BYTES_MAX)) / tile_bytes;
     w->block = up(GF_MAX(STEP, GF_MIN(block, parts(tiles, threads))), STEP);
     w->span = up(GF_MIN(GF_MAX(SPAN_BYTES, weight_bytes) / tile_bytes + 1, tiles), STEP);
     const int64_t pass = threads * block_floats(w, s), back = s->training ? span_floats(w, s) : 0;
-    return sizeof(float) * (size_t)(weight_floats(s) + GF_MAX(pass, back));
+    return sizeof(float) * (size_t)(weight_floats(s) + step_floats(s) + GF_MAX(pass, back));
 }
 
 /* ----- tiles of a batch -------------------------------------------------------------------------------------------- */
@@ -97,6 +99,13 @@ static void multiply(float *c, size_t c_row, left a, const float *b, size_t pane
                      (int)GF_MIN(DEPTH, k - k0), add || k0 > 0);
 }
 
+/* The same of integers: a [m] and b as panels, both with their steps. */
+static void multiply_int16(float *c, size_t c_row, gf_words a, gf_words b, int64_t m, int64_t n, int64_t k) {
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
+    for (int64_t k0 = 0; k0 < k; k0 += DEPTH, a.word += DEPTH, b.word += DEPTH * GF_PANEL)
+        ops->product_int16(c, c_row, &a, &b, (int)m, (int)n, (int)GF_MIN(DEPTH, k - k0), k0 > 0);
+}
+
 /* ----- forward and back_data --------------------------------------------------------------------------------------- */
 
 typedef struct pass {
@@ -106,8 +115,9 @@ typedef struct pass {
     gf_wino_weights weights;
     const void *from;
     void *to;
-    float *u;   /* [36][cols / GF_PANEL][rows][GF_PANEL] */
-    float *own; /* [threads][block_floats] */
+    float *u;    /* [36][cols / GF_PANEL][rows][GF_PANEL]; integers: the first half of each panel's rows */
+    float *step; /* [36][cols] of integers */
+    float *own;  /* [threads][block_floats] */
 } pass;
 
 static void transform_weights(void *arg, int64_t task, int thread) {
@@ -117,13 +127,26 @@ static void transform_weights(void *arg, int64_t task, int thread) {
     p->ops->weights(p->u, &p->weights, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, p->weights.rows));
 }
 
-static void load_block(const pass *p, float *v, size_t plane, int64_t t0, int64_t t1) {
+/* One panel of one plane of weights, in place. */
+static void round_weights(void *arg, int64_t task, int thread) {
+    (void)thread;
+    const pass *p = arg;
+    float *panel = p->u + task * p->weights.rows * GF_PANEL;
+    gf_cpu_kernels_get()->tile->panel_to_int16((uint32_t *)(void *)panel, panel, p->weights.rows, p->step + task * GF_PANEL);
+}
+
+static void load_block(const pass *p, float *v, size_t plane, float *step, int64_t t0, int64_t t1) {
+    const gf_tile_ops *tile = gf_cpu_kernels_get()->tile;
     const int64_t rows = p->weights.rows;
     for (int64_t t = t0; t < t1; t++) {
         const place at = place_of(p->w, t);
         const gf_wino_image image = image_of(p->s, p->from, rows, at.image);
         const gf_wino_planes to = {v + (t - t0) * row_floats(rows), plane, GF_PANEL};
         p->ops->input(&to, &image, at.y, at.x);
+        for (int i = 0; p->w->int16 && i < PLANES; i++) {
+            float *row = to.data + (size_t)i * plane;
+            step[i * p->w->block + t - t0] = tile->row_to_int16((int16_t *)(void *)row, row, rows);
+        }
     }
 }
 
@@ -137,24 +160,34 @@ static void store_block(const pass *p, float *m, size_t plane, int64_t t0, int64
     }
 }
 
+static void multiply_plane(const pass *p, int i, float *m, size_t m_row, const float *v, const float *step, int64_t tiles) {
+    const int64_t rows = p->weights.rows, cols = p->weights.cols;
+    const size_t panel = (size_t)(rows * GF_PANEL), v_row = (size_t)row_floats(rows);
+    const float *u = p->u + i * rows * cols;
+    if (p->w->int16)
+        multiply_int16(m, m_row, (gf_words){(const uint32_t *)(const void *)v, v_row, 1, step + i * p->w->block},
+                       (gf_words){(const uint32_t *)(const void *)u, panel, GF_PANEL, p->step + i * cols}, tiles, cols, rows / 2);
+    else multiply(m, m_row, (left){v, v_row, 1}, u, panel, tiles, cols, rows, 0);
+}
+
 static void run_block(void *arg, int64_t task, int thread) {
     const pass *p = arg;
     const int64_t rows = p->weights.rows, cols = p->weights.cols, t0 = task * p->w->block;
     const int64_t t1 = GF_MIN(t0 + p->w->block, p->w->tiles), whole = up(t1 - t0, STEP);
     const int64_t v_row = row_floats(rows), v_plane = plane_floats(p->w->block, v_row);
     const int64_t m_row = row_floats(cols), m_plane = plane_floats(p->w->block, m_row);
-    float *v = p->own + thread * block_floats(p->w, p->s), *m = v + PLANES * v_plane;
-    load_block(p, v, (size_t)v_plane, t0, t1);
-    for (int i = 0; i < PLANES; i++)
-        multiply(m + i * m_plane, (size_t)m_row, (left){v + i * v_plane, (size_t)v_row, 1}, p->u + i * rows * cols,
-                 (size_t)(rows * GF_PANEL), whole, cols, rows, 0);
+    float *v = p->own + thread * block_floats(p->w, p->s), *m = v + PLANES * v_plane, *step = m + PLANES * m_plane;
+    load_block(p, v, (size_t)v_plane, step, t0, t1);
+    for (int i = 0; i < PLANES; i++) multiply_plane(p, i, m + i * m_plane, (size_t)m_row, v + i * v_plane, step, whole);
     store_block(p, m, (size_t)m_plane, t0, t1);
 }
 
 static void run_pass(const gf_wino *w, const gf_nn_shape *s, gf_wino_weights weights, const void *from, void *to,
                      float *scratch) {
-    pass p = {w, s, gf_cpu_kernels_get()->wino, weights, from, to, scratch, scratch + weight_floats(s)};
+    float *step = scratch + weight_floats(s);
+    pass p = {w, s, gf_cpu_kernels_get()->wino, weights, from, to, scratch, step, step + step_floats(s)};
     gf_parallel(w->threads, weights.cols / GF_PANEL * parts(weights.rows, WEIGHT_ROWS), transform_weights, &p);
+    if (w->int16) gf_parallel(w->threads, PLANES * weights.cols / GF_PANEL, round_weights, &p);
     gf_parallel(w->threads, parts(w->tiles, w->block), run_block, &p);
 }
 

@@ -1,5 +1,7 @@
-/* dnn_wino.h - 3 x 3 convolutions of stride 1 by Winograd's method with own kernels: a quarter of the multiplications, in float32
- * whatever the activations are stored in. Transforms are in cpu/kernels/winograd_kernels.h, the matrix product is the one of the
+/* dnn_wino.h - 3 x 3 convolutions of stride 1 by Winograd's method with own kernels: a quarter of the multiplications. They are
+ * made in float32; of activations stored in bf16, forward and back_data are made of integers of 16 bits where the CPU has AVX512-VNNI:
+ * each tile and each column of weights is scaled for itself, so that the error stays below that of plain products of bf16 numbers
+ * (tests/cpu/unit_wino.c). Transforms are in cpu/kernels/winograd_kernels.h, the matrix product is the one of the
  * loss.
  *
  * Results do not depend on the number of threads.
@@ -13,6 +15,7 @@ typedef struct gf_wino {
     int64_t block;               /* tiles a task of forward or back_data takes through all three stages */
     int64_t span;                /* tiles whose planes back_weights keeps at once */
     int threads;
+    int int16; /* forward and back_data multiply 16-bit integers */
 } gf_wino;
 
 /* 1: the method supports this shape, and is faster. */
