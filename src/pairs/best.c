@@ -107,6 +107,18 @@ void gf_best_cut(gf_best *b, int64_t list) {
     b->limit[list] = gf_best_value(key[b->keep - 1]);
 }
 
+int64_t gf_best_cut_near(gf_best *b, int64_t list, float margin) {
+    uint64_t *key = b->key + list * b->capacity;
+    const int64_t count = b->count[list];
+    if (count < b->keep) return count;
+    select_largest(key, count, b->keep);
+    b->limit[list] = gf_best_value(key[b->keep - 1]) - margin;
+    int64_t kept = b->keep;
+    for (int64_t i = kept; i < count; i++)
+        if (gf_best_value(key[i]) >= b->limit[list]) key[kept++] = key[i];
+    return b->count[list] = kept;
+}
+
 static int64_t cut_to(gf_best *b, int64_t list, int64_t max) {
     if (max < b->count[list]) {
         if (max > 0) select_largest(b->key + list * b->capacity, b->count[list], max);

@@ -44,6 +44,9 @@ void gf_best_free(gf_best *b); /* a zeroed one is fine */
 void gf_best_clear(gf_best *b, int64_t list);
 /* Cuts a full list to the `keep` best and raises its limit. */
 void gf_best_cut(gf_best *b, int64_t list);
+/* Cuts a list to the `keep` best and those at most `margin` below the last of them, which becomes its limit; returns the rest's
+ * number. */
+int64_t gf_best_cut_near(gf_best *b, int64_t list, float margin);
 /* Cuts to at most `max` entries and puts the best first; returns their number. */
 int64_t gf_best_sort(gf_best *b, int64_t list, int64_t max);
 /* The same, but puts the smallest position first. */

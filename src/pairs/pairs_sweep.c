@@ -32,13 +32,23 @@ static void note_bad(packing *p, int64_t i) {
     while (i < first && !atomic_compare_exchange_weak(&p->bad, &first, i)) continue;
 }
 
-/* Writes the unit vector to every GF_PANEL-th float of `to`; returns 0 if x is not finite. */
-static int pack_vector(float *to, const float *x, int64_t dim) {
+double gf_vector_unit_scale(const float *x, int64_t dim, int *finite) {
     double sum = 0.0;
     for (int64_t k = 0; k < dim; k++) sum += (double)x[k] * (double)x[k];
-    const double scale = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
+    *finite = isfinite(sum) != 0; /* squares of floats do not overflow double */
+    return sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
+}
+
+void gf_vector_write_unit(float *to, const float *x, int64_t dim, double scale) {
     for (int64_t k = 0; k < dim; k++) to[k * GF_PANEL] = (float)(scale * (double)x[k]);
-    return isfinite(sum); /* squares of floats do not overflow double */
+}
+
+static void pack_floats(packing *p, int64_t i) {
+    const gf_vectors *v = p->v;
+    int finite;
+    const double scale = gf_vector_unit_scale(gf_vector_at(v, i), v->dim, &finite);
+    gf_vector_write_unit(p->to->x + i / GF_PANEL * GF_PANEL * v->dim + i % GF_PANEL, gf_vector_at(v, i), v->dim, scale);
+    if (!finite) note_bad(p, i);
 }
 
 static void pack_panel(void *arg, int64_t panel, int thread) {
@@ -47,29 +57,106 @@ static void pack_panel(void *arg, int64_t panel, int thread) {
     float *to = p->to->x + panel * GF_PANEL * v->dim;
     (void)thread;
     if ((panel + 1) * GF_PANEL > v->n) memset(to, 0, GF_PANEL * (size_t)v->dim * sizeof *to);
-    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++)
-        if (!pack_vector(to + i % GF_PANEL, v->x + (v->row ? v->row[i] : i) * v->dim, v->dim)) note_bad(p, i);
+    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) pack_floats(p, i);
+}
+
+#define LENGTH 46000.0f /* of vectors of integers: squared, with the rounding of GF_INT16_DEPTH numbers, below 2^31 */
+#define LARGEST 32767.0f
+#define UNIT 0x1p-24       /* rounding of floats */
+#define ROUNDS 12582912.0f /* 1.5 * 2^23: added and subtracted, it rounds smaller floats to integers */
+
+static float step_of(const float *x, int64_t dim, double scale) {
+    float top = 0.0f;
+    for (int64_t k = 0; k < dim; k++) top = GF_MAX(top, fabsf(x[k]));
+    return fmaxf(1.0f / LENGTH, (float)((double)top * scale) / LARGEST);
+}
+
+/* Rounds unit vector i to integers, and measures what that takes from it. */
+static void pack_integers(packing *p, int64_t i) {
+    const gf_vectors *v = p->v;
+    const float *x = gf_vector_at(v, i);
+    int finite;
+    const double scale = p->to->scale[i] = gf_vector_unit_scale(x, v->dim, &finite);
+    const float step = p->to->step[i] = step_of(x, v->dim, scale), inverse = 1.0f / step;
+    uint32_t *to = p->to->word + i / GF_PANEL * GF_PANEL * p->to->words + i % GF_PANEL;
+    double lost = 0.0;
+    if (!finite) {
+        note_bad(p, i);
+        return;
+    }
+    uint32_t word = 0;
+    for (int64_t k = 0; k < v->dim; k++) {
+        const float unit = (float)(scale * (double)x[k]), whole = (unit * inverse + ROUNDS) - ROUNDS;
+        const double off = (double)unit - (double)whole * (double)step;
+        lost += off * off;
+        word = k % 2 ? word | (uint32_t)(int32_t)whole << 16 : (uint16_t)(int32_t)whole;
+        to[k / 2 * GF_PANEL] = word;
+    }
+    p->to->lost[i] = (float)(sqrt(lost) * (1.0 + 1e-6));
+}
+
+static void pack_panel_int16(void *arg, int64_t panel, int thread) {
+    packing *p = arg;
+    const gf_vectors *v = p->v;
+    (void)thread;
+    memset(p->to->word + panel * GF_PANEL * p->to->words, 0, GF_PANEL * (size_t)p->to->words * sizeof *p->to->word);
+    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) pack_integers(p, i);
+    for (int64_t i = GF_MIN((panel + 1) * GF_PANEL, v->n); i < (panel + 1) * GF_PANEL; i++) p->to->step[i] = 0.0f;
+}
+
+float gf_panels_error(const gf_panels *q, int64_t r, const gf_panels *k) {
+    const double a = (double)q->lost[r], b = (double)k->lost_max;
+    /* a b - a' b' = (a - a') b + a' (b - b'); then the rounding of the sum of floats, and of the scaled integers. */
+    return (float)(1.001 * (a + b + a * b + (double)(k->dim + 64) * UNIT));
+}
+
+static const char *name_of(const gf_vectors *v) { return v->name ? v->name : "embedding"; }
+
+static glofnd_status check(gf_error *err, const gf_vectors *v, int threads) {
+    FAIL_IF(err, v->n < 1 || v->n > INT32_MAX || v->dim < 1 || v->dim > INT32_MAX / 4 || threads < 1, GLOFND_E_ARGUMENT,
+            "%s: %lld vectors of %lld numbers on %d threads; all must be at least 1, and the vectors fewer than 2^31", name_of(v),
+            (long long)v->n, (long long)v->dim, threads);
+    return GLOFND_OK;
+}
+
+/* Fills p, whose arrays were allocated if `enough_memory`, and hands it out. */
+static glofnd_status pack(gf_error *err, const gf_vectors *v, int threads, int enough_memory, gf_task task, gf_panels *p,
+                          gf_panels *out) {
+    packing job = {.v = v, .to = p, .bad = v->n};
+    if (enough_memory) gf_parallel(threads, gf_pad(v->n) / GF_PANEL, task, &job);
+    if (enough_memory && job.bad == v->n) {
+        *out = *p;
+        return GLOFND_OK;
+    }
+    gf_panels_free(p);
+    FAIL_IF(err, !enough_memory, GLOFND_E_MEMORY, "no memory for %lld x %lld embeddings", (long long)v->n, (long long)v->dim);
+    GF_FAIL(err, GLOFND_E_NUMERIC, "%s %lld is not finite", name_of(v), (long long)job.bad);
 }
 
 glofnd_status gf_panels_pack(gf_error *err, const gf_vectors *v, int threads, gf_panels *out) {
-    const char *name = v->name ? v->name : "embedding";
     gf_panels p = {.n = v->n, .dim = v->dim};
-    FAIL_IF(err, v->n < 1 || v->n > INT32_MAX || v->dim < 1 || v->dim > INT32_MAX / 4 || threads < 1, GLOFND_E_ARGUMENT,
-            "%s: %lld vectors of %lld numbers on %d threads; all must be at least 1, and the vectors fewer than 2^31", name,
-            (long long)v->n, (long long)v->dim, threads);
+    TRY(check(err, v, threads));
     p.x = aligned_alloc(64, gf_panels_bytes(v->n, v->dim));
-    FAIL_IF(err, !p.x, GLOFND_E_MEMORY, "no memory for %lld x %lld embeddings", (long long)v->n, (long long)v->dim);
-    packing job = {.v = v, .to = &p, .bad = v->n};
-    gf_parallel(threads, gf_pad(v->n) / GF_PANEL, pack_panel, &job);
-    if (job.bad < v->n) {
-        gf_panels_free(&p);
-        GF_FAIL(err, GLOFND_E_NUMERIC, "%s %lld is not finite", name, (long long)job.bad);
-    }
-    *out = p;
+    return pack(err, v, threads, p.x != NULL, pack_panel, &p, out);
+}
+
+glofnd_status gf_panels_pack_int16(gf_error *err, const gf_vectors *v, int threads, gf_panels *out) {
+    gf_panels p = {.n = v->n, .dim = v->dim, .words = (v->dim + 1) / 2};
+    TRY(check(err, v, threads));
+    FAIL_IF(err, v->dim > GF_INT16_DEPTH, GLOFND_E_ARGUMENT, "%s: %lld numbers are too many for integers", name_of(v),
+            (long long)v->dim);
+    const size_t pad = (size_t)gf_pad(v->n);
+    p.word = aligned_alloc(64, pad * (size_t)p.words * sizeof *p.word);
+    p.step = malloc(pad * sizeof *p.step);
+    p.scale = malloc(pad * sizeof *p.scale);
+    p.lost = malloc(pad * sizeof *p.lost);
+    TRY(pack(err, v, threads, p.word && p.step && p.scale && p.lost, pack_panel_int16, &p, out));
+    for (int64_t i = 0; i < v->n; i++) out->lost_max = fmaxf(out->lost_max, out->lost[i]);
     return GLOFND_OK;
 }
 
 void gf_panels_free(gf_panels *p) {
+    free(p->word), free(p->step), free(p->scale), free(p->lost);
     free(p->x);
     *p = (gf_panels){0};
 }
@@ -82,6 +169,7 @@ typedef struct sweep {
     gf_strip_visit visit;
     void *user;
     gf_job_progress watch;
+    const atomic_int *enough;
     float *scratch; /* [threads][GF_PANEL][GF_STRIP_COLS] */
     int64_t block, blocks, round;
     int64_t cols;         /* columns of a strip of gf_sweep_rows */
@@ -100,7 +188,14 @@ gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage) {
 void gf_panels_product(const gf_tile_ops *ops, const gf_panels *q, int64_t r0, const gf_panels *k, int64_t c0, int cols,
                        float *s) {
     const int64_t dim = k->dim;
-    for (int64_t d = 0; d < dim; d += DEPTH)
+    for (int64_t w = 0; w < k->words; w += DEPTH) {
+        const gf_int16_words rows = {q->word + r0 * q->words + w * GF_PANEL, 1, GF_PANEL, q->step + r0};
+        const gf_int16_words columns = {k->word + c0 * k->words + w * GF_PANEL, GF_PANEL * (size_t)k->words, GF_PANEL,
+                                        k->step + c0};
+        ops->product_int16(s, GF_STRIP_COLS, &rows, &columns, GF_PANEL, (int)gf_pad(cols), (int)GF_MIN(DEPTH, k->words - w),
+                           w > 0);
+    }
+    for (int64_t d = 0; !k->words && d < dim; d += DEPTH)
         ops->product(s, GF_STRIP_COLS, q->x + r0 * dim + d * GF_PANEL, 1, GF_PANEL, k->x + c0 * dim + d * GF_PANEL, GF_PANEL,
                      GF_PANEL * (size_t)dim, GF_PANEL, (int)gf_pad(cols), (int)GF_MIN(DEPTH, dim - d), d > 0);
 }
@@ -142,7 +237,7 @@ static void pair_of_round(void *arg, int64_t task, int thread) {
 static void row_group(void *arg, int64_t task, int thread) {
     sweep *w = arg;
     const int64_t n = w->k->n, first = task * w->block, end = GF_MIN(first + w->block, w->q->n);
-    for (int64_t c0 = 0; c0 < n && !gf_job_stopped(&w->watch); c0 += w->cols) {
+    for (int64_t c0 = 0; c0 < n && !gf_job_stopped(&w->watch) && !(w->enough && atomic_load(w->enough)); c0 += w->cols) {
         const int64_t cols = GF_MIN(w->cols, n - c0);
         for (int64_t r0 = first; r0 < end; r0 += GF_PANEL)
             visit_strip(w, (gf_strip){.r0 = r0, .c0 = c0, .cols = (int)cols, .slot = (int)(r0 - first), .last = c0 + cols == n},
@@ -154,6 +249,7 @@ static void row_group(void *arg, int64_t task, int thread) {
 static glofnd_status begin(gf_error *err, sweep *w, const gf_sweep_job *job) {
     w->ops = gf_cpu_kernels_get()->tile;
     w->watch = job->watch;
+    w->enough = job->enough;
     w->scratch = aligned_alloc(64, gf_sweep_bytes(job->threads));
     FAIL_IF(err, !w->scratch, GLOFND_E_MEMORY, "no memory for strips of similarities");
     return GLOFND_OK;
@@ -194,7 +290,7 @@ glofnd_status gf_sweep_rows(gf_error *err, const gf_panels *q, const gf_panels *
     sweep w = {.q = q, .k = k, .visit = visit, .user = user, .block = group, .total = (double)q->n * (double)k->n};
     FAIL_IF(err, q->dim != k->dim, GLOFND_E_ARGUMENT, "embeddings of %lld numbers against embeddings of %lld", (long long)q->dim,
             (long long)k->dim);
-    w.cols = chosen_cols(k->dim);
+    w.cols = chosen_cols(k->words ? k->words : k->dim);
     TRY(begin(err, &w, job));
     gf_parallel(job->threads, (q->n + group - 1) / group, row_group, &w);
     return end(err, &w);

@@ -22,13 +22,29 @@ typedef struct gf_vectors { /* embeddings as they are given */
 
 typedef struct gf_panels {
     int64_t n, dim;
-    float *x; /* [pad(n) / GF_PANEL][dim][GF_PANEL] unit vectors; padding is zero */
+    float *x; /* [pad(n) / GF_PANEL][dim][GF_PANEL] unit vectors; padding is zero. NULL: only integers */
+    /* gf_panels_pack_int16 */
+    uint32_t *word; /* [pad(n) / GF_PANEL][words][GF_PANEL] the same rounded, two dimensions in a word (cpu/kernels/tile.h) */
+    int64_t words;
+    float *step;   /* [pad(n)] */
+    double *scale; /* [n] from the given vector to the unit vector */
+    float *lost;   /* [n] length of what rounding took from the unit vector */
+    float lost_max;
 } gf_panels;
 
 size_t gf_panels_bytes(int64_t n, int64_t dim);
 /* E_NUMERIC names the first vector that is not finite. */
 glofnd_status gf_panels_pack(gf_error *err, const gf_vectors *v, int threads, gf_panels *out);
 void gf_panels_free(gf_panels *p); /* a zeroed one is fine */
+/* Vectors as 16-bit integers, whose products are twice as fast where the CPU has them (int16_is_fast), and wrong by up to
+ * gf_panels_error(). Fails as gf_panels_pack does. dim <= GF_INT16_DEPTH. */
+glofnd_status gf_panels_pack_int16(gf_error *err, const gf_vectors *v, int threads, gf_panels *out);
+/* The similarity of row r of q and any column of k by integers, less that by floats, is within +- this. */
+float gf_panels_error(const gf_panels *q, int64_t r, const gf_panels *k);
+/* From a vector to a unit vector; *finite gets 0 if x is not finite. Then: writes it to every GF_PANEL-th float of `to`. */
+double gf_vector_unit_scale(const float *x, int64_t dim, int *finite);
+void gf_vector_write_unit(float *to, const float *x, int64_t dim, double scale);
+static inline const float *gf_vector_at(const gf_vectors *v, int64_t i) { return v->x + (v->row ? v->row[i] : i) * v->dim; }
 
 #define GF_STRIP_COLS 1024 /* columns of a strip, at most */
 #define GF_SWEEP_GROUP 64  /* rows of a group in gf_sweep_vectors */
@@ -47,6 +63,8 @@ typedef void (*gf_strip_visit)(void *user, const gf_strip *s, int thread);
 typedef struct gf_sweep_job {
     int threads; /* at least 1; users that say so take 0 for all */
     gf_job_progress watch;
+    const atomic_int
+        *enough; /* not 0: gf_sweep_rows ends without visiting the rest, and without an error; NULL: all is visited */
 } gf_sweep_job;
 
 /* The same job under the name of a stage. */

@@ -43,7 +43,7 @@ static int64_t exact(const sides *s, int r, int j) {
 
 static void check_products(sides *s, const gf_tile_ops *ops, const char *isa) {
     static float c[M * N];
-    const gf_words a = {s->aw, W, 1, s->a_step}, b = {s->bw, W * GF_PANEL, GF_PANEL, s->b_step};
+    const gf_int16_words a = {s->aw, W, 1, s->a_step}, b = {s->bw, W * GF_PANEL, GF_PANEL, s->b_step};
     ops->product_int16(c, N, &a, &b, M, N, W, 0);
     for (int i = 0; i < M * N; i++) {
         const int64_t sum = exact(s, i / N, i % N);

@@ -1,6 +1,6 @@
 /* unit_wino.c - short convolutions: all three passes against plain loops in double, in float32 and bf16, for tiles that do not
- * fill; the same bits for any number of threads; 16-bit integers beside plain bf16 convolutions; every instruction set against the
- * plain one; which shapes take the method.
+ * fill; the same bits for any number of threads; 16-bit integers beside plain bf16 convolutions; every instruction set against
+ * the plain one; which shapes take the method.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -31,17 +31,17 @@ typedef struct gf_tile_scratch {   /* per thread */
     int32_t count[GF_TILE_MAX];
 } gf_tile_scratch;
 
-/* Lengths of vectors of integers, of the left and of the right side of a product: with the rounding of up to GF_INT16_DEPTH numbers
- * their product is below 2^31. */
+/* Lengths of vectors of integers, of the left and of the right side of a product: with the rounding of up to GF_INT16_DEPTH
+ * numbers their product is below 2^31. */
 #define GF_INT16_SHORT 32700.0f
 #define GF_INT16_LONG 65400.0f
 #define GF_INT16_DEPTH 16384
 
-typedef struct gf_words { /* vectors of 16-bit integers, two in a word */
-    const uint32_t *word; /* left side: (r, k) at r * row + k * k; right side: panel p from p * row on */
+typedef struct gf_int16_words { /* vectors of 16-bit integers, two in a word */
+    const uint32_t *word;       /* left side: (r, k) at r * row + k * k; right side: panel p from p * row on */
     size_t row, k;
     const float *step; /* of each vector: what its 1 stands for */
-} gf_words;
+} gf_int16_words;
 
 typedef struct gf_tile_ops {
     /* C [m][n] (+)= A [m][k] B [k][n]; m, n multiples of GF_PANEL; a_row or a_k is 1 (tile_product.c). */
@@ -55,7 +55,8 @@ typedef struct gf_tile_ops {
     /* out[i]: in[i] rounded to bf16; n a multiple of GF_PANEL. */
     void (*round)(uint16_t *out, const float *in, int64_t n);
     /* The product of vectors of integers; k counts words (tile_product_int16.c). m: a multiple of 8. */
-    void (*product_int16)(float *c, size_t c_row, const gf_words *a, const gf_words *b, int m, int n, int k, int accumulate);
+    void (*product_int16)(float *c, size_t c_row, const gf_int16_words *a, const gf_int16_words *b, int m, int n, int k,
+                          int accumulate);
     int (*int16_is_fast)(void); /* 1: twice as fast as `product` */
     /* A left vector: n numbers, a multiple of GF_PANEL, as integers; returns their step. out == in is fine. */
     float (*row_to_int16)(int16_t *out, const float *in, int64_t n);
@@ -82,6 +83,8 @@ typedef struct gf_tile_ops {
     /* Rising positions of those of v[n] that reach min(row, col[i]) (col NULL: row), n a multiple of GF_PANEL; returns their
      * number. */
     int (*reach)(int32_t *at, const float *v, int n, float row, const float *col);
+    /* y[i] = by x[i], a product of doubles. */
+    void (*scale)(float *y, const float *x, int64_t n, double by);
     /* y[i] = exp(x[i]) */
     void (*exp)(float *y, const float *x, int64_t n);
 } gf_tile_ops;

@@ -10,7 +10,7 @@ void GF_NAME(gf_tile_product16)(float *c, size_t c_row, const uint32_t *a, size_
                                 size_t b_k, size_t b_panel, int m, int n, int k, int accumulate);
 void GF_NAME(gf_tile_words)(uint32_t *words, const float *first, const float *second, int64_t n);
 void GF_NAME(gf_tile_round)(uint16_t *out, const float *in, int64_t n);
-void GF_NAME(gf_tile_product_int16)(float *c, size_t c_row, const gf_words *a, const gf_words *b, int m, int n, int k,
+void GF_NAME(gf_tile_product_int16)(float *c, size_t c_row, const gf_int16_words *a, const gf_int16_words *b, int m, int n, int k,
                                     int accumulate);
 int GF_NAME(gf_tile_int16_is_fast)(void);
 float GF_NAME(gf_tile_row_to_int16)(int16_t *out, const float *in, int64_t n);

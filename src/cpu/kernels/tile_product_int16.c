@@ -3,7 +3,8 @@
  * Vectors are scaled so that every number fits into 16 bits and the lengths of two of them multiply to less than 2^31: by the
  * inequality of Cauchy and Schwarz no sum of products, whole or begun, then leaves 32 bits. The numbers keep 12 to 15 bits where
  * bf16 has 8. Two consecutive ones along k are one word, the first in its low half; words lie as the floats of tile_product.c do.
- * CPUs with AVX512-VNNI multiply both halves of a word in one instruction, twice the rate of float32; the plain code has its bits.
+ * CPUs with AVX512-VNNI multiply both halves of a word in one instruction, twice the rate of float32; the plain code gives the
+ * same bits.
  */
 #include "cpu/kernels/simd.h"
 #include "cpu/kernels/tile.h"
@@ -17,7 +18,8 @@ GF_INLINE int32_t dot(int32_t sum, uint32_t a, uint32_t b) {
     return sum + (int16_t)(a & 0xffff) * (int16_t)(b & 0xffff) + (int16_t)(a >> 16) * (int16_t)(b >> 16);
 }
 
-static void product(float *c, const gf_words *a, const gf_words *b, size_t c_row, int m, int n, int k, int accumulate) {
+static void product(float *c, const gf_int16_words *a, const gf_int16_words *b, size_t c_row, int m, int n, int k,
+                    int accumulate) {
     for (int r = 0; r < m; r++)
         for (int j = 0; j < n; j++) {
             const uint32_t *av = a->word + (size_t)r * a->row, *bv = b->word + (size_t)(j / GF_PANEL) * b->row + j % GF_PANEL;
@@ -57,13 +59,16 @@ DOT static inline __attribute__((always_inline)) void micro_dot(float *c, size_t
         }
 }
 
-DOT static void product_dot(float *c, const gf_words *a, const gf_words *b, size_t c_row, int m, int n, int k, int accumulate) {
+DOT static void product_dot(float *c, const gf_int16_words *a, const gf_int16_words *b, size_t c_row, int m, int n, int k,
+                            int accumulate) {
     for (int p = 0; p < n / GF_PANEL; p++)
         for (int r = 0; r < m; r += ROWS) {
             const uint32_t *bp = b->word + (size_t)p * b->row, *ar = a->word + (size_t)r * a->row;
             const float *a_step = a->step + r, *b_step = b->step + p * GF_PANEL;
             float *cr = c + (size_t)r * c_row + p * GF_PANEL;
             if (a->k == 1 && !accumulate) micro_dot(cr, c_row, ar, a->row, 1, a_step, bp, GF_PANEL, b_step, k, 0);
+            else if (a->row == 1 && a->k == GF_PANEL && !accumulate)
+                micro_dot(cr, c_row, ar, 1, GF_PANEL, a_step, bp, GF_PANEL, b_step, k, 0);
             else micro_dot(cr, c_row, ar, a->row, a->k, a_step, bp, b->k, b_step, k, accumulate);
         }
 }
@@ -77,7 +82,7 @@ int GF_NAME(gf_tile_int16_is_fast)(void) {
 #endif
 }
 
-void GF_NAME(gf_tile_product_int16)(float *c, size_t c_row, const gf_words *a, const gf_words *b, int m, int n, int k,
+void GF_NAME(gf_tile_product_int16)(float *c, size_t c_row, const gf_int16_words *a, const gf_int16_words *b, int m, int n, int k,
                                     int accumulate) {
 #if GF_LANES == 16
     if (b->k == GF_PANEL && GF_NAME(gf_tile_int16_is_fast)()) {

@@ -12,6 +12,10 @@ static int64_t above(const float *v, int64_t n, float floor, float *out) {
     return found;
 }
 
+static void scale(float *y, const float *x, int64_t n, double by) {
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(by * (double)x[i]);
+}
+
 static int reach(int32_t *at, const float *v, int n, float row, const float *col) {
     const vf limit = vf_set(row);
     int found = 0;
@@ -43,6 +47,7 @@ static const gf_tile_ops tile_ops = {
     .between = GF_NAME(gf_tile_between),
     .above = above,
     .reach = reach,
+    .scale = scale,
     .exp = GF_NAME(gf_tile_exp),
 };
 

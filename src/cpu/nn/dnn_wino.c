@@ -100,7 +100,7 @@ static void multiply(float *c, size_t c_row, left a, const float *b, size_t pane
 }
 
 /* The same of integers: a [m] and b as panels, both with their steps. */
-static void multiply_int16(float *c, size_t c_row, gf_words a, gf_words b, int64_t m, int64_t n, int64_t k) {
+static void multiply_int16(float *c, size_t c_row, gf_int16_words a, gf_int16_words b, int64_t m, int64_t n, int64_t k) {
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     for (int64_t k0 = 0; k0 < k; k0 += DEPTH, a.word += DEPTH, b.word += DEPTH * GF_PANEL)
         ops->product_int16(c, c_row, &a, &b, (int)m, (int)n, (int)GF_MIN(DEPTH, k - k0), k0 > 0);
@@ -165,8 +165,9 @@ static void multiply_plane(const pass *p, int i, float *m, size_t m_row, const f
     const size_t panel = (size_t)(rows * GF_PANEL), v_row = (size_t)row_floats(rows);
     const float *u = p->u + i * rows * cols;
     if (p->w->int16)
-        multiply_int16(m, m_row, (gf_words){(const uint32_t *)(const void *)v, v_row, 1, step + i * p->w->block},
-                       (gf_words){(const uint32_t *)(const void *)u, panel, GF_PANEL, p->step + i * cols}, tiles, cols, rows / 2);
+        multiply_int16(m, m_row, (gf_int16_words){(const uint32_t *)(const void *)v, v_row, 1, step + i * p->w->block},
+                       (gf_int16_words){(const uint32_t *)(const void *)u, panel, GF_PANEL, p->step + i * cols}, tiles, cols,
+                       rows / 2);
     else multiply(m, m_row, (left){v, v_row, 1}, u, panel, tiles, cols, rows, 0);
 }
 
