@@ -88,3 +88,12 @@ const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device) {
     else gf_fail(err, GLOFND_E_OPTION, "--device is \"%.40s\"; expected cpu or cuda", device);
     return NULL;
 }
+
+gf_pairs_found gf_pairs_found_part(const gf_pairs_found *f, int64_t at, int64_t rows) {
+    gf_pairs_found p = *f;
+    p.n = rows;
+    p.lambda += at, p.above += at, p.hits += at, p.copies += at, p.mutual += at;
+    p.other += at * f->top, p.similarity += at * f->top;
+    if (f->edge) p.edge_other += at * f->edge, p.edge_similarity += at * f->edge;
+    return p;
+}

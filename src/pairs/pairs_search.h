@@ -55,6 +55,8 @@ typedef struct gf_pairs_found {
 glofnd_status gf_pairs_found_alloc(gf_error *err, gf_pairs_found *f, int64_t n, int64_t top);
 /* Also asks for the `edge` most similar ones that are not above the threshold. */
 glofnd_status gf_pairs_found_edge(gf_error *err, gf_pairs_found *f, int64_t edge);
+/* Anchors [at, at + rows) of f, in its arrays: not to be freed. The trees stay those of all. */
+gf_pairs_found gf_pairs_found_part(const gf_pairs_found *f, int64_t at, int64_t rows);
 /* As if nothing were similar: infinite thresholds, no neighbours, nothing joined. */
 void gf_pairs_found_none(gf_pairs_found *f);
 size_t gf_pairs_found_bytes(int64_t n, int64_t top);

@@ -11,6 +11,7 @@
 #include "pairs/best.h"
 #include "util/components.h"
 #include "util/minmax.h"
+#include "util/order.h"
 
 enum { PIECE = 8192, CHUNK_MIN = 1024 }; /* rows: read at once; of chunks */
 #define CHUNK_SHARE 0.6                  /* of the GPU's free memory */
@@ -129,16 +130,11 @@ static glofnd_status anchors(gf_error *err, cuda_stream *s, int64_t first, int64
 
 /* ----- thresholds ----- */
 
-static int by_position(const void *x, const void *y) {
-    const int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
-    return (a > b) - (a < b);
-}
-
 static glofnd_status make_sample(gf_error *err, cuda_stream *s, gf_collector *x, size_t memory) {
     if (!s->chosen) {
         TRY(gf_collector_choose(err, x, memory));
         s->chosen = x->chosen;
-        qsort(s->chosen, (size_t)x->sample.n, sizeof *s->chosen, by_position);
+        qsort(s->chosen, (size_t)x->sample.n, sizeof *s->chosen, gf_order_int32);
         TRY(load(err, s, s->chosen, 0, x->sample.n, &s->sample));
     }
     x->chosen = s->chosen, x->sample = s->sample;
@@ -248,15 +244,6 @@ static glofnd_status search(gf_error *err, cuda_stream *s, gf_collector *x, cons
     return finish(err, s, x, f, copy_root, above);
 }
 
-static gf_pairs_found part_of(const gf_pairs_found *f, int64_t at, int64_t rows) {
-    gf_pairs_found p = *f;
-    p.n = rows;
-    p.lambda += at, p.above += at, p.hits += at, p.copies += at, p.mutual += at;
-    p.other += at * f->top, p.similarity += at * f->top;
-    if (f->edge) p.edge_other += at * f->edge, p.edge_similarity += at * f->edge;
-    return p;
-}
-
 static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
                                 gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
     cuda_stream *s = state;
@@ -288,7 +275,7 @@ static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task 
     const int64_t half = rows / 2 / GF_PANEL * GF_PANEL;
     FAIL_IF(err, half < 1, GLOFND_E_MEMORY,
             "the lists of %lld anchors do not fit the GPU, or --memory; raise it, or use --device cpu", (long long)rows);
-    gf_pairs_found parts[2] = {part_of(found, 0, half), part_of(found, half, rows - half)};
+    gf_pairs_found parts[2] = {gf_pairs_found_part(found, 0, half), gf_pairs_found_part(found, half, rows - half)};
     TRY(thresholds(err, state, t, first, half, &parts[0], copy_root, above));
     return thresholds(err, state, t, first + half, rows - half, &parts[1], copy_root,
                       above ? above + half * (t->rank - 1) : NULL);

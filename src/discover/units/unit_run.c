@@ -211,19 +211,10 @@ static glofnd_status read_thresholds(gf_error *err, gf_unit_job *j) {
     return GLOFND_OK;
 }
 
-static gf_pairs_found part_of(const gf_pairs_found *f, int64_t at, int64_t rows) {
-    gf_pairs_found p = *f;
-    p.n = rows;
-    p.lambda += at, p.above += at, p.hits += at, p.copies += at, p.mutual += at;
-    p.other += at * f->top, p.similarity += at * f->top;
-    if (f->edge) p.edge_other += at * f->edge, p.edge_similarity += at * f->edge;
-    return p;
-}
-
 static glofnd_status read_result(gf_error *err, gf_unit_job *j, gf_pairs_found *f) {
     TRY(gf_unit_result_begin(err, j, f));
     for (int64_t i = 0; i < j->folder.units; i++) {
-        gf_pairs_found part = part_of(f, i * j->folder.rows, gf_unit_rows(&j->folder, i));
+        gf_pairs_found part = gf_pairs_found_part(f, i * j->folder.rows, gf_unit_rows(&j->folder, i));
         TRY(gf_unit_read_pairs(err, &j->folder, i, &part, f->copy_root, NULL));
         TRY(gf_unit_read_mutual(err, &j->folder, i, part.mutual, f->mutual_root));
     }
