@@ -48,9 +48,10 @@ typedef struct threshold_job {
 /* More views of each image of a small dataset cost time and change little. */
 static int64_t usual_samples(int64_t n, int plain) { return plain || n > SAMPLES / VIEWS_EACH ? SAMPLES : n * VIEWS_EACH; }
 
-/* The batch size from 32 to 256 that leaves fewest of n samples out. */
+/* The batch size from 32 to 256 that leaves fewest of n samples out; of few samples at most half, so that others can stand in for
+ * unreadable ones. */
 static int64_t even_batch(int64_t n) {
-    int64_t best = n < 256 ? n : 256;
+    int64_t best = n < 4 ? n : n < 256 ? n / 2 : 256;
     for (int64_t b = best; b >= 32; b--)
         if (n % b < n % best) best = b;
     return best;

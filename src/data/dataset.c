@@ -44,9 +44,9 @@ static glofnd_status find_format(gf_error *err, const char *name, const gf_datas
     if (gf_known_find(name)) return GLOFND_OK;
     for (int k = 0; gf_known_at(k); k++)
         if (gf_known_at(k)->read) snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", gf_known_at(k)->name);
-    const char *near = nearest_format(name);
-    GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; %s%s%sknown are %s", name, near ? "did you mean " : "",
-            near ? near : "", near ? ":? " : "", known);
+    const char *near = gf_is_folder(name) ? "folder" : nearest_format(name);
+    GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; %s%s%s%.60s%sknown are %s", name, near ? "did you mean " : "",
+            near ? near : "", near ? ":" : "", gf_is_folder(name) ? name : "", near ? "? " : "", known);
 }
 
 /* The unpacked download of a known dataset, read as class folders, has one or two "classes": images and lists. */

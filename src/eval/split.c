@@ -133,8 +133,8 @@ static glofnd_status check_class(gf_error *err, const gf_split *s, int32_t label
     const char *name = gf_dataset_class(s->train.data, label);
     if (!name) name = gf_dataset_class(s->test.data, label);
     FAIL_IF(err, label >= s->classes || !known[label], GLOFND_E_ARGUMENT,
-            "class %d%s%.100s%s of the test samples has no training sample", (int)label, name ? " (" : "", name ? name : "",
-            name ? ")" : "");
+            "class %d%s%.100s%s of the test samples has no training sample; a part of each class is DATA?fraction=0.1",
+            (int)label, name ? " (" : "", name ? name : "", name ? ")" : "");
     return GLOFND_OK;
 }
 

@@ -52,7 +52,7 @@ static const char *foreign(const uint8_t *bytes, size_t size) {
     if (begins(bytes, size, 0, "II*", 3) || begins(bytes, size, 0, "MM\0*", 4)) return "it is a TIFF";
     if (begins(bytes, size, 4, "ftyp", 4)) return "it looks like HEIF or AVIF";
     if (begins(bytes, size, 0, "<", 1)) return "it looks like HTML";
-    return "its first bytes are of neither";
+    return "its first bytes are of none of them";
 }
 
 glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
@@ -65,7 +65,7 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
     if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, hint, out);
     if (begins(bytes, size, 0, "RIFF", 4) && begins(bytes, size, 8, "WEBP", 4))
         return gf_webp_decode(err, name, bytes, size, hint, out);
-    GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG nor PNG: %s", name, foreign(bytes, size));
+    GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG, PNG nor WebP: %s", name, foreign(bytes, size));
 }
 
 const char *gf_image_endings(void) { return gf_image_reads_webp() ? ".jpg, .jpeg, .png or .webp" : ".jpg, .jpeg or .png"; }

@@ -214,7 +214,10 @@ static glofnd_status end_epoch(gf_error *err, job *j) {
 
 /* step: of the batch that the sample belongs to. */
 static void report_unreadable(job *j, int64_t step, int64_t i, const char *message) {
-    if (!j->warned) gf_pretrain_report(j->p, "an unreadable sample is left out, " GF_LOG_FILE " will name all: %s", message);
+    if (!j->warned)
+        gf_pretrain_report(j->p,
+                           "an unreadable sample is left out and another takes its place, " GF_LOG_FILE " will name all: %s",
+                           message);
     if (!j->warned) j->monitor.progress.open = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;

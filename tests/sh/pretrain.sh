@@ -296,6 +296,7 @@ if "$glofnd" info | grep -q 'png yes'; then
     run --data folder:images $tiny --out spoiled;       wants 'a unreadable image' 0 'unreadable' "$(basename "$victim")"
     grep -q "\"event\": \"damaged\".*$(basename "$victim")" spoiled/log.jsonl || fail "a unreadable image: not named in the log"
     grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail 'a unreadable image: not counted'
+    call "$glofnd" eval threshold spoiled --anchors 8 --samples 16; wants "thresholds beside an unreadable image" 0 "left out"
     run --data folder:images $tiny --out strict --strict;       wants 'a unreadable image, strict' 1 "$(basename "$victim")"
     find images -name '*.png' -exec cp "$victim" {} \; 2>/dev/null
     run --data folder:images $tiny --out nothing;       wants 'only unreadable images' 1 'unreadable'
