@@ -37,10 +37,11 @@ class Blobs(torch.utils.data.Dataset):
 
 
 ranks = int(os.environ.get("WORLD_SIZE", 1))
+on_gpu = torch.cuda.is_available() and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 if ranks > 1:
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    dist.init_process_group("nccl" if on_gpu else "gloo")
 torch.manual_seed(0)
-device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if torch.cuda.is_available() else torch.device("cpu")
+device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if on_gpu else torch.device("cpu")
 data = Blobs(options.samples)
 sampler = torch.utils.data.DistributedSampler(data) if ranks > 1 else torch.utils.data.RandomSampler(data)
 loader = torch.utils.data.DataLoader(data, options.batch // ranks, sampler=sampler, drop_last=True)

@@ -109,7 +109,7 @@ def errors() -> Iterator[None]:
     try:
         yield
     except jax.errors.JaxRuntimeError as failure:
-        found = re.search(r"(GLOFND_E_\w+): (.*?)(; current (tracing scope|profiling annotation).*)?$", str(failure), re.MULTILINE)
+        found = re.search(r"(GLOFND_E_\w+): (.*?)( \[executable_name=.*|; current .*)?$", str(failure), re.MULTILINE)
         codes = {_lib.library.glofnd_status_name(code).decode(): code for code in _lib.ERRORS}
         if not found or found[1] not in codes:
             raise

@@ -114,7 +114,7 @@ class Cuda(unittest.TestCase):
                                           ("bf16", torch.float32, "cuda", {"math": "bf16"})):
             criterion = GloFNDLoss(512, "simclr", detector="none", tau=0.1, **math).to(device)
             for kind in (torch.bfloat16, dtype):  # the type may change between steps
-                x = a.to(device, kind).requires_grad_()
+                x = a.clone().to(device, kind).requires_grad_()
                 criterion(x, b.to(device, kind), torch.arange(512, device=device)).backward()
             grads[name] = x.grad.cpu()
         error = {name: ((grads[name] - grads["exact"]).abs().max() / grads["exact"].abs().max()).item() for name in grads}

@@ -131,6 +131,8 @@ class Jax(unittest.TestCase):
             program(index + 64).block_until_ready()
         with self.assertRaisesRegex(glofnd.AnchorIndexError, "^index.* 0 .. 63$"), errors():
             program(index + 64).block_until_ready()
+        with self.assertRaisesRegex(glofnd.DeviceError, "^the GPU failed$"), errors():  # what XLA adds on a GPU is left out
+            raise jax.errors.JaxRuntimeError("INTERNAL: GLOFND_E_DEVICE: the GPU failed [executable_name='jit_f']\nand more")
         with self.assertRaisesRegex(jax.errors.JaxRuntimeError, "of others"), errors():
             raise jax.errors.JaxRuntimeError("a failure of others")
         program(index)
