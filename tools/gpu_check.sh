@@ -298,6 +298,7 @@ golden="$(at replay) $source/tests/golden"
 check training curves_and_resuming "$(at cuda_train)" -memory_is_counted
 check loss passes "$(at cuda_pass)"
 check loss small_temperatures "$(at cuda_shift)"
+check loss moving_thresholds "$(at cuda_moving)"
 check nets whole_nets "$(at cuda_net)"
 check nets ops "$(at cuda_nn)"
 check nets norms "$(at cuda_norm)"

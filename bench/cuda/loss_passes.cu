@@ -36,6 +36,9 @@
  *                Counted in a separate loop before the weights, quality made the pass take 15 % longer at B = 512 and 50 % at
  *                B = 16384 than between the weights, behind their exponentials. Without any gain: pairs of one label
  *                counted by idle warps of the warpgroup that fetches.
+ *   v9 moving    count, update of lambda and stats at once, with lists of what lies above the least lambda that is expected. It
+ *                needs the state of anchors, so it is not among the versions here: bench/cuda/step times it, cuda_moving
+ *                compares it.
  * The library picks by the number of rows (cuda_pass.cu, cuda_shapes.cuh): the last version.
  */
 #include <algorithm>

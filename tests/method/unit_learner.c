@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "method/formulas/lambda_update.h"
 #include "support/compare.h"
 #include "support/random.h"
 
@@ -321,6 +322,35 @@ static void lambda_reaches_the_kth_largest(void **state) {
     }
 }
 
+/* Shares around alpha, and a start far from it: lambda stays above what is foreseen, which is not below all that is possible. */
+static void check_foreseen(gf_learner l, unsigned seed) {
+    const gf_foresight f = gf_foresight_of(&l);
+    glofnd_row row = {.lambda = 0.9f, .clock = (uint32_t)l.init_visits};
+    rng g = {seed};
+    for (int step = 0; step < 2000; step++) {
+        const float bound = gf_lambda_foreseen(&f, &row), before = row.lambda;
+        const double share = step < 30 ? 0.0 : fmax(0.0, l.alpha * (1.0 + 0.3 * rng_normal(&g)));
+        float least, most;
+        gf_lambda_range(&l, &row, &least, &most);
+        gf_lambda_update(&l, &row, share);
+        if (row.lambda < bound || bound < least - 0.002f * (before - least) - 3e-5f)
+            fail_msg("step %d: %.9g to %.9g, foreseen %.9g", step, (double)before, (double)row.lambda, (double)bound);
+        row.lambda = fmaxf(row.lambda, -0.5f);
+    }
+}
+
+static void lambda_is_foreseen(void **state) {
+    const gf_learner adam = {.alpha = 0.01, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-8};
+    gf_learner l = adam;
+    (void)state;
+    check_foreseen(l, 1);
+    l.init_visits = 1, check_foreseen(l, 2);
+    l = adam, l.normalize = 1, check_foreseen(l, 3);
+    l = adam, l.epoch_clock = 3, check_foreseen(l, 4);
+    l = adam, l.sgd = 1, check_foreseen(l, 5);
+    l = adam, l.alpha = 0.1, l.clip = 0.05, check_foreseen(l, 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learners_agree),
@@ -338,6 +368,7 @@ int main(void) {
         cmocka_unit_test(ring_agrees),
         cmocka_unit_test(small_ring_waits),
         cmocka_unit_test(lambda_reaches_the_kth_largest),
+        cmocka_unit_test(lambda_is_foreseen),
     };
     return cmocka_run_group_tests_name("unit_learner", tests, NULL, NULL);
 }

@@ -20,6 +20,10 @@ cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream);
 /* The same where rows and columns are the same and the buffer holds partial sums: each product serves both anchors. */
 bool gf_stats_can_pairs(const gf_tile_args &a);
 cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream);
+/* Count, the move of lambda and stats at once; whole rows, GF_MASK and GF_COUNT. The buffer has the lists. */
+size_t gf_stats_moving_bytes(int rows, int cols);
+bool gf_stats_can_moving(const gf_tile_args &a, const gf_cuda_moving *m);
+cudaError_t gf_stats_moving(const gf_tile_args &a, const gf_cuda_moving *m, int side, cudaStream_t stream);
 /* The same flags, with or without GF_QUALITY; whole rows. */
 bool gf_grad_can_wgmma(const gf_tile_args &a);
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream);

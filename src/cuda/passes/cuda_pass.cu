@@ -17,6 +17,9 @@ static bool pays_by_warpgroups(const gf_tile_args &a) { return gf_block_rows(a.q
 /* True where pairs are, too: with thresholds, complete rows are faster in blocks of 64. */
 static bool pays_in_pairs(const gf_tile_args &a) { return a.flags == 0 || gf_block_rows(a.q.rows) != 64; }
 
+/* True where whole rows in blocks of 64 are faster at once than count and stats one after the other. */
+static bool pays_moving(int rows) { return gf_block_rows(rows) == 32 || gf_block_rows(rows) == 64; }
+
 /* True where tiles of 128 x 256 are: about four for each multiprocessor. In halves there is no other kernel for warpgroups: those
  * for few rows are faster where most multiprocessors would have no tile of 128 x 128. */
 static bool pays_as_large(const gf_tile_args &a, int halves) {
@@ -147,6 +150,37 @@ cudaError_t gf_cuda_count(const gf_cuda_pass *p, int n, cudaStream_t stream) {
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream) {
     return run_sides(p, n, p->p.flags, grad_kind, stream);
 }
+
+size_t gf_cuda_move_bytes(int64_t rows, int64_t cols) {
+#ifdef GF_HAVE_SM90
+    const int r = static_cast<int>(rows), c = static_cast<int>(cols);
+    return gf_is_hopper() && pays_moving(r) ? gf_stats_moving_bytes(r, c) : 0;
+#else
+    (void)rows, (void)cols;
+    return 0;
+#endif
+}
+
+#ifdef GF_HAVE_SM90
+int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m) {
+    int can = gf_is_hopper();
+    for (int i = 0; can && i < n; i++) {
+        const gf_tile_args a = args_of(&p[i], p[i].p.flags, false, 0);
+        can = pass_halves(&p[i], a) == 1 && pays_moving(a.q.rows) && gf_stats_can_moving(a, m);
+    }
+    return can;
+}
+
+cudaError_t gf_cuda_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m, cudaStream_t stream) {
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; e == cudaSuccess && i < n; i++) e = gf_stats_moving(args_of(&p[i], p[i].p.flags, false, 0), m, i, stream);
+    return e;
+}
+#else
+int gf_cuda_can_move(const gf_cuda_pass *, int, const gf_cuda_moving *) { return 0; }
+
+cudaError_t gf_cuda_move(const gf_cuda_pass *, int, const gf_cuda_moving *, cudaStream_t) { return cudaErrorNotSupported; }
+#endif
 
 cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream) {
     const int halves = math == GF_CUDA_BF16 ? 1 : 2;

@@ -5,7 +5,7 @@
  * so a step can be captured in a graph. Differences from the CPU:
  *   - Outputs are overwritten, not added to: nothing needs clearing before a pass.
  *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` counts the pairs above
- *     mid: one more product costs less here than lists of undecided pairs, which can be 2 % of all.
+ *     mid; or `move` does count, update and stats with one product, where each row is the work of one thread block or two.
  *   - Every row block runs over all columns and keeps its sums to itself, or partial sums go to `buffer` and are added up in a
  *     fixed order: no floating atomics, same bits every time. Only `row` gets results. Where the columns' anchors have sums or
  *     gradients too, they are the rows of another call (two sides), or of the same one (q is k). S_rc and S_cr have the same
@@ -21,6 +21,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ifc/pair_passes.h"
+#include "method/formulas/lambda_update.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +55,16 @@ typedef struct gf_cuda_pass {
     size_t buffer_bytes;
 } gf_cuda_pass;
 
+/* What moves lambda between count and stats: one update per anchor. */
+typedef struct gf_cuda_moving {
+    gf_learner learner;
+    gf_foresight foresight;
+    int per_sample;         /* rows of an anchor */
+    int64_t negatives;      /* of a row */
+    glofnd_row *fresh[2];   /* [anchors] state of each side, in and out */
+    const uint8_t *open[2]; /* [anchors] 0: its lambda stays */
+} gf_cuda_moving;
+
 typedef struct gf_cuda_select {
     gf_select s; /* its q, k are unused; scratch: gf_cuda_select_scratch bytes */
     const gf_cuda_embed *q, *k;
@@ -83,6 +94,10 @@ cudaError_t gf_cuda_stats(const gf_cuda_pass *p, int n, cudaStream_t stream);
 /* row->above = pairs with S > mid. */
 cudaError_t gf_cuda_count(const gf_cuda_pass *p, int n, cudaStream_t stream);
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream);
+/* Count, the update of every lambda, and stats at once, if gf_cuda_can_move; row->lo gets the new thresholds. */
+size_t gf_cuda_move_bytes(int64_t rows, int64_t cols); /* of the buffer, for 128 dimensions in bf16 */
+int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m);
+cudaError_t gf_cuda_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m, cudaStream_t stream);
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
 /* As gf_cpu_mark; the pass has scratch of gf_cuda_select_scratch bytes. */
 cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_marking *m, cudaStream_t stream);

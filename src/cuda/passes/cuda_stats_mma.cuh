@@ -39,25 +39,36 @@ __device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_ro
     }
 }
 
-/* Joins the sums of the row's four threads, then of its WN warps, in their order. */
+/* Place of the thread's i-th row in the block; row: the warp's first. */
+__device__ __forceinline__ int gf_stats_place(int row, int i) { return row + 16 * (i / 2) + 8 * (i % 2) + threadIdx.x % 32 / 4; }
+
+/* Joins the sums of the row's four threads, then of its WN warps, in their order. True in the threads that have the result. */
 template <class C>
-__device__ __forceinline__ void gf_stats_finish(const gf_tile_args &a, unsigned flags, gf_stats_rows<C> &x, int r0, int row,
-                                                int wn, gf_row_sums<float> *parts) {
+__device__ __forceinline__ bool gf_stats_join(unsigned flags, gf_stats_rows<C> &x, int row, int wn, gf_row_sums<float> *parts) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < gf_stats_rows<C>::COUNT; i++) {
-        const int at = row + 16 * (i / 2) + 8 * (i % 2) + lane / 4;
         gf_join_lanes<gf_exp_fast>(flags, x.view[i].k, x.sums[i], 1);
         gf_join_lanes<gf_exp_fast>(flags, x.view[i].k, x.sums[i], 2);
-        if (C::WN > 1 && lane % 4 == 0) parts[wn * C::BM + at] = x.sums[i];
+        if (C::WN > 1 && lane % 4 == 0) parts[wn * C::BM + gf_stats_place(row, i)] = x.sums[i];
     }
     if (C::WN > 1) gf_sync<C>();
-    if (wn > 0 || lane % 4) return;
+    if (wn > 0 || lane % 4) return false;
+#pragma unroll
+    for (int i = 0; i < gf_stats_rows<C>::COUNT; i++)
+        for (int w = 1; w < C::WN; w++)
+            gf_join_sums<gf_exp_fast>(flags, x.view[i].k, x.sums[i], parts[w * C::BM + gf_stats_place(row, i)]);
+    return true;
+}
+
+template <class C>
+__device__ __forceinline__ void gf_stats_finish(const gf_tile_args &a, unsigned flags, gf_stats_rows<C> &x, int r0, int row,
+                                                int wn, gf_row_sums<float> *parts) {
+    if (!gf_stats_join<C>(flags, x, row, wn, parts)) return;
 #pragma unroll
     for (int i = 0; i < gf_stats_rows<C>::COUNT; i++) {
-        const int at = row + 16 * (i / 2) + 8 * (i % 2) + lane / 4;
-        for (int w = 1; w < C::WN; w++) gf_join_sums<gf_exp_fast>(flags, x.view[i].k, x.sums[i], parts[w * C::BM + at]);
-        if (r0 + at < a.q.rows) gf_write_sums(a, flags, r0 + at, x.sums[i]);
+        const int r = r0 + gf_stats_place(row, i);
+        if (r < a.q.rows) gf_write_sums(a, flags, r, x.sums[i]);
     }
 }
 

@@ -46,10 +46,6 @@ struct gf_large_maps { /* of embeddings, hi and lo: boxes of 128 rows */
 
 /* ---- clusters ---- */
 
-__device__ __forceinline__ void gf_cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
 /* All threads; the barriers of both blocks of a cluster are ready afterwards. */
 template <int CLUSTER, class Ring> __device__ __forceinline__ void gf_large_begin(Ring &sm) {
     if (threadIdx.x == 0) {

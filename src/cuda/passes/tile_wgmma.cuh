@@ -46,6 +46,11 @@ __device__ __forceinline__ void gf_copy_box(uint32_t dst, const CUtensorMap *map
         : "memory");
 }
 
+/* Barrier of all threads of a cluster that have not ended. */
+__device__ __forceinline__ void gf_cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
 /* ---- products ---- */
 
 /* Descriptor of an operand for the tensor cores: 128-byte swizzle, rows in groups of 8 (1024 bytes); `far`: bytes to the other 64
@@ -203,13 +208,13 @@ __device__ __forceinline__ void gf_wg_start(gf_wg_shared<C> &sm, const CUtensorM
     __syncthreads();
 }
 
-/* Fetches tile j of the columns; one thread. */
-template <class C> __device__ __forceinline__ void gf_wg_fetch(gf_wg_shared<C> &sm, const CUtensorMap *columns, int j) {
+/* Fetches a tile of the columns, the j-th that is fetched; one thread. */
+template <class C> __device__ __forceinline__ void gf_wg_fetch(gf_wg_shared<C> &sm, const CUtensorMap *columns, int j, int tile) {
     const int stage = j % GF_WG_STAGES;
     const uint32_t ready = gf_shared_address(&sm.full[stage]), at = gf_shared_address(sm.columns[stage]);
     gf_barrier_expect(ready, GF_WG_TILE);
-    gf_copy_box(at, columns, 0, j * GF_WG_COLS, ready);
-    gf_copy_box(at + GF_WG_HALF, columns, 64, j * GF_WG_COLS, ready);
+    gf_copy_box(at, columns, 0, tile * GF_WG_COLS, ready);
+    gf_copy_box(at + GF_WG_HALF, columns, 64, tile * GF_WG_COLS, ready);
 }
 
 template <class C> __device__ __forceinline__ void gf_wg_wait_empty(gf_wg_shared<C> &sm, int j) {

@@ -179,7 +179,8 @@ static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_
     const size_t selection = scratch_bytes(s->own, GF_MAX(s->all, s->ring));
     const size_t parts = has_wide_kernels(d, ld, math) ? parts_bytes(s, ld) : 0;
     for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
-    d->scratch = take(&scratch, 1, GF_MAX(selection, parts));
+    const size_t lists = ld == 128 && math == GF_CUDA_BF16 ? gf_cuda_move_bytes(s->own, s->all) : 0;
+    d->scratch = take(&scratch, 1, GF_MAX(selection, GF_MAX(parts, lists)));
     const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
     d->scratch_bytes = end - at->used;
     return end;

@@ -299,6 +299,17 @@ static glofnd_status move_pulls(gf_error *err, gf_device_ctx *d, const gf_device
     return GLOFND_OK;
 }
 
+/* Count, move and stats at once, if that is possible: then *done. */
+static glofnd_status move_and_sum(gf_error *err, gf_device_ctx *d, const gf_cuda_step *t, gf_cuda_pass *pass, int *done) {
+    const gf_plan *p = &t->plan;
+    const gf_cuda_moving m = {p->learner,   gf_foresight_of(&p->learner),         p->per_sample,
+                              p->negatives, {t->side[0].fresh, t->side[1].fresh}, {t->side[0].open, t->side[1].open}};
+    for (int i = 0; i < p->sides; i++) pass[i].buffer = d->scratch, pass[i].buffer_bytes = d->scratch_bytes;
+    *done = moves_lambda(p) && !p->shared && !p->bank && !p->marked && !p->hard && gf_cuda_can_move(pass, p->sides, &m);
+    if (*done) CUDA_TRY(err, gf_cuda_move(pass, p->sides, &m, d->stream));
+    return GLOFND_OK;
+}
+
 /* Everything from counting to finishing: in one kernel, if the batch is small. */
 static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     own_pass y[2];
@@ -311,9 +322,11 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
         CUDA_TRY(err, gf_cuda_small(t, pass, d->stream));
         return GLOFND_OK;
     }
-    if (moves_lambda(&t->plan)) TRY(move(err, d, x, t));
+    int done = 0;
+    TRY(move_and_sum(err, d, t, pass, &done));
+    if (!done && moves_lambda(&t->plan)) TRY(move(err, d, x, t));
     if (t->plan.marked) TRY(mark(err, d, x, t, 0));
-    TRY(each_side(err, d, x, t, gf_cuda_stats));
+    if (!done) TRY(each_side(err, d, x, t, gf_cuda_stats));
     if (t->plan.hard) TRY(sum_second_power(err, d, x, t));
     CUDA_TRY(err, gf_cuda_finish(t, d->stream));
     return GLOFND_OK;

@@ -7,7 +7,8 @@
  *     finish    rows without negatives are rescued, losses, links, new state to the store     (cuda_step_finish.cu)
  *     grad      pass C
  *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
- * In small batches everything from count to finish is one kernel          (cuda_step_small.cu).
+ * In small batches everything from count to finish is one kernel          (cuda_step_small.cu). In larger ones count, decide and
+ * stats may be one                                                         (gf_cuda_move of cuda_pass.h).
  * named/ has what single methods add: components, fixed thresholds, support views, a second power.
  * The formulas are those of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h.
  */

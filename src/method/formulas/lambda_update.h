@@ -112,6 +112,43 @@ GF_HD void gf_lambda_average(const gf_learner *l, glofnd_row *row, double quanti
  * just above 1. */
 GF_HD float gf_lambda_threshold(float lambda) { return lambda >= 1.0f ? INFINITY : lambda; }
 
+/* What gf_lambda_foreseen needs of a learner, in float: it only has to be near. */
+typedef struct gf_foresight {
+    float top;                                         /* gradient of the share 0, the largest */
+    float lr, eps, beta1, beta2, log_beta1, log_beta2; /* logarithms to base 2 */
+    float epoch_clock, init_visits;
+    int sgd;
+} gf_foresight;
+
+static inline gf_foresight gf_foresight_of(const gf_learner *l) {
+    gf_foresight f;
+    f.top = (float)gf_lambda_gradient(l, 0.0);
+    f.lr = (float)l->lr, f.eps = (float)l->eps, f.beta1 = (float)l->beta1, f.beta2 = (float)l->beta2;
+    f.log_beta1 = log2f(f.beta1), f.log_beta2 = log2f(f.beta2);
+    f.epoch_clock = (float)l->epoch_clock, f.init_visits = (float)l->init_visits;
+    f.sgd = l->sgd;
+    return f;
+}
+
+/* A bound that gf_lambda_update hardly ever moves lambda below: for gradients up to six deviations above their mean, both by
+ * Adam's moments, and never above that of the share 0. */
+GF_HD float gf_lambda_foreseen(const gf_foresight *f, const glofnd_row *row) {
+    if (f->sgd) return row->lambda - f->lr * f->top - 1e-5f;
+    const float before = f->epoch_clock > 0.0f ? f->epoch_clock : (float)row->clock - f->init_visits;
+    const float t = f->epoch_clock > 0.0f ? before : fmaxf(1.0f, before + 1.0f);
+    float g = f->top;
+    if (before > 0.0f && row->v > 0.0f) {
+        const float mean = row->m / (1.0f - exp2f(before * f->log_beta1)),
+                    square = row->v / (1.0f - exp2f(before * f->log_beta2));
+        const float inner = (1.0f - f->beta1) * f->beta2 * row->v / (f->beta1 * row->m * (1.0f - f->beta2)); /* gf_lambda_range */
+        g = fminf(g, mean + 6.0f * sqrtf(fmaxf(square - mean * mean, 0.0f)));
+        if (row->m > 0.0f && inner < g) g = inner;
+    }
+    const float m = (f->beta1 * row->m + (1.0f - f->beta1) * g) / (1.0f - exp2f(t * f->log_beta1));
+    const float v = (f->beta2 * row->v + (1.0f - f->beta2) * g * g) / (1.0f - exp2f(t * f->log_beta2));
+    return row->lambda - fmaxf(0.0f, 1.001f * f->lr * m / (sqrtf(v) + f->eps)) - 1e-5f;
+}
+
 /* Bounds of lambda after gf_lambda_update for any share in [0, 1], widened to hold the present lambda.
  * Adam's step (a + b g) / sqrt(c + e g^2) has one inner extremum, at g = b c / (a e). Rounding and eps are covered by a margin,
  * and the step checks the result: a bound that fails costs a second pass, but never gives a wrong number. */

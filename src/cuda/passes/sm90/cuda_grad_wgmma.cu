@@ -119,7 +119,7 @@ static __device__ __forceinline__ void fetch_columns(const gf_tile_args &a, gf_w
     for (int j = 0; j < tiles; j++) {
         const int stage = j % GF_WG_STAGES, lane = threadIdx.x % 32;
         gf_wg_wait_empty(sm, j);
-        if (lane == 0) gf_wg_fetch(sm, columns, j);
+        if (lane == 0) gf_wg_fetch(sm, columns, j, j);
 #pragma unroll
         for (int i = 0; i < GF_WG_COLS; i += 32) {
             const int c = j * GF_WG_COLS + i + lane;

@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(C::ALL, 1)
         gf_wg_give_registers();
         for (int j = 0; threadIdx.x == C::WORKERS && j < tiles; j++) {
             gf_wg_wait_empty(sm, j);
-            gf_wg_fetch(sm, &columns, j);
+            gf_wg_fetch(sm, &columns, j, j);
         }
     }
 }
