@@ -54,7 +54,9 @@ int gf_group_first(const gf_report *r, int group) {
 }
 
 void gf_group_name(const gf_report *r, int group, char *out, size_t bytes) {
-    if (gf_group_size(r, group) > 1) snprintf(out, bytes, "%s, %d runs", r->compare->label[group], gf_group_size(r, group));
+    const int size = gf_group_size(r, group);
+    if (size > 1 && size == r->count) snprintf(out, bytes, "all %d runs", size);
+    else if (size > 1) snprintf(out, bytes, "%s, %d runs", r->compare->label[group], size);
     else snprintf(out, bytes, "%s", r->runs[gf_group_first(r, group)].name);
 }
 
