@@ -117,6 +117,14 @@ typedef struct gf_lists {
     int64_t capacity;
 } gf_lists;
 
+/* Rows of embeddings as 16-bit integers (cpu/kernels/tile.h): their products are faster, and wrong by a known bound. */
+typedef struct gf_rounded {
+    int64_t ld;         /* words per row: gf_cpu_embed_ld16 */
+    uint32_t *row;      /* [pad(rows)][ld]; NULL: not wanted */
+    uint32_t *col;      /* [pad(rows) / GF_PANEL][(dim + 1) / 2][GF_PANEL] */
+    float *step, *lost; /* [pad(rows)] what a 1 stands for; the length of what rounding took */
+} gf_rounded;
+
 typedef struct gf_select { /* order statistics of row r among its columns, by descending value */
     const gf_embed *q, *k;
     int copies;          /* > 1: a value is the largest of so many products, the rows of q ... */
@@ -140,6 +148,7 @@ typedef struct gf_select { /* order statistics of row r among its columns, by de
     int64_t tile;       /* as gf_pass */
     void *tile_scratch; /* as gf_pass.scratch */
     float *tiles;       /* NULL, or the tiles stay there for the passes that follow (GF_REUSE_TILES) */
+    gf_rounded rounded; /* with `symmetric`, lists with columns, no tie and no tiles: candidates come from products of integers */
 } gf_select;
 
 static inline int64_t gf_pad(int64_t rows) { return (rows + GF_PANEL - 1) / GF_PANEL * GF_PANEL; }

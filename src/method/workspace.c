@@ -36,6 +36,13 @@ glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t 
     return GLOFND_OK;
 }
 
+static size_t most_tiles(const gf_shape *s) { return s->dim >= GF_WIDE_DIM ? GF_WIDE_TILES_KEPT : GF_TILES_KEPT; }
+
+/* 1: S is small enough to be kept from pass B to pass C. */
+static int keeps_tiles(const gf_shape *s) {
+    return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= most_tiles(s);
+}
+
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
     const glofnd_options *o = &c->o;
     const int sides = gf_loss_sides(o->loss), per_sample = 2 / sides;
@@ -61,6 +68,8 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.best = GF_MAX(s.best, 1 + (int64_t)(o->alpha * (double)GF_MAX(s.negatives, s.ring)) + 1);
     s.list_cap = gf_cpu_lists_capacity(s.all, o->alpha, s.best, s.tile);
     if (s.learns ? s.list_cap > s.window_cap : o->detector != GLOFND_DETECT_FNC || s.support > 1) s.list_cap = 0;
+    s.rounds = s.list_cap > 0 && !s.learns && !s.topk && !s.bf16 && sides == 1 && !keeps_tiles(&s) && /* one rank uses it */
+               gf_cpu_rounding_pays(s.all, dim);
     return s;
 }
 
@@ -96,6 +105,13 @@ static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {
     TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
 }
 
+static void lay_rounded(cursor *at, gf_rounded *x, int64_t rows, int64_t dim) {
+    x->ld = gf_cpu_embed_ld16(dim);
+    TAKE(at, x->row, (gf_pad(rows) + SLACK) * x->ld);
+    TAKE(at, x->col, gf_pad(rows) * ((dim + 1) / 2));
+    TAKE(at, x->step, gf_pad(rows) + SLACK), TAKE(at, x->lost, gf_pad(rows) + SLACK);
+}
+
 /* Lists of candidates; they come before pass B, when the windows are not in use yet. */
 static void lay_lists(cursor *at, gf_side *side, const gf_shape *s) {
     const int64_t n = s->list_cap > 0 ? s->own + SLACK : 0;
@@ -104,7 +120,8 @@ static void lay_lists(cursor *at, gf_side *side, const gf_shape *s) {
     TAKE(at, x->count, n), TAKE(at, x->limit, n);
     if (s->learns) x->value = side->own.window;
     else TAKE(at, x->value, s->list_cap * n);
-    TAKE(at, x->column, s->topk ? s->list_cap * n : 0);
+    TAKE(at, x->column, s->topk || s->rounds ? s->list_cap * n : 0);
+    if (s->rounds) lay_rounded(at, &side->rounded, s->all, s->dim);
 }
 
 static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
@@ -133,13 +150,6 @@ static void lay_near(cursor *at, gf_near *x, const gf_shape *s) {
     TAKE(at, x->anchor, on * s->cols * s->dim), TAKE(at, x->pull, on * s->cols * s->dim), TAKE(at, x->dot, on * s->cols);
     TAKE(at, x->list, s->threads * s->cols * s->neighbours), TAKE(at, x->found, on * s->cols);
     TAKE(at, x->rows, block), TAKE(at, x->turned, block);
-}
-
-static size_t most_tiles(const gf_shape *s) { return s->dim >= GF_WIDE_DIM ? GF_WIDE_TILES_KEPT : GF_TILES_KEPT; }
-
-/* 1: S is small enough to be kept from pass B to pass C. */
-static int keeps_tiles(const gf_shape *s) {
-    return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= most_tiles(s);
 }
 
 /* Bytes of tiles that a smaller batch on one rank may keep where this one does not. */

@@ -20,6 +20,7 @@ typedef struct gf_side {
     double *hard_moment;
     float *hard_peak;
     float *quantile;         /* [own] a selected order statistic */
+    gf_rounded rounded;      /* rows from whose products the candidates of the lists come; row NULL: from those of z */
     gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in own.window */
     int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
     int64_t *row_id;         /* [own] anchor ids, for the ring */

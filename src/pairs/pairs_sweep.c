@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
+#include "cpu/kernels/int16_vector.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
 
@@ -60,39 +61,13 @@ static void pack_panel(void *arg, int64_t panel, int thread) {
     for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) pack_floats(p, i);
 }
 
-#define LENGTH 46000.0f /* of vectors of integers: squared, with the rounding of GF_INT16_DEPTH numbers, below 2^31 */
-#define LARGEST 32767.0f
-#define UNIT 0x1p-24       /* rounding of floats */
-#define ROUNDS 12582912.0f /* 1.5 * 2^23: added and subtracted, it rounds smaller floats to integers */
-
-static float step_of(const float *x, int64_t dim, double scale) {
-    float top = 0.0f;
-    for (int64_t k = 0; k < dim; k++) top = GF_MAX(top, fabsf(x[k]));
-    return fmaxf(1.0f / LENGTH, (float)((double)top * scale) / LARGEST);
-}
-
-/* Rounds unit vector i to integers, and measures what that takes from it. */
 static void pack_integers(packing *p, int64_t i) {
     const gf_vectors *v = p->v;
-    const float *x = gf_vector_at(v, i);
-    int finite;
-    const double scale = p->to->scale[i] = gf_vector_unit_scale(x, v->dim, &finite);
-    const float step = p->to->step[i] = step_of(x, v->dim, scale), inverse = 1.0f / step;
     uint32_t *to = p->to->word + i / GF_PANEL * GF_PANEL * p->to->words + i % GF_PANEL;
-    double lost = 0.0;
-    if (!finite) {
-        note_bad(p, i);
-        return;
-    }
-    uint32_t word = 0;
-    for (int64_t k = 0; k < v->dim; k++) {
-        const float unit = (float)(scale * (double)x[k]), whole = (unit * inverse + ROUNDS) - ROUNDS;
-        const double off = (double)unit - (double)whole * (double)step;
-        lost += off * off;
-        word = k % 2 ? word | (uint32_t)(int32_t)whole << 16 : (uint16_t)(int32_t)whole;
-        to[k / 2 * GF_PANEL] = word;
-    }
-    p->to->lost[i] = (float)(sqrt(lost) * (1.0 + 1e-6));
+    int finite;
+    p->to->scale[i] = gf_vector_unit_scale(gf_vector_at(v, i), v->dim, &finite);
+    if (finite) p->to->step[i] = gf_int16_round(to, GF_PANEL, gf_vector_at(v, i), v->dim, p->to->scale[i], &p->to->lost[i]);
+    else note_bad(p, i);
 }
 
 static void pack_panel_int16(void *arg, int64_t panel, int thread) {
@@ -105,9 +80,7 @@ static void pack_panel_int16(void *arg, int64_t panel, int thread) {
 }
 
 float gf_panels_error(const gf_panels *q, int64_t r, const gf_panels *k) {
-    const double a = (double)q->lost[r], b = (double)k->lost_max;
-    /* a b - a' b' = (a - a') b + a' (b - b'); then the rounding of the sum of floats, and of the scaled integers. */
-    return (float)(1.001 * (a + b + a * b + (double)(k->dim + 64) * UNIT));
+    return gf_int16_error(q->lost[r], k->lost_max, k->dim);
 }
 
 static const char *name_of(const gf_vectors *v) { return v->name ? v->name : "embedding"; }

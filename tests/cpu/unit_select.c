@@ -65,6 +65,7 @@ typedef struct scene {
     int32_t *tie[2];
     void *scratch, *tile_scratch;
     float *tiles;
+    gf_rounded rounded; /* of q */
 } scene;
 
 enum { THREADS = 3, DIM = 19, TILE = 64 };
@@ -102,6 +103,10 @@ static scene make(int64_t rows, int64_t cols, int kind, int64_t best, int64_t ca
     s.scratch = aligned_alloc(64, (gf_cpu_select_bytes(best, THREADS) + 63) / 64 * 64);
     s.tile_scratch = aligned_alloc(64, (gf_cpu_scratch_bytes(TILE, THREADS) + 63) / 64 * 64);
     s.tiles = aligned_alloc(64, (gf_cpu_tiles_bytes(rows, cols, TILE, rows == cols) + 63) / 64 * 64);
+    s.rounded.ld = gf_cpu_embed_ld16(DIM);
+    s.rounded.row = calloc(n * (size_t)s.rounded.ld, sizeof(uint32_t));
+    s.rounded.col = calloc(n * DIM, sizeof(uint32_t));
+    s.rounded.step = calloc(n, sizeof(float)), s.rounded.lost = calloc(n, sizeof(float));
     return s;
 }
 
@@ -110,9 +115,21 @@ static void drop(scene *s) {
     free(s->lists.value), free(s->lists.column), free(s->lists.count), free(s->lists.limit);
     for (int i = 0; i < 2; i++) free(s->value[i]), free(s->tie[i]);
     free(s->scratch), free(s->tile_scratch), free(s->tiles);
+    free(s->rounded.row), free(s->rounded.col), free(s->rounded.step), free(s->rounded.lost);
 }
 
-/* Once from whole rows, then from lists, with and without ties, and the tiles kept or not. Returns rows that had no list. */
+/* p as lists give it: with the tiles kept, without, or from products of integers. */
+static gf_select by_lists(const scene *s, const gf_select *p, int threads) {
+    gf_select other = *p;
+    other.value = s->value[1], other.tie = p->tie ? s->tie[1] : NULL, other.threads = threads;
+    other.lists = s->lists, other.symmetric = s->q.rows == s->k.rows, other.tile = TILE, other.tile_scratch = s->tile_scratch;
+    if (threads == THREADS) other.tiles = s->tiles;
+    if (threads == 2) other.rounded = s->rounded;
+    else if (!p->tie) other.lists.column = NULL;
+    return other;
+}
+
+/* Once from whole rows, then from lists, with and without ties, and each way of making them. Returns rows that had no list. */
 static int64_t compare(scene *s, int shift, int64_t best, double fraction) {
     const int symmetric = s->q.rows == s->k.rows;
     const int64_t rows = s->q.rows;
@@ -122,12 +139,8 @@ static int64_t compare(scene *s, int shift, int64_t best, double fraction) {
     for (int ties = 1; ties >= 0; ties--) {
         p.lists.capacity = 0, p.value = s->value[0], p.tie = ties ? s->tie[0] : NULL, p.fraction = ties ? 0.0 : fraction;
         gf_cpu_select(&p);
-        for (int threads = 1; threads <= THREADS; threads += 2) {
-            gf_select other = p;
-            other.value = s->value[1], other.tie = ties ? s->tie[1] : NULL, other.threads = threads;
-            other.lists = s->lists, other.symmetric = symmetric, other.tile = TILE, other.tile_scratch = s->tile_scratch;
-            other.tiles = threads > 1 ? s->tiles : NULL;
-            if (!ties) other.lists.column = NULL;
+        for (int threads = 1; threads <= THREADS; threads++) {
+            const gf_select other = by_lists(s, &p, threads);
             gf_cpu_select(&other);
             for (int64_t r = 0; r < rows; r++) short_lists += s->lists.count[r] < 0;
             for (int64_t r = 0; r < rows; r++) {

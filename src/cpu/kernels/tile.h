@@ -10,6 +10,7 @@
 #include "ifc/pair_passes.h"
 
 #define GF_TILE_MAX 512
+#define GF_TILE_DOTS 8
 
 typedef struct gf_tile {
     float *s;           /* [prows][ld] */
@@ -83,6 +84,8 @@ typedef struct gf_tile_ops {
     /* Rising positions of those of v[n] that reach min(row, col[i]) (col NULL: row), n a multiple of GF_PANEL; returns their
      * number. */
     int (*reach)(int32_t *at, const float *v, int n, float row, const float *col);
+    /* out[i]: the product of a and b[i], n numbers, by the chain of `product`: its bits. */
+    void (*dots)(float out[GF_TILE_DOTS], const float *a, const float *const b[GF_TILE_DOTS], int64_t n);
     /* y[i] = by x[i], a product of doubles. */
     void (*scale)(float *y, const float *x, int64_t n, double by);
     /* y[i] = exp(x[i]) */

@@ -26,4 +26,5 @@ void GF_NAME(gf_tile_keep)(const gf_tile *t, const gf_rows *row, const gf_rows *
                            size_t keep_ld);
 void GF_NAME(gf_tile_collect)(const gf_tile *t, const gf_lists *row, const gf_lists *col);
 float GF_NAME(gf_tile_between)(const float *v, int64_t n, int64_t best, double fraction, int64_t *above);
+void GF_NAME(gf_tile_dots)(float out[GF_TILE_DOTS], const float *a, const float *const b[GF_TILE_DOTS], int64_t n);
 void GF_NAME(gf_tile_exp)(float *y, const float *x, int64_t n);

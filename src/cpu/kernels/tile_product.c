@@ -54,3 +54,19 @@ void GF_NAME(gf_tile_product)(float *c, size_t c_row, const float *a, size_t a_r
             }
         }
 }
+
+/* As vf_fma on one lane. */
+GF_INLINE float fma_one(float a, float b, float c) {
+#if defined(__FMA__) || defined(GF_NEON)
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+void GF_NAME(gf_tile_dots)(float out[GF_TILE_DOTS], const float *a, const float *const b[GF_TILE_DOTS], int64_t n) {
+    float sum[GF_TILE_DOTS] = {0};
+    for (int64_t i = 0; i < n; i++)
+        for (int r = 0; r < GF_TILE_DOTS; r++) sum[r] = fma_one(a[i], b[r][i], sum[r]);
+    memcpy(out, sum, sizeof sum);
+}

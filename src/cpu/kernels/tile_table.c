@@ -47,6 +47,7 @@ static const gf_tile_ops tile_ops = {
     .between = GF_NAME(gf_tile_between),
     .above = above,
     .reach = reach,
+    .dots = GF_NAME(gf_tile_dots),
     .scale = scale,
     .exp = GF_NAME(gf_tile_exp),
 };

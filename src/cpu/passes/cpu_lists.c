@@ -58,8 +58,20 @@ static void blank_row(const gf_select *p, int64_t r, int64_t c0, float *row) {
         if (c >= c0 && c < c0 + GF_PANEL) row[c - c0] = NO_PAIR;
 }
 
+typedef struct list_sweep {
+    gf_sweep sweep; /* first: the visitor gets a pointer to it */
+    const gf_select *select;
+    float lost_max; /* of rounded rows */
+} list_sweep;
+
+/* Of the similarities of row r: 0, if they are of floats. */
+static float error_of(const list_sweep *w, int64_t r) {
+    return w->sweep.rounded ? gf_cpu_rounded_error(w->select, r, w->lost_max) : 0.0f;
+}
+
 static void set_limits(void *arg, int64_t task, int thread) {
-    const gf_select *p = arg;
+    const list_sweep *w = arg;
+    const gf_select *p = w->select;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int panels = panels_of(p->k->rows);
     const int64_t rank = (int64_t)ceil(rank_of(panels * GF_PANEL * (double)p->best / (double)p->k->rows));
@@ -68,7 +80,8 @@ static void set_limits(void *arg, int64_t task, int thread) {
     float *s = gf_cpu_select_scratch(p, thread);
     for (int n = 0; n < panels; n++) {
         const int64_t c0 = sampled_panel(p, n, panels);
-        gf_tile_similarities(s + n * GF_PANEL, ld, p->q, r0, p->k, c0, GF_PANEL, GF_PANEL);
+        if (w->sweep.rounded) gf_tile_rounded(s + n * GF_PANEL, ld, &p->rounded, p->k->dim, r0, c0, GF_PANEL, GF_PANEL);
+        else gf_tile_similarities(s + n * GF_PANEL, ld, p->q, r0, p->k, c0, GF_PANEL, GF_PANEL);
         for (int64_t r = 0; r < GF_PANEL; r++) blank_row(p, r0 + r, c0, s + (size_t)r * ld + n * GF_PANEL);
     }
     for (int64_t r = 0; r < GF_PANEL; r++) {
@@ -80,13 +93,15 @@ static void set_limits(void *arg, int64_t task, int thread) {
 
 /* ---- lists ---- */
 
-/* Cuts list r to the `best` largest, and those equal to the last of them. */
-static void cut(const gf_select *p, int64_t r, int64_t room) {
+/* Cuts list r to the `best` largest, and those that may equal the last of them. */
+static void cut(const list_sweep *w, int64_t r, int64_t room) {
+    const gf_select *p = w->select;
     const gf_lists *x = &p->lists;
     float *value = x->value + r * x->capacity;
     int32_t *column = x->column ? x->column + r * x->capacity : NULL, n = 0;
     int64_t above;
-    const float last = gf_cpu_kernels_get()->tile->between(value, x->count[r], p->best, 0.0, &above);
+    const float best = gf_cpu_kernels_get()->tile->between(value, x->count[r], p->best, 0.0, &above);
+    const float last = best - 2.0f * error_of(w, r);
     for (int32_t i = 0; i < x->count[r]; i++) {
         if (value[i] < last) continue;
         if (column) column[n] = column[i];
@@ -98,15 +113,11 @@ static void cut(const gf_select *p, int64_t r, int64_t room) {
     x->count[r] = 0, x->limit[r] = INFINITY; /* too many equal ones: the list stays short, and is found to be so */
 }
 
-static void make_room(const gf_select *p, int64_t r0, int rows, int64_t room) {
+static void make_room(const list_sweep *w, int64_t r0, int rows, int64_t room) {
+    const gf_lists *x = &w->select->lists;
     for (int64_t r = r0; r < r0 + rows; r++)
-        if (p->lists.count[r] + room > p->lists.capacity) cut(p, r, room);
+        if (x->count[r] + room > x->capacity) cut(w, r, room);
 }
-
-typedef struct list_sweep {
-    gf_sweep sweep; /* first: the visitor gets a pointer to it */
-    const gf_select *select;
-} list_sweep;
 
 /* Lists grow at places that are in no cache; the product of the tile gives time to get them there. */
 static void fetch(const gf_lists *x, int64_t r0, int64_t rows) {
@@ -117,13 +128,14 @@ static void fetch(const gf_lists *x, int64_t r0, int64_t rows) {
 }
 
 static void collect_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
-    const gf_select *p = ((const list_sweep *)(const void *)w)->select;
+    const list_sweep *lists = (const list_sweep *)(const void *)w;
+    const gf_select *p = lists->select;
     const int both = p->symmetric && i != j; /* a diagonal tile holds both orders of each pair */
     fetch(&p->lists, i * p->tile, GF_MIN(p->tile, p->q->rows - i * p->tile));
     if (both) fetch(&p->lists, j * p->tile, GF_MIN(p->tile, p->q->rows - j * p->tile));
     const gf_tile t = gf_tile_make(w, i, j, x);
-    make_room(p, t.r0, t.rows, t.cols);
-    if (both) make_room(p, t.c0, t.cols, t.rows);
+    make_room(lists, t.r0, t.rows, t.cols);
+    if (both) make_room(lists, t.c0, t.cols, t.rows);
     w->ops->collect(&t, &p->lists, both ? &p->lists : NULL);
 }
 
@@ -143,13 +155,17 @@ static int32_t last_column(const gf_lists *x, int64_t r, float value, int64_t mi
 }
 
 static void settle(void *arg, int64_t task, int thread) {
-    const gf_select *p = arg;
+    const list_sweep *w = arg;
+    const gf_select *p = w->select;
     const gf_lists *x = &p->lists;
-    (void)thread;
     for (int64_t r = task * GF_PANEL; r < (task + 1) * GF_PANEL && r < p->q->rows; r++) {
         int64_t above;
         if (x->count[r] < p->best) {
             x->count[r] = -1;
+            continue;
+        }
+        if (w->sweep.rounded) {
+            if (!gf_cpu_settle_rounded(p, r, error_of(w, r), thread)) x->count[r] = -1;
             continue;
         }
         p->value[r] = gf_cpu_kernels_get()->tile->between(x->value + r * x->capacity, x->count[r], p->best, p->fraction, &above);
@@ -172,9 +188,13 @@ void gf_cpu_select_lists(const gf_select *p) {
         .scratch = p->tile_scratch,
         .threads = p->threads,
     };
-    list_sweep w = {{.p = &pass, .ops = gf_cpu_kernels_get()->tile, .visit = collect_visit}, p};
+    list_sweep w = {.sweep = {.p = &pass, .ops = gf_cpu_kernels_get()->tile, .visit = collect_visit}, .select = p};
+    if (p->rounded.row && p->symmetric && p->lists.column && !p->tie && !p->tiles && !p->q->row16) {
+        w.sweep.rounded = &p->rounded;
+        w.lost_max = gf_cpu_round_rows(p);
+    }
     memset(p->lists.count, 0, sizeof *p->lists.count * (size_t)p->q->rows);
-    gf_parallel(p->threads, tasks, set_limits, (void *)(uintptr_t)p);
+    gf_parallel(p->threads, tasks, set_limits, &w);
     gf_sweep_run(&w.sweep, p->symmetric);
-    gf_parallel(p->threads, tasks, settle, (void *)(uintptr_t)p);
+    gf_parallel(p->threads, tasks, settle, &w);
 }

@@ -30,4 +30,6 @@ size_t gf_cpu_scratch_bytes(int64_t tile, int threads);
 size_t gf_cpu_select_bytes(int64_t best, int threads);
 /* Entries per row that gf_select.lists need for `best` of `cols`, a share of about alpha; 0: lists do not pay. */
 int64_t gf_cpu_lists_capacity(int64_t cols, double alpha, int64_t best, int64_t tile);
+/* 1: this CPU multiplies integers faster, and selections of so many columns gain by gf_select.rounded. */
+int gf_cpu_rounding_pays(int64_t cols, int64_t dim);
 size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric);

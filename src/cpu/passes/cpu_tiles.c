@@ -80,6 +80,13 @@ static void multiply(const gf_sweep *w, const gf_tile *t, const gf_embed *q, int
     gf_tile_similarities(s, t->ld, q, first + t->r0, w->p->k, t->c0, t->prows, t->pcols);
 }
 
+void gf_tile_rounded(float *s, size_t ld, const gf_rounded *x, int64_t dim, int64_t r0, int64_t c0, int rows, int cols) {
+    const int64_t words = (dim + 1) / 2;
+    const gf_int16_words left = {x->row + r0 * x->ld, (size_t)x->ld, 1, x->step + r0};
+    const gf_int16_words right = {x->col + c0 * words, (size_t)words * GF_PANEL, GF_PANEL, x->step + c0};
+    gf_cpu_kernels_get()->tile->product_int16(s, ld, &left, &right, rows, cols, (int)words, 0);
+}
+
 static void keep_larger(const gf_tile *t, float *s, const float *other) {
     for (int r = 0; r < t->prows; r++)
         for (int c = 0; c < t->pcols; c++) {
@@ -95,7 +102,8 @@ static float *slot(const gf_sweep *w, int64_t i, int64_t j) {
 
 gf_tile gf_tile_make(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
     gf_tile t = tile_at(w, i, j, w->p->flags & GF_KEEP_TILES ? slot(w, i, j) : x->s);
-    multiply(w, &t, w->p->q, 0, t.s);
+    if (w->rounded) gf_tile_rounded(t.s, t.ld, w->rounded, w->p->k->dim, t.r0, t.c0, t.prows, t.pcols);
+    else multiply(w, &t, w->p->q, 0, t.s);
     if (w->p->flags & GF_TIE && w->p->score) {
         multiply(w, &t, w->p->score, 0, x->score);
         for (int n = 1; n < w->p->scores; n++) {

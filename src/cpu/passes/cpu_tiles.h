@@ -13,6 +13,7 @@ struct gf_sweep {
     gf_visit visit; /* tile of row block i and column block j */
     int64_t q_blocks, k_blocks;
     int64_t round;
+    const gf_rounded *rounded; /* NULL, or tiles are made of these integers, where q is k */
 };
 
 /* Bytes of scratch per thread for tiles of `tile` rows, and the scratch of one thread. */
@@ -22,6 +23,9 @@ gf_tile_scratch *gf_tile_scratch_of(void *scratch, int64_t tile, int thread);
 /* s [rows][ld]: rows of q from r0 on with the columns of k from c0 on, a multiple of GF_PANEL; of bf16 numbers where both have
  * them. All passes and selections make similarities here: equal bits everywhere. */
 void gf_tile_similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, const gf_embed *k, int64_t c0, int rows, int cols);
+
+/* The same of integers, rows and columns of one set of embeddings: close to those, not equal. */
+void gf_tile_rounded(float *s, size_t ld, const gf_rounded *x, int64_t dim, int64_t r0, int64_t c0, int rows, int cols);
 
 /* Similarities of row block i and column block j, NaN where there is no pair; in p->tiles with GF_KEEP_TILES, else in x. */
 gf_tile gf_tile_make(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x);

@@ -21,6 +21,7 @@ typedef struct gf_shape {
     int64_t list_cap;     /* FNC: entries of a row's list of candidates, gf_select.lists */
     int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
     int64_t topk, learns; /* options that need buffers */
+    int64_t rounds;       /* candidates of selections come from products of integers */
     int64_t support;      /* FNC TOPK, THRESHOLD: support vectors per sample */
     int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
     int64_t pulls;        /* the same: bits of attracted pairs */

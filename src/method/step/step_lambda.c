@@ -39,6 +39,7 @@ static void batch_quantiles(gf_step *t, int i, int keep) {
     gf_select p = selection(t, i, &own, gf_step_judged(t, gf_step_other(t, i)));
     gf_quantile_place(t->shape->negatives, gf_plan_copies(&t->plan), t->o->alpha, &p.best, &p.fraction);
     p.lists = t->ws->side[i].lists;
+    p.rounded = t->ws->side[i].rounded;
     if (keep && t->reuse && i == 0 && t->plan.one_rank && !t->plan.bank && p.lists.capacity > 0) p.tiles = t->ws->tiles;
     t->tiles_made |= p.tiles != NULL;
     gf_cpu_select(&p);
