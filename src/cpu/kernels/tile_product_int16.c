@@ -101,7 +101,7 @@ GF_INLINE void store_int16(int16_t *p, vf a) {
 #else
     float wide[GF_LANES];
     vf_store(wide, vf_round(a));
-    for (int i = 0; i < GF_LANES; i++) p[i] = (int16_t)wide[i];
+    for (int i = 0; i < GF_LANES; i++) p[i] = wide[i] == wide[i] ? (int16_t)wide[i] : 0; /* the step of NaN is NaN */
 #endif
 }
 
