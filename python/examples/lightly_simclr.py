@@ -49,7 +49,7 @@ for epoch in range(options.epochs):
     criterion.set_epoch(epoch)
     total = 0.0
     for (x0, x1), index in loader:
-        loss = criterion(model(x0), model(x1), index)                   # loss = criterion(model(x0), model(x1))
+        loss = criterion(model(x0), model(x1), index) / 2               # loss = criterion(model(x0), model(x1)), a mean of both views
         total += loss.item()
         loss.backward()
         optimizer.step()

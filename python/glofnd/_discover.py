@@ -24,7 +24,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._lib import ArgumentError, library
+from ._lib import ArgumentError, FileError, FormatError, library
 
 __all__ = ["Discovery", "discover"]
 
@@ -85,7 +85,13 @@ def _is_tensor(x: Any) -> bool:
 
 
 def _of_file(path: Any) -> np.ndarray:
-    x = np.load(path, mmap_mode="r")
+    try:
+        x = np.load(path, mmap_mode="r")
+    except FileNotFoundError as failure:
+        raise FileError(f"{os.fspath(path)!r}: there is no such file") from failure
+    except (OSError, ValueError):  # a folder, another format, a file cut short: NumPy would advise to run its pickles
+        raise FormatError(f"{os.fspath(path)!r} is not a whole .npy file of numbers; of Parquet, CSV and others pass a column or an array, "
+                          "or use the program: `glofnd discover` reads them") from None
     if not isinstance(x, np.ndarray):
         raise ArgumentError(f"{os.fspath(path)!r} holds several arrays: {', '.join(x.files[:5])}; pass one of them, np.load(path)[name]")
     return x
@@ -107,7 +113,8 @@ def _of_arrow(column: Any) -> np.ndarray:
     if hasattr(column, "chunks"):
         column = column.chunk(0)
     if column.null_count:
-        raise ArgumentError(f"{column.null_count} embeddings of the column are null")
+        first = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        raise ArgumentError(f"{column.null_count} embeddings of the column are null, the first in row {first}: leave these rows out")
     values = np.asarray(column.flatten())
     if len(column) == 0 or len(values) % len(column):
         raise ArgumentError(f"a column of {len(column)} lists with {len(values)} numbers; expected lists of equal length")
@@ -118,9 +125,20 @@ def _of_arrow(column: Any) -> np.ndarray:
 
 def _of_pandas(x: Any) -> np.ndarray:
     if hasattr(x, "columns"):
-        return np.ascontiguousarray(x.to_numpy(dtype=np.float32))
+        try:
+            return np.ascontiguousarray(x.to_numpy(dtype=np.float32))
+        except (TypeError, ValueError):
+            names = ", ".join(map(repr, list(x.columns)[:5]))
+            raise ArgumentError(f"a table with columns {names} that are no numbers; pass the column of embeddings: df[name]") from None
     arrow = getattr(x.array, "_pa_array", None)
-    return _of_arrow(arrow) if arrow is not None else np.stack([np.asarray(row) for row in x])
+    if arrow is not None:
+        return _of_arrow(arrow)
+    rows = [np.asarray(row) for row in x]
+    for i, row in enumerate(rows):
+        if row.ndim != 1 or row.shape != rows[0].shape:
+            raise ArgumentError(f"row {i} of the column has shape {row.shape}, row 0 {rows[0].shape}; expected vectors of one length: "
+                                "leave such rows out")
+    return np.stack(rows)
 
 
 def _of_shards(shards: Iterable[Any]) -> _Rows:

@@ -60,6 +60,8 @@ def option_values(options: Any) -> dict[str, str]:
 def own_names(options: dict[str, Any]) -> dict[str, Any]:
     """Options by their names in Python; those of the library are understood, too."""
     named = {}
+    if "temperature" in options:
+        raise _lib.OptionError('unknown option "temperature"; here its name is tau')
     for ours, theirs in _lib.OPTION_NAMES.items():
         if ours in options and theirs in options:
             raise _lib.OptionError(f"{theirs} is the library's name of {ours}: give one of them")

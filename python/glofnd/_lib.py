@@ -190,7 +190,8 @@ for _kind in (Error, StateError, *ERRORS.values()):
 _WORDS = (("batch.id", "index"), ("ids must differ", "samples of a batch must differ"), ("the store has ids", "there are samples"),
           ("batch.label is NULL", "labels are missing"), ("batch.a", "z1"), ("batch.b", "z2"),
           ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
-          ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
+          ("cols is 0; a batch has", "the batch is empty; a batch has"), ("batch.group is NULL", "groups are missing"),
+          ("n is 0; allowed", "num_samples is 0; allowed"), ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
           ("use --device cpu", 'use device="cpu"'), ("mask_epoch", "start_epoch"))
 
 OPTION_NAMES = {"start_epoch": "mask_epoch"}  # options whose name here is not the library's
@@ -326,6 +327,8 @@ def option_table() -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
     key, text, values = c_char_p(), c_char_p(), ctypes.create_string_buffer(WHY_BYTES)
     while library.glofnd_options_describe(len(rows), ctypes.byref(key), ctypes.byref(text), values, WHY_BYTES):
-        name = key.value.decode()  # type: ignore[union-attr]
-        rows.append((names.get(name, name), values.value.decode(), text.value.decode()))  # type: ignore[union-attr]
+        name, allowed = key.value.decode(), values.value.decode()  # type: ignore[union-attr]
+        if name == "lambda_init":
+            allowed = allowed.replace("default one", "default quantile (one with compat official, learner adam-official or ring)")
+        rows.append((names.get(name, name), allowed, text.value.decode()))  # type: ignore[union-attr]
     return rows

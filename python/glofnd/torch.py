@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
+import warnings
 from typing import Any, Optional, Union
 
 import torch
@@ -64,6 +66,7 @@ class GloFNDLoss(nn.Module):
     """
 
     _clock: torch.Tensor
+    _lenient = False
 
     def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
                  alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, learn_tau: Optional[bool] = None, dim: int = 0,
@@ -86,19 +89,23 @@ class GloFNDLoss(nn.Module):
     # ----- loss -----
 
     def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor] = None, *,
-                groups: Optional[torch.Tensor] = None, tau: Optional[torch.Tensor] = None) -> torch.Tensor:
+                groups: Optional[torch.Tensor] = None, tau: Union[torch.Tensor, float, None] = None) -> torch.Tensor:
         """The loss of a batch, a scalar.
 
         z1, z2   [batch][dim] two views, or image and text
         index    [batch] positions of the samples in the dataset, all different
         labels   [batch] integers: for detector="oracle"; else they add precision and recall of the flags to stats()
         groups   [batch] integers: for detector="groups", or pairs to flag in addition; negative: in no group
-        tau      a tensor of one number, in place of the module's own temperature; gets a gradient for "clip" and "fastclip"
+        tau      a number, or a tensor of one, in place of the module's own temperature; gets a gradient for "clip" and "fastclip"
         """
         z1, z2 = self._check(z1, z2, index, labels, groups)
         if tau is None and self.log_scale is not None:
             bounded = self.log_scale.clamp(0.0, _LOG_SCALE_MAX)
             tau = torch.exp(-(self.log_scale + (bounded - self.log_scale).detach()))  # beyond a bound it can still come back
+        elif tau is not None and not isinstance(tau, torch.Tensor):
+            tau = torch.tensor(float(tau), device=z1.device)
+        elif tau is not None and tau.numel() != 1:
+            raise ArgumentError(f"tau has shape {list(tau.shape)}; expected one number")
         elif tau is not None and tau.requires_grad and not self._learned_tau:
             raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
         flags = 0
@@ -140,7 +147,13 @@ class GloFNDLoss(nn.Module):
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch of the next steps, from 0: start_epoch, update_epoch and lambda_warmup count by it."""
-        self._core.epoch = int(epoch)
+        try:
+            number = operator.index(epoch)
+        except TypeError:
+            raise ArgumentError(f"epoch is {epoch!r}; expected an integer") from None
+        if number < 0:
+            raise ArgumentError(f"epoch is {number}; epochs count from 0")
+        self._core.epoch = number
 
     @property
     def epoch(self) -> int:
@@ -303,11 +316,14 @@ class GloFNDLoss(nn.Module):
         return shapes
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        self._lenient = not strict  # PyTorch does not hand `strict` on
         try:
             return super().load_state_dict(state_dict, strict, assign)
         except RuntimeError as failure:
             raise StateError(f"{failure}\nMake the loss with the num_samples and options that it was saved with, or load with "
-                             "strict=False to begin with new thresholds") from failure
+                             "strict=False to keep the thresholds of this loss") from failure
+        finally:
+            self._lenient = False
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -326,7 +342,13 @@ class GloFNDLoss(nn.Module):
         try:
             self._set_state(own)
         except _lib.Error as failure:
-            error_msgs.append(f"{prefix or 'GloFNDLoss: '}{failure}")
+            if self._lenient:
+                warnings.warn(f"GloFNDLoss: {failure}; with strict=False this loss keeps its own thresholds", stacklevel=2)
+            elif prefix:
+                error_msgs.append(f"{prefix}{failure}. To keep the thresholds of this loss remove the keys that begin with {prefix!r} and "
+                                  "load with strict=False")
+            else:
+                error_msgs.append(f"GloFNDLoss: {failure}")
 
     def _apply(self, fn: Any, recurse: bool = True) -> "GloFNDLoss":
         super()._apply(fn, recurse)

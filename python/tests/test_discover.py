@@ -204,6 +204,10 @@ class Inputs(unittest.TestCase):
         import pandas
         self.same(pandas.DataFrame(self.x))
         self.same(pandas.Series(list(self.x)))
+        ragged = pandas.Series([*self.x[:5], self.x[5][:2]])
+        for wrong, text in ((ragged, "^row 5 of the column"), (pandas.DataFrame({"emb": ragged, "class": "a"}), "'emb', 'class'.*df.name.")):
+            with self.assertRaisesRegex(glofnd.ArgumentError, text):
+                glofnd.discover(wrong)
         table = self.expected.to_pandas()
         self.assertEqual(list(table.columns), ["anchor", "other", "similarity", "threshold", "mutual"])
         self.assertEqual(len(table), len(self.expected.other))
@@ -294,6 +298,15 @@ class Progress(unittest.TestCase):
                         {"duplicates": False}):
             with self.subTest(**options), self.assertRaises(glofnd.ArgumentError):
                 glofnd.discover(x, **options)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content, error in (("x.parquet", b"PAR1", glofnd.FormatError), ("x.npy", b"\x93NUMPY", glofnd.FormatError),
+                                         (".", None, glofnd.FormatError), ("missing.npy", None, glofnd.FileError)):
+                path = os.path.join(folder, name)
+                if content:
+                    with open(path, "wb") as file:
+                        file.write(content)
+                with self.subTest(name), self.assertRaisesRegex(error, "npy file|no such file"):
+                    glofnd.discover(path)
         for wrong, text in (({"a": x}, "pass one of its arrays"), ([[1.0], [1.0, 2.0]], "different lengths")):
             with self.assertRaisesRegex(glofnd.ArgumentError, text):
                 glofnd.discover(wrong)

@@ -165,9 +165,14 @@ class WrongUse(unittest.TestCase):
             with self.assertRaisesRegex(glofnd.StateError, "(?s)(shape|size|Missing).*strict=False") as caught:
                 other.load_state_dict(make().state_dict())
             self.assertIsInstance(caught.exception, RuntimeError)  # as PyTorch's own
+            if not caught.exception.args[0].count("Missing"):  # the advice of the message
+                with self.assertWarnsRegex(UserWarning, "keeps its own thresholds"):
+                    other.load_state_dict(make().state_dict(), strict=False)
             self.assertTrue(same_state(other, copy.deepcopy(other)))
-            with self.assertRaisesRegex(RuntimeError, "shape|size|Missing"):  # inside of a model PyTorch collects the failures
-                torch.nn.ModuleDict({"loss": other}).load_state_dict({"loss." + key: x for key, x in make().state_dict().items()})
+            model = torch.nn.ModuleDict({"loss": other})
+            with self.assertRaisesRegex(RuntimeError, "shape.*remove the keys|size|Missing"):  # PyTorch collects the failures of a model
+                model.load_state_dict({"loss." + key: x for key, x in make().state_dict().items()})
+            model.load_state_dict({}, strict=False)
 
 
 class Training(unittest.TestCase):
@@ -259,6 +264,19 @@ class Training(unittest.TestCase):
             learned.configure(tau=0.5)
         learned.configure(start_epoch=4, loss="clip")
         self.assertEqual(learned._core.values["start_epoch"], 4)
+
+    def test_numbers_as_tau_and_epoch(self):
+        criterion, (a, b, index) = make("clip", learn_tau=False), batch(0)
+        self.assertEqual(criterion.eval()(a, b, index, tau=0.25), criterion(a, b, index, tau=torch.tensor(0.25)))
+        for text, call in (("one number", lambda: criterion(a, b, index, tau=torch.tensor([0.1, 0.2]))),
+                           ("integer", lambda: criterion.set_epoch(1.5)), ("from 0", lambda: criterion.set_epoch(-1)),
+                           ("its name is tau", lambda: make(temperature=0.1)), ("num_samples is 0", lambda: GloFNDLoss(0)),
+                           ("groups are missing", lambda: make(detector="groups")(a, b, index)),
+                           ("batch is empty", lambda: make()(a[:0], b[:0], index[:0]))):
+            with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
+                call()
+        criterion.set_epoch(np.int64(3))
+        self.assertIn("default quantile", {key: allowed for key, allowed, _ in glofnd.option_table()}["lambda_init"])
 
     def test_start_epoch_is_the_name_in_messages(self):
         for call in (lambda: make(start_epoch=1, update_epoch=2), lambda: make(update_epoch=2).configure(start_epoch=1),
