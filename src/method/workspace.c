@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "method/options.h"
+#include "util/machine/huge_pages.h"
 #include "util/minmax.h"
 #include "util/order.h"
 
@@ -209,6 +210,7 @@ static glofnd_status grow(glofnd_ctx *c, const gf_shape *shape, size_t bytes) {
     void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
     FAIL_IF(&c->err, !block, GLOFND_E_MEMORY, "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)",
             bytes, (long long)shape->rows, (long long)shape->cols, (long long)shape->dim);
+    gf_prefer_huge_pages(block, bytes);
     drop_block(ws);
     ws->block = block;
     ws->bytes = bytes;
