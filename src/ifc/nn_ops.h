@@ -82,6 +82,7 @@ typedef struct gf_nn_shape {
     int bias;          /* LINEAR, TOKENS: args.bias is given; LAYERNORM and EMBED always have it */
     int second;        /* args.x2 is given */
     int transposed;    /* LINEAR: weight [in][out] */
+    int colours;       /* CONV of images: channels of x that are not 0; 0: all */
     int heads, causal; /* ATTENTION */
 } gf_nn_shape;
 

@@ -107,7 +107,13 @@ int gf_graph_conv(gf_graph *g, const char *name, int in, int64_t out_channels, i
     const int64_t c = g->value[in].c, shape[4] = {out_channels, in == 0 ? 3 : c, kernel, kernel};
     const int param = add_named(g, &g->params, name, "weight", 4, shape);
     if (in == 0 && c > 3) widen(&g->params, out_channels * kernel * kernel * c);
-    return gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_CONV, .out = out_channels, .kernel = kernel, .stride = stride, .pad = pad},
+    return gf_graph_op(g,
+                       (gf_nn_shape){.kind = GF_NN_CONV,
+                                     .out = out_channels,
+                                     .kernel = kernel,
+                                     .stride = stride,
+                                     .pad = pad,
+                                     .colours = in == 0 ? 3 : 0},
                        in, -1, param, -1);
 }
 

@@ -37,6 +37,7 @@ struct gf_nn_op {
     gf_nn_shape shape;
     gf_cunn_plan *plan[GF_CUNN_WORKS]; /* CONV */
     gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
+    int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
     int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 
@@ -123,6 +124,10 @@ void gf_cunn_images(gf_nn_engine *s, gf_type type, void *dst, const float *src, 
 void gf_cunn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
 void gf_cunn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
 void gf_cunn_noise(gf_nn_engine *s, void *dst, size_t bytes); /* random bf16 numbers, which are random floats too */
+/* Convolutions of images (cunn_stem.cu): bytes of scratch for one; 0: not of this shape. dw: bf16. */
+size_t gf_cunn_stem_scratch(const gf_nn_shape *shape);
+void gf_cunn_stem_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
+void gf_cunn_stem_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a, void *dw);
 void gf_cunn_maxpool(gf_nn_engine *s, const gf_nn_shape *shape, void *y, uint8_t *winner, const void *x);
 void gf_cunn_maxpool_back(gf_nn_engine *s, const gf_nn_shape *shape, void *dx, const uint8_t *winner, const void *dy);
 

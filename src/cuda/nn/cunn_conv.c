@@ -1,4 +1,4 @@
-/* cunn_conv.c - convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in].
+/* cunn_conv.c - convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in]; of images own kernels.
  *
  * bf16 nets keep a bf16 copy of the float weights (packed) for the products, followed by the gradient of the weights as cuDNN
  * writes it: summed in float, rounded once to bf16. Its kernels that write float are several times slower (34 against 500 TFLOP/s
@@ -31,6 +31,13 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
         sizes->scratch = (size_t)32 << 20; /* typical need of the chosen plans, for 32 to 224 pixels */
         return GLOFND_OK;
     }
+    const size_t stem = gf_cunn_stem_scratch(s);
+    if (stem) {
+        op->stem = 1;
+        op->narrow = s->training;
+        sizes->scratch = s->training ? stem : 0;
+        return GLOFND_OK;
+    }
     TRY(find(err, op, GF_CUNN_FORWARD));
     if (s->training && s->input_grad) TRY(find(err, op, GF_CUNN_BACK_DATA));
     if (s->training) TRY(find_back_weights(err, op));
@@ -47,11 +54,19 @@ static void *weights(const gf_nn_op *op, const gf_nn_args *a) {
 }
 
 glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    if (op->stem) {
+        gf_cunn_stem_forward(op->engine, &op->shape, a);
+        return GLOFND_OK;
+    }
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_FORWARD], loose(a->x), weights(op, a), a->y, a->scratch);
 }
 
 glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     void *grad = op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad, *dy = loose(a->dy);
+    if (op->stem) {
+        gf_cunn_stem_back(op->engine, &op->shape, a, grad);
+        return GLOFND_OK;
+    }
     TRY(gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, dy, a->scratch));
     if (!op->shape.input_grad) return GLOFND_OK;
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, weights(op, a), dy, a->scratch);

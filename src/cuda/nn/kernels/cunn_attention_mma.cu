@@ -6,40 +6,15 @@
  *   queries own   w = exp(q k' - log sum),  dw = w (dy v' - delta)      dq = sum of dw k
  *   keys own      the same two, transposed                              dk = sum of dw' q,  dv = sum of w' dy
  * with delta = sum dy y of a query. Weights and their gradients are rounded to bf16 on their way into the next product.
- * A fragment of 16 rows: thread 4 g + t has rows g and g + 8 and, of every 8 columns, 2 t and 2 t + 1.
  */
 #include <math.h>
 
 #include "cuda/nn/cunn_attention.h"
-#include "cuda/nn/kernels/cunn_lanes.cuh"
+#include "cuda/nn/kernels/cunn_mma.cuh"
 
 enum { WARPS = 8, ROWS = 16, OTHERS = 128, STEP = 32, PAD = 8 }; /* PAD: rows 16 bytes apart in banks */
 
 /* ----- pieces ------------------------------------------------------------------------------------------------------ */
-
-__device__ static uint32_t pack(float a, float b) {
-    const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
-    return *reinterpret_cast<const uint32_t *>(&two);
-}
-
-__device__ static void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/* Four 8 x 8 matrices; thread i names row i % 8 of matrix i / 8. */
-template <bool TURNED> __device__ static void load_four(uint32_t (&r)[4], const bf16 *row) {
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
-    if (TURNED)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                     : "r"(at));
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                     : "r"(at));
-}
 
 /* c [16][16] = a [16][D] rows' with 16 rows [D] in shared memory. */
 template <int D> __device__ static void scores(float (&c)[2][4], const uint32_t (&a)[D / 16][4], const bf16 *rows) {
@@ -88,16 +63,9 @@ template <int D> __device__ static void fetch(bf16 *to, const gf_cunn_heads &h, 
     constexpr int PIECES = D / 8;
     for (int i = threadIdx.x; i < count * PIECES; i += blockDim.x) {
         const int r = i / PIECES, c = i % PIECES * 8, inside = from + r < length;
-        const bf16 *source = p.row(h, inside ? from + r : 0) + c;
-        const uint32_t at = (uint32_t)__cvta_generic_to_shared(to + r * (D + PAD) + c);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(source), "r"(inside ? 16 : 0));
+        copy_start<16>(to + r * (D + PAD) + c, p.row(h, inside ? from + r : 0) + c, inside);
     }
-    asm volatile("cp.async.commit_group;");
-}
-
-__device__ static void fetched() {
-    asm volatile("cp.async.wait_all;");
-    __syncthreads();
+    copy_commit();
 }
 
 /* Rows row0 + g and row0 + g + 8 as the left factor. */
@@ -229,7 +197,7 @@ template <int D> static __global__ void __launch_bounds__(32 * WARPS, 2) forward
         if (base > 0) __syncthreads();
         fetch<D>(k, t.k, p, base, others, t.length);
         fetch<D>(v, t.v, p, base, others, t.length);
-        fetched();
+        copy_wait<0>();
         for (int at = 0; at < others && base + at < end; at += STEP)
             forward_step<D>(o, q, k + at * (D + PAD), v + at * (D + PAD), base + at, min(end, base + others), row, t.causal,
                             factor);
@@ -343,7 +311,7 @@ __device__ static void back_pass(const gf_cunn_attention &t, const place &p, con
             fetch<D>(other.a, KEYS_OWN ? t.q : t.k, p, base, others, t.length);
             fetch<D>(other.b, KEYS_OWN ? t.dy : t.v, p, base, others, t.length);
             if (KEYS_OWN) query_sums<D>(other, t, p, base, others);
-            fetched();
+            copy_wait<0>();
         }
         for (int at = max(0, begin - base); at < others && base + at < end; at += 16)
             back_step<D, KEYS_OWN>(da, db, a, b, other, at, base + at, row, t, log_sum, delta);
@@ -368,7 +336,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) back_kernel(const gf_cun
         fetch<D>(queries.a, t.q, p, 0, others, t.length);
         fetch<D>(queries.b, t.dy, p, 0, others, t.length);
         query_sums<D>(queries, t, p, 0, others);
-        fetched();
+        copy_wait<0>();
     }
     back_pass<D, false, WHOLE>(t, p, queries, keys, others, mine);
     back_pass<D, true, WHOLE>(t, p, keys, queries, others, mine);
