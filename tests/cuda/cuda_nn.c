@@ -13,17 +13,14 @@
 
 #include <cmocka.h>
 
-#include "cuda/step/cuda_device.h"
 #include "ifc/nn_ops.h"
 #include "optim/optim.h"
+#include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"
 #include "util/half.h"
 
 #ifdef GF_HAVE_DNNL
-
-#define FP32_LIMIT 3e-6 /* sums of some thousand terms in float32 */
-#define BF16_LIMIT 3e-3 /* results rounded to bf16: at most 2^-9 each, 1.7e-3 in the mean square */
 
 static const gf_nn_backend *const cpu = &gf_nn_backend_cpu, *const cuda = &gf_nn_backend_cuda;
 
@@ -91,7 +88,7 @@ static void compare_op(const char *name, gf_nn_shape s, gf_type type, int exact)
     results want = run_op(&host, &s, x, w, dy);
     s.type = type;
     results have = run_op(&gpu, &s, x, w, dy);
-    const double limit = type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT; /* bf16 numbers are TF32 numbers: exact, too */
+    const double limit = type == GF_TYPE_BF16 ? NN_BF16_LIMIT : NN_FP32_LIMIT; /* bf16 numbers are TF32 numbers: exact, too */
     snprintf(text, sizeof text, "%s %s y", name, type == GF_TYPE_BF16 ? "bf16" : exact ? "f32" : "tf32");
     nn_within(text, have.y, want.y, out, limit);
     text[strlen(text) - 1] = 0, strcat(text, "dx");
@@ -254,7 +251,7 @@ static void compare_norm(const norm_case *k, gf_type type, int split) {
                  k->residual ? " residual" : "", type == GF_TYPE_BF16 ? " bf16" : "", names[i]);
         const int64_t n = i <= G ? count : k->c;
         const int sum = i == DGAMMA || i == DBETA; /* of rounded numbers of both signs */
-        const double limit = type == GF_TYPE_F32 ? FP32_LIMIT : sum ? 4 * BF16_LIMIT : BF16_LIMIT;
+        const double limit = type == GF_TYPE_F32 ? NN_FP32_LIMIT : sum ? 4 * NN_BF16_LIMIT : NN_BF16_LIMIT;
         if (want[i] && (i != G || k->residual)) nn_within(text, have[i], want[i], n, limit);
         free(want[i]), free(have[i]);
     }
@@ -330,8 +327,8 @@ static void neighbours_agree(gf_type type) {
         d[i].b->add(d[i].s, t, px, pz, count);
         sum[i] = nn_floats(&d[i], px, count, t);
     }
-    const double limit = type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT;
-    nn_within("mean", mean[1], mean[0], n * c, FP32_LIMIT);
+    const double limit = type == GF_TYPE_BF16 ? NN_BF16_LIMIT : NN_FP32_LIMIT;
+    nn_within("mean", mean[1], mean[0], n * c, NN_FP32_LIMIT);
     nn_within("mean, backward", back[1], back[0], count, limit);
     nn_within("cast", cast[1], cast[0], count, 0);
     nn_within("sum", sum[1], sum[0], count, limit);
@@ -420,12 +417,6 @@ static void optimizers_agree(void **state) {
 
 /* cuda_nn [PATTERN]: only tests whose name fits it. */
 int main(int argc, char **argv) {
-    char why[160];
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(float_norms_agree),        cmocka_unit_test(bf16_norms_agree),
         cmocka_unit_test(norms_repeat_bit_for_bit), cmocka_unit_test(float_neighbours_agree),
@@ -435,12 +426,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(bf16_convolutions_agree),
         cmocka_unit_test(convolutions_of_images_agree),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
 
 #else
-int main(void) {
-    puts("skipped: built without oneDNN, which the device is compared with");
-    return 77;
-}
+int main(void) { return cuda_main_without_dnnl(); }
 #endif

@@ -1,6 +1,9 @@
 /* cuda_norm.c - batch norms that CUDA does together with their neighbours, against the CPU doing one after the other: with the
  * batch norm of a shortcut, and all of a norm in one launch with parts of its rows kept on the chip. Errors and
- * limits as in cuda_nn.c.
+ * limits as in nn_device.h.
+ *
+ * The limits see a mistake of one line: with `mean[0]` instead of `mean[1]` in the third sum of sum_both
+ * (cunn_norm_whole_pair.cu), or without `coef.y` in set_coefs (cunn_norm_whole_back.cu), whole norms no longer agree.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -14,15 +17,12 @@
 #include <cmocka.h>
 
 #include "cuda/nn/cunn.h"
-#include "cuda/step/cuda_device.h"
+#include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"
 #include "util/half.h"
 
 #ifdef GF_HAVE_DNNL
-
-#define FP32_LIMIT 3e-6
-#define BF16_LIMIT 3e-3
 
 static const gf_nn_backend *const cpu = &gf_nn_backend_cpu, *const cuda = &gf_nn_backend_cuda;
 
@@ -107,7 +107,7 @@ static void compare(const char *what, float *have[RESULTS], float *want[RESULTS]
                     double limit) {
     for (int i = 0; i < RESULTS; i++) {
         char text[160];
-        const int sum = i >= DGAMMA && i <= DBETA2 && limit > FP32_LIMIT; /* of rounded numbers of both signs */
+        const int sum = i >= DGAMMA && i <= DBETA2 && limit > NN_FP32_LIMIT; /* of rounded numbers of both signs */
         snprintf(text, sizeof text, "%s %s", what, names[i]);
         if (want[i] && have[i]) nn_within(text, have[i], want[i], i == Y ? out : i <= DX2 ? count : c, sum ? 4 * limit : limit);
         free(want[i]), free(have[i]);
@@ -146,7 +146,7 @@ static void compare_pair(nn_device *host, nn_device *gpu, int64_t rows, int64_t 
     snprintf(what, sizeof what, "shortcut %lldx%lld %s", (long long)rows, (long long)c, type == GF_TYPE_BF16 ? "bf16" : "f32");
     run_pair(host, &in, rows, c, GF_TYPE_F32, second, APART, want);
     run_pair(gpu, &in, rows, c, type, second, how, have);
-    compare(what, have, want, rows * c, rows * c, c, type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT);
+    compare(what, have, want, rows * c, rows * c, c, type == GF_TYPE_BF16 ? NN_BF16_LIMIT : NN_FP32_LIMIT);
     nn_drop(host), nn_drop(gpu);
     drop_inputs(&in);
 }
@@ -218,7 +218,7 @@ static void compare_whole(nn_device *host, nn_device *gpu, const whole_case *k) 
         }
         nn_drop(gpu);
     }
-    compare(what, first, want, k->rows * k->c, k->rows * k->c, k->c, BF16_LIMIT);
+    compare(what, first, want, k->rows * k->c, k->rows * k->c, k->c, NN_BF16_LIMIT);
     nn_drop(host);
     drop_inputs(&in);
 }
@@ -250,23 +250,14 @@ static void whole_norms_agree(void **state) {
 
 /* cuda_norm [PATTERN]: only tests whose name fits it. */
 int main(int argc, char **argv) {
-    char why[160];
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shortcuts_agree),
         cmocka_unit_test(small_teams_agree),
         cmocka_unit_test(whole_norms_agree),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
 
 #else
-int main(void) {
-    puts("skipped: built without oneDNN, which the device is compared with");
-    return 77;
-}
+int main(void) { return cuda_main_without_dnnl(); }
 #endif

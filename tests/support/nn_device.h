@@ -22,6 +22,13 @@ void nn_fetch(nn_device *d, void *to, const void *from, size_t bytes);
 void *nn_numbers(nn_device *d, const float *x, int64_t count, gf_type type);
 float *nn_floats(nn_device *d, const void *p, int64_t count, gf_type type);
 float *nn_draw(rng *g, int64_t count); /* normal numbers that bf16 holds exactly */
+/* Limits of |a - b| / |b|, from the precisions alone:
+ * float32   every addition rounds by up to u = 2^-24, at random: a sum of N terms is off by about u sqrt(N). 3 x 3 windows over
+ *           256 channels are N = 2304: 48 u = 2.9e-6. Longer sums are made in parts, which is better than that.
+ * bf16      inputs are bf16 numbers, sums float32: only results are rounded, each by up to 2^-9 of itself. Where a rounded number
+ *           is part of a second one (g of dx), two such errors meet: sqrt(2) 2^-9 = 2.8e-3. */
+#define NN_FP32_LIMIT 3e-6
+#define NN_BF16_LIMIT 3e-3
 /* |a - b| / |b| over the whole array; nn_within fails the test above `limit`. CUDA_NN_SHOW in the environment: prints it. */
 double nn_distance(const float *a, const float *b, int64_t count);
 void nn_within(const char *what, const float *a, const float *b, int64_t count, double limit);

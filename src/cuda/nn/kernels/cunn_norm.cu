@@ -4,93 +4,81 @@
  * Bytes per number in bf16: forward 4 (6 with a residual, and a bit: y is above 0), backward 6. */
 #include "cuda/nn/kernels/cunn_norm.cuh"
 
-enum { THREADS = 256, BLOCKS = 132 * 16, WIDE = 64, ROUNDS = 4 };
-
-template <typename T, int V> static __global__ void __launch_bounds__(THREADS) apply_kernel(gf_nn_norm n, walk w) {
+template <typename T, int V> static __global__ void __launch_bounds__(PASS_THREADS) apply_kernel(gf_nn_norm n, walk w) {
     const int64_t c = n.c, group = (int64_t)blockIdx.x * w.gx + threadIdx.x;
     if (group * V >= c) return;
     const int64_t at = group * V, last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
     const T *x = (const T *)n.x + at, *residual = n.residual ? (const T *)n.residual + at : nullptr;
-    T *y = (T *)n.y + at;
     float scale[V], shift[V];
 #pragma unroll
     for (int i = 0; i < V; i++) scale[i] = n.scale[at + i], shift[i] = n.shift[at + i];
-    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += ROUNDS * w.ry) {
-        lanes<T, V> in[ROUNDS], add[ROUNDS];
+    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += PASS_ROUNDS * w.ry) {
+        lanes<T, V> in[PASS_ROUNDS], add[PASS_ROUNDS];
 #pragma unroll
-        for (int k = 0; k < ROUNDS; k++) {
+        for (int k = 0; k < PASS_ROUNDS; k++) {
             const int64_t row = r + k * w.ry;
             if (row < last) in[k] = lanes<T, V>::load(x + row * c);
             if (row < last && residual) add[k] = lanes<T, V>::load(residual + row * c);
         }
 #pragma unroll
-        for (int k = 0; k < ROUNDS; k++) {
+        for (int k = 0; k < PASS_ROUNDS; k++) {
             const int64_t row = r + k * w.ry;
             if (row >= last) break;
             float v[V], res[V];
-            unsigned bits = 0;
             in[k].floats(v);
             if (residual) add[k].floats(res);
 #pragma unroll
             for (int i = 0; i < V; i++) {
                 v[i] = fmaf(scale[i], v[i], shift[i]);
                 if (residual) v[i] += res[i];
-                if (n.relu && !(v[i] > 0.0f)) v[i] = v[i] < 0.0f ? 0.0f : v[i]; /* NaN passes */
-                bits |= (unsigned)(v[i] > 0.0f) << i;
             }
-            lanes<T, V>::store(y + row * c, v);
-            if (V == 8 && n.positive) n.positive[(row * c + at) / 8] = (uint8_t)bits;
+            write_y<T, V>(n, row * c + at, v);
         }
     }
 }
 
 /* g: dy itself where the statistics have written g there; else masked here again by the sign of ReLU's input. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS) back_apply_kernel(gf_nn_norm n, walk w, int masked) {
+static __global__ void __launch_bounds__(PASS_THREADS) back_apply_kernel(gf_nn_norm n, walk w, int masked) {
     const int64_t c = n.c, group = (int64_t)blockIdx.x * w.gx + threadIdx.x;
     if (group * V >= c) return;
     const int64_t at = group * V, last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
     const T *x = (const T *)n.x + at, *dy = (const T *)n.dy + at;
     T *dx = (T *)n.dx + at;
-    float scale[V], shift[V], a[V], b[V];
+    const back_line<V> line = back_line_at<V>(n, at);
+    float shift[V];
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-        scale[i] = n.scale[at + i], shift[i] = n.shift[at + i];
-        a[i] = n.coef[at + i];
-        b[i] = fmaf(-a[i], n.mean[at + i], n.coef[c + at + i]);
-    }
-    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += ROUNDS * w.ry) {
-        lanes<T, V> in[ROUNDS], grad[ROUNDS];
+    for (int i = 0; i < V; i++) shift[i] = n.shift[at + i];
+    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += PASS_ROUNDS * w.ry) {
+        lanes<T, V> in[PASS_ROUNDS], grad[PASS_ROUNDS];
 #pragma unroll
-        for (int k = 0; k < ROUNDS; k++) {
+        for (int k = 0; k < PASS_ROUNDS; k++) {
             const int64_t row = r + k * w.ry;
             if (row < last) in[k] = lanes<T, V>::load(x + row * c), grad[k] = lanes<T, V>::load(dy + row * c);
         }
 #pragma unroll
-        for (int k = 0; k < ROUNDS; k++) {
+        for (int k = 0; k < PASS_ROUNDS; k++) {
             const int64_t row = r + k * w.ry;
             if (row >= last) break;
             float v[V], g[V];
             in[k].floats(v);
             grad[k].floats(g);
 #pragma unroll
-            for (int i = 0; i < V; i++) {
-                if (masked && !(fmaf(scale[i], v[i], shift[i]) > 0.0f)) g[i] = 0.0f;
-                g[i] = fmaf(scale[i], g[i], fmaf(a[i], v[i], b[i]));
-            }
-            lanes<T, V>::store(dx + row * c, g);
+            for (int i = 0; i < V; i++)
+                if (masked && !(fmaf(line.scale[i], v[i], shift[i]) > 0.0f)) g[i] = 0.0f;
+            write_dx<T, V>(dx + row * c, line, v, g);
         }
     }
 }
 
 template <typename T, int V> static void apply(gf_nn_engine *s, const gf_nn_norm *n) {
-    const walk w = walk_over(n->rows, n->c, V, THREADS, BLOCKS, WIDE);
+    const walk w = pass_walk(n->rows, n->c, V);
     apply_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, w);
     gf_cunn_note(s, cudaGetLastError(), "batch norm");
 }
 
 template <typename T, int V> static void back_apply(gf_nn_engine *s, const gf_nn_norm *n, int masked) {
-    const walk w = walk_over(n->rows, n->c, V, THREADS, BLOCKS, WIDE);
+    const walk w = pass_walk(n->rows, n->c, V);
     back_apply_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, w, masked);
     gf_cunn_note(s, cudaGetLastError(), "batch norm, backward");
 }

@@ -7,11 +7,9 @@
 #include "cuda/nn/kernels/cunn_norm_line.cuh"
 #include "cuda/nn/kernels/cunn_norm_sums.cuh"
 
-enum { THREADS = 256, BLOCKS = 132 * 16, WIDE = 64, ROUNDS = 4 };
-
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-template <typename T, int V> static __global__ void __launch_bounds__(THREADS) pair_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
+template <typename T, int V> static __global__ void __launch_bounds__(PASS_THREADS) pair_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
     const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
     if (at >= c) return;
     const int64_t last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
@@ -19,30 +17,24 @@ template <typename T, int V> static __global__ void __launch_bounds__(THREADS) p
 #pragma unroll
     for (int i = 0; i < V; i++)
         scale[i] = n.scale[at + i], scale2[i] = m.scale[at + i], shift[i] = n.shift[at + i] + m.shift[at + i];
-    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += ROUNDS * w.ry) {
-        lanes<T, V> in[ROUNDS], in2[ROUNDS];
+    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += PASS_ROUNDS * w.ry) {
+        lanes<T, V> in[PASS_ROUNDS], in2[PASS_ROUNDS];
 #pragma unroll
-        for (int k = 0; k < ROUNDS; k++) {
+        for (int k = 0; k < PASS_ROUNDS; k++) {
             const int64_t row = r + k * w.ry;
             if (row >= last) break;
             in[k] = lanes<T, V>::load((const T *)n.x + row * c + at), in2[k] = lanes<T, V>::load((const T *)m.x + row * c + at);
         }
 #pragma unroll
-        for (int k = 0; k < ROUNDS; k++) {
+        for (int k = 0; k < PASS_ROUNDS; k++) {
             const int64_t row = r + k * w.ry;
             if (row >= last) break;
             float v[V], u[V];
-            unsigned bits = 0;
             in[k].floats(v);
             in2[k].floats(u);
 #pragma unroll
-            for (int i = 0; i < V; i++) {
-                v[i] = fmaf(scale[i], v[i], fmaf(scale2[i], u[i], shift[i]));
-                if (n.relu && !(v[i] > 0.0f)) v[i] = v[i] < 0.0f ? 0.0f : v[i]; /* NaN passes */
-                bits |= (unsigned)(v[i] > 0.0f) << i;
-            }
-            lanes<T, V>::store((T *)n.y + row * c + at, v);
-            if (V == 8 && n.positive) n.positive[(row * c + at) / 8] = (uint8_t)bits;
+            for (int i = 0; i < V; i++) v[i] = fmaf(scale[i], v[i], fmaf(scale2[i], u[i], shift[i]));
+            write_y<T, V>(n, row * c + at, v);
         }
     }
 }
@@ -126,37 +118,13 @@ static __global__ void __launch_bounds__(SUM_THREADS) pair_sums_kernel(gf_nn_nor
 
 /* ----- backward: dx, dx2 ------------------------------------------------------------------------------------------- */
 
-template <int V> struct pair_line { /* dx = scale g + a x + b */
-    float scale[V], a[V], b[V];
-};
-
-template <int V> __device__ static pair_line<V> line_at(const gf_nn_norm &n, int64_t at) {
-    pair_line<V> l;
-#pragma unroll
-    for (int i = 0; i < V; i++) {
-        l.scale[i] = n.scale[at + i];
-        l.a[i] = n.coef[at + i];
-        l.b[i] = fmaf(-l.a[i], n.mean[at + i], n.coef[n.c + at + i]);
-    }
-    return l;
-}
-
 template <typename T, int V>
-__device__ static void write_line(T *dx, const pair_line<V> &l, const lanes<T, V> &x, const float (&g)[V]) {
-    float v[V];
-    x.floats(v);
-#pragma unroll
-    for (int i = 0; i < V; i++) v[i] = fmaf(l.scale[i], g[i], fmaf(l.a[i], v[i], l.b[i]));
-    lanes<T, V>::store(dx, v);
-}
-
-template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS) pair_back_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
+static __global__ void __launch_bounds__(PASS_THREADS) pair_back_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
     constexpr int AT_ONCE = 2;
     const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
     if (at >= c) return;
     const int64_t last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
-    const pair_line<V> line = line_at<V>(n, at), line2 = line_at<V>(m, at);
+    const back_line<V> line = back_line_at<V>(n, at), line2 = back_line_at<V>(m, at);
     for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += AT_ONCE * w.ry) {
         lanes<T, V> x[AT_ONCE], x2[AT_ONCE], grad[AT_ONCE];
 #pragma unroll
@@ -169,11 +137,13 @@ static __global__ void __launch_bounds__(THREADS) pair_back_kernel(gf_nn_norm n,
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             const int64_t to = (r + k * w.ry) * c + at;
-            float g[V];
+            float g[V], v[V], u[V];
             if (r + k * w.ry >= last) break;
             grad[k].floats(g);
-            write_line<T, V>((T *)n.dx + to, line, x[k], g);
-            write_line<T, V>((T *)m.dx + to, line2, x2[k], g);
+            x[k].floats(v);
+            x2[k].floats(u);
+            write_dx<T, V>((T *)n.dx + to, line, v, g);
+            write_dx<T, V>((T *)m.dx + to, line2, u, g);
         }
     }
 }
@@ -181,13 +151,13 @@ static __global__ void __launch_bounds__(THREADS) pair_back_kernel(gf_nn_norm n,
 /* ----- launchers --------------------------------------------------------------------------------------------------- */
 
 template <typename T, int V> static void pair(gf_nn_engine *s, const gf_nn_norm *n) {
-    const walk w = walk_over(n->rows, n->c, V, THREADS, BLOCKS, WIDE);
+    const walk w = pass_walk(n->rows, n->c, V);
     pair_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, *n->shortcut, w);
     gf_cunn_note(s, cudaGetLastError(), "batch norm with a shortcut");
 }
 
 template <typename T, int V> static void pair_back(gf_nn_engine *s, const gf_nn_norm *n) {
-    const walk sum = sums_walk(n->rows, n->c, V), w = walk_over(n->rows, n->c, V, THREADS, BLOCKS, WIDE);
+    const walk sum = sums_walk(n->rows, n->c, V), w = pass_walk(n->rows, n->c, V);
     pair_sums_kernel<T, V>
         <<<dim3(sum.tiles, sum.chunks), dim3(sum.gx, sum.ry), shared_bytes(sum, V, 3), s->stream>>>(*n, *n->shortcut, sum,
                                                                                                     s->tickets);
