@@ -173,8 +173,10 @@ static void run_job(const job *j) {
                                   (void *)a->dy, a->scratch);
         break;
     case CONV_WGRAD:
-        status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_WEIGHTS], (void *)a->x, weight_grad(op, a),
-                                  (void *)a->dy, a->scratch);
+        if (op->stem) status = b->op_backward(&err, op, a); /* own kernels, and no other gradient */
+        else
+            status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_WEIGHTS], (void *)a->x, weight_grad(op, a),
+                                      (void *)a->dy, a->scratch);
         break;
     case LINEAR:
         status = b->op_forward(&err, op, a);

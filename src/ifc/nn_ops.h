@@ -83,6 +83,7 @@ typedef struct gf_nn_shape {
     int second;        /* args.x2 is given */
     int transposed;    /* LINEAR: weight [in][out] */
     int colours;       /* CONV of images: channels of x that are not 0; 0: all */
+    int pooled;        /* CONV of images: y is the extreme of each 3 x 3 window, stride 2, padding 1: gf_nn_backend.pools */
     int heads, causal; /* ATTENTION */
 } gf_nn_shape;
 
@@ -94,6 +95,7 @@ typedef struct gf_nn_sizes { /* bytes */
 
 /* Fields that an op does not need may be NULL. op_backward finds x, x2 and saved as op_forward left them, y for ATTENTION alone.
  * */
+struct gf_nn_norm;
 typedef struct gf_nn_args {
     const void *x, *dy;
     void *y, *dx;
@@ -103,8 +105,9 @@ typedef struct gf_nn_args {
     const float *bias;
     float *bias_grad; /* overwritten */
     const void *x2;
-    void *dx2;  /* ATTENTION with second: gradient of q, float32 */
-    int add_dx; /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
+    void *dx2;                     /* ATTENTION with second: gradient of q, float32 */
+    const struct gf_nn_norm *norm; /* CONV with pooled: the batch norm that follows */
+    int add_dx;                    /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
 } gf_nn_args;
 
 static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) { return (size + 2 * pad - kernel) / stride + 1; }
@@ -113,10 +116,13 @@ static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) {
 
 /* y = max(0, gamma (x - mean) / sqrt(var + eps) + beta + residual) over x [rows][c], the maximum only with `relu`.
  *
- * Where gf_nn_backend.norm_fuses: the residual may be a batch norm itself (`shortcut`), whose y is then never written. */
+ * Where gf_nn_backend.norm_fuses: the residual may be a batch norm itself (`shortcut`), whose y is then never written. After a
+ * convolution with `pooled`, x are the extremes of windows over `counted` rows, of which mean and variance are: the convolution has
+ * left their sums in `scratch`. Backward, dy becomes g, and the convolution makes dx of it. */
 typedef struct gf_nn_norm {
     gf_type type; /* of x, residual, y, dy, dy2, dx */
     int64_t rows, c;
+    int64_t counted; /* 0: rows */
     int relu;
     const void *x, *residual; /* residual: NULL if there is none */
     void *y;
@@ -134,6 +140,8 @@ typedef struct gf_nn_norm {
     float *dgamma, *dbeta;              /* of the own rows; NULL without gamma */
     const struct gf_nn_norm *shortcut;  /* its scale x + shift is the residual; NULL: none. sums and coef are its own */
 } gf_nn_norm;
+
+static inline int64_t gf_nn_norm_count(const gf_nn_norm *n) { return n->counted ? n->counted : n->rows; }
 
 /* 1: dy is the gradient of a sum, too: g is written there. */
 static inline int gf_nn_norm_sums_up(const gf_nn_norm *n) { return n->residual || n->shortcut; }
@@ -172,6 +180,8 @@ typedef struct gf_nn_backend {
     void (*mean_back)(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
 
     /* ----- for devices only: all NULL or 0 on the CPU ----- */
+    /* 1: the convolution may do the max pooling that follows its batch norm and ReLU. */
+    int (*pools)(const gf_nn_shape *conv, const gf_nn_shape *pool);
     int norm_fuses;     /* batch norms take a shortcut; norm_backward then writes the shortcut's dx, too */
     int image_channels; /* of value 0: 3 and zeros; 0: 3 */
     glofnd_status (*configure)(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode);             /* before any op is made */

@@ -99,6 +99,8 @@ int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank,
 glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_engine *s);
 /* Batch norms whose output only a sum with a different batch norm reads become part of that. */
 void gf_graph_merge(gf_graph *g, const gf_nn_backend *b); /* merge.c */
+/* Before gf_graph_ops: the max pooling of ResNet's stem becomes part of its convolution, which comes before the batch norm. */
+void gf_graph_merge_stem(gf_graph *g, const gf_nn_backend *b);
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b);
 /* Pointers: blocks in `arena`, tensors in `values`, `stats` and `grads` (NULL: no training). */
 void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float *grads);

@@ -1,5 +1,7 @@
-/* merge.c - layers that a device does together: two batch norms and the sum of their outputs. What only the second reads of the
- * first is then never written, nor placed in memory. */
+/* merge.c - layers that a device does together: two batch norms and the sum of their outputs; the stem of ResNet. What only the
+ * second reads of the first is then never written, nor placed in memory. */
+#include <string.h>
+
 #include "nn/graph.h"
 
 static int readers(const gf_graph *g, int value) {
@@ -21,4 +23,26 @@ void gf_graph_merge(gf_graph *g, const gf_nn_backend *b) {
         g->layer[i - 1].merged = 1;
         g->layer[i].shortcut = i - 1;
     }
+}
+
+/* 1: layers i to i + 2 are a convolution, its batch norm with ReLU, and the max pooling of that, each the only reader. */
+static int is_stem(const gf_graph *g, int i) {
+    const gf_layer *conv = &g->layer[i], *norm = conv + 1, *pool = conv + 2;
+    if (i + 2 >= g->layers || conv->kind != GF_LAYER_OP || conv->shape.kind != GF_NN_CONV) return 0;
+    if (norm->kind != GF_LAYER_NORM || norm->in != conv->out || norm->residual >= 0 || !norm->norm.relu) return 0;
+    if (pool->kind != GF_LAYER_OP || pool->shape.kind != GF_NN_MAXPOOL || pool->in != norm->out) return 0;
+    return readers(g, conv->out) == 1 && readers(g, norm->out) == 1;
+}
+
+void gf_graph_merge_stem(gf_graph *g, const gf_nn_backend *b) {
+    gf_layer *conv = &g->layer[0], *norm = conv + 1, *pool = conv + 2;
+    if (!b->pools || !is_stem(g, 0) || !b->pools(&conv->shape, &pool->shape)) return;
+    const gf_value *small = &g->value[pool->out];
+    g->value[conv->out].h = small->h, g->value[conv->out].w = small->w;
+    conv->shape.pooled = 1;
+    norm->norm.counted = norm->norm.rows;
+    norm->norm.rows = small->n * small->h * small->w;
+    norm->out = pool->out;
+    memmove(pool, pool + 1, sizeof *pool * (size_t)(g->layers - 3));
+    g->layers--;
 }

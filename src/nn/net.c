@@ -69,6 +69,7 @@ static glofnd_status make_plan(gf_error *err, gf_net *n, int estimate) {
     TRY(make_engine(err, n, estimate));
     n->graph.image_channels = n->backend->image_channels;
     build(&n->graph, &n->spec);
+    gf_graph_merge_stem(&n->graph, n->backend);
     TRY(gf_graph_ops(err, &n->graph, n->backend, n->engine));
     return gf_graph_plan(err, &n->graph, n->backend);
 }

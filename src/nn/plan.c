@@ -275,6 +275,7 @@ static void bind_op(memory m, gf_layer *l) {
     l->args.packed = at(m, l->packed);
     l->args.saved = at(m, l->saved);
     l->args.scratch = at(m, m.g->scratch);
+    l->args.norm = l->shape.pooled ? &(l + 1)->norm : NULL;
 }
 
 static void bind_norm(memory m, gf_layer *l) {

@@ -7,7 +7,7 @@ static glofnd_status add_up(gf_error *err, const gf_net *n, const gf_nn_norm *no
 }
 
 static double count_of(const gf_net *n, const gf_nn_norm *norm) {
-    return (double)norm->rows * (n->spec.ranks ? n->spec.ranks->count : 1);
+    return (double)gf_nn_norm_count(norm) * (n->spec.ranks ? n->spec.ranks->count : 1);
 }
 
 glofnd_status gf_net_norm_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm) {

@@ -30,17 +30,6 @@ typedef struct results {
     float *y, *dx, *dw;
 } results;
 
-/* [out][in][k][k] <-> [out][k][k][in]. */
-static void turn(const gf_nn_shape *s, const float *from, float *to, int to_device) {
-    const int64_t hw = (int64_t)s->kernel * s->kernel;
-    for (int64_t o = 0; o < s->out; o++)
-        for (int64_t c = 0; c < s->in; c++)
-            for (int64_t k = 0; k < hw; k++) {
-                const int64_t torch = (o * s->in + c) * hw + k, last = (o * hw + k) * s->in + c;
-                to[to_device ? last : torch] = from[to_device ? torch : last];
-            }
-}
-
 static results run_op(nn_device *d, const gf_nn_shape *s, const float *x, const float *w, const float *dy) {
     gf_error err = {""};
     gf_nn_sizes sizes;
@@ -48,7 +37,7 @@ static results run_op(nn_device *d, const gf_nn_shape *s, const float *x, const 
     const int64_t in = ref_in_count(s), out = ref_out_count(s), weights = ref_weight_count(s);
     const int turned = d->b->put && s->kind == GF_NN_CONV;
     float *w2 = malloc(sizeof *w2 * (size_t)weights + 4);
-    if (turned) turn(s, w, w2, 1);
+    if (turned) nn_turn(s, w, w2, 1);
     nn_ok(d->b->op_create(&err, d->s, s, &sizes, &op), &err);
     const gf_nn_args a = {.x = nn_numbers(d, x, in, s->type),
                           .dy = nn_numbers(d, dy, out, s->type),
@@ -67,7 +56,7 @@ static results run_op(nn_device *d, const gf_nn_shape *s, const float *x, const 
     results r = {nn_floats(d, a.y, out, s->type), nn_floats(d, a.dx, in, s->type),
                  nn_floats(d, a.weight_grad, weights, GF_TYPE_F32)};
     if (turned) {
-        turn(s, r.dw, w2, 0);
+        nn_turn(s, r.dw, w2, 0);
         memcpy(r.dw, w2, sizeof *w2 * (size_t)weights);
     }
     free(w2);
@@ -125,17 +114,14 @@ static gf_nn_shape image_conv(int64_t n, int64_t size, int64_t out, int kernel, 
 /* The stems of ResNet, of its form for small images, and of CLIP's; sizes that fill no tile, and more tiles than blocks. */
 static void convolutions_of_images_agree(void **state) {
     (void)state;
-    for (int type = 0; type < 2; type++) {
-        const gf_type t = type ? GF_TYPE_BF16 : GF_TYPE_F32;
-        compare_op("images 7x7 stride 2", image_conv(5, 64, 64, 7, 2), t, 1);
-        compare_op("images 7x7 stride 2, odd", image_conv(3, 37, 64, 7, 2), t, 1);
-        compare_op("images 3x3", image_conv(4, 32, 64, 3, 1), t, 1);
-        compare_op("images 3x3, odd", image_conv(3, 19, 64, 3, 1), t, 1);
-        compare_op("images 3x3 stride 2", image_conv(4, 40, 32, 3, 2), t, 1);
-        compare_op("images 3x3 stride 2, odd", image_conv(2, 21, 32, 3, 2), t, 1);
-        compare_op("images 7x7 stride 2, many", image_conv(40, 112, 64, 7, 2), t, 1);
-        compare_op("images 3x3 stride 2 of 64", image_conv(2, 21, 64, 3, 2), t, 1); /* no own kernel */
-    }
+    compare_op("images 7x7 stride 2", image_conv(5, 64, 64, 7, 2), GF_TYPE_BF16, 1);
+    compare_op("images 7x7 stride 2, odd", image_conv(3, 37, 64, 7, 2), GF_TYPE_BF16, 1);
+    compare_op("images 3x3", image_conv(4, 32, 64, 3, 1), GF_TYPE_BF16, 1);
+    compare_op("images 3x3, odd", image_conv(3, 19, 64, 3, 1), GF_TYPE_BF16, 1);
+    compare_op("images 3x3 stride 2", image_conv(4, 40, 32, 3, 2), GF_TYPE_BF16, 1);
+    compare_op("images 3x3 stride 2, odd", image_conv(2, 21, 32, 3, 2), GF_TYPE_BF16, 1);
+    compare_op("images 7x7 stride 2, many", image_conv(40, 112, 64, 7, 2), GF_TYPE_BF16, 1);
+    compare_op("images 3x3 stride 2 of 64", image_conv(2, 21, 64, 3, 2), GF_TYPE_BF16, 1); /* no own kernel */
 }
 
 static void float_convolutions_agree(void **state) {
@@ -423,8 +409,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(bf16_neighbours_agree),    cmocka_unit_test(maxima_agree),
         cmocka_unit_test(optimizers_agree),         cmocka_unit_test(linear_layers_agree),
         cmocka_unit_test(float_convolutions_agree), cmocka_unit_test(tf32_convolutions_agree),
-        cmocka_unit_test(bf16_convolutions_agree),
-        cmocka_unit_test(convolutions_of_images_agree),
+        cmocka_unit_test(bf16_convolutions_agree),  cmocka_unit_test(convolutions_of_images_agree),
     };
     return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

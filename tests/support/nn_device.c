@@ -102,3 +102,13 @@ void nn_within(const char *what, const float *a, const float *b, int64_t count, 
     if (getenv("CUDA_NN_SHOW")) print_message("  %-52s %.2e of %.0e\n", what, d, limit);
     if (!(d <= limit)) fail_msg("%s is off by %.3g, over %.3g", what, d, limit);
 }
+
+void nn_turn(const gf_nn_shape *s, const float *from, float *to, int to_device) {
+    const int64_t hw = (int64_t)s->kernel * s->kernel;
+    for (int64_t o = 0; o < s->out; o++)
+        for (int64_t c = 0; c < s->in; c++)
+            for (int64_t k = 0; k < hw; k++) {
+                const int64_t torch = (o * s->in + c) * hw + k, last = (o * hw + k) * s->in + c;
+                to[to_device ? last : torch] = from[to_device ? torch : last];
+            }
+}

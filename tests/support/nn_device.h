@@ -22,6 +22,8 @@ void nn_fetch(nn_device *d, void *to, const void *from, size_t bytes);
 void *nn_numbers(nn_device *d, const float *x, int64_t count, gf_type type);
 float *nn_floats(nn_device *d, const void *p, int64_t count, gf_type type);
 float *nn_draw(rng *g, int64_t count); /* normal numbers that bf16 holds exactly */
+/* Weights of a convolution: [out][in][k][k] to [out][k][k][in], as devices have them, or back. */
+void nn_turn(const gf_nn_shape *s, const float *from, float *to, int to_device);
 /* Limits of |a - b| / |b|, from the precisions alone:
  * float32   every addition rounds by up to u = 2^-24, at random: a sum of N terms is off by about u sqrt(N). 3 x 3 windows over
  *           256 channels are N = 2304: 48 u = 2.9e-6. Longer sums are made in parts, which is better than that.

@@ -128,6 +128,12 @@ void gf_cunn_noise(gf_nn_engine *s, void *dst, size_t bytes); /* random bf16 num
 size_t gf_cunn_stem_scratch(const gf_nn_shape *shape);
 void gf_cunn_stem_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_stem_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a, void *dw);
+/* With pooled (cunn_stem_pool.cu): saved holds gf_cunn_stem_saved bytes; stats follows pool, which leaves its sums in scratch. */
+int gf_cunn_stem_pools(const gf_nn_shape *conv, const gf_nn_shape *pool);
+size_t gf_cunn_stem_saved(const gf_nn_shape *shape);
+void gf_cunn_stem_pool(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
+void gf_cunn_stem_stats(gf_nn_engine *s, const gf_nn_norm *n, double count); /* count 0: n->sums only */
+void gf_cunn_stem_pool_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a, void *dw);
 void gf_cunn_maxpool(gf_nn_engine *s, const gf_nn_shape *shape, void *y, uint8_t *winner, const void *x);
 void gf_cunn_maxpool_back(gf_nn_engine *s, const gf_nn_shape *shape, void *dx, const uint8_t *winner, const void *dy);
 

@@ -35,7 +35,8 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
     if (stem) {
         op->stem = 1;
         op->narrow = s->training;
-        sizes->scratch = s->training ? stem : 0;
+        sizes->scratch = s->training || s->pooled ? stem : 0;
+        sizes->saved = s->training && s->pooled ? gf_cunn_stem_saved(s) : 0;
         return GLOFND_OK;
     }
     TRY(find(err, op, GF_CUNN_FORWARD));
@@ -55,7 +56,7 @@ static void *weights(const gf_nn_op *op, const gf_nn_args *a) {
 
 glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     if (op->stem) {
-        gf_cunn_stem_forward(op->engine, &op->shape, a);
+        (op->shape.pooled ? gf_cunn_stem_pool : gf_cunn_stem_forward)(op->engine, &op->shape, a);
         return GLOFND_OK;
     }
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_FORWARD], loose(a->x), weights(op, a), a->y, a->scratch);
@@ -64,7 +65,7 @@ glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args
 glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     void *grad = op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad, *dy = loose(a->dy);
     if (op->stem) {
-        gf_cunn_stem_back(op->engine, &op->shape, a, grad);
+        (op->shape.pooled ? gf_cunn_stem_pool_back : gf_cunn_stem_back)(op->engine, &op->shape, a, grad);
         return GLOFND_OK;
     }
     TRY(gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, dy, a->scratch));

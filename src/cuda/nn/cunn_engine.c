@@ -340,6 +340,7 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .add = gf_cunn_add,
     .mean = gf_cunn_mean,
     .mean_back = gf_cunn_mean_back,
+    .pools = gf_cunn_stem_pools,
     .norm_fuses = 1,
     .image_channels = GF_CUNN_IMAGE_CHANNELS,
     .configure = configure,

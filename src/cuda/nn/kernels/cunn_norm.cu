@@ -91,6 +91,7 @@ void gf_cunn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n) {
 }
 
 void gf_cunn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n) {
+    if (n->counted) return; /* done by the convolution */
     const int masked = n->relu && !gf_nn_norm_sums_up(n) && !n->dy2;
     GF_LANES(n->type, n->c, back_apply, s, n, masked);
 }

@@ -36,9 +36,7 @@ static inline struct walk walk_over(int64_t rows, int64_t c, int v, int threads,
 
 enum { PASS_THREADS = 256, PASS_ROUNDS = 4 };
 
-static inline struct walk pass_walk(int64_t rows, int64_t c, int v) {
-    return walk_over(rows, c, v, PASS_THREADS, 132 * 16, 64);
-}
+static inline struct walk pass_walk(int64_t rows, int64_t c, int v) { return walk_over(rows, c, v, PASS_THREADS, 132 * 16, 64); }
 
 /* v through ReLU, as V numbers of y, and as bits for backward: above 0. */
 template <typename T, int V> static __device__ inline void write_y(const gf_nn_norm &n, int64_t at, float (&v)[V]) {

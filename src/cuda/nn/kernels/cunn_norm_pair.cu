@@ -9,7 +9,8 @@
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-template <typename T, int V> static __global__ void __launch_bounds__(PASS_THREADS) pair_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
+template <typename T, int V>
+static __global__ void __launch_bounds__(PASS_THREADS) pair_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
     const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
     if (at >= c) return;
     const int64_t last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);

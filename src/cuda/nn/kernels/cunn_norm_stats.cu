@@ -176,7 +176,7 @@ template <typename T, int V, int MASK> static void back_sums_by(gf_nn_engine *s,
     if (n->dy2) back_sums_kernel<T, V, MASK, 1><<<grid, block, shared_bytes(w, V, 2), s->stream>>>(*n, w, 1, count, s->tickets);
     else
         back_sums_kernel<T, V, MASK, 0>
-            <<<grid, block, shared_bytes(w, V, 2), s->stream>>>(*n, w, gf_nn_norm_sums_up(n), count, s->tickets);
+            <<<grid, block, shared_bytes(w, V, 2), s->stream>>>(*n, w, gf_nn_norm_sums_up(n) || n->counted, count, s->tickets);
     gf_cunn_note(s, cudaGetLastError(), "statistics of batch norm, backward");
 }
 
@@ -198,8 +198,13 @@ size_t gf_cunn_norm_scratch(int64_t rows, int64_t c) {
     return GF_MAX(GF_MAX(a, b), sizeof(float) * 3 * (size_t)(c * blocks)); /* the latter: cunn_norm_whole.cuh */
 }
 
-void gf_cunn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, sums, s, n, 0.0); }
-void gf_cunn_norm_stats(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, sums, s, n, (double)n->rows); }
+static void sums_or_stem(gf_nn_engine *s, const gf_nn_norm *n, double count) {
+    if (n->counted) gf_cunn_stem_stats(s, n, count);
+    else GF_LANES(n->type, n->c, sums, s, n, count);
+}
+
+void gf_cunn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n) { sums_or_stem(s, n, 0.0); }
+void gf_cunn_norm_stats(gf_nn_engine *s, const gf_nn_norm *n) { sums_or_stem(s, n, (double)gf_nn_norm_count(n)); }
 void gf_cunn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) { channels(s, n, FINISH, count); }
 void gf_cunn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n) { channels(s, n, EVAL, 0.0); }
 void gf_cunn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, back_sums, s, n, 0.0); }
@@ -219,7 +224,7 @@ static int pays(const gf_nn_engine *s, const gf_nn_norm *n) {
 }
 
 void gf_cunn_norm_forward(gf_nn_engine *s, const gf_nn_norm *n) {
-    if (!n->shortcut && pays(s, n) && gf_cunn_norm_forward_whole(s, n)) return;
+    if (!n->shortcut && !n->counted && pays(s, n) && gf_cunn_norm_forward_whole(s, n)) return;
     gf_cunn_norm_stats(s, n);
     gf_cunn_norm_apply(s, n);
 }
@@ -229,7 +234,7 @@ void gf_cunn_norm_backward(gf_nn_engine *s, const gf_nn_norm *n) {
         if (!pays(s, n) || !gf_cunn_norm_pair_back_whole(s, n)) gf_cunn_norm_pair_back(s, n);
         return;
     }
-    if (pays(s, n) && gf_cunn_norm_backward_whole(s, n)) return;
-    GF_LANES(n->type, n->c, back_sums, s, n, (double)n->rows);
+    if (!n->counted && pays(s, n) && gf_cunn_norm_backward_whole(s, n)) return;
+    GF_LANES(n->type, n->c, back_sums, s, n, (double)gf_nn_norm_count(n));
     gf_cunn_norm_back_apply(s, n);
 }
