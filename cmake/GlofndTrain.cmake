@@ -108,8 +108,8 @@ add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE
 
 set(cuda_objects "")
 if(GLOFND_HAVE_CUDA)
-    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/kernels/*.cu src/cuda/nn/stem/*.cu src/cuda/augment/*.c src/cuda/augment/*.cu
-        src/cuda/nccl/*.c src/cuda/kmeans/*.c src/cuda/kmeans/*.cu)
+    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/kernels/*.cu src/cuda/nn/stem/*.cu
+        src/cuda/augment/*.c src/cuda/augment/*.cu src/cuda/nccl/*.c src/cuda/kmeans/*.c src/cuda/kmeans/*.cu)
     glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
     list(APPEND cuda_objects $<TARGET_OBJECTS:glofnd_cuda_train>)
 endif()

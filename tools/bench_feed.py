@@ -105,10 +105,12 @@ def train(a, place, data, decode):
         shutil.copy(run / "plans.txt", plans)
     shutil.rmtree(run)
     per_step = statistics.median(epochs) * len(epochs) / len(steps)  # with all that comes between steps
+    begins = {r["epoch"]: r["time_load"] for r in reversed(steps)}
+    first = statistics.mean(begins.values())  # what the first step of an epoch waits for its batch
     decoder = [line for line in done.stdout.splitlines() if "decoded by" in line]
     return {"decoder": decoder[0].split("decoded by ")[-1] if decoder else "libjpeg", "steps": len(steps),
             "step_ms": 1e3 * per_step, "images_per_s": a.batch / per_step,
-            "load": statistics.mean(r["time_load"] for r in steps) / per_step,
+            "load": statistics.mean(r["time_load"] for r in steps) / per_step, "first_load_ms": 1e3 * first,
             "read_ms": 1e3 * statistics.mean(r["time_read"] for r in steps) / a.batch,
             "wall_s": wall, "cores": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / wall}
 

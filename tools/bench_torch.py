@@ -44,7 +44,7 @@ class SogCLR(torch.nn.Module):
         s1 = torch.cat([z1 @ z2.T, z1 @ z1.T], dim=1)
         s2 = torch.cat([z2 @ z1.T, z2 @ z2.T], dim=1)
         with torch.no_grad():
-            eye = torch.eye(len(ids), dtype=torch.bool)
+            eye = torch.eye(len(ids), dtype=torch.bool, device=ids.device)
             negative = ~torch.cat([eye, eye], dim=1)
             keep1, keep2 = self.kept(s1, s2, negative, ids, labels)
             w1, w2 = self.weights(s1, s2, keep1, keep2, ids)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The training step of build/bench/train in PyTorch on the CPU: two views, SogCLR with GloFND, backward, SGD.
+"""The training step of build/bench/train and build/bench/cuda/train_step in PyTorch: two views, SogCLR with GloFND, backward, SGD.
 
     bench_torch_train.py --arch resnet18 --size 32 --batch 128 --precision bf16 [--threads N] [--steps N] [--cpu-time]
+                         [--device cuda [--compile default|max-autotune]]
 
-What PyTorch's own guides recommend is on: channels_last, autocast for bf16, fused SGD. Prints one JSON object per step. With
---steps it takes as many steps; without, one for every line of its input, so that another program can take turns with it.
+What PyTorch's own guides recommend is on: channels_last, autocast for bf16, fused SGD, on a GPU TF32 and cudnn.benchmark. Prints
+one JSON object per step, on a GPU one with the median of --steps, by CUDA events. With --steps it takes as many steps; without,
+one for every line of its input, so that another program can take turns with it.
 Needs torch >= 1.13 and torchvision. Exit status: 0, 1 failed, 2 usage, 3 this Python has no torch or no torchvision.
 """
 import argparse
@@ -45,16 +47,30 @@ def sgd(parameters):
 
 class Step:
     def __init__(self, args):
-        self.net, self.batch = encoder(args.arch, args.size), args.batch
+        self.device, self.batch = args.device, args.batch
+        self.net = encoder(args.arch, args.size).to(args.device)
         self.optimizer = sgd(self.net.parameters())
-        self.loss = SogCLR(args.batch, "glofnd")
-        self.ids = torch.arange(args.batch)
-        self.x = torch.rand(2 * args.batch, 3, args.size, args.size).to(memory_format=torch.channels_last)
+        self.loss = SogCLR(args.batch, "glofnd").to(args.device)
+        self.ids = torch.arange(args.batch, device=args.device)
+        self.x = torch.rand(2 * args.batch, 3, args.size, args.size, device=args.device).to(memory_format=torch.channels_last)
         self.half = args.precision == "bf16"
         self.clock = time.process_time if args.cpu_time else time.perf_counter
+        if args.compile:
+            self.net = torch.compile(self.net, mode=args.compile)
 
     def autocast(self):
-        return torch.autocast("cpu", dtype=torch.bfloat16) if self.half else contextlib.nullcontext()
+        return torch.autocast(self.device, dtype=torch.bfloat16) if self.half else contextlib.nullcontext()
+
+    def queue(self):
+        """One step on a GPU, not waited for."""
+        torch.compiler.cudagraph_mark_step_begin()
+        with self.autocast():
+            z = self.net(self.x).float()
+        value = self.loss(z[:self.batch], z[self.batch:], self.ids, self.ids)
+        value.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return value
 
     def take(self):
         """One step; milliseconds of forward, loss, backward, optimizer."""
@@ -74,6 +90,27 @@ class Step:
         return [1e3 * (b - a) for a, b in zip(marks, marks[1:])]
 
 
+def on_gpu(args):
+    torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    step, start, times = Step(args), time.perf_counter(), []
+    for _ in range(5):
+        step.queue()
+    torch.cuda.synchronize()
+    ready = time.perf_counter() - start
+    for _ in range(args.steps or 20):
+        times.append([torch.cuda.Event(enable_timing=True) for _ in range(2)])
+        times[-1][0].record()
+        value = step.queue()
+        times[-1][1].record()
+    torch.cuda.synchronize()
+    if not math.isfinite(value.item()):
+        raise ArithmeticError("the loss is not finite")
+    ms = sorted(a.elapsed_time(b) for a, b in times)[len(times) // 2]
+    print(json.dumps({"bench": "torch", "arch": args.arch, "size": args.size, "precision": args.precision,
+                      "compile": args.compile or "eager", "ms": round(ms, 3), "views/s": round(2e3 * args.batch / ms),
+                      "ready_s": round(ready, 1), "torch": torch.__version__}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", default="resnet18", choices=("resnet18", "resnet34", "resnet50"))
@@ -83,12 +120,16 @@ def main():
     parser.add_argument("--threads", type=int, default=0, help="threads; 0: as torch would")
     parser.add_argument("--steps", type=int, default=0, help="steps to take; 0: one per line of input")
     parser.add_argument("--cpu-time", action="store_true", help="seconds of the processor")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--compile", default="", choices=("", "default", "max-autotune"), help="torch.compile's mode")
     args = parser.parse_args()
     if args.batch < 2 or args.size < 8 or args.threads < 0 or args.steps < 0:
         parser.error("batch starts at 2, size at 8, threads and steps at 0")
     if args.threads:
         torch.set_num_threads(args.threads)
     torch.manual_seed(0)
+    if args.device == "cuda":
+        return on_gpu(args)
     step = Step(args)
     for _ in range(args.steps) if args.steps else sys.stdin:
         parts = step.take()

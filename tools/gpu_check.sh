@@ -302,6 +302,7 @@ check loss moving_thresholds "$(at cuda_moving)"
 check nets whole_nets "$(at cuda_net)"
 check nets ops "$(at cuda_nn)"
 check nets norms "$(at cuda_norm)"
+check nets stems "$(at cuda_stem)"
 check loss large_batches "$(at cuda_large)"
 check loss types_and_strides "$(at cuda_batch)"
 check loss loss_on_device "$(at cuda_loss)"
@@ -353,6 +354,9 @@ for part in small_teams_agree shortcuts_agree; do
     check nets_sanitizers "${part}_memcheck" own memcheck "$(at cuda_norm)" $part
     check nets_sanitizers "${part}_racecheck" own racecheck "$(at cuda_norm)" $part
 done
+check nets_sanitizers stems_memcheck own memcheck "$(at cuda_stem)" small_stems_agree
+check nets_sanitizers stems_racecheck own racecheck "$(at cuda_stem)" small_stems_agree
+check nets_sanitizers images_racecheck own racecheck "$(at cuda_nn)" 'convolutions_of_images*'
 check nets_sanitizers pooling_racecheck own racecheck "$(at cuda_nn)" maxima_agree
 check nets_sanitizers optimizers_racecheck own racecheck "$(at cuda_nn)" optimizers_agree
 check encoders_sanitizers encoders_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'

@@ -117,8 +117,8 @@ static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) {
 /* y = max(0, gamma (x - mean) / sqrt(var + eps) + beta + residual) over x [rows][c], the maximum only with `relu`.
  *
  * Where gf_nn_backend.norm_fuses: the residual may be a batch norm itself (`shortcut`), whose y is then never written. After a
- * convolution with `pooled`, x are the extremes of windows over `counted` rows, of which mean and variance are: the convolution has
- * left their sums in `scratch`. Backward, dy becomes g, and the convolution makes dx of it. */
+ * convolution with `pooled`, x are the extremes of windows over `counted` rows, of which mean and variance are: the convolution
+ * has left their sums in `scratch`. Backward, dy becomes g, and the convolution makes dx of it. */
 typedef struct gf_nn_norm {
     gf_type type; /* of x, residual, y, dy, dy2, dx */
     int64_t rows, c;

@@ -106,6 +106,7 @@ static void convolutions(gf_type type, int exact) {
 
 static gf_nn_shape image_conv(int64_t n, int64_t size, int64_t out, int kernel, int stride) {
     gf_nn_shape s = conv(n, size, 8, out, kernel, stride);
+    if (kernel == stride) s.pad = 0; /* patches */
     s.input_grad = 0;
     s.colours = 3;
     return s;
@@ -121,6 +122,8 @@ static void convolutions_of_images_agree(void **state) {
     compare_op("images 3x3 stride 2", image_conv(4, 40, 32, 3, 2), GF_TYPE_BF16, 1);
     compare_op("images 3x3 stride 2, odd", image_conv(2, 21, 32, 3, 2), GF_TYPE_BF16, 1);
     compare_op("images 7x7 stride 2, many", image_conv(40, 112, 64, 7, 2), GF_TYPE_BF16, 1);
+    compare_op("patches of 16", image_conv(5, 64, 192, 16, 16), GF_TYPE_BF16, 1);
+    compare_op("patches of 32", image_conv(9, 100, 64, 32, 32), GF_TYPE_BF16, 1);          /* 4 pixels left over */
     compare_op("images 3x3 stride 2 of 64", image_conv(2, 21, 64, 3, 2), GF_TYPE_BF16, 1); /* no own kernel */
 }
 

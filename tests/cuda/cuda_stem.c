@@ -1,5 +1,5 @@
-/* cuda_stem.c - the stem of ResNet as CUDA does it, convolution and max pooling in one and batch norm on what is left, against the
- * CPU doing convolution, batch norm, ReLU and max pooling one after the other.
+/* cuda_stem.c - the stem of ResNet as CUDA does it, convolution and max pooling in one and batch norm on what is left, against
+ * the CPU doing convolution, batch norm, ReLU and max pooling one after the other.
  *
  * The result of the convolution is a bf16 number on both sides: the inputs are small multiples of 1/2 and 1/4, whose sums float32
  * holds exactly, and the CPU's results are rounded. So both find the same maxima, and many are equal: the first counts.
@@ -167,24 +167,24 @@ static void compare(int64_t count, int64_t size, int second, int parts) {
     drop_case(&k);
 }
 
-static void stems_agree(void **state) {
+static void small_stems_agree(void **state) {
     (void)state;
     compare(4, 64, 0, 0);
     compare(3, 64, 1, 0);
     compare(2, 75, 1, 1); /* fills no tile, odd sizes */
     compare(1, 33, 0, 0);
-    compare(6, 224, 1, 0);
 }
 
-/* More strips and tiles than blocks. */
+/* The size of ImageNet; more strips and tiles than blocks. */
 static void large_stems_agree(void **state) {
     (void)state;
+    compare(6, 224, 1, 0);
     compare(90, 112, 0, 0);
 }
 
 /* cuda_stem [PATTERN]: only tests whose name fits it. */
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stems_agree), cmocka_unit_test(large_stems_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(small_stems_agree), cmocka_unit_test(large_stems_agree)};
     return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }
 

@@ -38,6 +38,7 @@ struct gf_nn_op {
     gf_cunn_plan *plan[GF_CUNN_WORKS]; /* CONV */
     gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
     int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
+    int patches;                       /* CONV of images as a linear layer: gemm */
     int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 
@@ -96,6 +97,11 @@ GF_CUNN_OPS(GF_X)
 #undef GF_X
 void gf_cunn_linear_pack(gf_nn_op *op, const gf_nn_args *a);
 void gf_cunn_linear_free(gf_nn_op *op);
+/* The products of a linear layer of shape `as`, for op; and one of them: c = a b + add (NULL: nothing), as in cunn_linear.c. */
+#define GF_CUNN_BLAS_WORKSPACE ((size_t)32 << 20)
+glofnd_status gf_cunn_linear_products(gf_error *err, gf_nn_op *op, const gf_nn_shape *as);
+glofnd_status gf_cunn_linear_multiply(gf_error *err, gf_nn_op *op, int work, const void *a, const void *b, const void *add,
+                                      void *c, void *workspace);
 
 /* ----- kernels ----- */
 size_t gf_cunn_norm_scratch(int64_t rows, int64_t c);
@@ -124,6 +130,10 @@ void gf_cunn_images(gf_nn_engine *s, gf_type type, void *dst, const float *src, 
 void gf_cunn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
 void gf_cunn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
 void gf_cunn_noise(gf_nn_engine *s, void *dst, size_t bytes); /* random bf16 numbers, which are random floats too */
+/* Convolutions of images as linear layers of patches (cunn_patches.cu): rows [k k 3] of patches, of weights; and back. */
+void gf_cunn_patches(gf_nn_engine *s, const gf_nn_shape *shape, void *to, const void *x);
+void gf_cunn_patch_weights(gf_nn_engine *s, void *to, const void *from, int64_t pixels);
+void gf_cunn_patch_gradient(gf_nn_engine *s, float *to, const float *from, int64_t pixels);
 /* Convolutions of images (cunn_stem.cu): bytes of scratch for one; 0: not of this shape. dw: bf16. */
 size_t gf_cunn_stem_scratch(const gf_nn_shape *shape);
 void gf_cunn_stem_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);

@@ -1,4 +1,5 @@
-/* cunn_conv.c - convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in]; of images own kernels.
+/* cunn_conv.c - convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in]; of images own kernels,
+ * or a linear layer of patches.
  *
  * bf16 nets keep a bf16 copy of the float weights (packed) for the products, followed by the gradient of the weights as cuDNN
  * writes it: summed in float, rounded once to bf16. Its kernels that write float are several times slower (34 against 500 TFLOP/s
@@ -24,19 +25,78 @@ static glofnd_status find_back_weights(gf_error *err, gf_nn_op *op) {
     return find(err, op, GF_CUNN_BACK_WEIGHTS);
 }
 
+/* ----- as a linear layer of patches: scratch is the workspace, the patches, then weights and their gradient ---------------- */
+
+static gf_nn_shape patch_shape(const gf_nn_shape *s) {
+    const int64_t oh = gf_nn_out(s->h, s->kernel, s->stride, s->pad), ow = gf_nn_out(s->w, s->kernel, s->stride, s->pad);
+    return (gf_nn_shape){.kind = GF_NN_LINEAR,
+                         .type = s->type,
+                         .n = s->n,
+                         .h = oh,
+                         .w = ow,
+                         .in = (int64_t)s->kernel * s->kernel * s->colours,
+                         .out = s->out,
+                         .kernel = 1,
+                         .stride = 1,
+                         .training = s->training};
+}
+
+static int is_of_patches(const gf_nn_shape *s) {
+    return s->type == GF_TYPE_BF16 && s->colours == 3 && s->in == GF_CUNN_IMAGE_CHANNELS && !s->input_grad &&
+           s->kernel == s->stride && s->pad == 0 && s->kernel % 8 == 0 && s->out % 8 == 0;
+}
+
+static size_t patch_bytes(const gf_nn_shape *as) { return (size_t)(as->n * as->h * as->w * as->in) * 2; }
+
+static glofnd_status create_patches(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
+    const gf_nn_shape as = patch_shape(&op->shape);
+    op->patches = 1;
+    sizes->scratch = GF_CUNN_BLAS_WORKSPACE + (patch_bytes(&as) + 255) / 256 * 256 + (size_t)(as.in * as.out) * sizeof(float);
+    return op->engine->mode.estimate ? GLOFND_OK : gf_cunn_linear_products(err, op, &as);
+}
+
+typedef struct patch_space {
+    void *rows, *weights;
+} patch_space;
+
+static patch_space space_of(const gf_nn_args *a, const gf_nn_shape *as) {
+    char *rows = (char *)a->scratch + GF_CUNN_BLAS_WORKSPACE;
+    return (patch_space){rows, rows + (patch_bytes(as) + 255) / 256 * 256};
+}
+
+static glofnd_status patches_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape, as = patch_shape(s);
+    const patch_space m = space_of(a, &as);
+    gf_cunn_patches(op->engine, s, m.rows, a->x);
+    gf_cunn_patch_weights(op->engine, m.weights, a->packed, s->out * s->kernel * s->kernel);
+    return gf_cunn_linear_multiply(err, op, GF_CUNN_FORWARD, m.weights, m.rows, NULL, a->y, a->scratch);
+}
+
+static glofnd_status patches_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape, as = patch_shape(s);
+    const patch_space m = space_of(a, &as);
+    gf_cunn_patches(op->engine, s, m.rows, a->x);
+    TRY(gf_cunn_linear_multiply(err, op, GF_CUNN_BACK_WEIGHTS, m.rows, a->dy, NULL, m.weights, a->scratch));
+    gf_cunn_patch_gradient(op->engine, a->weight_grad, m.weights, s->out * s->kernel * s->kernel);
+    return GLOFND_OK;
+}
+
+/* ----- the op ------------------------------------------------------------------------------------------------------ */
+
 glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     const gf_nn_shape *s = &op->shape;
     if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_conv_packed(s) * (s->training ? 2 : 1);
-    if (op->engine->mode.estimate) {
-        sizes->scratch = (size_t)32 << 20; /* typical need of the chosen plans, for 32 to 224 pixels */
-        return GLOFND_OK;
-    }
+    if (is_of_patches(s)) return create_patches(err, op, sizes);
     const size_t stem = gf_cunn_stem_scratch(s);
     if (stem) {
         op->stem = 1;
         op->narrow = s->training;
         sizes->scratch = s->training || s->pooled ? stem : 0;
         sizes->saved = s->training && s->pooled ? gf_cunn_stem_saved(s) : 0;
+        return GLOFND_OK;
+    }
+    if (op->engine->mode.estimate) {
+        sizes->scratch = (size_t)32 << 20; /* typical need of the chosen plans, for 32 to 224 pixels */
         return GLOFND_OK;
     }
     TRY(find(err, op, GF_CUNN_FORWARD));
@@ -55,6 +115,7 @@ static void *weights(const gf_nn_op *op, const gf_nn_args *a) {
 }
 
 glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    if (op->patches) return patches_forward(err, op, a);
     if (op->stem) {
         (op->shape.pooled ? gf_cunn_stem_pool : gf_cunn_stem_forward)(op->engine, &op->shape, a);
         return GLOFND_OK;
@@ -64,6 +125,7 @@ glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args
 
 glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     void *grad = op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad, *dy = loose(a->dy);
+    if (op->patches) return patches_backward(err, op, a);
     if (op->stem) {
         (op->shape.pooled ? gf_cunn_stem_pool_back : gf_cunn_stem_back)(op->engine, &op->shape, a, grad);
         return GLOFND_OK;

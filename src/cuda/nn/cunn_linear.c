@@ -6,8 +6,6 @@
  */
 #include "cuda/nn/cunn_rows.h"
 
-#define WORKSPACE ((size_t)32 << 20)
-
 typedef struct factor { /* rows x cols as stored, column after column */
     int64_t rows, cols;
     cublasOperation_t op;
@@ -36,7 +34,7 @@ static glofnd_status layout(gf_error *err, const gf_cunn_libs *l, cublasLtMatrix
 }
 
 static cublasStatus_t set_preference(const gf_cunn_libs *l, cublasLtMatmulPreference_t preference) {
-    const size_t max = WORKSPACE;
+    const size_t max = GF_CUNN_BLAS_WORKSPACE;
     const uint32_t align = GF_NN_ALIGN;
     const cublasLtMatmulPreferenceAttributes_t aligned[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                                                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -90,8 +88,7 @@ static glofnd_status product(gf_error *err, gf_nn_op *op, int work, factor a, fa
     return choose(err, s, g);
 }
 
-static glofnd_status products(gf_error *err, gf_nn_op *op) {
-    const gf_nn_shape *s = &op->shape;
+glofnd_status gf_cunn_linear_products(gf_error *err, gf_nn_op *op, const gf_nn_shape *s) {
     const int64_t rows = rows_of(s);
     const factor weight = s->transposed ? (factor){s->out, s->in, CUBLAS_OP_T} : (factor){s->in, s->out, CUBLAS_OP_N};
     const factor turned = {weight.rows, weight.cols, s->transposed ? CUBLAS_OP_N : CUBLAS_OP_T};
@@ -104,15 +101,14 @@ static glofnd_status products(gf_error *err, gf_nn_op *op) {
     return s->input_grad ? product(err, op, GF_CUNN_BACK_DATA, weight, g, s->type, 0) : GLOFND_OK;
 }
 
-/* c = a b + add; add NULL: nothing. */
-static glofnd_status multiply(gf_error *err, gf_nn_op *op, int work, const void *a, const void *b, const void *add, void *c,
-                              void *workspace) {
+glofnd_status gf_cunn_linear_multiply(gf_error *err, gf_nn_op *op, int work, const void *a, const void *b, const void *add,
+                                      void *c, void *workspace) {
     const float one = 1.0f, beta = add ? 1.0f : 0.0f;
     gf_nn_engine *s = op->engine;
     gf_cunn_gemm *g = &op->gemm[work];
     BLAS_TRY(err,
              s->libs.cublasLtMatmul(s->blas, g->desc, &one, a, g->a, b, g->b, &beta, add ? add : c, g->c, c, g->c, &g->algo,
-                                    workspace, WORKSPACE, s->stream),
+                                    workspace, GF_CUNN_BLAS_WORKSPACE, s->stream),
              "linear layer");
     return GLOFND_OK;
 }
@@ -128,11 +124,11 @@ glofnd_status gf_cunn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *si
     const int act = s->act != GF_ACT_NONE;
     FAIL_IF(err, act && s->second, GLOFND_E_UNSUPPORTED, "a linear layer with both an activation and a second input");
     if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_linear_packed(s) + (s->bias ? whole(2 * (size_t)s->out) : 0);
-    sizes->scratch = WORKSPACE;
+    sizes->scratch = GF_CUNN_BLAS_WORKSPACE;
     if (s->training && act) sizes->saved = array_bytes(s);
     if (act) sizes->scratch += array_bytes(s);
     if (s->training && s->bias) sizes->scratch += gf_cunn_sums_bytes(s->type, rows_of(s), s->out);
-    return op->engine->mode.estimate ? GLOFND_OK : products(err, op);
+    return op->engine->mode.estimate ? GLOFND_OK : gf_cunn_linear_products(err, op, s);
 }
 
 void gf_cunn_linear_free(gf_nn_op *op) {
@@ -159,7 +155,7 @@ static const void *weights(const gf_nn_op *op, const gf_nn_args *a) {
 }
 
 /* Scratch after the workspace: z or g, where there is an activation, then sums. */
-static char *after_workspace(const gf_nn_args *a) { return (char *)a->scratch + WORKSPACE; }
+static char *after_workspace(const gf_nn_args *a) { return (char *)a->scratch + GF_CUNN_BLAS_WORKSPACE; }
 
 glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
@@ -169,7 +165,7 @@ glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_ar
         BLAS_TRY(err, set(&op->engine->libs, &op->gemm[GF_CUNN_FORWARD], CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
                  "bias");
     }
-    TRY(multiply(err, op, GF_CUNN_FORWARD, weights(op, a), a->x, s->second ? a->x2 : NULL, z, a->scratch));
+    TRY(gf_cunn_linear_multiply(err, op, GF_CUNN_FORWARD, weights(op, a), a->x, s->second ? a->x2 : NULL, z, a->scratch));
     if (s->act != GF_ACT_NONE) gf_cunn_act(op->engine, s->type, s->act, a->y, z, rows_of(s) * s->out);
     return GLOFND_OK;
 }
@@ -182,7 +178,8 @@ glofnd_status gf_cunn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
     if (act || s->bias)
         gf_cunn_act_back(op->engine, s->type, s->act, after_workspace(a), s->bias ? a->bias_grad : NULL, a->dy, a->saved,
                          rows_of(s), s->out, sums);
-    TRY(s->transposed ? multiply(err, op, GF_CUNN_BACK_WEIGHTS, g, a->x, NULL, a->weight_grad, a->scratch)
-                      : multiply(err, op, GF_CUNN_BACK_WEIGHTS, a->x, g, NULL, a->weight_grad, a->scratch));
-    return s->input_grad ? multiply(err, op, GF_CUNN_BACK_DATA, weights(op, a), g, NULL, a->dx, a->scratch) : GLOFND_OK;
+    TRY(s->transposed ? gf_cunn_linear_multiply(err, op, GF_CUNN_BACK_WEIGHTS, g, a->x, NULL, a->weight_grad, a->scratch)
+                      : gf_cunn_linear_multiply(err, op, GF_CUNN_BACK_WEIGHTS, a->x, g, NULL, a->weight_grad, a->scratch));
+    return s->input_grad ? gf_cunn_linear_multiply(err, op, GF_CUNN_BACK_DATA, weights(op, a), g, NULL, a->dx, a->scratch)
+                         : GLOFND_OK;
 }

@@ -1,9 +1,9 @@
 /* cunn_stem.cu - convolutions of images (3 colours) in bf16, forward and the gradient of the weights, on tensor cores.
  *
  * cuDNN multiplies the zeros that fill 3 channels up to 8, and more of its own: 1.8 ms for the 7 x 7 stem of ResNet-50 (256
- * images of 224 pixels), where memory allows 0.16. Here a window is a row of a product without being copied: in shared memory an
- * image has C channels so that neighbouring windows begin 16 bytes apart, which is a row of ldmatrix. With stride 2 that is C = 4,
- * with stride 1 C = 8. The columns of the product are kernel rows of PX pixels, the last of them against zero weights:
+ * images of 224 pixels), where memory allows 0.16. Here a window is a row of a product without being copied: in shared memory
+ * an image has C channels so that neighbouring windows begin 16 bytes apart, which is a row of ldmatrix. With stride 2 that is
+ * C = 4, with stride 1 C = 8. The columns of the product are kernel rows of PX pixels, the last of them against zero weights:
  *   forward    y [pixels][OUT] = windows [pixels][K PX C] weights'
  *   gradient   dw [OUT][K PX C] = dy' windows, in each block of its own tiles; a second launch adds the blocks in order
  * A tile is TH x TW pixels of the output; the next one is fetched while this one is multiplied.
