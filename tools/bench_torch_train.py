@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The training step of build/bench/train and build/bench/cuda/train_step in PyTorch: two views, SogCLR with GloFND, backward, SGD.
+"""The training step of bench/train and bench/cuda/train_step in PyTorch: two views, SogCLR with GloFND, backward, SGD.
 
     bench_torch_train.py --arch resnet18 --size 32 --batch 128 --precision bf16 [--threads N] [--steps N] [--cpu-time]
                          [--device cuda [--compile default|max-autotune]]

@@ -109,7 +109,8 @@ sanitized() {
 }
 
 # Names of all kernels of this project.
-kernels=$(cat "$source"/src/cuda/*/*.cu "$source"/src/cuda/*/*.cuh "$source"/src/cuda/*/*/*.cu | tr '\n' ' ' |
+kernels=$(cat "$source"/src/cuda/*/*.cu "$source"/src/cuda/*/*.cuh "$source"/src/cuda/*/*/*.cu "$source"/src/cuda/*/*/*.cuh |
+    tr '\n' ' ' |
     grep -oE '__global__ +void( +__launch_bounds__\([^()]*\))? +[A-Za-z_0-9]+ *\(' | sed 's/ *($//; s/.* //' | sort -u)
 
 # own TOOL PROGRAM...: the same, for these kernels only: those of cuDNN and cuBLASLt take minutes. Some of theirs, for bf16 and

@@ -102,10 +102,60 @@ static void outputs_with_other_readers_stay(void **state) {
     }
 }
 
+/* ----- the stem of ResNet ------------------------------------------------------------------------- */
+
+static int pools(const gf_nn_shape *conv, const gf_nn_shape *pool) { return conv->kernel == 7 && pool->kernel == 3; }
+static const gf_nn_backend joining = {.norm_scratch = scratch, .norm_fuses = 1, .pools = pools};
+
+static gf_graph *joined(const gf_net_spec *spec) {
+    gf_error err = {""};
+    gf_graph *g = calloc(1, sizeof *g);
+    assert_non_null(g);
+    gf_resnet_build(g, spec);
+    gf_graph_merge_stem(g, &joining);
+    if (gf_graph_plan(&err, g, &joining) != GLOFND_OK) fail_msg("%s", err.text);
+    return g;
+}
+
+static void check_stem(const gf_graph *g, const gf_graph *apart) {
+    const gf_layer *conv = &g->layer[0], *norm = &g->layer[1];
+    const int back = 2 * g->layers - 2;
+    assert_int_equal(g->layers, apart->layers - 1);
+    assert_true(conv->shape.pooled && norm->in == conv->out);
+    assert_int_equal(norm->norm.counted, apart->layer[1].norm.rows);
+    assert_int_equal(norm->norm.rows, norm->norm.counted / 4);
+    assert_int_equal(g->value[conv->out].h, g->value[norm->out].h);
+    assert_int_equal(norm->out, apart->layer[2].out);
+    assert_live(g, g->value[conv->out].data, 1);
+    assert_live(g, g->value[norm->out].data, 1);
+    if (!g->training) return;
+    assert_live(g, g->value[conv->out].data, back);
+    assert_live(g, g->value[norm->out].grad[0], back);
+    assert_int_equal(norm->dx, g->value[norm->out].grad[0]); /* the convolution finds the gradient of the norm there */
+    assert_live(g, norm->dx, back + 1);
+}
+
+static void stems_are_joined(void **state) {
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        gf_net_spec spec = {.arch = GF_ARCH_RESNET50, .batch = 4, .size = 64, .head_hidden = 64, .head_out = 32};
+        spec.training = training;
+        gf_graph *g = joined(&spec), *apart = planned(&spec, &fusing);
+        check_stem(g, apart);
+        free(g), free(apart);
+        spec.cifar_stem = 1; /* no max pooling */
+        g = joined(&spec), apart = planned(&spec, &fusing);
+        assert_int_equal(g->layers, apart->layers);
+        assert_false(g->layer[0].shape.pooled);
+        free(g), free(apart);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resnets_merge_norms_of_shortcuts),
         cmocka_unit_test(outputs_with_other_readers_stay),
+        cmocka_unit_test(stems_are_joined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,7 +104,7 @@ static glofnd_status upload(gf_error *err, void *user, int which, const gf_pixel
 static glofnd_status open_slot(gf_error *err, slot *s) {
     int lowest = 0, highest = 0;
     CUDA_TRY(err, cudaDeviceGetStreamPriorityRange(&lowest, &highest), "decoding images");
-    CUDA_TRY(err, cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, highest), "decoding images");
+    CUDA_TRY(err, cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, lowest), "decoding images");
     CUDA_TRY(err, cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming | cudaEventBlockingSync), "decoding images");
     CUDA_TRY(err, cudaEventCreateWithFlags(&s->reading, cudaEventDisableTiming | cudaEventBlockingSync), "decoding images");
     return GLOFND_OK;
