@@ -448,8 +448,10 @@ class StepFunction(torch.autograd.Function):
         return loss
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, g):  # type: ignore[no-untyped-def]
+        if not torch.compiler.is_compiling() and torch.is_grad_enabled():
+            raise _lib.UnsupportedError("create_graph=True: the gradient of this loss has no gradient of its own; call backward without it, "
+                                        "and leave the loss out of penalties on gradients")
         grad_a, grad_b, grad_tau = ctx.saved_tensors
         of_tau = None
         if ctx.tau_like is not None and ctx.needs_input_grad[2]:
