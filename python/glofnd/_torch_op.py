@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import itertools
 import threading
+import warnings
 import weakref
 import zlib
 from collections import deque
@@ -47,6 +48,7 @@ class Core:
     def __init__(self, n: int, dim: int, values: dict[str, Any], device: torch.device, group: Any):
         self.n, self.dim, self.values, self.group = n, dim, values, group
         self.epoch, self.want = 0, 0
+        self.unannounced: Optional[int] = 0  # samples of training steps without set_epoch(); None: it was called, or was missed aloud
         self.lock = threading.RLock()
         self.engine: Engine
         self.remembered: deque = deque(maxlen=REMEMBERED_STEPS)
@@ -75,6 +77,16 @@ class Core:
             self.engine.configure(**options)
             self.values.update(options)
             self._fits.clear()
+
+    def count_samples(self, rows: int) -> None:
+        """Training steps before any set_epoch(): warns once where an option counts epochs that never come."""
+        self.unannounced = (self.unannounced or 0) + rows * self.ranks()[1]
+        name = max(("start_epoch", "update_epoch"), key=lambda x: int(self.values.get(x, 0)))
+        first = int(self.values.get(name, 0))
+        if first > self.epoch and self.unannounced >= (first + 1) * self.n:
+            self.unannounced = None
+            warnings.warn(f"{first + 1} epochs of samples went by and set_epoch() was never called: the epoch is still {self.epoch}, "
+                          f"and {name}={first} is never reached. Call criterion.set_epoch(epoch) at the start of every epoch", stacklevel=2)
 
     def follow(self, dtype: torch.dtype) -> None:
         """Before a step on embeddings of another type: on CUDA `math` depends on it, unless it was chosen."""
@@ -413,6 +425,8 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         a, b, index = readable(a), readable(b), index.contiguous()
         if a.dtype is not core.dtype:
             core.follow(a.dtype)
+        if flags & UPDATE and core.unannounced is not None:
+            core.count_samples(a.shape[0])
         labels = None if labels is None else labels.contiguous()
         groups = None if groups is None else groups.contiguous()
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 import os
 import warnings
@@ -42,6 +43,17 @@ def _samples(index: Any, n: int) -> torch.Tensor:
     return index
 
 
+def _misfit(name: str, saved: Optional[torch.Tensor], shape: Optional[tuple[int, ...]]) -> str:
+    """Why this part of a saved state is not that of the loss."""
+    if saved is None:
+        return f"the saved state has no {name}: it was saved with another loss, learner or similarity"
+    have = tuple(saved.shape)
+    if shape is not None and name == "lambda" and len(have) == 2 and have[0] == shape[0]:
+        grown = f"; if the dataset grew, load it into a loss of {have[1]} samples, then resize({shape[1]})" if have[1] < shape[1] else ""
+        return f"the state was saved with num_samples={have[1]}, this loss has {shape[1]}{grown}"
+    return f"{name} of the saved state has shape {list(have)}; expected {list(shape or ())}: it was saved with another loss, learner or similarity"
+
+
 class GloFNDLoss(nn.Module):
     """Contrastive loss that learns, for every sample of the dataset, which similarities are false negatives.
 
@@ -66,7 +78,6 @@ class GloFNDLoss(nn.Module):
     """
 
     _clock: torch.Tensor
-    _lenient = False
 
     def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
                  alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, learn_tau: Optional[bool] = None, dim: int = 0,
@@ -89,24 +100,22 @@ class GloFNDLoss(nn.Module):
     # ----- loss -----
 
     def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor] = None, *,
-                groups: Optional[torch.Tensor] = None, tau: Union[torch.Tensor, float, None] = None) -> torch.Tensor:
+                groups: Optional[torch.Tensor] = None, tau: Union[None, float, torch.Tensor] = None) -> torch.Tensor:
         """The loss of a batch, a scalar.
 
         z1, z2   [batch][dim] two views, or image and text
         index    [batch] positions of the samples in the dataset, all different
         labels   [batch] integers: for detector="oracle"; else they add precision and recall of the flags to stats()
         groups   [batch] integers: for detector="groups", or pairs to flag in addition; negative: in no group
-        tau      a number, or a tensor of one, in place of the module's own temperature; gets a gradient for "clip" and "fastclip"
+        tau      a number in place of the module's own temperature; a tensor of one gets a gradient for "clip" and "fastclip"
         """
         z1, z2 = self._check(z1, z2, index, labels, groups)
         if tau is None and self.log_scale is not None:
             bounded = self.log_scale.clamp(0.0, _LOG_SCALE_MAX)
             tau = torch.exp(-(self.log_scale + (bounded - self.log_scale).detach()))  # beyond a bound it can still come back
-        elif tau is not None and not isinstance(tau, torch.Tensor):
-            tau = torch.tensor(float(tau), device=z1.device)
-        elif tau is not None and tau.numel() != 1:
-            raise ArgumentError(f"tau has shape {list(tau.shape)}; expected one number")
-        elif tau is not None and tau.requires_grad and not self._learned_tau:
+        elif tau is not None:
+            tau = _temperature(tau)
+        if tau is not None and tau.requires_grad and not self._learned_tau:
             raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
         flags = 0
         if self.training:
@@ -150,10 +159,10 @@ class GloFNDLoss(nn.Module):
         try:
             number = operator.index(epoch)
         except TypeError:
-            raise ArgumentError(f"epoch is {epoch!r}; expected an integer") from None
-        if number < 0:
-            raise ArgumentError(f"epoch is {number}; epochs count from 0")
-        self._core.epoch = number
+            raise ArgumentError(f"epoch is {epoch!r}; expected an integer, 0 for the first epoch") from None
+        if not 0 <= number < 2**31:
+            raise ArgumentError(f"epoch is {number}; expected one below 2^31, and epochs count from 0")
+        self._core.epoch, self._core.unannounced = number, None
 
     @property
     def epoch(self) -> int:
@@ -273,9 +282,7 @@ class GloFNDLoss(nn.Module):
         want = self._state_shapes()
         for name, shape in want.items():
             if name not in state or (shape is not None and tuple(state[name].shape) != shape):
-                saved = list(state[name].shape) if name in state else "none"
-                raise StateError(f"{name} of the saved state has shape {saved}; expected {list(shape or ())}: it was saved "
-                                 "with a different num_samples, loss, learner or similarity")
+                raise StateError(_misfit(name, state.get(name), shape))
         with core.lock, _current(core.device):
             core.open(core.device)
             for side in range(core.engine.sides):
@@ -316,14 +323,11 @@ class GloFNDLoss(nn.Module):
         return shapes
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
-        self._lenient = not strict  # PyTorch does not hand `strict` on
         try:
             return super().load_state_dict(state_dict, strict, assign)
         except RuntimeError as failure:
             raise StateError(f"{failure}\nMake the loss with the num_samples and options that it was saved with, or load with "
                              "strict=False to keep the thresholds of this loss") from failure
-        finally:
-            self._lenient = False
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -335,20 +339,35 @@ class GloFNDLoss(nn.Module):
         own = {name: state_dict[prefix + name] for name in self._state_shapes() if prefix + name in state_dict}
         rest = {key: value for key, value in state_dict.items() if key[len(prefix):] not in own or not key.startswith(prefix)}
         super()._load_from_state_dict(rest, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        absent = [prefix + name for name in self._state_shapes() if name not in own]
-        if absent:
-            missing_keys.extend(absent)
+        if not own:
+            missing_keys.extend(prefix + name for name in self._state_shapes())
             return
         try:
             self._set_state(own)
+        except StateError as failure:
+            # PyTorch passes strict=True always, and looks at missing keys itself: they raise unless strict is False.
+            missing_keys.append(f"{prefix}lambda ({failure})")
+            warnings.warn(f"{prefix or 'GloFNDLoss.'}lambda: {failure}. The saved state is left out: with strict=False this loss keeps "
+                          "its own thresholds", stacklevel=2)
         except _lib.Error as failure:
-            if self._lenient:
-                warnings.warn(f"GloFNDLoss: {failure}; with strict=False this loss keeps its own thresholds", stacklevel=2)
-            elif prefix:
-                error_msgs.append(f"{prefix}{failure}. To keep the thresholds of this loss remove the keys that begin with {prefix!r} and "
-                                  "load with strict=False")
-            else:
-                error_msgs.append(f"GloFNDLoss: {failure}")
+            error_msgs.append(f"{prefix or 'GloFNDLoss: '}{failure}")
+
+    def resize(self, num_samples: int) -> None:
+        """For a dataset that grew at its end: samples keep their thresholds, new ones begin with none. Load the state before."""
+        core = self._core
+        more = int(num_samples) - core.n
+        if more < 0:
+            raise ArgumentError(f"num_samples is {num_samples}; this loss has {core.n}, and can only grow: positions of samples would change")
+        state = self._state()
+        for name, shape in self._state_shapes().items():
+            if shape is not None and len(shape) >= 2 and shape[1] == core.n and name != "shared":
+                old = state[name]
+                new = torch.full((shape[0], more, *shape[2:]), -math.inf if name == "log_u" else 0, dtype=old.dtype)
+                state[name] = torch.cat([old, new], 1)
+        with core.lock, _current(core.device):
+            core.n += more
+            core.open(core.device)
+            self._set_state(state)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "GloFNDLoss":
         super()._apply(fn, recurse)
@@ -379,6 +398,14 @@ class GloFNDLoss(nn.Module):
     def extra_repr(self) -> str:
         names = ("loss", "detector", "action", "alpha", "tau")
         return f"num_samples={self._core.n}, " + ", ".join(f"{name}={self._core.values[name]!r}" for name in names)
+
+
+def _temperature(tau: Any) -> torch.Tensor:
+    """A tensor of one number; a number keeps all its bits."""
+    if not isinstance(tau, (torch.Tensor, numbers.Real, torch.SymFloat)) or (isinstance(tau, torch.Tensor) and tau.numel() != 1):
+        what = f"has shape {list(tau.shape)}" if isinstance(tau, torch.Tensor) else f"is of type {type(tau).__name__}"
+        raise ArgumentError(f"tau {what}; expected one number, or a tensor of one number")
+    return tau if isinstance(tau, torch.Tensor) else torch.tensor(float(tau), dtype=torch.float64)
 
 
 def _int(x: Optional[torch.Tensor], dtype: torch.dtype) -> Any:

@@ -5,6 +5,7 @@ import gc
 import os
 import threading
 import unittest
+import warnings
 
 try:
     import torch
@@ -160,19 +161,20 @@ class WrongUse(unittest.TestCase):
         self.assertTrue(same_state(criterion, make()), "a refused call moved the state")
 
     def test_state_that_does_not_fit(self):
+        quiet = warnings.catch_warnings()
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__)
+        warnings.simplefilter("ignore")
         for other in (GloFNDLoss(SAMPLES + 1), make("clip"), make(dim=DIM, learner="ring"),
                       make(dim=DIM, similarity="bank")):
-            with self.assertRaisesRegex(glofnd.StateError, "(?s)(shape|size|Missing).*strict=False") as caught:
+            with self.assertRaisesRegex(glofnd.StateError, "(?s)(num_samples=64|shape|Missing).*strict=False") as caught:
                 other.load_state_dict(make().state_dict())
             self.assertIsInstance(caught.exception, RuntimeError)  # as PyTorch's own
-            if not caught.exception.args[0].count("Missing"):  # the advice of the message
-                with self.assertWarnsRegex(UserWarning, "keeps its own thresholds"):
-                    other.load_state_dict(make().state_dict(), strict=False)
+            with self.assertWarnsRegex(UserWarning, "keeps its own thresholds"):  # the advice of the message
+                other.load_state_dict(make().state_dict(), strict=False)
             self.assertTrue(same_state(other, copy.deepcopy(other)))
-            model = torch.nn.ModuleDict({"loss": other})
-            with self.assertRaisesRegex(RuntimeError, "shape.*remove the keys|size|Missing"):  # PyTorch collects the failures of a model
-                model.load_state_dict({"loss." + key: x for key, x in make().state_dict().items()})
-            model.load_state_dict({}, strict=False)
+            with self.assertRaisesRegex(RuntimeError, "num_samples=64|shape|saved"):  # inside of a model PyTorch collects the failures
+                torch.nn.ModuleDict({"loss": other}).load_state_dict({"loss." + key: x for key, x in make().state_dict().items()})
 
 
 class Training(unittest.TestCase):
@@ -364,6 +366,40 @@ class Training(unittest.TestCase):
         for power in (1, 2):  # 1: the gradient would be a constant, in silence
             with self.subTest(power), self.assertRaisesRegex(glofnd.UnsupportedError, "create_graph"):
                 torch.autograd.grad(make()(a, b, index) ** power, a, create_graph=True)
+
+    def test_temperature_as_a_number(self):
+        a, b, index = batch(0)
+        for number in (0.07, np.float64(0.07), torch.tensor([0.07])):
+            self.assertAlmostEqual(make("simclr")(a, b, index, tau=number).item(), make("simclr", tau=0.07)(a, b, index).item(), 5)
+        for wrong in (torch.tensor([0.1, 0.2]), "0.1", [0.1], None.__class__):
+            with self.subTest(str(wrong)), self.assertRaisesRegex(glofnd.ArgumentError, "tau .*expected one number"):
+                make()(a, b, index, tau=wrong)
+
+    def test_epoch_is_checked_at_once(self):
+        criterion = make()
+        for wrong in (1.5, -1, "2", None, 2**31):
+            with self.subTest(str(wrong)), self.assertRaisesRegex(glofnd.ArgumentError, "epoch.*expected"):
+                criterion.set_epoch(wrong)
+        for right in (3, np.int64(3), torch.tensor(3)):
+            criterion.set_epoch(right)
+            self.assertEqual(criterion.epoch, 3)
+
+    def test_a_forgotten_epoch_is_said_once(self):
+        def warnings_of(criterion, steps):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                for seed in range(steps):
+                    criterion(*batch(seed))
+            return [str(x.message) for x in caught]
+        an_epoch = SAMPLES // BATCH
+        criterion = make(start_epoch=2)
+        self.assertEqual(warnings_of(criterion, 3 * an_epoch - 1), [])
+        self.assertRegex(warnings_of(criterion, an_epoch)[0], "set_epoch.*start_epoch=2")
+        self.assertEqual(warnings_of(criterion, 4 * an_epoch), [])
+        told = make(start_epoch=2)
+        told.set_epoch(0)
+        for criterion in (told, make()):
+            self.assertEqual(warnings_of(criterion, 5 * an_epoch), [])
 
     def test_threads(self):
         def run(out, seed):

@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import tempfile
 import unittest
+import warnings
 
 try:
     import torch
@@ -90,6 +91,42 @@ class State(unittest.TestCase):
                     self.assertEqual(state["ring_index"].tolist(), ids.tolist())
                     self.assertEqual(state["ring_a"].numpy().tobytes(), a.tobytes())
                     self.assertTrue(b is None or state["ring_b"].numpy().tobytes() == b.tobytes())
+
+    def test_another_number_of_samples_and_strict_false(self):
+        saved = self.trained().state_dict()
+        with self.assertRaisesRegex(glofnd.StateError, "num_samples=64.*resize.65"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            GloFNDLoss(SAMPLES + 1).load_state_dict(saved)
+        for other in (GloFNDLoss(SAMPLES + 1), make("clip"), make(similarity="bank", dim=DIM)):
+            before = copy.deepcopy(other)
+            with self.assertWarnsRegex(UserWarning, "own thresholds"):
+                keys = other.load_state_dict(saved, strict=False)
+            self.assertRegex(" ".join(keys.missing_keys), "lambda .*saved")
+            self.assertTrue(same_state(other, before))
+            model = torch.nn.ModuleDict({"net": torch.nn.Linear(2, 2), "criterion": other})
+            whole = {"net.weight": torch.ones(2, 2), "net.bias": torch.ones(2), **{"criterion." + key: x for key, x in saved.items()}}
+            with self.assertWarnsRegex(UserWarning, "criterion.*own thresholds"):
+                model.load_state_dict(whole, strict=False)
+            self.assertTrue(same_state(other, before))
+            self.assertEqual(model["net"].weight.sum(), 4)
+            other(*batch(1))
+
+    def test_a_dataset_that_grew(self):
+        for options in self.CASES:
+            with self.subTest(**options):
+                criterion, before = self.trained(**options), self.trained(**options)
+                thresholds, new = criterion.thresholds(), GloFNDLoss(SAMPLES + 5, **{**criterion._core.values, "dim": DIM})
+                criterion.resize(SAMPLES + 5)
+                self.assertTrue(torch.equal(criterion.thresholds()[:SAMPLES], thresholds))
+                self.assertTrue(options.get("detector") == "single" or
+                                torch.equal(criterion.thresholds()[SAMPLES:], new.thresholds()[SAMPLES:]))
+                self.assertEqual(criterion(*batch(9)), before(*batch(9)))
+                a, b, index = batch(10)
+                criterion(a, b, index + 5)
+                new.load_state_dict(criterion.state_dict())
+                self.assertTrue(same_state(new, criterion))
+                with self.assertRaisesRegex(glofnd.ArgumentError, "num_samples is 64; .*69"):
+                    criterion.resize(SAMPLES)
 
     def test_eval_does_not_move(self):
         criterion = self.trained()
