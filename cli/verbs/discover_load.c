@@ -174,6 +174,11 @@ static glofnd_status check_label_column(gf_error *err, const cli_discover_job *j
     return GLOFND_OK;
 }
 
+static void report_columns(const cli_discover_job *j, const gf_embedding_set *set) {
+    const char *columns = gf_embeddings_columns(set);
+    if (columns && !j->quiet && cli_units_rank(&j->units) == 0) gf_print(stderr, "embeddings from %s\n", columns);
+}
+
 /* A file, folder or pattern beside EMB, read as that is. */
 static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const char *path, gf_discover_data *d) {
     gf_embedding_input in = j->in;
@@ -193,6 +198,7 @@ static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const 
 static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(gf_embeddings_open(err, &j->in, &j->set));
     if (!j->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
+    report_columns(j, j->set);
     if (j->in.label) TRY(gf_embeddings_labels(err, j->set, &j->label_texts));
     TRY(cli_units_choose(err, j));
     if (j->units.on) {

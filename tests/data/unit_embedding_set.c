@@ -139,6 +139,27 @@ static void tables_have_columns_or_a_list(void **state) {
     expect_table("t.tsv", "v\tkey\tcaption\n-2;-1.75;-1.5\ta\tc\n-1.25;-1;-0.75\tb\tc\n", "v", "key", 1);
 }
 
+static void expect_columns(const char *text, const char *column, const char *said, int64_t dim) {
+    scratch_text(&box, "c.csv", text);
+    const char *path = path_of("c.csv");
+    gf_embedding_set *s = open_set(&path, 1, column, NULL);
+    assert_string_equal(gf_embeddings_columns(s), said);
+    assert_int_equal(gf_embeddings_dim(s), dim);
+    gf_embeddings_close(s);
+}
+
+static void ids_and_labels_are_no_dimensions(void **state) {
+    (void)state;
+    expect_table("t.csv", "x,y,z,Label\n-2,-1.75,-1.5,3\n-1.25,-1,-0.75,4\n", NULL, NULL, 0);
+    expect_table("t.csv", "index,name,e0,e1,e2,y\n7,a,-2,-1.75,-1.5,1.0\n8,b,-1.25,-1,-0.75,\n", NULL, NULL, 1);
+    expect_columns("id,e0,e1,class\n7,1,2,0\n8,3,4,1\n", NULL, "2 columns, e0 to e1; names: id; left out: class", 2);
+    expect_columns("Unnamed: 0,e0,e1\n7,1,2\n8,3,4\n", NULL, "2 columns, e0 to e1; names: Unnamed: 0", 2);
+    expect_columns("id,e0,target\n0.5,1,0.25\n8,3,1\n", NULL, "3 columns, id to target", 3); /* no integers */
+    expect_columns("x,y\n1,2\n3,4\n", NULL, "2 columns, x to y", 2);
+    expect_columns("id,y\n1,2\n3,4\n", "y", "column y; names: id", 1);
+    expect_columns("id,emb\n5,\"[1, 2]\"\n6,\"[3, 4]\"\n", NULL, "column emb; names: id", 2);
+}
+
 static void parquet_has_names_and_shards(void **state) {
     const char *const path[] = {source_file("tests/fixtures/parquet/defaults.parquet")};
     float x[23 * 5];
@@ -172,6 +193,8 @@ static void refuses_with_the_file(void **state) {
                {"a,b,1\n", NULL, "2 columns of text; choose the names by --id"},
                {"a,b\n1,2\n", "w", "no column 'w'"},
                {"a,b\n", NULL, "no row of numbers"},
+               {"id,label\n1,2\n", NULL, "no column of numbers but an id or labels"},
+               {"e,label\n1,2\n3,2.5\n", NULL, "line 3: '2.5' in column 'label'"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
     char name[120];
     (void)state;
@@ -196,7 +219,7 @@ static void refuses_with_the_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_type_and_order),    cmocka_unit_test(shards_are_one_matrix_in_natural_order),
-        cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(parquet_has_names_and_shards),
+        cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(ids_and_labels_are_no_dimensions), cmocka_unit_test(parquet_has_names_and_shards),
         cmocka_unit_test(refuses_with_the_file),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);

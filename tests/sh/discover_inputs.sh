@@ -74,6 +74,17 @@ rm -rf other
 expect 0 "41 x 6" discover x.tsv --id key --names names --k 3 --out other
 same other named
 
+# An integer id is a name, integer labels are left out: neither is a dimension. What was chosen is printed.
+python3 -c '
+rows = [l.split(",", 1)[1] for l in open("x.csv").read().splitlines()]
+open("ids.csv", "w").write("id,a,b,c,d,e,f,label\n" + "".join("%d,%s,%d\n" % (1000 + i, r, i % 3) for i, r in enumerate(rows)))
+open("ids", "w").write("".join("%d\n" % (1000 + i) for i in range(41)))' || fail "ids"
+rm -rf named_ids other
+expect 0 "41 x 6" discover x.npy --names ids --k 3 --out named_ids
+"$glofnd" discover ids.csv --k 3 --out other > out 2> err || fail "a table with an id: $(cat err)"
+grep -qxF "embeddings from 6 columns, a to f; names: id; left out: label" err || fail "columns are not named: $(cat err)"
+same other named_ids
+
 parquet=$source/tests/fixtures/parquet
 expect 0 "23 x 5" discover "$parquet/none-v1-plain-f32.parquet" --column emb --id key --k 3 --out first
 grep -q "row 22" first/pairs.tsv || fail "no names of the Parquet file"

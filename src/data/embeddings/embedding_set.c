@@ -144,6 +144,12 @@ int gf_embeddings_have_columns(const gf_embedding_set *s) {
     return 0;
 }
 
+const char *gf_embeddings_columns(const gf_embedding_set *s) {
+    for (int64_t i = 0; i < s->paths.n; i++)
+        if (s->shard[i].columns[0]) return s->shard[i].columns;
+    return NULL;
+}
+
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out) {
     for (int64_t i = 0; i < s->paths.n; i++) TRY(s->shard[i].kind->names(err, &s->shard[i], out));
     return GLOFND_OK;

@@ -15,7 +15,7 @@ typedef struct gf_embedding_input {
     int paths;
     const char *tensor; /* of .safetensors files; NULL: the only one with two axes */
     const char *column; /* of Parquet files and tables; NULL: the only one that fits */
-    const char *id;     /* column of names in these; NULL: none, of a table its only column of text */
+    const char *id;     /* column of names in these; NULL: none, of a table its only column of text, or of an id */
     int some_names;     /* 1: where only some files have names, there are none; 0: that is an error */
     const char *label;  /* column of labels in these; NULL: none */
 } gf_embedding_input;
@@ -33,6 +33,8 @@ int64_t gf_embeddings_first(const gf_embedding_set *s, int64_t file);
 glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t first, int64_t rows, float *x);
 /* 1: some of the files have columns with names: Parquet files, tables. NULL: none. */
 int gf_embeddings_have_columns(const gf_embedding_set *s);
+/* Columns that were chosen in the first file that has some, in words; NULL: none has. */
+const char *gf_embeddings_columns(const gf_embedding_set *s);
 int gf_embeddings_have_names(const gf_embedding_set *s);
 /* Appends the names of all rows. */
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out);
@@ -54,7 +56,7 @@ glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf
 typedef struct gf_shard gf_shard;
 
 typedef struct gf_shard_kind {
-    /* Sets rows, dim, named and state. */
+    /* Sets rows, dim, named, columns and state. */
     glofnd_status (*open)(gf_error *err, const gf_embedding_input *in, gf_shard *s);
     glofnd_status (*read)(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x);
     glofnd_status (*names)(gf_error *err, gf_shard *s, gf_string_list *out);
@@ -67,6 +69,7 @@ struct gf_shard {
     const gf_shard_kind *kind;
     int64_t first, rows, dim; /* first: of its rows among all */
     int named;
+    char columns[320]; /* which were chosen, in words; "": it has none */
     void *state;
 };
 

@@ -3,6 +3,7 @@
  *
  * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if its numbers are
  * just 0, 1, 2 ... as data frames without titles are written. A first column without a title is the index of a data frame: names.
+ * Columns of integers whose title is that of an id or of labels (column_roles.h) are no dimensions.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,12 +12,14 @@
 #include <strings.h>
 
 #include "data/csv.h"
+#include "data/embeddings/column_roles.h"
 #include "data/embeddings/embedding_set.h"
 #include "io/file.h"
 #include "util/grow.h"
 #include "util/minmax.h"
 #include "util/strings/number_text.h"
 
+enum { DIMENSION = 1, LEFT_OUT = 2 }; /* left out: integers that are an id or labels */
 typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;
 
 typedef struct table {
@@ -28,7 +31,8 @@ typedef struct table {
     gf_string_list row;
     int64_t columns;
     int64_t list, id, label; /* columns; -1: none */
-    uint8_t *number;         /* [columns] 1: its numbers are dimensions */
+    uint8_t *number;         /* [columns] DIMENSION, LEFT_OUT; 0: neither */
+    gf_string_list titles;   /* none: the first line is a row */
 } table;
 
 /* Also nan, inf and None, which make a bad row, not a bad file. 0: not a number. */
@@ -46,6 +50,12 @@ static cell cell_of(const char *text) {
     const char *at = text + strspn(text, " \t");
     if (*at == '[' || *at == '(') return CELL_LIST;
     return read_number(text, &x) ? CELL_NUMBER : CELL_TEXT;
+}
+
+/* Also 3.0 and an empty cell, as data frames write integers of which some are missing. */
+static int is_integer(const char *text) {
+    double x;
+    return !text[0] || (!gf_number_read(text, &x) && x == floor(x) && fabs(x) < 9e15);
 }
 
 static const char *cell_at(const table *t, int64_t i) { return gf_string_list_get(&t->row, i); }
@@ -71,7 +81,11 @@ static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const 
 static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
     for (int64_t c = 0; c < t->columns; c++) {
         double x;
-        if (!t->number[c]) continue;
+        FAIL_IF(err, t->number[c] == LEFT_OUT && !is_integer(cell_at(t, c)), GLOFND_E_FORMAT,
+                "%.300s, line %lld: '%.40s' in column '%.60s', which was taken for an id or labels: its first cell is an integer; "
+                "give it another title, or choose the embeddings by --column",
+                s->path, (long long)t->csv.line, cell_at(t, c), gf_string_list_get(&t->titles, c));
+        if (t->number[c] != DIMENSION) continue;
         const char *text = cell_at(t, c)[0] ? cell_at(t, c) : "nan"; /* as data frames write what is missing */
         FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path,
                 (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
@@ -133,6 +147,16 @@ static glofnd_status find_title(gf_error *err, const gf_shard *s, const table *t
     return GLOFND_OK;
 }
 
+/* Columns of an id and of labels are no dimensions; the first id is a name, unless there is another one. */
+static void choose_roles(const gf_embedding_input *in, table *t, int64_t *numbers) {
+    for (int64_t i = 0; i < t->titles.n && i < t->columns; i++) {
+        const gf_column_role role = gf_column_role_of(&t->titles, i);
+        if (!t->number[i] || role == GF_COLUMN_DIMENSION || !is_integer(cell_at(t, i))) continue;
+        t->number[i] = LEFT_OUT, --*numbers;
+        if (role == GF_COLUMN_ID && !in->id && t->id < 0) t->id = i;
+    }
+}
+
 /* Chooses by the first row of data. */
 static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
     int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
@@ -144,12 +168,15 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
         if (i == t->id || i == t->label) continue;
         if (kind == CELL_LIST) list = i, lists++;
         else if (kind == CELL_TEXT) text = i, texts++;
-        else t->number[i] = 1, numbers++;
+        else t->number[i] = DIMENSION, numbers++;
     }
     if (t->list < 0 && lists == 1) t->list = list;
     FAIL_IF(err, t->list < 0 && (lists > 1 || numbers == 0), GLOFND_E_FORMAT,
             "%.300s: %s; choose the column of embeddings by --column", s->path,
             lists > 1 ? "more than one column of lists" : "no column of numbers, no list of them");
+    choose_roles(in, t, &numbers);
+    FAIL_IF(err, t->list < 0 && numbers == 0, GLOFND_E_FORMAT,
+            "%.300s: no column of numbers but an id or labels; choose the column of embeddings by --column", s->path);
     if (!in->id && texts == 1 && text != t->list) t->id = text;
     FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names by --id",
             s->path, (long long)texts);
@@ -165,6 +192,8 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
         TRY(find_title(err, s, t, in->id, &t->id));
         TRY(find_title(err, s, t, in->label, &t->label));
         if (!in->id && t->row.n > 1 && cell_at(t, 0)[0] == 0) t->id = 0; /* the index of a data frame: no title */
+        t->titles = t->row;
+        t->row = (gf_string_list){0};
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
     FAIL_IF(err, t->row.n == 0, GLOFND_E_FORMAT, "%.300s: no row of numbers", s->path);
@@ -175,6 +204,9 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
     s->named = t->id >= 0;
+    for (int64_t i = 0; i < t->columns; i++) t->number[i] = t->number[i] == DIMENSION;
+    const gf_column_choice c = {&t->titles, t->number, t->list, t->id, t->label};
+    if (t->titles.n == t->columns) gf_columns_describe(&c, s->columns, sizeof s->columns);
     return GLOFND_OK;
 }
 
@@ -189,6 +221,7 @@ static glofnd_status open_table(gf_error *err, const gf_embedding_input *in, gf_
     if (status == GLOFND_OK) status = read_table(err, s, in, t, (char *)text, bytes);
     free(text);
     gf_string_list_free(&t->row);
+    gf_string_list_free(&t->titles);
     free(t->number);
     t->number = NULL;
     return status;
