@@ -133,6 +133,10 @@ for words in "many-none.parquet --label-column label" "many-lz4.parquet --label-
     [ "$(cat said)" = "class suggested_class" ] || fail "classes of label issues: $(cat said)"
 done
 [ ! -e by_array/classes.txt ] || fail "names of labels that are numbers"
+expect 0 "open index.html" discover "$parquet/many-none.parquet" --label-column label --k 5 --html --out page
+while read -r class; do
+    grep -o '"classes":\[[^]]*\]' page/index.html | grep -qF "\"$class\"" || fail "the page does not name class $class"
+done < other/classes.txt
 expect 0 "written" discover --from other --k 4 --out again
 expect 0 "written" discover "$parquet/many-none.parquet" --label-column label --k 4 --out anew
 diff -r -x 'summary.*' anew again || fail "--from loses the names of classes"

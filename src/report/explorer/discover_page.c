@@ -85,11 +85,14 @@ static int some_image_names(const gf_discover_data *d) {
 
 static const char *class_of(void *user, int32_t label) {
     const pages *p = user;
+    const gf_string_list *classes = &p->x->d->classes;
+    if (classes->n) return label < classes->n ? gf_string_list_get(classes, label) : NULL;
     return gf_dataset_class(p->x->html->images[0].data, label);
 }
 
 static void choose_images(const gf_discover_report *r, gf_explorer *page) {
     page->side = SIDE;
+    if (r->d->classes.n || r->html->image_sets) page->class_name = class_of;
     if (!r->html->image_sets) {
         if (some_image_names(r->d)) page->image = from_file;
         return;
@@ -101,7 +104,6 @@ static void choose_images(const gf_discover_report *r, gf_explorer *page) {
     }
     if (small) page->side = SMALL;
     page->image = from_dataset;
-    page->class_name = class_of;
 }
 
 /* ----- facts ----- */
