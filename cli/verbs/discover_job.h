@@ -33,6 +33,9 @@ typedef struct cli_discover_job {
     gf_progress line;
     const char *stage; /* that the line shows */
     gf_discover_data d, q;
+    gf_discover_data *encoding; /* of the images that are encoded now: notes why some are unreadable */
+    glofnd_status noted;
+    gf_error note_error;
     gf_discover_result r;
     float *lambda; /* stored thresholds */
 } cli_discover_job;

@@ -72,7 +72,8 @@ static glofnd_status report_memory(gf_error *err, const cli_discover_job *j, int
 /* ----- embeddings of a run ----- */
 
 static void report_unreadable(void *user, int64_t i, const char *message) {
-    (void)user;
+    cli_discover_job *j = user;
+    if (j->noted == GLOFND_OK) j->noted = gf_discover_set_unreadable(&j->note_error, j->encoding, i, message);
     gf_print(stderr, "glofnd discover: sample %lld is left out: %s\n", (long long)i, message);
 }
 
@@ -92,7 +93,6 @@ static glofnd_status take_names(gf_error *err, const gf_dataset *data, const cha
         const int used = split[0] ? snprintf(name, NAME, "%.*s:", GF_SPLIT_NAME, split) : 0;
         gf_dataset_name(data, i, name + used, (size_t)(NAME - used));
         gf_utf8_trim(name); /* it may have been cut */
-        gf_utf8_clean(name, ' ');
         d->name[i] = name;
     }
     return GLOFND_OK;
@@ -112,10 +112,13 @@ static glofnd_status encode(gf_error *err, cli_discover_job *j, const gf_dataset
     gf_features f = {0};
     const gf_encode_spec spec = {.aligned = 1, .unreadable = report_unreadable, .progress = encoded, .user = j};
     cli_discover_start(j, "images");
+    d->n = gf_dataset_describe(images).n;
+    j->encoding = d;
     const gf_run_encoder_spec run = {.run = j->in.path[0], .head = j->head, .placement = j->where};
     glofnd_status status = device_flags_open(err, "discover", &run, &e);
     if (status == GLOFND_OK) status = gf_encode_samples(err, e, images, &spec, &f);
     gf_progress_end(&j->line);
+    if (status == GLOFND_OK && j->noted != GLOFND_OK) status = gf_fail(err, j->noted, "%s", j->note_error.text);
     if (status == GLOFND_OK) {
         d->n = f.n, d->dim = f.dim, d->x = f.x;
         f.x = NULL;

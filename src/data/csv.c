@@ -18,7 +18,7 @@ static glofnd_status unquote(gf_error *err, gf_csv *c, char **to) {
             if (c->at == c->end || *c->at != '"') return GLOFND_OK;
         }
         if (x == '\n') c->next_line++;
-        *(*to)++ = x == '\n' || x == '\r' ? ' ' : x;
+        *(*to)++ = !c->keep_breaks && (x == '\n' || x == '\r') ? ' ' : x;
     }
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.300s', line %lld: a quote is not closed", c->path, (long long)c->line);
 }

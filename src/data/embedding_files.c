@@ -32,10 +32,7 @@ static glofnd_status set_names(gf_error *err, gf_string_list *names, gf_discover
     FAIL_IF(err, names->n != d->n, GLOFND_E_ARGUMENT, "%lld names for %lld embeddings", (long long)names->n, (long long)d->n);
     d->name = malloc((size_t)d->n * sizeof *d->name);
     FAIL_IF(err, !d->name, GLOFND_E_MEMORY, "no memory for names");
-    for (int64_t i = 0; i < d->n; i++) {
-        gf_utf8_clean(names->text + names->at[i], ' ');
-        d->name[i] = names->text + names->at[i];
-    }
+    for (int64_t i = 0; i < d->n; i++) d->name[i] = names->text + names->at[i];
     d->name_text = names->text;
     names->text = NULL;
     return GLOFND_OK;
@@ -201,7 +198,7 @@ static glofnd_status read_text(gf_error *err, const char *path, char **text, siz
     return GLOFND_OK;
 }
 
-/* Terminates every line with 0; control characters and broken UTF-8 become blanks, so that a name is one cell of a table. */
+/* Terminates every line with 0. */
 static glofnd_status split_names(gf_error *err, const char *path, char *text, size_t bytes, gf_discover_data *d) {
     int64_t lines = 0;
     FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; expected one name per line for %lld embeddings", path,
@@ -215,7 +212,6 @@ static glofnd_status split_names(gf_error *err, const char *path, char *text, si
         if (!stop) stop = text + bytes;
         *stop = 0;
         if (stop > at && stop[-1] == '\r') stop[-1] = 0;
-        gf_utf8_clean(at, ' ');
         if (lines < d->n) d->name[lines] = at;
         at = stop + 1;
     }

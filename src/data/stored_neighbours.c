@@ -16,6 +16,7 @@
 #include "io/json/jsonl.h"
 #include "io/npy.h"
 #include "util/path.h"
+#include "util/strings/escape.h"
 #include "util/strings/number_text.h"
 
 enum { THRESHOLD, ABOVE = 3, MUTUAL, HITS, COMPONENT, GROUP, COLUMNS }; /* of anchors.npy */
@@ -24,7 +25,7 @@ typedef struct loading {
     const char *folder;
     gf_stored_result *x;
     int32_t *position; /* [n] of a row; -1: a bad one */
-    int has_labels;
+    int has_labels, names_escaped;
 } loading;
 
 /* ----- summary.json ----- */
@@ -53,6 +54,7 @@ static glofnd_status take_summary(gf_error *err, const char *path, const gf_json
     FAIL_IF(err, !gf_jsonl_get(r, "labels", &labels), GLOFND_E_ARGUMENT,
             "'%.300s' is the result of an earlier version, without rows.npy: search again", l->folder);
     l->has_labels = labels != 0.0;
+    l->names_escaped = gf_jsonl_get(r, "names_escaped", &labels) && labels != 0.0;
     x->s.alpha = x->s.k > 0 || isnan(alpha) ? 0.0 : alpha;
     x->s.dup = isnan(dup) ? GF_DUP_EXACT : dup;
     x->d.n = n, x->d.dim = dim, x->d.crc = (uint32_t)crc;
@@ -207,7 +209,35 @@ static glofnd_status read_names(gf_error *err, loading *l) {
     int there;
     TRY(gf_path_join(err, path, l->folder, "names.txt"));
     TRY(gf_exists(err, path, &there));
-    return there ? gf_discover_read_names(err, path, NULL, &l->x->d) : GLOFND_OK;
+    if (!there) return GLOFND_OK;
+    gf_discover_data *d = &l->x->d;
+    TRY(gf_discover_read_names(err, path, NULL, d));
+    for (int64_t i = 0; l->names_escaped && i < d->n; i++)
+        FAIL_IF(err, !gf_unescape(d->name_text + (d->name[i] - d->name_text)), GLOFND_E_FORMAT,
+                "'%.300s', line %lld: a backslash begins no escape", path, (long long)i + 1);
+    return GLOFND_OK;
+}
+
+/* "row TAB why" */
+static glofnd_status take_unreadable(gf_error *err, void *user, char *line, int number) {
+    loading *l = user;
+    int64_t row = -1;
+    char *why = strchr(line, '\t');
+    line[strcspn(line, "\n")] = 0;
+    if (why) *why++ = 0;
+    const int good =
+        why && !gf_integer_read(line, &row) && row >= 0 && row < l->x->d.n && l->position[row] < 0 && gf_unescape(why);
+    FAIL_IF(err, !good, GLOFND_E_FORMAT, "'%.300s/unreadable.txt': line %d is not that of an unreadable image", l->folder,
+            number);
+    return gf_discover_set_unreadable(err, &l->x->d, row, why);
+}
+
+static glofnd_status read_unreadable(gf_error *err, loading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(gf_path_join(err, path, l->folder, "unreadable.txt"));
+    TRY(gf_exists(err, path, &there));
+    return there ? gf_each_line(err, path, take_unreadable, l) : GLOFND_OK;
 }
 
 static glofnd_status read_classes(gf_error *err, loading *l) {
@@ -267,6 +297,7 @@ static glofnd_status read_all(gf_error *err, loading *l) {
     gf_npy_free(&rows);
     TRY(status);
     TRY(read_names(err, l));
+    TRY(read_unreadable(err, l));
     TRY(read_classes(err, l));
     TRY(find_format(err, l));
     return read_splits(err, l);

@@ -308,7 +308,7 @@ glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd_discovery_
 
 /* ----- the folder ----- */
 
-/* The names as one block; control characters become blanks, so that a name is one cell of a table. */
+/* The names as one block. */
 static glofnd_status take_names(gf_error *err, const char *const *names, gf_discover_data *d) {
     size_t bytes = 1;
     for (int64_t i = 0; i < d->n; i++) {
@@ -321,8 +321,7 @@ static glofnd_status take_names(gf_error *err, const char *const *names, gf_disc
     char *at = d->name_text;
     for (int64_t i = 0; i < d->n; i++) {
         d->name[i] = at;
-        for (const char *c = names[i]; *c; c++) *at++ = (unsigned char)*c < ' ' || *c == 0x7f ? ' ' : *c;
-        *at++ = 0;
+        at = stpcpy(at, names[i]) + 1;
     }
     return GLOFND_OK;
 }

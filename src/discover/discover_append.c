@@ -47,7 +47,18 @@ static glofnd_status append_names(gf_error *err, gf_discover_data *d, const gf_d
     return GLOFND_OK;
 }
 
-static glofnd_status append(gf_error *err, gf_discover_data *d, const gf_discover_data *part) {
+static glofnd_status append_unreadable(gf_error *err, gf_discover_data *d, gf_discover_data *part) {
+    if (!d->unreadable && !part->unreadable) return GLOFND_OK;
+    char **all = realloc(d->unreadable, (size_t)(d->n + part->n) * sizeof *all);
+    FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory to note unreadable images");
+    for (int64_t i = 0; !d->unreadable && i < d->n; i++) all[i] = NULL;
+    for (int64_t i = 0; i < part->n; i++) all[d->n + i] = part->unreadable ? part->unreadable[i] : NULL;
+    free(part->unreadable); /* its texts have moved */
+    part->unreadable = NULL, d->unreadable = all;
+    return GLOFND_OK;
+}
+
+static glofnd_status append(gf_error *err, gf_discover_data *d, gf_discover_data *part) {
     FAIL_IF(err, part->dim != d->dim, GLOFND_E_ARGUMENT, "embeddings of %lld and of %lld dimensions do not go together",
             (long long)d->dim, (long long)part->dim);
     FAIL_IF(err, d->n + part->n >= INT32_MAX, GLOFND_E_ARGUMENT, "%lld rows in total; the limit is 2^31 - 2",
@@ -55,6 +66,7 @@ static glofnd_status append(gf_error *err, gf_discover_data *d, const gf_discove
     TRY(append_rows(err, d, part));
     TRY(append_labels(err, d, part));
     TRY(append_names(err, d, part));
+    TRY(append_unreadable(err, d, part));
     d->n += part->n;
     return GLOFND_OK;
 }

@@ -244,12 +244,19 @@ static glofnd_status write_components(gf_error *err, const gf_output_folder *to,
                        (gf_table_files){.name = {name}, .columns = {&c}, .items = p->count, .fill = fill_components, .arg = &l});
 }
 
+static void put_reason(gf_lines *out, const gf_discover_data *d, int64_t row) {
+    char text[sizeof(gf_error) + 16];
+    const int why = d->unreadable && d->unreadable[row];
+    snprintf(text, sizeof text, "%s%s%s", gf_discover_bad_kind(d, row), why ? ": " : "", why ? d->unreadable[row] : "");
+    gf_cell_text(out, text);
+}
+
 static void fill_bad(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_data *d = arg;
     for (int64_t i = from; i < to; i++) {
         if (d->kind[i] == GF_ROW_GOOD) continue;
         gf_cell_integer(out, i);
-        gf_cell_text(out, d->kind[i] == GF_ROW_ZERO ? "zero" : "not finite");
+        put_reason(out, d, i);
         if (d->name) gf_cell_text(out, d->name[i]);
         gf_row_end(out);
     }
@@ -373,6 +380,7 @@ static const char *const own_files[] = {
     "graph.npz",
     "rows.npy",
     "names.txt",
+    "unreadable.txt",
     "classes.txt",
     "query_classes.txt",
     "keep_1.txt",

@@ -13,6 +13,7 @@ typedef struct gf_discover_data {
     gf_string_list classes; /* names of labels 0, 1, 2 ...; empty: labels are numbers */
     const char **name;      /* [n]; NULL: no names */
     char *name_text;        /* the bytes of the names */
+    char **unreadable;      /* [n] why the image of a row cannot be read; NULL: it can, or there is none. NULL: all can */
     /* set by gf_discover_classify() */
     uint8_t *kind; /* [n] GF_ROW_* */
     int64_t good_n;
@@ -29,6 +30,10 @@ glofnd_status gf_discover_append(gf_error *err, gf_discover_data *d, gf_discover
 glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
 /* same [q->good_n]: the smallest position of d with the same bytes; -1: none. Both are classified and have x and equal dim. */
 glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same);
+/* Sets unreadable[row]. d->n is known. */
+glofnd_status gf_discover_set_unreadable(gf_error *err, gf_discover_data *d, int64_t row, const char *why);
+/* "unreadable", "zero" or "not finite", of a bad row. */
+const char *gf_discover_bad_kind(const gf_discover_data *d, int64_t row);
 void gf_discover_free_rows(gf_discover_data *d);
 void gf_discover_free_names(gf_discover_data *d);
 void gf_discover_free_labels(gf_discover_data *d);

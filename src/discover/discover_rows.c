@@ -174,6 +174,21 @@ void gf_discover_free_rows(gf_discover_data *d) {
     d->x = NULL;
 }
 
+glofnd_status gf_discover_set_unreadable(gf_error *err, gf_discover_data *d, int64_t row, const char *why) {
+    FAIL_IF(err, row < 0 || row >= d->n, GLOFND_E_ARGUMENT, "no row %lld", (long long)row);
+    if (!d->unreadable) d->unreadable = calloc((size_t)d->n, sizeof *d->unreadable);
+    char *copy = d->unreadable ? strdup(why) : NULL;
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory to note an unreadable image");
+    free(d->unreadable[row]);
+    d->unreadable[row] = copy;
+    return GLOFND_OK;
+}
+
+const char *gf_discover_bad_kind(const gf_discover_data *d, int64_t row) {
+    if (d->unreadable && d->unreadable[row]) return "unreadable";
+    return d->kind[row] == GF_ROW_ZERO ? "zero" : "not finite";
+}
+
 void gf_discover_free_names(gf_discover_data *d) {
     free(d->name);
     free(d->name_text);
@@ -191,6 +206,8 @@ void gf_discover_data_free(gf_discover_data *d) {
     gf_discover_free_labels(d);
     free(d->name);
     free(d->name_text);
+    for (int64_t i = 0; d->unreadable && i < d->n; i++) free(d->unreadable[i]);
+    free(d->unreadable);
     free(d->kind);
     free(d->good);
     free(d->copy_of);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "discover/decide/decide_files.h"
+#include "discover/stored_rows.h"
 #include "io/json/jsonl.h"
 
 #define COLUMN_NAMES "threshold nearest_similarity nearest above mutual same_label component duplicate_group"
@@ -33,6 +34,7 @@ static void put_input(gf_jsonl *j, const gf_discover_report *x) {
     if (s->approx) gf_jsonl_integer(j, "recall_anchors", x->r->f.sampled);
     if (s->approx) gf_jsonl_number(j, "recall_above", (double)x->r->f.recalled / (double)x->r->f.wanted);
     gf_jsonl_flag(j, "labels", x->q->label != NULL);
+    if (!x->query && gf_stored_names_escaped(x->d)) gf_jsonl_flag(j, "names_escaped", 1);
     gf_jsonl_text(j, "columns", COLUMN_NAMES);
 }
 
@@ -100,8 +102,8 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
     if (x->query) gf_text_show(t, x->source);
     gf_text_add(t, "\n");
     if (q->good_n < q->n)
-        gf_text_add(t, "bad rows    %lld left out (not finite, or all zero): bad_rows%s\n", (long long)(q->n - q->good_n),
-                    gf_table_ending(x->format));
+        gf_text_add(t, "bad rows    %lld left out (%snot finite, or all zero): bad_rows%s\n", (long long)(q->n - q->good_n),
+                    q->unreadable ? "unreadable, " : "", gf_table_ending(x->format));
     if (s->only_dup) return;
     if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
     else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);

@@ -7,6 +7,7 @@
 #include "discover/table_files.h"
 #include "io/npy.h"
 #include "util/minmax.h"
+#include "util/strings/escape.h"
 
 static void fill_table(const gf_discover_report *x, int32_t *table) {
     const gf_discover_data *d = x->d;
@@ -23,12 +24,40 @@ static void fill_table(const gf_discover_report *x, int32_t *table) {
     }
 }
 
+int gf_stored_names_escaped(const gf_discover_data *d) {
+    for (int64_t i = 0; d->name && i < d->n; i++)
+        if (gf_is_not_a_line(d->name[i])) return 1;
+    return 0;
+}
+
+typedef struct name_lines {
+    const gf_discover_data *d;
+    int escaped;
+} name_lines;
+
 static void fill_names(const void *arg, int64_t from, int64_t to, gf_lines *out) {
-    const gf_discover_report *x = arg;
+    const name_lines *l = arg;
     for (int64_t row = from; row < to; row++) {
-        gf_lines_text(out, x->d->name[row]);
+        (l->escaped ? gf_lines_escaped : gf_lines_text)(out, l->d->name[row]);
         GF_LINES_PUT(out, "\n");
     }
+}
+
+/* "row TAB why" */
+static void fill_unreadable(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_data *d = arg;
+    for (int64_t row = from; row < to; row++) {
+        if (!d->unreadable[row]) continue;
+        gf_lines_integer(out, row);
+        GF_LINES_PUT(out, "\t");
+        gf_lines_escaped(out, d->unreadable[row]);
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+static glofnd_status write_list(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
+    t.block = 4096, t.threads = x->s->threads, t.watch = &x->s->watch;
+    return gf_table_files_write(err, to, &t);
 }
 
 glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
@@ -41,15 +70,12 @@ glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, co
     const glofnd_status status = gf_npy_write(err, path, &a);
     free(table);
     TRY(status);
+    if (x->d->unreadable)
+        TRY(write_list(err, to, x,
+                       (gf_table_files){.name = {"unreadable.txt"}, .items = x->d->n, .fill = fill_unreadable, .arg = x->d}));
     if (!x->d->name) return GLOFND_OK;
-    const gf_table_files t = {.name = {"names.txt"},
-                              .items = x->d->n,
-                              .block = 4096,
-                              .fill = fill_names,
-                              .arg = x,
-                              .threads = x->s->threads,
-                              .watch = &x->s->watch};
-    return gf_table_files_write(err, to, &t);
+    const name_lines l = {x->d, gf_stored_names_escaped(x->d)};
+    return write_list(err, to, x, (gf_table_files){.name = {"names.txt"}, .items = x->d->n, .fill = fill_names, .arg = &l});
 }
 
 static void fill_classes(const void *arg, int64_t from, int64_t to, gf_lines *out) {
@@ -63,12 +89,5 @@ static void fill_classes(const void *arg, int64_t from, int64_t to, gf_lines *ou
 glofnd_status gf_stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
                                       const gf_discover_data *d, const char *name) {
     if (!d->label || !d->classes.n) return GLOFND_OK;
-    const gf_table_files t = {.name = {name},
-                              .items = d->classes.n,
-                              .block = 4096,
-                              .fill = fill_classes,
-                              .arg = d,
-                              .threads = x->s->threads,
-                              .watch = &x->s->watch};
-    return gf_table_files_write(err, to, &t);
+    return write_list(err, to, x, (gf_table_files){.name = {name}, .items = d->classes.n, .fill = fill_classes, .arg = d});
 }

@@ -8,8 +8,10 @@ enum { GF_STORED_COPY, GF_STORED_COPIES, GF_STORED_LABEL, GF_STORED_COLUMNS }; /
 enum { GF_STORED_NOT_FINITE = -1, GF_STORED_ZERO = -2 };                       /* GF_STORED_COPY of a bad row */
 
 /* rows.npy: the first row of the same bytes, the number of duplicates, the label (-1: unknown) of each row. names.txt: a name per
- * line, if there are names. */
+ * line, if there are names; escaped (escape.h) if one of them is not a line. */
 glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x);
+/* 1: names.txt is escaped. */
+int gf_stored_names_escaped(const gf_discover_data *d);
 /* The names of the classes of d, one per line, if its labels have names. */
 glofnd_status gf_stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
                                       const gf_discover_data *d, const char *name);

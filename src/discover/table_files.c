@@ -15,6 +15,7 @@
 #include "util/grow.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
+#include "util/strings/escape.h"
 #include "util/strings/number_text.h"
 
 /* ----- lines ----- */
@@ -57,6 +58,18 @@ void gf_lines_quoted(gf_lines *l, const char *text) {
         l->used += gf_jsonl_character(&text, p);
     }
     GF_LINES_PUT(l, "\"");
+}
+
+void gf_lines_escaped(gf_lines *l, const char *text) {
+    while (*text) {
+        size_t plain = 0;
+        while (text[plain] >= ' ' && text[plain] < 0x7f && text[plain] != '\\') plain++;
+        gf_lines_bytes(l, text, plain);
+        text += plain;
+        char *p = *text ? reserve(l, GF_ESCAPED_BYTES) : NULL;
+        if (!p) return;
+        l->used += gf_escape_next(&text, 0, p);
+    }
 }
 
 /* ----- cells ----- */
@@ -106,14 +119,16 @@ void gf_cell_flag(gf_lines *l, int x) {
 }
 
 void gf_cell_text(gf_lines *l, const char *text) {
-    const uint32_t n = (uint32_t)strlen(text);
     gf_byte_buffer *b = next_cell(l);
     if (!b) {
-        gf_lines_text(l, text);
+        gf_lines_escaped(l, text);
         return;
     }
+    uint32_t n = 0;
+    char one[GF_ESCAPED_BYTES];
+    for (const char *at = text; *at;) n += (uint32_t)gf_escape_next(&at, 1, one);
     gf_byte_buffer_add(b, &n, sizeof n);
-    gf_byte_buffer_add(b, text, n);
+    for (const char *at = text; *at;) gf_byte_buffer_add(b, one, gf_escape_next(&at, 1, one));
 }
 
 void gf_row_end(gf_lines *l) {

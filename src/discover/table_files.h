@@ -33,16 +33,17 @@ typedef struct gf_lines {
 void gf_lines_bytes(gf_lines *l, const char *bytes, size_t n);
 void gf_lines_text(gf_lines *l, const char *text);
 void gf_lines_integer(gf_lines *l, int64_t x);
-void gf_lines_fixed(gf_lines *l, double x);          /* 8 decimals */
-void gf_lines_number(gf_lines *l, double x);         /* JSON, as gf_jsonl_number() */
-void gf_lines_quoted(gf_lines *l, const char *text); /* JSON, as gf_jsonl_text() */
+void gf_lines_fixed(gf_lines *l, double x);           /* 8 decimals */
+void gf_lines_number(gf_lines *l, double x);          /* JSON, as gf_jsonl_number() */
+void gf_lines_quoted(gf_lines *l, const char *text);  /* JSON, as gf_jsonl_text() */
+void gf_lines_escaped(gf_lines *l, const char *text); /* one line, see escape.h */
 #define GF_LINES_PUT(l, literal) gf_lines_bytes(l, literal, sizeof literal - 1)
 
 /* Cells of a row, from left to right; then its end. The kinds are those of the columns. */
 void gf_cell_integer(gf_lines *l, int64_t x);
-void gf_cell_real(gf_lines *l, double x); /* 8 decimals: the digits that float32 distinguishes */
-void gf_cell_flag(gf_lines *l, int x);    /* 0 or 1 */
-void gf_cell_text(gf_lines *l, const char *text);
+void gf_cell_real(gf_lines *l, double x);         /* 8 decimals: the digits that float32 distinguishes */
+void gf_cell_flag(gf_lines *l, int x);            /* 0 or 1 */
+void gf_cell_text(gf_lines *l, const char *text); /* TSV: escaped; Parquet: as it is, but UTF-8 */
 void gf_row_end(gf_lines *l);
 
 enum { GF_TABLE_FILES_MAX = 4 };

@@ -219,8 +219,8 @@ static void refuses_with_the_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_type_and_order),    cmocka_unit_test(shards_are_one_matrix_in_natural_order),
-        cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(ids_and_labels_are_no_dimensions), cmocka_unit_test(parquet_has_names_and_shards),
-        cmocka_unit_test(refuses_with_the_file),
+        cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(ids_and_labels_are_no_dimensions),
+        cmocka_unit_test(parquet_has_names_and_shards),  cmocka_unit_test(refuses_with_the_file),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

@@ -17,9 +17,17 @@ gf_column_role gf_column_role_of(const gf_string_list *titles, int64_t i) {
     static const struct {
         const char *title;
         gf_column_role role;
-    } known[] = {{"id", GF_COLUMN_ID},       {"idx", GF_COLUMN_ID},       {"index", GF_COLUMN_ID},    {"unnamed: 0", GF_COLUMN_ID},
-                 {"label", GF_COLUMN_LABEL}, {"labels", GF_COLUMN_LABEL}, {"class", GF_COLUMN_LABEL}, {"target", GF_COLUMN_LABEL},
-                 {"y", GF_COLUMN_LABEL},     {"__index_level_0__", GF_COLUMN_ID}};
+    } known[] = {{"id", GF_COLUMN_ID},
+                 {"idx", GF_COLUMN_ID},
+                 {"index", GF_COLUMN_ID},
+                 {"unnamed: 0", GF_COLUMN_ID},
+                 {"sample", GF_COLUMN_ID},
+                 {"label", GF_COLUMN_LABEL},
+                 {"labels", GF_COLUMN_LABEL},
+                 {"class", GF_COLUMN_LABEL},
+                 {"target", GF_COLUMN_LABEL},
+                 {"y", GF_COLUMN_LABEL},
+                 {"__index_level_0__", GF_COLUMN_ID}};
     const char *title = gf_string_list_get(titles, i);
     if (i == 0 && !title[0] && titles->n > 1) return GF_COLUMN_ID; /* the index of a data frame */
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)

@@ -5,7 +5,7 @@
 
 typedef enum gf_column_role { GF_COLUMN_DIMENSION, GF_COLUMN_ID, GF_COLUMN_LABEL } gf_column_role;
 
-/* Of a column of integers, by its title in any case. id, idx, index, "Unnamed: 0" and a first one without title: ID. label, labels, class,
+/* Of a column of integers, by its title in any case. id, idx, index, sample, "Unnamed: 0" and a first one without title: ID. label, labels, class,
  * target, and y unless there is an x: LABEL. */
 gf_column_role gf_column_role_of(const gf_string_list *titles, int64_t i);
 

@@ -47,7 +47,7 @@ static int read_number(const char *text, double *x) {
 
 static cell cell_of(const char *text) {
     double x;
-    const char *at = text + strspn(text, " \t");
+    const char *at = text + strspn(text, " \t\r\n");
     if (*at == '[' || *at == '(') return CELL_LIST;
     return read_number(text, &x) ? CELL_NUMBER : CELL_TEXT;
 }
@@ -62,7 +62,7 @@ static const char *cell_at(const table *t, int64_t i) { return gf_string_list_ge
 
 /* Adds the numbers of a list: separated by commas, semicolons or blanks, in brackets or not. */
 static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const char *text) {
-    static const char between[] = " \t,;[]()";
+    static const char between[] = " \t\r\n,;[]()";
     for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
         char digits[64];
         double x = 0.0;
@@ -81,10 +81,11 @@ static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const 
 static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
     for (int64_t c = 0; c < t->columns; c++) {
         double x;
-        FAIL_IF(err, t->number[c] == LEFT_OUT && !is_integer(cell_at(t, c)), GLOFND_E_FORMAT,
-                "%.300s, line %lld: '%.40s' in column '%.60s', which was taken for an id or labels: its first cell is an integer; "
-                "give it another title, or choose the embeddings by --column",
-                s->path, (long long)t->csv.line, cell_at(t, c), gf_string_list_get(&t->titles, c));
+        FAIL_IF(
+            err, t->number[c] == LEFT_OUT && !is_integer(cell_at(t, c)), GLOFND_E_FORMAT,
+            "%.300s, line %lld: '%.40s' in column '%.60s', which was taken for an id or labels: its first cell is an integer; "
+            "give it another title, or choose the embeddings by --column",
+            s->path, (long long)t->csv.line, cell_at(t, c), gf_string_list_get(&t->titles, c));
         if (t->number[c] != DIMENSION) continue;
         const char *text = cell_at(t, c)[0] ? cell_at(t, c) : "nan"; /* as data frames write what is missing */
         FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path,
@@ -186,6 +187,7 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
 static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     t->csv = gf_csv_begin(s->path, text + mark, text + bytes);
+    t->csv.keep_breaks = 1;
     TRY(gf_csv_next(err, &t->csv, &t->row));
     if (has_titles(t, in)) {
         TRY(find_title(err, s, t, in->column, &t->list));

@@ -55,7 +55,7 @@ static void put_removed(gf_lines *out, const gf_discover_report *x, int64_t row,
     gf_cell_integer(&out[WHY], row);
     gf_cell_integer(&out[WHY], good ? d->good[kept] : -1);
     gf_cell_integer(&out[WHY], good ? x->r->groups.of[position] : -1);
-    gf_cell_text(&out[WHY], !good                                      ? d->kind[row] == GF_ROW_ZERO ? "zero" : "not finite"
+    gf_cell_text(&out[WHY], !good                                      ? gf_discover_bad_kind(d, row)
                             : d->copy_of[position] == d->copy_of[kept] ? "exact"
                                                                        : "duplicate");
     gf_row_cells(&out[WHY], d, row, d, good ? d->good[kept] : -1);

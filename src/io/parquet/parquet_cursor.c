@@ -222,6 +222,7 @@ static glofnd_status add_text(gf_error *err, gf_parquet_cursor *c, gf_string_lis
     char digits[24];
     if (l->type == GF_PARQUET_BYTES ? !gf_page_text(&c->values, &text, &n) : !gf_page_integer(&c->values, &number))
         return bad_row(err, c, "is corrupt: the values of its page end early");
+    if (n > 0 && memchr(text, 0, n)) return bad_row(err, c, "has a zero byte; names are texts without");
     if (l->type == GF_PARQUET_BYTES) return gf_string_list_add(err, out, (const char *)text, n);
     const int length = snprintf(digits, sizeof digits, "%lld", (long long)number);
     return gf_string_list_add(err, out, digits, (size_t)length);

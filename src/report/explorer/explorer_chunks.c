@@ -108,7 +108,10 @@ static void put_light(gf_chunks *c, const gf_explorer *x, const int32_t *slot, i
     add_bytes(c, b);
     gf_text_add(&c->text, ",\"");
     gf_text names = {0};
-    for (int64_t i = from; x->name && i < to; i++) gf_text_add(&names, "%s%s", i > from ? "\n" : "", x->name[i]);
+    for (int64_t i = from; x->name && i < to; i++) {
+        if (i > from) gf_text_add(&names, "\n");
+        gf_text_show(&names, x->name[i]); /* one line */
+    }
     if (names.at) gf_text_base64(&c->text, names.at, names.used);
     if (names.failed) c->error = ENOMEM;
     gf_text_free(&names);
