@@ -86,7 +86,7 @@ static void names_are_one_a_line(void **unused) {
     assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), NULL, &d), GLOFND_OK);
     assert_string_equal(d.name[0], "a");
     assert_string_equal(d.name[1], "");
-    assert_string_equal(d.name[2], "b c");
+    assert_string_equal(d.name[2], "b\tc");
     scratch_text(&box, "names", "a\nb\n");
     assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), NULL, &d), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "2 names for 3 embeddings"));
