@@ -143,4 +143,20 @@ GLOFND_API glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd
 GLOFND_API glofnd_status glofnd_discovery_save(glofnd_discovery *r, const char *folder, const char *source,
                                                const char *const *names, int replace, char *why, size_t why_bytes);
 
+/* The same with more choices. A zeroed struct with its size writes tables of text without names, of the source "memory". */
+typedef struct glofnd_discovery_files {
+    size_t size;              /* sizeof(glofnd_discovery_files) */
+    const char *source;       /* named in the summary; NULL: "memory" */
+    const char *const *names; /* [n] of rows, or NULL */
+    const char *const
+        *classes;        /* [class_count] names of labels 0, 1, 2 ...: classes.txt, and columns of label issues. NULL: none */
+    int64_t class_count; /* above every label */
+    int32_t replace;     /* 1: an earlier result at this place may go */
+    int32_t parquet;     /* 1: tables are Parquet files; 0: of text */
+} glofnd_discovery_files;
+
+/* Since 0.2. */
+GLOFND_API glofnd_status glofnd_discovery_write(glofnd_discovery *r, const char *folder, const glofnd_discovery_files *files,
+                                                char *why, size_t why_bytes);
+
 #endif /* GLOFND_EXPERIMENTAL_H */

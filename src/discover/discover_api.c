@@ -13,6 +13,7 @@
 #include "util/dtype.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
+#include "util/strings/utf8.h"
 
 struct glofnd_discovery {
     gf_discover_spec s;
@@ -326,23 +327,55 @@ static glofnd_status take_names(gf_error *err, const char *const *names, gf_disc
     return GLOFND_OK;
 }
 
-static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder, const char *source, const char *const *names,
-                          int replace) {
-    FAIL_IF(err, !r || !folder || !source, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : !folder ? "folder" : "source");
+static glofnd_status take_classes(gf_error *err, const glofnd_discovery_files *f, gf_discover_data *d) {
+    FAIL_IF(err, !d->label, GLOFND_E_ARGUMENT, "names of classes, but the search had no labels");
+    for (int64_t i = 0; i < d->n; i++)
+        FAIL_IF(err, d->label[i] >= f->class_count, GLOFND_E_ARGUMENT,
+                "row %lld has label %d, and there are %lld names of classes", (long long)i, (int)d->label[i],
+                (long long)f->class_count);
+    for (int64_t i = 0; i < f->class_count; i++) {
+        FAIL_IF(err, !f->classes[i], GLOFND_E_ARGUMENT, "the name of class %lld is NULL", (long long)i);
+        TRY(gf_string_list_add(err, &d->classes, f->classes[i], strlen(f->classes[i])));
+        gf_utf8_clean(d->classes.text + d->classes.at[i], ' ');
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status write_tables(gf_error *err, glofnd_discovery *r, const char *folder, const glofnd_discovery_files *f) {
     const gf_decide_spec decide = {.keep = GF_KEEP_FIRST, .outliers = GF_OUTLIERS_LISTED};
     gf_decisions decisions = {0};
-    const gf_discover_report x = {
-        .source = source, .s = &r->s, .r = &r->r, .d = &r->d, .q = &r->d, .decide = &decide, .decisions = &decisions};
-    glofnd_status status = names ? take_names(err, names, &r->d) : GLOFND_OK;
+    const gf_discover_report x = {.source = f->source ? f->source : "memory",
+                                  .s = &r->s,
+                                  .r = &r->r,
+                                  .d = &r->d,
+                                  .q = &r->d,
+                                  .format = f->parquet ? GF_TABLE_PARQUET : GF_TABLE_TSV,
+                                  .decide = &decide,
+                                  .decisions = &decisions};
+    glofnd_status status = f->names ? take_names(err, f->names, &r->d) : GLOFND_OK;
+    if (status == GLOFND_OK && f->classes) status = take_classes(err, f, &r->d);
     if (status == GLOFND_OK) status = gf_decide(err, &decide, &r->s, &r->d, &r->r, &decisions);
-    if (status == GLOFND_OK) status = gf_discover_write(err, folder, replace, &x);
+    if (status == GLOFND_OK) status = gf_discover_write(err, folder, f->replace, &x);
     gf_decisions_free(&decisions);
     gf_discover_free_names(&r->d);
+    gf_string_list_free(&r->d.classes);
     return status;
+}
+
+static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder, const glofnd_discovery_files *f) {
+    FAIL_IF(err, !r || !folder || !f, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : !folder ? "folder" : "files");
+    TRY(gf_struct_check(err, "files", "glofnd_discovery_files", f->size, sizeof *f, sizeof *f));
+    return write_tables(err, r, folder, f);
+}
+
+glofnd_status glofnd_discovery_write(glofnd_discovery *r, const char *folder, const glofnd_discovery_files *files, char *why,
+                                     size_t why_bytes) {
+    gf_error err = {""};
+    return gf_explain(save(&err, r, folder, files), &err, why, why_bytes);
 }
 
 glofnd_status glofnd_discovery_save(glofnd_discovery *r, const char *folder, const char *source, const char *const *names,
                                     int replace, char *why, size_t why_bytes) {
-    gf_error err = {""};
-    return gf_explain(save(&err, r, folder, source, names, replace), &err, why, why_bytes);
+    const glofnd_discovery_files files = {.size = sizeof files, .source = source, .names = names, .replace = replace};
+    return glofnd_discovery_write(r, folder, &files, why, why_bytes);
 }

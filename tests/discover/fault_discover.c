@@ -62,13 +62,14 @@ static void a_folder_without_memory(void **state) {
     const char *names[N];
     glofnd_discovery *r = NULL;
     long failures = 0;
+    const glofnd_discovery_files files = {.size = sizeof files, .names = names, .classes = names, .class_count = N};
     for (int i = 0; i < N; i++) names[i] = "name";
     assert_non_null(mkdtemp(folder));
     snprintf(out, sizeof out, "%s/out", folder);
     assert_int_equal(glofnd_discover(&s, &r, NULL, 0), GLOFND_OK);
     for (long k = 0;; k++) {
         faults_at(k);
-        const glofnd_status status = glofnd_discovery_save(r, out, "memory", names, 0, NULL, 0);
+        const glofnd_status status = glofnd_discovery_write(r, out, &files, NULL, 0);
         const int failed = faults_end();
         struct stat st;
         if (status != GLOFND_OK) {

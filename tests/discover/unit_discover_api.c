@@ -184,6 +184,31 @@ static void wrong_use_is_refused(void **state) {
     glofnd_discovery_free(NULL);
 }
 
+/* classes.txt holds the names; labels without a name, or names without labels, are refused. */
+static void names_of_classes(glofnd_discover_spec *s, const char *out) {
+    const char *classes[] = {"zero", "one\ttab", "two"};
+    int32_t class_of[N];
+    char path[64], line[40] = "", why[200];
+    glofnd_discovery_files files = {.size = sizeof files, .classes = classes, .class_count = 3, .replace = 1};
+    glofnd_discovery_arrays v;
+    for (int i = 0; i < N; i++) class_of[i] = i % 3;
+    for (int labelled = 0; labelled < 2; labelled++) {
+        s->label = labelled ? class_of : NULL;
+        glofnd_discovery *r = run(s, &v);
+        files.class_count = 3;
+        assert_int_equal(glofnd_discovery_write(r, out, &files, why, sizeof why), labelled ? GLOFND_OK : GLOFND_E_ARGUMENT);
+        files.class_count = 2;
+        assert_int_equal(glofnd_discovery_write(r, out, &files, why, sizeof why), GLOFND_E_ARGUMENT);
+        glofnd_discovery_free(r);
+    }
+    snprintf(path, sizeof path, "%s/classes.txt", out);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fread(line, 1, sizeof line - 1, f), strlen("zero\none tab\ntwo\n"));
+    assert_string_equal(line, "zero\none tab\ntwo\n");
+    fclose(f);
+}
+
 static void the_folder_is_written_whole(void **state) {
     (void)state;
     char folder[] = "discover_api_XXXXXX", path[64], out[32], line[200] = "", command[64];
@@ -206,6 +231,7 @@ static void the_folder_is_written_whole(void **state) {
     assert_int_equal(lines, v.pairs + 1);
     assert_int_equal(glofnd_discovery_save(NULL, out, "x", NULL, 0, NULL, 0), GLOFND_E_ARGUMENT);
     glofnd_discovery_free(r);
+    names_of_classes(&s, out);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);
 }
