@@ -16,191 +16,19 @@ import html
 import importlib.util
 import os
 import signal
-import sys
 import threading
 import weakref
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 
 from . import _lib
-from ._lib import ArgumentError, FileError, FormatError, library
+from ._embeddings import labels_of, rows_of
+from ._lib import ArgumentError, library
 
 __all__ = ["Discovery", "discover"]
 
-_DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
 _TABLES = ("pairs", "anchors", "duplicates", "components", "duplicate_groups")
-
-
-# ----- embeddings -------------------------------------------------------------------------------------------------------------
-
-
-class _Rows(NamedTuple):
-    """A matrix as the library reads it; `alive` holds its memory."""
-
-    pointer: int
-    n: int
-    dim: int
-    stride: int
-    dtype: int
-    alive: Any
-
-
-def _of_array(array: np.ndarray) -> _Rows:
-    if array.ndim != 2:
-        raise ArgumentError(f"embeddings have shape {array.shape}; expected [samples][dimensions]")
-    if array.dtype.name not in _DTYPES or not array.dtype.isnative:
-        if array.dtype.kind not in "fiu":
-            raise ArgumentError(f"embeddings are {array.dtype}; expected numbers")
-        array = array.astype(np.float32)
-    size = array.itemsize
-    if array.shape[1] > 1 and array.strides[1] != size or array.strides[0] % size or array.strides[0] < array.shape[1] * size:
-        array = np.ascontiguousarray(array)
-    return _Rows(array.ctypes.data, array.shape[0], array.shape[1], array.strides[0] // size, _DTYPES[array.dtype.name], array)
-
-
-def _of_torch(tensor: Any) -> _Rows:
-    """Without NumPy, which has no bfloat16."""
-    import torch
-    kinds = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
-    if tensor.layout != torch.strided:
-        raise ArgumentError(f"embeddings are a tensor of layout {tensor.layout}; expected a dense one: .to_dense()")
-    if tensor.dim() != 2:
-        raise ArgumentError(f"embeddings have shape {list(tensor.shape)}; expected [samples, dimensions]")
-    tensor = tensor.detach().to("cpu")
-    if tensor.dtype not in kinds:
-        tensor = tensor.to(torch.float32)
-    if tensor.stride(1) != 1 or tensor.stride(0) < tensor.shape[1]:
-        tensor = tensor.contiguous()
-    return _Rows(tensor.data_ptr(), tensor.shape[0], tensor.shape[1], tensor.stride(0), kinds[tensor.dtype], tensor)
-
-
-def _is_of(x: Any, package: str) -> bool:
-    return type(x).__module__.split(".")[0] == package
-
-
-def _is_tensor(x: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
-
-
-def _of_file(path: Any) -> np.ndarray:
-    try:
-        x = np.load(path, mmap_mode="r")
-    except FileNotFoundError as failure:
-        raise FileError(f"{os.fspath(path)!r}: there is no such file") from failure
-    except (OSError, ValueError):  # a folder, another format, a file cut short: NumPy would advise to run its pickles
-        raise FormatError(f"{os.fspath(path)!r} is not a whole .npy file of numbers; of Parquet, CSV and others pass a column or an array, "
-                          "or use the program: `glofnd discover` reads them") from None
-    if not isinstance(x, np.ndarray):
-        raise ArgumentError(f"{os.fspath(path)!r} holds several arrays: {', '.join(x.files[:5])}; pass one of them, np.load(path)[name]")
-    return x
-
-
-def _of_lists(x: Any) -> np.ndarray:
-    try:
-        return np.asarray(x, np.float32)
-    except (TypeError, ValueError):
-        raise ArgumentError("embeddings are lists of different lengths, or hold something that is no number") from None
-
-
-def _of_arrow(column: Any) -> np.ndarray:
-    """A column of lists of equal length: the numbers of all rows side by side."""
-    if hasattr(column, "columns"):  # a table: numbers, a column per dimension
-        return np.stack([np.asarray(x) for x in column.columns], 1)
-    if hasattr(column, "combine_chunks"):
-        column = column.combine_chunks()
-    if hasattr(column, "chunks"):
-        column = column.chunk(0)
-    if column.null_count:
-        first = int(np.flatnonzero(np.asarray(column.is_null()))[0])
-        raise ArgumentError(f"{column.null_count} embeddings of the column are null, the first in row {first}: leave these rows out")
-    values = np.asarray(column.flatten())
-    if len(column) == 0 or len(values) % len(column):
-        raise ArgumentError(f"a column of {len(column)} lists with {len(values)} numbers; expected lists of equal length")
-    if hasattr(column, "offsets") and len({*np.diff(np.asarray(column.offsets)).tolist()}) > 1:
-        raise ArgumentError("the lists of the column have different lengths")
-    return values.reshape(len(column), -1)
-
-
-def _of_pandas(x: Any) -> np.ndarray:
-    if hasattr(x, "columns"):
-        try:
-            return np.ascontiguousarray(x.to_numpy(dtype=np.float32))
-        except (TypeError, ValueError):
-            names = ", ".join(map(repr, list(x.columns)[:5]))
-            raise ArgumentError(f"a table with columns {names} that are no numbers; pass the column of embeddings: df[name]") from None
-    arrow = getattr(x.array, "_pa_array", None)
-    if arrow is not None:
-        return _of_arrow(arrow)
-    rows = [np.asarray(row) for row in x]
-    for i, row in enumerate(rows):
-        if row.ndim != 1 or row.shape != rows[0].shape:
-            raise ArgumentError(f"row {i} of the column has shape {row.shape}, row 0 {rows[0].shape}; expected vectors of one length: "
-                                "leave such rows out")
-    return np.stack(rows)
-
-
-def _of_shards(shards: Iterable[Any]) -> _Rows:
-    parts: list[np.ndarray] = []
-    for shard in shards:
-        rows = _rows_of(shard)
-        part = _as_float32(rows)
-        if parts and part.shape[1] != parts[0].shape[1]:
-            raise ArgumentError(f"shard {len(parts)} has {part.shape[1]} dimensions, the first {parts[0].shape[1]}")
-        parts.append(part)
-    if not parts:
-        raise ArgumentError("no embeddings: the iterable is empty")
-    return _of_array(np.concatenate(parts))
-
-
-def _as_float32(rows: _Rows) -> np.ndarray:
-    if isinstance(rows.alive, np.ndarray):
-        return np.asarray(rows.alive, np.float32)
-    return rows.alive.float().numpy()
-
-
-def _rows_of(x: Any) -> _Rows:
-    if isinstance(x, np.ndarray):
-        return _of_array(x)
-    if isinstance(x, (str, os.PathLike)):
-        return _of_array(_of_file(x))
-    if isinstance(x, dict) or hasattr(x, "files"):
-        raise ArgumentError(f"embeddings are a {type(x).__name__} with names; pass one of its arrays: {', '.join(map(str, list(x)[:5]))}")
-    if _is_tensor(x):
-        return _of_torch(x)
-    if _is_of(x, "pandas"):
-        return _of_array(_of_pandas(x))
-    if _is_of(x, "pyarrow"):
-        return _of_array(_of_arrow(x))
-    if hasattr(x, "__dlpack__"):
-        try:
-            return _of_array(np.from_dlpack(x))
-        except (BufferError, RuntimeError, TypeError, ValueError):
-            return _of_array(np.asarray(x))
-    if hasattr(x, "__array__"):
-        return _of_array(np.asarray(x))
-    if isinstance(x, (list, tuple)) and x and isinstance(x[0], (int, float, list, tuple, np.number)):
-        return _of_array(_of_lists(x))
-    if isinstance(x, (list, tuple)) and x and all(len(getattr(y, "shape", (0, 0))) == 1 for y in x):  # a vector per sample
-        return _of_array(np.stack([_as_float32(_rows_of(y[None])) for y in x])[:, 0])
-    if hasattr(x, "__iter__"):
-        return _of_shards(x)
-    raise ArgumentError(f"embeddings are of type {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
-
-
-def _labels_of(labels: Any, n: int) -> Optional[np.ndarray]:
-    """int32; text and other classes are numbered in the order of their names."""
-    if labels is None:
-        return None
-    values = labels.detach().cpu().numpy() if _is_tensor(labels) else np.asarray(labels)
-    if values.shape != (n,):
-        raise ArgumentError(f"labels have shape {values.shape}; expected ({n},): one per embedding")
-    if values.dtype.kind not in "iu":
-        values = np.unique(values, return_inverse=True)[1]
-    if values.size and values.max() > np.iinfo(np.int32).max:
-        raise ArgumentError("labels do not fit into 31 bits")
-    return np.ascontiguousarray(np.maximum(values, -1), np.int32)
 
 
 # ----- progress ---------------------------------------------------------------------------------------------------------------
@@ -295,14 +123,17 @@ class Discovery:
     duplicate_group  int32 [n]  number in components(duplicates=True), -1: in none
     bad_rows      int64         rows that are not finite, or all zero
     first, other, similarity    listed pairs as compressed rows: those of row i are first[i] .. first[i+1]-1
+    keep, remove  int64         rows of keep.txt and remove.txt: of every group of duplicates the first row is kept, bad rows are removed
+    labels, classes             int32 [n] labels (-1: unknown), and the names of classes 0, 1, 2 ... where labels were names; else None
     precision, recall, f1       with labels: means over anchors
     """
 
-    def __init__(self, handle: Any, names: Optional[list[str]], dim: int, labels: bool):
+    def __init__(self, handle: Any, names: Optional[list[str]], dim: int, labels: Optional[np.ndarray] = None,
+                 classes: Optional[list[str]] = None):
         self._handle: Any = handle
         view = _lib.DiscoveryArrays()
         library.glofnd_discovery_view(handle.value, ctypes.byref(view))
-        self.names, self.dim, self.has_labels = names, dim, labels
+        self.names, self.dim, self.labels, self.classes = names, dim, labels, classes
         self.n, self.top, self.rank, self.usable = view.n, view.top, view.rank, view.usable
         array = lambda name, kind, *shape: _array(handle, getattr(view, name), kind, shape)  # noqa: E731
         n, top = self.n, self.top
@@ -326,6 +157,17 @@ class Discovery:
     def bad_rows(self) -> np.ndarray:
         return np.flatnonzero(self.kind)
 
+    @property
+    def remove(self) -> np.ndarray:
+        grouped = self.duplicate_group >= 0
+        copies = np.zeros(self.n, np.bool_)
+        copies[grouped] = np.flatnonzero(grouped) != self._groups.first[self.duplicate_group[grouped]]
+        return np.flatnonzero(copies | (self.kind != 0))
+
+    @property
+    def keep(self) -> np.ndarray:
+        return np.delete(np.arange(self.n), self.remove)
+
     def pairs(self) -> Pairs:
         anchor = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(self.first))
         return Pairs(anchor, self.other, self.similarity, self.threshold[anchor], self._mutual)
@@ -346,15 +188,19 @@ class Discovery:
 
     def _columns(self, table: str) -> dict[str, np.ndarray]:
         if table == "pairs":
-            return {**self.pairs()._asdict(), **self._names_of(anchor_name=self.pairs().anchor, other_name=self.other)}
+            found = self.pairs()
+            return {**found._asdict(), **self._names_of(anchor_name=found.anchor, other_name=found.other),
+                    **self._labels_of(anchor_label=found.anchor, other_label=found.other)}
         if table == "anchors":
             names = {} if self.names is None else {"name": np.asarray(self.names, object)}
             nearest = self.neighbours[:, 0] if self.top else np.full(self.n, -1, np.int32)
             return {"threshold": self.threshold, "nearest": nearest, "above": self.above, "mutual": self.mutual,
-                    "component": self.component, "duplicate_group": self.duplicate_group, **names}
+                    "component": self.component, "duplicate_group": self.duplicate_group, **names,
+                    **self._labels_of(label=np.arange(self.n))}
         if table == "duplicates":
-            found = self.duplicates()
-            return {**found._asdict(), **self._names_of(a_name=found.a, b_name=found.b)}
+            copies = self.duplicates()
+            return {**copies._asdict(), **self._names_of(a_name=copies.a, b_name=copies.b),
+                    **self._labels_of(a_label=copies.a, b_label=copies.b)}
         if table in _TABLES:
             return dict(self.components(table == "duplicate_groups")._asdict())
         raise ArgumentError(f"table is {table!r}; expected one of {', '.join(_TABLES)}")
@@ -365,31 +211,43 @@ class Discovery:
         names = np.asarray(self.names, object)
         return {key: names[value] for key, value in rows.items()}
 
+    def _labels_of(self, **rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns of labels, as names where they have some (None: unknown)."""
+        if self.labels is None:
+            return {}
+        labels = self.labels if self.classes is None else np.asarray([*self.classes, None], object)[self.labels]
+        return {key: labels[value] for key, value in rows.items()}
+
     def to_pandas(self, table: str = "pairs") -> Any:
         """A DataFrame: "pairs", "anchors", "duplicates", "components" or "duplicate_groups"."""
         import pandas
         return pandas.DataFrame(self._columns(table))
 
-    def save(self, folder: Union[str, os.PathLike], *, source: str = "memory", replace: bool = False) -> None:
-        """Writes the files of `glofnd discover` (docs/discover.md), all or none. `source` is named in the summary."""
+    def save(self, folder: Union[str, os.PathLike], *, source: str = "memory", replace: bool = False, format: str = "tsv") -> None:
+        """Writes the files of `glofnd discover` (docs/discover.md), all or none: tables as "tsv" or "parquet". `source` is named in the
+        summary."""
         if self._handle is None:
             raise ArgumentError("a result that was pickled holds arrays only: save it before")
-        names = None
-        if self.names is not None:
-            names = (ctypes.c_char_p * self.n)(*(name.encode(errors="surrogateescape") for name in self.names))
-        _lib.checked(library.glofnd_discovery_save, self._handle.value, os.fsencode(folder), source.encode(), names, int(replace))
+        if format not in ("tsv", "parquet"):
+            raise ArgumentError(f"format is {format!r}; expected 'tsv' or 'parquet'")
+        names, classes = _texts(self.names), _texts(self.classes)
+        files = _lib.DiscoveryFiles(source=source.encode(), names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
+                                    classes=ctypes.cast(classes, ctypes.c_void_p), class_count=len(self.classes or ()),
+                                    parquet=int(format == "parquet"))
+        _lib.checked(library.glofnd_discovery_write, self._handle.value, os.fsencode(folder), ctypes.byref(files))
 
     # ----- pages -----
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [("embeddings", f"{self.n} x {self.dim}" + (f", {self.n - self.usable} left out" if self.usable < self.n else "")),
                  ("threshold", f"similarity of rank {self.rank} of an anchor; mean {np.nanmean(self.threshold):.4f}"),
-                 ("above", f"{self.pairs_above} pairs (anchor, other), {len(self.other)} listed"),
+                 ("above", f"{self.pairs_above} pairs (anchor, other), {len(self.other)} listed" + (
+                     "; the threshold is the largest similarity itself: use a larger alpha, or k" if self.rank == 1 else "")),
                  ("mutual", f"{self.mutual_pairs} pairs are above both thresholds"),
                  ("components", f"{len(self._parts.rows)}" + (f"; the largest has {self._parts.rows[0]} rows"
                                                               if len(self._parts.rows) else "")),
                  ("duplicates", f"{self.duplicate_pairs} pairs in {len(self._groups.rows)} groups")]
-        if self.has_labels:
+        if self.labels is not None:
             facts.append(("labels", f"precision {self.precision:.4f}, recall {self.recall:.4f}, F1 {self.f1:.4f}"))
         return facts
 
@@ -427,6 +285,11 @@ class Discovery:
         return {**{key: np.array(value) if isinstance(value, np.ndarray) else value for key, value in self.__dict__.items()},
                 "_handle": None, "_dup": [np.array(x) for x in self._dup],
                 "_parts": Components(*map(np.array, self._parts)), "_groups": Components(*map(np.array, self._groups))}
+
+
+def _texts(texts: Optional[list[str]]) -> Any:
+    """An array of C texts; None: NULL."""
+    return None if not texts else (ctypes.c_char_p * len(texts))(*(x.encode(errors="surrogateescape") for x in texts))
 
 
 class _Handle:
@@ -484,9 +347,10 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     """False negatives, duplicates and components of embeddings, from all pairs.
 
     embeddings  [samples][dimensions]: NumPy array or memory map, the path of a .npy, torch tensor, anything with DLPack, a column
-                of pandas or pyarrow, or an iterable of such shards. float32, float16 and bfloat16 are read as they are
+                of pandas or pyarrow, or an iterable of such shards. float32, float16 and bfloat16 are read as they are;
+                rows that are null, not finite or zero are left out: bad_rows
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
-    labels      [samples] classes: adds precision and recall
+    labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "" or None: unknown
     names       [samples] texts for tables and files
     device      "cpu" or "cuda": the same result
     top         most similar others to list per anchor; max_pairs in all
@@ -497,8 +361,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     if device not in ("cpu", "cuda"):
         raise ArgumentError(f"device is {device!r}; expected 'cpu' or 'cuda'")
     _check_numbers(alpha, k, top, max_pairs, duplicates, memory)
-    rows = _rows_of(embeddings)
-    label = _labels_of(labels, rows.n)
+    rows = rows_of(embeddings)
+    label, classes = labels_of(labels, rows.n)
     texts = None if names is None else [str(name) for name in names]
     if texts is not None and len(texts) != rows.n:
         raise ArgumentError(f"{len(texts)} names for {rows.n} embeddings; expected one per embedding")
@@ -518,4 +382,4 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     finally:
         handle = _Handle(out.value) if out.value else None
         watch.close(handle is not None)
-    return Discovery(handle, texts, rows.dim, label is not None)
+    return Discovery(handle, texts, rows.dim, label, classes)

@@ -90,6 +90,10 @@ STRUCTS["glofnd_discovery_arrays"] = [
     ("pairs_above", c_int64), ("mutual_pairs", c_int64), ("duplicate_pairs", c_int64),
     ("precision", c_double), ("recall", c_double), ("f1", c_double),
 ]
+STRUCTS["glofnd_discovery_files"] = [
+    ("size", c_size_t), ("source", c_char_p), ("names", c_void_p), ("classes", c_void_p), ("class_count", c_int64),
+    ("replace", c_int32), ("parquet", c_int32),
+]
 
 CONSTANTS = {
     "GLOFND_DEVICE_CPU": 0, "GLOFND_DEVICE_CUDA": 1,
@@ -121,6 +125,7 @@ Batch = _struct("glofnd_batch")
 Stats = _struct("glofnd_stats")
 DiscoverSpec = _struct("glofnd_discover_spec")
 DiscoveryArrays = _struct("glofnd_discovery_arrays")
+DiscoveryFiles = _struct("glofnd_discovery_files")
 DUP_EXACT = 3.0
 
 F32, BF16, F16 = CONSTANTS["GLOFND_F32"], CONSTANTS["GLOFND_BF16"], CONSTANTS["GLOFND_F16"]
@@ -249,7 +254,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "discover": (c_int, [POINTER(DiscoverSpec), POINTER(c_void_p), *_text]),
     "discovery_free": (None, [c_void_p]),
     "discovery_view": (c_int, [c_void_p, POINTER(DiscoveryArrays)]),
-    "discovery_save": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_char_p), c_int, *_text]),
+    "discovery_write": (c_int, [c_void_p, c_char_p, POINTER(DiscoveryFiles), *_text]),
     "step": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, c_void_p, POINTER(Stats)]),
     "step_rows": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, POINTER(Stats)]),
     "step_grad": (c_int, [c_void_p, POINTER(Batch), c_void_p, c_void_p, c_void_p, POINTER(Stats)]),

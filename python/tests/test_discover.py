@@ -208,6 +208,12 @@ class Inputs(unittest.TestCase):
         for wrong, text in ((ragged, "^row 5 of the column"), (pandas.DataFrame({"emb": ragged, "class": "a"}), "'emb', 'class'.*df.name.")):
             with self.assertRaisesRegex(glofnd.ArgumentError, text):
                 glofnd.discover(wrong)
+        rows = [row.tolist() for row in self.x]
+        self.null_rows(rows, pandas.Series)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "^row 3 .*no number"):
+            glofnd.discover(pandas.Series([*rows[:3], ["a", "b"]]))
+        labelled = glofnd.discover(self.x, alpha=0.05, labels=["even", "odd"] * (N // 2)).to_pandas()
+        self.assertEqual({*labelled.anchor_label, *labelled.other_label}, {"even", "odd"})
         table = self.expected.to_pandas()
         self.assertEqual(list(table.columns), ["anchor", "other", "similarity", "threshold", "mutual"])
         self.assertEqual(len(table), len(self.expected.other))
@@ -222,8 +228,27 @@ class Inputs(unittest.TestCase):
         self.same(fixed)
         self.same(pyarrow.array(list(self.x)))
         self.same(pyarrow.chunked_array([fixed[:100], fixed[100:]]))
-        with self.assertRaisesRegex(glofnd.ArgumentError, "different lengths|equal length"):
-            glofnd.discover(pyarrow.array([[1.0, 2.0], [1.0]]))
+        with self.assertRaisesRegex(glofnd.ArgumentError, "^row 2 of the column has 1 numbers, row 0 2"):
+            glofnd.discover(pyarrow.array([[1.0, 2.0], None, [1.0]]))
+        with self.assertRaisesRegex(glofnd.ArgumentError, "table.'emb'."):
+            glofnd.discover(pyarrow.table({"id": [1, 2], "emb": [[1.0, 2.0], [1.0, 2.0]]}))
+        self.same(pyarrow.table({str(i): self.x[:, i] for i in range(DIM)}))
+        rows = [row.tolist() for row in self.x]
+        self.null_rows(rows, lambda x: pyarrow.array(x, pyarrow.list_(pyarrow.float32())))
+        self.null_rows(rows, lambda x: pyarrow.array(x, pyarrow.list_(pyarrow.float32(), DIM)))
+
+    def null_rows(self, rows, make):
+        """Null rows, and rows with a null number, are bad rows as in the program; others have the numbers of an array with NaN."""
+        rows, same = list(rows), self.x.copy()
+        rows[0] = rows[7] = None
+        rows[9] = [*rows[9][:-1], None]
+        same[[0, 7, 9]] = np.nan
+        expected = glofnd.discover(same, alpha=0.05)
+        found = glofnd.discover(make(rows), alpha=0.05)
+        self.assertEqual(found.bad_rows.tolist(), [0, 7, 9])
+        self.assertEqual(found.threshold.tobytes(), expected.threshold.tobytes())
+        with self.assertRaisesRegex(glofnd.ArgumentError, "all 3 rows are null"):
+            glofnd.discover(make([None] * 3))
 
     def test_wrong_use(self):
         for text, call in (
@@ -244,6 +269,21 @@ class Inputs(unittest.TestCase):
         one = glofnd.discover(self.x, alpha=0.05, labels=np.arange(N) % 12)
         two = glofnd.discover(self.x, alpha=0.05, labels=[f"class {i % 12:02}" for i in range(N)])
         self.assertEqual((one.precision, one.f1), (two.precision, two.f1))
+        self.assertEqual((one.classes, two.classes), (None, [f"class {i:02}" for i in range(12)]))
+        self.assertEqual(one.labels.tolist(), two.labels.tolist())
+        for given, labels, classes in ((["7", "", "-3", "12"], [7, -1, -1, 12], None), (["b", None, "é", "b"], [0, -1, 1, 0], ["b", "é"]),
+                                       ([2.0, float("nan"), 0.0, 2.0], [2, -1, 0, 2], None),
+                                       ([True, False, True, True], [1, 0, 1, 1], ["False", "True"])):
+            found = glofnd.discover(self.x[:4], k=1, labels=given)
+            self.assertEqual((found.labels.tolist(), found.classes), (labels, classes))
+
+    def test_rows_to_keep_and_the_hint_of_a_small_alpha(self):
+        x, _ = damaged()
+        found = glofnd.discover(x, alpha=0.05)
+        self.assertEqual(found.remove.tolist(), [BAD, ZERO, COPY])
+        self.assertEqual(sorted([*found.keep, *found.remove]), list(range(N)))
+        self.assertNotIn("larger alpha", str(found))
+        self.assertIn("use a larger alpha, or k", str(glofnd.discover(x[:9], alpha=0.01)))
 
 
 class Progress(unittest.TestCase):
@@ -350,6 +390,33 @@ class Files(unittest.TestCase):
                         self.assertEqual(*(content(os.path.join(path, name)) for path in paths[3:]), name)
                     shutil.rmtree(paths[3])
                     shutil.rmtree(paths[4])
+
+    def test_files_of_the_program_with_class_names(self):
+        glofnd_program = program()
+        if not glofnd_program:
+            self.skipTest("the program is not built beside the library")
+        x, labels = damaged()
+        classes = [f"kind {i // 2 if row % 9 else 5}" for row, i in enumerate(labels)]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("x.csv", "by_program", "by_package")]
+            with open(paths[0], "w", encoding="utf-8") as file:
+                file.write("class," + ",".join(f"e{i}" for i in range(DIM)) + "\n")
+                file.writelines(f"{name}," + ",".join(repr(float(number)) for number in row) + "\n" for name, row in zip(classes, x))
+            for form in ("tsv", "parquet"):
+                subprocess.run([glofnd_program, "discover", paths[0], "--label-column", "class", "--alpha", "0.05", "--out", paths[1],
+                                "--quiet", "--format", form], check=True, stdout=subprocess.DEVNULL)
+                found = glofnd.discover(x, labels=classes, alpha=0.05)
+                found.save(paths[2], source=paths[0], format=form)
+                self.assertEqual(sorted(os.listdir(paths[1])), sorted(os.listdir(paths[2])))
+                for name in os.listdir(paths[1]):
+                    self.assertEqual(*(content(os.path.join(path, name)) for path in paths[1:]), name)
+                self.assertEqual(content(os.path.join(paths[2], "classes.txt")).decode().split("\n")[:-1], found.classes)
+                for name, rows in (("keep.txt", found.keep), ("remove.txt", found.remove)):
+                    self.assertEqual(content(os.path.join(paths[2], name)).split(), [str(row).encode() for row in rows])
+                shutil.rmtree(paths[1])
+                shutil.rmtree(paths[2])
+            with self.assertRaisesRegex(glofnd.ArgumentError, "'tsv' or 'parquet'"):
+                found.save(paths[2], format="json")
 
     def test_save_and_pages(self):
         x, labels = damaged()

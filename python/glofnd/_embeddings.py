@@ -1,0 +1,242 @@
+"""What glofnd.discover() reads: embeddings of NumPy, PyTorch, pandas, pyarrow, DLPack, files and lists; labels and their names."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any, Iterable, NamedTuple, Optional
+
+import numpy as np
+
+from . import _lib
+from ._lib import ArgumentError, FileError, FormatError
+
+_DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+
+
+class Rows(NamedTuple):
+    """A matrix as the library reads it; `alive` holds its memory."""
+
+    pointer: int
+    n: int
+    dim: int
+    stride: int
+    dtype: int
+    alive: Any
+
+
+def _of_array(array: np.ndarray) -> Rows:
+    if array.ndim != 2:
+        raise ArgumentError(f"embeddings have shape {array.shape}; expected [samples][dimensions]")
+    if array.dtype.name not in _DTYPES or not array.dtype.isnative:
+        if array.dtype.kind not in "fiu":
+            raise ArgumentError(f"embeddings are {array.dtype}; expected numbers")
+        array = array.astype(np.float32)
+    size = array.itemsize
+    if array.shape[1] > 1 and array.strides[1] != size or array.strides[0] % size or array.strides[0] < array.shape[1] * size:
+        array = np.ascontiguousarray(array)
+    return Rows(array.ctypes.data, array.shape[0], array.shape[1], array.strides[0] // size, _DTYPES[array.dtype.name], array)
+
+
+def _of_torch(tensor: Any) -> Rows:
+    """Without NumPy, which has no bfloat16."""
+    import torch
+    kinds = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
+    if tensor.layout != torch.strided:
+        raise ArgumentError(f"embeddings are a tensor of layout {tensor.layout}; expected a dense one: .to_dense()")
+    if tensor.dim() != 2:
+        raise ArgumentError(f"embeddings have shape {list(tensor.shape)}; expected [samples, dimensions]")
+    tensor = tensor.detach().to("cpu")
+    if tensor.dtype not in kinds:
+        tensor = tensor.to(torch.float32)
+    if tensor.stride(1) != 1 or tensor.stride(0) < tensor.shape[1]:
+        tensor = tensor.contiguous()
+    return Rows(tensor.data_ptr(), tensor.shape[0], tensor.shape[1], tensor.stride(0), kinds[tensor.dtype], tensor)
+
+
+def _is_of(x: Any, package: str) -> bool:
+    return type(x).__module__.split(".")[0] == package
+
+
+def _is_tensor(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _of_file(path: Any) -> np.ndarray:
+    try:
+        x = np.load(path, mmap_mode="r")
+    except FileNotFoundError as failure:
+        raise FileError(f"{os.fspath(path)!r}: there is no such file") from failure
+    except (OSError, ValueError):  # a folder, another format, a file cut short: NumPy would advise to run its pickles
+        raise FormatError(f"{os.fspath(path)!r} is not a whole .npy file of numbers; of Parquet, CSV and others pass a column or an array, "
+                          "or use the program: `glofnd discover` reads them") from None
+    if not isinstance(x, np.ndarray):
+        raise ArgumentError(f"{os.fspath(path)!r} holds several arrays: {', '.join(x.files[:5])}; pass one of them, np.load(path)[name]")
+    return x
+
+
+def _of_lists(x: Any) -> np.ndarray:
+    try:
+        return np.asarray(x, np.float32)
+    except (TypeError, ValueError):
+        return _of_vectors(x)
+
+
+def _is_null(row: Any) -> bool:
+    """None, NaN or pandas.NA in place of a vector."""
+    return row is None or type(row).__name__ == "NAType" or (isinstance(row, float) and row != row)
+
+
+def _of_vectors(rows: Iterable[Any]) -> np.ndarray:
+    """A vector per row; those of null rows are NaN, which the search leaves out."""
+    every = list(rows)
+    first: Optional[int] = None
+    vectors: dict[int, np.ndarray] = {}
+    for i, row in enumerate(every):
+        if _is_null(row):
+            continue
+        try:
+            vector = np.asarray(row)
+            vector = vector if vector.dtype.kind in "fiuV" else np.asarray(row, np.float32)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"row {i} of the embeddings holds something that is no number: leave it out, or make it null") from None
+        first = i if first is None else first
+        if vector.ndim != 1 or vector.shape != vectors.get(first, vector).shape:
+            raise ArgumentError(f"row {i} of the column has shape {vector.shape}, row {first} {vectors.get(first, vector).shape}; expected "
+                                "vectors of one length, not rows of different lengths: leave such rows out, or make them null")
+        vectors[i] = vector
+    if first is None:
+        raise ArgumentError(f"no embeddings: all {len(every)} rows are null")
+    return _with_nulls(np.stack(list(vectors.values())), np.fromiter(vectors, np.int64), len(every))
+
+
+def _with_nulls(rows: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
+    """[n] rows: the given ones at `at`, others NaN."""
+    if len(rows) == n:
+        return rows
+    every = np.full((n, rows.shape[1]), np.nan, rows.dtype if rows.dtype.kind == "f" else np.float32)
+    every[at] = rows
+    return every
+
+
+def _of_arrow(column: Any) -> np.ndarray:
+    """A column of lists of equal length: the numbers of all rows side by side. Null lists become NaN."""
+    if hasattr(column, "columns"):  # a table: numbers, a column per dimension
+        lists = [name for name, x in zip(column.column_names, column.columns) if hasattr(x.type, "value_type")]
+        if lists or not all(_is_number(x.type) for x in column.columns):
+            raise ArgumentError(_of_table(column.column_names, f"table[{(lists or ['name'])[0]!r}]"))
+        return np.stack([np.asarray(x) for x in column.columns], 1)
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    if hasattr(column, "chunks"):
+        column = column.chunk(0)
+    at = np.flatnonzero(np.asarray(column.is_valid()))
+    n, column = len(column), column.drop_null()
+    if not len(column):
+        raise ArgumentError(f"no embeddings: all {n} rows are null")
+    values = np.asarray(column.flatten())
+    lengths = np.diff(np.asarray(column.offsets)) if hasattr(column, "offsets") else np.full(len(column), len(values) // len(column))
+    wrong = np.flatnonzero(lengths != lengths[0])
+    if len(wrong):
+        raise ArgumentError(f"row {at[wrong[0]]} of the column has {lengths[wrong[0]]} numbers, row {at[0]} {lengths[0]}; expected lists of "
+                            f"equal length: leave such rows out ({len(wrong)} in all), or make them null")
+    return _with_nulls(values.reshape(len(column), -1), at, n)
+
+
+def _is_number(kind: Any) -> bool:
+    return str(kind).startswith(("int", "uint", "float", "double", "half"))
+
+
+def _of_table(columns: Iterable[Any], choice: str) -> str:
+    return f"a table with columns {', '.join(map(repr, list(columns)[:5]))} that are no numbers; pass the column of embeddings: {choice}"
+
+
+def _of_pandas(x: Any) -> np.ndarray:
+    if hasattr(x, "columns"):
+        try:
+            return np.ascontiguousarray(x.to_numpy(dtype=np.float32))
+        except (TypeError, ValueError):
+            raise ArgumentError(_of_table(x.columns, "df[name]")) from None
+    arrow = getattr(x.array, "_pa_array", None)
+    return _of_arrow(arrow) if arrow is not None else _of_vectors(x)
+
+
+def _of_shards(shards: Iterable[Any]) -> Rows:
+    parts: list[np.ndarray] = []
+    for shard in shards:
+        rows = rows_of(shard)
+        part = _as_float32(rows)
+        if parts and part.shape[1] != parts[0].shape[1]:
+            raise ArgumentError(f"shard {len(parts)} has {part.shape[1]} dimensions, the first {parts[0].shape[1]}")
+        parts.append(part)
+    if not parts:
+        raise ArgumentError("no embeddings: the iterable is empty")
+    return _of_array(np.concatenate(parts))
+
+
+def _as_float32(rows: Rows) -> np.ndarray:
+    if isinstance(rows.alive, np.ndarray):
+        return np.asarray(rows.alive, np.float32)
+    return rows.alive.float().numpy()
+
+
+def rows_of(x: Any) -> Rows:
+    if isinstance(x, np.ndarray):
+        return _of_array(x)
+    if isinstance(x, (str, os.PathLike)):
+        return _of_array(_of_file(x))
+    if isinstance(x, dict) or hasattr(x, "files"):
+        raise ArgumentError(f"embeddings are a {type(x).__name__} with names; pass one of its arrays: {', '.join(map(str, list(x)[:5]))}")
+    if _is_tensor(x):
+        return _of_torch(x)
+    if _is_of(x, "pandas"):
+        return _of_array(_of_pandas(x))
+    if _is_of(x, "pyarrow"):
+        return _of_array(_of_arrow(x))
+    if hasattr(x, "__dlpack__"):
+        try:
+            return _of_array(np.from_dlpack(x))
+        except (BufferError, RuntimeError, TypeError, ValueError):
+            return _of_array(np.asarray(x))
+    if hasattr(x, "__array__"):
+        return _of_array(np.asarray(x))
+    if isinstance(x, (list, tuple)) and x and isinstance(x[0], (int, float, list, tuple, np.number)):
+        return _of_array(_of_lists(x))
+    if isinstance(x, (list, tuple)) and x and all(len(getattr(y, "shape", (0, 0))) == 1 for y in x):  # a vector per sample
+        return _of_array(np.stack([_as_float32(rows_of(y[None])) for y in x])[:, 0])
+    if hasattr(x, "__iter__"):
+        return _of_shards(x)
+    raise ArgumentError(f"embeddings are of type {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
+
+
+def labels_of(labels: Any, n: int) -> tuple[Optional[np.ndarray], Optional[list[str]]]:
+    """int32 labels (-1: unknown), and the names of classes, as the program reads them: integers as they are, also as texts; if one is
+    none, all are names, numbered in the order of their bytes. "" and None: unknown."""
+    if labels is None:
+        return None, None
+    values = labels.detach().cpu().numpy() if _is_tensor(labels) else np.asarray(labels)
+    if values.shape != (n,):
+        raise ArgumentError(f"labels have shape {values.shape}; expected ({n},): one per embedding")
+    classes = None
+    if values.dtype.kind not in "iu":
+        texts = ["" if _is_null(x) else str(x) for x in _whole(values).tolist()]
+        if all(_INTEGER.match(text) for text in texts if text):
+            values = np.array([int(text or -1) for text in texts])
+        else:
+            classes = sorted({text for text in texts if text}, key=lambda text: text.encode(errors="surrogateescape"))
+            number = {"": -1, **{text: i for i, text in enumerate(classes)}}
+            values = np.array([number[text] for text in texts])
+    if values.size and values.max() > np.iinfo(np.int32).max:
+        raise ArgumentError("labels do not fit into 31 bits")
+    return np.ascontiguousarray(np.maximum(values, -1), np.int32), classes
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """Floats that are whole numbers, as pandas makes of integers beside missing ones, are integers."""
+    if values.dtype.kind != "f":
+        return values
+    known = np.isfinite(values)
+    return np.where(known, values, -1).astype(np.int64) if (values[known] % 1 == 0).all() else values
