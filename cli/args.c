@@ -191,8 +191,7 @@ int cli_misused(const cli_call *call, const char *fmt, ...) {
     va_start(args, fmt);
     gf_vprint(stderr, fmt, args);
     va_end(args);
-    gf_print(stderr, "\n");
-    cli_print_usage(stderr, call->verb->usage);
+    gf_print(stderr, "; --help explains\n");
     return CLI_USAGE;
 }
 

@@ -224,8 +224,7 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
     else if (f->label_column && f->from && !f->labels)
         wrong = "--label-column goes with --labels FILES here: --from reads no EMB";
     else if (f->split.count && f->data) wrong = "--split and --data exclude each other: with a run, each split has its own data";
-    if (wrong) gf_print(stderr, "glofnd discover: %s; --help explains\n", wrong);
-    return wrong ? CLI_USAGE : CLI_OK;
+    return wrong ? cli_misused(call, "%s", wrong) : CLI_OK;
 }
 
 /* "exact" or a number; NaN: as the stored result has it. */

@@ -4,6 +4,7 @@
 #include "discover/decide/decide_files.h"
 #include "discover/stored_rows.h"
 #include "io/json/jsonl.h"
+#include "util/strings/number_text.h"
 
 #define COLUMN_NAMES "threshold nearest_similarity nearest above mutual same_label component duplicate_group"
 
@@ -120,7 +121,8 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
 
 static void add_pairs(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
-    gf_text_add(t, "above       %lld pairs (anchor, other) of %lld anchors", (long long)r->above, (long long)r->with_pairs);
+    gf_text_add(t, "above       %lld pair%s (anchor, other) of %lld anchor%s", (long long)r->above, gf_plural(r->above),
+                (long long)r->with_pairs, gf_plural(r->with_pairs));
     if (r->above == 0 && r->rank == 1)
         gf_text_add(t, ": the threshold is the largest similarity itself; use a larger alpha, or --k");
     if (r->above == 0 && r->rank > 1)
@@ -130,12 +132,13 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
     if (r->listed < r->listed_of)
         gf_text_add(t, ", limited from %lld by --max-pairs: none below similarity %.8f", (long long)r->listed_of,
                     (double)r->cutoff);
-    gf_text_add(t, "\nmutual      %lld pairs are above both thresholds\n", (long long)r->mutual_pairs);
+    gf_text_add(t, "\nmutual      %lld pair%s above both thresholds\n", (long long)r->mutual_pairs,
+                r->mutual_pairs == 1 ? " is" : "s are");
     if (!x->query && !r->parts.count) gf_text_add(t, "components  none\n");
     if (!x->query && r->parts.count)
-        gf_text_add(t, "components  %lld, of %lld images and %lld pairs; the largest has %lld images and %lld pairs\n",
-                    (long long)r->parts.count, (long long)r->parts.nodes, (long long)r->parts.edges,
-                    (long long)r->parts.part[0].nodes, (long long)r->parts.part[0].edges);
+        gf_text_add(t, "components  %lld, of %lld rows and %lld pair%s; the largest has %lld rows and %lld pair%s\n",
+                    (long long)r->parts.count, (long long)r->parts.nodes, (long long)r->parts.edges, gf_plural(r->parts.edges),
+                    (long long)r->parts.part[0].nodes, (long long)r->parts.part[0].edges, gf_plural(r->parts.part[0].edges));
 }
 
 /* Searches that do not compare all pairs. */
@@ -158,10 +161,13 @@ static void add_cells(gf_text *t, const gf_discover_report *x) {
 static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
     const int64_t copies = x->q->good_n - x->q->distinct;
-    if (x->s->dup == GF_DUP_EXACT) gf_text_add(t, "duplicates  %lld pairs of equal rows", (long long)r->dup_pairs);
-    else gf_text_add(t, "duplicates  %lld pairs of similarity %g or more", (long long)r->dup_pairs, x->s->dup);
+    if (x->s->dup == GF_DUP_EXACT)
+        gf_text_add(t, "duplicates  %lld pair%s of equal rows", (long long)r->dup_pairs, gf_plural(r->dup_pairs));
+    else
+        gf_text_add(t, "duplicates  %lld pair%s of similarity %g or more", (long long)r->dup_pairs, gf_plural(r->dup_pairs),
+                    x->s->dup);
     if (!x->query)
-        gf_text_add(t, ", in %lld group%s of %lld images", (long long)r->groups.count, r->groups.count == 1 ? "" : "s",
+        gf_text_add(t, ", in %lld group%s of %lld rows", (long long)r->groups.count, gf_plural(r->groups.count),
                     (long long)r->groups.nodes);
     if (r->dup_listed < r->dup_pairs)
         gf_text_add(t, "\n            %lld of them listed in duplicates%s: %s", (long long)r->dup_listed,

@@ -162,7 +162,7 @@ glofnd_status gf_npy_parse_prefix(gf_error *err, const char *name, const unsigne
                                   size_t *length) {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     FAIL_IF(err, size < 10 || memcmp(bytes, magic, sizeof magic) != 0, GLOFND_E_FORMAT,
-            "%.300s: not a .npy file: it does not begin with \\x93NUMPY", name);
+            "%.300s: not a .npy file: it does not begin with \\x93NUMPY; write the array by np.save(FILE, x)", name);
     const int major = bytes[6], minor = bytes[7];
     FAIL_IF(err, major < 1 || major > 3 || minor != 0, GLOFND_E_FORMAT, "%.300s: .npy version %d.%d; expected 1.0, 2.0 or 3.0",
             name, major, minor);

@@ -37,6 +37,7 @@ npy("float.npy", "<f4", "(60,)", struct.pack("<60f", *range(60)))
 npy("nan.npy", "<f4", "(60, 8)", struct.pack("<480f", *[float("nan")] * 480))
 npy("unknown.npy", "<i4", "(60,)", struct.pack("<60i", *[-1] * 60))
 npy("y.npy", "<i4", "(60,)", struct.pack("<60i", *[i % 6 for i in range(60)]))
+npy("y62.npy", "<i4", "(62,)", struct.pack("<62i", *[i % 6 for i in range(62)]))
 npy("y59.npy", "<i4", "(59,)", struct.pack("<59i", *range(59)))
 open("cut.npy", "wb").write(open("x.npy", "rb").read()[:-5])
 open("names", "w").write("".join("image %d\n" % i for i in range(60)))
@@ -197,7 +198,18 @@ expect 1 "cannot be opened" discover nowhere.npy --out z
 mkdir -p arun && : > arun/config.cfg
 expect 1 "arun is not the folder of a run: it names no data" discover arun --out z
 mkdir bare && : > bare/x.csv
-expect 1 "has no .npy, .parquet or .safetensors file" discover bare --out z
+expect 1 "has no .npy, .parquet or .safetensors file; for files in its folders give a pattern: 'bare/*/*.parquet'" discover bare --out z
+printf 'PK\003\004 something of np.savez' > x.npz
+expect 1 "write the array by np.save(FILE, x)" discover x.npz --out z
+expect 2 "expected a number in [0.001, 1000000], of GB" discover x.npy --memory 1MB --out z
+for words in "--dup 2" "--keep best" "--format json" "--split a=0:9 --split a=9:12" "--alpha 0.1 --k 2"; do # one line each
+    expect 2 "; --help explains" discover x.npy $words --out z
+    [ "$(wc -l < err)" = 1 ] || fail "$words: more than a message: $(cat err)"
+done
+expect 0 "are exact copies of other rows: is a file given twice?" discover x.npy x.npy --k 3 --out twice
+grep -q "tell too little apart" out && fail "a caution for the wrong reason: $(cat out)"
+expect 0 "issues      " discover two.npy x.npy --labels y62.npy --k 2 --out words
+grep -qE "(^| )1 (pairs|rows|groups|anchors|label issues)|images|suspects" words/summary.txt && fail "words: $(cat words/summary.txt)"
 expect 2 "can be at most 56" discover x.npy --k 57 --out z
 expect 2 "can be at most 58" discover x.npy --k 1000 --out z
 expect 2 "an anchor has 57 others, so k can be at most 55" discover x.npy --k 56 --learned --out z
@@ -216,7 +228,7 @@ expect 2 "expected a number in" discover x.npy --alpha 2 --out z
 expect 2 "--out is needed" discover x.npy
 expect 2 "--html-mb goes with --html" discover x.npy --html-mb 3 --out z
 expect 2 "--batch and --epochs go with --learned" discover x.npy --batch 3 --out z
-expect 2 "usage" discover --out z
+expect 2 "--help explains" discover --out z
 [ ! -e z ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "something was left behind"
 
 # A run and its images; rows are positions in the dataset.

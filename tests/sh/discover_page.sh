@@ -30,6 +30,8 @@ grep -qE '@import|url\((https?:|//)|fetch\(|XMLHttpRequest|WebSocket|sendBeacon|
 grep -E '\.src = ' $page | grep -v 'e.src = meta.folder + "/" + id + ".js";' | grep -q . && fail "something else is loaded"
 [ "$(grep -c '<script>console' $page)" -eq 0 ] || fail "a name stands in the page as it is"
 
+grep -q "Content-Security-Policy\" content=\"default-src 'none'; " $page || fail "no policy of what the page may load"
+
 # Images from a dataset, within a budget.
 data=shapes:n=90,classes=3,size=16,seed=3
 expect 0 "open index.html" "$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --html-mb 0.1 --out s --quiet
@@ -73,8 +75,8 @@ look() {
 
 look r/index.html
 grep -q '&lt;/script&gt;&lt;script&gt;console' dom || fail "the name of row 30 is not shown"
-first=$(grep -o 'class="group"><p class="small">group [0-9]*: [0-9]* images[^/]*' dom | head -1)
-case $first in *"3 images"*"exact copies"*) ;; *) fail "exact copies are not first: $first" ;; esac
+first=$(grep -o 'class="group"><p class="small">group [0-9]*: [0-9]* rows[^/]*' dom | head -1)
+case $first in *"3 rows"*"exact copies"*) ;; *) fail "exact copies are not first: $first" ;; esac
 python3 - <<'PY' || fail "numbers of the page"
 import html, json, re
 page, summary = open("dom", encoding="utf-8").read(), json.load(open("r/summary.json"))
@@ -128,7 +130,7 @@ splits='--split train=0:31 --split test=31:90'
 expect 0 "open index.html" "$glofnd" discover x.npy --names names --labels y.npy $splits --k 4 --dup 0.99 --html --out d --quiet
 look d/index.html
 for text in '<b class="right">keep 87</b>' '<b class="wrong">remove 3</b>' \
-    '<td class="wrong">1<span class="soft"> (1 exact)</span></td>' '>Leaks (' '>Outliers (' '>Labels (' 'train – test: 1.0000' \
+    '<td class="wrong">1<span class="soft"> (1 exact)</span></td>' '>Leaks (' '>Outliers (' '>Label issues (' 'train – test: 1.0000' \
     'keep 0' 'class="tile removed"'; do
     grep -qF -- "$text" dom || fail "the page does not show: $text"
 done

@@ -78,7 +78,7 @@ grep -v '"event": "linear' there/eval.jsonl | sort -u > elsewhere
 grep -v '"event": "linear' run/eval.jsonl | sort -u > here
 cmp -s elsewhere here || fail "answers of a run from elsewhere"
 
-expect 2 "usage" "$glofnd" embed run --data $data
+expect 2 "--help explains" "$glofnd" embed run --data $data
 expect 2 "usage" "$glofnd" eval guess run --data $data
 expect 2 "an integer" "$glofnd" eval knn run --data $data --k 0
 expect 1 "not a run folder" "$glofnd" embed nowhere --data $data --out x.npy

@@ -37,7 +37,7 @@ expect 1 "no learned thresholds" "$glofnd" eval fn late --detector glofnd
 expect 1 "is not a run folder" "$glofnd" eval fn nowhere
 expect 2 "expected one of glofnd|exact|single|fnc" "$glofnd" eval fn run --detector best
 expect 2 "in (0, 1)" "$glofnd" eval fn run --alpha 1
-expect 2 "usage" "$glofnd" eval fn
+expect 2 "--help explains" "$glofnd" eval fn
 "$glofnd" data export $data --out flat --folder > out 2> err || fail "export"
 mkdir plain && find flat -name '*.png' -exec sh -c 'mv "$1" "plain/$(basename "$(dirname "$1")")-$(basename "$1")"' _ {} \;
 expect 1 "has no labels" "$glofnd" eval fn late --data folder:plain

@@ -95,7 +95,7 @@ else
     expect 2 "cpu|cuda" "$glofnd" eval transfer run $data --device gpu
     expect 1 "; use --device cpu" env CUDA_VISIBLE_DEVICES= "$glofnd" eval transfer run $data --device cuda
 
-    expect 2 "usage" "$glofnd" eval transfer run $data $data --test $data
+    expect 2 "--help explains" "$glofnd" eval transfer run $data $data --test $data
     expect 2 "no protocol" "$glofnd" eval transfer run $data --protocol best
     expect 2 "--metric" "$glofnd" eval transfer run $data --metric f1
 fi

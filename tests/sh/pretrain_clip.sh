@@ -118,7 +118,7 @@ cmp -s image.npy image--untrained.npy && fail 'the encoder of images beside a lo
 # ----- embeddings -----
 run embed whole $data --out image.npy;                          wants 'embed images' 0 '80 x 16'
 run embed whole $data --text --out text.npy --samples owner.npy;        wants 'embed captions' 0 '320 x 16'
-run embed whole $data --text --head --out text.npy;             wants 'embed both' 2 'usage'
+run embed whole $data --text --head --out text.npy;             wants 'embed both' 2 '--help explains'
 run pretrain $data --arch resnet8 --head-hidden 8 --head-out 8 --batch 16 --epochs 1 --size 16 --out views; wants 'views' 0
 run pretrain $data $small --lock text --init views/model.safetensors --out x;  wants 'the other one' 2 'lock: text' 'views/'
 run embed views $data --text --out text.npy;                    wants 'captions of a run on images' 1 'text encoder'

@@ -93,7 +93,11 @@ static glofnd_status expand_name(gf_error *err, const char *name, gf_string_list
     gf_string_list found = {0};
     glofnd_status status = folder ? list_folder(err, name, &found) : list_matches(err, name, &found);
     if (status == GLOFND_OK && found.n == 0)
-        status = gf_fail(err, GLOFND_E_IO, "'%.300s' has no .npy, .parquet or .safetensors file", name);
+        status = gf_fail(err, GLOFND_E_IO,
+                         folder ? "'%.200s' has no .npy, .parquet or .safetensors file; for files in its folders give a pattern: "
+                                  "'%.200s/*/*.parquet'"
+                                : "'%.300s' has no .npy, .parquet or .safetensors file",
+                         name, name);
     if (status == GLOFND_OK) status = add_sorted(err, &found, out);
     gf_string_list_free(&found);
     return status;

@@ -2,6 +2,7 @@
 #include "discover/decide/decide.h"
 #include "discover/decide/decide_files.h"
 #include "io/json/jsonl.h"
+#include "util/strings/number_text.h"
 
 /* ----- JSON ----- */
 
@@ -65,8 +66,12 @@ void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
     gf_text_add(t,
                 "keep        %lld of %lld rows in keep.txt, by --keep %s; %lld in remove.txt: %lld duplicate%s, %lld bad row%s\n",
                 (long long)e->keep, (long long)x->d->n, gf_keep_rule_name(x->decide->keep), (long long)(e->duplicates + e->bad),
-                (long long)e->duplicates, e->duplicates == 1 ? "" : "s", (long long)e->bad, e->bad == 1 ? "" : "s");
-    if (x->s->dup < GF_DUP_EXACT && e->duplicates > x->d->n / 4)
+                (long long)e->duplicates, gf_plural(e->duplicates), (long long)e->bad, gf_plural(e->bad));
+    const int64_t copies = x->d->good_n - x->d->distinct;
+    if (copies > x->d->n / 4)
+        gf_text_add(t, "            caution: %.0f %% are exact copies of other rows: is a file given twice?\n",
+                    100.0 * (double)copies / (double)x->d->n);
+    else if (x->s->dup < GF_DUP_EXACT && e->duplicates > x->d->n / 4)
         gf_text_add(t,
                     "            caution: %.0f %% count as duplicates; at --dup %g these embeddings tell too little apart: look "
                     "first, or\n"
@@ -75,11 +80,12 @@ void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
     if (x->decide->splits) add_leaks(t, x);
     if (x->r->f.top > 0 && !x->s->only_dup)
         gf_text_add(t,
-                    "outliers    %lld rows whose nearest one is below %.4f, two standard deviations below the mean threshold\n",
-                    (long long)e->outliers_found, e->outlier_limit);
+                    "outliers    %lld row%s whose nearest one is below %.4f, two standard deviations below the mean threshold\n",
+                    (long long)e->outliers_found, gf_plural(e->outliers_found), e->outlier_limit);
     if (x->d->label && !x->s->only_dup)
-        gf_text_add(t, "suspects    %lld rows whose mutual neighbours mostly have one other label: label_issues%s\n",
-                    (long long)e->issues, gf_table_ending(x->format));
+        gf_text_add(t,
+                    "issues      %lld label issue%s, rows whose mutual neighbours mostly have one other label: label_issues%s\n",
+                    (long long)e->issues, gf_plural(e->issues), gf_table_ending(x->format));
     if (x->decide->sample > e->samples)
         gf_text_add(t, "sample      all %lld kept rows in sample.txt: --sample asks for %lld\n", (long long)e->samples,
                     (long long)x->decide->sample);

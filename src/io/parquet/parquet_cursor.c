@@ -233,7 +233,8 @@ glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows
     uint32_t rep[GF_PARQUET_BATCH] = {0}, def[GF_PARQUET_BATCH] = {0};
     int64_t got;
     FAIL_IF(err, l->max_rep != 0 || (l->type != GF_PARQUET_BYTES && l->type != GF_PARQUET_INT32 && l->type != GF_PARQUET_INT64),
-            GLOFND_E_FORMAT, "%.200s, column '%.80s': names are read from texts or integers, one per row", c->f->path, l->path);
+            GLOFND_E_FORMAT, "%.200s, column '%.80s': %s are read from texts or integers, one per row", c->f->path, l->path,
+            c->null_is_empty ? "labels" : "names");
     FAIL_IF(err, rows > c->f->rows - c->row, GLOFND_E_ARGUMENT, "%.300s: it has %lld rows", c->f->path, (long long)c->f->rows);
     for (int64_t left = rows; left > 0; left -= got) {
         TRY(next_levels(err, c, left, rep, def, &got));

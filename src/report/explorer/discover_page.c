@@ -134,7 +134,7 @@ static void add_facts(pages *p) {
     if (p->x->decisions) add_count(p, "rows to keep", p->x->decisions->keep);
     if (p->x->decisions) add_count(p, "rows to remove", p->x->decisions->duplicates + p->x->decisions->bad);
     if (p->x->decisions) add_count(p, "outliers", p->x->decisions->outliers_found);
-    if (p->x->decisions && d->label) add_count(p, "suspicious labels", p->x->decisions->issues);
+    if (p->x->decisions && d->label) add_count(p, "label issues", p->x->decisions->issues);
     add_count(p, "pairs above a threshold", r->above);
     add_count(p, "mutual pairs", r->mutual_pairs);
     add_count(p, "connected components", r->parts.count);

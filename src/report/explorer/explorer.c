@@ -99,6 +99,9 @@ static void add_decisions(gf_text *t, const gf_explorer *x) {
     if (!e) return;
     gf_text_add(t, ",\"decided\":1,\"keep\":%lld,\"duplicates\":%lld,\"bad\":%lld,\"rule\":\"%s\"", (long long)e->keep,
                 (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep));
+    int64_t copies = 0;
+    for (int64_t i = 0; i < x->n; i++) copies += x->copy_of[i] != i;
+    gf_text_add(t, ",\"copies\":%lld", (long long)copies);
     gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld",
                 x->nearest ? (long long)e->outliers : 0LL, (long long)e->outliers_found, e->outlier_limit, (long long)e->issues,
                 (long long)x->leaks);
@@ -162,10 +165,17 @@ static int32_t *order_groups(const gf_explorer *x) {
 
 /* ----- page ----- */
 
-static void put_head(page *p) {
+/* pieces: some of its data are files beside it. Nothing else is loaded, and nothing from elsewhere. */
+static void put_head(page *p, int pieces) {
     const gf_explorer *x = p->x;
+    const char *beside = pieces ? " 'self' file:" : "";
     gf_text t = {0};
-    gf_text_add(&t, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+    gf_text_add(
+        &t,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
+        "content=\"default-src 'none'; img-src data: blob:%s; style-src 'unsafe-inline'; script-src 'unsafe-inline'%s\">\n",
+        beside, beside);
+    gf_text_add(&t, "<meta name=\"viewport\" "
                     "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ");
     add_html(&t, x->source);
     gf_text_add(&t, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n",
@@ -242,7 +252,7 @@ static glofnd_status make_folder(gf_error *err, const char *path, gf_chunks *c) 
 }
 
 static void put_page(page *p, gf_chunks *c, const gf_explorer_images *m, const int32_t *order) {
-    put_head(p);
+    put_head(p, c->folder[0] != 0);
     put_body(p, m->shown);
     put_meta(p, c, GF_EXPLORER_SHEET / p->x->side, order);
     gf_chunks_put_anchors(c, p->x, m->slot);

@@ -6,6 +6,7 @@
   const meta = JSON.parse($("d-meta").textContent);
   const n = meta.n, top = meta.top, NEAR = 10000;                     /* NEAR: scale of the similarities */
   const number = (x) => x.toLocaleString("en");
+  const plural = (x) => (x === 1 ? "" : "s");
 
   /* ----- pieces ----- */
 
@@ -259,8 +260,8 @@
   function set(word, is_group) {
     return ([id, count, pairs, exact, differ, first, rest]) => {
       const box = make("div", "group"), tiles = make("div", "tiles");
-      const links = is_group ? "" : ", " + number(pairs) + " mutual pairs", shown = first.length + rest.length;
-      const p = small(word + " " + number(id) + ": " + number(count) + " images" + links);
+      const links = is_group ? "" : ", " + number(pairs) + " mutual pair" + plural(pairs), shown = first.length + rest.length;
+      const p = small(word + " " + number(id) + ": " + number(count) + " rows" + links);
       if (is_group && exact) p.append(" ", chip("exact copies", "exact"));
       if (is_group && differ) p.append(" ", chip("labels differ", "wrong"));
       const put = (a) => {
@@ -307,7 +308,7 @@
     outliers: { name: "Outliers", kind: "o", count: meta.outliers || 0, total: meta.found, glance: 8, draw: outlier,
       none: "No neighbours are listed.", file: "outliers.tsv", off: !meta.decided,
       about: () => "Rows by the similarity of their nearest one, lowest first; outliers are below " + meta.limit.toFixed(4) + "." },
-    labels: { name: "Labels", kind: "l", count: meta.issues || 0, glance: 12, draw: issue,
+    labels: { name: "Label issues", kind: "l", count: meta.issues || 0, glance: 12, draw: issue,
       none: "All labels agree with the neighbours.", file: "label_issues.tsv", off: !meta.decided || !meta.labels,
       about: () => "Rows whose mutual neighbours mostly have one other label: label, suggestion, score; neighbours with it." },
     components: { name: "Components", kind: "p", count: meta.components, glance: 4, draw: set("component", false),
@@ -365,10 +366,13 @@
   function decision() {
     const box = make("p", "decision");
     box.append(make("b", "right", "keep " + number(meta.keep)), ", ",
-      make("b", "wrong", "remove " + number(meta.duplicates + meta.bad)), ": " + number(meta.duplicates) + " duplicates, " +
-      number(meta.bad) + " bad rows. Of every group of duplicates one is kept (--keep " + meta.rule + "): ",
+      make("b", "wrong", "remove " + number(meta.duplicates + meta.bad)), ": " + number(meta.duplicates) + " duplicate" + plural(meta.duplicates) + ", " +
+      number(meta.bad) + " bad row" + plural(meta.bad) + ". Of every group of duplicates one is kept (--keep " + meta.rule + "): ",
       make("code", "", "keep.txt"), ", ", make("code", "", "remove.txt"), ".");
-    if (meta.duplicates > (meta.keep + meta.duplicates + meta.bad) / 4)
+    const some = (meta.keep + meta.duplicates + meta.bad) / 4;
+    if (meta.copies > some)
+      box.append(make("b", "wrong", " Caution:"), " so many rows are exact copies of others. Is a file given twice?");
+    else if (meta.duplicates > some)
       box.append(make("b", "wrong", " Caution:"), " so many duplicates mean that these embeddings tell too little apart at " +
         "this --dup. Look at the groups first, or use a higher one.");
     return box;

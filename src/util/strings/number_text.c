@@ -133,3 +133,5 @@ const char *gf_number_read(const char *text, double *x) {
     if (!isfinite(*x)) return "is not a finite number";
     return errno == ERANGE ? "is too small for a double" : NULL;
 }
+
+const char *gf_plural(int64_t n) { return n == 1 ? "" : "s"; }

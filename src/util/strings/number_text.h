@@ -26,6 +26,9 @@ size_t gf_number_text(char *out, double x);
 /* The shortest of %.15g to %.17g that reads back as x, with a 0 at the end. out [GF_NUMBER_BYTES] */
 size_t gf_shortest_text(char *out, double x);
 
+/* The ending of a noun after a count: "" of 1, else "s". */
+const char *gf_plural(int64_t n);
+
 /* The whole text as an integer, or as a finite number: NULL, or why not, in words that complete "x ...". */
 const char *gf_integer_read(const char *text, int64_t *x);
 const char *gf_number_read(const char *text, double *x);

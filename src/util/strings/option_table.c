@@ -208,7 +208,9 @@ static glofnd_status fail_unknown(gf_error *err, const gf_option_table *table, s
 static glofnd_status fail_value(gf_error *err, const gf_option *o, const char *value, const char *reason) {
     char shown[WORD + 4], range[256];
     gf_option_range(o, range, sizeof range);
-    GF_FAIL(err, GLOFND_E_OPTION, "%s: \"%s\" %s; expected %s", o->key, printable(value, shown), reason, range);
+    const int in_gb = o->value && strcmp(o->value, "GB") == 0;
+    GF_FAIL(err, GLOFND_E_OPTION, "%s: \"%s\" %s; expected %s%s", o->key, printable(value, shown), reason, range,
+            in_gb ? ", of GB" : "");
 }
 
 static glofnd_status set_text(gf_error *err, const gf_option *o, void *target, const char *text) {
