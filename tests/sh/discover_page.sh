@@ -130,8 +130,8 @@ splits='--split train=0:31 --split test=31:90'
 expect 0 "open index.html" "$glofnd" discover x.npy --names names --labels y.npy $splits --k 4 --dup 0.99 --html --out d --quiet
 look d/index.html
 for text in '<b class="right">keep 87</b>' '<b class="wrong">remove 3</b>' \
-    '<td class="wrong">1<span class="soft"> (1 exact)</span></td>' '>Leaks (' '>Outliers (' '>Label issues (' 'train – test: 1.0000' \
-    'keep 0' 'class="tile removed"'; do
+    '<td class="wrong">1<span class="soft"> (1 exact)</span></td>' '>Leaks (' '>Outliers (' '>Label issues (' \
+    'train – test: 1.0000' 'keep 0' 'class="tile removed"'; do
     grep -qF -- "$text" dom || fail "the page does not show: $text"
 done
 
