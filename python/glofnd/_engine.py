@@ -57,11 +57,20 @@ def option_values(options: Any) -> dict[str, str]:
     return values
 
 
+_ELSEWHERE = {  # names of other packages, or of the paper
+    **dict.fromkeys(("temperature", "temp", "t", "init_tau"), "tau"), "learnable_tau": "learn_tau", "learn_temperature": "learn_tau",
+    **dict.fromkeys(("lr", "learning_rate", "lambda_learning_rate", "lr_lambda"), "lambda_lr (the optimizer of the model has its own)"),
+    **dict.fromkeys(("n", "N", "dataset_size", "data_size", "num_data"), "num_samples, the first argument"),
+    **dict.fromkeys(("embedding_dim", "feature_dim"), "dim"), "num_threads": "threads", "init_lambda": "lambda_init",
+    **dict.fromkeys(("beta1", "beta2"), "lambda_beta1 or lambda_beta2"), "gather_distributed": "process_group (all ranks by default)"}
+
+
 def own_names(options: dict[str, Any]) -> dict[str, Any]:
     """Options by their names in Python; those of the library are understood, too."""
     named = {}
-    if "temperature" in options:
-        raise _lib.OptionError('unknown option "temperature"; here its name is tau')
+    for theirs, here in _ELSEWHERE.items():
+        if theirs in options:
+            raise _lib.OptionError(f'unknown option "{theirs}"; here its name is {here}')
     for ours, theirs in _lib.OPTION_NAMES.items():
         if ours in options and theirs in options:
             raise _lib.OptionError(f"{theirs} is the library's name of {ours}: give one of them")

@@ -335,5 +335,7 @@ def option_table() -> list[tuple[str, str, str]]:
         name, allowed = key.value.decode(), values.value.decode()  # type: ignore[union-attr]
         if name == "lambda_init":
             allowed = allowed.replace("default one", "default quantile (one with compat official, learner adam-official or ring)")
+        if name == "math":
+            allowed = allowed.replace("default auto", "default auto (split for float32 embeddings on a GPU)")
         rows.append((names.get(name, name), allowed, text.value.decode()))  # type: ignore[union-attr]
     return rows

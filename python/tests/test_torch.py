@@ -272,7 +272,9 @@ class Training(unittest.TestCase):
         self.assertEqual(criterion.eval()(a, b, index, tau=0.25), criterion(a, b, index, tau=torch.tensor(0.25)))
         for text, call in (("one number", lambda: criterion(a, b, index, tau=torch.tensor([0.1, 0.2]))),
                            ("integer", lambda: criterion.set_epoch(1.5)), ("from 0", lambda: criterion.set_epoch(-1)),
-                           ("its name is tau", lambda: make(temperature=0.1)), ("num_samples is 0", lambda: GloFNDLoss(0)),
+                           ("its name is tau", lambda: make(temperature=0.1)),
+                           ("its name is tau", lambda: make().configure(t=0.1)), ("its name is tau", lambda: GloFND(4, temp=0.1)),
+                           ("its name is lambda_lr", lambda: make(lr=0.1)), ("is num_samples", lambda: GloFND(4, dataset_size=4)), ("num_samples is 0", lambda: GloFNDLoss(0)),
                            ("groups are missing", lambda: make(detector="groups")(a, b, index)),
                            ("batch is empty", lambda: make()(a[:0], b[:0], index[:0]))):
             with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
