@@ -241,12 +241,12 @@ class Discovery:
     def _facts(self) -> list[tuple[str, str]]:
         facts = [("embeddings", f"{self.n} x {self.dim}" + (f", {self.n - self.usable} left out" if self.usable < self.n else "")),
                  ("threshold", f"similarity of rank {self.rank} of an anchor; mean {np.nanmean(self.threshold):.4f}"),
-                 ("above", f"{self.pairs_above} pairs (anchor, other), {len(self.other)} listed" + (
+                 ("above", f"{_count(self.pairs_above, 'pair')} (anchor, other), {len(self.other)} listed" + (
                      "; the threshold is the largest similarity itself: use a larger alpha, or k" if self.rank == 1 else "")),
-                 ("mutual", f"{self.mutual_pairs} pairs are above both thresholds"),
+                 ("mutual", f"{_count(self.mutual_pairs, 'pair')} above both thresholds"),
                  ("components", f"{len(self._parts.rows)}" + (f"; the largest has {self._parts.rows[0]} rows"
                                                               if len(self._parts.rows) else "")),
-                 ("duplicates", f"{self.duplicate_pairs} pairs in {len(self._groups.rows)} groups")]
+                 ("duplicates", f"{_count(self.duplicate_pairs, 'pair')} in {_count(len(self._groups.rows), 'group')}")]
         if self.labels is not None:
             facts.append(("labels", f"precision {self.precision:.4f}, recall {self.recall:.4f}, F1 {self.f1:.4f}"))
         return facts
@@ -285,6 +285,10 @@ class Discovery:
         return {**{key: np.array(value) if isinstance(value, np.ndarray) else value for key, value in self.__dict__.items()},
                 "_handle": None, "_dup": [np.array(x) for x in self._dup],
                 "_parts": Components(*map(np.array, self._parts)), "_groups": Components(*map(np.array, self._groups))}
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _texts(texts: Optional[list[str]]) -> Any:

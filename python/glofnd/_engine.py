@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import operator
 import os
 import threading
 import weakref
@@ -76,6 +77,16 @@ def own_names(options: dict[str, Any]) -> dict[str, Any]:
             raise _lib.OptionError(f"{theirs} is the library's name of {ours}: give one of them")
         named[theirs] = ours
     return {named.get(key, key): value for key, value in options.items()}
+
+
+def checked_epoch(epoch: Any) -> int:
+    try:
+        number = operator.index(epoch)
+    except TypeError:
+        raise _lib.ArgumentError(f"epoch is {epoch!r}; expected an integer, 0 for the first epoch") from None
+    if not 0 <= number < 2**31:
+        raise _lib.ArgumentError(f"epoch is {number}; expected one below 2^31, and epochs count from 0")
+    return number
 
 
 def first_threshold(values: dict[str, Any]) -> str:

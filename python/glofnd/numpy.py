@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, first_threshold, needs_dim, own_names, stats_dict
+from ._engine import Engine, checked_epoch, first_threshold, needs_dim, own_names, stats_dict
 from ._lib import ArgumentError
 
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
@@ -137,7 +137,7 @@ class GloFND:
         batch = _lib.Batch(
             rows=a.shape[0], cols=a.shape[0], dim=a.shape[1], a=pointers[0], b=pointers[1], id=pointers[2], label=pointers[3],
             group=pointers[4], support_a=pointers[5], support_b=pointers[6], a_stride=_stride(a), b_stride=_stride(b),
-            dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32, epoch=epoch, want=want, tau=tau, gamma=gamma)
+            dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32, epoch=checked_epoch(epoch), want=want, tau=tau, gamma=gamma)
         return batch, keep
 
     def step(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
@@ -194,7 +194,8 @@ class GloFND:
                 _integers(row_groups, "row_groups", (rows,), np.int32), _integers(col_groups, "col_groups", (cols,), np.int32)]
         pointers = [_pointer(array) for array in keep]
         return _lib.Sims(rows=rows, cols=cols, sim=pointers[0], negative=pointers[1], id=pointers[2], row_group=pointers[3],
-                         col_group=pointers[4], views=1 if sim.ndim == 2 else sim.shape[0], side=side, epoch=epoch), keep
+                         col_group=pointers[4], views=1 if sim.ndim == 2 else sim.shape[0], side=side,
+                         epoch=checked_epoch(epoch)), keep
 
     def update(self, sim: Any, index: Any, *, negative: Any = None, row_groups: Any = None, col_groups: Any = None, side: int = 0,
                epoch: int = 0) -> None:

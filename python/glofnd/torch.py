@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 import os
 import warnings
 from typing import Any, Optional, Union
@@ -21,7 +20,7 @@ import torch
 from torch import nn
 
 from . import _lib
-from ._engine import LEARNED_TAU, first_threshold, own_names, stats_dict
+from ._engine import LEARNED_TAU, checked_epoch, first_threshold, own_names, stats_dict
 from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, fill_batch, readable,
                         set_banks)
@@ -156,13 +155,7 @@ class GloFNDLoss(nn.Module):
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch of the next steps, from 0: start_epoch, update_epoch and lambda_warmup count by it."""
-        try:
-            number = operator.index(epoch)
-        except TypeError:
-            raise ArgumentError(f"epoch is {epoch!r}; expected an integer, 0 for the first epoch") from None
-        if not 0 <= number < 2**31:
-            raise ArgumentError(f"epoch is {number}; expected one below 2^31, and epochs count from 0")
-        self._core.epoch, self._core.unannounced = number, None
+        self._core.epoch, self._core.unannounced = checked_epoch(epoch), None
 
     @property
     def epoch(self) -> int:

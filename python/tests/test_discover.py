@@ -283,6 +283,7 @@ class Inputs(unittest.TestCase):
         self.assertEqual(found.remove.tolist(), [BAD, ZERO, COPY])
         self.assertEqual(sorted([*found.keep, *found.remove]), list(range(N)))
         self.assertNotIn("larger alpha", str(found))
+        self.assertIn("1 pair in 1 group\n", str(found) + "\n")
         self.assertIn("use a larger alpha, or k", str(glofnd.discover(x[:9], alpha=0.01)))
 
 

@@ -360,5 +360,13 @@ class Process(unittest.TestCase):
         self.assertLess(resident() - start, 4 << 20)
 
 
+class Epoch(unittest.TestCase):
+    def test_it_is_checked(self):
+        x = np.eye(4, dtype=np.float32)
+        for wrong in (1.5, -1, None, 2**31):
+            with self.subTest(str(wrong)), self.assertRaisesRegex(glofnd.ArgumentError, "epoch is .*expected"):
+                GloFND(4).step(x, x, np.arange(4), epoch=wrong)
+
+
 if __name__ == "__main__":
     unittest.main()
