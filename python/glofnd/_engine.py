@@ -89,6 +89,14 @@ def checked_epoch(epoch: Any) -> int:
     return number
 
 
+def checked_growth(num_samples: Any, n: int) -> int:
+    """A new number of samples, not below that of the loss."""
+    number = int(num_samples)
+    if number < n:
+        raise _lib.ArgumentError(f"num_samples is {number}; this loss has {n}, and can only grow: positions of samples would change")
+    return number
+
+
 def first_threshold(values: dict[str, Any]) -> str:
     """The default of lambda_init in Python: thresholds that flag from the first visit on. The authors' way begins at 1."""
     authors = values.get("compat") == "official" or values.get("learner") in ("adam-official", "ring")
@@ -155,8 +163,10 @@ class Engine:
                               ("ring_dim", "numbers per embedding of the ring (learner, dim)"),
                               ("bank_dim", "numbers per average (similarity, dim)")):
             if getattr(have, name) != getattr(want, name):
+                grown = name == "n" and have.n < want.n
                 raise _lib.StateError(f"{path} was saved with {getattr(have, name)} {meaning}, this loss has {getattr(want, name)}: "
-                                      "make it with the options of the file, or load the file that belongs to it")
+                                      "make it with the options of the file, or load the file that belongs to it" +
+                                      (f"; if the dataset grew, make it with {have.n} samples, load, then resize({want.n})" if grown else ""))
         return other
 
     def close(self) -> None:

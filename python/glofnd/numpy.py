@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, checked_epoch, first_threshold, needs_dim, own_names, stats_dict
+from ._engine import Engine, checked_epoch, checked_growth, first_threshold, needs_dim, own_names, stats_dict
 from ._lib import ArgumentError
 
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
@@ -288,6 +288,10 @@ class GloFND:
     def configure(self, **options: Any) -> None:
         """New values of options, from the next step on; the state stays."""
         self._engine.configure(**own_names(options))
+
+    def resize(self, num_samples: int) -> None:
+        """For a dataset that grew at its end: samples keep their state, new ones begin with none."""
+        self.__setstate__({**self.__getstate__(), "n": checked_growth(num_samples, self.num_samples)})
 
     def __getstate__(self) -> dict[str, Any]:
         sides = range(self.sides)

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from . import _lib
-from ._engine import LEARNED_TAU, checked_epoch, first_threshold, own_names, stats_dict
+from ._engine import LEARNED_TAU, checked_epoch, checked_growth, first_threshold, own_names, stats_dict
 from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, fill_batch, readable,
                         set_banks)
@@ -348,9 +348,7 @@ class GloFNDLoss(nn.Module):
     def resize(self, num_samples: int) -> None:
         """For a dataset that grew at its end: samples keep their thresholds, new ones begin with none. Load the state before."""
         core = self._core
-        more = int(num_samples) - core.n
-        if more < 0:
-            raise ArgumentError(f"num_samples is {num_samples}; this loss has {core.n}, and can only grow: positions of samples would change")
+        more = checked_growth(num_samples, core.n) - core.n
         state = self._state()
         for name, shape in self._state_shapes().items():
             if shape is not None and len(shape) >= 2 and shape[1] == core.n and name != "shared":

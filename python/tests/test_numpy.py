@@ -360,6 +360,24 @@ class Process(unittest.TestCase):
         self.assertLess(resident() - start, 4 << 20)
 
 
+class Growth(unittest.TestCase):
+    def test_a_dataset_that_grew(self):
+        rng = np.random.default_rng(0)
+        a, b = rng.normal(size=(2, 16, 8)).astype(np.float32)
+        for options in ({}, {"loss": "clip"}, {"learner": "ring", "dim": 8}, {"similarity": "bank", "dim": 8}):
+            with self.subTest(**options):
+                criterion, before = GloFND(20, **options), GloFND(20, **options)
+                for one in (criterion, before):
+                    one.step(a, b, np.arange(16))
+                criterion.resize(24)
+                self.assertEqual(criterion.num_samples, 24)
+                self.assertEqual(criterion.rows(np.arange(20)).tobytes(), before.rows().tobytes())
+                self.assertEqual(criterion.step(a, b, np.arange(16)).loss, before.step(a, b, np.arange(16)).loss)
+                criterion.step(a, b, np.arange(8, 24))
+                with self.assertRaisesRegex(glofnd.ArgumentError, "num_samples is 20; this loss has 24"):
+                    criterion.resize(20)
+
+
 class Epoch(unittest.TestCase):
     def test_it_is_checked(self):
         x = np.eye(4, dtype=np.float32)

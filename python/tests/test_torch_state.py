@@ -152,7 +152,7 @@ class State(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "store")
             self.trained().save_store(path)
-            for text, options in (("num_samples", None), ("sides", {"loss": "clip"}), ("ring", {"learner": "ring", "dim": DIM}),
+            for text, options in (("num_samples.*resize.65", None), ("sides", {"loss": "clip"}), ("ring", {"learner": "ring", "dim": DIM}),
                                   ("average", {"similarity": "bank", "dim": DIM})):
                 other = GloFNDLoss(SAMPLES + 1) if options is None else make(**options)
                 with self.subTest(text), self.assertRaisesRegex(glofnd.StateError, text):
