@@ -96,6 +96,21 @@ for file in snappy-v1-dict-f32 snappy-v2-plain-fixed none-v2-dict-f16 defaults n
 done
 rm -rf other
 expect 0 "46 x 5" discover "$parquet/defaults.parquet" "$parquet/none-v1-split-f32.parquet" --id number --k 3 --out other
+# A column per dimension is read as a table has it; integers in lists are numbers.
+rm -rf other first
+seq 100 122 > wide_ids
+expect 0 "23 x 5" discover "$parquet/defaults.parquet" --column emb --names wide_ids --k 3 --out first
+"$glofnd" discover "$parquet/wide.parquet" --k 3 --out other > out 2> err || fail "a column per dimension: $(cat err)"
+grep -qxF "embeddings from 5 columns, e0 to e4; names: id; left out: label" err || fail "columns are not named: $(cat err)"
+same other first
+rm -rf other
+expect 0 "23 x 5" discover "$parquet/wide.parquet" --k 3 --resume --out other
+same other first
+rm -rf other
+expect 0 "23 x 5" discover "$parquet/integers.parquet" --names wide_ids --k 3 --out other
+same other first
+expect 1 "column 'e0': labels are read from texts or integers" discover "$parquet/wide.parquet" --label-column e0 --out z
+rm -rf other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
 # A null is a bad row: named, counted, left out. So it is in tables.
 expect 0 "1 left out" discover "$parquet/bad-null-row.parquet" --column emb --id key --k 3 --out null_row

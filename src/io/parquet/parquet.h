@@ -54,10 +54,13 @@ glofnd_status gf_parquet_open(gf_error *err, const char *path, gf_parquet *out);
 glofnd_status gf_parquet_open_bytes(gf_error *err, const char *name, const uint8_t *bytes, size_t n, gf_parquet *out);
 void gf_parquet_close(gf_parquet *f); /* a zeroed one is fine */
 
-/* The column by the name of its field, or by its whole path. NULL: the only list of floating-point numbers. */
+int gf_parquet_is_real(const gf_parquet_leaf *l); /* FLOAT, DOUBLE or float16 */
+int gf_parquet_is_integer(const gf_parquet_leaf *l);
+/* The column by the name of its field, or by its whole path. NULL: the only list of floating-point numbers; where
+ * there is none, of integers. */
 glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *name, int64_t *leaf);
 #define GF_PARQUET_LIST_MAX (1 << 20) /* numbers of a row */
-/* Numbers in the list of the first row that has one. Its column must be a list of FLOAT, DOUBLE or float16. */
+/* Numbers in the list of the first row that has one. Its column must be a list of FLOAT, DOUBLE, float16, INT32 or INT64. */
 glofnd_status gf_parquet_list_length(gf_error *err, const gf_parquet *f, int64_t leaf, int64_t *length);
 
 enum { GF_PARQUET_BATCH = 1024 }; /* levels at a time */
@@ -84,7 +87,7 @@ typedef struct gf_parquet_cursor {
 void gf_parquet_cursor_init(gf_parquet_cursor *c, const gf_parquet *f, int64_t leaf);
 void gf_parquet_cursor_free(gf_parquet_cursor *c); /* a zeroed one is fine */
 glofnd_status gf_parquet_seek(gf_error *err, gf_parquet_cursor *c, int64_t row);
-/* out [rows][dim]: lists of exactly dim numbers; a row without a list is NaN. */
+/* out [rows][dim]: lists of exactly dim numbers; a row without a list is NaN. Of a column without lists: dim is 1. */
 glofnd_status gf_parquet_floats(gf_error *err, gf_parquet_cursor *c, int64_t rows, int64_t dim, float *out);
 /* Appends a text per row: of a column of texts or integers. */
 glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows, gf_string_list *out);

@@ -14,8 +14,21 @@
 
 /* ----- columns ----- */
 
-static int holds_floats(const gf_parquet_leaf *l) {
-    return l->max_rep == 1 && (l->type == GF_PARQUET_FLOAT || l->type == GF_PARQUET_DOUBLE || l->half);
+int gf_parquet_is_real(const gf_parquet_leaf *l) {
+    return l->type == GF_PARQUET_FLOAT || l->type == GF_PARQUET_DOUBLE || l->half;
+}
+
+int gf_parquet_is_integer(const gf_parquet_leaf *l) { return l->type == GF_PARQUET_INT32 || l->type == GF_PARQUET_INT64; }
+
+static int lists_of_reals(const gf_parquet *f) {
+    int count = 0;
+    for (int64_t i = 0; i < f->leaves; i++) count += f->leaf[i].max_rep == 1 && gf_parquet_is_real(&f->leaf[i]);
+    return count;
+}
+
+/* reals: there are lists of floating-point numbers, so those of integers are something else. */
+static int holds_numbers(const gf_parquet_leaf *l, int reals) {
+    return l->max_rep == 1 && (gf_parquet_is_real(l) || (!reals && gf_parquet_is_integer(l)));
 }
 
 static glofnd_status no_such_column(gf_error *err, const gf_parquet *f, const char *name, int several) {
@@ -23,7 +36,7 @@ static glofnd_status no_such_column(gf_error *err, const gf_parquet *f, const ch
     for (int64_t i = 0; i < f->leaves && strlen(list) < 150; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", f->leaf[i].path);
     if (!name)
-        GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s list of floating-point numbers; choose one by --column: %s", f->path,
+        GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s list of numbers; choose one by --column: %s", f->path,
                 several ? "more than one" : "no", list);
     GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s column '%.60s'; it has %s", f->path, several ? "more than one" : "no", name,
             list);
@@ -31,13 +44,14 @@ static glofnd_status no_such_column(gf_error *err, const gf_parquet *f, const ch
 
 glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *name, int64_t *leaf) {
     int64_t found = -1, count = 0;
+    const int reals = lists_of_reals(f);
     for (int64_t i = 0; i < f->leaves; i++) {
         const gf_parquet_leaf *l = &f->leaf[i];
         if (name && strcmp(l->path, name) == 0) {
             *leaf = i;
             return GLOFND_OK;
         }
-        if (name ? strlen(name) == l->top && memcmp(name, l->path, l->top) == 0 : holds_floats(l)) found = i, count++;
+        if (name ? strlen(name) == l->top && memcmp(name, l->path, l->top) == 0 : holds_numbers(l, reals)) found = i, count++;
     }
     if (count != 1) return no_such_column(err, f, name, count > 1);
     *leaf = found;
@@ -174,7 +188,7 @@ glofnd_status gf_parquet_seek(gf_error *err, gf_parquet_cursor *c, int64_t row) 
     if (c->group != group || c->row > row || c->place != 0) TRY(gf_parquet_enter_group(err, c, group));
     if (row == c->row) return GLOFND_OK;
     int64_t dim = 1;
-    TRY(gf_parquet_list_length(err, f, c->leaf, &dim));
+    if (f->leaf[c->leaf].max_rep) TRY(gf_parquet_list_length(err, f, c->leaf, &dim));
     return take_lists(err, c, row - c->row, dim, NULL);
 }
 
@@ -193,9 +207,9 @@ glofnd_status gf_parquet_list_length(gf_error *err, const gf_parquet *f, int64_t
     const gf_parquet_leaf *l = &f->leaf[leaf];
     gf_parquet_cursor c;
     int64_t left = 1, begun = 0;
-    FAIL_IF(err, !holds_floats(l), GLOFND_E_FORMAT,
-            "%.200s, column '%.80s': not lists of FLOAT, DOUBLE or float16, one per row; those are what embeddings are read from",
-            f->path, l->path);
+    FAIL_IF(err, !holds_numbers(l, 0), GLOFND_E_FORMAT,
+            "%.200s, column '%.80s': not lists of numbers, one per row; those are what embeddings are read from", f->path,
+            l->path);
     FAIL_IF(err, f->rows < 1, GLOFND_E_FORMAT, "%.300s: no rows", f->path);
     gf_parquet_cursor_init(&c, f, leaf);
     glofnd_status status = GLOFND_OK;

@@ -152,7 +152,17 @@ static int dictionary_floats(gf_page_values *v, float *out, size_t n) {
     return 1;
 }
 
+static int integer_floats(gf_page_values *v, float *out, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int64_t x;
+        if (!gf_page_integer(v, &x)) return 0;
+        out[i] = (float)x;
+    }
+    return 1;
+}
+
 int gf_page_floats(gf_page_values *v, float *out, size_t n) {
+    if (v->type == GF_PARQUET_INT32 || v->type == GF_PARQUET_INT64) return integer_floats(v, out, n);
     if (v->encoding == GF_ENCODING_PLAIN) return plain_floats(v, out, n);
     return v->encoding == GF_ENCODING_SPLIT ? split_floats(v, out, n) : dictionary_floats(v, out, n);
 }

@@ -51,7 +51,7 @@ typedef struct gf_page_values {
     const gf_dictionary *dict;
 } gf_page_values;
 
-/* 0: the page does not have so many values, or is corrupt. */
+/* Numbers of any type but INT96. 0: the page does not have so many values, or is corrupt. */
 int gf_page_floats(gf_page_values *v, float *out, size_t n);
 /* Integers, of INT32 and INT64. */
 int gf_page_integer(gf_page_values *v, int64_t *out);
