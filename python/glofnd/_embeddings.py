@@ -203,6 +203,8 @@ def rows_of(x: Any) -> Rows:
             return _of_array(np.asarray(x))
     if hasattr(x, "__array__"):
         return _of_array(np.asarray(x))
+    if isinstance(x, (list, tuple)) and any(map(_is_null, x)):  # vectors, and null rows
+        return _of_array(_of_vectors(x))
     if isinstance(x, (list, tuple)) and x and isinstance(x[0], (int, float, list, tuple, np.number)):
         return _of_array(_of_lists(x))
     if isinstance(x, (list, tuple)) and x and all(len(getattr(y, "shape", (0, 0))) == 1 for y in x):  # a vector per sample

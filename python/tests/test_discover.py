@@ -250,6 +250,12 @@ class Inputs(unittest.TestCase):
         with self.assertRaisesRegex(glofnd.ArgumentError, "all 3 rows are null"):
             glofnd.discover(make([None] * 3))
 
+    def test_null_rows_of_lists(self):
+        self.null_rows([row.tolist() for row in self.x], list)
+        found = glofnd.discover([None, *self.x], k=2)
+        self.assertEqual(found.bad_rows.tolist(), [0])
+        self.assertEqual(found.threshold[1:].tobytes(), glofnd.discover(self.x, k=2).threshold.tobytes())
+
     def test_wrong_use(self):
         for text, call in (
                 ("exclude each other", lambda: glofnd.discover(self.x, alpha=0.1, k=3)),
