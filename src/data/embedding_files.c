@@ -75,8 +75,8 @@ static glofnd_status convert_labels(gf_error *err, const char *path, const gf_np
     FAIL_IF(err, a->type != GF_NPY_I4 && a->type != GF_NPY_I8 && a->type != GF_NPY_U1, GLOFND_E_FORMAT,
             "%.300s: elements are %s; expected int32, int64 or uint8: save y.astype(\"int64\")", path, gf_npy_type_name(a->type));
     FAIL_IF(err, a->rank != 1 || a->shape[0] != d->n, GLOFND_E_ARGUMENT,
-            "%.300s: %lld labels with %d axes for %lld embeddings; expected one axis, and one label per row", path,
-            (long long)a->count, a->rank, (long long)d->n);
+            "%.300s: %lld labels with %d ax%s for %lld embeddings; expected one axis, and one label per row", path,
+            (long long)a->count, a->rank, a->rank == 1 ? "is" : "es", (long long)d->n);
     d->label = malloc((size_t)d->n * sizeof *d->label);
     FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
     for (int64_t i = 0; i < d->n; i++) {

@@ -187,13 +187,13 @@ expect 1 "an empty array, 0 x 8" discover empty.npy --out z
 : > nothing
 expect 1 "nothing: the file is empty" discover nothing --out z
 expect 1 "nothing: the file is empty; expected one name per line for 60 embeddings" discover x.npy --names nothing --out z
-expect 1 "expected two, [samples][dimensions]" discover flat.npy --out z
+expect 1 "an array with 1 axis; expected two, [samples][dimensions]" discover flat.npy --out z
 expect 1 'float32, float16 or float64: save x.astype("float32")' discover integer.npy --out z
 expect 1 "does not fit 63 bits" discover huge.npy --out z
 expect 1 "cut: the header promises" discover big.npy --out z
 expect 1 "cut: the header promises" discover cut.npy --out z
 expect 1 "59 names for 60 embeddings" discover x.npy --names names59 --out z
-expect 1 "59 labels" discover x.npy --labels y59.npy --out z
+expect 1 "59 labels with 1 axis for 60" discover x.npy --labels y59.npy --out z
 expect 1 "cannot be opened" discover nowhere.npy --out z
 mkdir -p arun && : > arun/config.cfg
 expect 1 "arun is not the folder of a run: it names no data" discover arun --out z

@@ -26,7 +26,8 @@ static size_t bytes_of(number type) { return type == F64 ? 8 : type == F32 ? 4 :
 /* ----- opening ----- */
 
 static glofnd_status check_shape(gf_error *err, gf_shard *s, int rank, const int64_t *shape) {
-    FAIL_IF(err, rank != 2, GLOFND_E_FORMAT, "%.300s: an array with %d axes; expected two, [samples][dimensions]", s->path, rank);
+    FAIL_IF(err, rank != 2, GLOFND_E_FORMAT, "%.300s: an array with %d ax%s; expected two, [samples][dimensions]", s->path, rank,
+            rank == 1 ? "is" : "es");
     s->rows = shape[0], s->dim = shape[1];
     return GLOFND_OK;
 }
