@@ -398,9 +398,9 @@ class Training(unittest.TestCase):
         self.assertEqual(warnings_of(criterion, 3 * an_epoch - 1), [])
         self.assertRegex(warnings_of(criterion, an_epoch)[0], "set_epoch.*start_epoch=2")
         self.assertEqual(warnings_of(criterion, 4 * an_epoch), [])
-        told = make(start_epoch=2)
-        told.set_epoch(0)
-        for criterion in (told, make()):
+        called = make(start_epoch=2)
+        called.set_epoch(0)
+        for criterion in (called, make()):
             self.assertEqual(warnings_of(criterion, 5 * an_epoch), [])
 
     def test_threads(self):

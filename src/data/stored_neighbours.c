@@ -218,6 +218,12 @@ static glofnd_status read_names(gf_error *err, loading *l) {
     return GLOFND_OK;
 }
 
+/* Its path, and whether this result has it. */
+static glofnd_status find_file(gf_error *err, const loading *l, const char *name, char path[PATH_MAX], int *there) {
+    TRY(gf_path_join(err, path, l->folder, name));
+    return gf_exists(err, path, there);
+}
+
 /* "row TAB why" */
 static glofnd_status take_unreadable(gf_error *err, void *user, char *line, int number) {
     loading *l = user;
@@ -235,16 +241,14 @@ static glofnd_status take_unreadable(gf_error *err, void *user, char *line, int 
 static glofnd_status read_unreadable(gf_error *err, loading *l) {
     char path[PATH_MAX];
     int there;
-    TRY(gf_path_join(err, path, l->folder, "unreadable.txt"));
-    TRY(gf_exists(err, path, &there));
+    TRY(find_file(err, l, "unreadable.txt", path, &there));
     return there ? gf_each_line(err, path, take_unreadable, l) : GLOFND_OK;
 }
 
 static glofnd_status read_classes(gf_error *err, loading *l) {
     char path[PATH_MAX];
     int there;
-    TRY(gf_path_join(err, path, l->folder, "classes.txt"));
-    TRY(gf_exists(err, path, &there));
+    TRY(find_file(err, l, "classes.txt", path, &there));
     return there && l->has_labels ? gf_discover_read_classes(err, path, &l->x->d) : GLOFND_OK;
 }
 
@@ -252,8 +256,7 @@ static glofnd_status read_classes(gf_error *err, loading *l) {
 static glofnd_status find_format(gf_error *err, loading *l) {
     char path[PATH_MAX];
     int there;
-    TRY(gf_path_join(err, path, l->folder, "pairs.parquet"));
-    TRY(gf_exists(err, path, &there));
+    TRY(find_file(err, l, "pairs.parquet", path, &there));
     l->x->format = there ? GF_TABLE_PARQUET : GF_TABLE_TSV;
     return GLOFND_OK;
 }
@@ -282,8 +285,7 @@ static glofnd_status take_split(gf_error *err, void *user, char *line, int numbe
 static glofnd_status read_splits(gf_error *err, loading *l) {
     char path[PATH_MAX];
     int there;
-    TRY(gf_path_join(err, path, l->folder, "split_matrix.tsv"));
-    TRY(gf_exists(err, path, &there));
+    TRY(find_file(err, l, "split_matrix.tsv", path, &there));
     return there ? gf_each_line(err, path, take_split, l) : GLOFND_OK;
 }
 

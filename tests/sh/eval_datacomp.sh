@@ -17,9 +17,9 @@ npy() {
     printf "\\00$1\000\000\000\000\000\000\000\007\000\000\000\000\000\000\000"
 }
 task() {
-    mkdir -p "root/$1/test" unpacked
+    mkdir -p "suite/$1/test" unpacked
     "$glofnd" data export shapes:n=40,classes=4,size=16,seed=5,split=test --out made > out 2> err || fail "export"
-    mv made/classnames.txt "root/$1/"
+    mv made/classnames.txt "suite/$1/"
     (cd unpacked && tar xf ../made/*.tar && rm -f ./*.txt ./*.json)
     i=0
     for image in unpacked/*.png; do
@@ -27,19 +27,19 @@ task() {
         npy $group > "${image%.png}.npy"
         i=$((i + 1))
     done
-    (cd unpacked && tar cf "../root/$1/test/0.tar" --sort=name .)
-    echo "a photo of {c}, indeed." > "root/$1/zeroshot_classification_templates.txt"
+    (cd unpacked && tar cf "../suite/$1/test/0.tar" --sort=name .)
+    echo "a photo of {c}, indeed." > "suite/$1/zeroshot_classification_templates.txt"
     rm -rf made unpacked
 }
 for name in wds_vtab-pets_test wds_wilds-iwildcam_test wds_wilds-fmow_test wds_dollar_street_test wds_geode_test; do
     task $name
 done
 
-expect 0 "DataComp task ImageNet 1k is missing: no folder wds_imagenet1k_test in root" \
-    "$glofnd" eval zeroshot run --datacomp root
+expect 0 "DataComp task ImageNet 1k is missing: no folder wds_imagenet1k_test in suite" \
+    "$glofnd" eval zeroshot run --datacomp suite
 wants "the benchmark" 0 "DataComp task MSCOCO is missing: no folder wds_retrieval-mscoco_2014_5k_test_image_text_retrieval_test" \
     "no DataComp average: 5 of its 38 tasks are here" \
-    "templates root/wds_vtab-pets_test/test/../zeroshot_classification_templates.txt" \
+    "templates suite/wds_vtab-pets_test/test/../zeroshot_classification_templates.txt" \
     "WARNING: pets has 40 images here, 3669 in DataComp"
 [ "$(grep -c 'is missing' err)" -eq 33 ] || fail "every missing task is named"
 grep -q "^pets .* mean_per_class " out && grep -q "^iwildcam .* macro_f1 " out && grep -q "^fmow .* worst_group " out &&
@@ -48,21 +48,21 @@ grep -q "^pets .* mean_per_class " out && grep -q "^iwildcam .* macro_f1 " out &
 expect 1 "has no evaluation set of DataComp" "$glofnd" eval zeroshot run --datacomp run
 
 # One of its folders is a SPEC; a task's name brings its score, also without the benchmark.
-expect 0 "classes    4" "$glofnd" data info wds:root/wds_vtab-pets_test
-expect 0 "mean_per_class" "$glofnd" eval zeroshot run --data pets=wds:root/wds_vtab-pets_test --data x=wds:root/wds_geode_test
+expect 0 "classes    4" "$glofnd" data info wds:suite/wds_vtab-pets_test
+expect 0 "mean_per_class" "$glofnd" eval zeroshot run --data pets=wds:suite/wds_vtab-pets_test --data x=wds:suite/wds_geode_test
 grep -q "^x .* top1 " out || fail "mean per class and top-1 in one call"
 expect 1 "scored by its worst group, and its samples have no .npy" "$glofnd" eval zeroshot run \
     --data fmow=shapes:n=20,classes=4,size=16,split=test
 expect 0 "top1" "$glofnd" eval zeroshot run --metric top1 --data fmow=shapes:n=20,classes=4,size=16,split=test
 
 # WinoGAViL: images associated with a cue, Jaccard index of the instances with ten candidates or more.
-mkdir -p root/winogavil/images
+mkdir -p suite/winogavil/images
 "$glofnd" data export shapes:n=12,classes=4,size=16,seed=8 --folder --out png12 > out 2> err || fail "export"
 list=
 i=0
 find png12 -name '*.png' | sort > files
 while read -r file; do
-    cp "$file" "root/winogavil/images/w$i.jpg"
+    cp "$file" "suite/winogavil/images/w$i.jpg"
     list="$list${list:+, }\"\"w$i\"\""
     i=$((i + 1))
 done < files
@@ -70,11 +70,11 @@ done < files
     echo "cue,candidates,associations"
     echo "circle,\"[$list]\",\"[\"\"w1\"\", \"\"w5\"\"]\""
     echo "star,\"[\"\"w1\"\", \"\"w2\"\", \"\"w3\"\", \"\"w4\"\", \"\"w5\"\"]\",\"[\"\"w2\"\"]\""
-} > root/winogavil/winogavil_dataset.csv
-expect 0 "no DataComp average: 6 of its 38 tasks are here" "$glofnd" eval zeroshot run --datacomp root
+} > suite/winogavil/winogavil_dataset.csv
+expect 0 "no DataComp average: 6 of its 38 tasks are here" "$glofnd" eval zeroshot run --datacomp suite
 grep -q "^winogavil  *12 .* 2  jaccard " out || fail "the row of WinoGAViL"
 grep -q '"event": "associations".*"instances": 2, "images": 12, "jaccard": ' run/eval.jsonl || fail "its record"
-expect 0 "jaccard" "$glofnd" eval zeroshot run --data winogavil:root/winogavil
+expect 0 "jaccard" "$glofnd" eval zeroshot run --data winogavil:suite/winogavil
 
 # WordNet ids are no names.
 mkdir -p ids/n01440764 ids/n01443537

@@ -4,7 +4,7 @@
 enum { GF_TIME_FORWARD, GF_TIME_BACK_DATA, GF_TIME_BACK_WEIGHTS, GF_TIME_NORM, GF_TIME_OTHER, GF_TIME_PARTS };
 
 /* Seconds of the ops this thread runs, by `clock`, are added to into[GF_TIME_PARTS]: convolutions in three passes, batch norm,
- * the rest. NULL: no more. */
+ * the rest. NULL ends it. */
 void gf_dnn_watch(double *into, double (*clock)(void));
 
 double gf_dnn_start(void); /* 0 without a watcher */

@@ -3,5 +3,5 @@
 
 #include <stddef.h>
 
-/* Asks for large pages for memory that nobody has written yet; less than 4 MB, and systems without them: nothing happens. */
+/* Asks for large pages, for memory that was not written yet. Below 4 MB, and on systems without them, nothing happens. */
 void gf_prefer_huge_pages(void *p, size_t bytes);
