@@ -138,9 +138,18 @@ const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i) {
     return several ? several + (size_t)gf_dataset_row(d, i) * (size_t)d->info.classes : NULL;
 }
 
+/* A SPEC of another split with the ?labels of d: a choice of classes holds for all splits. 0: `bytes` are too few. */
+static int add_labels(const gf_dataset *d, char *spec, size_t bytes) {
+    const char *labels = gf_spec_value(&d->spec, "labels");
+    const size_t used = strlen(spec);
+    if (!labels) return 1;
+    const int n = snprintf(spec + used, bytes - used, "%clabels=%s", strchr(spec, '?') ? '&' : '?', labels);
+    return n > 0 && (size_t)n < bytes - used;
+}
+
 int gf_dataset_split_spec(const gf_dataset *d, const char *split, char *out, size_t bytes) {
     const gf_spec plain = gf_subset_without(&d->spec); /* a part is one of this split */
-    return gf_spec_with(&plain, "split", split, out, bytes);
+    return gf_spec_with(&plain, "split", split, out, bytes) && add_labels(d, out, bytes);
 }
 
 const char *gf_dataset_note(const gf_dataset *d) { return d->note; }
@@ -153,7 +162,7 @@ int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
     gf_dataset plain = *d; /* a part of the data is tested on the whole test split */
     plain.spec = gf_subset_without(&d->spec);
     plain.info.n = d->all;
-    return d->format->test_spec ? d->format->test_spec(&plain, out, bytes) : 0;
+    return d->format->test_spec && d->format->test_spec(&plain, out, bytes) && add_labels(d, out, bytes);
 }
 
 static int within(const gf_dataset *d, int64_t i) { return i >= 0 && i < d->info.n; }

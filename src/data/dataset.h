@@ -52,7 +52,7 @@ typedef struct gf_sizes {          /* image sizes by the headers */
  * list:FILE             path<TAB>label lines
  * csv:FILE              filepath<TAB>title, with a header; ?image=COLUMN, ?caption=COLUMN, ?label=COLUMN
  * pets:DIR  flowers:DIR ...  a dataset of official/known_datasets.c as it is published; ?split=, ?counts=any
- * All: ?first=N, ?every=K, ?fraction=F take a part (formats/subset.h).
+ * All: ?rows=FILE, ?labels=LIST, ?imbalance=F, ?every=K, ?fraction=F, ?first=N take a part (formats/subset.h).
  * Errors name what is wrong with the SPEC or the files. */
 glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out);
 /* 1: SPECs may begin with this word. */

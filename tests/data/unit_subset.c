@@ -1,4 +1,4 @@
-/* unit_subset.c - ?first, ?every and ?fraction of a SPEC: which samples they leave, seen through every function of a dataset. */
+/* unit_subset.c - ?first, ?every, ?fraction, ?labels and ?imbalance of a SPEC: which samples they leave, seen through every function of a dataset. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,6 +73,52 @@ static void a_fraction_of_each_class(void **state) {
     }
 }
 
+/* Counts of the four classes of a part. */
+static void assert_counts(const char *options, const int64_t want[4]) {
+    gf_dataset *d = open_with(options);
+    int64_t met[4] = {0};
+    for (int64_t i = 0; i < count_of(d); i++) met[gf_dataset_label(d, i)]++;
+    for (int k = 0; k < 4; k++)
+        if (met[k] != want[k]) fail_msg("%s: %lld of class %d, expected %lld", options, (long long)met[k], k, (long long)want[k]);
+    assert_int_equal(gf_dataset_describe(d).classes, 4);
+    gf_dataset_free(d);
+}
+
+/* floor(15 / F^(c / 3)) of class c, at least one: 15, 6.96, 3.23, 1.5 with F = 10. */
+static void a_long_tail(void **state) {
+    (void)state;
+    assert_counts("?imbalance=1", (int64_t[]){15, 15, 15, 15});
+    assert_counts("?imbalance=10", (int64_t[]){15, 6, 3, 1});
+    assert_counts("?imbalance=15", (int64_t[]){15, 6, 2, 1});
+    assert_counts("?imbalance=1000", (int64_t[]){15, 1, 1, 1});
+    assert_counts("?imbalance=10&fraction=0.5", (int64_t[]){8, 3, 2, 1});
+    assert_counts("?imbalance=10&labels=1-2", (int64_t[]){0, 6, 3, 0});
+}
+
+/* The samples of the chosen classes, all of them and in order; the test split is of the same classes. */
+static void some_labels(void **state) {
+    char spec[200];
+    (void)state;
+    assert_counts("?labels=0-3", (int64_t[]){15, 15, 15, 15});
+    assert_counts("?labels=2", (int64_t[]){0, 0, 15, 0});
+    assert_counts("?labels=0-1,3", (int64_t[]){15, 15, 0, 15});
+    assert_counts("?labels=3,0&fraction=0.4", (int64_t[]){6, 0, 0, 6});
+    gf_dataset *whole = open_with(""), *part = open_with("?labels=1,2&every=3");
+    char by_name[100];
+    int64_t at = 0, left = 0;
+    for (int64_t i = 0; i < count_of(whole); i++) {
+        const int32_t label = gf_dataset_label(whole, i);
+        if ((label == 1 || label == 2) && left++ % 3 == 0) assert_sample(part, at++, whole, i);
+    }
+    assert_int_equal(at, count_of(part));
+    assert_true(gf_dataset_test_spec(part, spec, sizeof spec));
+    assert_non_null(strstr(spec, "labels=1,2"));
+    assert_null(strstr(spec, "every"));
+    snprintf(by_name, sizeof by_name, "?labels=%s", gf_dataset_class(whole, 1));
+    assert_counts(by_name, (int64_t[]){0, 15, 0, 0});
+    gf_dataset_free(whole), gf_dataset_free(part);
+}
+
 static void a_part_is_tested_on_the_whole_split(void **state) {
     char a[200], b[200];
     (void)state;
@@ -83,8 +129,10 @@ static void a_part_is_tested_on_the_whole_split(void **state) {
 }
 
 static void wrong_values_are_refused(void **state) {
-    static const char *const wrong[] = {"?first=0",      "?first=x",      "?every=0",   "?every=-1", "?fraction=0",
-                                        "?fraction=1.5", "?fraction=nan", "?fraction=", "?last=3"};
+    static const char *const wrong[] = {"?first=0",      "?first=x",      "?every=0",   "?every=-1",      "?fraction=0",
+                                        "?fraction=1.5", "?fraction=nan", "?fraction=", "?imbalance=0.5", "?imbalance=inf",
+                                        "?labels=4",     "?labels=2-1",   "?labels=",   "?labels=0,",     "?labels=-1",
+                                        "?labels=none",  "?labels=0-",    "?last=3"};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char spec[200];
@@ -100,6 +148,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_and_every),
         cmocka_unit_test(a_fraction_of_each_class),
+        cmocka_unit_test(a_long_tail),
+        cmocka_unit_test(some_labels),
         cmocka_unit_test(a_part_is_tested_on_the_whole_split),
         cmocka_unit_test(wrong_values_are_refused),
     };

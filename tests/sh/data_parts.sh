@@ -10,6 +10,8 @@ for spec in shapes:n=60,classes=3,size=16,seed=3 folder:images 'wds:shards/*.tar
     expect 0 '12' "$glofnd" data info "$spec?every=5"
     expect 0 '7' "$glofnd" data info "$spec?first=7"
     expect 2 'fraction' "$glofnd" data info "$spec?fraction=2"
+    expect 0 '20' "$glofnd" data info "$spec?labels=1"
+    expect 2 'is no class' "$glofnd" data info "$spec?labels=3"
     expect 2 'it has:' "$glofnd" data info "$spec?frist=7"
     grep -q 'first' err || fail "$spec: the options that all have are not named"
 done

@@ -1,8 +1,10 @@
-/* subset.h - a part of a dataset, whatever its format: ?rows=FILE, ?every=K, ?fraction=F, ?first=N at the end of a SPEC, applied in
- * this order.
+/* subset.h - a part of a dataset, whatever its format: ?rows=FILE, ?labels=LIST, ?imbalance=F, ?every=K, ?fraction=F, ?first=N at the
+ * end of a SPEC, applied in this order.
  *
- * rows: a position or a name per line, in that order, as keep.txt of `glofnd discover` has them; every: samples 0, K, 2K ...;
- * fraction: that share of each class, spread evenly over it, at least one sample; first: the first N.
+ * rows: a position or a name per line, in that order, as keep.txt of `glofnd discover` has them; labels: samples of these classes,
+ * by name or as 7 or 0-49, in the test split too; imbalance: a long tail, of class c of C floor(n / F^(c / (C - 1))) of its n
+ * samples, at least one; every: samples 0, K, 2K ...; fraction: that share of each class, at least one sample; first: the first N.
+ * What a class keeps is spread evenly over it.
  */
 #pragma once
 
