@@ -2,7 +2,7 @@
 """The training step of bench/train and bench/cuda/train_step in PyTorch: two views, SogCLR with GloFND, backward, SGD.
 
     bench_torch_train.py --arch resnet18 --size 32 --batch 128 --precision bf16 [--threads N] [--steps N] [--cpu-time]
-                         [--device cuda [--compile default|max-autotune]]
+                         [--device cuda [--compile default|max-autotune [--turn]]]
 
 What PyTorch's own guides recommend is on: channels_last, autocast for bf16, fused SGD, on a GPU TF32 and cudnn.benchmark. Prints
 one JSON object per step, on a GPU one with the median of --steps, by CUDA events. With --steps it takes as many steps; without,
@@ -20,6 +20,7 @@ try:
     import torch
     import torchvision
     from bench_torch import SogCLR
+    from bench_torch_compile import Turn, compiled
 except ImportError as missing:
     print(f"bench_torch_train.py: {missing} ({sys.executable})", file=sys.stderr)
     sys.exit(3)
@@ -56,7 +57,8 @@ class Step:
         self.half = args.precision == "bf16"
         self.clock = time.process_time if args.cpu_time else time.perf_counter
         if args.compile:
-            self.net = torch.compile(self.net, mode=args.compile)
+            turn = Turn()
+            self.net = compiled(self.net, args.compile, turn.wait if args.turn else lambda: None)
 
     def autocast(self):
         return torch.autocast(self.device, dtype=torch.bfloat16) if self.half else contextlib.nullcontext()
@@ -122,6 +124,7 @@ def main():
     parser.add_argument("--cpu-time", action="store_true", help="seconds of the processor")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--compile", default="", choices=("", "default", "max-autotune"), help="torch.compile's mode")
+    parser.add_argument("--turn", action="store_true", help="when compiled, wait for a line of input before the first kernel")
     args = parser.parse_args()
     if args.batch < 2 or args.size < 8 or args.threads < 0 or args.steps < 0:
         parser.error("batch starts at 2, size at 8, threads and steps at 0")
