@@ -106,7 +106,10 @@ typedef struct gf_nn_args {
     float *bias_grad; /* overwritten */
     const void *x2;
     void *dx2;                     /* ATTENTION with second: gradient of q, float32 */
-    const struct gf_nn_norm *norm; /* CONV with pooled: the batch norm that follows */
+    const struct gf_nn_norm *norm; /* CONV with pooled: the batch norm that follows. Else NULL, or op_forward makes the
+                                      statistics of this norm of y, too: gf_nn_backend.op_sums */
+    const struct gf_nn_norm *before; /* CONV: NULL, or op_backward does a part of the backward of this norm, whose y is x, instead of
+                                        writing dx: gf_nn_backend.op_back_sums */
     int add_dx;                    /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
 } gf_nn_args;
 
@@ -132,6 +135,8 @@ typedef struct gf_nn_norm {
     double *sums;                       /* [2][c]: forward sum x, sum x^2; backward sum g, sum g (x - mean) */
     float *coef;                        /* [2][c] between norm_back_finish and norm_back_apply */
     void *scratch;                      /* norm_scratch(rows, c) bytes */
+    int summed;                         /* 1: a convolution makes the statistics (op_sums): norm_forward and norm_stats do not */
+    int back_summed; /* 1: a convolution makes g and all that follows from its sums (op_back_sums): norm_backward does not */
     uint8_t *positive;                  /* one bit per number of y: above 0; norm_bits() bytes. NULL: backward reads y itself */
     void *dy;                           /* gradient of y; with a residual it becomes g, the gradient before ReLU, which is the
                                    residual's; without one it may, or stay unchanged */
@@ -182,6 +187,12 @@ typedef struct gf_nn_backend {
     /* ----- for devices only: all NULL or 0 on the CPU ----- */
     /* 1: the convolution may do the max pooling that follows its batch norm and ReLU. */
     int (*pools)(const gf_nn_shape *conv, const gf_nn_shape *pool);
+    /* 1: it pays that op_forward makes the statistics of the batch norm of its y, given as args.norm: of one rank, in training. */
+    int (*op_sums)(const gf_nn_op *op);
+    /* 1: it pays that op_backward does a part of the backward of the norm whose y is its x, given as args.before, which has a residual
+     * or shortcut, relu and positive: instead of dx it makes g of before->dy and the gradient that it would have written, over before->dy,
+     * and all that follows from the sums of g (of the shortcut, too). */
+    int (*op_back_sums)(const gf_nn_op *op);
     int norm_fuses;     /* batch norms take a shortcut; norm_backward then writes the shortcut's dx, too */
     int image_channels; /* of value 0: 3 and zeros; 0: 3 */
     glofnd_status (*configure)(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode);             /* before any op is made */

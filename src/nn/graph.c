@@ -58,7 +58,7 @@ static gf_layer *append(gf_graph *g, gf_layer layer) {
         return &g->layer[0];
     }
     layer.packed = layer.saved = layer.dx = layer.dx2 = layer.bits = -1;
-    layer.shortcut = -1;
+    layer.shortcut = layer.norm_after = -1;
     g->layer[g->layers] = layer;
     return &g->layer[g->layers++];
 }

@@ -45,6 +45,8 @@ typedef struct gf_layer {
     int dx2;               /* OP: the same of `residual`, where the op writes it */
     int add_dx;            /* OP: dx holds a different part already */
     int merged;            /* NORM: its output is never written: gf_graph_merge */
+    int norm_after;        /* OP: the NORM whose statistics its forward makes; -1: none. gf_graph_fuse */
+    int back_norm;         /* OP: its backward does a part of that of the NORM before */
     int shortcut;          /* NORM: the layer merged into it; -1: none */
     /* OP */
     gf_nn_shape shape;
@@ -69,6 +71,7 @@ typedef struct gf_graph {
     int layers, values, blocks;
     gf_tensor_list params, buffers;
     int training;
+    int ranked;               /* sums of batch norms are added over ranks: convolutions do not make them */
     int image_channels;       /* of value 0; 0: 3. More than 3: zeros, and weights that meet them */
     int features, projection; /* values */
     int scratch, sums, coef;  /* blocks shared by all layers */
@@ -99,6 +102,11 @@ int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank,
 glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_engine *s);
 /* Batch norms whose output only a sum with a different batch norm reads become part of that. */
 void gf_graph_merge(gf_graph *g, const gf_nn_backend *b); /* merge.c */
+/* Convolutions whose result a batch norm alone reads make its statistics, where the backend says that it pays. */
+void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b);
+/* 1: layer i, from which the last part of the gradient of its input comes, does a part of the backward of the batch norm before it. Numbers
+ * that the two share are then not overwritten in between. */
+int gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b);
 /* Before gf_graph_ops: the max pooling of ResNet's stem becomes part of its convolution, which comes before the batch norm. */
 void gf_graph_merge_stem(gf_graph *g, const gf_nn_backend *b);
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b);

@@ -1,5 +1,5 @@
-/* merge.c - layers that a device does together: two batch norms and the sum of their outputs; the stem of ResNet. What only the
- * second reads of the first is then never written, nor placed in memory. */
+/* merge.c - layers that a device does together: two batch norms and the sum of their outputs; the stem of ResNet; convolutions and
+ * the sums of batch norms. What only the second reads of the first is then never written, nor placed in memory. */
 #include <string.h>
 
 #include "nn/graph.h"
@@ -23,6 +23,26 @@ void gf_graph_merge(gf_graph *g, const gf_nn_backend *b) {
         g->layer[i - 1].merged = 1;
         g->layer[i].shortcut = i - 1;
     }
+}
+
+static int is_conv(const gf_layer *l) { return l->kind == GF_LAYER_OP && l->shape.kind == GF_NN_CONV && !l->shape.pooled; }
+
+void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b) {
+    for (int i = 0; i < g->layers && b->op_sums && g->training && !g->ranked; i++) {
+        gf_layer *l = &g->layer[i];
+        if (!is_conv(l) || readers(g, l->out) != 1 || !b->op_sums(l->op)) continue;
+        for (int j = i + 1; j < g->layers; j++) {
+            if (g->layer[j].kind != GF_LAYER_NORM || g->layer[j].in != l->out) continue;
+            l->norm_after = j;
+            g->layer[j].norm.summed = 1;
+        }
+    }
+}
+
+int gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b) {
+    const gf_layer *l = &g->layer[i], *n = l - 1;
+    if (i == 0 || !b->op_back_sums || g->ranked || !is_conv(l) || readers(g, l->in) != 2 || g->value[l->in].grads != 1) return 0;
+    return n->out == l->in && n->kind == GF_LAYER_NORM && n->residual >= 0 && n->norm.relu && n->bits >= 0 && b->op_back_sums(l->op);
 }
 
 /* 1: layers i to i + 2 are a convolution, its batch norm with ReLU, and the max pooling of that, each the only reader. */

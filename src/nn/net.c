@@ -68,6 +68,7 @@ static glofnd_status make_plan(gf_error *err, gf_net *n, int estimate) {
     TRY(gf_net_check(err, &n->spec));
     TRY(make_engine(err, n, estimate));
     n->graph.image_channels = n->backend->image_channels;
+    n->graph.ranked = n->spec.ranks != NULL;
     build(&n->graph, &n->spec);
     gf_graph_merge_stem(&n->graph, n->backend);
     TRY(gf_graph_ops(err, &n->graph, n->backend, n->engine));
@@ -280,10 +281,16 @@ static void blank(gf_net *n, int64_t count) {
         memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
 }
 
-static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_layer *l, int train) {
-    gf_nn_norm aside = l->norm; /* the same images a second time: running averages stay */
+/* The same images a second time: running averages stay. */
+static gf_nn_norm with_averages_aside(const gf_net *n, const gf_nn_norm *norm) {
+    gf_nn_norm aside = *norm;
     aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
     aside.running_var = aside.running_mean + aside.c;
+    return aside;
+}
+
+static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_layer *l, int train) {
+    const gf_nn_norm aside = with_averages_aside(n, &l->norm);
     const gf_nn_norm *norm = train == 2 ? &aside : &l->norm;
     if (train) return l->merged ? gf_net_norm_stats(err, n, norm) : gf_net_norm_forward(err, n, norm);
     n->backend->norm_eval(n->engine, norm);
@@ -291,10 +298,19 @@ static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_layer *l, i
     return GLOFND_OK;
 }
 
+/* Statistics of the batch norm that follows are made in training alone. */
+static glofnd_status op_forward(gf_error *err, gf_net *n, const gf_layer *l, int train) {
+    if (l->norm_after < 0 || train == 1) return n->backend->op_forward(err, l->op, &l->args);
+    const gf_nn_norm aside = with_averages_aside(n, l->args.norm);
+    gf_nn_args a = l->args;
+    a.norm = train ? &aside : NULL;
+    return n->backend->op_forward(err, l->op, &a);
+}
+
 static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int train) {
     const gf_value *in = &n->graph.value[l->in];
     switch (l->kind) {
-    case GF_LAYER_OP: return n->backend->op_forward(err, l->op, &l->args);
+    case GF_LAYER_OP: return op_forward(err, n, l, train);
     case GF_LAYER_NORM: return norm_forward(err, n, l, train);
     case GF_LAYER_MEAN: n->backend->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
     }

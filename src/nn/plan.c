@@ -120,7 +120,17 @@ static void plan_back_second(gf_graph *g, gf_layer *l, int time) {
     contribute(g, l->residual, l->dx2, time);
 }
 
-static void plan_back_layer(gf_graph *g, gf_layer *l, int time) {
+/* The other part of the gradient is there: a convolution makes g of both, in its place. */
+static int plan_back_fused(gf_graph *g, const gf_nn_backend *b, int i, int time) {
+    gf_layer *l = &g->layer[i];
+    if (!gf_graph_fuses_back(g, i, b)) return 0;
+    l->back_norm = (l - 1)->norm.back_summed = 1;
+    use(g, g->value[l->in].grad[0], time);
+    return 1;
+}
+
+static void plan_back_layer(gf_graph *g, const gf_nn_backend *b, int i, int time) {
+    gf_layer *l = &g->layer[i];
     const gf_value *out = &g->value[l->out];
     for (int i = 0; i < out->grads; i++) use(g, out->grad[i], time);
     if (reads_x(l)) use(g, g->value[l->in].data, time);
@@ -130,7 +140,7 @@ static void plan_back_layer(gf_graph *g, gf_layer *l, int time) {
         if (l->norm.relu && l->bits < 0) use(g, out->data, time);
         contribute(g, l->residual, out->grad[0], time);
     }
-    if (l->in == 0) return;
+    if (l->in == 0 || plan_back_fused(g, b, i, time)) return;
     l->add_dx = adds_dx(l) && g->value[l->in].grads > 0;
     if (l->add_dx) {
         l->dx = g->value[l->in].grad[0];
@@ -159,7 +169,7 @@ static void plan_backward(gf_graph *g, const gf_nn_backend *b) {
     const int last = g->layers - 1;
     plan_bits(g, b);
     contribute(g, g->projection, new_block(g, value_bytes(&g->value[g->projection])), g->layers);
-    for (int i = last; i >= 0; i--) plan_back_layer(g, &g->layer[i], end_of_time(g) - i);
+    for (int i = last; i >= 0; i--) plan_back_layer(g, b, i, end_of_time(g) - i);
 }
 
 /* ----- places ------------------------------------------------------------------------------------------------------ */
@@ -229,6 +239,7 @@ size_t gf_graph_live_bytes(const gf_graph *g) {
 
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b) {
     gf_graph_merge(g, b);
+    gf_graph_fuse(g, b);
     plan_shared(g, b);
     plan_forward(g);
     if (g->training) plan_backward(g, b);
@@ -275,7 +286,8 @@ static void bind_op(memory m, gf_layer *l) {
     l->args.packed = at(m, l->packed);
     l->args.saved = at(m, l->saved);
     l->args.scratch = at(m, m.g->scratch);
-    l->args.norm = l->shape.pooled ? &(l + 1)->norm : NULL;
+    l->args.norm = l->shape.pooled ? &(l + 1)->norm : l->norm_after >= 0 ? &m.g->layer[l->norm_after].norm : NULL;
+    l->args.before = l->back_norm ? &(l - 1)->norm : NULL;
 }
 
 static void bind_norm(memory m, gf_layer *l) {

@@ -39,6 +39,7 @@ struct gf_nn_op {
     gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
     int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
     int patches;                       /* CONV of images as a linear layer: gemm */
+    int point[GF_CUNN_WORKS];          /* CONV of 1 x 1: with a batch norm by the kernels of cunn_point.cu */
     int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 
@@ -67,6 +68,9 @@ struct gf_nn_engine {
     unsigned *tickets;  /* [GF_CUNN_TICKETS] on the device, 0 between kernels: they identify the last block of a kernel */
     int team_blocks;    /* blocks with team_shared bytes of shared memory that run at once; 0: no cooperative launches */
     size_t team_shared; /* cunn_norm_whole.cuh */
+    int multiprocessors;
+    size_t shared; /* bytes that one block may have */
+    int hopper;    /* 1: the kernels of sm90/ run here */
     cudaError_t failed; /* first failure not yet reported */
     const char *failed_at;
     cudaGraphExec_t record; /* of a step; NULL: none */
@@ -117,6 +121,7 @@ void gf_cunn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n);
 /* With n->shortcut: y; and all of backward, of both, for one rank. */
 void gf_cunn_norm_pair(gf_nn_engine *s, const gf_nn_norm *n);
 void gf_cunn_norm_pair_back(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_pair_back_apply(gf_nn_engine *s, const gf_nn_norm *n); /* the last part of it */
 /* In one launch; 0: not for this norm, or this device, and nothing was done. */
 int gf_cunn_norm_forward_whole(gf_nn_engine *s, const gf_nn_norm *n);
 int gf_cunn_norm_backward_whole(gf_nn_engine *s, const gf_nn_norm *n);
@@ -144,6 +149,14 @@ size_t gf_cunn_stem_saved(const gf_nn_shape *shape);
 void gf_cunn_stem_pool(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_stem_stats(gf_nn_engine *s, const gf_nn_norm *n, double count); /* count 0: n->sums only */
 void gf_cunn_stem_pool_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a, void *dw);
+/* 1 x 1 convolutions with batch norm in their epilogue (sm90/cunn_point.cu). fits: 1 if they take this shape, on this device.
+ * forward: a->norm, whose x is y; its statistics are complete afterwards. back: no gradient of the weights; a->before. */
+int gf_cunn_point_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
+int gf_cunn_point_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
+int gf_cunn_conv_sums(const gf_nn_op *op); /* cunn_conv.c */
+int gf_cunn_conv_back_sums(const gf_nn_op *op);
+void gf_cunn_point_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
+void gf_cunn_point_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_maxpool(gf_nn_engine *s, const gf_nn_shape *shape, void *y, uint8_t *winner, const void *x);
 void gf_cunn_maxpool_back(gf_nn_engine *s, const gf_nn_shape *shape, void *dx, const uint8_t *winner, const void *dy);
 

@@ -98,6 +98,11 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
             "%s is too old: compute capability %d.%d, and 8.0 is needed; use device = cpu", p.name, p.major, p.minor);
     snprintf(s->device, sizeof s->device, "%.63s", p.name);
     size_teams(s, &p);
+    s->multiprocessors = p.multiProcessorCount;
+    s->shared = p.sharedMemPerBlockOptin;
+#ifdef GF_HAVE_SM90
+    s->hopper = p.major == 9 && p.minor == 0;
+#endif
     CUDA_TRY(err, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "stream");
     CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
     s->tables = GF_CUNN_TICKETS * sizeof *s->tickets;
@@ -341,6 +346,8 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .mean = gf_cunn_mean,
     .mean_back = gf_cunn_mean_back,
     .pools = gf_cunn_stem_pools,
+    .op_sums = gf_cunn_conv_sums,
+    .op_back_sums = gf_cunn_conv_back_sums,
     .norm_fuses = 1,
     .image_channels = GF_CUNN_IMAGE_CHANNELS,
     .configure = configure,

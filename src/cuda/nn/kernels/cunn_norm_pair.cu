@@ -157,14 +157,20 @@ template <typename T, int V> static void pair(gf_nn_engine *s, const gf_nn_norm 
     gf_cunn_note(s, cudaGetLastError(), "batch norm with a shortcut");
 }
 
-template <typename T, int V> static void pair_back(gf_nn_engine *s, const gf_nn_norm *n) {
-    const walk sum = sums_walk(n->rows, n->c, V), w = pass_walk(n->rows, n->c, V);
-    pair_sums_kernel<T, V>
-        <<<dim3(sum.tiles, sum.chunks), dim3(sum.gx, sum.ry), shared_bytes(sum, V, 3), s->stream>>>(*n, *n->shortcut, sum,
-                                                                                                    s->tickets);
+template <typename T, int V> static void pair_back_apply(gf_nn_engine *s, const gf_nn_norm *n) {
+    const walk w = pass_walk(n->rows, n->c, V);
     pair_back_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, *n->shortcut, w);
     gf_cunn_note(s, cudaGetLastError(), "batch norm with a shortcut, backward");
 }
 
+template <typename T, int V> static void pair_back(gf_nn_engine *s, const gf_nn_norm *n) {
+    const walk sum = sums_walk(n->rows, n->c, V);
+    pair_sums_kernel<T, V>
+        <<<dim3(sum.tiles, sum.chunks), dim3(sum.gx, sum.ry), shared_bytes(sum, V, 3), s->stream>>>(*n, *n->shortcut, sum,
+                                                                                                    s->tickets);
+    pair_back_apply<T, V>(s, n);
+}
+
 void gf_cunn_norm_pair(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, pair, s, n); }
+void gf_cunn_norm_pair_back_apply(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, pair_back_apply, s, n); }
 void gf_cunn_norm_pair_back(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, pair_back, s, n); }

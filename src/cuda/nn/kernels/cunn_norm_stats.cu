@@ -204,7 +204,9 @@ static void sums_or_stem(gf_nn_engine *s, const gf_nn_norm *n, double count) {
 }
 
 void gf_cunn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n) { sums_or_stem(s, n, 0.0); }
-void gf_cunn_norm_stats(gf_nn_engine *s, const gf_nn_norm *n) { sums_or_stem(s, n, (double)gf_nn_norm_count(n)); }
+void gf_cunn_norm_stats(gf_nn_engine *s, const gf_nn_norm *n) {
+    if (!n->summed) sums_or_stem(s, n, (double)gf_nn_norm_count(n));
+}
 void gf_cunn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) { channels(s, n, FINISH, count); }
 void gf_cunn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n) { channels(s, n, EVAL, 0.0); }
 void gf_cunn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n) { GF_LANES(n->type, n->c, back_sums, s, n, 0.0); }
@@ -224,12 +226,16 @@ static int pays(const gf_nn_engine *s, const gf_nn_norm *n) {
 }
 
 void gf_cunn_norm_forward(gf_nn_engine *s, const gf_nn_norm *n) {
-    if (!n->shortcut && !n->counted && pays(s, n) && gf_cunn_norm_forward_whole(s, n)) return;
+    if (!n->shortcut && !n->counted && !n->summed && pays(s, n) && gf_cunn_norm_forward_whole(s, n)) return;
     gf_cunn_norm_stats(s, n);
     gf_cunn_norm_apply(s, n);
 }
 
 void gf_cunn_norm_backward(gf_nn_engine *s, const gf_nn_norm *n) {
+    if (n->back_summed) {
+        (n->shortcut ? gf_cunn_norm_pair_back_apply : gf_cunn_norm_back_apply)(s, n);
+        return;
+    }
     if (n->shortcut) {
         if (!pays(s, n) || !gf_cunn_norm_pair_back_whole(s, n)) gf_cunn_norm_pair_back(s, n);
         return;
