@@ -152,7 +152,7 @@ class Step:
         self.tokens[:, 1 + words] = a.vocab - 1
         self.tokens = self.tokens.to(a.device)
         self.target = torch.arange(a.batch, device=a.device)
-        if a.compile and a.turn:                # the text encoder, which has no convolution to choose, is compiled before the turn
+        if a.compile and a.turn:    # the text encoder, which has no convolution to choose, is compiled before the turn
             self.embed(self.text, self.tokens).sum().backward()
             self.optimizer.zero_grad(set_to_none=True)
 

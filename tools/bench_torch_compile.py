@@ -3,9 +3,9 @@
 
     bench_torch_compile.py [--warm SECONDS] [--limit SECONDS] [--only TEXT]...
 
-With --warm all nets of a mode are compiled at once, and nothing is measured: the results stay in TORCHINDUCTOR_CACHE_DIR. Without, all programs
-compile from that cache at once, on the processors alone, and then measure one after the other, so that each has the GPU to itself
-from its first kernel on. Prints a table. Programs that miss the limit are ended and named.
+With --warm all nets of a mode are compiled at once, and nothing is measured: the results stay in TORCHINDUCTOR_CACHE_DIR.
+Without, all programs compile from that cache at once, on the processors alone, and then measure one after the other, so that
+each has the GPU to itself from its first kernel on. Prints a table. Programs that miss the limit are ended and named.
 Needs torch >= 2.4, torchvision and a GPU. Exit status: 0, 1 something is missing in the table.
 """
 import argparse
@@ -18,10 +18,11 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-NETS = (("ResNet-50, 224 px, B = 128", "bench_torch_train.py", "--arch resnet50 --size 224 --batch 128 --precision bf16 --device cuda"),
+VIEWS = "--precision bf16 --device cuda"
+NETS = (("ResNet-50, 224 px, B = 128", "bench_torch_train.py", "--arch resnet50 --size 224 --batch 128 " + VIEWS),
         ("CLIP RN50, 256 pairs", "bench_torch_clip.py", "--image rn50 --batch 256"),
         ("ViT-B/32, 256 pairs", "bench_torch_clip.py", "--image vitb32 --batch 256"),
-        ("ResNet-18, 32 px, B = 256", "bench_torch_train.py", "--arch resnet18 --size 32 --batch 256 --precision bf16 --device cuda"))
+        ("ResNet-18, 32 px, B = 256", "bench_torch_train.py", "--arch resnet18 --size 32 --batch 256 " + VIEWS))
 
 MODES = ("default", "max-autotune")
 
@@ -88,8 +89,8 @@ def warm(chosen, end):
             for p in programs:
                 begin, result = time.monotonic(), p.figure(end)
                 missing += result is None
-                print(f"{p.name:28s} {p.mode:13s} {'not compiled in time' if result is None else 'compiled'}, waited {time.monotonic() - begin:.0f} s",
-                      flush=True)
+                what = "not compiled in time" if result is None else "compiled"
+                print(f"{p.name:28s} {p.mode:13s} {what}, waited {time.monotonic() - begin:.0f} s", flush=True)
         finally:
             for p in programs:
                 p.stop()
@@ -109,7 +110,9 @@ def measure(chosen, begin, end):
             result = p.figure(end)
             p.stop()
             missing += result is None
-            rate = "none in time" if result is None else f"{result.get('views/s') or result.get('pairs/s'):,}/s  {result['ms']} ms"
+            rate = "none in time"
+            if result:
+                rate = f"{result.get('views/s') or result.get('pairs/s'):,}/s  {result['ms']} ms"
             print(f"{p.name:28s} {p.mode:13s} {rate}", flush=True)
     finally:
         for p in programs:

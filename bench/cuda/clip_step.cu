@@ -1,12 +1,12 @@
 /* clip_step.cu - time of one training step of image and text encoders on this GPU, in total and by part.
  *
- *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS]]]]         default: rn50 224 256 512x12 bf16
+ *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS [apart]]]]]  default: rn50 224 256 512x12 bf16
  *
  * IMAGE: rn50 (CLIP's), resnet50 (torchvision's with a projection), vitb32, or vit:WIDTHxLAYERS/PATCH; heads have 64 numbers.
  * TEXT: WIDTHxLAYERS, context 77, 49408 words. BATCH pairs are on the device already: both encoders forward, bimodal SogCLR
  * (without a detector, then with GloFND), both backward, AdamW. First the complete step as one captured graph: median, minimum
- * and maximum of 30; then each encoder and the rest alone; then the layers of both encoders summed by kind. The same in PyTorch:
- * tools/bench_torch_clip.py.
+ * and maximum of 30; then each encoder and the rest alone; then the layers of both encoders summed by kind. apart: one encoder
+ * after the other. PLANS -: none. The same in PyTorch: tools/bench_torch_clip.py.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -47,6 +47,7 @@ typedef struct step {
     float *d[2];
     int64_t *id;
     const float *embedding[2];
+    int apart;
 } step;
 
 static glofnd_status forward(gf_error *err, step *s, int k) {
@@ -73,12 +74,23 @@ static glofnd_status encoder(gf_error *err, step *s, int k) {
 static glofnd_status image_tower(gf_error *err, void *arg) { return encoder(err, (step *)arg, 0); }
 static glofnd_status text_tower(gf_error *err, void *arg) { return encoder(err, (step *)arg, 1); }
 
+static glofnd_status backward(gf_error *err, step *s, int k) { return gf_net_backward(err, s->net[k], s->d[k]); }
+
+/* Of both encoders, as in src/train/encoders.c. */
+static glofnd_status of_both(gf_error *err, step *s, glofnd_status (*what)(gf_error *, step *, int)) {
+    if (!s->apart) gf_net_beside(s->net[1], GF_NN_FORK);
+    glofnd_status status = what(err, s, 1);
+    if (!s->apart) gf_net_beside(s->net[1], GF_NN_RETURN);
+    if (status == GLOFND_OK) status = what(err, s, 0);
+    if (!s->apart) gf_net_beside(s->net[1], GF_NN_JOIN);
+    return status;
+}
+
 static glofnd_status work(gf_error *err, void *arg) {
     step *s = (step *)arg;
-    glofnd_status status = forward(err, s, 0);
-    if (status == GLOFND_OK) status = forward(err, s, 1);
+    glofnd_status status = of_both(err, s, forward);
     if (status == GLOFND_OK) status = loss(err, s);
-    for (int k = 0; k < 2 && status == GLOFND_OK; k++) status = gf_net_backward(err, s->net[k], s->d[k]);
+    if (status == GLOFND_OK) status = of_both(err, s, backward);
     for (int k = 0; k < 2; k++) gf_net_touch(s->net[k]);
     return status == GLOFND_OK ? optimize(err, s) : status;
 }
@@ -296,7 +308,8 @@ int main(int argc, char **argv) {
     spec[0].size = argc > 2 ? atoi(argv[2]) : 224;
     spec[0].batch = argc > 3 ? atoi(argv[3]) : 256;
     spec[0].precision = argc > 5 && strcmp(argv[5], "fp32") == 0 ? GF_FP32 : GF_BF16;
-    spec[0].plans = argc > 6 ? argv[6] : NULL;
+    spec[0].plans = argc > 6 && strcmp(argv[6], "-") != 0 ? argv[6] : NULL;
+    s.apart = argc > 7 && strcmp(argv[7], "apart") == 0;
     spec[0].embed_dim = 512, spec[0].training = 1, spec[0].seed = 1, spec[0].device = GLOFND_DEVICE_CUDA;
     spec[0].deterministic = spec[0].quick_gelu = 1;
     image_spec(&spec[0], image);

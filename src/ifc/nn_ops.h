@@ -108,9 +108,10 @@ typedef struct gf_nn_args {
     void *dx2;                     /* ATTENTION with second: gradient of q, float32 */
     const struct gf_nn_norm *norm; /* CONV with pooled: the batch norm that follows. Else NULL, or op_forward makes the
                                       statistics of this norm of y, too: gf_nn_backend.op_sums */
-    const struct gf_nn_norm *before; /* CONV: NULL, or op_backward does a part of the backward of this norm, whose y is x, instead of
+    const struct gf_nn_norm
+        *before; /* CONV: NULL, or op_backward does a part of the backward of this norm, whose y is x, instead of
                                         writing dx: gf_nn_backend.op_back_sums */
-    int add_dx;                    /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
+    int add_dx;  /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
 } gf_nn_args;
 
 static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) { return (size + 2 * pad - kernel) / stride + 1; }
@@ -136,14 +137,14 @@ typedef struct gf_nn_norm {
     float *coef;                        /* [2][c] between norm_back_finish and norm_back_apply */
     void *scratch;                      /* norm_scratch(rows, c) bytes */
     int summed;                         /* 1: a convolution makes the statistics (op_sums): norm_forward and norm_stats do not */
-    int back_summed; /* 1: a convolution makes g and all that follows from its sums (op_back_sums): norm_backward does not */
-    uint8_t *positive;                  /* one bit per number of y: above 0; norm_bits() bytes. NULL: backward reads y itself */
-    void *dy;                           /* gradient of y; with a residual it becomes g, the gradient before ReLU, which is the
+    int back_summed;   /* 1: a convolution makes g and all that follows from its sums (op_back_sums): norm_backward does not */
+    uint8_t *positive; /* one bit per number of y: above 0; norm_bits() bytes. NULL: backward reads y itself */
+    void *dy;          /* gradient of y; with a residual it becomes g, the gradient before ReLU, which is the
                                    residual's; without one it may, or stay unchanged */
-    const void *dy2;                    /* a second part of the gradient of y, or NULL */
-    void *dx;                           /* may be dy */
-    float *dgamma, *dbeta;              /* of the own rows; NULL without gamma */
-    const struct gf_nn_norm *shortcut;  /* its scale x + shift is the residual; NULL: none. sums and coef are its own */
+    const void *dy2;   /* a second part of the gradient of y, or NULL */
+    void *dx;          /* may be dy */
+    float *dgamma, *dbeta;             /* of the own rows; NULL without gamma */
+    const struct gf_nn_norm *shortcut; /* its scale x + shift is the residual; NULL: none. sums and coef are its own */
 } gf_nn_norm;
 
 static inline int64_t gf_nn_norm_count(const gf_nn_norm *n) { return n->counted ? n->counted : n->rows; }
@@ -153,6 +154,14 @@ static inline int gf_nn_norm_sums_up(const gf_nn_norm *n) { return n->residual |
 
 #define GF_NN_EPS 1e-5
 #define GF_NN_MOMENTUM 0.1 /* weight of the newest batch in the running statistics; the variance kept there is unbiased */
+
+/* ----- two nets at once ------------------------------------------------------------------------------------------------- */
+
+typedef enum gf_nn_beside {
+    GF_NN_FORK,   /* work queued from now on runs aside, once all that was queued before is done */
+    GF_NN_RETURN, /* work queued from now on waits for that before the fork alone */
+    GF_NN_JOIN    /* work queued from now on waits for that aside, too */
+} gf_nn_beside;
 
 /* ----- the table --------------------------------------------------------------------------------------------------- */
 
@@ -187,11 +196,11 @@ typedef struct gf_nn_backend {
     /* ----- for devices only: all NULL or 0 on the CPU ----- */
     /* 1: the convolution may do the max pooling that follows its batch norm and ReLU. */
     int (*pools)(const gf_nn_shape *conv, const gf_nn_shape *pool);
-    /* 1: it pays that op_forward makes the statistics of the batch norm of its y, given as args.norm: of one rank, in training. */
+    /* 1: it pays that op_forward makes the statistics of the batch norm of its y, given as args.norm: one rank, training. */
     int (*op_sums)(const gf_nn_op *op);
-    /* 1: it pays that op_backward does a part of the backward of the norm whose y is its x, given as args.before, which has a residual
-     * or shortcut, relu and positive: instead of dx it makes g of before->dy and the gradient that it would have written, over before->dy,
-     * and all that follows from the sums of g (of the shortcut, too). */
+    /* 1: it pays that op_backward does a part of the backward of the norm whose y is its x, given as args.before, which has a
+     * residual or shortcut, relu and positive: instead of dx it makes g of before->dy and the gradient that it would have
+     * written, over before->dy, and all that follows from the sums of g (of the shortcut, too). */
     int (*op_back_sums)(const gf_nn_op *op);
     int norm_fuses;     /* batch norms take a shortcut; norm_backward then writes the shortcut's dx, too */
     int image_channels; /* of value 0: 3 and zeros; 0: 3 */
@@ -200,6 +209,7 @@ typedef struct gf_nn_backend {
     glofnd_status (*get)(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes); /* to the host; waits */
     glofnd_status (*wait)(gf_error *err, gf_nn_engine *s); /* for all queued work; returns failures since the last call */
     void *(*stream)(gf_nn_engine *s);                      /* cudaStream_t */
+    void (*beside)(gf_nn_engine *s, gf_nn_beside how);     /* aside are ops of sequences alone: no convolution, no batch norm */
     /* dst [pixels][image_channels] of `type` = src [pixels][3], then zeros. */
     void (*images)(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels);
     size_t (*norm_bits)(gf_type type, int64_t rows, int64_t c); /* bytes of gf_nn_norm.positive; 0: not used */

@@ -104,8 +104,8 @@ glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, g
 void gf_graph_merge(gf_graph *g, const gf_nn_backend *b); /* merge.c */
 /* Convolutions whose result a batch norm alone reads make its statistics, where the backend says that it pays. */
 void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b);
-/* 1: layer i, from which the last part of the gradient of its input comes, does a part of the backward of the batch norm before it. Numbers
- * that the two share are then not overwritten in between. */
+/* 1: layer i, from which the last part of the gradient of its input comes, does a part of the backward of the batch norm before
+ * it. Numbers that the two share are then not overwritten in between. */
 int gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b);
 /* Before gf_graph_ops: the max pooling of ResNet's stem becomes part of its convolution, which comes before the batch norm. */
 void gf_graph_merge_stem(gf_graph *g, const gf_nn_backend *b);

@@ -1,5 +1,5 @@
-/* merge.c - layers that a device does together: two batch norms and the sum of their outputs; the stem of ResNet; convolutions and
- * the sums of batch norms. What only the second reads of the first is then never written, nor placed in memory. */
+/* merge.c - layers that a device does together: two batch norms and the sum of their outputs; the stem of ResNet; convolutions
+ * and the sums of batch norms. What only the second reads of the first is then never written, nor placed in memory. */
 #include <string.h>
 
 #include "nn/graph.h"
@@ -42,7 +42,8 @@ void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b) {
 int gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b) {
     const gf_layer *l = &g->layer[i], *n = l - 1;
     if (i == 0 || !b->op_back_sums || g->ranked || !is_conv(l) || readers(g, l->in) != 2 || g->value[l->in].grads != 1) return 0;
-    return n->out == l->in && n->kind == GF_LAYER_NORM && n->residual >= 0 && n->norm.relu && n->bits >= 0 && b->op_back_sums(l->op);
+    return n->out == l->in && n->kind == GF_LAYER_NORM && n->residual >= 0 && n->norm.relu && n->bits >= 0 &&
+           b->op_back_sums(l->op);
 }
 
 /* 1: layers i to i + 2 are a convolution, its batch norm with ReLU, and the max pooling of that, each the only reader. */

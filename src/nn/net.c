@@ -185,6 +185,11 @@ const gf_nn_backend *gf_net_backend(const gf_net *n) { return n->backend; }
 gf_nn_engine *gf_net_engine(gf_net *n) { return n->engine; }
 void *gf_net_stream(gf_net *n) { return n->backend->stream ? n->backend->stream(n->engine) : NULL; }
 
+void gf_net_beside(gf_net *n, gf_nn_beside how) {
+    const int may = n->backend->beside && n->spec.engine_owner && !n->spec.ranks && n->spec.arch == GF_ARCH_TEXT;
+    if (may) n->backend->beside(n->engine, how);
+}
+
 void gf_net_touch(gf_net *n) { n->stale = 1; }
 
 int64_t gf_net_features(const gf_net *n) { return n->graph.value[n->graph.features].c; }

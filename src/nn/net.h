@@ -143,6 +143,9 @@ glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens
 glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
 /* Waits for queued work, and drops the record: before a transport whose calls are in it is closed. */
 void gf_net_forget(gf_net *n);
+/* A net that shares an engine, at the same time as its owner: what is queued for it between GF_NN_FORK and GF_NN_RETURN runs
+ * beside what follows, up to GF_NN_JOIN. Without effect for nets of several ranks, for those of images, and on the CPU. */
+void gf_net_beside(gf_net *n, gf_nn_beside how);
 const gf_nn_backend *gf_net_backend(const gf_net *n);
 gf_nn_engine *gf_net_engine(gf_net *n);
 void *gf_net_stream(gf_net *n); /* cudaStream_t; NULL on the CPU */

@@ -153,6 +153,26 @@ static void keep(const gf_encoders *s, gf_encoder *w, const float *out, int64_t 
     gf_net_backend(w->net)->cast(gf_net_engine(w->net), GF_TYPE_F32, to, out, s->part * s->dim);
 }
 
+static glofnd_status forward(gf_error *err, gf_encoder *w) {
+    return gf_net_forward(err, w->net, NULL, w->rows, mode(w, 1), NULL, &w->out);
+}
+
+static glofnd_status backward(gf_error *err, gf_encoder *w) {
+    return w->param_count > 0 ? gf_net_backward(err, w->net, w->grad) : GLOFND_OK;
+}
+
+/* Of all encoders: the second beside the first, where the device can do that. */
+static glofnd_status at_once(gf_error *err, gf_encoders *s, glofnd_status (*work)(gf_error *err, gf_encoder *w)) {
+    glofnd_status status = GLOFND_OK;
+    for (int k = s->count - 1; k >= 0 && status == GLOFND_OK; k--) {
+        if (k > 0) gf_net_beside(s->at[k].net, GF_NN_FORK);
+        status = work(err, &s->at[k]);
+        if (k > 0) gf_net_beside(s->at[k].net, GF_NN_RETURN);
+    }
+    for (int k = 1; k < s->count; k++) gf_net_beside(s->at[k].net, GF_NN_JOIN);
+    return status;
+}
+
 static glofnd_status embed_part(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b, int64_t first) {
     TRY(gf_feed_part(err, feed, b, first, s->part));
     for (int k = 0; k < s->count; k++) {
@@ -167,9 +187,7 @@ static glofnd_status embed_part(gf_error *err, gf_encoders *s, const gf_feed *fe
 
 glofnd_status gf_encoders_embed(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b) {
     for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) TRY(embed_part(err, s, feed, b, first));
-    for (int k = 0; !in_parts(s) && k < s->count; k++)
-        TRY(gf_net_forward(err, s->at[k].net, NULL, s->at[k].rows, mode(&s->at[k], 1), NULL, &s->at[k].out));
-    return GLOFND_OK;
+    return in_parts(s) ? GLOFND_OK : at_once(err, s, forward);
 }
 
 static glofnd_status backward_part(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b, int64_t first) {
@@ -186,9 +204,7 @@ static glofnd_status backward_part(gf_error *err, gf_encoders *s, const gf_feed 
 
 glofnd_status gf_encoders_backward(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b) {
     for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) TRY(backward_part(err, s, feed, b, first));
-    for (int k = 0; !in_parts(s) && k < s->count; k++)
-        if (s->at[k].param_count > 0) TRY(gf_net_backward(err, s->at[k].net, s->at[k].grad));
-    return GLOFND_OK;
+    return in_parts(s) ? GLOFND_OK : at_once(err, s, backward);
 }
 
 float *gf_encoder_gradient(const gf_encoder *w, const gf_tensor *t) { return w->sum ? gf_net_place(w->net, w->sum, t) : t->grad; }

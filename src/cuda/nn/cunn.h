@@ -49,7 +49,9 @@ enum { GF_CUNN_IMAGE_CHANNELS = 8 }; /* red, green, blue and zeros: 16 bytes of 
 
 struct gf_nn_engine {
     gf_cunn_libs libs;
-    cudaStream_t stream;
+    cudaStream_t stream;      /* of the work that is queued now: main or aside */
+    cudaStream_t main, aside; /* cuDNN works on main alone */
+    cudaEvent_t forked, joined;
     cudnnHandle_t dnn;
     cublasLtHandle_t blas;
     gf_nn_mode mode;
@@ -69,8 +71,8 @@ struct gf_nn_engine {
     int team_blocks;    /* blocks with team_shared bytes of shared memory that run at once; 0: no cooperative launches */
     size_t team_shared; /* cunn_norm_whole.cuh */
     int multiprocessors;
-    size_t shared; /* bytes that one block may have */
-    int hopper;    /* 1: the kernels of sm90/ run here */
+    size_t shared;      /* bytes that one block may have */
+    int hopper;         /* 1: the kernels of sm90/ run here */
     cudaError_t failed; /* first failure not yet reported */
     const char *failed_at;
     cudaGraphExec_t record; /* of a step; NULL: none */
@@ -153,7 +155,8 @@ void gf_cunn_stem_pool_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_
  * forward: a->norm, whose x is y; its statistics are complete afterwards. back: no gradient of the weights; a->before. */
 int gf_cunn_point_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 int gf_cunn_point_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
-int gf_cunn_conv_sums(const gf_nn_op *op); /* cunn_conv.c */
+glofnd_status gf_cunn_conv_back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a); /* by cuDNN: dx alone */
+int gf_cunn_conv_sums(const gf_nn_op *op);                                              /* cunn_conv.c */
 int gf_cunn_conv_back_sums(const gf_nn_op *op);
 void gf_cunn_point_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_point_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);

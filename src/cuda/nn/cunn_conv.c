@@ -151,6 +151,10 @@ glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_FORWARD], loose(a->x), weights(op, a), a->y, a->scratch);
 }
 
+glofnd_status gf_cunn_conv_back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, weights(op, a), loose(a->dy), a->scratch);
+}
+
 glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     void *grad = op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad, *dy = loose(a->dy);
     if (op->patches) return patches_backward(err, op, a);
@@ -164,5 +168,5 @@ glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_arg
         gf_cunn_point_back(op->engine, &op->shape, a);
         return GLOFND_OK;
     }
-    return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, weights(op, a), dy, a->scratch);
+    return gf_cunn_conv_back_data(err, op, a);
 }

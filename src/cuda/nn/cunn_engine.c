@@ -58,9 +58,14 @@ static glofnd_status take_error(gf_error *err, gf_nn_engine *s) {
 
 /* ----- engine ------------------------------------------------------------------------------------------------------ */
 
+static void synchronize(gf_nn_engine *s) {
+    if (s->main) cudaStreamSynchronize(s->main);
+    if (s->aside) cudaStreamSynchronize(s->aside);
+}
+
 static void engine_close(gf_nn_engine *s) {
     if (!s) return;
-    if (s->stream) cudaStreamSynchronize(s->stream);
+    synchronize(s);
     if (s->record) cudaGraphExecDestroy(s->record);
     while (s->ops) {
         gf_nn_op *next = s->ops->next;
@@ -76,7 +81,10 @@ static void engine_close(gf_nn_engine *s) {
     cudaFree(s->tickets);
     if (s->dnn) s->libs.cudnnDestroy(s->dnn);
     if (s->blas) s->libs.cublasLtDestroy(s->blas);
-    if (s->stream) cudaStreamDestroy(s->stream);
+    if (s->forked) cudaEventDestroy(s->forked);
+    if (s->joined) cudaEventDestroy(s->joined);
+    if (s->aside) cudaStreamDestroy(s->aside);
+    if (s->main) cudaStreamDestroy(s->main);
     free(s->plans_path);
     free(s); /* the libraries stay open: their threads may still run */
 }
@@ -103,7 +111,11 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
 #ifdef GF_HAVE_SM90
     s->hopper = p.major == 9 && p.minor == 0;
 #endif
-    CUDA_TRY(err, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "stream");
+    CUDA_TRY(err, cudaStreamCreateWithFlags(&s->main, cudaStreamNonBlocking), "stream");
+    CUDA_TRY(err, cudaStreamCreateWithFlags(&s->aside, cudaStreamNonBlocking), "stream");
+    CUDA_TRY(err, cudaEventCreateWithFlags(&s->forked, cudaEventDisableTiming), "stream");
+    CUDA_TRY(err, cudaEventCreateWithFlags(&s->joined, cudaEventDisableTiming), "stream");
+    s->stream = s->main;
     CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
     s->tables = GF_CUNN_TICKETS * sizeof *s->tickets;
     CUDA_TRY(err, cudaMemsetAsync(s->tickets, 0, GF_CUNN_TICKETS * sizeof *s->tickets, s->stream), "engine");
@@ -196,7 +208,7 @@ static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
 }
 
 static void engine_release(gf_nn_engine *s, void *p) {
-    if (s->stream) cudaStreamSynchronize(s->stream);
+    synchronize(s);
     cudaFree(p);
 }
 
@@ -215,7 +227,22 @@ static glofnd_status get(gf_error *err, gf_nn_engine *s, void *dst, const void *
     return wait(err, s);
 }
 
-static void *stream(gf_nn_engine *s) { return s->stream; }
+static void *stream(gf_nn_engine *s) { return s->main; }
+
+static void beside(gf_nn_engine *s, gf_nn_beside how) {
+    switch (how) {
+    case GF_NN_FORK:
+        gf_cunn_note(s, cudaEventRecord(s->forked, s->main), "stream");
+        gf_cunn_note(s, cudaStreamWaitEvent(s->aside, s->forked, 0), "stream");
+        s->stream = s->aside;
+        break;
+    case GF_NN_RETURN: s->stream = s->main; break;
+    case GF_NN_JOIN:
+        gf_cunn_note(s, cudaEventRecord(s->joined, s->aside), "stream");
+        gf_cunn_note(s, cudaStreamWaitEvent(s->main, s->joined, 0), "stream");
+        break;
+    }
+}
 
 /* ----- captured work ----------------------------------------------------------------------------------------------- */
 
@@ -355,6 +382,7 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .get = get,
     .wait = wait,
     .stream = stream,
+    .beside = beside,
     .images = gf_cunn_images,
     .norm_bits = gf_cunn_norm_bits,
     .norm_stats = gf_cunn_norm_stats,

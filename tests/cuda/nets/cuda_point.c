@@ -1,8 +1,8 @@
-/* cuda_point.c - 1 x 1 convolutions with a batch norm in their epilogue (cunn_point.cu) against plain loops in double, and whole nets
- * that have them against nets that do not.
+/* cuda_point.c - 1 x 1 convolutions with a batch norm in their epilogue (cunn_point.cu) against plain loops in double, and whole
+ * nets that have them against nets that do not.
  *
- * The limits see a mistake of one line: without the pivot in point_add, or with `mean` instead of `mean2` in point_back_half, sums no
- * longer agree; with `pass & 1u` for both columns g does not.
+ * The limits see a mistake of one line: without the pivot in point_add, or with `mean` instead of `mean2` in point_back_half,
+ * sums no longer agree; with `pass & 1u` for both columns g does not.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -159,7 +159,8 @@ static float *wanted_g(const back_case *b, sizes k, int64_t rows) {
     return g;
 }
 
-/* All that follows from the sums of g, as the device has it: sums have terms of both signs, so limits are of the terms' sum of squares. */
+/* All that follows from the sums of g, as the device has it. Terms have both signs: errors are relative to the sum of their
+ * absolute values. */
 static void check_lines(nn_device *d, const char *what, const gf_nn_norm *n, const float *g, const float *x, const float *mean) {
     const int64_t c = n->c;
     double *sum = calloc(4 * (size_t)c, sizeof *sum), *product = sum + c, *size = product + c, *size2 = size + c;
@@ -173,8 +174,10 @@ static void check_lines(nn_device *d, const char *what, const gf_nn_norm *n, con
     }
     for (int64_t i = 0; i < c; i++) {
         const double rows = (double)n->rows, a = -(double)scale[i] * istd[i] * istd[i] / rows, b = -(double)scale[i] / rows;
-        const double off[4] = {fabs(dbeta[i] - sum[i]) / size[i], fabs(dgamma[i] - istd[i] * product[i]) / fabs(istd[i] * size2[i]),
-                               fabs(coef[i] - a * product[i]) / fabs(a * size2[i]), fabs(coef[c + i] - b * sum[i]) / fabs(b * size[i])};
+        const double off[4] = {fabs(dbeta[i] - sum[i]) / size[i],
+                               fabs(dgamma[i] - istd[i] * product[i]) / fabs(istd[i] * size2[i]),
+                               fabs(coef[i] - a * product[i]) / fabs(a * size2[i]),
+                               fabs(coef[c + i] - b * sum[i]) / fabs(b * size[i])};
         for (int j = 0; j < 4; j++)
             if (!(off[j] <= NN_FP32_LIMIT)) fail_msg("%s: number %d of channel %d is off by %.1e", what, j, (int)i, off[j]);
     }
@@ -191,7 +194,9 @@ static void check_backward(nn_device *d, sizes k, int pair) {
     nn_send(d, n.positive, b.bits, (size_t)(count / 8));
     n.shortcut = pair ? &m : NULL;
     n.dy = nn_numbers(d, b.other, count, s.type);
-    const gf_nn_args a = {.dy = nn_numbers(d, b.dy, rows * k.out, s.type), .packed = nn_numbers(d, b.w, k.out * k.in, s.type), .before = &n};
+    const gf_nn_args a = {.dy = nn_numbers(d, b.dy, rows * k.out, s.type),
+                          .packed = nn_numbers(d, b.w, k.out * k.in, s.type),
+                          .before = &n};
     assert_int_equal(gf_cunn_point_back_fits(d->s, &s), 1);
     gf_cunn_point_back(d->s, &s, &a);
     float *have = nn_floats(d, n.dy, count, s.type), *want = wanted_g(&b, k, rows);
@@ -245,7 +250,8 @@ static void forward_agrees(void **state) {
     (void)state;
     nn_device d;
     if (!opens(&d)) skip();
-    const sizes all[] = {{40, 32, 64, 128}, {40, 32, 64, 64}, {24, 32, 256, 64}, {8, 32, 128, 512}, {4, 32, 256, 1024}, {4, 32, 512, 256}};
+    const sizes all[] = {{40, 32, 64, 128}, {40, 32, 64, 64},   {24, 32, 256, 64},
+                         {8, 32, 128, 512}, {4, 32, 256, 1024}, {4, 32, 512, 256}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_forward(&d, all[i]);
     nn_close(&d);
 }
@@ -352,8 +358,8 @@ static outcome run_net(gf_precision precision, const gf_sync_norm *ranks, const 
     return o;
 }
 
-/* Rounding to bf16 is amplified by ReLU: the measure is the distance from float32 of a net whose batch norms are done apart, as they
- * are where ranks add their sums. */
+/* Rounding to bf16 is amplified by ReLU: the measure is the distance from float32 of a net whose batch norms are done apart, as
+ * they are where ranks add their sums. */
 static void nets_are_as_exact(void **state) {
     (void)state;
     nn_device dev;
@@ -363,8 +369,10 @@ static void nets_are_as_exact(void **state) {
     float *x = nn_draw(&g, (int64_t)IMAGES * SIZE * SIZE * 3), *d = nn_draw(&g, IMAGES * OUT);
     const gf_sync_norm alone = {.count = 1, .sum = sum_alone};
     outcome wide = run_net(GF_FP32, NULL, x, d), apart = run_net(GF_BF16, &alone, x, d), fused = run_net(GF_BF16, NULL, x, d);
-    const double a = nn_distance(apart.gradient, wide.gradient, wide.count), b = nn_distance(fused.gradient, wide.gradient, wide.count);
-    const double e = nn_distance(apart.embedding, wide.embedding, IMAGES * OUT), f = nn_distance(fused.embedding, wide.embedding, IMAGES * OUT);
+    const double a = nn_distance(apart.gradient, wide.gradient, wide.count),
+                 b = nn_distance(fused.gradient, wide.gradient, wide.count);
+    const double e = nn_distance(apart.embedding, wide.embedding, IMAGES * OUT),
+                 f = nn_distance(fused.embedding, wide.embedding, IMAGES * OUT);
     if (getenv("CUDA_NN_SHOW")) printf("gradient %.4f apart, %.4f fused; embedding %.4f, %.4f\n", a, b, e, f);
     assert_true(b > 0 && b <= 1.1 * a && f > 0 && f <= 1.1 * e);
     assert_true(nn_distance(fused.gradient, apart.gradient, wide.count) > 0); /* not the same kernels */

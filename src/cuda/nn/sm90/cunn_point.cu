@@ -14,8 +14,8 @@ template <int BN, bool BACK, bool PAIR> struct point_work { /* of a thread of th
     static constexpr int SUMS = PAIR ? 3 : 2, NT = BN / 8;
     float d[NT][4], sum[SUMS][2 * NT];
     int group, warp, lane;
-    uint32_t at;     /* bytes from the start of a slot to the thread's numbers: row lane / 4, columns of lane % 4 */
-    uint4 bits[2];   /* rows lane / 4 and lane / 4 + 8 */
+    uint32_t at;   /* bytes from the start of a slot to the thread's numbers: row lane / 4, columns of lane % 4 */
+    uint4 bits[2]; /* rows lane / 4 and lane / 4 + 8 */
 };
 
 template <int BN> __device__ __forceinline__ float2 point_line(const point_space &s, int which, int column) {
@@ -34,7 +34,8 @@ template <int BN, class Work> __device__ __forceinline__ void point_take_pivots(
 }
 
 /* 64 columns from 64 h on, forward. */
-template <int BN, class Work> __device__ __forceinline__ void point_forward_half(Work &k, const point_space &s, uint32_t out, int h) {
+template <int BN, class Work>
+__device__ __forceinline__ void point_forward_half(Work &k, const point_space &s, uint32_t out, int h) {
 #pragma unroll
     for (int j = 0; j < 8; j++) {
         const int t = 8 * h + j;
@@ -98,7 +99,8 @@ template <class Work> __device__ __forceinline__ void point_load_bits(Work &k, c
 
 /* Sums of the block's columns go to scratch [part][3][columns]: forward the third is the pivot. */
 template <int BN, bool BACK, class Work>
-__device__ __forceinline__ void point_keep_sums(Work &k, const point_space &s, const point_args &p, float *shared, int part, int n0) {
+__device__ __forceinline__ void point_keep_sums(Work &k, const point_space &s, const point_args &p, float *shared, int part,
+                                                int n0) {
     constexpr int SUMS = Work::SUMS;
     point_sync(); /* slots are free */
 #pragma unroll
@@ -141,7 +143,8 @@ struct point_totals {
 };
 
 /* Of one column, over parts from..to - 1. Forward: sum x and sum x^2 from differences. */
-template <bool BACK, int SUMS> static __device__ __forceinline__ point_totals point_add(const point_args &p, int column, int from, int to) {
+template <bool BACK, int SUMS>
+static __device__ __forceinline__ point_totals point_add(const point_args &p, int column, int from, int to) {
     point_totals t = {{0.0, 0.0, 0.0}};
 #pragma unroll 4
     for (int i = from; i < to; i++) {
@@ -227,12 +230,14 @@ static __device__ __forceinline__ void point_load(const point_args &p, const poi
 }
 
 /* One thread; `which` of the two result buffers. */
-template <int BN> static __device__ __forceinline__ void point_store(const point_args &p, const point_space &s, int part, int n0, int which) {
+template <int BN>
+static __device__ __forceinline__ void point_store(const point_args &p, const point_space &s, int part, int n0, int which) {
     constexpr int HALVES = BN / 64;
     const int count = (p.tiles - part + p.parts - 1) / p.parts * HALVES;
     for (int piece = which; piece < count; piece += POINT_OUTS) {
         gf_barrier_wait(gf_shared_address(&s.tail->out_full[which]), piece / POINT_OUTS & 1);
-        point_store_box(&p.out, s.outs + which * POINT_SLOT, n0 + 64 * (piece % HALVES), (part + piece / HALVES * p.parts) * POINT_ROWS);
+        point_store_box(&p.out, s.outs + which * POINT_SLOT, n0 + 64 * (piece % HALVES),
+                        (part + piece / HALVES * p.parts) * POINT_ROWS);
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         gf_barrier_arrive(gf_shared_address(&s.tail->out_empty[which]));
     }
@@ -240,7 +245,8 @@ template <int BN> static __device__ __forceinline__ void point_store(const point
 }
 
 template <int BN, bool BACK, bool PAIR>
-static __device__ __forceinline__ void point_compute(const point_args &p, const point_space &s, float *shared, int part, int strip) {
+static __device__ __forceinline__ void point_compute(const point_args &p, const point_space &s, float *shared, int part,
+                                                     int strip) {
     const int n0 = strip * BN;
     point_work<BN, BACK, PAIR> k;
     k.group = gf_wg_index(), k.warp = threadIdx.x % 128 / 32, k.lane = threadIdx.x % 32;

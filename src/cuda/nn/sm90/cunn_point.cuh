@@ -6,8 +6,8 @@
  * warpgroups of 64 rows each multiply and compute the epilogue, which leaves results in one of two buffers as they are to lie in
  * memory, 64 columns at a time; two more warps store them. So the copy engine is never idle, and memory is the bound.
  *
- * A thread keeps its columns from tile to tile, so the sums of a batch norm stay in registers until the end. Tiles of a block follow from
- * the shape alone, and the last block adds the sums of all in order: same bits every time.
+ * A thread keeps its columns from tile to tile, so the sums of a batch norm stay in registers until the end. Tiles of a block
+ * follow from the shape alone, and the last block adds the sums of all in order: same bits every time.
  */
 #pragma once
 
@@ -72,7 +72,8 @@ __device__ __forceinline__ void point_store_box(const CUtensorMap *map, uint32_t
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-__device__ __forceinline__ void point_fetch(const point_space &s, point_place &at, int slots, const CUtensorMap *map, int d0, int r0) {
+__device__ __forceinline__ void point_fetch(const point_space &s, point_place &at, int slots, const CUtensorMap *map, int d0,
+                                            int r0) {
     const uint32_t ready = gf_shared_address(&s.tail->full[at.slot]);
     gf_barrier_wait(gf_shared_address(&s.tail->empty[at.slot]), at.lap ^ 1);
     gf_barrier_expect(ready, POINT_SLOT);
