@@ -168,9 +168,9 @@ static void run_job(const job *j) {
     const gf_nn_args *a = j->l ? &j->l->args : NULL;
     switch (j->what) {
     case CONV_FWD: status = b->op_forward(&err, op, a); break;
-    case CONV_DGRAD:
-        status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, a->packed ? a->packed : (void *)a->weight,
-                                  (void *)a->dy, a->scratch);
+    case CONV_DGRAD: /* of 1 x 1 perhaps with a part of the batch norm before */
+        if (a->before) gf_cunn_point_back(n->engine, &op->shape, a);
+        else status = gf_cunn_conv_back_data(&err, op, a);
         break;
     case CONV_WGRAD:
         if (op->stem) status = b->op_backward(&err, op, a); /* own kernels, and no other gradient */

@@ -195,13 +195,21 @@ __device__ static void fetch_back(back_stage *to, const stem_job &j, const tile_
     fetch_windows(to, j, t);
 }
 
-/* sum += g of a window where its winner is `place`; 8 channels. */
-__device__ static void add_window(float (&sum)[8], const bf16 *g, const uint8_t *winner, int place) {
-    const uint4 raw = *(const uint4 *)g;
-    const uint2 at = *(const uint2 *)winner;
-    const uint32_t want = 0x01010101u * place, low = __vcmpeq4(at.x, want), high = __vcmpeq4(at.y, want);
-    const lanes<bf16, 8> mine = {make_uint4(raw.x & __byte_perm(low, 0, 0x1100), raw.y & __byte_perm(low, 0, 0x3322),
-                                            raw.z & __byte_perm(high, 0, 0x1100), raw.w & __byte_perm(high, 0, 0x3322))};
+struct window { /* g and winner of 8 channels, as loaded */
+    uint4 g;
+    uint2 winner;
+};
+
+__device__ static window window_at(const back_stage *s, int y, int x, int c) {
+    const int at = (y * WINDOWS_X + x) * OUT + c;
+    return {*(const uint4 *)(s->g + at), *(const uint2 *)(s->winner + at)};
+}
+
+/* sum += g of a window where its winner is `place`. */
+__device__ static void add_window(float (&sum)[8], const window &w, int place) {
+    const uint32_t want = 0x01010101u * place, low = __vcmpeq4(w.winner.x, want), high = __vcmpeq4(w.winner.y, want);
+    const lanes<bf16, 8> mine = {make_uint4(w.g.x & __byte_perm(low, 0, 0x1100), w.g.y & __byte_perm(low, 0, 0x3322),
+                                            w.g.z & __byte_perm(high, 0, 0x1100), w.g.w & __byte_perm(high, 0, 0x3322))};
     float v[8];
     mine.floats(v);
 #pragma unroll
@@ -212,24 +220,35 @@ struct dx_line { /* of the thread's 8 channels: dx = scale g + a x + b */
     float scale[8], a[8], b[8];
 };
 
-/* x of a tile becomes dx; 0 outside of the image. */
-__device__ static void turn_into_dx(back_stage *s, const stem_job &j, const tile_place &t, const dx_line &l) {
-    for (int i = threadIdx.x; i < flat::TH * TW * GROUPS; i += blockDim.x) {
-        const int c = i % GROUPS * 8, p = i / GROUPS, y = p / TW, x = p % TW;
-        bf16 *const at = s->x + p * (OUT + PAD) + c;
-        float v[8], sum[8] = {0.0f};
-        lanes<bf16, 8>::load(at).floats(v);
-        /* an even line is the middle of one window, an odd one the last of one and the first of the next */
-        for (int m = 0; m <= (y & 1); m++)
-            for (int n = 0; n <= (x & 1); n++) {
-                const int row = y & 1 ? 2 - 2 * m : 1, column = x & 1 ? 2 - 2 * n : 1;
-                const int w = ((y / 2 + m) * WINDOWS_X + x / 2 + n) * OUT + c;
-                add_window(sum, s->g + w, s->winner + w, 3 * row + column);
-            }
-        const bool inside = t.y0 + y < j.oh && t.x0 + x < j.ow;
+__device__ static void write_stem_dx(bf16 *at, const float (&sum)[8], const dx_line &l, bool inside) {
+    float v[8];
+    lanes<bf16, 8>::load(at).floats(v);
 #pragma unroll
-        for (int k = 0; k < 8; k++) v[k] = inside ? fmaf(l.scale[k], sum[k], fmaf(l.a[k], v[k], l.b[k])) : 0.0f;
-        lanes<bf16, 8>::store(at, v);
+    for (int k = 0; k < 8; k++) v[k] = inside ? fmaf(l.scale[k], sum[k], fmaf(l.a[k], v[k], l.b[k])) : 0.0f;
+    lanes<bf16, 8>::store(at, v);
+}
+
+/* x of a tile becomes dx; 0 outside of the image. A thread has pixels 2 q and 2 q + 1 of a line: an even line or column is the
+ * middle of one window, an odd one the last of one and the first of the next. Threads of a warp have one line. */
+__device__ static void turn_into_dx(back_stage *s, const stem_job &j, const tile_place &t, const dx_line &l) {
+    for (int i = threadIdx.x; i < flat::TH * (TW / 2) * GROUPS; i += blockDim.x) {
+        const int c = i % GROUPS * 8, q = i / GROUPS % (TW / 2), y = i / GROUPS / (TW / 2);
+        bf16 *const at = s->x + (y * TW + 2 * q) * (OUT + PAD) + c;
+        float even[8] = {0.0f}, odd[8] = {0.0f};
+        const window a = window_at(s, y / 2, q, c), b = window_at(s, y / 2, q + 1, c);
+        const int row = y & 1 ? 6 : 3; /* of the upper window */
+        add_window(even, a, row + 1);
+        add_window(odd, a, row + 2);
+        add_window(odd, b, row);
+        if (y & 1) {
+            const window d = window_at(s, y / 2 + 1, q, c), e = window_at(s, y / 2 + 1, q + 1, c);
+            add_window(even, d, 1);
+            add_window(odd, d, 2);
+            add_window(odd, e, 0);
+        }
+        const bool line = t.y0 + y < j.oh;
+        write_stem_dx(at, even, l, line && t.x0 + 2 * q < j.ow);
+        write_stem_dx(at + OUT + PAD, odd, l, line && t.x0 + 2 * q + 1 < j.ow);
     }
 }
 

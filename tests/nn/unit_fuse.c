@@ -1,0 +1,119 @@
+/* unit_fuse.c - which convolutions of ResNet-50 do a part of a batch norm, on a backend that could do all of 1 x 1 and stride 1;
+ * and that the memory of a gradient which is never written is not planned. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "nn/graph.h"
+
+static glofnd_status create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
+    (void)err, (void)s;
+    *sizes = (gf_nn_sizes){0};
+    *out = (gf_nn_op *)(uintptr_t)shape;
+    return GLOFND_OK;
+}
+
+static size_t scratch(int64_t rows, int64_t c) { return (size_t)(rows > 0 ? c : 0); }
+static size_t bits(gf_type type, int64_t rows, int64_t c) { return type == GF_TYPE_BF16 ? (size_t)(rows * c / 8) : 0; }
+
+static int is_point(const gf_nn_op *op) {
+    const gf_nn_shape *s = (const gf_nn_shape *)(uintptr_t)op;
+    return s->kernel == 1 && s->stride == 1;
+}
+
+static gf_graph *planned(int sums, int back_sums, int ranked) {
+    const gf_nn_backend b = {.op_create = create,
+                             .norm_scratch = scratch,
+                             .norm_bits = bits,
+                             .norm_fuses = 1,
+                             .op_sums = sums ? is_point : NULL,
+                             .op_back_sums = back_sums ? is_point : NULL};
+    const gf_net_spec spec = {.arch = GF_ARCH_RESNET50, .batch = 4, .size = 64, .precision = GF_BF16, .training = 1};
+    gf_error err = {""};
+    gf_graph *g = calloc(1, sizeof *g);
+    assert_non_null(g);
+    g->ranked = ranked;
+    gf_resnet_build(g, &spec);
+    assert_int_equal(gf_graph_ops(&err, g, &b, NULL), GLOFND_OK);
+    assert_int_equal(gf_graph_plan(&err, g, &b), GLOFND_OK);
+    return g;
+}
+
+typedef struct counts {
+    int after, before, summed, back_summed;
+} counts;
+
+static counts count(const gf_graph *g) {
+    counts n = {0, 0, 0, 0};
+    for (int i = 0; i < g->layers; i++) {
+        const gf_layer *l = &g->layer[i];
+        n.after += l->norm_after >= 0, n.before += l->back_norm;
+        n.summed += l->norm.summed, n.back_summed += l->norm.back_summed;
+        if (l->norm_after >= 0) assert_int_equal(g->layer[l->norm_after].in, l->out);
+        if (l->norm_after >= 0) assert_int_equal(g->layer[l->norm_after].norm.summed, 1);
+        if (!l->back_norm) continue;
+        assert_int_equal((l - 1)->out, l->in);
+        assert_int_equal((l - 1)->norm.back_summed, 1);
+        assert_int_equal(g->value[l->in].grads, 1); /* of two readers */
+        assert_int_equal(l->dx, -1);
+    }
+    return n;
+}
+
+/* Two of 1 x 1 in each of 16 blocks and the first block's shortcut; 15 blocks begin at the end of another. */
+static void all_that_can_are_fused(void **state) {
+    (void)state;
+    gf_graph *g = planned(1, 1, 0);
+    const counts n = count(g);
+    assert_int_equal(n.after, 33);
+    assert_int_equal(n.summed, 33);
+    assert_int_equal(n.before, 15);
+    assert_int_equal(n.back_summed, 15);
+    free(g);
+}
+
+static void each_way_alone(void **state) {
+    (void)state;
+    gf_graph *forward = planned(1, 0, 0), *back = planned(0, 1, 0);
+    assert_int_equal(count(forward).after, 33);
+    assert_int_equal(count(forward).before, 0);
+    assert_int_equal(count(back).after, 0);
+    assert_int_equal(count(back).before, 15);
+    free(forward), free(back);
+}
+
+static void ranks_add_sums_themselves(void **state) {
+    (void)state;
+    gf_graph *g = planned(1, 1, 1);
+    const counts n = count(g);
+    assert_int_equal(n.after + n.before + n.summed + n.back_summed, 0);
+    free(g);
+}
+
+static void memory_does_not_grow(void **state) {
+    (void)state;
+    gf_graph *fused = planned(1, 1, 0), *apart = planned(0, 0, 0);
+    assert_true(fused->arena_bytes <= apart->arena_bytes);
+    assert_int_equal(apart->blocks - fused->blocks, 15);
+    for (int i = 0; i < fused->blocks; i++)
+        for (int j = 0; j < i; j++) {
+            const gf_block *a = &fused->block[i], *b = &fused->block[j];
+            if (a->first > b->last || b->first > a->last) continue;
+            assert_true(a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset);
+        }
+    free(fused), free(apart);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_that_can_are_fused),
+        cmocka_unit_test(each_way_alone),
+        cmocka_unit_test(ranks_add_sums_themselves),
+        cmocka_unit_test(memory_does_not_grow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
