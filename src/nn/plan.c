@@ -132,7 +132,7 @@ static int plan_back_fused(gf_graph *g, const gf_nn_backend *b, int i, int time)
 static void plan_back_layer(gf_graph *g, const gf_nn_backend *b, int i, int time) {
     gf_layer *l = &g->layer[i];
     const gf_value *out = &g->value[l->out];
-    for (int i = 0; i < out->grads; i++) use(g, out->grad[i], time);
+    for (int k = 0; k < out->grads; k++) use(g, out->grad[k], time);
     if (reads_x(l)) use(g, g->value[l->in].data, time);
     use(g, l->saved, time);
     if (l->kind == GF_LAYER_OP) plan_back_second(g, l, time);
