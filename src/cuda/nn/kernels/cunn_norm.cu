@@ -4,15 +4,17 @@
  * Bytes per number in bf16: forward 4 (6 with a residual, and a bit: y is above 0), backward 6. */
 #include "cuda/nn/kernels/cunn_norm.cuh"
 
-template <typename T, int V> static __global__ void __launch_bounds__(PASS_THREADS) apply_kernel(gf_nn_norm n, walk w) {
+template <typename T, int V>
+static __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) apply_kernel(gf_nn_norm n, walk w) {
     const int64_t c = n.c, group = (int64_t)blockIdx.x * w.gx + threadIdx.x;
     if (group * V >= c) return;
-    const int64_t at = group * V, last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
+    const int64_t at = group * V;
     const T *x = (const T *)n.x + at, *residual = n.residual ? (const T *)n.residual + at : nullptr;
     float scale[V], shift[V];
-#pragma unroll
-    for (int i = 0; i < V; i++) scale[i] = n.scale[at + i], shift[i] = n.shift[at + i];
-    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += PASS_ROUNDS * w.ry) {
+    load_line(scale, n.scale + at);
+    load_line(shift, n.shift + at);
+    for (int64_t chunk = w.chunks - 1 - blockIdx.y; chunk >= 0; chunk -= gridDim.y) {
+        const int64_t r = chunk * w.chunk_rows + threadIdx.y, last = n.rows;
         lanes<T, V> in[PASS_ROUNDS], add[PASS_ROUNDS];
 #pragma unroll
         for (int k = 0; k < PASS_ROUNDS; k++) {
@@ -39,17 +41,17 @@ template <typename T, int V> static __global__ void __launch_bounds__(PASS_THREA
 
 /* g: dy itself where the statistics have written g there; else masked here again by the sign of ReLU's input. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(PASS_THREADS) back_apply_kernel(gf_nn_norm n, walk w, int masked) {
+static __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) back_apply_kernel(gf_nn_norm n, walk w, int masked) {
     const int64_t c = n.c, group = (int64_t)blockIdx.x * w.gx + threadIdx.x;
     if (group * V >= c) return;
-    const int64_t at = group * V, last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
+    const int64_t at = group * V;
     const T *x = (const T *)n.x + at, *dy = (const T *)n.dy + at;
     T *dx = (T *)n.dx + at;
     const back_line<V> line = back_line_at<V>(n, at);
     float shift[V];
-#pragma unroll
-    for (int i = 0; i < V; i++) shift[i] = n.shift[at + i];
-    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += PASS_ROUNDS * w.ry) {
+    load_line(shift, n.shift + at);
+    for (int64_t chunk = w.chunks - 1 - blockIdx.y; chunk >= 0; chunk -= gridDim.y) {
+        const int64_t r = chunk * w.chunk_rows + threadIdx.y, last = n.rows;
         lanes<T, V> in[PASS_ROUNDS], grad[PASS_ROUNDS];
 #pragma unroll
         for (int k = 0; k < PASS_ROUNDS; k++) {
@@ -72,14 +74,14 @@ static __global__ void __launch_bounds__(PASS_THREADS) back_apply_kernel(gf_nn_n
 }
 
 template <typename T, int V> static void apply(gf_nn_engine *s, const gf_nn_norm *n) {
-    const walk w = pass_walk(n->rows, n->c, V);
-    apply_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, w);
+    const walk w = pass_walk(n->rows, n->c, V, PASS_ROUNDS);
+    apply_kernel<T, V><<<pass_grid(s, w), dim3(w.gx, w.ry), 0, s->stream>>>(*n, w);
     gf_cunn_note(s, cudaGetLastError(), "batch norm");
 }
 
 template <typename T, int V> static void back_apply(gf_nn_engine *s, const gf_nn_norm *n, int masked) {
-    const walk w = pass_walk(n->rows, n->c, V);
-    back_apply_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, w, masked);
+    const walk w = pass_walk(n->rows, n->c, V, PASS_ROUNDS);
+    back_apply_kernel<T, V><<<pass_grid(s, w), dim3(w.gx, w.ry), 0, s->stream>>>(*n, w, masked);
     gf_cunn_note(s, cudaGetLastError(), "batch norm, backward");
 }
 

@@ -34,9 +34,37 @@ static inline struct walk walk_over(int64_t rows, int64_t c, int v, int threads,
 
 /* ----- passes that write: cunn_norm.cu, cunn_norm_pair.cu ------------------------------------------------------------- */
 
-enum { PASS_THREADS = 256, PASS_ROUNDS = 4 };
+enum { PASS_THREADS = 256, PASS_ROUNDS = 4, PASS_BLOCKS = 2 }; /* BLOCKS: per multiprocessor */
 
-static inline struct walk pass_walk(int64_t rows, int64_t c, int v) { return walk_over(rows, c, v, PASS_THREADS, 132 * 16, 64); }
+/* Chunks of `rounds` rows per thread. A block takes every gridDim.y-th chunk, from the last to the first: so all blocks are close to
+ * each other, and begin with the rows that the convolution before has written, or read, most recently; the one that follows begins
+ * with the first. A part of them is still in the cache. */
+static inline struct walk pass_walk(int64_t rows, int64_t c, int v, int rounds) {
+    struct walk w = walk_over(rows, c, v, PASS_THREADS, 1, 64);
+    w.chunk_rows = (int64_t)rounds * w.ry;
+    w.chunks = (int)((rows + w.chunk_rows - 1) / w.chunk_rows);
+    return w;
+}
+
+/* As many blocks as run at once. */
+static inline dim3 pass_grid(const gf_nn_engine *s, const struct walk &w) {
+    const int blocks = PASS_BLOCKS * s->multiprocessors / w.tiles;
+    return dim3((unsigned)w.tiles, (unsigned)(blocks < 1 ? 1 : blocks < w.chunks ? blocks : w.chunks));
+}
+
+/* x [V] from where it is aligned for it. */
+template <int V> static __device__ inline void load_line(float (&to)[V], const float *from) {
+    if (V % 4 == 0) {
+#pragma unroll
+        for (int i = 0; i < V; i += 4) {
+            const float4 four = *(const float4 *)(from + i);
+            to[i] = four.x, to[(i + 1) % V] = four.y, to[(i + 2) % V] = four.z, to[(i + 3) % V] = four.w;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < V; i++) to[i] = from[i];
+    }
+}
 
 /* v through ReLU, as V numbers of y, and as bits for backward: above 0. */
 template <typename T, int V> static __device__ inline void write_y(const gf_nn_norm &n, int64_t at, float (&v)[V]) {
@@ -56,12 +84,13 @@ template <int V> struct back_line { /* dx = scale g + a x + b */
 
 template <int V> static __device__ inline back_line<V> back_line_at(const gf_nn_norm &n, int64_t at) {
     back_line<V> l;
+    float mean[V];
+    load_line(l.scale, n.scale + at);
+    load_line(l.a, n.coef + at);
+    load_line(l.b, n.coef + n.c + at);
+    load_line(mean, n.mean + at);
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-        l.scale[i] = n.scale[at + i];
-        l.a[i] = n.coef[at + i];
-        l.b[i] = fmaf(-l.a[i], n.mean[at + i], n.coef[n.c + at + i]);
-    }
+    for (int i = 0; i < V; i++) l.b[i] = fmaf(-l.a[i], mean[i], l.b[i]);
     return l;
 }
 

@@ -10,15 +10,18 @@
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
 template <typename T, int V>
-static __global__ void __launch_bounds__(PASS_THREADS) pair_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
+static __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) pair_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
     const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
     if (at >= c) return;
-    const int64_t last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
-    float scale[V], scale2[V], shift[V];
+    float scale[V], scale2[V], shift[V], shift2[V];
+    load_line(scale, n.scale + at);
+    load_line(scale2, m.scale + at);
+    load_line(shift, n.shift + at);
+    load_line(shift2, m.shift + at);
 #pragma unroll
-    for (int i = 0; i < V; i++)
-        scale[i] = n.scale[at + i], scale2[i] = m.scale[at + i], shift[i] = n.shift[at + i] + m.shift[at + i];
-    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += PASS_ROUNDS * w.ry) {
+    for (int i = 0; i < V; i++) shift[i] += shift2[i];
+    for (int64_t chunk = w.chunks - 1 - blockIdx.y; chunk >= 0; chunk -= gridDim.y) {
+        const int64_t r = chunk * w.chunk_rows + threadIdx.y, last = n.rows;
         lanes<T, V> in[PASS_ROUNDS], in2[PASS_ROUNDS];
 #pragma unroll
         for (int k = 0; k < PASS_ROUNDS; k++) {
@@ -41,6 +44,8 @@ static __global__ void __launch_bounds__(PASS_THREADS) pair_kernel(gf_nn_norm n,
 }
 
 /* ----- backward: sums ---------------------------------------------------------------------------------------------- */
+
+enum { AT_ONCE = 2 }; /* rows of a thread */
 
 template <typename T, int V> struct pair_row { /* as loaded */
     lanes<T, V> x, x2, dy, dy2, y;
@@ -78,7 +83,6 @@ template <typename T, int V> __device__ static void pair_gradient(float (&g)[V],
 
 template <typename T, int V>
 static __global__ void __launch_bounds__(SUM_THREADS) pair_sums_kernel(gf_nn_norm n, gf_nn_norm m, walk w, unsigned *tickets) {
-    constexpr int AT_ONCE = 2;
     const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
     const int64_t last = at < c ? min((blockIdx.y + 1) * w.chunk_rows, n.rows) : 0;
     float part[3 * V] = {0.0f}, mean[V], mean2[V];
@@ -120,13 +124,12 @@ static __global__ void __launch_bounds__(SUM_THREADS) pair_sums_kernel(gf_nn_nor
 /* ----- backward: dx, dx2 ------------------------------------------------------------------------------------------- */
 
 template <typename T, int V>
-static __global__ void __launch_bounds__(PASS_THREADS) pair_back_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
-    constexpr int AT_ONCE = 2;
+static __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) pair_back_kernel(gf_nn_norm n, gf_nn_norm m, walk w) {
     const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
     if (at >= c) return;
-    const int64_t last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
     const back_line<V> line = back_line_at<V>(n, at), line2 = back_line_at<V>(m, at);
-    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += AT_ONCE * w.ry) {
+    for (int64_t chunk = w.chunks - 1 - blockIdx.y; chunk >= 0; chunk -= gridDim.y) {
+        const int64_t r = chunk * w.chunk_rows + threadIdx.y, last = n.rows;
         lanes<T, V> x[AT_ONCE], x2[AT_ONCE], grad[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
@@ -152,14 +155,14 @@ static __global__ void __launch_bounds__(PASS_THREADS) pair_back_kernel(gf_nn_no
 /* ----- launchers --------------------------------------------------------------------------------------------------- */
 
 template <typename T, int V> static void pair(gf_nn_engine *s, const gf_nn_norm *n) {
-    const walk w = pass_walk(n->rows, n->c, V);
-    pair_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, *n->shortcut, w);
+    const walk w = pass_walk(n->rows, n->c, V, PASS_ROUNDS);
+    pair_kernel<T, V><<<pass_grid(s, w), dim3(w.gx, w.ry), 0, s->stream>>>(*n, *n->shortcut, w);
     gf_cunn_note(s, cudaGetLastError(), "batch norm with a shortcut");
 }
 
 template <typename T, int V> static void pair_back_apply(gf_nn_engine *s, const gf_nn_norm *n) {
-    const walk w = pass_walk(n->rows, n->c, V);
-    pair_back_kernel<T, V><<<dim3(w.tiles, w.chunks), dim3(w.gx, w.ry), 0, s->stream>>>(*n, *n->shortcut, w);
+    const walk w = pass_walk(n->rows, n->c, V, AT_ONCE);
+    pair_back_kernel<T, V><<<pass_grid(s, w), dim3(w.gx, w.ry), 0, s->stream>>>(*n, *n->shortcut, w);
     gf_cunn_note(s, cudaGetLastError(), "batch norm with a shortcut, backward");
 }
 
