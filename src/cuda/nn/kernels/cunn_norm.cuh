@@ -36,9 +36,9 @@ static inline struct walk walk_over(int64_t rows, int64_t c, int v, int threads,
 
 enum { PASS_THREADS = 256, PASS_ROUNDS = 4, PASS_BLOCKS = 2 }; /* BLOCKS: per multiprocessor */
 
-/* Chunks of `rounds` rows per thread. A block takes every gridDim.y-th chunk, from the last to the first: so all blocks are close to
- * each other, and begin with the rows that the convolution before has written, or read, most recently; the one that follows begins
- * with the first. A part of them is still in the cache. */
+/* Chunks of `rounds` rows per thread. A block takes every gridDim.y-th chunk, from the last to the first: so all blocks are close
+ * to each other, and begin with the rows that the convolution before has written, or read, most recently; the one that follows
+ * begins with the first. A part of them is still in the cache. */
 static inline struct walk pass_walk(int64_t rows, int64_t c, int v, int rounds) {
     struct walk w = walk_over(rows, c, v, PASS_THREADS, 1, 64);
     w.chunk_rows = (int64_t)rounds * w.ry;
