@@ -1,11 +1,13 @@
-/* point.cu - time of 1 x 1 convolutions with a batch norm in their epilogue on this GPU, beside cuDNN's and the pass over its
- * result that they replace.
+/* point.cu - time of 1 x 1 convolutions with a part of a batch norm in their epilogue on this GPU, beside cuDNN's and whole
+ * norms.
  *
  *     build/bench/cuda/point [IMAGES [RUNS]]                                                         default: 256 20
  *
- * The shapes of ResNet-50 at 224 pixels. forward: convolution, statistics, both in one. back: gradient of the input, sum with the
- * other part of the gradient, ReLU and sums of the batch norm before; pair: with those of the shortcut. Median milliseconds, and
- * TB/s of the bytes that must be moved. Results are compared in tests/cuda/nets/cuda_point.c.
+ * The shapes of ResNet-50 at 224 pixels. forward: convolution and batch norm, with the residual at the end of a block. back:
+ * gradient of the input of a block's first convolution, and backward of the batch norm before, which ends a block; pair: one
+ * with a shortcut. Before: cuDNN's convolution + the norm; now: convolution with sums + the rest of the norm. Median
+ * milliseconds, and TB/s of the bytes that the convolution with sums must move. Results are compared in
+ * tests/cuda/nets/cuda_point.c.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -70,16 +72,21 @@ static gf_nn_norm norm_of(bench *t, int64_t rows, int64_t c) {
     return n;
 }
 
-enum { CONV, PASS, FUSED, WAYS };
+enum { CONV, NORM, FUSED, REST, WAYS };
+
+static void run_norm(bench *t, int back, int rest) {
+    t->n.summed = t->n.back_summed = rest;
+    t->n.dy2 = back && !rest ? t->a.dx : NULL;
+    (back ? gf_cunn_norm_backward : gf_cunn_norm_forward)(t->s, &t->n);
+}
 
 static void once(bench *t, int way, int back) {
     gf_error err = {""};
-    if (way == PASS && back) t->n.shortcut ? gf_cunn_norm_pair_back(t->s, &t->n) : gf_cunn_norm_back_sums(t->s, &t->n);
-    else if (way == PASS) gf_cunn_norm_stats(t->s, &t->n);
+    glofnd_status status = GLOFND_OK;
+    if (way == NORM || way == REST) run_norm(t, back, way == REST);
     else if (way == FUSED) (back ? gf_cunn_point_back : gf_cunn_point_forward)(t->s, &t->op->shape, &t->fused);
-    else if (back) {
-        if (gf_cunn_conv_back_data(&err, t->op, &t->a) != GLOFND_OK) die("convolution", err.text);
-    } else if (t->b->op_forward(&err, t->op, &t->a) != GLOFND_OK) die("convolution", err.text);
+    else status = back ? gf_cunn_conv_back_data(&err, t->op, &t->a) : t->b->op_forward(&err, t->op, &t->a);
+    if (status != GLOFND_OK) die("convolution", err.text);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -107,8 +114,9 @@ static float median(bench *t, int way, int back) {
 }
 
 static void print_row(const char *what, int64_t rows, int64_t in, int64_t out, const float ms[WAYS], double bytes) {
-    printf("%-8s %7lld x %4lld -> %4lld  %.4f + %.4f = %.4f  fused %.4f  saved %+.4f  %.2f TB/s\n", what, (long long)rows,
-           (long long)in, (long long)out, ms[CONV], ms[PASS], ms[CONV] + ms[PASS], ms[FUSED], ms[CONV] + ms[PASS] - ms[FUSED],
+    const float before = ms[CONV] + ms[NORM], after = ms[FUSED] + ms[REST];
+    printf("%-8s %7lld x %4lld -> %4lld  %.4f + %.4f = %.4f  now %.4f + %.4f = %.4f  saved %+.4f  %.2f TB/s\n", what,
+           (long long)rows, (long long)in, (long long)out, ms[CONV], ms[NORM], before, ms[FUSED], ms[REST], after, before - after,
            bytes / ms[FUSED] * 1e-9);
 }
 
@@ -126,6 +134,10 @@ static void time_shape(gf_nn_engine *engine, int64_t images, int size, int64_t i
     shape.kind = GF_NN_CONV, shape.type = GF_TYPE_BF16, shape.n = images, shape.h = shape.w = size, shape.in = in,
     shape.out = out;
     shape.kernel = shape.stride = 1, shape.training = shape.input_grad = 1;
+    if (!(kind ? gf_cunn_point_back_fits : gf_cunn_point_fits)(engine, &shape)) {
+        printf("%-8s %d x %d, %lld -> %lld: not of this shape\n", names[kind], size, size, (long long)in, (long long)out);
+        return;
+    }
     if (t.b->op_create(&err, t.s, &shape, &sizes, &t.op) != GLOFND_OK) die("convolution", err.text);
     const int64_t rows = images * size * size, c = kind ? in : out;
     t.a.x = random_bytes(&t, 2 * (size_t)(rows * in)), t.a.dx = random_bytes(&t, 2 * (size_t)(rows * in));
@@ -133,20 +145,18 @@ static void time_shape(gf_nn_engine *engine, int64_t images, int size, int64_t i
     t.a.packed = random_bytes(&t, sizes.packed), t.a.scratch = take(&t, sizes.scratch);
     t.n = norm_of(&t, rows, c), t.m = norm_of(&t, rows, c);
     t.fused = t.a;
-    t.n.x = t.a.y;
+    t.n.x = t.a.y, t.n.y = random_bytes(&t, 2 * (size_t)(rows * c));
+    t.n.positive = (uint8_t *)random_bytes(&t, (size_t)(rows * c / 8));
+    if (kind || out > in) t.n.residual = random_bytes(&t, 2 * (size_t)(rows * c));
     if (kind) {
         t.n.x = random_bytes(&t, 2 * (size_t)(rows * c)), t.m.x = random_bytes(&t, 2 * (size_t)(rows * c));
-        t.n.dy = random_bytes(&t, 2 * (size_t)(rows * c)), t.n.residual = t.n.x, t.n.dx = t.m.dx = t.n.dy;
-        t.n.positive = (uint8_t *)random_bytes(&t, (size_t)(rows * c / 8));
+        t.n.dy = t.m.dx = random_bytes(&t, 2 * (size_t)(rows * c)), t.n.dx = t.n.y;
         if (kind == 2) t.n.shortcut = &t.m, t.n.residual = NULL;
         t.fused.before = &t.n;
     } else {
         t.fused.norm = &t.n;
     }
-    for (int way = 0; way < WAYS; way++) {
-        t.n.dy2 = kind && way == PASS ? t.a.dx : NULL;
-        ms[way] = median(&t, way, kind > 0);
-    }
+    for (int way = 0; way < WAYS; way++) ms[way] = median(&t, way, kind > 0);
     const double numbers = (double)(rows * c), other = (double)(rows * (kind ? out : in));
     print_row(names[kind], rows, kind ? out : in, c, ms, 2 * other + numbers * (kind == 0 ? 2 : kind == 1 ? 6.125 : 8.125));
     for (int i = 0; i < t.count; i++) t.b->release(t.s, t.taken[i]);
@@ -155,9 +165,11 @@ static void time_shape(gf_nn_engine *engine, int64_t images, int size, int64_t i
 int main(int argc, char **argv) {
     static const int shapes[][4] = {/* size, in, out, kind */
                                     {56, 64, 64, 0},    {56, 64, 256, 0},  {56, 256, 64, 0},   {56, 256, 128, 0},
-                                    {28, 128, 512, 0},  {28, 512, 256, 0}, {14, 256, 1024, 0}, {56, 256, 64, 1},
-                                    {56, 256, 128, 1},  {28, 512, 128, 1}, {28, 512, 256, 1},  {14, 1024, 256, 1},
-                                    {14, 1024, 512, 1}, {56, 256, 64, 2},  {28, 512, 128, 2},  {14, 1024, 256, 2}};
+                                    {28, 128, 512, 0},  {28, 512, 128, 0}, {28, 512, 256, 0},  {14, 256, 1024, 0},
+                                    {14, 1024, 256, 0}, {7, 512, 2048, 0}, {56, 256, 64, 1},   {56, 256, 128, 1},
+                                    {28, 512, 128, 1},  {28, 512, 256, 1}, {14, 1024, 256, 1}, {14, 1024, 512, 1},
+                                    {7, 2048, 512, 1},  {56, 256, 64, 2},  {28, 512, 128, 2},  {14, 1024, 256, 2},
+                                    {7, 2048, 512, 2}};
     const int64_t images = argc > 1 ? atoll(argv[1]) : 256;
     const int runs = argc > 2 ? atoi(argv[2]) : 20;
     if (images < 1 || runs < 1 || runs > 64) die("usage", "point [IMAGES [RUNS]], RUNS up to 64");
@@ -168,7 +180,7 @@ int main(int argc, char **argv) {
     mode.deterministic = 1;
     if (gf_nn_backend_cuda.open(&err, 0, &engine) != GLOFND_OK || gf_nn_backend_cuda.configure(&err, engine, &mode) != GLOFND_OK)
         die("device", err.text);
-    puts("         rows x numbers summed -> columns: convolution + pass, ms; pair: the pass includes dx");
+    puts("         rows x numbers summed -> columns: convolution + batch norm, ms");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         time_shape(engine, images, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], runs);
     gf_nn_backend_cuda.close(engine);
