@@ -32,6 +32,7 @@ template <class C> struct shared_memory {
     float lo[C::BM], mid[C::BM], joined[C::BM];
     int above[C::BM], kept[C::BM];
     int full, again;
+    uint64_t decided; /* `again` is known to the warp that fetches */
 };
 
 template <int CLUSTER> static __device__ __forceinline__ int rank() { return CLUSTER == 1 ? 0 : blockIdx.x % CLUSTER; }
@@ -216,11 +217,6 @@ template <class C, int CLUSTER> static __device__ __forceinline__ void decide(co
     if (r % x.m.per_sample == 0) x.m.fresh[x.side][r / x.m.per_sample] = row;
 }
 
-/* Barrier of the computing threads and the warp that fetches. */
-template <class C> static __device__ __forceinline__ void sync_all() {
-    asm volatile("bar.sync 2, %0;" ::"n"(C::WORKERS + 32) : "memory");
-}
-
 template <int CLUSTER> static __device__ __forceinline__ void sync_cluster() {
     if (CLUSTER == 1) return;
     __syncwarp();
@@ -264,7 +260,8 @@ template <class C, int CLUSTER> static __device__ __forceinline__ void sum_rows(
     gf_sync<C>();
     sync_cluster<CLUSTER>();
     decide<C, CLUSTER>(x, sm, r0);
-    sync_all<C>();
+    gf_sync<C>();
+    if (threadIdx.x == 0) gf_barrier_arrive(gf_shared_address(&sm.decided));
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         y.view[h].lo = sm.mid[gf_stats_place(row, h)];
@@ -294,6 +291,7 @@ static __global__ void __launch_bounds__(C::ALL, 1)
     extern __shared__ __align__(1024) unsigned char shared[];
     shared_memory<C> &sm = *reinterpret_cast<shared_memory<C> *>(shared);
     const int r0 = blockIdx.x / CLUSTER * C::BM;
+    if (threadIdx.x == 0) gf_barrier_init(gf_shared_address(&sm.decided), 1);
     gf_wg_start(sm.tiles, &rows, r0, 1);
     if (threadIdx.x < C::WORKERS) {
         gf_wg_take_registers<112>();
@@ -303,7 +301,7 @@ static __global__ void __launch_bounds__(C::ALL, 1)
         if (threadIdx.x >= C::WORKERS + 32) return;
         fetch_columns<C, CLUSTER>(sm.tiles, &columns, x.a.k.rows, 0);
         sync_cluster<CLUSTER>();
-        sync_all<C>();
+        gf_barrier_wait(gf_shared_address(&sm.decided), 0);
         if (sm.again) fetch_columns<C, CLUSTER>(sm.tiles, &columns, x.a.k.rows, 1);
         sync_cluster<CLUSTER>();
         sync_cluster<CLUSTER>();
