@@ -157,6 +157,8 @@ static const version versions[] = {
     {"v2 cluster, by rows", NULL, NULL, 2, false},
     {"v2 large", NULL, NULL, 1, true},
     {"v2 cluster", NULL, NULL, 2, true},
+    {"v3 flow, by rows", NULL, NULL, GF_LARGE_FLOW, false},
+    {"v3 flow", NULL, NULL, GF_LARGE_FLOW, true},
 };
 
 static bool is_mirrored(const batch &b) { return b.rows == b.cols; }

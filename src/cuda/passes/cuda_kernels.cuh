@@ -37,8 +37,10 @@ cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream);
 
 /* The same for large batches, where the flags are those that matter most; grad: none or GF_MASK. `mirror`: the columns' anchors,
  * whose sums and gradients are wanted, too; it is a.row where rows and columns are the same. NULL: rows only. halves: 1, or 2 for
- * SPLIT, from 128 dimensions on. `cluster`: thread blocks that share columns, 1 or 2; in halves 2. */
+ * SPLIT, from 128 dimensions on. `cluster`: thread blocks that share columns, 1 or 2; in halves 2. GF_LARGE_FLOW: the kernels of
+ * tile_flow.cuh, which use a tile while they compute the next one; not in halves. */
 #define GF_LARGE_CLUSTER 2
+#define GF_LARGE_FLOW 0
 bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves);
 bool gf_grad_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves);
 cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream);

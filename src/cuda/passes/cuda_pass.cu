@@ -27,6 +27,11 @@ static bool pays_as_large(const gf_tile_args &a, int halves) {
     return halves == 2 ? tiles >= 8 : 8 * tiles >= 31 * int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount));
 }
 
+/* The large kernels that are faster: tiles in flow were measured from 32768 x 32768 similarities on. */
+static int large_kind(const gf_tile_args &a, int halves) {
+    return halves == 1 && int64_t(a.q.rows) * a.k.rows >= INT64_C(1) << 30 ? GF_LARGE_FLOW : GF_LARGE_CLUSTER;
+}
+
 /* True where a gradient is faster by warpgroups. Of the kernels for few rows only the general one counts quality. */
 static bool grad_pays_by_warpgroups(const gf_tile_args &a) { return a.flags & GF_QUALITY || pays_by_warpgroups(a); }
 #endif
@@ -38,7 +43,7 @@ static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
         if (gf_stats_can_wgmma(a)) return gf_stats_wgmma(a, stream);
     }
     if (gf_is_hopper() && pays_as_large(a, 1) && gf_stats_can_large(a, NULL, 1))
-        return gf_stats_large(a, NULL, 1, GF_LARGE_CLUSTER, stream);
+        return gf_stats_large(a, NULL, 1, large_kind(a, 1), stream);
     if (gf_is_hopper() && gf_stats_can_wide(a)) return gf_stats_wide(a, stream);
 #endif
     return gf_stats_bf16(a, stream);
@@ -48,7 +53,7 @@ static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
     if (gf_is_hopper() && grad_pays_by_warpgroups(a) && gf_grad_can_wgmma(a)) return gf_grad_wgmma(a, stream);
     if (gf_is_hopper() && pays_as_large(a, 1) && gf_grad_can_large(a, NULL, 1))
-        return gf_grad_large(a, NULL, 1, GF_LARGE_CLUSTER, stream);
+        return gf_grad_large(a, NULL, 1, large_kind(a, 1), stream);
     if (gf_is_hopper() && gf_grad_can_wide(a)) return gf_grad_wide(a, stream);
 #endif
     return gf_grad_bf16(a, stream);
@@ -79,6 +84,8 @@ static bool can_large(const large_kernels &large, const gf_tile_args &a, const g
 static const large_kernels large_stats = {}, large_grad = {};
 
 static bool can_large(const large_kernels &, const gf_tile_args &, const gf_rows *, int) { return false; }
+
+static int large_kind(const gf_tile_args &, int) { return GF_LARGE_CLUSTER; }
 #endif
 
 struct pass_kind {
@@ -95,7 +102,7 @@ static const pass_kind stats_kind = {large_stats, stats_bf16, gf_stats_split, gf
 static cudaError_t run_alone(const gf_tile_args &a, int halves, const pass_kind &kind, cudaStream_t stream) {
     if (a.q.rows == 0) return cudaSuccess;
     if (halves == 1) return kind.bf16(a, stream);
-    if (halves == 2 && can_large(kind.large, a, NULL, 2)) return kind.large.run(a, NULL, 2, GF_LARGE_CLUSTER, stream);
+    if (halves == 2 && can_large(kind.large, a, NULL, 2)) return kind.large.run(a, NULL, 2, large_kind(a, 2), stream);
     return halves == 2 && fits(a.ld, 2) ? kind.split(a, stream) : kind.exact(a, stream);
 }
 
@@ -111,7 +118,8 @@ static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, const 
     gf_tile_args a = args_of(p, flags, fixed, when);
     const gf_rows *mirror = mirror_of(p, n);
     const int halves = pass_halves(p, a);
-    if (mirror && can_large(kind.large, a, mirror, halves)) return kind.large.run(a, mirror, halves, GF_LARGE_CLUSTER, stream);
+    if (mirror && can_large(kind.large, a, mirror, halves))
+        return kind.large.run(a, mirror, halves, large_kind(a, halves), stream);
     cudaError_t e = cudaSuccess;
     for (int i = 0; e == cudaSuccess && i < n; i++) {
         a = args_of(&p[i], flags, fixed, when);

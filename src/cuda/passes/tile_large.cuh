@@ -272,6 +272,9 @@ __device__ __forceinline__ float2 gf_large_two(const float *x, int i, int n) {
 
 /* ---- on the host ---- */
 
+#define GF_LARGE_ENOUGH 0.9 /* for gf_large_turns: tiles of this file, and those of tile_flow.cuh */
+#define GF_FLOW_ENOUGH 0.98
+
 static inline int gf_large_tiles(int64_t n, int size) { return static_cast<int>((n + size - 1) / size); }
 
 /* Thread blocks along x, a multiple of the cluster. */
@@ -279,13 +282,14 @@ static inline unsigned gf_large_grid(int64_t rows, int cluster) {
     return static_cast<unsigned>((gf_large_tiles(rows, GF_LARGE_ROWS) + cluster - 1) / cluster * cluster);
 }
 
-/* Thread blocks that take turns with the columns of 128 rows: at least `least`, up to 8, and the fewest that leave at most one
- * multiprocessor in ten idle. */
-static inline int gf_large_turns(unsigned row_tiles, int column_tiles, int least, int processors) {
+/* Thread blocks that take turns with the columns of 128 rows: at least `least`, up to 8, and the fewest that use the share
+ * `enough` of all multiprocessors; else those that use the most. */
+static inline int gf_large_turns(unsigned row_tiles, int column_tiles, int least, int processors,
+                                 double enough = GF_LARGE_ENOUGH) {
     const int first = least > 8 ? 8 : least > 1 ? least : 1;
     int best = first;
     double most = 0.0;
-    for (int turns = first; turns <= 16 && turns <= column_tiles && most < 0.9; turns++) {
+    for (int turns = first; turns <= 16 && turns <= column_tiles && most < enough; turns++) {
         const int64_t blocks = static_cast<int64_t>(row_tiles) * turns, waves = (blocks + processors - 1) / processors;
         const double rounds = static_cast<double>((column_tiles + turns - 1) / turns * turns) / column_tiles;
         const double used = static_cast<double>(blocks) / (static_cast<double>(waves) * processors * rounds);

@@ -7,19 +7,11 @@
  *
  * In halves, the weights are hi + lo, too, and P Z is hi hi + hi lo + lo hi.
  */
-#include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
-#include "cuda/passes/tile_large.cuh"
+#include "cuda/passes/tile_flow.cuh"
+#include "cuda/passes/tile_large_grad.cuh"
 
 /* ---- weights of a piece ---- */
-
-struct weigh_job {
-    gf_tile_args a;
-    int row0, rows, col0, cols; /* the piece */
-    int turns;                  /* thread blocks per 128 rows */
-    int pitch;                  /* numbers of a row of `weights` */
-    __nv_bfloat16 *weights[2];  /* hi, lo; [rows][pitch] */
-};
 
 /* S becomes P; -inf, which is no pair, becomes 0. */
 template <unsigned FLAGS, int NT>
@@ -41,34 +33,10 @@ static __device__ __forceinline__ void weigh(const gf_tile_args &a, float (&s)[N
     }
 }
 
-/* Words 0 to 3 of the four lanes of a row as a 4 x 4 matrix: transposed. */
-static __device__ __forceinline__ void transpose(uint32_t (&x)[4]) {
-    const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-        const uint32_t y = __shfl_xor_sync(0xffffffffu, odd ? x[i] : x[i + 1], 1);
-        if (odd) x[i] = y;
-        else x[i + 1] = y;
-    }
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const uint32_t y = __shfl_xor_sync(0xffffffffu, upper ? x[i] : x[i + 2], 2);
-        if (upper) x[i] = y;
-        else x[i + 2] = y;
-    }
-}
-
-/* Rounds two weights to bf16; they keep the rounding error, for the lower half. */
-static __device__ __forceinline__ uint32_t round_two(float &low, float &high) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    low -= __low2float(pair), high -= __high2float(pair);
-    return *reinterpret_cast<const uint32_t *>(&pair);
-}
-
 /* Eight weights per thread and store, rounded; s keeps the rounding errors. at: the warp's first row in the piece, c0: the tile's
  * first column there. */
 template <int NT>
-static __device__ __forceinline__ void write_weights(const weigh_job &x, __nv_bfloat16 *weights, float (&s)[NT][4], int at,
+static __device__ __forceinline__ void write_weights(const gf_weigh_job &x, __nv_bfloat16 *weights, float (&s)[NT][4], int at,
                                                      int c0) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -79,15 +47,15 @@ static __device__ __forceinline__ void write_weights(const weigh_job &x, __nv_bf
         for (int n = 0; n < NT; n += 4) {
             uint32_t word[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) word[i] = round_two(s[n + i][2 * h], s[n + i][2 * h + 1]);
-            transpose(word);
+            for (int i = 0; i < 4; i++) word[i] = gf_large_round_two(s[n + i][2 * h], s[n + i][2 * h + 1]);
+            gf_large_transpose(word);
             if (r < x.rows) *reinterpret_cast<uint4 *>(to + 8 * n) = make_uint4(word[0], word[1], word[2], word[3]);
         }
     }
 }
 
 template <unsigned FLAGS, int CLUSTER, int HALVES>
-static __device__ __forceinline__ void weigh_tiles(const weigh_job &x, gf_large_ring<HALVES> &sm, int tiles) {
+static __device__ __forceinline__ void weigh_tiles(const gf_weigh_job &x, gf_large_ring<HALVES> &sm, int tiles) {
     typedef gf_large_ring<HALVES> ring;
     const int at = blockIdx.x * GF_LARGE_ROWS + gf_wide_row(), lane = threadIdx.x % 32;
     const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale, peak = gf_fixed_peak(x.a.row.inv_tau[0]) * gf_exp_fast::scale;
@@ -115,7 +83,7 @@ static __device__ __forceinline__ void weigh_tiles(const weigh_job &x, gf_large_
 
 template <unsigned FLAGS, int CLUSTER, int HALVES>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
-    large_weigh(const __grid_constant__ weigh_job x, const __grid_constant__ gf_large_maps maps) {
+    large_weigh(const __grid_constant__ gf_weigh_job x, const __grid_constant__ gf_large_maps maps) {
     typedef gf_large_ring<HALVES> ring;
     extern __shared__ __align__(1024) unsigned char shared[];
     ring &sm = *reinterpret_cast<ring *>(shared);
@@ -309,18 +277,21 @@ static cudaError_t map_embeddings(const gf_tile_args &a, int halves, grad_maps *
     return e;
 }
 
-template <int CLUSTER, int HALVES> static cudaError_t run_piece(weigh_job x, sum_job y, grad_maps m, cudaStream_t stream) {
+template <int CLUSTER, int HALVES, bool FLOWS>
+static cudaError_t run_piece(gf_weigh_job x, sum_job y, grad_maps m, cudaStream_t stream) {
     typedef gf_large_ring<HALVES> ring;
     const unsigned grid = gf_large_grid(x.rows, CLUSTER);
-    const int tiles = gf_large_tiles(x.cols, ring::COLS);
+    const int columns = FLOWS ? GF_WIDE : ring::COLS, tiles = gf_large_tiles(x.cols, columns);
     cudaError_t e = cudaSuccess;
-    x.pitch = tiles * ring::COLS;
-    x.turns = gf_large_turns(grid, tiles, 1, gf_device_attribute(cudaDevAttrMultiProcessorCount));
+    x.pitch = tiles * columns;
+    x.turns = gf_large_turns(grid, tiles, 1, gf_device_attribute(cudaDevAttrMultiProcessorCount),
+                             FLOWS ? GF_FLOW_ENOUGH : GF_LARGE_ENOUGH);
     for (int i = 0; e == cudaSuccess && i < HALVES; i++) {
         e = gf_wide_map(&m.sums.weights[i], x.weights[i], x.rows, x.pitch, GF_LARGE_ROWS);
         if (e == cudaSuccess) e = gf_wide_map(&m.sums.across[i], x.weights[i], x.rows, x.pitch, 64);
     }
-    if (e == cudaSuccess)
+    if (e == cudaSuccess && FLOWS) e = gf_flow_weigh(x, stream);
+    else if (e == cudaSuccess)
         e = gf_large_launch(x.a.flags & GF_MASK ? large_weigh<GF_MASK, CLUSTER, HALVES> : large_weigh<0, CLUSTER, HALVES>,
                             dim3(grid, x.turns), CLUSTER, sizeof(ring), stream, x, m.scores);
     if (e != cudaSuccess) return e;
@@ -334,7 +305,7 @@ template <int CLUSTER, int HALVES> static cudaError_t run_piece(weigh_job x, sum
 }
 
 /* The first piece of a row, or of a column, overwrites its gradient. */
-static sum_job sums_of(const weigh_job &x, float *back, bool triangle) {
+static sum_job sums_of(const gf_weigh_job &x, float *back, bool triangle) {
     sum_job y = {};
     y.a = x.a, y.ld = x.a.ld, y.products = x.weights[1] ? 3 : 1;
     y.side[0] = {x.a.row.grad + size_t(x.row0) * x.a.ld, x.rows, gf_large_tiles(x.cols, GF_LARGE_STEP), x.col0,
@@ -346,9 +317,10 @@ static sum_job sums_of(const weigh_job &x, float *back, bool triangle) {
 
 cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream) {
     const bool triangle = mirror && a.q.hi == a.k.hi && a.q.rows == a.k.rows;
+    const bool flows = cluster == GF_LARGE_FLOW && a.ld >= GF_FLOW_LD;
     const int piece = piece_of(a, mirror != NULL, halves);
     grad_maps m = {};
-    weigh_job x = {};
+    gf_weigh_job x = {};
     x.a = a, x.weights[0] = static_cast<__nv_bfloat16 *>(a.buffer);
     x.weights[1] = halves == 2 ? x.weights[0] + size_t(piece) * size_t(piece) : NULL;
     cudaError_t e = map_embeddings(a, halves, &m);
@@ -357,9 +329,10 @@ cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int halv
             x.rows = a.q.rows - x.row0 < piece ? a.q.rows - x.row0 : piece;
             x.cols = a.k.rows - x.col0 < piece ? a.k.rows - x.col0 : piece;
             const sum_job y = sums_of(x, mirror ? mirror->grad : NULL, triangle);
-            e = halves == 2    ? run_piece<2, 2>(x, y, m, stream)
-                : cluster == 1 ? run_piece<1, 1>(x, y, m, stream)
-                               : run_piece<2, 1>(x, y, m, stream);
+            e = halves == 2    ? run_piece<2, 2, false>(x, y, m, stream)
+                : flows        ? run_piece<1, 1, true>(x, y, m, stream)
+                : cluster == 1 ? run_piece<1, 1, false>(x, y, m, stream)
+                               : run_piece<2, 1, false>(x, y, m, stream);
         }
     return e;
 }

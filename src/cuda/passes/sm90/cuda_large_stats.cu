@@ -5,22 +5,10 @@
  * parts in their order. Two views: rows are columns, so that tiles left of the diagonal are the mirror of others and left out.
  */
 #include "cuda/passes/cuda_kernels.cuh"
-#include "cuda/passes/cuda_stats_mma.cuh"
-#include "cuda/passes/tile_large.cuh"
+#include "cuda/passes/tile_flow.cuh"
+#include "cuda/passes/tile_large_stats.cuh"
 
 #define THREADS 128
-#define NO_PAIR (-1e30f) /* exp of it is 0, and so is their product */
-
-struct job {
-    gf_tile_args a;
-    gf_rows mirror; /* of the columns' anchors; triangle: those of the rows */
-    int triangle;
-    int turns, row_tiles, pitch; /* pitch: columns of a part */
-    int columns;                 /* of a tile */
-    gf_row_sums<float> *parts;   /* [turns][rows] */
-    float *sum, *moment;         /* [row_tiles][pitch] of the columns; NULL: not needed */
-    uint16_t *count;             /* the same */
-};
 
 template <int HALVES> struct shared_sums {
     static constexpr int COLS = gf_large_ring<HALVES>::COLS, NT = gf_large_ring<HALVES>::NT;
@@ -32,46 +20,8 @@ template <int HALVES> struct shared_sums {
 
 /* ---- sums of a tile ---- */
 
-/* Adds up 8 numbers over the 8 lanes that have the same columns; this thread gets the one of index `own`. */
-template <class T> static __device__ __forceinline__ T fold_lanes(T (&x)[8]) {
-    const unsigned all = 0xffffffffu;
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int width = 4; width > 0; width /= 2) {
-        const bool upper = lane & 4 * width;
-#pragma unroll
-        for (int i = 0; i < width; i++) {
-            const T mine = upper ? x[i + width] : x[i], theirs = upper ? x[i] : x[i + width];
-            x[i] = mine + __shfl_xor_sync(all, theirs, 4 * width);
-        }
-    }
-    return x[0];
-}
-static __device__ __forceinline__ int own() { return threadIdx.x % 32 / 4; }
-
-/* Adds one similarity to the sums of its row, and to those of its column. */
-template <unsigned FLAGS, bool BOTH>
-static __device__ __forceinline__ void add_pair(const gf_row_view &x, gf_row_sums<float> &t, float v, float peak, float limit,
-                                                float &sum, float &moment, uint32_t &count, uint32_t one) {
-    if (FLAGS & GF_ABOVE) {
-        t.kept += v > x.lo ? 1 : 0;
-        if (BOTH) count += v > limit ? one : 0;
-        return;
-    }
-    const float e = gf_exp_fast::of(fmaf(x.k, v, -peak)), m = FLAGS & GF_MOMENT ? e * v : 0.0f;
-    if (!(FLAGS & GF_MASK) || v <= x.lo) {
-        t.sum += e;
-        if (FLAGS & GF_MOMENT) t.moment += m;
-        if (FLAGS & GF_COUNT) t.kept++;
-    }
-    if (!BOTH || (FLAGS & GF_MASK && !(v <= limit))) return;
-    sum += e;
-    if (FLAGS & GF_MOMENT) moment += m;
-    if (FLAGS & GF_COUNT) count += one;
-}
-
 template <unsigned FLAGS, bool BOTH, int HALVES>
-static __device__ __forceinline__ void add_tile(const job &x, shared_sums<HALVES> &sm,
+static __device__ __forceinline__ void add_tile(const gf_large_job &x, shared_sums<HALVES> &sm,
                                                 gf_stats_rows<typename shared_sums<HALVES>::C> &y,
                                                 const float (&s)[shared_sums<HALVES>::NT][4], float peak, int c0) {
     const int warp = threadIdx.x / 32, t = threadIdx.x % 4;
@@ -89,14 +39,15 @@ static __device__ __forceinline__ void add_tile(const job &x, shared_sums<HALVES
                 if (BOTH && FLAGS & (GF_MASK | GF_ABOVE)) limit = gf_large_two(limits, c0 + 8 * n + 2 * t, x.a.k.rows);
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    add_pair<FLAGS, BOTH>(y.view[i / 2], y.sums[i / 2], s[n][i], peak, i % 2 ? limit.y : limit.x,
-                                          sum[2 * b + i % 2], moment[2 * b + i % 2], count[4 * half + b], i % 2 ? 1u << 16 : 1u);
+                    gf_large_add_pair<FLAGS, BOTH>(y.view[i / 2], y.sums[i / 2], s[n][i], peak, i % 2 ? limit.y : limit.x,
+                                                   sum[2 * b + i % 2], moment[2 * b + i % 2], count[4 * half + b],
+                                                   i % 2 ? 1u << 16 : 1u);
             }
-            const int column = 8 * (8 * q + 4 * half + own() / 2) + 2 * t + own() % 2;
-            if (BOTH && !(FLAGS & GF_ABOVE)) sm.sum[warp][column] = fold_lanes(sum);
-            if (BOTH && FLAGS & GF_MOMENT) sm.moment[warp][column] = fold_lanes(moment);
+            const int column = 8 * (8 * q + 4 * half + gf_large_own() / 2) + 2 * t + gf_large_own() % 2;
+            if (BOTH && !(FLAGS & GF_ABOVE)) sm.sum[warp][column] = gf_large_fold_lanes(sum);
+            if (BOTH && FLAGS & GF_MOMENT) sm.moment[warp][column] = gf_large_fold_lanes(moment);
         }
-        if (BOTH && FLAGS & (GF_COUNT | GF_ABOVE)) sm.count[warp][4 * (8 * q + own()) + t] = fold_lanes(count);
+        if (BOTH && FLAGS & (GF_COUNT | GF_ABOVE)) sm.count[warp][4 * (8 * q + gf_large_own()) + t] = gf_large_fold_lanes(count);
     }
 }
 
@@ -104,7 +55,7 @@ static __device__ __forceinline__ void add_tile(const job &x, shared_sums<HALVES
 
 /* The second warpgroup adds up what all 8 warps have of a tile's columns, in their order. */
 template <unsigned FLAGS, int HALVES>
-static __device__ __forceinline__ void write_columns(const job &x, const shared_sums<HALVES> &sm, int tile, int c0) {
+static __device__ __forceinline__ void write_columns(const gf_large_job &x, const shared_sums<HALVES> &sm, int tile, int c0) {
     const int i = threadIdx.x % 128;
     const size_t at = size_t(tile) * x.pitch + c0 + 2 * i;
     float2 sum = {}, moment = {};
@@ -130,8 +81,8 @@ static __device__ __forceinline__ void wait_unread(int group, bool any) {
 }
 
 template <unsigned FLAGS, int HALVES>
-static __device__ __forceinline__ void share_columns(const job &x, const shared_sums<HALVES> &sm, int group, int tile, int c0,
-                                                     bool more) {
+static __device__ __forceinline__ void share_columns(const gf_large_job &x, const shared_sums<HALVES> &sm, int group, int tile,
+                                                     int c0, bool more) {
     if (group == 0) {
         asm volatile("bar.arrive 2, 256;" ::: "memory");
         return;
@@ -144,29 +95,12 @@ static __device__ __forceinline__ void share_columns(const job &x, const shared_
 
 /* ---- the sweep ---- */
 
-static __device__ __forceinline__ int column_tiles(const job &x) { return (x.a.k.rows + x.columns - 1) / x.columns; }
-
-/* The block's rows, and its turn. Those that work at the same time have few rows and few columns, which the cache can hold. */
-template <int CLUSTER> static __device__ __forceinline__ int row_tile(const job &x) {
-    return blockIdx.x / (CLUSTER * x.turns) * CLUSTER + blockIdx.x % CLUSTER;
-}
-template <int CLUSTER> static __device__ __forceinline__ int turn_of(const job &x) { return blockIdx.x / CLUSTER % x.turns; }
-
-/* The first of the tiles of columns that make up the 256 of row r, in halves two: the blocks of a cluster, which share columns,
- * have the same. */
-static __device__ __forceinline__ int own_columns(const job &x, int r) { return r / GF_LARGE_COLS * (GF_LARGE_COLS / x.columns); }
-
-/* The tile of columns that the block starts with. */
-template <int CLUSTER> static __device__ __forceinline__ int first_tile(const job &x) {
-    return turn_of<CLUSTER>(x) + (x.triangle ? own_columns(x, row_tile<CLUSTER>(x) * GF_LARGE_ROWS) : 0);
-}
-
 template <unsigned FLAGS, bool BOTH, int CLUSTER, int HALVES>
-static __device__ __forceinline__ void calculate(const job &x, shared_sums<HALVES> &sm) {
+static __device__ __forceinline__ void calculate(const gf_large_job &x, shared_sums<HALVES> &sm) {
     typedef shared_sums<HALVES> shape;
-    const int tile = row_tile<CLUSTER>(x), r0 = tile * GF_LARGE_ROWS, row = r0 + gf_wide_row(), lane = threadIdx.x % 32,
+    const int tile = gf_large_row_tile<CLUSTER>(x), r0 = tile * GF_LARGE_ROWS, row = r0 + gf_wide_row(), lane = threadIdx.x % 32,
               group = gf_wg_index();
-    const int tiles = column_tiles(x), steps = x.a.ld / GF_LARGE_STEP;
+    const int tiles = gf_large_column_tiles(x), steps = x.a.ld / GF_LARGE_STEP;
     gf_stats_rows<typename shape::C> y;
     gf_large_place at = {0, 0};
     bool any = false;
@@ -176,13 +110,14 @@ static __device__ __forceinline__ void calculate(const job &x, shared_sums<HALVE
     for (int i = 0; i < 2 && !(FLAGS & GF_ABOVE); i++)
         y.view[i].k = x.a.row.inv_tau[0] * gf_exp_fast::scale; /* also past the end */
     gf_large_follow(group);
-    for (int j = first_tile<CLUSTER>(x), lead = GF_LARGE_LEAD; j < tiles; j += x.turns, lead = -1) {
+    for (int j = gf_large_first_tile<CLUSTER>(x), lead = GF_LARGE_LEAD; j < tiles; j += x.turns, lead = -1) {
         float s[1][shape::NT][4];
         const int c0 = j * shape::COLS;
         gf_large_scores<CLUSTER, HALVES>(s[0], sm.tiles, at, steps, lead);
         if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, shape::COLS) || r0 + GF_LARGE_ROWS > x.a.q.rows)
-            gf_blank<typename shape::C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : NO_PAIR);
-        if (!BOTH || (x.triangle && own_columns(x, c0) == own_columns(x, r0))) { /* these pairs occur twice, once for each end */
+            gf_blank<typename shape::C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : GF_LARGE_NO_PAIR);
+        if (!BOTH || (x.triangle && gf_large_own_columns(x, c0) ==
+                                        gf_large_own_columns(x, r0))) { /* these pairs occur twice, once for each end */
             add_tile<FLAGS, false, HALVES>(x, sm, y, s[0], peak, c0);
             continue;
         }
@@ -196,13 +131,13 @@ static __device__ __forceinline__ void calculate(const job &x, shared_sums<HALVE
         const int r = row + 8 * i + lane / 4;
         gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 1);
         gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 2);
-        if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(turn_of<CLUSTER>(x)) * x.a.q.rows + r] = y.sums[i];
+        if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(gf_large_turn<CLUSTER>(x)) * x.a.q.rows + r] = y.sums[i];
     }
 }
 
 template <unsigned FLAGS, bool BOTH, int CLUSTER, int HALVES>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
-    large_stats(const __grid_constant__ job x, const __grid_constant__ gf_large_maps maps) {
+    large_stats(const __grid_constant__ gf_large_job x, const __grid_constant__ gf_large_maps maps) {
     extern __shared__ __align__(1024) unsigned char shared[];
     shared_sums<HALVES> &sm = *reinterpret_cast<shared_sums<HALVES> *>(shared);
     gf_large_begin<CLUSTER>(sm.tiles);
@@ -210,14 +145,14 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     if (gf_is_off(x.a)) {
     } else if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
-        if (first_tile<CLUSTER>(x) < column_tiles(x)) calculate<FLAGS, BOTH, CLUSTER, HALVES>(x, sm);
+        if (gf_large_first_tile<CLUSTER>(x) < gf_large_column_tiles(x)) calculate<FLAGS, BOTH, CLUSTER, HALVES>(x, sm);
     } else {
         gf_wg_give_registers();
         if (threadIdx.x == GF_LARGE_WORKERS) {
             gf_large_place at = {0, 0};
-            for (int j = first_tile<CLUSTER>(x); j < column_tiles(x); j += x.turns)
+            for (int j = gf_large_first_tile<CLUSTER>(x); j < gf_large_column_tiles(x); j += x.turns)
                 for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP)
-                    gf_large_fetch_scores<CLUSTER, HALVES>(sm.tiles, at, maps, d, row_tile<CLUSTER>(x) * GF_LARGE_ROWS,
+                    gf_large_fetch_scores<CLUSTER, HALVES>(sm.tiles, at, maps, d, gf_large_row_tile<CLUSTER>(x) * GF_LARGE_ROWS,
                                                            j * shared_sums<HALVES>::COLS);
         }
     }
@@ -227,12 +162,12 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
 /* ---- parts become sums ---- */
 
 /* Blocks of a row that had tiles at all. */
-static __device__ __forceinline__ int turns_of_row(const job &x, int r) {
-    const int left = column_tiles(x) - (x.triangle ? own_columns(x, r) : 0);
+static __device__ __forceinline__ int turns_of_row(const gf_large_job &x, int r) {
+    const int left = gf_large_column_tiles(x) - (x.triangle ? gf_large_own_columns(x, r) : 0);
     return left < x.turns ? left : x.turns;
 }
 
-static __device__ __forceinline__ void add_parts(const job &x, int c, int row_tiles, gf_row_sums<double> &t) {
+static __device__ __forceinline__ void add_parts(const gf_large_job &x, int c, int row_tiles, gf_row_sums<double> &t) {
 #pragma unroll 8
     for (int i = 0; i < row_tiles; i++) {
         const size_t at = size_t(i) * x.pitch + c;
@@ -274,7 +209,7 @@ static __device__ __forceinline__ void write_row(const gf_tile_args &a, int r, g
 }
 
 /* y = 0: the rows; y = 1: the columns' anchors, if they are others. */
-static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_constant__ job x) {
+static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_constant__ gf_large_job x) {
     const int r = blockIdx.x * THREADS + threadIdx.x;
     gf_row_sums<double> t = gf_no_sums<double>();
     if (r >= (blockIdx.y ? x.a.k.rows : x.a.q.rows) || gf_is_off(x.a)) return;
@@ -291,7 +226,7 @@ static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_consta
 
 /* ---- launches ---- */
 
-typedef void (*kernel)(job, gf_large_maps);
+typedef void (*kernel)(gf_large_job, gf_large_maps);
 
 template <bool BOTH, int CLUSTER, int HALVES> static kernel kernel_of(unsigned flags) {
     switch (flags) {
@@ -307,15 +242,17 @@ template <bool BOTH, int CLUSTER, int HALVES> static kernel kernel_of(unsigned f
 static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /* Lays the parts out in the buffer; returns their bytes. */
-static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, int halves, job *x) {
-    const int columns = GF_LARGE_COLS / halves, column_tiles = gf_large_tiles(a.k.rows, columns);
-    const unsigned grid = gf_large_grid(a.q.rows, cluster);
+static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, int halves, gf_large_job *x) {
+    const bool flows = cluster == GF_LARGE_FLOW;
+    const int columns = flows ? GF_WIDE : GF_LARGE_COLS / halves, column_tiles = gf_large_tiles(a.k.rows, columns);
+    const unsigned grid = gf_large_grid(a.q.rows, flows ? 1 : cluster);
     char *const base = static_cast<char *>(a.buffer);
     size_t used = 0;
     *x = {};
     x->a = a, x->columns = columns;
     x->triangle = mirror && a.q.hi == a.k.hi && a.q.rows == a.k.rows;
-    x->turns = gf_large_turns(grid, column_tiles, column_tiles / 8, gf_device_attribute(cudaDevAttrMultiProcessorCount));
+    x->turns = gf_large_turns(grid, column_tiles, column_tiles / 8, gf_device_attribute(cudaDevAttrMultiProcessorCount),
+                              flows ? GF_FLOW_ENOUGH : GF_LARGE_ENOUGH);
     x->row_tiles = gf_large_tiles(a.q.rows, GF_LARGE_ROWS), x->pitch = column_tiles * columns;
     x->parts = reinterpret_cast<gf_row_sums<float> *>(base);
     used += aligned(sizeof *x->parts * size_t(x->turns) * size_t(a.q.rows));
@@ -337,20 +274,27 @@ static kernel choose(bool both, int cluster, int halves, unsigned flags) {
 }
 
 bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
-    job x;
+    gf_large_job x;
     return a.ld >= 256 / halves && a.buffer && (a.fixed || !(a.flags & GF_SHIFT)) && choose(false, 2, 1, a.flags) &&
-           lay(a, mirror, GF_LARGE_CLUSTER, halves, &x) <= a.buffer_bytes;
+           lay(a, mirror, GF_LARGE_CLUSTER, halves, &x) <= a.buffer_bytes &&
+           (!mirror || halves == 2 || lay(a, mirror, GF_LARGE_FLOW, halves, &x) <= a.buffer_bytes);
+}
+
+static cudaError_t launch(const gf_large_job &x, bool both, int halves, int cluster, cudaStream_t stream) {
+    const size_t shared = halves == 2 ? sizeof(shared_sums<2>) : sizeof(shared_sums<1>);
+    gf_large_maps maps = {};
+    const cudaError_t e = gf_large_map(&maps, x.a, halves);
+    if (e != cudaSuccess) return e;
+    return gf_large_launch(choose(both, cluster, halves, x.a.flags), dim3(gf_large_grid(x.a.q.rows, cluster) * x.turns), cluster,
+                           shared, stream, x, maps);
 }
 
 cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream) {
-    job x;
-    gf_large_maps maps = {};
-    const size_t shared = halves == 2 ? sizeof(shared_sums<2>) : sizeof(shared_sums<1>);
+    gf_large_job x;
+    if (cluster == GF_LARGE_FLOW && (!mirror || a.ld < GF_FLOW_LD)) cluster = GF_LARGE_CLUSTER;
     lay(a, mirror, cluster, halves, &x);
-    cudaError_t e = gf_large_map(&maps, a, halves);
-    if (e == cudaSuccess)
-        e = gf_large_launch(choose(mirror != NULL, cluster, halves, a.flags), dim3(gf_large_grid(a.q.rows, cluster) * x.turns),
-                            cluster, shared, stream, x, maps);
+    const cudaError_t e =
+        cluster == GF_LARGE_FLOW ? gf_flow_stats(x, stream) : launch(x, mirror != NULL, halves, cluster, stream);
     if (e != cudaSuccess) return e;
     const int most = mirror && a.k.rows > a.q.rows ? a.k.rows : a.q.rows;
     large_fold<<<dim3((most + THREADS - 1) / THREADS, mirror && !x.triangle ? 2 : 1), THREADS, 0, stream>>>(x);
