@@ -17,9 +17,9 @@
  *                each read waiting for the write before it; and numbers of the columns read behind a branch (is it past the
  *                end?), which kept the compiler from having more than one read in flight.
  *   v2 cluster   pairs of thread blocks share the columns that they fetch: between 6 % slower and 2 % faster.
- *   v3 flow      tiles of 128 x 128 with two sets of sums (cuda_flow_*.cu): one is used while the tensor cores fill the other. 5 to
- *                10 % less in all passes from B = 32768 on; the GPU is then at its power limit, and its clock falls. By rows: only
- *                the weights of pass C.
+ *   v3 flow      tiles of 128 x 128 with two sets of sums (cuda_flow_*.cu): one is used while the tensor cores fill the other.
+ *                All passes take 5 to 10 % less from B = 32768 on; the GPU is then at its power limit, and its clock falls. By
+ *                rows: only the weights of pass C.
  *   Slower: weights and sums of all pieces in one persistent kernel, with P Z in tiles of 128 x 128 (38 instead of 34 ms).
  *   Without any gain: starting the next kernel early (programmatic launch), a lead of none, one or two steps of the first
  *   warpgroup before the second, thread blocks that take one tile of P Z each instead of several in turn, adding to the gradient
