@@ -49,10 +49,10 @@ configured: deps
 deps: ## look for what the build needs; on Debian-like systems install what is missing
 	@sh tools/deps.sh
 
-demo: all ## pretrain on drawn images with GloFND, three seeds: what it finds, as a table and BUILD/demo/report.html (2 minutes)
+demo: glofnd ## pretrain on drawn images with GloFND, three seeds: what it finds, as a table and BUILD/demo/report.html (2 minutes)
 	@sh tools/demo.sh $(BUILD)
 
-demo-clip: all ## train on drawn images with captions with GloFND, three seeds: what it finds, as a table and a page (2 minutes)
+demo-clip: glofnd ## train on drawn images with captions with GloFND, three seeds: what it finds, as a table and a page (2 minutes)
 	@sh tools/demo_clip.sh $(BUILD)
 
 test: everything ## build and run all tests but the long ones
