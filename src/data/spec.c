@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "util/strings/number_text.h"
 
@@ -48,11 +49,22 @@ static glofnd_status add_options(gf_error *err, gf_spec *s, char *list, char sep
     return GLOFND_OK;
 }
 
+/* The format of a path without one, by its ending. */
+static const char *suggest_format(const char *path) {
+    static const struct {
+        const char *ending, *format;
+    } known[] = {{".tar", "wds"}, {".csv", "csv"}, {".tsv", "csv"}, {".txt", "list"}};
+    const char *ending = strrchr(path, '.');
+    for (size_t k = 0; ending && k < sizeof known / sizeof known[0]; k++)
+        if (strcasecmp(ending, known[k].ending) == 0) return known[k].format;
+    return "folder";
+}
+
 static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
     char *colon = s->text;
     while (is_word(*colon) || (*colon >= '0' && *colon <= '9')) colon++;
     FAIL_IF(err, colon == s->text || (*colon && *colon != ':'), GLOFND_E_OPTION,
-            "data '%.200s' names no format; write for example folder:%.200s", s->text, s->text);
+            "data '%.200s' names no format; write for example %s:%.200s", s->text, suggest_format(s->text), s->text);
     s->format = s->text;
     s->place = colon; /* "" when there is no colon */
     if (!*colon) return GLOFND_OK;

@@ -104,6 +104,7 @@ static int find_version(cifar *c, const char *place, const version *v) {
 static glofnd_status find_folder(gf_error *err, cifar *c, const char *place) {
     FAIL_IF(err, strlen(place) >= sizeof c->folder, GLOFND_E_ARGUMENT, "the path '%.300s' is too long", place);
     if (find_version(c, place, &c->layout->binary) || find_version(c, place, &c->layout->python)) return GLOFND_OK;
+    FAIL_IF(err, !gf_is_folder(place), GLOFND_E_IO, "'%.300s' is not a folder that can be read", place);
     const char *file = files_of(c)[0];
     c->version = &c->layout->binary;
     GF_FAIL(err, GLOFND_E_IO, "'%.300s' has no %s; it must hold the official binary files, or %s of the Python version", place,

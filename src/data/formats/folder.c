@@ -277,6 +277,15 @@ static void class_folders_free(class_folders *c) {
     gf_string_list_free(&c->kept);
 }
 
+/* Images beside class folders belong to no class. */
+static glofnd_status note_stray(gf_error *err, gf_dataset *d, const folder *f, gf_string_list *files) {
+    if (files->n == 0) return GLOFND_OK;
+    TRY(gf_string_list_sort(err, files));
+    gf_dataset_add_note(d, "%lld image%s beside the class folders left out, the first: %.400s/%s", (long long)files->n,
+                        files->n == 1 ? "" : "s", f->root, gf_string_list_get(files, 0));
+    return GLOFND_OK;
+}
+
 static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
     const char *list = gf_spec_value(&d->spec, "classes");
     TRY(list_folder(err, f, "", files, &d->classes, &d->classes));
@@ -291,7 +300,7 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
         gf_string_list_free(&d->classes);
         d->info.classes = 0;
         for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, "", gf_string_list_get(files, i), -1));
-    }
+    } else TRY(note_stray(err, d, f, files));
     FAIL_IF(err, f->paths.n == 0 && f->foreign, GLOFND_E_FORMAT,
             "'%.250s' holds no %s image, but %lld with other endings, as '%.100s'; convert them", f->root, gf_image_endings(),
             (long long)f->foreign, f->first_foreign);
