@@ -84,9 +84,30 @@ static void clear_line(const sweeping *s) {
     if (s->progress.mode == GF_PROGRESS_AUTO) gf_print(stderr, "\r\033[K");
 }
 
+/* The end of a text file, at most `bytes` - 1 of it; "": it cannot be read. */
+static void read_tail(const char *path, char *out, size_t bytes) {
+    FILE *f = fopen(path, "r");
+    out[0] = 0;
+    if (!f) return;
+    if (fseek(f, -(long)(bytes - 1), SEEK_END) != 0) rewind(f);
+    out[fread(out, 1, bytes - 1, f)] = 0;
+    fclose(f);
+}
+
+/* Prints the last message of the program in the log of a job, which says why it failed. */
+static void print_reason(const job *j) {
+    char tail[4096], *message = NULL, *rest = tail;
+    read_tail(j->log, tail, sizeof tail);
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (strncmp(line, "glofnd ", 7) == 0) message = line;
+    if (message) gf_print(stderr, "    %s\n", message);
+}
+
 static int report_failed(sweeping *s, const job *j) {
     clear_line(s);
-    gf_print(stderr, "glofnd sweep: %s failed; see %s\n", run_of(j)->name, j->log);
+    if (s->eval < 0) gf_print(stderr, "glofnd sweep: %s failed; see %s\n", run_of(j)->name, j->log);
+    else gf_print(stderr, "glofnd sweep: %s: eval %s failed; see %s\n", run_of(j)->name, s->plan->eval[s->eval], j->log);
+    print_reason(j);
     return 0;
 }
 
@@ -116,12 +137,8 @@ static int eval_ended(void *user, job *j, int code) {
 /* Epoch of a run that is training, from the end of its log; 0: unknown. */
 static int epoch_of(const sweep_run *r) {
     char path[PATH_MAX], tail[4096];
-    FILE *f = gf_path_join(NULL, path, r->path, GF_LOG_FILE) == GLOFND_OK ? fopen(path, "r") : NULL;
-    if (!f) return 0;
-    if (fseek(f, -(long)(sizeof tail - 1), SEEK_END) != 0) rewind(f);
-    const size_t n = fread(tail, 1, sizeof tail - 1, f);
-    fclose(f);
-    tail[n] = 0;
+    if (gf_path_join(NULL, path, r->path, GF_LOG_FILE) != GLOFND_OK) return 0;
+    read_tail(path, tail, sizeof tail);
     const char *last = NULL;
     for (const char *at = tail; (at = strstr(at, "\"epoch\": ")); at++) last = at;
     return last ? (int)strtol(last + 9, NULL, 10) : 0;

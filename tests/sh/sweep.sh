@@ -57,6 +57,7 @@ expect 1 "batch-100_seed-1 failed; see broken/batch-100_seed-1.log" \
     "$glofnd" sweep --config tiny.cfg --vary batch=100,16 --set epochs=1 --set start_epoch=0 --out broken
 grep -q "batch-16_seed-1 finished" err || fail "the others"
 grep -q "more than the 64 samples" broken/batch-100_seed-1.log || fail "the log says why"
+grep -q "^    glofnd pretrain: .*more than the 64 samples" err || fail "a failed run without its reason"
 grep -q "1 of 2 runs are incomplete" err || fail "the end says so"
 expect 2 "lambda_lr" "$glofnd" sweep --config tiny.cfg --vary lamda_lr=1,2 --out typo
 expect 2 "in [" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,2 --out typo
