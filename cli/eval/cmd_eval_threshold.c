@@ -226,9 +226,16 @@ static glofnd_status draw_densities(gf_error *err, const threshold_job *j) {
     return status;
 }
 
+/* Before the work: the folder of the files, and that one can be written there. */
+static glofnd_status make_out(gf_error *err, const threshold_job *j) {
+    char path[PATH_MAX];
+    if (!j->out) return GLOFND_OK;
+    FAIL_IF(err, mkdir(j->out, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", j->out, strerror(errno));
+    TRY(path_of(err, j, GF_THRESHOLDS_SVG, path));
+    return gf_writer_check(err, path);
+}
+
 static glofnd_status write_files(gf_error *err, const threshold_job *j) {
-    FAIL_IF(err, j->out && mkdir(j->out, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", j->out,
-            strerror(errno));
     TRY(write_values(err, j));
     return draw_densities(err, j);
 }
@@ -301,6 +308,7 @@ static glofnd_status evaluate_files(gf_error *err, threshold_job *j) {
     j->threads = j->samples.where.threads > 0 ? j->samples.where.threads : gf_parallel_default();
     if (j->max_samples == 0) j->max_samples = SAMPLES;
     if (j->alpha == 0.0) j->alpha = FILE_ALPHA;
+    TRY(make_out(err, j));
     TRY(measure(err, j));
     print_result(j);
     fflush(stdout);
@@ -318,6 +326,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
             j->samples.run);
     if (j->max_samples == 0) j->max_samples = usual_samples(gf_trained_run_info(j->run).n, j->plain);
     j->threads = gf_trained_run_threads(j->run), j->seed = (uint64_t)c->seed;
+    TRY(make_out(err, j));
     TRY(measure(err, j));
     print_result(j); /* first: what was found is not lost if it cannot be written */
     fflush(stdout);

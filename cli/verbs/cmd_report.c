@@ -82,6 +82,7 @@ static glofnd_status make(gf_error *err, report_job *j) {
     gf_report r = {.runs = j->runs, .count = j->count};
     TRY(gf_own_files_check(err, "--out", j->out));
     for (int i = 0; i < j->count; i++) TRY(gf_run_log_read(err, j->paths[i], &j->runs[i]));
+    TRY(gf_writer_check(err, j->out));
     if (gf_compare_read(&why, (const char *const *)j->paths, j->count, &j->compare) == GLOFND_OK) {
         gf_compare_select(&j->compare, NULL, 0);
         r.compare = &j->compare;

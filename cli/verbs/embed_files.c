@@ -20,14 +20,6 @@ static int ends_with(const char *text, const char *end) {
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
-static glofnd_status check_writable(gf_error *err, const char *path) {
-    gf_writer w;
-    if (!path) return GLOFND_OK;
-    TRY(gf_writer_open(err, &w, path));
-    gf_writer_close(&w);
-    return GLOFND_OK;
-}
-
 static glofnd_status check_npy(gf_error *err, const char *flag, const char *path) {
     FAIL_IF(err, path && !ends_with(path, ".npy"), GLOFND_E_OPTION, "%s: %.300s; expected a name that ends in .npy", flag, path);
     return GLOFND_OK;
@@ -45,7 +37,8 @@ glofnd_status embed_targets_check(gf_error *err, const embed_targets *t) {
             "--out: the name %.300s says no format; expected .npy, .safetensors or .csv at its end", t->out);
     TRY(check_npy(err, "--labels", t->labels));
     TRY(check_npy(err, "--samples", t->samples));
-    for (size_t i = 0; i < 4; i++) TRY(check_writable(err, path[i]));
+    for (size_t i = 0; i < 4; i++)
+        if (path[i]) TRY(gf_writer_check(err, path[i]));
     return GLOFND_OK;
 }
 

@@ -220,6 +220,13 @@ glofnd_status gf_writer_finish(gf_writer *w) {
     return status;
 }
 
+glofnd_status gf_writer_check(gf_error *err, const char *path) {
+    gf_writer w;
+    const glofnd_status status = gf_writer_open(err, &w, path);
+    gf_writer_close(&w);
+    return status;
+}
+
 glofnd_status gf_file_write(gf_error *err, const char *path, const void *bytes, size_t n) {
     gf_writer w;
     TRY(gf_writer_open(err, &w, path));

@@ -42,6 +42,8 @@ glofnd_status gf_writer_commit(gf_writer *w);
 /* Removes what was not committed. */
 void gf_writer_close(gf_writer *w);
 glofnd_status gf_writer_finish(gf_writer *w); /* commit, then close */
+/* Fails as opening a writer would, and changes nothing: before long work whose result goes there. */
+glofnd_status gf_writer_check(gf_error *err, const char *path);
 /* A file of these bytes; on failure the old one is left as it was. */
 glofnd_status gf_file_write(gf_error *err, const char *path, const void *bytes, size_t n);
 

@@ -58,8 +58,14 @@ grep -q "</svg>" run/thresholds.svg || fail "thresholds.svg"
 grep -q '"event": "threshold", "protocol": "views"' run/eval.jsonl || fail "record"
 expect 0 "96 images as they are" "$glofnd" eval threshold run --plain --anchors 50 --out there
 [ "$(wc -l < there/thresholds.tsv)" -eq 51 ] || fail "--anchors"
+# A folder that cannot be written to is reported before the work.
+for pair in "run/config.cfg|run/config.cfg" "nowhere/x|nowhere/x cannot be made"; do
+    expect 1 "${pair#*|}" "$glofnd" eval threshold run --plain --out "${pair%|*}"
+    [ ! -s out ] || fail "--out ${pair%|*} is noticed after the work"
+done
 # What was found is said also where it cannot be written.
-expect 1 "run/config.cfg" "$glofnd" eval threshold run --plain --out run/config.cfg
+mkdir -p taken/thresholds.tsv
+expect 1 "taken/thresholds.tsv" "$glofnd" eval threshold run --plain --out taken
 grep -q "^learned  *96 " out && ! grep -q "^files " out || fail "a result that is lost"
 expect 0 "learned ones are skipped" "$glofnd" eval threshold late --plain
 awk -F'\t' 'NR > 1 && ($3 != "" || $4 == "") { exit 1 }' late/thresholds.tsv || fail "no thresholds of a run without detector"

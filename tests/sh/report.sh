@@ -23,6 +23,7 @@ selfcontained one.html
 for id in found results detection thresholds maps labels training cost config; do
     grep -q "<section id=\"$id\">" one.html || fail "section $id"
 done
+grep -q 'One run; others differ from it by chance' one.html || fail "one run is compared with none"
 [ "$(grep -o 'src="data:image/[a-z]*;base64' one.html | wc -l)" -gt 10 ] || fail "pictures"
 [ "$(grep -c 'class="map"' one.html)" -eq 2 ] || fail "t-SNE and PCA"
 grep -q '<img id="sheet" alt="" hidden data-side="24"' one.html || fail "the pictures of the dots"
@@ -169,7 +170,8 @@ expect 0 "page" "$glofnd" report begun --out begun.html
 grep -q "is not finished: epoch 0 of 3" begun.html || fail "progress"
 expect 2 "glofnd report: RUN is missing" "$glofnd" report
 expect 2 "glofnd report: --samples" "$glofnd" report run --samples 1
-expect 1 "cannot" "$glofnd" report run --quick --out gone/x.html
+expect 1 "'gone/x.html' cannot be written" "$glofnd" report run --out gone/x.html
+grep -q 'weights of step' err && fail "a page that cannot be written is noticed after the work"
 
 # watch: one frame in a pipe, whatever the flags.
 expect 0 "loss" "$glofnd" watch run
