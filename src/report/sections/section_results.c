@@ -42,6 +42,20 @@ static void cell(gf_text *out, const gf_comparison *c, int group, int metric, in
     else gf_text_add(out, x.p < 0.001 ? "&lt;0.001</td>" : "%.3f</td>", x.p);
 }
 
+static void explain_table(gf_text *out, const gf_comparison *c, int with_p) {
+    const char *const seeds = "<code>glofnd sweep --seeds 1,2,3</code>";
+    if (with_p)
+        gf_text_add(out, "Mean ± standard deviation over runs; best in bold. p: one-sided t-test, paired by seed, for better "
+                         "than the first column; green below 0.05.");
+    else if (c->groups > 1)
+        gf_text_add(out,
+                    "Best in bold. Single runs also differ by chance; p-values need at least two seeds of each "
+                    "configuration: %s.",
+                    seeds);
+    else if (c->runs > 1) gf_text_add(out, "Mean ± standard deviation over runs.");
+    else gf_text_add(out, "One run; others differ from it by chance. Several seeds: %s.", seeds);
+}
+
 static void compared(gf_text *out, const gf_report *r) {
     const gf_comparison *c = r->compare;
     const int with_p = any_p(c);
@@ -55,12 +69,8 @@ static void compared(gf_text *out, const gf_report *r) {
         gf_text_add(out, "</tr>\n");
     }
     gf_text_add(out, "</table></div>\n<p class=\"faint\">");
-    if (with_p)
-        gf_text_add(out, "Mean ± standard deviation over runs; best in bold. p: one-sided t-test, paired by seed, for better "
-                         "than the first column; green below 0.05.</p>\n");
-    else
-        gf_text_add(out, "Best in bold. Single runs also differ by chance; p-values need at least two seeds of each "
-                         "configuration: <code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
+    explain_table(out, c, with_p);
+    gf_text_add(out, "</p>\n");
 }
 
 /* Explains the score of the table above. */
