@@ -1,6 +1,7 @@
 /* interrupt.c - see interrupt.h. src/train/pretrain.c ends after the step, with a checkpoint. */
 #include "cli/interrupt.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,9 +10,12 @@ atomic_int cli_interrupted;
 static const char *first_message;
 
 static void on_interrupt(int number) {
+    const int before = errno; /* the interrupted code may be about to read it */
     (void)number;
     atomic_store(&cli_interrupted, 1);
-    if (first_message && write(STDERR_FILENO, first_message, strlen(first_message)) < 0) return; /* stderr is closed */
+    const ssize_t written = first_message ? write(STDERR_FILENO, first_message, strlen(first_message)) : 0;
+    (void)written; /* stderr may be closed */
+    errno = before;
 }
 
 /* SA_RESETHAND: the second signal has its usual effect. */
