@@ -1,4 +1,4 @@
-# The front to CMake: `make glofnd` is the program alone and without CUDA, also for the demos, `make` has no tests, `make test` has
+# The front to CMake: `make glofnd` is the program alone and without CUDA, also for demos, `make` has no tests, `make test` has
 # all; ccache is used where it is; a build folder of another place is named.
 . "$2/tests/sh/common.inc"
 unset MAKEFLAGS MAKEOVERRIDES MFLAGS MAKELEVEL       # `make test CUDA=OFF` hands them down
