@@ -30,15 +30,15 @@ static int info(const cli_call *call, const void *flags) {
     char nets[512];
     gf_net_describe(nets, sizeof nets);
     gf_print(stdout, "networks   oneDNN %s\n", yes(gf_net_available()));
-    gf_print(stdout, "nets use   %s\n", nets);
+    gf_print(stdout, "on the CPU %s\n", nets);
     gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
-    gf_print(stdout, "on a GPU   %s\n", nets);
+    gf_print(stdout, "on the GPU %s\n", nets);
     gf_cuda_decoder_describe(nets, sizeof nets);
-    gf_print(stdout, "jpeg there %s\n", nets);
+    gf_print(stdout, "GPU JPEG   %s\n", nets);
     gf_dist_describe(nets, sizeof nets);
-    gf_print(stdout, "ranks by   %s\n", nets);
+    gf_print(stdout, "ranks      %s\n", nets);
     gf_device_comm_describe(nets, sizeof nets);
-    gf_print(stdout, "and GPUs   %s\n", nets);
+    gf_print(stdout, "GPU ranks  %s\n", nets);
     return CLI_OK;
 }
 
