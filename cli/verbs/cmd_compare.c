@@ -69,20 +69,18 @@ void compare_names(const gf_comparison *c, char *out, size_t bytes) {
     if (used >= bytes) snprintf(out + bytes - 4, 4, "...");
 }
 
-/* A run counts once, however often and by whatever path it is named, and a file is none: FOLDER/ * names logs and tables, too.
- * Returns how many are left. */
-static int choose_runs(char **run, int n) {
+int compare_choose_runs(const char *verb, char **run, int n) {
     int kept = 0;
     for (int i = 0; i < n; i++) {
         struct stat st;
         if (stat(run[i], &st) == 0 && S_ISREG(st.st_mode)) {
-            gf_print(stderr, "glofnd compare: %s is a file: it is passed over\n", run[i]);
+            gf_print(stderr, "glofnd %s: %s is a file: it is passed over\n", verb, run[i]);
             continue;
         }
         int k = 0;
         while (k < kept && !gf_path_same(run[k], run[i])) k++;
         if (k == kept) run[kept++] = run[i];
-        else gf_print(stderr, "glofnd compare: %s is named twice: it counts once\n", run[i]);
+        else gf_print(stderr, "glofnd %s: %s is named twice: it counts once\n", verb, run[i]);
     }
     return kept;
 }
@@ -107,9 +105,9 @@ static int compare(const cli_call *call, const void *flags) {
     const char *out = to_stdout ? NULL : f->out;
     gf_error err = {{0}};
     gf_comparison c = {0};
-    const int n = choose_runs(call->word, call->words);
+    const int n = compare_choose_runs("compare", call->word, call->words);
     glofnd_status status = gf_own_files_check(&err, "--out", out);
-    if (status == GLOFND_OK && n == 0) status = gf_fail(&err, GLOFND_E_ARGUMENT, "none of these is the folder of a run");
+    if (status == GLOFND_OK && n == 0) status = gf_fail(&err, GLOFND_E_ARGUMENT, COMPARE_NO_RUN);
     if (status == GLOFND_OK) status = gf_compare_read(&err, (const char *const *)call->word, n, &c);
     char names[360];
     compare_names(&c, names, sizeof names);

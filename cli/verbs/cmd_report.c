@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/verbs/comparing.h"
 #include "io/blockfile.h"
 #include "report/page.h"
 #include "report/summary.h"
@@ -98,6 +98,7 @@ static glofnd_status make(gf_error *err, report_job *j) {
 
 static int run_job(report_job *j) {
     gf_error err = {{0}};
+    if (j->count == 0) return cli_failed("report", gf_fail(&err, GLOFND_E_ARGUMENT, COMPARE_NO_RUN), &err);
     char out[1100];
     snprintf(out, sizeof out, "%.1000s/report.html", j->paths[0]);
     if (!j->out) j->out = out;
@@ -132,7 +133,7 @@ static const gf_option rows[] = {
 static int report(const cli_call *call, const void *flags) {
     const report_flags *f = flags;
     report_job j = {.out = f->out, .data = f->data, .quick = f->quick, .samples = f->samples, .paths = call->word};
-    j.count = call->words;
+    j.count = compare_choose_runs("report", call->word, call->words);
     return run_job(&j);
 }
 

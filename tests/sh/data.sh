@@ -105,7 +105,8 @@ endings='.jpg, .jpeg or .png'
 expect 0 "note       1 image with a different ending than $endings left out, the first: $class/x.bmp" \
     "$glofnd" data info folder:two
 expect 0 "glofnd data: 1 image with a different ending" "$glofnd" data export folder:two --out again
-mkdir -p beside/a beside/b && cp parts/0.png beside/a && cp parts/1.png beside/b && cp parts/1.png beside/y.png && cp parts/1.png beside/x.png
+mkdir -p beside/a beside/b
+for name in a/0 b/1 y x; do cp parts/0.png beside/$name.png; done
 expect 0 "note       2 images beside the class folders left out, the first: beside/x.png" "$glofnd" data info folder:beside
 
 # Words.

@@ -48,8 +48,8 @@ call "$glofnd" data folder:x;                                   wants 'a SPEC al
 call "$glofnd" --nonsense;                                      wants 'a flag alone' 2 'unknown flag --nonsense'
 call "$glofnd" data info cifar01:x;                             wants 'a wrong format' 2 'did you mean cifar10:?'
 call "$glofnd" data info floder:x;                              wants 'a wrong format' 2 'did you mean folder:?'
-call "$glofnd" data info shards/a.tar;                          wants 'a tar without format' 2 'write for example wds:shards/a.tar'
-call "$glofnd" data info ./pairs.CSV;                           wants 'a table without format' 2 'write for example csv:./pairs.CSV'
+call "$glofnd" data info shards/a.tar;                          wants 'a tar without format' 2 'for example wds:shards/a.tar'
+call "$glofnd" data info ./pairs.CSV;                           wants 'a table without format' 2 'for example csv:./pairs.CSV'
 mkdir pictures; call "$glofnd" data info pictures;              wants 'a folder' 2 'did you mean folder:pictures?'
 call "$glofnd" data info zzz:x;                                 wants 'no format' 2 'unknown data format' 'known are'
 grep -q 'did you mean' err && fail "a suggestion that is like nothing"

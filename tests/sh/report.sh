@@ -84,6 +84,12 @@ for what in knn linear fn; do
     grep -q "glofnd eval $what" one.html || fail "how to get what is missing: eval $what"
 done
 
+# A run that is named twice is one run; a file among them is none.
+expect 0 "run/ is named twice" "$glofnd" report run run/ one.html --quick --out twice.html
+wants "a file beside runs" 0 "one.html is a file: it is passed over"
+[ "$(grep -c '^run ' out)" -eq 2 ] || fail "a run that is named twice has two rows"
+expect 1 "none of these is the folder of a run" "$glofnd" report one.html
+
 # The same again is the same page.
 "$glofnd" report run --out again.html > out 2> err || fail "again"
 cmp -s one.html again.html || fail "two equal calls differ"
