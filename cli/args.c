@@ -12,7 +12,7 @@
 
 /* ----- help ----- */
 
-/* Of every verb that shows progress. */
+/* A flag of every verb that shows progress. */
 static const gf_option quiet_row = {.key = "quiet", .type = GF_OPTION_BOOL, .help = "no progress"};
 static int quiet;
 
@@ -32,7 +32,7 @@ static void describe_flag(const gf_option *o, char *out, size_t bytes) {
 
 enum { WIDTH = 80, FLAG_INDENT = 27 };
 
-/* Of names with bars between them: as many as fit. */
+/* Names with bars between them, as many as fit. */
 static int part_of_word(const char *word, int n, int room) {
     int part = n;
     for (int i = 0; i < room; i++)
@@ -90,7 +90,7 @@ static int break_of(const char *line, int n, int room) {
     return n <= room ? n : best;
 }
 
-/* Where the explanation behind a command or name begins: after the last three blanks in a row; 0: there is none. */
+/* Start of the explanation behind a command or name: after the last three blanks in a row; 0: there is none. */
 static int explanation_of(const char *line, int n) {
     int found = 0;
     for (int i = (int)strspn(line, " ") + 3; i < n; i++)

@@ -16,7 +16,7 @@
 
 static const char *const folders[] = {"../share/glofnd/configs", "../configs", NULL};
 
-/* The folder of the running program; "" where the system does not tell. */
+/* The folder of the running program; "": the system does not say. */
 static void program_folder(char out[PATH_MAX]) {
     const ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
     out[n > 0 ? n : 0] = 0;

@@ -72,7 +72,7 @@ static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
     gf_table_number(t, r->field[GF_RUN_F1][e], 2);
 }
 
-/* Which epochs to show: with flags, and not too many unless asked for; the last one always. */
+/* Epochs to show: with flags, and not too many unless asked for; the last one always. */
 static void print_log(const fn_job *j, const gf_run_log *r) {
     int64_t first = 0;
     while (first < r->epochs && !isfinite(r->field[GF_RUN_PRECISION][first])) first++;

@@ -99,7 +99,7 @@ static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
     return GLOFND_OK;
 }
 
-/* Of a file: NaN where it has none. */
+/* Thresholds of a file; NaN where it has none. */
 static glofnd_status given_thresholds(gf_error *err, threshold_job *j) {
     if (!j->lambda) {
         j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);

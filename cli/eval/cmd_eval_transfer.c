@@ -249,7 +249,7 @@ static const char *common_metric(const transfer_job *j) {
     return found;
 }
 
-/* Which datasets the mean is over, and how each is scored; their test samples follow from the names. */
+/* The datasets of the mean, and how each is scored; their test samples follow from the names. */
 static void put_sets(gf_eval_writer *log, const transfer_job *j) {
     static char what[EVAL_DATASETS_MAX][PATH_MAX + 500];
     const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];

@@ -132,7 +132,7 @@ static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, in
 
 /* ----- results ----- */
 
-/* Which sentences: the name of the file, without folder. */
+/* The sentences, as the name of their file without folder. */
 static const char *protocol_of(const zeroshot_set *s) {
     const char *slash = s->templates ? strrchr(s->templates, '/') : NULL;
     return !s->templates ? "own-templates" : slash ? slash + 1 : s->templates;
@@ -232,7 +232,7 @@ static const char *common_protocol(const zeroshot_job *j) {
     return found ? found : "retrieval";
 }
 
-/* Which datasets the mean is over, how each is scored, and by which words. */
+/* The datasets of the mean, how each is scored, and by which words. */
 static void put_sets(gf_eval_writer *log, const zeroshot_job *j) {
     static char what[EVAL_DATASETS_MAX][PATH_MAX + 700];
     const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];

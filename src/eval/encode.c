@@ -62,7 +62,7 @@ static glofnd_status take_copy(gf_error *err, gf_config *c, const char *run) {
     return GLOFND_OK;
 }
 
-/* Where the run's own file is lost or cut, the copy in the checkpoint is enough. */
+/* The copy in the checkpoint is enough if the run's own file is lost or cut. */
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     char path[PATH_MAX];
     const char *was;
@@ -171,7 +171,7 @@ static glofnd_status load_initial(gf_error *err, gf_run_encoder *e) {
     return gf_weights_load_model(err, &encoder, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
 }
 
-/* Of no run: the file's name takes the place of the state. */
+/* Without a run the name of the file takes the place of the state. */
 static glofnd_status load_file(gf_error *err, gf_run_encoder *e, const char *path) {
     e->state = (gf_run_state){.step = -1};
     if (!path) return GLOFND_OK;

@@ -52,7 +52,7 @@ static glofnd_status probe_and_create(gf_error *err, gf_feed *f, gf_image *m, ui
     return gf_cuda_decoder_create(err, slots, &probe, &f->decoder);
 }
 
-/* Where decode is auto, a device that cannot leaves it to the loader. */
+/* With decode = auto the loader decodes if the device cannot. */
 static glofnd_status open_decoder(gf_error *err, gf_feed *f, gf_decode decode, gf_loader_spec *s) {
     gf_image m = {0};
     uint8_t *jpeg = NULL;

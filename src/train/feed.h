@@ -27,7 +27,7 @@ typedef struct gf_feed { /* all zero: closed */
  * image network's input. decode: gpu, where that cannot be, is an error: E_OPTION, or E_UNSUPPORTED without nvJPEG. */
 glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts, gf_decode decode,
                            const gf_loader_spec *spec);
-/* Who decodes the images: "nvJPEG 13.2, 7 JPEG engines". */
+/* Name of the decoder of images: "nvJPEG 13.2, 7 JPEG engines". */
 const char *gf_feed_decoder_name(const gf_feed *f);
 /* Bytes of images to preload to a GPU, for these views; 0: none. */
 int64_t gf_feed_preload_bytes(const gf_dataset *d, const gf_augment *views);

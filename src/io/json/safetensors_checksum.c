@@ -31,7 +31,7 @@ static void add(sum *s, const void *bytes, size_t n) {
 
 static uint64_t value_of(const sum *s) { return gf_checksum(s->h, s->rest, s->n); }
 
-/* Where the digits are; NULL: no such text. */
+/* Place of the digits; NULL: no such text. */
 static char *place_of(char *header, size_t length) {
     char *at = memmem(header, length, mark, strlen(mark));
     if (!at) return NULL;

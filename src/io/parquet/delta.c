@@ -86,7 +86,7 @@ int gf_delta_next(gf_delta *d, int64_t *out) {
     return 1;
 }
 
-/* Goes on by miniblocks, whose bytes are known without unpacking them. */
+/* Continues by miniblocks, whose bytes are known without unpacking them. */
 const uint8_t *gf_delta_end(const gf_delta *d) {
     gf_delta e = *d;
     uint64_t left = e.left > (uint64_t)e.first ? e.left - (uint64_t)e.first : 0;

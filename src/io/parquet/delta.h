@@ -22,7 +22,7 @@ typedef struct gf_delta {
 int gf_delta_begin(gf_delta *d, const uint8_t *bytes, size_t n);
 /* 0: there is none left, or the bytes are corrupt. */
 int gf_delta_next(gf_delta *d, int64_t *out);
-/* Where the bytes behind all integers begin; NULL: corrupt. */
+/* Start of the bytes behind all integers; NULL: corrupt. */
 const uint8_t *gf_delta_end(const gf_delta *d);
 
 typedef struct gf_delta_texts {

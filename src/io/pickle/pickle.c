@@ -73,7 +73,7 @@ static glofnd_status pop(machine *m, int32_t *out) {
     return GLOFND_OK;
 }
 
-/* Where the values since the last mark begin. */
+/* Index of the first value since the last mark. */
 static glofnd_status find_mark(machine *m, size_t *first) {
     size_t k = m->depth;
     while (k > 0 && m->stack[k - 1] != MARK) k--;

@@ -22,5 +22,5 @@ typedef struct gf_zip {
 glofnd_status gf_zip_read_table(gf_error *err, int fd, const char *path, uint64_t file_bytes, gf_zip *out);
 void gf_zip_free(gf_zip *z);
 const gf_zip_entry *gf_zip_find(const gf_zip *z, const char *name); /* NULL: not there */
-/* Where the content of a stored entry begins; it lies inside of the file. E_FORMAT: compressed, or corrupt. */
+/* Offset of the content of a stored entry, which lies inside of the file. E_FORMAT: compressed, or corrupt. */
 glofnd_status gf_zip_place(gf_error *err, const gf_zip *z, const gf_zip_entry *e, uint64_t *at);

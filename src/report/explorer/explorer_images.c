@@ -66,7 +66,7 @@ static glofnd_status add(gf_error *err, drawing *d, int64_t i) {
     return d->sheet.count == (int64_t)across(d) * across(d) ? finish_sheet(err, d) : GLOFND_OK;
 }
 
-/* What decisions show: outliers with their nearest ones, and labels. */
+/* Images that decisions show: outliers with their nearest ones, and labels. */
 static glofnd_status add_decided(gf_error *err, drawing *d) {
     enum { SHOWN = 500 };
     const gf_explorer *x = d->x;

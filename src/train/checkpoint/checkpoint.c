@@ -232,7 +232,7 @@ static glofnd_status compare_pictures(gf_error *err, const gf_trainer *t, const 
     return has ? gf_keys_check_pictures(err, t->data, t->config.data, then.data) : GLOFND_OK;
 }
 
-/* Of other data, or of a checkpoint without them, groups are made anew. */
+/* Groups are made anew for other data, and after a checkpoint without them. */
 static glofnd_status load_groups(gf_error *err, gf_trainer *t, const char *folder, const char *path, const gf_remap *found) {
     int listed = 0;
     if (!gf_config_clusters(&t->config) || found->changed) return GLOFND_OK;

@@ -109,7 +109,7 @@ static double accepted_share(const gf_clustering *x) {
     return share >= 0.0 ? share : GF_MIN(1.0, grown);
 }
 
-/* Where the networks are; on the CPU also where the GPU has too little memory beside them. The groups are the same. */
+/* On the device of the networks, or on the CPU if the GPU has too little memory beside them. The groups are the same. */
 static glofnd_status run_kmeans(gf_error *err, const gf_config *c, const gf_kmeans *k, const gf_vectors *v, int32_t *of,
                                 float *confidence) {
     const gf_sweep_job job = {.threads = c->method.threads};

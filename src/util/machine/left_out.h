@@ -1,5 +1,5 @@
-/* left_out.h - what a message advises where a library was left out of this build. Whoever downloads the static program does not
- * build it again: a complete program is needed. */
+/* left_out.h - advice of messages about a library that was left out of this build. The static program, which is downloaded, is
+ * not built again: a complete program is needed. */
 #pragma once
 
 #ifdef GF_STATIC_PROGRAM
