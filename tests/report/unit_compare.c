@@ -52,8 +52,8 @@ static int make_runs(void **state) {
         const int start = b ? 7 : 4;
         write_text(paths[i], "config.cfg",
                    "data = shapes:n=10\nseed = %d\ndetector = %s\nstart_epoch = %d\nupdate_epoch = %d\n"
-                   "mask_epoch = %d\n%s",
-                   seed, b ? "fnc" : "none", start, start, start, i == 4 ? "threads = 3\n" : "");
+                   "mask_epoch = %d\nlambda_init = %s\n%s",
+                   seed, b ? "fnc" : "none", start, start, start, b ? "one" : "quantile", i == 4 ? "threads = 3\n" : "");
         write_text(paths[i], "log.jsonl",
                    "{\"event\": \"epoch\", \"loss\": 9, \"pooled_precision\": 0.9}\n{\"event\": \"step\", \"loss\": 1}\n"
                    "{\"event\": \"epoch\", \"loss\": 2, \"pooled_precision\": %s, \"flagged\": 0.1}\n",
@@ -117,7 +117,9 @@ static void groups_are_configurations_without_seed(void **state) {
     gf_comparison c = read_runs(0, RUNS);
     assert_int_equal(c.groups, 2);
     for (int i = 0; i < RUNS; i++) assert_int_equal(c.run[i].group, i / 3);
-    assert_string_equal(c.label[0], "start_epoch=4 detector=none"); /* what start_epoch implies is not repeated */
+    assert_string_equal(
+        c.label[0],
+        "start_epoch=4 detector=none"); /* neither what follows from start_epoch nor lambda_init, which no detector here uses */
     assert_string_equal(c.label[1], "start_epoch=7 detector=fnc");
     gf_compare_free(&c);
     c = read_runs(0, 2);

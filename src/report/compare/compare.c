@@ -49,7 +49,21 @@ static void find_groups(gf_comparison *c) {
     }
 }
 
-/* A label has the keys in which groups differ, but for those that only follow from start_epoch. */
+/* 1: key i says how thresholds are learned, and the detector of this configuration learns none. */
+static int is_idle_key(const gf_config *c, int i) {
+    int in_method;
+    const gf_option *o = gf_config_option(i, &in_method);
+    if (c->method.detector == GLOFND_DETECT_GLOFND || c->method.detector == GLOFND_DETECT_SINGLE) return 0;
+    return strcmp(o->group, "ring") == 0 || strcmp(o->key, "learner") == 0 || strncmp(o->key, "lambda_", 7) == 0;
+}
+
+/* 1: an epoch that only follows from start_epoch. */
+static int follows_start(const gf_config *c, const char *key) {
+    return (strcmp(key, "update_epoch") == 0 && c->method.update_epoch == c->start_epoch) ||
+           (strcmp(key, "mask_epoch") == 0 && c->method.mask_epoch == c->start_epoch);
+}
+
+/* A label has the keys in which groups differ, without those that follow from others or have no effect. */
 static void label_groups(gf_comparison *c) {
     char x[1100], y[1100];
     const char *key;
@@ -62,10 +76,9 @@ static void label_groups(gf_comparison *c) {
             char *label = c->label[g];
             const size_t used = strlen(label);
             const gf_config *f = first_of(c, g);
-            const int follows = (strcmp(key, "update_epoch") == 0 && f->method.update_epoch == f->start_epoch) ||
-                                (strcmp(key, "mask_epoch") == 0 && f->method.mask_epoch == f->start_epoch);
+            if (follows_start(f, key) || is_idle_key(f, i)) continue;
             gf_config_value(f, i, y, sizeof y);
-            if (!follows) snprintf(label + used, sizeof c->label[g] - used, "%s%s=%.80s", used ? " " : "", key, y);
+            snprintf(label + used, sizeof c->label[g] - used, "%s%s=%.80s", used ? " " : "", key, y);
             gf_utf8_trim(label);
         }
     }
