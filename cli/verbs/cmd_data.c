@@ -104,7 +104,7 @@ static int info(const cli_call *call, const void *flags) {
     if (code != CLI_OK) return code;
     const gf_dataset_info x = gf_dataset_describe(d);
     char test[4300], name[512];
-    gf_print(stdout, "kind       %s\nsamples    %lld\n", x.format, (long long)x.n);
+    gf_print(stdout, "format     %s\nsamples    %lld\n", x.format, (long long)x.n);
     print_known(d);
     print_sizes(d, x.n);
     if (x.classes > 0) print_labels(d, &x);
