@@ -34,6 +34,13 @@ void gf_table_number(gf_table *t, double x, int digits) {
     else gf_table_add(t, "-");
 }
 
+void gf_table_difference(gf_table *t, double x, int digits) {
+    char text[64];
+    snprintf(text, sizeof text, "%+.*f", digits, x);
+    if (isfinite(x) && strpbrk(text, "123456789")) gf_table_add(t, "%s", text);
+    else gf_table_number(t, fabs(x), digits);
+}
+
 void gf_table_free(gf_table *t) {
     if (!t) return;
     free(t->cell);

@@ -16,6 +16,8 @@ typedef struct gf_table {
 void gf_table_add(gf_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A number with `digits` decimals; "-": not finite. */
 void gf_table_number(gf_table *t, double x, int digits);
+/* The same of a difference, with its sign; none if all shown digits are 0. */
+void gf_table_difference(gf_table *t, double x, int digits);
 void gf_table_free(gf_table *t); /* accepts NULL and a zeroed struct */
 
 /* The first `words` columns are left-aligned, the others right-aligned. A table that is wider than the terminal is written in

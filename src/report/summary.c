@@ -49,11 +49,6 @@ static double baseline_score(const gf_report *r, const gf_score *s, int run) {
     return NAN;
 }
 
-static void add_gain(gf_table *t, double gain) {
-    if (isfinite(gain)) gf_table_add(t, "%+.1f", gain);
-    else gf_table_add(t, "-");
-}
-
 static void add_quality(const gf_run_log *r, gf_table *t) {
     const double precision = gf_run_last(r, GF_RUN_PRECISION), recall = gf_run_last(r, GF_RUN_RECALL);
     gf_table_number(t, gf_run_last(r, GF_RUN_POOLED_PRECISION), 1);
@@ -74,7 +69,7 @@ static void add_run(const gf_report *report, const gf_score *s, int run, gf_tabl
     gf_table_number(t, gf_run_last(r, GF_RUN_FLAGGED), 2);
     if (gf_is_labelled(report)) add_quality(r, t);
     gf_table_number(t, score, 1);
-    add_gain(t, score - baseline_score(report, s, run));
+    gf_table_difference(t, score - baseline_score(report, s, run), 1);
 }
 
 /* A header, the untrained network if evaluated, then the runs; returns the first row of runs. */
@@ -88,7 +83,7 @@ static int fill_table(const gf_report *r, const gf_score *s, gf_table *t) {
         for (int c = 1; c < SCORE; c++)
             if (shown(r, c)) gf_table_add(t, "-");
         gf_table_number(t, untrained, 1);
-        add_gain(t, untrained - gf_score_of(s, &r->runs[0], 0));
+        gf_table_difference(t, untrained - gf_score_of(s, &r->runs[0], 0), 1);
     }
     for (int i = 0; i < r->count; i++) add_run(r, s, i, t);
     return isfinite(untrained) ? 2 : 1;

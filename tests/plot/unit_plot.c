@@ -227,6 +227,18 @@ static void tables(void **state) {
     gf_table_free(&t);
 }
 
+static void differences_have_a_sign_unless_they_are_zero(void **state) {
+    (void)state;
+    gf_table t = {.columns = 5};
+    gf_text text = {0};
+    gf_table_difference(&t, 0.26, 1), gf_table_difference(&t, -0.26, 1), gf_table_difference(&t, -0.04, 1);
+    gf_table_difference(&t, 0.0, 2), gf_table_difference(&t, NAN, 1);
+    gf_table_text(&text, &t, 5);
+    assert_string_equal(text.at, "+0.3  -0.3  0.0  0.00  -\n");
+    gf_text_free(&text);
+    gf_table_free(&t);
+}
+
 /* A chart whose values do not lie at 1, 2, ...; as a file of its own, with colours that need no page. */
 static void charts_have_an_axis_of_their_own(void **state) {
     (void)state;
@@ -266,6 +278,7 @@ int main(void) {
         cmocka_unit_test(levels_and_events_are_named_in_the_legend),
         cmocka_unit_test(a_line_alone_is_a_chart),
         cmocka_unit_test(tables),
+        cmocka_unit_test(differences_have_a_sign_unless_they_are_zero),
         cmocka_unit_test(charts_have_an_axis_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

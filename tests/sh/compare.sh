@@ -90,7 +90,7 @@ apart() { # FIELDS OF_ONE OF_OTHER NAME_OF_ONE NAME_OF_OTHER
     expect 0 "$4 70.00 - - -" side_by_side d1 e1 --all
     wants "$4" 0 "$5 - 70.00 - -"
     of e1 "\"time_s\": 3, \"epochs_run\": 7, \"learned\": 5, $2, $1"
-    expect 0 " 70.00 70.00 +0.00" side_by_side d1 e1 --all
+    expect 0 " 70.00 70.00 0.00" side_by_side d1 e1 --all
 }
 mean='"event": "linear_mean", "protocol": "paper", "data": "d", "test": "t", "seed": 1, "top1": 0.7'
 apart "$mean" '"fractions": [1, 0.1]' '"fractions": [0.5]' "linear paper mean top-1 % (fractions 0.1, 1)" \

@@ -65,8 +65,7 @@ void gf_compare_text(gf_text *out, const gf_comparison *c) {
             gf_table_add(&t, "%s", cell);
             if (g == 0) continue;
             p_value(x.p, cell, sizeof cell);
-            if (x.test.pairs) gf_table_add(&t, "%+.*f", gf_compare_digits(c, m), x.test.difference);
-            else gf_table_add(&t, "-");
+            gf_table_difference(&t, x.test.pairs ? x.test.difference : NAN, gf_compare_digits(c, m));
             gf_table_add(&t, "%s", cell);
         }
     }
