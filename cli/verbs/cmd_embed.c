@@ -94,10 +94,10 @@ static glofnd_status encode(gf_error *err, const embed_flags *f, const char *run
     gf_run_encoder *e = NULL;
     gf_config c;
     gf_run_encoder_spec spec = {.run = run, .head = f->head, .text = f->text, .untrained = f->untrained, .placement = *where};
-    const gf_weights_wish wish = {.arch = f->arch, .size = (int)f->size, .quick_gelu = f->quick_gelu};
+    const gf_weights_request request = {.arch = f->arch, .size = (int)f->size, .quick_gelu = f->quick_gelu};
     TRY(open_data(err, f, run, &r->data));
     if (!run) {
-        TRY(gf_weights_config(err, f->weights, &wish, r->data, &c));
+        TRY(gf_weights_config(err, f->weights, &request, r->data, &c));
         spec.config = &c, spec.weights = f->weights;
     }
     TRY(device_flags_open(err, "embed", &spec, &e));

@@ -118,7 +118,7 @@ static glofnd_status refuse_file(gf_error *err, const gf_st_file *f) {
         f->path, f->count ? f->tensors[0].name : "", (long long)(f->count ? f->count - 1 : 0));
 }
 
-static glofnd_status read_file(gf_error *err, const gf_st_file *f, const gf_weights_wish *wish, const gf_dataset *data,
+static glofnd_status read_file(gf_error *err, const gf_st_file *f, const gf_weights_request *request, const gf_dataset *data,
                                gf_config *c) {
     char arch[32];
     const int known = find(f, "class_embedding")                 ? read_vit(f, c)
@@ -126,20 +126,20 @@ static glofnd_status read_file(gf_error *err, const gf_st_file *f, const gf_weig
                                                                  : read_resnet(f, data, c);
     if (!known) return refuse_file(err, f);
     gf_config_text(c, "arch", arch, sizeof arch);
-    FAIL_IF(err, wish->arch && strcmp(wish->arch, arch) != 0, GLOFND_E_FORMAT,
-            "%.300s holds a %s by its tensors; --arch is %.60s", f->path, arch, wish->arch);
-    if (wish->size) c->size = wish->size;
-    c->quick_gelu = wish->quick_gelu;
+    FAIL_IF(err, request->arch && strcmp(request->arch, arch) != 0, GLOFND_E_FORMAT,
+            "%.300s holds a %s by its tensors; --arch is %.60s", f->path, arch, request->arch);
+    if (request->size) c->size = request->size;
+    c->quick_gelu = request->quick_gelu;
     return GLOFND_OK;
 }
 
-glofnd_status gf_weights_config(gf_error *err, const char *path, const gf_weights_wish *wish, const gf_dataset *data,
+glofnd_status gf_weights_config(gf_error *err, const char *path, const gf_weights_request *request, const gf_dataset *data,
                                 gf_config *out) {
     gf_st_file f = {0};
     TRY(gf_config_init(err, out));
     out->eval_view = GF_EVAL_CENTER, out->stem = 0;
     TRY(gf_weights_open(err, path, &f));
-    const glofnd_status status = read_file(err, &f, wish, data, out);
+    const glofnd_status status = read_file(err, &f, request, data, out);
     gf_st_close(&f);
     return status;
 }

@@ -17,13 +17,13 @@ int64_t gf_feed_preload_bytes(const gf_dataset *d, const gf_augment *a) {
 
 /* Pixels come with the batches if the device has no memory for them. */
 static glofnd_status preload_images(gf_error *err, gf_feed *f, const gf_loader_spec *s) {
-    TRY(gf_preload_load(err, s->data, s->workers, &f->resident));
-    const uint8_t *pixels = gf_preload_pixels(f->resident);
+    TRY(gf_preload_load(err, s->data, s->workers, &f->preload));
+    const uint8_t *pixels = gf_preload_pixels(f->preload);
     const glofnd_status status = gf_cuda_feed_keep(err, f->device, pixels, (size_t)gf_preload_bytes(s->data));
-    gf_preload_drop_pixels(f->resident);
+    gf_preload_drop_pixels(f->preload);
     if (status != GLOFND_E_MEMORY) return status;
-    gf_preload_free(f->resident);
-    f->resident = NULL;
+    gf_preload_free(f->preload);
+    f->preload = NULL;
     return GLOFND_OK;
 }
 
@@ -56,7 +56,7 @@ static glofnd_status probe_and_create(gf_error *err, gf_feed *f, gf_image *m, ui
 static glofnd_status open_decoder(gf_error *err, gf_feed *f, gf_decode decode, gf_loader_spec *s) {
     gf_image m = {0};
     uint8_t *jpeg = NULL;
-    if ((decode != GF_DECODE_GPU && decode != GF_DECODE_AUTO) || f->resident) return GLOFND_OK;
+    if ((decode != GF_DECODE_GPU && decode != GF_DECODE_AUTO) || f->preload) return GLOFND_OK;
     const glofnd_status status = probe_and_create(err, f, &m, &jpeg, s->depth + 1);
     gf_image_free(&m);
     free(jpeg);
@@ -67,7 +67,7 @@ static glofnd_status open_decoder(gf_error *err, gf_feed *f, gf_decode decode, g
 }
 
 const char *gf_feed_decoder_name(const gf_feed *f) {
-    if (f->resident) return "none: all images are on the GPU";
+    if (f->preload) return "none: all images are on the GPU";
     return f->decoder ? gf_cuda_decoder_name(f->decoder) : "libjpeg";
 }
 
@@ -84,7 +84,7 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_dec
     TRY(status);
     if (gf_feed_preload_bytes(s->data, &s->augment) > 0) TRY(preload_images(err, f, s));
     s->pack = 1;
-    s->preload = f->resident;
+    s->preload = f->preload;
     s->alloc = gf_cuda_pinned_alloc;
     s->release = gf_cuda_pinned_free;
     return open_decoder(err, f, decode, s);
@@ -127,7 +127,7 @@ void gf_feed_close(gf_feed *f) {
     gf_loader_free(f->loader);    /* its workers use the decoder */
     gf_cuda_feed_free(f->device);
     gf_cuda_decoder_free(f->decoder);
-    gf_preload_free(f->resident);
+    gf_preload_free(f->preload);
     *f = (gf_feed){0};
 }
 

@@ -17,7 +17,7 @@ typedef struct gf_feed { /* all zero: closed */
     gf_loader *loader;
     struct gf_cuda_feed *device;     /* NULL: views come from the loader */
     struct gf_cuda_decoder *decoder; /* JPEG files are decoded on the device; NULL: by the loader */
-    gf_preload *resident;            /* the device has all images; NULL: pixels come with the batches */
+    gf_preload *preload;             /* the device has all images; NULL: pixels come with the batches */
     int ahead;                       /* the device makes, or has made, the batch `step` of `epoch` */
     uint32_t epoch;
     int64_t step;

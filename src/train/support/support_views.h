@@ -1,5 +1,5 @@
 /* support_views.h - FNC's support set: extra views of every image of a batch, embedded without gradient. They only decide which
- * pairs are flagged (`fnc_support`). Task views, one rank. */
+ * pairs are flagged (`fnc_support`). Task views; every rank embeds those of its own samples. */
 #pragma once
 
 #include "loader/loader.h"
