@@ -30,40 +30,47 @@ static int preset_folder(int i, char out[PATH_MAX]) {
     return *program && gf_path_join(NULL, out, program, folders[i]) == GLOFND_OK;
 }
 
-/* ----- a name that is not there ----- */
-
-typedef struct presets {
-    char list[360], nearest[128]; /* names without suffix, as many as fit, then "..." */
-    int distance;
-} presets;
-
-static void note_preset(presets *p, const char *name, const char *file, const char *suffix) {
-    char stem[128];
-    const size_t n = strlen(file), m = strlen(suffix), used = strlen(p->list);
-    if (n <= m || strcmp(file + n - m, suffix) != 0 || n - m >= sizeof stem) return;
-    snprintf(stem, sizeof stem, "%.*s", (int)(n - m), file);
-    const int distance = gf_edit_distance(name, stem);
-    if (!*p->nearest || distance < p->distance) p->distance = distance, memcpy(p->nearest, stem, sizeof stem);
-    const int cut = used >= 3 && strcmp(p->list + used - 3, "...") == 0; /* a shorter name that would fit is not listed, either */
-    if (cut) return;
-    if (used + n + 8 < sizeof p->list)
-        snprintf(p->list + used, sizeof p->list - used, "%s%.*s", used ? ", " : "", (int)(n - m), file);
-    else snprintf(p->list + used, sizeof p->list - used, ", ...");
-}
-
-static void collect(presets *p, const char *name, const char *suffix) {
+/* Calls take(user, name) for every preset in order, without its suffix. */
+static void each_preset(const char *suffix, void (*take)(void *user, const char *name), void *user) {
     char folder[PATH_MAX];
     for (int i = 0; folders[i]; i++) {
         struct dirent **entry = NULL;
         const int n = preset_folder(i, folder) ? scandir(folder, &entry, NULL, alphasort) : 0;
-        for (int k = 0; k < n; k++) note_preset(p, name, entry[k]->d_name, suffix), free(entry[k]);
+        for (int k = 0; k < n; k++) {
+            char *name = entry[k]->d_name;
+            const size_t length = strlen(name), end = strlen(suffix);
+            if (length > end && strcmp(name + length - end, suffix) == 0) {
+                name[length - end] = 0;
+                take(user, name);
+            }
+            free(entry[k]);
+        }
         free(entry);
     }
 }
 
+/* ----- a name that is not there ----- */
+
+typedef struct presets {
+    const char *wanted;
+    char list[360], nearest[128]; /* names, as many as fit, then "..." */
+    int distance;
+} presets;
+
+static void note_preset(void *user, const char *name) {
+    presets *p = user;
+    const size_t n = strlen(name), used = strlen(p->list);
+    if (n >= sizeof p->nearest) return;
+    const int distance = gf_edit_distance(p->wanted, name);
+    if (!*p->nearest || distance < p->distance) p->distance = distance, memcpy(p->nearest, name, n + 1);
+    const int cut = used >= 3 && strcmp(p->list + used - 3, "...") == 0; /* a shorter name that would fit is not listed, either */
+    if (cut) return;
+    snprintf(p->list + used, sizeof p->list - used, "%s%s", used ? ", " : "", used + n + 12 < sizeof p->list ? name : "...");
+}
+
 static glofnd_status refuse(gf_error *err, const char *name, const char *suffix) {
-    presets p = {0};
-    collect(&p, name, suffix);
+    presets p = {.wanted = name};
+    each_preset(suffix, note_preset, &p);
     FAIL_IF(err, *p.nearest && gf_is_near(name, p.nearest), GLOFND_E_IO,
             "'%.100s': no such file, and no preset of that name; did you mean %s?", name, p.nearest);
     GF_FAIL(err, GLOFND_E_IO, "'%.100s': no such file, and no preset of that name%s%s", name, *p.list ? "; presets: " : "",
@@ -95,17 +102,9 @@ glofnd_status cli_preset_file(gf_error *err, const char *name, const char *suffi
     return find_preset(name, suffix, path) ? GLOFND_OK : refuse(err, name, suffix);
 }
 
-void cli_preset_list(const char *suffix) {
-    char folder[PATH_MAX];
-    for (int i = 0; folders[i]; i++) {
-        struct dirent **entry = NULL;
-        const int n = preset_folder(i, folder) ? scandir(folder, &entry, NULL, alphasort) : 0;
-        for (int k = 0; k < n; k++) {
-            const size_t length = strlen(entry[k]->d_name), m = strlen(suffix);
-            if (length > m && strcmp(entry[k]->d_name + length - m, suffix) == 0)
-                gf_print(stdout, "%.*s\n", (int)(length - m), entry[k]->d_name);
-            free(entry[k]);
-        }
-        free(entry);
-    }
+static void print_preset(void *user, const char *name) {
+    (void)user;
+    gf_print(stdout, "%s\n", name);
 }
+
+void cli_preset_list(const char *suffix) { each_preset(suffix, print_preset, NULL); }
