@@ -60,15 +60,6 @@ glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tens
     return status;
 }
 
-glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim) {
-    const gf_embedding_input in = {.path = &path, .paths = 1, .tensor = tensor};
-    gf_embedding_set *set = NULL;
-    TRY(gf_embeddings_open(err, &in, &set));
-    *n = gf_embeddings_rows(set), *dim = gf_embeddings_dim(set);
-    gf_embeddings_close(set);
-    return GLOFND_OK;
-}
-
 /* ----- labels ----- */
 
 static glofnd_status convert_labels(gf_error *err, const char *path, const gf_npy *a, gf_discover_data *d) {

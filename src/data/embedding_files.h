@@ -8,9 +8,7 @@
 glofnd_status gf_discover_read_set(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
 /* Only the names. d->n is known. */
 glofnd_status gf_discover_take_names(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
-/* Shape of the embeddings in a file, from its header, and its rows; `tensor` of a .safetensors file: by name, or NULL: the only
- * one with two axes. */
-glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim);
+/* One file; `tensor` of a .safetensors file: by name, or NULL: the only one with two axes. */
 glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tensor, gf_discover_data *d);
 /* A .npy, int32, int64 or uint8 [n]; of Parquet files, a folder or a pattern of them: `column`. */
 glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d);

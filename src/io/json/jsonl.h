@@ -67,8 +67,6 @@ int gf_jsonl_next(gf_jsonl_reader *r); /* 1: there is a line. 0: the end, or a f
 int gf_jsonl_get(const gf_jsonl_reader *r, const char *key, double *x);
 int gf_jsonl_get_integer(const gf_jsonl_reader *r, const char *key, int64_t *x); /* only what is written without a point */
 const char *gf_jsonl_get_text(const gf_jsonl_reader *r, const char *key); /* valid until the next line; NULL: no such text */
-/* Length of the array under `key`, its first `capacity` numbers (what is none: NaN) in x; -1: no array there. */
-int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *x, int64_t capacity);
 /* Calls `take` for every field of the line, by rising key, with its value as text: integers whole, other numbers in 10 digits,
  * strings as between the quotes, an array as "a, b" with its elements in rising order of their texts. 0: no memory. */
 int gf_jsonl_each(const gf_jsonl_reader *r, void (*take)(void *user, const char *key, const char *value), void *user);

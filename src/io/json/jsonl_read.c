@@ -92,15 +92,6 @@ const char *gf_jsonl_get_text(const gf_jsonl_reader *r, const char *key) {
     return json_string_value(json_object_get(r->object, key));
 }
 
-int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *x, int64_t capacity) {
-    const json_t *array = json_object_get(r->object, key);
-    if (!json_is_array(array)) return -1;
-    const int64_t n = (int64_t)json_array_size(array);
-    for (int64_t i = 0; i < n && i < capacity; i++)
-        if (!number_of(json_array_get(array, (size_t)i), &x[i])) x[i] = (double)NAN;
-    return n;
-}
-
 /* ----- every field as text ----- */
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }

@@ -54,13 +54,6 @@ int64_t gf_string_list_find(const gf_string_list *s, const char *text) {
     return -1;
 }
 
-int gf_string_list_is_sorted(const gf_string_list *s) {
-    for (int64_t i = 1; i < s->n; i++) {
-        if (strcmp(s->text + s->at[i - 1], s->text + s->at[i]) >= 0) return 0;
-    }
-    return 1;
-}
-
 void gf_string_list_free(gf_string_list *s) {
     free(s->text);
     free(s->at);

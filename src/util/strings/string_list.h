@@ -20,5 +20,4 @@ glofnd_status gf_string_list_sort(gf_error *err, gf_string_list *s);
 void gf_string_list_unique(gf_string_list *s);
 /* Position in a sorted list; -1: not there. */
 int64_t gf_string_list_find(const gf_string_list *s, const char *text);
-int gf_string_list_is_sorted(const gf_string_list *s);
 void gf_string_list_free(gf_string_list *s);
