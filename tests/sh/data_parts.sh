@@ -15,6 +15,9 @@ for spec in shapes:n=60,classes=3,size=16,seed=3 folder:images 'wds:shards/*.tar
     expect 2 'it has:' "$glofnd" data info "$spec?frist=7"
     grep -q 'first' err || fail "$spec: the options that all have are not named"
 done
+mkdir flat && cp images/*/*.png flat
+expect 2 'no labels, which ?labels needs' "$glofnd" data info 'folder:flat?labels=0'
+expect 2 'no labels, which ?imbalance needs' "$glofnd" data info 'folder:flat?imbalance=10'
 data='folder:images?fraction=0.5'
 train half --epochs 2 --start-epoch 0
 grep -q ': 30 images, ' err || fail "the run is not of 30 images"

@@ -53,6 +53,8 @@ static int labels_of(const gf_dataset *d, const char *word, size_t bytes, int64_
 
 static glofnd_status choose_labels(gf_error *err, const gf_dataset *d, subset *x) {
     const char *labels = gf_spec_value(&d->spec, "labels");
+    FAIL_IF(err, d->info.classes == 0 && (labels || x->imbalance > 1.0), GLOFND_E_OPTION,
+            "data '%.60s': the samples have no labels, which ?%s needs", d->spec.format, labels ? "labels" : "imbalance");
     for (int32_t c = 0; c <= d->info.classes; c++) x->of[c].chosen = !labels;
     for (const char *word = labels; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
         int64_t from, to;
