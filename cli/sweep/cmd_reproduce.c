@@ -176,14 +176,16 @@ static glofnd_status read_row(gf_error *err, const sweep_plan *p, const sweep_ru
     return GLOFND_OK;
 }
 
+/* The paper's tables have 0 where nothing is printed. */
+static double printed(double x) { return x > 0.0 ? x : NAN; }
+
 static void add_number(gf_table *t, double mean, double std) {
-    if (!(mean > 0.0)) gf_table_add(t, "-");
-    else if (std > 0.0) gf_table_add(t, "%.2f (%.2f)", mean, std);
-    else gf_table_add(t, "%.2f", mean);
+    if (isfinite(mean) && isfinite(std)) gf_table_add(t, "%.2f (%.2f)", mean, std);
+    else gf_table_number(t, mean, 2);
 }
 
 static void add_p(gf_table *t, double p) {
-    if (!isfinite(p) || p <= 0.0) gf_table_add(t, "-");
+    if (!isfinite(p)) gf_table_add(t, "-");
     else if (p < 0.001) gf_table_add(t, "< 0.001");
     else gf_table_add(t, "%.3f", p);
 }
@@ -197,15 +199,16 @@ static void add_lines(gf_table *t, const paper_table *table, int row, const row_
     for (int c = 0; c < PAPER_COLUMNS && table->column[c].title; c++) {
         const int m = x->group < 0 ? -1 : figure_of(&x->compared, &table->column[c]);
         cell[c] = m < 0 ? (gf_cell){.mean = NAN, .p = NAN} : gf_compare_cell(&x->compared, x->group, m);
-        add_number(t, cell[c].n ? cell[c].mean : NAN, cell[c].n > 1 ? cell[c].std : 0.0);
+        add_number(t, cell[c].n ? cell[c].mean : NAN, cell[c].n > 1 ? cell[c].std : NAN);
         prints |= r->mean[c] > 0.0;
     }
     if (tested) gf_table_add(t, "  p");
     for (int c = 0; tested && c < PAPER_COLUMNS && table->column[c].title; c++) add_p(t, cell[c].p);
     if (prints) gf_table_add(t, "  paper");
-    for (int c = 0; prints && c < PAPER_COLUMNS && table->column[c].title; c++) add_number(t, r->mean[c], r->std[c]);
+    for (int c = 0; prints && c < PAPER_COLUMNS && table->column[c].title; c++)
+        add_number(t, printed(r->mean[c]), printed(r->std[c]));
     if (r->p[0] > 0.0) gf_table_add(t, "  paper's p");
-    for (int c = 0; r->p[0] > 0.0 && c < PAPER_COLUMNS && table->column[c].title; c++) add_p(t, r->p[c]);
+    for (int c = 0; r->p[0] > 0.0 && c < PAPER_COLUMNS && table->column[c].title; c++) add_p(t, printed(r->p[c]));
 }
 
 static glofnd_status print_table(gf_error *err, const sweep_plan *p, const sweep_run *run, int count, void *user) {

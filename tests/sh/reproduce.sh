@@ -43,6 +43,13 @@ cp out before
 expect 0 "77.59 (0.03)" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
 cmp -s out before || fail "a finished table is only printed"
 [ "$(grep -c '"finished"' reproduce-single/sweep.jsonl)" -eq 8 ] || fail "four rows, two seeds"
+# A score of zero is a number, and so is a p-value of zero, of equal differences.
+cp -r reproduce-single zeros
+sed -i 's/"top1": [0-9.e-]*/"top1": 0/' zeros/*sogclr_seed-*/eval.jsonl
+sed -i 's/"top1": [0-9.e-]*/"top1": 0.5/' zeros/*glofnd_seed-*/eval.jsonl
+expect 0 "50.00 (0.00)" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear" --out zeros
+grep -q '^SogCLR  *0.00 (0.00)' out || fail "a score of zero"
+sed -n '/^+ GloFND/,$p' out | grep -q '^  p  *< 0.001' || fail "a p-value of zero"
 rm reproduce-single/*fnc_seed-2/model.safetensors
 expect 0 "fnc_seed-2 finished" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
 grep -q "^blur_p = 1$" reproduce-linear/config-imagenet100-sogclr-glofnd_seed-1/config.cfg || fail "the preset's keys"
