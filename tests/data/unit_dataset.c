@@ -142,7 +142,9 @@ static void cifar100_is_read(void **state) {
 
 static void wrong_cifar_files_are_refused(void **state) {
     (void)state;
-    refused("cifar10:%/nowhere", GLOFND_E_IO, "data_batch_1.bin");
+    refused("cifar10:%/nowhere", GLOFND_E_IO, "nowhere' is not a folder that can be read");
+    assert_int_equal(mkdir(scratch_path(&box, "bare"), 0777), 0);
+    refused("cifar10:%/bare", GLOFND_E_IO, "has no data_batch_1.bin");
     refused("cifar10:%/c10?split=val", GLOFND_E_OPTION, "train or test");
     refused("cifar10:%/c10?coarse=1", GLOFND_E_OPTION, "no option");
     write_cifar("bad/test_batch.bin", 1, 3, 8); /* the third label is 10 */
