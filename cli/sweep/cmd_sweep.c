@@ -199,6 +199,7 @@ static glofnd_status run_phase(sweeping *s, int eval) {
         j->user = &s->run[i];
         snprintf(j->log, sizeof j->log, "%s.log", s->run[i].path);
         j->state = prepare_job(s, &s->run[i], &w) ? JOB_WAITING : JOB_DONE;
+        if (w.cut) s->status = gf_fail(&s->err, GLOFND_E_ARGUMENT, "the arguments of %.200s are too long", s->run[i].name);
         todo += j->state == JOB_WAITING, done += j->state == JOB_DONE ? units_of(s, j) : 0;
     }
     s->progress = gf_progress_start(done, cli_progress_mode());

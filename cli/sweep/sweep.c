@@ -278,6 +278,7 @@ static glofnd_status read_record(gf_error *err, const sweep_plan *p, sweep_run *
             "%s was made under a different configuration; choose a different --out, or remove it and its lines in " GF_SWEEP_FILE,
             r->path);
     if (!event) return GLOFND_OK;
+    if (strcmp(event, "start") == 0) r->finished = 0, r->evaluated = 0; /* trained again, after its folder was removed */
     if (strcmp(event, "finished") == 0) r->finished = 1;
     for (int e = 0; words && strcmp(event, "evaluated") == 0 && e < p->eval_count; e++)
         if (strcmp(words, p->eval[e]) == 0) r->evaluated |= 1u << e;

@@ -25,6 +25,7 @@ static int try_call(const sweep_run *first, const char *call, FILE *messages) {
     int status = 0;
     snprintf(missing.path, sizeof missing.path, "/dev/null/run");
     sweep_eval_command(&w, &missing, call);
+    if (w.cut) return gf_print(messages, "glofnd sweep: it has too many arguments\n"), CLI_USAGE;
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
@@ -108,13 +109,11 @@ static glofnd_status check_flag(gf_error *err, const struct evaluation *x, int *
     return GLOFND_OK;
 }
 
-/* SPECs that follow the run: the arguments without flags and their values. */
+/* SPECs that follow the run. */
 static glofnd_status check_positional(gf_error *err, const struct evaluation *x, int argc, char **argv) {
-    static const char *const flags[] = {"classes", "templates", "metric", "protocol", "seed", "device", "threads", "datacomp"};
-    const char *value[SPECS_MAX];
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) eval_gather(&argc, argv, flags[i], value, SPECS_MAX);
-    for (int i = 2; i < argc && x->named; i++)
-        if (strncmp(argv[i], "--", 2) != 0) TRY(check_spec(err, x, argv[i], LABELS, 0));
+    int i = 2;
+    for (const char *spec; x->named && (spec = sweep_next_word(x->verb, argc, (const char *const *)argv, &i));)
+        TRY(check_spec(err, x, spec, LABELS, 0));
     return GLOFND_OK;
 }
 

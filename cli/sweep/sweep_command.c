@@ -3,10 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/sweep/sweep_command.h"
 
 static void add_word(sweep_command *w, const char *a, const char *b) {
-    if (w->count + 1 >= JOB_ARGUMENTS_MAX || SWEEP_COMMAND_MAX - w->used < strlen(a) + strlen(b) + 1) return;
+    w->cut |= w->count + 1 >= JOB_ARGUMENTS_MAX || SWEEP_COMMAND_MAX - w->used < strlen(a) + strlen(b) + 1;
+    if (w->cut) return;
     char *to = w->text + w->used;
     w->used += (size_t)sprintf(to, "%s%s", a, b) + 1;
     w->job->argv[w->count++] = to;
@@ -38,11 +40,40 @@ void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_r
     add_threads(w, p, r);
 }
 
+/* 1: the flag of this evaluation has a value. */
+static int takes_value(const char *what, const char *flag, size_t length) {
+    for (const cli_verb *const *v = cmd_eval.verbs; *v; v++)
+        for (int k = 0; strcmp((*v)->name, what) == 0 && k < (*v)->flag_count; k++) {
+            const gf_option *o = &(*v)->flags[k];
+            if (strlen(o->key) == length && strncmp(o->key, flag, length) == 0) return o->type != GF_OPTION_BOOL;
+        }
+    return 0;
+}
+
+const char *sweep_next_word(const char *what, int argc, const char *const *argv, int *i) {
+    while (*i < argc) {
+        const char *word = argv[(*i)++];
+        if (strncmp(word, "--", 2) != 0) return word;
+        *i += !strchr(word, '=') && takes_value(what, word + 2, strlen(word + 2));
+    }
+    return NULL;
+}
+
+/* argv: WHAT, the run, then flags and SPECs. */
+static int names_data(int argc, const char *const *argv) {
+    static const char *const flags[] = {"--data", "--retrieval", "--datacomp"};
+    int next = 2;
+    for (int i = 2; i < argc; i++)
+        for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
+            if (strncmp(argv[i], flags[k], strcspn(argv[i], "=")) == 0 && strlen(flags[k]) == strcspn(argv[i], "=")) return 1;
+    return sweep_next_word(argv[0], argc, argv, &next) != NULL;
+}
+
 void sweep_eval_command(sweep_command *w, const sweep_run *r, const char *call) {
-    char text[SWEEP_COMMAND_MAX / 2];
+    char text[SWEEP_COMMAND_MAX];
     const char *run = r->path;
     add_word(w, "glofnd", ""), add_word(w, "eval", "");
-    snprintf(text, sizeof text, "%s", call);
+    w->cut |= snprintf(text, sizeof text, "%s", call) >= (int)sizeof text;
     char *rest = text;
     for (char *word; (word = strsep(&rest, " \t"));) {
         if (!*word) continue;
@@ -50,5 +81,5 @@ void sweep_eval_command(sweep_command *w, const sweep_run *r, const char *call) 
         if (run) add_word(w, run, "");
         run = NULL;
     }
-    if (!strstr(call, "--data")) add_word(w, "--data=", r->config.data);
+    if (!names_data(w->count - 2, w->job->argv + 2)) add_word(w, "--data=", r->config.data);
 }

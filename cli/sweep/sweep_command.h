@@ -12,10 +12,15 @@ typedef struct sweep_command { /* argv of a job, and its memory */
     int count;
     char *text; /* [SWEEP_COMMAND_MAX] */
     size_t used;
+    int cut; /* 1: some arguments did not fit, and the command must not be run */
 } sweep_command;
 
 void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_run *r);
+/* The data of the run is added to a call that names none. */
 void sweep_eval_command(sweep_command *w, const sweep_run *r, const char *call);
+/* The next of argv[*i ...], arguments of `glofnd eval WHAT` behind the run, that is neither a flag nor its value; *i moves past
+ * it. NULL: none is left. */
+const char *sweep_next_word(const char *what, int argc, const char *const *argv, int *i);
 
 /* E_OPTION: an evaluation has wrong arguments. The messages of `glofnd eval` go to stderr. */
 glofnd_status sweep_check_calls(gf_error *err, const sweep_plan *p, const sweep_run *first);

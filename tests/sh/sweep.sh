@@ -41,12 +41,21 @@ wants "what most have" 0 "best      start_epoch="
 grep -q "^best .*knn k 1 top-1" out || fail "of several figures that which most have"
 sed -i 's/, "new": 1//' grid/*/eval.jsonl
 
-# An unfinished run is gone on with, to the same weights; a removed one is made again.
+# The data of the runs is not added to datasets that an evaluation names.
+expect 0 "transfer paper mean top-1 %" sweep --eval \
+    "transfer a=shapes:n=60,classes=3,size=16,seed=5 b=shapes:n=60,classes=2,size=16,seed=6 --seed 4"
+cat grid/*/eval.jsonl | grep '"transfer"' | grep -v '"dataset": "[ab]"' > others
+[ ! -s others ] || fail "transfer to the data of the runs"
+many=$(i=0; while [ $i -lt 200 ]; do i=$((i + 1)); printf ' --k 5'; done)
+expect 2 "it has too many arguments" sweep --eval "knn$many"
+
+# An unfinished run is continued, to the same weights; a removed one is made again, with all its evaluations.
 cp grid/start_epoch-1_seed-2/model.safetensors kept
 grep -v 'finished.*start_epoch-1_seed-2' grid/sweep.jsonl > lines && mv lines grid/sweep.jsonl
 rm -r grid/start_epoch-1_seed-2/model.safetensors grid/start_epoch-2_seed-1
-expect 0 "start_epoch-1_seed-2 finished" sweep --eval "knn --k 5"
+expect 0 "start_epoch-1_seed-2 finished" sweep --eval "knn --k 5" --eval "knn --k 1"
 grep -q "start_epoch-2_seed-1 finished" err || fail "a removed run"
+[ "$(grep -c '"knn"' grid/start_epoch-2_seed-1/eval.jsonl)" -eq 2 ] || fail "evaluations of a removed run"
 cmp -s kept grid/start_epoch-1_seed-2/model.safetensors || fail "other weights after continuing"
 grep -q "resumed at step 12" grid/start_epoch-1_seed-2.log || fail "it was not resumed"
 
