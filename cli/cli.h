@@ -88,9 +88,9 @@ int cli_misused(const cli_call *call, const char *fmt, ...) __attribute__((forma
 void cli_help(const cli_verb *v, int all);
 /* "usage: " and the lines of a usage. */
 void cli_print_usage(FILE *out, const char *usage);
-/* `text` in lines of at most 80 columns, blanks and line breaks in it being one: behind `left`, which is padded to `indent`. */
 /* The lines of a usage between columns 0 and `width`, the first from column `at` on. */
 void cli_print_usage_within(FILE *out, const char *usage, int at, int width);
+/* `text` in lines of at most 80 columns, blanks and line breaks in it being one: behind `left`, which is padded to `indent`. */
 void cli_print_wrapped(FILE *out, const char *left, int indent, const char *text);
 /* Prints "glofnd VERB: text" (the library's message if err has one) to stderr. CLI_USAGE for a wrong key or value, else
  * CLI_FAILED. */
