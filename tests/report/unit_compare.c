@@ -53,7 +53,8 @@ static int make_runs(void **state) {
         write_text(paths[i], "config.cfg",
                    "data = shapes:n=10\nseed = %d\ndetector = %s\nstart_epoch = %d\nupdate_epoch = %d\n"
                    "mask_epoch = %d\nlambda_init = %s\n%s",
-                   seed, b ? "fnc" : "none", start, start, start, b ? "one" : "quantile", i == 4 ? "threads = 3\n" : "");
+                   seed, b ? "fnc" : "none", start, start, start, b ? "one" : "quantile",
+                   i == 4 ? "threads = 3\nstore = file\nrank_timeout = 9\nranks = single\n" : "");
         write_text(paths[i], "log.jsonl",
                    "{\"event\": \"epoch\", \"loss\": 9, \"pooled_precision\": 0.9}\n{\"event\": \"step\", \"loss\": 1}\n"
                    "{\"event\": \"epoch\", \"loss\": 2, \"pooled_precision\": %s, \"flagged\": 0.1}\n",

@@ -15,10 +15,23 @@
 
 /* Keys of how a run is carried out: runs that differ in them alone are one group. */
 static int is_execution_key(const char *key) {
-    static const char *const keys[] = {
-        "seed",         "threads", "workers", "prefetch",           "checkpoint_steps", "log_steps",
-        "strict",       "tile",    "device",  "checkpoint_minutes", "keep_checkpoints", "eval_every",
-        "eval_samples", "on_epoch"};
+    static const char *const keys[] = {"seed",
+                                       "threads",
+                                       "workers",
+                                       "prefetch",
+                                       "checkpoint_steps",
+                                       "log_steps",
+                                       "strict",
+                                       "tile",
+                                       "device",
+                                       "checkpoint_minutes",
+                                       "keep_checkpoints",
+                                       "eval_every",
+                                       "eval_samples",
+                                       "on_epoch",
+                                       "store",
+                                       "ranks",
+                                       "rank_timeout"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0) return 1;
     return 0;
