@@ -9,6 +9,30 @@ records() { grep -c "\"event\": \"$1\"" run/eval.jsonl; }
 train run --epochs 1 --start-epoch 0
 find run -type f ! -name eval.jsonl -exec cksum {} + | sort > before
 
+# ----- a sample that is unreadable in the second of two passes -----
+
+# It is left out of both, as one that was never readable.
+shim=$build/tests/hostile_shim.so
+if [ -e "$shim" ]; then
+    "$glofnd" data export shapes:n=40,classes=4,size=16,seed=5 --folder --out images > out 2> err || fail "images"
+    two_passes() {
+        "$glofnd" eval linear run --data folder:images --test shapes:n=60,classes=4,size=16,seed=5,split=test --augment 2 \
+            --fractions 100 --epochs 6
+    }
+    export HOSTILE_UNDER="$PWD/images" HOSTILE_ONLY=open
+    (export LD_PRELOAD="$shim" HOSTILE_DO=EIO HOSTILE_TRACE="$PWD/trace" && two_passes) > whole 2> err || fail "two passes"
+    last=$(grep 'png$' trace | tail -n 1)
+    (export LD_PRELOAD="$shim" HOSTILE_DO=EIO HOSTILE_AT="${last%% *}" && two_passes) > once 2> err || fail "unreadable once"
+    file=$(sed -n "s/.*is left out: '\\(.*png\\)'.*/\\1/p" err) # workers open files in any order
+    [ -s "$file" ] || fail "a sample that cannot be read is named"
+    : > "$file"
+    two_passes > never 2> err || fail "never readable"
+    cmp -s once never || fail "unreadable in one pass: $(tail -n 1 once); in all: $(tail -n 1 never)"
+    cmp -s whole never && fail "a sample less makes no difference"
+    unset HOSTILE_UNDER HOSTILE_ONLY
+    rm run/eval.jsonl
+fi
+
 # ----- nearest neighbours -----
 
 # Equal votes have a name of their own. As many neighbours as are asked for, or what there is if nothing was asked.

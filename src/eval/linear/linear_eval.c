@@ -130,13 +130,20 @@ void gf_linear_eval_free(gf_linear_eval *l) {
 
 /* ----- a share ----- */
 
-/* Rows of the drawn samples in a pass; both lists are sorted. Unreadable samples have no label there. */
+/* 1: a row of the pool was readable in every pass; where it was not it has no label. */
+static int is_readable(const gf_linear_eval *l, int64_t row) {
+    for (int64_t k = 0; k < l->passes; k++)
+        if (l->pass[k].label[row] < 0) return 0;
+    return 1;
+}
+
+/* Rows of the drawn samples in a pass; both lists are sorted. */
 static glofnd_status find_rows(gf_error *err, gf_linear_eval *l) {
     l->rows = malloc((size_t)(l->drawn.n + 1) * sizeof *l->rows);
     FAIL_IF(err, !l->rows, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)l->drawn.n);
     for (int64_t i = 0, at = 0; i < l->drawn.n && at < l->pool.n; i++) {
         while (at < l->pool.n && l->pool.id[at] < l->drawn.id[i]) at++;
-        if (at < l->pool.n && l->pool.id[at] == l->drawn.id[i] && l->pass[0].label[at] >= 0) l->rows[l->row_count++] = at;
+        if (at < l->pool.n && l->pool.id[at] == l->drawn.id[i] && is_readable(l, at)) l->rows[l->row_count++] = at;
     }
     return GLOFND_OK;
 }
