@@ -38,6 +38,7 @@ for table in linear simclr single; do
     expect 0 "  paper " reproduce $table --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
     grep -q '^+ GloFND  *[0-9.]* ([0-9.]*)' out || fail "$table: mean (std) of the last row"
     grep -q '^  p  ' out || fail "$table: p-values"
+    [ $table != linear ] || grep -q "^  paper's p  *0.002  *0.011  *< 0.001  *0.018" out || fail "the paper's p-values"
 done
 cp out before
 expect 0 "77.59 (0.03)" reproduce single --data-root "$root" $tiny $in100 --seeds 1,2 --eval "$linear"
