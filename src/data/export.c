@@ -90,13 +90,22 @@ static void class_folder(const exporter *x, int32_t label, char out[NAME_MAX + 1
 
 /* ----- one sample ----- */
 
-static void put_caption(FILE *f, const char *file, gf_caption c) {
-    fprintf(f, "%s\t\"", file);
-    for (const char *p = c.text; p < c.text + c.n; p++) {
+/* A field in quotes, those in it doubled; `tab` takes the place of tabs. */
+static void put_quoted(FILE *f, const char *text, size_t n, char tab) {
+    fputc('"', f);
+    for (const char *p = text; p < text + n; p++) {
         if (*p == '"') fputc('"', f);
-        fputc(*p == '\t' ? ' ' : *p, f);
+        fputc(*p == '\t' ? tab : *p, f);
     }
-    fputs("\"\n", f);
+    fputc('"', f);
+}
+
+static void put_caption(FILE *f, const char *file, gf_caption c) {
+    if (strpbrk(file, "\t\r\n\"")) put_quoted(f, file, strlen(file), '\t');
+    else fputs(file, f);
+    fputc('\t', f);
+    put_quoted(f, c.text, c.n, ' ');
+    fputc('\n', f);
 }
 
 /* A row per caption, as open_clip's lists have. */

@@ -98,6 +98,14 @@ expect 0 "captions   no" "$glofnd" data info csv:silent.csv
 printf 'filepath,title\nparts/0.png,\nparts/1.png,a disc\n' > late.csv
 expect 0 "captions   yes; the first sample has none" "$glofnd" data info csv:late.csv
 
+# Names of classes with separators stay whole in the list of captions.
+"$glofnd" data export shapes:n=12,classes=3,size=16,seed=3 --out named > out 2> err || fail "named classes"
+printf 'a\tb\n"q"\n, c\n' > named/classnames.txt
+"$glofnd" data export wds:named --folder --out classes > out 2> err || fail "folders of named classes"
+expect 0 'size       16 x 16' "$glofnd" data info csv:classes/captions.csv
+grep -q 'by ' out && fail "files of the list that are not there"
+grep -q 'captions   yes; the first sample has 1: a ' out || fail "a caption beside a name with a tab"
+
 # What is left out is said.
 for class in two/0000001*; do touch "$class/x.bmp"; done
 endings='.jpg, .jpeg or .png'
