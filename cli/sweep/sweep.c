@@ -19,6 +19,13 @@
 
 /* ----- texts ----- */
 
+static char *trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
+    return text;
+}
+
 #define TEXT_MAX (1 << 16) /* bytes of all settings; a fixed block, since pointers go into it */
 
 static char *keep(sweep_plan *p, const char *text, size_t length) {
@@ -111,8 +118,20 @@ static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list
     return list[(*count)++] ? GLOFND_OK : too_long(err);
 }
 
+/* E_OPTION: a file names a command, "on_epoch=COMMAND". Files may come from elsewhere: only one of the command line is run. */
+static glofnd_status refuse_command(gf_error *err, const char *pair) {
+    char key[64];
+    int in_method;
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
+    const gf_option *o = gf_config_find(trimmed(key), &in_method);
+    FAIL_IF(err, o && strcmp(o->key, "on_epoch") == 0, GLOFND_E_OPTION,
+            "a file may not name a command to run; give it on the command line: --set on_epoch=COMMAND");
+    return GLOFND_OK;
+}
+
 glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder) {
     char pair[2100];
+    if (folder && (strcmp(key, "vary") == 0 || strcmp(key, "set") == 0)) TRY(refuse_command(err, value));
     if (strcmp(key, "vary") == 0) return take_vary(err, p, value);
     if (strcmp(key, "seeds") == 0) return p->seeds.key = "seeds", take_values(err, p, &p->seeds, value);
     if (strcmp(key, "jobs") == 0) return take_jobs(err, p, value);
@@ -132,13 +151,6 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
 }
 
 /* ----- sweep files ----- */
-
-static char *trimmed(char *text) {
-    while (isspace((unsigned char)*text)) text++;
-    char *end = text + strlen(text);
-    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
-    return text;
-}
 
 static glofnd_status read_line(gf_error *err, sweep_plan *p, char *line, const char *path, int number) {
     char folder[1024];

@@ -132,6 +132,16 @@ wait $pid
 expect 0 "seed-1 finished" "$glofnd" sweep --config tiny.cfg --set epochs=40 --seeds 1 --out long
 grep -q "resumed at step" long/seed-1.log || fail "it was not resumed"
 
+# A command of a file is not run.
+for line in 'set = on_epoch=touch ran' 'set = on-epoch = touch ran' 'vary = on_epoch=touch ran,true'; do
+    printf 'config = tiny.cfg\n%s\nseeds = 1\n' "$line" > foreign.sweep
+    expect 2 'foreign.sweep:2: a file may not name a command to run' "$glofnd" sweep --file foreign.sweep --out foreign
+done
+[ ! -e ran ] && [ ! -e foreign ] || fail "a command of a file was run"
+expect 0 "seed-1 finished" "$glofnd" sweep --config tiny.cfg --set epochs=1 --set start_epoch=0 --seeds 1 \
+    --set 'on_epoch=touch ran' --out own
+[ -e ran ] || fail "a command of the command line was not run"
+
 # The paper's sweep is a file.
 paper=$source/configs/sweep-start-epoch.sweep
 expect 0 "18 runs, 0 finished" "$glofnd" sweep --file "$paper" --data shapes:n=300 --out s --dry-run
