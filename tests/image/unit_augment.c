@@ -1,6 +1,6 @@
 /* unit_augment.c - views of images against torchvision and PIL: every byte of resize, colour operations, blur, whole views and
- * centre crops (tests/fixtures/augment/golden.h, made by tools/make_augment_golden.py), and the distributions of what is drawn.
- */
+ * centre crops (tests/fixtures/augment/golden.h, made by tools/generate/make_augment_golden.py), and the distributions of what is
+ * drawn. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

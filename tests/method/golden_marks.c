@@ -1,5 +1,5 @@
-/* golden_marks.c - the experimental flags against numbers of tools/make_marks_golden.py, a float64 program of its own: losses,
- * flags, gradients of every step; thresholds, averages and the threshold of attraction after the last one.
+/* golden_marks.c - the experimental flags against numbers of tools/generate/make_marks_golden.py, a float64 program of its own:
+ * losses, flags, gradients of every step; thresholds, averages and the threshold of attraction after the last one.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* bpe_golden.h - tokens against those of open_clip's SimpleTokenizer (tests/fixtures/bpe/, made by tools/make_bpe_golden.py). */
+/* bpe_golden.h - tokens against those of open_clip's SimpleTokenizer: tests/fixtures/bpe/, made by
+ * tools/generate/make_bpe_golden.py. */
 #pragma once
 
 #include <stddef.h>

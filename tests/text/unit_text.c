@@ -1,5 +1,5 @@
 /* unit_text.c - captions cleaned as ftfy and CLIP do: the repair of wrongly decoded text, composed characters (NFC), entities;
- * against numbers that tools/make_text_golden.py made with ftfy and Python. */
+ * against numbers that tools/generate/make_text_golden.py made with ftfy and Python. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* golden_curve.c - training by gf_trainer_step against PyTorch in float64: learning rate, loss and share of kept negatives at
  * every step; the change of every parameter, running statistics and the state of every anchor at the end. The numbers and their
- * line format come from tools/make_golden_curve.py; those of image and text (clip_*) from tools/make_golden_clip_curve.py, where
- * weights are drawn and the learned temperature is compared, too.
+ * line format come from tools/generate/make_golden_curve.py; those of image and text (clip_*) from make_golden_clip_curve.py
+ * beside it, where weights are drawn and the learned temperature is compared, too.
  *
  * Both scripts choose data that stays away from the kinks of ReLU and of the thresholds, so that float32 follows float64 on any
  * CPU and with any number of threads, and one bound holds for all of them.

@@ -1,4 +1,4 @@
-/* mojibake_tables.c - made by tools/make_mojibake_tables.py; do not edit. See mojibake_tables.h. */
+/* mojibake_tables.c - made by tools/generate/make_mojibake_tables.py; do not edit. See mojibake_tables.h. */
 #include "text/repair/mojibake_tables.h"
 
 const gf_mojibake_row gf_mojibake_rows[] = {

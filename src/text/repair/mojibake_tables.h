@@ -1,5 +1,5 @@
 /* mojibake_tables.h - characters that wrongly decoded UTF-8 can consist of: their kinds, and their byte in each encoding. Made by
- * tools/make_mojibake_tables.py. */
+ * tools/generate/make_mojibake_tables.py. */
 #pragma once
 
 #include <stdint.h>

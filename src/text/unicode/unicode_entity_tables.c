@@ -1,4 +1,4 @@
-/* unicode_entity_tables.c - HTML's named characters, made by tools/make_unicode_tables.py; do not edit. */
+/* unicode_entity_tables.c - HTML's characters, made by tools/generate/make_unicode_tables.py; do not edit. */
 #include "text/unicode/unicode.h"
 
 #define BARE GF_ENTITY_BARE

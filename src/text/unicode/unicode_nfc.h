@@ -1,6 +1,6 @@
 /* unicode_nfc.h - characters and their marks composed (Unicode's form NFC): e and a combining acute accent become one character.
  *
- * The tables are made by tools/make_unicode_tables.py.
+ * The tables are made by tools/generate/make_unicode_tables.py.
  */
 #pragma once
 

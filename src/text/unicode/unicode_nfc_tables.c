@@ -1,4 +1,4 @@
-/* unicode_nfc_tables.c - Unicode 14.0.0, made by tools/make_unicode_tables.py; do not edit. */
+/* unicode_nfc_tables.c - Unicode 14.0.0, made by tools/generate/make_unicode_tables.py; do not edit. */
 #include "text/unicode/unicode_nfc.h"
 
 const uint32_t gf_nfc_marks[] = {

@@ -1,4 +1,4 @@
-/* unicode_tables.c - Unicode 14.0.0, made by tools/make_unicode_tables.py; do not edit. See unicode.h. */
+/* unicode_tables.c - Unicode 14.0.0, made by tools/generate/make_unicode_tables.py; do not edit. */
 #include "text/unicode/unicode.h"
 
 /* first code point << 5 | bits: holds up to the next row */

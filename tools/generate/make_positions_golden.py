@@ -32,7 +32,8 @@ def show(name, numbers):
 
 
 def main():
-    print("/* positions.h - made by tools/make_positions_golden.py with torch %s. Not to be edited. */" % torch.__version__)
+    print("/* positions.h - made by tools/generate/make_positions_golden.py with torch %s. Not to be edited. */"
+          % torch.__version__)
     cases = []
     for side, wanted, width in [(7, 10, 2), (7, 4, 2), (2, 5, 3), (5, 1, 2), (1, 3, 2)]:
         cases.append("GF_POSITIONS_GRID, %d, %d, %d, grid_%d_%d" % (1 + side * side, 1 + wanted * wanted, width, side, wanted))

@@ -183,7 +183,8 @@ def boxes():
 def main():
     if int(PIL.__version__.split(".")[0]) > 12:
         sys.exit("Pillow %s resizes differently: take 12 or older" % PIL.__version__)
-    print("/* golden.h - made by tools/make_augment_golden.py with torchvision %s, torch %s, Pillow %s. Not to be edited. */"
+    print("/* golden.h - made by tools/generate/make_augment_golden.py with torchvision %s, torch %s, "
+          "Pillow %s. */"
           % (torchvision.__version__, torch.__version__, PIL.__version__))
     resizes()
     colours()

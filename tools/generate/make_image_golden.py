@@ -95,7 +95,7 @@ def pngs_by_hand():
 
 def write():
     print('/* image_golden.h - tiny image files and the CRC-32C of their pixels as PIL 13 gives them with convert("RGB").')
-    print(" * Pictures are computed, not photographed. Made by tools/make_image_golden.py. */")
+    print(" * Pictures are computed, not photographed. Made by tools/generate/make_image_golden.py. */")
     print("#ifndef TESTS_IMAGE_GOLDEN_H\n#define TESTS_IMAGE_GOLDEN_H\n\n#include <stddef.h>\n#include <stdint.h>\n")
     for name, data, *_ in entries:
         print("static const uint8_t %s[] = {" % name)

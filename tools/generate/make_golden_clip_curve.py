@@ -2,7 +2,7 @@
 """Writes tests/fixtures/curve/clip_*.txt: training steps of a small image-text model computed by PyTorch in float64, for
 tests/train/golden_curve.c.
 
-    python3 tools/make_golden_clip_curve.py [OUTPUT FOLDER] [CASE ...]
+    python3 tools/generate/make_golden_clip_curve.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision and numpy. Weights, images and tokens are drawn from keyed Philox streams, as the C side draws them; the
 encoders are CLIP's ViT and text transformer, with the names of open_clip. Losses, learner, schedules and AdamW are written down
@@ -334,7 +334,7 @@ def run(case):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "tests", "fixtures", "curve")
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "..", "tests", "fixtures", "curve")
     for case in sys.argv[2:] or CASES:
         path = os.path.join(folder, case + ".txt")
         lines = run(case)

@@ -189,7 +189,7 @@ def put(text):
     print(textwrap.fill(text, 126, initial_indent="     ", subsequent_indent="      ", **whole))
 
 
-print("""/* marks_golden.h - made by tools/make_marks_golden.py; do not edit. */
+print("""/* marks_golden.h - made by tools/generate/make_marks_golden.py; do not edit. */
 /* clang-format off */
 #pragma once
 

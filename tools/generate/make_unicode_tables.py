@@ -2,7 +2,7 @@
 """Writes src/text/unicode/unicode_tables.c, unicode_nfc_tables.c and unicode_entity_tables.c from the tables of the Python
 that runs it.
 
-    python3 tools/make_unicode_tables.py src/data
+    python3 tools/generate/make_unicode_tables.py src/data
 
 Only the standard library is used: unicodedata for the classes, str.lower for the mapping, html.entities for the names.
 """
@@ -152,7 +152,7 @@ def tables_text():
     runs, forms = lower_runs(), plain_forms()
     rows = ["{0x%x, {%s}}" % (code, ", ".join("0x%x" % c for c in to) if to else "0") for code, to in forms]
     version = unicodedata.unidata_version
-    return f"""/* unicode_tables.c - Unicode {version}, made by tools/make_unicode_tables.py; do not edit. See unicode.h. */
+    return f"""/* unicode_tables.c - Unicode {version}, made by tools/generate/make_unicode_tables.py; do not edit. */
 #include "text/unicode/unicode.h"
 
 /* first code point << 5 | bits: holds up to the next row */
@@ -178,7 +178,7 @@ const int gf_unicode_forms_n = sizeof gf_unicode_forms / sizeof *gf_unicode_form
 def nfc_text():
     rows = decompositions()
     pairs, version = composed(rows), unicodedata.unidata_version
-    return f"""/* unicode_nfc_tables.c - Unicode {version}, made by tools/make_unicode_tables.py; do not edit. */
+    return f"""/* unicode_nfc_tables.c - Unicode {version}, made by tools/generate/make_unicode_tables.py; do not edit. */
 #include "text/unicode/unicode_nfc.h"
 
 const uint32_t gf_nfc_marks[] = {{
@@ -201,7 +201,7 @@ const int gf_nfc_pairs_n = sizeof gf_nfc_pairs / sizeof *gf_nfc_pairs;
 def entities_text():
     rows = ['{"%s", 0x%x, %s}' % (name, first, "BARE" if second == BARE else "0x%x" % second if second else "0")
             for name, first, second in entities()]
-    return f"""/* unicode_entity_tables.c - HTML's named characters, made by tools/make_unicode_tables.py; do not edit. */
+    return f"""/* unicode_entity_tables.c - HTML's characters, made by tools/generate/make_unicode_tables.py; do not edit. */
 #include "text/unicode/unicode.h"
 
 #define BARE GF_ENTITY_BARE

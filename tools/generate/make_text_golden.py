@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Text as ftfy and CLIP clean it, for tests/text/unit_text.c and to measure how often src/text/bpe/bpe_clean.c agrees.
 
-    python3 tools/make_text_golden.py COUNT OUT.tsv              captions of many kinds and their cleaned form, both as
+    python3 tools/generate/make_text_golden.py COUNT OUT.tsv              captions of many kinds and their cleaned form, both as
                                                                  hexadecimal UTF-8: tests/fixtures/bpe/clean.tsv has 400
-    python3 tools/make_text_golden.py --lines CAPTIONS.txt OUT.tsv      the same for the lines of a file
-    python3 tools/make_text_golden.py --digests                  the numbers in tests/text/unit_text.c
+    python3 tools/generate/make_text_golden.py --lines CAPTIONS.txt OUT.tsv      the same for the lines of a file
+    python3 tools/generate/make_text_golden.py --digests                  the numbers in tests/text/unit_text.c
 
 Needs ftfy (6.3.1). The tests read any such file: GLOFND_TEXT_GOLDEN=OUT.tsv build/tests/unit_text
 """

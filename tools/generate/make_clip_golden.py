@@ -2,7 +2,7 @@
 """Writes tests/fixtures/clip/*.txt: small encoders for images and texts computed by open_clip in float64, for
 tests/nn/golden_clip.c.
 
-    python3 tools/make_clip_golden.py [OUTPUT FOLDER] [CASE ...]
+    python3 tools/generate/make_clip_golden.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision, numpy and open_clip. Lines and streams are those of make_resnet_golden.py, but every weight is drawn
 from the stream of its name (32 bit FNV-1a), and lines are in the order of names: open_clip's order of tensors is not ours. Image
@@ -145,7 +145,7 @@ def run(case):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "tests", "data", "clip")
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "..", "tests", "fixtures", "clip")
     os.makedirs(folder, exist_ok=True)
     for case in sys.argv[2:] or CASES:
         path = os.path.join(folder, case + ".txt")

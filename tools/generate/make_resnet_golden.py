@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/fixtures/resnet/*.txt: whole nets computed by PyTorch in float64, for tests/nn/golden_resnet.c.
 
-    python3 tools/make_resnet_golden.py [OUTPUT FOLDER] [CASE ...]
+    python3 tools/generate/make_resnet_golden.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision and numpy. Nothing random comes from torch: initial weights, the perturbed batch norms, the images, the
 loss and the directions of the projections are all drawn from keyed Philox streams, as src/util/rng.c and src/nn/init.c draw them,
@@ -249,7 +249,7 @@ def run(case):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "tests", "data", "resnet")
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "..", "tests", "fixtures", "resnet")
     for case in sys.argv[2:] or CASES:
         path = os.path.join(folder, case + ".txt")
         with open(path, "w", encoding="ascii") as f:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tokens of varied captions by open_clip's SimpleTokenizer, for tests/text/golden_bpe*.c.
 
-    python3 tools/make_bpe_golden.py TOKENIZER.PY MERGES OUT.tsv
-    python3 tools/make_bpe_golden.py --time TOKENIZER.PY MERGES CAPTIONS.txt      tokens per second, to compare with bench/bpe
+    python3 tools/generate/make_bpe_golden.py TOKENIZER.PY MERGES OUT.tsv
+    python3 tools/generate/make_bpe_golden.py --time TOKENIZER.PY MERGES CAPTIONS.txt      tokens per second, for bench/bpe
 
 TOKENIZER.PY is open_clip's tokenizer.py (pip download open_clip_torch; needs regex and ftfy, not torch). MERGES is a merges
 file, gzip or plain. Each line of OUT: the caption as hexadecimal UTF-8, a tab, the tokens, of which there are at most 77.
@@ -65,7 +65,7 @@ UNICODE = [
     "ʼn ŉ", "a\u200dΣ", "Σ\u0345", "Aʰ Σ", "\U0001f9ff\U0010fffd",
 ]
 
-# Decoded wrongly; to be composed; commands to a terminal. tools/make_text_golden.py makes many more.
+# Decoded wrongly; to be composed; commands to a terminal. tools/generate/make_text_golden.py makes many more.
 WRONG = [
     "cafÃ© au lait", "A dogâ€™s bone â€“ itâ€™s â€œfineâ€\x9d", "ÐŸÑ€Ð¸Ð²ÐµÑ‚ Ð¼Ð¸Ñ€", "ðŸ˜€ smile", "voilÃ  le travail",
     "Ã la mode", "dÃƒÂ©jÃƒÂ  vu", "РџСЂРёРІРµС‚", "√© caf√©", "tr√®s bien", "Ж’ l\u00e2\u20ac\ufffd",

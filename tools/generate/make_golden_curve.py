@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/fixtures/curve/*.txt: twelve training steps computed by PyTorch in float64, for tests/train/golden_curve.c.
 
-    python3 tools/make_golden_curve.py [OUTPUT FOLDER] [CASE ...]
+    python3 tools/generate/make_golden_curve.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision and numpy. Weights and images are drawn from keyed Philox streams, as the C side draws them (see
 make_resnet_golden.py). The losses, the learner of the thresholds and the optimizers are written down here from docs/method.md,
@@ -274,7 +274,7 @@ def run(case):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "tests", "fixtures", "curve")
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "..", "tests", "fixtures", "curve")
     for case in sys.argv[2:] or CASES:
         path = os.path.join(folder, case + ".txt")
         lines = run(case)

@@ -2,7 +2,7 @@
 """Writes tests/fixtures/logistic_golden.h: multinomial logistic regression by scikit-learn in float64, for
 tests/eval/unit_logistic_regression.c.
 
-    python3 tools/make_logistic_golden.py [OUTPUT FILE]
+    python3 tools/generate/make_logistic_golden.py [OUTPUT FILE]
 
 Needs numpy and scikit-learn. Features are rounded to float32 first, so that both sides start from the same numbers. Of each
 strength: the objective (mean cross entropy + l2 / (2 n) |W|^2), the share of training and of test rows classified rightly, and
@@ -51,7 +51,7 @@ def main():
     path = sys.argv[1] if len(sys.argv) > 1 else "tests/fixtures/logistic_golden.h"
     x, y = draw()
     with open(path, "w") as out:
-        out.write("/* logistic_golden.h - made by tools/make_logistic_golden.py; not to be edited. */\n")
+        out.write("/* logistic_golden.h - made by tools/generate/make_logistic_golden.py; not to be edited. */\n")
         out.write("#ifndef TESTS_LOGISTIC_GOLDEN_H\n#define TESTS_LOGISTIC_GOLDEN_H\n\n#include <stdint.h>\n\n")
         out.write("enum { GOLDEN_N = %d, GOLDEN_TEST = %d, GOLDEN_DIM = %d, GOLDEN_CLASSES = %d };\n\n" % (N, TEST, DIM, CLASSES))
         out.write("/* [GOLDEN_N + GOLDEN_TEST][GOLDEN_DIM], training rows first */\nstatic const double golden_x[] = {\n")

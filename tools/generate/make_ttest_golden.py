@@ -20,7 +20,7 @@ def samples():
     yield np.array([77.5, 77.6, 77.7]), np.array([77.5, 77.6, 77.7])
 
 
-print("/* ttest_golden.h - made by tools/make_ttest_golden.py with SciPy %s; do not edit. */" % scipy.__version__)
+print("/* ttest_golden.h - made by tools/generate/make_ttest_golden.py with SciPy %s; do not edit. */" % scipy.__version__)
 print("#ifndef GF_TTEST_GOLDEN_H\n#define GF_TTEST_GOLDEN_H\n\n#include <math.h>\n")
 print("static const struct ttest_case {\n    int n;\n    double x[10], y[10], t, p_greater, p_less;\n} ttest_cases[] = {")
 with np.errstate(all="ignore"):
