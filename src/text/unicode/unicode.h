@@ -1,7 +1,7 @@
 /* unicode.h - the little of Unicode that captions need: UTF-8, classes of characters, lower case, plain forms, HTML's names.
  *
- * The tables are made by tools/generate/make_unicode_tables.py; ASCII takes short cuts. Nothing here fails: what is not UTF-8 reads as
- * U+FFFD.
+ * The tables are made by tools/generate/make_unicode_tables.py; ASCII takes short cuts. Nothing here fails: what is not UTF-8
+ * reads as U+FFFD.
  */
 #pragma once
 
