@@ -5,7 +5,7 @@ set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 [ -d src ] || { echo "check_sizes: no folder src in $PWD" >&2; exit 2; }
 export LC_ALL=C.UTF-8
-list=$(find src cli include tests bench examples fuzz tools cmake -name data -prune -o -type f \
+list=$(find src cli include tests bench examples fuzz tools cmake -path tests/fixtures -prune -o -type f \
     \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' -o -name '*.inc' -o -name '*.cmake' -o -name '*.py' \) \
     -print)
 bad=$(printf '%s\n' "$list" | grep -v '_tables\.c$' | sort | while read -r file; do

@@ -1,8 +1,8 @@
 /* dataset.h - a SPEC opened as a list of samples with stable ids.
  *
- * SPEC = format:place?option=value&option=value, see gf_dataset_open. A dataset is read by position 0..n-1; reading is thread-safe.
- *     gf_dataset *d;  TRY(gf_dataset_open(err, "cifar10:data/cifar10", &d));
- *     gf_sample s = {0};  TRY(gf_dataset_read(err, d, i, 0, &s));  ...  gf_sample_free(&s);  gf_dataset_free(d);
+ * SPEC = format:place?option=value&option=value, see gf_dataset_open. A dataset is read by position 0..n-1; reading is
+ * thread-safe. gf_dataset *d;  TRY(gf_dataset_open(err, "cifar10:data/cifar10", &d)); gf_sample s = {0};
+ * TRY(gf_dataset_read(err, d, i, 0, &s));  ...  gf_sample_free(&s);  gf_dataset_free(d);
  */
 #pragma once
 
@@ -65,8 +65,8 @@ const gf_known_dataset *gf_dataset_known(const gf_dataset *d);
 const char *gf_dataset_root(const gf_dataset *d);
 /* 1: it has the classes and images that the known dataset has; 0: others (?counts=any), or it is none. */
 int gf_dataset_as_known(const gf_dataset *d);
-/* Labels of an image that may have several, [info.classes] of GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT (not counted);
- * NULL: a dataset of single labels. */
+/* Labels of an image that may have several, [info.classes] of GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT (not
+ * counted); NULL: a dataset of single labels. */
 enum { GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT };
 const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i);
 /* Remarks of opening it that are no errors: images of other formats that were left out, labels and captions that cannot be read,

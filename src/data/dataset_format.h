@@ -65,8 +65,8 @@ glofnd_status gf_sample_set_class_text(gf_error *err, gf_sample *s, const char *
 glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *hint, gf_sample *s);
 /* The lines of a text file, trimmed of spaces; empty ones are kept only if `keep_empty`. */
 glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_string_list *out);
-/* `classnames.txt`: line k is the name of class k; an empty line: none. It must have `min` to `max` lines, not counting empty ones
- * at its end; otherwise a note is added and `out` stays empty, as without such a file. */
+/* `classnames.txt`: line k is the name of class k; an empty line: none. It must have `min` to `max` lines, not counting empty
+ * ones at its end; otherwise a note is added and `out` stays empty, as without such a file. */
 glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t min, int64_t max, gf_string_list *out);
 /* Resolves a path of a list: relative ones start at the folder of `list`. E_FORMAT: too long. */
 glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes);

@@ -1,5 +1,5 @@
-/* fault_official.c - opening and reading published datasets when memory runs out: every allocation in turn fails once. The call fails
- * with E_MEMORY and without a dataset; under a leak checker nothing is lost. */
+/* fault_official.c - opening and reading published datasets when memory runs out: every allocation in turn fails once. The
+ * call fails with E_MEMORY and without a dataset; under a leak checker nothing is lost. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -16,7 +16,8 @@
 
 #include "support/specs.h"
 
-/* `depth` folders d/d/d/... inside the folder `name`, made (or removed) from within: the path may be longer than a call accepts. */
+/* `depth` folders d/d/d/... inside the folder `name`, made (or removed) from within: the path may be longer than a call
+ * accepts. */
 static void nest(const char *name, int depth, int make) {
     char *home = getcwd(NULL, 0);
     assert_non_null(home);

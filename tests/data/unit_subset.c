@@ -1,4 +1,5 @@
-/* unit_subset.c - ?first, ?every, ?fraction, ?labels and ?imbalance of a SPEC: which samples they leave, seen through every function of a dataset. */
+/* unit_subset.c - ?first, ?every, ?fraction, ?labels and ?imbalance of a SPEC: which samples they leave, seen through every
+ * function of a dataset. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

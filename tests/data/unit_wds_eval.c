@@ -1,4 +1,5 @@
-/* unit_wds_eval.c - evaluation sets of DataComp and clip_benchmark: a folder with test/, names and sentences above, groups in .npy. */
+/* unit_wds_eval.c - evaluation sets of DataComp and clip_benchmark: a folder with test/, names and sentences above, groups in
+ * .npy. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,12 +1,13 @@
-/* column_roles.h - which columns of a table are dimensions of an embedding, by their titles: an integer column named "id" or "label" is none. */
+/* column_roles.h - which columns of a table are dimensions of an embedding, by their titles: an integer column named "id" or
+ * "label" is none. */
 #pragma once
 
 #include "util/strings/string_list.h"
 
 typedef enum gf_column_role { GF_COLUMN_DIMENSION, GF_COLUMN_ID, GF_COLUMN_LABEL } gf_column_role;
 
-/* Of a column of integers, by its title in any case. id, idx, index, sample, "Unnamed: 0" and a first one without title: ID. label, labels, class,
- * target, and y unless there is an x: LABEL. */
+/* Of a column of integers, by its title in any case. id, idx, index, sample, "Unnamed: 0" and a first one without title: ID.
+ * label, labels, class, target, and y unless there is an x: LABEL. */
 gf_column_role gf_column_role_of(const gf_string_list *titles, int64_t i);
 
 typedef struct gf_column_choice {

@@ -47,8 +47,8 @@ int gf_names_are_parquet(const char *path);
 glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out);
 /* The same of a column of labels, where a null is an empty text. */
 glofnd_status gf_labels_of_parquet(gf_error *err, const char *path, const char *column, gf_string_list *out);
-/* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, a pattern its matches, both in natural order: 2 before
- * 10. E_IO: there is none. */
+/* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, a pattern its matches, both in
+ * natural order: 2 before 10. E_IO: there is none. */
 glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out);
 
 /* ----- a kind of file: inside view of shard_*.c ----- */

@@ -1,5 +1,6 @@
 /* shard_parquet.c - embeddings in a list column of a Parquet file, or in a column per dimension, names in another one; see
- * embedding_set.h. Columns per dimension are read one after the other: all of them open at once would take a page of memory each. */
+ * embedding_set.h. Columns per dimension are read one after the other: all of them open at once would take a page of memory
+ * each. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* cifar.c - CIFAR-10 and CIFAR-100 in the official binary files, or in those of the Python version (cifar.h).
  *
- * A binary record is its labels (CIFAR-10: one byte; CIFAR-100: coarse, fine) and 3072 bytes, planes R G B of 32 x 32. Labels are read
- * once at open; pixels are read by pread per sample.
+ * A binary record is its labels (CIFAR-10: one byte; CIFAR-100: coarse, fine) and 3072 bytes, planes R G B of 32 x 32. Labels
+ * are read once at open; pixels are read by pread per sample.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

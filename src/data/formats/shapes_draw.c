@@ -1,4 +1,5 @@
-/* shapes_draw.c - from a scene to pixels. One pass over the picture; edges are soft by coverage, a distance turned into a share. */
+/* shapes_draw.c - from a scene to pixels. One pass over the picture; edges are soft by coverage, a distance turned into a
+ * share. */
 #include "data/formats/shapes.h"
 #include "util/rng.h"
 

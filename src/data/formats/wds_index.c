@@ -1,9 +1,9 @@
 /* wds_index.c - the samples of a shard, from and to its index file. See wds.h.
  *
- * Little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, parts not used, flags | CRC | entries |
- * CRC | keys, the name of the first key left out, the message about the first part not used ("": none), each closed by a zero
- * byte | CRC. Version 1 came from scans that accepted some shards that were cut short, version 2 lacks the parts not used,
- * version 3 groups and WebP: all are made anew, and those of a build with or without libwebp by the other.
+ * Little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, parts not used, flags | CRC |
+ * entries | CRC | keys, the name of the first key left out, the message about the first part not used ("": none), each closed
+ * by a zero byte | CRC. Version 1 came from scans that accepted some shards that were cut short, version 2 lacks the parts
+ * not used, version 3 groups and WebP: all are made anew, and those of a build with or without libwebp by the other.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

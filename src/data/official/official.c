@@ -1,5 +1,5 @@
-/* official.c - datasets as their authors publish them: finds the folder, has its layout read, checks the counts, and is the dataset
- * then. See official.h. */
+/* official.c - datasets as their authors publish them: finds the folder, has its layout read, checks the counts, and is the
+ * dataset then. See official.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
