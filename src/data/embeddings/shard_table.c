@@ -1,9 +1,10 @@
 /* shard_table.c - embeddings in a table (.csv, .tsv): columns of numbers, or one column with a list such as "[0.1, 0.2]", and a
  * column of names; see embedding_set.h. The text is read once, into numbers.
  *
- * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or
- * if its numbers are just 0, 1, 2 ... as data frames without titles are written. A first column without a title is the index
- * of a data frame: names. Columns of integers whose title is that of an id or of labels (column_roles.h) are no dimensions.
+ * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if
+ * its numbers are just 0, 1, 2 ... as data frames without titles are written. A first column without a title is the index of a
+ * data frame: names.
+ * Columns of integers whose title is that of an id or of labels (column_roles.h) are no dimensions.
  */
 #include <math.h>
 #include <stdio.h>
