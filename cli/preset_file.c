@@ -14,7 +14,7 @@
 
 /* ----- folders of presets ----- */
 
-static const char *const folders[] = {"../share/glofnd/configs", "../configs", NULL};
+static const char *const folders[] = {"../share/glofnd/configs", "configs", NULL};
 
 /* The folder of the running program; "": the system does not say. */
 static void program_folder(char out[PATH_MAX]) {

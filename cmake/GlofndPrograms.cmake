@@ -10,6 +10,9 @@ if(GLOFND_PROGRAM)
     # As installed: CMake would end the path of a build that it rewrites later in an empty element, the current folder.
     set_target_properties(glofnd_cli PROPERTIES OUTPUT_NAME glofnd RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
         BUILD_WITH_INSTALL_RPATH ON)
+    if(NOT EXISTS ${PROJECT_BINARY_DIR}/configs)        # presets by name; a build in the source folder has them
+        file(CREATE_LINK ${PROJECT_SOURCE_DIR}/configs ${PROJECT_BINARY_DIR}/configs SYMBOLIC)
+    endif()
     if(GLOFND_STATIC_PROGRAM)
         target_link_options(glofnd_cli PRIVATE -static)
     endif()

@@ -63,3 +63,8 @@ call "$glofnd" pretrain --config nothing-like-it --data shapes:n=64 --out run
 [ "$code" = 1 ] && grep -q 'presets: .*cifar10-sogclr, .*, \.\.\.$' err || fail "presets are not listed"
 call "$glofnd" sweep --config demo --seeds 1,2 --out runs --dry-run
 [ "$code" = 0 ] || fail "the preset demo is not found"
+# In a build folder anywhere: a link beside the program.
+mkdir -p far/away && cp "$glofnd" far/away/glofnd && ln -s "$source/configs" far/away/configs
+call far/away/glofnd completion presets
+[ "$(grep -cx demo out)" = 1 ] || fail "presets of a build folder outside of the sources"
+[ -e "$build/configs/demo.cfg" ] || fail "the build folder has no link to the presets"
