@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "data/dataset.h"
 #include "data/embedding_files.h"
 #include "io/npy.h"
 #include "util/minmax.h"
@@ -21,8 +23,10 @@ int eval_is_file(const char *word) {
 int eval_files_check(const cli_call *call, const eval_files *f, const char *data, const device_flags *device, int untrained) {
     const char *word = call->word[0];
     const char *given = f->labels ? "labels" : f->test_labels ? "test-labels" : f->thresholds ? "thresholds" : NULL;
-    if (!eval_is_file(word))
-        return given ? cli_misused(call, "--%s goes with a file of embeddings, and %s is none", given, word) : CLI_OK;
+    if (!eval_is_file(word) && given)
+        return cli_misused(call, "--%s goes with a file of embeddings, and %s %s", given, word,
+                           access(word, F_OK) == 0 ? "is none" : "does not exist");
+    if (!eval_is_file(word)) return CLI_OK;
     if (data) return cli_misused(call, "--data goes with a run; %s is a file of embeddings", word);
     if (untrained) return cli_misused(call, "--untrained goes with a run; %s is a file of embeddings", word);
     if (device->device) return cli_misused(call, "--device goes with the encoder of a run; %s is a file of embeddings", word);
@@ -56,9 +60,19 @@ static void keep_labelled(gf_discover_data *d, gf_features *f) {
     d->x = NULL, d->label = NULL;
 }
 
+/* Classifiers take memory for every label up to the largest one. */
+static glofnd_status check_labels(gf_error *err, const char *path, const gf_discover_data *d) {
+    for (int64_t i = 0; i < d->n; i++)
+        FAIL_IF(err, d->label[i] >= GF_CLASSES_MAX, GLOFND_E_FORMAT,
+                "%.300s: label %d of row %lld; expected less than %d: number the classes 0, 1, 2 ...", path, (int)d->label[i],
+                (long long)i, GF_CLASSES_MAX);
+    return GLOFND_OK;
+}
+
 static glofnd_status read_features(gf_error *err, const char *path, const char *labels, gf_features *out) {
     gf_discover_data d = {0};
-    const glofnd_status status = read_rows(err, path, labels, &d);
+    glofnd_status status = read_rows(err, path, labels, &d);
+    if (status == GLOFND_OK) status = check_labels(err, labels, &d);
     if (status == GLOFND_OK) keep_labelled(&d, out);
     gf_discover_data_free(&d);
     TRY(status);

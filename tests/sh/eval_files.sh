@@ -51,6 +51,7 @@ refused knn a.npy --labels la.npy --data $data;             wants 'data and a fi
 refused knn a.npy --labels la.npy --untrained;              wants 'an untrained file' 2 '--untrained goes with a run'
 refused knn a.npy --labels la.npy --device cpu;             wants 'a device for a file' 2 '--device goes with'
 refused knn run --labels la.npy;                            wants 'labels of a run' 2 '--labels goes with a file'
+refused knn nowhere.npy --labels la.npy;                    wants 'no such file' 2 'nowhere.npy does not exist'
 refused knn nowhere --data $data;                           wants 'neither file nor folder' 1 nowhere
 refused linear a.npy --labels la.npy --augment 2;           wants 'views of a file' 2 '--augment needs images'
 refused fn a.npy --labels la.npy --detector glofnd;         wants 'no thresholds' 1 '--thresholds'
@@ -72,6 +73,7 @@ def save(path, kind, shape, x):
     data = struct.pack("<%d%s" % (len(x), kind), *x)
     open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
 shape, x = load("h.npy")
+save("large.npy", "i", [200], [2**31 - 1] * 200)
 thresholds = [float("nan")] * shape[0]
 _, t = load("found/thresholds.npy")     # sample, label, lambda, optimum, ...
 for i in range(0, len(t), 6):
@@ -84,6 +86,7 @@ save("none.npy", "i", shape, [-1] * len(y))
 shape, y = load("lt.npy")
 save("new.npy", "i", shape, [77] + y[1:])
 PY
+refused knn a.npy --labels large.npy;                       wants 'large labels' 1 'label 2147483647 of row 0'
 # Optimal thresholds as learned ones: no error, and the flags of `exact`.
 file threshold h.npy --alpha 0.1 --thresholds lam.npy
 grep -q '^learned .* 0\.0000  *0\.0000' file || fail "error of optimal thresholds: $(cat file)"
