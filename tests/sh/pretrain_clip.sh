@@ -68,6 +68,9 @@ cp -r stopped other && sed -n '1p; 3p; 2{h;d}; 3{g;p;d}; 4,$p' stopped/vocab.txt
 [ "$(wc -l < other/vocab.txt)" = "$(wc -l < stopped/vocab.txt)" ] && ! cmp -s other/vocab.txt stopped/vocab.txt || fail 'exchange'
 run pretrain --out other --resume --epochs 4;                   wants 'another vocabulary' 1 'vocabulary differs from the one'
 run pretrain --out stopped --resume --epochs 4 --text-width 32; wants 'another encoder' 2 'text_width'
+for pair in "text-width 7" "text-layers 49" "image-layers 49"; do
+    run pretrain --out none --task clip --data shapes:n=64 --$pair;  wants "an encoder that cannot be, $pair" 2 'out of range'
+done
 run pretrain --out stopped --resume --task views --loss sogclr; wants 'another task' 2 'task: it is'
 
 # ----- weights to start from -----

@@ -2,6 +2,7 @@
  *
  * The default of a row is also what a configuration of an older program means that lacks the key: it never changes. A new run
  * may begin with a different one: config_defaults.c. */
+#include "nn/graph.h" /* GF_MAX_DEPTH */
 #include "run/config/config_parts.h"
 
 static const char *const tasks[] = {"views", "clip", NULL};
@@ -56,12 +57,12 @@ static const gf_option rows[] = {
     SWITCH(tf32, "1", "network", "GPU: fp32 products may round their factors to 10 bits"),
 
     INTEGER(image_width, "0", 0, 8192, "image and text", "vit: numbers per patch; 0: 768, as ViT-B/32"),
-    INTEGER(image_layers, "0", 0, 256, "image and text", "vit: blocks; 0: 12"),
+    INTEGER(image_layers, "0", 0, GF_MAX_DEPTH, "image and text", "vit: blocks; 0: 12"),
     INTEGER(image_heads, "0", 0, 256, "image and text", "vit: heads of attention; 0: 12"),
     INTEGER(patch, "0", 0, 1024, "image and text", "vit: pixels on a side of a patch; 0: 32"),
     INTEGER(embed_dim, "512", 1, 65536, "image and text", "clip: width of the embeddings the loss sees"),
-    INTEGER(text_width, "512", 1, 8192, "image and text", "text encoder: numbers per token"),
-    INTEGER(text_layers, "12", 1, 256, "image and text", "text encoder: blocks"),
+    INTEGER(text_width, "512", 8, 8192, "image and text", "text encoder: numbers per token"),
+    INTEGER(text_layers, "12", 1, GF_MAX_DEPTH, "image and text", "text encoder: blocks"),
     INTEGER(text_heads, "8", 1, 256, "image and text", "text encoder: heads of attention"),
     INTEGER(context, "77", 3, 4096, "image and text", "tokens of a caption, start and end among them; longer ones are cut"),
     SWITCH(quick_gelu, "0", "image and text", "1: the GELU that OpenAI's weights were made with"),
