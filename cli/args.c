@@ -278,7 +278,9 @@ static int check_words(const cli_call *call) {
     if (call->words < v->min_words) return cli_misused(call, "%s is missing: %s", v->word, v->word_help);
     if (v->max_words == 0 && call->words > 0) return cli_misused(call, "\"%s\" is not expected", call->word[0]);
     if (v->max_words >= 0 && call->words > v->max_words)
-        return cli_misused(call, "%d arguments are given; expected %s%s", call->words, v->max_words == 1 ? "one " : "", v->word);
+        return v->max_words == 1
+                   ? cli_misused(call, "%d arguments are given; expected one %s", call->words, v->word)
+                   : cli_misused(call, "%d arguments are given; expected at most %d of %s", call->words, v->max_words, v->word);
     return CLI_OK;
 }
 

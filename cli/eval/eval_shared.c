@@ -117,6 +117,7 @@ glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s
                                       .unreadable = eval_warn,
                                       .progress = eval_progress_draw,
                                       .user = progress};
+    FAIL_IF(err, s->data && !*s->data, GLOFND_E_OPTION, "--data is empty; give a SPEC");
     TRY(gf_trained_run_create(err, &spec, run));
     device_flags_report("eval", gf_trained_run_encoder(*run));
     const gf_config *c = gf_trained_run_config(*run);

@@ -58,6 +58,7 @@ grep -q "</svg>" run/thresholds.svg || fail "thresholds.svg"
 grep -q '"event": "threshold", "protocol": "views"' run/eval.jsonl || fail "record"
 expect 0 "96 images as they are" "$glofnd" eval threshold run --plain --anchors 50 --out there
 [ "$(wc -l < there/thresholds.tsv)" -eq 51 ] || fail "--anchors"
+for what in fn threshold; do expect 2 "--data is empty" "$glofnd" eval $what run --data ''; done
 # A folder that cannot be written to is reported before the work.
 for pair in "run/config.cfg|run/config.cfg" "nowhere/x|nowhere/x cannot be made"; do
     expect 1 "${pair#*|}" "$glofnd" eval threshold run --plain --out "${pair%|*}"

@@ -175,6 +175,7 @@ mkdir begun && cp run/config.cfg begun/
 expect 0 "page" "$glofnd" report begun --out begun.html
 grep -q "is not finished: epoch 0 of 3" begun.html || fail "progress"
 expect 2 "glofnd report: RUN is missing" "$glofnd" report
+expect 2 "65 arguments are given; expected at most 64 of RUN" "$glofnd" report $(seq 65)
 expect 2 "glofnd report: --samples" "$glofnd" report run --samples 1
 expect 1 "'gone/x.html' cannot be written" "$glofnd" report run --out gone/x.html
 grep -q 'weights of step' err && fail "a page that cannot be written is noticed after the work"
