@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/kernels/cpu_kernels.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 
@@ -34,13 +35,16 @@ static double scale_of(const float *x, int64_t dim) {
 /* Strips of a row come by rising columns: the first of equal centroids stays. */
 static void visit(void *user, const gf_strip *t, int thread) {
     clusters *c = user;
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
+    int32_t at[GF_STRIP_COLS];
     (void)thread;
     for (int r = 0; r < t->rows; r++) {
         const int64_t i = t->r0 + r;
         const float *s = t->s + (size_t)r * t->ld;
-        if (t->c0 == 0) c->best[i] = -INFINITY;
-        for (int j = 0; j < t->cols; j++)
-            if (s[j] > c->best[i]) c->best[i] = s[j], c->of[i] = (int32_t)(t->c0 + j);
+        if (t->c0 == 0) c->best[i] = s[0], c->of[i] = 0;
+        const int found = ops->reach(at, s, (int)gf_pad(t->cols), c->best[i], NULL);
+        for (int k = 0; k < found && at[k] < t->cols; k++)
+            if (s[at[k]] > c->best[i]) c->best[i] = s[at[k]], c->of[i] = (int32_t)(t->c0 + at[k]);
         for (int j = 0; c->softmax && j < t->cols; j++) c->softmax[i] += exp(((double)s[j] - 1.0) / c->k->tau);
     }
 }
@@ -180,8 +184,8 @@ static glofnd_status run(gf_error *err, clusters *c, const gf_sweep_job *job, fl
     FAIL_IF(err, !before, GLOFND_E_MEMORY, "no memory for %lld groups", (long long)c->v->n);
     glofnd_status status = allocate(err, c, job->threads);
     if (status == GLOFND_OK) status = iterate(err, c, job, before);
-    if (status == GLOFND_OK) status = assign(err, c, job); /* the same groups, now with sums */
-    for (int64_t i = 0; i < c->v->n && status == GLOFND_OK; i++)
+    if (status == GLOFND_OK && confidence) status = assign(err, c, job); /* the same groups, now with sums */
+    for (int64_t i = 0; confidence && i < c->v->n && status == GLOFND_OK; i++)
         confidence[i] = (float)(exp(((double)c->best[i] - 1.0) / c->k->tau) / c->softmax[i]);
     free(before);
     return status;

@@ -23,8 +23,8 @@ glofnd_status gf_kmeans_check(gf_error *err, const gf_kmeans *k, const gf_vector
 /* The embedding that centroid g begins as. */
 int64_t gf_kmeans_start(const gf_kmeans *k, int64_t n, int64_t g);
 
-/* of [n]: 0 .. groups-1. confidence [n]: exp(S/tau) of the own centroid, divided by the sum over all. E_NUMERIC names an
- * embedding that is not finite. job->threads 0: all. */
+/* of [n]: 0 .. groups-1. confidence [n]: exp(S/tau) of the own centroid, divided by the sum over all; NULL: not
+ * wanted. E_NUMERIC names an embedding that is not finite. job->threads 0: all. */
 glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job, int32_t *of,
                             float *confidence);
 /* The moves that fill empty groups, in their order: *moves is malloc'ed, NULL if there are none. best [n]: similarity to the own

@@ -18,6 +18,28 @@ void gf_components_join(int32_t *root, int32_t a, int32_t b) {
     else root[a] = b;
 }
 
+/* A parent is never larger than its child, so there are no cycles, whatever other threads change. */
+static int32_t find_shared(int32_t *root, int32_t i) {
+    for (;;) {
+        int32_t up = __atomic_load_n(&root[i], __ATOMIC_RELAXED);
+        if (up == i) return i;
+        const int32_t top = __atomic_load_n(&root[up], __ATOMIC_RELAXED);
+        if (top == up) return up;
+        __atomic_compare_exchange_n(&root[i], &up, top, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED); /* path halving; it may fail */
+        i = top;
+    }
+}
+
+void gf_components_join_shared(int32_t *root, int32_t a, int32_t b) {
+    for (;;) {
+        a = find_shared(root, a), b = find_shared(root, b);
+        if (a == b) return;
+        const int32_t low = a < b ? a : b, high = a < b ? b : a;
+        int32_t alone = high;
+        if (__atomic_compare_exchange_n(&root[high], &alone, low, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    }
+}
+
 void gf_components_merge(int32_t *root, int32_t *other, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (other[i] != i) gf_components_join(root, (int32_t)i, other[i]);

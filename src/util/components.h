@@ -6,6 +6,8 @@
 /* root [n]: the parent of a node, or itself. The smallest node of a component becomes its root. */
 void gf_components_init(int32_t *root, int64_t n);
 void gf_components_join(int32_t *root, int32_t a, int32_t b);
+/* The same while other threads join in the same forest. */
+void gf_components_join_shared(int32_t *root, int32_t a, int32_t b);
 /* Also joins the nodes that are joined in `other`. */
 void gf_components_merge(int32_t *root, int32_t *other, int64_t n);
 /* Every root[i] becomes the smallest node of its component. */

@@ -148,6 +148,55 @@ static void probed_cells_are_approximate_and_say_so(void **state) {
     free(x);
 }
 
+/* Rows that are compared with the anchor at place i: those of panels that hold a row of its cell, or of the cell of another anchor
+ * of its panel. */
+static int is_compared(const gf_cells *c, int64_t i, int64_t j) {
+    for (int64_t k = 0; k < c->count; k++) {
+        const int64_t first = c->start[k] / GF_PANEL, last = (c->start[k + 1] - 1) / GF_PANEL, own = i / GF_PANEL;
+        const int meets = c->start[k] < c->start[k + 1] && c->start[k] < (own + 1) * GF_PANEL && c->start[k + 1] > own * GF_PANEL;
+        if (meets && j / GF_PANEL >= first && j / GF_PANEL <= last) return 1;
+    }
+    return 0;
+}
+
+/* One cell, and no limit for duplicates: nothing but the own cell is looked at. */
+static void one_cell_is_the_own_one(void **state) {
+    enum { N = 1500, DIM = 16, TOP = 5 };
+    float *x = make_rows(N, DIM, 4);
+    const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
+    const gf_sweep_job job = {.threads = 2};
+    const gf_pairs_task t = {.rank = TOP, .top = TOP, .dup = 3.0f, .probe = 1, .memory = (size_t)1 << 30, .threads = 2};
+    gf_pairs_found all, some;
+    gf_cells c;
+    void *cells = NULL;
+    (void)state;
+    assert_int_equal(gf_cells_make(&err, &rows, 0, &job, &c), GLOFND_OK);
+    assert_int_equal(gf_pairs_search_cells.open(&err, &rows, 2, &cells), GLOFND_OK);
+    assert_int_equal(gf_pairs_found_alloc(&err, &some, N, TOP), GLOFND_OK);
+    assert_int_equal(gf_pairs_search_cells.find(&err, cells, &t, &some), GLOFND_OK);
+    gf_pairs_search_cells.close(cells);
+    search(&gf_pairs_search_cpu, &rows, 3.0f, 2, &all);
+    int64_t kept = 0, compared = 0;
+    for (int64_t i = 0; i < N; i++) {
+        int64_t next = 0; /* what the whole search lists, less what was not compared */
+        int32_t place[N];
+        for (int64_t k = 0; k < N; k++) place[c.order[k]] = (int32_t)k;
+        for (int64_t j = 0; j < N; j++) compared += is_compared(&c, place[i], j);
+        for (int64_t k = 0; k < all.top && next < TOP; k++) {
+            const int32_t other = all.other[i * all.top + k];
+            if (!is_compared(&c, place[i], place[other])) continue;
+            assert_int_equal(some.other[i * TOP + next], other);
+            next++, kept++;
+        }
+    }
+    assert_true(c.count > 10 && kept > N);
+    assert_int_equal(some.compared, compared);
+    gf_cells_free(&c);
+    gf_pairs_found_free(&all);
+    gf_pairs_found_free(&some);
+    free(x);
+}
+
 static void cells_hold_their_promises(void **state) {
     enum { N = 700, DIM = 12 };
     float *x = make_rows(N, DIM, 3);
@@ -172,6 +221,7 @@ int main(void) {
         cmocka_unit_test(duplicates_are_those_of_all_pairs),
         cmocka_unit_test(near_one_few_pairs_are_compared),
         cmocka_unit_test(probed_cells_are_approximate_and_say_so),
+        cmocka_unit_test(one_cell_is_the_own_one),
         cmocka_unit_test(cells_hold_their_promises),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

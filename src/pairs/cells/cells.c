@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/kernels/cpu_kernels.h"
 #include "pairs/kmeans.h"
 #include "util/minmax.h"
+#include "util/parallel.h"
 #include "util/rng.h"
 
 enum { SAMPLE = 64, ITERATIONS = 6, SEED = 1 }; /* points per centroid for k-means */
@@ -50,18 +52,16 @@ glofnd_status gf_cells_centres(gf_error *err, const gf_vectors *sample, int64_t 
     const int64_t dim = sample->dim;
     double *sum = calloc((size_t)(count * dim), sizeof *sum);
     int32_t *of = calloc((size_t)sample->n, sizeof *of);
-    float *confidence = malloc((size_t)sample->n * sizeof *confidence);
-    glofnd_status status = sum && of && confidence ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for centroids");
+    glofnd_status status = sum && of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for centroids");
     const gf_kmeans k = {.groups = count, .iterations = ITERATIONS, .seed = SEED, .tau = 1.0};
     const gf_sweep_job quiet = {.threads = job->threads, .watch = {.stop = job->watch.stop}};
-    if (status == GLOFND_OK && count > 1) status = gf_kmeans_run(err, &k, sample, &quiet, of, confidence);
+    if (status == GLOFND_OK && count > 1) status = gf_kmeans_run(err, &k, sample, &quiet, of, NULL);
     if (status == GLOFND_OK) {
         add_up(sample, of, sum);
         for (int64_t g = 0; g < count; g++) set_centre(sample, g, sum + g * dim, centre + g * dim);
     }
     free(sum);
     free(of);
-    free(confidence);
     return status;
 }
 
@@ -89,15 +89,19 @@ static glofnd_status find_centres(gf_error *err, const gf_vectors *rows, const g
 
 /* ----- cells ----- */
 
+/* The first of the most similar centroids. */
 static void visit(void *user, const gf_strip *t, int thread) {
     gf_cell_of *best = user;
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
+    int32_t at[GF_STRIP_COLS];
     (void)thread;
     for (int r = 0; r < t->rows; r++) {
         gf_cell_of *b = &best[t->r0 + r];
         const float *s = t->s + (size_t)r * t->ld;
-        if (t->c0 == 0) *b = (gf_cell_of){.similarity = -INFINITY};
-        for (int j = 0; j < t->cols; j++)
-            if (s[j] > b->similarity) b->similarity = s[j], b->cell = (int32_t)(t->c0 + j);
+        if (t->c0 == 0) *b = (gf_cell_of){.similarity = s[0]};
+        const int found = ops->reach(at, s, (int)gf_pad(t->cols), b->similarity, NULL);
+        for (int k = 0; k < found && at[k] < t->cols; k++)
+            if (s[at[k]] > b->similarity) b->similarity = s[at[k]], b->cell = (int32_t)(t->c0 + at[k]);
     }
 }
 
@@ -107,36 +111,55 @@ glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_p
 }
 
 typedef struct placed {
-    gf_cell_of of;
+    float similarity;
     int32_t position;
 } placed;
 
-static int by_cell_and_angle(const void *x, const void *y) {
+static int by_angle(const void *x, const void *y) {
     const placed *a = x, *b = y;
-    if (a->of.cell != b->of.cell) return a->of.cell < b->of.cell ? -1 : 1;
-    if (a->of.similarity != b->of.similarity) return a->of.similarity > b->of.similarity ? -1 : 1;
+    if (a->similarity != b->similarity) return a->similarity > b->similarity ? -1 : 1;
     return (a->position > b->position) - (a->position < b->position);
 }
 
-glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, gf_cells *c) {
-    placed *p = malloc((size_t)c->n * sizeof *p);
+typedef struct sorting {
+    placed *p; /* [n] by cell */
+    gf_cells *c;
+} sorting;
+
+static void sort_cell(void *arg, int64_t cell, int thread) {
+    const sorting *x = arg;
+    gf_cells *c = x->c;
+    (void)thread;
+    qsort(x->p + c->start[cell], (size_t)(c->start[cell + 1] - c->start[cell]), sizeof *x->p, by_angle);
+    for (int64_t i = c->start[cell]; i < c->start[cell + 1]; i++)
+        c->order[i] = x->p[i].position, c->angle[i] = (float)gf_cells_angle(x->p[i].similarity);
+}
+
+/* start[k + 1] counts up to the end of cell k while points are put there; at last it is the end. */
+static void put_into_cells(const gf_cell_of *of, const sorting *x) {
+    gf_cells *c = x->c;
+    for (int64_t i = 0; i < c->n; i++) c->start[of[i].cell + 1]++;
+    int64_t at = 0;
+    for (int64_t k = 0; k < c->count; k++) {
+        const int64_t here = c->start[k + 1];
+        c->start[k + 1] = at;
+        at += here;
+    }
+    for (int64_t i = 0; i < c->n; i++) x->p[c->start[of[i].cell + 1]++] = (placed){of[i].similarity, (int32_t)i};
+}
+
+glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, int threads, gf_cells *c) {
+    sorting x = {malloc((size_t)c->n * sizeof *x.p), c};
     c->order = malloc((size_t)c->n * sizeof *c->order);
     c->angle = malloc((size_t)c->n * sizeof *c->angle);
     c->start = calloc((size_t)c->count + 1, sizeof *c->start);
-    if (!p || !c->order || !c->angle || !c->start) {
-        free(p);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c->n);
-    }
-    for (int64_t i = 0; i < c->n; i++) p[i] = (placed){of[i], (int32_t)i};
-    qsort(p, (size_t)c->n, sizeof *p, by_cell_and_angle);
-    for (int64_t i = 0; i < c->n; i++) {
-        c->order[i] = p[i].position;
-        c->angle[i] = (float)gf_cells_angle(p[i].of.similarity);
-        c->start[p[i].of.cell + 1] = i + 1;
-    }
-    for (int64_t k = 1; k <= c->count; k++) c->start[k] = GF_MAX(c->start[k], c->start[k - 1]);
-    free(p);
-    return GLOFND_OK;
+    glofnd_status status = GLOFND_OK;
+    if (!x.p || !c->order || !c->angle || !c->start)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c->n);
+    if (status == GLOFND_OK) put_into_cells(of, &x);
+    if (status == GLOFND_OK) gf_parallel(threads, c->count, sort_cell, &x);
+    free(x.p);
+    return status;
 }
 
 /* The points, in the order of cells. */
@@ -157,7 +180,7 @@ static glofnd_status make(gf_error *err, const gf_vectors *rows, const gf_sweep_
     if (status == GLOFND_OK) status = find_centres(err, rows, job, c);
     if (status == GLOFND_OK) status = gf_panels_pack(err, rows, job->threads, &c->points);
     if (status == GLOFND_OK) status = gf_cells_assign(err, &c->points, &c->centres, job, of);
-    if (status == GLOFND_OK) status = gf_cells_sort(err, of, c);
+    if (status == GLOFND_OK) status = gf_cells_sort(err, of, job->threads, c);
     if (status == GLOFND_OK) status = place_points(err, rows, job->threads, c);
     free(of);
     return status;

@@ -37,4 +37,4 @@ glofnd_status gf_cells_pack_centres(gf_error *err, const float *centre, int64_t 
 glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_panels *centres, const gf_sweep_job *job,
                               gf_cell_of *of);
 /* Sets order, start and angle. of [c->n] by position. */
-glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, gf_cells *c);
+glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, int threads, gf_cells *c);

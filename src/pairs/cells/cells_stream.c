@@ -60,7 +60,7 @@ glofnd_status gf_cells_stream_assign(gf_error *err, const gf_cells_stream *s, in
 }
 
 glofnd_status gf_cells_stream_sort(gf_error *err, gf_cells_stream *s, const gf_cell_of *of) {
-    TRY(gf_cells_sort(err, of, &s->c));
+    TRY(gf_cells_sort(err, of, s->threads, &s->c));
     s->by_place = malloc((size_t)s->c.n * sizeof *s->by_place);
     FAIL_IF(err, !s->by_place, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)s->c.n);
     for (int64_t i = 0; i < s->c.n; i++) s->by_place[i] = s->row[s->c.order[i]];

@@ -1,6 +1,6 @@
 /* cells_stream_pairs.c - see cells_stream.h: comparing rows that are read as they are needed.
  *
- * Anchors go in groups whose maps of wanted panels fit into memory. Anchors that are neighbours in the order of cells want much
+ * Anchors go in groups, as many as a unit has. Anchors that are neighbours in the order of cells want much
  * the same panels: the union of a group is read once, in chunks, and every panel of anchors takes of a chunk what it wants.
  */
 #include <math.h>
@@ -23,10 +23,11 @@ typedef struct group_search {
     uint64_t *above;          /* of the unit, or NULL */
     int64_t unit;             /* place where the unit begins */
     int64_t first, rows;      /* places of the group */
+    int64_t group;            /* panels of a group, at most */
     const gf_panels *anchors; /* hold them, from row `at` on */
     int64_t at;
     gf_best best;            /* [rows] */
-    uint8_t *wanted;         /* [panels of the group][panels] */
+    gf_cell_wanted *wanted;  /* [panels of the group] */
     gf_cell_columns columns; /* in memory */
     gf_job_progress watch;   /* of this chunk */
     _Atomic int64_t done;    /* panels of anchors */
@@ -58,7 +59,7 @@ static gf_cell_anchors anchors_at(const group_search *x, int64_t panel) {
 static void mark_panel(void *arg, int64_t panel, int thread) {
     group_search *x = arg;
     const gf_cell_anchors a = anchors_at(x, panel);
-    if (!gf_job_stopped(&x->t->watch)) gf_cell_mark(&x->core, &a, x->wanted + panel * x->core.panels, thread);
+    if (!gf_job_stopped(&x->t->watch)) gf_cell_mark(&x->core, &a, &x->wanted[panel], thread);
 }
 
 static void compare_panel(void *arg, int64_t panel, int thread) {
@@ -69,7 +70,7 @@ static void compare_panel(void *arg, int64_t panel, int thread) {
                               .min = x->t->probe ? -INFINITY : x->t->dup,
                               .copies = x->f->copies + (a.place - x->unit)};
     if (gf_job_stopped(&x->t->watch)) return;
-    gf_cell_compare(&x->core, &a, x->wanted + panel * x->core.panels, &x->columns, &to, thread);
+    gf_cell_compare(&x->core, &a, &x->wanted[panel], &x->columns, &to, thread);
     const int64_t done = atomic_fetch_add(&x->done, 1) + 1;
     if (thread == 0) gf_job_report(&x->watch, (double)done / (double)panels_of(x->rows));
 }
@@ -103,13 +104,16 @@ static void finish_panel(void *arg, int64_t panel, int thread) {
 
 /* panel [panels]: those that some anchor wants; returns their number. */
 static int64_t join_wanted(const group_search *x, int32_t *panel) {
+    uint8_t *mark = x->core.mark; /* of thread 0, which has no anchors at hand */
     int64_t count = 0;
+    for (int64_t a = 0; a < panels_of(x->rows); a++)
+        for (size_t k = 0; k < x->wanted[a].count; k++) {
+            const gf_panel_range r = x->wanted[a].range[k];
+            memset(mark + r.from, 1, (size_t)(r.to - r.from));
+        }
     for (int64_t p = 0; p < x->core.panels; p++)
-        for (int64_t a = 0; a < panels_of(x->rows); a++)
-            if (x->wanted[a * x->core.panels + p]) {
-                panel[count++] = (int32_t)p;
-                break;
-            }
+        if (mark[p]) panel[count++] = (int32_t)p;
+    memset(mark, 0, (size_t)x->core.panels);
     return count;
 }
 
@@ -148,6 +152,7 @@ static glofnd_status compare_chunks(gf_error *err, group_search *x, const gf_job
 
 static glofnd_status compare_group(gf_error *err, group_search *x, const gf_job_progress *watch) {
     gf_parallel(x->t->threads, panels_of(x->rows), mark_panel, x);
+    TRY(gf_cell_search_check(err, &x->core));
     if (!x->s->all.x) return compare_chunks(err, x, watch);
     x->columns = (gf_cell_columns){.p = &x->s->all, .count = x->core.panels};
     x->watch = *watch;
@@ -175,15 +180,16 @@ static glofnd_status search_group(gf_error *err, group_search *x, const gf_job_p
 
 /* ----- the pairs of a unit ----- */
 
-/* Anchors of a group: so that the maps of their panels take an eighth of the memory, at most. */
+/* Anchors of a group: so that what they want takes about an eighth of the memory, at two ranges of panels per cell. */
 static int64_t group_rows(const gf_cells_stream *s, int64_t rows) {
-    const int64_t fit = (int64_t)(s->memory / 8) / panels_of(s->c.n);
+    const int64_t fit = (int64_t)(s->memory / 8 / (2 * sizeof(gf_panel_range))) / s->c.count;
     return GF_MIN(GF_MAX(fit, 4) * GF_PANEL, gf_pad(rows));
 }
 
 static glofnd_status search_groups(gf_error *err, group_search *x, int64_t rows) {
     const int64_t group = group_rows(x->s, rows);
-    x->wanted = calloc((size_t)panels_of(group), (size_t)x->core.panels);
+    x->wanted = calloc((size_t)panels_of(group), sizeof *x->wanted);
+    x->group = panels_of(group);
     FAIL_IF(err, !x->wanted, GLOFND_E_MEMORY, "no memory for a map of cells");
     for (int64_t done = 0; done < rows; done += group) {
         x->first = x->unit + done, x->rows = GF_MIN(group, rows - done);
@@ -205,13 +211,12 @@ glofnd_status gf_cells_stream_pairs(gf_error *err, gf_cells_stream *s, const gf_
     group_search x = {.s = s, .t = t, .f = found, .above = above, .unit = first};
     if (t->probe) TRY(gf_pairs_check_rank(err, t, s->c.n - 1));
     TRY(load_all(err, s));
-    TRY(gf_cell_search_init(err, &x.core, &s->c, t));
+    TRY(gf_cell_search_init(err, &x.core, &s->c, t, copy_root));
     find_none(found);
     const glofnd_status status = t->dup <= 2.0f || t->probe ? search_groups(err, &x, rows) : GLOFND_OK;
-    for (int k = 0; k < t->threads && status == GLOFND_OK; k++) gf_components_merge(copy_root, x.core.root + k * s->c.n, s->c.n);
     found->cells = s->c.count, found->compared = x.core.pairs;
     gf_cell_search_free(&x.core);
-    free(x.wanted);
+    gf_cell_wanted_free(x.wanted, x.group);
     return status;
 }
 
@@ -226,7 +231,7 @@ typedef struct recall {
     gf_best best;            /* [own.n] */
     const int32_t *position; /* [n] of the columns; NULL: from `from` on */
     int64_t from;
-    uint8_t *wanted;         /* [threads][panels] */
+    gf_cell_wanted *wanted;  /* [threads] */
     int32_t *at;             /* [n] place of a position */
     int64_t *asked, *founds; /* [own.n] pairs above in the whole search; of these, compared ones */
 } recall;
@@ -249,7 +254,7 @@ static void visit_whole(void *user, const gf_strip *t, int thread) {
 /* Pairs of a panel's anchors above in the whole search: those whose other end lies in a panel that is compared are found. */
 static void count_recalled(void *arg, int64_t panel, int thread) {
     recall *x = arg;
-    uint8_t *wanted = x->wanted + (int64_t)thread * x->core.panels;
+    gf_cell_wanted *wanted = &x->wanted[thread];
     const int64_t from = panel * GF_PANEL;
     const gf_cell_anchors a = {.p = &x->own, .at = from, .place = x->place[from], .rows = (int)GF_MIN(GF_PANEL, x->own.n - from)};
     gf_cell_mark(&x->core, &a, wanted, thread);
@@ -257,7 +262,7 @@ static void count_recalled(void *arg, int64_t panel, int thread) {
         const uint64_t *key = x->best.key + i * x->best.capacity;
         x->asked[i] = gf_best_sort(&x->best, i, GF_MAX(x->t->rank - 1, 1));
         x->founds[i] = 0;
-        for (int64_t k = 0; k < x->asked[i]; k++) x->founds[i] += wanted[x->at[gf_best_other(key[k])] / GF_PANEL];
+        for (int64_t k = 0; k < x->asked[i]; k++) x->founds[i] += gf_cell_wants(wanted, x->at[gf_best_other(key[k])] / GF_PANEL);
     }
 }
 
@@ -299,7 +304,7 @@ static glofnd_status read_sample(gf_error *err, recall *x, int64_t first, int64_
 static glofnd_status measure(gf_error *err, recall *x, int64_t first, int64_t count) {
     const gf_cells *c = &x->s->c;
     TRY(read_sample(err, x, first, count));
-    x->wanted = malloc((size_t)x->t->threads * (size_t)x->core.panels);
+    x->wanted = calloc((size_t)x->t->threads, sizeof *x->wanted);
     x->at = malloc((size_t)c->n * sizeof *x->at);
     x->founds = malloc((size_t)x->own.n * sizeof *x->founds);
     x->asked = malloc((size_t)x->own.n * sizeof *x->asked);
@@ -308,14 +313,14 @@ static glofnd_status measure(gf_error *err, recall *x, int64_t first, int64_t co
     for (int64_t i = 0; i < c->n; i++) x->at[c->order[i]] = (int32_t)i;
     TRY(sweep_all(err, x));
     gf_parallel(x->t->threads, panels_of(x->own.n), count_recalled, x);
-    return GLOFND_OK;
+    return gf_cell_search_check(err, &x->core);
 }
 
 glofnd_status gf_cells_stream_recall(gf_error *err, gf_cells_stream *s, const gf_pairs_task *t, int64_t first, int64_t count,
                                      gf_pairs_found *found) {
     recall x = {.s = s, .t = t};
     TRY(load_all(err, s));
-    TRY(gf_cell_search_init(err, &x.core, &s->c, t));
+    TRY(gf_cell_search_init(err, &x.core, &s->c, t, NULL));
     const glofnd_status status = measure(err, &x, first, count);
     for (int64_t i = 0; i < x.own.n && status == GLOFND_OK; i++)
         found->sampled++, found->wanted += x.asked[i], found->recalled += x.founds[i];
@@ -323,7 +328,7 @@ glofnd_status gf_cells_stream_recall(gf_error *err, gf_cells_stream *s, const gf
     gf_panels_free(&x.own);
     gf_best_free(&x.best);
     free(x.place);
-    free(x.wanted);
+    gf_cell_wanted_free(x.wanted, t->threads);
     free(x.at);
     free(x.founds);
     free(x.asked);

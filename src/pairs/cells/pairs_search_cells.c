@@ -20,7 +20,7 @@ typedef struct cell_search {
     const gf_cells *c;
     const gf_pairs_task *t;
     gf_pairs_found *f;
-    uint8_t *wanted;                                 /* [threads][panels] */
+    gf_cell_wanted *wanted;                          /* [threads] */
     gf_best best;                                    /* [threads][GF_PANEL] */
     gf_best all;                                     /* probe: [n] candidates, by position */
     _Atomic int64_t done;                            /* panels of rows */
@@ -58,6 +58,7 @@ static void sort_list(void *arg, int64_t i, int thread) {
 /* Lists are sorted. Counts are the same whichever end has found the pair. */
 static void count_pairs(void *arg, int64_t i, int thread) {
     cell_search *x = arg;
+    (void)thread;
     gf_pairs_found *f = x->f;
     const int32_t *label = x->t->label;
     const uint64_t *key = x->all.key + i * x->all.capacity;
@@ -69,7 +70,7 @@ static void count_pairs(void *arg, int64_t i, int thread) {
         if (!(v > f->lambda[j])) continue;
         __atomic_fetch_add(&f->mutual[i], 1, __ATOMIC_RELAXED);
         if (!has_key(&x->all, j, gf_best_key(v, i))) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
-        gf_components_join(x->core.root + (int64_t)thread * f->n, (int32_t)i, (int32_t)j);
+        gf_components_join_shared(f->mutual_root, (int32_t)i, (int32_t)j);
     }
 }
 
@@ -98,12 +99,7 @@ static void read_lists(cell_search *x) {
     gf_lists_all_thresholds(&x->all, x->t, f);
     gf_parallel(x->t->threads, f->n, sort_list, x);
     gf_parallel(x->t->threads, gf_cell_sample(x->core.panels), measure_panel, x);
-    for (int t = 0; t < x->t->threads; t++) {
-        gf_components_merge(f->copy_root, x->core.root + t * f->n, f->n);
-        gf_components_init(x->core.root + t * f->n, f->n);
-    }
     gf_parallel(x->t->threads, f->n, count_pairs, x);
-    for (int t = 0; t < x->t->threads; t++) gf_components_merge(f->mutual_root, x->core.root + t * f->n, f->n);
     gf_lists_all_top(&x->all, x->t, f);
     gf_components_flatten(f->mutual_root, f->n);
     f->sampled = x->sampled, f->wanted = x->wanted_pairs, f->recalled = x->recalled;
@@ -122,7 +118,7 @@ static void search_panel(void *arg, int64_t panel, int thread) {
                               .min = probe ? -INFINITY : x->t->dup,
                               .copies = x->f->copies,
                               .by_position = 1};
-    uint8_t *wanted = x->wanted + (int64_t)thread * x->core.panels;
+    gf_cell_wanted *wanted = &x->wanted[thread];
     if (gf_job_stopped(&x->t->watch)) return;
     for (int r = 0; !probe && r < a.rows; r++) gf_best_clear(&x->best, own + r);
     gf_cell_mark(&x->core, &a, wanted, thread);
@@ -142,7 +138,7 @@ static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
     const gf_pairs_plan whole = gf_pairs_search_cpu.plan(n, dim, t);
     gf_pairs_plan p = {.rows = 2 * gf_panels_bytes(n, dim), .passes = 1, .results = whole.results};
     if (t->probe) p.lists = gf_best_bytes(n, gf_cell_keep(t));
-    p.scratch = gf_sweep_bytes(t->threads) + (size_t)n * (size_t)(t->threads + 9) * sizeof(int32_t);
+    p.scratch = gf_sweep_bytes(t->threads) + (size_t)n * (size_t)t->threads / GF_PANEL + (size_t)n * 9 * sizeof(int32_t);
     return p;
 }
 
@@ -164,8 +160,8 @@ static void close_rows(void *state) {
 
 static glofnd_status allocate(gf_error *err, cell_search *x) {
     const int threads = x->t->threads;
-    TRY(gf_cell_search_init(err, &x->core, x->c, x->t));
-    x->wanted = malloc((size_t)threads * (size_t)x->core.panels);
+    TRY(gf_cell_search_init(err, &x->core, x->c, x->t, x->f->copy_root));
+    x->wanted = calloc((size_t)threads, sizeof *x->wanted);
     FAIL_IF(err, !x->wanted, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)x->c->n);
     TRY(gf_best_alloc_roomy(err, &x->best, threads * GF_PANEL, gf_cell_keep(x->t)));
     return x->t->probe ? gf_best_alloc(err, &x->all, x->c->n, gf_cell_keep(x->t)) : GLOFND_OK;
@@ -176,17 +172,15 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     const int64_t n = s->c.n;
     cell_search x = {.c = &s->c, .t = t, .f = f};
     if (t->probe) TRY(gf_pairs_check_rank(err, t, n - 1));
-    glofnd_status status = allocate(err, &x);
     gf_pairs_found_none(f);
+    glofnd_status status = allocate(err, &x);
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.core.panels, search_panel, &x);
-    const int whole = status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch);
-    if (whole) read_lists(&x);
-    for (int k = 0; k < t->threads && status == GLOFND_OK && !whole; k++)
-        gf_components_merge(f->copy_root, x.core.root + k * n, n);
+    if (status == GLOFND_OK) status = gf_cell_search_check(err, &x.core);
+    if (status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch)) read_lists(&x);
     gf_components_flatten(f->copy_root, n);
     f->cells = s->c.count, f->compared = x.core.pairs;
     gf_cell_search_free(&x.core);
-    free(x.wanted);
+    gf_cell_wanted_free(x.wanted, t->threads);
     gf_best_free(&x.best);
     gf_best_free(&x.all);
     FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&t->watch), GLOFND_E_ARGUMENT, "stopped");
