@@ -148,8 +148,8 @@ static void probed_cells_are_approximate_and_say_so(void **state) {
     free(x);
 }
 
-/* Rows that are compared with the anchor at place i: those of panels that hold a row of its cell, or of the cell of another anchor
- * of its panel. */
+/* Rows that are compared with the anchor at place i: those of panels that hold a row of its cell, or of the cell of
+ * another anchor of its panel. */
 static int is_compared(const gf_cells *c, int64_t i, int64_t j) {
     for (int64_t k = 0; k < c->count; k++) {
         const int64_t first = c->start[k] / GF_PANEL, last = (c->start[k + 1] - 1) / GF_PANEL, own = i / GF_PANEL;

@@ -5,8 +5,8 @@
  *     gf_cell_mark(&x, &anchors, &wanted, thread);                          which panels
  *     gf_cell_compare(&x, &anchors, &wanted, &columns, &lists, thread);     once, or with columns that come by and by
  *     gf_cell_search_free(&x);
- * Panels of anchors are independent of each other; each thread has its own number. The work of a panel of anchors grows with what it wants,
- * not with the number of all rows.
+ * Panels of anchors are independent of each other; each thread has its own number. The work of a panel of anchors
+ * grows with what it wants, not with the number of all rows.
  */
 #pragma once
 
