@@ -4,8 +4,8 @@
  * angle(v, b) <= angle(v, a) <= angle(u, a) + theta, where a is the centroid of u. So only cells with
  * angle(u, b) <= angle(u, a) + 2 theta can hold duplicates of u; and of such a cell only members whose angle to b differs from
  * that of u by theta at most. Members lie by rising angle: a range of places. Ranges of the rows of a panel are joined in a map
- * of panels, so that each panel of columns is compared once; a bit per cell tells where the map has marks. Angles have a margin for rounding errors: what is left out cannot
- * reach the limit, and the rest is compared as everywhere.
+ * of panels, so that each panel of columns is compared once; a bit per cell tells where the map has marks. Angles have a margin
+ * for rounding errors: what is left out cannot reach the limit, and the rest is compared as everywhere.
  */
 #include "pairs/cells/cell_compare.h"
 
