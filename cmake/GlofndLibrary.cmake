@@ -63,11 +63,12 @@ function(glofnd_object_library name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 endfunction()
 
-glofnd_sources(core_sources src/util/*.c src/util/*/*.c src/io/*.c src/io/json/jsonl.c src/method/*.c src/method/*/*.c
-    src/cpu/passes/*.c src/pairs/*.c src/pairs/cells/*.c src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)
+glofnd_sources(core_sources src/util/*.c src/util/*/*.c src/io/*.c src/io/json/jsonl.c src/io/json/json_tree.c
+    src/io/json/safetensors.c src/io/parquet/*.c src/embeddings/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c src/pairs/*.c
+    src/pairs/cells/*.c src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)
 glofnd_sources(cpu_sources src/cpu/passes/*.c)
-glofnd_sources(discover_sources src/io/json/jsonl.c src/pairs/*.c src/pairs/cells/*.c src/discover/*.c src/discover/decide/*.c
-    src/discover/units/*.c)
+glofnd_sources(discover_sources src/io/json/jsonl.c src/io/parquet/*.c src/embeddings/*.c src/pairs/*.c src/pairs/cells/*.c
+    src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)
 set_source_files_properties(${discover_sources} PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE=)
 glofnd_sources(tile_sources src/cpu/kernels/*.c)
 if(NOT GLOFND_HAVE_CUDA)

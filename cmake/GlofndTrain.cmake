@@ -84,16 +84,26 @@ glofnd_part(png libpng png.h png libpng-dev)
 glofnd_part(webp libwebp webp/decode.h webp libwebp-dev)
 glofnd_part(zlib zlib zlib.h z zlib1g-dev)
 glofnd_part(zstd libzstd zstd.h zstd libzstd-dev)
+# libglofnd opens these two when a Parquet file needs them; a static program has them inside.
+foreach(name ZLIB ZSTD)
+    get_target_property(definitions glofnd_parts INTERFACE_COMPILE_DEFINITIONS)
+    if(GLOFND_STATIC_PROGRAM AND "GF_HAVE_${name}" IN_LIST definitions)
+        set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/io/parquet/page_codec.c APPEND PROPERTY
+            COMPILE_DEFINITIONS GF_LINKED_${name})
+    endif()
+endforeach()
 glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/nn/*.c)
 glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 set(train_sources "")
-foreach(room io/json io/parquet io/pickle io/torch image text data loader nn optim dist run train eval plot report)
+foreach(room io/json io/pickle io/torch image text data loader nn optim dist run train eval plot report)
     glofnd_sources(sources src/${room}/*.c src/${room}/*/*.c)
     list(APPEND train_sources ${sources})
 endforeach()
-list(REMOVE_ITEM train_sources ${PROJECT_SOURCE_DIR}/src/io/json/jsonl.c)       # in libglofnd
+foreach(name jsonl json_tree safetensors)       # in libglofnd
+    list(REMOVE_ITEM train_sources ${PROJECT_SOURCE_DIR}/src/io/json/${name}.c)
+endforeach()
 if(NOT GLOFND_HAVE_CUDA)
     list(APPEND train_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_train.c)
 endif()

@@ -2,9 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/csv.h"
 #include "data/formats/wds.h"
 #include "data/spec.h"
+#include "util/strings/braces.h"
+#include "util/strings/csv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

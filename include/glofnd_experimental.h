@@ -69,6 +69,40 @@ GLOFND_API glofnd_status glofnd_ctx_workspace_bytes(glofnd_ctx *c, int64_t rows,
  * stream first. Since 0.2. */
 GLOFND_API glofnd_status glofnd_ctx_workspace(glofnd_ctx *c, void *memory, size_t bytes);
 
+/* ----- Embeddings in files ----- */
+
+/* Files of embeddings as one matrix, the rows of all files in order, as `glofnd discover` reads them. */
+typedef struct glofnd_embedding_files {
+    size_t size; /* sizeof(glofnd_embedding_files) */
+    const char *const
+        *path; /* [paths] .npy, .safetensors, Parquet, .csv and .tsv files; folders of them; patterns: {000..099}, * ? [ */
+    int64_t paths;
+    const char *tensor; /* of .safetensors files; NULL: the only one with two axes */
+    const char *column; /* of embeddings, in Parquet files and tables; NULL: the only one that fits */
+    const char *id;     /* column of names there; NULL: none, of a table its only column of text, or of an id */
+    const char *label;  /* column of labels there; NULL: none */
+} glofnd_embedding_files;
+
+typedef struct glofnd_embeddings glofnd_embeddings; /* open files */
+
+typedef struct glofnd_embeddings_info {
+    size_t size; /* set by the caller: sizeof(glofnd_embeddings_info) */
+    int64_t n, dim, files;
+    const char *columns;      /* which were chosen, in words; NULL: no file has columns */
+    const char *const *name;  /* [n] of the rows; NULL: none. Texts belong to the open files and live as long */
+    const char *const *label; /* [n] labels as texts, "": none; NULL: not asked for */
+} glofnd_embeddings_info;
+
+/* Opens the files: shapes are known, names and labels are read. *out is NULL on failure, and `why` (may be NULL) gets the reason.
+ * Since 0.2. */
+GLOFND_API glofnd_status glofnd_embeddings_open(const glofnd_embedding_files *files, glofnd_embeddings **out, char *why,
+                                                size_t why_bytes);
+GLOFND_API void glofnd_embeddings_close(glofnd_embeddings *e); /* NULL is fine. Since 0.2 */
+GLOFND_API glofnd_status glofnd_embeddings_describe(const glofnd_embeddings *e, glofnd_embeddings_info *out); /* Since 0.2 */
+/* x [rows][dim]: rows [first, first + rows). By one thread at a time. Since 0.2. */
+GLOFND_API glofnd_status glofnd_embeddings_read(glofnd_embeddings *e, int64_t first, int64_t rows, float *x, char *why,
+                                                size_t why_bytes);
+
 /* ----- Discovery: false negatives and duplicates among finished embeddings ----- */
 
 #define GLOFND_DUP_EXACT 3.0 /* as dup: only rows of equal bytes are duplicates */
@@ -94,6 +128,7 @@ typedef struct glofnd_discover_spec {
     /* NULL, or called in this thread with the finished share of the work; a value other than 0 stops it: E_ARGUMENT "stopped". */
     int (*progress)(void *user, double share);
     void *user;
+    glofnd_embeddings *files; /* NULL, or: the rows are these. n, dim, x, stride and dtype are 0 then */
 } glofnd_discover_spec;
 
 typedef struct glofnd_discovery glofnd_discovery; /* a result */

@@ -25,8 +25,9 @@ optim           : util ifc
 dist            : util ifc
 pairs           : util ifc cpu
 cuda            : util io ifc method/formulas pairs
-discover        : util io ifc pairs
-data            : util io image text discover
+embeddings      : util io
+discover        : util io ifc pairs embeddings
+data            : util io image text embeddings discover
 loader          : util ifc image text data
 run             : util io ifc method nn optim
 train           : util io ifc method pairs cuda image text nn optim dist data loader run

@@ -1,8 +1,8 @@
 /* embedding_files.h - what discovery reads from files: embeddings of any model, their labels and names, and stored results. */
 #pragma once
 
-#include "data/embeddings/embedding_set.h"
 #include "discover/discover_files.h"
+#include "embeddings/embedding_set.h"
 
 /* All rows of a set, and its names if it has some. */
 glofnd_status gf_discover_read_set(gf_error *err, gf_embedding_set *set, gf_discover_data *d);

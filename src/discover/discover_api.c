@@ -1,15 +1,17 @@
-/* discover_api.c - glofnd_discover() of the public header: embeddings in memory, the result as arrays by row.
+/* discover_api.c - glofnd_discover() of the public header: embeddings in memory or in files, the result as arrays by row.
  *
  * The search works on positions of usable rows; here they become rows again.
  */
 #include <math.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "discover/decide/decide.h"
 #include "discover/discover_files.h"
+#include "embeddings/embeddings_api.h"
 #include "util/dtype.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
@@ -30,8 +32,7 @@ static size_t half_of_memory(void) {
     return bytes > 0.0 ? (size_t)(0.5 * bytes) : (size_t)2000000000;
 }
 
-static glofnd_status check_spec(gf_error *err, const glofnd_discover_spec *q) {
-    TRY(gf_struct_check(err, "spec", "glofnd_discover_spec", q->size, sizeof *q, sizeof *q));
+static glofnd_status check_rows(gf_error *err, const glofnd_discover_spec *q) {
     FAIL_IF(err, !q->x, GLOFND_E_ARGUMENT, "x is NULL");
     FAIL_IF(err, q->n < 1 || q->n >= INT32_MAX || q->dim < 1 || q->dim > (1 << 20), GLOFND_E_ARGUMENT,
             "%lld x %lld embeddings; expected 1 to 2^31 - 2 rows of 1 to 2^20 numbers", (long long)q->n, (long long)q->dim);
@@ -39,6 +40,10 @@ static glofnd_status check_spec(gf_error *err, const glofnd_discover_spec *q) {
             "dtype is %d; it must be 0 (float32), 1 (bfloat16) or 2 (float16)", (int)q->dtype);
     FAIL_IF(err, q->stride != 0 && (q->stride < q->dim || q->stride > (INT64_C(1) << 30)), GLOFND_E_ARGUMENT,
             "stride is %lld; it must be 0 (= dim) or in dim = %lld .. 2^30", (long long)q->stride, (long long)q->dim);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_search(gf_error *err, const glofnd_discover_spec *q) {
     FAIL_IF(err, q->alpha != 0.0 && q->k != 0, GLOFND_E_OPTION, "alpha and k exclude each other");
     FAIL_IF(err, q->alpha == 0.0 && q->k < 1, GLOFND_E_OPTION, "alpha or k is needed; alpha in (0, 1), k at least 1");
     FAIL_IF(err, q->dup != GLOFND_DUP_EXACT && !(q->dup >= -1.0 && q->dup <= 1.0), GLOFND_E_OPTION,
@@ -46,6 +51,13 @@ static glofnd_status check_spec(gf_error *err, const glofnd_discover_spec *q) {
     FAIL_IF(err, q->top > 1000000 || q->max_pairs < 0 || q->threads < 0, GLOFND_E_OPTION,
             "top is at most 1e6, max_pairs and threads are not negative");
     return GLOFND_OK;
+}
+
+static glofnd_status check_spec(gf_error *err, const glofnd_discover_spec *q) {
+    FAIL_IF(err, q->files && (q->x || q->n || q->dim || q->stride || q->dtype), GLOFND_E_ARGUMENT,
+            "files and x exclude each other: with files, n, dim, x, stride and dtype are 0");
+    if (!q->files) TRY(check_rows(err, q));
+    return check_search(err, q);
 }
 
 static gf_discover_spec spec_of(const glofnd_discover_spec *q) {
@@ -80,15 +92,17 @@ static void copy_row(void *arg, int64_t i, int thread) {
 }
 
 static glofnd_status take_rows(gf_error *err, const glofnd_discover_spec *q, int threads, gf_discover_data *d) {
-    d->n = q->n, d->dim = q->dim;
-    d->x = malloc((size_t)q->n * (size_t)q->dim * sizeof *d->x);
-    FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)q->n, (long long)q->dim);
+    gf_embedding_set *set = q->files ? gf_embeddings_of(q->files) : NULL;
+    d->n = set ? gf_embeddings_rows(set) : q->n, d->dim = set ? gf_embeddings_dim(set) : q->dim;
+    d->x = malloc((size_t)d->n * (size_t)d->dim * sizeof *d->x);
+    FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)d->n, (long long)d->dim);
     rows_job j = {q, d->x};
-    gf_parallel(threads, q->n, copy_row, &j);
+    if (set) TRY(gf_embeddings_read(err, set, 0, d->n, d->x));
+    else gf_parallel(threads, q->n, copy_row, &j);
     if (q->label) {
-        d->label = malloc((size_t)q->n * sizeof *d->label);
+        d->label = malloc((size_t)d->n * sizeof *d->label);
         FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
-        for (int64_t i = 0; i < q->n; i++) d->label[i] = q->label[i] < 0 ? -1 : q->label[i];
+        for (int64_t i = 0; i < d->n; i++) d->label[i] = q->label[i] < 0 ? -1 : q->label[i];
     }
     return gf_discover_classify(err, d);
 }
@@ -274,8 +288,13 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
     return make_view(err, x);
 }
 
-static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery **out) {
-    FAIL_IF(err, !q || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "spec" : "out");
+/* Callers that were compiled before `files` was there give a shorter spec. */
+static glofnd_status create(gf_error *err, const glofnd_discover_spec *given, glofnd_discovery **out) {
+    glofnd_discover_spec whole = {0};
+    const glofnd_discover_spec *q = &whole;
+    FAIL_IF(err, !given || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "spec" : "out");
+    TRY(gf_struct_check(err, "spec", "glofnd_discover_spec", given->size, offsetof(glofnd_discover_spec, files), sizeof whole));
+    memcpy(&whole, given, given->size);
     TRY(check_spec(err, q));
     FAIL_IF(err, q->device != GLOFND_DEVICE_CPU && q->device != GLOFND_DEVICE_CUDA, GLOFND_E_ARGUMENT, "device %d is not known",
             (int)q->device);

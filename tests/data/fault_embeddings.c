@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "data/embeddings/embedding_set.h"
+#include "embeddings/embedding_set.h"
 #include "support/faults.h"
 #include "support/scratch.h"
 #include "support/source_file.h"

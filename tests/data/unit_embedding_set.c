@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "data/embeddings/embedding_set.h"
+#include "embeddings/embedding_set.h"
 #include "io/npy.h"
 #include "support/scratch.h"
 #include "support/source_file.h"

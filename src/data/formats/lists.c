@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/csv.h"
 #include "data/dataset_format.h"
 #include "io/file.h"
 #include "text/captions.h"
+#include "util/strings/csv.h"
 #include "util/strings/number_text.h"
 
 #define FILES_PROBED 16 /* spread over the list; one must exist */

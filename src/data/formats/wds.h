@@ -17,7 +17,6 @@
 
 #define GF_WDS_TEXT_MAX (1u << 20) /* bytes of a .txt or .json */
 #define GF_WDS_GROUPS_MAX 65536    /* groups of samples by their .npy */
-#define GF_BRACES_MAX 1000000      /* names one pattern may expand to */
 
 enum { GF_WDS_TEXT_IS_JSON = 1 }; /* gf_wds_entry.flags */
 
@@ -55,9 +54,5 @@ glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n,
 /* `glofnd data index`: scans every shard anew and writes all index files; a file that cannot be written is an error here. */
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples);
 
-/* Braces of a pattern, as in a shell; names in the order they are written. E_ARGUMENT: unbalanced, or more than GF_BRACES_MAX. */
-glofnd_status gf_braces_expand(gf_error *err, const char *pattern, gf_string_list *out);
-/* The number of names, without expanding it; INT64_MAX: more than GF_BRACES_MAX. */
-int64_t gf_braces_count(const char *pattern);
 /* Braces, then files: a name with * ? [ stands for its matches in bytewise order, a folder for its *.tar. E_IO: no match. */
 glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_string_list *out);

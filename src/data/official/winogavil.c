@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/csv.h"
 #include "data/official/official.h"
 #include "io/file.h"
 #include "util/grow.h"
+#include "util/strings/csv.h"
 
 #define TABLE_BYTES_MAX ((uint64_t)1 << 28)
 #define CANDIDATES_MAX 64

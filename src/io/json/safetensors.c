@@ -1,4 +1,4 @@
-/* safetensors.c - see safetensors.h. The header's JSON is parsed and made by jansson; what it means is checked here. */
+/* safetensors.c - see safetensors.h: reading. What the header's JSON means is checked here. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,11 +13,11 @@
 
 #include "io/blockfile.h"
 #include "io/calls.h"
-#include "io/json/safetensors_checksum.h"
+#include "io/json/json_tree.h"
+#include "io/json/safetensors_parts.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
 
-#define METADATA "__metadata__"
 #define MAX_DEPTH 3 /* { tensor: { shape: [ */
 
 static const struct {
@@ -29,7 +28,7 @@ static const struct {
     GF_ST_TYPE_LIST(GF_ST_X)
 #undef GF_ST_X
 };
-enum { TYPES = sizeof types / sizeof types[0] };
+_Static_assert(GF_ST_TYPES == sizeof types / sizeof types[0], "one row per type");
 
 size_t gf_st_type_bytes(gf_st_type type) { return types[type].bytes; }
 
@@ -37,13 +36,8 @@ const char *gf_st_type_name(gf_st_type type) { return types[type].name; }
 
 /* ----- what both directions need ----- */
 
-/* A name of the file as messages may show it: short, and without what could steer a terminal. */
-typedef struct shown {
-    char text[100];
-} shown;
-
-static shown show(const char *name) {
-    shown s;
+gf_st_shown gf_st_show(const char *name) {
+    gf_st_shown s;
     size_t n = 0;
     if (!name) name = "";
     for (; name[n] && n + 1 < sizeof s.text; n++) s.text[n] = name[n] >= ' ' && name[n] < 127 ? name[n] : '?';
@@ -51,8 +45,7 @@ static shown show(const char *name) {
     return s;
 }
 
-/* count from shape; 0 if an extent is negative or the bytes do not fit int64_t. Extents after a zero must fit as well. */
-static int set_count(gf_st_tensor *t) {
+int gf_st_set_count(gf_st_tensor *t) {
     const int64_t width = (int64_t)gf_st_type_bytes(t->type);
     int64_t bytes = width;
     int empty = 0;
@@ -69,79 +62,71 @@ static uint64_t tensor_bytes(const gf_st_tensor *t) { return (uint64_t)t->count 
 
 /* ----- the header, read ----- */
 
-/* Nesting is bounded before the parser, which recurses, sees it. */
-static int too_deep(const char *text, size_t n) {
-    int depth = 0, quoted = 0;
-    for (size_t i = 0; i < n && depth <= MAX_DEPTH; i++) {
-        if (quoted && text[i] == '\\') i++; /* what follows is no end of the string */
-        else if (text[i] == '"') quoted = !quoted;
-        else if (!quoted) depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
-    }
-    return depth > MAX_DEPTH;
-}
-
-static glofnd_status parse_type(gf_error *err, const char *path, const json_t *info, gf_st_tensor *t) {
-    const char *name = json_string_value(json_object_get(info, "dtype"));
-    FAIL_IF(err, !name, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no dtype", path, show(t->name).text);
-    for (int k = 0; k < TYPES; k++) {
+static glofnd_status parse_type(gf_error *err, const char *path, const gf_json *j, int64_t info, gf_st_tensor *t) {
+    const int64_t at = gf_json_find(j, info, "dtype");
+    FAIL_IF(err, at < 0 || j->node[at].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no dtype", path,
+            gf_st_show(t->name).text);
+    const char *name = gf_json_text(j, j->node[at].text);
+    for (int k = 0; k < GF_ST_TYPES; k++) {
         t->type = (gf_st_type)k;
         if (strcmp(name, types[k].name) == 0) return GLOFND_OK;
     }
     GF_FAIL(err, GLOFND_E_FORMAT, "%.200s: tensor '%s' has the dtype '%s'; known are F32 F16 BF16 F64 I64 I32 I8 U8 BOOL", path,
-            show(t->name).text, show(name).text);
+            gf_st_show(t->name).text, gf_st_show(name).text);
 }
 
-static glofnd_status parse_shape(gf_error *err, const char *path, const json_t *info, gf_st_tensor *t) {
-    const json_t *shape = json_object_get(info, "shape");
-    FAIL_IF(err, !json_is_array(shape), GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path, show(t->name).text);
-    const size_t rank = json_array_size(shape);
-    FAIL_IF(err, rank > GF_ST_MAX_RANK, GLOFND_E_FORMAT, "%.200s: tensor '%s' has %zu axes; at most %d are read", path,
-            show(t->name).text, rank, GF_ST_MAX_RANK);
-    t->rank = (int)rank;
-    for (size_t k = 0; k < rank; k++) {
-        const json_t *extent = json_array_get(shape, k);
-        t->shape[k] = json_is_integer(extent) ? json_integer_value(extent) : -1;
-    }
-    FAIL_IF(err, !set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of integers", path,
-            show(t->name).text);
+static glofnd_status parse_shape(gf_error *err, const char *path, const gf_json *j, int64_t info, gf_st_tensor *t) {
+    const int64_t shape = gf_json_find(j, info, "shape");
+    FAIL_IF(err, shape < 0 || j->node[shape].kind != GF_JSON_ARRAY, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path,
+            gf_st_show(t->name).text);
+    FAIL_IF(err, j->node[shape].count > GF_ST_MAX_RANK, GLOFND_E_FORMAT, "%.200s: tensor '%s' has %lld axes; at most %d are read",
+            path, gf_st_show(t->name).text, (long long)j->node[shape].count, GF_ST_MAX_RANK);
+    t->rank = 0;
+    for (int64_t k = j->node[shape].first; k >= 0; k = j->node[k].next)
+        t->shape[t->rank++] = j->node[k].kind == GF_JSON_INTEGER ? j->node[k].integer : -1;
+    FAIL_IF(err, !gf_st_set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of integers",
+            path, gf_st_show(t->name).text);
     return GLOFND_OK;
 }
 
 /* t->at becomes the start within the data; the end must be where type and shape put it, and inside the data. */
-static glofnd_status parse_range(gf_error *err, const char *path, const json_t *info, uint64_t data_bytes, gf_st_tensor *t) {
-    const json_t *range = json_object_get(info, "data_offsets");
-    const json_t *first = json_array_get(range, 0), *last = json_array_get(range, 1);
-    FAIL_IF(err, json_array_size(range) != 2 || !json_is_integer(first) || !json_is_integer(last), GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' has no data_offsets [begin, end]", path, show(t->name).text);
-    const int64_t begin = json_integer_value(first), end = json_integer_value(last);
+static glofnd_status parse_range(gf_error *err, const char *path, const gf_json *j, int64_t info, uint64_t data_bytes,
+                                 gf_st_tensor *t) {
+    const int64_t range = gf_json_find(j, info, "data_offsets");
+    const int two = range >= 0 && j->node[range].kind == GF_JSON_ARRAY && j->node[range].count == 2;
+    const int64_t first = two ? j->node[range].first : -1, last = two ? j->node[first].next : -1;
+    FAIL_IF(err, !two || j->node[first].kind != GF_JSON_INTEGER || j->node[last].kind != GF_JSON_INTEGER, GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' has no data_offsets [begin, end]", path, gf_st_show(t->name).text);
+    const int64_t begin = j->node[first].integer, end = j->node[last].integer;
     FAIL_IF(err, begin < 0 || end < begin || (uint64_t)end > data_bytes, GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, show(t->name).text, (long long)begin, (long long)end,
-            (unsigned long long)data_bytes);
+            "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, gf_st_show(t->name).text, (long long)begin,
+            (long long)end, (unsigned long long)data_bytes);
     FAIL_IF(err, (uint64_t)(end - begin) != tensor_bytes(t), GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, show(t->name).text,
+            "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, gf_st_show(t->name).text,
             (long long)(end - begin), (unsigned long long)tensor_bytes(t));
     t->at = (uint64_t)begin;
     return GLOFND_OK;
 }
 
-static glofnd_status parse_tensor(gf_error *err, const char *path, const json_t *info, uint64_t data_bytes, gf_st_tensor *t) {
-    FAIL_IF(err, !json_is_object(info) || json_object_size(info) != 3, GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, show(t->name).text);
-    TRY(parse_type(err, path, info, t));
-    TRY(parse_shape(err, path, info, t));
-    return parse_range(err, path, info, data_bytes, t);
+static glofnd_status parse_tensor(gf_error *err, const char *path, const gf_json *j, int64_t info, uint64_t data_bytes,
+                                  gf_st_tensor *t) {
+    FAIL_IF(err, j->node[info].kind != GF_JSON_OBJECT || j->node[info].count != 3, GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, gf_st_show(t->name).text);
+    TRY(parse_type(err, path, j, info, t));
+    TRY(parse_shape(err, path, j, info, t));
+    return parse_range(err, path, j, info, data_bytes, t);
 }
 
-static glofnd_status parse_texts(gf_error *err, json_t *metadata, gf_st_file *f) {
-    const char *key;
-    json_t *text;
-    FAIL_IF(err, !json_is_object(metadata), GLOFND_E_FORMAT, "%.300s: " METADATA " is not an object", f->path);
-    f->texts = calloc(json_object_size(metadata) + 1, sizeof *f->texts);
-    FAIL_IF(err, !f->texts, GLOFND_E_MEMORY, "%.300s: no memory for its " METADATA, f->path);
-    json_object_foreach(metadata, key, text) {
-        FAIL_IF(err, !json_is_string(text), GLOFND_E_FORMAT, "%.200s: '%s' in " METADATA " is not a text", f->path,
-                show(key).text);
-        f->texts[f->text_count++] = (gf_st_text){.key = key, .text = json_string_value(text)};
+static glofnd_status parse_texts(gf_error *err, const gf_json *j, int64_t metadata, gf_st_file *f) {
+    FAIL_IF(err, j->node[metadata].kind != GF_JSON_OBJECT, GLOFND_E_FORMAT, "%.300s: " GF_ST_METADATA " is not an object",
+            f->path);
+    f->texts = calloc((size_t)j->node[metadata].count + 1, sizeof *f->texts);
+    FAIL_IF(err, !f->texts, GLOFND_E_MEMORY, "%.300s: no memory for its " GF_ST_METADATA, f->path);
+    for (int64_t k = j->node[metadata].first; k >= 0; k = j->node[k].next) {
+        const char *key = gf_json_text(j, j->node[k].key);
+        FAIL_IF(err, j->node[k].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: '%s' in " GF_ST_METADATA " is not a text",
+                f->path, gf_st_show(key).text);
+        f->texts[f->text_count++] = (gf_st_text){.key = key, .text = gf_json_text(j, j->node[k].text)};
     }
     return GLOFND_OK;
 }
@@ -160,7 +145,8 @@ static glofnd_status check_places(gf_error *err, gf_st_file *f, uint64_t data_at
     for (int64_t i = 0; i < f->count; i++) {
         gf_st_tensor *t = &f->tensors[i];
         FAIL_IF(err, t->at != end, GLOFND_E_FORMAT, "%.200s: %s before tensor '%s': byte %llu instead of %llu", f->path,
-                t->at < end ? "an overlap" : "a hole", show(t->name).text, (unsigned long long)t->at, (unsigned long long)end);
+                t->at < end ? "an overlap" : "a hole", gf_st_show(t->name).text, (unsigned long long)t->at,
+                (unsigned long long)end);
         end += tensor_bytes(t);
         t->at += data_at;
     }
@@ -169,28 +155,33 @@ static glofnd_status check_places(gf_error *err, gf_st_file *f, uint64_t data_at
     return GLOFND_OK;
 }
 
-static glofnd_status parse_header(gf_error *err, gf_st_file *f, const char *text, size_t length, uint64_t data_bytes) {
-    const char *name;
-    json_t *info;
-    json_error_t why;
-    FAIL_IF(err, length < 2 || text[0] != '{', GLOFND_E_FORMAT, "%.300s: not a safetensors file: no header in braces", f->path);
-    FAIL_IF(err, memchr(text, 0, length), GLOFND_E_FORMAT, "%.300s: zero bytes in the header", f->path); /* jansson skips them */
-    FAIL_IF(err, too_deep(text, length), GLOFND_E_FORMAT, "%.300s: the header is nested too deeply", f->path);
-    f->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
-    FAIL_IF(err, !f->header, GLOFND_E_FORMAT, "%.300s: the header is not valid JSON at byte %d: %s", f->path, why.position,
-            show(why.text).text);
-    f->tensors = calloc(json_object_size(f->header) + 1, sizeof *f->tensors);
-    FAIL_IF(err, !f->tensors, GLOFND_E_MEMORY, "%.300s: no memory for its %zu tensors", f->path, json_object_size(f->header));
-    json_object_foreach(f->header, name, info) {
-        if (strcmp(name, METADATA) == 0) {
-            TRY(parse_texts(err, info, f));
+static glofnd_status parse_tensors(gf_error *err, gf_st_file *f, const gf_json *j, uint64_t data_bytes) {
+    f->tensors = calloc((size_t)j->node[0].count + 1, sizeof *f->tensors);
+    FAIL_IF(err, !f->tensors, GLOFND_E_MEMORY, "%.300s: no memory for its %lld tensors", f->path, (long long)j->node[0].count);
+    for (int64_t k = j->node[0].first; k >= 0; k = j->node[k].next) {
+        const char *name = gf_json_text(j, j->node[k].key);
+        if (strcmp(name, GF_ST_METADATA) == 0) {
+            TRY(parse_texts(err, j, k, f));
             continue;
         }
         f->tensors[f->count].name = name;
-        TRY(parse_tensor(err, f->path, info, data_bytes, &f->tensors[f->count]));
+        TRY(parse_tensor(err, f->path, j, k, data_bytes, &f->tensors[f->count]));
         f->count++;
     }
-    return check_places(err, f, 8 + length, data_bytes);
+    return GLOFND_OK;
+}
+
+/* text [length + 1] */
+static glofnd_status parse_header(gf_error *err, gf_st_file *f, const char *text, size_t length, uint64_t data_bytes) {
+    gf_json j = {0};
+    FAIL_IF(err, length < 2 || text[0] != '{', GLOFND_E_FORMAT, "%.300s: not a safetensors file: no header in braces", f->path);
+    FAIL_IF(err, memchr(text, 0, length), GLOFND_E_FORMAT, "%.300s: zero bytes in the header", f->path);
+    TRY(gf_json_read(err, f->path, text, length, MAX_DEPTH, &j));
+    const glofnd_status status = parse_tensors(err, f, &j, data_bytes);
+    f->names = j.text; /* names and texts lie there */
+    j.text = NULL;
+    gf_json_free(&j);
+    return status == GLOFND_OK ? check_places(err, f, 8 + length, data_bytes) : status;
 }
 
 /* ----- the file, read ----- */
@@ -251,6 +242,7 @@ static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
     const uint64_t length = gf_le64(prefix);
     char *text = malloc((size_t)length + 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for its header", f->path);
+    text[length] = 0;
     glofnd_status status = read_at(err, f, sizeof prefix, text, (size_t)length);
     if (status == GLOFND_OK) status = parse_header(err, f, text, (size_t)length, size - sizeof prefix - length);
     free(text);
@@ -273,7 +265,6 @@ void gf_st_close(gf_st_file *f) {
     free(f->tensors);
     free(f->texts);
     free(f->names);
-    json_decref(f->header);
     *f = (gf_st_file){.fd = -1};
 }
 
@@ -311,7 +302,7 @@ static glofnd_status read_strided(gf_error *err, const gf_st_file *f, const gf_s
     for (int k = 0; k < t->rank; k++) last += (t->shape[k] - 1) * t->stride[k];
     const size_t bytes = (size_t)(last + 1) * gf_st_type_bytes(t->type);
     unsigned char *all = malloc(bytes);
-    FAIL_IF(err, !all, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, show(t->name).text);
+    FAIL_IF(err, !all, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, gf_st_show(t->name).text);
     const glofnd_status status = read_at(err, f, t->at, all, bytes);
     if (status == GLOFND_OK) gather(t, all, out);
     free(all);
@@ -320,7 +311,7 @@ static glofnd_status read_strided(gf_error *err, const gf_st_file *f, const gf_s
 
 glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out, size_t bytes) {
     FAIL_IF(err, bytes != tensor_bytes(t), GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %llu bytes, and %zu are asked for",
-            f->path, show(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
+            f->path, gf_st_show(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
     return t->strided ? read_strided(err, f, t, out) : read_at(err, f, t->at, out, bytes);
 }
 
@@ -361,7 +352,7 @@ static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
 
 static glofnd_status read_strided_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out) {
     void *raw = malloc((size_t)tensor_bytes(t));
-    FAIL_IF(err, !raw, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, show(t->name).text);
+    FAIL_IF(err, !raw, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, gf_st_show(t->name).text);
     const glofnd_status status = read_strided(err, f, t, raw);
     if (status == GLOFND_OK) convert(out, raw, t->type, (size_t)t->count);
     free(raw);
@@ -373,7 +364,7 @@ glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_ten
     double chunk[CHUNK]; /* aligned for, and as wide as, the widest type */
     const size_t width = gf_st_type_bytes(t->type);
     FAIL_IF(err, count != t->count, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %lld elements, and %lld are asked for", f->path,
-            show(t->name).text, (long long)t->count, (long long)count);
+            gf_st_show(t->name).text, (long long)t->count, (long long)count);
     if (t->strided) return read_strided_f32(err, f, t, out);
     if (t->type == GF_ST_F32) return read_at(err, f, t->at, out, (size_t)count * width);
     for (int64_t done = 0; done < count; done += CHUNK) {
@@ -382,86 +373,4 @@ glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_ten
         convert(out + done, chunk, t->type, n);
     }
     return GLOFND_OK;
-}
-
-/* ----- write ----- */
-
-static glofnd_status add_texts(gf_error *err, const char *path, json_t *header, const gf_st_text *texts, int64_t count) {
-    if (count == 0) return GLOFND_OK;
-    json_t *metadata = json_object();
-    FAIL_IF(err, json_object_set_new(header, METADATA, metadata) != 0, GLOFND_E_MEMORY, "%.300s: no memory for its header", path);
-    for (int64_t i = 0; i < count; i++) {
-        FAIL_IF(err, json_object_get(metadata, texts[i].key), GLOFND_E_ARGUMENT, "%.200s: two texts '%s'", path,
-                show(texts[i].key).text);
-        const char *text = strcmp(texts[i].key, GF_ST_CHECKSUM) == 0 ? GF_ST_NO_CHECKSUM : texts[i].text;
-        FAIL_IF(err, json_object_set_new(metadata, texts[i].key, json_string(text)) != 0, GLOFND_E_ARGUMENT,
-                "%.200s: the text '%s' is not UTF-8, or there is no memory", path, show(texts[i].key).text);
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status check_tensor(gf_error *err, const char *path, const json_t *header, gf_st_tensor *t) {
-    FAIL_IF(err, !t->name || strcmp(t->name, METADATA) == 0 || json_object_get(header, t->name), GLOFND_E_ARGUMENT,
-            "%.200s: a tensor without name, or two called '%s'", path, show(t->name).text);
-    FAIL_IF(err, (unsigned)t->type >= TYPES || t->rank < 0 || t->rank > GF_ST_MAX_RANK || !set_count(t), GLOFND_E_ARGUMENT,
-            "%.200s: tensor '%s': its type, rank or shape cannot be written", path, show(t->name).text);
-    FAIL_IF(err, !t->data && t->count > 0, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' of %lld elements has no data", path,
-            show(t->name).text, (long long)t->count);
-    return GLOFND_OK;
-}
-
-/* *at: where its data starts, moved to its end. */
-static glofnd_status add_tensor(gf_error *err, const char *path, json_t *header, const gf_st_tensor *tensor, int64_t *at) {
-    gf_st_tensor t = *tensor;
-    TRY(check_tensor(err, path, header, &t));
-    const int64_t begin = *at;
-    FAIL_IF(err, __builtin_add_overflow(begin, (int64_t)tensor_bytes(&t), at), GLOFND_E_ARGUMENT, "%.300s: too large", path);
-    json_t *shape = json_array();
-    for (int k = 0; k < t.rank; k++) json_array_append_new(shape, json_integer(t.shape[k]));
-    json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t.type].name, "shape", shape, "data_offsets",
-                             (json_int_t)begin, (json_int_t)*at);
-    FAIL_IF(err,
-            !info || json_array_size(json_object_get(info, "shape")) != (size_t)t.rank ||
-                json_object_set_new(header, t.name, info) != 0,
-            GLOFND_E_ARGUMENT, "%.200s: the name '%s' is not UTF-8, or there is no memory", path, show(t.name).text);
-    return GLOFND_OK;
-}
-
-static glofnd_status make_header(gf_error *err, const char *path, json_t *header, const gf_st_tensor *tensors, int64_t count,
-                                 const gf_st_text *texts, int64_t text_count, char **out) {
-    int64_t at = 0;
-    TRY(add_texts(err, path, header, texts, text_count));
-    for (int64_t i = 0; i < count; i++) TRY(add_tensor(err, path, header, &tensors[i], &at));
-    *out = json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "%.300s: no memory for its header", path);
-    return GLOFND_OK;
-}
-
-static glofnd_status put_file(gf_error *err, const char *path, char *header, const gf_st_tensor *tensors, int64_t count) {
-    const size_t length = strlen(header), padding = (8 - length % 8) % 8;
-    gf_writer w;
-    FAIL_IF(err, length + padding > GF_ST_MAX_HEADER, GLOFND_E_ARGUMENT, "%.300s: too many tensors for one file", path);
-    gf_st_put_checksum(header, length + padding, tensors, count);
-    TRY(gf_writer_open(err, &w, path));
-    gf_put_u64(&w, length + padding);
-    gf_put(&w, header, length);
-    gf_put(&w, "        ", padding);
-    for (int64_t i = 0; i < count; i++) {
-        gf_st_tensor t = tensors[i];
-        set_count(&t);
-        gf_put(&w, t.data, (size_t)tensor_bytes(&t));
-    }
-    return gf_writer_finish(&w);
-}
-
-glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *tensors, int64_t count, const gf_st_text *texts,
-                          int64_t text_count) {
-    char *text = NULL;
-    json_t *header = json_object();
-    FAIL_IF(err, !header, GLOFND_E_MEMORY, "%.300s: no memory for its header", path);
-    glofnd_status status = make_header(err, path, header, tensors, count, texts, text_count, &text);
-    json_decref(header);
-    if (status == GLOFND_OK) status = put_file(err, path, text, tensors, count);
-    free(text);
-    return status;
 }

@@ -42,16 +42,13 @@ typedef struct gf_st_text {
     const char *key, *text;
 } gf_st_text;
 
-struct json_t;
-
 typedef struct gf_st_file {
     int fd;
     char *path;
     int64_t count, text_count;
     gf_st_tensor *tensors; /* [count] in the order of their data */
     gf_st_text *texts;     /* [text_count] of __metadata__ */
-    struct json_t *header; /* owns all names and texts */
-    char *names;           /* or this does */
+    char *names;           /* owns all names and texts */
 } gf_st_file;
 
 /* E_IO: it cannot be read or is not a regular file. E_FORMAT: something in it is not as above. On failure *out is unchanged. */

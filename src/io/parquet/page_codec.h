@@ -21,5 +21,5 @@ glofnd_status gf_page_codec_bound(gf_error *err, const char *where, int codec, s
 /* Fills out [n] from in [packed]: E_FORMAT if they do not unpack to exactly n bytes. */
 glofnd_status gf_page_unpack(gf_error *err, const char *where, int codec, const uint8_t *in, size_t packed, uint8_t *out,
                              size_t n);
-/* The CRC-32 that a page may state. 0: this build cannot compute it. */
-int gf_page_crc(const uint8_t *in, size_t n, uint32_t *crc);
+/* The CRC-32 that a page may state. */
+uint32_t gf_page_crc(const uint8_t *in, size_t n);

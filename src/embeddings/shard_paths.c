@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/embeddings/embedding_set.h"
-#include "data/formats/wds.h"
+#include "embeddings/embedding_set.h"
 #include "io/calls.h"
 #include "io/file.h"
 #include "util/path.h"
+#include "util/strings/braces.h"
 
 static int ends_with(const char *text, const char *end) {
     const size_t n = strlen(text), m = strlen(end);

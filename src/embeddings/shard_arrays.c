@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/embeddings/embedding_set.h"
+#include "embeddings/embedding_set.h"
 #include "io/calls.h"
 #include "io/file.h"
 #include "io/json/safetensors.h"

@@ -1,5 +1,5 @@
 /* column_roles.c - see column_roles.h. */
-#include "data/embeddings/column_roles.h"
+#include "embeddings/column_roles.h"
 
 #include <stdio.h>
 #include <string.h>

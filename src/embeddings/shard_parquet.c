@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/embeddings/column_roles.h"
-#include "data/embeddings/embedding_set.h"
+#include "embeddings/column_roles.h"
+#include "embeddings/embedding_set.h"
 #include "io/file.h"
 #include "io/parquet/parquet.h"
 

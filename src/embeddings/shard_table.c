@@ -12,12 +12,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "data/csv.h"
-#include "data/embeddings/column_roles.h"
-#include "data/embeddings/embedding_set.h"
+#include "embeddings/column_roles.h"
+#include "embeddings/embedding_set.h"
 #include "io/file.h"
 #include "util/grow.h"
 #include "util/minmax.h"
+#include "util/strings/csv.h"
 #include "util/strings/number_text.h"
 
 enum { DIMENSION = 1, LEFT_OUT = 2 }; /* left out: integers that are an id or labels */

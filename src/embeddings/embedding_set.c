@@ -1,5 +1,5 @@
 /* embedding_set.c - see embedding_set.h. */
-#include "data/embeddings/embedding_set.h"
+#include "embeddings/embedding_set.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

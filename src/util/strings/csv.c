@@ -1,5 +1,5 @@
 /* csv.c - see csv.h. */
-#include "data/csv.h"
+#include "util/strings/csv.h"
 
 #include <string.h>
 
