@@ -64,8 +64,8 @@ function(glofnd_object_library name)
 endfunction()
 
 glofnd_sources(core_sources src/util/*.c src/util/*/*.c src/io/*.c src/io/json/jsonl.c src/io/json/json_tree.c
-    src/io/json/safetensors.c src/io/parquet/*.c src/embeddings/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c src/pairs/*.c
-    src/pairs/cells/*.c src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)
+    src/io/json/safetensors.c src/io/parquet/*.c src/embeddings/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c
+    src/pairs/*.c src/pairs/cells/*.c src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)
 glofnd_sources(cpu_sources src/cpu/passes/*.c)
 glofnd_sources(discover_sources src/io/json/jsonl.c src/io/parquet/*.c src/embeddings/*.c src/pairs/*.c src/pairs/cells/*.c
     src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)

@@ -23,7 +23,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._embeddings import labels_of, rows_of
+from ._embeddings import Files, labels_of, paths_of, rows_of
 from ._lib import ArgumentError, library
 
 __all__ = ["Discovery", "discover"]
@@ -129,11 +129,11 @@ class Discovery:
     """
 
     def __init__(self, handle: Any, names: Optional[list[str]], dim: int, labels: Optional[np.ndarray] = None,
-                 classes: Optional[list[str]] = None):
+                 classes: Optional[list[str]] = None, source: str = "memory"):
         self._handle: Any = handle
         view = _lib.DiscoveryArrays()
         library.glofnd_discovery_view(handle.value, ctypes.byref(view))
-        self.names, self.dim, self.labels, self.classes = names, dim, labels, classes
+        self.names, self.dim, self.labels, self.classes, self.source = names, dim, labels, classes, source
         self.n, self.top, self.rank, self.usable = view.n, view.top, view.rank, view.usable
         array = lambda name, kind, *shape: _array(handle, getattr(view, name), kind, shape)  # noqa: E731
         n, top = self.n, self.top
@@ -223,15 +223,15 @@ class Discovery:
         import pandas
         return pandas.DataFrame(self._columns(table))
 
-    def save(self, folder: Union[str, os.PathLike], *, source: str = "memory", replace: bool = False, format: str = "tsv") -> None:
+    def save(self, folder: Union[str, os.PathLike], *, source: Optional[str] = None, replace: bool = False, format: str = "tsv") -> None:
         """Writes the files of `glofnd discover` (docs/discover.md), all or none: tables as "tsv" or "parquet". `source` is named in the
-        summary."""
+        summary: the paths, or "memory"."""
         if self._handle is None:
             raise ArgumentError("a result that was pickled holds arrays only: save it before")
         if format not in ("tsv", "parquet"):
             raise ArgumentError(f"format is {format!r}; expected 'tsv' or 'parquet'")
         names, classes = _texts(self.names), _texts(self.classes)
-        files = _lib.DiscoveryFiles(source=source.encode(), names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
+        files = _lib.DiscoveryFiles(source=os.fsencode(self.source if source is None else source), names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
                                     classes=ctypes.cast(classes, ctypes.c_void_p), class_count=len(self.classes or ()),
                                     parquet=int(format == "parquet"))
         _lib.checked(library.glofnd_discovery_write, self._handle.value, os.fsencode(folder), ctypes.byref(files))
@@ -346,13 +346,18 @@ def _check_numbers(alpha: Any, k: Any, top: int, max_pairs: int, duplicates: Any
 
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
              device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
-             memory: Optional[int] = None, threads: int = 0,
-             progress: Union[None, bool, Callable[[float], Any]] = None) -> Discovery:
+             memory: Optional[int] = None, threads: int = 0, progress: Union[None, bool, Callable[[float], Any]] = None,
+             column: Optional[str] = None, id: Optional[str] = None, label_column: Optional[str] = None,  # noqa: A002
+             tensor: Optional[str] = None) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
 
-    embeddings  [samples][dimensions]: NumPy array or memory map, the path of a .npy, torch tensor, anything with DLPack, a column
-                of pandas or pyarrow, or an iterable of such shards. float32, float16 and bfloat16 are read as they are;
-                rows that are null, not finite or zero are left out: bad_rows
+    embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of pandas or pyarrow,
+                or an iterable of such shards; or files as the program reads them, a path or a list of paths: .npy, .safetensors,
+                Parquet, .csv and .tsv, a folder of them, a pattern ("emb_{000..099}.npy", "a/*.parquet"); a .npz or a file of
+                torch.save() with one matrix. float32, float16 and bfloat16 are read as they are; rows that are null, not finite
+                or zero are left out: bad_rows
+    column, id, label_column    of Parquet files and tables: the column of embeddings, of names, of labels; without them the
+                only one that fits, and no labels. tensor: of .safetensors files
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
     labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "" or None: unknown
     names       [samples] texts for tables and files
@@ -365,7 +370,15 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     if device not in ("cpu", "cuda"):
         raise ArgumentError(f"device is {device!r}; expected 'cpu' or 'cuda'")
     _check_numbers(alpha, k, top, max_pairs, duplicates, memory)
-    rows = rows_of(embeddings)
+    paths = paths_of(embeddings)
+    asked = {key: text for key, text in (("column", column), ("id", id), ("label", label_column), ("tensor", tensor)) if text is not None}
+    if asked and paths is None:
+        raise ArgumentError("column, id, label_column and tensor are those of files; the embeddings are no paths of such")
+    if label_column is not None and labels is not None:
+        raise ArgumentError("labels and label_column exclude each other")
+    rows: Any = rows_of(embeddings) if paths is None else Files(paths, **asked)
+    if paths is not None:
+        labels, names = (rows.labels if labels is None else labels), (rows.names if names is None else names)
     label, classes = labels_of(labels, rows.n)
     texts = None if names is None else [str(name) for name in names]
     if texts is not None and len(texts) != rows.n:
@@ -375,9 +388,10 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     if device == "cuda":
         _load_blas()
     watch = _Watch(progress)
+    matrix = {"files": rows.handle} if paths is not None else {
+        "n": rows.n, "dim": rows.dim, "x": rows.pointer, "stride": rows.stride, "dtype": rows.dtype}
     spec = _lib.DiscoverSpec(
-        n=rows.n, dim=rows.dim, x=rows.pointer, label=0 if label is None else label.ctypes.data, stride=rows.stride,
-        dtype=rows.dtype, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], alpha=alpha or 0.0, k=k or 0,
+        **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], alpha=alpha or 0.0, k=k or 0,
         top=top or -1, max_pairs=max_pairs, dup=_lib.DUP_EXACT if duplicates == "exact" else float(duplicates),
         memory=memory or 0, threads=threads, progress=watch.callback)
     out = ctypes.c_void_p()
@@ -386,4 +400,4 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     finally:
         handle = _Handle(out.value) if out.value else None
         watch.close(handle is not None)
-    return Discovery(handle, texts, rows.dim, label, classes)
+    return Discovery(handle, texts, rows.dim, label, classes, "memory" if paths is None else rows.source)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
+import weakref
 from typing import Any, Iterable, NamedTuple, Optional
 
 import numpy as np
 
 from . import _lib
-from ._lib import ArgumentError, FileError, FormatError
+from ._lib import ArgumentError, FileError, FormatError, UnsupportedError
 
 _DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
@@ -65,17 +67,75 @@ def _is_tensor(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def _of_file(path: Any) -> np.ndarray:
+# ----- files ------------------------------------------------------------------------------------------------------------------
+
+_TORCH = (".pt", ".pth")
+
+
+class Files:
+    """Files of embeddings, opened by the library: what the program reads, with its names and labels."""
+
+    def __init__(self, paths: list[str], **columns: Optional[str]):
+        self.source = paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+        texts = (ctypes.c_char_p * len(paths))(*map(os.fsencode, paths))
+        spec = _lib.EmbeddingFiles(path=ctypes.cast(texts, ctypes.c_void_p), paths=len(paths),
+                                   **{key: None if text is None else text.encode() for key, text in columns.items()})
+        handle = ctypes.c_void_p()
+        _lib.checked(_lib.library.glofnd_embeddings_open, ctypes.byref(spec), ctypes.byref(handle))
+        self.handle = handle.value
+        self.close = weakref.finalize(self, _lib.library.glofnd_embeddings_close, self.handle)
+        info = _lib.EmbeddingsInfo()
+        _lib.library.glofnd_embeddings_describe(self.handle, ctypes.byref(info))
+        self.n, self.dim = info.n, info.dim
+        self.names, self.labels = self._texts(info.name), self._texts(info.label)
+
+    def _texts(self, address: Optional[int]) -> Optional[list[str]]:
+        if not address:
+            return None
+        return [text.decode(errors="surrogateescape") for text in (ctypes.c_char_p * self.n).from_address(address)]
+
+    def read(self) -> np.ndarray:
+        x = np.empty((self.n, self.dim), np.float32)
+        _lib.checked(_lib.library.glofnd_embeddings_read, self.handle, 0, self.n, x.ctypes.data)
+        return x
+
+
+def _is_path(x: Any) -> bool:
+    return isinstance(x, (str, os.PathLike))
+
+
+def paths_of(x: Any) -> Optional[list[str]]:
+    """The paths that the library is to read; None: something else. Archives of NumPy and PyTorch are read by these."""
+    paths = [x] if _is_path(x) else list(x) if isinstance(x, (list, tuple)) and x and all(map(_is_path, x)) else []
+    texts = [os.fsdecode(path) for path in paths]
+    return texts if texts and not any(text.lower().endswith((".npz", *_TORCH)) for text in texts) else None
+
+
+def _of_archive(path: str) -> Any:
+    """The only matrix of a .npz or of a file of torch.save()."""
+    if not os.path.exists(path):
+        raise FileError(f"{path!r}: there is no such file")
     try:
-        x = np.load(path, mmap_mode="r")
-    except FileNotFoundError as failure:
-        raise FileError(f"{os.fspath(path)!r}: there is no such file") from failure
-    except (OSError, ValueError):  # a folder, another format, a file cut short: NumPy would advise to run its pickles
-        raise FormatError(f"{os.fspath(path)!r} is not a whole .npy file of numbers; of Parquet, CSV and others pass a column or an array, "
-                          "or use the program: `glofnd discover` reads them") from None
-    if not isinstance(x, np.ndarray):
-        raise ArgumentError(f"{os.fspath(path)!r} holds several arrays: {', '.join(x.files[:5])}; pass one of them, np.load(path)[name]")
-    return x
+        if path.lower().endswith(".npz"):
+            with open(path, "rb") as file, np.load(file) as archive:
+                arrays: Any = dict(archive)
+        else:
+            import torch
+            arrays = torch.load(path, map_location="cpu", weights_only=True)
+    except ImportError:
+        raise UnsupportedError(f"{path!r} is a file of PyTorch, which is not installed; save x.numpy() as .npy") from None
+    except Exception as failure:  # noqa: BLE001  a damaged zip, a pickle of something else: each has its own exception
+        raise FormatError(f"{path!r} cannot be read: {(str(failure).strip().splitlines() or ['damaged'])[0][:200]}") from None
+    if not isinstance(arrays, dict):
+        return arrays
+    matrices = {key: x for key, x in arrays.items() if len(getattr(x, "shape", ())) == 2}
+    if len(matrices) != 1:
+        raise ArgumentError(f"{path!r} holds {len(matrices) or 'no'} matrices{': ' if matrices else ''}{', '.join(map(str, list(matrices)[:5]))}; "
+                            "pass one of them as an array")
+    return next(iter(matrices.values()))
+
+
+# ----- arrays, columns, lists -------------------------------------------------------------------------------------------------
 
 
 def _of_lists(x: Any) -> np.ndarray:
@@ -186,8 +246,9 @@ def _as_float32(rows: Rows) -> np.ndarray:
 def rows_of(x: Any) -> Rows:
     if isinstance(x, np.ndarray):
         return _of_array(x)
-    if isinstance(x, (str, os.PathLike)):
-        return _of_array(_of_file(x))
+    if _is_path(x):
+        paths = paths_of(x)
+        return rows_of(_of_archive(os.fsdecode(x))) if paths is None else _of_array(Files(paths).read())
     if isinstance(x, dict) or hasattr(x, "files"):
         raise ArgumentError(f"embeddings are a {type(x).__name__} with names; pass one of its arrays: {', '.join(map(str, list(x)[:5]))}")
     if _is_tensor(x):

@@ -72,11 +72,19 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
 REDUCE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_double), c_int)
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double)
 
+STRUCTS["glofnd_embedding_files"] = [
+    ("size", c_size_t), ("path", c_void_p), ("paths", c_int64), ("tensor", c_char_p), ("column", c_char_p), ("id", c_char_p),
+    ("label", c_char_p),
+]
+STRUCTS["glofnd_embeddings_info"] = [
+    ("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("files", c_int64), ("columns", c_char_p), ("name", c_void_p),
+    ("label", c_void_p),
+]
 STRUCTS["glofnd_discover_spec"] = [
     ("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("x", c_void_p), ("label", c_void_p), ("stride", c_int64),
     ("dtype", c_int32), ("device", c_int32), ("alpha", c_double), ("k", c_int64), ("top", c_int64), ("max_pairs", c_int64),
     ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("reserved", c_int32), ("progress", PROGRESS),
-    ("user", c_void_p),
+    ("user", c_void_p), ("files", c_void_p),
 ]
 STRUCTS["glofnd_discovery_arrays"] = [
     ("size", c_size_t), ("n", c_int64), ("top", c_int64), ("usable", c_int64), ("rank", c_int64),
@@ -123,6 +131,8 @@ Sims = _struct("glofnd_sims")
 Query = _struct("glofnd_query")
 Batch = _struct("glofnd_batch")
 Stats = _struct("glofnd_stats")
+EmbeddingFiles = _struct("glofnd_embedding_files")
+EmbeddingsInfo = _struct("glofnd_embeddings_info")
 DiscoverSpec = _struct("glofnd_discover_spec")
 DiscoveryArrays = _struct("glofnd_discovery_arrays")
 DiscoveryFiles = _struct("glofnd_discovery_files")
@@ -197,7 +207,9 @@ _WORDS = (("batch.id", "index"), ("ids must differ", "samples of a batch must di
           ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
           ("cols is 0; a batch has", "the batch is empty; a batch has"), ("batch.group is NULL", "groups are missing"),
           ("n is 0; allowed", "num_samples is 0; allowed"), ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
-          ("use --device cpu", 'use device="cpu"'), ("mask_epoch", "start_epoch"))
+          ("use --device cpu", 'use device="cpu"'), ("mask_epoch", "start_epoch"),
+          ("--label-column is for", "label_column is for"), ("by --labels Y.npy", "by labels="), ("label names a column", "label_column names a column"),
+          ("by --column", "by column="), ("by --id", "by id="), ("by --tensor", "by tensor="))
 
 OPTION_NAMES = {"start_epoch": "mask_epoch"}  # options whose name here is not the library's
 
@@ -251,6 +263,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "update": (c_int, [c_void_p, c_void_p, POINTER(Sims)]),
     "mask": (c_int, [c_void_p, c_void_p, POINTER(Sims), c_void_p, c_void_p]),
     "thresholds": (c_int, [c_void_p, POINTER(Query), c_void_p]),
+    "embeddings_open": (c_int, [POINTER(EmbeddingFiles), POINTER(c_void_p), *_text]),
+    "embeddings_close": (None, [c_void_p]),
+    "embeddings_describe": (c_int, [c_void_p, POINTER(EmbeddingsInfo)]),
+    "embeddings_read": (c_int, [c_void_p, c_int64, c_int64, c_void_p, *_text]),
     "discover": (c_int, [POINTER(DiscoverSpec), POINTER(c_void_p), *_text]),
     "discovery_free": (None, [c_void_p]),
     "discovery_view": (c_int, [c_void_p, POINTER(DiscoveryArrays)]),

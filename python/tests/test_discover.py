@@ -2,7 +2,9 @@
 
 import gc
 import importlib.util
+import json
 import os
+import pathlib
 import pickle
 import shutil
 import signal
@@ -293,6 +295,145 @@ class Inputs(unittest.TestCase):
         self.assertIn("use a larger alpha, or k", str(glofnd.discover(x[:9], alpha=0.01)))
 
 
+class InFiles(unittest.TestCase):
+    """Paths are read by the library, as the program reads them."""
+
+    def setUp(self):
+        self.x, self.labels = damaged()
+        self.names = [f"näme {i}\t" for i in range(N)]
+        self.expected = glofnd.discover(self.x, k=5)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def at(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def same(self, embeddings, **options):
+        found = glofnd.discover(embeddings, k=5, **options)
+        for name in ("threshold", "neighbours", "similarities", "other", "component", "kind"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(self.expected, name))
+        return found
+
+    def tensors(self, path, **arrays):
+        header, at = {"__metadata__": {"made \"by\"": "\u00e9\ud83d\ude00"}}, 0
+        for name, array in arrays.items():
+            header[name] = {"dtype": {"f": "F32", "i": "I32"}[array.dtype.kind], "shape": list(array.shape),
+                            "data_offsets": [at, at + array.nbytes]}
+            at += array.nbytes
+        text = json.dumps(header).encode()
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + b"".join(array.tobytes() for array in arrays.values()))
+
+    def test_shards_of_arrays(self):
+        for i, rows in enumerate(np.array_split(self.x, 12)):
+            np.save(self.at(f"emb_{i}.npy"), rows if i % 2 else np.asfortranarray(rows.astype(">f8")))
+        shards = [self.at(f"emb_{i}.npy") for i in range(12)]
+        for paths in (shards, tuple(map(pathlib.Path, shards)), self.folder.name, pathlib.Path(self.folder.name),
+                      self.at("emb_{0..11}.npy"), self.at("emb_*.npy"), [self.at("emb_{0..4}.npy"), *shards[5:]]):
+            self.same(paths)
+        self.same(path for path in shards)
+        self.same([self.x[:25], *shards[1:]])
+
+    def test_tensors(self):
+        path = self.at("x.safetensors")
+        self.tensors(path, ids=np.arange(N, dtype=np.int32), emb=self.x)
+        self.same(path)
+        self.tensors(path, emb=self.x, other=self.x[:3])
+        self.same(path, tensor="emb")
+        with self.assertRaisesRegex(glofnd.ArgumentError, "choose one by tensor=: emb, other"):
+            glofnd.discover(path, k=5)
+
+    def test_archives(self):
+        np.savez(self.at("x.npz"), emb=self.x, labels=self.labels)
+        self.same(self.at("x.npz"))
+        np.savez_compressed(self.at("y.npz"), a=self.x, b=self.x)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "holds 2 matrices: a, b"):
+            glofnd.discover(self.at("y.npz"), k=5)
+        with open(self.at("z.npz"), "wb") as file:
+            file.write(b"PK\3\4 nothing")
+        with self.assertRaisesRegex(glofnd.FormatError, "cannot be read"):
+            glofnd.discover(self.at("z.npz"), k=5)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_torch_files(self):
+        import torch
+        for saved in (torch.tensor(self.x), {"emb": torch.tensor(self.x), "label": torch.tensor(self.labels)}):
+            torch.save(saved, self.at("x.pt"))
+            self.same(self.at("x.pt"))
+
+    def test_tables(self):
+        with open(self.at("x.csv"), "w", encoding="utf-8") as file:
+            print("id", *[f"e{k}" for k in range(DIM)], "class", sep=",", file=file)
+            for i, row in enumerate(self.x):
+                cells = [repr(float(v)) if v == v else "" for v in row]
+                print(i + 100, *cells, f"kind {self.labels[i]}" if i else "", sep=",", file=file)
+        found = self.same(self.at("x.csv"), id="id", label_column="class")
+        self.assertEqual(found.names[:2], ["100", "101"])
+        self.assertEqual(found.labels[0], -1)
+        self.assertEqual([found.classes[y] for y in found.labels[1:4]], ["kind 1", "kind 2", "kind 3"])
+
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "pyarrow is not installed")
+    def test_parquet(self):
+        import pyarrow
+        import pyarrow.parquet
+        emb = pyarrow.array([None if not np.isfinite(row).all() else row for row in self.x], pyarrow.list_(pyarrow.float32()))
+        table = pyarrow.table({"key": self.names, "emb": emb, "class": [f"kind {y}" for y in self.labels], "other": emb})
+        for compression in ("none", "snappy", "gzip", "zstd", "lz4"):
+            with self.subTest(compression):
+                shutil.rmtree(self.at("parts"), ignore_errors=True)
+                os.mkdir(self.at("parts"))
+                for part in range(3):
+                    pyarrow.parquet.write_table(table.slice(part * 100, 100), self.at(f"parts/part-{part}.parquet"),
+                                                compression=compression, write_page_checksum=True)
+                found = self.same(self.at("parts"), column="emb", id="key", label_column="class")
+                self.assertEqual(found.names, self.names)
+                self.assertEqual(found.classes, sorted({f"kind {y}" for y in self.labels}))
+        with self.assertRaisesRegex(glofnd.Error, "column"):
+            glofnd.discover(self.at("parts"), k=5)
+        given = self.same(self.at("parts"), column="emb", id="key", names=list(map(str, range(N))), labels=self.labels)
+        self.assertEqual((given.names[7], given.classes), ("7", None))
+
+    @unittest.skipUnless(program(), "there is no program beside the library")
+    def test_the_files_of_the_program(self):
+        with open(self.at("x.tsv"), "w", encoding="utf-8") as file:
+            print("name", *range(DIM), "label", sep="\t", file=file)
+            for i, row in enumerate(self.x):
+                print(f"row {i}", *[repr(float(v)) if v == v else "" for v in row], i % 7, sep="\t", file=file)
+        glofnd.discover(self.at("x.tsv"), k=5, label_column="label").save(self.at("ours"))
+        subprocess.run([program(), "discover", self.at("x.tsv"), "--k", "5", "--label-column", "label", "--quiet", "--out", self.at("theirs")],
+                       check=True, capture_output=True)
+        self.assertEqual(sorted(os.listdir(self.at("ours"))), sorted(os.listdir(self.at("theirs"))))
+        for name in os.listdir(self.at("ours")):
+            self.assertEqual(content(self.at(f"ours/{name}")), content(self.at(f"theirs/{name}")), name)
+
+    def test_wrong_use(self):
+        np.save(self.at("x.npy"), self.x)
+        np.save(self.at("flat.npy"), self.x[0])
+        np.save(self.at("objects.npy"), np.array([{}], object), allow_pickle=True)
+        with open(self.at("empty.npy"), "wb"), open(self.at("cut.npy"), "wb") as file, open(self.at("x.npy"), "rb") as whole:
+            file.write(whole.read()[:-5])
+        with open(self.at("cut.parquet"), "wb") as file:
+            file.write(b"PAR1")
+        os.mkdir(self.at("nothing"))
+        for kind, text, call in (
+                (glofnd.FileError, "cannot be opened", lambda: glofnd.discover(self.at("missing.npy"), k=5)),
+                (glofnd.FileError, "no such file", lambda: glofnd.discover(self.at("missing.npz"), k=5)),
+                (glofnd.FileError, "no file matches", lambda: glofnd.discover(self.at("*.safetensors"), k=5)),
+                (glofnd.FormatError, "not a Parquet file", lambda: glofnd.discover(self.at("cut.parquet"), k=5)),
+                (glofnd.FileError, "has no .npy", lambda: glofnd.discover(self.at("nothing"), k=5)),
+                (glofnd.FormatError, "one axis|an array with 1 axis", lambda: glofnd.discover(self.at("flat.npy"), k=5)),
+                (glofnd.FormatError, "empty", lambda: glofnd.discover(self.at("empty.npy"), k=5)),
+                (glofnd.Error, "cut.npy", lambda: glofnd.discover(self.at("cut.npy"), k=5)),
+                (glofnd.FormatError, "objects.npy", lambda: glofnd.discover(self.at("objects.npy"), k=5)),
+                (glofnd.OptionError, "^column names a column", lambda: glofnd.discover(self.at("x.npy"), k=5, column="emb")),
+                (glofnd.Error, "label_column", lambda: glofnd.discover(self.at("x.npy"), k=5, label_column="class")),
+                (glofnd.ArgumentError, "exclude each other", lambda: glofnd.discover(self.at("x.npy"), labels=[1], label_column="class")),
+                (glofnd.ArgumentError, "are those of files", lambda: glofnd.discover(self.x, column="emb")),
+                (glofnd.ArgumentError, "empty", lambda: glofnd.discover("", k=5))):
+            with self.subTest(text), self.assertRaisesRegex(kind, text):
+                call()
+
+
 class Progress(unittest.TestCase):
     def test_callback_and_stop(self):
         x, _ = draw(n=3000)
@@ -345,15 +486,6 @@ class Progress(unittest.TestCase):
                         {"duplicates": False}):
             with self.subTest(**options), self.assertRaises(glofnd.ArgumentError):
                 glofnd.discover(x, **options)
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content, error in (("x.parquet", b"PAR1", glofnd.FormatError), ("x.npy", b"\x93NUMPY", glofnd.FormatError),
-                                         (".", None, glofnd.FormatError), ("missing.npy", None, glofnd.FileError)):
-                path = os.path.join(folder, name)
-                if content:
-                    with open(path, "wb") as file:
-                        file.write(content)
-                with self.subTest(name), self.assertRaisesRegex(error, "npy file|no such file"):
-                    glofnd.discover(path)
         for wrong, text in (({"a": x}, "pass one of its arrays"), ([[1.0], [1.0, 2.0]], "different lengths")):
             with self.assertRaisesRegex(glofnd.ArgumentError, text):
                 glofnd.discover(wrong)
@@ -368,9 +500,8 @@ class Progress(unittest.TestCase):
             np.savez(paths[2], a=x)
             for given in (paths[:2], list(x), [list(map(float, row)) for row in x]):
                 self.assertEqual(glofnd.discover(given, k=3).neighbours.tobytes(), whole.neighbours.tobytes())
-            for archive in (paths[2], np.load(paths[2])):
-                with self.assertRaisesRegex(glofnd.ArgumentError, "one of"):
-                    glofnd.discover(archive)
+            with self.assertRaisesRegex(glofnd.ArgumentError, "one of"):
+                glofnd.discover(np.load(paths[2]))
 
 
 class Files(unittest.TestCase):

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,11 +237,76 @@ static void the_folder_is_written_whole(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+/* ---- files ---- */
+
+static void write_table(const char *path) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "key,kind");
+    for (int d = 0; d < DIM; d++) fprintf(f, ",e%d", d);
+    for (int i = 0; i < N; i++) {
+        fprintf(f, "\nrow %d,%d", i, label[i]);
+        for (int d = 0; d < DIM; d++) fprintf(f, ",%.9g", (double)x[i][d]);
+    }
+    fclose(f);
+}
+
+static void refused(glofnd_status want, const glofnd_embedding_files *files, const char *text) {
+    char why[300] = "";
+    glofnd_embeddings *e = (glofnd_embeddings *)why;
+    assert_int_equal(glofnd_embeddings_open(files, &e, why, sizeof why), want);
+    assert_null(e);
+    if (!strstr(why, text)) fail_msg("'%s' does not say '%s'", why, text);
+}
+
+static void rows_can_be_those_of_files(void **state) {
+    static const char path[] = "unit_discover_api.csv";
+    const char *const paths[] = {path};
+    glofnd_embedding_files files = {.size = sizeof files, .path = paths, .paths = 1, .id = "key", .label = "kind"};
+    glofnd_embeddings_info info = {.size = sizeof info};
+    glofnd_embeddings *e = NULL;
+    glofnd_discovery_arrays want, got;
+    float some[2][DIM];
+    char why[300];
+    (void)state;
+    write_table(path);
+    assert_int_equal(glofnd_embeddings_open(&files, &e, why, sizeof why), GLOFND_OK);
+    assert_int_equal(glofnd_embeddings_describe(e, &info), GLOFND_OK);
+    assert_true(info.n == N && info.dim == DIM && info.files == 1);
+    assert_non_null(strstr(info.columns, "e0 to e11"));
+    assert_string_equal(info.name[COPY], "row 60");
+    assert_string_equal(info.label[COPY], "6");
+    assert_int_equal(glofnd_embeddings_read(e, OF, 2, some[0], why, sizeof why), GLOFND_OK);
+    assert_memory_equal(some, x[OF], sizeof some);
+    assert_int_equal(glofnd_embeddings_read(e, N - 1, 2, some[0], why, sizeof why), GLOFND_E_ARGUMENT);
+    glofnd_discover_spec s = spec_make();
+    glofnd_discovery *plain = run(&s, &want), *read, *none = NULL;
+    s.files = e;
+    assert_int_equal(glofnd_discover(&s, &none, why, sizeof why), GLOFND_E_ARGUMENT); /* files, and x */
+    s.x = NULL, s.n = s.dim = 0;
+    read = run(&s, &got);
+    assert_memory_equal(got.neighbour, want.neighbour, N * 15 * sizeof *got.neighbour);
+    assert_memory_equal(got.kind, want.kind, N);
+    glofnd_discovery_free(plain);
+    glofnd_discovery_free(read);
+    s.x = x, s.n = N, s.dim = DIM, s.size = offsetof(glofnd_discover_spec, files); /* a caller of an older header */
+    glofnd_discovery_free(run(&s, &got));
+    glofnd_embeddings_close(e);
+    files.id = "nobody";
+    refused(GLOFND_E_ARGUMENT, &files, "nobody");
+    files.id = NULL, files.paths = 0;
+    refused(GLOFND_E_ARGUMENT, &files, "no path");
+    files.paths = 1, files.size--;
+    refused(GLOFND_E_ARGUMENT, &files, "size");
+    refused(GLOFND_E_ARGUMENT, NULL, "NULL");
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_are_those_of_plain_loops), cmocka_unit_test(types_and_strides_do_not_matter),
         cmocka_unit_test(it_reports_and_can_be_cancelled), cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(the_folder_is_written_whole),
+        cmocka_unit_test(the_folder_is_written_whole),     cmocka_unit_test(rows_can_be_those_of_files),
     };
     return cmocka_run_group_tests(tests, draw_rows, NULL);
 }

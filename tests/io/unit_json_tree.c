@@ -1,0 +1,129 @@
+/* unit_json_tree.c - JSON as a tree: values, texts with escapes, and everything that is no JSON. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "io/json/json_tree.h"
+
+static gf_error err;
+
+static gf_json read_all(const char *text) {
+    gf_json j = {0};
+    if (gf_json_read(&err, "text", text, strlen(text), 4, &j) != GLOFND_OK) fail_msg("%s: %s", text, err.text);
+    return j;
+}
+
+static void values_are_read(void **state) {
+    gf_json j = read_all(
+        " {\"a\": [1, -20 ,0.5,1e9,true,false,null, \"x\"],\n\t\"b\":{\"c\":9223372036854775807}, \"\": {}, \"e\":[]}\r\n");
+    static const gf_json_kind kinds[] = {GF_JSON_INTEGER, GF_JSON_INTEGER, GF_JSON_REAL, GF_JSON_REAL,
+                                         GF_JSON_TRUE,    GF_JSON_FALSE,   GF_JSON_NULL, GF_JSON_TEXT};
+    (void)state;
+    assert_int_equal(j.node[0].kind, GF_JSON_OBJECT);
+    assert_int_equal(j.node[0].count, 4);
+    const int64_t a = gf_json_find(&j, 0, "a");
+    assert_int_equal(j.node[a].count, 8);
+    int i = 0;
+    for (int64_t k = j.node[a].first; k >= 0; k = j.node[k].next) assert_int_equal(j.node[k].kind, kinds[i++]);
+    assert_int_equal(i, 8);
+    assert_int_equal(j.node[j.node[a].first].integer, 1);
+    assert_int_equal(j.node[j.node[j.node[a].first].next].integer, -20);
+    const int64_t c = gf_json_find(&j, gf_json_find(&j, 0, "b"), "c");
+    assert_true(j.node[c].integer == INT64_MAX);
+    assert_int_equal(gf_json_find(&j, a, "a"), -1);
+    assert_int_equal(gf_json_find(&j, 0, "d"), -1);
+    assert_int_equal(j.node[gf_json_find(&j, 0, "")].count, 0);
+    gf_json_free(&j);
+}
+
+static void texts_are_decoded(void **state) {
+    static const char *const pairs[][2] = {
+        {"[\"\"]", ""},
+        {"[\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"]", "\"\\/\b\f\n\r\t"},
+        {"[\"\\u0041\\u00e9\\u20AC\\ud83d\\ude00z\"]", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z"},
+        {"[\"\xc3\xa9\xf0\x9f\x98\x80\"]", "\xc3\xa9\xf0\x9f\x98\x80"},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+        gf_json j = read_all(pairs[k][0]);
+        assert_string_equal(gf_json_text(&j, j.node[1].text), pairs[k][1]);
+        gf_json_free(&j);
+    }
+}
+
+static void what_is_no_json_is_refused(void **state) {
+    static const char *const wrong[] = {
+        "",
+        " ",
+        "{",
+        "[",
+        "{}x",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{'a':1}",
+        "{\"a\" 1}",
+        "[01]",
+        "[-]",
+        "[1.]",
+        "[.5]",
+        "[1e]",
+        "[1e+]",
+        "[+1]",
+        "[0x1]",
+        "[9223372036854775808]",
+        "[nul]",
+        "[True]",
+        "[NaN]",
+        "[\"a]",
+        "[\"\\x\"]",
+        "[\"\\",
+        "[\"\\u12\"]",
+        "[\"\\u0000\"]",
+        "[\"\\ud83d\"]",
+        "[\"\\ud83d\\u0041\"]",
+        "[\"\\ude00\"]",
+        "[\"a\nb\"]",
+        "[\"\x80\"]",
+        "[\"\xc0\x80\"]",
+        "[\"\xed\xa0\x80\"]",
+        "[[[[[1]]]]]",
+        "{\"a\":1,\"b\":2,\"a\":3}",
+        "{\"\\u0061\":1,\"a\":2}",
+        "]",
+        "}",
+        "[1}",
+        "{\"a\":1]",
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        gf_json j = {0};
+        char *exact = malloc(strlen(wrong[k]) + 1); /* nothing behind it, for sanitizers */
+        strcpy(exact, wrong[k]);
+        err.text[0] = 0;
+        if (gf_json_read(&err, "text", exact, strlen(exact), 4, &j) != GLOFND_E_FORMAT || !strstr(err.text, "JSON"))
+            fail_msg("accepted: %s (%s)", wrong[k], err.text);
+        assert_null(j.node);
+        free(exact);
+    }
+    gf_json j = {0}; /* a zero byte inside */
+    assert_int_equal(gf_json_read(&err, "text", "[1]\0[2]", 7, 4, &j), GLOFND_E_FORMAT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_read),
+        cmocka_unit_test(texts_are_decoded),
+        cmocka_unit_test(what_is_no_json_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
