@@ -148,14 +148,10 @@ static void probed_cells_are_approximate_and_say_so(void **state) {
     free(x);
 }
 
-/* Rows that are compared with the anchor at place i: those of panels that hold a row of its cell, or of the cell of
- * another anchor of its panel. */
+/* The rows at places i and j are in one cell. */
 static int is_compared(const gf_cells *c, int64_t i, int64_t j) {
-    for (int64_t k = 0; k < c->count; k++) {
-        const int64_t first = c->start[k] / GF_PANEL, last = (c->start[k + 1] - 1) / GF_PANEL, own = i / GF_PANEL;
-        const int meets = c->start[k] < c->start[k + 1] && c->start[k] < (own + 1) * GF_PANEL && c->start[k + 1] > own * GF_PANEL;
-        if (meets && j / GF_PANEL >= first && j / GF_PANEL <= last) return 1;
-    }
+    for (int64_t k = 0; k < c->count; k++)
+        if (c->start[k] <= i && i < c->start[k + 1]) return c->start[k] <= j && j < c->start[k + 1];
     return 0;
 }
 

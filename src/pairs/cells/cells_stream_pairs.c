@@ -1,7 +1,7 @@
 /* cells_stream_pairs.c - see cells_stream.h: comparing rows that are read as they are needed.
  *
  * Anchors go in groups, as many as a unit has. Anchors that are neighbours in the order of cells want much
- * the same panels: the union of a group is read once, in chunks, and every panel of anchors takes of a chunk what it wants.
+ * the same panels: the union of a group is read once, in chunks, and every block of anchors takes of a chunk what it wants.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,9 +28,10 @@ typedef struct group_search {
     int64_t at;
     gf_best best;            /* [rows] */
     gf_cell_wanted *wanted;  /* [panels of the group] */
+    int32_t *near;           /* [rows][probe] */
     gf_cell_columns columns; /* in memory */
     gf_job_progress watch;   /* of this chunk */
-    _Atomic int64_t done;    /* panels of anchors */
+    _Atomic int64_t done;    /* blocks of anchors */
 } group_search;
 
 /* Rows read at once: many, since those of a chunk are scattered, and a Parquet file is decoded anew each time. */
@@ -59,20 +60,26 @@ static gf_cell_anchors anchors_at(const group_search *x, int64_t panel) {
 static void mark_panel(void *arg, int64_t panel, int thread) {
     group_search *x = arg;
     const gf_cell_anchors a = anchors_at(x, panel);
-    if (!gf_job_stopped(&x->t->watch)) gf_cell_mark(&x->core, &a, &x->wanted[panel], thread);
+    if (!gf_job_stopped(&x->t->watch))
+        gf_cell_mark(&x->core, &a, x->near + panel * GF_PANEL * x->core.probe, &x->wanted[panel], thread);
 }
 
-static void compare_panel(void *arg, int64_t panel, int thread) {
+static int64_t blocks_of(const group_search *x) { return (x->rows + x->core.block - 1) / x->core.block; }
+
+static void compare_block(void *arg, int64_t number, int thread) {
     group_search *x = arg;
-    const gf_cell_anchors a = anchors_at(x, panel);
-    const gf_cell_lists to = {.best = &x->best,
-                              .first = panel * GF_PANEL,
-                              .min = x->t->probe ? -INFINITY : x->t->dup,
-                              .copies = x->f->copies + (a.place - x->unit)};
+    const int64_t from = number * x->core.block;
+    const gf_cell_block b = {.p = x->anchors,
+                             .at = x->at + from,
+                             .place = x->first + from,
+                             .rows = GF_MIN(x->core.block, x->rows - from),
+                             .near = x->near + from * x->core.probe,
+                             .wanted = x->wanted + from / GF_PANEL};
+    const gf_cell_lists to = {.best = &x->best, .first = from, .copies = x->f->copies + (b.place - x->unit)};
     if (gf_job_stopped(&x->t->watch)) return;
-    gf_cell_compare(&x->core, &a, &x->wanted[panel], &x->columns, &to, thread);
+    gf_cell_compare(&x->core, &b, &x->columns, &to, thread);
     const int64_t done = atomic_fetch_add(&x->done, 1) + 1;
-    if (thread == 0) gf_job_report(&x->watch, (double)done / (double)panels_of(x->rows));
+    if (thread == 0) gf_job_report(&x->watch, (double)done / (double)blocks_of(x));
 }
 
 /* What is above the threshold of anchor i of the unit. */
@@ -102,18 +109,28 @@ static void finish_panel(void *arg, int64_t panel, int thread) {
 
 /* ----- the columns of a group ----- */
 
-/* panel [panels]: those that some anchor wants; returns their number. */
+static void mark_panels(uint8_t *mark, int64_t from, int64_t to) {
+    for (int64_t p = from; p < to; p++) mark[p] = 1;
+}
+
+/* panel [panels]: those that some anchor wants; returns their number. Maps of thread 0 are free: it has no anchors at hand. */
 static int64_t join_wanted(const group_search *x, int32_t *panel) {
-    uint8_t *mark = x->core.mark; /* of thread 0, which has no anchors at hand */
+    const int64_t *start = x->s->c.start;
+    uint8_t *mark = x->core.mark;
+    uint64_t *cell = x->core.touched;
     int64_t count = 0;
     for (int64_t a = 0; a < panels_of(x->rows); a++)
-        for (size_t k = 0; k < x->wanted[a].count; k++) {
-            const gf_panel_range r = x->wanted[a].range[k];
-            memset(mark + r.from, 1, (size_t)(r.to - r.from));
-        }
+        for (size_t k = 0; k < x->wanted[a].count; k++) mark_panels(mark, x->wanted[a].range[k].from, x->wanted[a].range[k].to);
+    for (int64_t i = 0; i < x->rows * x->core.probe; i++) {
+        const int32_t near = x->near[i];
+        if (near < 0 || cell[near / 64] >> near % 64 & 1) continue;
+        cell[near / 64] |= (uint64_t)1 << near % 64;
+        if (start[near] < start[near + 1]) mark_panels(mark, start[near] / GF_PANEL, (start[near + 1] - 1) / GF_PANEL + 1);
+    }
     for (int64_t p = 0; p < x->core.panels; p++)
         if (mark[p]) panel[count++] = (int32_t)p;
     memset(mark, 0, (size_t)x->core.panels);
+    memset(cell, 0, ((size_t)x->s->c.count / 64 + 1) * sizeof *cell);
     return count;
 }
 
@@ -143,7 +160,7 @@ static glofnd_status compare_chunks(gf_error *err, group_search *x, const gf_job
         x->columns = (gf_cell_columns){.p = &some, .panel = panel + from, .count = end - from};
         x->watch = gf_job_part(watch, (double)from / (double)count, (double)end / (double)count);
         x->done = 0;
-        gf_parallel(x->t->threads, panels_of(x->rows), compare_panel, x);
+        gf_parallel(x->t->threads, blocks_of(x), compare_block, x);
         gf_panels_free(&some);
     }
     free(panel);
@@ -157,7 +174,7 @@ static glofnd_status compare_group(gf_error *err, group_search *x, const gf_job_
     x->columns = (gf_cell_columns){.p = &x->s->all, .count = x->core.panels};
     x->watch = *watch;
     x->done = 0;
-    gf_parallel(x->t->threads, panels_of(x->rows), compare_panel, x);
+    gf_parallel(x->t->threads, blocks_of(x), compare_block, x);
     return GLOFND_OK;
 }
 
@@ -181,16 +198,18 @@ static glofnd_status search_group(gf_error *err, group_search *x, const gf_job_p
 /* ----- the pairs of a unit ----- */
 
 /* Anchors of a group: so that what they want takes about an eighth of the memory, at two ranges of panels per cell. */
-static int64_t group_rows(const gf_cells_stream *s, int64_t rows) {
-    const int64_t fit = (int64_t)(s->memory / 8 / (2 * sizeof(gf_panel_range))) / s->c.count;
+static int64_t group_rows(const gf_cells_stream *s, int64_t probe, int64_t rows) {
+    const size_t panel = 2 * sizeof(gf_panel_range) * (size_t)s->c.count + GF_PANEL * sizeof(int32_t) * (size_t)probe;
+    const int64_t fit = (int64_t)(s->memory / 8 / panel);
     return GF_MIN(GF_MAX(fit, 4) * GF_PANEL, gf_pad(rows));
 }
 
 static glofnd_status search_groups(gf_error *err, group_search *x, int64_t rows) {
-    const int64_t group = group_rows(x->s, rows);
+    const int64_t group = group_rows(x->s, x->core.probe, rows);
     x->wanted = calloc((size_t)panels_of(group), sizeof *x->wanted);
+    x->near = malloc((size_t)(group * GF_MAX(x->core.probe, 1)) * sizeof *x->near);
     x->group = panels_of(group);
-    FAIL_IF(err, !x->wanted, GLOFND_E_MEMORY, "no memory for a map of cells");
+    FAIL_IF(err, !x->wanted || !x->near, GLOFND_E_MEMORY, "no memory for a map of cells");
     for (int64_t done = 0; done < rows; done += group) {
         x->first = x->unit + done, x->rows = GF_MIN(group, rows - done);
         const gf_job_progress watch =
@@ -217,6 +236,7 @@ glofnd_status gf_cells_stream_pairs(gf_error *err, gf_cells_stream *s, const gf_
     found->cells = s->c.count, found->compared = x.core.pairs;
     gf_cell_search_free(&x.core);
     gf_cell_wanted_free(x.wanted, x.group);
+    free(x.near);
     return status;
 }
 
@@ -232,6 +252,7 @@ typedef struct recall {
     const int32_t *position; /* [n] of the columns; NULL: from `from` on */
     int64_t from;
     gf_cell_wanted *wanted;  /* [threads] */
+    int32_t *near;           /* [threads][GF_PANEL][probe] */
     int32_t *at;             /* [n] place of a position */
     int64_t *asked, *founds; /* [own.n] pairs above in the whole search; of these, compared ones */
 } recall;
@@ -251,18 +272,21 @@ static void visit_whole(void *user, const gf_strip *t, int thread) {
     }
 }
 
-/* Pairs of a panel's anchors above in the whole search: those whose other end lies in a panel that is compared are found. */
+/* Pairs of a panel's anchors above in the whole search: those whose other end is compared are found. */
 static void count_recalled(void *arg, int64_t panel, int thread) {
     recall *x = arg;
     gf_cell_wanted *wanted = &x->wanted[thread];
+    int32_t *near = x->near + (int64_t)thread * GF_PANEL * x->core.probe;
     const int64_t from = panel * GF_PANEL;
     const gf_cell_anchors a = {.p = &x->own, .at = from, .place = x->place[from], .rows = (int)GF_MIN(GF_PANEL, x->own.n - from)};
-    gf_cell_mark(&x->core, &a, wanted, thread);
+    gf_cell_mark(&x->core, &a, near, wanted, thread);
     for (int64_t i = from; i < from + a.rows; i++) {
         const uint64_t *key = x->best.key + i * x->best.capacity;
         x->asked[i] = gf_best_sort(&x->best, i, GF_MAX(x->t->rank - 1, 1));
         x->founds[i] = 0;
-        for (int64_t k = 0; k < x->asked[i]; k++) x->founds[i] += gf_cell_wants(wanted, x->at[gf_best_other(key[k])] / GF_PANEL);
+        for (int64_t k = 0; k < x->asked[i]; k++)
+            x->founds[i] +=
+                gf_cell_finds(&x->core, near + (i - from) * x->core.probe, x->at[gf_best_other(key[k])], gf_best_value(key[k]));
     }
 }
 
@@ -305,10 +329,12 @@ static glofnd_status measure(gf_error *err, recall *x, int64_t first, int64_t co
     const gf_cells *c = &x->s->c;
     TRY(read_sample(err, x, first, count));
     x->wanted = calloc((size_t)x->t->threads, sizeof *x->wanted);
+    x->near = malloc((size_t)x->t->threads * GF_PANEL * (size_t)x->core.probe * sizeof *x->near);
     x->at = malloc((size_t)c->n * sizeof *x->at);
     x->founds = malloc((size_t)x->own.n * sizeof *x->founds);
     x->asked = malloc((size_t)x->own.n * sizeof *x->asked);
-    FAIL_IF(err, !x->wanted || !x->at || !x->founds || !x->asked, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)c->n);
+    FAIL_IF(err, !x->wanted || !x->near || !x->at || !x->founds || !x->asked, GLOFND_E_MEMORY, "no memory for %lld anchors",
+            (long long)c->n);
     TRY(gf_best_alloc(err, &x->best, x->own.n, GF_MAX(x->t->rank - 1, 1)));
     for (int64_t i = 0; i < c->n; i++) x->at[c->order[i]] = (int32_t)i;
     TRY(sweep_all(err, x));
@@ -329,6 +355,7 @@ glofnd_status gf_cells_stream_recall(gf_error *err, gf_cells_stream *s, const gf
     gf_best_free(&x.best);
     free(x.place);
     gf_cell_wanted_free(x.wanted, t->threads);
+    free(x.near);
     free(x.at);
     free(x.founds);
     free(x.asked);

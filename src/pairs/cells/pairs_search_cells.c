@@ -20,10 +20,12 @@ typedef struct cell_search {
     const gf_cells *c;
     const gf_pairs_task *t;
     gf_pairs_found *f;
-    gf_cell_wanted *wanted;                          /* [threads] */
-    gf_best best;                                    /* [threads][GF_PANEL] */
+    gf_cell_wanted *wanted; /* [threads][panels of a block] */
+    int32_t *near;          /* [threads][block][probe] */
+    int64_t blocks;
+    gf_best best;                                    /* [threads][block]; with probe [threads][GF_PANEL] */
     gf_best all;                                     /* probe: [n] candidates, by position */
-    _Atomic int64_t done;                            /* panels of rows */
+    _Atomic int64_t done;                            /* blocks */
     _Atomic int64_t sampled, wanted_pairs, recalled; /* of the sample */
 } cell_search;
 
@@ -80,9 +82,9 @@ static void measure_panel(void *arg, int64_t task, int thread) {
     const gf_cell_anchors a = anchors_at(x, gf_cell_sample_place(x->core.panels, task));
     const gf_cell_columns columns = all_columns(x);
     const int64_t own = (int64_t)thread * GF_PANEL;
-    const gf_cell_lists to = {.best = &x->best, .first = own, .min = -INFINITY};
+    const gf_cell_lists to = {.best = &x->best, .first = own};
     for (int r = 0; r < a.rows; r++) gf_best_clear(&x->best, own + r);
-    gf_cell_compare(&x->core, &a, NULL, &columns, &to, thread);
+    gf_cell_compare_all(&x->core, &a, &columns, &to, thread);
     for (int r = 0; r < a.rows; r++) {
         const int64_t self = x->c->order[a.place + r], count = gf_best_sort(&x->best, own + r, GF_MAX(x->t->rank - 1, 1));
         const uint64_t *key = x->best.key + (own + r) * x->best.capacity;
@@ -105,27 +107,32 @@ static void read_lists(cell_search *x) {
     f->sampled = x->sampled, f->wanted = x->wanted_pairs, f->recalled = x->recalled;
 }
 
-/* ----- a panel of rows ----- */
+/* ----- a block of rows ----- */
 
-static void search_panel(void *arg, int64_t panel, int thread) {
+static void search_block(void *arg, int64_t number, int thread) {
     cell_search *x = arg;
-    const int probe = x->t->probe > 0;
-    const gf_cell_anchors a = anchors_at(x, panel * GF_PANEL);
+    const int64_t place = number * x->core.block, probe = x->core.probe, own = (int64_t)thread * x->core.block;
     const gf_cell_columns columns = all_columns(x);
-    const int64_t own = (int64_t)thread * GF_PANEL;
     const gf_cell_lists to = {.best = probe ? &x->all : &x->best,
                               .first = probe ? -1 : own,
-                              .min = probe ? -INFINITY : x->t->dup,
                               .copies = x->f->copies,
                               .by_position = 1};
-    gf_cell_wanted *wanted = &x->wanted[thread];
+    const gf_cell_block b = {.p = &x->c->points,
+                             .at = place,
+                             .place = place,
+                             .rows = GF_MIN(x->core.block, x->c->n - place),
+                             .near = x->near + own * probe,
+                             .wanted = x->wanted + own / GF_PANEL};
     if (gf_job_stopped(&x->t->watch)) return;
-    for (int r = 0; !probe && r < a.rows; r++) gf_best_clear(&x->best, own + r);
-    gf_cell_mark(&x->core, &a, wanted, thread);
-    gf_cell_compare(&x->core, &a, wanted, &columns, &to, thread);
-    for (int r = 0; !probe && r < a.rows; r++) gf_lists_top(&x->best, own + r, x->f, x->c->order[a.place + r]);
+    for (int64_t i = 0; !probe && i < b.rows; i++) gf_best_clear(&x->best, own + i);
+    for (int64_t i = 0; i < b.rows; i += GF_PANEL) {
+        const gf_cell_anchors a = anchors_at(x, place + i);
+        gf_cell_mark(&x->core, &a, x->near + (own + i) * probe, x->wanted + (own + i) / GF_PANEL, thread);
+    }
+    gf_cell_compare(&x->core, &b, &columns, &to, thread);
+    for (int64_t i = 0; !probe && i < b.rows; i++) gf_lists_top(&x->best, own + i, x->f, x->c->order[place + i]);
     const int64_t done = atomic_fetch_add(&x->done, 1) + 1;
-    if (thread == 0) gf_job_report(&x->t->watch, (double)done / (double)x->core.panels);
+    if (thread == 0) gf_job_report(&x->t->watch, (double)done / (double)x->blocks);
 }
 
 /* ----- the table ----- */
@@ -161,9 +168,12 @@ static void close_rows(void *state) {
 static glofnd_status allocate(gf_error *err, cell_search *x) {
     const int threads = x->t->threads;
     TRY(gf_cell_search_init(err, &x->core, x->c, x->t, x->f->copy_root));
-    x->wanted = calloc((size_t)threads, sizeof *x->wanted);
-    FAIL_IF(err, !x->wanted, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)x->c->n);
-    TRY(gf_best_alloc_roomy(err, &x->best, threads * GF_PANEL, gf_cell_keep(x->t)));
+    const size_t rows = (size_t)threads * (size_t)x->core.block;
+    x->blocks = (x->c->n + x->core.block - 1) / x->core.block;
+    x->wanted = calloc(rows / GF_PANEL, sizeof *x->wanted);
+    x->near = malloc(rows * (size_t)GF_MAX(x->core.probe, 1) * sizeof *x->near);
+    FAIL_IF(err, !x->wanted || !x->near, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)x->c->n);
+    TRY(gf_best_alloc_roomy(err, &x->best, x->core.probe ? threads * GF_PANEL : (int64_t)rows, gf_cell_keep(x->t)));
     return x->t->probe ? gf_best_alloc(err, &x->all, x->c->n, gf_cell_keep(x->t)) : GLOFND_OK;
 }
 
@@ -174,13 +184,14 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     if (t->probe) TRY(gf_pairs_check_rank(err, t, n - 1));
     gf_pairs_found_none(f);
     glofnd_status status = allocate(err, &x);
-    if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.core.panels, search_panel, &x);
+    if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.blocks, search_block, &x);
     if (status == GLOFND_OK) status = gf_cell_search_check(err, &x.core);
     if (status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch)) read_lists(&x);
     gf_components_flatten(f->copy_root, n);
     f->cells = s->c.count, f->compared = x.core.pairs;
     gf_cell_search_free(&x.core);
-    gf_cell_wanted_free(x.wanted, t->threads);
+    gf_cell_wanted_free(x.wanted, t->threads * x.core.block / GF_PANEL);
+    free(x.near);
     gf_best_free(&x.best);
     gf_best_free(&x.all);
     FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&t->watch), GLOFND_E_ARGUMENT, "stopped");
