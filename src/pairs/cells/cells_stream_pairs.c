@@ -128,8 +128,7 @@ static int64_t join_wanted(const group_search *x, int32_t *panel) {
         if (start[near] < start[near + 1]) mark_panels(mark, start[near] / GF_PANEL, (start[near + 1] - 1) / GF_PANEL + 1);
     }
     for (int64_t p = 0; p < x->core.panels; p++)
-        if (mark[p]) panel[count++] = (int32_t)p;
-    memset(mark, 0, (size_t)x->core.panels);
+        if (mark[p]) panel[count++] = (int32_t)p, mark[p] = 0;
     memset(cell, 0, ((size_t)x->s->c.count / 64 + 1) * sizeof *cell);
     return count;
 }
