@@ -200,6 +200,8 @@ static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const 
 
 static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(gf_embeddings_open(err, &j->in, &j->set));
+    FAIL_IF(err, j->in.tensor && !gf_embeddings_have_tensors(j->set), GLOFND_E_OPTION,
+            "--tensor is one of .safetensors files; the embeddings are in none");
     if (!j->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
     report_columns(j, j->set);
     if (j->in.label) TRY(gf_embeddings_labels(err, j->set, &j->label_texts));

@@ -333,6 +333,13 @@ def _load_blas() -> None:
 
 def _check_numbers(alpha: Any, k: Any, top: int, max_pairs: int, duplicates: Any, memory: Optional[int]) -> None:
     """0 means the default in C; here it is what was asked for, and cannot be meant."""
+    numbers = {"alpha": alpha, "k": k, "top": top, "max_pairs": max_pairs, "memory": memory}
+    for name, value in numbers.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float, np.number))):
+            raise ArgumentError(f"{name} is {value!r}; expected a number")
+        whole = not isinstance(value, (float, np.floating)) or float(value).is_integer()
+        if value is not None and name != "alpha" and not (whole and abs(value) < 1 << 62):
+            raise ArgumentError(f"{name} is {value!r}; expected a whole number")
     if alpha is not None and not 0 < alpha < 1:
         raise ArgumentError(f"alpha is {alpha}; expected a number in (0, 1)")
     if k is not None and k < 1:
@@ -380,6 +387,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     if paths is not None:
         labels, names = (rows.labels if labels is None else labels), (rows.names if names is None else names)
     label, classes = labels_of(labels, rows.n)
+    if isinstance(names, (str, os.PathLike)):
+        raise ArgumentError(f"names are {names!r}; expected a list, one per embedding")
     texts = None if names is None else [str(name) for name in names]
     if texts is not None and len(texts) != rows.n:
         raise ArgumentError(f"{len(texts)} names for {rows.n} embeddings; expected one per embedding")
@@ -391,9 +400,9 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     matrix = {"files": rows.handle} if paths is not None else {
         "n": rows.n, "dim": rows.dim, "x": rows.pointer, "stride": rows.stride, "dtype": rows.dtype}
     spec = _lib.DiscoverSpec(
-        **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], alpha=alpha or 0.0, k=k or 0,
-        top=top or -1, max_pairs=max_pairs, dup=_lib.DUP_EXACT if duplicates == "exact" else float(duplicates),
-        memory=memory or 0, threads=threads, progress=watch.callback)
+        **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], alpha=alpha or 0.0, k=int(k or 0),
+        top=int(top) or -1, max_pairs=int(max_pairs), dup=_lib.DUP_EXACT if duplicates == "exact" else float(duplicates),
+        memory=int(memory or 0), threads=threads, progress=watch.callback)
     out = ctypes.c_void_p()
     try:
         _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))

@@ -76,6 +76,9 @@ class Files:
     """Files of embeddings, opened by the library: what the program reads, with its names and labels."""
 
     def __init__(self, paths: list[str], **columns: Optional[str]):
+        for key, text in columns.items():
+            if text is not None and not isinstance(text, str):
+                raise ArgumentError(f"{'label_column' if key == 'label' else key} is {text!r}; expected a name")
         self.source = paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
         texts = (ctypes.c_char_p * len(paths))(*map(os.fsencode, paths))
         spec = _lib.EmbeddingFiles(path=ctypes.cast(texts, ctypes.c_void_p), paths=len(paths),
@@ -108,6 +111,8 @@ def paths_of(x: Any) -> Optional[list[str]]:
     """The paths that the library is to read; None: something else. Archives of NumPy and PyTorch are read by these."""
     paths = [x] if _is_path(x) else list(x) if isinstance(x, (list, tuple)) and x and all(map(_is_path, x)) else []
     texts = [os.fsdecode(path) for path in paths]
+    if any("\0" in text for text in texts):
+        raise ArgumentError("a path has a zero byte")
     return texts if texts and not any(text.lower().endswith((".npz", *_TORCH)) for text in texts) else None
 
 

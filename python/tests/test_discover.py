@@ -426,6 +426,9 @@ class InFiles(unittest.TestCase):
                 (glofnd.Error, "cut.npy", lambda: glofnd.discover(self.at("cut.npy"), k=5)),
                 (glofnd.FormatError, "objects.npy", lambda: glofnd.discover(self.at("objects.npy"), k=5)),
                 (glofnd.OptionError, "^column names a column", lambda: glofnd.discover(self.at("x.npy"), k=5, column="emb")),
+                (glofnd.OptionError, "^tensor names one", lambda: glofnd.discover(self.at("x.npy"), k=5, tensor="emb")),
+                (glofnd.ArgumentError, "^id is 5; expected a name", lambda: glofnd.discover(self.at("x.npy"), k=5, id=5)),
+                (glofnd.ArgumentError, "zero byte", lambda: glofnd.discover(self.at("x\0.npy"), k=5)),
                 (glofnd.Error, "label_column", lambda: glofnd.discover(self.at("x.npy"), k=5, label_column="class")),
                 (glofnd.ArgumentError, "exclude each other", lambda: glofnd.discover(self.at("x.npy"), labels=[1], label_column="class")),
                 (glofnd.ArgumentError, "are those of files", lambda: glofnd.discover(self.x, column="emb")),
@@ -483,7 +486,8 @@ class Progress(unittest.TestCase):
     def test_inputs_that_cannot_be_meant(self):
         x = np.eye(20, dtype=np.float32)
         for options in ({"alpha": 0.0}, {"alpha": 1.5}, {"k": 0}, {"top": -5}, {"max_pairs": 0}, {"memory": -1}, {"duplicates": 0},
-                        {"duplicates": False}):
+                        {"duplicates": False}, {"alpha": "x"}, {"k": 2.5}, {"k": "3"}, {"k": True}, {"k": float("inf")}, {"top": 1 << 64},
+                        {"names": "names.txt"}):
             with self.subTest(**options), self.assertRaises(glofnd.ArgumentError):
                 glofnd.discover(x, **options)
         for wrong, text in (({"a": x}, "pass one of its arrays"), ([[1.0], [1.0, 2.0]], "different lengths")):

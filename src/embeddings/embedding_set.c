@@ -144,6 +144,12 @@ int gf_embeddings_have_columns(const gf_embedding_set *s) {
     return 0;
 }
 
+int gf_embeddings_have_tensors(const gf_embedding_set *s) {
+    for (int64_t i = 0; i < s->paths.n; i++)
+        if (s->shard[i].kind == &gf_shard_tensor) return 1;
+    return 0;
+}
+
 const char *gf_embeddings_columns(const gf_embedding_set *s) {
     for (int64_t i = 0; i < s->paths.n; i++)
         if (s->shard[i].columns[0]) return s->shard[i].columns;

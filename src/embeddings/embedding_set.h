@@ -33,6 +33,8 @@ int64_t gf_embeddings_first(const gf_embedding_set *s, int64_t file);
 glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t first, int64_t rows, float *x);
 /* 1: some of the files have columns with names: Parquet files, tables. NULL: none. */
 int gf_embeddings_have_columns(const gf_embedding_set *s);
+/* 1: some of the files have named tensors. */
+int gf_embeddings_have_tensors(const gf_embedding_set *s);
 /* Columns that were chosen in the first file that has some, in words; NULL: none has. */
 const char *gf_embeddings_columns(const gf_embedding_set *s);
 int gf_embeddings_have_names(const gf_embedding_set *s);

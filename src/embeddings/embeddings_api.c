@@ -22,11 +22,13 @@ static glofnd_status point_at(gf_error *err, const glofnd_embeddings *e, const g
     return GLOFND_OK;
 }
 
-/* Names of columns that no file has would be without effect. */
+/* Names of columns or tensors that no file has would be without effect. */
 static glofnd_status check_columns(gf_error *err, const glofnd_embedding_files *f, const gf_embedding_set *set) {
     const char *asked = f->column ? "column" : f->id ? "id" : f->label ? "label" : NULL;
     FAIL_IF(err, asked && !gf_embeddings_have_columns(set), GLOFND_E_OPTION,
             "%s names a column of Parquet files or tables; the embeddings are in none", asked);
+    FAIL_IF(err, f->tensor && !gf_embeddings_have_tensors(set), GLOFND_E_OPTION,
+            "tensor names one of .safetensors files; the embeddings are in none");
     return GLOFND_OK;
 }
 
