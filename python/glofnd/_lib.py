@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from typing import Any, Optional
 
@@ -206,7 +207,7 @@ _WORDS = (("batch.id", "index"), ("ids must differ", "samples of a batch must di
           ("batch.label is NULL", "labels are missing"), ("batch.a", "z1"), ("batch.b", "z2"),
           ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
           ("cols is 0; a batch has", "the batch is empty; a batch has"), ("batch.group is NULL", "groups are missing"),
-          ("n is 0; allowed", "num_samples is 0; allowed"), ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
+          ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
           ("use --device cpu", 'use device="cpu"'), ("mask_epoch", "start_epoch"),
           ("--label-column is for", "label_column is for"), ("by --labels Y.npy", "by labels="), ("label names a column", "label_column names a column"),
           ("by --column", "by column="), ("by --id", "by id="), ("by --tensor", "by tensor="))
@@ -218,6 +219,7 @@ def error_of(status: int, text: str) -> Error:
     """The exception of a failed status, not raised yet."""
     for theirs, ours in _WORDS:
         text = text.replace(theirs, ours)
+    text = re.sub(r"^n is (-?[0-9]+; allowed)", r"num_samples is \1", text)
     error = ERRORS.get(status, Error)(text or status_text(status))
     error.status = status
     return error

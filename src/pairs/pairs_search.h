@@ -27,6 +27,7 @@ typedef struct gf_pairs_task {
     int threads;
     gf_job_progress watch;
     int64_t block;  /* CPU: rows of a tile. 0: chosen */
+    int integers;   /* CPU: 1: products of integers find the candidates, -1: never. 0: chosen. The same result */
     int64_t list;   /* CUDA: entries of a row's list of candidates. 0: chosen */
     int64_t sample; /* CUDA: rows that thresholds are guessed from before they are computed. 0: chosen */
     int exact;      /* CUDA: 1: without tensor cores */

@@ -4,6 +4,10 @@
  * them; thresholds, pairs above them and mutual pairs are then read off the lists. Two passes, where the lists of all anchors do
  * not fit: thresholds row by row, with lists of the current rows only; then every similarity once more, against known thresholds,
  * with lists of `top`. Given thresholds need only the second of these passes.
+ *
+ * Where the CPU multiplies 16-bit integers twice as fast as floats, and lists are short, integers find the candidates: their
+ * similarities are wrong by a known bound at most, and what can change a result is computed again, by the chain of the product:
+ * its bits.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +20,11 @@
 #include "util/minmax.h"
 #include "util/parallel.h"
 
-enum { GROUP = 128 }; /* rows that share the columns while these are in the cache */
+enum {
+    GROUP = 128, /* rows that share the columns while these are in the cache */
+    PAYS = 400   /* columns per entry of a list from which integers gain more than the floats of candidates cost */
+};
+#define SLACK 0x1p-20f
 
 typedef struct search {
     const gf_pairs_task *t;
@@ -27,13 +35,16 @@ typedef struct search {
     const float *lambda;              /* known thresholds; NULL: read off the lists at the end */
     int32_t *mutual_root, *copy_root; /* [threads][n] */
     int64_t group;                    /* rows: lists of a thread */
+    const float *unit;                /* [n][dim] by integers: the rows as floats */
+    int64_t dim;
+    float margin; /* by integers: what similarities are wrong by, at most; else 0 */
 } search;
 
 /* ----- both ends of a pair ----- */
 
 static void set_scan(search *x, int64_t i) {
     const float min = fminf(x->best.limit[i], x->t->dup);
-    x->scan[i] = x->lambda ? fminf(min, x->lambda[i]) : min;
+    x->scan[i] = (x->lambda ? fminf(min, x->lambda[i]) : min) - x->margin;
 }
 
 static void offer(search *x, int64_t i, float v, int64_t other) {
@@ -63,22 +74,37 @@ static void count_duplicate(search *x, int64_t i, int64_t j, int thread) {
     gf_components_join(x->copy_root + thread * x->f->n, (int32_t)i, (int32_t)j);
 }
 
+static void take_pair(search *x, int64_t i, int64_t j, float v, int thread) {
+    offer(x, i, v, j);
+    offer(x, j, v, i);
+    if (x->lambda) count_flags(x, i, j, v, thread);
+    if (v >= x->t->dup) count_duplicate(x, i, j, thread);
+}
+
+/* Columns [count] that may change a result of row i, or have one changed: their similarities as floats. */
+static void take_candidates(search *x, int64_t i, int64_t c0, const int32_t *at, int count, int thread) {
+    const float *row = x->unit + i * x->dim;
+    for (int from = 0; from < count; from += GF_TILE_DOTS) {
+        const float *others[GF_TILE_DOTS];
+        float v[GF_TILE_DOTS];
+        const int some = GF_MIN(GF_TILE_DOTS, count - from);
+        for (int k = 0; k < GF_TILE_DOTS; k++) others[k] = x->unit + (c0 + at[from + GF_MIN(k, some - 1)]) * x->dim;
+        x->ops->dots(v, row, others, x->dim);
+        for (int k = 0; k < some; k++) take_pair(x, i, c0 + at[from + k], v[k], thread);
+    }
+}
+
 static void visit_pairs(void *user, const gf_strip *t, int thread) {
     search *x = user;
     int32_t at[GF_STRIP_COLS];
     for (int r = 0; r < t->rows; r++) {
         const int64_t i = t->r0 + r;
         const float *s = t->s + (size_t)r * t->ld;
-        const int found = x->ops->reach(at, s, (int)gf_pad(t->cols), x->scan[i], x->scan + t->c0);
-        for (int k = 0; k < found && at[k] < t->cols; k++) {
-            const int64_t j = t->c0 + at[k];
-            const float v = s[at[k]];
-            if (j <= i) continue;
-            offer(x, i, v, j);
-            offer(x, j, v, i);
-            if (x->lambda) count_flags(x, i, j, v, thread);
-            if (v >= x->t->dup) count_duplicate(x, i, j, thread);
-        }
+        int found = x->ops->reach(at, s, (int)gf_pad(t->cols), x->scan[i], x->scan + t->c0);
+        while (found > 0 && at[found - 1] >= t->cols) found--; /* padding */
+        if (t->rounded) take_candidates(x, i, t->c0, at, found, thread);
+        for (int k = 0; k < found && !t->rounded; k++)
+            if (t->c0 + at[k] > i) take_pair(x, i, t->c0 + at[k], s[at[k]], thread);
     }
 }
 
@@ -155,11 +181,22 @@ static int64_t list_keep(int64_t n, const gf_pairs_task *t) {
     return GF_MAX(t->lambda || !one_pass(n, t) ? t->top : whole_keep(t), 1);
 }
 
+/* Bytes of the rows as integers, and once more as floats. */
+static size_t integer_bytes(int64_t n, int64_t dim) {
+    return (size_t)gf_pad(n) * (size_t)dim * (sizeof(int16_t) + sizeof(float));
+}
+
+static int by_integers(int64_t n, int64_t dim, const gf_pairs_task *t) {
+    const int pays = gf_cpu_kernels_get()->tile->int16_is_fast() && n / PAYS >= list_keep(n, t) && n >= 2 * GF_STRIP_COLS;
+    return dim <= GF_INT16_DEPTH && integer_bytes(n, dim) <= t->memory / 2 && (t->integers ? t->integers > 0 : pays);
+}
+
 static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
     gf_pairs_plan p = {.rows = gf_panels_bytes(n, dim), .passes = one_pass(n, t) ? 1 : 2};
     p.lists = gf_best_bytes(n, list_keep(n, t));
     if (p.passes == 2) p.lists += gf_best_bytes((int64_t)t->threads * group_of(t, whole_keep(t)), whole_keep(t));
     p.results = gf_pairs_found_bytes(n, t->top);
+    if (by_integers(n, dim, t)) p.rows += integer_bytes(n, dim);
     p.scratch = gf_sweep_bytes(t->threads) + (size_t)n * ((size_t)t->threads * 2 * sizeof(int32_t) + sizeof(float));
     return p;
 }
@@ -212,9 +249,47 @@ static glofnd_status allocate(gf_error *err, search *x) {
     return GLOFND_OK;
 }
 
-static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
+/* ----- integers ----- */
+
+typedef struct unpacking {
+    const gf_panels *p;
+    float *unit;
+} unpacking;
+
+static void unpack_panel(void *arg, int64_t panel, int thread) {
+    const unpacking *u = arg;
+    const int64_t dim = u->p->dim;
+    const float *from = u->p->x + panel * GF_PANEL * dim;
+    (void)thread;
+    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, u->p->n); i++, from++)
+        for (int64_t k = 0; k < dim; k++) u->unit[i * dim + k] = from[k * GF_PANEL];
+}
+
+/* Unit vectors are scaled once more before they become integers, by 1 up to rounding: SLACK has room for that. */
+static glofnd_status sweep_integers(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
+    float *unit = malloc((size_t)p->n * (size_t)p->dim * sizeof *unit);
+    gf_panels integers = {0};
+    FAIL_IF(err, !unit, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)p->n, (long long)p->dim);
+    gf_parallel(x->t->threads, gf_pad(p->n) / GF_PANEL, unpack_panel, &(unpacking){p, unit});
+    const gf_vectors rows = {.x = unit, .n = p->n, .dim = p->dim};
+    glofnd_status status = gf_panels_pack_int16(err, &rows, x->t->threads, &integers);
+    for (int64_t i = 0; i < p->n && status == GLOFND_OK; i++)
+        x->margin = fmaxf(x->margin, gf_panels_error(&integers, i, &integers) + SLACK);
+    x->unit = unit, x->dim = p->dim;
+    if (status == GLOFND_OK) status = allocate(err, x);
+    if (status == GLOFND_OK) status = gf_sweep_symmetric_rounded(err, p, &integers, x->t->block, job, visit_pairs, x);
+    gf_panels_free(&integers);
+    free(unit);
+    return status;
+}
+
+static glofnd_status sweep_floats(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
     TRY(allocate(err, x));
-    TRY(gf_sweep_symmetric(err, p, x->t->block, job, visit_pairs, x));
+    return gf_sweep_symmetric(err, p, x->t->block, job, visit_pairs, x);
+}
+
+static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
+    TRY((by_integers(p->n, p->dim, x->t) ? sweep_integers : sweep_floats)(err, p, x, job));
     if (!x->lambda) {
         gf_lists_all_thresholds(&x->best, x->t, x->f);
         gf_lists_all_pairs(&x->best, x->t, x->f, x->mutual_root);

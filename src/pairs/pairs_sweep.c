@@ -176,7 +176,7 @@ void gf_panels_product(const gf_tile_ops *ops, const gf_panels *q, int64_t r0, c
 static void visit_strip(sweep *w, gf_strip t, int thread) {
     float *s = w->scratch + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
     t.rows = (int)GF_MIN(GF_PANEL, w->q->n - t.r0);
-    t.s = s, t.ld = GF_STRIP_COLS;
+    t.s = s, t.ld = GF_STRIP_COLS, t.rounded = w->k->words > 0;
     gf_panels_product(w->ops, w->q, t.r0, w->k, t.c0, t.cols, s);
     w->visit(w->user, &t, thread);
 }
@@ -240,17 +240,23 @@ static int64_t chosen_block(int64_t n, int threads) {
     return GF_MIN(fair, GF_STRIP_COLS);
 }
 
-glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
-                                 void *user) {
+glofnd_status gf_sweep_symmetric_rounded(gf_error *err, const gf_panels *p, const gf_panels *integers, int64_t block,
+                                         const gf_sweep_job *job, gf_strip_visit visit, void *user) {
     sweep w = {.q = p, .k = p, .visit = visit, .user = user, .total = 0.5 * (double)p->n * (double)p->n};
     w.block = block ? block : chosen_block(p->n, job->threads);
     w.blocks = (p->n + w.block - 1) / w.block;
     TRY(begin(err, &w, job));
     const int64_t even = w.blocks + (w.blocks & 1);
     gf_parallel(job->threads, w.blocks, diagonal, &w);
+    if (integers) w.q = w.k = integers;
     for (w.round = 0; w.round < even - 1 && !gf_job_stopped(&w.watch); w.round++)
         gf_parallel(job->threads, even / 2, pair_of_round, &w);
     return end(err, &w);
+}
+
+glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
+                                 void *user) {
+    return gf_sweep_symmetric_rounded(err, p, NULL, block, job, visit, user);
 }
 
 static int64_t chosen_cols(int64_t dim) {

@@ -54,6 +54,7 @@ typedef struct gf_strip {
     int rows, cols; /* rows <= GF_PANEL */
     int slot;       /* gf_sweep_rows: position of row r0 in its group */
     int last;       /* gf_sweep_rows: these rows have no more columns */
+    int rounded;    /* 1: similarities are products of integers, wrong by up to gf_panels_error() */
     const float *s; /* [rows][ld]; the columns up to pad(cols) can be read */
     size_t ld;
 } gf_strip;
@@ -75,6 +76,9 @@ gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage);
  * GF_PANEL up to GF_STRIP_COLS; 0: chosen. Every sweep fails with E_ARGUMENT, "stopped", when the job is cancelled. */
 glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
                                  void *user);
+/* The same, with the rows of p as integers where both are in different blocks. Blocks with themselves come first, by floats. */
+glofnd_status gf_sweep_symmetric_rounded(gf_error *err, const gf_panels *p, const gf_panels *integers, int64_t block,
+                                         const gf_sweep_job *job, gf_strip_visit visit, void *user);
 /* Visits every row of q with every column of k. The strips of a group of `group` rows (a multiple of GF_PANEL) come on one
  * thread, by rising columns; groups come in any order and at the same time. A visitor may write what belongs to the rows or to
  * `thread`. */

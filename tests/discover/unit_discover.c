@@ -178,8 +178,9 @@ static void every_way_equals_plain_loops(void **unused) {
         double *s = all_similarities(x, n, x, n, dim);
         gf_pairs_task t = {.rank = sizes[k][2], .top = TOP, .edge = (int64_t)k % 5, .dup = 0.75f, .label = label, .threads = 1};
         gf_pairs_found expected = brute(s, n, &t);
-        for (int way = 0; way < 8; way++) {
+        for (int way = 0; way < 12; way++) {
             t.threads = way & 1 ? 3 : 1, t.block = way & 2 ? 32 : 0, t.memory = way & 4 ? 1 : (size_t)1 << 40;
+            t.integers = way & 8 ? 1 : -1;
             assert_int_equal(pass->plan(n, dim, &t).passes, way & 4 ? 2 : 1);
             gf_pairs_found f = run(x, n, dim, &t);
             same(&f, &expected);
@@ -265,6 +266,41 @@ static void normal_rows_are_within_rounding(void **unused) {
     gf_pairs_found_free(&f);
     free(x);
     free(s);
+}
+
+/* Rows of any length, many of them alike: by integers as by floats, to the bit, with thresholds found and given. */
+static void integers_change_no_bit(void **unused) {
+    static const int64_t sizes[][3] = {{700, 1, 3}, {1500, 16, 21}, {900, 67, 200}, {400, 300, 5}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const int64_t n = sizes[k][0], dim = sizes[k][1];
+        float *x = malloc((size_t)(n * dim) * sizeof *x);
+        int32_t *label = make_labels(n);
+        rng g = {31 + k};
+        for (int64_t i = 0; i < n; i++) {
+            const float length = i % 3 ? 1e15f : 1e-15f, noise = i % 7 ? 0.3f : i % 2 ? 1e-4f : 0.0f;
+            for (int64_t d = 0; d < dim; d++)
+                x[i * dim + d] =
+                    length * (i < 20 ? (float)rng_normal(&g)
+                                     : x[i % 20 * dim + d] / (i % 20 % 3 ? 1e15f : 1e-15f) + noise * (float)rng_normal(&g));
+        }
+        gf_pairs_task t = {
+            .rank = sizes[k][2], .top = TOP, .dup = 0.98f, .label = label, .threads = 3, .memory = (size_t)1 << 30, .block = 32};
+        t.integers = -1;
+        gf_pairs_found floats = run(x, n, dim, &t), given = floats;
+        for (int with = 0; with < 2; with++) {
+            t.lambda = with ? floats.lambda : NULL;
+            t.integers = -1, given = run(x, n, dim, &t);
+            t.integers = 1;
+            gf_pairs_found f = run(x, n, dim, &t);
+            same(&f, &given);
+            gf_pairs_found_free(&given);
+            gf_pairs_found_free(&f);
+        }
+        gf_pairs_found_free(&floats);
+        free(x);
+        free(label);
+    }
 }
 
 static void check_query(const float *q, const float *x, const gf_pairs_task *t, int64_t rows, int64_t n, int64_t dim) {
@@ -413,6 +449,7 @@ int main(void) {
         cmocka_unit_test(given_thresholds_are_taken),
         cmocka_unit_test(duplicates_do_not_depend_on_lists),
         cmocka_unit_test(equal_rows_are_one_group),
+        cmocka_unit_test(integers_change_no_bit),
         cmocka_unit_test(normal_rows_are_within_rounding),
         cmocka_unit_test(queries_equal_plain_loops),
         cmocka_unit_test(a_stopped_search_says_so),
