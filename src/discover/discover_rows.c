@@ -1,5 +1,6 @@
 /* discover_rows.c - usable rows of embeddings, and copies among them; see discover_input.h. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,8 +44,9 @@ static const float *row_at(const gf_discover_data *d, int64_t position) { return
 
 static int same_bytes(const float *a, const float *b, int64_t dim) { return memcmp(a, b, (size_t)dim * sizeof *a) == 0; }
 
-/* Rows with equal hashes: compares each one with the first row of every different content, which move to the front. */
-static void match_run(gf_discover_data *d, fingerprint *run, int64_t count) {
+/* Rows with equal hashes: compares each one with the first row of every different content, which move to the front. Returns the
+ * number of different ones. */
+static int64_t match_run(const gf_discover_data *d, fingerprint *run, int64_t count) {
     int64_t kinds = 0;
     for (int64_t i = 0; i < count; i++) {
         const int32_t p = run[i].position;
@@ -53,21 +55,63 @@ static void match_run(gf_discover_data *d, fingerprint *run, int64_t count) {
         d->copy_of[p] = k < kinds ? run[k].position : p;
         if (k == kinds) run[kinds++].position = p;
     }
-    d->distinct += kinds;
+    return kinds;
+}
+
+enum { BUCKETS = 4096 }; /* by the upper bits of a hash: equal rows share one */
+
+typedef struct copies_job {
+    const gf_discover_data *d;
+    fingerprint *f;             /* [good_n] by bucket */
+    int64_t start[BUCKETS + 1]; /* of a bucket */
+    _Atomic int64_t distinct;
+} copies_job;
+
+static int64_t bucket_of(uint64_t hash) { return (int64_t)(hash / (UINT64_MAX / BUCKETS + 1)); }
+
+static void match_bucket(void *arg, int64_t bucket, int thread) {
+    copies_job *x = arg;
+    fingerprint *f = x->f + x->start[bucket];
+    const int64_t n = x->start[bucket + 1] - x->start[bucket];
+    int64_t distinct = 0;
+    (void)thread;
+    if (n) qsort(f, (size_t)n, sizeof *f, by_hash);
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && f[end].hash == f[i].hash; end++) continue;
+        distinct += match_run(x->d, f + i, end - i);
+    }
+    atomic_fetch_add(&x->distinct, distinct);
+}
+
+/* start[k + 1] counts up to the end of bucket k while rows are put there; at last it is the end. */
+static void put_into_buckets(copies_job *x, const uint64_t *hash) {
+    const gf_discover_data *d = x->d;
+    int64_t at = 0;
+    for (int64_t i = 0; i < d->good_n; i++) x->start[bucket_of(hash[d->good[i]]) + 1]++;
+    for (int64_t k = 0; k < BUCKETS; k++) {
+        const int64_t here = x->start[k + 1];
+        x->start[k + 1] = at;
+        at += here;
+    }
+    for (int64_t i = 0; i < d->good_n; i++) {
+        const uint64_t h = hash[d->good[i]];
+        x->f[x->start[bucket_of(h) + 1]++] = (fingerprint){h, (int32_t)i};
+    }
 }
 
 /* hash [n] of the rows. */
 static glofnd_status find_copies(gf_error *err, gf_discover_data *d, const uint64_t *hash) {
-    fingerprint *f = malloc((size_t)d->good_n * sizeof *f);
-    FAIL_IF(err, !f && d->good_n, GLOFND_E_MEMORY, "no memory to find copies");
-    for (int64_t i = 0; i < d->good_n; i++) f[i] = (fingerprint){hash[d->good[i]], (int32_t)i};
-    if (d->good_n) qsort(f, (size_t)d->good_n, sizeof *f, by_hash);
-    d->distinct = 0;
-    for (int64_t i = 0, end; i < d->good_n; i = end) {
-        for (end = i + 1; end < d->good_n && f[end].hash == f[i].hash; end++) continue;
-        match_run(d, f + i, end - i);
+    copies_job *x = calloc(1, sizeof *x);
+    if (x) x->d = d, x->f = malloc((size_t)(d->good_n + 1) * sizeof *x->f);
+    if (!x || !x->f) {
+        free(x);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory to find copies");
     }
-    free(f);
+    put_into_buckets(x, hash);
+    gf_parallel(gf_parallel_default(), BUCKETS, match_bucket, x);
+    d->distinct = x->distinct;
+    free(x->f);
+    free(x);
     return GLOFND_OK;
 }
 
