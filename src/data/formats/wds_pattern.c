@@ -1,4 +1,4 @@
-/* wds_pattern.c - shard patterns: braces as in a shell (util/strings/braces.h), then * ? [...] matched against files. See wds.h. */
+/* wds_pattern.c - shard patterns: braces as in a shell (util/strings/braces.h), then * ? [...] matched against files. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
