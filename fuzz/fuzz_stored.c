@@ -1,6 +1,6 @@
 /* fuzz_stored.c - libFuzzer target of files that vouch for others: the first byte chooses DONE of a checkpoint, or summary.json,
  * anchors.npy or a file of names of a stored discovery. They are accepted or refused with a text; DONE never vouches for a file
- * that is not there, and names are one line of UTF-8 each. */
+ * that is not there; names are kept as they are, and escaped, as in tables, they are one line of UTF-8 each, and come back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "data/embedding_files.h"
 #include "run/state/manifest.h"
-#include "util/strings/utf8.h"
+#include "util/strings/escape.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -50,15 +50,24 @@ static void check_stored(void) {
     free(lambda);
 }
 
+static void check_name(const char *name) {
+    const size_t bytes = strlen(name);
+    char *escaped = malloc(GF_ESCAPED_BYTES * bytes + 1);
+    size_t used = 0;
+    if (!escaped) abort();
+    for (const char *p = name; *p;) used += gf_escape_next(&p, 0, escaped + used);
+    escaped[used] = 0;
+    if (gf_is_not_a_line(escaped) || !gf_unescape(escaped) || strcmp(escaped, name) != 0) abort();
+    free(escaped);
+}
+
 static void check_names(void) {
     char path[128];
     gf_discover_data d = {.n = 3};
     gf_error err = {""};
     snprintf(path, sizeof path, "%s/names", folder);
     if (gf_discover_read_names(&err, path, NULL, &d) == GLOFND_OK) {
-        for (int64_t i = 0; i < d.n; i++)
-            for (const unsigned char *p = (const unsigned char *)d.name[i]; *p; p += gf_utf8_bytes(p))
-                if (gf_utf8_bytes(p) == 0 || *p < 0x20 || *p == 0x7f) abort();
+        for (int64_t i = 0; i < d.n; i++) check_name(d.name[i]);
     } else if (!err.text[0]) abort();
     free(d.name);
     free(d.name_text);
