@@ -22,6 +22,7 @@ _step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(("glofnd_step", l
 _loss = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(("glofnd_ctx_loss", library))
 
 LEARNED_TAU = ("clip", "fastclip")  # losses whose stats hold d loss / d tau
+LEAST_TAU = 0.01  # of a learned temperature; the largest is 1
 
 
 def make_options(values: dict[str, Any]) -> Any:
@@ -31,8 +32,10 @@ def make_options(values: dict[str, Any]) -> Any:
     if status:
         raise _lib.error_of(status, "")
     for key, value in values.items():
-        name = _lib.OPTION_NAMES.get(key, key)
-        _lib.checked(library.glofnd_options_set, ctypes.byref(options), name.encode(), option_text(value).encode())
+        name, text = _lib.OPTION_NAMES.get(key, key), option_text(value)
+        if "\0" in text:
+            raise _lib.OptionError(f"{key}: {text!r} has a zero byte")
+        _lib.checked(library.glofnd_options_set, ctypes.byref(options), name.encode(), text.encode())
     _lib.checked(library.glofnd_options_check, ctypes.byref(options))
     return options
 
@@ -89,9 +92,35 @@ def checked_epoch(epoch: Any) -> int:
     return number
 
 
+def checked_count(name: str, value: Any) -> int:
+    """An integer as an argument; its range is checked by the library."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        what = repr(value) if value is None or isinstance(value, (bool, float, str)) else f"of type {type(value).__name__}"
+        hint = ": len(dataset)" if name == "num_samples" else ""
+        raise _lib.ArgumentError(f"{name} is {what}; expected an integer{hint}") from None
+    if abs(number) >= 1 << 62:
+        raise _lib.ArgumentError(f"{name} is {number}; allowed: 1 .. 2^40")
+    return number
+
+
+def checked_tau(tau: Any, learned: bool) -> float:
+    """A temperature as an option; a learned one must lie where it stays."""
+    try:
+        value = float(tau)
+    except (TypeError, ValueError, RuntimeError):
+        raise _lib.OptionError(f"tau is {tau!r}; expected a number, for example 0.1") from None
+    if learned and value > 0.0 and not LEAST_TAU <= value <= 1.0:
+        raise _lib.OptionError(f"tau is {value:g}; a learned one stays within [{LEAST_TAU:g}, 1]: begin there, or use learn_tau=False")
+    return value
+
+
 def checked_growth(num_samples: Any, n: int) -> int:
     """A new number of samples, not below that of the loss."""
-    number = int(num_samples)
+    number = checked_count("num_samples", num_samples)
     if number < n:
         raise _lib.ArgumentError(f"num_samples is {number}; this loss has {n}, and can only grow: positions of samples would change")
     return number
@@ -129,7 +158,7 @@ class Engine:
         self.lock = threading.RLock()
         self.values = dict(values)
         self.options = make_options(self.values)
-        self.n, self.dim, self.epoch = int(n), int(dim), 0
+        self.n, self.dim, self.epoch = checked_count("num_samples", n), checked_count("dim", dim), 0
         self.want = 0
         self._reduce: Any = None
         self._stream, self._tau = 0, 0

@@ -17,7 +17,7 @@ import warnings
 import weakref
 import zlib
 from collections import deque
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import torch
 import torch.distributed as dist
@@ -71,6 +71,16 @@ class Core:
         self.captured = False
         self._fits: set[tuple[int, int, int]] = set()
         self._most = (0, 0)  # bytes, columns
+
+    @contextlib.contextmanager
+    def unless_it_fails(self) -> Iterator[None]:
+        """Keeps engine and state as they were if something inside raises."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.update(before)
+            raise
 
     def configure(self, **options: Any) -> None:
         with self.lock:
@@ -186,6 +196,16 @@ def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: i
 def readable(x: torch.Tensor) -> torch.Tensor:
     """`x` as the library reads it: numbers of a row side by side, rows at least their length apart."""
     return x if x.stride(1) == 1 and x.stride(0) >= x.shape[1] else x.contiguous()
+
+
+def classes_of(name: str, x: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """Labels or groups as the library reads them, int32; all negative numbers mean none. A GPU is not waited for to look at them."""
+    if x is None or x.dtype == torch.int32:
+        return x if x is None else x.contiguous()
+    wide = x.detach().to(torch.int64)
+    if wide.device.type == "cpu" and wide.numel() and int(wide.max()) > 0x7FFFFFFF:
+        raise _lib.ArgumentError(f"{name} holds {int(wide.max())}; expected numbers below 2^31: torch.unique(x, return_inverse=True) makes some")
+    return wide.clamp(min=-1).to(torch.int32)
 
 
 def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
@@ -427,8 +447,7 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
             core.follow(a.dtype)
         if flags & UPDATE and core.unannounced is not None:
             core.count_samples(a.shape[0])
-        labels = None if labels is None else labels.contiguous()
-        groups = None if groups is None else groups.contiguous()
+        labels, groups = classes_of("labels", labels), classes_of("groups", groups)
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
         if core.ranks()[1] > 1:
             results = step_of_several(core, dict(zip(INPUTS, (a, b, index, labels, groups))), tau, want)

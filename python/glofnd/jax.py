@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import LEARNED_TAU, Engine, first_threshold, math_of_type, needs_dim, own_names
+from ._engine import LEARNED_TAU, Engine, checked_count, checked_tau, first_threshold, math_of_type, needs_dim, own_names
 from ._lib import ArgumentError, OptionError, UnsupportedError
 
 __all__ = ["GloFNDLoss", "errors", "loss_and_state"]
@@ -135,9 +135,10 @@ class GloFNDLoss:
 
     def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
                  alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, **options: Any):
+        num_samples = checked_count("num_samples", num_samples)
         if needs_dim(options):
             raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
-        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
+        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": checked_tau(tau, False),
                   "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
         self._made_of = num_samples, values
         self._engine = Engine(num_samples, 0, values)

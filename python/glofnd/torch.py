@@ -20,24 +20,32 @@ import torch
 from torch import nn
 
 from . import _lib
-from ._engine import LEARNED_TAU, checked_epoch, checked_growth, first_threshold, own_names, stats_dict
+from ._engine import (LEARNED_TAU, LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, first_threshold, own_names,
+                      stats_dict)
 from ._lib import ArgumentError, OptionError, StateError
-from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, fill_batch, readable,
-                        set_banks)
+from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
+                        readable, set_banks)
 
 __all__ = ["GloFNDLoss"]
 
 _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_row"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
-_LOG_SCALE_MAX = math.log(100.0)
+_LOG_SCALE_MAX = -math.log(LEAST_TAU)
+_FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
+    ("learn_tau", "dim", "process_group", "loss", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
 
 
 def _samples(index: Any, n: int) -> torch.Tensor:
     """Positions of samples, checked."""
-    index = torch.as_tensor(index)
+    try:
+        index = torch.as_tensor(index)
+    except (TypeError, RuntimeError, ValueError):
+        raise ArgumentError(f"index is {index!r}; expected integers") from None
+    if not index.numel():
+        return index.long()
     if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
         raise ArgumentError(f"index is {index.dtype}; expected integers")
-    if index.numel() and not (0 <= int(index.min()) and int(index.max()) < n):
+    if not (0 <= int(index.min()) and int(index.max()) < n):
         raise _lib.AnchorIndexError(f"index holds {int(index.min())} to {int(index.max())}; there are samples 0 .. {n - 1}")
     return index
 
@@ -88,9 +96,10 @@ class GloFNDLoss(nn.Module):
             learn_tau = loss in LEARNED_TAU
         if learn_tau and loss not in LEARNED_TAU:
             raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; {', '.join(LEARNED_TAU)} have one")
-        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
+        tau = checked_tau(tau, learn_tau)
+        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": tau,
                   "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
-        self._core = Core(int(num_samples), int(dim), values, torch.device("cpu"), process_group)
+        self._core = Core(checked_count("num_samples", num_samples), checked_count("dim", dim), values, torch.device("cpu"), process_group)
         self._handle = self._core.handle
         self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
         self.log_scale = nn.Parameter(torch.tensor(-math.log(tau), dtype=torch.float32)) if learn_tau else None
@@ -119,19 +128,18 @@ class GloFNDLoss(nn.Module):
         flags = 0
         if self.training:
             flags = UPDATE if torch.is_grad_enabled() else UPDATE | REMEMBER
-        return StepFunction.apply(z1, z2, tau, _int(index, torch.int64), _int(labels, torch.int32), _int(groups, torch.int32),
-                                  self._clock, self._handle, flags)
+        return StepFunction.apply(z1, z2, tau, _int64(index), labels, groups, self._clock, self._handle, flags)
 
     def _check(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
                groups: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """The two embeddings in one type that the library reads; refuses what cannot be meant."""
         for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("groups", groups)):
             if not isinstance(x, torch.Tensor) and (x is not None or name in ("z1", "z2", "index")):
-                raise ArgumentError(f"{name} is of type {type(x).__name__}; expected a tensor")
+                raise ArgumentError(f"{name} is of type {type(x).__name__}; expected a tensor, as torch.as_tensor({name}) makes it")
         device, rows = z1.device, z1.shape[:1]
         if (z1.dim() == 2 and z1.shape == z2.shape and index.shape == rows and labels is None and groups is None and
                 device == z2.device == index.device == self._clock.device and z1.dtype == z2.dtype and z1.dtype in DTYPES and
-                index.dtype == torch.int64):
+                index.dtype == torch.int64 and z1.layout is z2.layout is torch.strided):
             return z1, z2  # nothing to say, and most calls are like this
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ArgumentError(f"z1 has shape {list(z1.shape)}, z2 {list(z2.shape)}; expected the same [batch, dim] for both")
@@ -143,9 +151,9 @@ class GloFNDLoss(nn.Module):
                 raise ArgumentError(f"{name} has shape {list(x.shape)}; expected [{z1.shape[0]}]: one number per sample")
             if x is not None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
                 raise ArgumentError(f"{name} is {x.dtype}; expected integers")
-        for name, x in (("labels", labels), ("groups", groups)):
-            if x is not None and x.dtype == torch.int64 and x.device.type == "cpu" and x.numel() and int(x.max()) > 0x7FFFFFFF:
-                raise ArgumentError(f"{name} holds {int(x.max())}; expected numbers below 2^31: torch.unique(x, return_inverse=True) makes some")
+        for name, x in (("z1", z1), ("z2", z2)):
+            if x.layout is not torch.strided:
+                raise ArgumentError(f"{name} is a tensor of layout {x.layout}; expected a dense one: .to_dense()")
         if not z1.is_floating_point() or not z2.is_floating_point():
             raise ArgumentError(f"z1 is {z1.dtype}, z2 is {z2.dtype}; expected floating-point embeddings")
         common = z1.dtype if z1.dtype == z2.dtype and z1.dtype in DTYPES else torch.float32
@@ -163,9 +171,9 @@ class GloFNDLoss(nn.Module):
 
     def configure(self, **options: Any) -> None:
         """New values of options from the next step on, for a schedule: configure(gamma=0.6), configure(tau=0.2)."""
-        for key in ("loss", "learner", "similarity", "device"):
-            if key in options and options[key] != self._core.values.get(key):
-                raise OptionError(f"{key}: the state is made for one; make another GloFNDLoss")
+        for key, hint in _FIXED.items():
+            if key in options and (key not in self._core.values or options[key] != self._core.values[key]):
+                raise OptionError(f"{key}: {hint}")
         if "tau" in options and self.log_scale is not None:
             raise OptionError("tau: it is learned here; change log_scale, or make the loss with learn_tau=False")
         self._core.configure(**own_names(options))
@@ -218,8 +226,7 @@ class GloFNDLoss(nn.Module):
         """
         z1, z2 = self._check(z1, z2, index, labels, groups)
         n, core = z1.shape[0], self._core
-        tensors = [readable(z1), readable(z2), _int(index, torch.int64).contiguous(),
-                   *(None if x is None else _int(x, torch.int32).contiguous() for x in (labels, groups))]
+        tensors = [readable(z1), readable(z2), _int64(index).contiguous(), classes_of("labels", labels), classes_of("groups", groups)]
         keep = torch.empty((n, 2, 2, n) if core.engine.sides == 1 else (n, 2, n), dtype=torch.uint8, device=z1.device)
         links = torch.empty(n, _lib.LINK_BYTES, dtype=torch.uint8, device=z1.device)
         tau = 0.0 if self.log_scale is None else self.tau
@@ -270,32 +277,44 @@ class GloFNDLoss(nn.Module):
         return state
 
     def _set_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Replaces all state: a new engine, then the rows that were ever visited."""
+        """Replaces all state; where that fails, the old one stays."""
         core = self._core
         want = self._state_shapes()
         for name, shape in want.items():
             if name not in state or (shape is not None and tuple(state[name].shape) != shape):
                 raise StateError(_misfit(name, state.get(name), shape))
-        with core.lock, _current(core.device):
+        epoch = _saved_epoch(state["epoch"])
+        if state["shared"].dtype != torch.uint8:
+            raise StateError(f"shared of the saved state is {state['shared'].dtype}; expected torch.uint8: leave it as it was saved")
+        with core.lock, core.unless_it_fails(), _current(core.device):
             core.open(core.device)
-            for side in range(core.engine.sides):
-                words = torch.zeros(core.n, len(_ROW_FIELDS), dtype=torch.float32)
-                for i, (name, dtype) in enumerate(_ROW_FIELDS):
-                    if name in state:
-                        words[:, i] = state[name][side].to("cpu", dtype).view(torch.float32)
-                whole = words.view(torch.int32)
-                seen = torch.nonzero((whole[:, 4] != 0) | (words[:, 3] > -math.inf) | (whole[:, 8] != 0)).reshape(-1).contiguous()
-                rows = words[seen].contiguous()
-                core.engine.rows_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
-                shared = _lib.Row.from_buffer_copy(bytes(state["shared"][side].cpu().tolist()))
-                if shared.clock:
-                    core.engine.shared_put(side, shared)
-            if "ring_index" in want and state["ring_index"].numel():
-                ring = [state[name].cpu().contiguous() if name in state else None for name in ("ring_index", "ring_a", "ring_b")]
-                core.engine.ring_put(ring[0].numel(), *map(_data, ring))  # type: ignore[union-attr]
-            if "bank" in want:
-                self._set_bank(state["bank"])
-            core.epoch = int(state["epoch"])
+            self._fill(state)
+            core.epoch = epoch
+
+    def _fill(self, state: dict[str, torch.Tensor]) -> None:
+        """The state of a new engine: the rows that were ever visited, the shared thresholds, the ring, the averages."""
+        core = self._core
+        for side in range(core.engine.sides):
+            words = torch.zeros(core.n, len(_ROW_FIELDS), dtype=torch.float32)
+            for i, (name, dtype) in enumerate(_ROW_FIELDS):
+                if name in state:
+                    words[:, i] = state[name][side].to("cpu", dtype).view(torch.float32)
+            whole = words.view(torch.int32)
+            seen = torch.nonzero((whole[:, 4] != 0) | (words[:, 3] > -math.inf) | (whole[:, 8] != 0)).reshape(-1).contiguous()
+            rows = words[seen].contiguous()
+            core.engine.rows_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
+            shared = _lib.Row.from_buffer_copy(bytes(state["shared"][side].cpu().tolist()))
+            if shared.clock:
+                core.engine.shared_put(side, shared)
+        if "ring_index" in state and state["ring_index"].numel():
+            index, rows = state["ring_index"].to("cpu", torch.int64).contiguous(), []
+            for name in ("ring_a", "ring_b")[:core.engine.sides]:
+                rows.append(state[name].to("cpu", torch.float32).contiguous())
+                if index.dim() != 1 or tuple(rows[-1].shape) != (index.numel(), core.engine.describe().ring_dim):
+                    raise StateError(_misfit(name, state[name], (index.numel(), core.engine.describe().ring_dim)))
+            core.engine.ring_put(index.numel(), index.data_ptr(), *(_data(x) for x in [*rows, None][:2]))
+        if "bank" in state:
+            self._set_bank(state["bank"])
 
     def _set_bank(self, bank: torch.Tensor) -> None:
         """bank: [sides][n][dim]; rows of zeros were never seen."""
@@ -355,7 +374,7 @@ class GloFNDLoss(nn.Module):
                 old = state[name]
                 new = torch.full((shape[0], more, *shape[2:]), -math.inf if name == "log_u" else 0, dtype=old.dtype)
                 state[name] = torch.cat([old, new], 1)
-        with core.lock, _current(core.device):
+        with core.lock, core.unless_it_fails(), _current(core.device):
             core.n += more
             core.open(core.device)
             self._set_state(state)
@@ -367,9 +386,14 @@ class GloFNDLoss(nn.Module):
             device = torch.device("cuda", torch.cuda.current_device())
         if device != self._core.device:
             state = self._state()
-            self._core.open(device)
-            self._set_state(state)
+            with self._core.lock, self._core.unless_it_fails():
+                self._core.open(device)
+                self._set_state(state)
         return self
+
+    def _replicate_for_data_parallel(self) -> Any:
+        raise _lib.UnsupportedError("DataParallel splits a batch among copies of its module, and this loss needs all of it: wrap the model "
+                                    "alone, or use DistributedDataParallel")
 
     def __getstate__(self) -> dict[str, Any]:
         core = self._core
@@ -391,6 +415,13 @@ class GloFNDLoss(nn.Module):
         return f"num_samples={self._core.n}, " + ", ".join(f"{name}={self._core.values[name]!r}" for name in names)
 
 
+def _saved_epoch(epoch: torch.Tensor) -> int:
+    try:
+        return checked_epoch(epoch.item())
+    except ArgumentError as failure:
+        raise StateError(f"the saved state is damaged: {failure}") from None
+
+
 def _temperature(tau: Any) -> torch.Tensor:
     """A tensor of one number; a number keeps all its bits."""
     if not isinstance(tau, (torch.Tensor, numbers.Real, torch.SymFloat)) or (isinstance(tau, torch.Tensor) and tau.numel() != 1):
@@ -399,8 +430,8 @@ def _temperature(tau: Any) -> torch.Tensor:
     return tau if isinstance(tau, torch.Tensor) else torch.tensor(float(tau), dtype=torch.float64)
 
 
-def _int(x: Optional[torch.Tensor], dtype: torch.dtype) -> Any:
-    return x if x is None or x.dtype == dtype else x.detach().to(dtype)
+def _int64(x: torch.Tensor) -> torch.Tensor:
+    return x if x.dtype == torch.int64 else x.detach().to(torch.int64)
 
 
 def _data(x: Optional[torch.Tensor]) -> int:

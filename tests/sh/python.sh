@@ -19,4 +19,4 @@ has "$python" numpy || skip "$python has no NumPy; only the tables were checked"
 "$python" -m unittest -q tests.test_numpy tests.test_discover || fail "the NumPy layer"
 "$python" -c 'import torch; assert tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)' 2> /dev/null ||
     { echo "NumPy alone: $python has no PyTorch 2.4 or later"; exit 0; }
-"$python" -m unittest -q tests.test_torch tests.test_torch_state || fail "the PyTorch layer"
+"$python" -m unittest -q tests.test_torch tests.test_torch_state tests.test_torch_use || fail "the PyTorch layer"

@@ -1,0 +1,142 @@
+"""Level 2: what people do by mistake with glofnd.torch.GloFNDLoss, and what they may do although it is unusual."""
+
+import copy
+import unittest
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed") from None
+
+import glofnd
+from glofnd.numpy import GloFND
+from glofnd.torch import GloFNDLoss
+
+from .test_torch import BATCH, DIM, SAMPLES, batch, leaves, make, same_state
+
+
+class Arguments(unittest.TestCase):
+    def refused(self, *cases):
+        for kind, text, call in cases:
+            with self.subTest(text), self.assertRaisesRegex(kind, text):
+                call()
+
+    def test_number_of_samples(self):
+        argument = glofnd.ArgumentError
+        for make_loss in (GloFNDLoss, GloFND):
+            self.refused((argument, "num_samples is 64.5; expected an integer", lambda: make_loss(64.5)),
+                         (argument, "num_samples is '64'", lambda: make_loss("64")),
+                         (argument, "num_samples is None", lambda: make_loss(None)),
+                         (argument, r"num_samples is of type list; .*len\(dataset\)", lambda: make_loss([0] * 64)),
+                         (argument, "num_samples is True", lambda: make_loss(True)),
+                         (argument, "num_samples is 1180591620717411303424", lambda: make_loss(2**70)),
+                         (argument, "num_samples is 90.7", lambda: make_loss(64).resize(90.7)),
+                         (argument, "dim is 8.5", lambda: make_loss(64, dim=8.5)))
+            self.assertIn("64", str(make_loss(torch.tensor(64)).rows().shape if make_loss is GloFND else make_loss(torch.tensor(64))))
+
+    def test_temperature(self):
+        for wrong in (None, "warm", [0.1], torch.tensor([0.1, 0.2])):
+            self.refused((glofnd.OptionError, "tau is .*expected a number", lambda: make(tau=wrong)))
+        for wrong in (5.0, 0.001):  # log_scale lies within [0, log 100]: another temperature would be taken in silence
+            self.refused((glofnd.OptionError, r"tau is .*learned.*\[0.01, 1\].*learn_tau=False", lambda: make("clip", tau=wrong)))
+            self.assertEqual(make("clip", tau=wrong, learn_tau=False).tau, wrong)
+        for right in (0.01, 1.0):
+            self.assertAlmostEqual(make("clip", tau=right).tau, right, 7)
+
+    def test_labels_and_groups_that_do_not_fit(self):
+        a, b, index = batch(0)
+        names = "labels", "groups"
+        for name, detector in zip(names, ("oracle", "groups")):
+            criterion = make(detector=detector)
+            self.refused((glofnd.ArgumentError, f"{name} holds 1099511627776.*unique", lambda: criterion(a, b, index, **{name: index * 0 + 2**40})))
+            none = criterion.eval()(a, b, index, **{name: index * 0 - 1})
+            self.assertEqual(criterion(a, b, index, **{name: index * 0 - 2**32}), none)  # not 0, the same for all
+            self.assertNotEqual(criterion(a, b, index, **{name: index * 0}), none)
+            self.assertEqual(criterion.mask(a, b, index, **{name: index * 0 - 2**32}).sum(), 4 * BATCH * (BATCH - 1))
+
+    def test_words_that_help(self):
+        a, b, index = batch(0)
+        criterion = make()
+        self.refused((glofnd.ArgumentError, r"index is of type list; .*torch.as_tensor\(index\)", lambda: criterion(a, b, index.tolist())),
+                     (glofnd.ArgumentError, r"z1 is of type ndarray; .*torch.as_tensor\(z1\)", lambda: criterion(a.numpy(), b, index)),
+                     (glofnd.ArgumentError, r"layout torch.sparse_coo.*to_dense\(\)", lambda: criterion(a.to_sparse(), b.to_sparse(), index)),
+                     (glofnd.ArgumentError, "layout torch.sparse_coo", lambda: criterion.mask(a, b.to_sparse(), index)),
+                     (glofnd.OptionError, "num_samples: .*resize", lambda: criterion.configure(num_samples=65)),
+                     (glofnd.OptionError, "learn_tau: .*make another", lambda: criterion.configure(learn_tau=True)),
+                     (glofnd.OptionError, "learner.*zero byte", lambda: make(learner="adam\0x")),
+                     (glofnd.UnsupportedError, "DataParallel.*the model", lambda: criterion._replicate_for_data_parallel()),
+                     (glofnd.ArgumentError, "index is .*integers", lambda: criterion.thresholds(slice(0, 3))))
+        self.assertEqual(criterion.thresholds([]).shape, (0,))
+        self.assertTrue(same_state(criterion, make()))
+
+
+class Saved(unittest.TestCase):
+    def test_a_failed_load_leaves_the_state(self):
+        criterion = make()
+        criterion.set_epoch(3)
+        criterion(*batch(0))
+        before, good = copy.deepcopy(criterion), criterion.state_dict()
+        for name, value, text in (("lambda", torch.full((1, SAMPLES), float("nan")), "not finite"),
+                                  ("epoch", torch.tensor(-3), "epoch"), ("epoch", torch.tensor(1.5), "epoch"),
+                                  ("shared", good["shared"].float(), "shared"), ("shared", good["shared"][:, :4], "shared")):
+            with self.subTest(name), self.assertRaisesRegex(glofnd.StateError, text):
+                criterion.load_state_dict({**good, name: value})
+            self.assertTrue(same_state(criterion, before))
+            self.assertEqual(criterion.epoch, 3)
+        self.assertEqual(criterion(*batch(1)), before(*batch(1)))
+        self.assertTrue(same_state(criterion, before))
+
+    def test_a_ring_that_does_not_fit(self):
+        criterion = make(dim=DIM, learner="ring")
+        criterion(*batch(0))
+        good = criterion.state_dict()
+        for wrong in ({"ring_a": good["ring_a"][:, :4]}, {"ring_index": good["ring_index"][:5]}, {"ring_a": good["ring_a"][:0]}):
+            with self.subTest(*wrong), self.assertRaisesRegex(glofnd.StateError, "ring_a of the saved state has shape"):
+                make(dim=DIM, learner="ring").load_state_dict({**good, **wrong})
+        other = make(dim=DIM, learner="ring")
+        other.load_state_dict({**good, "ring_a": good["ring_a"].double(), "ring_index": good["ring_index"].int()})
+        self.assertTrue(same_state(criterion, other))
+
+    def test_assign_and_wider_types(self):
+        criterion, other = make("clip"), make("clip")
+        criterion(*batch(0))
+        other.load_state_dict({key: x.double() if x.is_floating_point() else x.long() if x.dtype == torch.int32 else x
+                               for key, x in criterion.state_dict().items()}, assign=False)
+        self.assertTrue(same_state(criterion, other))
+
+
+class Compiled(unittest.TestCase):
+    def check(self, make_loss, call, **options):
+        torch._dynamo.reset()
+        net, (compiled, eager) = torch.nn.Linear(DIM, DIM), (make_loss(), make_loss())
+        step = torch.compile(lambda a, b, index: call(compiled, net(a), net(b), index), fullgraph=True, backend="aot_eager", **options)
+        for epoch in range(3):
+            (a, b, index), (x, y, _) = leaves(epoch), leaves(epoch)
+            n = BATCH - 2 * epoch if options else BATCH
+            one, two = step(a[:n], b[:n], index[:n]), call(eager, net(x[:n]), net(y[:n]), index[:n])
+            one.backward()
+            two.backward()
+            self.assertEqual(one, two)
+            self.assertTrue(torch.equal(a.grad, x.grad))
+        self.assertTrue(same_state(compiled, eager))
+
+    def test_every_argument(self):
+        self.check(make, lambda loss, a, b, index: loss(a, b, index, index % 3))
+        self.check(lambda: make(detector="oracle"), lambda loss, a, b, index: loss(a, b, index, (index % 3).int()))
+        self.check(lambda: make(detector="groups"), lambda loss, a, b, index: loss(a, b, index, groups=index % 3 - 1))
+        self.check(lambda: make("clip"), lambda loss, a, b, index: loss(a, b, index.int(), tau=0.2))
+        self.check(lambda: make("clip"), lambda loss, a, b, index: loss(a.bfloat16(), b.bfloat16(), index))
+
+    def test_batches_of_several_sizes(self):
+        self.check(lambda: make("clip"), lambda loss, a, b, index: loss(a, b, index, index % 3), dynamic=True)
+
+    def test_wrong_labels_are_refused(self):
+        torch._dynamo.reset()
+        criterion, (a, b, index) = make(), batch(0)
+        step = torch.compile(lambda a, b, index, labels: criterion(a, b, index, labels), fullgraph=True, backend="aot_eager")
+        with self.assertRaisesRegex(glofnd.ArgumentError, "labels holds 1099511627776"):
+            step(a, b, index, index * 0 + 2**40)
+
+
+if __name__ == "__main__":
+    unittest.main()
