@@ -23,8 +23,8 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._embeddings import Files, labels_of, paths_of, rows_of
-from ._lib import ArgumentError, library
+from ._embeddings import Files, labels_of, names_of, paths_of, rows_of
+from ._lib import ArgumentError, c_text, library
 
 __all__ = ["Discovery", "discover"]
 
@@ -230,11 +230,14 @@ class Discovery:
             raise ArgumentError("a result that was pickled holds arrays only: save it before")
         if format not in ("tsv", "parquet"):
             raise ArgumentError(f"format is {format!r}; expected 'tsv' or 'parquet'")
+        place, origin = os.fsencode(folder), os.fsencode(self.source if source is None else source)
+        if b"\0" in place + origin:
+            raise ArgumentError("a path has a zero byte")
         names, classes = _texts(self.names), _texts(self.classes)
-        files = _lib.DiscoveryFiles(source=os.fsencode(self.source if source is None else source), names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
+        files = _lib.DiscoveryFiles(source=origin, names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
                                     classes=ctypes.cast(classes, ctypes.c_void_p), class_count=len(self.classes or ()),
                                     parquet=int(format == "parquet"))
-        _lib.checked(library.glofnd_discovery_write, self._handle.value, os.fsencode(folder), ctypes.byref(files))
+        _lib.checked(library.glofnd_discovery_write, self._handle.value, place, ctypes.byref(files))
 
     # ----- pages -----
 
@@ -293,7 +296,7 @@ def _count(n: int, noun: str) -> str:
 
 def _texts(texts: Optional[list[str]]) -> Any:
     """An array of C texts; None: NULL."""
-    return None if not texts else (ctypes.c_char_p * len(texts))(*(x.encode(errors="surrogateescape") for x in texts))
+    return None if not texts else (ctypes.c_char_p * len(texts))(*map(c_text, texts))
 
 
 class _Handle:
@@ -331,24 +334,38 @@ def _load_blas() -> None:
                 continue
 
 
-def _check_numbers(alpha: Any, k: Any, top: int, max_pairs: int, duplicates: Any, memory: Optional[int]) -> None:
-    """0 means the default in C; here it is what was asked for, and cannot be meant."""
-    numbers = {"alpha": alpha, "k": k, "top": top, "max_pairs": max_pairs, "memory": memory}
-    for name, value in numbers.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float, np.number))):
-            raise ArgumentError(f"{name} is {value!r}; expected a number")
-        whole = not isinstance(value, (float, np.floating)) or float(value).is_integer()
-        if value is not None and name != "alpha" and not (whole and abs(value) < 1 << 62):
-            raise ArgumentError(f"{name} is {value!r}; expected a whole number")
-    if alpha is not None and not 0 < alpha < 1:
+def _number(name: str, value: Any, least: int, most: int = 1 << 62) -> int:
+    """A whole number as an argument; those of NumPy and tensors of one are numbers."""
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ArgumentError(f"{name} is {value!r}; expected a number")
+    if isinstance(value, float) and not value.is_integer() or abs(value) > 1 << 62:
+        raise ArgumentError(f"{name} is {value!r}; expected a whole number")
+    if not least <= value <= most:
+        raise ArgumentError(f"{name} is {value}; expected {least} " + ("or more" if most >= 1 << 62 else f"to {most}"))
+    return int(value)
+
+
+def _share(alpha: Any) -> float:
+    alpha = alpha.item() if hasattr(alpha, "item") and getattr(alpha, "ndim", 1) == 0 else alpha
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)):
+        raise ArgumentError(f"alpha is {alpha!r}; expected a number")
+    if not 0 < alpha < 1:
         raise ArgumentError(f"alpha is {alpha}; expected a number in (0, 1)")
-    if k is not None and k < 1:
-        raise ArgumentError(f"k is {k}; expected 1 or more")
-    if isinstance(duplicates, bool) or (duplicates != "exact" and not isinstance(duplicates, str) and not 0 < duplicates <= 1):
-        raise ArgumentError(f"duplicates is {duplicates}; expected a similarity above 0, up to 1, or \"exact\"")
-    for name, value, least in (("top", top, 0), ("max_pairs", max_pairs, 1), ("memory", 1 if memory is None else memory, 1)):
-        if value < least:
-            raise ArgumentError(f"{name} is {value}; expected {least} or more")
+    return float(alpha)
+
+
+def _similarity(duplicates: Any) -> float:
+    """The similarity of duplicates as the library takes it."""
+    if isinstance(duplicates, str) and duplicates == "exact":
+        return _lib.DUP_EXACT
+    try:
+        value = 0.0 if isinstance(duplicates, bool) else float(duplicates)
+    except (TypeError, ValueError, RuntimeError):
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ArgumentError(f'duplicates is {duplicates!r}; expected a similarity above 0, up to 1, or "exact"')
+    return value
 
 
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
@@ -358,8 +375,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
              tensor: Optional[str] = None) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
 
-    embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of pandas or pyarrow,
-                or an iterable of such shards; or files as the program reads them, a path or a list of paths: .npy, .safetensors,
+    embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of a table,
+                or an iterable of such shards or of vectors; or files as the program reads them, a path or a list of paths: .npy, .safetensors,
                 Parquet, .csv and .tsv, a folder of them, a pattern ("emb_{000..099}.npy", "a/*.parquet"); a .npz or a file of
                 torch.save() with one matrix. float32, float16 and bfloat16 are read as they are; rows that are null, not finite
                 or zero are left out: bad_rows
@@ -374,9 +391,16 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     memory      bytes of lists of candidates; less takes a second pass. None: half of the machine
     progress    True: a bar by tqdm, where installed; or a function that is given the finished share, and may return False to stop
     """
-    if device not in ("cpu", "cuda"):
+    if str(device) not in ("cpu", "cuda"):
         raise ArgumentError(f"device is {device!r}; expected 'cpu' or 'cuda'")
-    _check_numbers(alpha, k, top, max_pairs, duplicates, memory)
+    device = str(device)
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise ArgumentError(f"progress is {progress!r}; expected True, or a function of the finished share")
+    # 0 means the default in C; here it is what was asked for, and cannot be meant.
+    alpha, k = None if alpha is None else _share(alpha), None if k is None else _number("k", k, 1)
+    memory = None if memory is None else _number("memory", memory, 1)
+    top, max_pairs, threads = _number("top", top, 0, 1000000), _number("max_pairs", max_pairs, 1), _number("threads", threads, 0, 1024)
+    similarity = _similarity(duplicates)
     paths = paths_of(embeddings)
     asked = {key: text for key, text in (("column", column), ("id", id), ("label", label_column), ("tensor", tensor)) if text is not None}
     if asked and paths is None:
@@ -387,11 +411,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     if paths is not None:
         labels, names = (rows.labels if labels is None else labels), (rows.names if names is None else names)
     label, classes = labels_of(labels, rows.n)
-    if isinstance(names, (str, os.PathLike)):
-        raise ArgumentError(f"names are {names!r}; expected a list, one per embedding")
-    texts = None if names is None else [str(name) for name in names]
-    if texts is not None and len(texts) != rows.n:
-        raise ArgumentError(f"{len(texts)} names for {rows.n} embeddings; expected one per embedding")
+    texts = names_of(names, rows.n)
     if alpha is None and k is None:
         alpha = 0.01
     if device == "cuda":
@@ -400,9 +420,9 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     matrix = {"files": rows.handle} if paths is not None else {
         "n": rows.n, "dim": rows.dim, "x": rows.pointer, "stride": rows.stride, "dtype": rows.dtype}
     spec = _lib.DiscoverSpec(
-        **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], alpha=alpha or 0.0, k=int(k or 0),
-        top=int(top) or -1, max_pairs=int(max_pairs), dup=_lib.DUP_EXACT if duplicates == "exact" else float(duplicates),
-        memory=int(memory or 0), threads=threads, progress=watch.callback)
+        **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()],
+        alpha=alpha or 0.0, k=k or 0, top=top or -1, max_pairs=max_pairs, dup=similarity, memory=memory or 0, threads=threads,
+        progress=watch.callback)
     out = ctypes.c_void_p()
     try:
         _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ from typing import Any, Iterable, NamedTuple, Optional
 import numpy as np
 
 from . import _lib
-from ._lib import ArgumentError, FileError, FormatError, UnsupportedError
+from ._lib import ArgumentError, FileError, FormatError, UnsupportedError, c_text
 
 _DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
@@ -30,6 +31,10 @@ class Rows(NamedTuple):
 
 
 def _of_array(array: np.ndarray) -> Rows:
+    if isinstance(array, np.ma.MaskedArray):
+        array = _without_mask(array)
+    if array.dtype.kind == "O" and array.ndim in (1, 2):
+        array = _of_vectors(array)
     if array.ndim != 2:
         raise ArgumentError(f"embeddings have shape {array.shape}; expected [samples][dimensions]")
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
@@ -42,6 +47,13 @@ def _of_array(array: np.ndarray) -> Rows:
     return Rows(array.ctypes.data, array.shape[0], array.shape[1], array.strides[0] // size, _DTYPES[array.dtype.name], array)
 
 
+def _without_mask(array: np.ma.MaskedArray) -> np.ndarray:
+    """Masked numbers are missing ones."""
+    if not np.ma.is_masked(array) or array.dtype.kind not in "fiu":
+        return np.ma.getdata(array)
+    return np.ma.filled(array.astype(array.dtype if array.dtype.kind == "f" else np.float32), np.nan)
+
+
 def _of_torch(tensor: Any) -> Rows:
     """Without NumPy, which has no bfloat16."""
     import torch
@@ -50,6 +62,10 @@ def _of_torch(tensor: Any) -> Rows:
         raise ArgumentError(f"embeddings are a tensor of layout {tensor.layout}; expected a dense one: .to_dense()")
     if tensor.dim() != 2:
         raise ArgumentError(f"embeddings have shape {list(tensor.shape)}; expected [samples, dimensions]")
+    if tensor.dtype == torch.bool or tensor.is_complex():
+        raise ArgumentError(f"embeddings are {tensor.dtype}; expected numbers")
+    if tensor.is_meta:
+        raise ArgumentError("embeddings are on the device meta, which holds no numbers")
     tensor = tensor.detach().to("cpu")
     if tensor.dtype not in kinds:
         tensor = tensor.to(torch.float32)
@@ -79,10 +95,12 @@ class Files:
         for key, text in columns.items():
             if text is not None and not isinstance(text, str):
                 raise ArgumentError(f"{'label_column' if key == 'label' else key} is {text!r}; expected a name")
+            if text is not None and "\0" in text:
+                raise ArgumentError(f"{'label_column' if key == 'label' else key} is {text!r}: it has a zero byte")
         self.source = paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
         texts = (ctypes.c_char_p * len(paths))(*map(os.fsencode, paths))
         spec = _lib.EmbeddingFiles(path=ctypes.cast(texts, ctypes.c_void_p), paths=len(paths),
-                                   **{key: None if text is None else text.encode() for key, text in columns.items()})
+                                   **{key: None if text is None else c_text(text) for key, text in columns.items()})
         handle = ctypes.c_void_p()
         _lib.checked(_lib.library.glofnd_embeddings_open, ctypes.byref(spec), ctypes.byref(handle))
         self.handle = handle.value
@@ -130,6 +148,8 @@ def _of_archive(path: str) -> Any:
     except ImportError:
         raise UnsupportedError(f"{path!r} is a file of PyTorch, which is not installed; save x.numpy() as .npy") from None
     except Exception as failure:  # noqa: BLE001  a damaged zip, a pickle of something else: each has its own exception
+        if "Weights only load failed" in str(failure):  # and then advice to run what is in the file
+            raise FormatError(f"{path!r} holds more than tensors; save the matrix alone: torch.save(x, path)") from None
         raise FormatError(f"{path!r} cannot be read: {(str(failure).strip().splitlines() or ['damaged'])[0][:200]}") from None
     if not isinstance(arrays, dict):
         return arrays
@@ -156,7 +176,8 @@ def _is_null(row: Any) -> bool:
 
 
 def _of_vectors(rows: Iterable[Any]) -> np.ndarray:
-    """A vector per row; those of null rows are NaN, which the search leaves out."""
+    """A vector per row (a number of a matrix of objects counts as one of its row); those of null rows are NaN, which the search
+    leaves out."""
     every = list(rows)
     first: Optional[int] = None
     vectors: dict[int, np.ndarray] = {}
@@ -164,12 +185,14 @@ def _of_vectors(rows: Iterable[Any]) -> np.ndarray:
         if _is_null(row):
             continue
         try:
-            vector = np.asarray(row)
+            vector = row.detach().cpu().float().numpy() if _is_tensor(row) else np.asarray(row)
             vector = vector if vector.dtype.kind in "fiuV" else np.asarray(row, np.float32)
         except (TypeError, ValueError):
             raise ArgumentError(f"row {i} of the embeddings holds something that is no number: leave it out, or make it null") from None
+        if vector.ndim != 1:
+            raise ArgumentError(f"row {i} of the embeddings has shape {vector.shape}; expected a vector: there are no vectors in this column")
         first = i if first is None else first
-        if vector.ndim != 1 or vector.shape != vectors.get(first, vector).shape:
+        if vector.shape != vectors.get(first, vector).shape:
             raise ArgumentError(f"row {i} of the column has shape {vector.shape}, row {first} {vectors.get(first, vector).shape}; expected "
                                 "vectors of one length, not rows of different lengths: leave such rows out, or make them null")
         vectors[i] = vector
@@ -198,6 +221,11 @@ def _of_arrow(column: Any) -> np.ndarray:
         column = column.combine_chunks()
     if hasattr(column, "chunks"):
         column = column.chunk(0)
+    kind = column.type
+    if hasattr(column, "storage") and len(getattr(kind, "shape", ())) == 1:  # tensors of one axis
+        column = column.storage
+    if not hasattr(column, "flatten") or not _is_number(getattr(column.type, "value_type", "")):
+        raise ArgumentError(f"embeddings are a column of {kind}; expected lists of numbers")
     at = np.flatnonzero(np.asarray(column.is_valid()))
     n, column = len(column), column.drop_null()
     if not len(column):
@@ -224,9 +252,25 @@ def _of_pandas(x: Any) -> np.ndarray:
         try:
             return np.ascontiguousarray(x.to_numpy(dtype=np.float32))
         except (TypeError, ValueError):
-            raise ArgumentError(_of_table(x.columns, "df[name]")) from None
+            vectors = [name for name in x.columns if len(x) and np.ndim(x[name].iloc[0]) == 1]
+            raise ArgumentError(_of_table(x.columns, f"df[{vectors[0]!r}]" if vectors else "df[name]")) from None
     arrow = getattr(x.array, "_pa_array", None)
     return _of_arrow(arrow) if arrow is not None else _of_vectors(x)
+
+
+def _is_vector(x: Any) -> bool:
+    """One embedding, or a missing one; else a shard."""
+    if isinstance(x, (list, tuple)):
+        return bool(x) and isinstance(x[0], (int, float, np.number))
+    return _is_null(x) or len(getattr(x, "shape", ())) == 1
+
+
+def _of_iterable(x: Iterable[Any]) -> Rows:
+    """Shards, or a vector per sample."""
+    rest = iter(x)
+    first = list(itertools.islice(rest, 1))
+    every = itertools.chain(first, rest)
+    return _of_array(_of_vectors(every)) if first and _is_vector(first[0]) else _of_shards(every)
 
 
 def _of_shards(shards: Iterable[Any]) -> Rows:
@@ -262,6 +306,10 @@ def rows_of(x: Any) -> Rows:
         return _of_array(_of_pandas(x))
     if _is_of(x, "pyarrow"):
         return _of_array(_of_arrow(x))
+    if hasattr(x, "toarray"):
+        raise ArgumentError(f"embeddings are a sparse {type(x).__name__}; expected a dense array: x.toarray()")
+    if hasattr(x, "read") and not hasattr(x, "shape"):
+        raise ArgumentError("embeddings are an open file; pass its path, or the array in it")
     if hasattr(x, "__dlpack__"):
         try:
             return _of_array(np.from_dlpack(x))
@@ -273,11 +321,33 @@ def rows_of(x: Any) -> Rows:
         return _of_array(_of_vectors(x))
     if isinstance(x, (list, tuple)) and x and isinstance(x[0], (int, float, list, tuple, np.number)):
         return _of_array(_of_lists(x))
-    if isinstance(x, (list, tuple)) and x and all(len(getattr(y, "shape", (0, 0))) == 1 for y in x):  # a vector per sample
-        return _of_array(np.stack([_as_float32(rows_of(y[None])) for y in x])[:, 0])
-    if hasattr(x, "__iter__"):
-        return _of_shards(x)
+    if hasattr(x, "__iter__") and not isinstance(x, (bytes, bytearray, set, frozenset)):
+        return _of_iterable(x)
     raise ArgumentError(f"embeddings are of type {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
+
+
+def text_of(x: Any) -> str:
+    """A name or a label; "" of a missing one."""
+    x = x.as_py() if hasattr(x, "as_py") else x
+    return "" if _is_null(x) else os.fsdecode(x) if isinstance(x, bytes) else str(x)
+
+
+def refuse_zero_bytes(what: str, texts: list[str]) -> None:
+    for i, text in enumerate(texts):
+        if "\0" in text:
+            raise ArgumentError(f"{what} {i} has a zero byte")
+
+
+def names_of(names: Any, n: int) -> Optional[list[str]]:
+    if names is None:
+        return None
+    if _is_path(names) or not hasattr(names, "__iter__"):
+        raise ArgumentError(f"names are {names!r}; expected a list, one per embedding")
+    texts = [text_of(name) for name in (names.tolist() if _is_tensor(names) else names)]
+    if len(texts) != n:
+        raise ArgumentError(f"{len(texts)} names for {n} embeddings; expected one per embedding")
+    refuse_zero_bytes("name", texts)
+    return texts
 
 
 def labels_of(labels: Any, n: int) -> tuple[Optional[np.ndarray], Optional[list[str]]]:
@@ -285,16 +355,21 @@ def labels_of(labels: Any, n: int) -> tuple[Optional[np.ndarray], Optional[list[
     none, all are names, numbered in the order of their bytes. "" and None: unknown."""
     if labels is None:
         return None, None
+    if _is_path(labels) or not hasattr(labels, "__iter__"):
+        raise ArgumentError(f"labels are {labels!r}; expected a list or an array, one per embedding (label_column is the column of a file)")
+    if not hasattr(labels, "__len__"):
+        labels = list(labels)
     values = labels.detach().cpu().numpy() if _is_tensor(labels) else np.asarray(labels)
     if values.shape != (n,):
         raise ArgumentError(f"labels have shape {values.shape}; expected ({n},): one per embedding")
     classes = None
     if values.dtype.kind not in "iu":
-        texts = ["" if _is_null(x) else str(x) for x in _whole(values).tolist()]
+        texts = [text_of(x) for x in _whole(values).tolist()]
         if all(_INTEGER.match(text) for text in texts if text):
             values = np.array([int(text or -1) for text in texts])
         else:
-            classes = sorted({text for text in texts if text}, key=lambda text: text.encode(errors="surrogateescape"))
+            refuse_zero_bytes("label", texts)
+            classes = sorted({text for text in texts if text}, key=c_text)
             number = {"": -1, **{text: i for i, text in enumerate(classes)}}
             values = np.array([number[text] for text in texts])
     if values.size and values.max() > np.iinfo(np.int32).max:

@@ -208,7 +208,7 @@ _WORDS = (("batch.id", "index"), ("ids must differ", "samples of a batch must di
           ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
           ("cols is 0; a batch has", "the batch is empty; a batch has"), ("batch.group is NULL", "groups are missing"),
           ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
-          ("use --device cpu", 'use device="cpu"'), ("mask_epoch", "start_epoch"),
+          ("use --device cpu", 'use device="cpu"'), ("this program was built", "this library was built"), ("mask_epoch", "start_epoch"),
           ("--label-column is for", "label_column is for"), ("by --labels Y.npy", "by labels="), ("label names a column", "label_column names a column"),
           ("by --column", "by column="), ("by --id", "by id="), ("by --tensor", "by tensor="))
 
@@ -315,6 +315,14 @@ def _pretty_version() -> str:
 
 
 version = _pretty_version()
+
+
+def c_text(text: str) -> bytes:
+    """A text for C, which has no zero bytes. Bytes of file names that are no UTF-8 stay as they are; other lone surrogates are "?"."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="replace")
 
 
 def status_text(status: int) -> str:

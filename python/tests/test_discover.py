@@ -207,7 +207,7 @@ class Inputs(unittest.TestCase):
         self.same(pandas.DataFrame(self.x))
         self.same(pandas.Series(list(self.x)))
         ragged = pandas.Series([*self.x[:5], self.x[5][:2]])
-        for wrong, text in ((ragged, "^row 5 of the column"), (pandas.DataFrame({"emb": ragged, "class": "a"}), "'emb', 'class'.*df.name.")):
+        for wrong, text in ((ragged, "^row 5 of the column"), (pandas.DataFrame({"emb": ragged, "class": "a"}), "'emb', 'class'.*df.'emb'.")):
             with self.assertRaisesRegex(glofnd.ArgumentError, text):
                 glofnd.discover(wrong)
         rows = [row.tolist() for row in self.x]
