@@ -36,22 +36,30 @@ static const gf_shard_kind *kind_of(const char *path) {
     return parquet ? &gf_shard_parquet : &gf_shard_npy;
 }
 
+static const char *first_with_rows(const gf_embedding_set *s) {
+    int64_t i = 0;
+    while (i + 1 < s->paths.n && s->shard[i].rows == 0) i++;
+    return s->shard[i].path;
+}
+
 static glofnd_status open_shard(gf_error *err, const gf_embedding_input *in, gf_embedding_set *s, gf_shard *h) {
     struct stat st;
     const int there = stat(h->path, &st) == 0;
     FAIL_IF(err, there && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty", h->path);
     h->kind = kind_of(h->path);
     TRY(h->kind->open(err, in, h));
+    h->first = s->n;
+    if (h->rows == 0 && s->paths.n > 1) return GLOFND_OK; /* tools that write in parallel leave such files */
+    FAIL_IF(err, h->rows < 1 && h->dim < 1, GLOFND_E_FORMAT, "%.300s: no rows", h->path);
     FAIL_IF(err, h->rows < 1 || h->dim < 1, GLOFND_E_FORMAT, "%.300s: an empty array, %lld x %lld", h->path, (long long)h->rows,
             (long long)h->dim);
     FAIL_IF(err, h->rows >= INT32_MAX - s->n || h->dim > (1 << 20), GLOFND_E_FORMAT,
             "%.300s: %lld x %lld is too large; the limit is 2^31 - 2 samples of 2^20 dimensions", h->path,
             (long long)(s->n + h->rows), (long long)h->dim);
     FAIL_IF(err, s->dim && h->dim != s->dim, GLOFND_E_FORMAT, "%.200s: rows of %lld numbers; those of %.200s have %lld", h->path,
-            (long long)h->dim, s->shard[0].path, (long long)s->dim);
+            (long long)h->dim, first_with_rows(s), (long long)s->dim);
     FAIL_IF(err, s->dim && h->named != s->named && !in->some_names, GLOFND_E_FORMAT,
-            "%.200s and %.200s: only one of them has names", h->path, s->shard[0].path);
-    h->first = s->n;
+            "%.200s and %.200s: only one of them has names", h->path, first_with_rows(s));
     s->named = h->named && (s->named || !s->dim);
     s->n += h->rows, s->dim = h->dim;
     return GLOFND_OK;
@@ -66,6 +74,7 @@ static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_em
         s->shard[i].path = gf_string_list_get(&s->paths, i);
         TRY(open_shard(err, in, s, &s->shard[i]));
     }
+    FAIL_IF(err, s->n == 0, GLOFND_E_FORMAT, "%.300s and %lld more files: no rows", s->shard[0].path, (long long)s->paths.n - 1);
     return GLOFND_OK;
 }
 
@@ -108,6 +117,7 @@ static void read_shard(void *arg, int64_t task, int thread) {
     gf_shard *h = &r->s->shard[r->shard + task];
     const int64_t from = GF_MAX(r->first, h->first), to = GF_MIN(r->first + r->rows, h->first + h->rows);
     (void)thread;
+    if (from >= to) return; /* a file without rows */
     r->status[task] = h->kind->read(&r->error[task], h, from - h->first, to - from, r->x + (from - r->first) * r->s->dim);
 }
 
@@ -157,7 +167,8 @@ const char *gf_embeddings_columns(const gf_embedding_set *s) {
 }
 
 glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out) {
-    for (int64_t i = 0; i < s->paths.n; i++) TRY(s->shard[i].kind->names(err, &s->shard[i], out));
+    for (int64_t i = 0; i < s->paths.n; i++)
+        if (s->shard[i].rows > 0) TRY(s->shard[i].kind->names(err, &s->shard[i], out));
     return GLOFND_OK;
 }
 
@@ -166,7 +177,7 @@ glofnd_status gf_embeddings_labels(gf_error *err, gf_embedding_set *s, gf_string
         gf_shard *h = &s->shard[i];
         FAIL_IF(err, !h->kind->labels, GLOFND_E_FORMAT,
                 "%.300s: --label-column is for Parquet files and tables; give the labels by --labels Y.npy", h->path);
-        TRY(h->kind->labels(err, h, out));
+        if (h->rows > 0) TRY(h->kind->labels(err, h, out));
     }
     return GLOFND_OK;
 }

@@ -1,5 +1,5 @@
-/* embedding_set.h - embeddings in one or many files, as one matrix: rows of all files, in order. Nothing is in memory but what is
- * read.
+/* embedding_set.h - embeddings in one or many files, as one matrix: rows of all files, in order. Files without rows among others
+ * are fine. Nothing is in memory but what is read.
  *
  *     gf_embeddings_open(err, &input, &set);                 shapes are known and equal; names too, where asked for
  *     gf_embeddings_read(err, set, first, rows, x);          any rows, as float32
@@ -58,7 +58,7 @@ glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf
 typedef struct gf_shard gf_shard;
 
 typedef struct gf_shard_kind {
-    /* Sets rows, dim, named, columns and state. */
+    /* Sets rows, dim, named, columns and state. Without rows the others may stay 0. */
     glofnd_status (*open)(gf_error *err, const gf_embedding_input *in, gf_shard *s);
     glofnd_status (*read)(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x);
     glofnd_status (*names)(gf_error *err, gf_shard *s, gf_string_list *out);

@@ -79,6 +79,7 @@ static glofnd_status open_parquet(gf_error *err, const gf_embedding_input *in, g
     s->state = p;
     TRY(gf_parquet_open(err, s->path, &p->f));
     p->id = p->label = -1;
+    if (p->f.rows == 0) return GLOFND_OK;
     if (in->id) TRY(gf_parquet_find(err, &p->f, in->id, &p->id));
     if (in->label) TRY(gf_parquet_find(err, &p->f, in->label, &p->label));
     glofnd_status status = GLOFND_OK;

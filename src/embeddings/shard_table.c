@@ -199,7 +199,7 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
         t->row = (gf_string_list){0};
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
-    FAIL_IF(err, t->row.n == 0, GLOFND_E_FORMAT, "%.300s: no row of numbers", s->path);
+    if (t->row.n == 0) return GLOFND_OK;
     TRY(choose_columns(err, s, in, t));
     while (t->row.n > 0) {
         const int blank = t->row.n == 1 && cell_at(t, 0)[0] == 0;

@@ -182,6 +182,31 @@ static void expect_refused(const char *const *path, int paths, const char *colum
     assert_null(s);
 }
 
+/* Spark writes a Parquet file per task, also of tasks without rows. */
+static void files_without_rows_are_left_out(void **state) {
+    char path[7][160];
+    const char *list[7];
+    (void)state;
+    write_npy("full0.npy", "<f4", 0, 0, 3);
+    write_npy("full1.npy", "<f4", 1, 3, N - 3);
+    write_npy("void.npy", "<f4", 0, 0, 0);
+    scratch_text(&box, "void.csv", "a,b,c\n");
+    static const char *const names[] = {"void.npy", "full0.npy", "void.csv", "void.npy", "full1.npy", "void.npy"};
+    for (int i = 0; i < 6; i++) snprintf(path[i], sizeof path[i], "%s", path_of(names[i])), list[i] = path[i];
+    snprintf(path[6], sizeof path[6], "%s", source_file("tests/fixtures/parquet/no-rows.parquet")), list[6] = path[6];
+    for (int i = 0; i < 2; i++) { /* with and without the Parquet file in front */
+        const char *const front[] = {list[6], list[0], list[1], list[2], list[3], list[4], list[5]};
+        gf_embedding_set *s = open_set(front + i, 7 - i, NULL, NULL);
+        expect_rows(s, N);
+        assert_int_equal(gf_embeddings_first(s, 3 - i), 3);
+        gf_embeddings_close(s);
+    }
+    const char *const none[] = {list[0], list[6]};
+    expect_refused(none, 2, NULL, "no rows");
+    expect_refused(none, 1, NULL, "an empty array, 0 x 3");
+    expect_refused(none + 1, 1, NULL, "no-rows.parquet: no rows");
+}
+
 static void refuses_with_the_file(void **state) {
     static const struct {
         const char *text, *column, *word;
@@ -192,7 +217,7 @@ static void refuses_with_the_file(void **state) {
                {"a,b\nc,d\n", NULL, "choose the column of embeddings by --column"},
                {"a,b,1\n", NULL, "2 columns of text; choose the names by --id"},
                {"a,b\n1,2\n", "w", "no column 'w'"},
-               {"a,b\n", NULL, "no row of numbers"},
+               {"a,b\n", NULL, "no rows"},
                {"id,label\n1,2\n", NULL, "no column of numbers but an id or labels"},
                {"e,label\n1,2\n3,2.5\n", NULL, "line 3: '2.5' in column 'label'"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
@@ -220,7 +245,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_type_and_order),    cmocka_unit_test(shards_are_one_matrix_in_natural_order),
         cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(ids_and_labels_are_no_dimensions),
-        cmocka_unit_test(parquet_has_names_and_shards),  cmocka_unit_test(refuses_with_the_file),
+        cmocka_unit_test(parquet_has_names_and_shards),  cmocka_unit_test(files_without_rows_are_left_out),
+        cmocka_unit_test(refuses_with_the_file),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }
