@@ -1,4 +1,4 @@
-"""lightly's SimCLR with GloFND: the two lines that change are marked."""
+"""lightly's SimCLR with GloFND. What the lines that change were before stands behind them: the loss, and the index it asks for."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from lightly.transforms.simclr_transform import SimCLRTransform
 from torch import nn
 from torchvision.datasets import FakeData
 
-from glofnd.torch import GloFNDLoss
+from glofnd.torch import GloFNDLoss, WithIndex
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--samples", type=int, default=512)
@@ -26,29 +26,16 @@ class SimCLR(nn.Module):
         return self.projection_head(self.backbone(x))
 
 
-class WithIndex(torch.utils.data.Dataset):
-    """Any dataset, with the index in place of the label."""
-
-    def __init__(self, dataset):
-        self.dataset = dataset
-
-    def __len__(self):
-        return len(self.dataset)
-
-    def __getitem__(self, index):
-        return self.dataset[index][0], index
-
-
-dataset = WithIndex(FakeData(options.samples, image_size=(3, 32, 32), transform=SimCLRTransform(input_size=32)))
-loader = torch.utils.data.DataLoader(dataset, 64, shuffle=True, drop_last=True)
+dataset = FakeData(options.samples, image_size=(3, 32, 32), transform=SimCLRTransform(input_size=32))
+loader = torch.utils.data.DataLoader(WithIndex(dataset), 64, shuffle=True, drop_last=True)          # ... DataLoader(dataset, 64, ...
 model = SimCLR()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.06)
 criterion = GloFNDLoss(len(dataset), "simclr", tau=0.5, alpha=0.05)     # criterion = NTXentLoss()
 
 for epoch in range(options.epochs):
-    criterion.set_epoch(epoch)
+    criterion.set_epoch(epoch)                                          # new
     total = 0.0
-    for (x0, x1), index in loader:
+    for (x0, x1), _, index in loader:                                   # for (x0, x1), _ in loader:
         loss = criterion(model(x0), model(x1), index) / 2               # loss = criterion(model(x0), model(x1)), a mean of both views
         total += loss.item()
         loss.backward()

@@ -1,5 +1,6 @@
 """GloFND in a PyTorch training loop: one module in place of the contrastive loss.
 
+    dataset = glofnd.torch.WithIndex(dataset)                   # (x1, x2) becomes (x1, x2, index)
     criterion = glofnd.torch.GloFNDLoss(len(dataset), loss="sogclr", alpha=0.01)
     for epoch in range(epochs):
         criterion.set_epoch(epoch)
@@ -26,13 +27,33 @@ from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
                         readable, set_banks)
 
-__all__ = ["GloFNDLoss"]
+__all__ = ["GloFNDLoss", "WithIndex"]
 
 _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_row"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
 _LOG_SCALE_MAX = -math.log(LEAST_TAU)
 _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
     ("learn_tau", "dim", "process_group", "loss", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
+
+
+class WithIndex(torch.utils.data.Dataset):
+    """A dataset whose samples carry their position, as the loss asks for it: (x1, x2) becomes (x1, x2, index), a dict gets the key
+    "index", and anything else, such as a list of views, becomes (it, index)."""
+
+    def __init__(self, dataset: Any):
+        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+            raise ArgumentError(f"{type(dataset).__name__} has no length or no positions: number the samples of a stream yourself, the same "
+                                "number for the same sample in every epoch")
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        sample, index = self.dataset[index], range(len(self.dataset))[index]
+        if isinstance(sample, dict):
+            return {**sample, "index": index}
+        return (*sample, index) if isinstance(sample, tuple) else (sample, index)
 
 
 def _samples(index: Any, n: int) -> torch.Tensor:

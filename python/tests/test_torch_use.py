@@ -10,7 +10,7 @@ except ImportError:
 
 import glofnd
 from glofnd.numpy import GloFND
-from glofnd.torch import GloFNDLoss
+from glofnd.torch import GloFNDLoss, WithIndex
 
 from .test_torch import BATCH, DIM, SAMPLES, batch, leaves, make, same_state
 
@@ -68,6 +68,29 @@ class Arguments(unittest.TestCase):
                      (glofnd.ArgumentError, "index is .*integers", lambda: criterion.thresholds(slice(0, 3))))
         self.assertEqual(criterion.thresholds([]).shape, (0,))
         self.assertTrue(same_state(criterion, make()))
+
+
+class Datasets(unittest.TestCase):
+    def test_samples_carry_their_position(self):
+        x = torch.randn(SAMPLES, DIM)
+        pairs, views = torch.utils.data.TensorDataset(x, x + 1), [[row, row + 1] for row in x]
+        dicts = [{"image": row, "text": row + 1} for row in x]
+        loader = lambda data: torch.utils.data.DataLoader(WithIndex(data), BATCH, shuffle=True)  # noqa: E731
+        for a, b, index in loader(pairs):
+            self.assertTrue(torch.equal(a, x[index]) and torch.equal(b, x[index] + 1))
+        for (a, b), index in loader(views):
+            self.assertTrue(torch.equal(b, x[index] + 1))
+        for sample in loader(dicts):
+            self.assertTrue(torch.equal(sample["text"], x[sample["index"]] + 1))
+        self.assertEqual(WithIndex(views)[-1][1], SAMPLES - 1)
+        self.assertEqual(len(list(WithIndex(dicts))), SAMPLES)  # an IndexError ends a loop over positions
+
+    def test_a_stream_has_no_positions(self):
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(())
+        with self.assertRaisesRegex(glofnd.ArgumentError, "Stream has no length.*number the samples"):
+            WithIndex(Stream())
 
 
 class Saved(unittest.TestCase):
