@@ -28,8 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import LEARNED_TAU, Engine, checked_count, checked_tau, first_threshold, math_of_type, needs_dim, own_names
-from ._lib import ArgumentError, OptionError, UnsupportedError
+from ._engine import LEARNED_TAU, Engine, checked_count, checked_epoch, checked_tau, first_threshold, math_of_type, needs_dim, own_names
+from ._lib import AnchorIndexError, ArgumentError, OptionError, UnsupportedError
 
 __all__ = ["GloFNDLoss", "errors", "loss_and_state"]
 
@@ -105,10 +105,13 @@ def _compile(source: str, folders: list[str], cache: str, target: str) -> None:
 
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
-    """Failures of steps inside become exceptions of GloFND (glofnd.Error). Results must be read inside: JAX computes in the background."""
+    """Failures of steps inside become exceptions of GloFND (glofnd.Error). Results must be read inside: JAX computes in the background.
+    Where a compiled program runs again, JAX raises the same failure as a ValueError."""
     try:
         yield
-    except jax.errors.JaxRuntimeError as failure:
+    except _lib.Error:
+        raise
+    except (jax.errors.JaxRuntimeError, ValueError) as failure:
         found = re.search(r"(GLOFND_E_\w+): (.*?)( \[executable_name=.*|; current .*)?$", str(failure), re.MULTILINE)
         codes = {_lib.library.glofnd_status_name(code).decode(): code for code in _lib.ERRORS}
         if not found or found[1] not in codes:
@@ -136,6 +139,8 @@ class GloFNDLoss:
     def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
                  alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, **options: Any):
         num_samples = checked_count("num_samples", num_samples)
+        if "device" in options:
+            raise OptionError("device: a step runs where its arrays are")
         if needs_dim(options):
             raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": checked_tau(tau, False),
@@ -172,7 +177,10 @@ class GloFNDLoss:
 
     def __call__(self, z1: jax.Array, z2: jax.Array, index: jax.Array, state: jax.Array, *, epoch: Any = 0,
                  labels: Optional[jax.Array] = None, tau: Any = 0.0) -> tuple[jax.Array, jax.Array]:
-        """(loss, new state). `tau` 0: as in the options; it has a gradient for "clip" and "fastclip"."""
+        """(loss, new state). `tau` 0: as in the options; it has a gradient for "clip" and "fastclip", that of other losses is 0."""
+        for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("state", state)):
+            if not hasattr(x, "shape") and (x is not None or name != "labels"):
+                raise ArgumentError(f"{name} is of type {type(x).__name__}; expected an array" + (", as init() makes it" if name == "state" else ""))
         if z1.ndim != 2 or z1.shape != z2.shape or z1.dtype != z2.dtype:
             raise ArgumentError(f"z1 is {z1.dtype}{list(z1.shape)}, z2 is {z2.dtype}{list(z2.shape)}; expected one [batch, dim]")
         if z1.dtype not in (jnp.float32, jnp.bfloat16, jnp.float16):
@@ -183,15 +191,42 @@ class GloFNDLoss:
         want = _state_shape(self._engine)
         if state.shape != want or state.dtype != jnp.uint32:
             raise ArgumentError(f"state is {state.dtype}{list(state.shape)}; expected uint32{list(want)}, as init() makes it")
-        labels = jnp.zeros(0, jnp.int32) if labels is None else labels.astype(jnp.int32)
+        if not hasattr(epoch, "shape"):
+            epoch = checked_epoch(epoch)
+        labels = jnp.zeros(0, jnp.int32) if labels is None else _labels_that_fit(labels)
         try:
-            return _loss(self.handle, z1, z2, jnp.asarray(tau, jnp.float32), index.astype(jnp.int32), labels,
+            return _loss(self.handle, z1, z2, jnp.asarray(tau, jnp.float32), _index_that_fits(index, self._engine.n), labels,
                          jnp.asarray(epoch, jnp.int32), state)
         except NotImplementedError as failure:
             if "vmap" not in str(failure):
                 raise
             raise UnsupportedError("vmap: a step moves the state of its samples, so steps run one after the other: use "
                                    "jax.lax.scan, which hands the state on") from failure
+
+
+def _is_wide(x: Any) -> bool:
+    """Integers that int32 may not hold."""
+    return x.dtype.itemsize > 4 or x.dtype == np.uint32
+
+
+def _index_that_fits(index: Any, n: int) -> Any:
+    """int32. Numbers that are known are checked here, others become -1, which the step refuses."""
+    if not _is_wide(index):
+        return index.astype(jnp.int32)
+    if not isinstance(index, jax.core.Tracer) and index.size and not (-1 << 31 <= int(index.min()) and int(index.max()) < 1 << 31):
+        raise AnchorIndexError(f"index holds {int(index.min())} to {int(index.max())}; there are samples 0 .. {n - 1}")
+    fits = (index >= (-1 << 31 if index.dtype.kind == "i" else 0)) & (index < 1 << 31)
+    return jnp.where(fits, index, -1).astype(jnp.int32)
+
+
+def _labels_that_fit(labels: Any) -> Any:
+    """int32; all negative numbers mean none."""
+    if not _is_wide(labels):
+        return labels.astype(jnp.int32)
+    if not isinstance(labels, jax.core.Tracer) and labels.size and int(labels.max()) >= 1 << 31:
+        raise ArgumentError(f"labels hold {int(labels.max())}; expected numbers below 2^31: numpy.unique(x, return_inverse=True) makes some")
+    module = np if isinstance(labels, np.ndarray) else jnp  # JAX may have no 64-bit integers
+    return module.maximum(labels, -1).astype(np.int32) if labels.dtype.kind == "i" else labels.astype(jnp.int32)
 
 
 def _make(num_samples: int, values: dict[str, Any]) -> GloFNDLoss:

@@ -123,6 +123,50 @@ class Jax(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 call()
 
+    def test_a_second_wrong_call_raises_the_same(self):
+        """JAX calls a compiled program by another way, which has another exception."""
+        criterion, (a, b, index) = make(), batch(0)
+        state = criterion.init()
+        criterion(a, b, index, state)
+        for convert in (np.asarray, jnp.asarray):
+            for _ in range(3):
+                with self.assertRaisesRegex(glofnd.AnchorIndexError, "^index.0. is -1; there are samples 0 .. 63$"):
+                    criterion(*map(convert, (a, b)), convert(index * 0 - 1), state)
+                with self.assertRaisesRegex(glofnd.ArgumentError, "epoch"):
+                    criterion(a, b, convert(index), state, epoch=-1)
+                with self.assertRaisesRegex(glofnd.OptionError, "tau"):
+                    criterion(a, b, convert(index), state, tau=-1.0)
+
+    def test_numbers_that_do_not_fit(self):
+        criterion, (a, b, index) = make(), batch(0)
+        state = criterion.init()
+        with self.assertRaisesRegex(glofnd.AnchorIndexError, "index holds .*4294967296.* 0 .. 63"):  # not sample 0
+            criterion(a, b, np.arange(BATCH) + 2**32, state)
+        for large in (np.full(BATCH, 2**40), np.full(BATCH, 2**31, np.uint32)):
+            with self.assertRaisesRegex(glofnd.ArgumentError, "labels hold .*2.31"):
+                make(detector="oracle")(a, b, index, state, labels=large)
+        oracle = make(detector="oracle")
+        none = oracle(a, b, index, state, labels=np.full(BATCH, -1))[0]
+        self.assertEqual(oracle(a, b, index, state, labels=np.full(BATCH, -2**32))[0], none)
+        if hasattr(jax, "enable_x64"):
+            with jax.enable_x64(True), self.assertRaisesRegex(glofnd.AnchorIndexError, "4294967296"):
+                criterion(a, b, jnp.arange(BATCH) + 2**32, state)
+
+    def test_arguments_that_are_none(self):
+        criterion, (a, b, index) = make(), batch(0)
+        state = criterion.init()
+        for error, text, call in (
+                (glofnd.ArgumentError, "z1 is of type list", lambda: criterion(a.tolist(), b, index, state)),
+                (glofnd.ArgumentError, "index is of type list", lambda: criterion(a, b, index.tolist(), state)),
+                (glofnd.ArgumentError, "state is of type NoneType.*init", lambda: criterion(a, b, index, None)),
+                (glofnd.ArgumentError, "epoch is 1.5", lambda: criterion(a, b, index, state, epoch=1.5)),
+                (glofnd.ArgumentError, "epoch is None", lambda: criterion(a, b, index, state, epoch=None)),
+                (glofnd.OptionError, "device", lambda: make(device="cpu")),
+                (glofnd.OptionError, "tau is None", lambda: make(tau=None)),
+                (glofnd.ArgumentError, "num_samples is 64.5", lambda: GloFNDLoss(64.5))):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                call()
+
     def test_failures_under_jit(self):
         criterion = make()
         a, b, index = map(jnp.asarray, batch(0))
