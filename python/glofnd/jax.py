@@ -215,7 +215,7 @@ def _index_that_fits(index: Any, n: int) -> Any:
         return index.astype(jnp.int32)
     if not isinstance(index, jax.core.Tracer) and index.size and not (-1 << 31 <= int(index.min()) and int(index.max()) < 1 << 31):
         raise AnchorIndexError(f"index holds {int(index.min())} to {int(index.max())}; there are samples 0 .. {n - 1}")
-    fits = (index >= (-1 << 31 if index.dtype.kind == "i" else 0)) & (index < 1 << 31)
+    fits = (index >= (-1 << 31 if index.dtype.kind == "i" else 0)) & (index <= 0x7FFFFFFF)
     return jnp.where(fits, index, -1).astype(jnp.int32)
 
 

@@ -148,7 +148,11 @@ class Jax(unittest.TestCase):
         oracle = make(detector="oracle")
         none = oracle(a, b, index, state, labels=np.full(BATCH, -1))[0]
         self.assertEqual(oracle(a, b, index, state, labels=np.full(BATCH, -2**32))[0], none)
+        under_jit = jax.jit(lambda index: criterion(a, b, index, state)[0])
+        self.assertEqual(under_jit(np.arange(BATCH, dtype=np.uint32)), criterion(a, b, np.arange(BATCH), state)[0])
         if hasattr(jax, "enable_x64"):
+            with jax.enable_x64(True), self.assertRaisesRegex(glofnd.AnchorIndexError, "is -1"), errors():
+                under_jit(jnp.arange(BATCH) + 2**32).block_until_ready()
             with jax.enable_x64(True), self.assertRaisesRegex(glofnd.AnchorIndexError, "4294967296"):
                 criterion(a, b, jnp.arange(BATCH) + 2**32, state)
 
