@@ -82,6 +82,14 @@ def own_names(options: dict[str, Any]) -> dict[str, Any]:
     return {named.get(key, key): value for key, value in options.items()}
 
 
+def c_path(path: Any) -> bytes:
+    """A path for C."""
+    text = os.fsencode(path)
+    if b"\0" in text:
+        raise _lib.ArgumentError("a path has a zero byte")
+    return text
+
+
 def checked_epoch(epoch: Any) -> int:
     try:
         number = operator.index(epoch)
@@ -99,7 +107,7 @@ def checked_count(name: str, value: Any) -> int:
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        what = repr(value) if value is None or isinstance(value, (bool, float, str)) else f"of type {type(value).__name__}"
+        what = repr(value) if value is None or name == "side" or isinstance(value, (bool, float, str)) else f"of type {type(value).__name__}"
         hint = ": len(dataset)" if name == "num_samples" else ""
         raise _lib.ArgumentError(f"{name} is {what}; expected an integer{hint}") from None
     if abs(number) >= 1 << 62:
@@ -154,7 +162,7 @@ def _release(context: Any, store: Any) -> None:
 class Engine:
     """A context, a store of `n` anchors, and a lock. `values` are options by name."""
 
-    def __init__(self, n: int, dim: int, values: dict[str, Any], load: Optional[str] = None):
+    def __init__(self, n: int, dim: int, values: dict[str, Any], load: Any = None):
         self.lock = threading.RLock()
         self.values = dict(values)
         self.options = make_options(self.values)
@@ -175,9 +183,9 @@ class Engine:
         self.bank_dim = info.bank_dim  # length of the averages of similarity "bank"; 0: none are kept
         self.dim = self.dim or info.bank_dim or info.ring_dim
 
-    def _open_store(self, load: Optional[str]) -> None:
+    def _open_store(self, load: Any) -> None:
         if load is not None:
-            self._call(library.glofnd_store_load, load.encode(), None, ctypes.byref(self._store))
+            self._call(library.glofnd_store_load, c_path(load), None, ctypes.byref(self._store))
             return
         if needs_dim(self.values) and self.dim <= 0:
             raise _lib.OptionError(f"dim: {needs_dim(self.values)} remembers embeddings; give their length as dim=")
@@ -186,7 +194,7 @@ class Engine:
 
     def loaded(self, path: Any) -> "Engine":
         """An engine like this one, with the state of a store file; refuses a file of another dataset or of other options."""
-        other = Engine(0, 0, self.values, load=os.fspath(path))
+        other = Engine(0, 0, self.values, load=path)
         have, want = other.describe(), self.describe()
         for name, meaning in (("n", "samples (num_samples)"), ("modalities", "sides (loss)"), ("temperatures", "temperatures (loss)"),
                               ("ring_dim", "numbers per embedding of the ring (learner, dim)"),
@@ -330,8 +338,8 @@ class Engine:
             raise _lib.error_of(status, "")
         return info
 
-    def save(self, path: str) -> None:
-        self._call_store(library.glofnd_store_save, path.encode())
+    def save(self, path: Any) -> None:
+        self._call_store(library.glofnd_store_save, c_path(path))
 
     def rows_get(self, side: int, ids: int, n: int, rows: int) -> None:
         self._call_store(library.glofnd_rows_get, side, ids, n, rows)

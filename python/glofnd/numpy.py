@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, checked_epoch, checked_growth, first_threshold, needs_dim, own_names, stats_dict
-from ._lib import ArgumentError
+from ._engine import Engine, checked_count, checked_epoch, checked_growth, first_threshold, needs_dim, own_names, stats_dict
+from ._lib import AnchorIndexError, ArgumentError, OptionError
 
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
 
@@ -39,12 +39,16 @@ def _pointer(array: Optional[np.ndarray]) -> int:
 
 def _embeddings(array: Any, name: str) -> np.ndarray:
     """`array` as the library reads it: [rows][dim], numbers of a row side by side. Copies only what is not so."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise ArgumentError(f"{name} is a masked array; a step has no missing numbers: leave such rows out, or pass {name}.data")
     array = np.asarray(array)
     if array.ndim != 2:
         raise ArgumentError(f"{name} has shape {array.shape}; expected [batch][dim]")
     if array.dtype.name not in _DTYPES:
         raise ArgumentError(f"{name} is {array.dtype}; expected float32, float16 or bfloat16: convert it, "
                             "for example by .astype(numpy.float32)")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     width = array.dtype.itemsize
     close = array.strides[1] == width or array.shape[1] <= 1
     rows_apart = array.strides[0] >= array.shape[1] * width and array.strides[0] % width == 0
@@ -68,6 +72,13 @@ def _integers(array: Any, name: str, shape: tuple[int, ...], kind: Any) -> Optio
     return np.ascontiguousarray(array, dtype=kind)
 
 
+def _real(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} is {value!r}; expected a number") from None
+
+
 def _pair(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     a, b = _embeddings(a, "a"), _embeddings(b, "b")
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -77,6 +88,8 @@ def _pair(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _values(options: dict[str, Any]) -> dict[str, Any]:
     options = own_names(options)
+    if "device" in options:
+        raise OptionError("device: arrays of NumPy are on the CPU; glofnd.torch and glofnd.jax work on a GPU")
     return {"lambda_init": first_threshold(options), **options}
 
 
@@ -95,12 +108,12 @@ class GloFND:
     def load(cls, path: Union[str, os.PathLike], **options: Any) -> "GloFND":
         """The state of a file that save(), the program or the C library wrote."""
         self = cls.__new__(cls)
-        self._engine = Engine(0, 0, _values(options), load=os.fspath(path))
+        self._engine = Engine(0, 0, _values(options), load=path)
         return self
 
     def save_store(self, path: Union[str, os.PathLike]) -> None:
         """Writes all state to a store file, which load_store(), load(), glofnd.torch, the program and the C library read."""
-        self._engine.save(os.fspath(path))
+        self._engine.save(path)
 
     def load_store(self, path: Union[str, os.PathLike]) -> None:
         """Replaces all state by that of a store file of as many samples."""
@@ -137,7 +150,8 @@ class GloFND:
         batch = _lib.Batch(
             rows=a.shape[0], cols=a.shape[0], dim=a.shape[1], a=pointers[0], b=pointers[1], id=pointers[2], label=pointers[3],
             group=pointers[4], support_a=pointers[5], support_b=pointers[6], a_stride=_stride(a), b_stride=_stride(b),
-            dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32, epoch=checked_epoch(epoch), want=want, tau=tau, gamma=gamma)
+            dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32, epoch=checked_epoch(epoch), want=want, tau=_real("tau", tau),
+            gamma=_real("gamma", gamma))
         return batch, keep
 
     def step(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
@@ -184,6 +198,8 @@ class GloFND:
         sim = np.asarray(sim)
         if sim.dtype != np.float32 or sim.ndim not in (2, 3):
             raise ArgumentError(f"similarities are {sim.dtype} {sim.shape}; expected float32 [rows][cols] or [views][rows][cols]")
+        if index is None:
+            raise ArgumentError("index is missing: the positions of the anchors in the dataset")
         sim = np.ascontiguousarray(sim)
         rows, cols = sim.shape[-2:]
         if negative is not None:
@@ -216,9 +232,10 @@ class GloFND:
     def rows(self, index: Any = None, side: int = 0) -> np.ndarray:
         """State of the anchors `index` (None: all) as an array of ROW."""
         index = np.arange(self.num_samples) if index is None else np.asarray(index)
-        index = _integers(index, "index", index.shape, np.int64)
+        index = _integers(index if index.size else index.astype(np.int64), "index", index.shape, np.int64)
         if index.size and index.min() < 0:
-            raise ArgumentError(f"index holds {index.min()}; there are samples 0 .. {self.num_samples - 1}")
+            raise AnchorIndexError(f"index holds {index.min()}; there are samples 0 .. {self.num_samples - 1}")
+        side = checked_count("side", side)
         rows = np.empty(index.shape, ROW)
         self._engine.rows_get(side, _pointer(index), index.size, _pointer(rows))
         return rows
@@ -334,6 +351,6 @@ def thresholds(q: Any, k: Any, alpha: float, *, skip: Any = None, normalize: boo
     skip = _integers(skip, "skip", q.shape[:1], np.int64)
     out = np.empty(q.shape[0], np.float32)
     query = _lib.Query(rows=q.shape[0], cols=k.shape[0], dim=q.shape[1], q=_pointer(q), k=_pointer(k), skip=_pointer(skip),
-                       q_stride=_stride(q), k_stride=_stride(k), alpha=alpha, dtype=_DTYPES[q.dtype.name])
+                       q_stride=_stride(q), k_stride=_stride(k), alpha=_real("alpha", alpha), dtype=_DTYPES[q.dtype.name])
     Engine(1, 0, {"normalize": normalize, "threads": threads}).thresholds(query, _pointer(out))
     return out

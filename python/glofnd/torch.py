@@ -269,7 +269,7 @@ class GloFNDLoss(nn.Module):
     def save_store(self, path: Union[str, os.PathLike]) -> None:
         """Writes the state to a store file, which load_store(), glofnd.numpy, the program and the C library read."""
         self._core.settle()
-        self._core.engine.save(os.fspath(path))
+        self._core.engine.save(path)
 
     def load_store(self, path: Union[str, os.PathLike]) -> None:
         """Replaces the state by that of a store file of as many samples. Epoch and a learned temperature are not in such a file."""

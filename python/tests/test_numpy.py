@@ -172,6 +172,10 @@ class Step(unittest.TestCase):
         self.assertTrue(same(plain, GloFND(64, alpha=0.1).step(np.asfortranarray(a), b, index.astype(np.int32))))
         backwards = np.ascontiguousarray(a[::-1])[::-1]
         self.assertTrue(same(plain, GloFND(64, alpha=0.1).step(backwards, b, index)))
+        for kind in (">f4", ">f2"):  # the other order of bytes
+            swapped = [x.astype(kind) for x in (a, b)]
+            native = [x.astype(kind[1:]) for x in (a, b)]
+            self.assertTrue(same(GloFND(64).step(*swapped, index.astype(">i8")), GloFND(64).step(*native, index)))
         half = [x.astype(np.float16) for x in (a, b)]
         wide = [x.astype(np.float32) for x in half]
         self.assertTrue(same(GloFND(64).step(*half, index), GloFND(64).step(*wide, index)))
@@ -221,10 +225,23 @@ class Step(unittest.TestCase):
                 (glofnd.OptionError, "alpha", lambda: GloFND(64, alpha=2.0)),
                 (glofnd.OptionError, "length as dim=", lambda: GloFND(64, similarity="bank")),
                 (glofnd.ArgumentError, "label", lambda: GloFND(64, detector="oracle").step(a, b, index)),
+                (glofnd.ArgumentError, "masked", lambda: criterion.step(np.ma.masked_array(a, a > 1), b, index)),
+                (glofnd.ArgumentError, "tau is None", lambda: criterion.step(a, b, index, tau=None)),
+                (glofnd.ArgumentError, "gamma is 'x'", lambda: criterion.step(a, b, index, gamma="x")),
+                (glofnd.ArgumentError, "alpha is None", lambda: thresholds(a, b, None)),
+                (glofnd.ArgumentError, "index is missing", lambda: criterion.update(np.eye(4, dtype=np.float32), None)),
+                (glofnd.ArgumentError, "side is 'a'", lambda: criterion.rows([1], side="a")),
+                (glofnd.AnchorIndexError, "0 .. 63", lambda: criterion.rows([-1])),
+                (glofnd.AnchorIndexError, "0 .. 63", lambda: criterion.rows([64])),
+                (glofnd.OptionError, "device: .*glofnd.torch", lambda: GloFND(64, device="cpu")),
+                (glofnd.OptionError, "device", lambda: GloFND.load("missing", device="cpu")),
+                (glofnd.ArgumentError, "zero byte", lambda: criterion.save("a\0b")),
+                (glofnd.ArgumentError, "zero byte", lambda: GloFND.load("a\0b")),
                 (glofnd.FileError, "missing", lambda: GloFND.load("missing"))):
-            with self.subTest(text), self.assertRaisesRegex(error, text) as caught:
-                call()
-            self.assertIsInstance(caught.exception, glofnd.Error)
+            with self.subTest(text):
+                with self.assertRaisesRegex(error, text) as caught:
+                    call()
+                self.assertIsInstance(caught.exception, glofnd.Error)
         self.assertTrue(np.isneginf(criterion.rows()["log_u"]).all(), "a refused call moved the state")
 
     def test_thresholds_are_order_statistics(self):
@@ -279,6 +296,16 @@ class State(unittest.TestCase):
                 criterion.step(a, b, index)
                 self.check_same(copy, criterion)
 
+    def test_names_of_files(self):
+        criterion = self.make()
+        with tempfile.TemporaryDirectory() as folder:
+            for name in (b"store", b"\xff", "\udcfe", "é"):
+                path = os.path.join(os.fsencode(folder), os.fsencode(name))
+                for place in (path, os.fsdecode(path)):
+                    criterion.save(place)
+                    self.check_same(pickle.loads(pickle.dumps(criterion)), GloFND.load(place, alpha=0.1))
+            self.assertEqual(len(os.listdir(folder)), 4)
+
     def test_rows_in_and_out(self):
         criterion = self.make()
         rows = criterion.rows([5, 1])
@@ -288,7 +315,7 @@ class State(unittest.TestCase):
         np.testing.assert_array_equal(criterion.thresholds([1, 5]), [0.25, 0.25])
         with self.assertRaises(glofnd.AnchorIndexError):
             criterion.put_rows([5, 5], rows)
-
+        self.assertEqual((criterion.rows([]).shape, criterion.thresholds([]).shape), ((0,), (0,)))
 
     def test_averages_in_and_out(self):
         criterion = self.make(similarity="bank")
