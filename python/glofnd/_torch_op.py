@@ -109,7 +109,10 @@ class Core:
         """(this rank, number of ranks)."""
         if self.group is False or not _is_distributed():
             return 0, 1
-        return dist.get_rank(self.group), dist.get_world_size(self.group)
+        rank, world = dist.get_rank(self.group), dist.get_world_size(self.group)
+        if world < 1:
+            raise _lib.ArgumentError("this rank is not in process_group: make the loss on the ranks of the group only, or with process_group=False")
+        return rank, world
 
     def own_group(self) -> Any:
         return self.group or None

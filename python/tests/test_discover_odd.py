@@ -3,8 +3,10 @@
 import importlib.util
 import io
 import os
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -130,7 +132,8 @@ class Refused(unittest.TestCase):
             import torch
             for wrong in (torch.tensor(x) > 0, torch.tensor(x) + 0j):
                 self.refused(("expected numbers", wrong, {}))
-            self.refused(("on the device meta", torch.tensor(x).to("meta"), {}))
+            self.refused(("on the device meta", torch.tensor(x).to("meta"), {}), ("layout.*to_dense", torch.tensor(x).to_sparse(), {}),
+                         ("expected .samples, dimensions", torch.tensor(x[0]), {}))
 
     @has("pandas")
     def test_pandas(self):
@@ -155,6 +158,24 @@ class Refused(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, "zero byte|null byte"):
                     call()
             self.assertEqual(os.listdir(folder), [])
+
+    def test_names_of_columns_and_tables(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.csv")
+            np.savetxt(path, draw()[0], delimiter=",", header=",".join(f"e{i}" for i in range(DIM)), comments="")
+            for key in ("column", "id", "label_column"):
+                self.refused((f"{key} is .*zero byte", path, {key: "e0\0"}))
+        if importlib.util.find_spec("pandas"):
+            with self.assertRaisesRegex(glofnd.ArgumentError, "table is 'pair'; expected one of pairs"):
+                glofnd.discover(draw()[0], k=3).to_pandas("pair")
+
+    def test_files_of_pytorch_without_it(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(sys.modules, {"torch": None}):
+            path = os.path.join(folder, "x.pt")
+            with open(path, "wb") as file:
+                file.write(b"x")
+            with self.assertRaisesRegex(glofnd.UnsupportedError, "PyTorch, which is not installed"):
+                glofnd.discover(path)
 
     @has("torch")
     def test_files_of_more_than_tensors(self):

@@ -62,6 +62,7 @@ def run(rank, world, port, folder):
     torch.save(results, os.path.join(folder, f"{rank}.pt"))
     refuse_unequal(rank)
     refuse_other_options(rank)
+    refuse_a_foreign_group(rank)
     dist.destroy_process_group()
 
 
@@ -91,6 +92,19 @@ def refuse_other_options(rank):
             assert "same options" in str(failure)
             continue
         raise AssertionError(f"{first} and {other} were accepted")
+
+
+def refuse_a_foreign_group(rank):
+    """A loss of ranks 0 and 1 works there; others would train alone, in silence."""
+    group = dist.new_group([0, 1])
+    a, b, index = next(batches())
+    own = slice(4 * (rank % 2), 4 * (rank % 2) + 4)
+    try:
+        GloFNDLoss(SAMPLES, threads=1, process_group=group)(a[own], b[own], index[own])
+    except glofnd.ArgumentError as failure:
+        assert rank > 1 and "not in process_group" in str(failure), (rank, failure)
+        return
+    assert rank < 2, "a rank outside of the group was accepted"
 
 
 class Ranks(unittest.TestCase):
