@@ -2,7 +2,6 @@
 
 import argparse
 
-import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.modules import BoW, Dense

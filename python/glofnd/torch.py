@@ -247,7 +247,7 @@ class GloFNDLoss(nn.Module):
         """
         z1, z2 = self._check(z1, z2, index, labels, groups)
         n, core = z1.shape[0], self._core
-        tensors = [readable(z1), readable(z2), _int64(index).contiguous(), classes_of("labels", labels), classes_of("groups", groups)]
+        tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), classes_of("labels", labels), classes_of("groups", groups)]
         keep = torch.empty((n, 2, 2, n) if core.engine.sides == 1 else (n, 2, n), dtype=torch.uint8, device=z1.device)
         links = torch.empty(n, _lib.LINK_BYTES, dtype=torch.uint8, device=z1.device)
         tau = 0.0 if self.log_scale is None else self.tau
@@ -328,12 +328,13 @@ class GloFNDLoss(nn.Module):
             if shared.clock:
                 core.engine.shared_put(side, shared)
         if "ring_index" in state and state["ring_index"].numel():
-            index, rows = state["ring_index"].to("cpu", torch.int64).contiguous(), []
+            index = state["ring_index"].to("cpu", torch.int64).reshape(-1).contiguous()
+            shape, ring = (index.numel(), core.engine.describe().ring_dim), []
             for name in ("ring_a", "ring_b")[:core.engine.sides]:
-                rows.append(state[name].to("cpu", torch.float32).contiguous())
-                if index.dim() != 1 or tuple(rows[-1].shape) != (index.numel(), core.engine.describe().ring_dim):
-                    raise StateError(_misfit(name, state[name], (index.numel(), core.engine.describe().ring_dim)))
-            core.engine.ring_put(index.numel(), index.data_ptr(), *(_data(x) for x in [*rows, None][:2]))
+                ring.append(state[name].to("cpu", torch.float32).contiguous())
+                if tuple(ring[-1].shape) != shape:
+                    raise StateError(_misfit(name, state[name], shape))
+            core.engine.ring_put(index.numel(), index.data_ptr(), *(_data(x) for x in [*ring, None][:2]))
         if "bank" in state:
             self._set_bank(state["bank"])
 
