@@ -218,6 +218,25 @@ class Cuda(unittest.TestCase):
             criterion(a[:size], b[:size], index[:size])
         criterion.stats()
 
+    def test_labels_groups_and_failed_loads(self):
+        """Labels and groups of 64 bits, compiled or not, as on the CPU; a state that does not fit leaves the one of the device."""
+        a, b, index = batch(0)
+        for name, detector in (("labels", "oracle"), ("groups", "groups")):
+            here, there = make(detector=detector).eval(), make(detector=detector).cuda().eval()
+            for values in (index % 3, index % 3 - 1, index * 0 - 2**32, (index % 3).int()):
+                torch._dynamo.reset()
+                expected = here(a, b, index, **{name: values})
+                step = lambda x, y, i, v: there(x, y, i, **{name: v})  # noqa: E731
+                for call in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+                    torch.testing.assert_close(call(a.cuda(), b.cuda(), index.cuda(), values.cuda()).cpu(), expected, rtol=2e-5, atol=2e-5)
+        criterion = make().cuda()
+        criterion(*on_gpu(0))
+        before = copy.deepcopy(criterion)
+        with self.assertRaisesRegex(glofnd.StateError, "not finite"):
+            criterion.load_state_dict({**criterion.state_dict(), "lambda": torch.full((1, SAMPLES), float("nan"))})
+        self.assertTrue(same_state(criterion, before))
+        self.assertEqual(criterion(*on_gpu(1)), before(*on_gpu(1)))
+
     def test_mask(self):
         here, there = make(lambda_init="quantile"), make(lambda_init="quantile").cuda()
         self.assertTrue(torch.equal(here.mask(*batch(0)), there.mask(*(x.detach() for x in on_gpu(0))).cpu()))
