@@ -1,6 +1,7 @@
 """Level 2: what people do by mistake with glofnd.torch.GloFNDLoss, and what they may do although it is unusual."""
 
 import copy
+import pickle
 import unittest
 
 try:
@@ -119,6 +120,12 @@ class Saved(unittest.TestCase):
         other = make(dim=DIM, learner="ring")
         other.load_state_dict({**good, "ring_a": good["ring_a"].double(), "ring_index": good["ring_index"].int()})
         self.assertTrue(same_state(criterion, other))
+
+    def test_a_process_group_is_not_copied(self):
+        for call in (copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(glofnd.ArgumentError, "process group .*state_dict"):
+                call(make(process_group=object()))
+            call(make(process_group=False))
 
     def test_assign_and_wider_types(self):
         criterion, other = make("clip"), make("clip")
