@@ -12,7 +12,7 @@ uses one of them does not need the others' frameworks.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._lib import (
     AnchorIndexError, ArgumentError, DeviceError, Error, FileError, FormatError, NumericError, OptionError, OutOfMemoryError,
@@ -20,8 +20,11 @@ from ._lib import (
 )
 from ._lib import version as __version__
 
+if TYPE_CHECKING:
+    from ._discover import Discovery, discover
+
 __all__ = [
-    "AnchorIndexError", "ArgumentError", "DeviceError", "Error", "FileError", "FormatError", "NumericError", "OptionError",
+    "AnchorIndexError", "ArgumentError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "NumericError", "OptionError",
     "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "option_table",
 ]
 
