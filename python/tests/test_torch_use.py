@@ -1,6 +1,7 @@
 """Level 2: what people do by mistake with glofnd.torch.GloFNDLoss, and what they may do although it is unusual."""
 
 import copy
+import gc
 import pickle
 import unittest
 
@@ -159,6 +160,15 @@ class Compiled(unittest.TestCase):
 
     def test_batches_of_several_sizes(self):
         self.check(lambda: make("clip"), lambda loss, a, b, index: loss(a, b, index, index % 3), dynamic=True)
+
+    def test_a_graph_without_its_loss(self):
+        criterion, (a, b, index) = make(), batch(0)
+        clock, handle = criterion._clock, criterion._handle
+        torch.ops.glofnd.step(a, b, index, None, None, None, clock, handle, 0)
+        del criterion
+        gc.collect()
+        with self.assertRaisesRegex(glofnd.ArgumentError, "is gone: keep the module"):
+            torch.ops.glofnd.step(a, b, index, None, None, None, clock, handle, 0)
 
     def test_wrong_labels_are_refused(self):
         torch._dynamo.reset()
