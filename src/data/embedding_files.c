@@ -189,7 +189,7 @@ static glofnd_status read_text(gf_error *err, const char *path, char **text, siz
     return GLOFND_OK;
 }
 
-/* Terminates every line with 0. */
+/* Terminates every line with 0. A mark of UTF-8, which Windows puts in front, is no part of the first name. */
 static glofnd_status split_names(gf_error *err, const char *path, char *text, size_t bytes, gf_discover_data *d) {
     int64_t lines = 0;
     FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; expected one name per line for %lld embeddings", path,
@@ -198,7 +198,8 @@ static glofnd_status split_names(gf_error *err, const char *path, char *text, si
     if (bytes && text[bytes - 1] == '\n') text[--bytes] = 0;
     d->name = malloc((size_t)d->n * sizeof *d->name);
     FAIL_IF(err, !d->name, GLOFND_E_MEMORY, "no memory for names");
-    for (char *at = text; at <= text + bytes; lines++) {
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (char *at = text + mark; at <= text + bytes; lines++) {
         char *stop = memchr(at, '\n', (size_t)(text + bytes - at));
         if (!stop) stop = text + bytes;
         *stop = 0;

@@ -50,6 +50,9 @@ expect 1 "line 3: a backslash begins no escape" discover --from a --k 2 --out z
 printf 'C:\\new\\%s\n' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 > names
 expect 0 "20 x 4" discover x.csv --names names --k 3 --out d
 cmp names d/names.txt || fail "names.txt is not as it was"
+{ printf '\357\273\277'; sed 's/$/\r/' names; } > names-windows                    # a mark of UTF-8, and the ends of lines there
+expect 0 "20 x 4" discover x.csv --names names-windows --k 3 --out w
+cmp names w/names.txt || fail "the mark or the ends of lines became a part of names"
 # A zero byte in an id is refused with its row.
 python3 -c '
 import os
