@@ -262,7 +262,8 @@ def _is_vector(x: Any) -> bool:
     """One embedding, or a missing one; else a shard."""
     if isinstance(x, (list, tuple)):
         return bool(x) and isinstance(x[0], (int, float, np.number))
-    return _is_null(x) or len(getattr(x, "shape", ())) == 1
+    holds_objects = getattr(getattr(x, "dtype", None), "kind", "f") == "O"  # a column of vectors
+    return _is_null(x) or (len(getattr(x, "shape", ())) == 1 and not holds_objects)
 
 
 def _of_iterable(x: Iterable[Any]) -> Rows:

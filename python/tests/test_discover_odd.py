@@ -53,6 +53,16 @@ class Accepted(unittest.TestCase):
         self.same([self.x[:0], self.x[:100], self.x[100:100], self.x[100:]])
         self.same(iter([self.x[:0], self.x]))
 
+    def test_shards_of_objects(self):
+        objects = np.empty(N, object)
+        objects[:] = list(self.x)
+        self.same([objects[:100], objects[100:]])
+        self.same(iter([objects[:100], self.x[100:]]))
+        for package in ("pandas", "pyarrow"):
+            if importlib.util.find_spec(package):
+                make = getattr(importlib.import_module(package), {"pandas": "Series", "pyarrow": "array"}[package])
+                self.same([make(list(self.x[:100])), make(list(self.x[100:]))])
+
     @has("datasets")
     def test_columns_of_hugging_face(self):
         import datasets
