@@ -30,5 +30,7 @@ ln -s "$source/python/tests" "$out/tests"       # the tests, and not the package
 cd "$out"
 venv/bin/python -m glofnd
 venv/bin/python -m unittest tests.test_layout tests.test_numpy tests.test_discover tests.test_discover_odd tests.test_documents
-if venv/bin/python -c 'import torch' 2> /dev/null; then venv/bin/python -m unittest tests.test_torch tests.test_torch_state tests.test_torch_use; fi
+if venv/bin/python -c 'import torch' 2> /dev/null; then
+    venv/bin/python -m unittest tests.test_torch tests.test_torch_state tests.test_torch_use
+fi
 echo "tested: $out/${wheel##*/}"
