@@ -203,7 +203,8 @@ for _kind in (Error, StateError, *ERRORS.values()):
 
 
 # The library speaks of its own arguments: what they are called here.
-_WORDS = (("batch.id", "index"), ("ids must differ", "samples of a batch must differ"), ("the store has ids", "there are samples"),
+_WORDS = (("batch.tau", "tau"), ("batch.gamma", "gamma"), ("batch.epoch", "epoch"), ("batch.id", "index"),
+          ("ids must differ", "samples of a batch must differ"), ("the store has ids", "there are samples"),
           ("batch.label is NULL", "labels are missing"), ("batch.a", "z1"), ("batch.b", "z2"),
           ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
           ("cols is 0; a batch has", "the batch is empty; a batch has"), ("batch.group is NULL", "groups are missing"),

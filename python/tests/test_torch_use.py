@@ -10,6 +10,8 @@ try:
 except ImportError:
     raise unittest.SkipTest("PyTorch is not installed") from None
 
+from torch.utils.checkpoint import checkpoint
+
 import glofnd
 from glofnd.numpy import GloFND
 from glofnd.torch import GloFNDLoss, WithIndex
@@ -42,6 +44,8 @@ class Arguments(unittest.TestCase):
         for wrong in (5.0, 0.001):  # log_scale lies within [0, log 100]: another temperature would be taken in silence
             self.refused((glofnd.OptionError, r"tau is .*learned.*\[0.01, 1\].*learn_tau=False", lambda: make("clip", tau=wrong)))
             self.assertEqual(make("clip", tau=wrong, learn_tau=False).tau, wrong)
+        for wrong in (0.0, -0.1, float("nan"), 1e9, torch.tensor(0.0)):  # 0 would mean the module's own in C
+            self.refused((glofnd.OptionError, r"^tau is .*\[0.001, 100\]", lambda: make()(*batch(0), tau=wrong)))
         for right in (0.01, 1.0):
             self.assertAlmostEqual(make("clip", tau=right).tau, right, 7)
 
@@ -134,6 +138,17 @@ class Saved(unittest.TestCase):
         other.load_state_dict({key: x.double() if x.is_floating_point() else x.long() if x.dtype == torch.int32 else x
                                for key, x in criterion.state_dict().items()}, assign=False)
         self.assertTrue(same_state(criterion, other))
+
+
+class Checkpointed(unittest.TestCase):
+    def test_too_many_losses_before_their_backward(self):
+        criterion, losses = make(), []
+        for seed in range(10):
+            a, b, index = leaves(seed)
+            losses.append(checkpoint(lambda a, b, index=index: criterion(a, b, index), a, b, use_reentrant=False))
+        losses[-1].backward()
+        with self.assertRaisesRegex(glofnd.UnsupportedError, "more than 8 such losses.*outside of the checkpointed part"):
+            losses[0].backward()
 
 
 class Compiled(unittest.TestCase):
