@@ -1,8 +1,11 @@
 """Level 3: glofnd.jax against the C step and finite differences."""
 
 import copy
+import os
 import pickle
+import tempfile
 import unittest
+from unittest import mock
 
 try:
     import jax
@@ -112,8 +115,9 @@ class Jax(unittest.TestCase):
                 (glofnd.ArgumentError, "one .batch, dim.", lambda: criterion(a, b[:, :4], index, state)),
                 (glofnd.ArgumentError, "integers", lambda: criterion(a, b, index * 1.0, state)),
                 (glofnd.ArgumentError, "as init", lambda: criterion(a, b, index, state[:, :5])),
-                (glofnd.OptionError, "ring", lambda: make(learner="ring")),
-                (glofnd.OptionError, "bank", lambda: make(similarity="bank")),
+                (glofnd.OptionError, "ring.*not available in glofnd.jax", lambda: make(learner="ring")),
+                (glofnd.OptionError, "bank.*not available in glofnd.jax", lambda: make(similarity="bank")),
+                (glofnd.ArgumentError, "z1 is int32; expected float32", lambda: criterion(a.astype(int), b.astype(int), index, state)),
                 (glofnd.OptionError, "alpha", lambda: make(alpah=0.1)),
                 (glofnd.AnchorIndexError, "0 .. 63", lambda: criterion(a, b, index + 64, state)),
                 (glofnd.AnchorIndexError, "samples of a batch must differ", lambda: criterion(a, b, index * 0, state)),
@@ -170,6 +174,20 @@ class Jax(unittest.TestCase):
                 (glofnd.ArgumentError, "num_samples is 64.5", lambda: GloFNDLoss(64.5))):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 call()
+
+    def test_the_call_cannot_be_made(self):
+        from glofnd import jax as layer
+        source, headers = os.path.join(layer._here, "xla_step.c"), [layer._header_folder(), jax.ffi.include_dir()]
+        with tempfile.TemporaryDirectory() as folder:
+            for compiler, text in (("no-such-compiler", "needs a C compiler"), ("false", "does not compile")):
+                with self.subTest(text), mock.patch.dict(os.environ, CC=compiler), self.assertRaisesRegex(ImportError, text):
+                    layer._compile(source, headers, folder, os.path.join(folder, "call.so"))
+            self.assertEqual(os.listdir(folder), [])
+        with mock.patch.object(layer.os.path, "exists", lambda path: False), self.assertRaisesRegex(ImportError, "glofnd.h is missing"):
+            layer._header_folder()
+        with mock.patch.object(layer, "_calls") as calls, self.assertRaisesRegex(glofnd.ArgumentError, "one per configuration"):
+            calls.return_value.glofnd_xla_set.return_value = 1
+            make()
 
     def test_failures_under_jit(self):
         criterion = make()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from glofnd import _lib
 
@@ -39,6 +40,10 @@ def table_lines() -> list:
     return lines + [f"status {status}" for status in [0, *_lib.ERRORS]]
 
 
+def _real_version():
+    return tuple(int(x) for x in _lib.version.split(".")[:2])
+
+
 class Layout(unittest.TestCase):
     def test_tables_agree_with_the_header(self):
         compiler = shutil.which(os.environ.get("CC", "cc"))
@@ -68,6 +73,12 @@ class Layout(unittest.TestCase):
             found = run()
             self.assertEqual(found.returncode, 0, found.stderr)
             self.assertIn(f"library    {name}\n", found.stdout)
+
+    def test_a_library_of_another_version(self):
+        path, other = _lib.library_path(), (_lib.VERSION[0], _lib.VERSION[1] + 1)
+        with mock.patch.object(_lib, "VERSION", other), mock.patch.object(_lib, "library_path", lambda: path):
+            with self.assertRaisesRegex(ImportError, "has version %d.%d; this package needs %d.%d" % (*_real_version(), *other)):
+                _lib._load()
 
     def test_every_status_has_its_exception(self):
         for status, kind in _lib.ERRORS.items():

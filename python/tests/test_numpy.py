@@ -212,7 +212,14 @@ class Step(unittest.TestCase):
         nan = a.copy()
         nan[3, 2] = np.nan
         for error, text, call in (
-                (glofnd.ArgumentError, "float64", lambda: criterion.step(a.astype(np.float64), b, index)),
+                (glofnd.ArgumentError, "a is float64; .*astype", lambda: criterion.step(*(x.astype(np.float64) for x in (a, b)), index)),
+                (glofnd.ArgumentError, "labels has values that do not fit int32", lambda: criterion.step(a, b, index, labels=index + 2**40)),
+                (glofnd.ArgumentError, "support_a is .*as a$", lambda: criterion.step(a, b, index, support_a=a[:3])),
+                (glofnd.ArgumentError, "similarities are float64", lambda: criterion.update(np.eye(4), np.arange(4))),
+                (glofnd.ArgumentError, "similarities are .*views", lambda: criterion.keep(np.ones(4, np.float32), np.arange(4))),
+                (glofnd.ArgumentError, "negative has shape .3, 3.", lambda: criterion.keep(np.eye(4, dtype=np.float32), np.arange(4), negative=np.ones((3, 3)))),
+                (glofnd.ArgumentError, "ring have shape .16, 4.", lambda: GloFND(64, dim=8, learner="ring").put_ring(index, a[:, :4])),
+                (glofnd.ArgumentError, "rows of one length", lambda: thresholds(a, b[:, :4], 0.1)),
                 (glofnd.ArgumentError, "shape", lambda: criterion.step(a[0], b, index)),
                 (glofnd.ArgumentError, "one shape", lambda: criterion.step(a[:, :4], b, index)),
                 (glofnd.ArgumentError, "shape", lambda: criterion.step(a, b, index[:3])),
