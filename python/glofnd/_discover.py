@@ -249,7 +249,8 @@ class Discovery:
                  ("mutual", f"{_count(self.mutual_pairs, 'pair')} above both thresholds"),
                  ("components", f"{len(self._parts.rows)}" + (f"; the largest has {self._parts.rows[0]} rows"
                                                               if len(self._parts.rows) else "")),
-                 ("duplicates", f"{_count(self.duplicate_pairs, 'pair')} in {_count(len(self._groups.rows), 'group')}")]
+                 ("duplicates", f"{_count(self.duplicate_pairs, 'pair')} in {_count(len(self._groups.rows), 'group')}"),
+                 ("keep", f"{self.n - len(self.remove)} of {self.n} rows: one of every group of duplicates, no bad rows")]
         if self.labels is not None:
             facts.append(("labels", f"precision {self.precision:.4f}, recall {self.recall:.4f}, F1 {self.f1:.4f}"))
         return facts

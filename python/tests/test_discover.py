@@ -292,6 +292,7 @@ class Inputs(unittest.TestCase):
         self.assertEqual(sorted([*found.keep, *found.remove]), list(range(N)))
         self.assertNotIn("larger alpha", str(found))
         self.assertIn("1 pair in 1 group\n", str(found) + "\n")
+        self.assertIn(f"keep        {N - 3} of {N} rows", str(found))
         self.assertIn("use a larger alpha, or k", str(glofnd.discover(x[:9], alpha=0.01)))
 
 
