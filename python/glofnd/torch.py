@@ -128,7 +128,7 @@ class GloFNDLoss(nn.Module):
 
     # ----- loss -----
 
-    def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor] = None, *,
+    def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: Any = None, labels: Optional[torch.Tensor] = None, *,
                 groups: Optional[torch.Tensor] = None, tau: Union[None, float, torch.Tensor] = None) -> torch.Tensor:
         """The loss of a batch, a scalar.
 
@@ -154,6 +154,8 @@ class GloFNDLoss(nn.Module):
     def _check(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
                groups: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """The two embeddings in one type that the library reads; refuses what cannot be meant."""
+        if index is None:
+            raise ArgumentError("index is missing: the positions of the samples in the dataset, which glofnd.torch.WithIndex(dataset) adds to them")
         for name, x in (("z1", z1), ("z2", z2), ("index", index), ("labels", labels), ("groups", groups)):
             if not isinstance(x, torch.Tensor) and (x is not None or name in ("z1", "z2", "index")):
                 raise ArgumentError(f"{name} is of type {type(x).__name__}; expected a tensor, as torch.as_tensor({name}) makes it")

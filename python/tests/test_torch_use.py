@@ -63,7 +63,9 @@ class Arguments(unittest.TestCase):
     def test_words_that_help(self):
         a, b, index = batch(0)
         criterion = make()
-        self.refused((glofnd.ArgumentError, r"index is of type list; .*torch.as_tensor\(index\)", lambda: criterion(a, b, index.tolist())),
+        self.refused((glofnd.ArgumentError, "index is missing.*WithIndex", lambda: criterion(a, b)),  # as other losses are called
+                     (glofnd.ArgumentError, "index is missing.*WithIndex", lambda: criterion.mask(a, b, None)),
+                     (glofnd.ArgumentError, r"index is of type list; .*torch.as_tensor\(index\)", lambda: criterion(a, b, index.tolist())),
                      (glofnd.ArgumentError, r"z1 is of type ndarray; .*torch.as_tensor\(z1\)", lambda: criterion(a.numpy(), b, index)),
                      (glofnd.ArgumentError, r"layout torch.sparse_coo.*to_dense\(\)", lambda: criterion(a.to_sparse(), b.to_sparse(), index)),
                      (glofnd.ArgumentError, "layout torch.sparse_coo", lambda: criterion.mask(a, b.to_sparse(), index)),
