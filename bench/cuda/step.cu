@@ -1,10 +1,11 @@
 /* step.cu - time of a complete step through the public API on this GPU: loss, gradients, thresholds, moving averages.
  *
- *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [detector=none,glofnd] [labels] [any option=value ...]
+ *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [detector=none,glofnd] [labels] [new] [any option=value ...]
  *
  * Two views, or image and text where the loss asks for it. Captured as a graph and replayed; median, minimum and maximum of
  * the replays, and the workspace beside the caller's arrays. "plain": the same step queued call by call. The difference between
- * `none` and `glofnd` is the cost of the thresholds. labels: also measures precision and recall.
+ * `none` and `glofnd` is the cost of the thresholds. labels: also measures precision and recall. new: every step is the first
+ * visit of its anchors (GLOFND_WANT_NO_UPDATE), which with lambda_init=quantile selects their thresholds.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -83,7 +84,7 @@ static void set(glofnd_options *o, const char *key, const char *value) {
     must(glofnd_options_set(o, key, value, why, sizeof why) == GLOFND_OK, key, why);
 }
 
-static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *detector, bool labels) {
+static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *detector, bool labels, bool anew) {
     bench x = {};
     set(&o, "detector", detector);
     o.device = GLOFND_DEVICE_CUDA;
@@ -96,6 +97,7 @@ static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *dete
     fill_batch(&x, batch, dim);
     x.q.size = sizeof x.q, x.q.rows = x.q.cols = batch, x.q.dim = dim, x.q.a = x.a, x.q.b = x.b, x.q.id = x.id;
     if (labels) add_labels(&x, batch);
+    if (anew) x.q.want |= GLOFND_WANT_NO_UPDATE;
     CUDA(cudaStreamCreateWithFlags(&x.stream, cudaStreamNonBlocking));
     LIBRARY(x.c, glofnd_ctx_stream(x.c, x.stream));
     LIBRARY(x.c, glofnd_ctx_reserve(x.c, batch, batch, dim, &x.bytes));
@@ -149,8 +151,8 @@ static void measure(bench *x, cudaGraphExec_t exec, int runs, int each, float *m
     cudaEventDestroy(to);
 }
 
-static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char *detector, bool labels) {
-    bench x = make(*o, batch, dim, detector, labels);
+static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char *detector, bool labels, bool anew) {
+    bench x = make(*o, batch, dim, detector, labels, anew);
     const int each = batch <= 1024 ? 100 : batch <= 4096 ? 5 : 1, runs = batch <= 16384 ? RUNS : 3;
     float graph[RUNS], plain[RUNS];
     glofnd_stats stats = {};
@@ -202,18 +204,20 @@ static void take_option(glofnd_options *o, const char *argument) {
 
 int main(int argc, char **argv) {
     list batch, dim, detector;
-    bool labels = false;
+    bool labels = false, anew = false;
     glofnd_options o;
     split(&batch, "128,256,1024,4096,16384"), split(&dim, "128"), split(&detector, "none,glofnd");
     glofnd_options_init(&o, sizeof o);
     for (int i = 1; i < argc; i++) {
         if (take(&batch, argv[i], "batch") || take(&dim, argv[i], "dim") || take(&detector, argv[i], "detector")) continue;
         if (strcmp(argv[i], "labels") == 0) labels = true;
+        else if (strcmp(argv[i], "new") == 0) anew = true;
         else take_option(&o, argv[i]);
     }
     printf("  batch   dim  detector  graph ms     least   largest     plain   MB work     kept repeats\n");
     for (int d = 0; d < dim.count; d++)
         for (int b = 0; b < batch.count; b++)
-            for (int i = 0; i < detector.count; i++) row(&o, atoll(batch.word[b]), atoll(dim.word[d]), detector.word[i], labels);
+            for (int i = 0; i < detector.count; i++)
+                row(&o, atoll(batch.word[b]), atoll(dim.word[d]), detector.word[i], labels, anew);
     return 0;
 }

@@ -3,9 +3,9 @@
  *     build/bench/cuda/wide_passes [check] [time] [BxD ...]      e.g. 65536x768; default: both, the sizes of docs/benchmarks.md
  *
  * Image and text ("pairs"): S = A B' of B x B. Two views: rows are columns, 2B of them, no pair within a sample. Every version is
- * first compared with the exact kernels on bf16 numbers, in odd sizes, with large and small buffers, and run twice: the bits must
- * be the same. Then times, with a buffer of so many MB for the weights of pass C, and TFLOP/s of the products that the version
- * makes.
+ * first compared with the exact kernels on bf16 numbers, in odd sizes, with large and small buffers, small temperatures, and run
+ * twice: the bits must be the same. `check` with sizes compares the newest versions with "v2 cluster" instead. Then times, with a
+ * buffer of so many MB for the weights of pass C, and TFLOP/s of the products that the version makes.
  *
  * Lessons
  *   v1 wide      tiles of 128 x 128 (cuda_wide.cu). Image and text make S twice in each pass. P was made for complete rows, as
@@ -30,6 +30,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,7 @@ static __global__ void draw(float *f32, __nv_bfloat16 *hi, int dim, int ld, uint
 struct batch {
     int rows, cols, ld;
     bool views;
+    float inv_tau;
     gf_tile_args a; /* of the first side; flags are set by the caller */
     gf_rows side[2];
     std::vector<void *> blocks;
@@ -101,23 +103,24 @@ static gf_operand embeddings(batch *b, int rows, int dim, uint64_t seed) {
 /* Thresholds near the top 1 %. */
 static gf_rows numbers(batch *b, int rows, int dim, unsigned seed) {
     gf_rows x = {};
-    std::vector<float> tau(rows, 14.0f), lo(rows), w(rows), log_w(rows);
+    std::vector<float> tau(rows, b->inv_tau), lo(rows), w(rows), log_w(rows);
     srand(seed);
     for (int r = 0; r < rows; r++) {
         lo[r] = (2.33f + 0.2f * float(rand()) / float(RAND_MAX)) / sqrtf(float(dim));
-        log_w[r] = -1.0f - logf(float(rows)) - 0.2f * float(rand()) / float(RAND_MAX), w[r] = expf(log_w[r]);
+        log_w[r] = -1.0f - logf(float(rows)) - 0.2f * float(rand()) / float(RAND_MAX);
+        w[r] = expf(log_w[r] + std::max(0.0f, b->inv_tau - 70.0f)); /* gf_fixed_peak */
     }
     x.inv_tau = upload(b, tau), x.lo = x.mid = x.theta = upload(b, lo), x.w = upload(b, w), x.log_w = upload(b, log_w);
-    x.sum = space<double>(b, rows), x.moment = space<double>(b, rows);
+    x.sum = space<double>(b, rows), x.moment = space<double>(b, rows), x.peak = space<float>(b, rows);
     x.kept = space<int32_t>(b, rows), x.above = space<int32_t>(b, rows);
     x.grad = space<float>(b, size_t(rows) * b->ld);
     return x;
 }
 
 /* rows < cols: own rows of a rank, from q0 on. buffer: bytes for the weights of pass C. */
-static batch make(int rows, int cols, int q0, int dim, bool views, size_t buffer) {
+static batch make(int rows, int cols, int q0, int dim, bool views, float inv_tau, size_t buffer) {
     batch b = {};
-    b.rows = rows, b.cols = cols, b.views = views;
+    b.rows = rows, b.cols = cols, b.views = views, b.inv_tau = inv_tau;
     b.ld = static_cast<int>(gf_cuda_embed_ld(dim));
     gf_operand k = embeddings(&b, cols, dim, 1), q = views ? k : embeddings(&b, cols, dim, 2);
     q.f32 += size_t(q0) * b.ld, q.hi += size_t(q0) * b.ld, q.rows = rows;
@@ -171,7 +174,8 @@ static int sides_of(const batch &b) { return b.views || b.rows < b.cols ? 1 : 2;
 static cudaError_t run(const version &v, const batch &b, unsigned flags, bool grad, cudaStream_t stream) {
     gf_tile_args a = b.a;
     gf_rows mirror = b.side[1];
-    a.flags = flags;
+    a.flags = flags, a.fixed = 1;
+    if (b.inv_tau > 40.0f && !(flags & GF_ABOVE)) a.flags |= GF_SHIFT;
     if (!(flags & GF_MASK)) a.row.theta = a.col.theta = mirror.theta = NULL;
     if (v.both && is_mirrored(b))
         return grad ? gf_grad_large(a, &mirror, 1, v.cluster, stream) : gf_stats_large(a, &mirror, 1, v.cluster, stream);
@@ -207,6 +211,14 @@ static void poison(const batch &b) {
     CHECK(cudaMemset(b.a.buffer, 0xff, b.a.buffer_bytes));
 }
 
+/* Sums of a side, relative to one peak. */
+static void append_sums(std::vector<double> &to, const double *sums, const gf_rows &x, const batch &b) {
+    std::vector<double> own;
+    std::vector<float> peak;
+    append(own, sums, b.rows), append(peak, x.peak, b.rows);
+    for (int r = 0; r < b.rows; r++) to.push_back(b.inv_tau > 40.0f ? own[r] * exp(double(peak[r]) - b.inv_tau / 4) : own[r]);
+}
+
 static outcome results(const version &v, const batch &b, unsigned flags) {
     outcome y;
     poison(b);
@@ -214,8 +226,8 @@ static outcome results(const version &v, const batch &b, unsigned flags) {
     CHECK(cudaDeviceSynchronize());
     for (int i = 0; i < sides_of(b); i++) {
         const gf_rows &x = b.side[i];
-        append(y.sum, x.sum, b.rows), append(y.grad, x.grad, size_t(b.rows) * b.ld), append(y.above, x.above, b.rows);
-        if (flags & GF_MOMENT) append(y.moment, x.moment, b.rows);
+        append_sums(y.sum, x.sum, x, b), append(y.grad, x.grad, size_t(b.rows) * b.ld), append(y.above, x.above, b.rows);
+        if (flags & GF_MOMENT) append_sums(y.moment, x.moment, x, b);
         if (flags & GF_COUNT) append(y.kept, x.kept, b.rows);
     }
     return y;
@@ -239,9 +251,9 @@ static void compare(const version &v, const batch &b, unsigned flags, const outc
                       got.above == again.above;
     const bool bits = got.kept == wide.kept && got.above == wide.above;
     const bool good = sum < 1e-5 && moment < 1e-4 && grad < 4e-3 && kept < 1e-4 && same && bits;
-    printf("%s %-20s %dx%dx%d %s flags %2x: sum %.1e moment %.1e grad %.1e kept %.1e%s%s\n", good ? "ok " : "BAD", v.name, b.rows,
-           b.cols, b.ld, b.views ? "views" : "pairs", flags & 0xffff, sum, moment, grad, kept,
-           same ? "" : ", other bits each run", bits ? "" : ", counts differ from v1");
+    printf("%s %-20s %dx%dx%d %s 1/tau %.0f flags %2x: sum %.1e moment %.1e grad %.1e kept %.1e%s%s\n", good ? "ok " : "BAD",
+           v.name, b.rows, b.cols, b.ld, b.views ? "views" : "pairs", double(b.inv_tau), flags & 0xffff, sum, moment, grad, kept,
+           same ? "" : ", other bits each run", bits ? "" : ", counts differ");
     failures += !good;
 }
 
@@ -249,19 +261,41 @@ static void compare_all() {
     static const struct {
         int rows, cols, q0, dim;
         bool views;
+        float inv_tau;
         size_t buffer;
     } CASES[] = {
-        {1000, 1000, 0, 768, false, 64u << 20}, {1000, 1000, 0, 700, false, 600u << 10}, {2305, 2305, 0, 512, false, 8u << 20},
-        {1299, 1299, 0, 1000, false, 4u << 20}, {130, 130, 0, 256, false, 1u << 20},     {2306, 2306, 0, 512, true, 64u << 20},
-        {2562, 2562, 0, 300, true, 1u << 20},   {900, 900, 0, 768, true, 600u << 10},    {702, 2002, 640, 768, false, 1u << 20},
-        {640, 1400, 700, 512, true, 64u << 20}, {4352, 4352, 0, 512, false, 8u << 20},
+        {1000, 1000, 0, 768, false, 14.0f, 64u << 20}, {1000, 1000, 0, 700, false, 14.0f, 600u << 10},
+        {2305, 2305, 0, 512, false, 14.0f, 8u << 20},  {1299, 1299, 0, 1000, false, 14.0f, 4u << 20},
+        {130, 130, 0, 256, false, 14.0f, 1u << 20},    {2306, 2306, 0, 512, true, 14.0f, 64u << 20},
+        {2562, 2562, 0, 300, true, 14.0f, 1u << 20},   {900, 900, 0, 768, true, 14.0f, 600u << 10},
+        {702, 2002, 640, 768, false, 14.0f, 1u << 20}, {640, 1400, 700, 512, true, 14.0f, 64u << 20},
+        {4352, 4352, 0, 512, false, 14.0f, 8u << 20},  {1000, 1000, 0, 768, false, 50.0f, 4u << 20},
+        {1299, 1299, 0, 512, false, 80.0f, 4u << 20},  {1400, 1400, 0, 512, true, 98.0f, 4u << 20},
     };
     for (const auto &c : CASES) {
-        batch b = make(c.rows, c.cols, c.q0, c.dim, c.views, c.buffer);
+        batch b = make(c.rows, c.cols, c.q0, c.dim, c.views, c.inv_tau, c.buffer);
         for (unsigned flags : {0u, unsigned(GF_MASK | GF_COUNT), unsigned(GF_MOMENT), unsigned(MASKED)}) {
             const outcome want = results(versions[0], b, flags), wide = results(versions[1], b, flags);
             for (const version &v : versions)
                 if (&v != versions) compare(v, b, flags, want, wide);
+        }
+        drop(&b);
+    }
+}
+
+/* Sizes for which exact products take too long. */
+static void compare_newest(const char *size) {
+    const version *const cluster =
+        std::find_if(std::begin(versions), std::end(versions), [](const version &v) { return !strcmp(v.name, "v2 cluster"); });
+    int n = 0, dim = 0;
+    if (sscanf(size, "%dx%d", &n, &dim) != 2) return;
+    for (bool views : {false, true}) {
+        const int rows = views ? 2 * n : n;
+        if (rows > 70000) continue;
+        batch b = make(rows, rows, 0, dim, views, 14.0f, 64u << 20);
+        for (unsigned flags : {unsigned(GF_MOMENT), unsigned(MASKED)}) {
+            const outcome want = results(*cluster, b, flags);
+            for (const version *v = cluster + 1; v != std::end(versions); v++) compare(*v, b, flags, want, want);
         }
         drop(&b);
     }
@@ -312,7 +346,8 @@ int main(int argc, char **argv) {
         else if (!strcmp(argv[i], "time")) times = true;
         else sizes.push_back(argv[i]);
     }
-    if (checks || !times) compare_all();
+    if ((checks && sizes.empty()) || (!checks && !times)) compare_all();
+    for (size_t i = 0; checks && i < sizes.size(); i++) compare_newest(sizes[i].c_str());
     if (failures) printf("%d comparisons failed\n", failures);
     if (checks && !times) return failures > 0;
     if (sizes.empty()) sizes = {"65536x768", "32768x512", "8192x512", "4096x512", "2048x512"};
@@ -325,7 +360,7 @@ int main(int argc, char **argv) {
             const int rows = views ? 2 * n : n;
             if (rows > 70000) continue;
             for (size_t megabytes : {64, 128}) {
-                batch b = make(rows, rows, 0, d, views, megabytes << 20);
+                batch b = make(rows, rows, 0, d, views, 14.0f, megabytes << 20);
                 report(b, size.c_str(), megabytes);
                 drop(&b);
             }

@@ -91,19 +91,30 @@ static void two_views(void **state) {
 
 static void image_and_text(void **state) {
     static const large CASES[] = {
-        {GLOFND_LOSS_CLIP, 1030, 300, 0}, {GLOFND_LOSS_SOGCLR2, 1100, 1000, 0}, {GLOFND_LOSS_SOGCLR2, 4300, 128, 0},
-        {GLOFND_LOSS_CLIP, 1040, 200, 1}, {GLOFND_LOSS_SOGCLR2, 2200, 128, 0},  {GLOFND_LOSS_SOGCLR2, 4290, 100, 1},
-        {GLOFND_LOSS_CLIP, 1000, 768, 0}, {GLOFND_LOSS_CLIP, 4201, 512, 0},     {GLOFND_LOSS_FASTCLIP, 4150, 700, 0},
-        {GLOFND_LOSS_CLIP, 4300, 768, 1}, {GLOFND_LOSS_SOGCLR2, 6002, 512, 0},
+        {GLOFND_LOSS_CLIP, 1030, 300, 0}, {GLOFND_LOSS_SOGCLR2, 1100, 1000, 0},  {GLOFND_LOSS_SOGCLR2, 4300, 128, 0},
+        {GLOFND_LOSS_CLIP, 1040, 200, 1}, {GLOFND_LOSS_SOGCLR2, 2200, 128, 0},   {GLOFND_LOSS_SOGCLR2, 4290, 100, 1},
+        {GLOFND_LOSS_CLIP, 1000, 768, 0}, {GLOFND_LOSS_CLIP, 4201, 512, 0},      {GLOFND_LOSS_FASTCLIP, 4150, 700, 0},
+        {GLOFND_LOSS_CLIP, 4300, 768, 1}, {GLOFND_LOSS_SOGCLR2, 6002, 512, 0},   {GLOFND_LOSS_CLIP, 4300, 128, 0},
+        {GLOFND_LOSS_CLIP, 2150, 128, 0}, {GLOFND_LOSS_FASTCLIP, 17000, 100, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
 }
 
-int main(void) {
+/* Tiles in flow (cuda_flow_stats.cu, cuda_flow_weigh.cu) serve 2^30 similarities and more. */
+static void the_largest(void **state) {
+    static const large CASES[] = {{GLOFND_LOSS_CLIP, 32768, 512, 0}, {GLOFND_LOSS_SIMCLR, 16500, 600, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
+}
+
+int main(int argc, char **argv) {
     char why[256];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_views), cmocka_unit_test(image_and_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(two_views), cmocka_unit_test(image_and_text),
+                                       cmocka_unit_test(the_largest)};
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (gf_cuda_devices(why, sizeof why) > 0) return cmocka_run_group_tests(tests, NULL, NULL);
     printf("skipped: no CUDA device (%s)\n", why);
     return 77;

@@ -132,7 +132,7 @@ static void check_many(unsigned mask) {
     gf_rows host = host_rows(MANY, z.ld), x = device_rows(&host, MANY, z.ld);
     gf_rows got = host_rows(MANY, z.ld), want = host_rows(MANY, z.ld);
     void *scratch = device_copy(NULL, gf_cuda_select_scratch(MANY, MANY));
-    fill(x.w, MANY, 1.0f), fill(x.floor, MANY, -INFINITY), fill(x.inv_tau, MANY, 1e-30f);
+    fill(x.w, MANY, 1.0f), fill(x.floor, MANY, -INFINITY), fill(x.inv_tau, MANY, 1e-12f);
     const gf_cuda_select select = {.s = {.shift = 1, .best = 50, .value = x.theta, .scratch = scratch},
                                    .q = &z.gpu,
                                    .k = &z.gpu,
@@ -144,7 +144,7 @@ static void check_many(unsigned mask) {
                       .math = GF_CUDA_BF16};
     CUDA(cudaMemcpy(x.lo, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
     CUDA(cudaMemcpy(x.mid, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
-    if (!mask) fill(x.theta, MANY, INFINITY);
+    if (!(mask & GF_MASK)) fill(x.theta, MANY, INFINITY);
     CUDA(gf_cuda_count(&p, 1, NULL)), CUDA(gf_cuda_stats(&p, 1, NULL)), CUDA(gf_cuda_grad(&p, 1, NULL)),
         CUDA(cudaDeviceSynchronize());
     download(&got, &x, MANY, z.ld);
@@ -153,9 +153,10 @@ static void check_many(unsigned mask) {
     download(&want, &x, MANY, z.ld);
     for (int64_t r = 0; r < MANY; r++) {
         assert_int_equal(got.above[r], 49);
-        if (mask) assert_int_equal(got.kept[r], MANY - 2 - 49);
-        if (mask) assert_int_equal(want.kept[r], MANY - 2 - 49);
-        assert_true(fabs(got.sum[r] - (mask ? MANY - 2 - 49 : MANY - 2)) < 0.01);
+        if (mask & GF_MASK) assert_int_equal(got.kept[r], MANY - 2 - 49);
+        if (mask & GF_MASK) assert_int_equal(want.kept[r], MANY - 2 - 49);
+        assert_true(fabs(got.sum[r] - (mask & GF_MASK ? MANY - 2 - 49 : MANY - 2)) < 0.01);
+        if (mask & GF_MOMENT) assert_true(fabs(got.moment[r] - want.moment[r]) < 1e-3);
     }
     assert_true(difference(got.grad, want.grad, MANY * z.ld) < 1e-3);
     free_rows(&host, 0), free_rows(&got, 0), free_rows(&want, 0), free_rows(&x, 1), cudaFree(scratch), free_vectors(&z);
@@ -163,8 +164,104 @@ static void check_many(unsigned mask) {
 
 static void many_rows(void **state) {
     (void)state;
-    check_many(0);
-    check_many(GF_MASK | GF_COUNT);
+    check_many(0), check_many(GF_MOMENT);
+    check_many(GF_MASK | GF_COUNT), check_many(GF_MASK | GF_COUNT | GF_MOMENT);
+}
+
+/* ---- wanted samples alone: the bits of the selection that writes all similarities, which the cases above check ---- */
+
+#define UNTOUCHED (-7.0f)
+
+typedef enum share { NO_SAMPLE, SOME_SAMPLES, ALL_SAMPLES } share;
+
+static int is_wanted(share w, int64_t sample) { return w == ALL_SAMPLES || (w == SOME_SAMPLES && sample % 97 == 5); }
+
+static float *selected(gf_cuda_select x, int64_t n, const uint8_t *wanted, int ties) {
+    float *value = malloc(sizeof *value * (size_t)n);
+    for (int64_t r = 0; r < n; r++) value[r] = UNTOUCHED;
+    x.s.value = device_copy(value, sizeof *value * (size_t)n), x.wanted = wanted;
+    if (ties) x.s.tie = device_copy(NULL, sizeof *x.s.tie * (size_t)n); /* then similarities are written */
+    CUDA(gf_cuda_select_rows(&x, NULL));
+    CUDA(cudaMemcpy(value, x.s.value, sizeof *value * (size_t)n, cudaMemcpyDeviceToHost));
+    cudaFree(x.s.value), cudaFree(x.s.tie);
+    return value;
+}
+
+static void check_wanted(const gf_cuda_select *x, share w) {
+    const int64_t n = x->q->f32.rows;
+    uint8_t *host = malloc((size_t)n);
+    int64_t rows = 0;
+    for (int64_t i = 0; i < n; i++) host[i] = (uint8_t)is_wanted(w, i);
+    uint8_t *wanted = device_copy(host, (size_t)n);
+    float *want = selected(*x, n, NULL, 1), *got = selected(*x, n, wanted, 0);
+    for (int64_t r = 0; r < n; r++) {
+        if (w == NO_SAMPLE && got[r] != UNTOUCHED) fail_msg("row %lld: not wanted, but written", (long long)r);
+        if (!host[r >> x->s.shift]) continue;
+        rows++;
+        if (memcmp(&got[r], &want[r], sizeof *got) != 0)
+            fail_msg("math %d, dim %lld, best %lld, row %lld: %a instead of %a", (int)x->math, (long long)x->k->f32.dim,
+                     (long long)x->s.best, (long long)r, (double)got[r], (double)want[r]);
+    }
+    assert_true(w == NO_SAMPLE ? rows == 0 : w == ALL_SAMPLES ? rows == n : rows > 0 || n < 6);
+    free(host), free(want), free(got), cudaFree(wanted);
+}
+
+static void check_wanted_ranks(gf_cuda_select x, int64_t cols) {
+    const int64_t best[] = {1, 2, 5, cols / 100 + 1, cols / 2, 2 * cols};
+    const double fraction[] = {0.0, 0.5, 0.37, 0.99, 0.25, 0.5};
+    for (size_t i = 0; i < sizeof best / sizeof *best; i++) {
+        x.s.best = best[i], x.s.fraction = fraction[i];
+        check_wanted(&x, ALL_SAMPLES);
+    }
+    x.s.best = 5;
+    check_wanted(&x, SOME_SAMPLES), check_wanted(&x, NO_SAMPLE);
+}
+
+static void wanted_samples(void **state) {
+    static const gf_cuda_math MATHS[] = {GF_CUDA_EXACT, GF_CUDA_BF16, GF_CUDA_SPLIT};
+    (void)state;
+    for (int m = 0; m < 3; m++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            problem *p = make(&shapes[i], MATHS[m], 31 + (unsigned)i);
+            check_wanted_ranks((gf_cuda_select){.s = {.shift = p->s.shift, .q0 = p->s.q0, .scratch = p->gpu_scratch},
+                                                .q = &p->own.gpu,
+                                                .k = &p->z[1].gpu,
+                                                .math = p->math},
+                               p->s.cols);
+            drop(p);
+        }
+}
+
+/* Every second vector is the one before, so that similarities occur twice. */
+static void repeat_vectors(gf_cuda_embed *z) {
+    const size_t ld = (size_t)z->f32.ld;
+    for (int64_t r = 1; r < z->f32.rows; r += 2) {
+        const size_t to = (size_t)r * ld, from = to - ld;
+        CUDA(cudaMemcpy(z->f32.row + to, z->f32.row + from, 4 * ld, cudaMemcpyDeviceToDevice));
+        CUDA(cudaMemcpy((uint16_t *)z->hi + to, (uint16_t *)z->hi + from, 2 * ld, cudaMemcpyDeviceToDevice));
+        CUDA(cudaMemcpy((uint16_t *)z->lo + to, (uint16_t *)z->lo + from, 2 * ld, cudaMemcpyDeviceToDevice));
+    }
+}
+
+/* Many rows and few, of every width that has a kernel of its own. */
+static void wanted_samples_of_any_width(void **state) {
+    static const int64_t DIMS[] = {64, 128, 256, 512, 768, 1000};
+    static const float NEAR[1024] = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof DIMS / sizeof *DIMS; i++) {
+        rng g = {5};
+        vectors z = make_vectors(&g, MANY, DIMS[i], 0, NEAR, 1.0);
+        void *scratch = device_copy(NULL, gf_cuda_select_scratch(MANY, MANY));
+        repeat_vectors(&z.gpu);
+        for (int m = GF_CUDA_EXACT; m <= GF_CUDA_SPLIT; m++)
+            for (int few = 0; few < 2; few++) {
+                gf_cuda_embed own = z.gpu;
+                if (few) own.f32.rows = 999;
+                check_wanted_ranks(
+                    (gf_cuda_select){.s = {.shift = few ? 0 : 1, .scratch = scratch}, .q = &own, .k = &z.gpu, .math = m}, MANY);
+            }
+        free_vectors(&z), cudaFree(scratch);
+    }
 }
 
 static void selections_and_bits(void **state) {
@@ -180,6 +277,7 @@ static void selections_and_bits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(selections_and_bits), cmocka_unit_test(many_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(selections_and_bits), cmocka_unit_test(many_rows),
+                                       cmocka_unit_test(wanted_samples), cmocka_unit_test(wanted_samples_of_any_width)};
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,8 @@ cudaError_t gf_stats_split(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_bf16(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream);
 
-/* On Hopper, 128 dimensions, bf16, flags none or GF_MASK and GF_COUNT. Rows of q and k are aligned to 16 bytes. */
+/* On Hopper, 128 dimensions, bf16, flags none or GF_MASK and GF_COUNT; stats: also with GF_MOMENT. Rows of q and k are aligned to
+ * 16 bytes. */
 bool gf_stats_can_wgmma(const gf_tile_args &a);
 cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream);
 /* The same where rows and columns are the same and the buffer holds partial sums: each product serves both anchors. */
@@ -74,7 +75,6 @@ struct gf_product_args {
     int ld, r0, rows, q0, shift;
     const int64_t *row_id, *col_id; /* equal ids are no pair; NULL: none */
     float *s;
-    const int32_t *enabled;
     const int64_t *live; /* columns from *live on are no pairs; NULL: none */
     int raises;          /* s holds similarities of the same pairs, and keeps the larger ones */
 };
@@ -91,6 +91,9 @@ __device__ __forceinline__ void gf_product_put(const gf_product_args &a, int r, 
     float *s = a.s + static_cast<int64_t>(r - a.r0) * a.k.rows + c;
     *s = same ? CUDART_NAN_F : a.raises ? fmaxf(v, *s) : v;
 }
+
+/* gf_cuda_select_rows where `wanted` is given, and values alone are asked for. */
+cudaError_t gf_quantile_rows(const gf_cuda_select *p, cudaStream_t stream);
 
 /* Rows whose similarities to `cols` columns are written at a time: about 16 MB, which fit the cache. */
 static inline int64_t gf_product_rows(int64_t rows, int64_t cols) {

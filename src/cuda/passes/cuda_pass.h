@@ -69,8 +69,10 @@ typedef struct gf_cuda_select {
     gf_select s; /* its q, k are unused; scratch: gf_cuda_select_scratch bytes */
     const gf_cuda_embed *q, *k;
     gf_cuda_math math;
-    const int32_t *enabled; /* device flag; 0: skip the selection, as a captured graph must decide. NULL: always */
-    const int64_t *live;    /* device; columns from *live on do not count. NULL: all do */
+    const uint8_t
+        *wanted;         /* device [samples of q, by shift]; 0: its values need not be computed, as a captured graph must decide.
+                              NULL: all are */
+    const int64_t *live; /* device; columns from *live on do not count. NULL: all do */
 } gf_cuda_select;
 
 /* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b`

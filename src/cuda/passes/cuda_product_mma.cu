@@ -4,7 +4,6 @@
 
 template <class C> static __global__ void __launch_bounds__(C::THREADS) product_mma(const __grid_constant__ gf_product_args a) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    if (a.enabled && *a.enabled == 0) return;
     const uint32_t rows = gf_shared_address(shared), columns = rows + C::A_BYTES;
     const int warp = threadIdx.x / 32, row = warp / C::WN * 16 * C::MT, col = warp % C::WN * 8 * C::NT;
     const int r0 = a.r0 + blockIdx.y * C::BM, c0 = blockIdx.x * C::BN;

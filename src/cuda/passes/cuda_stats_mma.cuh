@@ -35,7 +35,7 @@ __device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_ro
         if (FLAGS == GF_ANY_FLAGS && !(a.flags & GF_ABOVE))
             gf_sum_row<gf_exp_fast, N>(a, a.flags, x.view[i], x.sums[i], v, v, col);
         else if (FLAGS & GF_ABOVE) gf_count_row<N>(x.view[i], x.sums[i], v);
-        else gf_sum_row_plain<gf_exp_fast, N, FLAGS != 0>(x.view[i], x.sums[i], v);
+        else gf_sum_row_plain<gf_exp_fast, N, FLAGS>(x.view[i], x.sums[i], v);
     }
 }
 

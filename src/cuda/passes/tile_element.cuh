@@ -114,15 +114,19 @@ __device__ __forceinline__ void gf_sum_row(const gf_tile_args &a, unsigned flags
     }
 }
 
-/* The same for the two sets of flags that matter most: none (no pair: -inf), or GF_MASK and GF_COUNT (no pair: NaN). */
-template <class Exp, int N, bool MASKED, class T, class V>
+#define GF_NO_PAIR (-1e30f) /* exp of it is 0, and so is their product */
+
+/* The same for the sets of flags that matter most: none, or GF_MASK and GF_COUNT (no pair: NaN), each with or without GF_MOMENT.
+ * No pair without GF_MASK: GF_NO_PAIR, or -inf without GF_MOMENT. */
+template <class Exp, int N, unsigned FLAGS, class T, class V>
 __device__ __forceinline__ void gf_sum_row_plain(const gf_row_view &x, gf_row_sums<T> &t, V v) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const float e = Exp::of(x.k * v(i));
-        if (!MASKED || v(i) <= x.lo) {
+        if (!(FLAGS & GF_MASK) || v(i) <= x.lo) {
             t.sum += T(e);
-            if (MASKED) t.kept++;
+            if (FLAGS & GF_MOMENT) t.moment += T(e) * T(v(i));
+            if (FLAGS & GF_MASK) t.kept++;
         }
     }
 }

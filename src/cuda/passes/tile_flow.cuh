@@ -119,6 +119,28 @@ __device__ __forceinline__ void gf_flow_tiles(Work &work, gf_flow_ring &sm, int 
         continue;
 }
 
+/* The body of a kernel: warpgroups that work on the block's tiles, from `first` on, and a thread that fetches them. A `Work` is
+ * made of (x, sm), and has finish() after the last tile. r0, c0: the first row and column of the tiles. */
+template <class Work, class Job, class Shared>
+__device__ __forceinline__ void gf_flow_run(const Job &x, Shared &sm, const gf_large_maps &maps, int r0, int c0, int first,
+                                            int tiles) {
+    gf_large_begin<1>(sm.tiles);
+    gf_large_wait_for_inputs();
+    if (gf_is_off(x.a)) return;
+    if (threadIdx.x < GF_LARGE_WORKERS) {
+        gf_wg_take_registers<240>();
+        if (first >= tiles) return;
+        Work work(x, sm);
+        gf_flow_tiles(work, sm.tiles, x.a.ld / GF_LARGE_STEP, first, tiles, x.turns);
+        work.finish();
+    } else {
+        gf_wg_give_registers();
+        gf_large_place at = {0, 0};
+        for (int j = first; threadIdx.x == GF_LARGE_WORKERS && j < tiles; j += x.turns)
+            for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP) gf_flow_fetch(sm.tiles, at, maps, d, r0, c0 + j * GF_WIDE);
+    }
+}
+
 /* Maps of rows and columns. */
 static inline cudaError_t gf_flow_map(gf_large_maps *m, const gf_tile_args &a) {
     const cudaError_t e = gf_wide_map(&m->rows[0], a.q.hi, a.q.rows, a.ld, GF_WIDE);

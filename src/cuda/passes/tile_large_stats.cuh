@@ -5,8 +5,6 @@
 #include "cuda/passes/cuda_stats_mma.cuh"
 #include "cuda/passes/tile_large.cuh"
 
-#define GF_LARGE_NO_PAIR (-1e30f) /* exp of it is 0, and so is their product */
-
 struct gf_large_job { /* of pass B */
     gf_tile_args a;
     gf_rows mirror; /* of the columns' anchors; triangle: those of the rows */

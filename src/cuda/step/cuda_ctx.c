@@ -127,7 +127,7 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     lay_every(at, &side->every, s->all);
     TAKE(at, side->norm, s->all), TAKE(at, side->positive, s->all), TAKE(at, side->pos, s->all);
     TAKE(at, side->quantile, s->own), TAKE(at, side->row_id, s->own);
-    TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
+    TAKE(at, side->fresh, s->rows), TAKE(at, side->starts, s->rows), TAKE(at, side->open, s->rows);
     lay_hard(at, side, s, ld);
 }
 

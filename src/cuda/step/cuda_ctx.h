@@ -41,6 +41,7 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     float *quantile;   /* [own] */
     int64_t *row_id;   /* [own] */
     glofnd_row *fresh; /* [rows] state of the anchors, with the new lambda */
+    uint8_t *starts;   /* [rows] the anchor takes the batch quantile as its lambda */
     uint8_t *open;     /* [rows] */
     /* hard_beta: exp(S/tau) to its second power */
     double *hard_sum, *hard_moment; /* [own] */

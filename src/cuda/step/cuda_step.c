@@ -190,11 +190,10 @@ static gf_cuda_select selection(const gf_device_ctx *d, const gf_cuda_step *t, i
 }
 
 /* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
-static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i,
-                                     const int32_t *enabled) {
+static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i, const uint8_t *wanted) {
     const gf_cuda_embed own = own_rows(t, judged(t, i));
     gf_cuda_select p = selection(d, t, i, &own);
-    p.enabled = enabled;
+    p.wanted = wanted;
     gf_quantile_place(t->plan.negatives, gf_plan_copies(&t->plan), t->plan.o.alpha, &p.s.best, &p.s.fraction);
     CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
     return GLOFND_OK;
@@ -271,7 +270,7 @@ static glofnd_status select_first(gf_error *err, gf_device_ctx *d, const gf_devi
     for (int i = 0; i < p->sides; i++) {
         if (uses_ring(p)) TRY(ring_quantiles(err, d, t, i));
         else if (p->topk) TRY(batch_topk(err, d, x, t, i));
-        else TRY(batch_quantiles(err, d, t, i, p->learned ? &d->control->starts[i] : NULL));
+        else TRY(batch_quantiles(err, d, t, i, p->learned ? t->side[i].starts : NULL));
         if (!p->shared) continue;
         CUDA_TRY(err, gf_cuda_sum_quantiles(t, i, d->stream));
         TRY(gf_cuda_sum_starts(err, d, x, i));

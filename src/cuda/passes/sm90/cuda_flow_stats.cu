@@ -50,7 +50,7 @@ template <unsigned FLAGS> struct stats_work {
         if (LIMITS) sm.limit[turn][group][threadIdx.x % 128] = limit;
         asm volatile("bar.sync %0, 128;" ::"r"(5 + group) : "memory");
         if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, GF_WIDE) || r0 + GF_LARGE_ROWS > x.a.q.rows)
-            gf_blank<gf_wide_shape>(x.a, s, row(), c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : GF_LARGE_NO_PAIR);
+            gf_blank<gf_wide_shape>(x.a, s, row(), c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : GF_NO_PAIR);
     }
 
     __device__ __forceinline__ void part(const float (&s)[16][4], int p) {
@@ -125,27 +125,8 @@ template <unsigned FLAGS>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     flow_stats(const __grid_constant__ gf_large_job x, const __grid_constant__ gf_large_maps maps) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    shared_sums &sm = *reinterpret_cast<shared_sums *>(shared);
-    const int first = gf_large_first_tile<1>(x), tiles = gf_large_column_tiles(x);
-    gf_large_begin<1>(sm.tiles);
-    gf_large_wait_for_inputs();
-    if (gf_is_off(x.a)) {
-    } else if (threadIdx.x < GF_LARGE_WORKERS) {
-        gf_wg_take_registers<240>();
-        if (first < tiles) {
-            stats_work<FLAGS> work(x, sm);
-            gf_flow_tiles(work, sm.tiles, x.a.ld / GF_LARGE_STEP, first, tiles, x.turns);
-            work.finish();
-        }
-    } else {
-        gf_wg_give_registers();
-        if (threadIdx.x == GF_LARGE_WORKERS) {
-            gf_large_place at = {0, 0};
-            for (int j = first; j < tiles; j += x.turns)
-                for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP)
-                    gf_flow_fetch(sm.tiles, at, maps, d, gf_large_row_tile<1>(x) * GF_LARGE_ROWS, j * GF_WIDE);
-        }
-    }
+    gf_flow_run<stats_work<FLAGS>>(x, *reinterpret_cast<shared_sums *>(shared), maps, gf_large_row_tile<1>(x) * GF_LARGE_ROWS, 0,
+                                   gf_large_first_tile<1>(x), gf_large_column_tiles(x));
 }
 
 typedef void (*kernel)(gf_large_job, gf_large_maps);

@@ -80,32 +80,15 @@ template <unsigned FLAGS> struct weigh_work {
     }
 
     __device__ __forceinline__ void close(int) {}
+    __device__ __forceinline__ void finish() {}
 };
 
 template <unsigned FLAGS>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     flow_weigh(const __grid_constant__ gf_weigh_job x, const __grid_constant__ gf_large_maps maps) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    shared_numbers &sm = *reinterpret_cast<shared_numbers *>(shared);
-    const int first = blockIdx.y, tiles = x.pitch / GF_WIDE;
-    gf_large_begin<1>(sm.tiles);
-    gf_large_wait_for_inputs();
-    if (gf_is_off(x.a)) {
-    } else if (threadIdx.x < GF_LARGE_WORKERS) {
-        gf_wg_take_registers<240>();
-        if (first < tiles) {
-            weigh_work<FLAGS> work(x, sm);
-            gf_flow_tiles(work, sm.tiles, x.a.ld / GF_LARGE_STEP, first, tiles, x.turns);
-        }
-    } else {
-        gf_wg_give_registers();
-        if (threadIdx.x == GF_LARGE_WORKERS) {
-            gf_large_place at = {0, 0};
-            for (int j = first; j < tiles; j += x.turns)
-                for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP)
-                    gf_flow_fetch(sm.tiles, at, maps, d, x.row0 + blockIdx.x * GF_LARGE_ROWS, x.col0 + j * GF_WIDE);
-        }
-    }
+    gf_flow_run<weigh_work<FLAGS>>(x, *reinterpret_cast<shared_numbers *>(shared), maps, x.row0 + blockIdx.x * GF_LARGE_ROWS,
+                                   x.col0, blockIdx.y, x.pitch / GF_WIDE);
 }
 
 cudaError_t gf_flow_weigh(const gf_weigh_job &x, cudaStream_t stream) {

@@ -115,7 +115,7 @@ static __device__ __forceinline__ void calculate(const gf_large_job &x, shared_s
         const int c0 = j * shape::COLS;
         gf_large_scores<CLUSTER, HALVES>(s[0], sm.tiles, at, steps, lead);
         if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, shape::COLS) || r0 + GF_LARGE_ROWS > x.a.q.rows)
-            gf_blank<typename shape::C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : GF_LARGE_NO_PAIR);
+            gf_blank<typename shape::C>(x.a, s, row, c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : GF_NO_PAIR);
         if (!BOTH || (x.triangle && gf_large_own_columns(x, c0) ==
                                         gf_large_own_columns(x, r0))) { /* these pairs occur twice, once for each end */
             add_tile<FLAGS, false, HALVES>(x, sm, y, s[0], peak, c0);

@@ -9,6 +9,7 @@
 template <class C, unsigned FLAGS>
 static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, gf_wg_shared<C> &sm, int r0, int tiles) {
     const int row = gf_wg_row<C>(), group = gf_wg_index(), turn = group / C::GM;
+    const float blank = FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : FLAGS & GF_MOMENT ? GF_NO_PAIR : -CUDART_INF_F;
     gf_stats_rows<C> x;
     gf_stats_begin<C>(a, FLAGS, x, r0 + row);
     gf_barrier_wait(gf_shared_address(&sm.rows_full), 0);
@@ -19,7 +20,7 @@ static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, gf_wg_sha
         gf_wg_wait<0>();
         gf_wg_pin(s[0]);
         gf_wg_release(sm, j);
-        if (gf_has_blanks(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, FLAGS ? CUDART_NAN_F : -CUDART_INF_F);
+        if (gf_has_blanks(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, blank);
         gf_stats_tile<C, FLAGS>(a, x, s, c0);
     }
     gf_sync<C>();
@@ -59,11 +60,18 @@ template <unsigned FLAGS> static cudaError_t launch_any(const gf_tile_args &a, c
 }
 
 bool gf_stats_can_wgmma(const gf_tile_args &a) {
-    const unsigned flags = gf_stats_pass::plain_flags(a);
+    gf_tile_args plain = a;
+    plain.flags &= ~unsigned(GF_MOMENT);
+    const unsigned flags = gf_stats_pass::plain_flags(plain);
     return a.ld == 128 && (flags == 0 || flags == GF_ABOVE || flags == (GF_MASK | GF_COUNT));
 }
 
 cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream) {
     if (a.flags & GF_ABOVE) return launch_any<GF_ABOVE>(a, stream);
-    return a.flags & GF_MASK ? launch_any<GF_MASK | GF_COUNT>(a, stream) : launch_any<0>(a, stream);
+    switch (a.flags & (GF_MASK | GF_MOMENT)) {
+    case 0: return launch_any<0>(a, stream);
+    case GF_MASK: return launch_any<GF_MASK | GF_COUNT>(a, stream);
+    case GF_MOMENT: return launch_any<GF_MOMENT>(a, stream);
+    default: return launch_any<GF_MASK | GF_COUNT | GF_MOMENT>(a, stream);
+    }
 }

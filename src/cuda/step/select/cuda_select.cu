@@ -4,6 +4,7 @@
  * order-preserving key at a time. Atomics count only integers, so the result depends on the values alone.
  */
 #include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/step/select/cuda_order.cuh"
 
 #define THREADS 512
 #define WARPS (THREADS / 32)
@@ -16,18 +17,7 @@ struct select_args {
     int by_id, round_up, smallest;
     float *value;
     int32_t *tie;
-    const int32_t *enabled;
 };
-
-/* Larger floats have larger keys; -0 and 0 are one value. No NaN. */
-static __device__ __forceinline__ unsigned key_of(float v) {
-    const unsigned u = __float_as_uint(v + 0.0f);
-    return u & 0x80000000u ? ~u : u | 0x80000000u;
-}
-
-static __device__ __forceinline__ float value_of(unsigned key) {
-    return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
-}
 
 /* Sum over the block, in every thread. */
 static __device__ int block_sum(int x, int *shared) {
@@ -58,7 +48,7 @@ static __device__ unsigned find_key(const float *s, int cols, int rank, int *his
         __syncthreads();
         for (int c = threadIdx.x; c < cols; c += THREADS) {
             const float v = s[c];
-            if (v == v && (key_of(v) & mask) == prefix) atomicAdd(&histogram[key_of(v) >> shift & 255], 1);
+            if (v == v && (gf_order_key(v) & mask) == prefix) atomicAdd(&histogram[gf_order_key(v) >> shift & 255], 1);
         }
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -77,13 +67,13 @@ static __device__ unsigned find_key(const float *s, int cols, int rank, int *his
 /* Smallest value above `value`, or value itself if `rank` - 1 values are not all above it. */
 static __device__ float next_above(const float *s, int cols, unsigned key, int greater, int rank) {
     __shared__ unsigned next;
-    if (greater < rank - 1) return value_of(key);
+    if (greater < rank - 1) return gf_order_value(key);
     if (threadIdx.x == 0) next = 0xffffffffu;
     __syncthreads();
     for (int c = threadIdx.x; c < cols; c += THREADS)
-        if (s[c] == s[c] && key_of(s[c]) > key) atomicMin(&next, key_of(s[c]));
+        if (s[c] == s[c] && gf_order_key(s[c]) > key) atomicMin(&next, gf_order_key(s[c]));
     __syncthreads();
-    return value_of(next);
+    return gf_order_value(next);
 }
 
 /* Column of the n-th entry equal to the key, n >= 1, in the order of columns. */
@@ -92,7 +82,7 @@ static __device__ int nth_equal(const float *s, int cols, unsigned key, int n) {
     if (threadIdx.x == 0) found = -1;
     for (int c0 = 0; c0 < cols; c0 += THREADS) {
         const int c = c0 + threadIdx.x;
-        const bool equal = c < cols && s[c] == s[c] && key_of(s[c]) == key;
+        const bool equal = c < cols && s[c] == s[c] && gf_order_key(s[c]) == key;
         const unsigned ballot = __ballot_sync(0xffffffffu, equal);
         if (threadIdx.x % 32 == 0) count[threadIdx.x / 32] = __popc(ballot);
         __syncthreads();
@@ -119,9 +109,9 @@ static __device__ void pick_rank(const select_args &a, const float *s, int r, in
         return;
     }
     const unsigned key = find_key(s, a.cols, rank, histogram);
-    for (int c = threadIdx.x; c < a.cols; c += THREADS) greater += s[c] == s[c] && key_of(s[c]) > key;
+    for (int c = threadIdx.x; c < a.cols; c += THREADS) greater += s[c] == s[c] && gf_order_key(s[c]) > key;
     greater = block_sum(greater, shared);
-    float value = value_of(key);
+    float value = gf_order_value(key);
     if (rank > 1 && a.fraction > 0.0) {
         const float next = next_above(s, a.cols, key, greater, rank);
         value = float(double(value) + a.fraction * (double(next) - double(value)));
@@ -134,22 +124,21 @@ static __device__ void pick_rank(const select_args &a, const float *s, int r, in
 
 static __device__ void pick_smallest(const select_args &a, const float *s, int r, int *shared) {
     __shared__ unsigned smallest;
-    if (threadIdx.x == 0) smallest = key_of(CUDART_INF_F);
+    if (threadIdx.x == 0) smallest = gf_order_key(CUDART_INF_F);
     __syncthreads();
     unsigned own = 0xffffffffu;
     for (int c = threadIdx.x; c < a.cols; c += THREADS)
-        if (s[c] == s[c]) own = min(own, key_of(s[c]));
+        if (s[c] == s[c]) own = min(own, gf_order_key(s[c]));
     atomicMin(&smallest, own);
     __syncthreads();
     int equal = 0;
-    for (int c = threadIdx.x; c < a.cols; c += THREADS) equal += s[c] == s[c] && key_of(s[c]) == smallest;
+    for (int c = threadIdx.x; c < a.cols; c += THREADS) equal += s[c] == s[c] && gf_order_key(s[c]) == smallest;
     equal = block_sum(equal, shared);
-    if (threadIdx.x == 0) a.value[r] = value_of(smallest), a.tie[r] = equal;
+    if (threadIdx.x == 0) a.value[r] = gf_order_value(smallest), a.tie[r] = equal;
 }
 
 static __global__ void __launch_bounds__(THREADS) select(const select_args a) {
     __shared__ __align__(16) int histogram[256], shared[WARPS]; /* aligned: wide reads stay inside */
-    if (a.enabled && *a.enabled == 0) return;
     const float *s = a.s + int64_t(blockIdx.x) * a.cols;
     const int r = a.r0 + blockIdx.x;
     if (a.smallest) pick_smallest(a, s, r, shared);
@@ -160,15 +149,22 @@ size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
     return sizeof(float) * static_cast<size_t>(gf_product_rows(rows, cols)) * static_cast<size_t>(cols);
 }
 
+/* True if the values of samples that are wanted are all that is. */
+static bool is_quantile(const gf_cuda_select *p) {
+    const gf_select *x = &p->s;
+    return p->wanted && !x->row_id && !p->live && x->copies <= 1 && !x->tie && !x->smallest;
+}
+
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
     const gf_select *x = &p->s;
+    if (is_quantile(p)) return gf_quantile_rows(p, stream);
     gf_product_args product = {};
     product.q = gf_operand_of(p->q), product.k = gf_operand_of(p->k);
     product.ld = static_cast<int>(p->k->f32.ld), product.q0 = static_cast<int>(x->q0), product.shift = x->shift;
     product.row_id = x->row_id, product.col_id = x->col_id;
-    product.s = static_cast<float *>(x->scratch), product.enabled = p->enabled, product.live = p->live;
+    product.s = static_cast<float *>(x->scratch), product.live = p->live;
     select_args a = {product.s,         product.k.rows, 0,           x->best,  x->fraction, x->alpha,
-                     x->row_id != NULL, x->round_up,    x->smallest, x->value, x->tie,      p->enabled};
+                     x->row_id != NULL, x->round_up,    x->smallest, x->value, x->tie};
     const int chunk = static_cast<int>(gf_product_rows(product.q.rows, product.k.rows));
     for (int r0 = 0; r0 < product.q.rows; r0 += chunk) {
         product.r0 = a.r0 = r0, product.rows = min(chunk, product.q.rows - r0);
