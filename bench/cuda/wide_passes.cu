@@ -1,6 +1,7 @@
 /* wide_passes.cu - passes B (stats, count) and C (grad) of wide embeddings on a Hopper GPU. Compare first, time second.
  *
- *     build/bench/cuda/wide_passes [check] [time] [BxD ...]      e.g. 65536x768; default: both, the sizes of docs/benchmarks.md
+ *     build/bench/cuda/wide_passes [check] [time] [vN] [BxD ...]     e.g. 65536x768; vN: times of that version alone
+ *                                                                    default: both, the sizes of docs/benchmarks.md
  *
  * Image and text ("pairs"): S = A B' of B x B. Two views: rows are columns, 2B of them, no pair within a sample. Every version is
  * first compared with the exact kernels on bf16 numbers, in odd sizes, with large and small buffers, small temperatures, and run
@@ -250,7 +251,8 @@ static void compare(const version &v, const batch &b, unsigned flags, const outc
     const bool same = got.sum == again.sum && got.moment == again.moment && got.grad == again.grad && got.kept == again.kept &&
                       got.above == again.above;
     const bool bits = got.kept == wide.kept && got.above == wide.above;
-    const bool good = sum < 1e-5 && moment < 1e-4 && grad < 4e-3 && kept < 1e-4 && same && bits;
+    const double most = 7e-7 * double(b.inv_tau); /* similarities are off by so much: tensor cores truncate their sums */
+    const bool good = sum < most && moment < 10 * most && grad < 4e-3 && kept < 1e-4 && same && bits;
     printf("%s %-20s %dx%dx%d %s 1/tau %.0f flags %2x: sum %.1e moment %.1e grad %.1e kept %.1e%s%s\n", good ? "ok " : "BAD",
            v.name, b.rows, b.cols, b.ld, b.views ? "views" : "pairs", double(b.inv_tau), flags & 0xffff, sum, moment, grad, kept,
            same ? "" : ", other bits each run", bits ? "" : ", counts differ");
@@ -320,10 +322,10 @@ static double time_ms(const version &v, const batch &b, unsigned flags, bool gra
     return best;
 }
 
-static void report(const batch &b, const char *size, size_t megabytes) {
+static void report(const batch &b, const char *size, const std::string &only, size_t megabytes) {
     const double product = 2.0 * b.rows * double(b.rows) * b.ld * 1e-9; /* GFLOP; over ms: TFLOP/s */
     for (const version &v : versions) {
-        if (&v == versions || (megabytes != 64 && !v.both)) continue;
+        if (&v == versions || (megabytes != 64 && !v.both) || strncmp(v.name, only.c_str(), only.size())) continue;
         const bool both = v.both, halves = both && b.views;
         const double s = halves ? 0.5 : both || b.views ? 1.0 : 2.0, g = s + (b.views ? 1.0 : 2.0);
         const double ms[5] = {time_ms(v, b, GF_MOMENT, false), time_ms(v, b, 0, true), time_ms(v, b, GF_ABOVE, false),
@@ -339,11 +341,13 @@ static void report(const batch &b, const char *size, size_t megabytes) {
 
 int main(int argc, char **argv) {
     std::vector<std::string> sizes;
+    std::string only;
     bool checks = false, times = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "check")) checks = true;
         else if (!strcmp(argv[i], "time")) times = true;
+        else if (argv[i][0] == 'v') only = argv[i];
         else sizes.push_back(argv[i]);
     }
     if ((checks && sizes.empty()) || (!checks && !times)) compare_all();
@@ -361,7 +365,7 @@ int main(int argc, char **argv) {
             if (rows > 70000) continue;
             for (size_t megabytes : {64, 128}) {
                 batch b = make(rows, rows, 0, d, views, 14.0f, megabytes << 20);
-                report(b, size.c_str(), megabytes);
+                report(b, size.c_str(), only, megabytes);
                 drop(&b);
             }
         }

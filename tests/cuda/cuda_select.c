@@ -273,6 +273,19 @@ static void wanted_samples_of_any_width(void **state) {
     }
 }
 
+/* Similarities that hardly differ: more than a list of the search holds. */
+static void wanted_samples_in_a_crowd(void **state) {
+    float near[128];
+    rng g = {6};
+    (void)state;
+    for (int d = 0; d < 128; d++) near[d] = 1.0f;
+    vectors z = make_vectors(&g, 1000, 128, 0, near, 0.05);
+    void *scratch = device_copy(NULL, gf_cuda_select_scratch(1000, 1000));
+    for (int m = GF_CUDA_EXACT; m <= GF_CUDA_SPLIT; m++)
+        check_wanted_ranks((gf_cuda_select){.s = {.shift = 1, .scratch = scratch}, .q = &z.gpu, .k = &z.gpu, .math = m}, 1000);
+    free_vectors(&z), cudaFree(scratch);
+}
+
 static void selections_and_bits(void **state) {
     (void)state;
     const gf_cuda_math maths[] = {GF_CUDA_EXACT, GF_CUDA_BF16, GF_CUDA_SPLIT};
@@ -286,9 +299,12 @@ static void selections_and_bits(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(selections_and_bits), cmocka_unit_test(many_rows),
-                                       cmocka_unit_test(wanted_samples), cmocka_unit_test(few_wanted_samples),
-                                       cmocka_unit_test(wanted_samples_of_any_width)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(selections_and_bits),
+                                       cmocka_unit_test(many_rows),
+                                       cmocka_unit_test(wanted_samples),
+                                       cmocka_unit_test(few_wanted_samples),
+                                       cmocka_unit_test(wanted_samples_of_any_width),
+                                       cmocka_unit_test(wanted_samples_in_a_crowd)};
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,27 +80,27 @@ __device__ __forceinline__ void gf_flow_scores(float (&s)[16][4], gf_flow_ring &
     gf_large_release<1>(sm, last);
 }
 
-/* Tile j + turns into `next`, while tile j is used; false, after that use, if there is none. */
+/* Tile j + apart into `next`, while tile j is used; false, after that use, if there is none. */
 template <class Work>
 __device__ __forceinline__ bool gf_flow_on(Work &work, float (&s)[1][16][4], float (&next)[1][16][4], gf_flow_ring &sm,
-                                           gf_large_place &at, int steps, int &j, int tiles, int turns) {
-    if (j + turns >= tiles) {
+                                           gf_large_place &at, int steps, int &j, int end, int apart) {
+    if (j + apart >= end) {
 #pragma unroll
         for (int p = 0; p < GF_FLOW_PARTS; p++) work.part(s[0], p);
         work.close(j);
         return false;
     }
-    work.begin(j + turns);
+    work.begin(j + apart);
     gf_flow_scores(next[0], sm, at, steps, [&](int p) {
         work.part(s[0], p);
         if (p == GF_FLOW_PARTS - 1) work.close(j);
     });
-    j += turns;
+    j += apart;
     work.end(next, j);
     return true;
 }
 
-/* All tiles of a thread block, `turns` apart, from `j` on. `Work` has
+/* All tiles of a thread block, so many apart, from `j` on. `Work` has
  *     begin(j)        before the products of tile j
  *     end(s, j)       after them
  *     part(s, p)      one part of the tile that ended last
@@ -108,35 +108,36 @@ __device__ __forceinline__ bool gf_flow_on(Work &work, float (&s)[1][16][4], flo
  * Two copies of the body, each with constant sets of sums: the compiler runs the products of a loop that swaps them one after the
  * other. */
 template <class Work>
-__device__ __forceinline__ void gf_flow_tiles(Work &work, gf_flow_ring &sm, int steps, int j, int tiles, int turns) {
+__device__ __forceinline__ void gf_flow_tiles(Work &work, gf_flow_ring &sm, int steps, int j, int end, int apart) {
     float s[2][1][16][4];
     gf_large_place at = {0, 0};
     work.begin(j);
     gf_flow_scores(s[0][0], sm, at, steps, [](int) {});
     work.end(s[0], j);
-    while (gf_flow_on(work, s[0], s[1], sm, at, steps, j, tiles, turns) &&
-           gf_flow_on(work, s[1], s[0], sm, at, steps, j, tiles, turns))
+    while (gf_flow_on(work, s[0], s[1], sm, at, steps, j, end, apart) &&
+           gf_flow_on(work, s[1], s[0], sm, at, steps, j, end, apart))
         continue;
 }
 
-/* The body of a kernel: warpgroups that work on the block's tiles, from `first` on, and a thread that fetches them. A `Work` is
- * made of (x, sm), and has finish() after the last tile. r0, c0: the first row and column of the tiles. */
+/* The body of a kernel: warpgroups that work on the tiles of the block, from `first` to `end`, so many apart, and a thread that
+ * fetches them. A `Work` is made of (x, sm, end), and has finish() after the last tile. r0, c0: the first row and column of all
+ * tiles. */
 template <class Work, class Job, class Shared>
 __device__ __forceinline__ void gf_flow_run(const Job &x, Shared &sm, const gf_large_maps &maps, int r0, int c0, int first,
-                                            int tiles) {
+                                            int end, int apart) {
     gf_large_begin<1>(sm.tiles);
     gf_large_wait_for_inputs();
     if (gf_is_off(x.a)) return;
     if (threadIdx.x < GF_LARGE_WORKERS) {
         gf_wg_take_registers<240>();
-        if (first >= tiles) return;
-        Work work(x, sm);
-        gf_flow_tiles(work, sm.tiles, x.a.ld / GF_LARGE_STEP, first, tiles, x.turns);
+        if (first >= end) return;
+        Work work(x, sm, end);
+        gf_flow_tiles(work, sm.tiles, x.a.ld / GF_LARGE_STEP, first, end, apart);
         work.finish();
     } else {
         gf_wg_give_registers();
         gf_large_place at = {0, 0};
-        for (int j = first; threadIdx.x == GF_LARGE_WORKERS && j < tiles; j += x.turns)
+        for (int j = first; threadIdx.x == GF_LARGE_WORKERS && j < end; j += apart)
             for (int d = 0; d < x.a.ld; d += GF_LARGE_STEP) gf_flow_fetch(sm.tiles, at, maps, d, r0, c0 + j * GF_WIDE);
     }
 }

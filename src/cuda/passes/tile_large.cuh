@@ -282,11 +282,11 @@ static inline unsigned gf_large_grid(int64_t rows, int cluster) {
     return static_cast<unsigned>((gf_large_tiles(rows, GF_LARGE_ROWS) + cluster - 1) / cluster * cluster);
 }
 
-/* Thread blocks that take turns with the columns of 128 rows: at least `least`, up to 8, and the fewest that use the share
+/* Thread blocks that take turns with the columns of 128 rows: at least `least`, up to 16, and the fewest that use the share
  * `enough` of all multiprocessors; else those that use the most. */
 static inline int gf_large_turns(unsigned row_tiles, int column_tiles, int least, int processors,
                                  double enough = GF_LARGE_ENOUGH) {
-    const int first = least > 8 ? 8 : least > 1 ? least : 1;
+    const int first = least > 16 ? 16 : least > 1 ? least : 1;
     int best = first;
     double most = 0.0;
     for (int turns = first; turns <= 16 && turns <= column_tiles && most < enough; turns++) {

@@ -11,6 +11,7 @@ struct gf_large_job { /* of pass B */
     int triangle;
     int turns, row_tiles, pitch; /* pitch: columns of a part */
     int columns;                 /* of a tile */
+    int each;                    /* in flow: tiles of a turn, consecutive ones; 0: turns have every turns-th tile */
     gf_row_sums<float> *parts;   /* [turns][rows] */
     float *sum, *moment;         /* [row_tiles][pitch] of the columns; NULL: not needed */
     uint16_t *count;             /* the same */

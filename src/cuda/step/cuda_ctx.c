@@ -166,10 +166,10 @@ static size_t weights_bytes(const gf_shape *s, gf_cuda_math math) {
 }
 
 /* Bytes for partial sums of wide embeddings, so that one product serves rows and columns: a sum and a count for every column and
- * 128 rows. At most twice the gradient: then rows and columns have products of their own. */
+ * 128 rows, of image and text a moment, too. At most twice the gradient: then rows and columns have products of their own. */
 static size_t parts_bytes(const gf_shape *s, int64_t ld) {
     const size_t own = (size_t)s->own, all = (size_t)s->all, grads = sizeof(float) * (size_t)(s->sides * ld) * own;
-    const size_t parts = (own + 127) / 128 * ((all + 255) / 256 * 256) * 6 + 16 * 32 * own;
+    const size_t parts = (own + 127) / 128 * ((all + 255) / 256 * 256) * (s->sides == 2 ? 10 : 6) + 16 * 32 * own;
     return s->own != s->all ? 0 : parts < 2 * grads ? parts : 2 * grads;
 }
 

@@ -18,7 +18,7 @@ template <unsigned FLAGS> struct stats_work {
     static constexpr bool LIMITS = (FLAGS & (GF_MASK | GF_ABOVE)) != 0;
     const gf_large_job &x;
     shared_sums &sm;
-    const int group, tile; /* tile: of rows */
+    const int group, tile, stop; /* tile: of rows; stop: the tile of columns after the block's last one */
     gf_stats_rows<gf_wide_shape> y;
     float peak, limit;       /* limit: of a column of the next tile */
     float sum[8], moment[8]; /* of columns */
@@ -26,8 +26,9 @@ template <unsigned FLAGS> struct stats_work {
     int turn;                /* 0, 1: where the limits of the tile in use are */
     bool any;                /* sums of columns were left for the second warpgroup */
 
-    __device__ __forceinline__ stats_work(const gf_large_job &job, shared_sums &shared)
-        : x(job), sm(shared), group(gf_wg_index()), tile(gf_large_row_tile<1>(job)), limit(0.0f), turn(0), any(false) {
+    __device__ __forceinline__ stats_work(const gf_large_job &job, shared_sums &shared, int end)
+        : x(job), sm(shared), group(gf_wg_index()), tile(blockIdx.x % job.row_tiles), stop(end), limit(0.0f), turn(0),
+          any(false) {
         peak = FLAGS & GF_ABOVE ? 0.0f : gf_fixed_peak(x.a.row.inv_tau[0]) * gf_exp_fast::scale;
         gf_stats_begin<gf_wide_shape>(x.a, FLAGS, y, row());
 #pragma unroll
@@ -87,7 +88,7 @@ template <unsigned FLAGS> struct stats_work {
         }
         asm volatile("bar.sync 2, 256;" ::: "memory");
         write_columns(j * GF_WIDE);
-        if (j + x.turns < gf_large_column_tiles(x)) asm volatile("bar.arrive 3, 256;" ::: "memory");
+        if (j + 1 < stop) asm volatile("bar.arrive 3, 256;" ::: "memory");
     }
 
     /* The second warpgroup adds up what all 8 warps have of a tile's columns, in their order. */
@@ -116,17 +117,21 @@ template <unsigned FLAGS> struct stats_work {
             const int lane = threadIdx.x % 32, r = row() + 8 * i + lane / 4;
             gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 1);
             gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 2);
-            if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(gf_large_turn<1>(x)) * x.a.q.rows + r] = y.sums[i];
+            if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(blockIdx.x / x.row_tiles) * x.a.q.rows + r] = y.sums[i];
         }
     }
 };
 
+/* Tiles of a block are consecutive, and blocks that run at the same time have the same columns, which stay in the cache,
+ * whichever of them a block is at. Blocks that take turns with single tiles drift apart, and read all columns many times. */
 template <unsigned FLAGS>
 static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     flow_stats(const __grid_constant__ gf_large_job x, const __grid_constant__ gf_large_maps maps) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    gf_flow_run<stats_work<FLAGS>>(x, *reinterpret_cast<shared_sums *>(shared), maps, gf_large_row_tile<1>(x) * GF_LARGE_ROWS, 0,
-                                   gf_large_first_tile<1>(x), gf_large_column_tiles(x));
+    const int r0 = blockIdx.x % x.row_tiles * GF_LARGE_ROWS, from = blockIdx.x / x.row_tiles * x.each;
+    const int first = x.triangle ? max(from, gf_large_own_columns(x, r0)) : from;
+    gf_flow_run<stats_work<FLAGS>>(x, *reinterpret_cast<shared_sums *>(shared), maps, r0, 0, first,
+                                   min(from + x.each, gf_large_column_tiles(x)), 1);
 }
 
 typedef void (*kernel)(gf_large_job, gf_large_maps);
@@ -146,6 +151,6 @@ cudaError_t gf_flow_stats(const gf_large_job &x, cudaStream_t stream) {
     gf_large_maps maps = {};
     const cudaError_t e = gf_flow_map(&maps, x.a);
     if (e != cudaSuccess) return e;
-    return gf_large_launch(kernel_of(flags), dim3(gf_large_grid(x.a.q.rows, 1) * x.turns), 1, sizeof(shared_sums), stream, x,
-                           maps);
+    return gf_large_launch(kernel_of(flags), dim3(static_cast<unsigned>(x.row_tiles * x.turns)), 1, sizeof(shared_sums), stream,
+                           x, maps);
 }

@@ -21,7 +21,7 @@ template <unsigned FLAGS> struct weigh_work {
     uint32_t word[2][4];      /* weights of 4 blocks of columns, of each row */
     __nv_bfloat16 *to;        /* where the weights of the tile in use go: the thread's first row */
 
-    __device__ __forceinline__ weigh_work(const gf_weigh_job &job, shared_numbers &shared)
+    __device__ __forceinline__ weigh_work(const gf_weigh_job &job, shared_numbers &shared, int)
         : x(job), sm(shared), group(gf_wg_index()), at(blockIdx.x * GF_LARGE_ROWS + gf_wide_row()), next_w(0.0f),
           next_theta(0.0f), turn(0), to(NULL) {
         k = x.a.row.inv_tau[0] * gf_exp_fast::scale, peak = gf_fixed_peak(x.a.row.inv_tau[0]) * gf_exp_fast::scale;
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
     flow_weigh(const __grid_constant__ gf_weigh_job x, const __grid_constant__ gf_large_maps maps) {
     extern __shared__ __align__(1024) unsigned char shared[];
     gf_flow_run<weigh_work<FLAGS>>(x, *reinterpret_cast<shared_numbers *>(shared), maps, x.row0 + blockIdx.x * GF_LARGE_ROWS,
-                                   x.col0, blockIdx.y, x.pitch / GF_WIDE);
+                                   x.col0, blockIdx.y, x.pitch / GF_WIDE, x.turns);
 }
 
 cudaError_t gf_flow_weigh(const gf_weigh_job &x, cudaStream_t stream) {

@@ -161,10 +161,10 @@ static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
 
 /* ---- parts become sums ---- */
 
-/* Blocks of a row that had tiles at all. */
-static __device__ __forceinline__ int turns_of_row(const gf_large_job &x, int r) {
-    const int left = gf_large_column_tiles(x) - (x.triangle ? gf_large_own_columns(x, r) : 0);
-    return left < x.turns ? left : x.turns;
+/* The first of a row's blocks that had tiles, and the one after the last. */
+static __device__ __forceinline__ int2 turns_of_row(const gf_large_job &x, int r) {
+    const int own = x.triangle ? gf_large_own_columns(x, r) : 0, tiles = gf_large_column_tiles(x);
+    return x.each ? make_int2(own / x.each, (tiles + x.each - 1) / x.each) : make_int2(0, min(tiles - own, x.turns));
 }
 
 static __device__ __forceinline__ void add_parts(const gf_large_job &x, int c, int row_tiles, gf_row_sums<double> &t) {
@@ -214,7 +214,8 @@ static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_consta
     gf_row_sums<double> t = gf_no_sums<double>();
     if (r >= (blockIdx.y ? x.a.k.rows : x.a.q.rows) || gf_is_off(x.a)) return;
     if (blockIdx.y) add_parts(x, r, x.row_tiles, t);
-    for (int i = 0; blockIdx.y == 0 && i < turns_of_row(x, r); i++) {
+    const int2 turns = turns_of_row(x, r);
+    for (int i = turns.x; blockIdx.y == 0 && i < turns.y; i++) {
         const gf_row_sums<float> &u = x.parts[size_t(i) * x.a.q.rows + r];
         t.sum += double(u.sum), t.moment += double(u.moment), t.kept += u.kept;
     }
@@ -251,8 +252,10 @@ static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, int
     *x = {};
     x->a = a, x->columns = columns;
     x->triangle = mirror && a.q.hi == a.k.hi && a.q.rows == a.k.rows;
-    x->turns = gf_large_turns(grid, column_tiles, column_tiles / 8, gf_device_attribute(cudaDevAttrMultiProcessorCount),
-                              flows ? GF_FLOW_ENOUGH : GF_LARGE_ENOUGH);
+    const int least = column_tiles / 8 < 8 ? column_tiles / 8 : 8, cached = static_cast<int>(size_t(a.k.rows) * a.ld >> 22);
+    x->turns = gf_large_turns(grid, column_tiles, flows && cached > least ? cached : least,
+                              gf_device_attribute(cudaDevAttrMultiProcessorCount), flows ? GF_FLOW_ENOUGH : GF_LARGE_ENOUGH);
+    if (flows) x->each = gf_large_tiles(column_tiles, x->turns);
     x->row_tiles = gf_large_tiles(a.q.rows, GF_LARGE_ROWS), x->pitch = column_tiles * columns;
     x->parts = reinterpret_cast<gf_row_sums<float> *>(base);
     used += aligned(sizeof *x->parts * size_t(x->turns) * size_t(a.q.rows));
