@@ -61,9 +61,10 @@ static float *written_similarities(problem *p) { /* the product that select work
                         .k = &p->z[1].gpu,
                         .math = p->math};
     x.s.value = device_copy(NULL, sizeof(float) * (size_t)p->s.rows);
+    x.s.tie = device_copy(NULL, sizeof *x.s.tie * (size_t)p->s.rows); /* else nothing is written */
     CUDA(gf_cuda_select_rows(&x, NULL));
     CUDA(cudaMemcpy(s, p->gpu_scratch, bytes, cudaMemcpyDeviceToHost));
-    cudaFree(x.s.value);
+    cudaFree(x.s.value), cudaFree(x.s.tie);
     return s;
 }
 

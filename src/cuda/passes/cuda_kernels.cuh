@@ -92,7 +92,7 @@ __device__ __forceinline__ void gf_product_put(const gf_product_args &a, int r, 
     *s = same ? CUDART_NAN_F : a.raises ? fmaxf(v, *s) : v;
 }
 
-/* gf_cuda_select_rows where `wanted` is given, and values alone are asked for. */
+/* gf_cuda_select_rows where values alone are asked for, of all columns. */
 cudaError_t gf_quantile_rows(const gf_cuda_select *p, cudaStream_t stream);
 
 /* Rows whose similarities to `cols` columns are written at a time: about 16 MB, which fit the cache. */

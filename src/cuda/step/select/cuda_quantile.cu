@@ -20,7 +20,7 @@ struct wish {
     int64_t best;
     double fraction;
     float *value;
-    const uint8_t *wanted; /* [samples] */
+    const uint8_t *wanted; /* [samples]; NULL: all are */
 };
 
 /* Search of a block: of every row, the wanted key. */
@@ -232,7 +232,7 @@ static __global__ void __launch_bounds__(S::THREADS) quantile(const __grid_const
     search<S::ROWS> &x = *reinterpret_cast<search<S::ROWS> *>(shared + S::BYTES);
     const int r0 = blockIdx.x * S::ROWS, r = r0 + threadIdx.x;
     const bool own = threadIdx.x < S::ROWS;
-    if (!__syncthreads_or(own && r < a.q.rows && w.wanted[a.shift > 0 ? r >> a.shift : r])) return;
+    if (w.wanted && !__syncthreads_or(own && r < a.q.rows && w.wanted[a.shift > 0 ? r >> a.shift : r])) return;
     start<S>(x);
     pass_kind kind = COUNT_COARSE;
     for (int shift = COARSE_SHIFT;;) {

@@ -149,10 +149,12 @@ size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
     return sizeof(float) * static_cast<size_t>(gf_product_rows(rows, cols)) * static_cast<size_t>(cols);
 }
 
-/* True if the values of samples that are wanted are all that is. */
+/* True if only values are asked for, and similarities need not be written: they are made several times instead, which is slower
+ * in float32, unless few samples are wanted. */
 static bool is_quantile(const gf_cuda_select *p) {
     const gf_select *x = &p->s;
-    return p->wanted && !x->row_id && !p->live && x->copies <= 1 && !x->tie && !x->smallest;
+    const bool rounded = p->math != GF_CUDA_EXACT && p->k->f32.ld <= (p->math == GF_CUDA_BF16 ? 1024 : 512);
+    return (p->wanted || rounded) && !x->row_id && !p->live && x->copies <= 1 && !x->tie && !x->smallest;
 }
 
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
