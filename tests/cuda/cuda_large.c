@@ -104,10 +104,9 @@ static void image_and_text(void **state) {
 
 /* Tiles in flow (cuda_flow_stats.cu, cuda_flow_weigh.cu) serve 2^30 similarities and more. */
 static void the_largest(void **state) {
-    static const large CASES[] = {{GLOFND_LOSS_CLIP, 32768, 512, 0}, {GLOFND_LOSS_SIMCLR, 16500, 600, 0}};
+    static const large PAIRS = {GLOFND_LOSS_CLIP, 32768, 512, 0}, VIEWS = {GLOFND_LOSS_SIMCLR, 16400, 512, 0};
     (void)state;
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
-        compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
+    compare(&VIEWS, GLOFND_DETECT_NONE), compare(&PAIRS, GLOFND_DETECT_GLOFND);
 }
 
 int main(int argc, char **argv) {

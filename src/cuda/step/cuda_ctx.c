@@ -158,10 +158,12 @@ static int has_wide_kernels(const gf_device_ctx *d, int64_t ld, gf_cuda_math mat
 #endif
 }
 
-/* Bytes for the weights of pass C: of all pairs up to 64 MB, but at least of one block of rows. */
+/* Bytes for the weights of pass C: of all pairs up to 64 MB, then of a 16th of them up to 128 MB, but at least of one block of
+ * rows. */
 static size_t weights_bytes(const gf_shape *s, gf_cuda_math math) {
-    const size_t row = (in_halves(math) ? 4 : 2) * (size_t)((s->all + 255) / 256 * 256), max = ((size_t)64 << 20) / row;
-    const size_t rows = (size_t)(s->own + 255) / 256 * 256;
+    const size_t row = (in_halves(math) ? 4 : 2) * (size_t)((s->all + 255) / 256 * 256), mb = (size_t)1 << 20;
+    const size_t rows = (size_t)(s->own + 255) / 256 * 256, part = row * rows / 16;
+    const size_t max = (part < 64 * mb ? 64 * mb : part < 128 * mb ? part : 128 * mb) / row;
     return row * (rows < max ? rows : max < 128 ? 128 : max / 128 * 128);
 }
 

@@ -207,6 +207,7 @@ static __device__ __forceinline__ void choose_digits(search<S::ROWS> &x, const w
     each_row<S>([&](int r) {
         int rank = shift == 24 ? first_rank(x, w, r) : x.rank[r];
         const int bin = rank ? choose_bin(x, r, rank) : 0, next = rank && shift == 0 ? next_bin(x, r, bin) : BINS;
+        __syncwarp(); /* all have read the rank */
         if (lane_of()) return;
         const unsigned first = x.at[r], key = first + unsigned(bin);
         x.rank[r] = rank, x.at[r] = shift ? key << 8 : key;
