@@ -149,15 +149,14 @@ static __device__ __forceinline__ void each_tile(const sum_job &x, int &i, Body 
     }
 }
 
-/* Product i is that of halves i / 2 of the weights and i % 2 of the embeddings. P Z begins with the columns whose weights were
- * written last, and are in the cache. */
+/* Product i is that of halves i / 2 of the weights and i % 2 of the embeddings. */
 template <int CLUSTER, bool BACK>
 static __device__ __forceinline__ void fetch_tiles(const sum_job &x, int &i, gf_large_shared &sm, gf_large_place &at,
                                                    const CUtensorMap *weights, const CUtensorMap *z) {
     const sum_side &y = x.side[BACK];
     each_tile<CLUSTER, BACK>(x, i, [&](const sum_tile &t) {
         for (int step = 0; step < y.steps * x.products; step++, at.advance()) {
-            const int which = step % x.products, k = (BACK ? step / x.products : y.steps - 1 - step / x.products) * GF_LARGE_STEP;
+            const int k = step / x.products * GF_LARGE_STEP, which = step % x.products;
             const uint32_t ready = gf_large_next(sm, at), left = gf_shared_address(sm.left[at.stage]);
             if (BACK) {
                 gf_copy_box(left, &weights[which / 2], t.row, k, ready);
