@@ -337,7 +337,7 @@ check loss_sanitizers types_strides_memcheck sanitized memcheck "$(at cuda_batch
 check loss_sanitizers passes_racecheck sanitized racecheck "$(at cuda_pass)" few_small_shapes
 check loss_sanitizers passes_memcheck sanitized memcheck "$(at cuda_pass)" 'few_*_shapes'
 check loss_sanitizers selections_memcheck sanitized memcheck "$(at cuda_select)" few_wanted_samples
-check loss_sanitizers selections_racecheck sanitized racecheck "$(at cuda_select)" few_wanted_samples
+check loss_sanitizers selections_racecheck sanitized racecheck --kernel-name kns=quantile "$(at cuda_select)" few_wanted_samples
 check loss_sanitizers hopper_memcheck sanitized memcheck "$(at cuda_pass)" 'few_processors_*'
 # In the kernels for Hopper racecheck (compute-sanitizer 2025.3 on an H200) sees accesses of threads to shared memory, but not
 # those of the copy engine and of warpgroup products: it missed a stage of wide_kernel that was released before it was read, but
