@@ -27,7 +27,7 @@ def read_settings(lines):
                 name, values = line.split("\t")
                 settings[-1][1].append((name, [float(v) for v in values.split(",")]))
             except (ValueError, IndexError):
-                sys.exit(f"line {number}: expected \"# SETTING\" or DETECTOR, a tab and numbers with commas between, got: {line[:80]}")
+                sys.exit(f"line {number}: expected \"# SETTING\", or a detector, a tab and numbers: {line[:80]}")
     if not any(rows for _, rows in settings):
         sys.exit("no rows: give docs/img/differences.tsv as input")
     return settings
@@ -59,11 +59,13 @@ def draw(settings):
         for name, seeds in rows:
             colour, mean, middle = COLOURS.get(name, OTHER), sum(seeds) / len(seeds), y + ROW / 2
             out.append(f'<text text-anchor="end" x="{LEFT - 12}" y="{middle + 4:.1f}">{escape(name)}</text>')
-            out.append(f'<line x1="{x(0):.1f}" x2="{x(mean):.1f}" y1="{middle}" y2="{middle}" stroke="{colour}" stroke-width="7" stroke-opacity=".35"/>')
+            out.append(f'<line x1="{x(0):.1f}" x2="{x(mean):.1f}" y1="{middle}" y2="{middle}" '
+                       f'stroke="{colour}" stroke-width="7" stroke-opacity=".35"/>')
             out += [f'<circle cx="{x(v):.1f}" cy="{middle}" r="4" fill="{colour}"/>' for v in seeds]
             out.append(f'<text class="m" x="{WIDTH - RIGHT + 12}" y="{middle + 4:.1f}">{signed(mean, 2)}</text>')
             y += ROW
-    out.append(f'<text text-anchor="middle" x="{x((low + high) / 2):.1f}" y="{height - 4}">points against no detector; a dot is a seed, the bar their mean</text></svg>')
+    out.append(f'<text text-anchor="middle" x="{x((low + high) / 2):.1f}" y="{height - 4}">'
+               "points against no detector; a dot is a seed, the bar their mean</text></svg>")
     return "\n".join(out)
 
 
