@@ -17,7 +17,7 @@ any() { for match in $1; do [ -e "$match" ] && return 0; done; return 1; }
 # ----- links and paths -----
 
 folders='src|cli|include|python|tests|tools|configs|docs|bench|examples|fuzz|cmake|\.ci'
-find src cli include tests tools bench examples fuzz cmake -type f > "$scratch/files"
+find src cli include python tests tools bench examples fuzz cmake -type f > "$scratch/files"
 for page in $pages; do
     for target in $(named '\]\([^)]*\)' $page | sed 's/^](//; s/)$//' | grep -v '^https*:'); do
         case $target in '#'*) file=$page ;; *) file=$(dirname $page)/${target%%#*} ;; esac
