@@ -155,6 +155,15 @@ static inline int gf_nn_norm_sums_up(const gf_nn_norm *n) { return n->residual |
 #define GF_NN_EPS 1e-5
 #define GF_NN_MOMENTUM 0.1 /* weight of the newest batch in the running statistics; the variance kept there is unbiased */
 
+/* What a convolution finds before it, backward: a norm with ReLU whose y is its x. */
+typedef enum gf_nn_before {
+    GF_NN_BEFORE_NONE,  /* or something else */
+    GF_NN_BEFORE_INNER, /* no other layer reads y: g is written as dx */
+    GF_NN_BEFORE_OTHER, /* one other does, and its part of the gradient is in dy: g of both is written there, as in what follows */
+    GF_NN_BEFORE_END,   /* and the norm has a residual and `positive` */
+    GF_NN_BEFORE_PAIR   /* and the norm has a shortcut and `positive` */
+} gf_nn_before;
+
 /* ----- two nets at once ------------------------------------------------------------------------------------------------- */
 
 typedef enum gf_nn_beside {
@@ -198,10 +207,10 @@ typedef struct gf_nn_backend {
     int (*pools)(const gf_nn_shape *conv, const gf_nn_shape *pool);
     /* 1: it pays that op_forward makes the statistics of the batch norm of its y, given as args.norm: one rank, training. */
     int (*op_sums)(const gf_nn_op *op);
-    /* 1: it pays that op_backward does a part of the backward of the norm whose y is its x, given as args.before, which has a
-     * residual or shortcut, relu and positive: instead of dx it makes g of before->dy and the gradient that it would have
-     * written, over before->dy, and all that follows from the sums of g (of the shortcut, too). */
-    int (*op_back_sums)(const gf_nn_op *op);
+    /* 1: it pays that op_backward does a part of the backward of the norm whose y is its x, given as args.before: instead of dx
+     * it makes g, of the gradient that it would have written and the part in before->dy, if there is one (then args.dx is NULL
+     * and g is written over it), and all that follows from the sums of g (of the shortcut, too). */
+    int (*op_back_sums)(const gf_nn_op *op, gf_nn_before before);
     int norm_fuses;     /* batch norms take a shortcut; norm_backward then writes the shortcut's dx, too */
     int image_channels; /* of value 0: 3 and zeros; 0: 3 */
     glofnd_status (*configure)(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode);             /* before any op is made */

@@ -106,7 +106,7 @@ void gf_graph_merge(gf_graph *g, const gf_nn_backend *b); /* merge.c */
 void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b);
 /* 1: layer i, from which the last part of the gradient of its input comes, does a part of the backward of the batch norm before
  * it. Numbers that the two share are then not overwritten in between. */
-int gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b);
+gf_nn_before gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b);
 /* Before gf_graph_ops: the max pooling of ResNet's stem becomes part of its convolution, which comes before the batch norm. */
 void gf_graph_merge_stem(gf_graph *g, const gf_nn_backend *b);
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b);

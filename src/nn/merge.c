@@ -39,11 +39,21 @@ void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b) {
     }
 }
 
-int gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b) {
+/* Layer i is a convolution; of the value it reads, `grads` parts of the gradient are there. */
+static gf_nn_before before_of(const gf_graph *g, int i) {
     const gf_layer *l = &g->layer[i], *n = l - 1;
-    if (i == 0 || !b->op_back_sums || g->ranked || !is_conv(l) || readers(g, l->in) != 2 || g->value[l->in].grads != 1) return 0;
-    return n->out == l->in && n->kind == GF_LAYER_NORM && n->residual >= 0 && n->norm.relu && n->bits >= 0 &&
-           b->op_back_sums(l->op);
+    const int others = readers(g, l->in) - 1;
+    if (n->out != l->in || n->kind != GF_LAYER_NORM || !n->norm.relu || others > 1 || g->value[l->in].grads != others)
+        return GF_NN_BEFORE_NONE;
+    if (n->residual < 0) return others ? GF_NN_BEFORE_OTHER : GF_NN_BEFORE_INNER;
+    if (!others || n->bits < 0) return GF_NN_BEFORE_NONE;
+    return n->shortcut >= 0 ? GF_NN_BEFORE_PAIR : GF_NN_BEFORE_END;
+}
+
+gf_nn_before gf_graph_fuses_back(const gf_graph *g, int i, const gf_nn_backend *b) {
+    if (i == 0 || !b->op_back_sums || g->ranked || !is_conv(&g->layer[i])) return GF_NN_BEFORE_NONE;
+    const gf_nn_before before = before_of(g, i);
+    return before != GF_NN_BEFORE_NONE && b->op_back_sums(g->layer[i].op, before) ? before : GF_NN_BEFORE_NONE;
 }
 
 /* 1: layers i to i + 2 are a convolution, its batch norm with ReLU, and the max pooling of that, each the only reader. */

@@ -120,11 +120,13 @@ static void plan_back_second(gf_graph *g, gf_layer *l, int time) {
     contribute(g, l->residual, l->dx2, time);
 }
 
-/* The other part of the gradient is there: a convolution makes g of both, in its place. */
+/* Where the other part of the gradient is there, a convolution makes g of both, in its place: 1. */
 static int plan_back_fused(gf_graph *g, const gf_nn_backend *b, int i, int time) {
     gf_layer *l = &g->layer[i];
-    if (!gf_graph_fuses_back(g, i, b)) return 0;
+    const gf_nn_before before = gf_graph_fuses_back(g, i, b);
+    if (before == GF_NN_BEFORE_NONE) return 0;
     l->back_norm = (l - 1)->norm.back_summed = 1;
+    if (before == GF_NN_BEFORE_INNER) return 0;
     use(g, g->value[l->in].grad[0], time);
     return 1;
 }

@@ -40,6 +40,7 @@ struct gf_nn_op {
     int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
     int patches;                       /* CONV of images as a linear layer: gemm */
     int point[GF_CUNN_WORKS];          /* CONV of 1 x 1: with a batch norm by the kernels of cunn_point.cu */
+    int window[GF_CUNN_WORKS];         /* CONV of 3 x 3: the same of cunn_window.cu */
     int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 
@@ -157,9 +158,14 @@ int gf_cunn_point_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 int gf_cunn_point_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 glofnd_status gf_cunn_conv_back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a); /* by cuDNN: dx alone */
 int gf_cunn_conv_sums(const gf_nn_op *op);                                              /* cunn_conv.c */
-int gf_cunn_conv_back_sums(const gf_nn_op *op);
+int gf_cunn_conv_back_sums(const gf_nn_op *op, gf_nn_before before);
 void gf_cunn_point_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_point_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
+/* The same of 3 x 3 convolutions of stride 1 (sm90/cunn_window.cu). */
+int gf_cunn_window_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
+int gf_cunn_window_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_before before);
+void gf_cunn_window_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
+void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_maxpool(gf_nn_engine *s, const gf_nn_shape *shape, void *y, uint8_t *winner, const void *x);
 void gf_cunn_maxpool_back(gf_nn_engine *s, const gf_nn_shape *shape, void *dx, const uint8_t *winner, const void *dy);
 

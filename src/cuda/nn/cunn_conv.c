@@ -1,5 +1,5 @@
 /* cunn_conv.c - convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in]; of images own kernels,
- * or a linear layer of patches; 1 x 1 together with a batch norm by own kernels, where that pays.
+ * or a linear layer of patches; together with a batch norm by own kernels, where that pays.
  *
  * bf16 nets keep a bf16 copy of the float weights (packed) for the products, followed by the gradient of the weights as cuDNN
  * writes it: summed in float, rounded once to bf16. Its kernels that write float are several times slower (34 against 500 TFLOP/s
@@ -94,14 +94,30 @@ static void choose_point(gf_nn_op *op) {
     op->point[GF_CUNN_BACK_DATA] = s->training && s->input_grad && pays(s, s->in) && gf_cunn_point_back_fits(op->engine, s);
 }
 
-int gf_cunn_conv_sums(const gf_nn_op *op) { return op->point[GF_CUNN_FORWARD]; }
-int gf_cunn_conv_back_sums(const gf_nn_op *op) { return op->point[GF_CUNN_BACK_DATA]; }
+static void choose_window(gf_nn_op *op) {
+    const gf_nn_shape *s = &op->shape;
+    op->window[GF_CUNN_FORWARD] = s->training && gf_cunn_window_fits(op->engine, s);
+    op->window[GF_CUNN_BACK_DATA] = s->training && s->input_grad;
+}
+
+int gf_cunn_conv_sums(const gf_nn_op *op) { return op->point[GF_CUNN_FORWARD] || op->window[GF_CUNN_FORWARD]; }
+
+int gf_cunn_conv_back_sums(const gf_nn_op *op, gf_nn_before before) {
+    if (op->point[GF_CUNN_BACK_DATA]) return before == GF_NN_BEFORE_END || before == GF_NN_BEFORE_PAIR;
+    return op->window[GF_CUNN_BACK_DATA] && gf_cunn_window_back_fits(op->engine, &op->shape, before);
+}
 
 #ifndef GF_HAVE_SM90 /* then no engine is one of Hopper */
 int gf_cunn_point_fits(const gf_nn_engine *s, const gf_nn_shape *shape) { return (void)s, (void)shape, 0; }
 int gf_cunn_point_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape) { return (void)s, (void)shape, 0; }
 void gf_cunn_point_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a) { (void)s, (void)shape, (void)a; }
 void gf_cunn_point_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a) { (void)s, (void)shape, (void)a; }
+int gf_cunn_window_fits(const gf_nn_engine *s, const gf_nn_shape *shape) { return (void)s, (void)shape, 0; }
+int gf_cunn_window_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_before before) {
+    return (void)s, (void)shape, (void)before, 0;
+}
+void gf_cunn_window_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a) { (void)s, (void)shape, (void)a; }
+void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a) { (void)s, (void)shape, (void)a; }
 #endif
 
 /* ----- the op ------------------------------------------------------------------------------------------------------ */
@@ -119,6 +135,7 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
         return GLOFND_OK;
     }
     choose_point(op);
+    choose_window(op);
     if (op->engine->mode.estimate) {
         sizes->scratch = (size_t)32 << 20; /* typical need of the chosen plans, for 32 to 224 pixels */
         return GLOFND_OK;
@@ -145,7 +162,7 @@ glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args
         return GLOFND_OK;
     }
     if (a->norm) {
-        gf_cunn_point_forward(op->engine, &op->shape, a);
+        (op->shape.kernel == 1 ? gf_cunn_point_forward : gf_cunn_window_forward)(op->engine, &op->shape, a);
         return GLOFND_OK;
     }
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_FORWARD], loose(a->x), weights(op, a), a->y, a->scratch);
@@ -165,7 +182,7 @@ glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_arg
     TRY(gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, dy, a->scratch));
     if (!op->shape.input_grad) return GLOFND_OK;
     if (a->before) {
-        gf_cunn_point_back(op->engine, &op->shape, a);
+        (op->shape.kernel == 1 ? gf_cunn_point_back : gf_cunn_window_back)(op->engine, &op->shape, a);
         return GLOFND_OK;
     }
     return gf_cunn_conv_back_data(err, op, a);

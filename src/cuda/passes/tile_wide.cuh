@@ -88,3 +88,7 @@ __device__ __forceinline__ int gf_wide_row() { return threadIdx.x / 32 * 16; }
 
 /* A map of x [rows][width], read in boxes of `box` rows and 64 numbers. */
 cudaError_t gf_wide_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int width, int box);
+
+/* A map of x of up to 4 dimensions, bf16, side by side, read in boxes whose first dimension has 64 numbers; size and box begin
+ * with the dimension whose numbers are neighbours. */
+cudaError_t gf_box_map(CUtensorMap *map, const void *x, int rank, const int64_t *size, const int *box);

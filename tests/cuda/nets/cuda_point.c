@@ -15,99 +15,41 @@
 #include "nn/net.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
+#include "support/nn_norm.h"
 #include "support/nn_reference.h"
-#include "util/half.h"
 
 typedef struct sizes {
     int64_t n, size, in, out;
 } sizes;
 
 static gf_nn_shape shape_of(sizes k) { return ref_shape(GF_NN_CONV, GF_TYPE_BF16, k.n, k.size, k.in, k.out, 1, 1, 0); }
-static float rounded(double x) { return gf_bf16_to_float(gf_bf16_from_float((float)x)); }
-
-static float *numbers(rng *g, int64_t count, int64_t c, float apart) { /* each column around a mean of its own */
-    float *x = nn_draw(g, count);
-    for (int64_t i = 0; i < count; i++) x[i] = rounded(x[i] + apart * (float)(i % c % 7));
-    return x;
-}
-
-static gf_nn_norm norm_on(nn_device *d, rng *g, int64_t rows, int64_t c) {
-    float *gamma = nn_draw(g, c), *beta = nn_draw(g, c), *saved = nn_take(d, 16 * (size_t)c);
-    const gf_nn_norm n = {.type = GF_TYPE_BF16,
-                          .rows = rows,
-                          .c = c,
-                          .relu = 1,
-                          .gamma = nn_numbers(d, gamma, c, GF_TYPE_F32),
-                          .beta = nn_numbers(d, beta, c, GF_TYPE_F32),
-                          .running_mean = nn_take(d, 4 * (size_t)c),
-                          .running_var = nn_take(d, 4 * (size_t)c),
-                          .mean = saved,
-                          .istd = saved + c,
-                          .scale = saved + 2 * c,
-                          .shift = saved + 3 * c,
-                          .coef = nn_take(d, 8 * (size_t)c),
-                          .scratch = nn_take(d, d->b->norm_scratch(rows, c)),
-                          .dgamma = nn_take(d, 4 * (size_t)c),
-                          .dbeta = nn_take(d, 4 * (size_t)c)};
-    free(gamma), free(beta);
-    return n;
-}
-
-static void within(nn_device *d, const char *what, const float *have, const double *want, int64_t count) {
-    float *x = nn_floats(d, have, count, GF_TYPE_F32), *y = malloc(sizeof *y * (size_t)count);
-    for (int64_t i = 0; i < count; i++) y[i] = (float)want[i];
-    nn_within(what, x, y, count, NN_FP32_LIMIT);
-    free(x), free(y);
-}
-
-static void same_bits(nn_device *d, const void *a, const void *b, size_t bytes) {
-    char *x = malloc(bytes), *y = malloc(bytes);
-    nn_fetch(d, x, a, bytes), nn_fetch(d, y, b, bytes);
-    assert_memory_equal(x, y, bytes);
-    free(x), free(y);
-}
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
-
-static void check_statistics(nn_device *d, const gf_nn_norm *n, const float *y) {
-    const int64_t c = n->c;
-    double *mean = calloc(4 * (size_t)c, sizeof *mean), *var = mean + c, *istd = var + c, *moved = istd + c;
-    for (int64_t i = 0; i < n->rows * c; i++) mean[i % c] += (double)y[i] / (double)n->rows;
-    for (int64_t i = 0; i < n->rows * c; i++) var[i % c] += (y[i] - mean[i % c]) * (y[i] - mean[i % c]) / (double)n->rows;
-    for (int64_t i = 0; i < c; i++) istd[i] = 1 / sqrt(var[i] + GF_NN_EPS);
-    within(d, "mean", n->mean, mean, c);
-    within(d, "1 / deviation", n->istd, istd, c);
-    for (int64_t i = 0; i < c; i++) moved[i] = GF_NN_MOMENTUM * mean[i];
-    within(d, "running mean", n->running_mean, moved, c);
-    for (int64_t i = 0; i < c; i++) moved[i] = GF_NN_MOMENTUM * var[i] * (double)n->rows / (double)(n->rows - 1);
-    within(d, "running variance", n->running_var, moved, c);
-    free(mean);
-}
 
 static void check_forward(nn_device *d, sizes k) {
     rng g = {(uint64_t)(k.n + k.in + 3 * k.out)};
     const gf_nn_shape s = shape_of(k);
     const int64_t rows = k.n * k.size * k.size, count = rows * k.out;
-    float *x = numbers(&g, rows * k.in, k.in, 0.5f), *w = numbers(&g, k.out * k.in, k.in, 0.125f);
+    float *x = norm_numbers(&g, rows * k.in, k.in, 0.5f), *w = norm_numbers(&g, k.out * k.in, k.in, 0.125f);
     float *want = malloc(sizeof *want * (size_t)count);
     for (int64_t i = 0; i < count; i++) {
         double sum = 0;
         for (int64_t j = 0; j < k.in; j++) sum += (double)x[i / k.out * k.in + j] * w[i % k.out * k.in + j];
         want[i] = (float)sum;
     }
-    gf_nn_norm n = norm_on(d, &g, rows, k.out);
+    gf_nn_norm n = norm_on_device(d, &g, rows, k.out);
     gf_nn_args a = {.x = nn_numbers(d, x, rows * k.in, s.type), .packed = nn_numbers(d, w, k.out * k.in, s.type), .norm = &n};
     void *first = a.y = nn_take(d, 2 * (size_t)count);
     assert_int_equal(gf_cunn_point_fits(d->s, &s), 1);
     gf_cunn_point_forward(d->s, &s, &a);
     float *y = nn_floats(d, a.y, count, s.type);
     nn_within("y", y, want, count, NN_BF16_LIMIT);
-    check_statistics(d, &n, y);
-    gf_nn_norm again = norm_on(d, &g, rows, k.out);
+    norm_check_statistics(d, &n, y);
+    gf_nn_norm again = norm_on_device(d, &g, rows, k.out);
     a.norm = &again, a.y = nn_take(d, 2 * (size_t)count);
     gf_cunn_point_forward(d->s, &s, &a);
-    same_bits(d, first, a.y, 2 * (size_t)count);
-    same_bits(d, n.mean, again.mean, 8 * (size_t)k.out); /* and the deviations */
+    norm_same_bits(d, first, a.y, 2 * (size_t)count);
+    norm_same_bits(d, n.mean, again.mean, 8 * (size_t)k.out); /* and the deviations */
     free(x), free(w), free(want), free(y);
     nn_drop(d);
 }
@@ -120,29 +62,18 @@ typedef struct back_case {
 } back_case;
 
 static back_case draw_back(rng *g, sizes k, int64_t rows) {
-    back_case b = {.dy = numbers(g, rows * k.out, k.out, 0.25f), .w = nn_draw(g, k.out * k.in), .other = nn_draw(g, rows * k.in)};
+    back_case b = {.dy = norm_numbers(g, rows * k.out, k.out, 0.25f),
+                   .w = nn_draw(g, k.out * k.in),
+                   .other = nn_draw(g, rows * k.in)};
     b.bits = malloc((size_t)(rows * k.in / 8));
     for (int64_t i = 0; i < rows * k.in / 8; i++) b.bits[i] = (uint8_t)(rng_next(g) >> 13);
-    for (int i = 0; i < 2; i++) b.x[i] = numbers(g, rows * k.in, k.in, 2.0f), b.mean[i] = nn_draw(g, k.in);
+    for (int i = 0; i < 2; i++) b.x[i] = norm_numbers(g, rows * k.in, k.in, 2.0f), b.mean[i] = nn_draw(g, k.in);
     return b;
 }
 
 static void drop_back(back_case *b) {
     free(b->dy), free(b->w), free(b->other), free(b->bits);
     for (int i = 0; i < 2; i++) free(b->x[i]), free(b->mean[i]);
-}
-
-/* A norm as forward left it, for a convolution that is its reader. */
-static gf_nn_norm norm_before(nn_device *d, rng *g, const back_case *b, int which, int64_t rows, int64_t c) {
-    gf_nn_norm n = norm_on(d, g, rows, c);
-    float *istd = nn_draw(g, c), *scale = nn_draw(g, c);
-    n.x = nn_numbers(d, b->x[which], rows * c, GF_TYPE_BF16);
-    nn_send(d, n.mean, b->mean[which], 4 * (size_t)c);
-    nn_send(d, n.istd, istd, 4 * (size_t)c), nn_send(d, n.scale, scale, 4 * (size_t)c);
-    gf_error err = {""};
-    nn_ok(d->b->wait(&err, d->s), &err);
-    free(istd), free(scale);
-    return n;
 }
 
 static float *wanted_g(const back_case *b, sizes k, int64_t rows) {
@@ -155,37 +86,12 @@ static float *wanted_g(const back_case *b, sizes k, int64_t rows) {
     return g;
 }
 
-/* All that follows from the sums of g, as the device has it. Terms have both signs: errors are relative to the sum of their
- * absolute values. */
-static void check_lines(nn_device *d, const char *what, const gf_nn_norm *n, const float *g, const float *x, const float *mean) {
-    const int64_t c = n->c;
-    double *sum = calloc(4 * (size_t)c, sizeof *sum), *product = sum + c, *size = product + c, *size2 = size + c;
-    float *istd = nn_floats(d, n->istd, c, GF_TYPE_F32), *scale = nn_floats(d, n->scale, c, GF_TYPE_F32);
-    float *dbeta = nn_floats(d, n->dbeta, c, GF_TYPE_F32), *dgamma = nn_floats(d, n->dgamma, c, GF_TYPE_F32);
-    float *coef = nn_floats(d, n->coef, 2 * c, GF_TYPE_F32);
-    for (int64_t i = 0; i < n->rows * c; i++) {
-        const double t = g[i] * ((double)x[i] - mean[i % c]);
-        sum[i % c] += g[i], product[i % c] += t;
-        size[i % c] += fabs((double)g[i]), size2[i % c] += fabs(t);
-    }
-    for (int64_t i = 0; i < c; i++) {
-        const double rows = (double)n->rows, a = -(double)scale[i] * istd[i] * istd[i] / rows, b = -(double)scale[i] / rows;
-        const double off[4] = {fabs(dbeta[i] - sum[i]) / size[i],
-                               fabs(dgamma[i] - istd[i] * product[i]) / fabs(istd[i] * size2[i]),
-                               fabs(coef[i] - a * product[i]) / fabs(a * size2[i]),
-                               fabs(coef[c + i] - b * sum[i]) / fabs(b * size[i])};
-        for (int j = 0; j < 4; j++)
-            if (!(off[j] <= NN_FP32_LIMIT)) fail_msg("%s: number %d of channel %d is off by %.1e", what, j, (int)i, off[j]);
-    }
-    free(sum), free(istd), free(scale), free(dbeta), free(dgamma), free(coef);
-}
-
 static void check_backward(nn_device *d, sizes k, int pair) {
     rng g = {(uint64_t)(k.n + 5 * k.in + k.out)};
     const gf_nn_shape s = shape_of(k);
     const int64_t rows = k.n * k.size * k.size, count = rows * k.in;
     back_case b = draw_back(&g, k, rows);
-    gf_nn_norm n = norm_before(d, &g, &b, 0, rows, k.in), m = norm_before(d, &g, &b, 1, rows, k.in);
+    gf_nn_norm n = norm_left(d, &g, b.x[0], b.mean[0], rows, k.in), m = norm_left(d, &g, b.x[1], b.mean[1], rows, k.in);
     n.positive = nn_take(d, (size_t)(count / 8));
     nn_send(d, n.positive, b.bits, (size_t)(count / 8));
     n.shortcut = pair ? &m : NULL;
@@ -199,14 +105,14 @@ static void check_backward(nn_device *d, sizes k, int pair) {
     nn_within("g", have, want, count, NN_BF16_LIMIT);
     for (int64_t i = 0; i < count; i++)
         if (!(b.bits[i / 8] >> (i % 8) & 1)) assert_true(have[i] == 0.0f);
-    check_lines(d, "norm", &n, have, b.x[0], b.mean[0]);
-    if (pair) check_lines(d, "shortcut", &m, have, b.x[1], b.mean[1]);
+    norm_check_lines(d, "norm", &n, have, b.x[0], b.mean[0]);
+    if (pair) norm_check_lines(d, "shortcut", &m, have, b.x[1], b.mean[1]);
     void *first = n.dy;
     float *before = n.dgamma;
     n.dy = nn_numbers(d, b.other, count, s.type), n.dgamma = nn_take(d, 4 * (size_t)k.in);
     gf_cunn_point_back(d->s, &s, &a);
-    same_bits(d, first, n.dy, 2 * (size_t)count);
-    same_bits(d, before, n.dgamma, 4 * (size_t)k.in);
+    norm_same_bits(d, first, n.dy, 2 * (size_t)count);
+    norm_same_bits(d, before, n.dgamma, 4 * (size_t)k.in);
     free(have), free(want);
     drop_back(&b);
     nn_drop(d);

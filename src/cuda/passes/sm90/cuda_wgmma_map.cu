@@ -6,7 +6,7 @@ typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t,
                                  const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
                                  CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-cudaError_t gf_wide_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int width, int box_rows) {
+cudaError_t gf_box_map(CUtensorMap *map, const void *x, int rank, const int64_t *size, const int *box) {
     void *entry = NULL;
     cudaDriverEntryPointQueryResult found;
 #if CUDART_VERSION >= 12050
@@ -16,13 +16,24 @@ cudaError_t gf_wide_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int 
 #endif
     if (e != cudaSuccess) return e;
     if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-    const cuuint64_t size[2] = {static_cast<cuuint64_t>(width), static_cast<cuuint64_t>(rows)}, stride[1] = {2 * size[0]};
-    const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)}, step[2] = {1, 1};
-    const CUresult made =
-        reinterpret_cast<encode_tiled>(entry)(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<__nv_bfloat16 *>(x), size,
-                                              stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    cuuint64_t sizes[4], strides[4];
+    cuuint32_t boxes[4];
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
+    for (int i = 0; i < rank; i++) {
+        sizes[i] = static_cast<cuuint64_t>(size[i]), boxes[i] = static_cast<cuuint32_t>(box[i]);
+        strides[i] = i ? strides[i - 1] * sizes[i] : 2 * sizes[i]; /* of dimension i + 1, in bytes */
+    }
+    const CUresult made = reinterpret_cast<encode_tiled>(
+        entry)(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(rank), const_cast<void *>(x), sizes, strides, boxes,
+               steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return made == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t gf_wide_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int width, int box_rows) {
+    const int64_t size[2] = {width, rows};
+    const int box[2] = {64, box_rows};
+    return gf_box_map(map, x, 2, size, box);
 }
 
 cudaError_t gf_wg_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int box_rows) {

@@ -1,0 +1,500 @@
+/* cunn_window.cu - 3 x 3 convolutions of stride 1 whose epilogue does a part of a batch norm (cunn_window.cuh):
+ *   forward   y = x * w, and the statistics of the batch norm that follows;
+ *   backward  g = (dy * w turned around + the other part of the gradient, if there is one) where ReLU let pass: the gradient of
+ *             the norm before, with the sums of its backward, and of its shortcut's.
+ */
+#include "cuda/nn/sm90/cunn_window.cuh"
+
+/* ----- the epilogue ------------------------------------------------------------------------------------------------ */
+
+template <int NT, int MODE> struct window_work { /* of a thread of the warpgroups that multiply */
+    static constexpr int SUMS = MODE == WINDOW_PAIR ? 3 : 2;
+    static constexpr bool BACK = MODE != WINDOW_FORWARD, BITS = MODE >= WINDOW_END, OTHER = MODE >= WINDOW_OTHER;
+    static constexpr int EXTRA = MODE == WINDOW_FORWARD ? 0 : MODE == WINDOW_INNER ? 1 : MODE == WINDOW_PAIR ? 3 : 2;
+    float d[NT][4], sum[SUMS][2];     /* channels lane / 4 and lane / 4 + 8 of the warp's 16 */
+    float pivot[2], mean2[2];         /* forward the first number, backward the mean; of the shortcut */
+    float scale[2], shift[2];         /* without bits */
+    uint32_t bits[BITS ? NT / 4 : 1]; /* of pixel 32 i + lane, the warp's 16 channels */
+    int group, warp, lane;
+    uint32_t at; /* bytes from the start of a slot to the lane's row of a block of 8 x 8 */
+};
+
+template <class Work> __device__ __forceinline__ void window_add(Work &k, int half, float a, float b) {
+    k.sum[0][half] += a, k.sum[0][half] += b;
+    k.sum[1][half] = fmaf(a, a, k.sum[1][half]), k.sum[1][half] = fmaf(b, b, k.sum[1][half]);
+}
+
+/* Forward; out: the slot. */
+template <int NT, class Work> __device__ __forceinline__ void window_forward_out(Work &k, uint32_t out) {
+#pragma unroll
+    for (int j = 0; j < NT; j += 2) {
+        uint32_t four[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            four[i] = window_pack(k.d[j + i / 2][i % 2 * 2], k.d[j + i / 2][i % 2 * 2 + 1]);
+            const float2 v = window_floats(four[i]);
+            window_add(k, i % 2, v.x - k.pivot[i % 2], v.y - k.pivot[i % 2]);
+        }
+        window_write(four, out + k.at + j * 1024);
+    }
+}
+
+/* Backward, over the slot `out`, which holds the other part of the gradient, or x. */
+template <int NT, class Work> __device__ __forceinline__ void window_back_out(Work &k, uint32_t out, uint32_t x, uint32_t x2) {
+#pragma unroll
+    for (int j = 0; j < NT; j += 2) {
+        uint32_t four[4], xs[4], others[4], seconds[4];
+        window_read(xs, x + k.at + j * 1024);
+        if (Work::OTHER) window_read(others, out + k.at + j * 1024);
+        if (Work::SUMS == 3) window_read(seconds, x2 + k.at + j * 1024);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int t = j + i / 2, half = i % 2;
+            const float2 v = window_floats(xs[i]), other = Work::OTHER ? window_floats(others[i]) : make_float2(0.0f, 0.0f);
+            bool pass[2];
+            if constexpr (Work::BITS) {
+#pragma unroll
+                for (int e = 0; e < 2; e++) /* both halves of the warp's channels lie in one word */
+                    pass[e] =
+                        __shfl_sync(0xffffffffu, k.bits[t / 4], t % 4 * 8 + k.lane % 4 * 2 + e) >> (8 * half + k.lane / 4) & 1u;
+            } else {
+                pass[0] = fmaf(k.scale[half], v.x, k.shift[half]) > 0.0f;
+                pass[1] = fmaf(k.scale[half], v.y, k.shift[half]) > 0.0f;
+            }
+            four[i] = window_pack(pass[0] ? k.d[t][2 * half] + other.x : 0.0f, pass[1] ? k.d[t][2 * half + 1] + other.y : 0.0f);
+            const float2 g = window_floats(four[i]);
+            k.sum[0][half] += g.x, k.sum[0][half] += g.y;
+            k.sum[1][half] = fmaf(g.x, v.x - k.pivot[half], k.sum[1][half]);
+            k.sum[1][half] = fmaf(g.y, v.y - k.pivot[half], k.sum[1][half]);
+            if (Work::SUMS == 3) {
+                const float2 u = window_floats(seconds[i]);
+                float &sum = k.sum[Work::SUMS - 1][half];
+                sum = fmaf(g.x, u.x - k.mean2[half], sum);
+                sum = fmaf(g.y, u.y - k.mean2[half], sum);
+            }
+        }
+        window_write(four, out + k.at + j * 1024);
+    }
+}
+
+/* The bits of the patch's pixels for the warp's 16 channels. */
+template <int NT, class Work>
+__device__ __forceinline__ void window_load_bits(Work &k, const window_args &p, const window_patch &at, int column) {
+    if constexpr (Work::BITS) {
+#pragma unroll
+        for (int i = 0; i < NT / 4; i++) {
+            const int pixel = 32 * i + k.lane;
+            const int64_t row = ((int64_t)at.image * p.image_h + at.y + pixel / p.wide) * p.image_w + at.x + pixel % p.wide;
+            k.bits[i] = __ldg(reinterpret_cast<const unsigned short *>(p.n.positive + (row * p.columns + column) / 8) + k.warp);
+        }
+    }
+}
+
+/* ----- the end: sums of all blocks of a strip ------------------------------------------------------------------------ */
+
+/* All warpgroups that multiply. */
+static __device__ __forceinline__ void window_sync() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+
+/* Sums of the warpgroup's columns go to scratch [part][3][columns]: forward the third is the pivot. */
+template <class Work>
+__device__ __forceinline__ void window_keep_sums(const Work &k, const window_args &p, int part, int column) {
+    float *to = (float *)p.n.scratch + (int64_t)part * 3 * p.columns + column + 16 * k.warp + k.lane / 4;
+#pragma unroll
+    for (int i = 0; i < 3; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            if (i == Work::SUMS && Work::BACK) continue;
+            float v = i < Work::SUMS ? k.sum[i < Work::SUMS ? i : 0][half] : k.pivot[half];
+            if (i < Work::SUMS) {
+                v += __shfl_xor_sync(0xffffffffu, v, 1);
+                v += __shfl_xor_sync(0xffffffffu, v, 2);
+            }
+            if (k.lane % 4 == 0) __stcg(to + (int64_t)i * p.columns + 8 * half, v);
+        }
+}
+
+/* True in all threads of the last block of the strip. */
+static __device__ __forceinline__ bool window_comes_last(const window_space &s, const window_args &p, int strip) {
+    __threadfence();
+    window_sync();
+    if (threadIdx.x == 0) {
+        const unsigned before = atomicAdd(p.tickets + strip, 1u);
+        s.tail->last = before == (unsigned)p.blocks - 1;
+        if (s.tail->last) p.tickets[strip] = 0;
+    }
+    window_sync();
+    __threadfence();
+    return s.tail->last != 0;
+}
+
+struct window_totals {
+    double v[3];
+};
+
+/* Of one column, over parts from..to - 1. Forward: sum x and sum x^2 from differences. */
+template <class Work>
+static __device__ __forceinline__ window_totals window_sum(const window_args &p, int column, int from, int to) {
+    window_totals t = {{0.0, 0.0, 0.0}};
+#pragma unroll 4
+    for (int i = from; i < to; i++) {
+        const float *at = (const float *)p.n.scratch + (int64_t)i * 3 * p.columns + column;
+        const double a = __ldcg(at), b = __ldcg(at + p.columns),
+                     c = !Work::BACK || Work::SUMS == 3 ? __ldcg(at + 2 * p.columns) : 0.0f;
+        if (Work::BACK) {
+            t.v[0] += a, t.v[1] += b, t.v[2] += c;
+        } else {
+            const double rows = (double)((p.units - i + p.parts - 1) / p.parts) * (p.wide * p.high);
+            t.v[0] += a + rows * c;
+            t.v[1] += b + 2 * c * a + rows * c * c;
+        }
+    }
+    return t;
+}
+
+static __device__ __forceinline__ void window_back_line(const gf_nn_norm &n, int64_t i, double sum, double product) {
+    const float2 coef = coef_of_sums(n, i, sum, product, (double)n.rows);
+    own_gradients(n, i, sum, product);
+    n.coef[i] = coef.x, n.coef[n.c + i] = coef.y;
+}
+
+/* The last block: columns n0 .. n0 + BN - 1. */
+template <int BN, class Work> static __device__ __forceinline__ void window_finish(const window_args &p, double *shared, int n0) {
+    constexpr int SLICES = WINDOW_WORKERS / BN;
+    const int slice = threadIdx.x / BN, column = threadIdx.x % BN, share = (p.parts + SLICES - 1) / SLICES;
+    const window_totals mine = window_sum<Work>(p, n0 + column, min(slice * share, p.parts), min((slice + 1) * share, p.parts));
+#pragma unroll
+    for (int i = 0; i < Work::SUMS; i++) shared[(slice * Work::SUMS + i) * BN + column] = mine.v[i];
+    window_sync();
+    if (slice > 0) return;
+    window_totals t = {{0.0, 0.0, 0.0}};
+    for (int k = 0; k < SLICES; k++)
+#pragma unroll
+        for (int i = 0; i < Work::SUMS; i++) t.v[i] += shared[(k * Work::SUMS + i) * BN + column];
+    const int64_t at = n0 + column;
+    if (Work::BACK) {
+        window_back_line(p.n, at, t.v[0], t.v[1]);
+        if (Work::SUMS == 3) window_back_line(p.m, at, t.v[0], t.v[2]);
+    } else {
+        keep_line(p.n, at, line_of_sums(p.n, at, t.v[0], t.v[1], (double)p.n.rows), (double)p.n.rows);
+    }
+}
+
+/* ----- the kernel -------------------------------------------------------------------------------------------------- */
+
+template <bool SHARED> static __device__ __forceinline__ void window_begin(const window_space &s, const window_args &p) {
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < p.slots * (SHARED ? 1 : 2); i++) {
+            gf_barrier_init(gf_shared_address(&s.tail->full[i]), 1);
+            gf_barrier_init(gf_shared_address(&s.tail->empty[i]), SHARED ? 8 : 4);
+        }
+        for (int i = 0; i < p.weights; i++) {
+            gf_barrier_init(gf_shared_address(&s.tail->weights_full[i]), 1);
+            gf_barrier_init(gf_shared_address(&s.tail->weights_empty[i]), 8);
+        }
+        for (int i = 0; i < 2; i++) gf_barrier_init(gf_shared_address(&s.tail->out_full[i]), 4);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+}
+
+struct window_job {      /* of a block */
+    int n0, part, group; /* its first column; alone: group 0 or 1, part and column of the warpgroup */
+};
+
+template <bool SHARED> static __device__ __forceinline__ window_job window_job_of(const window_args &p, int group) {
+    const int strip = blockIdx.x % p.strips, block = blockIdx.x / p.strips;
+    return {strip * (SHARED ? 128 : 64), SHARED ? block : 2 * block + group, group};
+}
+
+/* The next slot of the ring, with `bytes` on their way. */
+static __device__ __forceinline__ uint32_t window_expect(const window_space &s, const window_place &at, int bytes) {
+    const uint32_t ready = gf_shared_address(&s.tail->full[at.slot()]);
+    gf_barrier_wait(gf_shared_address(&s.tail->empty[at.slot()]), at.lap ^ 1);
+    gf_barrier_expect(ready, bytes);
+    return ready;
+}
+
+/* One thread: the pixels of one warpgroup, or of both. */
+template <bool SHARED, class Work>
+static __device__ __forceinline__ void window_load(const window_args &p, const window_space &s, const window_job &job) {
+    window_place at = window_ring<SHARED>(p, job.group);
+    for (int unit = job.part; unit < p.units; unit += p.parts) {
+        const window_patch patch = window_patch_of(p, unit);
+        for (int i = 0; i < 3 * p.chunks; i++, at.advance()) {
+            const uint32_t ready = window_expect(s, at, p.slot);
+            window_copy(s.slots + at.slot() * p.slot, &p.a, 64 * (i / 3), patch, i % 3 - 1, -1, ready);
+        }
+        for (int g = 0; g < (SHARED ? 2 : 1); g++)
+            for (int i = 0; i < Work::EXTRA; i++, at.advance()) { /* x of the shortcut, x, the other part of the gradient */
+                const uint32_t ready = window_expect(s, at, p.wide * p.high * 128);
+                const int which = i + 3 - (Work::OTHER ? Work::EXTRA : 2);
+                window_copy(s.slots + at.slot() * p.slot,
+                            which == 0   ? &p.x2
+                            : which == 1 ? &p.x
+                                         : &p.out,
+                            job.n0 + 64 * g, patch, 0, 0, ready);
+            }
+    }
+}
+
+/* One thread. Alone: all weights, once. */
+template <bool SHARED, class Work>
+static __device__ __forceinline__ void window_load_weights(const window_args &p, const window_space &s, const window_job &job) {
+    constexpr int BLOCK = WINDOW_BLOCK * (SHARED ? 2 : 1);
+    window_place at = {0, p.weights, 0, 0};
+    for (int unit = job.part; unit < p.units; unit += p.parts) {
+        for (int i = 0; i < 3 * p.chunks; i++)
+            for (int ky = 0; ky < 3; ky++, at.advance()) {
+                const uint32_t ready = gf_shared_address(&s.tail->weights_full[at.slot()]);
+                const uint32_t to = s.weights + (SHARED ? at.slot() : ky * 3 + i) * BLOCK;
+                const int chunk = i / 3 * 64, tap = ky * 3 + i % 3;
+                if (SHARED) gf_barrier_wait(gf_shared_address(&s.tail->weights_empty[at.slot()]), at.lap ^ 1);
+                gf_barrier_expect(ready, BLOCK);
+                if (!Work::BACK) window_copy_weights(to, &p.w, chunk, tap, job.n0, ready);
+                else
+                    for (int g = 0; g < (SHARED ? 2 : 1); g++)
+                        window_copy_weights(to + g * WINDOW_BLOCK, &p.w, job.n0 + 64 * g, 8 - tap, chunk, ready);
+            }
+        if (!SHARED) return;
+    }
+}
+
+/* One thread: the results of one warpgroup. */
+template <bool SHARED, class Work>
+static __device__ __forceinline__ void window_store_all(const window_args &p, const window_space &s, const window_job &job) {
+    const uint32_t full = gf_shared_address(&s.tail->out_full[job.group]);
+    const int taps = 3 * p.chunks, each = taps + Work::EXTRA * (SHARED ? 2 : 1);
+    const int mine = !SHARED ? each - 1 : Work::BACK ? taps + (job.group + 1) * Work::EXTRA - 1 : taps - 1 - job.group;
+    window_place at = window_ring<SHARED>(p, job.group);
+    int lap = 0;
+    for (int unit = job.part; unit < p.units; unit += p.parts, lap ^= 1) {
+        const window_patch patch = window_patch_of(p, unit);
+        for (int i = 0; i < mine; i++) at.advance();
+        gf_barrier_wait(full, lap);
+        window_store(&p.out, s.slots + at.slot() * p.slot, job.n0 + (SHARED ? 64 * job.group : 0), patch);
+        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        window_free(gf_shared_address(&s.tail->empty[at.slot()]), SHARED ? 8 : 4);
+        for (int i = mine; i < each; i++) at.advance();
+    }
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/* A slot of the ring that only this warpgroup reads; returns it. */
+static __device__ __forceinline__ int window_await(const window_space &s, window_place &at) {
+    const int slot = at.slot();
+    gf_barrier_wait(gf_shared_address(&s.tail->full[slot]), at.lap);
+    at.advance();
+    return slot;
+}
+
+/* Backward, after the products: the slots with x and the rest, and the results in the last of them. */
+template <int NT, bool SHARED, class Work>
+static __device__ __forceinline__ void window_back(Work &k, const window_args &p, const window_space &s, window_place &at) {
+    constexpr int EACH = SHARED ? 2 : 1;
+    if (SHARED && k.group == 1) /* those of the other warpgroup: a wait that is left out would make later ones ambiguous */
+        for (int i = 0; i < Work::EXTRA; i++) window_await(s, at);
+    const int x2 = Work::SUMS == 3 ? window_await(s, at) : 0, x = window_await(s, at),
+              out = Work::OTHER ? window_await(s, at) : x;
+    window_back_out<NT>(k, s.slots + out * p.slot, s.slots + x * p.slot, s.slots + x2 * p.slot);
+    if (Work::SUMS == 3) window_release(&s.tail->empty[x2], EACH);
+    if (Work::OTHER) window_release(&s.tail->empty[x], EACH);
+    if (SHARED && k.group == 0)
+        for (int i = 0; i < Work::EXTRA; i++) window_await(s, at);
+}
+
+/* Forward: results in the slot of the last products (shared: in that before for the second warpgroup), once nobody reads it. */
+template <int NT, bool SHARED, class Work>
+static __device__ __forceinline__ void window_forward(Work &k, const window_args &p, const window_space &s, int last,
+                                                      int before) {
+    if (SHARED) window_sync();
+    else asm volatile("bar.sync %0, 128;" ::"r"(2 + k.group) : "memory");
+    window_forward_out<NT>(k, s.slots + (SHARED && k.group == 1 ? before : last) * p.slot);
+}
+
+template <class Work> static __device__ __forceinline__ void window_prepare(Work &k, const window_args &p, int column) {
+#pragma unroll
+    for (int i = 0; i < 2 * Work::SUMS; i++) k.sum[i / 2][i % 2] = 0.0f;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int c = column + 16 * k.warp + 8 * half + k.lane / 4;
+        k.pivot[half] = Work::BACK ? p.n.mean[c] : 0.0f;
+        if (Work::SUMS == 3) k.mean2[half] = p.m.mean[c];
+        if (Work::BACK && !Work::BITS) k.scale[half] = p.n.scale[c], k.shift[half] = p.n.shift[c];
+    }
+}
+
+template <int NT, bool SHARED, int MODE>
+static __device__ __forceinline__ void window_compute(const window_args &p, const window_space &s, const window_job &job,
+                                                      double *shared) {
+    typedef window_work<NT, MODE> work;
+    const int column = job.n0 + (SHARED ? 64 * job.group : 0);
+    work k;
+    k.group = job.group, k.warp = threadIdx.x % 128 / 32, k.lane = threadIdx.x % 32;
+    k.at = k.lane / 16 * 1024 + k.lane % 8 * 128 + (((2 * k.warp + k.lane / 8 % 2) ^ (k.lane % 8)) << 4);
+    window_prepare(k, p, column);
+    if (!SHARED)
+        for (int i = 0; i < 9; i++) gf_barrier_wait(gf_shared_address(&s.tail->weights_full[i]), 0);
+    window_place at = window_ring<SHARED>(p, job.group), weights = {0, p.weights, 0, 0};
+    for (int unit = job.part; unit < p.units; unit += p.parts) {
+        window_load_bits<NT>(k, p, window_patch_of(p, unit), column);
+        window_multiply<NT, SHARED, work::BACK>(k.d, s, p, at, weights, k.group, work::BACK ? 0 : SHARED ? 2 : 1);
+        if constexpr (work::BACK) {
+            window_back<NT, SHARED>(k, p, s, at);
+        } else {
+            const int last = (at.at + at.count - 1) % at.count + at.first, before = (at.at + at.count - 2) % at.count + at.first;
+            if (unit == job.part)
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    const float first = window_floats(window_pack(k.d[0][2 * half], 0.0f)).x;
+                    k.pivot[half] = __shfl_sync(0xffffffffu, first, k.lane & ~3);
+                }
+            window_forward<NT, SHARED>(k, p, s, last, before);
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncwarp();
+        if (k.lane == 0) gf_barrier_arrive(gf_shared_address(&s.tail->out_full[k.group]));
+    }
+    window_keep_sums(k, p, job.part, column);
+    if (window_comes_last(s, p, blockIdx.x % p.strips)) window_finish<SHARED ? 128 : 64, work>(p, shared, job.n0);
+}
+
+template <int NT, bool SHARED, int MODE>
+static __global__ void __launch_bounds__(WINDOW_THREADS, 1) window_kernel(const __grid_constant__ window_args p) {
+    typedef window_work<NT, MODE> work;
+    extern __shared__ __align__(1024) unsigned char base[];
+    const window_space s = window_layout<SHARED>(base, p);
+    window_begin<SHARED>(s, p);
+    if (gf_wg_index() == WINDOW_WORKERS / 128) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        const int warp = (threadIdx.x - WINDOW_WORKERS) / 32;
+        if (threadIdx.x % 32 == 0) {
+            if (warp == 0) window_load<SHARED, work>(p, s, window_job_of<SHARED>(p, 0));
+            if (warp == 1 && !SHARED) window_load<SHARED, work>(p, s, window_job_of<SHARED>(p, 1));
+            if (warp == 1 && SHARED) window_load_weights<SHARED, work>(p, s, window_job_of<SHARED>(p, 0));
+            if (warp >= 2) {
+                if (warp == 2 && !SHARED) window_load_weights<SHARED, work>(p, s, window_job_of<SHARED>(p, 0));
+                window_store_all<SHARED, work>(p, s, window_job_of<SHARED>(p, warp - 2));
+            }
+        }
+    } else {
+        gf_wg_take_registers<232>();
+        window_compute<NT, SHARED, MODE>(p, s, window_job_of<SHARED>(p, gf_wg_index()), reinterpret_cast<double *>(base));
+    }
+}
+
+/* ----- launchers --------------------------------------------------------------------------------------------------- */
+
+struct window_plan { /* of a shape in one direction; pixels 0: not of this shape */
+    int pixels, wide, high, shared, slots, weights;
+    int64_t sum, columns;
+};
+
+/* Slots of weights that stay, or pass; and of pixels that a warpgroup has to itself, or both share. */
+enum { WINDOW_TAPS = 9, WINDOW_PASSING = 6, WINDOW_OWN = 2, WINDOW_COMMON = 3 };
+
+static int window_slot(const window_plan &f) { return f.wide * (f.high + 2) * 128; }
+
+static size_t window_bytes(const window_plan &f) {
+    return (size_t)(f.weights * WINDOW_BLOCK * (f.shared ? 2 : 1) + f.slots * window_slot(f) * (f.shared ? 1 : 2) + WINDOW_TAIL);
+}
+
+static window_plan window_plan_of(const gf_nn_engine *s, const gf_nn_shape *c, int back) {
+    const window_plan none = {};
+    window_plan f = {};
+    if (!s->hopper || c->kind != GF_NN_CONV || c->type != GF_TYPE_BF16 || c->kernel != 3 || c->stride != 1 || c->pad != 1 ||
+        c->n * c->h * c->w >= 1 << 30)
+        return none;
+    f.sum = back ? c->out : c->in, f.columns = back ? c->in : c->out;
+    f.shared = f.columns % 128 == 0;
+    if (f.sum % 64 != 0 || (!f.shared && (f.columns != 64 || f.sum != 64)) || f.columns / 128 > GF_CUNN_TICKETS) return none;
+    if (c->w % 8 == 0 && c->h % 32 == 0) f.wide = 8, f.high = 32;
+    else if (c->w % 16 == 0 && c->h % 16 == 0) f.wide = f.high = 16;
+    else if (c->w % 8 == 0 && c->h % 28 == 0 && !f.shared) f.wide = 8, f.high = 28;
+    else return none;
+    f.slots = f.shared ? WINDOW_COMMON : WINDOW_OWN, f.weights = f.shared ? WINDOW_PASSING : WINDOW_TAPS;
+    f.pixels = f.wide * f.high;
+    return window_bytes(f) <= s->shared ? f : none;
+}
+
+int gf_cunn_window_fits(const gf_nn_engine *s, const gf_nn_shape *c) { return window_plan_of(s, c, 0).pixels > 0; }
+
+int gf_cunn_window_back_fits(const gf_nn_engine *s, const gf_nn_shape *c, gf_nn_before before) {
+    const window_plan f = window_plan_of(s, c, 1);
+    if (f.pixels == 0 || before == GF_NN_BEFORE_NONE) return 0;
+    return before == GF_NN_BEFORE_INNER || (f.pixels == 256 && (f.shared || before != GF_NN_BEFORE_PAIR));
+}
+
+static window_args window_sizes(const gf_nn_engine *s, const gf_nn_shape *c, const window_plan &f) {
+    window_args p = {};
+    p.tickets = s->tickets;
+    p.wide = f.wide, p.high = f.high, p.image_w = (int)c->w, p.image_h = (int)c->h;
+    p.across = p.image_w / f.wide, p.per_image = p.across * (p.image_h / f.high), p.units = (int)c->n * p.per_image;
+    p.chunks = (int)(f.sum / 64), p.slot = window_slot(f), p.slots = f.slots, p.weights = f.weights;
+    p.columns = (int)f.columns, p.strips = f.shared ? p.columns / 128 : 1;
+    const int most = f.shared ? p.units : (p.units + 1) / 2;
+    p.blocks = s->multiprocessors / p.strips;
+    if (p.blocks < 1) p.blocks = 1;
+    if (p.blocks > most) p.blocks = most;
+    p.parts = f.shared ? p.blocks : 2 * p.blocks;
+    return p;
+}
+
+/* x [n][h][w][channels], in boxes of a patch and `more` rows. */
+static cudaError_t window_map(CUtensorMap *map, const void *x, const gf_nn_shape *c, int64_t channels, const window_plan &f,
+                              int more) {
+    const int64_t size[4] = {channels, c->w, c->h, c->n};
+    const int box[4] = {64, f.wide, f.high + more, 1};
+    return gf_box_map(map, x, 4, size, box);
+}
+
+static cudaError_t window_weights_map(CUtensorMap *map, const void *w, const gf_nn_shape *c, int rows) {
+    const int64_t size[3] = {c->in, WINDOW_TAPS, c->out};
+    const int box[3] = {64, 1, rows};
+    return gf_box_map(map, w, 3, size, box);
+}
+
+template <int NT, bool SHARED, int MODE>
+static void window_launch(gf_nn_engine *s, const window_args &p, const window_plan &f, cudaError_t e) {
+    const size_t bytes = window_bytes(f);
+    if (e == cudaSuccess)
+        e = cudaFuncSetAttribute(window_kernel<NT, SHARED, MODE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e == cudaSuccess) {
+        window_kernel<NT, SHARED, MODE><<<(unsigned)(p.strips * p.blocks), WINDOW_THREADS, bytes, s->stream>>>(p);
+        e = cudaGetLastError();
+    }
+    gf_cunn_note(s, e, "convolution with batch norm");
+}
+
+void gf_cunn_window_forward(gf_nn_engine *s, const gf_nn_shape *c, const gf_nn_args *a) {
+    const window_plan f = window_plan_of(s, c, 0);
+    window_args p = window_sizes(s, c, f);
+    p.n = *a->norm;
+    cudaError_t e = window_map(&p.a, a->x, c, c->in, f, 2);
+    if (e == cudaSuccess) e = window_weights_map(&p.w, a->packed, c, f.shared ? 128 : 64);
+    if (e == cudaSuccess) e = window_map(&p.out, a->y, c, c->out, f, 0);
+    if (f.shared) window_launch<32, true, WINDOW_FORWARD>(s, p, f, e);
+    else if (f.pixels == 256) window_launch<32, false, WINDOW_FORWARD>(s, p, f, e);
+    else window_launch<28, false, WINDOW_FORWARD>(s, p, f, e);
+}
+
+void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *c, const gf_nn_args *a) {
+    const window_plan f = window_plan_of(s, c, 1);
+    const gf_nn_norm *n = a->before;
+    const int ends = gf_nn_norm_sums_up(n), other = !a->dx;
+    window_args p = window_sizes(s, c, f);
+    p.n = *n;
+    if (n->shortcut) p.m = *n->shortcut;
+    cudaError_t e = window_map(&p.a, a->dy, c, c->out, f, 2);
+    if (e == cudaSuccess) e = window_weights_map(&p.w, a->packed, c, 64);
+    if (e == cudaSuccess) e = window_map(&p.out, other ? n->dy : a->dx, c, c->in, f, 0);
+    if (e == cudaSuccess) e = window_map(&p.x, n->x, c, c->in, f, 0);
+    if (e == cudaSuccess && n->shortcut) e = window_map(&p.x2, n->shortcut->x, c, c->in, f, 0);
+    if (f.pixels == 224) window_launch<28, false, WINDOW_INNER>(s, p, f, e);
+    else if (n->shortcut) window_launch<32, true, WINDOW_PAIR>(s, p, f, e);
+    else if (f.shared && ends) window_launch<32, true, WINDOW_END>(s, p, f, e);
+    else if (f.shared && other) window_launch<32, true, WINDOW_OTHER>(s, p, f, e);
+    else if (f.shared) window_launch<32, true, WINDOW_INNER>(s, p, f, e);
+    else if (ends) window_launch<32, false, WINDOW_END>(s, p, f, e);
+    else if (other) window_launch<32, false, WINDOW_OTHER>(s, p, f, e);
+    else window_launch<32, false, WINDOW_INNER>(s, p, f, e);
+}

@@ -1,0 +1,230 @@
+/* cunn_window.cuh - 3 x 3 convolutions of stride 1 on Hopper, with batch norm in the epilogue: shared memory, rings and products.
+ * sm_90a only.
+ *
+ * A warpgroup computes 64 channels of a patch of 256 (or 224) pixels: [64 channels] x [pixels], so that a product reads few bytes
+ * of shared memory for its multiplications, and a thread has two channels, whose sums are a few registers. The copy engine
+ * fetches 64 channels of the patch with a row above and below it, shifted by one pixel to the left, not, and to the right, and
+ * writes zeros for what is outside the image: three fetches serve nine products, since a row of 8 or 16 pixels is a multiple of
+ * 1024 bytes, the period of the swizzle, and the window moves up and down by an offset.
+ *
+ *   alone   64 columns in all: warpgroups have patches and slots of their own, weights stay in shared memory
+ *   shared  strips of 128 columns: both warpgroups read the same patch, weights come through a ring
+ *
+ * Results are left in a slot as they are to lie in memory, and stored by another warp, which then frees the slot.
+ */
+#pragma once
+
+#include "cuda/nn/cunn.h"
+#include "cuda/nn/kernels/cunn_norm_line.cuh"
+#include "cuda/passes/tile_wide.cuh"
+
+enum {
+    WINDOW_SLOTS = 6,   /* of pixels, at most */
+    WINDOW_WEIGHTS = 9, /* slots of weights, at most */
+    WINDOW_WORKERS = 256,
+    WINDOW_THREADS = WINDOW_WORKERS + 128,
+    WINDOW_BLOCK = 8192, /* bytes of 64 x 64 weights */
+    WINDOW_TAIL = 1024
+};
+
+enum window_mode { /* what the epilogue does */
+                   WINDOW_FORWARD,
+                   WINDOW_INNER, /* the gradient of a norm with ReLU whose only reader is the convolution */
+                   WINDOW_OTHER, /* the same where there is another reader, whose part of the gradient is there */
+                   WINDOW_END,   /* and the norm ends a block: bits say what ReLU let pass */
+                   WINDOW_PAIR   /* and its shortcut has a norm, too */
+};
+
+struct window_args {
+    CUtensorMap a, w, out, x, x2; /* a: boxes with a row above and below; out, x, x2 without */
+    gf_nn_norm n, m;              /* the norm of the epilogue; backward: of its shortcut */
+    unsigned *tickets;
+    int units, across, per_image; /* patches; side by side in an image; of an image */
+    int wide, high;               /* pixels of a patch */
+    int image_w, image_h;         /* of an image */
+    int chunks, slot, slots,
+        weights; /* of the sum, 64 each; bytes of a slot; slots of pixels (alone: of a warpgroup), of weights */
+    int strips, parts, blocks,
+        columns; /* side by side; warpgroups (shared: blocks) that share a strip; blocks of it; all columns */
+};
+
+struct window_tail { /* what shared memory holds beside slots */
+    uint64_t full[WINDOW_SLOTS], empty[WINDOW_SLOTS], weights_full[WINDOW_WEIGHTS], weights_empty[WINDOW_WEIGHTS], out_full[2];
+    int last;
+};
+static_assert(sizeof(window_tail) <= WINDOW_TAIL, "tail");
+
+struct window_space { /* addresses in shared memory */
+    uint32_t weights, slots;
+    window_tail *tail;
+};
+
+template <bool SHARED> __device__ __forceinline__ window_space window_layout(unsigned char *base, const window_args &p) {
+    const int weights = p.weights * WINDOW_BLOCK * (SHARED ? 2 : 1), slots = p.slots * p.slot * (SHARED ? 1 : 2);
+    window_space s;
+    s.weights = gf_shared_address(base);
+    s.slots = s.weights + weights;
+    s.tail = reinterpret_cast<window_tail *>(base + weights + slots);
+    return s;
+}
+
+struct window_place { /* position in a ring of slots first .. first + count - 1 */
+    int first, count, at, lap;
+
+    __device__ __forceinline__ int slot() const { return first + at; }
+    __device__ __forceinline__ void advance() {
+        if (++at == count) at = 0, lap ^= 1;
+    }
+};
+
+/* The ring of pixels of a warpgroup. */
+template <bool SHARED> __device__ __forceinline__ window_place window_ring(const window_args &p, int group) {
+    return {SHARED ? 0 : group * p.slots, p.slots, 0, 0};
+}
+
+/* ----- copies ------------------------------------------------------------------------------------------------------ */
+
+struct window_patch { /* its first pixel */
+    int image, x, y;
+};
+
+__device__ __forceinline__ window_patch window_patch_of(const window_args &p, int unit) {
+    const int within = unit % p.per_image;
+    return {unit / p.per_image, within % p.across * p.wide, within / p.across * p.high};
+}
+
+__device__ __forceinline__ void window_copy(uint32_t dst, const CUtensorMap *map, int c, const window_patch &at, int dx, int dy,
+                                            uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
+                 "[%6];" ::"r"(dst),
+                 "l"(map), "r"(c), "r"(at.x + dx), "r"(at.y + dy), "r"(at.image), "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void window_copy_weights(uint32_t dst, const CUtensorMap *map, int c, int tap, int row,
+                                                    uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+                 "[%5];" ::"r"(dst),
+                 "l"(map), "r"(c), "r"(tap), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
+__device__ __forceinline__ void window_store(const CUtensorMap *map, uint32_t src, int c, const window_patch &at) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map), "r"(c),
+                 "r"(at.x), "r"(at.y), "r"(at.image), "r"(src)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+__device__ __forceinline__ void window_free(uint32_t barrier, int count) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+/* This warp no longer reads the slot; count: of the arrivals that free it. */
+__device__ __forceinline__ void window_release(uint64_t *empty, int count) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) window_free(gf_shared_address(empty), count);
+}
+
+/* ----- products ---------------------------------------------------------------------------------------------------- */
+
+#define WINDOW_NAMES_112                                                                                                   \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "       \
+    "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "       \
+    "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, "       \
+    "%68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, "       \
+    "%90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, " \
+    "%111"
+#define WINDOW_NAMES_128 \
+    WINDOW_NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WINDOW_MORE(how, d)                                                                                                     \
+    GF_WG_QUAD(how, d, 16), GF_WG_QUAD(how, d, 17), GF_WG_QUAD(how, d, 18), GF_WG_QUAD(how, d, 19), GF_WG_QUAD(how, d, 20),     \
+        GF_WG_QUAD(how, d, 21), GF_WG_QUAD(how, d, 22), GF_WG_QUAD(how, d, 23), GF_WG_QUAD(how, d, 24), GF_WG_QUAD(how, d, 25), \
+        GF_WG_QUAD(how, d, 26), GF_WG_QUAD(how, d, 27)
+#define WINDOW_LAST(how, d) GF_WG_QUAD(how, d, 28), GF_WG_QUAD(how, d, 29), GF_WG_QUAD(how, d, 30), GF_WG_QUAD(how, d, 31)
+
+/* d (+)= weights times 256 pixels, 16 channels of the sum. ACROSS: the weights lie as [sum][columns]. */
+template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)[32][4], uint64_t a, uint64_t b, int add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" WINDOW_NAMES_128
+                 "}, %128, %129, add, 1, 1, %131, 0;\n}"
+                 : GF_WG_EACH("+f", d), WINDOW_MORE("+f", d), WINDOW_LAST("+f", d)
+                 : "l"(a), "l"(b), "r"(add), "n"(ACROSS ? 1 : 0));
+}
+
+template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)[28][4], uint64_t a, uint64_t b, int add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %114, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n224k16.f32.bf16.bf16 {" WINDOW_NAMES_112
+                 "}, %112, %113, add, 1, 1, %115, 0;\n}"
+                 : GF_WG_EACH("+f", d), WINDOW_MORE("+f", d)
+                 : "l"(a), "l"(b), "r"(add), "n"(ACROSS ? 1 : 0));
+}
+
+template <int NT> __device__ __forceinline__ void window_pin(float (&d)[NT][4]) {
+#pragma unroll
+    for (int i = 0; i < 4 * NT; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
+}
+
+/* d = the convolution of the next slots. The last `keep` slots are not freed: results will lie there. */
+template <int NT, bool SHARED, bool ACROSS>
+__device__ __forceinline__ void window_multiply(float (&d)[NT][4], const window_space &s, const window_args &p, window_place &at,
+                                                window_place &weights, int group, int keep) {
+    constexpr int STEP = ACROSS ? 2048 : 32, BLOCK = WINDOW_BLOCK * (SHARED ? 2 : 1);
+    const int last = 3 * p.chunks;
+    int before = 0, weights_before = 0;
+    window_pin(d);
+    for (int i = 0; i < last; i++) {
+        gf_barrier_wait(gf_shared_address(&s.tail->full[at.slot()]), at.lap);
+        const uint32_t pixels = s.slots + at.slot() * p.slot;
+#pragma unroll
+        for (int ky = 0; ky < 3; ky++) {
+            if (SHARED) gf_barrier_wait(gf_shared_address(&s.tail->weights_full[weights.slot()]), weights.lap);
+            const int tap = SHARED ? weights.slot() : ky * 3 + i;
+            const uint64_t left = gf_operand_at(s.weights + tap * BLOCK + (SHARED ? group * WINDOW_BLOCK : 0), 16);
+            const uint64_t right = gf_operand_at(pixels + ky * p.wide * 128, 16);
+            gf_wg_begin();
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                window_product<ACROSS>(d, gf_operand_on(left, STEP * k), gf_operand_on(right, 32 * k), i > 0 || ky > 0 || k > 0);
+            gf_wg_commit();
+            gf_wg_wait<1>(); /* all before these four products */
+            if (SHARED) {
+                if (i > 0 || ky > 0) window_release(&s.tail->weights_empty[weights_before], 1);
+                weights_before = weights.slot();
+                weights.advance();
+            }
+            if (ky == 0 && i > 0 && i <= last - keep) window_release(&s.tail->empty[before], 1);
+        }
+        before = at.slot();
+        at.advance();
+    }
+    gf_wg_wait<0>();
+    window_pin(d);
+    if (SHARED) window_release(&s.tail->weights_empty[weights_before], 1);
+    if (keep == 0) window_release(&s.tail->empty[before], 1);
+}
+
+/* ----- numbers of a slot ------------------------------------------------------------------------------------------- */
+
+/* Four blocks of 8 pixels x 8 channels between a slot, where a row is a pixel, and the layout of sums, where it is a channel. */
+__device__ __forceinline__ void window_read(uint32_t (&v)[4], uint32_t at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(at)
+                 : "memory");
+}
+
+__device__ __forceinline__ void window_write(const uint32_t (&v)[4], uint32_t at) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v[0]), "r"(v[1]),
+                 "r"(v[2]), "r"(v[3])
+                 : "memory");
+}
+
+__device__ __forceinline__ float2 window_floats(uint32_t two) {
+    return make_float2(__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u));
+}
+
+__device__ __forceinline__ uint32_t window_pack(float a, float b) {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
+    return *reinterpret_cast<const uint32_t *>(&two);
+}
