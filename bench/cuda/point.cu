@@ -1,13 +1,12 @@
-/* point.cu - time of 1 x 1 convolutions with a part of a batch norm in their epilogue on this GPU, beside cuDNN's and whole
- * norms.
+/* point.cu - time of convolutions with a part of a batch norm in their epilogue on this GPU, beside cuDNN's and whole norms.
  *
- *     build/bench/cuda/point [IMAGES [RUNS]]                                                         default: 256 20
+ *     build/bench/cuda/point [NET [RUNS]]                                                default: resnet50 20
  *
- * The shapes of ResNet-50 at 224 pixels. forward: convolution and batch norm, with the residual at the end of a block. back:
- * gradient of the input of a block's first convolution, and backward of the batch norm before, which ends a block; pair: one
- * with a shortcut. Before: cuDNN's convolution + the norm; now: convolution with sums + the rest of the norm. Median
- * milliseconds, and TB/s of the bytes that the convolution with sums must move. Results are compared in
- * tests/cuda/nets/cuda_point.c.
+ * NET: resnet50, shapes of ResNet-50 at 224 pixels with 256 views; resnet18, of ResNet-18 at 32 pixels with 512. forward:
+ * convolution and batch norm, with the residual at the end of a block. inner, other, end, pair: gradient of the input of a
+ * convolution, and backward of the batch norm before (gf_nn_before). Before: cuDNN's convolution + the norm; now: convolution
+ * with sums + the rest of the norm. Median milliseconds, and TFLOP/s and TB/s of the bytes that the convolution with sums must
+ * move. Results are compared in tests/cuda/nets.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -74,18 +73,19 @@ static gf_nn_norm norm_of(bench *t, int64_t rows, int64_t c) {
 
 enum { CONV, NORM, FUSED, REST, WAYS };
 
-static void run_norm(bench *t, int back, int rest) {
+static void run_norm(bench *t, int kind, int rest) {
     t->n.summed = t->n.back_summed = rest;
-    t->n.dy2 = back && !rest ? t->a.dx : NULL;
-    (back ? gf_cunn_norm_backward : gf_cunn_norm_forward)(t->s, &t->n);
+    t->n.dy2 = kind > GF_NN_BEFORE_INNER && !rest ? t->a.dx : NULL;
+    (kind ? gf_cunn_norm_backward : gf_cunn_norm_forward)(t->s, &t->n);
 }
 
-static void once(bench *t, int way, int back) {
+static void once(bench *t, int way, int kind) {
     gf_error err = {""};
     glofnd_status status = GLOFND_OK;
-    if (way == NORM || way == REST) run_norm(t, back, way == REST);
-    else if (way == FUSED) (back ? gf_cunn_point_back : gf_cunn_point_forward)(t->s, &t->op->shape, &t->fused);
-    else status = back ? gf_cunn_conv_back_data(&err, t->op, &t->a) : t->b->op_forward(&err, t->op, &t->a);
+    if (way == NORM || way == REST) run_norm(t, kind, way == REST);
+    else if (way == CONV) status = kind ? gf_cunn_conv_back_data(&err, t->op, &t->a) : t->b->op_forward(&err, t->op, &t->a);
+    else if (kind) gf_cunn_conv_back_norm(t->op, &t->fused);
+    else status = t->b->op_forward(&err, t->op, &t->fused);
     if (status != GLOFND_OK) die("convolution", err.text);
 }
 
@@ -94,7 +94,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static float median(bench *t, int way, int back) {
+static float median(bench *t, int way, int kind) {
     cudaStream_t stream = (cudaStream_t)t->b->stream(t->s);
     cudaEvent_t from, to;
     float ms[64];
@@ -102,7 +102,7 @@ static float median(bench *t, int way, int back) {
     must(cudaEventCreate(&from)), must(cudaEventCreate(&to));
     for (int i = -3; i < t->runs; i++) {
         must(cudaEventRecord(from, stream));
-        once(t, way, back);
+        once(t, way, kind);
         must(cudaEventRecord(to, stream));
         must(cudaEventSynchronize(to));
         if (i >= 0) must(cudaEventElapsedTime(&ms[i], from, to));
@@ -113,16 +113,37 @@ static float median(bench *t, int way, int back) {
     return ms[t->runs / 2];
 }
 
-static void print_row(const char *what, int64_t rows, int64_t in, int64_t out, const float ms[WAYS], double bytes) {
+static void print_row(const char *what, const gf_nn_shape *s, const float ms[WAYS], double bytes) {
     const float before = ms[CONV] + ms[NORM], after = ms[FUSED] + ms[REST];
-    printf("%-8s %7lld x %4lld -> %4lld  %.4f + %.4f = %.4f  now %.4f + %.4f = %.4f  saved %+.4f  %.2f TB/s\n", what,
-           (long long)rows, (long long)in, (long long)out, ms[CONV], ms[NORM], before, ms[FUSED], ms[REST], after, before - after,
-           bytes / ms[FUSED] * 1e-9);
+    const double flop = 2.0 * (double)(s->n * s->h * s->w) * (double)(s->in * s->out * s->kernel * s->kernel);
+    printf("%-8s %3lld px k%d %4lld, %4lld  %.4f + %.4f = %.4f  now %.4f + %.4f = %.4f  saved %+.4f  %4.0f to %4.0f TFLOP/s  "
+           "%.2f TB/s\n",
+           what, (long long)s->h, s->kernel, (long long)s->in, (long long)s->out, ms[CONV], ms[NORM], before, ms[FUSED], ms[REST],
+           after, before - after, flop / ms[CONV] * 1e-9, flop / ms[FUSED] * 1e-9, bytes / ms[FUSED] * 1e-9);
 }
 
-/* kind: 0 forward, 1 back, 2 back with a shortcut. */
-static void time_shape(gf_nn_engine *engine, int64_t images, int size, int64_t in, int64_t out, int kind, int runs) {
-    static const char *const names[] = {"forward", "back", "pair"};
+typedef struct row {
+    int size, in, out, kernel, kind; /* kind: 0 forward, else gf_nn_before */
+} row;
+
+static int fits(gf_nn_engine *s, const gf_nn_shape *shape, int kind) {
+    if (shape->kernel == 1) return kind ? gf_cunn_point_back_fits(s, shape) : gf_cunn_point_fits(s, shape);
+    return kind ? gf_cunn_window_back_fits(s, shape, (gf_nn_before)kind) : gf_cunn_window_fits(s, shape);
+}
+
+static void set_back(bench *t, int kind, int64_t rows, int64_t c) {
+    t->n.x = random_bytes(t, 2 * (size_t)(rows * c)), t->m.x = random_bytes(t, 2 * (size_t)(rows * c));
+    t->n.dy = t->m.dx = random_bytes(t, 2 * (size_t)(rows * c)), t->n.dx = t->n.y;
+    if (kind == GF_NN_BEFORE_PAIR) t->n.shortcut = &t->m;
+    if (kind == GF_NN_BEFORE_END) t->n.residual = random_bytes(t, 2 * (size_t)(rows * c));
+    if (kind == GF_NN_BEFORE_INNER) t->fused.dx = t->n.dy;
+    else t->fused.dx = NULL;
+    t->fused.before = &t->n;
+}
+
+static void time_shape(gf_nn_engine *engine, int64_t images, row r, int runs) {
+    static const char *const names[] = {"forward", "inner", "other", "end", "pair"};
+    static const double bytes[] = {2, 4, 6, 6.125, 8.125};
     gf_error err = {""};
     gf_nn_sizes sizes;
     bench t;
@@ -131,48 +152,49 @@ static void time_shape(gf_nn_engine *engine, int64_t images, int size, int64_t i
     t.b = &gf_nn_backend_cuda, t.s = engine, t.runs = runs;
     gf_nn_shape shape;
     memset(&shape, 0, sizeof shape);
-    shape.kind = GF_NN_CONV, shape.type = GF_TYPE_BF16, shape.n = images, shape.h = shape.w = size, shape.in = in,
-    shape.out = out;
-    shape.kernel = shape.stride = 1, shape.training = shape.input_grad = 1;
-    if (!(kind ? gf_cunn_point_back_fits : gf_cunn_point_fits)(engine, &shape)) {
-        printf("%-8s %d x %d, %lld -> %lld: not of this shape\n", names[kind], size, size, (long long)in, (long long)out);
+    shape.kind = GF_NN_CONV, shape.type = GF_TYPE_BF16, shape.n = images, shape.h = shape.w = r.size, shape.in = r.in;
+    shape.out = r.out, shape.kernel = r.kernel, shape.pad = r.kernel / 2, shape.stride = shape.training = shape.input_grad = 1;
+    if (!fits(engine, &shape, r.kind)) {
+        printf("%-8s %d px, %d, %d: not of this shape\n", names[r.kind], r.size, r.in, r.out);
         return;
     }
     if (t.b->op_create(&err, t.s, &shape, &sizes, &t.op) != GLOFND_OK) die("convolution", err.text);
-    const int64_t rows = images * size * size, c = kind ? in : out;
-    t.a.x = random_bytes(&t, 2 * (size_t)(rows * in)), t.a.dx = random_bytes(&t, 2 * (size_t)(rows * in));
-    t.a.y = random_bytes(&t, 2 * (size_t)(rows * out)), t.a.dy = random_bytes(&t, 2 * (size_t)(rows * out));
+    const int64_t rows = images * r.size * r.size, c = r.kind ? r.in : r.out;
+    t.a.x = random_bytes(&t, 2 * (size_t)(rows * r.in)), t.a.dx = random_bytes(&t, 2 * (size_t)(rows * r.in));
+    t.a.y = random_bytes(&t, 2 * (size_t)(rows * r.out)), t.a.dy = random_bytes(&t, 2 * (size_t)(rows * r.out));
     t.a.packed = random_bytes(&t, sizes.packed), t.a.scratch = take(&t, sizes.scratch);
     t.n = norm_of(&t, rows, c), t.m = norm_of(&t, rows, c);
     t.fused = t.a;
     t.n.x = t.a.y, t.n.y = random_bytes(&t, 2 * (size_t)(rows * c));
     t.n.positive = (uint8_t *)random_bytes(&t, (size_t)(rows * c / 8));
-    if (kind || out > in) t.n.residual = random_bytes(&t, 2 * (size_t)(rows * c));
-    if (kind) {
-        t.n.x = random_bytes(&t, 2 * (size_t)(rows * c)), t.m.x = random_bytes(&t, 2 * (size_t)(rows * c));
-        t.n.dy = t.m.dx = random_bytes(&t, 2 * (size_t)(rows * c)), t.n.dx = t.n.y;
-        if (kind == 2) t.n.shortcut = &t.m, t.n.residual = NULL;
-        t.fused.before = &t.n;
+    if (r.kind) {
+        set_back(&t, r.kind, rows, c);
     } else {
+        if (r.out > r.in) t.n.residual = random_bytes(&t, 2 * (size_t)(rows * c));
         t.fused.norm = &t.n;
     }
-    for (int way = 0; way < WAYS; way++) ms[way] = median(&t, way, kind > 0);
-    const double numbers = (double)(rows * c), other = (double)(rows * (kind ? out : in));
-    print_row(names[kind], rows, kind ? out : in, c, ms, 2 * other + numbers * (kind == 0 ? 2 : kind == 1 ? 6.125 : 8.125));
+    for (int way = 0; way < WAYS; way++) ms[way] = median(&t, way, r.kind);
+    print_row(names[r.kind], &shape, ms, 2.0 * (double)(rows * (r.kind ? r.out : r.in)) + (double)(rows * c) * bytes[r.kind]);
     for (int i = 0; i < t.count; i++) t.b->release(t.s, t.taken[i]);
 }
 
+static const row resnet50[] = {
+    {56, 64, 64, 1, 0},    {56, 64, 256, 1, 0},  {56, 256, 64, 1, 0},   {56, 256, 128, 1, 0},  {28, 128, 512, 1, 0},
+    {28, 512, 128, 1, 0},  {28, 512, 256, 1, 0}, {14, 256, 1024, 1, 0}, {14, 1024, 256, 1, 0}, {7, 512, 2048, 1, 0},
+    {56, 256, 64, 1, 3},   {56, 256, 128, 1, 3}, {28, 512, 128, 1, 3},  {28, 512, 256, 1, 3},  {14, 1024, 256, 1, 3},
+    {14, 1024, 512, 1, 3}, {7, 2048, 512, 1, 3}, {56, 256, 64, 1, 4},   {28, 512, 128, 1, 4},  {14, 1024, 256, 1, 4},
+    {7, 2048, 512, 1, 4},  {56, 64, 64, 3, 0},   {56, 64, 64, 3, 1},
+};
+static const row resnet18[] = {
+    {32, 64, 64, 3, 0},   {32, 64, 64, 3, 1},   {32, 64, 64, 3, 2},   {32, 64, 64, 3, 3},
+    {16, 128, 128, 3, 0}, {16, 128, 128, 3, 1}, {16, 128, 128, 3, 3}, {16, 128, 128, 3, 4},
+};
+
 int main(int argc, char **argv) {
-    static const int shapes[][4] = {/* size, in, out, kind */
-                                    {56, 64, 64, 0},    {56, 64, 256, 0},  {56, 256, 64, 0},   {56, 256, 128, 0},
-                                    {28, 128, 512, 0},  {28, 512, 128, 0}, {28, 512, 256, 0},  {14, 256, 1024, 0},
-                                    {14, 1024, 256, 0}, {7, 512, 2048, 0}, {56, 256, 64, 1},   {56, 256, 128, 1},
-                                    {28, 512, 128, 1},  {28, 512, 256, 1}, {14, 1024, 256, 1}, {14, 1024, 512, 1},
-                                    {7, 2048, 512, 1},  {56, 256, 64, 2},  {28, 512, 128, 2},  {14, 1024, 256, 2},
-                                    {7, 2048, 512, 2}};
-    const int64_t images = argc > 1 ? atoll(argv[1]) : 256;
+    const int small = argc > 1 && strcmp(argv[1], "resnet18") == 0;
     const int runs = argc > 2 ? atoi(argv[2]) : 20;
-    if (images < 1 || runs < 1 || runs > 64) die("usage", "point [IMAGES [RUNS]], RUNS up to 64");
+    if (runs < 1 || runs > 64 || (argc > 1 && !small && strcmp(argv[1], "resnet50") != 0))
+        die("usage", "point [resnet50|resnet18 [RUNS]], RUNS up to 64");
     gf_error err = {""};
     gf_nn_engine *engine = NULL;
     gf_nn_mode mode;
@@ -180,9 +202,10 @@ int main(int argc, char **argv) {
     mode.deterministic = 1;
     if (gf_nn_backend_cuda.open(&err, 0, &engine) != GLOFND_OK || gf_nn_backend_cuda.configure(&err, engine, &mode) != GLOFND_OK)
         die("device", err.text);
-    puts("         rows x numbers summed -> columns: convolution + batch norm, ms");
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        time_shape(engine, images, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], runs);
+    puts("         window, channels in and out: convolution + batch norm, ms");
+    const row *rows = small ? resnet18 : resnet50;
+    const size_t count = small ? sizeof resnet18 / sizeof *resnet18 : sizeof resnet50 / sizeof *resnet50;
+    for (size_t i = 0; i < count; i++) time_shape(engine, small ? 512 : 256, rows[i], runs);
     gf_nn_backend_cuda.close(engine);
     return 0;
 }

@@ -168,8 +168,8 @@ static void run_job(const job *j) {
     const gf_nn_args *a = j->l ? &j->l->args : NULL;
     switch (j->what) {
     case CONV_FWD: status = b->op_forward(&err, op, a); break;
-    case CONV_DGRAD: /* of 1 x 1 perhaps with a part of the batch norm before */
-        if (a->before) gf_cunn_point_back(n->engine, &op->shape, a);
+    case CONV_DGRAD: /* perhaps with a part of the batch norm before */
+        if (a->before) gf_cunn_conv_back_norm(op, a);
         else status = gf_cunn_conv_back_data(&err, op, a);
         break;
     case CONV_WGRAD:

@@ -39,12 +39,12 @@ void gf_graph_fuse(gf_graph *g, const gf_nn_backend *b) {
     }
 }
 
-/* Layer i is a convolution; of the value it reads, `grads` parts of the gradient are there. */
+/* What layer i, a convolution, has before it. */
 static gf_nn_before before_of(const gf_graph *g, int i) {
     const gf_layer *l = &g->layer[i], *n = l - 1;
     const int others = readers(g, l->in) - 1;
-    if (n->out != l->in || n->kind != GF_LAYER_NORM || !n->norm.relu || others > 1 || g->value[l->in].grads != others)
-        return GF_NN_BEFORE_NONE;
+    if (n->out != l->in || n->kind != GF_LAYER_NORM || !n->norm.relu || n->norm.counted) return GF_NN_BEFORE_NONE;
+    if (others > 1 || g->value[l->in].grads != others) return GF_NN_BEFORE_NONE;
     if (n->residual < 0) return others ? GF_NN_BEFORE_OTHER : GF_NN_BEFORE_INNER;
     if (!others || n->bits < 0) return GF_NN_BEFORE_NONE;
     return n->shortcut >= 0 ? GF_NN_BEFORE_PAIR : GF_NN_BEFORE_END;

@@ -25,13 +25,15 @@ static int is_point(const gf_nn_op *op) {
     return s->kernel == 1 && s->stride == 1;
 }
 
+static int is_point_after_end(const gf_nn_op *op, gf_nn_before before) { return is_point(op) && before >= GF_NN_BEFORE_END; }
+
 static gf_graph *planned(int sums, int back_sums, int ranked) {
     const gf_nn_backend b = {.op_create = create,
                              .norm_scratch = scratch,
                              .norm_bits = bits,
                              .norm_fuses = 1,
                              .op_sums = sums ? is_point : NULL,
-                             .op_back_sums = back_sums ? is_point : NULL};
+                             .op_back_sums = back_sums ? is_point_after_end : NULL};
     const gf_net_spec spec = {.arch = GF_ARCH_RESNET50, .batch = 4, .size = 64, .precision = GF_BF16, .training = 1};
     gf_error err = {""};
     gf_graph *g = calloc(1, sizeof *g);

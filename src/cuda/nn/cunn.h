@@ -157,7 +157,8 @@ void gf_cunn_stem_pool_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_
 int gf_cunn_point_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 int gf_cunn_point_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 glofnd_status gf_cunn_conv_back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a); /* by cuDNN: dx alone */
-int gf_cunn_conv_sums(const gf_nn_op *op);                                              /* cunn_conv.c */
+void gf_cunn_conv_back_norm(gf_nn_op *op, const gf_nn_args *a); /* with a part of a->before, by own kernels */
+int gf_cunn_conv_sums(const gf_nn_op *op);                      /* cunn_conv.c */
 int gf_cunn_conv_back_sums(const gf_nn_op *op, gf_nn_before before);
 void gf_cunn_point_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_point_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);

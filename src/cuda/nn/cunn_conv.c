@@ -172,6 +172,10 @@ glofnd_status gf_cunn_conv_back_data(gf_error *err, gf_nn_op *op, const gf_nn_ar
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, weights(op, a), loose(a->dy), a->scratch);
 }
 
+void gf_cunn_conv_back_norm(gf_nn_op *op, const gf_nn_args *a) {
+    (op->shape.kernel == 1 ? gf_cunn_point_back : gf_cunn_window_back)(op->engine, &op->shape, a);
+}
+
 glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     void *grad = op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad, *dy = loose(a->dy);
     if (op->patches) return patches_backward(err, op, a);
@@ -182,7 +186,7 @@ glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_arg
     TRY(gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, dy, a->scratch));
     if (!op->shape.input_grad) return GLOFND_OK;
     if (a->before) {
-        (op->shape.kernel == 1 ? gf_cunn_point_back : gf_cunn_window_back)(op->engine, &op->shape, a);
+        gf_cunn_conv_back_norm(op, a);
         return GLOFND_OK;
     }
     return gf_cunn_conv_back_data(err, op, a);

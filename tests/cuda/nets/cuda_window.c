@@ -80,8 +80,6 @@ static void check_forward(nn_device *d, sizes k) {
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-enum { INNER = GF_NN_BEFORE_INNER, OTHER = GF_NN_BEFORE_OTHER, END = GF_NN_BEFORE_END, PAIR = GF_NN_BEFORE_PAIR };
-
 typedef struct back_case {
     sizes k;
     gf_nn_before kind;
@@ -108,7 +106,7 @@ static void drop_back(back_case *b) {
 }
 
 static int passes(const back_case *b, int64_t i) {
-    if (b->kind >= END) return b->bits[i / 8] >> (i % 8) & 1;
+    if (b->kind >= GF_NN_BEFORE_END) return b->bits[i / 8] >> (i % 8) & 1;
     return fmaf(b->scale[i % b->k.in], b->x[0][i], b->shift[i % b->k.in]) > 0.0f;
 }
 
@@ -122,7 +120,7 @@ static void compare_g(const back_case *b, const float *have) {
         for (int64_t c = 0; c < k.in; c++) {
             const int64_t at = i * k.every * k.in + c;
             u[i * k.in + c] = have[at];
-            v[i * k.in + c] = passes(b, at) ? (float)(y[c] + (b->kind != INNER ? b->other[at] : 0)) : 0.0f;
+            v[i * k.in + c] = passes(b, at) ? (float)(y[c] + (b->kind != GF_NN_BEFORE_INNER ? b->other[at] : 0)) : 0.0f;
         }
     }
     nn_within("g", u, v, some * k.in, NN_BF16_LIMIT);
@@ -139,23 +137,23 @@ static void check_backward(nn_device *d, sizes k, gf_nn_before kind) {
     b.scale = nn_floats(d, n.scale, k.in, GF_TYPE_F32), b.shift = nn_floats(d, n.shift, k.in, GF_TYPE_F32);
     n.positive = nn_take(d, (size_t)(b.count / 8));
     nn_send(d, n.positive, b.bits, (size_t)(b.count / 8));
-    n.shortcut = kind == PAIR ? &m : NULL;
-    n.residual = kind == END ? n.x : NULL; /* not read */
+    n.shortcut = kind == GF_NN_BEFORE_PAIR ? &m : NULL;
+    n.residual = kind == GF_NN_BEFORE_END ? n.x : NULL; /* not read */
     n.dy = nn_numbers(d, b.other, b.count, s.type);
     gf_nn_args a = {.dy = nn_numbers(d, b.dy, b.rows * k.out, s.type),
                     .packed = nn_numbers(d, b.w, k.out * 9 * k.in, s.type),
                     .before = &n};
-    if (kind == INNER) a.dx = n.dy;
+    if (kind == GF_NN_BEFORE_INNER) a.dx = n.dy;
     assert_int_equal(gf_cunn_window_back_fits(d->s, &s, kind), 1);
     gf_cunn_window_back(d->s, &s, &a);
     float *have = nn_floats(d, n.dy, b.count, s.type);
     compare_g(&b, have);
     norm_check_lines(d, "norm", &n, have, b.x[0], b.mean[0]);
-    if (kind == PAIR) norm_check_lines(d, "shortcut", &m, have, b.x[1], b.mean[1]);
+    if (kind == GF_NN_BEFORE_PAIR) norm_check_lines(d, "shortcut", &m, have, b.x[1], b.mean[1]);
     void *first = n.dy;
     float *first_dgamma = n.dgamma;
     n.dy = nn_numbers(d, b.other, b.count, s.type), n.dgamma = nn_take(d, 4 * (size_t)k.in);
-    if (kind == INNER) a.dx = n.dy;
+    if (kind == GF_NN_BEFORE_INNER) a.dx = n.dy;
     gf_cunn_window_back(d->s, &s, &a);
     norm_same_bits(d, first, n.dy, 2 * (size_t)b.count);
     norm_same_bits(d, first_dgamma, n.dgamma, 4 * (size_t)k.in);
@@ -188,9 +186,9 @@ static void small_backward(void **state) {
     (void)state;
     nn_device d;
     if (!opens(&d)) skip();
-    check_backward(&d, (sizes){2, 32, 32, 64, 64, 1}, INNER);
-    check_backward(&d, (sizes){1, 32, 32, 64, 64, 1}, END);
-    check_backward(&d, (sizes){3, 16, 16, 128, 64, 1}, PAIR);
+    check_backward(&d, (sizes){2, 32, 32, 64, 64, 1}, GF_NN_BEFORE_INNER);
+    check_backward(&d, (sizes){1, 32, 32, 64, 64, 1}, GF_NN_BEFORE_END);
+    check_backward(&d, (sizes){3, 16, 16, 128, 64, 1}, GF_NN_BEFORE_PAIR);
     nn_close(&d);
 }
 
@@ -214,12 +212,12 @@ static void backward_agrees(void **state) {
     nn_device d;
     if (!opens(&d)) skip();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int kind = INNER; kind <= PAIR; kind++) {
-            if (kind == PAIR && shapes[i].in == 64) continue;
-            if (kind != INNER && shapes[i].h % 28 == 0) continue;
+        for (int kind = GF_NN_BEFORE_INNER; kind <= GF_NN_BEFORE_PAIR; kind++) {
+            if (kind == GF_NN_BEFORE_PAIR && shapes[i].in == 64) continue;
+            if (kind != GF_NN_BEFORE_INNER && shapes[i].h % 28 == 0) continue;
             check_backward(&d, shapes[i], (gf_nn_before)kind);
         }
-    check_backward(&d, (sizes){3, 16, 16, 128, 64, 1}, END);
+    check_backward(&d, (sizes){3, 16, 16, 128, 64, 1}, GF_NN_BEFORE_END);
     nn_close(&d);
 }
 
