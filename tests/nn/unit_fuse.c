@@ -1,4 +1,5 @@
-/* unit_fuse.c - which convolutions of ResNet-50 do a part of a batch norm, on a backend that could do all of 1 x 1 and stride 1;
+/* unit_fuse.c - which convolutions of ResNet-50 and ResNet-18 do a part of a batch norm, on a backend that could do all of 1 x 1, or
+ * 3 x 3, and stride 1;
  * and that the memory of a gradient which is never written is not planned. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +27,30 @@ static int is_point(const gf_nn_op *op) {
 }
 
 static int is_point_after_end(const gf_nn_op *op, gf_nn_before before) { return is_point(op) && before >= GF_NN_BEFORE_END; }
+
+static int is_window(const gf_nn_op *op) {
+    const gf_nn_shape *s = (const gf_nn_shape *)(uintptr_t)op;
+    return s->kernel == 3 && s->stride == 1;
+}
+
+static int kinds[GF_NN_BEFORE_PAIR + 1]; /* asked for by the last plan of windows */
+static int is_window_after(const gf_nn_op *op, gf_nn_before before) {
+    kinds[before] += is_window(op);
+    return is_window(op);
+}
+
+static gf_graph *planned_with(const gf_nn_backend *b, gf_arch arch, int size, int ranked) {
+    const gf_net_spec spec = {.arch = arch, .batch = 4, .size = size, .precision = GF_BF16, .training = 1};
+    gf_error err = {""};
+    gf_graph *g = calloc(1, sizeof *g);
+    assert_non_null(g);
+    g->ranked = ranked;
+    gf_resnet_build(g, &spec);
+    gf_graph_merge(g, b);
+    assert_int_equal(gf_graph_ops(&err, g, b, NULL), GLOFND_OK);
+    assert_int_equal(gf_graph_plan(&err, g, b), GLOFND_OK);
+    return g;
+}
 
 static gf_graph *planned(int sums, int back_sums, int ranked) {
     const gf_nn_backend b = {.op_create = create,

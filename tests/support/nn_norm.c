@@ -96,6 +96,7 @@ void norm_check_lines(nn_device *d, const char *what, const gf_nn_norm *n, const
         size[i % c] += fabs((double)g[i]), size2[i % c] += fabs(t);
     }
     for (int64_t i = 0; i < c; i++) {
+        if (size[i] == 0) size[i] = size2[i] = 1; /* nothing passed: zeros */
         const double rows = (double)n->rows, a = -(double)scale[i] * istd[i] * istd[i] / rows, b = -(double)scale[i] / rows;
         const double off[4] = {fabs(dbeta[i] - sum[i]) / size[i],
                                fabs(dgamma[i] - istd[i] * product[i]) / fabs(istd[i] * size2[i]),

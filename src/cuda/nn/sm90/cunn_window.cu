@@ -273,7 +273,7 @@ static __device__ __forceinline__ void window_store_all(const window_args &p, co
         gf_barrier_wait(full, lap);
         window_store(&p.out, s.slots + at.slot() * p.slot, job.n0 + (SHARED ? 64 * job.group : 0), patch);
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-        window_free(gf_shared_address(&s.tail->empty[at.slot()]), SHARED ? 8 : 4);
+        window_free(gf_shared_address(&s.tail->empty[at.slot()]), SHARED && !Work::BACK ? 8 : 4);
         for (int i = mine; i < each; i++) at.advance();
     }
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -287,19 +287,25 @@ static __device__ __forceinline__ int window_await(const window_space &s, window
     return slot;
 }
 
+/* Slots that only the other warpgroup reads. Both free every slot, else one could be a whole lap behind and wait for the wrong
+ * one. */
+template <class Work> static __device__ __forceinline__ void window_pass(const window_space &s, window_place &at) {
+    for (int i = 0; i < Work::EXTRA; i++) {
+        const int slot = window_await(s, at);
+        window_release(&s.tail->empty[slot], 1);
+    }
+}
+
 /* Backward, after the products: the slots with x and the rest, and the results in the last of them. */
 template <int NT, bool SHARED, class Work>
 static __device__ __forceinline__ void window_back(Work &k, const window_args &p, const window_space &s, window_place &at) {
-    constexpr int EACH = SHARED ? 2 : 1;
-    if (SHARED && k.group == 1) /* those of the other warpgroup: a wait that is left out would make later ones ambiguous */
-        for (int i = 0; i < Work::EXTRA; i++) window_await(s, at);
-    const int x2 = Work::SUMS == 3 ? window_await(s, at) : 0, x = window_await(s, at),
-              out = Work::OTHER ? window_await(s, at) : x;
+    if (SHARED && k.group == 1) window_pass<Work>(s, at);
+    const int x2 = Work::SUMS == 3 ? window_await(s, at) : 0, x = window_await(s, at);
+    const int out = Work::OTHER ? window_await(s, at) : x;
     window_back_out<NT>(k, s.slots + out * p.slot, s.slots + x * p.slot, s.slots + x2 * p.slot);
-    if (Work::SUMS == 3) window_release(&s.tail->empty[x2], EACH);
-    if (Work::OTHER) window_release(&s.tail->empty[x], EACH);
-    if (SHARED && k.group == 0)
-        for (int i = 0; i < Work::EXTRA; i++) window_await(s, at);
+    if (Work::SUMS == 3) window_release(&s.tail->empty[x2], 1);
+    if (Work::OTHER) window_release(&s.tail->empty[x], 1);
+    if (SHARED && k.group == 0) window_pass<Work>(s, at);
 }
 
 /* Forward: results in the slot of the last products (shared: in that before for the second warpgroup), once nobody reads it. */
