@@ -202,6 +202,7 @@ int main(int argc, char **argv) {
     mode.deterministic = 1;
     if (gf_nn_backend_cuda.open(&err, 0, &engine) != GLOFND_OK || gf_nn_backend_cuda.configure(&err, engine, &mode) != GLOFND_OK)
         die("device", err.text);
+    setvbuf(stdout, NULL, _IOLBF, 0);
     puts("         window, channels in and out: convolution + batch norm, ms");
     const row *rows = small ? resnet18 : resnet50;
     const size_t count = small ? sizeof resnet18 / sizeof *resnet18 : sizeof resnet50 / sizeof *resnet50;

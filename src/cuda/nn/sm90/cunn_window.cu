@@ -186,12 +186,12 @@ template <bool SHARED> static __device__ __forceinline__ void window_begin(const
         for (int i = 0; i < p.slots * (SHARED ? 1 : 2); i++) {
             gf_barrier_init(gf_shared_address(&s.tail->full[i]), 1);
             gf_barrier_init(gf_shared_address(&s.tail->empty[i]), SHARED ? 8 : 4);
+            gf_barrier_init(gf_shared_address(&s.tail->out_full[i]), 4);
         }
         for (int i = 0; i < p.weights; i++) {
             gf_barrier_init(gf_shared_address(&s.tail->weights_full[i]), 1);
             gf_barrier_init(gf_shared_address(&s.tail->weights_empty[i]), 8);
         }
-        for (int i = 0; i < 2; i++) gf_barrier_init(gf_shared_address(&s.tail->out_full[i]), 4);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
@@ -220,8 +220,8 @@ static __device__ __forceinline__ void window_load(const window_args &p, const w
     window_place at = window_ring<SHARED>(p, job.group);
     for (int unit = job.part; unit < p.units; unit += p.parts) {
         const window_patch patch = window_patch_of(p, unit);
-        for (int i = 0; i < 3 * p.chunks; i++, at.advance()) {
-            const uint32_t ready = window_expect(s, at, p.slot);
+        for (int i = 0; i < p.taps; i++, at.advance()) {
+            const uint32_t ready = window_expect(s, at, p.border);
             window_copy(s.slots + at.slot() * p.slot, &p.a, 64 * (i / 3), patch, i % 3 - 1, -1, ready);
         }
         for (int g = 0; g < (SHARED ? 2 : 1); g++)
@@ -262,15 +262,15 @@ static __device__ __forceinline__ void window_load_weights(const window_args &p,
 /* One thread: the results of one warpgroup. */
 template <bool SHARED, class Work>
 static __device__ __forceinline__ void window_store_all(const window_args &p, const window_space &s, const window_job &job) {
-    const uint32_t full = gf_shared_address(&s.tail->out_full[job.group]);
-    const int taps = 3 * p.chunks, each = taps + Work::EXTRA * (SHARED ? 2 : 1);
-    const int mine = !SHARED ? each - 1 : Work::BACK ? taps + (job.group + 1) * Work::EXTRA - 1 : taps - 1 - job.group;
+    const int each = p.taps + Work::EXTRA * (SHARED ? 2 : 1);
+    const int mine = !SHARED ? each - 1 : Work::BACK ? p.taps + (job.group + 1) * Work::EXTRA - 1 : p.taps - 1 - job.group;
     window_place at = window_ring<SHARED>(p, job.group);
-    int lap = 0;
-    for (int unit = job.part; unit < p.units; unit += p.parts, lap ^= 1) {
+    unsigned laps = 0; /* a bit per slot */
+    for (int unit = job.part; unit < p.units; unit += p.parts) {
         const window_patch patch = window_patch_of(p, unit);
         for (int i = 0; i < mine; i++) at.advance();
-        gf_barrier_wait(full, lap);
+        gf_barrier_wait(gf_shared_address(&s.tail->out_full[at.slot()]), laps >> at.slot() & 1);
+        laps ^= 1u << at.slot();
         window_store(&p.out, s.slots + at.slot() * p.slot, job.n0 + (SHARED ? 64 * job.group : 0), patch);
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         window_free(gf_shared_address(&s.tail->empty[at.slot()]), SHARED && !Work::BACK ? 8 : 4);
@@ -285,6 +285,13 @@ static __device__ __forceinline__ int window_await(const window_space &s, window
     gf_barrier_wait(gf_shared_address(&s.tail->full[slot]), at.lap);
     at.advance();
     return slot;
+}
+
+/* Results lie in the slot. */
+static __device__ __forceinline__ void window_hand_over(const window_space &s, int slot) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&s.tail->out_full[slot]));
 }
 
 /* Slots that only the other warpgroup reads. Both free every slot, else one could be a whole lap behind and wait for the wrong
@@ -305,16 +312,19 @@ static __device__ __forceinline__ void window_back(Work &k, const window_args &p
     window_back_out<NT>(k, s.slots + out * p.slot, s.slots + x * p.slot, s.slots + x2 * p.slot);
     if (Work::SUMS == 3) window_release(&s.tail->empty[x2], 1);
     if (Work::OTHER) window_release(&s.tail->empty[x], 1);
+    window_hand_over(s, out);
     if (SHARED && k.group == 0) window_pass<Work>(s, at);
 }
 
 /* Forward: results in the slot of the last products (shared: in that before for the second warpgroup), once nobody reads it. */
 template <int NT, bool SHARED, class Work>
-static __device__ __forceinline__ void window_forward(Work &k, const window_args &p, const window_space &s, int last,
-                                                      int before) {
+static __device__ __forceinline__ void window_forward(Work &k, const window_args &p, const window_space &s,
+                                                      const window_place &at) {
+    const int back = SHARED && k.group == 1 ? 2 : 1, out = at.first + (at.at + at.count - back) % at.count;
     if (SHARED) window_sync();
     else asm volatile("bar.sync %0, 128;" ::"r"(2 + k.group) : "memory");
-    window_forward_out<NT>(k, s.slots + (SHARED && k.group == 1 ? before : last) * p.slot);
+    window_forward_out<NT>(k, s.slots + out * p.slot);
+    window_hand_over(s, out);
 }
 
 template <class Work> static __device__ __forceinline__ void window_prepare(Work &k, const window_args &p, int column) {
@@ -343,22 +353,21 @@ static __device__ __forceinline__ void window_compute(const window_args &p, cons
     window_place at = window_ring<SHARED>(p, job.group), weights = {0, p.weights, 0, 0};
     for (int unit = job.part; unit < p.units; unit += p.parts) {
         window_load_bits<NT>(k, p, window_patch_of(p, unit), column);
-        window_multiply<NT, SHARED, work::BACK>(k.d, s, p, at, weights, k.group, work::BACK ? 0 : SHARED ? 2 : 1);
-        if constexpr (work::BACK) {
-            window_back<NT, SHARED>(k, p, s, at);
+        if constexpr (SHARED) {
+            window_multiply<NT, work::BACK>(k.d, s, p, at, weights, k.group, work::BACK ? 0 : 2);
         } else {
-            const int last = (at.at + at.count - 1) % at.count + at.first, before = (at.at + at.count - 2) % at.count + at.first;
-            if (unit == job.part)
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    const float first = window_floats(window_pack(k.d[0][2 * half], 0.0f)).x;
-                    k.pivot[half] = __shfl_sync(0xffffffffu, first, k.lane & ~3);
-                }
-            window_forward<NT, SHARED>(k, p, s, last, before);
+            window_multiply_own<NT, work::BACK>(k.d, s, p, at);
+            if (work::BACK) window_release(&s.tail->empty[at.slot()], 1);
+            at.advance();
         }
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        __syncwarp();
-        if (k.lane == 0) gf_barrier_arrive(gf_shared_address(&s.tail->out_full[k.group]));
+        if (!work::BACK && unit == job.part)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const float first = window_floats(window_pack(k.d[0][2 * half], 0.0f)).x;
+                k.pivot[half] = __shfl_sync(0xffffffffu, first, k.lane & ~3);
+            }
+        if constexpr (work::BACK) window_back<NT, SHARED>(k, p, s, at);
+        else window_forward<NT, SHARED>(k, p, s, at);
     }
     window_keep_sums(k, p, job.part, column);
     if (window_comes_last(s, p, blockIdx.x % p.strips)) window_finish<SHARED ? 128 : 64, work>(p, shared, job.n0);
@@ -395,10 +404,11 @@ struct window_plan { /* of a shape in one direction; pixels 0: not of this shape
     int64_t sum, columns;
 };
 
-/* Slots of weights that stay, or pass; and of pixels that a warpgroup has to itself, or both share. */
-enum { WINDOW_TAPS = 9, WINDOW_PASSING = 6, WINDOW_OWN = 2, WINDOW_COMMON = 3 };
+/* Slots of weights that stay, or pass; and of pixels that both warpgroups share. */
+enum { WINDOW_TAPS = 9, WINDOW_PASSING = 6, WINDOW_COMMON = 3 };
 
-static int window_slot(const window_plan &f) { return f.wide * (f.high + 2) * 128; }
+static int window_border(const window_plan &f) { return (f.shared ? f.wide : f.wide + 2) * (f.high + 2) * 128; }
+static int window_slot(const window_plan &f) { return (window_border(f) + 1023) / 1024 * 1024; }
 
 static size_t window_bytes(const window_plan &f) {
     return (size_t)(f.weights * WINDOW_BLOCK * (f.shared ? 2 : 1) + f.slots * window_slot(f) * (f.shared ? 1 : 2) + WINDOW_TAIL);
@@ -413,11 +423,11 @@ static window_plan window_plan_of(const gf_nn_engine *s, const gf_nn_shape *c, i
     f.sum = back ? c->out : c->in, f.columns = back ? c->in : c->out;
     f.shared = f.columns % 128 == 0;
     if (f.sum % 64 != 0 || (!f.shared && (f.columns != 64 || f.sum != 64)) || f.columns / 128 > GF_CUNN_TICKETS) return none;
-    if (c->w % 8 == 0 && c->h % 32 == 0) f.wide = 8, f.high = 32;
-    else if (c->w % 16 == 0 && c->h % 16 == 0) f.wide = f.high = 16;
-    else if (c->w % 8 == 0 && c->h % 28 == 0 && !f.shared) f.wide = 8, f.high = 28;
+    if (f.shared && c->w % 16 == 0 && c->h % 16 == 0) f.wide = f.high = 16;
+    else if (!f.shared && c->w % 8 == 0 && c->h % 16 == 0) f.wide = 8, f.high = 16;
+    else if (!f.shared && c->w % 8 == 0 && c->h % 28 == 0) f.wide = 8, f.high = 28;
     else return none;
-    f.slots = f.shared ? WINDOW_COMMON : WINDOW_OWN, f.weights = f.shared ? WINDOW_PASSING : WINDOW_TAPS;
+    f.slots = f.shared ? WINDOW_COMMON : f.high == 16 ? 3 : 2, f.weights = f.shared ? WINDOW_PASSING : WINDOW_TAPS;
     f.pixels = f.wide * f.high;
     return window_bytes(f) <= s->shared ? f : none;
 }
@@ -427,7 +437,7 @@ int gf_cunn_window_fits(const gf_nn_engine *s, const gf_nn_shape *c) { return wi
 int gf_cunn_window_back_fits(const gf_nn_engine *s, const gf_nn_shape *c, gf_nn_before before) {
     const window_plan f = window_plan_of(s, c, 1);
     if (f.pixels == 0 || before == GF_NN_BEFORE_NONE) return 0;
-    return before == GF_NN_BEFORE_INNER || (f.pixels == 256 && (f.shared || before != GF_NN_BEFORE_PAIR));
+    return before == GF_NN_BEFORE_INNER || (f.pixels != 224 && (f.shared || before != GF_NN_BEFORE_PAIR));
 }
 
 static window_args window_sizes(const gf_nn_engine *s, const gf_nn_shape *c, const window_plan &f) {
@@ -435,7 +445,8 @@ static window_args window_sizes(const gf_nn_engine *s, const gf_nn_shape *c, con
     p.tickets = s->tickets;
     p.wide = f.wide, p.high = f.high, p.image_w = (int)c->w, p.image_h = (int)c->h;
     p.across = p.image_w / f.wide, p.per_image = p.across * (p.image_h / f.high), p.units = (int)c->n * p.per_image;
-    p.chunks = (int)(f.sum / 64), p.slot = window_slot(f), p.slots = f.slots, p.weights = f.weights;
+    p.chunks = (int)(f.sum / 64), p.taps = f.shared ? 3 * p.chunks : 1, p.border = window_border(f);
+    p.slot = window_slot(f), p.slots = f.slots, p.weights = f.weights;
     p.columns = (int)f.columns, p.strips = f.shared ? p.columns / 128 : 1;
     const int most = f.shared ? p.units : (p.units + 1) / 2;
     p.blocks = s->multiprocessors / p.strips;
@@ -445,11 +456,11 @@ static window_args window_sizes(const gf_nn_engine *s, const gf_nn_shape *c, con
     return p;
 }
 
-/* x [n][h][w][channels], in boxes of a patch and `more` rows. */
+/* x [n][h][w][channels], in boxes of a patch, with a border of a pixel or without. */
 static cudaError_t window_map(CUtensorMap *map, const void *x, const gf_nn_shape *c, int64_t channels, const window_plan &f,
-                              int more) {
+                              int border) {
     const int64_t size[4] = {channels, c->w, c->h, c->n};
-    const int box[4] = {64, f.wide, f.high + more, 1};
+    const int box[4] = {64, border && !f.shared ? f.wide + 2 : f.wide, border ? f.high + 2 : f.high, 1};
     return gf_box_map(map, x, 4, size, box);
 }
 
@@ -475,11 +486,11 @@ void gf_cunn_window_forward(gf_nn_engine *s, const gf_nn_shape *c, const gf_nn_a
     const window_plan f = window_plan_of(s, c, 0);
     window_args p = window_sizes(s, c, f);
     p.n = *a->norm;
-    cudaError_t e = window_map(&p.a, a->x, c, c->in, f, 2);
+    cudaError_t e = window_map(&p.a, a->x, c, c->in, f, 1);
     if (e == cudaSuccess) e = window_weights_map(&p.w, a->packed, c, f.shared ? 128 : 64);
     if (e == cudaSuccess) e = window_map(&p.out, a->y, c, c->out, f, 0);
     if (f.shared) window_launch<32, true, WINDOW_FORWARD>(s, p, f, e);
-    else if (f.pixels == 256) window_launch<32, false, WINDOW_FORWARD>(s, p, f, e);
+    else if (f.pixels == 128) window_launch<16, false, WINDOW_FORWARD>(s, p, f, e);
     else window_launch<28, false, WINDOW_FORWARD>(s, p, f, e);
 }
 
@@ -490,7 +501,7 @@ void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *c, const gf_nn_args
     window_args p = window_sizes(s, c, f);
     p.n = *n;
     if (n->shortcut) p.m = *n->shortcut;
-    cudaError_t e = window_map(&p.a, a->dy, c, c->out, f, 2);
+    cudaError_t e = window_map(&p.a, a->dy, c, c->out, f, 1);
     if (e == cudaSuccess) e = window_weights_map(&p.w, a->packed, c, 64);
     if (e == cudaSuccess) e = window_map(&p.out, other ? n->dy : a->dx, c, c->in, f, 0);
     if (e == cudaSuccess) e = window_map(&p.x, n->x, c, c->in, f, 0);
@@ -500,7 +511,7 @@ void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *c, const gf_nn_args
     else if (f.shared && ends) window_launch<32, true, WINDOW_END>(s, p, f, e);
     else if (f.shared && other) window_launch<32, true, WINDOW_OTHER>(s, p, f, e);
     else if (f.shared) window_launch<32, true, WINDOW_INNER>(s, p, f, e);
-    else if (ends) window_launch<32, false, WINDOW_END>(s, p, f, e);
-    else if (other) window_launch<32, false, WINDOW_OTHER>(s, p, f, e);
-    else window_launch<32, false, WINDOW_INNER>(s, p, f, e);
+    else if (ends) window_launch<16, false, WINDOW_END>(s, p, f, e);
+    else if (other) window_launch<16, false, WINDOW_OTHER>(s, p, f, e);
+    else window_launch<16, false, WINDOW_INNER>(s, p, f, e);
 }

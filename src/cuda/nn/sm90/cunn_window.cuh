@@ -1,14 +1,16 @@
 /* cunn_window.cuh - 3 x 3 convolutions of stride 1 on Hopper, with batch norm in the epilogue: shared memory, rings and products.
  * sm_90a only.
  *
- * A warpgroup computes 64 channels of a patch of 256 (or 224) pixels: [64 channels] x [pixels], so that a product reads few bytes
- * of shared memory for its multiplications, and a thread has two channels, whose sums are a few registers. The copy engine
- * fetches 64 channels of the patch with a row above and below it, shifted by one pixel to the left, not, and to the right, and
- * writes zeros for what is outside the image: three fetches serve nine products, since a row of 8 or 16 pixels is a multiple of
- * 1024 bytes, the period of the swizzle, and the window moves up and down by an offset.
+ * A warpgroup computes 64 channels of a patch of pixels: [64 channels] x [pixels], so that a product reads few bytes of shared
+ * memory for its multiplications, and a thread has two channels, whose sums are a few registers. The copy engine fetches 64
+ * channels of the patch with a border of a pixel, and writes zeros for what is outside the image.
  *
- *   alone   64 columns in all: warpgroups have patches and slots of their own, weights stay in shared memory
- *   shared  strips of 128 columns: both warpgroups read the same patch, weights come through a ring
+ *   alone   64 columns in all: warpgroups have patches and slots of their own, weights stay in shared memory. A patch is 8 pixels
+ *           wide; rows of 8 of the 10 pixels of a slot's line are the groups of 8 that the tensor cores read, at any offset, since
+ *           the swizzle follows from the address alone: one fetch serves nine products.
+ *   shared  strips of 128 columns: both warpgroups read the same patch, weights come through a ring. A patch is fetched with a row
+ *           above and below it, shifted by one pixel to the left, not, and to the right: a line of 8 or 16 pixels is a multiple of
+ *           1024 bytes, and the window moves up and down by an offset.
  *
  * Results are left in a slot as they are to lie in memory, and stored by another warp, which then frees the slot.
  */
@@ -19,7 +21,7 @@
 #include "cuda/passes/tile_wide.cuh"
 
 enum {
-    WINDOW_SLOTS = 6,   /* of pixels, at most */
+    WINDOW_SLOTS = 8,   /* of pixels, at most */
     WINDOW_WEIGHTS = 9, /* slots of weights, at most */
     WINDOW_WORKERS = 256,
     WINDOW_THREADS = WINDOW_WORKERS + 128,
@@ -36,20 +38,21 @@ enum window_mode { /* what the epilogue does */
 };
 
 struct window_args {
-    CUtensorMap a, w, out, x, x2; /* a: boxes with a row above and below; out, x, x2 without */
+    CUtensorMap a, w, out, x, x2; /* a: boxes with a border; out, x, x2 without */
     gf_nn_norm n, m;              /* the norm of the epilogue; backward: of its shortcut */
     unsigned *tickets;
     int units, across, per_image; /* patches; side by side in an image; of an image */
     int wide, high;               /* pixels of a patch */
     int image_w, image_h;         /* of an image */
-    int chunks, slot, slots,
-        weights; /* of the sum, 64 each; bytes of a slot; slots of pixels (alone: of a warpgroup), of weights */
-    int strips, parts, blocks,
-        columns; /* side by side; warpgroups (shared: blocks) that share a strip; blocks of it; all columns */
+    int chunks, taps, border;     /* of the sum, 64 each; fetches of a patch; bytes of one */
+    int slot, slots, weights;     /* bytes of a slot; slots of pixels (alone: of a warpgroup), of weights */
+    int strips, blocks;           /* of columns, side by side; blocks that share one */
+    int parts, columns;           /* warpgroups (shared: blocks) that share a strip; all columns */
 };
 
-struct window_tail { /* what shared memory holds beside slots */
-    uint64_t full[WINDOW_SLOTS], empty[WINDOW_SLOTS], weights_full[WINDOW_WEIGHTS], weights_empty[WINDOW_WEIGHTS], out_full[2];
+struct window_tail {                                                          /* what shared memory holds beside slots */
+    uint64_t full[WINDOW_SLOTS], empty[WINDOW_SLOTS], out_full[WINDOW_SLOTS]; /* out_full: results lie there */
+    uint64_t weights_full[WINDOW_WEIGHTS], weights_empty[WINDOW_WEIGHTS];
     int last;
 };
 static_assert(sizeof(window_tail) <= WINDOW_TAIL, "tail");
@@ -160,27 +163,59 @@ template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)
                  : "l"(a), "l"(b), "r"(add), "n"(ACROSS ? 1 : 0));
 }
 
+/* 64 columns of weights times 128 pixels. */
+template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, %67, 0;\n}"
+                 : GF_WG_SUMS(d)
+                 : "l"(a), "l"(b), "r"(add), "n"(ACROSS ? 1 : 0));
+}
+
+/* As gf_operand_at, with groups of 8 rows `stride` bytes apart. */
+__device__ __forceinline__ uint64_t window_operand(uint32_t address, int stride) {
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | 1ull << 16 | static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
+}
+
 template <int NT> __device__ __forceinline__ void window_pin(float (&d)[NT][4]) {
 #pragma unroll
     for (int i = 0; i < 4 * NT; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
 }
 
-/* d = the convolution of the next slots. The last `keep` slots are not freed: results will lie there. */
-template <int NT, bool SHARED, bool ACROSS>
+/* Alone: d = the convolution of the next slot, which is not freed. */
+template <int NT, bool ACROSS>
+__device__ __forceinline__ void window_multiply_own(float (&d)[NT][4], const window_space &s, const window_args &p,
+                                                    const window_place &at) {
+    constexpr int STEP = ACROSS ? 2048 : 32, LINE = 10 * 128;
+    const uint64_t left = gf_operand_at(s.weights, 16);
+    const uint64_t right = window_operand(s.slots + at.slot() * p.slot, LINE);
+    gf_barrier_wait(gf_shared_address(&s.tail->full[at.slot()]), at.lap);
+    window_pin(d);
+    gf_wg_begin();
+#pragma unroll
+    for (int tap = 0; tap < 9; tap++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            window_product<ACROSS>(d, gf_operand_on(left, tap * WINDOW_BLOCK + STEP * k),
+                                   gf_operand_on(right, tap / 3 * LINE + tap % 3 * 128 + 32 * k), tap > 0 || k > 0);
+    gf_wg_commit();
+    gf_wg_wait<0>();
+    window_pin(d);
+}
+
+/* Shared: d = the convolution of the next slots. The last `keep` slots are not freed: results will lie there. */
+template <int NT, bool ACROSS>
 __device__ __forceinline__ void window_multiply(float (&d)[NT][4], const window_space &s, const window_args &p, window_place &at,
                                                 window_place &weights, int group, int keep) {
-    constexpr int STEP = ACROSS ? 2048 : 32, BLOCK = WINDOW_BLOCK * (SHARED ? 2 : 1);
-    const int last = 3 * p.chunks;
+    constexpr int STEP = ACROSS ? 2048 : 32;
     int before = 0, weights_before = 0;
     window_pin(d);
-    for (int i = 0; i < last; i++) {
+    for (int i = 0; i < p.taps; i++) {
         gf_barrier_wait(gf_shared_address(&s.tail->full[at.slot()]), at.lap);
         const uint32_t pixels = s.slots + at.slot() * p.slot;
 #pragma unroll
         for (int ky = 0; ky < 3; ky++) {
-            if (SHARED) gf_barrier_wait(gf_shared_address(&s.tail->weights_full[weights.slot()]), weights.lap);
-            const int tap = SHARED ? weights.slot() : ky * 3 + i;
-            const uint64_t left = gf_operand_at(s.weights + tap * BLOCK + (SHARED ? group * WINDOW_BLOCK : 0), 16);
+            gf_barrier_wait(gf_shared_address(&s.tail->weights_full[weights.slot()]), weights.lap);
+            const uint64_t left = gf_operand_at(s.weights + (2 * weights.slot() + group) * WINDOW_BLOCK, 16);
             const uint64_t right = gf_operand_at(pixels + ky * p.wide * 128, 16);
             gf_wg_begin();
 #pragma unroll
@@ -188,19 +223,17 @@ __device__ __forceinline__ void window_multiply(float (&d)[NT][4], const window_
                 window_product<ACROSS>(d, gf_operand_on(left, STEP * k), gf_operand_on(right, 32 * k), i > 0 || ky > 0 || k > 0);
             gf_wg_commit();
             gf_wg_wait<1>(); /* all before these four products */
-            if (SHARED) {
-                if (i > 0 || ky > 0) window_release(&s.tail->weights_empty[weights_before], 1);
-                weights_before = weights.slot();
-                weights.advance();
-            }
-            if (ky == 0 && i > 0 && i <= last - keep) window_release(&s.tail->empty[before], 1);
+            if (i > 0 || ky > 0) window_release(&s.tail->weights_empty[weights_before], 1);
+            weights_before = weights.slot();
+            weights.advance();
+            if (ky == 0 && i > 0 && i <= p.taps - keep) window_release(&s.tail->empty[before], 1);
         }
         before = at.slot();
         at.advance();
     }
     gf_wg_wait<0>();
     window_pin(d);
-    if (SHARED) window_release(&s.tail->weights_empty[weights_before], 1);
+    window_release(&s.tail->weights_empty[weights_before], 1);
     if (keep == 0) window_release(&s.tail->empty[before], 1);
 }
 
