@@ -178,7 +178,7 @@ static void small_forward(void **state) {
     nn_device d;
     if (!opens(&d)) skip();
     check_forward(&d, (sizes){2, 32, 32, 64, 64, 1});
-    check_forward(&d, (sizes){3, 16, 16, 64, 128, 1});
+    check_forward(&d, (sizes){3, 16, 16, 128, 128, 1});
     nn_close(&d);
 }
 
@@ -188,7 +188,7 @@ static void small_backward(void **state) {
     if (!opens(&d)) skip();
     check_backward(&d, (sizes){2, 32, 32, 64, 64, 1}, GF_NN_BEFORE_INNER);
     check_backward(&d, (sizes){1, 32, 32, 64, 64, 1}, GF_NN_BEFORE_END);
-    check_backward(&d, (sizes){3, 16, 16, 128, 64, 1}, GF_NN_BEFORE_PAIR);
+    check_backward(&d, (sizes){3, 16, 16, 128, 128, 1}, GF_NN_BEFORE_PAIR);
     nn_close(&d);
 }
 
@@ -203,7 +203,7 @@ static void forward_agrees(void **state) {
     nn_device d;
     if (!opens(&d)) skip();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_forward(&d, shapes[i]);
-    check_forward(&d, (sizes){3, 16, 16, 64, 128, 1});
+    check_forward(&d, (sizes){3, 16, 16, 128, 128, 1});
     nn_close(&d);
 }
 
@@ -217,7 +217,7 @@ static void backward_agrees(void **state) {
             if (kind != GF_NN_BEFORE_INNER && shapes[i].h % 28 == 0) continue;
             check_backward(&d, shapes[i], (gf_nn_before)kind);
         }
-    check_backward(&d, (sizes){3, 16, 16, 128, 64, 1}, GF_NN_BEFORE_END);
+    check_backward(&d, (sizes){3, 16, 16, 128, 128, 1}, GF_NN_BEFORE_END);
     nn_close(&d);
 }
 

@@ -7,14 +7,15 @@
 
 /* ----- the epilogue ------------------------------------------------------------------------------------------------ */
 
-template <int NT, int MODE> struct window_work { /* of a thread of the warpgroups that multiply */
+template <int NT, bool SHARED, int MODE> struct window_work { /* of a thread of the warpgroups that multiply */
+    static constexpr int PATCHES = SHARED ? 2 : 1;
     static constexpr int SUMS = MODE == WINDOW_PAIR ? 3 : 2;
     static constexpr bool BACK = MODE != WINDOW_FORWARD, BITS = MODE >= WINDOW_END, OTHER = MODE >= WINDOW_OTHER;
     static constexpr int EXTRA = MODE == WINDOW_FORWARD ? 0 : MODE == WINDOW_INNER ? 1 : MODE == WINDOW_PAIR ? 3 : 2;
-    float d[NT][4], sum[SUMS][2];     /* channels lane / 4 and lane / 4 + 8 of the warp's 16 */
-    float pivot[2], mean2[2];         /* forward the first number, backward the mean; of the shortcut */
-    float scale[2], shift[2];         /* without bits */
-    uint32_t bits[BITS ? NT / 4 : 1]; /* of pixel 32 i + lane, the warp's 16 channels */
+    float d[PATCHES][NT][4], sum[SUMS][2];     /* channels lane / 4 and lane / 4 + 8 of the warp's 16 */
+    float pivot[2], mean2[2];                  /* forward the first number, backward the mean; of the shortcut */
+    float scale[2], shift[2];                  /* without bits */
+    uint32_t bits[PATCHES][BITS ? NT / 4 : 1]; /* of pixel 32 i + lane, the warp's 16 channels */
     int group, warp, lane;
     uint32_t at; /* bytes from the start of a slot to the lane's row of a block of 8 x 8 */
 };
@@ -24,14 +25,14 @@ template <class Work> __device__ __forceinline__ void window_add(Work &k, int ha
     k.sum[1][half] = fmaf(a, a, k.sum[1][half]), k.sum[1][half] = fmaf(b, b, k.sum[1][half]);
 }
 
-/* Forward; out: the slot. */
-template <int NT, class Work> __device__ __forceinline__ void window_forward_out(Work &k, uint32_t out) {
+/* Forward, of patch q; out: its place in the slot. */
+template <int NT, class Work> __device__ __forceinline__ void window_forward_out(Work &k, int q, uint32_t out) {
 #pragma unroll
     for (int j = 0; j < NT; j += 2) {
         uint32_t four[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            four[i] = window_pack(k.d[j + i / 2][i % 2 * 2], k.d[j + i / 2][i % 2 * 2 + 1]);
+            four[i] = window_pack(k.d[q][j + i / 2][i % 2 * 2], k.d[q][j + i / 2][i % 2 * 2 + 1]);
             const float2 v = window_floats(four[i]);
             window_add(k, i % 2, v.x - k.pivot[i % 2], v.y - k.pivot[i % 2]);
         }
@@ -39,8 +40,9 @@ template <int NT, class Work> __device__ __forceinline__ void window_forward_out
     }
 }
 
-/* Backward, over the slot `out`, which holds the other part of the gradient, or x. */
-template <int NT, class Work> __device__ __forceinline__ void window_back_out(Work &k, uint32_t out, uint32_t x, uint32_t x2) {
+/* Backward, of patch q, over what lies at `out`: the other part of the gradient, or x. */
+template <int NT, class Work>
+__device__ __forceinline__ void window_back_out(Work &k, int q, uint32_t out, uint32_t x, uint32_t x2) {
 #pragma unroll
     for (int j = 0; j < NT; j += 2) {
         uint32_t four[4], xs[4], others[4], seconds[4];
@@ -56,12 +58,14 @@ template <int NT, class Work> __device__ __forceinline__ void window_back_out(Wo
 #pragma unroll
                 for (int e = 0; e < 2; e++) /* both halves of the warp's channels lie in one word */
                     pass[e] =
-                        __shfl_sync(0xffffffffu, k.bits[t / 4], t % 4 * 8 + k.lane % 4 * 2 + e) >> (8 * half + k.lane / 4) & 1u;
+                        __shfl_sync(0xffffffffu, k.bits[q][t / 4], t % 4 * 8 + k.lane % 4 * 2 + e) >> (8 * half + k.lane / 4) &
+                        1u;
             } else {
                 pass[0] = fmaf(k.scale[half], v.x, k.shift[half]) > 0.0f;
                 pass[1] = fmaf(k.scale[half], v.y, k.shift[half]) > 0.0f;
             }
-            four[i] = window_pack(pass[0] ? k.d[t][2 * half] + other.x : 0.0f, pass[1] ? k.d[t][2 * half + 1] + other.y : 0.0f);
+            four[i] =
+                window_pack(pass[0] ? k.d[q][t][2 * half] + other.x : 0.0f, pass[1] ? k.d[q][t][2 * half + 1] + other.y : 0.0f);
             const float2 g = window_floats(four[i]);
             k.sum[0][half] += g.x, k.sum[0][half] += g.y;
             k.sum[1][half] = fmaf(g.x, v.x - k.pivot[half], k.sum[1][half]);
@@ -77,15 +81,16 @@ template <int NT, class Work> __device__ __forceinline__ void window_back_out(Wo
     }
 }
 
-/* The bits of the patch's pixels for the warp's 16 channels. */
+/* The bits of the patches' pixels for the warp's 16 channels. */
 template <int NT, class Work>
 __device__ __forceinline__ void window_load_bits(Work &k, const window_args &p, const window_patch &at, int column) {
     if constexpr (Work::BITS) {
 #pragma unroll
-        for (int i = 0; i < NT / 4; i++) {
-            const int pixel = 32 * i + k.lane;
-            const int64_t row = ((int64_t)at.image * p.image_h + at.y + pixel / p.wide) * p.image_w + at.x + pixel % p.wide;
-            k.bits[i] = __ldg(reinterpret_cast<const unsigned short *>(p.n.positive + (row * p.columns + column) / 8) + k.warp);
+        for (int i = 0; i < Work::PATCHES * NT / 4; i++) {
+            const int q = i / (NT / 4), pixel = i % (NT / 4) * 32 + k.lane;
+            const int64_t row = ((int64_t)at.image * p.image_h + at.y + pixel / 8) * p.image_w + at.x + 8 * q + pixel % 8;
+            k.bits[q][i % (NT / 4)] =
+                __ldg(reinterpret_cast<const unsigned short *>(p.n.positive + (row * p.columns + column) / 8) + k.warp);
         }
     }
 }
@@ -143,7 +148,7 @@ static __device__ __forceinline__ window_totals window_sum(const window_args &p,
         if (Work::BACK) {
             t.v[0] += a, t.v[1] += b, t.v[2] += c;
         } else {
-            const double rows = (double)((p.units - i + p.parts - 1) / p.parts) * (p.wide * p.high);
+            const double rows = (double)((p.units - i + p.parts - 1) / p.parts) * (p.step * p.high);
             t.v[0] += a + rows * c;
             t.v[1] += b + 2 * c * a + rows * c * c;
         }
@@ -220,19 +225,20 @@ static __device__ __forceinline__ void window_load(const window_args &p, const w
     window_place at = window_ring<SHARED>(p, job.group);
     for (int unit = job.part; unit < p.units; unit += p.parts) {
         const window_patch patch = window_patch_of(p, unit);
-        for (int i = 0; i < p.taps; i++, at.advance()) {
-            const uint32_t ready = window_expect(s, at, p.border);
-            window_copy(s.slots + at.slot() * p.slot, &p.a, 64 * (i / 3), patch, i % 3 - 1, -1, ready);
+        for (int i = 0; i < p.chunks; i++, at.advance()) {
+            const uint32_t ready = window_expect(s, at, Work::PATCHES * p.border), to = s.slots + at.slot() * p.slot;
+            for (int q = 0; q < Work::PATCHES; q++) window_copy(to + q * p.slot / 2, &p.a, 64 * i, patch, 8 * q - 1, -1, ready);
         }
         for (int g = 0; g < (SHARED ? 2 : 1); g++)
             for (int i = 0; i < Work::EXTRA; i++, at.advance()) { /* x of the shortcut, x, the other part of the gradient */
-                const uint32_t ready = window_expect(s, at, p.wide * p.high * 128);
-                const int which = i + 3 - (Work::OTHER ? Work::EXTRA : 2);
-                window_copy(s.slots + at.slot() * p.slot,
-                            which == 0   ? &p.x2
-                            : which == 1 ? &p.x
-                                         : &p.out,
-                            job.n0 + 64 * g, patch, 0, 0, ready);
+                const int bytes = 8 * p.high * 128, which = i + 3 - (Work::OTHER ? Work::EXTRA : 2);
+                const uint32_t ready = window_expect(s, at, Work::PATCHES * bytes), to = s.slots + at.slot() * p.slot;
+                for (int q = 0; q < Work::PATCHES; q++)
+                    window_copy(to + q * bytes,
+                                which == 0   ? &p.x2
+                                : which == 1 ? &p.x
+                                             : &p.out,
+                                job.n0 + 64 * g, patch, 8 * q, 0, ready);
             }
     }
 }
@@ -243,18 +249,16 @@ static __device__ __forceinline__ void window_load_weights(const window_args &p,
     constexpr int BLOCK = WINDOW_BLOCK * (SHARED ? 2 : 1);
     window_place at = {0, p.weights, 0, 0};
     for (int unit = job.part; unit < p.units; unit += p.parts) {
-        for (int i = 0; i < 3 * p.chunks; i++)
-            for (int ky = 0; ky < 3; ky++, at.advance()) {
-                const uint32_t ready = gf_shared_address(&s.tail->weights_full[at.slot()]);
-                const uint32_t to = s.weights + (SHARED ? at.slot() : ky * 3 + i) * BLOCK;
-                const int chunk = i / 3 * 64, tap = ky * 3 + i % 3;
-                if (SHARED) gf_barrier_wait(gf_shared_address(&s.tail->weights_empty[at.slot()]), at.lap ^ 1);
-                gf_barrier_expect(ready, BLOCK);
-                if (!Work::BACK) window_copy_weights(to, &p.w, chunk, tap, job.n0, ready);
-                else
-                    for (int g = 0; g < (SHARED ? 2 : 1); g++)
-                        window_copy_weights(to + g * WINDOW_BLOCK, &p.w, job.n0 + 64 * g, 8 - tap, chunk, ready);
-            }
+        for (int i = 0; i < 9 * p.chunks; i++, at.advance()) {
+            const uint32_t ready = gf_shared_address(&s.tail->weights_full[at.slot()]), to = s.weights + at.slot() * BLOCK;
+            const int chunk = i / 9 * 64, tap = i % 9;
+            if (SHARED) gf_barrier_wait(gf_shared_address(&s.tail->weights_empty[at.slot()]), at.lap ^ 1);
+            gf_barrier_expect(ready, BLOCK);
+            if (!Work::BACK) window_copy_weights(to, &p.w, chunk, tap, job.n0, ready);
+            else
+                for (int g = 0; g < (SHARED ? 2 : 1); g++)
+                    window_copy_weights(to + g * WINDOW_BLOCK, &p.w, job.n0 + 64 * g, 8 - tap, chunk, ready);
+        }
         if (!SHARED) return;
     }
 }
@@ -262,8 +266,8 @@ static __device__ __forceinline__ void window_load_weights(const window_args &p,
 /* One thread: the results of one warpgroup. */
 template <bool SHARED, class Work>
 static __device__ __forceinline__ void window_store_all(const window_args &p, const window_space &s, const window_job &job) {
-    const int each = p.taps + Work::EXTRA * (SHARED ? 2 : 1);
-    const int mine = !SHARED ? each - 1 : Work::BACK ? p.taps + (job.group + 1) * Work::EXTRA - 1 : p.taps - 1 - job.group;
+    const int each = p.chunks + Work::EXTRA * (SHARED ? 2 : 1);
+    const int mine = !SHARED ? each - 1 : Work::BACK ? p.chunks + (job.group + 1) * Work::EXTRA - 1 : p.chunks - 1 - job.group;
     window_place at = window_ring<SHARED>(p, job.group);
     unsigned laps = 0; /* a bit per slot */
     for (int unit = job.part; unit < p.units; unit += p.parts) {
@@ -271,7 +275,9 @@ static __device__ __forceinline__ void window_store_all(const window_args &p, co
         for (int i = 0; i < mine; i++) at.advance();
         gf_barrier_wait(gf_shared_address(&s.tail->out_full[at.slot()]), laps >> at.slot() & 1);
         laps ^= 1u << at.slot();
-        window_store(&p.out, s.slots + at.slot() * p.slot, job.n0 + (SHARED ? 64 * job.group : 0), patch);
+        for (int q = 0; q < Work::PATCHES; q++)
+            window_store(&p.out, s.slots + at.slot() * p.slot + q * 8 * p.high * 128, job.n0 + (SHARED ? 64 * job.group : 0),
+                         patch, 8 * q);
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         window_free(gf_shared_address(&s.tail->empty[at.slot()]), SHARED && !Work::BACK ? 8 : 4);
         for (int i = mine; i < each; i++) at.advance();
@@ -309,7 +315,10 @@ static __device__ __forceinline__ void window_back(Work &k, const window_args &p
     if (SHARED && k.group == 1) window_pass<Work>(s, at);
     const int x2 = Work::SUMS == 3 ? window_await(s, at) : 0, x = window_await(s, at);
     const int out = Work::OTHER ? window_await(s, at) : x;
-    window_back_out<NT>(k, s.slots + out * p.slot, s.slots + x * p.slot, s.slots + x2 * p.slot);
+#pragma unroll
+    for (int q = 0; q < Work::PATCHES; q++)
+        window_back_out<NT>(k, q, s.slots + out * p.slot + q * NT * 1024, s.slots + x * p.slot + q * NT * 1024,
+                            s.slots + x2 * p.slot + q * NT * 1024);
     if (Work::SUMS == 3) window_release(&s.tail->empty[x2], 1);
     if (Work::OTHER) window_release(&s.tail->empty[x], 1);
     window_hand_over(s, out);
@@ -320,10 +329,11 @@ static __device__ __forceinline__ void window_back(Work &k, const window_args &p
 template <int NT, bool SHARED, class Work>
 static __device__ __forceinline__ void window_forward(Work &k, const window_args &p, const window_space &s,
                                                       const window_place &at) {
-    const int back = SHARED && k.group == 1 ? 2 : 1, out = at.first + (at.at + at.count - back) % at.count;
+    const int out = at.before(SHARED && k.group == 1 ? 2 : 1);
     if (SHARED) window_sync();
     else asm volatile("bar.sync %0, 128;" ::"r"(2 + k.group) : "memory");
-    window_forward_out<NT>(k, s.slots + out * p.slot);
+#pragma unroll
+    for (int q = 0; q < Work::PATCHES; q++) window_forward_out<NT>(k, q, s.slots + out * p.slot + q * NT * 1024);
     window_hand_over(s, out);
 }
 
@@ -342,7 +352,7 @@ template <class Work> static __device__ __forceinline__ void window_prepare(Work
 template <int NT, bool SHARED, int MODE>
 static __device__ __forceinline__ void window_compute(const window_args &p, const window_space &s, const window_job &job,
                                                       double *shared) {
-    typedef window_work<NT, MODE> work;
+    typedef window_work<NT, SHARED, MODE> work;
     const int column = job.n0 + (SHARED ? 64 * job.group : 0);
     work k;
     k.group = job.group, k.warp = threadIdx.x % 128 / 32, k.lane = threadIdx.x % 32;
@@ -354,16 +364,16 @@ static __device__ __forceinline__ void window_compute(const window_args &p, cons
     for (int unit = job.part; unit < p.units; unit += p.parts) {
         window_load_bits<NT>(k, p, window_patch_of(p, unit), column);
         if constexpr (SHARED) {
-            window_multiply<NT, work::BACK>(k.d, s, p, at, weights, k.group, work::BACK ? 0 : 2);
+            window_multiply<work::BACK>(k.d[0], k.d[1], s, p, at, weights, k.group, work::BACK ? 0 : 2);
         } else {
-            window_multiply_own<NT, work::BACK>(k.d, s, p, at);
+            window_multiply_own<NT, work::BACK>(k.d[0], s, p, at);
             if (work::BACK) window_release(&s.tail->empty[at.slot()], 1);
             at.advance();
         }
         if (!work::BACK && unit == job.part)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const float first = window_floats(window_pack(k.d[0][2 * half], 0.0f)).x;
+                const float first = window_floats(window_pack(k.d[0][0][2 * half], 0.0f)).x;
                 k.pivot[half] = __shfl_sync(0xffffffffu, first, k.lane & ~3);
             }
         if constexpr (work::BACK) window_back<NT, SHARED>(k, p, s, at);
@@ -375,7 +385,7 @@ static __device__ __forceinline__ void window_compute(const window_args &p, cons
 
 template <int NT, bool SHARED, int MODE>
 static __global__ void __launch_bounds__(WINDOW_THREADS, 1) window_kernel(const __grid_constant__ window_args p) {
-    typedef window_work<NT, MODE> work;
+    typedef window_work<NT, SHARED, MODE> work;
     extern __shared__ __align__(1024) unsigned char base[];
     const window_space s = window_layout<SHARED>(base, p);
     window_begin<SHARED>(s, p);
@@ -399,16 +409,16 @@ static __global__ void __launch_bounds__(WINDOW_THREADS, 1) window_kernel(const 
 
 /* ----- launchers --------------------------------------------------------------------------------------------------- */
 
-struct window_plan { /* of a shape in one direction; pixels 0: not of this shape */
-    int pixels, wide, high, shared, slots, weights;
+struct window_plan { /* of a shape in one direction; high 0: not of this shape */
+    int high, shared, slots, weights;
     int64_t sum, columns;
 };
 
-/* Slots of weights that stay, or pass; and of pixels that both warpgroups share. */
-enum { WINDOW_TAPS = 9, WINDOW_PASSING = 6, WINDOW_COMMON = 3 };
+/* Slots of weights that stay, or pass; and of pixels. */
+enum { WINDOW_TAPS = 9, WINDOW_PASSING = 5, WINDOW_OWN = 3, WINDOW_OWN_LARGE = 2, WINDOW_COMMON = 3 };
 
-static int window_border(const window_plan &f) { return (f.shared ? f.wide : f.wide + 2) * (f.high + 2) * 128; }
-static int window_slot(const window_plan &f) { return (window_border(f) + 1023) / 1024 * 1024; }
+static int window_border(const window_plan &f) { return WINDOW_LINE * (f.high + 2); }
+static int window_slot(const window_plan &f) { return (window_border(f) + 1023) / 1024 * 1024 * (f.shared ? 2 : 1); }
 
 static size_t window_bytes(const window_plan &f) {
     return (size_t)(f.weights * WINDOW_BLOCK * (f.shared ? 2 : 1) + f.slots * window_slot(f) * (f.shared ? 1 : 2) + WINDOW_TAIL);
@@ -422,30 +432,31 @@ static window_plan window_plan_of(const gf_nn_engine *s, const gf_nn_shape *c, i
         return none;
     f.sum = back ? c->out : c->in, f.columns = back ? c->in : c->out;
     f.shared = f.columns % 128 == 0;
-    if (f.sum % 64 != 0 || (!f.shared && (f.columns != 64 || f.sum != 64)) || f.columns / 128 > GF_CUNN_TICKETS) return none;
-    if (f.shared && c->w % 16 == 0 && c->h % 16 == 0) f.wide = f.high = 16;
-    else if (!f.shared && c->w % 8 == 0 && c->h % 16 == 0) f.wide = 8, f.high = 16;
-    else if (!f.shared && c->w % 8 == 0 && c->h % 28 == 0) f.wide = 8, f.high = 28;
+    if (f.shared ? f.sum % 64 != 0 || f.sum < 128 || f.columns / 128 > GF_CUNN_TICKETS : f.columns != 64 || f.sum != 64)
+        return none;
+    if (c->w % (f.shared ? 16 : 8) != 0) return none;
+    if (c->h % 16 == 0) f.high = 16;
+    else if (c->h % 28 == 0 && !f.shared) f.high = 28;
     else return none;
-    f.slots = f.shared ? WINDOW_COMMON : f.high == 16 ? 3 : 2, f.weights = f.shared ? WINDOW_PASSING : WINDOW_TAPS;
-    f.pixels = f.wide * f.high;
+    f.slots = f.shared ? WINDOW_COMMON : f.high == 16 ? WINDOW_OWN : WINDOW_OWN_LARGE;
+    f.weights = f.shared ? WINDOW_PASSING : WINDOW_TAPS;
     return window_bytes(f) <= s->shared ? f : none;
 }
 
-int gf_cunn_window_fits(const gf_nn_engine *s, const gf_nn_shape *c) { return window_plan_of(s, c, 0).pixels > 0; }
+int gf_cunn_window_fits(const gf_nn_engine *s, const gf_nn_shape *c) { return window_plan_of(s, c, 0).high > 0; }
 
 int gf_cunn_window_back_fits(const gf_nn_engine *s, const gf_nn_shape *c, gf_nn_before before) {
     const window_plan f = window_plan_of(s, c, 1);
-    if (f.pixels == 0 || before == GF_NN_BEFORE_NONE) return 0;
-    return before == GF_NN_BEFORE_INNER || (f.pixels != 224 && (f.shared || before != GF_NN_BEFORE_PAIR));
+    if (f.high == 0 || before == GF_NN_BEFORE_NONE) return 0;
+    return before == GF_NN_BEFORE_INNER || (f.high == 16 && (f.shared || before != GF_NN_BEFORE_PAIR));
 }
 
 static window_args window_sizes(const gf_nn_engine *s, const gf_nn_shape *c, const window_plan &f) {
     window_args p = {};
     p.tickets = s->tickets;
-    p.wide = f.wide, p.high = f.high, p.image_w = (int)c->w, p.image_h = (int)c->h;
-    p.across = p.image_w / f.wide, p.per_image = p.across * (p.image_h / f.high), p.units = (int)c->n * p.per_image;
-    p.chunks = (int)(f.sum / 64), p.taps = f.shared ? 3 * p.chunks : 1, p.border = window_border(f);
+    p.high = f.high, p.step = f.shared ? 16 : 8, p.image_w = (int)c->w, p.image_h = (int)c->h;
+    p.across = p.image_w / p.step, p.per_image = p.across * (p.image_h / f.high), p.units = (int)c->n * p.per_image;
+    p.chunks = (int)(f.sum / 64), p.border = window_border(f);
     p.slot = window_slot(f), p.slots = f.slots, p.weights = f.weights;
     p.columns = (int)f.columns, p.strips = f.shared ? p.columns / 128 : 1;
     const int most = f.shared ? p.units : (p.units + 1) / 2;
@@ -460,7 +471,7 @@ static window_args window_sizes(const gf_nn_engine *s, const gf_nn_shape *c, con
 static cudaError_t window_map(CUtensorMap *map, const void *x, const gf_nn_shape *c, int64_t channels, const window_plan &f,
                               int border) {
     const int64_t size[4] = {channels, c->w, c->h, c->n};
-    const int box[4] = {64, border && !f.shared ? f.wide + 2 : f.wide, border ? f.high + 2 : f.high, 1};
+    const int box[4] = {64, 8 + 2 * border, f.high + 2 * border, 1};
     return gf_box_map(map, x, 4, size, box);
 }
 
@@ -489,8 +500,8 @@ void gf_cunn_window_forward(gf_nn_engine *s, const gf_nn_shape *c, const gf_nn_a
     cudaError_t e = window_map(&p.a, a->x, c, c->in, f, 1);
     if (e == cudaSuccess) e = window_weights_map(&p.w, a->packed, c, f.shared ? 128 : 64);
     if (e == cudaSuccess) e = window_map(&p.out, a->y, c, c->out, f, 0);
-    if (f.shared) window_launch<32, true, WINDOW_FORWARD>(s, p, f, e);
-    else if (f.pixels == 128) window_launch<16, false, WINDOW_FORWARD>(s, p, f, e);
+    if (f.shared) window_launch<16, true, WINDOW_FORWARD>(s, p, f, e);
+    else if (f.high == 16) window_launch<16, false, WINDOW_FORWARD>(s, p, f, e);
     else window_launch<28, false, WINDOW_FORWARD>(s, p, f, e);
 }
 
@@ -506,11 +517,11 @@ void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *c, const gf_nn_args
     if (e == cudaSuccess) e = window_map(&p.out, other ? n->dy : a->dx, c, c->in, f, 0);
     if (e == cudaSuccess) e = window_map(&p.x, n->x, c, c->in, f, 0);
     if (e == cudaSuccess && n->shortcut) e = window_map(&p.x2, n->shortcut->x, c, c->in, f, 0);
-    if (f.pixels == 224) window_launch<28, false, WINDOW_INNER>(s, p, f, e);
-    else if (n->shortcut) window_launch<32, true, WINDOW_PAIR>(s, p, f, e);
-    else if (f.shared && ends) window_launch<32, true, WINDOW_END>(s, p, f, e);
-    else if (f.shared && other) window_launch<32, true, WINDOW_OTHER>(s, p, f, e);
-    else if (f.shared) window_launch<32, true, WINDOW_INNER>(s, p, f, e);
+    if (f.high == 28) window_launch<28, false, WINDOW_INNER>(s, p, f, e);
+    else if (n->shortcut) window_launch<16, true, WINDOW_PAIR>(s, p, f, e);
+    else if (f.shared && ends) window_launch<16, true, WINDOW_END>(s, p, f, e);
+    else if (f.shared && other) window_launch<16, true, WINDOW_OTHER>(s, p, f, e);
+    else if (f.shared) window_launch<16, true, WINDOW_INNER>(s, p, f, e);
     else if (ends) window_launch<16, false, WINDOW_END>(s, p, f, e);
     else if (other) window_launch<16, false, WINDOW_OTHER>(s, p, f, e);
     else window_launch<16, false, WINDOW_INNER>(s, p, f, e);

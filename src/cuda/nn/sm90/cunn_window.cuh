@@ -5,12 +5,11 @@
  * memory for its multiplications, and a thread has two channels, whose sums are a few registers. The copy engine fetches 64
  * channels of the patch with a border of a pixel, and writes zeros for what is outside the image.
  *
- *   alone   64 columns in all: warpgroups have patches and slots of their own, weights stay in shared memory. A patch is 8 pixels
- *           wide; rows of 8 of the 10 pixels of a slot's line are the groups of 8 that the tensor cores read, at any offset, since
- *           the swizzle follows from the address alone: one fetch serves nine products.
- *   shared  strips of 128 columns: both warpgroups read the same patch, weights come through a ring. A patch is fetched with a row
- *           above and below it, shifted by one pixel to the left, not, and to the right: a line of 8 or 16 pixels is a multiple of
- *           1024 bytes, and the window moves up and down by an offset.
+ * A patch is 8 pixels wide; rows of 8 of the 10 pixels of a slot's line are the groups of 8 that the tensor cores read, at any
+ * offset, since the swizzle follows from the address alone: one fetch serves nine products.
+ *
+ *   alone   64 columns in all: warpgroups have patches and slots of their own, weights stay in shared memory
+ *   shared  strips of 128 columns: both warpgroups read the same two patches, side by side; weights come through a ring
  *
  * Results are left in a slot as they are to lie in memory, and stored by another warp, which then frees the slot.
  */
@@ -42,9 +41,9 @@ struct window_args {
     gf_nn_norm n, m;              /* the norm of the epilogue; backward: of its shortcut */
     unsigned *tickets;
     int units, across, per_image; /* patches; side by side in an image; of an image */
-    int wide, high;               /* pixels of a patch */
+    int high, step;               /* pixels of a patch: 8 x high; from one to the next */
     int image_w, image_h;         /* of an image */
-    int chunks, taps, border;     /* of the sum, 64 each; fetches of a patch; bytes of one */
+    int chunks, border;           /* of the sum, 64 each; bytes of a fetch */
     int slot, slots, weights;     /* bytes of a slot; slots of pixels (alone: of a warpgroup), of weights */
     int strips, blocks;           /* of columns, side by side; blocks that share one */
     int parts, columns;           /* warpgroups (shared: blocks) that share a strip; all columns */
@@ -75,6 +74,7 @@ struct window_place { /* position in a ring of slots first .. first + count - 1 
     int first, count, at, lap;
 
     __device__ __forceinline__ int slot() const { return first + at; }
+    __device__ __forceinline__ int before(int by = 1) const { return first + (at + count - by) % count; }
     __device__ __forceinline__ void advance() {
         if (++at == count) at = 0, lap ^= 1;
     }
@@ -93,7 +93,7 @@ struct window_patch { /* its first pixel */
 
 __device__ __forceinline__ window_patch window_patch_of(const window_args &p, int unit) {
     const int within = unit % p.per_image;
-    return {unit / p.per_image, within % p.across * p.wide, within / p.across * p.high};
+    return {unit / p.per_image, within % p.across * p.step, within / p.across * p.high};
 }
 
 __device__ __forceinline__ void window_copy(uint32_t dst, const CUtensorMap *map, int c, const window_patch &at, int dx, int dy,
@@ -112,9 +112,9 @@ __device__ __forceinline__ void window_copy_weights(uint32_t dst, const CUtensor
                  : "memory");
 }
 
-__device__ __forceinline__ void window_store(const CUtensorMap *map, uint32_t src, int c, const window_patch &at) {
+__device__ __forceinline__ void window_store(const CUtensorMap *map, uint32_t src, int c, const window_patch &at, int dx) {
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map), "r"(c),
-                 "r"(at.x), "r"(at.y), "r"(at.image), "r"(src)
+                 "r"(at.x + dx), "r"(at.y), "r"(at.image), "r"(src)
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
@@ -138,23 +138,11 @@ __device__ __forceinline__ void window_release(uint64_t *empty, int count) {
     "%68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, "       \
     "%90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, " \
     "%111"
-#define WINDOW_NAMES_128 \
-    WINDOW_NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define WINDOW_MORE(how, d)                                                                                                     \
     GF_WG_QUAD(how, d, 16), GF_WG_QUAD(how, d, 17), GF_WG_QUAD(how, d, 18), GF_WG_QUAD(how, d, 19), GF_WG_QUAD(how, d, 20),     \
         GF_WG_QUAD(how, d, 21), GF_WG_QUAD(how, d, 22), GF_WG_QUAD(how, d, 23), GF_WG_QUAD(how, d, 24), GF_WG_QUAD(how, d, 25), \
         GF_WG_QUAD(how, d, 26), GF_WG_QUAD(how, d, 27)
-#define WINDOW_LAST(how, d) GF_WG_QUAD(how, d, 28), GF_WG_QUAD(how, d, 29), GF_WG_QUAD(how, d, 30), GF_WG_QUAD(how, d, 31)
-
-/* d (+)= weights times 256 pixels, 16 channels of the sum. ACROSS: the weights lie as [sum][columns]. */
-template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)[32][4], uint64_t a, uint64_t b, int add) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" WINDOW_NAMES_128
-                 "}, %128, %129, add, 1, 1, %131, 0;\n}"
-                 : GF_WG_EACH("+f", d), WINDOW_MORE("+f", d), WINDOW_LAST("+f", d)
-                 : "l"(a), "l"(b), "r"(add), "n"(ACROSS ? 1 : 0));
-}
-
+/* d (+)= 64 columns of weights times 224 pixels, 16 channels of the sum. ACROSS: the weights lie as [sum][columns]. */
 template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)[28][4], uint64_t a, uint64_t b, int add) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %114, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n224k16.f32.bf16.bf16 {" WINDOW_NAMES_112
@@ -163,7 +151,7 @@ template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)
                  : "l"(a), "l"(b), "r"(add), "n"(ACROSS ? 1 : 0));
 }
 
-/* 64 columns of weights times 128 pixels. */
+/* The same of 128 pixels. */
 template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, %67, 0;\n}"
@@ -181,60 +169,63 @@ template <int NT> __device__ __forceinline__ void window_pin(float (&d)[NT][4]) 
     for (int i = 0; i < 4 * NT; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
 }
 
+enum { WINDOW_LINE = 10 * 128 }; /* bytes of a line of a patch with its border */
+
+/* d (+)= the 64 channels of a chunk at `weights`, moved to the window's place `tap`, times those of the patch at `pixels`. */
+template <bool ACROSS, int NT>
+__device__ __forceinline__ void window_tap(float (&d)[NT][4], uint32_t weights, uint32_t pixels, int tap, int add) {
+    constexpr int STEP = ACROSS ? 2048 : 32;
+    const uint64_t left = gf_operand_at(weights, 16);
+    const uint64_t right = window_operand(pixels + tap / 3 * WINDOW_LINE + tap % 3 * 128, WINDOW_LINE);
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        window_product<ACROSS>(d, gf_operand_on(left, STEP * k), gf_operand_on(right, 32 * k), add || k > 0);
+}
+
 /* Alone: d = the convolution of the next slot, which is not freed. */
 template <int NT, bool ACROSS>
 __device__ __forceinline__ void window_multiply_own(float (&d)[NT][4], const window_space &s, const window_args &p,
                                                     const window_place &at) {
-    constexpr int STEP = ACROSS ? 2048 : 32, LINE = 10 * 128;
-    const uint64_t left = gf_operand_at(s.weights, 16);
-    const uint64_t right = window_operand(s.slots + at.slot() * p.slot, LINE);
     gf_barrier_wait(gf_shared_address(&s.tail->full[at.slot()]), at.lap);
     window_pin(d);
     gf_wg_begin();
 #pragma unroll
     for (int tap = 0; tap < 9; tap++)
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            window_product<ACROSS>(d, gf_operand_on(left, tap * WINDOW_BLOCK + STEP * k),
-                                   gf_operand_on(right, tap / 3 * LINE + tap % 3 * 128 + 32 * k), tap > 0 || k > 0);
+        window_tap<ACROSS>(d, s.weights + tap * WINDOW_BLOCK, s.slots + at.slot() * p.slot, tap, tap > 0);
     gf_wg_commit();
     gf_wg_wait<0>();
     window_pin(d);
 }
 
-/* Shared: d = the convolution of the next slots. The last `keep` slots are not freed: results will lie there. */
-template <int NT, bool ACROSS>
-__device__ __forceinline__ void window_multiply(float (&d)[NT][4], const window_space &s, const window_args &p, window_place &at,
-                                                window_place &weights, int group, int keep) {
-    constexpr int STEP = ACROSS ? 2048 : 32;
-    int before = 0, weights_before = 0;
-    window_pin(d);
-    for (int i = 0; i < p.taps; i++) {
+/* Shared: d and e = the convolution of the next slots, of two patches. The last `keep` slots are not freed: results will lie
+ * there. */
+template <bool ACROSS>
+__device__ __forceinline__ void window_multiply(float (&d)[16][4], float (&e)[16][4], const window_space &s, const window_args &p,
+                                                window_place &at, window_place &weights, int group, int keep) {
+    int before = 0;
+    window_pin(d), window_pin(e);
+    for (int i = 0; i < p.chunks; i++) {
         gf_barrier_wait(gf_shared_address(&s.tail->full[at.slot()]), at.lap);
         const uint32_t pixels = s.slots + at.slot() * p.slot;
-#pragma unroll
-        for (int ky = 0; ky < 3; ky++) {
+        for (int tap = 0; tap < 9; tap++) {
             gf_barrier_wait(gf_shared_address(&s.tail->weights_full[weights.slot()]), weights.lap);
-            const uint64_t left = gf_operand_at(s.weights + (2 * weights.slot() + group) * WINDOW_BLOCK, 16);
-            const uint64_t right = gf_operand_at(pixels + ky * p.wide * 128, 16);
+            const uint32_t left = s.weights + (2 * weights.slot() + group) * WINDOW_BLOCK;
             gf_wg_begin();
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                window_product<ACROSS>(d, gf_operand_on(left, STEP * k), gf_operand_on(right, 32 * k), i > 0 || ky > 0 || k > 0);
+            window_tap<ACROSS>(d, left, pixels, tap, i > 0 || tap > 0);
+            window_tap<ACROSS>(e, left, pixels + p.slot / 2, tap, i > 0 || tap > 0);
             gf_wg_commit();
-            gf_wg_wait<1>(); /* all before these four products */
-            if (i > 0 || ky > 0) window_release(&s.tail->weights_empty[weights_before], 1);
-            weights_before = weights.slot();
+            gf_wg_wait<1>(); /* all before these products */
+            if (i > 0 || tap > 0) window_release(&s.tail->weights_empty[before], 1);
+            before = weights.slot();
             weights.advance();
-            if (ky == 0 && i > 0 && i <= p.taps - keep) window_release(&s.tail->empty[before], 1);
+            if (tap == 0 && i > 0 && i <= p.chunks - keep) window_release(&s.tail->empty[at.before()], 1);
         }
-        before = at.slot();
         at.advance();
     }
     gf_wg_wait<0>();
-    window_pin(d);
-    window_release(&s.tail->weights_empty[weights_before], 1);
-    if (keep == 0) window_release(&s.tail->empty[before], 1);
+    window_pin(d), window_pin(e);
+    window_release(&s.tail->weights_empty[before], 1);
+    if (keep == 0) window_release(&s.tail->empty[at.before()], 1);
 }
 
 /* ----- numbers of a slot ------------------------------------------------------------------------------------------- */
