@@ -155,10 +155,6 @@ typedef struct job {
     int what;
 } job;
 
-static void *weight_grad(const gf_nn_op *op, const gf_nn_args *a) {
-    return op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad;
-}
-
 static void run_job(const job *j) {
     gf_error err = {""};
     gf_net *n = j->s->net;
@@ -174,9 +170,7 @@ static void run_job(const job *j) {
         break;
     case CONV_WGRAD:
         if (op->stem) status = b->op_backward(&err, op, a); /* own kernels, and no other gradient */
-        else
-            status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_WEIGHTS], (void *)a->x, weight_grad(op, a),
-                                      (void *)a->dy, a->scratch);
+        else status = gf_cunn_conv_back_weights(&err, op, a);
         break;
     case LINEAR:
         status = b->op_forward(&err, op, a);

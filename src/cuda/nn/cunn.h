@@ -157,6 +157,7 @@ void gf_cunn_stem_pool_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_
 int gf_cunn_point_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 int gf_cunn_point_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 glofnd_status gf_cunn_conv_back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a); /* by cuDNN: dx alone */
+glofnd_status gf_cunn_conv_back_weights(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 void gf_cunn_conv_back_norm(gf_nn_op *op, const gf_nn_args *a); /* with a part of a->before, by own kernels */
 int gf_cunn_conv_sums(const gf_nn_op *op);                      /* cunn_conv.c */
 int gf_cunn_conv_back_sums(const gf_nn_op *op, gf_nn_before before);
@@ -167,6 +168,9 @@ int gf_cunn_window_fits(const gf_nn_engine *s, const gf_nn_shape *shape);
 int gf_cunn_window_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_before before);
 void gf_cunn_window_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
 void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a);
+/* The gradient of their weights (sm90/cunn_window_weights.cu): bytes of scratch for it; 0: not of this shape. dw: bf16. */
+size_t gf_cunn_window_weights_scratch(const gf_nn_engine *s, const gf_nn_shape *shape);
+void gf_cunn_window_weights(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a, void *dw);
 void gf_cunn_maxpool(gf_nn_engine *s, const gf_nn_shape *shape, void *y, uint8_t *winner, const void *x);
 void gf_cunn_maxpool_back(gf_nn_engine *s, const gf_nn_shape *shape, void *dx, const uint8_t *winner, const void *dy);
 

@@ -98,6 +98,7 @@ static void choose_window(gf_nn_op *op) {
     const gf_nn_shape *s = &op->shape;
     op->window[GF_CUNN_FORWARD] = s->training && gf_cunn_window_fits(op->engine, s);
     op->window[GF_CUNN_BACK_DATA] = s->training && s->input_grad;
+    op->window[GF_CUNN_BACK_WEIGHTS] = s->training && gf_cunn_window_weights_scratch(op->engine, s) > 0;
 }
 
 int gf_cunn_conv_sums(const gf_nn_op *op) { return op->point[GF_CUNN_FORWARD] || op->window[GF_CUNN_FORWARD]; }
@@ -118,6 +119,10 @@ int gf_cunn_window_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape, gf
 }
 void gf_cunn_window_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a) { (void)s, (void)shape, (void)a; }
 void gf_cunn_window_back(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a) { (void)s, (void)shape, (void)a; }
+size_t gf_cunn_window_weights_scratch(const gf_nn_engine *s, const gf_nn_shape *shape) { return (void)s, (void)shape, (size_t)0; }
+void gf_cunn_window_weights(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a, void *dw) {
+    (void)s, (void)shape, (void)a, (void)dw;
+}
 #endif
 
 /* ----- the op ------------------------------------------------------------------------------------------------------ */
@@ -142,7 +147,8 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
     }
     TRY(find(err, op, GF_CUNN_FORWARD));
     if (s->training && s->input_grad) TRY(find(err, op, GF_CUNN_BACK_DATA));
-    if (s->training) TRY(find_back_weights(err, op));
+    if (op->window[GF_CUNN_BACK_WEIGHTS]) sizes->scratch = gf_cunn_window_weights_scratch(op->engine, s), op->narrow = 1;
+    else if (s->training) TRY(find_back_weights(err, op));
     for (int i = 0; i < GF_CUNN_WORKS; i++)
         if (op->plan[i]) sizes->scratch = GF_MAX(sizes->scratch, op->plan[i]->workspace);
     return GLOFND_OK;
@@ -172,18 +178,30 @@ glofnd_status gf_cunn_conv_back_data(gf_error *err, gf_nn_op *op, const gf_nn_ar
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, weights(op, a), loose(a->dy), a->scratch);
 }
 
+static void *gradient_of(const gf_nn_op *op, const gf_nn_args *a) {
+    return op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad;
+}
+
+glofnd_status gf_cunn_conv_back_weights(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    void *grad = gradient_of(op, a);
+    if (!op->window[GF_CUNN_BACK_WEIGHTS])
+        return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, loose(a->dy), a->scratch);
+    gf_cunn_window_weights(op->engine, &op->shape, a, grad);
+    return GLOFND_OK;
+}
+
 void gf_cunn_conv_back_norm(gf_nn_op *op, const gf_nn_args *a) {
     (op->shape.kernel == 1 ? gf_cunn_point_back : gf_cunn_window_back)(op->engine, &op->shape, a);
 }
 
 glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    void *grad = op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad, *dy = loose(a->dy);
+    void *grad = gradient_of(op, a);
     if (op->patches) return patches_backward(err, op, a);
     if (op->stem) {
         (op->shape.pooled ? gf_cunn_stem_pool_back : gf_cunn_stem_back)(op->engine, &op->shape, a, grad);
         return GLOFND_OK;
     }
-    TRY(gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, dy, a->scratch));
+    TRY(gf_cunn_conv_back_weights(err, op, a));
     if (!op->shape.input_grad) return GLOFND_OK;
     if (a->before) {
         gf_cunn_conv_back_norm(op, a);

@@ -162,6 +162,63 @@ static void check_backward(nn_device *d, sizes k, gf_nn_before kind) {
     nn_drop(d);
 }
 
+/* ----- the gradient of the weights --------------------------------------------------------------------------------- */
+
+static void add_pixel(double *dw, const float *x, const float *dy, sizes k, int64_t pixel) {
+    const int64_t image = pixel / (k.h * k.w), row = pixel / k.w % k.h, column = pixel % k.w;
+    for (int64_t tap = 0; tap < 9; tap++) {
+        const int64_t r = row + tap / 3 - 1, q = column + tap % 3 - 1;
+        if (r < 0 || r >= k.h || q < 0 || q >= k.w) continue;
+        const float *from = x + ((image * k.h + r) * k.w + q) * k.in;
+        for (int64_t o = 0; o < k.out; o++)
+            for (int64_t c = 0; c < k.in; c++) dw[(o * 9 + tap) * k.in + c] += (double)dy[pixel * k.out + o] * from[c];
+    }
+}
+
+static void check_weights(nn_device *d, sizes k) {
+    rng g = {(uint64_t)(7 * k.n + k.in + k.h)};
+    const gf_nn_shape s = shape_of(k);
+    const int64_t rows = k.n * k.h * k.w, count = k.out * 9 * k.in;
+    float *x = norm_numbers(&g, rows * k.in, k.in, 0.25f), *dy = norm_numbers(&g, rows * k.out, k.out, 0.125f);
+    const size_t scratch = gf_cunn_window_weights_scratch(d->s, &s);
+    assert_true(scratch > 0);
+    const gf_nn_args a = {.x = nn_numbers(d, x, rows * k.in, s.type),
+                          .dy = nn_numbers(d, dy, rows * k.out, s.type),
+                          .scratch = nn_take(d, scratch)};
+    void *dw = nn_take(d, 2 * (size_t)count), *again = nn_take(d, 2 * (size_t)count);
+    gf_cunn_window_weights(d->s, &s, &a, dw);
+    gf_cunn_window_weights(d->s, &s, &a, again);
+    norm_same_bits(d, dw, again, 2 * (size_t)count);
+    double *want = calloc((size_t)count, sizeof *want);
+    float *have = nn_floats(d, dw, count, s.type), *as = malloc(sizeof *as * (size_t)count);
+    for (int64_t i = 0; i < rows; i++) add_pixel(want, x, dy, k, i);
+    for (int64_t i = 0; i < count; i++) as[i] = (float)want[i];
+    nn_within("dw", have, as, count, NN_BF16_LIMIT);
+    free(x), free(dy), free(want), free(have), free(as);
+    nn_drop(d);
+}
+
+static int opens(nn_device *d);
+
+static void small_weights(void **state) {
+    (void)state;
+    nn_device d;
+    if (!opens(&d)) skip();
+    check_weights(&d, (sizes){1, 16, 8, 64, 64, 1});
+    check_weights(&d, (sizes){2, 32, 16, 64, 64, 1});
+    nn_close(&d);
+}
+
+static void weights_agree(void **state) {
+    (void)state;
+    nn_device d;
+    if (!opens(&d)) skip();
+    check_weights(&d, (sizes){1, 16, 16, 64, 64, 1});
+    check_weights(&d, (sizes){3, 48, 40, 64, 64, 1});
+    check_weights(&d, (sizes){20, 32, 32, 64, 64, 1}); /* more patches than blocks */
+    nn_close(&d);
+}
+
 /* ----- tests ------------------------------------------------------------------------------------------------------- */
 
 /* 1 when the device has the kernels. */
@@ -248,7 +305,8 @@ static void other_shapes_are_refused(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_forward),   cmocka_unit_test(small_backward),           cmocka_unit_test(forward_agrees),
-        cmocka_unit_test(backward_agrees), cmocka_unit_test(other_shapes_are_refused),
+        cmocka_unit_test(backward_agrees), cmocka_unit_test(other_shapes_are_refused), cmocka_unit_test(small_weights),
+        cmocka_unit_test(weights_agree),
     };
     return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -131,13 +131,14 @@ __device__ __forceinline__ void window_release(uint64_t *empty, int count) {
 
 /* ----- products ---------------------------------------------------------------------------------------------------- */
 
-#define WINDOW_NAMES_112                                                                                                   \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "       \
-    "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "       \
-    "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, "       \
-    "%68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, "       \
-    "%90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, " \
-    "%111"
+#define WINDOW_NAMES_96                                                                                    \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
+    "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
+    "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
+    "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
+    "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WINDOW_NAMES_112 \
+    WINDOW_NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
 #define WINDOW_MORE(how, d)                                                                                                     \
     GF_WG_QUAD(how, d, 16), GF_WG_QUAD(how, d, 17), GF_WG_QUAD(how, d, 18), GF_WG_QUAD(how, d, 19), GF_WG_QUAD(how, d, 20),     \
         GF_WG_QUAD(how, d, 21), GF_WG_QUAD(how, d, 22), GF_WG_QUAD(how, d, 23), GF_WG_QUAD(how, d, 24), GF_WG_QUAD(how, d, 25), \
@@ -160,8 +161,9 @@ template <bool ACROSS> __device__ __forceinline__ void window_product(float (&d)
 }
 
 /* As gf_operand_at, with groups of 8 rows `stride` bytes apart. */
-__device__ __forceinline__ uint64_t window_operand(uint32_t address, int stride) {
-    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | 1ull << 16 | static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
+__device__ __forceinline__ uint64_t window_operand(uint32_t address, int stride, int far = 16) {
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(far >> 4) << 16 |
+           static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
 template <int NT> __device__ __forceinline__ void window_pin(float (&d)[NT][4]) {
