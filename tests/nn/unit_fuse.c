@@ -1,11 +1,11 @@
-/* unit_fuse.c - which convolutions of ResNet-50 and ResNet-18 do a part of a batch norm, on a backend that could do all of 1 x 1, or
- * 3 x 3, and stride 1;
- * and that the memory of a gradient which is never written is not planned. */
+/* unit_fuse.c - which convolutions of ResNet-50 and ResNet-18 do a part of a batch norm, on backends that could do all of 1 x 1, or
+ * of 3 x 3, and stride 1; and that the memory of a gradient which is never written is not planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -40,13 +40,13 @@ static int is_window_after(const gf_nn_op *op, gf_nn_before before) {
 }
 
 static gf_graph *planned_with(const gf_nn_backend *b, gf_arch arch, int size, int ranked) {
-    const gf_net_spec spec = {.arch = arch, .batch = 4, .size = size, .precision = GF_BF16, .training = 1};
+    const gf_net_spec spec = {
+        .arch = arch, .cifar_stem = size <= 32, .batch = 4, .size = size, .precision = GF_BF16, .training = 1};
     gf_error err = {""};
     gf_graph *g = calloc(1, sizeof *g);
     assert_non_null(g);
     g->ranked = ranked;
     gf_resnet_build(g, &spec);
-    gf_graph_merge(g, b);
     assert_int_equal(gf_graph_ops(&err, g, b, NULL), GLOFND_OK);
     assert_int_equal(gf_graph_plan(&err, g, b), GLOFND_OK);
     return g;
@@ -59,23 +59,15 @@ static gf_graph *planned(int sums, int back_sums, int ranked) {
                              .norm_fuses = 1,
                              .op_sums = sums ? is_point : NULL,
                              .op_back_sums = back_sums ? is_point_after_end : NULL};
-    const gf_net_spec spec = {.arch = GF_ARCH_RESNET50, .batch = 4, .size = 64, .precision = GF_BF16, .training = 1};
-    gf_error err = {""};
-    gf_graph *g = calloc(1, sizeof *g);
-    assert_non_null(g);
-    g->ranked = ranked;
-    gf_resnet_build(g, &spec);
-    assert_int_equal(gf_graph_ops(&err, g, &b, NULL), GLOFND_OK);
-    assert_int_equal(gf_graph_plan(&err, g, &b), GLOFND_OK);
-    return g;
+    return planned_with(&b, GF_ARCH_RESNET50, 64, ranked);
 }
 
 typedef struct counts {
-    int after, before, summed, back_summed;
+    int after, before, summed, back_summed, without_dx;
 } counts;
 
 static counts count(const gf_graph *g) {
-    counts n = {0, 0, 0, 0};
+    counts n = {0, 0, 0, 0, 0};
     for (int i = 0; i < g->layers; i++) {
         const gf_layer *l = &g->layer[i];
         n.after += l->norm_after >= 0, n.before += l->back_norm;
@@ -85,8 +77,8 @@ static counts count(const gf_graph *g) {
         if (!l->back_norm) continue;
         assert_int_equal((l - 1)->out, l->in);
         assert_int_equal((l - 1)->norm.back_summed, 1);
-        assert_int_equal(g->value[l->in].grads, 1); /* of two readers */
-        assert_int_equal(l->dx, -1);
+        assert_int_equal(g->value[l->in].grads, 1);
+        n.without_dx += l->dx < 0; /* of two readers */
     }
     return n;
 }
@@ -100,6 +92,33 @@ static void all_that_can_are_fused(void **state) {
     assert_int_equal(n.summed, 33);
     assert_int_equal(n.before, 15);
     assert_int_equal(n.back_summed, 15);
+    assert_int_equal(n.without_dx, 15);
+    free(g);
+}
+
+/* ResNet-18 of small images has a stem of 3 x 3, and 13 more of stride 1: 8 in the middle of a block, that after the stem, and
+ * those after a block with and without a shortcut's norm. */
+static void windows_are_fused(void **state) {
+    (void)state;
+    const gf_nn_backend b = {.op_create = create,
+                             .norm_scratch = scratch,
+                             .norm_bits = bits,
+                             .norm_fuses = 1,
+                             .op_sums = is_window,
+                             .op_back_sums = is_window_after};
+    memset(kinds, 0, sizeof kinds);
+    gf_graph *g = planned_with(&b, GF_ARCH_RESNET18, 32, 0);
+    const counts n = count(g);
+    assert_int_equal(n.after, 14);
+    assert_int_equal(n.summed, 14);
+    assert_int_equal(n.before, 13);
+    assert_int_equal(n.back_summed, 13);
+    assert_int_equal(n.without_dx, 5);
+    assert_int_equal(kinds[GF_NN_BEFORE_NONE], 0);
+    assert_int_equal(kinds[GF_NN_BEFORE_INNER], 8);
+    assert_int_equal(kinds[GF_NN_BEFORE_OTHER], 1);
+    assert_int_equal(kinds[GF_NN_BEFORE_END], 1);
+    assert_int_equal(kinds[GF_NN_BEFORE_PAIR], 3);
     free(g);
 }
 
@@ -137,10 +156,8 @@ static void memory_does_not_grow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_can_are_fused),
-        cmocka_unit_test(each_way_alone),
-        cmocka_unit_test(ranks_add_sums_themselves),
-        cmocka_unit_test(memory_does_not_grow),
+        cmocka_unit_test(all_that_can_are_fused),    cmocka_unit_test(windows_are_fused),    cmocka_unit_test(each_way_alone),
+        cmocka_unit_test(ranks_add_sums_themselves), cmocka_unit_test(memory_does_not_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
