@@ -305,6 +305,7 @@ check nets ops "$(at cuda_nn)"
 check nets norms "$(at cuda_norm)"
 check nets stems "$(at cuda_stem)"
 check nets fused_convolutions "$(at cuda_point)"
+check nets fused_windows "$(at cuda_window)"
 check loss large_batches "$(at cuda_large)"
 check loss types_and_strides "$(at cuda_batch)"
 check loss loss_on_device "$(at cuda_loss)"
@@ -364,6 +365,8 @@ check nets_sanitizers stems_memcheck own memcheck "$(at cuda_stem)" small_stems_
 check nets_sanitizers stems_racecheck own racecheck "$(at cuda_stem)" small_stems_agree
 check nets_sanitizers points_memcheck own memcheck "$(at cuda_point)" 'small_*'
 check nets_sanitizers points_racecheck own racecheck "$(at cuda_point)" 'small_*'
+check nets_sanitizers windows_memcheck own memcheck "$(at cuda_window)" 'small_*'
+check nets_sanitizers windows_racecheck own racecheck "$(at cuda_window)" 'small_*'
 check nets_sanitizers images_racecheck own racecheck "$(at cuda_nn)" 'convolutions_of_images*'
 check nets_sanitizers pooling_racecheck own racecheck "$(at cuda_nn)" maxima_agree
 check nets_sanitizers optimizers_racecheck own racecheck "$(at cuda_nn)" optimizers_agree

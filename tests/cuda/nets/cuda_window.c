@@ -205,7 +205,7 @@ static void small_weights(void **state) {
     nn_device d;
     if (!opens(&d)) skip();
     check_weights(&d, (sizes){1, 16, 8, 64, 64, 1});
-    check_weights(&d, (sizes){2, 32, 16, 64, 64, 1});
+    check_weights(&d, (sizes){2, 28, 16, 64, 64, 1});
     nn_close(&d);
 }
 
@@ -215,6 +215,7 @@ static void weights_agree(void **state) {
     if (!opens(&d)) skip();
     check_weights(&d, (sizes){1, 16, 16, 64, 64, 1});
     check_weights(&d, (sizes){3, 48, 40, 64, 64, 1});
+    check_weights(&d, (sizes){6, 56, 56, 64, 64, 1});
     check_weights(&d, (sizes){20, 32, 32, 64, 64, 1}); /* more patches than blocks */
     nn_close(&d);
 }
