@@ -191,7 +191,7 @@ template <bool SHARED> static __device__ __forceinline__ void window_begin(const
         for (int i = 0; i < p.slots * (SHARED ? 1 : 2); i++) {
             gf_barrier_init(gf_shared_address(&s.tail->full[i]), 1);
             gf_barrier_init(gf_shared_address(&s.tail->empty[i]), SHARED ? 8 : 4);
-            gf_barrier_init(gf_shared_address(&s.tail->out_full[i]), 4);
+            for (int g = 0; g < 2; g++) gf_barrier_init(gf_shared_address(&s.tail->out_full[g][i]), 4);
         }
         for (int i = 0; i < p.weights; i++) {
             gf_barrier_init(gf_shared_address(&s.tail->weights_full[i]), 1);
@@ -273,7 +273,7 @@ static __device__ __forceinline__ void window_store_all(const window_args &p, co
     for (int unit = job.part; unit < p.units; unit += p.parts) {
         const window_patch patch = window_patch_of(p, unit);
         for (int i = 0; i < mine; i++) at.advance();
-        gf_barrier_wait(gf_shared_address(&s.tail->out_full[at.slot()]), laps >> at.slot() & 1);
+        gf_barrier_wait(gf_shared_address(&s.tail->out_full[job.group][at.slot()]), laps >> at.slot() & 1);
         laps ^= 1u << at.slot();
         for (int q = 0; q < Work::PATCHES; q++)
             window_store(&p.out, s.slots + at.slot() * p.slot + q * 8 * p.high * 128, job.n0 + (SHARED ? 64 * job.group : 0),
@@ -294,10 +294,10 @@ static __device__ __forceinline__ int window_await(const window_space &s, window
 }
 
 /* Results lie in the slot. */
-static __device__ __forceinline__ void window_hand_over(const window_space &s, int slot) {
+static __device__ __forceinline__ void window_hand_over(const window_space &s, int group, int slot) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
-    if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&s.tail->out_full[slot]));
+    if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&s.tail->out_full[group][slot]));
 }
 
 /* Slots that only the other warpgroup reads. Both free every slot, else one could be a whole lap behind and wait for the wrong
@@ -321,7 +321,7 @@ static __device__ __forceinline__ void window_back(Work &k, const window_args &p
                             s.slots + x2 * p.slot + q * NT * 1024);
     if (Work::SUMS == 3) window_release(&s.tail->empty[x2], 1);
     if (Work::OTHER) window_release(&s.tail->empty[x], 1);
-    window_hand_over(s, out);
+    window_hand_over(s, k.group, out);
     if (SHARED && k.group == 0) window_pass<Work>(s, at);
 }
 
@@ -334,7 +334,7 @@ static __device__ __forceinline__ void window_forward(Work &k, const window_args
     else asm volatile("bar.sync %0, 128;" ::"r"(2 + k.group) : "memory");
 #pragma unroll
     for (int q = 0; q < Work::PATCHES; q++) window_forward_out<NT>(k, q, s.slots + out * p.slot + q * NT * 1024);
-    window_hand_over(s, out);
+    window_hand_over(s, k.group, out);
 }
 
 template <class Work> static __device__ __forceinline__ void window_prepare(Work &k, const window_args &p, int column) {

@@ -50,7 +50,8 @@ struct window_args {
 };
 
 struct window_tail {                                                          /* what shared memory holds beside slots */
-    uint64_t full[WINDOW_SLOTS], empty[WINDOW_SLOTS], out_full[WINDOW_SLOTS]; /* out_full: results lie there */
+    uint64_t full[WINDOW_SLOTS], empty[WINDOW_SLOTS];
+    uint64_t out_full[2][WINDOW_SLOTS]; /* results of a warpgroup lie there */
     uint64_t weights_full[WINDOW_WEIGHTS], weights_empty[WINDOW_WEIGHTS];
     int last;
 };
