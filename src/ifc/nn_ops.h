@@ -159,7 +159,7 @@ static inline int gf_nn_norm_sums_up(const gf_nn_norm *n) { return n->residual |
 typedef enum gf_nn_before {
     GF_NN_BEFORE_NONE,  /* or something else */
     GF_NN_BEFORE_INNER, /* no other layer reads y: g is written as dx */
-    GF_NN_BEFORE_OTHER, /* one other does, and its part of the gradient is in dy: g of both is written there, as in what follows */
+    GF_NN_BEFORE_OTHER, /* one other does, and its part of the gradient is in dy: g of both is written there, and below */
     GF_NN_BEFORE_END,   /* and the norm has a residual and `positive` */
     GF_NN_BEFORE_PAIR   /* and the norm has a shortcut and `positive` */
 } gf_nn_before;

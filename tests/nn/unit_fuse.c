@@ -1,5 +1,5 @@
-/* unit_fuse.c - which convolutions of ResNet-50 and ResNet-18 do a part of a batch norm, on backends that could do all of 1 x 1, or
- * of 3 x 3, and stride 1; and that the memory of a gradient which is never written is not planned. */
+/* unit_fuse.c - which convolutions of ResNet-50 and ResNet-18 do a part of a batch norm, on backends that could do all of 1 x 1,
+ * or of 3 x 3, and stride 1; and that the memory of a gradient which is never written is not planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

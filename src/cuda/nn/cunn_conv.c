@@ -81,24 +81,29 @@ static glofnd_status patches_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
     return GLOFND_OK;
 }
 
-/* ----- 1 x 1 with a batch norm in the epilogue --------------------------------------------------------------------------- */
+/* ----- with a batch norm in the epilogue ----------------------------------------------------------------------------------- */
 
-/* Smaller batch norms are done in one launch, which keeps a part of their numbers on the chip: pays in cunn_norm_stats.cu. */
+/* Sizes from which it pays (docs/lessons.md). Smaller batch norms are done in one launch, which keeps a part of their numbers on
+ * the chip: pays in cunn_norm_stats.cu. */
 #define POINT_BYTES ((int64_t)72 << 20)
+#define WINDOW_BYTES ((int64_t)32 << 20)
+#define WEIGHTS_BYTES ((int64_t)64 << 20)
 
-static int pays(const gf_nn_shape *s, int64_t channels) { return s->n * s->h * s->w * channels * 2 >= POINT_BYTES; }
+static int64_t bytes_of(const gf_nn_shape *s, int64_t channels) { return s->n * s->h * s->w * channels * 2; }
 
 static void choose_point(gf_nn_op *op) {
     const gf_nn_shape *s = &op->shape;
-    op->point[GF_CUNN_FORWARD] = s->training && pays(s, s->out) && gf_cunn_point_fits(op->engine, s);
-    op->point[GF_CUNN_BACK_DATA] = s->training && s->input_grad && pays(s, s->in) && gf_cunn_point_back_fits(op->engine, s);
+    op->point[GF_CUNN_FORWARD] = s->training && bytes_of(s, s->out) >= POINT_BYTES && gf_cunn_point_fits(op->engine, s);
+    op->point[GF_CUNN_BACK_DATA] =
+        s->training && s->input_grad && bytes_of(s, s->in) >= POINT_BYTES && gf_cunn_point_back_fits(op->engine, s);
 }
 
 static void choose_window(gf_nn_op *op) {
     const gf_nn_shape *s = &op->shape;
-    op->window[GF_CUNN_FORWARD] = s->training && gf_cunn_window_fits(op->engine, s);
-    op->window[GF_CUNN_BACK_DATA] = s->training && s->input_grad;
-    op->window[GF_CUNN_BACK_WEIGHTS] = s->training && gf_cunn_window_weights_scratch(op->engine, s) > 0;
+    op->window[GF_CUNN_FORWARD] = s->training && bytes_of(s, s->out) >= WINDOW_BYTES && gf_cunn_window_fits(op->engine, s);
+    op->window[GF_CUNN_BACK_DATA] = s->training && s->input_grad && bytes_of(s, s->in) >= WINDOW_BYTES;
+    op->window[GF_CUNN_BACK_WEIGHTS] =
+        s->training && bytes_of(s, s->in) >= WEIGHTS_BYTES && gf_cunn_window_weights_scratch(op->engine, s) > 0;
 }
 
 int gf_cunn_conv_sums(const gf_nn_op *op) { return op->point[GF_CUNN_FORWARD] || op->window[GF_CUNN_FORWARD]; }

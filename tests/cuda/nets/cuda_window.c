@@ -1,5 +1,5 @@
-/* cuda_window.c - 3 x 3 convolutions with a batch norm in their epilogue (cunn_window.cu) against plain loops in double. Limits as
- * in nn_device.h. */
+/* cuda_window.c - 3 x 3 convolutions with a batch norm in their epilogue (cunn_window.cu), and the gradient of their weights,
+ * against plain loops in double. Limits as in nn_device.h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

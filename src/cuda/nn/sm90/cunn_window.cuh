@@ -49,7 +49,7 @@ struct window_args {
     int parts, columns;           /* warpgroups (shared: blocks) that share a strip; all columns */
 };
 
-struct window_tail {                                                          /* what shared memory holds beside slots */
+struct window_tail { /* what shared memory holds beside slots */
     uint64_t full[WINDOW_SLOTS], empty[WINDOW_SLOTS];
     uint64_t out_full[2][WINDOW_SLOTS]; /* results of a warpgroup lie there */
     uint64_t weights_full[WINDOW_WEIGHTS], weights_empty[WINDOW_WEIGHTS];

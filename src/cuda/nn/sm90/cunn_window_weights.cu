@@ -1,10 +1,10 @@
 /* cunn_window_weights.cu - gradient of the weights of 3 x 3 convolutions of stride 1 and 64 channels on Hopper:
  * dw [out][3][3][in] = the sum over pixels of dy [out] x [in], x moved by the window's place.
  *
- * Patches of 8 x 16 pixels (8 x 14 where 16 do not fit) as in cunn_window.cuh: dy as it is, x with a border of a pixel. A warpgroup has one row of the window,
- * [64 out] x [3 x 64 in]: both operands are summed across their rows, the pixels, and the three places in a row of the window are
- * the same numbers one pixel further: one product reads all of them. A block keeps its sums to the end; a second kernel adds
- * those of all blocks, in order, and rounds.
+ * Patches of 8 x 16 pixels (8 x 14 where 16 do not fit) as in cunn_window.cuh: dy as it is, x with a border of a pixel. A
+ * warpgroup has one row of the window, [64 out] x [3 x 64 in]: both operands are summed across their rows, the pixels, and the
+ * three places in a row of the window are the same numbers one pixel further: one product reads all of them. A block keeps its
+ * sums to the end; a second kernel adds those of all blocks, in order, and rounds.
  */
 #include "cuda/nn/sm90/cunn_window.cuh"
 
