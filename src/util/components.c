@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "util/grow.h"
+#include "util/order.h"
+
 void gf_components_init(int32_t *root, int64_t n) {
     for (int64_t i = 0; i < n; i++) root[i] = (int32_t)i;
 }
@@ -11,6 +14,8 @@ static int32_t find(int32_t *root, int32_t i) {
     while (root[i] != i) i = root[i] = root[root[i]]; /* path halving */
     return i;
 }
+
+int32_t gf_components_find(int32_t *root, int32_t i) { return find(root, i); }
 
 void gf_components_join(int32_t *root, int32_t a, int32_t b) {
     a = find(root, a), b = find(root, b);
@@ -30,13 +35,13 @@ static int32_t find_shared(int32_t *root, int32_t i) {
     }
 }
 
-void gf_components_join_shared(int32_t *root, int32_t a, int32_t b) {
+int gf_components_join_shared(int32_t *root, int32_t a, int32_t b) {
     for (;;) {
         a = find_shared(root, a), b = find_shared(root, b);
-        if (a == b) return;
+        if (a == b) return 0;
         const int32_t low = a < b ? a : b, high = a < b ? b : a;
         int32_t alone = high;
-        if (__atomic_compare_exchange_n(&root[high], &alone, low, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+        if (__atomic_compare_exchange_n(&root[high], &alone, low, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 1;
     }
 }
 
@@ -48,6 +53,29 @@ void gf_components_merge(int32_t *root, int32_t *other, int64_t n) {
 void gf_components_flatten(int32_t *root, int64_t n) {
     for (int64_t i = 0; i < n; i++) root[i] = find(root, (int32_t)i);
 }
+
+/* ----- nodes of joins ----- */
+
+int gf_nodes_add(gf_node_list *l, int32_t a, int32_t b) {
+    if (!gf_grow(&l->node, &l->capacity, l->count + 2, sizeof *l->node)) return 0;
+    l->node[l->count++] = a, l->node[l->count++] = b;
+    return 1;
+}
+
+void gf_nodes_sort(gf_node_list *l) {
+    size_t kept = 0;
+    if (l->count) qsort(l->node, l->count, sizeof *l->node, gf_order_int32);
+    for (size_t i = 0; i < l->count; i++)
+        if (i == 0 || l->node[i] != l->node[kept - 1]) l->node[kept++] = l->node[i];
+    l->count = kept;
+}
+
+void gf_nodes_free(gf_node_list *l) {
+    free(l->node);
+    *l = (gf_node_list){0};
+}
+
+/* ----- a list of components ----- */
 
 static int larger_first(const void *x, const void *y) {
     const gf_component *a = x, *b = y;

@@ -14,20 +14,25 @@
 #include "util/grow.h"
 #include "util/minmax.h"
 
-enum { SAMPLE_UNIT = 8 }; /* panels of the sample for the recall in a unit */
+enum { SAMPLE_UNIT = 256 }; /* anchors of the sample for the recall in a unit */
 
 glofnd_status gf_unit_cells_open(gf_error *err, gf_unit_job *j, const gf_discover_data *d) {
     TRY(gf_cells_stream_open(err, &j->u->source, d->good, d->good_n, j->s->memory / 2, j->s->threads, &j->cells));
     j->folder.cells = j->cells.c.count, j->folder.dim = d->dim;
-    if (j->t.probe) j->folder.samples = (gf_cell_sample(gf_pad(d->good_n) / GF_PANEL) + SAMPLE_UNIT - 1) / SAMPLE_UNIT;
-    j->place = malloc((size_t)d->good_n * sizeof *j->place);
-    FAIL_IF(err, !j->place, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)d->good_n);
+    j->folder.numbers = gf_tree_numbers(j->folder.cells, d->dim);
+    if (!gf_cells_stream_fits(&j->cells)) j->folder.chunk = j->cells.chunk;
+    if (j->t.probe) j->folder.samples = (gf_cell_sample(d->good_n) + SAMPLE_UNIT - 1) / SAMPLE_UNIT;
     return GLOFND_OK;
 }
 
+static void close_rows(gf_unit_job *j) {
+    if (j->folder.chunk) gf_unit_unmap_rows(&j->cells.all);
+    else gf_panels_free(&j->cells.all);
+}
+
 void gf_unit_cells_close(gf_unit_job *j) {
+    close_rows(j);
     gf_cells_stream_close(&j->cells);
-    free(j->place);
     free(j->batch.pair);
 }
 
@@ -35,21 +40,21 @@ void gf_unit_cells_close(gf_unit_job *j) {
 
 static glofnd_status make_centres(gf_error *err, gf_unit_job *j, int64_t unit) {
     const gf_sweep_job job = {.threads = j->s->threads, .watch = j->t.watch};
-    float *centre = malloc((size_t)(j->folder.cells * j->folder.dim) * sizeof *centre);
+    float *numbers = malloc((size_t)j->folder.numbers * sizeof *numbers);
     (void)unit;
-    FAIL_IF(err, !centre, GLOFND_E_MEMORY, "no memory for centroids");
-    glofnd_status status = gf_cells_stream_centres(err, &j->cells, &job, centre);
-    if (status == GLOFND_OK) status = gf_unit_write_centres(err, &j->folder, centre);
-    free(centre);
+    FAIL_IF(err, !numbers, GLOFND_E_MEMORY, "no memory for centroids");
+    glofnd_status status = gf_cells_stream_centres(err, &j->cells, &job, numbers);
+    if (status == GLOFND_OK) status = gf_unit_write_centres(err, &j->folder, numbers);
+    free(numbers);
     return status;
 }
 
 static glofnd_status read_centres(gf_error *err, gf_unit_job *j) {
-    float *centre = malloc((size_t)(j->folder.cells * j->folder.dim) * sizeof *centre);
-    FAIL_IF(err, !centre, GLOFND_E_MEMORY, "no memory for centroids");
-    glofnd_status status = gf_unit_read_centres(err, &j->folder, centre);
-    if (status == GLOFND_OK) status = gf_cells_stream_begin(err, &j->cells, centre);
-    free(centre);
+    float *numbers = malloc((size_t)j->folder.numbers * sizeof *numbers);
+    FAIL_IF(err, !numbers, GLOFND_E_MEMORY, "no memory for centroids");
+    glofnd_status status = gf_unit_read_centres(err, &j->folder, numbers);
+    if (status == GLOFND_OK) status = gf_cells_stream_begin(err, &j->cells, numbers);
+    free(numbers);
     return status;
 }
 
@@ -71,14 +76,39 @@ static glofnd_status read_cells(gf_error *err, gf_unit_job *j) {
         status = gf_unit_read_cells(err, &j->folder, i, of + i * j->folder.rows);
     if (status == GLOFND_OK) status = gf_cells_stream_sort(err, &j->cells, of);
     free(of);
-    for (int64_t i = 0; i < j->folder.n && status == GLOFND_OK; i++) j->place[j->cells.c.order[i]] = (int32_t)i;
     return status;
+}
+
+/* ----- rows in the order of cells ----- */
+
+/* Places [first, first + rows); *x is malloc'ed. */
+static glofnd_status order_rows(gf_error *err, gf_unit_job *j, int64_t first, int64_t rows, float **x) {
+    *x = aligned_alloc(64, gf_panels_bytes(rows, j->folder.dim));
+    FAIL_IF(err, !*x, GLOFND_E_MEMORY, "no memory for %lld x %lld embeddings", (long long)rows, (long long)j->folder.dim);
+    return gf_cells_stream_order(err, &j->cells, first, rows, &j->t.watch, *x);
+}
+
+static glofnd_status make_rows(gf_error *err, gf_unit_job *j, int64_t unit) {
+    const int64_t first = unit * j->folder.chunk;
+    float *x = NULL;
+    glofnd_status status = order_rows(err, j, first, GF_MIN(j->folder.chunk, j->folder.n - first), &x);
+    if (status == GLOFND_OK) status = gf_unit_write_rows(err, &j->folder, unit, x);
+    free(x);
+    return status;
+}
+
+/* In memory, or mapped. */
+static glofnd_status open_rows(gf_error *err, gf_unit_job *j) {
+    if (j->folder.chunk) return gf_unit_map_rows(err, &j->folder, &j->cells.all);
+    j->t.watch = gf_job_part(&j->s->watch, 0.25, 0.28);
+    j->cells.all = (gf_panels){.n = j->folder.n, .dim = j->folder.dim};
+    return order_rows(err, j, 0, j->folder.n, &j->cells.all.x);
 }
 
 /* ----- pairs ----- */
 
 static glofnd_status find_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above) {
-    return gf_cells_stream_pairs(err, &j->cells, &j->t, unit * j->folder.rows, f->n, f, j->root, above);
+    return gf_cells_stream_pairs(err, &j->cells, &j->t, unit * j->folder.rows, f->n, f, j->root, &j->joined, above);
 }
 
 static glofnd_status make_pairs(gf_error *err, gf_unit_job *j, int64_t unit) {
@@ -87,7 +117,7 @@ static glofnd_status make_pairs(gf_error *err, gf_unit_job *j, int64_t unit) {
 
 static glofnd_status make_recall(gf_error *err, gf_unit_job *j, int64_t unit) {
     gf_pairs_found f = {0};
-    const int64_t first = unit * SAMPLE_UNIT, all = gf_cell_sample(gf_pad(j->folder.n) / GF_PANEL);
+    const int64_t first = unit * SAMPLE_UNIT, all = gf_cell_sample(j->folder.n);
     TRY(gf_cells_stream_recall(err, &j->cells, &j->t, first, GF_MIN(SAMPLE_UNIT, all - first), &f));
     const int64_t count[3] = {f.sampled, f.wanted, f.recalled};
     return gf_unit_write_recall(err, &j->folder, unit, count);
@@ -111,7 +141,7 @@ static glofnd_status read_thresholds(gf_error *err, gf_unit_job *j) {
 /* The pair of the anchors at positions a and b belongs to the batch if a does. */
 static glofnd_status add_mutual(gf_error *err, gf_unit_job *j, int64_t a, int64_t b) {
     gf_unit_batch *t = &j->batch;
-    const int64_t from = t->first * j->folder.rows, place = j->place[a];
+    const int64_t from = t->first * j->folder.rows, place = j->cells.place[a];
     if (place < from || place >= t->end * j->folder.rows) return GLOFND_OK;
     FAIL_IF(err, !gf_grow(&t->pair, &t->capacity, t->count + 1, sizeof *t->pair), GLOFND_E_MEMORY,
             "no memory for the mutual pairs of %lld anchors", (long long)((t->end - t->first) * j->folder.rows));
@@ -159,6 +189,11 @@ static size_t first_of(const gf_unit_batch *t, int64_t place) {
     return low;
 }
 
+/* 0: no memory. */
+static int join_mutual(gf_unit_job *j, int32_t a, int32_t b) {
+    return !gf_components_join_shared(j->root, a, b) || gf_nodes_add(&j->joined, a, b);
+}
+
 static glofnd_status make_mutual(gf_error *err, gf_unit_job *j, int64_t unit) {
     const gf_unit_batch *t = &j->batch;
     const int64_t rows = gf_unit_rows(&j->folder, unit);
@@ -169,25 +204,36 @@ static glofnd_status make_mutual(gf_error *err, gf_unit_job *j, int64_t unit) {
     for (size_t i = first_of(t, from); i < t->count && (int64_t)(t->pair[i] >> 32) < from + rows; i++) {
         const int64_t row = (int64_t)(t->pair[i] >> 32) - from;
         mutual[row]++;
-        gf_components_join(j->root, j->cells.c.order[unit_place + row], (int32_t)(uint32_t)t->pair[i]);
+        if (join_mutual(j, j->cells.c.order[unit_place + row], (int32_t)(uint32_t)t->pair[i])) continue;
+        free(mutual);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for mutual pairs");
     }
-    const glofnd_status status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root);
+    const glofnd_status status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root, &j->joined);
     free(mutual);
     return status;
 }
 
 glofnd_status gf_unit_cells_run(gf_error *err, gf_unit_job *j) {
     static const gf_unit_stage centres = {GF_UNIT_CENTRES, make_centres, 0.0, 0.05},
-                               cells = {GF_UNIT_CELLS, make_cells, 0.05, 0.2}, pairs = {GF_UNIT_PAIRS, make_pairs, 0.2, 0.9},
-                               recall = {GF_UNIT_RECALL, make_recall, 0.9, 0.95},
-                               mutual = {GF_UNIT_MUTUAL, make_mutual, 0.95, 1.0};
+                               cells = {GF_UNIT_CELLS, make_cells, 0.05, 0.25}, rows = {GF_UNIT_ROWS, make_rows, 0.25, 0.28},
+                               pairs = {GF_UNIT_PAIRS, make_pairs, 0.28, 0.85}, recall = {GF_UNIT_RECALL, make_recall, 0.85, 0.9},
+                               mutual = {GF_UNIT_MUTUAL, make_mutual, 0.9, 1.0};
     TRY(gf_unit_run_stage(err, j, &centres));
     TRY(gf_unit_agree(err, j->u, read_centres(err, j)));
     TRY(gf_unit_run_stage(err, j, &cells));
     TRY(gf_unit_agree(err, j->u, read_cells(err, j)));
+    int compared = 0, measured = 0;
+    TRY(gf_unit_stage_is_done(err, j, GF_UNIT_PAIRS, &compared));
+    TRY(gf_unit_stage_is_done(err, j, GF_UNIT_RECALL, &measured));
+    if (!compared || !measured) {
+        TRY(gf_unit_run_stage(err, j, &rows));
+        TRY(gf_unit_agree(err, j->u, open_rows(err, j)));
+    }
     TRY(gf_unit_run_stage(err, j, &pairs));
+    if (j->t.probe) TRY(gf_unit_run_stage(err, j, &recall));
+    close_rows(j);
+    if (j->u->rank == 0) gf_unit_remove_rows(&j->folder); /* makes room for the result */
     if (!j->t.probe) return GLOFND_OK;
-    TRY(gf_unit_run_stage(err, j, &recall));
     TRY(gf_unit_agree(err, j->u, read_thresholds(err, j)));
     return gf_unit_run_stage(err, j, &mutual);
 }

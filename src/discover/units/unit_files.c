@@ -21,16 +21,17 @@
 #define UNIT_MAGIC 0x54494e55u /* "UNIT" */
 enum { UNIT_VERSION = 1 };
 
-static const char *const names[] = {"pairs", "mutual", "centres", "cells", "recall"}; /* by gf_unit_kind */
+static const char *const names[] = {"pairs", "mutual", "centres", "cells", "recall", "rows"}; /* by gf_unit_kind */
 enum { KINDS = sizeof names / sizeof *names };
 
 int64_t gf_unit_rows(const gf_unit_folder *u, int64_t unit) { return GF_MIN(u->rows, u->n - unit * u->rows); }
 
 int64_t gf_unit_count(const gf_unit_folder *u, gf_unit_kind kind) {
+    if (kind == GF_UNIT_ROWS) return u->chunk ? (u->n + u->chunk - 1) / u->chunk : 0;
     return kind == GF_UNIT_CENTRES ? 1 : kind == GF_UNIT_RECALL ? u->samples : u->units;
 }
 
-static glofnd_status unit_path(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[PATH_MAX]) {
+glofnd_status gf_unit_path(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[]) {
     char name[40];
     snprintf(name, sizeof name, "%s-%06lld", names[kind], (long long)unit);
     return gf_path_join(err, path, u->path, name);
@@ -63,7 +64,7 @@ static glofnd_status get_head(gf_reader *r, const gf_unit_folder *u, int64_t kin
 /* A file with its head; path: of the caller, until it is closed. */
 static glofnd_status begin_file(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[PATH_MAX],
                                 gf_writer *w) {
-    TRY(unit_path(err, u, kind, unit, path));
+    TRY(gf_unit_path(err, u, kind, unit, path));
     TRY(gf_writer_open(err, w, path));
     put_head(w, u, kind, unit);
     return GLOFND_OK;
@@ -72,7 +73,7 @@ static glofnd_status begin_file(gf_error *err, const gf_unit_folder *u, gf_unit_
 /* The same to read, with a head that is valid. Close it after success. */
 static glofnd_status open_file(gf_error *err, const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, char path[PATH_MAX],
                                gf_reader *r) {
-    TRY(unit_path(err, u, kind, unit, path));
+    TRY(gf_unit_path(err, u, kind, unit, path));
     TRY(gf_reader_open(err, r, path));
     const glofnd_status status = get_head(r, u, kind, unit);
     if (status != GLOFND_OK) gf_reader_close(r);
@@ -81,7 +82,7 @@ static glofnd_status open_file(gf_error *err, const gf_unit_folder *u, gf_unit_k
 
 /* ----- joined anchors: all that do not stand alone, each with the smallest one ----- */
 
-static glofnd_status put_joins(gf_writer *w, int32_t *root, int64_t n) {
+static void put_all_joins(gf_writer *w, int32_t *root, int64_t n) {
     uint64_t count = 0;
     gf_components_flatten(root, n);
     for (int64_t i = 0; i < n; i++) count += root[i] != i;
@@ -91,7 +92,25 @@ static glofnd_status put_joins(gf_writer *w, int32_t *root, int64_t n) {
         if (root[i] != i) gf_put_words4(w, pair, 2);
     }
     gf_put_crc(w);
-    return w->status;
+}
+
+/* The same, of these nodes, which stand alone afterwards. */
+static void put_joins(gf_writer *w, int32_t *root, int64_t n, gf_node_list *joined) {
+    uint64_t count = 0;
+    if (!joined) {
+        put_all_joins(w, root, n);
+        return;
+    }
+    gf_nodes_sort(joined);
+    for (size_t i = 0; i < joined->count; i++) count += gf_components_find(root, joined->node[i]) != joined->node[i];
+    gf_put_u64(w, count);
+    for (size_t i = 0; i < joined->count; i++) {
+        const int32_t pair[2] = {joined->node[i], gf_components_find(root, joined->node[i])};
+        if (pair[0] != pair[1]) gf_put_words4(w, pair, 2);
+    }
+    for (size_t i = 0; i < joined->count; i++) root[joined->node[i]] = joined->node[i];
+    joined->count = 0;
+    gf_put_crc(w);
 }
 
 static glofnd_status get_joins(gf_reader *r, int32_t *root, int64_t n) {
@@ -154,12 +173,12 @@ static glofnd_status get_above(gf_reader *r, const gf_unit_folder *u, const gf_p
 }
 
 glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_pairs_found *found,
-                                  int32_t *root, const uint64_t *above) {
+                                  int32_t *root, gf_node_list *joined, const uint64_t *above) {
     char path[PATH_MAX];
     gf_writer w;
     TRY(begin_file(err, u, GF_UNIT_PAIRS, unit, path, &w));
     put_pairs(&w, u, found);
-    put_joins(&w, root, u->n);
+    put_joins(&w, root, u->n, joined);
     if (u->width) put_above(&w, u, found, above);
     return gf_writer_finish(&w);
 }
@@ -207,13 +226,14 @@ glofnd_status gf_unit_read_pairs(gf_error *err, const gf_unit_folder *u, int64_t
 
 /* ----- mutual pairs ----- */
 
-glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t *mutual, int32_t *root) {
+glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, const int64_t *mutual, int32_t *root,
+                                   gf_node_list *joined) {
     char path[PATH_MAX];
     gf_writer w;
     TRY(begin_file(err, u, GF_UNIT_MUTUAL, unit, path, &w));
     gf_put_words8(&w, mutual, (size_t)gf_unit_rows(u, unit));
     gf_put_crc(&w);
-    put_joins(&w, root, u->n);
+    put_joins(&w, root, u->n, joined);
     return gf_writer_finish(&w);
 }
 
@@ -253,12 +273,12 @@ static glofnd_status read_words(gf_error *err, const gf_unit_folder *u, gf_unit_
     return status;
 }
 
-glofnd_status gf_unit_write_centres(gf_error *err, const gf_unit_folder *u, const float *centre) {
-    return write_words(err, u, GF_UNIT_CENTRES, 0, centre, (size_t)(u->cells * u->dim));
+glofnd_status gf_unit_write_centres(gf_error *err, const gf_unit_folder *u, const float *numbers) {
+    return write_words(err, u, GF_UNIT_CENTRES, 0, numbers, (size_t)u->numbers);
 }
 
-glofnd_status gf_unit_read_centres(gf_error *err, const gf_unit_folder *u, float *centre) {
-    return read_words(err, u, GF_UNIT_CENTRES, 0, centre, (size_t)(u->cells * u->dim));
+glofnd_status gf_unit_read_centres(gf_error *err, const gf_unit_folder *u, float *numbers) {
+    return read_words(err, u, GF_UNIT_CENTRES, 0, numbers, (size_t)u->numbers);
 }
 
 _Static_assert(sizeof(gf_cell_of) == 8, "two words");
@@ -289,6 +309,40 @@ glofnd_status gf_unit_read_recall(gf_error *err, const gf_unit_folder *u, int64_
     return GLOFND_OK;
 }
 
+/* ----- ordered rows ----- */
+
+size_t gf_unit_row_numbers(const gf_unit_folder *u, int64_t unit) {
+    return (size_t)gf_pad(GF_MIN(u->chunk, u->n - unit * u->chunk)) * (size_t)u->dim;
+}
+
+/* Numbers as they are in memory, since they are mapped, from a memory page on. */
+glofnd_status gf_unit_write_rows(gf_error *err, const gf_unit_folder *u, int64_t unit, const float *x) {
+    static const unsigned char zeros[4096];
+    char path[PATH_MAX];
+    gf_writer w;
+    TRY(begin_file(err, u, GF_UNIT_ROWS, unit, path, &w));
+    while (w.status == GLOFND_OK && w.bytes < GF_UNIT_ROWS_AT) gf_put(&w, zeros, GF_MIN(sizeof zeros, GF_UNIT_ROWS_AT - w.bytes));
+    gf_put(&w, x, gf_unit_row_numbers(u, unit) * sizeof *x);
+    gf_put_crc(&w);
+    return gf_writer_finish(&w);
+}
+
+static glofnd_status check_rows(const gf_unit_folder *u, int64_t unit) {
+    unsigned char some[4096];
+    char path[PATH_MAX];
+    gf_reader r;
+    TRY(open_file(NULL, u, GF_UNIT_ROWS, unit, path, &r));
+    for (uint64_t left = GF_UNIT_ROWS_AT - r.offset + gf_unit_row_numbers(u, unit) * sizeof(float); left && r.status == GLOFND_OK;) {
+        const size_t n = (size_t)GF_MIN(left, sizeof some);
+        gf_get(&r, some, n);
+        left -= n;
+    }
+    glofnd_status status = gf_check_crc(&r, "rows", -1);
+    if (status == GLOFND_OK) status = gf_reader_end(&r);
+    gf_reader_close(&r);
+    return status;
+}
+
 /* ----- the folder ----- */
 
 static int result_is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
@@ -307,7 +361,8 @@ static int is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
     int64_t count[3];
     if (kind == GF_UNIT_PAIRS || kind == GF_UNIT_MUTUAL) return result_is_sound(u, kind, unit);
     if (kind == GF_UNIT_RECALL) return gf_unit_read_recall(NULL, u, unit, count) == GLOFND_OK;
-    const size_t words = kind == GF_UNIT_CELLS ? 2 * (size_t)gf_unit_rows(u, unit) : (size_t)(u->cells * u->dim);
+    if (kind == GF_UNIT_ROWS) return check_rows(u, unit) == GLOFND_OK;
+    const size_t words = kind == GF_UNIT_CELLS ? 2 * (size_t)gf_unit_rows(u, unit) : (size_t)u->numbers;
     void *all = malloc(words * sizeof(float));
     const int sound =
         all && (kind == GF_UNIT_CELLS ? gf_unit_read_cells(NULL, u, unit, all) : gf_unit_read_centres(NULL, u, all)) == GLOFND_OK;
@@ -317,7 +372,7 @@ static int is_sound(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit) {
 
 int gf_unit_is_done(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, int check) {
     char path[PATH_MAX];
-    if (unit_path(NULL, u, kind, unit, path) != GLOFND_OK || access(path, F_OK) != 0) return 0;
+    if (gf_unit_path(NULL, u, kind, unit, path) != GLOFND_OK || access(path, F_OK) != 0) return 0;
     if (!check || is_sound(u, kind, unit)) return 1;
     unlink(path);
     return 0;

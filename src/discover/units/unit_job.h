@@ -16,23 +16,25 @@ typedef struct gf_unit_job {
     gf_pairs_task t;
     void *stream;          /* of s->pass->stream */
     gf_cells_stream cells; /* where the search has none */
-    int32_t *place;        /* by cells: [n] of a position */
     gf_unit_batch batch;   /* by cells */
     gf_unit_folder folder;
     float *lambda; /* [n] by position */
     int32_t *root; /* [n] of one unit */
+    gf_node_list joined; /* by cells: nodes of root that do not stand alone */
     int lock;      /* of the folder; -1: none */
 } gf_unit_job;
 
 typedef struct gf_unit_stage {
     gf_unit_kind kind;
-    glofnd_status (*make)(gf_error *err, gf_unit_job *j, int64_t unit); /* computes a unit, with j->root as new, and writes it */
+    glofnd_status (*make)(gf_error *err, gf_unit_job *j, int64_t unit); /* computes a unit and writes it */
     double from, to;                                                    /* its part of the whole, for the progress */
 } gf_unit_stage;
 
 glofnd_status gf_unit_agree(gf_error *err, const gf_units *u, glofnd_status mine);
 /* All ranks make the units that are missing, and wait for each other. */
 glofnd_status gf_unit_run_stage(gf_error *err, gf_unit_job *j, const gf_unit_stage *stage);
+/* *done: 1: all units of a kind are there. */
+glofnd_status gf_unit_stage_is_done(gf_error *err, const gf_unit_job *j, gf_unit_kind kind, int *done);
 /* A result of `rows` anchors, and above [rows][width], if they are kept. */
 glofnd_status gf_unit_result_alloc(gf_error *err, const gf_unit_job *j, int64_t rows, gf_pairs_found *f, uint64_t **above);
 

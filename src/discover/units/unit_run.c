@@ -96,7 +96,8 @@ glofnd_status gf_unit_make_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf
     uint64_t *above = NULL;
     glofnd_status status = gf_unit_result_alloc(err, j, gf_unit_rows(&j->folder, unit), &f, &above);
     if (status == GLOFND_OK) status = find(err, j, unit, &f, above);
-    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root, above);
+    gf_node_list *joined = j->stream ? NULL : &j->joined;
+    if (status == GLOFND_OK) status = gf_unit_write_pairs(err, &j->folder, unit, &f, j->root, joined, above);
     gf_pairs_found_free(&f);
     free(above);
     return status;
@@ -133,6 +134,7 @@ static glofnd_status find_pairs(gf_error *err, gf_unit_job *j, int64_t unit, gf_
 }
 
 static glofnd_status make_pairs(gf_error *err, gf_unit_job *j, int64_t unit) {
+    gf_components_init(j->root, j->folder.n);
     return gf_unit_make_pairs(err, j, unit, find_pairs);
 }
 
@@ -148,11 +150,12 @@ static glofnd_status make_mutual(gf_error *err, gf_unit_job *j, int64_t unit) {
     const int64_t rows = gf_unit_rows(&j->folder, unit);
     int64_t *mutual = calloc((size_t)rows, sizeof *mutual);
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
+    gf_components_init(j->root, j->folder.n);
     glofnd_status status = j->t.only_dup ? GLOFND_OK
                            : j->folder.width
                                ? gf_unit_read_mutual_pairs(err, j, unit, count_mutual, mutual)
                                : j->s->pass->stream->mutual(err, j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
-    if (status == GLOFND_OK) status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root);
+    if (status == GLOFND_OK) status = gf_unit_write_mutual(err, &j->folder, unit, mutual, j->root, NULL);
     free(mutual);
     return status;
 }
@@ -167,7 +170,6 @@ static glofnd_status make_units(gf_error *err, gf_unit_job *j, const gf_unit_sta
     for (int64_t i = 0; i < units; i++) {
         if (done[i] || missing++ % j->u->ranks != j->u->rank) continue;
         j->t.watch = gf_job_part(&whole, (double)made / (double)mine, (double)(made + 1) / (double)mine);
-        gf_components_init(j->root, j->folder.n);
         TRY(stage->make(err, j, i));
         made++;
     }
@@ -182,6 +184,17 @@ static glofnd_status find_done(gf_error *err, const gf_unit_job *j, gf_unit_kind
     return gf_unit_agree(err, j->u, GLOFND_OK); /* none is written before all have looked */
 }
 
+glofnd_status gf_unit_stage_is_done(gf_error *err, const gf_unit_job *j, gf_unit_kind kind, int *all) {
+    const int64_t units = gf_unit_count(&j->folder, kind);
+    uint8_t *done = calloc((size_t)units + 1, 1);
+    glofnd_status status = gf_unit_agree(err, j->u, done ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for units"));
+    if (status == GLOFND_OK) status = find_done(err, j, kind, units, done);
+    *all = status == GLOFND_OK;
+    for (int64_t i = 0; *all && i < units; i++) *all = done[i];
+    free(done);
+    return status;
+}
+
 /* In how many chunks the rows pass by each unit; 0: the rows that it needs are read. */
 static int64_t chunks_of(const gf_unit_job *j) {
     return j->stream ? j->s->pass->stream->chunks(j->stream) : gf_cells_stream_fits(&j->cells);
@@ -190,7 +203,7 @@ static int64_t chunks_of(const gf_unit_job *j) {
 glofnd_status gf_unit_run_stage(gf_error *err, gf_unit_job *j, const gf_unit_stage *stage) {
     const int64_t units = gf_unit_count(&j->folder, stage->kind);
     int64_t count = 0;
-    uint8_t *done = calloc((size_t)units, 1);
+    uint8_t *done = calloc((size_t)units + 1, 1);
     glofnd_status status = gf_unit_agree(err, j->u, done ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for units"));
     if (status == GLOFND_OK) status = find_done(err, j, stage->kind, units, done);
     for (int64_t i = 0; status == GLOFND_OK && i < units; i++) count += done[i];
@@ -241,6 +254,7 @@ static glofnd_status prepare(gf_error *err, gf_unit_job *j, const gf_discover_da
     j->lambda = malloc(n * sizeof *j->lambda);
     j->root = malloc(n * sizeof *j->root);
     FAIL_IF(err, !j->lambda || !j->root, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)d->good_n);
+    gf_components_init(j->root, d->good_n);
     if (j->u->rank != 0) return GLOFND_OK;
     TRY(gf_folder_make(err, j->folder.path, NULL));
     TRY(gf_folder_lock(err, j->folder.path, &j->lock));
@@ -277,6 +291,7 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, const gf_u
     gf_unit_cells_close(&j);
     free(j.lambda);
     free(j.root);
+    gf_nodes_free(&j.joined);
     return status;
 }
 

@@ -5,109 +5,81 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/kernels/cpu_kernels.h"
-#include "pairs/kmeans.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 
-enum { SAMPLE = 64, ITERATIONS = 6, SEED = 1 }; /* points per centroid for k-means */
+/* Points per centroid for k-means, fewer where there are many; rows of a cell, in the mean, where there are many; rows of a block */
+enum { SAMPLE = 64, SAMPLE_MIN = 32, SAMPLED = 1 << 20, SEED = 1, ROWS = 1024, BLOCK = 16384 };
 
 double gf_cells_angle(float similarity) { return acos(fmin(fmax((double)similarity, -1.0), 1.0)); }
 
 /* acos is steepest at 1: there an error e of the similarity becomes acos(1 - e). e: twice that of equal rows (discover.h). */
 double gf_cells_slack(int64_t dim) { return acos(1.0 - 2.0 * (0x1p-21 + 0x1p-26 * (double)dim)); }
 
-int64_t gf_cells_count(int64_t n) { return GF_MAX(GF_MIN((int64_t)(2.0 * sqrt((double)n)), n / SAMPLE), 1); }
+/* About 2 sqrt(n), while that makes cells of fewer rows. */
+int64_t gf_cells_count(int64_t n) {
+    const int64_t count = GF_MAX((int64_t)(2.0 * sqrt((double)n)), n / ROWS);
+    return GF_MAX(GF_MIN(count, n / SAMPLE), 1);
+}
 
 /* ----- centroids ----- */
 
-static const float *row_at(const gf_vectors *v, int64_t i) { return v->x + (int64_t)(v->row ? v->row[i] : i) * v->dim; }
-
-/* centre [count][dim]: sums of the unit vectors of a group. */
-static void add_up(const gf_vectors *v, const int32_t *of, double *centre) {
-    for (int64_t i = 0; i < v->n; i++) {
-        const float *x = row_at(v, i);
-        double square = 0.0;
-        for (int64_t k = 0; k < v->dim; k++) square += (double)x[k] * (double)x[k];
-        const double scale = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
-        for (int64_t k = 0; k < v->dim; k++) centre[of[i] * v->dim + k] += scale * (double)x[k];
-    }
-}
-
-/* A sum of zeros has no direction: the centroid of an empty group, or of opposite points, is a point of the sample. */
-static void set_centre(const gf_vectors *sample, int64_t group, const double *sum, float *centre) {
-    double square = 0.0;
-    for (int64_t k = 0; k < sample->dim; k++) square += sum[k] * sum[k];
-    for (int64_t k = 0; k < sample->dim; k++) centre[k] = square > 1e-12 ? (float)sum[k] : row_at(sample, group)[k];
-}
-
 int64_t gf_cells_sample(int64_t n, int64_t count, int32_t *position) {
-    const int64_t sampled = GF_MIN(n, SAMPLE * count);
-    for (int64_t i = 0; position && i < sampled; i++) position[i] = (int32_t)(sampled < n ? gf_permute(SEED, 1, n, i) : i);
+    const int64_t sampled = GF_MIN(n, GF_MIN(SAMPLE * count, GF_MAX(SAMPLED, SAMPLE_MIN * count)));
+    for (int64_t i = 0; position && i < sampled; i++) position[i] = (int32_t)gf_permute(SEED, 1, n, i);
     return sampled;
-}
-
-glofnd_status gf_cells_centres(gf_error *err, const gf_vectors *sample, int64_t count, const gf_sweep_job *job, float *centre) {
-    const int64_t dim = sample->dim;
-    double *sum = calloc((size_t)(count * dim), sizeof *sum);
-    int32_t *of = calloc((size_t)sample->n, sizeof *of);
-    glofnd_status status = sum && of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for centroids");
-    const gf_kmeans k = {.groups = count, .iterations = ITERATIONS, .seed = SEED, .tau = 1.0};
-    const gf_sweep_job quiet = {.threads = job->threads, .watch = {.stop = job->watch.stop}};
-    if (status == GLOFND_OK && count > 1) status = gf_kmeans_run(err, &k, sample, &quiet, of, NULL);
-    if (status == GLOFND_OK) {
-        add_up(sample, of, sum);
-        for (int64_t g = 0; g < count; g++) set_centre(sample, g, sum + g * dim, centre + g * dim);
-    }
-    free(sum);
-    free(of);
-    return status;
-}
-
-glofnd_status gf_cells_pack_centres(gf_error *err, const float *centre, int64_t count, int64_t dim, int threads, gf_panels *out) {
-    const gf_vectors v = {.x = centre, .n = count, .dim = dim, .name = "centroid"};
-    return gf_panels_pack(err, &v, threads, out);
 }
 
 static glofnd_status find_centres(gf_error *err, const gf_vectors *rows, const gf_sweep_job *job, gf_cells *c) {
     const int64_t n = gf_cells_sample(rows->n, c->count, NULL);
     int32_t *row = malloc((size_t)n * sizeof *row);
-    float *centre = malloc((size_t)(c->count * c->dim) * sizeof *centre);
-    glofnd_status status = row && centre ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for cells");
+    float *numbers = malloc((size_t)gf_tree_numbers(c->count, c->dim) * sizeof *numbers);
+    glofnd_status status = row && numbers ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for cells");
     const gf_vectors sample = {.x = rows->x, .row = row, .n = n, .dim = rows->dim, .name = rows->name};
     if (status == GLOFND_OK) {
         gf_cells_sample(rows->n, c->count, row);
         for (int64_t i = 0; rows->row && i < n; i++) row[i] = rows->row[row[i]];
-        status = gf_cells_centres(err, &sample, c->count, job, centre);
+        status = gf_tree_make(err, &sample, c->count, job, numbers);
     }
-    if (status == GLOFND_OK) status = gf_cells_pack_centres(err, centre, c->count, c->dim, job->threads, &c->centres);
+    if (status == GLOFND_OK) status = gf_tree_open(err, numbers, c->count, c->dim, job->threads, &c->tree);
     free(row);
-    free(centre);
+    free(numbers);
     return status;
 }
 
 /* ----- cells ----- */
 
-/* The first of the most similar centroids. */
-static void visit(void *user, const gf_strip *t, int thread) {
-    gf_cell_of *best = user;
-    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
-    int32_t at[GF_STRIP_COLS];
-    (void)thread;
-    for (int r = 0; r < t->rows; r++) {
-        gf_cell_of *b = &best[t->r0 + r];
-        const float *s = t->s + (size_t)r * t->ld;
-        if (t->c0 == 0) *b = (gf_cell_of){.similarity = s[0]};
-        const int found = ops->reach(at, s, (int)gf_pad(t->cols), b->similarity, NULL);
-        for (int k = 0; k < found && at[k] < t->cols; k++)
-            if (s[at[k]] > b->similarity) b->similarity = s[at[k]], b->cell = (int32_t)(t->c0 + at[k]);
+typedef struct assignment {
+    gf_tree_search s;
+    const gf_panels *points;
+    const gf_sweep_job *job;
+    gf_cell_of *of;
+    _Atomic int64_t done; /* points */
+} assignment;
+
+static void assign_block(void *arg, int64_t number, int thread) {
+    assignment *x = arg;
+    const int64_t at = number * x->s.block, rows = GF_MIN(x->s.block, x->points->n - at), own = (int64_t)thread * x->s.block;
+    if (gf_job_stopped(&x->job->watch)) return;
+    gf_tree_near(&x->s, x->points, at, rows, thread);
+    for (int64_t i = 0; i < rows; i++) {
+        const uint64_t key = x->s.near.key[(own + i) * x->s.near.capacity];
+        x->of[at + i] = (gf_cell_of){.similarity = gf_best_value(key), .cell = (int32_t)gf_best_other(key)};
     }
+    const int64_t done = atomic_fetch_add(&x->done, rows) + rows;
+    if (thread == 0) gf_job_report(&x->job->watch, (double)done / (double)x->points->n);
 }
 
-glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_panels *centres, const gf_sweep_job *job,
+glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_cell_tree *tree, const gf_sweep_job *job,
                               gf_cell_of *of) {
-    return gf_sweep_rows(err, points, centres, GF_SWEEP_GROUP, job, visit, of);
+    const int64_t fair = gf_pad((points->n + job->threads - 1) / job->threads), block = GF_MIN(fair, BLOCK);
+    assignment x = {.points = points, .job = job, .of = of};
+    TRY(gf_tree_search_init(err, &x.s, tree, 1, block, job->threads));
+    gf_parallel(job->threads, (points->n + block - 1) / block, assign_block, &x);
+    gf_tree_search_free(&x.s);
+    FAIL_IF(err, gf_job_stopped(&job->watch), GLOFND_E_ARGUMENT, "stopped");
+    return GLOFND_OK;
 }
 
 typedef struct placed {
@@ -179,7 +151,7 @@ static glofnd_status make(gf_error *err, const gf_vectors *rows, const gf_sweep_
     glofnd_status status = of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c->n);
     if (status == GLOFND_OK) status = find_centres(err, rows, job, c);
     if (status == GLOFND_OK) status = gf_panels_pack(err, rows, job->threads, &c->points);
-    if (status == GLOFND_OK) status = gf_cells_assign(err, &c->points, &c->centres, job, of);
+    if (status == GLOFND_OK) status = gf_cells_assign(err, &c->points, &c->tree, job, of);
     if (status == GLOFND_OK) status = gf_cells_sort(err, of, job->threads, c);
     if (status == GLOFND_OK) status = place_points(err, rows, job->threads, c);
     free(of);
@@ -195,7 +167,7 @@ glofnd_status gf_cells_make(gf_error *err, const gf_vectors *rows, int64_t count
 }
 
 void gf_cells_free(gf_cells *c) {
-    gf_panels_free(&c->centres);
+    gf_tree_free(&c->tree);
     gf_panels_free(&c->points);
     free(c->order);
     free(c->angle);

@@ -1,12 +1,12 @@
-/* cells.h - embeddings in cells: each belongs to the centroid it is most similar to. Angles obey the triangle inequality, so
- * whole cells can be left out of a search without a loss. */
+/* cells.h - embeddings in cells: each belongs to the centroid it is most similar to, of those in the groups of centroids that it is
+ * nearest to (cell_tree.h). Angles obey the triangle inequality, so whole cells can be left out of a search without a loss. */
 #pragma once
 
-#include "pairs/pairs_sweep.h"
+#include "pairs/cells/cell_tree.h"
 
 typedef struct gf_cells {
     int64_t n, dim, count;
-    gf_panels centres; /* [count] */
+    gf_cell_tree tree; /* centroids [count] */
     gf_panels points;  /* [n] by cell, in a cell by rising angle to its centroid; or none */
     int32_t *order;    /* [n] position of the embedding at that place */
     int64_t *start;    /* [count + 1] place where a cell begins */
@@ -28,13 +28,10 @@ typedef struct gf_cell_of { /* where an embedding belongs */
 } gf_cell_of;
 
 int64_t gf_cells_count(int64_t n); /* as chosen */
-/* Positions for k-means; returns their number. position [that number], or NULL. */
+/* Positions for k-means, in random order; returns their number. position [that number], or NULL. */
 int64_t gf_cells_sample(int64_t n, int64_t count, int32_t *position);
-/* centre [count][dim], of any length. */
-glofnd_status gf_cells_centres(gf_error *err, const gf_vectors *sample, int64_t count, const gf_sweep_job *job, float *centre);
-glofnd_status gf_cells_pack_centres(gf_error *err, const float *centre, int64_t count, int64_t dim, int threads, gf_panels *out);
 /* of [points->n] */
-glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_panels *centres, const gf_sweep_job *job,
+glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_cell_tree *tree, const gf_sweep_job *job,
                               gf_cell_of *of);
 /* Sets order, start and angle. of [c->n] by position. */
 glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, int threads, gf_cells *c);

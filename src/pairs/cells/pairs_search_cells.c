@@ -23,19 +23,10 @@ typedef struct cell_search {
     gf_cell_wanted *wanted; /* [threads][panels of a block] */
     int32_t *near;          /* [threads][block][probe] */
     int64_t blocks;
-    gf_best best;                                    /* [threads][block]; with probe [threads][GF_PANEL] */
-    gf_best all;                                     /* probe: [n] candidates, by position */
-    _Atomic int64_t done;                            /* blocks */
-    _Atomic int64_t sampled, wanted_pairs, recalled; /* of the sample */
+    gf_best best;         /* [threads][block]; with probe: none */
+    gf_best all;          /* probe: [n] candidates, by position */
+    _Atomic int64_t done; /* blocks */
 } cell_search;
-
-static gf_cell_anchors anchors_at(const cell_search *x, int64_t place) {
-    return (gf_cell_anchors){.p = &x->c->points, .at = place, .place = place, .rows = (int)GF_MIN(GF_PANEL, x->c->n - place)};
-}
-
-static gf_cell_columns all_columns(const cell_search *x) {
-    return (gf_cell_columns){.p = &x->c->points, .count = x->core.panels};
-}
 
 /* ----- probed cells ----- */
 
@@ -76,35 +67,15 @@ static void count_pairs(void *arg, int64_t i, int thread) {
     }
 }
 
-/* Compares a panel of the sample with all rows. */
-static void measure_panel(void *arg, int64_t task, int thread) {
-    cell_search *x = arg;
-    const gf_cell_anchors a = anchors_at(x, gf_cell_sample_place(x->core.panels, task));
-    const gf_cell_columns columns = all_columns(x);
-    const int64_t own = (int64_t)thread * GF_PANEL;
-    const gf_cell_lists to = {.best = &x->best, .first = own};
-    for (int r = 0; r < a.rows; r++) gf_best_clear(&x->best, own + r);
-    gf_cell_compare_all(&x->core, &a, &columns, &to, thread);
-    for (int r = 0; r < a.rows; r++) {
-        const int64_t self = x->c->order[a.place + r], count = gf_best_sort(&x->best, own + r, GF_MAX(x->t->rank - 1, 1));
-        const uint64_t *key = x->best.key + (own + r) * x->best.capacity;
-        int64_t found = 0;
-        for (int64_t k = 0; k < count; k++) found += has_key(&x->all, self, key[k]);
-        atomic_fetch_add(&x->wanted_pairs, count);
-        atomic_fetch_add(&x->recalled, found);
-        atomic_fetch_add(&x->sampled, 1);
-    }
-}
-
-static void read_lists(cell_search *x) {
+static glofnd_status read_lists(gf_error *err, cell_search *x) {
     gf_pairs_found *f = x->f;
     gf_lists_all_thresholds(&x->all, x->t, f);
     gf_parallel(x->t->threads, f->n, sort_list, x);
-    gf_parallel(x->t->threads, gf_cell_sample(x->core.panels), measure_panel, x);
+    TRY(gf_cell_recall(err, &x->core, 0, gf_cell_sample(f->n), f));
     gf_parallel(x->t->threads, f->n, count_pairs, x);
     gf_lists_all_top(&x->all, x->t, f);
     gf_components_flatten(f->mutual_root, f->n);
-    f->sampled = x->sampled, f->wanted = x->wanted_pairs, f->recalled = x->recalled;
+    return GLOFND_OK;
 }
 
 /* ----- a block of rows ----- */
@@ -112,24 +83,18 @@ static void read_lists(cell_search *x) {
 static void search_block(void *arg, int64_t number, int thread) {
     cell_search *x = arg;
     const int64_t place = number * x->core.block, probe = x->core.probe, own = (int64_t)thread * x->core.block;
-    const gf_cell_columns columns = all_columns(x);
     const gf_cell_lists to = {.best = probe ? &x->all : &x->best,
                               .first = probe ? -1 : own,
                               .copies = x->f->copies,
                               .by_position = 1};
-    const gf_cell_block b = {.p = &x->c->points,
-                             .at = place,
-                             .place = place,
+    const gf_cell_block b = {.place = place,
                              .rows = GF_MIN(x->core.block, x->c->n - place),
                              .near = x->near + own * probe,
                              .wanted = x->wanted + own / GF_PANEL};
     if (gf_job_stopped(&x->t->watch)) return;
     for (int64_t i = 0; !probe && i < b.rows; i++) gf_best_clear(&x->best, own + i);
-    for (int64_t i = 0; i < b.rows; i += GF_PANEL) {
-        const gf_cell_anchors a = anchors_at(x, place + i);
-        gf_cell_mark(&x->core, &a, x->near + (own + i) * probe, x->wanted + (own + i) / GF_PANEL, thread);
-    }
-    gf_cell_compare(&x->core, &b, &columns, &to, thread);
+    gf_cell_mark(&x->core, &b, thread);
+    gf_cell_compare(&x->core, &b, &to, thread);
     for (int64_t i = 0; !probe && i < b.rows; i++) gf_lists_top(&x->best, own + i, x->f, x->c->order[place + i]);
     const int64_t done = atomic_fetch_add(&x->done, 1) + 1;
     if (thread == 0) gf_job_report(&x->t->watch, (double)done / (double)x->blocks);
@@ -167,14 +132,14 @@ static void close_rows(void *state) {
 
 static glofnd_status allocate(gf_error *err, cell_search *x) {
     const int threads = x->t->threads;
-    TRY(gf_cell_search_init(err, &x->core, x->c, x->t, x->f->copy_root));
+    TRY(gf_cell_search_init(err, &x->core, x->c, &x->c->points, x->t, x->f->copy_root));
     const size_t rows = (size_t)threads * (size_t)x->core.block;
     x->blocks = (x->c->n + x->core.block - 1) / x->core.block;
     x->wanted = calloc(rows / GF_PANEL, sizeof *x->wanted);
     x->near = malloc(rows * (size_t)GF_MAX(x->core.probe, 1) * sizeof *x->near);
     FAIL_IF(err, !x->wanted || !x->near, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)x->c->n);
-    TRY(gf_best_alloc_roomy(err, &x->best, x->core.probe ? threads * GF_PANEL : (int64_t)rows, gf_cell_keep(x->t)));
-    return x->t->probe ? gf_best_alloc(err, &x->all, x->c->n, gf_cell_keep(x->t)) : GLOFND_OK;
+    if (x->t->probe) return gf_best_alloc(err, &x->all, x->c->n, gf_cell_keep(x->t));
+    return gf_best_alloc_roomy(err, &x->best, (int64_t)rows, gf_cell_keep(x->t));
 }
 
 static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
@@ -186,7 +151,7 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     glofnd_status status = allocate(err, &x);
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.blocks, search_block, &x);
     if (status == GLOFND_OK) status = gf_cell_search_check(err, &x.core);
-    if (status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch)) read_lists(&x);
+    if (status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch)) status = read_lists(err, &x);
     gf_components_flatten(f->copy_root, n);
     f->cells = s->c.count, f->compared = x.core.pairs;
     gf_cell_search_free(&x.core);
