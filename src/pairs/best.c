@@ -37,6 +37,10 @@ glofnd_status gf_best_alloc_roomy(gf_error *err, gf_best *b, int64_t lists, int6
     return allocate(err, b, lists, keep, keep + (keep > ROOMY_SLACK ? keep : ROOMY_SLACK));
 }
 
+glofnd_status gf_best_alloc_short(gf_error *err, gf_best *b, int64_t lists, int64_t keep) {
+    return allocate(err, b, lists, keep, keep);
+}
+
 void gf_best_free(gf_best *b) {
     free(b->key);
     free(b->count);

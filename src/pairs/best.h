@@ -40,6 +40,8 @@ size_t gf_best_bytes(int64_t lists, int64_t keep); /* SIZE_MAX: too many to coun
 glofnd_status gf_best_alloc(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
 /* Larger lists, which are cut more seldom: where there are few of them. */
 glofnd_status gf_best_alloc_roomy(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
+/* Short lists without room for more: for gf_best_insert(). */
+glofnd_status gf_best_alloc_short(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
 void gf_best_free(gf_best *b); /* a zeroed one is fine */
 void gf_best_clear(gf_best *b, int64_t list);
 /* Cuts a full list to the `keep` best and raises its limit. */
@@ -57,4 +59,38 @@ float gf_best_ranked(gf_best *b, int64_t list, int64_t rank);
 static inline void gf_best_push(gf_best *b, int64_t list, float value, int64_t other) {
     b->key[list * b->capacity + b->count[list]++] = gf_best_key(value, other);
     if (b->count[list] == b->capacity) gf_best_cut(b, list);
+}
+
+#define GF_BEST_SHORT 32 /* `keep` up to which inserting pays */
+
+/* Instead of gf_best_push(), into lists that get nothing by it: they are always sorted, best first, and their limit is always as
+ * high as it can be. */
+static inline void gf_best_insert(gf_best *b, int64_t list, float value, int64_t other) {
+    uint64_t *v = b->key + list * b->capacity;
+    const uint64_t key = gf_best_key(value, other);
+    int64_t at = b->count[list];
+    if (at == b->keep) {
+        if (key < v[at - 1]) return;
+        at--;
+    } else b->count[list]++;
+    for (; at > 0 && v[at - 1] < key; at--) v[at] = v[at - 1];
+    v[at] = key;
+    if (b->count[list] == b->keep) b->limit[list] = gf_best_value(v[b->keep - 1]);
+}
+
+/* By the one or the other, as gf_best_alloc_for() has chosen: by capacity. */
+static inline void gf_best_add(gf_best *b, int64_t list, float value, int64_t other) {
+    if (b->capacity == b->keep) gf_best_insert(b, list, value, other);
+    else gf_best_push(b, list, value, other);
+}
+
+/* Lists for gf_best_add(). */
+static inline glofnd_status gf_best_alloc_for(gf_error *err, gf_best *b, int64_t lists, int64_t keep) {
+    return keep <= GF_BEST_SHORT ? gf_best_alloc_short(err, b, lists, keep) : gf_best_alloc(err, b, lists, keep);
+}
+
+/* Columns to look at next, of so many: a short list that is not full yet has no limit, and everything would be a candidate. */
+static inline int gf_best_stride(const gf_best *b, int64_t list, int columns) {
+    const int few = 64;
+    return b->capacity == b->keep && b->count[list] < b->keep && columns > few ? few : columns;
 }

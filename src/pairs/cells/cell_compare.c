@@ -121,14 +121,17 @@ static void take_rows(const gf_cell_search *x, const strip *s, int64_t from, int
     int32_t at[GF_STRIP_COLS];
     const int first = (int)GF_MAX(from - s->place, 0), end = (int)GF_MIN(to - s->place, s->cols);
     const float *v = s->v;
-    for (int r = 0; r < rows; r++, v += GF_STRIP_COLS) {
-        const float *limit = &best->limit[list[r]];
-        const int found = x->ops->reach(at, v, (int)gf_pad(s->cols), *limit, NULL);
-        for (int k = 0; k < found && at[k] < end; k++) {
-            const int32_t other = x->c->order[s->place + at[k]];
-            if (at[k] >= first && other != self[r] && v[at[k]] >= *limit) gf_best_push(best, list[r], v[at[k]], other);
+    for (int r = 0; r < rows; r++, v += GF_STRIP_COLS)
+        for (int done = first / GF_PANEL * GF_PANEL, cols; done < end; done += cols) {
+            const float *limit = &best->limit[list[r]];
+            cols = gf_best_stride(best, list[r], end - done);
+            const int found = x->ops->reach(at, v + done, (int)gf_pad(cols), *limit, NULL);
+            for (int k = 0; k < found && at[k] < cols; k++) {
+                const int32_t other = x->c->order[s->place + done + at[k]];
+                if (done + at[k] >= first && other != self[r] && v[done + at[k]] >= *limit)
+                    gf_best_add(best, list[r], v[done + at[k]], other);
+            }
         }
-    }
 }
 
 /* The anchors of requests [rows], all of one piece, against its rows. */
@@ -190,7 +193,7 @@ static void take_duplicates(gf_cell_search *x, const strip *s, const gf_cell_blo
             const int32_t other = order[s->place + at[k]];
             if (other == self || !(v[at[k]] >= x->t->dup)) continue;
             if (v[at[k]] >= to->best->limit[list] && !(x->probe && gf_cell_is_near(x, b->near + i * x->probe, s->place + at[k])))
-                gf_best_push(to->best, list, v[at[k]], other);
+                gf_best_add(to->best, list, v[at[k]], other);
             to->copies[to->by_position ? self : i]++;
             if (other > self) join(x, self, other, thread);
         }

@@ -49,7 +49,7 @@ static void take_strip(recall *r, int64_t i, int64_t c0, int cols, int thread) {
         const int found = x->ops->reach(at, v, (int)gf_pad(cols), r->best.limit[list], NULL);
         for (int k = 0; k < found && at[k] < cols; k++)
             if (c0 + at[k] != r->place[a] && v[at[k]] >= r->best.limit[list])
-                gf_best_push(&r->best, list, v[at[k]], x->c->order[c0 + at[k]]);
+                gf_best_add(&r->best, list, v[at[k]], x->c->order[c0 + at[k]]);
     }
 }
 
@@ -69,7 +69,7 @@ static void merge_lists(recall *r) {
     for (int64_t list = r->own.n; list < b->lists; list++)
         for (int64_t k = 0; k < b->count[list]; k++) {
             const uint64_t key = b->key[list * b->capacity + k];
-            gf_best_push(b, list % r->own.n, gf_best_value(key), gf_best_other(key));
+            gf_best_add(b, list % r->own.n, gf_best_value(key), gf_best_other(key));
         }
 }
 
@@ -95,7 +95,7 @@ static glofnd_status measure(gf_error *err, recall *r, int64_t first, int64_t co
     const gf_cells *c = r->x->c;
     const gf_pairs_task *t = r->x->t;
     TRY(gather(err, r, first, count));
-    TRY(gf_best_alloc(err, &r->best, t->threads * count, GF_MAX(t->rank - 1, 1)));
+    TRY(gf_best_alloc_for(err, &r->best, t->threads * count, GF_MAX(t->rank - 1, 1)));
     int32_t *at = malloc((size_t)c->n * sizeof *at), *near = malloc((size_t)r->x->probe * sizeof *near);
     const int there = at && near;
     if (there) {

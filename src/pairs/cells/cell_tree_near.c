@@ -25,8 +25,8 @@ glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cel
     glofnd_status status = s->strip && s->gathered && s->chosen && s->asked && s->from && s->last && s->next
                                ? GLOFND_OK
                                : gf_fail(err, GLOFND_E_MEMORY, "no memory for the nearest cells of %lld embeddings", (long long)block);
-    if (status == GLOFND_OK) status = gf_best_alloc(err, &s->group, (int64_t)threads * GF_PANEL, s->through + 1);
-    if (status == GLOFND_OK) status = gf_best_alloc(err, &s->near, (int64_t)rows, s->probe);
+    if (status == GLOFND_OK) status = gf_best_alloc_for(err, &s->group, (int64_t)threads * GF_PANEL, s->through + 1);
+    if (status == GLOFND_OK) status = gf_best_alloc_for(err, &s->near, (int64_t)rows, s->probe);
     if (status != GLOFND_OK) gf_tree_search_free(s);
     return status;
 }
@@ -49,9 +49,13 @@ static float *strip_of(const gf_tree_search *s, int thread) { return s->strip + 
 /* Columns [from, to) of a strip, whose first is number c0. */
 static void offer(const gf_tree_search *s, gf_best *b, int64_t list, const float *v, int64_t c0, int from, int to) {
     int32_t at[GF_STRIP_COLS];
-    const int found = s->ops->reach(at, v, (int)gf_pad(to), b->limit[list], NULL);
-    for (int k = 0; k < found && at[k] < to; k++)
-        if (at[k] >= from && v[at[k]] >= b->limit[list]) gf_best_push(b, list, v[at[k]], c0 + at[k]);
+    for (int done = from / GF_PANEL * GF_PANEL, cols; done < to; done += cols) {
+        cols = gf_best_stride(b, list, to - done);
+        const int found = s->ops->reach(at, v + done, (int)gf_pad(cols), b->limit[list], NULL);
+        for (int k = 0; k < found && at[k] < cols; k++)
+            if (done + at[k] >= from && v[done + at[k]] >= b->limit[list])
+                gf_best_add(b, list, v[done + at[k]], c0 + done + at[k]);
+    }
 }
 
 /* ----- groups ----- */

@@ -72,7 +72,7 @@ static void finish_panel(void *arg, int64_t panel, int thread) {
 /* ----- the pairs of a unit ----- */
 
 static glofnd_status search_group(gf_error *err, group_search *x) {
-    TRY(gf_best_alloc(err, &x->best, x->rows, gf_cell_keep(x->t)));
+    TRY(gf_best_alloc_for(err, &x->best, x->rows, gf_cell_keep(x->t)));
     x->done = 0;
     gf_parallel(x->t->threads, blocks_of(x), search_block, x);
     const glofnd_status status = gf_cell_search_check(err, &x->core);

@@ -138,8 +138,8 @@ static glofnd_status allocate(gf_error *err, cell_search *x) {
     x->wanted = calloc(rows / GF_PANEL, sizeof *x->wanted);
     x->near = malloc(rows * (size_t)GF_MAX(x->core.probe, 1) * sizeof *x->near);
     FAIL_IF(err, !x->wanted || !x->near, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)x->c->n);
-    if (x->t->probe) return gf_best_alloc(err, &x->all, x->c->n, gf_cell_keep(x->t));
-    return gf_best_alloc_roomy(err, &x->best, (int64_t)rows, gf_cell_keep(x->t));
+    if (x->t->probe) return gf_best_alloc_for(err, &x->all, x->c->n, gf_cell_keep(x->t));
+    return gf_best_alloc_for(err, &x->best, (int64_t)rows, gf_cell_keep(x->t));
 }
 
 static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
