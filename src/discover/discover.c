@@ -136,7 +136,7 @@ static glofnd_status set_copies(gf_error *err, const gf_discover_data *d, gf_pai
     TRY(count_copies(err, d, &size));
     for (int64_t i = 0; i < f->n; i++) {
         f->copy_root[i] = d->copy_of[i];
-        f->copies[i] = size[d->copy_of[i]] - 1;
+        if (f->copies[i] != size[d->copy_of[i]] - 1) f->copies[i] = size[d->copy_of[i]] - 1; /* zeros take no memory yet */
     }
     free(size);
     return GLOFND_OK;

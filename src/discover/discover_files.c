@@ -290,44 +290,66 @@ static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
     memcpy(row, values, sizeof values);
 }
 
+/* The first usable row, by position, that is not before `row`. */
+static int64_t position_from(const gf_discover_data *q, int64_t row) {
+    int64_t low = 0, high = q->good_n;
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (q->good[mid] < row) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+static void fill_anchors(const void *arg, int64_t first, int64_t rows, void *to) {
+    const gf_discover_report *x = arg;
+    const gf_discover_data *q = x->q;
+    double *table = to;
+    for (int64_t c = 0; c < rows * COLUMNS; c++) table[c] = NAN; /* bad rows */
+    for (int64_t i = position_from(q, first); i < q->good_n && q->good[i] < first + rows; i++)
+        fill_row(x, i, table + (q->good[i] - first) * COLUMNS);
+}
+
 static glofnd_status write_anchors(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    const int64_t n = x->q->n;
     char path[PATH_MAX];
-    double *table = malloc((size_t)n * COLUMNS * sizeof *table);
-    glofnd_status status = table ? gf_output_folder_path(err, to, "anchors.npy", path)
-                                 : gf_fail(err, GLOFND_E_MEMORY, "no memory for the table of anchors");
-    for (int64_t c = 0; table && c < n * COLUMNS; c++) table[c] = NAN; /* bad rows */
-    for (int64_t i = 0; table && i < x->r->f.n; i++) fill_row(x, i, table + (int64_t)x->q->good[i] * COLUMNS);
-    const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {n, COLUMNS}, .data = table};
-    if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
-    free(table);
-    return status;
+    const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {x->q->n, COLUMNS}};
+    TRY(gf_output_folder_path(err, to, "anchors.npy", path));
+    return gf_npy_write_rows(err, path, &a, fill_anchors, x);
+}
+
+static void fill_others(const void *arg, int64_t first, int64_t rows, void *to) {
+    const gf_discover_report *x = arg;
+    const gf_discover_data *q = x->q;
+    const int64_t top = x->r->f.top;
+    int32_t *table = to;
+    for (int64_t c = 0; c < rows * top; c++) table[c] = -1;
+    for (int64_t i = position_from(q, first); i < q->good_n && q->good[i] < first + rows; i++) {
+        const int32_t *other = x->r->f.other + i * top;
+        for (int64_t k = 0; k < top && other[k] >= 0; k++) table[(q->good[i] - first) * top + k] = x->d->good[other[k]];
+    }
+}
+
+static void fill_similarities(const void *arg, int64_t first, int64_t rows, void *to) {
+    const gf_discover_report *x = arg;
+    const gf_discover_data *q = x->q;
+    const int64_t top = x->r->f.top;
+    float *table = to;
+    for (int64_t c = 0; c < rows * top; c++) table[c] = NAN;
+    for (int64_t i = position_from(q, first); i < q->good_n && q->good[i] < first + rows; i++)
+        for (int64_t k = 0; k < top && x->r->f.other[i * top + k] >= 0; k++)
+            table[(q->good[i] - first) * top + k] = x->r->f.similarity[i * top + k];
 }
 
 /* Most similar others of every row, also below the threshold: int32 rows and float32 similarities, [n][top]. */
 static glofnd_status write_neighbours(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    const gf_pairs_found *f = &x->r->f;
-    const int64_t n = x->q->n, top = f->top;
     char path[PATH_MAX];
-    if (top == 0) return GLOFND_OK;
-    int32_t *other = malloc((size_t)(n * top) * sizeof *other);
-    float *similarity = malloc((size_t)(n * top) * sizeof *similarity);
-    glofnd_status status = other && similarity ? gf_output_folder_path(err, to, "neighbours.npy", path)
-                                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for the table of neighbours");
-    for (int64_t c = 0; status == GLOFND_OK && c < n * top; c++) other[c] = -1, similarity[c] = NAN;
-    for (int64_t i = 0; status == GLOFND_OK && i < f->n; i++)
-        for (int64_t k = 0; k < top && f->other[i * top + k] >= 0; k++) {
-            const int64_t cell = (int64_t)x->q->good[i] * top + k;
-            other[cell] = x->d->good[f->other[i * top + k]], similarity[cell] = f->similarity[i * top + k];
-        }
-    gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {n, top}, .data = other};
-    if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
-    if (status == GLOFND_OK) status = gf_output_folder_path(err, to, "similarities.npy", path);
-    a.type = GF_NPY_F4, a.data = similarity;
-    if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
-    free(other);
-    free(similarity);
-    return status;
+    gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->q->n, x->r->f.top}};
+    if (x->r->f.top == 0) return GLOFND_OK;
+    TRY(gf_output_folder_path(err, to, "neighbours.npy", path));
+    TRY(gf_npy_write_rows(err, path, &a, fill_others, x));
+    TRY(gf_output_folder_path(err, to, "similarities.npy", path));
+    a.type = GF_NPY_F4;
+    return gf_npy_write_rows(err, path, &a, fill_similarities, x);
 }
 
 /* ----- folder ----- */

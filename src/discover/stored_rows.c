@@ -9,18 +9,24 @@
 #include "util/minmax.h"
 #include "util/strings/escape.h"
 
-static void fill_table(const gf_discover_report *x, int32_t *table) {
+static void fill_table(const void *arg, int64_t first, int64_t rows, void *to) {
+    const gf_discover_report *x = arg;
     const gf_discover_data *d = x->d;
-    for (int64_t row = 0; row < d->n; row++) {
-        int32_t *to = table + row * GF_STORED_COLUMNS;
-        to[GF_STORED_COPY] = d->kind[row] == GF_ROW_ZERO ? GF_STORED_ZERO : GF_STORED_NOT_FINITE;
-        to[GF_STORED_COPIES] = 0;
-        to[GF_STORED_LABEL] = d->label ? d->label[row] : -1;
+    int32_t *table = to;
+    int64_t good = 0, high = d->good_n; /* the first usable row that is not before `first` */
+    while (good < high) {
+        const int64_t mid = good + (high - good) / 2;
+        if (d->good[mid] < first) good = mid + 1;
+        else high = mid;
     }
-    for (int64_t i = 0; i < d->good_n; i++) {
-        int32_t *to = table + (int64_t)d->good[i] * GF_STORED_COLUMNS;
-        to[GF_STORED_COPY] = d->good[d->copy_of[i]];
-        to[GF_STORED_COPIES] = (int32_t)GF_MIN(x->r->f.copies[i], INT32_MAX);
+    for (int64_t row = first; row < first + rows; row++, table += GF_STORED_COLUMNS) {
+        const int usable = good < d->good_n && d->good[good] == row;
+        table[GF_STORED_COPY] = usable                          ? d->good[d->copy_of[good]]
+                                : d->kind[row] == GF_ROW_ZERO ? GF_STORED_ZERO
+                                                                : GF_STORED_NOT_FINITE;
+        table[GF_STORED_COPIES] = usable ? (int32_t)GF_MIN(x->r->f.copies[good], INT32_MAX) : 0;
+        table[GF_STORED_LABEL] = d->label ? d->label[row] : -1;
+        good += usable;
     }
 }
 
@@ -63,13 +69,8 @@ static glofnd_status write_list(gf_error *err, const gf_output_folder *to, const
 glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     char path[PATH_MAX];
     TRY(gf_output_folder_path(err, to, "rows.npy", path));
-    int32_t *table = malloc((size_t)x->d->n * GF_STORED_COLUMNS * sizeof *table);
-    FAIL_IF(err, !table, GLOFND_E_MEMORY, "no memory for a table of %lld rows", (long long)x->d->n);
-    fill_table(x, table);
-    const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->d->n, GF_STORED_COLUMNS}, .data = table};
-    const glofnd_status status = gf_npy_write(err, path, &a);
-    free(table);
-    TRY(status);
+    const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->d->n, GF_STORED_COLUMNS}};
+    TRY(gf_npy_write_rows(err, path, &a, fill_table, x));
     if (x->d->unreadable)
         TRY(write_list(err, to, x,
                        (gf_table_files){.name = {"unreadable.txt"}, .items = x->d->n, .fill = fill_unreadable, .arg = x->d}));

@@ -188,8 +188,6 @@ static glofnd_status check_array(gf_error *err, const char *path, gf_npy *a) {
     FAIL_IF(err, (unsigned)a->type >= sizeof types / sizeof types[0] || a->type == GF_NPY_F2, GLOFND_E_ARGUMENT,
             "%.300s: elements must be float32, float64, int64, int32 or uint8 to be written", path);
     FAIL_IF(err, gf_npy_set_count(err, path, a) != GLOFND_OK, GLOFND_E_ARGUMENT, "%.300s: shape is negative or too large", path);
-    FAIL_IF(err, !a->data && a->count > 0, GLOFND_E_ARGUMENT, "%.300s: an array of %lld elements without data", path,
-            (long long)a->count);
     return GLOFND_OK;
 }
 
@@ -199,8 +197,35 @@ glofnd_status gf_npy_write(gf_error *err, const char *path, const gf_npy *array)
     FAIL_IF(err, !path || !array, GLOFND_E_ARGUMENT, "gf_npy_write: path and array must not be NULL");
     gf_npy a = *array;
     TRY(check_array(err, path, &a));
+    FAIL_IF(err, !a.data && a.count > 0, GLOFND_E_ARGUMENT, "%.300s: an array of %lld elements without data", path,
+            (long long)a.count);
     TRY(gf_writer_open(err, &w, path));
     gf_put(&w, header, format_header(header, &a));
     gf_put(&w, a.data, (size_t)a.count * gf_npy_type_bytes(a.type));
     return gf_writer_finish(&w);
+}
+
+glofnd_status gf_npy_write_rows(gf_error *err, const char *path, const gf_npy *array, gf_npy_fill *fill, const void *arg) {
+    enum { BYTES = 1 << 22 };
+    char header[256];
+    gf_writer w;
+    gf_npy a = *array;
+    TRY(check_array(err, path, &a));
+    FAIL_IF(err, a.rank < 1, GLOFND_E_ARGUMENT, "%.300s: a number has no rows", path);
+    const size_t row = a.shape[0] ? (size_t)(a.count / a.shape[0]) * gf_npy_type_bytes(a.type) : 0;
+    const int64_t each = row && row < BYTES ? (int64_t)(BYTES / row) : 1;
+    void *some = malloc((size_t)each * row + 1);
+    FAIL_IF(err, !some, GLOFND_E_MEMORY, "no memory to write '%.300s'", path);
+    glofnd_status status = gf_writer_open(err, &w, path);
+    if (status == GLOFND_OK) {
+        gf_put(&w, header, format_header(header, &a));
+        for (int64_t first = 0; row && first < a.shape[0] && w.status == GLOFND_OK; first += each) {
+            const int64_t rows = a.shape[0] - first < each ? a.shape[0] - first : each;
+            fill(arg, first, rows, some);
+            gf_put(&w, some, (size_t)rows * row);
+        }
+        status = gf_writer_finish(&w);
+    }
+    free(some);
+    return status;
 }

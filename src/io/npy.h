@@ -49,6 +49,10 @@ void gf_npy_free(gf_npy *a);
 /* Writes a->data (borrowed) to a temporary file beside `path` that replaces it only when complete. `count` is recomputed from
  * the shape; F2 cannot be written. */
 glofnd_status gf_npy_write(gf_error *err, const char *path, const gf_npy *a);
+/* The same of an array that is made while it is written, some rows at a time; a->data is not used. fill: puts rows
+ * [first, first + rows) to `to`. */
+typedef void gf_npy_fill(const void *arg, int64_t first, int64_t rows, void *to);
+glofnd_status gf_npy_write_rows(gf_error *err, const char *path, const gf_npy *a, gf_npy_fill *fill, const void *arg);
 
 size_t gf_npy_type_bytes(gf_npy_type type);
 const char *gf_npy_type_name(gf_npy_type type); /* "float32", ... */

@@ -13,6 +13,7 @@
 #include "pairs/cells/cell_compare.h"
 #include "util/grow.h"
 #include "util/minmax.h"
+#include "util/parallel.h"
 
 enum { SAMPLE_UNIT = 256 }; /* anchors of the sample for the recall in a unit */
 
@@ -54,6 +55,7 @@ static glofnd_status read_centres(gf_error *err, gf_unit_job *j) {
     FAIL_IF(err, !numbers, GLOFND_E_MEMORY, "no memory for centroids");
     glofnd_status status = gf_unit_read_centres(err, &j->folder, numbers);
     if (status == GLOFND_OK) status = gf_cells_stream_begin(err, &j->cells, numbers);
+    if (status == GLOFND_OK) status = gf_cells_surround(err, &j->cells.c, GF_MAX(j->t.probe, 1), j->s->threads);
     free(numbers);
     return status;
 }
@@ -235,7 +237,10 @@ glofnd_status gf_unit_cells_run(gf_error *err, gf_unit_job *j) {
     if (j->u->rank == 0) gf_unit_remove_rows(&j->folder); /* makes room for the result */
     if (!j->t.probe) return GLOFND_OK;
     TRY(gf_unit_agree(err, j->u, read_thresholds(err, j)));
-    return gf_unit_run_stage(err, j, &mutual);
+    const glofnd_status status = gf_unit_run_stage(err, j, &mutual);
+    free(j->batch.pair);
+    j->batch = (gf_unit_batch){0};
+    return status;
 }
 
 /* ----- the result ----- */
@@ -248,17 +253,38 @@ static void copy_lists(const gf_pairs_found *part, int64_t i, gf_pairs_found *f,
     memcpy(f->edge_similarity + at * f->edge, part->edge_similarity + i * f->edge, (size_t)f->edge * sizeof *f->edge_similarity);
 }
 
-/* part: of one unit, by place. */
+typedef struct placing { /* the result of a unit, by place, goes to that of all, by position */
+    const int32_t *order; /* of the first place */
+    const gf_pairs_found *part;
+    gf_pairs_found *f;
+} placing;
+
+enum { PLACED = 1024 }; /* anchors of a task */
+
+/* Zeros are there: memory that is not written is not taken. */
+static void place_anchors(void *arg, int64_t task, int thread) {
+    const placing *p = arg;
+    const gf_pairs_found *part = p->part;
+    gf_pairs_found *f = p->f;
+    (void)thread;
+    for (int64_t i = task * PLACED; i < GF_MIN((task + 1) * PLACED, part->n); i++) {
+        const int64_t at = p->order[i];
+        f->lambda[at] = part->lambda[i];
+        if (part->above[i]) f->above[at] = part->above[i];
+        if (part->mutual[i]) f->mutual[at] = part->mutual[i];
+        if (part->hits[i]) f->hits[at] = part->hits[i];
+        if (part->copies[i]) f->copies[at] = part->copies[i];
+        copy_lists(part, i, f, at);
+    }
+}
+
+/* part: of one unit. */
 static glofnd_status read_part(gf_error *err, gf_unit_job *j, int64_t unit, gf_pairs_found *part, gf_pairs_found *f) {
+    const placing p = {j->cells.c.order + unit * j->folder.rows, part, f};
     part->n = gf_unit_rows(&j->folder, unit);
     TRY(gf_unit_read_pairs(err, &j->folder, unit, part, f->copy_root, NULL));
     if (j->t.probe) TRY(gf_unit_read_mutual(err, &j->folder, unit, part->mutual, f->mutual_root));
-    for (int64_t i = 0; i < part->n; i++) {
-        const int64_t at = j->cells.c.order[unit * j->folder.rows + i];
-        f->lambda[at] = part->lambda[i], f->above[at] = part->above[i], f->mutual[at] = part->mutual[i];
-        f->hits[at] = part->hits[i], f->copies[at] = part->copies[i];
-        copy_lists(part, i, f, at);
-    }
+    gf_parallel(j->s->threads, (part->n + PLACED - 1) / PLACED, place_anchors, (void *)&p);
     f->compared += part->compared;
     return GLOFND_OK;
 }

@@ -53,7 +53,8 @@ static glofnd_status allocate(gf_error *err, gf_cell_search *x) {
     x->touched = calloc(threads * ((size_t)c->count / 64 + 1), sizeof *x->touched);
     x->mask = calloc(threads * (size_t)c->tree.groups, sizeof *x->mask);
     x->request = malloc(threads * (size_t)(x->block * GF_MAX(x->probe, 1)) * sizeof *x->request);
-    FAIL_IF(err, !x->mark || !x->touched || !x->mask || !x->request, GLOFND_E_MEMORY, "no memory for %lld anchors",
+    x->around = aligned_alloc(64, threads * gf_panels_bytes(GF_MAX(c->around, 1), c->dim));
+    FAIL_IF(err, !x->mark || !x->touched || !x->mask || !x->request || !x->around, GLOFND_E_MEMORY, "no memory for %lld anchors",
             (long long)c->n);
     TRY(cut_cells(err, x));
     return gf_tree_search_init(err, &x->tree, &c->tree, GF_MAX(x->probe, 1), x->block, x->t->threads);
@@ -78,7 +79,8 @@ void gf_cell_search_free(gf_cell_search *x) {
     free(x->mark);
     free(x->touched);
     free(x->mask);
-    x->piece = x->piece_of = NULL, x->request = NULL, x->mark = NULL, x->touched = NULL, x->mask = NULL;
+    free(x->around);
+    x->piece = x->piece_of = NULL, x->request = NULL, x->mark = NULL, x->touched = NULL, x->mask = NULL, x->around = NULL;
 }
 
 glofnd_status gf_cell_search_check(gf_error *err, const gf_cell_search *x) {

@@ -35,6 +35,7 @@ typedef struct gf_cell_search {
     int64_t probe;         /* nearest cells of an anchor; 0: only duplicates are searched */
     int64_t block;         /* anchors of a block, at most; a multiple of GF_PANEL */
     gf_tree_search tree;   /* nearest cells of a block; its strips serve all comparisons */
+    float *around;         /* [threads][c->around][dim] centroids of the cells around the one at hand, in panels */
     int64_t pieces;        /* of all cells */
     int64_t *piece;        /* [pieces + 1] place where a piece begins */
     int64_t *piece_of;     /* [cells + 1] first piece of a cell */
@@ -84,6 +85,9 @@ int64_t gf_cell_keep(const gf_pairs_task *t);
 
 /* Piece of the cell of a near list's entry that an anchor is compared with. */
 int32_t gf_cell_piece(const gf_cell_search *x, uint64_t key);
+/* The nearest cells of rows [at, at + rows) of p, which begin at a panel: lists of x->tree.near from thread * x->block on. The rows
+ * are those of places `place` and following ones; or row at + i is that of place places[i]. */
+void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places, int thread);
 /* The piece of a place. */
 int64_t gf_cell_piece_at(const gf_cell_search *x, int64_t place);
 int gf_cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t place);

@@ -58,6 +58,43 @@ int gf_cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t place)
     return 0;
 }
 
+/* ----- nearest cells ----- */
+
+/* Centroids of the cells around a cell, in panels; to: of the thread. */
+static gf_panels centres_around(const gf_cell_search *x, int64_t cell, float *to) {
+    const gf_cells *c = x->c;
+    const int32_t *nearby = c->nearby + cell * c->around;
+    gf_panels p = {.dim = c->dim, .x = to};
+    memset(to, 0, gf_panels_bytes(c->around, c->dim));
+    for (; p.n < c->around && nearby[p.n] >= 0; p.n++) {
+        const int64_t from = nearby[p.n];
+        const float *src = c->tree.centres.x + from / GF_PANEL * GF_PANEL * c->dim + from % GF_PANEL;
+        float *dst = to + p.n / GF_PANEL * GF_PANEL * c->dim + p.n % GF_PANEL;
+        for (int64_t k = 0; k < c->dim; k++) dst[k * GF_PANEL] = src[k * GF_PANEL];
+    }
+    return p;
+}
+
+void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places, int thread) {
+    const gf_cells *c = x->c;
+    const int64_t own = (int64_t)thread * x->block;
+    if (!c->nearby) {
+        gf_tree_near(&x->tree, p, at, rows, thread);
+        return;
+    }
+    float *to = x->around + (int64_t)thread * (int64_t)(gf_panels_bytes(c->around, c->dim) / sizeof *to);
+    gf_panels centres = {0};
+    int64_t cell = -1;
+    for (int64_t i = 0, end; i < rows; i = end) { /* rows of one panel and one cell */
+        const int64_t here = gf_cells_at(c, places ? places[i] : place + i);
+        const int64_t same = places ? i + 1 : GF_MIN(rows, c->start[here + 1] - place);
+        end = GF_MIN(same, (i / GF_PANEL + 1) * GF_PANEL);
+        if (here != cell) centres = centres_around(x, cell = here, to);
+        gf_tree_near_of(&x->tree, p, at + i / GF_PANEL * GF_PANEL, (int)(i % GF_PANEL), (int)(end - i), c->nearby + cell * c->around,
+                        &centres, own + i, thread);
+    }
+}
+
 /* ----- marks of a panel of anchors ----- */
 
 typedef struct marks { /* of one thread */
@@ -102,8 +139,20 @@ static int64_t group_of(const gf_cell_tree *t, int64_t cell) {
 
 typedef struct anchor_limits { /* of the anchors of a panel: least similarities */
     float group[GF_PANEL];     /* of groups that can hold duplicates */
-    float cell[GF_PANEL];      /* of their cells */
+    float safe[GF_PANEL];      /* of groups that are safe: what limit_of() makes of theirs is above this; below -1: all are */
+    float cell[GF_PANEL];      /* of cells that can hold duplicates */
 } anchor_limits;
+
+/* From the nearest groups of an anchor. */
+static void set_limits(const gf_cell_search *x, int64_t list, int r, anchor_limits *limits) {
+    const gf_best *group = &x->tree.group;
+    const uint64_t *key = group->key + list * group->capacity;
+    const int64_t assigned = gf_tree_through(&x->c->tree, 1); /* groups that cells are assigned through */
+    const int all = assigned >= x->c->tree.groups;
+    limits->group[r] = all ? -2.0f : limit_of(x, gf_best_value(key[assigned - 1]));
+    limits->safe[r] = all ? -2.0f : gf_best_value(key[assigned]);
+    limits->cell[r] = -2.0f;
+}
 
 /* Groups [c0, c0 + cols) against an anchor, v: its similarities to them. */
 static void mark_groups(const gf_cell_search *x, marks m, int r, int64_t list, const float *v, int64_t c0, int cols,
@@ -116,7 +165,7 @@ static void mark_groups(const gf_cell_search *x, marks m, int r, int64_t list, c
     for (int64_t k = 0; k < GF_MIN(near->count[list], SAFE_TRIES); k++) {
         const int64_t group = group_of(&x->c->tree, gf_best_other(key[k])) - c0;
         if (group < 0 || group >= cols) continue;
-        const int safe = x->tree.next[list] < -1.0f || limit_of(x, v[group]) > x->tree.next[list];
+        const int safe = limits->safe[r] < -1.0f || limit_of(x, v[group]) > limits->safe[r];
         if (safe) limits->cell[r] = fmaxf(limits->cell[r], limit_of(x, gf_best_value(key[k])));
     }
 }
@@ -144,13 +193,11 @@ static void mark_panel(gf_cell_search *x, marks m, int64_t place, int rows, int6
     const gf_cell_tree *t = &x->c->tree;
     float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
     anchor_limits limits;
-    for (int r = 0; r < rows; r++) {
-        limits.group[r] = x->tree.next[list + r] < -1.0f ? -2.0f : limit_of(x, x->tree.last[list + r]);
-        limits.cell[r] = -2.0f;
-    }
+    gf_tree_groups(&x->tree, x->points, place, rows, thread);
+    for (int r = 0; r < rows; r++) set_limits(x, (int64_t)thread * GF_PANEL + r, r, &limits);
     for (int64_t c0 = 0; c0 < t->groups; c0 += GF_STRIP_COLS) {
         const int cols = (int)GF_MIN(GF_STRIP_COLS, t->groups - c0);
-        gf_panels_product(x->ops, x->points, place, &t->group_centres, c0, cols, v);
+        if (t->groups > GF_STRIP_COLS) gf_panels_product(x->ops, x->points, place, &t->group_centres, c0, cols, v);
         for (int r = 0; r < rows; r++) mark_groups(x, m, r, list + r, v + (size_t)r * GF_STRIP_COLS, c0, cols, &limits);
     }
     for (int64_t g = 0; g < t->groups; g++) {
@@ -194,7 +241,7 @@ static void take_marks(gf_cell_search *x, marks m, gf_cell_wanted *wanted) {
 void gf_cell_mark(gf_cell_search *x, const gf_cell_block *b, int thread) {
     const gf_best *near = &x->tree.near;
     const int64_t own = (int64_t)thread * x->block;
-    gf_tree_near(&x->tree, x->points, b->place, b->rows, thread);
+    gf_cell_near(x, x->points, b->place, b->rows, b->place, NULL, thread);
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t k = 0; k < x->probe; k++)
             b->near[i * x->probe + k] = k < near->count[own + i] ? gf_cell_piece(x, near->key[(own + i) * near->capacity + k]) : -1;

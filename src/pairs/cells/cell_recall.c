@@ -79,7 +79,7 @@ static void merge_lists(recall *r) {
 static void count_anchors(recall *r, const int32_t *at, int32_t *near, int64_t from, int64_t rows, gf_pairs_found *found) {
     gf_cell_search *x = r->x;
     const gf_best *cells = &x->tree.near;
-    gf_tree_near(&x->tree, &r->own, from, rows, 0);
+    gf_cell_near(x, &r->own, from, rows, 0, r->place + from, 0);
     for (int64_t i = 0; i < rows; i++) {
         const uint64_t *key = r->best.key + (from + i) * r->best.capacity;
         const int64_t count = gf_best_sort(&r->best, from + i, GF_MAX(x->t->rank - 1, 1));

@@ -20,9 +20,7 @@ glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cel
     s->chosen = malloc(requests * sizeof *s->chosen);
     s->asked = malloc(requests * sizeof *s->asked);
     s->from = malloc((size_t)threads * ((size_t)t->groups + 1) * sizeof *s->from);
-    s->last = malloc(rows * sizeof *s->last);
-    s->next = malloc(rows * sizeof *s->next);
-    glofnd_status status = s->strip && s->gathered && s->chosen && s->asked && s->from && s->last && s->next
+    glofnd_status status = s->strip && s->gathered && s->chosen && s->asked && s->from
                                ? GLOFND_OK
                                : gf_fail(err, GLOFND_E_MEMORY, "no memory for the nearest cells of %lld embeddings", (long long)block);
     if (status == GLOFND_OK) status = gf_best_alloc_for(err, &s->group, (int64_t)threads * GF_PANEL, s->through + 1);
@@ -37,8 +35,6 @@ void gf_tree_search_free(gf_tree_search *s) {
     free(s->chosen);
     free(s->asked);
     free(s->from);
-    free(s->last);
-    free(s->next);
     gf_best_free(&s->group);
     gf_best_free(&s->near);
     *s = (gf_tree_search){0};
@@ -60,24 +56,27 @@ static void offer(const gf_tree_search *s, gf_best *b, int64_t list, const float
 
 /* ----- groups ----- */
 
-/* The nearest groups of a panel of embeddings, the rows at + i and following ones of p. */
-static void choose_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t i, int rows, int thread) {
+void gf_tree_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int rows, int thread) {
     const gf_cell_tree *t = s->t;
-    const int64_t own = (int64_t)thread * GF_PANEL, block = (int64_t)thread * s->block;
-    const int64_t assigned = gf_tree_through(t, 1);
+    const int64_t own = (int64_t)thread * GF_PANEL;
     float *v = strip_of(s, thread);
     for (int r = 0; r < rows; r++) gf_best_clear(&s->group, own + r);
     for (int64_t c0 = 0; c0 < t->groups; c0 += GF_STRIP_COLS) {
         const int cols = (int)GF_MIN(GF_STRIP_COLS, t->groups - c0);
-        gf_panels_product(s->ops, p, at + i, &t->group_centres, c0, cols, v);
+        gf_panels_product(s->ops, p, at, &t->group_centres, c0, cols, v);
         for (int r = 0; r < rows; r++) offer(s, &s->group, own + r, v + (size_t)r * GF_STRIP_COLS, c0, 0, cols);
     }
+    for (int r = 0; r < rows; r++) gf_best_sort(&s->group, own + r, s->through + 1);
+}
+
+/* The nearest groups of the rows at + i and following ones of p. */
+static void choose_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t i, int rows, int thread) {
+    gf_tree_groups(s, p, at + i, rows, thread);
     for (int r = 0; r < rows; r++) {
-        const int64_t count = gf_best_sort(&s->group, own + r, s->through + 1), row = block + i + r;
-        const uint64_t *key = s->group.key + (own + r) * s->group.capacity;
-        for (int64_t k = 0; k < s->through; k++) s->chosen[row * s->through + k] = k < count ? (int32_t)gf_best_other(key[k]) : -1;
-        s->last[row] = gf_best_value(key[GF_MIN(assigned, count) - 1]);
-        s->next[row] = assigned < t->groups ? gf_best_value(key[assigned]) : -2.0f;
+        const int64_t list = (int64_t)thread * GF_PANEL + r, row = (int64_t)thread * s->block + i + r;
+        const uint64_t *key = s->group.key + list * s->group.capacity;
+        for (int64_t k = 0; k < s->through; k++)
+            s->chosen[row * s->through + k] = k < s->group.count[list] ? (int32_t)gf_best_other(key[k]) : -1;
     }
 }
 
@@ -130,4 +129,18 @@ void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t row
         for (int64_t k = from[g]; k < from[g + 1]; k += GF_PANEL)
             compare_group(s, p, at, g, asked + k, (int)GF_MIN(GF_PANEL, from[g + 1] - k), thread);
     for (int64_t i = 0; i < rows; i++) gf_best_sort(&s->near, own + i, s->probe);
+}
+
+void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, int rows, const int32_t *cell, const gf_panels *centres,
+                     int64_t list, int thread) {
+    float *v = strip_of(s, thread);
+    const int cols = (int)centres->n;
+    gf_panels_product(s->ops, p, at, centres, 0, cols, v);
+    for (int r = 0; r < rows; r++) {
+        gf_best_clear(&s->near, list + r);
+        offer(s, &s->near, list + r, v + (size_t)(i + r) * GF_STRIP_COLS, 0, 0, cols);
+        const int64_t count = gf_best_sort(&s->near, list + r, s->probe);
+        uint64_t *key = s->near.key + (list + r) * s->near.capacity;
+        for (int64_t k = 0; k < count; k++) key[k] = gf_best_key(gf_best_value(key[k]), cell[gf_best_other(key[k])]);
+    }
 }

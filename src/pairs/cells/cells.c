@@ -9,6 +9,7 @@
 #include "util/parallel.h"
 #include "util/rng.h"
 
+enum { AROUND = 256, AROUND_EACH = 4 }; /* cells around a cell; for each that is probed, at least */
 /* Points per centroid for k-means, fewer where there are many; rows of a cell, in the mean, where there are many; rows of a block */
 enum { SAMPLE = 64, SAMPLE_MIN = 32, SAMPLED = 1 << 20, SEED = 1, ROWS = 1024, BLOCK = 16384 };
 
@@ -81,6 +82,54 @@ glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_c
     FAIL_IF(err, gf_job_stopped(&job->watch), GLOFND_E_ARGUMENT, "stopped");
     return GLOFND_OK;
 }
+
+/* ----- cells around a cell ----- */
+
+typedef struct surrounding {
+    gf_tree_search s;
+    gf_cells *c;
+} surrounding;
+
+static void surround_block(void *arg, int64_t number, int thread) {
+    surrounding *x = arg;
+    gf_cells *c = x->c;
+    const int64_t at = number * x->s.block, rows = GF_MIN(x->s.block, c->count - at), own = (int64_t)thread * x->s.block;
+    const gf_best *near = &x->s.near;
+    gf_tree_near(&x->s, &c->tree.centres, at, rows, thread);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; k < c->around; k++)
+            c->nearby[(at + i) * c->around + k] =
+                k < near->count[own + i] ? (int32_t)gf_best_other(near->key[(own + i) * near->capacity + k]) : -1;
+}
+
+glofnd_status gf_cells_surround(gf_error *err, gf_cells *c, int64_t probe, int threads) {
+    const int64_t around = GF_MIN(AROUND, c->count), block = 8 * GF_PANEL;
+    surrounding x = {.c = c};
+    if (c->nearby || probe >= c->count || AROUND_EACH * probe > AROUND) return GLOFND_OK;
+    int32_t *nearby = malloc((size_t)(c->count * around) * sizeof *nearby);
+    FAIL_IF(err, !nearby, GLOFND_E_MEMORY, "no memory for the cells around %lld cells", (long long)c->count);
+    const glofnd_status status = gf_tree_search_init(err, &x.s, &c->tree, around, block, threads);
+    if (status != GLOFND_OK) {
+        free(nearby);
+        return status;
+    }
+    c->nearby = nearby, c->around = around;
+    gf_parallel(threads, (c->count + block - 1) / block, surround_block, &x);
+    gf_tree_search_free(&x.s);
+    return GLOFND_OK;
+}
+
+int64_t gf_cells_at(const gf_cells *c, int64_t place) {
+    int64_t low = 0, high = c->count - 1; /* the last one that begins at or before it: empty ones begin where the next does */
+    while (low < high) {
+        const int64_t mid = low + (high - low + 1) / 2;
+        if (c->start[mid] <= place) low = mid;
+        else high = mid - 1;
+    }
+    return low;
+}
+
+/* ----- rows by cell ----- */
 
 typedef struct placed {
     float similarity;
@@ -172,5 +221,6 @@ void gf_cells_free(gf_cells *c) {
     free(c->order);
     free(c->angle);
     free(c->start);
+    free(c->nearby);
     *c = (gf_cells){0};
 }

@@ -11,6 +11,8 @@ typedef struct gf_cells {
     int32_t *order;    /* [n] position of the embedding at that place */
     int64_t *start;    /* [count + 1] place where a cell begins */
     float *angle;      /* [n] to the own centroid, by place */
+    int64_t around;    /* 0, or as of gf_cells_surround() */
+    int32_t *nearby;   /* [count][around] cells nearest to a cell, best first; -1: no more */
 } gf_cells;
 
 /* count 0: chosen. The same cells for any number of threads. */
@@ -19,6 +21,12 @@ void gf_cells_free(gf_cells *c); /* a zeroed one is fine */
 /* Angle of a similarity. Rounding errors of a similarity change it by gf_cells_slack(dim) at most. */
 double gf_cells_angle(float similarity);
 double gf_cells_slack(int64_t dim);
+
+/* Finds the cells around each cell, among which `probe` nearest ones of its rows are then looked for: none, if those would be too
+ * many. Needs the tree alone. Does nothing if it has been called. */
+glofnd_status gf_cells_surround(gf_error *err, gf_cells *c, int64_t probe, int threads);
+/* The cell of a place. */
+int64_t gf_cells_at(const gf_cells *c, int64_t place);
 
 /* ----- the same, step by step: for rows that are not in memory ----- */
 

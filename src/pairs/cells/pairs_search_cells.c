@@ -143,10 +143,11 @@ static glofnd_status allocate(gf_error *err, cell_search *x) {
 }
 
 static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
-    const cell_state *s = state;
+    cell_state *s = state;
     const int64_t n = s->c.n;
     cell_search x = {.c = &s->c, .t = t, .f = f};
     if (t->probe) TRY(gf_pairs_check_rank(err, t, n - 1));
+    TRY(gf_cells_surround(err, &s->c, GF_MAX(t->probe, 1), t->threads));
     gf_pairs_found_none(f);
     glofnd_status status = allocate(err, &x);
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.blocks, search_block, &x);
