@@ -82,7 +82,9 @@ static void report_units(void *user, int64_t units, int64_t done, int64_t chunks
     if (j->quiet) return;
     gf_print(stderr, "%lld x %lld in %lld units", (long long)j->d.n, (long long)j->d.dim, (long long)units);
     if (done > 0) gf_print(stderr, ", of which %lld are already in %s", (long long)done, j->units.folder);
-    if (chunks == 0) gf_print(stderr, "; rows of cells are read as each needs them");
+    if (chunks == 0)
+        gf_print(stderr, "; rows in the order of cells take %.2f GB in %s", 4e-9 * (double)j->d.good_n * (double)j->d.dim,
+                 j->units.folder);
     if (chunks > 1) gf_print(stderr, "; embeddings are read in %lld chunks for each", (long long)chunks);
     if (several_ranks(&j->units)) gf_print(stderr, "; %d ranks", j->units.comm->ranks);
     gf_print(stderr, "\n");

@@ -10,10 +10,12 @@
 
 static int64_t capacity_of(int64_t keep) { return keep + (keep / 4 > SLACK ? keep / 4 : SLACK); }
 
-size_t gf_best_bytes(int64_t lists, int64_t keep) {
-    const size_t each = (size_t)capacity_of(keep) * sizeof(uint64_t) + sizeof(int64_t) + sizeof(float);
+static size_t bytes_of(int64_t lists, int64_t capacity) {
+    const size_t each = (size_t)capacity * sizeof(uint64_t) + sizeof(int64_t) + sizeof(float);
     return (size_t)lists > SIZE_MAX / each ? SIZE_MAX : (size_t)lists * each;
 }
+
+size_t gf_best_bytes(int64_t lists, int64_t keep) { return bytes_of(lists, capacity_of(keep)); }
 
 static glofnd_status allocate(gf_error *err, gf_best *b, int64_t lists, int64_t keep, int64_t capacity) {
     *b = (gf_best){.lists = lists, .keep = keep, .capacity = capacity};
@@ -37,9 +39,13 @@ glofnd_status gf_best_alloc_roomy(gf_error *err, gf_best *b, int64_t lists, int6
     return allocate(err, b, lists, keep, keep + (keep > ROOMY_SLACK ? keep : ROOMY_SLACK));
 }
 
-glofnd_status gf_best_alloc_short(gf_error *err, gf_best *b, int64_t lists, int64_t keep) {
-    return allocate(err, b, lists, keep, keep);
+static int64_t capacity_for(int64_t keep) { return keep <= GF_BEST_SHORT ? keep : capacity_of(keep); }
+
+glofnd_status gf_best_alloc_for(gf_error *err, gf_best *b, int64_t lists, int64_t keep) {
+    return allocate(err, b, lists, keep, capacity_for(keep));
 }
+
+size_t gf_best_bytes_for(int64_t lists, int64_t keep) { return bytes_of(lists, capacity_for(keep)); }
 
 void gf_best_free(gf_best *b) {
     free(b->key);

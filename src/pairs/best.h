@@ -40,8 +40,9 @@ size_t gf_best_bytes(int64_t lists, int64_t keep); /* SIZE_MAX: too many to coun
 glofnd_status gf_best_alloc(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
 /* Larger lists, which are cut more seldom: where there are few of them. */
 glofnd_status gf_best_alloc_roomy(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
-/* Short lists without room for more: for gf_best_insert(). */
-glofnd_status gf_best_alloc_short(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
+/* Lists for gf_best_add(): short ones have no room for more. */
+glofnd_status gf_best_alloc_for(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
+size_t gf_best_bytes_for(int64_t lists, int64_t keep);
 void gf_best_free(gf_best *b); /* a zeroed one is fine */
 void gf_best_clear(gf_best *b, int64_t list);
 /* Cuts a full list to the `keep` best and raises its limit. */
@@ -63,8 +64,7 @@ static inline void gf_best_push(gf_best *b, int64_t list, float value, int64_t o
 
 #define GF_BEST_SHORT 32 /* `keep` up to which inserting pays */
 
-/* Instead of gf_best_push(), into lists that get nothing by it: they are always sorted, best first, and their limit is always as
- * high as it can be. */
+/* Instead of gf_best_push(): the list is always sorted, best first, and its limit as high as it can be. */
 static inline void gf_best_insert(gf_best *b, int64_t list, float value, int64_t other) {
     uint64_t *v = b->key + list * b->capacity;
     const uint64_t key = gf_best_key(value, other);
@@ -78,16 +78,12 @@ static inline void gf_best_insert(gf_best *b, int64_t list, float value, int64_t
     if (b->count[list] == b->keep) b->limit[list] = gf_best_value(v[b->keep - 1]);
 }
 
-/* By the one or the other, as gf_best_alloc_for() has chosen: by capacity. */
+/* By the one or the other, into lists of gf_best_alloc_for(). */
 static inline void gf_best_add(gf_best *b, int64_t list, float value, int64_t other) {
     if (b->capacity == b->keep) gf_best_insert(b, list, value, other);
     else gf_best_push(b, list, value, other);
 }
 
-/* Lists for gf_best_add(). */
-static inline glofnd_status gf_best_alloc_for(gf_error *err, gf_best *b, int64_t lists, int64_t keep) {
-    return keep <= GF_BEST_SHORT ? gf_best_alloc_short(err, b, lists, keep) : gf_best_alloc(err, b, lists, keep);
-}
 
 /* Columns to look at next, of so many: a short list that is not full yet has no limit, and everything would be a candidate. */
 static inline int gf_best_stride(const gf_best *b, int64_t list, int columns) {

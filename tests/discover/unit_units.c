@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -179,7 +180,7 @@ static void any_cut_gives_the_same_cells(void **state) {
         gf_discover_result a, b;
         rows_at rows = {.reads = -1};
         assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
-        s.memory = c % 2 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: rows of cells are read as they are needed */
+        s.memory = c % 2 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: rows in the order of cells are mapped files */
         s.threads = 1 + (c + 1) % 3;
         const gf_units u = units_of(&rows, parts, 64 * (1 + c));
         if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
@@ -242,11 +243,56 @@ static void continue_after_failures(gf_discover_spec s, int64_t step) {
     assert_true(continued > 1);
 }
 
+/* Stops a search after so many reports of its progress. */
+typedef struct stopping {
+    int64_t left;
+    atomic_int stop;
+} stopping;
+
+static void count_down(void *user, const char *stage, double share) {
+    stopping *s = user;
+    (void)stage;
+    assert_true(share >= 0.0 && share <= 1.0);
+    if (--s->left == 0) atomic_store(&s->stop, 1);
+}
+
+/* The same of a search by cells, which reads its rows at the beginning: it is stopped at any time. */
+static void continue_after_stops(gf_discover_spec s, size_t memory) {
+    gf_discover_data d = data_of(1);
+    gf_discover_result a, b;
+    int64_t continued = 0;
+    assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
+    s.memory = memory;
+    for (int64_t reports = 1;; reports += 3) {
+        rows_at rows = {.reads = -1};
+        stopping x = {.left = reports};
+        gf_units u = units_of(&rows, parts, 192);
+        gf_discover_spec stopped = s;
+        stopped.watch = (gf_job_progress){.progress = count_down, .user = &x, .stop = &x.stop};
+        const glofnd_status status = run(&stopped, &u, &b);
+        if (status == GLOFND_OK && x.left > 0) break;
+        if (status == GLOFND_OK) gf_discover_result_free(&b); /* it was done */
+        else assert_string_equal(err.text, "stopped");
+        if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
+        continued += rows.done > 0;
+        same_result(&a, &b);
+        gf_discover_result_free(&b);
+        gf_unit_folder_remove(u.folder);
+    }
+    same_result(&a, &b);
+    gf_unit_folder_remove(parts);
+    gf_discover_result_free(&a);
+    gf_discover_result_free(&b);
+    gf_discover_data_free(&d);
+    assert_true(continued > 1);
+}
+
 static void continues_after_any_failure(void **state) {
     (void)state;
     continue_after_failures(spec_of(7, 0.9, 2), 23);
-    continue_after_failures(cells_of(7, 0.9, 2, 2), 8009);
-    continue_after_failures(cells_of(7, 0.9, 2, 0), 8009);
+    continue_after_stops(cells_of(7, 0.9, 2, 2), 400000);
+    continue_after_stops(cells_of(7, 0.9, 2, 2), (size_t)1 << 30);
+    continue_after_stops(cells_of(7, 0.9, 2, 0), 400000);
 }
 
 static void damage(const gf_discover_spec *s, const char *name, int made_again) {

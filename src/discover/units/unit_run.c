@@ -195,7 +195,7 @@ glofnd_status gf_unit_stage_is_done(gf_error *err, const gf_unit_job *j, gf_unit
     return status;
 }
 
-/* In how many chunks the rows pass by each unit; 0: the rows that it needs are read. */
+/* In how many chunks the rows pass by each unit; 0: they are in the folder. */
 static int64_t chunks_of(const gf_unit_job *j) {
     return j->stream ? j->s->pass->stream->chunks(j->stream) : gf_cells_stream_fits(&j->cells);
 }

@@ -20,7 +20,7 @@ typedef struct gf_units {
     /* NULL: one rank. The first rank with a failure decides; all ranks wait for each other. */
     glofnd_status (*agree)(gf_error *err, void *user, glofnd_status mine);
     void *user;
-    /* NULL, or before the work: how it is cut. chunks 0: a search by cells, which reads the rows it needs */
+    /* NULL, or before the work: how it is cut. chunks 0: a search by cells, with rows in the folder */
     void (*report)(void *user, int64_t units, int64_t done, int64_t chunks);
 } gf_units;
 

@@ -109,7 +109,7 @@ typedef struct cell_state {
 static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
     const gf_pairs_plan whole = gf_pairs_search_cpu.plan(n, dim, t);
     gf_pairs_plan p = {.rows = 2 * gf_panels_bytes(n, dim), .passes = 1, .results = whole.results};
-    if (t->probe) p.lists = gf_best_bytes(n, gf_cell_keep(t));
+    if (t->probe) p.lists = gf_best_bytes_for(n, gf_cell_keep(t));
     p.scratch = gf_sweep_bytes(t->threads) + (size_t)n * (size_t)t->threads / GF_PANEL + (size_t)n * 9 * sizeof(int32_t);
     return p;
 }
