@@ -274,13 +274,18 @@ static glofnd_status write_bad(gf_error *err, const gf_output_folder *to, const 
 
 enum { COLUMNS = 8 }; /* see docs/discover.md and "columns" of summary.json */
 
+/* The row of a position, without a look at memory where all rows are usable. */
+static int32_t row_of(const gf_discover_data *d, int32_t position) {
+    return d->good_n == d->n ? position : d->good[position];
+}
+
 static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
     const gf_pairs_found *f = &x->r->f;
     const int near = f->top > 0 && f->other[i * f->top] >= 0;
     const double values[COLUMNS] = {
         (double)f->lambda[i],
         near ? (double)f->similarity[i * f->top] : NAN,
-        near ? (double)x->d->good[f->other[i * f->top]] : -1.0,
+        near ? (double)row_of(x->d, f->other[i * f->top]) : -1.0,
         (double)f->above[i],
         (double)f->mutual[i],
         x->r->quality.anchors ? (double)f->hits[i] : -1.0,
@@ -325,7 +330,7 @@ static void fill_others(const void *arg, int64_t first, int64_t rows, void *to) 
     for (int64_t c = 0; c < rows * top; c++) table[c] = -1;
     for (int64_t i = position_from(q, first); i < q->good_n && q->good[i] < first + rows; i++) {
         const int32_t *other = x->r->f.other + i * top;
-        for (int64_t k = 0; k < top && other[k] >= 0; k++) table[(q->good[i] - first) * top + k] = x->d->good[other[k]];
+        for (int64_t k = 0; k < top && other[k] >= 0; k++) table[(q->good[i] - first) * top + k] = row_of(x->d, other[k]);
     }
 }
 

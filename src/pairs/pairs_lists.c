@@ -98,3 +98,28 @@ void gf_lists_all_top(gf_best *b, const gf_pairs_task *t, gf_pairs_found *f) {
     all_lists x = {.b = b, .t = t, .f = f};
     over_chunks(&x, list_top);
 }
+
+/* ----- mutual pairs ----- */
+
+/* 1: anchor i lists j above its threshold. */
+static int lists_above(const gf_pairs_found *f, int64_t i, int64_t j) {
+    for (int64_t k = 0; k < f->above[i]; k++)
+        if (f->other[i * f->top + k] == j) return 1;
+    return 0;
+}
+
+/* Counts are the same whichever end has found the pair. */
+static void find_mutual(void *arg, int64_t task, int thread) {
+    gf_pairs_found *f = arg;
+    (void)thread;
+    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, f->n); i++)
+        for (int64_t k = 0; k < f->above[i]; k++) {
+            const int64_t j = f->other[i * f->top + k];
+            if (!(f->similarity[i * f->top + k] > f->lambda[j])) continue;
+            __atomic_fetch_add(&f->mutual[i], 1, __ATOMIC_RELAXED);
+            if (!lists_above(f, j, i)) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
+            gf_components_join_shared(f->mutual_root, (int32_t)i, (int32_t)j);
+        }
+}
+
+void gf_lists_mutual(gf_pairs_found *f, int threads) { gf_parallel(threads, (f->n + CHUNK - 1) / CHUNK, find_mutual, f); }

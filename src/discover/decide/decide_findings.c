@@ -20,27 +20,47 @@ static int by_similarity(const void *a, const void *b) {
     return (x->position > y->position) - (x->position < y->position);
 }
 
+/* The `limit` first of many, in order: the list has room for twice as many, and is cut when it is full. */
+typedef struct lonely_list {
+    lonely *at;
+    int64_t limit, count;
+    int full; /* `limit` are known: what comes after the last of them is of no use */
+} lonely_list;
+
+static void cut_list(lonely_list *l) {
+    if (l->count) qsort(l->at, (size_t)l->count, sizeof *l->at, by_similarity);
+    l->full = l->count >= l->limit;
+    l->count = GF_MIN(l->count, l->limit);
+}
+
+static void add_lonely(lonely_list *l, lonely x) {
+    if (l->limit == 0 || (l->full && by_similarity(&x, &l->at[l->limit - 1]) > 0)) return;
+    l->at[l->count++] = x;
+    if (l->count == 2 * l->limit) cut_list(l);
+}
+
 /* An outlier is less similar to its nearest neighbour than thresholds of the dataset usually are. */
 glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out) {
     const gf_pairs_found *f = &r->f;
     out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
     if (f->top == 0) return GLOFND_OK;
-    lonely *list = malloc((size_t)f->n * sizeof *list);
-    out->outlier = malloc((size_t)(GF_MIN(c->outliers, f->n) + 1) * sizeof *out->outlier);
-    if (!list || !out->outlier) {
-        free(list);
+    lonely_list list = {.limit = GF_MIN(c->outliers, f->n)};
+    list.at = malloc((size_t)(2 * list.limit + 1) * sizeof *list.at);
+    out->outlier = malloc((size_t)(list.limit + 1) * sizeof *out->outlier);
+    if (!list.at || !out->outlier) {
+        free(list.at);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
     }
-    int64_t n = 0;
     for (int64_t i = 0; i < f->n; i++) {
+        const float similarity = f->similarity[i * f->top];
         if (f->other[i * f->top] < 0) continue; /* compared with no other row: --duplicates, --approx */
-        list[n++] = (lonely){f->similarity[i * f->top], f->lambda[i], (int32_t)i};
-        out->outliers_found += (double)list[n - 1].similarity < out->outlier_limit;
+        add_lonely(&list, (lonely){similarity, f->lambda[i], (int32_t)i});
+        out->outliers_found += (double)similarity < out->outlier_limit;
     }
-    if (n) qsort(list, (size_t)n, sizeof *list, by_similarity);
-    out->outliers = GF_MIN(c->outliers, n);
-    for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list[k].position;
-    free(list);
+    cut_list(&list);
+    out->outliers = list.count;
+    for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list.at[k].position;
+    free(list.at);
     return GLOFND_OK;
 }
 

@@ -54,9 +54,44 @@ static int by_hash(const void *x, const void *y) {
     return (p->position > q->position) - (p->position < q->position);
 }
 
+/* Hashes by their first byte, which is as good as random: each of 256 parts is sorted by itself, on all cores. */
+enum { PARTS = 256 };
+
+typedef struct hash_parts {
+    row_hash *hash;
+    int64_t start[PARTS + 1];
+} hash_parts;
+
+static void sort_part(void *arg, int64_t part, int thread) {
+    const hash_parts *p = arg;
+    const int64_t count = p->start[part + 1] - p->start[part];
+    (void)thread;
+    if (count) qsort(p->hash + p->start[part], (size_t)count, sizeof *p->hash, by_hash);
+}
+
+/* Puts each hash into its part, in place: the next free place of a part is its start[part] until all are full. */
+static void deal_out(hash_parts *p, int64_t n) {
+    int64_t end[PARTS] = {0}, next[PARTS];
+    for (int64_t i = 0; i < n; i++) end[p->hash[i].a >> 56]++;
+    for (int64_t k = 0, at = 0; k < PARTS; k++) next[k] = p->start[k] = at, at += end[k], end[k] = at;
+    p->start[PARTS] = n;
+    for (int64_t k = 0; k < PARTS; k++)
+        while (next[k] < end[k]) {
+            row_hash h = p->hash[next[k]];
+            while ((int64_t)(h.a >> 56) != k) {
+                row_hash *to = &p->hash[next[h.a >> 56]++];
+                const row_hash other = *to;
+                *to = h, h = other;
+            }
+            p->hash[next[k]++] = h;
+        }
+}
+
 /* hash [good_n] by position. */
 static void find_copies(gf_discover_data *d, row_hash *hash) {
-    if (d->good_n) qsort(hash, (size_t)d->good_n, sizeof *hash, by_hash);
+    hash_parts parts = {.hash = hash};
+    deal_out(&parts, d->good_n);
+    gf_parallel(gf_parallel_default(), PARTS, sort_part, &parts);
     d->distinct = 0;
     for (int64_t i = 0, first = 0; i < d->good_n; i++) {
         if (hash[i].a != hash[first].a || hash[i].b != hash[first].b) first = i;

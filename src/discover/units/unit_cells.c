@@ -2,8 +2,9 @@
  *
  * Stages: centroids; the cell of every row; then anchors lie in the order of cells, and each unit of them gets its thresholds,
  * neighbours and duplicates; with probed cells the recall; at last mutual pairs. A pair that only one of its ends has found is
- * mutual, too, if it is above both thresholds: so mutual pairs of a unit are looked for in the pairs above of all units. A rank
- * goes through all files once for as many units as fit into memory.
+ * mutual, too, if it is above both thresholds: so mutual pairs of a unit are looked for in the pairs above of all units. Where the
+ * lists of neighbours have all of these, that is done with the whole result; else in a stage of its own, in which a rank goes
+ * through all files once for as many units as fit into memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "discover/units/unit_job.h"
 #include "pairs/best.h"
 #include "pairs/cells/cell_compare.h"
+#include "pairs/pairs_lists.h"
 #include "util/grow.h"
 #include "util/minmax.h"
 #include "util/parallel.h"
@@ -199,7 +201,7 @@ static int join_mutual(gf_unit_job *j, int32_t a, int32_t b) {
 static glofnd_status make_mutual(gf_error *err, gf_unit_job *j, int64_t unit) {
     const gf_unit_batch *t = &j->batch;
     const int64_t rows = gf_unit_rows(&j->folder, unit);
-    if (j->folder.width && (unit < t->first || unit >= t->end)) TRY(make_batch(err, j, unit));
+    if (unit < t->first || unit >= t->end) TRY(make_batch(err, j, unit));
     int64_t *mutual = calloc((size_t)rows, sizeof *mutual);
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
     const int64_t from = (unit - t->first) * j->folder.rows, unit_place = unit * j->folder.rows;
@@ -235,7 +237,7 @@ glofnd_status gf_unit_cells_run(gf_error *err, gf_unit_job *j) {
     if (j->t.probe) TRY(gf_unit_run_stage(err, j, &recall));
     close_rows(j);
     if (j->u->rank == 0) gf_unit_remove_rows(&j->folder); /* makes room for the result */
-    if (!j->t.probe) return GLOFND_OK;
+    if (!j->folder.width) return GLOFND_OK; /* only duplicates; or the lists have all pairs above */
     TRY(gf_unit_agree(err, j->u, read_thresholds(err, j)));
     const glofnd_status status = gf_unit_run_stage(err, j, &mutual);
     free(j->batch.pair);
@@ -283,7 +285,7 @@ static glofnd_status read_part(gf_error *err, gf_unit_job *j, int64_t unit, gf_p
     const placing p = {j->cells.c.order + unit * j->folder.rows, part, f};
     part->n = gf_unit_rows(&j->folder, unit);
     TRY(gf_unit_read_pairs(err, &j->folder, unit, part, f->copy_root, NULL));
-    if (j->t.probe) TRY(gf_unit_read_mutual(err, &j->folder, unit, part->mutual, f->mutual_root));
+    if (j->folder.width) TRY(gf_unit_read_mutual(err, &j->folder, unit, part->mutual, f->mutual_root));
     gf_parallel(j->s->threads, (part->n + PLACED - 1) / PLACED, place_anchors, (void *)&p);
     f->compared += part->compared;
     return GLOFND_OK;
@@ -301,6 +303,7 @@ glofnd_status gf_unit_cells_read(gf_error *err, gf_unit_job *j, gf_pairs_found *
         if (status == GLOFND_OK) f->sampled += count[0], f->wanted += count[1], f->recalled += count[2];
     }
     f->cells = j->folder.cells;
+    if (status == GLOFND_OK && j->t.probe && !j->folder.width) gf_lists_mutual(f, j->s->threads);
     gf_unit_result_end(f);
     return status;
 }

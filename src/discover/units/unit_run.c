@@ -21,7 +21,8 @@
 #include "pairs/pairs_stream.h"
 #include "util/minmax.h"
 
-enum { UNIT_MIN = 1024, UNIT_MAX = 65536, UNITS = 64 }; /* rows of a unit; how many there are to be, at least */
+enum { UNIT_MIN = 1024, UNIT_MAX = 65536 }; /* rows of a unit */
+enum { UNITS = 64, UNITS_MAX = 256 };       /* how many there are to be, at least; by cells, at most */
 
 glofnd_status gf_unit_agree(gf_error *err, const gf_units *u, glofnd_status mine) {
     return u->agree ? u->agree(err, u->user, mine) : mine;
@@ -34,7 +35,8 @@ static glofnd_status choose_rows(gf_error *err, gf_unit_job *j) {
     const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->u->source.dim) / GF_PANEL +
                         (size_t)j->folder.width * sizeof(uint64_t);
     const int64_t fit = (int64_t)(j->s->memory / 4 / each);
-    int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), UNIT_MAX);
+    const int64_t most = j->stream ? UNIT_MAX : GF_MAX(UNIT_MAX, j->folder.n / UNITS_MAX);
+    int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), most);
     FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
             "the lists of the %lld most similar of %d anchors do not fit into a quarter of --memory: raise it, or lower --k, "
             "--alpha or --top",
@@ -246,7 +248,8 @@ static glofnd_status prepare(gf_error *err, gf_unit_job *j, const gf_discover_da
     const size_t n = (size_t)d->good_n;
     TRY(open_rows(err, j, d));
     const double above = 8.0 * (double)d->good_n * (double)(j->t.rank - 1);
-    const int keeps = j->t.probe || (!j->t.only_dup && above <= (double)j->s->memory);
+    const int listed = j->t.probe && j->t.rank - 1 <= j->t.top; /* the lists have all of them */
+    const int keeps = !listed && (j->t.probe || (!j->t.only_dup && above <= (double)j->s->memory));
     j->folder.width = keeps ? j->t.rank - 1 : 0;
     TRY(choose_rows(err, j));
     j->folder.top = j->t.top, j->folder.edge = j->t.edge;

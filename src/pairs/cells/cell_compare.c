@@ -12,7 +12,7 @@
 #include "pairs/pairs_lists.h"
 #include "util/minmax.h"
 
-enum { BLOCK_MAX = 4096, NEAR_MAX = 1 << 21, PIECE_ROWS = 4096 }; /* anchors, nearest cells of a block; rows of a piece at most */
+enum { BLOCK_MAX = 8192, NEAR_MAX = 1 << 21, PIECE_ROWS = 4096 }; /* anchors, nearest cells of a block; rows of a piece at most */
 
 int64_t gf_cell_keep(const gf_pairs_task *t) {
     return t->probe ? GF_MAX(GF_MAX(gf_lists_keep(t), t->top), 1) : GF_MAX(t->top, 1);
