@@ -83,7 +83,7 @@ expect 2 "has no thresholds" discover x.npy --duplicates --html --out z
 expect 0 "written" discover x.npy --dup 0.9 --duplicates --resume --out cells_resumed
 diff -r cells cells_resumed || fail "--duplicates --resume differs from the result in memory"
 expect 0 "written" "$glofnd" discover x.npy --dup 0.9 --duplicates --memory 0.001 --out cells_small
-grep -q "rows of cells are read as each needs them" err || fail "not streamed: $(cat err)"
+grep -q "rows in the order of cells take" err || fail "not streamed: $(cat err)"
 diff -r cells cells_small || fail "--duplicates: streamed, it differs from the result in memory"
 expect 0 "written" discover x.npy --dup exact --duplicates --resume --out equal_resumed
 diff -r equal equal_resumed || fail "--dup exact --duplicates --resume differs from the result in memory"
@@ -96,7 +96,7 @@ rm -rf probed
 expect 0 "an anchor was compared with the rows of its 20 nearest of" discover x.npy $options --approx 20 --out probed
 cmp plain/duplicates.tsv probed/duplicates.tsv || fail "duplicates are not exact"
 expect 0 "written" "$glofnd" discover x.npy $options --approx 20 --memory 0.001 --out probed_small
-grep -q "rows of cells are read as each needs them" err || fail "not streamed: $(cat err)"
+grep -q "rows in the order of cells take" err || fail "not streamed: $(cat err)"
 diff -r probed probed_small || fail "--approx: streamed, it differs from the result in memory"
 # Killed in each of its stages, it continues.
 for part in cells-000003 pairs-000002 recall-000001 mutual-000001; do

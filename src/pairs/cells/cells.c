@@ -9,7 +9,8 @@
 #include "util/parallel.h"
 #include "util/rng.h"
 
-enum { AROUND = 256, AROUND_EACH = 4 }; /* cells around a cell; for each that is probed, at least */
+/* Cells around a cell: for each that is probed; but at least, and at most so many, while these are some times the probed ones */
+enum { AROUND = 64, AROUND_MIN = 512, AROUND_MAX = GF_STRIP_COLS, AROUND_TIMES = 4 };
 /* Points per centroid for k-means, fewer where there are many; rows of a cell, in the mean, where there are many; rows of a block */
 enum { SAMPLE = 64, SAMPLE_MIN = 32, SAMPLED = 1 << 20, SEED = 1, ROWS = 1024, BLOCK = 16384 };
 
@@ -103,9 +104,9 @@ static void surround_block(void *arg, int64_t number, int thread) {
 }
 
 glofnd_status gf_cells_surround(gf_error *err, gf_cells *c, int64_t probe, int threads) {
-    const int64_t around = GF_MIN(AROUND, c->count), block = 8 * GF_PANEL;
+    const int64_t around = GF_MIN(GF_MIN(GF_MAX(AROUND * probe, AROUND_MIN), AROUND_MAX), c->count), block = 8 * GF_PANEL;
     surrounding x = {.c = c};
-    if (c->nearby || probe >= c->count || AROUND_EACH * probe > AROUND) return GLOFND_OK;
+    if (c->nearby || probe >= c->count || AROUND_TIMES * probe > AROUND_MAX) return GLOFND_OK;
     int32_t *nearby = malloc((size_t)(c->count * around) * sizeof *nearby);
     FAIL_IF(err, !nearby, GLOFND_E_MEMORY, "no memory for the cells around %lld cells", (long long)c->count);
     const glofnd_status status = gf_tree_search_init(err, &x.s, &c->tree, around, block, threads);
