@@ -98,21 +98,28 @@ cmp plain/duplicates.tsv probed/duplicates.tsv || fail "duplicates are not exact
 expect 0 "written" "$glofnd" discover x.npy $options --approx 20 --memory 0.001 --out probed_small
 grep -q "rows in the order of cells take" err || fail "not streamed: $(cat err)"
 diff -r probed probed_small || fail "--approx: streamed, it differs from the result in memory"
-# Killed in each of its stages, it continues.
-for part in cells-000003 pairs-000002 recall-000001 mutual-000001; do
-    "$glofnd" discover x.npy $options --approx 20 --resume --threads 1 --quiet --out probed_killed > out 2> err &
+expect 0 "written" discover x.npy $options --approx 20 --threads 3 --out probed_threads
+diff -r probed probed_threads || fail "--approx: three threads differ from all"
+# Killed in each of its stages, it continues. --memory 0.001: with rows in the order of cells on disk; --top 3: fewer are listed
+# than lie above a threshold, so mutual pairs are a stage of their own.
+expect 0 "written" discover x.npy $options --approx 20 --top 3 --out probed_top
+for part in cells-000003 rows-000001 pairs-000002 recall-000001 mutual-000001; do
+    more='--memory 0.001' want=probed
+    [ $part != mutual-000001 ] || more='--top 3' want=probed_top
+    "$glofnd" discover x.npy $options --approx 20 $more --resume --threads 1 --quiet --out probed_killed > out 2> err &
     pid=$!
     while [ ! -e "probed_killed.partial/$part" ] && [ ! -e probed_killed ]; do sleep 0.02; done
     kill -9 $pid 2> /dev/null
     wait $pid 2> /dev/null
     if [ ! -e probed_killed ]; then
-        expect 1 "parts of another search" discover x.npy $options --approx 21 --resume --out probed_killed
-        expect 0 "written" discover x.npy $options --approx 20 --resume --out probed_killed
+        expect 1 "parts of another search" discover x.npy $options --approx 21 $more --resume --out probed_killed
+        expect 0 "written" discover x.npy $options --approx 20 $more --resume --out probed_killed
+        [ ! -e probed_killed.partial ] || fail "parts were left"
     fi
-    diff -r probed probed_killed || fail "--approx: killed after $part and continued, it differs"
-    rm -rf probed_killed
+    diff -r $want probed_killed || fail "--approx: killed after $part and continued, it differs"
+    rm -rf probed_killed probed_killed.partial
 done
-[ ! -e probed_killed.partial ] && [ ! -e cells_small.partial ] && [ ! -e equal_resumed.partial ] || fail "parts were left"
+[ ! -e probed_small.partial ] && [ ! -e cells_small.partial ] && [ ! -e equal_resumed.partial ] || fail "parts were left"
 expect 1 "is approximate" discover --from probed --dup 0.95 --out z
 expect 2 "--approx does not go with" discover x.npy --approx 3 --learned --out z
 [ ! -e z ] && [ ! -e z.partial ] || fail "something was left behind"
