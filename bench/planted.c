@@ -4,10 +4,10 @@
  *     build/bench/planted make FOLDER ROWS DIM [SHARDS]        emb_000.npy ... (10), 2 bytes per number
  *     build/bench/planted check FOLDER ROWS DIM RESULT [N]     N (256) random rows are compared with all others
  *
- * Rows lie around ROWS / 100 random directions: 0.9 of the direction and 0.25 of noise per dimension. Every 1000th row is a planted
- * duplicate of a random one: in turn a copy, byte for byte, and a near one (cosine similarity 0.99998). check: of the planted rows,
- * those in the group of their original (anchors.npy); and of the listed neighbours of N rows (neighbours.npy), those that are among
- * the nearest by float64.
+ * Rows lie around ROWS / 100 random directions: 0.9 of the direction and 0.25 of noise per dimension. Every 1000th row is a
+ * planted duplicate of a random one: in turn a copy, byte for byte, and a near one (cosine similarity 0.99998). check: of
+ * the planted rows, those in the group of their original (anchors.npy); and of the listed neighbours of N rows
+ * (neighbours.npy), those that are among the nearest by float64.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -43,7 +43,8 @@ static uint64_t mix(uint64_t x) {
 /* Sum of four uniform numbers, of variance 1: near enough to a normal one. */
 static float normal(uint64_t seed, int64_t k) {
     const uint64_t x = mix(seed + (uint64_t)k * 0xd1342543de82ef95u);
-    const uint32_t sum = (uint32_t)(x & 0xffff) + (uint32_t)(x >> 16 & 0xffff) + (uint32_t)(x >> 32 & 0xffff) + (uint32_t)(x >> 48);
+    const uint32_t sum =
+        (uint32_t)(x & 0xffff) + (uint32_t)(x >> 16 & 0xffff) + (uint32_t)(x >> 32 & 0xffff) + (uint32_t)(x >> 48);
     return ((float)sum - 131070.0f) * (1.0f / 37837.23f);
 }
 
@@ -155,8 +156,8 @@ static void check_groups(const planted *p, const char *result) {
         count[near]++, found[near] += a[7] >= 0.0 && a[7] == b[7];
     }
     close(t.fd);
-    printf("planted duplicates in the group of their original: %lld of %lld copies, %lld of %lld near ones\n", (long long)found[0],
-           (long long)count[0], (long long)found[1], (long long)count[1]);
+    printf("planted duplicates in the group of their original: %lld of %lld copies, %lld of %lld near ones\n",
+           (long long)found[0], (long long)count[0], (long long)found[1], (long long)count[1]);
 }
 
 typedef struct asking {

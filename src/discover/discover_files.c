@@ -275,9 +275,7 @@ static glofnd_status write_bad(gf_error *err, const gf_output_folder *to, const 
 enum { COLUMNS = 8 }; /* see docs/discover.md and "columns" of summary.json */
 
 /* The row of a position, without a look at memory where all rows are usable. */
-static int32_t row_of(const gf_discover_data *d, int32_t position) {
-    return d->good_n == d->n ? position : d->good[position];
-}
+static int32_t row_of(const gf_discover_data *d, int32_t position) { return d->good_n == d->n ? position : d->good[position]; }
 
 static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
     const gf_pairs_found *f = &x->r->f;

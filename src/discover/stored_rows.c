@@ -21,9 +21,9 @@ static void fill_table(const void *arg, int64_t first, int64_t rows, void *to) {
     }
     for (int64_t row = first; row < first + rows; row++, table += GF_STORED_COLUMNS) {
         const int usable = good < d->good_n && d->good[good] == row;
-        table[GF_STORED_COPY] = usable                          ? d->good[d->copy_of[good]]
+        table[GF_STORED_COPY] = usable                        ? d->good[d->copy_of[good]]
                                 : d->kind[row] == GF_ROW_ZERO ? GF_STORED_ZERO
-                                                                : GF_STORED_NOT_FINITE;
+                                                              : GF_STORED_NOT_FINITE;
         table[GF_STORED_COPIES] = usable ? (int32_t)GF_MIN(x->r->f.copies[good], INT32_MAX) : 0;
         table[GF_STORED_LABEL] = d->label ? d->label[row] : -1;
         good += usable;

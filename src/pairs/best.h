@@ -84,7 +84,6 @@ static inline void gf_best_add(gf_best *b, int64_t list, float value, int64_t ot
     else gf_best_push(b, list, value, other);
 }
 
-
 /* Columns to look at next, of so many: a short list that is not full yet has no limit, and everything would be a candidate. */
 static inline int gf_best_stride(const gf_best *b, int64_t list, int columns) {
     const int few = 64;

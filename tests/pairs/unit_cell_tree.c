@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-#include "pairs/cells/cells.h"
-#include "pairs/pairs_search.h"
+#include "pairs/cells/cell_compare.h"
 #include "support/random.h"
 
 static gf_error err;
@@ -206,6 +205,79 @@ static void large_cells_are_cut(void **state) {
     free(x);
 }
 
+/* Of a cut cell an anchor takes the piece that its own angle lies in: its neighbours have much the same angle. */
+static void of_a_cut_cell_the_right_piece_is_taken(void **state) {
+    enum { N = 20000, DIM = 8 };
+    float *x = make_rows(N, DIM, 7);
+    const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
+    const gf_pairs_task t = {.rank = 6, .dup = 3.0f, .probe = 2, .threads = 2};
+    gf_cells c = make_cells(&rows, 4, 2);
+    gf_cell_search s;
+    gf_pairs_found f = {0};
+    (void)state;
+    assert_int_equal(gf_cell_search_init(&err, &s, &c, &c.points, &t, NULL), GLOFND_OK);
+    assert_true(s.pieces >= 7);
+    for (int64_t k = 0; k < s.pieces; k++) assert_true(s.piece[k + 1] - s.piece[k] <= 4096);
+    for (int64_t place = 0; place < N; place += 13) {
+        const int64_t piece = gf_cell_piece_at(&s, place), cell = gf_cells_at(&c, place);
+        assert_true(s.piece[piece] <= place && place < s.piece[piece + 1]);
+        assert_true(s.piece_of[cell] <= piece && piece < s.piece_of[cell + 1]);
+        const uint64_t key = gf_best_key(product(&c.points, place, &c.tree.centres, cell), cell);
+        if (place > s.piece[piece] + 2) assert_int_equal(gf_cell_piece(&s, key), piece); /* of equal angles it is the first */
+    }
+    assert_int_equal(gf_cell_recall(&err, &s, 0, gf_cell_sample(N), &f), GLOFND_OK);
+    const double recall = (double)f.recalled / (double)f.wanted;
+    if (!(recall >= 0.8)) fail_msg("recall %.4f", recall);
+    gf_cell_search_free(&s);
+    gf_cells_free(&c);
+    free(x);
+}
+
+/* ----- duplicates ----- */
+
+static int wants(const gf_cell_wanted *w, int64_t panel) {
+    for (size_t k = 0; k < w->count; k++)
+        if (w->range[k].from <= panel && panel < w->range[k].to) return 1;
+    return 0;
+}
+
+/* Noise, each second row a near copy of the one before, in cells of few rows: copies look into other groups than their originals,
+ * and lie in other cells. What an anchor wants, alone in its panel, has its duplicate. */
+static void anchors_want_their_duplicates(void **state) {
+    enum { N = 64000, DIM = 12 };
+    float *x = malloc((size_t)(N * DIM) * sizeof *x);
+    const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
+    const gf_pairs_task t = {.rank = 1, .dup = 0.9998f, .threads = 1};
+    rng g = {8};
+    int64_t apart = 0, wanted_panels = 0;
+    (void)state;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t k = 0; k < DIM; k++)
+            x[i * DIM + k] = (i % 2 ? 0.015f : 1.0f) * (float)rng_normal(&g) + (i % 2 ? x[(i - 1) * DIM + k] : 0.0f);
+    gf_cells c = make_cells(&rows, N / 16, 2);
+    gf_cell_search s;
+    gf_cell_wanted wanted = {0};
+    int32_t *place = malloc(N * sizeof *place);
+    assert_int_equal(gf_cells_surround(&err, &c, 1, 2), GLOFND_OK);
+    assert_int_equal(gf_cell_search_init(&err, &s, &c, &c.points, &t, NULL), GLOFND_OK);
+    for (int64_t i = 0; i < N; i++) place[c.order[i]] = (int32_t)i;
+    for (int64_t i = 0; i < N; i += GF_PANEL) {
+        gf_cell_mark(&s, &(gf_cell_block){.place = i, .rows = 1, .wanted = &wanted}, 0);
+        const int64_t other = place[c.order[i] ^ 1];
+        for (size_t r = 0; r < wanted.count; r++) wanted_panels += wanted.range[r].to - wanted.range[r].from;
+        if (product(&c.points, i, &c.points, other) < t.dup) continue;
+        apart += gf_cells_at(&c, i) != gf_cells_at(&c, other);
+        assert_true(wants(&wanted, other / GF_PANEL));
+    }
+    assert_true(apart > 5);
+    assert_true(wanted_panels < (int64_t)(N / GF_PANEL) * (N / GF_PANEL) / 20); /* and not everything */
+    free(wanted.range);
+    gf_cell_search_free(&s);
+    gf_cells_free(&c);
+    free(place);
+    free(x);
+}
+
 /* ----- lists ----- */
 
 /* The same entries whether a list is sorted as it grows or cut when it is full. */
@@ -239,6 +311,8 @@ int main(void) {
         cmocka_unit_test(few_vectors_make_empty_cells),
         cmocka_unit_test(the_recall_is_high_on_clusters),
         cmocka_unit_test(large_cells_are_cut),
+        cmocka_unit_test(of_a_cut_cell_the_right_piece_is_taken),
+        cmocka_unit_test(anchors_want_their_duplicates),
         cmocka_unit_test(sorted_lists_equal_those_that_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,26 @@ static void duplicates_are_those_of_all_pairs(void **state) {
     }
 }
 
+/* Noise in many dimensions, whose groups are much alike: near copies look into other groups than their originals. */
+static void near_copies_across_groups_are_found(void **state) {
+    enum { N = 12000, DIM = 20 };
+    float *x = malloc((size_t)(N * DIM) * sizeof *x);
+    const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
+    gf_pairs_found all, cells;
+    rng g = {8};
+    (void)state;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t k = 0; k < DIM; k++)
+            x[i * DIM + k] = (i % 2 ? 0.004f : 1.0f) * (float)rng_normal(&g) + (i % 2 ? x[(i - 1) * DIM + k] : 0.0f);
+    search(&gf_pairs_search_cpu, &rows, 0.99998f, 2, &all);
+    search(&gf_pairs_search_cells, &rows, 0.99998f, 2, &cells);
+    same_duplicates(&all, &cells, 0.99998f);
+    assert_true(cells.compared < (int64_t)N * N / 4);
+    gf_pairs_found_free(&all);
+    gf_pairs_found_free(&cells);
+    free(x);
+}
+
 static void near_one_few_pairs_are_compared(void **state) {
     enum { N = 6000, DIM = 32 };
     float *x = make_rows(N, DIM, 1);
@@ -214,11 +234,9 @@ static void cells_hold_their_promises(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(duplicates_are_those_of_all_pairs),
-        cmocka_unit_test(near_one_few_pairs_are_compared),
-        cmocka_unit_test(probed_cells_are_approximate_and_say_so),
-        cmocka_unit_test(one_cell_is_the_own_one),
-        cmocka_unit_test(cells_hold_their_promises),
+        cmocka_unit_test(duplicates_are_those_of_all_pairs), cmocka_unit_test(near_copies_across_groups_are_found),
+        cmocka_unit_test(near_one_few_pairs_are_compared),   cmocka_unit_test(probed_cells_are_approximate_and_say_so),
+        cmocka_unit_test(one_cell_is_the_own_one),           cmocka_unit_test(cells_hold_their_promises),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

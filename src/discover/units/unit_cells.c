@@ -2,9 +2,9 @@
  *
  * Stages: centroids; the cell of every row; then anchors lie in the order of cells, and each unit of them gets its thresholds,
  * neighbours and duplicates; with probed cells the recall; at last mutual pairs. A pair that only one of its ends has found is
- * mutual, too, if it is above both thresholds: so mutual pairs of a unit are looked for in the pairs above of all units. Where the
- * lists of neighbours have all of these, that is done with the whole result; else in a stage of its own, in which a rank goes
- * through all files once for as many units as fit into memory.
+ * mutual, too, if it is above both thresholds: so mutual pairs of a unit are looked for in the pairs above of all units.
+ * Where the lists of neighbours have all of these, that is done with the whole result; else in a stage of its own, in which
+ * a rank goes through all files once for as many units as fit into memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -237,7 +237,7 @@ glofnd_status gf_unit_cells_run(gf_error *err, gf_unit_job *j) {
     if (j->t.probe) TRY(gf_unit_run_stage(err, j, &recall));
     close_rows(j);
     if (j->u->rank == 0) gf_unit_remove_rows(&j->folder); /* makes room for the result */
-    if (!j->folder.width) return GLOFND_OK; /* only duplicates; or the lists have all pairs above */
+    if (!j->folder.width) return GLOFND_OK;               /* only duplicates; or the lists have all pairs above */
     TRY(gf_unit_agree(err, j->u, read_thresholds(err, j)));
     const glofnd_status status = gf_unit_run_stage(err, j, &mutual);
     free(j->batch.pair);
@@ -255,7 +255,7 @@ static void copy_lists(const gf_pairs_found *part, int64_t i, gf_pairs_found *f,
     memcpy(f->edge_similarity + at * f->edge, part->edge_similarity + i * f->edge, (size_t)f->edge * sizeof *f->edge_similarity);
 }
 
-typedef struct placing { /* the result of a unit, by place, goes to that of all, by position */
+typedef struct placing {  /* the result of a unit, by place, goes to that of all, by position */
     const int32_t *order; /* of the first place */
     const gf_pairs_found *part;
     gf_pairs_found *f;

@@ -332,7 +332,8 @@ static glofnd_status check_rows(const gf_unit_folder *u, int64_t unit) {
     char path[PATH_MAX];
     gf_reader r;
     TRY(open_file(NULL, u, GF_UNIT_ROWS, unit, path, &r));
-    for (uint64_t left = GF_UNIT_ROWS_AT - r.offset + gf_unit_row_numbers(u, unit) * sizeof(float); left && r.status == GLOFND_OK;) {
+    for (uint64_t left = GF_UNIT_ROWS_AT - r.offset + gf_unit_row_numbers(u, unit) * sizeof(float);
+         left && r.status == GLOFND_OK;) {
         const size_t n = (size_t)GF_MIN(left, sizeof some);
         gf_get(&r, some, n);
         left -= n;

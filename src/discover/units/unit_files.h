@@ -32,7 +32,14 @@ typedef struct gf_unit_folder {
     int64_t chunk;     /* by cells: rows of a rows-NUMBER, but the last; 0: there are none */
 } gf_unit_folder;
 
-typedef enum gf_unit_kind { GF_UNIT_PAIRS, GF_UNIT_MUTUAL, GF_UNIT_CENTRES, GF_UNIT_CELLS, GF_UNIT_RECALL, GF_UNIT_ROWS } gf_unit_kind;
+typedef enum gf_unit_kind {
+    GF_UNIT_PAIRS,
+    GF_UNIT_MUTUAL,
+    GF_UNIT_CENTRES,
+    GF_UNIT_CELLS,
+    GF_UNIT_RECALL,
+    GF_UNIT_ROWS
+} gf_unit_kind;
 
 int64_t gf_unit_count(const gf_unit_folder *u, gf_unit_kind kind); /* files of this kind */
 
@@ -45,8 +52,8 @@ void gf_unit_folder_remove(const char *path);
 /* 1: the unit is there. check: it was read and found sound; a corrupt one is removed. */
 int gf_unit_is_done(const gf_unit_folder *u, gf_unit_kind kind, int64_t unit, int check);
 
-/* A unit: found [rows of it]; above [rows][width], as of pairs_stream.h. root [n]: what it joins; joined: the nodes of these joins,
- * or NULL: any. With `joined` each of these nodes stands alone in root afterwards, and only these are visited. */
+/* A unit: found [rows of it]; above [rows][width], as of pairs_stream.h. root [n]: what it joins; joined: the nodes of these
+ * joins, or NULL: any. With `joined` each of these nodes stands alone in root afterwards, and only these are visited. */
 glofnd_status gf_unit_write_pairs(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_pairs_found *found,
                                   int32_t *root, gf_node_list *joined, const uint64_t *above);
 /* found->above NULL: only thresholds are wanted. root NULL: what it joins is not. above [rows][width] or NULL. */
@@ -56,8 +63,8 @@ glofnd_status gf_unit_write_mutual(gf_error *err, const gf_unit_folder *u, int64
                                    gf_node_list *joined);
 glofnd_status gf_unit_read_mutual(gf_error *err, const gf_unit_folder *u, int64_t unit, int64_t *mutual, int32_t *root);
 
-/* Files of a search by cells. numbers: of a tree (cell_tree.h); of [rows of the unit], by position; count [3]: sampled, wanted and recalled of
- * gf_pairs_found. What is read is valid. */
+/* Files of a search by cells. numbers: of a tree (cell_tree.h); of [rows of the unit], by position; count [3]: sampled,
+ * wanted and recalled of gf_pairs_found. What is read is valid. */
 glofnd_status gf_unit_write_centres(gf_error *err, const gf_unit_folder *u, const float *numbers);
 glofnd_status gf_unit_read_centres(gf_error *err, const gf_unit_folder *u, float *numbers);
 glofnd_status gf_unit_write_cells(gf_error *err, const gf_unit_folder *u, int64_t unit, const gf_cell_of *of);

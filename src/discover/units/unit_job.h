@@ -18,10 +18,10 @@ typedef struct gf_unit_job {
     gf_cells_stream cells; /* where the search has none */
     gf_unit_batch batch;   /* by cells */
     gf_unit_folder folder;
-    float *lambda; /* [n] by position */
-    int32_t *root; /* [n] of one unit */
+    float *lambda;       /* [n] by position */
+    int32_t *root;       /* [n] of one unit */
     gf_node_list joined; /* by cells: nodes of root that do not stand alone */
-    int lock;      /* of the folder; -1: none */
+    int lock;            /* of the folder; -1: none */
 } gf_unit_job;
 
 typedef struct gf_unit_stage {

@@ -1,5 +1,5 @@
-/* cell_compare.h - anchors, in the order of cells, against the rows of their nearest cells, and against the panels that may hold
- * their duplicates.
+/* cell_compare.h - anchors, in the order of cells, against the rows of their nearest cells, and against the panels that may
+ * hold their duplicates.
  *
  *     gf_cell_search_init(err, &x, &cells, &points, &task, root);
  *     gf_cell_mark(&x, &block, thread);               which cells, which panels: for a block of anchors
@@ -7,8 +7,8 @@
  *     gf_cell_recall(err, &x, first, count, found);   with task.probe: of a sample
  *     gf_cell_search_free(&x);
  * Blocks are independent of each other; each thread has its own number. An anchor is compared with the rows of its own nearest
- * cells, whatever block it is in. Its work is bounded: large cells are cut into pieces, by angle to the centroid, and of such a cell
- * only the piece is taken that the anchor's own angle lies in.
+ * cells, whatever block it is in. Its work is bounded: large cells are cut into pieces, by angle to the centroid, and of
+ * such a cell only the piece is taken that the anchor's own angle lies in.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ typedef struct gf_cell_wanted { /* panels that may hold duplicates of a panel of
 } gf_cell_wanted;
 
 typedef struct gf_cell_search {
-    const gf_cells *c;   /* its points are not used */
+    const gf_cells *c;       /* its points are not used */
     const gf_panels *points; /* all rows, in the order of cells */
     const gf_pairs_task *t;
     const struct gf_tile_ops *ops;
@@ -73,8 +73,8 @@ void gf_cell_compare(gf_cell_search *x, const gf_cell_block *b, const gf_cell_li
 void gf_cell_wanted_free(gf_cell_wanted *wanted, int64_t n);                /* [n] of them; NULL is fine */
 glofnd_status gf_cell_search_check(gf_error *err, const gf_cell_search *x); /* E_MEMORY, if no_memory */
 
-/* Compares anchors [first, first + count) of the gf_cell_sample() ones with all rows: adds to found->sampled, wanted and recalled
- * the anchors, their pairs above the threshold, and those of these that the search finds. */
+/* Compares anchors [first, first + count) of the gf_cell_sample() ones with all rows: adds to found->sampled, wanted and
+ * recalled the anchors, their pairs above the threshold, and those of these that the search finds. */
 glofnd_status gf_cell_recall(gf_error *err, gf_cell_search *x, int64_t first, int64_t count, gf_pairs_found *found);
 int64_t gf_cell_sample(int64_t n); /* random anchors whose recall is measured */
 
@@ -85,9 +85,10 @@ int64_t gf_cell_keep(const gf_pairs_task *t);
 
 /* Piece of the cell of a near list's entry that an anchor is compared with. */
 int32_t gf_cell_piece(const gf_cell_search *x, uint64_t key);
-/* The nearest cells of rows [at, at + rows) of p, which begin at a panel: lists of x->tree.near from thread * x->block on. The rows
- * are those of places `place` and following ones; or row at + i is that of place places[i]. */
-void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places, int thread);
+/* The nearest cells of rows [at, at + rows) of p, which begin at a panel: lists of x->tree.near from thread * x->block on.
+ * The rows are those of places `place` and following ones; or row at + i is that of place places[i]. */
+void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places,
+                  int thread);
 /* The piece of a place. */
 int64_t gf_cell_piece_at(const gf_cell_search *x, int64_t place);
 int gf_cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t place);

@@ -1,15 +1,15 @@
 /* cell_mark.c - see cell_compare.h: which cells an anchor is compared with, and which panels may hold its duplicates.
  *
- * Duplicates: let u and v be at an angle of theta at most, and v in the cell of centroid b. angle(u, b) differs from angle(v, b) by
- * theta at most. Members of a cell lie by rising angle: a range of places. Which cells: v chose its cell in the T groups it is
- * nearest to. Similarities of u and v to a group differ by theta at most, too. So
+ * Duplicates: let u and v be at an angle of theta at most, and v in the cell of centroid b. angle(u, b) differs from
+ * angle(v, b) by theta at most. Members of a cell lie by rising angle: a range of places. Which cells: v chose its cell in
+ * the T groups it is nearest to. Similarities of u and v to a group differ by theta at most, too. So
  *   - a group that v looked into is at most 2 theta farther from u than the T-th nearest group of u;
  *   - a group more than 2 theta nearer to u than its (T + 1)-th nearest one is among those that v looked into: it is safe;
  *   - v prefers b to every cell a of a safe group: angle(u, b) <= angle(v, b) + theta <= angle(v, a) + theta
  *     <= angle(u, a) + 2 theta.
- * Ranges of the rows of a panel are joined in a map of panels, so that each panel of columns is compared once; a bit per cell tells
- * where the map has marks. Angles have a margin for rounding errors: what is left out cannot reach the limit, and the rest is
- * compared as everywhere.
+ * Ranges of the rows of a panel are joined in a map of panels, so that each panel of columns is compared once; a bit per
+ * cell tells where the map has marks. Angles have a margin for rounding errors: what is left out cannot reach the limit, and
+ * the rest is compared as everywhere.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +75,8 @@ static gf_panels centres_around(const gf_cell_search *x, int64_t cell, float *to
     return p;
 }
 
-void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places, int thread) {
+void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places,
+                  int thread) {
     const gf_cells *c = x->c;
     const int64_t own = (int64_t)thread * x->block;
     if (!c->nearby) {
@@ -90,8 +91,8 @@ void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t row
         const int64_t same = places ? i + 1 : GF_MIN(rows, c->start[here + 1] - place);
         end = GF_MIN(same, (i / GF_PANEL + 1) * GF_PANEL);
         if (here != cell) centres = centres_around(x, cell = here, to);
-        gf_tree_near_of(&x->tree, p, at + i / GF_PANEL * GF_PANEL, (int)(i % GF_PANEL), (int)(end - i), c->nearby + cell * c->around,
-                        &centres, own + i, thread);
+        gf_tree_near_of(&x->tree, p, at + i / GF_PANEL * GF_PANEL, (int)(i % GF_PANEL), (int)(end - i),
+                        c->nearby + cell * c->around, &centres, own + i, thread);
     }
 }
 
@@ -244,7 +245,8 @@ void gf_cell_mark(gf_cell_search *x, const gf_cell_block *b, int thread) {
     gf_cell_near(x, x->points, b->place, b->rows, b->place, NULL, thread);
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t k = 0; k < x->probe; k++)
-            b->near[i * x->probe + k] = k < near->count[own + i] ? gf_cell_piece(x, near->key[(own + i) * near->capacity + k]) : -1;
+            b->near[i * x->probe + k] =
+                k < near->count[own + i] ? gf_cell_piece(x, near->key[(own + i) * near->capacity + k]) : -1;
     for (int64_t i = 0; x->t->dup <= 2.0f && i < b->rows; i += GF_PANEL) {
         gf_cell_wanted *wanted = &b->wanted[i / GF_PANEL];
         const marks m = marks_of(x, thread);

@@ -20,7 +20,8 @@ static int64_t groups_of(int64_t count) {
 }
 
 int64_t gf_tree_through(const gf_cell_tree *t, int64_t probe) {
-    const int64_t wanted = (2 * GF_MIN(probe, t->count) * t->groups + t->count - 1) / t->count; /* twice as many cells as asked for */
+    const int64_t wanted =
+        (2 * GF_MIN(probe, t->count) * t->groups + t->count - 1) / t->count; /* twice as many cells as asked for */
     return probe >= t->count ? t->groups : GF_MIN(GF_MAX(wanted, THROUGH), t->groups);
 }
 
@@ -57,7 +58,8 @@ static void set_centre(const gf_vectors *sample, int64_t group, const double *su
 }
 
 /* centre [groups][dim], groups <= sample->n */
-static glofnd_status find_centres(gf_error *err, const gf_vectors *sample, int64_t groups, const gf_sweep_job *job, float *centre) {
+static glofnd_status find_centres(gf_error *err, const gf_vectors *sample, int64_t groups, const gf_sweep_job *job,
+                                  float *centre) {
     const int64_t dim = sample->dim;
     double *sum = calloc((size_t)(groups * dim), sizeof *sum);
     int32_t *of = calloc((size_t)sample->n, sizeof *of);
@@ -160,7 +162,8 @@ static void split_group(void *arg, int64_t g, int thread) {
 static glofnd_status split_groups(gf_error *err, making *m) {
     gf_parallel(m->job->threads, m->groups, split_group, m);
     FAIL_IF(err, gf_job_stopped(&m->job->watch), GLOFND_E_ARGUMENT, "stopped");
-    FAIL_IF(err, m->status != GLOFND_OK, (glofnd_status)m->status, "no memory for the centroids of %lld cells", (long long)m->count);
+    FAIL_IF(err, m->status != GLOFND_OK, (glofnd_status)m->status, "no memory for the centroids of %lld cells",
+            (long long)m->count);
     for (int64_t g = 0; g <= m->groups; g++) {
         const int32_t first = (int32_t)m->first[g];
         memcpy(m->out.first + g, &first, sizeof first);
@@ -169,7 +172,8 @@ static glofnd_status split_groups(gf_error *err, making *m) {
 }
 
 glofnd_status gf_tree_make(gf_error *err, const gf_vectors *sample, int64_t count, const gf_sweep_job *job, float *numbers) {
-    making m = {.sample = sample, .job = job, .count = count, .groups = groups_of(count), .out = parts_of(numbers, count, sample->dim)};
+    making m = {
+        .sample = sample, .job = job, .count = count, .groups = groups_of(count), .out = parts_of(numbers, count, sample->dim)};
     const gf_sweep_job quiet = {.threads = job->threads, .watch = {.stop = job->watch.stop}};
     m.start = calloc((size_t)m.groups + 1, sizeof *m.start);
     m.first = calloc((size_t)m.groups + 1, sizeof *m.first);

@@ -1,6 +1,6 @@
-/* cell_tree.h - centroids of cells in two levels: some hundred groups, each with the centroids of its own cells. The nearest cells
- * of an embedding are looked for in the groups it is nearest to: with F cells that takes about the root of 32 F products instead
- * of F.
+/* cell_tree.h - centroids of cells in two levels: some hundred groups, each with the centroids of its own cells. The nearest
+ * cells of an embedding are looked for in the groups it is nearest to: with F cells that takes about the root of 32 F
+ * products instead of F.
  *
  *     gf_tree_make(err, &sample, count, &job, numbers);           k-means: groups of a sample, then cells of each group
  *     gf_tree_open(err, numbers, count, dim, threads, &tree);     numbers can be kept in a file in between
@@ -48,15 +48,16 @@ typedef struct gf_tree_search {
     int64_t *from;                 /* [threads][groups + 1] first of a group in `asked` */
 } gf_tree_search;
 
-glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cell_tree *t, int64_t probe, int64_t block, int threads);
+glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cell_tree *t, int64_t probe, int64_t block,
+                                  int threads);
 void gf_tree_search_free(gf_tree_search *s); /* a zeroed one is fine */
-/* Rows [at, at + rows) of p, which begin at a panel: list thread * block + i of s->near gets the nearest cells of row at + i, best
- * first. */
+/* Rows [at, at + rows) of p, which begin at a panel: list thread * block + i of s->near gets the nearest cells of row at +
+ * i, best first. */
 void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread);
-/* The same for rows [i, i + rows) of the panel that begins at row `at` of p, with list `list` for row at + i: the nearest of the
- * cells that `centres` [pad(around) / GF_PANEL][dim][GF_PANEL] are the centroids of. */
-void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, int rows, const int32_t *cell, const gf_panels *centres,
-                     int64_t list, int thread);
+/* The same for rows [i, i + rows) of the panel that begins at row `at` of p, with list `list` for row at + i: the nearest of
+ * the cells that `centres` [pad(around) / GF_PANEL][dim][GF_PANEL] are the centroids of. */
+void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, int rows, const int32_t *cell,
+                     const gf_panels *centres, int64_t list, int thread);
 /* The nearest groups of the panel that begins at row `at` of p: lists thread * GF_PANEL + i of s->group, best first, at least
  * gf_tree_through(t, 1) + 1 if there are as many. If the groups fit into a strip, it has the similarities afterwards. */
 void gf_tree_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int rows, int thread);

@@ -1,7 +1,7 @@
 /* cell_tree_near.c - see cell_tree.h: the nearest cells of embeddings.
  *
- * Each embedding of a block chooses its nearest groups. Those of the block that chose one group are gathered, a panel of them at a
- * time, and compared with the centroids of its cells.
+ * Each embedding of a block chooses its nearest groups. Those of the block that chose one group are gathered, a panel of
+ * them at a time, and compared with the centroids of its cells.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 #include "pairs/cells/cell_tree.h"
 #include "util/minmax.h"
 
-glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cell_tree *t, int64_t probe, int64_t block, int threads) {
+glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cell_tree *t, int64_t probe, int64_t block,
+                                  int threads) {
     *s = (gf_tree_search){.t = t, .ops = gf_cpu_kernels_get()->tile, .threads = threads, .block = block};
     s->probe = GF_MIN(probe, t->count), s->through = gf_tree_through(t, probe);
     const size_t rows = (size_t)threads * (size_t)block, requests = rows * (size_t)s->through;
@@ -20,9 +21,10 @@ glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cel
     s->chosen = malloc(requests * sizeof *s->chosen);
     s->asked = malloc(requests * sizeof *s->asked);
     s->from = malloc((size_t)threads * ((size_t)t->groups + 1) * sizeof *s->from);
-    glofnd_status status = s->strip && s->gathered && s->chosen && s->asked && s->from
-                               ? GLOFND_OK
-                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for the nearest cells of %lld embeddings", (long long)block);
+    glofnd_status status =
+        s->strip && s->gathered && s->chosen && s->asked && s->from
+            ? GLOFND_OK
+            : gf_fail(err, GLOFND_E_MEMORY, "no memory for the nearest cells of %lld embeddings", (long long)block);
     if (status == GLOFND_OK) status = gf_best_alloc_for(err, &s->group, (int64_t)threads * GF_PANEL, s->through + 1);
     if (status == GLOFND_OK) status = gf_best_alloc_for(err, &s->near, (int64_t)rows, s->probe);
     if (status != GLOFND_OK) gf_tree_search_free(s);
@@ -99,7 +101,8 @@ static void sort_choices(gf_tree_search *s, int64_t rows, int thread) {
 /* ----- cells ----- */
 
 /* Embeddings row [rows] of the block that begins at row `at` of p, against the cells of group g. */
-static void compare_group(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t g, const int32_t *row, int rows, int thread) {
+static void compare_group(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t g, const int32_t *row, int rows,
+                          int thread) {
     const gf_cell_tree *t = s->t;
     const int64_t end = t->first[g + 1];
     float *x = s->gathered + (int64_t)thread * t->dim * GF_PANEL, *v = strip_of(s, thread);
@@ -131,8 +134,8 @@ void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t row
     for (int64_t i = 0; i < rows; i++) gf_best_sort(&s->near, own + i, s->probe);
 }
 
-void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, int rows, const int32_t *cell, const gf_panels *centres,
-                     int64_t list, int thread) {
+void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, int rows, const int32_t *cell,
+                     const gf_panels *centres, int64_t list, int thread) {
     float *v = strip_of(s, thread);
     const int cols = (int)centres->n;
     gf_panels_product(s->ops, p, at, centres, 0, cols, v);

@@ -9,9 +9,11 @@
 #include "util/parallel.h"
 #include "util/rng.h"
 
-/* Cells around a cell: for each that is probed; but at least, and at most so many, while these are some times the probed ones */
+/* Cells around a cell: for each that is probed; but at least, and at most so many, while these are some times the probed
+ * ones */
 enum { AROUND = 64, AROUND_MIN = 512, AROUND_MAX = GF_STRIP_COLS, AROUND_TIMES = 4 };
-/* Points per centroid for k-means, fewer where there are many; rows of a cell, in the mean, where there are many; rows of a block */
+/* Points per centroid for k-means, fewer where there are many; rows of a cell, in the mean, where there are many; rows of a
+ * block */
 enum { SAMPLE = 64, SAMPLE_MIN = 32, SAMPLED = 1 << 20, SEED = 1, ROWS = 1024, BLOCK = 16384 };
 
 double gf_cells_angle(float similarity) { return acos(fmin(fmax((double)similarity, -1.0), 1.0)); }

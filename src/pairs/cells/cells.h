@@ -1,5 +1,6 @@
-/* cells.h - embeddings in cells: each belongs to the centroid it is most similar to, of those in the groups of centroids that it is
- * nearest to (cell_tree.h). Angles obey the triangle inequality, so whole cells can be left out of a search without a loss. */
+/* cells.h - embeddings in cells: each belongs to the centroid it is most similar to, of those in the groups of centroids
+ * that it is nearest to (cell_tree.h). Angles obey the triangle inequality, so whole cells can be left out of a search
+ * without a loss. */
 #pragma once
 
 #include "pairs/cells/cell_tree.h"
@@ -22,8 +23,8 @@ void gf_cells_free(gf_cells *c); /* a zeroed one is fine */
 double gf_cells_angle(float similarity);
 double gf_cells_slack(int64_t dim);
 
-/* Finds the cells around each cell, among which `probe` nearest ones of its rows are then looked for: none, if those would be too
- * many. Needs the tree alone. Does nothing if it has been called. */
+/* Finds the cells around each cell, among which `probe` nearest ones of its rows are then looked for: none, if those would
+ * be too many. Needs the tree alone. Does nothing if it has been called. */
 glofnd_status gf_cells_surround(gf_error *err, gf_cells *c, int64_t probe, int threads);
 /* The cell of a place. */
 int64_t gf_cells_at(const gf_cells *c, int64_t place);

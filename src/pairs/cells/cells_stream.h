@@ -53,5 +53,5 @@ glofnd_status gf_cells_stream_order(gf_error *err, const gf_cells_stream *s, int
 glofnd_status gf_cells_stream_pairs(gf_error *err, const gf_cells_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
                                     gf_pairs_found *found, int32_t *copy_root, gf_node_list *joined, uint64_t *above);
 /* Anchors [first, first + count) of the gf_cell_sample() ones: adds to found->sampled, wanted and recalled. */
-glofnd_status gf_cells_stream_recall(gf_error *err, const gf_cells_stream *s, const gf_pairs_task *t, int64_t first, int64_t count,
-                                     gf_pairs_found *found);
+glofnd_status gf_cells_stream_recall(gf_error *err, const gf_cells_stream *s, const gf_pairs_task *t, int64_t first,
+                                     int64_t count, gf_pairs_found *found);

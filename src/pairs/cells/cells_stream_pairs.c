@@ -13,13 +13,13 @@ typedef struct unit_search {
     gf_cell_search core;
     const gf_cells_stream *s;
     const gf_pairs_task *t;
-    gf_pairs_found *f;   /* of the unit */
-    uint64_t *above;     /* of the unit, or NULL */
-    int64_t first, rows; /* places of the unit */
-    gf_best best;        /* [rows] */
+    gf_pairs_found *f;      /* of the unit */
+    uint64_t *above;        /* of the unit, or NULL */
+    int64_t first, rows;    /* places of the unit */
+    gf_best best;           /* [rows] */
     gf_cell_wanted *wanted; /* [threads][panels of a block] */
     int32_t *near;          /* [threads][block][probe] */
-    _Atomic int64_t done; /* blocks of anchors */
+    _Atomic int64_t done;   /* blocks of anchors */
 } unit_search;
 
 static int64_t blocks_of(const unit_search *x) { return (x->rows + x->core.block - 1) / x->core.block; }
@@ -115,8 +115,8 @@ glofnd_status gf_cells_stream_pairs(gf_error *err, const gf_cells_stream *s, con
     return status;
 }
 
-glofnd_status gf_cells_stream_recall(gf_error *err, const gf_cells_stream *s, const gf_pairs_task *t, int64_t first, int64_t count,
-                                     gf_pairs_found *found) {
+glofnd_status gf_cells_stream_recall(gf_error *err, const gf_cells_stream *s, const gf_pairs_task *t, int64_t first,
+                                     int64_t count, gf_pairs_found *found) {
     gf_cell_search x;
     TRY(gf_cell_search_init(err, &x, &s->c, &s->all, t, NULL));
     const glofnd_status status = gf_cell_recall(err, &x, first, count, found);
