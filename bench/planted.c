@@ -7,7 +7,7 @@
  * Rows lie around ROWS / 100 random directions: 0.9 of the direction and 0.25 of noise per dimension. Every 1000th row is a
  * planted duplicate of a random one: in turn a copy, byte for byte, and a near one (cosine similarity 0.99998). check: of
  * the planted rows, those in the group of their original (anchors.npy); and of the listed neighbours of N rows
- * (neighbours.npy), those that are among the nearest by float64.
+ * (neighbours.npy), those that are the nearest by plain sums.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -117,11 +117,19 @@ void cli_units_clean(cli_discover_job *j) {
     gf_unit_folder_remove(j->units.folder);
 }
 
+/* Bytes that a search in memory takes. Lists of a search of all pairs can be made in two passes; those of probed cells cannot. */
+static double bytes_in_memory(const cli_discover_job *j) {
+    const int64_t n = gf_embeddings_rows(j->set), dim = gf_embeddings_dim(j->set);
+    int64_t rank = 0;
+    if (!j->s.approx || gf_discover_rank(NULL, &j->s, n, &rank) != GLOFND_OK) return 4.0 * (double)n * (double)dim;
+    const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
+    return (double)p.rows + (double)p.lists;
+}
+
 glofnd_status cli_units_choose(gf_error *err, cli_discover_job *j) {
     const char *why = obstacle(j);
     TRY(cli_units_refuse(err, j, why));
-    const double raw = 4.0 * (double)gf_embeddings_rows(j->set) * (double)gf_embeddings_dim(j->set);
-    j->units.on = !why && (several_ranks(&j->units) || j->units.resume || raw > (double)j->s.memory);
+    j->units.on = !why && (several_ranks(&j->units) || j->units.resume || bytes_in_memory(j) > (double)j->s.memory);
     if (!j->units.on) return GLOFND_OK;
     name_folder(j);
     j->units.u = (gf_units){

@@ -98,6 +98,9 @@ cmp plain/duplicates.tsv probed/duplicates.tsv || fail "duplicates are not exact
 expect 0 "written" "$glofnd" discover x.npy $options --approx 20 --memory 0.001 --out probed_small
 grep -q "rows in the order of cells take" err || fail "not streamed: $(cat err)"
 diff -r probed probed_small || fail "--approx: streamed, it differs from the result in memory"
+expect 0 "written" "$glofnd" discover x.npy $options --approx 20 --memory 0.002 --out probed_lists
+grep -q "units" err || fail "rows fit into memory, but lists beside them do not: $(cat err)"
+diff -r probed probed_lists || fail "--approx: in units, it differs from the result in memory"
 expect 0 "written" discover x.npy $options --approx 20 --threads 3 --out probed_threads
 diff -r probed probed_threads || fail "--approx: three threads differ from all"
 # Killed in each of its stages, it continues. --memory 0.001: with rows in the order of cells on disk; --top 3: fewer are listed

@@ -2,7 +2,7 @@
  *
  * Duplicates: let u and v be at an angle of theta at most, and v in the cell of centroid b. angle(u, b) differs from
  * angle(v, b) by theta at most. Members of a cell lie by rising angle: a range of places. Which cells: v chose its cell in
- * the T groups it is nearest to. Similarities of u and v to a group differ by theta at most, too. So
+ * the T groups it is nearest to. Angles of u and v to a group differ by theta at most, too. So
  *   - a group that v looked into is at most 2 theta farther from u than the T-th nearest group of u;
  *   - a group more than 2 theta nearer to u than its (T + 1)-th nearest one is among those that v looked into: it is safe;
  *   - v prefers b to every cell a of a safe group: angle(u, b) <= angle(v, b) + theta <= angle(v, a) + theta
