@@ -28,10 +28,26 @@ static float *make_rows(int64_t n, int64_t dim, uint64_t seed) {
     return x;
 }
 
-static gf_cells make_cells(const gf_vectors *rows, int64_t count, int threads) {
+/* Cells that rows are assigned to through so many groups, which a tree of few cells would not do. */
+static gf_cells make_cells(const gf_vectors *rows, int64_t count, int64_t through, int threads) {
     const gf_sweep_job job = {.threads = threads};
-    gf_cells c;
-    if (gf_cells_make(&err, rows, count, &job, &c) != GLOFND_OK) fail_msg("%s", err.text);
+    gf_cells c = {.n = rows->n, .dim = rows->dim, .count = count};
+    float *numbers = malloc((size_t)gf_tree_numbers(count, rows->dim) * sizeof *numbers);
+    gf_cell_of *of = malloc((size_t)rows->n * sizeof *of);
+    gf_vectors sorted = *rows;
+    gf_panels points;
+    assert_int_equal(gf_tree_make(&err, rows, count, &job, numbers), GLOFND_OK);
+    assert_int_equal(gf_tree_open(&err, numbers, count, rows->dim, threads, &c.tree), GLOFND_OK);
+    assert_int_equal(c.tree.through, c.tree.groups);
+    c.tree.through = through;
+    assert_int_equal(gf_panels_pack(&err, rows, threads, &points), GLOFND_OK);
+    assert_int_equal(gf_cells_assign(&err, &points, &c.tree, &job, of), GLOFND_OK);
+    assert_int_equal(gf_cells_sort(&err, of, threads, &c), GLOFND_OK);
+    sorted.row = c.order;
+    assert_int_equal(gf_panels_pack(&err, &sorted, threads, &c.points), GLOFND_OK);
+    gf_panels_free(&points);
+    free(numbers);
+    free(of);
     return c;
 }
 
@@ -64,7 +80,7 @@ static void nearest_cells_are_those_of_the_nearest_groups(void **state) {
     enum { N = 3000, DIM = 7, CELLS = 150 };
     float *x = make_rows(N, DIM, 1);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
-    gf_cells c = make_cells(&rows, CELLS, 2);
+    gf_cells c = make_cells(&rows, CELLS, 8, 2);
     (void)state;
     assert_true(c.tree.groups > 20 && c.tree.groups < 50);
     assert_int_equal(gf_tree_through(&c.tree, 1), 8);
@@ -95,7 +111,7 @@ static void rows_are_in_their_cells(void **state) {
     enum { N = 2600, DIM = 5 };
     float *x = make_rows(N, DIM, 2);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
-    gf_cells a = make_cells(&rows, 90, 1), b = make_cells(&rows, 90, 3);
+    gf_cells a = make_cells(&rows, 90, 8, 1), b = make_cells(&rows, 90, 8, 3);
     (void)state;
     assert_memory_equal(a.order, b.order, N * sizeof *a.order);
     assert_memory_equal(a.angle, b.angle, N * sizeof *a.angle);
@@ -211,7 +227,7 @@ static void of_a_cut_cell_the_right_piece_is_taken(void **state) {
     float *x = make_rows(N, DIM, 7);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     const gf_pairs_task t = {.rank = 6, .dup = 3.0f, .probe = 2, .threads = 2};
-    gf_cells c = make_cells(&rows, 4, 2);
+    gf_cells c = make_cells(&rows, 4, 1, 2);
     gf_cell_search s;
     gf_pairs_found f = {0};
     (void)state;
@@ -227,7 +243,7 @@ static void of_a_cut_cell_the_right_piece_is_taken(void **state) {
     }
     assert_int_equal(gf_cell_recall(&err, &s, 0, gf_cell_sample(N), &f), GLOFND_OK);
     const double recall = (double)f.recalled / (double)f.wanted;
-    if (!(recall >= 0.8)) fail_msg("recall %.4f", recall);
+    if (!(recall >= 0.75)) fail_msg("recall %.4f", recall);
     gf_cell_search_free(&s);
     gf_cells_free(&c);
     free(x);
@@ -254,7 +270,7 @@ static void anchors_want_their_duplicates(void **state) {
     for (int64_t i = 0; i < N; i++)
         for (int64_t k = 0; k < DIM; k++)
             x[i * DIM + k] = (i % 2 ? 0.015f : 1.0f) * (float)rng_normal(&g) + (i % 2 ? x[(i - 1) * DIM + k] : 0.0f);
-    gf_cells c = make_cells(&rows, N / 16, 2);
+    gf_cells c = make_cells(&rows, N / 16, 8, 2);
     gf_cell_search s;
     gf_cell_wanted wanted = {0};
     int32_t *place = malloc(N * sizeof *place);

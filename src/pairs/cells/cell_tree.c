@@ -10,7 +10,8 @@
 #include "util/minmax.h"
 #include "util/parallel.h"
 
-enum { THROUGH = 8, ITERATIONS = 6, SEED = 1, GROUP_SAMPLE = 256 }; /* the last: vectors per group for k-means of the groups */
+enum { THROUGH = 8, FLAT = 4096 };                     /* groups; cells up to which all groups are looked into */
+enum { ITERATIONS = 6, SEED = 1, GROUP_SAMPLE = 256 }; /* the last: vectors per group for k-means of the groups */
 
 /* ----- sizes ----- */
 
@@ -22,7 +23,7 @@ static int64_t groups_of(int64_t count) {
 int64_t gf_tree_through(const gf_cell_tree *t, int64_t probe) {
     const int64_t wanted =
         (2 * GF_MIN(probe, t->count) * t->groups + t->count - 1) / t->count; /* twice as many cells as asked for */
-    return probe >= t->count ? t->groups : GF_MIN(GF_MAX(wanted, THROUGH), t->groups);
+    return probe >= t->count ? t->groups : GF_MIN(GF_MAX(wanted, t->through), t->groups);
 }
 
 /* Centroids of groups, those of cells, and the first cells of groups as int32 in the same words. */
@@ -209,6 +210,7 @@ static glofnd_status take_first(gf_error *err, const float *words, gf_cell_tree 
 
 glofnd_status gf_tree_open(gf_error *err, const float *numbers, int64_t count, int64_t dim, int threads, gf_cell_tree *out) {
     gf_cell_tree t = {.count = count, .dim = dim, .groups = groups_of(count)};
+    t.through = count <= FLAT ? t.groups : GF_MIN(THROUGH, t.groups);
     const gf_vectors groups = {.x = numbers, .n = t.groups, .dim = dim, .name = "centroid"},
                      cells = {.x = numbers + t.groups * dim, .n = count, .dim = dim, .name = "centroid"};
     glofnd_status status = take_first(err, numbers + (t.groups + count) * dim, &t);

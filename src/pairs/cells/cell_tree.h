@@ -17,6 +17,7 @@
 typedef struct gf_cell_tree {
     int64_t count, dim; /* cells */
     int64_t groups;
+    int64_t through;         /* groups that the cell of an embedding is looked for in: all, while there are few cells */
     gf_panels centres;       /* [count] of cells, those of a group together */
     gf_panels group_centres; /* [groups] */
     int64_t *first;          /* [groups + 1] first cell of a group */

@@ -15,7 +15,8 @@ glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cel
                                   int threads) {
     *s = (gf_tree_search){.t = t, .ops = gf_cpu_kernels_get()->tile, .threads = threads, .block = block};
     s->probe = GF_MIN(probe, t->count), s->through = gf_tree_through(t, probe);
-    const size_t rows = (size_t)threads * (size_t)block, requests = rows * (size_t)s->through;
+    const size_t rows = (size_t)threads * (size_t)block;
+    const size_t requests = s->through < t->groups ? rows * (size_t)s->through : 1;
     s->strip = aligned_alloc(64, gf_sweep_bytes(threads));
     s->gathered = aligned_alloc(64, (size_t)threads * (size_t)t->dim * GF_PANEL * sizeof *s->gathered);
     s->chosen = malloc(requests * sizeof *s->chosen);
@@ -121,16 +122,36 @@ static void compare_group(gf_tree_search *s, const gf_panels *p, int64_t at, int
     }
 }
 
-void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
-    const int64_t groups = s->t->groups, own = (int64_t)thread * s->block;
+/* All groups: their cells lie one behind the other. */
+static void compare_all(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
+    const gf_cell_tree *t = s->t;
+    const int64_t own = (int64_t)thread * s->block;
+    float *v = strip_of(s, thread);
+    for (int64_t i = 0; i < rows; i += GF_PANEL)
+        for (int64_t c0 = 0; c0 < t->count; c0 += GF_STRIP_COLS) {
+            const int cols = (int)GF_MIN(GF_STRIP_COLS, t->count - c0);
+            gf_panels_product(s->ops, p, at + i, &t->centres, c0, cols, v);
+            for (int64_t r = 0; r < GF_MIN(GF_PANEL, rows - i); r++)
+                offer(s, &s->near, own + i + r, v + r * GF_STRIP_COLS, c0, 0, cols);
+        }
+}
+
+/* Some groups of each embedding. */
+static void compare_some(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
+    const int64_t groups = s->t->groups;
     const int64_t *from = s->from + (int64_t)thread * (groups + 1);
-    const int32_t *asked = s->asked + own * s->through;
+    const int32_t *asked = s->asked + (int64_t)thread * s->block * s->through;
     for (int64_t i = 0; i < rows; i += GF_PANEL) choose_groups(s, p, at, i, (int)GF_MIN(GF_PANEL, rows - i), thread);
     sort_choices(s, rows, thread);
-    for (int64_t i = 0; i < rows; i++) gf_best_clear(&s->near, own + i);
     for (int64_t g = 0; g < groups; g++)
         for (int64_t k = from[g]; k < from[g + 1]; k += GF_PANEL)
             compare_group(s, p, at, g, asked + k, (int)GF_MIN(GF_PANEL, from[g + 1] - k), thread);
+}
+
+void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
+    const int64_t own = (int64_t)thread * s->block;
+    for (int64_t i = 0; i < rows; i++) gf_best_clear(&s->near, own + i);
+    (s->through < s->t->groups ? compare_some : compare_all)(s, p, at, rows, thread);
     for (int64_t i = 0; i < rows; i++) gf_best_sort(&s->near, own + i, s->probe);
 }
 
