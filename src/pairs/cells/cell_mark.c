@@ -140,7 +140,7 @@ static int64_t group_of(const gf_cell_tree *t, int64_t cell) {
 
 typedef struct anchor_limits { /* of the anchors of a panel: least similarities */
     float group[GF_PANEL];     /* of groups that can hold duplicates */
-    float safe[GF_PANEL];      /* of groups that are safe: what limit_of() makes of theirs is above this; below -1: all are */
+    float safe[GF_PANEL];      /* of groups that are safe: what limit_of() makes of theirs is above this */
     float cell[GF_PANEL];      /* of cells that can hold duplicates */
 } anchor_limits;
 
@@ -148,10 +148,9 @@ typedef struct anchor_limits { /* of the anchors of a panel: least similarities 
 static void set_limits(const gf_cell_search *x, int64_t list, int r, anchor_limits *limits) {
     const gf_best *group = &x->tree.group;
     const uint64_t *key = group->key + list * group->capacity;
-    const int64_t assigned = gf_tree_through(&x->c->tree, 1); /* groups that cells are assigned through */
-    const int all = assigned >= x->c->tree.groups;
-    limits->group[r] = all ? -2.0f : limit_of(x, gf_best_value(key[assigned - 1]));
-    limits->safe[r] = all ? -2.0f : gf_best_value(key[assigned]);
+    const int64_t through = x->c->tree.through;
+    limits->group[r] = limit_of(x, gf_best_value(key[through - 1]));
+    limits->safe[r] = gf_best_value(key[through]);
     limits->cell[r] = -2.0f;
 }
 
@@ -166,31 +165,30 @@ static void mark_groups(const gf_cell_search *x, marks m, int r, int64_t list, c
     for (int64_t k = 0; k < GF_MIN(near->count[list], SAFE_TRIES); k++) {
         const int64_t group = group_of(&x->c->tree, gf_best_other(key[k])) - c0;
         if (group < 0 || group >= cols) continue;
-        const int safe = limits->safe[r] < -1.0f || limit_of(x, v[group]) > limits->safe[r];
+        const int safe = limit_of(x, v[group]) > limits->safe[r];
         if (safe) limits->cell[r] = fmaxf(limits->cell[r], limit_of(x, gf_best_value(key[k])));
     }
 }
 
-/* Cells of a group, for the anchors of its mask. */
-static void mark_cells(const gf_cell_search *x, marks m, int64_t group, int64_t place, const anchor_limits *limits, float *v) {
-    const gf_cell_tree *t = &x->c->tree;
-    const int64_t end = t->first[group + 1];
+/* Cells [first, end), for the anchors of a mask. */
+static void mark_cells(const gf_cell_search *x, marks m, int64_t first, int64_t end, uint32_t mask, int64_t place,
+                       const anchor_limits *limits, float *v) {
     int32_t at[GF_STRIP_COLS];
-    for (int64_t c0 = t->first[group] / GF_PANEL * GF_PANEL; c0 < end; c0 += GF_STRIP_COLS) {
+    for (int64_t c0 = first / GF_PANEL * GF_PANEL; c0 < end; c0 += GF_STRIP_COLS) {
         const int cols = (int)GF_MIN(GF_STRIP_COLS, end - c0);
-        gf_panels_product(x->ops, x->points, place, &t->centres, c0, cols, v);
+        gf_panels_product(x->ops, x->points, place, &x->c->tree.centres, c0, cols, v);
         for (int r = 0; r < GF_PANEL; r++) {
-            if (!(m.group[group] >> r & 1)) continue;
+            if (!(mask >> r & 1)) continue;
             const float *s = v + (size_t)r * GF_STRIP_COLS;
             const int found = x->ops->reach(at, s, (int)gf_pad(cols), limits->cell[r], NULL);
             for (int k = 0; k < found && at[k] < cols; k++)
-                if (c0 + at[k] >= t->first[group]) mark_cell(x, m, c0 + at[k], gf_cells_angle(s[at[k]]));
+                if (c0 + at[k] >= first) mark_cell(x, m, c0 + at[k], gf_cells_angle(s[at[k]]));
         }
     }
 }
 
 /* The panel of anchors at `place`, whose nearest cells are in the lists from `list` on. */
-static void mark_panel(gf_cell_search *x, marks m, int64_t place, int rows, int64_t list, int thread) {
+static void mark_some_groups(gf_cell_search *x, marks m, int64_t place, int rows, int64_t list, int thread) {
     const gf_cell_tree *t = &x->c->tree;
     float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
     anchor_limits limits;
@@ -202,9 +200,22 @@ static void mark_panel(gf_cell_search *x, marks m, int64_t place, int rows, int6
         for (int r = 0; r < rows; r++) mark_groups(x, m, r, list + r, v + (size_t)r * GF_STRIP_COLS, c0, cols, &limits);
     }
     for (int64_t g = 0; g < t->groups; g++) {
-        if (m.group[g]) mark_cells(x, m, g, place, &limits, v);
+        if (m.group[g]) mark_cells(x, m, t->first[g], t->first[g + 1], m.group[g], place, &limits, v);
         m.group[g] = 0;
     }
+}
+
+/* The same where all groups are looked into, and so are safe: the cell of an anchor is the nearest of all. */
+static void mark_all_groups(gf_cell_search *x, marks m, int64_t place, int rows, int thread) {
+    float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
+    anchor_limits limits;
+    for (int r = 0; r < rows; r++) limits.cell[r] = limit_of(x, (float)cos((double)x->c->angle[place + r]));
+    mark_cells(x, m, 0, x->c->count, UINT32_MAX >> (GF_PANEL - rows), place, &limits, v);
+}
+
+static void mark_panel(gf_cell_search *x, marks m, int64_t place, int rows, int64_t list, int thread) {
+    if (x->c->tree.through < x->c->tree.groups) mark_some_groups(x, m, place, rows, list, thread);
+    else mark_all_groups(x, m, place, rows, thread);
 }
 
 /* ----- marks become ranges ----- */
@@ -242,7 +253,7 @@ static void take_marks(gf_cell_search *x, marks m, gf_cell_wanted *wanted) {
 void gf_cell_mark(gf_cell_search *x, const gf_cell_block *b, int thread) {
     const gf_best *near = &x->tree.near;
     const int64_t own = (int64_t)thread * x->block;
-    gf_cell_near(x, x->points, b->place, b->rows, b->place, NULL, thread);
+    if (x->probe || x->c->tree.through < x->c->tree.groups) gf_cell_near(x, x->points, b->place, b->rows, b->place, NULL, thread);
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t k = 0; k < x->probe; k++)
             b->near[i * x->probe + k] =

@@ -60,5 +60,5 @@ void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t row
 void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, int rows, const int32_t *cell,
                      const gf_panels *centres, int64_t list, int thread);
 /* The nearest groups of the panel that begins at row `at` of p: lists thread * GF_PANEL + i of s->group, best first, at least
- * gf_tree_through(t, 1) + 1 if there are as many. If the groups fit into a strip, it has the similarities afterwards. */
+ * t->through + 1 if there are as many. If the groups fit into a strip, it has the similarities afterwards. */
 void gf_tree_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int rows, int thread);
