@@ -259,17 +259,16 @@ static int wants(const gf_cell_wanted *w, int64_t panel) {
 
 /* Noise, each second row a near copy of the one before, in cells of few rows: copies look into other groups than their originals,
  * and lie in other cells. What an anchor wants, alone in its panel, has its duplicate. */
-static void anchors_want_their_duplicates(void **state) {
-    enum { N = 64000, DIM = 12 };
-    float *x = malloc((size_t)(N * DIM) * sizeof *x);
-    const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
-    const gf_pairs_task t = {.rank = 1, .dup = 0.9998f, .threads = 1};
+static void want_duplicates(int64_t dim, float noise, float dup) {
+    enum { N = 64000 };
+    float *x = malloc((size_t)(N * dim) * sizeof *x);
+    const gf_vectors rows = {.x = x, .n = N, .dim = dim};
+    const gf_pairs_task t = {.rank = 1, .dup = dup, .threads = 1};
     rng g = {8};
     int64_t apart = 0, wanted_panels = 0;
-    (void)state;
     for (int64_t i = 0; i < N; i++)
-        for (int64_t k = 0; k < DIM; k++)
-            x[i * DIM + k] = (i % 2 ? 0.015f : 1.0f) * (float)rng_normal(&g) + (i % 2 ? x[(i - 1) * DIM + k] : 0.0f);
+        for (int64_t k = 0; k < dim; k++)
+            x[i * dim + k] = (i % 2 ? noise : 1.0f) * (float)rng_normal(&g) + (i % 2 ? x[(i - 1) * dim + k] : 0.0f);
     gf_cells c = make_cells(&rows, N / 16, 8, 2);
     gf_cell_search s;
     gf_cell_wanted wanted = {0};
@@ -292,6 +291,12 @@ static void anchors_want_their_duplicates(void **state) {
     gf_cells_free(&c);
     free(place);
     free(x);
+}
+
+static void anchors_want_their_duplicates(void **state) {
+    (void)state;
+    want_duplicates(12, 0.015f, 0.9998f);
+    want_duplicates(16, 0.05f, 0.9985f);
 }
 
 /* ----- lists ----- */

@@ -19,7 +19,7 @@
 #include "util/path.h"
 
 #define UNIT_MAGIC 0x54494e55u /* "UNIT" */
-enum { UNIT_VERSION = 2 }; /* 1: cells of one level */
+enum { UNIT_VERSION = 2 };     /* 1: cells of one level */
 
 static const char *const names[] = {"pairs", "mutual", "centres", "cells", "recall", "rows"}; /* by gf_unit_kind */
 enum { KINDS = sizeof names / sizeof *names };
