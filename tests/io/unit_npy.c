@@ -107,6 +107,29 @@ static void writes_what_numpy_writes(void **state) {
     unlink(path_of("a.npy"));
 }
 
+static void fill_numbers(const void *arg, int64_t first, int64_t rows, void *to) {
+    const int64_t width = *(const int64_t *)arg;
+    for (int64_t i = 0; i < rows * width; i++) ((int32_t *)to)[i] = (int32_t)(3 * (first * width + i) + 1);
+}
+
+/* Rows that are made while they are written, in several pieces: the array that was meant. */
+static void writes_rows_as_they_are_made(void **state) {
+    static const int64_t shapes[][2] = {{0, 3}, {1, 1}, {7, 0}, {500000, 5}, {3, 2000000}}; /* pieces have 4 MB */
+    (void)state;
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {shapes[k][0], shapes[k][1]}}, number = {.type = GF_NPY_I4};
+        gf_npy b = {0};
+        assert_int_equal(gf_npy_write_rows(NULL, path_of("a.npy"), &a, fill_numbers, &shapes[k][1]), GLOFND_OK);
+        assert_int_equal(gf_npy_read(NULL, path_of("a.npy"), &b), GLOFND_OK);
+        assert_int_equal(b.shape[0], shapes[k][0]);
+        assert_int_equal(b.shape[1], shapes[k][1]);
+        for (int64_t i = 0; i < b.count; i++) assert_int_equal(((const int32_t *)b.data)[i], 3 * i + 1);
+        gf_npy_free(&b);
+        assert_int_equal(gf_npy_write_rows(NULL, path_of("a.npy"), &number, fill_numbers, &shapes[k][1]), GLOFND_E_ARGUMENT);
+        assert_int_equal(gf_npy_write_rows(NULL, path_of("missing/a.npy"), &a, fill_numbers, &shapes[k][1]), GLOFND_E_IO);
+    }
+}
+
 static void header_fits_the_longest_shape(void **state) {
     (void)state;
     unsigned char none = 0;
@@ -338,6 +361,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_and_reads_back),
         cmocka_unit_test(writes_what_numpy_writes),
+        cmocka_unit_test(writes_rows_as_they_are_made),
         cmocka_unit_test(header_fits_the_longest_shape),
         cmocka_unit_test(refuses_to_write_nonsense),
         cmocka_unit_test(converts_half_precision),

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/minmax.h"
 #include "util/parallel.h"
@@ -15,7 +16,8 @@ glofnd_status gf_cells_stream_open(gf_error *err, const gf_row_source *source, c
     (void)err;
     *s = (gf_cells_stream){.source = source, .row = row, .threads = threads};
     s->c = (gf_cells){.n = n, .dim = source->dim, .count = gf_cells_count(n)};
-    s->chunk = memory / bytes >= (size_t)gf_pad(n) ? n : GF_MAX((int64_t)(memory / 2 / bytes) / GF_CHUNK_STEP, 1) * GF_CHUNK_STEP;
+    const int64_t step = GF_MAX(GF_CHUNK_STEP, sysconf(_SC_PAGESIZE) / (int64_t)sizeof(float));
+    s->chunk = memory / bytes >= (size_t)gf_pad(n) ? n : GF_MAX((int64_t)(memory / 2 / bytes) / step, 1) * step;
     return GLOFND_OK;
 }
 

@@ -31,7 +31,7 @@ typedef struct gf_cells_stream {
     gf_panels all; /* all rows, in the order of cells; of the caller */
 } gf_cells_stream;
 
-#define GF_CHUNK_STEP 1024 /* `chunk` is a multiple of it: such rows fill memory pages */
+#define GF_CHUNK_STEP 1024 /* `chunk` is a multiple of it, and such that its rows fill memory pages */
 
 /* memory: bytes for ordered rows. */
 glofnd_status gf_cells_stream_open(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
