@@ -111,7 +111,7 @@ static float time_work(step *s, glofnd_status (*what)(gf_error *, void *), float
     key++;
     for (int i = -WARM; i < RUNS; i++) {
         must(cudaEventRecord(from, stream));
-        fine("step", gf_net_replay(&err, s->net[0], key, what, s), &err);
+        fine("step", gf_net_replay(&err, s->net[0], key, gf_net_text_length(s->net[1]), what, s), &err);
         must(cudaEventRecord(to, stream));
         must(cudaEventSynchronize(to));
         if (i >= 0) must(cudaEventElapsedTime(&ms[i], from, to));

@@ -87,7 +87,7 @@ static float time_work(step *s, uint64_t key, glofnd_status (*what)(gf_error *, 
     must(cudaEventCreate(&from)), must(cudaEventCreate(&to));
     for (int i = -WARM; i < RUNS; i++) {
         must(cudaEventRecord(from, stream));
-        if (gf_net_replay(&err, s->net, key, what, s) != GLOFND_OK) die("step", err.text);
+        if (gf_net_replay(&err, s->net, key, 0, what, s) != GLOFND_OK) die("step", err.text);
         must(cudaEventRecord(to, stream));
         must(cudaEventSynchronize(to));
         if (i >= 0) must(cudaEventElapsedTime(&ms[i], from, to));

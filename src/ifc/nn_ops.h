@@ -68,8 +68,10 @@ typedef enum gf_nn_act { GF_ACT_NONE, GF_ACT_GELU, GF_ACT_QUICK_GELU } gf_nn_act
  * EMBED      x = tokens [n][h] int32 in 0 .. in - 1: y [n][h][out] = weight [in][out] [token] + bias [h][out] (positions)
  * TOKENS     y [n][1 + h w][in]: row 0 is bias [in] (class token), without bias the mean of the rows of x [n][h w][in]; then
  *            these rows; to all is added weight [1 + h w][in] (positions)
- * PICK       y [n][in] float32 = a row of each x [n][h][in]: row 0; second = 1: where x2 = tokens [n][h] int32 are largest (the
- *            first such place)
+ * PICK       y [n][in] float32 = a row of each x [n][h][in]: row 0; packed: args.texts->picked
+ *
+ * packed: x, y, x2 hold the rows of texts of different lengths, one text behind the other, not n h w rows: gf_nn_texts. LINEAR,
+ * LAYERNORM, ATTENTION of many queries, EMBED (bias, the positions, stays [h][out]), PICK.
  */
 typedef struct gf_nn_shape {
     gf_nn_kind kind;
@@ -85,7 +87,31 @@ typedef struct gf_nn_shape {
     int colours;       /* CONV of images: channels of x that are not 0; 0: all */
     int pooled;        /* CONV of images: y is the extreme of each 3 x 3 window, stride 2, padding 1: gf_nn_backend.pools */
     int heads, causal; /* ATTENTION */
+    int packed;        /* args.texts is given */
 } gf_nn_shape;
+
+/* Rows of n texts, as long as each needs; at most n h. The pointers are those of one net, `rows` is of the present batch. */
+typedef struct gf_nn_texts {
+    int64_t rows;            /* n times a length of gf_nn_text_length */
+    const int32_t *first;    /* [n + 1]: text i is rows first[i] to first[i + 1] - 1, at least one; first[n] = rows */
+    const int32_t *position; /* [rows] of each in its text */
+    const int32_t *picked;   /* [n] the row that stands for a text */
+} gf_nn_texts;
+
+/* The mean length of packed texts is rounded up, so that few plans and records exist: to an eighth of a power of two, at most
+ * `max`. Length number 0 is 1. */
+static inline int64_t gf_nn_text_length(int64_t mean, int64_t max) {
+    int64_t step = 1;
+    while (16 * step < mean) step *= 2;
+    const int64_t rounded = (mean + step - 1) / step * step;
+    return rounded < max ? rounded : max;
+}
+
+static inline int gf_nn_text_length_number(int64_t length, int64_t max) {
+    int number = 0;
+    for (int64_t at = 1; at < length; at = gf_nn_text_length(at + 1, max)) number++;
+    return number;
+}
 
 typedef struct gf_nn_sizes { /* bytes */
     size_t packed;           /* weights in the device's own format; live as long as the op */
@@ -112,7 +138,13 @@ typedef struct gf_nn_args {
         *before; /* CONV: NULL, or op_backward does a part of the backward of this norm, whose y is x, instead of
                                         writing dx: gf_nn_backend.op_back_sums */
     int add_dx;  /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
+    const gf_nn_texts *texts; /* packed */
 } gf_nn_args;
+
+/* Rows of x, or of y, of one call. */
+static inline int64_t gf_nn_rows(const gf_nn_shape *s, const gf_nn_args *a) {
+    return s->packed ? a->texts->rows : s->n * s->h * s->w;
+}
 
 static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) { return (size + 2 * pad - kernel) / stride + 1; }
 
@@ -171,6 +203,8 @@ typedef enum gf_nn_beside {
     GF_NN_RETURN, /* work queued from now on waits for that before the fork alone */
     GF_NN_JOIN    /* work queued from now on waits for that aside, too */
 } gf_nn_beside;
+
+#define GF_NN_RECORDS 8 /* of steps, at most */
 
 /* ----- the table --------------------------------------------------------------------------------------------------- */
 
@@ -233,13 +267,14 @@ typedef struct gf_nn_backend {
     /* The same of ops first to last - 1 of the list alone: gradients that other ranks wait for while backward continues. */
     glofnd_status (*unpack_some)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
                                  int first, int last);
-    /* The work that work(arg) queues becomes the record, and is not done. *made = 0: it cannot be recorded, or memory is lacking.
-     * A failure is one of the work itself: it would fail without recording, too. */
-    glofnd_status (*record)(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *err, void *arg), void *arg,
+    /* The work that work(arg) queues becomes record `slot` (below GF_NN_RECORDS; one that is there is dropped), and is not done.
+     * *made = 0: it cannot be recorded, or memory is lacking. A failure is one of the work itself: it would fail without
+     * recording, too. */
+    glofnd_status (*record)(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *err, void *arg), void *arg,
                             int *made);
-    /* Plays the record: pointers and scalars must be those it was made with. Without one does work(arg). */
-    glofnd_status (*run)(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
-    void (*forget)(gf_nn_engine *s); /* waits, and drops the record, if there is one */
+    /* Plays record `slot`: pointers and scalars must be those it was made with. slot -1: does work(arg). */
+    glofnd_status (*run)(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
+    void (*forget)(gf_nn_engine *s); /* waits, and drops all records */
     /* The optimizer over all parameters; list is copied. Lives as long as the engine. step: queues; a gradient that is not finite
      * changes nothing. set: numbers of the steps to come, also of recorded ones. norm: waits; of the last step. */
     glofnd_status (*optim_create)(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,

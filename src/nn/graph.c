@@ -97,7 +97,9 @@ int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, i
     shape.bias = bias >= 0;
     shape.training = g->training;
     shape.input_grad = in != 0; /* value 0 is the input: its gradient is not needed */
+    shape.packed = x->packed;
     const int out = new_result(g, &shape);
+    g->value[out].packed = shape.packed && shape.kind != GF_NN_PICK;
     append(g, (gf_layer){
                   .kind = GF_LAYER_OP, .in = in, .residual = second, .out = out, .param = param, .bias = bias, .shape = shape});
     return out;

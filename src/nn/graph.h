@@ -29,6 +29,7 @@ typedef struct gf_value { /* an activation [n][h][w][c] */
     gf_type type;
     int data;           /* block */
     int grad[2], grads; /* blocks of the parts of its gradient, one per layer that reads it */
+    int packed;         /* its rows are those of gf_graph.texts, at most n h */
 } gf_value;
 
 typedef enum gf_layer_kind { GF_LAYER_OP, GF_LAYER_NORM, GF_LAYER_MEAN } gf_layer_kind;
@@ -76,6 +77,8 @@ typedef struct gf_graph {
     int features, projection; /* values */
     int scratch, sums, coef;  /* blocks shared by all layers */
     int aside;                /* block: running averages of a forward that must not move the real ones, [2][c] */
+    int text_table;           /* block: arrays of `texts`; -1: none */
+    gf_nn_texts texts;        /* of the present batch: texts.c */
     size_t arena_bytes;
     int full; /* a list was too short: a bug of the builder, reported by gf_graph_plan */
 } gf_graph;
@@ -132,6 +135,9 @@ gf_name gf_name_join(const char *prefix, const char *part);
 int gf_graph_conv_at(gf_graph *g, const char *prefix, const char *part, int in, int64_t out, int kernel, int stride);
 int gf_graph_norm_relu(gf_graph *g, const char *prefix, const char *part, int in);
 int gf_graph_param(gf_graph *g, const char *prefix, const char *part, int rank, int64_t d0, int64_t d1);
+
+/* ----- packed texts: texts.c ----- */
+size_t gf_texts_table_bytes(int64_t n, int64_t context);
 
 /* ----- initial weights ----- */
 void gf_graph_init(gf_graph *g, const gf_net_spec *spec, int threads);

@@ -90,6 +90,7 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
             gf_net_bytes(n) >> 20, n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
     if (n->spec.ranks && n->grads) gf_net_find_final(n);
+    if (g->value[0].packed) TRY(gf_net_texts_init(err, n));
     const int count = g->params.count + g->buffers.count;
     n->tensors = malloc(sizeof *n->tensors * (size_t)count);
     FAIL_IF(err, !n->tensors, GLOFND_E_MEMORY, "out of memory");
@@ -108,6 +109,8 @@ void gf_net_free(gf_net *n) {
         n->backend->release(n->engine, n->values);
         if (!n->spec.engine_owner) n->backend->close(n->engine);
     }
+    free(n->tokens);
+    free(n->packed);
     free(n->tensors);
     free(n);
 }
@@ -246,7 +249,7 @@ static glofnd_status send_images(gf_error *err, gf_net *n, const float *x, void 
     return GLOFND_OK;
 }
 
-static glofnd_status check_range(gf_error *err, const gf_net *n, int64_t first, int64_t count, const char *what) {
+glofnd_status gf_net_check_range(gf_error *err, const gf_net *n, int64_t first, int64_t count, const char *what) {
     FAIL_IF(err, first < 0 || count < 0 || first > n->spec.batch || count > n->spec.batch - first, GLOFND_E_ARGUMENT,
             "%s %lld to %lld: the net was built for %lld", what, (long long)first, (long long)(first + count),
             (long long)n->spec.batch);
@@ -257,33 +260,22 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
     const gf_value *v = &n->graph.value[0];
     const int64_t image = v->h * v->w * v->c;
     FAIL_IF(err, v->type == GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for texts takes tokens, not images");
-    TRY(check_range(err, n, first, count, "images"));
+    TRY(gf_net_check_range(err, n, first, count, "images"));
     char *dst = (char *)gf_net_input(n, NULL) + gf_type_bytes(v->type) * (size_t)(image * first);
     if (n->backend->put) return send_images(err, n, x, dst, first, count);
     n->backend->cast(n->engine, v->type, dst, x, count * image);
     return GLOFND_OK;
 }
 
-/* In the net a token is an index into a table: its range is checked here. */
-glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens, int64_t first, int64_t count) {
-    const int64_t length = n->spec.context;
-    FAIL_IF(err, n->graph.value[0].type != GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for images takes no tokens");
-    TRY(check_range(err, n, first, count, "texts"));
-    for (int64_t i = 0; i < count * length; i++)
-        FAIL_IF(err, tokens[i] < 0 || tokens[i] >= n->spec.vocab, GLOFND_E_ARGUMENT,
-                "token %d of text %lld is %d: the net knows 0 to %d; was it made for a different tokenizer?", (int)(i % length),
-                (long long)(first + i / length), (int)tokens[i], n->spec.vocab - 1);
-    return gf_net_write(err, n, (int32_t *)gf_net_input(n, NULL) + first * length, tokens,
-                        sizeof *tokens * (size_t)(count * length));
-}
-
-/* Missing images of an incomplete batch are black, missing texts all token 0; on a device they stay unchanged. In eval mode
+/* Missing images of an incomplete batch are black, on a device they stay unchanged; missing texts are a token each. In eval mode
  * samples do not affect each other. */
-static void blank(gf_net *n, int64_t count) {
+static glofnd_status blank(gf_error *err, gf_net *n, int64_t count) {
     const gf_value *v = &n->graph.value[0];
     const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
+    if (v->packed) return gf_net_texts_blank(err, n, count);
     if (!n->backend->put)
         memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
+    return GLOFND_OK;
 }
 
 /* The same images a second time: running averages stay. */
@@ -336,7 +328,7 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
     n->ready = 0;
     TRY(pack_weights(err, n, train));
     if (x) TRY(gf_net_load(err, n, x, 0, count));
-    if (count < n->spec.batch) blank(n, count);
+    if (count < n->spec.batch) TRY(blank(err, n, count));
     for (int i = 0; i < n->graph.layers; i++) TRY(layer_forward(err, n, &n->graph.layer[i], train));
     n->ready = train > 0;
     if (features) *features = result(n, n->graph.features);
@@ -352,7 +344,7 @@ static void join_gradient(gf_net *n, const gf_layer *l) {
     if (out->grads < 2 || l->kind == GF_LAYER_NORM) return;
     char *first = n->arena + n->graph.block[out->grad[0]].offset;
     const char *second = n->arena + n->graph.block[out->grad[1]].offset;
-    n->backend->add(n->engine, out->type, first, second, out->n * out->h * out->w * out->c);
+    n->backend->add(n->engine, out->type, first, second, (out->packed ? n->graph.texts.rows : out->n * out->h * out->w) * out->c);
 }
 
 static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
@@ -389,13 +381,14 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
 
 typedef glofnd_status (*step)(gf_error *err, void *arg);
 
-static glofnd_status record(gf_error *err, gf_net *n, step work, void *arg) {
+static glofnd_status record(gf_error *err, gf_net *n, int slot, step work, void *arg) {
     const gf_sync_norm *r = n->spec.ranks;
     int made = 0;
-    TRY(n->backend->record(err, n->engine, work, arg, &made));
+    TRY(n->backend->record(err, n->engine, slot, work, arg, &made));
     if (r && r->agree) TRY(r->agree(err, r->user, &made));
-    if (!made) n->backend->forget(n->engine);
+    if (!made) gf_net_forget(n);
     n->replay.none = !made;
+    n->replay.slot[slot].made = made;
     return GLOFND_OK;
 }
 
@@ -405,17 +398,31 @@ static gf_net *owner(gf_net *n) {
     return n;
 }
 
-glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, step work, void *arg) {
+/* The slot of a variant; else the one not used for the longest time, without its record. */
+static int slot_of(gf_net *n, int64_t variant) {
+    int oldest = 0;
+    for (int i = 0; i < GF_NN_RECORDS; i++) {
+        if (n->replay.slot[i].used && n->replay.slot[i].variant == variant) return i;
+        if (n->replay.slot[i].used < n->replay.slot[oldest].used) oldest = i;
+    }
+    n->replay.slot[oldest].variant = variant;
+    n->replay.slot[oldest].times = n->replay.slot[oldest].made = 0;
+    return oldest;
+}
+
+glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, int64_t variant, step work, void *arg) {
     n = owner(n);
     if (!n->backend->record) return work(err, arg);
     if (key != n->replay.key) gf_net_forget(n);
     n->replay.key = key;
-    if (++n->replay.times == 2 && !n->replay.none) TRY(record(err, n, work, arg));
-    return n->backend->run(err, n->engine, work, arg);
+    const int slot = slot_of(n, variant);
+    n->replay.slot[slot].used = ++n->replay.now;
+    if (++n->replay.slot[slot].times == 2 && !n->replay.none) TRY(record(err, n, slot, work, arg));
+    return n->backend->run(err, n->engine, n->replay.slot[slot].made ? slot : -1, work, arg);
 }
 
 void gf_net_forget(gf_net *n) {
     n = owner(n);
-    n->replay.times = 0;
+    memset(n->replay.slot, 0, sizeof n->replay.slot);
     if (n->backend->forget) n->backend->forget(n->engine);
 }

@@ -44,6 +44,8 @@ typedef struct gf_sync_norm {
     int64_t bucket; /* ready is called when at least as many more are final; 0: after every layer */
     /* May be NULL. *yes becomes 1 if it is 1 on all ranks, else 0. */
     glofnd_status (*agree)(gf_error *err, void *user, int *yes);
+    /* May be NULL. *x becomes the largest of all ranks. */
+    glofnd_status (*largest)(gf_error *err, void *user, int64_t *x);
 } gf_sync_norm;
 
 typedef struct gf_net_spec { /* fields that an arch does not use are 0 */
@@ -61,6 +63,7 @@ typedef struct gf_net_spec { /* fields that an arch does not use are 0 */
     int heads;                 /* VIT, TEXT; CLIP_RESNET50: of the attention pooling, 0: width / 2 */
     int patch;                 /* VIT: pixels */
     int context, vocab;        /* TEXT: tokens per text, different tokens */
+    int whole_texts;           /* TEXT: all positions are computed, those after the end too, which change nothing: to compare */
     int quick_gelu;            /* VIT, TEXT: x sigmoid(1.702 x), for weights made so (OpenAI's); else GELU */
     gf_net *engine_owner;      /* NULL, or a net whose engine and stream this one shares, so that both can be recorded in one
                                    gf_net_replay; it must live longer. threads, device and GPU choices are those of that net */
@@ -130,18 +133,23 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d);
 float *gf_net_gradients(gf_net *n, int64_t *numbers);
 /* block, of gf_net_alloc_state, += the gradients of all parameters; first: = . An optimizer finds those of t at gf_net_place. */
 void gf_net_add_gradients(gf_net *n, float *block, int first);
-/* The first layer's input, to be filled: [batch][size][size][channels] of the net's precision, channels beyond 3 are 0; of a
- * text net int32 [batch][context], channels 1. */
+/* The first layer's input, to be filled: [batch][size][size][channels] of the net's precision, channels beyond 3 are 0. Not of a
+ * text net. */
 void *gf_net_input(gf_net *n, int *channels);
 /* gf_net_forward's first part: x [count][size][size][3] from the host becomes images first .. of the input. */
 glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t first, int64_t count);
-/* The same of a text net: tokens [count][context], each 0 to vocab - 1. */
+/* The same of a text net: tokens [count][context], each 0 to vocab - 1. A text ends with its largest token, the first of them;
+ * its embedding is the one there, and later positions are computed only to fill up (texts.c). Of several ranks all load at once. */
 glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens, int64_t first, int64_t count);
+/* Mean length of the texts that are loaded, as they are computed: follows from their tokens alone, of all ranks. Else 0. */
+int64_t gf_net_text_length(const gf_net *n);
 /* Does work(arg): gf_net_forward without x, a loss, gf_net_backward, an optimizer. A GPU records it at the second call with the
- * same key, and plays the record from then on: pointers and scalars must then be the same. Ranks use the same keys, and all of
- * them play their records or none does. */
-glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
-/* Waits for queued work, and drops the record: before a transport whose calls are in it is closed. */
+ * same key and variant, and plays the record from then on: pointers and scalars must then be the same. A different key drops all
+ * records; of the variants of a key the GF_NN_RECORDS used last are kept. variant: gf_net_text_length of a text net, or 0. Ranks
+ * use the same keys and variants, and all of them play their records or none does. */
+glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, int64_t variant,
+                            glofnd_status (*work)(gf_error *err, void *arg), void *arg);
+/* Waits for queued work, and drops all records: before a transport whose calls are in them is closed. */
 void gf_net_forget(gf_net *n);
 /* A net that shares an engine, at the same time as its owner: what is queued for it between GF_NN_FORK and GF_NN_RETURN runs
  * beside what follows, up to GF_NN_JOIN. Without effect for nets of several ranks, for those of images, and on the CPU. */

@@ -18,10 +18,17 @@ struct gf_net {
     int64_t reported_from;             /* of them, those reported to the ranks */
     int reported_layer;                /* and the layer after which they were */
     int ready;                         /* activations of a training forward wait for backward */
+    int32_t *tokens;                   /* TEXT: [batch][context] as loaded, on the host */
+    int32_t *packed;                   /* TEXT: what goes to the net, on the host: texts.c */
     struct {                           /* of its engine; nets that share it use it, too */
         uint64_t key;
-        int times; /* that the present key came */
-        int none;  /* recording failed: never again */
+        int none; /* recording failed: never again */
+        int64_t now;
+        struct {
+            int64_t variant, used; /* used: when last; 0: never */
+            int times;             /* that it came */
+            int made;
+        } slot[GF_NN_RECORDS];
     } replay;
 };
 
@@ -43,3 +50,7 @@ typedef struct gf_packed_ops {                                          /* ops w
 /* first: of them, those before layer `from`; last: before layer `to`. */
 void gf_net_packed(const gf_net *n, gf_packed_ops *out, int from, int to, int *first, int *last);
 glofnd_status gf_net_check(gf_error *err, const gf_net_spec *s);
+glofnd_status gf_net_check_range(gf_error *err, const gf_net *n, int64_t first, int64_t count, const char *what);
+/* texts.c: memory on the host, all tokens 0; and texts `count` and later become a single token 0. */
+glofnd_status gf_net_texts_init(gf_error *err, gf_net *n);
+glofnd_status gf_net_texts_blank(gf_error *err, gf_net *n, int64_t count);

@@ -51,6 +51,9 @@ static glofnd_status check_text(gf_error *err, const gf_net_spec *s) {
     TRY(check_transformer(err, s));
     FAIL_IF(err, s->context < 2 || s->context > 4096, GLOFND_E_ARGUMENT, "context of %d tokens: it must be 2 to 4096",
             s->context);
+    FAIL_IF(err, s->batch * s->context > INT32_MAX, GLOFND_E_ARGUMENT,
+            "%lld texts of %d tokens at a time; a network takes at most 2^31 - 1 tokens: lower batch or context",
+            (long long)s->batch, s->context);
     FAIL_IF(err, s->vocab < 2 || s->vocab > 1 << 24, GLOFND_E_ARGUMENT, "vocabulary of %d tokens: it must be 2 to 16777216",
             s->vocab);
     return GLOFND_OK;

@@ -60,6 +60,7 @@ static void plan_shared(gf_graph *g, const gf_nn_backend *b) {
     g->sums = keep(g, sizeof(double) * 4 * (size_t)channels); /* of a norm, and of its shortcut */
     g->coef = keep(g, sizeof(float) * 4 * (size_t)channels);
     g->aside = keep(g, sizeof(float) * 2 * (size_t)channels);
+    g->text_table = g->value[0].packed ? keep(g, gf_texts_table_bytes(g->value[0].n, g->value[0].h)) : -1;
 }
 
 /* The values that layer i reads and writes, at time i. */
@@ -84,7 +85,8 @@ static void plan_forward(gf_graph *g) {
             use(g, l->saved, i);
         }
     }
-    /* Results stay for the caller until the next step. */
+    /* Texts stay until others are loaded, results for the caller until the next step. */
+    if (g->value[0].packed) use(g, g->value[0].data, end_of_time(g));
     use(g, g->value[g->features].data, end_of_time(g));
     use(g, g->value[g->projection].data, end_of_time(g));
 }
@@ -290,6 +292,7 @@ static void bind_op(memory m, gf_layer *l) {
     l->args.scratch = at(m, m.g->scratch);
     l->args.norm = l->shape.pooled ? &(l + 1)->norm : l->norm_after >= 0 ? &m.g->layer[l->norm_after].norm : NULL;
     l->args.before = l->back_norm ? &(l - 1)->norm : NULL;
+    l->args.texts = l->shape.packed ? &m.g->texts : NULL;
 }
 
 static void bind_norm(memory m, gf_layer *l) {

@@ -2,7 +2,8 @@
  *
  *   block   x + out_proj(attention(in_proj(ln_1(x)))), then that + c_proj(gelu(c_fc(ln_2(that)))); c_fc is four times as wide
  *   image   conv1 (patch x patch, stride patch), class token, positions, ln_pre, blocks; of the class token ln_post, proj
- *   text    tokens and positions, causal blocks; of the largest token, which ends a text, ln_final, text_projection
+ *   text    tokens and positions, causal blocks; of the largest token, which ends a text, ln_final, text_projection. Rows of
+ *           texts are packed: texts.c
  * The last norms work row by row, so that only one row needs them: it is picked first, as float32.
  */
 #include <stdio.h>
@@ -71,12 +72,13 @@ void gf_vit_build(gf_graph *g, const gf_net_spec *spec) {
 void gf_text_build(gf_graph *g, const gf_net_spec *spec) {
     g->training = spec->training;
     const int tokens = gf_graph_value(g, spec->batch, spec->context, 1, 1, GF_TYPE_I32);
+    g->value[tokens].packed = 1;
     const int table = gf_graph_param(g, "token_embedding.weight", "", 2, spec->vocab, spec->width);
     const int positions = gf_graph_param(g, "positional_embedding", "", 2, spec->context, spec->width);
     const gf_nn_shape embed = {.kind = GF_NN_EMBED, .type = type_of(spec), .in = spec->vocab, .out = spec->width};
     int x = gf_graph_op(g, embed, tokens, -1, table, positions);
     x = blocks(g, spec, "", x, 1);
-    x = gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_PICK}, x, tokens, -1, -1);
+    x = gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_PICK}, x, -1, -1, -1);
     g->features = layer_norm(g, "", "ln_final", x);
     g->projection = project(g, spec, "text_projection", g->features);
 }

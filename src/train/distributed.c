@@ -51,6 +51,13 @@ static glofnd_status agree_on(gf_error *err, void *user, int *yes) {
     return GLOFND_OK;
 }
 
+static glofnd_status largest_of(gf_error *err, void *user, int64_t *x) {
+    gf_distributed *d = user;
+    TRY(gf_comm_gather(err, d->host, x, sizeof *x, d->lengths));
+    for (int r = 0; r < d->host->ranks; r++) *x = d->lengths[r] > *x ? d->lengths[r] : *x;
+    return GLOFND_OK;
+}
+
 void gf_distributed_begin(gf_distributed *d, gf_comm *host) {
     *d = (gf_distributed){.host = host, .wire = host};
     d->hooks = (gf_sync_norm){.count = host->ranks, .user = d, .sum = sum_norm, .agree = agree_on};
@@ -60,6 +67,9 @@ void gf_distributed_begin(gf_distributed *d, gf_comm *host) {
 
 glofnd_status gf_distributed_connect(gf_error *err, gf_distributed *d, const gf_encoders *e, const gf_config *c) {
     d->in_parts = e->part < e->batch;
+    d->lengths = calloc((size_t)d->host->ranks, sizeof *d->lengths);
+    FAIL_IF(err, !d->lengths, GLOFND_E_MEMORY, "no memory for the answers of %d ranks", d->host->ranks);
+    d->hooks.largest = largest_of;
     if (on_device(c)) TRY(gf_device_comm_open(err, d->host, gf_net_stream(e->at[0].net), &d->wire));
     TRY(gf_reducer_create(err, d->wire, on_device(c) ? BUCKET_GPU : BUCKET, &d->reducer));
     d->hooks.bucket = on_device(c) ? BUCKET_GPU : 0;
@@ -70,6 +80,7 @@ glofnd_status gf_distributed_connect(gf_error *err, gf_distributed *d, const gf_
 void gf_distributed_free(gf_distributed *d, gf_encoders *e) {
     /* ncclCommDestroy polls until no graph is left that holds calls of its communicator: commDestroySync in NCCL's sources. */
     if (e->count > 0) gf_net_forget(e->at[0].net);
+    free(d->lengths);
     free(d->unreadable);
     gf_reducer_free(d->reducer);
     if (d->wire && d->wire != d->host) d->wire->ops->close(d->wire);

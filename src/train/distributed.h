@@ -25,6 +25,7 @@ typedef struct gf_distributed {
         *unreadable; /* [unreadable_count] of this rank since the last step; after it: of all, in the order of the batch */
     int64_t unreadable_count;
     size_t unreadable_capacity;
+    int64_t *lengths; /* [ranks] of texts */
 } gf_distributed;
 
 /* Checks that the batch can be divided among the ranks; E_OPTION says why not. */

@@ -221,3 +221,5 @@ void gf_encoders_touch(gf_encoders *s) {
     for (int k = 0; k < s->count; k++)
         if (s->at[k].param_count > 0) gf_net_touch(s->at[k].net);
 }
+
+int64_t gf_encoders_text_length(const gf_encoders *s) { return s->count == 2 ? gf_net_text_length(s->at[1].net) : 0; }

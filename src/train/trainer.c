@@ -339,7 +339,7 @@ static glofnd_status forward_loss_backward_update(gf_error *err, void *trainer) 
 static glofnd_status run_or_replay(gf_error *err, gf_trainer *t) {
     const uint64_t key = gf_loss_stage_key(t->loss);
     if (!key) return forward_loss_backward_update(err, t);
-    return gf_net_replay(err, t->encoders.at[0].net, key, forward_loss_backward_update, t);
+    return gf_net_replay(err, t->encoders.at[0].net, key, gf_encoders_text_length(&t->encoders), forward_loss_backward_update, t);
 }
 
 /* Waits for the step. E_NUMERIC: loss or gradient is not finite. */

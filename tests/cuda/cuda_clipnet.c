@@ -366,7 +366,7 @@ static float *after_steps(gf_precision precision, int recorded, int64_t *numbers
     float *all = malloc(sizeof *all * (4 << 20));
     for (int i = 1; i <= 8; i++) {
         nn_ok(gf_optim_set(&err, p.optim, 1e-3, i), &err);
-        nn_ok(recorded ? gf_net_replay(&err, p.net[0], 1, both_towers, &p) : both_towers(&err, &p), &err);
+        nn_ok(recorded ? gf_net_replay(&err, p.net[0], 1, 0, both_towers, &p) : both_towers(&err, &p), &err);
         for (int k = 0; k < 2; k++) gf_net_touch(p.net[k]);
     }
     *numbers = 0;

@@ -117,7 +117,7 @@ static float *after_steps(scene *s, int steps, uint64_t key, int64_t *numbers) {
     const int count = gf_net_tensors(s->net, &t);
     for (int i = 1; i <= steps; i++) {
         ok(gf_optim_set(&err, s->optim, 1e-3 * i, i), &err);
-        ok(key ? gf_net_replay(&err, s->net, key + (i > 6), one_step, s) : one_step(&err, s), &err);
+        ok(key ? gf_net_replay(&err, s->net, key + (i > 6), 0, one_step, s) : one_step(&err, s), &err);
         gf_net_touch(s->net);
     }
     *numbers = 0;

@@ -21,7 +21,7 @@ struct gf_nn_engine {
     char notes[64];   /* r: recorded, p: played, f: forgot, w: worked */
     int lacks_memory; /* for a record */
     int fails;        /* the work that is to be recorded */
-    int has_record;
+    int has_record[GF_NN_RECORDS];
 };
 
 static void note(gf_nn_engine *s, char what) {
@@ -31,23 +31,23 @@ static void note(gf_nn_engine *s, char what) {
 
 typedef glofnd_status (*step)(gf_error *err, void *arg);
 
-static glofnd_status record(gf_error *err, gf_nn_engine *s, step work, void *arg, int *made) {
+static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, step work, void *arg, int *made) {
     (void)work, (void)arg;
     note(s, 'r');
     FAIL_IF(err, s->fails, GLOFND_E_DEVICE, "the work failed");
-    *made = s->has_record = !s->lacks_memory;
+    *made = s->has_record[slot] = !s->lacks_memory;
     return GLOFND_OK;
 }
 
-static glofnd_status run(gf_error *err, gf_nn_engine *s, step work, void *arg) {
-    if (!s->has_record) return work(err, arg);
-    note(s, 'p');
+static glofnd_status run(gf_error *err, gf_nn_engine *s, int slot, step work, void *arg) {
+    if (slot < 0) return work(err, arg);
+    note(s, s->has_record[slot] ? 'p' : '!');
     return GLOFND_OK;
 }
 
 static void forget(gf_nn_engine *s) {
     note(s, 'f');
-    s->has_record = 0;
+    memset(s->has_record, 0, sizeof s->has_record);
 }
 
 static glofnd_status work(gf_error *err, void *engine) {
@@ -63,7 +63,7 @@ static const gf_nn_backend notebook = {.name = "notebook", .record = record, .ru
 typedef struct member {
     gf_distributed distributed;
     gf_nn_engine engine;
-    const char *keys; /* a letter per step */
+    const char *keys; /* a letter per step; a digit before it: its variant */
     glofnd_status status;
     gf_error err;
 } member;
@@ -76,8 +76,12 @@ static void *take_steps(void *user) {
     net->backend = &notebook;
     net->engine = &m->engine;
     net->spec.ranks = m->distributed.host ? &m->distributed.hooks : NULL;
-    for (const char *key = m->keys; *key && m->status == GLOFND_OK; key++)
-        m->status = gf_net_replay(&m->err, net, (uint64_t)*key, work, &m->engine);
+    int64_t variant = 0;
+    for (const char *key = m->keys; *key && m->status == GLOFND_OK; key++) {
+        const int digit = *key >= '0' && *key <= '9';
+        variant = digit ? *key++ - '0' : 0;
+        m->status = gf_net_replay(&m->err, net, (uint64_t)*key, variant, work, &m->engine);
+    }
     free(net);
     return NULL;
 }
@@ -94,6 +98,21 @@ static void the_second_step_is_recorded(void **state) {
     expect_alone((member){.keys = "aaaa"}, GLOFND_OK, "fwrppp");
     expect_alone((member){.keys = "abaabb"}, GLOFND_OK, "fwfwfwrpfwrp");
     expect_alone((member){.keys = "aaabbb", .engine.lacks_memory = 1}, GLOFND_OK, "fwrfwwfwww");
+}
+
+/* Each variant of a key has a record of its own; a new key drops all of them. */
+static void variants_have_records_of_their_own(void **state) {
+    (void)state;
+    expect_alone((member){.keys = "1a2a1a2a1a2a"}, GLOFND_OK, "fwwrprppp");
+    expect_alone((member){.keys = "1a1a2a1a2b2b1b"}, GLOFND_OK, "fwrpwpfwrpw");
+    expect_alone((member){.keys = "1a1a2a2a", .engine.lacks_memory = 1}, GLOFND_OK, "fwrfwww");
+}
+
+/* Of more variants than there are places for records, the one that was not used for the longest time gives way. */
+static void the_oldest_variant_gives_way(void **state) {
+    (void)state;
+    assert_int_equal(GF_NN_RECORDS, 8);
+    expect_alone((member){.keys = "1a1a2a2a3a4a5a6a7a8a1a9a1a2a1a"}, GLOFND_OK, "fwrpwrpwwwwwwpwpwp");
 }
 
 /* lacks: the rank without memory for a record; -1: none. All ranks must have the same notes. */
@@ -151,9 +170,9 @@ static void nets_beside_each_other_share_the_record(void **state) {
     first->backend = second->backend = &notebook;
     first->engine = second->engine = &engine;
     second->spec.engine_owner = first;
-    for (int i = 0; i < 4; i++) assert_int_equal(gf_net_replay(&err, i % 2 ? second : first, 7, work, &engine), GLOFND_OK);
+    for (int i = 0; i < 4; i++) assert_int_equal(gf_net_replay(&err, i % 2 ? second : first, 7, 0, work, &engine), GLOFND_OK);
     gf_net_forget(second);
-    assert_int_equal(gf_net_replay(&err, first, 7, work, &engine), GLOFND_OK);
+    assert_int_equal(gf_net_replay(&err, first, 7, 0, work, &engine), GLOFND_OK);
     assert_string_equal(engine.notes, "fwrpppfw");
     free(first), free(second);
 }
@@ -161,6 +180,8 @@ static void nets_beside_each_other_share_the_record(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_step_is_recorded),
+        cmocka_unit_test(variants_have_records_of_their_own),
+        cmocka_unit_test(the_oldest_variant_gives_way),
         cmocka_unit_test(all_ranks_play_or_none),
         cmocka_unit_test(a_failure_is_reported_at_once),
         cmocka_unit_test(nets_beside_each_other_share_the_record),

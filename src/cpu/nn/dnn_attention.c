@@ -19,7 +19,7 @@
 #define ROWS 8        /* the product wants a multiple of it */
 #define STEP GF_PANEL /* rows of a block of causal scores */
 
-typedef struct plan {           /* of one task */
+typedef struct plan {           /* of one task; of the longest text, where they are packed */
     int64_t length, rows, cols; /* rows, cols: length rounded up for the two sides of a product */
     int64_t d, wide;            /* of a head; rounded up */
     float scale;
@@ -27,8 +27,8 @@ typedef struct plan {           /* of one task */
     size_t floats; /* of scratch, per thread */
 } plan;
 
-static plan plan_of(const gf_nn_shape *s) {
-    const int64_t length = s->h * s->w, d = s->out / s->heads;
+static plan plan_of(const gf_nn_shape *s, int64_t length) {
+    const int64_t d = s->out / s->heads;
     plan p = {.length = length,
               .rows = (length + ROWS - 1) / ROWS * ROWS,
               .cols = gf_pad(length),
@@ -48,7 +48,7 @@ glofnd_status gf_dnn_attention_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *
             "attention from %lld to %lld channels in %d heads", (long long)s->in, (long long)s->out, s->heads);
     FAIL_IF(err, length < 1 || length > KEYS_MAX, GLOFND_E_UNSUPPORTED, "attention over %lld tokens: at most %d",
             (long long)length, (int)KEYS_MAX);
-    sizes->scratch = sizeof(float) * plan_of(s).floats * (size_t)op->engine->threads;
+    sizes->scratch = sizeof(float) * plan_of(s, length).floats * (size_t)op->engine->threads;
     if (s->training) sizes->saved = sizeof(float) * (size_t)(s->n * s->heads * (s->second ? 1 : length));
     return GLOFND_OK;
 }
@@ -103,6 +103,7 @@ typedef struct job {
 } job;
 
 typedef struct head { /* where a task reads and writes */
+    plan p;
     const char *q, *k, *v;
     char *y;
     const char *dy;
@@ -115,13 +116,15 @@ typedef struct head { /* where a task reads and writes */
 static head head_of(const job *j, int64_t task, int thread) {
     const gf_nn_shape *s = j->s;
     const int64_t image = task / s->heads, column = task % s->heads * j->p.d;
+    const int32_t *text = s->packed ? j->a->texts->first + image : NULL;
+    const int64_t first = text ? text[0] : image * j->p.length;
     const size_t size = gf_type_bytes(s->type), part = size * (size_t)s->out;
-    const size_t from = size * (size_t)(image * j->p.length * s->in + column);
-    const size_t to = size * (size_t)(image * j->p.length * s->out + column);
-    head h = {.ld = s->in, .scratch = (float *)j->a->scratch + (size_t)thread * j->p.floats};
+    const size_t from = size * (size_t)(first * s->in + column);
+    const size_t to = size * (size_t)(first * s->out + column);
+    head h = {.p = text ? plan_of(s, text[1] - text[0]) : j->p, .ld = s->in, .scratch = (float *)j->a->scratch + (size_t)thread * j->p.floats};
     h.q = (const char *)j->a->x + from, h.k = h.q + part, h.v = h.k + part;
     h.y = (char *)j->a->y + to;
-    h.lse = j->a->saved ? (float *)j->a->saved + task * j->p.length : NULL;
+    h.lse = j->a->saved ? (float *)j->a->saved + first * s->heads + task % s->heads * h.p.length : NULL;
     if (!j->a->dy) return h;
     h.dy = (const char *)j->a->dy + to;
     h.dq = (char *)j->a->dx + from, h.dk = h.dq + part, h.dv = h.dk + part;
@@ -143,8 +146,8 @@ static desk desk_of(const plan *p, float *at) {
 
 static void forward_head(void *arg, int64_t task, int thread) {
     const job *j = arg;
-    const plan *p = &j->p;
     const head h = head_of(j, task, thread);
+    const plan *p = &h.p;
     const desk w = desk_of(p, h.scratch);
     j->row->gather(w.q, p->wide, j->s->type, h.q, h.ld, p->length, p->d, p->scale);
     j->row->gather(w.k, p->wide, j->s->type, h.k, h.ld, p->length, p->d, 1.0f);
@@ -158,9 +161,9 @@ static void forward_head(void *arg, int64_t task, int thread) {
 
 static void backward_head(void *arg, int64_t task, int thread) {
     const job *j = arg;
-    const plan *p = &j->p;
     const gf_type type = j->s->type;
     const head h = head_of(j, task, thread);
+    const plan *p = &h.p;
     const desk w = desk_of(p, h.scratch);
     j->row->gather(w.q, p->wide, type, h.q, h.ld, p->length, p->d, p->scale);
     j->row->gather(w.k, p->wide, type, h.k, h.ld, p->length, p->d, 1.0f);
@@ -230,7 +233,7 @@ static void backward_pool(void *arg, int64_t task, int thread) {
 /* ----- all of them ------------------------------------------------------------------------------------------------- */
 
 static glofnd_status run(gf_nn_op *op, const gf_nn_args *a, gf_task self, gf_task single) {
-    job j = {&op->shape, a, op->engine->row, gf_cpu_kernels_get()->tile, plan_of(&op->shape)};
+    job j = {&op->shape, a, op->engine->row, gf_cpu_kernels_get()->tile, plan_of(&op->shape, op->shape.h * op->shape.w)};
     gf_parallel(op->engine->threads, op->shape.n * op->shape.heads, op->shape.second ? single : self, &j);
     return GLOFND_OK;
 }

@@ -22,6 +22,7 @@ static void engine_close(gf_nn_engine *s) {
     if (!s) return;
     while (s->ops) {
         gf_nn_op *next = s->ops->next;
+        free(s->ops->products);
         free(s->ops);
         s->ops = next;
     }

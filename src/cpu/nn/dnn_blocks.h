@@ -16,3 +16,7 @@ static inline int64_t gf_block_rows(int64_t rows, int64_t c) {
     return gf_larger(gf_parts(rows, GF_BLOCKS_MAX), gf_larger(1, GF_BLOCK_NUMBERS / c));
 }
 static inline int64_t gf_blocks(int64_t rows, int64_t c) { return gf_parts(rows, gf_block_rows(rows, c)); }
+/* Of `rows` rows or fewer, at most: the number of blocks falls where they become larger. */
+static inline int64_t gf_blocks_max(int64_t rows, int64_t c) {
+    return gf_smaller(GF_BLOCKS_MAX, gf_parts(rows, gf_larger(1, GF_BLOCK_NUMBERS / c)));
+}

@@ -13,7 +13,7 @@ glofnd_status gf_dnn_layernorm_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *
             (long long)s->out);
     if (!s->training) return GLOFND_OK;
     sizes->saved = sizeof(float) * 2 * (size_t)rows_of(s);
-    sizes->scratch = sizeof(float) * 2 * (size_t)(gf_blocks(rows_of(s), s->in) * s->in);
+    sizes->scratch = sizeof(float) * 2 * (size_t)(gf_blocks_max(rows_of(s), s->in) * s->in);
     return GLOFND_OK;
 }
 
@@ -27,7 +27,7 @@ typedef struct norm_job {
 static void norm_block(void *arg, int64_t task, int thread) {
     (void)thread;
     const norm_job *j = arg;
-    const int64_t rows = rows_of(j->s), c = j->s->in, step = gf_block_rows(rows, c), r0 = task * step;
+    const int64_t rows = gf_nn_rows(j->s, j->a), c = j->s->in, step = gf_block_rows(rows, c), r0 = task * step;
     const int64_t r1 = gf_smaller(r0 + step, rows);
     if (j->back) j->ops->layernorm_back((float *)j->a->scratch + task * 2 * c, j->s, j->a, r0, r1);
     else j->ops->layernorm(j->s, j->a, r0, r1);
@@ -36,13 +36,13 @@ static void norm_block(void *arg, int64_t task, int thread) {
 glofnd_status gf_dnn_layernorm_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     (void)err;
     norm_job j = {op->engine->row, &op->shape, a, 0};
-    gf_parallel(op->engine->threads, gf_blocks(rows_of(&op->shape), op->shape.in), norm_block, &j);
+    gf_parallel(op->engine->threads, gf_blocks(gf_nn_rows(&op->shape, a), op->shape.in), norm_block, &j);
     return GLOFND_OK;
 }
 
 glofnd_status gf_dnn_layernorm_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     (void)err;
-    const int64_t c = op->shape.in, blocks = gf_blocks(rows_of(&op->shape), c);
+    const int64_t c = op->shape.in, blocks = gf_blocks(gf_nn_rows(&op->shape, a), c);
     const float *partial = a->scratch;
     norm_job j = {op->engine->row, &op->shape, a, 1};
     gf_parallel(op->engine->threads, blocks, norm_block, &j);

@@ -2,8 +2,10 @@
  *   z [rows][in -> out] = x weight' + bias     y = act(z), or z + x2
  *   g = dy act'(z)     weight_grad = g' x     bias_grad = sum of the rows of g     dx = g weight
  * Nothing is packed but, for bf16 activations, the weights as bf16. saved: z, where there is an activation.
- * scratch: what the products want, then g, then partial sums of the bias.
+ * scratch: what the products want, then g, then partial sums of the bias. Packed texts have products for each of their lengths.
  */
+#include <stdlib.h>
+
 #include "cpu/nn/dnn_blocks.h"
 #include "cpu/nn/dnn_rows.h"
 
@@ -12,8 +14,7 @@ typedef struct side { /* rows x cols, stored row-major (ab) or as its transpose 
     dnnl_format_tag_t tag;
 } side;
 
-static int64_t rows_of(const gf_nn_shape *s) { return s->n * s->h * s->w; }
-static size_t z_bytes(const gf_nn_shape *s) { return gf_type_bytes(s->type) * (size_t)(rows_of(s) * s->out); }
+static size_t z_bytes(const gf_nn_shape *s, int64_t rows) { return gf_type_bytes(s->type) * (size_t)(rows * s->out); }
 static int is_narrow(const gf_nn_shape *s) { return s->type == GF_TYPE_BF16; }
 
 /* c = a b in `type`, with the bias and the sum of the forward product. */
@@ -33,37 +34,58 @@ static glofnd_status product(gf_error *err, gf_nn_op *op, side a, side b, dnnl_d
     return has_bias ? gf_dnn_slot(err, op->dnn, out, DNNL_ARG_BIAS, bias) : GLOFND_OK;
 }
 
-static glofnd_status create_backward(gf_error *err, gf_nn_op *op) {
+static glofnd_status create_backward(gf_error *err, gf_nn_op *op, int64_t rows, gf_dnn_products *to) {
     const gf_nn_shape *s = &op->shape;
-    const int64_t rows = rows_of(s);
     const dnnl_data_type_t type = gf_dnn_type(s->type);
     const side x = {rows, s->in, dnnl_ab}, x_t = {s->in, rows, dnnl_ba};
     const side g = {rows, s->out, dnnl_ab}, g_t = {s->out, rows, dnnl_ba};
-    TRY(s->transposed ? product(err, op, x_t, g, dnnl_f32, 0, &op->back_weights)
-                      : product(err, op, g_t, x, dnnl_f32, 0, &op->back_weights));
+    TRY(s->transposed ? product(err, op, x_t, g, dnnl_f32, 0, &to->back_weights)
+                      : product(err, op, g_t, x, dnnl_f32, 0, &to->back_weights));
     if (!s->input_grad) return GLOFND_OK;
-    return product(err, op, g, (side){s->out, s->in, s->transposed ? dnnl_ba : dnnl_ab}, type, 0, &op->back_data);
+    return product(err, op, g, (side){s->out, s->in, s->transposed ? dnnl_ba : dnnl_ab}, type, 0, &to->back_data);
+}
+
+static glofnd_status create_products(gf_error *err, gf_nn_op *op, int64_t rows, gf_dnn_products *to) {
+    const gf_nn_shape *s = &op->shape;
+    TRY(product(err, op, (side){rows, s->in, dnnl_ab}, (side){s->in, s->out, s->transposed ? dnnl_ab : dnnl_ba},
+                gf_dnn_type(s->type), 1, &to->forward));
+    if (s->training) TRY(create_backward(err, op, rows, to));
+    const gf_prim *all[] = {&to->forward, &to->back_data, &to->back_weights};
+    for (int i = 0; i < 3; i++)
+        if (all[i]->scratch > op->spare) op->spare = gf_dnn_round(all[i]->scratch);
+    return GLOFND_OK;
+}
+
+static glofnd_status create_all(gf_error *err, gf_nn_op *op) {
+    const gf_nn_shape *s = &op->shape;
+    const int64_t max = s->h * s->w;
+    const int count = s->packed ? gf_nn_text_length_number(max, max) + 1 : 1;
+    op->products = calloc((size_t)count, sizeof *op->products);
+    FAIL_IF(err, !op->products, GLOFND_E_MEMORY, "out of memory");
+    int64_t length = s->packed ? 1 : max;
+    for (int i = 0; i < count; i++, length = gf_nn_text_length(length + 1, max))
+        TRY(create_products(err, op, s->n * length, &op->products[i]));
+    return GLOFND_OK;
+}
+
+static gf_dnn_products *products_of(const gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape;
+    return op->products + (s->packed ? gf_nn_text_length_number(a->texts->rows / s->n, s->h * s->w) : 0);
 }
 
 glofnd_status gf_dnn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     const gf_nn_shape *s = &op->shape;
-    const int64_t rows = rows_of(s);
+    const int64_t rows = s->n * s->h * s->w;
     FAIL_IF(err, s->act != GF_ACT_NONE && s->second, GLOFND_E_UNSUPPORTED, "a linear layer with both activation and sum");
-    TRY(product(err, op, (side){rows, s->in, dnnl_ab}, (side){s->in, s->out, s->transposed ? dnnl_ab : dnnl_ba},
-                gf_dnn_type(s->type), 1, &op->forward));
-    if (s->training) TRY(create_backward(err, op));
-    const gf_prim *all[] = {&op->forward, &op->back_data, &op->back_weights};
-    for (int i = 0; i < 3; i++)
-        if (all[i]->scratch > op->spare) op->spare = all[i]->scratch;
-    op->spare = gf_dnn_round(op->spare);
+    TRY(create_all(err, op));
     sizes->scratch = op->spare;
     if (is_narrow(s)) sizes->packed = gf_type_bytes(s->type) * (size_t)(s->in * s->out);
     if (!s->training) return GLOFND_OK;
     if (s->act != GF_ACT_NONE) {
-        sizes->saved = z_bytes(s);
-        sizes->scratch += gf_dnn_round(z_bytes(s));
+        sizes->saved = z_bytes(s, rows);
+        sizes->scratch += gf_dnn_round(z_bytes(s, rows));
     }
-    if (s->bias) sizes->scratch += sizeof(float) * (size_t)(gf_blocks(rows, s->out) * s->out);
+    if (s->bias) sizes->scratch += sizeof(float) * (size_t)(gf_blocks_max(rows, s->out) * s->out);
     return GLOFND_OK;
 }
 
@@ -81,26 +103,28 @@ glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_arg
     const gf_nn_shape *s = &op->shape;
     const int acts = s->act != GF_ACT_NONE;
     void *z = acts && s->training ? a->saved : a->y;
-    if (s->second) gf_dnn_copy(op->engine, a->y, a->x2, z_bytes(s));
-    TRY(gf_dnn_run(err, op->dnn, &op->forward, (void *[]){gf_dnn_mutable(a->x), weight_of(op, a), z, gf_dnn_mutable(a->bias)},
-                   a->scratch));
-    if (acts) gf_dnn_act(op->engine, s->act, s->type, a->y, z, rows_of(s) * s->out);
+    const int64_t rows = gf_nn_rows(s, a);
+    if (s->second) gf_dnn_copy(op->engine, a->y, a->x2, z_bytes(s, rows));
+    TRY(gf_dnn_run(err, op->dnn, &products_of(op, a)->forward,
+                   (void *[]){gf_dnn_mutable(a->x), weight_of(op, a), z, gf_dnn_mutable(a->bias)}, a->scratch));
+    if (acts) gf_dnn_act(op->engine, s->act, s->type, a->y, z, rows * s->out);
     return GLOFND_OK;
 }
 
 glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
-    const int64_t rows = rows_of(s);
+    const int64_t rows = gf_nn_rows(s, a);
+    gf_dnn_products *p = products_of(op, a);
     char *after = (char *)a->scratch + op->spare;
     void *x = gf_dnn_mutable(a->x), *g = gf_dnn_mutable(a->dy);
     if (s->act != GF_ACT_NONE) {
         g = after;
-        after += gf_dnn_round(z_bytes(s));
+        after += gf_dnn_round(z_bytes(s, rows));
         gf_dnn_act_back(op->engine, s->act, s->type, g, a->dy, a->saved, rows * s->out);
     }
     if (s->bias) gf_dnn_sum_rows(op->engine, a->bias_grad, s->type, g, rows, s->out, (float *)(void *)after);
-    TRY(gf_dnn_run(err, op->dnn, &op->back_weights, (void *[]){s->transposed ? x : g, s->transposed ? g : x, a->weight_grad},
+    TRY(gf_dnn_run(err, op->dnn, &p->back_weights, (void *[]){s->transposed ? x : g, s->transposed ? g : x, a->weight_grad},
                    a->scratch));
     if (!s->input_grad) return GLOFND_OK;
-    return gf_dnn_run(err, op->dnn, &op->back_data, (void *[]){g, weight_of(op, a), a->dx}, a->scratch);
+    return gf_dnn_run(err, op->dnn, &p->back_data, (void *[]){g, weight_of(op, a), a->dx}, a->scratch);
 }

@@ -6,6 +6,10 @@
 #include "cpu/nn/dnn_wino.h"
 #include "ifc/nn_ops.h"
 
+typedef struct gf_dnn_products { /* of a linear layer, for one number of rows */
+    gf_prim forward, back_data, back_weights;
+} gf_dnn_products;
+
 struct gf_nn_op {
     gf_nn_op *next; /* list of the engine */
     gf_nn_engine *engine;
@@ -16,6 +20,7 @@ struct gf_nn_op {
     gf_prim pack;      /* weight -> packed, of `forward` */
     gf_prim pack_back; /* weight -> scratch, of `back_data`; not made where it takes `packed` */
     gf_prim unpack;    /* gradient in scratch -> weight_grad */
+    gf_dnn_products *products; /* LINEAR: one; packed: one for each length of texts */
     size_t spare;      /* CONV: bytes of the weights in scratch, before the primitives' own scratch; LINEAR: of theirs */
     int short_conv;    /* CONV by own kernels: no primitive is made */
     gf_wino wino;

@@ -29,7 +29,7 @@ static glofnd_status run(gf_nn_op *op, const gf_nn_args *a, int64_t tasks, gf_ta
     return GLOFND_OK;
 }
 
-/* ----- tokens: y [n][length][out] = table [in][out] [token] + positions [length][out] ---------------------------------- */
+/* ----- tokens: y [n][length][out] = table [in][out] [token] + positions [length][out]; packed: fewer of each text ----- */
 
 glofnd_status gf_dnn_embed_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     (void)err;
@@ -38,20 +38,30 @@ glofnd_status gf_dnn_embed_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
     return GLOFND_OK;
 }
 
+typedef struct span { /* the rows of a text */
+    int64_t first, count;
+} span;
+
+static span text_at(const job *j, int64_t i) {
+    const int32_t *first = j->s->packed ? j->a->texts->first : NULL;
+    return first ? (span){first[i], first[i + 1] - first[i]} : (span){i * length(j->s), length(j->s)};
+}
+
 static void embed_text(void *arg, int64_t task, int thread) {
     (void)thread;
     const job *j = arg;
-    const int64_t rows = length(j->s), c = j->s->out;
-    const int32_t *token = (const int32_t *)j->a->x + task * rows;
-    for (int64_t r = 0; r < rows; r++)
-        j->engine->row->plus(j->s->type, place(j->s, j->a->y, (task * rows + r) * c), GF_TYPE_F32, j->a->weight + token[r] * c,
+    const int64_t c = j->s->out;
+    const span t = text_at(j, task);
+    const int32_t *token = (const int32_t *)j->a->x + t.first;
+    for (int64_t r = 0; r < t.count; r++)
+        j->engine->row->plus(j->s->type, place(j->s, j->a->y, (t.first + r) * c), GF_TYPE_F32, j->a->weight + token[r] * c,
                              j->a->bias + r * c, c);
 }
 
 static void embed_back_strip(void *arg, int64_t task, int thread) {
     (void)thread;
     const job *j = arg;
-    const int64_t rows = j->s->n * length(j->s), c = j->s->out, from = task * STRIP, count = c - from < STRIP ? c - from : STRIP;
+    const int64_t rows = gf_nn_rows(j->s, j->a), c = j->s->out, from = task * STRIP, count = c - from < STRIP ? c - from : STRIP;
     const int32_t *token = j->a->x;
     for (int64_t r = 0; r < rows; r++)
         j->engine->row->add_to(j->a->weight_grad + token[r] * c + from, j->s->type, place(j->s, j->a->dy, r * c + from), count);
@@ -63,10 +73,17 @@ static void sum_position(const job *j, float *sum, int64_t row, int64_t rows, in
     for (int64_t i = 0; i < j->s->n; i++) j->engine->row->add_to(sum, j->s->type, place(j->s, j->a->dy, (i * rows + row) * c), c);
 }
 
+/* The texts that are so long. */
 static void embed_back_position(void *arg, int64_t task, int thread) {
     (void)thread;
     const job *j = arg;
-    sum_position(j, j->a->bias_grad + task * j->s->out, task, length(j->s), j->s->out);
+    const int64_t c = j->s->out;
+    float *sum = j->a->bias_grad + task * c;
+    memset(sum, 0, sizeof *sum * (size_t)c);
+    for (int64_t i = 0; i < j->s->n; i++) {
+        const span t = text_at(j, i);
+        if (task < t.count) j->engine->row->add_to(sum, j->s->type, place(j->s, j->a->dy, (t.first + task) * c), c);
+    }
 }
 
 glofnd_status gf_dnn_embed_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
@@ -139,40 +156,35 @@ glofnd_status gf_dnn_tokens_backward(gf_error *err, gf_nn_op *op, const gf_nn_ar
     return s->input_grad ? run(op, a, s->n, tokens_back_image) : GLOFND_OK;
 }
 
-/* ----- the row that stands for all: y [n][in] float32; saved [n]: which -------------------------------------------------- */
+/* ----- the row that stands for all: y [n][in] float32 ----------------------------------------------------------------- */
 
 glofnd_status gf_dnn_pick_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     (void)err;
-    if (op->shape.training) sizes->saved = sizeof(int32_t) * (size_t)op->shape.n;
+    (void)op;
+    (void)sizes;
     return GLOFND_OK;
 }
 
-static int64_t largest_token(const int32_t *token, int64_t count) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (token[i] > token[best]) best = i;
-    return best;
+static int64_t picked_row(const gf_nn_shape *s, const gf_nn_args *a, int64_t i) {
+    return s->packed ? a->texts->picked[i] : i * length(s);
 }
 
 glofnd_status gf_dnn_pick_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     (void)err;
     const gf_nn_shape *s = &op->shape;
-    const int64_t rows = length(s), c = s->in;
-    for (int64_t i = 0; i < s->n; i++) {
-        const int64_t row = s->second ? largest_token((const int32_t *)a->x2 + i * rows, rows) : 0;
-        op->engine->row->gather((float *)a->y + i * c, c, s->type, place(s, a->x, (i * rows + row) * c), c, 1, c, 1.0f);
-        if (a->saved) ((int32_t *)a->saved)[i] = (int32_t)row;
-    }
+    const int64_t c = s->in;
+    for (int64_t i = 0; i < s->n; i++)
+        op->engine->row->gather((float *)a->y + i * c, c, s->type, place(s, a->x, picked_row(s, a, i) * c), c, 1, c, 1.0f);
     return GLOFND_OK;
 }
 
 glofnd_status gf_dnn_pick_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     (void)err;
     const gf_nn_shape *s = &op->shape;
-    const int64_t rows = length(s), c = s->in;
-    if (!a->add_dx) gf_dnn_zero(op->engine, a->dx, gf_type_bytes(s->type) * (size_t)(s->n * rows * c));
+    const int64_t c = s->in;
+    if (!a->add_dx) gf_dnn_zero(op->engine, a->dx, gf_type_bytes(s->type) * (size_t)(gf_nn_rows(s, a) * c));
     for (int64_t i = 0; i < s->n; i++) {
-        char *dx = place(s, a->dx, (i * rows + ((const int32_t *)a->saved)[i]) * c);
+        char *dx = place(s, a->dx, picked_row(s, a, i) * c);
         op->engine->row->plus(s->type, dx, s->type, dx, (const float *)a->dy + i * c, c);
     }
     return GLOFND_OK;

@@ -37,6 +37,8 @@ struct gf_nn_op {
     gf_nn_shape shape;
     gf_cunn_plan *plan[GF_CUNN_WORKS]; /* CONV */
     gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
+    gf_cunn_gemm (*lengths)[GF_CUNN_WORKS]; /* LINEAR, packed: instead, for each length of texts */
+    int length_count;
     int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
     int patches;                       /* CONV of images as a linear layer: gemm */
     int point[GF_CUNN_WORKS];          /* CONV of 1 x 1: with a batch norm by the kernels of cunn_point.cu */
@@ -76,7 +78,7 @@ struct gf_nn_engine {
     int hopper;         /* 1: the kernels of sm90/ run here */
     cudaError_t failed; /* first failure not yet reported */
     const char *failed_at;
-    cudaGraphExec_t record; /* of a step; NULL: none */
+    cudaGraphExec_t record[GF_NN_RECORDS]; /* of steps; NULL: none */
 };
 
 /* Keeps the first error; `at` is a static text. */

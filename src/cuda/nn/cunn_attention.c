@@ -24,6 +24,7 @@ static gf_cunn_attention task_of(const gf_nn_op *op, const gf_nn_args *a) {
                            .y = {a->y, s->out},
                            .dy = {loose(a->dy), s->out},
                            .log_sums = s->training ? a->saved : NULL};
+    if (s->packed) t.first = a->texts->first, t.mean = (int)(a->texts->rows / s->n);
     t.k = part_of(s, a->x, parts - 2, parts), t.dk = part_of(s, a->dx, parts - 2, parts);
     t.v = part_of(s, a->x, parts - 1, parts), t.dv = part_of(s, a->dx, parts - 1, parts);
     if (s->second) t.q = (gf_cunn_heads){loose(a->x2), s->out}, t.dq = (gf_cunn_heads){a->dx2, s->out};

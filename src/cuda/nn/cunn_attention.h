@@ -17,7 +17,8 @@
 extern "C" {
 #endif
 
-typedef struct gf_cunn_heads { /* numbers of head a of position r of image i begin at (i * length + r) * step + a * dim */
+typedef struct gf_cunn_heads { /* numbers of head a of position r of image i begin at (i * length + r) * step + a * dim; packed:
+                                   (first[i] + r) * step + a * dim */
     void *at;
     int64_t step;
 } gf_cunn_heads;
@@ -25,11 +26,14 @@ typedef struct gf_cunn_heads { /* numbers of head a of position r of image i beg
 typedef struct gf_cunn_attention {
     gf_type type;
     int64_t n;
-    int heads, dim, length, causal;
+    int heads, dim, length, causal; /* packed: the largest length */
+    const int32_t *first;           /* packed: [n + 1] rows where texts begin; else NULL */
+    int mean;                       /* packed: mean length, rounded up */
     float scale;
     gf_cunn_heads q, k, v, y;
     gf_cunn_heads dq, dk, dv, dy; /* backward */
-    float *log_sums;              /* [n][heads][length]: log2 of the sum of exp(q k' scale); forward writes, backward reads */
+    float *log_sums;              /* [n][heads][length]: log2 of the sum of exp(q k' scale); forward writes, backward reads;
+                                     packed: heads first[i], then [heads][length] of text i */
 } gf_cunn_attention;
 
 int gf_cunn_attention_mma_fits(const gf_cunn_attention *t);

@@ -63,10 +63,15 @@ static void synchronize(gf_nn_engine *s) {
     if (s->aside) cudaStreamSynchronize(s->aside);
 }
 
+static void drop(gf_nn_engine *s, int slot) {
+    if (s->record[slot]) cudaGraphExecDestroy(s->record[slot]);
+    s->record[slot] = NULL;
+}
+
 static void engine_close(gf_nn_engine *s) {
     if (!s) return;
     synchronize(s);
-    if (s->record) cudaGraphExecDestroy(s->record);
+    for (int i = 0; i < GF_NN_RECORDS; i++) drop(s, i);
     while (s->ops) {
         gf_nn_op *next = s->ops->next;
         gf_cunn_linear_free(s->ops);
@@ -246,39 +251,34 @@ static void beside(gf_nn_engine *s, gf_nn_beside how) {
 
 /* ----- captured work ----------------------------------------------------------------------------------------------- */
 
-static void drop(gf_nn_engine *s) {
-    if (s->record) cudaGraphExecDestroy(s->record);
-    s->record = NULL;
-}
-
 static void forget(gf_nn_engine *s) {
     cudaStreamSynchronize(s->stream);
-    drop(s);
+    for (int i = 0; i < GF_NN_RECORDS; i++) drop(s, i);
 }
 
 /* Uploads it, too: the first launch would allocate that memory, too late to continue without a graph. */
-static void make_record(gf_nn_engine *s, cudaGraph_t graph) {
-    if (cudaGraphInstantiate(&s->record, graph, 0) != cudaSuccess) s->record = NULL;
-    else if (cudaGraphUpload(s->record, s->stream) != cudaSuccess) drop(s);
+static void make_record(gf_nn_engine *s, int slot, cudaGraph_t graph) {
+    if (cudaGraphInstantiate(&s->record[slot], graph, 0) != cudaSuccess) s->record[slot] = NULL;
+    else if (cudaGraphUpload(s->record[slot], s->stream) != cudaSuccess) drop(s, slot);
 }
 
-static glofnd_status record(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *, void *), void *arg, int *made) {
+static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg, int *made) {
     cudaGraph_t graph = NULL;
     enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
-    drop(s);
+    drop(s, slot);
     CUDA_TRY(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
     const glofnd_status status = work(err, arg);
     cudaStreamIsCapturing(s->stream, &now); /* work that cannot be captured has ended the capture */
-    if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) make_record(s, graph);
+    if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) make_record(s, slot, graph);
     if (graph) cudaGraphDestroy(graph);
-    *made = s->record != NULL;
+    *made = s->record[slot] != NULL;
     if (!*made) cudaGetLastError();
     if (!*made) s->failed = cudaSuccess;
     return now == cudaStreamCaptureStatusActive ? status : GLOFND_OK;
 }
 
-static glofnd_status run(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *, void *), void *arg) {
-    if (s->record) CUDA_TRY(err, cudaGraphLaunch(s->record, s->stream), "a recorded step");
+static glofnd_status run(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg) {
+    if (slot >= 0) CUDA_TRY(err, cudaGraphLaunch(s->record[slot], s->stream), "a recorded step");
     else TRY(work(err, arg));
     return take_error(err, s);
 }

@@ -17,10 +17,16 @@ template <int C> struct widths {                           /* C columns per lane
 struct spot {      /* one head of one image */
     int64_t first; /* position */
     int column;
+    float *log_sums;
 };
 
-__device__ static spot spot_of(const gf_cunn_attention &t) {
-    return {(int64_t)(blockIdx.x / (unsigned)t.heads) * t.length, (int)(blockIdx.x % (unsigned)t.heads) * t.dim};
+/* t.length becomes that of a packed text. */
+__device__ static spot spot_of(gf_cunn_attention &t) {
+    const int64_t image = blockIdx.x / (unsigned)t.heads;
+    const int head = (int)(blockIdx.x % (unsigned)t.heads);
+    int64_t first = image * t.length;
+    if (t.first) first = t.first[image], t.length = t.first[image + 1] - (int)first;
+    return {first, head * t.dim, t.log_sums + first * t.heads + (int64_t)head * t.length};
 }
 
 template <typename T> __device__ static float number(const gf_cunn_heads &h, const spot &p, int row, int d) {
@@ -101,10 +107,11 @@ __device__ static void store_row(const gf_cunn_attention &t, const gf_cunn_heads
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS) forward_kernel(const gf_cunn_attention t) {
+template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS) forward_kernel(gf_cunn_attention t) {
     __shared__ __align__(16) float q[ROWS * widths<C>::own], k[OTHERS * widths<C>::other], v[OTHERS * widths<C>::other];
     const spot p = spot_of(t);
     const int row0 = (int)blockIdx.y * ROWS, mine = (int)threadIdx.x / 32 * EACH, lane = (int)threadIdx.x % 32;
+    if (row0 >= t.length) return;
     const float factor = log_factor(t);
     float y[EACH][C] = {}, peak[EACH], total[EACH] = {}, w[EACH];
 #pragma unroll
@@ -135,7 +142,7 @@ template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS
         const float sum = over_warp(total[r]);
         store_row<T, C>(t, t.y, p, row, y[r], 1.0f / sum);
         if (t.log_sums && lane == 0 && row < t.length)
-            t.log_sums[(int64_t)blockIdx.x * t.length + row] = peak[r] * factor + log2f(sum);
+            p.log_sums[row] = peak[r] * factor + log2f(sum);
     }
 }
 
@@ -158,7 +165,7 @@ __device__ static void query_sums(tiles<C> &m, const gf_cunn_attention &t, const
         sum = over_warp(sum);
         if (threadIdx.x % 32) continue;
         m.delta[r] = sum;
-        m.log_sum[r] = inside ? t.log_sums[(int64_t)blockIdx.x * t.length + from + r] : INFINITY;
+        m.log_sum[r] = inside ? p.log_sums[from + r] : INFINITY;
     }
 }
 
@@ -181,8 +188,7 @@ __device__ static void back_step(float (&da)[EACH][C], float (&db)[EACH][C], con
     if (KEYS_OWN) weighted<C>(db, w, m.other[1]);
 }
 
-template <typename T, int C, bool KEYS_OWN> __device__ static void back_pass(tiles<C> &m, const gf_cunn_attention &t) {
-    const spot p = spot_of(t);
+template <typename T, int C, bool KEYS_OWN> __device__ static void back_pass(tiles<C> &m, const gf_cunn_attention &t, const spot &p) {
     const int row0 = (int)blockIdx.y * ROWS, mine = (int)threadIdx.x / 32 * EACH;
     const int begin = KEYS_OWN && t.causal ? row0 / OTHERS * OTHERS : 0, end = KEYS_OWN ? t.length : last_key(t, row0);
     float da[EACH][C] = {}, db[EACH][C] = {};
@@ -205,10 +211,12 @@ template <typename T, int C, bool KEYS_OWN> __device__ static void back_pass(til
     }
 }
 
-template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS) back_kernel(const gf_cunn_attention t) {
+template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS) back_kernel(gf_cunn_attention t) {
     __shared__ __align__(16) tiles<C> m;
-    back_pass<T, C, false>(m, t);
-    back_pass<T, C, true>(m, t);
+    const spot p = spot_of(t);
+    if ((int)blockIdx.y * ROWS >= t.length) return;
+    back_pass<T, C, false>(m, t, p);
+    back_pass<T, C, true>(m, t, p);
 }
 
 /* ----- launches ---------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,8 @@
  *   queries own   w = exp(q k' - log sum),  dw = w (dy v' - delta)      dq = sum of dw k
  *   keys own      the same two, transposed                              dk = sum of dw' q,  dv = sum of w' dy
  * with delta = sum dy y of a query. Weights and their gradients are rounded to bf16 on their way into the next product.
+ *
+ * Packed texts: blocks have rows for a text of twice the mean length, and more blocks than most texts need.
  */
 #include <math.h>
 
@@ -48,15 +50,23 @@ template <int D> __device__ static void weighted(float (&c)[D / 8][4], const flo
 struct place {     /* one head of one image */
     int64_t first; /* position */
     int column;
+    float *log_sums;
     __device__ bf16 *row(const gf_cunn_heads &h, int r) const {
         return static_cast<bf16 *>(h.at) + (first + r) * h.step + column;
     }
 };
 
-__device__ static place place_of(const gf_cunn_attention &t) {
+/* t.length becomes that of a packed text. */
+__device__ static place place_of(gf_cunn_attention &t) {
     const int64_t image = blockIdx.x / (unsigned)t.heads;
-    return {image * t.length, (int)(blockIdx.x % (unsigned)t.heads) * t.dim};
+    const int head = (int)(blockIdx.x % (unsigned)t.heads);
+    int64_t first = image * t.length;
+    if (t.first) first = t.first[image], t.length = t.first[image + 1] - (int)first;
+    return {first, head * t.dim, t.log_sums + first * t.heads + (int64_t)head * t.length};
 }
+
+/* First own row of this block. */
+__device__ static int block_row() { return (int)(blockIdx.y * (blockDim.x / 32)) * ROWS; }
 
 /* Starts to copy rows from .. from + count to shared memory; what lies beyond `length` becomes 0. */
 template <int D> __device__ static void fetch(bf16 *to, const gf_cunn_heads &h, const place &p, int from, int count, int length) {
@@ -181,10 +191,11 @@ __device__ static int last_key(const gf_cunn_attention &t, int row0, int count) 
     return t.causal && row0 + count < t.length ? row0 + count : t.length;
 }
 
-template <int D> static __global__ void __launch_bounds__(32 * WARPS, 2) forward_kernel(const gf_cunn_attention t, int others) {
+template <int D> static __global__ void __launch_bounds__(32 * WARPS, 2) forward_kernel(gf_cunn_attention t, int others) {
     extern __shared__ uint4 memory[];
     bf16 *const k = reinterpret_cast<bf16 *>(memory), *const v = k + others * (D + PAD);
     const place p = place_of(t);
+    if (block_row() >= t.length) return;
     const int row0 = own_row(), row = row0 + (int)threadIdx.x % 32 / 4;
     const int end = row0 < t.length ? last_key(t, row0, ROWS) : 0;
     const int block_rows = (int)blockDim.x / 32 * ROWS, block_end = last_key(t, (int)blockIdx.y * block_rows, block_rows);
@@ -208,7 +219,7 @@ template <int D> static __global__ void __launch_bounds__(32 * WARPS, 2) forward
     for (int i = 0; i < 2; i++) {
         o.total[i] = over_four(o.total[i]);
         if (t.log_sums && threadIdx.x % 4 == 0 && row + 8 * i < t.length)
-            t.log_sums[(int64_t)blockIdx.x * t.length + row + 8 * i] = o.peak[i] * factor + log2f(o.total[i]);
+            p.log_sums[row + 8 * i] = o.peak[i] * factor + log2f(o.total[i]);
     }
     store_rows<D>(t.y, p, row0, t.length, o.y, 1.0f / o.total[0], 1.0f / o.total[1],
                   k + (int)threadIdx.x / 32 * ROWS * (D + PAD));
@@ -262,7 +273,7 @@ __device__ static void own_sums(float (&log_sum)[2], float (&delta)[2], const ui
                 sum = fmaf(__uint_as_float(y[k][i] & 0xffff0000u), __uint_as_float(dy[k][i] & 0xffff0000u), sum);
             }
         delta[half] = over_four(sum);
-        log_sum[half] = r < t.length ? t.log_sums[(int64_t)blockIdx.x * t.length + r] : INFINITY;
+        log_sum[half] = r < t.length ? p.log_sums[r] : INFINITY;
     }
 }
 
@@ -284,7 +295,7 @@ __device__ static void query_sums(const rows &o, const gf_cunn_attention &t, con
         for (int i = 1; i < TEAM; i *= 2) sum += __shfl_xor_sync(~0u, sum, i);
         if (c || r >= count) continue;
         o.delta[r] = sum;
-        o.log_sum[r] = inside ? t.log_sums[(int64_t)blockIdx.x * t.length + from + r] : INFINITY;
+        o.log_sum[r] = inside ? p.log_sums[from + r] : INFINITY;
     }
 }
 
@@ -294,10 +305,10 @@ template <int D, bool KEYS_OWN, bool WHOLE>
 __device__ static void back_pass(const gf_cunn_attention &t, const place &p, const rows &own, const rows &other, int others,
                                  bf16 *stage) {
     const int row0 = own_row(), row = row0 + (int)threadIdx.x % 32 / 4, block_rows = (int)blockDim.x / 32 * ROWS;
-    const int block_row = (int)blockIdx.y * block_rows, at0 = (row0 - block_row) * (D + PAD);
-    const int block_end = KEYS_OWN ? t.length : last_key(t, block_row, block_rows);
+    const int at0 = (row0 - block_row()) * (D + PAD);
+    const int block_end = KEYS_OWN ? t.length : last_key(t, block_row(), block_rows);
     const int end = row0 >= t.length ? 0 : KEYS_OWN ? t.length : last_key(t, row0, ROWS);
-    const int begin = KEYS_OWN && t.causal ? row0 : 0, block_begin = KEYS_OWN && t.causal ? block_row / others * others : 0;
+    const int begin = KEYS_OWN && t.causal ? row0 : 0, block_begin = KEYS_OWN && t.causal ? block_row() / others * others : 0;
     uint32_t a[D / 16][4], b[D / 16][4];
     float da[D / 8][4] = {}, db[D / 8][4] = {}, log_sum[2], delta[2];
     if (WHOLE) own_rows<D>(a, own.a + at0), own_rows<D>(b, own.b + at0);
@@ -321,10 +332,11 @@ __device__ static void back_pass(const gf_cunn_attention &t, const place &p, con
     if (KEYS_OWN) store_rows<D>(t.dv, p, row0, t.length, db, 1.0f, 1.0f, stage);
 }
 template <int D, bool WHOLE>
-static __global__ void __launch_bounds__(32 * WARPS, 2) back_kernel(const gf_cunn_attention t, int others) {
+static __global__ void __launch_bounds__(32 * WARPS, 2) back_kernel(gf_cunn_attention t, int others) {
     extern __shared__ uint4 memory[];
     const int each = others * (D + PAD);
     const place p = place_of(t);
+    if (block_row() >= t.length) return;
     bf16 *const at = reinterpret_cast<bf16 *>(memory), *const stage = at + (WHOLE ? 4 : 2) * each;
     float *const sums = reinterpret_cast<float *>(stage + (int)blockDim.x / 32 * ROWS * (D + PAD));
     bf16 *const mine = stage + (int)threadIdx.x / 32 * ROWS * (D + PAD);
@@ -354,9 +366,10 @@ struct layout {
 
 static layout layout_of(const gf_cunn_attention *t) {
     layout l;
-    const int tiles = whole(t->length, ROWS), blocks = whole(tiles, WARPS);
+    const int all = whole(t->length, ROWS), usual = t->first ? whole(2 * t->mean, ROWS) : all, tiles = usual < all ? usual : all;
+    const int warps = whole(tiles, whole(tiles, WARPS)), blocks = whole(all, warps);
     const size_t row = sizeof(bf16) * (size_t)(t->dim + PAD);
-    l.threads = 32 * whole(tiles, blocks);
+    l.threads = 32 * warps;
     l.others = tiles * ROWS < OTHERS ? tiles * ROWS : OTHERS;
     l.grid = dim3((unsigned)(t->n * t->heads), (unsigned)blocks);
     l.forward = (size_t)l.others * 2 * row;

@@ -13,12 +13,12 @@ enum { CHUNK = 32, AHEAD = 8, THREADS = 64, LANES = 4, ROW_THREADS = 128 };
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Block: one position of one text. */
+/* Block: one position of one text. position: of each row; NULL: texts of `length` rows. */
 template <typename T, int V>
-static __global__ void forward_kernel(T *y, const int32_t *tokens, const float *table, const float *positions, int64_t vocab,
-                                      int64_t length, int64_t c) {
+static __global__ void forward_kernel(T *y, const int32_t *tokens, const float *table, const float *positions,
+                                      const int32_t *position, int64_t vocab, int64_t length, int64_t c) {
     const int64_t at = blockIdx.x, token = min(max((int64_t)tokens[at], (int64_t)0), vocab - 1);
-    const float *a = table + token * c, *b = positions + at % length * c;
+    const float *a = table + token * c, *b = positions + (position ? position[at] : at % length) * c;
     for (int64_t k = threadIdx.x * V; k < c; k += blockDim.x * V) {
         float x[V];
 #pragma unroll
@@ -109,9 +109,28 @@ static __global__ void __launch_bounds__(THREADS *LANES) join_kernel(const runs 
     }
 }
 
+/* Block: a position and THREADS columns; the sum of its rows over packed texts, of which each lane takes every LANES-th. */
+template <typename T>
+static __global__ void __launch_bounds__(THREADS *LANES)
+    positions_kernel(float *grad, const T *dy, const int32_t *text, int n, int64_t c) {
+    __shared__ float shared[LANES][THREADS];
+    const int64_t position = blockIdx.x, column = (int64_t)blockIdx.y * THREADS + threadIdx.x;
+    float sum = 0.0f;
+#pragma unroll 8
+    for (int i = threadIdx.y; i < n; i += LANES) {
+        const int64_t row = text[i] + position;
+        if (row < text[i + 1] && column < c) sum += (float)dy[row * c + column];
+    }
+    shared[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y || column >= c) return;
+    for (int i = 1; i < LANES; i++) sum += shared[i][threadIdx.x];
+    grad[position * c + column] = sum;
+}
+
 /* ----- the op ------------------------------------------------------------------------------------------------------ */
 
-static int64_t chunks_of(const gf_nn_shape *s) { return (s->n * s->h + CHUNK - 1) / CHUNK; }
+static int64_t chunks_of(int64_t rows) { return (rows + CHUNK - 1) / CHUNK; }
 
 static size_t sort_bytes(const gf_nn_shape *s) { return (gf_cunn_sort_bytes(s->n * s->h) + 255) / 256 * 256; }
 
@@ -120,7 +139,7 @@ glofnd_status gf_cunn_embed_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *siz
     FAIL_IF(err, s->n * s->h > INT32_MAX || s->in > INT32_MAX, GLOFND_E_UNSUPPORTED,
             "embedding of %lld texts of %lld tokens: too many for one batch", (long long)s->n, (long long)s->h);
     if (!s->training) return GLOFND_OK;
-    const size_t parts = 2 * sizeof(float) * (size_t)(chunks_of(s) * s->out);
+    const size_t parts = 2 * sizeof(float) * (size_t)(chunks_of(s->n * s->h) * s->out);
     const size_t sums = gf_cunn_sums_bytes(s->type, s->n, s->h * s->out);
     sizes->scratch = sort_bytes(s) + (parts > sums ? parts : sums);
     return GLOFND_OK;
@@ -128,22 +147,30 @@ glofnd_status gf_cunn_embed_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *siz
 
 template <typename T, int V> static void forward(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
-    forward_kernel<T, V><<<(unsigned)(s->n * s->h), ROW_THREADS, 0, op->engine->stream>>>((T *)a->y, (const int32_t *)a->x,
-                                                                                          a->weight, a->bias, s->in, s->h,
-                                                                                          s->out);
+    forward_kernel<T, V><<<(unsigned)gf_nn_rows(s, a), ROW_THREADS, 0, op->engine->stream>>>(
+        (T *)a->y, (const int32_t *)a->x, a->weight, a->bias, s->packed ? a->texts->position : NULL, s->in, s->h, s->out);
     gf_cunn_note(op->engine, cudaGetLastError(), "embedding");
 }
 
 template <typename T, int V> static void table_grad(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     gf_nn_engine *e = op->engine;
-    const gf_cunn_sorted sorted = gf_cunn_sort(e, (const int32_t *)a->x, s->n * s->h, s->in, a->scratch);
+    const int64_t rows = gf_nn_rows(s, a);
+    const gf_cunn_sorted sorted = gf_cunn_sort(e, (const int32_t *)a->x, rows, s->in, a->scratch);
     float *part = (float *)((char *)a->scratch + sort_bytes(s));
-    const runs r = {sorted.key, sorted.position, s->n * s->h, s->out, part, a->weight_grad};
+    const runs r = {sorted.key, sorted.position, rows, s->out, part, a->weight_grad};
     gf_cunn_note(e, cudaMemsetAsync(a->weight_grad, 0, sizeof(float) * (size_t)(s->in * s->out), e->stream), "embedding");
-    chunk_kernel<T, V><<<(unsigned)chunks_of(s), THREADS, 0, e->stream>>>(r, (const T *)a->dy);
-    join_kernel<<<(unsigned)chunks_of(s), dim3(THREADS, LANES), 0, e->stream>>>(r);
+    chunk_kernel<T, V><<<(unsigned)chunks_of(rows), THREADS, 0, e->stream>>>(r, (const T *)a->dy);
+    join_kernel<<<(unsigned)chunks_of(rows), dim3(THREADS, LANES), 0, e->stream>>>(r);
     gf_cunn_note(e, cudaGetLastError(), "embedding, backward");
+}
+
+template <typename T> static void positions_grad(gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape;
+    const dim3 grid((unsigned)s->h, (unsigned)((s->out + THREADS - 1) / THREADS));
+    positions_kernel<T><<<grid, dim3(THREADS, LANES), 0, op->engine->stream>>>(a->bias_grad, (const T *)a->dy, a->texts->first,
+                                                                               (int)s->n, s->out);
+    gf_cunn_note(op->engine, cudaGetLastError(), "positions, backward");
 }
 
 glofnd_status gf_cunn_embed_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
@@ -156,7 +183,10 @@ glofnd_status gf_cunn_embed_backward(gf_error *err, gf_nn_op *op, const gf_nn_ar
     (void)err;
     const gf_nn_shape *s = &op->shape;
     GF_LANES(s->type, s->out, table_grad, op, a);
-    gf_cunn_act_back(op->engine, s->type, GF_ACT_NONE, NULL, a->bias_grad, a->dy, NULL, s->n, s->h * s->out,
+    if (s->packed && s->type == GF_TYPE_BF16) positions_grad<bf16>(op, a);
+    else if (s->packed) positions_grad<float>(op, a);
+    else
+        gf_cunn_act_back(op->engine, s->type, GF_ACT_NONE, NULL, a->bias_grad, a->dy, NULL, s->n, s->h * s->out,
                      (char *)a->scratch + sort_bytes(s));
     return GLOFND_OK;
 }

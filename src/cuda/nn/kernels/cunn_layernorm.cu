@@ -185,8 +185,8 @@ static int warps_of(int64_t c) {
     return warps;
 }
 
-static int chunks_of(const gf_nn_shape *s) {
-    const int64_t groups = WARPS / warps_of(s->in), blocks = (rows_of(s) + groups - 1) / groups;
+static int chunks_of(const gf_nn_shape *s, int64_t rows) {
+    const int64_t groups = WARPS / warps_of(s->in), blocks = (rows + groups - 1) / groups;
     return blocks < CHUNKS ? (int)blocks : (int)CHUNKS;
 }
 
@@ -196,26 +196,27 @@ glofnd_status gf_cunn_layernorm_create(gf_error *err, gf_nn_op *op, gf_nn_sizes 
             (long long)s->in, (int)ROW_MAX);
     if (!s->training) return GLOFND_OK;
     sizes->saved = 2 * sizeof(float) * (size_t)rows_of(s);
-    sizes->scratch = 2 * sizeof(float) * (size_t)s->in * (size_t)chunks_of(s);
+    sizes->scratch = 2 * sizeof(float) * (size_t)s->in * (size_t)chunks_of(s, rows_of(s));
     return GLOFND_OK;
 }
 
 template <typename T, int V> static void forward(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     const int warps = warps_of(s->in);
-    const int64_t groups = WARPS / warps, blocks = (rows_of(s) + groups - 1) / groups;
+    const int64_t groups = WARPS / warps, rows = gf_nn_rows(s, a), blocks = (rows + groups - 1) / groups;
     forward_kernel<T, V><<<(unsigned)(blocks < (int64_t)BLOCKS ? blocks : (int64_t)BLOCKS), THREADS, 0, op->engine->stream>>>(
-        (T *)a->y, (float *)(s->training ? a->saved : NULL), (const T *)a->x, a->weight, a->bias, rows_of(s), s->in, warps);
+        (T *)a->y, (float *)(s->training ? a->saved : NULL), (const T *)a->x, a->weight, a->bias, rows, s->in, warps);
     gf_cunn_note(op->engine, cudaGetLastError(), "layer norm");
 }
 
 template <typename T, int V> static void backward(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
-    const int chunks = chunks_of(s);
+    const int64_t rows = gf_nn_rows(s, a);
+    const int chunks = chunks_of(s, rows);
     float *part = (float *)a->scratch;
     back_kernel<T, V><<<(unsigned)chunks, THREADS, 0, op->engine->stream>>>((T *)(s->input_grad ? a->dx : NULL), part,
                                                                             (const T *)a->dy, (const T *)a->x,
-                                                                            (const float *)a->saved, a->weight, rows_of(s), s->in,
+                                                                            (const float *)a->saved, a->weight, rows, s->in,
                                                                             warps_of(s->in), a->add_dx != 0);
     gf_cunn_note(op->engine, cudaGetLastError(), "layer norm, backward");
     gf_cunn_add_chunks(op->engine, a->weight_grad, s->in, a->bias_grad, s->in, part, chunks);

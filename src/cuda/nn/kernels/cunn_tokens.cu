@@ -93,50 +93,25 @@ glofnd_status gf_cunn_tokens_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
 
 /* ----- PICK -------------------------------------------------------------------------------------------------------- */
 
-/* One warp per text: the first position of its largest token. */
-static __global__ void largest_kernel(int32_t *row, const int32_t *tokens, int64_t n, int length) {
-    const int64_t text = (int64_t)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
-    if (text >= n) return;
-    int32_t best = INT32_MIN, at = length;
-    for (int i = threadIdx.x % 32; i < length; i += 32) {
-        const int32_t token = tokens[text * length + i];
-        if (token > best || at == length) best = token, at = i;
-    }
-    for (int i = 16; i > 0; i /= 2) {
-        const int32_t other = __shfl_xor_sync(~0u, best, i), there = __shfl_xor_sync(~0u, at, i);
-        if (there < length && (at == length || other > best || (other == best && there < at))) best = other, at = there;
-    }
-    if (threadIdx.x % 32 == 0) row[text] = at;
-}
-
-/* row NULL: the first. */
-template <typename T> static __global__ void pick_kernel(float *y, const T *x, const int32_t *row, int64_t length, int64_t c) {
-    const int64_t from = (blockIdx.x * length + (row ? row[blockIdx.x] : 0)) * c;
+/* picked NULL: the first row of each. */
+template <typename T> static __global__ void pick_kernel(float *y, const T *x, const int32_t *picked, int64_t length, int64_t c) {
+    const int64_t from = (picked ? picked[blockIdx.x] : blockIdx.x * length) * c;
     for (int64_t k = threadIdx.x; k < c; k += THREADS) y[blockIdx.x * c + k] = (float)x[from + k];
 }
 
-/* Block in x: a row of a sequence; add: only the picked one, else all. */
+/* The rows that are not picked are 0 or hold the rest of the gradient: all have a part that is added to. */
 template <typename T>
-static __global__ void pick_back_kernel(T *dx, const float *dy, const int32_t *row, int64_t length, int64_t c, bool add) {
-    const int64_t picked = row ? row[blockIdx.y] : 0, mine = add ? picked : blockIdx.x;
-    T *to = dx + (blockIdx.y * length + mine) * c;
-    for (int64_t k = threadIdx.x; k < c; k += THREADS) {
-        const float before = add ? (float)to[k] : 0.0f;
-        to[k] = (T)(mine == picked ? before + dy[blockIdx.y * c + k] : 0.0f);
-    }
+static __global__ void pick_back_kernel(T *dx, const float *dy, const int32_t *picked, int64_t length, int64_t c) {
+    T *to = dx + (picked ? picked[blockIdx.x] : blockIdx.x * length) * c;
+    for (int64_t k = threadIdx.x; k < c; k += THREADS) to[k] = (T)((float)to[k] + dy[blockIdx.x * c + k]);
 }
 
 glofnd_status gf_cunn_pick_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
-    const gf_nn_shape *s = &op->shape;
-    const size_t rows = s->second ? sizeof(int32_t) * (size_t)s->n : 0;
-    if (s->training) sizes->saved = rows;
-    else sizes->scratch = rows;
-    return few_enough(err, s);
+    (void)sizes;
+    return few_enough(err, &op->shape);
 }
 
-static int32_t *rows_of(const gf_nn_op *op, const gf_nn_args *a) {
-    return op->shape.second ? (int32_t *)(op->shape.training ? a->saved : a->scratch) : NULL;
-}
+static const int32_t *picked_of(const gf_nn_op *op, const gf_nn_args *a) { return op->shape.packed ? a->texts->picked : NULL; }
 
 glofnd_status gf_cunn_pick_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     (void)err;
@@ -144,21 +119,19 @@ glofnd_status gf_cunn_pick_forward(gf_error *err, gf_nn_op *op, const gf_nn_args
     const cudaStream_t stream = op->engine->stream;
     const unsigned n = (unsigned)s->n;
     const int64_t length = places_of(s);
-    int32_t *rows = rows_of(op, a);
-    if (rows)
-        largest_kernel<<<(n + THREADS / 32 - 1) / (THREADS / 32), THREADS, 0, stream>>>(rows, (const int32_t *)a->x2, s->n,
-                                                                                        (int)length);
-    if (s->type == GF_TYPE_BF16) pick_kernel<<<n, THREADS, 0, stream>>>((float *)a->y, (const bf16 *)a->x, rows, length, s->in);
-    else pick_kernel<<<n, THREADS, 0, stream>>>((float *)a->y, (const float *)a->x, rows, length, s->in);
+    const int32_t *picked = picked_of(op, a);
+    if (s->type == GF_TYPE_BF16) pick_kernel<<<n, THREADS, 0, stream>>>((float *)a->y, (const bf16 *)a->x, picked, length, s->in);
+    else pick_kernel<<<n, THREADS, 0, stream>>>((float *)a->y, (const float *)a->x, picked, length, s->in);
     gf_cunn_note(op->engine, cudaGetLastError(), "rows of sequences");
     return GLOFND_OK;
 }
 
 template <typename T> static void pick_back(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
-    const dim3 grid(a->add_dx ? 1 : (unsigned)places_of(s), (unsigned)s->n);
-    pick_back_kernel<T><<<grid, THREADS, 0, op->engine->stream>>>((T *)a->dx, (const float *)a->dy, rows_of(op, a), places_of(s),
-                                                                  s->in, a->add_dx != 0);
+    const size_t bytes = sizeof(T) * (size_t)(gf_nn_rows(s, a) * s->in);
+    if (!a->add_dx) gf_cunn_note(op->engine, cudaMemsetAsync(a->dx, 0, bytes, op->engine->stream), "rows of sequences");
+    pick_back_kernel<T><<<(unsigned)s->n, THREADS, 0, op->engine->stream>>>((T *)a->dx, (const float *)a->dy, picked_of(op, a),
+                                                                            places_of(s), s->in);
     gf_cunn_note(op->engine, cudaGetLastError(), "rows of sequences, backward");
 }
 
