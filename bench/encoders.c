@@ -8,8 +8,9 @@
 
 static const char about[] =
     "Times training steps of CLIP's encoders at 224 pixels, ViT-B/32 or its ResNet-50 beside its text transformer (12 layers of\n"
-    "512, context 77), fp32 and bf16: both forward, bimodal SogCLR with GloFND, both backward, AdamW. PyTorch takes the same\n"
-    "steps in turns, so that both see the same machine; it needs a python3 in the path that has torch.\n";
+    "512, context 77, texts as long as captions of Flickr8k), fp32 and bf16: both forward, bimodal SogCLR with GloFND, both\n"
+    "backward, AdamW. PyTorch takes the same steps in turns, so that both see the same machine; it computes all 77 positions,\n"
+    "as open_clip does, and needs a python3 in the path that has torch.\n";
 
 static void heading(void) {
     printf("%-7s %-4s %-7s %5s %9s %5s", "image", "", "", "pairs", "ms", "+-%");
@@ -42,8 +43,8 @@ static void json_side(const char *prefix, turns_side *s) {
 
 static void json(const training_case *c, turns_result *r, const machine *m, int threads) {
     printf("{\"bench\": \"encoders\", \"image\": \"%s\", \"precision\": \"%s\", \"B\": %d, \"threads\": %d, \"cpu\": \"%s\", "
-           "\"isa\": \"%s\", \"steps\": %d, \"bytes\": %zu, \"loss\": %.6g",
-           c->net, training_precision(c), c->batch, threads, m->cpu, m->isa, r->ours.all.count, r->bytes, (double)r->loss);
+           "\"isa\": \"%s\", \"whole_texts\": %d, \"steps\": %d, \"bytes\": %zu, \"loss\": %.6g",
+           c->net, training_precision(c), c->batch, threads, m->cpu, m->isa, c->whole_texts, r->ours.all.count, r->bytes, (double)r->loss);
     json_side("", &r->ours);
     if (r->torch.all.count) {
         printf(", \"torch\": \"%s\"", r->version);

@@ -1,9 +1,10 @@
 /* clip_step.cu - time of one training step of image and text encoders on this GPU, in total and by part.
  *
- *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS [apart]]]]]  default: rn50 224 256 512x12 bf16
+ *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS [apart] [whole]]]]]  default: rn50 224 256 512x12 bf16
  *
  * IMAGE: rn50 (CLIP's), resnet50 (torchvision's with a projection), vitb32, or vit:WIDTHxLAYERS/PATCH; heads have 64 numbers.
- * TEXT: WIDTHxLAYERS, context 77, 49408 words. BATCH pairs are on the device already: both encoders forward, bimodal SogCLR
+ * TEXT: WIDTHxLAYERS, context 77, 49408 words. Texts are as long as captions of Flickr8k (support/caption_lengths.h); whole: all 77
+ * positions are computed nevertheless, as PyTorch does. BATCH pairs are on the device already: both encoders forward, bimodal SogCLR
  * (without a detector, then with GloFND), both backward, AdamW. First the complete step as one captured graph: median, minimum
  * and maximum of 30; then each encoder and the rest alone; then the layers of both encoders summed by kind. apart: one encoder
  * after the other. PLANS -: none. The same in PyTorch: tools/bench_torch_clip.py.
@@ -17,12 +18,13 @@ extern "C" {
 #include "util/status.h"
 }
 #include "cuda/nn/cunn.h"
+#include "support/caption_lengths.h"
 extern "C" {
 #include "nn/net_parts.h"
 #include "optim/optim.h"
 }
 
-enum { WARM = 5, RUNS = 30, EACH = 10, CONTEXT = 77, VOCAB = 49408, WORDS = 12 };
+enum { WARM = 5, RUNS = 30, EACH = 10, CONTEXT = 77, VOCAB = 49408 };
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "clip_step: %s: %s\n", what, why);
@@ -156,7 +158,7 @@ static void time_step(step *s) {
         double norm = 0;
         set_detector(s, detectors[i]);
         const float ms = time_work(s, work, spread);
-        const int recorded = s->net[0]->engine->record != NULL;
+        const int recorded = s->net[0]->replay.slot[0].made;
         fine("norm", gf_optim_norm(&err, s->optim, &norm), &err);
         if (glofnd_ctx_stats(s->ctx, &stats) != GLOFND_OK) die("loss", glofnd_ctx_error(s->ctx));
         printf("detector %-7s step %.3f ms (%.3f to %.3f), %.0f pairs/s; %s; loss %.4f, gradient norm %.4g; %.2f GB\n",
@@ -205,9 +207,10 @@ static double flop_of(const gf_net *n, const gf_layer *l) {
     const gf_nn_shape *p = &l->shape;
     const gf_value *out = &n->graph.value[l->out];
     if (l->kind != GF_LAYER_OP) return 0;
-    if (p->kind == GF_NN_LINEAR) return 2.0 * (double)(p->n * p->h * p->w) * (double)(p->in * p->out);
+    const int64_t rows = gf_nn_rows(p, &l->args);
+    if (p->kind == GF_NN_LINEAR) return 2.0 * (double)rows * (double)(p->in * p->out);
     if (p->kind == GF_NN_CONV) return 2.0 * (double)(out->n * out->h * out->w * out->c) * (double)(p->kernel * p->kernel * p->in);
-    return p->kind == GF_NN_ATTENTION ? 4.0 * (double)(p->n * p->h * p->h * p->out) : 0;
+    return p->kind == GF_NN_ATTENTION ? 4.0 * (double)(rows * rows / p->n * p->out) : 0; /* texts: as if all were equally long */
 }
 
 static void time_layers(gf_net *n, const char *name) {
@@ -266,8 +269,9 @@ static void load_texts(gf_net *n) {
     int32_t *tokens = (int32_t *)calloc((size_t)n->spec.batch * CONTEXT, sizeof *tokens);
     for (int64_t i = 0; i < n->spec.batch; i++) {
         int32_t *text = tokens + i * CONTEXT;
-        text[0] = VOCAB - 2, text[WORDS + 1] = VOCAB - 1;
-        for (int k = 1; k <= WORDS; k++) text[k] = (int32_t)((uint32_t)(i * WORDS + k) * 2654435761u % (VOCAB - 2));
+        const int last = caption_length(i, n->spec.batch) - 1;
+        text[0] = VOCAB - 2, text[last] = VOCAB - 1;
+        for (int k = 1; k < last; k++) text[k] = (int32_t)((uint32_t)(i * CONTEXT + k) * 2654435761u % (VOCAB - 2));
     }
     fine("texts", gf_net_load_tokens(&err, n, tokens, 0, n->spec.batch), &err);
     must(cudaDeviceSynchronize());
@@ -309,12 +313,18 @@ int main(int argc, char **argv) {
     spec[0].batch = argc > 3 ? atoi(argv[3]) : 256;
     spec[0].precision = argc > 5 && strcmp(argv[5], "fp32") == 0 ? GF_FP32 : GF_BF16;
     spec[0].plans = argc > 6 && strcmp(argv[6], "-") != 0 ? argv[6] : NULL;
-    s.apart = argc > 7 && strcmp(argv[7], "apart") == 0;
+    int whole = 0;
+    for (int i = 7; i < argc; i++) {
+        if (strcmp(argv[i], "apart") == 0) s.apart = 1;
+        else if (strcmp(argv[i], "whole") == 0) whole = 1;
+        else die("unknown word", argv[i]);
+    }
     spec[0].embed_dim = 512, spec[0].training = 1, spec[0].seed = 1, spec[0].device = GLOFND_DEVICE_CUDA;
     spec[0].deterministic = spec[0].quick_gelu = 1;
     image_spec(&spec[0], image);
     spec[1] = spec[0];
     spec[1].arch = GF_ARCH_TEXT, spec[1].size = spec[1].patch = 0, spec[1].context = CONTEXT, spec[1].vocab = VOCAB;
+    spec[1].whole_texts = whole;
     if (sscanf(text, "%dx%d", &spec[1].width, &spec[1].layers) != 2) die("unknown text encoder", text);
     spec[1].heads = spec[1].width / 64;
     for (int k = 0; k < 2; k++) {
@@ -325,8 +335,9 @@ int main(int argc, char **argv) {
     load_images(s.net[0]);
     load_texts(s.net[1]);
     make_rest(&s);
-    printf("%s %d px, text %s, %lld pairs, %s\n", image, spec[0].size, text, (long long)spec[0].batch,
-           spec[0].precision == GF_BF16 ? "bf16" : "fp32");
+    printf("%s %d px, text %s, %lld pairs, %s; texts of Flickr8k's lengths, %lld of %d positions computed\n", image, spec[0].size,
+           text, (long long)spec[0].batch, spec[0].precision == GF_BF16 ? "bf16" : "fp32",
+           (long long)gf_net_text_length(s.net[1]), (int)CONTEXT);
     time_step(&s);
     time_layers(s.net[0], "image");
     time_layers(s.net[1], "text ");

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "optim/optim.h"
+#include "support/caption_lengths.h"
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/sample.h"
 #include "support/training.h"
 
-enum { CONTEXT = 77, VOCAB = 49408, WORDS = 12 };
+enum { CONTEXT = 77, VOCAB = 49408 };
 enum { IMAGE, TEXT, LOSS, OPTIMIZER, PARTS }; /* a encoder: forward and backward */
 
 static const char *const names[PARTS] = {"image", "text", "loss", "optimizer"}; /* tools/bench_torch_clip.py has the same */
@@ -49,6 +50,7 @@ static void make_nets(image_text *t, const training_case *c, int threads) {
                               .heads = 8,
                               .context = CONTEXT,
                               .vocab = VOCAB,
+                              .whole_texts = c->whole_texts,
                               .quick_gelu = 1,
                               .precision = c->precision,
                               .training = 1,
@@ -90,14 +92,15 @@ static void make_optimizer(image_text *t, int threads) {
     free(list);
 }
 
-/* Captions of WORDS words each, as long as the context on the way through the net. */
+/* As long as captions of Flickr8k. */
 static void load_texts(image_text *t, int64_t batch, uint64_t *state) {
     gf_error err = {""};
     int32_t *tokens = training_take((size_t)(batch * CONTEXT), sizeof *tokens);
     for (int64_t i = 0; i < batch; i++) {
         int32_t *text = tokens + i * CONTEXT;
-        text[0] = VOCAB - 2, text[WORDS + 1] = VOCAB - 1;
-        for (int k = 1; k <= WORDS; k++) text[k] = (int32_t)(sample_random(state) % (VOCAB - 2));
+        const int last = caption_length(i, batch) - 1;
+        text[0] = VOCAB - 2, text[last] = VOCAB - 1;
+        for (int k = 1; k < last; k++) text[k] = (int32_t)(sample_random(state) % (VOCAB - 2));
     }
     training_fine(gf_net_load_tokens(&err, t->net[1], tokens, 0, batch), &err);
     free(tokens);

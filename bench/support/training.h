@@ -12,6 +12,7 @@ typedef struct training_case {
     const char *net; /* views: "resnet18", "resnet50"; encoders, CLIP's: "vitb32", "rn50" */
     int size, batch; /* pixels; samples of two views, or pairs */
     gf_precision precision;
+    int whole_texts; /* as gf_net_spec */
 } training_case;
 const char *training_precision(const training_case *c); /* "fp32", "bf16" */
 

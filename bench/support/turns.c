@@ -12,7 +12,7 @@
 #include "util/parallel.h"
 
 typedef struct arguments {
-    int threads, steps, batch, json, with_torch, cpu_time; /* batch 0: the cases' own */
+    int threads, steps, batch, json, with_torch, cpu_time, whole; /* batch 0: the cases' own */
     const char *net, *precision;                           /* the only ones; NULL: all */
 } arguments;
 
@@ -21,9 +21,12 @@ typedef struct arguments {
 _Noreturn static void help(const turns_program *p) {
     const training_case *first = &p->cases[0], *last = &p->cases[TURNS_CASES - 1];
     printf("Usage: %s [--only WORD [--only WORD]] %s[--threads N] [--steps N] [--quick] [--json] [--cpu-time] [--no-torch]\n%s",
-           p->name, p->has_batch ? "[--batch N] " : "", p->about);
+           p->name, p->has_batch ? "[--batch N] [--whole] " : "", p->about);
     printf("  --only WORD   %s, %s, fp32 or bf16; two of them: what is both\n", first->net, last->net);
-    if (p->has_batch) printf("  --batch N     pairs per step, 2 to 4096 (%d)\n", first->batch);
+    if (p->has_batch)
+        printf("  --batch N     pairs per step, 2 to 4096 (%d)\n"
+               "  --whole       all positions of texts are computed, those after the end too, as PyTorch does\n",
+               first->batch);
     printf("  --threads N   threads of both (as many as OpenMP would use)\n"
            "  --steps N     steps to time after one to warm up, 1 to 100 (%d)\n"
            "  --quick       two steps\n"
@@ -58,6 +61,7 @@ static arguments read_arguments(const turns_program *p, int argc, char **argv) {
         else if (strcmp(flag, "--cpu-time") == 0) a.cpu_time = 1;
         else if (strcmp(flag, "--no-torch") == 0) a.with_torch = 0;
         else if (p->has_batch && strcmp(flag, "--batch") == 0) a.batch = flag_number(p->name, argc, argv, &i, 2, 4096);
+        else if (p->has_batch && strcmp(flag, "--whole") == 0) a.whole = 1;
         else if (strcmp(flag, "--threads") == 0) a.threads = flag_number(p->name, argc, argv, &i, 1, 1024);
         else if (strcmp(flag, "--steps") == 0) a.steps = flag_number(p->name, argc, argv, &i, 1, 100);
         else if (strcmp(flag, "--only") == 0 && i + 1 < argc) read_only(&a, p, argv[++i]);
@@ -151,6 +155,7 @@ int turns_main(const turns_program *p, int argc, char **argv) {
     for (int i = 0; i < TURNS_CASES; i++) {
         training_case c = p->cases[i];
         if (a.batch > 0) c.batch = a.batch;
+        c.whole_texts = a.whole;
         if (!wanted(&a, &c)) continue;
         run_case(p, &a, &c, &r);
         if (a.json) p->json(&c, &r, &m, a.threads);

@@ -72,7 +72,6 @@ static inputs draw_inputs(const gf_nn_shape *s) {
     inputs in = {nn_draw(&g, c.x),    nn_draw(&g, c.x2), nn_draw(&g, c.weight),
                  nn_draw(&g, c.bias), nn_draw(&g, c.y),  nn_draw(&g, c.x)};
     if (s->kind == GF_NN_EMBED) draw_tokens(&g, in.x, c.x, s->in);
-    if (s->kind == GF_NN_PICK && s->second) draw_tokens(&g, in.x2, c.x2, 12);
     if (s->kind == GF_NN_LINEAR)
         for (int64_t i = 0; i < c.weight; i++) in.weight[i] = rounded(in.weight[i] / sqrtf((float)s->in));
     if (s->kind == GF_NN_LAYERNORM) /* rows whose mean is far from 0 */
@@ -305,9 +304,6 @@ static void sequences_agree(void **state) {
     s = (gf_nn_shape){.kind = GF_NN_PICK, .n = 5, .h = 50, .in = 192, .out = 192};
     compare("first row", s, 0);
     compare("first row, added", s, 1);
-    s.second = 1, s.h = 77;
-    compare("row of the largest token", s, 0);
-    compare("row of the largest token, added", s, 1);
 }
 
 static void averages_agree(void **state) {
@@ -333,7 +329,7 @@ static void small_shapes_agree(void **state) {
     compare("layer norm of 600", normed(2, 5, 600), 0);
     compare("embedding of 9 words", embedded(5, 13, 9, 16), 0);
     compare("sequence", (gf_nn_shape){.kind = GF_NN_TOKENS, .n = 2, .h = 3, .w = 2, .in = 24, .out = 24}, 0);
-    compare("row", (gf_nn_shape){.kind = GF_NN_PICK, .n = 3, .h = 9, .in = 24, .out = 24, .second = 1}, 1);
+    compare("row", (gf_nn_shape){.kind = GF_NN_PICK, .n = 3, .h = 9, .in = 24, .out = 24}, 1);
     compare("average", (gf_nn_shape){.kind = GF_NN_AVGPOOL, .n = 2, .h = 5, .w = 4, .in = 8, .out = 8, .kernel = 2, .stride = 2},
             0);
 }

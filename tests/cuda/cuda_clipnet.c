@@ -1,5 +1,6 @@
 /* cuda_clipnet.c - complete encoders on CUDA against the CPU: embeddings and every gradient of text transformer, image
- * transformer and CLIP's ResNet, in float32 and bf16; and steps of two encoders on one engine, captured and not.
+ * transformer and CLIP's ResNet, in float32 and bf16; texts that are computed up to their end against whole ones; and steps of
+ * two encoders on one engine, captured and not.
  *
  * All tensors are moved away from their initial values first, so that no gain is 1 and no bias 0. The error of a gradient is
  * relative to its tensor, or to a thousandth of all gradients where that is more: some are 0 but for rounding (a bias that all
@@ -88,13 +89,23 @@ static void wait_for_net(gf_net *n) {
     gf_net_release(n, p);
 }
 
+/* Lengths of texts: any; short ones and a whole one; one token; all whole. */
+typedef enum text_kind { ANY, SHORT, SINGLE, WHOLE, TEXT_KINDS } text_kind;
+static text_kind texts;
+
+static int64_t text_length(rng *g, int64_t i, int64_t context) {
+    const int64_t any = 2 + rng_below(g, context - 2), brief = 1 + any % 9;
+    return texts == ANY ? any : texts == SHORT && i != 1 ? brief : texts == SINGLE ? 1 : context;
+}
+
+/* Tokens after the end are not 0: they must not matter. */
 static void load_tokens(gf_net *n, const gf_net_spec *spec) {
     gf_error err = {""};
     rng g = {3};
     int32_t *tokens = calloc((size_t)(spec->batch * spec->context), sizeof *tokens);
     for (int64_t i = 0; i < spec->batch; i++) {
-        const int64_t words = 2 + rng_below(&g, spec->context - 2);
-        for (int64_t k = 0; k < words; k++) tokens[i * spec->context + k] = (int32_t)rng_below(&g, spec->vocab - 1);
+        const int64_t words = text_length(&g, i, spec->context);
+        for (int64_t k = 0; k < spec->context; k++) tokens[i * spec->context + k] = (int32_t)rng_below(&g, spec->vocab - 1);
         tokens[i * spec->context + words - 1] = spec->vocab - 1;
     }
     nn_ok(gf_net_load_tokens(&err, n, tokens, 0, spec->batch), &err);
@@ -267,6 +278,34 @@ static void text_encoders_agree(void **state) {
     compare("text, 1 x 512", &wide_text_spec, exact, 3e-2);
 }
 
+/* On the device: rows after the end of a text change nothing, and every number of rows has its own products. */
+static void compare_with_whole(const char *name, gf_net_spec s, gf_precision precision, errors limit) {
+    const char *where = "";
+    s.device = GLOFND_DEVICE_CUDA, s.precision = precision;
+    passed have = pass(s);
+    s.whole_texts = 1;
+    passed want = pass(s);
+    const errors e = errors_between(&have, &want, s.batch * s.embed_dim, &where);
+    print_message("%s, texts %d, %s: embedding %.1e, gradients %.1e, at most %.1e (%s)\n", name, (int)texts,
+                  precision == GF_BF16 ? "bf16" : "float32", e.embedding, e.all, e.worst, where);
+    drop(&have), drop(&want);
+    within(e, limit);
+}
+
+static void texts_up_to_their_end_are_as_good_as_whole(void **state) {
+    (void)state;
+    for (int kind = ANY; kind < TEXT_KINDS; kind++) {
+        const errors none = {0}, rough = {2e-2, 2e-2, 2e-2};
+        texts = (text_kind)kind;
+        for (int precision = GF_FP32; precision <= GF_BF16; precision++) {
+            const errors limit = texts == WHOLE ? none : precision == GF_BF16 ? rough : exact;
+            compare_with_whole("text, 2 x 128", text_spec, (gf_precision)precision, limit);
+            compare_with_whole("text, 1 x 512", wide_text_spec, (gf_precision)precision, limit);
+        }
+    }
+    texts = ANY;
+}
+
 static void image_transformers_agree(void **state) {
     (void)state;
     compare("image transformer", &vit_spec, exact, 3e-2);
@@ -359,16 +398,20 @@ static glofnd_status both_towers(gf_error *err, void *arg) {
     return gf_optim_step(err, p->optim);
 }
 
-/* All parameters of both after 8 steps. */
+/* All parameters of both after 12 steps with texts of three lengths. */
 static float *after_steps(gf_precision precision, int recorded, int64_t *numbers) {
     gf_error err = {""};
     pair p = make_pair(precision);
     float *all = malloc(sizeof *all * (4 << 20));
-    for (int i = 1; i <= 8; i++) {
+    for (int i = 1; i <= 12; i++) {
         nn_ok(gf_optim_set(&err, p.optim, 1e-3, i), &err);
-        nn_ok(recorded ? gf_net_replay(&err, p.net[0], 1, 0, both_towers, &p) : both_towers(&err, &p), &err);
+        texts = (text_kind)(i % 3); /* each with a number of rows of its own */
+        load_tokens(p.net[1], &text_spec);
+        const int64_t length = gf_net_text_length(p.net[1]);
+        nn_ok(recorded ? gf_net_replay(&err, p.net[0], 1, length, both_towers, &p) : both_towers(&err, &p), &err);
         for (int k = 0; k < 2; k++) gf_net_touch(p.net[k]);
     }
+    texts = ANY;
     *numbers = 0;
     for (int k = 0; k < 2; k++) {
         gf_tensor *t;
@@ -406,6 +449,7 @@ int main(int argc, char **argv) {
     remove(text_spec.plans);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_encoders_agree),
+        cmocka_unit_test(texts_up_to_their_end_are_as_good_as_whole),
         cmocka_unit_test(image_transformers_agree),
         cmocka_unit_test(clip_resnets_agree),
         cmocka_unit_test(clip_resnets_away_from_kinks_agree),

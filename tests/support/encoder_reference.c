@@ -25,7 +25,7 @@ tower_counts tower_count(const gf_nn_shape *s) {
     case GF_NN_EMBED: return (tower_counts){s->n * s->h, 0, s->n * s->h * s->out, s->in * s->out, s->h * s->out};
     case GF_NN_TOKENS:
         return (tower_counts){rows * s->in, 0, s->n * (places + 1) * s->in, (places + 1) * s->in, s->bias ? s->in : 0};
-    case GF_NN_PICK: return (tower_counts){rows * s->in, s->second ? rows : 0, s->n * s->in, 0, 0};
+    case GF_NN_PICK: return (tower_counts){rows * s->in, 0, s->n * s->in, 0, 0};
     default: return (tower_counts){0};
     }
 }
@@ -33,7 +33,7 @@ tower_counts tower_count(const gf_nn_shape *s) {
 gf_type tower_type_x(const gf_nn_shape *s) { return s->kind == GF_NN_EMBED ? GF_TYPE_I32 : s->type; }
 
 gf_type tower_type_x2(const gf_nn_shape *s) {
-    return s->kind == GF_NN_PICK ? GF_TYPE_I32 : s->kind == GF_NN_ATTENTION ? GF_TYPE_F32 : s->type;
+    return s->kind == GF_NN_ATTENTION ? GF_TYPE_F32 : s->type;
 }
 
 gf_type tower_type_y(const gf_nn_shape *s) {
@@ -197,11 +197,8 @@ static void pick(const gf_nn_shape *s, const tower_arrays *a) {
     const int64_t length = places_of(s), c = s->in;
     clear(a->dx, tower_count(s).x);
     for (int64_t n = 0; n < s->n; n++) {
-        int64_t row = 0;
-        for (int64_t i = 1; i < length && s->second; i++)
-            if (a->x2[n * length + i] > a->x2[n * length + row]) row = i;
-        memcpy(a->y + n * c, a->x + (n * length + row) * c, sizeof(double) * (size_t)c);
-        memcpy(a->dx + (n * length + row) * c, a->dy + n * c, sizeof(double) * (size_t)c);
+        memcpy(a->y + n * c, a->x + n * length * c, sizeof(double) * (size_t)c);
+        memcpy(a->dx + n * length * c, a->dy + n * c, sizeof(double) * (size_t)c);
     }
 }
 

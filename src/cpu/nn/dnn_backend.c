@@ -26,6 +26,12 @@ static void engine_close(gf_nn_engine *s) {
         free(s->ops);
         s->ops = next;
     }
+    while (s->products) {
+        gf_dnn_products *next = s->products->next;
+        free(s->products);
+        s->products = next;
+    }
+    free(s->spare);
     gf_dnn_close(s->dnn);
     free(s);
 }

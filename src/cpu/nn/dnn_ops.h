@@ -6,8 +6,12 @@
 #include "cpu/nn/dnn_wino.h"
 #include "ifc/nn_ops.h"
 
-typedef struct gf_dnn_products { /* of a linear layer, for one number of rows */
+typedef struct gf_dnn_products { /* of all linear layers of one shape and number of rows */
+    struct gf_dnn_products *next; /* list of the engine */
+    gf_nn_shape shape;            /* of the first of them */
+    int64_t rows;
     gf_prim forward, back_data, back_weights;
+    size_t scratch; /* of the largest of the three */
 } gf_dnn_products;
 
 struct gf_nn_op {
@@ -20,7 +24,7 @@ struct gf_nn_op {
     gf_prim pack;      /* weight -> packed, of `forward` */
     gf_prim pack_back; /* weight -> scratch, of `back_data`; not made where it takes `packed` */
     gf_prim unpack;    /* gradient in scratch -> weight_grad */
-    gf_dnn_products *products; /* LINEAR: one; packed: one for each length of texts */
+    gf_dnn_products **products; /* LINEAR: [1]; packed: for each length of texts, NULL until it is used */
     size_t spare;      /* CONV: bytes of the weights in scratch, before the primitives' own scratch; LINEAR: of theirs */
     int short_conv;    /* CONV by own kernels: no primitive is made */
     gf_wino wino;
@@ -32,6 +36,9 @@ struct gf_nn_engine {
     const gf_row_ops *row;
     int threads;
     gf_nn_op *ops;
+    gf_dnn_products *products;
+    void *spare; /* for products that need more scratch than those of the longest texts, with which nets are planned */
+    size_t spare_bytes;
 };
 
 /* Kind, functions, and what packs its weights. create fills op (engine, dnn and shape are set) and sizes (zeroed). */
