@@ -1,4 +1,4 @@
-/* cuda_clipnet.c - complete encoders on CUDA against the CPU: embeddings and every gradient of text transformer, image
+/* cuda_clipnet.c - complete encoders on CUDA against open_clip in float64 and against the CPU: embeddings and every gradient of text transformer, image
  * transformer and CLIP's ResNet, in float32 and bf16; texts that are computed up to their end against whole ones; and steps of
  * two encoders on one engine, captured and not.
  *
@@ -20,6 +20,7 @@
 #include "cuda/step/cuda_device.h"
 #include "nn/net.h"
 #include "optim/optim.h"
+#include "support/golden_net.h"
 #include "support/nn_device.h"
 #include "support/random.h"
 
@@ -169,6 +170,20 @@ static void shake(gf_net *n) {
 static float *gradient_of(const gf_net_spec *spec) {
     rng g = {13};
     return nn_draw(&g, spec->batch * spec->embed_dim);
+}
+
+/* ----- against open_clip ------------------------------------------------------------------------------------------- */
+
+static void golden_encoders_agree(void **state) {
+    (void)state;
+    static const char *const names[] = {"text_gelu", "text_quick", "vit_gelu", "vit_quick"}; /* nothing with a kink */
+    for (int i = 0; i < 4; i++) golden_tower_check(names[i], GLOFND_DEVICE_CUDA, GF_FP32, 5e-5);
+}
+
+static void golden_texts_in_bf16_stay_near(void **state) {
+    (void)state;
+    golden_tower_check("text_gelu", GLOFND_DEVICE_CUDA, GF_BF16, 3e-2);
+    golden_tower_check("text_quick", GLOFND_DEVICE_CUDA, GF_BF16, 3e-2);
 }
 
 /* ----- one encoder against the CPU ------------------------------------------------------------------------------------ */
@@ -448,6 +463,8 @@ int main(int argc, char **argv) {
     }
     remove(text_spec.plans);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_encoders_agree),
+        cmocka_unit_test(golden_texts_in_bf16_stay_near),
         cmocka_unit_test(text_encoders_agree),
         cmocka_unit_test(texts_up_to_their_end_are_as_good_as_whole),
         cmocka_unit_test(image_transformers_agree),
