@@ -4,7 +4,8 @@
  *   image   conv1 (patch x patch, stride patch), class token, positions, ln_pre, blocks; of the class token ln_post, proj
  *   text    tokens and positions, causal blocks; of the largest token, which ends a text, ln_final, text_projection. Rows of
  *           texts are packed: texts.c
- * The last norms work row by row, so that only one row needs them: it is picked first, as float32.
+ * Only one row of each sequence is needed in the end. Norms and linear layers work row by row: from the last attention on they have
+ * that row alone, picked as float32.
  */
 #include <stdio.h>
 
@@ -25,24 +26,29 @@ static int linear(gf_graph *g, const char *prefix, const char *part, int in, int
     return gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_LINEAR, .out = out, .act = act}, in, residual, weight, bias);
 }
 
-static int block(gf_graph *g, const gf_net_spec *spec, const char *prefix, int in, int causal) {
+static int pick(gf_graph *g, int in) { return gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_PICK}, in, -1, -1, -1); }
+
+/* last: the result is the picked row alone. */
+static int block(gf_graph *g, const gf_net_spec *spec, const char *prefix, int in, int causal, int last) {
     const int64_t c = spec->width;
     const gf_nn_act act = spec->quick_gelu ? GF_ACT_QUICK_GELU : GF_ACT_GELU;
     int x = layer_norm(g, prefix, "ln_1", in);
     x = linear(g, prefix, "attn.in_proj_", x, 3 * c, GF_ACT_NONE, -1);
     x = gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_ATTENTION, .out = c, .heads = spec->heads, .causal = causal}, x, -1, -1, -1);
+    if (last) x = pick(g, x), in = pick(g, in);
     const int stream = linear(g, prefix, "attn.out_proj.", x, c, GF_ACT_NONE, in);
     x = layer_norm(g, prefix, "ln_2", stream);
     x = linear(g, prefix, "mlp.c_fc.", x, 4 * c, act, -1);
     return linear(g, prefix, "mlp.c_proj.", x, c, GF_ACT_NONE, stream);
 }
 
+/* All of them; then the picked row. */
 static int blocks(gf_graph *g, const gf_net_spec *spec, const char *prefix, int in, int causal) {
     int x = in;
     for (int i = 0; i < spec->layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "%.16stransformer.resblocks.%d.", prefix, i);
-        x = block(g, spec, name, x, causal);
+        x = block(g, spec, name, x, causal, i + 1 == spec->layers);
     }
     return x;
 }
@@ -64,7 +70,6 @@ void gf_vit_build(gf_graph *g, const gf_net_spec *spec) {
     const int positions = gf_graph_param(g, "visual.positional_embedding", "", 2, grid * grid + 1, spec->width);
     x = gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_TOKENS}, x, -1, positions, token);
     x = blocks(g, spec, "visual.", layer_norm(g, "visual.", "ln_pre", x), 0);
-    x = gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_PICK}, x, -1, -1, -1);
     g->features = layer_norm(g, "visual.", "ln_post", x);
     g->projection = project(g, spec, "visual.proj", g->features);
 }
@@ -78,7 +83,6 @@ void gf_text_build(gf_graph *g, const gf_net_spec *spec) {
     const gf_nn_shape embed = {.kind = GF_NN_EMBED, .type = type_of(spec), .in = spec->vocab, .out = spec->width};
     int x = gf_graph_op(g, embed, tokens, -1, table, positions);
     x = blocks(g, spec, "", x, 1);
-    x = gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_PICK}, x, -1, -1, -1);
     g->features = layer_norm(g, "", "ln_final", x);
     g->projection = project(g, spec, "text_projection", g->features);
 }
