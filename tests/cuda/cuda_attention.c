@@ -278,6 +278,9 @@ static void layer_norms_agree(void **state) {
     compare("layer norm of 20", normed(3, 7, 20), 1);
     compare("layer norm of 333", normed(1, 9, 333), 0);
     compare("layer norm of one row", normed(1, 1, 64), 0);
+    compare("layer norm of 768", normed(40, 50, 768), 1); /* a warp for each row, up to 768 numbers */
+    compare("layer norm of 521", normed(3, 7, 521), 0);
+    compare("layer norm of 776", normed(3, 7, 776), 0);
 }
 
 static gf_nn_shape embedded(int64_t n, int64_t length, int64_t vocab, int64_t c) {

@@ -277,26 +277,36 @@ __device__ static void own_sums(float (&log_sum)[2], float (&delta)[2], const ui
     }
 }
 
-/* The same of `count` queries from `from` on, into shared memory. D / 8 threads per query. */
+/* The same of `count` queries from `from` on, into shared memory, where their dy is on its way: waits for it. D / 8 threads per
+ * query, and y of up to EARLY queries of each loaded meanwhile. */
 template <int D>
 __device__ static void query_sums(const rows &o, const gf_cunn_attention &t, const place &p, int from, int count) {
-    constexpr int TEAM = D / 8;
-    const int teams = (int)blockDim.x / TEAM, c = (int)threadIdx.x % TEAM * 8;
-    for (int base = 0; base < count; base += teams) { /* complete warps, for the shuffles */
-        const int r = base + (int)threadIdx.x / TEAM, inside = r < count && from + r < t.length;
-        float sum = 0.0f, y[8], dy[8];
-        if (inside) {
-            lanes<bf16, 8>::load(p.row(t.y, from + r) + c).floats(y);
-            lanes<bf16, 8>::load(p.row(t.dy, from + r) + c).floats(dy);
+    constexpr int TEAM = D / 8, EARLY = 4;
+    const int teams = (int)blockDim.x / TEAM, c = (int)threadIdx.x % TEAM * 8, mine = (int)threadIdx.x / TEAM;
+    for (int base = 0; base < count; base += EARLY * teams) { /* complete warps, for the shuffles */
+        lanes<bf16, 8> early[EARLY];
+        float log_sum[EARLY];
+#pragma unroll
+        for (int k = 0; k < EARLY; k++) {
+            const int r = base + k * teams + mine, inside = r < count && from + r < t.length;
+            early[k] = inside ? lanes<bf16, 8>::load(p.row(t.y, from + r) + c) : lanes<bf16, 8>{};
+            log_sum[k] = inside ? p.log_sums[from + r] : INFINITY;
+        }
+        if (base == 0) copy_wait<0>();
+#pragma unroll
+        for (int k = 0; k < EARLY; k++) {
+            const int r = base + k * teams + mine;
+            float sum = 0.0f, y[8], dy[8];
+            early[k].floats(y);
+            lanes<bf16, 8>::load(o.b + (r < count ? r : 0) * (D + PAD) + c).floats(dy);
 #pragma unroll
             for (int i = 0; i < 8; i++) sum = fmaf(y[i], dy[i], sum);
-        }
 #pragma unroll
-        for (int i = 1; i < TEAM; i *= 2) sum += __shfl_xor_sync(~0u, sum, i);
-        if (c || r >= count) continue;
-        o.delta[r] = sum;
-        o.log_sum[r] = inside ? p.log_sums[from + r] : INFINITY;
+            for (int i = 1; i < TEAM; i *= 2) sum += __shfl_xor_sync(~0u, sum, i);
+            if (c == 0 && r < count) o.delta[r] = sum, o.log_sum[r] = log_sum[k];
+        }
     }
+    __syncthreads();
 }
 
 /* One of the two passes over all others. WHOLE: all rows are in shared memory, `own` and `other`; else only a part of the others
@@ -322,7 +332,7 @@ __device__ static void back_pass(const gf_cunn_attention &t, const place &p, con
             fetch<D>(other.a, KEYS_OWN ? t.q : t.k, p, base, others, t.length);
             fetch<D>(other.b, KEYS_OWN ? t.dy : t.v, p, base, others, t.length);
             if (KEYS_OWN) query_sums<D>(other, t, p, base, others);
-            copy_wait<0>();
+            else copy_wait<0>();
         }
         for (int at = max(0, begin - base); at < others && base + at < end; at += 16)
             back_step<D, KEYS_OWN>(da, db, a, b, other, at, base + at, row, t, log_sum, delta);
@@ -348,7 +358,6 @@ static __global__ void __launch_bounds__(32 * WARPS, 2) back_kernel(gf_cunn_atte
         fetch<D>(queries.a, t.q, p, 0, others, t.length);
         fetch<D>(queries.b, t.dy, p, 0, others, t.length);
         query_sums<D>(queries, t, p, 0, others);
-        copy_wait<0>();
     }
     back_pass<D, false, WHOLE>(t, p, queries, keys, others, mine);
     back_pass<D, true, WHOLE>(t, p, keys, queries, others, mine);
