@@ -34,12 +34,13 @@ typedef struct gf_optim_rule {
 
 typedef struct gf_optim_scalars { /* the numbers that change from step to step */
     double lr;
-    double bias1, bias2; /* AdamW's bias corrections: 1 - beta^step */
+    double rate1, scale2; /* AdamW, with its bias corrections: lr / (1 - beta1^step), 1 / (1 - beta2^step) */
 } gf_optim_scalars;
 
 /* step = 1, 2, ... */
 static inline gf_optim_scalars gf_optim_scalars_at(const gf_optim_rule *o, double lr, int64_t step) {
-    const gf_optim_scalars now = {lr, 1.0 - pow(o->beta1, (double)step), 1.0 - pow(o->beta2, (double)step)};
+    const double bias1 = 1.0 - pow(o->beta1, (double)step), bias2 = 1.0 - pow(o->beta2, (double)step);
+    const gf_optim_scalars now = {lr, lr / bias1, 1.0 / bias2};
     return now;
 }
 
@@ -71,13 +72,14 @@ GF_HD void gf_rule_sgd(const gf_optim_rule *o, double lr, double decay, float *p
     *p = (float)(*p - lr * (o->nesterov ? d + o->momentum * m : m));
 }
 
-/* p *= 1 - lr decay;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m / bias1) / (sqrt(v / bias2) + eps) */
+/* p *= 1 - lr decay;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m / bias1) / (sqrt(v / bias2) + eps), where bias1 =
+ * 1 - b1^step, bias2 = 1 - b2^step. A division in float64 costs as much as all the rest: one is enough. */
 GF_HD void gf_rule_adamw(const gf_optim_rule *o, const gf_optim_scalars *now, double decay, float *p, float g, float *m,
                          float *v) {
     const double grad = g, first = o->beta1 * *m + (1.0 - o->beta1) * grad;
     const double second = o->beta2 * *v + (1.0 - o->beta2) * grad * grad;
     *m = (float)first;
     *v = (float)second;
-    const double step = now->lr * (first / now->bias1) / (sqrt(second / now->bias2) + o->eps);
+    const double step = now->rate1 * first / (sqrt(now->scale2 * second) + o->eps);
     *p = (float)(*p * (1.0 - now->lr * decay) - step);
 }

@@ -90,7 +90,7 @@ struct step_numbers { /* of a tensor */
 template <int KIND>
 __device__ static void move_weight(const gf_optim_rule &rule, const step_numbers &n, float &p, float gradient, float &m,
                                    float &v) {
-    const float g = (float)(n.shrink * gradient);
+    const float g = n.shrink == 1.0 ? gradient : (float)(n.shrink * gradient);
     if (KIND == GF_OPTIM_LARS) gf_rule_lars(&rule, n.now.lr, n.ratio, n.decay, &p, gradient, &m);
     if (KIND == GF_OPTIM_SGD) gf_rule_sgd(&rule, n.now.lr, n.decay, &p, g, &m);
     if (KIND == GF_OPTIM_ADAMW) gf_rule_adamw(&rule, &n.now, n.decay, &p, g, &m, &v);
