@@ -318,6 +318,12 @@ static void texts_up_to_their_end_are_as_good_as_whole(void **state) {
             compare_with_whole("text, 1 x 512", wide_text_spec, (gf_precision)precision, limit);
         }
     }
+    texts = SHORT;
+    gf_net_spec s = text_spec;
+    s.heads = 4; /* of 32 numbers: on tensor cores, too */
+    compare_with_whole("text, heads of 32", s, GF_BF16, (errors){2e-2, 2e-2, 2e-2});
+    s.width = 120, s.heads = 6; /* of 20: not on tensor cores */
+    compare_with_whole("text, heads of 20", s, GF_BF16, (errors){2e-2, 2e-2, 2e-2});
     texts = ANY;
 }
 

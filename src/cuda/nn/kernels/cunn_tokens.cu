@@ -15,11 +15,13 @@ static __global__ void tokens_kernel(T *y, const T *x, const float *positions, c
     for (int64_t k = threadIdx.x * V; k < c; k += THREADS * V) {
         float v[V] = {0.0f}, one[V];
         if (row > 0) lanes<T, V>::load(x + (image * places + row - 1) * c + k).floats(v);
-        for (int64_t i = 0; i < places && row == 0 && !first; i++) {
-            lanes<T, V>::load(x + (image * places + i) * c + k).floats(one);
+        if (row == 0 && !first)
+#pragma unroll 7
+            for (int64_t i = 0; i < places; i++) {
+                lanes<T, V>::load(x + (image * places + i) * c + k).floats(one);
 #pragma unroll
-            for (int j = 0; j < V; j++) v[j] += one[j];
-        }
+                for (int j = 0; j < V; j++) v[j] += one[j];
+            }
 #pragma unroll
         for (int j = 0; j < V; j++) {
             if (row == 0) v[j] = first ? first[k + j] : v[j] / (float)places;
