@@ -44,7 +44,8 @@ static void json_side(const char *prefix, turns_side *s) {
 static void json(const training_case *c, turns_result *r, const machine *m, int threads) {
     printf("{\"bench\": \"encoders\", \"image\": \"%s\", \"precision\": \"%s\", \"B\": %d, \"threads\": %d, \"cpu\": \"%s\", "
            "\"isa\": \"%s\", \"whole_texts\": %d, \"steps\": %d, \"bytes\": %zu, \"loss\": %.6g",
-           c->net, training_precision(c), c->batch, threads, m->cpu, m->isa, c->whole_texts, r->ours.all.count, r->bytes, (double)r->loss);
+           c->net, training_precision(c), c->batch, threads, m->cpu, m->isa, c->whole_texts, r->ours.all.count, r->bytes,
+           (double)r->loss);
     json_side("", &r->ours);
     if (r->torch.all.count) {
         printf(", \"torch\": \"%s\"", r->version);

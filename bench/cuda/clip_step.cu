@@ -1,13 +1,13 @@
 /* clip_step.cu - time of one training step of image and text encoders on this GPU, in total and by part.
  *
- *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS [apart] [whole]]]]]  default: rn50 224 256 512x12 bf16
+ *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS [apart] [whole]]]]]    rn50 224 256 512x12 bf16
  *
  * IMAGE: rn50 (CLIP's), resnet50 (torchvision's with a projection), vitb32, or vit:WIDTHxLAYERS/PATCH; heads have 64 numbers.
- * TEXT: WIDTHxLAYERS, context 77, 49408 words. Texts are as long as captions of Flickr8k (support/caption_lengths.h); whole: all 77
- * positions are computed nevertheless, as PyTorch does. BATCH pairs are on the device already: both encoders forward, bimodal SogCLR
- * (without a detector, then with GloFND), both backward, AdamW. First the complete step as one captured graph: median, minimum
- * and maximum of 30; then each encoder and the rest alone; then the layers of both encoders summed by kind. apart: one encoder
- * after the other. PLANS -: none. The same in PyTorch: tools/bench_torch_clip.py.
+ * TEXT: WIDTHxLAYERS, context 77, 49408 words. Texts are as long as captions of Flickr8k (support/caption_lengths.h); whole: all
+ * 77 positions are computed nevertheless, as PyTorch does. BATCH pairs are on the device already: both encoders forward, bimodal
+ * SogCLR (without a detector, then with GloFND), both backward, AdamW. First the complete step as one captured graph: median,
+ * minimum and maximum of 30; then each encoder and the rest alone; then the layers of both encoders summed by kind. apart: one
+ * encoder after the other. PLANS -: none. The same in PyTorch: tools/bench_torch_clip.py.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>

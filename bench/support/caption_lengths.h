@@ -1,5 +1,5 @@
-/* caption_lengths.h - lengths of real captions, for texts of benchmarks: the 30,000 captions of Flickr8k's training part in CLIP's
- * tokens, start and end included: 14.1 on average, 4 to 42. tools/bench_torch_clip.py has the same table.
+/* caption_lengths.h - lengths of real captions, for texts of benchmarks: the 30,000 captions of Flickr8k's training part in
+ * CLIP's tokens, start and end included: 14.1 on average, 4 to 42. tools/bench_torch_clip.py has the same table.
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 #define CAPTION_LENGTH_MIN 4
 
 /* Captions of 4, 5, .. 42 tokens. */
-static const int caption_lengths[] = {8,   24,  132, 366, 855, 1795, 2413, 2666, 3129, 3095, 3090, 2741, 2432,
+static const int caption_lengths[] = {8,    24,   132,  366, 855, 1795, 2413, 2666, 3129, 3095, 3090, 2741, 2432,
                                       1938, 1493, 1061, 786, 611, 420,  293,  192,  144,  89,   78,   52,   33,
-                                      25,  8,   6,   7,   6,   5,    2,    2,    1,    1,    0,    0,    1};
+                                      25,   8,    6,    7,   6,   5,    2,    2,    1,    1,    0,    0,    1};
 
 static inline int64_t caption_divisor(int64_t a, int64_t b) { return b ? caption_divisor(b, a % b) : a; }
 

@@ -13,7 +13,7 @@
 
 typedef struct arguments {
     int threads, steps, batch, json, with_torch, cpu_time, whole; /* batch 0: the cases' own */
-    const char *net, *precision;                           /* the only ones; NULL: all */
+    const char *net, *precision;                                  /* the only ones; NULL: all */
 } arguments;
 
 /* ---- arguments ---- */

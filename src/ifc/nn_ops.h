@@ -135,9 +135,9 @@ typedef struct gf_nn_args {
     const struct gf_nn_norm *norm; /* CONV with pooled: the batch norm that follows. Else NULL, or op_forward makes the
                                       statistics of this norm of y, too: gf_nn_backend.op_sums */
     const struct gf_nn_norm
-        *before; /* CONV: NULL, or op_backward does a part of the backward of this norm, whose y is x, instead of
+        *before;              /* CONV: NULL, or op_backward does a part of the backward of this norm, whose y is x, instead of
                                         writing dx: gf_nn_backend.op_back_sums */
-    int add_dx;  /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
+    int add_dx;               /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
     const gf_nn_texts *texts; /* packed */
 } gf_nn_args;
 

@@ -138,8 +138,8 @@ void gf_net_add_gradients(gf_net *n, float *block, int first);
 void *gf_net_input(gf_net *n, int *channels);
 /* gf_net_forward's first part: x [count][size][size][3] from the host becomes images first .. of the input. */
 glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t first, int64_t count);
-/* The same of a text net: tokens [count][context], each 0 to vocab - 1. A text ends with its largest token, the first of them;
- * its embedding is the one there, and later positions are computed only to fill up (texts.c). Of several ranks all load at once. */
+/* The same of a text net: tokens [count][context], each 0 to vocab - 1. A text ends with its largest token, the first of them.
+ * Its embedding is the one there, and later positions are computed only to fill up (texts.c). All ranks load at the same time. */
 glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens, int64_t first, int64_t count);
 /* Mean length of the texts that are loaded, as they are computed: follows from their tokens alone, of all ranks. Else 0. */
 int64_t gf_net_text_length(const gf_net *n);

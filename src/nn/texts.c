@@ -1,11 +1,11 @@
 /* texts.c - the texts of a batch, each as long as it needs to be.
  *
- * The encoder is causal, and the embedding of a text is that of one position: where its largest token is, the end of the text (of
- * several the first). Positions after it change neither the embedding nor a gradient: they are not computed. The rows that are lie
- * one text behind the other (gf_nn_texts). Their number is a multiple of the batch, the mean length rounded up by
- * gf_nn_text_length: for each such length the backend has plans, and a GPU a record of the step. The rows too many belong to texts
- * that are computed further than they need, one position after the other, as evenly as possible. So every row is that of a text
- * as it was loaded, nothing is special about any of them, and a batch of texts that fill the context is the largest case.
+ * The encoder is causal, and the embedding of a text is that of one position: where its largest token is, the end of the text
+ * (of several the first). Positions after it change neither the embedding nor a gradient: they are not computed. The rows that
+ * are lie one text behind the other (gf_nn_texts). Their number is a multiple of the batch, the mean length rounded up by
+ * gf_nn_text_length: for each such length the backend has plans, and a GPU a record of the step. The rows too many belong to
+ * texts that are computed further than they need, one position after the other, as evenly as possible. So every row is that of a
+ * text as it was loaded, nothing is special about any of them, and a batch of texts that fill the context is the largest case.
  *
  * On the host, `packed` holds what goes to the net: token [batch][context], of which `rows` are used, and the table: first
  * [batch + 1], picked [batch], position [batch][context], of which again `rows` are used.

@@ -4,8 +4,8 @@
  *   image   conv1 (patch x patch, stride patch), class token, positions, ln_pre, blocks; of the class token ln_post, proj
  *   text    tokens and positions, causal blocks; of the largest token, which ends a text, ln_final, text_projection. Rows of
  *           texts are packed: texts.c
- * Only one row of each sequence is needed in the end. Norms and linear layers work row by row: from the last attention on they have
- * that row alone, picked as float32.
+ * Only one row of each sequence is needed in the end. Norms and linear layers work row by row: from the last attention on they
+ * have that row alone, picked as float32.
  */
 #include <stdio.h>
 

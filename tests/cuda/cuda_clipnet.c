@@ -1,6 +1,6 @@
-/* cuda_clipnet.c - complete encoders on CUDA against open_clip in float64 and against the CPU: embeddings and every gradient of text transformer, image
- * transformer and CLIP's ResNet, in float32 and bf16; texts that are computed up to their end against whole ones; and steps of
- * two encoders on one engine, captured and not.
+/* cuda_clipnet.c - complete encoders on CUDA against open_clip in float64 and against the CPU: embeddings and every gradient of
+ * text transformer, image transformer and CLIP's ResNet, in float32 and bf16; texts that are computed up to their end against
+ * whole ones; and steps of two encoders on one engine, captured and not.
  *
  * All tensors are moved away from their initial values first, so that no gain is 1 and no bias 0. The error of a gradient is
  * relative to its tensor, or to a thousandth of all gradients where that is more: some are 0 but for rounding (a bias that all

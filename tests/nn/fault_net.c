@@ -1,5 +1,6 @@
-/* fault_net.c - memory of a net: each allocation of gf_net_create may fail once with nothing worse than E_MEMORY and no leak, and
- * forward and backward take none; those of texts none but for the first of each length. Counts what our own code takes; what oneDNN takes inside is its own affair.
+/* fault_net.c - memory of a net: each allocation of gf_net_create may fail once with nothing worse than E_MEMORY and no leak,
+ * and forward and backward take none; those of texts none but for the first of each length. Counts what our own code takes; what
+ * oneDNN takes inside is its own affair.
  */
 #include <setjmp.h>
 #include <stdarg.h>

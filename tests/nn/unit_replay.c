@@ -179,12 +179,9 @@ static void nets_beside_each_other_share_the_record(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_second_step_is_recorded),
-        cmocka_unit_test(variants_have_records_of_their_own),
-        cmocka_unit_test(the_oldest_variant_gives_way),
-        cmocka_unit_test(all_ranks_play_or_none),
-        cmocka_unit_test(a_failure_is_reported_at_once),
-        cmocka_unit_test(nets_beside_each_other_share_the_record),
+        cmocka_unit_test(the_second_step_is_recorded),   cmocka_unit_test(variants_have_records_of_their_own),
+        cmocka_unit_test(the_oldest_variant_gives_way),  cmocka_unit_test(all_ranks_play_or_none),
+        cmocka_unit_test(a_failure_is_reported_at_once), cmocka_unit_test(nets_beside_each_other_share_the_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* unit_texts.c - texts that are computed up to their end alone, packed: embeddings and gradients are those of whole texts, for every
- * length, and do not depend on what follows the end; how long texts are computed, and loading them in parts.
+/* unit_texts.c - texts that are computed up to their end alone, packed: embeddings and gradients are those of whole texts, for
+ * every length, and do not depend on what follows the end; how long texts are computed, and loading them in parts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,8 +138,10 @@ static void every_length_gives_what_whole_texts_give(void **state) {
 
 static void mixed_lengths_give_what_whole_texts_give(void **state) {
     (void)state;
-    static const int mixed[][TEXTS] = {{1, 77, 2, 40, 3, 15, 16, 17, 33}, {77, 1, 1, 1, 1, 1, 1, 1, 1},
-                                       {1, 1, 1, 1, 1, 1, 1, 1, 77},      {14, 9, 22, 11, 8, 30, 13, 12, 10},
+    static const int mixed[][TEXTS] = {{1, 77, 2, 40, 3, 15, 16, 17, 33},
+                                       {77, 1, 1, 1, 1, 1, 1, 1, 1},
+                                       {1, 1, 1, 1, 1, 1, 1, 1, 77},
+                                       {14, 9, 22, 11, 8, 30, 13, 12, 10},
                                        {77, 77, 77, 77, 77, 77, 77, 77, 1}};
     static const int64_t means[] = {24, 10, 10, 15, 72};
     for (int precision = GF_FP32; precision <= GF_BF16; precision++) {
@@ -175,7 +177,7 @@ static void texts_without_an_end_have_one_too(void **state) {
     all_alike(length, 5);
     texts t = draw(length, 0);
     memset(t.token[0], 0, sizeof t.token[0]);
-    for (int k = 0; k < LONG; k++) t.token[1][k] = k % WORDS;    /* the largest is not the last: position 49 */
+    for (int k = 0; k < LONG; k++) t.token[1][k] = k % WORDS;     /* the largest is not the last: position 49 */
     for (int k = 0; k < LONG; k++) t.token[2][k] = k * 40 / LONG; /* and here the first of the 39s */
     t.token[3][30] = WORDS - 1;
     const pair p = make(spec);

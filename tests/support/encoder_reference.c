@@ -32,9 +32,7 @@ tower_counts tower_count(const gf_nn_shape *s) {
 
 gf_type tower_type_x(const gf_nn_shape *s) { return s->kind == GF_NN_EMBED ? GF_TYPE_I32 : s->type; }
 
-gf_type tower_type_x2(const gf_nn_shape *s) {
-    return s->kind == GF_NN_ATTENTION ? GF_TYPE_F32 : s->type;
-}
+gf_type tower_type_x2(const gf_nn_shape *s) { return s->kind == GF_NN_ATTENTION ? GF_TYPE_F32 : s->type; }
 
 gf_type tower_type_y(const gf_nn_shape *s) {
     return s->kind == GF_NN_PICK || (s->kind == GF_NN_ATTENTION && s->second) ? GF_TYPE_F32 : s->type;

@@ -121,7 +121,9 @@ static head head_of(const job *j, int64_t task, int thread) {
     const size_t size = gf_type_bytes(s->type), part = size * (size_t)s->out;
     const size_t from = size * (size_t)(first * s->in + column);
     const size_t to = size * (size_t)(first * s->out + column);
-    head h = {.p = text ? plan_of(s, text[1] - text[0]) : j->p, .ld = s->in, .scratch = (float *)j->a->scratch + (size_t)thread * j->p.floats};
+    head h = {.p = text ? plan_of(s, text[1] - text[0]) : j->p,
+              .ld = s->in,
+              .scratch = (float *)j->a->scratch + (size_t)thread * j->p.floats};
     h.q = (const char *)j->a->x + from, h.k = h.q + part, h.v = h.k + part;
     h.y = (char *)j->a->y + to;
     h.lse = j->a->saved ? (float *)j->a->saved + first * s->heads + task % s->heads * h.p.length : NULL;

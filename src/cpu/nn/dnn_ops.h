@@ -6,7 +6,7 @@
 #include "cpu/nn/dnn_wino.h"
 #include "ifc/nn_ops.h"
 
-typedef struct gf_dnn_products { /* of all linear layers of one shape and number of rows */
+typedef struct gf_dnn_products {  /* of all linear layers of one shape and number of rows */
     struct gf_dnn_products *next; /* list of the engine */
     gf_nn_shape shape;            /* of the first of them */
     int64_t rows;
@@ -21,12 +21,12 @@ struct gf_nn_op {
     gf_nn_shape shape;
     gf_prim forward, back_data, back_weights;
     /* CONV: weights between torch's layout and the formats the primitives chose; not made where these are equal. */
-    gf_prim pack;      /* weight -> packed, of `forward` */
-    gf_prim pack_back; /* weight -> scratch, of `back_data`; not made where it takes `packed` */
-    gf_prim unpack;    /* gradient in scratch -> weight_grad */
+    gf_prim pack;               /* weight -> packed, of `forward` */
+    gf_prim pack_back;          /* weight -> scratch, of `back_data`; not made where it takes `packed` */
+    gf_prim unpack;             /* gradient in scratch -> weight_grad */
     gf_dnn_products **products; /* LINEAR: [1]; packed: for each length of texts, NULL until it is used */
-    size_t spare;      /* CONV: bytes of the weights in scratch, before the primitives' own scratch; LINEAR: of theirs */
-    int short_conv;    /* CONV by own kernels: no primitive is made */
+    size_t spare;               /* CONV: bytes of the weights in scratch, before the primitives' own scratch; LINEAR: of theirs */
+    int short_conv;             /* CONV by own kernels: no primitive is made */
     gf_wino wino;
 };
 

@@ -35,15 +35,15 @@ struct gf_nn_op {
     gf_nn_op *next; /* list of the engine */
     gf_nn_engine *engine;
     gf_nn_shape shape;
-    gf_cunn_plan *plan[GF_CUNN_WORKS]; /* CONV */
-    gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
+    gf_cunn_plan *plan[GF_CUNN_WORKS];      /* CONV */
+    gf_cunn_gemm gemm[GF_CUNN_WORKS];       /* LINEAR */
     gf_cunn_gemm (*lengths)[GF_CUNN_WORKS]; /* LINEAR, packed: instead, for each length of texts */
     int length_count;
-    int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
-    int patches;                       /* CONV of images as a linear layer: gemm */
-    int point[GF_CUNN_WORKS];          /* CONV of 1 x 1: with a batch norm by the kernels of cunn_point.cu */
-    int window[GF_CUNN_WORKS];         /* CONV of 3 x 3: the same of cunn_window.cu */
-    int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
+    int stem;                  /* CONV of images by the kernels of cunn_stem.cu */
+    int patches;               /* CONV of images as a linear layer: gemm */
+    int point[GF_CUNN_WORKS];  /* CONV of 1 x 1: with a batch norm by the kernels of cunn_point.cu */
+    int window[GF_CUNN_WORKS]; /* CONV of 3 x 3: the same of cunn_window.cu */
+    int narrow;                /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 
 #define GF_CUNN_TICKETS 1024

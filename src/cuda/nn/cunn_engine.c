@@ -262,7 +262,8 @@ static void make_record(gf_nn_engine *s, int slot, cudaGraph_t graph) {
     else if (cudaGraphUpload(s->record[slot], s->stream) != cudaSuccess) drop(s, slot);
 }
 
-static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg, int *made) {
+static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg,
+                            int *made) {
     cudaGraph_t graph = NULL;
     enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
     drop(s, slot);

@@ -141,8 +141,7 @@ template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS
         const int row = row0 + mine + r;
         const float sum = over_warp(total[r]);
         store_row<T, C>(t, t.y, p, row, y[r], 1.0f / sum);
-        if (t.log_sums && lane == 0 && row < t.length)
-            p.log_sums[row] = peak[r] * factor + log2f(sum);
+        if (t.log_sums && lane == 0 && row < t.length) p.log_sums[row] = peak[r] * factor + log2f(sum);
     }
 }
 
@@ -188,7 +187,8 @@ __device__ static void back_step(float (&da)[EACH][C], float (&db)[EACH][C], con
     if (KEYS_OWN) weighted<C>(db, w, m.other[1]);
 }
 
-template <typename T, int C, bool KEYS_OWN> __device__ static void back_pass(tiles<C> &m, const gf_cunn_attention &t, const spot &p) {
+template <typename T, int C, bool KEYS_OWN>
+__device__ static void back_pass(tiles<C> &m, const gf_cunn_attention &t, const spot &p) {
     const int row0 = (int)blockIdx.y * ROWS, mine = (int)threadIdx.x / 32 * EACH;
     const int begin = KEYS_OWN && t.causal ? row0 / OTHERS * OTHERS : 0, end = KEYS_OWN ? t.length : last_key(t, row0);
     float da[EACH][C] = {}, db[EACH][C] = {};

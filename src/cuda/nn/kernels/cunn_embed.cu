@@ -147,8 +147,10 @@ glofnd_status gf_cunn_embed_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *siz
 
 template <typename T, int V> static void forward(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
-    forward_kernel<T, V><<<(unsigned)gf_nn_rows(s, a), ROW_THREADS, 0, op->engine->stream>>>(
-        (T *)a->y, (const int32_t *)a->x, a->weight, a->bias, s->packed ? a->texts->position : NULL, s->in, s->h, s->out);
+    forward_kernel<T, V>
+        <<<(unsigned)gf_nn_rows(s, a), ROW_THREADS, 0, op->engine->stream>>>((T *)a->y, (const int32_t *)a->x, a->weight, a->bias,
+                                                                             s->packed ? a->texts->position : NULL, s->in, s->h,
+                                                                             s->out);
     gf_cunn_note(op->engine, cudaGetLastError(), "embedding");
 }
 
@@ -187,6 +189,6 @@ glofnd_status gf_cunn_embed_backward(gf_error *err, gf_nn_op *op, const gf_nn_ar
     else if (s->packed) positions_grad<float>(op, a);
     else
         gf_cunn_act_back(op->engine, s->type, GF_ACT_NONE, NULL, a->bias_grad, a->dy, NULL, s->n, s->h * s->out,
-                     (char *)a->scratch + sort_bytes(s));
+                         (char *)a->scratch + sort_bytes(s));
     return GLOFND_OK;
 }

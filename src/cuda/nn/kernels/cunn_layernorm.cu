@@ -222,9 +222,10 @@ template <typename T, int V> static void forward(gf_nn_op *op, const gf_nn_args 
 
 template <typename T, int V, int E> static void backward(gf_nn_op *op, const gf_nn_args *a, float *part, int chunks) {
     const gf_nn_shape *s = &op->shape;
-    back_kernel<T, V, E><<<(unsigned)chunks, THREADS, 0, op->engine->stream>>>(
-        (T *)(s->input_grad ? a->dx : NULL), part, (const T *)a->dy, (const T *)a->x, (const float *)a->saved, a->weight,
-        gf_nn_rows(s, a), s->in, warps_of(s->in), a->add_dx != 0);
+    back_kernel<T, V, E>
+        <<<(unsigned)chunks, THREADS, 0, op->engine->stream>>>((T *)(s->input_grad ? a->dx : NULL), part, (const T *)a->dy,
+                                                               (const T *)a->x, (const float *)a->saved, a->weight,
+                                                               gf_nn_rows(s, a), s->in, warps_of(s->in), a->add_dx != 0);
     gf_cunn_note(op->engine, cudaGetLastError(), "layer norm, backward");
 }
 
