@@ -31,19 +31,25 @@ typedef struct gf_cunn_gemm { /* one matrix product of cuBLASLt */
 
 enum { GF_CUNN_FORWARD, GF_CUNN_BACK_DATA, GF_CUNN_BACK_WEIGHTS, GF_CUNN_WORKS };
 
+typedef struct gf_cunn_products { /* of all linear layers of texts of one shape, and a number of rows */
+    struct gf_cunn_products *next;
+    gf_nn_shape shape; /* of the first of them */
+    int64_t rows;
+    gf_cunn_gemm gemm[GF_CUNN_WORKS];
+} gf_cunn_products;
+
 struct gf_nn_op {
     gf_nn_op *next; /* list of the engine */
     gf_nn_engine *engine;
     gf_nn_shape shape;
-    gf_cunn_plan *plan[GF_CUNN_WORKS];      /* CONV */
-    gf_cunn_gemm gemm[GF_CUNN_WORKS];       /* LINEAR */
-    gf_cunn_gemm (*lengths)[GF_CUNN_WORKS]; /* LINEAR, packed: instead, for each length of texts */
-    int length_count;
-    int stem;                  /* CONV of images by the kernels of cunn_stem.cu */
-    int patches;               /* CONV of images as a linear layer: gemm */
-    int point[GF_CUNN_WORKS];  /* CONV of 1 x 1: with a batch norm by the kernels of cunn_point.cu */
-    int window[GF_CUNN_WORKS]; /* CONV of 3 x 3: the same of cunn_window.cu */
-    int narrow;                /* CONV: the gradient of the weights is bf16 and follows the packed weights */
+    gf_cunn_plan *plan[GF_CUNN_WORKS]; /* CONV */
+    gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
+    gf_cunn_products **lengths;        /* LINEAR, packed: instead, for each length of texts */
+    int stem;                          /* CONV of images by the kernels of cunn_stem.cu */
+    int patches;                       /* CONV of images as a linear layer: gemm */
+    int point[GF_CUNN_WORKS];          /* CONV of 1 x 1: with a batch norm by the kernels of cunn_point.cu */
+    int window[GF_CUNN_WORKS];         /* CONV of 3 x 3: the same of cunn_window.cu */
+    int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 
 #define GF_CUNN_TICKETS 1024
@@ -61,6 +67,7 @@ struct gf_nn_engine {
     char *plans_path; /* mode.plans, copied */
     char device[64];  /* its name */
     gf_nn_op *ops;
+    gf_cunn_products *products; /* of packed texts, a list */
     gf_nn_optim *optims;
     gf_cunn_plan *plans;
     gf_cunn_choice *choices;
@@ -106,6 +113,7 @@ GF_CUNN_OPS(GF_X)
 #undef GF_X
 void gf_cunn_linear_pack(gf_nn_op *op, const gf_nn_args *a);
 void gf_cunn_linear_free(gf_nn_op *op);
+void gf_cunn_products_free(gf_nn_engine *s);
 /* The products of a linear layer of shape `as`, for op; and one of them: c = a b + add (NULL: nothing), as in cunn_linear.c. */
 #define GF_CUNN_BLAS_WORKSPACE ((size_t)32 << 20)
 glofnd_status gf_cunn_linear_products(gf_error *err, gf_nn_op *op, const gf_nn_shape *as);

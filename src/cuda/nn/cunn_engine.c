@@ -78,6 +78,7 @@ static void engine_close(gf_nn_engine *s) {
         free(s->ops);
         s->ops = next;
     }
+    gf_cunn_products_free(s);
     gf_cunn_optim_free(s->optims);
     gf_cunn_plans_free(s);
     gf_cunn_choices_free(s);

@@ -37,16 +37,39 @@ glofnd_status gf_cunn_linear_products(gf_error *err, gf_nn_op *op, const gf_nn_s
     return products(err, op, s, rows_of(s), op->gemm);
 }
 
+/* 1: layers of these two shapes have the same products. */
+static int alike(const gf_nn_shape *a, const gf_nn_shape *b) {
+    return a->type == b->type && a->in == b->in && a->out == b->out && a->transposed == b->transposed && a->bias == b->bias &&
+           a->training == b->training && a->input_grad == b->input_grad;
+}
+
+/* Those that the engine has, or new ones. */
+static glofnd_status find_products(gf_error *err, gf_nn_op *op, int64_t rows, gf_cunn_products **out) {
+    gf_nn_engine *e = op->engine;
+    for (gf_cunn_products *p = e->products; p; p = p->next)
+        if (p->rows == rows && alike(&p->shape, &op->shape)) return *out = p, GLOFND_OK;
+    gf_cunn_products *p = calloc(1, sizeof *p);
+    FAIL_IF(err, !p, GLOFND_E_MEMORY, "out of memory");
+    p->shape = op->shape;
+    p->rows = rows;
+    p->next = e->products;
+    e->products = p;
+    *out = p;
+    const glofnd_status status = products(err, op, &op->shape, rows, p->gemm);
+    if (status != GLOFND_OK) p->rows = -1; /* incomplete: for no layer */
+    return status;
+}
+
 /* All are chosen here, none in a step: choices take time and memory, and are saved with those of the other layers. */
 static glofnd_status products_of_lengths(gf_error *err, gf_nn_op *op) {
     const gf_nn_shape *s = &op->shape;
     const int64_t max = s->h * s->w;
-    op->length_count = gf_nn_text_length_number(max, max) + 1;
-    op->lengths = calloc((size_t)op->length_count, sizeof *op->lengths);
+    const int count = gf_nn_text_length_number(max, max) + 1;
+    op->lengths = calloc((size_t)count, sizeof *op->lengths);
     FAIL_IF(err, !op->lengths, GLOFND_E_MEMORY, "out of memory");
     int64_t length = 1;
-    for (int i = 0; i < op->length_count; i++, length = gf_nn_text_length(length + 1, max))
-        TRY(products(err, op, s, s->n * length, op->lengths[i]));
+    for (int i = 0; i < count; i++, length = gf_nn_text_length(length + 1, max))
+        TRY(find_products(err, op, s->n * length, &op->lengths[i]));
     return GLOFND_OK;
 }
 
@@ -57,7 +80,7 @@ glofnd_status gf_cunn_linear_multiply(gf_error *err, gf_nn_op *op, int work, con
 
 static gf_cunn_gemm *products_now(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
-    return s->packed ? op->lengths[gf_nn_text_length_number(a->texts->rows / s->n, s->h * s->w)] : op->gemm;
+    return s->packed ? op->lengths[gf_nn_text_length_number(a->texts->rows / s->n, s->h * s->w)]->gemm : op->gemm;
 }
 
 /* ----- the op ------------------------------------------------------------------------------------------------------ */
@@ -91,12 +114,19 @@ glofnd_status gf_cunn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *si
 }
 
 void gf_cunn_linear_free(gf_nn_op *op) {
-    for (int i = 0; i < GF_CUNN_WORKS; i++) {
+    for (int i = 0; i < GF_CUNN_WORKS; i++)
         if (op->gemm[i].made) gf_cunn_gemm_free(op->engine, &op->gemm[i]);
-        for (int k = 0; k < op->length_count && op->lengths; k++)
-            if (op->lengths[k][i].made) gf_cunn_gemm_free(op->engine, &op->lengths[k][i]);
-    }
     free(op->lengths);
+}
+
+void gf_cunn_products_free(gf_nn_engine *s) {
+    while (s->products) {
+        gf_cunn_products *p = s->products;
+        s->products = p->next;
+        for (int i = 0; i < GF_CUNN_WORKS; i++)
+            if (p->gemm[i].made) gf_cunn_gemm_free(s, &p->gemm[i]);
+        free(p);
+    }
 }
 
 void gf_cunn_linear_pack(gf_nn_op *op, const gf_nn_args *a) {
