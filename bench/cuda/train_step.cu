@@ -129,7 +129,7 @@ static void time_step(step *s) {
         double norm = 0;
         set_detector(s, detectors[i]);
         const float ms = time_work(s, (uint64_t)(2 * i + 1), work, spread);
-        const int recorded = s->net->engine->record != NULL;
+        const int recorded = s->net->replay.slot[0].made;
         if (gf_optim_norm(&err, s->optim, &norm) != GLOFND_OK) die("norm", err.text);
         if (glofnd_ctx_stats(s->ctx, &stats) != GLOFND_OK) die("loss", glofnd_ctx_error(s->ctx));
         printf("detector %-7s step %.3f ms (%.3f to %.3f), %.0f views/s; %s; loss %.4f, gradient norm %.4g; %.2f GB; ",
