@@ -1,5 +1,5 @@
 /* unit_replay.c - steps that a device records, on a device that only takes notes: when it records, plays and forgets, and that
- * ranks, here threads, all play their records or none does. */
+ * ranks, here threads, all play their records or none does; the length of texts that they agree on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,6 +141,43 @@ static void all_ranks_play_or_none(void **state) {
     for (int r = 0; r < RANKS; r++) expect_ranks(r, "fwrfwwwfwww");
 }
 
+typedef struct answer {
+    gf_comm *host;
+    int64_t length;
+    glofnd_status status;
+} answer;
+
+static void *ask_for_the_largest(void *user) {
+    answer *a = user;
+    gf_error err = {""};
+    gf_distributed d;
+    gf_encoders none = {0};
+    const gf_config on_cpu = {0};
+    gf_distributed_begin(&d, a->host);
+    a->status = gf_distributed_connect(&err, &d, &none, &on_cpu);
+    if (a->status == GLOFND_OK) a->status = d.hooks.largest(&err, d.hooks.user, &a->length);
+    gf_distributed_free(&d, &none);
+    return NULL;
+}
+
+/* Lengths of texts: all ranks compute the largest. */
+static void ranks_agree_on_the_largest(void **state) {
+    (void)state;
+    for (int largest = 0; largest < RANKS; largest++) {
+        gf_comm *host[RANKS];
+        answer a[RANKS];
+        void *user[RANKS];
+        thread_ranks_open(RANKS, host);
+        for (int r = 0; r < RANKS; r++) a[r] = (answer){.host = host[r], .length = r == largest ? 22 : 9 + r}, user[r] = &a[r];
+        thread_ranks_run(RANKS, ask_for_the_largest, user);
+        for (int r = 0; r < RANKS; r++) {
+            host[r]->ops->close(host[r]);
+            assert_int_equal(a[r].status, GLOFND_OK);
+            assert_int_equal(a[r].length, 22);
+        }
+    }
+}
+
 /* The others may be inside a call that waits for this rank: it must not wait for them. */
 static glofnd_status sum_never(gf_error *err, gf_comm *c, double *x, int64_t n) {
     (void)err, (void)c, (void)x, (void)n;
@@ -179,9 +216,13 @@ static void nets_beside_each_other_share_the_record(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_second_step_is_recorded),   cmocka_unit_test(variants_have_records_of_their_own),
-        cmocka_unit_test(the_oldest_variant_gives_way),  cmocka_unit_test(all_ranks_play_or_none),
-        cmocka_unit_test(a_failure_is_reported_at_once), cmocka_unit_test(nets_beside_each_other_share_the_record),
+        cmocka_unit_test(the_second_step_is_recorded),
+        cmocka_unit_test(variants_have_records_of_their_own),
+        cmocka_unit_test(the_oldest_variant_gives_way),
+        cmocka_unit_test(all_ranks_play_or_none),
+        cmocka_unit_test(ranks_agree_on_the_largest),
+        cmocka_unit_test(a_failure_is_reported_at_once),
+        cmocka_unit_test(nets_beside_each_other_share_the_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
