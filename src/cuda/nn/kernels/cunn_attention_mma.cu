@@ -390,9 +390,9 @@ static bool whole_pieces(const gf_cunn_heads *h) { return (uintptr_t)h->at % 16 
 
 /* Packed sequences with heads of 32 go to the float kernels until a GPU has compared them here. */
 int gf_cunn_attention_mma_fits(const gf_cunn_attention *t) {
-    return t->type == GF_TYPE_BF16 && (t->dim == 64 || (t->dim == 32 && !t->first)) && whole_pieces(&t->q) && whole_pieces(&t->k) &&
-           whole_pieces(&t->v) && whole_pieces(&t->y) && whole_pieces(&t->dq) && whole_pieces(&t->dk) && whole_pieces(&t->dv) &&
-           whole_pieces(&t->dy);
+    return t->type == GF_TYPE_BF16 && (t->dim == 64 || (t->dim == 32 && !t->first)) && whole_pieces(&t->q) &&
+           whole_pieces(&t->k) && whole_pieces(&t->v) && whole_pieces(&t->y) && whole_pieces(&t->dq) && whole_pieces(&t->dk) &&
+           whole_pieces(&t->dv) && whole_pieces(&t->dy);
 }
 
 void gf_cunn_attention_mma(gf_nn_engine *s, const gf_cunn_attention *t) {
