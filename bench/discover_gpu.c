@@ -7,6 +7,7 @@
  * before the table is printed: they must agree up to similarities that differ by rounding. With --alpha theirs are as many as
  * the threshold's rank, and the thresholds of torch's float32 are compared, too. --queries: they search for the first
  * Q rows only, and their seconds are multiplied by n / Q. --memory: GB that lists of candidates may take. --alone: ours only.
+ * The last column is the share of their neighbours that are those of torch's float32, place by place, in the first rows.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,13 +26,14 @@
 #include "util/parallel.h"
 #include "util/rng.h"
 
-enum { PEERS = 8 };
+enum { PEERS = 12 };
 
 static gf_error err;
 
 typedef struct peer {
     char name[32], version[32];
     clock_times times;
+    double same; /* share of neighbours that are those of torch's float32, place by place; NaN: not compared */
 } peer;
 
 typedef struct bench {
@@ -115,6 +117,7 @@ static void take_row(void *user, const char *line) {
         python_text(line, "version", p->version, sizeof p->version);
     }
     clock_add(&b->peers[b->peer_count - 1].times, 1e3 * python_number(line, "seconds"));
+    b->peers[b->peer_count - 1].same = python_number(line, "same");
 }
 
 static void time_theirs(bench *b, const char *folder) {
@@ -147,11 +150,11 @@ static void report(bench *b) {
     if (!isnan(b->same))
         printf("same neighbours as torch fp32: %.4f %%, others differ by at most %.2g\n", 100.0 * b->same, b->worst);
     if (!isnan(b->same) && width(b) == b->rank) printf("thresholds differ by at most %.2g\n", b->threshold);
-    printf("%-18s %-16s %10s %10s %8s %10s\n", "top k by", "version", "ours, s", "theirs, s", "ratio", "queries");
+    printf("%-22s %-16s %10s %10s %8s %10s %8s\n", "top k by", "version", "ours, s", "theirs, s", "ratio", "queries", "same, %");
     for (int i = 0; i < b->peer_count; i++) {
         const double theirs = clock_median(&b->peers[i].times) / 1e3;
-        printf("%-18s %-16s %10.3f %10.3f %8.2f %10lld\n", b->peers[i].name, b->peers[i].version, ours, theirs, theirs / ours,
-               (long long)searched(b));
+        printf("%-22s %-16s %10.3f %10.3f %8.2f %10lld %8.3f\n", b->peers[i].name, b->peers[i].version, ours, theirs,
+               theirs / ours, (long long)searched(b), 100.0 * b->peers[i].same);
     }
 }
 
