@@ -20,7 +20,8 @@
 #define SETTING(k, v, p, h) \
     { .key = k, .type = GF_OPTION_STRINGS, .value = v, .preset = p, .help = h }
 static const gf_option rows[] = {
-    SETTING("config", "FILE.cfg", NULL, "what all runs share, a file or a preset, as of `glofnd pretrain`"),
+    SETTING("config", "FILE.cfg", NULL,
+            "what all runs share, a file or a preset, as of `glofnd pretrain`; may be repeated, a later one wins"),
     SETTING("vary", "KEY=a,b,c", NULL,
             "a key of the configuration and its values, \\, for a comma in one; repeated for other keys;\n"
             "                           config=a,b: files or presets"),
@@ -33,7 +34,9 @@ static const gf_option rows[] = {
             "the best value has the best mean of the figure whose name has this text; of several figures\n"
             "                           the one that most values have, then the first;\n"
             "                           default: the mean of the label fractions, else linear, else kNN"),
-    SETTING("file", "FILE.sweep", NULL, "lines `key = value` with the flags above; sweep-start-epoch is the paper's"),
+    SETTING("file", "FILE.sweep", NULL,
+            "lines `key = value` with the flags above; a flag wins over files, wherever it stands, and a later file over an "
+            "earlier one; sweep-start-epoch is the paper's"),
     SETTING("out", "DIR", NULL, "folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex"),
     SETTING("jobs", "N", "1", "runs at a time, sharing the processors"),
     {.key = "dry-run", .type = GF_OPTION_BOOL, .help = "only list the runs"},
@@ -320,22 +323,33 @@ static glofnd_status read_file(gf_error *err, sweep_plan *p, const char *name) {
     return sweep_read(err, p, path);
 }
 
-/* Flags in their order, so that flags after a file override it; *dry is set by --dry-run. */
+/* One "--key value" or "--key=value"; *i moves past a value taken from the next word. *value NULL: it is --dry-run. */
+static glofnd_status parse_flag(gf_error *err, int argc, char **argv, int *i, char key[32], const char **value) {
+    const char *word = argv[*i], *equals = strchr(word, '=');
+    FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; --help lists them", word);
+    const size_t length = equals ? (size_t)(equals - word) - 2 : strlen(word) - 2;
+    FAIL_IF(err, length >= 32, GLOFND_E_OPTION, "unknown flag %.60s; --help lists them", word);
+    snprintf(key, 32, "%.*s", (int)length, word + 2);
+    *value = NULL;
+    FAIL_IF(err, equals && strcmp(key, "dry-run") == 0, GLOFND_E_OPTION, "--dry-run takes no value");
+    if (strcmp(key, "dry-run") == 0) return GLOFND_OK;
+    FAIL_IF(err, !equals && *i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", key);
+    *value = equals ? equals + 1 : argv[++*i];
+    return GLOFND_OK;
+}
+
+/* Files first, in their order, then flags, which win wherever they stand; *dry is set by --dry-run. */
 static glofnd_status read_flags(gf_error *err, sweep_plan *p, int argc, char **argv, int *dry) {
+    char key[32];
+    const char *value;
     for (int i = 1; i < argc; i++) {
-        char key[32];
-        FAIL_IF(err, strncmp(argv[i], "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; --help lists them", argv[i]);
-        if (strcmp(argv[i], "--dry-run") == 0) {
-            *dry = 1;
-            continue;
-        }
-        const char *equals = strchr(argv[i], '=');
-        const size_t length = equals ? (size_t)(equals - argv[i]) - 2 : strlen(argv[i]) - 2;
-        FAIL_IF(err, length >= sizeof key, GLOFND_E_OPTION, "unknown flag %.60s; --help lists them", argv[i]);
-        snprintf(key, sizeof key, "%.*s", (int)length, argv[i] + 2);
-        FAIL_IF(err, !equals && i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", key);
-        const char *value = equals ? equals + 1 : argv[++i];
-        TRY(strcmp(key, "file") == 0 ? read_file(err, p, value) : sweep_set(err, p, key, value, NULL));
+        TRY(parse_flag(err, argc, argv, &i, key, &value));
+        if (strcmp(key, "file") == 0) TRY(read_file(err, p, value));
+    }
+    for (int i = 1; i < argc; i++) {
+        TRY(parse_flag(err, argc, argv, &i, key, &value));
+        if (!value) *dry = 1;
+        else if (strcmp(key, "file") != 0) TRY(sweep_set(err, p, key, value, NULL));
     }
     FAIL_IF(err, !p->out, GLOFND_E_OPTION, "--out is needed: the folder of the runs");
     FAIL_IF(err, !p->vary_count && !p->seeds.count, GLOFND_E_OPTION, "--vary or --seeds is needed: what the runs differ in");

@@ -77,21 +77,36 @@ static glofnd_status take_values(gf_error *err, sweep_plan *p, sweep_axis *axis,
     }
 }
 
+/* 1: both name one key of the configuration. */
+static int same_key(const char *a, const char *b) {
+    int in_method;
+    const gf_option *o = gf_config_find(a, &in_method);
+    return o ? gf_config_find(b, &in_method) == o : strcmp(a, b) == 0;
+}
+
+/* The axis of a key that an earlier file varies; -1: there is none. */
+static int earlier_axis(const sweep_plan *p, const char *key) {
+    for (int a = 0; a < p->vary_count; a++)
+        if (p->vary[a].source < p->source && same_key(p->vary[a].key, key)) return a;
+    return -1;
+}
+
 static glofnd_status take_vary(gf_error *err, sweep_plan *p, const char *text) {
     const char *equals = strchr(text, '=');
     FAIL_IF(err, !equals || equals == text, GLOFND_E_OPTION, "vary takes KEY=a,b,c, not \"%.60s\"", text);
-    FAIL_IF(err, p->vary_count == SWEEP_VARY_MAX, GLOFND_E_OPTION, "more than %d keys to vary", SWEEP_VARY_MAX);
-    sweep_axis *axis = &p->vary[p->vary_count];
-    axis->key = keep(p, text, (size_t)(equals - text));
-    if (!axis->key) return too_long(err);
+    const char *key = keep(p, text, (size_t)(equals - text));
+    if (!key) return too_long(err);
     int in_method;
-    const gf_option *o = gf_config_find(axis->key, &in_method);
+    const gf_option *o = gf_config_find(key, &in_method);
     FAIL_IF(err, o && strcmp(o->key, "seed") == 0, GLOFND_E_OPTION, "seed cannot be varied; seeds are given by seeds");
     for (int a = 0; a < p->vary_count; a++)
-        FAIL_IF(err, o && gf_config_find(p->vary[a].key, &in_method) == o, GLOFND_E_OPTION,
+        FAIL_IF(err, o && p->vary[a].source == p->source && same_key(p->vary[a].key, key), GLOFND_E_OPTION,
                 "%s is varied twice; all its values go into one list: vary %s=a,b,c", o->key, o->key);
-    p->vary_count++;
-    return take_values(err, p, axis, equals + 1);
+    const int earlier = earlier_axis(p, key), at = earlier < 0 ? p->vary_count : earlier;
+    FAIL_IF(err, at == SWEEP_VARY_MAX, GLOFND_E_OPTION, "more than %d keys to vary", SWEEP_VARY_MAX);
+    p->vary_count += earlier < 0;
+    p->vary[at] = (sweep_axis){.key = key, .source = p->source};
+    return take_values(err, p, &p->vary[at], equals + 1);
 }
 
 static glofnd_status take_jobs(gf_error *err, sweep_plan *p, const char *text) {
@@ -102,20 +117,32 @@ static glofnd_status take_jobs(gf_error *err, sweep_plan *p, const char *text) {
     return GLOFND_OK;
 }
 
-/* A configuration named in a sweep file is relative to it. */
-static glofnd_status take_config(gf_error *err, sweep_plan *p, const char *path, const char *folder) {
-    char joined[PATH_MAX];
-    if (folder && path[0] != '/') TRY(gf_path_join(err, joined, folder, path));
-    else TRY(cli_preset_file(err, path, ".cfg", joined));
-    path = joined;
-    p->config = keep(p, path, strlen(path));
-    return p->config ? GLOFND_OK : too_long(err);
-}
-
 static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list, int *count, int max, const char *text) {
     FAIL_IF(err, *count == max, GLOFND_E_OPTION, "more than %d settings of one kind", max);
     list[*count] = keep(p, text, strlen(text));
     return list[(*count)++] ? GLOFND_OK : too_long(err);
+}
+
+/* A configuration named in a sweep file is relative to it. Those of an earlier file are replaced. */
+static glofnd_status take_config(gf_error *err, sweep_plan *p, const char *path, const char *folder) {
+    char joined[PATH_MAX];
+    if (folder && path[0] != '/') TRY(gf_path_join(err, joined, folder, path));
+    else TRY(cli_preset_file(err, path, ".cfg", joined));
+    if (p->config_source < p->source) p->config_count = 0;
+    p->config_source = p->source;
+    return take_listed(err, p, p->config, &p->config_count, SWEEP_CONFIG_MAX, joined);
+}
+
+/* "KEY=VALUE" for all runs: an earlier file varies that key no more. */
+static glofnd_status take_set(gf_error *err, sweep_plan *p, const char *pair) {
+    char key[64];
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);
+    const int a = earlier_axis(p, trimmed(key));
+    TRY(take_listed(err, p, p->set, &p->set_count, SWEEP_SET_MAX, pair));
+    if (a < 0) return GLOFND_OK;
+    memmove(&p->vary[a], &p->vary[a + 1], sizeof p->vary[a] * (size_t)(p->vary_count - a - 1));
+    p->vary_count--;
+    return GLOFND_OK;
 }
 
 /* E_OPTION: a file names a command, "on_epoch=COMMAND". Files may come from elsewhere: only one of the command line is run. */
@@ -136,12 +163,12 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
     if (strcmp(key, "seeds") == 0) return p->seeds.key = "seeds", take_values(err, p, &p->seeds, value);
     if (strcmp(key, "jobs") == 0) return take_jobs(err, p, value);
     if (strcmp(key, "config") == 0) return take_config(err, p, value, folder);
-    if (strcmp(key, "set") == 0) return take_listed(err, p, p->set, &p->set_count, SWEEP_SET_MAX, value);
+    if (strcmp(key, "set") == 0) return take_set(err, p, value);
     if (strcmp(key, "eval") == 0) return take_listed(err, p, p->eval, &p->eval_count, SWEEP_EVAL_MAX, value);
     if (strcmp(key, "data") == 0) {
         const int n = snprintf(pair, sizeof pair, "data=%s", value);
         FAIL_IF(err, n < 0 || (size_t)n >= sizeof pair, GLOFND_E_ARGUMENT, "the SPEC of the data is too long");
-        return take_listed(err, p, p->set, &p->set_count, SWEEP_SET_MAX, pair);
+        return take_set(err, p, pair);
     }
     const char **to = strcmp(key, "choose") == 0 ? &p->choose : strcmp(key, "out") == 0 ? &p->out : NULL;
     FAIL_IF(err, !to, GLOFND_E_OPTION,
@@ -178,7 +205,9 @@ static glofnd_status take_line(gf_error *err, void *user, char *line, int number
 
 glofnd_status sweep_read(gf_error *err, sweep_plan *p, const char *path) {
     reading r = {p, path};
-    return gf_each_line(err, path, take_line, &r);
+    const glofnd_status status = gf_each_line(err, path, take_line, &r);
+    p->source++;
+    return status;
 }
 
 /* ----- runs ----- */
@@ -203,7 +232,7 @@ static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) 
 static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r) {
     gf_config resolved;
     TRY(gf_config_init(err, &r->config));
-    if (p->config) TRY(gf_config_read(err, &r->config, p->config));
+    for (int i = 0; i < p->config_count; i++) TRY(gf_config_read(err, &r->config, p->config[i]));
     for (int a = 0; a < p->vary_count; a++)
         if (sweep_is_config(&p->vary[a])) TRY(read_config(err, &r->config, r->value[a]));
     for (int i = 0; i < p->set_count; i++) TRY(set_pair(err, &r->config, p->set[i]));

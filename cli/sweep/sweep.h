@@ -3,20 +3,24 @@
 
 #include "report/compare/compare.h"
 
-enum { SWEEP_VARY_MAX = 8, SWEEP_SET_MAX = 64, SWEEP_EVAL_MAX = 8, SWEEP_VALUES_MAX = 256 };
+enum { SWEEP_CONFIG_MAX = 8, SWEEP_VARY_MAX = 8, SWEEP_SET_MAX = 64, SWEEP_EVAL_MAX = 8, SWEEP_VALUES_MAX = 256 };
 
 typedef struct sweep_axis {
     const char *key;
     const char *value[SWEEP_VALUES_MAX];
     int count;
+    int source; /* of the plan, when it was given */
 } sweep_axis;
 
 typedef struct sweep_plan {
-    const char *out, *config, *choose; /* folder; .cfg or NULL; text in the name of the figure that chooses, or NULL */
+    const char *out, *choose; /* folder; text in the name of the figure that chooses, or NULL */
+    const char *config[SWEEP_CONFIG_MAX];
     sweep_axis vary[SWEEP_VARY_MAX], seeds;
     const char *set[SWEEP_SET_MAX];   /* "key=value" */
     const char *eval[SWEEP_EVAL_MAX]; /* "linear --fractions 100,10": arguments of `glofnd eval` */
-    int vary_count, set_count, eval_count;
+    int config_count, vary_count, set_count, eval_count;
+    int source;        /* counts the files that settings come from, then the command line: a later one wins */
+    int config_source; /* of config[] */
     int64_t jobs;
     char *text; /* memory of the texts above */
     size_t text_used, text_capacity;

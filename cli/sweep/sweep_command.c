@@ -27,7 +27,7 @@ static void add_threads(sweep_command *w, const sweep_plan *p, const sweep_run *
 void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_run *r) {
     char pair[1200];
     add_word(w, "glofnd", ""), add_word(w, "pretrain", ""), add_word(w, "--quiet", ""), add_word(w, "--resume", "");
-    if (p->config) add_word(w, "--config=", p->config);
+    for (int i = 0; i < p->config_count; i++) add_word(w, "--config=", p->config[i]);
     for (int a = 0; a < p->vary_count; a++)
         if (sweep_is_config(&p->vary[a])) add_word(w, "--config=", r->value[a]);
     for (int i = 0; i < p->set_count; i++) add_word(w, "--set=", p->set[i]);

@@ -42,14 +42,14 @@ static void help_option(const gf_option *o) {
     cli_print_wrapped(stdout, "", KEY_INDENT, text);
 }
 
-/* Flags that are no keys of the configuration. --config and --set are applied in their order, by take. */
+/* Flags that are no keys of the configuration; read_files takes --config, set_flags the others. */
 static const gf_option rows[] = {
     CLI_STRING(gf_pretrain, run, "out", "RUN", "folder of the run, made if missing, with those above it"),
     {.key = "config",
      .type = GF_OPTION_STRINGS,
      .value = "FILE.cfg",
-     .help = "a preset by its name, or a file: lines \"key = value\", and comments after # on lines of their own; files and "
-             "flags are applied in order, the last one wins"},
+     .help = "a preset by its name, or a file: lines \"key = value\", and comments after # on lines of their own; a flag "
+             "wins over files, wherever it stands, and a later file over an earlier one"},
     {.key = "set", .type = GF_OPTION_STRINGS, .value = "KEY=VALUE", .help = "the same as --KEY VALUE"},
     CLI_SWITCH(gf_pretrain, resume, "resume",
                "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
@@ -153,14 +153,14 @@ static int is_switch(const char *name) {
 /* The last command that a file named for on_epoch. Files may come from elsewhere: only a command of the command line is run. */
 static char left_out[sizeof((gf_config *)0)->on_epoch];
 
-/* After a file was read; before: on_epoch until then. */
-static void leave_command_out(gf_config *c, const char *before) {
-    if (strcmp(c->on_epoch, before) == 0) return;
+/* After a file was read. */
+static void leave_command_out(gf_config *c) {
+    if (!*c->on_epoch) return;
     memcpy(left_out, c->on_epoch, sizeof left_out);
-    snprintf(c->on_epoch, sizeof c->on_epoch, "%s", before);
+    *c->on_epoch = 0;
 }
 
-/* A run may be resumed elsewhere than it was started: --data, given later, counts more. */
+/* A run may be resumed elsewhere than it was started: --data counts more. */
 static void find_data(const char *run, gf_config *c) {
     char found[sizeof c->data];
     if (gf_run_data_find(run, c->data, found, sizeof found)) memcpy(c->data, found, sizeof found);
@@ -177,44 +177,68 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char 
     }
     if (!resume || !run) return GLOFND_OK;
     TRY(gf_resume_read(err, run, &p->config, &p->config_was));
-    leave_command_out(&p->config, "");
+    leave_command_out(&p->config);
     find_data(run, &p->config);
     if (*p->config.data) gf_config_complete(&p->config);
     return GLOFND_OK;
 }
 
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) {
-    char path[PATH_MAX], before[sizeof c->on_epoch];
-    memcpy(before, c->on_epoch, sizeof before);
+    char path[PATH_MAX];
     TRY(cli_preset_file(err, name, ".cfg", path));
     TRY(gf_config_read(err, c, path));
-    leave_command_out(c, before);
+    leave_command_out(c);
     return GLOFND_OK;
 }
 
-/* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
-static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
+typedef struct flag {
     char name[64];
+    const char *value;
+    const gf_option *row; /* of `own`; NULL: a key of the configuration */
+} flag;
+
+/* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
+static glofnd_status parse_flag(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i, flag *f) {
     const char *word = argv[*i], *equals = strchr(word, '=');
     FAIL_IF(err, strncmp(word, "--", 2) != 0 && *i > 1 && strcmp(argv[*i - 1], "--resume") == 0, GLOFND_E_OPTION,
             "--resume takes no value; the run is named by --out: --out %.60s --resume", word);
     FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
-    snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
-    const gf_option *o = gf_option_find(&own, sizeof *p, name);
-    const int on = o && o->type == GF_OPTION_BOOL;
-    FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", name);
-    if (on) return gf_option_set(err, &own, p, sizeof *p, name, "1");
+    snprintf(f->name, sizeof f->name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
+    f->row = gf_option_find(&own, sizeof *p, f->name);
+    const int on = f->row && f->row->type == GF_OPTION_BOOL, last = *i + 1 >= argc;
+    FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", f->name);
     int in_method;
-    if (!o && !gf_config_find(name, &in_method)) return gf_config_set(err, &p->config, name, ""); /* says that it is unknown */
-    const int last = *i + 1 >= argc;
-    if (!equals && is_switch(name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))
-        return gf_config_set(err, &p->config, name, "1");
-    FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", name);
-    const char *value = equals ? equals + 1 : argv[++*i];
-    if (strcmp(name, "config") == 0) return read_config(err, &p->config, value);
-    if (strcmp(name, "set") == 0) return set_pair(err, &p->config, value);
-    if (o) return gf_option_set(err, &own, p, sizeof *p, name, value);
-    return gf_config_set(err, &p->config, name, value);
+    if (!f->row && !gf_config_find(f->name, &in_method))
+        return gf_config_set(err, &p->config, f->name, ""); /* says that it is unknown */
+    f->value = "1";
+    if (on || (!equals && is_switch(f->name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))) return GLOFND_OK;
+    FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", f->name);
+    f->value = equals ? equals + 1 : argv[++*i];
+    return GLOFND_OK;
+}
+
+static int is_file(const flag *f) { return strcmp(f->name, "config") == 0; }
+
+/* The files first, in their order: flags win wherever they stand. */
+static glofnd_status read_files(gf_error *err, gf_pretrain *p, int argc, char **argv) {
+    flag f;
+    for (int i = 1; i < argc; i++) {
+        TRY(parse_flag(err, p, argc, argv, &i, &f));
+        if (is_file(&f)) TRY(read_config(err, &p->config, f.value));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status set_flags(gf_error *err, gf_pretrain *p, int argc, char **argv) {
+    flag f;
+    for (int i = 1; i < argc; i++) {
+        TRY(parse_flag(err, p, argc, argv, &i, &f));
+        if (is_file(&f)) continue;
+        if (strcmp(f.name, "set") == 0) TRY(set_pair(err, &p->config, f.value));
+        else if (f.row) TRY(gf_option_set(err, &own, p, sizeof *p, f.name, f.value));
+        else TRY(gf_config_set(err, &p->config, f.name, f.value));
+    }
+    return GLOFND_OK;
 }
 
 static int has_config(const char *run, char path[PATH_MAX]) {
@@ -350,18 +374,25 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
     return code;
 }
 
+/* 1: help was asked for, and printed. */
+static int helped(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const int all = strcmp(argv[i], "--help-all") == 0;
+        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : help()), 1;
+    }
+    return 0;
+}
+
 static int run_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
     epoch_hook hook;
+    if (helped(argc, argv)) return CLI_OK;
     gf_pretrain p = {.stop = &cli_interrupted, .report = report, .plain = cli_terminal_is_dumb()};
     glofnd_status status = gf_config_init(&err, &p.config);
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
     const int typed = status == GLOFND_OK; /* what is wrong from here on is in the arguments */
-    for (int i = 1; i < argc && status == GLOFND_OK; i++) {
-        const int all = strcmp(argv[i], "--help-all") == 0;
-        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : help()), CLI_OK;
-        status = take(&err, &p, argc, argv, &i);
-    }
+    if (status == GLOFND_OK) status = read_files(&err, &p, argc, argv);
+    if (status == GLOFND_OK) status = set_flags(&err, &p, argc, argv);
     p.left_out = *left_out && !*p.config.on_epoch ? left_out : NULL;
     epoch_hook_init(&hook, p.run);
     p.watch = &hook.watch;

@@ -1,7 +1,7 @@
 /* config.h - the configuration of a pretraining run: one struct driven by two tables, the method's options and the run's.
  *
- * A configuration is text: `key = value` lines, # comments. It is read from presets and from flags in the order they are given,
- * resolved (open values are chosen) and written to RUN/config.cfg, which starts the same run again.
+ * A configuration is text: `key = value` lines, # comments. It is read from files, the later ones over the earlier, then from
+ * flags, resolved (open values are chosen) and written to RUN/config.cfg, which starts the same run again.
  */
 #pragma once
 

@@ -18,6 +18,7 @@
 #include "glofnd.h"
 #include "support/faults.h"
 #include "support/random.h"
+#include "support/trial.h"
 
 enum { N = 40, DIM = 6 };
 
@@ -192,5 +193,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_without_memory), cmocka_unit_test(a_folder_without_memory),
                                        cmocka_unit_test(decisions_as_parquet_without_memory),
                                        cmocka_unit_test(cells_in_units_without_memory)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

@@ -207,12 +207,12 @@ static void a_page_that_cannot_be_written_says_so(void **unused) {
     (void)unused;
     make(&d);
     d.x.image = NULL;
-    assert_int_equal(gf_explorer_write(&err, "unit_discover_page.html", &d.x, &shown), GLOFND_OK);
-    unlink("unit_discover_page.html");
+    assert_int_equal(gf_explorer_write(&err, path_of("unit.html"), &d.x, &shown), GLOFND_OK);
+    unlink(path_of("unit.html"));
     assert_int_equal(gf_explorer_write(&err, "nowhere/page.html", &d.x, &shown), GLOFND_E_IO);
     assert_int_equal(gf_explorer_write(&err, "/dev/full", &d.x, &shown), GLOFND_E_IO);
     d.x.n = 0;
-    assert_int_equal(gf_explorer_write(&err, "unit_discover_page.html", &d.x, &shown), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_explorer_write(&err, path_of("unit.html"), &d.x, &shown), GLOFND_E_ARGUMENT);
     assert_int_equal(gf_explorer_top(50000, 28, 32000000), 28);
     assert_true(gf_explorer_top(10000000, 28, 32000000) == 4);
 }
@@ -233,12 +233,12 @@ static void texts_are_utf8_and_no_tags(void **unused) {
     d.x.image = NULL, d.x.label = label, d.x.class_name = strange_class;
     d.x.source = "<x>\xff\xe0\x80\xaf", d.x.summary = "one & all\ntwo\xc3\xa9";
     for (int i = 0; i < N; i++) label[i] = i % 3 < 2 ? i % 3 : INT32_MAX;
-    assert_int_equal(gf_explorer_write(&err, "unit_discover_page.html", &d.x, &shown), GLOFND_OK);
-    FILE *f = fopen("unit_discover_page.html", "rb");
+    assert_int_equal(gf_explorer_write(&err, path_of("unit.html"), &d.x, &shown), GLOFND_OK);
+    FILE *f = fopen(path_of("unit.html"), "rb");
     assert_non_null(f);
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
-    unlink("unit_discover_page.html");
+    unlink(path_of("unit.html"));
 #define STRANGER "\xef\xbf\xbd"
     assert_non_null(strstr(text, "<title>discover: &lt;x&gt;" STRANGER STRANGER STRANGER STRANGER "</title>"));
     assert_non_null(strstr(text, "<pre>one &amp; all\ntwo\xc3\xa9</pre>"));

@@ -13,6 +13,7 @@
 
 #include "eval/clip/zeroshot.h"
 #include "support/random.h"
+#include "support/trial.h"
 
 /* ----- classes ----- */
 
@@ -256,5 +257,5 @@ int main(void) {
         cmocka_unit_test(reads_templates),
         cmocka_unit_test(reads_classes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

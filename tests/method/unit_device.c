@@ -15,6 +15,7 @@
 
 #include "method/step/step.h"
 #include "support/plain_thresholds.h"
+#include "support/trial.h"
 
 enum { ANCHORS = 6, BATCH = 4, DIM = 2 };
 
@@ -234,7 +235,7 @@ static void many_may_read_a_store(void **state) {
     glofnd_store *s = make_store(c);
     for (int i = 0; i < READERS; i++) {
         x[i] = (reader){.s = s};
-        snprintf(x[i].path, sizeof x[i].path, "unit_device_%d_%d", (int)getpid(), i);
+        snprintf(x[i].path, sizeof x[i].path, "%d", i);
         assert_int_equal(pthread_create(&thread[i], NULL, read_store, &x[i]), 0);
     }
     for (int i = 0; i < READERS; i++) {
@@ -253,5 +254,5 @@ int main(void) {
         cmocka_unit_test(columns_to_skip_are_checked),
         cmocka_unit_test(many_may_read_a_store),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

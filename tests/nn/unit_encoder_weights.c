@@ -13,6 +13,7 @@
 #ifdef GF_HAVE_DNNL
 
 #include "support/small_encoders.h"
+#include "support/trial.h"
 #include "train/checkpoint/weights.h"
 
 static const char *const path = "unit_encoder_weights.safetensors";
@@ -139,7 +140,7 @@ int main(void) {
         cmocka_unit_test(positions_of_another_size_are_resized),
         cmocka_unit_test(a_backbone_fits_a_tower),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }
 
 #else

@@ -101,8 +101,9 @@ cmp -s first/model.safetensors other/model.safetensors && fail 'the seed changes
 run $data $tiny --out tuned --init first/model.safetensors --epochs 1;  wants 'weights to start from' 0
 run $data $tiny --out wide --init first/model.safetensors --stem 0;     wants 'weights of another net' 1 'conv1.weight' 'shape'
 
-printf '\357\273\277epochs = 1\r\n' >windows.cfg   # with the mark and the line ends of another system
-run $data $tiny --config windows.cfg --out marked;      wants 'a mark at the start of a file' 0 '1 epoch of'
+printf '\357\273\277alpha = 0.125\r\n' >windows.cfg   # with the mark and the line ends of another system
+run $data $tiny --config windows.cfg --out marked;      wants 'a mark at the start of a file' 0
+grep -qx 'alpha = 0.125' marked/config.cfg || fail 'a mark at the start of a file'
 run $data $tiny --start-epoch 9 --out late;     wants 'a detector that never starts' 0 'the detector never starts' '2 epochs'
 run $data $tiny --start-epoch 1 --out soon;     wants 'a detector that starts' 0 'after 1 epoch,'
 grep -q 'never starts' err && fail 'a detector that starts'

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "support/ranked.h"
+#include "support/scratch.h"
 #include "train/lambdas.h"
 #include "util/rng.h"
 
@@ -246,21 +247,19 @@ static void run_case(const scenario *s, const char *vocab) {
 }
 
 /* A vocabulary without merges will do: bytes. Every rank writes its own. */
-static void write_vocabulary(gf_comm *comm, char *path, size_t bytes) {
-    snprintf(path, bytes, "mpi_train.%d.%d.vocab", comm->ranks, comm->rank);
-    FILE *f = fopen(path, "w");
-    if (!f) MUST(gf_fail(&here.error, GLOFND_E_IO, "%s cannot be written", path));
-    fputs("#version: 0.2\na n\nt h\n", f);
-    fclose(f);
+static void write_vocabulary(char *path, size_t bytes) {
+    if (scratch_make(&box) != 0) MUST(gf_fail(&here.error, GLOFND_E_IO, "%s cannot be made", box.folder));
+    scratch_text(&box, "vocab", "#version: 0.2\na n\nt h\n");
+    snprintf(path, bytes, "%s", path_of("vocab"));
 }
 
 int main(void) {
     const size_t cases = sizeof scenarios / sizeof *scenarios;
     const int skipped = ranked_open();
-    char vocab[64];
+    char vocab[512];
     if (skipped) return skipped;
-    write_vocabulary(here.comm, vocab, sizeof vocab);
+    write_vocabulary(vocab, sizeof vocab);
     for (size_t i = 0; i < cases; i++) run_case(&scenarios[i], vocab);
-    remove(vocab);
+    scratch_remove(&box);
     return ranked_close(here.failures, cases);
 }
