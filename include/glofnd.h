@@ -267,6 +267,7 @@ typedef struct glofnd_options {
     int64_t neighbour_rows;  /* samples searched in a step, a window of the store that moves; 0: all */
     double neighbour_weight; /* of this attraction; that of the other view is 1 */
     double neighbour_share; /* of the batch's anchors that are attracted: those whose nearest one is the most similar. In (0,1] */
+    double lambda_decay;    /* ADAM, SGD, per anchor: lambda_lr counts min(1, this / visits of the anchor). 0: it is constant */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */

@@ -28,7 +28,7 @@ typedef struct threshold_job {
     const char *out; /* folder of the files; NULL: the run */
     int plain;
     double alpha; /* 0: of the run */
-    int64_t max_anchors, max_samples, fnc_batch, fnc_draws;
+    int64_t max_anchors, max_samples, draws, fnc_batch, fnc_draws;
     const eval_files *files; /* embeddings of files; NULL: of a run */
     eval_progress progress;
     gf_trained_run *run;
@@ -38,9 +38,12 @@ typedef struct threshold_job {
     gf_view_set set; /* rows of the anchors come first */
     int views;
     int64_t anchors, pool, learned;
+    int64_t *id;             /* [anchors] */
     float *lambda, *optimum; /* [anchors] */
-    float *fnc;              /* [anchors][fnc_draws * views] */
+    float *draw; /* [anchors][draws] exact thresholds of single draws of views, whose mean is the optimum; NULL: one */
+    float *fnc;  /* [anchors][fnc_draws * views] */
     gf_threshold_error error, fnc_error;
+    gf_draw_error draw_error;
 } threshold_job;
 
 /* ----- measuring ----- */
@@ -89,13 +92,11 @@ static glofnd_status read_rows(gf_error *err, threshold_job *j) {
 }
 
 static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
-    int64_t *id = malloc((size_t)j->anchors * sizeof *id);
+    j->id = malloc((size_t)j->anchors * sizeof *j->id);
     j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
-    if (!id || !j->lambda) free(id);
-    FAIL_IF(err, !id || !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
-    for (int64_t i = 0; i < j->anchors; i++) id[i] = j->set.id[i * j->views];
-    j->learned = gf_trained_run_lambda(j->run, 0, id, j->anchors, j->lambda);
-    free(id);
+    FAIL_IF(err, !j->id || !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+    for (int64_t i = 0; i < j->anchors; i++) j->id[i] = j->set.id[i * j->views];
+    j->learned = gf_trained_run_lambda(j->run, 0, j->id, j->anchors, j->lambda);
     return GLOFND_OK;
 }
 
@@ -107,6 +108,36 @@ static glofnd_status given_thresholds(gf_error *err, threshold_job *j) {
         for (int64_t i = 0; i < j->anchors; i++) j->lambda[i] = NAN;
     }
     for (int64_t i = 0; i < j->anchors; i++) j->learned += isfinite(j->lambda[i]);
+    return GLOFND_OK;
+}
+
+/* Thresholds of draw k of the anchors' views, against the same pool as those of draw 0. */
+static glofnd_status add_draw(gf_error *err, threshold_job *j, const gf_view_set *pool, const gf_sweep_job *job, int64_t k,
+                              float *theta) {
+    gf_view_set drawn;
+    eval_progress_begin(&j->progress, "more views of the anchors");
+    glofnd_status status = gf_trained_run_draw(err, j->run, j->id, j->anchors, (int)k, &drawn);
+    eval_progress_end(&j->progress);
+    TRY(status);
+    eval_progress_begin(&j->progress, "");
+    status = gf_optimal_thresholds(err, &drawn, j->views, pool, j->alpha, job, theta);
+    eval_progress_end(&j->progress);
+    gf_view_set_free(&drawn);
+    for (int64_t i = 0; i < j->anchors && status == GLOFND_OK; i++) j->draw[i * j->draws + k] = theta[i];
+    return status;
+}
+
+/* The optimum, that of one draw, becomes the mean over all. */
+static glofnd_status average_draws(gf_error *err, threshold_job *j, const gf_view_set *pool, const gf_sweep_job *job) {
+    float *theta = malloc((size_t)j->anchors * sizeof *theta);
+    j->draw = malloc((size_t)(j->anchors * j->draws) * sizeof *j->draw);
+    glofnd_status status = theta && j->draw ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+    for (int64_t i = 0; i < j->anchors && status == GLOFND_OK; i++) j->draw[i * j->draws] = j->optimum[i];
+    for (int64_t k = 1; k < j->draws && status == GLOFND_OK; k++) status = add_draw(err, j, pool, job, k, theta);
+    free(theta);
+    TRY(status);
+    gf_draw_mean(j->draw, j->anchors, j->draws, j->optimum);
+    j->draw_error = gf_draw_error_of(j->lambda, j->draw, j->anchors, j->draws);
     return GLOFND_OK;
 }
 
@@ -127,6 +158,7 @@ static glofnd_status measure(gf_error *err, threshold_job *j) {
             gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, j->seed, &job, j->fnc);
     eval_progress_end(&j->progress);
     TRY(status);
+    if (j->draws > 1) TRY(average_draws(err, j, &pool, &job));
     j->error = gf_threshold_error_of(j->lambda, j->optimum, j->anchors, 1);
     j->fnc_error = gf_threshold_error_of(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
     return GLOFND_OK;
@@ -249,6 +281,16 @@ static void add_row(gf_table *t, const char *name, gf_spread s, const gf_thresho
     for (int i = 0; i < 7; i++) gf_table_number(t, x[i], 4);
 }
 
+static void print_draws(const threshold_job *j) {
+    const gf_draw_error *e = &j->draw_error;
+    gf_print(stdout, "floor     MAE %.4f, RMSE %.4f: the best that any threshold can have against a single draw of views\n",
+             e->floor, e->noise);
+    if (!j->learned) return;
+    gf_print(stdout,
+             "one draw  learned: MAE %.4f, RMSE %.4f = bias %.4f, spread %.4f, noise of the views %.4f (squares add up)\n",
+             e->one.mae, e->one.rmse, e->one.bias, e->spread, e->noise);
+}
+
 static void print_result(const threshold_job *j) {
     static const char *const names[] = {"thresholds", "number", "mean", "std", "min", "max", "MAE", "RMSE", "bias"};
     gf_table t = {.columns = 9};
@@ -267,12 +309,24 @@ static void print_result(const threshold_job *j) {
              : j->plain ? "images as they are"
                         : "augmented views",
              j->samples.data);
+    if (j->draws > 1) gf_print(stdout, "          mean over %lld draws of the anchor's two views\n", (long long)j->draws);
     if (text.at) gf_print_lines(stdout, text.at);
+    if (j->draws > 1) print_draws(j);
     gf_text_free(&text);
     gf_table_free(&t);
     if (j->learned || j->files) return;
     gf_print(stderr, "glofnd eval threshold: the learned ones are skipped: ");
     gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
+}
+
+/* A record of one draw has none of these: it is comparable with those of versions without them. */
+static void record_draws(gf_eval_writer *log, const threshold_job *j) {
+    gf_eval_put_integer(log, "draws", j->draws);
+    gf_eval_put_number(log, "floor_mae", j->draw_error.floor);
+    gf_eval_put_number(log, "noise", j->draw_error.noise);
+    gf_eval_put_number(log, "spread", j->draw_error.spread);
+    gf_eval_put_number(log, "one_mae", j->draw_error.one.mae);
+    gf_eval_put_number(log, "one_rmse", j->draw_error.one.rmse);
 }
 
 static glofnd_status record(gf_error *err, const threshold_job *j) {
@@ -296,6 +350,7 @@ static glofnd_status record(gf_error *err, const threshold_job *j) {
     gf_eval_put_number(&log, "fnc_mae", j->fnc_error.mae);
     gf_eval_put_number(&log, "fnc_rmse", j->fnc_error.rmse);
     gf_eval_put_number(&log, "fnc_bias", j->fnc_error.bias);
+    if (j->draws > 1) record_draws(&log, j);
     gf_eval_writer_end(&log);
     return gf_eval_writer_close(&log);
 }
@@ -338,7 +393,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
 typedef struct threshold_flags {
     const char *data, *out;
     int32_t plain;
-    int64_t samples, anchors, fnc_batch, fnc_draws;
+    int64_t samples, anchors, draws, fnc_batch, fnc_draws;
     double alpha;
     eval_files files;
     device_flags device;
@@ -350,6 +405,8 @@ static const gf_option rows[] = {
     CLI_INTEGER(threshold_flags, samples, "samples", "N", NULL, 2, 0x1p40,
                 "views or images to compare each anchor with; default: 100000, as the paper, but at most 50 views of an image"),
     CLI_INTEGER(threshold_flags, anchors, "anchors", "N", "100000", 2, 0x1p40, "anchors at most, drawn at random"),
+    CLI_INTEGER(threshold_flags, draws, "draws", "K", "1", 1, 1000,
+                "draws of the anchors' views: the optimum is the mean over them; tells the error from their noise"),
     CLI_NUMBER(threshold_flags, alpha, "alpha", "A", NULL, 0, 1, CLI_SHARE,
                "share above the optimum; default: of the run, of a file 0.01"),
     CLI_INTEGER(threshold_flags, fnc_batch, "fnc-batch", "B", "128", 2, 1 << 20, "samples in a batch of FNC"),
@@ -368,6 +425,7 @@ static int run(const cli_call *call, const void *flags) {
                        .alpha = f->alpha,
                        .max_anchors = f->anchors,
                        .max_samples = f->samples,
+                       .draws = f->draws,
                        .fnc_batch = f->fnc_batch,
                        .fnc_draws = f->fnc_draws};
     j.samples = (eval_samples){.run = call->word[0], .data = f->data};
@@ -375,10 +433,14 @@ static int run(const cli_call *call, const void *flags) {
     if (code == CLI_OK) code = eval_files_check(call, &f->files, f->data, &f->device, 0);
     if (code != CLI_OK) return code;
     j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
+    if (f->draws > 1 && (f->plain || j.files))
+        return cli_misused(call, "--draws is for augmented views of a run; leave it out%s", f->plain ? ", or --plain" : "");
     const glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
     gf_view_set_free(&j.set);
+    free(j.id);
     free(j.lambda);
     free(j.optimum);
+    free(j.draw);
     free(j.fnc);
     gf_trained_run_free(j.run);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
@@ -388,7 +450,7 @@ const cli_verb eval_threshold = {
     .name = "threshold",
     .summary = "how far learned thresholds are from the optimum",
     .usage = "glofnd eval threshold RUN [--data SPEC] [--plain] [--samples N] [--anchors N] [--alpha A]\n"
-             "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
+             "                              [--draws K] [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
              "                              " DEVICE_USAGE
              "\n       glofnd eval threshold EMBEDDINGS [--thresholds FILE.npy] [--alpha 0.01] [--out DIR] ...",
     CLI_FLAGS(rows, threshold_flags),

@@ -32,6 +32,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("fnc_threshold", c_double), ("fnc_support", c_int32), ("fnc_aggregate", c_int32), ("attract_alpha", c_double),
         ("attract_omega", c_double), ("tau_plus", c_double), ("hard_beta", c_double),
         ("neighbours", c_int64), ("neighbour_rows", c_int64), ("neighbour_weight", c_double), ("neighbour_share", c_double),
+        ("lambda_decay", c_double),
     ],
     "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
     "glofnd_store_info": [

@@ -58,6 +58,8 @@ static const gf_option rows[] = {
     REAL(lambda_beta2, "0.98", 0, 1, NOT_MAX, "threshold", "decay of the second moment of lambda's gradient"),
     REAL(lambda_eps, "0", 0, 1, NOT_MAX, "threshold", "eps of lambda's Adam; 0: chosen by compat"),
     REAL(lambda_clip, "0", 0, 1e6, CLOSED, "threshold", "gradient of lambda clipped to +- alpha times this; 0: off"),
+    REAL(lambda_decay, "0", 0, 1e6, CLOSED, "threshold",
+         "after this many visits of an anchor its steps shrink as 1/visits; 0: constant steps"),
 
     REAL(tau, "0.1", 0.001, 100, CLOSED, "loss", "temperature"),
     REAL(gamma, "0.9", 0, 1, NOT_MIN, "loss", "weight of the newest batch in the moving average u"),
@@ -151,6 +153,17 @@ static glofnd_status check_neighbours(gf_error *err, const glofnd_options *o) {
     return GLOFND_OK;
 }
 
+/* Visits of a shared lambda are steps, and an anchor takes them over with it. */
+static glofnd_status check_decay(gf_error *err, const glofnd_options *o) {
+    if (o->lambda_decay == 0.0) return GLOFND_OK;
+    FAIL_IF(err, o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
+            "lambda_decay: it counts the visits of an anchor, but detector single has one lambda for all; set it to 0");
+    FAIL_IF(
+        err, o->lambda_warmup > 0, GLOFND_E_OPTION,
+        "lambda_decay: it counts the visits of an anchor, not those of a shared lambda; set lambda_warmup or lambda_decay to 0");
+    return GLOFND_OK;
+}
+
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
             "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
@@ -179,6 +192,7 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             "attract_alpha: %g is above alpha %g, the share that is flagged", o->attract_alpha, o->alpha);
     FAIL_IF(err, gf_options_two_levels(o) && o->attract_omega > 0.0, GLOFND_E_OPTION,
             "attract_omega: with attract_alpha, flagged pairs leave the denominator; set one of them to 0");
+    TRY(check_decay(err, o));
     TRY(check_negative_weights(err, o));
     TRY(check_neighbours(err, o));
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_E_OPTION,

@@ -84,6 +84,8 @@ static const gf_eval_key threshold[] = {
     RECORDED("optimum_mean"), RECORDED("optimum_std"), RECORDED("lambda_mean"), RECORDED("lambda_std"),
     FIGURE("mae", "MAE", -1, 0), FIGURE("rmse", "RMSE", -1, 0), RECORDED("bias"), SETTING("fnc_batch"), SETTING("fnc_draws"),
     RECORDED("fnc_mae"), RECORDED("fnc_rmse"), RECORDED("fnc_bias"),
+    SETTING("draws"), RECORDED("floor_mae"), RECORDED("noise"), RECORDED("spread"), /* of several draws of views */
+    FIGURE("one_mae", "MAE against one draw", -1, 1), RECORDED("one_rmse"),
 };
 static const gf_eval_key trained[] = {RECORDED("step")};
 

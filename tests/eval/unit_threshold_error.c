@@ -30,6 +30,49 @@ static void errors_by_hand(void **state) {
     assert_true(none.count == 0 && isnan(none.mae) && isnan(none.rmse));
 }
 
+/* Two anchors: draws 0.25, 0.75 around 0.5, and 0.5, 0.5; thresholds 0.75 (off by 0.25) and 0.5. */
+static void draws_by_hand(void **state) {
+    (void)state;
+    const float x[] = {0.75f, 0.5f, NAN}, draw[] = {0.25f, 0.75f, 0.5f, 0.5f, 0.0f, 1.0f};
+    float mean[3];
+    gf_draw_mean(draw, 3, 2, mean);
+    assert_true(mean[0] == 0.5f && mean[1] == 0.5f && mean[2] == 0.5f);
+    const gf_draw_error e = gf_draw_error_of(x, draw, 2, 2);
+    assert_true(e.one.count == 4 && near(e.one.mae, 0.125) && near(e.one.bias, 0.125) && near(e.one.rmse, 0.25));
+    assert_true(near(e.floor, 0.125 * sqrt(2.0)) && near(e.noise, 0.25)); /* squares: 1/16 and 0, of two draws twice that */
+    assert_true(e.spread == 0.0);                                         /* less than the noise of two draws explains */
+    const gf_draw_error more = gf_draw_error_of(x, draw, 3, 2);
+    assert_true(more.one.count == 4 && near(more.one.mae, 0.125));
+    assert_true(near(more.floor, 0.75 / 3 * sqrt(2.0))); /* draws of an anchor without a threshold count */
+}
+
+/* Draws of known noise around known thresholds, against thresholds of known bias and spread. */
+static void parts_of_the_error_are_found(void **state) {
+    (void)state;
+    enum { N = 4000, DRAWS = 5 };
+    float *x = malloc(N * sizeof *x), *draw = malloc(N * DRAWS * sizeof *draw);
+    rng g = {5};
+    assert_non_null(x);
+    assert_non_null(draw);
+    for (int i = 0; i < N; i++) {
+        const double exact = 0.1 * rng_normal(&g);
+        x[i] = (float)(exact - 0.02 + 0.03 * rng_normal(&g));
+        for (int k = 0; k < DRAWS; k++) draw[i * DRAWS + k] = (float)(exact + 0.04 * rng_normal(&g));
+    }
+    const gf_draw_error e = gf_draw_error_of(x, draw, N, DRAWS);
+    double absolute = 0.0, square = 0.0;
+    for (int i = 0; i < N * DRAWS; i++) {
+        const double d = (double)x[i / DRAWS] - (double)draw[i];
+        absolute += fabs(d) / (N * DRAWS), square += d * d / (N * DRAWS);
+    }
+    assert_true(near(e.one.mae, absolute) && near(e.one.rmse * e.one.rmse, square));
+    assert_true(near(e.one.bias * e.one.bias + e.spread * e.spread + e.noise * e.noise, square));
+    assert_true(fabs(e.one.bias + 0.02) < 0.003 && fabs(e.spread - 0.03) < 0.002 && fabs(e.noise - 0.04) < 0.001);
+    assert_true(fabs(e.floor - 0.04 * sqrt(2.0 / 3.14159265358979)) < 0.001);
+    free(x);
+    free(draw);
+}
+
 static void spread_and_density(void **state) {
     (void)state;
     const float x[] = {0.0f, NAN, 0.25f, 0.5f, 1.0f};
@@ -113,6 +156,8 @@ static void fnc_draws_of_images_and_texts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_by_hand),
+        cmocka_unit_test(draws_by_hand),
+        cmocka_unit_test(parts_of_the_error_are_found),
         cmocka_unit_test(spread_and_density),
         cmocka_unit_test(fnc_draws_are_batches_of_the_permutation),
         cmocka_unit_test(fnc_draws_of_images_and_texts),

@@ -36,7 +36,7 @@ static const entry TABLE[] = {
     F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
     F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved),
     F(fnc_threshold), F(fnc_support), F(fnc_aggregate), F(attract_alpha), F(attract_omega), F(tau_plus), F(hard_beta),
-    F(neighbours), F(neighbour_rows), F(neighbour_weight), F(neighbour_share),
+    F(neighbours), F(neighbour_rows), F(neighbour_weight), F(neighbour_share), F(lambda_decay),
 #undef F
 #define F(name) FIELD(glofnd_store_spec, name)
     F(size), F(n), F(dim), F(path),
@@ -91,7 +91,7 @@ static void structs_have_no_hidden_padding(void **state) {
         end = TABLE[i].offset + (long)TABLE[i].size;
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
-    ENDS_WITH(glofnd_options, neighbour_share);
+    ENDS_WITH(glofnd_options, lambda_decay);
     ENDS_WITH(glofnd_store_spec, path);
     ENDS_WITH(glofnd_store_info, bank_dim);
     ENDS_WITH(glofnd_row, tau_clock);

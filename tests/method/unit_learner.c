@@ -64,6 +64,12 @@ static void from_quantile(scene *s) {
     s->o.lambda_init = GLOFND_INIT_QUANTILE;
     s->anchors = 26;
 }
+static void shrinking(scene *s) { s->o.lambda_decay = 2.5; } /* 8 steps: some anchors are visited more often than that */
+static void shrinking_from_quantile(scene *s) {
+    shrinking(s);
+    s->o.lambda_init = GLOFND_INIT_QUANTILE;
+    s->o.lambda_normalize = 1;
+}
 static void single(scene *s) { s->o.detector = GLOFND_DETECT_SINGLE; }
 static void single_from_quantile(scene *s) {
     single(s);
@@ -105,6 +111,11 @@ static void betas_and_eps_agree(void **state) {
 static void quantile_start_agrees(void **state) {
     (void)state;
     check_all("quantile", from_quantile);
+}
+static void shrinking_steps_agree(void **state) {
+    (void)state;
+    check_all("shrinking", shrinking);
+    check_all("shrinking from quantile", shrinking_from_quantile);
 }
 static void single_lambda_agrees(void **state) {
     (void)state;
@@ -349,6 +360,8 @@ static void lambda_is_foreseen(void **state) {
     l = adam, l.epoch_clock = 3, check_foreseen(l, 4);
     l = adam, l.sgd = 1, check_foreseen(l, 5);
     l = adam, l.alpha = 0.1, l.clip = 0.05, check_foreseen(l, 6);
+    l = adam, l.decay = 40, check_foreseen(l, 7);
+    l = adam, l.decay = 4, l.sgd = 1, l.init_visits = 1, check_foreseen(l, 8);
 }
 
 int main(void) {
@@ -358,6 +371,7 @@ int main(void) {
         cmocka_unit_test(clipping_agrees),
         cmocka_unit_test(betas_and_eps_agree),
         cmocka_unit_test(quantile_start_agrees),
+        cmocka_unit_test(shrinking_steps_agree),
         cmocka_unit_test(single_lambda_agrees),
         cmocka_unit_test(shared_warm_up_agrees),
         cmocka_unit_test(start_epochs_agree),

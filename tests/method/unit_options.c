@@ -46,20 +46,21 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0 && o.attract_alpha == 0);
     assert_true(o.attract_omega == 0 && o.tau_plus == 0 && o.hard_beta == 0);
     assert_true(o.neighbours == 0 && o.neighbour_rows == 65536 && o.neighbour_weight == 0.5 && o.neighbour_share == 1);
+    assert_true(o.lambda_decay == 0);
     char why[64] = "before";
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 49 fields after `size` but `reserved`. A new field without a row fails here. */
+/* The table has a row for each of the 50 fields after `size` but `reserved`. A new field without a row fails here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 49);
+    assert_int_equal(n, 50);
     const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
                           3 * (sizeof(double) + 2 * sizeof(int32_t)) + 4 * sizeof(double) + 2 * sizeof(int64_t) +
-                          2 * sizeof(double);
+                          3 * sizeof(double);
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
@@ -120,6 +121,7 @@ static void every_range_has_the_right_ends(void **state) {
                                           {"neighbour_rows", "0", "16777216", "16777217", "-1"},
                                           {"neighbour_weight", "0", "100", "101", "-0.1"},
                                           {"neighbour_share", "1", "1e-3", "0", "1.5"},
+                                          {"lambda_decay", "0", "1e6", "-1", "1e7"},
                                           {"threads", "0", "1024", "-1", "1025"},
                                           {"tile", "0", "512", "544", "31"},
                                           {"tile", "32", "96", "48", "-32"},
@@ -200,7 +202,8 @@ static void check_refuses_every_non_finite_number(void **state) {
                                 offsetof(glofnd_options, tau_plus),
                                 offsetof(glofnd_options, hard_beta),
                                 offsetof(glofnd_options, neighbour_weight),
-                                offsetof(glofnd_options, neighbour_share)};
+                                offsetof(glofnd_options, neighbour_share),
+                                offsetof(glofnd_options, lambda_decay)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};
@@ -233,6 +236,13 @@ static void check_refuses_combinations(void **state) {
     o.detector = GLOFND_DETECT_GLOFND;
     o.lambda_warmup = 1;
     expect_refused(&o, "lambda_warmup");
+    o = defaults();
+    o.lambda_decay = 4;
+    o.lambda_warmup = 1;
+    expect_refused(&o, "lambda_decay");
+    o.lambda_warmup = 0;
+    o.detector = GLOFND_DETECT_SINGLE;
+    expect_refused(&o, "lambda_decay");
 }
 
 /* Where a device is missing it says so by name, both ways to ask; the CPU is always there, and has no streams. */

@@ -73,6 +73,23 @@ awk -F'\t' 'NR > 1 && ($3 != "" || $4 == "") { exit 1 }' late/thresholds.tsv || 
 expect 1 "not a run folder" "$glofnd" eval threshold nowhere
 expect 2 "an integer" "$glofnd" eval threshold run --fnc-draws 0
 
+# Several draws of views: the optimum is their mean, against the same pool; parts of the error add up.
+number() { sed -n "\$s/.*\"$1\": \([^,}]*\).*/\1/p" run/eval.jsonl; }
+expect 0 "learned" "$glofnd" eval threshold run --samples 400 --out one
+grep -q '"draws"' run/eval.jsonl && fail "a record of one draw is as before"
+expect 0 "mean over 4 draws" "$glofnd" eval threshold run --samples 400 --draws 4 --out four
+grep -q "^floor  *MAE" out && grep -q "^one draw  learned: MAE" out || fail "floor of several draws"
+awk -F'\t' -v mae="$(number mae)" 'NR > 1 { d = $3 - $4; sum += d < 0 ? -d : d; n++ }
+    END { d = sum / n - mae; exit n != 96 || d > 1e-6 || d < -1e-6 }' four/thresholds.tsv || fail "error against the mean"
+awk -v b="$(number bias)" -v s="$(number spread)" -v e="$(number noise)" -v r="$(number one_rmse)" 'BEGIN {
+    d = b * b + s * s + e * e - r * r; exit !(s > 0 && d < 1e-7 && d > -1e-7) }' || fail "parts of the error"
+# One draw of them is that of a call without: its distance from the mean of four is what draws differ by.
+paste one/thresholds.tsv four/thresholds.tsv | awk -F'\t' -v noise="$(number noise)" 'NR > 1 { d = $4 - $10; sum += d * d; n++ }
+    END { ratio = sqrt(sum / n / 0.75) / noise; exit !(n == 96 && ratio > 0.8 && ratio < 1.25) }' || fail "draws of one noise"
+expect 2 "--draws is for augmented views" "$glofnd" eval threshold run --plain --draws 4
+expect 0 "floor " "$glofnd" eval threshold late --samples 400 --draws 2
+grep -q "^one draw" out && fail "no learned thresholds"
+
 # Without --samples: 100000 views, or 50 of each image. How many there will be is said before.
 expect 0 "4800 augmented views of 96 images to encode" "$glofnd" eval threshold run
 grep -q "similarities to 4800 augmented views" out || fail "views of a small dataset"

@@ -45,13 +45,13 @@ static double learner_eps(const glofnd_options *o, const ref_step *r) {
     return o->compat == GLOFND_COMPAT_OFFICIAL && !r->two_views ? 1e-14 : 1e-8;
 }
 
-static void adam(const glofnd_options *o, double eps, double g, double t, glofnd_row *a) {
+static void adam(const glofnd_options *o, double eps, double lr, double g, double t, glofnd_row *a) {
     const double m = o->lambda_beta1 * a->m + (1 - o->lambda_beta1) * g;
     const double v = o->lambda_beta2 * a->v + (1 - o->lambda_beta2) * g * g;
     const double mh = m / (1 - pow(o->lambda_beta1, t)), vh = v / (1 - pow(o->lambda_beta2, t));
     a->m = (float)m;
     a->v = (float)v;
-    a->lambda = (float)clamp(a->lambda - o->lambda_lr * mh / (sqrt(vh) + eps), -1, 1);
+    a->lambda = (float)clamp(a->lambda - lr * mh / (sqrt(vh) + eps), -1, 1);
 }
 
 /* One visit of one lambda by the rows that belong to it. */
@@ -65,8 +65,10 @@ static void learn_row(const glofnd_options *o, const glofnd_batch *q, ref_step *
         if (o->lambda_normalize) g /= o->alpha;
         if (o->lambda_clip > 0) g = clamp(g, -o->alpha * o->lambda_clip, o->alpha * o->lambda_clip);
         const double visits = (double)a->clock + (quantile_start ? 0 : 1), t = by_epoch ? q->epoch + 1.0 : visits;
-        if (o->learner == GLOFND_LEARN_SGD) a->lambda = (float)clamp(a->lambda - o->lambda_lr * g, -1, 1);
-        else adam(o, learner_eps(o, r), g, t, a);
+        const int shrinks = o->lambda_decay > 0 && visits > o->lambda_decay;
+        const double lr = shrinks ? o->lambda_lr * o->lambda_decay / visits : o->lambda_lr;
+        if (o->learner == GLOFND_LEARN_SGD) a->lambda = (float)clamp(a->lambda - lr * g, -1, 1);
+        else adam(o, learner_eps(o, r), lr, g, t, a);
     }
     a->clock++;
 }

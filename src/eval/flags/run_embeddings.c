@@ -226,6 +226,51 @@ glofnd_status gf_trained_run_augmented(gf_error *err, gf_trained_run *f, int64_t
     return status;
 }
 
+/* One view of every sample, into every other row of `s` from `view` on. */
+static glofnd_status encode_one_view(gf_error *err, gf_trained_run *f, gf_loader *loader, int view, float *scratch,
+                                     gf_view_set *s) {
+    gf_batch b;
+    int64_t done = 0;
+    for (;; done += b.n) {
+        TRY(gf_loader_next(err, loader, &b));
+        if (b.n == 0) break;
+        TRY(gf_run_encoder_images(err, f->encoder, b.view[0], b.n, scratch));
+        for (int64_t i = 0; i < b.n; i++) {
+            const int64_t at = 2 * (done + i) + view;
+            memcpy(s->z + at * s->dim, scratch + i * s->dim, (size_t)s->dim * sizeof *scratch);
+            s->id[at] = b.id[i], s->label[at] = b.label[i];
+        }
+        report_progress(f, done + b.n, s->n / 2);
+    }
+    FAIL_IF(err, 2 * done != s->n, GLOFND_E_IO, "%lld of %lld images can no longer be read", (long long)(s->n / 2 - done),
+            (long long)(s->n / 2));
+    return GLOFND_OK;
+}
+
+static glofnd_status draw_view(gf_error *err, gf_trained_run *f, gf_loader_spec *spec, int view, float *scratch, gf_view_set *s) {
+    gf_loader *loader = NULL;
+    spec->first_view += view;
+    glofnd_status status = gf_loader_create(err, spec, &loader);
+    if (status == GLOFND_OK) status = gf_loader_seek(err, loader, (uint32_t)gf_trained_run_config(f)->epochs, 0);
+    if (status == GLOFND_OK) status = encode_one_view(err, f, loader, view, scratch, s);
+    gf_loader_free(loader);
+    return status;
+}
+
+glofnd_status gf_trained_run_draw(gf_error *err, gf_trained_run *f, const int64_t *id, int64_t n, int draw, gf_view_set *out) {
+    gf_loader_spec spec = loader_spec(f);
+    spec.views = 1, spec.once = 1, spec.first_view = 2 * draw, spec.batch = GF_MIN(n, 128);
+    spec.ids = id, spec.id_count = n;
+    *out = (gf_view_set){0};
+    float *scratch = malloc((size_t)spec.batch * (size_t)gf_run_encoder_dim(f->encoder) * sizeof *scratch);
+    FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory for a batch of embeddings");
+    glofnd_status status = gf_view_set_alloc(err, out, 2 * n, gf_run_encoder_dim(f->encoder));
+    for (int view = 0; view < 2 && status == GLOFND_OK; view++) status = draw_view(err, f, &spec, view, scratch, out);
+    if (status != GLOFND_OK) gf_view_set_free(out);
+    free(scratch);
+    return status;
+}
+
 /* ----- thresholds ----- */
 
 int64_t gf_trained_run_lambda(const gf_trained_run *f, int side, const int64_t *id, int64_t n, float *lambda) {

@@ -33,6 +33,9 @@ glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int6
  * batches until there are `samples`, from at most `epochs` epochs (0: no limit). */
 glofnd_status gf_trained_run_augmented(gf_error *err, gf_trained_run *f, int64_t batch, int64_t samples, int epochs,
                                        gf_view_set *out);
+/* Another draw of views of the samples id [n], in their order, two consecutive rows each: views 2 draw and 2 draw + 1 of the
+ * epoch after the last one. Draw 0 has the views that gf_trained_run_augmented draws in its first epoch. */
+glofnd_status gf_trained_run_draw(gf_error *err, gf_trained_run *f, const int64_t *id, int64_t n, int draw, gf_view_set *out);
 /* The dataset, the image encoder, and with task clip the text encoder (else NULL). */
 const gf_dataset *gf_trained_run_data(const gf_trained_run *f);
 const gf_run_encoder *gf_trained_run_encoder(const gf_trained_run *f);

@@ -21,6 +21,55 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
     for (int b = 0; b < bins && count; b++) out[b] *= bins / (high - low) / (double)count;
 }
 
+/* ----- several draws of views ----- */
+
+static double mean_of(const float *x, int64_t n) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i];
+    return sum / (double)n;
+}
+
+void gf_draw_mean(const float *draw, int64_t n, int64_t draws, float *mean) {
+    for (int64_t i = 0; i < n; i++) mean[i] = (float)mean_of(draw + i * draws, draws);
+}
+
+typedef struct draw_sums {
+    double anchors, absolute, square; /* of draws from their mean, summed over anchors: means over the draws of each */
+} draw_sums;
+
+static draw_sums sums_around(const float *draw, int64_t draws, double mean) {
+    draw_sums s = {.anchors = 1.0};
+    for (int64_t k = 0; k < draws; k++) {
+        const double d = (double)draw[k] - mean;
+        s.absolute += fabs(d) / (double)draws, s.square += d * d / (double)draws;
+    }
+    return s;
+}
+
+static void add_sums(draw_sums *to, draw_sums s) { to->anchors += s.anchors, to->absolute += s.absolute, to->square += s.square; }
+
+gf_draw_error gf_draw_error_of(const float *x, const float *draw, int64_t n, int64_t draws) {
+    const double few = (double)draws / (double)(draws - 1);
+    draw_sums all = {0}, compared = {0};
+    double off = 0.0, off_square = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const float *own = draw + i * draws;
+        const double mean = mean_of(own, draws), d = (double)x[i] - mean;
+        const draw_sums around = sums_around(own, draws, mean);
+        if (!isnan(mean)) add_sums(&all, around);
+        if (isnan(d)) continue;
+        add_sums(&compared, around);
+        off += d, off_square += d * d;
+    }
+    gf_draw_error e = {.one = gf_threshold_error_of(draw, x, n, draws)};
+    e.one.bias = -e.one.bias; /* of x against the draws */
+    e.floor = all.absolute / all.anchors * sqrt(few);
+    e.noise = sqrt(all.square / all.anchors * few);
+    const double bias = off / compared.anchors, own_noise = compared.square / compared.anchors * few / (double)draws;
+    e.spread = sqrt(fmax(0.0, off_square / compared.anchors - bias * bias - own_noise));
+    return e;
+}
+
 /* ----- thresholds of FNC ----- */
 
 typedef struct shuffle {

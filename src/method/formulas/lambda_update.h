@@ -14,6 +14,7 @@
 typedef struct gf_learner {
     double alpha, lr, beta1, beta2, eps;
     double clip;      /* g is clipped to +- this; 0: off */
+    double decay;     /* lr counts min(1, decay / visits); 0: lr is constant */
     double ring_rate; /* RING: weight of a new quantile is at least this */
     int normalize;    /* g / alpha */
     int sgd;
@@ -28,6 +29,7 @@ static inline gf_learner gf_learner_of(const glofnd_options *o, int image_text, 
     l.alpha = o->alpha, l.lr = o->lambda_lr, l.beta1 = o->lambda_beta1, l.beta2 = o->lambda_beta2;
     l.eps = o->lambda_eps > 0.0 ? o->lambda_eps : official && image_text ? 1e-14 : 1e-8;
     l.clip = o->alpha * o->lambda_clip;
+    l.decay = o->lambda_decay;
     l.ring_rate = o->ring_rate;
     l.normalize = o->lambda_normalize;
     l.sgd = o->learner == GLOFND_LEARN_SGD;
@@ -58,40 +60,41 @@ GF_HD double gf_lambda_gradient(const gf_learner *l, double share) {
 
 GF_HD double gf_lambda_project(double lambda) { return fmax(-1.0, fmin(1.0, lambda)); }
 
-/* Adam's bias corrections at this visit: they do not depend on the gradient. */
-typedef struct gf_lambda_bias {
-    double m, v;
-} gf_lambda_bias;
+/* Step size and Adam's bias corrections at this visit: they do not depend on the gradient. */
+typedef struct gf_lambda_visit {
+    double lr, m, v;
+} gf_lambda_visit;
 
-GF_HD gf_lambda_bias gf_lambda_bias_of(const gf_learner *l, const glofnd_row *row) {
-    const double visits = (double)row->clock + 1.0 - l->init_visits;
-    const double t = l->epoch_clock ? (double)l->epoch_clock : fmax(1.0, visits);
-    gf_lambda_bias bias;
-    bias.m = l->sgd ? 1.0 : 1.0 - gf_power(l->beta1, t);
-    bias.v = l->sgd ? 1.0 : 1.0 - gf_power(l->beta2, t);
-    return bias;
+GF_HD gf_lambda_visit gf_lambda_visit_of(const gf_learner *l, const glofnd_row *row) {
+    const double visits = fmax(1.0, (double)row->clock + 1.0 - l->init_visits);
+    const double t = l->epoch_clock ? (double)l->epoch_clock : visits;
+    gf_lambda_visit visit;
+    visit.lr = l->decay > 0.0 ? l->lr * fmin(1.0, l->decay / visits) : l->lr;
+    visit.m = l->sgd ? 1.0 : 1.0 - gf_power(l->beta1, t);
+    visit.v = l->sgd ? 1.0 : 1.0 - gf_power(l->beta2, t);
+    return visit;
 }
 
 /* State after one Adam (or SGD) step with gradient g; the visit is not counted here. */
-GF_HD glofnd_row gf_lambda_moved(const gf_learner *l, const gf_lambda_bias *bias, const glofnd_row *row, double g) {
+GF_HD glofnd_row gf_lambda_moved(const gf_learner *l, const gf_lambda_visit *visit, const glofnd_row *row, double g) {
     glofnd_row next = *row;
     if (l->sgd) {
-        next.lambda = (float)gf_lambda_project((double)row->lambda - l->lr * g);
+        next.lambda = (float)gf_lambda_project((double)row->lambda - visit->lr * g);
         return next;
     }
     const double m = l->beta1 * (double)row->m + (1.0 - l->beta1) * g;
     const double v = l->beta2 * (double)row->v + (1.0 - l->beta2) * g * g;
-    const double m_hat = m / bias->m, v_hat = v / bias->v;
+    const double m_hat = m / visit->m, v_hat = v / visit->v;
     next.m = (float)m;
     next.v = (float)v;
-    next.lambda = (float)gf_lambda_project((double)row->lambda - l->lr * m_hat / (sqrt(v_hat) + l->eps));
+    next.lambda = (float)gf_lambda_project((double)row->lambda - visit->lr * m_hat / (sqrt(v_hat) + l->eps));
     return next;
 }
 
 /* One update with `share` of the anchor's negatives above lambda; counts the visit. */
 GF_HD void gf_lambda_update(const gf_learner *l, glofnd_row *row, double share) {
-    const gf_lambda_bias bias = gf_lambda_bias_of(l, row);
-    *row = gf_lambda_moved(l, &bias, row, gf_lambda_gradient(l, share));
+    const gf_lambda_visit visit = gf_lambda_visit_of(l, row);
+    *row = gf_lambda_moved(l, &visit, row, gf_lambda_gradient(l, share));
     row->clock++;
 }
 
@@ -116,7 +119,7 @@ GF_HD float gf_lambda_threshold(float lambda) { return lambda >= 1.0f ? INFINITY
 typedef struct gf_foresight {
     float top;                                         /* gradient of the share 0, the largest */
     float lr, eps, beta1, beta2, log_beta1, log_beta2; /* logarithms to base 2 */
-    float epoch_clock, init_visits;
+    float epoch_clock, init_visits, decay;
     int sgd;
 } gf_foresight;
 
@@ -125,7 +128,7 @@ static inline gf_foresight gf_foresight_of(const gf_learner *l) {
     f.top = (float)gf_lambda_gradient(l, 0.0);
     f.lr = (float)l->lr, f.eps = (float)l->eps, f.beta1 = (float)l->beta1, f.beta2 = (float)l->beta2;
     f.log_beta1 = log2f(f.beta1), f.log_beta2 = log2f(f.beta2);
-    f.epoch_clock = (float)l->epoch_clock, f.init_visits = (float)l->init_visits;
+    f.epoch_clock = (float)l->epoch_clock, f.init_visits = (float)l->init_visits, f.decay = (float)l->decay;
     f.sgd = l->sgd;
     return f;
 }
@@ -133,7 +136,9 @@ static inline gf_foresight gf_foresight_of(const gf_learner *l) {
 /* A bound that gf_lambda_update hardly ever moves lambda below: for gradients up to six deviations above their mean, both by
  * Adam's moments, and never above that of the share 0. */
 GF_HD float gf_lambda_foreseen(const gf_foresight *f, const glofnd_row *row) {
-    if (f->sgd) return row->lambda - f->lr * f->top - 1e-5f;
+    const float visits = fmaxf(1.0f, (float)row->clock + 1.0f - f->init_visits);
+    const float lr = f->decay > 0.0f ? f->lr * fminf(1.0f, f->decay / visits) : f->lr;
+    if (f->sgd) return row->lambda - lr * f->top - 1e-5f;
     const float before = f->epoch_clock > 0.0f ? f->epoch_clock : (float)row->clock - f->init_visits;
     const float t = f->epoch_clock > 0.0f ? before : fmaxf(1.0f, before + 1.0f);
     float g = f->top;
@@ -146,7 +151,7 @@ GF_HD float gf_lambda_foreseen(const gf_foresight *f, const glofnd_row *row) {
     }
     const float m = (f->beta1 * row->m + (1.0f - f->beta1) * g) / (1.0f - exp2f(t * f->log_beta1));
     const float v = (f->beta2 * row->v + (1.0f - f->beta2) * g * g) / (1.0f - exp2f(t * f->log_beta2));
-    return row->lambda - fmaxf(0.0f, 1.001f * f->lr * m / (sqrtf(v) + f->eps)) - 1e-5f;
+    return row->lambda - fmaxf(0.0f, 1.001f * lr * m / (sqrtf(v) + f->eps)) - 1e-5f;
 }
 
 /* Bounds of lambda after gf_lambda_update for any share in [0, 1], widened to hold the present lambda.
@@ -156,14 +161,14 @@ GF_HD void gf_lambda_range(const gf_learner *l, const glofnd_row *row, float *lo
     const double ends[2] = {gf_lambda_gradient(l, 1.0), gf_lambda_gradient(l, 0.0)};
     double low = (double)row->lambda, high = (double)row->lambda;
     double g[3] = {ends[0], ends[1], ends[0]};
-    const gf_lambda_bias bias = gf_lambda_bias_of(l, row);
+    const gf_lambda_visit visit = gf_lambda_visit_of(l, row);
     const double slope = l->beta1 * (double)row->m * (1.0 - l->beta2);
     if (!l->sgd && slope != 0.0) {
         const double inner = (1.0 - l->beta1) * l->beta2 * (double)row->v / slope;
         if (inner > ends[0] && inner < ends[1]) g[2] = inner;
     }
     for (int i = 0; i < 3; i++) {
-        const double lambda = (double)gf_lambda_moved(l, &bias, row, g[i]).lambda;
+        const double lambda = (double)gf_lambda_moved(l, &visit, row, g[i]).lambda;
         low = fmin(low, lambda);
         high = fmax(high, lambda);
     }

@@ -25,6 +25,12 @@ static double fall_in(const glofnd_options *o, int32_t epoch, int64_t steps) {
     return fall_per_visit(o) * (shared ? (double)steps : 1.0);
 }
 
+/* The share of a full step that is left in an epoch, by lambda_decay. */
+static double step_left(const glofnd_options *o, int32_t epoch) {
+    const double visits = (double)(epoch - o->update_epoch) + 1.0;
+    return o->lambda_decay > 0.0 ? GF_MIN(1.0, o->lambda_decay / visits) : 1.0;
+}
+
 gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
     const glofnd_options *o = &c->method;
     gf_flag_forecast x = {.reached = 1.0, .from = o->mask_epoch};
@@ -33,7 +39,7 @@ gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
         int32_t ready = c->epochs;
         x.fall = fall_in(o, c->epochs, steps);
         for (int32_t e = o->update_epoch; e < c->epochs && x.reached > -1.0; e++) {
-            x.reached = GF_MAX(-1.0, x.reached - fall_in(o, e, steps));
+            x.reached = GF_MAX(-1.0, x.reached - fall_in(o, e, steps) * step_left(o, e));
             if (ready == c->epochs && x.reached <= aim + 1e-9) ready = e;
         }
         x.from = GF_MAX(x.from, ready);

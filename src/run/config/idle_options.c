@@ -19,6 +19,7 @@ const char *gf_idle_option(const gf_config *c, int k) {
         {!thresholds && o->require_label, "require_label has no effect: the detector has no thresholds"},
         {o->neighbours == 0 && (o->neighbour_weight != 0.5 || o->neighbour_share != 1.0 || o->neighbour_rows != 65536),
          "neighbour_weight, neighbour_share and neighbour_rows have no effect without neighbours"},
+        {o->lambda_decay > 0.0 && o->learner == GLOFND_LEARN_RING, "lambda_decay has no effect with learner = ring"},
         {o->fnc_support > 0 && o->detector != GLOFND_DETECT_FNC, "fnc_support has no effect without detector = fnc"},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)

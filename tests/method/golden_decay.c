@@ -1,0 +1,44 @@
+/* golden_decay.c - thresholds whose steps shrink with the visits (lambda_decay), against numbers of a program of its own
+ * (tools/generate/make_decay_golden.py). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fixtures/decay_golden.h"
+#include "method/formulas/lambda_update.h"
+
+static gf_learner learner_of(const struct decay_case *c) {
+    glofnd_options o;
+    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    o.learner = c->sgd ? GLOFND_LEARN_SGD : GLOFND_LEARN_ADAM;
+    o.lambda_init = c->start != 0.0 ? GLOFND_INIT_QUANTILE : GLOFND_INIT_ONE;
+    o.alpha = DECAY_ALPHA, o.lambda_lr = c->lr, o.lambda_decay = c->decay, o.lambda_normalize = c->normalize;
+    return gf_learner_of(&o, 0, 0);
+}
+
+static void steps_shrink_as_written(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof decay_cases / sizeof *decay_cases; k++) {
+        const struct decay_case *c = &decay_cases[k];
+        const gf_learner l = learner_of(c);
+        glofnd_row row = {.lambda = 1.0f};
+        if (c->start != 0.0) gf_lambda_start(&row, c->start);
+        for (int t = 0; t < DECAY_VISITS; t++) {
+            float least, most;
+            gf_lambda_range(&l, &row, &least, &most);
+            gf_lambda_update(&l, &row, decay_share[t]);
+            if (fabs((double)row.lambda - (double)c->lambda[t]) > 2e-7)
+                fail_msg("case %zu, visit %d: lambda %.9g, expected %.9g", k, t + 1, (double)row.lambda, (double)c->lambda[t]);
+            assert_true(row.lambda >= least && row.lambda <= most);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_shrink_as_written)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
