@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "support/scratch.h"
 #include "support/source_file.h"
 #include "train/trainer.h"
 #include "util/rng.h"
@@ -177,11 +178,8 @@ static void open_file(golden *g) {
 
 /* Bytes alone: 256, 256 that end a word, start, end. */
 static void write_vocabulary(gf_config *c) {
-    FILE *f = fopen("golden_curve.vocab", "w");
-    assert_non_null(f);
-    fputs("no merges", f);
-    fclose(f);
-    set(c, "vocab", "golden_curve.vocab");
+    scratch_text(&box, "vocab.txt", "no merges");
+    set(c, "vocab", path_of("vocab.txt"));
 }
 
 static gf_config read_config(golden *g) {
@@ -400,5 +398,5 @@ int main(void) {
         cmocka_unit_test(resnet8_sogclr_lars), cmocka_unit_test(resnet8_sogclr_sgd),  cmocka_unit_test(resnet8_simclr_adamw),
         cmocka_unit_test(clip_plain),          cmocka_unit_test(clip_sogclr2_glofnd), cmocka_unit_test(clip_fastclip_official),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_box, remove_box);
 }
