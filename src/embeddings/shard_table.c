@@ -195,7 +195,7 @@ static int look_at_row(table *t, const gf_string_list *row) {
     return all;
 }
 
-/* By the first row of data, and, where that has nothing in a column, by those after it: from a copy, as fields change the text. */
+/* By the first row of data, and, where that has nothing in a column, by those after it: of a copy, as fields change the text. */
 static glofnd_status look_at_columns(gf_error *err, const gf_shard *s, table *t) {
     gf_string_list row = {0};
     gf_csv ahead = t->csv;
