@@ -23,7 +23,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._embeddings import Files, labels_of, names_of, paths_of, rows_of
+from ._embeddings import Files, labels_of, names_of, paths_of, refuse_another_order, rows_of
 from ._lib import ArgumentError, c_text, library
 
 __all__ = ["Discovery", "discover"]
@@ -408,6 +408,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         raise ArgumentError("column, id, label_column and tensor are those of files; the embeddings are no paths of such")
     if label_column is not None and labels is not None:
         raise ArgumentError("labels and label_column exclude each other")
+    refuse_another_order("labels", embeddings, labels)
+    refuse_another_order("names", embeddings, names)
     rows: Any = rows_of(embeddings) if paths is None else Files(paths, **asked)
     if paths is not None:
         labels, names = (rows.labels if labels is None else labels), (rows.names if names is None else names)

@@ -216,6 +216,7 @@ def _of_arrow(column: Any) -> np.ndarray:
         lists = [name for name, x in zip(column.column_names, column.columns) if hasattr(x.type, "value_type")]
         if lists or not all(_is_number(x.type) for x in column.columns):
             raise ArgumentError(_of_table(column.column_names, f"table[{(lists or ['name'])[0]!r}]"))
+        _refuse_roles([(name, x.type) for name, x in zip(column.column_names, column.columns)], "table.drop_columns(")
         return np.stack([np.asarray(x) for x in column.columns], 1)
     if hasattr(column, "combine_chunks"):
         column = column.combine_chunks()
@@ -244,16 +245,37 @@ def _is_number(kind: Any) -> bool:
 
 
 def _of_table(columns: Iterable[Any], choice: str) -> str:
-    return f"a table with columns {', '.join(map(repr, list(columns)[:5]))} that are no numbers; pass the column of embeddings: {choice}"
+    return f"a table with columns {', '.join(map(repr, list(columns)[:5]))}, of which some are no numbers; pass the column of embeddings: {choice}"
+
+
+def _refuse_roles(columns: list[tuple[Any, Any]], drop: str) -> None:
+    """Integers called id or label, which the program leaves out of a file, are no dimensions of a table either."""
+    titles = [str(name).lower() for name, _ in columns]
+    roles = {"id", "idx", "index", "sample", "unnamed: 0", "__index_level_0__", "label", "labels", "class", "target"}
+    roles |= set() if "x" in titles else {"y"}
+    odd = [name for (name, kind), title in zip(columns, titles) if title in roles and str(kind).lower().startswith(("int", "uint"))]
+    if odd:
+        raise ArgumentError(f"a table whose column {odd[0]!r} is an id or labels by its title, no dimension; leave it out: {drop}{odd!r})")
+
+
+def refuse_another_order(what: str, embeddings: Any, values: Any) -> None:
+    """Rows go by their position. Columns of pandas with one index in two orders are rows of different samples."""
+    if not (_is_of(embeddings, "pandas") and _is_of(values, "pandas") and hasattr(embeddings, "index") and hasattr(values, "index")):
+        return
+    one, two = embeddings.index, values.index
+    if len(one) == len(two) and not one.equals(two) and one.is_unique and two.is_unique and two.isin(one).all():
+        raise ArgumentError(f"the index of the {what} is that of the embeddings in another order; pass {what}.loc[embeddings.index]")
 
 
 def _of_pandas(x: Any) -> np.ndarray:
     if hasattr(x, "columns"):
         try:
-            return np.ascontiguousarray(x.to_numpy(dtype=np.float32))
+            numbers = x.to_numpy(dtype=np.float32)
         except (TypeError, ValueError):
             vectors = [name for name in x.columns if len(x) and np.ndim(x[name].iloc[0]) == 1]
             raise ArgumentError(_of_table(x.columns, f"df[{vectors[0]!r}]" if vectors else "df[name]")) from None
+        _refuse_roles(list(x.dtypes.items()), "df.drop(columns=")
+        return np.ascontiguousarray(numbers)
     arrow = getattr(x.array, "_pa_array", None)
     return _of_arrow(arrow) if arrow is not None else _of_vectors(x)
 

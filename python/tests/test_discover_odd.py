@@ -130,6 +130,26 @@ class Refused(unittest.TestCase):
                      ("labels are 5", None, {"labels": 5}), ("names are 5", None, {"names": 5}),
                      ("labels do not fit", None, {"labels": np.full(N, 2**63, np.uint64)}))
 
+    @has("pandas")
+    def test_tables_whose_rows_or_columns_are_others(self):
+        import pandas as pd
+        x, _ = draw()
+        df = pd.DataFrame(x, columns=[f"e{i}" for i in range(DIM)])
+        mixed = df.sample(frac=1, random_state=1)
+        labels = pd.Series(np.arange(N) % 3)
+        names = pd.Series([f"n{i}" for i in range(N)])
+        self.refused(("labels is that of the embeddings in another order.*labels.loc", mixed, {"labels": labels}),
+                     ("names is that of the embeddings in another order", mixed, {"names": names}),
+                     (r"column 'Label' is an id or labels.*df.drop\(columns=\['Label'\]\)", df.assign(Label=1), {}),
+                     ("column 'id' is an id", df.assign(id=range(N), label=1), {}), ("column 'y' is an id", df.assign(y=1), {}))
+        for one, two in ((mixed, labels.loc[mixed.index]), (df, labels), (df, labels.set_axis(labels.index + N)), (mixed, labels.to_numpy())):
+            self.assertEqual(glofnd.discover(one, k=4, labels=two).labels.tolist(), np.asarray(two).tolist())
+        self.assertEqual(glofnd.discover(df.assign(y=1, x=2), k=4).dim, DIM + 2)
+        self.assertEqual(glofnd.discover(df.rename(columns={"e0": "label"}), k=4).dim, DIM)  # no integers
+        if importlib.util.find_spec("pyarrow"):
+            import pyarrow as pa
+            self.refused((r"column 'label' is an id.*table.drop_columns\(\['label'\]\)", pa.Table.from_pandas(df.assign(label=1)), {}))
+
     def test_embeddings(self):
         x, _ = draw()
         self.refused(("of type bytes", b"x.npy", {}), ("of type set", {1, 2}, {}), ("its path", io.BytesIO(b"12\n34\n"), {}),

@@ -176,8 +176,9 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     if (x->query)
         gf_text_add(t, "\n            %lld of the %lld new rows %s of stored ones", (long long)r->stored_copies,
                     (long long)x->q->good_n, r->stored_copies == 1 ? "is an exact copy" : "are exact copies");
-    gf_text_add(t, "\n            %lld distinct rows of %lld: %lld exact cop%s%s\n", (long long)x->q->distinct,
-                (long long)x->q->good_n, (long long)copies, copies == 1 ? "y" : "ies", x->query ? " among themselves" : "");
+    gf_text_add(t, "\n            %lld distinct row%s of %lld: %lld exact cop%s%s\n", (long long)x->q->distinct,
+                gf_plural(x->q->distinct), (long long)x->q->good_n, (long long)copies, copies == 1 ? "y" : "ies",
+                x->query ? " among themselves" : "");
 }
 
 /* Undefined where no pair is flagged or none has equal labels. */

@@ -35,7 +35,8 @@ static int has_lists(const gf_parquet *f) {
     return 0;
 }
 
-/* As tables do it (shard_table.c): all columns of numbers but an id and labels; names are the only text, or else the id. */
+/* As tables do it (shard_table.c): all columns of numbers but an id and labels; names are the only text, but
+ * labels, or else the id. */
 static glofnd_status choose_dimensions(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles, gf_shard *s) {
     parquet_shard *p = s->state;
     int64_t texts = 0, text = -1, id = -1;
@@ -43,10 +44,10 @@ static glofnd_status choose_dimensions(gf_error *err, const gf_embedding_input *
     FAIL_IF(err, !p->dimension, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
     for (int64_t i = 0; i < p->f.leaves; i++) {
         const gf_parquet_leaf *l = &p->f.leaf[i];
-        const gf_column_role role = gf_parquet_is_integer(l) ? gf_column_role_of(titles, i) : GF_COLUMN_DIMENSION;
+        const gf_column_role role = gf_parquet_is_real(l) ? GF_COLUMN_DIMENSION : gf_column_role_of(titles, i);
         const int flat = l->max_rep == 0 && strlen(l->path) == l->top, number = gf_parquet_is_real(l) || gf_parquet_is_integer(l);
         if (!flat || i == p->id || i == p->label) continue;
-        if (l->type == GF_PARQUET_BYTES) text = i, texts++;
+        if (l->type == GF_PARQUET_BYTES && role != GF_COLUMN_LABEL) text = i, texts++;
         if (number && role == GF_COLUMN_ID && id < 0) id = i;
         if (!number || role != GF_COLUMN_DIMENSION) continue;
         p->dimension[i] = 1, s->dim++;

@@ -4,7 +4,8 @@
  * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if
  * its numbers are just 0, 1, 2 ... as data frames without titles are written. A first column without a title is the index of a
  * data frame: names.
- * Columns of integers whose title is that of an id or of labels (column_roles.h) are no dimensions.
+ * What a column holds is said by its first cell that is not empty. Columns of integers whose title is that of an id or of labels
+ * (column_roles.h) are no dimensions, and texts with a title of labels are no names.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,11 @@
 enum { DIMENSION = 1, LEFT_OUT = 2 }; /* left out: integers that are an id or labels */
 typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;
 
+typedef struct look { /* of a column */
+    cell kind;
+    uint8_t known, integer; /* known: a cell of it says something */
+} look;
+
 typedef struct table {
     float *x; /* [rows][dim] */
     size_t capacity, used;
@@ -33,6 +39,7 @@ typedef struct table {
     int64_t columns;
     int64_t list, id, label; /* columns; -1: none */
     uint8_t *number;         /* [columns] DIMENSION, LEFT_OUT; 0: neither */
+    look *looks;             /* [columns] */
     gf_string_list titles;   /* none: the first line is a row */
 } table;
 
@@ -61,6 +68,12 @@ static int is_integer(const char *text) {
 
 static const char *cell_at(const table *t, int64_t i) { return gf_string_list_get(&t->row, i); }
 
+static glofnd_status make_room(gf_error *err, const gf_shard *s, table *t, size_t numbers) {
+    FAIL_IF(err, !gf_grow(&t->x, &t->capacity, numbers, sizeof *t->x), GLOFND_E_MEMORY, "%.300s: no memory for its numbers",
+            s->path);
+    return GLOFND_OK;
+}
+
 /* Adds the numbers of a list: separated by commas, semicolons or blanks, in brackets or not. */
 static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const char *text) {
     static const char between[] = " \t\r\n,;[]()";
@@ -71,8 +84,7 @@ static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const 
         snprintf(digits, sizeof digits, "%.*s", (int)GF_MIN(n, sizeof digits - 1), at);
         FAIL_IF(err, n >= sizeof digits || !read_number(digits, &x), GLOFND_E_FORMAT,
                 "%.300s, line %lld: '%.20s' in a list is not a number", s->path, (long long)t->csv.line, digits);
-        FAIL_IF(err, !gf_grow(&t->x, &t->capacity, t->used + 1, sizeof *t->x), GLOFND_E_MEMORY,
-                "%.300s: no memory for its numbers", s->path);
+        TRY(make_room(err, s, t, t->used + 1));
         t->x[t->used++] = (float)x;
         at += n;
     }
@@ -91,8 +103,7 @@ static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
         const char *text = cell_at(t, c)[0] ? cell_at(t, c) : "nan"; /* as data frames write what is missing */
         FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path,
                 (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
-        FAIL_IF(err, !gf_grow(&t->x, &t->capacity, t->used + 1, sizeof *t->x), GLOFND_E_MEMORY,
-                "%.300s: no memory for its numbers", s->path);
+        TRY(make_room(err, s, t, t->used + 1));
         t->x[t->used++] = (float)x;
     }
     return GLOFND_OK;
@@ -103,24 +114,40 @@ static int is_missing(const table *t, size_t before) {
     return t->used == before || (t->used == before + 1 && isnan(t->x[before]));
 }
 
+/* Before the first list its length is not known: 0. */
 static glofnd_status add_missing(gf_error *err, const gf_shard *s, table *t, size_t before) {
     const size_t end = before + (size_t)s->dim;
-    FAIL_IF(err, !gf_grow(&t->x, &t->capacity, end, sizeof *t->x), GLOFND_E_MEMORY, "%.300s: no memory for its numbers", s->path);
+    TRY(make_room(err, s, t, end));
     for (t->used = before; t->used < end; t->used++) t->x[t->used] = NAN;
     return GLOFND_OK;
 }
 
-static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
+/* The first list: the rows before it, which have none, get its length. */
+static glofnd_status add_first(gf_error *err, gf_shard *s, table *t) {
+    const size_t dim = t->used, before = (size_t)s->rows * dim;
+    TRY(make_room(err, s, t, before + dim));
+    memmove(t->x + before, t->x, dim * sizeof *t->x);
+    for (size_t i = 0; i < before; i++) t->x[i] = NAN;
+    t->used = before + dim;
+    s->dim = (int64_t)dim;
+    return GLOFND_OK;
+}
+
+static glofnd_status add_embedding(gf_error *err, gf_shard *s, table *t) {
     const size_t before = t->used;
+    TRY(t->list >= 0 ? add_list(err, s, t, cell_at(t, t->list)) : add_numbers(err, s, t));
+    if (t->list >= 0 && is_missing(t, before)) return add_missing(err, s, t, before);
+    if (s->dim == 0) return add_first(err, s, t);
+    const int64_t dim = (int64_t)(t->used - before);
+    FAIL_IF(err, dim != s->dim, GLOFND_E_FORMAT, "%.300s, line %lld: %lld numbers; expected %lld, as in the first row", s->path,
+            (long long)t->csv.line, (long long)dim, (long long)s->dim);
+    return GLOFND_OK;
+}
+
+static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
     FAIL_IF(err, t->row.n != t->columns, GLOFND_E_FORMAT, "%.300s, line %lld: %lld columns; the first line has %lld", s->path,
             (long long)t->csv.line, (long long)t->row.n, (long long)t->columns);
-    TRY(t->list >= 0 ? add_list(err, s, t, cell_at(t, t->list)) : add_numbers(err, s, t));
-    if (t->list >= 0 && s->rows > 0 && is_missing(t, before)) TRY(add_missing(err, s, t, before));
-    const int64_t dim = (int64_t)(t->used - before);
-    if (s->rows == 0) s->dim = dim;
-    FAIL_IF(err, dim != s->dim || dim == 0, GLOFND_E_FORMAT,
-            "%.300s, line %lld: %lld numbers; expected %lld, as in the first row", s->path, (long long)t->csv.line,
-            (long long)dim, (long long)s->dim);
+    TRY(add_embedding(err, s, t));
     FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
     s->rows++;
     if (t->label >= 0) TRY(gf_string_list_add(err, &t->labels, cell_at(t, t->label), strlen(cell_at(t, t->label))));
@@ -149,25 +176,62 @@ static glofnd_status find_title(gf_error *err, const gf_shard *s, const table *t
     return GLOFND_OK;
 }
 
+/* 0: an empty cell, nan, None and the like. */
+static int says_something(const char *text) {
+    double x;
+    return text[0] && !(read_number(text, &x) && isnan(x));
+}
+
+/* 1: all columns are known. */
+static int look_at_row(table *t, const gf_string_list *row) {
+    int all = 1;
+    for (int64_t i = 0; i < t->columns && i < row->n; i++) {
+        const char *text = gf_string_list_get(row, i);
+        if (t->looks[i].known) continue;
+        if (says_something(text) || row == &t->row)
+            t->looks[i] = (look){cell_of(text), (uint8_t)says_something(text), (uint8_t)is_integer(text)};
+        all &= t->looks[i].known;
+    }
+    return all;
+}
+
+/* By the first row of data, and, where that has nothing in a column, by those after it: of a copy, as fields change the text. */
+static glofnd_status look_at_columns(gf_error *err, const gf_shard *s, table *t) {
+    gf_string_list row = {0};
+    gf_csv ahead = t->csv;
+    const size_t left = (size_t)(t->csv.end - t->csv.at);
+    if (look_at_row(t, &t->row) || left == 0) return GLOFND_OK;
+    char *copy = malloc(left);
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    memcpy(copy, t->csv.at, left);
+    ahead.at = copy;
+    ahead.end = copy + left;
+    glofnd_status status = gf_csv_next(err, &ahead, &row);
+    while (status == GLOFND_OK && row.n > 0 && !look_at_row(t, &row)) status = gf_csv_next(err, &ahead, &row);
+    gf_string_list_free(&row);
+    free(copy);
+    return status;
+}
+
+static gf_column_role role_of(const table *t, int64_t i) {
+    return i < t->titles.n ? gf_column_role_of(&t->titles, i) : GF_COLUMN_DIMENSION;
+}
+
 /* Columns of an id and of labels are no dimensions; the first id is a name, unless there is another one. */
 static void choose_roles(const gf_embedding_input *in, table *t, int64_t *numbers) {
     for (int64_t i = 0; i < t->titles.n && i < t->columns; i++) {
         const gf_column_role role = gf_column_role_of(&t->titles, i);
-        if (!t->number[i] || role == GF_COLUMN_DIMENSION || !is_integer(cell_at(t, i))) continue;
+        if (!t->number[i] || role == GF_COLUMN_DIMENSION || !t->looks[i].integer) continue;
         t->number[i] = LEFT_OUT, --*numbers;
         if (role == GF_COLUMN_ID && !in->id && t->id < 0) t->id = i;
     }
 }
 
-/* Chooses by the first row of data. */
 static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
     int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
-    t->columns = t->row.n;
-    t->number = calloc((size_t)t->columns, 1);
-    FAIL_IF(err, !t->number, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
     for (int64_t i = 0; i < t->columns; i++) {
-        const cell kind = cell_of(cell_at(t, i));
-        if (i == t->id || i == t->label) continue;
+        const cell kind = t->looks[i].kind;
+        if (i == t->id || i == t->label || (kind == CELL_TEXT && role_of(t, i) == GF_COLUMN_LABEL)) continue;
         if (kind == CELL_LIST) list = i, lists++;
         else if (kind == CELL_TEXT) text = i, texts++;
         else t->number[i] = DIMENSION, numbers++;
@@ -175,7 +239,8 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
     if (t->list < 0 && lists == 1) t->list = list;
     FAIL_IF(err, t->list < 0 && (lists > 1 || numbers == 0), GLOFND_E_FORMAT,
             "%.300s: %s; choose the column of embeddings by --column", s->path,
-            lists > 1 ? "more than one column of lists" : "no column of numbers, no list of them");
+            lists > 1 ? "more than one column of lists"
+                      : "no column of numbers, no list of them (columns are separated by commas or tabs)");
     choose_roles(in, t, &numbers);
     FAIL_IF(err, t->list < 0 && numbers == 0, GLOFND_E_FORMAT,
             "%.300s: no column of numbers but an id or labels; choose the column of embeddings by --column", s->path);
@@ -183,6 +248,15 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
     FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names by --id",
             s->path, (long long)texts);
     return GLOFND_OK;
+}
+
+static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
+    t->columns = t->row.n;
+    t->number = calloc((size_t)t->columns, sizeof *t->number);
+    t->looks = calloc((size_t)t->columns, sizeof *t->looks);
+    FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    TRY(look_at_columns(err, s, t));
+    return choose_columns(err, s, in, t);
 }
 
 static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
@@ -199,13 +273,14 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
         t->row = (gf_string_list){0};
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
+    while (t->csv.blank) TRY(gf_csv_next(err, &t->csv, &t->row));
     if (t->row.n == 0) return GLOFND_OK;
-    TRY(choose_columns(err, s, in, t));
+    TRY(find_columns(err, s, in, t));
     while (t->row.n > 0) {
-        const int blank = t->row.n == 1 && cell_at(t, 0)[0] == 0;
-        if (!blank) TRY(add_row(err, s, t));
+        if (!t->csv.blank) TRY(add_row(err, s, t));
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
+    FAIL_IF(err, s->dim == 0, GLOFND_E_FORMAT, "%.300s: no row has numbers", s->path);
     s->named = t->id >= 0;
     for (int64_t i = 0; i < t->columns; i++) t->number[i] = t->number[i] == DIMENSION;
     const gf_column_choice c = {&t->titles, t->number, t->list, t->id, t->label};
@@ -226,7 +301,9 @@ static glofnd_status open_table(gf_error *err, const gf_embedding_input *in, gf_
     gf_string_list_free(&t->row);
     gf_string_list_free(&t->titles);
     free(t->number);
+    free(t->looks);
     t->number = NULL;
+    t->looks = NULL;
     return status;
 }
 

@@ -148,6 +148,32 @@ static void expect_columns(const char *text, const char *column, const char *sai
     gf_embeddings_close(s);
 }
 
+/* Rows of three; the first of them are bad, the last two those of expect_table. */
+static void expect_bad_rows_first(const char *text, int64_t bad) {
+    scratch_text(&box, "c.csv", text);
+    const char *path = path_of("c.csv");
+    gf_embedding_set *s = open_set(&path, 1, NULL, NULL);
+    gf_error err = {""};
+    float x[5 * DIM];
+    assert_int_equal(gf_embeddings_dim(s), DIM);
+    assert_int_equal(gf_embeddings_rows(s), bad + 2);
+    assert_int_equal(gf_embeddings_read(&err, s, 0, bad + 2, x), GLOFND_OK);
+    for (int64_t i = 0; i < bad; i++) assert_true(isnan(x[i * DIM]) || isnan(x[i * DIM + 1]));
+    for (int64_t i = 0; i < 2 * DIM; i++) assert_true(x[bad * DIM + i] == number_at(i / DIM, i % DIM));
+    gf_embeddings_close(s);
+}
+
+static void an_empty_cell_in_the_first_row_is_a_bad_row(void **state) {
+    (void)state;
+    expect_bad_rows_first("x,y,z\n1,,2\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", 1);
+    expect_bad_rows_first("x,y,z\n,,\n,,3\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", 2);
+    expect_bad_rows_first("v,id\n,7\nNone,8\n,9\n\"[-2, -1.75, -1.5]\",10\n\"[-1.25 -1 -0.75]\",11\n", 3);
+    expect_bad_rows_first("v\n\"\"\n\"[-2, -1.75, -1.5]\"\n\n\"[-1.25 -1 -0.75]\"\n", 1); /* an empty line is no row */
+    expect_table("t.csv", "name,x,y,z\n\na,-2,-1.75,-1.5\nb,-1.25,-1,-0.75\n", NULL, NULL, 1);
+    expect_columns("e0,name,note\n1,,nan\n2,b,5\n3,c,6\n", NULL, "2 columns, e0 to note; names: name", 2);
+    expect_columns("e0,e1,label\n1,2,\n3,4,5\n", NULL, "2 columns, e0 to e1; left out: label", 2);
+}
+
 static void ids_and_labels_are_no_dimensions(void **state) {
     (void)state;
     expect_table("t.csv", "x,y,z,Label\n-2,-1.75,-1.5,3\n-1.25,-1,-0.75,4\n", NULL, NULL, 0);
@@ -156,6 +182,7 @@ static void ids_and_labels_are_no_dimensions(void **state) {
     expect_columns("Unnamed: 0,e0,e1\n7,1,2\n8,3,4\n", NULL, "2 columns, e0 to e1; names: Unnamed: 0", 2);
     expect_columns("id,e0,target\n0.5,1,0.25\n8,3,1\n", NULL, "3 columns, id to target", 3); /* no integers */
     expect_columns("x,y\n1,2\n3,4\n", NULL, "2 columns, x to y", 2);
+    expect_columns("e0,e1,name,label\n1,2,a,cat\n3,4,b,dog\n", NULL, "2 columns, e0 to e1; names: name; left out: label", 2);
     expect_columns("id,y\n1,2\n3,4\n", "y", "column y; names: id", 1);
     expect_columns("id,emb\n5,\"[1, 2]\"\n6,\"[3, 4]\"\n", NULL, "column emb; names: id", 2);
 }
@@ -220,6 +247,8 @@ static void refuses_with_the_file(void **state) {
                {"a,b\n", NULL, "no rows"},
                {"id,label\n1,2\n", NULL, "no column of numbers but an id or labels"},
                {"e,label\n1,2\n3,2.5\n", NULL, "line 3: '2.5' in column 'label'"},
+               {"x;y\n1;2\n", NULL, "columns are separated by commas or tabs"},
+               {"v,w\n,\n", "v", "no row has numbers"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
     char name[120];
     (void)state;
@@ -246,7 +275,7 @@ int main(void) {
         cmocka_unit_test(reads_every_type_and_order),    cmocka_unit_test(shards_are_one_matrix_in_natural_order),
         cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(ids_and_labels_are_no_dimensions),
         cmocka_unit_test(parquet_has_names_and_shards),  cmocka_unit_test(files_without_rows_are_left_out),
-        cmocka_unit_test(refuses_with_the_file),
+        cmocka_unit_test(refuses_with_the_file),         cmocka_unit_test(an_empty_cell_in_the_first_row_is_a_bad_row),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

@@ -182,7 +182,7 @@ if [ -e "$shim" ]; then
 fi
 expect 1 "is not a folder of results (no summary.json of glofnd discover)" discover x.npy --out other --force
 expect 1 "a pair needs two" discover one.npy --out z
-expect 1 "an anchor has 1 other; k = 1 needs 2" discover two.npy --k 1 --out z
+expect 1 "k is 5; an anchor has 1 other, and k = 1 needs 2" discover two.npy --k 5 --out z
 expect 1 "an empty array, 0 x 8" discover empty.npy --out z
 : > nothing
 expect 1 "nothing: the file is empty" discover nothing --out z

@@ -110,6 +110,9 @@ rm -rf other
 expect 0 "23 x 5" discover "$parquet/integers.parquet" --names wide_ids --k 3 --out other
 same other first
 expect 1 "column 'e0': labels are read from texts or integers" discover "$parquet/wide.parquet" --label-column e0 --out z
+expect 0 "23 x 2" discover "$parquet/wide-texts.parquet" --k 3 --out texts
+grep -q "row 22" texts/pairs.tsv || fail "labels are no names: $(head -n 2 texts/pairs.tsv)"
+expect 1 "no column is a list of numbers, one list per row; it has name, label" discover "$parquet/texts.parquet" --out z
 rm -rf other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
 # A null is a bad row: named, counted, left out. So it is in tables.

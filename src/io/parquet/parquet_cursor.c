@@ -34,10 +34,11 @@ static int holds_numbers(const gf_parquet_leaf *l, int reals) {
 static glofnd_status no_such_column(gf_error *err, const gf_parquet *f, const char *name, int several) {
     char list[220] = "";
     for (int64_t i = 0; i < f->leaves && strlen(list) < 150; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", f->leaf[i].path);
-    if (!name)
-        GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s list of numbers; choose one by --column: %s", f->path,
-                several ? "more than one" : "no", list);
+        if (name || !several || holds_numbers(&f->leaf[i], lists_of_reals(f)))
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", *list ? ", " : "", f->leaf[i].path);
+    FAIL_IF(err, !name && several, GLOFND_E_ARGUMENT, "%.150s: more than one list of numbers; choose one by --column: %s",
+            f->path, list);
+    FAIL_IF(err, !name, GLOFND_E_ARGUMENT, "%.150s: no column is a list of numbers, one list per row; it has %s", f->path, list);
     GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s column '%.60s'; it has %s", f->path, several ? "more than one" : "no", name,
             list);
 }

@@ -33,10 +33,17 @@ static glofnd_status next_field(gf_error *err, gf_csv *c, gf_string_list *row) {
     return gf_string_list_add(err, row, start, (size_t)(to - start));
 }
 
+static int is_blank(const gf_csv *c) {
+    const char *at = c->at;
+    while (at < c->end && *at == '\r') at++;
+    return c->at < c->end && (at == c->end || *at == '\n');
+}
+
 glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_string_list *row) {
     row->n = 0;
     row->used = 0;
     c->line = c->next_line;
+    c->blank = is_blank(c);
     if (c->at >= c->end) return GLOFND_OK;
     char stop;
     do {

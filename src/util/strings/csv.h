@@ -9,10 +9,10 @@ typedef struct gf_csv {
     char separator;
     int64_t line; /* of the row given last, from 1 */
     int64_t next_line;
+    int blank;       /* the row given last is an empty line: one field, not even quotes */
     int keep_breaks; /* line breaks inside quotes stay; 0: they become spaces */
 } gf_csv;
 
 gf_csv gf_csv_begin(const char *path, char *text, char *end);
-/* Replaces `row` by the next one; n is 0 after the last. E_FORMAT: a quote is not
- * closed. */
+/* Replaces `row` by the next one; n is 0 after the last. E_FORMAT: a quote is not closed. */
 glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_string_list *row);
