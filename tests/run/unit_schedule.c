@@ -126,6 +126,15 @@ static void test_forecast(void **state) {
     gf_config c = fresh();
     char line[300], warning[500];
     set(&c, "data", "shapes:n=64");
+    set(&c, "lambda_init", "one");
+    set(&c, "start_epoch", "70");
+    set(&c, "epochs", "74");
+    set(&c, "lambda_decay", "2"); /* 0.05, 0.05, 0.1 / 3, 0.1 / 4 */
+    resolve(&c);
+    x = gf_flag_forecast_of(&c, 100);
+    assert_true(x.never && x.fall == 0.05 && fabs(x.reached - (1.0 - 0.1 - 0.1 / 3 - 0.025)) < 1e-9);
+    c = fresh();
+    set(&c, "data", "shapes:n=64");
     set(&c, "detector", "single"); /* moves in every step */
     set(&c, "lambda_init", "one");
     set(&c, "epochs", "3");
