@@ -12,6 +12,7 @@ typedef struct sweep_axis {
 } sweep_axis;
 
 typedef struct sweep_plan {
+    const char *verb;                  /* whose messages these are: sweep, reproduce */
     const char *out, *config, *choose; /* folder; .cfg or NULL; text in the name of the figure that chooses, or NULL */
     sweep_axis vary[SWEEP_VARY_MAX], seeds;
     const char *set[SWEEP_SET_MAX];   /* "key=value" */
