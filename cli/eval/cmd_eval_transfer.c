@@ -148,7 +148,7 @@ static void doubt_split(const transfer_job *j, const gf_split *split, transfer_s
     const int held = !split->test_name[0];
     s->doubt[0] = 0;
     if (split->classes < 2) snprintf(s->doubt, sizeof s->doubt, "it has %d class", (int)split->classes);
-    else if (held && strcmp(s->data.spec, j->trained_on) == 0)
+    else if (held && !j->untrained && strcmp(s->data.spec, j->trained_on) == 0)
         snprintf(s->doubt, sizeof s->doubt, "its test images are a held-out part of the images that the encoder was trained on");
     else if (k && k->test && held)
         snprintf(s->doubt, sizeof s->doubt, "its test images are held out of the training images, though %s has a test split",

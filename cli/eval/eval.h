@@ -29,7 +29,7 @@ typedef struct eval_samples {
     gf_encoder_device where;
     char run_data[sizeof((gf_config *)0)->data]; /* found: SPEC of the data if none was given */
     char test_name[GF_SPLIT_NAME];               /* found: SPEC of the test samples; "" if they are held out of the data */
-    int trained_on;                              /* found: the data is that of the run */
+    int trained_on;                              /* found: the data is that of the run, and its weights are used */
     int threads;                                 /* found: those of the encoder, for what comes after it */
     int embeddings; /* found: a run of task clip, of which embeddings are taken, not features of the backbone */
 } eval_samples;

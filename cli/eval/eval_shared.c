@@ -54,7 +54,7 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder
     s->embeddings = gf_run_encoder_config(*encoder)->task == GF_TASK_CLIP;
     const int given = s->data != NULL;
     if (!given) s->data = memcpy(s->run_data, gf_run_encoder_config(*encoder)->data, sizeof s->run_data);
-    s->trained_on = strcmp(s->data, gf_run_encoder_config(*encoder)->data) == 0;
+    s->trained_on = !s->untrained && strcmp(s->data, gf_run_encoder_config(*encoder)->data) == 0;
     const gf_split_spec spec = {
         .data = given ? s->data : gf_run_encoder_data(*encoder),
         .test = s->test,

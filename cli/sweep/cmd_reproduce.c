@@ -255,7 +255,7 @@ static int run_reproduce(const cli_call *call, const void *flags) {
     const reproduce_flags *f = flags;
     const paper_table *table = NULL;
     gf_error err = {{0}};
-    sweep_plan p = {.jobs = 1};
+    sweep_plan p = {.verb = "reproduce", .jobs = 1};
     glofnd_status status = find_table(&err, call->word[0], &table);
     if (status == GLOFND_OK) status = make_plan(&err, table, f, &p);
     const int failed = status == GLOFND_OK ? CLI_OK : cli_failed("reproduce", status, &err);

@@ -108,8 +108,10 @@ static void print_reason(const job *j) {
 
 static int report_failed(sweeping *s, const job *j) {
     clear_line(s);
-    if (s->eval < 0) gf_print(stderr, "glofnd sweep: %s failed; see %s\n", run_of(j)->name, j->log);
-    else gf_print(stderr, "glofnd sweep: %s: eval %s failed; see %s\n", run_of(j)->name, s->plan->eval[s->eval], j->log);
+    if (s->eval < 0) gf_print(stderr, "glofnd %s: %s failed; see %s\n", s->plan->verb, run_of(j)->name, j->log);
+    else
+        gf_print(stderr, "glofnd %s: %s: eval %s failed; see %s\n", s->plan->verb, run_of(j)->name, s->plan->eval[s->eval],
+                 j->log);
     print_reason(j);
     return 0;
 }
@@ -309,11 +311,12 @@ static void list(const sweeping *s) {
 /* 0 only if all runs and evaluations are complete. */
 static int conclude(const sweeping *s, glofnd_status status) {
     int missing = 0;
-    if (status != GLOFND_OK) return cli_failed("sweep", status, &s->err);
+    if (status != GLOFND_OK) return cli_failed(s->plan->verb, status, &s->err);
     for (int i = 0; i < s->count; i++) missing += !s->run[i].finished || s->run[i].evaluated != (1u << s->plan->eval_count) - 1u;
-    if (stopped()) gf_print(stderr, "glofnd sweep: stopped; the same command continues\n");
+    if (stopped()) gf_print(stderr, "glofnd %s: stopped; the same command continues\n", s->plan->verb);
     else if (missing)
-        gf_print(stderr, "glofnd sweep: %d of %d runs are incomplete; the same command tries them again\n", missing, s->count);
+        gf_print(stderr, "glofnd %s: %d of %d runs are incomplete; the same command tries them again\n", s->plan->verb, missing,
+                 s->count);
     return stopped() || missing ? CLI_FAILED : CLI_OK;
 }
 
@@ -363,12 +366,12 @@ static int make_plan(sweeping *s) {
     if (status == GLOFND_OK) status = check_choose(&s->err, p, s->run);
     if (status == GLOFND_OK) status = sweep_check_calls(&s->err, p, s->run);
     if (status != GLOFND_OK) {
-        cli_failed("sweep", status, &s->err);
+        cli_failed(s->plan->verb, status, &s->err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
     status = sweep_read_log(&s->err, p, s->run, s->count);
     if (status == GLOFND_OK) status = sweep_check_data(&s->err, p, s->run, s->count);
-    return status == GLOFND_OK ? CLI_OK : cli_failed("sweep", status, &s->err);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(s->plan->verb, status, &s->err);
 }
 
 /* One sweep at a time in a folder; what another one has finished meanwhile counts. */
@@ -401,7 +404,7 @@ int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user) {
 
 static int run_sweep(int argc, char **argv) {
     gf_error err = {{0}};
-    sweep_plan p = {.jobs = 1};
+    sweep_plan p = {.verb = "sweep", .jobs = 1};
     int dry = 0;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--help-all") == 0 || strcmp(argv[i], "-h") == 0) {

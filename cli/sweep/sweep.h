@@ -13,6 +13,7 @@ typedef struct sweep_axis {
 } sweep_axis;
 
 typedef struct sweep_plan {
+    const char *verb;         /* whose messages these are: sweep, reproduce */
     const char *out, *choose; /* folder; text in the name of the figure that chooses, or NULL */
     const char *config[SWEEP_CONFIG_MAX];
     sweep_axis vary[SWEEP_VARY_MAX], seeds;

@@ -78,6 +78,8 @@ wants "data info" 0 "split      trainval  80 images of 3 classes, NOT as publish
 # Held-out images of training are no test set, and every evaluation says which one it used.
 expect 0 "WARNING: the encoder was trained on the test images" "$glofnd" eval knn own
 wants "knn" 0 "held out of it"
+expect 0 "UNTRAINED" "$glofnd" eval knn own --untrained
+grep -q WARNING err && fail "a warning about weights that were not trained: $(cat err)"
 expect 0 "of folder:all" "$glofnd" eval knn run --data folder:all
 grep -q WARNING err && fail "a warning about other data"
 echo "eval transfer: ok"

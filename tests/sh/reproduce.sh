@@ -27,6 +27,7 @@ reproduce() { "$glofnd" reproduce "$@"; }
 expect 2 "is no table; available: linear, transfer, bimodal, simclr, finetune, single" reproduce tabel --data-root "$root"
 expect 2 "--data-root is needed" reproduce linear
 # The table's own evaluations are checked before the first run; nothing is made.
+expect 2 "glofnd reproduce: config-cifar10-sogclr_seed-1 cannot be trained" reproduce cifar10 --data-root nowhere
 expect 2 "ImageNet (ILSVRC 2012) has 100 classes and 5000 images" reproduce linear --data-root "$root" $tiny
 wants "an incomplete test split" 2 "nothing was started"
 [ ! -e reproduce-linear ] || fail "an incomplete test split is found before the first run"
