@@ -36,12 +36,21 @@ GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, 
 /* Writes the loss and d loss / d tau of the last step on c, as glofnd_stats has them, to memory of the device of c, one float32
  * each (either may be NULL). CUDA: queues the work, waits for nothing, and can be captured with the step; NaN if the step failed.
  * If the device has noticed by now that a step failed, this returns its status and text, once: a failure is reported by one of
- * the next such calls, or by glofnd_ctx_stats(). Since 0.2. */
+ * the next such calls (with both NULL: only that), or by glofnd_ctx_stats(). Since 0.2. */
 GLOFND_API glofnd_status glofnd_ctx_loss(glofnd_ctx *c, float *loss, float *grad_tau);
 /* Steps from now on read their temperature at `tau`, in memory of the device of c, when they run; NULL: from batch and options.
  * It must be in [0.001, 100]. ISOGCLR: E_UNSUPPORTED. CUDA: math AUTO is then SPLIT, since the host does not know tau.
  * Since 0.2. */
 GLOFND_API glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau);
+/* Steps from now on read and write the state of n anchors at `rows`, in memory of the device of c, when they run; their store is
+ * NULL. rows [sides][n + 1]: row i is that of anchor i, row n that of GLOFND_SHARED, as glofnd_rows_get() gives them. rows NULL:
+ * the state is that of a store. A row of the batch that glofnd_rows_put() would refuse fails the step; CUDA reports it as it does
+ * a bad id. A step that fails changes no row. Learner RING and similarity BANK: E_UNSUPPORTED. Since 0.2. */
+GLOFND_API glofnd_status glofnd_ctx_state(glofnd_ctx *c, glofnd_row *rows, int64_t n);
+/* *phase = a number that is equal for steps that queue the same work: a captured graph of one of them serves the others, if
+ * sizes, types, pointers and options are equal, too. Of q it depends on epoch, want, tau, gamma and on there being groups.
+ * Since 0.2. */
+GLOFND_API glofnd_status glofnd_ctx_phase(glofnd_ctx *c, const glofnd_batch *q, uint64_t *phase);
 
 /* ----- All state as arrays ----- */
 

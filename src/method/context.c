@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "method/options.h"
+#include "method/store/store.h"
 #include "method/workspace.h"
 #include "util/parallel.h"
 
@@ -126,6 +127,15 @@ glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, (uintptr_t)tau % sizeof *tau != 0, GLOFND_E_ARGUMENT, "tau is not aligned to %zu bytes", sizeof *tau);
     c->tau_at = tau;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_state(glofnd_ctx *c, glofnd_row *rows, int64_t n) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, (uintptr_t)rows % sizeof(float) != 0, GLOFND_E_ARGUMENT, "rows is not aligned to %zu bytes", sizeof(float));
+    FAIL_IF(&c->err, rows && (n < 1 || n > GF_STORE_MAX_N), GLOFND_E_ARGUMENT, "n is %lld; allowed: 1 .. 2^40", (long long)n);
+    c->state_at = rows;
+    c->state_n = rows ? n : 0;
     return GLOFND_OK;
 }
 

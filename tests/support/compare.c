@@ -85,7 +85,7 @@ void run_step(runner *w, const glofnd_batch *q, outputs *out) {
 glofnd_batch batch_with_bank(const runner *w, const glofnd_batch *q, uint16_t *rows[2]) {
     glofnd_batch full = *q;
     rows[0] = rows[1] = NULL;
-    for (int side = 0; side < w->store->spec.modalities && w->store->spec.bank_dim; side++) {
+    for (int side = 0; w->store && side < w->store->spec.modalities && w->store->spec.bank_dim; side++) {
         rows[side] = calloc((size_t)(q->cols * q->dim), sizeof(uint16_t));
         if (!rows[side]) abort();
         expect_ok(w->ctx, glofnd_bank_get(w->ctx, w->store, side, q->id, q->cols, rows[side]));

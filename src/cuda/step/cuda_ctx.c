@@ -18,7 +18,9 @@
 
 /* ----- life ----- */
 
-static void reset_failure(gf_cuda_control *c) { c->bad_embed = c->bad_support = c->bad_id = c->bad_tau = GF_CUDA_FINE; }
+static void reset_failure(gf_cuda_control *c) {
+    c->bad_embed = c->bad_support = c->bad_id = c->bad_tau = c->bad_row = GF_CUDA_FINE;
+}
 
 static glofnd_status open_parts(gf_error *err, gf_device_ctx *d) {
     CUDA_TRY(err, cudaGetDevice(&d->device));
@@ -42,10 +44,18 @@ glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out) {
     return status;
 }
 
+static void free_retired(gf_device_ctx *d) {
+    gf_retired *x = d->retired;
+    d->retired = x->next;
+    cudaFree(x->block);
+    free(x);
+}
+
 void gf_cuda_close(gf_device_ctx *d) {
     if (!d) return;
     cudaStreamSynchronize(d->stream);
     if (!d->borrowed) cudaFree(d->block);
+    while (d->retired) free_retired(d);
     cudaFree(d->control);
     cudaFreeHost(d->host);
     cudaFreeHost(d->noticed);
@@ -206,9 +216,19 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
 /* Two tables of 2 cols entries, the second for slots. */
 static size_t table_bytes(const gf_shape *s) { return (4 * sizeof(int64_t) * (size_t)s->cols + ALIGN - 1) / ALIGN * ALIGN; }
 
+/* Graphs that hold steps of this context keep their memory. */
+static glofnd_status retire_block(gf_error *err, gf_device_ctx *d) {
+    gf_retired *x = malloc(sizeof *x);
+    FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for a context");
+    *x = (gf_retired){d->retired, d->block};
+    d->retired = x;
+    return GLOFND_OK;
+}
+
 static glofnd_status drop_block(gf_error *err, gf_device_ctx *d) {
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    if (!d->borrowed) cudaFree(d->block);
+    if (d->captured && !d->borrowed && d->block) TRY(retire_block(err, d));
+    else if (!d->borrowed) cudaFree(d->block);
     d->block = NULL, d->bytes = d->arrays_bytes = d->table_bytes = 0, d->borrowed = 0;
     memset(&d->shape, 0, sizeof d->shape);
     return GLOFND_OK;
@@ -246,6 +266,7 @@ static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, si
 /* Arrays of any layout stay clear of the tables of any other, so that captured graphs of both can be replayed in turns. */
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math) {
     TRY(gf_cuda_check_current(err, d));
+    if (!d->captured && is_capturing(d)) d->captured = 1;
     if (memcmp(&d->shape, shape, sizeof *shape) == 0 && d->math == (int)math) return GLOFND_OK;
     gf_device_ctx plan = *d;
     const size_t arrays = lay(&plan, shape, math, NULL), table = table_bytes(shape);
@@ -293,7 +314,7 @@ glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, s
 /* ----- failures that only the device sees, and totals ----- */
 
 static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
-    const int64_t e = c->bad_embed, s = c->bad_support, i = c->bad_id;
+    const int64_t e = c->bad_embed, s = c->bad_support, i = c->bad_id, r = c->bad_row;
     FAIL_IF(err, c->bad_tau != GF_CUDA_FINE, GLOFND_E_OPTION,
             "the temperature in device memory (glofnd_ctx_tau) is not in [0.001, 100]");
     FAIL_IF(err, e != GF_CUDA_FINE, GLOFND_E_NUMERIC,
@@ -304,6 +325,9 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
             s & 1 ? "b" : "a", (long long)(s >> 1));
     FAIL_IF(err, i != GF_CUDA_FINE, GLOFND_E_INDEX, "batch.id[%lld], or the slot given for it, %s", (long long)(i >> 1),
             i & 1 ? "occurs twice; all must differ" : "is outside the store");
+    FAIL_IF(err, r != GF_CUDA_FINE, r & 1 ? GLOFND_E_ARGUMENT : GLOFND_E_NUMERIC,
+            "state: on side %d the row of batch.id[%lld] (one behind the last: the shared one) %s", (int)(r >> 1 & 1),
+            (long long)(r >> 2), r & 1 ? "is one that no step leaves behind" : "holds numbers that are not finite");
     return GLOFND_OK;
 }
 
@@ -325,6 +349,6 @@ glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
 glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau) {
     gf_totals sum;
     TRY(gf_cuda_check_current(err, d));
-    CUDA_TRY(err, gf_cuda_put_loss(d, plan, graded, loss, grad_tau));
+    if (loss || grad_tau) CUDA_TRY(err, gf_cuda_put_loss(d, plan, graded, loss, grad_tau));
     return *(volatile int32_t *)d->noticed ? gf_cuda_totals(err, d, &sum) : GLOFND_OK;
 }

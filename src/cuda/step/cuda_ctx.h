@@ -20,13 +20,14 @@ typedef struct gf_cuda_control {
     int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
     int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
     int64_t bad_tau;                /* 0: the temperature in device memory is out of range */
-    int32_t starts[2];              /* per side: some anchor takes the batch quantile as its lambda */
-    unsigned done;                  /* finished blocks of the running kernel */
-    int64_t seen;                   /* official: anchors that have a u */
-    double above[2][2];             /* shared lambda, per side: negatives above it; all negatives */
-    double quantile[2][2];          /* shared lambda, per side: sum of the anchors' quantiles; anchors */
-    glofnd_row shared[2];           /* the shared row before it moves */
-    int32_t shared_open[2];         /* it takes a learner step */
+    int64_t bad_row;       /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
+    int32_t starts[2];     /* per side: some anchor takes the batch quantile as its lambda */
+    unsigned done;         /* finished blocks of the running kernel */
+    int64_t seen;          /* official: anchors that have a u */
+    double above[2][2];    /* shared lambda, per side: negatives above it; all negatives */
+    double quantile[2][2]; /* shared lambda, per side: sum of the anchors' quantiles; anchors */
+    glofnd_row shared[2];  /* the shared row before it moves */
+    int32_t shared_open[2]; /* it takes a learner step */
     gf_totals sum;
 } gf_cuda_control;
 
@@ -57,6 +58,11 @@ typedef struct gf_cuda_near { /* attraction by neighbours, as gf_near of the CPU
     double *dot, *found;      /* [cols] */
 } gf_cuda_near;
 
+typedef struct gf_retired {
+    struct gf_retired *next;
+    char *block;
+} gf_retired;
+
 struct gf_device_ctx {
     int device; /* ordinal */
     cudaStream_t stream;
@@ -65,6 +71,8 @@ struct gf_device_ctx {
     char *block;    /* arrays of a step from its beginning, seen_ids at its end */
     size_t bytes;
     int borrowed;                     /* the block is the caller's */
+    int captured;                     /* a graph holds a step that uses the block, or one of the retired ones */
+    struct gf_retired *retired;       /* blocks that were too small for a later step, freed at the end */
     size_t arrays_bytes, table_bytes; /* largest of both that any layout of this block has taken */
     gf_cuda_control *control;         /* [1] */
     int64_t *seen_ids;                /* [2][2 cols] tables of ids, of slots: 0 free, else id + 1; all free between steps */

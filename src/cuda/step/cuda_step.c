@@ -73,7 +73,7 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
                         .tau = x->tau,
                         .margin = margin_of(math)};
     memcpy(t->side, d->side, sizeof t->side);
-    if (x->s) x->s->stream = d->stream, t->store = *x->s;
+    t->store = gf_cuda_store_of(x, d->stream), t->state = x->state;
     const gf_cuda_embed_job job = embed_job(d, x);
     TRY(gf_cuda_embed_support(err, d, x, t));
     CUDA_TRY(err, gf_cuda_begin(t, &job, what, d->stream));

@@ -8,7 +8,7 @@
 /* This step failed, or an earlier one whose failure the host has not read yet: the store stays as it is. */
 __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
     return c->bad_embed != GF_CUDA_FINE || c->bad_support != GF_CUDA_FINE || c->bad_id != GF_CUDA_FINE ||
-           c->bad_tau != GF_CUDA_FINE;
+           c->bad_tau != GF_CUDA_FINE || c->bad_row != GF_CUDA_FINE;
 }
 
 __device__ __forceinline__ glofnd_row gf_moved_shared(const gf_cuda_step &x, int side) {

@@ -28,7 +28,8 @@ cudaError_t gf_cuda_count_pulled(const gf_cuda_step *x, int side, cudaStream_t s
 static __global__ void move_pull(const gf_cuda_step x, const int i) {
     if (gf_failed(x.control)) return;
     const gf_record none = {};
-    glofnd_row row = gf_record_decode(&x.store.state->shared[i], &none);
+    const gf_record shared = gf_read_shared(x, i);
+    glofnd_row row = gf_record_decode(&shared, &none);
     row.lambda = gf_mark_move_pull(x.plan.o.attract_alpha, row.lambda, x.control->above[i][0] / x.control->above[i][1]);
     row.clock++;
     gf_write_shared(x, i, row);

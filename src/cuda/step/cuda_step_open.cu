@@ -5,7 +5,7 @@
  * first.
  */
 #include "cuda/step/cuda_embed.cuh"
-#include "cuda/step/cuda_step.h"
+#include "cuda/step/cuda_state.cuh"
 #include "cuda/step/cuda_sum.cuh"
 
 #define THREADS 128
@@ -45,26 +45,25 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
     if (again) note_bad_id(x.control, j, 1);
 }
 
-static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t id) {
-    const struct gf_device_store &s = x.store;
-    gf_record r = {}, shared = {};
-    gf_temperature t = {};
-    if (id >= 0 && id < s.n) {
-        const unsigned char *at = s.records + static_cast<size_t>(id) * s.record_bytes;
-        r = reinterpret_cast<const gf_record *>(at)[side];
-        if (s.temperatures) t = reinterpret_cast<const gf_temperature *>(at + static_cast<size_t>(s.modalities) * sizeof r)[side];
-    }
+static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t place) {
     const bool two_levels = x.plan.o.action == GLOFND_ACTION_ATTRACT && x.plan.o.attract_alpha > 0.0; /* shared: of attraction */
+    gf_record shared = {};
     if (x.plan.learned && !x.plan.shared && !two_levels)
-        shared = s.state->shared[side]; /* else no lambda is made from the shared one yet */
-    glofnd_row row = gf_record_decode(&r, &shared);
-    row.tau = t.tau, row.tau_m = t.m, row.tau_v = t.v, row.tau_clock = t.clock;
-    return row;
+        shared = gf_read_shared(x, side); /* else no lambda is made from the shared one yet */
+    return gf_read_row(x, side, place, shared);
 }
 
 static __device__ glofnd_row shared_row(const gf_cuda_step &x, int i) {
-    const gf_record none = {};
-    return gf_record_decode(&x.store.state->shared[i], &none);
+    const gf_record none = {}, shared = gf_read_shared(x, i);
+    return gf_record_decode(&shared, &none);
+}
+
+/* Rows of the caller were checked by nobody yet. `position` in the batch; cols: the shared row. */
+static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t position, int64_t place) {
+    if (place < 0 || place > x.store.n) return; /* a bad id */
+    const int fault = gf_row_fault(gf_lent_row(x, side, place));
+    if (!fault) return;
+    atomicMin(reinterpret_cast<long long *>(&x.control->bad_row), static_cast<long long>(4 * position + 2 * side + fault - 1));
 }
 
 static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_row &own) {
@@ -146,6 +145,8 @@ static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64
     if (own) row = gathers ? read_state(x, i, gf_state_place(&x, a)) : x.side[i].fresh[a];
     if (what & GF_CUDA_SPREAD) spread(x, i, j);
     if (gathers && i == 0) check_id(x, j, id);
+    if (gathers && own && x.state) check_lent(x, i, j, gf_state_place(&x, a));
+    if (gathers && a == 0 && x.state) check_lent(x, i, x.plan.cols, x.store.n);
     if (gathers && own) gather(x, i, a, id, row);
     if (what & GF_CUDA_OPEN && own) open_rows(x, i, a, row);
 }

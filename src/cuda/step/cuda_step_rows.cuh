@@ -1,6 +1,7 @@
 /* cuda_step_rows.cuh - the first half of a step around pass B, for one row and for one anchor. */
 #pragma once
 
+#include "cuda/step/cuda_state.cuh"
 #include "cuda/step/cuda_step.cuh"
 
 /* ----- rows without negatives ----- */
@@ -118,24 +119,6 @@ __device__ __forceinline__ glofnd_row gf_moved_anchor(const gf_cuda_step &x, glo
     return row;
 }
 
-__device__ __forceinline__ void gf_write_state(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
-    const struct gf_device_store &s = x.store;
-    const int64_t id = gf_state_place(&x, a);
-    unsigned char *at = s.records + static_cast<size_t>(id) * s.record_bytes;
-    reinterpret_cast<gf_record *>(at)[i] = gf_record_encode(&row);
-    if (s.temperatures) {
-        const gf_temperature t = {row.tau, row.tau_m, row.tau_v, row.tau_clock};
-        reinterpret_cast<gf_temperature *>(at + static_cast<size_t>(s.modalities) * sizeof(gf_record))[i] = t;
-    }
-    s.touched[id / GF_STORE_BLOCK] = 1;
-}
-
-__device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int i, const glofnd_row &row) {
-    gf_record r = gf_record_encode(&row);
-    r.log_u = 0.0f; /* none */
-    x.store.state->shared[i] = r;
-}
-
 /* After the u of its rows; one thread per anchor. `end`: of its first row, grad_tau: the mean of its rows; `row`: lambda has
  * moved. */
 __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
@@ -155,7 +138,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
         if (used) t.lambda = double(shared.lambda);
         if (p.updating && a == 0 && writes) gf_write_shared(x, i, shared);
     }
-    if (writes) gf_write_state(x, i, a, row);
+    if (writes) gf_write_row(x, i, gf_state_place(&x, a), row);
 }
 
 /* ----- a block's rows ----- */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/formulas/loss_gradient.h"
+
 #define SPARE ((size_t)1 << 30) /* minimum of device memory left free, before state goes to the host */
 
 /* Device memory for single records in transit. It is kept: with several ranks each moves its rows before and after every step.
@@ -95,6 +97,14 @@ glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store
     if (status != GLOFND_OK) gf_cuda_store_close(s);
     else *out = s;
     return status;
+}
+
+struct gf_device_store gf_cuda_store_of(const gf_device_step *x, cudaStream_t stream) {
+    if (x->s) x->s->stream = stream;
+    return x->s ? *x->s
+                : (struct gf_device_store){.n = x->anchors,
+                                           .modalities = x->plan->sides,
+                                           .temperatures = gf_loss_individual(&x->plan->o)};
 }
 
 size_t gf_cuda_store_held(const gf_device_store *s) {

@@ -30,6 +30,8 @@ struct gf_device_store {
 
 glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
                                  gf_device_store **out);
+/* The store of a step on `stream`, or one without records for rows of the caller in its place. */
+struct gf_device_store gf_cuda_store_of(const gf_device_step *x, cudaStream_t stream);
 size_t gf_cuda_store_held(const gf_device_store *s); /* bytes on the device */
 void gf_cuda_store_close(gf_device_store *s);
 glofnd_status gf_cuda_store_touched(gf_error *err, gf_device_store *s, uint8_t *blocks);

@@ -68,6 +68,17 @@ GF_HD glofnd_row gf_record_decode(const gf_record *r, const gf_record *shared) {
     return row;
 }
 
+/* 0: a step can continue from this row. 1: it holds numbers that are not finite (log u may be -inf: none). 2: out of range. */
+GF_HD int gf_row_fault(const glofnd_row *r) {
+    const float numbers[] = {r->lambda, r->m, r->v, r->tau, r->tau_m, r->tau_v};
+    if (isnan(r->log_u) || (isinf(r->log_u) && r->log_u > 0)) return 1;
+    for (int i = 0; i < 6; i++)
+        if (!isfinite(numbers[i])) return 1;
+    if (r->lambda < -1.0f || r->lambda > 1.0f || r->v < 0.0f || r->tau_v < 0.0f) return 2;
+    if (r->clock == 0 && r->lambda < 1.0f) return 2; /* never learned */
+    return r->tau != 0.0f && !(r->tau >= 0.000999f && r->tau <= 100.0f) ? 2 : 0;
+}
+
 GF_HD gf_record gf_record_encode(const glofnd_row *row) {
     gf_record r = GF_ZERO;
     r.log_u = gf_record_encode_log_u(row->log_u);

@@ -28,16 +28,19 @@ static glofnd_status take(glofnd_ctx *c, const glofnd_batch *q, glofnd_batch *ou
 }
 
 static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
+    const gf_store_spec spec = gf_state_spec(c);
     TRY(gf_step_check_store(c, s, q));
     TRY(gf_step_begin(t, c, s, q));
+    if (c->state_at) t->lent = gf_store_lend(&spec, c->state_at), t->s = &t->lent;
     int64_t *scratch = t->ws->id_scratch;
     if (!q->slot) {
-        TRY(gf_store_check_ids(&c->err, s, "batch.id", q->id, q->cols, 1, scratch));
+        TRY(gf_store_check_ids(&c->err, t->s, "batch.id", q->id, q->cols, 1, scratch));
     } else {
         TRY(gf_store_check_names(&c->err, "batch.id", q->id, q->cols, scratch));
-        TRY(gf_store_check_ids(&c->err, s, "batch.slot", q->slot, q->rows, 1, scratch));
+        TRY(gf_store_check_ids(&c->err, t->s, "batch.slot", q->slot, q->rows, 1, scratch));
     }
-    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows));
+    if (c->state_at) TRY(gf_store_check_lent(&c->err, t->s, gf_step_slots(q), q->rows));
+    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&c->err, t->s, gf_step_slots(q), q->rows));
     gf_step_bank(t);
     gf_step_neighbours(t);
     return GLOFND_OK;
@@ -141,5 +144,17 @@ glofnd_status glofnd_ctx_loss(glofnd_ctx *c, float *loss, float *grad_tau) {
     if (c->device) return c->device->loss(&c->err, c->on, &c->plan, c->has_grad, loss, grad_tau);
     if (loss) *loss = (float)c->stats.loss;
     if (grad_tau) *grad_tau = (float)c->stats.grad_tau;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_phase(glofnd_ctx *c, const glofnd_batch *q, uint64_t *phase) {
+    glofnd_batch b;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !phase, GLOFND_E_ARGUMENT, "phase is NULL");
+    TRY(gf_batch_take(&c->err, q, &b));
+    TRY(gf_shape_check(&c->err, b.rows, b.cols, b.dim));
+    TRY(gf_numbers_check(&c->err, &b));
+    const gf_plan plan = gf_plan_of(&c->o, &b);
+    *phase = gf_plan_phase(&plan);
     return GLOFND_OK;
 }

@@ -11,7 +11,8 @@ typedef struct gf_step {
     glofnd_ctx *c;
     const glofnd_options *o;
     const glofnd_batch *q;
-    glofnd_store *s; /* NULL in glofnd_step_grad */
+    glofnd_store *s;   /* NULL in glofnd_step_grad */
+    glofnd_store lent; /* glofnd_ctx_state: s points here */
     gf_workspace *ws;
     const gf_shape *shape;
     gf_plan plan;
@@ -27,6 +28,7 @@ typedef struct gf_step {
 /* *out = the batch as this version knows it, with strides set: fields that an older program does not pass are 0. */
 glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out);
 glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q);
+glofnd_status gf_numbers_check(gf_error *err, const glofnd_batch *q); /* epoch, tau, gamma */
 glofnd_status gf_grads_check(gf_error *err, const glofnd_batch *q, const void *grad_a, const void *grad_b);
 glofnd_status gf_links_check(gf_error *err, const void *links);
 glofnd_status gf_dtype_check(gf_error *err, const char *name, glofnd_dtype dtype);
@@ -38,6 +40,8 @@ void gf_stats_give(const glofnd_stats *from, glofnd_stats *to);
 /* BANK: the batch brings the averages. */
 glofnd_status gf_bank_check(gf_error *err, const glofnd_options *o, const glofnd_batch *q);
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q);
+/* The contents that glofnd_ctx_state() gives the steps of c. */
+gf_store_spec gf_state_spec(const glofnd_ctx *c);
 
 /* step_begin.c: workspace, meaning of the options, unit embeddings. */
 gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q);

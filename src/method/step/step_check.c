@@ -79,7 +79,7 @@ static glofnd_status check_shape(gf_error *err, const glofnd_batch *q) {
     return GLOFND_OK;
 }
 
-static glofnd_status check_numbers(gf_error *err, const glofnd_batch *q) {
+glofnd_status gf_numbers_check(gf_error *err, const glofnd_batch *q) {
     FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "batch.epoch is %d; epochs count from 0", q->epoch);
     FAIL_IF(err, !(q->tau == 0.0 || (q->tau >= 1e-3 && q->tau <= 100.0)), GLOFND_E_OPTION,
             "batch.tau is %g; it must be 0 (as in the options) or in [0.001, 100]", q->tau);
@@ -92,7 +92,7 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
     gf_error *err = &c->err;
     const glofnd_options *o = &c->o;
     TRY(check_shape(err, q));
-    TRY(check_numbers(err, q));
+    TRY(gf_numbers_check(err, q));
     TRY(check_embeddings(err, q));
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
@@ -121,29 +121,48 @@ glofnd_status gf_bank_check(gf_error *err, const glofnd_options *o, const glofnd
     return GLOFND_OK;
 }
 
+gf_store_spec gf_state_spec(const glofnd_ctx *c) {
+    return (gf_store_spec){.n = c->state_n, .modalities = gf_loss_sides(c->o.loss), .temperatures = gf_loss_individual(&c->o)};
+}
+
+static int uses_ring(const glofnd_options *o) {
+    return o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+}
+
+/* The contents of the store that a step gets, or of the rows in its place. */
+static glofnd_status find_spec(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q, gf_store_spec *spec) {
+    const int ring = uses_ring(&c->o), bank = gf_plan_of(&c->o, q).bank;
+    FAIL_IF(&c->err, !s && !c->state_at, GLOFND_E_ARGUMENT, "store is NULL");
+    FAIL_IF(&c->err, s && c->state_at, GLOFND_E_ARGUMENT,
+            "store must be NULL: glofnd_ctx_state gave steps the rows of the caller");
+    FAIL_IF(&c->err, s && s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
+            s->device ? s->device->name : "cpu", c->device ? c->device->name : "cpu");
+    FAIL_IF(&c->err, !s && (ring || bank), GLOFND_E_UNSUPPORTED,
+            "%s keeps embeddings, which rows of glofnd_ctx_state do not hold", ring ? "the learner ring" : "similarity bank");
+    *spec = s ? s->spec : gf_state_spec(c);
+    return GLOFND_OK;
+}
+
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q) {
     gf_error *err = &c->err;
     const glofnd_options *o = &c->o;
     const int sides = gf_loss_sides(o->loss);
-    FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "store is NULL");
-    FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
-            s->device ? s->device->name : "cpu", c->device ? c->device->name : "cpu");
-    FAIL_IF(err, s->spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d",
-            sides, sides == 1 ? "y" : "ies", s->spec.modalities);
-    FAIL_IF(err, gf_loss_individual(o) && !s->spec.temperatures, GLOFND_E_ARGUMENT,
+    gf_store_spec spec = {0};
+    TRY(find_spec(c, s, q, &spec));
+    FAIL_IF(err, spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d", sides,
+            sides == 1 ? "y" : "ies", spec.modalities);
+    FAIL_IF(err, gf_loss_individual(o) && !spec.temperatures, GLOFND_E_ARGUMENT,
             "this loss needs a store with individual temperatures: create it with loss = isogclr or isogclr-views");
-    FAIL_IF(err, gf_plan_of(o, q).bank && s->spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, gf_plan_of(o, q).bank && spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
             "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
-            (long long)q->dim, (long long)s->spec.bank_dim);
+            (long long)q->dim, (long long)spec.bank_dim);
     const int shares = o->alpha > 0.0 && (gf_options_two_levels(o) || o->detector == GLOFND_DETECT_SINGLE ||
                                           (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
-    const int ring =
-        o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
-    FAIL_IF(err, ring && (s->spec.ring_rows != o->ring_rows || s->spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
+    FAIL_IF(err, uses_ring(o) && (spec.ring_rows != o->ring_rows || spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
             "the learner ring needs a store with a ring of %lld rows of dimension %lld; this one has %lld of %lld",
-            (long long)o->ring_rows, (long long)q->dim, (long long)s->spec.ring_rows, (long long)s->spec.ring_dim);
+            (long long)o->ring_rows, (long long)q->dim, (long long)spec.ring_rows, (long long)spec.ring_dim);
     return GLOFND_OK;
 }

@@ -13,6 +13,11 @@ static gf_device_step begin(glofnd_ctx *c, const glofnd_batch *q, const gf_shape
         .plan = &c->plan, .shape = shape, .q = q, .tau = c->tau_at, .reduce = c->reduce, .reduce_user = c->reduce_user};
 }
 
+static void give_state(gf_device_step *x, const glofnd_ctx *c, const glofnd_store *s) {
+    if (s) x->s = s->on;
+    else x->state = c->state_at, x->anchors = c->state_n;
+}
+
 /* Waits. The temperature of a step that read it from the device is known now. */
 static glofnd_status fetch_totals(glofnd_ctx *c, gf_totals *sum) {
     TRY(c->device->totals(&c->err, c->on, sum));
@@ -35,7 +40,7 @@ glofnd_status gf_device_run_step(glofnd_ctx *c, glofnd_store *s, const glofnd_ba
     TRY(gf_step_check_store(c, s, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     gf_device_step x = begin(c, q, &shape);
-    x.s = s->on;
+    give_state(&x, c, s);
     x.grad_a = grad_a, x.grad_b = grad_b;
     TRY(c->device->step(&c->err, c->on, &x));
     c->has_rows = c->has_grad = 1;
@@ -46,7 +51,7 @@ glofnd_status gf_device_run_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_ba
     TRY(gf_step_check_store(c, s, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     gf_device_step x = begin(c, q, &shape);
-    x.s = s->on;
+    give_state(&x, c, s);
     x.links = links;
     TRY(c->device->rows(&c->err, c->on, &x));
     c->has_rows = 1;

@@ -199,11 +199,17 @@ glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *in
 
 /* ----- records ----- */
 
+static glofnd_row *lent_row(const glofnd_store *s, int side, int64_t id) { return s->lent + side * (s->spec.n + 1) + id; }
+
 static unsigned char *record_at(const glofnd_store *s, int64_t id) { return s->records + (size_t)id * s->record_bytes; }
 
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out) {
     const size_t begin = (size_t)id * s->record_bytes, end = begin + s->record_bytes;
     memset(out, 0, s->record_bytes);
+    if (s->lent) {
+        for (int side = 0; side < s->spec.modalities; side++) gf_store_encode(s, side, lent_row(s, side, id), out);
+        return;
+    }
     for (size_t at = begin; at < end;) {
         const size_t page = at / GF_STORE_PAGE, next = (page + 1) * GF_STORE_PAGE, stop = next < end ? next : end;
         if (gf_bit(s->pages, (int64_t)page)) memcpy(out + (at - begin), s->records + at, stop - at);
@@ -263,8 +269,20 @@ void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int
     gather(s, side, &none, id, n, rows);
 }
 
+/* As a store would give the row back. */
+static void put_lent(const glofnd_store *s, int side, int64_t id, const glofnd_row *row) {
+    static const gf_record none;
+    unsigned char record[GF_STORE_MAX_RECORD]; /* of one side */
+    gf_store_encode(s, side, row, record);
+    *lent_row(s, side, id) = gf_store_decode(s, side, record, &none);
+}
+
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
     for (int64_t i = 0; i < n; i++) {
+        if (s->lent) {
+            put_lent(s, side, id[i], &rows[i]);
+            continue;
+        }
         gf_store_mark(s, id[i], 1);
         gf_store_encode(s, side, &rows[i], record_at(s, id[i]));
     }
@@ -279,6 +297,15 @@ void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row) {
     s->shared[side] = gf_record_encode(row);
     s->shared[side].log_u = 0.0f; /* none */
     if (s->fd >= 0) gf_store_map_shared(s);
+    if (s->lent) *lent_row(s, side, s->spec.n) = gf_store_shared_get(s, side);
+}
+
+/* ----- rows of the caller ----- */
+
+glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_row *rows) {
+    glofnd_store s = {.spec = *spec, .record_bytes = gf_record_bytes(spec), .lent = rows, .fd = -1};
+    for (int side = 0; side < spec->modalities; side++) s.shared[side] = gf_record_encode(lent_row(&s, side, spec->n));
+    return s;
 }
 
 /* ----- ids ----- */
@@ -361,27 +388,28 @@ glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, co
     return GLOFND_OK;
 }
 
-/* Rows that no learner can continue from are refused here, once. */
-static glofnd_status check_row(gf_error *err, const glofnd_row *r, int64_t i) {
+/* Why a row cannot be continued from: gf_row_fault() decides, the texts explain. */
+static glofnd_status check_row(gf_error *err, const char *name, int64_t i, const glofnd_row *r) {
     const struct {
         const char *name;
         float value, min;
     } field[] = {{"lambda", r->lambda, -1}, {"m", r->m, -INFINITY},         {"v", r->v, 0},
                  {"tau", r->tau, 0},        {"tau_m", r->tau_m, -INFINITY}, {"tau_v", r->tau_v, 0}};
+    if (gf_row_fault(r) == 0) return GLOFND_OK;
     const int bad_u = isnan(r->log_u) || (isinf(r->log_u) && r->log_u > 0);
-    FAIL_IF(err, bad_u, GLOFND_E_NUMERIC, "rows[%lld].log_u is %g; finite, or -inf for none", (long long)i, (double)r->log_u);
+    FAIL_IF(err, bad_u, GLOFND_E_NUMERIC, "%s[%lld].log_u is %g; finite, or -inf for none", name, (long long)i, (double)r->log_u);
     for (size_t f = 0; f < sizeof field / sizeof *field; f++) {
-        FAIL_IF(err, !isfinite(field[f].value), GLOFND_E_NUMERIC, "rows[%lld].%s is not finite", (long long)i, field[f].name);
-        FAIL_IF(err, field[f].value < field[f].min, GLOFND_E_ARGUMENT, "rows[%lld].%s is %g; it must be at least %g",
+        FAIL_IF(err, !isfinite(field[f].value), GLOFND_E_NUMERIC, "%s[%lld].%s is not finite", name, (long long)i, field[f].name);
+        FAIL_IF(err, field[f].value < field[f].min, GLOFND_E_ARGUMENT, "%s[%lld].%s is %g; it must be at least %g", name,
                 (long long)i, field[f].name, (double)field[f].value, (double)field[f].min);
     }
-    FAIL_IF(err, r->lambda > 1, GLOFND_E_ARGUMENT, "rows[%lld].lambda is %g; allowed: -1 .. 1", (long long)i, (double)r->lambda);
-    FAIL_IF(err, r->clock == 0 && r->lambda < 1, GLOFND_E_ARGUMENT,
-            "rows[%lld].lambda is %g with clock 0, which means never learned; set clock to at least 1", (long long)i,
+    FAIL_IF(err, r->lambda > 1, GLOFND_E_ARGUMENT, "%s[%lld].lambda is %g; allowed: -1 .. 1", name, (long long)i,
             (double)r->lambda);
-    FAIL_IF(err, r->tau != 0 && !(r->tau >= 0.000999f && r->tau <= 100), GLOFND_E_ARGUMENT,
-            "rows[%lld].tau is %g; allowed: 0 for none yet, 0.001 .. 100", (long long)i, (double)r->tau);
-    return GLOFND_OK;
+    FAIL_IF(err, r->clock == 0 && r->lambda < 1, GLOFND_E_ARGUMENT,
+            "%s[%lld].lambda is %g with clock 0, which means never learned; set clock to at least 1", name, (long long)i,
+            (double)r->lambda);
+    GF_FAIL(err, GLOFND_E_ARGUMENT, "%s[%lld].tau is %g; allowed: 0 for none yet, 0.001 .. 100", name, (long long)i,
+            (double)r->tau);
 }
 
 static glofnd_status check_put_ids(gf_error *err, const int64_t *id, int64_t n) {
@@ -393,11 +421,20 @@ static glofnd_status check_put_ids(gf_error *err, const int64_t *id, int64_t n) 
     return status;
 }
 
+glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n) {
+    for (int side = 0; side < s->spec.modalities; side++) {
+        const int64_t first = side * (s->spec.n + 1);
+        for (int64_t i = 0; i < n; i++) TRY(check_row(err, "state", first + id[i], lent_row(s, side, id[i])));
+        TRY(check_row(err, "state", first + s->spec.n, lent_row(s, side, s->spec.n)));
+    }
+    return GLOFND_OK;
+}
+
 glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
     if (n == 0) return GLOFND_OK;
-    for (int64_t i = 0; i < n; i++) TRY(check_row(&c->err, &rows[i], i));
+    for (int64_t i = 0; i < n; i++) TRY(check_row(&c->err, "rows", i, &rows[i]));
     TRY(check_put_ids(&c->err, id, n));
     if (s->device) return gf_store_device_put(&c->err, s, side, id, n, rows);
     TRY(gf_store_prepare(&c->err, s, id, n));

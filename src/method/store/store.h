@@ -37,8 +37,10 @@ struct glofnd_store {
     int64_t ring_head, ring_count; /* slot of the next push; slots filled: all of 0..head-1 until the ring has wrapped */
     uint64_t *pages;               /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
                                    Others are zero and are never read: reading a hole of a full tmpfs would be fatal */
-    int fd;                        /* of the working file; -1 in memory */
-    const gf_device *device;       /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
+    glofnd_row
+        *lent; /* [modalities][n + 1] memory of the caller that holds the state instead of records and shared; NULL: none */
+    int fd;    /* of the working file; -1 in memory */
+    const gf_device *device; /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
                                    pull */
     gf_device_store *on;
     pthread_mutex_t lock; /* on a device: of that copy, which readers of the store fill */
@@ -65,6 +67,11 @@ glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const cha
 
 /* The same where ids are not rows of the store: they must not be negative, and differ. */
 glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
+
+/* A store over rows of the caller (glofnd_ctx_state), for one step: nothing to free. The check is of the anchors `id` and of the
+ * shared row; E_NUMERIC or E_ARGUMENT names the first that no step can continue from. */
+glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_row *rows);
+glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n);
 
 /* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
  * full disk is E_IO here, not a fatal signal there. Changes no state. No-op in memory; negative ids are passed over. */
