@@ -305,6 +305,12 @@ class Engine:
             self._call(library.glofnd_ctx_tau, pointer)
             self._tau = pointer
 
+    def phase(self, epoch: int) -> int:
+        """Equal for epochs whose steps do the same work."""
+        batch, phase = _lib.Batch(rows=2, cols=2, dim=1, epoch=epoch), ctypes.c_uint64()
+        self._call(library.glofnd_ctx_phase, ctypes.byref(batch), ctypes.byref(phase))
+        return phase.value
+
     def workspace_bytes(self, rows: int, cols: int, dim: int) -> int:
         size = ctypes.c_size_t()
         self._call(library.glofnd_ctx_workspace_bytes, rows, cols, dim, ctypes.byref(size))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
 
 VERSION = (0, 2)  # of the header that the tables below follow: major, minor
@@ -250,6 +250,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ctx_stats": (c_int, [c_void_p, POINTER(Stats)]),
     "ctx_loss": (c_int, [c_void_p, c_void_p, c_void_p]),
     "ctx_tau": (c_int, [c_void_p, c_void_p]),
+    "ctx_state": (c_int, [c_void_p, c_void_p, c_int64]),
+    "ctx_phase": (c_int, [c_void_p, POINTER(Batch), POINTER(c_uint64)]),
     "ctx_workspace_bytes": (c_int, [c_void_p, c_int64, c_int64, c_int64, POINTER(c_size_t)]),
     "ctx_workspace": (c_int, [c_void_p, c_void_p, c_size_t]),
     "ctx_reduce": (c_int, [c_void_p, REDUCE, c_void_p]),

@@ -143,8 +143,7 @@ class Core:
             self.last = self.stats()
 
     def reserve(self, rows: int, cols: int, dim: int) -> None:
-        """CUDA: the workspace comes from PyTorch's allocator, so that its memory is counted and reused there. Checked once per
-        shape."""
+        """CUDA: the workspace comes from PyTorch's allocator, which counts it and uses it again. Checked once per shape."""
         if not self.is_cuda or (rows, cols, dim) in self._fits:
             return
         # The tables of ids of the largest batch and the arrays of the largest shape must fit at once.
@@ -201,14 +200,15 @@ def readable(x: torch.Tensor) -> torch.Tensor:
     return x if x.stride(1) == 1 and x.stride(0) >= x.shape[1] else x.contiguous()
 
 
-def classes_of(name: str, x: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
-    """Labels or groups as the library reads them, int32; all negative numbers mean none. A GPU is not waited for to look at them."""
+def classes_of(x: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """Labels or groups of a whole batch as the library reads them, int32: equal where these are; all negative numbers mean none.
+    A GPU is not waited for to see if they fit: they become the places of the first equal ones among them, sorted."""
     if x is None or x.dtype == torch.int32:
         return x if x is None else x.contiguous()
     wide = x.detach().to(torch.int64)
-    if wide.device.type == "cpu" and wide.numel() and int(wide.max()) > 0x7FFFFFFF:
-        raise _lib.ArgumentError(f"{name} holds {int(wide.max())}; expected numbers below 2^31: torch.unique(x, return_inverse=True) makes some")
-    return wide.clamp(min=-1).to(torch.int32)
+    if x.element_size() < 4 or (not wide.is_cuda and wide.numel() and int(wide.max()) <= 0x7FFFFFFF):
+        return wide.clamp(min=-1).to(torch.int32)
+    return torch.searchsorted(torch.sort(wide).values, wide, out_int32=True).masked_fill_(wide < 0, -1)
 
 
 def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
@@ -320,6 +320,7 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     check_ranks(core, own, want, world)
     core.engine.reduce(lambda values: rank_sum(core, values))
     every = {name: gather(core, x, world) for name, x in own.items()}
+    every.update({name: classes_of(every[name]) for name in INPUTS[3:]})
     assert own["a"] is not None and every["index"] is not None
     rows = own["a"].shape[0]
     batch = fill_batch(core, *(every[name] for name in INPUTS), rows, rank * rows, want, tau,  # type: ignore[arg-type, call-arg]
@@ -370,8 +371,7 @@ def remember(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, 
 
 
 def recall(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The results of the step of these samples and embeddings; if a second pass gives other embeddings, of the last one of these
-    samples."""
+    """The results of the step of these samples and embeddings; if a second pass gives other embeddings, of the last of these samples."""
     found = [entry for entry in reversed(core.remembered) if entry.index.shape == index.shape and torch.equal(entry.index, index)]
     if not found:
         raise _lib.UnsupportedError(
@@ -450,12 +450,12 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
             core.follow(a.dtype)
         if flags & UPDATE and core.unannounced is not None:
             core.count_samples(a.shape[0])
-        labels, groups = classes_of("labels", labels), classes_of("groups", groups)
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
         if core.ranks()[1] > 1:
-            results = step_of_several(core, dict(zip(INPUTS, (a, b, index, labels, groups))), tau, want)
+            wide = (None if x is None else x.detach().to(torch.int64) for x in (labels, groups))
+            results = step_of_several(core, dict(zip(INPUTS, (a, b, index, *wide))), tau, want)
         else:
-            results = step_of_one(core, a, b, index, labels, groups, tau, want)
+            results = step_of_one(core, a, b, index, classes_of(labels), classes_of(groups), tau, want)
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
             remember(core, a, b, index, results)
         return results

@@ -7,7 +7,8 @@
 The call is a small C file of this package, compiled once against the header of the installed jaxlib; that needs a C compiler.
 
 Failures are exceptions of GloFND where a step is called directly. Under jit JAX raises its own, with the same text, when a result is
-read; `with glofnd.jax.errors():` around the program and the reading makes them GloFND's.
+read; `with glofnd.jax.errors():` around the program and the reading makes them GloFND's. On a GPU nothing waits for the step, so the
+loss is NaN where it failed, and one of the next steps raises, or errors() at its end, or `criterion.check()`; the last two wait.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import re
 import shutil
 import subprocess
 import tempfile
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, NamedTuple, Optional
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import LEARNED_TAU, Engine, checked_count, checked_epoch, checked_tau, first_threshold, math_of_type, needs_dim, own_names
+from ._engine import Engine, checked_count, checked_epoch, checked_tau, first_threshold, math_of_type, needs_dim, own_names
 from ._lib import AnchorIndexError, ArgumentError, OptionError, UnsupportedError
 
 __all__ = ["GloFNDLoss", "errors", "loss_and_state"]
@@ -37,10 +38,15 @@ ROW_WORDS = 9
 _here = os.path.dirname(os.path.abspath(__file__))
 
 
+_CALLS = ("step", "ctx_state", "ctx_tau", "ctx_loss", "ctx_stats", "ctx_reserve", "ctx_stream", "ctx_error", "status_name")
+READ_EPOCH, READ_TAU, READ_TAU_ON_HOST = 1, 2, 4  # as in xla_step.c
+
+
 class _XlaEngine(ctypes.Structure):
-    _fields_ = [("ctx", ctypes.c_void_p * 3), ("store", ctypes.c_void_p * 3), ("n", ctypes.c_int64), ("sides", ctypes.c_int64),
-                ("device", ctypes.c_int64),
-                *[(name, ctypes.c_void_p) for name in ("step", "rows_get", "rows_put", "stream", "error", "status_name")]]
+    """glofnd_xla_engine of xla_step.c; the rest of its fields is filled there."""
+
+    _fields_ = [("ctx", ctypes.c_void_p * 3), ("n", ctypes.c_int64), ("sides", ctypes.c_int64), *[(name, ctypes.c_void_p) for name in _CALLS],
+                ("device", ctypes.c_int64), ("cuda", ctypes.c_void_p), ("queue", ctypes.c_void_p * 3), ("unknown", ctypes.c_int64 * 3)]
 
 
 # ----- the C file -------------------------------------------------------------------------------------------------------------
@@ -68,9 +74,13 @@ def _calls() -> ctypes.CDLL:
         _compile(source, [headers, jax.ffi.include_dir()], cache, target)
     calls = ctypes.CDLL(target)
     calls.glofnd_xla_set.argtypes = [ctypes.c_int64, ctypes.POINTER(_XlaEngine)]
-    jax.ffi.register_ffi_target("glofnd_step", jax.ffi.pycapsule(calls.glofnd_xla_step), platform="cpu")
+    calls.glofnd_xla_check.argtypes = [ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
+    for name in ("glofnd_step", "glofnd_step_graph"):
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(calls.glofnd_xla_step), platform="cpu")
     if _sees_gpu():
+        graph = {"initialize": jax.ffi.pycapsule(calls.glofnd_xla_begin_graph), "execute": jax.ffi.pycapsule(calls.glofnd_xla_step_graph)}
         jax.ffi.register_ffi_target("glofnd_step", jax.ffi.pycapsule(calls.glofnd_xla_step_cuda), platform="CUDA")
+        jax.ffi.register_ffi_target("glofnd_step_graph", graph, platform="CUDA")
     return calls
 
 
@@ -103,12 +113,22 @@ def _compile(source: str, folders: list[str], cache: str, target: str) -> None:
 # ----- failures ---------------------------------------------------------------------------------------------------------------
 
 
+def _check(handle: int) -> None:
+    """Waits for the steps of a loss on a GPU since the last check, and raises the failure of one."""
+    text = ctypes.create_string_buffer(_lib.WHY_BYTES)
+    status = _calls().glofnd_xla_check(handle, text, len(text))
+    if status:
+        raise _lib.error_of(status, text.value.decode(errors="replace"))
+
+
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
     """Failures of steps inside become exceptions of GloFND (glofnd.Error). Results must be read inside: JAX computes in the background.
-    Where a compiled program runs again, JAX raises the same failure as a ValueError."""
+    At the end steps on a GPU are waited for. Where a compiled program runs again, JAX raises the same failure as a ValueError."""
     try:
         yield
+        for handle in range(len(_alive)):
+            _check(handle)
     except _lib.Error:
         raise
     except (jax.errors.JaxRuntimeError, ValueError) as failure:
@@ -134,10 +154,14 @@ def _state_shape(engine: Engine) -> tuple[int, int, int]:
 
 
 class GloFNDLoss:
-    """Loss of a batch, and new state. Options as of glofnd.torch.GloFNDLoss; learner "ring" and similarity "bank" are not available here."""
+    """Loss of a batch, and new state. Options as of glofnd.torch.GloFNDLoss; learner "ring" and similarity "bank" are not available here.
+
+    command_buffer  on a GPU XLA may make a step part of a CUDA graph, with the work around it. The epoch, where it matters
+                    (start_epoch, update_epoch ...), must then be a number when the program is compiled
+    """
 
     def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
-                 alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, **options: Any):
+                 alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, command_buffer: bool = False, **options: Any):
         num_samples = checked_count("num_samples", num_samples)
         if "device" in options:
             raise OptionError("device: a step runs where its arrays are")
@@ -145,16 +169,15 @@ class GloFNDLoss:
             raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": checked_tau(tau, False),
                   "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
-        self._made_of = num_samples, values
-        self._engine = Engine(num_samples, 0, values)
-        on_gpu = [Engine(num_samples, 0, {**values, "device": "cuda", "math": math}) for math in _maths(values)] if _has_gpu() else []
-        self._learned_tau = loss in LEARNED_TAU
+        self._made_of = num_samples, {**values, "command_buffer": command_buffer}
+        self._engine = Engine(num_samples, 0, values)  # its store is not used, nor are those of a GPU: the state comes with each call
+        on_gpu = [Engine(1, 0, {**values, "device": "cuda", "math": math}) for math in _maths(values)] if _has_gpu() else []
+        self._target = "glofnd_step_graph" if command_buffer else "glofnd_step"
+        self._phases = _Phases(self._engine)
         calls, self.handle = _calls(), len(_alive)
-        functions = (ctypes.cast(getattr(_lib.library, "glofnd_" + name), ctypes.c_void_p)
-                     for name in ("step", "rows_get", "rows_put", "ctx_stream", "ctx_error", "status_name"))
-        engines, three = [self._engine, *on_gpu, *on_gpu][:3], ctypes.c_void_p * 3
-        table = _XlaEngine(three(*(engine._context.value for engine in engines)), three(*(engine._store.value for engine in engines)),
-                           self._engine.n, self._engine.sides, -1, *functions)
+        functions = (ctypes.cast(getattr(_lib.library, "glofnd_" + name), ctypes.c_void_p) for name in _CALLS)
+        contexts = (ctypes.c_void_p * 3)(*(engine._context.value for engine in [self._engine, *on_gpu, *on_gpu][:3]))
+        table = _XlaEngine(contexts, self._engine.n, self._engine.sides, *functions)
         if calls.glofnd_xla_set(self.handle, ctypes.byref(table)):
             raise ArgumentError("too many losses in one process: make one per configuration, not one per step")
         _alive.append((self._engine, table, on_gpu))
@@ -191,17 +214,66 @@ class GloFNDLoss:
         want = _state_shape(self._engine)
         if state.shape != want or state.dtype != jnp.uint32:
             raise ArgumentError(f"state is {state.dtype}{list(state.shape)}; expected uint32{list(want)}, as init() makes it")
-        if not hasattr(epoch, "shape"):
-            epoch = checked_epoch(epoch)
-        labels = jnp.zeros(0, jnp.int32) if labels is None else _labels_that_fit(labels)
+        how, epoch, tau = self._how(epoch, tau)
+        labels = jnp.zeros(0, jnp.int32) if labels is None else _classes_of(labels)
         try:
-            return _loss(self.handle, z1, z2, jnp.asarray(tau, jnp.float32), _index_that_fits(index, self._engine.n), labels,
-                         jnp.asarray(epoch, jnp.int32), state)
+            return _loss(how, z1, z2, tau, _index_that_fits(index, self._engine.n), labels, epoch, state)
         except NotImplementedError as failure:
             if "vmap" not in str(failure):
                 raise
             raise UnsupportedError("vmap: a step moves the state of its samples, so steps run one after the other: use "
                                    "jax.lax.scan, which hands the state on") from failure
+
+
+    def _how(self, epoch: Any, tau: Any) -> tuple["_How", jax.Array, jax.Array]:
+        """(constants of the call, operands epoch and tau). A number that is known now becomes a constant, so that the step need not
+        read it; so does an epoch that changes nothing."""
+        read, known_epoch, known_tau = 0, 0, 0.0
+        if isinstance(epoch, jax.core.Tracer):
+            read |= READ_EPOCH if self._phases.differ else 0
+        else:
+            known_epoch = self._phases.first(checked_epoch(epoch))
+            epoch = known_epoch
+        if not hasattr(tau, "shape"):
+            tau = known_tau = checked_tau(tau, False)
+        elif self._engine.temperatures:
+            read |= READ_TAU_ON_HOST
+        else:
+            read |= READ_TAU
+            tau = jnp.where(tau == 0, self._engine.options.tau, tau)
+        how = _How(self._target, self.handle, known_epoch, known_tau, read)
+        return how, jnp.asarray(epoch, jnp.int32), jnp.asarray(tau, jnp.float32)
+
+    def check(self) -> None:
+        """Waits for the steps on a GPU, and raises the failure of one since the last check, if no later step has done so."""
+        _check(self.handle)
+
+
+class _How(NamedTuple):
+    """Constants of a call: its target and its attributes, as xla_step.c has them."""
+
+    target: str
+    handle: int
+    epoch: int
+    tau: float
+    read: int
+
+
+class _Phases:
+    """Epochs whose steps do the same work. It changes at these options, or from epoch to epoch."""
+
+    def __init__(self, engine: Engine):
+        o = engine.options
+        starts = {0, o.update_epoch, o.mask_epoch, o.update_epoch + o.lambda_warmup}
+        self._of = engine.phase
+        self._firsts = sorted(starts | {x + 1 for x in starts})
+        last = 0x7FFFFFFF
+        self.differ = len({self._of(epoch) for epoch in (*self._firsts, last - 1, last)}) > 1
+
+    def first(self, epoch: int) -> int:
+        """An epoch of the same work, the same one for as many as possible."""
+        phase = self._of(epoch)
+        return next((x for x in self._firsts if self._of(x) == phase), epoch)
 
 
 def _is_wide(x: Any) -> bool:
@@ -219,14 +291,15 @@ def _index_that_fits(index: Any, n: int) -> Any:
     return jnp.where(fits, index, -1).astype(jnp.int32)
 
 
-def _labels_that_fit(labels: Any) -> Any:
-    """int32; all negative numbers mean none."""
+def _classes_of(labels: Any) -> Any:
+    """int32 labels that are equal where these are; all negative numbers mean none."""
     if not _is_wide(labels):
         return labels.astype(jnp.int32)
-    if not isinstance(labels, jax.core.Tracer) and labels.size and int(labels.max()) >= 1 << 31:
-        raise ArgumentError(f"labels hold {int(labels.max())}; expected numbers below 2^31: numpy.unique(x, return_inverse=True) makes some")
-    module = np if isinstance(labels, np.ndarray) else jnp  # JAX may have no 64-bit integers
-    return module.maximum(labels, -1).astype(np.int32) if labels.dtype.kind == "i" else labels.astype(jnp.int32)
+    traced, module = isinstance(labels, jax.core.Tracer), np if isinstance(labels, np.ndarray) else jnp  # JAX may have no 64-bit integers
+    if not traced and labels.size and int(labels.max()) < 1 << 31:
+        return (module.maximum(labels, -1) if labels.dtype.kind == "i" else labels).astype(np.int32)
+    first = module.searchsorted(module.sort(labels), labels)  # among the sorted ones: a number of their own for equal labels
+    return module.where(labels < 0, -1, first).astype(np.int32)
 
 
 def _make(num_samples: int, values: dict[str, Any]) -> GloFNDLoss:
@@ -239,35 +312,39 @@ def loss_and_state(criterion: GloFNDLoss, *arguments: Any, **options: Any) -> tu
     return criterion(*arguments, **options)
 
 
-def _call(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
-    """The rows of the batch, and the shared one, go through the call; state is changed here, where XLA can do it in place."""
-    scalar, grad = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct(z1.shape, jnp.float32)
-    rows = jnp.concatenate([jnp.take(state, index, axis=1, mode="clip"), state[:, -1:]], axis=1)
+def _grad_type(dtype: Any) -> Any:
+    """As in PyTorch: gradients of bfloat16 are bfloat16, those of float16 stay float32 until they are scaled."""
+    return jnp.bfloat16 if dtype == jnp.bfloat16 else jnp.float32
+
+
+def _call(how: _How, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
+    """The step changes the rows of its samples in the buffer of `state`, of which XLA makes a copy only if it is needed later."""
+    scalar, grad = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct(z1.shape, _grad_type(z1.dtype))
     ids = jnp.stack([index, jnp.where(index < 0, -1, 0)], axis=1)  # int64, low words first
     here = not any(isinstance(x, jax.core.Tracer) for x in (z1, z2, tau, index, labels, epoch, state))
-    call = jax.ffi.ffi_call("glofnd_step", (scalar, grad, grad, scalar, jax.ShapeDtypeStruct(rows.shape, rows.dtype)))
+    call = jax.ffi.ffi_call(how.target, (scalar, grad, grad, scalar, jax.ShapeDtypeStruct(state.shape, state.dtype)),
+                            input_output_aliases={6: 4})
     with errors() if here else contextlib.nullcontext():
-        results = call(z1, z2, ids, labels, epoch, tau, rows, handle=np.int64(handle))
-        loss, grad_a, grad_b, grad_tau, rows = jax.block_until_ready(results) if here else results
-    state = state.at[:, index].set(rows[:, :-1]).at[:, -1].set(rows[:, -1])
-    return loss, grad_a, grad_b, grad_tau, state
+        results = call(z1, z2, ids, labels, epoch, tau, state, handle=np.int64(how.handle), epoch=np.int64(how.epoch),
+                       tau=np.float64(how.tau), read=np.int64(how.read))
+        return jax.block_until_ready(results) if here else results
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _loss(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
-    loss, _, _, _, new_state = _call(handle, z1, z2, tau, index, labels, epoch, state)
+def _loss(how: _How, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
+    loss, _, _, _, new_state = _call(how, z1, z2, tau, index, labels, epoch, state)
     return loss, new_state
 
 
-def _forward(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
-    loss, grad_a, grad_b, grad_tau, new_state = _call(handle, z1, z2, tau, index, labels, epoch, state)
+def _forward(how: _How, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
+    loss, grad_a, grad_b, grad_tau, new_state = _call(how, z1, z2, tau, index, labels, epoch, state)
     return (loss, new_state), (grad_a, grad_b, grad_tau, jnp.zeros(0, z1.dtype), index, labels)
 
 
-def _backward(handle: int, saved: Any, cotangents: Any) -> Any:
+def _backward(how: _How, saved: Any, cotangents: Any) -> Any:
     grad_a, grad_b, grad_tau, like, index, labels = saved
     g = cotangents[0]
-    none = [np.zeros(shape, jax.dtypes.float0) for shape in (index.shape, labels.shape, (), _state_shape(_alive[handle][0]))]
+    none = [np.zeros(shape, jax.dtypes.float0) for shape in (index.shape, labels.shape, (), _state_shape(_alive[how.handle][0]))]
     return ((g * grad_a).astype(like.dtype), (g * grad_b).astype(like.dtype), g * grad_tau, *none)
 
 

@@ -31,6 +31,7 @@ __all__ = ["GloFNDLoss", "WithIndex"]
 
 _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_row"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
+_UINT64 = getattr(torch, "uint64", "none")  # PyTorch 2.2 has none
 _LOG_SCALE_MAX = -math.log(LEAST_TAU)
 _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
     ("learn_tau", "dim", "process_group", "loss", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
@@ -174,6 +175,8 @@ class GloFNDLoss(nn.Module):
                 raise ArgumentError(f"{name} has shape {list(x.shape)}; expected [{z1.shape[0]}]: one number per sample")
             if x is not None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
                 raise ArgumentError(f"{name} is {x.dtype}; expected integers")
+            if x is not None and x.dtype is _UINT64:
+                raise ArgumentError(f"{name} is torch.uint64, of which int64 holds one half: pass {name}.to(torch.int64)")
         for name, x in (("z1", z1), ("z2", z2)):
             if x.layout is not torch.strided:
                 raise ArgumentError(f"{name} is a tensor of layout {x.layout}; expected a dense one: .to_dense()")
@@ -249,7 +252,7 @@ class GloFNDLoss(nn.Module):
         """
         z1, z2 = self._check(z1, z2, index, labels, groups)
         n, core = z1.shape[0], self._core
-        tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), classes_of("labels", labels), classes_of("groups", groups)]
+        tensors: list[Any] = [readable(z1), readable(z2), _int64(index).contiguous(), classes_of(labels), classes_of(groups)]
         keep = torch.empty((n, 2, 2, n) if core.engine.sides == 1 else (n, 2, n), dtype=torch.uint8, device=z1.device)
         links = torch.empty(n, _lib.LINK_BYTES, dtype=torch.uint8, device=z1.device)
         tau = 0.0 if self.log_scale is None else self.tau

@@ -160,6 +160,27 @@ class Cuda(unittest.TestCase):
             self.assertGreater(criterion.stats()["pairs"], 0)
             self.assertTrue(done.query())
 
+    def test_labels_of_any_size(self):
+        """Only their equality counts, and no step waits to look at them."""
+        a, b, index = on_gpu(0)
+        small = torch.arange(len(index), device="cuda") % 5 - 1
+        for name, detector in (("labels", "oracle"), ("groups", "groups"), ("labels", "glofnd")):
+            for large in (torch.where(small < 0, small, small * 2**32), torch.where(small < 0, small * 2**40, 2**62 - small), small.to(torch.int8)):
+                with self.subTest(name=name, detector=detector, dtype=large.dtype):
+                    one, two = make(detector=detector).cuda(), make(detector=detector).cuda()
+                    for _ in range(2):  # the first one allocates
+                        want = one(a, b, index, **{name: small.to(torch.int32)})
+                    two(a, b, index, **{name: large})
+                    torch.cuda.synchronize()
+                    torch.cuda.set_sync_debug_mode("error")
+                    try:
+                        got = two(a, b, index, **{name: large})
+                    finally:
+                        torch.cuda.set_sync_debug_mode("default")
+                    self.assertEqual(got, want)
+                    self.assertEqual(str(two.stats()), str(one.stats()))
+                    self.assertTrue(same_state(one, two))
+
     def test_learned_temperature_stays_on_the_device(self):
         here, there = make("clip"), make("clip").cuda()
         for seed in range(3):

@@ -77,6 +77,82 @@ class Jax(unittest.TestCase):
         self.assertEqual(one, two)
         np.testing.assert_array_equal(after, again)
 
+    def test_donated_state_is_changed_in_place(self):
+        criterion, arguments = make("clip"), tuple(map(jnp.asarray, batch(0)))
+        _, want = criterion(*arguments, criterion.init())
+        step = jax.jit(lambda state: criterion(*arguments, state)[1], donate_argnums=0)
+        state = criterion.init()
+        place = state.unsafe_buffer_pointer()
+        state = step(state)
+        self.assertEqual(state.unsafe_buffer_pointer(), place)
+        np.testing.assert_array_equal(state, want)
+        loop = jax.jit(lambda s: jax.lax.scan(lambda s, _: (criterion(*arguments, s)[1], None), s, None, length=3)[0], donate_argnums=0)
+        size = "u32[" + ",".join(map(str, want.shape))
+        self.assertNotIn("copy", [line.split("= ")[1].split("(")[0].split()[-1] for line in
+                                  loop.lower(state).compile().as_text().splitlines() if f"= {size}" in line])
+
+    def test_a_call_without_a_shared_buffer(self):
+        """XLA shares the buffer of the state, as the call asks for; if it ever does not, the state is copied."""
+        criterion, (a, b, index) = make(), map(jnp.asarray, batch(0))
+        state = criterion.init()
+        want, new_state = criterion(a, b, index, state)
+        kinds = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (want, a, a, want, state)]
+        ids = jnp.stack([index, 0 * index], axis=1)
+        call = jax.ffi.ffi_call("glofnd_step", kinds)
+        got = call(a, b, ids, jnp.zeros(0, jnp.int32), jnp.int32(0), jnp.float32(0), state, handle=np.int64(criterion.handle),
+                   epoch=np.int64(0), tau=np.float64(0), read=np.int64(0))
+        self.assertEqual(got[0], want)
+        np.testing.assert_array_equal(got[4], new_state)
+        with self.assertRaisesRegex(Exception, "GLOFND_E_ARGUMENT: glofnd_step has other operands"):
+            call(a, b, ids, jnp.zeros(0, jnp.int32), jnp.int32(0), jnp.float32(0), state, handle=np.int64(criterion.handle))
+
+    def test_epochs_known_and_not(self):
+        """An epoch is a constant of the program, or an operand; one that changes nothing is not read."""
+        for options, differ, firsts in (({}, False, [0, 0, 0, 0]), ({"start_epoch": 2}, True, [0, 0, 2, 2]),
+                                        ({"update_epoch": 1, "start_epoch": 2, "lambda_warmup": 1}, True, [0, 1, 2, 2]),
+                                        ({"learner": "adam-official"}, True, [0, 1, 2, 3])):
+            with self.subTest(**options):
+                criterion = make(alpha=0.3, **options)
+                self.assertEqual(criterion._phases.differ, differ)
+                self.assertEqual([criterion._phases.first(epoch) for epoch in range(4)], firsts)
+                constant = jax.jit(lambda s, a, b, index, epoch: criterion(a, b, index, s, epoch=epoch), static_argnums=4)
+                operand = jax.jit(lambda s, a, b, index, epoch: criterion(a, b, index, s, epoch=epoch))
+                states = [criterion.init()] * 3
+                for epoch in range(4):
+                    x = batch(epoch)
+                    results = [constant(states[0], *x, epoch), operand(states[1], *x, epoch), criterion(*x, states[2], epoch=np.int64(epoch))]
+                    losses, states = zip(*results)
+                    self.assertEqual(losses[0], losses[1])
+                    self.assertEqual(losses[0], losses[2])
+                    np.testing.assert_array_equal(states[0], states[1])
+                    np.testing.assert_array_equal(states[0], states[2])
+
+    def test_temperatures_known_and_not(self):
+        for loss in ("sogclr", "clip", "isogclr"):
+            with self.subTest(loss):
+                criterion, arguments = make(loss, tau=0.25, detector="none"), batch(0)
+                run = jax.jit(lambda tau: criterion(*arguments, criterion.init(), tau=tau)[0])
+                for tau in (0.5, 0.25):
+                    self.assertEqual(run(tau), criterion(*arguments, criterion.init(), tau=tau)[0])
+                self.assertEqual(run(0.0), criterion(*arguments, criterion.init())[0])
+                with self.assertRaisesRegex(glofnd.OptionError, "tau is -1"), errors():
+                    run(-1.0).block_until_ready()
+
+    def test_rows_that_no_step_can_continue_from(self):
+        criterion, (a, b, index) = make(), batch(0)
+        rows = np.asarray(criterion.init()).copy()
+        rows[0, index[3], 0] = np.float32(np.nan).view(np.uint32)
+        with self.assertRaisesRegex(glofnd.NumericError, f"state.{index[3]}..lambda is not finite"):
+            criterion(a, b, index, jnp.asarray(rows))
+        criterion(a, b, np.delete(np.arange(SAMPLES), index[3])[:BATCH], jnp.asarray(rows))  # not among them
+
+    def test_command_buffer_and_check_on_the_cpu(self):
+        criterion = make(command_buffer=True)
+        arguments = (*map(jnp.asarray, batch(0)), criterion.init())
+        self.assertEqual(jax.jit(criterion)(*arguments)[0], make()(*arguments)[0])
+        self.assertEqual(pickle.loads(pickle.dumps(criterion))._target, criterion._target)
+        criterion.check()
+
     def test_scan_and_donation(self):
         criterion = make()
         a, b, index = (jnp.stack([jnp.asarray(x) for x in xs]) for xs in zip(*map(batch, range(5))))
@@ -146,12 +222,14 @@ class Jax(unittest.TestCase):
         state = criterion.init()
         with self.assertRaisesRegex(glofnd.AnchorIndexError, "index holds .*4294967296.* 0 .. 63"):  # not sample 0
             criterion(a, b, np.arange(BATCH) + 2**32, state)
-        for large in (np.full(BATCH, 2**40), np.full(BATCH, 2**31, np.uint32)):
-            with self.assertRaisesRegex(glofnd.ArgumentError, "labels hold .*2.31"):
-                make(detector="oracle")(a, b, index, state, labels=large)
         oracle = make(detector="oracle")
         none = oracle(a, b, index, state, labels=np.full(BATCH, -1))[0]
         self.assertEqual(oracle(a, b, index, state, labels=np.full(BATCH, -2**32))[0], none)
+        classes = np.arange(BATCH) % 3
+        for large in (2**40 * classes, 2**32 * classes + 5, (2**31 * (classes > 0) + classes).astype(np.uint32)):  # equal in 32 bits, or not
+            self.assertEqual(oracle(a, b, index, state, labels=large)[0], oracle(a, b, index, state, labels=classes)[0])
+        mixed = np.where(classes == 1, -1, 2**40 * classes)
+        self.assertEqual(oracle(a, b, index, state, labels=mixed)[0], oracle(a, b, index, state, labels=np.where(classes == 1, -1, classes))[0])
         under_jit = jax.jit(lambda index: criterion(a, b, index, state)[0])
         self.assertEqual(under_jit(np.arange(BATCH, dtype=np.uint32)), criterion(a, b, np.arange(BATCH), state)[0])
         if hasattr(jax, "enable_x64"):
@@ -159,6 +237,9 @@ class Jax(unittest.TestCase):
                 under_jit(jnp.arange(BATCH) + 2**32).block_until_ready()
             with jax.enable_x64(True), self.assertRaisesRegex(glofnd.AnchorIndexError, "4294967296"):
                 criterion(a, b, jnp.arange(BATCH) + 2**32, state)
+            with jax.enable_x64(True):
+                traced = jax.jit(lambda x: oracle(a, b, index, state, labels=x)[0])
+                self.assertEqual(traced(jnp.asarray(mixed)), oracle(a, b, index, state, labels=mixed)[0])
 
     def test_arguments_that_are_none(self):
         criterion, (a, b, index) = make(), batch(0)

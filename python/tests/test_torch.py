@@ -302,10 +302,24 @@ class Training(unittest.TestCase):
                            ("integers", lambda: criterion.thresholds(torch.tensor([1.5]))),
                            ("expected a tensor", lambda: criterion(a, b, list(range(len(index))))),
                            ("expected a tensor", lambda: criterion(a.numpy(), b, index)),
-                           ("below 2\\^31", lambda: criterion(a, b, index, labels=index + 2**32))):
+                           ("labels is torch.uint64.*labels.to", lambda: criterion(a, b, index, labels=index.to(torch.uint64)))):
             with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
                 call()
         self.assertEqual(criterion.thresholds([0, 3]).shape, (2,))
+
+    def test_labels_of_any_size(self):
+        """Only their equality counts: labels that are equal in 32 bits differ, and negative ones are none."""
+        a, b, index = batch(0)
+        small = torch.arange(len(index)) % 5 - 1
+        for name, detector in (("labels", "oracle"), ("groups", "groups"), ("labels", "glofnd")):
+            want = make(detector=detector)
+            value = want(a, b, index, **{name: small})
+            for large in (torch.where(small < 0, small, small * 2**32), torch.where(small < 0, small * 2**40, 2**62 - small), small.to(torch.int8)):
+                criterion = make(detector=detector)
+                self.assertEqual(criterion(a, b, index, **{name: large}), value)
+                torch.testing.assert_close(torch.tensor(list(criterion.stats().values())), torch.tensor(list(want.stats().values())),
+                                           rtol=0, atol=0, equal_nan=True)
+                torch.testing.assert_close(criterion.mask(a, b, index, **{name: large}), want.mask(a, b, index, **{name: small}))
 
     def test_autocast_and_grad_scaler(self):
         net, index = torch.nn.Linear(DIM, DIM), batch(0)[2]
