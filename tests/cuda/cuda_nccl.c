@@ -114,7 +114,8 @@ static void both_can_be_recorded(void **state) {
 
 /* ----- training ------------------------------------------------------------------------------------------------------- */
 
-/* A single rank gives the bits of a run without ranks, captured steps included. */
+/* A single rank gives the bits of a run without ranks, captured steps included. Not in bf16: on Hopper convolutions make the sums of
+ * batch norms where there are no ranks, and round differently. */
 static void one_rank_trains_as_none(void **state) {
     (void)state;
     static const trial_setting run[] = {{"data", "shapes:n=192,classes=3,size=32"},
@@ -126,7 +127,7 @@ static void one_rank_trains_as_none(void **state) {
                                         {"epochs", "2"},
                                         {"start_epoch", "1"},
                                         {"threads", "2"},
-                                        {"precision", "bf16"},
+                                        {"precision", "fp32"},
                                         {"alpha", "0.1"},
                                         {"warmup_epochs", "1"},
                                         {"device", "cuda"},
