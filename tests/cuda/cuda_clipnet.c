@@ -21,6 +21,7 @@
 #include "nn/net.h"
 #include "optim/optim.h"
 #include "support/golden_net.h"
+#include "support/net_margin.h"
 #include "support/nn_device.h"
 #include "support/random.h"
 
@@ -144,11 +145,7 @@ static void load_input(gf_net *n, const gf_net_spec *spec) {
     free(x);
 }
 
-/* Biases of batch norms are moved by this, up in one channel and down in the next: what a ReLU sees then lies far from its kink,
- * and roundings cannot carry it across. */
-static float relu_margin;
-
-static int is_norm_bias(const char *name) { return strstr(name, ".bias") && (strstr(name, "bn") || strstr(name, "downsample")); }
+static float relu_margin; /* for net_leave_kinks */
 
 /* Every parameter a little off its initial value. */
 static void shake(gf_net *n) {
@@ -160,11 +157,10 @@ static void shake(gf_net *n) {
         float *x = malloc(sizeof *x * (size_t)t[i].count);
         nn_ok(gf_net_get(&err, n, &t[i], t[i].value, x), &err);
         for (int64_t k = 0; k < t[i].count; k++) x[k] += (float)rng_normal(&g) * (t[i].rank < 2 ? 0.2f : 0.01f);
-        for (int64_t k = 0; k < t[i].count && is_norm_bias(t[i].name); k++) x[k] += k % 2 ? -relu_margin : relu_margin;
         nn_ok(gf_net_put(&err, n, &t[i], t[i].value, x), &err);
         free(x);
     }
-    gf_net_touch(n);
+    net_leave_kinks(n, relu_margin);
 }
 
 static float *gradient_of(const gf_net_spec *spec) {
@@ -333,8 +329,8 @@ static void image_transformers_agree(void **state) {
 }
 
 /* A number at the kink of a ReLU that falls to the other side changes all gradients below it a little, the smallest most: on the
- * CPU, images that differ by 1e-6 change them by 3e-3. Away from the kinks that is 3e-5, most of it in the attention at the end,
- * which sees much the same everywhere; there both devices have to agree as closely. */
+ * CPU, images that differ by 1e-6 change all by 3e-3 and the worst by 1e-2. Away from the kinks that is 1e-5 and 1e-4, most of it
+ * in the attention at the end, which sees much the same everywhere, more so with a larger margin: with 5 it is 4e-5 and 8e-4. */
 static void clip_resnets_agree(void **state) {
     (void)state;
     compare("CLIP's ResNet", &resnet_spec, (errors){5e-6, 5e-2, 1e-2}, 0);
@@ -342,14 +338,14 @@ static void clip_resnets_agree(void **state) {
 
 static void clip_resnets_away_from_kinks_agree(void **state) {
     (void)state;
-    relu_margin = 5.0f;
+    relu_margin = 2.5f;
     gf_net_spec s = resnet_spec;
     s.device = GLOFND_DEVICE_CPU;
     passed want = pass(s);
     const errors e = errors_of("CLIP's ResNet away from kinks", s, GLOFND_DEVICE_CUDA, GF_FP32, &want);
     relu_margin = 0.0f;
     drop(&want);
-    within(e, (errors){5e-6, 2e-3, 1e-4});
+    within(e, (errors){5e-6, 5e-4, 5e-5});
 }
 
 /* ----- two encoders beside each other --------------------------------------------------------------------------------- */

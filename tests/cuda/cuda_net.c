@@ -15,6 +15,7 @@
 #include "cuda/step/cuda_device.h"
 #include "optim/optim.h"
 #include "support/golden_net.h"
+#include "support/net_margin.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
 
@@ -83,8 +84,9 @@ static scene make_scene(const gf_net_spec *spec) {
     gf_error err = {""};
     scene s = {0};
     float *d = random_array(9, spec->batch * spec->head_out), *x = random_array(11, spec->batch * spec->size * spec->size * 3);
-    for (int64_t i = 0; i < spec->batch * spec->head_out; i++) d[i] *= 1e-3f; /* steps that do not amplify rounding */
+    for (int64_t i = 0; i < spec->batch * spec->head_out; i++) d[i] *= 1e-2f;
     ok(gf_net_create(&err, spec, &s.net), &err);
+    net_leave_kinks(s.net, 2.5f); /* steps then do not amplify rounding */
     make_optimizer(&s);
     s.d = gf_net_alloc(s.net, sizeof *d * (size_t)(spec->batch * spec->head_out));
     ok(gf_net_write(&err, s.net, s.d, d, sizeof *d * (size_t)(spec->batch * spec->head_out)), &err);
@@ -157,7 +159,7 @@ static void steps_follow_the_cpu(void **state) {
     float *want = run(&host, 5, 0, &n), *have = run(&small, 5, 1, &n);
     const double d = ref_distance_floats(have, want, n);
     print_message("5 steps, float32: weights differ by %.2e of their norm\n", d);
-    assert_true(d < 5e-4); /* steps amplify rounding: 8e-5 was seen on an H200 */
+    assert_true(d < 2e-5); /* images that differ by 1e-6 change it by 7e-7 on the CPU, a learning rate that is 1 % off by 5e-4 */
     gf_net_spec bf16 = small;
     bf16.precision = GF_BF16;
     float *rough = run(&bf16, 5, 1, &n);

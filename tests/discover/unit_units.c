@@ -215,32 +215,18 @@ static void all_pairs_give_the_duplicates_of_cells(void **state) {
     gf_discover_data_free(&d);
 }
 
-/* A search that ends after some number of reads is continued, and ends with the same bits. */
-static void continue_after_failures(gf_discover_spec s, int64_t step) {
-    gf_discover_data d = data_of(1);
-    gf_discover_result a, b;
-    int64_t continued = 0;
-    assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
-    s.memory = 400000;
-    for (int64_t reads = 1;; reads += step) {
-        rows_at rows = {.reads = reads};
-        gf_units u = units_of(&rows, parts, 192);
-        const glofnd_status status = run(&s, &u, &b);
-        if (status == GLOFND_OK) break;
-        assert_int_equal(status, GLOFND_E_IO);
-        rows.reads = -1;
-        if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
-        continued += rows.done > 0;
-        same_result(&a, &b);
-        gf_discover_result_free(&b);
-        gf_unit_folder_remove(u.folder);
-    }
-    same_result(&a, &b);
-    gf_unit_folder_remove(parts);
-    gf_discover_result_free(&a);
-    gf_discover_result_free(&b);
-    gf_discover_data_free(&d);
-    assert_true(continued > 1);
+/* ----- continued searches ----- */
+
+/* Runs a search that is interrupted after some number of something. 1: it came to its end before, and *r is its result. */
+typedef int (*interrupted)(const gf_discover_spec *s, rows_at *rows, const gf_units *u, int64_t after, gf_discover_result *r);
+
+/* Reads fail from then on. */
+static int by_reads(const gf_discover_spec *s, rows_at *rows, const gf_units *u, int64_t after, gf_discover_result *r) {
+    rows->reads = after;
+    const glofnd_status status = run(s, u, r);
+    rows->reads = -1;
+    if (status != GLOFND_OK) assert_int_equal(status, GLOFND_E_IO);
+    return status == GLOFND_OK;
 }
 
 /* Stops a search after so many reports of its progress. */
@@ -256,23 +242,30 @@ static void count_down(void *user, const char *stage, double share) {
     if (--s->left == 0) atomic_store(&s->stop, 1);
 }
 
-/* The same of a search by cells, which reads its rows at the beginning: it is stopped at any time. */
-static void continue_after_stops(gf_discover_spec s, size_t memory) {
+/* A search by cells reads its rows at the beginning: it is stopped at any time. */
+static int by_reports(const gf_discover_spec *s, rows_at *rows, const gf_units *u, int64_t after, gf_discover_result *r) {
+    stopping stops = {.left = after};
+    gf_discover_spec stopped = *s;
+    (void)rows;
+    stopped.watch = (gf_job_progress){.progress = count_down, .user = &stops, .stop = &stops.stop};
+    const glofnd_status status = run(&stopped, u, r);
+    if (status == GLOFND_OK && stops.left > 0) return 1;
+    if (status == GLOFND_OK) gf_discover_result_free(r); /* it was done */
+    else assert_string_equal(err.text, "stopped");
+    return 0;
+}
+
+/* An interrupted search is continued, and ends with the same bits. */
+static void continue_after(interrupted runs, int64_t step, gf_discover_spec s, size_t memory) {
     gf_discover_data d = data_of(1);
     gf_discover_result a, b;
     int64_t continued = 0;
     assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
     s.memory = memory;
-    for (int64_t reports = 1;; reports += 3) {
+    for (int64_t after = 1;; after += step) {
         rows_at rows = {.reads = -1};
-        stopping stops = {.left = reports};
         gf_units u = units_of(&rows, parts, 192);
-        gf_discover_spec stopped = s;
-        stopped.watch = (gf_job_progress){.progress = count_down, .user = &stops, .stop = &stops.stop};
-        const glofnd_status status = run(&stopped, &u, &b);
-        if (status == GLOFND_OK && stops.left > 0) break;
-        if (status == GLOFND_OK) gf_discover_result_free(&b); /* it was done */
-        else assert_string_equal(err.text, "stopped");
+        if (runs(&s, &rows, &u, after, &b)) break;
         if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
         continued += rows.done > 0;
         same_result(&a, &b);
@@ -289,10 +282,10 @@ static void continue_after_stops(gf_discover_spec s, size_t memory) {
 
 static void continues_after_any_failure(void **state) {
     (void)state;
-    continue_after_failures(spec_of(7, 0.9, 2), 23);
-    continue_after_stops(cells_of(7, 0.9, 1, 2), 400000); /* one thread: it reports all progress */
-    continue_after_stops(cells_of(40, 0.9, 1, 2), (size_t)1 << 30);
-    continue_after_stops(cells_of(7, 0.9, 1, 0), 400000);
+    continue_after(by_reads, 23, spec_of(7, 0.9, 2), 400000);
+    continue_after(by_reports, 3, cells_of(7, 0.9, 1, 2), 400000); /* one thread: it reports all progress */
+    continue_after(by_reports, 3, cells_of(40, 0.9, 1, 2), (size_t)1 << 30);
+    continue_after(by_reports, 3, cells_of(7, 0.9, 1, 0), 400000);
 }
 
 static void damage(const gf_discover_spec *s, const char *name, int made_again) {

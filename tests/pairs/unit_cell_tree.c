@@ -12,21 +12,11 @@
 #include <cmocka.h>
 
 #include "pairs/cells/cell_compare.h"
-#include "support/random.h"
+#include "support/pair_rows.h"
 
 static gf_error err;
 
-/* Clusters of 40 rows around random directions. */
-static float *make_rows(int64_t n, int64_t dim, uint64_t seed) {
-    float *x = malloc((size_t)(n * dim) * sizeof *x);
-    rng g = {seed};
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < dim; k++) {
-            const float own = (float)rng_normal(&g);
-            x[i * dim + k] = i % 40 == 0 ? own : x[(i - i % 40) * dim + k] + 0.4f * own;
-        }
-    return x;
-}
+static float *make_rows(int64_t n, int64_t dim, uint64_t seed) { return rows_in_clusters(&(rng){seed}, n, dim, 0.4f); }
 
 /* Cells that rows are assigned to through so many groups, which a tree of few cells would not do. */
 static gf_cells make_cells(const gf_vectors *rows, int64_t count, int64_t through, int threads) {
@@ -173,11 +163,7 @@ static void few_vectors_make_empty_cells(void **state) {
 
 static void probe(const gf_vectors *rows, int64_t cells, gf_pairs_found *f) {
     const gf_pairs_task t = {.rank = 6, .top = 5, .dup = 3.0f, .probe = cells, .memory = (size_t)1 << 30, .threads = 2};
-    void *state = NULL;
-    assert_int_equal(gf_pairs_search_cells.open(&err, rows, 2, &state), GLOFND_OK);
-    assert_int_equal(gf_pairs_found_alloc(&err, f, rows->n, t.top), GLOFND_OK);
-    if (gf_pairs_search_cells.find(&err, state, &t, f) != GLOFND_OK) fail_msg("%s", err.text);
-    gf_pairs_search_cells.close(state);
+    search_pairs(&gf_pairs_search_cells, rows, &t, f);
 }
 
 /* The bounds are a little below what was measured: 88.3, 94.9, 98.2, 99.4 %, with 0.4, 0.75, 1.5, 2.9 % of the pairs. */
@@ -258,18 +244,14 @@ static int wants(const gf_cell_wanted *w, int64_t panel) {
     return 0;
 }
 
-/* Noise, each second row a near copy of the one before, in cells of few rows: copies look into other groups than their originals,
- * and lie in other cells. What an anchor wants, alone in its panel, has its duplicate. */
+/* In cells of few rows copies look into other groups than their originals, and lie in other cells. What an anchor wants, alone in
+ * its panel, has its duplicate. */
 static void want_duplicates(int64_t dim, float noise, float dup) {
     enum { N = 64000 };
-    float *x = malloc((size_t)(N * dim) * sizeof *x);
+    float *x = rows_with_copies(&(rng){8}, N, dim, noise);
     const gf_vectors rows = {.x = x, .n = N, .dim = dim};
     const gf_pairs_task t = {.rank = 1, .dup = dup, .threads = 1};
-    rng g = {8};
     int64_t apart = 0, wanted_panels = 0;
-    for (int64_t i = 0; i < N; i++)
-        for (int64_t k = 0; k < dim; k++)
-            x[i * dim + k] = (i % 2 ? noise : 1.0f) * (float)rng_normal(&g) + (i % 2 ? x[(i - 1) * dim + k] : 0.0f);
     gf_cells c = make_cells(&rows, N / 16, 8, 2);
     gf_cell_search s;
     gf_cell_wanted wanted = {0};

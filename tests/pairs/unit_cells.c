@@ -12,20 +12,14 @@
 #include <cmocka.h>
 
 #include "pairs/cells/cells.h"
-#include "pairs/pairs_search.h"
-#include "support/random.h"
+#include "support/pair_rows.h"
 
 static gf_error err;
 
 /* Clusters of 40 rows, with copies and rows that are close to others. */
 static float *make_rows(int64_t n, int64_t dim, uint64_t seed) {
-    float *x = malloc((size_t)(n * dim) * sizeof *x);
     rng g = {seed};
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < dim; k++) {
-            const float own = (float)rng_normal(&g);
-            x[i * dim + k] = i % 40 == 0 ? own : x[(i - i % 40) * dim + k] + 0.5f * own;
-        }
+    float *x = rows_in_clusters(&g, n, dim, 0.5f);
     for (int64_t i = 7; i < n; i += 11)
         for (int64_t k = 0; k < dim; k++)
             x[i * dim + k] = 2.0f * x[(i * 5 % n) * dim + k] + (i % 2 ? 0.02f * (float)rng_normal(&g) : 0.0f);
@@ -33,12 +27,8 @@ static float *make_rows(int64_t n, int64_t dim, uint64_t seed) {
 }
 
 static void search(const gf_pairs_search *p, const gf_vectors *rows, float dup, int threads, gf_pairs_found *f) {
-    void *state = NULL;
     const gf_pairs_task t = {.rank = 1, .top = 6, .dup = dup, .memory = (size_t)1 << 30, .threads = threads};
-    if (p->open(&err, rows, threads, &state) != GLOFND_OK) fail_msg("%s", err.text);
-    assert_int_equal(gf_pairs_found_alloc(&err, f, rows->n, t.top), GLOFND_OK);
-    if (p->find(&err, state, &t, f) != GLOFND_OK) fail_msg("%s", err.text);
-    p->close(state);
+    search_pairs(p, rows, &t, f);
 }
 
 static void same_duplicates(const gf_pairs_found *a, const gf_pairs_found *b, float dup) {
@@ -77,14 +67,10 @@ static void duplicates_are_those_of_all_pairs(void **state) {
 /* Noise in many dimensions, whose groups are much alike: near copies look into other groups than their originals. */
 static void near_copies_across_groups_are_found(void **state) {
     enum { N = 12000, DIM = 20 };
-    float *x = malloc((size_t)(N * DIM) * sizeof *x);
+    float *x = rows_with_copies(&(rng){8}, N, DIM, 0.004f);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     gf_pairs_found all, cells;
-    rng g = {8};
     (void)state;
-    for (int64_t i = 0; i < N; i++)
-        for (int64_t k = 0; k < DIM; k++)
-            x[i * DIM + k] = (i % 2 ? 0.004f : 1.0f) * (float)rng_normal(&g) + (i % 2 ? x[(i - 1) * DIM + k] : 0.0f);
     search(&gf_pairs_search_cpu, &rows, 0.99998f, 2, &all);
     search(&gf_pairs_search_cells, &rows, 0.99998f, 2, &cells);
     same_duplicates(&all, &cells, 0.99998f);
@@ -114,11 +100,7 @@ static void probe(const gf_vectors *rows, int64_t cells, int threads, const int3
     const gf_pairs_search *p = cells ? &gf_pairs_search_cells : &gf_pairs_search_cpu;
     const gf_pairs_task t = {
         .rank = 9, .top = 9, .dup = 0.95f, .label = label, .probe = cells, .memory = (size_t)1 << 30, .threads = threads};
-    void *state = NULL;
-    assert_int_equal(p->open(&err, rows, threads, &state), GLOFND_OK);
-    assert_int_equal(gf_pairs_found_alloc(&err, f, rows->n, t.top), GLOFND_OK);
-    if (p->find(&err, state, &t, f) != GLOFND_OK) fail_msg("%s", err.text);
-    p->close(state);
+    search_pairs(p, rows, &t, f);
 }
 
 #define SAME(field, count) assert_memory_equal(a->field, b->field, (size_t)(count) * sizeof *a->field)
@@ -184,13 +166,9 @@ static void one_cell_is_the_own_one(void **state) {
     const gf_pairs_task t = {.rank = TOP, .top = TOP, .dup = 3.0f, .probe = 1, .memory = (size_t)1 << 30, .threads = 2};
     gf_pairs_found all, some;
     gf_cells c;
-    void *cells = NULL;
     (void)state;
     assert_int_equal(gf_cells_make(&err, &rows, 0, &job, &c), GLOFND_OK);
-    assert_int_equal(gf_pairs_search_cells.open(&err, &rows, 2, &cells), GLOFND_OK);
-    assert_int_equal(gf_pairs_found_alloc(&err, &some, N, TOP), GLOFND_OK);
-    assert_int_equal(gf_pairs_search_cells.find(&err, cells, &t, &some), GLOFND_OK);
-    gf_pairs_search_cells.close(cells);
+    search_pairs(&gf_pairs_search_cells, &rows, &t, &some);
     search(&gf_pairs_search_cpu, &rows, 3.0f, 2, &all);
     int64_t kept = 0, compared = 0;
     for (int64_t i = 0; i < N; i++) {

@@ -26,6 +26,13 @@ nn_device nn_open(const gf_nn_backend *b, int exact) {
     return d;
 }
 
+void nn_open_for(nn_device *d, const gf_nn_backend *b, int (*fits)(const gf_nn_engine *, const gf_nn_shape *), gf_nn_shape s) {
+    *d = nn_open(b, 1);
+    if (fits(d->s, &s)) return;
+    nn_close(d);
+    skip();
+}
+
 void nn_drop(nn_device *d) {
     while (d->count > 0) d->b->release(d->s, d->taken[--d->count]);
 }

@@ -13,6 +13,8 @@ typedef struct nn_device {
 
 void nn_ok(glofnd_status status, const gf_error *err); /* fails the test with err's text */
 nn_device nn_open(const gf_nn_backend *b, int exact);
+/* Opens d, exact, if the device has a kernel for the shape; else the test is skipped. */
+void nn_open_for(nn_device *d, const gf_nn_backend *b, int (*fits)(const gf_nn_engine *, const gf_nn_shape *), gf_nn_shape s);
 void nn_drop(nn_device *d); /* gives back what nn_take took */
 void nn_close(nn_device *d);
 void *nn_take(nn_device *d, size_t bytes); /* until nn_drop or nn_close */

@@ -120,19 +120,14 @@ static void check_backward(nn_device *d, sizes k, int pair) {
 
 /* ----- tests ------------------------------------------------------------------------------------------------------- */
 
-/* 1 when the device has the kernels. */
-static int opens(nn_device *d) {
-    *d = nn_open(&gf_nn_backend_cuda, 1);
-    const gf_nn_shape s = shape_of((sizes){2, 8, 64, 128});
-    if (gf_cunn_point_fits(d->s, &s)) return 1;
-    nn_close(d);
-    return 0;
+static void open_device(nn_device *d) {
+    nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_point_fits, shape_of((sizes){2, 8, 64, 128}));
 }
 
 static void small_forward(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     check_forward(&d, (sizes){4, 16, 128, 128});
     check_forward(&d, (sizes){1, 16, 64, 64});
     nn_close(&d);
@@ -141,7 +136,7 @@ static void small_forward(void **state) {
 static void small_backward(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     check_backward(&d, (sizes){4, 16, 128, 64}, 0);
     check_backward(&d, (sizes){4, 16, 128, 128}, 1);
     nn_close(&d);
@@ -151,7 +146,7 @@ static void small_backward(void **state) {
 static void forward_agrees(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     const sizes all[] = {{40, 32, 64, 128}, {40, 32, 64, 64},   {24, 32, 256, 64},
                          {8, 32, 128, 512}, {4, 32, 256, 1024}, {4, 32, 512, 256}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_forward(&d, all[i]);
@@ -161,7 +156,7 @@ static void forward_agrees(void **state) {
 static void backward_agrees(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     const sizes all[] = {{40, 32, 128, 64}, {16, 32, 256, 64}, {8, 32, 256, 128}, {4, 32, 512, 256}, {2, 32, 1024, 512}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int pair = 0; pair < 2; pair++) check_backward(&d, all[i], pair);
@@ -171,7 +166,7 @@ static void backward_agrees(void **state) {
 static void other_shapes_are_refused(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     gf_nn_shape s = shape_of((sizes){2, 8, 64, 128});
     s.stride = 2;
     assert_int_equal(gf_cunn_point_fits(d.s, &s), 0);
@@ -267,7 +262,7 @@ static outcome run_net(gf_precision precision, const gf_sync_norm *ranks, const 
 static void nets_are_as_exact(void **state) {
     (void)state;
     nn_device dev;
-    if (!opens(&dev)) skip();
+    open_device(&dev);
     nn_close(&dev);
     rng g = {5};
     float *x = nn_draw(&g, (int64_t)IMAGES * SIZE * SIZE * 3), *d = nn_draw(&g, IMAGES * OUT);

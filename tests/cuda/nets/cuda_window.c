@@ -198,12 +198,12 @@ static void check_weights(nn_device *d, sizes k) {
     nn_drop(d);
 }
 
-static int opens(nn_device *d);
+static void open_device(nn_device *d);
 
 static void small_weights(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     check_weights(&d, (sizes){1, 16, 8, 64, 64, 1});
     check_weights(&d, (sizes){2, 28, 16, 64, 64, 1});
     nn_close(&d);
@@ -212,7 +212,7 @@ static void small_weights(void **state) {
 static void weights_agree(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     check_weights(&d, (sizes){1, 16, 16, 64, 64, 1});
     check_weights(&d, (sizes){3, 48, 40, 64, 64, 1});
     check_weights(&d, (sizes){6, 56, 56, 64, 64, 1});
@@ -222,19 +222,14 @@ static void weights_agree(void **state) {
 
 /* ----- tests ------------------------------------------------------------------------------------------------------- */
 
-/* 1 when the device has the kernels. */
-static int opens(nn_device *d) {
-    *d = nn_open(&gf_nn_backend_cuda, 1);
-    const gf_nn_shape s = shape_of((sizes){1, 32, 32, 64, 64, 1});
-    if (gf_cunn_window_fits(d->s, &s)) return 1;
-    nn_close(d);
-    return 0;
+static void open_device(nn_device *d) {
+    nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_window_fits, shape_of((sizes){1, 32, 32, 64, 64, 1}));
 }
 
 static void small_forward(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     check_forward(&d, (sizes){2, 32, 32, 64, 64, 1});
     check_forward(&d, (sizes){3, 16, 16, 128, 128, 1});
     nn_close(&d);
@@ -243,7 +238,7 @@ static void small_forward(void **state) {
 static void small_backward(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     check_backward(&d, (sizes){2, 32, 32, 64, 64, 1}, GF_NN_BEFORE_INNER);
     check_backward(&d, (sizes){1, 32, 32, 64, 64, 1}, GF_NN_BEFORE_END);
     check_backward(&d, (sizes){3, 16, 16, 128, 128, 1}, GF_NN_BEFORE_PAIR);
@@ -259,7 +254,7 @@ static const sizes shapes[] = {{1, 16, 16, 64, 64, 1},   {3, 32, 8, 64, 64, 1}, 
 static void forward_agrees(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_forward(&d, shapes[i]);
     check_forward(&d, (sizes){3, 16, 16, 128, 128, 1});
     nn_close(&d);
@@ -268,7 +263,7 @@ static void forward_agrees(void **state) {
 static void backward_agrees(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int kind = GF_NN_BEFORE_INNER; kind <= GF_NN_BEFORE_PAIR; kind++) {
             if (kind == GF_NN_BEFORE_PAIR && shapes[i].in == 64) continue;
@@ -282,7 +277,7 @@ static void backward_agrees(void **state) {
 static void other_shapes_are_refused(void **state) {
     (void)state;
     nn_device d;
-    if (!opens(&d)) skip();
+    open_device(&d);
     const sizes right = {2, 32, 32, 64, 64, 1};
     const sizes wrong[] = {{2, 32, 32, 32, 64, 1}, {2, 32, 32, 64, 192, 1}, {2, 32, 32, 128, 64, 1},  {2, 32, 32, 64, 32, 1},
                            {2, 28, 28, 64, 64, 1}, {2, 8, 8, 64, 64, 1},    {2, 56, 56, 128, 128, 1}, {2, 32, 12, 64, 64, 1}};
