@@ -52,6 +52,7 @@ static scene make_variant(int loss, int v, int64_t batch) {
     s.o.detector = VARIANT[v].detector;
     s.o.fnc_rule = VARIANT[v].rule;
     s.o.learner = VARIANT[v].learner;
+    s.o.lambda_decay = VARIANT[v].learner == GLOFND_LEARN_SGD ? 1.5 : 0.0;
     s.o.ring_rows = 4 * batch;
     s.with_groups = VARIANT[v].groups;
     s.with_support = VARIANT[v].support;

@@ -89,6 +89,11 @@ static void test_ring_goes_on(void **state) {
     goes_on("ring", "learner", "ring");
 }
 
+static void test_shrinking_steps_go_on(void **state) {
+    (void)state;
+    goes_on("shrinking", "lambda_decay", "0.5");
+}
+
 static void test_newest_complete(void **state) {
     (void)state;
     gf_trainer *t = make_trainer(NULL, NULL);
@@ -443,23 +448,15 @@ static void test_estimate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lars_goes_on),
-        cmocka_unit_test(test_adamw_goes_on),
-        cmocka_unit_test(test_ring_goes_on),
-        cmocka_unit_test(test_newest_complete),
-        cmocka_unit_test(test_damage_is_named),
-        cmocka_unit_test(test_failed_save),
-        cmocka_unit_test(test_configuration),
-        cmocka_unit_test(test_files_of_another_run),
-        cmocka_unit_test(test_done_of_earlier_versions),
-        cmocka_unit_test(test_done_is_cut),
-        cmocka_unit_test(test_hostile_done),
-        cmocka_unit_test(test_other_networks),
-        cmocka_unit_test(test_other_data),
-        cmocka_unit_test(test_equal_data),
-        cmocka_unit_test(test_mapped_store),
-        cmocka_unit_test(test_numeric_guard),
-        cmocka_unit_test(test_estimate),
+        cmocka_unit_test(test_lars_goes_on),         cmocka_unit_test(test_adamw_goes_on),
+        cmocka_unit_test(test_ring_goes_on),         cmocka_unit_test(test_shrinking_steps_go_on),
+        cmocka_unit_test(test_newest_complete),      cmocka_unit_test(test_damage_is_named),
+        cmocka_unit_test(test_failed_save),          cmocka_unit_test(test_configuration),
+        cmocka_unit_test(test_files_of_another_run), cmocka_unit_test(test_done_of_earlier_versions),
+        cmocka_unit_test(test_done_is_cut),          cmocka_unit_test(test_hostile_done),
+        cmocka_unit_test(test_other_networks),       cmocka_unit_test(test_other_data),
+        cmocka_unit_test(test_equal_data),           cmocka_unit_test(test_mapped_store),
+        cmocka_unit_test(test_numeric_guard),        cmocka_unit_test(test_estimate),
     };
     return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make_decay_golden.py > tests/fixtures/decay_golden.h - thresholds under lambda_decay: shares of negatives above lambda, one per
-visit of an anchor, and lambda after each. Plain Python, float64; lambda and the moments are kept as float32, as a store keeps them."""
+visit of an anchor, and lambda after each. Plain Python, float64; lambda and the moments are kept as float32, as in a store."""
 import math
 import struct
 
