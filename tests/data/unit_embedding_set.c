@@ -88,6 +88,7 @@ static void shards_are_one_matrix_in_natural_order(void **state) {
     write_npy("parts/emb_011.npy", "<f2", 0, 6, 1);
     scratch_text(&box, "parts/_SUCCESS", "");
     scratch_text(&box, "parts/.emb_1.npy.crc", "x");
+    scratch_text(&box, "parts/metadata.csv", "a,b\n1,2\n"); /* beside arrays a table is no shard */
     snprintf(parts, sizeof parts, "%s", path_of("parts"));
     snprintf(pattern[0], sizeof pattern[0], "%s", parts);
     snprintf(pattern[1], sizeof pattern[1], "%s/emb_*.npy", parts);
@@ -106,6 +107,14 @@ static void shards_are_one_matrix_in_natural_order(void **state) {
     gf_embedding_set *s = open_set(two, 2, NULL, NULL);
     expect_rows(s, 6);
     gf_embeddings_close(s);
+}
+
+static void a_folder_of_tables_is_read_where_it_has_no_arrays(void **state) {
+    (void)state;
+    scratch_text(&box, "tables/b10.tsv", "-1.25\t-1\t-0.75\n");
+    scratch_text(&box, "tables/b9.csv", "x,y,z\n-2,-1.75,-1.5\n");
+    scratch_text(&box, "tables/readme.txt", "");
+    expect_file("tables", 2);
 }
 
 static void expect_names(gf_embedding_set *s, const char *first, const char *last) {
@@ -272,10 +281,15 @@ static void refuses_with_the_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_type_and_order),    cmocka_unit_test(shards_are_one_matrix_in_natural_order),
-        cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(ids_and_labels_are_no_dimensions),
-        cmocka_unit_test(parquet_has_names_and_shards),  cmocka_unit_test(files_without_rows_are_left_out),
-        cmocka_unit_test(refuses_with_the_file),         cmocka_unit_test(an_empty_cell_in_the_first_row_is_a_bad_row),
+        cmocka_unit_test(reads_every_type_and_order),
+        cmocka_unit_test(shards_are_one_matrix_in_natural_order),
+        cmocka_unit_test(tables_have_columns_or_a_list),
+        cmocka_unit_test(ids_and_labels_are_no_dimensions),
+        cmocka_unit_test(parquet_has_names_and_shards),
+        cmocka_unit_test(files_without_rows_are_left_out),
+        cmocka_unit_test(a_folder_of_tables_is_read_where_it_has_no_arrays),
+        cmocka_unit_test(refuses_with_the_file),
+        cmocka_unit_test(an_empty_cell_in_the_first_row_is_a_bad_row),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }
