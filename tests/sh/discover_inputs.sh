@@ -112,6 +112,8 @@ same other first
 expect 1 "column 'e0': labels are read from texts or integers" discover "$parquet/wide.parquet" --label-column e0 --out z
 expect 0 "23 x 2" discover "$parquet/wide-texts.parquet" --k 3 --out texts
 grep -q "row 22" texts/pairs.tsv || fail "labels are no names: $(head -n 2 texts/pairs.tsv)"
+"$glofnd" discover "$parquet/wide-dates.parquet" --k 3 --out dates > out 2> err || fail "dates: $(cat err)"
+grep -qxF "embeddings from 2 columns, e0 to e1; left out: day, when, price" err || fail "dates are no dimensions: $(cat err)"
 expect 1 "no column is a list of numbers, one list per row; it has name, label" discover "$parquet/texts.parquet" --out z
 rm -rf other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
