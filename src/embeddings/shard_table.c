@@ -256,7 +256,8 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
 }
 
 static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
-    t->columns = t->row.n;
+    t->columns = t->titles.n > 0 ? t->titles.n : t->row.n;
+    TRY(check_width(err, s, t));
     t->number = calloc((size_t)t->columns, sizeof *t->number);
     t->looks = calloc((size_t)t->columns, sizeof *t->looks);
     FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
@@ -294,7 +295,7 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
     s->named = t->id >= 0;
     for (int64_t i = 0; i < t->columns; i++) t->number[i] = t->number[i] == DIMENSION;
     const gf_column_choice c = {&t->titles, t->number, t->list, t->id, t->label};
-    if (t->titles.n == t->columns) gf_columns_describe(&c, s->columns, sizeof s->columns);
+    if (t->titles.n > 0) gf_columns_describe(&c, s->columns, sizeof s->columns);
     return GLOFND_OK;
 }
 

@@ -256,6 +256,8 @@ static void refuses_with_the_file(void **state) {
                {"a,b\n", NULL, "no rows"},
                {"id,label\n1,2\n", NULL, "no column of numbers but an id or labels"},
                {"e,label\n1,2\n3,2.5\n", NULL, "line 3: '2.5' in column 'label'"},
+               {"a,b,c,emb\n1,2\n", "emb", "line 2: 2 columns; the first line has 4"},
+               {"x,y\nr1,1,2\nr2,3,4\n", NULL, "line 2: 3 columns; the first line has 2"},
                {"x;y\n1;2\n", NULL, "columns are separated by commas or tabs"},
                {"v,w\n,\n", "v", "no row has numbers"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
