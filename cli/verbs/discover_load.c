@@ -159,7 +159,8 @@ void cli_discover_name_source(cli_discover_job *j, const gf_option_strings *spli
 
 /* Names of columns that no file has would be without effect. columns: 1: some file of embeddings has columns. */
 static glofnd_status check_columns(gf_error *err, const cli_discover_job *j, int columns) {
-    const int names = (j->names && gf_names_are_parquet(j->names)) || (j->query_names && gf_names_are_parquet(j->query_names));
+    const int names = (j->names && gf_names_have_columns(j->names, j->in.id)) ||
+                      (j->query_names && gf_names_have_columns(j->query_names, j->in.id));
     FAIL_IF(err, j->in.column && !columns, GLOFND_E_OPTION,
             "--column is a column of Parquet files or tables; the embeddings are in none");
     FAIL_IF(err, j->in.id && !columns && !names, GLOFND_E_OPTION,
@@ -169,10 +170,10 @@ static glofnd_status check_columns(gf_error *err, const cli_discover_job *j, int
 
 /* The same of labels, which are known before anything is read. */
 static glofnd_status check_label_column(gf_error *err, const cli_discover_job *j) {
-    const int array = j->labels && !gf_names_are_parquet(j->labels),
-              query_array = j->query_labels && !gf_names_are_parquet(j->query_labels);
+    const int array = j->labels && !gf_labels_have_columns(j->labels),
+              query_array = j->query_labels && !gf_labels_have_columns(j->query_labels);
     FAIL_IF(err, j->label_column && (array || query_array) && (!j->labels || array) && (!j->query_labels || query_array),
-            GLOFND_E_OPTION, "--label-column is a column of Parquet files; '%.300s' is none: leave one of the two out",
+            GLOFND_E_OPTION, "--label-column is a column of Parquet files or tables; '%.300s' is none: leave one of the two out",
             j->labels ? j->labels : j->query_labels);
     return GLOFND_OK;
 }

@@ -270,6 +270,8 @@ def refuse_another_order(what: str, embeddings: Any, values: Any) -> None:
 def _of_pandas(x: Any) -> np.ndarray:
     if hasattr(x, "columns"):
         try:
+            if any(getattr(kind, "kind", "") in "bmM" for kind in x.dtypes):  # they would become 0, 1 or nanoseconds
+                raise TypeError
             numbers = x.to_numpy(dtype=np.float32)
         except (TypeError, ValueError):
             vectors = [name for name in x.columns if len(x) and np.ndim(x[name].iloc[0]) == 1]
@@ -278,6 +280,15 @@ def _of_pandas(x: Any) -> np.ndarray:
         return np.ascontiguousarray(numbers)
     arrow = getattr(x.array, "_pa_array", None)
     return _of_arrow(arrow) if arrow is not None else _of_vectors(x)
+
+
+def _of_polars(x: Any) -> np.ndarray:
+    """A table: numbers, a column per dimension. (A column is an iterable of vectors.)"""
+    if not all(_is_number(str(kind).lower()) for kind in x.dtypes):
+        vectors = [name for name, kind in x.schema.items() if str(kind).startswith(("List", "Array"))]
+        raise ArgumentError(_of_table(x.columns, f"df[{(vectors or ['name'])[0]!r}]"))
+    _refuse_roles(list(x.schema.items()), "df.drop(")
+    return np.asarray(x)
 
 
 def _is_vector(x: Any) -> bool:
@@ -327,6 +338,8 @@ def rows_of(x: Any) -> Rows:
         return _of_torch(x)
     if _is_of(x, "pandas"):
         return _of_array(_of_pandas(x))
+    if _is_of(x, "polars") and hasattr(x, "get_columns"):
+        return _of_array(_of_polars(x))
     if _is_of(x, "pyarrow"):
         return _of_array(_of_arrow(x))
     if hasattr(x, "toarray"):

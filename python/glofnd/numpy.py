@@ -121,6 +121,9 @@ class GloFND:
 
     save = save_store
 
+    def __repr__(self) -> str:
+        return f"GloFND(num_samples={self._engine.n}" + "".join(f", {name}={value!r}" for name, value in self._engine.values.items()) + ")"
+
     @property
     def num_samples(self) -> int:
         return self._engine.n

@@ -141,6 +141,7 @@ class Refused(unittest.TestCase):
         self.refused(("labels is that of the embeddings in another order.*labels.loc", mixed, {"labels": labels}),
                      ("names is that of the embeddings in another order", mixed, {"names": names}),
                      (r"column 'Label' is an id or labels.*df.drop\(columns=\['Label'\]\)", df.assign(Label=1), {}),
+                     ("some are no numbers", df.assign(t=pd.Timestamp("2020-01-01")), {}), ("some are no numbers", df.assign(seen=True), {}),
                      ("column 'id' is an id", df.assign(id=range(N), label=1), {}), ("column 'y' is an id", df.assign(y=1), {}))
         for one, two in ((mixed, labels.loc[mixed.index]), (df, labels), (df, labels.set_axis(labels.index + N)), (mixed, labels.to_numpy())):
             self.assertEqual(glofnd.discover(one, k=4, labels=two).labels.tolist(), np.asarray(two).tolist())
@@ -149,6 +150,18 @@ class Refused(unittest.TestCase):
         if importlib.util.find_spec("pyarrow"):
             import pyarrow as pa
             self.refused((r"column 'label' is an id.*table.drop_columns\(\['label'\]\)", pa.Table.from_pandas(df.assign(label=1)), {}))
+
+    @has("polars")
+    def test_polars(self):
+        import polars as pl
+        x, _ = draw()
+        df = pl.DataFrame(x)
+        ids = pl.Series("id", range(N))
+        self.refused((r"column 'id' is an id.*df.drop\(\['id'\]\)", df.with_columns(ids), {}),
+                     (r"'name', 'emb'.*df\['emb'\]", pl.DataFrame({"name": ["a"] * N, "emb": x.tolist()}), {}))
+        expected = glofnd.discover(x, k=4).threshold.tobytes()
+        for table in (df, pl.DataFrame({"emb": x.tolist()})["emb"]):
+            self.assertEqual(glofnd.discover(table, k=4).threshold.tobytes(), expected)
 
     def test_embeddings(self):
         x, _ = draw()

@@ -303,6 +303,9 @@ class State(unittest.TestCase):
                 criterion.step(a, b, index)
                 self.check_same(copy, criterion)
 
+    def test_it_says_what_it_is(self):
+        self.assertEqual(repr(GloFND(7, loss="simclr", alpha=0.1)), "GloFND(num_samples=7, lambda_init='quantile', loss='simclr', alpha=0.1)")
+
     def test_names_of_files(self):
         criterion = self.make()
         with tempfile.TemporaryDirectory() as folder:

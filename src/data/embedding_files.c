@@ -129,9 +129,9 @@ glofnd_status gf_discover_labels_of_texts(gf_error *err, const gf_string_list *t
     return GLOFND_OK;
 }
 
-static glofnd_status read_parquet_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d) {
+static glofnd_status read_column_of_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d) {
     gf_string_list texts = {0};
-    glofnd_status status = gf_labels_of_parquet(err, path, column, &texts);
+    glofnd_status status = gf_labels_of_column(err, path, column, &texts);
     if (status == GLOFND_OK) status = gf_discover_labels_of_texts(err, &texts, d);
     gf_string_list_free(&texts);
     return status;
@@ -139,7 +139,7 @@ static glofnd_status read_parquet_labels(gf_error *err, const char *path, const 
 
 glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d) {
     gf_npy a = {0};
-    if (gf_names_are_parquet(path)) return read_parquet_labels(err, path, column, d);
+    if (gf_labels_have_columns(path)) return read_column_of_labels(err, path, column, d);
     TRY(gf_npy_read(err, path, &a));
     gf_discover_free_labels(d);
     const glofnd_status status = convert_labels(err, path, &a, d);
@@ -212,16 +212,16 @@ static glofnd_status split_names(gf_error *err, const char *path, char *text, si
     return GLOFND_OK;
 }
 
-static glofnd_status read_parquet_names(gf_error *err, const char *path, const char *id, gf_discover_data *d) {
+static glofnd_status read_column_of_names(gf_error *err, const char *path, const char *id, gf_discover_data *d) {
     gf_string_list names = {0};
-    glofnd_status status = gf_names_of_parquet(err, path, id, &names);
+    glofnd_status status = gf_names_of_column(err, path, id, &names);
     if (status == GLOFND_OK) status = set_names(err, &names, d);
     gf_string_list_free(&names);
     return status;
 }
 
 glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char *id, gf_discover_data *d) {
-    if (gf_names_are_parquet(path)) return read_parquet_names(err, path, id, d);
+    if (gf_names_have_columns(path, id)) return read_column_of_names(err, path, id, d);
     size_t bytes = 0;
     char *text = NULL;
     glofnd_status status = read_text(err, path, &text, &bytes);

@@ -43,14 +43,16 @@ glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_
 /* Appends the labels of all rows as texts; "": none. `label` of the input was given. E_FORMAT: files that have no columns. */
 glofnd_status gf_embeddings_labels(gf_error *err, gf_embedding_set *s, gf_string_list *out);
 
-/* 1: the path is a Parquet file, or a folder or pattern of such: it can have names. */
-int gf_names_are_parquet(const char *path);
+/* 1: the path is a Parquet file or a table (.csv, .tsv), or a folder or pattern of such: columns are chosen by their names. */
+int gf_labels_have_columns(const char *path);
+/* The same of names, but that a table of which no column is chosen is a list: a name per line. */
+int gf_names_have_columns(const char *path, const char *id);
 /* Appends the texts of column `id` of all its files. */
-glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out);
+glofnd_status gf_names_of_column(gf_error *err, const char *path, const char *id, gf_string_list *out);
 /* The same of a column of labels, where a null is an empty text. */
-glofnd_status gf_labels_of_parquet(gf_error *err, const char *path, const char *column, gf_string_list *out);
-/* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, a pattern its matches, both in
- * natural order: 2 before 10. E_IO: there is none. */
+glofnd_status gf_labels_of_column(gf_error *err, const char *path, const char *column, gf_string_list *out);
+/* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, or else its .csv and .tsv files, a
+ * pattern its matches, both in natural order: 2 before 10. E_IO: there is none. */
 glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out);
 
 /* ----- a kind of file: inside view of shard_*.c ----- */
@@ -76,3 +78,7 @@ struct gf_shard {
 };
 
 extern const gf_shard_kind gf_shard_npy, gf_shard_tensor, gf_shard_parquet, gf_shard_table;
+
+/* Appends the texts of a column of one file. */
+glofnd_status gf_column_of_parquet(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out);
+glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out);

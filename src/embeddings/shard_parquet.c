@@ -147,16 +147,7 @@ static glofnd_status parquet_labels(gf_error *err, gf_shard *s, gf_string_list *
     return read_texts(err, &p->f, p->label, 1, out);
 }
 
-/* ----- names alone ----- */
-
-static int ends_with_parquet(const char *path) {
-    const size_t n = strlen(path);
-    return n > 8 && strcmp(path + n - 8, ".parquet") == 0;
-}
-
-int gf_names_are_parquet(const char *path) { return gf_is_folder(path) || ends_with_parquet(path); }
-
-static glofnd_status add_texts(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out) {
+glofnd_status gf_column_of_parquet(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out) {
     gf_parquet f = {0};
     int64_t leaf = 0;
     TRY(gf_parquet_open(err, path, &f));
@@ -164,26 +155,6 @@ static glofnd_status add_texts(gf_error *err, const char *path, const char *colu
     if (status == GLOFND_OK) status = read_texts(err, &f, leaf, null_is_empty, out);
     gf_parquet_close(&f);
     return status;
-}
-
-static glofnd_status texts_of_files(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out) {
-    const gf_embedding_input in = {.path = &path, .paths = 1};
-    gf_string_list files = {0};
-    glofnd_status status = gf_embedding_paths(err, &in, &files);
-    for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++)
-        status = add_texts(err, gf_string_list_get(&files, i), column, null_is_empty, out);
-    gf_string_list_free(&files);
-    return status;
-}
-
-glofnd_status gf_names_of_parquet(gf_error *err, const char *path, const char *id, gf_string_list *out) {
-    FAIL_IF(err, !id, GLOFND_E_ARGUMENT, "'%.300s' is Parquet; choose the column of names by --id", path);
-    return texts_of_files(err, path, id, 0, out);
-}
-
-glofnd_status gf_labels_of_parquet(gf_error *err, const char *path, const char *column, gf_string_list *out) {
-    FAIL_IF(err, !column, GLOFND_E_ARGUMENT, "'%.300s' is Parquet; choose the column of labels by --label-column", path);
-    return texts_of_files(err, path, column, 1, out);
 }
 
 static void close_parquet(gf_shard *s) {

@@ -19,11 +19,11 @@ static int ends_with(const char *text, const char *end) {
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
-/* In a folder, tables are more often lists of something else. */
-static int is_shard_name(const char *name) {
-    static const char *const ends[] = {".npy", ".parquet", ".safetensors"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_with(name, ends[i])) return name[0] != '.' && name[0] != '_';
+static int is_shard_name(const char *name, int tables) {
+    static const char *const arrays[] = {".npy", ".parquet", ".safetensors", NULL}, *const texts[] = {".csv", ".tsv", NULL};
+    if (name[0] == '.' || name[0] == '_') return 0;
+    for (const char *const *end = tables ? texts : arrays; *end; end++)
+        if (ends_with(name, *end)) return 1;
     return 0;
 }
 
@@ -59,20 +59,26 @@ static glofnd_status add_sorted(gf_error *err, const gf_string_list *found, gf_s
     return status;
 }
 
-static glofnd_status list_folder(gf_error *err, const char *folder, gf_string_list *found) {
+static glofnd_status list_files(gf_error *err, const char *folder, int tables, gf_string_list *found) {
     DIR *d = gf_open_folder(folder);
     int error = 0;
     FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", folder, strerror(errno));
     glofnd_status status = GLOFND_OK;
     for (struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));) {
         char path[PATH_MAX];
-        if (!is_shard_name(e->d_name)) continue;
+        if (!is_shard_name(e->d_name, tables)) continue;
         status = gf_path_join(err, path, folder, e->d_name);
         if (status == GLOFND_OK && !gf_is_folder(path)) status = gf_string_list_add(err, found, path, strlen(path));
     }
     closedir(d);
     FAIL_IF(err, status == GLOFND_OK && error, GLOFND_E_IO, "'%.300s' cannot be read: %s", folder, strerror(error));
     return status;
+}
+
+/* Beside arrays, tables are more often lists of something else: they count where there are no arrays. */
+static glofnd_status list_folder(gf_error *err, const char *folder, gf_string_list *found) {
+    TRY(list_files(err, folder, 0, found));
+    return found->n > 0 ? GLOFND_OK : list_files(err, folder, 1, found);
 }
 
 static glofnd_status list_matches(gf_error *err, const char *pattern, gf_string_list *found) {
@@ -94,9 +100,8 @@ static glofnd_status expand_name(gf_error *err, const char *name, gf_string_list
     glofnd_status status = folder ? list_folder(err, name, &found) : list_matches(err, name, &found);
     if (status == GLOFND_OK && found.n == 0)
         status = gf_fail(err, GLOFND_E_IO,
-                         folder ? "'%.200s' has no .npy, .parquet or .safetensors file; for files in its folders give a pattern: "
-                                  "'%.200s/*/*.parquet'"
-                                : "'%.300s' has no .npy, .parquet or .safetensors file",
+                         "'%.200s' has no .npy, .parquet, .safetensors, .csv or .tsv file; for files in its folders give a "
+                         "pattern: '%.200s/*/*.parquet'",
                          name, name);
     if (status == GLOFND_OK) status = add_sorted(err, &found, out);
     gf_string_list_free(&found);

@@ -144,9 +144,14 @@ static glofnd_status add_embedding(gf_error *err, gf_shard *s, table *t) {
     return GLOFND_OK;
 }
 
-static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
+static glofnd_status check_width(gf_error *err, const gf_shard *s, const table *t) {
     FAIL_IF(err, t->row.n != t->columns, GLOFND_E_FORMAT, "%.300s, line %lld: %lld columns; the first line has %lld", s->path,
             (long long)t->csv.line, (long long)t->row.n, (long long)t->columns);
+    return GLOFND_OK;
+}
+
+static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
+    TRY(check_width(err, s, t));
     TRY(add_embedding(err, s, t));
     FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
     s->rows++;
@@ -251,7 +256,8 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
 }
 
 static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
-    t->columns = t->row.n;
+    t->columns = t->titles.n > 0 ? t->titles.n : t->row.n;
+    TRY(check_width(err, s, t));
     t->number = calloc((size_t)t->columns, sizeof *t->number);
     t->looks = calloc((size_t)t->columns, sizeof *t->looks);
     FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
@@ -259,10 +265,15 @@ static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_emb
     return choose_columns(err, s, in, t);
 }
 
-static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
+static gf_csv begin_table(const char *path, char *text, size_t bytes) {
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    t->csv = gf_csv_begin(s->path, text + mark, text + bytes);
-    t->csv.keep_breaks = 1;
+    gf_csv csv = gf_csv_begin(path, text + mark, text + bytes);
+    csv.keep_breaks = 1;
+    return csv;
+}
+
+static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
+    t->csv = begin_table(s->path, text, bytes);
     TRY(gf_csv_next(err, &t->csv, &t->row));
     if (has_titles(t, in)) {
         TRY(find_title(err, s, t, in->column, &t->list));
@@ -284,7 +295,7 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
     s->named = t->id >= 0;
     for (int64_t i = 0; i < t->columns; i++) t->number[i] = t->number[i] == DIMENSION;
     const gf_column_choice c = {&t->titles, t->number, t->list, t->id, t->label};
-    if (t->titles.n == t->columns) gf_columns_describe(&c, s->columns, sizeof s->columns);
+    if (t->titles.n > 0) gf_columns_describe(&c, s->columns, sizeof s->columns);
     return GLOFND_OK;
 }
 
@@ -340,6 +351,40 @@ static void close_table(gf_shard *s) {
     gf_string_list_free(&t->labels);
     free(t);
     s->state = NULL;
+}
+
+/* ----- one column alone ----- */
+
+static glofnd_status add_cell(gf_error *err, const gf_shard *s, const table *t, int64_t column, gf_string_list *out) {
+    if (t->csv.blank) return GLOFND_OK;
+    TRY(check_width(err, s, t));
+    return gf_string_list_add(err, out, cell_at(t, column), strlen(cell_at(t, column)));
+}
+
+static glofnd_status add_column(gf_error *err, const gf_shard *s, const char *title, table *t, gf_string_list *out) {
+    int64_t column;
+    TRY(gf_csv_next(err, &t->csv, &t->row));
+    TRY(find_title(err, s, t, title, &column));
+    t->columns = t->row.n;
+    TRY(gf_csv_next(err, &t->csv, &t->row));
+    while (t->row.n > 0) {
+        TRY(add_cell(err, s, t, column, out));
+        TRY(gf_csv_next(err, &t->csv, &t->row));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out) {
+    const gf_shard s = {.path = path};
+    table t = {0};
+    uint8_t *text = NULL;
+    size_t capacity = 0, bytes = 0;
+    glofnd_status status = gf_file_read_text(err, path, GF_LIST_BYTES_MAX, &text, &capacity, &bytes);
+    if (status == GLOFND_OK) t.csv = begin_table(path, (char *)text, bytes);
+    if (status == GLOFND_OK) status = add_column(err, &s, title, &t, out);
+    gf_string_list_free(&t.row);
+    free(text);
+    return status;
 }
 
 const gf_shard_kind gf_shard_table = {

@@ -65,9 +65,29 @@ static void tables_without_memory(void **state) {
     const char *path = file, *pattern = braces;
     survives(&(gf_embedding_input){.path = &path, .paths = 1}, 5);
     survives(&(gf_embedding_input){.path = &pattern, .paths = 1}, 5);
+    scratch_text(&box, "t.csv", "name,v\na,\nb,\"[3, 4]\"\nc,\"[5, 6]\"\n"); /* looks at later rows */
+    survives(&(gf_embedding_input){.path = &path, .paths = 1}, 8);
+}
+
+static void a_column_without_memory(void **state) {
+    long failures = 0;
+    (void)state;
+    scratch_text(&box, "t.csv", "name,x,y\na,1,2\nb,3,4\nc,\"5\",6\n");
+    for (int failed = 1; failed; failures++) {
+        gf_error err = {""};
+        gf_string_list names = {0};
+        faults_at(failures);
+        const glofnd_status status = gf_names_of_column(&err, path_of("t.csv"), "name", &names);
+        failed = faults_end();
+        if (status != (failed ? GLOFND_E_MEMORY : GLOFND_OK)) assert_true(failed && status == GLOFND_E_IO);
+        if (!failed) assert_int_equal(names.n, 3);
+        gf_string_list_free(&names);
+    }
+    assert_true(failures > 4);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parquet_without_memory), cmocka_unit_test(tables_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parquet_without_memory), cmocka_unit_test(tables_without_memory),
+                                       cmocka_unit_test(a_column_without_memory)};
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

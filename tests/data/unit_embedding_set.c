@@ -88,6 +88,7 @@ static void shards_are_one_matrix_in_natural_order(void **state) {
     write_npy("parts/emb_011.npy", "<f2", 0, 6, 1);
     scratch_text(&box, "parts/_SUCCESS", "");
     scratch_text(&box, "parts/.emb_1.npy.crc", "x");
+    scratch_text(&box, "parts/metadata.csv", "a,b\n1,2\n"); /* beside arrays a table is no shard */
     snprintf(parts, sizeof parts, "%s", path_of("parts"));
     snprintf(pattern[0], sizeof pattern[0], "%s", parts);
     snprintf(pattern[1], sizeof pattern[1], "%s/emb_*.npy", parts);
@@ -106,6 +107,14 @@ static void shards_are_one_matrix_in_natural_order(void **state) {
     gf_embedding_set *s = open_set(two, 2, NULL, NULL);
     expect_rows(s, 6);
     gf_embeddings_close(s);
+}
+
+static void a_folder_of_tables_is_read_where_it_has_no_arrays(void **state) {
+    (void)state;
+    scratch_text(&box, "tables/b10.tsv", "-1.25\t-1\t-0.75\n");
+    scratch_text(&box, "tables/b9.csv", "x,y,z\n-2,-1.75,-1.5\n");
+    scratch_text(&box, "tables/readme.txt", "");
+    expect_file("tables", 2);
 }
 
 static void expect_names(gf_embedding_set *s, const char *first, const char *last) {
@@ -247,6 +256,8 @@ static void refuses_with_the_file(void **state) {
                {"a,b\n", NULL, "no rows"},
                {"id,label\n1,2\n", NULL, "no column of numbers but an id or labels"},
                {"e,label\n1,2\n3,2.5\n", NULL, "line 3: '2.5' in column 'label'"},
+               {"a,b,c,emb\n1,2\n", "emb", "line 2: 2 columns; the first line has 4"},
+               {"x,y\nr1,1,2\nr2,3,4\n", NULL, "line 2: 3 columns; the first line has 2"},
                {"x;y\n1;2\n", NULL, "columns are separated by commas or tabs"},
                {"v,w\n,\n", "v", "no row has numbers"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
@@ -272,10 +283,15 @@ static void refuses_with_the_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_type_and_order),    cmocka_unit_test(shards_are_one_matrix_in_natural_order),
-        cmocka_unit_test(tables_have_columns_or_a_list), cmocka_unit_test(ids_and_labels_are_no_dimensions),
-        cmocka_unit_test(parquet_has_names_and_shards),  cmocka_unit_test(files_without_rows_are_left_out),
-        cmocka_unit_test(refuses_with_the_file),         cmocka_unit_test(an_empty_cell_in_the_first_row_is_a_bad_row),
+        cmocka_unit_test(reads_every_type_and_order),
+        cmocka_unit_test(shards_are_one_matrix_in_natural_order),
+        cmocka_unit_test(tables_have_columns_or_a_list),
+        cmocka_unit_test(ids_and_labels_are_no_dimensions),
+        cmocka_unit_test(parquet_has_names_and_shards),
+        cmocka_unit_test(files_without_rows_are_left_out),
+        cmocka_unit_test(a_folder_of_tables_is_read_where_it_has_no_arrays),
+        cmocka_unit_test(refuses_with_the_file),
+        cmocka_unit_test(an_empty_cell_in_the_first_row_is_a_bad_row),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

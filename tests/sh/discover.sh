@@ -197,8 +197,8 @@ expect 1 "59 labels with 1 axis for 60" discover x.npy --labels y59.npy --out z
 expect 1 "cannot be opened" discover nowhere.npy --out z
 mkdir -p arun && : > arun/config.cfg
 expect 1 "arun is not the folder of a run: it names no data" discover arun --out z
-mkdir bare && : > bare/x.csv
-expect 1 "has no .npy, .parquet or .safetensors file" discover bare --out z
+mkdir bare && : > bare/x.txt
+expect 1 "has no .npy, .parquet, .safetensors, .csv or .tsv file" discover bare --out z
 grep -qF "for files in its folders give a pattern: 'bare/*/*.parquet'" err || fail "no pattern: $(cat err)"
 printf 'PK\003\004 something of np.savez' > x.npz
 expect 1 "write the array by np.save(FILE, x)" discover x.npz --out z

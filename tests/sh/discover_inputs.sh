@@ -112,6 +112,8 @@ same other first
 expect 1 "column 'e0': labels are read from texts or integers" discover "$parquet/wide.parquet" --label-column e0 --out z
 expect 0 "23 x 2" discover "$parquet/wide-texts.parquet" --k 3 --out texts
 grep -q "row 22" texts/pairs.tsv || fail "labels are no names: $(head -n 2 texts/pairs.tsv)"
+"$glofnd" discover "$parquet/wide-dates.parquet" --k 3 --out dates > out 2> err || fail "dates: $(cat err)"
+grep -qxF "embeddings from 2 columns, e0 to e1; left out: day, when, price" err || fail "dates are no dimensions: $(cat err)"
 expect 1 "no column is a list of numbers, one list per row; it has name, label" discover "$parquet/texts.parquet" --out z
 rm -rf other
 expect 1 "no column 'x'; it has key, emb.list.element, number, small" discover "$parquet/defaults.parquet" --column x --out z
@@ -164,7 +166,7 @@ expect 0 "written" discover --from other --labels y.npy --k 4 --out other_labels
 expect 2 "--column is a column of Parquet files or tables" discover x.npy --column emb --out z
 expect 2 "--id is a column of Parquet files or tables" discover x.npy --id key --out z
 expect 2 "--id is a column of Parquet files or tables" discover x.npy --names names --id key --out z
-expect 2 "--label-column is a column of Parquet files; 'z.npy' is none" discover x.npy --labels z.npy --label-column kind --out z
+expect 2 "column of Parquet files or tables; 'z.npy' is none" discover x.npy --labels z.npy --label-column kind --out z
 expect 2 "--label-column is a column of Parquet files" discover classes.csv --id name --labels z.npy --label-column kind --out z
 expect 2 "--id is a column" discover --from other --id key --out z
 expect 2 "--column is a column" discover x.npy --query x.npy --stored plain --column emb --out z
@@ -172,10 +174,21 @@ rm -rf other by_array
 expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --labels small.npy --k 3 --out by_array
 expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --label-column small --k 3 --out other
 same other by_array
+head -n 41 classes.csv > short.csv
 rm -rf other by_array
 expect 0 "written" discover x.npy --names names --labels z.npy --k 3 --out by_array
 expect 0 "written" discover classes.csv --id name --label-column kind --k 3 --out other
 same other by_array
+# The same table beside an array, as one file and as a folder.
+mkdir -p described && cp classes.csv described/
+for file in classes.csv described; do
+    rm -rf other
+    expect 0 "written" discover x.npy --names $file --id name --labels $file --label-column kind --k 3 --out other
+    same other by_array
+done
+expect 1 "no column 'title' in its first line" discover x.npy --names classes.csv --id title --out z
+expect 1 "has columns; choose the column of labels by --label-column" discover x.npy --labels classes.csv --out z
+expect 1 "40 names for 41" discover x.npy --names short.csv --id name --out z
 head -n 21 classes.csv > a.csv
 { head -n 1 classes.csv; tail -n +22 classes.csv; } > b.csv
 rm -rf other

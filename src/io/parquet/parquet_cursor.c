@@ -18,7 +18,9 @@ int gf_parquet_is_real(const gf_parquet_leaf *l) {
     return l->type == GF_PARQUET_FLOAT || l->type == GF_PARQUET_DOUBLE || l->half;
 }
 
-int gf_parquet_is_integer(const gf_parquet_leaf *l) { return l->type == GF_PARQUET_INT32 || l->type == GF_PARQUET_INT64; }
+int gf_parquet_is_integer(const gf_parquet_leaf *l) {
+    return (l->type == GF_PARQUET_INT32 || l->type == GF_PARQUET_INT64) && !l->scaled;
+}
 
 static int lists_of_reals(const gf_parquet *f) {
     int count = 0;

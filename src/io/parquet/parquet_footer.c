@@ -18,7 +18,7 @@ enum { FOOTER_MAX = 1 << 28, DEPTH_MAX = 12, NAME_MAX_BYTES = 1000 };
 
 typedef struct schema_node {
     int64_t type, length, repetition, children, converted;
-    int half; /* float16 by its logical type */
+    int half, scaled; /* by its logical type: float16; a decimal, date, time or timestamp */
     const uint8_t *name;
     size_t name_bytes;
 } schema_node;
@@ -46,6 +46,7 @@ static void read_logical_type(footer *x, const gf_thrift_struct *field, schema_n
     if (!gf_thrift_enter(&x->t, field)) return;
     for (gf_thrift_struct s = gf_thrift_begin(&x->t); gf_thrift_field(&x->t, &s);) {
         if (s.id == 15) node->half = 1;
+        if (s.id >= 5 && s.id <= 8) node->scaled = 1;
         gf_thrift_skip(&x->t, &s);
     }
 }
@@ -59,6 +60,7 @@ static schema_node read_node(footer *x) {
         case 3: n.repetition = gf_thrift_integer(&x->t, &s); break;
         case 4: n.name = gf_thrift_binary(&x->t, &s, &n.name_bytes); break;
         case 5: n.children = gf_thrift_integer(&x->t, &s); break;
+        case 6: n.converted = gf_thrift_integer(&x->t, &s); break;
         case 10: read_logical_type(x, &s, &n); break;
         default: gf_thrift_skip(&x->t, &s);
         }
@@ -84,6 +86,7 @@ static glofnd_status add_leaf(footer *x, const schema_node *n, size_t path_bytes
                            .max_rep = x->rep[x->depth],
                            .list_def = x->list[x->depth]};
     l->half = n->half && l->type == GF_PARQUET_FIXED_BYTES && l->width == 2;
+    l->scaled = n->scaled || (n->converted >= 5 && n->converted <= 10); /* the same in older files */
     l->path = strndup(x->path, path_bytes);
     FAIL_IF(x->err, !l->path, GLOFND_E_MEMORY, "%.300s: no memory for its columns", f->path);
     l->top = x->path_end[1];
