@@ -40,7 +40,7 @@ SHIM = r"""
 #include "xla/ffi/api/c_api.h"
 XLA_FFI_Handler *step, *begin;                    /* set by the test */
 void *stream, *streams[8];                        /* of the next call; those that the context was given */
-int given, reserved, noticed, checked;            /* noticed: the status that the device has seen */
+int given, reserved, noticed, checked, replays;   /* noticed: the status that the device has seen; replays: no step is captured */
 static XLA_FFI_Error *get_stream(XLA_FFI_Stream_Get_Args *args) { args->stream = stream; return 0; }
 static XLA_FFI_Error *call(XLA_FFI_Handler *handler, XLA_FFI_CallFrame f, XLA_FFI_ExecutionStage stage) {
     XLA_FFI_Api api = *f.api;
@@ -51,7 +51,7 @@ static XLA_FFI_Error *call(XLA_FFI_Handler *handler, XLA_FFI_CallFrame f, XLA_FF
 XLA_FFI_Error *as_cuda(XLA_FFI_CallFrame *f) {
     if (f->extension_start || f->stage != XLA_FFI_ExecutionStage_EXECUTE) return step(f);
     XLA_FFI_Error *error = begin ? call(begin, *f, XLA_FFI_ExecutionStage_INITIALIZE) : 0;
-    return error ? error : call(step, *f, XLA_FFI_ExecutionStage_EXECUTE);
+    return error || replays ? error : call(step, *f, XLA_FFI_ExecutionStage_EXECUTE);
 }
 int take_stream(void *c, void *s) { (void)c; streams[given++ % 8] = s; return 0; }
 int reserve(void *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes) { (void)c, (void)bytes; reserved = rows == cols ? (int)(rows * dim) : -1; return 0; }
@@ -109,7 +109,7 @@ class JaxCalls(unittest.TestCase):
         self.replace("ctx_stream", "take_stream")
         self.replace("ctx_reserve", "reserve")
         for library, names in ((self.driver, ("copies", "waits", "capturing", "device", "pushes")),
-                               (self.shim, ("given", "reserved", "noticed", "checked"))):
+                               (self.shim, ("given", "reserved", "noticed", "checked", "replays"))):
             for name in names:
                 number(library, name).value = 0
         self.use_stream(0x100)
@@ -239,6 +239,8 @@ class JaxCalls(unittest.TestCase):
         self.assertEqual((self.counted("waits"), self.counted("copies")), (0, 0))
         for field, function in (("ctx_loss", "loss_later"), ("ctx_error", "text_later")):
             self.replace(field, function)
+        number(self.shim, "replays").value = 1
+        step(plain.init()).block_until_ready()
         number(self.shim, "noticed").value = 12
         with self.assertRaises(glofnd.AnchorIndexError), layer.errors():
             step(plain.init()).block_until_ready()
