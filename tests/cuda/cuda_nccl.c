@@ -114,8 +114,8 @@ static void both_can_be_recorded(void **state) {
 
 /* ----- training ------------------------------------------------------------------------------------------------------- */
 
-/* A single rank gives the bits of a run without ranks, captured steps included. Not in bf16: on Hopper convolutions make the sums of
- * batch norms where there are no ranks, and round differently. */
+/* A single rank gives the bits of a run without ranks, captured steps included. Not in bf16: on Hopper convolutions make the sums
+ * of batch norms where there are no ranks, and round differently. */
 static void one_rank_trains_as_none(void **state) {
     (void)state;
     static const trial_setting run[] = {{"data", "shapes:n=192,classes=3,size=32"},
