@@ -156,7 +156,7 @@ def _state_shape(engine: Engine) -> tuple[int, int, int]:
 class GloFNDLoss:
     """Loss of a batch, and new state. Options as of glofnd.torch.GloFNDLoss; learner "ring" and similarity "bank" are not available here.
 
-    command_buffer  on a GPU XLA may make a step part of a CUDA graph, with the work around it. The epoch, where it matters
+    command_buffer  (experimental) on a GPU XLA may make a step part of a CUDA graph, with the work around it. The epoch, where it matters
                     (start_epoch, update_epoch ...), must then be a number when the program is compiled
     """
 
