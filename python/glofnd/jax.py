@@ -245,7 +245,8 @@ class GloFNDLoss:
         return how, jnp.asarray(epoch, jnp.int32), jnp.asarray(tau, jnp.float32)
 
     def check(self) -> None:
-        """Waits for the steps on a GPU, and raises the failure of one since the last check, if no later step has done so."""
+        """Waits for the steps that JAX has begun on a GPU, and raises the failure of one since the last check, if no later step has done
+        so. JAX begins a step in the background: wait for a result of the last one before (jax.block_until_ready)."""
         _check(self.handle)
 
 
