@@ -1,8 +1,8 @@
 # A copied checkpoint continues with another detector, as docs/commands.md says ("Branches"): with the bits of a run of its own.
 . "$2/tests/sh/common.inc"
 needs_runs
-settings='--data shapes:n=64,classes=4,size=16,seed=3 --arch resnet8 --head-hidden 16 --head-out 8 --batch 16 --epochs 4 --start-epoch 2
-          --warmup-epochs 1 --alpha 0.1 --threads 1 --quiet'
+settings='--data shapes:n=64,classes=4,size=16,seed=3 --arch resnet8 --head-hidden 16 --head-out 8 --batch 16 --epochs 4
+          --start-epoch 2 --warmup-epochs 1 --alpha 0.1 --threads 1 --quiet'
 run() { expect 0 "finished" "$glofnd" pretrain "$@"; }
 
 run $settings --detector none --checkpoint-steps 8 --keep-checkpoints 4 --out none
@@ -13,7 +13,8 @@ for detector in glofnd fnc single; do
     cp -r none/checkpoints/step-8 branch-$detector/checkpoints/
     cp none/config.cfg none/log.jsonl branch-$detector/
     run --resume --out branch-$detector --detector $detector --quiet
-    cmp own-$detector/model.safetensors branch-$detector/model.safetensors || fail "$detector: other weights than a run of its own"
+    cmp own-$detector/model.safetensors branch-$detector/model.safetensors ||
+        fail "$detector: other weights than a run of its own"
     cmp own-$detector/checkpoints/step-16/anchors.glofnd branch-$detector/checkpoints/step-16/anchors.glofnd ||
         fail "$detector: other thresholds than a run of its own"
     grep -qx "detector = $detector" branch-$detector/config.cfg || fail "$detector: not in the new config.cfg"
