@@ -133,7 +133,7 @@ static glofnd_status take_config(gf_error *err, sweep_plan *p, const char *path,
     return take_listed(err, p, p->config, &p->config_count, SWEEP_CONFIG_MAX, joined);
 }
 
-/* "KEY=VALUE" for all runs: an earlier file varies that key no more. */
+/* "KEY=VALUE" for all runs: what an earlier file varies of that key does not count. */
 static glofnd_status take_set(gf_error *err, sweep_plan *p, const char *pair) {
     char key[64];
     snprintf(key, sizeof key, "%.*s", (int)strcspn(pair, "="), pair);

@@ -58,7 +58,7 @@ static __device__ glofnd_row shared_row(const gf_cuda_step &x, int i) {
     return gf_record_decode(&shared, &none);
 }
 
-/* Rows of the caller were checked by nobody yet. `position` in the batch; cols: the shared row. */
+/* Rows of the caller are not checked yet. `position` in the batch; cols: the shared row. */
 static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t position, int64_t place) {
     if (place < 0 || place > x.store.n) return; /* a bad id */
     const int fault = gf_row_fault(gf_lent_row(x, side, place));
