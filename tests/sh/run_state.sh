@@ -33,6 +33,7 @@ for kind in knn fn; do
     expect 0 "weights of step ${last#step-}," "$glofnd" eval $kind bare
     cmp first out || fail "eval $kind: the old model is used beside new thresholds"
 done
+expect 0 "bare/model.safetensors is not there: the run has not finished" "$glofnd" eval knn bare
 expect 0 "model.safetensors is of step 2" "$glofnd" eval knn run
 expect 0 "weights of step ${last#step-}," "$glofnd" embed run --data $data --out e.npy
 expect 0 "" "$glofnd" embed bare --data $data --out f.npy

@@ -69,6 +69,7 @@ static glofnd_status take_checkpoint(gf_error *err, const char *run, const model
     if (m->there && m->whole) TRY(gf_manifest_same(err, out->checkpoint, run, GF_MODEL_FILE, &same));
     if (same) return GLOFND_OK;
     if (m->there) explain(m, out, own, out->note, sizeof out->note);
+    else snprintf(out->note, sizeof out->note, "%.300s is not there: the run has not finished, or the file was removed", own);
     TRY(gf_path_join(err, out->weights, out->checkpoint, GF_MODEL_FILE));
     TRY(gf_manifest_check_one(err, out->checkpoint, GF_MODEL_FILE, &listed));
     FAIL_IF(err, !listed, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list " GF_MODEL_FILE ": it is corrupt", out->checkpoint);
