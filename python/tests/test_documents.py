@@ -58,6 +58,18 @@ class Documents(unittest.TestCase):
             self.assertTrue((names["criterion"].thresholds() < 1).all())
             self.assertEqual(names["criterion"].epoch, 2)
 
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_neighbours(self):
+        import torch
+        from glofnd.torch import GloFNDLoss
+        torch.manual_seed(0)
+        criterion = self.run_block(os.path.join("docs", "python.md"), "neighbours=5", {"GloFNDLoss": GloFNDLoss})["criterion"]
+        x = torch.randn(64, 128)
+        for epoch in (69, 70):
+            criterion.set_epoch(epoch)
+            criterion(x, x + 0.1, torch.arange(64))
+            self.assertEqual(criterion.stats()["neighbours"] > 0, epoch == 70)
+
     def test_numpy(self):
         self.run_block(os.path.join("docs", "python.md"), "from glofnd.numpy", {}, output=True)
 
