@@ -166,18 +166,21 @@ static glofnd_status evaluate_files(gf_error *err, linear_job *j) {
 
 /* ----- results ----- */
 
-static void means(const linear_job *j, double *top1, double *top5) {
-    *top1 = *top5 = 0.0;
+typedef struct mean_scores {
+    double top1, top5, last_top1;
+} mean_scores;
+
+static mean_scores means(const linear_job *j) {
+    mean_scores m = {0};
     for (int i = 0; i < j->fractions; i++) {
-        *top1 += j->result[i].probe.top1;
-        *top5 += j->result[i].probe.top5;
+        const gf_probe *p = &j->result[i].probe;
+        m.top1 += p->top1 / j->fractions, m.top5 += p->top5 / j->fractions, m.last_top1 += p->last_top1 / j->fractions;
     }
-    *top1 /= j->fractions;
-    *top5 /= j->fractions;
+    return m;
 }
 
 static void print_results(const linear_job *j) {
-    double top1, top5;
+    const mean_scores m = means(j);
     gf_print(stdout, "protocol  linear %s: %s, batch %lld, %s%s\n", j->protocol, j->spec.protocol->text,
              (long long)j->spec.protocol->batch,
              j->files               ? "rows as they are"
@@ -194,10 +197,9 @@ static void print_results(const linear_job *j) {
                  (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch, 100.0 * r->probe.top1,
                  100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
     }
-    means(j, &top1, &top5);
     if (j->fractions > 1)
-        gf_print(stdout, "%8s %8s %9s %5s %7.2f %7.2f %7s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
-                 j->protocol);
+        gf_print(stdout, "%8s %8s %9s %5s %7.2f %7.2f %7.2f  %s\n", "mean", "", "", "", 100.0 * m.top1, 100.0 * m.top5,
+                 100.0 * m.last_top1, j->protocol);
 }
 
 static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
@@ -220,15 +222,15 @@ static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
 }
 
 static void record_mean(gf_eval_writer *log, const linear_job *j) {
-    double top1, top5;
-    means(j, &top1, &top5);
+    const mean_scores m = means(j);
     eval_log_begin(log, "linear_mean", j->protocol, &j->samples);
     gf_eval_put_integer(log, "seed", (int64_t)j->spec.seed);
     gf_eval_put_integer(log, "augment", j->spec.augment);
     gf_eval_put_number(log, "validation", j->spec.validation);
     gf_eval_put_numbers(log, "fractions", j->fraction, j->fractions);
-    gf_eval_put_number(log, "top1", top1);
-    gf_eval_put_number(log, "top5", top5);
+    gf_eval_put_number(log, "top1", m.top1);
+    gf_eval_put_number(log, "top5", m.top5);
+    gf_eval_put_number(log, "last_top1", m.last_top1);
     gf_eval_writer_end(log);
 }
 

@@ -21,11 +21,12 @@ static const gf_eval_key linear[] = {
     NAME("fraction"), SETTING("seed"), SETTING("augment"), SETTING("validation"),
     RECORDED("train_samples"), RECORDED("test_samples"), /* may lack unreadable samples, which differ between held out parts */
     RECORDED("epochs"), RECORDED("epochs_run"), RECORDED("best_epoch"),
-    PERCENT("top1", "top-1 %"), PERCENT_DETAIL("top5", "top-5 %"), RECORDED("last_top1"), TIME("time_s"),
+    PERCENT("top1", "top-1 %"), PERCENT_DETAIL("top5", "top-5 %"), PERCENT_DETAIL("last_top1", "top-1 % (last epoch)"),
+    TIME("time_s"),
 };
 static const gf_eval_key linear_mean[] = {
     SETTING("seed"), SETTING("augment"), SETTING("validation"), SETTING("fractions"),
-    PERCENT("top1", "top-1 %"), PERCENT_DETAIL("top5", "top-5 %"),
+    PERCENT("top1", "top-1 %"), PERCENT_DETAIL("top5", "top-5 %"), PERCENT_DETAIL("last_top1", "top-1 % (last epoch)"),
 };
 static const gf_eval_key knn[] = {
     NAME("k"), SETTING_UNLESS("temperature", "temperature=0"), /* equal votes: the protocol is knn-unweighted */
