@@ -59,8 +59,6 @@ static glofnd_status make_context(gf_error *err, gf_loss_stage *l) {
 /* Several ranks: a store of the drawn samples, or of all if it has averages, which every rank holds. */
 static glofnd_status make_store(gf_error *err, gf_loss_stage *l) {
     const gf_encoders *e = l->spec.encoders;
-    FAIL_IF(err, l->spec.comm && has_bank(l) && on_device(l), GLOFND_E_UNSUPPORTED,
-            "similarity: bank on several ranks is for device = cpu; on a GPU set similarity to embedding, or start one rank");
     const glofnd_store_spec spec = {
         .size = sizeof spec,
         .n = l->spec.comm && !has_bank(l) ? e->batch : l->spec.samples,
