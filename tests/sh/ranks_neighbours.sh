@@ -31,6 +31,12 @@ sizes() { (cd "$1/checkpoints/step-64" && wc -c anchors.glofnd* | awk '$2 != "to
 [ "$(sizes ranks-2)" = 'anchors.glofnd large anchors.glofnd.00000-of-00002 small anchors.glofnd.00001-of-00002 small ' ] ||
     fail "files of a checkpoint: $(sizes ranks-2)"
 
+# Every rank holds the averages of all samples: 1,024 more of them are 1,024 records of 20 + 32 bytes.
+held() { sed -n 's/.*"loss": \([0-9]*\).*/\1/p' "$1/memory.json"; }
+call ranks 2 $near --data shapes:n=1152,classes=4,size=16,seed=1 --epochs 1 --out more
+wants 'more samples' 0
+[ $(($(held more) - $(held ranks-2))) = $((1024 * 52)) ] || fail "memory: $(held ranks-2) and $(held more) bytes"
+
 # A run without averages has none to continue with.
 call ranks 2 $images --epochs 2 --out plain
 wants 'without averages' 0
