@@ -175,6 +175,7 @@ void check_ranks(scene *s, int ranks) {
         scene_draw(s, step, &b);
         ref_step_run(&s->o, &ref, &b.q, NULL, &r);
         run_two_calls(&one, &b.q, &single);
+        expect_outputs(s, step, &b.q, &single, &r);
         rank_set_step(&set, &b.q, &many);
         expect_ranks(s, step, &set, &many, &single, &r);
         expect_store(s, step, &one, &ref, &r);
