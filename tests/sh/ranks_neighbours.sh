@@ -14,8 +14,9 @@ for count in 1 2 4; do
     wants "$count ranks" 0
     close one "ranks-$count" "$count ranks" || fail "$count ranks: losses differ"
     found one >a.found
-    found "ranks-$count" | paste -d ' ' a.found - | awk '{ bad += $1 != $2; some += $1 > 1 } END { exit bad > 0 || NR < 20 || some < NR / 2 }' ||
-        fail "$count ranks: other neighbours: $(found "ranks-$count" | paste -d ' ' a.found -)"
+    found "ranks-$count" | paste -d ' ' a.found - >both.found
+    awk '{ bad += $1 != $2; some += $1 > 1 } END { exit bad > 0 || NR < 20 || some < NR / 2 }' both.found ||
+        fail "$count ranks: other neighbours: $(cat both.found)"
 done
 
 start killed 2 $near
@@ -27,7 +28,9 @@ equal ranks-2 killed 'killed'
 chained one $near
 
 # The averages are in the checkpoint once: 32 bytes for each of 128 samples, in the file of the first rank.
-sizes() { (cd "$1/checkpoints/step-64" && wc -c anchors.glofnd* | awk '$2 != "total" { printf "%s %s ", $2, ($1 > 4096 ? "large" : "small") }'); }
+sizes() {
+    (cd "$1/checkpoints/step-64" && wc -c anchors.glofnd*) | awk '$2 != "total" { printf "%s %s ", $2, ($1 > 4096 ? "large" : "small") }'
+}
 [ "$(sizes ranks-2)" = 'anchors.glofnd large anchors.glofnd.00000-of-00002 small anchors.glofnd.00001-of-00002 small ' ] ||
     fail "files of a checkpoint: $(sizes ranks-2)"
 

@@ -169,8 +169,8 @@ static void compare_state(const char *name, const gf_trainer *one, const gf_trai
         }
 }
 
-/* Averages of all samples, on every rank. They are rounded to float16 at every visit: one unit of numbers up to 1 (their bits, for
- * equal embeddings: mpi_step). */
+/* Averages of all samples, on every rank. They are rounded to float16 at every visit: one unit of numbers up to 1. mpi_step
+ * compares their bits, for equal embeddings. */
 static void compare_averages(const char *name, const gf_trainer *one, const gf_trainer *ranked) {
     const int64_t dim = gf_loss_stage_store(one->loss)->spec.bank_dim;
     uint16_t x[GF_BANK_MAX_DIM], y[GF_BANK_MAX_DIM];
