@@ -29,7 +29,8 @@ chained one $near
 
 # The averages are in the checkpoint once: 32 bytes for each of 128 samples, in the file of the first rank.
 sizes() {
-    (cd "$1/checkpoints/step-64" && wc -c anchors.glofnd*) | awk '$2 != "total" { printf "%s %s ", $2, ($1 > 4096 ? "large" : "small") }'
+    (cd "$1/checkpoints/step-64" && wc -c anchors.glofnd*) |
+        awk '$2 != "total" { printf "%s %s ", $2, ($1 > 4096 ? "large" : "small") }'
 }
 [ "$(sizes ranks-2)" = 'anchors.glofnd large anchors.glofnd.00000-of-00002 small anchors.glofnd.00001-of-00002 small ' ] ||
     fail "files of a checkpoint: $(sizes ranks-2)"
