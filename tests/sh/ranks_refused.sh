@@ -26,7 +26,6 @@ wait_all() {
 }
 refused 'a batch that cannot be divided' '^glofnd pretrain: rank 0: batch: 16 samples cannot be divided among 3' 3 $images
 refused 'anchors in a file' 'rank 0: store: ' 2 $images --store file
-refused 'averages on GPUs' 'rank 0: similarity: ' 2 $images --similarity bank --device cuda
 refused 'no samples left' 'fewer than 2' 4 $images --batch 4
 refused 'a wrong value' 'rank 0: .*epochs' 2 $images --epochs none
 refused 'a file in the way' 'rank 0: .*rank.sh/run' 2 $images --out rank.sh/run
