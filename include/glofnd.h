@@ -261,8 +261,8 @@ typedef struct glofnd_options {
     double tau_plus;      /* SIMCLR, CLIP: probability that a negative is a false one, in [0,1): the sum over negatives is
                              debiased by it (Chuang et al. 2020). 0: off */
     double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off */
-    /* BANK, two views, glofnd_step() alone: from mask_epoch on every anchor is also attracted by the averages of this many of its
-     * nearest samples in the whole store, at most 8; 0: off. */
+    /* BANK, two views: from mask_epoch on every anchor is also attracted by the averages of this many of its nearest samples in
+     * the whole store, at most 8; 0: off. Several ranks: on the CPU, see glofnd_step_grad(). */
     int64_t neighbours;
     int64_t neighbour_rows;  /* samples searched in a step, a window of the store that moves; 0: all */
     double neighbour_weight; /* of this attraction; that of the other view is 1 */

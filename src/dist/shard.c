@@ -1,6 +1,7 @@
 /* shard.c - see shard.h. */
 #include "dist/shard.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ struct gf_shard {
     glofnd_store *store;          /* own anchors: row i div R */
     int64_t *slot;                /* [rows] 0, 1, ... */
     int64_t *mine;                /* [ranks * rows] rows of `store` that ranks draw, in the order of ranks */
-    int64_t *from;                /* [rows] own samples ordered by their owner */
+    int64_t *from;                /* [rows] rows of the working store: own samples ordered by their owner */
     size_t *out_bytes, *in_bytes; /* [ranks] */
     glofnd_row *out, *in;         /* [modalities][...] rows on their way */
     glofnd_row *side;             /* [ranks * rows] of one modality */
@@ -74,7 +75,7 @@ void gf_shard_free(gf_shard *s) {
     free(s);
 }
 
-const int64_t *gf_shard_slots(const gf_shard *s) { return s->slot; }
+const int64_t *gf_shard_slots(const gf_shard *s) { return s->spec.bank_dim ? NULL : s->slot; }
 glofnd_ctx *gf_shard_ctx(const gf_shard *s) { return s->ctx; }
 glofnd_store *gf_shard_store(const gf_shard *s) { return s->store; }
 
@@ -92,7 +93,7 @@ static int64_t sort_out(gf_shard *s, const int64_t *id, size_t *drawn, size_t *k
         for (int64_t i = r * rows; i < (r + 1) * rows; i++)
             if (id[i] % ranks == me) s->mine[count++] = id[i] / ranks;
         for (int64_t i = 0; i < rows; i++)
-            if (id[me * rows + i] % ranks == r) s->from[own++] = i;
+            if (id[me * rows + i] % ranks == r) s->from[own++] = s->spec.bank_dim ? id[me * rows + i] : i;
         drawn[r] = row * (size_t)(count - before);
         kept[r] = row * (size_t)(own - own_before);
     }
@@ -120,6 +121,13 @@ static glofnd_status write_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofn
     return GLOFND_OK;
 }
 
+/* Rows `at` [n] of the working store become those of anchors never seen. */
+static glofnd_status forget_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofnd_store *work, const int64_t *at, int64_t n) {
+    for (int64_t i = 0; i < n; i++) s->side[i] = (glofnd_row){.lambda = 1.0f, .log_u = -INFINITY};
+    for (int side = 0; side < s->sides; side++) TRY(gf_ctx_status(err, c, glofnd_rows_put(c, work, side, at, n, s->side)));
+    return GLOFND_OK;
+}
+
 glofnd_status gf_shard_fetch(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work) {
     const int64_t drawn = sort_out(s, id, s->out_bytes, s->in_bytes);
     TRY(read_rows(err, s, s->ctx, s->store, s->mine, drawn, s->out));
@@ -130,6 +138,7 @@ glofnd_status gf_shard_fetch(gf_error *err, gf_shard *s, const int64_t *id, glof
 glofnd_status gf_shard_return(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work) {
     const int64_t drawn = sort_out(s, id, s->in_bytes, s->out_bytes);
     TRY(read_rows(err, s, c, work, s->from, s->spec.rows, s->out));
+    if (s->spec.bank_dim) TRY(forget_rows(err, s, c, work, s->from, s->spec.rows));
     TRY(s->comm->ops->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
     return write_rows(err, s, s->ctx, s->store, s->mine, drawn, s->in);
 }

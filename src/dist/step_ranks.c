@@ -6,6 +6,20 @@
 
 #include "util/status.h"
 
+/* ----- life ----- */
+
+static glofnd_status make_bank(gf_error *err, gf_step_ranks *t, int64_t dim) {
+    glofnd_store_info info = {.size = sizeof info};
+    if (dim == 0) return GLOFND_OK;
+    TRY(glofnd_store_describe(gf_shard_store(t->shard), &info));
+    t->bank_dim = dim, t->sides = info.modalities;
+    for (int i = 0; i < t->sides; i++) {
+        t->bank[i] = malloc(sizeof *t->bank[i] * (size_t)(t->cols * dim));
+        FAIL_IF(err, !t->bank[i], GLOFND_E_MEMORY, "no memory for the averages of %lld samples", (long long)t->cols);
+    }
+    return GLOFND_OK;
+}
+
 glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *device, const gf_shard_spec *spec, gf_step_ranks *out) {
     const size_t cols = (size_t)spec->rows * (size_t)host->ranks;
     *out = (gf_step_ranks){
@@ -16,6 +30,7 @@ glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *device, 
     glofnd_status status = GLOFND_OK;
     if (!out->id || !out->label || !out->group) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a batch of %zu ids", cols);
     if (status == GLOFND_OK) status = gf_shard_create(err, host, spec, &out->shard);
+    if (status == GLOFND_OK) status = make_bank(err, out, spec->bank_dim);
     if (status != GLOFND_OK) gf_step_ranks_close(out);
     return status;
 }
@@ -25,11 +40,33 @@ void gf_step_ranks_close(gf_step_ranks *t) {
     free(t->id);
     free(t->label);
     free(t->group);
+    free(t->bank[0]);
+    free(t->bank[1]);
     *t = (gf_step_ranks){0};
 }
 
+/* ----- a step ----- */
+
 static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
     return part ? c->ops->gather(err, c, part, bytes, all) : GLOFND_OK;
+}
+
+/* Averages of the whole batch, from the own store. */
+static glofnd_status read_bank(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, const glofnd_store *work) {
+    for (int i = 0; i < t->sides; i++) TRY(gf_ctx_status(err, c, glofnd_bank_get(c, work, i, t->id, t->cols, t->bank[i])));
+    return GLOFND_OK;
+}
+
+/* A step writes averages of the own samples; those of the other ranks' follow. */
+static glofnd_status share_bank(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work) {
+    const size_t bytes = sizeof *t->bank[0] * (size_t)(t->rows * t->bank_dim);
+    for (int i = 0; i < t->sides; i++) {
+        uint16_t *own = t->bank[i] + t->row0 * t->bank_dim;
+        TRY(gf_ctx_status(err, c, glofnd_bank_get(c, work, i, t->id + t->row0, t->rows, own)));
+        TRY(gather(err, t->host, own, bytes, t->bank[i]));
+        TRY(gf_ctx_status(err, c, glofnd_bank_put(c, work, i, t->id, t->cols, t->bank[i])));
+    }
+    return GLOFND_OK;
 }
 
 glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t *id, const int32_t *label, const int32_t *group,
@@ -38,6 +75,7 @@ glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t 
     TRY(gather(err, t->host, id, rows * sizeof *id, t->id));
     TRY(gather(err, t->host, label, rows * sizeof *label, t->label));
     TRY(gather(err, t->host, group, rows * sizeof *group, t->group));
+    TRY(read_bank(err, t, c, work));
     return gf_shard_fetch(err, t->shard, t->id, c, work);
 }
 
@@ -52,6 +90,7 @@ glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c,
     char *own = (char *)links + GLOFND_LINK_BYTES * t->row0;
     glofnd_batch mine = *q;
     mine.rows = t->rows, mine.cols = t->cols, mine.row0 = t->row0;
+    mine.bank_a = t->bank[0], mine.bank_b = t->bank[1];
     TRY(gather_rows(err, t, q->a, q->dim));
     TRY(gather_rows(err, t, q->b, q->dim));
     TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
@@ -62,10 +101,10 @@ glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c,
 /* Sums over ranks, and means of numbers that every rank's rows have the same share in. NaN stays NaN. */
 static glofnd_status total(gf_error *err, gf_comm *c, glofnd_stats *s) {
     double *const sums[] = {&s->loss, &s->grad_tau, &s->grad_scale};
-    double *const means[] = {&s->kept_share, &s->detector_share, &s->lambda_mean, &s->quantile_mean,
-                             &s->log_u_mean, &s->tau_mean,       &s->precision,   &s->recall};
+    double *const means[] = {&s->kept_share, &s->detector_share, &s->lambda_mean, &s->quantile_mean, &s->log_u_mean,
+                             &s->tau_mean,   &s->precision,      &s->recall,      &s->neighbours};
     int64_t *const counts[] = {&s->pairs, &s->flagged, &s->same, &s->hits, &s->rescued, &s->repeats};
-    enum { SUMS = 3, MEANS = 8, COUNTS = 6 };
+    enum { SUMS = 3, MEANS = 9, COUNTS = 6 };
     double x[SUMS + MEANS + COUNTS];
     for (int i = 0; i < SUMS; i++) x[i] = *sums[i];
     for (int i = 0; i < MEANS; i++) x[SUMS + i] = *means[i] / c->ranks;
@@ -79,5 +118,6 @@ static glofnd_status total(gf_error *err, gf_comm *c, glofnd_stats *s) {
 
 glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats) {
     TRY(gf_shard_return(err, t->shard, t->id, c, work));
+    TRY(share_bank(err, t, c, work));
     return total(err, t->host, stats);
 }

@@ -148,8 +148,9 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
 /* Lists of threads other than the first are merged into its own. */
 static void lay_near(cursor *at, gf_near *x, const gf_shape *s) {
     const int64_t on = s->neighbours > 0, block = on * s->threads * s->dim * GF_NEIGHBOUR_BLOCK;
-    TAKE(at, x->anchor, on * s->cols * s->dim), TAKE(at, x->pull, on * s->cols * s->dim), TAKE(at, x->dot, on * s->cols);
-    TAKE(at, x->list, s->threads * s->cols * s->neighbours), TAKE(at, x->found, on * s->cols);
+    TAKE(at, x->anchor, on * s->rows * s->dim), TAKE(at, x->pull, on * s->rows * s->dim), TAKE(at, x->dot, on * s->rows);
+    TAKE(at, x->list, s->threads * s->rows * s->neighbours), TAKE(at, x->found, on * s->rows);
+    TAKE(at, x->nearest, on * s->cols), TAKE(at, x->sum, on * s->cols);
     TAKE(at, x->rows, block), TAKE(at, x->turned, block);
 }
 
@@ -165,6 +166,7 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     const int64_t ld = gf_cpu_embed_ld(s->dim);
     memset(ws->side, 0, sizeof ws->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, ld);
+    ws->near.key = 0;
     lay_near(&at, &ws->near, s);
     TAKE(&at, ws->links, 2 * s->cols);
     TAKE(&at, ws->id_scratch, 4 * s->cols);

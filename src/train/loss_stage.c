@@ -36,7 +36,7 @@ struct gf_loss_stage {
     gf_step_ranks ranks;
     float *all[2];       /* [batch][dim] embeddings of all ranks, where the encoders are */
     void *links;         /* [batch][GLOFND_LINK_BYTES] there */
-    int64_t *slots;      /* [rows] there */
+    int64_t *slots;      /* [rows] there; NULL: rows of the store are ids */
     gf_content *content; /* [batch] on the host: contents of all samples of the batch */
     float *all_support;  /* [fnc_support][batch][dim] on the host; NULL: none */
 };
@@ -44,6 +44,7 @@ struct gf_loss_stage {
 static const gf_config *config_of(const gf_loss_stage *l) { return l->spec.config; }
 static int on_device(const gf_loss_stage *l) { return config_of(l)->method.device == GLOFND_DEVICE_CUDA; }
 static int has_groups(const gf_loss_stage *l) { return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates; }
+static int has_bank(const gf_loss_stage *l) { return config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK; }
 static gf_net *first_net(const gf_loss_stage *l) { return l->spec.encoders->at[0].net; }
 
 /* ----- creating ----- */
@@ -55,11 +56,12 @@ static glofnd_status make_context(gf_error *err, gf_loss_stage *l) {
     return gf_ctx_status(err, l->ctx, glofnd_ctx_stream(l->ctx, gf_net_stream(first_net(l))));
 }
 
+/* Several ranks: a store of the drawn samples, or of all if it has averages, which every rank holds. */
 static glofnd_status make_store(gf_error *err, gf_loss_stage *l) {
     const gf_encoders *e = l->spec.encoders;
     const glofnd_store_spec spec = {
         .size = sizeof spec,
-        .n = l->spec.comm ? e->batch : l->spec.samples,
+        .n = l->spec.comm && !has_bank(l) ? e->batch : l->spec.samples,
         .dim = e->dim,
         .path = l->spec.comm ? NULL : l->spec.store_path,
     };
@@ -114,23 +116,24 @@ static int sum_shared(void *user, double *x, int n) {
 
 glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wire) {
     const gf_encoders *e = l->spec.encoders;
-    const gf_shard_spec spec = {.n = l->spec.samples, .loss = config_of(l)->method.loss, .rows = e->batch};
+    const gf_shard_spec spec = {.n = l->spec.samples,
+                                .loss = config_of(l)->method.loss,
+                                .rows = e->batch,
+                                .bank_dim = has_bank(l) ? e->dim : 0};
     const size_t batch = (size_t)config_of(l)->batch, bytes = (size_t)e->batch * sizeof *l->slots;
     gf_net *net = first_net(l);
-    FAIL_IF(err, config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK, GLOFND_E_UNSUPPORTED,
-            "similarity: bank works on one rank only; set similarity to embedding");
     TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_reduce(l->ctx, sum_shared, l->spec.comm)));
     TRY(gf_step_ranks_open(err, l->spec.comm, wire, &spec, &l->ranks));
     for (int i = 0; i < 2; i++) l->all[i] = gf_net_alloc(net, batch * (size_t)e->dim * sizeof *l->all[i]);
     l->links = gf_net_alloc(net, batch * GLOFND_LINK_BYTES);
-    l->slots = gf_net_alloc(net, bytes);
+    l->slots = has_bank(l) ? NULL : gf_net_alloc(net, bytes);
     l->content = calloc(batch, sizeof *l->content);
     l->all_support = gf_config_supports(config_of(l)) ? malloc(support_bytes(l)) : NULL;
     FAIL_IF(err, gf_config_supports(config_of(l)) && !l->all_support, GLOFND_E_MEMORY,
             "no memory for the support views of %zu samples", batch);
-    FAIL_IF(err, !l->all[0] || !l->all[1] || !l->links || !l->slots || !l->content, GLOFND_E_MEMORY,
+    FAIL_IF(err, !l->all[0] || !l->all[1] || !l->links || (!l->slots && !has_bank(l)) || !l->content, GLOFND_E_MEMORY,
             "no memory for the %zu samples of all ranks", batch);
-    return gf_net_write(err, net, l->slots, gf_shard_slots(l->ranks.shard), bytes);
+    return l->slots ? gf_net_write(err, net, l->slots, gf_shard_slots(l->ranks.shard), bytes) : GLOFND_OK;
 }
 
 void gf_loss_stage_free(gf_loss_stage *l) {
@@ -351,6 +354,7 @@ int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
     if (l->id) sample += (int64_t)(sizeof *l->id + sizeof *l->label);
     if (l->group) sample += (int64_t)sizeof *l->group;
     if (l->spec.comm) sample += 2 * dim * (int64_t)sizeof(float) + GLOFND_LINK_BYTES;
-    if (l->spec.comm) rest += l->spec.encoders->batch * (int64_t)sizeof *l->slots;
+    if (l->slots) rest += l->spec.encoders->batch * (int64_t)sizeof *l->slots;
+    for (int i = 0; i < l->ranks.sides; i++) sample += dim * (int64_t)sizeof *l->ranks.bank[i];
     return batch * sample + rest;
 }

@@ -39,8 +39,8 @@ glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats
 /* Equal for steps that may be replayed from one record; 0: none may. */
 uint64_t gf_loss_stage_key(const gf_loss_stage *l);
 
-/* For checkpoints and reports. The store is that of all anchors; with several ranks of the drawn ones, and the shard holds this
- * rank's part of all (NULL: one rank). */
+/* For checkpoints and reports. The store is that of all anchors; with several ranks of the drawn ones, or of the averages of all
+ * (similarity BANK), and the shard holds this rank's part of all (NULL: one rank). */
 glofnd_ctx *gf_loss_stage_ctx(const gf_loss_stage *l);
 glofnd_store *gf_loss_stage_store(const gf_loss_stage *l);
 gf_shard *gf_loss_stage_shard(const gf_loss_stage *l);

@@ -245,9 +245,17 @@ static size_t estimate_data(const gf_trainer *t) {
     return 2 * images * pixels + (size_t)gf_feed_preload_bytes(t->data, &views);
 }
 
+/* Anchors are divided among ranks; with averages each of them has a store of all, too. */
+static size_t estimate_store(const gf_trainer *t, size_t dim) {
+    const size_t sides = t->config.task == GF_TASK_CLIP ? 2 : 1, n = (size_t)t->info.n;
+    const size_t own = sides * 20 * (size_t)share_of(t, t->info.n);
+    if (t->config.method.similarity != GLOFND_SIMILARITY_BANK) return own;
+    return sides * (20 + 2 * dim) * n + (t->comm ? own : 0);
+}
+
 glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes) {
     const gf_config *c = &t->config;
-    const int clip = c->task == GF_TASK_CLIP, has_ring = c->method.learner == GLOFND_LEARN_RING;
+    const int has_ring = c->method.learner == GLOFND_LEARN_RING;
     const size_t sides = 2 * (size_t)c->batch, dim = (size_t)gf_config_dim(c);
     const size_t ring = has_ring ? (size_t)c->method.ring_rows * (sizeof(float) * dim + sizeof(int64_t)) : 0;
     size_t nets = 0, params = 0;
@@ -255,8 +263,7 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
     const size_t states = (c->optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1) + (c->micro_batch > 0);
     const size_t clustering = gf_config_clusters(c) ? (size_t)t->info.n * (2 * sizeof(float) * dim + 40) : 0;
     *bytes = clustering + nets + estimate_data(t) + sizeof(float) * (params * states + 4 * sides * dim) + ring;
-    const size_t bank = c->method.similarity == GLOFND_SIMILARITY_BANK ? 2 * dim : 0;
-    if (c->store == GF_STORE_MEMORY) *bytes += (clip ? 2 : 1) * (20 + bank) * (size_t)share_of(t, t->info.n);
+    if (c->store == GF_STORE_MEMORY) *bytes += estimate_store(t, dim);
     return GLOFND_OK;
 }
 

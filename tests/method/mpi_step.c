@@ -31,11 +31,12 @@ static int sum_over_ranks(void *user, double *x, int n) {
 
 static void open_world(world *w) {
     glofnd_store_spec spec = {.size = sizeof spec, .n = N, .dim = DIM};
-    const gf_shard_spec shard = {.n = N, .loss = w->o.loss, .rows = B / w->comm->ranks};
+    const int bank = w->o.similarity == GLOFND_SIMILARITY_BANK;
+    const gf_shard_spec shard = {.n = N, .loss = w->o.loss, .rows = B / w->comm->ranks, .bank_dim = bank ? DIM : 0};
     if (glofnd_ctx_create(&w->o, &w->ctx, NULL, 0) != GLOFND_OK || glofnd_ctx_create(&w->o, &w->whole_ctx, NULL, 0) != GLOFND_OK)
         abort();
     LIB(w->whole_ctx, glofnd_store_create(w->whole_ctx, &spec, &w->whole));
-    spec.n = shard.rows;
+    if (!bank) spec.n = shard.rows;
     LIB(w->ctx, glofnd_store_create(w->ctx, &spec, &w->work));
     LIB(w->ctx, glofnd_ctx_reduce(w->ctx, sum_over_ranks, w->comm));
     MUST(gf_step_ranks_open(&here.error, w->comm, w->comm, &shard, &w->ranks));
@@ -73,6 +74,21 @@ static void compare_state(world *w, const char *name, int step) {
             CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-5f && same_u && fabsf(x.tau - y.tau) < 1e-5f,
                   "%s, step %d: anchor %d: lambda %g, log u %g, tau %g, clock %u; one rank has %g, %g, %g, %u", name, step,
                   (int)id, x.lambda, x.log_u, x.tau, x.clock, y.lambda, y.log_u, y.tau, y.clock);
+        }
+}
+
+/* Averages of all anchors, on every rank, made of the same embeddings: the same bits. The rest of the working store is empty. */
+static void compare_averages(world *w, const char *name, int step) {
+    const int sides = w->o.loss == GLOFND_LOSS_SOGCLR || w->o.loss == GLOFND_LOSS_SIMCLR ? 1 : 2;
+    for (int side = 0; side < sides && w->o.similarity == GLOFND_SIMILARITY_BANK; side++)
+        for (int64_t id = 0; id < N; id++) {
+            uint16_t x[DIM], y[DIM];
+            glofnd_row row;
+            LIB(w->ctx, glofnd_bank_get(w->ctx, w->work, side, &id, 1, x));
+            LIB(w->whole_ctx, glofnd_bank_get(w->whole_ctx, w->whole, side, &id, 1, y));
+            CHECK(memcmp(x, y, sizeof x) == 0, "%s, step %d: the average of anchor %d differs", name, step, (int)id);
+            LIB(w->ctx, glofnd_rows_get(w->ctx, w->work, side, &id, 1, &row));
+            CHECK(isinf(row.log_u), "%s, step %d: the working store still has the row of anchor %d", name, step, (int)id);
         }
 }
 
@@ -138,7 +154,10 @@ static void one_step(world *w, const char *name, rng *g, int step) {
           all.kept_share);
     CHECK(isnan(own.precision) == isnan(all.precision) && !(fabs(own.precision - all.precision) > 1e-9),
           "%s, step %d: precision %g, one rank %g", name, step, own.precision, all.precision);
+    CHECK(fabs(own.neighbours - all.neighbours) < 1e-9, "%s, step %d: %g neighbours, one rank %g", name, step, own.neighbours,
+          all.neighbours);
     compare_state(w, name, step);
+    compare_averages(w, name, step);
 }
 
 static void run_case(gf_comm *comm, const char *name, const char *const settings[][2]) {
@@ -180,6 +199,12 @@ static const scenario scenarios[] = {
     {"sogclr2, ring", {{"loss", "sogclr2"}, {"learner", "ring"}, {"ring_rows", "64"}}},
     {"fastclip", {{"loss", "fastclip"}, {"tau", "0.07"}, {"rho", "8"}}},
     {"isogclr", {{"loss", "isogclr"}, {"tau", "0.05"}}},
+    {"sogclr, averages", {{"similarity", "bank"}}},
+    {"sogclr, averages, ring", {{"similarity", "bank"}, {"learner", "ring"}, {"ring_rows", "64"}}},
+    {"clip, averages, single", {{"loss", "clip"}, {"similarity", "bank"}, {"detector", "single"}}},
+    {"sogclr, neighbours", {{"similarity", "bank"}, {"neighbours", "3"}}},
+    {"simclr, some neighbours",
+     {{"loss", "simclr"}, {"similarity", "bank"}, {"neighbours", "5"}, {"neighbour_share", "0.5"}, {"neighbour_rows", "40"}}},
 };
 
 static void check_sums(gf_comm *c) {

@@ -256,6 +256,29 @@ static void official_ranks_follow_the_authors(void **state) {
     }
 }
 
+/* Each rank searches for its own anchors, among the averages of all samples. On a GPU one rank does. */
+static void ranks_find_the_same_neighbours(void **state) {
+    static const struct {
+        const char *name;
+        double share;
+        int64_t rows;
+        int batch;
+    } cases[] = {{"all", 1, 0, 12}, {"half of the anchors", 0.5, 0, 12}, {"a window", 1, 11, 12}, {"both", 0.5, 13, 13}};
+    (void)state;
+    for (int k = 0; k < 24 && !getenv("GLOFND_TEST_DEVICE"); k++) {
+        char name[128];
+        const int c = k % 4, ranks = 1 << k / 4 % 3;
+        snprintf(name, sizeof name, "%s/neighbours/%s", LOSS[k / 12], cases[c].name);
+        scene s = scene_make(name, (glofnd_loss)(k / 12));
+        s.batch = cases[c].batch, s.anchors = 30, s.dim = 9, s.steps = 6;
+        s.o.similarity = GLOFND_SIMILARITY_BANK;
+        s.o.alpha = 0.2;
+        s.o.neighbours = 3, s.o.neighbour_weight = 0.7;
+        s.o.neighbour_share = cases[c].share, s.o.neighbour_rows = cases[c].rows;
+        check_ranks(&s, ranks);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_give_the_same_bits),
@@ -264,6 +287,7 @@ int main(void) {
         cmocka_unit_test(ranks_change_only_rounding),
         cmocka_unit_test(ranks_agree_during_the_shared_warm_up),
         cmocka_unit_test(official_ranks_follow_the_authors),
+        cmocka_unit_test(ranks_find_the_same_neighbours),
     };
     return cmocka_run_group_tests_name("unit_equal", tests, NULL, NULL);
 }

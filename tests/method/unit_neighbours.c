@@ -1,5 +1,6 @@
 /* unit_neighbours.c - attraction by neighbours of the whole store, against the dense reference and finite differences; threads,
- * the moving window, what is refused. Runs on a GPU, too (GLOFND_TEST_DEVICE=cuda). */
+ * the moving window, the calls for several ranks (their numbers are in unit_equal.c), what is refused. Runs on a GPU, too
+ * (GLOFND_TEST_DEVICE=cuda). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,6 +74,14 @@ static void agrees_for_larger_shapes(void **state) {
     (void)state;
     scene s = make(GLOFND_LOSS_SOGCLR, 1, 1.0);
     s.batch = 33, s.anchors = 150, s.dim = 150;
+    compare(&s);
+}
+
+/* Neighbours come from a window of the store. */
+static void agrees_in_a_window(void **state) {
+    (void)state;
+    scene s = make(GLOFND_LOSS_SIMCLR, 2, 0.5);
+    s.o.neighbour_rows = 12;
     compare(&s);
 }
 
@@ -204,15 +213,73 @@ static void wrong_use_is_refused(void **state) {
     o.similarity = GLOFND_SIMILARITY_EMBEDDING, expect_refused(&o);
     o = s.o, o.loss = GLOFND_LOSS_CLIP, expect_refused(&o);
     o = s.o, o.detector = GLOFND_DETECT_NONE, expect_refused(&o);
+}
+
+static void expect_text(const runner *w, glofnd_status status, glofnd_status want, const char *text) {
+    assert_int_equal(status, want);
+    if (!strstr(glofnd_ctx_error(w->ctx), text)) fail_msg("\"%s\" is not in: %s", text, glofnd_ctx_error(w->ctx));
+}
+
+/* The two calls: one after the other for one batch, the averages of all samples, a sum over ranks. */
+static void wrong_ranks_are_refused(void **state) {
+    (void)state;
+    const scene s = make(GLOFND_LOSS_SOGCLR, 2, 0.5);
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
-    scene_batch b;
-    scene_draw(&s, 0, &b);
-    assert_int_equal(glofnd_step_rows(w.ctx, w.store, &b.q, out.links, NULL), GLOFND_E_UNSUPPORTED);
-    assert_non_null(strstr(glofnd_ctx_error(w.ctx), "neighbours"));
+    uint16_t *bank[2];
+    scene_batch b, next;
+    scene_draw(&s, 4, &b);
+    scene_draw(&s, 5, &next);
+    const glofnd_batch whole = batch_with_bank(&w, &b.q, bank);
+    glofnd_batch q = whole, other = next.q;
+#define ROWS(q) glofnd_step_rows(w.ctx, w.store, (q), out.links, NULL)
+#define GRAD(q) glofnd_step_grad(w.ctx, (q), out.links, out.grad_a, out.grad_b, NULL)
+    if (getenv("GLOFND_TEST_DEVICE")) {
+        expect_text(&w, ROWS(&q), GLOFND_E_UNSUPPORTED, "neighbours: on a GPU");
+    } else {
+        expect_text(&w, ROWS(&b.q), GLOFND_E_ARGUMENT, "bank_a");
+        expect_text(&w, GRAD(&q), GLOFND_E_ARGUMENT, "after glofnd_step_rows");
+        q.rows = s.batch / 2;
+        expect_text(&w, ROWS(&q), GLOFND_E_ARGUMENT, "glofnd_ctx_reduce");
+        q.slot = b.q.id;
+        expect_text(&w, ROWS(&q), GLOFND_E_ARGUMENT, "batch.slot must be NULL");
+        other.bank_a = bank[0];
+        assert_int_equal(ROWS(&whole), GLOFND_OK);
+        expect_text(&w, GRAD(&other), GLOFND_E_ARGUMENT, "the same batch");
+        assert_int_equal(GRAD(&whole), GLOFND_OK);
+        expect_ok(w.ctx, glofnd_ctx_reserve(w.ctx, s.batch, s.batch, s.dim, NULL)); /* what was found is gone */
+        expect_text(&w, GRAD(&whole), GLOFND_E_ARGUMENT, "after glofnd_step_rows");
+    }
+#undef ROWS
+#undef GRAD
+    free(bank[0]);
     scene_batch_free(&b);
+    scene_batch_free(&next);
     outputs_free(&out);
     runner_free(&w);
+}
+
+/* Both ways of one rank to make a step. */
+static void two_calls_give_the_same_bits(void **state) {
+    (void)state;
+    const scene s = make(GLOFND_LOSS_SIMCLR, 3, 0.5);
+    const size_t flat = sizeof(float) * (size_t)(s.batch * s.dim);
+    runner one = runner_make(&s), two = runner_make(&s);
+    outputs x = outputs_make(&s), y = outputs_make(&s);
+    for (int step = 0; step < s.steps && !getenv("GLOFND_TEST_DEVICE"); step++) {
+        scene_batch b;
+        scene_draw(&s, step, &b);
+        run_step(&one, &b.q, &x);
+        run_two_calls(&two, &b.q, &y);
+        assert_memory_equal(x.grad_a, y.grad_a, flat);
+        assert_memory_equal(x.grad_b, y.grad_b, flat);
+        assert_memory_equal(&x.stats, &y.stats, sizeof x.stats);
+        scene_batch_free(&b);
+    }
+    outputs_free(&x);
+    outputs_free(&y);
+    runner_free(&one);
+    runner_free(&two);
 }
 
 int main(void) {
@@ -220,12 +287,15 @@ int main(void) {
         cmocka_unit_test(agrees),
         cmocka_unit_test(agrees_without_flags),
         cmocka_unit_test(agrees_for_larger_shapes),
+        cmocka_unit_test(agrees_in_a_window),
         cmocka_unit_test(gradient_is_that_of_the_value),
         cmocka_unit_test(threads_give_the_same_bits),
         cmocka_unit_test(lists_do_not_depend_on_the_order),
         cmocka_unit_test(the_window_moves),
         cmocka_unit_test(only_the_window_attracts),
         cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(wrong_ranks_are_refused),
+        cmocka_unit_test(two_calls_give_the_same_bits),
     };
     return cmocka_run_group_tests_name("unit_neighbours", tests, NULL, NULL);
 }

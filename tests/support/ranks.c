@@ -1,4 +1,4 @@
-/* sync_norm.c - see ranks.h. */
+/* ranks.c - see ranks.h. */
 #define _GNU_SOURCE
 #include "ranks.h"
 
@@ -117,7 +117,7 @@ void rank_set_step(rank_set *t, const glofnd_batch *batch, outputs *out) {
 
 static void expect_rank_stats(const scene *s, int step, const rank_set *t, const outputs *single, const ref_step *r) {
     int64_t pairs = 0, flagged = 0, rescued = 0, same = 0, hits = 0;
-    double kept = 0;
+    double kept = 0, neighbours = 0;
     for (int k = 0; k < t->ranks; k++) {
         const glofnd_stats *x = &t->rank[k].stats;
         pairs += x->pairs;
@@ -126,6 +126,7 @@ static void expect_rank_stats(const scene *s, int step, const rank_set *t, const
         same += x->same;
         hits += x->hits;
         kept += x->kept_share * (double)t->rank[k].q.rows / (double)r->batch;
+        neighbours += x->neighbours * (double)t->rank[k].q.rows / (double)r->batch;
     }
     expect_equal(s->name, step, "pairs over ranks", pairs, single->stats.pairs);
     expect_equal(s->name, step, "flagged over ranks", flagged, single->stats.flagged);
@@ -133,6 +134,7 @@ static void expect_rank_stats(const scene *s, int step, const rank_set *t, const
     expect_equal(s->name, step, "same over ranks", same, single->stats.same);
     expect_equal(s->name, step, "hits over ranks", hits, single->stats.hits);
     expect_near(s->name, step, "kept_share over ranks", kept, single->stats.kept_share, 1e-12);
+    expect_near(s->name, step, "neighbours over ranks", neighbours, r->neighbours, 1e-12);
 }
 
 /* Per rank: what the rank must report, and the factor of its gradient. Their sum is the batch's loss but for compat OFFICIAL. */
@@ -173,8 +175,10 @@ void check_ranks(scene *s, int ranks) {
         scene_draw(s, step, &b);
         ref_step_run(&s->o, &ref, &b.q, NULL, &r);
         run_two_calls(&one, &b.q, &single);
+        expect_outputs(s, step, &b.q, &single, &r);
         rank_set_step(&set, &b.q, &many);
         expect_ranks(s, step, &set, &many, &single, &r);
+        expect_store(s, step, &one, &ref, &r);
         for (int k = 0; k < ranks; k++) expect_store(s, step, &set.rank[k].w, &ref, &r);
         ref_step_free(&r);
         scene_batch_free(&b);

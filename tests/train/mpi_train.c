@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/store/store.h"
 #include "support/ranked.h"
 #include "support/scratch.h"
 #include "train/lambdas.h"
+#include "util/half.h"
 #include "util/rng.h"
 
 enum { STEPS = 10, FIRST_SEED = 3, LAST_SEED = 40 };
@@ -115,7 +117,8 @@ static double weight_gap(const training *a, const training *b) {
 
 static int is_same_step(const training *a, const training *b, int step) {
     const glofnd_stats *x = &a->stats[step], *y = &b->stats[step];
-    return is_close(x->loss, y->loss) && is_close(a->tau[step], b->tau[step]) && x->flagged == y->flagged && x->pairs == y->pairs;
+    return is_close(x->loss, y->loss) && is_close(a->tau[step], b->tau[step]) && is_close(x->neighbours, y->neighbours) &&
+           x->flagged == y->flagged && x->pairs == y->pairs;
 }
 
 /* Does training not care about weights moved by MOVED? */
@@ -166,6 +169,22 @@ static void compare_state(const char *name, const gf_trainer *one, const gf_trai
         }
 }
 
+/* Averages of all samples, on every rank. They are rounded to float16 at every visit: one unit of numbers up to 1. mpi_step
+ * compares their bits, for equal embeddings. */
+static void compare_averages(const char *name, const gf_trainer *one, const gf_trainer *ranked) {
+    const int64_t dim = gf_loss_stage_store(one->loss)->spec.bank_dim;
+    uint16_t x[GF_BANK_MAX_DIM], y[GF_BANK_MAX_DIM];
+    for (int side = 0; side < one->encoders.count && dim > 0; side++)
+        for (int64_t id = 0; id < one->info.n; id++) {
+            gf_store_bank_gather(gf_loss_stage_store(ranked->loss), side, &id, 1, x);
+            gf_store_bank_gather(gf_loss_stage_store(one->loss), side, &id, 1, y);
+            for (int64_t j = 0; j < dim; j++) {
+                const double a = (double)gf_f16_to_float(x[j]), b = (double)gf_f16_to_float(y[j]);
+                CHECK(fabs(a - b) <= 0x1p-10, "%s: number %d of average %d is %g, one rank has %g", name, (int)j, (int)id, a, b);
+            }
+        }
+}
+
 /* Thresholds as the log has them: of all anchors, or (where there are more than `max`) the same ones. */
 static void compare_lambdas(const char *name, const gf_trainer *one, const gf_trainer *ranked, int64_t max) {
     gf_lambdas x = {0}, y = {0};
@@ -200,6 +219,14 @@ static const scenario scenarios[] = {
     {"sogclr, ring", {{"learner", "ring"}, {"ring_rows", "64"}}},
     {"sogclr, shrinking steps", {{"learner", "sgd"}, {"lambda_normalize", "1"}, {"lambda_decay", "0.5"}}},
     {"simclr, glofnd", {{"loss", "simclr"}, {"lr", "0.0005"}}}, /* its gradients are larger */
+    {"sogclr, neighbours", {{"similarity", "bank"}, {"neighbours", "3"}}},
+    {"simclr, some neighbours",
+     {{"loss", "simclr"},
+      {"lr", "0.0005"},
+      {"similarity", "bank"},
+      {"neighbours", "2"},
+      {"neighbour_share", "0.5"},
+      {"neighbour_rows", "30"}}},
     {"clip", {CLIP, {"loss", "clip"}, {"detector", "none"}}},
     {"sogclr2, glofnd", {CLIP, {"loss", "sogclr2"}}},
     {"sogclr2, first groups alone", {CLIP, {"loss", "sogclr2"}, {"start_epoch", "1"}}},
@@ -241,6 +268,7 @@ static void run_case(const scenario *s, const char *vocab) {
     compare_steps(s->name, &one, &ranked);
     compare_buffers(s->name, one.t, ranked.t);
     compare_state(s->name, one.t, ranked.t);
+    compare_averages(s->name, one.t, ranked.t);
     compare_lambdas(s->name, one.t, ranked.t, 48);
     compare_lambdas(s->name, one.t, ranked.t, 20); /* every third: 16 of them */
     training_free(&ranked);

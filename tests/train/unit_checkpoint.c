@@ -446,6 +446,25 @@ static void test_estimate(void **state) {
     gf_trainer_free(r);
 }
 
+/* Averages are on every rank, all of them; other state is divided. */
+static void test_estimate_of_averages(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_comm four = {.ranks = 4};
+    gf_trainer *t = make_trainer(NULL, NULL), *b = make_trainer("similarity", "bank");
+    const size_t n = (size_t)t->info.n, average = 2 * (size_t)gf_config_dim(&t->config);
+    for (int ranks = 1; ranks <= 4; ranks += 3) {
+        size_t plain = 0, bank = 0;
+        t->comm = b->comm = ranks == 1 ? NULL : &four;
+        trial_fine(gf_trainer_estimate(&err, t, &plain), &err);
+        trial_fine(gf_trainer_estimate(&err, b, &bank), &err);
+        assert_int_equal(bank - plain, n * (average + (ranks > 1 ? 20 : 0)));
+    }
+    t->comm = b->comm = NULL;
+    gf_trainer_free(t);
+    gf_trainer_free(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lars_goes_on),         cmocka_unit_test(test_adamw_goes_on),
@@ -457,6 +476,7 @@ int main(void) {
         cmocka_unit_test(test_other_networks),       cmocka_unit_test(test_other_data),
         cmocka_unit_test(test_equal_data),           cmocka_unit_test(test_mapped_store),
         cmocka_unit_test(test_numeric_guard),        cmocka_unit_test(test_estimate),
+        cmocka_unit_test(test_estimate_of_averages),
     };
     return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

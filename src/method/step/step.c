@@ -42,8 +42,7 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
     if (c->state_at) TRY(gf_store_check_lent(&c->err, t->s, gf_step_slots(q), q->rows));
     if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&c->err, t->s, gf_step_slots(q), q->rows));
     gf_step_bank(t);
-    gf_step_neighbours(t);
-    return GLOFND_OK;
+    return gf_step_neighbours(t);
 }
 
 /* What both halves of a step check. */
@@ -53,7 +52,7 @@ static glofnd_status take_half(glofnd_ctx *c, const glofnd_batch *q, const void 
     TRY(gf_stats_check(&c->err, stats));
     TRY(take(c, q, b));
     TRY(gf_step_check(c, b));
-    return gf_bank_check(&c->err, &c->o, b);
+    return gf_bank_check(c, b);
 }
 
 glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *links, glofnd_stats *stats) {
@@ -79,6 +78,7 @@ glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void 
     TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
     if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
     TRY(gf_step_begin(&t, c, NULL, &b));
+    TRY(gf_step_neighbours_found(&t));
     gf_step_bank(&t);
     if (stats) memcpy(&c->stats, stats, stats->size);
     gf_step_gradient(&t, links, grad_a, grad_b, &c->stats);
@@ -118,7 +118,7 @@ glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void 
     FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
     TRY(take(c, q, &b));
     TRY(gf_step_check(c, &b));
-    TRY(gf_bank_check(&c->err, &c->o, &b));
+    TRY(gf_bank_check(c, &b));
     if (c->device) return gf_device_run_mask(c, &b, links, keep);
     TRY(gf_step_begin(&t, c, NULL, &b));
     gf_step_bank(&t);

@@ -37,8 +37,8 @@ glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, g
 /* Stats of the caller, NULL or as long as the program knows them. */
 glofnd_status gf_stats_check(gf_error *err, const glofnd_stats *stats);
 void gf_stats_give(const glofnd_stats *from, glofnd_stats *to);
-/* BANK: the batch brings the averages. */
-glofnd_status gf_bank_check(gf_error *err, const glofnd_options *o, const glofnd_batch *q);
+/* BANK, calls for several ranks: the batch brings the averages. */
+glofnd_status gf_bank_check(glofnd_ctx *c, const glofnd_batch *q);
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q);
 /* The contents that glofnd_ctx_state() gives the steps of c. */
 gf_store_spec gf_state_spec(const glofnd_ctx *c);
@@ -85,7 +85,9 @@ static inline const gf_embed *gf_step_judged(const gf_step *t, int i) {
 }
 
 /* step_neighbours.c: attraction by neighbours; no-ops without it. The search comes after the bank. */
-void gf_step_neighbours(gf_step *t);
+glofnd_status gf_step_neighbours(gf_step *t);
+/* E_ARGUMENT unless the context's last search was for the own anchors of this batch. */
+glofnd_status gf_step_neighbours_found(const gf_step *t);
 void gf_step_neighbours_loss(const gf_step *t, gf_totals *sum);
 void gf_step_neighbours_gradient(const gf_step *t);
 

@@ -57,11 +57,12 @@ glofnd_status gf_anchors_save_shard(gf_error *err, const gf_trainer *t, const ch
     return gf_ctx_status(err, gf_shard_ctx(s), glofnd_store_save(gf_shard_ctx(s), gf_shard_store(s), path));
 }
 
-/* Ring and shared lambda, in a store that has no rows. */
+/* Ring and shared lambda, in a store that has no rows; with averages the working store, which is that and has them. */
 static glofnd_status save_shared(gf_error *err, const gf_trainer *t, const char *anchors) {
-    glofnd_ctx *c = gf_shard_ctx(gf_loss_stage_shard(t->loss));
+    glofnd_ctx *c = gf_shard_ctx(gf_loss_stage_shard(t->loss)), *work = gf_loss_stage_ctx(t->loss);
     gf_store_spec spec = gf_loss_stage_store(t->loss)->spec;
     glofnd_store *empty = NULL;
+    if (spec.bank_dim) return gf_ctx_status(err, work, glofnd_store_save(work, gf_loss_stage_store(t->loss), anchors));
     spec.n = t->info.n; /* untouched rows take no space */
     TRY(gf_store_new(err, &spec, NULL, &empty));
     glofnd_status status = gf_store_carry(err, gf_loss_stage_store(t->loss), empty);
@@ -147,16 +148,39 @@ static glofnd_status adopt_rows(gf_error *err, void *user, glofnd_ctx *c, const 
     return gf_shard_adopt(err, gf_loss_stage_shard(((gf_trainer *)user)->loss), c, part, first, stride);
 }
 
+static int is_seen(const uint16_t *average, int64_t dim) {
+    for (int64_t i = 0; i < dim; i++)
+        if (average[i]) return 1;
+    return 0;
+}
+
+/* Averages of all anchors to the working store, where the run has some. */
+static glofnd_status copy_averages(gf_error *err, const gf_trainer *t, const glofnd_store *whole) {
+    glofnd_store *work = gf_loss_stage_store(t->loss);
+    const int64_t dim = work->spec.bank_dim;
+    uint16_t row[GF_BANK_MAX_DIM];
+    FAIL_IF(err, dim > 0 && whole->spec.bank_dim != dim, GLOFND_E_FORMAT,
+            "similarity: bank needs averages of %lld numbers, and those of the checkpoint have %lld", (long long)dim,
+            (long long)whole->spec.bank_dim);
+    for (int side = 0; side < work->spec.modalities && dim > 0; side++)
+        for (int64_t id = 0; id < t->info.n; id++) {
+            gf_store_bank_gather(whole, side, &id, 1, row);
+            if (is_seen(row, dim)) gf_store_bank_scatter(work, side, &id, 1, row);
+        }
+    return GLOFND_OK;
+}
+
 static glofnd_status adopt_shared(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *whole, int64_t first,
                                   int64_t stride) {
     gf_trainer *t = user;
     FAIL_IF(err, whole->spec.n != t->info.n, GLOFND_E_FORMAT, "the checkpoint holds %lld anchors, the data has %lld samples",
             (long long)whole->spec.n, (long long)t->info.n);
     TRY(gf_store_carry(err, whole, gf_loss_stage_store(t->loss)));
+    TRY(copy_averages(err, t, whole));
     return adopt_rows(err, user, c, whole, first, stride);
 }
 
-/* One of several ranks: its own anchors out of all files, ring and shared lambda. */
+/* One of several ranks: its own anchors out of all files, ring and shared lambda, all averages. */
 static glofnd_status load_shard(gf_error *err, gf_trainer *t, const char *anchors) {
     return gf_anchors_read(err, gf_shard_ctx(gf_loss_stage_shard(t->loss)), anchors, adopt_shared, adopt_rows, t);
 }

@@ -1,7 +1,7 @@
 /* anchors.h - the anchors in a checkpoint: the store of one rank in GF_ANCHORS_FILE, or of several ranks in a file per rank
  * beside it, and the key file (anchor_keys.h).
  *
- * With several ranks "anchors.glofnd" is a store without rows, with the ring and the shared lambda;
+ * With several ranks "anchors.glofnd" is a store without rows, with the ring, the shared lambda and all averages;
  * "anchors.glofnd.00002-of-00004" holds the anchors 2, 6, 10 ... of rank 2 of 4. A checkpoint of any number of ranks is read by
  * any number.
  */
