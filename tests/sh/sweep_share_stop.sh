@@ -19,9 +19,10 @@ stop() {
         sleep 0.1
     done
     kill -"$1" $pid
+    sleep 0.5 # the sweep asks its run to end, which waits for its command
+    touch go
     wait $pid
     code=$?
-    touch go
     tries=0
     while pgrep -f "glofnd pretrain.*--out=$PWD/$2/" > running; do # a killed sweep's runs end by themselves
         tries=$((tries + 1))
