@@ -17,7 +17,7 @@
 typedef struct reproduce_flags {
     const char *root, *out, *seeds, *data, *jobs;
     gf_option_strings set, eval;
-    int32_t dry;
+    int32_t share, dry;
 } reproduce_flags;
 
 static const gf_option rows[] = {
@@ -29,6 +29,8 @@ static const gf_option rows[] = {
     CLI_STRINGS(reproduce_flags, set, "set", "KEY=VALUE", "a key of all configurations, such as device=cuda; may be repeated"),
     CLI_STRINGS(reproduce_flags, eval, "eval", "\"WHAT FLAGS\"", "other evaluations than the table's; may be repeated"),
     CLI_STRING_OR(reproduce_flags, jobs, "jobs", "N", "1", "runs at a time, sharing the processors"),
+    CLI_SWITCH(reproduce_flags, share, "share",
+               "rows that differ only in what their detectors do share the epochs before these start, as `glofnd sweep --share`"),
     CLI_SWITCH(reproduce_flags, dry, "dry-run", "only list the runs"),
 };
 
@@ -133,6 +135,7 @@ static glofnd_status make_plan(gf_error *err, const paper_table *t, const reprod
     TRY(sweep_set(err, p, "out", f->out ? f->out : out, NULL));
     TRY(sweep_set(err, p, "seeds", f->seeds, NULL));
     TRY(sweep_set(err, p, "jobs", f->jobs, NULL));
+    TRY(sweep_set(err, p, "share", f->share ? "1" : "0", NULL));
     TRY(add_rows(err, p, t));
     TRY(f->data ? sweep_set(err, p, "data", f->data, NULL) : add_text(err, p, "data", t->data, root, ""));
     for (int i = 0; i < 3 && t->set[i] && !f->data; i++) TRY(add_text(err, p, "set", t->set[i], root, ""));

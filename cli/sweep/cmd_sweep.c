@@ -9,6 +9,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/preset_file.h"
+#include "cli/sweep/share.h"
 #include "cli/sweep/sweep_command.h"
 #include "cli/verbs/comparing.h"
 #include "io/folders.h"
@@ -39,6 +40,10 @@ static const gf_option rows[] = {
             "earlier one; sweep-start-epoch is the paper's"),
     SETTING("out", "DIR", NULL, "folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex"),
     SETTING("jobs", "N", "1", "runs at a time, sharing the processors"),
+    {.key = "share",
+     .type = GF_OPTION_BOOL,
+     .help = "runs that differ only in what their detectors do share the epochs before these start: one of them is trained, the "
+             "others begin as copies of its checkpoints"},
     {.key = "dry-run", .type = GF_OPTION_BOOL, .help = "only list the runs"},
 };
 
@@ -116,6 +121,20 @@ static int report_failed(sweeping *s, const job *j) {
     return 0;
 }
 
+static int has_ended(const job *j) { return j->state == JOB_DONE || j->state == JOB_FAILED; }
+
+/* A branch waits for the checkpoint that it begins with. */
+static int is_ready(void *user, job *j) {
+    sweeping *s = user;
+    sweep_run *r = run_of(j);
+    char line[1024];
+    if (s->eval >= 0 || r->trunk < 0) return 1;
+    const int ready = sweep_share_begin(s->run, s->count, r, has_ended(&s->jobs.job[r->trunk]), line, sizeof line);
+    if (*line) clear_line(s);
+    if (*line) gf_print(stderr, "%s\n", line);
+    return ready;
+}
+
 static void pretrain_started(void *user, job *j) { record(user, run_of(j), "start", NULL); }
 
 /* A run that was asked to stop succeeds, too, but has no weights. */
@@ -139,18 +158,19 @@ static int eval_ended(void *user, job *j, int code) {
 
 /* ----- progress ----- */
 
-/* Epoch of a run that is training, from the end of its log; 0: unknown. */
+/* Epoch of a run that is training, from the end of its log, without those it has taken over; 0: unknown. */
 static int epoch_of(const sweep_run *r) {
     char path[PATH_MAX], tail[4096];
     if (gf_path_join(NULL, path, r->path, GF_LOG_FILE) != GLOFND_OK) return 0;
     read_tail(path, tail, sizeof tail);
     const char *last = NULL;
     for (const char *at = tail; (at = strstr(at, "\"epoch\": ")); at++) last = at;
-    return last ? (int)strtol(last + 9, NULL, 10) : 0;
+    const int epoch = last ? (int)strtol(last + 9, NULL, 10) - r->from : 0;
+    return epoch > 0 ? epoch : 0;
 }
 
 /* Units of a job in the progress: epochs of a training, else 1. */
-static int units_of(const sweeping *s, const job *j) { return s->eval < 0 ? run_of(j)->config.epochs : 1; }
+static int units_of(const sweeping *s, const job *j) { return s->eval < 0 ? run_of(j)->resolved.epochs - run_of(j)->from : 1; }
 
 static void draw_progress(void *user) {
     sweeping *s = user;
@@ -163,7 +183,7 @@ static void draw_progress(void *user) {
         const sweep_run *r = run_of(j);
         const int units = units_of(s, j), epoch = s->eval < 0 && j->state == JOB_RUNNING ? epoch_of(r) : 0;
         total += units;
-        done += j->state == JOB_DONE || j->state == JOB_FAILED ? units : epoch;
+        done += has_ended(j) ? units : epoch;
         finished += j->state == JOB_DONE, running += j->state == JOB_RUNNING;
         if (j->state == JOB_RUNNING && !*where) /* from 1; in the log from 0 */
             snprintf(where, sizeof where, " | %.80s epoch %d/%d", r->name, epoch < units ? epoch + 1 : units, units);
@@ -191,6 +211,7 @@ static glofnd_status run_phase(sweeping *s, int eval) {
         .count = s->count,
         .parallel = (int)s->plan->jobs,
         .stop = &cli_interrupted,
+        .ready = is_ready,
         .started = eval < 0 ? pretrain_started : NULL,
         .ended = eval < 0 ? pretrain_ended : eval_ended,
         .tick = draw_progress,
@@ -291,7 +312,11 @@ static glofnd_status compare(gf_error *err, const sweeping *s) {
 /* ----- all phases ----- */
 
 static glofnd_status sweep(sweeping *s) {
-    TRY(run_phase(s, -1));
+    sweep_share_clean(s->plan, s->run, s->count, 1);
+    sweep_share_print(stderr, s->plan, s->run, s->count);
+    const glofnd_status status = run_phase(s, -1);
+    sweep_share_clean(s->plan, s->run, s->count, 0);
+    TRY(status);
     for (int e = 0; e < s->plan->eval_count && !stopped(); e++) {
         TRY(run_phase(s, e));
         TRY(sweep_read_log(&s->err, s->plan, s->run, s->count));
@@ -302,9 +327,14 @@ static glofnd_status sweep(sweeping *s) {
 
 static void list(const sweeping *s) {
     for (int i = 0; i < s->count; i++) {
-        const int begun = access(s->run[i].path, F_OK) == 0;
-        gf_print(stdout, "%-60s %s\n", s->run[i].path, s->run[i].finished ? "finished" : begun ? "begun" : "to do");
+        const sweep_run *r = &s->run[i];
+        const int begun = access(r->path, F_OK) == 0;
+        gf_print(stdout, "%-60s %s", r->path, r->finished ? "finished" : begun ? "begun" : "to do");
+        if (r->trunk >= 0)
+            gf_print(stdout, ", begins as %s after %d epoch%s", s->run[r->trunk].name, (int)r->from, r->from == 1 ? "" : "s");
+        gf_print(stdout, "\n");
     }
+    sweep_share_print(stdout, s->plan, s->run, s->count);
     gf_print(stdout, "%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished_runs(s));
 }
 
@@ -326,7 +356,8 @@ static glofnd_status read_file(gf_error *err, sweep_plan *p, const char *name) {
     return sweep_read(err, p, path);
 }
 
-/* One "--key value" or "--key=value"; *i moves past a value taken from the next word. *value NULL: it is --dry-run. */
+/* One "--key value" or "--key=value"; *i moves past a value taken from the next word. *value NULL: it is --dry-run. --share
+ * may stand alone. */
 static glofnd_status parse_flag(gf_error *err, int argc, char **argv, int *i, char key[32], const char **value) {
     const char *word = argv[*i], *equals = strchr(word, '=');
     FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; --help lists them", word);
@@ -336,6 +367,8 @@ static glofnd_status parse_flag(gf_error *err, int argc, char **argv, int *i, ch
     *value = NULL;
     FAIL_IF(err, equals && strcmp(key, "dry-run") == 0, GLOFND_E_OPTION, "--dry-run takes no value");
     if (strcmp(key, "dry-run") == 0) return GLOFND_OK;
+    *value = equals ? equals + 1 : "1";
+    if (strcmp(key, "share") == 0) return GLOFND_OK;
     FAIL_IF(err, !equals && *i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", key);
     *value = equals ? equals + 1 : argv[++*i];
     return GLOFND_OK;
@@ -380,7 +413,8 @@ static glofnd_status lock(sweeping *s, int *folder) {
     const glofnd_status status = gf_folder_lock(&s->err, s->plan->out, folder);
     const gf_error why = s->err;
     FAIL_IF(&s->err, status != GLOFND_OK, status, "%.400s; two sweeps need two folders", why.text);
-    return sweep_read_log(&s->err, s->plan, s->run, s->count);
+    TRY(sweep_read_log(&s->err, s->plan, s->run, s->count));
+    return sweep_share_plan(&s->err, s->plan, s->run, s->count);
 }
 
 static int execute(sweeping *s) {
@@ -396,6 +430,8 @@ static int execute(sweeping *s) {
 int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user) {
     sweeping s = {.plan = p, .end = end, .user = user};
     int code = make_plan(&s);
+    const glofnd_status status = code == CLI_OK && dry ? sweep_share_plan(&s.err, p, s.run, s.count) : GLOFND_OK;
+    if (status != GLOFND_OK) code = cli_failed(p->verb, status, &s.err);
     if (code == CLI_OK && dry) list(&s);
     else if (code == CLI_OK) code = execute(&s);
     free(s.run);

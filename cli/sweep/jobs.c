@@ -27,6 +27,8 @@ static void exec_job(const job *j, int parallel, pid_t parent) {
     _exit(127);
 }
 
+static int is_ready(const jobs *all, job *j) { return !all->ready || all->ready(all->user, j); }
+
 static int start(const jobs *all, job *j) {
     const pid_t parent = getpid();
     fflush(NULL);
@@ -55,7 +57,7 @@ int jobs_run(jobs *all) {
     for (;;) {
         const int stop = all->stop && atomic_load(all->stop);
         for (int i = 0; i < all->count && running < all->parallel && !stop; i++)
-            if (all->job[i].state == JOB_WAITING) running += start(all, &all->job[i]);
+            if (all->job[i].state == JOB_WAITING && is_ready(all, &all->job[i])) running += start(all, &all->job[i]);
         for (int i = 0; i < all->count; i++) {
             job *j = &all->job[i];
             if (j->state != JOB_RUNNING) continue;

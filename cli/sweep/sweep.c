@@ -117,6 +117,12 @@ static glofnd_status take_jobs(gf_error *err, sweep_plan *p, const char *text) {
     return GLOFND_OK;
 }
 
+static glofnd_status take_share(gf_error *err, sweep_plan *p, const char *text) {
+    FAIL_IF(err, strcmp(text, "0") != 0 && strcmp(text, "1") != 0, GLOFND_E_OPTION, "share is \"%.40s\"; expected 0 or 1", text);
+    p->share = *text == '1';
+    return GLOFND_OK;
+}
+
 static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list, int *count, int max, const char *text) {
     FAIL_IF(err, *count == max, GLOFND_E_OPTION, "more than %d settings of one kind", max);
     list[*count] = keep(p, text, strlen(text));
@@ -162,6 +168,7 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
     if (strcmp(key, "vary") == 0) return take_vary(err, p, value);
     if (strcmp(key, "seeds") == 0) return p->seeds.key = "seeds", take_values(err, p, &p->seeds, value);
     if (strcmp(key, "jobs") == 0) return take_jobs(err, p, value);
+    if (strcmp(key, "share") == 0) return take_share(err, p, value);
     if (strcmp(key, "config") == 0) return take_config(err, p, value, folder);
     if (strcmp(key, "set") == 0) return take_set(err, p, value);
     if (strcmp(key, "eval") == 0) return take_listed(err, p, p->eval, &p->eval_count, SWEEP_EVAL_MAX, value);
@@ -172,7 +179,8 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
     }
     const char **to = strcmp(key, "choose") == 0 ? &p->choose : strcmp(key, "out") == 0 ? &p->out : NULL;
     FAIL_IF(err, !to, GLOFND_E_OPTION,
-            "unknown setting \"%.60s\" of a sweep; available: config, vary, seeds, set, data, eval, jobs, choose, out", key);
+            "unknown setting \"%.60s\" of a sweep; available: config, vary, seeds, set, data, eval, jobs, share, choose, out",
+            key);
     *to = keep(p, value, strlen(value));
     return *to ? GLOFND_OK : too_long(err);
 }
@@ -230,7 +238,6 @@ static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) 
 
 /* In the order of the run's flags: files, keys for all runs, varied keys. */
 static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r) {
-    gf_config resolved;
     TRY(gf_config_init(err, &r->config));
     for (int i = 0; i < p->config_count; i++) TRY(gf_config_read(err, &r->config, p->config[i]));
     for (int a = 0; a < p->vary_count; a++)
@@ -239,8 +246,9 @@ static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r)
     for (int a = 0; a < p->vary_count; a++)
         if (!sweep_is_config(&p->vary[a])) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
     TRY(gf_config_set(err, &r->config, "seed", r->seed));
-    resolved = r->config;
-    return gf_config_resolve(err, &resolved); /* errors show before the first run starts */
+    r->resolved = r->config;
+    TRY(gf_config_resolve(err, &r->resolved)); /* errors show before the first run starts */
+    return gf_config_kept_epochs(err, &r->resolved, r->keep, &r->keep_count);
 }
 
 /* Without keys that may change from one call to the next. */
@@ -249,7 +257,8 @@ static uint32_t crc_of(const gf_config *c) {
     const char *key;
     uint32_t crc = 0;
     for (int i = 0; (key = gf_config_value(c, i, value, sizeof value)); i++) {
-        const int may_change = !strcmp(key, "threads") || !strcmp(key, "workers") || !strcmp(key, "prefetch");
+        const int may_change =
+            !strcmp(key, "threads") || !strcmp(key, "workers") || !strcmp(key, "prefetch") || !strcmp(key, "checkpoint_epochs");
         const int n = snprintf(line, sizeof line, "%s=%s\n", key, value);
         if (!may_change && n > 0) crc = gf_crc32c(crc, line, (size_t)n);
     }
@@ -275,7 +284,7 @@ static glofnd_status name_run(gf_error *err, const sweep_plan *p, sweep_run *r) 
 }
 
 static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, sweep_run *r) {
-    *r = (sweep_run){.seed = p->seeds.value[index % p->seeds.count]};
+    *r = (sweep_run){.seed = p->seeds.value[index % p->seeds.count], .trunk = -1};
     index /= p->seeds.count;
     for (int a = p->vary_count - 1; a >= 0; index /= p->vary[a--].count) r->value[a] = p->vary[a].value[index % p->vary[a].count];
     TRY(configure(err, p, r));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "report/compare/compare.h"
+#include "run/config.h"
 
 enum { SWEEP_CONFIG_MAX = 8, SWEEP_VARY_MAX = 8, SWEEP_SET_MAX = 64, SWEEP_EVAL_MAX = 8, SWEEP_VALUES_MAX = 256 };
 
@@ -23,6 +24,7 @@ typedef struct sweep_plan {
     int source;        /* counts the files that settings come from, then the command line: a later one wins */
     int config_source; /* of config[] */
     int64_t jobs;
+    int share;  /* runs share what comes before their detectors: share.h */
     char *text; /* memory of the texts above */
     size_t text_used, text_capacity;
 } sweep_plan;
@@ -31,13 +33,19 @@ typedef struct sweep_run {
     char name[200], path[1024];
     const char *value[SWEEP_VARY_MAX]; /* of plan->vary */
     const char *seed;
-    gf_config config;    /* as given, not resolved */
-    uint32_t config_crc; /* runs made under a different configuration are refused */
-    int finished;        /* by sweep.jsonl, and its weights exist */
-    unsigned evaluated;  /* bits of plan->eval */
+    gf_config config, resolved;   /* as given; with open values filled */
+    uint32_t config_crc;          /* runs made under a different configuration are refused */
+    int finished;                 /* by sweep.jsonl, and its weights exist */
+    unsigned evaluated;           /* bits of plan->eval */
+    int group;                    /* share.h: runs of equal numbers take the same steps until their detectors start */
+    int trunk;                    /* it begins as a copy of this run; -1: by itself */
+    int32_t from;                 /* after so many epochs */
+    int64_t epoch_steps;          /* 0: not needed */
+    int32_t keep[GF_KEPT_EPOCHS]; /* checkpoint_epochs: its own, and those of its branches */
+    int keep_count;
 } sweep_run;
 
-/* One setting by name, as on the command line or in a sweep file: config, vary, seeds, set, data, eval, jobs, choose, out.
+/* One setting by name, as on the command line or in a sweep file: config, vary, seeds, set, data, eval, jobs, share, choose, out.
  * `folder`: of a relative config, or NULL. Texts are copied. */
 glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder);
 /* 1: the values of this axis are configurations: presets or files, read before all other keys. */

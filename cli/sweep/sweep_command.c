@@ -24,6 +24,17 @@ static void add_threads(sweep_command *w, const sweep_plan *p, const sweep_run *
     add_word(w, "--threads=", text);
 }
 
+/* Always: a run that is resumed may have kept others. */
+static void add_kept_epochs(sweep_command *w, const sweep_run *r) {
+    char list[sizeof r->config.checkpoint_epochs];
+    size_t used = 0;
+    *list = 0;
+    for (int i = 0; i < r->keep_count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? "," : "", (int)r->keep[i]);
+    w->cut |= used >= sizeof list;
+    add_word(w, "--checkpoint-epochs=", list);
+}
+
 void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_run *r) {
     char pair[1200];
     add_word(w, "glofnd", ""), add_word(w, "pretrain", ""), add_word(w, "--quiet", ""), add_word(w, "--resume", "");
@@ -37,6 +48,7 @@ void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_r
         add_word(w, pair, "");
     }
     add_word(w, "--seed=", r->seed), add_word(w, "--out=", r->path);
+    add_kept_epochs(w, r);
     add_threads(w, p, r);
 }
 

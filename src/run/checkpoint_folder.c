@@ -77,6 +77,19 @@ glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PAT
     return status;
 }
 
+glofnd_status gf_checkpoint_path(gf_error *err, const char *run, int64_t step, char path[PATH_MAX]) {
+    gf_checkpoint_draft d;
+    TRY(gf_checkpoint_draft_init(err, &d, run, step));
+    memcpy(path, d.final, sizeof d.final);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_checkpoint_exists(gf_error *err, const char *run, int64_t step, int *yes) {
+    char path[PATH_MAX];
+    TRY(gf_checkpoint_path(err, run, step, path));
+    return check_complete(err, path, yes);
+}
+
 int64_t gf_checkpoint_step(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const int64_t n = number_of(name, GF_CHECKPOINT);
@@ -176,25 +189,33 @@ static int64_t oldest_to_keep(const char *folder, DIR *d, int64_t latest, int co
     return oldest;
 }
 
-/* All but the one of step `latest`, whose name begins with `kind`, and the `count` - 1 steps before it. One that does not go is
+static int is_kept(const gf_checkpoint_keep *keep, int64_t step) {
+    for (int i = 0; i < keep->count; i++)
+        if (keep->step[i] == step) return 1;
+    return 0;
+}
+
+/* All but the one of step `latest`, whose name begins with `kind`, and the steps before it that stay. One that does not go is
  * passed over: the next checkpoint tries again. */
-static void remove_others(const char *folder, int64_t latest, const char *kind, int count) {
+static void remove_others(const char *folder, int64_t latest, const char *kind, const gf_checkpoint_keep *keep) {
     char path[PATH_MAX];
     int error = 0;
     DIR *d = gf_open_folder(folder);
     if (!d) return;
-    const int64_t oldest = oldest_to_keep(folder, d, latest, strcmp(kind, GF_CHECKPOINT) == 0 ? count : 1);
+    const int alone = strcmp(kind, GF_CHECKPOINT) != 0;
+    const int64_t oldest = oldest_to_keep(folder, d, latest, alone ? 1 : keep->newest);
     for (struct dirent *e; (e = gf_next_entry(d, &error));) {
         const int64_t step = number_of(e->d_name, GF_CHECKPOINT), retired = number_of(e->d_name, GF_CHECKPOINT_RETIRED);
         const int newest = (step == latest || retired == latest) && has_prefix(e->d_name, kind);
-        const int kept = newest || (step >= oldest && step < latest && is_complete_step(folder, e->d_name));
+        const int stays = step >= oldest || (!alone && is_kept(keep, step));
+        const int kept = newest || (stays && step < latest && is_complete_step(folder, e->d_name));
         const int own = step >= 0 || retired >= 0 || has_prefix(e->d_name, GF_CHECKPOINT_UNFINISHED);
         if (own && !kept && gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK) remove_folder(path);
     }
     closedir(d);
 }
 
-glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *latest, int keep) {
+glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *latest, const gf_checkpoint_keep *keep) {
     char folder[PATH_MAX];
     const char *slash = strrchr(latest, '/');
     TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
@@ -203,12 +224,23 @@ glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *la
     return GLOFND_OK;
 }
 
+void gf_checkpoint_drop(const char *run, int64_t step, int newest) {
+    char folder[PATH_MAX], path[PATH_MAX];
+    int complete = 0;
+    if (gf_checkpoint_path(NULL, run, step, path) != GLOFND_OK || check_complete(NULL, path, &complete) != GLOFND_OK) return;
+    DIR *d = complete && gf_path_join(NULL, folder, run, GF_CHECKPOINTS) == GLOFND_OK ? gf_open_folder(folder) : NULL;
+    if (!d) return;
+    const int64_t oldest = oldest_to_keep(folder, d, INT64_MAX, newest + 1);
+    closedir(d);
+    if (step < oldest) remove_folder(path);
+}
+
 /* Older checkpoints go first: a step-N counts more than any before-N. */
 glofnd_status gf_checkpoint_retire(gf_error *err, const char *run, const char *path) {
     char retired[PATH_MAX], name[64], folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
     const int64_t n = slash ? number_of(slash + 1, GF_CHECKPOINT) : -1;
-    TRY(gf_checkpoint_clean(err, run, path, 1));
+    TRY(gf_checkpoint_clean(err, run, path, &(gf_checkpoint_keep){.newest = 1}));
     if (n < 0) return GLOFND_OK; /* it is already */
     TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
     snprintf(name, sizeof name, GF_CHECKPOINT_RETIRED "%lld", (long long)n);
@@ -242,7 +274,7 @@ glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draf
 void gf_checkpoint_draft_discard(const gf_checkpoint_draft *d) { remove_folder(d->temp); }
 
 glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_draft *d, const char *const *name, int count,
-                                          int keep) {
+                                          const gf_checkpoint_keep *keep) {
     sync_folder(d->temp);
     FAIL_IF(err, rename(d->temp, d->final) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", d->temp, d->final,
             strerror(errno));

@@ -75,11 +75,12 @@ typedef struct gf_config {
     int64_t checkpoint_steps, log_steps;
     double checkpoint_minutes;
     int32_t keep_checkpoints;
-    int32_t eval_every;   /* epochs; 0: never */
-    int64_t eval_samples; /* that vote, at most */
-    char on_epoch[1024];  /* shell command; "": none */
-    gf_store_kind store;  /* of the anchors while training */
-    char groups[1024];    /* detector groups: a file of ids, "kmeans", or "": equal contents */
+    char checkpoint_epochs[1024]; /* beside these: after so many epochs, with commas; "": none */
+    int32_t eval_every;           /* epochs; 0: never */
+    int64_t eval_samples;         /* that vote, at most */
+    char on_epoch[1024];          /* shell command; "": none */
+    gf_store_kind store;          /* of the anchors while training */
+    char groups[1024];            /* detector groups: a file of ids, "kmeans", or "": equal contents */
     char kmeans_groups[64];
     int32_t kmeans_epochs, kmeans_iterations;
     double kmeans_accept; /* -1: grows with the epochs */
@@ -127,5 +128,8 @@ int gf_config_learns_lambda(const gf_config *c);  /* thresholds: detector glofnd
 int gf_config_clusters(const gf_config *c); /* detector groups by k-means */
 /* kmeans_groups as numbers. */
 glofnd_status gf_config_group_counts(gf_error *err, const gf_config *c, int32_t counts[GF_GROUP_LEVELS], int *levels);
+#define GF_KEPT_EPOCHS 128
+/* checkpoint_epochs as numbers. */
+glofnd_status gf_config_kept_epochs(gf_error *err, const gf_config *c, int32_t epoch[GF_KEPT_EPOCHS], int *count);
 int gf_config_supports(const gf_config *c); /* FNC with support views */
 int gf_config_flags(const gf_config *c);    /* some pairs may be flagged: there is a detector, or equal contents are masked */

@@ -179,10 +179,19 @@ static glofnd_status checkpoint(gf_error *err, job *j) {
     return GLOFND_OK;
 }
 
+/* 1: the checkpoint of this step stays, by checkpoint_epochs. */
+static int is_to_keep(const gf_trainer *t) {
+    const gf_checkpoint_keep keep = gf_checkpoint_keeps(t);
+    for (int i = 0; i < keep.count; i++)
+        if (keep.step[i] == t->step) return 1;
+    return 0;
+}
+
 /* The end of the first epoch always has one: a failure to write should show early. */
 static int checkpoint_due(const job *j) {
     const gf_trainer *t = j->trainer;
     const gf_config *c = &t->config;
+    if (t->step % t->epoch_steps == 0 && is_to_keep(t)) return 1;
     if (c->checkpoint_steps) return t->step % c->checkpoint_steps == 0;
     return t->step % t->epoch_steps == 0 && (j->saved <= 0.0 || t->marks[0] - j->saved >= 60.0 * c->checkpoint_minutes);
 }
@@ -318,7 +327,8 @@ static glofnd_status clean_finished(gf_error *err, const job *j) {
     if (exists(j, GF_MODEL_FILE)) TRY(gf_manifest_same(err, j->from, j->p->run, GF_MODEL_FILE, &same));
     if (!same) TRY(write_model(err, j));
     gf_monitor_forget_tails(err, j->p->run);
-    return gf_checkpoint_clean(err, j->p->run, j->from, j->trainer->config.keep_checkpoints);
+    const gf_checkpoint_keep keep = gf_checkpoint_keeps(j->trainer);
+    return gf_checkpoint_clean(err, j->p->run, j->from, &keep);
 }
 
 static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {

@@ -90,6 +90,34 @@ static void test_keys_differ(void **state) {
 
 /* ----- resolving ----- */
 
+static void test_kept_epochs(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_config c = fresh();
+    int32_t epoch[GF_KEPT_EPOCHS];
+    int count = -1;
+    set(&c, "data", "shapes:");
+    assert_int_equal(gf_config_kept_epochs(&err, &c, epoch, &count), GLOFND_OK);
+    assert_int_equal(count, 0);
+    set(&c, "checkpoint_epochs", "14,22,1000000");
+    resolve(&c);
+    assert_int_equal(gf_config_kept_epochs(&err, &c, epoch, &count), GLOFND_OK);
+    assert_int_equal(count, 3);
+    assert_true(epoch[0] == 14 && epoch[1] == 22 && epoch[2] == 1000000);
+    static const char *const wrong[] = {"0", "14,", ",14", "14;22", "1.5", "1000001", "-3", "14, x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        set(&c, "checkpoint_epochs", wrong[i]);
+        unresolved(c, "checkpoint_epochs: \"");
+    }
+    char many[2 * (GF_KEPT_EPOCHS + 1)] = "1";
+    for (int i = 1; i <= GF_KEPT_EPOCHS; i++) strcat(many, ",1");
+    set(&c, "checkpoint_epochs", many);
+    unresolved(c, "at most 128 numbers");
+    many[strlen(many) - 2] = 0;
+    set(&c, "checkpoint_epochs", many);
+    resolve(&c);
+}
+
 static gf_eval_view eval_view_of(const char *task, const char *init, const char *given) {
     gf_config c = fresh();
     set(&c, "data", "shapes:");
@@ -416,6 +444,7 @@ int main(void) {
         cmocka_unit_test(test_keys_of_both_tables),
         cmocka_unit_test(test_refused_keys),
         cmocka_unit_test(test_keys_differ),
+        cmocka_unit_test(test_kept_epochs),
         cmocka_unit_test(test_eval_view),
         cmocka_unit_test(test_start_epochs),
         cmocka_unit_test(test_combinations),

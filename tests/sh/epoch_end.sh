@@ -1,5 +1,5 @@
-# The end of an epoch: kNN while training (eval_every), a command (on_epoch), older checkpoints (keep_checkpoints). None of them
-# changes a bit of the training, and a failing command does not end it.
+# The end of an epoch: kNN while training (eval_every), a command (on_epoch), older checkpoints (keep_checkpoints,
+# checkpoint_epochs). None of them changes a bit of the training, and a failing command does not end it.
 . "$2/tests/sh/common.inc"
 needs_runs
 data=shapes:n=64,classes=4,size=16,seed=3
@@ -48,6 +48,20 @@ call "$glofnd" pretrain --out full --resume --epochs 8 --keep-checkpoints 2 --qu
 wants 'a resumed run' 0 "give it on the command line: --on-epoch 'sh hook.sh'"
 [ "$(ls full/checkpoints | sort -V | tr '\n' ' ')" = 'step-28 step-32 ' ] || fail "after a resume: $(ls full/checkpoints)"
 [ "$(wc -l < hook.out)" -eq 6 ] || fail "a command that only config.cfg names was run"
+# And those after some epochs, until a run that resumes is told otherwise; a checkpoint is made for it where there is none.
+train chosen --epochs 6 --checkpoint-minutes 60 --checkpoint-epochs 2,4,9
+[ "$(ls chosen/checkpoints | sort -V | tr '\n' ' ')" = 'step-8 step-16 step-24 ' ] || fail "chosen: $(ls chosen/checkpoints)"
+for step in 8 16 24; do [ -s chosen/checkpoints/step-$step/DONE ] || fail "chosen: step-$step has no DONE"; done
+cmp plain/model.safetensors chosen/model.safetensors || fail "checkpoints change the training"
+call "$glofnd" pretrain --out chosen --resume --epochs 8 --checkpoint-epochs 4 --quiet
+wants 'a resumed run with one of them' 0 'resumed at step 24'
+[ "$(ls chosen/checkpoints | sort -V | tr '\n' ' ')" = 'step-16 step-32 ' ] || fail "chosen, resumed: $(ls chosen/checkpoints)"
+call "$glofnd" pretrain --out chosen --resume --checkpoint-epochs= --quiet
+wants 'a finished run without them' 0
+[ "$(ls chosen/checkpoints)" = step-32 ] || fail "chosen, finished: $(ls chosen/checkpoints)"
+call "$glofnd" pretrain --out chosen --resume --checkpoint-epochs 2,x
+wants 'no epoch' 2 'checkpoint_epochs: "x" in "2,x"; expected integers in [1, 1000000] with commas'
+
 echo 'on_epoch = touch ran' > hook.cfg
 train file --config hook.cfg --epochs 1
 wants 'a command in a file' 0 "give it on the command line: --on-epoch 'touch ran'"

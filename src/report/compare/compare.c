@@ -26,6 +26,7 @@ static int is_execution_key(const char *key) {
                                        "device",
                                        "checkpoint_minutes",
                                        "keep_checkpoints",
+                                       "checkpoint_epochs",
                                        "eval_every",
                                        "eval_samples",
                                        "on_epoch",

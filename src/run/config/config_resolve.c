@@ -61,6 +61,12 @@ static glofnd_status check_groups(gf_error *err, const gf_config *c) {
     return gf_config_clusters(c) ? gf_config_group_counts(err, c, counts, &levels) : GLOFND_OK;
 }
 
+static glofnd_status check_kept_epochs(gf_error *err, const gf_config *c) {
+    int32_t epoch[GF_KEPT_EPOCHS];
+    int count;
+    return gf_config_kept_epochs(err, c, epoch, &count);
+}
+
 /* A GPU decodes what it makes views of. */
 static glofnd_status resolve_decode(gf_error *err, gf_config *c) {
     const int on_gpu = c->method.device == GLOFND_DEVICE_CUDA;
@@ -86,6 +92,7 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
     TRY(check_groups(err, c));
+    TRY(check_kept_epochs(err, c));
     TRY(resolve_decode(err, c));
     if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
@@ -152,21 +159,33 @@ int gf_config_clusters(const gf_config *c) {
     return c->method.detector == GLOFND_DETECT_GROUPS && strcmp(c->groups, "kmeans") == 0;
 }
 
-glofnd_status gf_config_group_counts(gf_error *err, const gf_config *c, int32_t counts[GF_GROUP_LEVELS], int *levels) {
-    char text[sizeof c->kmeans_groups], *rest = text;
-    snprintf(text, sizeof text, "%s", c->kmeans_groups);
-    *levels = 0;
+/* "14,22" to at most `max` numbers in [1, largest]. */
+static glofnd_status read_list(gf_error *err, const char *key, const char *list, int64_t largest, int32_t *out, int max,
+                               int *count) {
+    char text[1024], *rest = text;
+    snprintf(text, sizeof text, "%s", list);
+    *count = 0;
     for (char *part; (part = strsep(&rest, ","));) {
         int64_t n = 0;
-        const int wrong = gf_integer_read(part, &n) != NULL || n < 1 || n > 100000000;
+        const int wrong = gf_integer_read(part, &n) != NULL || n < 1 || n > largest;
         FAIL_IF(err, wrong, GLOFND_E_OPTION,
-                "kmeans_groups: \"%.40s\" in \"%s\"; expected integers in [1, 100000000] with commas, such as 100,1000", part,
-                c->kmeans_groups);
-        FAIL_IF(err, *levels == GF_GROUP_LEVELS, GLOFND_E_OPTION, "kmeans_groups: \"%s\"; at most %d numbers", c->kmeans_groups,
-                GF_GROUP_LEVELS);
-        counts[(*levels)++] = (int32_t)n;
+                "%s: \"%.40s\" in \"%.200s\"; expected integers in [1, %lld] with commas, such as 100,1000", key, part, list,
+                (long long)largest);
+        FAIL_IF(err, *count == max, GLOFND_E_OPTION, "%s: \"%.200s\"; at most %d numbers", key, list, max);
+        out[(*count)++] = (int32_t)n;
     }
     return GLOFND_OK;
+}
+
+glofnd_status gf_config_group_counts(gf_error *err, const gf_config *c, int32_t counts[GF_GROUP_LEVELS], int *levels) {
+    return read_list(err, "kmeans_groups", c->kmeans_groups, 100000000, counts, GF_GROUP_LEVELS, levels);
+}
+
+glofnd_status gf_config_kept_epochs(gf_error *err, const gf_config *c, int32_t epoch[GF_KEPT_EPOCHS], int *count) {
+    *count = 0;
+    return *c->checkpoint_epochs
+               ? read_list(err, "checkpoint_epochs", c->checkpoint_epochs, 1000000, epoch, GF_KEPT_EPOCHS, count)
+               : GLOFND_OK;
 }
 
 int gf_config_flags(const gf_config *c) {

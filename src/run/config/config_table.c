@@ -142,6 +142,8 @@ static const gf_option rows[] = {
     REAL(checkpoint_minutes, "1", 0, 1e6, "output", "no checkpoint at the end of an epoch sooner than that after the last one"),
     LONG(log_steps, "10", 1, 1e9, "output", "steps between lines in log.jsonl"),
     INTEGER(keep_checkpoints, "1", 1, 10000, "output", "newest checkpoints to keep; --resume takes the newest"),
+    {FIELD(checkpoint_epochs), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->checkpoint_epochs,
+     NOTE("", "output", "beside these, checkpoints after so many epochs stay: 14,22; empty: none")},
     INTEGER(eval_every, "0", 0, 1e6, "output", "epochs between kNN evaluations while training, by labels; 0: none"),
     LONG(eval_samples, "10000", 10, 1e9, "output",
          "eval_every: at most so many images vote, and a fifth as many, held out, are classified"),

@@ -160,6 +160,14 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
     return save_state(err, t, path[STATE], marks);
 }
 
+gf_checkpoint_keep gf_checkpoint_keeps(const gf_trainer *t) {
+    gf_checkpoint_keep keep = {.newest = t->config.keep_checkpoints};
+    int32_t epoch[GF_KEPT_EPOCHS];
+    if (gf_config_kept_epochs(NULL, &t->config, epoch, &keep.count) != GLOFND_OK) keep.count = 0; /* cannot be: it was checked */
+    for (int i = 0; i < keep.count; i++) keep.step[i] = epoch[i] * t->epoch_steps;
+    return keep;
+}
+
 /* ranks: 0 if one rank has written all anchors. */
 static glofnd_status publish(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, int ranks) {
     enum { NAME = 80 };
@@ -172,7 +180,8 @@ static glofnd_status publish(gf_error *err, const gf_trainer *t, const gf_checkp
         gf_anchors_part_name(names[ANCHORS], r, ranks, part[r], NAME);
         list[files + r] = part[r];
     }
-    const glofnd_status status = gf_checkpoint_draft_publish(err, d, list, files + ranks, t->config.keep_checkpoints);
+    const gf_checkpoint_keep keep = gf_checkpoint_keeps(t);
+    const glofnd_status status = gf_checkpoint_draft_publish(err, d, list, files + ranks, &keep);
     free(list);
     return status;
 }

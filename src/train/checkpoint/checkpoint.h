@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "run/checkpoint_folder.h"
 #include "train/checkpoint/anchor_keys.h"
 #include "train/trainer.h"
 
@@ -19,6 +20,8 @@ typedef struct gf_log_marks {       /* how much of the log files belongs to this
     int64_t log_lines, event_bytes; /* lines, since time fields make the bytes of log.jsonl differ between equal runs */
 } gf_log_marks;
 
+/* The checkpoints that stay, by keep_checkpoints and checkpoint_epochs. */
+gf_checkpoint_keep gf_checkpoint_keeps(const gf_trainer *t);
 /* On failure the previous checkpoint is still there and complete. */
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks);
 /* Checks the sums of DONE first: E_FORMAT names a corrupt file. After a failure *t can only be freed. If the data has other

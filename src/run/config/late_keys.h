@@ -1,0 +1,13 @@
+/* late_keys.h - keys of the configuration that do nothing before the detector starts. Runs that differ in no other key take the
+ * same steps until then, bit for bit (train/loss_stage.c, options_now): they can share them (run/state/branch.h). */
+#pragma once
+
+#include "run/config.h"
+
+/* All configurations here are resolved. */
+/* The epochs before the keys below begin to act; c->epochs: they never do. */
+int32_t gf_detector_start(const gf_config *c);
+/* NULL: both take the same steps until the earlier start. Else a key in which they must not differ. */
+const char *gf_parting_key(const gf_config *a, const gf_config *b);
+/* The values of these keys in `from`. */
+glofnd_status gf_late_keys_copy(gf_error *err, gf_config *to, const gf_config *from);
