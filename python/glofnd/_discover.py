@@ -384,7 +384,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     column, id, label_column    of Parquet files and tables: the column of embeddings, of names, of labels; without them the
                 only one that fits, and no labels. tensor: of .safetensors files
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
-    labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "" or None: unknown
+    labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "", nan or None: unknown
     names       [samples] texts for tables and files
     device      "cpu" or "cuda": the same result
     top         most similar others to list per anchor; max_pairs in all

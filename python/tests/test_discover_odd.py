@@ -81,6 +81,22 @@ class Accepted(unittest.TestCase):
         self.same(tensors)
         self.same(pyarrow.chunked_array([tensors[:100], tensors[100:]]))
 
+    def test_labels_that_are_missing(self):
+        few, nan = self.x[:6], float("nan")
+        for labels in ([3, -1, None, 0, nan, 1], [3.0, -1.0, nan, 0.0, nan, 1.0], ["3.0", "-1.0", "", "0.0", "nan", "1"],
+                       np.array(["3", "-1", "None", "0", "NaN", "1"])):
+            found = glofnd.discover(few, k=1, labels=labels)
+            self.assertEqual((found.labels.tolist(), found.classes), ([3, -1, -1, 0, -1, 1], None), labels)
+        for labels in (["b", nan, None, "a", "", "b"], ["b", "nan", "NaN", "a", "", "b"]):
+            found = glofnd.discover(few, k=1, labels=labels)
+            self.assertEqual((found.labels.tolist(), found.classes), ([1, -1, -1, 0, -1, 1], ["a", "b"]), labels)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.csv")
+            with open(path, "w") as file:
+                file.write("e0, e1, label\n" + "".join(f"{i}.5, {i * i}, {label}\n" for i, label in enumerate("3.0 -1.0 nan 0.0".split())))
+            found = glofnd.discover(path, k=1, label_column="label")
+            self.assertEqual((found.dim, found.labels.tolist(), found.classes), (2, [3, -1, -1, 0], None))
+
     def test_names_and_labels_of_other_tools(self):
         few = self.x[:4]
         for names, want in (([b"a", "b", None, 7], ["a", "b", "", "7"]), (np.array([b"a", b"b", b"c", b"d"]), list("abcd"))):

@@ -124,13 +124,18 @@ static double read_in_c_locale(const char *text, char **end) {
     return x;
 }
 
-const char *gf_number_read(const char *text, double *x) {
+const char *gf_measure_read(const char *text, double *x) {
     const char *reason = check_start(text);
     char *end;
     if (reason) return reason;
     *x = read_in_c_locale(text, &end);
     if (end == text || *end) return "is not a number";
-    if (!isfinite(*x)) return "is not a finite number";
+    return isfinite(*x) ? NULL : "is not a finite number";
+}
+
+const char *gf_number_read(const char *text, double *x) {
+    const char *reason = gf_measure_read(text, x);
+    if (reason) return reason;
     return errno == ERANGE ? "is too small for a double" : NULL;
 }
 

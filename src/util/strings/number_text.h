@@ -32,3 +32,5 @@ const char *gf_plural(int64_t n);
 /* The whole text as an integer, or as a finite number: NULL, or why not, in words that complete "x ...". */
 const char *gf_integer_read(const char *text, int64_t *x);
 const char *gf_number_read(const char *text, double *x);
+/* The same, but a number too small for a double is the nearest one, as 0. */
+const char *gf_measure_read(const char *text, double *x);
