@@ -2,11 +2,9 @@
 #include "data/embedding_files.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "io/calls.h"
 #include "io/file.h"
@@ -81,30 +79,13 @@ static glofnd_status convert_labels(gf_error *err, const char *path, const gf_np
     return GLOFND_OK;
 }
 
-/* 3, and 3.0, as data frames write integers of which some are missing; an empty text, nan, None and null: unknown, -1. 0: none of
- * these. */
-static int read_label(const char *text, int64_t *y) {
-    static const char *const missing[] = {"", "nan", "none", "null"};
-    double x;
-    *y = -1;
-    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-        if (strcasecmp(text, missing[i]) == 0) return 1;
-    if (!gf_integer_read(text, y)) return 1;
-    if (gf_number_read(text, &x) || x != floor(x) || fabs(x) > 9e15) return 0;
-    *y = (int64_t)x;
-    return 1;
-}
-
 /* 0: a text is not an integer. */
 static int are_integers(const gf_string_list *texts) {
     int64_t y;
     for (int64_t i = 0; i < texts->n; i++)
-        if (!read_label(gf_string_list_get(texts, i), &y)) return 0;
+        if (!gf_label_read(gf_string_list_get(texts, i), &y)) return 0;
     return 1;
 }
-
-/* What programs write of a class that is missing; None may be the name of one. */
-static int is_name(const char *text) { return text[0] && strcmp(text, "nan") != 0 && strcmp(text, "NaN") != 0; }
 
 /* Each name is one cell of a table. */
 static void clean_names(gf_string_list *names) {
@@ -117,7 +98,7 @@ static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, 
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
         const char *text = gf_string_list_get(texts, i);
-        if (is_name(text)) status = gf_string_list_add(err, &class, text, strlen(text));
+        if (gf_is_class_name(text)) status = gf_string_list_add(err, &class, text, strlen(text));
     }
     if (status == GLOFND_OK) status = gf_string_list_sort(err, &class);
     if (status == GLOFND_OK) gf_string_list_unique(&class);
@@ -137,7 +118,7 @@ glofnd_status gf_discover_labels_of_texts(gf_error *err, const gf_string_list *t
     if (!are_integers(texts)) return number_classes(err, texts, d->label, &d->classes);
     for (int64_t i = 0; i < d->n; i++) {
         int64_t y;
-        read_label(gf_string_list_get(texts, i), &y);
+        gf_label_read(gf_string_list_get(texts, i), &y);
         FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "label %lld of row %lld does not fit into 31 bits", (long long)y,
                 (long long)i);
         d->label[i] = y < 0 ? -1 : (int32_t)y;

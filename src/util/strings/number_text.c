@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { PLACES = 8 };    /* after the point */
 #define SCALE 100000000 /* 10^PLACES */
@@ -138,5 +139,21 @@ const char *gf_number_read(const char *text, double *x) {
     if (reason) return reason;
     return errno == ERANGE ? "is too small for a double" : NULL;
 }
+
+int gf_label_read(const char *text, int64_t *y) {
+    static const char *const missing[] = {"", "nan", "none", "null"};
+    double x = -1.0;
+    *y = -1;
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+        if (strcasecmp(text, missing[i]) == 0) return 1;
+    if (gf_integer_read(text, y)) {
+        if (gf_number_read(text, &x) || x != floor(x) || fabs(x) > 9e15) return 0;
+        *y = (int64_t)x;
+    }
+    if (*y < 0) *y = -1;
+    return 1;
+}
+
+int gf_is_class_name(const char *text) { return text[0] && strcmp(text, "nan") != 0 && strcmp(text, "NaN") != 0; }
 
 const char *gf_plural(int64_t n) { return n == 1 ? "" : "s"; }
