@@ -321,6 +321,8 @@ static gf_csv begin_table(const char *path, char *text, size_t bytes) {
 static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
     t->csv = begin_table(s->path, text, bytes);
     TRY(gf_csv_next(err, &t->csv, &t->row));
+    FAIL_IF(err, t->row.n == 1 && strchr(cell_at(t, 0), ';'), GLOFND_E_FORMAT,
+            "%.300s: its columns are separated by semicolons; expected commas or tabs, and decimal points", s->path);
     if (has_titles(t, in)) {
         TRY(find_title(err, s, t, in->column, &t->list));
         TRY(find_title(err, s, t, in->id, &t->id));

@@ -319,7 +319,9 @@ static void refuses_with_the_file(void **state) {
                {"e,label\n1,2\n3,2.5\n", NULL, "line 3: '2.5' in column 'label'"},
                {"a,b,c,emb\n1,2\n", "emb", "line 2: 2 columns; the first line has 4"},
                {"x,y\nr1,1,2\nr2,3,4\n", NULL, "line 2: 3 columns; the first line has 2"},
-               {"x;y\n1;2\n", NULL, "columns are separated by commas or tabs"},
+               {"x;y\n1;2\n", NULL, "its columns are separated by semicolons; expected commas or tabs"},
+               {"name;x;y\na;1,5;2,5\n", NULL, "its columns are separated by semicolons"}, /* as with decimal commas */
+               {"x y\n1 2\n", NULL, "columns are separated by commas or tabs"},
                {"v,w\n,\n", "v", "no row has numbers"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
     char name[120];
@@ -330,6 +332,10 @@ static void refuses_with_the_file(void **state) {
         expect_refused(&path, 1, bad[k].column, bad[k].word);
         expect_refused(&path, 1, bad[k].column, "bad.csv");
     }
+    scratch_text(&box, "c.csv.gz", "\x1f\x8b\b");
+    snprintf(name, sizeof name, "%s", path_of("c.csv.gz"));
+    const char *const packed[] = {name};
+    expect_refused(packed, 1, NULL, "c.csv.gz is compressed; unpack it first");
     write_npy("a.npy", "<f4", 0, 0, N);
     scratch_text(&box, "b.csv", "1,2\n");
     char file[2][120];
