@@ -232,16 +232,19 @@ static void a_file_names_class_folders(void **state) {
     expect_sample(d, 2, "unlabelled/3.png", 2, 3);
     expect_class(d, 0, "n01");
     gf_dataset_free(d);
-    scratch_text(&box, "n/classnames.txt", "tench\r\n great shark \nzebra\n\n\n");
+    scratch_text(&box, "n/classnames.txt",
+                 "\xef\xbb\xbf"
+                 "tench\r\n great shark \nzebra\n\n\n"); /* with a byte order mark */
     d = open_spec("folder:%/n");
     assert_int_equal(gf_dataset_describe(d).classes, 3);
     assert_string_equal(gf_dataset_note(d), "");
     expect_sample(d, 0, "unlabelled/3.png", -1, 3);
     expect_sample(d, 3, "zz/4.png", 2, 4);
+    expect_class(d, 0, "tench");
     expect_class(d, 1, "great shark");
     expect_class(d, 2, "zebra");
     gf_dataset_free(d);
-    scratch_text(&box, "few", "zz\nn02\n");
+    scratch_text(&box, "few", "\xef\xbb\xbfzz\nn02\n");
     d = open_spec("folder:%/n?classes=%/few");
     assert_int_equal(gf_dataset_describe(d).n, 2);
     expect_class(d, 0, "great shark");
