@@ -134,7 +134,12 @@ class Refused(unittest.TestCase):
                      *(("threads is", None, {"threads": wrong}) for wrong in (None, 1.5, "a", -1, 2**40, True)),
                      *(("max_pairs is", None, {"max_pairs": wrong}) for wrong in (None, 2.5)),
                      *(("progress is .*True.*function", None, {"progress": wrong}) for wrong in (3, "tqdm")),
+                     *(("memory is .*bytes, 1000000 or more.*GB", None, {"memory": wrong}) for wrong in (8, 0, 0.5)),
                      ("'cpu' or 'cuda'", None, {"device": "cuda:7"}), ("'cpu' or 'cuda'", None, {"device": None}))
+        self.assertEqual(glofnd.discover(draw()[0], memory=1_000_000).n, N)
+        for name, here in (("dup", "duplicates"), ("html", "to_html"), ("out", "save"), ("dupp", "duplicates, memory")):
+            with self.assertRaisesRegex(glofnd.OptionError, f'unknown option "{name}".*{here}'):
+                glofnd.discover(draw()[0], **{name: 0.9})
         if importlib.util.find_spec("torch"):
             import torch
             glofnd.discover(draw()[0], device=torch.device("cpu"))
