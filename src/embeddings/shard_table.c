@@ -282,6 +282,7 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
     int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
     for (int64_t i = 0; i < t->columns; i++) {
         const cell kind = t->looks[i].kind;
+        if (kind == CELL_TEXT && !t->looks[i].known) continue; /* nothing but empty cells */
         if (i == t->id || i == t->label || (kind == CELL_TEXT && role_of(t, i) == GF_COLUMN_LABEL)) continue;
         if (kind == CELL_LIST) list = i, lists++;
         else if (kind == CELL_TEXT) text = i, texts++;
@@ -311,9 +312,13 @@ static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_emb
     return choose_columns(err, s, in, t);
 }
 
+/* Behind a byte order mark and empty lines. */
 static gf_csv begin_table(const char *path, char *text, size_t bytes) {
-    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    gf_csv csv = gf_csv_begin(path, text + mark, text + bytes);
+    char *at = text + (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), *const end = text + bytes;
+    int64_t line = 1;
+    for (; at < end && (*at == '\r' || *at == '\n'); at++) line += *at == '\n';
+    gf_csv csv = gf_csv_begin(path, at, end);
+    csv.next_line = line;
     csv.keep_breaks = 1;
     return csv;
 }

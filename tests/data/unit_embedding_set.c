@@ -208,6 +208,13 @@ static void blanks_around_cells_do_not_count(void **state) {
     expect_bad_rows_first("x,y,z\n1, ,2\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", 1);
 }
 
+static void columns_and_lines_without_anything_do_not_count(void **state) {
+    (void)state;
+    expect_columns("a,b,\n1,2,\n3,4,\n", NULL, "2 columns, a to b; left out: one without a title", 2);
+    expect_columns("name,note,a,b\nx,,1,2\ny,,3,4\n", NULL, "2 columns, a to b; names: name; left out: note", 2);
+    expect_table("t.tsv", "\r\n\nname\tx\ty\tz\na\t-2\t-1.75\t-1.5\nb\t-1.25\t-1\t-0.75\n", NULL, "name", 1);
+}
+
 static void numbers_below_all_doubles_are_zero(void **state) {
     (void)state;
     expect_columns("name,e0,e1\na,1e-400,2\nb,3,-4e-320\n", NULL, "2 columns, e0 to e1; names: name", 2);
@@ -323,6 +330,7 @@ static void refuses_with_the_file(void **state) {
                {"name;x;y\na;1,5;2,5\n", NULL, "its columns are separated by semicolons"}, /* as with decimal commas */
                {"x y\n1 2\n", NULL, "columns are separated by commas or tabs"},
                {"v,w\n,\n", "v", "no row has numbers"},
+               {"\n\nx,y\n1,2\n3\n", NULL, "line 5: 1 columns"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
     char name[120];
     (void)state;
@@ -355,6 +363,7 @@ int main(void) {
         cmocka_unit_test(tables_have_columns_or_a_list),
         cmocka_unit_test(titles_0_and_1_of_data_frames_are_no_row),
         cmocka_unit_test(blanks_around_cells_do_not_count),
+        cmocka_unit_test(columns_and_lines_without_anything_do_not_count),
         cmocka_unit_test(numbers_below_all_doubles_are_zero),
         cmocka_unit_test(labels_are_unknown_where_data_frames_have_none),
         cmocka_unit_test(ids_and_labels_are_no_dimensions),
