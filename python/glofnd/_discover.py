@@ -369,11 +369,21 @@ def _similarity(duplicates: Any) -> float:
     return value
 
 
+_OF_THE_PROGRAM = {"dup": "duplicates", "html": "to_html() of the result", "out": "save() of the result", "format": "save(format=...)"}
+
+
+def _refuse_others(options: dict[str, Any]) -> None:
+    for name in options:
+        here = _OF_THE_PROGRAM.get(name)
+        known = "alpha, k, labels, names, device, top, max_pairs, duplicates, memory, threads, progress, column, id, label_column, tensor"
+        raise _lib.OptionError(f'unknown option "{name}"; ' + (f"here its name is {here}" if here else f"there are {known}"))
+
+
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
              device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
              memory: Optional[int] = None, threads: int = 0, progress: Union[None, bool, Callable[[float], Any]] = None,
              column: Optional[str] = None, id: Optional[str] = None, label_column: Optional[str] = None,  # noqa: A002
-             tensor: Optional[str] = None) -> Discovery:
+             tensor: Optional[str] = None, **other: Any) -> Discovery:
     """False negatives, duplicates and components of embeddings, from all pairs.
 
     embeddings  [samples][dimensions]: NumPy array or memory map, torch tensor, anything with DLPack, a column of a table,
@@ -384,14 +394,15 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     column, id, label_column    of Parquet files and tables: the column of embeddings, of names, of labels; without them the
                 only one that fits, and no labels. tensor: of .safetensors files
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
-    labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "" or None: unknown
+    labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "", nan or None: unknown
     names       [samples] texts for tables and files
     device      "cpu" or "cuda": the same result
     top         most similar others to list per anchor; max_pairs in all
     duplicates  similarity of duplicates, or "exact": only equal rows
-    memory      bytes of lists of candidates; less takes a second pass. None: half of the machine
+    memory      bytes (the program's --memory counts GB) of lists of candidates; less takes a second pass. None: half of the machine
     progress    True: a bar by tqdm, where installed; or a function that is given the finished share, and may return False to stop
     """
+    _refuse_others(other)
     if str(device) not in ("cpu", "cuda"):
         raise ArgumentError(f"device is {device!r}; expected 'cpu' or 'cuda'")
     device = str(device)
@@ -399,7 +410,9 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         raise ArgumentError(f"progress is {progress!r}; expected True, or a function of the finished share")
     # 0 means the default in C; here it is what was asked for, and cannot be meant.
     alpha, k = None if alpha is None else _share(alpha), None if k is None else _number("k", k, 1)
-    memory = None if memory is None else _number("memory", memory, 1)
+    if isinstance(memory, (int, float)) and memory < 1_000_000:
+        raise ArgumentError(f"memory is {memory!r}; expected bytes, 1000000 or more (the program's --memory counts GB)")
+    memory = None if memory is None else _number("memory", memory, 1_000_000)
     top, max_pairs, threads = _number("top", top, 0, 1000000), _number("max_pairs", max_pairs, 1), _number("threads", threads, 0, 1024)
     similarity = _similarity(duplicates)
     paths = paths_of(embeddings)

@@ -16,7 +16,7 @@ from . import _lib
 from ._lib import ArgumentError, FileError, FormatError, UnsupportedError, c_text
 
 _DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_INTEGER = re.compile(r"([+-]?[0-9]+)(?:\.0*)?\Z")
 
 
 class Rows(NamedTuple):
@@ -388,7 +388,7 @@ def names_of(names: Any, n: int) -> Optional[list[str]]:
 
 def labels_of(labels: Any, n: int) -> tuple[Optional[np.ndarray], Optional[list[str]]]:
     """int32 labels (-1: unknown), and the names of classes, as the program reads them: integers as they are, also as texts; if one is
-    none, all are names, numbered in the order of their bytes. "" and None: unknown."""
+    none, all are names, numbered in the order of their bytes. "", None and nan: unknown."""
     if labels is None:
         return None, None
     if _is_path(labels) or not hasattr(labels, "__iter__"):
@@ -400,17 +400,25 @@ def labels_of(labels: Any, n: int) -> tuple[Optional[np.ndarray], Optional[list[
         raise ArgumentError(f"labels have shape {values.shape}; expected ({n},): one per embedding")
     classes = None
     if values.dtype.kind not in "iu":
-        texts = [text_of(x) for x in _whole(values).tolist()]
-        if all(_INTEGER.match(text) for text in texts if text):
-            values = np.array([int(text or -1) for text in texts])
+        mixed = values.dtype.kind in "US" and isinstance(labels, (list, tuple))  # where NumPy makes texts of None and nan
+        texts = [text_of(x) for x in (labels if mixed else _whole(values).tolist())]
+        numbers = [_integer(text) for text in texts]
+        if None not in numbers:
+            values = np.array(numbers)
         else:
             refuse_zero_bytes("label", texts)
-            classes = sorted({text for text in texts if text}, key=c_text)
-            number = {"": -1, **{text: i for i, text in enumerate(classes)}}
-            values = np.array([number[text] for text in texts])
+            classes = sorted(set(texts) - {"", "nan", "NaN"}, key=c_text)
+            number = {text: i for i, text in enumerate(classes)}
+            values = np.array([number.get(text, -1) for text in texts])
     if values.size and values.max() > np.iinfo(np.int32).max:
         raise ArgumentError("labels do not fit into 31 bits")
     return np.ascontiguousarray(np.maximum(values, -1), np.int32), classes
+
+
+def _integer(text: str) -> Optional[int]:
+    """Also 3.0, as data frames write integers beside missing ones; -1: missing, None: no integer."""
+    found = _INTEGER.match(text)
+    return int(found.group(1)) if found else -1 if text.lower() in ("", "nan", "none", "null") else None
 
 
 def _whole(values: np.ndarray) -> np.ndarray:

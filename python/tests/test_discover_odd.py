@@ -81,6 +81,22 @@ class Accepted(unittest.TestCase):
         self.same(tensors)
         self.same(pyarrow.chunked_array([tensors[:100], tensors[100:]]))
 
+    def test_labels_that_are_missing(self):
+        few, nan = self.x[:6], float("nan")
+        for labels in ([3, -1, None, 0, nan, 1], [3.0, -1.0, nan, 0.0, nan, 1.0], ["3.0", "-1.0", "", "0.0", "nan", "1"],
+                       np.array(["3", "-1", "None", "0", "NaN", "1"])):
+            found = glofnd.discover(few, k=1, labels=labels)
+            self.assertEqual((found.labels.tolist(), found.classes), ([3, -1, -1, 0, -1, 1], None), labels)
+        for labels in (["b", nan, None, "a", "", "b"], ["b", "nan", "NaN", "a", "", "b"]):
+            found = glofnd.discover(few, k=1, labels=labels)
+            self.assertEqual((found.labels.tolist(), found.classes), ([1, -1, -1, 0, -1, 1], ["a", "b"]), labels)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.csv")
+            with open(path, "w") as file:
+                file.write("e0, e1, label\n" + "".join(f"{i}.5, {i * i}, {label}\n" for i, label in enumerate("3.0 -1.0 nan 0.0".split())))
+            found = glofnd.discover(path, k=1, label_column="label")
+            self.assertEqual((found.dim, found.labels.tolist(), found.classes), (2, [3, -1, -1, 0], None))
+
     def test_names_and_labels_of_other_tools(self):
         few = self.x[:4]
         for names, want in (([b"a", "b", None, 7], ["a", "b", "", "7"]), (np.array([b"a", b"b", b"c", b"d"]), list("abcd"))):
@@ -118,7 +134,12 @@ class Refused(unittest.TestCase):
                      *(("threads is", None, {"threads": wrong}) for wrong in (None, 1.5, "a", -1, 2**40, True)),
                      *(("max_pairs is", None, {"max_pairs": wrong}) for wrong in (None, 2.5)),
                      *(("progress is .*True.*function", None, {"progress": wrong}) for wrong in (3, "tqdm")),
+                     *(("memory is .*bytes, 1000000 or more.*GB", None, {"memory": wrong}) for wrong in (8, 0, 0.5)),
                      ("'cpu' or 'cuda'", None, {"device": "cuda:7"}), ("'cpu' or 'cuda'", None, {"device": None}))
+        self.assertEqual(glofnd.discover(draw()[0], memory=1_000_000).n, N)
+        for name, here in (("dup", "duplicates"), ("html", "to_html"), ("out", "save"), ("dupp", "duplicates, memory")):
+            with self.assertRaisesRegex(glofnd.OptionError, f'unknown option "{name}".*{here}'):
+                glofnd.discover(draw()[0], **{name: 0.9})
         if importlib.util.find_spec("torch"):
             import torch
             glofnd.discover(draw()[0], device=torch.device("cpu"))

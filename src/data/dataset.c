@@ -292,7 +292,8 @@ glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
     glofnd_status status = gf_file_read_text(err, path, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
-    if (status == GLOFND_OK) status = add_lines(err, (const char *)bytes, keep_empty, out);
+    const size_t mark = status == GLOFND_OK && size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark */
+    if (status == GLOFND_OK) status = add_lines(err, (const char *)bytes + mark, keep_empty, out);
     free(bytes);
     return status;
 }

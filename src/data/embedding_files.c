@@ -81,11 +81,9 @@ static glofnd_status convert_labels(gf_error *err, const char *path, const gf_np
 
 /* 0: a text is not an integer. */
 static int are_integers(const gf_string_list *texts) {
-    for (int64_t i = 0; i < texts->n; i++) {
-        int64_t x;
-        const char *text = gf_string_list_get(texts, i);
-        if (text[0] && gf_integer_read(text, &x)) return 0;
-    }
+    int64_t y;
+    for (int64_t i = 0; i < texts->n; i++)
+        if (!gf_label_read(gf_string_list_get(texts, i), &y)) return 0;
     return 1;
 }
 
@@ -100,7 +98,7 @@ static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, 
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
         const char *text = gf_string_list_get(texts, i);
-        if (text[0]) status = gf_string_list_add(err, &class, text, strlen(text));
+        if (gf_is_class_name(text)) status = gf_string_list_add(err, &class, text, strlen(text));
     }
     if (status == GLOFND_OK) status = gf_string_list_sort(err, &class);
     if (status == GLOFND_OK) gf_string_list_unique(&class);
@@ -119,9 +117,8 @@ glofnd_status gf_discover_labels_of_texts(gf_error *err, const gf_string_list *t
     FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
     if (!are_integers(texts)) return number_classes(err, texts, d->label, &d->classes);
     for (int64_t i = 0; i < d->n; i++) {
-        int64_t y = -1;
-        const char *text = gf_string_list_get(texts, i);
-        if (text[0]) gf_integer_read(text, &y);
+        int64_t y;
+        gf_label_read(gf_string_list_get(texts, i), &y);
         FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "label %lld of row %lld does not fit into 31 bits", (long long)y,
                 (long long)i);
         d->label[i] = y < 0 ? -1 : (int32_t)y;

@@ -12,8 +12,8 @@ glofnd_status gf_discover_take_names(gf_error *err, gf_embedding_set *set, gf_di
 glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tensor, gf_discover_data *d);
 /* A .npy, int32, int64 or uint8 [n]; of Parquet files, a folder or a pattern of them: `column`. */
 glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d);
-/* Labels from texts: integers as they are, negative: unknown; if one is no integer, all are names of classes, which are
- * numbered in bytewise order: d->classes. An empty text: unknown. */
+/* Labels from texts: integers as they are, also written as 3.0, negative, nan and None: unknown; if one is no integer, all are
+ * names of classes, which are numbered in bytewise order: d->classes. An empty text and nan: unknown. */
 glofnd_status gf_discover_labels_of_texts(gf_error *err, const gf_string_list *texts, gf_discover_data *d);
 /* Names of the classes, one per line, of labels that are known. */
 glofnd_status gf_discover_read_classes(gf_error *err, const char *path, gf_discover_data *d);

@@ -106,7 +106,8 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
         gf_text_add(t, "bad rows    %lld left out (%snot finite, or all zero): bad_rows%s\n", (long long)(q->n - q->good_n),
                     q->unreadable ? "unreadable, " : "", gf_table_ending(x->format));
     if (s->only_dup) return;
-    if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
+    if (s->k == 1) gf_text_add(t, "threshold   the most similar sample of an anchor is above it");
+    else if (s->k > 1) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
     else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);
     gf_text_add(t, "%s\n",
                 s->learned  ? ", estimated by the learner"

@@ -49,7 +49,7 @@ static void add(words *w, const char *before, const char *text, const char *afte
 
 static const char *title_of(const gf_string_list *titles, int64_t i) {
     const char *title = gf_string_list_get(titles, i);
-    return title[0] ? title : "the first one";
+    return title[0] ? title : i == 0 ? "the first one" : "one without a title";
 }
 
 static void add_dimensions(words *w, const gf_column_choice *c) {

@@ -36,6 +36,13 @@ static const gf_shard_kind *kind_of(const char *path) {
     return parquet ? &gf_shard_parquet : &gf_shard_npy;
 }
 
+static int is_packed(const char *path) {
+    static const char *const endings[] = {".gz", ".zst", ".bz2", ".xz", ".zip"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (ends_with(path, endings[i])) return 1;
+    return 0;
+}
+
 static const char *first_with_rows(const gf_embedding_set *s) {
     int64_t i = 0;
     while (i + 1 < s->paths.n && s->shard[i].rows == 0) i++;
@@ -47,6 +54,8 @@ static glofnd_status open_shard(gf_error *err, const gf_embedding_input *in, gf_
     const int there = stat(h->path, &st) == 0;
     FAIL_IF(err, there && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty", h->path);
     h->kind = kind_of(h->path);
+    FAIL_IF(err, there && is_packed(h->path) && h->kind == &gf_shard_npy, GLOFND_E_FORMAT,
+            "%.300s is compressed; unpack it first (Parquet files may be compressed inside)", h->path);
     TRY(h->kind->open(err, in, h));
     h->first = s->n;
     if (h->rows == 0 && s->paths.n > 1) return GLOFND_OK; /* tools that write in parallel leave such files */

@@ -2,8 +2,9 @@
  * column of names; see embedding_set.h. The text is read once, into numbers.
  *
  * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if
- * its numbers are just 0, 1, 2 ... as data frames without titles are written. A first column without a title is the index of a
- * data frame: names.
+ * its numbers are just 0, 1, 2 ... as data frames without titles are written. 0 and 1 alone may be a row: they are titles where
+ * the first cell is empty, or the next line has a decimal point. A first column without a title is the index of a data frame:
+ * names. Blanks around titles, numbers and labels do not count; names are taken as they are.
  * What a column holds is said by its first cell that is not empty. Columns of integers whose title is that of an id or of labels
  * (column_roles.h) are no dimensions, and texts with a title of labels are no names.
  */
@@ -43,14 +44,36 @@ typedef struct table {
     gf_string_list titles;   /* none: the first line is a row */
 } table;
 
+static const char blanks[] = " \t";
+
+/* The text without blanks around it: where it begins, and its length. */
+static const char *bare(const char *text, size_t *length) {
+    const char *at = text + strspn(text, blanks);
+    *length = strlen(at);
+    while (*length > 0 && strchr(blanks, at[*length - 1])) --*length;
+    return at;
+}
+
+static int is_empty(const char *text) { return text[strspn(text, blanks)] == 0; }
+
 /* Also nan, inf and None, which make a bad row, not a bad file. 0: not a number. */
-static int read_number(const char *text, double *x) {
+static int read_bare_number(const char *text, double *x) {
     static const char *const others[] = {"nan", "inf", "-inf", "+inf", "-nan", "infinity", "-infinity", "none", "null"};
-    if (!gf_number_read(text, x)) return 1;
+    if (!gf_measure_read(text, x)) return 1;
     *x = NAN;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcasecmp(text, others[i]) == 0) return 1;
     return 0;
+}
+
+static int read_number(const char *text, double *x) {
+    char copy[64];
+    size_t n;
+    const char *at = bare(text, &n);
+    if (at[n] == 0 || n >= sizeof copy) return read_bare_number(at, x);
+    memcpy(copy, at, n);
+    copy[n] = 0;
+    return read_bare_number(copy, x);
 }
 
 static cell cell_of(const char *text) {
@@ -63,7 +86,7 @@ static cell cell_of(const char *text) {
 /* Also 3.0 and an empty cell, as data frames write integers of which some are missing. */
 static int is_integer(const char *text) {
     double x;
-    return !text[0] || (!gf_number_read(text, &x) && x == floor(x) && fabs(x) < 9e15);
+    return is_empty(text) || (read_number(text, &x) && x == floor(x) && fabs(x) < 9e15);
 }
 
 static const char *cell_at(const table *t, int64_t i) { return gf_string_list_get(&t->row, i); }
@@ -100,7 +123,7 @@ static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
             "give it another title, or choose the embeddings by --column",
             s->path, (long long)t->csv.line, cell_at(t, c), gf_string_list_get(&t->titles, c));
         if (t->number[c] != DIMENSION) continue;
-        const char *text = cell_at(t, c)[0] ? cell_at(t, c) : "nan"; /* as data frames write what is missing */
+        const char *text = is_empty(cell_at(t, c)) ? "nan" : cell_at(t, c); /* as data frames write what is missing */
         FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path,
                 (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
         TRY(make_room(err, s, t, t->used + 1));
@@ -150,33 +173,56 @@ static glofnd_status check_width(gf_error *err, const gf_shard *s, const table *
     return GLOFND_OK;
 }
 
+static glofnd_status add_bare(gf_error *err, gf_string_list *out, const char *text) {
+    size_t n;
+    const char *at = bare(text, &n);
+    return gf_string_list_add(err, out, at, n);
+}
+
 static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
     TRY(check_width(err, s, t));
     TRY(add_embedding(err, s, t));
     FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
     s->rows++;
-    if (t->label >= 0) TRY(gf_string_list_add(err, &t->labels, cell_at(t, t->label), strlen(cell_at(t, t->label))));
+    if (t->label >= 0) TRY(add_bare(err, &t->labels, cell_at(t, t->label)));
     return t->id < 0 ? GLOFND_OK : gf_string_list_add(err, &t->names, cell_at(t, t->id), strlen(cell_at(t, t->id)));
 }
 
 /* ----- columns ----- */
 
+static int next_line_has_a_point(const gf_csv *c) {
+    const size_t left = (size_t)(c->end - c->at);
+    const char *end = memchr(c->at, '\n', left);
+    return memchr(c->at, '.', end ? (size_t)(end - c->at) : left) != NULL;
+}
+
 static int has_titles(const table *t, const gf_embedding_input *in) {
-    int64_t numbers = 0, rising = 0;
+    int64_t numbers = 0, rising = 0, digits = 0;
     if (in->column || in->id || in->label) return 1;
     for (int64_t i = 0; i < t->row.n; i++) {
         const cell kind = cell_of(cell_at(t, i));
         double x;
+        size_t n;
         if (kind == CELL_LIST) return 0;
-        if (kind == CELL_NUMBER && read_number(cell_at(t, i), &x)) rising += x == (double)numbers++;
+        if (kind != CELL_NUMBER || !read_number(cell_at(t, i), &x)) continue;
+        bare(cell_at(t, i), &n);
+        rising += x == (double)numbers++;
+        digits += n == 1;
     }
+    if (numbers == 2 && digits == 2 && rising == 2) return is_empty(cell_at(t, 0)) || next_line_has_a_point(&t->csv);
     return numbers == 0 || (numbers > 2 && rising == numbers);
+}
+
+static int is_title(const char *text, const char *title) {
+    size_t n;
+    const char *at = bare(text, &n);
+    return strcmp(text, title) == 0 || (strlen(title) == n && memcmp(at, title, n) == 0);
 }
 
 static glofnd_status find_title(gf_error *err, const gf_shard *s, const table *t, const char *title, int64_t *column) {
     *column = -1;
     for (int64_t i = 0; title && i < t->row.n; i++)
-        if (strcmp(cell_at(t, i), title) == 0) *column = i;
+        if (is_title(cell_at(t, i), title)) *column = i;
     FAIL_IF(err, title && *column < 0, GLOFND_E_ARGUMENT, "%.300s: no column '%.80s' in its first line", s->path, title);
     return GLOFND_OK;
 }
@@ -184,7 +230,7 @@ static glofnd_status find_title(gf_error *err, const gf_shard *s, const table *t
 /* 0: an empty cell, nan, None and the like. */
 static int says_something(const char *text) {
     double x;
-    return text[0] && !(read_number(text, &x) && isnan(x));
+    return !is_empty(text) && !(read_number(text, &x) && isnan(x));
 }
 
 /* 1: all columns are known. */
@@ -236,6 +282,7 @@ static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_e
     int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
     for (int64_t i = 0; i < t->columns; i++) {
         const cell kind = t->looks[i].kind;
+        if (kind == CELL_TEXT && !t->looks[i].known) continue; /* nothing but empty cells */
         if (i == t->id || i == t->label || (kind == CELL_TEXT && role_of(t, i) == GF_COLUMN_LABEL)) continue;
         if (kind == CELL_LIST) list = i, lists++;
         else if (kind == CELL_TEXT) text = i, texts++;
@@ -265,9 +312,13 @@ static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_emb
     return choose_columns(err, s, in, t);
 }
 
+/* Behind a byte order mark and empty lines. */
 static gf_csv begin_table(const char *path, char *text, size_t bytes) {
-    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    gf_csv csv = gf_csv_begin(path, text + mark, text + bytes);
+    char *at = text + (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), *const end = text + bytes;
+    int64_t line = 1;
+    for (; at < end && (*at == '\r' || *at == '\n'); at++) line += *at == '\n';
+    gf_csv csv = gf_csv_begin(path, at, end);
+    csv.next_line = line;
     csv.keep_breaks = 1;
     return csv;
 }
@@ -275,13 +326,14 @@ static gf_csv begin_table(const char *path, char *text, size_t bytes) {
 static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
     t->csv = begin_table(s->path, text, bytes);
     TRY(gf_csv_next(err, &t->csv, &t->row));
+    FAIL_IF(err, t->row.n == 1 && strchr(cell_at(t, 0), ';'), GLOFND_E_FORMAT,
+            "%.300s: its columns are separated by semicolons; expected commas or tabs, and decimal points", s->path);
     if (has_titles(t, in)) {
         TRY(find_title(err, s, t, in->column, &t->list));
         TRY(find_title(err, s, t, in->id, &t->id));
         TRY(find_title(err, s, t, in->label, &t->label));
-        if (!in->id && t->row.n > 1 && cell_at(t, 0)[0] == 0) t->id = 0; /* the index of a data frame: no title */
-        t->titles = t->row;
-        t->row = (gf_string_list){0};
+        if (!in->id && t->row.n > 1 && is_empty(cell_at(t, 0))) t->id = 0; /* the index of a data frame: no title */
+        for (int64_t i = 0; i < t->row.n; i++) TRY(add_bare(err, &t->titles, cell_at(t, i)));
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
     while (t->csv.blank) TRY(gf_csv_next(err, &t->csv, &t->row));

@@ -255,7 +255,7 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out
     const epoch_means x = means_of(&t->sums);
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
     const double at = gf_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
-    char flags[160], took[32], left[32], top1[40] = "";
+    char flags[160], took[32], left[32], top1[40] = "", unreadable[40] = "";
     if (m->progress.mode == GF_PROGRESS_QUIET ||
         (!isfinite(knn) && t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0))
         return 0;
@@ -266,8 +266,9 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
     describe_flags(t, &x, flags, sizeof flags);
     if (isfinite(knn)) snprintf(top1, sizeof top1, ", kNN %.2f%%", 100.0 * knn);
-    snprintf(out, bytes, "epoch %lld/%d: loss %.4f%s%s; %s so far, %s to go", (long long)(t->step / t->epoch_steps),
-             (int)t->config.epochs, x.loss, top1, flags, took, left);
+    if (t->sums.damaged > 0.0) snprintf(unreadable, sizeof unreadable, ", %.0f unreadable", t->sums.damaged);
+    snprintf(out, bytes, "epoch %lld/%d: loss %.4f%s%s%s; %s so far, %s to go", (long long)(t->step / t->epoch_steps),
+             (int)t->config.epochs, x.loss, top1, flags, unreadable, took, left);
     return 1;
 }
 

@@ -232,16 +232,19 @@ static void a_file_names_class_folders(void **state) {
     expect_sample(d, 2, "unlabelled/3.png", 2, 3);
     expect_class(d, 0, "n01");
     gf_dataset_free(d);
-    scratch_text(&box, "n/classnames.txt", "tench\r\n great shark \nzebra\n\n\n");
+    scratch_text(&box, "n/classnames.txt",
+                 "\xef\xbb\xbf"
+                 "tench\r\n great shark \nzebra\n\n\n"); /* with a byte order mark */
     d = open_spec("folder:%/n");
     assert_int_equal(gf_dataset_describe(d).classes, 3);
     assert_string_equal(gf_dataset_note(d), "");
     expect_sample(d, 0, "unlabelled/3.png", -1, 3);
     expect_sample(d, 3, "zz/4.png", 2, 4);
+    expect_class(d, 0, "tench");
     expect_class(d, 1, "great shark");
     expect_class(d, 2, "zebra");
     gf_dataset_free(d);
-    scratch_text(&box, "few", "zz\nn02\n");
+    scratch_text(&box, "few", "\xef\xbb\xbfzz\nn02\n");
     d = open_spec("folder:%/n?classes=%/few");
     assert_int_equal(gf_dataset_describe(d).n, 2);
     expect_class(d, 0, "great shark");
@@ -320,6 +323,26 @@ static void odd_folders_do_no_harm(void **state) {
 }
 
 /* ----- list, csv ----- */
+
+/* As data frames write them: integers as 3.0, where some are missing; the label of each of four images, and the classes. */
+static void expect_listed(const char *spec, const char *name, const char *text, const int label[4], int32_t classes) {
+    scratch_text(&box, name, text);
+    gf_dataset *d = open_spec(spec);
+    for (int i = 0; i < 4; i++) assert_int_equal(gf_dataset_label(d, i), label[i]);
+    assert_int_equal(gf_dataset_describe(d).classes, classes);
+    gf_dataset_free(d);
+}
+
+static void labels_of_lists_may_be_unknown(void **state) {
+    static const int numbers[] = {1, -1, 0, -1}, names[] = {1, -1, 0, 1};
+    (void)state;
+    scratch_png(&box, "u/1.png", 8, 1);
+    expect_listed("list:%/u/a.txt", "u/a.txt", "1.png\t1\n1.png\t-1\n1.png\t0\n1.png\n", numbers, 2);
+    expect_listed("list:%/u/a.txt", "u/a.txt", "1.png\t1.0\n1.png\t-1.0\n1.png\t0.0\n1.png\tnan\n", numbers, 2);
+    expect_listed("list:%/u/a.txt", "u/a.txt", "1.png\tb\n1.png\tnan\n1.png\ta\n1.png\tb\n", names, 2);
+    expect_listed("csv:%/u/a.csv", "u/a.csv", "filepath,title,label\n1.png,t,1.0\n1.png,t,-1.0\n1.png,t,0.0\n1.png,t,\n", numbers,
+                  2);
+}
 
 static void lists_are_read(void **state) {
     (void)state;
@@ -467,6 +490,7 @@ int main(void) {
         cmocka_unit_test(a_file_names_class_folders),
         cmocka_unit_test(splits_are_found),
         cmocka_unit_test(odd_folders_do_no_harm),
+        cmocka_unit_test(labels_of_lists_may_be_unknown),
         cmocka_unit_test(lists_are_read),
         cmocka_unit_test(csv_is_read),
         cmocka_unit_test(chosen_rows_are_a_dataset),

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "data/embedding_files.h"
 #include "embeddings/embedding_set.h"
 #include "io/npy.h"
 #include "support/scratch.h"
@@ -152,7 +153,8 @@ static void expect_columns(const char *text, const char *column, const char *sai
     scratch_text(&box, "c.csv", text);
     const char *path = path_of("c.csv");
     gf_embedding_set *s = open_set(&path, 1, column, NULL);
-    assert_string_equal(gf_embeddings_columns(s), said);
+    if (said) assert_string_equal(gf_embeddings_columns(s), said);
+    else assert_null(gf_embeddings_columns(s)); /* no titles */
     assert_int_equal(gf_embeddings_dim(s), dim);
     gf_embeddings_close(s);
 }
@@ -181,6 +183,72 @@ static void an_empty_cell_in_the_first_row_is_a_bad_row(void **state) {
     expect_table("t.csv", "name,x,y,z\n\na,-2,-1.75,-1.5\nb,-1.25,-1,-0.75\n", NULL, NULL, 1);
     expect_columns("e0,name,note\n1,,nan\n2,b,5\n3,c,6\n", NULL, "2 columns, e0 to note; names: name", 2);
     expect_columns("e0,e1,label\n1,2,\n3,4,5\n", NULL, "2 columns, e0 to e1; left out: label", 2);
+}
+
+/* As pandas writes two dimensions: 0 and 1 are titles where no row of data could stand. */
+static void titles_0_and_1_of_data_frames_are_no_row(void **state) {
+    (void)state;
+    expect_columns(",0,1\n0,0.5,-1.5\n1,2.5,3\n", NULL, "2 columns, 0 to 1; names: the first one", 2);
+    expect_columns(",0,1\na,1,2\nb,2,3\n", NULL, "2 columns, 0 to 1; names: the first one", 2);
+    expect_columns(",0,1,label\n0,0.5,-1.5,3\n1,2.5,3,4\n", NULL, "2 columns, 0 to 1; names: the first one; left out: label", 2);
+    expect_columns("name,0,1\na,0.5,-1.5\nb,2.5,3\n", NULL, "2 columns, 0 to 1; names: name", 2);
+    expect_columns("0,1\n0.5,-1.5\n2.5,3\n", NULL, "2 columns, 0 to 1", 2);
+    expect_columns("0,1\n1,0\n", NULL, NULL, 2); /* a row: so are the others */
+    expect_columns("0.0,1.0\n0.5,1.5\n", NULL, NULL, 2);
+    expect_columns("a,0,1\nb,1,0\n", NULL, NULL, 2);
+}
+
+static void blanks_around_cells_do_not_count(void **state) {
+    (void)state;
+    expect_table("t.csv", "-2, -1.75, -1.5\n-1.25, -1, -0.75\n", NULL, NULL, 0); /* np.savetxt(delimiter=", ") */
+    expect_table("t.csv", "name, x, y, z \na, -2, -1.75, -1.5\nb, -1.25 ,-1\t, -0.75 \n", NULL, NULL, 1);
+    expect_table("t.csv", "name,x,y,z\na,-2,-1.75,-1.5 \nb,-1.25,-1,-0.75 \n", NULL, NULL, 1);
+    expect_table("t.csv", "v, key\n\"[-2, -1.75, -1.5]\",a\n\"[-1.25 -1 -0.75]\",b\n", "v", "key", 1);
+    expect_columns("e0, e1, label\n1, 2, 5\n3, 4, 6\n", NULL, "2 columns, e0 to e1; left out: label", 2);
+    expect_bad_rows_first("x,y,z\n1, ,2\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", 1);
+}
+
+static void columns_and_lines_without_anything_do_not_count(void **state) {
+    (void)state;
+    expect_columns("a,b,\n1,2,\n3,4,\n", NULL, "2 columns, a to b; left out: one without a title", 2);
+    expect_columns("name,note,a,b\nx,,1,2\ny,,3,4\n", NULL, "2 columns, a to b; names: name; left out: note", 2);
+    expect_table("t.tsv", "\r\n\nname\tx\ty\tz\na\t-2\t-1.75\t-1.5\nb\t-1.25\t-1\t-0.75\n", NULL, "name", 1);
+}
+
+static void numbers_below_all_doubles_are_zero(void **state) {
+    (void)state;
+    expect_columns("name,e0,e1\na,1e-400,2\nb,3,-4e-320\n", NULL, "2 columns, e0 to e1; names: name", 2);
+}
+
+/* Texts, separated by blanks, `-`: an empty one; the labels as digits, `?`: unknown; the names of classes. */
+static void expect_labels(const char *texts, const char *labels, const char *classes) {
+    gf_error err = {""};
+    gf_string_list list = {0};
+    gf_discover_data d = {0};
+    char said[64] = "";
+    for (const char *at = texts; *at; at += strspn(at, " ")) {
+        const size_t n = strcspn(at, " ");
+        assert_int_equal(gf_string_list_add(&err, &list, at, n == 1 && *at == '-' ? 0 : n), GLOFND_OK);
+        at += n;
+    }
+    d.n = list.n;
+    if (gf_discover_labels_of_texts(&err, &list, &d) != GLOFND_OK) fail_msg("%s", err.text);
+    for (int64_t i = 0; i < d.n; i++) assert_int_equal(d.label[i], labels[i] == '?' ? -1 : labels[i] - '0');
+    for (int64_t i = 0; i < d.classes.n; i++) strcat(strcat(said, gf_string_list_get(&d.classes, i)), " ");
+    assert_string_equal(said, classes);
+    gf_discover_free_labels(&d);
+    gf_string_list_free(&list);
+}
+
+/* Integers of which some are missing are written as 3.0. */
+static void labels_are_unknown_where_data_frames_have_none(void **state) {
+    (void)state;
+    expect_labels("3 -1 - 0", "3??0", "");
+    expect_labels("3.0 -1.0 - 0.0", "3??0", "");
+    expect_labels("3.0 nan 1 None NaN null 0", "3?1???0", "");
+    expect_labels("b nan a NaN - b", "1?0??1", "a b ");
+    expect_labels("b None a -1", "3120", "-1 None a b ");
+    expect_labels("1.5 1.0", "10", "1.0 1.5 ");
 }
 
 static void ids_and_labels_are_no_dimensions(void **state) {
@@ -258,8 +326,11 @@ static void refuses_with_the_file(void **state) {
                {"e,label\n1,2\n3,2.5\n", NULL, "line 3: '2.5' in column 'label'"},
                {"a,b,c,emb\n1,2\n", "emb", "line 2: 2 columns; the first line has 4"},
                {"x,y\nr1,1,2\nr2,3,4\n", NULL, "line 2: 3 columns; the first line has 2"},
-               {"x;y\n1;2\n", NULL, "columns are separated by commas or tabs"},
+               {"x;y\n1;2\n", NULL, "its columns are separated by semicolons; expected commas or tabs"},
+               {"name;x;y\na;1,5;2,5\n", NULL, "its columns are separated by semicolons"}, /* as with decimal commas */
+               {"x y\n1 2\n", NULL, "columns are separated by commas or tabs"},
                {"v,w\n,\n", "v", "no row has numbers"},
+               {"\n\nx,y\n1,2\n3\n", NULL, "line 5: 1 columns"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
     char name[120];
     (void)state;
@@ -269,6 +340,10 @@ static void refuses_with_the_file(void **state) {
         expect_refused(&path, 1, bad[k].column, bad[k].word);
         expect_refused(&path, 1, bad[k].column, "bad.csv");
     }
+    scratch_text(&box, "c.csv.gz", "\x1f\x8b\b");
+    snprintf(name, sizeof name, "%s", path_of("c.csv.gz"));
+    const char *const packed[] = {name};
+    expect_refused(packed, 1, NULL, "c.csv.gz is compressed; unpack it first");
     write_npy("a.npy", "<f4", 0, 0, N);
     scratch_text(&box, "b.csv", "1,2\n");
     char file[2][120];
@@ -286,6 +361,11 @@ int main(void) {
         cmocka_unit_test(reads_every_type_and_order),
         cmocka_unit_test(shards_are_one_matrix_in_natural_order),
         cmocka_unit_test(tables_have_columns_or_a_list),
+        cmocka_unit_test(titles_0_and_1_of_data_frames_are_no_row),
+        cmocka_unit_test(blanks_around_cells_do_not_count),
+        cmocka_unit_test(columns_and_lines_without_anything_do_not_count),
+        cmocka_unit_test(numbers_below_all_doubles_are_zero),
+        cmocka_unit_test(labels_are_unknown_where_data_frames_have_none),
         cmocka_unit_test(ids_and_labels_are_no_dimensions),
         cmocka_unit_test(parquet_has_names_and_shards),
         cmocka_unit_test(files_without_rows_are_left_out),

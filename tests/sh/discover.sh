@@ -90,6 +90,7 @@ cmp -s a/pairs.tsv s/pairs.tsv || fail "safetensors"
 expect 1 "no tensor 'c'; it has emb, b" discover x.safetensors --tensor c --out t
 expect 0 "the 3 most similar samples of an anchor are above it" discover x.npy --k 3 --dup exact --out k
 has k/summary.json '"duplicate_pairs": 3,'
+expect 0 "the most similar sample of an anchor is above it, exact" discover x.npy --k 1 --out k1
 
 # Limits are reported; an alpha that finds nothing.
 expect 0 "limited from" discover x.npy --k 10 --max-pairs 50 --out cap
@@ -221,7 +222,7 @@ expect 2 "cpu|cuda" discover x.npy --device gpu --out z
 expect 1 "'<i2' is not supported; save" discover x.npy --labels short.npy --out z
 expect 1 'expected int32, int64 or uint8: save y.astype("int64")' discover x.npy --labels float.npy --out z
 expect 1 "choose one by --tensor: a, b" discover two.safetensors --out z
-expect 1 "0 usable rows" discover nan.npy --out z
+expect 1 "0 usable rows (rows of zeros, and with nan or inf as float32, are none); a pair needs two" discover nan.npy --out z
 expect 0 "written" discover x.npy --k 3 --labels unknown.npy --out unknown
 grep -q precision out && fail "precision without a known label"
 expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z

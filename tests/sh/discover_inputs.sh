@@ -109,7 +109,8 @@ same other first
 rm -rf other
 expect 0 "23 x 5" discover "$parquet/integers.parquet" --names wide_ids --k 3 --out other
 same other first
-expect 1 "column 'e0': labels are read from texts or integers" discover "$parquet/wide.parquet" --label-column e0 --out z
+expect 1 "column 'e0': labels are read from texts or integers, one per row; row 1 has -3.125" \
+    discover "$parquet/wide.parquet" --label-column e0 --out z
 expect 0 "23 x 2" discover "$parquet/wide-texts.parquet" --k 3 --out texts
 grep -q "row 22" texts/pairs.tsv || fail "labels are no names: $(head -n 2 texts/pairs.tsv)"
 "$glofnd" discover "$parquet/wide-dates.parquet" --k 3 --out dates > out 2> err || fail "dates: $(cat err)"
@@ -173,6 +174,9 @@ expect 2 "--column is a column" discover x.npy --query x.npy --stored plain --co
 rm -rf other by_array
 expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --labels small.npy --k 3 --out by_array
 expect 0 "written" discover "$parquet/none-v2-delta-f32.parquet" --label-column small --k 3 --out other
+same other by_array
+rm -rf other
+expect 0 "written" discover "$parquet/float-labels.parquet" --label-column kind --k 3 --out other
 same other by_array
 head -n 41 classes.csv > short.csv
 rm -rf other by_array

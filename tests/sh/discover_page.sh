@@ -135,6 +135,13 @@ for text in '<b class="right">keep 87</b>' '<b class="wrong">remove 3</b>' \
     grep -qF -- "$text" dom || fail "the page does not show: $text"
 done
 
+# A row whose name is empty is called by its number.
+sed '56s/.*//' names > unnamed
+expect 0 "open index.html" "$glofnd" discover x.npy --names unnamed --k 4 --html --out u --quiet
+look "u/index.html#row=55"
+grep -q '<h2>row 55</h2>' dom || fail "a row without a name has none on the page"
+grep -qE '<button class="tile[^>]*></button>' dom && fail "an empty tile"
+
 # A page that is too large for one file takes pieces from the folder beside it, only those that it shows.
 python3 - <<'PY' || fail "many rows"
 import random, struct

@@ -294,7 +294,8 @@ if "$glofnd" info | grep -q 'png yes'; then
     "$glofnd" data export shapes:n=20,classes=2,size=16 --out images --folder >/dev/null || fail 'data export'
     victim=$(find images -name '*.png' | sort | head -n 1)
     printf 'not an image' >"$victim"
-    run --data folder:images $tiny --out spoiled;       wants 'a unreadable image' 0 'unreadable' "$(basename "$victim")"
+    run --data folder:images $tiny --out spoiled
+    wants 'a unreadable image' 0 'unreadable' "$(basename "$victim")" ', 1 unreadable; '
     grep -q "\"event\": \"damaged\".*$(basename "$victim")" spoiled/log.jsonl || fail "a unreadable image: not named in the log"
     grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail 'a unreadable image: not counted'
     call "$glofnd" eval threshold spoiled --anchors 8 --samples 16; wants "thresholds beside an unreadable image" 0 "left out"

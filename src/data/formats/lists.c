@@ -28,25 +28,23 @@ typedef struct listing {
 
 /* ----- labels ----- */
 
-/* -1: not an integer in range. */
+/* -1: unknown. */
 static int32_t number_of(const char *text) {
-    int64_t x;
-    if (text[0] < '0' || text[0] > '9' || gf_integer_read(text, &x)) return -1;
-    return x >= GF_CLASSES_MAX ? -1 : (int32_t)x;
+    int64_t y;
+    return gf_label_read(text, &y) && y < GF_CLASSES_MAX ? (int32_t)y : -1;
 }
 
 static int all_numbers(const gf_string_list *s) {
-    for (int64_t i = 0; i < s->n; i++) {
-        const char *text = gf_string_list_get(s, i);
-        if (text[0] && number_of(text) < 0) return 0;
-    }
+    int64_t y;
+    for (int64_t i = 0; i < s->n; i++)
+        if (!gf_label_read(gf_string_list_get(s, i), &y) || y >= GF_CLASSES_MAX) return 0;
     return 1;
 }
 
 static glofnd_status collect_classes(gf_error *err, const gf_string_list *labels, gf_string_list *classes) {
     for (int64_t i = 0; i < labels->n; i++) {
         const char *text = gf_string_list_get(labels, i);
-        if (text[0]) TRY(gf_string_list_add(err, classes, text, strlen(text)));
+        if (gf_is_class_name(text)) TRY(gf_string_list_add(err, classes, text, strlen(text)));
     }
     TRY(gf_string_list_sort(err, classes));
     gf_string_list_unique(classes);
@@ -63,7 +61,7 @@ static glofnd_status number_labels(gf_error *err, gf_dataset *d, listing *l) {
     int32_t max = -1;
     for (int64_t i = 0; i < l->paths.n; i++) {
         const char *text = gf_string_list_get(&l->label_names, i);
-        l->label[i] = !text[0] ? -1 : numbers ? number_of(text) : (int32_t)gf_string_list_find(&d->classes, text);
+        l->label[i] = numbers ? number_of(text) : (int32_t)gf_string_list_find(&d->classes, text);
         if (l->label[i] > max) max = l->label[i];
     }
     d->info.classes = max + 1;

@@ -245,12 +245,29 @@ static glofnd_status add_text(gf_error *err, gf_parquet_cursor *c, gf_string_lis
     return gf_string_list_add(err, out, digits, (size_t)length);
 }
 
+/* Integers beside missing ones, as pandas has them: NaN is none. */
+static glofnd_status add_whole_number(gf_error *err, gf_parquet_cursor *c, gf_string_list *out) {
+    const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
+    char digits[24] = "";
+    float x;
+    if (!gf_page_floats(&c->values, &x, 1)) return bad_row(err, c, "is corrupt: the values of its page end early");
+    FAIL_IF(err, !isnan(x) && (x != floorf(x) || fabsf(x) >= 16777216.0f), GLOFND_E_FORMAT,
+            "%.200s, column '%.80s': labels are read from texts or integers, one per row; row %lld has %.9g", c->f->path, l->path,
+            (long long)c->row, (double)x);
+    const int length = isnan(x) ? 0 : snprintf(digits, sizeof digits, "%d", (int)x);
+    return gf_string_list_add(err, out, digits, (size_t)length);
+}
+
+static int holds_floats(const gf_parquet_leaf *l) { return l->type == GF_PARQUET_FLOAT || l->type == GF_PARQUET_DOUBLE; }
+
 glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows, gf_string_list *out) {
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
     uint32_t rep[GF_PARQUET_BATCH] = {0}, def[GF_PARQUET_BATCH] = {0};
     int64_t got;
-    FAIL_IF(err, l->max_rep != 0 || (l->type != GF_PARQUET_BYTES && l->type != GF_PARQUET_INT32 && l->type != GF_PARQUET_INT64),
-            GLOFND_E_FORMAT, "%.200s, column '%.80s': %s are read from texts or integers, one per row", c->f->path, l->path,
+    const int floats = c->null_is_empty && holds_floats(l);
+    const int fits = floats || l->type == GF_PARQUET_BYTES || l->type == GF_PARQUET_INT32 || l->type == GF_PARQUET_INT64;
+    FAIL_IF(err, l->max_rep != 0 || !fits, GLOFND_E_FORMAT,
+            "%.200s, column '%.80s': %s are read from texts or integers, one per row", c->f->path, l->path,
             c->null_is_empty ? "labels" : "names");
     FAIL_IF(err, rows > c->f->rows - c->row, GLOFND_E_ARGUMENT, "%.300s: it has %lld rows", c->f->path, (long long)c->f->rows);
     for (int64_t left = rows; left > 0; left -= got) {
@@ -259,7 +276,7 @@ glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows
             const int null = l->max_def && def[k] != (uint32_t)l->max_def;
             if (null && !c->null_is_empty) return bad_row(err, c, "is null; a name is needed");
             if (c->row >= c->f->first[c->group + 1]) return bad_row(err, c, "is beyond the rows of its group");
-            TRY(null ? gf_string_list_add(err, out, "", 0) : add_text(err, c, out));
+            TRY(null ? gf_string_list_add(err, out, "", 0) : floats ? add_whole_number(err, c, out) : add_text(err, c, out));
         }
     }
     return GLOFND_OK;

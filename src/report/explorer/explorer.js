@@ -66,10 +66,10 @@
     return found.map((p, k) => ({ ...p, of: of[k] }));
   }
 
-  const nameOf = (a) => (a.name !== undefined ? a.name : "row " + a.row);
+  const nameOf = (a) => a.name || "row " + a.row;
   const className = (y) => (y >= 0 ? meta.classes[y] || String(y) : "");
   const labelOf = (a) => className(a.label);
-  const describe = (a) => (a.name !== undefined ? a.name + ", " : "") + "row " + a.row + (labelOf(a) ? ", " + labelOf(a) : "") +
+  const describe = (a) => (a.name ? a.name + ", " : "") + "row " + a.row + (labelOf(a) ? ", " + labelOf(a) : "") +
     (a.removed ? ", to be removed" : "");
 
   /* ----- elements ----- */
@@ -100,7 +100,7 @@
       e.style.backgroundSize = across * side + "px " + across * side + "px";
       e.style.backgroundPosition = -(at % across) * side + "px " + -Math.floor(at / across) * side + "px";
       e.style.backgroundOrigin = "border-box";
-    } else e.textContent = a.name !== undefined ? a.name.split("/").pop().slice(-40) : a.row;
+    } else e.textContent = (a.name && a.name.split("/").pop().slice(-40)) || a.row;
     e.onclick = () => show(a.i, true);
     return e;
   }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { PLACES = 8 };    /* after the point */
 #define SCALE 100000000 /* 10^PLACES */
@@ -124,14 +125,35 @@ static double read_in_c_locale(const char *text, char **end) {
     return x;
 }
 
-const char *gf_number_read(const char *text, double *x) {
+const char *gf_measure_read(const char *text, double *x) {
     const char *reason = check_start(text);
     char *end;
     if (reason) return reason;
     *x = read_in_c_locale(text, &end);
     if (end == text || *end) return "is not a number";
-    if (!isfinite(*x)) return "is not a finite number";
+    return isfinite(*x) ? NULL : "is not a finite number";
+}
+
+const char *gf_number_read(const char *text, double *x) {
+    const char *reason = gf_measure_read(text, x);
+    if (reason) return reason;
     return errno == ERANGE ? "is too small for a double" : NULL;
 }
+
+int gf_label_read(const char *text, int64_t *y) {
+    static const char *const missing[] = {"", "nan", "none", "null"};
+    double x = -1.0;
+    *y = -1;
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+        if (strcasecmp(text, missing[i]) == 0) return 1;
+    if (gf_integer_read(text, y)) {
+        if (gf_number_read(text, &x) || x != floor(x) || fabs(x) > 9e15) return 0;
+        *y = (int64_t)x;
+    }
+    if (*y < 0) *y = -1;
+    return 1;
+}
+
+int gf_is_class_name(const char *text) { return text[0] && strcmp(text, "nan") != 0 && strcmp(text, "NaN") != 0; }
 
 const char *gf_plural(int64_t n) { return n == 1 ? "" : "s"; }

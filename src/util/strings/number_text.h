@@ -32,3 +32,11 @@ const char *gf_plural(int64_t n);
 /* The whole text as an integer, or as a finite number: NULL, or why not, in words that complete "x ...". */
 const char *gf_integer_read(const char *text, int64_t *x);
 const char *gf_number_read(const char *text, double *x);
+/* The same, but a number too small for a double is the nearest one, as 0. */
+const char *gf_measure_read(const char *text, double *x);
+
+/* A label from a file: 3, and 3.0, as data frames write integers of which some are missing; -1: unknown, a negative number, an
+ * empty text, nan, None or null. 0: none of these. */
+int gf_label_read(const char *text, int64_t *y);
+/* 0: what programs write where the name of a class is missing: "", nan. None may be a name. */
+int gf_is_class_name(const char *text);
