@@ -10,7 +10,8 @@ before=$(print_of run-0.1)
 call "$glofnd" compare run-0.1 --all --format csv;              wants 'compare' 0
 grep -v 'top-1 % (last epoch)' out > figures                    # recorded by 0.1, shown since
 cmp figures "$source/tests/fixtures/run-0.1-compare.csv" || fail "compare: other figures than those of version 0.1"
-[ "$(grep -c 'linear .* 10*0* % top-1 % (last epoch),higher,1,all runs,1,[0-9]' out)" = 2 ] || fail "compare: not the scores of the last epoch: $(cat out)"
+[ "$(grep -c 'linear .* 10*0* % top-1 % (last epoch),higher,1,all runs,1,[0-9]' out)" = 2 ] ||
+    fail "compare: not the scores of the last epoch: $(cat out)"
 grep -q 'newer version' err && fail "compare: keys of version 0.1 are not in the table"
 expect 0 "knn k 20 top-1 %" "$glofnd" report run-0.1 --quick --out quick.html
 expect 0 "27.5" "$glofnd" report run-0.1 --out page.html
