@@ -63,6 +63,13 @@ void gf_folder_unmake(const char *path, int made) {
     for (; made > 0 && rmdir(at) == 0 && cut_to_parent(at);) made--;
 }
 
+void gf_folder_sync(const char *path) {
+    const int fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0) return;
+    gf_sync(fd);
+    gf_close(fd);
+}
+
 /* ----- one process at a time ----- */
 
 glofnd_status gf_folder_lock(gf_error *err, const char *path, int *fd) {

@@ -7,6 +7,8 @@
 glofnd_status gf_folder_make(gf_error *err, const char *path, int *made);
 /* Removes the last `made` folders of `path`, as long as they are empty. */
 void gf_folder_unmake(const char *path, int made);
+/* The names in it reach the disk, where the file system can do that. */
+void gf_folder_sync(const char *path);
 /* Opens a folder and locks it: one process at a time. E_IO: it cannot be opened, or another process has the lock. On file systems
  * without locks only opens it. To be closed by gf_close. */
 glofnd_status gf_folder_lock(gf_error *err, const char *path, int *fd);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "io/calls.h"
+#include "io/folders.h"
 #include "io/json/jsonl.h"
 #include "run/layout.h"
 #include "run/state/manifest.h"
@@ -138,13 +139,6 @@ static glofnd_status make_folder(gf_error *err, const char *path) {
     return GLOFND_OK;
 }
 
-static void sync_folder(const char *path) {
-    const int fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0) return;
-    gf_sync(fd);
-    gf_close(fd);
-}
-
 static int has_prefix(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
 /* Files of a checkpoint, then the folder; no deeper. DONE goes first, so that a folder that is half removed is never taken for a
@@ -155,7 +149,7 @@ static void remove_folder(const char *path) {
     if (gf_path_join(NULL, file, path, GF_DONE_FILE) != GLOFND_OK) return;
     const int had = unlink(file) == 0;
     if (!had && errno != ENOENT) return;
-    if (had) sync_folder(path);
+    if (had) gf_folder_sync(path);
     DIR *d = gf_open_folder(path);
     for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
         if (e->d_name[0] != '.' && gf_path_join(NULL, file, path, e->d_name) == GLOFND_OK) unlink(file);
@@ -246,7 +240,7 @@ glofnd_status gf_checkpoint_retire(gf_error *err, const char *run, const char *p
     snprintf(name, sizeof name, GF_CHECKPOINT_RETIRED "%lld", (long long)n);
     TRY(gf_path_join(err, retired, folder, name));
     FAIL_IF(err, rename(path, retired) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", path, retired, strerror(errno));
-    sync_folder(folder);
+    gf_folder_sync(folder);
     return GLOFND_OK;
 }
 
@@ -275,10 +269,10 @@ void gf_checkpoint_draft_discard(const gf_checkpoint_draft *d) { remove_folder(d
 
 glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_draft *d, const char *const *name, int count,
                                           const gf_checkpoint_keep *keep) {
-    sync_folder(d->temp);
+    gf_folder_sync(d->temp);
     FAIL_IF(err, rename(d->temp, d->final) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", d->temp, d->final,
             strerror(errno));
-    sync_folder(d->folder);
+    gf_folder_sync(d->folder);
     TRY(gf_manifest_write(err, d->final, name, count));
     remove_others(d->folder, d->step, GF_CHECKPOINT, keep);
     return GLOFND_OK;

@@ -70,13 +70,6 @@ static glofnd_status copy_logs(gf_error *err, const char *trunk, const char *to)
 
 /* ----- folders ----- */
 
-static void sync_folder(const char *path) {
-    const int fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0) return;
-    gf_sync(fd);
-    gf_close(fd);
-}
-
 static glofnd_status copy_checkpoint(gf_error *err, const char *from, const char *to) {
     int error = 0;
     glofnd_status status = GLOFND_OK;
@@ -88,7 +81,7 @@ static glofnd_status copy_checkpoint(gf_error *err, const char *from, const char
     closedir(d);
     TRY(status);
     FAIL_IF(err, error, GLOFND_E_IO, "%s cannot be read: %s", from, strerror(error));
-    sync_folder(to);
+    gf_folder_sync(to);
     return gf_manifest_check(err, to, NULL, 0);
 }
 
@@ -125,7 +118,7 @@ static glofnd_status fill(gf_error *err, const char *trunk, int64_t step, const 
     TRY(copy_checkpoint(err, from, to));
     TRY(copy_logs(err, trunk, copy));
     TRY(write_config(err, to, config, copy));
-    sync_folder(copy);
+    gf_folder_sync(copy);
     return GLOFND_OK;
 }
 
