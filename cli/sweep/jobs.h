@@ -20,7 +20,7 @@ typedef struct job {
 typedef struct jobs {
     job *job;
     int count, parallel;
-    const atomic_int *stop;           /* set: running jobs are asked to end (SIGTERM), no more are started */
+    const atomic_int *stop;           /* set: running jobs are asked to end (SIGTERM), waiting ones stay so */
     int (*ready)(void *user, job *j); /* 0: it cannot start yet, but will once others have gone on; NULL: all can */
     void (*started)(void *user, job *j);
     int (*ended)(void *user, job *j, int exit_code); /* 0: it counts as failed */

@@ -9,7 +9,7 @@
 /* Sets trunk, from and keep of the runs, by what is on the disk: only runs without a folder become branches. */
 glofnd_status sweep_share_plan(gf_error *err, const sweep_plan *p, sweep_run *runs, int count);
 /* 1: the branch r can start: its folder is there now, or it has become a run of its own. 0: its checkpoint is still to come.
- * trunk_ended: no more checkpoints will. said: a line about it, or "". */
+ * trunk_ended: the trunk makes none now. said: a line about it, or "". */
 int sweep_share_begin(sweep_run *runs, int count, sweep_run *r, int trunk_ended, char *said, size_t bytes);
 /* Removes shared checkpoints that no run needs any more, but for the newest ones that every run keeps; `leftovers`: also copies
  * that a kill has cut, when none is being made. */

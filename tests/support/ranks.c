@@ -190,17 +190,16 @@ void check_ranks(scene *s, int ranks) {
     ref_store_free(&ref);
 }
 
-void check_threads(const scene *s, int threads) {
+/* Steps of one scene, and the same ones made in another way. */
+static void check_same_bits(const scene *s, const scene *other, void (*run)(runner *w, const glofnd_batch *q, outputs *out)) {
     const size_t flat = sizeof(float) * (size_t)(s->batch * s->dim);
-    scene with = *s;
-    with.o.threads = threads;
-    runner one = runner_make(s), many = runner_make(&with);
+    runner one = runner_make(s), two = runner_make(other);
     outputs x = outputs_make(s), y = outputs_make(s);
     for (int step = 0; step < s->steps; step++) {
         scene_batch b;
         scene_draw(s, step, &b);
         run_step(&one, &b.q, &x);
-        run_step(&many, &b.q, &y);
+        run(&two, &b.q, &y);
         assert_memory_equal(x.grad_a, y.grad_a, flat);
         assert_memory_equal(x.grad_b, y.grad_b, flat);
         assert_memory_equal(&x.stats, &y.stats, sizeof x.stats);
@@ -209,5 +208,13 @@ void check_threads(const scene *s, int threads) {
     outputs_free(&x);
     outputs_free(&y);
     runner_free(&one);
-    runner_free(&many);
+    runner_free(&two);
 }
+
+void check_threads(const scene *s, int threads) {
+    scene with = *s;
+    with.o.threads = threads;
+    check_same_bits(s, &with, run_step);
+}
+
+void check_two_calls(const scene *s) { check_same_bits(s, s, run_two_calls); }

@@ -42,3 +42,5 @@ void expect_ranks(const scene *s, int step, const rank_set *t, const outputs *ma
 void check_ranks(scene *s, int ranks);
 /* All steps with one thread and with several: the same bits. */
 void check_threads(const scene *s, int threads);
+/* All steps of one rank in one call and in two: the same bits. */
+void check_two_calls(const scene *s);
