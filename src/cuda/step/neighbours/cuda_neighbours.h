@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-/* Most parts that a window of the store is searched in, for a batch: together they fill the GPU. */
-int64_t gf_cuda_neighbour_parts(int64_t cols);
+/* Parts that a window of the store is searched in for so many anchors: together they fill the GPU. */
+int64_t gf_cuda_neighbour_parts(int64_t anchors);
 
-/* After the bank, before its rows are saved: neighbours of all anchors, and what they add to the loss. */
+/* After the bank, before its rows are saved: neighbours of the own anchors, and what they add to the loss. */
 cudaError_t gf_cuda_neighbours(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
 /* Between pass C and the gradients of the caller. */
 cudaError_t gf_cuda_neighbours_gradient(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
