@@ -10,8 +10,8 @@
  *
  * Averages (similarity BANK) do not move: every rank holds those of all samples, 2 dim bytes each, in its working store, so that
  * it can compare any of them and search all for neighbours. A step changes those of the batch; every rank gets the new ones from
- * the rank that drew the sample, so all stores hold the same bits. They travel as the embeddings do: on GPUs from device memory to
- * device memory.
+ * the rank that drew the sample, so all stores hold the same bits. They travel as the embeddings do: on GPUs between the memories
+ * of the devices.
  */
 #pragma once
 
@@ -34,8 +34,8 @@ void gf_step_ranks_close(gf_step_ranks *t);
  * all anchors. */
 glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t *id, const int32_t *label, const int32_t *group,
                                  glofnd_ctx *c, glofnd_store *work);
-/* q: of the whole batch; id, label, group and slot (gf_shard_slots) where the context is; q->a, q->b [cols][dim] hold the own rows
- * in their places, and get those of all ranks. With averages q->bank_a, and for image and text q->bank_b, are memory for
+/* q: of the whole batch; id, label, group and slot (gf_shard_slots) where the context is; q->a, q->b [cols][dim] hold the own
+ * rows in their places, and get those of all ranks. With averages q->bank_a, and for image and text q->bank_b, are memory for
  * [cols][dim] float16 there, which the step uses. links [cols][GLOFND_LINK_BYTES]. */
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
                                  void *links, float *grad_a, float *grad_b, glofnd_stats *stats);

@@ -1,5 +1,5 @@
-/* averages.h - the averages of similarity BANK, between a store and an array in the memory where the steps of its context are. The
- * method implements it. */
+/* averages.h - the averages of similarity BANK, between a store and an array where the steps of its context are. Implemented by
+ * the method. */
 #pragma once
 
 #include "util/status.h"

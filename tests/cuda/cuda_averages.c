@@ -1,6 +1,6 @@
-/* cuda_averages.c - the step of several ranks on CUDA (dist/step_ranks.h) with averages and neighbours, against glofnd_step of one
- * rank, on the same embeddings: gradients, loss, flags and state agree, and every rank has the same averages, bit for bit. A step
- * of one rank is recorded and replayed, too: it only queues.
+/* cuda_averages.c - the step of several ranks on CUDA (dist/step_ranks.h) with averages and neighbours, against glofnd_step of
+ * one rank, on the same embeddings: gradients, loss, flags and state agree, and every rank has the same averages, bit for bit. A
+ * step of one rank is recorded and replayed, too: it only queues.
  *
  * Ranks are threads with a stream each. Arrays on the device travel over the host; cuda_ranks.c has ranks that train.
  */

@@ -3,11 +3,11 @@
  * cuda_step.h describes the kernels; method/step/step.c is the same step on the CPU.
  */
 #include "cuda/step/cuda_step.h"
-#include "cuda/step/neighbours/cuda_neighbours.h"
 
 #include <stddef.h>
 #include <string.h>
 
+#include "cuda/step/neighbours/cuda_neighbours.h"
 #include "cuda/step/ranks/cuda_step_ranks.h"
 #include "util/order.h"
 
@@ -331,27 +331,11 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
     return GLOFND_OK;
 }
 
-/* A number of the batch: the own samples among it, the epoch. Never 0. Its ids are on the device. */
-static uint64_t key_of(const glofnd_batch *q) {
-    uint64_t key = 0xcbf29ce484222325u ^ (uint64_t)(uint32_t)q->epoch;
-    key = (key * 0x100000001b3u ^ (uint64_t)q->row0) * 0x100000001b3u ^ (uint64_t)q->rows;
-    return (key * 0x100000001b3u ^ (uint64_t)q->cols) | 1;
-}
-
-/* What is found stays in the workspace for glofnd_step_grad. */
-static glofnd_status find_neighbours(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    d->near_key = 0;
-    if (!t->plan.neighbours) return GLOFND_OK;
-    CUDA_TRY(err, gf_cuda_neighbours(t, &d->near, d->stream));
-    d->near_key = key_of(x->q);
-    return GLOFND_OK;
-}
-
 static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     const gf_plan *p = &t->plan;
     if (p->bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
     if (x->shape->components) CUDA_TRY(err, gf_cuda_components(t, d->scratch, d->stream));
-    TRY(find_neighbours(err, d, x, t));
+    TRY(gf_cuda_find_neighbours(err, d, x, t));
     if (selects_first(p)) {
         TRY(select_first(err, d, x, t));
         CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
@@ -476,8 +460,7 @@ static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_
 
 glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     gf_cuda_step t;
-    FAIL_IF(err, x->plan->neighbours && d->near_key != key_of(x->q), GLOFND_E_ARGUMENT,
-            "neighbours: call glofnd_step_grad after glofnd_step_rows for the same batch, on the same context");
+    TRY(gf_cuda_neighbours_found(err, d, x));
     TRY(begin_with_links(err, d, x, &t));
     return second_half(err, d, x, 0, &t);
 }

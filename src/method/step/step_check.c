@@ -166,7 +166,8 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
     FAIL_IF(err, !c->device && gf_plan_of(o, q).neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !c->reduce,
-            GLOFND_E_ARGUMENT, "neighbour_share: several ranks choose the anchors together: give glofnd_ctx_reduce a sum over ranks");
+            GLOFND_E_ARGUMENT,
+            "neighbour_share: several ranks choose the anchors together: give glofnd_ctx_reduce a sum over ranks");
     FAIL_IF(err, uses_ring(o) && (spec.ring_rows != o->ring_rows || spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
             "the learner ring needs a store with a ring of %lld rows of dimension %lld; this one has %lld of %lld",
             (long long)o->ring_rows, (long long)q->dim, (long long)spec.ring_rows, (long long)spec.ring_dim);

@@ -218,7 +218,8 @@ template <int K> static cudaError_t find(const gf_cuda_step *x, const gf_cuda_ne
     const cudaError_t status = cudaFuncSetAttribute(search<K>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(tiles));
     if (status != cudaSuccess) return status;
     search<K><<<tiles_of_parts, THREADS, sizeof(tiles), stream>>>(*x, near->parts);
-    choose<K><<<static_cast<unsigned>((anchors + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(*x, near->parts, parts, near->list);
+    choose<K><<<static_cast<unsigned>((anchors + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(*x, near->parts, parts,
+                                                                                               near->list);
     return cudaGetLastError();
 }
 
