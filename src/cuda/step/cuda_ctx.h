@@ -81,9 +81,9 @@ struct gf_device_ctx {
     gf_cuda_side side[2];
     gf_cuda_near near;
     uint64_t near_key; /* of the batch whose neighbours are in `near`; 0: there are none */
-    gf_link *links; /* [cols][2] for a step of one rank */
-    int32_t *root;  /* [cols] COMPONENTS */
-    void *scratch;  /* of selections, or partial sums; shares memory with grad, which is used later */
+    gf_link *links;    /* [cols][2] for a step of one rank */
+    int32_t *root;     /* [cols] COMPONENTS */
+    void *scratch;     /* of selections, or partial sums; shares memory with grad, which is used later */
     size_t scratch_bytes;
     void *weights; /* pass C of wide embeddings; NULL: none */
     size_t weights_bytes;

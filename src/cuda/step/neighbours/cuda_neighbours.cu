@@ -214,12 +214,12 @@ static __global__ void __launch_bounds__(32 * WARPS) pull(const gf_cuda_step x, 
 
 template <int K> static cudaError_t find(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream) {
     const int64_t anchors = searched(*x), parts = gf_cuda_neighbour_parts(anchors);
+    const unsigned warps = static_cast<unsigned>((anchors + WARPS - 1) / WARPS);
     const dim3 tiles_of_parts(static_cast<unsigned>(parts), static_cast<unsigned>((anchors + ANCHORS - 1) / ANCHORS));
     const cudaError_t status = cudaFuncSetAttribute(search<K>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(tiles));
     if (status != cudaSuccess) return status;
     search<K><<<tiles_of_parts, THREADS, sizeof(tiles), stream>>>(*x, near->parts);
-    choose<K><<<static_cast<unsigned>((anchors + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(*x, near->parts, parts,
-                                                                                               near->list);
+    choose<K><<<warps, 32 * WARPS, 0, stream>>>(*x, near->parts, parts, near->list);
     return cudaGetLastError();
 }
 
