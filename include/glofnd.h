@@ -262,7 +262,7 @@ typedef struct glofnd_options {
                              debiased by it (Chuang et al. 2020). 0: off */
     double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off */
     /* BANK, two views: from mask_epoch on every anchor is also attracted by the averages of this many of its nearest samples in
-     * the whole store, at most 8; 0: off. Several ranks: on the CPU, see glofnd_step_grad(). */
+     * the whole store, at most 8; 0: off. Several ranks: see glofnd_step_grad(). */
     int64_t neighbours;
     int64_t neighbour_rows;  /* samples searched in a step, a window of the store that moves; 0: all */
     double neighbour_weight; /* of this attraction; that of the other view is 1 */

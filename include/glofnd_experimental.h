@@ -12,7 +12,7 @@
 
 /* `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. The steps call it for what
  * all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without it is E_ARGUMENT when
- * rows < cols; for neighbour_share < 1 it is cols numbers. NULL: one rank. Since 0.1. */
+ * rows < cols; on the CPU also for neighbour_share < 1, then it is cols numbers. NULL: one rank. Since 0.1. */
 GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 
 /* Bytes of links per sample: what the other rows need to know of its two rows. They are to be gathered over ranks of the same
@@ -25,10 +25,11 @@ GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const 
 /* Second call, with the links of all ranks [cols][GLOFND_LINK_BYTES] in the order of the batch: gradient of the own rows in both
  * roles, as anchor and as negative of the others. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to
  * it.
- * Option `neighbours` (CPU): every rank searches for its own anchors, so its store must hold the averages of all samples, each at
- * its id: rows < cols with batch.slot is E_ARGUMENT. A rank writes those of its own samples; glofnd_bank_get() and
- * glofnd_bank_put() take them to the others before the next step. The context keeps what the first call found: the second one
- * must follow it, for the same batch, with glofnd_step_mask() at most between them, else it is E_ARGUMENT. Since 0.2. */
+ * Option `neighbours`: every rank searches for its own anchors, so its store must hold the averages of all samples, each at its
+ * id: rows < cols with batch.slot is E_ARGUMENT. A rank writes those of its own samples; glofnd_bank_get() and glofnd_bank_put()
+ * take them to the others before the next step. The context keeps what the first call found: the second one must follow it, for
+ * the same batch, with glofnd_step_mask() at most between them, else it is E_ARGUMENT; on a GPU, where ids are not looked at, a
+ * different batch of equal size and epoch is not noticed. Since 0.2. */
 GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void *links, void *grad_a, void *grad_b,
                                           glofnd_stats *stats);
 /* The pairs that a step keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for image and

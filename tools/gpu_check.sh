@@ -213,14 +213,32 @@ threshold --detector fnc --fnc_rule threshold --fnc_support 2 --fnc_threshold 0.
 EOF
 }
 
-# one_rank: a run of one rank over MPI and NCCL ends with the bits of a run without ranks
+# ranked COUNT FLAGS...: pretraining over MPI
+ranked() {
+    count=$1
+    shift
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -np "$count" "$build/glofnd" pretrain "$@"
+}
+
+# one_rank FLAGS...: a run of one rank over MPI and NCCL ends with the bits of a run without ranks
 one_rank() {
     command -v mpirun >/dev/null || { echo 'skipped: mpirun is not installed'; return 77; }
-    pretrain alone --device cuda || return 1
+    pretrain alone --device cuda "$@" || return 1
     mkdir ranked && cp alone/plans.txt ranked/
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np 1 "$build/glofnd" pretrain --out ranked $small \
-        --device cuda || return 1
+    ranked 1 --out ranked $small --device cuda "$@" || return 1
     cmp alone/model.safetensors ranked/model.safetensors
+}
+
+near='--similarity bank --neighbours 3 --neighbour_share 0.5 --start_epoch 0'
+
+# other_ranks: a run with averages begins with two ranks on the CPU, and continues as one rank on the GPU, and there without ranks
+other_ranks() {
+    command -v mpirun >/dev/null || { echo 'skipped: mpirun is not installed'; return 77; }
+    ranked 2 --out run $small $near --epochs 2 --device cpu || return 1
+    ranked 1 --out run --resume --epochs 3 --device cuda >one.txt 2>&1 || { cat one.txt; return 1; }
+    "$build/glofnd" pretrain --out run --resume --epochs 4 --device cuda >none.txt 2>&1 || { cat none.txt; return 1; }
+    grep -q 'resumed' one.txt && grep -q 'resumed' none.txt || { cat one.txt none.txt; return 1; }
+    [ "$(grep -c '"event": "epoch"' run/log.jsonl)" = 4 ]
 }
 
 # refuses TEXT COMMAND...: fails with a message that suggests the CPU, before a run begins
@@ -314,6 +332,7 @@ check loss state_of_the_caller_bits on_gpu "$(at unit_lent)"
 check views views "$(at cuda_augment)"
 check errors failing_calls "$(at cuda_fault)"
 check ranks ranks_share_a_gpu "$(at cuda_ranks)"
+check ranks averages_of_ranks "$(at cuda_averages)"
 check encoders whole_encoders "$(at cuda_clipnet)"
 check encoders encoder_ops "$(at cuda_attention)"
 check encoders encoder_training "$(at cuda_clip_train)"
@@ -356,6 +375,8 @@ check loss_sanitizers hopper_synccheck sanitized synccheck "$(at cuda_pass)" 'fe
 check loss_sanitizers large_memcheck sanitized memcheck "$(at cuda_pass)" 'large_tiles_*'
 check loss_sanitizers large_racecheck sanitized racecheck "$(at cuda_pass)" 'large_few_*'
 check loss_sanitizers large_synccheck sanitized synccheck "$(at cuda_pass)" 'large_tiles_*'
+check loss_sanitizers averages_memcheck sanitized memcheck "$(at cuda_averages)" 'neighbours_*'
+check loss_sanitizers averages_racecheck sanitized racecheck "$(at cuda_averages)" 'neighbours_*'
 check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
 check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
 check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'
@@ -386,6 +407,8 @@ check loss_sanitizers named_memcheck sanitized memcheck "$(at cuda_named)" 'smal
 check loss_sanitizers named_racecheck sanitized racecheck "$(at cuda_named)" 'small_*'
 
 check ranks one_rank_over_nccl one_rank
+check ranks one_rank_with_averages one_rank $near
+check ranks averages_move_on other_ranks
 check ranks nccl "$(at cuda_nccl)"
 
 check runs killed_and_resumed resumes

@@ -279,7 +279,7 @@ class Engine:
 
     @contextlib.contextmanager
     def without_neighbours(self) -> Iterator[None]:
-        """Flags do not depend on the option `neighbours`, whose search takes time and which the calls in two steps refuse on a GPU."""
+        """Flags do not depend on the option `neighbours`, whose search takes time."""
         before = self.options.neighbours
         if before:
             self.configure(neighbours=0)

@@ -2,35 +2,26 @@
 #include "dist/step_ranks.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "ifc/averages.h"
 #include "util/status.h"
 
 /* ----- life ----- */
 
-static glofnd_status make_bank(gf_error *err, gf_step_ranks *t, int64_t dim) {
-    glofnd_store_info info = {.size = sizeof info};
-    if (dim == 0) return GLOFND_OK;
-    TRY(glofnd_store_describe(gf_shard_store(t->shard), &info));
-    t->bank_dim = dim, t->sides = info.modalities;
-    for (int i = 0; i < t->sides; i++) {
-        t->bank[i] = malloc(sizeof *t->bank[i] * (size_t)(t->cols * dim));
-        FAIL_IF(err, !t->bank[i], GLOFND_E_MEMORY, "no memory for the averages of %lld samples", (long long)t->cols);
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *device, const gf_shard_spec *spec, gf_step_ranks *out) {
     const size_t cols = (size_t)spec->rows * (size_t)host->ranks;
-    *out = (gf_step_ranks){
-        .host = host, .device = device, .rows = spec->rows, .cols = (int64_t)cols, .row0 = spec->rows * host->rank};
+    *out = (gf_step_ranks){.host = host,
+                           .device = device,
+                           .rows = spec->rows,
+                           .cols = (int64_t)cols,
+                           .row0 = spec->rows * host->rank,
+                           .bank_dim = spec->bank_dim};
     out->id = malloc(sizeof *out->id * cols);
     out->label = malloc(sizeof *out->label * cols);
     out->group = malloc(sizeof *out->group * cols);
     glofnd_status status = GLOFND_OK;
     if (!out->id || !out->label || !out->group) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a batch of %zu ids", cols);
     if (status == GLOFND_OK) status = gf_shard_create(err, host, spec, &out->shard);
-    if (status == GLOFND_OK) status = make_bank(err, out, spec->bank_dim);
     if (status != GLOFND_OK) gf_step_ranks_close(out);
     return status;
 }
@@ -40,8 +31,6 @@ void gf_step_ranks_close(gf_step_ranks *t) {
     free(t->id);
     free(t->label);
     free(t->group);
-    free(t->bank[0]);
-    free(t->bank[1]);
     *t = (gf_step_ranks){0};
 }
 
@@ -51,31 +40,12 @@ static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t 
     return part ? c->ops->gather(err, c, part, bytes, all) : GLOFND_OK;
 }
 
-/* Averages of the whole batch, from the own store. */
-static glofnd_status read_bank(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, const glofnd_store *work) {
-    for (int i = 0; i < t->sides; i++) TRY(gf_ctx_status(err, c, glofnd_bank_get(c, work, i, t->id, t->cols, t->bank[i])));
-    return GLOFND_OK;
-}
-
-/* A step writes averages of the own samples; those of the other ranks' follow. */
-static glofnd_status share_bank(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work) {
-    const size_t bytes = sizeof *t->bank[0] * (size_t)(t->rows * t->bank_dim);
-    for (int i = 0; i < t->sides; i++) {
-        uint16_t *own = t->bank[i] + t->row0 * t->bank_dim;
-        TRY(gf_ctx_status(err, c, glofnd_bank_get(c, work, i, t->id + t->row0, t->rows, own)));
-        TRY(gather(err, t->host, own, bytes, t->bank[i]));
-        TRY(gf_ctx_status(err, c, glofnd_bank_put(c, work, i, t->id, t->cols, t->bank[i])));
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t *id, const int32_t *label, const int32_t *group,
                                  glofnd_ctx *c, glofnd_store *work) {
     const size_t rows = (size_t)t->rows;
     TRY(gather(err, t->host, id, rows * sizeof *id, t->id));
     TRY(gather(err, t->host, label, rows * sizeof *label, t->label));
     TRY(gather(err, t->host, group, rows * sizeof *group, t->group));
-    TRY(read_bank(err, t, c, work));
     return gf_shard_fetch(err, t->shard, t->id, c, work);
 }
 
@@ -85,17 +55,45 @@ static glofnd_status gather_rows(gf_error *err, const gf_step_ranks *t, const fl
     return gather(err, t->device, all + t->row0 * dim, sizeof(float) * (size_t)(t->rows * dim), all);
 }
 
+/* Memory for the averages of the batch, of side i; NULL: there are none. */
+static uint16_t *averages(const gf_step_ranks *t, const glofnd_batch *q, int i) {
+    return t->bank_dim ? (uint16_t *)(uintptr_t)(i ? q->bank_b : q->bank_a) : NULL;
+}
+
+/* Those before the step, from the own store. */
+static glofnd_status read_averages(gf_error *err, const gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work,
+                                   const glofnd_batch *q) {
+    for (int i = 0; i < 2; i++)
+        if (averages(t, q, i)) TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 0, i, q->id, t->cols, averages(t, q, i))));
+    return GLOFND_OK;
+}
+
+/* A step writes those of the own samples; those of the other ranks' follow. */
+static glofnd_status share_averages(gf_error *err, const gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work,
+                                    const glofnd_batch *q) {
+    const size_t bytes = sizeof(uint16_t) * (size_t)(t->rows * t->bank_dim);
+    for (int i = 0; i < 2; i++) {
+        uint16_t *all = averages(t, q, i), *own = all ? all + t->row0 * t->bank_dim : NULL;
+        if (!all) continue;
+        TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 0, i, q->id + t->row0, t->rows, own)));
+        TRY(gather(err, t->device, own, bytes, all));
+        TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 1, i, q->id, t->cols, all)));
+    }
+    return GLOFND_OK;
+}
+
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
                                  void *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
     char *own = (char *)links + GLOFND_LINK_BYTES * t->row0;
     glofnd_batch mine = *q;
     mine.rows = t->rows, mine.cols = t->cols, mine.row0 = t->row0;
-    mine.bank_a = t->bank[0], mine.bank_b = t->bank[1];
+    TRY(read_averages(err, t, c, work, q));
     TRY(gather_rows(err, t, q->a, q->dim));
     TRY(gather_rows(err, t, q->b, q->dim));
     TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
     TRY(gather(err, t->device, own, GLOFND_LINK_BYTES * (size_t)t->rows, links));
-    return gf_ctx_status(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats));
+    TRY(gf_ctx_status(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats)));
+    return share_averages(err, t, c, work, q);
 }
 
 /* Sums over ranks, and means of numbers that every rank's rows have the same share in. NaN stays NaN. */
@@ -118,6 +116,5 @@ static glofnd_status total(gf_error *err, gf_comm *c, glofnd_stats *s) {
 
 glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats) {
     TRY(gf_shard_return(err, t->shard, t->id, c, work));
-    TRY(share_bank(err, t, c, work));
     return total(err, t->host, stats);
 }

@@ -71,7 +71,7 @@ typedef struct gf_device {
     glofnd_status (*loss)(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
     glofnd_status (*thresholds)(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x); /* waits */
 
-    /* Stores. Every call waits; `records`, ids, rows are host memory; put: 1 writes, 0 reads. */
+    /* Stores. Every call but the last waits; `records`, ids, rows are host memory; put: 1 writes, 0 reads. */
     glofnd_status (*store_open)(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
                                 gf_device_store **out);
     void (*store_close)(gf_device_store *s);                                            /* takes NULL */
@@ -81,6 +81,10 @@ typedef struct gf_device {
     glofnd_status (*store_rows)(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records);
     glofnd_status (*store_state)(gf_error *err, gf_device_store *s, int put, gf_device_state *state);
     glofnd_status (*store_ring)(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
+    /* Queues, on the stream of d: averages of n anchors of one side, rows [n][dim] float16. id and rows are device memory; ids
+     * outside of the store are passed over. */
+    glofnd_status (*store_bank)(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
+                                const int64_t *id, int64_t n, void *rows);
 } gf_device;
 
 extern const gf_device *const gf_device_cuda; /* NULL: built without CUDA */

@@ -25,10 +25,6 @@ glofnd_status gf_distributed_check(gf_error *err, const gf_config *c, int ranks)
             (long long)c->batch / ranks);
     FAIL_IF(err, c->store == GF_STORE_FILE, GLOFND_E_OPTION,
             "store: with several ranks each holds its share in memory; set store = memory");
-    FAIL_IF(
-        err, on_device(c) && c->method.similarity == GLOFND_SIMILARITY_BANK, GLOFND_E_UNSUPPORTED,
-        "similarity: several ranks compare averages (bank) on CPUs only; set device = cpu or similarity = embedding, or start "
-        "one process");
     return GLOFND_OK;
 }
 

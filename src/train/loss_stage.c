@@ -37,6 +37,7 @@ struct gf_loss_stage {
     float *all[2];       /* [batch][dim] embeddings of all ranks, where the encoders are */
     void *links;         /* [batch][GLOFND_LINK_BYTES] there */
     int64_t *slots;      /* [rows] there; NULL: rows of the store are ids */
+    uint16_t *bank[2];   /* [batch][dim] there, per side: averages of the batch; NULL: none */
     gf_content *content; /* [batch] on the host: contents of all samples of the batch */
     float *all_support;  /* [fnc_support][batch][dim] on the host; NULL: none */
 };
@@ -45,6 +46,7 @@ static const gf_config *config_of(const gf_loss_stage *l) { return l->spec.confi
 static int on_device(const gf_loss_stage *l) { return config_of(l)->method.device == GLOFND_DEVICE_CUDA; }
 static int has_groups(const gf_loss_stage *l) { return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates; }
 static int has_bank(const gf_loss_stage *l) { return config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK; }
+static int banks(const gf_loss_stage *l) { return has_bank(l) ? l->store->spec.modalities : 0; }
 static gf_net *first_net(const gf_loss_stage *l) { return l->spec.encoders->at[0].net; }
 
 /* ----- creating ----- */
@@ -127,18 +129,22 @@ glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wi
     for (int i = 0; i < 2; i++) l->all[i] = gf_net_alloc(net, batch * (size_t)e->dim * sizeof *l->all[i]);
     l->links = gf_net_alloc(net, batch * GLOFND_LINK_BYTES);
     l->slots = has_bank(l) ? NULL : gf_net_alloc(net, bytes);
+    for (int i = 0; i < banks(l); i++) l->bank[i] = gf_net_alloc(net, batch * (size_t)e->dim * sizeof *l->bank[i]);
     l->content = calloc(batch, sizeof *l->content);
     l->all_support = gf_config_supports(config_of(l)) ? malloc(support_bytes(l)) : NULL;
     FAIL_IF(err, gf_config_supports(config_of(l)) && !l->all_support, GLOFND_E_MEMORY,
             "no memory for the support views of %zu samples", batch);
     FAIL_IF(err, !l->all[0] || !l->all[1] || !l->links || (!l->slots && !has_bank(l)) || !l->content, GLOFND_E_MEMORY,
             "no memory for the %zu samples of all ranks", batch);
+    for (int i = 0; i < banks(l); i++)
+        FAIL_IF(err, !l->bank[i], GLOFND_E_MEMORY, "no memory for the averages of %zu samples", batch);
     return l->slots ? gf_net_write(err, net, l->slots, gf_shard_slots(l->ranks.shard), bytes) : GLOFND_OK;
 }
 
 void gf_loss_stage_free(gf_loss_stage *l) {
     if (!l) return;
-    void *const there[] = {l->id, l->label, l->group, l->support_there, l->all[0], l->all[1], l->links, l->slots};
+    void *const there[] = {l->id,     l->label, l->group, l->support_there, l->all[0],
+                           l->all[1], l->links, l->slots, l->bank[0],       l->bank[1]};
     glofnd_store_free(l->store);
     glofnd_ctx_free(l->ctx);
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) gf_net_release(first_net(l), there[i]);
@@ -269,7 +275,7 @@ static glofnd_status step_of_ranks(gf_error *err, gf_loss_stage *l, glofnd_batch
     for (int i = 0; i < 2; i++)
         gf_net_backend(net)->cast(gf_net_engine(net), GF_TYPE_F32, l->all[i] + l->ranks.row0 * e->dim, gf_encoders_side(e, i),
                                   l->ranks.rows * e->dim);
-    q.a = l->all[0], q.b = l->all[1], q.slot = l->slots;
+    q.a = l->all[0], q.b = l->all[1], q.slot = l->slots, q.bank_a = l->bank[0], q.bank_b = l->bank[1];
     return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->links, gf_encoders_side_grad(e, 0),
                               gf_encoders_side_grad(e, 1), stats);
 }
@@ -355,6 +361,6 @@ int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
     if (l->group) sample += (int64_t)sizeof *l->group;
     if (l->spec.comm) sample += 2 * dim * (int64_t)sizeof(float) + GLOFND_LINK_BYTES;
     if (l->slots) rest += l->spec.encoders->batch * (int64_t)sizeof *l->slots;
-    for (int i = 0; i < l->ranks.sides; i++) sample += dim * (int64_t)sizeof *l->ranks.bank[i];
+    for (int i = 0; i < 2; i++) sample += l->bank[i] ? dim * (int64_t)sizeof *l->bank[i] : 0;
     return batch * sample + rest;
 }

@@ -114,6 +114,19 @@ static void both_can_be_recorded(void **state) {
 
 /* ----- training ------------------------------------------------------------------------------------------------------- */
 
+static void trains_as_none(const trial_setting *run, const trial_setting *more) {
+    gf_error err = {""};
+    gf_comm *ranks;
+    trial_fine(gf_dist_open(&err, GF_RANKS_SINGLE, 0, &ranks), &err);
+    gf_trainer *a = trial_make(run, more, (trial_place){0}), *b = trial_make(run, more, (trial_place){.comm = ranks});
+    trial_steps(a, 16), trial_steps(b, 16); /* an epoch has twelve */
+    assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);
+    assert_true(!more || (a->stats.neighbours > 0 && a->stats.neighbours == b->stats.neighbours));
+    gpu_same_weights(a, b);
+    gf_trainer_free(a), gf_trainer_free(b);
+    ranks->ops->close(ranks);
+}
+
 /* A single rank gives the bits of a run without ranks, captured steps included. Not in bf16: on Hopper convolutions make the sums
  * of batch norms where there are no ranks, and round differently. */
 static void one_rank_trains_as_none(void **state) {
@@ -133,15 +146,12 @@ static void one_rank_trains_as_none(void **state) {
                                         {"device", "cuda"},
                                         {"deterministic", "2"},
                                         {NULL, NULL}};
-    gf_error err = {""};
-    gf_comm *ranks;
-    trial_fine(gf_dist_open(&err, GF_RANKS_SINGLE, 0, &ranks), &err);
-    gf_trainer *a = trial_make(run, NULL, (trial_place){0}), *b = trial_make(run, NULL, (trial_place){.comm = ranks});
-    trial_steps(a, 16), trial_steps(b, 16); /* an epoch has twelve */
-    assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);
-    gpu_same_weights(a, b);
-    gf_trainer_free(a), gf_trainer_free(b);
-    ranks->ops->close(ranks);
+    static const trial_setting averages[] = {{"similarity", "bank"},
+                                             {"neighbours", "3"},
+                                             {"neighbour_share", "0.5"},
+                                             {NULL, NULL}};
+    trains_as_none(run, NULL);
+    trains_as_none(run, averages);
 }
 
 /* ----- two ranks on one GPU ------------------------------------------------------------------------------------------- */

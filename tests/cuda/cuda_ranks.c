@@ -1,13 +1,10 @@
 /* cuda_ranks.c - several ranks on CUDA without a second GPU: gradients are handed over during backward, each one once and final;
- * the optimizer sees their sums, captured or not; and two ranks that share the GPU train as one does.
- *
- * NCCL is not used: gf_device_comm_open below replaces the library's. Its ranks are threads; their streams wait for each other's
- * events, as NCCL's kernels would.
+ * the optimizer sees their sums, captured or not; and two ranks that share the GPU train as one does, and continue its
+ * checkpoints, as it does theirs. NCCL is not used: support/gpu_transport.h takes its place.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <cuda_runtime_api.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,229 +13,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
 #include "dist/dist.h"
-#include "ifc/comm_device.h"
+#include "method/store/store.h"
 #include "support/gpu_runs.h"
-#include "support/thread_ranks.h"
+#include "support/gpu_transport.h"
+#include "util/half.h"
 
-/* ----- a transport ---------------------------------------------------------------------------------------------------- */
-
-enum { PIECES_MAX = 64, RANKS = 2, STEPS = 6 };
-
-typedef enum habit {
-    DOUBLE, /* one rank that counts for two: sums are doubled; the transport is slow */
-    SPOIL,  /* one rank; sums are garbage for some milliseconds, then right */
-    PLAIN,  /* one rank; sums are what is there */
-    SHARE   /* ranks are threads, and sum */
-} habit;
-
-typedef struct piece {
-    float *x;
-    int64_t n;
-    int norms; /* sums of batch norm that came before it */
-} piece;
-
-typedef struct notes { /* of one rank */
-    piece piece[PIECES_MAX];
-    int pieces, norms, forks, joins;
-    float *first; /* gradients as they were handed over, at the place of the first number of a block */
-    float *copy;
-} notes;
-
-static struct { /* kind of the transports that are opened */
-    habit habit;
-    notes *notes; /* DOUBLE, SPOIL */
-} next;
-
-typedef struct wire {
-    gf_comm head;
-    gf_comm *host; /* borrowed */
-    habit habit;
-    notes *notes;
-    gf_nn_engine *engine; /* of a duplicate: its stream */
-    cudaStream_t stream, origin;
-    cudaEvent_t event, arrived, copied;
-    char *gathered; /* SHARE: numbers of all ranks */
-    size_t gathered_bytes;
-} wire;
-
-static void must(cudaError_t e) {
-    if (e == cudaSuccess) return;
-    fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(e));
-    abort();
-}
-
-/* A capture cannot hold the work of other threads: this ends it, and the step continues without. */
-static int spoils_recording(wire *w) {
-    enum cudaStreamCaptureStatus now;
-    must(cudaStreamIsCapturing(w->stream, &now));
-    if (now == cudaStreamCaptureStatusNone) return 0;
-    cudaStreamSynchronize(w->stream);
-    cudaGetLastError();
-    return 1;
-}
-
-static void make_room(wire *w, size_t bytes) {
-    if (bytes <= w->gathered_bytes) return;
-    must(cudaStreamSynchronize(w->stream));
-    must(cudaFree(w->gathered));
-    must(cudaMalloc((void **)&w->gathered, bytes));
-    w->gathered_bytes = bytes;
-}
-
-typedef struct visit { /* published by a rank */
-    const void *x;
-    cudaEvent_t arrived, copied;
-} visit;
-
-/* Gathers `bytes` of every rank into `all`, on this stream; x may change afterwards. */
-static void fetch(wire *w, const void *x, size_t bytes, char *all) {
-    visit mine = {x, w->arrived, w->copied};
-    must(cudaEventRecord(w->arrived, w->stream));
-    void *const *at = thread_ranks_show(w->host, &mine);
-    for (int r = 0; r < w->head.ranks; r++) {
-        const visit *v = at[r];
-        must(cudaStreamWaitEvent(w->stream, v->arrived, 0));
-        char *to = all + (size_t)r * bytes;
-        if (to != v->x) must(cudaMemcpyAsync(to, v->x, bytes, cudaMemcpyDeviceToDevice, w->stream));
-    }
-    must(cudaEventRecord(w->copied, w->stream));
-    thread_ranks_meet(w->host);
-    for (int r = 0; r < w->head.ranks; r++) must(cudaStreamWaitEvent(w->stream, ((const visit *)at[r])->copied, 0));
-    thread_ranks_meet(w->host);
-}
-
-static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
-    wire *w = (wire *)c;
-    (void)err;
-    if (w->habit == SHARE) {
-        if (!spoils_recording(w)) fetch(w, part, bytes, all);
-    } else if (part != all) {
-        must(cudaMemcpyAsync(all, part, bytes, cudaMemcpyDeviceToDevice, w->stream));
-    }
-    return GLOFND_OK;
-}
-
-/* In the order of ranks, by the host. */
-static void share_sum(wire *w, void *x, int64_t n, size_t size) {
-    const size_t bytes = (size_t)n * size;
-    if (spoils_recording(w)) return;
-    make_room(w, bytes * (size_t)w->head.ranks);
-    fetch(w, x, bytes, w->gathered);
-    char *all = malloc(bytes * (size_t)w->head.ranks);
-    must(cudaMemcpyAsync(all, w->gathered, bytes * (size_t)w->head.ranks, cudaMemcpyDeviceToHost, w->stream));
-    must(cudaStreamSynchronize(w->stream));
-    for (int r = 1; r < w->head.ranks; r++)
-        for (int64_t i = 0; i < n; i++)
-            if (size == sizeof(double)) ((double *)all)[i] += ((double *)all)[r * n + i];
-            else ((float *)all)[i] += ((float *)all)[r * n + i];
-    must(cudaMemcpyAsync(x, all, bytes, cudaMemcpyHostToDevice, w->stream));
-    must(cudaStreamSynchronize(w->stream));
-    free(all);
-}
-
-static glofnd_status sum(gf_error *err, gf_comm *c, double *x, int64_t n) {
-    wire *w = (wire *)c;
-    (void)err;
-    if (w->habit == SHARE) share_sum(w, x, n, sizeof *x);
-    else if (w->notes) w->notes->norms++;
-    return GLOFND_OK;
-}
-
-static void dawdle(void *none) {
-    (void)none;
-    usleep(3000);
-}
-
-static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) {
-    wire *w = (wire *)c;
-    (void)err;
-    if (w->habit == SHARE) {
-        share_sum(w, x, n, sizeof *x);
-        return GLOFND_OK;
-    }
-    if (w->habit == PLAIN) return GLOFND_OK;
-    float *copy = w->notes->copy + (x - w->notes->first);
-    const size_t bytes = (size_t)n * sizeof *x;
-    if (w->notes->pieces < PIECES_MAX) w->notes->piece[w->notes->pieces] = (piece){x, n, w->notes->norms};
-    w->notes->pieces++;
-    must(cudaMemcpyAsync(copy, x, bytes, cudaMemcpyDeviceToDevice, w->stream));
-    if (w->habit == SPOIL) must(cudaMemsetAsync(x, 0xff, bytes, w->stream)); /* NaN */
-    if (w->habit == SPOIL) must(cudaLaunchHostFunc(w->stream, dawdle, NULL));
-    if (w->habit == SPOIL) must(cudaMemcpyAsync(x, copy, bytes, cudaMemcpyDeviceToDevice, w->stream));
-    else gf_nn_backend_cuda.add(w->engine, GF_TYPE_F32, x, copy, n);
-    return GLOFND_OK;
-}
-
-static glofnd_status fork_off(gf_error *err, gf_comm *c) {
-    wire *w = (wire *)c;
-    (void)err;
-    if (w->notes) w->notes->forks++;
-    must(cudaEventRecord(w->event, w->origin));
-    must(cudaStreamWaitEvent(w->stream, w->event, 0));
-    if (w->habit == DOUBLE) must(cudaLaunchHostFunc(w->origin, dawdle, NULL));
-    return GLOFND_OK;
-}
-
-static glofnd_status join_again(gf_error *err, gf_comm *c) {
-    wire *w = (wire *)c;
-    (void)err;
-    if (w->notes) w->notes->joins++;
-    must(cudaEventRecord(w->event, w->stream));
-    must(cudaStreamWaitEvent(w->origin, w->event, 0));
-    return GLOFND_OK;
-}
-
-static void close_wire(gf_comm *c) {
-    wire *w = (wire *)c;
-    must(cudaFree(w->gathered));
-    must(cudaEventDestroy(w->event)), must(cudaEventDestroy(w->arrived)), must(cudaEventDestroy(w->copied));
-    if (w->engine) gf_nn_backend_cuda.close(w->engine);
-    free(w);
-}
-
-static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out);
-static const gf_comm_ops kind = {"test", gather, NULL, sum, sum_floats, duplicate, close_wire, fork_off, join_again};
-
-static wire *new_wire(gf_comm *host, cudaStream_t stream) {
-    wire *w = calloc(1, sizeof *w);
-    *w = (wire){.head = {&kind, host->rank, host->ranks, 0}, .host = host, .stream = stream};
-    must(cudaEventCreateWithFlags(&w->event, cudaEventDisableTiming));
-    must(cudaEventCreateWithFlags(&w->arrived, cudaEventDisableTiming));
-    must(cudaEventCreateWithFlags(&w->copied, cudaEventDisableTiming));
-    return w;
-}
-
-static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
-    const wire *from = (wire *)c;
-    gf_nn_engine *engine = NULL;
-    TRY(gf_nn_backend_cuda.open(err, 1, &engine));
-    wire *w = new_wire(from->host, gf_nn_backend_cuda.stream(engine));
-    w->engine = engine;
-    w->habit = from->habit, w->notes = from->notes;
-    w->origin = from->stream;
-    *out = &w->head;
-    return GLOFND_OK;
-}
-
-glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf_comm **out) {
-    (void)err;
-    wire *w = new_wire(host, (cudaStream_t)stream);
-    w->habit = next.habit, w->notes = next.notes;
-    *out = &w->head;
-    return GLOFND_OK;
-}
-
-glofnd_status gf_device_choose(gf_error *err, int local_rank) {
-    (void)err, (void)local_rank;
-    return GLOFND_OK;
-}
-
-void gf_device_comm_describe(char *text, size_t bytes) { snprintf(text, bytes, "a test's"); }
+enum { RANKS = 2, STEPS = 6 };
 
 /* ----- runs ----------------------------------------------------------------------------------------------------------- */
 
@@ -393,10 +178,20 @@ static void no_rank_plays_a_record_alone(void **state) {
 typedef struct member {
     gf_comm *host;
     gf_trainer *t;
+    const char *from, *to; /* runs: the newest checkpoint that it continues, and the place for its own; NULL: none */
+    int steps;
     double loss[STEPS];
     glofnd_status status;
     gf_error err;
 } member;
+
+static glofnd_status load_newest(gf_error *err, gf_trainer *t, const char *run) {
+    gf_log_marks marks;
+    gf_remap found;
+    char path[PATH_MAX];
+    TRY(gf_checkpoint_latest(err, run, path));
+    return gf_checkpoint_load(err, t, path, 0, &found, &marks);
+}
 
 /* No assertion in here: they may only be raised on the main thread. A rank that fails ends the test: the others would wait for
  * it for ever. */
@@ -404,41 +199,87 @@ static void *train(void *user) {
     member *m = user;
     m->t->comm = m->host;
     m->status = gf_trainer_build(&m->err, m->t, NULL, NULL);
-    for (int i = 0; m->status == GLOFND_OK && i < STEPS; i++) {
+    if (m->status == GLOFND_OK && m->from) m->status = load_newest(&m->err, m->t, m->from);
+    for (int i = 0; m->status == GLOFND_OK && i < m->steps; i++) {
         m->status = gf_trainer_step(&m->err, m->t);
         m->loss[i] = m->t->stats.loss;
     }
+    if (m->status == GLOFND_OK && m->to) m->status = gf_checkpoint_save(&m->err, m->t, m->to, (gf_log_marks){0});
     if (m->status == GLOFND_OK) return NULL;
     fprintf(stderr, "rank %d failed at step %lld: %s\n", m->host->rank, (long long)m->t->step, m->err.text);
     abort();
 }
 
-/* limit: of weights and gradients after all steps. In a wide net rounding moves the gradient of some channels by percents: on
- * one CPU a tau that is off by its last bit does as much (docs/distributed.md, What equals what). A sum left out would be off by
- * half. */
-static void train_together(const trial_setting *more, double limit) {
+/* m [RANKS]: as the first one says. */
+static void run_ranks(const trial_setting *more, member m[]) {
     gf_comm *host[RANKS];
-    member m[RANKS];
     void *user[RANKS];
     next.habit = SHARE, next.notes = NULL;
     thread_ranks_open(RANKS, host);
     for (int r = 0; r < RANKS; r++) {
-        m[r] = (member){.host = host[r], .t = trial_open(common, more)};
+        m[r] = (member){.from = m[0].from, .to = m[0].to, .steps = m[0].steps, .host = host[r], .t = trial_open(common, more)};
         user[r] = &m[r];
     }
     thread_ranks_run(RANKS, train, user);
-    gf_trainer *alone = build_run(more, NULL);
-    double loss = 0;
-    for (int i = 0; i < STEPS; i++) {
-        trial_steps(alone, 1);
-        loss = fmax(loss, fabs(m[0].loss[i] / alone->stats.loss - 1));
+}
+
+static void drop_ranks(member m[]) {
+    for (int r = 0; r < RANKS; r++) gf_trainer_free(m[r].t), m[r].host->ops->close(m[r].host);
+}
+
+/* Averages of all samples, to be freed; NULL: the run has none. */
+static uint16_t *averages_of(const gf_trainer *t, int64_t *count) {
+    const glofnd_store *s = gf_loss_stage_store(t->loss);
+    const int64_t n = t->info.n, dim = s->spec.bank_dim;
+    if (dim == 0) return NULL;
+    uint16_t *rows = malloc((size_t)(n * dim) * sizeof *rows);
+    for (int64_t id = 0; id < n; id++)
+        assert_int_equal(glofnd_bank_get(gf_loss_stage_ctx(t->loss), s, 0, &id, 1, rows + id * dim), GLOFND_OK);
+    *count = n * dim;
+    return rows;
+}
+
+/* On all ranks the same bits. Against one rank a rounding to float16 apart: one unit of numbers up to 1. */
+static void compare_averages(const member m[], const gf_trainer *alone) {
+    int64_t n;
+    uint16_t *want = averages_of(alone, &n);
+    for (int r = 0; r < RANKS && want; r++) {
+        uint16_t *x = averages_of(m[r].t, &n), *first = averages_of(m[0].t, &n);
+        assert_memory_equal(x, first, (size_t)n * sizeof *x);
+        for (int64_t i = 0; i < n; i++) assert_true(fabsf(gf_f16_to_float(x[i]) - gf_f16_to_float(want[i])) <= 0x1p-10f);
+        free(x), free(first);
     }
+    free(want);
+}
+
+/* limit: of weights and gradients after all steps. In a wide net rounding moves the gradient of some channels by percents: on
+ * one CPU a tau that is off by its last bit does as much (docs/distributed.md, What equals what). A sum left out would be off by
+ * half. */
+static void compare_with(gf_trainer *alone, const member m[], double loss, double limit) {
     const double weights = gpu_off(m[0].t, alone, 0), gradients = gpu_off(m[0].t, alone, 1);
     print_message("two ranks: off by %.1e (loss), %.1e (weights), %.1e (gradients)\n", loss, weights, gradients);
     gpu_same_weights(m[0].t, m[1].t);
+    compare_averages(m, alone);
     assert_true(loss < 1e-5);
     assert_true(weights < limit && gradients < limit);
-    for (int r = 0; r < RANKS; r++) gf_trainer_free(m[r].t), host[r]->ops->close(host[r]);
+}
+
+/* As many steps of a run without ranks; the largest difference of the losses. */
+static double steps_beside(gf_trainer *alone, const member m[], int steps) {
+    double loss = 0;
+    for (int i = 0; i < steps; i++) {
+        trial_steps(alone, 1);
+        loss = fmax(loss, fabs(m[0].loss[i] / alone->stats.loss - 1));
+    }
+    return loss;
+}
+
+static void train_together(const trial_setting *more, double limit) {
+    member m[RANKS] = {{.steps = STEPS}};
+    run_ranks(more, m);
+    gf_trainer *alone = build_run(more, NULL);
+    compare_with(alone, m, steps_beside(alone, m, STEPS), limit);
+    drop_ranks(m);
     gf_trainer_free(alone);
 }
 
@@ -463,6 +304,45 @@ static void two_ranks_train_by_other_methods(void **state) {
     train_together(views, 1e-4);
 }
 
+/* Images for which no similarity lies near one that it competes with: on a CPU gradients of 1, 2 and 4 ranks agree up to 8e-6. */
+#define AVERAGES                                                                                                      \
+    {"arch", "resnet8"}, {"batch", "32"}, {"data", "shapes:n=96,classes=3,size=32"}, {"seed", "6"}, {"lr", "0.0002"}, \
+        {"start_epoch", "0"}, {                                                                                       \
+        "similarity", "bank"                                                                                          \
+    }
+static const trial_setting averages[] = {AVERAGES, {NULL, NULL}};
+static const trial_setting neighbours[] = {AVERAGES, {"neighbours", "3"}, {"neighbour_weight", "0.5"}, {NULL, NULL}};
+static const trial_setting some_neighbours[] = {
+    AVERAGES, {"neighbours", "3"}, {"neighbour_share", "0.5"}, {"neighbour_rows", "60"}, {NULL, NULL}};
+
+/* Two epochs: in the second one all samples have averages. */
+static void two_ranks_train_with_averages(void **state) {
+    (void)state;
+    train_together(averages, 1e-4);
+    train_together(neighbours, 1e-4);
+    train_together(some_neighbours, 1e-4);
+}
+
+/* Half of the steps on two ranks, the others on one; and the other way round. */
+static void checkpoints_continue_on_other_ranks(void **state) {
+    (void)state;
+    const int half = STEPS / 2;
+    member first[RANKS] = {{.steps = half, .to = "of_two"}}, second[RANKS] = {{.steps = half, .from = "of_one"}};
+    gf_trainer *alone = build_run(some_neighbours, NULL), *continued = build_run(some_neighbours, NULL);
+    assert_int_equal(mkdir("of_two", 0777), 0);
+    run_ranks(some_neighbours, first);
+    double loss = steps_beside(alone, first, half);
+    compare_with(alone, first, loss, 1e-4);
+    trial_save(alone, "of_one", (gf_log_marks){0});
+    run_ranks(some_neighbours, second);
+    compare_with(alone, second, steps_beside(alone, second, half), 1e-4);
+    trial_load(continued, "of_two");
+    trial_steps(continued, half);
+    compare_with(continued, second, fabs(second[0].loss[half - 1] / continued->stats.loss - 1), 1e-4);
+    drop_ranks(first), drop_ranks(second);
+    gf_trainer_free(alone), gf_trainer_free(continued);
+}
+
 /* Two nets hand over one after the other; in parts, after the last. */
 static void two_ranks_train_image_and_text(void **state) {
     (void)state;
@@ -481,15 +361,19 @@ static void two_ranks_train_image_and_text(void **state) {
 
 static int enter(void **state) { return trial_enter(state) != 0 || trial_vocabulary("ranks.vocab") != 0; }
 
-int main(void) {
+/* argv[1]: only tests whose name fits this pattern. */
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_handed_over_once_and_final),
         cmocka_unit_test(recorded_steps_wait_for_the_sums),
         cmocka_unit_test(no_rank_plays_a_record_alone),
         cmocka_unit_test(two_ranks_train_as_one),
         cmocka_unit_test(two_ranks_train_by_other_methods),
+        cmocka_unit_test(two_ranks_train_with_averages),
+        cmocka_unit_test(checkpoints_continue_on_other_ranks),
         cmocka_unit_test(two_ranks_train_image_and_text),
     };
     const int missing = gpu_missing();
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return missing ? missing : cmocka_run_group_tests(tests, enter, trial_leave);
 }

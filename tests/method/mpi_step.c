@@ -59,10 +59,12 @@ static float farthest(const float *a, const float *b, int64_t n, float *largest)
     return worst;
 }
 
+static int two_sides(const world *w) { return w->o.loss != GLOFND_LOSS_SOGCLR && w->o.loss != GLOFND_LOSS_SIMCLR; }
+
 /* State of all anchors on their owners. */
 static void compare_state(world *w, const char *name, int step) {
     const int me = w->comm->rank, ranks = w->comm->ranks;
-    const int sides = w->o.loss == GLOFND_LOSS_SOGCLR || w->o.loss == GLOFND_LOSS_SIMCLR ? 1 : 2;
+    const int sides = 1 + two_sides(w);
     for (int side = 0; side < sides; side++)
         for (int64_t id = me; id < N; id += ranks) {
             glofnd_row x, y;
@@ -79,7 +81,7 @@ static void compare_state(world *w, const char *name, int step) {
 
 /* Averages of all anchors, on every rank, made of the same embeddings: the same bits. The rest of the working store is empty. */
 static void compare_averages(world *w, const char *name, int step) {
-    const int sides = w->o.loss == GLOFND_LOSS_SOGCLR || w->o.loss == GLOFND_LOSS_SIMCLR ? 1 : 2;
+    const int sides = 1 + two_sides(w);
     for (int side = 0; side < sides && w->o.similarity == GLOFND_SIMILARITY_BANK; side++)
         for (int64_t id = 0; id < N; id++) {
             uint16_t x[DIM], y[DIM];
@@ -132,10 +134,12 @@ static void one_step(world *w, const char *name, rng *g, int step) {
     LIB(w->whole_ctx, glofnd_step(w->whole_ctx, w->whole, &q, want_a, want_b, &all));
     const int64_t own_rows = w->ranks.rows, row0 = w->ranks.row0, first = row0 * DIM, n = own_rows * DIM;
     static float a[B * DIM], b[B * DIM]; /* own rows alone */
+    static uint16_t bank[2][B * DIM];
     memcpy(a + first, d.a + first, sizeof *a * (size_t)n);
     memcpy(b + first, d.b + first, sizeof *b * (size_t)n);
     q.a = a, q.b = b, q.id = w->ranks.id, q.label = w->ranks.label, q.slot = gf_shard_slots(w->ranks.shard);
     q.group = grouped ? w->ranks.group : NULL;
+    q.bank_a = bank[0], q.bank_b = two_sides(w) ? bank[1] : NULL;
     MUST(gf_step_ranks_draw(&here.error, &w->ranks, d.id + row0, d.label + row0, grouped ? d.group + row0 : NULL, w->ctx,
                             w->work));
     MUST(gf_step_ranks_step(&here.error, &w->ranks, w->ctx, w->work, &q, links, ga, gb, &own));

@@ -141,10 +141,12 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     lay_hard(at, side, s, ld);
 }
 
+/* A few anchors are searched for in more parts, and may need more memory than all. */
 static void lay_near(cursor *at, gf_cuda_near *x, const gf_shape *s) {
-    const int64_t cols = s->neighbours > 0 ? s->cols : 0;
-    TAKE(at, x->parts, GF_NEIGHBOURS_MAX * cols * gf_cuda_neighbour_parts(s->cols)), TAKE(at, x->list, s->neighbours * cols);
-    TAKE(at, x->pull, cols * s->dim), TAKE(at, x->dot, cols), TAKE(at, x->found, cols);
+    const int64_t cols = s->neighbours > 0 ? s->cols : 0, rows = s->neighbours > 0 ? s->rows : 0;
+    const int64_t lists = GF_MAX(cols * gf_cuda_neighbour_parts(s->cols), rows * gf_cuda_neighbour_parts(s->rows));
+    TAKE(at, x->parts, GF_NEIGHBOURS_MAX * lists), TAKE(at, x->list, s->neighbours * cols);
+    TAKE(at, x->pull, rows * s->dim), TAKE(at, x->dot, rows), TAKE(at, x->found, rows);
 }
 
 /* For a selection of this shape and of every smaller one: at 16 MB selections work in pieces, and smaller ones may need more. */
@@ -277,6 +279,7 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
     d->table_bytes = GF_MAX(table, d->table_bytes);
     lay(d, shape, math, d->block);
     d->seen_ids = (int64_t *)(void *)(end - table);
+    d->near_key = 0;
     d->shape = *shape;
     d->math = (int)math;
     return GLOFND_OK;
@@ -288,6 +291,7 @@ static gf_cuda_math largest_math(const gf_shape *s) { return s->bf16 ? GF_CUDA_B
 glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
     const size_t cleared = d->table_bytes;
     TRY(gf_cuda_prepare(err, d, shape, largest_math(shape)));
+    d->near_key = 0;
     if (d->table_bytes != cleared) CUDA_TRY(err, cudaStreamSynchronize(d->stream)); /* the first step may be on another stream */
     if (bytes) *bytes = d->bytes;
     return GLOFND_OK;

@@ -52,10 +52,10 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
 } gf_cuda_side;
 
 typedef struct gf_cuda_near { /* attraction by neighbours, as gf_near of the CPU */
-    gf_neighbour *parts;      /* [parts][cols][up to GF_NEIGHBOURS_MAX] */
-    gf_neighbour *list;       /* [cols][neighbours] */
-    float *pull;              /* [cols][dim] */
-    double *dot, *found;      /* [cols] */
+    gf_neighbour *parts;      /* [parts][anchors][up to GF_NEIGHBOURS_MAX]; anchors: the own ones, or all of the batch */
+    gf_neighbour *list;       /* [anchors][neighbours] */
+    float *pull;              /* [rows][dim] */
+    double *dot, *found;      /* [rows] */
 } gf_cuda_near;
 
 typedef struct gf_retired {
@@ -80,9 +80,10 @@ struct gf_device_ctx {
     int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
     gf_cuda_side side[2];
     gf_cuda_near near;
-    gf_link *links; /* [cols][2] for a step of one rank */
-    int32_t *root;  /* [cols] COMPONENTS */
-    void *scratch;  /* of selections, or partial sums; shares memory with grad, which is used later */
+    uint64_t near_key; /* of the batch whose neighbours are in `near`; 0: there are none */
+    gf_link *links;    /* [cols][2] for a step of one rank */
+    int32_t *root;     /* [cols] COMPONENTS */
+    void *scratch;     /* of selections, or partial sums; shares memory with grad, which is used later */
     size_t scratch_bytes;
     void *weights; /* pass C of wide embeddings; NULL: none */
     size_t weights_bytes;

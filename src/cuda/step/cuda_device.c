@@ -79,6 +79,7 @@ static const gf_device device = {
     .store_rows = gf_cuda_store_rows,
     .store_state = gf_cuda_store_state,
     .store_ring = gf_cuda_store_ring,
+    .store_bank = gf_cuda_store_bank,
 };
 
 const gf_device *const gf_device_cuda = &device;

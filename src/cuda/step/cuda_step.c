@@ -3,11 +3,11 @@
  * cuda_step.h describes the kernels; method/step/step.c is the same step on the CPU.
  */
 #include "cuda/step/cuda_step.h"
-#include "cuda/step/neighbours/cuda_neighbours.h"
 
 #include <stddef.h>
 #include <string.h>
 
+#include "cuda/step/neighbours/cuda_neighbours.h"
 #include "cuda/step/ranks/cuda_step_ranks.h"
 #include "util/order.h"
 
@@ -335,7 +335,7 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
     const gf_plan *p = &t->plan;
     if (p->bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
     if (x->shape->components) CUDA_TRY(err, gf_cuda_components(t, d->scratch, d->stream));
-    if (p->neighbours) CUDA_TRY(err, gf_cuda_neighbours(t, &d->near, d->stream));
+    TRY(gf_cuda_find_neighbours(err, d, x, t));
     if (selects_first(p)) {
         TRY(select_first(err, d, x, t));
         CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
@@ -410,7 +410,7 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
     }
     if (t->plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_gradient(t, &d->near, d->stream));
     CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
-    if (t->plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_loss(t, &d->near, d->stream));
+    if (t->plan.neighbours && sums_rows) CUDA_TRY(err, gf_cuda_neighbours_loss(t, &d->near, d->stream));
     if (t->plan.flags & GF_QUALITY || t->plan.authors_ranks) CUDA_TRY(err, gf_cuda_sum_grad(t, d->stream));
     return GLOFND_OK;
 }
@@ -436,6 +436,7 @@ glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_
     gf_cuda_step t;
     TRY(rows(err, d, x, &t));
     CUDA_TRY(err, gf_cuda_sum_rows(&t, d->stream));
+    if (t.plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_loss(&t, &d->near, d->stream));
     return GLOFND_OK;
 }
 
@@ -459,6 +460,7 @@ static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_
 
 glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     gf_cuda_step t;
+    TRY(gf_cuda_neighbours_found(err, d, x));
     TRY(begin_with_links(err, d, x, &t));
     return second_half(err, d, x, 0, &t);
 }

@@ -1,5 +1,5 @@
 /* cuda_store.c - see cuda_store.h. All calls use the stream of the last step and wait for it, never for the whole device: other
- * streams may be busy, or in a capture, which forbids such a wait. */
+ * streams may be busy, or in a capture, which forbids such a wait. gf_cuda_store_bank only queues: it is part of a step. */
 #include "cuda/step/cuda_store.h"
 
 #include <pthread.h>
@@ -179,6 +179,14 @@ glofnd_status gf_cuda_store_rows(gf_error *err, gf_device_store *s, int put, con
     const glofnd_status status = move_rows(err, s, put, id, n, records);
     pthread_mutex_unlock(&s->staging->lock);
     return status;
+}
+
+glofnd_status gf_cuda_store_bank(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
+                                 const int64_t *id, int64_t n, void *rows) {
+    TRY(gf_cuda_check_current(err, d));
+    s->stream = d->stream;
+    if (n > 0) CUDA_TRY(err, gf_cuda_move_averages(s, put, side, dim, id, n, rows));
+    return GLOFND_OK;
 }
 
 glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state) {

@@ -39,9 +39,14 @@ glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, in
 glofnd_status gf_cuda_store_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records);
 glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state);
 glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
+glofnd_status gf_cuda_store_bank(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
+                                 const int64_t *id, int64_t n, void *rows);
 
 /* cuda_store_rows.cu: n records between the store and `packed` (device). */
 cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed);
+/* n averages of one side between the store and `rows` (device) [n][dim]; ids outside of the store are passed over. */
+cudaError_t gf_cuda_move_averages(const gf_device_store *s, int put, int side, int64_t dim, const int64_t *id, int64_t n,
+                                  uint16_t *rows);
 /* Computes the halves of the first `count` ring rows from their f32. */
 cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t count);
 

@@ -1,4 +1,4 @@
-/* cuda_store_rows.cu - single records in and out of a store. One thread per word of a record. */
+/* cuda_store_rows.cu - single records in and out of a store: one thread per word of a record. Averages: one warp per anchor. */
 #include <cuda_bf16.h>
 
 #include "cuda/step/cuda_store.h"
@@ -23,6 +23,27 @@ cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_
     const int64_t blocks = (n * words + THREADS - 1) / THREADS;
     move<<<static_cast<unsigned>(blocks), THREADS, 0, s->stream>>>(reinterpret_cast<uint32_t *>(s->records), s->touched, words,
                                                                    put, id, n, reinterpret_cast<uint32_t *>(packed));
+    return cudaGetLastError();
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    move_average(const gf_device_store s, size_t offset, int put, int64_t dim, const int64_t *id, int64_t n, uint16_t *rows) {
+    const int64_t i = int64_t(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32;
+    if (i >= n || id[i] < 0 || id[i] >= s.n) return;
+    uint16_t *at = reinterpret_cast<uint16_t *>(s.records + static_cast<size_t>(id[i]) * s.record_bytes + offset);
+    uint16_t *row = rows + i * dim;
+    for (int64_t d = threadIdx.x % 32; d < dim; d += 32) {
+        if (put) at[d] = row[d];
+        else row[d] = at[d];
+    }
+    if (put && threadIdx.x % 32 == 0) s.touched[id[i] / GF_STORE_BLOCK] = 1;
+}
+
+cudaError_t gf_cuda_move_averages(const gf_device_store *s, int put, int side, int64_t dim, const int64_t *id, int64_t n,
+                                  uint16_t *rows) {
+    const int64_t blocks = (n + THREADS / 32 - 1) / (THREADS / 32);
+    const size_t offset = gf_bank_offset(s->modalities, s->temperatures, dim, side);
+    move_average<<<static_cast<unsigned>(blocks), THREADS, 0, s->stream>>>(*s, offset, put, dim, id, n, rows);
     return cudaGetLastError();
 }
 

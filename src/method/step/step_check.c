@@ -115,8 +115,6 @@ glofnd_status gf_bank_check(glofnd_ctx *c, const glofnd_batch *q) {
     gf_error *err = &c->err;
     const glofnd_options *o = &c->o;
     if (!gf_plan_of(o, q).bank) return GLOFND_OK;
-    FAIL_IF(err, c->device && o->neighbours > 0, GLOFND_E_UNSUPPORTED,
-            "neighbours: on a GPU they are searched by glofnd_step alone, on one rank; set neighbours to 0");
     FAIL_IF(
         err, o->neighbours > 0 && q->rows < q->cols && q->slot, GLOFND_E_ARGUMENT,
         "neighbours: they are searched among the averages of all samples, so a rank's store must hold them all, each at its id; "
@@ -167,7 +165,8 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
-    FAIL_IF(err, gf_plan_of(o, q).neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, !c->device && gf_plan_of(o, q).neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !c->reduce,
+            GLOFND_E_ARGUMENT,
             "neighbour_share: several ranks choose the anchors together: give glofnd_ctx_reduce a sum over ranks");
     FAIL_IF(err, uses_ring(o) && (spec.ring_rows != o->ring_rows || spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
             "the learner ring needs a store with a ring of %lld rows of dimension %lld; this one has %lld of %lld",

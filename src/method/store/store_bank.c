@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ifc/averages.h"
 #include "method/context.h"
 #include "method/store/store.h"
 
@@ -96,4 +97,9 @@ glofnd_status glofnd_bank_put(glofnd_ctx *c, glofnd_store *s, int side, const in
     TRY(gf_store_prepare(&c->err, s, id, n));
     gf_store_bank_scatter(s, side, id, n, rows);
     return GLOFND_OK;
+}
+
+glofnd_status gf_averages_move(glofnd_ctx *c, glofnd_store *s, int put, int side, const int64_t *id, int64_t n, void *rows) {
+    if (s->device) return s->device->store_bank(&c->err, c->on, s->on, put, side, s->spec.bank_dim, id, n, rows);
+    return put ? glofnd_bank_put(c, s, side, id, n, rows) : glofnd_bank_get(c, s, side, id, n, rows);
 }

@@ -154,20 +154,37 @@ static int is_seen(const uint16_t *average, int64_t dim) {
     return 0;
 }
 
+enum { AVERAGES = 1024 }; /* at a time */
+
+/* The next averages of one side that are not empty, from *id on, to the working store; rows [AVERAGES][dim]. */
+static glofnd_status copy_some(gf_error *err, const gf_trainer *t, const glofnd_store *whole, int side, int64_t *id,
+                               uint16_t *rows) {
+    glofnd_ctx *c = gf_loss_stage_ctx(t->loss);
+    const int64_t dim = whole->spec.bank_dim;
+    int64_t seen[AVERAGES], n = 0;
+    for (; n < AVERAGES && *id < t->info.n; ++*id) {
+        gf_store_bank_gather(whole, side, id, 1, rows + n * dim);
+        seen[n] = *id;
+        n += is_seen(rows + n * dim, dim);
+    }
+    return gf_ctx_status(err, c, glofnd_bank_put(c, gf_loss_stage_store(t->loss), side, seen, n, rows));
+}
+
 /* Averages of all anchors to the working store, where the run has some. */
 static glofnd_status copy_averages(gf_error *err, const gf_trainer *t, const glofnd_store *whole) {
-    glofnd_store *work = gf_loss_stage_store(t->loss);
+    const glofnd_store *work = gf_loss_stage_store(t->loss);
     const int64_t dim = work->spec.bank_dim;
-    uint16_t row[GF_BANK_MAX_DIM];
     FAIL_IF(err, dim > 0 && whole->spec.bank_dim != dim, GLOFND_E_FORMAT,
             "similarity: bank needs averages of %lld numbers, and those of the checkpoint have %lld", (long long)dim,
             (long long)whole->spec.bank_dim);
-    for (int side = 0; side < work->spec.modalities && dim > 0; side++)
-        for (int64_t id = 0; id < t->info.n; id++) {
-            gf_store_bank_gather(whole, side, &id, 1, row);
-            if (is_seen(row, dim)) gf_store_bank_scatter(work, side, &id, 1, row);
-        }
-    return GLOFND_OK;
+    if (dim == 0) return GLOFND_OK;
+    uint16_t *rows = malloc(sizeof *rows * (size_t)(AVERAGES * dim));
+    FAIL_IF(err, !rows, GLOFND_E_MEMORY, "no memory for %d averages of a checkpoint", AVERAGES);
+    glofnd_status status = GLOFND_OK;
+    for (int side = 0; side < work->spec.modalities; side++)
+        for (int64_t id = 0; id < t->info.n && status == GLOFND_OK;) status = copy_some(err, t, whole, side, &id, rows);
+    free(rows);
+    return status;
 }
 
 static glofnd_status adopt_shared(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *whole, int64_t first,

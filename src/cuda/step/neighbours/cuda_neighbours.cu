@@ -5,6 +5,9 @@
  *     pull     one warp per anchor: c_a, and z . c_a for the loss
  * A list does not depend on the order of insertions, so the parts do not matter. Kernels that follow add c_a to the gradient, and
  * the sum to the loss.
+ * Several ranks: each searches for its own anchors, in a store that holds the averages of all samples. Where only a share of the
+ * batch's anchors is attracted it searches for those of the other ranks, too, so that it can rank its own among them without
+ * asking the others in the middle of a step.
  */
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -23,10 +26,15 @@ using namespace nvcuda;
 #define BLOCKS 264         /* that fill an H200 twice */
 #define WARPS 4
 
-int64_t gf_cuda_neighbour_parts(int64_t cols) {
-    const int64_t tiles = (cols + ANCHORS - 1) / ANCHORS;
+int64_t gf_cuda_neighbour_parts(int64_t anchors) {
+    const int64_t tiles = (anchors + ANCHORS - 1) / ANCHORS;
     return (BLOCKS + tiles - 1) / tiles;
 }
+
+/* Anchors that are searched for: `searched` of the batch, from `first_anchor` on. */
+static __host__ __device__ bool ranks_anchors(const gf_cuda_step &x) { return x.plan.o.neighbour_share < 1.0; }
+static __host__ __device__ int64_t searched(const gf_cuda_step &x) { return ranks_anchors(x) ? x.plan.cols : x.plan.rows; }
+static __device__ int64_t first_anchor(const gf_cuda_step &x) { return ranks_anchors(x) ? 0 : x.row0; }
 
 static __device__ __forceinline__ const __half *row_of(const gf_cuda_step &x, int64_t slot) {
     const struct gf_device_store &s = x.store;
@@ -34,9 +42,15 @@ static __device__ __forceinline__ const __half *row_of(const gf_cuda_step &x, in
                                             gf_bank_offset(s.modalities, s.temperatures, x.dim, 0));
 }
 
+/* a: of those searched for, as in all of search and choose */
 static __device__ __forceinline__ float anchor_at(const gf_cuda_step &x, int64_t a, int64_t d) {
     const gf_cuda_embed &b = x.side[0].bank;
-    return a < x.plan.cols && d < x.dim ? b.f32.row[a * x.plan.per_sample * b.f32.ld + d] : 0.0f;
+    return a < searched(x) && d < x.dim ? b.f32.row[(first_anchor(x) + a) * x.plan.per_sample * b.f32.ld + d] : 0.0f;
+}
+
+/* The row of the store that anchor a has itself. A batch with slots is that of one rank. */
+static __device__ __forceinline__ int64_t place_of(const gf_cuda_step &x, int64_t a) {
+    return a < searched(x) ? gf_state_place(&x, first_anchor(x) + a - x.row0) : -1;
 }
 
 /* ----- search ----- */
@@ -121,7 +135,7 @@ template <int K> static __device__ __forceinline__ void merge(gf_neighbour (&lis
     for (int i = 0; i < K; i++) insert(list, other[i].s, other[i].slot);
 }
 
-/* out [parts][cols][K]. Two threads share an anchor. */
+/* out [parts][searched][K]. Two threads share an anchor. */
 template <int K> static __global__ void __launch_bounds__(THREADS) search(const gf_cuda_step x, gf_neighbour *out) {
     extern __shared__ char memory[];
     __shared__ int64_t slot[ROWS];
@@ -130,7 +144,7 @@ template <int K> static __global__ void __launch_bounds__(THREADS) search(const 
     const int64_t count = gf_neighbour_count(&x.plan.o, n), first = gf_neighbour_first(&x.plan.o, n, x.id[0], x.plan.epoch);
     const int64_t part = (count + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * part;
     const int64_t end = begin + part < count ? begin + part : count;
-    const int64_t own = a < x.plan.cols ? gf_state_place(&x, a) : -1;
+    const int64_t own = place_of(x, a);
     gf_neighbour list[K] = {};
     if (x.dim <= SLICE) load_anchors(x, t, a0, 0);
     for (int64_t at = begin; at < end; at += ROWS) {
@@ -142,23 +156,23 @@ template <int K> static __global__ void __launch_bounds__(THREADS) search(const 
             if (slot[i] >= 0 && slot[i] != own) insert(list, t.s[threadIdx.x / 2 * FLOATS + i], static_cast<int32_t>(slot[i]));
     }
     merge(list, 1);
-    if (threadIdx.x % 2 || a >= x.plan.cols) return;
+    if (threadIdx.x % 2 || a >= searched(x)) return;
 #pragma unroll
-    for (int i = 0; i < K; i++) out[(int64_t(blockIdx.x) * x.plan.cols + a) * K + i] = list[i];
+    for (int i = 0; i < K; i++) out[(int64_t(blockIdx.x) * searched(x) + a) * K + i] = list[i];
 }
 
 /* ----- choose ----- */
 
-/* list [cols][neighbours] from parts [parts][cols][K]. */
+/* list [searched][neighbours] from parts [parts][searched][K]. */
 template <int K>
 static __global__ void __launch_bounds__(32 * WARPS)
     choose(const gf_cuda_step x, const gf_neighbour *parts, int64_t count, gf_neighbour *out) {
     const int64_t a = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
     const int lane = threadIdx.x % 32, k = static_cast<int>(x.plan.o.neighbours);
-    if (a >= x.plan.cols) return;
+    if (a >= searched(x)) return;
     gf_neighbour list[K] = {};
     for (int64_t e = lane; e < count * K; e += 32) {
-        const gf_neighbour y = parts[(e / K * x.plan.cols + a) * K + e % K];
+        const gf_neighbour y = parts[(e / K * searched(x) + a) * K + e % K];
         insert(list, y.s, y.slot);
     }
     for (int lanes = 16; lanes > 0; lanes /= 2) merge(list, lanes);
@@ -169,16 +183,17 @@ static __global__ void __launch_bounds__(32 * WARPS)
 
 /* ----- pull ----- */
 
+/* a: of the own anchors */
 static __global__ void __launch_bounds__(32 * WARPS) pull(const gf_cuda_step x, const gf_cuda_near near) {
-    const int64_t a = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32, k = x.plan.o.neighbours;
+    const int64_t a = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32, k = x.plan.o.neighbours, at = x.row0 + a;
     const int lane = threadIdx.x % 32;
-    if (a >= x.plan.cols) return;
-    const gf_neighbour *list = near.list + a * k;
+    if (a >= x.plan.rows) return;
+    const gf_neighbour *list = near.list + (at - first_anchor(x)) * k;
     int64_t before = 0, found = 0;
     double dot = 0.0;
-    if (x.plan.o.neighbour_share < 1.0)
+    if (ranks_anchors(x))
         for (int64_t b = lane; b < x.plan.cols; b += 32)
-            before += near.list[b * k].s > list[0].s || (near.list[b * k].s == list[0].s && b < a);
+            before += near.list[b * k].s > list[0].s || (near.list[b * k].s == list[0].s && b < at);
     for (int lanes = 16; lanes > 0; lanes /= 2) before += __shfl_xor_sync(0xffffffffu, before, lanes);
     const bool attracted = double(before) < x.plan.o.neighbour_share * double(x.plan.cols);
     while (attracted && found < k && list[found].s > 0.0f) found++;
@@ -189,7 +204,7 @@ static __global__ void __launch_bounds__(32 * WARPS) pull(const gf_cuda_step x, 
         sum /= static_cast<float>(k);
         near.pull[a * x.dim + d] = sum;
         for (int v = 0; v < x.plan.per_sample; v++)
-            dot += double(z.f32.row[(a * x.plan.per_sample + v) * z.f32.ld + d]) * double(sum);
+            dot += double(z.f32.row[(at * x.plan.per_sample + v) * z.f32.ld + d]) * double(sum);
     }
     dot = gf_warp_sum(dot);
     if (lane == 0) near.dot[a] = dot, near.found[a] = double(found);
@@ -198,13 +213,13 @@ static __global__ void __launch_bounds__(32 * WARPS) pull(const gf_cuda_step x, 
 /* ----- calls ----- */
 
 template <int K> static cudaError_t find(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream) {
-    const int64_t parts = gf_cuda_neighbour_parts(x->plan.cols);
-    const unsigned anchors = static_cast<unsigned>((x->plan.cols + ANCHORS - 1) / ANCHORS);
+    const int64_t anchors = searched(*x), parts = gf_cuda_neighbour_parts(anchors);
+    const unsigned warps = static_cast<unsigned>((anchors + WARPS - 1) / WARPS);
+    const dim3 tiles_of_parts(static_cast<unsigned>(parts), static_cast<unsigned>((anchors + ANCHORS - 1) / ANCHORS));
     const cudaError_t status = cudaFuncSetAttribute(search<K>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(tiles));
     if (status != cudaSuccess) return status;
-    search<K><<<dim3(static_cast<unsigned>(parts), anchors), THREADS, sizeof(tiles), stream>>>(*x, near->parts);
-    choose<K><<<static_cast<unsigned>((x->plan.cols + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(*x, near->parts, parts,
-                                                                                                    near->list);
+    search<K><<<tiles_of_parts, THREADS, sizeof(tiles), stream>>>(*x, near->parts);
+    choose<K><<<warps, 32 * WARPS, 0, stream>>>(*x, near->parts, parts, near->list);
     return cudaGetLastError();
 }
 
@@ -214,7 +229,7 @@ cudaError_t gf_cuda_neighbours(const gf_cuda_step *x, const gf_cuda_near *near, 
                                : k <= 4 ? find<4>(x, near, stream)
                                         : find<GF_NEIGHBOURS_MAX>(x, near, stream);
     if (status != cudaSuccess) return status;
-    pull<<<static_cast<unsigned>((x->plan.cols + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(*x, *near);
+    pull<<<static_cast<unsigned>((x->plan.rows + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(*x, *near);
     return cudaGetLastError();
 }
 
@@ -236,7 +251,7 @@ cudaError_t gf_cuda_neighbours_gradient(const gf_cuda_step *x, const gf_cuda_nea
 static __global__ void __launch_bounds__(THREADS) add_to_loss(const gf_cuda_step x, const gf_cuda_near near) {
     __shared__ double total[2];
     double sum[2] = {0.0, 0.0};
-    for (int64_t a = threadIdx.x; a < x.plan.cols; a += THREADS) sum[0] += near.dot[a], sum[1] += near.found[a];
+    for (int64_t a = threadIdx.x; a < x.plan.rows; a += THREADS) sum[0] += near.dot[a], sum[1] += near.found[a];
     gf_block_sum<2, THREADS>(sum, total);
     __syncthreads();
     if (threadIdx.x) return;
