@@ -1,12 +1,15 @@
 /* step.cu - time of a complete step through the public API on this GPU: loss, gradients, thresholds, moving averages.
  *
- *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [detector=none,glofnd] [labels] [new] [any option=value ...]
+ *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [samples=N] [detector=none,glofnd] [labels] [new]
+ *                           [any option=value ...]
  *
  * Two views, or image and text where the loss asks for it. Captured as a graph and replayed; median, minimum and maximum of
  * the replays, and the workspace beside the caller's arrays. "plain": the same step queued call by call. The difference between
  * `none` and `glofnd` is the cost of the thresholds. labels: also measures precision and recall. new: every step is the first
- * visit of its anchors (GLOFND_WANT_NO_UPDATE), which with lambda_init=quantile selects their thresholds.
+ * visit of its anchors (GLOFND_WANT_NO_UPDATE), which with lambda_init=quantile selects their thresholds. similarity=bank: all
+ * samples have an average before, so that `neighbours` have something to search.
  */
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +18,10 @@
 
 #include "glofnd.h"
 
-enum { ANCHORS = 1 << 20, RUNS = 11, CLASSES = 200 };
+enum { RUNS = 11, CLASSES = 200 };
+static const int64_t PORTION = 4096; /* averages at a time */
+
+static int64_t samples = 1 << 20;
 
 static void must(int ok, const char *what, const char *why) {
     if (ok) return;
@@ -59,7 +65,7 @@ static void fill_batch(bench *x, int64_t batch, int64_t dim) {
     const size_t bytes = sizeof(float) * size_t(batch * dim);
     float *h = static_cast<float *>(malloc(bytes));
     int64_t *id = static_cast<int64_t *>(malloc(sizeof *id * size_t(batch)));
-    for (int64_t i = 0; i < batch; i++) id[i] = i * 7 % ANCHORS;
+    for (int64_t i = 0; i < batch; i++) id[i] = i * 7 % samples;
     fill(h, batch, dim, 1);
     x->a = static_cast<float *>(upload(h, bytes));
     fill(h, batch, dim, 2);
@@ -79,6 +85,25 @@ static void add_labels(bench *x, int64_t batch) {
     free(label);
 }
 
+static void fill_averages(bench *x, int64_t dim) {
+    float *h = static_cast<float *>(malloc(sizeof *h * size_t(PORTION * dim)));
+    __half *rows = static_cast<__half *>(malloc(sizeof *rows * size_t(PORTION * dim)));
+    int64_t id[PORTION];
+    for (int64_t at = 0; at < samples; at += PORTION) {
+        const int64_t n = samples - at < PORTION ? samples - at : PORTION;
+        fill(h, n, dim, unsigned(at) + 3);
+        for (int64_t i = 0; i < n; i++) {
+            double length = 0.0;
+            for (int64_t d = 0; d < dim; d++) length += double(h[i * dim + d]) * h[i * dim + d];
+            for (int64_t d = 0; d < dim; d++) rows[i * dim + d] = __float2half(float(h[i * dim + d] / sqrt(length)));
+            id[i] = at + i;
+        }
+        LIBRARY(x->c, glofnd_bank_put(x->c, x->s, 0, id, n, rows));
+    }
+    free(rows);
+    free(h);
+}
+
 static void set(glofnd_options *o, const char *key, const char *value) {
     char why[256];
     must(glofnd_options_set(o, key, value, why, sizeof why) == GLOFND_OK, key, why);
@@ -92,8 +117,9 @@ static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *dete
     must(glofnd_device_check(o.device, why, sizeof why) == GLOFND_OK, "device", why);
     LIBRARY(x.c, glofnd_ctx_create(&o, &x.c, NULL, 0));
     glofnd_store_spec spec = {};
-    spec.size = sizeof spec, spec.n = ANCHORS;
+    spec.size = sizeof spec, spec.n = samples, spec.dim = dim;
     LIBRARY(x.c, glofnd_store_create(x.c, &spec, &x.s));
+    if (o.similarity == GLOFND_SIMILARITY_BANK) fill_averages(&x, dim);
     fill_batch(&x, batch, dim);
     x.q.size = sizeof x.q, x.q.rows = x.q.cols = batch, x.q.dim = dim, x.q.a = x.a, x.q.b = x.b, x.q.id = x.id;
     if (labels) add_labels(&x, batch);
@@ -210,10 +236,12 @@ int main(int argc, char **argv) {
     glofnd_options_init(&o, sizeof o);
     for (int i = 1; i < argc; i++) {
         if (take(&batch, argv[i], "batch") || take(&dim, argv[i], "dim") || take(&detector, argv[i], "detector")) continue;
-        if (strcmp(argv[i], "labels") == 0) labels = true;
+        if (strncmp(argv[i], "samples=", 8) == 0) samples = atoll(argv[i] + 8);
+        else if (strcmp(argv[i], "labels") == 0) labels = true;
         else if (strcmp(argv[i], "new") == 0) anew = true;
         else take_option(&o, argv[i]);
     }
+    must(samples > 0, "samples", "expected a number");
     printf("  batch   dim  detector  graph ms     least   largest     plain   MB work     kept repeats\n");
     for (int d = 0; d < dim.count; d++)
         for (int b = 0; b < batch.count; b++)

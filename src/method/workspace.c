@@ -148,10 +148,10 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
 /* Lists of threads other than the first are merged into its own. */
 static void lay_near(cursor *at, gf_near *x, const gf_shape *s) {
     const int64_t on = s->neighbours > 0, block = on * s->threads * s->dim * GF_NEIGHBOUR_BLOCK;
-    TAKE(at, x->anchor, on * s->rows * s->dim), TAKE(at, x->pull, on * s->rows * s->dim), TAKE(at, x->dot, on * s->rows);
+    TAKE(at, x->anchor, on * gf_pad(s->rows) * s->dim), TAKE(at, x->pull, on * s->rows * s->dim), TAKE(at, x->dot, on * s->rows);
     TAKE(at, x->list, s->threads * s->rows * s->neighbours), TAKE(at, x->found, on * s->rows);
     TAKE(at, x->nearest, on * s->cols), TAKE(at, x->sum, on * s->cols);
-    TAKE(at, x->rows, block), TAKE(at, x->turned, block);
+    TAKE(at, x->rows, block), TAKE(at, x->panels, block);
 }
 
 /* Bytes of tiles that a smaller batch on one rank may keep where this one does not. */

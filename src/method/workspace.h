@@ -29,11 +29,11 @@ typedef struct gf_side {
     uint8_t *open;           /* [rows] lambda is updated after pass B */
 } gf_side;
 
-#define GF_NEIGHBOUR_BLOCK 64 /* rows of the store that are compared at a time */
+#define GF_NEIGHBOUR_BLOCK 64 /* rows of the store that are compared at a time; whole panels */
 
 typedef struct gf_near {   /* attraction by neighbours, see formulas/neighbours.h */
     uint64_t key;          /* of the batch that the arrays are of; 0: none */
-    float *anchor;         /* [rows][dim] averages of the own anchors */
+    float *anchor;         /* [gf_pad(rows)][dim] averages of the own anchors */
     gf_neighbour *list;    /* [threads][rows][neighbours] */
     gf_neighbour *nearest; /* [cols] the first one of every anchor of the batch */
     double *sum;           /* [cols] their similarities, to be summed over ranks */
@@ -41,7 +41,7 @@ typedef struct gf_near {   /* attraction by neighbours, see formulas/neighbours.
     double *dot;           /* [rows] sum of z . c_a over the rows of the anchor */
     int64_t *found;        /* [rows] neighbours in c_a */
     uint16_t *rows;        /* [threads][GF_NEIGHBOUR_BLOCK][dim] of the store */
-    float *turned;         /* [threads][dim][GF_NEIGHBOUR_BLOCK] */
+    float *panels;         /* [threads][dim * GF_NEIGHBOUR_BLOCK] */
 } gf_near;
 
 typedef struct gf_workspace {

@@ -1,8 +1,8 @@
 /* half.h - 16-bit floating point, stored as uint16_t, computed as float: bfloat16, the upper half of a float32, and
  * IEEE half precision with 5 bits of exponent and 10 of mantissa.
  *
- * Rounds to nearest, ties to even, float16 with subnormal numbers; NaN stays NaN, what is too large becomes infinite. bfloat16 is
- * written so that loops over it vectorise.
+ * Rounds to nearest, ties to even, float16 with subnormal numbers; NaN stays NaN, what is too large becomes infinite. bfloat16,
+ * and float16 to float, are written so that loops over them vectorise.
  */
 #pragma once
 
@@ -26,16 +26,13 @@ static inline uint16_t gf_bf16_from_float(float x) {
 
 static inline float gf_f16_to_float(uint16_t h) {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7FFFu;
+    const uint32_t bias = 112u << 23, normal = (magnitude << 13) + bias; /* the biases are 15 and 127 */
+    const float small = (float)(int32_t)magnitude * 0x1p-24f;            /* subnormal, or zero: exact */
     uint32_t bits;
     float x;
-    if (magnitude >= 0x7C00u) {
-        bits = 0x7F800000u | (magnitude & 0x3FFu) << 13;
-    } else if (magnitude >= 0x400u) {
-        bits = (magnitude << 13) + (112u << 23); /* the biases are 15 and 127 */
-    } else {
-        x = (float)magnitude * 0x1p-24f; /* subnormal, or zero: exact */
-        memcpy(&bits, &x, sizeof bits);
-    }
+    memcpy(&bits, &small, sizeof bits);
+    bits = magnitude >= 0x400u ? normal : bits;
+    bits = magnitude >= 0x7C00u ? normal + bias : bits; /* infinite, or NaN */
     bits |= sign;
     memcpy(&x, &bits, sizeof x);
     return x;

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "cpu/kernels/cpu_kernels.h"
 #include "method/step/step.h"
 #include "util/half.h"
 #include "util/minmax.h"
@@ -22,44 +23,56 @@ typedef struct search_job {
     int64_t k;
 } search_job;
 
-/* The new averages as the store will have them. */
+/* The new averages as the store will have them, and zeros up to a whole panel of rows. */
 static void round_anchors(const gf_step *t) {
     const gf_side *side = &t->ws->side[0];
-    const int64_t dim = t->q->dim;
-    for (int64_t a = 0; a < t->q->rows; a++)
+    const int64_t dim = t->q->dim, rows = t->q->rows;
+    float *anchor = t->ws->near.anchor;
+    for (int64_t a = 0; a < rows; a++)
         for (int64_t j = 0; j < dim; j++) {
             const float x = side->bank.row[(t->q->row0 + a) * t->shape->per_sample * side->bank.ld + j];
-            t->ws->near.anchor[a * dim + j] = gf_f16_to_float(gf_f16_from_float(x));
+            anchor[a * dim + j] = gf_f16_to_float(gf_f16_from_float(x));
         }
+    memset(anchor + rows * dim, 0, sizeof *anchor * (size_t)((gf_pad(rows) - rows) * dim));
 }
 
-/* turned [dim][ROWS] = the averages of `n` rows of the store from `slot` on; zeros after them. */
-static void turn_rows(const search_job *job, const int64_t *slot, int64_t n, uint16_t *rows, float *turned) {
+/* panels [ROWS / GF_PANEL][dim][GF_PANEL] = the averages of `n` rows of the store; zeros after them. */
+static void pack_rows(const search_job *job, const int64_t *slot, int64_t n, uint16_t *rows, float *panels) {
     const int64_t dim = job->t->q->dim;
     gf_store_bank_gather(job->t->s, 0, slot, n, rows);
-    if (n < ROWS) memset(turned, 0, sizeof *turned * (size_t)(dim * ROWS));
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < dim; j++) turned[j * ROWS + i] = gf_f16_to_float(rows[i * dim + j]);
+    memset(rows + n * dim, 0, sizeof *rows * (size_t)((ROWS - n) * dim));
+    for (int64_t p = 0; p < ROWS / GF_PANEL; p++)
+        for (int64_t j = 0; j < dim; j++)
+            for (int64_t i = 0; i < GF_PANEL; i++)
+                panels[(p * dim + j) * GF_PANEL + i] = gf_f16_to_float(rows[(p * GF_PANEL + i) * dim + j]);
 }
 
+/* s [ROWS]: similarities of anchor a and rows `slot` of the store. */
+static void insert_row(const gf_tile_ops *ops, const float *s, const int64_t *slot, int64_t own, int k, gf_neighbour *list) {
+    int32_t at[ROWS];
+    const int count = ops->reach(at, s, ROWS, list[k - 1].s, NULL);
+    for (int i = 0; i < count; i++)
+        if (slot[at[i]] != own) gf_neighbour_insert(list, k, s[at[i]], (int32_t)slot[at[i]]);
+}
+
+/* Similarities of padding are 0, which no list takes. */
 static void search_block(void *arg, int64_t task, int thread) {
     const search_job *job = arg;
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const gf_near *near = &job->t->ws->near;
     const int64_t dim = job->t->q->dim, rows = job->t->q->rows, n = GF_MIN(ROWS, job->count - task * ROWS);
     const int64_t *own = gf_step_slots(job->t->q);
-    float *turned = near->turned + thread * dim * ROWS;
+    float *panels = near->panels + thread * dim * ROWS;
     gf_neighbour *list = near->list + thread * rows * job->k;
     int64_t slot[ROWS] = {0};
     for (int64_t i = 0; i < n; i++) slot[i] = (job->first + task * ROWS + i) % job->t->s->spec.n;
-    turn_rows(job, slot, n, near->rows + thread * dim * ROWS, turned);
-    for (int64_t a = 0; a < rows; a++) {
-        float s[ROWS] = {0};
-        for (int64_t j = 0; j < dim; j++) {
-            const float x = near->anchor[a * dim + j];
-            for (int i = 0; i < ROWS; i++) s[i] += x * turned[j * ROWS + i];
-        }
-        for (int64_t i = 0; i < n; i++)
-            if (slot[i] != own[a]) gf_neighbour_insert(list + a * job->k, (int)job->k, s[i], (int32_t)slot[i]);
+    pack_rows(job, slot, n, near->rows + thread * dim * ROWS, panels);
+    for (int64_t a0 = 0; a0 < rows; a0 += GF_PANEL) {
+        float s[GF_PANEL][ROWS];
+        ops->product(s[0], ROWS, near->anchor + a0 * dim, (size_t)dim, 1, panels, GF_PANEL, (size_t)(dim * GF_PANEL), GF_PANEL, ROWS,
+                     (int)dim, 0);
+        for (int64_t a = a0; a < GF_MIN(a0 + GF_PANEL, rows); a++)
+            insert_row(ops, s[a - a0], slot, own[a], (int)job->k, list + a * job->k);
     }
 }
 
