@@ -134,17 +134,30 @@ done
 # After it: they have what they need.
 cat > hook.sh <<'HOOK'
 #!/bin/sh
-[ "$(basename "$GLOFND_RUN"):$GLOFND_EPOCH" = detector-none_seed-1:2 ] && [ ! -e killed ] || exit 0
-touch killed
+[ -e victim ] && [ "$(basename "$GLOFND_RUN"):$GLOFND_EPOCH" = "$(cat victim)" ] || exit 0
+rm victim
 run=$PPID
 grep -q glofnd /proc/$run/comm || run=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$run/status)
 kill -9 "$run"
 HOOK
+echo detector-none_seed-1:2 > victim
 expect 1 "detector-none_seed-1 failed" hooked --out killed-trunk --share
 wants "a trunk that fails later" 1 "detector-glofnd_seed-1 begins as detector-none_seed-1 after 2 epochs" \
     "detector-fnc_seed-1 finished"
 expect 0 "detector-none_seed-1 finished" hooked --out killed-trunk --share
 same own-jobs killed-trunk "a trunk that failed later"
+
+# ----- a branch that loses its configuration before its first own checkpoint -----
+
+echo detector-fnc_seed-1:2 > victim
+expect 1 "detector-fnc_seed-1 failed" hooked --out lost-config --share
+branch=lost-config/detector-fnc_seed-1
+[ "$(newest $branch)" = step-8 ] || fail "a checkpoint of its own: $(ls $branch/checkpoints)"
+grep -v ^on_epoch $branch/config.cfg > before.cfg # a command of a file is not run
+rm $branch/config.cfg
+expect 0 "config.cfg is lost: it is restored from the one in $branch/checkpoints/step-8" "$glofnd" pretrain --resume --out $branch
+grep -v ^on_epoch $branch/config.cfg | cmp - before.cfg || fail "restored: not the configuration of the branch"
+cmp own-jobs/detector-fnc_seed-1/model.safetensors $branch/model.safetensors || fail "restored: weights differ"
 
 # ----- more values later -----
 
