@@ -20,3 +20,28 @@ for detector in glofnd fnc single; do
     grep -qx "detector = $detector" branch-$detector/config.cfg || fail "$detector: not in the new config.cfg"
     ! cmp -s none/model.safetensors branch-$detector/model.safetensors || fail "$detector: as without a detector"
 done
+
+# ----- detectors that remember -----
+
+# as_own RUN OWN WHAT
+as_own() {
+    cmp $2/model.safetensors $1/model.safetensors || fail "$3: other weights than a run of its own"
+    cmp $2/checkpoints/step-16/anchors.glofnd $1/checkpoints/step-16/anchors.glofnd ||
+        fail "$3: other anchors than a run of its own"
+}
+copy() {
+    mkdir -p $2/checkpoints
+    cp -r $1/checkpoints/step-8 $2/checkpoints/
+    cp $1/config.cfg $1/log.jsonl $2/
+}
+
+# Averages and embeddings that a run does not use are left out.
+run $settings --similarity bank --neighbours 3 --checkpoint-epochs 2 --out bank
+copy bank bank-fnc
+run --resume --out bank-fnc --detector fnc --similarity embedding --neighbours 0 --quiet
+as_own bank-fnc own-fnc "from averages to none"
+run $settings --learner ring --ring-rows 64 --checkpoint-epochs 2 --out ring
+copy ring ring-fnc
+run --resume --out ring-fnc --detector fnc --quiet
+run $settings --learner ring --ring-rows 64 --detector fnc --out own-ring-fnc
+as_own ring-fnc own-ring-fnc "from a ring to none"
