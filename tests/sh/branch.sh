@@ -45,3 +45,22 @@ copy ring ring-fnc
 run --resume --out ring-fnc --detector fnc --quiet
 run $settings --learner ring --ring-rows 64 --detector fnc --out own-ring-fnc
 as_own ring-fnc own-ring-fnc "from a ring to none"
+
+# What a checkpoint lacks is refused before the first step, and nothing changes.
+# refuses RUN TEXT FLAGS...
+refuses() {
+    name=$1 text=$2
+    shift 2
+    print_of $name > before
+    expect 2 "$text" "$glofnd" pretrain --resume --out $name --quiet "$@"
+    ! grep -q "step 8:" err || fail "only at the first step: $*"
+    print_of $name | cmp - before || fail "a refused call changes the run: $*"
+}
+copy none none-bank
+at=none-bank/checkpoints/step-8/anchors.glofnd
+refuses none-bank "similarity: bank keeps averages from the first step on, and $at has none; resume with --similarity embedding" \
+    --detector glofnd --similarity bank
+copy ring ring-rows
+refuses ring-rows "has a ring of 64 embeddings, and 32 are given; resume with --ring-rows 64" --ring-rows 32
+refuses ring-rows "similarity: the ring of the run to resume holds embeddings; give --similarity embedding" --similarity bank
+refuses ring-rows "learner: it is 'ring' in the run to resume, and 'adam' is given" --learner adam
