@@ -350,13 +350,15 @@ static int run(const cli_call *call, const void *flags) {
                       .datacomp = f->datacomp,
                       .classes = f->classes,
                       .templates = f->templates};
+    glofnd_status status = gf_run_check_text(&err, j.run);
+    if (status != GLOFND_OK) return cli_failed(call->title, status, &err);
     if (sets < 1 && !f->datacomp)
         return cli_misused(call, "--data is missing: the SPEC of images with labels (or --retrieval: with captions)");
     if (sets + (f->datacomp ? GF_DATACOMP_TASKS : 0) > EVAL_DATASETS_MAX)
         return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
     const int code = device_flags_read(call, &f->device, &j.where);
     if (code != CLI_OK) return code;
-    glofnd_status status = read_sets(&err, &j, call->word + 1, behind);
+    status = read_sets(&err, &j, call->word + 1, behind);
     if (status == GLOFND_OK) status = evaluate(&err, &j);
     eval_encoders_free(&j.encoders);
     free(j.set);

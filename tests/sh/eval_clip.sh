@@ -136,6 +136,12 @@ expect 1 "has no captions" "$glofnd" eval zeroshot run --retrieval folder:flat
 expect 1 "has no labels" "$glofnd" eval zeroshot run --data folder:flat
 expect 1 "a run with task = clip" "$glofnd" eval retrieval views --data $test
 expect 1 "a run with task = clip" "$glofnd" eval zeroshot views --data $test
+# It is the first thing to know: other data would not help.
+for verb in retrieval zeroshot; do
+    expect 1 "a run with task = clip" "$glofnd" eval $verb views
+    expect 1 "a run with task = clip" "$glofnd" eval $verb views --data folder:nowhere
+    expect 2 "--data is missing" "$glofnd" eval $verb run
+done
 expect 1 "not a run folder" "$glofnd" eval retrieval nowhere --data $test
 
 # Another vocabulary of as many tokens means other words: the checkpoint tells. Images alone need none.
