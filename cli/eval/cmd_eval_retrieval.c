@@ -162,7 +162,8 @@ static int run(const cli_call *call, const void *flags) {
     if (status == GLOFND_OK) status = j.samples.run ? measure_run(&err, &j) : measure_files(&err, &j);
     if (status == GLOFND_OK) print_samples(&j);
     if (status == GLOFND_OK) print_table(&j.result.found);
-    if (status == GLOFND_OK && j.samples.run) status = eval_record_retrieval(&err, &j.samples, j.data.name, &j.result.found);
+    if (status == GLOFND_OK && j.samples.run)
+        status = eval_stored(&err, eval_record_retrieval(&err, &j.samples, j.data.name, &j.result.found));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 

@@ -302,15 +302,16 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
     for (int i = 0; i < j->sets; i++) TRY(zeroshot_check(err, &j->set[i]));
     const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
     TRY(eval_encoders_open(err, &spec, &j->encoders));
+    glofnd_status stored = GLOFND_OK;
     print_heading(j);
     for (int i = 0; i < j->sets; i++) {
         TRY(zeroshot_run(err, j, &j->set[i]));
-        TRY(record(err, &j->set[i]));
         print_set(&j->set[i]);
+        if (stored == GLOFND_OK) stored = eval_stored(err, record(err, &j->set[i]));
     }
     print_means(j);
     if (j->datacomp) print_benchmark(j);
-    return record_mean(err, j);
+    return stored == GLOFND_OK ? eval_stored(err, record_mean(err, j)) : stored;
 }
 
 /* ----- entry ----- */

@@ -144,6 +144,15 @@ for verb in retrieval zeroshot; do
 done
 expect 1 "not a run folder" "$glofnd" eval retrieval nowhere --data $test
 
+# Results that cannot be stored are printed all the same, those of every dataset.
+mkdir full && cp -r run/config.cfg run/vocab.txt run/model.safetensors run/checkpoints full && mkdir full/eval.jsonl
+expect 1 "the result is printed, but not stored: 'full/eval.jsonl' cannot be opened" "$glofnd" eval zeroshot full --data a=$test \
+    --data b=shapes:n=60,classes=3,size=16
+"$glofnd" eval zeroshot run --data a=$test --data b=shapes:n=60,classes=3,size=16 2> err | cmp - out ||
+    fail "zeroshot: other results"
+expect 1 "the result is printed, but not stored" "$glofnd" eval retrieval full --data $test
+"$glofnd" eval retrieval run --data $test 2> err | cmp - out || fail "retrieval: other results"
+
 # Another vocabulary of as many tokens means other words: the checkpoint tells. Images alone need none.
 cp -r run swapped
 awk '{ line[NR] = $0 }
