@@ -330,7 +330,7 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
         gf_print(stderr, "glofnd eval fn: glofnd is skipped: ");
         gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
     }
-    return record(err, j);
+    return eval_stored(err, record(err, j));
 }
 
 #define NAME(name, text, meaning) text,

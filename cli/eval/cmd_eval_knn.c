@@ -129,7 +129,7 @@ static int run(const cli_call *call, const void *flags) {
     j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
     glofnd_status status = j.files ? run_files(&err, &j) : run_knn(&err, &j);
     if (status == GLOFND_OK) print_result(&j);
-    if (status == GLOFND_OK && !j.files) status = record(&err, &j);
+    if (status == GLOFND_OK && !j.files) status = eval_stored(&err, record(&err, &j));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 

@@ -289,7 +289,7 @@ static int run(const cli_call *call, const void *flags) {
     name_protocol(&j);
     glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
     if (status == GLOFND_OK) print_results(&j);
-    if (status == GLOFND_OK && !j.files) status = record(&err, &j);
+    if (status == GLOFND_OK && !j.files) status = eval_stored(&err, record(&err, &j));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 

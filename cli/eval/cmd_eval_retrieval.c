@@ -150,6 +150,8 @@ static int run(const cli_call *call, const void *flags) {
     retrieval_job j = {.image = f->image, .text = f->text, .owner = f->owner};
     glofnd_status status = GLOFND_OK;
     int code;
+    if (call->words > 0) status = gf_run_check_text(&err, call->word[0]);
+    if (status != GLOFND_OK) return cli_failed(call->title, status, &err);
     if ((code = device_flags_read(call, &f->device, &j.samples.where)) || (code = check_arguments(call, f))) return code;
     if (call->words > 0) {
         j.samples.run = call->word[0], j.samples.untrained = f->untrained;
@@ -160,7 +162,8 @@ static int run(const cli_call *call, const void *flags) {
     if (status == GLOFND_OK) status = j.samples.run ? measure_run(&err, &j) : measure_files(&err, &j);
     if (status == GLOFND_OK) print_samples(&j);
     if (status == GLOFND_OK) print_table(&j.result.found);
-    if (status == GLOFND_OK && j.samples.run) status = eval_record_retrieval(&err, &j.samples, j.data.name, &j.result.found);
+    if (status == GLOFND_OK && j.samples.run)
+        status = eval_stored(&err, eval_record_retrieval(&err, &j.samples, j.data.name, &j.result.found));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 

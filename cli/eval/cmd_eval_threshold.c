@@ -368,7 +368,7 @@ static glofnd_status evaluate_files(gf_error *err, threshold_job *j) {
     print_result(j);
     fflush(stdout);
     if (!j->out) return GLOFND_OK;
-    TRY(write_files(err, j));
+    TRY(eval_stored(err, write_files(err, j)));
     gf_print(stdout, "files     %s/thresholds.tsv, .npy, .svg\n", j->out);
     return GLOFND_OK;
 }
@@ -385,9 +385,9 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     TRY(measure(err, j));
     print_result(j); /* first: what was found is not lost if it cannot be written */
     fflush(stdout);
-    TRY(write_files(err, j));
+    TRY(eval_stored(err, write_files(err, j)));
     gf_print(stdout, "files     %s/thresholds.tsv, .npy, .svg\n", j->out ? j->out : j->samples.run);
-    return record(err, j);
+    return eval_stored(err, record(err, j));
 }
 
 typedef struct threshold_flags {

@@ -336,17 +336,17 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
         100.0 * VALIDATION);
     gf_print(stdout, "%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric",
              "best (l2)", "validated (l2)");
-    glofnd_status status = GLOFND_OK;
+    glofnd_status status = GLOFND_OK, stored = GLOFND_OK;
     for (int i = 0; i < j->sets && status == GLOFND_OK; i++) {
         status = run_set(err, j, e, &j->set[i]);
-        if (status == GLOFND_OK) status = record(err, j, &j->set[i]);
         if (status == GLOFND_OK) print_set(j, &j->set[i]);
         fflush(stdout);
+        if (status == GLOFND_OK && stored == GLOFND_OK) stored = eval_stored(err, record(err, j, &j->set[i]));
     }
     gf_run_encoder_free(e);
     TRY(status);
     print_table(j);
-    return record_mean(err, j);
+    return stored == GLOFND_OK ? eval_stored(err, record_mean(err, j)) : stored;
 }
 
 /* Refuses a dataset that would count twice in the mean. */

@@ -302,15 +302,16 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
     for (int i = 0; i < j->sets; i++) TRY(zeroshot_check(err, &j->set[i]));
     const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
     TRY(eval_encoders_open(err, &spec, &j->encoders));
+    glofnd_status stored = GLOFND_OK;
     print_heading(j);
     for (int i = 0; i < j->sets; i++) {
         TRY(zeroshot_run(err, j, &j->set[i]));
-        TRY(record(err, &j->set[i]));
         print_set(&j->set[i]);
+        if (stored == GLOFND_OK) stored = eval_stored(err, record(err, &j->set[i]));
     }
     print_means(j);
     if (j->datacomp) print_benchmark(j);
-    return record_mean(err, j);
+    return stored == GLOFND_OK ? eval_stored(err, record_mean(err, j)) : stored;
 }
 
 /* ----- entry ----- */
@@ -350,13 +351,15 @@ static int run(const cli_call *call, const void *flags) {
                       .datacomp = f->datacomp,
                       .classes = f->classes,
                       .templates = f->templates};
+    glofnd_status status = gf_run_check_text(&err, j.run);
+    if (status != GLOFND_OK) return cli_failed(call->title, status, &err);
     if (sets < 1 && !f->datacomp)
         return cli_misused(call, "--data is missing: the SPEC of images with labels (or --retrieval: with captions)");
     if (sets + (f->datacomp ? GF_DATACOMP_TASKS : 0) > EVAL_DATASETS_MAX)
         return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
     const int code = device_flags_read(call, &f->device, &j.where);
     if (code != CLI_OK) return code;
-    glofnd_status status = read_sets(&err, &j, call->word + 1, behind);
+    status = read_sets(&err, &j, call->word + 1, behind);
     if (status == GLOFND_OK) status = evaluate(&err, &j);
     eval_encoders_free(&j.encoders);
     free(j.set);

@@ -61,3 +61,5 @@ void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 
 /* Begins a record of RUN/eval.jsonl with the keys that all events have; gf_eval_writer_end ends it. */
 void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol, const eval_samples *s);
+/* status: of storing results that are printed already. A failure says so. */
+glofnd_status eval_stored(gf_error *err, glofnd_status status);

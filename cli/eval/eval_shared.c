@@ -153,3 +153,9 @@ void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol
     gf_eval_put_text(log, "test", *s->test_name ? s->test_name : "held out");
     gf_eval_put_flag(log, "untrained", s->untrained);
 }
+
+glofnd_status eval_stored(gf_error *err, glofnd_status status) {
+    const gf_error why = *err;
+    FAIL_IF(err, status != GLOFND_OK, status, "the result is printed, but not stored: %.440s", why.text);
+    return GLOFND_OK;
+}

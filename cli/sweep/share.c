@@ -21,6 +21,12 @@ static int32_t shared_epochs(const sweep_run *r) {
     return start < most ? start : most;
 }
 
+/* Of them, those that it can take over from t. */
+static int32_t epochs_from(const sweep_run *r, const sweep_run *t) {
+    const int32_t own = shared_epochs(r), start = gf_detector_start(&t->resolved);
+    return own < start ? own : start;
+}
+
 static int64_t step_of(const sweep_run *r, int32_t epoch) { return epoch * r->epoch_steps; }
 
 static glofnd_status count_steps(gf_error *err, sweep_run *r) {
@@ -36,7 +42,7 @@ static glofnd_status find_groups(gf_error *err, sweep_run *runs, int count) {
     for (int i = 0; i < count; i++) {
         runs[i].group = i;
         for (int k = 0; k < i && runs[i].group == i; k++)
-            if (runs[k].group == k && !gf_parting_key(&runs[k].resolved, &runs[i].resolved)) runs[i].group = k;
+            if (runs[k].group == k && !gf_early_key(&runs[k].resolved, &runs[i].resolved)) runs[i].group = k;
         sweep_run *first = &runs[runs[i].group];
         if (first != &runs[i] && first->epoch_steps == 0) TRY(count_steps(err, first));
         runs[i].epoch_steps = first->epoch_steps;
@@ -54,11 +60,11 @@ static int keeps(const sweep_run *r, int32_t epoch) {
     return 0;
 }
 
-/* *yes: the run has the checkpoint of this epoch, or is still to come there. */
+/* *yes: the run has the checkpoint of this epoch, or is still to come there. A branch comes only to those after its beginning. */
 static glofnd_status can_supply(gf_error *err, const sweep_run *t, int32_t epoch, int *yes) {
     char latest[PATH_MAX];
     *yes = 0;
-    if (t->trunk >= 0 || (t->keep_count == GF_KEPT_EPOCHS && !keeps(t, epoch))) return GLOFND_OK;
+    if ((t->trunk >= 0 && epoch <= t->from) || (t->keep_count == GF_KEPT_EPOCHS && !keeps(t, epoch))) return GLOFND_OK;
     TRY(gf_checkpoint_exists(err, t->path, step_of(t, epoch), yes));
     if (*yes || t->finished) return GLOFND_OK;
     TRY(gf_checkpoint_latest(err, t->path, latest));
@@ -72,36 +78,45 @@ static int is_later(const sweep_run *a, const sweep_run *b) {
     return x != y ? x > y : a < b;
 }
 
-/* The run of its group that starts last and can supply r. */
+static int memories(const sweep_run *r) { return __builtin_popcount(gf_detector_memory(&r->resolved)); }
+
+/* 1: a comes before b: it remembers more, or starts later. Only runs that come before r can be its trunk. */
+static int is_before(const sweep_run *a, const sweep_run *b) {
+    return memories(a) != memories(b) ? memories(a) > memories(b) : is_later(a, b);
+}
+
+/* The run of its group that gives r most epochs; of equal ones the first in this order. */
 static glofnd_status find_trunk(gf_error *err, sweep_run *runs, int count, sweep_run *r) {
-    const int32_t epoch = shared_epochs(r);
     int best = -1, yes;
-    if (epoch < 1 || r->finished || has_folder(r)) return GLOFND_OK;
-    for (int t = 0; t < count; t++) {
-        if (runs[t].group != r->group || !is_later(&runs[t], r) || (best >= 0 && !is_later(&runs[t], &runs[best]))) continue;
-        TRY(can_supply(err, &runs[t], epoch, &yes));
-        if (yes) best = t;
+    if (r->finished || has_folder(r)) return GLOFND_OK;
+    for (int i = 0; i < count; i++) {
+        const sweep_run *t = &runs[i];
+        const int32_t epoch = epochs_from(r, t), most = best < 0 ? 0 : epochs_from(r, &runs[best]);
+        if (t->group != r->group || !is_before(t, r) || gf_parting_key(&t->resolved, &r->resolved)) continue;
+        if (epoch < most || epoch < 1 || (epoch == most && !is_before(t, &runs[best]))) continue;
+        TRY(can_supply(err, t, epoch, &yes));
+        if (yes) best = i;
     }
     if (best < 0) return GLOFND_OK;
     sweep_run *t = &runs[best];
-    if (!keeps(t, epoch)) t->keep[t->keep_count++] = epoch;
-    r->trunk = best, r->from = epoch;
+    r->trunk = best, r->from = epochs_from(r, t);
+    if (!keeps(t, r->from)) t->keep[t->keep_count++] = r->from;
     return GLOFND_OK;
 }
 
-static int compare_starts(const void *a, const void *b) {
+static int compare_runs(const void *a, const void *b) {
     const sweep_run *const *x = a, *const *y = b;
-    return is_later(*x, *y) ? -1 : 1;
+    return is_before(*x, *y) ? -1 : 1;
 }
 
-/* Runs that start later come first: whether they are branches is known then. */
+/* In this order: whether the trunk of a run is a branch itself is known then. */
 glofnd_status sweep_share_plan(gf_error *err, const sweep_plan *p, sweep_run *runs, int count) {
     if (!p->share) return GLOFND_OK;
     TRY(find_groups(err, runs, count));
     sweep_run **order = malloc((size_t)count * sizeof *order);
     FAIL_IF(err, !order, GLOFND_E_MEMORY, "no memory for %d runs", count);
     for (int i = 0; i < count; i++) order[i] = &runs[i];
-    qsort(order, (size_t)count, sizeof *order, compare_starts);
+    qsort(order, (size_t)count, sizeof *order, compare_runs);
     glofnd_status status = GLOFND_OK;
     for (int i = 0; i < count && status == GLOFND_OK; i++) status = find_trunk(err, runs, count, order[i]);
     free(order);
@@ -153,16 +168,18 @@ void sweep_share_clean(const sweep_plan *p, const sweep_run *runs, int count, in
     for (int i = 0; i < count && leftovers; i++) gf_branch_clean(runs[i].path);
     for (int t = 0; t < count; t++)
         for (int i = 0; i < count; i++)
-            if (i != t && runs[i].group == runs[t].group) release(runs, count, &runs[t], shared_epochs(&runs[i]));
+            if (i != t && runs[i].group == runs[t].group) release(runs, count, &runs[t], epochs_from(&runs[i], &runs[t]));
 }
 
 /* ----- for people ----- */
 
-/* A key that keeps runs of one seed apart; NULL: none does. */
+/* A key that keeps runs of one seed apart, whichever of them were the first; NULL: none does. */
 static const char *reason(const sweep_run *runs, int count) {
-    for (int i = 1; i < count; i++)
-        if (strcmp(runs[i].seed, runs[0].seed) == 0 && runs[i].group != runs[0].group)
-            return gf_parting_key(&runs[0].resolved, &runs[i].resolved);
+    for (int i = 1; i < count; i++) {
+        const gf_config *a = &runs[0].resolved, *b = &runs[i].resolved;
+        const char *key = strcmp(runs[i].seed, runs[0].seed) == 0 && gf_parting_key(b, a) ? gf_parting_key(a, b) : NULL;
+        if (key) return key;
+    }
     return NULL;
 }
 

@@ -24,6 +24,7 @@ glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *f
     gf_text text = {0};
     glofnd_status status = GLOFND_OK;
     writers[format_of(format)](&text, c);
+    if (path) gf_writer_clean(path);
     if (text.failed) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for the comparison");
     else if (path) status = gf_file_write(err, path, text.at, text.used);
     else if (text.at) gf_print_lines(stdout, text.at);

@@ -63,6 +63,7 @@ static void make_snapshots(report_job *j, const gf_report *r) {
 static glofnd_status write_page(gf_error *err, const gf_report *r, const char *path) {
     gf_text page = {0};
     gf_page(&page, r);
+    gf_writer_clean(path);
     const glofnd_status status =
         page.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for the page") : gf_file_write(err, path, page.at, page.used);
     gf_text_free(&page);

@@ -23,7 +23,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._embeddings import Files, labels_of, names_of, paths_of, refuse_another_order, rows_of
+from ._embeddings import Files, index_of, labels_of, names_of, paths_of, refuse_another_order, rows_of
 from ._lib import ArgumentError, c_text, library
 
 __all__ = ["Discovery", "discover"]
@@ -395,7 +395,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
                 only one that fits, and no labels. tensor: of .safetensors files
     alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
     labels      [samples] classes, as numbers or names: adds precision, recall and label issues. Negative, "", nan or None: unknown
-    names       [samples] texts for tables and files
+    names       [samples] texts for tables and files; None: the index of a table or column of pandas, if it has texts or a title
     device      "cpu" or "cuda": the same result
     top         most similar others to list per anchor; max_pairs in all
     duplicates  similarity of duplicates, or "exact": only equal rows
@@ -426,6 +426,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
     rows: Any = rows_of(embeddings) if paths is None else Files(paths, **asked)
     if paths is not None:
         labels, names = (rows.labels if labels is None else labels), (rows.names if names is None else names)
+    elif names is None:
+        names = index_of(embeddings)
     label, classes = labels_of(labels, rows.n)
     texts = names_of(names, rows.n)
     if alpha is None and k is None:

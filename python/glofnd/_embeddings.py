@@ -267,6 +267,16 @@ def refuse_another_order(what: str, embeddings: Any, values: Any) -> None:
         raise ArgumentError(f"the index of the {what} is that of the embeddings in another order; pass {what}.loc[embeddings.index]")
 
 
+def index_of(x: Any) -> Optional[list[str]]:
+    """Names of the rows of a table or column of pandas: its index, unless that is one of numbers without a title."""
+    index = getattr(x, "index", None) if _is_of(x, "pandas") else None
+    if not hasattr(index, "inferred_type"):
+        return None
+    if all(title is None for title in index.names) and index.inferred_type in ("integer", "floating", "boolean", "empty"):
+        return None
+    return ["/".join(map(text_of, row)) if isinstance(row, tuple) else text_of(row) for row in index]
+
+
 def _of_pandas(x: Any) -> np.ndarray:
     if hasattr(x, "columns"):
         try:

@@ -202,6 +202,28 @@ class Inputs(unittest.TestCase):
             self.same(rounded, glofnd.discover(rounded.float().numpy(), alpha=0.05))
 
     @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
+    def test_names_from_the_index_of_pandas(self):
+        import pandas
+        texts = [f"image {i}.jpg" for i in range(N)]
+        table, numbers = pandas.DataFrame(self.x), pandas.RangeIndex(100, 100 + N)
+        pairs = pandas.MultiIndex.from_tuples([("train", text) for text in texts])
+        for index, names in ((texts, texts), (pandas.Index(texts, dtype="category"), texts), (pandas.Index(texts, name="file"), texts),
+                             (numbers.rename("id"), [str(i) for i in numbers]), (pairs, ["train/" + text for text in texts]),
+                             ([None, *texts[1:]], ["", *texts[1:]]), (numbers, None), (pandas.Index(list(numbers)[::-1]), None),
+                             (pandas.Index([i / 2 for i in range(N)]), None)):
+            with self.subTest(index=str(index)[:60]):
+                self.assertEqual(glofnd.discover(table.set_axis(index), alpha=0.05).names, names)
+                self.assertEqual(glofnd.discover(pandas.Series(list(self.x), index=index), alpha=0.05).names, names)
+        self.assertIsNone(glofnd.discover(table, alpha=0.05).names)
+        named = table.set_axis(texts)
+        self.same(named)
+        self.assertEqual(glofnd.discover(named, alpha=0.05, names=texts[::-1]).names, texts[::-1])
+        found = glofnd.discover(named, alpha=0.05).to_pandas()
+        self.assertEqual(found.anchor_name[0], texts[found.anchor[0]])
+        with self.assertRaisesRegex(glofnd.ArgumentError, "name 0 has a zero byte"):
+            glofnd.discover(table.set_axis(["a\0", *texts[1:]]), alpha=0.05)
+
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
     def test_pandas(self):
         import pandas
         self.same(pandas.DataFrame(self.x))

@@ -147,13 +147,23 @@ static glofnd_status make_net(gf_error *err, gf_run_encoder *e, const char *requ
     return make_net_on(err, e, GLOFND_DEVICE_CPU);
 }
 
+static glofnd_status check_text(gf_error *err, const gf_config *c, const char *run) {
+    FAIL_IF(err, c->task != GF_TASK_CLIP, GLOFND_E_ARGUMENT,
+            "%s is a run on images alone (task = views); a text encoder needs a run with task = clip", run);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_run_check_text(gf_error *err, const char *run) {
+    gf_config c;
+    return read_config(NULL, &c, run) == GLOFND_OK ? check_text(err, &c, run) : GLOFND_OK;
+}
+
 static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
     char path[PATH_MAX];
     uint32_t crc, trained = 0;
     int known = 0;
     if (!spec->text) return GLOFND_OK;
-    FAIL_IF(err, e->config.task != GF_TASK_CLIP, GLOFND_E_ARGUMENT,
-            "%s is a run on images alone (task = views); a text encoder needs a run with task = clip", spec->run);
+    TRY(check_text(err, &e->config, spec->run));
     TRY(gf_path_join(err, path, spec->run, GF_VOCABULARY_FILE));
     TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
     e->vocab_crc = crc;

@@ -49,6 +49,8 @@ const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e);
 /* `status` of opening the dataset that a run names; where it is missing, the message gets advice about --data. */
 glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status);
 int64_t gf_run_encoder_dim(const gf_run_encoder *e);
+/* E_ARGUMENT: the run has no text encoder. A folder that cannot be read as a run is left to gf_run_encoder_create. */
+glofnd_status gf_run_check_text(gf_error *err, const char *run);
 /* Vocabulary of a text encoder; NULL for an image encoder. */
 const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e);
 /* tokens [n][context] to out [n][dim]; for a text encoder. */

@@ -44,6 +44,16 @@ static int begins(const uint8_t *bytes, size_t size, size_t at, const char *magi
     return size >= at + n && memcmp(bytes + at, magic, n) == 0;
 }
 
+static int is_jpeg(const uint8_t *bytes, size_t size) { return begins(bytes, size, 0, "\xff\xd8\xff", 3); }
+static int is_png(const uint8_t *bytes, size_t size) { return begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8); }
+static int is_webp(const uint8_t *bytes, size_t size) {
+    return begins(bytes, size, 0, "RIFF", 4) && begins(bytes, size, 8, "WEBP", 4);
+}
+
+int gf_image_begins(const uint8_t *bytes, size_t size) {
+    return is_jpeg(bytes, size) || is_png(bytes, size) || (is_webp(bytes, size) && gf_image_reads_webp());
+}
+
 /* Other formats that occur under the name .jpg. */
 static const char *foreign(const uint8_t *bytes, size_t size) {
     if (size == 0) return "it is empty";
@@ -61,10 +71,9 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
         out->part = (gf_part){0};
         return GLOFND_OK;
     }
-    if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
-    if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, hint, out);
-    if (begins(bytes, size, 0, "RIFF", 4) && begins(bytes, size, 8, "WEBP", 4))
-        return gf_webp_decode(err, name, bytes, size, hint, out);
+    if (is_jpeg(bytes, size)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
+    if (is_png(bytes, size)) return gf_png_decode(err, name, bytes, size, hint, out);
+    if (is_webp(bytes, size)) return gf_webp_decode(err, name, bytes, size, hint, out);
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG, PNG nor WebP: %s", name, foreign(bytes, size));
 }
 

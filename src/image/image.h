@@ -60,6 +60,10 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
 glofnd_status gf_image_encode_png(gf_error *err, const gf_image *m, uint8_t **bytes, size_t *size);
 glofnd_status gf_image_encode_jpeg(gf_error *err, const gf_image *m, int quality, uint8_t **bytes, size_t *size);
 
+/* 1: a file that begins so is an image for gf_image_decode. GF_IMAGE_MAGIC bytes are enough. */
+enum { GF_IMAGE_MAGIC = 12 };
+int gf_image_begins(const uint8_t *bytes, size_t size);
+
 int gf_image_reads_webp(void);      /* 1: this build has libwebp */
 const char *gf_image_endings(void); /* of the files it reads, for messages: ".jpg, .jpeg, .png or .webp" */
 

@@ -6,9 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,6 +106,7 @@ glofnd_status gf_writer_open(gf_error *err, gf_writer *w, const char *path) {
         gf_writer_close(w);
         GF_FAIL(err, why == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(why));
     }
+    gf_flock(w->fd, LOCK_EX | LOCK_NB); /* for gf_writer_clean; a file system without locks has none */
     w->dir_fd = open_directory(w->temp);
     return GLOFND_OK;
 }
@@ -225,6 +229,43 @@ glofnd_status gf_writer_check(gf_error *err, const char *path) {
     const glofnd_status status = gf_writer_open(err, &w, path);
     gf_writer_close(&w);
     return status;
+}
+
+/* PID of "PID-K"; 0: it is no such text. */
+static long process_of(const char *text) {
+    char *end;
+    if (*text < '1' || *text > '9') return 0;
+    errno = 0;
+    const long pid = strtol(text, &end, 10);
+    if (errno || pid > INT_MAX || *end != '-' || end[1] < '0' || end[1] > '9') return 0;
+    return end[1 + strspn(end + 1, "0123456789")] == 0 ? pid : 0;
+}
+
+static void remove_abandoned(int folder, const char *name, long pid) {
+    if (kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
+    const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && gf_flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(folder, name, 0);
+    if (fd >= 0) close(fd);
+}
+
+void gf_writer_clean(const char *path) {
+    char *copy = strdup(path);
+    const int folder = copy ? open_directory(copy) : -1;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t n = strlen(name), mark = strlen(GF_TEMP_MARK);
+    const int again = folder < 0 ? -1 : dup(folder);
+    DIR *d = again < 0 ? NULL : fdopendir(again);
+    int error = 0;
+    if (!d && again >= 0) close(again);
+    for (struct dirent *e; d && (e = gf_next_entry(d, &error));) {
+        if (strncmp(e->d_name, name, n) != 0 || strncmp(e->d_name + n, GF_TEMP_MARK, mark) != 0) continue;
+        const long pid = process_of(e->d_name + n + mark);
+        if (pid) remove_abandoned(folder, e->d_name, pid);
+    }
+    if (d) closedir(d);
+    if (folder >= 0) close(folder);
+    free(copy);
 }
 
 glofnd_status gf_file_write(gf_error *err, const char *path, const void *bytes, size_t n) {

@@ -44,6 +44,9 @@ void gf_writer_close(gf_writer *w);
 glofnd_status gf_writer_finish(gf_writer *w); /* commit, then close */
 /* Fails as opening a writer would, and changes nothing: before long work whose result goes there. */
 glofnd_status gf_writer_check(gf_error *err, const char *path);
+/* Removes what killed writers of this file have left beside it, NAME.tmp-PID-K: of processes that are gone, and not locked, as by
+ * one on another machine. */
+void gf_writer_clean(const char *path);
 /* A file of these bytes; on failure the old one is left as it was. */
 glofnd_status gf_file_write(gf_error *err, const char *path, const void *bytes, size_t n);
 

@@ -103,6 +103,12 @@ static double tau_of(const gf_trainer *t) {
     return gf_config_individual_tau(&t->config) ? t->stats.tau_mean : t->config.method.tau;
 }
 
+/* NAN until they attract: a run without neighbours has the same records so far. */
+static double neighbours_of(const gf_trainer *t) {
+    const glofnd_options *o = &t->config.method;
+    return o->neighbours > 0 && epoch_of(t) >= o->mask_epoch ? t->stats.neighbours : NAN;
+}
+
 static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
     const double value[GF_RUN_STEP_COUNT] = {
@@ -124,7 +130,7 @@ static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
         [GF_STEP_TIME_READ] = t->times.read,
         [GF_STEP_TIME_AUGMENT] = t->times.augment,
         [GF_STEP_SPEED] = (double)t->config.batch / step_seconds(t),
-        [GF_STEP_NEIGHBOURS] = t->config.method.neighbours > 0 ? s->neighbours : NAN,
+        [GF_STEP_NEIGHBOURS] = neighbours_of(t),
     };
     gf_log_write(&m->log, &gf_log_step, value, t->config.task == GF_TASK_CLIP);
     return end_line(m);
@@ -145,7 +151,7 @@ static glofnd_status chart_step(gf_monitor *m, const gf_trainer *t) {
     curve(m, "train/log_u", s->log_u_mean);
     if (t->config.task == GF_TASK_CLIP) curve(m, "train/tau", tau_of(t));
     curve(m, "train/num_negatives_perc", 100.0 * s->kept_share);
-    if (t->config.method.neighbours > 0) curve(m, "train/neighbours", s->neighbours);
+    curve(m, "train/neighbours", neighbours_of(t));
     curve(m, "time/load", t->times.load);
     curve(m, "time/forward", t->times.forward);
     curve(m, "time/loss", t->times.loss);

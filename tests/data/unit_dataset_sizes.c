@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "io/file.h"
 #include "support/specs.h"
 
 /* ----- what other formats are left out ----- */
@@ -29,6 +32,8 @@ static void foreign_images_are_counted(void **state) {
                                        ? "2 images with a different ending than .jpg, .jpeg, .png or .webp left out, the first: "
                                        : "2 images with a different ending than .jpg, .jpeg or .png left out, the first: "));
     assert_non_null(strstr(gf_dataset_note(d), "/mixed/a/2.bmp"));
+    assert_non_null(strstr(gf_dataset_note(d), "; 1 file that is no image left out, the first: "));
+    assert_non_null(strstr(gf_dataset_note(d), "/mixed/b/notes.txt"));
     gf_dataset_free(d);
     scratch_png(&box, "pure/a/1.png", 8, 1);
     d = open_spec("folder:%/pure");
@@ -36,6 +41,54 @@ static void foreign_images_are_counted(void **state) {
     gf_dataset_free(d);
     scratch_text(&box, "webp/a/1.bmp", "x");
     refused("folder:%/webp", GLOFND_E_FORMAT, "but 1 with other endings, as 'a/1.bmp'");
+}
+
+/* Copies the first `n` bytes of a file; 0: all. */
+static void copy_file(const char *from, const char *to, size_t n) {
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0;
+    gf_error err = {{0}};
+    assert_int_equal(gf_file_read(&err, path_of(from), 1 << 20, &bytes, &capacity, &size), GLOFND_OK);
+    scratch_write(&box, to, bytes, n ? n : size);
+    free(bytes);
+}
+
+/* They are known by their first bytes, and read. What only looks like one fails when it is read, as under any name. */
+static void files_without_ending(void **state) {
+    (void)state;
+    gf_sample sample = {0};
+    gf_error err = {{0}};
+    scratch_png(&box, "bare/a/1.png", 8, 1);
+    copy_file("bare/a/1.png", "bare/a/2", 0);
+    copy_file("bare/a/1.png", "bare/a/3.", 0);
+    copy_file("bare/a/1.png", "bare/b/cut", 9);
+    scratch_text(&box, "bare/b/jpeg", "\xff\xd8\xff\xe0 and no more");
+    scratch_text(&box, "bare/b/webp", "RIFF....WEBPVP8 ");
+    copy_file("bare/a/1.png", "bare/c/short", 7);
+    copy_file("bare/a/1.png", "bare/c/4.txt", 0); /* an ending is believed */
+    scratch_text(&box, "bare/c/gif", "GIF89a");
+    scratch_text(&box, "bare/c/empty", "");
+    scratch_text(&box, "bare/classnames.txt", "x\ny\nz\n");
+    scratch_text(&box, "bare/README", "words");
+    assert_int_equal(mkfifo(path_of("bare/c/pipe"), 0600), 0);
+    assert_int_equal(symlink("nowhere", path_of("bare/c/gone")), 0);
+    const int webp = gf_image_reads_webp();
+    gf_dataset *d = open_spec("folder:%/bare");
+    assert_int_equal(gf_dataset_describe(d).n, 5 + webp);
+    assert_int_equal(gf_dataset_describe(d).classes, 3);
+    char note[100];
+    snprintf(note, sizeof note, "%d files that are no images left out, the first: ", 8 - webp);
+    assert_non_null(strstr(gf_dataset_note(d), note));
+    assert_non_null(strstr(gf_dataset_note(d), "/bare/README"));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(gf_dataset_read(&err, d, i, NULL, &sample), GLOFND_OK);
+        assert_int_equal(sample.image.width, 8);
+    }
+    for (int i = 3; i < 5 + webp; i++) assert_int_not_equal(gf_dataset_read(&err, d, i, NULL, &sample), GLOFND_OK);
+    gf_sample_free(&sample);
+    gf_dataset_free(d);
+    scratch_text(&box, "words/one", "x");
+    refused("folder:%/words", GLOFND_E_FORMAT, "image");
 }
 
 /* ----- sizes, from headers ----- */
@@ -128,6 +181,7 @@ int main(void) {
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(foreign_images_are_counted),
+        cmocka_unit_test(files_without_ending),
         cmocka_unit_test(sizes_are_in_headers),
         cmocka_unit_test(sizes_are_looked_at_all_over),
     };

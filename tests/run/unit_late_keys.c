@@ -41,6 +41,17 @@ static void parts(const char *key, const char *a, const char *b) {
     assert_string_equal(back, key);
 }
 
+/* The first has more than the second remembers, which can begin as its copy; not the other way, by this key. */
+static void serves(const char *trunk, const char *branch, const char *key) {
+    const gf_config x = made(trunk), y = made(branch);
+    const char *there = gf_parting_key(&x, &y), *back = gf_parting_key(&y, &x);
+    if (there) fail_msg("\"%s\" does not serve \"%s\": %s", trunk, branch, there);
+    if (!back) fail_msg("\"%s\" serves \"%s\"", branch, trunk);
+    assert_string_equal(back, key);
+    assert_null(gf_early_key(&x, &y));
+    assert_null(gf_early_key(&y, &x));
+}
+
 static int start(const char *pairs) {
     const gf_config c = made(pairs);
     return gf_detector_start(&c);
@@ -69,6 +80,23 @@ static void test_late_keys_are_shared(void **state) {
     shares("task=clip mask_duplicates=0", "task=clip mask_duplicates=0 action=weight");
     shares("similarity=bank neighbours=2", "similarity=bank detector=fnc");
     shares("learner=ring alpha=0.1", "learner=ring alpha=0.2 ring_rate=0.5");
+    shares("", "learner=sgd");
+    shares("ring_rows=640 bank_momentum=0.1", "ring_rows=320");
+    shares("similarity=bank detector=none", "detector=oracle");
+}
+
+/* What is remembered from the first step on is so only with a detector that uses it. */
+static void test_more_memory_serves_less(void **state) {
+    (void)state;
+    serves("similarity=bank", "", "similarity");
+    serves("similarity=bank bank_momentum=0.9", "detector=fnc bank_momentum=0.1", "similarity");
+    serves("similarity=bank", "similarity=bank detector=oracle", "detector");
+    serves("learner=ring ring_rows=640", "learner=sgd ring_rows=320", "learner");
+    serves("learner=ring", "learner=ring detector=none", "detector");
+    serves("learner=ring", "learner=ring detector=fnc", "detector");
+    serves("learner=ring similarity=bank", "similarity=bank", "learner");
+    serves("learner=ring similarity=bank", "detector=none", "learner");
+    serves("similarity=bank start_epoch=2", "start_epoch=5", "similarity");
 }
 
 static void test_others_are_not(void **state) {
@@ -76,26 +104,25 @@ static void test_others_are_not(void **state) {
     parts("seed", "", "seed=2");
     parts("batch", "", "batch=128");
     parts("epochs", "start_epoch=2", "start_epoch=2 epochs=30");
-    parts("learner", "", "learner=sgd");
-    parts("similarity", "", "similarity=bank");
     parts("tau", "", "tau=0.2");
     parts("data", "", "data=shapes:n=9");
     parts("action", "task=clip", "task=clip action=weight");
     parts("omega", "task=clip action=weight", "task=clip action=weight omega=0.2");
-    /* What is remembered from the first step on is so only with a detector that uses it. */
-    parts("detector", "learner=ring detector=none", "learner=ring");
-    parts("detector", "learner=ring detector=fnc", "learner=ring");
-    parts("detector", "similarity=bank detector=oracle", "similarity=bank");
+    const gf_config ring = made("learner=ring"), bank = made("similarity=bank"); /* neither remembers all */
+    assert_string_equal(gf_parting_key(&ring, &bank), "similarity");
+    assert_string_equal(gf_parting_key(&bank, &ring), "learner");
+    parts("ring_rows", "learner=ring", "learner=ring ring_rows=640");
+    parts("bank_momentum", "similarity=bank", "similarity=bank bank_momentum=0.9");
+    parts("similarity", "learner=ring", "learner=ring similarity=bank"); /* the ring holds embeddings, or averages */
 }
 
 /* Every key of the method is either late, or one of these: a new one has to be decided on. */
 static void test_every_key_of_the_method(void **state) {
     (void)state;
-    static const char *const early[] = {"loss",      "compat",    "normalize",    "learner", "tau",       "gamma",
-                                        "rho",       "tau_lr",    "tau_min",      "tau_max", "tau_beta1", "tau_beta2",
-                                        "ring_rows", "threads",   "tile",         "device",  "math",      "similarity",
-                                        "tau_plus",  "hard_beta", "bank_momentum"};
-    const gf_config c = made("");
+    static const char *const early[] = {"loss",    "compat",  "normalize", "tau",       "gamma",         "rho",       "tau_lr",
+                                        "tau_min", "tau_max", "tau_beta1", "tau_beta2", "ring_rows",     "threads",   "tile",
+                                        "device",  "math",    "tau_plus",  "hard_beta", "bank_momentum", "similarity"};
+    const gf_config c = made("learner=ring similarity=bank"); /* with all that shapes what is remembered */
     const gf_option *o;
     int in_method, found = 0;
     for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
@@ -109,6 +136,7 @@ static void test_every_key_of_the_method(void **state) {
         if (o->type == GF_OPTION_DOUBLE) memcpy(field, &tiny, sizeof tiny);
         else *field ^= 1; /* the lowest bit of a number, or of a name's */
         const char *key = gf_parting_key(&c, &changed);
+        if (strcmp(o->key, "learner") == 0 || strcmp(o->key, "detector") == 0) key = gf_early_key(&c, &changed);
         if (key && strcmp(key, o->key) != 0) fail_msg("%s for %s", key, o->key);
         if (!!key != expected) fail_msg("%s is %s", o->key, key ? "early" : "late");
     }
@@ -118,12 +146,16 @@ static void test_every_key_of_the_method(void **state) {
 static void test_copy(void **state) {
     (void)state;
     gf_error err = {""};
-    const gf_config from = made("detector=fnc alpha=0.3 update_epoch=4 mask_epoch=6 checkpoint_epochs=9 lambda_init=one");
+    const gf_config from = made("detector=fnc alpha=0.3 update_epoch=4 mask_epoch=6 checkpoint_epochs=9 lambda_init=one "
+                                "learner=sgd similarity=bank bank_momentum=0.9 ring_rows=640");
     gf_config to = made("detector=none omega=0.1 start_epoch=2 workers=3");
     assert_int_equal(gf_late_keys_copy(&err, &to, &from), GLOFND_OK);
     assert_null(gf_parting_key(&to, &to));
     assert_int_equal(to.method.detector, GLOFND_DETECT_FNC);
     assert_int_equal(to.method.lambda_init, GLOFND_INIT_ONE);
+    assert_int_equal(to.method.learner, GLOFND_LEARN_SGD);
+    assert_int_equal(to.method.similarity, GLOFND_SIMILARITY_BANK);
+    assert_true(to.method.bank_momentum == 0.9 && to.method.ring_rows == 640);
     assert_true(to.method.alpha == 0.3 && to.method.omega == 0.5);
     assert_int_equal(to.start_epoch, from.start_epoch);
     assert_int_equal(to.method.update_epoch, 4);
@@ -136,7 +168,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start),          cmocka_unit_test(test_late_keys_are_shared),
         cmocka_unit_test(test_others_are_not), cmocka_unit_test(test_every_key_of_the_method),
-        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_copy),           cmocka_unit_test(test_more_memory_serves_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,3 +20,47 @@ for detector in glofnd fnc single; do
     grep -qx "detector = $detector" branch-$detector/config.cfg || fail "$detector: not in the new config.cfg"
     ! cmp -s none/model.safetensors branch-$detector/model.safetensors || fail "$detector: as without a detector"
 done
+
+# ----- detectors that remember -----
+
+# as_own RUN OWN WHAT
+as_own() {
+    cmp $2/model.safetensors $1/model.safetensors || fail "$3: other weights than a run of its own"
+    cmp $2/checkpoints/step-16/anchors.glofnd $1/checkpoints/step-16/anchors.glofnd ||
+        fail "$3: other anchors than a run of its own"
+}
+copy() {
+    mkdir -p $2/checkpoints
+    cp -r $1/checkpoints/step-8 $2/checkpoints/
+    cp $1/config.cfg $1/log.jsonl $2/
+}
+
+# Averages and embeddings that a run does not use are left out.
+run $settings --similarity bank --neighbours 3 --checkpoint-epochs 2 --out bank
+copy bank bank-fnc
+run --resume --out bank-fnc --detector fnc --similarity embedding --neighbours 0 --quiet
+as_own bank-fnc own-fnc "from averages to none"
+run $settings --learner ring --ring-rows 64 --checkpoint-epochs 2 --out ring
+copy ring ring-fnc
+run --resume --out ring-fnc --detector fnc --quiet
+run $settings --learner ring --ring-rows 64 --detector fnc --out own-ring-fnc
+as_own ring-fnc own-ring-fnc "from a ring to none"
+
+# What a checkpoint lacks is refused before the first step, and nothing changes.
+# refuses RUN TEXT FLAGS...
+refuses() {
+    name=$1 text=$2
+    shift 2
+    print_of $name > before
+    expect 2 "$text" "$glofnd" pretrain --resume --out $name --quiet "$@"
+    ! grep -q "step 8:" err || fail "only at the first step: $*"
+    print_of $name | cmp - before || fail "a refused call changes the run: $*"
+}
+copy none none-bank
+at=none-bank/checkpoints/step-8/anchors.glofnd
+refuses none-bank "similarity: bank keeps averages from the first step on, and $at has none; resume with --similarity embedding" \
+    --detector glofnd --similarity bank
+copy ring ring-rows
+refuses ring-rows "has a ring of 64 embeddings, and 32 are given; resume with --ring-rows 64" --ring-rows 32
+refuses ring-rows "similarity: the ring of the run to resume holds embeddings; give --similarity embedding" --similarity bank
+refuses ring-rows "learner: it is 'ring' in the run to resume, and 'adam' is given" --learner adam

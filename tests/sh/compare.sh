@@ -180,3 +180,29 @@ expect 0 "63.00" "$glofnd" compare m1 m2
 
 expect 2 "expected one of text|csv|json|latex" "$glofnd" compare n1 --format xml
 expect 2 "glofnd compare: RUN is missing" "$glofnd" compare
+
+# What a kill leaves is removed by the next writing of that file: not that of a process that lives, or of another file.
+: > t.json.tmp-999999999-0
+: > t.json.tmp-$$-0
+: > t.json.tmp-copy
+: > t.json2.tmp-999999999-0
+mkdir t.json.tmp-999999999-1
+expect 0 "written to t.json" "$glofnd" compare m1 m2 --format json --out t.json
+stay="t.json t.json.tmp-$$-0 t.json.tmp-999999999-1 t.json.tmp-copy t.json2.tmp-999999999-0 "
+[ "$(LC_ALL=C ls -d t.json* | tr '\n' ' ')" = "$stay" ] || fail "leftovers: $(ls -d t.json*)"
+expect 0 "written to ./t.json2" "$glofnd" compare m1 m2 --format json --out ./t.json2
+[ ! -e t.json2.tmp-999999999-0 ] || fail "leftovers of a path with a folder"
+shim=$build/tests/hostile_shim.so
+[ -e "$shim" ] || exit 0
+mkdir killed
+killed() {
+    (export LD_PRELOAD="$shim" HOSTILE_DO=kill HOSTILE_AT=1 HOSTILE_ONLY="$1" HOSTILE_UNDER="$PWD/killed" &&
+        exec "$glofnd" compare m1 m2 --format json --out killed/t.json)
+}
+for when in write fsync rename; do
+    call killed $when
+    [ $code = 137 ] && ls killed | grep -q '^t.json.tmp-' || fail "not killed at $when: $code, $(ls killed)"
+    [ "$(ls killed | wc -l)" -eq 1 ] || fail "leftovers of earlier kills: $(ls killed)"
+done
+expect 0 "written to killed/t.json" "$glofnd" compare m1 m2 --format json --out killed/t.json
+[ "$(ls killed)" = t.json ] || fail "leftovers of a kill: $(ls killed)"

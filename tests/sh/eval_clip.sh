@@ -136,7 +136,22 @@ expect 1 "has no captions" "$glofnd" eval zeroshot run --retrieval folder:flat
 expect 1 "has no labels" "$glofnd" eval zeroshot run --data folder:flat
 expect 1 "a run with task = clip" "$glofnd" eval retrieval views --data $test
 expect 1 "a run with task = clip" "$glofnd" eval zeroshot views --data $test
+# It is the first thing to know: other data would not help.
+for verb in retrieval zeroshot; do
+    expect 1 "a run with task = clip" "$glofnd" eval $verb views
+    expect 1 "a run with task = clip" "$glofnd" eval $verb views --data folder:nowhere
+    expect 2 "--data is missing" "$glofnd" eval $verb run
+done
 expect 1 "not a run folder" "$glofnd" eval retrieval nowhere --data $test
+
+# Results that cannot be stored are printed all the same, those of every dataset.
+mkdir full && cp -r run/config.cfg run/vocab.txt run/model.safetensors run/checkpoints full && mkdir full/eval.jsonl
+expect 1 "the result is printed, but not stored: 'full/eval.jsonl' cannot be opened" "$glofnd" eval zeroshot full --data a=$test \
+    --data b=shapes:n=60,classes=3,size=16
+"$glofnd" eval zeroshot run --data a=$test --data b=shapes:n=60,classes=3,size=16 2> err | cmp - out ||
+    fail "zeroshot: other results"
+expect 1 "the result is printed, but not stored" "$glofnd" eval retrieval full --data $test
+"$glofnd" eval retrieval run --data $test 2> err | cmp - out || fail "retrieval: other results"
 
 # Another vocabulary of as many tokens means other words: the checkpoint tells. Images alone need none.
 cp -r run swapped

@@ -29,6 +29,17 @@ wants "a subset" 0 "test on    pets:pets?split=test&counts=any" "WARNING: Pets: 
 expect 1 "all has 3 classes, Oxford-IIIT Pet has 37; the unpacked download is read by pets=DIR" \
     "$glofnd" eval transfer run pets=folder:all
 
+# Results that cannot be stored are printed all the same, those of every dataset.
+mkdir full && cp -r run/config.cfg run/model.safetensors run/checkpoints full && mkdir full/eval.jsonl
+sets='a=shapes:n=80,classes=3,size=16,seed=2 b=shapes:n=90,classes=3,size=16,seed=9'
+expect 1 "the result is printed, but not stored: 'full/eval.jsonl' cannot be opened" "$glofnd" eval transfer full $sets
+"$glofnd" eval transfer run $sets 2> err | cmp - out || fail "transfer: other results"
+sed -i '/"names": \["a", "b"\]/d' run/eval.jsonl
+for verb in knn linear; do
+    expect 1 "the result is printed, but not stored" "$glofnd" eval $verb full
+    "$glofnd" eval $verb run 2> err | cmp - out || fail "$verb: other results"
+done
+
 # The average is over sound results alone.
 expect 0 "* not in the average, which is over 2 of 3 datasets" "$glofnd" eval transfer run "pets:pets?counts=any" \
     a=shapes:n=80,classes=3,size=16,seed=2 b=shapes:n=90,classes=3,size=16,seed=9

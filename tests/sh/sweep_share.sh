@@ -56,14 +56,51 @@ lines=$(wc -l < shared/sweep.jsonl)
 expect 0 "shared: nothing" sweep --vary config=$variants --out shared --share
 [ "$(wc -l < shared/sweep.jsonl)" -eq "$lines" ] || fail "a finished sweep does nothing"
 
-# Ring and bank remember from the first step on, where there is a detector: without one a run has a beginning of its own.
+# Ring and bank remember from the first step on, where there is a detector: one that remembers comes first, and others begin with
+# the same weights.
 for more in learner=ring similarity=bank; do
     grid="--set $more --set ring_rows=64 --vary detector=none,glofnd --vary alpha=0.1,0.2"
     expect 0 "finished" sweep $grid --out own-$more
     expect 0 "finished" sweep $grid --out shared-$more --share
-    branches 2 5
+    branches 3 7
     same own-$more shared-$more $more
 done
+unset variants
+variant none detector=none
+variant fnc detector=fnc
+variant sgd learner=sgd
+variant official learner=adam-official
+variant bank similarity=bank
+variant early similarity=bank bank_momentum=0.9 start_epoch=1
+variant pulls similarity=bank bank_momentum=0.9 neighbours=2
+variant fnc-bank detector=fnc similarity=bank bank_momentum=0.9
+variant oracle-bank detector=oracle similarity=bank bank_momentum=0.4
+variant ring learner=ring ring_rows=64
+variant short-ring learner=ring ring_rows=32 start_epoch=3
+variant all learner=ring ring_rows=64 similarity=bank bank_momentum=0.9
+variant alpha learner=ring ring_rows=64 similarity=bank bank_momentum=0.9 alpha=0.2
+expect 0 "finished" sweep --vary config=$variants --out own-memory
+expect 0 "finished" sweep --vary config=$variants --out shared-memory --share
+for begins in none:short-ring:3 fnc:all:2 sgd:all:2 official:all:2 early:all:1 pulls:all:2 fnc-bank:all:2 oracle-bank:all:2 \
+    alpha:all:2; do
+    epochs=${begins##*:} from=${begins#*:}
+    grep -qx "config-${begins%%:*}.cfg_seed-1 begins as config-${from%:*}.cfg_seed-1 after $epochs epochs\?" err || fail "$begins"
+done
+branches 9 18
+same own-memory shared-memory "what is remembered"
+# In the working file of anchors, too.
+variants=fnc.cfg,bank.cfg,ring.cfg
+expect 0 "finished" sweep --set store=file --vary config=$variants --out own-file
+expect 0 "finished" sweep --set store=file --vary config=$variants --out shared-file --share
+branches 1 2
+same own-file shared-file "store = file"
+# A run that begins as a copy may be the beginning of another, where it starts later.
+grid='--vary config=fnc.cfg,none.cfg,early.cfg'
+expect 0 "finished" sweep $grid --out own-chain
+expect 0 "config-fnc.cfg_seed-1 begins as config-none.cfg_seed-1 after 2 epochs" sweep $grid --out shared-chain --share
+grep -q "config-none.cfg_seed-1 begins as config-early.cfg_seed-1 after 1 epoch$" err || fail "the first of the chain"
+branches 2 3
+same own-chain shared-chain "a chain"
 grid='--set similarity=bank --set detector=glofnd --vary neighbours=0,2 --vary neighbour_rows=40,50 --vary neighbour_share=0.5
       --vary neighbour_weight=0.4'
 expect 0 "4 runs, 0 finished" sweep $grid --out x --share --dry-run
@@ -86,8 +123,11 @@ same own-clip shared-clip clip
 nothing() {
     expect 0 "shared: nothing; $1 must be equal, as it acts from the first step on" sweep --vary "$2" --out x --share --dry-run
 }
-nothing learner learner=adam,sgd
-nothing similarity similarity=embedding,bank
+nothing similarity config=ring.cfg,bank.cfg
+nothing learner config=bank.cfg,ring.cfg
+nothing similarity config=all.cfg,ring.cfg
+nothing ring_rows config=ring.cfg,short-ring.cfg
+nothing bank_momentum config=bank.cfg,pulls.cfg
 nothing batch batch=16,32
 nothing tau tau=0.1,0.2
 nothing epochs epochs=4,5
@@ -123,7 +163,6 @@ same own-jobs jobs "two at a time"
 # ----- a trunk that fails -----
 
 # Before its checkpoint: the others run by themselves.
-variants=
 printf 'detector = groups\ngroups = nowhere.txt\nstart_epoch = 3\n' > bad.cfg
 expect 1 "config-plain.cfg_seed-1 shares nothing and begins by itself: config-bad.cfg_seed-1 has ended without its checkpoint" \
     sweep --vary config=plain.cfg,fnc.cfg,bad.cfg --out bad --share
@@ -134,17 +173,30 @@ done
 # After it: they have what they need.
 cat > hook.sh <<'HOOK'
 #!/bin/sh
-[ "$(basename "$GLOFND_RUN"):$GLOFND_EPOCH" = detector-none_seed-1:2 ] && [ ! -e killed ] || exit 0
-touch killed
+[ -e victim ] && [ "$(basename "$GLOFND_RUN"):$GLOFND_EPOCH" = "$(cat victim)" ] || exit 0
+rm victim
 run=$PPID
 grep -q glofnd /proc/$run/comm || run=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$run/status)
 kill -9 "$run"
 HOOK
+echo detector-none_seed-1:2 > victim
 expect 1 "detector-none_seed-1 failed" hooked --out killed-trunk --share
 wants "a trunk that fails later" 1 "detector-glofnd_seed-1 begins as detector-none_seed-1 after 2 epochs" \
     "detector-fnc_seed-1 finished"
 expect 0 "detector-none_seed-1 finished" hooked --out killed-trunk --share
 same own-jobs killed-trunk "a trunk that failed later"
+
+# ----- a branch that loses its configuration before its first own checkpoint -----
+
+echo detector-fnc_seed-1:2 > victim
+expect 1 "detector-fnc_seed-1 failed" hooked --out lost-config --share
+branch=lost-config/detector-fnc_seed-1
+[ "$(newest $branch)" = step-8 ] || fail "a checkpoint of its own: $(ls $branch/checkpoints)"
+grep -v ^on_epoch $branch/config.cfg > before.cfg # a command of a file is not run
+rm $branch/config.cfg
+expect 0 "config.cfg is lost: it is restored from the one in $branch/checkpoints/step-8" "$glofnd" pretrain --resume --out $branch
+grep -v ^on_epoch $branch/config.cfg | cmp - before.cfg || fail "restored: not the configuration of the branch"
+cmp own-jobs/detector-fnc_seed-1/model.safetensors $branch/model.safetensors || fail "restored: weights differ"
 
 # ----- more values later -----
 

@@ -1,9 +1,9 @@
 /* folder.c - images in folders: one folder per class, or one folder of images without labels.
  *
  * Classes are the sub-folders in bytewise order, images within a class in the order of torchvision's ImageFolder: by folder,
- * then by name. A class folder without images stays a class, so that labels of a train and a test folder agree. A file
- * `classnames.txt` beside the class folders, a line for each in their order, gives them different names; then a further folder
- * `unlabelled` is no class: its images have no label.
+ * then by name. Images are known by their endings, files without one by their first bytes. A class folder without images stays a
+ * class, so that labels of a train and a test folder agree. A file `classnames.txt` beside the class folders, a line for each in
+ * their order, gives them different names; then a further folder `unlabelled` is no class: its images have no label.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,6 +19,8 @@
 
 #include "data/dataset_format.h"
 #include "data/visited.h"
+#include "image/image.h"
+#include "io/calls.h"
 #include "io/file.h"
 #include "util/grow.h"
 
@@ -28,14 +30,19 @@ typedef struct item {
     int32_t label;
 } item;
 
+typedef struct left_out {
+    int64_t count;
+    char first[256]; /* by name, from the root */
+} left_out;
+
 typedef struct folder {
     char root[PATH_MAX];
     int is_train; /* root is the train folder of a set with a test folder */
     gf_string_list paths;
     item *items; /* [paths.n] */
     size_t capacity;
-    int64_t foreign;         /* images of other formats, left out */
-    char first_foreign[256]; /* the first of them by name, from the root */
+    left_out foreign; /* images of other formats */
+    left_out others;  /* files that are no images */
 } folder;
 
 typedef struct class_folders {
@@ -43,6 +50,9 @@ typedef struct class_folders {
     gf_string_list kept;       /* those of `all` that are classes here */
     int unlabelled;            /* beside them there is a folder of that name */
 } class_folders;
+
+#define CLASS_NAMES "classnames.txt"
+#define CAPTIONS "captions.csv" /* `data export --folder` writes it */
 
 static int is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
@@ -59,6 +69,23 @@ static int is_foreign_image(const char *name) {
         if (strcasecmp(dot, ends[k]) == 0) return 1;
     }
     return 0;
+}
+
+static int has_ending(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && dot[1];
+}
+
+/* Regular files only: a pipe is not waited for. */
+static int begins_as_image(const char *path) {
+    uint8_t bytes[GF_IMAGE_MAGIC];
+    gf_file_stamp stamp;
+    int fd;
+    if (gf_file_open(NULL, path, &fd, &stamp) != GLOFND_OK) return 0;
+    const size_t n = stamp.size < sizeof bytes ? (size_t)stamp.size : sizeof bytes;
+    const int is_image = gf_file_read_at(NULL, fd, path, 0, bytes, n) == GLOFND_OK && gf_image_begins(bytes, n);
+    gf_close(fd);
+    return is_image;
 }
 
 static glofnd_status join(gf_error *err, char out[PATH_MAX], const char *a, const char *b) {
@@ -78,11 +105,23 @@ static glofnd_status add_item(gf_error *err, folder *f, const char *where, const
     return gf_string_list_add(err, &f->paths, path, strlen(path));
 }
 
-static void count_foreign(folder *f, const char *where, const char *name) {
-    char path[sizeof f->first_foreign];
+static void leave_out(left_out *x, const char *where, const char *name) {
+    char path[sizeof x->first];
     const int n = snprintf(path, sizeof path, "%s%s%s", where, where[0] ? "/" : "", name);
     if (n < 0) return;
-    if (f->foreign++ == 0 || strcmp(path, f->first_foreign) < 0) memcpy(f->first_foreign, path, sizeof path);
+    if (x->count++ == 0 || strcmp(path, x->first) < 0) memcpy(x->first, path, sizeof path);
+}
+
+/* A file, or what cannot be read as a folder. `path`: of the folder `where`. */
+static glofnd_status list_file(gf_error *err, folder *f, const char *path, const char *where, const char *name,
+                               gf_string_list *files) {
+    char whole[PATH_MAX];
+    TRY(join(err, whole, path, name));
+    if (is_image_name(name) || (!has_ending(name) && begins_as_image(whole)))
+        return gf_string_list_add(err, files, name, strlen(name));
+    if (is_foreign_image(name)) leave_out(&f->foreign, where, name);
+    else if (where[0] || (strcmp(name, CLASS_NAMES) != 0 && strcmp(name, CAPTIONS) != 0)) leave_out(&f->others, where, name);
+    return GLOFND_OK;
 }
 
 /* The names in `where` (from the root), unsorted: images, folders, and links to folders, which may go into the same list; names
@@ -106,9 +145,7 @@ static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf
         }
         if (status == GLOFND_OK && is_folder)
             status = gf_string_list_add(err, is_link ? links : folders, e->d_name, strlen(e->d_name));
-        else if (status == GLOFND_OK && is_image_name(e->d_name))
-            status = gf_string_list_add(err, files, e->d_name, strlen(e->d_name));
-        else if (status == GLOFND_OK && is_foreign_image(e->d_name)) count_foreign(f, where, e->d_name);
+        else if (status == GLOFND_OK) status = list_file(err, f, path, where, e->d_name, files);
     }
     if (status == GLOFND_OK && errno)
         status = gf_fail(err, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
@@ -242,7 +279,7 @@ static glofnd_status copy_names(gf_error *err, const gf_string_list *from, const
 /* The class folders, sorted, and their names if a file has them. */
 static glofnd_status find_classes(gf_error *err, gf_dataset *d, const folder *f, class_folders *c) {
     char path[PATH_MAX];
-    TRY(join(err, path, f->root, "classnames.txt"));
+    TRY(join(err, path, f->root, CLASS_NAMES));
     TRY(gf_string_list_sort(err, &d->classes));
     const int64_t n = d->classes.n, extra = gf_string_list_find(&d->classes, GF_UNLABELLED) >= 0;
     TRY(gf_read_class_names(err, d, path, n - extra, n, &c->names));
@@ -301,13 +338,18 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
         d->info.classes = 0;
         for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, "", gf_string_list_get(files, i), -1));
     } else TRY(note_stray(err, d, f, files));
-    FAIL_IF(err, f->paths.n == 0 && f->foreign, GLOFND_E_FORMAT,
+    FAIL_IF(err, f->paths.n == 0 && f->foreign.count, GLOFND_E_FORMAT,
             "'%.250s' holds no %s image, but %lld with other endings, as '%.100s'; convert them", f->root, gf_image_endings(),
-            (long long)f->foreign, f->first_foreign);
+            (long long)f->foreign.count, f->foreign.first);
     FAIL_IF(err, f->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' holds no %s image", f->root, gf_image_endings());
-    if (f->foreign)
+    if (f->foreign.count)
         gf_dataset_add_note(d, "%lld image%s with a different ending than %s left out, the first: %.400s/%s",
-                            (long long)f->foreign, f->foreign == 1 ? "" : "s", gf_image_endings(), f->root, f->first_foreign);
+                            (long long)f->foreign.count, f->foreign.count == 1 ? "" : "s", gf_image_endings(), f->root,
+                            f->foreign.first);
+    if (f->others.count)
+        gf_dataset_add_note(d, "%lld file%s no image%s left out, the first: %.400s/%s", (long long)f->others.count,
+                            f->others.count == 1 ? " that is" : "s that are", f->others.count == 1 ? "" : "s", f->root,
+                            f->others.first);
     sort_items(f);
     d->info.n = f->paths.n;
     return GLOFND_OK;

@@ -5,6 +5,7 @@
 #include "method/options.h"
 #include "optim/schedule.h"
 #include "run/config/config_parts.h"
+#include "run/config/late_keys.h"
 #include "util/strings/number_text.h"
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -128,6 +129,11 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
         FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION, "%s: it is '%.200s' in the run to resume, and '%.200s' is given",
                 fixed[i], old, new);
     }
+    const int ring = (gf_detector_memory(before) & gf_detector_memory(now) & GF_REMEMBERS_RING) != 0;
+    FAIL_IF(err, ring && before->method.similarity != now->method.similarity, GLOFND_E_OPTION,
+            "similarity: the ring of the run to resume holds %s; give --similarity %s",
+            before->method.similarity == GLOFND_SIMILARITY_BANK ? "averages" : "embeddings",
+            before->method.similarity == GLOFND_SIMILARITY_BANK ? "bank" : "embedding");
     return GLOFND_OK;
 }
 

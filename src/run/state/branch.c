@@ -100,7 +100,8 @@ static void remove_tree(const char *path, int depth) {
 
 /* ----- the branch ----- */
 
-static glofnd_status write_config(gf_error *err, const char *checkpoint, const gf_config *late, const char *to) {
+/* In the copied checkpoint, too: a config.cfg that is lost later is restored from there. */
+static glofnd_status write_configs(gf_error *err, const char *checkpoint, const gf_config *late, const char *to) {
     gf_config c;
     char path[PATH_MAX];
     int has;
@@ -108,7 +109,12 @@ static glofnd_status write_config(gf_error *err, const char *checkpoint, const g
     FAIL_IF(err, !has, GLOFND_E_FORMAT, "%s has no " GF_CONFIG_FILE, checkpoint);
     TRY(gf_late_keys_copy(err, &c, late));
     TRY(gf_path_join(err, path, to, GF_CONFIG_FILE));
-    return gf_config_write(err, &c, path);
+    TRY(gf_config_write(err, &c, path));
+    TRY(gf_path_join(err, path, checkpoint, GF_CONFIG_FILE));
+    TRY(gf_config_write(err, &c, path));
+    TRY(gf_manifest_renew(err, checkpoint, GF_CONFIG_FILE));
+    gf_folder_sync(checkpoint);
+    return GLOFND_OK;
 }
 
 static glofnd_status fill(gf_error *err, const char *trunk, int64_t step, const char *copy, const gf_config *config) {
@@ -117,7 +123,7 @@ static glofnd_status fill(gf_error *err, const char *trunk, int64_t step, const 
     TRY(gf_checkpoint_path(err, copy, step, to));
     TRY(copy_checkpoint(err, from, to));
     TRY(copy_logs(err, trunk, copy));
-    TRY(write_config(err, to, config, copy));
+    TRY(write_configs(err, to, config, copy));
     gf_folder_sync(copy);
     return GLOFND_OK;
 }

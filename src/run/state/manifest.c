@@ -154,6 +154,40 @@ glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const cha
     return *listed ? check_line(err, folder, line) : GLOFND_OK;
 }
 
+/* All lines but that of `name` stay as they are, of whichever kind. */
+static glofnd_status put_renewed(gf_error *err, gf_writer *w, const char *folder, char *done, const char *name) {
+    char renewed[LINE], *rest;
+    for (char *line = strtok_r(done, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *space = strrchr(line, ' '), *put = line;
+        if (space && strcmp(space + 1, name) == 0) {
+            TRY(describe(err, folder, name, (int)strcspn(line, " "), renewed));
+            put = renewed;
+        }
+        gf_put(w, put, strlen(put));
+        gf_put(w, "\n", 1);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status write_renewed(gf_error *err, const char *folder, char *done, const char *name) {
+    char path[PATH_MAX];
+    gf_writer w;
+    TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
+    TRY(gf_writer_open(err, &w, path));
+    const glofnd_status status = put_renewed(err, &w, folder, done, name);
+    if (status == GLOFND_OK) return gf_writer_finish(&w);
+    gf_writer_close(&w);
+    return status;
+}
+
+glofnd_status gf_manifest_renew(gf_error *err, const char *folder, const char *name) {
+    char *done;
+    TRY(read_done(err, folder, &done));
+    const glofnd_status status = write_renewed(err, folder, done, name);
+    free(done);
+    return status;
+}
+
 glofnd_status gf_manifest_same(gf_error *err, const char *folder, const char *other, const char *name, int *same) {
     char line[LINE], there[LINE];
     *same = 0;

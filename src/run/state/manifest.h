@@ -10,6 +10,8 @@
 
 /* Writes FOLDER/DONE, which lists the files `name` [count] of the folder. */
 glofnd_status gf_manifest_write(gf_error *err, const char *folder, const char *const *name, int count);
+/* Writes FOLDER/DONE again, with the same names, after `name` was replaced. */
+glofnd_status gf_manifest_renew(gf_error *err, const char *folder, const char *name);
 /* Checks every listed file. E_FORMAT names one whose length or checksum differs, or one of the `count` needed files that is not
  * listed. */
 glofnd_status gf_manifest_check(gf_error *err, const char *folder, const char *const *needed, int count);

@@ -11,6 +11,7 @@
 #include "io/calls.h"
 #include "method/store/store.h"
 #include "run/layout.h"
+#include "train/checkpoint/fit_anchors.h"
 #include "util/path.h"
 #include "util/status.h"
 
@@ -174,9 +175,6 @@ static glofnd_status copy_some(gf_error *err, const gf_trainer *t, const glofnd_
 static glofnd_status copy_averages(gf_error *err, const gf_trainer *t, const glofnd_store *whole) {
     const glofnd_store *work = gf_loss_stage_store(t->loss);
     const int64_t dim = work->spec.bank_dim;
-    FAIL_IF(err, dim > 0 && whole->spec.bank_dim != dim, GLOFND_E_FORMAT,
-            "similarity: bank needs averages of %lld numbers, and those of the checkpoint have %lld", (long long)dim,
-            (long long)whole->spec.bank_dim);
     if (dim == 0) return GLOFND_OK;
     uint16_t *rows = malloc(sizeof *rows * (size_t)(AVERAGES * dim));
     FAIL_IF(err, !rows, GLOFND_E_MEMORY, "no memory for %d averages of a checkpoint", AVERAGES);
@@ -187,13 +185,24 @@ static glofnd_status copy_averages(gf_error *err, const gf_trainer *t, const glo
     return status;
 }
 
+static glofnd_status take_shared(gf_error *err, const gf_trainer *t, const glofnd_store *whole) {
+    TRY(gf_store_carry(err, whole, gf_loss_stage_store(t->loss)));
+    return copy_averages(err, t, whole);
+}
+
+/* Where the run's own store is another, by way of one that has what the run remembers. */
 static glofnd_status adopt_shared(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *whole, int64_t first,
                                   int64_t stride) {
     gf_trainer *t = user;
+    const gf_store_spec *own = &gf_loss_stage_store(t->loss)->spec;
+    glofnd_store *fitted = NULL;
     FAIL_IF(err, whole->spec.n != t->info.n, GLOFND_E_FORMAT, "the checkpoint holds %lld anchors, the data has %lld samples",
             (long long)whole->spec.n, (long long)t->info.n);
-    TRY(gf_store_carry(err, whole, gf_loss_stage_store(t->loss)));
-    TRY(copy_averages(err, t, whole));
+    TRY(gf_anchors_check_memory(err, &t->config, &whole->spec, own, "the checkpoint"));
+    if (!gf_anchors_fit_as_they_are(&t->config, &whole->spec, own)) TRY(gf_anchors_fit(err, &t->config, whole, own, &fitted));
+    const glofnd_status status = take_shared(err, t, fitted ? fitted : whole);
+    glofnd_store_free(fitted);
+    TRY(status);
     return adopt_rows(err, user, c, whole, first, stride);
 }
 
@@ -202,35 +211,60 @@ static glofnd_status load_shard(gf_error *err, gf_trainer *t, const char *anchor
     return gf_anchors_read(err, gf_shard_ctx(gf_loss_stage_shard(t->loss)), anchors, adopt_shared, adopt_rows, t);
 }
 
-/* ----- loading: other data ----- */
+/* ----- loading: other data, or anchors of a run that remembers more ----- */
 
-static glofnd_status write_remapped(gf_error *err, const gf_trainer *t, glofnd_ctx *c, const char *anchors, const char *scratch,
-                                    const gf_remap *counts, const int64_t *to) {
-    glofnd_store *old = NULL, *new = NULL;
-    TRY(gf_ctx_status(err, c, glofnd_store_load(c, anchors, NULL, &old)));
-    glofnd_status status = GLOFND_OK;
-    if (old->spec.n != counts->rows)
-        status = gf_fail(err, GLOFND_E_FORMAT, "%s holds %lld anchors, and there are %lld keys", anchors, (long long)old->spec.n,
-                         (long long)counts->rows);
-    if (status == GLOFND_OK) status = gf_store_remap(err, old, t->info.n, to, &new);
-    if (status == GLOFND_OK) status = gf_ctx_status(err, c, glofnd_store_save(c, new, scratch));
-    glofnd_store_free(new);
+typedef struct changes {
+    const gf_store_spec *own;
+    const char *anchors, *scratch; /* files: as stored; to be made */
+    const gf_remap *counts;
+    const int64_t *to; /* NULL: the data is the same */
+} changes;
+
+/* *moved, *fitted: stores on the way, to be freed; NULL: not needed. */
+static glofnd_status change(gf_error *err, const gf_trainer *t, const changes *x, const glofnd_store *old, glofnd_store **moved,
+                            glofnd_store **fitted) {
+    FAIL_IF(err, old->spec.n != x->counts->rows, GLOFND_E_FORMAT, "%s holds %lld anchors, and there are %lld keys", x->anchors,
+            (long long)old->spec.n, (long long)x->counts->rows);
+    TRY(gf_anchors_check_memory(err, &t->config, &old->spec, x->own, x->anchors));
+    if (x->to) TRY(gf_store_remap(err, old, t->info.n, x->to, moved));
+    if (gf_anchors_fit_as_they_are(&t->config, &old->spec, x->own)) return GLOFND_OK;
+    return gf_anchors_fit(err, &t->config, *moved ? *moved : old, x->own, fitted);
+}
+
+static glofnd_status write_changed(gf_error *err, const gf_trainer *t, glofnd_ctx *c, const changes *x) {
+    glofnd_store *old = NULL, *moved = NULL, *fitted = NULL;
+    TRY(gf_ctx_status(err, c, glofnd_store_load(c, x->anchors, NULL, &old)));
+    glofnd_status status = change(err, t, x, old, &moved, &fitted);
+    const glofnd_store *new = fitted ? fitted : moved ? moved : old;
+    if (status == GLOFND_OK) status = gf_ctx_status(err, c, glofnd_store_save(c, new, x->scratch));
+    glofnd_store_free(fitted);
+    glofnd_store_free(moved);
     glofnd_store_free(old);
     return status;
 }
 
 /* By way of a file, since the store that trains may live in one, or on a device. */
-static glofnd_status load_remapped(gf_error *err, gf_trainer *t, const char *anchors, const char *scratch, const gf_remap *counts,
-                                   const int64_t *to) {
+static glofnd_status load_changed(gf_error *err, gf_trainer *t, const changes *x) {
     glofnd_options plain = t->config.method;
     glofnd_ctx *c = NULL;
     plain.device = GLOFND_DEVICE_CPU;
     TRY(gf_ctx_create(err, &plain, &c));
-    glofnd_status status = write_remapped(err, t, c, anchors, scratch, counts, to);
+    glofnd_status status = write_changed(err, t, c, x);
     glofnd_ctx_free(c);
-    if (status == GLOFND_OK) status = gf_loss_stage_load(err, t->loss, scratch);
-    unlink(scratch);
+    if (status == GLOFND_OK) status = gf_loss_stage_load(err, t->loss, x->scratch);
+    unlink(x->scratch);
     return status;
+}
+
+/* The same data, one rank. */
+static glofnd_status load_whole(gf_error *err, gf_trainer *t, const char *anchors, const char *scratch) {
+    const gf_store_spec own = gf_loss_stage_store(t->loss)->spec;
+    const gf_remap counts = {.rows = t->info.n};
+    const changes x = {&own, anchors, scratch, &counts, NULL};
+    TRY(gf_loss_stage_load(err, t->loss, anchors));
+    const gf_store_spec *stored = &gf_loss_stage_store(t->loss)->spec;
+    TRY(gf_anchors_check_memory(err, &t->config, stored, &own, anchors));
+    return gf_anchors_fit_as_they_are(&t->config, stored, &own) ? GLOFND_OK : load_changed(err, t, &x);
 }
 
 static glofnd_status refuse(gf_error *err, const gf_remap *x) {
@@ -252,13 +286,15 @@ glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors,
     TRY(gf_exists(err, keys, &there));
     if (there) TRY(gf_keys_same(err, t->data, keys, &same));
     if (same && t->comm) return load_shard(err, t, anchors);
-    if (same) TRY(gf_loss_stage_load(err, t->loss, anchors));
+    if (same) TRY(load_whole(err, t, anchors, scratch));
     if (same) return load_parts(err, t, anchors);
     TRY(gf_anchors_part_count(err, anchors, &parts));
     FAIL_IF(err, remap && (t->comm || parts > 0), GLOFND_E_UNSUPPORTED,
             "--remap works on one rank, from a checkpoint of one rank: resume once with one rank and the previous data");
     TRY(gf_keys_map(err, t->data, keys, &to, out));
-    const glofnd_status status = remap ? load_remapped(err, t, anchors, scratch, out, to) : refuse(err, out);
+    const gf_store_spec own = gf_loss_stage_store(t->loss)->spec;
+    const changes x = {&own, anchors, scratch, out, to};
+    const glofnd_status status = remap ? load_changed(err, t, &x) : refuse(err, out);
     free(to);
     return status;
 }

@@ -15,7 +15,7 @@ glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *an
 glofnd_status gf_anchors_save_shard(gf_error *err, const gf_trainer *t, const char *anchors); /* the rank's own anchors */
 /* With keys that differ from the data's: E_FORMAT that says how many are known, unless `remap`. A missing key file (a
  * checkpoint of an earlier version) counts as equal, if the numbers of samples are. `scratch`: name of a file to be made and
- * removed while re-mapping. */
+ * removed while re-mapping, or where the run remembers less than the checkpoint (fit_anchors.h); E_OPTION: it remembers more. */
 glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors, const char *keys, const char *scratch, int remap,
                               gf_remap *out);
 
