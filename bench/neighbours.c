@@ -183,8 +183,8 @@ static void measure(int64_t batch, int64_t n) {
     }
     double ms[KINDS];
     for (int k = 0; k < KINDS; k++) ms[k] = chosen(&s[k].times);
-    printf("%6lld %9lld %9lld %10.2f %10.2f %10.2f %10.2f %10.2f %8.2f\n", (long long)batch, (long long)n, (long long)searched, ms[0],
-           ms[1], ms[2], ms[2] - ms[1], chosen(&stored), chosen(&stored) / (ms[2] - ms[1]));
+    printf("%6lld %9lld %9lld %10.2f %10.2f %10.2f %10.2f %10.2f %8.2f\n", (long long)batch, (long long)n, (long long)searched,
+           ms[0], ms[1], ms[2], ms[2] - ms[1], chosen(&stored), chosen(&stored) / (ms[2] - ms[1]));
     fflush(stdout);
     for (int k = 0; k < KINDS; k++) close_side(&s[k]);
     sample_free(&x);
@@ -197,7 +197,8 @@ static void measure(int64_t batch, int64_t n) {
 static int64_t number(const char *text, int64_t low) {
     char *end;
     const long long x = strtoll(text, &end, 10);
-    if (end == text || (*end != '\0' && *end != ',') || x < low) die("%s: not a number, or too small; see the head of the file", text);
+    if (end == text || (*end != '\0' && *end != ',') || x < low)
+        die("%s: not a number, or too small; see the head of the file", text);
     return x;
 }
 
@@ -210,27 +211,30 @@ static numbers read_numbers(const char *text) {
     return l;
 }
 
+static void read_flag(const char *flag, const char *value) {
+    if (!value) die("%s: unknown, or without a value; see the head of bench/neighbours.c", flag);
+    if (strcmp(flag, "--batch") == 0) wanted.batch = read_numbers(value);
+    else if (strcmp(flag, "--samples") == 0) wanted.samples = read_numbers(value);
+    else if (strcmp(flag, "--dim") == 0) wanted.dim = number(value, 1);
+    else if (strcmp(flag, "--window") == 0) wanted.window = number(value, 0);
+    else if (strcmp(flag, "--threads") == 0) wanted.threads = (int)number(value, 1);
+    else if (strcmp(flag, "--rounds") == 0) wanted.rounds = (int)number(value, 1);
+    else die("%s: unknown; see the head of bench/neighbours.c", flag);
+}
+
 int main(int argc, char **argv) {
     wanted.threads = gf_parallel_default();
     for (int i = 1; i < argc; i++) {
-        const char *flag = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(flag, "--cpu-time") == 0) { wanted.cpu_time = 1; continue; }
-        if (!value) die("%s: unknown, or without a value; see the head of bench/neighbours.c", flag);
-        i++;
-        if (strcmp(flag, "--batch") == 0) wanted.batch = read_numbers(value);
-        else if (strcmp(flag, "--samples") == 0) wanted.samples = read_numbers(value);
-        else if (strcmp(flag, "--dim") == 0) wanted.dim = number(value, 1);
-        else if (strcmp(flag, "--window") == 0) wanted.window = number(value, 0);
-        else if (strcmp(flag, "--threads") == 0) wanted.threads = (int)number(value, 1);
-        else if (strcmp(flag, "--rounds") == 0) wanted.rounds = (int)number(value, 1);
-        else die("%s: unknown; see the head of bench/neighbours.c", flag);
+        if (strcmp(argv[i], "--cpu-time") == 0) wanted.cpu_time = 1;
+        else read_flag(argv[i], i + 1 < argc ? argv[i + 1] : NULL), i++;
     }
-    printf(" batch   samples  searched     %s   %s %s     search     stored    ratio     (ms a step)\n", kind_names[0], kind_names[1],
-           kind_names[2]);
+    printf(" batch   samples  searched     %s   %s %s     search     stored    ratio     (ms a step)\n", kind_names[0],
+           kind_names[1], kind_names[2]);
     for (int b = 0; b < wanted.batch.count; b++)
         for (int n = 0; n < wanted.samples.count; n++) {
-            if (wanted.batch.x[b] % 32 != 0 || wanted.batch.x[b] > wanted.samples.x[n]) die("batches are multiples of 32, of the samples");
-            measure(wanted.batch.x[b], wanted.samples.x[n]);
+            const int64_t batch = wanted.batch.x[b], samples = wanted.samples.x[n];
+            if (batch % 32 != 0 || batch > samples) die("a batch is a multiple of 32, and not larger than the data");
+            measure(batch, samples);
         }
     return 0;
 }

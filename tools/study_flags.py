@@ -2,11 +2,13 @@
 """What could flag false negatives better on a trained network? Labels give the answer.
 
     glofnd embed RUN --head --out z.npy --labels y.npy; glofnd embed RUN --out h.npy
-    python3 tools/study_flags.py z.npy y.npy [--features h.npy] [--alpha 0.01] [--anchors 2500] [--seed 0]
+    python3 tools/study_flags.py z.npy y.npy [--features h.npy] [--networks z2.npy z3.npy ...] [--alpha 0.01] [--anchors 2500]
+                                 [--seed 0]
 
 Compares, over all pairs of some anchors with the whole data: equal shares, one threshold, shares by the shape of an anchor's
 similarities, and the best shares that labels could choose; the order of pairs by several scores; a calibrated probability as
-the weight; thresholds predicted from the embedding. Needs NumPy; scikit-learn for the last three parts.
+the weight; thresholds predicted from the embedding. Needs NumPy; scikit-learn for the last three parts. --networks: embeddings
+of the same samples by networks of other seeds; only how much their mean similarity knows more than one of them.
 """
 import argparse
 
@@ -72,6 +74,23 @@ def study_shares(s, same, alpha):
         row("labels choose the share: best pooled, cost %.2f" % cost, s >= threshold, same)
 
 
+def study_networks(networks, y, anchors, alpha):
+    """Does the mean similarity of several networks know more than that of one?"""
+    same = y[anchors][:, None] == y
+    same[np.arange(len(anchors)), anchors] = False
+    total = 0
+    print("| networks | flagged % | precision | recall | F1 pooled | F1 per anchor | nearest of the class: all | half | quarter |\n"
+          "|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for count, z in enumerate(networks, 1):
+        total = total + similarities(z, anchors)
+        count_flagged = int(alpha * len(y))
+        flags = total >= np.partition(total, -count_flagged, axis=1)[:, -count_flagged][:, None]
+        right = (y[total.argmax(1)] == y[anchors])[np.argsort(-total.max(1))]
+        shares = ["%.1f" % (100 * right[: len(right) // part].mean()) for part in (1, 2, 4)]
+        values = ["%.2f" % v if i == 0 else "%.1f" % v for i, v in enumerate(flagged(flags, same))]
+        print("| %d | %s |" % (count, " | ".join(values + shares)))
+
+
 def study_orders(z, y, h, lam, near, anchors, alpha):
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.isotonic import IsotonicRegression
@@ -135,6 +154,7 @@ def main():
     p.add_argument("embeddings")
     p.add_argument("labels")
     p.add_argument("--features")
+    p.add_argument("--networks", nargs="+", default=[])
     p.add_argument("--alpha", type=float, default=0.01)
     p.add_argument("--anchors", type=int, default=2500)
     p.add_argument("--seed", type=int, default=0)
@@ -142,6 +162,9 @@ def main():
     z, y = unit(np.load(o.embeddings).astype("f4")), np.load(o.labels).astype(int)
     h = whitened(np.load(o.features).astype("f4")) if o.features else None
     anchors = np.random.default_rng(o.seed).choice(len(z), min(len(z), o.anchors), replace=False)
+    if o.networks:
+        study_networks([z] + [unit(np.load(path).astype("f4")) for path in o.networks], y, anchors, o.alpha)
+        return
     same = y[anchors][:, None] == y
     same[np.arange(len(anchors)), anchors] = False
     study_shares(similarities(z, anchors), same, o.alpha)

@@ -69,8 +69,8 @@ static void search_block(void *arg, int64_t task, int thread) {
     pack_rows(job, slot, n, near->rows + thread * dim * ROWS, panels);
     for (int64_t a0 = 0; a0 < rows; a0 += GF_PANEL) {
         float s[GF_PANEL][ROWS];
-        ops->product(s[0], ROWS, near->anchor + a0 * dim, (size_t)dim, 1, panels, GF_PANEL, (size_t)(dim * GF_PANEL), GF_PANEL, ROWS,
-                     (int)dim, 0);
+        ops->product(s[0], ROWS, near->anchor + a0 * dim, (size_t)dim, 1, panels, GF_PANEL, (size_t)(dim * GF_PANEL), GF_PANEL,
+                     ROWS, (int)dim, 0);
         for (int64_t a = a0; a < GF_MIN(a0 + GF_PANEL, rows); a++)
             insert_row(ops, s[a - a0], slot, own[a], (int)job->k, list + a * job->k);
     }
