@@ -1,4 +1,4 @@
-/* neighbours.c - what averages and neighbours add to a step on the CPU, and their search against one that stores all similarities.
+/* neighbours.c - what averages and neighbours add to a step on the CPU, and the search against one that stores similarities.
  *
  *     build/bench/neighbours [--batch 128,256] [--samples 50000,1000000] [--dim 128] [--window ROWS] [--threads N] [--rounds N]
  *                            [--cpu-time]

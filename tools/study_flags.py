@@ -79,8 +79,8 @@ def study_networks(networks, y, anchors, alpha):
     same = y[anchors][:, None] == y
     same[np.arange(len(anchors)), anchors] = False
     total = 0
-    print("| networks | flagged % | precision | recall | F1 pooled | F1 per anchor | nearest of the class: all | half | quarter |\n"
-          "|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print("| networks | flagged % | precision | recall | F1 pooled | F1 per anchor | nearest of the class: all | half | quarter |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for count, z in enumerate(networks, 1):
         total = total + similarities(z, anchors)
         count_flagged = int(alpha * len(y))
