@@ -79,7 +79,7 @@ def study_networks(networks, y, anchors, alpha):
     same = y[anchors][:, None] == y
     same[np.arange(len(anchors)), anchors] = False
     total = 0
-    print("| networks | flagged % | precision | recall | F1 pooled | F1 per anchor | nearest of the class: all | half | quarter |")
+    print("| networks | flagged % | precision | recall | F1 pooled | F1 per anchor | nearest is right: all | half | quarter |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for count, z in enumerate(networks, 1):
         total = total + similarities(z, anchors)
