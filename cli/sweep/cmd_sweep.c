@@ -123,12 +123,24 @@ static int report_failed(sweeping *s, const job *j) {
 
 static int has_ended(const job *j) { return j->state == JOB_DONE || j->state == JOB_FAILED; }
 
+/* A run that another process still trains, as one of a sweep that was killed does until its checkpoint is written, is waited
+ * for: it continues from there. */
+static int in_use(const sweeping *s, sweep_run *r) {
+    if (!gf_folder_in_use(r->path)) return 0;
+    if (!r->waited) clear_line(s);
+    if (!r->waited) gf_print(stderr, "%s waits: another process still uses its folder\n", r->name);
+    r->waited = 1;
+    return 1;
+}
+
 /* A branch waits for the checkpoint that it begins with. */
 static int is_ready(void *user, job *j) {
     sweeping *s = user;
     sweep_run *r = run_of(j);
     char line[1024];
-    if (s->eval >= 0 || r->trunk < 0) return 1;
+    if (s->eval >= 0) return 1;
+    if (in_use(s, r)) return 0;
+    if (r->trunk < 0) return 1;
     const int ready = sweep_share_begin(s->run, s->count, r, has_ended(&s->jobs.job[r->trunk]), line, sizeof line);
     if (*line) clear_line(s);
     if (*line) gf_print(stderr, "%s\n", line);
