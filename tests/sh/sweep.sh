@@ -79,6 +79,9 @@ expect 2 "data-folder_nowhere_seed-1 cannot be trained: " "$glofnd" sweep --conf
 expect 0 "2 runs, 0 finished" "$glofnd" sweep --config tiny.cfg --vary 'data=shapes:n=90\,classes=4,shapes:n=80' --out typo \
     --dry-run
 grep -q "^typo/data-shapes_n_90_classes_4_seed-1 " out || fail "a SPEC with a comma"
+# Values that do not go together: the run that has them is named.
+expect 2 "detector-none_neighbours-5_seed-1 cannot be trained: neighbours: averages are kept for" "$glofnd" sweep \
+    --config tiny.cfg --set similarity=bank --vary detector=glofnd,none --vary neighbours=0,5 --out typo
 expect 2 "given by seeds" "$glofnd" sweep --config tiny.cfg --vary seed=1,2 --out typo
 expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
 expect 1 "no such file" "$glofnd" sweep --file nowhere.sweep --out typo
