@@ -2,6 +2,7 @@
  *
  * Runs are other processes of this program, so that a failure of one does not end the others. OUT/sweep.jsonl records finished
  * runs and evaluations; the same command continues after an interruption. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,9 +103,14 @@ static void read_tail(const char *path, char *out, size_t bytes) {
     fclose(f);
 }
 
-/* Prints the last message of the program in the log of a job, which says why it failed. */
+/* Prints why a job failed: the signal that ended it, else the last message of the program in its log. */
 static void print_reason(const job *j) {
     char tail[4096], *message = NULL, *rest = tail;
+    if (j->signal) {
+        gf_print(stderr, "    it was ended by signal %d, %s%s\n", j->signal, strsignal(j->signal),
+                 j->signal == SIGKILL ? " (the system does that when memory runs out)" : "");
+        return;
+    }
     read_tail(j->log, tail, sizeof tail);
     for (char *line; (line = strsep(&rest, "\n"));)
         if (strncmp(line, "glofnd ", 7) == 0) message = line;
