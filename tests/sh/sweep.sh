@@ -146,7 +146,8 @@ expect 0 "seed-1 finished" "$glofnd" sweep --config tiny.cfg --set epochs=1 --se
 [ -e ran ] || fail "a command of the command line was not run"
 
 # A run that is killed, as for memory, is not blamed on an earlier message of its log.
-expect 1 "seed-1 failed; see killed/seed-1.log" "$glofnd" sweep --config tiny.cfg --seeds 1 --set 'on_epoch=kill -9 $PPID' --out killed
+expect 1 "seed-1 failed; see killed/seed-1.log" "$glofnd" sweep --config tiny.cfg --seeds 1 \
+    --set 'on_epoch=kill -9 $PPID' --out killed
 wants "a killed run" 1 "it was ended by signal 9, Killed (the system does that when memory runs out)"
 
 # The paper's sweep is a file.
