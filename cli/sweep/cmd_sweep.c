@@ -2,6 +2,7 @@
  *
  * Runs are other processes of this program, so that a failure of one does not end the others. OUT/sweep.jsonl records finished
  * runs and evaluations; the same command continues after an interruption. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,9 +103,14 @@ static void read_tail(const char *path, char *out, size_t bytes) {
     fclose(f);
 }
 
-/* Prints the last message of the program in the log of a job, which says why it failed. */
+/* Prints why a job failed: the signal that ended it, else the last message of the program in its log. */
 static void print_reason(const job *j) {
     char tail[4096], *message = NULL, *rest = tail;
+    if (j->signal) {
+        gf_print(stderr, "    it was ended by signal %d, %s%s\n", j->signal, strsignal(j->signal),
+                 j->signal == SIGKILL ? " (the system does that when memory runs out)" : "");
+        return;
+    }
     read_tail(j->log, tail, sizeof tail);
     for (char *line; (line = strsep(&rest, "\n"));)
         if (strncmp(line, "glofnd ", 7) == 0) message = line;
@@ -123,12 +129,24 @@ static int report_failed(sweeping *s, const job *j) {
 
 static int has_ended(const job *j) { return j->state == JOB_DONE || j->state == JOB_FAILED; }
 
+/* A run that another process still trains, as one of a sweep that was killed does until its checkpoint is written, is waited
+ * for: it continues from there. */
+static int in_use(const sweeping *s, sweep_run *r) {
+    if (!gf_folder_in_use(r->path)) return 0;
+    if (!r->waited) clear_line(s);
+    if (!r->waited) gf_print(stderr, "%s waits: another process still uses its folder\n", r->name);
+    r->waited = 1;
+    return 1;
+}
+
 /* A branch waits for the checkpoint that it begins with. */
 static int is_ready(void *user, job *j) {
     sweeping *s = user;
     sweep_run *r = run_of(j);
     char line[1024];
-    if (s->eval >= 0 || r->trunk < 0) return 1;
+    if (s->eval >= 0) return 1;
+    if (in_use(s, r)) return 0;
+    if (r->trunk < 0) return 1;
     const int ready = sweep_share_begin(s->run, s->count, r, has_ended(&s->jobs.job[r->trunk]), line, sizeof line);
     if (*line) clear_line(s);
     if (*line) gf_print(stderr, "%s\n", line);

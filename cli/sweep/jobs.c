@@ -44,6 +44,7 @@ static int poll_job(const jobs *all, job *j) {
     int status;
     const pid_t found = waitpid(j->pid, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return 0;
+    j->signal = found == j->pid && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     const int code = found == j->pid && WIFEXITED(status) ? WEXITSTATUS(status) : 128;
     const int good = all->ended ? all->ended(all->user, j, code) : code == 0;
     j->state = good ? JOB_DONE : JOB_FAILED;

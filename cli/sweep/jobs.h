@@ -15,6 +15,7 @@ typedef struct job {
     void *user;
     job_state state; /* DONE from the start: left out */
     pid_t pid;
+    int signal; /* that ended it; 0: none did */
 } job;
 
 typedef struct jobs {

@@ -247,7 +247,9 @@ static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r)
         if (!sweep_is_config(&p->vary[a])) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
     TRY(gf_config_set(err, &r->config, "seed", r->seed));
     r->resolved = r->config;
-    TRY(gf_config_resolve(err, &r->resolved)); /* errors show before the first run starts */
+    const glofnd_status status = gf_config_resolve(err, &r->resolved); /* errors show before the first run starts */
+    const gf_error why = *err;
+    FAIL_IF(err, status != GLOFND_OK, status, "%s cannot be trained: %.300s", r->name, why.text);
     return gf_config_kept_epochs(err, &r->resolved, r->keep, &r->keep_count);
 }
 
@@ -287,9 +289,10 @@ static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, swe
     *r = (sweep_run){.seed = p->seeds.value[index % p->seeds.count], .trunk = -1};
     index /= p->seeds.count;
     for (int a = p->vary_count - 1; a >= 0; index /= p->vary[a--].count) r->value[a] = p->vary[a].value[index % p->vary[a].count];
+    TRY(name_run(err, p, r));
     TRY(configure(err, p, r));
     r->config_crc = crc_of(&r->config);
-    return name_run(err, p, r);
+    return GLOFND_OK;
 }
 
 glofnd_status sweep_make(gf_error *err, const sweep_plan *p, sweep_run **runs, int *count) {

@@ -37,6 +37,7 @@ typedef struct sweep_run {
     uint32_t config_crc;          /* runs made under a different configuration are refused */
     int finished;                 /* by sweep.jsonl, and its weights exist */
     unsigned evaluated;           /* bits of plan->eval */
+    int waited;                   /* 1: the message that its folder is in use was printed */
     int group;                    /* share.h: runs of equal numbers take the same steps until their detectors start */
     int trunk;                    /* it begins as a copy of this run; -1: by itself */
     int32_t from;                 /* after so many epochs */

@@ -86,6 +86,13 @@ glofnd_status gf_folder_lock(gf_error *err, const char *path, int *fd) {
     GF_FAIL(err, GLOFND_E_IO, "%s is in use by another process", path);
 }
 
+int gf_folder_in_use(const char *path) {
+    const int fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    const int busy = fd >= 0 && gf_flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) gf_close(fd);
+    return busy;
+}
+
 /* ----- where paths lead ----- */
 
 static int is_one(const char *a, const char *b) {

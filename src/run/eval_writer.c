@@ -72,7 +72,12 @@ void gf_eval_put_texts(gf_eval_writer *w, const char *key, const char *const *te
 
 glofnd_status gf_eval_writer_end(gf_eval_writer *w) {
     TRY(gf_jsonl_end(&w->log));
-    if (w->charted == GLOFND_OK) w->charted = gf_eval_chart_end(w->log.log.err, &w->chart);
+    if (w->charted != GLOFND_OK) return GLOFND_OK;
+    w->charted = gf_eval_chart_end(w->log.log.err, &w->chart);
+    if (w->charted != GLOFND_OK && w->log.log.err) {
+        const gf_error why = *w->log.log.err;
+        gf_fail(w->log.log.err, w->charted, GF_EVAL_CHARTS_LACK ": %.400s", why.text);
+    }
     return GLOFND_OK;
 }
 

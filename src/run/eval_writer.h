@@ -13,6 +13,9 @@
 #include "io/json/jsonl.h"
 #include "run/eval_chart.h"
 
+/* The message of close begins with this where eval.jsonl has the records and only the file for TensorBoard failed. */
+#define GF_EVAL_CHARTS_LACK "eval.jsonl has it, but TensorBoard's charts lack it"
+
 typedef struct gf_eval_writer { /* all zero: closed */
     gf_jsonl log;
     const char *event; /* of the present record; borrowed */

@@ -83,12 +83,27 @@ static void a_link_does_not_rename_images(void **state) {
     gf_dataset_free(d);
 }
 
+/* Else every class would hold the images of all others, under its own label. */
+static void a_link_to_the_folder_of_the_classes_is_not_followed(void **state) {
+    (void)state;
+    scratch_png(&box, "up/a/1.png", 8, 1);
+    scratch_png(&box, "up/b/2.png", 8, 1);
+    assert_int_equal(symlink("..", scratch_path(&box, "up/a/above")), 0);
+    assert_int_equal(symlink(".", scratch_path(&box, "up/self")), 0);
+    gf_dataset *d = open_spec("folder:%/up");
+    assert_int_equal(gf_dataset_describe(d).n, 2);
+    assert_int_equal(gf_dataset_label(d, 0), 0);
+    assert_int_equal(gf_dataset_label(d, 1), 1);
+    gf_dataset_free(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(depth_takes_no_stack),
         cmocka_unit_test(paths_beyond_the_limit_are_refused),
         cmocka_unit_test(folders_linked_to_each_other_are_read_once),
         cmocka_unit_test(a_link_does_not_rename_images),
+        cmocka_unit_test(a_link_to_the_folder_of_the_classes_is_not_followed),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

@@ -67,10 +67,24 @@ static void depth_takes_no_stack(void **state) {
     assert_int_not_equal(access(path_of("d"), F_OK), 0);
 }
 
+static void a_locked_folder_is_in_use(void **state) {
+    (void)state;
+    gf_error err = {""};
+    int lock;
+    assert_int_equal(gf_folder_make(&err, path_of("run"), NULL), GLOFND_OK);
+    assert_false(gf_folder_in_use(path_of("run")));
+    assert_false(gf_folder_in_use(path_of("absent")));
+    assert_int_equal(gf_folder_lock(&err, path_of("run"), &lock), GLOFND_OK);
+    assert_true(gf_folder_in_use(path_of("run")));
+    close(lock);
+    assert_false(gf_folder_in_use(path_of("run")));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parents_are_made_and_counted),
         cmocka_unit_test(depth_takes_no_stack),
+        cmocka_unit_test(a_locked_folder_is_in_use),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

@@ -40,6 +40,11 @@ for verb in knn linear; do
     "$glofnd" eval $verb run 2> err | cmp - out || fail "$verb: other results"
 done
 
+# A file for TensorBoard that cannot be written: eval.jsonl has the result, and the message says so.
+rmdir full/eval.jsonl && : > full/eval
+expect 1 "the result is printed, and eval.jsonl has it, but TensorBoard's charts lack it: 'full/eval/" "$glofnd" eval knn full
+grep -q '"event": "knn"' full/eval.jsonl || fail "charts that cannot be written: no record"
+
 # The average is over sound results alone.
 expect 0 "* not in the average, which is over 2 of 3 datasets" "$glofnd" eval transfer run "pets:pets?counts=any" \
     a=shapes:n=80,classes=3,size=16,seed=2 b=shapes:n=90,classes=3,size=16,seed=9

@@ -79,6 +79,9 @@ expect 2 "data-folder_nowhere_seed-1 cannot be trained: " "$glofnd" sweep --conf
 expect 0 "2 runs, 0 finished" "$glofnd" sweep --config tiny.cfg --vary 'data=shapes:n=90\,classes=4,shapes:n=80' --out typo \
     --dry-run
 grep -q "^typo/data-shapes_n_90_classes_4_seed-1 " out || fail "a SPEC with a comma"
+# Values that do not go together: the run that has them is named.
+expect 2 "detector-none_neighbours-5_seed-1 cannot be trained: neighbours: averages are kept for" "$glofnd" sweep \
+    --config tiny.cfg --set similarity=bank --vary detector=glofnd,none --vary neighbours=0,5 --out typo
 expect 2 "given by seeds" "$glofnd" sweep --config tiny.cfg --vary seed=1,2 --out typo
 expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
 expect 1 "no such file" "$glofnd" sweep --file nowhere.sweep --out typo
@@ -141,6 +144,11 @@ done
 expect 0 "seed-1 finished" "$glofnd" sweep --config tiny.cfg --set epochs=1 --set start_epoch=0 --seeds 1 \
     --set 'on_epoch=touch ran' --out own
 [ -e ran ] || fail "a command of the command line was not run"
+
+# A run that is killed, as for memory, is not blamed on an earlier message of its log.
+expect 1 "seed-1 failed; see killed/seed-1.log" "$glofnd" sweep --config tiny.cfg --seeds 1 \
+    --set 'on_epoch=kill -9 $PPID' --out killed
+wants "a killed run" 1 "it was ended by signal 9, Killed (the system does that when memory runs out)"
 
 # The paper's sweep is a file.
 paper=$source/configs/sweep-start-epoch.sweep

@@ -47,6 +47,33 @@ for how in TERM:none:2 TERM:glofnd:2 KILL:none:0 KILL:none:2 KILL:fnc:3; do
     rm -r $out
 done
 
+# ----- started again while a run of the killed sweep is still ending -----
+
+hold detector-none_seed-1:0 go
+"$glofnd" $words --out early --share > out 2> err &
+pid=$!
+tries=0
+until [ -e held ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || fail "not held within a minute"
+    sleep 0.1
+done
+kill -KILL $pid
+wait $pid
+hooked --out early --share > again 2>&1 &
+pid=$!
+tries=0
+until grep -q "detector-none_seed-1 waits: another process still uses its folder" again; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || fail "no run waits: $(cat again)"
+    sleep 0.1
+done
+echo nobody > hold
+touch go
+wait $pid || fail "again at once: exit $?: $(cat again)"
+rm go
+same own-jobs early "again at once"
+
 # ----- killed while copying, at every call -----
 
 shim=$build/tests/hostile_shim.so

@@ -198,10 +198,13 @@ static glofnd_status scan_all(gf_error *err, folder *f, walk *w, int32_t label) 
     return GLOFND_OK;
 }
 
-/* Everything in and below `where`; each folder once, by whichever links it can be reached. */
+/* Everything in and below the class folder `where`; each folder once, by whichever links it can be reached. The folder of the
+ * classes itself is not entered: by a link to it, a class would get the images of all others. */
 static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label) {
     walk w = {0};
-    glofnd_status status = gf_string_list_add(err, &w.folders, where, strlen(where));
+    int is_new;
+    glofnd_status status = gf_visited_add(err, &w.visited, f->root, &is_new);
+    if (status == GLOFND_OK) status = gf_string_list_add(err, &w.folders, where, strlen(where));
     if (status == GLOFND_OK) status = scan_all(err, f, &w, label);
     gf_string_list_free(&w.folders);
     gf_string_list_free(&w.links);
