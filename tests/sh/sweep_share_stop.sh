@@ -65,7 +65,7 @@ pid=$!
 tries=0
 until grep -q "detector-none_seed-1 waits: another process still uses its folder" again; do
     tries=$((tries + 1))
-    [ $tries -lt 100 ] || fail "no run waits: $(cat again)"
+    [ $tries -lt 600 ] || fail "no run waits: $(cat again)"
     sleep 0.1
 done
 echo nobody > hold
