@@ -122,12 +122,7 @@ expect 2 "nowhere" "$glofnd" sweep --config tiny.cfg --vary data=shapes:n=9,fold
 # Stopped in the middle: the run keeps a checkpoint, and the same command continues from it.
 "$glofnd" sweep --config tiny.cfg --set epochs=40 --seeds 1 --out long > out 2> err &
 pid=$!
-tries=0
-until grep -qs '"event": "epoch"' long/seed-1/log.jsonl; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || fail "no epoch within a minute"
-    sleep 0.1
-done
+soon "no epoch within a minute" grep -qs '"event": "epoch"' long/seed-1/log.jsonl
 kill -TERM $pid
 wait $pid
 [ $? -eq 1 ] && grep -q "stopped; the same command continues" err || fail "a stopped sweep"

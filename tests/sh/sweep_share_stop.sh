@@ -8,27 +8,19 @@ expect 0 "finished" hooked --out own-jobs
 
 # ----- interrupted -----
 
+# have_ended OUT: no run of that sweep is left
+have_ended() { ! pgrep -f "glofnd pretrain.*--out=$1/" > running; }
 # stop SIGNAL OUT: the sweep is held as above, and ended by the signal
 stop() {
     "$glofnd" $words --out "$PWD/$2" --share > out 2> err &
     pid=$!
-    tries=0
-    until [ -e held ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 600 ] || fail "not held within a minute"
-        sleep 0.1
-    done
+    soon "not held within a minute" [ -e held ]
     kill -"$1" $pid
     sleep 0.5 # the sweep asks its run to end, which waits for its command
     touch go
     wait $pid
     code=$?
-    tries=0
-    while pgrep -f "glofnd pretrain.*--out=$PWD/$2/" > running; do # a killed sweep's runs end by themselves
-        tries=$((tries + 1))
-        [ $tries -lt 600 ] || fail "runs of a killed sweep go on: $(cat running)"
-        sleep 0.1
-    done
+    soon "runs of a killed sweep go on" have_ended "$PWD/$2" # they end by themselves
     rm go
 }
 # Before the shared checkpoint, after it, and in branches.
@@ -52,25 +44,15 @@ done
 hold detector-none_seed-1:0 go
 "$glofnd" $words --out early --share > out 2> err &
 pid=$!
-tries=0
-until [ -e held ]; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || fail "not held within a minute"
-    sleep 0.1
-done
+soon "not held within a minute" [ -e held ]
 kill -KILL $pid
 wait $pid
-hooked --out early --share > again 2>&1 &
+hooked --out early --share > out 2>&1 &
 pid=$!
-tries=0
-until grep -q "detector-none_seed-1 waits: another process still uses its folder" again; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || fail "no run waits: $(cat again)"
-    sleep 0.1
-done
+soon "no run waits" grep -q "detector-none_seed-1 waits: another process still uses its folder" out
 echo nobody > hold
 touch go
-wait $pid || fail "again at once: exit $?: $(cat again)"
+wait $pid || fail "again at once: exit $?"
 rm go
 same own-jobs early "again at once"
 

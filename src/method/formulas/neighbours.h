@@ -44,6 +44,14 @@ GF_HD double gf_neighbour_scale(const gf_plan *p, double tau) {
     return p->o.neighbour_weight * (softmax ? 1.0 / tau : 1.0) / (double)p->cols;
 }
 
+/* A number of the batch but for its ids: the own samples among it, the epoch. The second half of a step is for the batch whose
+ * neighbours the first one found. */
+static inline uint64_t gf_neighbour_key(const glofnd_batch *q) {
+    uint64_t key = 0xcbf29ce484222325u ^ (uint64_t)(uint32_t)q->epoch;
+    key = (key * 0x100000001b3u ^ (uint64_t)q->row0) * 0x100000001b3u ^ (uint64_t)q->rows;
+    return key * 0x100000001b3u ^ (uint64_t)q->cols;
+}
+
 /* First of the `gf_neighbour_count` consecutive rows of the store that are searched; they go on at row 0 after the last. */
 GF_HD int64_t gf_neighbour_count(const glofnd_options *o, int64_t n) {
     return o->neighbour_rows > 0 && o->neighbour_rows < n ? o->neighbour_rows : n;

@@ -120,10 +120,9 @@ static void pull_anchor(gf_step *t, int64_t a, int64_t k) {
         for (int64_t j = 0; j < dim; j++) near->dot[a] += (double)side->z.row[r * side->z.ld + j] * (double)pull[j];
 }
 
-/* A number of the batch: its samples, the own ones among them, the epoch. Never 0. */
+/* With its ids; never 0. */
 static uint64_t key_of(const glofnd_batch *q) {
-    uint64_t key = 0xcbf29ce484222325u ^ (uint64_t)(uint32_t)q->epoch;
-    key = (key * 0x100000001b3u ^ (uint64_t)q->row0) * 0x100000001b3u ^ (uint64_t)q->rows;
+    uint64_t key = gf_neighbour_key(q);
     for (int64_t i = 0; i < q->cols; i++) key = (key ^ (uint64_t)q->id[i]) * 0x100000001b3u;
     return key | 1;
 }

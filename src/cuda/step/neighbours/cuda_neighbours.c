@@ -1,12 +1,8 @@
 /* cuda_neighbours.c - see cuda_neighbours.h. What the first half of a step finds stays in the workspace for the second one. */
 #include "cuda/step/neighbours/cuda_neighbours.h"
 
-/* A number of the batch: the own samples among it, the epoch. Never 0. Its ids are on the device. */
-static uint64_t key_of(const glofnd_batch *q) {
-    uint64_t key = 0xcbf29ce484222325u ^ (uint64_t)(uint32_t)q->epoch;
-    key = (key * 0x100000001b3u ^ (uint64_t)q->row0) * 0x100000001b3u ^ (uint64_t)q->rows;
-    return (key * 0x100000001b3u ^ (uint64_t)q->cols) | 1;
-}
+/* Never 0. Ids are on the device. */
+static uint64_t key_of(const glofnd_batch *q) { return gf_neighbour_key(q) | 1; }
 
 glofnd_status gf_cuda_find_neighbours(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     d->near_key = 0;
