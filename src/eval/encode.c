@@ -38,7 +38,7 @@ static glofnd_status check_config(gf_error *err, const gf_config *c, const char 
     char from[PATH_MAX];
     TRY(gf_checkpoint_latest(err, run, from));
     if (!*from) return GLOFND_OK;
-    const glofnd_status status = gf_resume_check(err, run, from, c);
+    const glofnd_status status = gf_resume_check(err, run, from, c, 0);
     if (status != GLOFND_E_OPTION) return status;
     const gf_error why = *err;
     return gf_fail(err, GLOFND_E_FORMAT, "%.200s/" GF_CONFIG_FILE " is not the one its checkpoint was made under: %.250s", run,

@@ -105,7 +105,7 @@ int gf_config_covers(const gf_config *c, const gf_config *other);
  * follow from the data) and checks combinations. */
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
 /* Both resolved. E_OPTION names the first key in which they differ and must not, if `now` is to continue where `before` stopped:
- * seed, batch, network, optimizer, learner, the initial weights. */
+ * seed, batch, network, optimizer, the initial weights. */
 glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now);
 /* The resolved configuration as text, replacing `path` when complete. */
 glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);

@@ -129,7 +129,7 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
     char line[1500];
     *marks = (gf_log_marks){0, 0};
     if (p->resume && *j->from) {
-        TRY(gf_resume_check(err, p->run, j->from, &t->config));
+        TRY(gf_resume_check(err, p->run, j->from, &t->config, t->epoch_steps));
         TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
         TRY(restore_config(err, j));
         gf_pretrain_report(p, "resumed at step %lld from %s", (long long)t->step, j->from);

@@ -63,4 +63,26 @@ refuses none-bank "similarity: bank keeps averages from the first step on, and $
 copy ring ring-rows
 refuses ring-rows "has a ring of 64 embeddings, and 32 are given; resume with --ring-rows 64" --ring-rows 32
 refuses ring-rows "similarity: the ring of the run to resume holds embeddings; give --similarity embedding" --similarity bank
-refuses ring-rows "learner: it is 'ring' in the run to resume, and 'adam' is given" --learner adam
+
+# ----- another learner -----
+
+# Where there are no thresholds yet, and where the one before learned none.
+copy ring ring-adam
+run --resume --out ring-adam --learner adam --quiet
+as_own ring-adam own-glofnd "from a ring to Adam"
+copy none none-sgd
+run --resume --out none-sgd --detector glofnd --learner sgd --lambda-normalize 1 --quiet
+run $settings --learner sgd --lambda-normalize 1 --out own-sgd
+as_own none-sgd own-sgd "from none to SGD"
+! cmp -s own-sgd/model.safetensors own-glofnd/model.safetensors || fail "SGD: as Adam"
+cp -r own-fnc late-fnc
+run --resume --out late-fnc --detector glofnd --learner sgd --epochs 6 --quiet
+cp -r own-glofnd late
+refuses late "has thresholds learned by 'adam' since the end of epoch 2, and 'sgd' is given; resume with --learner adam" \
+    --learner sgd --epochs 6
+copy none none-ring
+refuses none-ring "learner: ring remembers embeddings from the first step on" --detector glofnd --learner ring
+# Its weights can be evaluated before it continues.
+copy ring early
+sed -i 's/^learner = .*/learner = adam/' early/config.cfg
+expect 0 "top-1" "$glofnd" eval knn early --quiet

@@ -110,10 +110,10 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
 
 glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now) {
     static const char *const fixed[] = {
-        "seed",         "task",       "arch",        "size",        "stem",         "head_hidden", "head_out",
-        "batch",        "optimizer",  "learner",     "image_width", "image_layers", "image_heads", "patch",
-        "embed_dim",    "text_width", "text_layers", "text_heads",  "context",      "quick_gelu",  "vocab",
-        "vocab_merges", "lock",       "loss",        "init",        "zero_init",
+        "seed",       "task",        "arch",        "size",         "stem",        "head_hidden", "head_out",
+        "batch",      "optimizer",   "image_width", "image_layers", "image_heads", "patch",       "embed_dim",
+        "text_width", "text_layers", "text_heads",  "context",      "quick_gelu",  "vocab",       "vocab_merges",
+        "lock",       "loss",        "init",        "zero_init",
     };
     char old[1024], new[1024];
     const int gpu_decodes = before->decode == GF_DECODE_GPU;

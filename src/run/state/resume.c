@@ -59,7 +59,23 @@ glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, 
     return GLOFND_OK;
 }
 
-glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, const gf_config *now) {
+/* What a row of an anchor holds beside its threshold depends on the learner. */
+static glofnd_status check_learner(gf_error *err, const gf_config *before, const gf_config *now, const char *from,
+                                   int64_t epoch_steps) {
+    const glofnd_learner was = before->method.learner;
+    const int64_t start = before->method.update_epoch;
+    if (was == now->method.learner || !gf_config_learns_lambda(before)) return GLOFND_OK;
+    if (gf_checkpoint_step(from) <= start * epoch_steps) return GLOFND_OK;
+    char old[64], new[64];
+    gf_config_text(before, "learner", old, sizeof old);
+    gf_config_text(now, "learner", new, sizeof new);
+    return gf_fail(err, GLOFND_E_OPTION,
+                   "learner: %.200s has thresholds learned by '%s' since the end of epoch %lld, and '%s' is given; resume with "
+                   "--learner %s, or from a checkpoint that has none yet",
+                   from, old, (long long)start, new, old);
+}
+
+glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, const gf_config *now, int64_t epoch_steps) {
     char path[PATH_MAX];
     gf_config before;
     int known, own;
@@ -71,7 +87,9 @@ glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, 
         TRY(gf_config_read(err, &before, path));
         known = 1;
     }
-    return known ? gf_config_same_run(err, &before, now) : GLOFND_OK;
+    if (!known) return GLOFND_OK;
+    TRY(gf_config_same_run(err, &before, now));
+    return epoch_steps > 0 ? check_learner(err, &before, now, from, epoch_steps) : GLOFND_OK;
 }
 
 glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from) {

@@ -8,8 +8,9 @@
 /* Into *config, which has its presets; they stay if there is no configuration at all. *was: "lost" or "cut", if the run's own
  * file is and the checkpoint's copy was taken; else NULL. */
 glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, const char **was);
-/* Checks that checkpoint `from` of the run can continue under `now`, which is resolved (gf_config_same_run). A checkpoint of an
+/* Checks that checkpoint `from` of the run can continue under `now`, which is resolved (gf_config_same_run); epoch_steps: of an
+ * epoch, to know whether it has thresholds, which only their own learner continues; 0: weights alone count. A checkpoint of an
  * earlier version has no configuration: then the run's counts, if it exists. */
-glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, const gf_config *now);
+glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, const gf_config *now, int64_t epoch_steps);
 /* Writes RUN/config.cfg again from the copy in checkpoint `from`. */
 glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from);
