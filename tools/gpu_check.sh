@@ -376,7 +376,7 @@ check loss_sanitizers large_memcheck sanitized memcheck "$(at cuda_pass)" 'large
 check loss_sanitizers large_racecheck sanitized racecheck "$(at cuda_pass)" 'large_few_*'
 check loss_sanitizers large_synccheck sanitized synccheck "$(at cuda_pass)" 'large_tiles_*'
 check loss_sanitizers averages_memcheck sanitized memcheck "$(at cuda_averages)" 'neighbours_*'
-check loss_sanitizers averages_racecheck sanitized racecheck "$(at cuda_averages)" 'neighbours_*'
+check loss_sanitizers averages_racecheck sanitized racecheck "$(at cuda_averages)" 'few_*'
 check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
 check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
 check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'

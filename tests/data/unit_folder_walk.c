@@ -90,10 +90,16 @@ static void a_link_to_the_folder_of_the_classes_is_not_followed(void **state) {
     scratch_png(&box, "up/b/2.png", 8, 1);
     assert_int_equal(symlink("..", scratch_path(&box, "up/a/above")), 0);
     assert_int_equal(symlink(".", scratch_path(&box, "up/self")), 0);
+    assert_int_equal(symlink("..", scratch_path(&box, "up/above")), 0);
+    assert_int_equal(symlink("/", scratch_path(&box, "up/all")), 0);
+    scratch_png(&box, "upper/3.png", 8, 1); /* "up" is no folder above */
+    assert_int_equal(symlink("../upper", scratch_path(&box, "up/c")), 0);
     gf_dataset *d = open_spec("folder:%/up");
-    assert_int_equal(gf_dataset_describe(d).n, 2);
+    assert_int_equal(gf_dataset_describe(d).n, 3);
+    assert_int_equal(gf_dataset_describe(d).classes, 3);
     assert_int_equal(gf_dataset_label(d, 0), 0);
     assert_int_equal(gf_dataset_label(d, 1), 1);
+    assert_int_equal(gf_dataset_label(d, 2), 2);
     gf_dataset_free(d);
 }
 

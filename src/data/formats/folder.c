@@ -124,8 +124,8 @@ static glofnd_status list_file(gf_error *err, folder *f, const char *path, const
     return GLOFND_OK;
 }
 
-/* The names in `where` (from the root), unsorted: images, folders, and links to folders, which may go into the same list; names
- * that begin with a dot are left out. */
+/* The names in `where` (from the root), unsorted: images, folders, and links to folders; names that begin with a dot are left
+ * out. */
 static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf_string_list *files, gf_string_list *folders,
                                  gf_string_list *links) {
     char path[PATH_MAX], entry_path[PATH_MAX];
@@ -326,9 +326,29 @@ static glofnd_status note_stray(gf_error *err, gf_dataset *d, const folder *f, g
     return GLOFND_OK;
 }
 
+/* 1: the link `name` in the root leads to the root, or to a folder that holds it. */
+static int leads_up(const folder *f, const char *name) {
+    char path[PATH_MAX], root[PATH_MAX], target[PATH_MAX];
+    if (join(NULL, path, f->root, name) != GLOFND_OK || !realpath(f->root, root) || !realpath(path, target)) return 0;
+    const size_t n = strlen(target);
+    return n == 1 || (strncmp(root, target, n) == 0 && (root[n] == '/' || !root[n]));
+}
+
+/* The folders in the root, a class each; links may lead to them, but not up. */
+static glofnd_status list_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
+    gf_string_list links = {0};
+    glofnd_status status = list_folder(err, f, "", files, &d->classes, &links);
+    for (int64_t i = 0; i < links.n && status == GLOFND_OK; i++) {
+        const char *name = gf_string_list_get(&links, i);
+        if (!leads_up(f, name)) status = gf_string_list_add(err, &d->classes, name, strlen(name));
+    }
+    gf_string_list_free(&links);
+    return status;
+}
+
 static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
     const char *list = gf_spec_value(&d->spec, "classes");
-    TRY(list_folder(err, f, "", files, &d->classes, &d->classes));
+    TRY(list_root(err, d, f, files));
     if (d->classes.n > 0 || list) {
         class_folders c = {0};
         const glofnd_status status = scan_classes(err, d, f, list, &c);

@@ -47,7 +47,7 @@ static void pack_rows(const search_job *job, const int64_t *slot, int64_t n, uin
                 panels[(p * dim + j) * GF_PANEL + i] = gf_f16_to_float(rows[(p * GF_PANEL + i) * dim + j]);
 }
 
-/* s [ROWS]: similarities of anchor a and rows `slot` of the store. */
+/* list [k]: of one anchor, which has row `own` of the store itself; s [ROWS]: its similarities with rows `slot`. */
 static void insert_row(const gf_tile_ops *ops, const float *s, const int64_t *slot, int64_t own, int k, gf_neighbour *list) {
     int32_t at[ROWS];
     const int count = ops->reach(at, s, ROWS, list[k - 1].s, NULL);
