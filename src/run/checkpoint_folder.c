@@ -141,20 +141,26 @@ static glofnd_status make_folder(gf_error *err, const char *path) {
 
 static int has_prefix(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
-/* Files of a checkpoint, then the folder; no deeper. DONE goes first, so that a folder that is half removed is never taken for a
- * checkpoint; if it does not go, nothing else does. */
-static void remove_folder(const char *path) {
+/* Its files, then the folder; no deeper. */
+static void remove_files(const char *path) {
     char file[PATH_MAX];
     int error = 0;
-    if (gf_path_join(NULL, file, path, GF_DONE_FILE) != GLOFND_OK) return;
-    const int had = unlink(file) == 0;
-    if (!had && errno != ENOENT) return;
-    if (had) gf_folder_sync(path);
     DIR *d = gf_open_folder(path);
     for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
         if (e->d_name[0] != '.' && gf_path_join(NULL, file, path, e->d_name) == GLOFND_OK) unlink(file);
     if (d) closedir(d);
     rmdir(path);
+}
+
+/* DONE goes first, so that a folder that is half removed is never taken for a checkpoint; if it does not go, nothing else does. */
+static void remove_folder(const char *path) {
+    char file[PATH_MAX];
+    if (gf_path_join(NULL, file, path, GF_DONE_FILE) != GLOFND_OK) return;
+    const int had = unlink(file) == 0;
+    if (!had && errno != ENOENT) return;
+    if (had) gf_folder_sync(path);
+    if (gf_path_join(NULL, file, path, GF_EVAL_EVENTS) == GLOFND_OK) remove_files(file); /* of an evaluated checkpoint */
+    remove_files(path);
 }
 
 /* 1: a complete step-N. Where that cannot be known it counts as one. */

@@ -86,3 +86,10 @@ refuses none-ring "learner: ring remembers embeddings from the first step on" --
 copy ring early
 sed -i 's/^learner = .*/learner = adam/' early/config.cfg
 expect 0 "top-1" "$glofnd" eval knn early --quiet
+
+# ----- a checkpoint that was evaluated -----
+
+expect 0 "weights of step 8, none/checkpoints/step-8" "$glofnd" eval knn none/checkpoints/step-8 --quiet
+[ -s none/checkpoints/step-8/eval.jsonl ] && [ -d none/checkpoints/step-8/eval ] || fail "results are not stored"
+run --resume --out none --epochs 5 --keep-checkpoints 1 --quiet
+[ "$(ls none/checkpoints)" = step-20 ] || fail "an evaluated checkpoint stays: $(ls none/checkpoints)"

@@ -70,6 +70,11 @@ static glofnd_status copy_logs(gf_error *err, const char *trunk, const char *to)
 
 /* ----- folders ----- */
 
+/* Evaluations of a checkpoint are no part of it. */
+static int is_state(const char *name) {
+    return name[0] != '.' && strcmp(name, GF_EVAL_FILE) != 0 && strcmp(name, GF_EVAL_EVENTS) != 0;
+}
+
 static glofnd_status copy_checkpoint(gf_error *err, const char *from, const char *to) {
     int error = 0;
     glofnd_status status = GLOFND_OK;
@@ -77,7 +82,7 @@ static glofnd_status copy_checkpoint(gf_error *err, const char *from, const char
     DIR *d = gf_open_folder(from);
     FAIL_IF(err, !d, GLOFND_E_IO, "%s cannot be read: %s", from, strerror(errno));
     for (struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));)
-        if (e->d_name[0] != '.') status = copy_named(err, from, e->d_name, to);
+        if (is_state(e->d_name)) status = copy_named(err, from, e->d_name, to);
     closedir(d);
     TRY(status);
     FAIL_IF(err, error, GLOFND_E_IO, "%s cannot be read: %s", from, strerror(error));
