@@ -152,7 +152,8 @@ static void remove_files(const char *path) {
     rmdir(path);
 }
 
-/* DONE goes first, so that a folder that is half removed is never taken for a checkpoint; if it does not go, nothing else does. */
+/* DONE goes first, so that a folder that is half removed is never taken for a checkpoint; if it does not go, nothing else
+ * does. */
 static void remove_folder(const char *path) {
     char file[PATH_MAX];
     if (gf_path_join(NULL, file, path, GF_DONE_FILE) != GLOFND_OK) return;
