@@ -186,6 +186,20 @@ wants "a trunk that fails later" 1 "detector-glofnd_seed-1 begins as detector-no
 expect 0 "detector-none_seed-1 finished" hooked --out killed-trunk --share
 same own-jobs killed-trunk "a trunk that failed later"
 
+# ----- a shared checkpoint that somebody evaluates -----
+
+cp hook.sh kills.sh
+cat > hook.sh <<HOOK
+#!/bin/sh
+[ "\$(basename "\$GLOFND_RUN"):\$GLOFND_EPOCH" = detector-none_seed-1:3 ] || exit 0
+"$glofnd" eval knn "\$GLOFND_RUN/checkpoints/step-8" --quiet && touch evaluated.txt
+HOOK
+expect 0 "finished" hooked --out evaluated --share
+[ -e evaluated.txt ] || fail "the checkpoint cannot be evaluated"
+same own-jobs evaluated "an evaluated checkpoint"
+[ ! -e evaluated/detector-none_seed-1/checkpoints/step-8 ] || fail "it stays"
+mv kills.sh hook.sh
+
 # ----- a branch that loses its configuration before its first own checkpoint -----
 
 echo detector-fnc_seed-1:2 > victim
