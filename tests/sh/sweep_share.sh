@@ -194,7 +194,7 @@ cat > hook.sh <<HOOK
 [ "\$(basename "\$GLOFND_RUN"):\$GLOFND_EPOCH" = detector-none_seed-1:3 ] || exit 0
 "$glofnd" eval knn "\$GLOFND_RUN/checkpoints/step-8" --quiet && touch evaluated.txt
 HOOK
-expect 0 "finished" hooked --out evaluated --share
+expect 0 "detector-fnc_seed-1 begins as detector-none_seed-1 after 2 epochs" hooked --out evaluated --share
 [ -e evaluated.txt ] || fail "the checkpoint cannot be evaluated"
 same own-jobs evaluated "an evaluated checkpoint"
 [ ! -e evaluated/detector-none_seed-1/checkpoints/step-8 ] || fail "it stays"
