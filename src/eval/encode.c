@@ -158,13 +158,25 @@ glofnd_status gf_run_check_text(gf_error *err, const char *run) {
     return read_config(NULL, &c, run) == GLOFND_OK ? check_text(err, &c, run) : GLOFND_OK;
 }
 
+/* In the run's folder, also where `run` is one of its checkpoints. */
+static glofnd_status find_vocabulary(gf_error *err, const char *run, char path[PATH_MAX]) {
+    char from[PATH_MAX];
+    int there;
+    TRY(gf_path_join(err, path, run, GF_VOCABULARY_FILE));
+    TRY(gf_exists(err, path, &there));
+    if (there) return GLOFND_OK;
+    TRY(gf_checkpoint_latest(err, run, from));
+    const int is_checkpoint = *from && strncmp(run, from, strlen(from)) == 0;
+    return is_checkpoint ? gf_path_join(err, path, run, "../../" GF_VOCABULARY_FILE) : GLOFND_OK;
+}
+
 static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
     char path[PATH_MAX];
     uint32_t crc, trained = 0;
     int known = 0;
     if (!spec->text) return GLOFND_OK;
     TRY(check_text(err, &e->config, spec->run));
-    TRY(gf_path_join(err, path, spec->run, GF_VOCABULARY_FILE));
+    TRY(find_vocabulary(err, spec->run, path));
     TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
     e->vocab_crc = crc;
     TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));

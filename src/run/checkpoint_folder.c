@@ -66,8 +66,14 @@ static glofnd_status find_latest(gf_error *err, const char *folder, DIR *d, cons
 
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PATH_MAX]) {
     char folder[PATH_MAX];
+    int itself = 0;
     DIR *d;
     *path = 0;
+    TRY(gf_path_join(err, folder, run, ""));
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--) folder[n - 1] = 0;
+    if (gf_checkpoint_step(folder) >= 0) TRY(check_complete(err, folder, &itself));
+    if (itself) memcpy(path, folder, sizeof folder);
+    if (itself) return GLOFND_OK;
     TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
     TRY(open_folder(err, folder, &d));
     if (!d) return GLOFND_OK;

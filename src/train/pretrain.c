@@ -82,6 +82,10 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
     FAIL_IF(err, strlen(p->run) > PATH_MAX - 128, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
     TRY(gf_folder_make(err, p->run, &j->made));
     TRY(lock_folder(err, j));
+    FAIL_IF(err, gf_checkpoint_step(p->run) >= 0 && exists(j, GF_DONE_FILE), GLOFND_E_ARGUMENT,
+            "%s is a checkpoint; to continue its run give the run's folder, to begin another one from it copy it to "
+            "NEW/checkpoints",
+            p->run);
     const int logged = exists(j, GF_LOG_FILE);
     TRY(gf_checkpoint_latest(err, p->run, path));
     FAIL_IF(err, !p->resume && *path, GLOFND_E_ARGUMENT,

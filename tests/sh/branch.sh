@@ -78,8 +78,17 @@ as_own none-sgd own-sgd "from none to SGD"
 cp -r own-fnc late-fnc
 run --resume --out late-fnc --detector glofnd --learner sgd --epochs 6 --quiet
 cp -r own-glofnd late
-refuses late "has thresholds learned by 'adam' since the end of epoch 2, and 'sgd' is given; resume with --learner adam" \
+refuses late "has thresholds learned with 'adam' since the end of epoch 2, and 'sgd' is given; resume with --learner adam" \
     --learner sgd --epochs 6
+cp -r bank late-bank
+refuses late-bank "has thresholds learned with 'bank' since the end of epoch 2, and 'embedding' is given" \
+    --similarity embedding --neighbours 0 --epochs 6
+# Keys alone make no memory: a detector that does not use them keeps nothing.
+run $settings --detector none --learner ring --ring-rows 64 --checkpoint-epochs 2 --out idle-ring
+refuses idle-ring "learner: ring remembers embeddings from the first step on" --detector glofnd --epochs 6
+run $settings --detector none --similarity bank --checkpoint-epochs 2 --out idle-bank
+refuses idle-bank "similarity: bank keeps averages from the first step on" --detector glofnd --epochs 6
+refuses ring-fnc "learner: ring remembers embeddings from the first step on" --detector glofnd --epochs 6
 copy none none-ring
 refuses none-ring "learner: ring remembers embeddings from the first step on" --detector glofnd --learner ring
 # Its weights can be evaluated before it continues.
@@ -90,6 +99,17 @@ expect 0 "top-1" "$glofnd" eval knn early --quiet
 # ----- a checkpoint that was evaluated -----
 
 expect 0 "weights of step 8, none/checkpoints/step-8" "$glofnd" eval knn none/checkpoints/step-8 --quiet
+expect 0 "learned                    64 " "$glofnd" eval threshold own-sgd/checkpoints/step-16/ --anchors 64 --quiet
+"$glofnd" eval fn own-sgd/checkpoints/step-16 --quiet > fn.txt 2>&1 || fail "eval fn of a checkpoint"
+! grep -q "no learned thresholds" fn.txt || fail "eval fn of a checkpoint: no thresholds"
+run --task clip --data shapes:n=64,classes=4,size=16,seed=3 --arch resnet8 --batch 16 --epochs 2 --embed-dim 16 --text-width 16 \
+    --text-layers 1 --text-heads 2 --context 16 --vocab-merges 50 --threads 1 --quiet --out texts
+expect 0 "top1" "$glofnd" eval zeroshot texts/checkpoints/step-8 --data shapes:n=64,classes=4,size=16,split=test --quiet
+expect 1 "would lie in a checkpoint" "$glofnd" report none/checkpoints/step-8
+for flag in '' --resume; do
+    expect 1 "none/checkpoints/step-8 is a checkpoint; to continue its run give the run's folder" \
+        "$glofnd" pretrain $settings --out none/checkpoints/step-8 $flag
+done
 [ -s none/checkpoints/step-8/eval.jsonl ] && [ -d none/checkpoints/step-8/eval ] || fail "results are not stored"
 run --resume --out none --epochs 5 --keep-checkpoints 1 --quiet
 [ "$(ls none/checkpoints)" = step-20 ] || fail "an evaluated checkpoint stays: $(ls none/checkpoints)"

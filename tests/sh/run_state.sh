@@ -86,7 +86,7 @@ expect 0 "finished already" "$glofnd" pretrain --out z --resume
 cp -r finished o
 print_of o > before
 expect 1 "is a file of the run" "$glofnd" embed o --data $data --out o/model.safetensors
-expect 1 "is a file of the run" "$glofnd" embed o --data $data --out o/e.npy --labels o/checkpoints/step-2/keys.glofnd
+expect 1 "would lie in a checkpoint" "$glofnd" embed o --data $data --out o/e.npy --labels o/checkpoints/step-2/keys.glofnd
 expect 1 "is a file of the run" "$glofnd" compare o --out o/log.jsonl
 expect 1 "is a file of the run" "$glofnd" report o --out o/config.cfg
 print_of o > after

@@ -68,6 +68,19 @@ unsigned gf_detector_memory(const gf_config *c) {
            (compares && o->similarity == GLOFND_SIMILARITY_BANK ? GF_REMEMBERS_BANK : 0u);
 }
 
+glofnd_status gf_detector_check_memory(gf_error *err, const gf_config *c, unsigned memory, const char *path) {
+    const unsigned lacks = gf_detector_memory(c) & ~memory;
+    FAIL_IF(err, lacks & GF_REMEMBERS_BANK, GLOFND_E_OPTION,
+            "similarity: bank keeps averages from the first step on, and %s has none; resume with --similarity embedding, or "
+            "begin a run with bank in a different --out",
+            path);
+    FAIL_IF(err, lacks & GF_REMEMBERS_RING, GLOFND_E_OPTION,
+            "learner: ring remembers embeddings from the first step on, and %s has none; begin a run with ring in a different "
+            "--out",
+            path);
+    return GLOFND_OK;
+}
+
 /* memory: what the run that begins as a copy remembers. */
 static int may_differ(const gf_config *c, const char *key, unsigned memory) {
     for (size_t i = 0; i < sizeof late / sizeof *late; i++)

@@ -14,6 +14,8 @@ enum { GF_REMEMBERS_RING = 1, GF_REMEMBERS_BANK = 2 };
 int32_t gf_detector_start(const gf_config *c);
 /* GF_REMEMBERS_*: what its detector keeps from the first step on. */
 unsigned gf_detector_memory(const gf_config *c);
+/* E_OPTION: its detector remembers what `path`, which has `memory`, lacks. */
+glofnd_status gf_detector_check_memory(gf_error *err, const gf_config *c, unsigned memory, const char *path);
 /* NULL: both take the same steps until the earlier start. Else a key in which they must not differ. */
 const char *gf_early_key(const gf_config *a, const gf_config *b);
 /* NULL: also, the trunk's checkpoints have all that the branch remembers. Else a key in which they must not differ. */

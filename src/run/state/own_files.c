@@ -46,6 +46,8 @@ glofnd_status gf_own_files_check(gf_error *err, const char *flag, const char *pa
                      : strcmp(name, GF_SWEEP_FILE) == 0 ? GF_SWEEP_FILE
                                                         : GF_CONFIG_FILE));
     TRY(gf_exists(err, mark, &run));
+    FAIL_IF(err, run && checkpoint, GLOFND_E_ARGUMENT,
+            "%s: %.300s would lie in a checkpoint, and go when it does; choose a different folder", flag, path);
     FAIL_IF(err, run, GLOFND_E_ARGUMENT, "%s: %.300s is a file of the run in %.200s; choose a different name or folder", flag,
             path, folder);
     return GLOFND_OK;

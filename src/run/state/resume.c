@@ -7,6 +7,7 @@
 
 #include "io/calls.h"
 #include "run/checkpoint_folder.h"
+#include "run/config/late_keys.h"
 #include "run/layout.h"
 
 /* *cut: the last line has no end. */
@@ -59,20 +60,31 @@ glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, 
     return GLOFND_OK;
 }
 
-/* What a row of an anchor holds beside its threshold depends on the learner. */
-static glofnd_status check_learner(gf_error *err, const gf_config *before, const gf_config *now, const char *from,
-                                   int64_t epoch_steps) {
-    const glofnd_learner was = before->method.learner;
+/* What a row of an anchor holds beside its threshold depends on the learner, its scale on the similarity. */
+static glofnd_status check_thresholds(gf_error *err, const gf_config *before, const gf_config *now, const char *from,
+                                      int64_t epoch_steps) {
+    static const char *const keys[] = {"learner", "similarity"};
     const int64_t start = before->method.update_epoch;
-    if (was == now->method.learner || !gf_config_learns_lambda(before)) return GLOFND_OK;
-    if (gf_checkpoint_step(from) <= start * epoch_steps) return GLOFND_OK;
     char old[64], new[64];
-    gf_config_text(before, "learner", old, sizeof old);
-    gf_config_text(now, "learner", new, sizeof new);
-    return gf_fail(err, GLOFND_E_OPTION,
-                   "learner: %.200s has thresholds learned by '%s' since the end of epoch %lld, and '%s' is given; resume with "
-                   "--learner %s, or from a checkpoint that has none yet",
-                   from, old, (long long)start, new, old);
+    if (!gf_config_learns_lambda(before) || !gf_config_learns_lambda(now)) return GLOFND_OK;
+    if (gf_checkpoint_step(from) <= start * epoch_steps) return GLOFND_OK;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        gf_config_text(before, keys[i], old, sizeof old);
+        gf_config_text(now, keys[i], new, sizeof new);
+        FAIL_IF(
+            err, strcmp(old, new) != 0, GLOFND_E_OPTION,
+            "%s: %.200s has thresholds learned with '%s' since the end of epoch %lld, and '%s' is given; resume with --%s %s, "
+            "or from a checkpoint that has none yet",
+            keys[i], from, old, (long long)start, new, keys[i], old);
+    }
+    return GLOFND_OK;
+}
+
+/* Its files may have room for what its detector did not keep. */
+static glofnd_status check_memory(gf_error *err, const gf_config *before, const gf_config *now, const char *from) {
+    char path[PATH_MAX];
+    TRY(gf_path_join(err, path, from, GF_ANCHORS_FILE));
+    return gf_detector_check_memory(err, now, gf_detector_memory(before), path);
 }
 
 glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, const gf_config *now, int64_t epoch_steps) {
@@ -89,7 +101,9 @@ glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, 
     }
     if (!known) return GLOFND_OK;
     TRY(gf_config_same_run(err, &before, now));
-    return epoch_steps > 0 ? check_learner(err, &before, now, from, epoch_steps) : GLOFND_OK;
+    if (epoch_steps == 0) return GLOFND_OK;
+    TRY(check_memory(err, &before, now, from));
+    return check_thresholds(err, &before, now, from, epoch_steps);
 }
 
 glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from) {

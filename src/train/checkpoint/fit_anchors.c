@@ -15,17 +15,11 @@ glofnd_status gf_anchors_check_memory(gf_error *err, const gf_config *c, const g
     const unsigned memory = gf_detector_memory(c);
     FAIL_IF(err, stored->modalities != own->modalities || stored->temperatures != own->temperatures, GLOFND_E_FORMAT,
             "%s holds anchors of a different loss", path);
-    FAIL_IF(err, memory & GF_REMEMBERS_BANK && stored->bank_dim == 0, GLOFND_E_OPTION,
-            "similarity: bank keeps averages from the first step on, and %s has none; resume with --similarity embedding, or "
-            "begin a run with bank in a different --out",
-            path);
+    TRY(gf_detector_check_memory(
+        err, c, (stored->bank_dim > 0 ? GF_REMEMBERS_BANK : 0u) | (stored->ring_rows > 0 ? GF_REMEMBERS_RING : 0u), path));
     FAIL_IF(err, memory & GF_REMEMBERS_BANK && stored->bank_dim != own->bank_dim, GLOFND_E_FORMAT,
             "similarity: bank needs averages of %lld numbers, and those of %s have %lld", (long long)own->bank_dim, path,
             (long long)stored->bank_dim);
-    FAIL_IF(err, memory & GF_REMEMBERS_RING && stored->ring_rows == 0, GLOFND_E_OPTION,
-            "learner: ring remembers embeddings from the first step on, and %s has none; begin a run with ring in a different "
-            "--out",
-            path);
     FAIL_IF(err, memory & GF_REMEMBERS_RING && !same_ring(stored, own), GLOFND_E_OPTION,
             "ring_rows: %s has a ring of %lld embeddings, and %lld are given; resume with --ring-rows %lld, or begin a run in a "
             "different --out",
