@@ -15,7 +15,7 @@ import math
 import numbers
 import os
 import warnings
-from typing import Any, Optional, Union
+from typing import Any, Iterable, Optional, Union
 
 import torch
 from torch import nn
@@ -31,6 +31,7 @@ __all__ = ["GloFNDLoss", "WithIndex"]
 
 _ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_row"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
+_STATE_NAMES = [name for name, _ in _ROW_FIELDS] + ["shared", "epoch", "ring_index", "ring_a", "ring_b", "bank"]
 _UINT64 = getattr(torch, "uint64", "none")  # PyTorch 2.2 has none
 _LOG_SCALE_MAX = -math.log(LEAST_TAU)
 _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
@@ -350,6 +351,11 @@ class GloFNDLoss(nn.Module):
             rows = averages[seen].contiguous()
             self._core.engine.bank_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
 
+    def _refuse_foreign(self, names: Iterable[str]) -> None:
+        """State that this loss does not keep: thresholds beside it may be of another scale."""
+        for name in names:
+            raise StateError(f"the saved state has {name}, which belongs to options that this loss does not have")
+
     def _state_shapes(self) -> dict[str, Optional[tuple[int, ...]]]:
         engine = self._core.engine
         shapes: dict[str, Optional[tuple[int, ...]]] = {
@@ -382,6 +388,7 @@ class GloFNDLoss(nn.Module):
             missing_keys.extend(prefix + name for name in self._state_shapes())
             return
         try:
+            self._refuse_foreign(name for name in _STATE_NAMES if prefix + name in state_dict and name not in own)
             self._set_state(own)
         except StateError as failure:
             # PyTorch passes strict=True always, and looks at missing keys itself: they raise unless strict is False.

@@ -111,6 +111,16 @@ class State(unittest.TestCase):
             self.assertEqual(model["net"].weight.sum(), 4)
             other(*batch(1))
 
+    def test_state_that_the_loss_does_not_keep(self):
+        for options in ({"similarity": "bank", "dim": DIM}, {"learner": "ring", "ring_rows": 16, "dim": DIM}, {"loss": "isogclr"}):
+            with self.subTest(**options):
+                saved, other = self.trained(**options).state_dict(), make(**({"loss": "sogclr2"} if "loss" in options else {}))
+                before = copy.deepcopy(other)
+                with self.assertWarnsRegex(UserWarning, "(bank|ring|tau).*own thresholds"):
+                    keys = other.load_state_dict(saved, strict=False)
+                self.assertRegex(" ".join(keys.missing_keys), "lambda .*saved")
+                self.assertTrue(same_state(other, before))
+
     def test_a_dataset_that_grew(self):
         for options in self.CASES:
             with self.subTest(**options):
