@@ -20,6 +20,14 @@ expect 0 "6 runs in 2 groups written to file.json" "$glofnd" compare --format js
 grep -q '"p": 0.0370' file.json || fail "JSON"
 if command -v python3 > /dev/null; then python3 -m json.tool file.json > /dev/null || fail "that is no JSON"; fi
 
+# A key without effect names a group only where nothing else does.
+cp -r n1 s1; echo "learner = sgd" >> s1/config.cfg
+expect 0 "detector=none learner=sgd" "$glofnd" compare n1 s1 g1
+! grep -q "group 1  *group 1" out || fail "a group without a name"
+expect 0 "learner=adam  " "$glofnd" compare n1 s1
+cp -r g1 t1; echo "learner = sgd" >> t1/config.cfg
+expect 0 "detector=none  " "$glofnd" compare n1 g1 t1
+
 # Names that are too long are cut between characters, whatever they begin with: of fields, datasets, values of the configuration.
 make u1 1 none 0.5; make u2 1 none 0.5
 long=$(printf 'é%.0s' $(seq 60))

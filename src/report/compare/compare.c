@@ -77,8 +77,8 @@ static int follows_start(const gf_config *c, const char *key) {
            (strcmp(key, "mask_epoch") == 0 && c->method.mask_epoch == c->start_epoch);
 }
 
-/* A label has the keys in which groups differ, without those that follow from others or have no effect. */
-static void label_groups(gf_comparison *c) {
+/* The keys in which groups differ, without those that follow from others or, unless `idle`, have no effect. */
+static void write_labels(gf_comparison *c, int idle) {
     char x[1100], y[1100];
     const char *key;
     for (int g = 0; g < c->groups; g++) c->label[g][0] = 0;
@@ -90,12 +90,24 @@ static void label_groups(gf_comparison *c) {
             char *label = c->label[g];
             const size_t used = strlen(label);
             const gf_config *f = first_of(c, g);
-            if (follows_start(f, key) || is_idle_key(f, i)) continue;
+            if (follows_start(f, key) || (!idle && is_idle_key(f, i))) continue;
             gf_config_value(f, i, y, sizeof y);
             snprintf(label + used, sizeof c->label[g] - used, "%s%s=%.80s", used ? " " : "", key, y);
             gf_utf8_trim(label);
         }
     }
+}
+
+static int labels_repeat(const gf_comparison *c) {
+    for (int g = 1; g < c->groups; g++)
+        for (int h = 0; h < g; h++)
+            if (strcmp(c->label[g], c->label[h]) == 0) return 1;
+    return 0;
+}
+
+static void label_groups(gf_comparison *c) {
+    write_labels(c, 0);
+    if (labels_repeat(c)) write_labels(c, 1);
     for (int g = 0; g < c->groups; g++)
         if (!c->label[g][0]) snprintf(c->label[g], sizeof c->label[g], c->groups > 1 ? "group %d" : "all runs", g + 1);
 }
