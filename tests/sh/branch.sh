@@ -57,7 +57,7 @@ refuses() {
     print_of $name | cmp - before || fail "a refused call changes the run: $*"
 }
 copy none none-bank
-at=none-bank/checkpoints/step-8/anchors.glofnd
+at=none-bank/checkpoints/step-8
 refuses none-bank "similarity: bank keeps averages from the first step on, and $at has none; resume with --similarity embedding" \
     --detector glofnd --similarity bank
 copy ring ring-rows

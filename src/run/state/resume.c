@@ -80,13 +80,6 @@ static glofnd_status check_thresholds(gf_error *err, const gf_config *before, co
     return GLOFND_OK;
 }
 
-/* Its files may have room for what its detector did not keep. */
-static glofnd_status check_memory(gf_error *err, const gf_config *before, const gf_config *now, const char *from) {
-    char path[PATH_MAX];
-    TRY(gf_path_join(err, path, from, GF_ANCHORS_FILE));
-    return gf_detector_check_memory(err, now, gf_detector_memory(before), path);
-}
-
 glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, const gf_config *now, int64_t epoch_steps) {
     char path[PATH_MAX];
     gf_config before;
@@ -102,7 +95,8 @@ glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, 
     if (!known) return GLOFND_OK;
     TRY(gf_config_same_run(err, &before, now));
     if (epoch_steps == 0) return GLOFND_OK;
-    TRY(check_memory(err, &before, now, from));
+    /* Its files may have room for what its detector did not keep. */
+    TRY(gf_detector_check_memory(err, now, gf_detector_memory(&before), from));
     return check_thresholds(err, &before, now, from, epoch_steps);
 }
 
