@@ -45,7 +45,7 @@ wants 'more samples' 0
 call ranks 2 $images --epochs 2 --out plain
 wants 'without averages' 0
 call ranks 2 --out plain --resume --epochs 3 --similarity bank
-wants 'averages that are not there' 2 'similarity: bank keeps averages from the first step on, and plain/checkpoints/step-16 has none'
+wants 'averages that are not there' 2 'bank keeps averages from the first step on, and plain/checkpoints/step-16 has none'
 
 # A checkpoint with more than a run remembers continues as a run of its own: with averages, or the embeddings of a ring.
 for more in "--similarity bank" "--learner ring --ring-rows 64"; do
