@@ -15,7 +15,7 @@ import math
 import numbers
 import os
 import warnings
-from typing import Any, Iterable, Optional, Union
+from typing import Any, Optional, Union
 
 import torch
 from torch import nn
@@ -351,11 +351,6 @@ class GloFNDLoss(nn.Module):
             rows = averages[seen].contiguous()
             self._core.engine.bank_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
 
-    def _refuse_foreign(self, names: Iterable[str]) -> None:
-        """State that this loss does not keep: thresholds beside it may be of another scale."""
-        for name in names:
-            raise StateError(f"the saved state has {name}, which belongs to options that this loss does not have")
-
     def _state_shapes(self) -> dict[str, Optional[tuple[int, ...]]]:
         engine = self._core.engine
         shapes: dict[str, Optional[tuple[int, ...]]] = {
@@ -387,8 +382,10 @@ class GloFNDLoss(nn.Module):
         if not own:
             missing_keys.extend(prefix + name for name in self._state_shapes())
             return
+        foreign = [name for name in _STATE_NAMES if prefix + name in state_dict and name not in own]
         try:
-            self._refuse_foreign(name for name in _STATE_NAMES if prefix + name in state_dict and name not in own)
+            if foreign:  # thresholds beside it may be of another scale
+                raise StateError(f"the saved state has {foreign[0]}, which belongs to options that this loss does not have")
             self._set_state(own)
         except StateError as failure:
             # PyTorch passes strict=True always, and looks at missing keys itself: they raise unless strict is False.

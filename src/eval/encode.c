@@ -160,14 +160,11 @@ glofnd_status gf_run_check_text(gf_error *err, const char *run) {
 
 /* In the run's folder, also where `run` is one of its checkpoints. */
 static glofnd_status find_vocabulary(gf_error *err, const char *run, char path[PATH_MAX]) {
-    char from[PATH_MAX];
     int there;
     TRY(gf_path_join(err, path, run, GF_VOCABULARY_FILE));
     TRY(gf_exists(err, path, &there));
-    if (there) return GLOFND_OK;
-    TRY(gf_checkpoint_latest(err, run, from));
-    const int is_checkpoint = *from && strncmp(run, from, strlen(from)) == 0;
-    return is_checkpoint ? gf_path_join(err, path, run, "../../" GF_VOCABULARY_FILE) : GLOFND_OK;
+    if (there || gf_checkpoint_step(run) < 0) return GLOFND_OK;
+    return gf_path_join(err, path, run, "../../" GF_VOCABULARY_FILE);
 }
 
 static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {

@@ -69,12 +69,10 @@ glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PAT
     int itself = 0;
     DIR *d;
     *path = 0;
-    TRY(gf_path_join(err, folder, run, ""));
-    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--) folder[n - 1] = 0;
-    if (gf_checkpoint_step(folder) >= 0) TRY(check_complete(err, folder, &itself));
-    if (itself) memcpy(path, folder, sizeof folder);
-    if (itself) return GLOFND_OK;
     TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
+    if (gf_checkpoint_step(run) >= 0) TRY(check_complete(err, run, &itself));
+    if (itself) memcpy(path, run, strlen(run) + 1); /* shorter than folder */
+    if (itself) return GLOFND_OK;
     TRY(open_folder(err, folder, &d));
     if (!d) return GLOFND_OK;
     glofnd_status status = find_latest(err, folder, d, GF_CHECKPOINT, path);
@@ -98,7 +96,12 @@ glofnd_status gf_checkpoint_exists(gf_error *err, const char *run, int64_t step,
 }
 
 int64_t gf_checkpoint_step(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char name[64];
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    snprintf(name, sizeof name, "%.*s", (int)(end - begin < sizeof name ? end - begin : sizeof name), path + begin);
     const int64_t n = number_of(name, GF_CHECKPOINT);
     return n >= 0 ? n : number_of(name, GF_CHECKPOINT_RETIRED);
 }

@@ -19,7 +19,7 @@ typedef struct gf_checkpoint_keep { /* which complete checkpoints stay */
 /* The newest complete checkpoint of RUN, or RUN itself if it is one; "" if there is none. A before-N counts only where there is
  * no step-N. E_IO: that cannot be known, because the folder cannot be read; only one that does not exist has none. */
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PATH_MAX]);
-int64_t gf_checkpoint_step(const char *path); /* N of its name; -1: not the name of a checkpoint */
+int64_t gf_checkpoint_step(const char *path); /* N of its name, slashes may follow; -1: not the name of a checkpoint */
 /* The configuration that a checkpoint was made under. *has: it has one; those of earlier versions have none. E_FORMAT: it is
  * corrupt. */
 glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *config, int *has);

@@ -109,6 +109,7 @@ expect 1 "would lie in a checkpoint" "$glofnd" report none/checkpoints/step-8
 for flag in '' --resume; do
     expect 1 "none/checkpoints/step-8 is a checkpoint; to continue its run give the run's folder" \
         "$glofnd" pretrain $settings --out none/checkpoints/step-8 $flag
+    expect 1 "is a checkpoint" "$glofnd" pretrain $settings --out none/checkpoints/step-8/ $flag
 done
 [ -s none/checkpoints/step-8/eval.jsonl ] && [ -d none/checkpoints/step-8/eval ] || fail "results are not stored"
 run --resume --out none --epochs 5 --keep-checkpoints 1 --quiet
