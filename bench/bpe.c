@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/bpe/bpe.h"
+#include "text/bpe.h"
 #include "util/clock.h"
 
 #define ROUNDS 5

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/kmeans/kmeans_cuda.h"
+#include "kmeans/kmeans_cuda.h"
 #include "support/die.h"
 #include "util/clock.h"
 #include "util/minmax.h"

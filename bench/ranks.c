@@ -12,7 +12,7 @@
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/meter.h"
-#include "train/trainer.h"
+#include "loop/trainer.h"
 
 typedef struct arguments {
     int rounds, steps, json;

@@ -1,8 +1,8 @@
 # The CUDA backend, where a CUDA compiler is found (GLOFND_CUDA=AUTO), must be there (ON), or is not wanted (OFF).
 #
-#   src/cuda/step/ src/cuda/passes/ src/cuda/pairs/   the method and all pairs on the device: part of libglofnd
-#   src/cuda/nn/ src/cuda/augment/ src/cuda/nccl/   networks, views, NCCL: part of glofnd_train
-#   src/cuda/absent/   stubs of both, for builds without CUDA
+#   lib/cuda/   the method and all pairs on the device: part of libglofnd
+#   train/nn/cuda/ train/loader/cuda/ train/dist/cuda/ train/kmeans/   networks, views, NCCL: part of glofnd_train
+#   lib/cuda/absent/ train/absent/   stubs of both, for builds without CUDA
 # The runtime is linked statically; cuDNN and cuBLASLt are opened at run time, so a build with CUDA runs where they are missing.
 
 set(GLOFND_CUDA AUTO CACHE STRING "AUTO, ON or OFF")

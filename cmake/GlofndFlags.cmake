@@ -34,9 +34,10 @@ endif()
 target_compile_options(glofnd_flags INTERFACE "$<$<COMPILE_LANGUAGE:C>:${warnings}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 target_compile_definitions(glofnd_flags INTERFACE GLOFND_EXPERIMENTAL)     # all of glofnd.h
-target_include_directories(glofnd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(glofnd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/lib
+    ${PROJECT_SOURCE_DIR}/train)
 
-# OpenMP is seen by src/util/parallel.c alone. Our own links take the compiler's flag; users of the installed static library get
+# OpenMP is seen by lib/util/parallel.c alone. Our own links take the compiler's flag; users of the installed static library get
 # the runtime library itself, which works for any of their compilers and asks nothing of their CMake: gcc's by name, others,
 # which may lie where only their own compiler looks, by path.
 set(GLOFND_OPENMP_FLAG "")

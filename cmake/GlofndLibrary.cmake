@@ -42,7 +42,7 @@ check_c_source_compiles("
 if(GLOFND_IS_AARCH64)
     list(APPEND GLOFND_ISAS neon)
 endif()
-set(GLOFND_TILES_DEFINITION GF_HAVE_NO_OTHER_TILES)     # which tiles passes/cpu_kernels.c chooses from
+set(GLOFND_TILES_DEFINITION GF_HAVE_NO_OTHER_TILES)     # which tiles lib/cpu/cpu_kernels.c chooses from
 if("avx2" IN_LIST GLOFND_ISAS)
     set(GLOFND_TILES_DEFINITION GF_HAVE_X86_TILES)
 elseif("neon" IN_LIST GLOFND_ISAS)
@@ -63,37 +63,34 @@ function(glofnd_object_library name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 endfunction()
 
-glofnd_sources(core_sources src/util/*.c src/util/*/*.c src/io/*.c src/io/json/jsonl.c src/io/json/json_tree.c
-    src/io/json/safetensors.c src/io/parquet/*.c src/embeddings/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c
-    src/pairs/*.c src/pairs/cells/*.c src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)
-glofnd_sources(cpu_sources src/cpu/passes/*.c)
-glofnd_sources(discover_sources src/io/json/jsonl.c src/io/parquet/*.c src/embeddings/*.c src/pairs/*.c src/pairs/cells/*.c
-    src/discover/*.c src/discover/decide/*.c src/discover/units/*.c)
-set_source_files_properties(${discover_sources} PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE=)
-glofnd_sources(tile_sources src/cpu/kernels/*.c)
+glofnd_sources(core_sources lib/util/*.c lib/io/*.c lib/method/*.c lib/method/formulas/*.c lib/cpu/*.c lib/embeddings/*.c
+    lib/pairs/*.c lib/discover/*.c)
+glofnd_sources(cpu_sources lib/cpu/*.c)
+glofnd_sources(tile_sources lib/cpu/kernels/*.c)
 if(NOT GLOFND_HAVE_CUDA)
-    list(APPEND core_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_step.c)
+    list(APPEND core_sources ${PROJECT_SOURCE_DIR}/lib/cuda/absent/no_step.c)
 endif()
 
 glofnd_object_library(glofnd_core ${core_sources})
 add_dependencies(glofnd_core glofnd_commit)
 target_include_directories(glofnd_core PRIVATE ${PROJECT_BINARY_DIR}/generated)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/method/version.c PROPERTIES
+target_compile_definitions(glofnd_core PRIVATE _GNU_SOURCE=)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/lib/method/version.c PROPERTIES
     COMPILE_DEFINITIONS "GF_BACKENDS=\"${GLOFND_BACKENDS}\";GF_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"")
 if(GLOFND_OPENMP_FLAG)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/util/parallel.c PROPERTIES COMPILE_OPTIONS "${GLOFND_OPENMP_FLAG}")
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/lib/util/parallel.c PROPERTIES COMPILE_OPTIONS "${GLOFND_OPENMP_FLAG}")
 endif()
 set_source_files_properties(${cpu_sources} PROPERTIES COMPILE_DEFINITIONS ${GLOFND_TILES_DEFINITION})
 
 set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
 if(GLOFND_HAVE_CUDA)
-    glofnd_sources(cuda_step_sources src/cuda/step/*.c src/cuda/step/*.cu src/cuda/step/*/*.c src/cuda/step/*/*.cu
-        src/cuda/passes/*.cu src/cuda/pairs/*.c src/cuda/pairs/*.cu src/cuda/pairs/collect/*.c src/cuda/pairs/collect/*.cu)
+    glofnd_sources(cuda_step_sources lib/cuda/*.c lib/cuda/*.cu lib/cuda/passes/*.cu lib/cuda/pairs/*.c
+        lib/cuda/pairs/*.cu)
     glofnd_cuda_library(glofnd_cuda_step ${cuda_step_sources})
     list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_step>)
     # Kernels with instructions that only this architecture has; other GPUs use the portable ones.
     if(GLOFND_CUDA_ARCHITECTURES MATCHES "90")
-        glofnd_sources(cuda_sm90_sources src/cuda/passes/sm90/*.cu src/cuda/pairs/sm90/*.cu)
+        glofnd_sources(cuda_sm90_sources lib/cuda/sm90/*.cu)
         glofnd_cuda_library(glofnd_cuda_sm90 ${cuda_sm90_sources})
         set_target_properties(glofnd_cuda_sm90 PROPERTIES CUDA_ARCHITECTURES 90a-real)
         list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_sm90>)

@@ -2,11 +2,11 @@
 # Code that several benchmarks share goes to bench/support/.
 
 if(GLOFND_PROGRAM)
-    glofnd_sources(cli_sources cli/*.c cli/*/*.c)
+    glofnd_sources(cli_sources programs/*.c programs/*/*.c)
     add_executable(glofnd_cli ${cli_sources})
     target_link_libraries(glofnd_cli PRIVATE glofnd_flags glofnd_train)
     target_compile_definitions(glofnd_cli PRIVATE _GNU_SOURCE=)
-    target_include_directories(glofnd_cli PRIVATE ${PROJECT_SOURCE_DIR})        # "cli/cli.h"
+    target_include_directories(glofnd_cli PRIVATE ${PROJECT_SOURCE_DIR})        # "programs/cli.h"
     # As installed: CMake would end the path of a build that it rewrites later in an empty element, the current folder.
     set_target_properties(glofnd_cli PROPERTIES OUTPUT_NAME glofnd RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
         BUILD_WITH_INSTALL_RPATH ON)

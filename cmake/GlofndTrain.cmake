@@ -4,7 +4,7 @@
 # glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its
 # pkg-config module or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out,
 # the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary lists it. Else GF_HAVE_<NAME>
-# is defined. Those in GLOFND_OPENED are not linked but opened when they are needed (src/util/machine/shared_lib.h), by the name
+# is defined. Those in GLOFND_OPENED are not linked but opened when they are needed (lib/util/shared_lib.h), by the name
 # in GF_<NAME>_SONAME: the program starts where they are missing.
 set(GLOFND_OPENED dnnl mpi)
 set(GLOFND_WITHOUT "" CACHE STRING
@@ -17,7 +17,7 @@ find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
 if(GLOFND_STATIC_PROGRAM)
-    target_compile_definitions(glofnd_parts INTERFACE GF_STATIC_PROGRAM)    # src/util/machine/left_out.h
+    target_compile_definitions(glofnd_parts INTERFACE GF_STATIC_PROGRAM)    # lib/util/left_out.h
 endif()
 target_link_options(glofnd_parts INTERFACE -Wl,--as-needed)     # a program takes only the libraries it uses
 function(glofnd_open_at_run_time upper found)
@@ -88,29 +88,23 @@ glofnd_part(zstd libzstd zstd.h zstd libzstd-dev)
 foreach(name ZLIB ZSTD)
     get_target_property(definitions glofnd_parts INTERFACE_COMPILE_DEFINITIONS)
     if(GLOFND_STATIC_PROGRAM AND "GF_HAVE_${name}" IN_LIST definitions)
-        set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/io/parquet/page_codec.c APPEND PROPERTY
+        set_property(SOURCE ${PROJECT_SOURCE_DIR}/lib/io/page_codec.c APPEND PROPERTY
             COMPILE_DEFINITIONS GF_LINKED_${name})
     endif()
 endforeach()
-glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/nn/*.c)
+glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev train/nn/cpu/*.c)
 glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
-set(train_sources "")
-foreach(room io/json io/pickle io/torch image text data loader nn optim dist run train eval plot report)
-    glofnd_sources(sources src/${room}/*.c src/${room}/*/*.c)
-    list(APPEND train_sources ${sources})
-endforeach()
-foreach(name jsonl json_tree safetensors)       # in libglofnd
-    list(REMOVE_ITEM train_sources ${PROJECT_SOURCE_DIR}/src/io/json/${name}.c)
-endforeach()
+glofnd_sources(train_sources train/*/*.c train/data/formats/*.c train/data/official/*.c)
+list(FILTER train_sources EXCLUDE REGEX "/train/(absent|kmeans)/")
 if(NOT GLOFND_HAVE_CUDA)
-    list(APPEND train_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_train.c)
+    list(APPEND train_sources ${PROJECT_SOURCE_DIR}/train/absent/no_train.c)
 endif()
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/optim.c PROPERTIES      # roots in vectors
+set_source_files_properties(${PROJECT_SOURCE_DIR}/train/optim/optim.c PROPERTIES      # roots in vectors
     COMPILE_OPTIONS -fno-math-errno)
 # Parts of pages: style sheets and scripts, as strings.
-glofnd_sources(page_files src/report/*.css src/report/*.js src/report/*/*.css src/report/*/*.js)
+glofnd_sources(page_files train/report/*.css train/report/*.js)
 set(page_strings ${PROJECT_BINARY_DIR}/generated/page_files.c)
 add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${page_strings} "-DINPUTS=${page_files}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
@@ -118,13 +112,13 @@ add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE
 
 set(cuda_objects "")
 if(GLOFND_HAVE_CUDA)
-    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/kernels/*.cu src/cuda/nn/stem/*.cu
-        src/cuda/augment/*.c src/cuda/augment/*.cu src/cuda/nccl/*.c src/cuda/kmeans/*.c src/cuda/kmeans/*.cu)
+    glofnd_sources(cuda_train_sources train/nn/cuda/*.c train/nn/cuda/*.cu train/loader/cuda/*.c train/loader/cuda/*.cu
+        train/dist/cuda/*.c train/kmeans/*.c train/kmeans/*.cu)
     glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
     list(APPEND cuda_objects $<TARGET_OBJECTS:glofnd_cuda_train>)
     # As glofnd_cuda_sm90 in GlofndLibrary.cmake.
     if(GLOFND_CUDA_ARCHITECTURES MATCHES "90")
-        glofnd_sources(cuda_train_sm90_sources src/cuda/nn/sm90/*.cu)
+        glofnd_sources(cuda_train_sm90_sources train/nn/cuda/sm90/*.cu)
         glofnd_cuda_library(glofnd_cuda_train_sm90 ${cuda_train_sm90_sources})
         set_target_properties(glofnd_cuda_train_sm90 PROPERTIES CUDA_ARCHITECTURES 90a-real)
         list(APPEND cuda_objects $<TARGET_OBJECTS:glofnd_cuda_train_sm90>)

@@ -1,5 +1,5 @@
 # embed.cmake - text files as C strings: cmake -DOUTPUT=x.c "-DINPUTS=a.css;b.js" -P embed.cmake
-# src/report/explorer/explorer.css becomes `const char gf_explorer_css[]`.
+# train/report/explorer.css becomes `const char gf_explorer_css[]`.
 set(code "/* made by cmake/embed.cmake */\n")
 foreach(input IN LISTS INPUTS)
     file(READ ${input} text)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/bpe/bpe.h"
-#include "text/bpe/bpe_file.h"
+#include "text/bpe.h"
+#include "text/bpe_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "data/dataset.h"
-#include "util/strings/print.h"
-#include "util/strings/utf8.h"
+#include "util/print.h"
+#include "util/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz/mutate.h"
-#include "io/parquet/parquet.h"
+#include "io/parquet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

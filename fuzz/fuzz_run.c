@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/compare/compare.h"
+#include "report/compare.h"
 #include "report/watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -15,7 +15,7 @@
 
 #include "fuzz/mutate.h"
 #include "io/blockfile.h"
-#include "io/json/safetensors.h"
+#include "io/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

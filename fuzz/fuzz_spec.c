@@ -4,8 +4,8 @@
 
 #include "data/formats/wds.h"
 #include "data/spec.h"
-#include "util/strings/braces.h"
-#include "util/strings/csv.h"
+#include "util/braces.h"
+#include "util/csv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "data/embedding_files.h"
-#include "run/state/manifest.h"
-#include "util/strings/escape.h"
+#include "run/manifest.h"
+#include "util/escape.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

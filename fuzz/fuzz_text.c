@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/bpe/bpe_clean.h"
-#include "text/unicode/unicode.h"
+#include "text/bpe_clean.h"
+#include "text/unicode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

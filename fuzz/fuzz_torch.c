@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "io/torch/torch_file.h"
+#include "torch/torch_file.h"
 #include "tests/support/torch_writer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -16,8 +16,8 @@ extern "C" {
 #include "loader/loader.h"
 #include "util/clock.h"
 }
-#include "cuda/augment/cuda_augment.h"
-#include "cuda/augment/cuda_feed.h"
+#include "loader/cuda/cuda_augment.h"
+#include "loader/cuda/cuda_feed.h"
 
 enum { RUNS = 30, EPOCHS = 4 };
 

@@ -17,7 +17,7 @@
 extern "C" {
 #include "util/status.h"
 }
-#include "cuda/nn/cunn.h"
+#include "nn/cuda/cunn.h"
 #include "support/caption_lengths.h"
 extern "C" {
 #include "nn/net_parts.h"
@@ -78,7 +78,7 @@ static glofnd_status text_tower(gf_error *err, void *arg) { return encoder(err, 
 
 static glofnd_status backward(gf_error *err, step *s, int k) { return gf_net_backward(err, s->net[k], s->d[k]); }
 
-/* Of both encoders, as in src/train/encoders.c. */
+/* Of both encoders, as in train/loop/encoders.c. */
 static glofnd_status of_both(gf_error *err, step *s, glofnd_status (*what)(gf_error *, step *, int)) {
     if (!s->apart) gf_net_beside(s->net[1], GF_NN_FORK);
     glofnd_status status = what(err, s, 1);

@@ -14,13 +14,13 @@
 #include <string.h>
 
 extern "C" {
-#include "cuda/augment/nvjpeg_lib.h"
+#include "loader/cuda/nvjpeg_lib.h"
 #include "image/image.h"
 #include "image/jpeg_plain.h"
 #include "io/file.h"
 #include "util/clock.h"
 }
-#include "cuda/augment/cuda_feed.h"
+#include "loader/cuda/cuda_feed.h"
 
 enum { FILES_MAX = 1024, ROUNDS = 10 };
 

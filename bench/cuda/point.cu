@@ -16,7 +16,7 @@
 extern "C" {
 #include "util/status.h"
 }
-#include "cuda/nn/cunn.h"
+#include "nn/cuda/cunn.h"
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "point: %s: %s\n", what, why);

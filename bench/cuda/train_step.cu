@@ -18,11 +18,11 @@
 extern "C" {
 #include "util/status.h"
 }
-#include "cuda/nn/cunn.h"
+#include "nn/cuda/cunn.h"
 extern "C" {
-#include "cuda/nn/cunn_plan.h"
+#include "nn/cuda/cunn_plan.h"
 #include "dist/dist.h"
-#include "ifc/comm_device.h"
+#include "dist/comm_device.h"
 #include "nn/net_parts.h"
 #include "optim/optim.h"
 }
@@ -281,7 +281,7 @@ static void gradients_final(void *user, gf_net *net, int64_t first) {
     else gf_reducer_ready(s->reducer, first);
 }
 
-/* As src/train/distributed.c, in buckets of 8 MB. */
+/* As train/loop/distributed.c, in buckets of 8 MB. */
 static void make_rank(step *s) {
     gf_error err = {""};
     if (gf_dist_open(&err, GF_RANKS_SINGLE, 0, &s->host) != GLOFND_OK ||

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "ifc/comm.h"
+#include "dist/comm.h"
 
 typedef struct meter {
     gf_comm head;

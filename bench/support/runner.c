@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/passes/cpu_passes.h"
+#include "cpu/cpu_passes.h"
 #include "support/die.h"
 #include "support/machine.h"
 #include "util/clock.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
 #include "util/half.h"

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "cpu/passes/cpu_passes.h"
+#include "cpu/cpu_passes.h"
 #include "support/random.h"
 #include "util/order.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
 #include "util/half.h"
@@ -20,7 +20,7 @@
 #ifdef GF_HAVE_DNNL
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "cpu/nn/dnn_wino.h"
+#include "nn/cpu/dnn_wino.h"
 
 #define FP32_LIMIT 2e-6 /* relative error of whole arrays, as for plain convolutions (unit_dnn.c) */
 #define BF16_LIMIT 3e-3 /* results rounded to bf16 */

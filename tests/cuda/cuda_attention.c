@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "support/encoder_reference.h"
 #include "support/nn_device.h"
 #include "util/half.h"

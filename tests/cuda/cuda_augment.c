@@ -16,9 +16,9 @@
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
 
-#include "cuda/augment/cuda_augment.h"
-#include "cuda/augment/cuda_feed.h"
-#include "cuda/step/cuda_device.h"
+#include "loader/cuda/cuda_augment.h"
+#include "loader/cuda/cuda_feed.h"
+#include "cuda/cuda_device.h"
 #include "data/dataset_format.h"
 #include "loader/loader.h"
 #include "support/random.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "support/trial.h"
 
 /* Heads of 32 numbers; no ReLU, and plain steps, so that roundings stay roundings. */

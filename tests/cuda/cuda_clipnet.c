@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "nn/net.h"
 #include "optim/optim.h"
 #include "support/golden_net.h"

@@ -17,8 +17,8 @@
 #include <cuda_runtime_api.h>
 #include <jpeglib.h>
 
-#include "cuda/augment/cuda_feed.h"
-#include "cuda/step/cuda_device.h"
+#include "loader/cuda/cuda_feed.h"
+#include "cuda/cuda_device.h"
 #include "image/jpeg_plain.h"
 #include "loader/loader.h"
 #include "support/scratch.h"

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "support/trial.h"
 
 /* ----- calls that fail ----- */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/kmeans/kmeans_cuda.h"
+#include "kmeans/kmeans_cuda.h"
 #include "glofnd.h"
 #include "support/random.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "support/compare.h"
 #include "support/random.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "optim/optim.h"
 #include "support/golden_net.h"
 #include "support/net_margin.h"

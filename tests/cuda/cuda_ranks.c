@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "dist/dist.h"
-#include "method/store/store.h"
+#include "method/store.h"
 #include "support/gpu_runs.h"
 #include "support/gpu_transport.h"
 #include "util/half.h"

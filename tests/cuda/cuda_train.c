@@ -17,10 +17,10 @@
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "support/random.h"
 #include "support/trial.h"
-#include "train/memory.h"
+#include "loop/memory.h"
 
 static const trial_setting common[] = {
     {"data", "shapes:n=192,classes=3,size=16"},

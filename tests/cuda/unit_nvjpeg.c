@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "cuda/augment/nvjpeg_lib.h"
+#include "loader/cuda/nvjpeg_lib.h"
 #include "gpu/fake_nvjpeg.h"
-#include "util/machine/shared_lib.h"
+#include "util/shared_lib.h"
 
 enum { WIDTH = 4, HEIGHT = 3, BYTES = 3 * WIDTH * HEIGHT, MANY = 100 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "io/pickle/pickle.h"
+#include "pickle/pickle.h"
 #include "support/mat_writer.h"
 #include "support/specs.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "data/formats/wds.h"
-#include "util/strings/braces.h"
+#include "util/braces.h"
 
 static void expect_names(const char *pattern, const char *expected) {
     gf_string_list s = {0};

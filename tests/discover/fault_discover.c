@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "discover/decide/decide.h"
+#include "discover/decide.h"
 #include "discover/discover_files.h"
-#include "discover/units/unit_run.h"
+#include "discover/unit_run.h"
 #include "glofnd.h"
 #include "support/faults.h"
 #include "support/random.h"

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "discover/decide/decide.h"
-#include "discover/decide/npz_file.h"
+#include "discover/decide.h"
+#include "discover/npz_file.h"
 #include "support/random.h"
 #include "support/scratch.h"
 

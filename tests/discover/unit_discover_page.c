@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "plot/base64.h"
-#include "report/explorer/explorer.h"
-#include "report/explorer/explorer_images.h"
+#include "report/explorer.h"
+#include "report/explorer_images.h"
 #include "report/sprite_sheet.h"
 #include "report/thumbnail.h"
 #include "support/scratch.h"

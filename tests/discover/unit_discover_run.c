@@ -14,7 +14,7 @@
 
 #include "data/embedding_files.h"
 #include "discover/output_folder.h"
-#include "eval/flags/fn_precision_recall.h"
+#include "eval/fn_precision_recall.h"
 #include "io/npy.h"
 #include "support/random.h"
 #include "support/scratch.h"

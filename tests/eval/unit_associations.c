@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "eval/clip/associations.h"
+#include "eval/associations.h"
 #include "support/specs.h"
 
 static void write_table(void) {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "eval/average_precision.h"
-#include "eval/linear/transfer_learning.h"
+#include "eval/transfer_learning.h"
 #include "support/random.h"
 
 static double ap(const double *score, const uint8_t *positive, int64_t n) {

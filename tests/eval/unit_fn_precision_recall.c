@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "eval/flags/compare_detectors.h"
-#include "eval/flags/detector_thresholds.h"
+#include "eval/compare_detectors.h"
+#include "eval/detector_thresholds.h"
 #include "support/random.h"
 
 enum { N = 611, DIM = 19, CLASSES = 7 }; /* more than a tile of columns, no multiple of anything */

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "eval/flags/compare_detectors.h"
-#include "eval/flags/detector_thresholds.h"
+#include "eval/compare_detectors.h"
+#include "eval/detector_thresholds.h"
 #include "support/random.h"
 #include "util/order.h"
 

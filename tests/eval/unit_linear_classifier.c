@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "eval/linear/linear_probe.h"
+#include "eval/linear_probe.h"
 #include "support/random.h"
 #include "util/rng.h"
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "eval/linear/logistic_regression.h"
-#include "eval/linear/transfer_learning.h"
+#include "eval/logistic_regression.h"
+#include "eval/transfer_learning.h"
 #include "fixtures/logistic_golden.h"
 #include "support/random.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "eval/clip/retrieval.h"
+#include "eval/retrieval.h"
 #include "pairs/nearest.h"
 #include "support/random.h"
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #ifdef GF_HAVE_DNNL
-#include "eval/flags/run_embeddings.h"
+#include "eval/run_embeddings.h"
 #include "support/source_file.h"
 
 enum { SAMPLES = 64 };

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "eval/flags/detector_thresholds.h"
-#include "eval/flags/threshold_error.h"
+#include "eval/detector_thresholds.h"
+#include "eval/threshold_error.h"
 #include "support/random.h"
 #include "util/rng.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "eval/clip/zeroshot.h"
+#include "eval/zeroshot.h"
 #include "support/random.h"
 #include "support/trial.h"
 

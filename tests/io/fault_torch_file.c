@@ -1,6 +1,6 @@
 /* fault_torch_file.c - memory: each allocation of opening and reading a file of torch.save may fail once, with nothing worse than
  * E_MEMORY and nothing left behind. */
-#include "io/torch/torch_file.h"
+#include "torch/torch_file.h"
 #include "support/faults.h"
 #include "support/safetensors_fixture.h"
 #include "support/torch_writer.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "io/json/json_tree.h"
+#include "io/json_tree.h"
 
 static gf_error err;
 

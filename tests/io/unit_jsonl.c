@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "io/json/jsonl.h"
+#include "io/jsonl.h"
 #include "support/random.h"
 #include "support/scratch.h"
 

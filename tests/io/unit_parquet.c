@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "io/file.h"
-#include "io/parquet/lz4.h"
-#include "io/parquet/page_codec.h"
-#include "io/parquet/parquet.h"
-#include "io/parquet/snappy.h"
+#include "io/lz4.h"
+#include "io/page_codec.h"
+#include "io/parquet.h"
+#include "io/snappy.h"
 #include "support/source_file.h"
 
 enum { N = 23, DIM = 5 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "io/parquet/parquet.h"
+#include "io/parquet.h"
 #include "io/parquet_write.h"
 
 static const gf_table_column columns[] = {{"row", GF_COLUMN_INT32},

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "io/tfevents.h"
+#include "run/tfevents.h"
 #include "support/scratch.h"
 
 typedef struct bytes {

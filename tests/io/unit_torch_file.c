@@ -1,5 +1,5 @@
 /* unit_torch_file.c - files of torch.save: what is read of them, and what is refused. */
-#include "io/torch/torch_file.h"
+#include "torch/torch_file.h"
 #include "support/safetensors_fixture.h"
 #include "support/torch_writer.h"
 

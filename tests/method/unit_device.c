@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "method/step/step.h"
+#include "method/step.h"
 #include "support/plain_thresholds.h"
 #include "support/trial.h"
 

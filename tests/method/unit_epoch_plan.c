@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "method/step/step.h"
+#include "method/step.h"
 
 static glofnd_options fresh(void) {
     glofnd_options o;

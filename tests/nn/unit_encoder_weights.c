@@ -14,7 +14,7 @@
 
 #include "support/small_encoders.h"
 #include "support/trial.h"
-#include "train/checkpoint/weights.h"
+#include "loop/weights.h"
 
 static const char *const path = "unit_encoder_weights.safetensors";
 

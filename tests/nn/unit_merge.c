@@ -1,4 +1,4 @@
-/* unit_merge.c - layers that a device does together (src/nn/merge.c): which ones, and that the plan of memory has what they read
+/* unit_merge.c - layers that a device does together (train/nn/merge.c): which ones, and that the plan of memory has what they read
  * and write at their times, and nothing for what is never written.
  */
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 
 #include "nn/net_parts.h"
 #include "support/thread_ranks.h"
-#include "train/distributed.h"
+#include "loop/distributed.h"
 
 /* ----- a device ----- */
 

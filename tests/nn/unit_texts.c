@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 
 /* ----- how long texts are computed --------------------------------------------------------------------------------- */
 

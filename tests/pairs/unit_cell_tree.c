@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "pairs/cells/cell_compare.h"
+#include "pairs/cell_compare.h"
 #include "support/pair_rows.h"
 
 static gf_error err;

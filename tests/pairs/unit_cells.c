@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "pairs/cells/cells.h"
+#include "pairs/cells.h"
 #include "support/pair_rows.h"
 
 static gf_error err;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "report/compare/compare.h"
+#include "report/compare.h"
 
 enum { RUNS = 6 };
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "report/compare/comparable.h"
+#include "report/comparable.h"
 #include "report/page.h"
 #include "report/summary.h"
 #include "support/page_span.h"

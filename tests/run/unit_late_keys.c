@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "run/config/late_keys.h"
+#include "run/late_keys.h"
 #include "support/config_checks.h"
 
 /* "key=value key=value" over a small run. */

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "run/config.h"
-#include "run/config/flag_forecast.h"
+#include "run/flag_forecast.h"
 #include "support/source_file.h"
 
 static gf_config preset(const char *name, const char *epochs) {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "run/config.h"
-#include "run/config/flag_forecast.h"
+#include "run/flag_forecast.h"
 #include "support/config_checks.h"
 
 /* ----- shares of the schedule, defaults of a new run ----- */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "support/source_file.h"
-#include "text/bpe/bpe.h"
+#include "text/bpe.h"
 
 const char *bpe_golden_path(const char *name) {
     char file[512];

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "method/store/store.h"
+#include "method/store.h"
 #include "on_device.h"
 #include "util/half.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 
 enum { CUDA_MAIN_SKIPPED = 77 }; /* exit status, as in CTest's SKIP_RETURN_CODE */
 

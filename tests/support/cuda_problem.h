@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "cpu/passes/cpu_passes.h"
+#include "cpu/cpu_passes.h"
 #include "cuda/passes/cuda_pass.h"
-#include "cuda/step/cuda_device.h"
-#include "ifc/pair_passes.h"
+#include "cuda/cuda_device.h"
+#include "device/pair_passes.h"
 #include "support/random.h"
 
 #define SLACK 64

@@ -2,7 +2,7 @@
  * compared with. Formulas of ifc/nn_ops.h, nothing shared with any backend. */
 #pragma once
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 
 typedef struct tower_counts { /* numbers; 0: there is none */
     int64_t x, x2, y, weight, bias;

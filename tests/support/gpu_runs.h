@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/step/cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "support/trial.h"
 
 /* 0; or 77, for main to return, once it is said why. */

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ifc/comm_device.h"
-#include "ifc/nn_ops.h"
+#include "dist/comm_device.h"
+#include "nn/nn_ops.h"
 #include "support/thread_ranks.h"
 
 enum { PIECES_MAX = 64 };

@@ -1,7 +1,7 @@
 /* nn_device.h - a backend of nets under test: opened, with arrays of the host's numbers on it, and errors measured. */
 #pragma once
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 #include "support/random.h"
 
 typedef struct nn_device {

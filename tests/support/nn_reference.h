@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 
 /* A window sliding over n square images (size 1: a linear layer), to be trained. */
 static inline gf_nn_shape ref_shape(gf_nn_kind kind, gf_type type, int64_t n, int64_t size, int64_t in, int64_t out, int kernel,

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "method/store/store.h"
+#include "method/store.h"
 #include "on_device.h"
 
 enum { ROWS_MAX = 256 }; /* of a batch, on one rank */

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "io/blockfile.h"
-#include "io/json/safetensors.h"
+#include "io/safetensors.h"
 #include "support/scratch.h"
 
 static inline void write_bytes(const void *data, size_t n) {

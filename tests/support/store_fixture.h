@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "method/store/store.h"
+#include "method/store.h"
 
 typedef struct fixture {
     glofnd_ctx *c;

@@ -1,7 +1,7 @@
 /* thread_ranks.h - ranks that are threads of one process: a transport on host memory for tests (ifc/comm.h). */
 #pragma once
 
-#include "ifc/comm.h"
+#include "dist/comm.h"
 
 #define THREAD_RANKS_MAX 4
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "run/checkpoint_folder.h"
-#include "train/checkpoint/checkpoint.h"
+#include "loop/checkpoint.h"
 
 typedef struct trial_setting { /* lists end with a NULL key */
     const char *key, *value;

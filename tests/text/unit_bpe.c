@@ -13,11 +13,11 @@
 #include "data/dataset.h"
 #include "support/bpe_golden.h"
 #include "support/scratch.h"
-#include "text/bpe/bpe.h"
-#include "text/bpe/bpe_file.h"
-#include "text/bpe/bpe_learn.h"
+#include "text/bpe.h"
+#include "text/bpe_file.h"
+#include "text/bpe_learn.h"
 #include "text/captions.h"
-#include "text/unicode/unicode.h"
+#include "text/unicode.h"
 
 static gf_bpe *parse(const char *text) {
     gf_error err = {""};

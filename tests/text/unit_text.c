@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "support/bpe_golden.h"
-#include "text/bpe/bpe_clean.h"
-#include "text/repair/mojibake_rules.h"
-#include "text/unicode/unicode.h"
-#include "text/unicode/unicode_nfc.h"
+#include "text/bpe_clean.h"
+#include "text/mojibake_rules.h"
+#include "text/unicode.h"
+#include "text/unicode_nfc.h"
 
 #define NFC_DIGEST UINT64_C(0x21d21e66d1dbbdd7)
 #define SUSPECTED_DIGEST UINT64_C(0xfa83273af31b8b9e)

@@ -22,7 +22,7 @@
 
 #include "support/scratch.h"
 #include "support/source_file.h"
-#include "train/trainer.h"
+#include "loop/trainer.h"
 #include "util/rng.h"
 
 /* Differences: of a loss relative to the largest |loss|; of a change and of statistics relative to their norm, plus ROUNDING of

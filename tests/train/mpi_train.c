@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/store/store.h"
+#include "method/store.h"
 #include "support/ranked.h"
 #include "support/scratch.h"
-#include "train/lambdas.h"
+#include "loop/lambdas.h"
 #include "util/half.h"
 #include "util/rng.h"
 

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "support/store_fixture.h"
-#include "train/checkpoint/anchors.h"
+#include "loop/anchors.h"
 
 /* A dataset of these names, one letter each; only its keys are looked at. */
 static gf_dataset *named(const fixture *f, const char *letters) {

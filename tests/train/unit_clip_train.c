@@ -20,8 +20,8 @@
 
 #include "run/checkpoint_folder.h"
 #include "support/scratch.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/weights.h"
+#include "loop/checkpoint.h"
+#include "loop/weights.h"
 
 static void fine(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);

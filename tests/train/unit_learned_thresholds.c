@@ -7,8 +7,8 @@
 #include <ftw.h>
 
 #include "support/store_fixture.h"
-#include "train/checkpoint/anchors.h"
-#include "train/checkpoint/learned_thresholds.h"
+#include "loop/anchors.h"
+#include "loop/learned_thresholds.h"
 
 #define N 10
 #define LETTERS "abcdefghij"

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "support/trial.h"
-#include "train/memory.h"
+#include "loop/memory.h"
 
 static const trial_setting small[] = {{"data", "shapes:n=64,classes=3,size=16"},
                                       {"arch", "resnet8"},

@@ -18,10 +18,10 @@
 
 #ifdef GF_HAVE_DNNL
 
-#include "io/json/safetensors.h"
+#include "io/safetensors.h"
 #include "support/nn_reference.h"
 #include "support/source_file.h"
-#include "train/checkpoint/weights.h"
+#include "loop/weights.h"
 
 #define LIMIT 1e-4 /* of the norm of an embedding */
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "train/checkpoint/positions.h"
+#include "loop/positions.h"
 
 typedef struct positions_case {
     gf_positions_kind kind;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "support/random.h"
-#include "util/strings/escape.h"
+#include "util/escape.h"
 
 enum { LONGEST = 24 };
 

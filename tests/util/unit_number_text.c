@@ -14,7 +14,7 @@
 #include "discover/table_files.h"
 #include "support/random.h"
 #include "support/scratch.h"
-#include "util/strings/number_text.h"
+#include "util/number_text.h"
 
 static gf_error err;
 /* ----- numbers ----- */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/strings/option_table.h"
+#include "util/option_table.h"
 
 #define assert_says(text, part)                                                      \
     do {                                                                             \

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "util/strings/print.h"
-#include "util/strings/utf8.h"
+#include "util/print.h"
+#include "util/utf8.h"
 
 static char printed[20000];
 

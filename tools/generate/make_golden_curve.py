@@ -192,7 +192,7 @@ def optimize(net, state, keys, lr, t):
 # ----- training -----
 
 def initial(t, name, p):
-    """src/nn/init.c for parameter t, zero_init off."""
+    """train/nn/init.c for parameter t, zero_init off."""
     n = p.numel()
     if p.dim() == 4:
         v = np.sqrt(2.0 / (p.shape[0] * p.shape[2] * p.shape[3])) * normal(n, 0, 0, t)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes src/text/repair/mojibake_tables.c: what every character that wrongly decoded UTF-8 can consist of stands for.
+"""Writes train/text/mojibake_tables.c: what every character that wrongly decoded UTF-8 can consist of stands for.
 
     python3 tools/generate/make_mojibake_tables.py src/data
 
 Only the standard library is used: its codecs say which byte a character is in each encoding, and so which characters can begin
 or continue a character of UTF-8. The kinds below are those by which ftfy 6.3 tells wrongly decoded text from text that only looks
-odd; src/text/repair/mojibake_rules.c has the rules about them.
+odd; train/text/mojibake_rules.c has the rules about them.
 """
 import os
 import sys
@@ -90,7 +90,7 @@ def main(folder):
         line += " " + word + ","
     with open(os.path.join(folder, "mojibake_tables.c"), "w", encoding="utf-8") as f:
         f.write("/* mojibake_tables.c - made by tools/generate/make_mojibake_tables.py; do not edit. See mojibake_tables.h. */\n"
-                '#include "text/repair/mojibake_tables.h"\n\nconst gf_mojibake_row gf_mojibake_rows[] = {\n' +
+                '#include "text/mojibake_tables.h"\n\nconst gf_mojibake_row gf_mojibake_rows[] = {\n' +
                 "\n".join(lines + [line])
                 + "\n};\nconst int gf_mojibake_rows_n = sizeof gf_mojibake_rows / sizeof *gf_mojibake_rows;\n")
 

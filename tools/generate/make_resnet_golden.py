@@ -4,7 +4,7 @@
     python3 tools/generate/make_resnet_golden.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision and numpy. Nothing random comes from torch: initial weights, the perturbed batch norms, the images, the
-loss and the directions of the projections are all drawn from keyed Philox streams, as src/util/rng.c and src/nn/init.c draw them,
+loss and the directions of the projections are all drawn from keyed Philox streams, as lib/util/rng.c and train/nn/init.c draw them,
 so that both sides start from the same numbers. One line per tensor:
 
     name shape norm sum p0 p1 p2 p3
@@ -44,7 +44,7 @@ CASES = {
 MASK = (1 << 64) - 1
 
 
-# ----- src/util/rng.c -----
+# ----- lib/util/rng.c -----
 
 def philox(counter, key):
     """counter: four uint32 arrays or scalars, key: 64 bits; gives the array [blocks, 4]."""
@@ -125,7 +125,7 @@ def closes_block(arch, name):
 
 
 def initial(arch, t, name, p):
-    """src/nn/init.c for parameter t, then the batch norms moved away from 1 and 0. The last weight of a block is small, as after
+    """train/nn/init.c for parameter t, then the batch norms moved away from 1 and 0. The last weight of a block is small, as after
     zero_init: else a deep untrained net multiplies rounding errors until float32 and float64 have nothing in common."""
     n = p.numel()
     if p.dim() == 4:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Text as ftfy and CLIP clean it, for tests/text/unit_text.c and to measure how often src/text/bpe/bpe_clean.c agrees.
+"""Text as ftfy and CLIP clean it, for tests/text/unit_text.c and to measure how often train/text/bpe_clean.c agrees.
 
     python3 tools/generate/make_text_golden.py COUNT OUT.tsv              captions of many kinds and their cleaned form, both as
                                                                  hexadecimal UTF-8: tests/fixtures/bpe/clean.tsv has 400

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode/unicode_tables.c, unicode_nfc_tables.c and unicode_entity_tables.c from the tables of the Python
+"""Writes train/text/unicode_tables.c, unicode_nfc_tables.c and unicode_entity_tables.c from the tables of the Python
 that runs it.
 
     python3 tools/generate/make_unicode_tables.py src/data
@@ -153,7 +153,7 @@ def tables_text():
     rows = ["{0x%x, {%s}}" % (code, ", ".join("0x%x" % c for c in to) if to else "0") for code, to in forms]
     version = unicodedata.unidata_version
     return f"""/* unicode_tables.c - Unicode {version}, made by tools/generate/make_unicode_tables.py; do not edit. */
-#include "text/unicode/unicode.h"
+#include "text/unicode.h"
 
 /* first code point << 5 | bits: holds up to the next row */
 const uint32_t gf_unicode_classes[] = {{
@@ -179,7 +179,7 @@ def nfc_text():
     rows = decompositions()
     pairs, version = composed(rows), unicodedata.unidata_version
     return f"""/* unicode_nfc_tables.c - Unicode {version}, made by tools/generate/make_unicode_tables.py; do not edit. */
-#include "text/unicode/unicode_nfc.h"
+#include "text/unicode_nfc.h"
 
 const uint32_t gf_nfc_marks[] = {{
 {pack("%d" % row for row in marks(rows, pairs))}
@@ -202,7 +202,7 @@ def entities_text():
     rows = ['{"%s", 0x%x, %s}' % (name, first, "BARE" if second == BARE else "0x%x" % second if second else "0")
             for name, first, second in entities()]
     return f"""/* unicode_entity_tables.c - HTML's characters, made by tools/generate/make_unicode_tables.py; do not edit. */
-#include "text/unicode/unicode.h"
+#include "text/unicode.h"
 
 #define BARE GF_ENTITY_BARE
 

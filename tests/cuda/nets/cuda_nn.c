@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 #include "optim/optim.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/nn/cunn.h"
+#include "nn/cuda/cunn.h"
 #include "nn/net.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"

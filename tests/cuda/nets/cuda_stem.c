@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "ifc/nn_ops.h"
+#include "nn/nn_ops.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"

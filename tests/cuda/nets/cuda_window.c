@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/nn/cunn.h"
+#include "nn/cuda/cunn.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_norm.h"

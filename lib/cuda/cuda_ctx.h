@@ -1,0 +1,116 @@
+/* cuda_ctx.h - the CUDA part of a context: stream, workspace, and the control block that the kernels of a step share. */
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/passes/cuda_pass.h"
+#include "cuda/cuda_device.h"
+#include "device/accel_step.h"
+#include "method/formulas/neighbours.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GF_ROW_FIELDS 11       /* leading fields of gf_totals: sums over the rows of the first half */
+#define GF_CUDA_FINE INT64_MAX /* no failure */
+
+/* In device memory. A step clears at its end what it set; only failures stay, until the host has read them. */
+typedef struct gf_cuda_control {
+    int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
+    int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
+    int64_t bad_tau;                /* 0: the temperature in device memory is out of range */
+    int64_t bad_row;       /* rows of the caller: 4 position (cols: the shared row) + 2 side + (1: out of range, 0: not finite) */
+    int32_t starts[2];     /* per side: some anchor takes the batch quantile as its lambda */
+    unsigned done;         /* finished blocks of the running kernel */
+    int64_t seen;          /* official: anchors that have a u */
+    double above[2][2];    /* shared lambda, per side: negatives above it; all negatives */
+    double quantile[2][2]; /* shared lambda, per side: sum of the anchors' quantiles; anchors */
+    glofnd_row shared[2];  /* the shared row before it moves */
+    int32_t shared_open[2]; /* it takes a learner step */
+    gf_totals sum;
+} gf_cuda_control;
+
+typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
+    gf_cuda_embed z;          /* all rows, unit */
+    gf_cuda_embed support;    /* FNC TOPK, THRESHOLD: the copies of a sample's row lie `all` rows apart */
+    gf_cuda_embed bank;       /* BANK */
+    float *norm;              /* [all] */
+    double *positive;         /* [all] S of the positive pair */
+    gf_rows own, every;
+    float *pos;        /* [all] */
+    float *quantile;   /* [own] */
+    int64_t *row_id;   /* [own] */
+    glofnd_row *fresh; /* [rows] state of the anchors, with the new lambda */
+    uint8_t *starts;   /* [rows] the anchor takes the batch quantile as its lambda */
+    uint8_t *open;     /* [rows] */
+    /* hard_beta: exp(S/tau) to its second power */
+    double *hard_sum, *hard_moment; /* [own] */
+    float *hard_peak;               /* [own] */
+    float *hard_inv_tau, *hard_w;   /* [all]; its log_w are every.attract */
+    float *hard_grad;               /* [own][ld] */
+} gf_cuda_side;
+
+typedef struct gf_cuda_near { /* attraction by neighbours, as gf_near of the CPU */
+    gf_neighbour *parts;      /* [parts][anchors][up to GF_NEIGHBOURS_MAX]; anchors: the own ones, or all of the batch */
+    gf_neighbour *list;       /* [anchors][neighbours] */
+    float *pull;              /* [rows][dim] */
+    double *dot, *found;      /* [rows] */
+} gf_cuda_near;
+
+typedef struct gf_retired {
+    struct gf_retired *next;
+    char *block;
+} gf_retired;
+
+struct gf_device_ctx {
+    int device; /* ordinal */
+    cudaStream_t stream;
+    gf_shape shape; /* the block is laid out for */
+    int math;       /* gf_cuda_math it is laid out for */
+    char *block;    /* arrays of a step from its beginning, seen_ids at its end */
+    size_t bytes;
+    int borrowed;                     /* the block is the caller's */
+    int captured;                     /* a graph holds a step that uses the block, or one of the retired ones */
+    struct gf_retired *retired;       /* blocks that were too small for a later step, freed at the end */
+    size_t arrays_bytes, table_bytes; /* largest of both that any layout of this block has taken */
+    gf_cuda_control *control;         /* [1] */
+    int64_t *seen_ids;                /* [2][2 cols] tables of ids, of slots: 0 free, else id + 1; all free between steps */
+    gf_cuda_control *host;            /* pinned copy */
+    int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
+    gf_cuda_side side[2];
+    gf_cuda_near near;
+    uint64_t near_key; /* of the batch whose neighbours are in `near`; 0: there are none */
+    gf_link *links;    /* [cols][2] for a step of one rank */
+    int32_t *root;     /* [cols] COMPONENTS */
+    void *scratch;     /* of selections, or partial sums; shares memory with grad, which is used later */
+    size_t scratch_bytes;
+    void *weights; /* pass C of wide embeddings; NULL: none */
+    size_t weights_bytes;
+    double *partial;    /* sums of the blocks of a kernel */
+    double *row_totals; /* [GF_ROW_FIELDS][rows of all sides] */
+};
+
+#define CUDA_TRY(err, call)                                                               \
+    do {                                                                                  \
+        const cudaError_t cuda_status_ = (call);                                          \
+        if (cuda_status_ != cudaSuccess) return gf_cuda_fail((err), cuda_status_, #call); \
+    } while (0)
+
+glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out);
+void gf_cuda_close(gf_device_ctx *d);
+glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream);
+glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+glofnd_status gf_cuda_workspace_bytes(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, size_t bytes);
+/* Lays the workspace out for a step, growing it if necessary. */
+glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math);
+glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
+glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
+glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
+/* E_ARGUMENT if the current device is not the one the context was made on. */
+glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,126 @@
+/* cuda_step_memory.cu - embeddings that a store remembers: the bank of averages, and the ring of recent rows. One warp per sample
+ * or row. */
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "cuda/cuda_step.cuh"
+
+#define WARPS 4
+
+/* ----- the bank, as method/step/step_bank.c ----- */
+
+static __device__ const __half *bank_of(const gf_cuda_step &x, int i, int64_t place) {
+    const struct gf_device_store &s = x.store;
+    const size_t offset = gf_bank_offset(s.modalities, s.temperatures, x.dim, i);
+    return reinterpret_cast<const __half *>(s.records + static_cast<size_t>(place) * s.record_bytes + offset);
+}
+
+/* The average of sample j before this step; NULL: an id that is out of range, which fails the step. */
+static __device__ const __half *old_average(const gf_cuda_step &x, int i, int64_t j) {
+    if (x.bank[i]) return reinterpret_cast<const __half *>(x.bank[i]) + j * x.dim;
+    const int64_t place = gf_state_place(&x, j); /* one rank */
+    return place >= 0 && place < x.store.n ? bank_of(x, i, place) : nullptr;
+}
+
+static __device__ double warp_sum(double x) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
+}
+
+static __device__ double sum_of_rows(const gf_cuda_embed &z, int64_t first, int rows, int64_t d) {
+    double sum = 0.0;
+    for (int v = 0; v < rows; v++) sum += double(z.f32.row[(first + v) * z.f32.ld + d]);
+    return sum;
+}
+
+static __device__ void put_rounded(const gf_cuda_embed &to, int64_t at, float v) {
+    const __nv_bfloat16 hi = __float2bfloat16_rn(v);
+    to.f32.row[at] = v;
+    if (to.hi) static_cast<__nv_bfloat16 *>(to.hi)[at] = hi;
+    if (to.lo) static_cast<__nv_bfloat16 *>(to.lo)[at] = __float2bfloat16_rn(v - __bfloat162float(hi));
+}
+
+static __global__ void __launch_bounds__(32 * WARPS) average(const gf_cuda_step x) {
+    const int64_t j = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
+    const int i = blockIdx.y, rows = x.plan.per_sample, lane = threadIdx.x % 32;
+    if (j >= x.plan.cols) return;
+    const gf_cuda_embed &z = x.side[i].z, &to = x.side[i].bank;
+    const __half *old = old_average(x, i, j);
+    const int64_t first = j * rows;
+    double square = 0.0, length = 0.0;
+    bool seen = false;
+    for (int64_t d = lane; d < x.dim; d += 32) {
+        const double sum = sum_of_rows(z, first, rows, d);
+        square += sum * sum;
+        seen |= old && __half2float(old[d]) != 0.0f;
+    }
+    seen = __any_sync(0xffffffffu, seen);
+    const double m = seen ? x.plan.o.bank_momentum : 0.0, share = (1.0 - m) / fmax(sqrt(warp_sum(square)), 1e-12);
+    const auto mixed = [&](int64_t d) {
+        return (seen ? m * double(__half2float(old[d])) : 0.0) + share * sum_of_rows(z, first, rows, d);
+    };
+    for (int64_t d = lane; d < x.dim; d += 32) length += mixed(d) * mixed(d);
+    length = fmax(sqrt(warp_sum(length)), 1e-12);
+    for (int64_t d = lane; d < to.f32.ld; d += 32) {
+        const float v = d < x.dim ? float(mixed(d) / length) : 0.0f;
+        for (int k = 0; k < rows; k++) put_rounded(to, (first + k) * to.f32.ld + d, v);
+    }
+}
+
+cudaError_t gf_cuda_bank(const gf_cuda_step *x, cudaStream_t stream) {
+    const unsigned blocks = static_cast<unsigned>((x->plan.cols + WARPS - 1) / WARPS);
+    average<<<dim3(blocks, x->plan.sides), 32 * WARPS, 0, stream>>>(*x);
+    return cudaGetLastError();
+}
+
+static __global__ void __launch_bounds__(32 * WARPS) save_average(const gf_cuda_step x) {
+    const int64_t a = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
+    const int i = blockIdx.y;
+    if (a >= x.plan.rows || gf_failed(x.control)) return;
+    const gf_cuda_embed &from = x.side[i].bank;
+    __half *to = const_cast<__half *>(bank_of(x, i, gf_state_place(&x, a)));
+    const float *row = from.f32.row + (x.row0 + a) * x.plan.per_sample * from.f32.ld;
+    for (int64_t d = threadIdx.x % 32; d < x.dim; d += 32) to[d] = __float2half_rn(row[d]);
+}
+
+cudaError_t gf_cuda_bank_save(const gf_cuda_step *x, cudaStream_t stream) {
+    const unsigned blocks = static_cast<unsigned>((x->plan.rows + WARPS - 1) / WARPS);
+    save_average<<<dim3(blocks, x->plan.sides), 32 * WARPS, 0, stream>>>(*x);
+    return cudaGetLastError();
+}
+
+/* ----- the ring ----- */
+
+static __device__ void copy_row(const gf_cuda_embed &to, int64_t slot, const float *z) {
+    for (int64_t d = threadIdx.x % 32; d < to.f32.ld; d += 32) {
+        const int64_t at = slot * to.f32.ld + d;
+        const float v = z[d];
+        const __nv_bfloat16 hi = __float2bfloat16_rn(v);
+        to.f32.row[at] = v;
+        static_cast<__nv_bfloat16 *>(to.hi)[at] = hi;
+        static_cast<__nv_bfloat16 *>(to.lo)[at] = __float2bfloat16_rn(v - __bfloat162float(hi));
+    }
+}
+
+/* If the batch exceeds the ring only its last rows stay. */
+static __global__ void __launch_bounds__(32 * WARPS) push(const gf_cuda_step x) {
+    const int64_t all = x.plan.cols * x.plan.per_sample, capacity = x.store.ring_rows;
+    const int64_t r = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
+    const int i = blockIdx.y;
+    if (!gf_failed(x.control) && r < all && r >= all - capacity) {
+        const int64_t slot = (x.store.state->ring_head + r) % capacity;
+        const gf_cuda_embed &from = x.plan.bank ? x.side[i].bank : x.side[i].z;
+        copy_row(x.store.ring[i], slot, from.f32.row + r * from.f32.ld);
+        if (threadIdx.x % 32 == 0) x.store.ring_id[i][slot] = x.id[r / x.plan.per_sample];
+    }
+    if (!gf_is_last_block(x.control, gridDim.x * gridDim.y) || threadIdx.x || gf_failed(x.control)) return;
+    gf_cuda_shared *s = x.store.state;
+    s->ring_head = (s->ring_head + all) % capacity;
+    s->ring_count = s->ring_count + all < capacity ? s->ring_count + all : capacity;
+}
+
+cudaError_t gf_cuda_ring_push(const gf_cuda_step *x, cudaStream_t stream) {
+    const int64_t all = x->plan.cols * x->plan.per_sample;
+    push<<<dim3(static_cast<unsigned>((all + WARPS - 1) / WARPS), x->plan.sides), 32 * WARPS, 0, stream>>>(*x);
+    return cudaGetLastError();
+}

@@ -1,0 +1,203 @@
+/* cuda_step_open.cu - the beginning of a step: ids are checked, state is gathered, thresholds are read or set.
+ *
+ * One thread per sample of the batch and side. Each puts its id into a table of ids (open addressing at half load), which the end
+ * of the step clears again; threads of own samples read their anchor's record. Given slots go through a second table, behind the
+ * first.
+ */
+#include "cuda/cuda_embed.cuh"
+#include "cuda/cuda_state.cuh"
+#include "cuda/cuda_sum.cuh"
+
+#define THREADS 128
+
+static __device__ void note_bad_id(gf_cuda_control *c, int64_t position, int repeated) {
+    atomicMin(reinterpret_cast<long long *>(&c->bad_id), static_cast<long long>(2 * position + repeated));
+}
+
+/* First place of an id, as on the CPU (method/store/store.c): two multiplications spread ids of any stride. */
+static __device__ uint64_t first_place(int64_t id, uint64_t places) {
+    uint64_t h = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    return __umul64hi(h, places);
+}
+
+/* Puts the key into a table of so many places; true if it was there. Threads race for places, but a repeated key is found in any
+ * order. */
+static __device__ bool insert_key(int64_t *table, uint64_t places, int64_t key) {
+    const unsigned long long mine = static_cast<unsigned long long>(key) + 1;
+    for (uint64_t at = first_place(key, places);; at = at + 1 == places ? 0 : at + 1) {
+        const unsigned long long old = atomicCAS(reinterpret_cast<unsigned long long *>(&table[at]), 0ull, mine);
+        if (old == 0 || old == mine) return old == mine;
+    }
+}
+
+/* As on the CPU: ids are distinct rows of the store; where slots are given, the slots are, and ids only differ. */
+static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
+    const bool own = j >= x.row0 && j < x.row0 + x.plan.rows;
+    const int64_t place = x.slot ? (own ? x.slot[j - x.row0] : 0) : id;
+    if (id < 0 || place < 0 || place >= x.store.n) {
+        note_bad_id(x.control, j, 0);
+        return;
+    }
+    const uint64_t places = 2 * static_cast<uint64_t>(x.plan.cols);
+    bool again = insert_key(x.seen_ids, places, id);
+    if (x.slot && own) again |= insert_key(x.seen_ids + places, places, place);
+    if (again) note_bad_id(x.control, j, 1);
+}
+
+static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t place) {
+    const bool two_levels = x.plan.o.action == GLOFND_ACTION_ATTRACT && x.plan.o.attract_alpha > 0.0; /* shared: of attraction */
+    gf_record shared = {};
+    if (x.plan.learned && !x.plan.shared && !two_levels)
+        shared = gf_read_shared(x, side); /* else no lambda is made from the shared one yet */
+    return gf_read_row(x, side, place, shared);
+}
+
+static __device__ glofnd_row shared_row(const gf_cuda_step &x, int i) {
+    const gf_record none = {}, shared = gf_read_shared(x, i);
+    return gf_record_decode(&shared, &none);
+}
+
+/* Rows of the caller are not checked yet. `position` in the batch; cols: the shared row. */
+static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t position, int64_t place) {
+    if (place < 0 || place > x.store.n) return; /* a bad id */
+    const int fault = gf_row_fault(gf_lent_row(x, side, place));
+    if (!fault) return;
+    atomicMin(reinterpret_cast<long long *>(&x.control->bad_row), static_cast<long long>(4 * position + 2 * side + fault - 1));
+}
+
+static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_row &own) {
+    const glofnd_row row = x.plan.shared ? shared_row(x, i) : own;
+    return gf_row_starts(&x.plan, &row);
+}
+
+static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_row &row) {
+    const gf_cuda_side &side = x.side[i];
+    side.fresh[a] = row;
+    if (x.tau && a == 0 && !(*x.tau >= 1e-3f && *x.tau <= 100.0f)) x.control->bad_tau = 0;
+    side.starts[a] = x.plan.learned && x.plan.updating && starts(x, i, row);
+    if (side.starts[a]) x.control->starts[i] = 1;
+    if (x.plan.official && x.plan.sides == 1 && row.log_u > -INFINITY)
+        atomicAdd(reinterpret_cast<unsigned long long *>(&x.control->seen), 1ull);
+    const double power = x.plan.hard ? gf_hard_power(&x.plan, 0) : 1.0;
+    for (int v = 0; v < x.plan.per_sample; v++) {
+        const int64_t r = a * x.plan.per_sample + v;
+        const float inv_tau = x.tau ? static_cast<float>(power / double(*x.tau)) : gf_row_inv_tau(&x.plan, row.tau);
+        side.own.inv_tau[r] = inv_tau;
+        if (x.plan.hard) side.hard_inv_tau[x.row0 * x.plan.per_sample + r] = gf_hard_inv_tau(&x.plan, inv_tau);
+        side.row_id[r] = id;
+    }
+}
+
+static __device__ double anchor_quantile(const gf_cuda_step &x, int i, int64_t a) {
+    double sum = 0.0;
+    for (int v = 0; v < x.plan.per_sample; v++) sum += double(x.side[i].quantile[a * x.plan.per_sample + v]);
+    return sum / x.plan.per_sample;
+}
+
+static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
+    glofnd_row row = shared_row(x, i);
+    const bool starts = x.plan.updating && gf_row_starts(&x.plan, &row);
+    if (starts) gf_lambda_start(&row, x.control->quantile[i][0] / x.control->quantile[i][1]);
+    const bool moves = x.plan.updating && !starts && x.plan.o.learner != GLOFND_LEARN_RING;
+    if (a == 0) x.control->shared[i] = row, x.control->shared_open[i] = moves;
+    return row.lambda;
+}
+
+static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_row row) {
+    const bool ring = x.plan.o.learner == GLOFND_LEARN_RING, sets = x.plan.updating && (ring || gf_row_starts(&x.plan, &row));
+    const bool ready = ring && double(x.store.state->ring_count) >= ceil(1.0 / x.plan.o.alpha);
+    x.side[i].open[a] = static_cast<uint8_t>(gf_row_begin_lambda(&x.plan, &row, ready, sets ? anchor_quantile(x, i, a) : 0.0));
+    if (sets) x.side[i].fresh[a] = row;
+    return row.lambda;
+}
+
+/* lo: the deciding threshold, unless lambda moves; mid: the old lambda. */
+static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
+    const gf_cuda_side &side = x.side[i];
+    float lambda = INFINITY;
+    if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
+    for (int v = 0; v < x.plan.per_sample; v++) {
+        const int64_t r = a * x.plan.per_sample + v;
+        if (x.plan.pulls) side.own.tie[r] = gf_mark_float_bits(gf_lambda_threshold(shared_row(x, i).lambda));
+        side.own.lo[r] = side.own.mid[r] = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;
+    }
+}
+
+/* Labels and groups per row of sample j; -1: none. */
+static __device__ void spread(const gf_cuda_step &x, int i, int64_t j) {
+    const int32_t *group = x.plan.o.detector == GLOFND_DETECT_ORACLE ? x.label : x.group;
+    const gf_cuda_side &side = x.side[i];
+    for (int v = 0; v < x.plan.per_sample; v++) {
+        const int64_t r = j * x.plan.per_sample + v;
+        side.every.group[r] = group ? group[j] : -1;
+        side.every.label[r] = x.label ? x.label[j] : -1;
+    }
+}
+
+/* The record is loaded before the id is looked up, so that the latencies overlap. */
+static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64_t j) {
+    const int64_t a = j - x.row0;
+    if (j >= x.plan.cols) return;
+    const bool own = a >= 0 && a < x.plan.rows, gathers = what & GF_CUDA_GATHER;
+    const int64_t id = gathers ? x.id[j] : 0;
+    glofnd_row row = {};
+    if (own) row = gathers ? read_state(x, i, gf_state_place(&x, a)) : x.side[i].fresh[a];
+    if (what & GF_CUDA_SPREAD) spread(x, i, j);
+    if (gathers && i == 0) check_id(x, j, id);
+    if (gathers && own && x.state) check_lent(x, i, j, gf_state_place(&x, a));
+    if (gathers && a == 0 && x.state) check_lent(x, i, x.plan.cols, x.store.n);
+    if (gathers && own) gather(x, i, a, id, row);
+    if (what & GF_CUDA_OPEN && own) open_rows(x, i, a, row);
+}
+
+static __global__ void __launch_bounds__(THREADS) open(const gf_cuda_step x, const int what) {
+    open_sample(x, what, blockIdx.y, int64_t(blockIdx.x) * THREADS + threadIdx.x);
+}
+
+static unsigned open_blocks(const gf_cuda_step *x) { return static_cast<unsigned>((x->plan.cols + THREADS - 1) / THREADS); }
+
+cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stream) {
+    open<<<dim3(open_blocks(x), x->plan.sides), THREADS, 0, stream>>>(*x, what);
+    return cudaGetLastError();
+}
+
+/* Unit rows and `open` at once: neither needs the other. The blocks of `open` come first, as they take longer. */
+template <class T>
+static __global__ void __launch_bounds__(THREADS)
+    begin(const gf_cuda_step x, const gf_embed_args e, const int what, const unsigned blocks) {
+    const unsigned first = blocks * x.plan.sides;
+    if (blockIdx.x < first) {
+        open_sample(x, what, blockIdx.x / blocks, int64_t(blockIdx.x % blocks) * THREADS + threadIdx.x);
+        return;
+    }
+    const int64_t i = int64_t(blockIdx.x - first) * (THREADS / 32) + threadIdx.x / 32;
+    if (i < e.job.rows) gf_embed_sample<T>(e, i);
+}
+
+cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, int what, cudaStream_t stream) {
+    const unsigned blocks = open_blocks(x), samples = static_cast<unsigned>((job->rows + THREADS / 32 - 1) / (THREADS / 32));
+    gf_with_dtype(job->a.dtype, [&](auto zero) {
+        begin<decltype(zero)><<<blocks * x->plan.sides + samples, THREADS, 0, stream>>>(*x, gf_embed_args_of(job), what, blocks);
+    });
+    const cudaError_t e = cudaGetLastError();
+    if (e != cudaSuccess || !x->slot || !(what & GF_CUDA_GATHER)) return e;
+    const size_t places = 2 * static_cast<size_t>(x->plan.cols);
+    return cudaMemsetAsync(x->seen_ids + places, 0, sizeof *x->seen_ids * places, stream); /* slots: no longer needed */
+}
+
+/* ----- shared lambda ----- */
+
+#define WIDE 1024
+
+static __global__ void __launch_bounds__(WIDE) sum_quantiles(const gf_cuda_step x, const int i) {
+    double sum[1] = {0.0};
+    for (int64_t a = threadIdx.x; a < x.plan.rows; a += WIDE) sum[0] += anchor_quantile(x, i, a);
+    gf_block_sum<1, WIDE>(sum, &x.control->quantile[i][0]);
+    if (threadIdx.x == 0) x.control->quantile[i][1] = double(x.plan.rows);
+}
+
+cudaError_t gf_cuda_sum_quantiles(const gf_cuda_step *x, int side, cudaStream_t stream) {
+    sum_quantiles<<<1, WIDE, 0, stream>>>(*x, side);
+    return cudaGetLastError();
+}

@@ -1,0 +1,219 @@
+/* cuda_step_small.cu - few rows: everything between unit rows and pass C in one kernel.
+ *
+ * A block has 16 rows and, in shared memory, all their similarities: it counts, moves lambda, sums, and finishes the rows. This
+ * is one launch and one product where a large batch takes four and two. `How` computes the similarities:
+ *     scores(a, shared, r0, s, ld)     s [16][ld], NaN where there is no pair; all threads
+ *     bytes(a)                         of its shared memory
+ *     Sum, Exp                         type of the sums, exponential function
+ */
+#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/tile_element.cuh"
+#include "cuda/passes/tile_mma.cuh"
+#include "cuda/cuda_step_rows.cuh"
+
+#define ROWS 16
+#define WARPS 8
+#define THREADS (32 * WARPS)
+
+struct small_args {
+    gf_cuda_step step;
+    gf_tile_args pass[2];
+};
+
+/* ----- similarities ----- */
+
+template <int D, int HALVES> struct rounded {
+    typedef gf_mma_shape<D, HALVES, 1, WARPS, 1, 2> C;
+    typedef float Sum;
+    typedef gf_exp_fast Exp;
+
+    static size_t bytes(int) { return C::TILES; }
+
+    static __device__ __forceinline__ void scores(const gf_tile_args &a, unsigned char *shared, int r0, float *s, int ld) {
+        const int g = threadIdx.x % 32 / 4, t = 2 * (threadIdx.x % 4);
+        gf_each_tile<C>(a, shared, r0, CUDART_NAN_F, [&](const float(&acc)[1][C::NT][4], int c) {
+#pragma unroll
+            for (int n = 0; n < C::NT; n++)
+#pragma unroll
+                for (int h = 0; h < 2; h++)
+                    *reinterpret_cast<float2 *>(s + (g + 8 * h) * ld + c + 8 * n + t) =
+                        make_float2(acc[0][n][2 * h], acc[0][n][2 * h + 1]);
+        });
+    }
+};
+
+struct exact { /* the chain of tile_exact.cuh */
+    typedef double Sum;
+    typedef gf_exp_exact Exp;
+
+    static size_t bytes(int ld) { return ROWS * sizeof(float) * static_cast<size_t>(ld); }
+
+    static __device__ __forceinline__ void scores(const gf_tile_args &a, unsigned char *shared, int r0, float *s, int ld) {
+        float *q = reinterpret_cast<float *>(shared);
+        for (int i = threadIdx.x; i < ROWS * a.ld; i += THREADS)
+            q[i] = r0 + i / a.ld < a.q.rows ? a.q.f32[static_cast<int64_t>(r0) * a.ld + i] : 0.0f;
+        __syncthreads();
+        for (int c = threadIdx.x; c < ld; c += THREADS) {
+            float dot[ROWS] = {};
+            for (int d = 0; c < a.k.rows && d < a.ld; d++) {
+                const float k = a.k.f32[static_cast<int64_t>(c) * a.ld + d];
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) dot[r] = fmaf(q[r * a.ld + d], k, dot[r]);
+            }
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) s[r * ld + c] = gf_is_pair(a, r0 + r, c) ? dot[r] : CUDART_NAN_F;
+        }
+        __syncthreads();
+    }
+};
+
+/* Columns of the tiles of `rounded`, and 8 more: rows of s then start in different banks. */
+static __host__ __device__ __forceinline__ int scores_ld(int cols) { return (cols + 127) / 128 * 128 + 8; }
+
+/* ----- rows ----- */
+
+struct block_rows {
+    float mid[ROWS], lo[ROWS];
+    int above[ROWS];
+    gf_summed_row sums[ROWS];
+};
+
+struct own_row {      /* of one of the first ROWS threads, in registers */
+    glofnd_row fresh; /* of its anchor */
+    bool open;
+};
+
+/* Loads the numbers of the block's rows before their similarities are computed, to hide the latency. */
+static __device__ __forceinline__ own_row begin(const gf_cuda_step &x, int i, int r0, int rows, block_rows &sm) {
+    own_row y = {};
+    const int t = threadIdx.x;
+    if (t >= rows) return y;
+    const int64_t a = (r0 + t) / x.plan.per_sample;
+    y.fresh = x.side[i].fresh[a];
+    y.open = x.plan.learned && x.plan.updating && x.side[i].open[a];
+    sm.sums[t] = gf_row_before_sums(x, i, r0 + t);
+    sm.lo[t] = sm.sums[t].lo, sm.mid[t] = x.side[i].own.mid[r0 + t];
+    return y;
+}
+
+/* Number of a row's similarities above mid; one warp. */
+static __device__ __forceinline__ int count_above(const float *s, int cols, float mid) {
+    int n = 0;
+    for (int c = threadIdx.x % 32; c < cols; c += 32) n += s[c] > mid ? 1 : 0;
+    return gf_warp_sum(n);
+}
+
+/* Lambda moves; sm.lo then holds the deciding thresholds. */
+static __device__ __forceinline__ void decide(const gf_cuda_step &x, int rows, const float *s, int cols, int ld, block_rows &sm,
+                                              own_row &y) {
+    const int t = threadIdx.x;
+    for (int r = t / 32; r < rows; r += WARPS) {
+        const int n = count_above(s + r * ld, cols, sm.mid[r]);
+        if (t % 32 == 0) sm.above[r] = n;
+    }
+    __syncthreads();
+    if (t < rows && y.open) {
+        y.fresh = gf_moved_anchor(x, y.fresh, sm.above[t] + (x.plan.per_sample == 2 ? sm.above[t ^ 1] : 0));
+        sm.lo[t] = gf_lambda_threshold(y.fresh.lambda);
+    }
+    __syncthreads();
+}
+
+/* Row r of the block; one warp. */
+template <class How>
+static __device__ __forceinline__ void sum_row(const gf_tile_args &a, unsigned flags, int r0, int r, const float *s, int cols,
+                                               block_rows &sm) {
+    constexpr int N = 4;
+    const int lane = threadIdx.x % 32;
+    gf_row_view w = {sm.sums[r].inv_tau * How::Exp::scale, sm.lo[r], -1, -1, -1};
+    gf_row_sums<typename How::Sum> t = gf_no_sums<typename How::Sum>();
+    if (flags & GF_GROUP && a.row.group) w.group = a.row.group[r0 + r];
+    for (int c = lane; c < cols; c += 32 * N) {
+        const auto col = [&](int j) { return c + 32 * j; };
+        const auto v = [&](int j) { return col(j) < cols ? s[col(j)] : CUDART_NAN_F; };
+        gf_sum_row<typename How::Exp, N>(a, flags, w, t, v, v, col);
+    }
+    for (int lanes = 1; lanes < 32; lanes *= 2) gf_join_lanes<typename How::Exp>(flags, w.k, t, lanes);
+    if (lane) return;
+    gf_summed_row &y = sm.sums[r];
+    y.sum = double(t.sum), y.moment = double(t.moment), y.flagged_s = double(t.flagged);
+    y.peak = flags & GF_SHIFT ? t.top * y.inv_tau : 0.0f;
+    y.kept = t.kept, y.lo = sm.lo[r];
+}
+
+template <class How, unsigned FLAGS>
+static __global__ void __launch_bounds__(THREADS) small(const __grid_constant__ small_args d) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    __shared__ block_rows sm;
+    const int i = blockIdx.y, r0 = blockIdx.x * ROWS;
+    const gf_tile_args &a = d.pass[i];
+    const gf_plan &p = d.step.plan;
+    const unsigned flags = FLAGS == GF_ANY_FLAGS ? a.flags : FLAGS;
+    const int cols = a.k.rows, ld = scores_ld(cols), rows = min(ROWS, a.q.rows - r0);
+    float *s = reinterpret_cast<float *>(shared);
+    own_row y = begin(d.step, i, r0, rows, sm);
+    How::scores(a, shared + ROWS * sizeof(float) * ld, r0, s, ld);
+    if (p.learned && p.updating && p.o.learner != GLOFND_LEARN_RING) decide(d.step, rows, s, cols, ld, sm, y);
+    for (int r = threadIdx.x / 32; r < rows; r += WARPS) sum_row<How>(a, flags, r0, r, s + r * ld, cols, sm);
+    __syncthreads();
+    gf_summed_row own = {};
+    if (int(threadIdx.x) < rows) own = sm.sums[threadIdx.x];
+    gf_finish_rows<THREADS>(d.step, i, r0, ROWS, own, y.fresh);
+}
+
+/* ----- launches ----- */
+
+static size_t shared_bytes(size_t work, int cols) { return work + ROWS * sizeof(float) * static_cast<size_t>(scores_ld(cols)); }
+
+template <class How, unsigned FLAGS = GF_ANY_FLAGS> static cudaError_t launch(const small_args &d, cudaStream_t stream) {
+    const size_t bytes = shared_bytes(How::bytes(d.pass[0].ld), d.pass[0].k.rows);
+    const cudaError_t e = gf_cuda_allow_shared(reinterpret_cast<const void *>(small<How, FLAGS>));
+    if (e != cudaSuccess) return e;
+    const dim3 grid((d.pass[0].q.rows + ROWS - 1) / ROWS, d.step.plan.sides);
+    small<How, FLAGS><<<grid, THREADS, bytes, stream>>>(d);
+    return cudaGetLastError();
+}
+
+/* The flags and the dimension that matter most have kernels of their own. */
+static cudaError_t launch_128(const small_args &d, cudaStream_t stream) {
+    switch (d.pass[0].flags) {
+    case 0: return launch<rounded<128, 1>, 0>(d, stream);
+    case GF_MASK | GF_COUNT: return launch<rounded<128, 1>, GF_MASK | GF_COUNT>(d, stream);
+    default: return launch<rounded<128, 1>>(d, stream);
+    }
+}
+
+static size_t work_bytes(gf_cuda_math math, int ld) {
+    const int halves = math == GF_CUDA_BF16 ? 1 : 2;
+    if (math == GF_CUDA_EXACT) return exact::bytes(ld);
+    return static_cast<size_t>(ROWS + 2 * 16 * WARPS) * 2 * ld *
+           halves; /* C::TILES; too much for rows of more than 256 numbers */
+}
+
+int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass) {
+    const int64_t rows = pass->q->f32.rows, cols = pass->k->f32.rows, ld = pass->k->f32.ld;
+    const size_t max = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    if (x->plan.shared || x->plan.topk || x->plan.marked || x->plan.hard || cols > 4096 || ld > 1024 ||
+        gf_block_rows(static_cast<int>(rows)) != 16)
+        return 0;
+    return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), static_cast<int>(cols)) + 4096 <= max;
+}
+
+cudaError_t gf_cuda_small(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream) {
+    small_args d = {};
+    d.step = *x;
+    for (int i = 0; i < x->plan.sides; i++) d.pass[i] = gf_tile_args_of(&pass[i]);
+    const gf_tile_args &a = d.pass[0];
+    if (pass->math == GF_CUDA_EXACT) return launch<exact>(d, stream);
+    if (pass->math == GF_CUDA_BF16) switch (a.ld) {
+        case 64: return launch<rounded<64, 1>>(d, stream);
+        case 128: return launch_128(d, stream);
+        case 256: return launch<rounded<256, 1>>(d, stream);
+        default: return cudaErrorNotSupported;
+        }
+    switch (a.ld) {
+    case 64: return launch<rounded<64, 2>>(d, stream);
+    case 128: return launch<rounded<128, 2>>(d, stream);
+    default: return cudaErrorNotSupported;
+    }
+}

@@ -1,0 +1,210 @@
+/* cuda_store.c - see cuda_store.h. All calls use the stream of the last step and wait for it, never for the whole device: other
+ * streams may be busy, or in a capture, which forbids such a wait. gf_cuda_store_bank only queues: it is part of a step. */
+#include "cuda/cuda_store.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "method/formulas/loss_gradient.h"
+
+#define SPARE ((size_t)1 << 30) /* minimum of device memory left free, before state goes to the host */
+
+/* Device memory for single records in transit. It is kept: with several ranks each moves its rows before and after every step.
+ * Concurrent readers of a store use it one after the other. */
+typedef struct gf_cuda_staging {
+    pthread_mutex_t lock;
+    int64_t capacity;       /* records */
+    int64_t *id;            /* [capacity] */
+    unsigned char *records; /* [capacity][record_bytes] */
+} gf_cuda_staging;
+
+static int64_t blocks_of(const gf_device_store *s) { return (s->n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK; }
+
+static glofnd_status wait(gf_error *err, const gf_device_store *s) {
+    CUDA_TRY(err, cudaStreamSynchronize(s->stream));
+    return GLOFND_OK;
+}
+
+/* Device memory; clearing it is queued. */
+static glofnd_status take(gf_error *err, const gf_device_store *s, void *out, size_t bytes) {
+    void **p = out;
+    CUDA_TRY(err, cudaMalloc(p, bytes));
+    CUDA_TRY(err, cudaMemsetAsync(*p, 0, bytes, s->stream));
+    return GLOFND_OK;
+}
+
+static glofnd_status take_records(gf_error *err, gf_device_store *s) {
+    const size_t bytes = (size_t)s->n * s->record_bytes;
+    size_t left = 0, all = 0;
+    CUDA_TRY(err, cudaMemGetInfo(&left, &all));
+    if (bytes + SPARE <= left || (bytes <= SPARE / 16 && bytes < left)) return take(err, s, &s->records, bytes);
+    const cudaError_t e = cudaHostAlloc((void **)&s->records, bytes, cudaHostAllocMapped);
+    if (e != cudaSuccess) (void)cudaGetLastError(); /* reported below */
+    FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY,
+            "no memory for %lld anchors of %zu bytes: %zu bytes are free on the device, and the host cannot pin as much",
+            (long long)s->n, s->record_bytes, left);
+    s->on_host = 1;
+    memset(s->records, 0, bytes);
+    return GLOFND_OK;
+}
+
+static glofnd_status take_ring(gf_error *err, gf_device_store *s, int side) {
+    const size_t count = (size_t)s->ring_rows * (size_t)s->ring_ld;
+    gf_cuda_embed *e = &s->ring[side];
+    e->f32 = (gf_embed){.rows = s->ring_rows, .dim = s->ring_dim, .ld = s->ring_ld};
+    TRY(take(err, s, &e->f32.row, 4 * count));
+    TRY(take(err, s, &e->hi, 2 * count));
+    TRY(take(err, s, &e->lo, 2 * count));
+    return take(err, s, &s->ring_id[side], sizeof(int64_t) * (size_t)s->ring_rows);
+}
+
+static glofnd_status open_staging(gf_error *err, gf_device_store *s) {
+    s->staging = calloc(1, sizeof *s->staging);
+    FAIL_IF(err, !s->staging, GLOFND_E_MEMORY, "no memory for a store");
+    pthread_mutex_init(&s->staging->lock, NULL);
+    return GLOFND_OK;
+}
+
+static void close_staging(gf_cuda_staging *x) {
+    if (!x) return;
+    cudaFree(x->id);
+    cudaFree(x->records);
+    pthread_mutex_destroy(&x->lock);
+    free(x);
+}
+
+static glofnd_status open_parts(gf_error *err, gf_device_store *s) {
+    TRY(open_staging(err, s));
+    TRY(take_records(err, s));
+    TRY(take(err, s, &s->touched, (size_t)blocks_of(s)));
+    TRY(take(err, s, &s->state, sizeof *s->state));
+    for (int side = 0; s->ring_rows > 0 && side < s->modalities; side++) TRY(take_ring(err, s, side));
+    return wait(err, s); /* the first step may be on another stream */
+}
+
+glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
+                                 gf_device_store **out) {
+    *out = NULL;
+    TRY(gf_cuda_check_current(err, d));
+    gf_device_store *s = calloc(1, sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for a store");
+    s->stream = d->stream;
+    s->n = spec->n, s->modalities = spec->modalities, s->temperatures = spec->temperatures, s->record_bytes = record_bytes;
+    s->ring_rows = spec->ring_rows, s->ring_dim = spec->ring_dim;
+    s->ring_ld = spec->ring_rows > 0 ? gf_cuda_embed_ld(spec->ring_dim) : 0;
+    const glofnd_status status = open_parts(err, s);
+    if (status != GLOFND_OK) gf_cuda_store_close(s);
+    else *out = s;
+    return status;
+}
+
+struct gf_device_store gf_cuda_store_of(const gf_device_step *x, cudaStream_t stream) {
+    if (x->s) x->s->stream = stream;
+    return x->s ? *x->s
+                : (struct gf_device_store){.n = x->anchors,
+                                           .modalities = x->plan->sides,
+                                           .temperatures = gf_loss_individual(&x->plan->o)};
+}
+
+size_t gf_cuda_store_held(const gf_device_store *s) {
+    const size_t records = s->on_host ? 0 : (size_t)s->n * s->record_bytes;
+    const size_t row = 8 * (size_t)s->ring_ld + sizeof(int64_t); /* float, two halves; id */
+    const size_t staged = (size_t)s->staging->capacity * (sizeof(int64_t) + s->record_bytes);
+    return staged + records + (size_t)blocks_of(s) + sizeof *s->state + (size_t)(s->modalities * s->ring_rows) * row;
+}
+
+void gf_cuda_store_close(gf_device_store *s) {
+    if (!s) return;
+    cudaStreamSynchronize(s->stream);
+    if (s->on_host) cudaFreeHost(s->records);
+    else cudaFree(s->records);
+    cudaFree(s->touched);
+    cudaFree(s->state);
+    close_staging(s->staging);
+    for (int side = 0; side < 2; side++) {
+        cudaFree(s->ring[side].f32.row);
+        cudaFree(s->ring[side].hi);
+        cudaFree(s->ring[side].lo);
+        cudaFree(s->ring_id[side]);
+    }
+    free(s);
+}
+
+/* ----- in and out ----- */
+
+static glofnd_status copy(gf_error *err, const gf_device_store *s, int put, void *device, void *host, size_t bytes) {
+    CUDA_TRY(err, cudaMemcpyAsync(put ? device : host, put ? host : device, bytes, cudaMemcpyDefault, s->stream));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_store_touched(gf_error *err, gf_device_store *s, uint8_t *blocks) {
+    TRY(copy(err, s, 0, s->touched, blocks, (size_t)blocks_of(s)));
+    return wait(err, s);
+}
+
+glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, int64_t first, int64_t count, void *records) {
+    const int64_t from = first / GF_STORE_BLOCK, to = (first + count - 1) / GF_STORE_BLOCK;
+    TRY(copy(err, s, put, s->records + (size_t)first * s->record_bytes, records, (size_t)count * s->record_bytes));
+    if (put) CUDA_TRY(err, cudaMemsetAsync(s->touched + from, 1, (size_t)(to - from + 1), s->stream));
+    return wait(err, s);
+}
+
+static glofnd_status make_room(gf_error *err, const gf_device_store *s, int64_t n) {
+    gf_cuda_staging *x = s->staging;
+    if (n <= x->capacity) return GLOFND_OK;
+    cudaFree(x->id);
+    cudaFree(x->records);
+    x->id = NULL, x->records = NULL, x->capacity = 0;
+    CUDA_TRY(err, cudaMalloc((void **)&x->id, sizeof *x->id * (size_t)n));
+    CUDA_TRY(err, cudaMalloc((void **)&x->records, s->record_bytes * (size_t)n));
+    x->capacity = n;
+    return GLOFND_OK;
+}
+
+static glofnd_status move_rows(gf_error *err, const gf_device_store *s, int put, const int64_t *id, int64_t n, void *records) {
+    const gf_cuda_staging *x = s->staging;
+    const size_t bytes = (size_t)n * s->record_bytes;
+    TRY(make_room(err, s, n));
+    CUDA_TRY(err, cudaMemcpyAsync(x->id, id, sizeof *id * (size_t)n, cudaMemcpyHostToDevice, s->stream));
+    if (put) TRY(copy(err, s, 1, x->records, records, bytes));
+    CUDA_TRY(err, gf_cuda_move_records(s, put, x->id, n, x->records));
+    if (!put) TRY(copy(err, s, 0, x->records, records, bytes));
+    return wait(err, s);
+}
+
+glofnd_status gf_cuda_store_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records) {
+    if (n == 0) return GLOFND_OK;
+    pthread_mutex_lock(&s->staging->lock);
+    const glofnd_status status = move_rows(err, s, put, id, n, records);
+    pthread_mutex_unlock(&s->staging->lock);
+    return status;
+}
+
+glofnd_status gf_cuda_store_bank(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
+                                 const int64_t *id, int64_t n, void *rows) {
+    TRY(gf_cuda_check_current(err, d));
+    s->stream = d->stream;
+    if (n > 0) CUDA_TRY(err, gf_cuda_move_averages(s, put, side, dim, id, n, rows));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state) {
+    gf_cuda_shared x = {.ring_head = state->ring_head, .ring_count = state->ring_count};
+    memcpy(x.shared, state->shared, sizeof x.shared);
+    TRY(copy(err, s, put, s->state, &x, sizeof x));
+    TRY(wait(err, s));
+    memcpy(state->shared, x.shared, sizeof x.shared);
+    state->ring_head = x.ring_head, state->ring_count = x.ring_count;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id) {
+    const size_t row = sizeof(float) * (size_t)s->ring_dim, stride = sizeof(float) * (size_t)s->ring_ld, n = (size_t)count;
+    float *device = s->ring[side].f32.row;
+    if (put) CUDA_TRY(err, cudaMemcpy2DAsync(device, stride, rows, row, row, n, cudaMemcpyHostToDevice, s->stream));
+    else CUDA_TRY(err, cudaMemcpy2DAsync(rows, row, device, stride, row, n, cudaMemcpyDeviceToHost, s->stream));
+    if (put) CUDA_TRY(err, gf_cuda_ring_halves(s, side, count));
+    TRY(copy(err, s, put, s->ring_id[side], id, sizeof *id * n));
+    return wait(err, s);
+}

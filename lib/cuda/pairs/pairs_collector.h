@@ -1,0 +1,67 @@
+/* pairs_collector.h - the host's part of pairs_collect.h: memory, sample, windows and lists of some anchors. */
+#pragma once
+
+#include "cuda/pairs/pairs_blocks.h"
+#include "cuda/pairs/pairs_collect.h"
+#include "cuda/pairs/pairs_state.h"
+
+typedef struct gf_collector {
+    gf_cuda_pairs *p;
+    gf_pairs_collect c;  /* q, k, first, rank, reach, top, edge, dup, ... are set by the user */
+    int64_t n, others;   /* all positions; others of an anchor */
+    int64_t sample_rows; /* 0: chosen */
+    int fast;            /* by tensor cores */
+    float chain;         /* gf_collector_chain() */
+    int32_t *chosen;     /* [sample.n] positions of the sample */
+    gf_pairs_side sample;
+    int64_t entries; /* of all lists */
+    int64_t *start;  /* [q.n + 1] of lists, on the host */
+    gf_pairs_blocks blocks;
+} gf_collector;
+
+/* Bytes on the GPU beside the embeddings, about, for all pairs of n rows. reach: rank of the last one around a threshold. */
+size_t gf_collector_bytes(int64_t n, int64_t dim, int64_t reach, int64_t top, size_t memory);
+/* Chooses the sample: chosen and sample.n. The lists may take `memory` bytes. */
+glofnd_status gf_collector_choose(gf_error *err, gf_collector *x, size_t memory);
+/* With the sample on the device: memory for the anchors c.q, windows, and lists of at most `limit` entries (0: any number).
+ * *fits 0: they take more than `memory` bytes, or than the GPU has. */
+glofnd_status gf_collector_begin(gf_error *err, gf_collector *x, size_t memory, int64_t limit, int *fits);
+/* The same with windows that let everything in: for a few anchors, whose own windows failed. */
+glofnd_status gf_collector_begin_wide(gf_error *err, gf_collector *x);
+/* Also after a failure; a zeroed one with p is fine. */
+void gf_collector_end(gf_collector *x);
+/* Upper bound of the difference between two sums of ld products: rounded once each on the CPU, truncated at worst by the tensor
+ * cores. */
+float gf_collector_chain(int ld);
+/* The sweep of c.q against c.k, where k is in memory. */
+glofnd_status gf_collector_sweep(gf_error *err, gf_collector *x, const gf_job_progress *watch);
+/* Counts, neighbours, thresholds of rows, and trees to the host; NULL in f: not wanted. */
+glofnd_status gf_collector_fetch_rows(gf_error *err, gf_collector *x, const gf_pairs_found *f);
+glofnd_status gf_collector_fetch_tree(gf_error *err, gf_collector *x, int32_t *root, int32_t *to);
+glofnd_status gf_collector_fetch(gf_error *err, gf_collector *x, const gf_pairs_found *f);
+/* Only mutual and mutual_root. */
+glofnd_status gf_collector_fetch_mutual(gf_error *err, gf_collector *x, const gf_pairs_found *f);
+/* After gf_pairs_settle: rows of c.q that failed, rising; free it in any case. */
+glofnd_status gf_collector_failed(gf_error *err, gf_collector *x, int32_t **row, int32_t *count);
+/* Makes y ready for a sweep of these rows alone, at most gf_collector_group() of them. End it in any case. */
+glofnd_status gf_collector_rescue(gf_error *err, gf_collector *x, const int32_t *row, int64_t count, gf_collector *y);
+int64_t gf_collector_group(const gf_collector *x);
+
+typedef struct gf_rescued { /* pairs above of anchors that were computed again */
+    int64_t anchors;
+    int64_t *start;  /* [anchors + 1] */
+    uint64_t *entry; /* with float32 similarities */
+    size_t start_capacity, capacity;
+    int many; /* 1: too many, they are not kept */
+} gf_rescued;
+
+/* Appends those of y, whose lists are as gf_pairs_settle leaves them with `whole`. */
+glofnd_status gf_rescued_add(gf_error *err, gf_rescued *r, const gf_collector *y);
+void gf_rescued_free(gf_rescued *r); /* a zeroed one is fine */
+/* Mutual pairs of x, whose rows row [r->anchors] were computed again: f has their results, and those of the others but for mutual
+ * and mutual_root, which are set. *clear 0: roundings leave some of them undecided, and all pairs must be compared again. */
+glofnd_status gf_collector_repair(gf_error *err, gf_collector *x, const int32_t *row, const gf_rescued *r,
+                                  const gf_pairs_found *f, int *clear);
+/* Thresholds, counts but mutual ones, neighbours of an anchor. */
+void gf_collector_copy_row(const gf_pairs_found *from, int64_t i, const gf_pairs_found *to, int64_t at);
+gf_pairs_sampling gf_collector_ranks(const gf_collector *x);

@@ -1,0 +1,390 @@
+/* pairs_search_cuda.c - see pairs_search.h: discovery on the GPU, with the bits of the CPU. Kernels: pairs_kernels.h.
+ *
+ * find: on Hopper one sweep over the pairs collects candidates (collect/pairs_find_collected.c). Elsewhere, and where that is not
+ * possible, thresholds need complete rows, so a first pass computes all of them; a second one, with all thresholds known, needs
+ * every pair once and counts mutual ones. Given thresholds need one pass. Without cuBLASLt every similarity is a float32 one, and
+ * slow.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/pairs/pairs_collector.h"
+#include "util/minmax.h"
+
+#define STRIP_BYTES ((size_t)16 << 30) /* similarities and lists of a strip: more is not faster */
+#define STRIP_ROWS 8192
+#define LIST 32768 /* similarities of a row that roundings may leave open, beside the most similar ones */
+
+enum { BLOCKS_MAX = 32 };
+
+typedef struct work {
+    gf_cuda_pairs *c;
+    const gf_pairs_task *t;
+    const gf_pairs_found *f;
+    gf_pairs_job a;
+    int64_t strip;           /* rows */
+    int fast;                /* by tensor cores */
+    int dense;               /* some group of rows is */
+    gf_job_progress watch;   /* of this pass */
+    void *block[BLOCKS_MAX]; /* device memory to free */
+    int blocks;
+} work;
+
+/* ----- memory ----- */
+
+static int64_t list_capacity(int64_t n, int64_t top) { return GF_MIN(n, LIST + 4 * top); }
+
+/* Bytes of one row of a strip. top: those of the edge count, too. */
+static size_t row_bytes(int64_t n, int64_t top) {
+    return (size_t)gf_cuda_pairs_padded(n) * sizeof(float) + (size_t)list_capacity(n, top) * sizeof(uint64_t) +
+           (size_t)top * (sizeof(int32_t) + sizeof(float)) + 4 * sizeof(float) + sizeof(int32_t);
+}
+
+/* A multiple of GF_PAIRS_GROUP, and that at least. */
+static int64_t strip_rows(int64_t rows, int64_t n, int64_t top, size_t memory) {
+    const size_t limit = memory < STRIP_BYTES ? memory : STRIP_BYTES;
+    const int64_t fit = GF_MIN((int64_t)(limit / row_bytes(n, top)), STRIP_ROWS) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
+    return GF_MIN(fit > 0 ? fit : GF_PAIRS_GROUP, gf_cuda_pairs_padded(rows));
+}
+
+/* Upper bound of the bytes of one anchor: threshold, four counts, two trees, skip, label, group. */
+#define ANCHOR_BYTES (10 * sizeof(float))
+
+/* Bytes of everything but the embeddings, where so much is free. */
+static size_t work_bytes(int64_t n, int64_t top, size_t memory) {
+    return (size_t)strip_rows(n, n, top, memory) * row_bytes(n, top) + (size_t)n * ANCHOR_BYTES + ((size_t)128 << 20);
+}
+
+/* cudaMalloc; release() frees it. */
+static cudaError_t take(work *w, void *at, size_t bytes) {
+    void *p = NULL;
+    const cudaError_t e = cudaMalloc(&p, bytes > 0 ? bytes : 1);
+    if (e == cudaSuccess) w->block[w->blocks++] = p;
+    memcpy(at, &p, sizeof p);
+    return e;
+}
+
+static void release(work *w, int keep) {
+    while (w->blocks > keep) cudaFree(w->block[--w->blocks]);
+}
+
+#define TAKE(field, count) (e = e == cudaSuccess ? take(w, &(field), (size_t)(count) * sizeof *(field)) : e)
+
+static cudaError_t take_strip(work *w) {
+    gf_pairs_job *a = &w->a;
+    cudaError_t e = cudaSuccess;
+    const size_t rows = (size_t)w->strip;
+    TAKE(a->s, rows * (size_t)a->pitch);
+    TAKE(a->list, rows * (size_t)a->cap);
+    TAKE(a->list_n, rows);
+    TAKE(a->slack, rows);
+    TAKE(a->low, rows);
+    TAKE(a->high, rows);
+    TAKE(a->top_low, rows);
+    TAKE(a->other, rows * (size_t)a->top);
+    TAKE(a->similarity, rows * (size_t)a->top);
+    TAKE(a->edge_other, rows * (size_t)a->edge);
+    TAKE(a->edge_similarity, rows * (size_t)a->edge);
+    return e;
+}
+
+/* The largest strip that fits. */
+static glofnd_status take_strips(gf_error *err, work *w) {
+    const gf_pairs_job *a = &w->a;
+    const int kept = w->blocks;
+    w->strip = strip_rows(a->q.n, a->k.n, a->top + a->edge, w->t->memory);
+    for (;;) {
+        const cudaError_t e = take_strip(w);
+        if (e == cudaSuccess) return GLOFND_OK;
+        (void)cudaGetLastError();
+        release(w, kept);
+        FAIL_IF(err, w->strip <= GF_PAIRS_GROUP, GLOFND_E_MEMORY,
+                "%d rows of %lld similarities, %.2f GB, do not fit the GPU beside %.2f GB of embeddings: %s", GF_PAIRS_GROUP,
+                (long long)a->k.n, GF_PAIRS_GROUP * (double)row_bytes(a->k.n, a->top + a->edge) / 1e9,
+                (double)gf_cuda_pairs_embeddings(a->k.n, a->k.dim) / 1e9, cudaGetErrorString(e));
+        w->strip = (w->strip / 2 + GF_PAIRS_GROUP - 1) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
+    }
+}
+
+static glofnd_status take_anchors(gf_error *err, work *w, int trees) {
+    gf_pairs_job *a = &w->a;
+    const size_t n = (size_t)a->q.n, groups = n / GF_PAIRS_GROUP + 1;
+    cudaError_t e = cudaSuccess;
+    int32_t **const counts[] = {&a->above, &a->hits, &a->copies, &a->mutual};
+    TAKE(a->lambda, n);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        TAKE(*counts[i], n);
+        if (e == cudaSuccess) e = cudaMemsetAsync(*counts[i], 0, n * sizeof **counts[i], w->c->stream);
+    }
+    TAKE(a->dense, groups);
+    TAKE(a->dense_n, 1);
+    if (e == cudaSuccess) e = cudaMemsetAsync(a->dense, 0, groups * sizeof *a->dense, w->c->stream);
+    if (trees) {
+        TAKE(a->mutual_root, n);
+        TAKE(a->copy_root, n);
+        if (e == cudaSuccess) e = gf_pairs_forest(a->mutual_root, a->q.n, w->c->stream);
+        if (e == cudaSuccess) e = gf_pairs_forest(a->copy_root, a->q.n, w->c->stream);
+    }
+    PAIRS_TRY(err, e, "memory for anchors");
+    return GLOFND_OK;
+}
+
+/* Copies n host numbers of 4 bytes to the device and puts their address into the pointer at `at`. */
+static glofnd_status upload(gf_error *err, work *w, const void *from, int64_t n, void *at) {
+    void *to = NULL;
+    cudaError_t e = take(w, &to, (size_t)n * 4);
+    if (e == cudaSuccess) e = cudaMemcpyAsync(to, from, (size_t)n * 4, cudaMemcpyHostToDevice, w->c->stream);
+    PAIRS_TRY(err, e, "numbers to the device");
+    memcpy(at, &to, sizeof to);
+    return GLOFND_OK;
+}
+
+/* ----- a strip ----- */
+
+static glofnd_status similarities(gf_error *err, work *w) {
+    cudaStream_t stream = w->c->stream;
+    PAIRS_TRY(err, gf_pairs_slack(&w->a, stream), "bounds");
+    if (w->fast) return gf_pairs_product_run(err, &w->c->product, &w->a, stream);
+    PAIRS_TRY(err, gf_pairs_exact(&w->a, 1, stream), "similarities");
+    return GLOFND_OK;
+}
+
+/* Cells [rows][width] of 4 bytes of this strip to their place among those of all. */
+static glofnd_status fetch_cells(gf_error *err, const work *w, void *to, const void *cells, int64_t width) {
+    if (width == 0 || !to) return GLOFND_OK;
+    PAIRS_TRY(err,
+              cudaMemcpyAsync((char *)to + w->a.row0 * width * 4, cells, (size_t)(w->a.rows * width) * 4, cudaMemcpyDeviceToHost,
+                              w->c->stream),
+              "neighbours");
+    return GLOFND_OK;
+}
+
+static glofnd_status fetch_neighbours(gf_error *err, const work *w) {
+    const gf_pairs_job *a = &w->a;
+    TRY(fetch_cells(err, w, w->f->other, a->other, a->top));
+    TRY(fetch_cells(err, w, w->f->similarity, a->similarity, a->top));
+    TRY(fetch_cells(err, w, w->f->edge_other, a->edge_other, a->edge));
+    return fetch_cells(err, w, w->f->edge_similarity, a->edge_similarity, a->edge);
+}
+
+/* Thresholds, counts above them, duplicates and the most similar ones of the rows of a strip. */
+static glofnd_status select_rows(gf_error *err, work *w) {
+    const gf_pairs_job *a = &w->a;
+    cudaStream_t stream = w->c->stream;
+    int32_t dense = 0;
+    if (a->rank == 0 && a->top == 0 && a->dup > 2.0f) return GLOFND_OK;
+    PAIRS_TRY(err, cudaMemsetAsync(a->dense_n, 0, sizeof dense, stream), "a count");
+    PAIRS_TRY(err, gf_pairs_brackets(a, stream), "brackets of thresholds");
+    PAIRS_TRY(err, gf_pairs_gather(a, stream), "candidates");
+    PAIRS_TRY(err, cudaMemcpyAsync(&dense, a->dense_n, sizeof dense, cudaMemcpyDeviceToHost, stream), "a count");
+    PAIRS_TRY(err, cudaStreamSynchronize(stream), "candidates");
+    if (dense > 0) {
+        w->dense = 1;
+        PAIRS_TRY(err, gf_pairs_exact(a, 0, stream), "similarities of dense rows");
+        PAIRS_TRY(err, gf_pairs_select(a, 1, stream), "dense rows");
+    }
+    PAIRS_TRY(err, gf_pairs_select(a, 0, stream), "rows");
+    return fetch_neighbours(err, w);
+}
+
+static glofnd_status report(gf_error *err, work *w, double share) {
+    if (!w->watch.progress && !w->watch.stop) return GLOFND_OK;
+    PAIRS_TRY(err, cudaStreamSynchronize(w->c->stream), "a strip");
+    gf_job_report(&w->watch, share);
+    FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_ARGUMENT, "stopped");
+    return GLOFND_OK;
+}
+
+/* Complete rows; with `compare` also against the thresholds of the columns. */
+static glofnd_status sweep_rows(gf_error *err, work *w, int compare) {
+    gf_pairs_job *a = &w->a;
+    for (a->row0 = 0; a->row0 < a->q.n; a->row0 += w->strip) {
+        a->rows = (int)GF_MIN(w->strip, a->q.n - a->row0);
+        TRY(similarities(err, w));
+        TRY(select_rows(err, w));
+        if (compare) PAIRS_TRY(err, gf_pairs_compare(a, w->c->stream), "mutual pairs");
+        TRY(report(err, w, (double)(a->row0 + a->rows) / (double)a->q.n));
+    }
+    return GLOFND_OK;
+}
+
+/* Every pair once, with thresholds of both. */
+static glofnd_status sweep_pairs(gf_error *err, work *w) {
+    gf_pairs_job *a = &w->a;
+    const double n = (double)a->q.n;
+    a->half = 1;
+    for (a->row0 = 0; a->row0 < a->q.n; a->row0 += w->strip) {
+        a->rows = (int)GF_MIN(w->strip, a->q.n - a->row0);
+        a->col0 = a->row0;
+        TRY(similarities(err, w));
+        if (w->dense && w->fast) PAIRS_TRY(err, gf_pairs_exact(a, 0, w->c->stream), "similarities of dense rows");
+        PAIRS_TRY(err, gf_pairs_compare(a, w->c->stream), "mutual pairs");
+        const double left = 1.0 - (double)(a->row0 + a->rows) / n;
+        TRY(report(err, w, 1.0 - left * left));
+    }
+    return GLOFND_OK;
+}
+
+/* ----- results ----- */
+
+static glofnd_status fetch(gf_error *err, work *w, const int32_t *from, int64_t *to, int32_t *copy) {
+    const int64_t n = w->a.q.n;
+    if (!to) return GLOFND_OK;
+    PAIRS_TRY(err, cudaMemcpyAsync(copy, from, (size_t)n * sizeof *copy, cudaMemcpyDeviceToHost, w->c->stream), "counts");
+    PAIRS_TRY(err, cudaStreamSynchronize(w->c->stream), "counts");
+    for (int64_t i = 0; i < n; i++) to[i] = copy[i];
+    return GLOFND_OK;
+}
+
+static glofnd_status fetch_tree(gf_error *err, work *w, int32_t *from, int32_t *to) {
+    if (!to || !from) return GLOFND_OK;
+    PAIRS_TRY(err, gf_pairs_flatten(from, w->a.q.n, w->c->stream), "connected components");
+    PAIRS_TRY(err, cudaMemcpyAsync(to, from, (size_t)w->a.q.n * sizeof *to, cudaMemcpyDeviceToHost, w->c->stream),
+              "connected components");
+    return GLOFND_OK;
+}
+
+static glofnd_status fetch_all(gf_error *err, work *w, int32_t *copy) {
+    const gf_pairs_job *a = &w->a;
+    const gf_pairs_found *f = w->f;
+    TRY(fetch(err, w, a->above, f->above, copy));
+    TRY(fetch(err, w, a->hits, f->hits, copy));
+    TRY(fetch(err, w, a->copies, f->copies, copy));
+    TRY(fetch(err, w, a->mutual, f->mutual, copy));
+    TRY(fetch_tree(err, w, a->mutual_root, f->mutual_root));
+    TRY(fetch_tree(err, w, a->copy_root, f->copy_root));
+    PAIRS_TRY(err,
+              cudaMemcpyAsync(f->lambda, a->lambda, (size_t)a->q.n * sizeof *f->lambda, cudaMemcpyDeviceToHost, w->c->stream),
+              "thresholds");
+    PAIRS_TRY(err, cudaStreamSynchronize(w->c->stream), "results");
+    return GLOFND_OK;
+}
+
+static glofnd_status fetch_results(gf_error *err, work *w) {
+    int32_t *copy = malloc((size_t)w->a.q.n * sizeof *copy);
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for %lld results", (long long)w->a.q.n);
+    const glofnd_status status = fetch_all(err, w, copy);
+    free(copy);
+    return status;
+}
+
+/* ----- find, query ----- */
+
+static glofnd_status begin(gf_error *err, work *w, const gf_pairs_side *q, int trees) {
+    gf_cuda_pairs *c = w->c;
+    const gf_pairs_task *t = w->t;
+    const int64_t top = w->f->top, others = c->k.n - (q->x == c->k.x || t->skip);
+    FAIL_IF(err, top > GF_PAIRS_TOP, GLOFND_E_ARGUMENT,
+            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower --top, or use --device cpu", GF_PAIRS_TOP,
+            (long long)top);
+    FAIL_IF(err, top > others, GLOFND_E_ARGUMENT, "an anchor has %lld others; the %lld most similar are asked for",
+            (long long)others, (long long)top);
+    w->watch = t->watch, w->fast = c->fast && !t->exact;
+    w->a = (gf_pairs_job){.q = *q,
+                          .k = c->k,
+                          .rank = t->rank,
+                          .top = (int)top,
+                          .edge = t->lambda ? 0 : (int)t->edge,
+                          .dup = t->dup,
+                          .lost_max = c->lost_max,
+                          .pitch = gf_cuda_pairs_padded(c->k.n),
+                          .cap = (int)(t->list ? t->list : list_capacity(c->k.n, top))};
+    if (!w->fast) w->a.q.half = w->a.k.half = NULL;
+    w->a.reach = GF_MIN(t->rank + w->a.edge - (w->a.edge > 0), others);
+    /* a sum of dim products: rounded once each on the CPU, truncated at worst by the tensor cores */
+    w->a.chain = (float)(1.01 * c->k.ld * (ldexp(1.0, -24) + ldexp(1.0, -23)) + 1e-6);
+    TRY(take_anchors(err, w, trees));
+    if (t->label) TRY(upload(err, w, t->label, c->k.n, &w->a.label));
+    if (t->skip) TRY(upload(err, w, t->skip, q->n, &w->a.skip));
+    return take_strips(err, w);
+}
+
+static glofnd_status find_all(gf_error *err, work *w) {
+    gf_pairs_job *a = &w->a;
+    TRY(begin(err, w, &w->c->k, 1));
+    a->self = 1, a->col_lambda = a->lambda;
+    if (w->t->lambda) {
+        PAIRS_TRY(err,
+                  cudaMemcpyAsync(a->lambda, w->t->lambda, (size_t)a->q.n * sizeof *a->lambda, cudaMemcpyHostToDevice,
+                                  w->c->stream),
+                  "thresholds");
+        a->rank = a->reach = 0, a->recount = 1;
+        TRY(sweep_rows(err, w, 1));
+        return fetch_results(err, w);
+    }
+    w->watch = gf_job_part(&w->t->watch, 0.0, 0.75);
+    TRY(sweep_rows(err, w, 0));
+    w->watch = gf_job_part(&w->t->watch, 0.75, 1.0);
+    TRY(sweep_pairs(err, w));
+    return fetch_results(err, w);
+}
+
+static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
+    work w = {.c = state, .t = t, .f = f};
+    int done = 0;
+    if (!t->only_dup) TRY(gf_pairs_check_rank(err, t, f->n - 1));
+    TRY(gf_cuda_pairs_find_collected(err, state, t, f, &done));
+    if (done == GF_FOUND_ALL) return GLOFND_OK;
+    gf_pairs_found mutual = {.n = f->n, .lambda = f->lambda, .mutual = f->mutual, .mutual_root = f->mutual_root};
+    gf_pairs_task known = *t;
+    w.t = &known;
+    if (done == GF_FOUND_TOO_LITTLE) known.watch.stage = "pairs, once more: the lists were too short";
+    if (done == GF_FOUND_BUT_MUTUAL) {
+        known.watch.stage = "mutual pairs, by a second sweep";
+        known.lambda = f->lambda, known.dup = INFINITY;
+        w.f = &mutual;
+    }
+    const glofnd_status status = find_all(err, &w);
+    cudaStreamSynchronize(w.c->stream);
+    release(&w, 0);
+    return status;
+}
+
+static glofnd_status query_all(gf_error *err, work *w, const gf_pairs_side *q) {
+    TRY(begin(err, w, q, 0));
+    if (w->t->lambda) TRY(upload(err, w, w->t->lambda, w->c->k.n, &w->a.col_lambda));
+    w->a.label = NULL;
+    TRY(sweep_rows(err, w, w->t->lambda != NULL));
+    return fetch_results(err, w);
+}
+
+static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f) {
+    gf_cuda_pairs *c = state;
+    work w = {.c = c, .t = t, .f = f};
+    gf_pairs_side q = {0};
+    TRY(gf_pairs_check_query(err, t, c->k.n));
+    FAIL_IF(err, rows->dim != c->k.dim, GLOFND_E_ARGUMENT, "embeddings of %lld numbers against embeddings of %d",
+            (long long)rows->dim, c->k.dim);
+    glofnd_status status = gf_cuda_pairs_side(err, c, rows, &q);
+    if (status == GLOFND_OK) status = query_all(err, &w, &q);
+    cudaStreamSynchronize(c->stream);
+    release(&w, 0);
+    gf_cuda_pairs_side_free(&q);
+    return status;
+}
+
+/* Lists are short-lived and part of the strips. */
+static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
+    const int one = !t->lambda && gf_pairs_can_fuse();
+    const size_t beside =
+        one ? gf_collector_bytes(n, dim, t->rank + t->edge, t->top, t->memory) : work_bytes(n, t->top + t->edge, t->memory);
+    return (gf_pairs_plan){
+        .results = gf_pairs_found_bytes(n, t->top),
+        .scratch = (size_t)n * sizeof(int32_t),
+        .passes = one || t->lambda ? 1 : 2,
+        .device = gf_cuda_pairs_embeddings(n, dim) + beside,
+    };
+}
+
+static const gf_pairs_search search = {
+    .name = "cuda",
+    .plan = plan,
+    .open = gf_cuda_pairs_open,
+    .find = find,
+    .query = query,
+    .close = gf_cuda_pairs_close,
+    .stream = &gf_cuda_pairs_stream,
+};
+
+const gf_pairs_search *const gf_pairs_search_cuda = &search;

@@ -1,0 +1,208 @@
+/* discover_summary.c - summary of a discovery as JSON and as text. */
+#include <math.h>
+
+#include "discover/decide_files.h"
+#include "discover/stored_rows.h"
+#include "io/jsonl.h"
+#include "util/number_text.h"
+
+#define COLUMN_NAMES "threshold nearest_similarity nearest above mutual same_label component duplicate_group"
+
+/* ----- JSON ----- */
+
+static void put_input(gf_jsonl *j, const gf_discover_report *x) {
+    const gf_discover_spec *s = x->s;
+    gf_jsonl_integer(j, "version", 1);
+    gf_jsonl_text(j, "embeddings", x->source);
+    gf_jsonl_text(j, "query", x->query);
+    gf_jsonl_integer(j, "crc32c", x->d->crc);
+    gf_jsonl_integer(j, "rows", x->q->n);
+    gf_jsonl_integer(j, "dim", x->q->dim);
+    gf_jsonl_integer(j, "usable", x->q->good_n);
+    gf_jsonl_integer(j, "bad_rows", x->q->n - x->q->good_n);
+    gf_jsonl_integer(j, "distinct", x->q->distinct);
+    gf_jsonl_number(j, "alpha", s->k > 0 ? NAN : s->alpha);
+    gf_jsonl_integer(j, "k", s->k);
+    gf_jsonl_integer(j, "rank", x->r->rank);
+    gf_jsonl_integer(j, "top", s->top);
+    gf_jsonl_integer(j, "max_pairs", s->max_pairs);
+    gf_jsonl_number(j, "dup", s->dup == GF_DUP_EXACT ? NAN : s->dup);
+    gf_jsonl_flag(j, "learned", s->learned);
+    if (s->only_dup) gf_jsonl_flag(j, "duplicates_only", 1);
+    if (s->approx) gf_jsonl_integer(j, "approx", s->approx);
+    if (s->only_dup || s->approx) gf_jsonl_integer(j, "cells", x->r->f.cells);
+    if (s->only_dup || s->approx) gf_jsonl_integer(j, "pairs_compared", x->r->f.compared);
+    if (s->approx) gf_jsonl_integer(j, "recall_anchors", x->r->f.sampled);
+    if (s->approx) gf_jsonl_number(j, "recall_above", (double)x->r->f.recalled / (double)x->r->f.wanted);
+    gf_jsonl_flag(j, "labels", x->q->label != NULL);
+    if (!x->query && gf_stored_names_escaped(x->d)) gf_jsonl_flag(j, "names_escaped", 1);
+    gf_jsonl_text(j, "columns", COLUMN_NAMES);
+}
+
+static void put_results(gf_jsonl *j, const gf_discover_report *x) {
+    const gf_discover_result *r = x->r;
+    gf_jsonl_number(j, "threshold_mean", r->lambda.mean);
+    gf_jsonl_number(j, "threshold_std", r->lambda.std);
+    gf_jsonl_number(j, "threshold_min", r->lambda.min);
+    gf_jsonl_number(j, "threshold_max", r->lambda.max);
+    gf_jsonl_integer(j, "pairs_above", r->above);
+    gf_jsonl_integer(j, "anchors_with_pairs", r->with_pairs);
+    gf_jsonl_integer(j, "pairs_listed", r->listed);
+    gf_jsonl_flag(j, "listed_cut", r->listed < r->listed_of);
+    gf_jsonl_integer(j, "mutual_pairs", r->mutual_pairs);
+    gf_jsonl_integer(j, "duplicate_pairs", r->dup_pairs);
+    gf_jsonl_integer(j, "duplicates_listed", r->dup_listed);
+    if (x->query) {
+        gf_jsonl_integer(j, "stored_copies", r->stored_copies);
+        return;
+    }
+    gf_jsonl_integer(j, "components", r->parts.count);
+    gf_jsonl_integer(j, "component_images", r->parts.nodes);
+    gf_jsonl_integer(j, "component_pairs", r->parts.edges);
+    gf_jsonl_integer(j, "largest_component_images", r->parts.count ? r->parts.part[0].nodes : 0);
+    gf_jsonl_integer(j, "duplicate_groups", r->groups.count);
+    gf_jsonl_integer(j, "duplicate_images", r->groups.nodes);
+}
+
+static void put_quality(gf_jsonl *j, const gf_discover_result *r) {
+    if (r->quality.anchors) {
+        gf_jsonl_number(j, "precision", r->quality.precision);
+        gf_jsonl_number(j, "recall", r->quality.recall);
+        gf_jsonl_number(j, "f1", r->quality.f1);
+        gf_jsonl_number(j, "pooled_precision", r->quality.pooled_precision);
+        gf_jsonl_number(j, "pooled_recall", r->quality.pooled_recall);
+        gf_jsonl_number(j, "pooled_f1", r->quality.pooled_f1);
+    }
+    if (!r->error.count) return;
+    gf_jsonl_integer(j, "learned_sample", r->error.count);
+    gf_jsonl_number(j, "learned_mae", r->error.mae);
+    gf_jsonl_number(j, "learned_rmse", r->error.rmse);
+    gf_jsonl_number(j, "learned_bias", r->error.bias);
+}
+
+glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_discover_report *x) {
+    gf_jsonl j = {0};
+    TRY(gf_jsonl_open(err, &j, path, 0));
+    gf_jsonl_begin(&j);
+    put_input(&j, x);
+    put_results(&j, x);
+    if (x->decisions) gf_decide_put_json(&j, x);
+    put_quality(&j, x->r);
+    gf_jsonl_end(&j);
+    return gf_jsonl_close(&j);
+}
+
+/* ----- text ----- */
+
+static void add_rows(gf_text *t, const gf_discover_report *x) {
+    const gf_discover_data *q = x->q;
+    const gf_discover_spec *s = x->s;
+    gf_text_add(t, "embeddings  %lld x %lld from ", (long long)q->n, (long long)q->dim);
+    gf_text_show(t, x->query ? x->query : x->source);
+    if (x->query) gf_text_add(t, "\nagainst     %lld of ", (long long)x->d->good_n);
+    if (x->query) gf_text_show(t, x->source);
+    gf_text_add(t, "\n");
+    if (q->good_n < q->n)
+        gf_text_add(t, "bad rows    %lld left out (%snot finite, or all zero): bad_rows%s\n", (long long)(q->n - q->good_n),
+                    q->unreadable ? "unreadable, " : "", gf_table_ending(x->format));
+    if (s->only_dup) return;
+    if (s->k == 1) gf_text_add(t, "threshold   the most similar sample of an anchor is above it");
+    else if (s->k > 1) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
+    else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);
+    gf_text_add(t, "%s\n",
+                s->learned  ? ", estimated by the learner"
+                : s->approx ? ", among the rows it was compared with"
+                            : ", exact");
+    gf_text_add(t, "            mean %.4f, std %.4f, from %.4f to %.4f\n", x->r->lambda.mean, x->r->lambda.std, x->r->lambda.min,
+                x->r->lambda.max);
+    if (x->r->error.count)
+        gf_text_add(t, "            error against exact thresholds of %lld anchors: MAE %.5f, RMSE %.5f, bias %+.5f\n",
+                    (long long)x->r->error.count, x->r->error.mae, x->r->error.rmse, x->r->error.bias);
+}
+
+static void add_pairs(gf_text *t, const gf_discover_report *x) {
+    const gf_discover_result *r = x->r;
+    gf_text_add(t, "above       %lld pair%s (anchor, other) of %lld anchor%s", (long long)r->above, gf_plural(r->above),
+                (long long)r->with_pairs, gf_plural(r->with_pairs));
+    if (r->above == 0 && r->rank == 1)
+        gf_text_add(t, ": the threshold is the largest similarity itself; use a larger alpha, or --k");
+    if (r->above == 0 && r->rank > 1)
+        gf_text_add(t, ": the %lld largest similarities of every anchor are equal", (long long)r->rank);
+    gf_text_add(t, "\n            %lld listed in %s: the %lld most similar of each anchor", (long long)r->listed,
+                x->format == GF_TABLE_PARQUET ? "pairs.parquet" : "pairs.tsv and pairs.jsonl", (long long)r->f.top);
+    if (r->listed < r->listed_of)
+        gf_text_add(t, ", limited from %lld by --max-pairs: none below similarity %.8f", (long long)r->listed_of,
+                    (double)r->cutoff);
+    gf_text_add(t, "\nmutual      %lld pair%s above both thresholds\n", (long long)r->mutual_pairs,
+                r->mutual_pairs == 1 ? " is" : "s are");
+    if (!x->query && !r->parts.count) gf_text_add(t, "components  none\n");
+    if (!x->query && r->parts.count)
+        gf_text_add(t, "components  %lld, of %lld rows and %lld pair%s; the largest has %lld rows and %lld pair%s\n",
+                    (long long)r->parts.count, (long long)r->parts.nodes, (long long)r->parts.edges, gf_plural(r->parts.edges),
+                    (long long)r->parts.part[0].nodes, (long long)r->parts.part[0].edges, gf_plural(r->parts.part[0].edges));
+}
+
+/* Searches that do not compare all pairs. */
+static void add_cells(gf_text *t, const gf_discover_report *x) {
+    const gf_pairs_found *f = &x->r->f;
+    const double n = (double)x->q->good_n, share = 100.0 * (double)f->compared / (n * (n - 1.0));
+    const int searched = x->s->only_dup && x->s->dup != GF_DUP_EXACT;
+    if (searched && f->cells == 0) gf_text_add(t, "compared    all %.3g pairs\n", 0.5 * n * (n - 1.0));
+    if (searched && f->cells > 0)
+        gf_text_add(t, "cells       %lld, exact: %.3g of %.3g pairs (%.2f %%) were compared, no other can be a duplicate\n",
+                    (long long)f->cells, 0.5 * (double)f->compared, 0.5 * n * (n - 1.0), share);
+    if (x->s->approx)
+        gf_text_add(t,
+                    "approximate an anchor was compared with the rows of its %lld nearest of %lld cells, %.2f %% of all: "
+                    "recall %.2f %% of the pairs above, on %lld anchors; duplicates are exact\n",
+                    (long long)x->s->approx, (long long)f->cells, share, 100.0 * (double)f->recalled / (double)f->wanted,
+                    (long long)f->sampled);
+}
+
+static void add_duplicates(gf_text *t, const gf_discover_report *x) {
+    const gf_discover_result *r = x->r;
+    const int64_t copies = x->q->good_n - x->q->distinct;
+    if (x->s->dup == GF_DUP_EXACT)
+        gf_text_add(t, "duplicates  %lld pair%s of equal rows", (long long)r->dup_pairs, gf_plural(r->dup_pairs));
+    else
+        gf_text_add(t, "duplicates  %lld pair%s of similarity %g or more", (long long)r->dup_pairs, gf_plural(r->dup_pairs),
+                    x->s->dup);
+    if (!x->query)
+        gf_text_add(t, ", in %lld group%s of %lld rows", (long long)r->groups.count, gf_plural(r->groups.count),
+                    (long long)r->groups.nodes);
+    if (r->dup_listed < r->dup_pairs)
+        gf_text_add(t, "\n            %lld of them listed in duplicates%s: %s", (long long)r->dup_listed,
+                    gf_table_ending(x->format),
+                    x->s->dup == GF_DUP_EXACT ? "each copy once" : "those among the most similar of an anchor (--top)");
+    if (x->query)
+        gf_text_add(t, "\n            %lld of the %lld new rows %s of stored ones", (long long)r->stored_copies,
+                    (long long)x->q->good_n, r->stored_copies == 1 ? "is an exact copy" : "are exact copies");
+    gf_text_add(t, "\n            %lld distinct row%s of %lld: %lld exact cop%s%s\n", (long long)x->q->distinct,
+                gf_plural(x->q->distinct), (long long)x->q->good_n, (long long)copies, copies == 1 ? "y" : "ies",
+                x->query ? " among themselves" : "");
+}
+
+/* Undefined where no pair is flagged or none has equal labels. */
+static void add_percent(gf_text *t, const char *before, double share) {
+    if (isfinite(share)) gf_text_add(t, "%s %.2f %%", before, 100.0 * share);
+    else gf_text_add(t, "%s undefined", before);
+}
+
+static void add_quality(gf_text *t, const char *head, double precision, double recall, double f1, const char *tail) {
+    add_percent(t, head, precision);
+    add_percent(t, ", recall", recall);
+    add_percent(t, ", F1", f1);
+    gf_text_add(t, " (%s)\n", tail);
+}
+
+void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
+    const gf_precision_recall *q = &x->r->quality;
+    add_rows(t, x);
+    add_cells(t, x);
+    if (!x->s->only_dup) add_pairs(t, x);
+    add_duplicates(t, x);
+    if (x->decisions) gf_decide_summary(t, x);
+    if (!q->anchors) return;
+    add_quality(t, "labels      precision", q->precision, q->recall, q->f1, "means over anchors");
+    add_quality(t, "            precision", q->pooled_precision, q->pooled_recall, q->pooled_f1, "all pairs");
+}

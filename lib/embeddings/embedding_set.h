@@ -1,0 +1,84 @@
+/* embedding_set.h - embeddings in one or many files, as one matrix: rows of all files, in order. Files without rows among others
+ * are fine. Nothing is in memory but what is read.
+ *
+ *     gf_embeddings_open(err, &input, &set);                 shapes are known and equal; names too, where asked for
+ *     gf_embeddings_read(err, set, first, rows, x);          any rows, as float32
+ *     gf_embeddings_close(set);
+ * A file is a .npy, a tensor of a .safetensors file, a list column of a Parquet file, or a table (.csv, .tsv) of numbers.
+ */
+#pragma once
+
+#include "util/string_list.h"
+
+typedef struct gf_embedding_input {
+    const char *const *path; /* [paths] files; folders of them; patterns with {000..099}, {a,b}, * ? [ */
+    int paths;
+    const char *tensor; /* of .safetensors files; NULL: the only one with two axes */
+    const char *column; /* of Parquet files and tables; NULL: the only one that fits */
+    const char *id;     /* column of names in these; NULL: none, of a table its only column of text, or of an id */
+    int some_names;     /* 1: where only some files have names, there are none; 0: that is an error */
+    const char *label;  /* column of labels in these; NULL: none */
+} gf_embedding_input;
+
+typedef struct gf_embedding_set gf_embedding_set;
+
+glofnd_status gf_embeddings_open(gf_error *err, const gf_embedding_input *in, gf_embedding_set **out);
+void gf_embeddings_close(gf_embedding_set *s); /* NULL is fine */
+int64_t gf_embeddings_rows(const gf_embedding_set *s);
+int64_t gf_embeddings_dim(const gf_embedding_set *s);
+int64_t gf_embeddings_files(const gf_embedding_set *s);
+/* First row of a file; of number gf_embeddings_files(): all rows. */
+int64_t gf_embeddings_first(const gf_embedding_set *s, int64_t file);
+/* x [rows][dim]. By one thread at a time; reads several files at once. Rising rows are the fast way through Parquet files. */
+glofnd_status gf_embeddings_read(gf_error *err, gf_embedding_set *s, int64_t first, int64_t rows, float *x);
+/* 1: some of the files have columns with names: Parquet files, tables. NULL: none. */
+int gf_embeddings_have_columns(const gf_embedding_set *s);
+/* 1: some of the files have named tensors. */
+int gf_embeddings_have_tensors(const gf_embedding_set *s);
+/* Columns that were chosen in the first file that has some, in words; NULL: none has. */
+const char *gf_embeddings_columns(const gf_embedding_set *s);
+int gf_embeddings_have_names(const gf_embedding_set *s);
+/* Appends the names of all rows. */
+glofnd_status gf_embeddings_names(gf_error *err, gf_embedding_set *s, gf_string_list *out);
+/* Appends the labels of all rows as texts; "": none. `label` of the input was given. E_FORMAT: files that have no columns. */
+glofnd_status gf_embeddings_labels(gf_error *err, gf_embedding_set *s, gf_string_list *out);
+
+/* 1: the path is a Parquet file or a table (.csv, .tsv), or a folder or pattern of such: columns are chosen by their names. */
+int gf_labels_have_columns(const char *path);
+/* The same of names, but that a table of which no column is chosen is a list: a name per line. */
+int gf_names_have_columns(const char *path, const char *id);
+/* Appends the texts of column `id` of all its files. */
+glofnd_status gf_names_of_column(gf_error *err, const char *path, const char *id, gf_string_list *out);
+/* The same of a column of labels, where a null is an empty text. */
+glofnd_status gf_labels_of_column(gf_error *err, const char *path, const char *column, gf_string_list *out);
+/* Files that the paths stand for. A folder gives its .npy, .parquet and .safetensors files, or else its .csv and .tsv files, a
+ * pattern its matches, both in natural order: 2 before 10. E_IO: there is none. */
+glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out);
+
+/* ----- a kind of file: inside view of shard_*.c ----- */
+
+typedef struct gf_shard gf_shard;
+
+typedef struct gf_shard_kind {
+    /* Sets rows, dim, named, columns and state. Without rows the others may stay 0. */
+    glofnd_status (*open)(gf_error *err, const gf_embedding_input *in, gf_shard *s);
+    glofnd_status (*read)(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x);
+    glofnd_status (*names)(gf_error *err, gf_shard *s, gf_string_list *out);
+    glofnd_status (*labels)(gf_error *err, gf_shard *s, gf_string_list *out); /* NULL: such files have none */
+    void (*close)(gf_shard *s);                                               /* also after a failed open */
+} gf_shard_kind;
+
+struct gf_shard {
+    const char *path;
+    const gf_shard_kind *kind;
+    int64_t first, rows, dim; /* first: of its rows among all */
+    int named;
+    char columns[320]; /* which were chosen, in words; "": it has none */
+    void *state;
+};
+
+extern const gf_shard_kind gf_shard_npy, gf_shard_tensor, gf_shard_parquet, gf_shard_table;
+
+/* Appends the texts of a column of one file. */
+glofnd_status gf_column_of_parquet(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out);
+glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out);

@@ -1,0 +1,443 @@
+/* shard_table.c - embeddings in a table (.csv, .tsv): columns of numbers, or one column with a list such as "[0.1, 0.2]", and a
+ * column of names; see embedding_set.h. The text is read once, into numbers.
+ *
+ * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if
+ * its numbers are just 0, 1, 2 ... as data frames without titles are written. 0 and 1 alone may be a row: they are titles where
+ * the first cell is empty, or the next line has a decimal point. A first column without a title is the index of a data frame:
+ * names. Blanks around titles, numbers and labels do not count; names are taken as they are.
+ * What a column holds is said by its first cell that is not empty. Columns of integers whose title is that of an id or of labels
+ * (column_roles.h) are no dimensions, and texts with a title of labels are no names.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "embeddings/column_roles.h"
+#include "embeddings/embedding_set.h"
+#include "io/file.h"
+#include "util/grow.h"
+#include "util/minmax.h"
+#include "util/csv.h"
+#include "util/number_text.h"
+
+enum { DIMENSION = 1, LEFT_OUT = 2 }; /* left out: integers that are an id or labels */
+typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;
+
+typedef struct look { /* of a column */
+    cell kind;
+    uint8_t known, integer; /* known: a cell of it says something */
+} look;
+
+typedef struct table {
+    float *x; /* [rows][dim] */
+    size_t capacity, used;
+    gf_string_list names, labels;
+    /* while it is read: */
+    gf_csv csv;
+    gf_string_list row;
+    int64_t columns;
+    int64_t list, id, label; /* columns; -1: none */
+    uint8_t *number;         /* [columns] DIMENSION, LEFT_OUT; 0: neither */
+    look *looks;             /* [columns] */
+    gf_string_list titles;   /* none: the first line is a row */
+} table;
+
+static const char blanks[] = " \t";
+
+/* The text without blanks around it: where it begins, and its length. */
+static const char *bare(const char *text, size_t *length) {
+    const char *at = text + strspn(text, blanks);
+    *length = strlen(at);
+    while (*length > 0 && strchr(blanks, at[*length - 1])) --*length;
+    return at;
+}
+
+static int is_empty(const char *text) { return text[strspn(text, blanks)] == 0; }
+
+/* Also nan, inf and None, which make a bad row, not a bad file. 0: not a number. */
+static int read_bare_number(const char *text, double *x) {
+    static const char *const others[] = {"nan", "inf", "-inf", "+inf", "-nan", "infinity", "-infinity", "none", "null"};
+    if (!gf_measure_read(text, x)) return 1;
+    *x = NAN;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(text, others[i]) == 0) return 1;
+    return 0;
+}
+
+static int read_number(const char *text, double *x) {
+    char copy[64];
+    size_t n;
+    const char *at = bare(text, &n);
+    if (at[n] == 0 || n >= sizeof copy) return read_bare_number(at, x);
+    memcpy(copy, at, n);
+    copy[n] = 0;
+    return read_bare_number(copy, x);
+}
+
+static cell cell_of(const char *text) {
+    double x;
+    const char *at = text + strspn(text, " \t\r\n");
+    if (*at == '[' || *at == '(') return CELL_LIST;
+    return read_number(text, &x) ? CELL_NUMBER : CELL_TEXT;
+}
+
+/* Also 3.0 and an empty cell, as data frames write integers of which some are missing. */
+static int is_integer(const char *text) {
+    double x;
+    return is_empty(text) || (read_number(text, &x) && x == floor(x) && fabs(x) < 9e15);
+}
+
+static const char *cell_at(const table *t, int64_t i) { return gf_string_list_get(&t->row, i); }
+
+static glofnd_status make_room(gf_error *err, const gf_shard *s, table *t, size_t numbers) {
+    FAIL_IF(err, !gf_grow(&t->x, &t->capacity, numbers, sizeof *t->x), GLOFND_E_MEMORY, "%.300s: no memory for its numbers",
+            s->path);
+    return GLOFND_OK;
+}
+
+/* Adds the numbers of a list: separated by commas, semicolons or blanks, in brackets or not. */
+static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const char *text) {
+    static const char between[] = " \t\r\n,;[]()";
+    for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
+        char digits[64];
+        double x = 0.0;
+        const size_t n = strcspn(at, between);
+        snprintf(digits, sizeof digits, "%.*s", (int)GF_MIN(n, sizeof digits - 1), at);
+        FAIL_IF(err, n >= sizeof digits || !read_number(digits, &x), GLOFND_E_FORMAT,
+                "%.300s, line %lld: '%.20s' in a list is not a number", s->path, (long long)t->csv.line, digits);
+        TRY(make_room(err, s, t, t->used + 1));
+        t->x[t->used++] = (float)x;
+        at += n;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
+    for (int64_t c = 0; c < t->columns; c++) {
+        double x;
+        FAIL_IF(
+            err, t->number[c] == LEFT_OUT && !is_integer(cell_at(t, c)), GLOFND_E_FORMAT,
+            "%.300s, line %lld: '%.40s' in column '%.60s', which was taken for an id or labels: its first cell is an integer; "
+            "give it another title, or choose the embeddings by --column",
+            s->path, (long long)t->csv.line, cell_at(t, c), gf_string_list_get(&t->titles, c));
+        if (t->number[c] != DIMENSION) continue;
+        const char *text = is_empty(cell_at(t, c)) ? "nan" : cell_at(t, c); /* as data frames write what is missing */
+        FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path,
+                (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
+        TRY(make_room(err, s, t, t->used + 1));
+        t->x[t->used++] = (float)x;
+    }
+    return GLOFND_OK;
+}
+
+/* No list, an empty one, or None. */
+static int is_missing(const table *t, size_t before) {
+    return t->used == before || (t->used == before + 1 && isnan(t->x[before]));
+}
+
+/* Before the first list its length is not known: 0. */
+static glofnd_status add_missing(gf_error *err, const gf_shard *s, table *t, size_t before) {
+    const size_t end = before + (size_t)s->dim;
+    TRY(make_room(err, s, t, end));
+    for (t->used = before; t->used < end; t->used++) t->x[t->used] = NAN;
+    return GLOFND_OK;
+}
+
+/* The first list: the rows before it, which have none, get its length. */
+static glofnd_status add_first(gf_error *err, gf_shard *s, table *t) {
+    const size_t dim = t->used, before = (size_t)s->rows * dim;
+    TRY(make_room(err, s, t, before + dim));
+    memmove(t->x + before, t->x, dim * sizeof *t->x);
+    for (size_t i = 0; i < before; i++) t->x[i] = NAN;
+    t->used = before + dim;
+    s->dim = (int64_t)dim;
+    return GLOFND_OK;
+}
+
+static glofnd_status add_embedding(gf_error *err, gf_shard *s, table *t) {
+    const size_t before = t->used;
+    TRY(t->list >= 0 ? add_list(err, s, t, cell_at(t, t->list)) : add_numbers(err, s, t));
+    if (t->list >= 0 && is_missing(t, before)) return add_missing(err, s, t, before);
+    if (s->dim == 0) return add_first(err, s, t);
+    const int64_t dim = (int64_t)(t->used - before);
+    FAIL_IF(err, dim != s->dim, GLOFND_E_FORMAT, "%.300s, line %lld: %lld numbers; expected %lld, as in the first row", s->path,
+            (long long)t->csv.line, (long long)dim, (long long)s->dim);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_width(gf_error *err, const gf_shard *s, const table *t) {
+    FAIL_IF(err, t->row.n != t->columns, GLOFND_E_FORMAT, "%.300s, line %lld: %lld columns; the first line has %lld", s->path,
+            (long long)t->csv.line, (long long)t->row.n, (long long)t->columns);
+    return GLOFND_OK;
+}
+
+static glofnd_status add_bare(gf_error *err, gf_string_list *out, const char *text) {
+    size_t n;
+    const char *at = bare(text, &n);
+    return gf_string_list_add(err, out, at, n);
+}
+
+static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
+    TRY(check_width(err, s, t));
+    TRY(add_embedding(err, s, t));
+    FAIL_IF(err, s->rows >= INT32_MAX - 1, GLOFND_E_FORMAT, "%.300s: more than 2^31 - 2 rows", s->path);
+    s->rows++;
+    if (t->label >= 0) TRY(add_bare(err, &t->labels, cell_at(t, t->label)));
+    return t->id < 0 ? GLOFND_OK : gf_string_list_add(err, &t->names, cell_at(t, t->id), strlen(cell_at(t, t->id)));
+}
+
+/* ----- columns ----- */
+
+static int next_line_has_a_point(const gf_csv *c) {
+    const size_t left = (size_t)(c->end - c->at);
+    const char *end = memchr(c->at, '\n', left);
+    return memchr(c->at, '.', end ? (size_t)(end - c->at) : left) != NULL;
+}
+
+static int has_titles(const table *t, const gf_embedding_input *in) {
+    int64_t numbers = 0, rising = 0, digits = 0;
+    if (in->column || in->id || in->label) return 1;
+    for (int64_t i = 0; i < t->row.n; i++) {
+        const cell kind = cell_of(cell_at(t, i));
+        double x;
+        size_t n;
+        if (kind == CELL_LIST) return 0;
+        if (kind != CELL_NUMBER || !read_number(cell_at(t, i), &x)) continue;
+        bare(cell_at(t, i), &n);
+        rising += x == (double)numbers++;
+        digits += n == 1;
+    }
+    if (numbers == 2 && digits == 2 && rising == 2) return is_empty(cell_at(t, 0)) || next_line_has_a_point(&t->csv);
+    return numbers == 0 || (numbers > 2 && rising == numbers);
+}
+
+static int is_title(const char *text, const char *title) {
+    size_t n;
+    const char *at = bare(text, &n);
+    return strcmp(text, title) == 0 || (strlen(title) == n && memcmp(at, title, n) == 0);
+}
+
+static glofnd_status find_title(gf_error *err, const gf_shard *s, const table *t, const char *title, int64_t *column) {
+    *column = -1;
+    for (int64_t i = 0; title && i < t->row.n; i++)
+        if (is_title(cell_at(t, i), title)) *column = i;
+    FAIL_IF(err, title && *column < 0, GLOFND_E_ARGUMENT, "%.300s: no column '%.80s' in its first line", s->path, title);
+    return GLOFND_OK;
+}
+
+/* 0: an empty cell, nan, None and the like. */
+static int says_something(const char *text) {
+    double x;
+    return !is_empty(text) && !(read_number(text, &x) && isnan(x));
+}
+
+/* 1: all columns are known. */
+static int look_at_row(table *t, const gf_string_list *row) {
+    int all = 1;
+    for (int64_t i = 0; i < t->columns && i < row->n; i++) {
+        const char *text = gf_string_list_get(row, i);
+        if (t->looks[i].known) continue;
+        if (says_something(text) || row == &t->row)
+            t->looks[i] = (look){cell_of(text), (uint8_t)says_something(text), (uint8_t)is_integer(text)};
+        all &= t->looks[i].known;
+    }
+    return all;
+}
+
+/* By the first row of data, and, where that has nothing in a column, by those after it: of a copy, as fields change the text. */
+static glofnd_status look_at_columns(gf_error *err, const gf_shard *s, table *t) {
+    gf_string_list row = {0};
+    gf_csv ahead = t->csv;
+    const size_t left = (size_t)(t->csv.end - t->csv.at);
+    if (look_at_row(t, &t->row) || left == 0) return GLOFND_OK;
+    char *copy = malloc(left);
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    memcpy(copy, t->csv.at, left);
+    ahead.at = copy;
+    ahead.end = copy + left;
+    glofnd_status status = gf_csv_next(err, &ahead, &row);
+    while (status == GLOFND_OK && row.n > 0 && !look_at_row(t, &row)) status = gf_csv_next(err, &ahead, &row);
+    gf_string_list_free(&row);
+    free(copy);
+    return status;
+}
+
+static gf_column_role role_of(const table *t, int64_t i) {
+    return i < t->titles.n ? gf_column_role_of(&t->titles, i) : GF_COLUMN_DIMENSION;
+}
+
+/* Columns of an id and of labels are no dimensions; the first id is a name, unless there is another one. */
+static void choose_roles(const gf_embedding_input *in, table *t, int64_t *numbers) {
+    for (int64_t i = 0; i < t->titles.n && i < t->columns; i++) {
+        const gf_column_role role = gf_column_role_of(&t->titles, i);
+        if (!t->number[i] || role == GF_COLUMN_DIMENSION || !t->looks[i].integer) continue;
+        t->number[i] = LEFT_OUT, --*numbers;
+        if (role == GF_COLUMN_ID && !in->id && t->id < 0) t->id = i;
+    }
+}
+
+static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
+    int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
+    for (int64_t i = 0; i < t->columns; i++) {
+        const cell kind = t->looks[i].kind;
+        if (kind == CELL_TEXT && !t->looks[i].known) continue; /* nothing but empty cells */
+        if (i == t->id || i == t->label || (kind == CELL_TEXT && role_of(t, i) == GF_COLUMN_LABEL)) continue;
+        if (kind == CELL_LIST) list = i, lists++;
+        else if (kind == CELL_TEXT) text = i, texts++;
+        else t->number[i] = DIMENSION, numbers++;
+    }
+    if (t->list < 0 && lists == 1) t->list = list;
+    FAIL_IF(err, t->list < 0 && (lists > 1 || numbers == 0), GLOFND_E_FORMAT,
+            "%.300s: %s; choose the column of embeddings by --column", s->path,
+            lists > 1 ? "more than one column of lists"
+                      : "no column of numbers, no list of them (columns are separated by commas or tabs)");
+    choose_roles(in, t, &numbers);
+    FAIL_IF(err, t->list < 0 && numbers == 0, GLOFND_E_FORMAT,
+            "%.300s: no column of numbers but an id or labels; choose the column of embeddings by --column", s->path);
+    if (!in->id && texts == 1 && text != t->list) t->id = text;
+    FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names by --id",
+            s->path, (long long)texts);
+    return GLOFND_OK;
+}
+
+static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
+    t->columns = t->titles.n > 0 ? t->titles.n : t->row.n;
+    TRY(check_width(err, s, t));
+    t->number = calloc((size_t)t->columns, sizeof *t->number);
+    t->looks = calloc((size_t)t->columns, sizeof *t->looks);
+    FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    TRY(look_at_columns(err, s, t));
+    return choose_columns(err, s, in, t);
+}
+
+/* Behind a byte order mark and empty lines. */
+static gf_csv begin_table(const char *path, char *text, size_t bytes) {
+    char *at = text + (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), *const end = text + bytes;
+    int64_t line = 1;
+    for (; at < end && (*at == '\r' || *at == '\n'); at++) line += *at == '\n';
+    gf_csv csv = gf_csv_begin(path, at, end);
+    csv.next_line = line;
+    csv.keep_breaks = 1;
+    return csv;
+}
+
+static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_input *in, table *t, char *text, size_t bytes) {
+    t->csv = begin_table(s->path, text, bytes);
+    TRY(gf_csv_next(err, &t->csv, &t->row));
+    FAIL_IF(err, t->row.n == 1 && strchr(cell_at(t, 0), ';'), GLOFND_E_FORMAT,
+            "%.300s: its columns are separated by semicolons; expected commas or tabs, and decimal points", s->path);
+    if (has_titles(t, in)) {
+        TRY(find_title(err, s, t, in->column, &t->list));
+        TRY(find_title(err, s, t, in->id, &t->id));
+        TRY(find_title(err, s, t, in->label, &t->label));
+        if (!in->id && t->row.n > 1 && is_empty(cell_at(t, 0))) t->id = 0; /* the index of a data frame: no title */
+        for (int64_t i = 0; i < t->row.n; i++) TRY(add_bare(err, &t->titles, cell_at(t, i)));
+        TRY(gf_csv_next(err, &t->csv, &t->row));
+    }
+    while (t->csv.blank) TRY(gf_csv_next(err, &t->csv, &t->row));
+    if (t->row.n == 0) return GLOFND_OK;
+    TRY(find_columns(err, s, in, t));
+    while (t->row.n > 0) {
+        if (!t->csv.blank) TRY(add_row(err, s, t));
+        TRY(gf_csv_next(err, &t->csv, &t->row));
+    }
+    FAIL_IF(err, s->dim == 0, GLOFND_E_FORMAT, "%.300s: no row has numbers", s->path);
+    s->named = t->id >= 0;
+    for (int64_t i = 0; i < t->columns; i++) t->number[i] = t->number[i] == DIMENSION;
+    const gf_column_choice c = {&t->titles, t->number, t->list, t->id, t->label};
+    if (t->titles.n > 0) gf_columns_describe(&c, s->columns, sizeof s->columns);
+    return GLOFND_OK;
+}
+
+static glofnd_status open_table(gf_error *err, const gf_embedding_input *in, gf_shard *s) {
+    table *t = calloc(1, sizeof *t);
+    uint8_t *text = NULL;
+    size_t capacity = 0, bytes = 0;
+    FAIL_IF(err, !t, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    s->state = t;
+    t->list = t->id = t->label = -1;
+    glofnd_status status = gf_file_read_text(err, s->path, GF_LIST_BYTES_MAX, &text, &capacity, &bytes);
+    if (status == GLOFND_OK) status = read_table(err, s, in, t, (char *)text, bytes);
+    free(text);
+    gf_string_list_free(&t->row);
+    gf_string_list_free(&t->titles);
+    free(t->number);
+    free(t->looks);
+    t->number = NULL;
+    t->looks = NULL;
+    return status;
+}
+
+static glofnd_status read_rows(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
+    const table *t = s->state;
+    (void)err;
+    memcpy(x, t->x + first * s->dim, (size_t)(rows * s->dim) * sizeof *x);
+    return GLOFND_OK;
+}
+
+static glofnd_status add_all(gf_error *err, const gf_string_list *from, gf_string_list *out) {
+    for (int64_t i = 0; i < from->n; i++) {
+        const char *text = gf_string_list_get(from, i);
+        TRY(gf_string_list_add(err, out, text, strlen(text)));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status table_names(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const table *t = s->state;
+    return add_all(err, &t->names, out);
+}
+
+static glofnd_status table_labels(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const table *t = s->state;
+    return add_all(err, &t->labels, out);
+}
+
+static void close_table(gf_shard *s) {
+    table *t = s->state;
+    if (!t) return;
+    free(t->x);
+    gf_string_list_free(&t->names);
+    gf_string_list_free(&t->labels);
+    free(t);
+    s->state = NULL;
+}
+
+/* ----- one column alone ----- */
+
+static glofnd_status add_cell(gf_error *err, const gf_shard *s, const table *t, int64_t column, gf_string_list *out) {
+    if (t->csv.blank) return GLOFND_OK;
+    TRY(check_width(err, s, t));
+    return gf_string_list_add(err, out, cell_at(t, column), strlen(cell_at(t, column)));
+}
+
+static glofnd_status add_column(gf_error *err, const gf_shard *s, const char *title, table *t, gf_string_list *out) {
+    int64_t column;
+    TRY(gf_csv_next(err, &t->csv, &t->row));
+    TRY(find_title(err, s, t, title, &column));
+    t->columns = t->row.n;
+    TRY(gf_csv_next(err, &t->csv, &t->row));
+    while (t->row.n > 0) {
+        TRY(add_cell(err, s, t, column, out));
+        TRY(gf_csv_next(err, &t->csv, &t->row));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out) {
+    const gf_shard s = {.path = path};
+    table t = {0};
+    uint8_t *text = NULL;
+    size_t capacity = 0, bytes = 0;
+    glofnd_status status = gf_file_read_text(err, path, GF_LIST_BYTES_MAX, &text, &capacity, &bytes);
+    if (status == GLOFND_OK) t.csv = begin_table(path, (char *)text, bytes);
+    if (status == GLOFND_OK) status = add_column(err, &s, title, &t, out);
+    gf_string_list_free(&t.row);
+    free(text);
+    return status;
+}
+
+const gf_shard_kind gf_shard_table = {
+    .open = open_table, .read = read_rows, .names = table_names, .labels = table_labels, .close = close_table};

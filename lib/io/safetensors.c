@@ -1,0 +1,376 @@
+/* safetensors.c - see safetensors.h: reading. What the header's JSON means is checked here. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/blockfile.h"
+#include "io/calls.h"
+#include "io/json_tree.h"
+#include "io/safetensors_parts.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
+
+#define MAX_DEPTH 3 /* { tensor: { shape: [ */
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[] = {
+#define GF_ST_X(name, bytes) {#name, bytes},
+    GF_ST_TYPE_LIST(GF_ST_X)
+#undef GF_ST_X
+};
+_Static_assert(GF_ST_TYPES == sizeof types / sizeof types[0], "one row per type");
+
+size_t gf_st_type_bytes(gf_st_type type) { return types[type].bytes; }
+
+const char *gf_st_type_name(gf_st_type type) { return types[type].name; }
+
+/* ----- what both directions need ----- */
+
+gf_st_shown gf_st_show(const char *name) {
+    gf_st_shown s;
+    size_t n = 0;
+    if (!name) name = "";
+    for (; name[n] && n + 1 < sizeof s.text; n++) s.text[n] = name[n] >= ' ' && name[n] < 127 ? name[n] : '?';
+    s.text[n] = 0;
+    return s;
+}
+
+int gf_st_set_count(gf_st_tensor *t) {
+    const int64_t width = (int64_t)gf_st_type_bytes(t->type);
+    int64_t bytes = width;
+    int empty = 0;
+    for (int k = 0; k < t->rank; k++) {
+        const int64_t extent = t->shape[k];
+        if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bytes, extent, &bytes))) return 0;
+        empty |= extent == 0;
+    }
+    t->count = empty ? 0 : bytes / width;
+    return 1;
+}
+
+static uint64_t tensor_bytes(const gf_st_tensor *t) { return (uint64_t)t->count * gf_st_type_bytes(t->type); }
+
+/* ----- the header, read ----- */
+
+static glofnd_status parse_type(gf_error *err, const char *path, const gf_json *j, int64_t info, gf_st_tensor *t) {
+    const int64_t at = gf_json_find(j, info, "dtype");
+    FAIL_IF(err, at < 0 || j->node[at].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no dtype", path,
+            gf_st_show(t->name).text);
+    const char *name = gf_json_text(j, j->node[at].text);
+    for (int k = 0; k < GF_ST_TYPES; k++) {
+        t->type = (gf_st_type)k;
+        if (strcmp(name, types[k].name) == 0) return GLOFND_OK;
+    }
+    GF_FAIL(err, GLOFND_E_FORMAT, "%.200s: tensor '%s' has the dtype '%s'; known are F32 F16 BF16 F64 I64 I32 I8 U8 BOOL", path,
+            gf_st_show(t->name).text, gf_st_show(name).text);
+}
+
+static glofnd_status parse_shape(gf_error *err, const char *path, const gf_json *j, int64_t info, gf_st_tensor *t) {
+    const int64_t shape = gf_json_find(j, info, "shape");
+    FAIL_IF(err, shape < 0 || j->node[shape].kind != GF_JSON_ARRAY, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path,
+            gf_st_show(t->name).text);
+    FAIL_IF(err, j->node[shape].count > GF_ST_MAX_RANK, GLOFND_E_FORMAT, "%.200s: tensor '%s' has %lld axes; at most %d are read",
+            path, gf_st_show(t->name).text, (long long)j->node[shape].count, GF_ST_MAX_RANK);
+    t->rank = 0;
+    for (int64_t k = j->node[shape].first; k >= 0; k = j->node[k].next)
+        t->shape[t->rank++] = j->node[k].kind == GF_JSON_INTEGER ? j->node[k].integer : -1;
+    FAIL_IF(err, !gf_st_set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of integers",
+            path, gf_st_show(t->name).text);
+    return GLOFND_OK;
+}
+
+/* t->at becomes the start within the data; the end must be where type and shape put it, and inside the data. */
+static glofnd_status parse_range(gf_error *err, const char *path, const gf_json *j, int64_t info, uint64_t data_bytes,
+                                 gf_st_tensor *t) {
+    const int64_t range = gf_json_find(j, info, "data_offsets");
+    const int two = range >= 0 && j->node[range].kind == GF_JSON_ARRAY && j->node[range].count == 2;
+    const int64_t first = two ? j->node[range].first : -1, last = two ? j->node[first].next : -1;
+    FAIL_IF(err, !two || j->node[first].kind != GF_JSON_INTEGER || j->node[last].kind != GF_JSON_INTEGER, GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' has no data_offsets [begin, end]", path, gf_st_show(t->name).text);
+    const int64_t begin = j->node[first].integer, end = j->node[last].integer;
+    FAIL_IF(err, begin < 0 || end < begin || (uint64_t)end > data_bytes, GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, gf_st_show(t->name).text, (long long)begin,
+            (long long)end, (unsigned long long)data_bytes);
+    FAIL_IF(err, (uint64_t)(end - begin) != tensor_bytes(t), GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, gf_st_show(t->name).text,
+            (long long)(end - begin), (unsigned long long)tensor_bytes(t));
+    t->at = (uint64_t)begin;
+    return GLOFND_OK;
+}
+
+static glofnd_status parse_tensor(gf_error *err, const char *path, const gf_json *j, int64_t info, uint64_t data_bytes,
+                                  gf_st_tensor *t) {
+    FAIL_IF(err, j->node[info].kind != GF_JSON_OBJECT || j->node[info].count != 3, GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, gf_st_show(t->name).text);
+    TRY(parse_type(err, path, j, info, t));
+    TRY(parse_shape(err, path, j, info, t));
+    return parse_range(err, path, j, info, data_bytes, t);
+}
+
+static glofnd_status parse_texts(gf_error *err, const gf_json *j, int64_t metadata, gf_st_file *f) {
+    FAIL_IF(err, j->node[metadata].kind != GF_JSON_OBJECT, GLOFND_E_FORMAT, "%.300s: " GF_ST_METADATA " is not an object",
+            f->path);
+    f->texts = calloc((size_t)j->node[metadata].count + 1, sizeof *f->texts);
+    FAIL_IF(err, !f->texts, GLOFND_E_MEMORY, "%.300s: no memory for its " GF_ST_METADATA, f->path);
+    for (int64_t k = j->node[metadata].first; k >= 0; k = j->node[k].next) {
+        const char *key = gf_json_text(j, j->node[k].key);
+        FAIL_IF(err, j->node[k].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: '%s' in " GF_ST_METADATA " is not a text",
+                f->path, gf_st_show(key).text);
+        f->texts[f->text_count++] = (gf_st_text){.key = key, .text = gf_json_text(j, j->node[k].text)};
+    }
+    return GLOFND_OK;
+}
+
+static int by_place(const void *x, const void *y) {
+    const gf_st_tensor *a = x, *b = y;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    if ((a->count > 0) != (b->count > 0)) return a->count > 0 ? 1 : -1; /* empty ones lie before what starts there */
+    return strcmp(a->name, b->name);
+}
+
+/* Side by side from 0 to the end of the data; then places become those in the file. */
+static glofnd_status check_places(gf_error *err, gf_st_file *f, uint64_t data_at, uint64_t data_bytes) {
+    uint64_t end = 0;
+    if (f->count > 1) qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_place);
+    for (int64_t i = 0; i < f->count; i++) {
+        gf_st_tensor *t = &f->tensors[i];
+        FAIL_IF(err, t->at != end, GLOFND_E_FORMAT, "%.200s: %s before tensor '%s': byte %llu instead of %llu", f->path,
+                t->at < end ? "an overlap" : "a hole", gf_st_show(t->name).text, (unsigned long long)t->at,
+                (unsigned long long)end);
+        end += tensor_bytes(t);
+        t->at += data_at;
+    }
+    FAIL_IF(err, end != data_bytes, GLOFND_E_FORMAT, "%.300s: %llu bytes after the last tensor", f->path,
+            (unsigned long long)(data_bytes - end));
+    return GLOFND_OK;
+}
+
+static glofnd_status parse_tensors(gf_error *err, gf_st_file *f, const gf_json *j, uint64_t data_bytes) {
+    f->tensors = calloc((size_t)j->node[0].count + 1, sizeof *f->tensors);
+    FAIL_IF(err, !f->tensors, GLOFND_E_MEMORY, "%.300s: no memory for its %lld tensors", f->path, (long long)j->node[0].count);
+    for (int64_t k = j->node[0].first; k >= 0; k = j->node[k].next) {
+        const char *name = gf_json_text(j, j->node[k].key);
+        if (strcmp(name, GF_ST_METADATA) == 0) {
+            TRY(parse_texts(err, j, k, f));
+            continue;
+        }
+        f->tensors[f->count].name = name;
+        TRY(parse_tensor(err, f->path, j, k, data_bytes, &f->tensors[f->count]));
+        f->count++;
+    }
+    return GLOFND_OK;
+}
+
+/* text [length + 1] */
+static glofnd_status parse_header(gf_error *err, gf_st_file *f, const char *text, size_t length, uint64_t data_bytes) {
+    gf_json j = {0};
+    FAIL_IF(err, length < 2 || text[0] != '{', GLOFND_E_FORMAT, "%.300s: not a safetensors file: no header in braces", f->path);
+    FAIL_IF(err, memchr(text, 0, length), GLOFND_E_FORMAT, "%.300s: zero bytes in the header", f->path);
+    TRY(gf_json_read(err, f->path, text, length, MAX_DEPTH, &j));
+    const glofnd_status status = parse_tensors(err, f, &j, data_bytes);
+    f->names = j.text; /* names and texts lie there */
+    j.text = NULL;
+    gf_json_free(&j);
+    return status == GLOFND_OK ? check_places(err, f, 8 + length, data_bytes) : status;
+}
+
+/* ----- the file, read ----- */
+
+static glofnd_status read_at(gf_error *err, const gf_st_file *f, uint64_t at, void *to, size_t n) {
+    unsigned char *p = to;
+    while (n > 0) {
+        const ssize_t got = pread(f->fd, p, n, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        FAIL_IF(err, got < 0, GLOFND_E_IO, "%.300s: cannot be read: %s", f->path, strerror(errno));
+        FAIL_IF(err, got == 0, GLOFND_E_IO, "%.300s: cannot be read: it was cut meanwhile", f->path);
+        p += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status open_regular(gf_error *err, gf_st_file *f, uint64_t *size) {
+    struct stat st;
+    f->fd = gf_open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* nonblocking: a pipe without writer must not hang */
+    FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "%.300s: cannot be opened: %s", f->path, strerror(errno));
+    FAIL_IF(err, fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", f->path);
+    *size = (uint64_t)st.st_size;
+    return GLOFND_OK;
+}
+
+/* Common other formats: torch.save writes zip archives, and formerly pickles. */
+static const char *known_as(const unsigned char prefix[8]) {
+    if (memcmp(prefix, "PK\3\4", 4) == 0) return "a zip archive, as torch.save writes it";
+    if (prefix[0] == 0x80 && prefix[1] >= 2 && prefix[1] <= 5) return "a pickle, as torch.save wrote it";
+    return NULL;
+}
+
+static glofnd_status check_prefix(gf_error *err, const char *path, const unsigned char prefix[8], uint64_t size) {
+    const uint64_t length = gf_le64(prefix);
+    const int impossible = length > GF_ST_MAX_HEADER || length > size - 8;
+    const char *is = impossible ? known_as(prefix) : NULL;
+    FAIL_IF(err, is, GLOFND_E_FORMAT,
+            "%.200s: not a safetensors file but %s: load its state_dict in PyTorch and save it by "
+            "safetensors.torch.save_file(state_dict, \"x.safetensors\")",
+            path, is);
+    FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", path,
+            (unsigned long long)length);
+    FAIL_IF(err, impossible, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", path,
+            (unsigned long long)length, (unsigned long long)size);
+    return GLOFND_OK;
+}
+
+static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
+    unsigned char prefix[8];
+    uint64_t size = 0;
+    TRY(open_regular(err, f, &size));
+    FAIL_IF(err, size < sizeof prefix, GLOFND_E_FORMAT, "%.300s: not a safetensors file: %llu bytes only", f->path,
+            (unsigned long long)size);
+    TRY(read_at(err, f, 0, prefix, sizeof prefix));
+    TRY(check_prefix(err, f->path, prefix, size));
+    const uint64_t length = gf_le64(prefix);
+    char *text = malloc((size_t)length + 1);
+    FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for its header", f->path);
+    text[length] = 0;
+    glofnd_status status = read_at(err, f, sizeof prefix, text, (size_t)length);
+    if (status == GLOFND_OK) status = parse_header(err, f, text, (size_t)length, size - sizeof prefix - length);
+    free(text);
+    return status;
+}
+
+glofnd_status gf_st_open(gf_error *err, const char *path, gf_st_file *out) {
+    gf_st_file f = {.fd = -1, .path = strdup(path)};
+    FAIL_IF(err, !f.path, GLOFND_E_MEMORY, "%.300s: no memory", path);
+    const glofnd_status status = open_and_parse(err, &f);
+    if (status == GLOFND_OK) *out = f;
+    else gf_st_close(&f);
+    return status;
+}
+
+void gf_st_close(gf_st_file *f) {
+    if (!f || !f->path) return;
+    if (f->fd >= 0) close(f->fd);
+    free(f->path);
+    free(f->tensors);
+    free(f->texts);
+    free(f->names);
+    *f = (gf_st_file){.fd = -1};
+}
+
+const gf_st_tensor *gf_st_find(const gf_st_file *f, const char *name) {
+    for (int64_t i = 0; i < f->count; i++)
+        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
+    return NULL;
+}
+
+const char *gf_st_find_text(const gf_st_file *f, const char *key) {
+    for (int64_t i = 0; i < f->text_count; i++)
+        if (strcmp(f->texts[i].key, key) == 0) return f->texts[i].text;
+    return NULL;
+}
+
+/* ----- elements, read ----- */
+
+/* Copies the numbers at `from`, strides apart, to `to`, side by side. */
+static void gather(const gf_st_tensor *t, const unsigned char *from, unsigned char *to) {
+    const size_t width = gf_st_type_bytes(t->type);
+    int64_t place[GF_ST_MAX_RANK] = {0}, at = 0;
+    for (int64_t i = 0; i < t->count; i++, to += width) {
+        memcpy(to, from + (size_t)at * width, width);
+        for (int k = t->rank - 1; k >= 0; k--) {
+            at += t->stride[k];
+            if (++place[k] < t->shape[k]) break;
+            at -= t->stride[k] * t->shape[k];
+            place[k] = 0;
+        }
+    }
+}
+
+static glofnd_status read_strided(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out) {
+    int64_t last = 0;
+    for (int k = 0; k < t->rank; k++) last += (t->shape[k] - 1) * t->stride[k];
+    const size_t bytes = (size_t)(last + 1) * gf_st_type_bytes(t->type);
+    unsigned char *all = malloc(bytes);
+    FAIL_IF(err, !all, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, gf_st_show(t->name).text);
+    const glofnd_status status = read_at(err, f, t->at, all, bytes);
+    if (status == GLOFND_OK) gather(t, all, out);
+    free(all);
+    return status;
+}
+
+glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out, size_t bytes) {
+    FAIL_IF(err, bytes != tensor_bytes(t), GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %llu bytes, and %zu are asked for",
+            f->path, gf_st_show(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
+    return t->strided ? read_strided(err, f, t, out) : read_at(err, f, t->at, out, bytes);
+}
+
+/* IEEE half: 1 sign, 5 exponent (bias 15), 10 fraction bits. Subnormals are exact multiples of 2^-24. */
+static float half_to_float(uint16_t h) {
+    const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31, fraction = h & 1023;
+    const uint32_t bits = exponent == 31 ? 0x7f800000u | fraction << 13 : (exponent + 112) << 23 | fraction << 13;
+    float x = (float)fraction * 0x1p-24f;
+    if (exponent > 0) memcpy(&x, &bits, sizeof x);
+    return sign ? -x : x;
+}
+
+static float bf16_to_float(uint16_t h) {
+    const uint32_t bits = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
+    const uint8_t *bytes = raw;
+    switch (type) {
+#define EACH(value)                                         \
+    for (size_t i = 0; i < n; i++) out[i] = (float)(value); \
+    return
+    case GF_ST_F32: memcpy(out, raw, n * sizeof *out); return;
+    case GF_ST_F16: EACH(half_to_float(((const uint16_t *)raw)[i]));
+    case GF_ST_BF16: EACH(bf16_to_float(((const uint16_t *)raw)[i]));
+    case GF_ST_F64: EACH(((const double *)raw)[i]);
+    case GF_ST_I64: EACH(((const int64_t *)raw)[i]);
+    case GF_ST_I32: EACH(((const int32_t *)raw)[i]);
+    case GF_ST_I8: EACH(((const int8_t *)raw)[i]);
+    case GF_ST_U8: EACH(bytes[i]);
+    case GF_ST_BOOL: EACH(bytes[i] != 0);
+#undef EACH
+    }
+}
+
+static glofnd_status read_strided_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out) {
+    void *raw = malloc((size_t)tensor_bytes(t));
+    FAIL_IF(err, !raw, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, gf_st_show(t->name).text);
+    const glofnd_status status = read_strided(err, f, t, raw);
+    if (status == GLOFND_OK) convert(out, raw, t->type, (size_t)t->count);
+    free(raw);
+    return status;
+}
+
+glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out, int64_t count) {
+    enum { CHUNK = 4096 };
+    double chunk[CHUNK]; /* aligned for, and as wide as, the widest type */
+    const size_t width = gf_st_type_bytes(t->type);
+    FAIL_IF(err, count != t->count, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %lld elements, and %lld are asked for", f->path,
+            gf_st_show(t->name).text, (long long)t->count, (long long)count);
+    if (t->strided) return read_strided_f32(err, f, t, out);
+    if (t->type == GF_ST_F32) return read_at(err, f, t->at, out, (size_t)count * width);
+    for (int64_t done = 0; done < count; done += CHUNK) {
+        const size_t n = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
+        TRY(read_at(err, f, t->at + (uint64_t)done * width, chunk, n * width));
+        convert(out + done, chunk, t->type, n);
+    }
+    return GLOFND_OK;
+}

@@ -1,0 +1,281 @@
+/* options.c - the one table of the method's options, and the public calls over it. A new option is one line at the end of the
+ * struct in glofnd.h and one line here. */
+#include "method/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "method/formulas/neighbours.h"
+#include "util/option_table.h"
+
+static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", "isogclr-views", NULL};
+static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", "components", NULL};
+static const char *const actions[] = {"drop", "attract", "weight", NULL};
+static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
+static const char *const lambda_inits[] = {"one", "quantile", NULL};
+static const char *const fnc_rules[] = {"quantile", "topk", "threshold", NULL};
+static const char *const fnc_aggregates[] = {"mean", "max", NULL};
+static const char *const devices[] = {"cpu", "cuda", NULL};
+static const char *const maths[] = {"auto", "exact", "tf32", "bf16", "split", NULL};
+static const char *const similarities[] = {"embedding", "bank", NULL};
+static const char *const compats[] = {"paper", "official", NULL};
+
+enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX };
+
+#define LAST_EPOCH 1e9 /* the sum of two epochs still is an int32_t */
+#define FIELD(name) .key = #name, .offset = offsetof(glofnd_options, name)
+#define NAME(name, list, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_ENUM, .names = list, .preset = def, .group = grp, .help = text }
+#define SWITCH(name, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_BOOL, .preset = def, .group = grp, .help = text }
+#define INTEGER(kind, name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = kind, .preset = def, .min = lo, .max = hi, .group = grp, .help = text }
+#define EPOCH(name, grp, text) INTEGER(GF_OPTION_INT, name, "0", 0, LAST_EPOCH, grp, text)
+#define REAL(name, def, lo, hi, ends, grp, text) \
+    { FIELD(name), .type = GF_OPTION_DOUBLE, .preset = def, .min = lo, .max = hi, .flags = ends, .group = grp, .help = text }
+
+static const gf_option rows[] = {
+    NAME(loss, losses, "sogclr", "method",
+         "two views: sogclr, simclr (twice NT-Xent's mean over 2 batch rows), isogclr-views; image and text: clip, sogclr2, "
+         "fastclip, isogclr"),
+    NAME(detector, detectors, "glofnd", "method", "rule that flags false negatives"),
+    NAME(action, actions, "drop", "method", "treatment of a false negative"),
+    REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
+    REAL(omega, "0.5", 0, 1, CLOSED, "method", "weight of a flagged pair under action weight"),
+    NAME(fnc_rule, fnc_rules, "quantile", "method",
+         "detector fnc: interpolated quantile of the row, exactly the top k, or all above fnc_threshold"),
+    NAME(compat, compats, "paper", "method", "the paper's equations, or what the authors' code computes"),
+    SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
+
+    NAME(learner, learners, "adam", "threshold", "update rule of lambda"),
+    NAME(lambda_init, lambda_inits, "one", "threshold", "lambda starts at 1, or at the quantile of its first batch"),
+    EPOCH(update_epoch, "threshold", "first epoch that moves lambda"),
+    EPOCH(mask_epoch, "threshold", "first epoch whose loss uses the flags; not before update_epoch"),
+    EPOCH(lambda_warmup, "threshold", "epochs from update_epoch on in which all anchors share one lambda"),
+    SWITCH(lambda_normalize, "0", "threshold", "1: gradient of lambda divided by alpha"),
+    REAL(lambda_lr, "0.05", 0, 1000, NOT_MIN, "threshold", "step size of lambda"),
+    REAL(lambda_beta1, "0.9", 0, 1, NOT_MAX, "threshold", "decay of the first moment of lambda's gradient"),
+    REAL(lambda_beta2, "0.98", 0, 1, NOT_MAX, "threshold", "decay of the second moment of lambda's gradient"),
+    REAL(lambda_eps, "0", 0, 1, NOT_MAX, "threshold", "eps of lambda's Adam; 0: chosen by compat"),
+    REAL(lambda_clip, "0", 0, 1e6, CLOSED, "threshold", "gradient of lambda clipped to +- alpha times this; 0: off"),
+    REAL(lambda_decay, "0", 0, 1e6, CLOSED, "threshold",
+         "after this many visits of an anchor its steps shrink as 1/visits; 0: constant steps"),
+
+    REAL(tau, "0.1", 0.001, 100, CLOSED, "loss", "temperature"),
+    REAL(gamma, "0.9", 0, 1, NOT_MIN, "loss", "weight of the newest batch in the moving average u"),
+    REAL(rho, "6.5", 0, 1000, CLOSED, "loss", "fastclip, isogclr: penalty of the temperature"),
+    REAL(tau_lr, "0.01", 0, 1, CLOSED, "loss", "isogclr: step size of the individual temperatures"),
+    REAL(tau_min, "0.01", 0.001, 100, CLOSED, "loss", "isogclr: smallest individual temperature"),
+    REAL(tau_max, "1", 0.001, 100, CLOSED, "loss", "isogclr: largest individual temperature"),
+    REAL(tau_beta1, "0.9", 0, 1, NOT_MAX, "loss", "isogclr: decay of the first moment of a temperature's gradient"),
+    REAL(tau_beta2, "0.999", 0, 1, NOT_MAX, "loss", "isogclr: decay of the second moment of a temperature's gradient"),
+
+    INTEGER(GF_OPTION_INT64, ring_rows, "16384", 1, 16777216, "ring", "learner ring: embeddings remembered"),
+    REAL(ring_rate, "0.3", 0, 1, NOT_MIN, "ring", "learner ring: weight of a new quantile is at least this"),
+
+    INTEGER(GF_OPTION_INT, threads, "0", 0, 1024, "machine", "threads; 0: as many as OpenMP would use"),
+    {FIELD(tile), .type = GF_OPTION_INT, .preset = "0", .min = 32, .max = 512, .flags = GF_OPTION_OR_ZERO, .multiple = 32,
+     .group = "machine", .help = "rows of a tile; 0: chosen by shape"},
+    NAME(device, devices, "cpu", "machine", "device that runs the steps"),
+    NAME(math, maths, "auto", "machine",
+         "how embeddings are multiplied; auto: exact on the CPU, on cuda bf16 for tau >= 0.05, else split"),
+
+    REAL(flag_probability, "1", 0, 1, NOT_MIN, "experiment", "share of the pairs above lambda that are flagged, drawn at random"),
+    INTEGER(GF_OPTION_INT, flag_seed, "0", 0, 2147483647, "experiment", "seed of these draws"),
+    SWITCH(require_label, "0", "experiment", "1: only pairs of one label are flagged; a control, labels are needed"),
+    NAME(similarity, similarities, "embedding", "experiment",
+         "what thresholds are compared with: similarities of embeddings, or of averages over views and visits"),
+    REAL(attract_alpha, "0", 0, 1, NOT_MAX, "experiment",
+         "action attract: share of pairs to attract, the other flagged ones are dropped; 0: all flagged"),
+    REAL(attract_omega, "0", 0, 1, CLOSED, "experiment",
+         "action attract: weight that attracted pairs keep in the denominator; 0: they leave it; 1: SupCon"),
+    REAL(tau_plus, "0", 0, 1, NOT_MAX, "experiment",
+         "simclr, clip: probability of a false negative, by which the sum over negatives is debiased; 0: off"),
+    REAL(hard_beta, "0", 0, 100, CLOSED, "experiment", "simclr, clip: negatives weigh exp(hard_beta S/tau), HCL; 0: off"),
+    INTEGER(GF_OPTION_INT64, neighbours, "0", 0, GF_NEIGHBOURS_MAX, "experiment",
+            "similarity bank: nearest samples of the whole data that attract an anchor, too; 0: off"),
+    INTEGER(GF_OPTION_INT64, neighbour_rows, "65536", 0, 16777216, "experiment",
+            "neighbours: samples searched in a step, so that its cost does not depend on the data; 0: all"),
+    REAL(neighbour_weight, "0.5", 0, 100, CLOSED, "experiment",
+         "neighbours: weight of this attraction; that of the other view is 1"),
+    REAL(neighbour_share, "1", 0, 1, NOT_MIN, "experiment",
+         "neighbours: share of the anchors that are attracted, those with the most similar neighbour"),
+    REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experiment", "similarity bank: weight of a sample's old average"),
+    REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
+    INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
+            "fnc_rule topk, threshold: extra views per image that score its pairs"),
+    NAME(fnc_aggregate, fnc_aggregates, "mean", "method", "fnc_support: mean or maximum of the similarities of these views"),
+};
+
+static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
+
+/* Version 0.2 ended with `math`: the smallest struct a caller may have. */
+#define SIZE_0_2 (offsetof(glofnd_options, math) + sizeof(int32_t))
+
+static int size_known(size_t size) { return size >= SIZE_0_2 && size <= sizeof(glofnd_options); }
+
+static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
+    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
+    FAIL_IF(err, !size_known(o->size), GLOFND_E_ARGUMENT,
+            "options.size is %zu, this library knows %zu to %zu: call glofnd_options_init(&o, sizeof o) first", o->size, SIZE_0_2,
+            sizeof *o);
+    return GLOFND_OK;
+}
+
+int gf_options_two_levels(const glofnd_options *o) {
+    return o->action == GLOFND_ACTION_ATTRACT && o->attract_alpha > 0.0 && o->detector == GLOFND_DETECT_GLOFND;
+}
+
+int gf_options_mark(const glofnd_options *o) {
+    return o->flag_probability < 1.0 || o->require_label || o->similarity == GLOFND_SIMILARITY_BANK || gf_options_two_levels(o);
+}
+
+static glofnd_status check_negative_weights(gf_error *err, const glofnd_options *o) {
+    const int softmax = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP;
+    FAIL_IF(err, (o->tau_plus > 0.0 || o->hard_beta > 0.0) && !softmax, GLOFND_E_OPTION,
+            "%s: it is for the losses simclr and clip; set it to 0, or change the loss",
+            o->tau_plus > 0.0 ? "tau_plus" : "hard_beta");
+    FAIL_IF(err, o->hard_beta > 0.0 && o->action == GLOFND_ACTION_ATTRACT, GLOFND_E_OPTION,
+            "hard_beta: it does not go with action attract; set hard_beta to 0, or action to drop or weight");
+    FAIL_IF(err, o->detector == GLOFND_DETECT_FNC && o->hard_beta > 0.0 && o->fnc_rule != GLOFND_FNC_QUANTILE, GLOFND_E_OPTION,
+            "hard_beta: it does not go with fnc_rule topk or threshold; set quantile");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_neighbours(gf_error *err, const glofnd_options *o) {
+    if (o->neighbours == 0) return GLOFND_OK;
+    FAIL_IF(err, o->similarity != GLOFND_SIMILARITY_BANK, GLOFND_E_OPTION,
+            "neighbours: they are found by averages of embeddings; set similarity to bank");
+    FAIL_IF(err, gf_loss_sides(o->loss) != 1, GLOFND_E_OPTION,
+            "neighbours: they are for two views of an image; choose the loss sogclr, simclr or isogclr-views, or set 0");
+    FAIL_IF(err, o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE && o->detector != GLOFND_DETECT_FNC,
+            GLOFND_E_OPTION, "neighbours: averages are kept for the detectors glofnd, single and fnc; choose one, or set 0");
+    return GLOFND_OK;
+}
+
+/* Visits of a shared lambda are steps, and an anchor takes them over with it. */
+static glofnd_status check_decay(gf_error *err, const glofnd_options *o) {
+    if (o->lambda_decay == 0.0) return GLOFND_OK;
+    FAIL_IF(err, o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
+            "lambda_decay: it counts the visits of an anchor, but detector single has one lambda for all; set it to 0");
+    FAIL_IF(
+        err, o->lambda_warmup > 0, GLOFND_E_OPTION,
+        "lambda_decay: it counts the visits of an anchor, not those of a shared lambda; set lambda_warmup or lambda_decay to 0");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
+    FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
+            "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
+            (int)o->update_epoch);
+    FAIL_IF(err, o->tau_min > o->tau_max, GLOFND_E_OPTION, "tau_min: %g is above tau_max %g", o->tau_min, o->tau_max);
+    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
+            "learner: ring learns a threshold per anchor, but detector single has one for all; change one of them");
+    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->lambda_warmup > 0, GLOFND_E_OPTION,
+            "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or choose a different learner");
+    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0, GLOFND_E_OPTION,
+            "ring_rows: %lld are too few to find the top %g of them; expected 1/alpha or more", (long long)o->ring_rows,
+            o->alpha);
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0,
+            GLOFND_E_OPTION,
+            "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
+    const int scored = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && scored, GLOFND_E_OPTION,
+            "fnc_rule: the authors' code has no %s; set quantile, or compat paper", fnc_rules[o->fnc_rule]);
+    FAIL_IF(err, o->detector == GLOFND_DETECT_FNC && !scored && o->fnc_support > 0, GLOFND_E_OPTION,
+            "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold");
+    FAIL_IF(err, gf_options_mark(o) && scored, GLOFND_E_OPTION,
+            "fnc_rule: topk and threshold do not go with flag_probability, require_label or similarity bank; set quantile");
+    FAIL_IF(err, gf_options_two_levels(o) && o->lambda_warmup > 0, GLOFND_E_OPTION,
+            "attract_alpha: its threshold takes the place of the one that lambda_warmup shares; set lambda_warmup to 0");
+    FAIL_IF(err, gf_options_two_levels(o) && o->alpha > 0.0 && o->attract_alpha > o->alpha, GLOFND_E_OPTION,
+            "attract_alpha: %g is above alpha %g, the share that is flagged", o->attract_alpha, o->alpha);
+    FAIL_IF(err, gf_options_two_levels(o) && o->attract_omega > 0.0, GLOFND_E_OPTION,
+            "attract_omega: with attract_alpha, flagged pairs leave the denominator; set one of them to 0");
+    TRY(check_decay(err, o));
+    TRY(check_negative_weights(err, o));
+    TRY(check_neighbours(err, o));
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_E_OPTION,
+            "compat: the authors' code has no isogclr-views; set compat to paper");
+    FAIL_IF(err, o->reserved != 0, GLOFND_E_OPTION, "reserved: %d; expected 0", (int)o->reserved);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_all(gf_error *err, const glofnd_options *o) {
+    TRY(check_size(err, o));
+    TRY(gf_options_check(err, &table, o, o->size));
+    return check_combinations(err, o);
+}
+
+const gf_option_table *gf_method_options(void) { return &table; }
+
+int gf_loss_sides(glofnd_loss loss) {
+    return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_ISOGCLR_VIEWS ? 1 : 2;
+}
+
+glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to) {
+    glofnd_options o;
+    TRY(check_size(err, from));
+    TRY(glofnd_options_init(&o, sizeof o));
+    memcpy(&o, from, from->size);
+    o.size = sizeof o;
+    TRY(check_all(err, &o));
+    *to = o;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_options_init(glofnd_options *o, size_t size) {
+    if (!o || !size_known(size)) return GLOFND_E_ARGUMENT;
+    memset(o, 0, size);
+    o->size = size;
+    return gf_options_preset(NULL, &table, o, size);
+}
+
+static glofnd_status set_checked(gf_error *err, glofnd_options *o, const char *key, const char *value) {
+    TRY(check_size(err, o));
+    FAIL_IF(err, !key, GLOFND_E_ARGUMENT, "the option's key is NULL");
+    FAIL_IF(err, !value, GLOFND_E_ARGUMENT, "the option's value is NULL");
+    return gf_option_set(err, &table, o, o->size, key, value);
+}
+
+glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char *value, char *why, size_t why_bytes) {
+    gf_error err;
+    return gf_explain(set_checked(&err, o, key, value), &err, why, why_bytes);
+}
+
+static glofnd_status get_checked(gf_error *err, const glofnd_options *o, const char *key, char *value, size_t value_bytes) {
+    TRY(check_size(err, o));
+    FAIL_IF(err, !key || !value, GLOFND_E_ARGUMENT, "the option's %s is NULL", key ? "value" : "key");
+    const gf_option *option = gf_option_find(&table, o->size, key);
+    FAIL_IF(err, !option, GLOFND_E_OPTION, "unknown option '%.60s'; did you mean '%s'?", key,
+            gf_option_nearest(&table, o->size, key)->key);
+    const int length = gf_option_format(option, o, value, value_bytes);
+    FAIL_IF(err, length < 0 || (size_t)length >= value_bytes, GLOFND_E_ARGUMENT, "%s: its text needs %d bytes, value has %zu",
+            option->key, length + 1, value_bytes);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_options_get(const glofnd_options *o, const char *key, char *value, size_t value_bytes, char *why,
+                                 size_t why_bytes) {
+    gf_error err;
+    return gf_explain(get_checked(&err, o, key, value, value_bytes), &err, why, why_bytes);
+}
+
+glofnd_status glofnd_options_check(const glofnd_options *o, char *why, size_t why_bytes) {
+    gf_error err;
+    return gf_explain(check_all(&err, o), &err, why, why_bytes);
+}
+
+static void write_range(const gf_option *o, char *range, size_t bytes) {
+    char takes[256];
+    gf_option_range(o, takes, sizeof takes);
+    snprintf(range, bytes, "%s; default %s", takes, o->preset);
+}
+
+int glofnd_options_describe(int i, const char **key, const char **help, char *range, size_t range_bytes) {
+    if (i < 0 || i >= table.count) return 0;
+    if (key) *key = rows[i].key;
+    if (help) *help = rows[i].help;
+    if (range && range_bytes) write_range(&rows[i], range, range_bytes);
+    return 1;
+}

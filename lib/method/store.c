@@ -1,0 +1,446 @@
+/* store.c - the anchor store in memory: life, rows in and out, id checks. See store.h.
+ *
+ * Large tables are lazily-zero memory: pages that are never written cost nothing, so n = 1e9 anchors are made immediately and
+ * cost what was touched. Only create, free and describe depend on n.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "method/store.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "method/context.h"
+#include "method/formulas/loss_gradient.h"
+#include "method/options.h"
+#include "util/minmax.h"
+
+/* ----- lazily-zero memory ----- */
+
+#define LAZY_BYTES \
+    ((uint64_t)64 << 20) /* larger tables come from the kernel directly, without counting against its commit limit */
+
+static void *lazy_alloc(uint64_t bytes) {
+    if (bytes > SIZE_MAX / 2) return NULL;
+    if (bytes < LAZY_BYTES) return calloc(1, (size_t)bytes);
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, (size_t)bytes, MADV_NOHUGEPAGE); /* rows are touched at random: 2 MB for each would fill the memory */
+    return p;
+}
+
+static void lazy_free(void *p, uint64_t bytes) {
+    if (!p) return;
+    if (bytes < LAZY_BYTES) free(p);
+    else munmap(p, (size_t)bytes);
+}
+
+/* ----- sizes ----- */
+
+static uint64_t state_bytes(const glofnd_store *s) { return (uint64_t)s->spec.n * s->record_bytes; }
+
+int64_t gf_store_blocks(const glofnd_store *s) { return (s->spec.n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK; }
+
+int64_t gf_store_block_rows(const glofnd_store *s, int64_t block) {
+    return GF_MIN(s->spec.n - block * GF_STORE_BLOCK, GF_STORE_BLOCK);
+}
+
+static uint64_t bitmap_bytes(uint64_t bits) { return (bits + 63) / 64 * 8; }
+static uint64_t touched_bytes(const glofnd_store *s) { return bitmap_bytes((uint64_t)gf_store_blocks(s)); }
+static uint64_t pages_bytes(const glofnd_store *s) { return bitmap_bytes((state_bytes(s) + GF_STORE_PAGE - 1) / GF_STORE_PAGE); }
+
+static uint64_t ring_row_bytes(const glofnd_store *s) {
+    return (uint64_t)s->spec.ring_rows * (uint64_t)s->spec.ring_dim * sizeof(float);
+}
+
+static uint64_t ring_id_bytes(const glofnd_store *s) { return (uint64_t)s->spec.ring_rows * sizeof(int64_t); }
+
+/* ----- life ----- */
+
+glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec) {
+    const int64_t rows = spec->ring_rows, dim = spec->ring_dim, floats_max = (int64_t)1 << 44;
+    FAIL_IF(err, spec->n < 1 || spec->n > GF_STORE_MAX_N, GLOFND_E_ARGUMENT, "n is %lld; allowed: 1 .. 2^40", (long long)spec->n);
+    FAIL_IF(err, spec->modalities != 1 && spec->modalities != 2, GLOFND_E_ARGUMENT, "modalities is %d; allowed: 1 or 2",
+            (int)spec->modalities);
+    FAIL_IF(err, spec->temperatures != 0 && spec->temperatures != 1, GLOFND_E_ARGUMENT, "temperatures is %d; allowed: 0 or 1",
+            (int)spec->temperatures);
+    FAIL_IF(err, rows < 0 || dim < 0 || (rows == 0) != (dim == 0), GLOFND_E_ARGUMENT,
+            "ring_rows is %lld and ring_dim %lld; both must be 0 (no ring), or both at least 1", (long long)rows, (long long)dim);
+    FAIL_IF(err, rows > floats_max || (rows > 0 && dim > floats_max / rows), GLOFND_E_ARGUMENT,
+            "a ring of %lld rows of %lld floats is too large; allowed: 2^44 floats", (long long)rows, (long long)dim);
+    FAIL_IF(err, spec->bank_dim < 0 || spec->bank_dim > GF_BANK_MAX_DIM, GLOFND_E_ARGUMENT, "bank_dim is %lld; allowed: 0 .. %d",
+            (long long)spec->bank_dim, GF_BANK_MAX_DIM);
+    return GLOFND_OK;
+}
+
+static glofnd_status alloc_tables(gf_error *err, glofnd_store *s) {
+    s->touched = lazy_alloc(touched_bytes(s));
+    s->pages = lazy_alloc(pages_bytes(s));
+    int ok = s->touched && s->pages;
+    for (int side = 0; ok && s->spec.ring_rows > 0 && side < s->spec.modalities; side++) {
+        s->ring[side].rows = lazy_alloc(ring_row_bytes(s));
+        s->ring[side].id = lazy_alloc(ring_id_bytes(s));
+        ok = s->ring[side].rows && s->ring[side].id;
+    }
+    FAIL_IF(err, !ok, GLOFND_E_MEMORY, "no memory for the tables of a store of %lld anchors with a ring of %lld x %lld",
+            (long long)s->spec.n, (long long)s->spec.ring_rows, (long long)s->spec.ring_dim);
+    return GLOFND_OK;
+}
+
+static glofnd_status alloc_records(gf_error *err, glofnd_store *s, const char *path) {
+    if (path) return gf_store_map(err, s, path);
+    s->records = lazy_alloc(state_bytes(s));
+    FAIL_IF(err, !s->records, GLOFND_E_MEMORY, "no memory for %lld anchors of %zu bytes; a working file needs none",
+            (long long)s->spec.n, s->record_bytes);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char *path, glofnd_store **out) {
+    glofnd_store *s = calloc(1, sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for a store");
+    s->spec = *spec;
+    s->record_bytes = gf_record_bytes(spec);
+    s->fd = -1;
+    pthread_mutex_init(&s->lock, NULL);
+    glofnd_status status = alloc_tables(err, s);
+    if (status == GLOFND_OK) status = alloc_records(err, s, path);
+    if (status != GLOFND_OK) {
+        glofnd_store_free(s);
+        return status;
+    }
+    *out = s;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char *path, glofnd_store **out) {
+    *out = NULL;
+    TRY(gf_store_check_spec(&c->err, spec));
+    FAIL_IF(&c->err, c->device && path, GLOFND_E_UNSUPPORTED, "spec.path: a store on %s has no working file; set it to NULL",
+            c->device->name);
+    TRY(gf_store_new(&c->err, spec, path, out));
+    if (!c->device) return GLOFND_OK;
+    const glofnd_status status = gf_store_to_device(&c->err, *out, c->device, c->on);
+    if (status != GLOFND_OK) glofnd_store_free(*out), *out = NULL;
+    return status;
+}
+
+glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out) {
+    if (out) *out = NULL;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !spec || !out, GLOFND_E_ARGUMENT, "%s is NULL", spec ? "out" : "spec");
+    TRY(gf_struct_check(&c->err, "spec", "glofnd_store_spec", spec->size, sizeof *spec, sizeof *spec));
+    const int ring = c->o.learner == GLOFND_LEARN_RING, bank = c->o.similarity == GLOFND_SIMILARITY_BANK;
+    FAIL_IF(&c->err, spec->dim < 0 || (ring && spec->dim == 0), GLOFND_E_ARGUMENT, "spec.dim is %lld; %s", (long long)spec->dim,
+            ring ? "the learner ring needs the length of an embedding" : "it must not be negative");
+    FAIL_IF(&c->err, bank && (spec->dim < 1 || spec->dim > GF_BANK_MAX_DIM), GLOFND_E_ARGUMENT,
+            "spec.dim is %lld; similarity bank needs the length of an embedding, 1 to %d", (long long)spec->dim, GF_BANK_MAX_DIM);
+    const gf_store_spec derived = {.n = spec->n,
+                                   .modalities = gf_loss_sides(c->o.loss),
+                                   .temperatures = gf_loss_individual(&c->o),
+                                   .ring_rows = ring ? c->o.ring_rows : 0,
+                                   .ring_dim = ring ? spec->dim : 0,
+                                   .bank_dim = bank ? spec->dim : 0};
+    return gf_store_make(c, &derived, spec->path, out);
+}
+
+void glofnd_store_free(glofnd_store *s) {
+    if (!s) return;
+    if (s->device) s->device->store_close(s->on);
+    for (int side = 0; side < 2; side++) {
+        lazy_free(s->ring[side].rows, ring_row_bytes(s));
+        lazy_free(s->ring[side].id, ring_id_bytes(s));
+    }
+    if (s->fd >= 0) gf_store_unmap(s);
+    else lazy_free(s->records, state_bytes(s));
+    lazy_free(s->pages, pages_bytes(s));
+    lazy_free(s->touched, touched_bytes(s));
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
+    gf_device_state state = {.ring_count = s->ring_count};
+    if (s->device) {
+        TRY(gf_store_pull_touched(NULL, s));
+        TRY(s->device->store_state(NULL, s->on, 0, &state));
+    }
+    const int64_t blocks = gf_store_blocks(s), words = (blocks + 63) / 64;
+    int64_t touched = 0;
+    for (int64_t w = 0; w < words; w++) touched += __builtin_popcountll(s->touched[w]);
+    touched *= GF_STORE_BLOCK;
+    if (gf_bit(s->touched, blocks - 1)) touched -= blocks * GF_STORE_BLOCK - s->spec.n; /* the last block may be shorter */
+    const glofnd_store_info all = {.size = info->size,
+                                   .n = s->spec.n,
+                                   .modalities = s->spec.modalities,
+                                   .temperatures = s->spec.temperatures,
+                                   .ring_rows = s->spec.ring_rows,
+                                   .ring_dim = s->spec.ring_dim,
+                                   .ring_count = state.ring_count,
+                                   .touched_rows = touched,
+                                   .row_bytes = s->record_bytes,
+                                   .bytes = (size_t)state_bytes(s),
+                                   .bank_dim = s->spec.bank_dim};
+    memcpy(info, &all, info->size); /* an older program has a shorter struct */
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info) {
+    const size_t smallest = offsetof(glofnd_store_info, bank_dim);
+    if (!s || !info || gf_struct_check(NULL, "", "", info->size, smallest, sizeof *info) != GLOFND_OK) return GLOFND_E_ARGUMENT;
+    gf_store_lock(s);
+    const glofnd_status status = describe(s, info);
+    gf_store_unlock(s);
+    return status;
+}
+
+/* ----- records ----- */
+
+static glofnd_row *lent_row(const glofnd_store *s, int side, int64_t id) { return s->lent + side * (s->spec.n + 1) + id; }
+
+static unsigned char *record_at(const glofnd_store *s, int64_t id) { return s->records + (size_t)id * s->record_bytes; }
+
+void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out) {
+    const size_t begin = (size_t)id * s->record_bytes, end = begin + s->record_bytes;
+    memset(out, 0, s->record_bytes);
+    if (s->lent) {
+        for (int side = 0; side < s->spec.modalities; side++) gf_store_encode(s, side, lent_row(s, side, id), out);
+        return;
+    }
+    for (size_t at = begin; at < end;) {
+        const size_t page = at / GF_STORE_PAGE, next = (page + 1) * GF_STORE_PAGE, stop = next < end ? next : end;
+        if (gf_bit(s->pages, (int64_t)page)) memcpy(out + (at - begin), s->records + at, stop - at);
+        at = stop;
+    }
+}
+
+void gf_store_mark(glofnd_store *s, int64_t first, int64_t count) {
+    const size_t begin = (size_t)first * s->record_bytes, end = begin + (size_t)count * s->record_bytes;
+    for (int64_t b = first / GF_STORE_BLOCK; b <= (first + count - 1) / GF_STORE_BLOCK; b++) gf_bit_set(s->touched, b);
+    for (size_t p = begin / GF_STORE_PAGE; p <= (end - 1) / GF_STORE_PAGE; p++) gf_bit_set(s->pages, (int64_t)p);
+}
+
+/* Where the temperature of a side lies in a record: after the gf_record of all sides. */
+static size_t temperature_offset(const glofnd_store *s, int side) {
+    return (size_t)s->spec.modalities * sizeof(gf_record) + (size_t)side * sizeof(gf_temperature);
+}
+
+glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise) {
+    gf_record r;
+    memcpy(&r, record + (size_t)side * sizeof r, sizeof r);
+    glofnd_row row = gf_record_decode(&r, otherwise);
+    if (s->spec.temperatures) {
+        gf_temperature t;
+        memcpy(&t, record + temperature_offset(s, side), sizeof t);
+        row.tau = t.tau;
+        row.tau_m = t.m;
+        row.tau_v = t.v;
+        row.tau_clock = t.clock;
+    }
+    return row;
+}
+
+void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, unsigned char *record) {
+    const gf_record r = gf_record_encode(row);
+    memcpy(record + (size_t)side * sizeof r, &r, sizeof r);
+    if (s->spec.temperatures) {
+        const gf_temperature t = {row->tau, row->tau_m, row->tau_v, row->tau_clock};
+        memcpy(record + temperature_offset(s, side), &t, sizeof t);
+    }
+}
+
+static void gather(const glofnd_store *s, int side, const gf_record *otherwise, const int64_t *id, int64_t n, glofnd_row *rows) {
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char record[GF_STORE_MAX_RECORD];
+        gf_store_read_record(s, id[i], record);
+        rows[i] = gf_store_decode(s, side, record, otherwise);
+    }
+}
+
+void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+    gather(s, side, &s->shared[side], id, n, rows);
+}
+
+void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+    static const gf_record none;
+    gather(s, side, &none, id, n, rows);
+}
+
+/* As a store would give the row back. */
+static void put_lent(const glofnd_store *s, int side, int64_t id, const glofnd_row *row) {
+    static const gf_record none;
+    unsigned char record[GF_STORE_MAX_RECORD]; /* of one side */
+    gf_store_encode(s, side, row, record);
+    *lent_row(s, side, id) = gf_store_decode(s, side, record, &none);
+}
+
+void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
+    for (int64_t i = 0; i < n; i++) {
+        if (s->lent) {
+            put_lent(s, side, id[i], &rows[i]);
+            continue;
+        }
+        gf_store_mark(s, id[i], 1);
+        gf_store_encode(s, side, &rows[i], record_at(s, id[i]));
+    }
+}
+
+glofnd_row gf_store_shared_get(const glofnd_store *s, int side) {
+    static const gf_record none;
+    return gf_record_decode(&s->shared[side], &none);
+}
+
+void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row) {
+    s->shared[side] = gf_record_encode(row);
+    s->shared[side].log_u = 0.0f; /* none */
+    if (s->fd >= 0) gf_store_map_shared(s);
+    if (s->lent) *lent_row(s, side, s->spec.n) = gf_store_shared_get(s, side);
+}
+
+/* ----- rows of the caller ----- */
+
+glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_row *rows) {
+    glofnd_store s = {.spec = *spec, .record_bytes = gf_record_bytes(spec), .lent = rows, .fd = -1};
+    for (int side = 0; side < spec->modalities; side++) s.shared[side] = gf_record_encode(lent_row(&s, side, spec->n));
+    return s;
+}
+
+/* ----- ids ----- */
+
+__extension__ typedef unsigned __int128 wide;
+
+/* Start of the search for `id` in a table of `slots`: two multiplications spread ids of any stride. */
+static size_t first_slot(int64_t id, size_t slots) {
+    uint64_t h = (uint64_t)id * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    return (size_t)((wide)h * slots >> 64);
+}
+
+/* "batch.slot" is an array of "slot"s. */
+static const char *noun(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+/* Open addressing at half load: slot = position + 1 of the id that holds it, 0 = free. */
+static glofnd_status check_distinct(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
+    const size_t slots = 2 * (size_t)n;
+    memset(scratch, 0, slots * sizeof *scratch);
+    for (int64_t i = 0; i < n; i++) {
+        size_t at = first_slot(id[i], slots);
+        for (; scratch[at] != 0; at = at + 1 == slots ? 0 : at + 1) {
+            const int64_t j = scratch[at] - 1;
+            FAIL_IF(err, id[j] == id[i], GLOFND_E_INDEX, "%s[%lld] and %s[%lld] are both %lld; %ss must differ", name,
+                    (long long)j, name, (long long)i, (long long)id[i], noun(name));
+        }
+        scratch[at] = i + 1;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status check_range(gf_error *err, const glofnd_store *s, int64_t lowest, const char *name, const int64_t *id,
+                                 int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        FAIL_IF(err, id[i] < lowest || id[i] >= s->spec.n, GLOFND_E_INDEX, "%s[%lld] is %lld; the store has %ss 0 .. %lld", name,
+                (long long)i, (long long)id[i], noun(name), (long long)s->spec.n - 1);
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const char *name, const int64_t *id, int64_t n,
+                                 int distinct, int64_t *scratch) {
+    if (n <= 0) return GLOFND_OK;
+    TRY(check_range(err, s, 0, name, id, n));
+    return distinct ? check_distinct(err, name, id, n, scratch) : GLOFND_OK;
+}
+
+glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
+    for (int64_t i = 0; i < n; i++)
+        FAIL_IF(err, id[i] < 0, GLOFND_E_INDEX, "%s[%lld] is %lld; %ss must not be negative", name, (long long)i,
+                (long long)id[i], noun(name));
+    return check_distinct(err, name, id, n, scratch);
+}
+
+/* ----- rows tier ----- */
+
+static glofnd_status check_rows_call(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                     const glofnd_row *rows) {
+    FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");
+    FAIL_IF(err, n < 0, GLOFND_E_ARGUMENT, "n is %lld; it must not be negative", (long long)n);
+    FAIL_IF(err, n > 0 && (!id || !rows), GLOFND_E_ARGUMENT, "%s is NULL", id ? "rows" : "id");
+    FAIL_IF(err, side < 0 || side >= s->spec.modalities, GLOFND_E_ARGUMENT, "side is %d; the store has sides 0 .. %d", side,
+            (int)s->spec.modalities - 1);
+    return check_range(err, s, GLOFND_SHARED, "id", id, n);
+}
+
+glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    TRY(check_rows_call(&c->err, s, side, id, n, rows));
+    if (n == 0) return GLOFND_OK;
+    if (s->device) return gf_store_device_get(&c->err, s, side, id, n, rows);
+    for (int64_t i = 0; i < n; i++) {
+        if (id[i] == GLOFND_SHARED) rows[i] = gf_store_shared_get(s, side);
+        else gf_store_gather_own(s, side, &id[i], 1, &rows[i]);
+    }
+    return GLOFND_OK;
+}
+
+/* Why a row cannot be continued from: gf_row_fault() decides, the texts explain. */
+static glofnd_status check_row(gf_error *err, const char *name, int64_t i, const glofnd_row *r) {
+    const struct {
+        const char *name;
+        float value, min;
+    } field[] = {{"lambda", r->lambda, -1}, {"m", r->m, -INFINITY},         {"v", r->v, 0},
+                 {"tau", r->tau, 0},        {"tau_m", r->tau_m, -INFINITY}, {"tau_v", r->tau_v, 0}};
+    if (gf_row_fault(r) == 0) return GLOFND_OK;
+    const int bad_u = isnan(r->log_u) || (isinf(r->log_u) && r->log_u > 0);
+    FAIL_IF(err, bad_u, GLOFND_E_NUMERIC, "%s[%lld].log_u is %g; finite, or -inf for none", name, (long long)i, (double)r->log_u);
+    for (size_t f = 0; f < sizeof field / sizeof *field; f++) {
+        FAIL_IF(err, !isfinite(field[f].value), GLOFND_E_NUMERIC, "%s[%lld].%s is not finite", name, (long long)i, field[f].name);
+        FAIL_IF(err, field[f].value < field[f].min, GLOFND_E_ARGUMENT, "%s[%lld].%s is %g; it must be at least %g", name,
+                (long long)i, field[f].name, (double)field[f].value, (double)field[f].min);
+    }
+    FAIL_IF(err, r->lambda > 1, GLOFND_E_ARGUMENT, "%s[%lld].lambda is %g; allowed: -1 .. 1", name, (long long)i,
+            (double)r->lambda);
+    FAIL_IF(err, r->clock == 0 && r->lambda < 1, GLOFND_E_ARGUMENT,
+            "%s[%lld].lambda is %g with clock 0, which means never learned; set clock to at least 1", name, (long long)i,
+            (double)r->lambda);
+    GF_FAIL(err, GLOFND_E_ARGUMENT, "%s[%lld].tau is %g; allowed: 0 for none yet, 0.001 .. 100", name, (long long)i,
+            (double)r->tau);
+}
+
+static glofnd_status check_put_ids(gf_error *err, const int64_t *id, int64_t n) {
+    const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
+    int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
+    FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
+    const glofnd_status status = check_distinct(err, "id", id, n, scratch);
+    free(scratch);
+    return status;
+}
+
+glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n) {
+    for (int side = 0; side < s->spec.modalities; side++) {
+        const int64_t first = side * (s->spec.n + 1);
+        for (int64_t i = 0; i < n; i++) TRY(check_row(err, "state", first + id[i], lent_row(s, side, id[i])));
+        TRY(check_row(err, "state", first + s->spec.n, lent_row(s, side, s->spec.n)));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    TRY(check_rows_call(&c->err, s, side, id, n, rows));
+    if (n == 0) return GLOFND_OK;
+    for (int64_t i = 0; i < n; i++) TRY(check_row(&c->err, "rows", i, &rows[i]));
+    TRY(check_put_ids(&c->err, id, n));
+    if (s->device) return gf_store_device_put(&c->err, s, side, id, n, rows);
+    TRY(gf_store_prepare(&c->err, s, id, n));
+    for (int64_t i = 0; i < n; i++) {
+        if (id[i] == GLOFND_SHARED) gf_store_shared_put(s, side, &rows[i]);
+        else gf_store_scatter(s, side, &id[i], 1, &rows[i]);
+    }
+    return GLOFND_OK;
+}

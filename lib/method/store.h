@@ -1,0 +1,138 @@
+/* store.h - state per anchor, internal interface.
+ *
+ * One record per anchor: `modalities` gf_record, then (with temperatures) `modalities` gf_temperature, then (with a bank) as many
+ * rows of float16; formulas/record.h. All-zero bytes mean
+ * "never seen", so a fresh mapping or a hole in a sparse file is a valid state and creating n = 1e9 anchors costs nothing.
+ * The step reads records with gf_store_gather and writes them with gf_store_scatter: O(batch), never O(n).
+ *
+ * Call order of a step on a store: gf_store_check_ids, gf_store_prepare, gf_store_gather, then compute, then gf_store_scatter.
+ * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load),
+ * store_device.c.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "device/accel_step.h"
+#include "util/status.h"
+
+typedef struct gf_ring { /* recent unit embeddings of one modality's columns */
+    float *rows;         /* [capacity][dim] */
+    int64_t *id;         /* [capacity] anchor ids */
+} gf_ring;
+
+#define GF_STORE_PAGE 4096 /* bytes: unit in which a working file takes disk space */
+#define GF_STORE_MAX_N ((int64_t)1 << 40)
+#define GF_STORE_MAX_RECORD (72 + 4 * GF_BANK_MAX_DIM) /* bytes of the largest record: two modalities with everything */
+
+struct glofnd_store {
+    gf_store_spec spec;
+    size_t record_bytes;    /* of one anchor */
+    unsigned char *records; /* [n][record_bytes], heap or mapping */
+    size_t mapped_bytes;    /* > 0: `records` lies in a mapping of this size that starts at `mapping` */
+    void *mapping;
+    uint64_t *touched;             /* bit per block that was ever written */
+    gf_record shared[2];           /* per side: the one lambda of SINGLE and lambda_warmup; log_u unused */
+    gf_ring ring[2];               /* per side; rows NULL without ring */
+    int64_t ring_head, ring_count; /* slot of the next push; slots filled: all of 0..head-1 until the ring has wrapped */
+    uint64_t *pages;               /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
+                                   Others are zero and are never read: reading a hole of a full tmpfs would be fatal */
+    glofnd_row
+        *lent; /* [modalities][n + 1] memory of the caller that holds the state instead of records and shared; NULL: none */
+    int fd;    /* of the working file; -1 in memory */
+    const gf_device *device; /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
+                                   pull */
+    gf_device_store *on;
+    pthread_mutex_t lock; /* on a device: of that copy, which readers of the store fill */
+};
+
+/* State of one anchor on one side, decoded: `row` as in the public API (lambda 1, log_u -inf when never seen). An anchor with
+ * clock 0 takes lambda, m, v and clock of the shared row if that has been learned (clock > 0). */
+void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+/* The same without the shared row: the values that the anchors themselves hold. */
+void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+/* Writes rows back and marks blocks as touched. Never fails: ids were checked before. With clock 0, lambda is not stored. */
+void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+/* Averages of the bank, rows [n][bank_dim] float16; put marks blocks as touched. */
+void gf_store_bank_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, uint16_t *rows);
+void gf_store_bank_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const uint16_t *rows);
+/* The shared row; clock 0 = never learned. */
+glofnd_row gf_store_shared_get(const glofnd_store *s, int side);
+void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);
+
+/* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `name` is the array in messages, its part after the last
+ * dot one element of it: "id", "batch.slot". `scratch` [2n] is overwritten (only for distinct). */
+glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const char *name, const int64_t *id, int64_t n,
+                                 int distinct, int64_t *scratch);
+
+/* The same where ids are not rows of the store: they must not be negative, and differ. */
+glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
+
+/* A store over rows of the caller (glofnd_ctx_state), for one step: nothing to free. The check is of the anchors `id` and of the
+ * shared row; E_NUMERIC or E_ARGUMENT names the first that no step can continue from. */
+glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_row *rows);
+glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n);
+
+/* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
+ * full disk is E_IO here, not a fatal signal there. Changes no state. No-op in memory; negative ids are passed over. */
+glofnd_status gf_store_prepare(gf_error *err, glofnd_store *s, const int64_t *id, int64_t n);
+
+/* Remembers n unit embeddings per side, oldest forgotten first: rows[side] [n] of stride `ld` floats (NULL: side without
+ * ring), ids [n] may repeat. If n exceeds the capacity only the last ones stay. No-op without ring. A side that has a ring but
+ * is given no rows gets zero rows with id -1. */
+void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld, const int64_t *id, int64_t n);
+
+/* A store of n anchors in memory with the state of `from`, whose row i goes to row to[i], or nowhere where that is negative; no
+ * two rows to one. Shared rows and ring stay; ids in the ring follow their anchors. */
+glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out);
+
+/* Copies the shared rows and the ring, which belong to no anchor, to a store. E_FORMAT: a ring of a different size. */
+glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to);
+
+/* ----- between the store's own files ----- */
+
+/* E_ARGUMENT naming the field and its range. */
+glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec);
+/* Makes a store of a checked spec on the CPU, in memory (path NULL) or on a working file. */
+glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char *path, glofnd_store **out);
+/* The same for the device of c, with the checks. */
+glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char *path, glofnd_store **out);
+int64_t gf_store_blocks(const glofnd_store *s);
+int64_t gf_store_block_rows(const glofnd_store *s, int64_t block); /* the last block may be shorter */
+/* The record_bytes of one anchor, zeros where nothing was ever written. */
+void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out);
+/* Marks records first .. first+count-1 as written. */
+void gf_store_mark(glofnd_store *s, int64_t first, int64_t count);
+/* As gf_store_prepare, for consecutive records. */
+glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t first, int64_t count);
+
+/* store_device.c: a store on a device. Moves the state of a new or loaded store there; fetches it to be saved; single rows. */
+glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d);
+/* Several threads may read a store at a time, and each fills the copy on the host: hold the lock from before the pull or borrow
+ * to the last read of the copy. No-op on the CPU, where readers write nothing. */
+void gf_store_lock(const glofnd_store *s);
+void gf_store_unlock(const glofnd_store *s);
+glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);
+glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s); /* only which blocks were written */
+glofnd_status gf_store_pull_shared(gf_error *err, const glofnd_store *s);  /* only shared rows and rings */
+glofnd_status gf_store_push_shared(gf_error *err, const glofnd_store *s);
+glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+/* Rows of one side, and its shared row, to the copy on the host and back: code for the CPU then works on a device's store. */
+glofnd_status gf_store_device_borrow(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n);
+glofnd_status gf_store_device_return(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n);
+/* One side of a record, both ways. */
+glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise);
+void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, unsigned char *record);
+
+/* Opens or makes the working file of s (spec, record_bytes and the bit maps are set) and maps it. On failure a file that was
+ * made or filled here is gone or empty again. */
+glofnd_status gf_store_map(gf_error *err, glofnd_store *s, const char *path);
+void gf_store_unmap(glofnd_store *s);
+/* 1: a store has this working file mapped. 0 also where the file system has no locks. */
+int gf_store_map_in_use(const char *path);
+/* Copies the shared rows to the working file. */
+void gf_store_map_shared(glofnd_store *s);
+
+static inline int gf_bit(const uint64_t *bits, int64_t i) { return (int)(bits[i >> 6] >> (i & 63) & 1); }
+static inline void gf_bit_set(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i & 63); }

@@ -1,0 +1,500 @@
+/* store_file.c - saving and loading the anchor store. The format, byte by byte, is in docs/formats.md.
+ *
+ *     header | block of records ... | block of ring rows ... | end          each closed by its CRC
+ *
+ * Only records that are not all zero are written, as runs of consecutive rows within a block: a block costs 20 bytes, a run 4,
+ * beyond the rows themselves. Equal stores give equal files. Loading uses no number before it has been checked against the limits
+ * of the format and the bytes that are left, and returns no store before every CRC was right. Memory follows the bytes read, as
+ * the tables are lazy. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/blockfile.h"
+#include "method/context.h"
+#include "method/store.h"
+
+#define VERSION 2           /* that this program reads; stores without a bank are written as version 1, which has no bank_dim */
+#define HEADER_BYTES 140    /* with its CRC */
+#define HEADER_BANK_BYTES 8 /* more, with a bank */
+#define BLOCK_BYTES 20      /* of a block of records without runs and rows, with its CRC */
+#define RUN_BYTES 4
+#define RING_BLOCK 1024     /* ring rows per block */
+#define RING_BLOCK_BYTES 20 /* of a block of ring rows without ids and rows, with its CRC */
+#define END_BYTES 24
+#define MAX_RUNS (GF_STORE_BLOCK / 2)
+static const char magic[] = "GLOFNDST", end_magic[] = "GLOFNDEN";
+
+typedef struct file_head {
+    gf_store_spec spec;
+    uint32_t record_bytes, block_records;
+    int64_t ring_head, ring_count;
+    uint64_t blocks, ring_blocks; /* blocks of records; of ring rows, all sides */
+    uint64_t file_bytes;
+    gf_record shared[2];
+} file_head;
+
+typedef struct run { /* consecutive rows of a block */
+    uint16_t first, count;
+} run;
+
+typedef struct block_runs {
+    int runs, rows; /* rows: of all runs together */
+    run run[MAX_RUNS];
+} block_runs;
+
+/* ----- contents ----- */
+
+static int is_zero(const unsigned char *record, size_t bytes) {
+    uint32_t any = 0;
+    for (size_t i = 0; i < bytes; i += 4) {
+        uint32_t word;
+        memcpy(&word, record + i, sizeof word);
+        any |= word;
+    }
+    return any == 0;
+}
+
+/* Reads the record in place, unless it lies across two pages of which only one may be read. */
+static int is_empty(const glofnd_store *s, int64_t id) {
+    const size_t begin = (size_t)id * s->record_bytes, last = begin + s->record_bytes - 1;
+    unsigned char record[GF_STORE_MAX_RECORD];
+    if (begin / GF_STORE_PAGE == last / GF_STORE_PAGE && gf_bit(s->pages, (int64_t)(begin / GF_STORE_PAGE))) {
+        return is_zero(s->records + begin, s->record_bytes);
+    }
+    gf_store_read_record(s, id, record);
+    return is_zero(record, s->record_bytes);
+}
+
+/* First row from `id` on that shares a byte with a page that was written. */
+static int64_t next_live(const glofnd_store *s, int64_t id, int64_t stop) {
+    while (id < stop) {
+        const size_t begin = (size_t)id * s->record_bytes, last = begin + s->record_bytes - 1;
+        const size_t page = last / GF_STORE_PAGE;
+        if (gf_bit(s->pages, (int64_t)page) || gf_bit(s->pages, (int64_t)(begin / GF_STORE_PAGE))) return id;
+        const int64_t reaches = (int64_t)((page + 1) * GF_STORE_PAGE / s->record_bytes); /* holds the next page's first byte */
+        id = reaches > id ? reaches : id + 1;
+    }
+    return stop;
+}
+
+/* The rows of a block that are not all zero. */
+static void find_runs(const glofnd_store *s, int64_t block, block_runs *out) {
+    const int64_t first = block * GF_STORE_BLOCK, stop = first + gf_store_block_rows(s, block);
+    out->runs = out->rows = 0;
+    for (int64_t id = next_live(s, first, stop); id < stop; id = next_live(s, id + 1, stop)) {
+        if (is_empty(s, id)) continue;
+        const int row = (int)(id - first);
+        run *last = out->runs > 0 ? &out->run[out->runs - 1] : NULL;
+        if (last && last->first + last->count == row) last->count++;
+        else out->run[out->runs++] = (run){(uint16_t)row, 1};
+        out->rows++;
+    }
+}
+
+/* Next touched block from `block` on; the number of blocks if there is none. */
+static int64_t next_touched(const glofnd_store *s, int64_t block) {
+    const int64_t blocks = gf_store_blocks(s);
+    while (block < blocks && !gf_bit(s->touched, block)) {
+        if ((block & 63) == 0 && s->touched[block >> 6] == 0) block += 64;
+        else block++;
+    }
+    return block < blocks ? block : blocks;
+}
+
+static uint64_t ring_blocks(const gf_store_spec *spec, int64_t count) {
+    return (uint64_t)spec->modalities * (uint64_t)((count + RING_BLOCK - 1) / RING_BLOCK);
+}
+
+static uint64_t ring_bytes(const gf_store_spec *spec, int64_t count) {
+    const uint64_t row = (uint64_t)spec->ring_dim * 4 + 8;
+    return ring_blocks(spec, count) * RING_BLOCK_BYTES + (uint64_t)spec->modalities * (uint64_t)count * row;
+}
+
+static uint32_t header_bytes(const gf_store_spec *spec) { return HEADER_BYTES + (spec->bank_dim ? HEADER_BANK_BYTES : 0); }
+
+static file_head describe(const glofnd_store *s) {
+    file_head h = {.spec = s->spec,
+                   .record_bytes = (uint32_t)s->record_bytes,
+                   .block_records = GF_STORE_BLOCK,
+                   .ring_head = s->ring_head,
+                   .ring_count = s->ring_count};
+    memcpy(h.shared, s->shared, sizeof h.shared);
+    h.ring_blocks = ring_blocks(&s->spec, s->ring_count);
+    h.file_bytes = header_bytes(&s->spec) + ring_bytes(&s->spec, s->ring_count) + END_BYTES;
+    const int64_t blocks = gf_store_blocks(s);
+    block_runs found;
+    for (int64_t b = next_touched(s, 0); b < blocks; b = next_touched(s, b + 1)) {
+        find_runs(s, b, &found);
+        if (found.rows == 0) continue;
+        h.blocks++;
+        h.file_bytes += BLOCK_BYTES + (uint64_t)found.runs * RUN_BYTES + (uint64_t)found.rows * s->record_bytes;
+    }
+    return h;
+}
+
+/* ----- saving ----- */
+
+static void put_head(gf_writer *w, const file_head *h) {
+    gf_put(w, magic, 8);
+    gf_put_u32(w, h->spec.bank_dim ? 2 : 1);
+    gf_put_u32(w, header_bytes(&h->spec));
+    gf_put_u64(w, (uint64_t)h->spec.n);
+    gf_put_u32(w, (uint32_t)h->spec.modalities);
+    gf_put_u32(w, (uint32_t)h->spec.temperatures);
+    gf_put_u32(w, h->record_bytes);
+    gf_put_u32(w, h->block_records);
+    gf_put_u64(w, (uint64_t)h->spec.ring_rows);
+    gf_put_u64(w, (uint64_t)h->spec.ring_dim);
+    gf_put_u64(w, (uint64_t)h->ring_head);
+    gf_put_u64(w, (uint64_t)h->ring_count);
+    gf_put_u64(w, h->blocks);
+    gf_put_u64(w, h->ring_blocks);
+    gf_put_u64(w, h->file_bytes);
+    for (int side = 0; side < 2; side++) {
+        gf_put_words4(w, &h->shared[side].lambda, 1);
+        gf_put_words4(w, &h->shared[side].m, 1);
+        gf_put_words4(w, &h->shared[side].v, 1);
+        gf_put_words4(w, &h->shared[side].log_u, 1);
+        gf_put_u32(w, h->shared[side].clock);
+    }
+    if (h->spec.bank_dim) gf_put_u64(w, (uint64_t)h->spec.bank_dim);
+    gf_put_crc(w);
+}
+
+/* 1: every page under the rows may be read, so that one call can write them. */
+static int all_live(const glofnd_store *s, int64_t first, int64_t count) {
+    const size_t begin = (size_t)first * s->record_bytes, end = begin + (size_t)count * s->record_bytes;
+    for (size_t page = begin / GF_STORE_PAGE; page <= (end - 1) / GF_STORE_PAGE; page++) {
+        if (!gf_bit(s->pages, (int64_t)page)) return 0;
+    }
+    return 1;
+}
+
+static void put_rows(gf_writer *w, const glofnd_store *s, int64_t first, int64_t count) {
+    const size_t words = s->record_bytes / 4;
+    if (all_live(s, first, count)) {
+        gf_put_words4(w, s->records + (size_t)first * s->record_bytes, (size_t)count * words);
+        return;
+    }
+    for (int64_t id = first; id < first + count; id++) {
+        unsigned char record[GF_STORE_MAX_RECORD];
+        gf_store_read_record(s, id, record);
+        gf_put_words4(w, record, words);
+    }
+}
+
+static void put_block(gf_writer *w, const glofnd_store *s, int64_t block, const block_runs *found) {
+    gf_put_u64(w, (uint64_t)block);
+    gf_put_u32(w, (uint32_t)found->rows);
+    gf_put_u32(w, (uint32_t)found->runs);
+    for (int i = 0; i < found->runs; i++) {
+        gf_put_u16(w, found->run[i].first);
+        gf_put_u16(w, found->run[i].count);
+    }
+    for (int i = 0; i < found->runs; i++) put_rows(w, s, block * GF_STORE_BLOCK + found->run[i].first, found->run[i].count);
+    gf_put_crc(w);
+}
+
+static void put_ring(gf_writer *w, const glofnd_store *s, int side) {
+    const int64_t dim = s->spec.ring_dim;
+    for (int64_t first = 0; first < s->ring_count; first += RING_BLOCK) {
+        const int64_t left = s->ring_count - first, rows = left < RING_BLOCK ? left : RING_BLOCK;
+        gf_put_u64(w, (uint64_t)first);
+        gf_put_u32(w, (uint32_t)side);
+        gf_put_u32(w, (uint32_t)rows);
+        gf_put_words8(w, s->ring[side].id + first, (size_t)rows);
+        gf_put_words4(w, s->ring[side].rows + first * dim, (size_t)(rows * dim));
+        gf_put_crc(w);
+    }
+}
+
+static void put_end(gf_writer *w, const file_head *h) {
+    const uint32_t chain = w->chain;
+    gf_put(w, end_magic, 8);
+    gf_put_u64(w, h->blocks + h->ring_blocks);
+    gf_put_u32(w, chain);
+    gf_put_crc(w);
+}
+
+static glofnd_status write_store(gf_writer *w, const glofnd_store *s) {
+    const file_head h = describe(s);
+    const int64_t blocks = gf_store_blocks(s);
+    block_runs found;
+    put_head(w, &h);
+    for (int64_t b = next_touched(s, 0); b < blocks && w->status == GLOFND_OK; b = next_touched(s, b + 1)) {
+        find_runs(s, b, &found);
+        if (found.rows > 0) put_block(w, s, b, &found);
+    }
+    for (int side = 0; side < s->spec.modalities; side++) put_ring(w, s, side);
+    put_end(w, &h);
+    FAIL_IF(w->err, w->status == GLOFND_OK && w->bytes != h.file_bytes, GLOFND_E_ARGUMENT,
+            "the store was written to while it was saved; '%.300s' is left as it was", w->path);
+    return gf_writer_commit(w);
+}
+
+static int same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
+
+static glofnd_status save(gf_error *err, const glofnd_store *s, const char *path) {
+    gf_writer w;
+    if (s->device) TRY(gf_store_pull(err, s));
+    TRY(gf_writer_open(err, &w, path));
+    const glofnd_status status = write_store(&w, s);
+    gf_writer_close(&w);
+    return status;
+}
+
+glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char *path) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !s || !path, GLOFND_E_ARGUMENT, "%s is NULL", s ? "path" : "the store");
+    struct stat own, target;
+    const int mapped_here = s->fd >= 0 && stat(path, &target) == 0 && fstat(s->fd, &own) == 0 && same_file(&own, &target);
+    FAIL_IF(&c->err, mapped_here, GLOFND_E_ARGUMENT, "'%.300s' is the store's working file; save to a different path", path);
+    gf_store_lock(s);
+    const glofnd_status status = save(&c->err, s, path);
+    gf_store_unlock(s);
+    return status;
+}
+
+/* ----- loading ----- */
+
+#define BAD(r, ...) ((r)->status = gf_fail((r)->err, GLOFND_E_FORMAT, __VA_ARGS__))
+
+static glofnd_status get_start(gf_reader *r, uint32_t *version_out) {
+    char found[8] = {0};
+    if (gf_reader_left(r) >= sizeof found) gf_get(r, found, sizeof found);
+    if (memcmp(found, magic, sizeof found) != 0) return BAD(r, "'%.300s' is not an anchor store of GloFND", r->path);
+    const uint32_t version = *version_out = gf_get_u32(r);
+    TRY(r->status);
+    if (version > VERSION) {
+        return BAD(r, "'%.300s' was made by a newer version: format %u, this one reads up to %d", r->path, (unsigned)version,
+                   VERSION);
+    }
+    if (version < 1) return BAD(r, "'%.300s' is corrupt: format %u does not exist", r->path, (unsigned)version);
+    return GLOFND_OK;
+}
+
+static int64_t get_size(gf_reader *r) {
+    const uint64_t x = gf_get_u64(r);
+    return x > INT64_MAX ? -1 : (int64_t)x; /* -1 is refused by every check that follows */
+}
+
+static glofnd_status get_head(gf_reader *r, file_head *h) {
+    uint32_t version = 0;
+    *h = (file_head){0};
+    TRY(get_start(r, &version));
+    const uint32_t bytes = gf_get_u32(r);
+    h->spec.n = get_size(r);
+    h->spec.modalities = (int32_t)gf_get_u32(r);
+    h->spec.temperatures = (int32_t)gf_get_u32(r);
+    h->record_bytes = gf_get_u32(r);
+    h->block_records = gf_get_u32(r);
+    h->spec.ring_rows = get_size(r);
+    h->spec.ring_dim = get_size(r);
+    h->ring_head = get_size(r);
+    h->ring_count = get_size(r);
+    h->blocks = gf_get_u64(r);
+    h->ring_blocks = gf_get_u64(r);
+    h->file_bytes = gf_get_u64(r);
+    for (int side = 0; side < 2; side++) {
+        gf_get_words4(r, &h->shared[side].lambda, 1);
+        gf_get_words4(r, &h->shared[side].m, 1);
+        gf_get_words4(r, &h->shared[side].v, 1);
+        gf_get_words4(r, &h->shared[side].log_u, 1);
+        h->shared[side].clock = gf_get_u32(r);
+    }
+    if (version > 1) h->spec.bank_dim = get_size(r);
+    TRY(gf_check_crc(r, "header", -1));
+    if (bytes != header_bytes(&h->spec) || (version > 1 && h->spec.bank_dim == 0))
+        return BAD(r, "'%.300s' has a header of %u bytes", r->path, (unsigned)bytes);
+    return GLOFND_OK;
+}
+
+/* 1: the ring's numbers fit each other and the bytes that follow. No product overflows: count * dim <= 2^44. */
+static int ring_fits(const file_head *h, uint64_t left) {
+    const int64_t capacity = h->spec.ring_rows, count = h->ring_count, head = h->ring_head;
+    if (count < 0 || count > capacity || head < 0) return 0;
+    if (count < capacity ? head != count : head >= capacity && capacity > 0) return 0;
+    if (capacity == 0 && head != 0) return 0;
+    return h->ring_blocks == ring_blocks(&h->spec, count) && ring_bytes(&h->spec, count) <= left;
+}
+
+static glofnd_status check_head(gf_reader *r, const file_head *h) {
+    const uint64_t left = gf_reader_left(r);
+    gf_error why = {""};
+    if (gf_store_check_spec(&why, &h->spec) != GLOFND_OK) return BAD(r, "'%.200s' is corrupt: %.250s", r->path, why.text);
+    if (h->record_bytes != gf_record_bytes(&h->spec) || h->block_records != GF_STORE_BLOCK) {
+        return BAD(r, "'%.300s' is corrupt: records of %u bytes in blocks of %u", r->path, (unsigned)h->record_bytes,
+                   (unsigned)h->block_records);
+    }
+    if (h->file_bytes != r->size) {
+        return BAD(r, "'%.300s' is truncated or has grown: %llu bytes, %llu when it was saved", r->path,
+                   (unsigned long long)r->size, (unsigned long long)h->file_bytes);
+    }
+    const uint64_t all = ((uint64_t)h->spec.n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK;
+    if (h->blocks > all || h->blocks > left / BLOCK_BYTES || !ring_fits(h, left)) {
+        return BAD(r, "'%.300s' is corrupt: %llu blocks and %lld ring rows do not fit into it", r->path,
+                   (unsigned long long)h->blocks, (long long)h->ring_count);
+    }
+    return GLOFND_OK;
+}
+
+/* Runs must be ascending, disjoint, inside the block, and add up: the writer makes no others. */
+static glofnd_status get_runs(gf_reader *r, int64_t block, int64_t rows_in_block, block_runs *out) {
+    const uint32_t rows = gf_get_u32(r), runs = gf_get_u32(r);
+    out->runs = out->rows = 0;
+    TRY(r->status);
+    int ok = rows >= 1 && (int64_t)rows <= rows_in_block && runs >= 1 && runs <= rows && runs <= MAX_RUNS;
+    int64_t from = 0, sum = 0; /* first row that the next run may begin with */
+    for (uint32_t i = 0; ok && i < runs; i++) {
+        run one;
+        one.first = gf_get_u16(r);
+        one.count = gf_get_u16(r);
+        ok = one.first >= from && one.count >= 1 && one.first + one.count <= rows_in_block;
+        from = one.first + one.count + 1;
+        sum += one.count;
+        out->run[i] = one;
+    }
+    TRY(r->status);
+    if (!ok || sum != rows) return BAD(r, "'%.300s' is corrupt: the rows of block %lld do not fit", r->path, (long long)block);
+    out->runs = (int)runs;
+    out->rows = (int)rows;
+    return GLOFND_OK;
+}
+
+static glofnd_status get_rows(gf_reader *r, glofnd_store *s, int64_t first, int64_t count) {
+    const size_t bytes = (size_t)count * s->record_bytes;
+    if (bytes > gf_reader_left(r)) return BAD(r, "'%.300s' is truncated", r->path);
+    TRY(gf_store_prepare_range(r->err, s, first, count));
+    gf_store_mark(s, first, count);
+    unsigned char *records = s->records + (size_t)first * s->record_bytes;
+    gf_get_words4(r, records, bytes / 4);
+    TRY(r->status);
+    for (int64_t i = 0; i < count; i++) {
+        if (is_zero(records + (size_t)i * s->record_bytes, s->record_bytes)) {
+            return BAD(r, "'%.300s' is corrupt: anchor %lld is saved without state", r->path, (long long)(first + i));
+        }
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status get_block(gf_reader *r, glofnd_store *s, int64_t *previous) {
+    const int64_t block = get_size(r);
+    TRY(r->status);
+    if (block <= *previous || block >= gf_store_blocks(s)) {
+        return BAD(r, "'%.300s' is corrupt: block %lld after block %lld, of %lld", r->path, (long long)block,
+                   (long long)*previous, (long long)gf_store_blocks(s));
+    }
+    block_runs found;
+    TRY(get_runs(r, block, gf_store_block_rows(s, block), &found));
+    for (int i = 0; i < found.runs; i++) TRY(get_rows(r, s, block * GF_STORE_BLOCK + found.run[i].first, found.run[i].count));
+    *previous = block;
+    return gf_check_crc(r, "block", block);
+}
+
+static glofnd_status get_ring(gf_reader *r, glofnd_store *s, int side) {
+    const int64_t dim = s->spec.ring_dim;
+    for (int64_t first = 0; first < s->ring_count; first += RING_BLOCK) {
+        const int64_t left = s->ring_count - first, rows = left < RING_BLOCK ? left : RING_BLOCK;
+        const int64_t has_first = get_size(r), has_side = gf_get_u32(r), has_rows = gf_get_u32(r);
+        TRY(r->status);
+        if (has_first != first || has_side != side || has_rows != rows) {
+            return BAD(r, "'%.300s' is corrupt: ring rows %lld of side %d are missing", r->path, (long long)first, side);
+        }
+        gf_get_words8(r, s->ring[side].id + first, (size_t)rows);
+        gf_get_words4(r, s->ring[side].rows + first * dim, (size_t)(rows * dim));
+        TRY(gf_check_crc(r, "ring from row", first));
+        for (int64_t i = first; i < first + rows; i++) {
+            if (s->ring[side].id[i] >= -1) continue; /* with batch.slot, ids may exceed the store */
+            return BAD(r, "'%.300s' is corrupt: ring row %lld has no anchor", r->path, (long long)i);
+        }
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status get_end(gf_reader *r, const file_head *h) {
+    const uint32_t chain = r->chain;
+    char found[8];
+    gf_get(r, found, sizeof found);
+    const uint64_t blocks = gf_get_u64(r);
+    const uint32_t has_chain = gf_get_u32(r);
+    TRY(gf_check_crc(r, "end", -1));
+    if (memcmp(found, end_magic, sizeof found) != 0 || blocks != h->blocks + h->ring_blocks || has_chain != chain) {
+        return BAD(r, "'%.300s' is corrupt: its blocks belong to different files", r->path);
+    }
+    return gf_reader_end(r);
+}
+
+static glofnd_status get_body(gf_reader *r, const file_head *h, glofnd_store *s) {
+    int64_t previous = -1;
+    s->ring_head = h->ring_head;
+    s->ring_count = h->ring_count;
+    for (uint64_t i = 0; i < h->blocks; i++) TRY(get_block(r, s, &previous));
+    for (int side = 0; side < s->spec.modalities; side++) TRY(get_ring(r, s, side));
+    TRY(get_end(r, h));
+    memcpy(s->shared, h->shared, sizeof s->shared);
+    if (s->fd >= 0) gf_store_map_shared(s);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_store(gf_reader *r, const char *working_file, glofnd_store **out) {
+    file_head h;
+    TRY(get_head(r, &h));
+    TRY(check_head(r, &h));
+    glofnd_store *s = NULL;
+    TRY(gf_store_new(r->err, &h.spec, working_file, &s));
+    const glofnd_status status = get_body(r, &h, s);
+    if (status == GLOFND_OK) *out = s;
+    else glofnd_store_free(s);
+    return status;
+}
+
+/* The working file is filled under a temporary name, so that only a complete load replaces the old content of `map_path`. */
+static glofnd_status read_mapped(gf_reader *r, const char *map_path, glofnd_store **out) {
+    struct stat source, target;
+    const int exists = stat(map_path, &target) == 0;
+    FAIL_IF(r->err, exists && !S_ISREG(target.st_mode), GLOFND_E_IO, "working file '%.300s' is not a regular file", map_path);
+    FAIL_IF(r->err, exists && fstat(r->fd, &source) == 0 && same_file(&source, &target), GLOFND_E_ARGUMENT,
+            "'%.300s' cannot be loaded and be the working file at once", map_path);
+    FAIL_IF(r->err, exists && gf_store_map_in_use(map_path), GLOFND_E_IO, "working file '%.300s' is in use by a different store",
+            map_path);
+    char *temp = NULL;
+    const int fd = gf_open_temp(map_path, O_RDWR, &temp);
+    FAIL_IF(r->err, fd < 0, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "working file '%.300s' cannot be made: %s", map_path,
+            strerror(errno));
+    close(fd);
+    glofnd_store *s = NULL;
+    glofnd_status status = read_store(r, temp, &s);
+    if (status == GLOFND_OK && rename(temp, map_path) != 0) {
+        status = gf_fail(r->err, GLOFND_E_IO, "working file '%.300s' cannot be replaced: %s", map_path, strerror(errno));
+    }
+    if (status != GLOFND_OK) {
+        glofnd_store_free(s);
+        unlink(temp);
+    } else {
+        *out = s;
+    }
+    free(temp);
+    return status;
+}
+
+glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map_path, glofnd_store **out) {
+    if (out) *out = NULL;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !path || !out, GLOFND_E_ARGUMENT, "%s is NULL", path ? "out" : "path");
+    FAIL_IF(&c->err, c->device && map_path, GLOFND_E_UNSUPPORTED, "map_path: a store on a device has no working file; give NULL");
+    gf_reader r;
+    TRY(gf_reader_open(&c->err, &r, path));
+    glofnd_status status = map_path ? read_mapped(&r, map_path, out) : read_store(&r, NULL, out);
+    gf_reader_close(&r);
+    if (status == GLOFND_OK && c->device) status = gf_store_to_device(&c->err, *out, c->device, c->on);
+    if (status != GLOFND_OK) glofnd_store_free(*out), *out = NULL;
+    return status;
+}

@@ -1,0 +1,76 @@
+/* workspace.h - all arrays of a step, in one block. */
+#pragma once
+
+#include "cpu/cpu_passes.h"
+#include "method/context.h"
+#include "method/formulas/epoch_plan.h"
+#include "method/formulas/neighbours.h"
+
+typedef struct gf_side {
+    gf_embed z;          /* all rows, unit */
+    gf_embed bank;       /* BANK: averages, for every row that of its sample */
+    uint16_t *bank_rows; /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
+    gf_embed support;    /* FNC TOPK: scores instead of z */
+    gf_embed ring;       /* RING: remembered embeddings that this side's anchors are compared with */
+    float *norm;         /* [all] lengths before normalisation */
+    gf_rows own, every;  /* per-row numbers of own rows (stats), of all rows (grad) */
+    float *pos;          /* [all] weight of the positive pair */
+    double *positive;    /* [own] S of the positive pair */
+    double *hard_sum;    /* [own] hard_beta: sum, moment and peak of exp(S/tau) to its second power */
+    double *hard_moment;
+    float *hard_peak;
+    float *quantile;         /* [own] a selected order statistic */
+    gf_rounded rounded;      /* rows from whose products the candidates of the lists come; row NULL: from those of z */
+    gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in own.window */
+    int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
+    int64_t *row_id;         /* [own] anchor ids, for the ring */
+    glofnd_row *state;       /* [rows] of the own anchors */
+    glofnd_row *fresh_state; /* [rows] to be written back */
+    uint8_t *open;           /* [rows] lambda is updated after pass B */
+} gf_side;
+
+#define GF_NEIGHBOUR_BLOCK 64 /* rows of the store that are compared at a time; whole panels */
+
+typedef struct gf_near {   /* attraction by neighbours, see formulas/neighbours.h */
+    uint64_t key;          /* of the batch that the arrays are of; 0: none */
+    float *anchor;         /* [gf_pad(rows)][dim] averages of the own anchors */
+    gf_neighbour *list;    /* [threads][rows][neighbours] */
+    gf_neighbour *nearest; /* [cols] the first one of every anchor of the batch */
+    double *sum;           /* [cols] their similarities, to be summed over ranks */
+    float *pull;           /* [rows][dim] c_a */
+    double *dot;           /* [rows] sum of z . c_a over the rows of the anchor */
+    int64_t *found;        /* [rows] neighbours in c_a */
+    uint16_t *rows;        /* [threads][GF_NEIGHBOUR_BLOCK][dim] of the store */
+    float *panels;         /* [threads][dim * GF_NEIGHBOUR_BLOCK] */
+} gf_near;
+
+typedef struct gf_workspace {
+    gf_shape shape; /* that the block is laid out for */
+    void *block;
+    size_t bytes;
+    int borrowed; /* the block is the caller's: it is neither replaced nor freed */
+    gf_side side[2];
+    gf_near near;
+    gf_link *links; /* [cols][2] for glofnd_step */
+    int64_t *id_scratch;
+    void *tile_scratch, *select_scratch;
+    float *tiles; /* NULL if they would be too large to keep */
+} gf_workspace;
+
+/* Bytes of similarities that are kept between passes B and C: those that fit the cache; of wide embeddings more, since to make S
+ * again takes longer than to read it from memory. */
+#define GF_TILES_KEPT (16u << 20)
+#define GF_WIDE_TILES_KEPT (64u << 20)
+#define GF_WIDE_DIM 256
+
+/* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
+glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
+gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
+/* Lays the block out for `shape`: no-op if it is already, no allocation if it is large enough.
+ * `smaller_too`: it is then large enough for every smaller shape, too, which may keep its tiles. */
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
+/* Bytes that gf_workspace_reserve would allocate for `shape` and every smaller one. */
+size_t gf_workspace_bytes(const gf_shape *shape);
+/* The workspace lies in `memory` from now on; NULL: it is allocated when needed. */
+glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes);
+void gf_workspace_free(gf_workspace *ws);

@@ -1,0 +1,186 @@
+/* cmd_embed.c - glofnd embed: the features of a dataset, or the embeddings of its captions, as a file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "programs/device_flags.h"
+#include "programs/trained_run.h"
+#include "programs/embed_files.h"
+#include "eval/run_data.h"
+#include "eval/weights_config.h"
+#include "util/path.h"
+
+typedef struct result {
+    eval_progress line;
+    gf_dataset *data;
+    gf_features f;
+    int64_t *sample;  /* [f.n] whose image or caption a row is */
+    uint8_t *bad;     /* images: [samples] 1: left out */
+    int64_t n;        /* samples of the dataset */
+    int64_t left_out; /* samples, or captions */
+} result;
+
+/* ----- encoding ----- */
+
+static void note_unreadable(void *user, int64_t i, const char *message) {
+    result *r = user;
+    if (r->bad && i >= 0 && i < r->n) {
+        if (r->bad[i]) return;
+        r->bad[i] = 1;
+    }
+    if (r->left_out++ < EVAL_NAMED) gf_print(stderr, "glofnd embed: sample %lld is left out: %s\n", (long long)i, message);
+}
+
+static void draw(void *user, int64_t done, int64_t total) {
+    result *r = user;
+    eval_progress_draw(&r->line, done, total);
+}
+
+/* Closes the gaps of samples that are left out. */
+static void drop_bad_rows(result *r) {
+    gf_features *f = &r->f;
+    int64_t rows = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        if (r->bad[i]) continue;
+        memmove(f->x + rows * f->dim, f->x + i * f->dim, (size_t)f->dim * sizeof *f->x);
+        f->label[rows] = f->label[i];
+        r->sample[rows++] = i;
+    }
+    f->n = rows;
+}
+
+static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *d, result *r) {
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_unreadable, .progress = draw, .user = r};
+    r->bad = calloc((size_t)r->n, 1);
+    r->sample = malloc((size_t)r->n * sizeof *r->sample);
+    FAIL_IF(err, !r->bad || !r->sample, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)r->n);
+    TRY(gf_encode_samples(err, e, d, &spec, &r->f));
+    drop_bad_rows(r);
+    FAIL_IF(err, r->f.n == 0, GLOFND_E_FORMAT, "none of %lld samples can be read", (long long)r->n);
+    return GLOFND_OK;
+}
+
+static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, int text, result *r) {
+    const gf_encode_spec spec = {.unreadable = note_unreadable, .progress = draw, .user = r};
+    if (*gf_dataset_note(r->data)) gf_print(stderr, "glofnd embed: %s\n", gf_dataset_note(r->data));
+    r->n = gf_dataset_describe(r->data).n;
+    eval_progress_begin(&r->line, text ? "captions" : "images");
+    const glofnd_status status =
+        text ? gf_encode_captions(err, e, r->data, &spec, &r->f, &r->sample) : encode_images(err, e, r->data, r);
+    eval_progress_end(&r->line);
+    return status;
+}
+
+/* ----- arguments ----- */
+
+typedef struct embed_flags {
+    const char *data, *weights, *arch;
+    int64_t size;
+    embed_targets files;
+    int32_t head, text, untrained, quick_gelu;
+    device_flags device;
+} embed_flags;
+
+/* The data that is named, or that of the run. */
+static glofnd_status open_data(gf_error *err, const embed_flags *f, const char *run, gf_dataset **out) {
+    char found[PATH_MAX + 1024];
+    if (f->data) return gf_dataset_open(err, f->data, out);
+    TRY(gf_run_data_of(err, run, found, sizeof found));
+    return gf_run_encoder_data_hint(err, gf_dataset_open(err, found, out));
+}
+
+/* run NULL: weights of a file. */
+static glofnd_status encode(gf_error *err, const embed_flags *f, const char *run, const gf_encoder_device *where, result *r) {
+    gf_run_encoder *e = NULL;
+    gf_config c;
+    gf_run_encoder_spec spec = {.run = run, .head = f->head, .text = f->text, .untrained = f->untrained, .placement = *where};
+    const gf_weights_request request = {.arch = f->arch, .size = (int)f->size, .quick_gelu = f->quick_gelu};
+    TRY(open_data(err, f, run, &r->data));
+    if (!run) {
+        TRY(gf_weights_config(err, f->weights, &request, r->data, &c));
+        spec.config = &c, spec.weights = f->weights;
+    }
+    TRY(device_flags_open(err, "embed", &spec, &e));
+    const glofnd_status status = encode_all(err, e, f->text, r);
+    gf_run_encoder_free(e);
+    return status;
+}
+
+static void report(const result *r, const embed_flags *f) {
+    const char *what = f->text ? "embeddings of captions" : f->head ? "projections" : "features";
+    gf_print(stdout, "%lld x %lld %s written to %s\n", (long long)r->f.n, (long long)r->f.dim, what, f->files.out);
+    if (r->left_out && f->text) gf_print(stderr, "glofnd embed: %lld samples or captions are left out\n", (long long)r->left_out);
+    else if (r->left_out)
+        gf_print(stderr, "glofnd embed: %lld of %lld samples are left out, and rows move up: %s\n", (long long)r->left_out,
+                 (long long)r->n,
+                 f->files.samples ? "--samples has the sample of each row" : "--samples FILE.npy lists those that remain");
+}
+
+static int embed(const embed_flags *f, const char *run, const gf_encoder_device *where) {
+    gf_error err = {{0}};
+    result r = {.n = 0};
+    glofnd_status status = embed_targets_check(&err, &f->files);
+    if (status == GLOFND_OK) status = encode(&err, f, run, where, &r);
+    if (status == GLOFND_OK) status = embed_write(&err, &f->files, &(embed_rows){&r.f, r.sample, r.data});
+    if (status == GLOFND_OK) report(&r, f);
+    const int code = status == GLOFND_OK ? CLI_OK : cli_failed("embed", status, &err);
+    gf_features_free(&r.f);
+    gf_dataset_free(r.data);
+    free(r.sample);
+    free(r.bad);
+    return code;
+}
+
+static const gf_option rows[] = {
+    CLI_STRING(embed_flags, data, "data", "SPEC", "images to encode, as of `glofnd pretrain`; default: those of the run"),
+    CLI_STRING(embed_flags, files.out, "out", "FILE",
+               "float32 [rows][features], a row per sample that can be read, in their order; .npy, .safetensors or .csv"),
+    CLI_SWITCH(embed_flags, head, "head",
+               "projections of the head instead of features of the backbone (task clip: embeddings, always)"),
+    CLI_SWITCH(embed_flags, text, "text", "task clip: every caption of every sample instead of the images, a row each"),
+    CLI_STRING(embed_flags, files.labels, "labels", "FILE.npy", "also write the labels, int32 [rows], -1 where there is none"),
+    CLI_STRING(embed_flags, files.samples, "samples", "FILE.npy", "also write which sample a row belongs to, int64 [rows]"),
+    CLI_STRING(embed_flags, files.names, "names", "FILE", "also write the names of the samples, a line for each row"),
+    CLI_SWITCH(embed_flags, untrained, "untrained", "with the weights the run began with"),
+    CLI_STRING(embed_flags, weights, "weights", "FILE", "instead of a run: .safetensors or .pth of torchvision or open_clip"),
+    CLI_STRING(embed_flags, arch, "arch", "NAME", "of --weights; default: by the shapes of its tensors"),
+    CLI_INTEGER(embed_flags, size, "size", "PX", NULL, 8, 1024,
+                "of --weights: pixels of an image; default: as the file, else 224"),
+    CLI_SWITCH(embed_flags, quick_gelu, "quick-gelu", "of --weights: ViTs of OpenAI"),
+    DEVICE_FLAGS(embed_flags, device),
+};
+
+static int check_arguments(const cli_call *call, const embed_flags *f) {
+    const int run = call->words > 0;
+    if (!run && !f->weights) return cli_misused(call, "RUN is missing: the folder of a run; or --weights FILE");
+    if (run && f->weights) return cli_misused(call, "a RUN or --weights: not both");
+    if (run && (f->arch || f->size || f->quick_gelu))
+        return cli_misused(call, "--arch, --size and --quick-gelu go with --weights");
+    if (!run && (f->head || f->text || f->untrained)) return cli_misused(call, "--head, --text and --untrained go with a RUN");
+    if (!run && !f->data) return cli_misused(call, "--data is missing: the SPEC of the samples");
+    if (!f->files.out) return cli_misused(call, "--out is missing: the file to write");
+    if (f->head && f->text) return cli_misused(call, "--head and --text exclude each other: embeddings of captions have no head");
+    return CLI_OK;
+}
+
+static int run(const cli_call *call, const void *flags) {
+    const embed_flags *f = flags;
+    gf_encoder_device where;
+    int code = check_arguments(call, f);
+    if (code == CLI_OK) code = device_flags_read(call, &f->device, &where);
+    return code == CLI_OK ? embed(f, call->words ? call->word[0] : NULL, &where) : code;
+}
+
+const cli_verb cmd_embed = {
+    .name = "embed",
+    .summary = "features of a dataset by the encoder of a run, as .npy, .safetensors or .csv",
+    .usage = "glofnd embed RUN [--data SPEC] --out FILE [--head | --text] [--labels FILE.npy] [--samples FILE.npy]\n"
+             "             [--names FILE] [--untrained] " DEVICE_USAGE "\n"
+             "       glofnd embed --weights FILE [--arch NAME] [--size PX] --data SPEC --out FILE ...",
+    CLI_FLAGS(rows, embed_flags),
+    .word = "RUN",
+    .word_help = "the folder of a run",
+    .max_words = 1,
+    .shows_progress = 1,
+    .run = run,
+};

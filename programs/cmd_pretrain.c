@@ -1,0 +1,411 @@
+/* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "programs/cli.h"
+#include "programs/epoch_hook.h"
+#include "programs/interrupt.h"
+#include "programs/preset_file.h"
+#include "dist/dist.h"
+#include "dist/join.h"
+#include "eval/run_data.h"
+#include "dist/comm_device.h"
+#include "run/checkpoint_folder.h"
+#include "run/resume.h"
+#include "loop/pretrain.h"
+
+/* Replaces a progress line on a terminal. */
+static void report(const char *line) {
+    if (isatty(STDERR_FILENO) && !cli_terminal_is_dumb()) gf_print(stderr, "\r\033[K%s\n", line);
+    else gf_print(stderr, "%s\n", line);
+}
+
+enum { KEY_INDENT = 23 };
+
+static void print_key(const char *key, const char *text) {
+    char left[80];
+    snprintf(left, sizeof left, "  --%s", key);
+    cli_print_wrapped(stdout, left, KEY_INDENT, text);
+}
+
+static void help_option(const gf_option *o) {
+    const char *views = gf_config_preset(o, GF_TASK_VIEWS), *clip = gf_config_preset(o, GF_TASK_CLIP);
+    char range[256], text[800];
+    print_key(o->key, o->help);
+    if (o->type == GF_OPTION_TEXT) return;
+    gf_option_range(o, range, sizeof range);
+    const int differ = strcmp(clip, views) != 0;
+    snprintf(text, sizeof text, "%s; default %s%s%s", range, views, differ ? ", with task clip " : "", differ ? clip : "");
+    cli_print_wrapped(stdout, "", KEY_INDENT, text);
+}
+
+/* Flags that are no keys of the configuration; read_files takes --config, set_flags the others. */
+static const gf_option rows[] = {
+    CLI_STRING(gf_pretrain, run, "out", "RUN", "folder of the run, made if missing, with those above it"),
+    {.key = "config",
+     .type = GF_OPTION_STRINGS,
+     .value = "FILE.cfg",
+     .help = "a preset by its name, or a file: lines \"key = value\", and comments after # on lines of their own; a flag "
+             "wins over files, wherever it stands, and a later file over an earlier one"},
+    {.key = "set", .type = GF_OPTION_STRINGS, .value = "KEY=VALUE", .help = "the same as --KEY VALUE"},
+    CLI_SWITCH(gf_pretrain, resume, "resume",
+               "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
+    CLI_SWITCH(gf_pretrain, remap, "remap",
+               "with --resume: also if images were added, removed or renumbered; anchors follow their images"),
+    CLI_SWITCH(gf_pretrain, force, "force", "start also if less memory is there than was announced"),
+    CLI_SWITCH(gf_pretrain, quiet, "quiet", "no progress"),
+};
+static const gf_option_table own = {rows, (int)(sizeof rows / sizeof *rows)};
+
+static const char usage[] =
+    "glofnd pretrain --data SPEC --out RUN [--config PRESET|FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
+    "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
+    "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions; "
+    "false negatives are found and taken out of the loss.\n\n"
+    "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
+    "  glofnd pretrain --data cifar100:DIR --out run2 --config cifar100-sogclr-glofnd\n"
+    "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
+    "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config flickr8k-sogclr-glofnd\n"
+    "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: continues where it stopped\n"
+    "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
+    "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip "
+    "vocab.txt, and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present "
+    "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each "
+    "(docs/distributed.md).\n";
+
+static void help_own_flags(const char *const *only) {
+    for (int i = 0; i < own.count; i++) {
+        char left[48];
+        int wanted = !only;
+        for (const char *const *k = only; k && *k; k++) wanted |= strcmp(*k, rows[i].key) == 0;
+        snprintf(left, sizeof left, "%s %s", rows[i].key, rows[i].value ? rows[i].value : "");
+        if (wanted) print_key(left, rows[i].help);
+    }
+}
+
+static void help_all(void) {
+    const char *group = "";
+    const gf_option *o;
+    int in_method;
+    cli_print_usage(stdout, usage);
+    gf_print(stdout, "\n");
+    help_own_flags(NULL);
+    gf_print(stdout, "\nExit codes: 0: done or stopped; 1: run-time failure (files, memory, numerics);\n2: usage error.\n"
+                     "Keys of files and flags (- and _ are the same); data is the only one without a\nusable default:\n");
+    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
+        if (strcmp(group, o->group) != 0) gf_print(stdout, "\n%s\n", group = o->group);
+        help_option(o);
+    }
+}
+
+/* The keys of a first run, on one screen. */
+static void help(void) {
+    static const char *const flags[] = {"out", "config", "resume", NULL};
+    static const struct {
+        const char *group, *keys[8];
+    } groups[] = {
+        {"network and training", {"arch", "size", "batch", "epochs", "lr", "seed"}},
+        {"false negatives", {"detector", "alpha", "start_epoch"}},
+        {"machine", {"device", "precision", "threads"}},
+        {"output", {"eval_every", "keep_checkpoints"}},
+    };
+    int in_method, shown = 0, count = 0;
+    while (gf_config_option(count, &in_method)) count++;
+    cli_print_usage(stdout,
+                    "glofnd pretrain --data SPEC --out RUN [--config PRESET|FILE.cfg] [--KEY VALUE ...]\n"
+                    "       glofnd pretrain --out RUN --resume\n"
+                    "Trains an image encoder, or with --task clip one of images and one of captions, with a contrastive loss; "
+                    "false negatives are found and taken out of it.");
+    print_key("data SPEC", gf_config_find("data", &in_method)->help);
+    help_own_flags(flags);
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        gf_print(stdout, "%s\n", groups[g].group);
+        for (int k = 0; k < 8 && groups[g].keys[k]; k++, shown++) {
+            const gf_option *o = gf_config_find(groups[g].keys[k], &in_method);
+            char text[400];
+            snprintf(text, sizeof text, "%s; default %s", o->help, gf_config_preset(o, GF_TASK_VIEWS));
+            print_key(o->key, text);
+        }
+    }
+    gf_print(stdout, "--help-all explains %d more keys, with ranges.\n", count - shown - 1);
+}
+
+/* "KEY=VALUE" of --set. */
+static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
+    char key[64];
+    const char *equals = strchr(pair, '=');
+    FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof key, GLOFND_E_OPTION, "--set takes KEY=VALUE, not \"%.60s\"", pair);
+    memcpy(key, pair, (size_t)(equals - pair));
+    key[equals - pair] = 0;
+    return gf_config_set(err, c, key, equals + 1);
+}
+
+/* A switch may stand alone: --strict is --strict 1. */
+static int is_switch(const char *name) {
+    int in_method;
+    const gf_option *o = gf_config_find(name, &in_method);
+    return o && o->type == GF_OPTION_BOOL;
+}
+
+/* The last command that a file named for on_epoch. Files may come from elsewhere: only a command of the command line is run. */
+static char left_out[sizeof((gf_config *)0)->on_epoch];
+
+/* After a file was read. */
+static void leave_command_out(gf_config *c) {
+    if (!*c->on_epoch) return;
+    memcpy(left_out, c->on_epoch, sizeof left_out);
+    *c->on_epoch = 0;
+}
+
+/* A run may be resumed elsewhere than it was started: --data counts more. */
+static void find_data(const char *run, gf_config *c) {
+    char found[sizeof c->data];
+    if (gf_run_data_find(run, c->data, found, sizeof found)) memcpy(c->data, found, sizeof found);
+}
+
+/* A resumed run has its configuration: flags only change it. So it is read first, wherever --resume stands. */
+static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char **argv) {
+    const char *run = NULL;
+    int resume = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--resume") == 0) resume = 1;
+        if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) run = argv[i + 1];
+        if (strncmp(argv[i], "--out=", 6) == 0) run = argv[i] + 6;
+    }
+    if (!resume || !run) return GLOFND_OK;
+    TRY(gf_resume_read(err, run, &p->config, &p->config_was));
+    leave_command_out(&p->config);
+    find_data(run, &p->config);
+    if (*p->config.data) gf_config_complete(&p->config);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) {
+    char path[PATH_MAX];
+    TRY(cli_preset_file(err, name, ".cfg", path));
+    TRY(gf_config_read(err, c, path));
+    leave_command_out(c);
+    return GLOFND_OK;
+}
+
+typedef struct flag {
+    char name[64];
+    const char *value;
+    const gf_option *row; /* of `own`; NULL: a key of the configuration */
+} flag;
+
+/* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
+static glofnd_status parse_flag(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i, flag *f) {
+    const char *word = argv[*i], *equals = strchr(word, '=');
+    FAIL_IF(err, strncmp(word, "--", 2) != 0 && *i > 1 && strcmp(argv[*i - 1], "--resume") == 0, GLOFND_E_OPTION,
+            "--resume takes no value; the run is named by --out: --out %.60s --resume", word);
+    FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
+    snprintf(f->name, sizeof f->name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
+    f->row = gf_option_find(&own, sizeof *p, f->name);
+    const int on = f->row && f->row->type == GF_OPTION_BOOL, last = *i + 1 >= argc;
+    FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", f->name);
+    int in_method;
+    if (!f->row && !gf_config_find(f->name, &in_method))
+        return gf_config_set(err, &p->config, f->name, ""); /* says that it is unknown */
+    f->value = "1";
+    if (on || (!equals && is_switch(f->name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))) return GLOFND_OK;
+    FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", f->name);
+    f->value = equals ? equals + 1 : argv[++*i];
+    return GLOFND_OK;
+}
+
+static int is_file(const flag *f) { return strcmp(f->name, "config") == 0; }
+
+/* The files first, in their order: flags win wherever they stand. */
+static glofnd_status read_files(gf_error *err, gf_pretrain *p, int argc, char **argv) {
+    flag f;
+    for (int i = 1; i < argc; i++) {
+        TRY(parse_flag(err, p, argc, argv, &i, &f));
+        if (is_file(&f)) TRY(read_config(err, &p->config, f.value));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status set_flags(gf_error *err, gf_pretrain *p, int argc, char **argv) {
+    flag f;
+    for (int i = 1; i < argc; i++) {
+        TRY(parse_flag(err, p, argc, argv, &i, &f));
+        if (is_file(&f)) continue;
+        if (strcmp(f.name, "set") == 0) TRY(set_pair(err, &p->config, f.value));
+        else if (f.row) TRY(gf_option_set(err, &own, p, sizeof *p, f.name, f.value));
+        else TRY(gf_config_set(err, &p->config, f.name, f.value));
+    }
+    return GLOFND_OK;
+}
+
+static int has_config(const char *run, char path[PATH_MAX]) {
+    snprintf(path, PATH_MAX, "%s/" GF_CONFIG_FILE, run);
+    return access(path, F_OK) == 0;
+}
+
+/* Reports the checkpoint to continue from, if there is one. A run is not tied to its device: the CPU can continue what the GPU
+ * cannot. */
+static void report_checkpoint(const gf_pretrain *p, glofnd_status status) {
+    char last[PATH_MAX] = "", path[PATH_MAX];
+    gf_error unread;
+    const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
+    if (status == GLOFND_E_NUMERIC) return; /* would happen again */
+    if (gf_checkpoint_latest(&unread, p->run, last) != GLOFND_OK) {
+        gf_print(stderr, "its checkpoints are left as they are: %s\n", unread.text);
+        return;
+    }
+    if (*last) gf_print(stderr, "progress up to checkpoint %s is safe; continue", last);
+    else if (has_config(p->run, path)) gf_print(stderr, "there was no checkpoint yet; correct the error and begin again");
+    else return;
+    gf_print(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,
+             device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
+}
+
+/* An error that all ranks agree on is reported by the rank where it happened, which then ends the others: they give it time. */
+static void wait_for_other_rank(const gf_comm *comm, const gf_error *err) {
+    int whose = comm->rank, text = 0;
+    if (sscanf(err->text, "rank %d: %n", &whose, &text) != 1 || text == 0 || whose == comm->rank) return;
+    for (unsigned left = 5; left > 0;) left = sleep(left); /* signals to end come meanwhile */
+}
+
+/* Once training has begun the other ranks may be waiting for this one, and must be ended; before, all of them know. */
+static int end_failed(const gf_pretrain *p, gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
+    const int several = comm && comm->ranks > 1;
+    int code = CLI_FAILED;
+    if (several && started) wait_for_other_rank(comm, err);
+    if (several && started) gf_print(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
+    if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
+    else if (status == GLOFND_E_OPTION) code = CLI_USAGE; /* what the first one ends with */
+    if (started) report_checkpoint(p, status);
+    if (several && started) gf_dist_abort(comm, CLI_FAILED);
+    return code;
+}
+
+typedef struct watched {
+    const gf_pretrain *p;
+    gf_comm *comm;
+} watched;
+
+/* For gf_dist_watch. Reporting may wait for the lost machine, too (its disk, MPI itself): the alarm ends this rank. */
+static void end_lost(void *user, const char *text) {
+    const watched *w = user;
+    gf_error err;
+    alarm(10);
+    end_failed(w->p, w->comm, 1, gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
+    _exit(CLI_FAILED);
+}
+
+/* For gf_join_begin: this rank waits for ranks that never came. */
+static void end_waiting(void *user, const char *text) {
+    gf_error err;
+    (void)user;
+    alarm(10);
+    cli_failed("pretrain", gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
+    _exit(CLI_FAILED);
+}
+
+/* There is no configuration to continue with. */
+static glofnd_status fail_resume(gf_error *err, const char *run) {
+    char path[PATH_MAX];
+    gf_error unread;
+    FAIL_IF(err, has_config(run, path), GLOFND_E_FORMAT,
+            "%s does not name the data: it is empty, or not the one of a run; put the right one back, or give --data and "
+            "the other keys of the run beside --resume",
+            path);
+    const int kept = gf_checkpoint_latest(&unread, run, path) == GLOFND_OK && *path;
+    FAIL_IF(err, kept, GLOFND_E_IO,
+            "%s has a checkpoint, but its " GF_CONFIG_FILE
+            " is lost; put it back, or give --data and the other keys of the run beside "
+            "--resume",
+            run);
+    GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no " GF_CONFIG_FILE " in it", run);
+}
+
+/* Checks the arguments, on every rank. */
+static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
+    FAIL_IF(err, !p->run || !*p->run, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
+    FAIL_IF(err, p->remap && !p->resume, GLOFND_E_OPTION, "--remap goes with --resume");
+    if (p->resume && !*p->config.data) return fail_resume(err, p->run);
+    return p->comm && p->config.method.device == GLOFND_DEVICE_CUDA ? gf_device_choose(err, comm->local_rank) : GLOFND_OK;
+}
+
+/* status, err: of reading the arguments. */
+static int run_rank(gf_pretrain *p, gf_comm *comm, gf_join *join, glofnd_status status, gf_error *err) {
+    static watched others; /* for the thread that watches */
+    gf_pretrain_end end = GF_PRETRAIN_FINISHED;
+    int started = 0;
+    p->comm = strcmp(comm->ops->name, "single") == 0 ? NULL : comm;
+    const glofnd_status same_build = p->comm ? gf_comm_check_builds(err, comm) : GLOFND_OK;
+    if (same_build == GLOFND_OK && status == GLOFND_OK) status = prepare(err, p, comm);
+    gf_join_reach(join, GF_JOIN_CHECKED);
+    if (same_build == GLOFND_OK && p->comm) status = gf_comm_agree(err, comm, status);
+    others = (watched){p, comm};
+    if (same_build == GLOFND_OK && status == GLOFND_OK)
+        status = gf_dist_watch(err, comm, p->config.rank_timeout, end_lost, &others);
+    gf_join_end(join);
+    if (same_build != GLOFND_OK) return end_failed(p, comm, 0, same_build, err);
+    if (status == GLOFND_OK) status = gf_pretrain_run(err, p, &end, &started);
+    if (status != GLOFND_OK) return end_failed(p, comm, started, status, err);
+    if (comm->rank > 0) return CLI_OK;
+    if (end == GF_PRETRAIN_STOPPED) gf_print(stderr, "stopped; a checkpoint is written, --resume continues\n");
+    else gf_print(stderr, "%s: %s/" GF_MODEL_FILE "\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
+    return CLI_OK;
+}
+
+/* Also if the arguments are wrong, so that one of the ranks reports it and all of them end. */
+static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
+    gf_error closed = {{0}};
+    gf_comm *comm = NULL;
+    gf_join *join = NULL;
+    const int launched = gf_dist_launched(getenv), several = p->config.ranks != GF_RANKS_SINGLE && launched;
+    glofnd_status opened = gf_join_begin(&closed, several ? p->config.rank_timeout : 0.0, getenv, end_waiting, NULL, &join);
+    if (opened == GLOFND_OK) opened = gf_dist_open(&closed, (gf_ranks)p->config.ranks, launched, &comm);
+    if (opened != GLOFND_OK && status == GLOFND_OK) *err = closed, status = opened;
+    if (!comm) {
+        gf_join_end(join);
+        return cli_failed("pretrain", status, err);
+    }
+    cli_catch_batch_signals(comm->rank == 0 ? "\nstopping after this step; once more to stop at once\n" : NULL);
+    const int code = run_rank(p, comm, join, status, err);
+    gf_dist_close(comm);
+    return code;
+}
+
+/* 1: help was asked for, and printed. */
+static int helped(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const int all = strcmp(argv[i], "--help-all") == 0;
+        if (all || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return (all ? help_all() : help()), 1;
+    }
+    return 0;
+}
+
+static int run_pretrain(int argc, char **argv) {
+    gf_error err = {{0}};
+    epoch_hook hook;
+    if (helped(argc, argv)) return CLI_OK;
+    gf_pretrain p = {.stop = &cli_interrupted, .report = report, .plain = cli_terminal_is_dumb()};
+    glofnd_status status = gf_config_init(&err, &p.config);
+    if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
+    const int typed = status == GLOFND_OK; /* what is wrong from here on is in the arguments */
+    if (status == GLOFND_OK) status = read_files(&err, &p, argc, argv);
+    if (status == GLOFND_OK) status = set_flags(&err, &p, argc, argv);
+    p.left_out = *left_out && !*p.config.on_epoch ? left_out : NULL;
+    epoch_hook_init(&hook, p.run);
+    p.watch = &hook.watch;
+    const int code = run_ranks(&p, status, &err);
+    epoch_hook_free(&hook);
+    return status == GLOFND_OK || status == GLOFND_E_IO || !typed ? code : CLI_USAGE;
+}
+
+const cli_verb cmd_pretrain = {
+    .name = "pretrain",
+    .summary = "train an image encoder, false negatives found on the fly",
+    .usage = usage,
+    CLI_FLAGS(rows, gf_pretrain),
+    .takes_keys = 1,
+    .run_raw = run_pretrain,
+};

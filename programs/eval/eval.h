@@ -1,0 +1,65 @@
+/* eval.h - what the sub-verbs of `glofnd eval` share: which samples, the encoder of a run, and RUN/eval.jsonl. */
+#pragma once
+
+#include "programs/cli.h"
+#include "programs/device_flags.h"
+#include "programs/trained_run.h"
+#include "eval/encode.h"
+#include "eval/run_embeddings.h"
+#include "eval/split.h"
+#include "run/eval_writer.h"
+
+extern const cli_verb eval_knn, eval_linear, eval_transfer, eval_fn, eval_threshold, eval_retrieval, eval_zeroshot;
+
+/* Rows that several of them have; f: a field of s. */
+#define EVAL_UNTRAINED(s, f) CLI_SWITCH(s, f, "untrained", "with the weights the run began with: the baseline")
+#define EVAL_METRIC(s, f, h) CLI_CHOICE(s, f, "metric", NULL, eval_metrics, h)
+#define EVAL_TAKES_RUN                                                                                          \
+    .word = "RUN", .word_help = "the folder of a run, or a file of embeddings", .min_words = 1, .max_words = 1, \
+    .shows_progress = 1
+#define EVAL_ONE_DATASET .once = "expected one"
+extern const char *const eval_metrics[]; /* top1, mean */
+enum { EVAL_DATASETS_MAX = GF_OPTION_STRINGS_MAX };
+
+#define EVAL_HELD_OUT 0.2 /* of each class, where the data has no test split */
+
+typedef struct eval_samples {
+    const char *run, *data, *test; /* asked for; data NULL: the run's; test NULL: its test split, else EVAL_HELD_OUT of it */
+    int untrained;
+    gf_encoder_device where;
+    char run_data[sizeof((gf_config *)0)->data]; /* found: SPEC of the data if none was given */
+    char test_name[GF_SPLIT_NAME];               /* found: SPEC of the test samples; "" if they are held out of the data */
+    int trained_on;                              /* found: the data is that of the run, and its weights are used */
+    int threads;                                 /* found: those of the encoder, for what comes after it */
+    int embeddings; /* found: a run of task clip, of which embeddings are taken, not features of the backbone */
+} eval_samples;
+
+/* The encoder of the run, and which samples are for what. */
+glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder, gf_split *split);
+/* Centre crops of training and test samples, with a line about it. Damaged samples are named on stderr and left out. */
+glofnd_status eval_encode_split(gf_error *err, gf_run_encoder *encoder, const gf_split *split, gf_features *train,
+                                gf_features *test);
+/* Both. */
+glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
+/* The SPEC in "NAME=SPEC" or "SPEC", and a short name to call it by: NAME, or what the SPEC begins with. */
+const char *eval_name(const char *text, char *name, size_t bytes);
+typedef struct
+    eval_dataset { /* an argument: "SPEC", "NAME=SPEC"; "NAME=DIR" or "NAME=folder:DIR" of a known dataset is NAME:DIR */
+    char name[64], spec[GF_SPLIT_NAME];
+    const gf_known_dataset *known; /* of that name; NULL: none */
+} eval_dataset;
+/* E_ARGUMENT: too long. */
+glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out);
+/* The same for data that is only tested on: a known dataset without ?split= is its test split. */
+glofnd_status eval_dataset_read_test(gf_error *err, const char *text, eval_dataset *out);
+/* The run with its thresholds, for `what`: fn, threshold. *alpha 0: becomes the run's. Thresholds learned with similarity bank
+ * are on the scale of averages: a warning says so. */
+glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s, eval_progress *progress, gf_trained_run **run,
+                                double *alpha);
+/* "test  N samples of SPEC"; a warning on stderr if they are a part of the images that the encoder was trained on. */
+void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
+
+/* Begins a record of RUN/eval.jsonl with the keys that all events have; gf_eval_writer_end ends it. */
+void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol, const eval_samples *s);
+/* status: of storing results that are printed already. A failure says so. */
+glofnd_status eval_stored(gf_error *err, glofnd_status status);

@@ -1,0 +1,64 @@
+/* sweep.h - the plan of a sweep: the runs of a grid of values and seeds, and OUT/sweep.jsonl, the record of finished ones. */
+#pragma once
+
+#include "report/compare.h"
+#include "run/config.h"
+
+enum { SWEEP_CONFIG_MAX = 8, SWEEP_VARY_MAX = 8, SWEEP_SET_MAX = 64, SWEEP_EVAL_MAX = 8, SWEEP_VALUES_MAX = 256 };
+
+typedef struct sweep_axis {
+    const char *key;
+    const char *value[SWEEP_VALUES_MAX];
+    int count;
+    int source; /* of the plan, when it was given */
+} sweep_axis;
+
+typedef struct sweep_plan {
+    const char *verb;         /* whose messages these are: sweep, reproduce */
+    const char *out, *choose; /* folder; text in the name of the figure that chooses, or NULL */
+    const char *config[SWEEP_CONFIG_MAX];
+    sweep_axis vary[SWEEP_VARY_MAX], seeds;
+    const char *set[SWEEP_SET_MAX];   /* "key=value" */
+    const char *eval[SWEEP_EVAL_MAX]; /* "linear --fractions 100,10": arguments of `glofnd eval` */
+    int config_count, vary_count, set_count, eval_count;
+    int source;        /* counts the files that settings come from, then the command line: a later one wins */
+    int config_source; /* of config[] */
+    int64_t jobs;
+    int share;  /* runs share what comes before their detectors: share.h */
+    char *text; /* memory of the texts above */
+    size_t text_used, text_capacity;
+} sweep_plan;
+
+typedef struct sweep_run {
+    char name[200], path[1024];
+    const char *value[SWEEP_VARY_MAX]; /* of plan->vary */
+    const char *seed;
+    gf_config config, resolved;   /* as given; with open values filled */
+    uint32_t config_crc;          /* runs made under a different configuration are refused */
+    int finished;                 /* by sweep.jsonl, and its weights exist */
+    unsigned evaluated;           /* bits of plan->eval */
+    int waited;                   /* 1: the message that its folder is in use was printed */
+    int group;                    /* share.h: runs of equal numbers take the same steps until their detectors start */
+    int trunk;                    /* it begins as a copy of this run; -1: by itself */
+    int32_t from;                 /* after so many epochs */
+    int64_t epoch_steps;          /* 0: not needed */
+    int32_t keep[GF_KEPT_EPOCHS]; /* checkpoint_epochs: its own, and those of its branches */
+    int keep_count;
+} sweep_run;
+
+/* One setting by name, as on the command line or in a sweep file: config, vary, seeds, set, data, eval, jobs, share, choose, out.
+ * `folder`: of a relative config, or NULL. Texts are copied. */
+glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder);
+/* 1: the values of this axis are configurations: presets or files, read before all other keys. */
+int sweep_is_config(const sweep_axis *a);
+/* A sweep file: lines `key = value` with these names, # comments. */
+glofnd_status sweep_read(gf_error *err, sweep_plan *p, const char *path);
+void sweep_free(sweep_plan *p);
+
+/* All runs of the grid, checked: the first axis varies slowest, seeds fastest. *runs is to be freed. */
+glofnd_status sweep_make(gf_error *err, const sweep_plan *p, sweep_run **runs, int *count);
+/* Reads OUT/sweep.jsonl. E_ARGUMENT: a run of this name was made under a different configuration. */
+glofnd_status sweep_read_log(gf_error *err, const sweep_plan *p, sweep_run *runs, int count);
+/* Appends a record: event "start", "finished" or "evaluated" (with the arguments of the evaluation). */
+glofnd_status sweep_record(gf_error *err, const sweep_plan *p, const sweep_run *r, const char *event, const char *eval);
+int sweep_has_model(const sweep_run *r); /* the final weights exist */

@@ -1,0 +1,281 @@
+/* lists.c - files named by a list: list:FILE with lines path<TAB>label, and csv:FILE with a header such as filepath<TAB>title.
+ *
+ * Labels that are all integers are taken unchanged; others are names, numbered in bytewise order. Relative paths start at the
+ * folder of the list.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/dataset_format.h"
+#include "io/file.h"
+#include "text/captions.h"
+#include "util/csv.h"
+#include "util/number_text.h"
+
+#define FILES_PROBED 16 /* spread over the list; one must exist */
+
+typedef struct listing {
+    gf_string_list paths, texts, label_names; /* [n] each; texts only with has_text; label_names only while opening */
+    int has_text, has_label;
+    int32_t *label; /* [n], or NULL: no labels */
+} listing;
+
+/* ----- labels ----- */
+
+/* -1: unknown. */
+static int32_t number_of(const char *text) {
+    int64_t y;
+    return gf_label_read(text, &y) && y < GF_CLASSES_MAX ? (int32_t)y : -1;
+}
+
+static int all_numbers(const gf_string_list *s) {
+    int64_t y;
+    for (int64_t i = 0; i < s->n; i++)
+        if (!gf_label_read(gf_string_list_get(s, i), &y) || y >= GF_CLASSES_MAX) return 0;
+    return 1;
+}
+
+static glofnd_status collect_classes(gf_error *err, const gf_string_list *labels, gf_string_list *classes) {
+    for (int64_t i = 0; i < labels->n; i++) {
+        const char *text = gf_string_list_get(labels, i);
+        if (gf_is_class_name(text)) TRY(gf_string_list_add(err, classes, text, strlen(text)));
+    }
+    TRY(gf_string_list_sort(err, classes));
+    gf_string_list_unique(classes);
+    FAIL_IF(err, classes->n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "the list has more than %d classes", GF_CLASSES_MAX);
+    return GLOFND_OK;
+}
+
+static glofnd_status number_labels(gf_error *err, gf_dataset *d, listing *l) {
+    if (!l->has_label) return GLOFND_OK;
+    const int numbers = all_numbers(&l->label_names);
+    if (!numbers) TRY(collect_classes(err, &l->label_names, &d->classes));
+    l->label = malloc((size_t)l->paths.n * sizeof *l->label);
+    FAIL_IF(err, !l->label, GLOFND_E_MEMORY, "no memory for %lld labels", (long long)l->paths.n);
+    int32_t max = -1;
+    for (int64_t i = 0; i < l->paths.n; i++) {
+        const char *text = gf_string_list_get(&l->label_names, i);
+        l->label[i] = numbers ? number_of(text) : (int32_t)gf_string_list_find(&d->classes, text);
+        if (l->label[i] > max) max = l->label[i];
+    }
+    d->info.classes = max + 1;
+    gf_string_list_free(&l->label_names);
+    return GLOFND_OK;
+}
+
+/* ----- list: ----- */
+
+static glofnd_status add_line(gf_error *err, listing *l, const char *line, size_t n) {
+    const char *tab = memchr(line, '\t', n);
+    const size_t path = tab ? (size_t)(tab - line) : n;
+    if (path == 0) return GLOFND_OK;
+    TRY(gf_string_list_add(err, &l->paths, line, path));
+    if (tab) l->has_label = 1;
+    return gf_string_list_add(err, &l->label_names, tab ? tab + 1 : "", tab ? n - path - 1 : 0);
+}
+
+static glofnd_status parse_list(gf_error *err, listing *l, const char *text, const char *end) {
+    while (text < end) {
+        const char *line_end = memchr(text, '\n', (size_t)(end - text));
+        if (!line_end) line_end = end;
+        size_t n = (size_t)(line_end - text);
+        while (n > 0 && (text[n - 1] == '\r' || text[n - 1] == ' ')) n--;
+        TRY(add_line(err, l, text, n));
+        text = line_end + 1;
+    }
+    return GLOFND_OK;
+}
+
+/* ----- csv: ----- */
+
+typedef struct columns {
+    int64_t image, caption, label; /* -1: missing */
+} columns;
+
+static int64_t column_of(const gf_string_list *header, const char *name) {
+    for (int64_t i = 0; i < header->n; i++) {
+        if (strcmp(gf_string_list_get(header, i), name) == 0) return i;
+    }
+    return -1;
+}
+
+static glofnd_status find_columns(gf_error *err, const gf_dataset *d, const gf_string_list *header, columns *c) {
+    const char *image = gf_spec_value(&d->spec, "image"), *caption = gf_spec_value(&d->spec, "caption");
+    const char *label = gf_spec_value(&d->spec, "label");
+    *c = (columns){column_of(header, image ? image : "filepath"), column_of(header, caption ? caption : "title"),
+                   column_of(header, label ? label : "label")};
+    FAIL_IF(err, c->image < 0, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line; name it with ?image=COLUMN",
+            d->spec.place, image ? image : "filepath");
+    FAIL_IF(err, c->caption < 0 && caption, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place,
+            caption);
+    FAIL_IF(err, c->label < 0 && label, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place,
+            label);
+    return GLOFND_OK;
+}
+
+static glofnd_status add_field(gf_error *err, gf_string_list *to, const gf_string_list *row, int64_t column) {
+    const char *text = gf_string_list_get(row, column);
+    return gf_string_list_add(err, to, text ? text : "", text ? strlen(text) : 0);
+}
+
+static glofnd_status parse_rows(gf_error *err, const gf_dataset *d, listing *l, gf_csv *csv, gf_string_list *row) {
+    columns c;
+    TRY(gf_csv_next(err, csv, row));
+    TRY(find_columns(err, d, row, &c));
+    l->has_text = c.caption >= 0;
+    l->has_label = c.label >= 0;
+    for (;;) {
+        TRY(gf_csv_next(err, csv, row));
+        if (row->n == 0) return GLOFND_OK;
+        if (row->n == 1 && !gf_string_list_get(row, 0)[0]) continue; /* an empty line */
+        FAIL_IF(err, row->n <= c.image || row->n <= c.caption || !gf_string_list_get(row, c.image)[0], GLOFND_E_FORMAT,
+                "'%.300s', line %lld: too few fields, or no image", d->spec.place, (long long)csv->line);
+        TRY(add_field(err, &l->paths, row, c.image));
+        if (l->has_text) TRY(add_field(err, &l->texts, row, c.caption));
+        if (l->has_label) TRY(add_field(err, &l->label_names, row, c.label));
+    }
+}
+
+static glofnd_status parse_csv(gf_error *err, const gf_dataset *d, listing *l, char *text, char *end) {
+    gf_csv csv = gf_csv_begin(d->spec.place, text, end);
+    gf_string_list row = {0};
+    const glofnd_status status = parse_rows(err, d, l, &csv, &row);
+    gf_string_list_free(&row);
+    return status;
+}
+
+/* ----- both ----- */
+
+static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+    const listing *l = d->self;
+    *out = (gf_span){0, UINT64_MAX};
+    return gf_path_beside(err, d->spec.place, gf_string_list_get(&l->paths, i), path, bytes);
+}
+
+static int exists(const gf_dataset *d, int64_t i) {
+    char path[PATH_MAX];
+    gf_span whole;
+    return find(NULL, d, i, path, sizeof path, &whole) == GLOFND_OK && access(path, F_OK) == 0;
+}
+
+#define FROM_ITS_FOLDER "relative paths start at the folder of the list"
+
+/* Refuses a list whose paths are no files, rather than failing image by image later. Captions can be used without images. */
+static glofnd_status check_files(gf_error *err, gf_dataset *d, const listing *l) {
+    const char *place = d->spec.place, *first = gf_string_list_get(&l->paths, 0);
+    const int64_t n = l->paths.n, some = n < FILES_PROBED ? n : FILES_PROBED;
+    int64_t k = 0;
+    while (k < some && !exists(d, n / some * k)) k++;
+    if (k == some && d->format == &gf_format_csv)
+        gf_dataset_add_note(d, "none of %lld images probed exists, such as '%.300s': " FROM_ITS_FOLDER, (long long)some, first);
+    if (k == 0 || d->format == &gf_format_csv) return GLOFND_OK;
+    FAIL_IF(err, k == some, GLOFND_E_IO,
+            "'%.150s': none of %lld files probed exists, such as '%.120s'; " FROM_ITS_FOLDER
+            ", a TAB separates path and label, and csv: is for files with a header",
+            place, (long long)some, first);
+    FAIL_IF(err, !strchr(first, '.'), GLOFND_E_FORMAT,
+            "'%.200s': the first line, '%.100s', looks like a header; csv: is for files with one", place, first);
+    return GLOFND_OK;
+}
+
+/* A column without any caption counts as none. */
+static int has_caption(const listing *l) {
+    int64_t i = 0;
+    while (i < l->texts.n && gf_captions_count(gf_string_list_get(&l->texts, i)) == 0) i++;
+    return i < l->texts.n;
+}
+
+static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
+    listing *l = calloc(1, sizeof *l);
+    FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory to open a list");
+    d->self = l;
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0;
+    glofnd_status status = gf_file_read_text(err, d->spec.place, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
+    char *text = (char *)bytes;
+    const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* UTF-8 byte order mark */
+    if (status == GLOFND_OK && d->format == &gf_format_csv) status = parse_csv(err, d, l, text + mark, text + size);
+    else if (status == GLOFND_OK) status = parse_list(err, l, text + mark, text + size);
+    free(bytes);
+    TRY(status);
+    FAIL_IF(err, l->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' names no image", d->spec.place);
+    TRY(check_files(err, d, l));
+    TRY(number_labels(err, d, l));
+    d->info.n = l->paths.n;
+    d->info.has_text = has_caption(l);
+    return GLOFND_OK;
+}
+
+static void close_listing(void *self) {
+    listing *l = self;
+    if (!l) return;
+    gf_string_list_free(&l->paths);
+    gf_string_list_free(&l->texts);
+    gf_string_list_free(&l->label_names);
+    free(l->label);
+    free(l);
+}
+
+static int32_t label_of(const gf_dataset *d, int64_t i) {
+    const listing *l = d->self;
+    return l->label ? l->label[i] : -1;
+}
+
+static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
+    snprintf(out, bytes, "%s", gf_string_list_get(&((const listing *)d->self)->paths, i));
+}
+
+/* Depends on path and caption: open_clip's lists name an image once per caption. */
+static uint64_t key_of(const gf_dataset *d, int64_t i) {
+    const listing *l = d->self;
+    const char *path = gf_string_list_get(&l->paths, i), *text = gf_string_list_get(&l->texts, i);
+    const uint64_t key = gf_key_hash(path, strlen(path));
+    return text ? key ^ (gf_key_hash(text, strlen(text)) << 1 | 1) : key;
+}
+
+static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
+    const char *text = gf_string_list_get(&((const listing *)d->self)->texts, i);
+    return text ? gf_sample_set_text(err, out, text, strlen(text)) : GLOFND_OK;
+}
+
+static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
+    char path[PATH_MAX];
+    gf_span whole;
+    TRY(find(err, d, i, path, sizeof path, &whole));
+    TRY(read_text(err, d, i, out));
+    return gf_sample_read_file(err, path, hint, out);
+}
+
+static const char *const no_options[] = {NULL};
+static const char *const csv_options[] = {"image", "caption", "label", NULL};
+
+const gf_dataset_format gf_format_list = {
+    .name = "list",
+    .options = no_options,
+    .open = open_listing,
+    .close = close_listing,
+    .label = label_of,
+    .name_of = name_of,
+    .key = key_of,
+    .read = read_listing,
+    .read_text = read_text,
+    .find = find,
+};
+const gf_dataset_format gf_format_csv = {
+    .name = "csv",
+    .options = csv_options,
+    .open = open_listing,
+    .close = close_listing,
+    .label = label_of,
+    .name_of = name_of,
+    .key = key_of,
+    .read = read_listing,
+    .read_text = read_text,
+    .find = find,
+};

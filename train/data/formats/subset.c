@@ -1,0 +1,136 @@
+/* subset.c - see subset.h. */
+#include "data/formats/subset.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/number_text.h"
+
+const char *const gf_subset_options[] = {"rows", "labels", "imbalance", "every", "fraction", "first", NULL};
+
+typedef struct class_count {
+    int chosen;             /* 1: its samples may be taken */
+    int64_t size, seen;     /* samples of the class among the listed ones, and of these before the present one */
+    int64_t kept, in_share; /* of `size` by the imbalance; and how many of these the fraction has seen */
+} class_count;
+
+typedef struct subset {
+    int64_t every, first, left; /* left: samples that labels and imbalance have left so far */
+    double fraction, imbalance;
+    class_count *of; /* [classes + 1]; the last: samples without a label */
+} subset;
+
+static glofnd_status read_options(gf_error *err, const gf_spec *s, subset *x) {
+    const char *share = gf_spec_value(s, "fraction"), *imbalance = gf_spec_value(s, "imbalance");
+    TRY(gf_spec_integer(err, s, "every", 1, INT64_MAX, &x->every));
+    TRY(gf_spec_integer(err, s, "first", 1, INT64_MAX, &x->first));
+    const int ok = !share || (!gf_number_read(share, &x->fraction) && x->fraction > 0.0 && x->fraction <= 1.0);
+    FAIL_IF(err, !ok, GLOFND_E_OPTION, "data '%.60s': fraction is '%.60s'; expected a number in (0, 1]", s->format, share);
+    const int even = !imbalance || (!gf_number_read(imbalance, &x->imbalance) && x->imbalance >= 1.0);
+    FAIL_IF(err, !even, GLOFND_E_OPTION,
+            "data '%.60s': imbalance is '%.60s'; expected a number of at least 1, the largest class over the smallest", s->format,
+            imbalance);
+    return GLOFND_OK;
+}
+
+/* The labels that `word` of `bytes` names: a class, 7, or 0-49. 0: none. */
+static int labels_of(const gf_dataset *d, const char *word, size_t bytes, int64_t *from, int64_t *to) {
+    char text[256];
+    if (bytes == 0 || bytes >= sizeof text) return 0;
+    memcpy(text, word, bytes);
+    text[bytes] = 0;
+    for (int32_t c = 0; c < d->info.classes; c++) {
+        const char *name = gf_string_list_get(&d->classes, c);
+        *from = *to = c;
+        if (name && strcmp(name, text) == 0) return 1;
+    }
+    char *dash = strchr(text, '-');
+    if (dash) *dash = 0;
+    if (gf_integer_read(text, from) || gf_integer_read(dash ? dash + 1 : text, to)) return 0;
+    return 0 <= *from && *from <= *to && *to < d->info.classes;
+}
+
+static glofnd_status choose_labels(gf_error *err, const gf_dataset *d, subset *x) {
+    const char *labels = gf_spec_value(&d->spec, "labels");
+    FAIL_IF(err, d->info.classes == 0 && (labels || x->imbalance > 1.0), GLOFND_E_OPTION,
+            "data '%.60s': the samples have no labels, which ?%s needs", d->spec.format, labels ? "labels" : "imbalance");
+    for (int32_t c = 0; c <= d->info.classes; c++) x->of[c].chosen = !labels;
+    for (const char *word = labels; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
+        int64_t from, to;
+        const size_t bytes = strcspn(word, ",");
+        FAIL_IF(err, !labels_of(d, word, bytes, &from, &to), GLOFND_E_OPTION,
+                "data '%.60s': labels: '%.*s' is no class; expected names of classes, or labels from 0 to %d as 7 or 0-49, "
+                "separated by commas",
+                d->spec.format, bytes < 60 ? (int)bytes : 60, word, d->info.classes - 1);
+        for (int64_t c = from; c <= to; c++) x->of[c].chosen = 1;
+    }
+    return GLOFND_OK;
+}
+
+static class_count *class_of(const subset *x, const gf_dataset *d, int64_t row) {
+    const int32_t label = d->format->label(d, row);
+    return &x->of[label >= 0 && label < d->info.classes ? label : d->info.classes];
+}
+
+/* Long tail: of class c floor(size / imbalance^(c / (classes - 1))) samples stay, at least one. */
+static void set_sizes(subset *x, const gf_dataset *d, const int64_t *listed, int64_t count) {
+    for (int64_t i = 0; i < count; i++) class_of(x, d, listed ? listed[i] : i)->size++;
+    for (int32_t c = 0; c <= d->info.classes; c++) {
+        const double steps = d->info.classes > 1 && c < d->info.classes ? (double)c / (double)(d->info.classes - 1) : 0.0;
+        const double kept = floor((double)x->of[c].size / pow(x->imbalance, steps));
+        x->of[c].kept = kept > 1.0 ? (int64_t)kept : 1;
+    }
+}
+
+/* 1: the next of the listed samples is taken, if `taken` were before it. The k-th of n of a class is, where k kept / n reaches an
+ * integer, and of these where ceil(k F) grows: both spread what they take evenly over the class. */
+static int is_taken(subset *x, const gf_dataset *d, int64_t row, int64_t taken) {
+    class_count *c = class_of(x, d, row);
+    const int64_t k = c->seen++;
+    if (!c->chosen || (k + 1) * c->kept / c->size == k * c->kept / c->size) return 0;
+    if (x->left++ % x->every != 0 || taken >= x->first) return 0;
+    const double in_share = (double)c->in_share++;
+    return ceil((in_share + 1.0) * x->fraction) > ceil(in_share * x->fraction);
+}
+
+static int is_asked(const gf_spec *s) {
+    for (int i = 0; gf_subset_options[i]; i++)
+        if (gf_spec_value(s, gf_subset_options[i])) return 1;
+    return 0;
+}
+
+glofnd_status gf_subset_take(gf_error *err, gf_dataset *d) {
+    subset x = {.every = 1, .first = INT64_MAX, .fraction = 1.0, .imbalance = 1.0};
+    int64_t taken = 0, *listed = NULL, count = d->info.n;
+    const char *rows = gf_spec_value(&d->spec, "rows");
+    d->all = d->info.n;
+    if (!is_asked(&d->spec)) return GLOFND_OK;
+    TRY(read_options(err, &d->spec, &x));
+    if (rows) TRY(gf_subset_read_rows(err, rows, d, &listed, &count));
+    d->rows =
+        listed ? listed : malloc((size_t)d->all * sizeof *d->rows + 1); /* a listed row is read before its place is written */
+    x.of = calloc((size_t)d->info.classes + 1, sizeof *x.of);
+    const glofnd_status status = d->rows && x.of
+                                     ? choose_labels(err, d, &x)
+                                     : gf_fail(err, GLOFND_E_MEMORY, "no memory to choose among %lld samples", (long long)d->all);
+    if (status == GLOFND_OK) set_sizes(&x, d, listed, count);
+    for (int64_t i = 0; status == GLOFND_OK && i < count; i++) {
+        const int64_t row = listed ? listed[i] : i;
+        if (is_taken(&x, d, row, taken)) d->rows[taken++] = row;
+    }
+    free(x.of);
+    d->info.n = taken;
+    return status;
+}
+
+gf_spec gf_subset_without(const gf_spec *s) {
+    gf_spec plain = *s;
+    plain.options = 0;
+    for (int i = 0; i < s->options; i++) {
+        int own = 0;
+        for (int k = 0; gf_subset_options[k]; k++) own |= strcmp(s->option[i].key, gf_subset_options[k]) == 0;
+        if (!own) plain.option[plain.options++] = s->option[i];
+    }
+    return plain;
+}

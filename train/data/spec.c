@@ -1,0 +1,146 @@
+/* spec.c - see spec.h. */
+#include "data/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "util/number_text.h"
+
+static int is_word(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
+
+static int begins_option(const char *s) {
+    const char *p = s;
+    while (is_word(*p)) p++;
+    return p > s && *p == '=';
+}
+
+/* The '?' before the options, or NULL. */
+static char *find_options(char *place) {
+    for (char *p = place + strlen(place); p > place;) {
+        p--;
+        if (*p == '?' && begins_option(p + 1)) return p;
+    }
+    return NULL;
+}
+
+static glofnd_status add_option(gf_error *err, gf_spec *s, char *text) {
+    char *equals = strchr(text, '=');
+    FAIL_IF(err, !begins_option(text) || !equals, GLOFND_E_OPTION, "data '%.60s': '%.200s' is not key=value", s->format, text);
+    *equals = 0;
+    FAIL_IF(err, gf_spec_value(s, text), GLOFND_E_OPTION, "data '%.60s': option %.60s is given twice", s->format, text);
+    FAIL_IF(err, s->options == GF_SPEC_OPTIONS, GLOFND_E_OPTION, "data '%.60s': more than %d options", s->format,
+            GF_SPEC_OPTIONS);
+    s->option[s->options].key = text;
+    s->option[s->options].value = equals + 1;
+    s->options++;
+    return GLOFND_OK;
+}
+
+/* Cuts `list` at every `separator`. */
+static glofnd_status add_options(gf_error *err, gf_spec *s, char *list, char separator) {
+    while (list && *list) {
+        char *next = strchr(list, separator);
+        if (next) *next++ = 0;
+        TRY(add_option(err, s, list));
+        list = next;
+    }
+    return GLOFND_OK;
+}
+
+/* The format of a path without one, by its ending. */
+static const char *suggest_format(const char *path) {
+    static const struct {
+        const char *ending, *format;
+    } known[] = {{".tar", "wds"}, {".csv", "csv"}, {".tsv", "csv"}, {".txt", "list"}};
+    const char *ending = strrchr(path, '.');
+    for (size_t k = 0; ending && k < sizeof known / sizeof known[0]; k++)
+        if (strcasecmp(ending, known[k].ending) == 0) return known[k].format;
+    return "folder";
+}
+
+static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
+    char *colon = s->text;
+    while (is_word(*colon) || (*colon >= '0' && *colon <= '9')) colon++;
+    FAIL_IF(err, colon == s->text || (*colon && *colon != ':'), GLOFND_E_OPTION,
+            "data '%.200s' names no format; write for example %s:%.200s", s->text, suggest_format(s->text), s->text);
+    s->format = s->text;
+    s->place = colon; /* "" when there is no colon */
+    if (!*colon) return GLOFND_OK;
+    *colon = 0;
+    s->place = colon + 1;
+    char *question = find_options(colon + 1);
+    if (!question) return GLOFND_OK;
+    *question = 0;
+    return add_options(err, s, question + 1, '&');
+}
+
+glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out) {
+    *out = (gf_spec){0};
+    FAIL_IF(err, !text || !*text, GLOFND_E_OPTION, "no dataset is named; write for example shapes:n=4096");
+    const size_t length = strnlen(text, GF_SPEC_BYTES);
+    FAIL_IF(err, length == GF_SPEC_BYTES, GLOFND_E_OPTION, "the dataset spec is longer than %d bytes", GF_SPEC_BYTES - 1);
+    out->text = strdup(text);
+    FAIL_IF(err, !out->text, GLOFND_E_MEMORY, "no memory for the dataset spec");
+    const glofnd_status status = parse_copy(err, out);
+    if (status != GLOFND_OK) gf_spec_free(out);
+    return status;
+}
+
+glofnd_status gf_spec_open_place(gf_error *err, gf_spec *s) {
+    char *list = s->text + (s->place - s->text);
+    s->place = "";
+    return add_options(err, s, list, ',');
+}
+
+static void list_known(const char *const *known, char *out, size_t bytes) {
+    size_t used = 0;
+    out[0] = 0;
+    for (; *known && used < bytes; known++) used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? ", " : "", *known);
+}
+
+glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *known) {
+    for (int i = 0; i < s->options; i++) {
+        int found = 0;
+        for (const char *const *k = known; *k; k++) found |= strcmp(*k, s->option[i].key) == 0;
+        if (found) continue;
+        char names[200];
+        list_known(known, names, sizeof names);
+        GF_FAIL(err, GLOFND_E_OPTION, "data '%.60s' has no option '%.60s'; it has: %s", s->format, s->option[i].key,
+                names[0] ? names : "none");
+    }
+    return GLOFND_OK;
+}
+
+const char *gf_spec_value(const gf_spec *s, const char *key) {
+    for (int i = 0; i < s->options; i++) {
+        if (strcmp(s->option[i].key, key) == 0) return s->option[i].value;
+    }
+    return NULL;
+}
+
+glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, int64_t lo, int64_t hi, int64_t *value) {
+    const char *text = gf_spec_value(s, key);
+    if (!text) return GLOFND_OK;
+    int64_t x;
+    FAIL_IF(err, gf_integer_read(text, &x) || x < lo || x > hi, GLOFND_E_OPTION,
+            "data '%.60s': %s is '%.60s'; expected an integer in [%lld, %lld]", s->format, key, text, (long long)lo,
+            (long long)hi);
+    *value = x;
+    return GLOFND_OK;
+}
+
+int gf_spec_with(const gf_spec *s, const char *key, const char *value, char *out, size_t bytes) {
+    int n = snprintf(out, bytes, "%s:%s?%s=%s", s->format, s->place, key, value);
+    for (int i = 0; i < s->options && n > 0 && (size_t)n < bytes; i++) {
+        if (strcmp(s->option[i].key, key) == 0) continue;
+        n += snprintf(out + n, bytes - (size_t)n, "&%s=%s", s->option[i].key, s->option[i].value);
+    }
+    return n > 0 && (size_t)n < bytes;
+}
+
+void gf_spec_free(gf_spec *s) {
+    free(s->text);
+    *s = (gf_spec){0};
+}

@@ -1,0 +1,385 @@
+/* encode.c - see encode.h. */
+#include "eval/encode.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/run_data.h"
+#include "io/calls.h"
+#include "loader/loader.h"
+#include "run/checkpoint_folder.h"
+#include "run/layout.h"
+#include "run/resume.h"
+#include "loop/weights.h"
+#include "loop/trainer.h"
+#include "loop/vocabulary.h"
+#include "util/parallel.h"
+#include "util/path.h"
+
+struct gf_run_encoder {
+    gf_config config; /* resolved */
+    gf_net *net;
+    gf_bpe *bpe; /* text encoder; else NULL */
+    int64_t batch, dim;
+    int head, threads;
+    float *rows; /* [batch][dim] of the last forward, on the host */
+    uint32_t vocab_crc;
+    gf_run_state state; /* untrained: its weights are "" */
+    char data[PATH_MAX + 1024];
+    char cpu_fallback[sizeof((gf_error *)0)->text];
+};
+
+/* ----- opening ----- */
+
+/* The run's own file must agree with the copy in its checkpoint in all that makes the network. */
+static glofnd_status check_config(gf_error *err, const gf_config *c, const char *run) {
+    char from[PATH_MAX];
+    TRY(gf_checkpoint_latest(err, run, from));
+    if (!*from) return GLOFND_OK;
+    const glofnd_status status = gf_resume_check(err, run, from, c, 0);
+    if (status != GLOFND_E_OPTION) return status;
+    const gf_error why = *err;
+    return gf_fail(err, GLOFND_E_FORMAT, "%.200s/" GF_CONFIG_FILE " is not the one its checkpoint was made under: %.250s", run,
+                   why.text);
+}
+
+/* The copy in the checkpoint, whose checksum is known; but where the data are, where to work and what to crop may be changed. */
+static glofnd_status take_copy(gf_error *err, gf_config *c, const char *run) {
+    static const char *const own[] = {"data", "device", "threads", "workers", "prefetch", "eval_view"};
+    char from[PATH_MAX], value[1100];
+    gf_config copy;
+    int has = 0;
+    TRY(gf_checkpoint_latest(err, run, from));
+    if (*from) TRY(gf_checkpoint_config(err, from, &copy, &has));
+    if (!has) return GLOFND_OK;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        gf_config_text(c, own[i], value, sizeof value);
+        if (*value) TRY(gf_config_set(err, &copy, own[i], value));
+    }
+    *c = copy;
+    return GLOFND_OK;
+}
+
+/* The copy in the checkpoint is enough if the run's own file is lost or cut. */
+static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
+    char path[PATH_MAX];
+    const char *was;
+    int there;
+    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
+    TRY(gf_exists(err, path, &there));
+    TRY(gf_config_init(err, c));
+    const glofnd_status status = gf_resume_read(err, run, c, &was);
+    if (status == GLOFND_E_IO) return status;
+    if (status != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
+    FAIL_IF(err, !there && !was, GLOFND_E_IO, "%s is missing: %.100s is not a run folder", path, run);
+    FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s lacks size or stem of the network", path);
+    TRY(check_config(err, c, run));
+    return take_copy(err, c, run);
+}
+
+/* Training may replace the checkpoint while it is read: then the newer one is. */
+static glofnd_status load_trained(gf_error *err, gf_run_encoder *e, const char *run) {
+    enum { TRIES = 5 };
+    glofnd_status status = GLOFND_OK;
+    for (int i = 0; i < TRIES; i++) {
+        TRY(gf_run_state_find(err, run, &e->state));
+        status = gf_weights_load(err, e->net, e->state.weights, 0);
+        if (status == GLOFND_OK || !gf_run_state_changed(run, &e->state)) break;
+    }
+    return status;
+}
+
+static gf_net_spec spec_of(const gf_run_encoder *e, glofnd_device device) {
+    const gf_config *c = &e->config;
+    gf_net_spec s = gf_encoder_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
+    s.batch = e->batch; /* training may have two views of each sample */
+    if (!e->head) s.head_hidden = s.head_out = 0;
+    s.training = 0;
+    s.threads = e->threads;
+    s.device = device;
+    s.deterministic = 1;
+    return s;
+}
+
+static glofnd_status make_net_on(gf_error *err, gf_run_encoder *e, glofnd_device device) {
+    const gf_net_spec spec = spec_of(e, device);
+    TRY(gf_net_create(err, &spec, &e->net));
+    e->dim = e->head ? gf_config_dim(&e->config) : gf_net_features(e->net);
+    e->rows = malloc((size_t)(e->batch * e->dim) * sizeof *e->rows);
+    FAIL_IF(err, !e->rows, GLOFND_E_MEMORY, "no memory for a batch of features");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_device *out) {
+    glofnd_options o;
+    char why[256];
+    TRY(glofnd_options_init(&o, sizeof o));
+    const glofnd_status status = glofnd_options_set(&o, "device", name, why, sizeof why);
+    FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%s", why);
+    *out = o.device;
+    return GLOFND_OK;
+}
+
+/* Drops the message's advice about configurations, which follows its last semicolon. */
+static glofnd_status check_device(gf_error *err, glofnd_device device) {
+    static const char key[] = "device: ";
+    char why[256];
+    const glofnd_status status = glofnd_device_check(device, why, sizeof why);
+    char *advice = strrchr(why, ';');
+    if (advice) *advice = 0;
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", why + (strncmp(why, key, strlen(key)) == 0 ? strlen(key) : 0));
+    return GLOFND_OK;
+}
+
+/* On the requested device; with none requested, on the run's device, or on the CPU if that is unusable. */
+static glofnd_status make_net(gf_error *err, gf_run_encoder *e, const char *requested) {
+    glofnd_device device = e->config.method.device;
+    if (requested) TRY(gf_run_encoder_device(err, requested, &device));
+    glofnd_status status = check_device(err, device);
+    if (status == GLOFND_OK) status = make_net_on(err, e, device);
+    if (status == GLOFND_OK || device == GLOFND_DEVICE_CPU) return status;
+    const gf_error why = *err;
+    const int usable = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE; /* out of memory, for example */
+    FAIL_IF(err, requested || usable, status, "cuda cannot be used here: %.420s; use --device cpu", why.text);
+    memcpy(e->cpu_fallback, why.text, sizeof e->cpu_fallback);
+    return make_net_on(err, e, GLOFND_DEVICE_CPU);
+}
+
+static glofnd_status check_text(gf_error *err, const gf_config *c, const char *run) {
+    FAIL_IF(err, c->task != GF_TASK_CLIP, GLOFND_E_ARGUMENT,
+            "%s is a run on images alone (task = views); a text encoder needs a run with task = clip", run);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_run_check_text(gf_error *err, const char *run) {
+    gf_config c;
+    return read_config(NULL, &c, run) == GLOFND_OK ? check_text(err, &c, run) : GLOFND_OK;
+}
+
+/* In the run's folder, also where `run` is one of its checkpoints. */
+static glofnd_status find_vocabulary(gf_error *err, const char *run, char path[PATH_MAX]) {
+    int there;
+    TRY(gf_path_join(err, path, run, GF_VOCABULARY_FILE));
+    TRY(gf_exists(err, path, &there));
+    if (there || gf_checkpoint_step(run) < 0) return GLOFND_OK;
+    return gf_path_join(err, path, run, "../../" GF_VOCABULARY_FILE);
+}
+
+static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
+    char path[PATH_MAX];
+    uint32_t crc, trained = 0;
+    int known = 0;
+    if (!spec->text) return GLOFND_OK;
+    TRY(check_text(err, &e->config, spec->run));
+    TRY(find_vocabulary(err, spec->run, path));
+    TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
+    e->vocab_crc = crc;
+    TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));
+    FAIL_IF(err, known && crc != trained, GLOFND_E_FORMAT,
+            "%.300s is not the vocabulary the run was trained with; restore the original file", path);
+    return GLOFND_OK;
+}
+
+/* Initial weights of the run: tensors that its init file lacks come from the seed. */
+static glofnd_status load_initial(gf_error *err, gf_run_encoder *e) {
+    const gf_model encoder = {&e->net, 1, NULL};
+    if (!*e->config.init) return GLOFND_OK;
+    if (e->config.task != GF_TASK_CLIP) return gf_weights_load(err, e->net, e->config.init, 1);
+    return gf_weights_load_model(err, &encoder, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
+}
+
+/* Without a run the name of the file takes the place of the state. */
+static glofnd_status load_file(gf_error *err, gf_run_encoder *e, const char *path) {
+    e->state = (gf_run_state){.step = -1};
+    if (!path) return GLOFND_OK;
+    FAIL_IF(err, strlen(path) >= sizeof e->state.weights, GLOFND_E_ARGUMENT, "the path of the weights is too long");
+    memcpy(e->state.weights, path, strlen(path) + 1);
+    return gf_weights_load(err, e->net, path, 1);
+}
+
+static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
+    if (spec->config) e->config = *spec->config;
+    else TRY(read_config(err, &e->config, spec->run));
+    if (spec->run) gf_run_data_find(spec->run, e->config.data, e->data, sizeof e->data);
+    FAIL_IF(err, spec->config && spec->text, GLOFND_E_ARGUMENT, "a text encoder needs a run");
+    TRY(open_vocabulary(err, e, spec));
+    e->head = spec->head || e->config.task == GF_TASK_CLIP;
+    e->threads = spec->placement.threads > 0 ? spec->placement.threads : e->config.method.threads;
+    if (e->threads <= 0) e->threads = gf_parallel_default();
+    e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
+    TRY(make_net(err, e, spec->placement.device));
+    if (spec->config) return load_file(err, e, spec->weights);
+    if (spec->untrained) return load_initial(err, e);
+    TRY(load_trained(err, e, spec->run));
+    FAIL_IF(err, e->bpe && e->state.vocabulary >= 0 && e->state.vocabulary != (int64_t)e->vocab_crc, GLOFND_E_FORMAT,
+            "%.300s/" GF_VOCABULARY_FILE " is not the vocabulary the run was trained with; restore the original file", spec->run);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_run_encoder_create(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out) {
+    gf_run_encoder *e = calloc(1, sizeof *e);
+    *out = NULL;
+    FAIL_IF(err, !e, GLOFND_E_MEMORY, "no memory for an encoder");
+    const glofnd_status status = open_encoder(err, e, spec);
+    if (status == GLOFND_OK) *out = e;
+    else gf_run_encoder_free(e);
+    return status;
+}
+
+void gf_run_encoder_free(gf_run_encoder *e) {
+    if (!e) return;
+    gf_net_free(e->net);
+    gf_bpe_free(e->bpe);
+    free(e->rows);
+    free(e);
+}
+
+static glofnd_status copy_tensor(gf_error *err, gf_net *to, const gf_tensor *t, gf_net *from, const gf_tensor *s, float *host) {
+    TRY(gf_net_get(err, from, s, s->value, host));
+    return gf_net_put(err, to, t, t->value, host);
+}
+
+glofnd_status gf_run_encoder_copy(gf_error *err, gf_run_encoder *e, gf_net *net) {
+    gf_tensor *to, *from;
+    const int n = gf_net_tensors(e->net, &to), have = gf_net_tensors(net, &from);
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        while (k < have && strcmp(from[k].name, to[i].name) != 0) k++;
+        FAIL_IF(err, k == have || from[k].count != to[i].count, GLOFND_E_ARGUMENT, "the network has no %s of this shape",
+                to[i].name);
+        float *host = malloc((size_t)to[i].count * sizeof *host);
+        FAIL_IF(err, !host, GLOFND_E_MEMORY, "no memory for a copy of %s", to[i].name);
+        const glofnd_status status = copy_tensor(err, e->net, &to[i], net, &from[k], host);
+        free(host);
+        TRY(status);
+    }
+    gf_net_touch(e->net);
+    return GLOFND_OK;
+}
+
+const gf_config *gf_run_encoder_config(const gf_run_encoder *e) { return &e->config; }
+const char *gf_run_encoder_data(const gf_run_encoder *e) { return e->data; }
+int gf_run_encoder_threads(const gf_run_encoder *e) { return e->threads; }
+const gf_run_state *gf_run_encoder_state(const gf_run_encoder *e) { return &e->state; }
+const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e) { return e->cpu_fallback; }
+
+glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status) {
+    if (status != GLOFND_E_IO) return status;
+    const gf_error why = *err;
+    return gf_fail(err, status, "%.440s (the data of the run; if it moved, give its SPEC by --data)", why.text);
+}
+int64_t gf_run_encoder_dim(const gf_run_encoder *e) { return e->dim; }
+const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e) { return e->bpe; }
+
+/* ----- encoding ----- */
+
+/* e->rows = features or projections of `count` inputs: the images, or (NULL) the tokens already loaded. */
+static glofnd_status encode_batch(gf_error *err, gf_run_encoder *e, const float *images, int64_t count) {
+    const float *y = NULL;
+    TRY(gf_net_forward(err, e->net, images, count, 0, e->head ? NULL : &y, e->head ? &y : NULL));
+    TRY(gf_net_read(err, e->net, e->rows, y, (size_t)(count * e->dim) * sizeof *y));
+    double sum = 0.0; /* sum of squares: finite only if every number is */
+    for (int64_t i = 0; i < count * e->dim; i++) sum += (double)e->rows[i] * (double)e->rows[i];
+    FAIL_IF(err, !isfinite(sum), GLOFND_E_NUMERIC,
+            "%.300s: the output of the network is not finite: training diverged (try a smaller --lr), or the file is corrupt",
+            *e->state.weights ? e->state.weights : "untrained weights");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_run_encoder_tokens(gf_error *err, gf_run_encoder *e, const int32_t *tokens, int64_t n, float *out) {
+    FAIL_IF(err, !e->bpe, GLOFND_E_ARGUMENT, "an image encoder cannot read tokens");
+    for (int64_t i = 0; i < n; i += e->batch) {
+        const int64_t count = n - i < e->batch ? n - i : e->batch;
+        TRY(gf_net_load_tokens(err, e->net, tokens + i * e->config.context, 0, count));
+        TRY(encode_batch(err, e, NULL, count));
+        memcpy(out + i * e->dim, e->rows, (size_t)(count * e->dim) * sizeof *out);
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_run_encoder_images(gf_error *err, gf_run_encoder *e, const float *images, int64_t n, float *out) {
+    const int64_t pixels = (int64_t)e->config.size * e->config.size * 3;
+    for (int64_t i = 0; i < n; i += e->batch) {
+        const int64_t count = n - i < e->batch ? n - i : e->batch;
+        TRY(encode_batch(err, e, images + i * pixels, count));
+        memcpy(out + i * e->dim, e->rows, (size_t)(count * e->dim) * sizeof *out);
+    }
+    return GLOFND_OK;
+}
+
+/* Position of `id` in spec->ids, at `at` or later: unreadable samples before it are missing. */
+static int64_t position_of(const gf_encode_spec *spec, int64_t at, int64_t id) {
+    if (!spec->ids) return id;
+    while (spec->ids[at] != id) at++;
+    return at;
+}
+
+static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, gf_loader *loader, const gf_encode_spec *spec,
+                                gf_features *out) {
+    gf_batch batch;
+    int64_t row = 0, at = 0;
+    for (;;) {
+        TRY(gf_loader_next(err, loader, &batch));
+        if (batch.n == 0) break;
+        FAIL_IF(err, batch.n > out->n - row, GLOFND_E_FORMAT, "the dataset returned more than its %lld samples",
+                (long long)out->n);
+        TRY(encode_batch(err, e, batch.view[0], batch.n));
+        for (int64_t i = 0; i < batch.n; i++, row++) {
+            at = position_of(spec, at, batch.id[i]);
+            if (spec->aligned) row = at;
+            memcpy(out->x + row * e->dim, e->rows + i * e->dim, (size_t)e->dim * sizeof *out->x);
+            out->label[row] = spec->labels ? spec->labels[at] : batch.label[i];
+        }
+        if (spec->progress) spec->progress(spec->user, row, out->n);
+    }
+    if (!spec->aligned) out->n = row;
+    return GLOFND_OK;
+}
+
+/* Normalisation as in training. */
+static gf_augment augmentation(const gf_config *c, int augmented) {
+    const gf_augment seen = c->pixels == GF_PIXELS_CLIP ? gf_augment_clip(c->size) : gf_augment_pretrain(c->size);
+    gf_augment a = augmented ? gf_augment_linear(c->size) : seen;
+    memcpy(a.mean, seen.mean, sizeof a.mean);
+    memcpy(a.std, seen.std, sizeof a.std);
+    return a;
+}
+
+static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
+                                 gf_loader **out) {
+    gf_loader_spec loader = {
+        .data = data,
+        .augment = augmentation(&e->config, spec->augmented),
+        .views = spec->augmented ? 1 : 0,
+        .once = 1,
+        .ids = spec->ids,
+        .id_count = spec->id_count,
+        .batch = e->batch,
+        .seed = spec->seed,
+        .workers = e->threads,
+        .depth = 2,
+        .max_pixels = e->config.max_pixels,
+        .fast = e->config.decode == GF_DECODE_FAST,
+        .unreadable = spec->unreadable,
+        .user = spec->user,
+    };
+    gf_trainer_centre_crop(&e->config, data, &loader);
+    TRY(gf_loader_create(err, &loader, out));
+    return gf_loader_seek(err, *out, spec->epoch, 0);
+}
+
+glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
+                                gf_features *out) {
+    const int64_t n = spec->ids ? spec->id_count : gf_dataset_describe(data).n;
+    gf_loader *loader = NULL;
+    TRY(gf_features_alloc(err, out, n, e->dim));
+    memset(out->x, 0, (size_t)n * (size_t)e->dim * sizeof *out->x);
+    for (int64_t i = 0; i < n; i++) out->label[i] = -1;
+    glofnd_status status = make_loader(err, e, data, spec, &loader);
+    if (status == GLOFND_OK) status = encode_all(err, e, loader, spec, out);
+    gf_loader_free(loader);
+    if (status != GLOFND_OK) gf_features_free(out);
+    return status;
+}

@@ -1,0 +1,49 @@
+/* loss_stage.h - the method in a training run: from the embeddings of a step to the loss and their gradients.
+ *
+ * It owns the context, the anchor store and the arrays of a step: on a GPU ids, labels and groups of the batch there, with
+ * several ranks the gathered embeddings and links. A step is
+ *     gf_loss_stage_begin    the batch is drawn: its ids, labels and groups go where the loss is computed
+ *     gf_loss_stage_run      the encoders have embedded it: loss, gradients, lambda and u; only queued on a GPU
+ *     gf_loss_stage_finish   waits, and returns the statistics of the batch
+ */
+#pragma once
+
+#include "dist/step_ranks.h"
+#include "loop/encoders.h"
+#include "loop/sample_groups.h"
+
+typedef struct gf_loss_stage gf_loss_stage;
+
+typedef struct gf_loss_stage_spec {
+    const gf_config *config; /* borrowed, as the encoders */
+    gf_encoders *encoders;
+    gf_comm *comm;                  /* NULL: one rank */
+    int64_t samples;                /* of the data: an anchor each */
+    int labelled;                   /* they have labels: precision and recall of flags are measured */
+    const gf_sample_groups *groups; /* detector groups, of the samples; NULL: of equal contents, or none. Borrowed */
+    const char *store_path;         /* working file of the store; NULL: in memory */
+} gf_loss_stage_spec;
+
+glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec, gf_loss_stage **out);
+/* Several ranks: collective, once all have created theirs. wire: between the memories that the encoders are in. */
+glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wire);
+void gf_loss_stage_free(gf_loss_stage *l); /* before the encoders; NULL is fine */
+
+/* b: borrowed until finish. step: for messages. tau: the learned temperature; 0: by the options. support: embeddings of extra
+ * views of the own samples, [fnc_support][rows][dim] on the host, borrowed until finish; NULL: none. */
+glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau,
+                                  const float *support);
+glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l);
+/* E_NUMERIC: the loss is not finite. */
+glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats);
+/* Equal for steps that may be replayed from one record; 0: none may. */
+uint64_t gf_loss_stage_key(const gf_loss_stage *l);
+
+/* For checkpoints and reports. The store is that of all anchors; with several ranks of the drawn ones, or of the averages of all
+ * (similarity BANK), and the shard holds this rank's part of all (NULL: one rank). */
+glofnd_ctx *gf_loss_stage_ctx(const gf_loss_stage *l);
+glofnd_store *gf_loss_stage_store(const gf_loss_stage *l);
+gf_shard *gf_loss_stage_shard(const gf_loss_stage *l);
+/* Replaces the store by that of a file. E_FORMAT: it holds a different number of anchors. */
+glofnd_status gf_loss_stage_load(gf_error *err, gf_loss_stage *l, const char *path);
+int64_t gf_loss_stage_bytes(const gf_loss_stage *l); /* held where the encoders are */

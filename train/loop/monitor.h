@@ -1,0 +1,44 @@
+/* monitor.h - the records of a run: log.jsonl, a TensorBoard event file, and the progress line. */
+#pragma once
+
+#include "io/jsonl.h"
+#include "run/tfevents.h"
+#include "run/layout.h"
+#include "run/log_schema.h"
+#include "run/progress.h"
+#include "loop/checkpoint.h"
+#include "loop/lambdas.h"
+
+typedef struct gf_monitor {
+    gf_jsonl log;
+    gf_events events;
+    gf_progress progress;
+    double started, summarised; /* by the monotonic clock; the last summary, or 0 */
+    int64_t lines;              /* in log.jsonl */
+    int events_cut;             /* the event file did not match the marks */
+    int restored; /* files that were removed or replaced during training and are written again; to be cleared by the reader */
+} gf_monitor;
+
+/* Opens both files, and keeps the part that belongs to `marks` (all zero: new files); what is cut stays in files .cut until
+ * gf_monitor_forget_tails. Files that are missing or shorter are no failure: their whole records are kept; `lines` and
+ * `events_cut` show it. E_IO: a file cannot be read; it is as it was. */
+glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks,
+                              gf_progress_mode mode);
+void gf_monitor_close(gf_monitor *m);
+/* After every step: the progress line, and every log_steps a record. */
+glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);
+/* After the last step of an epoch, with the thresholds as they are then. knn: top-1 of an evaluation, NaN: there was none.
+ * value [GF_RUN_FIELD_COUNT]: the record, for others. */
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, double knn, double *value);
+/* An epoch as one line of text, at most every ten seconds, after an evaluation and after the last epoch; 0: not now. */
+int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes);
+/* After a resume with other data. */
+glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found);
+/* Name of the decoder, if a GPU decodes the images; once per run. */
+glofnd_status gf_monitor_decoder(gf_monitor *m, const gf_trainer *t);
+/* An unreadable sample, by number and name. */
+void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message);
+/* To disk; *marks: how much there is. A file that was removed or replaced meanwhile is written again. */
+glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks);
+/* Removes the files .cut of a run. */
+void gf_monitor_forget_tails(gf_error *err, const char *run);

@@ -1,0 +1,77 @@
+/* trainer.h - one pretraining run in memory: data, encoders, optimizer, method; and one step of it. */
+#pragma once
+
+#include "optim/optim.h"
+#include "loop/distributed.h"
+#include "loop/encoders.h"
+#include "loop/sample_groups.h"
+#include "loop/loss_stage.h"
+#include "loop/support_views.h"
+#include "loop/temperature.h"
+#include "loop/vocabulary.h"
+
+typedef struct gf_epoch_sums { /* of the present epoch; checkpoints hold them, so that its log line is the same after a resume */
+    double loss, lambda, kept, steps;
+    double pairs, flagged, same, hits;       /* counts, exact in double */
+    double precision, recall, quality_steps; /* means of per-anchor values */
+    double damaged;                          /* unreadable samples */
+} gf_epoch_sums;
+
+typedef struct gf_step_times { /* seconds of one step; on a GPU `forward` holds forward to optimizer */
+    double load, forward, loss, backward, optimizer;
+    double read, augment; /* work of the loader's threads for this batch */
+} gf_step_times;
+
+typedef struct gf_trainer {
+    gf_config config;
+    gf_dataset *data;
+    gf_dataset_info info;
+    gf_comm *comm;              /* borrowed; NULL: one rank. To be set before build */
+    gf_distributed distributed; /* several ranks */
+    gf_feed feed;
+    gf_loader *loader; /* the feed's */
+    gf_encoders encoders;
+    gf_bpe *bpe;             /* task clip: tokens of captions */
+    uint32_t vocab_crc;      /* identifies its vocabulary */
+    gf_loss_stage *loss;     /* the method, with the state of the anchors */
+    const char *store_path;  /* working file of that state, borrowed; NULL: in memory. To be set before build */
+    gf_support support;      /* FNC: extra views */
+    gf_sample_groups groups; /* detector groups: of a file or by k-means */
+    gf_learned_tau scale;    /* the learned temperature */
+    gf_param *params;        /* [param_count] of all encoders */
+    int param_count;
+    gf_optim *optim;
+    const char *plans_path; /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */
+    gf_batch batch;         /* of the present step */
+    double marks[5];        /* clock at the stages of the step */
+    int64_t state_count;    /* numbers of one optimizer state, all encoders */
+    int64_t epoch_steps;    /* steps per epoch */
+    int64_t step;           /* steps done, over all epochs */
+    gf_epoch_sums sums;
+    /* of the last step */
+    glofnd_stats stats;
+    gf_step_times times;
+    double lr, grad_norm;
+} gf_trainer;
+
+/* Creation in two parts, so that a run can be announced before memory is allocated. open: the data, and the values of the
+ * configuration that follow from it (size, stem, steps); config is resolved. build: all the rest; `unreadable`, `user` as in
+ * gf_loader_spec. Between them, with task clip, the vocabulary is loaded; without the call build takes that of the
+ * configuration. */
+glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out);
+glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path);
+glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user);
+void gf_trainer_free(gf_trainer *t);
+/* Loader spec: centre crops as the configuration evaluates them (`eval_view`). */
+void gf_trainer_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
+gf_augment gf_trainer_recipe(const gf_config *c); /* of the views that training sees; size is resolved */
+int64_t gf_trainer_steps(const gf_trainer *t);    /* of the whole run */
+/* Estimate of the memory that build allocates and training holds; after open. */
+glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes);
+/* One step. E_NUMERIC names the step and a sample if an embedding, the loss or the gradient is not finite. Weights are then as
+ * before the step; the store and batch-norm statistics may not be, so a failed trainer must not be saved. */
+glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
+/* The optimizer's state `which` (1 or 2) as one array [state_count] on the host: all parameters in order, in torch's layout. */
+glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat);
+glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat);
+int gf_trainer_states(const gf_trainer *t); /* number of states: 2 for AdamW, else 1 */

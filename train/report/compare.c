@@ -1,0 +1,332 @@
+/* compare.c - see compare.h: reading, grouping, testing. */
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/layout.h"
+#include "run/run_log.h"
+#include "util/path.h"
+#include "util/utf8.h"
+
+/* ----- groups ----- */
+
+/* Keys of how a run is carried out: runs that differ in them alone are one group. */
+static int is_execution_key(const char *key) {
+    static const char *const keys[] = {"seed",
+                                       "threads",
+                                       "workers",
+                                       "prefetch",
+                                       "checkpoint_steps",
+                                       "log_steps",
+                                       "strict",
+                                       "tile",
+                                       "device",
+                                       "checkpoint_minutes",
+                                       "keep_checkpoints",
+                                       "checkpoint_epochs",
+                                       "eval_every",
+                                       "eval_samples",
+                                       "on_epoch",
+                                       "store",
+                                       "ranks",
+                                       "rank_timeout"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0) return 1;
+    return 0;
+}
+
+static int same_group(const gf_config *a, const gf_config *b) {
+    char x[1100], y[1100];
+    const char *key;
+    for (int i = 0; (key = gf_config_value(a, i, x, sizeof x)); i++) {
+        gf_config_value(b, i, y, sizeof y);
+        if (!is_execution_key(key) && strcmp(x, y) != 0) return 0;
+    }
+    return 1;
+}
+
+static const gf_config *first_of(const gf_comparison *c, int group) {
+    for (int i = 0; i < c->runs; i++)
+        if (c->run[i].group == group) return &c->run[i].config;
+    return NULL;
+}
+
+static void find_groups(gf_comparison *c) {
+    for (int i = 0; i < c->runs; i++) {
+        int g = 0;
+        while (g < c->groups && !same_group(first_of(c, g), &c->run[i].config)) g++;
+        c->run[i].group = g;
+        c->groups += g == c->groups;
+    }
+}
+
+/* 1: key i says how thresholds are learned, and the detector of this configuration learns none. */
+static int is_idle_key(const gf_config *c, int i) {
+    int in_method;
+    const gf_option *o = gf_config_option(i, &in_method);
+    if (c->method.detector == GLOFND_DETECT_GLOFND || c->method.detector == GLOFND_DETECT_SINGLE) return 0;
+    return strcmp(o->group, "ring") == 0 || strcmp(o->key, "learner") == 0 || strncmp(o->key, "lambda_", 7) == 0;
+}
+
+/* 1: an epoch that only follows from start_epoch. */
+static int follows_start(const gf_config *c, const char *key) {
+    return (strcmp(key, "update_epoch") == 0 && c->method.update_epoch == c->start_epoch) ||
+           (strcmp(key, "mask_epoch") == 0 && c->method.mask_epoch == c->start_epoch);
+}
+
+/* The keys in which groups differ, without those that follow from others or, unless `idle`, have no effect. */
+static void write_labels(gf_comparison *c, int idle) {
+    char x[1100], y[1100];
+    const char *key;
+    for (int g = 0; g < c->groups; g++) c->label[g][0] = 0;
+    for (int i = 0; (key = gf_config_value(first_of(c, 0), i, x, sizeof x)); i++) {
+        int differs = 0;
+        for (int g = 1; g < c->groups; g++) differs |= gf_config_value(first_of(c, g), i, y, sizeof y) && strcmp(x, y) != 0;
+        if (!differs || is_execution_key(key)) continue;
+        for (int g = 0; g < c->groups; g++) {
+            char *label = c->label[g];
+            const size_t used = strlen(label);
+            const gf_config *f = first_of(c, g);
+            if (follows_start(f, key) || (!idle && is_idle_key(f, i))) continue;
+            gf_config_value(f, i, y, sizeof y);
+            snprintf(label + used, sizeof c->label[g] - used, "%s%s=%.80s", used ? " " : "", key, y);
+            gf_utf8_trim(label);
+        }
+    }
+}
+
+static int labels_repeat(const gf_comparison *c) {
+    for (int g = 1; g < c->groups; g++)
+        for (int h = 0; h < g; h++)
+            if (strcmp(c->label[g], c->label[h]) == 0) return 1;
+    return 0;
+}
+
+static void label_groups(gf_comparison *c) {
+    write_labels(c, 0);
+    if (labels_repeat(c)) write_labels(c, 1);
+    for (int g = 0; g < c->groups; g++)
+        if (!c->label[g][0]) snprintf(c->label[g], sizeof c->label[g], c->groups > 1 ? "group %d" : "all runs", g + 1);
+}
+
+/* ----- reading ----- */
+
+/* Index of the metric with this key, added if new; -1: there are too many. */
+static int find_metric(gf_comparison *c, const char *key, const char *name, const gf_eval_key *figure, double rank) {
+    for (int m = 0; m < c->metrics; m++)
+        if (strcmp(c->metric[m].key, key) == 0) return m;
+    if (c->metrics == GF_COMPARE_METRICS_MAX) return -1;
+    gf_metric *x = &c->metric[c->metrics];
+    *x = (gf_metric){.better = figure->better, .detail = figure->detail, .rank = rank};
+    snprintf(x->key, sizeof x->key, "%s", key);
+    snprintf(x->name, sizeof x->name, "%s", name);
+    return c->metrics++;
+}
+
+/* Every figure of a record that has a title is a metric. */
+static void add_figures(gf_comparison *c, gf_compared *r, const gf_eval_line *e) {
+    char what[GF_EVAL_NAME_MAX], name[GF_EVAL_NAME_MAX + 40], key[GF_METRIC_KEY_MAX];
+    const double rank = (double)gf_eval_rank(e->event) - 0.5 * (isfinite(e->fraction) ? e->fraction : 1.0);
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(e->event, &rows);
+    gf_eval_name(e, what, sizeof what);
+    for (int i = 0; i < rows; i++) {
+        if (!row[i].title || !isfinite(e->value[i])) continue;
+        snprintf(name, sizeof name, "%s %s", what, row[i].title);
+        snprintf(key, sizeof key, "%s\n%s", row[i].title, e->identity);
+        const int m = find_metric(c, key, name, &row[i], rank);
+        if (m >= 0) r->value[m] = row[i].factor * e->value[i];
+    }
+}
+
+static void add_last_epoch(gf_comparison *c, gf_compared *r, const gf_run_log *log) {
+    gf_eval_line e = {.event = GF_EVAL_EPOCH, .fraction = NAN, .k = NAN};
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(GF_EVAL_EPOCH, &rows);
+    for (int i = 0; i < rows; i++) e.value[i] = gf_run_last_of(log, row[i].key);
+    gf_settings_of_run(&r->config, e.settings);
+    gf_eval_identify(&e);
+    add_figures(c, r, &e);
+}
+
+/* Lines that were left out, and keys of a newer version. */
+static void note_gaps(gf_comparison *c, const gf_run_log *log) {
+    if (log->skipped && !c->skipped) gf_path_join(NULL, c->skipped_in, log->path, log->eval.skipped ? GF_EVAL_FILE : GF_LOG_FILE);
+    c->skipped += log->skipped;
+    if (!*log->eval.unknown || *c->unknown) return;
+    snprintf(c->unknown, sizeof c->unknown, "%s", log->eval.unknown);
+    snprintf(c->unknown_in, sizeof c->unknown_in, "%s", log->path);
+}
+
+static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path, gf_compared *r) {
+    gf_run_log log;
+    TRY(gf_run_log_read(err, path, &log));
+    snprintf(r->path, sizeof r->path, "%s", log.path);
+    r->config = log.config;
+    r->seed = log.config.seed;
+    for (int i = 0; i < log.eval.count; i++)
+        if (!log.eval.line[i].untrained) add_figures(c, r, &log.eval.line[i]);
+    add_last_epoch(c, r, &log);
+    note_gaps(c, &log);
+    gf_run_log_free(&log);
+    return GLOFND_OK;
+}
+
+static int measured(const gf_comparison *c, int metric) {
+    for (int i = 0; i < c->runs; i++)
+        if (isfinite(c->run[i].value[metric])) return 1;
+    return 0;
+}
+
+/* The part of a metric's key behind title and name. */
+static const char *settings_of(const gf_metric *m) {
+    const char *at = strchr(m->key, '\n');
+    at = at ? strchr(at + 1, '\n') : NULL;
+    return at ? at + 1 : "";
+}
+
+/* 1: two metrics have the same title and name, so that only their settings differ. */
+static int same_name(const gf_metric *a, const gf_metric *b) {
+    const size_t n = (size_t)(settings_of(a) - a->key);
+    return a != b && strncmp(a->key, b->key, n) == 0;
+}
+
+/* Appends to the names of metrics that were measured in different ways the fewest settings that distinguish them. */
+static void disambiguate_names(gf_comparison *c) {
+    for (int a = 0; a < c->metrics; a++) {
+        gf_metric *m = &c->metric[a];
+        const char *own = settings_of(m), *separator = " (", *shown[16];
+        char text[200];
+        int count = 0;
+        for (int b = 0; b < c->metrics && count < 16; b++) {
+            const char *other = settings_of(&c->metric[b]);
+            int distinct = !same_name(m, &c->metric[b]) || !measured(c, b);
+            for (int k = 0; k < count; k++) distinct |= gf_settings_differ(own, other, shown[k]);
+            if (distinct || !(shown[count] = gf_settings_difference(own, other))) continue;
+            gf_settings_describe(own, shown[count++], text, sizeof text);
+            const size_t used = strlen(m->name);
+            snprintf(m->name + used, sizeof m->name - used, "%s%s", separator, text);
+            separator = ", ";
+        }
+        if (count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
+        gf_utf8_trim(m->name);
+    }
+}
+
+static void swap_metrics(gf_comparison *c, int a, int b) {
+    const gf_metric metric = c->metric[a];
+    c->metric[a] = c->metric[b], c->metric[b] = metric;
+    for (int i = 0; i < c->runs; i++) {
+        const double value = c->run[i].value[a];
+        c->run[i].value[a] = c->run[i].value[b], c->run[i].value[b] = value;
+    }
+}
+
+/* By rank; metrics of equal rank stay in the order in which they were found. */
+static void sort_metrics(gf_comparison *c) {
+    for (int m = 1; m < c->metrics; m++)
+        for (int k = m; k > 0 && c->metric[k - 1].rank > c->metric[k].rank; k--) swap_metrics(c, k - 1, k);
+}
+
+glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
+    *out = (gf_comparison){0};
+    FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS_MAX, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
+            GF_COMPARE_RUNS_MAX);
+    out->run = calloc((size_t)count, sizeof *out->run);
+    out->metric = calloc(GF_COMPARE_METRICS_MAX, sizeof *out->metric);
+    out->label = calloc((size_t)count, sizeof *out->label);
+    glofnd_status status = GLOFND_OK;
+    if (!out->run || !out->metric || !out->label) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %d runs", count);
+    out->runs = count;
+    for (int i = 0; i < count && status == GLOFND_OK; i++)
+        for (int m = 0; m < GF_COMPARE_METRICS_MAX; m++) out->run[i].value[m] = NAN;
+    for (int i = 0; i < count && status == GLOFND_OK; i++) status = read_run(err, out, runs[i], &out->run[i]);
+    if (status == GLOFND_OK) {
+        find_groups(out);
+        label_groups(out);
+        disambiguate_names(out);
+        sort_metrics(out);
+    } else {
+        gf_compare_free(out);
+    }
+    return status;
+}
+
+void gf_compare_free(gf_comparison *c) {
+    if (!c) return;
+    free(c->run);
+    free(c->metric);
+    free(c->label);
+    *c = (gf_comparison){0};
+}
+
+/* ----- figures of groups ----- */
+
+int gf_metric_has(const gf_metric *m, const char *text) { return strcasestr(m->name, text) != NULL; }
+
+int gf_compare_select(gf_comparison *c, const char *text, int details) {
+    int kept = 0;
+    for (int m = 0; m < c->metrics; m++) {
+        const int wanted = text ? gf_metric_has(&c->metric[m], text) : details || !c->metric[m].detail;
+        if (!wanted || !measured(c, m)) continue;
+        c->metric[kept] = c->metric[m];
+        for (int i = 0; i < c->runs; i++) c->run[i].value[kept] = c->run[i].value[m];
+        kept++;
+    }
+    return c->metrics = kept;
+}
+
+/* The first run of a group with this seed that has the figure. */
+static const gf_compared *partner(const gf_comparison *c, int group, int metric, int64_t seed) {
+    for (int i = 0; i < c->runs; i++) {
+        const gf_compared *r = &c->run[i];
+        if (r->group == group && r->seed == seed && isfinite(r->value[metric])) return r;
+    }
+    return NULL;
+}
+
+gf_cell gf_compare_cell(const gf_comparison *c, int group, int metric) {
+    double all[GF_COMPARE_RUNS_MAX] = {0}, x[GF_COMPARE_RUNS_MAX], y[GF_COMPARE_RUNS_MAX];
+    gf_cell cell = {.p = NAN, .test = {.difference = NAN, .t = NAN, .p_greater = NAN, .p_less = NAN}};
+    int pairs = 0;
+    for (int i = 0; i < c->runs; i++) {
+        const gf_compared *r = &c->run[i];
+        if (r->group != group || !isfinite(r->value[metric])) continue;
+        all[cell.n++] = r->value[metric];
+        const gf_compared *base = partner(c, 0, metric, r->seed);
+        if (group == 0 || !base || partner(c, group, metric, r->seed) != r) continue;
+        x[pairs] = r->value[metric], y[pairs++] = base->value[metric];
+    }
+    cell.mean = gf_mean(all, cell.n), cell.std = gf_std(all, cell.n);
+    if (pairs) cell.test = gf_ttest_paired(x, y, pairs);
+    const int better = c->metric[metric].better;
+    if (better) cell.p = better > 0 ? cell.test.p_greater : cell.test.p_less;
+    return cell;
+}
+
+int gf_compare_best(const gf_comparison *c, int metric) {
+    int best = -1;
+    double score = -INFINITY;
+    for (int g = 0; g < c->groups && c->metric[metric].better; g++) {
+        const double x = gf_compare_cell(c, g, metric).mean * c->metric[metric].better;
+        if (x > score) best = g, score = x;
+    }
+    return best;
+}
+
+int gf_compare_digits(const gf_comparison *c, int metric) { return strchr(c->metric[metric].name, '%') ? 2 : 4; }
+
+int gf_compare_is_best(const gf_comparison *c, int group, int metric) {
+    const int best = gf_compare_best(c, metric);
+    if (best < 0) return 0;
+    const double unit = pow(10.0, gf_compare_digits(c, metric)), top = round(unit * gf_compare_cell(c, best, metric).mean);
+    int worse = 0;
+    for (int g = 0; g < c->groups; g++) {
+        const gf_cell x = gf_compare_cell(c, g, metric);
+        worse += x.n && round(unit * x.mean) != top;
+    }
+    return worse && round(unit * gf_compare_cell(c, group, metric).mean) == top;
+}

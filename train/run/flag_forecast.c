@@ -1,0 +1,114 @@
+/* flag_forecast.c - see flag_forecast.h. */
+#include "run/flag_forecast.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "util/minmax.h"
+
+static double expected_lambda(const gf_config *c) {
+    return c->task == GF_TASK_CLIP ? GF_EXPECTED_LAMBDA_CLIP : GF_EXPECTED_LAMBDA_VIEWS;
+}
+
+static int learns(const glofnd_options *o) { return o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE; }
+
+/* A visit with nothing above lambda: Adam's step is lambda_lr whatever the gradient, SGD's lambda_lr times alpha. */
+static double fall_per_visit(const glofnd_options *o) {
+    double g = o->lambda_normalize ? 1.0 : o->alpha;
+    if (o->lambda_clip > 0.0) g = GF_MIN(g, o->alpha * o->lambda_clip);
+    return o->learner == GLOFND_LEARN_SGD ? o->lambda_lr * g : o->lambda_lr;
+}
+
+/* A shared lambda moves in every step, that of an anchor once in an epoch. */
+static double fall_in(const glofnd_options *o, int32_t epoch, int64_t steps) {
+    const int shared = o->detector == GLOFND_DETECT_SINGLE || epoch < o->update_epoch + o->lambda_warmup;
+    return fall_per_visit(o) * (shared ? (double)steps : 1.0);
+}
+
+/* The share of a full step that is left in an epoch, by lambda_decay. */
+static double step_left(const glofnd_options *o, int32_t epoch) {
+    const double visits = (double)(epoch - o->update_epoch) + 1.0;
+    return o->lambda_decay > 0.0 ? GF_MIN(1.0, o->lambda_decay / visits) : 1.0;
+}
+
+gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
+    const glofnd_options *o = &c->method;
+    gf_flag_forecast x = {.reached = 1.0, .from = o->mask_epoch};
+    if (learns(o) && o->learner != GLOFND_LEARN_RING && o->lambda_init == GLOFND_INIT_ONE) {
+        const double aim = expected_lambda(c);
+        int32_t ready = c->epochs;
+        x.fall = fall_in(o, c->epochs, steps);
+        for (int32_t e = o->update_epoch; e < c->epochs && x.reached > -1.0; e++) {
+            x.reached = GF_MAX(-1.0, x.reached - fall_in(o, e, steps) * step_left(o, e));
+            if (ready == c->epochs && x.reached <= aim + 1e-9) ready = e;
+        }
+        x.from = GF_MAX(x.from, ready);
+    }
+    x.never = x.from >= c->epochs;
+    return x;
+}
+
+static const char *of_one(const gf_config *c) {
+    if (c->method.detector == GLOFND_DETECT_COMPONENTS) return "component of the batch's graph of nearest neighbours";
+    if (c->method.detector == GLOFND_DETECT_ORACLE) return "label";
+    return gf_config_clusters(c) ? "group of k-means" : *c->groups ? "group of the file" : "group of equal contents";
+}
+
+/* Negatives of a row that differ: both views of a sample have one average. */
+static double negatives_of(const gf_config *c) {
+    const int one_per_sample = c->task == GF_TASK_CLIP || c->method.similarity == GLOFND_SIMILARITY_BANK;
+    return (one_per_sample ? 1.0 : 2.0) * (double)(c->batch - 1);
+}
+
+/* FNC flags so many of them in every row, GloFND in the first batch of an anchor. */
+static double flagged_of(const glofnd_options *o, double negatives) {
+    const int topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
+    return GF_MAX(1.0, ceil(o->alpha * (negatives - !topk) - 1e-9));
+}
+
+static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, size_t bytes) {
+    const glofnd_options *o = &c->method;
+    const int fnc = o->detector == GLOFND_DETECT_FNC, bank = o->similarity == GLOFND_SIMILARITY_BANK;
+    const double negatives = negatives_of(c), first = flagged_of(o, negatives);
+    const char *what = bank && c->task != GF_TASK_CLIP ? "other samples of the batch" : "negatives of a row";
+    char lambda[100] = "";
+    if (x->fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x->fall);
+    else if (fnc) snprintf(lambda, sizeof lambda, ": %.0f of the %.0f %s", first, negatives, what);
+    else if (o->alpha * negatives < 1.0) snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f %s", negatives, what);
+    if (o->detector >= GLOFND_DETECT_ORACLE) /* labels, groups, components */
+        snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x->from + 1,
+                 (int)c->epochs);
+    else if (o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_THRESHOLD)
+        snprintf(line, bytes, "flags: all negatives whose similarity is above %g, from epoch %d of %d on", o->fnc_threshold,
+                 (int)x->from + 1, (int)c->epochs);
+    else
+        snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s",
+                 100.0 * o->flag_probability * (fnc ? first / negatives : o->alpha), (int)x->from + 1, (int)c->epochs, lambda);
+}
+
+static void warn(const gf_config *c, const gf_flag_forecast *x, char *out, size_t bytes) {
+    const glofnd_options *o = &c->method;
+    const int32_t start = o->update_epoch, has = c->epochs - start;
+    const char *faster = o->learner == GLOFND_LEARN_SGD && !o->lambda_normalize ? "lambda_normalize = 1" : "a larger lambda_lr";
+    snprintf(out, bytes,
+             "warning: this run will flag next to nothing: lambda starts at 1 in epoch %d and falls by at most %.3g an epoch, so "
+             "after "
+             "the %d epoch%s it has it is %.2f at best, where about %.1f is expected; use lambda_init = quantile, an earlier "
+             "start_epoch, "
+             "or %s",
+             (int)start + 1, x->fall, (int)has, has == 1 ? "" : "s", x->reached, expected_lambda(c), faster);
+}
+
+void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t bytes, char *warning, size_t warning_bytes) {
+    const glofnd_options *o = &c->method;
+    const gf_flag_forecast x = gf_flag_forecast_of(c, steps);
+    *line = *warning = 0;
+    if (o->detector == GLOFND_DETECT_NONE || (o->alpha <= 0.0 && (learns(o) || o->detector == GLOFND_DETECT_FNC))) return;
+    if (o->mask_epoch >= c->epochs)
+        snprintf(warning, warning_bytes,
+                 "warning: the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s; use a share, "
+                 "start_epoch = 35%%",
+                 (int)o->mask_epoch, c->epochs == 1 ? "is" : "are", (int)c->epochs, c->epochs == 1 ? "" : "s");
+    else if (x.never) warn(c, &x, warning, warning_bytes);
+    else describe(c, &x, line, bytes);
+}
