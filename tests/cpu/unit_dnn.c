@@ -1,20 +1,15 @@
 /* unit_dnn.c - the ops of the CPU backend: forward against plain loops in double, backward against central differences of them,
  * in float32 and bf16; threads; what an engine does when asked for the impossible. Batch norm is in unit_layers.c.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/nn_ops.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_DNNL
 
@@ -149,8 +144,7 @@ static gf_nn_shape conv(int64_t n, int64_t size, int64_t in, int64_t out, int ke
     return ref_shape(GF_NN_CONV, type, n, size, in, out, kernel, stride, kernel / 2);
 }
 
-static void convolutions_follow_the_loops(void **state) {
-    (void)state;
+TEST(convolutions_follow_the_loops) {
     check(conv(2, 6, 3, 16, 3, 1, GF_TYPE_F32));
     check(conv(1, 9, 3, 16, 7, 2, GF_TYPE_F32));
     check(conv(2, 5, 16, 32, 1, 1, GF_TYPE_F32));
@@ -160,8 +154,7 @@ static void convolutions_follow_the_loops(void **state) {
     check(conv(2, 1, 16, 16, 3, 1, GF_TYPE_F32));
 }
 
-static void image_gradient_is_left_out_on_request(void **state) {
-    (void)state;
+TEST(image_gradient_is_left_out_on_request) {
     gf_nn_shape s = conv(2, 6, 3, 16, 3, 1, GF_TYPE_F32);
     s.input_grad = 0;
     check(s);
@@ -184,8 +177,7 @@ static int bf16_is_there(void) {
     return 0;
 }
 
-static void bf16_convolutions_follow_the_loops(void **state) {
-    (void)state;
+TEST(bf16_convolutions_follow_the_loops) {
     if (!bf16_is_there()) skip();
     check(conv(2, 6, 3, 16, 3, 1, GF_TYPE_BF16));
     check(conv(1, 9, 3, 16, 7, 2, GF_TYPE_BF16));
@@ -193,15 +185,13 @@ static void bf16_convolutions_follow_the_loops(void **state) {
     check(conv(2, 5, 16, 16, 3, 2, GF_TYPE_BF16));
 }
 
-static void linear_layers_follow_the_loops(void **state) {
-    (void)state;
+TEST(linear_layers_follow_the_loops) {
     check(ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 12, 20, 1, 1, 0));
     check(ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 3, 1, 5, 7, 1, 1, 0));
     check(ref_forward_only(ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 4, 1, 16, 8, 1, 1, 0)));
 }
 
-static void maxima_follow_the_loops(void **state) {
-    (void)state;
+TEST(maxima_follow_the_loops) {
     check(ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 16, 16, 3, 2, 1));
     check(ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 7, 5, 5, 3, 2, 1));
     check(ref_forward_only(ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 16, 16, 3, 2, 1)));
@@ -209,8 +199,7 @@ static void maxima_follow_the_loops(void **state) {
 
 /* The forward pass splits its outputs among threads; each is summed by one of them. Gradients of weights are sums over images
  * that oneDNN splits among threads, so there only equal thread counts promise equal bits. */
-static void threads_change_nothing_where_promised(void **state) {
-    (void)state;
+TEST(threads_change_nothing_where_promised) {
     bench a, b;
     make(&a, conv(4, 8, 16, 32, 3, 1, GF_TYPE_F32), 1);
     make(&b, conv(4, 8, 16, 32, 3, 1, GF_TYPE_F32), 2);
@@ -228,8 +217,7 @@ static void threads_change_nothing_where_promised(void **state) {
 }
 
 /* Nothing but the arrays handed over is written, and weights are read again only by op_pack. */
-static void packed_weights_are_a_copy(void **state) {
-    (void)state;
+TEST(packed_weights_are_a_copy) {
     gf_error err = {""};
     bench b;
     gf_nn_shape s = conv(2, 6, 16, 16, 3, 1, GF_TYPE_F32);
@@ -246,8 +234,7 @@ static void packed_weights_are_a_copy(void **state) {
     drop(&b);
 }
 
-static void impossible_ops_are_refused(void **state) {
-    (void)state;
+TEST(impossible_ops_are_refused) {
     gf_nn_engine *engine;
     gf_nn_sizes sizes;
     gf_nn_op *op = NULL;
@@ -263,8 +250,7 @@ static void impossible_ops_are_refused(void **state) {
     cpu->close(NULL);
 }
 
-static void bf16_rounds_to_nearest_even(void **state) {
-    (void)state;
+TEST(bf16_rounds_to_nearest_even) {
     static const struct {
         float in, out;
     } cases[] = {
@@ -287,8 +273,7 @@ static void bf16_rounds_to_nearest_even(void **state) {
     assert_true(isnan(gf_bf16_to_float(gf_bf16_from_float(odd))));
 }
 
-static void the_backend_says_what_it_is(void **state) {
-    (void)state;
+TEST(the_backend_says_what_it_is) {
     char text[128] = "", tiny[4];
     cpu->describe(text, sizeof text);
     print_message("%s\n", text);
@@ -296,22 +281,6 @@ static void the_backend_says_what_it_is(void **state) {
     assert_null(strstr(text, "0.0.0"));
     cpu->describe(tiny, sizeof tiny);
     assert_string_equal(tiny, "one");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_backend_says_what_it_is),
-        cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(convolutions_follow_the_loops),
-        cmocka_unit_test(image_gradient_is_left_out_on_request),
-        cmocka_unit_test(bf16_convolutions_follow_the_loops),
-        cmocka_unit_test(linear_layers_follow_the_loops),
-        cmocka_unit_test(maxima_follow_the_loops),
-        cmocka_unit_test(threads_change_nothing_where_promised),
-        cmocka_unit_test(packed_weights_are_a_copy),
-        cmocka_unit_test(impossible_ops_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

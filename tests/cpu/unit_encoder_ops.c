@@ -1,15 +1,10 @@
 /* unit_encoder_ops.c - the ops of image and text encoders on the CPU, for every instruction set of this machine, against loops in
  * double (support/encoder_reference.h), and these loops against central differences; bf16; threads; what is refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #ifdef GF_HAVE_DNNL
 
 #include "cpu/kernels/cpu_kernels.h"
@@ -233,8 +228,7 @@ static void linear(int64_t n, int64_t length, int64_t in, int64_t out, gf_nn_act
     check((trial){.shape = s});
 }
 
-static void linear_layers(void **state) {
-    (void)state;
+TEST(linear_layers) {
     linear(2, 3, 5, 7, GF_ACT_NONE, 0, 0, 0);
     linear(2, 3, 16, 32, GF_ACT_NONE, 1, 0, 0);
     linear(3, 3, 12, 20, GF_ACT_NONE, 1, 1, 0);
@@ -246,8 +240,7 @@ static void linear_layers(void **state) {
     linear(3, 4, 16, 64, GF_ACT_GELU, 0, 0, 1);
 }
 
-static void layer_norms(void **state) {
-    (void)state;
+TEST(layer_norms) {
     check((trial){.shape = shape(GF_NN_LAYERNORM, 2, 3, 5, 5)});
     check((trial){.shape = shape(GF_NN_LAYERNORM, 3, 2, 48, 48), .add_dx = 1});
     check((trial){.shape = shape(GF_NN_LAYERNORM, 2, 2, 37, 37), .offset = 30}); /* mean far from 0 */
@@ -259,8 +252,7 @@ static void attention(int64_t n, int64_t length, int64_t c, int heads, int causa
     check((trial){.shape = s});
 }
 
-static void attentions(void **state) {
-    (void)state;
+TEST(attentions) {
     attention(2, 5, 12, 3, 0, 0);
     attention(2, 5, 12, 3, 1, 0);
     attention(1, 1, 4, 1, 1, 0);
@@ -269,15 +261,13 @@ static void attentions(void **state) {
     attention(1, 9, 64, 1, 0, 0);
 }
 
-static void attention_pools(void **state) {
-    (void)state;
+TEST(attention_pools) {
     attention(3, 5, 12, 3, 0, 1);
     attention(2, 50, 16, 2, 0, 1);
     attention(2, 1, 8, 1, 0, 1);
 }
 
-static void average_pools(void **state) {
-    (void)state;
+TEST(average_pools) {
     gf_nn_shape s = {.kind = GF_NN_AVGPOOL,
                      .n = 2,
                      .h = 6,
@@ -293,8 +283,7 @@ static void average_pools(void **state) {
     check((trial){.shape = s});
 }
 
-static void beginnings_and_ends(void **state) {
-    (void)state;
+TEST(beginnings_and_ends) {
     gf_nn_shape embed = shape(GF_NN_EMBED, 4, 6, 7, 37);
     embed.input_grad = 0, embed.bias = 1;
     check((trial){.shape = embed});
@@ -309,8 +298,7 @@ static void beginnings_and_ends(void **state) {
 }
 
 /* Own kernels give the same bits for any number of threads; two runs always do. */
-static void threads_change_nothing(void **state) {
-    (void)state;
+TEST(threads_change_nothing) {
     gf_nn_shape causal = shape(GF_NN_ATTENTION, 5, 40, 3 * 24, 24), norm = shape(GF_NN_LAYERNORM, 90, 40, 24, 24);
     gf_nn_shape embed = shape(GF_NN_EMBED, 50, 20, 30, 70);
     causal.heads = 3, causal.causal = 1, embed.input_grad = 0, embed.bias = 1;
@@ -332,8 +320,7 @@ static void threads_change_nothing(void **state) {
 }
 
 /* NaN must reach the loss, through exponentials that are clamped, too. */
-static void nan_is_not_hidden(void **state) {
-    (void)state;
+TEST(nan_is_not_hidden) {
     gf_nn_shape all[3] = {shape(GF_NN_LINEAR, 1, 2, 4, 4), shape(GF_NN_LAYERNORM, 1, 2, 4, 4),
                           shape(GF_NN_ATTENTION, 1, 2, 12, 4)};
     all[0].act = GF_ACT_GELU, all[2].heads = 1;
@@ -347,8 +334,7 @@ static void nan_is_not_hidden(void **state) {
     }
 }
 
-static void impossible_ops_are_refused(void **state) {
-    (void)state;
+TEST(impossible_ops_are_refused) {
     gf_error err = {""};
     gf_nn_engine *engine;
     gf_nn_sizes sizes;
@@ -366,21 +352,6 @@ static void impossible_ops_are_refused(void **state) {
     assert_int_equal(cpu->op_create(&err, engine, &s, &sizes, &op), GLOFND_E_UNSUPPORTED);
     assert_null(op);
     cpu->close(engine);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_layers),
-        cmocka_unit_test(layer_norms),
-        cmocka_unit_test(attentions),
-        cmocka_unit_test(attention_pools),
-        cmocka_unit_test(average_pools),
-        cmocka_unit_test(beginnings_and_ends),
-        cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(nan_is_not_hidden),
-        cmocka_unit_test(impossible_ops_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

@@ -1,18 +1,13 @@
 /* unit_int16.c - products of 16-bit integers: every instruction set has the bits of the exact sums, at the largest lengths too;
  * scaling of rows and panels, of zeros, and of numbers that are too large or too small to be squared.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
@@ -84,14 +79,12 @@ static void fill_largest(sides *s, rng *g) {
         for (int k = 0; k < K; k++) *b_at(s, j, k) = j % 3 == 0 ? -1.0f : j % 3 == 1 ? (float)(k == 7) : k % 2 ? 1.0f : -1.0f;
 }
 
-static void sums_are_exact(void **state) {
-    (void)state;
+TEST(sums_are_exact) {
     over_all(fill_normal);
     over_all(fill_largest);
 }
 
-static void rounding_is_small(void **state) {
-    (void)state;
+TEST(rounding_is_small) {
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
         const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
         static sides s;
@@ -112,8 +105,7 @@ static void rounding_is_small(void **state) {
     }
 }
 
-static void extremes_are_served(void **state) {
-    (void)state;
+TEST(extremes_are_served) {
     static const float sizes[] = {1e25f, 1e-25f, 3e38f, 1e-36f};
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
         const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
@@ -132,13 +124,4 @@ static void extremes_are_served(void **state) {
         assert_true(isnan(s.a_step[4]) && isnan(s.b_step[4]) && isnan(s.a_step[5]) && isnan(s.b_step[5]));
         assert_true(s.a_step[6] == 0.0f && s.b_step[6] == 0.0f && s.aw[6 * W] == 0 && s.bw[6] == 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_exact),
-        cmocka_unit_test(rounding_is_small),
-        cmocka_unit_test(extremes_are_served),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* unit_layers.c - batch norm with ReLU and residual, for every instruction set of this machine, against loops in double and their
  * central differences; sums of several ranks; the other small kernels; and the plan of the arena.
  */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #ifdef GF_HAVE_DNNL
 
 #include "cpu/kernels/cpu_kernels.h"
@@ -168,8 +163,7 @@ static void check_all(gf_nn_engine *s, int64_t rows, int64_t c, gf_type type) {
     for (int i = 0; i < 16; i++) check(s, (options){rows, c, i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1, type, 0.3});
 }
 
-static void batch_norm_follows_the_loops(void **state) {
-    (void)state;
+TEST(batch_norm_follows_the_loops) {
     gf_nn_engine *s = open_engine(2);
     for (size_t i = 0; i < 3; i++) {
         const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
@@ -185,8 +179,7 @@ static void batch_norm_follows_the_loops(void **state) {
 }
 
 /* Channels beyond what lies on the stack at once; rows beyond a run of float sums and beyond one block. */
-static void large_batch_norms_follow_the_loops(void **state) {
-    (void)state;
+TEST(large_batch_norms_follow_the_loops) {
     static const int64_t shapes[][2] = {{70, 1500}, {9000, 16}, {300, 512}};
     gf_nn_engine *s = open_engine(2);
     for (size_t i = 0; i < 3; i++) {
@@ -200,8 +193,7 @@ static void large_batch_norms_follow_the_loops(void **state) {
     cpu->close(s);
 }
 
-static void a_mean_far_from_zero_costs_no_accuracy(void **state) {
-    (void)state;
+TEST(a_mean_far_from_zero_costs_no_accuracy) {
     gf_nn_engine *s = open_engine(2);
     bench b;
     make(&b, (options){4000, 16, 0, 0, 1, 0, GF_TYPE_F32, 1000.0});
@@ -216,8 +208,7 @@ static void a_mean_far_from_zero_costs_no_accuracy(void **state) {
     cpu->close(s);
 }
 
-static void running_statistics_move_as_in_torch(void **state) {
-    (void)state;
+TEST(running_statistics_move_as_in_torch) {
     gf_nn_engine *s = open_engine(1);
     bench b;
     make(&b, (options){50, 16, 0, 0, 1, 0, GF_TYPE_F32, 0.7});
@@ -240,8 +231,7 @@ static void running_statistics_move_as_in_torch(void **state) {
     cpu->close(s);
 }
 
-static void threads_do_not_change_a_bit(void **state) {
-    (void)state;
+TEST(threads_do_not_change_a_bit) {
     const options o = {40000, 16, 1, 1, 1, 1, GF_TYPE_F32, 0};
     bench one, many;
     for (int threads = 2; threads <= 5; threads += 3) {
@@ -260,8 +250,7 @@ static void threads_do_not_change_a_bit(void **state) {
 }
 
 /* Two ranks with half of the rows each, that add their sums, are one rank with all rows. */
-static void ranks_may_add_their_sums(void **state) {
-    (void)state;
+TEST(ranks_may_add_their_sums) {
     const int64_t rows = 64, c = 16, half = rows / 2 * c;
     gf_nn_engine *s = open_engine(1);
     bench whole, part[2];
@@ -301,8 +290,7 @@ static void ranks_may_add_their_sums(void **state) {
     cpu->close(s);
 }
 
-static void nan_is_not_hidden_by_relu(void **state) {
-    (void)state;
+TEST(nan_is_not_hidden_by_relu) {
     gf_nn_engine *s = open_engine(1);
     bench b;
     make(&b, (options){8, 16, 1, 0, 1, 0, GF_TYPE_F32, 0});
@@ -316,8 +304,7 @@ static void nan_is_not_hidden_by_relu(void **state) {
 
 /* ----- the other kernels -------------------------------------------------------------------------------------------- */
 
-static void small_kernels_follow_the_loops(void **state) {
-    (void)state;
+TEST(small_kernels_follow_the_loops) {
     enum { N = 3, HW = 7, C = 21, COUNT = N * HW * C };
     gf_nn_engine *s = open_engine(2);
     rng g = {77};
@@ -374,8 +361,7 @@ static void check_plan(const gf_graph *g) {
     }
 }
 
-static void blocks_in_use_at_one_time_never_overlap(void **state) {
-    (void)state;
+TEST(blocks_in_use_at_one_time_never_overlap) {
     static const gf_net_spec specs[] = {
         {.arch = GF_ARCH_RESNET8, .cifar_stem = 1, .batch = 8, .size = 32, .head_hidden = 64, .head_out = 32, .training = 1},
         {.arch = GF_ARCH_RESNET18, .batch = 4, .size = 64, .head_hidden = 128, .head_out = 128, .training = 1},
@@ -393,21 +379,6 @@ static void blocks_in_use_at_one_time_never_overlap(void **state) {
         free(g);
         cpu->close(s);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batch_norm_follows_the_loops),
-        cmocka_unit_test(large_batch_norms_follow_the_loops),
-        cmocka_unit_test(a_mean_far_from_zero_costs_no_accuracy),
-        cmocka_unit_test(running_statistics_move_as_in_torch),
-        cmocka_unit_test(threads_do_not_change_a_bit),
-        cmocka_unit_test(ranks_may_add_their_sums),
-        cmocka_unit_test(nan_is_not_hidden_by_relu),
-        cmocka_unit_test(small_kernels_follow_the_loops),
-        cmocka_unit_test(blocks_in_use_at_one_time_never_overlap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

@@ -1,15 +1,10 @@
 /* unit_neon.c - the kernels for NEON give the bits of the plain C vectors, which have as many lanes: products, exponentials,
  * lists, activations, bf16. Skipped on other CPUs. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cpu/kernels/cpu_kernels.h"
+#include <math.h>
+#include <string.h>
 
 static const gf_cpu_kernels *base, *neon;
 
@@ -28,8 +23,7 @@ static void draw(float *x, int n, float scale, uint32_t seed) {
     }
 }
 
-static void products_are_equal(void **state) {
-    (void)state;
+TEST(products_are_equal) {
     enum { M = 64, N = 96, K = 77 };
     static float a[M * K], b[N * K], x[M * N], y[M * N];
     if (!neon) skip();
@@ -43,8 +37,7 @@ static void products_are_equal(void **state) {
     assert_memory_equal(x, y, sizeof x);
 }
 
-static void exponentials_are_equal(void **state) {
-    (void)state;
+TEST(exponentials_are_equal) {
     enum { N = 4099 };
     static float v[N], x[N], y[N];
     if (!neon) skip();
@@ -55,8 +48,7 @@ static void exponentials_are_equal(void **state) {
     assert_memory_equal(x, y, sizeof x);
 }
 
-static void lists_are_equal(void **state) {
-    (void)state;
+TEST(lists_are_equal) {
     enum { N = 96 };
     static float v[N], limits[N], x[N], y[N];
     static int32_t at_x[N], at_y[N];
@@ -78,8 +70,7 @@ static void lists_are_equal(void **state) {
     assert_memory_equal(at_x, at_y, sizeof(int32_t) * (size_t)m);
 }
 
-static void bf16_is_equal(void **state) {
-    (void)state;
+TEST(bf16_is_equal) {
     enum { N = 1024 };
     static float v[N], x[N], y[N];
     static uint16_t narrow_x[N], narrow_y[N];
@@ -99,8 +90,7 @@ static void bf16_is_equal(void **state) {
     assert_memory_equal(x, y, sizeof x);
 }
 
-static void activations_and_softmax_are_equal(void **state) {
-    (void)state;
+TEST(activations_and_softmax_are_equal) {
     enum { ROWS = 8, LD = GF_PANEL, KEYS = 29 };
     static float v[ROWS * LD], x[ROWS * LD], y[ROWS * LD], lse_x[ROWS], lse_y[ROWS];
     if (!neon) skip();
@@ -118,13 +108,4 @@ static void activations_and_softmax_are_equal(void **state) {
     assert_memory_equal(lse_x, lse_y, sizeof lse_x);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_equal),
-        cmocka_unit_test(exponentials_are_equal),
-        cmocka_unit_test(lists_are_equal),
-        cmocka_unit_test(bf16_is_equal),
-        cmocka_unit_test(activations_and_softmax_are_equal),
-    };
-    return cmocka_run_group_tests(tests, find_kernels, NULL);
-}
+TEST_GROUP(find_kernels, NULL)

@@ -1,18 +1,13 @@
 /* unit_select.c - order statistics of rows: from lists of candidates as from whole rows, bit by bit. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
-
-#include "cpu/kernels/cpu_kernels.h"
 #include "cpu/cpu_passes.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "support/random.h"
 #include "util/order.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
@@ -30,8 +25,7 @@ static void check_between(const gf_tile_ops *ops, const float *v, int64_t n, int
                  (double)want, (int)want_above);
 }
 
-static void between_is_that_of_a_sort(void **state) {
-    (void)state;
+TEST(between_is_that_of_a_sort) {
     static const int sizes[] = {1, 2, 3, 15, 16, 17, 31, 64, 100, 257, 600};
     static float v[600];
     for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
@@ -154,8 +148,7 @@ static int64_t compare(scene *s, int shift, int64_t best, double fraction) {
     return short_lists;
 }
 
-static void lists_give_what_whole_rows_give(void **state) {
-    (void)state;
+TEST(lists_give_what_whole_rows_give) {
     static const int64_t shapes[][2] = {{100, 100}, {300, 300}, {1200, 1200}, {70, 900}, {333, 64}};
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
         for (int kind = 0; kind < KINDS; kind++)
@@ -171,8 +164,7 @@ static void lists_give_what_whole_rows_give(void **state) {
             }
 }
 
-static void capacity_rises_with_the_batch(void **state) {
-    (void)state;
+TEST(capacity_rises_with_the_batch) {
     for (int tenths = 1; tenths <= 200; tenths += 13) {
         int64_t before = 0;
         for (int64_t cols = 32; cols < 40000; cols += cols / 40 + 1) {
@@ -183,13 +175,4 @@ static void capacity_rises_with_the_batch(void **state) {
             before = capacity;
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_is_that_of_a_sort),
-        cmocka_unit_test(lists_give_what_whole_rows_give),
-        cmocka_unit_test(capacity_rises_with_the_batch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* unit_simd_exp.c - the vector exponential of every instruction set this CPU has: error bound, clamping, odd lengths. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cpu/kernels/cpu_kernels.h"
+#include <math.h>
+#include <string.h>
 
 static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 
@@ -35,8 +30,7 @@ static double worst_error(const gf_tile_ops *ops) {
     return worst;
 }
 
-static void error_is_within_the_bound(void **state) {
-    (void)state;
+TEST(error_is_within_the_bound) {
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
         if (!kernels) {
@@ -50,8 +44,7 @@ static void error_is_within_the_bound(void **state) {
     }
 }
 
-static void arguments_out_of_range_are_clamped(void **state) {
-    (void)state;
+TEST(arguments_out_of_range_are_clamped) {
     const float x[7] = {-INFINITY, -1000.0f, -88.0f, 0.0f, 89.0f, INFINITY, NAN};
     float y[7];
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
@@ -65,8 +58,7 @@ static void arguments_out_of_range_are_clamped(void **state) {
     }
 }
 
-static void any_length_writes_just_that_many(void **state) {
-    (void)state;
+TEST(any_length_writes_just_that_many) {
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
         const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
         if (!kernels) continue;
@@ -79,13 +71,4 @@ static void any_length_writes_just_that_many(void **state) {
             for (int j = n; j < 41; j++) assert_true(y[j] == -7.0f);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(error_is_within_the_bound),
-        cmocka_unit_test(arguments_out_of_range_are_clamped),
-        cmocka_unit_test(any_length_writes_just_that_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

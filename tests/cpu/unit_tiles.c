@@ -1,17 +1,12 @@
 /* unit_tiles.c - the tile kernels: every instruction set against plain loops, and the promises other code relies on. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/random.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SIZE 64 /* rows and columns of the tile */
 #define DIM 37
@@ -92,8 +87,7 @@ static void near(double got, double want, double scale, const char *isa, const c
 
 /* ---- product ---- */
 
-static void product_is_right_and_position_free(void **state) {
-    (void)state;
+TEST(product_is_right_and_position_free) {
     enum { M = 64, N = 96 };
     static float a[M * DIM], bt[N * DIM], packed[N * DIM], c[M * N], flipped[N * M];
     rng r = {5};
@@ -139,8 +133,7 @@ static void to_words(uint32_t *words, float *x, int64_t n) {
     }
 }
 
-static void product_of_bf16_is_right_and_position_free(void **state) {
-    (void)state;
+TEST(product_of_bf16_is_right_and_position_free) {
     enum { M = 64, N = 96, K = 38, W = K / 2 };
     static float a[M * K], bt[N * K], c[M * N], flipped[N * M];
     static uint32_t aw[M * W], bw[N * W], packed_a[M * W], packed[N * W], down[W * M];
@@ -171,8 +164,7 @@ static void product_of_bf16_is_right_and_position_free(void **state) {
     }
 }
 
-static void rounding_is_to_the_nearest(void **state) {
-    (void)state;
+TEST(rounding_is_to_the_nearest) {
     float x[64];
     uint16_t halves[64];
     uint32_t words[32];
@@ -232,8 +224,7 @@ static void check_stats(const bench *b, const bench *fresh, int rows, int by_col
     }
 }
 
-static void stats_agree_with_plain_loops(void **state) {
-    (void)state;
+TEST(stats_agree_with_plain_loops) {
     const unsigned both[] = {0, GF_MASK | GF_COUNT};
     const unsigned general[] = {0,
                                 GF_COUNT,
@@ -289,8 +280,7 @@ static void check_weights(const bench *b, const bench *fresh, int col_role, unsi
         }
 }
 
-static void weights_agree_with_plain_loops(void **state) {
-    (void)state;
+TEST(weights_agree_with_plain_loops) {
     const unsigned sets[] = {GF_MASK, GF_MASK | GF_ATTRACT, GF_MASK | GF_WEIGHT, GF_MASK | GF_GROUP,
                              GF_MASK | GF_GROUP | GF_WEIGHT | GF_ATTRACT};
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
@@ -310,8 +300,7 @@ static void weights_agree_with_plain_loops(void **state) {
     }
 }
 
-static void clean_tiles_need_no_mask(void **state) {
-    (void)state;
+TEST(clean_tiles_need_no_mask) {
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
         const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
         if (!kernels) continue;
@@ -325,13 +314,4 @@ static void clean_tiles_need_no_mask(void **state) {
         check_weights(b, fresh, 1, 0, isas[v]);
         free(b), free(fresh);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(product_is_right_and_position_free), cmocka_unit_test(product_of_bf16_is_right_and_position_free),
-        cmocka_unit_test(rounding_is_to_the_nearest),         cmocka_unit_test(stats_agree_with_plain_loops),
-        cmocka_unit_test(weights_agree_with_plain_loops),     cmocka_unit_test(clean_tiles_need_no_mask),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,15 @@
  * fill; the same bits for any number of threads; 16-bit integers beside plain bf16 convolutions; every instruction set against
  * the plain one; which shapes take the method.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/nn_ops.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_DNNL
 
@@ -142,8 +137,7 @@ static void check(gf_nn_shape s) {
     drop(&a);
 }
 
-static void passes_equal_plain_loops(void **state) {
-    (void)state;
+TEST(passes_equal_plain_loops) {
     for (gf_type t = GF_TYPE_F32; t <= GF_TYPE_BF16; t++) {
         check(shape_of(t, 4, 16, 16, 32, 64));
         check(shape_of(t, 7, 7, 9, 64, 32));  /* tiles hang over both edges */
@@ -151,8 +145,7 @@ static void passes_equal_plain_loops(void **state) {
     }
 }
 
-static void spans_of_tiles_add_up(void **state) {
-    (void)state;
+TEST(spans_of_tiles_add_up) {
     const gf_nn_shape s = shape_of(GF_TYPE_F32, 20, 16, 16, 64, 64);
     gf_wino w;
     gf_wino_plan(&w, &s, 2);
@@ -171,8 +164,7 @@ static void threads_do_not_matter(gf_type type, int int16) {
     drop(&a), drop(&b);
 }
 
-static void any_number_of_threads_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(any_number_of_threads_gives_the_same_bits) {
     threads_do_not_matter(GF_TYPE_F32, 0);
     threads_do_not_matter(GF_TYPE_BF16, 0);
     threads_do_not_matter(GF_TYPE_BF16, 1);
@@ -222,8 +214,7 @@ static void make_uneven(const gf_nn_shape *s, gf_nn_args *a) {
     for (int64_t i = 0; i < ref_weight_count(s); i++) weight[i] *= i / 9 / s->in % 7 == 2 ? 40.0f : 0.5f;
 }
 
-static void integers_are_no_worse_than_bf16(void **state) {
-    (void)state;
+TEST(integers_are_no_worse_than_bf16) {
     const gf_nn_shape shapes[] = {shape_of(GF_TYPE_BF16, 4, 16, 16, 64, 64), shape_of(GF_TYPE_BF16, 4, 9, 7, 32, 96),
                                   shape_of(GF_TYPE_BF16, 2, 8, 8, 512, 64), shape_of(GF_TYPE_BF16, 2, 4, 4, 64, 544)};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -235,8 +226,7 @@ static void integers_are_no_worse_than_bf16(void **state) {
     }
 }
 
-static void what_is_not_a_number_stays_so(void **state) {
-    (void)state;
+TEST(what_is_not_a_number_stays_so) {
     const gf_nn_shape s = shape_of(GF_TYPE_BF16, 4, 16, 16, 32, 32);
     gf_nn_args a = make(&s);
     ((uint16_t *)(uintptr_t)a.x)[0] = gf_bf16_from_float(NAN);
@@ -270,8 +260,7 @@ static void use_kernels(trace *t, const gf_wino_ops *ops, float *image, float *w
     for (int p = 0; p < C / GF_PANEL; p++) ops->gradient(&dw, t->u, p, 0, C);
 }
 
-static void kernels_agree(void **state) {
-    (void)state;
+TEST(kernels_agree) {
     static const char *const isas[] = {"avx2", "avx512", "neon"};
     const size_t count = sizeof(trace) / sizeof(float);
     rng g = {3};
@@ -292,8 +281,7 @@ static void kernels_agree(void **state) {
 
 /* ----- choice ------------------------------------------------------------------------------------------------------ */
 
-static void only_shapes_that_gain_take_it(void **state) {
-    (void)state;
+TEST(only_shapes_that_gain_take_it) {
     gf_nn_shape s = shape_of(GF_TYPE_F32, 64, 32, 32, 64, 64);
     assert_true(gf_wino_suits(&s));
     const gf_nn_shape few = shape_of(GF_TYPE_F32, 8, 8, 8, 64, 64), low = shape_of(GF_TYPE_F32, 64, 2, 2, 64, 64);
@@ -305,8 +293,7 @@ static void only_shapes_that_gain_take_it(void **state) {
     assert_false(gf_wino_suits(&s));
 }
 
-static void backend_uses_it(void **state) {
-    (void)state;
+TEST(backend_uses_it) {
     const gf_nn_backend *cpu = &gf_nn_backend_cpu;
     const gf_nn_shape s = shape_of(GF_TYPE_F32, 16, 8, 8, 32, 32);
     gf_nn_args a = make(&s), b = make(&s);
@@ -328,20 +315,6 @@ static void backend_uses_it(void **state) {
     free(a.scratch);
     drop(&a), drop(&b);
     cpu->close(engine);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(passes_equal_plain_loops),
-        cmocka_unit_test(spans_of_tiles_add_up),
-        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
-        cmocka_unit_test(integers_are_no_worse_than_bf16),
-        cmocka_unit_test(what_is_not_a_number_stays_so),
-        cmocka_unit_test(kernels_agree),
-        cmocka_unit_test(only_shapes_that_gain_take_it),
-        cmocka_unit_test(backend_uses_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

@@ -7,22 +7,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <cuda_runtime_api.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "dist/step_ranks.h"
 #include "support/cuda_main.h"
 #include "support/random.h"
 #include "support/thread_ranks.h"
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { STEPS = 8, STEPS_OF_EPOCH = 3 };
 
@@ -454,40 +449,26 @@ static const problem large[] = {
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static void averages_of_ranks_agree(void **state) {
-    (void)state;
+TEST(averages_of_ranks_agree) {
     for (size_t i = 0; i < COUNT(averages); i++) check(&averages[i], 4, 0);
 }
 
-static void neighbours_of_ranks_agree(void **state) {
-    (void)state;
+TEST(neighbours_of_ranks_agree) {
     for (size_t i = 0; i < COUNT(neighbours); i++) check(&neighbours[i], 4, 0);
 }
 
 /* Short, for compute-sanitizer. */
-static void few_neighbours_agree(void **state) {
-    (void)state;
-    check(&neighbours[2], 1, 0);
-}
+TEST(few_neighbours_agree) { check(&neighbours[2], 1, 0); }
 
-static void large_batches_agree(void **state) {
-    (void)state;
+TEST(large_batches_agree) {
     for (size_t i = 0; i < COUNT(large); i++) check(&large[i], 4, 0);
 }
 
 /* A record holds the epoch of a window: none here. */
-static void recorded_steps_agree(void **state) {
-    (void)state;
+TEST(recorded_steps_agree) {
     check(&averages[0], 1, 1);
     check(&averages[4], 1, 1);
     for (size_t i = 0; i < 3; i++) check(&neighbours[i], 1, 1);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(averages_of_ranks_agree), cmocka_unit_test(neighbours_of_ranks_agree),
-        cmocka_unit_test(few_neighbours_agree),    cmocka_unit_test(large_batches_agree),
-        cmocka_unit_test(recorded_steps_agree),
-    };
-    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
-}
+TEST_NEEDS(no_cuda_device)

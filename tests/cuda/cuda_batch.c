@@ -4,16 +4,15 @@
  * The measure is the same step on float32 rows without padding that hold the same numbers: equal bits. That step is compared with
  * the CPU by unit_step, unit_learner and unit_equal; here once more for numbers in 16 bits.
  */
+#include "support/test.h"
+
+#include "support/cuda_main.h"
+
+#include <cuda_runtime_api.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <cuda_runtime_api.h>
 
 #include "support/compare.h"
 #include "support/on_device.h"
@@ -117,8 +116,7 @@ static void check_all_types(scene *s) {
 }
 
 /* Every loss with three detectors: a threshold that is learned, ranks by support vectors, none. */
-static void small_steps_take_every_type_and_stride(void **state) {
-    (void)state;
+TEST(small_steps_take_every_type_and_stride) {
     static const glofnd_detector DETECTOR[] = {GLOFND_DETECT_GLOFND, GLOFND_DETECT_FNC, GLOFND_DETECT_NONE};
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
         for (int k = 0; k < 3; k++) {
@@ -135,8 +133,7 @@ static void small_steps_take_every_type_and_stride(void **state) {
 }
 
 /* Rows for the kernels of large batches, wider than a tile. */
-static void large_steps_take_every_type_and_stride(void **state) {
-    (void)state;
+TEST(large_steps_take_every_type_and_stride) {
     scene s = cuda_scene("large", GLOFND_LOSS_SOGCLR, GLOFND_MATH_SPLIT);
     s.o.update_epoch = 0, s.o.mask_epoch = 1;
     s.batch = 1203, s.anchors = 1300, s.dim = 130, s.steps = 1;
@@ -144,8 +141,7 @@ static void large_steps_take_every_type_and_stride(void **state) {
 }
 
 /* Unit rows in bfloat16 are as long as their rounding lets them be: accepted without normalize. */
-static void unit_rows_may_be_rounded(void **state) {
-    (void)state;
+TEST(unit_rows_may_be_rounded) {
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++) {
         scene s = cuda_scene("unit rows", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
         s.o.normalize = 0;
@@ -154,8 +150,7 @@ static void unit_rows_may_be_rounded(void **state) {
     }
 }
 
-static void non_finite_numbers_are_found(void **state) {
-    (void)state;
+TEST(non_finite_numbers_are_found) {
     static const uint16_t INFINITE[] = {0x7F80u, 0x7C00u};
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++) {
         scene s = cuda_scene("not finite", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
@@ -184,8 +179,7 @@ static double distance(const float *x, const float *y, int64_t n) {
     return sqrt(apart / size);
 }
 
-static void both_devices_agree_on_16_bits(void **state) {
-    (void)state;
+TEST(both_devices_agree_on_16_bits) {
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++)
         for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
             scene s = cuda_scene("16 bits", loss, GLOFND_MATH_EXACT), host = s;
@@ -213,8 +207,7 @@ static void both_devices_agree_on_16_bits(void **state) {
         }
 }
 
-static void thresholds_take_every_type_and_stride(void **state) {
-    (void)state;
+TEST(thresholds_take_every_type_and_stride) {
     scene s = cuda_scene("thresholds", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
     runner w = runner_make(&s);
     const size_t bytes = sizeof(float) * (size_t)s.batch;
@@ -286,8 +279,7 @@ static void check_no_update(scene *s) {
     runner_free(&undisturbed);
 }
 
-static void steps_without_update_leave_no_trace(void **state) {
-    (void)state;
+TEST(steps_without_update_leave_no_trace) {
     static const struct {
         glofnd_detector detector;
         glofnd_learner learner;
@@ -329,8 +321,7 @@ static void expect_guards(const char *workspace, size_t bytes) {
 }
 
 /* Batches of different sizes in one workspace, which is aligned to 64 bytes only. */
-static void a_workspace_may_be_given(void **state) {
-    (void)state;
+TEST(a_workspace_may_be_given) {
     static const int64_t BATCH[] = {300, 40, 299, 2};
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         scene s = cuda_scene("workspace", loss, GLOFND_MATH_AUTO);
@@ -361,8 +352,7 @@ static void a_workspace_may_be_given(void **state) {
     }
 }
 
-static void too_small_a_workspace_is_refused(void **state) {
-    (void)state;
+TEST(too_small_a_workspace_is_refused) {
     scene s = cuda_scene("workspace", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
     runner w = runner_make(&s);
     on_device_copies x = {0};
@@ -386,8 +376,7 @@ static void too_small_a_workspace_is_refused(void **state) {
 
 /* Replays of a captured step in bfloat16, in a given workspace, between plain steps of a smaller batch, against steps that are
  * not captured. An allocation would end the capture. */
-static void a_captured_step_takes_all_of_it(void **state) {
-    (void)state;
+TEST(a_captured_step_takes_all_of_it) {
     scene s = cuda_scene("graph", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO), small;
     s.batch = 40, s.anchors = 60;
     s.o.update_epoch = 0, s.o.mask_epoch = 0;
@@ -435,22 +424,4 @@ static void a_captured_step_takes_all_of_it(void **state) {
 }
 
 /* cuda_batch [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    char why[256];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_steps_take_every_type_and_stride),
-        cmocka_unit_test(large_steps_take_every_type_and_stride),
-        cmocka_unit_test(unit_rows_may_be_rounded),
-        cmocka_unit_test(non_finite_numbers_are_found),
-        cmocka_unit_test(both_devices_agree_on_16_bits),
-        cmocka_unit_test(thresholds_take_every_type_and_stride),
-        cmocka_unit_test(steps_without_update_leave_no_trace),
-        cmocka_unit_test(a_workspace_may_be_given),
-        cmocka_unit_test(too_small_a_workspace_is_refused),
-        cmocka_unit_test(a_captured_step_takes_all_of_it),
-    };
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why) == GLOFND_OK) return cmocka_run_group_tests(tests, NULL, NULL);
-    printf("skipped: %s\n", why);
-    return 77;
-}
+TEST_NEEDS(no_cuda_device)

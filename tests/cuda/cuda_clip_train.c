@@ -1,17 +1,14 @@
 /* cuda_clip_train.c - image-text training on CUDA: the first steps of every loss follow the CPU's, with complete batches and in
  * parts. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include "support/cuda_main.h"
 
 #include "cuda/cuda_device.h"
 #include "support/trial.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* Heads of 32 numbers; no ReLU, and plain steps, so that roundings stay roundings. */
 static const trial_setting common[] = {
@@ -44,8 +41,7 @@ static gf_trainer *make(const char *loss, const char *device, const char *part) 
     return trial_make(common, more, (trial_place){0});
 }
 
-static void every_loss_follows_the_cpu(void **state) {
-    (void)state;
+TEST(every_loss_follows_the_cpu) {
     static const char *const losses[] = {"clip", "sogclr2", "fastclip", "isogclr"};
     for (int l = 0; l < 4; l++) {
         gf_trainer *host = make(losses[l], "cpu", "0"), *whole = make(losses[l], "cuda", "0");
@@ -65,12 +61,5 @@ static void every_loss_follows_the_cpu(void **state) {
 
 static int enter(void **state) { return trial_enter(state) != 0 || trial_vocabulary("cuda_clip.vocab") != 0; }
 
-int main(void) {
-    char why[160];
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_loss_follows_the_cpu)};
-    return cmocka_run_group_tests(tests, enter, trial_leave);
-}
+TEST_NEEDS(no_cuda_device)
+TEST_GROUP(enter, trial_leave)

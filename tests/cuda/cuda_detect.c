@@ -1,16 +1,14 @@
 /* cuda_detect.c - the detect tier of a context on the GPU: similarities that lie there give what the CPU gives, bit by bit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include "support/cuda_main.h"
 
 #include "support/compare.h"
 #include "support/on_device.h"
 #include "support/random.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { SIM_ROWS = 20, SIM_COLS = 30, SIM_PAIRS = 2 * SIM_ROWS * SIM_COLS };
 
@@ -88,18 +86,9 @@ static void check_detect(int detector, int warmup, int init) {
     runner_free(&here);
 }
 
-static void given_similarities_are_worked_on(void **state) {
-    (void)state;
+TEST(given_similarities_are_worked_on) {
     for (int detector = 0; detector <= GLOFND_DETECT_ORACLE; detector++)
         for (int init = 0; init < 2; init++) check_detect(detector, 0, init), check_detect(detector, 2, init);
 }
 
-int main(void) {
-    char why[256];
-    if (glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why) != GLOFND_OK) {
-        printf("skipped: %s\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(given_similarities_are_worked_on)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

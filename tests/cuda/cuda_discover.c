@@ -1,19 +1,16 @@
 /* cuda_discover.c - discovery on the GPU against the CPU: the same bits for any size of strips and lists, with and without tensor
  * cores. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include "support/cuda_main.h"
 
 #include "cuda/cuda_device.h"
 #include "pairs/pairs_search.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_error err;
 
@@ -153,31 +150,27 @@ static void check_size(int kind, const size *s, int ways) {
     free(label);
 }
 
-static void every_way_equals_the_cpu(void **unused) {
+TEST(every_way_equals_the_cpu) {
     static const size sizes[] = {{2, 5, 1, 1, 0},       {3, 4, 2, 2, 1},       {65, 33, 1, 7, 2},
                                  {300, 64, 299, 20, 3}, {1500, 96, 75, 20, 4}, {2100, 130, 400, 3, 0}};
-    (void)unused;
     for (int kind = 0; kind < KINDS; kind++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) check_size(kind, &sizes[k], ALL_WAYS);
 }
 
 /* Every kernel once, small enough for compute-sanitizer; then without the products of cuBLASLt, which racecheck cannot
  * run: even if it checks no kernel at all, it ends with an internal error at the first of them. */
-static void a_small_set_equals_the_cpu(void **unused) {
-    (void)unused;
+TEST(a_small_set_equals_the_cpu) {
     check_size(CLUSTERS, &(size){150, 40, 9, 5, 2}, ALL_WAYS);
     check_size(TIES, &(size){70, 24, 60, 3, 0}, ALL_WAYS);
 }
 
-static void own_kernels_equal_the_cpu(void **unused) {
-    (void)unused;
+TEST(own_kernels_equal_the_cpu) {
     check_size(CLUSTERS, &(size){150, 40, 9, 5, 2}, EXACT_WAYS);
     check_size(TIES, &(size){70, 24, 60, 3, 0}, EXACT_WAYS);
 }
 
 /* Windows from a small sample: most thresholds lie inside, few lists are cut. */
-static void samples_lose_nothing(void **unused) {
-    (void)unused;
+TEST(samples_lose_nothing) {
     for (int kind = 0; kind < EQUAL; kind++) {
         const size s[] = {{20000, 48, 21, 20, 2}, {20000, 48, 400, 20, 0}};
         for (int k = 0; k < 2; k++) {
@@ -204,12 +197,11 @@ static void note_sweep(void *second, const char *stage, double share) {
 }
 
 /* Three rows are equally similar to all others, up to rounding: their lists overflow, and only they are computed again. */
-static void crowded_anchors_are_computed_again(void **unused) {
+TEST(crowded_anchors_are_computed_again) {
     enum { N = 3000, DIM = 40 };
     float *x = make(NORMAL, N, DIM, 6);
     int32_t *label = make_labels(N);
     int second = 0;
-    (void)unused;
     for (int i = 0; i < N; i++) {
         double sum = 0.0;
         for (int d = 1; d < DIM; d++) sum += (double)x[i * DIM + d] * (double)x[i * DIM + d];
@@ -237,10 +229,9 @@ static void crowded_anchors_are_computed_again(void **unused) {
     free(label);
 }
 
-static void given_thresholds_are_taken(void **unused) {
+TEST(given_thresholds_are_taken) {
     enum { N = 900, DIM = 64 };
     float lambda[N];
-    (void)unused;
     for (int i = 0; i < N; i++) lambda[i] = 0.25f * (float)(i % 5) - 0.2f;
     for (int kind = 0; kind < KINDS; kind++) {
         float *x = make(kind, N, DIM, 9);
@@ -252,12 +243,11 @@ static void given_thresholds_are_taken(void **unused) {
     }
 }
 
-static void queries_equal_the_cpu(void **unused) {
+TEST(queries_equal_the_cpu) {
     enum { N = 1300, DIM = 50, ROWS = 200 };
     const gf_pairs_search *cuda = gf_pairs_search_find(&err, "cuda"), *const both[] = {&gf_pairs_search_cpu, cuda};
     float lambda[N];
     int32_t self[ROWS], row[N];
-    (void)unused;
     assert_non_null(cuda);
     for (int i = 0; i < N; i++) lambda[i] = 0.2f * (float)(i % 5), row[i] = i % 7 == 3 ? N - 1 - i : i;
     for (int i = 0; i < ROWS; i++) self[i] = i % 3 ? i * 5 : -1;
@@ -292,7 +282,7 @@ static void stop_now(void *user, const char *stage, double share) {
     if (share > 0.0) atomic_store((atomic_int *)user, 1);
 }
 
-static void wrong_calls_say_so(void **unused) {
+TEST(wrong_calls_say_so) {
     float *x = make(NORMAL, 100, 8, 3);
     const gf_vectors rows = {.x = x, .n = 100, .dim = 8}, wide = {.x = x, .n = 50, .dim = 16};
     const gf_pairs_search *p = gf_pairs_search_cuda;
@@ -300,7 +290,6 @@ static void wrong_calls_say_so(void **unused) {
     void *state = NULL;
     gf_pairs_found f, too_many;
     gf_pairs_task t = {.rank = 5, .top = 20, .dup = 1.0f, .memory = (size_t)1 << 30};
-    (void)unused;
     GOOD(p->open(&err, &rows, 1, &state));
     GOOD(gf_pairs_found_alloc(&err, &f, 100, 20));
     GOOD(gf_pairs_found_alloc(&err, &too_many, 100, 100));
@@ -317,20 +306,4 @@ static void wrong_calls_say_so(void **unused) {
 }
 
 /* cuda_discover [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    char why[200];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_equals_the_cpu),
-        cmocka_unit_test(a_small_set_equals_the_cpu),
-        cmocka_unit_test(own_kernels_equal_the_cpu),
-        cmocka_unit_test(samples_lose_nothing),
-        cmocka_unit_test(crowded_anchors_are_computed_again),
-        cmocka_unit_test(given_thresholds_are_taken),
-        cmocka_unit_test(queries_equal_the_cpu),
-        cmocka_unit_test(wrong_calls_say_so),
-    };
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (gf_cuda_devices(why, sizeof why) > 0) return cmocka_run_group_tests(tests, NULL, NULL);
-    printf("skipped: no CUDA device (%s)\n", why);
-    return 77;
-}
+TEST_NEEDS(no_cuda_device)

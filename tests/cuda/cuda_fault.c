@@ -4,16 +4,14 @@
  *
  * The calls are wrapped at link time (tests/CMakeLists.txt); the device itself is fine.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
+#include "support/cuda_main.h"
+
+#include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
-#include <cuda_runtime_api.h>
 
 #include "cuda/cuda_device.h"
 #include "support/trial.h"
@@ -122,8 +120,7 @@ static glofnd_status run_once(gf_error *err, const char *run, float weights[WEIG
 static float whole[WEIGHTS]; /* of an undisturbed run */
 static long calls[KINDS];    /* that it makes */
 
-static void without_failures(void **state) {
-    (void)state;
+TEST(without_failures) {
     gf_error err;
     arm(ALLOCATIONS, -1);
     trial_fine(run_once(&err, "whole", whole, NULL), &err);
@@ -154,8 +151,7 @@ static void expect_text(const gf_error *err, long at, const char *what) {
     if (!strstr(err->text, what)) fail_msg("failure %ld: \"%s\" is not in \"%s\"", at, what, err->text);
 }
 
-static void every_allocation_may_fail(void **state) {
-    (void)state;
+TEST(every_allocation_may_fail) {
     gf_error err;
     long failed = 0;
     for (long at = 0; at < calls[ALLOCATIONS]; at++) {
@@ -175,8 +171,7 @@ static void every_allocation_may_fail(void **state) {
 
 /* At calls some way apart until there is a checkpoint, closer after it. Set-up that is under way when the device is
  * lost may report a different reason; a step never does. */
-static void a_device_may_be_lost(void **state) {
-    (void)state;
+TEST(a_device_may_be_lost) {
     gf_error err;
     const long until = work_until_saved;
     int64_t steps;
@@ -199,16 +194,5 @@ static void a_device_may_be_lost(void **state) {
     assert_true(went_on > 2);
 }
 
-int main(void) {
-    char why[160];
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_failures),
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(a_device_may_be_lost),
-    };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_NEEDS(no_cuda_device)
+TEST_GROUP(trial_enter, trial_leave)

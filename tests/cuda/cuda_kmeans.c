@@ -1,18 +1,16 @@
 /* cuda_kmeans.c - k-means on a GPU, against the CPU: the same groups, confidences to the last bit but one, for sizes that fill no
  * tile, selections of rows, equal embeddings and empty groups; the same bits twice; what is refused. */
+#include "support/test.h"
+
+#include "support/cuda_main.h"
+
+#include "glofnd.h"
+#include "kmeans/kmeans_cuda.h"
+#include "support/random.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include "kmeans/kmeans_cuda.h"
-#include "glofnd.h"
-#include "support/random.h"
 
 typedef struct problem {
     float *x;     /* [n][dim] */
@@ -84,8 +82,7 @@ static void check(int64_t n, int64_t dim, int64_t groups, double noise, int chos
     drop(&p);
 }
 
-static void small_sizes_agree_with_the_cpu(void **state) {
-    (void)state;
+TEST(small_sizes_agree_with_the_cpu) {
     check(1, 1, 1, 1.0, 0);
     check(2, 3, 2, 1.0, 0);
     check(70, 19, 5, 0.3, 0);
@@ -93,8 +90,7 @@ static void small_sizes_agree_with_the_cpu(void **state) {
     check(300, 33, 300, 1.0, 0);
 }
 
-static void sizes_agree_with_the_cpu(void **state) {
-    (void)state;
+TEST(sizes_agree_with_the_cpu) {
     static const int64_t SIZE[][3] = {{1000, 128, 10}, {1500, 64, 129}, {3000, 100, 300}, {5000, 128, 1000}, {2000, 515, 70}};
     for (size_t i = 0; i < sizeof SIZE / sizeof *SIZE; i++)
         for (int chosen = 0; chosen < 2; chosen++) {
@@ -104,8 +100,7 @@ static void sizes_agree_with_the_cpu(void **state) {
 }
 
 /* Many equal embeddings: most centroids begin at one place, and stay empty until they get a member. */
-static void small_sets_of_equal_embeddings_agree(void **state) {
-    (void)state;
+TEST(small_sets_of_equal_embeddings_agree) {
     for (int kinds = 1; kinds <= 7; kinds += 3) {
         problem p = make(150, 11, kinds, 0.0, 0);
         for (int64_t i = 0; i < 150 * 11; i++) p.x[i] = p.x[i % (kinds * 11)]; /* lengths, too */
@@ -120,8 +115,7 @@ static void small_sets_of_equal_embeddings_agree(void **state) {
     }
 }
 
-static void two_runs_give_the_same_bits(void **state) {
-    (void)state;
+TEST(two_runs_give_the_same_bits) {
     problem p = make(20000, 128, 50, 1.5, 1);
     const gf_kmeans k = {.groups = 333, .iterations = 8, .seed = 1, .tau = 0.1};
     on_gpu(&k, &p, 0);
@@ -131,8 +125,7 @@ static void two_runs_give_the_same_bits(void **state) {
     drop(&p);
 }
 
-static void what_cannot_be_grouped_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_grouped_is_refused) {
     problem p = make(50, 8, 3, 1.0, 1);
     gf_error err = {""};
     gf_kmeans k = {.groups = 51, .iterations = 3, .tau = 0.1};
@@ -148,17 +141,4 @@ static void what_cannot_be_grouped_is_refused(void **state) {
     drop(&p);
 }
 
-int main(int argc, char **argv) {
-    char why[256];
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why) != GLOFND_OK) {
-        printf("skipped: %s\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_sizes_agree_with_the_cpu),       cmocka_unit_test(sizes_agree_with_the_cpu),
-        cmocka_unit_test(small_sets_of_equal_embeddings_agree), cmocka_unit_test(two_runs_give_the_same_bits),
-        cmocka_unit_test(what_cannot_be_grouped_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

@@ -3,17 +3,15 @@
  *
  * Lambda's first step does not depend on the similarities, as none lies above 1, and flags nothing yet.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "support/test.h"
 
-#include <cmocka.h>
+#include "support/cuda_main.h"
 
 #include "cuda/cuda_device.h"
 #include "support/compare.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdio.h>
 
 typedef struct large {
     glofnd_loss loss;
@@ -77,19 +75,18 @@ static void compare(const large *x, glofnd_detector detector) {
     end(&exact);
 }
 
-static void two_views(void **state) {
+TEST(two_views) {
     static const large CASES[] = {
         {GLOFND_LOSS_SOGCLR, 1500, 128, 0}, {GLOFND_LOSS_SOGCLR, 2199, 128, 0}, {GLOFND_LOSS_SIMCLR, 4301, 100, 0},
         {GLOFND_LOSS_SOGCLR, 600, 600, 0},  {GLOFND_LOSS_SOGCLR, 610, 400, 1},  {GLOFND_LOSS_SOGCLR, 300, 128, 1},
         {GLOFND_LOSS_SOGCLR, 1501, 128, 1}, {GLOFND_LOSS_SIMCLR, 4250, 100, 1}, {GLOFND_LOSS_SOGCLR, 2400, 300, 0},
         {GLOFND_LOSS_SIMCLR, 2333, 768, 0}, {GLOFND_LOSS_SOGCLR, 2310, 512, 1},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
 }
 
-static void image_and_text(void **state) {
+TEST(image_and_text) {
     static const large CASES[] = {
         {GLOFND_LOSS_CLIP, 1030, 300, 0}, {GLOFND_LOSS_SOGCLR2, 1100, 1000, 0},  {GLOFND_LOSS_SOGCLR2, 4300, 128, 0},
         {GLOFND_LOSS_CLIP, 1040, 200, 1}, {GLOFND_LOSS_SOGCLR2, 2200, 128, 0},   {GLOFND_LOSS_SOGCLR2, 4290, 100, 1},
@@ -97,24 +94,14 @@ static void image_and_text(void **state) {
         {GLOFND_LOSS_CLIP, 4300, 768, 1}, {GLOFND_LOSS_SOGCLR2, 6002, 512, 0},   {GLOFND_LOSS_CLIP, 4300, 128, 0},
         {GLOFND_LOSS_CLIP, 2150, 128, 0}, {GLOFND_LOSS_FASTCLIP, 17000, 100, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
 }
 
 /* Tiles in flow (cuda_flow_stats.cu, cuda_flow_weigh.cu) serve 2^30 similarities and more. */
-static void the_largest(void **state) {
+TEST(the_largest) {
     static const large PAIRS = {GLOFND_LOSS_CLIP, 32768, 512, 0}, VIEWS = {GLOFND_LOSS_SIMCLR, 16400, 512, 0};
-    (void)state;
     compare(&VIEWS, GLOFND_DETECT_NONE), compare(&PAIRS, GLOFND_DETECT_GLOFND);
 }
 
-int main(int argc, char **argv) {
-    char why[256];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_views), cmocka_unit_test(image_and_text),
-                                       cmocka_unit_test(the_largest)};
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (gf_cuda_devices(why, sizeof why) > 0) return cmocka_run_group_tests(tests, NULL, NULL);
-    printf("skipped: no CUDA device (%s)\n", why);
-    return 77;
-}
+TEST_NEEDS(no_cuda_device)

@@ -1,15 +1,14 @@
 /* cuda_lent.c - steps on rows in device memory of the caller (glofnd_ctx_state) that wait for nothing: in large batches, in a
  * captured graph, and where they fail. unit_lent.c has the rest; it runs on the GPU, too. */
+#include "support/test.h"
+
+#include "support/cuda_main.h"
+
+#include <cuda_runtime_api.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <cuda_runtime_api.h>
 
 #include "support/compare.h"
 #include "support/on_device.h"
@@ -108,8 +107,7 @@ static glofnd_row *rows_of_store(const setting *x) {
 }
 
 /* The kernels of small and of large batches, and those that move lambda in the pass that sums. */
-static void large_batches_have_the_bits_of_a_store(void **state) {
-    (void)state;
+TEST(large_batches_have_the_bits_of_a_store) {
     const scene scenes[] = {large(GLOFND_LOSS_SOGCLR, GLOFND_MATH_SPLIT, 300, 96),
                             large(GLOFND_LOSS_CLIP, GLOFND_MATH_BF16, 700, 128),
                             large(GLOFND_LOSS_SOGCLR2, GLOFND_MATH_BF16, 4200, 128),
@@ -153,8 +151,7 @@ static void larger_step(setting *x) {
     setting_free(&y);
 }
 
-static void a_graph_holds_steps_on_rows(void **state) {
-    (void)state;
+TEST(a_graph_holds_steps_on_rows) {
     const scene s = large(GLOFND_LOSS_CLIP, GLOFND_MATH_BF16, 300, 128);
     setting x = setting_make(&s, 0), y = setting_make(&s, 0);
     const cudaGraphExec_t exec = capture(&x);
@@ -212,8 +209,7 @@ static void mend_id(setting *x) { set_id(x, x->b.id[3]); }
 static void mend_row(setting *x) { set_row(x, x->s.anchors + 1 + x->b.id[3], 0.5f); }
 static void mend_shared(setting *x) { set_row(x, x->s.anchors, 0.5f); }
 
-static void failures_change_no_row(void **state) {
-    (void)state;
+TEST(failures_change_no_row) {
     const scene s = large(GLOFND_LOSS_CLIP, GLOFND_MATH_SPLIT, 300, 32);
     setting x = setting_make(&s, 0);
     set_id(&x, s.anchors); /* the place of the shared row */
@@ -225,14 +221,4 @@ static void failures_change_no_row(void **state) {
     setting_free(&x);
 }
 
-int main(void) {
-    char why[256];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_batches_have_the_bits_of_a_store),
-        cmocka_unit_test(a_graph_holds_steps_on_rows),
-        cmocka_unit_test(failures_change_no_row),
-    };
-    if (glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why) == GLOFND_OK) return cmocka_run_group_tests(tests, NULL, NULL);
-    printf("skipped: %s\n", why);
-    return 77;
-}
+TEST_NEEDS(no_cuda_device)

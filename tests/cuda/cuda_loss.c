@@ -1,15 +1,14 @@
 /* cuda_loss.c - steps that never wait for the host: loss and temperature in device memory (unit_loss.c for a GPU), failures that
  * are noticed later, and all of it in a captured graph. */
+#include "support/test.h"
+
+#include "support/cuda_main.h"
+
+#include <cuda_runtime_api.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <cuda_runtime_api.h>
 
 #include "support/compare.h"
 #include "support/on_device.h"
@@ -60,8 +59,7 @@ static float get_scalar(const setting *x, int at) {
 static void queue_step(setting *x) { expect_ok(x->w.ctx, glofnd_step(x->w.ctx, x->w.store, &x->q, x->grad_a, x->grad_b, NULL)); }
 static glofnd_status queue_loss(setting *x) { return glofnd_ctx_loss(x->w.ctx, x->scalars, x->scalars + 1); }
 
-static void the_loss_is_that_of_the_stats(void **state) {
-    (void)state;
+TEST(the_loss_is_that_of_the_stats) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         setting x = setting_make(loss, GLOFND_MATH_AUTO);
         glofnd_stats stats = {.size = sizeof stats};
@@ -75,8 +73,7 @@ static void the_loss_is_that_of_the_stats(void **state) {
 }
 
 /* Temperatures that the host also works relative to a peak with, and one math: the same bits. */
-static void a_temperature_on_the_device_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(a_temperature_on_the_device_gives_the_same_bits) {
     static const float TAU[] = {0.02f, 0.01f};
     for (int loss = GLOFND_LOSS_SOGCLR; loss < GLOFND_LOSS_ISOGCLR; loss++) {
         setting x = setting_make(loss, GLOFND_MATH_SPLIT), y = setting_make(loss, GLOFND_MATH_SPLIT);
@@ -96,8 +93,7 @@ static void a_temperature_on_the_device_gives_the_same_bits(void **state) {
     }
 }
 
-static void failures_are_noticed_later(void **state) {
-    (void)state;
+TEST(failures_are_noticed_later) {
     setting x = setting_make(GLOFND_LOSS_CLIP, GLOFND_MATH_AUTO);
     const int64_t bad = x.s.anchors, good = x.b.id[3];
     int64_t *id = (int64_t *)(uintptr_t)x.q.id;
@@ -119,8 +115,7 @@ static void failures_are_noticed_later(void **state) {
     setting_free(&x);
 }
 
-static void a_graph_holds_step_and_loss(void **state) {
-    (void)state;
+TEST(a_graph_holds_step_and_loss) {
     setting x = setting_make(GLOFND_LOSS_CLIP, GLOFND_MATH_SPLIT), y = setting_make(GLOFND_LOSS_CLIP, GLOFND_MATH_SPLIT);
     cudaStream_t stream;
     cudaGraph_t graph = NULL;
@@ -155,15 +150,4 @@ static void a_graph_holds_step_and_loss(void **state) {
     cuda_ok(cudaStreamDestroy(stream));
 }
 
-int main(void) {
-    char why[256];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loss_is_that_of_the_stats),
-        cmocka_unit_test(a_temperature_on_the_device_gives_the_same_bits),
-        cmocka_unit_test(failures_are_noticed_later),
-        cmocka_unit_test(a_graph_holds_step_and_loss),
-    };
-    if (glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why) == GLOFND_OK) return cmocka_run_group_tests(tests, NULL, NULL);
-    printf("skipped: %s\n", why);
-    return 77;
-}
+TEST_NEEDS(no_cuda_device)

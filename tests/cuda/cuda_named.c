@@ -3,16 +3,15 @@
  * products to the tolerances of unit_named_methods (which runs on the GPU, too), rounded ones to those of cuda_step; same bits
  * twice and in a graph; ranks; sizes that choose other kernels.
  */
+#include "support/test.h"
+
+#include "support/cuda_main.h"
+
+#include <cuda_runtime_api.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <cuda_runtime_api.h>
 
 #include "support/compare.h"
 #include "support/on_device.h"
@@ -146,13 +145,11 @@ static void check_against_cpu(const named *m, int64_t batch, int64_t dim, int st
     runner_free(&x), runner_free(&y), runner_free(&z);
 }
 
-static void small_batches_agree_with_the_cpu(void **state) {
-    (void)state;
+TEST(small_batches_agree_with_the_cpu) {
     for (int i = 0; i < COUNT; i++) check_against_cpu(&METHODS[i], 13, 17, 3);
 }
 
-static void batches_agree_with_the_cpu(void **state) {
-    (void)state;
+TEST(batches_agree_with_the_cpu) {
     static const int64_t SHAPE[][2] = {{33, 64}, {75, 100}, {130, 128}, {70, 300}};
     for (int i = 0; i < COUNT; i++)
         for (size_t k = 0; k < sizeof SHAPE / sizeof *SHAPE; k++) check_against_cpu(&METHODS[i], SHAPE[k][0], SHAPE[k][1], 4);
@@ -178,8 +175,7 @@ static void check_rounded(const named *m, glofnd_math math, int64_t batch, int64
     runner_free(&x), runner_free(&y);
 }
 
-static void rounded_products_are_close(void **state) {
-    (void)state;
+TEST(rounded_products_are_close) {
     for (int i = 0; i < COUNT; i++) {
         if (METHODS[i].detector == GLOFND_DETECT_FNC) continue;
         check_rounded(&METHODS[i], GLOFND_MATH_SPLIT, 130, 128, 1e-5);
@@ -188,8 +184,7 @@ static void rounded_products_are_close(void **state) {
 }
 
 /* 1500 samples of 128 dimensions: warpgroups; 256 dimensions: wide and large tiles. */
-static void large_batches_are_close(void **state) {
-    (void)state;
+TEST(large_batches_are_close) {
     for (int i = 0; i < COUNT; i++) {
         if (METHODS[i].detector == GLOFND_DETECT_FNC || METHODS[i].tau < 0.1) continue;
         check_rounded(&METHODS[i], GLOFND_MATH_BF16, 1500, 128, 1e-3);
@@ -266,8 +261,7 @@ static void check_graph(const named *m, glofnd_math math) {
     cuda_ok(cudaStreamDestroy(stream));
 }
 
-static void a_captured_step_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(a_captured_step_gives_the_same_bits) {
     for (int i = 0; i < COUNT; i++) {
         check_graph(&METHODS[i], GLOFND_MATH_EXACT);
         check_graph(&METHODS[i], GLOFND_MATH_AUTO);
@@ -312,16 +306,14 @@ static void check_ranks_of(const named *m, int ranks) {
     runner_free(&one);
 }
 
-static void ranks_change_only_rounding(void **state) {
-    (void)state;
+TEST(ranks_change_only_rounding) {
     for (int i = 0; i < COUNT; i++)
         for (int ranks = 2; ranks <= 4; ranks++) check_ranks_of(&METHODS[i], ranks);
 }
 
 /* ---- a temperature in device memory ---- */
 
-static void hard_negatives_take_a_temperature_on_the_device(void **state) {
-    (void)state;
+TEST(hard_negatives_take_a_temperature_on_the_device) {
     scene s = make(&METHODS[0], GLOFND_DEVICE_CUDA, GLOFND_MATH_EXACT);
     scene_batch b;
     supports extra = draw(&s, 2, &b);
@@ -341,21 +333,4 @@ static void hard_negatives_take_a_temperature_on_the_device(void **state) {
     drop(&extra, &b);
 }
 
-int main(int argc, char **argv) {
-    char why[256];
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why) != GLOFND_OK) {
-        printf("skipped: %s\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_batches_agree_with_the_cpu),
-        cmocka_unit_test(batches_agree_with_the_cpu),
-        cmocka_unit_test(rounded_products_are_close),
-        cmocka_unit_test(large_batches_are_close),
-        cmocka_unit_test(a_captured_step_gives_the_same_bits),
-        cmocka_unit_test(ranks_change_only_rounding),
-        cmocka_unit_test(hard_negatives_take_a_temperature_on_the_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

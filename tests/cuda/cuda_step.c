@@ -4,16 +4,15 @@
  *
  * Here: failures that only the device sees, queued steps and graphs, stores that move between devices, rounded products, sizes.
  */
+#include "support/test.h"
+
+#include "support/cuda_main.h"
+
+#include <cuda_runtime_api.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <cuda_runtime_api.h>
 
 #include "support/compare.h"
 #include "support/little_memory.h"
@@ -99,8 +98,7 @@ static void expect_same_rows(const char *what, const rig *a, const rig *b) {
 
 /* ---- same bits ---- */
 
-static void a_step_gives_the_same_bits_twice(void **state) {
-    (void)state;
+TEST(a_step_gives_the_same_bits_twice) {
     static const glofnd_math MATH[] = {GLOFND_MATH_EXACT, GLOFND_MATH_TF32, GLOFND_MATH_BF16, GLOFND_MATH_SPLIT};
     for (int loss = 0; loss <= GLOFND_LOSS_ISOGCLR; loss++)
         for (size_t m = 0; m < sizeof MATH / sizeof *MATH; m++) {
@@ -154,8 +152,7 @@ static void check_math(glofnd_loss loss, glofnd_math math, double tau, double si
     rig_free(&b);
 }
 
-static void rounded_products_are_as_close_as_they_say(void **state) {
-    (void)state;
+TEST(rounded_products_are_as_close_as_they_say) {
     for (int loss = 0; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         check_math((glofnd_loss)loss, GLOFND_MATH_BF16, 0.1, 1e-3);
         check_math((glofnd_loss)loss, GLOFND_MATH_TF32, 0.1, 1e-5);
@@ -207,8 +204,7 @@ static void expect_failure(const damage *d, rig *r, glofnd_status status) {
 }
 
 /* A bad step, reported at once or later, leaves the store as it was; so do good ones queued after it. Later steps work again. */
-static void bad_input_changes_nothing(void **state) {
-    (void)state;
+TEST(bad_input_changes_nothing) {
     for (size_t k = 0; k < sizeof DAMAGE / sizeof *DAMAGE; k++)
         for (int learner = 0; learner <= GLOFND_LEARN_RING; learner++) {
             scene s = cuda_scene("damage", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
@@ -238,8 +234,7 @@ static void bad_input_changes_nothing(void **state) {
 
 /* ---- queued, captured, on a different stream ---- */
 
-static void a_queued_step_gives_its_stats_later(void **state) {
-    (void)state;
+TEST(a_queued_step_gives_its_stats_later) {
     scene s = cuda_scene("queued", GLOFND_LOSS_FASTCLIP, GLOFND_MATH_SPLIT);
     rig a = rig_make(&s, 3), b = rig_make(&s, 3);
     cudaStream_t stream;
@@ -297,16 +292,14 @@ static void check_graph(int detector, int learner, int init) {
     cuda_ok(cudaStreamDestroy(stream));
 }
 
-static void a_captured_step_moves_on(void **state) {
-    (void)state;
+TEST(a_captured_step_moves_on) {
     for (int detector = 0; detector <= GLOFND_DETECT_ORACLE; detector++)
         for (int learner = 0; learner <= GLOFND_LEARN_RING; learner++)
             for (int init = 0; init < 2; init++) check_graph(detector, learner, init);
 }
 
 /* After glofnd_ctx_reserve no smaller step allocates: an allocation would end the capture. */
-static void a_reserved_context_takes_nothing(void **state) {
-    (void)state;
+TEST(a_reserved_context_takes_nothing) {
     static const int64_t BATCH[] = {1500, 1024, 700, 33, 3, 2};
     scene s = cuda_scene("reserved", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
     s.batch = BATCH[0], s.anchors = 2000;
@@ -336,8 +329,7 @@ static void a_reserved_context_takes_nothing(void **state) {
 /* ---- too little memory ---- */
 
 /* State that does not fit the device lies on the host, and works the same. */
-static void a_large_store_lies_on_the_host(void **state) {
-    (void)state;
+TEST(a_large_store_lies_on_the_host) {
     scene s = cuda_scene("large", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
     rig small = rig_make(&s, 3), large = rig_make(&s, 3);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = 10000000};
@@ -357,8 +349,7 @@ static void a_large_store_lies_on_the_host(void **state) {
 }
 
 /* Out of memory is a status with the size in its text, and the context stays usable. */
-static void too_little_memory_is_reported(void **state) {
-    (void)state;
+TEST(too_little_memory_is_reported) {
     scene s = cuda_scene("memory", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
     rig r = rig_make(&s, 3);
     expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
@@ -409,8 +400,7 @@ static void check_moving(glofnd_loss loss, glofnd_learner learner) {
     remove(path), remove(again);
 }
 
-static void a_store_moves_between_devices(void **state) {
-    (void)state;
+TEST(a_store_moves_between_devices) {
     check_moving(GLOFND_LOSS_SOGCLR, GLOFND_LEARN_ADAM);
     check_moving(GLOFND_LOSS_SOGCLR, GLOFND_LEARN_RING);
     check_moving(GLOFND_LOSS_ISOGCLR, GLOFND_LEARN_ADAM);
@@ -419,8 +409,7 @@ static void a_store_moves_between_devices(void **state) {
 
 /* ---- thresholds ---- */
 
-static void exact_thresholds_agree_with_the_cpu(void **state) {
-    (void)state;
+TEST(exact_thresholds_agree_with_the_cpu) {
     enum { ROWS = 33, COLS = 500, DIM = 19 };
     static float q[ROWS * DIM], k[COLS * DIM], want[ROWS], got[ROWS];
     static int64_t skip[ROWS];
@@ -450,8 +439,7 @@ static void exact_thresholds_agree_with_the_cpu(void **state) {
 
 /* ---- refusals ---- */
 
-static void wrong_calls_are_refused(void **state) {
-    (void)state;
+TEST(wrong_calls_are_refused) {
     scene s = cuda_scene("refused", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO), cpu = s;
     cpu.o.device = GLOFND_DEVICE_CPU;
     rig r = rig_make(&s, 0);
@@ -475,19 +463,4 @@ static void wrong_calls_are_refused(void **state) {
     rig_free(&r);
 }
 
-int main(void) {
-    char why[256];
-    if (glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why) != GLOFND_OK) {
-        printf("skipped: %s\n", why);
-        return 77;
-    }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_gives_the_same_bits_twice), cmocka_unit_test(rounded_products_are_as_close_as_they_say),
-        cmocka_unit_test(bad_input_changes_nothing),        cmocka_unit_test(a_queued_step_gives_its_stats_later),
-        cmocka_unit_test(a_captured_step_moves_on),         cmocka_unit_test(a_reserved_context_takes_nothing),
-        cmocka_unit_test(a_large_store_lies_on_the_host),   cmocka_unit_test(too_little_memory_is_reported),
-        cmocka_unit_test(a_store_moves_between_devices),    cmocka_unit_test(exact_thresholds_agree_with_the_cpu),
-        cmocka_unit_test(wrong_calls_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_NEEDS(no_cuda_device)

@@ -1,17 +1,12 @@
 /* unit_nvjpeg.c - nvJPEG as it is opened at run time, against a stand-in (tests/gpu/fake_nvjpeg.c): missing, too old, without
  * JPEG engines, and batches with images that it refuses. Needs no GPU.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
-
-#include "loader/cuda/nvjpeg_lib.h"
 #include "gpu/fake_nvjpeg.h"
+#include "loader/cuda/nvjpeg_lib.h"
 #include "util/shared_lib.h"
+#include <string.h>
 
 enum { WIDTH = 4, HEIGHT = 3, BYTES = 3 * WIDTH * HEIGHT, MANY = 100 };
 
@@ -46,8 +41,7 @@ static int teardown(void **state) {
     return orders->handles || orders->states ? -1 : 0; /* all were given back */
 }
 
-static void test_missing(void **state) {
-    (void)state;
+TEST_WITH(test_missing, setup, teardown) {
     static const char *const none[] = {"libno-such-nvjpeg.so.1", NULL}, *const other[] = {"libm.so.6", NULL};
     gf_error err = {""};
     gf_nvjpeg n;
@@ -59,8 +53,7 @@ static void test_missing(void **state) {
     gf_nvjpeg_close(&n);
 }
 
-static void test_old(void **state) {
-    (void)state;
+TEST_WITH(test_old, setup, teardown) {
     gf_error err = {""};
     gf_nvjpeg n;
     orders->major = 11, orders->minor = 9;
@@ -68,8 +61,7 @@ static void test_old(void **state) {
     assert_string_equal(err.text, "nvJPEG 11.9 is too old: version 12 or 13 is needed");
 }
 
-static void test_backends(void **state) {
-    (void)state;
+TEST_WITH(test_backends, setup, teardown) {
     gf_error err = {""};
     char text[80];
     gf_nvjpeg n = opened();
@@ -132,8 +124,7 @@ static void check(const bench *b, int count, int bad) {
     }
 }
 
-static void test_batches(void **state) {
-    (void)state;
+TEST_WITH(test_batches, setup, teardown) {
     static bench b;
     open_bench(&b);
     assert_true(decode(&b, MANY));
@@ -149,8 +140,7 @@ static void test_batches(void **state) {
 }
 
 /* One refused image does not take the others with it, whatever its place; and the next batch is whole again. */
-static void test_refused(void **state) {
-    (void)state;
+TEST_WITH(test_refused, setup, teardown) {
     static bench b;
     for (int bad = 0; bad < MANY; bad++) {
         if (bad % 7 == 3) continue;
@@ -168,8 +158,7 @@ static void test_refused(void **state) {
 }
 
 /* What the engines do not take is known by its header, and takes no second call; kernels take it. */
-static void test_untaken(void **state) {
-    (void)state;
+TEST_WITH(test_untaken, setup, teardown) {
     static bench b;
     gf_error err = {""};
     open_bench(&b);
@@ -184,8 +173,7 @@ static void test_untaken(void **state) {
     close_bench(&b);
 }
 
-static void test_device_fails(void **state) {
-    (void)state;
+TEST_WITH(test_device_fails, setup, teardown) {
     static bench b;
     open_bench(&b);
     wait_fails = 1;
@@ -194,17 +182,4 @@ static void test_device_fails(void **state) {
     orders->refused = 9;
     assert_false(decode(&b, MANY));
     close_bench(&b);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_old, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_backends, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_batches, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_untaken, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_device_fails, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

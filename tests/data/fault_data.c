@@ -6,21 +6,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/dataset.h"
 #include "data/export.h"
 #include "support/faults.h"
 #include "support/shards.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* ----- what is done ----- */
 
@@ -103,14 +98,12 @@ static void use(const char *kind, const char *name) { snprintf(spec, sizeof spec
 
 /* ----- scenes ----- */
 
-static void drawn_shapes(void **state) {
-    (void)state;
+TEST(drawn_shapes) {
     strcpy(spec, "shapes:n=3,size=8");
     fail_each(open_and_read_all, NULL, 0);
 }
 
-static void folders_and_lists(void **state) {
-    (void)state;
+TEST(folders_and_lists) {
     use("folder", "f");
     fail_each(open_and_read_all, NULL, 0);
     use("folder", "f");
@@ -127,8 +120,7 @@ static void folders_and_lists(void **state) {
     fail_each(open_and_read_all, NULL, 0);
 }
 
-static void shards_scanned_and_from_the_index(void **state) {
-    (void)state;
+TEST(shards_scanned_and_from_the_index) {
     use("wds", "w/shard-{000000..000000}.tar");
     fail_each(open_and_read_all, "w/shard-000000.tar.gfidx", 1); /* an index is not written */
     fail_each(open_and_read_all, NULL, 1);                       /* an index is not read */
@@ -137,8 +129,7 @@ static void shards_scanned_and_from_the_index(void **state) {
     fail_each(open_and_read_all, NULL, 1);
 }
 
-static void exports(void **state) {
-    (void)state;
+TEST(exports) {
     fail_each(export, NULL, 0);
     fail_each(export_folder, NULL, 0);
 }
@@ -174,15 +165,7 @@ static int remove_data(void **state) {
     return scratch_remove(&box);
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_shapes),
-        cmocka_unit_test(folders_and_lists),
-        cmocka_unit_test(shards_scanned_and_from_the_index),
-        cmocka_unit_test(exports),
-    };
-    return cmocka_run_group_tests(tests, make_data, remove_data);
-}
+TEST_GROUP(make_data, remove_data)

@@ -1,19 +1,14 @@
 /* fault_embeddings.c - memory: each allocation of opening and reading files of embeddings may fail once, with nothing worse than
  * E_MEMORY. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "embeddings/embedding_set.h"
 #include "support/faults.h"
 #include "support/scratch.h"
 #include "support/source_file.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static glofnd_status read_all(gf_error *err, const gf_embedding_input *in) {
     static float x[64 * 8];
@@ -44,10 +39,9 @@ static void survives(const gf_embedding_input *in, long least) {
     assert_true(failures >= least);
 }
 
-static void parquet_without_memory(void **state) {
+TEST(parquet_without_memory) {
     static const char *const names[] = {"tests/fixtures/parquet/snappy-v1-dict-f32.parquet",
                                         "tests/fixtures/parquet/snappy-v2-plain-fixed.parquet"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char file[400];
         snprintf(file, sizeof file, "%s", source_file(names[i]));
@@ -56,8 +50,7 @@ static void parquet_without_memory(void **state) {
     }
 }
 
-static void tables_without_memory(void **state) {
-    (void)state;
+TEST(tables_without_memory) {
     scratch_text(&box, "t.csv", "name,x,y\na,1,2\nb,3,4\nc,\"5\",6\n");
     char file[200], braces[240];
     snprintf(file, sizeof file, "%s", path_of("t.csv"));
@@ -69,9 +62,8 @@ static void tables_without_memory(void **state) {
     survives(&(gf_embedding_input){.path = &path, .paths = 1}, 8);
 }
 
-static void a_column_without_memory(void **state) {
+TEST(a_column_without_memory) {
     long failures = 0;
-    (void)state;
     scratch_text(&box, "t.csv", "name,x,y\na,1,2\nb,3,4\nc,\"5\",6\n");
     for (int failed = 1; failed; failures++) {
         gf_error err = {""};
@@ -86,8 +78,4 @@ static void a_column_without_memory(void **state) {
     assert_true(failures > 4);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parquet_without_memory), cmocka_unit_test(tables_without_memory),
-                                       cmocka_unit_test(a_column_without_memory)};
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

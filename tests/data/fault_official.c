@@ -3,20 +3,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/dataset.h"
 #include "support/faults.h"
 #include "support/mat_writer.h"
 #include "support/scratch.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static glofnd_status open_and_read_all(gf_error *err, const char *spec) {
     gf_dataset *d = NULL;
@@ -50,8 +45,7 @@ static void fail_each(const char *name, const char *folder, const char *options)
 
 static void image(const char *name) { scratch_png(&box, name, 4, 7); }
 
-static void lists(void **state) {
-    (void)state;
+TEST(lists) {
     scratch_text(&box, "pets/annotations/trainval.txt", "a_1 1 1 1\nb_2 2 1 1\n");
     image("pets/images/a_1.jpg"), image("pets/images/b_2.jpg");
     fail_each("pets", "pets", "");
@@ -65,8 +59,7 @@ static void lists(void **state) {
     fail_each("caltech101", "cal", "");
 }
 
-static void matlab_files(void **state) {
-    (void)state;
+TEST(matlab_files) {
     static const uint8_t pixels[3072];
     mat_bytes v = {0}, file = {0};
     mat_header(&file);
@@ -86,8 +79,7 @@ static void matlab_files(void **state) {
     fail_each("svhn", "svhn", "");
 }
 
-static void class_folders(void **state) {
-    (void)state;
+TEST(class_folders) {
     image("in/train/n01/a.JPEG"), image("in/train/n02/b.JPEG"), image("in/val/a.JPEG"), image("in/val/b.JPEG");
     scratch_text(&box, "in/LOC_val_solution.csv", "a,n02 1\nb,n01 2\n");
     scratch_text(&box, "in/words.txt", "n01 fish\nn02 dog\n");
@@ -95,8 +87,7 @@ static void class_folders(void **state) {
     fail_each("imagenet", "in", "&split=val");
 }
 
-static void captions(void **state) {
-    (void)state;
+TEST(captions) {
     scratch_text(&box, "flickr/results_20130124.token", "a.jpg#0\tone\na.jpg#1\ttwo\n");
     image("flickr/images/a.jpg");
     fail_each("flickr30k", "flickr", "&split=all");
@@ -110,15 +101,7 @@ static void captions(void **state) {
     fail_each("winogavil", "wino", "");
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists),
-        cmocka_unit_test(matlab_files),
-        cmocka_unit_test(class_folders),
-        cmocka_unit_test(captions),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -2,20 +2,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
+#include "data/spec.h"
+#include "support/specs.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "data/spec.h"
-#include "support/specs.h"
 
 /* Sample i: its name ends with `end`, it has this label, and its first pixel this gray. */
 static void expect_sample(const gf_dataset *d, int64_t i, const char *end, int32_t label, int gray) {
@@ -34,8 +29,7 @@ static void expect_sample(const gf_dataset *d, int64_t i, const char *end, int32
 
 /* ----- SPEC ----- */
 
-static void specs_are_cut_into_parts(void **state) {
-    (void)state;
+TEST(specs_are_cut_into_parts) {
     gf_spec s;
     gf_error err = {""};
     assert_int_equal(gf_spec_parse(&err, "wds:/a/b-?0?.tar?split=test&x_y=3", &s), GLOFND_OK);
@@ -50,8 +44,7 @@ static void specs_are_cut_into_parts(void **state) {
     gf_spec_free(&s);
 }
 
-static void wrong_specs_are_refused(void **state) {
-    (void)state;
+TEST(wrong_specs_are_refused) {
     refused("", GLOFND_E_OPTION, "no data");
     refused("/some/where", GLOFND_E_OPTION, "folder:/some/where");
     refused("imagenot:/x", GLOFND_E_OPTION, "unknown data format 'imagenot'");
@@ -85,8 +78,7 @@ static void write_cifar(const char *name, int label_bytes, int n, int label0) {
     free(bytes);
 }
 
-static void cifar10_is_read(void **state) {
-    (void)state;
+TEST(cifar10_is_read) {
     for (int b = 1; b <= 5; b++) {
         char name[64];
         snprintf(name, sizeof name, "c10/data_batch_%d.bin", b);
@@ -123,8 +115,7 @@ static void cifar10_is_read(void **state) {
     gf_dataset_free(d);
 }
 
-static void cifar100_is_read(void **state) {
-    (void)state;
+TEST(cifar100_is_read) {
     write_cifar("c100/cifar-100-binary/train.bin", 2, 100, 0);
     gf_dataset *d = open_spec("cifar100:%/c100");
     assert_int_equal(gf_dataset_describe(d).n, 100);
@@ -140,8 +131,7 @@ static void cifar100_is_read(void **state) {
     gf_dataset_free(d);
 }
 
-static void wrong_cifar_files_are_refused(void **state) {
-    (void)state;
+TEST(wrong_cifar_files_are_refused) {
     refused("cifar10:%/nowhere", GLOFND_E_IO, "nowhere' is not a folder that can be read");
     assert_int_equal(mkdir(scratch_path(&box, "bare"), 0777), 0);
     refused("cifar10:%/bare", GLOFND_E_IO, "has no data_batch_1.bin");
@@ -161,8 +151,7 @@ static void wrong_cifar_files_are_refused(void **state) {
 
 /* ----- folder ----- */
 
-static void folders_are_classes_in_torchvisions_order(void **state) {
-    (void)state;
+TEST(folders_are_classes_in_torchvisions_order) {
     scratch_png(&box, "f/b/z.png", 8, 1);
     scratch_png(&box, "f/b/deep/a.PNG", 8, 2);
     scratch_png(&box, "f/b/deep-er/a.png", 8, 3);
@@ -203,8 +192,7 @@ static void folders_are_classes_in_torchvisions_order(void **state) {
     refused("folder:%/f?classes=%/absent.txt", GLOFND_E_IO, "absent.txt");
 }
 
-static void flat_folders_have_no_labels(void **state) {
-    (void)state;
+TEST(flat_folders_have_no_labels) {
     scratch_png(&box, "flat/2.png", 8, 2);
     scratch_png(&box, "flat/10.png", 8, 1);
     mkdir(scratch_path(&box, "flat/tmp"), 0777);
@@ -222,8 +210,7 @@ static void expect_class(const gf_dataset *d, int32_t label, const char *name) {
 }
 
 /* A line per folder: these are their names. Only then is a further folder `unlabelled` no class. */
-static void a_file_names_class_folders(void **state) {
-    (void)state;
+TEST(a_file_names_class_folders) {
     scratch_png(&box, "n/n01/1.png", 4, 1);
     scratch_png(&box, "n/n02/2.png", 4, 2);
     scratch_png(&box, "n/unlabelled/3.png", 4, 3);
@@ -264,8 +251,7 @@ static void a_file_names_class_folders(void **state) {
     gf_dataset_free(d);
 }
 
-static void splits_are_found(void **state) {
-    (void)state;
+TEST(splits_are_found) {
     scratch_png(&box, "set/train/x/1.png", 8, 1);
     scratch_png(&box, "set/val/x/2.png", 8, 2);
     gf_dataset *d = open_spec("folder:%/set");
@@ -296,8 +282,7 @@ static void splits_are_found(void **state) {
     refused("folder:%/vehicles?split=dev", GLOFND_E_OPTION, "train, val, test or all");
 }
 
-static void odd_folders_do_no_harm(void **state) {
-    (void)state;
+TEST(odd_folders_do_no_harm) {
     refused("folder:%/absent", GLOFND_E_IO, "not a folder");
     mkdir(scratch_path(&box, "void"), 0777);
     refused("folder:%/void", GLOFND_E_FORMAT, "no .jpg");
@@ -333,9 +318,8 @@ static void expect_listed(const char *spec, const char *name, const char *text, 
     gf_dataset_free(d);
 }
 
-static void labels_of_lists_may_be_unknown(void **state) {
+TEST(labels_of_lists_may_be_unknown) {
     static const int numbers[] = {1, -1, 0, -1}, names[] = {1, -1, 0, 1};
-    (void)state;
     scratch_png(&box, "u/1.png", 8, 1);
     expect_listed("list:%/u/a.txt", "u/a.txt", "1.png\t1\n1.png\t-1\n1.png\t0\n1.png\n", numbers, 2);
     expect_listed("list:%/u/a.txt", "u/a.txt", "1.png\t1.0\n1.png\t-1.0\n1.png\t0.0\n1.png\tnan\n", numbers, 2);
@@ -344,8 +328,7 @@ static void labels_of_lists_may_be_unknown(void **state) {
                   2);
 }
 
-static void lists_are_read(void **state) {
-    (void)state;
+TEST(lists_are_read) {
     scratch_png(&box, "l/pics/1.png", 8, 1);
     scratch_png(&box, "l/2.png", 8, 2);
     char text[2048];
@@ -400,8 +383,7 @@ static void expect_text(const gf_dataset *d, int64_t i, const char *text) {
     gf_sample_free(&s);
 }
 
-static void csv_is_read(void **state) {
-    (void)state;
+TEST(csv_is_read) {
     scratch_text(&box, "l/t.csv",
                  "\xef\xbb\xbf"
                  "filepath\ttitle\r\npics/1.png\ta dog, running\r\n"
@@ -430,10 +412,9 @@ static void csv_is_read(void **state) {
     refused("csv:%/l/x.csv", GLOFND_E_FORMAT, "names no image");
 }
 
-static void chosen_rows_are_a_dataset(void **state) {
+TEST(chosen_rows_are_a_dataset) {
     char name[64], test[400];
     gf_sample a = {0}, b = {0};
-    (void)state;
     scratch_text(&box, "keep.txt", "7\n0\r\n11\n");
     gf_dataset *all = open_spec("shapes:n=12,classes=3,size=16,seed=2");
     gf_dataset *d = open_spec("shapes:n=12,classes=3,size=16,seed=2?rows=%/keep.txt");
@@ -475,25 +456,7 @@ static void chosen_rows_are_a_dataset(void **state) {
     refused("shapes:n=12,classes=3,size=16?rows=%/nothing", GLOFND_E_IO, "nothing");
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(specs_are_cut_into_parts),
-        cmocka_unit_test(wrong_specs_are_refused),
-        cmocka_unit_test(cifar10_is_read),
-        cmocka_unit_test(cifar100_is_read),
-        cmocka_unit_test(wrong_cifar_files_are_refused),
-        cmocka_unit_test(folders_are_classes_in_torchvisions_order),
-        cmocka_unit_test(flat_folders_have_no_labels),
-        cmocka_unit_test(a_file_names_class_folders),
-        cmocka_unit_test(splits_are_found),
-        cmocka_unit_test(odd_folders_do_no_harm),
-        cmocka_unit_test(labels_of_lists_may_be_unknown),
-        cmocka_unit_test(lists_are_read),
-        cmocka_unit_test(csv_is_read),
-        cmocka_unit_test(chosen_rows_are_a_dataset),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -2,25 +2,19 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
+#include "io/file.h"
+#include "support/specs.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "io/file.h"
-#include "support/specs.h"
-
 /* ----- what other formats are left out ----- */
 
-static void foreign_images_are_counted(void **state) {
-    (void)state;
+TEST(foreign_images_are_counted) {
     scratch_png(&box, "mixed/a/1.png", 8, 1);
     scratch_text(&box, "mixed/a/2.bmp", "x");
     scratch_text(&box, "mixed/b/1.BMP", "x");
@@ -54,8 +48,7 @@ static void copy_file(const char *from, const char *to, size_t n) {
 }
 
 /* They are known by their first bytes, and read. What only looks like one fails when it is read, as under any name. */
-static void files_without_ending(void **state) {
-    (void)state;
+TEST(files_without_ending) {
     gf_sample sample = {0};
     gf_error err = {{0}};
     scratch_png(&box, "bare/a/1.png", 8, 1);
@@ -127,8 +120,7 @@ static void write_jpeg(const char *name, int width, int height, size_t comment) 
     gf_image_free(&m);
 }
 
-static void sizes_are_in_headers(void **state) {
-    (void)state;
+TEST(sizes_are_in_headers) {
     char name[64];
     for (int i = 0; i < 12; i++) {
         snprintf(name, sizeof name, "even/%d/%02d.png", i % 3, i);
@@ -163,8 +155,7 @@ static void sizes_are_in_headers(void **state) {
 }
 
 /* Not the first ones: folders are sorted by class. */
-static void sizes_are_looked_at_all_over(void **state) {
-    (void)state;
+TEST(sizes_are_looked_at_all_over) {
     char text[64 * 1024] = "";
     scratch_png(&box, "many/1.png", 32, 1);
     scratch_png(&box, "many/2.png", 40, 1);
@@ -175,15 +166,7 @@ static void sizes_are_looked_at_all_over(void **state) {
     assert_true(s.probed > 990 && s.probed <= GF_SIZES_MAX);
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(foreign_images_are_counted),
-        cmocka_unit_test(files_without_ending),
-        cmocka_unit_test(sizes_are_in_headers),
-        cmocka_unit_test(sizes_are_looked_at_all_over),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -1,15 +1,6 @@
 /* unit_embedding_set.c - embeddings from files as people have them: every type and order of arrays, shards by folder and pattern,
  * tables; one matrix whatever they are cut into. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/embedding_files.h"
 #include "embeddings/embedding_set.h"
@@ -17,6 +8,10 @@
 #include "support/scratch.h"
 #include "support/source_file.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 7, DIM = 3 };
 
@@ -71,9 +66,8 @@ static void expect_file(const char *name, int64_t n) {
     gf_embeddings_close(s);
 }
 
-static void reads_every_type_and_order(void **state) {
+TEST(reads_every_type_and_order) {
     static const char *const types[] = {"<f4", "<f2", "<f8", ">f4", ">f2", ">f8"};
-    (void)state;
     for (int k = 0; k < 6; k++)
         for (int fortran = 0; fortran < 2; fortran++) {
             write_npy("one.npy", types[k], fortran, 0, N);
@@ -81,9 +75,8 @@ static void reads_every_type_and_order(void **state) {
         }
 }
 
-static void shards_are_one_matrix_in_natural_order(void **state) {
+TEST(shards_are_one_matrix_in_natural_order) {
     char pattern[3][240], parts[120];
-    (void)state;
     write_npy("parts/emb_2.npy", "<f4", 0, 0, 2);
     write_npy("parts/emb_10.npy", ">f8", 1, 2, 4);
     write_npy("parts/emb_011.npy", "<f2", 0, 6, 1);
@@ -110,8 +103,7 @@ static void shards_are_one_matrix_in_natural_order(void **state) {
     gf_embeddings_close(s);
 }
 
-static void a_folder_of_tables_is_read_where_it_has_no_arrays(void **state) {
-    (void)state;
+TEST(a_folder_of_tables_is_read_where_it_has_no_arrays) {
     scratch_text(&box, "tables/b10.tsv", "-1.25\t-1\t-0.75\n");
     scratch_text(&box, "tables/b9.csv", "x,y,z\n-2,-1.75,-1.5\n");
     scratch_text(&box, "tables/readme.txt", "");
@@ -139,8 +131,7 @@ static void expect_table(const char *name, const char *text, const char *column,
     gf_embeddings_close(s);
 }
 
-static void tables_have_columns_or_a_list(void **state) {
-    (void)state;
+TEST(tables_have_columns_or_a_list) {
     expect_table("t.csv", "name,x,y,z\na,-2,-1.75,-1.5\nb,-1.25,-1,-0.75\n", NULL, NULL, 1);
     expect_table("t.csv", "-2,-1.75,-1.5\n-1.25,-1,-0.75\n\n", NULL, NULL, 0);
     expect_table("t.csv", "0,1,2\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", NULL, NULL, 0);
@@ -174,8 +165,7 @@ static void expect_bad_rows_first(const char *text, int64_t bad) {
     gf_embeddings_close(s);
 }
 
-static void an_empty_cell_in_the_first_row_is_a_bad_row(void **state) {
-    (void)state;
+TEST(an_empty_cell_in_the_first_row_is_a_bad_row) {
     expect_bad_rows_first("x,y,z\n1,,2\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", 1);
     expect_bad_rows_first("x,y,z\n,,\n,,3\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", 2);
     expect_bad_rows_first("v,id\n,7\nNone,8\n,9\n\"[-2, -1.75, -1.5]\",10\n\"[-1.25 -1 -0.75]\",11\n", 3);
@@ -186,8 +176,7 @@ static void an_empty_cell_in_the_first_row_is_a_bad_row(void **state) {
 }
 
 /* As pandas writes two dimensions: 0 and 1 are titles where no row of data could stand. */
-static void titles_0_and_1_of_data_frames_are_no_row(void **state) {
-    (void)state;
+TEST(titles_0_and_1_of_data_frames_are_no_row) {
     expect_columns(",0,1\n0,0.5,-1.5\n1,2.5,3\n", NULL, "2 columns, 0 to 1; names: the first one", 2);
     expect_columns(",0,1\na,1,2\nb,2,3\n", NULL, "2 columns, 0 to 1; names: the first one", 2);
     expect_columns(",0,1,label\n0,0.5,-1.5,3\n1,2.5,3,4\n", NULL, "2 columns, 0 to 1; names: the first one; left out: label", 2);
@@ -198,8 +187,7 @@ static void titles_0_and_1_of_data_frames_are_no_row(void **state) {
     expect_columns("a,0,1\nb,1,0\n", NULL, NULL, 2);
 }
 
-static void blanks_around_cells_do_not_count(void **state) {
-    (void)state;
+TEST(blanks_around_cells_do_not_count) {
     expect_table("t.csv", "-2, -1.75, -1.5\n-1.25, -1, -0.75\n", NULL, NULL, 0); /* np.savetxt(delimiter=", ") */
     expect_table("t.csv", "name, x, y, z \na, -2, -1.75, -1.5\nb, -1.25 ,-1\t, -0.75 \n", NULL, NULL, 1);
     expect_table("t.csv", "name,x,y,z\na,-2,-1.75,-1.5 \nb,-1.25,-1,-0.75 \n", NULL, NULL, 1);
@@ -208,15 +196,13 @@ static void blanks_around_cells_do_not_count(void **state) {
     expect_bad_rows_first("x,y,z\n1, ,2\n-2,-1.75,-1.5\n-1.25,-1,-0.75\n", 1);
 }
 
-static void columns_and_lines_without_anything_do_not_count(void **state) {
-    (void)state;
+TEST(columns_and_lines_without_anything_do_not_count) {
     expect_columns("a,b,\n1,2,\n3,4,\n", NULL, "2 columns, a to b; left out: one without a title", 2);
     expect_columns("name,note,a,b\nx,,1,2\ny,,3,4\n", NULL, "2 columns, a to b; names: name; left out: note", 2);
     expect_table("t.tsv", "\r\n\nname\tx\ty\tz\na\t-2\t-1.75\t-1.5\nb\t-1.25\t-1\t-0.75\n", NULL, "name", 1);
 }
 
-static void numbers_below_all_doubles_are_zero(void **state) {
-    (void)state;
+TEST(numbers_below_all_doubles_are_zero) {
     expect_columns("name,e0,e1\na,1e-400,2\nb,3,-4e-320\n", NULL, "2 columns, e0 to e1; names: name", 2);
 }
 
@@ -241,8 +227,7 @@ static void expect_labels(const char *texts, const char *labels, const char *cla
 }
 
 /* Integers of which some are missing are written as 3.0. */
-static void labels_are_unknown_where_data_frames_have_none(void **state) {
-    (void)state;
+TEST(labels_are_unknown_where_data_frames_have_none) {
     expect_labels("3 -1 - 0", "3??0", "");
     expect_labels("3.0 -1.0 - 0.0", "3??0", "");
     expect_labels("3.0 nan 1 None NaN null 0", "3?1???0", "");
@@ -251,8 +236,7 @@ static void labels_are_unknown_where_data_frames_have_none(void **state) {
     expect_labels("1.5 1.0", "10", "1.0 1.5 ");
 }
 
-static void ids_and_labels_are_no_dimensions(void **state) {
-    (void)state;
+TEST(ids_and_labels_are_no_dimensions) {
     expect_table("t.csv", "x,y,z,Label\n-2,-1.75,-1.5,3\n-1.25,-1,-0.75,4\n", NULL, NULL, 0);
     expect_table("t.csv", "index,name,e0,e1,e2,y\n7,a,-2,-1.75,-1.5,1.0\n8,b,-1.25,-1,-0.75,\n", NULL, NULL, 1);
     expect_columns("id,e0,e1,class\n7,1,2,0\n8,3,4,1\n", NULL, "2 columns, e0 to e1; names: id; left out: class", 2);
@@ -264,11 +248,10 @@ static void ids_and_labels_are_no_dimensions(void **state) {
     expect_columns("id,emb\n5,\"[1, 2]\"\n6,\"[3, 4]\"\n", NULL, "column emb; names: id", 2);
 }
 
-static void parquet_has_names_and_shards(void **state) {
+TEST(parquet_has_names_and_shards) {
     const char *const path[] = {source_file("tests/fixtures/parquet/defaults.parquet")};
     float x[23 * 5];
     gf_error err = {""};
-    (void)state;
     gf_embedding_set *s = open_set(path, 1, NULL, "key");
     assert_int_equal(gf_embeddings_rows(s), 23);
     expect_names(s, "same", "row 22");
@@ -287,10 +270,9 @@ static void expect_refused(const char *const *path, int paths, const char *colum
 }
 
 /* Spark writes a Parquet file per task, also of tasks without rows. */
-static void files_without_rows_are_left_out(void **state) {
+TEST(files_without_rows_are_left_out) {
     char path[7][160];
     const char *list[7];
-    (void)state;
     write_npy("full0.npy", "<f4", 0, 0, 3);
     write_npy("full1.npy", "<f4", 1, 3, N - 3);
     write_npy("void.npy", "<f4", 0, 0, 0);
@@ -311,7 +293,7 @@ static void files_without_rows_are_left_out(void **state) {
     expect_refused(none + 1, 1, NULL, "no-rows.parquet: no rows");
 }
 
-static void refuses_with_the_file(void **state) {
+TEST(refuses_with_the_file) {
     static const struct {
         const char *text, *column, *word;
     } bad[] = {{"x,y\n1,2\n3\n", NULL, "line 3: 1 columns"},
@@ -333,7 +315,6 @@ static void refuses_with_the_file(void **state) {
                {"\n\nx,y\n1,2\n3\n", NULL, "line 5: 1 columns"},
                {"\"a,b\n", NULL, "a quote is not closed"}};
     char name[120];
-    (void)state;
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         scratch_text(&box, "bad.csv", bad[k].text);
         const char *path = path_of("bad.csv");
@@ -356,22 +337,4 @@ static void refuses_with_the_file(void **state) {
     expect_refused(none, 1, NULL, "no file matches");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_type_and_order),
-        cmocka_unit_test(shards_are_one_matrix_in_natural_order),
-        cmocka_unit_test(tables_have_columns_or_a_list),
-        cmocka_unit_test(titles_0_and_1_of_data_frames_are_no_row),
-        cmocka_unit_test(blanks_around_cells_do_not_count),
-        cmocka_unit_test(columns_and_lines_without_anything_do_not_count),
-        cmocka_unit_test(numbers_below_all_doubles_are_zero),
-        cmocka_unit_test(labels_are_unknown_where_data_frames_have_none),
-        cmocka_unit_test(ids_and_labels_are_no_dimensions),
-        cmocka_unit_test(parquet_has_names_and_shards),
-        cmocka_unit_test(files_without_rows_are_left_out),
-        cmocka_unit_test(a_folder_of_tables_is_read_where_it_has_no_arrays),
-        cmocka_unit_test(refuses_with_the_file),
-        cmocka_unit_test(an_empty_cell_in_the_first_row_is_a_bad_row),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

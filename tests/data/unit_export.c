@@ -2,16 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/dataset.h"
 #include "data/export.h"
@@ -20,6 +11,10 @@
 #include "support/scratch.h"
 #include "text/captions.h"
 #include "util/parallel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static gf_dataset *open_spec(const char *spec) {
     gf_error err = {""};
@@ -52,8 +47,7 @@ static void expect_same(const gf_dataset *a, int64_t i, const gf_dataset *b, int
     gf_sample_free(&y);
 }
 
-static void shards_come_back(void **state) {
-    (void)state;
+TEST(shards_come_back) {
     gf_dataset *d = open_spec("shapes:n=25,classes=7,size=16");
     const gf_export_result r =
         export_to(d, (gf_export){.form = GF_EXPORT_WDS, .folder = scratch_path(&box, "w"), .per_shard = 10});
@@ -83,8 +77,7 @@ static void shards_come_back(void **state) {
 }
 
 /* Class names of shapes are not in bytewise order: folders are numbered so that labels come back. */
-static void folders_come_back(void **state) {
-    (void)state;
+TEST(folders_come_back) {
     gf_dataset *d = open_spec("shapes:n=20,classes=12,size=12");
     const gf_export_result r = export_to(d, (gf_export){.form = GF_EXPORT_FOLDER, .folder = scratch_path(&box, "f")});
     assert_int_equal(r.written, 20);
@@ -155,8 +148,7 @@ static void expect_classes_back(const char *const *label, int n, gf_export_form 
     gf_dataset_free(d);
 }
 
-static void classes_come_back(void **state) {
-    (void)state;
+TEST(classes_come_back) {
     scratch_text(&box, "back/here", ""); /* makes the folder */
     static const char *const odd[] = {"z", "", "a/b", "unlabelled", "test", "z", "train"}, *const plain[] = {"zebra", "", "ant"};
     static const char *const numbers[] = {"2", "", "0"}, *const splits[] = {"train", "test", "val"}, *const one[] = {"train"};
@@ -171,8 +163,7 @@ static void classes_come_back(void **state) {
 }
 
 /* Unlabelled pictures, one damaged; several lines of text with quotes. */
-static void damaged_ones_are_left_out(void **state) {
-    (void)state;
+TEST(damaged_ones_are_left_out) {
     scratch_png(&box, "in/1.png", 9, 1);
     scratch_png(&box, "in/2.png", 9, 2);
     scratch_text(&box, "in/3.png", "damaged");
@@ -206,8 +197,7 @@ static int stop_after_three(void *user, int64_t done, int64_t total) {
     return done == 3;
 }
 
-static void refusals_and_stopping(void **state) {
-    (void)state;
+TEST(refusals_and_stopping) {
     gf_dataset *d = open_spec("shapes:n=10,size=8");
     gf_export_result r;
     gf_error err = {""};
@@ -243,8 +233,7 @@ static void read_one(void *arg, int64_t task, int thread) {
     gf_sample_free(&s);
 }
 
-static void many_threads_read_one_shard(void **state) {
-    (void)state;
+TEST(many_threads_read_one_shard) {
     gf_dataset *d = open_spec("shapes:n=20,size=32");
     const gf_export_result w = export_to(d, (gf_export){.form = GF_EXPORT_WDS, .folder = scratch_path(&box, "threads")});
     gf_dataset *back = open_spec(w.spec);
@@ -256,8 +245,7 @@ static void many_threads_read_one_shard(void **state) {
     gf_dataset_free(d);
 }
 
-static void sheets_show_pictures_side_by_side(void **state) {
-    (void)state;
+TEST(sheets_show_pictures_side_by_side) {
     gf_dataset *d = open_spec("shapes:n=5,size=16");
     gf_image sheet = {0};
     assert_int_equal(gf_dataset_sheet(NULL, d, 0, 2, 3, 16, &sheet), GLOFND_OK);
@@ -273,18 +261,7 @@ static void sheets_show_pictures_side_by_side(void **state) {
     gf_dataset_free(d);
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_come_back),
-        cmocka_unit_test(folders_come_back),
-        cmocka_unit_test(classes_come_back),
-        cmocka_unit_test(damaged_ones_are_left_out),
-        cmocka_unit_test(refusals_and_stopping),
-        cmocka_unit_test(many_threads_read_one_shard),
-        cmocka_unit_test(sheets_show_pictures_side_by_side),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -2,19 +2,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
+#include "support/specs.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "support/specs.h"
 
 /* `depth` folders d/d/d/... inside the folder `name`, made (or removed) from within: the path may be longer than a call
  * accepts. */
@@ -34,8 +29,7 @@ static void nest(const char *name, int depth, int make) {
     free(home);
 }
 
-static void depth_takes_no_stack(void **state) {
-    (void)state;
+TEST(depth_takes_no_stack) {
     scratch_png(&box, "deep/c/1.png", 8, 1);
     nest("deep/c", 1500, 1);
     gf_dataset *d = open_spec("folder:%/deep");
@@ -44,8 +38,7 @@ static void depth_takes_no_stack(void **state) {
     nest("deep/c", 1500, 0);
 }
 
-static void paths_beyond_the_limit_are_refused(void **state) {
-    (void)state;
+TEST(paths_beyond_the_limit_are_refused) {
     scratch_png(&box, "deeper/c/1.png", 8, 1);
     nest("deeper/c", 2500, 1);
     refused("folder:%/deeper", GLOFND_E_IO, "too long");
@@ -53,8 +46,7 @@ static void paths_beyond_the_limit_are_refused(void **state) {
 }
 
 /* All simple paths along these links would be 10^8. */
-static void folders_linked_to_each_other_are_read_once(void **state) {
-    (void)state;
+TEST(folders_linked_to_each_other_are_read_once) {
     enum { FOLDERS = 12 };
     char name[64], target[64];
     for (int i = 0; i < FOLDERS; i++) {
@@ -71,8 +63,7 @@ static void folders_linked_to_each_other_are_read_once(void **state) {
     gf_dataset_free(d);
 }
 
-static void a_link_does_not_rename_images(void **state) {
-    (void)state;
+TEST(a_link_does_not_rename_images) {
     char path[600];
     scratch_png(&box, "twice/c/real/1.png", 8, 1);
     assert_int_equal(symlink("real", scratch_path(&box, "twice/c/alias")), 0);
@@ -84,8 +75,7 @@ static void a_link_does_not_rename_images(void **state) {
 }
 
 /* Else every class would hold the images of all others, under its own label. */
-static void a_link_to_the_folder_of_the_classes_is_not_followed(void **state) {
-    (void)state;
+TEST(a_link_to_the_folder_of_the_classes_is_not_followed) {
     scratch_png(&box, "up/a/1.png", 8, 1);
     scratch_png(&box, "up/b/2.png", 8, 1);
     assert_int_equal(symlink("..", scratch_path(&box, "up/a/above")), 0);
@@ -103,13 +93,4 @@ static void a_link_to_the_folder_of_the_classes_is_not_followed(void **state) {
     gf_dataset_free(d);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depth_takes_no_stack),
-        cmocka_unit_test(paths_beyond_the_limit_are_refused),
-        cmocka_unit_test(folders_linked_to_each_other_are_read_once),
-        cmocka_unit_test(a_link_does_not_rename_images),
-        cmocka_unit_test(a_link_to_the_folder_of_the_classes_is_not_followed),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

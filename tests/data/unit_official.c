@@ -3,18 +3,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/mat_writer.h"
 #include "support/specs.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void image(const char *name, uint8_t gray) { scratch_png(&box, name, 4, gray); }
 
@@ -48,8 +43,7 @@ static void expect_test(const gf_dataset *d, const char *pattern) {
 
 /* ----- the table ----- */
 
-static void the_table_is_complete(void **state) {
-    (void)state;
+TEST(the_table_is_complete) {
     for (int i = 0; gf_known_at(i); i++) {
         const gf_known_dataset *k = gf_known_at(i);
         assert_true(k->name && k->title && k->full && k->split[0].name);
@@ -74,8 +68,7 @@ static void make_pets(void) {
     image("pets/images/unlisted.jpg", 5);
 }
 
-static void pets_are_read_by_their_lists(void **state) {
-    (void)state;
+TEST(pets_are_read_by_their_lists) {
     make_pets();
     gf_dataset *d = expect("pets:%/pets?counts=any", LABELS(0, 0, 2));
     expect_class(d, 0, "Abyssinian"), expect_class(d, 2, "yorkshire_terrier");
@@ -89,8 +82,7 @@ static void pets_are_read_by_their_lists(void **state) {
     gf_dataset_free(d);
 }
 
-static void other_counts_are_refused(void **state) {
-    (void)state;
+TEST(other_counts_are_refused) {
     refused("pets:%/pets", GLOFND_E_FORMAT,
             "has 2 classes and 3 images in split trainval; Oxford-IIIT Pet has 37 classes and 3680 images");
     refused("pets:%/pets", GLOFND_E_FORMAT, "?counts=any");
@@ -112,8 +104,7 @@ static void other_counts_are_refused(void **state) {
 }
 
 /* Read as class folders it has two classes, images and annotations: that is said. */
-static void a_folder_that_is_a_known_dataset_is_noted(void **state) {
-    (void)state;
+TEST(a_folder_that_is_a_known_dataset_is_noted) {
     gf_dataset *d = open_spec("folder:%/pets");
     assert_non_null(strstr(gf_dataset_note(d), "this looks like the download of Oxford-IIIT Pet, which pets:"));
     gf_dataset_free(d);
@@ -121,8 +112,7 @@ static void a_folder_that_is_a_known_dataset_is_noted(void **state) {
 
 /* ----- Caltech-101, DTD, Food-101, Aircraft, SUN397 ----- */
 
-static void caltech_has_no_background(void **state) {
-    (void)state;
+TEST(caltech_has_no_background) {
     image("caltech/caltech-101/101_ObjectCategories/BACKGROUND_Google/image_0001.jpg", 0);
     image("caltech/caltech-101/101_ObjectCategories/accordion/image_0001.jpg", 1);
     image("caltech/caltech-101/101_ObjectCategories/accordion/image_0002.jpg", 1);
@@ -139,8 +129,7 @@ static void caltech_has_no_background(void **state) {
             "2 classes and 3 images in split all; Caltech-101 has 101 classes and 8677 images");
 }
 
-static void textures_have_ten_partitions(void **state) {
-    (void)state;
+TEST(textures_have_ten_partitions) {
     image("dtd/images/banded/banded_1.jpg", 1), image("dtd/images/banded/banded_2.jpg", 2);
     image("dtd/images/dotted/dotted_1.jpg", 3), image("dtd/images/dotted/dotted_2.jpg", 4);
     scratch_text(&box, "dtd/labels/train1.txt", "banded/banded_1.jpg\n");
@@ -158,8 +147,7 @@ static void textures_have_ten_partitions(void **state) {
     refused("dtd:%/dtd?partition=2", GLOFND_E_FORMAT, "CLASS/IMAGE");
 }
 
-static void food_lists_have_no_extensions(void **state) {
-    (void)state;
+TEST(food_lists_have_no_extensions) {
     image("food-101/images/apple_pie/10.jpg", 1), image("food-101/images/waffles/20.jpg", 1);
     scratch_text(&box, "food-101/meta/train.txt", "apple_pie/10\n");
     scratch_text(&box, "food-101/meta/test.txt", "waffles/20\n");
@@ -167,8 +155,7 @@ static void food_lists_have_no_extensions(void **state) {
     gf_dataset_free(expect("food101:%?counts=any&split=test", LABELS(1)));
 }
 
-static void aircraft_variants_may_have_spaces(void **state) {
-    (void)state;
+TEST(aircraft_variants_may_have_spaces) {
     scratch_text(&box, "fgvc-aircraft-2013b/data/variants.txt", "707-320\nCessna 172\nF/A-18\n");
     scratch_text(&box, "fgvc-aircraft-2013b/data/images_variant_trainval.txt", "0000001 Cessna 172\n0000002 F/A-18\n");
     scratch_text(&box, "fgvc-aircraft-2013b/data/images_variant_test.txt", "0000003 707-320\n");
@@ -183,8 +170,7 @@ static void aircraft_variants_may_have_spaces(void **state) {
     gf_dataset_free(expect("aircraft:%/fgvc-aircraft-2013b?counts=any&split=test", LABELS(0)));
 }
 
-static void sun_has_partitions_or_all(void **state) {
-    (void)state;
+TEST(sun_has_partitions_or_all) {
     scratch_text(&box, "SUN397/ClassName.txt", "/a/abbey\n/a/apse/indoor\n");
     image("SUN397/a/abbey/sun_1.jpg", 1), image("SUN397/a/apse/indoor/sun_2.jpg", 2), image("SUN397/a/apse/indoor/sun_3.jpg", 3);
     refused("sun397:%?counts=any", GLOFND_E_IO, "no Training_01.txt; unpack Partitions.zip");
@@ -214,8 +200,7 @@ static void write_mat(const char *name, mat_bytes *variables, int pack) {
     mat_free(variables);
 }
 
-static void flowers_are_split_by_setid(void **state) {
-    (void)state;
+TEST(flowers_are_split_by_setid) {
     mat_bytes v = {0};
     mat_numbers(&v, "labels", (const double[]){77, 1, 3, 3, 1}, 5, 0);
     write_mat("flowers-102/imagelabels.mat", &v, 1);
@@ -245,8 +230,7 @@ static void car(mat_bytes *b, double class, const char *file, double test) {
     mat_numbers(b, "", &test, 1, 1);
 }
 
-static void cars_are_read_from_struct_arrays(void **state) {
-    (void)state;
+TEST(cars_are_read_from_struct_arrays) {
     mat_bytes items = {0}, v = {0};
     static const char *const fields[] = {"class", "fname", "test"};
     car(&items, 2, "00001.jpg", 0), car(&items, 196, "00002.jpg", 0);
@@ -270,8 +254,7 @@ static void cars_are_read_from_struct_arrays(void **state) {
     refused("cars:%/stanford_cars", GLOFND_E_FORMAT, "Stanford Cars has 196 classes and 8144 images");
 }
 
-static void cars_of_one_file_have_a_test_field(void **state) {
-    (void)state;
+TEST(cars_of_one_file_have_a_test_field) {
     mat_bytes items = {0}, names = {0}, v = {0};
     static const char *const fields[] = {"class", "relative_im_path", "test"};
     car(&items, 1, "car_ims/000001.jpg", 0), car(&items, 2, "car_ims/000002.jpg", 1);
@@ -289,8 +272,7 @@ static void cars_of_one_file_have_a_test_field(void **state) {
 
 /* ----- VOC 2007 ----- */
 
-static void voc_images_have_several_classes(void **state) {
-    (void)state;
+TEST(voc_images_have_several_classes) {
     static const char *const names[] = {"aeroplane", "bicycle",     "bird",  "boat",        "bottle", "bus",      "car",
                                         "cat",       "chair",       "cow",   "diningtable", "dog",    "horse",    "motorbike",
                                         "person",    "pottedplant", "sheep", "sofa",        "train",  "tvmonitor"};
@@ -317,24 +299,7 @@ static void voc_images_have_several_classes(void **state) {
     refused("voc2007:%?counts=any", GLOFND_E_FORMAT, "expected 1, 0 or -1");
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_complete),
-        cmocka_unit_test(pets_are_read_by_their_lists),
-        cmocka_unit_test(other_counts_are_refused),
-        cmocka_unit_test(a_folder_that_is_a_known_dataset_is_noted),
-        cmocka_unit_test(caltech_has_no_background),
-        cmocka_unit_test(textures_have_ten_partitions),
-        cmocka_unit_test(food_lists_have_no_extensions),
-        cmocka_unit_test(aircraft_variants_may_have_spaces),
-        cmocka_unit_test(sun_has_partitions_or_all),
-        cmocka_unit_test(flowers_are_split_by_setid),
-        cmocka_unit_test(cars_are_read_from_struct_arrays),
-        cmocka_unit_test(cars_of_one_file_have_a_test_field),
-        cmocka_unit_test(voc_images_have_several_classes),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -2,19 +2,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "pickle/pickle.h"
 #include "support/mat_writer.h"
 #include "support/specs.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void image(const char *name) { scratch_png(&box, name, 4, 7); }
 
@@ -98,8 +93,7 @@ static void write_pickle(const char *name, const char *label_key, const int *lab
     scratch_write(&box, name, p.bytes, p.n);
 }
 
-static void cifar_pickles_are_read(void **state) {
-    (void)state;
+TEST(cifar_pickles_are_read) {
     static const char *const files[] = {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"};
     for (int k = 0; k < 5; k++) {
         char name[64];
@@ -122,8 +116,7 @@ static void cifar_pickles_are_read(void **state) {
     refused("cifar100:%", GLOFND_E_FORMAT, "0 usable of 2 entries in 'fine_labels'");
 }
 
-static void class_names_come_from_the_meta_file(void **state) {
-    (void)state;
+TEST(class_names_come_from_the_meta_file) {
     static program p;
     p.n = 0;
     OP(&p, "\x80\x02}q\x01(");
@@ -150,8 +143,7 @@ static void pickle_refused(const char *bytes, size_t n, const char *word) {
 #define PICKLE_REFUSED(bytes, word) pickle_refused(bytes, sizeof bytes - 1, word)
 
 /* Nothing is called, whatever a file asks for; and what cannot be a program is refused. */
-static void hostile_pickles_are_refused(void **state) {
-    (void)state;
+TEST(hostile_pickles_are_refused) {
     PICKLE_REFUSED("\x80\x02"
                    "cos\nsystem\n(U\x04"
                    "ls /tR.",
@@ -177,8 +169,7 @@ static void hostile_pickles_are_refused(void **state) {
 
 /* ----- STL-10, SVHN ----- */
 
-static void stl_images_are_columns_first(void **state) {
-    (void)state;
+TEST(stl_images_are_columns_first) {
     static uint8_t x[2 * 27648];
     memset(x, 5, sizeof x);
     x[27648 + 96 * 2 + 3] = 77; /* image 1, red, x 2, y 3 */
@@ -203,8 +194,7 @@ static void stl_images_are_columns_first(void **state) {
     refused("stl10:%?counts=any", GLOFND_E_FORMAT, "has 100 bytes");
 }
 
-static void svhn_digits_end_with_ten(void **state) {
-    (void)state;
+TEST(svhn_digits_end_with_ten) {
     static uint8_t x[3 * 3072];
     mat_bytes v = {0}, file = {0};
     memset(x, 9, sizeof x);
@@ -229,8 +219,7 @@ static void svhn_digits_end_with_ten(void **state) {
 
 /* ----- ImageNet ----- */
 
-static void tiny_imagenet_has_its_annotations(void **state) {
-    (void)state;
+TEST(tiny_imagenet_has_its_annotations) {
     image("tiny-imagenet-200/train/n02/images/n02_0.JPEG"), image("tiny-imagenet-200/train/n01/images/n01_0.JPEG");
     image("tiny-imagenet-200/train/n01/images/n01_1.JPEG");
     scratch_text(&box, "tiny-imagenet-200/words.txt", "n00\tother\nn01\tgoldfish, Carassius auratus\nn02\tchain saw\n");
@@ -248,8 +237,7 @@ static void tiny_imagenet_has_its_annotations(void **state) {
     gf_dataset_free(expect("tinyimagenet:%?counts=any&split=val", LABELS(1, 0)));
 }
 
-static void imagenet_val_may_be_in_class_folders(void **state) {
-    (void)state;
+TEST(imagenet_val_may_be_in_class_folders) {
     image("in/train/n01440764/a.JPEG"), image("in/train/n01443537/b.JPEG"), image("in/train/n01484850/c.JPEG");
     image("in/val/n01440764/v.JPEG"), image("in/val/n01443537/v.JPEG"), image("in/val/n01484850/v.JPEG");
     gf_dataset_free(expect("imagenet:%/in?counts=any", LABELS(0, 1, 2)));
@@ -270,8 +258,7 @@ static void imagenet_val_may_be_in_class_folders(void **state) {
     refused("imagenet:%/in?classes=%/other.txt", GLOFND_E_FORMAT, "lists the class 'n09999999'");
 }
 
-static void imagenet_val_may_be_flat_beside_the_devkit(void **state) {
-    (void)state;
+TEST(imagenet_val_may_be_flat_beside_the_devkit) {
     mat_bytes items = {0}, v = {0}, file = {0};
     static const char *const fields[] = {"ILSVRC2012_ID", "WNID"}, *const ids[] = {"n03", "n01", "n02"};
     for (int k = 0; k < 3; k++) {
@@ -305,8 +292,7 @@ static void imagenet_val_may_be_flat_beside_the_devkit(void **state) {
     gf_dataset_free(d);
 }
 
-static void variants_are_numbered_or_subsets(void **state) {
-    (void)state;
+TEST(variants_are_numbered_or_subsets) {
     for (int k = 0; k < 12; k++) {
         char name[64];
         snprintf(name, sizeof name, "v2/%d/%d.jpeg", k, k);
@@ -330,20 +316,7 @@ static void variants_are_numbered_or_subsets(void **state) {
     gf_dataset_free(d);
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cifar_pickles_are_read),
-        cmocka_unit_test(class_names_come_from_the_meta_file),
-        cmocka_unit_test(hostile_pickles_are_refused),
-        cmocka_unit_test(stl_images_are_columns_first),
-        cmocka_unit_test(svhn_digits_end_with_ten),
-        cmocka_unit_test(tiny_imagenet_has_its_annotations),
-        cmocka_unit_test(imagenet_val_may_be_in_class_folders),
-        cmocka_unit_test(imagenet_val_may_be_flat_beside_the_devkit),
-        cmocka_unit_test(variants_are_numbered_or_subsets),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -2,16 +2,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/specs.h"
+#include <stdio.h>
+#include <string.h>
 
 static void image(const char *name) { scratch_png(&box, name, 4, 7); }
 
@@ -39,8 +34,7 @@ static gf_dataset *open_n(const char *pattern, int64_t n) {
     return d;
 }
 
-static void flickr_tokens_are_grouped_by_image(void **state) {
-    (void)state;
+TEST(flickr_tokens_are_grouped_by_image) {
     image("f1/flickr30k-images/10.jpg"), image("f1/flickr30k-images/20.jpg");
     scratch_text(&box, "f1/results_20130124.token", "10.jpg#0\tTwo dogs .\n10.jpg#1\tDogs , two .\n20.jpg#0\tA cat # 1\n");
     gf_dataset *d = open_n("flickr30k:%/f1?split=all", 2);
@@ -56,8 +50,7 @@ static void flickr_tokens_are_grouped_by_image(void **state) {
     gf_dataset_free(d);
 }
 
-static void karpathy_has_the_splits(void **state) {
-    (void)state;
+TEST(karpathy_has_the_splits) {
     image("f3/flickr30k-images/1.jpg"), image("f3/flickr30k-images/2.jpg");
     scratch_text(&box, "f3/dataset_flickr30k.json",
                  "{\"images\": [{\"filename\": \"1.jpg\", \"split\": \"train\", \"sentences\": [{\"raw\": \"One\\nline\"}, "
@@ -82,8 +75,7 @@ static void karpathy_has_the_splits(void **state) {
     refused("flickr30k:%/f4?counts=any", GLOFND_E_FORMAT, "no list 'images'");
 }
 
-static void coco_is_read_both_ways(void **state) {
-    (void)state;
+TEST(coco_is_read_both_ways) {
     image("coco/val2014/a9.jpg"), image("coco/val2014/a5.jpg"), image("coco/train2014/t.jpg");
     scratch_text(&box, "coco/annotations/captions_val2014.json",
                  "{\"images\": [{\"id\": 9, \"file_name\": \"a9.jpg\"}, {\"id\": 5, \"file_name\": \"a5.jpg\"}],"
@@ -109,8 +101,7 @@ static void coco_is_read_both_ways(void **state) {
     refused("coco:%?counts=any&split=val2014", GLOFND_E_FORMAT, "no integer 'id'");
 }
 
-static void files_of_img2dataset_have_sidecars(void **state) {
-    (void)state;
+TEST(files_of_img2dataset_have_sidecars) {
     image("i2d/00000/000000000.jpg"), image("i2d/00000/000000002.jpg"), image("i2d/00001/000010000.jpg");
     scratch_text(&box, "i2d/00000/000000000.txt", "a dog");
     scratch_text(&box, "i2d/00001/000010000.txt", "two\ncats");
@@ -123,15 +114,7 @@ static void files_of_img2dataset_have_sidecars(void **state) {
     refused("img2dataset:%/tars", GLOFND_E_FORMAT, "write wds:");
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flickr_tokens_are_grouped_by_image),
-        cmocka_unit_test(karpathy_has_the_splits),
-        cmocka_unit_test(coco_is_read_both_ways),
-        cmocka_unit_test(files_of_img2dataset_have_sidecars),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -3,22 +3,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/dataset.h"
 #include "data/formats/shapes.h"
 #include "io/crc32c.h"
 #include "text/captions.h"
 #include "util/parallel.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_dataset *open_spec(const char *spec) {
     gf_error err = {""};
@@ -35,8 +30,7 @@ static uint32_t picture_crc(const gf_dataset *d, int64_t i) {
     return crc;
 }
 
-static void describes_itself(void **state) {
-    (void)state;
+TEST(describes_itself) {
     gf_dataset *d = open_spec("shapes:n=100,classes=24,size=48,seed=9");
     const gf_dataset_info info = gf_dataset_describe(d);
     assert_string_equal(info.format, "shapes");
@@ -63,8 +57,7 @@ static void describes_itself(void **state) {
     gf_dataset_free(d);
 }
 
-static void every_class_is_another(void **state) {
-    (void)state;
+TEST(every_class_is_another) {
     uint8_t seen[GF_SHAPES][GF_TEXTURES] = {{0}};
     for (int32_t c = 0; c < GF_SHAPE_CLASSES; c++) {
         int shape, texture;
@@ -79,8 +72,7 @@ static void every_class_is_another(void **state) {
     gf_dataset_free(d);
 }
 
-static void depends_on_seed_split_and_position_only(void **state) {
-    (void)state;
+TEST(depends_on_seed_split_and_position_only) {
     gf_dataset *a = open_spec("shapes:n=50,seed=3"), *b = open_spec("shapes:n=5000,seed=3");
     gf_dataset *other = open_spec("shapes:n=50,seed=4"), *test = open_spec("shapes:n=50,seed=3,split=test");
     for (int64_t i = 0; i < 50; i++) {
@@ -113,8 +105,7 @@ static void read_one(void *arg, int64_t task, int thread) {
     gf_sample_free(&s);
 }
 
-static void many_threads_draw_the_same(void **state) {
-    (void)state;
+TEST(many_threads_draw_the_same) {
     gf_dataset *d = open_spec("shapes:n=64,size=24");
     race r = {.d = d};
     gf_parallel(4, 64, read_one, &r);
@@ -133,8 +124,7 @@ static void quarters(const gf_image *m, double out[12]) {
     }
 }
 
-static void size_changes_only_the_size(void **state) {
-    (void)state;
+TEST(size_changes_only_the_size) {
     gf_dataset *small = open_spec("shapes:n=40,size=128"), *large = open_spec("shapes:n=40,size=256");
     gf_sample a = {0}, b = {0};
     for (int64_t i = 0; i < 40; i++) {
@@ -162,8 +152,7 @@ static void size_changes_only_the_size(void **state) {
 }
 
 /* Numbers written down once: pictures must not change between versions, or published results would. */
-static void pictures_stay_as_they_are(void **state) {
-    (void)state;
+TEST(pictures_stay_as_they_are) {
     static const double expected[3][12] = {
         {187.100, 179.332, 195.568, 202.280, 192.256, 195.479, 187.420, 194.862, 210.776, 169.648, 173.027, 166.342},
         {205.571, 217.895, 228.850, 211.486, 206.808, 196.248, 169.475, 167.735, 213.209, 179.550, 158.922, 178.277},
@@ -184,8 +173,7 @@ static void pictures_stay_as_they_are(void **state) {
     gf_dataset_free(d);
 }
 
-static void captions_name_what_is_drawn(void **state) {
-    (void)state;
+TEST(captions_name_what_is_drawn) {
     gf_dataset *d = open_spec("shapes:n=240,classes=120,size=8");
     gf_sample s = {0};
     for (int64_t i = 0; i < 240; i++) {
@@ -205,8 +193,7 @@ static void captions_name_what_is_drawn(void **state) {
 }
 
 /* captions=class: all pictures of a class are described alike, and drawn as without it. */
-static void captions_may_name_the_class_alone(void **state) {
-    (void)state;
+TEST(captions_may_name_the_class_alone) {
     gf_dataset *d = open_spec("shapes:n=60,classes=4,size=8,captions=class"), *plain = open_spec("shapes:n=60,classes=4,size=8");
     gf_sample s = {0};
     char first[4][1024], test[256];
@@ -226,8 +213,7 @@ static void captions_may_name_the_class_alone(void **state) {
 }
 
 /* Edges are soft: a black object on white is gray where its outline passes, by the share of the pixel that is outside. */
-static void outlines_are_antialiased(void **state) {
-    (void)state;
+TEST(outlines_are_antialiased) {
     gf_scene s = gf_scene_make(1, 0, 0, 0, 0);
     s.clutter_n = 0;
     s.noise = 0;
@@ -287,8 +273,7 @@ static int nearest(const float *train, const float *x) {
 }
 
 /* 20 classes: chance is 5 %, and neighbours find 10 %. */
-static void raw_pixels_are_of_little_help(void **state) {
-    (void)state;
+TEST(raw_pixels_are_of_little_help) {
     float *train = load("shapes:n=1000,classes=20", TRAIN), *test = load("shapes:n=300,classes=20,split=test", TEST);
     int right = 0;
     for (int i = 0; i < TEST; i++) right += nearest(train, test + (size_t)i * DIM) % 20 == i % 20;
@@ -297,8 +282,7 @@ static void raw_pixels_are_of_little_help(void **state) {
     free(test);
 }
 
-static void wrong_options_are_named(void **state) {
-    (void)state;
+TEST(wrong_options_are_named) {
     static const char *const cases[][2] = {
         {"shapes:n=0", "n is '0'"},         {"shapes:n=ten", "n is 'ten'"},      {"shapes:classes=121", "[1, 120]"},
         {"shapes:size=7", "[8, 1024]"},     {"shapes:size=1025", "[8, 1024]"},   {"shapes:seed=-1", "seed"},
@@ -312,21 +296,4 @@ static void wrong_options_are_named(void **state) {
         if (status != GLOFND_E_OPTION || !strstr(err.text, cases[k][1]) || d)
             fail_msg("%s: %d, %s", cases[k][0], status, err.text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(describes_itself),
-        cmocka_unit_test(every_class_is_another),
-        cmocka_unit_test(depends_on_seed_split_and_position_only),
-        cmocka_unit_test(many_threads_draw_the_same),
-        cmocka_unit_test(size_changes_only_the_size),
-        cmocka_unit_test(pictures_stay_as_they_are),
-        cmocka_unit_test(captions_name_what_is_drawn),
-        cmocka_unit_test(captions_may_name_the_class_alone),
-        cmocka_unit_test(outlines_are_antialiased),
-        cmocka_unit_test(raw_pixels_are_of_little_help),
-        cmocka_unit_test(wrong_options_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

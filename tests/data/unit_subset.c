@@ -1,14 +1,10 @@
 /* unit_subset.c - ?first, ?every, ?fraction, ?labels and ?imbalance of a SPEC: which samples they leave, seen through every
  * function of a dataset. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/dataset.h"
+#include <stdio.h>
+#include <string.h>
 
 static gf_error err;
 static const char all_of_it[] = "shapes:n=60,classes=4,size=16,seed=7";
@@ -40,8 +36,7 @@ static void assert_sample(const gf_dataset *part, int64_t i, const gf_dataset *w
     gf_sample_free(&y);
 }
 
-static void first_and_every(void **state) {
-    (void)state;
+TEST(first_and_every) {
     gf_dataset *whole = open_with(""), *first = open_with("?first=7"), *every = open_with("?every=8"),
                *both = open_with("?first=3&every=8");
     assert_int_equal(count_of(whole), 60);
@@ -57,12 +52,11 @@ static void first_and_every(void **state) {
 }
 
 /* ceil(F n) of each of four classes of 15, in order; a small share leaves one of each. */
-static void a_fraction_of_each_class(void **state) {
+TEST(a_fraction_of_each_class) {
     static const struct {
         const char *options;
         int64_t each;
     } cases[] = {{"?fraction=1", 15}, {"?fraction=0.4", 6}, {"?fraction=0.5", 8}, {"?fraction=0.001", 1}};
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         gf_dataset *d = open_with(cases[c].options);
         int64_t met[4] = {0};
@@ -86,8 +80,7 @@ static void assert_counts(const char *options, const int64_t want[4]) {
 }
 
 /* floor(15 / F^(c / 3)) of class c, at least one: 15, 6.96, 3.23, 1.5 with F = 10. */
-static void a_long_tail(void **state) {
-    (void)state;
+TEST(a_long_tail) {
     assert_counts("?imbalance=1", (int64_t[]){15, 15, 15, 15});
     assert_counts("?imbalance=10", (int64_t[]){15, 6, 3, 1});
     assert_counts("?imbalance=15", (int64_t[]){15, 6, 2, 1});
@@ -97,9 +90,8 @@ static void a_long_tail(void **state) {
 }
 
 /* The samples of the chosen classes, all of them and in order; the test split is of the same classes. */
-static void some_labels(void **state) {
+TEST(some_labels) {
     char spec[200];
-    (void)state;
     assert_counts("?labels=0-3", (int64_t[]){15, 15, 15, 15});
     assert_counts("?labels=2", (int64_t[]){0, 0, 15, 0});
     assert_counts("?labels=0-1,3", (int64_t[]){15, 15, 0, 15});
@@ -120,21 +112,19 @@ static void some_labels(void **state) {
     gf_dataset_free(whole), gf_dataset_free(part);
 }
 
-static void a_part_is_tested_on_the_whole_split(void **state) {
+TEST(a_part_is_tested_on_the_whole_split) {
     char a[200], b[200];
-    (void)state;
     gf_dataset *whole = open_with(""), *part = open_with("?first=7&fraction=0.5");
     assert_true(gf_dataset_test_spec(whole, a, sizeof a) && gf_dataset_test_spec(part, b, sizeof b));
     assert_string_equal(a, b);
     gf_dataset_free(whole), gf_dataset_free(part);
 }
 
-static void wrong_values_are_refused(void **state) {
+TEST(wrong_values_are_refused) {
     static const char *const wrong[] = {"?first=0",      "?first=x",      "?every=0",   "?every=-1",      "?fraction=0",
                                         "?fraction=1.5", "?fraction=nan", "?fraction=", "?imbalance=0.5", "?imbalance=inf",
                                         "?labels=4",     "?labels=2-1",   "?labels=",   "?labels=0,",     "?labels=-1",
                                         "?labels=none",  "?labels=0-",    "?last=3"};
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char spec[200];
         gf_dataset *d = NULL;
@@ -143,16 +133,4 @@ static void wrong_values_are_refused(void **state) {
         assert_null(d);
     }
     assert_non_null(strstr(err.text, "first")); /* an unknown option: the known ones are named */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_and_every),
-        cmocka_unit_test(a_fraction_of_each_class),
-        cmocka_unit_test(a_long_tail),
-        cmocka_unit_test(some_labels),
-        cmocka_unit_test(a_part_is_tested_on_the_whole_split),
-        cmocka_unit_test(wrong_values_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,26 +2,20 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
+#include "data/formats/wds.h"
+#include "support/shards.h"
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "data/formats/wds.h"
-#include "support/shards.h"
-
 /* ----- samples ----- */
 
-static void samples_are_grouped_by_key(void **state) {
-    (void)state;
+TEST(samples_are_grouped_by_key) {
     add("./", '5', "", 0);
     add_png("./dir.v1/a.png", 1); /* the key ends at the first dot of the last part */
     add_text("./dir.v1/a.txt", "first\r\nsecond\n");
@@ -66,8 +60,7 @@ static void samples_are_grouped_by_key(void **state) {
     unlink(scratch_path(&box, "classnames.txt"));
 }
 
-static void wrong_samples_are_named(void **state) {
-    (void)state;
+TEST(wrong_samples_are_named) {
     add_png("a.png", 1);
     add_png("a.jpg", 1);
     finish("twice.tar");
@@ -81,8 +74,7 @@ static void wrong_samples_are_named(void **state) {
 }
 
 /* A unreadable image does not affect the others. */
-static void damaged_samples_are_named(void **state) {
-    (void)state;
+TEST(damaged_samples_are_named) {
     add_png("a.png", 1);
     add_text("b.jpg", "not a picture");
     add_png("c.png", 3);
@@ -99,8 +91,7 @@ static void damaged_samples_are_named(void **state) {
 
 /* ----- forms of tar ----- */
 
-static void long_names_and_pax_are_understood(void **state) {
-    (void)state;
+TEST(long_names_and_pax_are_understood) {
     char long_name[300], record[400];
     memset(long_name, 'k', sizeof long_name);
     strcpy(long_name + 250, ".png");
@@ -151,8 +142,7 @@ static void write_raw(const char *name, size_t n) {
     unlink(scratch_path(&box, "raw.tar.gfidx"));
 }
 
-static void damaged_archives_are_refused(void **state) {
-    (void)state;
+TEST(damaged_archives_are_refused) {
     tar.size = 0;
     add_png("a.png", 1);
     add_png("b.png", 2);
@@ -180,8 +170,7 @@ static void damaged_archives_are_refused(void **state) {
 }
 
 /* Whatever byte it ends at: only between members, and with a note, or in the end mark, can it be whole. */
-static void shards_that_were_cut_are_refused(void **state) {
-    (void)state;
+TEST(shards_that_were_cut_are_refused) {
     tar.size = 0;
     size_t begin[6] = {0};
     static const char *const names[] = {"a.png", "a.cls", "b.png", "b.txt"};
@@ -216,8 +205,7 @@ static void shards_that_were_cut_are_refused(void **state) {
 }
 
 /* Space that was kept for the rest of a download, two tars in one file, a long name without its member. */
-static void ends_of_other_kinds_are_refused(void **state) {
-    (void)state;
+TEST(ends_of_other_kinds_are_refused) {
     tar.size = 0;
     add_png("a.png", 1);
     memset(tar.bytes + tar.size, 0, 1024);
@@ -241,8 +229,7 @@ static void ends_of_other_kinds_are_refused(void **state) {
 
 /* ----- patterns ----- */
 
-static void patterns_find_shards_in_order(void **state) {
-    (void)state;
+TEST(patterns_find_shards_in_order) {
     for (int k = 0; k < 12; k++) {
         char name[64];
         add_png("only.png", (uint8_t)(k + 1));
@@ -267,8 +254,7 @@ static void patterns_find_shards_in_order(void **state) {
 
 /* ----- index files ----- */
 
-static void indexes_are_kept_and_renewed(void **state) {
-    (void)state;
+TEST(indexes_are_kept_and_renewed) {
     char index[600], shard[600];
     add_png("a.png", 1);
     add_text("a.cls", "5");
@@ -325,8 +311,7 @@ static void indexes_are_kept_and_renewed(void **state) {
     assert_int_equal(samples, 2);
 }
 
-static void without_a_writable_folder_it_works_too(void **state) {
-    (void)state;
+TEST(without_a_writable_folder_it_works_too) {
     add_png("a.png", 1);
     finish("ro.tar");
     mkdir(scratch_path(&box, "ro.tar.gfidx"), 0777); /* a folder in its place: cannot be written, even by root */
@@ -339,16 +324,7 @@ static void without_a_writable_folder_it_works_too(void **state) {
     assert_non_null(strstr(err.text, "ro.tar.gfidx"));
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_are_grouped_by_key),      cmocka_unit_test(wrong_samples_are_named),
-        cmocka_unit_test(damaged_samples_are_named),       cmocka_unit_test(long_names_and_pax_are_understood),
-        cmocka_unit_test(damaged_archives_are_refused),    cmocka_unit_test(shards_that_were_cut_are_refused),
-        cmocka_unit_test(ends_of_other_kinds_are_refused), cmocka_unit_test(patterns_find_shards_in_order),
-        cmocka_unit_test(indexes_are_kept_and_renewed),    cmocka_unit_test(without_a_writable_folder_it_works_too),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

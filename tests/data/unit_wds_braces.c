@@ -2,16 +2,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/formats/wds.h"
 #include "util/braces.h"
+#include <string.h>
 
 static void expect_names(const char *pattern, const char *expected) {
     gf_string_list s = {0};
@@ -23,8 +18,7 @@ static void expect_names(const char *pattern, const char *expected) {
     gf_string_list_free(&s);
 }
 
-static void braces_expand_as_in_a_shell(void **state) {
-    (void)state;
+TEST(braces_expand_as_in_a_shell) {
     expect_names("a-{08..11}.tar", "a-08.tar a-09.tar a-10.tar a-11.tar");
     expect_names("{8..11}", "8 9 10 11");
     expect_names("{3..1}", "3 2 1");
@@ -44,9 +38,4 @@ static void braces_expand_as_in_a_shell(void **state) {
         if (gf_braces_expand(&err, wrong[k], &s) != GLOFND_E_ARGUMENT || !err.text[0]) fail_msg("accepted: %s", wrong[k]);
         gf_string_list_free(&s);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(braces_expand_as_in_a_shell)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

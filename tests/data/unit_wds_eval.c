@@ -3,16 +3,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/shards.h"
+#include <stdio.h>
+#include <string.h>
 
 /* As numpy.save of [group, 9]. */
 static void add_npy(const char *name, const char *type, int group) {
@@ -24,8 +19,7 @@ static void add_npy(const char *name, const char *type, int group) {
     add(name, '0', bytes, sizeof bytes);
 }
 
-static void groups_and_names_are_found(void **state) {
-    (void)state;
+TEST(groups_and_names_are_found) {
     add_png("s0.png", 1), add_text("s0.cls", "1"), add_npy("s0.npy", "<i8", 3);
     add_png("s1.png", 1), add_text("s1.cls", "0"), add_text("s1.npy", "no array");
     add_png("s2.png", 1), add_text("s2.cls", "2"), add_npy("s2.npy", "<i8", 0);
@@ -47,8 +41,7 @@ static void groups_and_names_are_found(void **state) {
 }
 
 /* img2dataset: a statistics file and a table beside each shard. */
-static void output_of_img2dataset_is_read(void **state) {
-    (void)state;
+TEST(output_of_img2dataset_is_read) {
     add("000000000.jpg", '0', "x", 1), add_text("000000000.txt", "a dog"),
         add_text("000000000.json", "{\"caption\": \"a dog\", \"url\": \"u\"}");
     finish("cc/00000.tar");
@@ -65,13 +58,7 @@ static void output_of_img2dataset_is_read(void **state) {
     gf_dataset_free(d);
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_and_names_are_found),
-        cmocka_unit_test(output_of_img2dataset_is_read),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

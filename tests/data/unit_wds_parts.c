@@ -2,20 +2,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/formats/wds.h"
 #include "data/tar.h"
 #include "support/shards.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static gf_dataset *reopen(const char *name) {
     char index[64];
@@ -31,8 +26,7 @@ static gf_dataset *reopen(const char *name) {
     return d;
 }
 
-static void json_gives_what_is_missing(void **state) {
-    (void)state;
+TEST(json_gives_what_is_missing) {
     add_png("a.png", 1);
     add_text("a.json", "{\"label\": 2, \"caption\": \"from \\u00e4 json\", \"other\": [1, {}]}");
     add_png("b.png", 2);
@@ -51,8 +45,7 @@ static void json_gives_what_is_missing(void **state) {
 }
 
 /* Text that Python writes though it is no JSON, zero bytes, and labels that say that there is none: nothing is wrong. */
-static void oddities_are_harmless(void **state) {
-    (void)state;
+TEST(oddities_are_harmless) {
     add_png("a.png", 1);
     add_text("a.cls", " -1\n");
     add_png("b.png", 2);
@@ -106,15 +99,13 @@ static void expect_unused(const char *member, const char *text, size_t n, const 
     gf_dataset_free(d);
 }
 
-static void labels_that_cannot_be_used_are_counted(void **state) {
-    (void)state;
+TEST(labels_that_cannot_be_used_are_counted) {
     static const char *const labels[] = {"", "dog", "1 2", "-2", "99999999999999999999", "1048576", "\33[2J"};
     for (size_t k = 0; k < sizeof labels / sizeof labels[0]; k++) expect_unused("b.cls", labels[k], strlen(labels[k]), "holds '");
     expect_unused("b.cls", "123456789012345678901234567890123", 33, "has 33 bytes; the limit is 32");
 }
 
-static void json_that_cannot_be_used_is_counted(void **state) {
-    (void)state;
+TEST(json_that_cannot_be_used_is_counted) {
     static const char *const texts[] = {
         "",    "{\"label\": ",     "{\"a\": \"\\ud800\"}", "{\"a\": \"\x80\"}", "\xff\xfe{",
         "nan", "{\"label\": 3} x", "{\"a\": \33}",         "{\"\\u0000\": 1}",
@@ -133,8 +124,7 @@ static void json_that_cannot_be_used_is_counted(void **state) {
 }
 
 /* A caption of more than is accepted, and, behind zeros that need no disk, such an image. */
-static void what_is_too_large_is_counted(void **state) {
-    (void)state;
+TEST(what_is_too_large_is_counted) {
     char *text = malloc(GF_WDS_TEXT_MAX + 1);
     assert_non_null(text);
     memset(text, 'x', GF_WDS_TEXT_MAX + 1);
@@ -158,8 +148,7 @@ static void what_is_too_large_is_counted(void **state) {
     unlink(scratch_path(&box, "huge.tar"));
 }
 
-static void json_stands_in_for_what_cannot_be_used(void **state) {
-    (void)state;
+TEST(json_stands_in_for_what_cannot_be_used) {
     add_png("a.png", 1);
     add_text("a.cls", "dog");
     add_text("a.txt", "");
@@ -179,17 +168,7 @@ static void json_stands_in_for_what_cannot_be_used(void **state) {
     gf_dataset_free(d);
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_gives_what_is_missing),
-        cmocka_unit_test(oddities_are_harmless),
-        cmocka_unit_test(labels_that_cannot_be_used_are_counted),
-        cmocka_unit_test(json_that_cannot_be_used_is_counted),
-        cmocka_unit_test(what_is_too_large_is_counted),
-        cmocka_unit_test(json_stands_in_for_what_cannot_be_used),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -1,16 +1,6 @@
 /* fault_discover.c - memory: each allocation of glofnd_discover and of saving its result may fail once, with nothing worse than
  * E_MEMORY, no result, and no folder. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "discover/decide.h"
 #include "discover/discover_files.h"
@@ -19,6 +9,11 @@
 #include "support/faults.h"
 #include "support/random.h"
 #include "support/trial.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { N = 40, DIM = 6 };
 
@@ -36,8 +31,7 @@ static glofnd_discover_spec spec_make(void) {
         .size = sizeof(glofnd_discover_spec), .n = N, .dim = DIM, .x = x, .label = label, .k = 3, .max_pairs = 20, .threads = 2};
 }
 
-static void a_search_without_memory(void **state) {
-    (void)state;
+TEST(a_search_without_memory) {
     const glofnd_discover_spec s = spec_make();
     long failures = 0;
     for (long k = 0;; k++) {
@@ -56,8 +50,7 @@ static void a_search_without_memory(void **state) {
     assert_true(failures > 5);
 }
 
-static void a_folder_without_memory(void **state) {
-    (void)state;
+TEST(a_folder_without_memory) {
     const glofnd_discover_spec s = spec_make();
     char folder[] = "fault_discover_XXXXXX", out[40], command[64];
     const char *names[N];
@@ -113,7 +106,7 @@ static int decided(const gf_discover_data *d, const gf_discover_spec *s, const g
     return status == GLOFND_OK;
 }
 
-static void decisions_as_parquet_without_memory(void **state) {
+TEST(decisions_as_parquet_without_memory) {
     const char *names[N];
     char folder[] = "fault_discover_XXXXXX", out[40], command[64];
     gf_error err = {""};
@@ -121,7 +114,6 @@ static void decisions_as_parquet_without_memory(void **state) {
     gf_discover_spec s = {.k = 3, .top = 4, .max_pairs = 100, .dup = 0.6, .edge = 2, .memory = 1 << 20, .threads = 1};
     gf_discover_result r = {0};
     long failures = 0;
-    (void)state;
     spec_make();
     for (int i = 0; i < N; i++) names[i] = "name";
     s.pass = gf_pairs_search_find(&err, "cpu");
@@ -151,7 +143,7 @@ static void decisions_as_parquet_without_memory(void **state) {
 }
 
 /* A search by cells in units: what was finished before stays, and in the end it is whole. */
-static void cells_in_units_without_memory(void **state) {
+TEST(cells_in_units_without_memory) {
     char folder[] = "fault_discover_XXXXXX", parts[40];
     gf_error err = {""};
     const gf_units u = {.folder = parts, .source = {.read = read_rows, .n = N, .dim = DIM}, .rows = 64, .ranks = 1};
@@ -166,7 +158,6 @@ static void cells_in_units_without_memory(void **state) {
                                 .pass = &gf_pairs_search_cells};
     gf_discover_data d = {.n = N, .dim = DIM};
     long failures = 0;
-    (void)state;
     spec_make();
     assert_non_null(mkdtemp(folder));
     snprintf(parts, sizeof parts, "%s/parts", folder);
@@ -189,9 +180,4 @@ static void cells_in_units_without_memory(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_search_without_memory), cmocka_unit_test(a_folder_without_memory),
-                                       cmocka_unit_test(decisions_as_parquet_without_memory),
-                                       cmocka_unit_test(cells_in_units_without_memory)};
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_GROUP(trial_enter, trial_leave)

@@ -1,19 +1,14 @@
 /* unit_decide.c - decisions against their definitions, by brute force over all pairs; and .npz files, also those with Zip64. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "discover/decide.h"
 #include "discover/npz_file.h"
 #include "support/random.h"
 #include "support/scratch.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 220, DIM = 9, K = 5, SAMPLE = 12 };
 
@@ -141,9 +136,8 @@ static double label_value(int32_t i, const int32_t *m, int n) {
     return winner >= 0 && d.label[d.good[i]] == winner;
 }
 
-static void every_rule_keeps_one_of_a_group(void **unused) {
+TEST(every_rule_keeps_one_of_a_group) {
     double (*const value[])(int32_t, const int32_t *, int) = {first_value, central_value, score_value, score_value, label_value};
-    (void)unused;
     for (int i = 0; i < N; i++) score[i] = i % 13 == 5 ? (double)NAN : (double)(i * 7919 % 11);
     for (int rule = GF_KEEP_FIRST; rule <= GF_KEEP_LABEL; rule++) {
         const gf_decide_spec c = {.keep = (gf_keep_rule)rule, .score = score};
@@ -153,11 +147,10 @@ static void every_rule_keeps_one_of_a_group(void **unused) {
     }
 }
 
-static void rules_say_what_they_need(void **unused) {
+TEST(rules_say_what_they_need) {
     gf_decisions x;
     gf_discover_data bare = d;
     gf_decide_spec c = {.keep = GF_KEEP_LABEL};
-    (void)unused;
     bare.label = NULL, bare.x = NULL;
     assert_int_equal(gf_decide(&err, &c, &s, &bare, &r, &x), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "needs labels"));
@@ -177,12 +170,11 @@ static double nearest(int i) {
     return best;
 }
 
-static void outliers_have_the_least_similar_neighbours(void **unused) {
+TEST(outliers_have_the_least_similar_neighbours) {
     const gf_decide_spec c = {.outliers = 50};
     gf_decisions x = decide(&c);
     int64_t found = 0;
     double mean = 0.0, square = 0.0;
-    (void)unused;
     for (int i = 0; i < r.f.n; i++) mean += (double)r.f.lambda[i] / (double)r.f.n;
     for (int i = 0; i < r.f.n; i++) square += pow((double)r.f.lambda[i] - mean, 2.0) / (double)r.f.n;
     assert_true(fabs(x.outlier_limit - (mean - 2.0 * sqrt(square))) < 1e-9);
@@ -198,12 +190,11 @@ static void outliers_have_the_least_similar_neighbours(void **unused) {
 }
 
 /* As of a search that does not compare all pairs. */
-static void rows_without_neighbours_are_no_outliers(void **unused) {
+TEST(rows_without_neighbours_are_no_outliers) {
     const gf_decide_spec c = {.outliers = N};
     const int64_t at = 17 * r.f.top;
     const int32_t other = r.f.other[at];
     const float similarity = r.f.similarity[at];
-    (void)unused;
     r.f.other[at] = -1, r.f.similarity[at] = NAN;
     gf_decisions x = decide(&c);
     r.f.other[at] = other, r.f.similarity[at] = similarity;
@@ -223,12 +214,11 @@ static int votes(int i, int32_t label) {
     return n;
 }
 
-static void issues_are_labels_that_lose_the_vote(void **unused) {
+TEST(issues_are_labels_that_lose_the_vote) {
     const gf_decide_spec c = {0};
     gf_decisions x = decide(&c);
     int listed[N] = {0};
     double last = 2.0;
-    (void)unused;
     assert_true(x.issues > 5);
     for (int64_t k = 0; k < x.issues; k++) {
         const gf_label_issue *e = &x.issue[k];
@@ -250,10 +240,9 @@ static void issues_are_labels_that_lose_the_vote(void **unused) {
 
 static int bytes_equal(int i, int j) { return memcmp(d.x + d.good[i] * DIM, d.x + d.good[j] * DIM, DIM * sizeof *d.x) == 0; }
 
-static void leaks_are_counted_by_groups(void **unused) {
+TEST(leaks_are_counted_by_groups) {
     const gf_decide_spec c = {.split = {{"b", 100, 120}, {"a", 0, 41}}, .splits = 2};
     gf_decisions x = decide(&c);
-    (void)unused;
     for (int a = 0; a < 2; a++)
         for (int b = 0; b < 2; b++) {
             int64_t leak = 0, exact = 0;
@@ -276,10 +265,9 @@ static void leaks_are_counted_by_groups(void **unused) {
     gf_decisions_free(&x);
 }
 
-static void the_subset_covers_greedily(void **unused) {
+TEST(the_subset_covers_greedily) {
     const gf_decide_spec c = {.sample = SAMPLE};
     gf_decisions x = decide(&c);
-    (void)unused;
     assert_int_equal(x.samples, SAMPLE);
     for (int k = 1; k < SAMPLE; k++) {
         double worst = 2.0, mine = -2.0;
@@ -337,8 +325,7 @@ static size_t write_npz(uint64_t limit) {
     return size;
 }
 
-static void archives_hold_what_was_put(void **unused) {
-    (void)unused;
+TEST(archives_hold_what_was_put) {
     const size_t size = write_npz(UINT32_MAX);
     const uint8_t *end = file + size - 22, *central = file + le(end + 16, 4);
     assert_int_equal(le(end, 4), 0x06054b50);
@@ -353,8 +340,7 @@ static void archives_hold_what_was_put(void **unused) {
     assert_int_equal(file[30 + 8 + 127], '\n');
 }
 
-static void large_archives_take_zip64(void **unused) {
-    (void)unused;
+TEST(large_archives_take_zip64) {
     const size_t size = write_npz(1); /* everything is large */
     const uint8_t *end = file + size - 22, *locator = end - 20;
     assert_int_equal(le(locator, 4), 0x07064b50);
@@ -368,10 +354,9 @@ static void large_archives_take_zip64(void **unused) {
     assert_int_equal(le(file + 30 + 8 + 4, 8), 128 + 24);
 }
 
-static void archives_that_cannot_be_written_say_so(void **unused) {
+TEST(archives_that_cannot_be_written_say_so) {
     gf_npz z;
     const int64_t one = 1;
-    (void)unused;
     assert_int_equal(gf_npz_open(&err, &z, "nowhere/a.npz"), GLOFND_E_IO);
     assert_int_equal(gf_npz_open(&err, &z, "/dev/full"), GLOFND_OK);
     gf_npz_entry(&z, "data", "<i4", 1, &one, 4);
@@ -379,18 +364,4 @@ static void archives_that_cannot_be_written_say_so(void **unused) {
     assert_int_equal(gf_npz_close(&err, &z), GLOFND_E_IO);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rule_keeps_one_of_a_group),
-        cmocka_unit_test(rules_say_what_they_need),
-        cmocka_unit_test(outliers_have_the_least_similar_neighbours),
-        cmocka_unit_test(rows_without_neighbours_are_no_outliers),
-        cmocka_unit_test(issues_are_labels_that_lose_the_vote),
-        cmocka_unit_test(leaks_are_counted_by_groups),
-        cmocka_unit_test(the_subset_covers_greedily),
-        cmocka_unit_test(archives_hold_what_was_put),
-        cmocka_unit_test(large_archives_take_zip64),
-        cmocka_unit_test(archives_that_cannot_be_written_say_so),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, teardown)

@@ -3,21 +3,16 @@
  * Most embeddings here have 1, 4 or 16 entries of +-1 and zeros else: unit vectors and dot products of them are exact in float32,
  * with many equal similarities, so that everything must agree to the last bit. Others are drawn from a normal distribution.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
 #include "pairs/pairs_search.h"
 #include "support/random.h"
 #include "util/components.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { TOP = 7 };
 
@@ -167,10 +162,9 @@ static gf_pairs_found run(const float *x, int64_t n, int64_t dim, const gf_pairs
 
 /* ----- tests ----- */
 
-static void every_way_equals_plain_loops(void **unused) {
+TEST(every_way_equals_plain_loops) {
     static const int64_t sizes[][3] = {{2, 5, 1},    {3, 4, 2},     {33, 19, 4},   {64, 16, 1},
                                        {97, 23, 96}, {300, 33, 30}, {1100, 24, 61}};
-    (void)unused;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const int64_t n = sizes[k][0], dim = sizes[k][1];
         float *x = make_exact(n, dim, k + 1);
@@ -193,11 +187,10 @@ static void every_way_equals_plain_loops(void **unused) {
     }
 }
 
-static void given_thresholds_are_taken(void **unused) {
+TEST(given_thresholds_are_taken) {
     const int64_t n = 150, dim = 21;
     float *x = make_exact(n, dim, 77), lambda[150];
     double *s = all_similarities(x, n, x, n, dim);
-    (void)unused;
     for (int64_t i = 0; i < n; i++) lambda[i] = (float)(i % 4) * 0.25f;
     gf_pairs_task t = {.lambda = lambda, .top = TOP, .dup = 1.0f, .threads = 3, .memory = 1};
     gf_pairs_found expected = brute(s, n, &t), f = run(x, n, dim, &t);
@@ -209,13 +202,12 @@ static void given_thresholds_are_taken(void **unused) {
 }
 
 /* Lists so short that most duplicates never come near them. */
-static void duplicates_do_not_depend_on_lists(void **unused) {
+TEST(duplicates_do_not_depend_on_lists) {
     const int64_t n = 300, dim = 16;
     float *x = make_exact(n, dim, 21);
     double *s = all_similarities(x, n, x, n, dim);
     gf_pairs_task t = {.rank = 2, .top = 2, .dup = 0.25f, .threads = 3};
     gf_pairs_found expected = brute(s, n, &t);
-    (void)unused;
     assert_true(expected.copies[0] > 20);
     for (int two = 0; two < 2; two++) {
         t.memory = two ? 1 : (size_t)1 << 30;
@@ -229,10 +221,9 @@ static void duplicates_do_not_depend_on_lists(void **unused) {
 }
 
 /* Every pair equals every other: whole rows of ties, and a list that must prefer the smaller positions. */
-static void equal_rows_are_one_group(void **unused) {
+TEST(equal_rows_are_one_group) {
     enum { N = 200 };
     float x[N];
-    (void)unused;
     for (int i = 0; i < N; i++) x[i] = 3.0f;
     const gf_pairs_task t = {.rank = 9, .top = TOP, .dup = 0.98f, .threads = 3, .memory = (size_t)1 << 30, .block = 32};
     gf_pairs_found f = run(x, N, 1, &t);
@@ -247,12 +238,11 @@ static void equal_rows_are_one_group(void **unused) {
     gf_pairs_found_free(&f);
 }
 
-static void normal_rows_are_within_rounding(void **unused) {
+TEST(normal_rows_are_within_rounding) {
     enum { N = 500, DIM = 67, RANK = 25 };
     float *x = malloc(sizeof(float) * N * DIM);
     other row[N];
     rng g = {5};
-    (void)unused;
     for (int i = 0; i < N * DIM; i++) x[i] = (float)rng_normal(&g) * (i / DIM % 2 ? 1e15f : 1e-15f);
     double *s = all_similarities(x, N, x, N, DIM);
     const gf_pairs_task t = {.rank = RANK, .top = TOP, .dup = 0.98f, .threads = 2, .memory = (size_t)1 << 30};
@@ -269,9 +259,8 @@ static void normal_rows_are_within_rounding(void **unused) {
 }
 
 /* Rows of any length, many of them alike: by integers as by floats, to the bit, with thresholds found and given. */
-static void integers_change_no_bit(void **unused) {
+TEST(integers_change_no_bit) {
     static const int64_t sizes[][3] = {{700, 1, 3}, {1500, 16, 21}, {900, 67, 200}, {400, 300, 5}};
-    (void)unused;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const int64_t n = sizes[k][0], dim = sizes[k][1];
         float *x = malloc((size_t)(n * dim) * sizeof *x);
@@ -333,11 +322,10 @@ static void check_query(const float *q, const float *x, const gf_pairs_task *t, 
     free(s);
 }
 
-static void queries_equal_plain_loops(void **unused) {
+TEST(queries_equal_plain_loops) {
     enum { N = 1500, DIM = 20, ROWS = 70 };
     float *x = make_exact(N, DIM, 8), *q = make_exact(ROWS, DIM, 9), lambda[N];
     int32_t self[ROWS];
-    (void)unused;
     for (int i = 0; i < N; i++) lambda[i] = (float)(i % 5) * 0.2f;
     for (int i = 0; i < ROWS; i++) self[i] = i % 3 ? i * 7 : -1;
     gf_pairs_task t = {.rank = 40, .lambda = lambda, .top = TOP, .dup = 0.5f, .threads = 3, .memory = (size_t)1 << 30};
@@ -350,31 +338,29 @@ static void queries_equal_plain_loops(void **unused) {
     free(q);
 }
 
-static void a_stopped_search_says_so(void **unused) {
+TEST(a_stopped_search_says_so) {
     atomic_int stop = 1;
     float *x = make_exact(100, 8, 3);
     gf_pairs_found f;
-    void *state = NULL;
+    void *search = NULL;
     const gf_vectors rows = {.x = x, .n = 100, .dim = 8};
     gf_pairs_task t = {.rank = 5, .top = TOP, .dup = 1.0f, .threads = 1, .memory = (size_t)1 << 30, .watch = {.stop = &stop}};
-    (void)unused;
-    assert_int_equal(pass->open(&err, &rows, 1, &state), GLOFND_OK);
+    assert_int_equal(pass->open(&err, &rows, 1, &search), GLOFND_OK);
     assert_int_equal(gf_pairs_found_alloc(&err, &f, 100, TOP), GLOFND_OK);
-    assert_int_not_equal(pass->find(&err, state, &t, &f), GLOFND_OK);
+    assert_int_not_equal(pass->find(&err, search, &t, &f), GLOFND_OK);
     assert_string_equal(err.text, "stopped");
     t.watch.stop = NULL, t.rank = 100;
-    assert_int_equal(pass->find(&err, state, &t, &f), GLOFND_E_ARGUMENT);
-    pass->close(state);
+    assert_int_equal(pass->find(&err, search, &t, &f), GLOFND_E_ARGUMENT);
+    pass->close(search);
     gf_pairs_found_free(&f);
     free(x);
 }
 
 /* ----- parts of it ----- */
 
-static void lists_keep_the_best_of_any_order(void **unused) {
+TEST(lists_keep_the_best_of_any_order) {
     enum { MANY = 3000, KEEP = 50 };
     gf_best a, b;
-    (void)unused;
     assert_int_equal(gf_best_alloc(&err, &a, 2, KEEP), GLOFND_OK);
     assert_int_equal(gf_best_alloc(&err, &b, 1, KEEP), GLOFND_OK);
     for (int i = 0; i < MANY; i++) {
@@ -393,12 +379,11 @@ static void lists_keep_the_best_of_any_order(void **unused) {
     gf_best_free(&b);
 }
 
-static void scans_find_what_reaches_either_limit(void **unused) {
+TEST(scans_find_what_reaches_either_limit) {
     static const char *const names[] = {"base", "avx2", "avx512", "neon"};
     float v[96], col[96];
     int32_t at[96];
     rng g = {4};
-    (void)unused;
     for (int i = 0; i < 96; i++) v[i] = (float)(rng_next(&g) % 9), col[i] = (float)(rng_next(&g) % 12);
     v[40] = NAN;
     for (size_t k = 0; k < 3; k++) {
@@ -415,11 +400,10 @@ static void scans_find_what_reaches_either_limit(void **unused) {
     }
 }
 
-static void parts_are_listed_largest_first(void **unused) {
+TEST(parts_are_listed_largest_first) {
     int32_t root[9], more[9];
     const int64_t degree[9] = {1, 2, 0, 1, 1, 1, 3, 2, 1};
     gf_components p;
-    (void)unused;
     gf_components_init(root, 9);
     gf_components_init(more, 9);
     gf_components_join(root, 5, 4);
@@ -441,21 +425,4 @@ static void parts_are_listed_largest_first(void **unused) {
     static const int32_t of[9] = {1, 0, -1, 1, 2, 2, 0, 0, 0};
     assert_memory_equal(p.of, of, sizeof of);
     gf_components_free(&p);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_equals_plain_loops),
-        cmocka_unit_test(given_thresholds_are_taken),
-        cmocka_unit_test(duplicates_do_not_depend_on_lists),
-        cmocka_unit_test(equal_rows_are_one_group),
-        cmocka_unit_test(integers_change_no_bit),
-        cmocka_unit_test(normal_rows_are_within_rounding),
-        cmocka_unit_test(queries_equal_plain_loops),
-        cmocka_unit_test(a_stopped_search_says_so),
-        cmocka_unit_test(lists_keep_the_best_of_any_order),
-        cmocka_unit_test(scans_find_what_reaches_either_limit),
-        cmocka_unit_test(parts_are_listed_largest_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* unit_discover_api.c - glofnd_discover(): its arrays against all pairs in plain loops, types and strides, cancelling, wrong use,
  * and a folder whose tables say the same. */
+#include "support/test.h"
+
+#include "glofnd.h"
+#include "util/dtype.h"
+#include "util/rng.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "glofnd.h"
-#include "util/dtype.h"
-#include "util/rng.h"
 
 enum { N = 90, DIM = 12, BAD = 7, ZERO = 31, COPY = 60, OF = 20 };
 
@@ -81,8 +76,7 @@ static double threshold_of(int i, int64_t rank) {
     return s[rank - 1];
 }
 
-static void arrays_are_those_of_plain_loops(void **state) {
-    (void)state;
+TEST(arrays_are_those_of_plain_loops) {
     const glofnd_discover_spec s = spec_make();
     glofnd_discovery_arrays v;
     glofnd_discovery *r = run(&s, &v);
@@ -111,8 +105,7 @@ static void arrays_are_those_of_plain_loops(void **state) {
     glofnd_discovery_free(r);
 }
 
-static void types_and_strides_do_not_matter(void **state) {
-    (void)state;
+TEST(types_and_strides_do_not_matter) {
     enum { STRIDE = DIM + 3 };
     static uint16_t half[N][STRIDE];
     static float same[N][STRIDE];
@@ -142,8 +135,7 @@ static int count_calls(void *user, double share) {
 
 static int stop_now(void *user, double share) { return (void)user, (void)share, 1; }
 
-static void it_reports_and_can_be_cancelled(void **state) {
-    (void)state;
+TEST(it_reports_and_can_be_cancelled) {
     glofnd_discover_spec s = spec_make();
     glofnd_discovery_arrays v;
     glofnd_discovery *r = NULL;
@@ -157,8 +149,7 @@ static void it_reports_and_can_be_cancelled(void **state) {
     assert_true(!r && strstr(why, "stopped"));
 }
 
-static void wrong_use_is_refused(void **state) {
-    (void)state;
+TEST(wrong_use_is_refused) {
     static const struct {
         double alpha, dup;
         int64_t k, n, stride, size, top;
@@ -210,8 +201,7 @@ static void names_of_classes(glofnd_discover_spec *s, const char *out) {
     fclose(f);
 }
 
-static void the_folder_is_written_whole(void **state) {
-    (void)state;
+TEST(the_folder_is_written_whole) {
     char folder[] = "discover_api_XXXXXX", path[64], out[32], line[200] = "", command[64];
     const char *names[N];
     glofnd_discover_spec s = spec_make();
@@ -259,7 +249,7 @@ static void refused(glofnd_status want, const glofnd_embedding_files *files, con
     if (!strstr(why, text)) fail_msg("'%s' does not say '%s'", why, text);
 }
 
-static void rows_can_be_those_of_files(void **state) {
+TEST(rows_can_be_those_of_files) {
     static const char path[] = "unit_discover_api.csv";
     const char *const paths[] = {path};
     glofnd_embedding_files files = {.size = sizeof files, .path = paths, .paths = 1, .id = "key", .label = "kind"};
@@ -268,7 +258,6 @@ static void rows_can_be_those_of_files(void **state) {
     glofnd_discovery_arrays want, got;
     float some[2][DIM];
     char why[300];
-    (void)state;
     write_table(path);
     assert_int_equal(glofnd_embeddings_open(&files, &e, why, sizeof why), GLOFND_OK);
     assert_int_equal(glofnd_embeddings_describe(e, &info), GLOFND_OK);
@@ -302,11 +291,4 @@ static void rows_can_be_those_of_files(void **state) {
     unlink(path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_are_those_of_plain_loops), cmocka_unit_test(types_and_strides_do_not_matter),
-        cmocka_unit_test(it_reports_and_can_be_cancelled), cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(the_folder_is_written_whole),     cmocka_unit_test(rows_can_be_those_of_files),
-    };
-    return cmocka_run_group_tests(tests, draw_rows, NULL);
-}
+TEST_GROUP(draw_rows, NULL)

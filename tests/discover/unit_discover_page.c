@@ -1,14 +1,5 @@
 /* unit_discover_page.c - parts of the page of discovery: base64, thumbnails, sheets within their budget. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "plot/base64.h"
 #include "report/explorer.h"
@@ -16,10 +7,14 @@
 #include "report/sprite_sheet.h"
 #include "report/thumbnail.h"
 #include "support/scratch.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static gf_error err;
 
-static void base64_is_that_of_rfc_4648(void **unused) {
+TEST(base64_is_that_of_rfc_4648) {
     static const char *const pairs[][2] = {{"", ""},
                                            {"f", "Zg=="},
                                            {"fo", "Zm8="},
@@ -28,7 +23,6 @@ static void base64_is_that_of_rfc_4648(void **unused) {
                                            {"fooba", "Zm9vYmE="},
                                            {"foobar", "Zm9vYmFy"},
                                            {"\xff\xef\xbe", "/+++"}};
-    (void)unused;
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
         gf_text t = {0};
         gf_text_base64(&t, pairs[k][0], strlen(pairs[k][0]));
@@ -60,11 +54,10 @@ static int no_jpeg(void) {
     return status == GLOFND_E_UNSUPPORTED;
 }
 
-static void thumbnails_keep_their_proportions(void **unused) {
+TEST(thumbnails_keep_their_proportions) {
     static const int sizes[][4] = {{200, 100, 64, 32}, {100, 200, 32, 64}, {40, 30, 40, 30}, {1000, 3, 64, 1}, {64, 64, 64, 64}};
     gf_thumbnails t = {.side = 64, .quality = 90};
     gf_image m = {0}, back = {0};
-    (void)unused;
     if (no_jpeg()) skip();
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         uint8_t *jpeg = NULL;
@@ -97,7 +90,7 @@ static double distance(const gf_image *sheet, int tile, int side, const uint8_t 
 }
 
 /* Every sample is in its tile, also in the second row; one that cannot be read is grey. */
-static void sheets_have_a_tile_for_each(void **unused) {
+TEST(sheets_have_a_tile_for_each) {
     enum { MANY = GF_SPRITE_COLUMNS + 3, SIDE = 16 };
     gf_dataset *data = NULL;
     gf_sample sample = {0};
@@ -105,7 +98,6 @@ static void sheets_have_a_tile_for_each(void **unused) {
     int64_t id[MANY];
     uint8_t *jpeg = NULL, grey[3 * SIDE * SIDE];
     size_t bytes = 0;
-    (void)unused;
     if (no_jpeg()) skip();
     memset(grey, 128, sizeof grey);
     for (int i = 0; i < MANY; i++) id[i] = i == 2 ? 1000 : MANY - 1 - i;
@@ -177,10 +169,9 @@ static void make(little *d) {
     };
 }
 
-static void duplicates_get_their_images_first(void **unused) {
+TEST(duplicates_get_their_images_first) {
     static little d;
     gf_explorer_images m;
-    (void)unused;
     if (no_jpeg()) skip();
     make(&d);
     assert_int_equal(gf_explorer_draw(&err, &d.x, &m), GLOFND_OK);
@@ -201,10 +192,9 @@ static void duplicates_get_their_images_first(void **unused) {
     gf_explorer_images_free(&m);
 }
 
-static void a_page_that_cannot_be_written_says_so(void **unused) {
+TEST(a_page_that_cannot_be_written_says_so) {
     static little d;
     int64_t shown;
-    (void)unused;
     make(&d);
     d.x.image = NULL;
     assert_int_equal(gf_explorer_write(&err, path_of("unit.html"), &d.x, &shown), GLOFND_OK);
@@ -223,12 +213,11 @@ static const char *strange_class(void *user, int32_t label) {
 }
 
 /* Names of any bytes, and the largest label there is. */
-static void texts_are_utf8_and_no_tags(void **unused) {
+TEST(texts_are_utf8_and_no_tags) {
     static little d;
     static int32_t label[N];
     static char text[1 << 20];
     int64_t shown;
-    (void)unused;
     make(&d);
     d.x.image = NULL, d.x.label = label, d.x.class_name = strange_class;
     d.x.source = "<x>\xff\xe0\x80\xaf", d.x.summary = "one & all\ntwo\xc3\xa9";
@@ -256,7 +245,7 @@ static char *read_text(const char *path) {
 }
 
 /* Too large for one file: the page is small, and its data are in a folder beside it. */
-static void a_large_page_has_a_folder(void **unused) {
+TEST(a_large_page_has_a_folder) {
     static little d;
     static int32_t kept[N];
     static const char *names[N];
@@ -267,7 +256,6 @@ static void a_large_page_has_a_folder(void **unused) {
     const gf_decide_spec decide = {.split = {{"train", 0, 10}, {"test", 10, 5}}, .splits = 2};
     const gf_decisions decisions = {
         .kept = kept, .outlier = outlier, .outliers = 2, .issue = &issue, .issues = 1, .leak[0][1] = 6};
-    (void)unused;
     make(&d);
     for (int i = 0; i < N; i++) kept[i] = i == 7 ? 3 : i, names[i] = i == 3 ? "</script>\"\xff" : "plain";
     d.x.image = NULL, d.x.inline_bytes = 100.0, d.x.name = names;
@@ -291,15 +279,4 @@ static void a_large_page_has_a_folder(void **unused) {
     assert_int_equal(strncmp(read_text(path_of("page/n0.js")), "GF(\"n0\",[\"AAAAPwAAAD8AAAA/", 26), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base64_is_that_of_rfc_4648),
-        cmocka_unit_test(thumbnails_keep_their_proportions),
-        cmocka_unit_test(sheets_have_a_tile_for_each),
-        cmocka_unit_test(duplicates_get_their_images_first),
-        cmocka_unit_test(a_page_that_cannot_be_written_says_so),
-        cmocka_unit_test(texts_are_utf8_and_no_tags),
-        cmocka_unit_test(a_large_page_has_a_folder),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

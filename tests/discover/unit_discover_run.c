@@ -1,16 +1,5 @@
 /* unit_discover_run.c - around the search: reading embeddings, bad rows, copies, totals, caps, labels, the learner, folders. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/embedding_files.h"
 #include "discover/output_folder.h"
@@ -18,6 +7,12 @@
 #include "io/npy.h"
 #include "support/random.h"
 #include "support/scratch.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static gf_error err;
 /* Clusters of ten rows, with labels that are the cluster, but for every eighth row: another one, or none. */
@@ -53,12 +48,11 @@ static gf_discover_spec spec_of(int64_t k) {
 
 /* ----- input ----- */
 
-static void float16_and_float32_files_are_read(void **unused) {
+TEST(float16_and_float32_files_are_read) {
     const uint16_t half[6] = {0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x0000};
     const double expected[6] = {1.0, -2.0, 0.333251953125, 5.9604644775390625e-8, 65504.0, 0.0};
     static const char header[] = "\x93NUMPY\x01\x00\x76\x00{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }";
     unsigned char file[128 + sizeof half];
-    (void)unused;
     memset(file, ' ', sizeof file);
     memcpy(file, header, sizeof header - 1);
     file[127] = '\n';
@@ -76,9 +70,8 @@ static void float16_and_float32_files_are_read(void **unused) {
     gf_discover_data_free(&d);
 }
 
-static void names_are_one_a_line(void **unused) {
+TEST(names_are_one_a_line) {
     gf_discover_data d = {.n = 3, .dim = 1};
-    (void)unused;
     scratch_text(&box, "names", "a\r\n\nb\tc");
     assert_int_equal(gf_discover_read_names(&err, scratch_path(&box, "names"), NULL, &d), GLOFND_OK);
     assert_string_equal(d.name[0], "a");
@@ -92,9 +85,8 @@ static void names_are_one_a_line(void **unused) {
     gf_discover_data_free(&d);
 }
 
-static void bad_rows_and_copies_are_found(void **unused) {
+TEST(bad_rows_and_copies_are_found) {
     gf_discover_data d = make_data(50, 6, 1);
-    (void)unused;
     d.x[7 * 6 + 5] = INFINITY;
     memset(d.x + 9 * 6, 0, 6 * sizeof *d.x);
     d.x[9 * 6] = -0.0f;
@@ -115,10 +107,9 @@ static void bad_rows_and_copies_are_found(void **unused) {
 
 /* ----- totals ----- */
 
-static void rank_follows_alpha_or_k(void **unused) {
+TEST(rank_follows_alpha_or_k) {
     gf_discover_spec s = spec_of(5);
     int64_t rank = 0;
-    (void)unused;
     assert_int_equal(gf_discover_rank(&err, &s, 100, &rank), GLOFND_OK);
     assert_int_equal(rank, 6);
     assert_int_equal(gf_discover_rank(&err, &s, 7, &rank), GLOFND_OK);
@@ -132,11 +123,10 @@ static void rank_follows_alpha_or_k(void **unused) {
     assert_int_equal(gf_discover_rank(&err, &s, 1, &rank), GLOFND_E_ARGUMENT);
 }
 
-static void labels_are_judged_as_everywhere(void **unused) {
+TEST(labels_are_judged_as_everywhere) {
     gf_discover_data d = make_data(203, 16, 2);
     const gf_discover_spec s = spec_of(9);
     gf_discover_result r;
-    (void)unused;
     gf_view_set all = {.n = d.n, .dim = d.dim, .label = d.label};
     all.z = malloc((size_t)(d.n * d.dim) * sizeof *all.z);
     all.id = malloc((size_t)d.n * sizeof *all.id);
@@ -157,11 +147,10 @@ static void labels_are_judged_as_everywhere(void **unused) {
     gf_discover_data_free(&d);
 }
 
-static void a_cap_keeps_the_most_similar(void **unused) {
+TEST(a_cap_keeps_the_most_similar) {
     gf_discover_data d = make_data(120, 8, 4);
     gf_discover_spec s = spec_of(6);
     gf_discover_result r;
-    (void)unused;
     memcpy(d.x + 8, d.x, 8 * sizeof *d.x); /* a copy: two pairs that are equal */
     s.max_pairs = 77;
     assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
@@ -183,11 +172,10 @@ static void a_cap_keeps_the_most_similar(void **unused) {
     gf_discover_data_free(&d);
 }
 
-static void exact_duplicates_are_equal_rows_only(void **unused) {
+TEST(exact_duplicates_are_equal_rows_only) {
     gf_discover_data d = make_data(60, 8, 6);
     gf_discover_spec s = spec_of(4);
     gf_discover_result r;
-    (void)unused;
     for (int64_t k = 0; k < 8; k++) {
         d.x[5 * 8 + k] = d.x[17 * 8 + k] = d.x[40 * 8 + k];
         d.x[8 + k] = 2.0f * d.x[k]; /* similarity 1, other bytes */
@@ -205,13 +193,12 @@ static void exact_duplicates_are_equal_rows_only(void **unused) {
 }
 
 /* The computed similarity of two equal rows may be a little less than 1. */
-static void equal_rows_are_duplicates_whatever_their_roundings(void **unused) {
+TEST(equal_rows_are_duplicates_whatever_their_roundings) {
     enum { N = 80, DIM = 768 };
     gf_discover_data d = make_data(N, DIM, 7);
     gf_discover_spec s = spec_of(2);
     gf_discover_result r;
     int below = 0;
-    (void)unused;
     for (int64_t i = 0; i < N / 2 * DIM; i++) {
         const int64_t row = i / DIM;
         if (row >= 2) d.x[i] = fabsf(d.x[i]); /* roundings add up; most in rows of one number */
@@ -246,12 +233,11 @@ static void make_leak(gf_discover_data *d, gf_discover_data *q) {
     assert_int_equal(gf_discover_classify(&err, q), GLOFND_OK);
 }
 
-static void new_rows_are_found_among_stored_ones_by_their_bytes(void **unused) {
+TEST(new_rows_are_found_among_stored_ones_by_their_bytes) {
     static const int32_t expected[9] = {-1, 4, -1, -1, -1, -1, 58, -1, -1}; /* by position: row - 1 on either side */
     static const double dups[3] = {0.98, GF_DUP_EXACT, 0.98};
     static const int64_t pairs[3] = {5, 4, 5}, listed[3] = {5, 2, 0}, top[3] = {20, 20, 0};
     float lambda[60] = {0};
-    (void)unused;
     for (int way = 0; way < 3; way++) {
         gf_discover_data d, q;
         gf_discover_spec s = spec_of(4);
@@ -272,11 +258,10 @@ static void new_rows_are_found_among_stored_ones_by_their_bytes(void **unused) {
     }
 }
 
-static void learned_thresholds_come_near(void **unused) {
+TEST(learned_thresholds_come_near) {
     gf_discover_data d = make_data(400, 24, 9);
     gf_discover_spec s = spec_of(0);
     gf_discover_result r;
-    (void)unused;
     s.alpha = 0.1, s.learned = 1;
     assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
@@ -313,11 +298,10 @@ static int never(const char *folder) { return (void)folder, 0; }
 static const char *const result_files[] = {"mark", "first", "new", NULL};
 static const gf_output_kind results = {result_files, has_mark, "mark", "page"}, others = {result_files, never, "mark", NULL};
 
-static void folders_are_whole_or_not_there(void **unused) {
+TEST(folders_are_whole_or_not_there) {
     const char *target = scratch_path(&box, "result");
     char temp[256];
     gf_output_folder f;
-    (void)unused;
     assert_int_equal(gf_output_folder_open(&err, &f, target, 0, &results), GLOFND_OK);
     put_file(&f, "first");
     snprintf(temp, sizeof temp, "%s", f.temp);
@@ -354,9 +338,8 @@ static void make_result(const char *target) {
     gf_output_folder_close(&f);
 }
 
-static void files_of_the_user_stay_in_a_replaced_result(void **unused) {
+TEST(files_of_the_user_stay_in_a_replaced_result) {
     char target[300];
-    (void)unused;
     snprintf(target, sizeof target, "%s", scratch_path(&box, "shared"));
     make_result(target);
     write_to(scratch_path(&box, "shared/thesis.tex"));
@@ -367,10 +350,9 @@ static void files_of_the_user_stay_in_a_replaced_result(void **unused) {
     assert_true(exists(scratch_path(&box, "shared/mark")));
 }
 
-static void leftovers_of_killed_calls_go_and_others_stay(void **unused) {
+TEST(leftovers_of_killed_calls_go_and_others_stay) {
     char target[300];
     gf_output_folder busy;
-    (void)unused;
     snprintf(target, sizeof target, "%s", scratch_path(&box, "left"));
     assert_int_equal(mkdir(scratch_path(&box, "left.tmp-77-0"), 0777), 0);
     write_to(scratch_path(&box, "left.tmp-77-0/first"));
@@ -387,10 +369,9 @@ static void leftovers_of_killed_calls_go_and_others_stay(void **unused) {
     gf_output_folder_close(&busy);
 }
 
-static void result_folders_follow_the_umask(void **unused) {
+TEST(result_folders_follow_the_umask) {
     struct stat st;
     char target[300];
-    (void)unused;
     snprintf(target, sizeof target, "%s", scratch_path(&box, "private"));
     const mode_t before = umask(077);
     make_result(target);
@@ -399,22 +380,4 @@ static void result_folders_follow_the_umask(void **unused) {
     assert_int_equal(st.st_mode & 0777, 0700);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float16_and_float32_files_are_read),
-        cmocka_unit_test(names_are_one_a_line),
-        cmocka_unit_test(bad_rows_and_copies_are_found),
-        cmocka_unit_test(rank_follows_alpha_or_k),
-        cmocka_unit_test(labels_are_judged_as_everywhere),
-        cmocka_unit_test(a_cap_keeps_the_most_similar),
-        cmocka_unit_test(exact_duplicates_are_equal_rows_only),
-        cmocka_unit_test(equal_rows_are_duplicates_whatever_their_roundings),
-        cmocka_unit_test(new_rows_are_found_among_stored_ones_by_their_bytes),
-        cmocka_unit_test(learned_thresholds_come_near),
-        cmocka_unit_test(folders_are_whole_or_not_there),
-        cmocka_unit_test(files_of_the_user_stay_in_a_replaced_result),
-        cmocka_unit_test(leftovers_of_killed_calls_go_and_others_stay),
-        cmocka_unit_test(result_folders_follow_the_umask),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

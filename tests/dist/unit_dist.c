@@ -1,14 +1,9 @@
 /* unit_dist.c - ranks in one process: detection of launchers, and the transport of a single rank. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "dist/dist.h"
+#include <stdlib.h>
+#include <string.h>
 
 static const char *seen_name, *seen_value;
 
@@ -25,8 +20,7 @@ static int launched(const char *name, const char *value) {
     return gf_dist_launched(get_variable);
 }
 
-static void test_launched(void **state) {
-    (void)state;
+TEST(test_launched) {
     assert_false(launched(NULL, ""));
     assert_false(launched("SLURM_NTASKS", "16"));       /* in a batch script, without srun */
     assert_true(launched("OMPI_COMM_WORLD_SIZE", "1")); /* mpirun */
@@ -36,8 +30,7 @@ static void test_launched(void **state) {
     assert_false(launched("SLURM_STEP_NUM_TASKS", "1"));
 }
 
-static void test_single(void **state) {
-    (void)state;
+TEST(test_single) {
     gf_error err = {""};
     gf_comm *c = NULL;
     double x = 3.0;
@@ -53,9 +46,4 @@ static void test_single(void **state) {
     assert_string_equal(err.text, "no such file");
     gf_dist_close(c);
     gf_dist_close(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launched), cmocka_unit_test(test_single)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
+#include "dist/join.h"
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "dist/join.h"
 
 /* ----- a launcher ----- */
 
@@ -66,8 +61,7 @@ static void new_job(void) {
 
 /* ----- tests ----- */
 
-static void ranks_that_never_start_are_named(void **state) {
-    (void)state;
+TEST(ranks_that_never_start_are_named) {
     report first, third;
     new_job();
     gf_join *c = begin(2, 4, 4, 1000.0, &third), *a = begin(0, 4, 4, 0.05, &first);
@@ -78,8 +72,7 @@ static void ranks_that_never_start_are_named(void **state) {
     assert_int_equal(third.count, 0);
 }
 
-static void a_rank_that_hangs_in_its_checks_is_named(void **state) {
-    (void)state;
+TEST(a_rank_that_hangs_in_its_checks_is_named) {
     report first, second;
     new_job();
     gf_join *b = begin(1, 2, 2, 1000.0, &second), *a = begin(0, 2, 2, 0.2, &first);
@@ -90,8 +83,7 @@ static void a_rank_that_hangs_in_its_checks_is_named(void **state) {
     gf_join_end(b);
 }
 
-static void ranks_of_other_machines_are_not_accused(void **state) {
-    (void)state;
+TEST(ranks_of_other_machines_are_not_accused) {
     report first;
     new_job();
     gf_join *a = begin(0, 4, 1, 0.05, &first);
@@ -101,8 +93,7 @@ static void ranks_of_other_machines_are_not_accused(void **state) {
     gf_join_end(a);
 }
 
-static void all_that_join_are_left_alone(void **state) {
-    (void)state;
+TEST(all_that_join_are_left_alone) {
     report first, second;
     new_job();
     for (int i = 0; i < 20; i++) {
@@ -117,14 +108,4 @@ static void all_that_join_are_left_alone(void **state) {
     assert_null(none);
     gf_join_reach(none, GF_JOIN_CHECKED);
     gf_join_end(none);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_never_start_are_named),
-        cmocka_unit_test(a_rank_that_hangs_in_its_checks_is_named),
-        cmocka_unit_test(ranks_of_other_machines_are_not_accused),
-        cmocka_unit_test(all_that_join_are_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

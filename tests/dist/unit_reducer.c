@@ -3,16 +3,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "dist/dist.h"
+#include <stdlib.h>
+#include <string.h>
 
 enum { SIZE = 1000, BUCKET = 64 };
 
@@ -88,8 +83,7 @@ static glofnd_status pass(scene *s, gf_error *err, int stride) {
     return gf_reducer_wait(err, s->r);
 }
 
-static void every_number_is_summed_once(void **state) {
-    (void)state;
+TEST(every_number_is_summed_once) {
     const gf_comm_ops *const transports[] = {&by_thread, &by_queue};
     static const int strides[] = {1, 37, 64, 65, 500, SIZE};
     scene s;
@@ -108,8 +102,7 @@ static void every_number_is_summed_once(void **state) {
 }
 
 /* A queue: gradients are final before their sum, sums are done before later work; without sums there is no join. */
-static void a_queue_forks_before_every_sum_and_joins_once(void **state) {
-    (void)state;
+TEST(a_queue_forks_before_every_sum_and_joins_once) {
     gf_error err = {""};
     scene s;
     begin(&s, &by_queue);
@@ -122,8 +115,7 @@ static void a_queue_forks_before_every_sum_and_joins_once(void **state) {
 }
 
 /* A backward pass that failed midway does not affect the next one. */
-static void an_interrupted_pass_is_dropped(void **state) {
-    (void)state;
+TEST(an_interrupted_pass_is_dropped) {
     gf_error err = {""};
     scene s;
     begin(&s, &by_queue);
@@ -135,8 +127,7 @@ static void an_interrupted_pass_is_dropped(void **state) {
     gf_reducer_free(s.r);
 }
 
-static void a_failed_sum_is_reported(void **state) {
-    (void)state;
+TEST(a_failed_sum_is_reported) {
     const gf_comm_ops *const transports[] = {&by_thread, &by_queue};
     for (size_t k = 0; k < 2; k++) {
         gf_error err = {""};
@@ -149,14 +140,4 @@ static void a_failed_sum_is_reported(void **state) {
         assert_int_equal(pass(&s, &err, 100), GLOFND_OK);
         gf_reducer_free(s.r);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_is_summed_once),
-        cmocka_unit_test(a_queue_forks_before_every_sum_and_joins_once),
-        cmocka_unit_test(an_interrupted_pass_is_dropped),
-        cmocka_unit_test(a_failed_sum_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

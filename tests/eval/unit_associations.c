@@ -1,15 +1,10 @@
 /* unit_associations.c - WinoGAViL: its table is read, the Jaccard index is that worked out by hand, bad tables are refused. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/associations.h"
 #include "support/specs.h"
+#include <math.h>
+#include <string.h>
 
 static void write_table(void) {
     scratch_text(&box, "w/winogavil_dataset.csv",
@@ -18,8 +13,7 @@ static void write_table(void) {
                  "1,Ice,\"[\"\"snow\"\"]\",\"[\"\"snow\"\", \"\"cat\"\"]\"\n");
 }
 
-static void the_table_is_read(void **state) {
-    (void)state;
+TEST(the_table_is_read) {
     gf_winogavil w;
     write_table();
     assert_int_equal(gf_winogavil_read(NULL, path_of("w"), &w), GLOFND_OK);
@@ -33,8 +27,7 @@ static void the_table_is_read(void **state) {
     gf_winogavil_free(&w);
 }
 
-static void images_are_a_dataset(void **state) {
-    (void)state;
+TEST(images_are_a_dataset) {
     static const char *const names[] = {"bull", "car", "cat", "snow"};
     for (int i = 0; i < 4; i++) {
         char name[64];
@@ -48,8 +41,7 @@ static void images_are_a_dataset(void **state) {
 }
 
 /* Instance 0 takes car and cat of car and bull: 1 of 3. Instance 1 is right. */
-static void the_index_is_that_worked_out_by_hand(void **state) {
-    (void)state;
+TEST(the_index_is_that_worked_out_by_hand) {
     const float image[] = {0.1f, 0, 1, 0, 0.9f, 0, 0, 1}, cue[] = {1, 0, 0, 1};
     gf_winogavil w;
     gf_associations found = {0};
@@ -60,8 +52,7 @@ static void the_index_is_that_worked_out_by_hand(void **state) {
     gf_winogavil_free(&w);
 }
 
-static void prompts_have_their_article(void **state) {
-    (void)state;
+TEST(prompts_have_their_article) {
     char text[64];
     gf_association_prompt("Ice Cream", text, sizeof text);
     assert_string_equal(text, "An ice cream");
@@ -69,8 +60,7 @@ static void prompts_have_their_article(void **state) {
     assert_string_equal(text, "A horn");
 }
 
-static void bad_tables_are_refused(void **state) {
-    (void)state;
+TEST(bad_tables_are_refused) {
     static const struct {
         const char *text, *word;
     } cases[] = {
@@ -91,16 +81,7 @@ static void bad_tables_are_refused(void **state) {
     }
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG)
-    return 77; /* skipped: built without libpng */
+TEST_SKIP("built without libpng")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_read),
-        cmocka_unit_test(images_are_a_dataset),
-        cmocka_unit_test(the_index_is_that_worked_out_by_hand),
-        cmocka_unit_test(prompts_have_their_article),
-        cmocka_unit_test(bad_tables_are_refused),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -1,17 +1,12 @@
 /* unit_average_precision.c - 11-point average precision against values worked out by hand, and transfer to images with several
  * classes. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/average_precision.h"
 #include "eval/transfer_learning.h"
 #include "support/random.h"
+#include <math.h>
+#include <string.h>
 
 static double ap(const double *score, const uint8_t *positive, int64_t n) {
     double out = -1.0;
@@ -23,8 +18,7 @@ static double ap(const double *score, const uint8_t *positive, int64_t n) {
 #define L(...) \
     { __VA_ARGS__ }
 
-static void values_are_those_worked_out_by_hand(void **state) {
-    (void)state;
+TEST(values_are_those_worked_out_by_hand) {
     assert_true(fabs(AP(4, L(4, 3, 2, 1), L(1, 1, 0, 0)) - 1.0) < 1e-15);
     /* Ranks of the positives 2 and 4: precisions 1/2 at recalls up to 1/2 and 2/4 at recall 1. */
     assert_true(fabs(AP(4, L(4, 3, 2, 1), L(0, 1, 0, 1)) - 0.5) < 1e-15);
@@ -37,8 +31,7 @@ static void values_are_those_worked_out_by_hand(void **state) {
 }
 
 /* Feature c says whether an image has class c: every class can be ranked perfectly, whatever the other classes are. */
-static void classes_are_fitted_one_by_one(void **state) {
-    (void)state;
+TEST(classes_are_fitted_one_by_one) {
     enum { N = 60, CLASSES = 3 };
     gf_features f[2];
     uint8_t mark[2][N * CLASSES];
@@ -64,12 +57,4 @@ static void classes_are_fitted_one_by_one(void **state) {
     assert_non_null(strstr(err.text, "no test image has class 0"));
     gf_features_free(&f[0]);
     gf_features_free(&f[1]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_worked_out_by_hand),
-        cmocka_unit_test(classes_are_fitted_one_by_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* unit_eval_view.c - how images are cut to size to be evaluated: gf_trainer_centre_crop by the configuration. The pixels are
  * unit_augment's business. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/encode.h"
+#include <string.h>
 
 static void expect(const gf_dataset *data, int size, gf_eval_view view, int resize, gf_filter filter) {
     gf_config c;
@@ -21,8 +16,7 @@ static void expect(const gf_dataset *data, int size, gf_eval_view view, int resi
     assert_int_equal(spec.augment.center_filter, filter);
 }
 
-static void crops_are_those_of_the_configuration(void **state) {
-    (void)state;
+TEST(crops_are_those_of_the_configuration) {
     gf_dataset *data;
     assert_int_equal(gf_dataset_open(NULL, "shapes:n=4,size=64", &data), GLOFND_OK);
     expect(data, 224, GF_EVAL_CENTER, 256, GF_FILTER_LINEAR);
@@ -31,9 +25,4 @@ static void crops_are_those_of_the_configuration(void **state) {
     expect(data, 64, GF_EVAL_CENTER, 0, GF_FILTER_LINEAR);  /* images that have the size are taken as they are */
     expect(data, 64, GF_EVAL_CLIP, 0, GF_FILTER_CUBIC);
     gf_dataset_free(data);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(crops_are_those_of_the_configuration)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

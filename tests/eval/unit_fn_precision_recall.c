@@ -1,18 +1,13 @@
 /* unit_fn_precision_recall.c - counts and thresholds of pairs against plain loops and sorting, for sizes that do not fill a
  * tile. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/compare_detectors.h"
 #include "eval/detector_thresholds.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 611, DIM = 19, CLASSES = 7 }; /* more than a tile of columns, no multiple of anything */
 
@@ -69,8 +64,7 @@ static float clear_of(const double *row, int64_t n, double wanted) {
     return (float)(0.5 * (row[k] + row[k + 1]));
 }
 
-static void counts_are_those_of_plain_loops(void **state) {
-    (void)state;
+TEST(counts_are_those_of_plain_loops) {
     gf_view_set s = make_set(N, 5);
     static float theta[2 * N];
     static double row[N];
@@ -93,8 +87,7 @@ static void counts_are_those_of_plain_loops(void **state) {
 }
 
 /* Two anchors of two rows each: an anchor's rows are pooled first, 0/0 is 1, and F1 is of the means. */
-static void means_are_the_authors(void **state) {
-    (void)state;
+TEST(means_are_the_authors) {
     const gf_fn_counts counts[] = {{10, 4, 3, 2}, {10, 4, 1, 1}, {10, 0, 0, 0}, {10, 0, 0, 0}};
     const gf_precision_recall q = gf_fn_precision_recall(counts, 2, 2);
     assert_int_equal(q.anchors, 2);
@@ -108,8 +101,7 @@ static void means_are_the_authors(void **state) {
 }
 
 /* NumPy's quantile of the sorted row. */
-static void fnc_takes_the_quantile_of_the_batch(void **state) {
-    (void)state;
+TEST(fnc_takes_the_quantile_of_the_batch) {
     gf_view_set s = make_set(130, 6);
     float theta[130], again[130];
     double row[260];
@@ -138,8 +130,7 @@ static void check_optimum(const gf_view_set *anchors, int views, const gf_view_s
     free(row);
 }
 
-static void optimum_is_that_of_sorting(void **state) {
-    (void)state;
+TEST(optimum_is_that_of_sorting) {
     gf_view_set s = make_set(N - 1, 7), pool = make_set(2501, 8); /* lists of 1024 overflow */
     check_optimum(&s, 1, &s, 0.01, 2);
     check_optimum(&s, 2, &s, 0.05, 3);
@@ -157,8 +148,7 @@ static void optimum_is_that_of_sorting(void **state) {
     gf_view_set_free(&pool);
 }
 
-static void one_value_for_all_pairs(void **state) {
-    (void)state;
+TEST(one_value_for_all_pairs) {
     gf_view_set s = make_set(N, 9);
     static float theta[N];
     static gf_fn_counts counts[N];
@@ -213,8 +203,7 @@ static glofnd_stats step_of_fnc(const gf_view_set *s, double alpha) {
     return stats;
 }
 
-static void a_batch_is_what_a_step_sees(void **state) {
-    (void)state;
+TEST(a_batch_is_what_a_step_sees) {
     enum { BATCH = 45 };
     gf_view_set s = make_set(2 * BATCH + 2, 11); /* a sample more than a batch: it is left out */
     gf_precision_recall q[GF_FN_DETECTOR_COUNT];
@@ -233,8 +222,7 @@ static void a_batch_is_what_a_step_sees(void **state) {
 }
 
 /* Over all pairs: learned thresholds that are the exact ones give the same; anchors that learned none flag nothing. */
-static void learned_thresholds_are_used(void **state) {
-    (void)state;
+TEST(learned_thresholds_are_used) {
     gf_view_set s = make_set(202, 12);
     float lambda[101];
     gf_precision_recall q[GF_FN_DETECTOR_COUNT];
@@ -264,17 +252,4 @@ static void learned_thresholds_are_used(void **state) {
     x.batch = 102;
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_E_ARGUMENT);
     gf_view_set_free(&s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_plain_loops),
-        cmocka_unit_test(means_are_the_authors),
-        cmocka_unit_test(fnc_takes_the_quantile_of_the_batch),
-        cmocka_unit_test(optimum_is_that_of_sorting),
-        cmocka_unit_test(one_value_for_all_pairs),
-        cmocka_unit_test(a_batch_is_what_a_step_sees),
-        cmocka_unit_test(learned_thresholds_are_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* unit_image_text_flags.c - false negatives between two sides, images and texts: counts and thresholds against plain loops, and
  * a batch against the step of the method itself. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/compare_detectors.h"
 #include "eval/detector_thresholds.h"
 #include "support/random.h"
 #include "util/order.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 533, DIM = 14, CLASSES = 6 }; /* more than a tile of columns */
 
@@ -72,8 +67,7 @@ static float clear_of(const gf_view_set *s, int64_t i, float wanted) {
     return 0.5f * (row[k] + row[k + 1]);
 }
 
-static void counts_are_those_of_plain_loops(void **state) {
-    (void)state;
+TEST(counts_are_those_of_plain_loops) {
     static float theta[N];
     static gf_fn_counts counts[N];
     gf_view_set side[2];
@@ -95,8 +89,7 @@ static void counts_are_those_of_plain_loops(void **state) {
     drop(side);
 }
 
-static void thresholds_are_of_the_other_side(void **state) {
-    (void)state;
+TEST(thresholds_are_of_the_other_side) {
     enum { FEW = 130 };
     static float row[FEW], fnc[FEW], exact[FEW];
     const double alpha = 0.06;
@@ -152,8 +145,7 @@ static glofnd_stats step_of_fnc(const gf_view_set side[2], double alpha) {
     return stats;
 }
 
-static void a_batch_is_what_a_step_sees(void **state) {
-    (void)state;
+TEST(a_batch_is_what_a_step_sees) {
     enum { BATCH = 70 };
     gf_view_set side[2];
     gf_precision_recall q[2][GF_FN_DETECTOR_COUNT];
@@ -173,8 +165,7 @@ static void a_batch_is_what_a_step_sees(void **state) {
 }
 
 /* Learned thresholds that are the exact ones give the same, over all pairs and in batches. */
-static void learned_thresholds_are_used(void **state) {
-    (void)state;
+TEST(learned_thresholds_are_used) {
     gf_view_set side[2];
     static float lambda[200];
     gf_precision_recall q[GF_FN_DETECTOR_COUNT];
@@ -188,14 +179,4 @@ static void learned_thresholds_are_used(void **state) {
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);
     drop(side);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_plain_loops),
-        cmocka_unit_test(thresholds_are_of_the_other_side),
-        cmocka_unit_test(a_batch_is_what_a_step_sees),
-        cmocka_unit_test(learned_thresholds_are_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

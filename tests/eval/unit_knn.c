@@ -1,16 +1,11 @@
 /* unit_knn.c - nearest neighbours against plain loops; ties, unlabelled rows, thread counts, splits. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/knn.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_features make(int64_t n, int64_t dim, int32_t classes, uint64_t seed) {
     gf_features f;
@@ -80,8 +75,7 @@ static void compare(int64_t n, int64_t tests, int64_t dim, int64_t k, double t, 
     gf_features_free(&test);
 }
 
-static void equals_plain_loops(void **state) {
-    (void)state;
+TEST(equals_plain_loops) {
     compare(700, 150, 24, 20, 0.07, 0);
     compare(700, 150, 24, 20, 0.0, 0);
     compare(513, 65, 7, 1, 0.07, 1);
@@ -92,8 +86,7 @@ static void equals_plain_loops(void **state) {
 }
 
 /* All rows are equal: the neighbours are the first k, whatever their tile. */
-static void ties_go_to_the_smaller_index(void **state) {
-    (void)state;
+TEST(ties_go_to_the_smaller_index) {
     gf_features train = make(1200, 8, 10, 5), test = make(3, 8, 10, 6);
     int32_t predicted[3];
     for (int64_t i = 0; i < train.n; i++) {
@@ -111,8 +104,7 @@ static void ties_go_to_the_smaller_index(void **state) {
 }
 
 /* Among two equal neighbours, the later one makes room for a better one. */
-static void the_later_of_equals_leaves(void **state) {
-    (void)state;
+TEST(the_later_of_equals_leaves) {
     gf_features train, test;
     int32_t predicted;
     assert_int_equal(gf_features_alloc(NULL, &train, 3, 2), GLOFND_OK);
@@ -127,8 +119,7 @@ static void the_later_of_equals_leaves(void **state) {
     gf_features_free(&test);
 }
 
-static void same_for_any_thread_count(void **state) {
-    (void)state;
+TEST(same_for_any_thread_count) {
     gf_features train = make(900, 33, 10, 7), test = make(400, 33, 10, 8);
     int32_t one[400], many[400];
     assert_int_equal(gf_knn_classify(NULL, &(gf_knn){20, 0.07, {.threads = 1}}, &train, &test, one), GLOFND_OK);
@@ -142,8 +133,7 @@ static void same_for_any_thread_count(void **state) {
     gf_features_free(&test);
 }
 
-static void top1_is_of_those_with_a_label(void **state) {
-    (void)state;
+TEST(top1_is_of_those_with_a_label) {
     int32_t label[] = {0, 1, -1, 2, -1}, predicted[] = {0, 2, 5, 2, -1};
     gf_features test = {.n = 5, .label = label};
     assert_true(gf_top1(&test, predicted) == 2.0 / 3.0);
@@ -151,8 +141,7 @@ static void top1_is_of_those_with_a_label(void **state) {
     assert_true(isnan(gf_top1(&test, predicted)));
 }
 
-static void refuses_what_it_cannot_do(void **state) {
-    (void)state;
+TEST(refuses_what_it_cannot_do) {
     gf_error err = {{0}};
     gf_features train = make(20, 4, 3, 9), test = make(5, 4, 3, 10), wide = make(5, 6, 3, 11);
     int32_t predicted[5];
@@ -170,8 +159,7 @@ static void refuses_what_it_cannot_do(void **state) {
 }
 
 /* A fifth of every class, each row once on one side, both sides in order. */
-static void holds_out_a_share_of_each_class(void **state) {
-    (void)state;
+TEST(holds_out_a_share_of_each_class) {
     gf_features f, held = {0};
     int kept[3] = {0}, moved[3] = {0};
     assert_int_equal(gf_features_alloc(NULL, &f, 104, 1), GLOFND_OK);
@@ -196,17 +184,4 @@ static void holds_out_a_share_of_each_class(void **state) {
     assert_int_equal(kept[0] + kept[1] + kept[2], 83);
     gf_features_free(&f);
     gf_features_free(&held);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_plain_loops),
-        cmocka_unit_test(ties_go_to_the_smaller_index),
-        cmocka_unit_test(the_later_of_equals_leaves),
-        cmocka_unit_test(same_for_any_thread_count),
-        cmocka_unit_test(top1_is_of_those_with_a_label),
-        cmocka_unit_test(refuses_what_it_cannot_do),
-        cmocka_unit_test(holds_out_a_share_of_each_class),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* unit_linear_classifier.c - the linear probe against plain loops, on easy, hard and broken features; protocols, early
  * stopping. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/linear_probe.h"
 #include "support/random.h"
 #include "util/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_features make(int64_t n, int64_t dim, int32_t classes, double lead, uint64_t seed) {
     gf_features f;
@@ -141,8 +136,7 @@ static void draw_tests(const model *after, gf_features *test, rng *g) {
     }
 }
 
-static void training_equals_plain_loops(void **state) {
-    (void)state;
+TEST(training_equals_plain_loops) {
     static const gf_probe_protocol protocols[] = {
         {.name = "adamw", .adamw = 1, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.5, .batch = BATCH, .patience = 100},
         {.name = "sgd", .lr = 2.0, .lr_by_batch = 1, .momentum = 0.9, .weight_decay = 0.1, .batch = BATCH, .patience = 100},
@@ -175,8 +169,7 @@ static void training_equals_plain_loops(void **state) {
     }
 }
 
-static void separable_features_are_separated(void **state) {
-    (void)state;
+TEST(separable_features_are_separated) {
     gf_features train = make(3000, 24, 10, 3.0, 1), test = make(500, 24, 10, 3.0, 2);
     for (int i = 0; gf_probe_protocol_at(i); i++) {
         source s = {.f = &train, .n = train.n};
@@ -190,8 +183,7 @@ static void separable_features_are_separated(void **state) {
 }
 
 /* Rows outside the list have wrong labels: reading them would spoil the score. */
-static void only_the_given_rows_are_read(void **state) {
-    (void)state;
+TEST(only_the_given_rows_are_read) {
     gf_features train = make(400, 16, 8, 3.0, 3), test = make(200, 16, 8, 3.0, 4);
     int64_t rows[200];
     for (int64_t i = 0; i < 400; i++) {
@@ -206,8 +198,7 @@ static void only_the_given_rows_are_read(void **state) {
     gf_features_free(&test);
 }
 
-static void features_without_meaning_stop_early(void **state) {
-    (void)state;
+TEST(features_without_meaning_stop_early) {
     gf_features train = make(64, 8, 4, 0.0, 5), test = make(400, 8, 4, 0.0, 6);
     source s = {.f = &train, .n = train.n};
     gf_probe p = probe("paper", &s, 4, 900, &test);
@@ -219,8 +210,7 @@ static void features_without_meaning_stop_early(void **state) {
 }
 
 /* Stopping by other samples than those reported: the score is the test score of that epoch, not the best test score. */
-static void validation_samples_decide(void **state) {
-    (void)state;
+TEST(validation_samples_decide) {
     gf_features train = make(100, 8, 4, 0.5, 7), test = make(300, 8, 4, 0.5, 8), validation = make(60, 8, 4, 0.5, 9);
     source s = {.f = &train, .n = train.n}, again = s;
     gf_probe p = probe("official", &s, 4, 40, &test), q = probe("official", &again, 4, 40, &test);
@@ -236,8 +226,7 @@ static void validation_samples_decide(void **state) {
     gf_features_free(&validation);
 }
 
-static void equal_calls_give_equal_numbers(void **state) {
-    (void)state;
+TEST(equal_calls_give_equal_numbers) {
     gf_features train = make(1500, 12, 5, 0.4, 10), test = make(300, 12, 5, 0.4, 11);
     double last[3];
     for (int i = 0; i < 3; i++) {
@@ -254,8 +243,7 @@ static void equal_calls_give_equal_numbers(void **state) {
     gf_features_free(&test);
 }
 
-static void epochs_follow_the_share_of_labels(void **state) {
-    (void)state;
+TEST(epochs_follow_the_share_of_labels) {
     assert_int_equal(gf_probe_epochs(1.0), 90);
     assert_int_equal(gf_probe_epochs(0.1), 285);
     assert_int_equal(gf_probe_epochs(0.01), 900);
@@ -264,8 +252,7 @@ static void epochs_follow_the_share_of_labels(void **state) {
     assert_null(gf_probe_protocol_find("other"));
 }
 
-static void broken_features_are_named(void **state) {
-    (void)state;
+TEST(broken_features_are_named) {
     gf_error err = {{0}};
     gf_features train = make(100, 8, 4, 1.0, 12), test = make(20, 8, 4, 1.0, 13);
     source s = {.f = &train, .n = train.n}, none = {.f = &train, .n = 0};
@@ -278,14 +265,4 @@ static void broken_features_are_named(void **state) {
     assert_int_equal(gf_probe_fit(&err, &q), GLOFND_E_OPTION);
     gf_features_free(&train);
     gf_features_free(&test);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_equals_plain_loops),       cmocka_unit_test(separable_features_are_separated),
-        cmocka_unit_test(only_the_given_rows_are_read),      cmocka_unit_test(features_without_meaning_stop_early),
-        cmocka_unit_test(validation_samples_decide),         cmocka_unit_test(equal_calls_give_equal_numbers),
-        cmocka_unit_test(epochs_follow_the_share_of_labels), cmocka_unit_test(broken_features_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* unit_logistic_regression.c - the linear classifier's loss and gradient against plain loops and differences; logistic
  * regression against scikit-learn's numbers; transfer learning over strengths. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/logistic_regression.h"
 #include "eval/transfer_learning.h"
 #include "fixtures/logistic_golden.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_features make(int64_t n, int64_t dim, int32_t classes, double lead, uint64_t seed) {
     gf_features f;
@@ -91,8 +86,7 @@ static void compare(int64_t n, int64_t dim, int64_t classes, int indexed) {
 }
 
 /* Fewer and more than a tile of samples, a panel of features, eight classes. */
-static void loss_and_gradient_equal_plain_loops(void **state) {
-    (void)state;
+TEST(loss_and_gradient_equal_plain_loops) {
     compare(1, 1, 1, 0);
     compare(5, 3, 2, 0);
     compare(128, 32, 8, 0);
@@ -103,8 +97,7 @@ static void loss_and_gradient_equal_plain_loops(void **state) {
 }
 
 /* A step along the gradient changes the loss by its square. */
-static void gradient_equals_differences(void **state) {
-    (void)state;
+TEST(gradient_equals_differences) {
     gf_features f = make(300, 20, 7, 0.5, 8);
     gf_linear *m = model(20, 7, 1, 9);
     const double step = 1e-2;
@@ -134,8 +127,7 @@ static void gradient_equals_differences(void **state) {
     gf_features_free(&f);
 }
 
-static void same_bits_for_any_thread_count(void **state) {
-    (void)state;
+TEST(same_bits_for_any_thread_count) {
     gf_features f = make(3000, 40, 11, 0.5, 12);
     gf_linear *one = model(40, 11, 1, 13), *many = model(40, 11, 5, 13);
     const double a = gf_linear_loss(one, &f, NULL, f.n), b = gf_linear_loss(many, &f, NULL, f.n);
@@ -147,8 +139,7 @@ static void same_bits_for_any_thread_count(void **state) {
     gf_features_free(&f);
 }
 
-static void ranks_count_better_classes(void **state) {
-    (void)state;
+TEST(ranks_count_better_classes) {
     gf_features f = make(200, 6, 9, 0.5, 14);
     gf_linear *m = model(6, 9, 2, 15);
     int32_t rank[200];
@@ -171,8 +162,7 @@ static void ranks_count_better_classes(void **state) {
     gf_features_free(&f);
 }
 
-static void scores_of_ranks(void **state) {
-    (void)state;
+TEST(scores_of_ranks) {
     const int32_t rank[] = {0, 4, 5, -1, 0, 1};
     int32_t label[] = {0, 0, 0, 7, 2, 2};
     const gf_features f = {.n = 6, .dim = 1, .label = label};
@@ -210,8 +200,7 @@ static double share(gf_linear *m, const gf_features *f) {
     return gf_rank_top(rank, f->n, 1);
 }
 
-static void equals_scikit_learn(void **state) {
-    (void)state;
+TEST(equals_scikit_learn) {
     if (without_lbfgs()) skip();
     gf_features train = golden(0, GOLDEN_N), test = golden(GOLDEN_N, GOLDEN_TEST);
     for (size_t i = 0; i < sizeof golden_fits / sizeof *golden_fits; i++) {
@@ -233,8 +222,7 @@ static void equals_scikit_learn(void **state) {
     gf_features_free(&test);
 }
 
-static void a_neighbouring_solution_is_a_good_start(void **state) {
-    (void)state;
+TEST(a_neighbouring_solution_is_a_good_start) {
     if (without_lbfgs()) skip();
     gf_features f = make(2000, 30, 6, 1.0, 20);
     gf_linear *cold, *warm;
@@ -252,8 +240,7 @@ static void a_neighbouring_solution_is_a_good_start(void **state) {
     gf_features_free(&f);
 }
 
-static void refuses_what_it_cannot_fit(void **state) {
-    (void)state;
+TEST(refuses_what_it_cannot_fit) {
     if (without_lbfgs()) skip();
     gf_error err = {{0}};
     gf_features f = make(50, 4, 3, 1.0, 21);
@@ -274,8 +261,7 @@ static void refuses_what_it_cannot_fit(void **state) {
 
 /* ----- transfer learning ----- */
 
-static void strengths_are_those_of_the_protocols(void **state) {
-    (void)state;
+TEST(strengths_are_those_of_the_protocols) {
     double l2[GF_TRANSFER_STRENGTHS];
     gf_transfer_strengths(gf_transfer_protocol_find("paper"), l2);
     assert_true(fabs(l2[0] / 1e5 - 1.0) < 1e-12 && fabs(l2[9] / 1e-6 - 1.0) < 1e-12);
@@ -285,8 +271,7 @@ static void strengths_are_those_of_the_protocols(void **state) {
     assert_null(gf_transfer_protocol_find("none"));
 }
 
-static void standardised_features_have_mean_0_and_deviation_1(void **state) {
-    (void)state;
+TEST(standardised_features_have_mean_0_and_deviation_1) {
     gf_features f = make(500, 3, 2, 0.0, 23), g = make(2, 3, 2, 0.0, 24);
     double mean[3] = {0}, square[3] = {0};
     for (int i = 0; i < 500; i++) f.x[i * 3] = 5.0f + 3.0f * f.x[i * 3], f.x[i * 3 + 2] = 7.0f;
@@ -302,8 +287,7 @@ static void standardised_features_have_mean_0_and_deviation_1(void **state) {
     gf_features_free(&g);
 }
 
-static void transfer_finds_the_best_strength(void **state) {
-    (void)state;
+TEST(transfer_finds_the_best_strength) {
     if (without_lbfgs()) skip();
     gf_features train = make(400, 12, 4, 2.5, 25), test = make(300, 12, 4, 2.5, 26);
     for (int64_t i = 0; i < train.n; i++) train.label[i] *= 2; /* labels with gaps */
@@ -328,8 +312,7 @@ static void transfer_finds_the_best_strength(void **state) {
 }
 
 /* In class 0 all 90 test rows are right, in class 1 none of 10: 90 % of the rows, 50 % of the classes. */
-static void transfer_scores_rows_or_classes(void **state) {
-    (void)state;
+TEST(transfer_scores_rows_or_classes) {
     if (without_lbfgs()) skip();
     for (int per_class = 0; per_class < 2; per_class++) {
         gf_features train = make(40, 2, 2, 0.0, 27), test = make(100, 2, 2, 0.0, 28);
@@ -344,22 +327,4 @@ static void transfer_scores_rows_or_classes(void **state) {
         gf_features_free(&train);
         gf_features_free(&test);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradient_equal_plain_loops),
-        cmocka_unit_test(gradient_equals_differences),
-        cmocka_unit_test(same_bits_for_any_thread_count),
-        cmocka_unit_test(ranks_count_better_classes),
-        cmocka_unit_test(scores_of_ranks),
-        cmocka_unit_test(equals_scikit_learn),
-        cmocka_unit_test(a_neighbouring_solution_is_a_good_start),
-        cmocka_unit_test(refuses_what_it_cannot_fit),
-        cmocka_unit_test(strengths_are_those_of_the_protocols),
-        cmocka_unit_test(standardised_features_have_mean_0_and_deviation_1),
-        cmocka_unit_test(transfer_finds_the_best_strength),
-        cmocka_unit_test(transfer_scores_rows_or_classes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* unit_retrieval.c - recalls and the nearest columns against plain loops; ties, a caption each, a single pair, hostile input. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/retrieval.h"
 #include "pairs/nearest.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct pairs {
     float *image, *text;
@@ -100,8 +95,7 @@ static void compare(int64_t images, int64_t texts, int64_t dim, int signs) {
     drop(&p);
 }
 
-static void equals_plain_loops(void **state) {
-    (void)state;
+TEST(equals_plain_loops) {
     compare(130, 130, 16, 0); /* a caption each */
     compare(200, 700, 12, 0); /* several tiles of captions; images without any */
     compare(90, 20, 8, 0);
@@ -112,15 +106,13 @@ static void equals_plain_loops(void **state) {
 }
 
 /* Embeddings of +-1 in 4 dimensions: 16 different ones, so nearly every rank is decided by the index. */
-static void ties_go_to_the_smaller_index(void **state) {
-    (void)state;
+TEST(ties_go_to_the_smaller_index) {
     compare(150, 400, 4, 1);
     compare(700, 700, 4, 1);
     compare(64, 64, 1, 1);
 }
 
-static void all_equal(void **state) {
-    (void)state;
+TEST(all_equal) {
     gf_retrieval found;
     pairs p = make(20, 40, 3, 0, 5);
     for (int64_t i = 0; i < 60; i++) p.image[i] = 1.0f;
@@ -136,8 +128,7 @@ static void all_equal(void **state) {
     drop(&p);
 }
 
-static void threads_do_not_matter(void **state) {
-    (void)state;
+TEST(threads_do_not_matter) {
     gf_retrieval a, b;
     pairs p = make(300, 900, 20, 0, 11);
     p.in.job.threads = 1;
@@ -148,8 +139,7 @@ static void threads_do_not_matter(void **state) {
     drop(&p);
 }
 
-static void nearest_are_in_order(void **state) {
-    (void)state;
+TEST(nearest_are_in_order) {
     pairs p = make(1300, 70, 10, 0, 13);
     enum { K = 20 };
     int64_t *best = malloc(70 * K * sizeof *best), few[70 * 3];
@@ -167,8 +157,7 @@ static void nearest_are_in_order(void **state) {
     drop(&p);
 }
 
-static void says_what_is_wrong(void **state) {
-    (void)state;
+TEST(says_what_is_wrong) {
     gf_error err = {{0}};
     gf_retrieval found;
     pairs p = make(5, 8, 3, 0, 17);
@@ -188,16 +177,4 @@ static void says_what_is_wrong(void **state) {
     p.in.texts = 0;
     assert_int_equal(gf_retrieval_measure(&err, &p.in, &found), GLOFND_E_ARGUMENT);
     drop(&p);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_plain_loops),
-        cmocka_unit_test(ties_go_to_the_smaller_index),
-        cmocka_unit_test(all_equal),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(nearest_are_in_order),
-        cmocka_unit_test(says_what_is_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* unit_run_draws.c - draws of views of a trained run: draw 0 has the views of batches of augmented views, and no view occurs
  * twice. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
 #ifdef GF_HAVE_DNNL
 #include "eval/run_embeddings.h"
 #include "support/source_file.h"
@@ -40,8 +35,7 @@ static void draw(gf_trained_run *run, const gf_view_set *like, int number, gf_vi
     for (int r = 0; r < 2 * SAMPLES; r++) assert_true(out->id[r] == like->id[r] && out->label[r] == like->label[r]);
 }
 
-static void draws_are_views_of_their_own(void **state) {
-    (void)state;
+TEST(draws_are_views_of_their_own) {
     const gf_trained_run_spec spec = {.run = source_file("tests/fixtures/run-0.1")};
     gf_trained_run *run;
     gf_view_set batch, first, second, third;
@@ -68,8 +62,3 @@ static void draws_are_views_of_their_own(void **state) {
     skip();
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(draws_are_views_of_their_own)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -1,14 +1,9 @@
 /* unit_stats.c - means, spreads, F1 and the paired t-test against SciPy's numbers (tests/fixtures/ttest_golden.h). */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/stats.h"
 #include "fixtures/ttest_golden.h"
+#include <math.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -19,8 +14,7 @@ static void assert_near(double found, double expected, double tolerance) {
     fail_msg("%.17g instead of %.17g", found, expected);
 }
 
-static void means_and_spreads(void **state) {
-    (void)state;
+TEST(means_and_spreads) {
     const double x[] = {2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0};
     assert_near(gf_mean(x, 8), 5.0, 1e-15);
     assert_near(gf_std(x, 8), sqrt(32.0 / 7.0), 1e-15);
@@ -30,24 +24,21 @@ static void means_and_spreads(void **state) {
 
 /* The paper's F1 columns follow from its own precision and recall columns, within a unit of the last digit it prints: the columns
  * are rounded means over runs themselves. Means of per-anchor F1 would lie elsewhere. */
-static void f1_of_the_papers_columns(void **state) {
-    (void)state;
+TEST(f1_of_the_papers_columns) {
     assert_true(fabs(gf_f1(48.40, 58.81) - 53.10) < 0.01);
     assert_true(fabs(gf_f1(27.57, 53.67) - 36.42) < 0.01);
     assert_true(gf_f1(0.0, 0.0) == 0.0 && gf_f1(0.0, 1.0) == 0.0 && gf_f1(1.0, 1.0) == 1.0);
     assert_true(isnan(gf_f1(NAN, 1.0)));
 }
 
-static void incomplete_beta_is_scipys(void **state) {
-    (void)state;
+TEST(incomplete_beta_is_scipys) {
     for (size_t i = 0; i < COUNT(beta_cases); i++)
         assert_near(gf_incomplete_beta(beta_cases[i].a, beta_cases[i].b, beta_cases[i].x), beta_cases[i].share, 2e-12);
     assert_true(gf_incomplete_beta(2.0, 3.0, 0.0) == 0.0 && gf_incomplete_beta(2.0, 3.0, 1.0) == 1.0);
     assert_true(isnan(gf_incomplete_beta(0.0, 1.0, 0.5)) && isnan(gf_incomplete_beta(1.0, 1.0, 1.5)));
 }
 
-static void students_tail_is_scipys(void **state) {
-    (void)state;
+TEST(students_tail_is_scipys) {
     for (size_t i = 0; i < COUNT(student_cases); i++)
         assert_near(gf_student_tail(student_cases[i].t, student_cases[i].df), student_cases[i].above, 2e-11);
     for (double t = 1e-8; t < 1e8; t *= 10.0) /* one degree of freedom: Cauchy's distribution */
@@ -56,8 +47,7 @@ static void students_tail_is_scipys(void **state) {
     assert_true(isnan(gf_student_tail(1.0, 0.0)));
 }
 
-static void paired_test_is_scipys(void **state) {
-    (void)state;
+TEST(paired_test_is_scipys) {
     for (size_t i = 0; i < COUNT(ttest_cases); i++) {
         const struct ttest_case *c = &ttest_cases[i];
         const gf_ttest r = gf_ttest_paired(c->x, c->y, c->n);
@@ -68,21 +58,11 @@ static void paired_test_is_scipys(void **state) {
     }
 }
 
-static void edges_of_the_paired_test(void **state) {
-    (void)state;
+TEST(edges_of_the_paired_test) {
     const double y[] = {1.0, 2.0, 3.0}, x[] = {1.5, 2.5, 3.5};
     const gf_ttest equal = gf_ttest_paired(y, y, 3), constant = gf_ttest_paired(x, y, 3), one = gf_ttest_paired(x, y, 1);
     assert_true(equal.difference == 0.0 && isnan(equal.t) && isnan(equal.p_greater) && isnan(equal.p_less));
     assert_true(isinf(constant.t) && constant.p_greater == 0.0 && constant.p_less == 1.0);
     assert_true(one.difference == 0.5 && isnan(one.t) && isnan(one.p_greater));
     assert_true(isnan(gf_ttest_paired(x, y, 0).difference));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means_and_spreads),         cmocka_unit_test(f1_of_the_papers_columns),
-        cmocka_unit_test(incomplete_beta_is_scipys), cmocka_unit_test(students_tail_is_scipys),
-        cmocka_unit_test(paired_test_is_scipys),     cmocka_unit_test(edges_of_the_paired_test),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

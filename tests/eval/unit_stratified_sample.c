@@ -1,17 +1,12 @@
 /* unit_stratified_sample.c - shares of the labels: counts, nesting, seeds; and splits into training and test samples. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/export.h"
 #include "eval/split.h"
 #include "eval/stratified_sample.h"
 #include "support/scratch.h"
+#include <stdio.h>
+#include <string.h>
 
 #define N 2000
 
@@ -31,8 +26,7 @@ static void counts(const int32_t *label, const uint8_t *chosen, int64_t *count) 
     }
 }
 
-static void takes_the_floor_of_each_class(void **state) {
-    (void)state;
+TEST(takes_the_floor_of_each_class) {
     static const struct {
         double share;
         int64_t count[4];
@@ -63,8 +57,7 @@ static void takes_the_floor_of_each_class(void **state) {
 }
 
 /* 0.29 * 100 is 28.999... in binary, and 29 all the same. */
-static void rounding_loses_no_sample(void **state) {
-    (void)state;
+TEST(rounding_loses_no_sample) {
     int32_t label[100] = {0};
     uint8_t chosen[100];
     gf_stratified_sample d = {.share = 0.29, .seed = 5};
@@ -78,8 +71,7 @@ static int differences(const uint8_t *a, const uint8_t *b) {
     return count;
 }
 
-static void smaller_shares_lie_in_larger_ones_and_seeds_differ(void **state) {
-    (void)state;
+TEST(smaller_shares_lie_in_larger_ones_and_seeds_differ) {
     int32_t label[N];
     uint8_t tenth[N], half[N], again[N], other[N], stream[N];
     make_labels(label);
@@ -95,8 +87,7 @@ static void smaller_shares_lie_in_larger_ones_and_seeds_differ(void **state) {
     assert_true(differences(tenth, stream) > 200);
 }
 
-static void refuses_shares_that_are_none(void **state) {
-    (void)state;
+TEST(refuses_shares_that_are_none) {
     const double bad[] = {0.0, -0.1, 1.1, 0.0 / 0.0};
     int32_t label[1] = {0};
     uint8_t chosen[1];
@@ -106,8 +97,7 @@ static void refuses_shares_that_are_none(void **state) {
 
 /* ----- splits ----- */
 
-static void a_dataset_has_its_own_test_split(void **state) {
-    (void)state;
+TEST(a_dataset_has_its_own_test_split) {
     gf_split s;
     const gf_split_spec spec = {.data = "shapes:n=60,classes=3,size=16,seed=1", .share = 0.2, .seed = 1};
     assert_int_equal(gf_split_init(NULL, &spec, &s), GLOFND_OK);
@@ -118,8 +108,7 @@ static void a_dataset_has_its_own_test_split(void **state) {
     gf_split_free(&s);
 }
 
-static void a_held_out_share_is_disjoint(void **state) {
-    (void)state;
+TEST(a_held_out_share_is_disjoint) {
     gf_split s, other;
     gf_split_spec spec = {.data = "shapes:n=60,classes=3,size=16,seed=1", .share = 0.2, .seed = 1, .held_out = 1};
     uint8_t seen[60] = {0};
@@ -142,8 +131,7 @@ static void a_held_out_share_is_disjoint(void **state) {
     gf_split_free(&other);
 }
 
-static void classes_must_fit(void **state) {
-    (void)state;
+TEST(classes_must_fit) {
     gf_error err = {{0}};
     gf_split s;
     const char *small = "shapes:n=30,classes=3,size=16,seed=1", *large = "shapes:n=40,classes=4,size=16,seed=1";
@@ -175,8 +163,7 @@ static glofnd_status open_both(gf_error *err, const char *train, const char *tes
 }
 
 /* Numbers of the test set count its own folders; those that evaluations compare are the training set's, by name. */
-static void test_classes_are_numbered_by_names_of_training(void **state) {
-    (void)state;
+TEST(test_classes_are_numbered_by_names_of_training) {
     static const struct {
         const char *folders;
         int32_t label[4];
@@ -195,8 +182,7 @@ static void test_classes_are_numbered_by_names_of_training(void **state) {
     }
 }
 
-static void a_name_that_training_lacks_is_refused(void **state) {
-    (void)state;
+TEST(a_name_that_training_lacks_is_refused) {
     gf_error err = {{0}};
     gf_split s;
     make_folders("few", "abd");
@@ -212,8 +198,7 @@ static void a_name_that_training_lacks_is_refused(void **state) {
     assert_non_null(strstr(err.text, "class 0 (a) of the test samples has no training sample"));
 }
 
-static void names_that_two_classes_share_are_no_guide(void **state) {
-    (void)state;
+TEST(names_that_two_classes_share_are_no_guide) {
     gf_error err = {{0}};
     gf_split s;
     gf_dataset *d = NULL;
@@ -246,18 +231,4 @@ static void names_that_two_classes_share_are_no_guide(void **state) {
     assert_non_null(strstr(err.text, "is called \"crane\", which is the name of two training classes"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_the_floor_of_each_class),
-        cmocka_unit_test(rounding_loses_no_sample),
-        cmocka_unit_test(smaller_shares_lie_in_larger_ones_and_seeds_differ),
-        cmocka_unit_test(refuses_shares_that_are_none),
-        cmocka_unit_test(a_dataset_has_its_own_test_split),
-        cmocka_unit_test(a_held_out_share_is_disjoint),
-        cmocka_unit_test(classes_must_fit),
-        cmocka_unit_test(test_classes_are_numbered_by_names_of_training),
-        cmocka_unit_test(a_name_that_training_lacks_is_refused),
-        cmocka_unit_test(names_that_two_classes_share_are_no_guide),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -1,18 +1,13 @@
 /* unit_threshold_error.c - errors and spreads of thresholds by hand; FNC's thresholds over random batches. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "eval/detector_thresholds.h"
 #include "eval/threshold_error.h"
 #include "support/random.h"
 #include "util/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define ON(n) (&(gf_sweep_job){.threads = (n)})
 
@@ -20,8 +15,7 @@ static gf_error err;
 
 static int near(double a, double b) { return fabs(a - b) < 1e-7; }
 
-static void errors_by_hand(void **state) {
-    (void)state;
+TEST(errors_by_hand) {
     const float x[] = {0.5f, 0.25f, NAN, 0.0f, 1.0f, 0.5f}, optimum[] = {0.25f, 0.5f, 0.0f};
     const gf_threshold_error e = gf_threshold_error_of(x, optimum, 3, 2); /* 0.25, 0, -, -0.5, 1, 0.5 */
     assert_int_equal(e.count, 5);
@@ -31,8 +25,7 @@ static void errors_by_hand(void **state) {
 }
 
 /* Two anchors: draws 0.25, 0.75 around 0.5, and 0.5, 0.5; thresholds 0.75 (off by 0.25) and 0.5. */
-static void draws_by_hand(void **state) {
-    (void)state;
+TEST(draws_by_hand) {
     const float x[] = {0.75f, 0.5f, NAN}, draw[] = {0.25f, 0.75f, 0.5f, 0.5f, 0.0f, 1.0f};
     float mean[3];
     gf_draw_mean(draw, 3, 2, mean);
@@ -47,8 +40,7 @@ static void draws_by_hand(void **state) {
 }
 
 /* Draws of known noise around known thresholds, against thresholds of known bias and spread. */
-static void parts_of_the_error_are_found(void **state) {
-    (void)state;
+TEST(parts_of_the_error_are_found) {
     enum { N = 4000, DRAWS = 5 };
     float *x = malloc(N * sizeof *x), *draw = malloc(N * DRAWS * sizeof *draw);
     rng g = {5};
@@ -73,8 +65,7 @@ static void parts_of_the_error_are_found(void **state) {
     free(draw);
 }
 
-static void spread_and_density(void **state) {
-    (void)state;
+TEST(spread_and_density) {
     const float x[] = {0.0f, NAN, 0.25f, 0.5f, 1.0f};
     const gf_spread s = gf_spread_of(x, 5);
     double density[4];
@@ -97,8 +88,7 @@ static gf_view_set make_set(int64_t rows, int64_t dim) {
 }
 
 /* Every sample gets a threshold per draw and view, the one of its batch, for any number of threads. */
-static void fnc_draws_are_batches_of_the_permutation(void **state) {
-    (void)state;
+TEST(fnc_draws_are_batches_of_the_permutation) {
     enum { SAMPLES = 23, BATCH = 5, DRAWS = 3, DIM = 6, SEED = 9 };
     gf_view_set s = make_set(2 * SAMPLES, DIM), batch = make_set(2 * BATCH, DIM);
     float out[SAMPLES * DRAWS * 2], again[SAMPLES * DRAWS * 2], theta[2 * BATCH];
@@ -126,8 +116,7 @@ static void fnc_draws_are_batches_of_the_permutation(void **state) {
 }
 
 /* Rows that are compared with others meet those of their batch. */
-static void fnc_draws_of_images_and_texts(void **state) {
-    (void)state;
+TEST(fnc_draws_of_images_and_texts) {
     enum { SAMPLES = 23, BATCH = 5, DRAWS = 2, DIM = 6, SEED = 9 };
     gf_view_set s = make_set(SAMPLES, DIM), t = make_set(SAMPLES, DIM);
     gf_view_set rows = make_set(BATCH, DIM), columns = make_set(BATCH, DIM);
@@ -151,16 +140,4 @@ static void fnc_draws_of_images_and_texts(void **state) {
     gf_view_set_free(&t);
     gf_view_set_free(&rows);
     gf_view_set_free(&columns);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_by_hand),
-        cmocka_unit_test(draws_by_hand),
-        cmocka_unit_test(parts_of_the_error_are_found),
-        cmocka_unit_test(spread_and_density),
-        cmocka_unit_test(fnc_draws_are_batches_of_the_permutation),
-        cmocka_unit_test(fnc_draws_of_images_and_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

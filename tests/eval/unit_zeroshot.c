@@ -1,24 +1,18 @@
 /* unit_zeroshot.c - embeddings of classes and scores against plain loops; ties, unlabelled images, hostile files of names. */
+#include "support/test.h"
+
+#include "eval/zeroshot.h"
+#include "support/random.h"
+#include "support/trial.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "eval/zeroshot.h"
-#include "support/random.h"
-#include "support/trial.h"
-
 /* ----- classes ----- */
 
-static void average_is_of_unit_vectors(void **state) {
-    (void)state;
+TEST(average_is_of_unit_vectors) {
     enum { CLASSES = 6, TEMPLATES = 5, DIM = 9 };
     float z[CLASSES * TEMPLATES * DIM], out[CLASSES * DIM];
     rng g = {3};
@@ -37,8 +31,7 @@ static void average_is_of_unit_vectors(void **state) {
     }
 }
 
-static void zeros_stay_zeros(void **state) {
-    (void)state;
+TEST(zeros_stay_zeros) {
     const float z[] = {0, 0, 3, 4, 1, 0, -1, 0}; /* a zero beside (3, 4); two that cancel each other */
     float out[4];
     assert_int_equal(gf_zeroshot_average(NULL, z, 2, 2, 2, out), GLOFND_OK);
@@ -73,8 +66,7 @@ static int place_of(const gf_features *f, int64_t i, const float *centre, int32_
     return before;
 }
 
-static void equals_plain_loops(void **state) {
-    (void)state;
+TEST(equals_plain_loops) {
     enum { CLASSES = 30, DIM = 8, N = 400 };
     float centre[CLASSES * DIM];
     double right[CLASSES] = {0}, all[CLASSES] = {0}, top1 = 0, top5 = 0, per_class = 0;
@@ -106,8 +98,7 @@ static void equals_plain_loops(void **state) {
 }
 
 /* All classes are equal: the smallest label wins, the first five are the top five. */
-static void ties_go_to_the_smaller_label(void **state) {
-    (void)state;
+TEST(ties_go_to_the_smaller_label) {
     float x[20], centre[14];
     int32_t label[10];
     gf_zeroshot found;
@@ -122,8 +113,7 @@ static void ties_go_to_the_smaller_label(void **state) {
 }
 
 /* Truth 0 0 0 1 1 2, chosen 0 0 1 1 0 0: F1 of class 0 is 4/7, of class 1 2/4, of class 2 0. Groups: 0 0 1 1 1, one left out. */
-static void groups_and_f1_are_those_worked_out_by_hand(void **state) {
-    (void)state;
+TEST(groups_and_f1_are_those_worked_out_by_hand) {
     float centre[7 * 7] = {0}, x[6 * 7] = {0};
     int32_t label[] = {0, 0, 0, 1, 1, 2}, group[] = {0, 0, 1, 1, 1, 5};
     static const int chosen[] = {0, 0, 1, 1, 0, 0};
@@ -141,8 +131,7 @@ static void groups_and_f1_are_those_worked_out_by_hand(void **state) {
     assert_true(found.groups == 0 && found.worst_group != found.worst_group);
 }
 
-static void one_image_one_class(void **state) {
-    (void)state;
+TEST(one_image_one_class) {
     float x[] = {1, 2}, centre[] = {-1, 0};
     int32_t label[] = {0};
     gf_error err = {{0}};
@@ -168,8 +157,7 @@ static void write_file(const char *text, size_t n) {
     fclose(f);
 }
 
-static void fills_every_gap(void **state) {
-    (void)state;
+TEST(fills_every_gap) {
     char out[16];
     assert_int_equal(gf_prompt_fill("a {} or {}.", "cat", out, sizeof out), 13);
     assert_string_equal(out, "a cat or cat.");
@@ -188,8 +176,7 @@ static void refuse_templates(const char *text, size_t n, const char *why) {
     assert_non_null(strstr(err.text, why));
 }
 
-static void reads_templates(void **state) {
-    (void)state;
+TEST(reads_templates) {
     gf_string_list names;
     assert_int_equal(gf_prompts_templates(NULL, NULL, &names), GLOFND_OK);
     assert_true(names.n >= 5);
@@ -225,8 +212,7 @@ static void refuse_classes(const gf_dataset *data, const char *text, const char 
     assert_non_null(strstr(err.text, why));
 }
 
-static void reads_classes(void **state) {
-    (void)state;
+TEST(reads_classes) {
     gf_dataset *data;
     gf_string_list names;
     assert_int_equal(gf_dataset_open(NULL, "shapes:n=8,classes=3,size=16", &data), GLOFND_OK);
@@ -245,17 +231,4 @@ static void reads_classes(void **state) {
     unlink(path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(average_is_of_unit_vectors),
-        cmocka_unit_test(zeros_stay_zeros),
-        cmocka_unit_test(equals_plain_loops),
-        cmocka_unit_test(ties_go_to_the_smaller_label),
-        cmocka_unit_test(groups_and_f1_are_those_worked_out_by_hand),
-        cmocka_unit_test(one_image_one_class),
-        cmocka_unit_test(fills_every_gap),
-        cmocka_unit_test(reads_templates),
-        cmocka_unit_test(reads_classes),
-    };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_GROUP(trial_enter, trial_leave)

@@ -1,20 +1,15 @@
 /* unit_augment.c - views of images against torchvision and PIL: every byte of resize, colour operations, blur, whole views and
  * centre crops (tests/fixtures/augment/golden.h, made by tools/generate/make_augment_golden.py), and the distributions of what is
  * drawn. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "image/augment.h"
 #include "image/blur.h"
 #include "image/color.h"
 #include "image/resample.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct resize_case {
     int width, height, seed, left, top, box_width, box_height, out_width, out_height;
@@ -149,15 +144,13 @@ static void check_resizes(const resize_case *cases, size_t count, gf_filter filt
     gf_resampler_free(&r);
 }
 
-static void test_resize(void **state) {
-    (void)state;
+TEST(test_resize) {
     check_resizes(resize_cases, COUNT(resize_cases), GF_FILTER_LINEAR);
     check_resizes(cubic_cases, COUNT(cubic_cases), GF_FILTER_CUBIC);
 }
 
 /* A part, mirrored or not, holds the same pixels as the whole. */
-static void test_resize_part(void **state) {
-    (void)state;
+TEST(test_resize_part) {
     const resize_case *c = &resize_cases[1];
     gf_resampler r = {0};
     const int left = 31, top = 57, width = 101, height = 3;
@@ -175,8 +168,7 @@ static void test_resize_part(void **state) {
     gf_resampler_free(&r);
 }
 
-static void test_resize_refuses(void **state) {
-    (void)state;
+TEST(test_resize_refuses) {
     gf_resampler r = {0};
     uint8_t pixel[3] = {1, 2, 3}, out[3];
     const gf_resize good = {.rgb = pixel,
@@ -210,8 +202,7 @@ static void change_colour(uint8_t *planes, size_t n, int operation, double facto
     else gf_color_gray(planes, n);
 }
 
-static void test_colour(void **state) {
-    (void)state;
+TEST(test_colour) {
     for (size_t i = 0; i < COUNT(colour_cases); i++) {
         const colour_case *c = &colour_cases[i];
         gf_image m = picture(c->width, c->height, c->seed);
@@ -225,8 +216,7 @@ static void test_colour(void **state) {
 }
 
 /* Each of the 2^24 colours once. */
-static void test_all_colours(void **state) {
-    (void)state;
+TEST(test_all_colours) {
     const size_t n = (size_t)1 << 24;
     uint8_t *planes = malloc(3 * n);
     assert_non_null(planes);
@@ -243,8 +233,7 @@ static void test_all_colours(void **state) {
     free(planes);
 }
 
-static void test_blur(void **state) {
-    (void)state;
+TEST(test_blur) {
     for (size_t i = 0; i < COUNT(blur_cases); i++) {
         const blur_case *c = &blur_cases[i];
         gf_image m = picture(c->width, c->height, c->seed);
@@ -278,13 +267,11 @@ static void check_view(const view_case *c, size_t i) {
     gf_augment_scratch_free(x);
 }
 
-static void test_views(void **state) {
-    (void)state;
+TEST(test_views) {
     for (size_t i = 0; i < COUNT(view_cases); i++) check_view(&view_cases[i], i);
 }
 
-static void test_small_view(void **state) {
-    (void)state;
+TEST(test_small_view) {
     const gf_augment a = gf_augment_pretrain(6);
     const gf_view v = {.left = 2,
                        .top = 1,
@@ -327,14 +314,12 @@ static void check_centres(const centre_case *cases, size_t count, gf_filter filt
     }
 }
 
-static void test_centre(void **state) {
-    (void)state;
+TEST(test_centre) {
     check_centres(centre_cases, COUNT(centre_cases), GF_FILTER_LINEAR);
     check_centres(cubic_centre_cases, COUNT(cubic_centre_cases), GF_FILTER_CUBIC);
 }
 
-static void test_views_refuse(void **state) {
-    (void)state;
+TEST(test_views_refuse) {
     const gf_augment a = gf_augment_pretrain(4), other = gf_augment_pretrain(5);
     gf_augment_scratch *x = scratch_for(&a);
     gf_image m = picture(8, 8, 1);
@@ -356,8 +341,7 @@ static void test_views_refuse(void **state) {
     gf_augment_scratch_free(x);
 }
 
-static void test_recipes_refused(void **state) {
-    (void)state;
+TEST(test_recipes_refused) {
     gf_augment bad[8];
     for (int i = 0; i < 8; i++) bad[i] = gf_augment_pretrain(224);
     bad[0].size = 0;
@@ -387,8 +371,7 @@ static void check_mean(double got, double expected, double deviation, const char
     if (fabs(got - expected) > allowed) fail_msg("mean %s is %g, expected %g", what, got, expected);
 }
 
-static void test_boxes(void **state) {
-    (void)state;
+TEST(test_boxes) {
     static const char *const name[6] = {"left", "top", "width", "height", "area", "log ratio"};
     const gf_augment a = gf_augment_pretrain(224);
     for (size_t i = 0; i < COUNT(box_cases); i++) {
@@ -425,8 +408,7 @@ static void check_uniform(const double *x, int n, double low, double high, const
 
 static void check_share(int count, int n, double p) { assert_true(fabs((double)count / n - p) <= 5 * sqrt(p * (1 - p) / n)); }
 
-static void test_factors(void **state) {
-    (void)state;
+TEST(test_factors) {
     static double factor[4][DRAWS], sigma[DRAWS];
     int jitters = 0, grays = 0, flips = 0, blurs = 0, first[4] = {0}, orders[256] = {0}, different = 0;
     const gf_augment a = gf_augment_pretrain(224);
@@ -461,8 +443,7 @@ static void test_factors(void **state) {
 }
 
 /* Small recipes have no blur; strength 0 leaves an operation out; the linear recipe changes no colour; same key, same view. */
-static void test_recipes(void **state) {
-    (void)state;
+TEST(test_recipes) {
     gf_augment small = gf_augment_pretrain(32);
     const gf_augment linear = gf_augment_linear(32);
     small.hue = 0;
@@ -482,15 +463,4 @@ static void test_recipes(void **state) {
         const gf_view w = gf_augment_draw(&linear, &other, 32, 32);
         assert_true(!w.jitter && !w.gray && w.sigma == 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resize),       cmocka_unit_test(test_resize_part),     cmocka_unit_test(test_resize_refuses),
-        cmocka_unit_test(test_colour),       cmocka_unit_test(test_all_colours),     cmocka_unit_test(test_blur),
-        cmocka_unit_test(test_views),        cmocka_unit_test(test_small_view),      cmocka_unit_test(test_centre),
-        cmocka_unit_test(test_views_refuse), cmocka_unit_test(test_recipes_refused), cmocka_unit_test(test_boxes),
-        cmocka_unit_test(test_factors),      cmocka_unit_test(test_recipes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

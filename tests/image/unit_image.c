@@ -3,21 +3,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "fixtures/image_golden.h"
 #include "image/image.h"
 #include "io/crc32c.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define GOLDEN (sizeof golden_images / sizeof golden_images[0])
 
@@ -38,8 +33,7 @@ static const gf_decode_hint *fast(int shrink_to) {
 
 static size_t pixel_bytes(const gf_image *m) { return (size_t)3 * (size_t)m->width * (size_t)m->height; }
 
-static void pixels_are_those_of_pil(void **state) {
-    (void)state;
+TEST(pixels_are_those_of_pil) {
     gf_image m = {0}; /* one image for all: its memory is reused */
     for (size_t i = 0; i < GOLDEN; i++) {
         const golden_image *g = &golden_images[i];
@@ -66,8 +60,7 @@ static gf_image make_picture(int width, int height) {
     return m;
 }
 
-static void png_comes_back_the_same(void **state) {
-    (void)state;
+TEST(png_comes_back_the_same) {
     gf_image m = make_picture(37, 21), back = {0};
     uint8_t *bytes;
     size_t size;
@@ -104,8 +97,7 @@ static void expect_close(const gf_image *back, const gf_image *m, int k) {
     if (max > max_limit || mean > mean_limit) fail_msg("1/%d: off by %g, %g in the mean", k, max, mean);
 }
 
-static void jpeg_comes_back_close_and_smaller_when_asked(void **state) {
-    (void)state;
+TEST(jpeg_comes_back_close_and_smaller_when_asked) {
     gf_image m = make_picture(200, 120), back = {0};
     uint8_t *bytes;
     size_t size;
@@ -133,8 +125,7 @@ static void refused(const uint8_t *bytes, size_t size, int shrink_to, const char
     gf_image_free(&m);
 }
 
-static void foreign_files_are_named(void **state) {
-    (void)state;
+TEST(foreign_files_are_named) {
     refused((const uint8_t *)"", 0, 0, "empty");
     refused((const uint8_t *)"GIF89a......", 12, 0, "GIF");
     if (gf_image_reads_webp()) refused((const uint8_t *)"RIFF....WEBPVP8 ", 16, 0, "WebP");
@@ -144,8 +135,7 @@ static void foreign_files_are_named(void **state) {
 }
 
 /* Every prefix of every file. */
-static void files_cut_short_are_refused(void **state) {
-    (void)state;
+TEST(files_cut_short_are_refused) {
     gf_image m = {0};
     for (size_t i = 0; i < GOLDEN; i++) {
         const golden_image *g = &golden_images[i];
@@ -173,8 +163,7 @@ static int equal_rows(const gf_image *a, const gf_image *b) {
 }
 
 /* The data of a scan ends, but the file continues: an error in exact mode, a gray rest in fast mode. */
-static void torn_data_is_refused_in_exact_mode_only(void **state) {
-    (void)state;
+TEST(torn_data_is_refused_in_exact_mode_only) {
     const golden_image *g = golden("jpeg_gray");
     const size_t n = g->size - 60;
     uint8_t *copy = malloc(n + 2);
@@ -221,8 +210,7 @@ static int ancillary_part(const golden_image *g, size_t at) {
 }
 
 /* PNG has checksums: a flipped bit is never seen as other pixels, and only an ancillary chunk may be spoiled. */
-static void flipped_bits_of_png_are_refused(void **state) {
-    (void)state;
+TEST(flipped_bits_of_png_are_refused) {
     gf_image m = {0};
     uint8_t copy[4096];
     for (size_t i = 0; i < GOLDEN; i++) {
@@ -267,8 +255,7 @@ static void expect_header_size(const gf_image *m, const uint8_t *header, int shr
 }
 
 /* JPEG has none: a flipped bit may change pixels, but the image has the size of its header, and every pixel is written. */
-static void flipped_bits_of_jpeg_do_no_harm(void **state) {
-    (void)state;
+TEST(flipped_bits_of_jpeg_do_no_harm) {
     gf_image m = {0}, again = {0};
     uint8_t copy[4096];
     for (size_t i = 0; i < GOLDEN; i++) {
@@ -289,8 +276,7 @@ static void flipped_bits_of_jpeg_do_no_harm(void **state) {
 }
 
 /* Sizes are believed only up to the limits, and memory is taken only after the check. */
-static void bombs_are_refused(void **state) {
-    (void)state;
+TEST(bombs_are_refused) {
     const golden_image *g = golden("jpeg_gray");
     uint8_t *copy = malloc(g->size);
     assert_non_null(copy);
@@ -315,8 +301,7 @@ static void bombs_are_refused(void **state) {
 }
 
 /* The last scan of a progressive file over and over: 600 scans of a few bytes each. */
-static void endless_scans_are_refused(void **state) {
-    (void)state;
+TEST(endless_scans_are_refused) {
     const golden_image *g = golden("jpeg_444_progressive");
     size_t start = g->size - 3;
     while (start > 0 && !(g->bytes[start] == 0xff && g->bytes[start + 1] == 0xda)) start--;
@@ -331,16 +316,14 @@ static void endless_scans_are_refused(void **state) {
 }
 
 /* A PNG header of 65500 x 65500 with a right checksum. */
-static void png_bombs_are_refused(void **state) {
-    (void)state;
+TEST(png_bombs_are_refused) {
     static const uint8_t bomb[] = {0x89, 'P',  'N',  'G',  '\r', '\n', 0x1a, '\n', 0,    0,   0,   13,   'I',  'H',  'D',
                                    'R',  0,    0,    0xff, 0xdc, 0,    0,    0xff, 0xdc, 8,   2,   0,    0,    0,    0x1c,
                                    0x35, 0x81, 0x4c, 0,    0,    0,    0,    'I',  'D',  'A', 'T', 0x35, 0xaf, 0x06, 0x1e};
     refused(bomb, sizeof bomb, 0, "65500");
 }
 
-static void nothing_to_encode_is_refused(void **state) {
-    (void)state;
+TEST(nothing_to_encode_is_refused) {
     gf_image none = {0}, m = make_picture(4, 4);
     uint8_t *bytes = NULL;
     size_t size;
@@ -351,23 +334,6 @@ static void nothing_to_encode_is_refused(void **state) {
     gf_image_free(&m);
 }
 
-int main(void) {
 #if !defined(GF_HAVE_PNG) || !defined(GF_HAVE_JPEG)
-    return 77; /* skipped: built without libpng and libjpeg */
+TEST_SKIP("built without libpng and libjpeg")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pixels_are_those_of_pil),
-        cmocka_unit_test(png_comes_back_the_same),
-        cmocka_unit_test(jpeg_comes_back_close_and_smaller_when_asked),
-        cmocka_unit_test(foreign_files_are_named),
-        cmocka_unit_test(files_cut_short_are_refused),
-        cmocka_unit_test(torn_data_is_refused_in_exact_mode_only),
-        cmocka_unit_test(flipped_bits_of_png_are_refused),
-        cmocka_unit_test(flipped_bits_of_jpeg_do_no_harm),
-        cmocka_unit_test(bombs_are_refused),
-        cmocka_unit_test(endless_scans_are_refused),
-        cmocka_unit_test(png_bombs_are_refused),
-        cmocka_unit_test(nothing_to_encode_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

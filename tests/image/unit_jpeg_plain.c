@@ -5,19 +5,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "image/image.h"
 #include "image/jpeg_plain.h"
 #include "support/random.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_JPEG
 #include <jpeglib.h>
@@ -99,8 +94,7 @@ static size_t find(const file *f, uint8_t marker) {
 
 /* ----- sound files ----- */
 
-static void test_plain(void **state) {
-    (void)state;
+TEST(test_plain) {
     static const kind kinds[] = {{.across = 1, .down = 1},
                                  {.across = 2, .down = 1},
                                  {.across = 2, .down = 2},
@@ -132,8 +126,7 @@ static void test_plain(void **state) {
 
 /* ----- other files ----- */
 
-static void test_others(void **state) {
-    (void)state;
+TEST(test_others) {
     static const kind kinds[] = {
         {.across = 2, .down = 2, .progressive = 1},
         {.gray = 1},
@@ -158,8 +151,7 @@ static void test_others(void **state) {
 /* ----- damaged files ----- */
 
 /* A file that ends early, at any byte, is not for the device. */
-static void test_cut(void **state) {
-    (void)state;
+TEST(test_cut) {
     const kind k = {.across = 2, .down = 2, .restart = 4};
     const file f = encode(&k);
     for (size_t size = 0; size < f.size; size++) {
@@ -180,8 +172,7 @@ static void refused_with(const file *f, size_t at, uint8_t value) {
     f->bytes[at] = before;
 }
 
-static void test_wrong_tables(void **state) {
-    (void)state;
+TEST(test_wrong_tables) {
     const kind k = {.across = 2, .down = 2, .restart = 4};
     const file f = encode(&k);
     const size_t quantizers = find(&f, 0xdb), codes = find(&f, 0xc4), frame = find(&f, 0xc0), scan = find(&f, 0xda);
@@ -207,8 +198,7 @@ static void test_wrong_tables(void **state) {
     free(f.bytes);
 }
 
-static void test_wrong_data(void **state) {
-    (void)state;
+TEST(test_wrong_data) {
     const kind k = {.across = 2, .down = 2, .restart = 4};
     const file f = encode(&k);
     size_t at = find(&f, 0xda) + 14;
@@ -223,8 +213,7 @@ static void test_wrong_data(void **state) {
 
 /* The same random changes in every run: whatever comes out, nothing is read outside (sanitizers), and what is accepted can be
  * written. */
-static void test_random(void **state) {
-    (void)state;
+TEST(test_random) {
     const kind k = {.across = 2, .down = 2, .restart = 4};
     const file f = encode(&k);
     uint8_t *bytes = malloc(f.size), *to = malloc(f.size + 64);
@@ -243,14 +232,6 @@ static void test_random(void **state) {
     free(bytes);
     free(to);
     free(f.bytes);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),        cmocka_unit_test(test_others),     cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_wrong_tables), cmocka_unit_test(test_wrong_data), cmocka_unit_test(test_random),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

@@ -2,19 +2,14 @@
  * are compiled here once more under other names: all lengths around whole vectors, all colours on a grid, random images.
  */
 #define GF_PORTABLE_PIXELS
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "image/blur.h"
 #include "image/color.h"
 #include "image/resample.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 void plain_brightness(uint8_t *planes, size_t n, double factor);
 void plain_contrast(uint8_t *planes, size_t n, double factor);
@@ -101,9 +96,8 @@ static void check_colours(const uint8_t *planes, size_t n, double factor) {
 static const double factors[] = {-0.4, 0.0, 0.1, 0.33, 0.6, 0.999, 1.0, 1.4, 1.8, 7.5};
 enum { FACTORS = sizeof factors / sizeof *factors };
 
-static void colours_of_all_lengths_are_equal(void **state) {
+TEST(colours_of_all_lengths_are_equal) {
     uint8_t planes[3 * 150];
-    (void)state;
     for (size_t n = 1; n <= 150; n++) {
         draw(planes, 3 * n, (uint32_t)n);
         for (int f = 0; f < FACTORS; f++) check_colours(planes, n, factors[f]);
@@ -111,10 +105,9 @@ static void colours_of_all_lengths_are_equal(void **state) {
 }
 
 /* 52^3 colours, among them all with 0 and 255. */
-static void colours_of_a_grid_are_equal(void **state) {
+TEST(colours_of_a_grid_are_equal) {
     enum { STEPS = 52, COLOURS = STEPS * STEPS * STEPS };
     uint8_t *planes = malloc(3 * COLOURS);
-    (void)state;
     assert_non_null(planes);
     for (int i = 0; i < COLOURS; i++) {
         planes[i] = (uint8_t)(i % STEPS * 5);
@@ -127,9 +120,8 @@ static void colours_of_a_grid_are_equal(void **state) {
 
 /* ----- blur ----- */
 
-static void blurs_are_equal(void **state) {
+TEST(blurs_are_equal) {
     static const double sigmas[] = {0.1, 0.5, 0.9, 1.3, 2.0, 4.5};
-    (void)state;
     for (int width = 1; width <= 70; width += width < 40 ? 1 : 7)
         for (size_t s = 0; s < sizeof sigmas / sizeof *sigmas; s++) {
             const int height = 1 + width * 7 % 23;
@@ -175,22 +167,11 @@ static void check_resize(gf_filter filter, int width, int height, int out_width,
     free(rgb), free(want), free(have);
 }
 
-static void resampling_is_equal(void **state) {
+TEST(resampling_is_equal) {
     static const int sizes[][4] = {{1, 1, 1, 1},     {7, 5, 16, 9},    {16, 16, 16, 16}, {33, 20, 17, 48}, {40, 64, 32, 32},
                                    {64, 48, 20, 15}, {90, 70, 32, 32}, {128, 90, 31, 7}, {200, 3, 24, 24}, {64, 64, 224, 224}};
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int how = 0; how < 4; how++)
             check_resize(how & 1 ? GF_FILTER_CUBIC : GF_FILTER_LINEAR, sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3],
                          how >> 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(colours_of_all_lengths_are_equal),
-        cmocka_unit_test(colours_of_a_grid_are_equal),
-        cmocka_unit_test(blurs_are_equal),
-        cmocka_unit_test(resampling_is_equal),
-    };
-    return cmocka_run_group_tests_name("unit_pixel_loops", tests, NULL, NULL);
 }

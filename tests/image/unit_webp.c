@@ -1,13 +1,8 @@
 /* unit_webp.c - WebP images: lossless ones come back exactly, in folders, too; corrupt ones are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #ifdef GF_HAVE_WEBP
 #include <webp/encode.h>
 #endif
@@ -32,8 +27,7 @@ static size_t encode(uint8_t rgb[HEIGHT * WIDTH * 3], uint8_t *out, size_t capac
 #endif
 }
 
-static void lossless_images_come_back_exactly(void **state) {
-    (void)state;
+TEST(lossless_images_come_back_exactly) {
     uint8_t rgb[HEIGHT * WIDTH * 3], bytes[2000];
     gf_image m = {0};
     if (!gf_image_reads_webp()) skip();
@@ -49,8 +43,7 @@ static void lossless_images_come_back_exactly(void **state) {
     gf_image_free(&m);
 }
 
-static void folders_have_them(void **state) {
-    (void)state;
+TEST(folders_have_them) {
     uint8_t rgb[HEIGHT * WIDTH * 3], bytes[2000];
     if (!gf_image_reads_webp()) skip();
     scratch_write(&box, "in/a/1.webp", bytes, encode(rgb, bytes, sizeof bytes));
@@ -64,8 +57,7 @@ static void folders_have_them(void **state) {
     gf_dataset_free(d);
 }
 
-static void without_the_library_they_are_named(void **state) {
-    (void)state;
+TEST(without_the_library_they_are_named) {
     gf_error err = {""};
     gf_image m = {0};
     if (gf_image_reads_webp()) skip();
@@ -73,11 +65,4 @@ static void without_the_library_they_are_named(void **state) {
     assert_non_null(strstr(err.text, "libwebp"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lossless_images_come_back_exactly),
-        cmocka_unit_test(folders_have_them),
-        cmocka_unit_test(without_the_library_they_are_named),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

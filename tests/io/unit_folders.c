@@ -2,25 +2,19 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
+#include "io/file.h"
+#include "io/folders.h"
+#include "support/scratch.h"
 #include <limits.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "io/file.h"
-#include "io/folders.h"
-#include "support/scratch.h"
-
-static void parents_are_made_and_counted(void **state) {
-    (void)state;
+TEST(parents_are_made_and_counted) {
     gf_error err = {""};
     int made = -1;
     char path[PATH_MAX];
@@ -49,8 +43,7 @@ static void *make_deep(void *arg) {
     return gf_folder_make(&err, arg, &made) == GLOFND_OK && made == 1900 ? arg : NULL;
 }
 
-static void depth_takes_no_stack(void **state) {
-    (void)state;
+TEST(depth_takes_no_stack) {
     static char path[PATH_MAX];
     size_t n = (size_t)snprintf(path, sizeof path, "%s", box.folder);
     for (int i = 0; i < 1900; i++) n += (size_t)snprintf(path + n, sizeof path - n, "/d");
@@ -67,8 +60,7 @@ static void depth_takes_no_stack(void **state) {
     assert_int_not_equal(access(path_of("d"), F_OK), 0);
 }
 
-static void a_locked_folder_is_in_use(void **state) {
-    (void)state;
+TEST(a_locked_folder_is_in_use) {
     gf_error err = {""};
     int lock;
     assert_int_equal(gf_folder_make(&err, path_of("run"), NULL), GLOFND_OK);
@@ -80,11 +72,4 @@ static void a_locked_folder_is_in_use(void **state) {
     assert_false(gf_folder_in_use(path_of("run")));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parents_are_made_and_counted),
-        cmocka_unit_test(depth_takes_no_stack),
-        cmocka_unit_test(a_locked_folder_is_in_use),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

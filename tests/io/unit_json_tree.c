@@ -1,14 +1,9 @@
 /* unit_json_tree.c - JSON as a tree: values, texts with escapes, and everything that is no JSON. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "io/json_tree.h"
+#include <stdlib.h>
+#include <string.h>
 
 static gf_error err;
 
@@ -18,12 +13,11 @@ static gf_json read_all(const char *text) {
     return j;
 }
 
-static void values_are_read(void **state) {
+TEST(values_are_read) {
     gf_json j = read_all(
         " {\"a\": [1, -20 ,0.5,1e9,true,false,null, \"x\"],\n\t\"b\":{\"c\":9223372036854775807}, \"\": {}, \"e\":[]}\r\n");
     static const gf_json_kind kinds[] = {GF_JSON_INTEGER, GF_JSON_INTEGER, GF_JSON_REAL, GF_JSON_REAL,
                                          GF_JSON_TRUE,    GF_JSON_FALSE,   GF_JSON_NULL, GF_JSON_TEXT};
-    (void)state;
     assert_int_equal(j.node[0].kind, GF_JSON_OBJECT);
     assert_int_equal(j.node[0].count, 4);
     const int64_t a = gf_json_find(&j, 0, "a");
@@ -41,14 +35,13 @@ static void values_are_read(void **state) {
     gf_json_free(&j);
 }
 
-static void texts_are_decoded(void **state) {
+TEST(texts_are_decoded) {
     static const char *const pairs[][2] = {
         {"[\"\"]", ""},
         {"[\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"]", "\"\\/\b\f\n\r\t"},
         {"[\"\\u0041\\u00e9\\u20AC\\ud83d\\ude00z\"]", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z"},
         {"[\"\xc3\xa9\xf0\x9f\x98\x80\"]", "\xc3\xa9\xf0\x9f\x98\x80"},
     };
-    (void)state;
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
         gf_json j = read_all(pairs[k][0]);
         assert_string_equal(gf_json_text(&j, j.node[1].text), pairs[k][1]);
@@ -104,8 +97,7 @@ static const char *const wrong[] = {
     "{\"a\":1]",
 };
 
-static void what_is_no_json_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_json_is_refused) {
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         gf_json j = {0};
         char *exact = malloc(strlen(wrong[k]) + 1); /* nothing behind it, for sanitizers */
@@ -118,13 +110,4 @@ static void what_is_no_json_is_refused(void **state) {
     }
     gf_json j = {0}; /* a zero byte inside */
     assert_int_equal(gf_json_read(&err, "text", "[1]\0[2]", 7, 4, &j), GLOFND_E_FORMAT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_read),
-        cmocka_unit_test(texts_are_decoded),
-        cmocka_unit_test(what_is_no_json_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

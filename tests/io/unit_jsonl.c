@@ -2,26 +2,21 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
+#include "io/jsonl.h"
+#include "support/random.h"
+#include "support/scratch.h"
 #include <float.h>
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "io/jsonl.h"
-#include "support/random.h"
-#include "support/scratch.h"
 
 static void file_is(const char *text) {
     char got[1 << 14];
@@ -52,8 +47,7 @@ static void put_line(gf_jsonl *j, int64_t step) {
 
 /* ----- writing --------------------------------------------------------------------------------------------------- */
 
-static void writes_lines(void **state) {
-    (void)state;
+TEST(writes_lines) {
     gf_jsonl j;
     const double list[] = {1, 0.5, (double)NAN};
     open_log(&j, 0);
@@ -83,8 +77,7 @@ static void writes_lines(void **state) {
     unlink(path_of("a"));
 }
 
-static void what_is_not_finite_is_null(void **state) {
-    (void)state;
+TEST(what_is_not_finite_is_null) {
     gf_jsonl j;
     open_log(&j, 0);
     gf_jsonl_begin(&j);
@@ -97,8 +90,7 @@ static void what_is_not_finite_is_null(void **state) {
     unlink(path_of("a"));
 }
 
-static void text_is_escaped_and_made_valid(void **state) {
-    (void)state;
+TEST(text_is_escaped_and_made_valid) {
     gf_jsonl j;
     open_log(&j, 0);
     gf_jsonl_begin(&j);
@@ -114,8 +106,7 @@ static void text_is_escaped_and_made_valid(void **state) {
     unlink(path_of("a"));
 }
 
-static void unfinished_line_is_never_written(void **state) {
-    (void)state;
+TEST(unfinished_line_is_never_written) {
     gf_jsonl j;
     open_log(&j, 0);
     put_line(&j, 1);
@@ -143,8 +134,7 @@ static double any_double(rng *g) {
     return x;
 }
 
-static void numbers_come_back_as_they_were(void **state) {
-    (void)state;
+TEST(numbers_come_back_as_they_were) {
     enum { LINES = 20000 };
     gf_jsonl j;
     gf_error err = {""};
@@ -179,8 +169,7 @@ static void numbers_come_back_as_they_were(void **state) {
 }
 
 /* Where the system has a locale with a decimal comma. */
-static void locale_does_not_matter(void **state) {
-    (void)state;
+TEST(locale_does_not_matter) {
     const char *known[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8"};
     const char *found = NULL;
     for (size_t i = 0; i < sizeof known / sizeof known[0] && !found; i++) found = setlocale(LC_NUMERIC, known[i]);
@@ -196,8 +185,7 @@ static void locale_does_not_matter(void **state) {
     unlink(path_of("a"));
 }
 
-static void reader_reports_types(void **state) {
-    (void)state;
+TEST(reader_reports_types) {
     static const char line[] = "{\"n\": 1.5, \"i\": 7, \"t\": true, \"f\": false, \"z\": null, \"s\": \"a\\u00e9\", "
                                "\"a\": [1, null, \"x\", 2.5], \"o\": {}}\n";
     gf_jsonl_reader r;
@@ -260,8 +248,7 @@ static void note_field(void *user, const char *key, const char *value) {
 }
 
 /* Every field as text, by rising key; lists without an order. */
-static void fields_can_be_walked_through(void **state) {
-    (void)state;
+TEST(fields_can_be_walked_through) {
     static const char *const names[] = {"b \"q\"", "a\n"};
     const double list[] = {1.0, 0.25, (double)NAN};
     gf_jsonl j;
@@ -295,8 +282,7 @@ static void fields_can_be_walked_through(void **state) {
     assert_string_equal(seen, "deep=1, 2, {\"a\":1,\"b\":[2,1]};");
 }
 
-static void hostile_lines_are_refused(void **state) {
-    (void)state;
+TEST(hostile_lines_are_refused) {
     static const char *const bad[] = {"",
                                       " ",
                                       "{",
@@ -326,8 +312,7 @@ static void hostile_lines_are_refused(void **state) {
 }
 
 /* A last line without its newline is being written, or was torn: not an error. */
-static void unfinished_last_line_is_left_out(void **state) {
-    (void)state;
+TEST(unfinished_last_line_is_left_out) {
     gf_jsonl_reader r;
     gf_error err = {""};
     write_bytes("{\"a\": 1}\n{\"a\": 2}", 17);
@@ -346,8 +331,7 @@ static void unfinished_last_line_is_left_out(void **state) {
 
 /* ----- continuing -------------------------------------------------------------------------------------------------- */
 
-static void continues_at_given_offset(void **state) {
-    (void)state;
+TEST(continues_at_given_offset) {
     gf_jsonl j;
     open_log(&j, 0);
     put_line(&j, 1);
@@ -371,8 +355,7 @@ static void continues_at_given_offset(void **state) {
     unlink(path_of("a"));
 }
 
-static void torn_line_is_cut(void **state) {
-    (void)state;
+TEST(torn_line_is_cut) {
     gf_jsonl j;
     char text[9000];
     write_bytes("{\"step\": 1}\n{\"st", 16);
@@ -404,8 +387,7 @@ static void cannot_open(int64_t keep, glofnd_status status, const char *word) {
     assert_int_equal(gf_jsonl_close(&j), GLOFND_OK);
 }
 
-static void places_that_are_no_line_end_are_refused(void **state) {
-    (void)state;
+TEST(places_that_are_no_line_end_are_refused) {
     static const char text[] = "{\"step\": 1}\n{\"step\": 2}\n";
     write_bytes(text, sizeof text - 1);
     for (int64_t keep = 1; keep < 24; keep++)
@@ -424,8 +406,7 @@ static void places_that_are_no_line_end_are_refused(void **state) {
 
 /* ----- a full disk ----------------------------------------------------------------------------------------------- */
 
-static void full_disk_leaves_whole_lines(void **state) {
-    (void)state;
+TEST(full_disk_leaves_whole_lines) {
     gf_jsonl j;
     gf_error err = {""};
     struct rlimit old, tight;
@@ -452,22 +433,4 @@ static void full_disk_leaves_whole_lines(void **state) {
     unlink(path_of("a"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_lines),
-        cmocka_unit_test(what_is_not_finite_is_null),
-        cmocka_unit_test(text_is_escaped_and_made_valid),
-        cmocka_unit_test(unfinished_line_is_never_written),
-        cmocka_unit_test(numbers_come_back_as_they_were),
-        cmocka_unit_test(locale_does_not_matter),
-        cmocka_unit_test(reader_reports_types),
-        cmocka_unit_test(fields_can_be_walked_through),
-        cmocka_unit_test(hostile_lines_are_refused),
-        cmocka_unit_test(unfinished_last_line_is_left_out),
-        cmocka_unit_test(continues_at_given_offset),
-        cmocka_unit_test(torn_line_is_cut),
-        cmocka_unit_test(places_that_are_no_line_end_are_refused),
-        cmocka_unit_test(full_disk_leaves_whole_lines),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
-}
+TEST_GROUP(make_box, remove_empty_box)

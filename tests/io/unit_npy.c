@@ -3,21 +3,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
+#include "io/npy.h"
+#include "support/scratch.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "io/npy.h"
-#include "support/scratch.h"
 
 /* A file image: prefix of `version`, text header, `data_bytes` bytes 0, 1, 2, ... */
 typedef struct image {
@@ -75,8 +70,7 @@ static void round_trip(gf_npy_type type, int rank, const int64_t *shape) {
     unlink(path_of("a.npy"));
 }
 
-static void writes_and_reads_back(void **state) {
-    (void)state;
+TEST(writes_and_reads_back) {
     const gf_npy_type types[] = {GF_NPY_F4, GF_NPY_F8, GF_NPY_I8, GF_NPY_I4, GF_NPY_U1};
     const int64_t plain[] = {2, 3, 4}, empty[] = {3, 0}, ones[] = {1, 1, 1, 1, 1, 1, 2, 3};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -89,8 +83,7 @@ static void writes_and_reads_back(void **state) {
 }
 
 /* The exact bytes NumPy 1.x and 2.x write for numpy.arange(3, dtype='<i4'). */
-static void writes_what_numpy_writes(void **state) {
-    (void)state;
+TEST(writes_what_numpy_writes) {
     static const char head[] = "\x93NUMPY\x01\x00v\x00{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
     const int32_t data[3] = {0, 1, 2};
     const gf_npy a = {.type = GF_NPY_I4, .rank = 1, .shape = {3}, .data = (void *)data};
@@ -113,9 +106,8 @@ static void fill_numbers(const void *arg, int64_t first, int64_t rows, void *to)
 }
 
 /* Rows that are made while they are written, in several pieces: the array that was meant. */
-static void writes_rows_as_they_are_made(void **state) {
+TEST(writes_rows_as_they_are_made) {
     static const int64_t shapes[][2] = {{0, 3}, {1, 1}, {7, 0}, {500000, 5}, {3, 2000000}}; /* pieces have 4 MB */
-    (void)state;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
         const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {shapes[k][0], shapes[k][1]}}, number = {.type = GF_NPY_I4};
         gf_npy b = {0};
@@ -130,8 +122,7 @@ static void writes_rows_as_they_are_made(void **state) {
     }
 }
 
-static void header_fits_the_longest_shape(void **state) {
-    (void)state;
+TEST(header_fits_the_longest_shape) {
     unsigned char none = 0;
     gf_npy a = {.type = GF_NPY_U1, .rank = 8, .data = &none}, b = {0};
     for (int k = 1; k < 8; k++) a.shape[k] = INT64_MAX;
@@ -147,8 +138,7 @@ static void header_fits_the_longest_shape(void **state) {
     unlink(path_of("a.npy"));
 }
 
-static void refuses_to_write_nonsense(void **state) {
-    (void)state;
+TEST(refuses_to_write_nonsense) {
     float x = 0;
     const gf_npy half = {.type = GF_NPY_F2, .rank = 0, .data = &x}, deep = {.type = GF_NPY_F4, .rank = 9, .data = &x};
     const gf_npy negative = {.type = GF_NPY_F4, .rank = 1, .shape = {-1}, .data = &x};
@@ -164,8 +154,7 @@ static void refuses_to_write_nonsense(void **state) {
 
 /* ----- elements ------------------------------------------------------------------------------------------------- */
 
-static void converts_half_precision(void **state) {
-    (void)state;
+TEST(converts_half_precision) {
     const struct {
         uint16_t bits;
         double value;
@@ -182,8 +171,7 @@ static void converts_half_precision(void **state) {
     assert_int_equal(gf_npy_i64(&a, 0), 0);
 }
 
-static void converts_elements(void **state) {
-    (void)state;
+TEST(converts_elements) {
     const int64_t big[2] = {INT64_MIN, INT64_C(9007199254740993)};
     const uint8_t byte = 200;
     const double real[2] = {-3.7, 1e300};
@@ -196,8 +184,7 @@ static void converts_elements(void **state) {
 
 /* ----- headers -------------------------------------------------------------------------------------------------- */
 
-static void accepts_all_versions_and_spellings(void **state) {
-    (void)state;
+TEST(accepts_all_versions_and_spellings) {
     static const char *const texts[] = {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }          \n",
                                         "{\"shape\":(2,3,),\"fortran_order\":False,\"descr\":\"<f4\"}",
                                         " { 'fortran_order' : False , 'descr' : '<f4' , 'shape' : ( 2L , 3L ) } "};
@@ -214,8 +201,7 @@ static void accepts_all_versions_and_spellings(void **state) {
     }
 }
 
-static void refuses_bad_prefixes(void **state) {
-    (void)state;
+TEST(refuses_bad_prefixes) {
     const char *text = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
     image m = make_image(1, text, 24);
     m.bytes[1] = 'M';
@@ -232,10 +218,9 @@ static void refuses_bad_prefixes(void **state) {
 }
 
 /* Bytes 0, 1, 2 ...: element (i, j, k) of a Fortran array [2][3][2] is number i + 2 j + 6 k. */
-static void reads_either_order(void **state) {
+TEST(reads_either_order) {
     gf_error err = {""};
     gf_npy a = {0};
-    (void)state;
     const image fortran = make_image(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 2)}", 12);
     assert_int_equal(gf_npy_decode(&err, "some.npy", fortran.bytes, fortran.size, &a), GLOFND_OK);
     for (int64_t i = 0; i < 12; i++) assert_int_equal(gf_npy_i64(&a, i), i / 6 + i / 2 % 3 * 2 + i % 2 * 6);
@@ -248,8 +233,7 @@ static void reads_either_order(void **state) {
     gf_npy_free(&a);
 }
 
-static void refuses_bad_texts(void **state) {
-    (void)state;
+TEST(refuses_bad_texts) {
     refused_text("{'descr': '>f3', 'fortran_order': False, 'shape': (2, 3)}", ">f3");
     refused_text("{'descr': '>u1', 'fortran_order': False, 'shape': (2, 3)}", ">u1");
     refused_text("{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3)}", "<c8");
@@ -274,8 +258,7 @@ static void refuses_bad_texts(void **state) {
     refused_text("", "'{'");
 }
 
-static void refuses_wrong_sizes_before_allocating(void **state) {
-    (void)state;
+TEST(refuses_wrong_sizes_before_allocating) {
     image m = make_image(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", 23);
     refused(&m, GLOFND_E_FORMAT, "cut");
     m = make_image(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", 25);
@@ -296,8 +279,7 @@ static void refused_exactly(const image *m) {
 
 /* A good file cut at every length, and with every single byte changed: never a crash, never a read past the end (run under the
  * address sanitizer), and a cut file is never accepted. */
-static void survives_cuts_and_flips(void **state) {
-    (void)state;
+TEST(survives_cuts_and_flips) {
     static const char text[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
     const image good = make_image(1, text, 24);
     for (size_t n = 0; n < good.size; n++) {
@@ -332,8 +314,7 @@ static void refused_file(const char *path, const char *word) {
     assert_int_equal(a.rank, 77);
 }
 
-static void refuses_what_is_no_file(void **state) {
-    (void)state;
+TEST(refuses_what_is_no_file) {
     refused_file(path_of("absent.npy"), "cannot be opened");
     refused_file(box.folder, "regular file");
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
@@ -342,8 +323,7 @@ static void refuses_what_is_no_file(void **state) {
     assert_int_equal(gf_npy_read(NULL, NULL, &(gf_npy){0}), GLOFND_E_ARGUMENT);
 }
 
-static void reads_cut_files_as_damaged(void **state) {
-    (void)state;
+TEST(reads_cut_files_as_damaged) {
     const image good = make_image(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", 24);
     for (size_t n = 0; n <= good.size; n++) {
         FILE *f = fopen(path_of("cut.npy"), "wb");
@@ -357,23 +337,4 @@ static void reads_cut_files_as_damaged(void **state) {
     unlink(path_of("cut.npy"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_and_reads_back),
-        cmocka_unit_test(writes_what_numpy_writes),
-        cmocka_unit_test(writes_rows_as_they_are_made),
-        cmocka_unit_test(header_fits_the_longest_shape),
-        cmocka_unit_test(refuses_to_write_nonsense),
-        cmocka_unit_test(converts_half_precision),
-        cmocka_unit_test(converts_elements),
-        cmocka_unit_test(accepts_all_versions_and_spellings),
-        cmocka_unit_test(refuses_bad_prefixes),
-        cmocka_unit_test(refuses_bad_texts),
-        cmocka_unit_test(reads_either_order),
-        cmocka_unit_test(refuses_wrong_sizes_before_allocating),
-        cmocka_unit_test(survives_cuts_and_flips),
-        cmocka_unit_test(refuses_what_is_no_file),
-        cmocka_unit_test(reads_cut_files_as_damaged),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
-}
+TEST_GROUP(make_box, remove_empty_box)

@@ -1,15 +1,6 @@
 /* unit_parquet.c - Parquet files of pyarrow (tests/fixtures/parquet, whose make.py says what is in them) in every codec, encoding
  * and page version; files that are refused, by row; and files with every byte damaged. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "io/file.h"
 #include "io/lz4.h"
@@ -17,6 +8,10 @@
 #include "io/parquet.h"
 #include "io/snappy.h"
 #include "support/source_file.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 23, DIM = 5 };
 
@@ -70,13 +65,12 @@ static void check_texts(const char *name) {
     }
 }
 
-static void reads_every_codec_encoding_and_version(void **state) {
+TEST(reads_every_codec_encoding_and_version) {
     static const char *const names[] = {
         "none-v1-plain-f32",  "none-v1-dict-f64",   "none-v2-dict-f16", "snappy-v1-dict-f32", "snappy-v2-plain-fixed",
         "gzip-v1-plain-f16",  "gzip-v2-dict-f32",   "zstd-v1-dict-f32", "zstd-v2-plain-f64",  "none-v1-split-f32",
         "none-v1-pages-f32",  "snappy-v2-item-f32", "defaults",         "two-level",          "none-v2-delta-f32",
         "lz4-v1-lengths-f64", "lz4-v2-dict-f16"};
-    (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         gf_parquet f;
         gf_parquet_cursor c;
@@ -100,11 +94,10 @@ static void reads_every_codec_encoding_and_version(void **state) {
     }
 }
 
-static void finds_columns_by_field_path_and_kind(void **state) {
+TEST(finds_columns_by_field_path_and_kind) {
     gf_error err = {""};
     gf_parquet f;
     int64_t leaf = -1, other = -1;
-    (void)state;
     assert_int_equal(gf_parquet_open(&err, fixture("none-v1-plain-f32"), &f), GLOFND_OK);
     assert_int_equal(gf_parquet_find(&err, &f, NULL, &leaf), GLOFND_OK);
     assert_int_equal(gf_parquet_find(&err, &f, "emb.list.element", &other), GLOFND_OK);
@@ -117,14 +110,13 @@ static void finds_columns_by_field_path_and_kind(void **state) {
     gf_parquet_close(&f);
 }
 
-static void refuses_by_row(void **state) {
+TEST(refuses_by_row) {
     static const struct {
         const char *name, *word;
     } bad[] = {{"bad-ragged", "row 21 has 3 numbers; expected 5"},
                {"bad-long", "row 21 has more numbers"},
                {"bad-brotli", "compressed by Brotli"}};
     float x[N * DIM];
-    (void)state;
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         gf_error err = {""};
         gf_parquet f;
@@ -140,7 +132,7 @@ static void refuses_by_row(void **state) {
 
 /* A row that is null, and one with a null in its list: NaN, and rows behind them are where they belong, from wherever they are
  * read. */
-static void nulls_are_nan(void **state) {
+TEST(nulls_are_nan) {
     static const struct {
         const char *name;
         int row, first, last; /* numbers that are NaN */
@@ -149,7 +141,6 @@ static void nulls_are_nan(void **state) {
     gf_error err = {""};
     gf_parquet f;
     gf_parquet_cursor c;
-    (void)state;
     open_column("none-v1-plain-f32", "emb", &f, &c);
     assert_int_equal(gf_parquet_floats(&err, &c, N, DIM, good), GLOFND_OK);
     gf_parquet_cursor_free(&c);
@@ -193,9 +184,8 @@ static void wanted_text(const char *column, int i, char *out, size_t n) {
     else snprintf(out, n, "images/%03d/%.*s%d.jpg", i / 100, i % 90, letters, i);
 }
 
-static void reads_differences(void **state) {
+TEST(reads_differences) {
     static const char *const files[] = {"many-none", "many-lz4"}, *const columns[] = {"wild", "narrow", "path", "label"};
-    (void)state;
     for (int k = 0; k < 8; k++) {
         gf_error err = {""};
         gf_parquet f;
@@ -215,12 +205,11 @@ static void reads_differences(void **state) {
     }
 }
 
-static void nulls_are_refused_where_a_name_is_needed(void **state) {
+TEST(nulls_are_refused_where_a_name_is_needed) {
     gf_error err = {""};
     gf_parquet f;
     gf_parquet_cursor c;
     gf_string_list list = {0};
-    (void)state;
     open_column("many-none", "label", &f, &c);
     assert_int_equal(gf_parquet_texts(&err, &c, MANY, &list), GLOFND_E_FORMAT);
     assert_non_null(strstr(err.text, "row 5 is null"));
@@ -229,13 +218,12 @@ static void nulls_are_refused_where_a_name_is_needed(void **state) {
     gf_parquet_close(&f);
 }
 
-static void differences_end_where_they_say(void **state) {
+TEST(differences_end_where_they_say) {
     /* blocks of 128 in 4 miniblocks, 5 integers from 7 on: differences 1, 1 + 3, 1 + 2, 1 + 1 in 2 bits; then "x" */
     static const uint8_t page[] = {0x80, 1, 4, 5, 14, 2, 2, 0, 0, 0, 0 | 3 << 2 | 2 << 4 | 1 << 6, 0, 0, 0, 0, 0, 0, 0, 'x'};
     static const int64_t wanted[] = {7, 8, 12, 15, 17};
     gf_delta d;
     int64_t x;
-    (void)state;
     assert_int_equal(gf_delta_begin(&d, page, sizeof page), 1);
     for (int i = 0; i < 5; i++) {
         assert_ptr_equal(gf_delta_end(&d), page + sizeof page - 1);
@@ -251,14 +239,13 @@ static void differences_end_where_they_say(void **state) {
     for (int i = 0; i < 5; i++) assert_int_equal(gf_delta_begin(&d, bad[i], sizeof bad[i]), 0);
 }
 
-static void lz4_decodes_literals_and_copies(void **state) {
+TEST(lz4_decodes_literals_and_copies) {
     /* "abc", copy 4 + 1 from 3 back over what it writes; 20 literals by an extra byte, copy 19 + 4 from 1 back; "end" */
     static const uint8_t packed[] = {0x31, 'a', 'b', 'c', 3,   0,   0xff, 5,   '0', '1', '2', '3', '4', '5',  '6', '7', '8', '9',
                                      '0',  '1', '2', '3', '4', '5', '6',  '7', '8', '9', 1,   0,   4,   0x30, 'e', 'n', 'd'};
     static const char wanted[] = "abcabcab012345678901234567899999999999999999999999999end";
     uint8_t out[80];
     const size_t n = 8 + 20 + 23 + 3;
-    (void)state;
     assert_int_equal(gf_lz4_decode(packed, sizeof packed, out, n), 1);
     assert_memory_equal(out, wanted, 28);
     for (size_t i = 28; i < 51; i++) assert_int_equal(out[i], '9');
@@ -298,10 +285,9 @@ static void try_bytes(const uint8_t *bytes, size_t n) {
     if (status != GLOFND_OK && !strstr(err.text, "some file")) fail_msg("a refusal without the file: '%s'", err.text);
 }
 
-static void survives_any_damaged_byte_and_cut(void **state) {
+TEST(survives_any_damaged_byte_and_cut) {
     static const char *const names[] = {"none-v1-dict-f64", "snappy-v2-plain-fixed", "gzip-v2-dict-f32",
                                         "zstd-v1-dict-f32", "none-v2-delta-f32",     "lz4-v1-lengths-f64"};
-    (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         gf_error err = {""};
         uint8_t *bytes = NULL;
@@ -321,11 +307,10 @@ static void survives_any_damaged_byte_and_cut(void **state) {
     }
 }
 
-static void snappy_decodes_literals_and_copies(void **state) {
+TEST(snappy_decodes_literals_and_copies) {
     /* 3 literals "abc"; copy 4 bytes from 3 back; copy 5 from 2 back by the 2-byte form, over what it writes */
     static const uint8_t packed[] = {12, 2 << 2, 'a', 'b', 'c', 1 | 0 << 2, 3, 2 | 4 << 2, 2, 0};
     uint8_t out[12];
-    (void)state;
     assert_int_equal(gf_snappy_decode(packed, sizeof packed, out, 12), 1);
     assert_memory_equal(out, "abcabca", 7);
     for (int i = 7; i < 12; i++) assert_int_equal(out[i], out[i - 2]);
@@ -333,20 +318,4 @@ static void snappy_decodes_literals_and_copies(void **state) {
     static const uint8_t far[] = {8, 2 << 2, 'a', 'b', 'c', 1 | 1 << 2, 4};
     assert_int_equal(gf_snappy_decode(far, sizeof far, out, 8), 0);
     assert_int_equal(gf_snappy_decode(packed, sizeof packed, out, 11), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_codec_encoding_and_version),
-        cmocka_unit_test(finds_columns_by_field_path_and_kind),
-        cmocka_unit_test(refuses_by_row),
-        cmocka_unit_test(reads_differences),
-        cmocka_unit_test(nulls_are_nan),
-        cmocka_unit_test(nulls_are_refused_where_a_name_is_needed),
-        cmocka_unit_test(differences_end_where_they_say),
-        cmocka_unit_test(lz4_decodes_literals_and_copies),
-        cmocka_unit_test(survives_any_damaged_byte_and_cut),
-        cmocka_unit_test(snappy_decodes_literals_and_copies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* unit_parquet_write.c - Parquet files of the own writer, read by the own reader: several row groups and pages, empty tables,
  * equal bytes for equal calls. tests/sh/discover_parquet.sh reads its files by other readers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "io/parquet.h"
 #include "io/parquet_write.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const gf_table_column columns[] = {{"row", GF_COLUMN_INT32},
                                           {"big", GF_COLUMN_INT64},
@@ -96,22 +91,12 @@ static void check_file(int64_t rows, int letters, int64_t groups) {
     gf_byte_buffer_free(&again);
 }
 
-static void what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     check_file(0, 1, 0);
     check_file(1, 0, 1);
     check_file(2345, 7, 1);
 }
 
-static void large_tables_have_row_groups(void **state) {
-    (void)state;
+TEST(large_tables_have_row_groups) {
     check_file(5 * PAGE + 5, 20000, 2); /* 20 MB a page of names: a group is closed beyond 64 MB */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(large_tables_have_row_groups),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

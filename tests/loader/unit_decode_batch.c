@@ -5,20 +5,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "loader/loader.h"
 #include "support/random.h"
 #include "support/scratch.h"
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_JPEG
 
@@ -222,22 +217,19 @@ static void compare(int workers, int refused) {
     gf_dataset_free(d);
 }
 
-static void test_all(void **state) {
-    (void)state;
+TEST_WITH(test_all, heal, NULL) {
     compare(1, 0);
     compare(4, 0);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST_WITH(test_refused, heal, NULL) {
     compare(3, 3);
     compare(1, 2);
     compare(2, 1); /* all of them */
 }
 
 /* A failure of the device is one of the batch, and stays until the next seek. */
-static void test_broken(void **state) {
-    (void)state;
+TEST_WITH(test_broken, heal, NULL) {
     static reports r;
     gf_error err = {""};
     gf_dataset *d;
@@ -262,8 +254,7 @@ static void test_broken(void **state) {
 }
 
 /* With strict, a damaged file that the device found out ends with the text of libjpeg. */
-static void test_strict(void **state) {
-    (void)state;
+TEST_WITH(test_strict, heal, NULL) {
     gf_error err = {""}, other = {""};
     gf_dataset *d;
     char text[200];
@@ -285,15 +276,7 @@ static void test_strict(void **state) {
     gf_dataset_free(d);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_all, heal),
-        cmocka_unit_test_setup(test_refused, heal),
-        cmocka_unit_test_setup(test_broken, heal),
-        cmocka_unit_test_setup(test_strict, heal),
-    };
-    return cmocka_run_group_tests(tests, write_files, close_all);
-}
+TEST_GROUP(write_files, close_all)
 
 #else
 

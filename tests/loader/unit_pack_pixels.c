@@ -5,19 +5,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/dataset_format.h"
 #include "loader/loader.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { BATCH = 12, STEPS = 9 };
 
@@ -158,28 +153,22 @@ static void check_batches(const char *text, int size, int resident, int odd) {
     gf_dataset_free(shapes);
 }
 
-static void test_packed(void **state) {
-    (void)state;
+TEST(test_packed) {
     check_batches("shapes:n=50,classes=5,size=40,seed=3", 32, 0, 0);
     check_batches("shapes:n=50,classes=5,size=40,seed=3", 32, 0, 7);
     check_batches("shapes:n=50,classes=5,size=120,seed=3", 48, 0, 7);
 }
 
-static void test_resident(void **state) {
-    (void)state;
+TEST(test_resident) {
     check_batches("shapes:n=50,classes=5,size=40,seed=3", 32, 1, 0);
     check_batches("shapes:n=50,classes=5,size=40,seed=3", 32, 1, 7);
 }
 
 /* Boxes wider than a device resizes, and samples of more bytes than are packed. */
-static void test_shrunk(void **state) {
-    (void)state;
-    check_batches("shapes:n=20,classes=5,size=200,seed=3", 16, 0, 7);
-}
+TEST(test_shrunk) { check_batches("shapes:n=20,classes=5,size=200,seed=3", 16, 0, 7); }
 
 /* A device resizes linearly: bicubic views come resized, and its own resizing changes nothing. */
-static void test_cubic(void **state) {
-    (void)state;
+TEST(test_cubic) {
     gf_error err = {""};
     gf_batch linear, cubic;
     filter = GF_FILTER_CUBIC;
@@ -200,8 +189,7 @@ static void test_cubic(void **state) {
 }
 
 /* Nothing is read twice, and what is read goes nowhere but to the device. */
-static void test_resident_reads_once(void **state) {
-    (void)state;
+TEST(test_resident_reads_once) {
     gf_error err = {""};
     gf_preload *kept = NULL;
     gf_batch b;
@@ -221,8 +209,7 @@ static void test_resident_reads_once(void **state) {
     gf_dataset_free(shapes);
 }
 
-static void test_resident_errors(void **state) {
-    (void)state;
+TEST(test_resident_errors) {
     gf_error err = {""};
     gf_preload *kept = NULL;
     open_data("shapes:n=50,classes=5,size=40,seed=3", 7);
@@ -246,8 +233,7 @@ static void test_resident_errors(void **state) {
 }
 
 /* A batch is seen before it is taken, stays where it is, and its unreadable samples are named when it is taken. */
-static void test_peek(void **state) {
-    (void)state;
+TEST(test_peek) {
     gf_error err = {""};
     gf_batch ahead, b, later;
     open_data("shapes:n=50,classes=5,size=40,seed=3", 3);
@@ -274,8 +260,7 @@ static void test_peek(void **state) {
     gf_dataset_free(shapes);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     gf_loader *l = NULL;
     open_data("shapes:n=50,classes=5,size=40,seed=3", 0);
     gf_loader_spec spec = spec_of(32);
@@ -290,18 +275,4 @@ static void test_refusals(void **state) {
     assert_int_equal(gf_loader_peek(NULL, l, &(gf_batch){0}), GLOFND_E_ARGUMENT);
     gf_loader_free(l);
     gf_dataset_free(shapes);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_resident),
-        cmocka_unit_test(test_shrunk),
-        cmocka_unit_test(test_cubic),
-        cmocka_unit_test(test_resident_reads_once),
-        cmocka_unit_test(test_resident_errors),
-        cmocka_unit_test(test_peek),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* fault_step.c - memory: a step after glofnd_ctx_reserve takes none, and each allocation of create, reserve and step may fail
  * once with nothing worse than E_MEMORY. A workspace of the caller serves as well as its own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/compare.h"
 #include "support/faults.h"
 #include "support/typed.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- scenes ---- */
 
@@ -65,8 +60,7 @@ static void check_no_allocation(const scene *s) {
     runner_free(&w);
 }
 
-static void steps_after_reserve_allocate_nothing(void **state) {
-    (void)state;
+TEST(steps_after_reserve_allocate_nothing) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_GROUPS; detector++) {
             scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
@@ -78,8 +72,7 @@ static void steps_after_reserve_allocate_nothing(void **state) {
 }
 
 /* 16-bit rows are converted into the workspace, and gradients out of it. */
-static void steps_of_other_types_allocate_nothing(void **state) {
-    (void)state;
+TEST(steps_of_other_types_allocate_nothing) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         scene s = variant(loss, GLOFND_DETECT_FNC, GLOFND_LEARN_ADAM);
         runner w = runner_make(&s);
@@ -134,8 +127,7 @@ static void check_given_workspace(const scene *s) {
     runner_free(&own);
 }
 
-static void a_workspace_may_be_given(void **state) {
-    (void)state;
+TEST(a_workspace_may_be_given) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
         for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_FNC; detector++) {
             scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
@@ -145,8 +137,7 @@ static void a_workspace_may_be_given(void **state) {
 
 /* ---- every allocation fails once ---- */
 
-static void create_survives_every_failure(void **state) {
-    (void)state;
+TEST(create_survives_every_failure) {
     scene s = variant(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM);
     int failures = 0;
     for (long at = 0;; at++) {
@@ -165,8 +156,7 @@ static void create_survives_every_failure(void **state) {
     assert_true(failures > 0);
 }
 
-static void reserve_survives_every_failure(void **state) {
-    (void)state;
+TEST(reserve_survives_every_failure) {
     scene s = variant(GLOFND_LOSS_ISOGCLR, GLOFND_DETECT_FNC, GLOFND_LEARN_ADAM);
     runner w = runner_make(&s);
     int failures = 0;
@@ -237,8 +227,7 @@ static void check_step_failures(const scene *s) {
     runner_free(&undisturbed);
 }
 
-static void step_survives_every_failure(void **state) {
-    (void)state;
+TEST(step_survives_every_failure) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_GROUPS; detector++) {
             scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
@@ -247,16 +236,4 @@ static void step_survives_every_failure(void **state) {
     }
     scene ring = variant(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING);
     check_step_failures(&ring);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_after_reserve_allocate_nothing),
-        cmocka_unit_test(steps_of_other_types_allocate_nothing),
-        cmocka_unit_test(a_workspace_may_be_given),
-        cmocka_unit_test(create_survives_every_failure),
-        cmocka_unit_test(reserve_survives_every_failure),
-        cmocka_unit_test(step_survives_every_failure),
-    };
-    return cmocka_run_group_tests_name("fault_step", tests, NULL, NULL);
 }

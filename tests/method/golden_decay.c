@@ -1,15 +1,10 @@
 /* golden_decay.c - thresholds whose steps shrink with the visits (lambda_decay), against numbers of a program of its own
  * (tools/generate/make_decay_golden.py). */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "fixtures/decay_golden.h"
 #include "method/formulas/lambda_update.h"
+#include <math.h>
 
 static gf_learner learner_of(const struct decay_case *c) {
     glofnd_options o;
@@ -20,8 +15,7 @@ static gf_learner learner_of(const struct decay_case *c) {
     return gf_learner_of(&o, 0, 0);
 }
 
-static void steps_shrink_as_written(void **state) {
-    (void)state;
+TEST(steps_shrink_as_written) {
     for (size_t k = 0; k < sizeof decay_cases / sizeof *decay_cases; k++) {
         const struct decay_case *c = &decay_cases[k];
         const gf_learner l = learner_of(c);
@@ -36,9 +30,4 @@ static void steps_shrink_as_written(void **state) {
             assert_true(row.lambda >= least && row.lambda <= most);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_shrink_as_written)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

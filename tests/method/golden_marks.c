@@ -1,20 +1,16 @@
 /* golden_marks.c - the experimental flags against numbers of tools/generate/make_marks_golden.py, a float64 program of its own:
  * losses, flags, gradients of every step; thresholds, averages and the threshold of attraction after the last one.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "fixtures/marks_golden.h"
 #include "support/compare.h"
 #include "support/on_device.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define TOLERANCE 2e-5 /* as the other golden numbers */
 
@@ -78,8 +74,7 @@ static void check_state(const struct marks_case *c, const runner *w) {
         expect_near(c->name, i, "average", (double)gf_f16_to_float(bank[i]), c->bank_rows[i], 0x1p-10);
 }
 
-static void numbers_are_those_of_the_script(void **state) {
-    (void)state;
+TEST(numbers_are_those_of_the_script) {
     for (size_t k = 0; k < sizeof marks_cases / sizeof *marks_cases; k++) {
         const struct marks_case *c = &marks_cases[k];
         const glofnd_options o = options_of(c);
@@ -93,9 +88,4 @@ static void numbers_are_those_of_the_script(void **state) {
         check_state(c, &w);
         runner_free(&w);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_are_those_of_the_script)};
-    return cmocka_run_group_tests_name("golden_marks", tests, NULL, NULL);
 }

@@ -6,20 +6,16 @@
  * Steps of 1e-5 in double leave errors near 1e-9. The flags are held as the step found them: thresholds are constants of the
  * method, not variables of the loss.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/compare.h"
 #include "support/differences.h"
 #include "support/random.h"
 #include "support/scene.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
 static const char *const ACTION[] = {"drop", "attract", "weight"};
@@ -72,8 +68,7 @@ static scene small_scene(const char *kind, glofnd_loss loss, glofnd_action actio
     return s;
 }
 
-static void objective_has_this_gradient(void **state) {
-    (void)state;
+TEST(objective_has_this_gradient) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             scene s = small_scene("objective", (glofnd_loss)loss, (glofnd_action)action, 1, GLOFND_COMPAT_PAPER);
@@ -82,8 +77,7 @@ static void objective_has_this_gradient(void **state) {
     }
 }
 
-static void surrogate_has_this_gradient(void **state) {
-    (void)state;
+TEST(surrogate_has_this_gradient) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         if (loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_CLIP) continue; /* no u: nothing to freeze */
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
@@ -96,8 +90,7 @@ static void surrogate_has_this_gradient(void **state) {
 }
 
 /* Raw embeddings that are unit vectors already: the gradient must not be projected. */
-static void unit_vectors_have_this_gradient(void **state) {
-    (void)state;
+TEST(unit_vectors_have_this_gradient) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         scene s = small_scene("unit", (glofnd_loss)loss, GLOFND_ACTION_DROP, 1, GLOFND_COMPAT_PAPER);
         s.o.normalize = 0;
@@ -106,8 +99,7 @@ static void unit_vectors_have_this_gradient(void **state) {
 }
 
 /* The library beside the reference whose gradient was just proven, on the same small scenes. */
-static void library_has_this_gradient(void **state) {
-    (void)state;
+TEST(library_has_this_gradient) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
@@ -119,14 +111,4 @@ static void library_has_this_gradient(void **state) {
             }
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objective_has_this_gradient),
-        cmocka_unit_test(surrogate_has_this_gradient),
-        cmocka_unit_test(unit_vectors_have_this_gradient),
-        cmocka_unit_test(library_has_this_gradient),
-    };
-    return cmocka_run_group_tests_name("grad_losses", tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* unit_bf16.c - math = bf16 on the CPU: as far from float32 as the rounding, no farther; the same bits for any number of threads;
  * as many pairs flagged by FNC, whose quantiles must be of the rounded similarities. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "glofnd.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { BATCH = 150, DIM = 45 }; /* neither is a multiple of a panel, nor DIM of two */
 
@@ -70,8 +65,7 @@ static double distance(const result *x, const result *y) {
 
 static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2"};
 
-static void errors_are_those_of_the_rounding(void **state) {
-    (void)state;
+TEST(errors_are_those_of_the_rounding) {
     for (size_t l = 0; l < sizeof losses / sizeof *losses; l++) {
         result *rounded = run("bf16", losses[l], "none", 1), *exact = run("exact", losses[l], "none", 1);
         const double loss = fabs(rounded->stats.loss - exact->stats.loss), grad = distance(rounded, exact);
@@ -81,8 +75,7 @@ static void errors_are_those_of_the_rounding(void **state) {
     }
 }
 
-static void threads_do_not_count(void **state) {
-    (void)state;
+TEST(threads_do_not_count) {
     static const char *const detectors[] = {"none", "glofnd", "fnc"};
     for (size_t l = 0; l < sizeof losses / sizeof *losses; l++)
         for (size_t d = 0; d < sizeof detectors / sizeof *detectors; d++) {
@@ -96,12 +89,4 @@ static void threads_do_not_count(void **state) {
             }
             free(one), free(three);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_those_of_the_rounding),
-        cmocka_unit_test(threads_do_not_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

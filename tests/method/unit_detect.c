@@ -3,19 +3,15 @@
  * Similarities are given in float32, so comparisons are the same in library and loops: everything here is exact but for the
  * rounding of lambda itself.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/compare.h"
 #include "support/plain_thresholds.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { ROWS = 9, COLS = 23, VIEWS = 2, ANCHORS = 30 };
 
@@ -169,8 +165,7 @@ static void drop(fixture *f) {
     glofnd_ctx_free(f->c);
 }
 
-static void update_follows_the_equation(void **state) {
-    (void)state;
+TEST(update_follows_the_equation) {
     fixture f = make(GLOFND_DETECT_GLOFND, GLOFND_LEARN_SGD);
     for (int step = 0; step < 40; step++) {
         table t;
@@ -183,8 +178,7 @@ static void update_follows_the_equation(void **state) {
     drop(&f);
 }
 
-static void masks_follow_every_detector(void **state) {
-    (void)state;
+TEST(masks_follow_every_detector) {
     for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_GROUPS; detector++) {
         for (int rule = GLOFND_FNC_QUANTILE; rule <= GLOFND_FNC_TOPK; rule++) {
             for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
@@ -209,8 +203,7 @@ static void masks_follow_every_detector(void **state) {
 }
 
 /* Thresholds at -1: all of a row is flagged, one negative survives; compat OFFICIAL keeps none. */
-static void a_fully_flagged_row_keeps_one(void **state) {
-    (void)state;
+TEST(a_fully_flagged_row_keeps_one) {
     for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
         fixture f = make(GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM);
         const glofnd_row low = {.lambda = -1, .log_u = -INFINITY, .clock = 3};
@@ -291,8 +284,7 @@ static void check_tiers(scene *s) {
     runner_free(&by_sims);
 }
 
-static void detect_tier_equals_step_tier(void **state) {
-    (void)state;
+TEST(detect_tier_equals_step_tier) {
     for (int k = 0; k < 16; k++) {
         scene s = scene_make("tiers", k & 1 ? GLOFND_LOSS_CLIP : GLOFND_LOSS_SOGCLR);
         s.steps = 7;
@@ -343,8 +335,7 @@ static void check_thresholds(int64_t rows, int64_t cols, int64_t dim, double alp
     drop(&f);
 }
 
-static void thresholds_are_exact(void **state) {
-    (void)state;
+TEST(thresholds_are_exact) {
     check_thresholds(1, 2, 1, 0.3, 1, 0, 1);
     check_thresholds(7, 101, 5, 0.013, 1, 1, 2);
     check_thresholds(33, 257, 17, 0.1, 1, 1, 3);
@@ -354,13 +345,4 @@ static void thresholds_are_exact(void **state) {
     check_thresholds(37, 7001, 6, 0.02, 1, 1, 2); /* more columns than one chunk */
     check_thresholds(33, 2068, 3, 0.3, 1, 0, 1);  /* a few columns after the last cut */
     check_thresholds(33, 9000, 3, 0.4, 1, 0, 2);  /* and more candidates */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(update_follows_the_equation),   cmocka_unit_test(masks_follow_every_detector),
-        cmocka_unit_test(a_fully_flagged_row_keeps_one), cmocka_unit_test(detect_tier_equals_step_tier),
-        cmocka_unit_test(thresholds_are_exact),
-    };
-    return cmocka_run_group_tests_name("unit_detect", tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* unit_detect_args.c - bad input to the detect tier: a status, a text, an untouched store (unit_step_args.c: the step). */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/bed.h"
 #include "support/plain_thresholds.h"
+#include <math.h>
+#include <string.h>
 
 #define REFUSE(what, status, change)                                                                        \
     do {                                                                                                    \
@@ -19,8 +14,7 @@
         expect_refused(&t, "mask: " what, glofnd_mask(t.w.ctx, t.w.store, &bad, t.out.keep, NULL), status); \
     } while (0)
 
-static void bad_similarities_are_refused(void **state) {
-    (void)state;
+TEST(bad_similarities_are_refused) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     float sim[2 * 3 * 4];
     for (int j = 0; j < 24; j++) sim[j] = 0.03f * (float)j;
@@ -59,8 +53,7 @@ static void bad_similarities_are_refused(void **state) {
     bed_free(&t);
 }
 
-static void bad_threshold_calls_are_refused(void **state) {
-    (void)state;
+TEST(bad_threshold_calls_are_refused) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_ctx *c = t.w.ctx;
     const float *x = t.b.a;
@@ -86,12 +79,4 @@ static void bad_threshold_calls_are_refused(void **state) {
     expect_refused(&t, "NaN in q", plain_thresholds(c, broken, 3, x, 13, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
     expect_refused(&t, "NaN in k", plain_thresholds(c, x, 13, broken, 3, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
     bed_free(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_similarities_are_refused),
-        cmocka_unit_test(bad_threshold_calls_are_refused),
-    };
-    return cmocka_run_group_tests_name("unit_args_detect", tests, NULL, NULL);
 }

@@ -1,21 +1,17 @@
 /* unit_device.c - what the library does itself where a context is for a device, on one that is made up here: it computes nothing,
  * and notes what it is asked. */
-#include <math.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "method/step.h"
 #include "support/plain_thresholds.h"
 #include "support/trial.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { ANCHORS = 6, BATCH = 4, DIM = 2 };
 
@@ -145,8 +141,7 @@ static glofnd_store *make_store(glofnd_ctx *c) {
 /* ---- tests ---- */
 
 /* Looking at a mask between the halves of a step, or after it, leaves the step's stats. */
-static void a_mask_is_no_step(void **state) {
-    (void)state;
+TEST(a_mask_is_no_step) {
     static const float h[BATCH * DIM];
     static const int64_t id[BATCH] = {0, 1, 2, 3};
     static const int32_t label[BATCH];
@@ -186,8 +181,7 @@ static void a_mask_is_no_step(void **state) {
 }
 
 /* As on the CPU; nothing is computed for it. */
-static void columns_to_skip_are_checked(void **state) {
-    (void)state;
+TEST(columns_to_skip_are_checked) {
     static const float h[BATCH * DIM] = {1, 0, 1, 0, 1, 0, 1, 0};
     glofnd_ctx *c = make_context();
     float out[BATCH];
@@ -226,8 +220,7 @@ static void *read_store(void *argument) {
 }
 
 /* Each on its own context; what they gather on the host is one thread's at a time, and so all save the same. */
-static void many_may_read_a_store(void **state) {
-    (void)state;
+TEST(many_may_read_a_store) {
     enum { READERS = 4 };
     pthread_t thread[READERS];
     reader x[READERS];
@@ -248,11 +241,4 @@ static void many_may_read_a_store(void **state) {
     glofnd_ctx_free(c);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mask_is_no_step),
-        cmocka_unit_test(columns_to_skip_are_checked),
-        cmocka_unit_test(many_may_read_a_store),
-    };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_GROUP(trial_enter, trial_leave)

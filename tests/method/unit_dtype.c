@@ -1,20 +1,15 @@
 /* unit_dtype.c - embeddings and gradients in float32, bfloat16 and float16, at any stride: the same bits as a contiguous float32
  * batch of the same numbers; wrong types and strides are refused.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/bed.h"
 #include "support/typed.h"
 #include "util/dtype.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- conversion ---- */
 
@@ -30,8 +25,7 @@ static double value16(uint16_t h) {
     return sign ? -x : x;
 }
 
-static void every_float16_goes_through_float32(void **state) {
-    (void)state;
+TEST(every_float16_goes_through_float32) {
     for (uint32_t h = 0; h < 65536; h++) {
         const float x = gf_f16_to_float((uint16_t)h);
         if (is_nan16((uint16_t)h)) {
@@ -44,8 +38,7 @@ static void every_float16_goes_through_float32(void **state) {
 }
 
 /* Between two neighbours: below, at and above the middle; the middle goes to the even one. */
-static void float16_rounds_to_nearest_even(void **state) {
-    (void)state;
+TEST(float16_rounds_to_nearest_even) {
     for (uint32_t h = 0; h < 0x7C00u; h++) {
         const double low = value16((uint16_t)h), high = h == 0x7BFFu ? 65536.0 : value16((uint16_t)(h + 1));
         const float middle = (float)(0.5 * (low + high));
@@ -92,8 +85,7 @@ static void check_scene(scene *s, glofnd_dtype dtype, glofnd_dtype grad_dtype, i
 }
 
 /* Every loss with three detectors: a threshold that is learned, ranks by support vectors, none. */
-static void steps_take_every_type_and_stride(void **state) {
-    (void)state;
+TEST(steps_take_every_type_and_stride) {
     static const glofnd_detector DETECTOR[] = {GLOFND_DETECT_GLOFND, GLOFND_DETECT_FNC, GLOFND_DETECT_NONE};
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
         for (int k = 0; k < 3; k++) {
@@ -114,8 +106,7 @@ static void steps_take_every_type_and_stride(void **state) {
 }
 
 /* Unit rows in bfloat16 are as long as their rounding lets them be: accepted without normalize. */
-static void unit_rows_may_be_rounded(void **state) {
-    (void)state;
+TEST(unit_rows_may_be_rounded) {
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++) {
         scene s = scene_make("unit rows", GLOFND_LOSS_SOGCLR);
         s.o.normalize = 0;
@@ -125,7 +116,7 @@ static void unit_rows_may_be_rounded(void **state) {
 }
 
 /* 4064 components of 1/sqrt(4064) all round up: the length becomes 1.0038, the worst that bfloat16 does to a unit row. */
-static void the_worst_rounding_is_accepted(void **state) {
+TEST(the_worst_rounding_is_accepted) {
     enum { ROWS = 4, DIM = 4064 };
     glofnd_options o;
     glofnd_ctx *c;
@@ -134,7 +125,6 @@ static void the_worst_rounding_is_accepted(void **state) {
     int64_t id[ROWS];
     uint16_t *x = malloc(sizeof *x * ROWS * DIM);
     float *grad = malloc(sizeof *grad * 2 * ROWS * DIM);
-    (void)state;
     assert_true(x && grad);
     for (int64_t i = 0; i < ROWS * DIM; i++) x[i] = i * i % 7 < 1 + i / DIM ? 0xbc81 : 0x3c81;
     for (int i = 0; i < ROWS; i++) id[i] = i;
@@ -153,8 +143,7 @@ static void the_worst_rounding_is_accepted(void **state) {
 
 /* ---- exact thresholds ---- */
 
-static void thresholds_take_every_type_and_stride(void **state) {
-    (void)state;
+TEST(thresholds_take_every_type_and_stride) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     const int64_t n = t.s.batch, dim = t.s.dim;
     float *want = malloc(sizeof *want * (size_t)n), *got = malloc(sizeof *got * (size_t)n);
@@ -189,8 +178,7 @@ static void expect_bad(bed *t, const glofnd_batch *q, void *grad_a, void *grad_b
     if (!strstr(glofnd_ctx_error(t->w.ctx), names)) fail_msg("\"%s\" does not name %s", glofnd_ctx_error(t->w.ctx), names);
 }
 
-static void wrong_types_and_strides_are_refused(void **state) {
-    (void)state;
+TEST(wrong_types_and_strides_are_refused) {
     bed t = bed_make(GLOFND_LOSS_CLIP, GLOFND_DETECT_GLOFND);
     float *a = t.out.grad_a, *b = t.out.grad_b;
     const int64_t dim = t.s.dim;
@@ -218,8 +206,7 @@ static void wrong_types_and_strides_are_refused(void **state) {
 }
 
 /* NaN and infinity are found in every type, with the row, the anchor and the place. */
-static void non_finite_numbers_are_found(void **state) {
-    (void)state;
+TEST(non_finite_numbers_are_found) {
     static const uint16_t BAD_NUMBER[2][3] = {{0x7F80u, 0xFF80u, 0x7FC1u}, {0x7C00u, 0xFC00u, 0x7E01u}}; /* inf, -inf, NaN */
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++)
@@ -234,14 +221,4 @@ static void non_finite_numbers_are_found(void **state) {
             typed_free(&x);
         }
     bed_free(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_float16_goes_through_float32),  cmocka_unit_test(float16_rounds_to_nearest_even),
-        cmocka_unit_test(steps_take_every_type_and_stride),    cmocka_unit_test(unit_rows_may_be_rounded),
-        cmocka_unit_test(the_worst_rounding_is_accepted),      cmocka_unit_test(thresholds_take_every_type_and_stride),
-        cmocka_unit_test(wrong_types_and_strides_are_refused), cmocka_unit_test(non_finite_numbers_are_found),
-    };
-    return cmocka_run_group_tests_name("unit_dtype", tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* unit_epoch_plan.c - gf_plan_phase, which decides if a recorded step may be used again: equal from epoch to epoch, different
  * where the options get a new meaning. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "method/step.h"
 
@@ -31,8 +26,7 @@ static void phases_are(const glofnd_options *o, const char *expected) {
     }
 }
 
-static void phases_follow_the_epochs(void **state) {
-    (void)state;
+TEST(phases_follow_the_epochs) {
     glofnd_options o = fresh();
     o.update_epoch = 2, o.mask_epoch = 5, o.lambda_warmup = 1;
     phases_are(&o, "aabccddd");
@@ -50,8 +44,7 @@ static void phases_follow_the_epochs(void **state) {
     phases_are(&o, "aabbcccc");
 }
 
-static void phases_follow_the_batch(void **state) {
-    (void)state;
+TEST(phases_follow_the_batch) {
     const glofnd_options o = fresh();
     const uint64_t plain = phase_of(&o, 3, 0, 0);
     assert_true(plain == phase_of(&o, 3, o.tau, o.gamma));
@@ -60,9 +53,4 @@ static void phases_follow_the_batch(void **state) {
     const glofnd_batch q = {.size = sizeof q, .rows = 8, .cols = 8, .dim = 4, .epoch = 3, .want = GLOFND_WANT_QUANTILE};
     const gf_plan wants = gf_plan_of(&o, &q);
     assert_true(plain != gf_plan_phase(&wants));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(phases_follow_the_epochs), cmocka_unit_test(phases_follow_the_batch)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

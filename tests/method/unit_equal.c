@@ -2,18 +2,14 @@
  * (rounding only; flags, counts and thresholds exact).
  */
 #define _GNU_SOURCE
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/compare.h"
 #include "support/ranks.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
 
@@ -123,9 +119,8 @@ static void expect_same_bits(const scene *s, const trace *x, const trace *y, int
 /* A GPU has neither threads nor tiles to choose from: there, one comparison says that a run repeats. */
 static int comparisons(int on_the_cpu) { return getenv("GLOFND_TEST_DEVICE") ? 1 : on_the_cpu; }
 
-static void threads_give_the_same_bits(void **state) {
+TEST(threads_give_the_same_bits) {
     static const int threads[] = {2, 3, 5};
-    (void)state;
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int v = 0; v < VARIANTS; v++) {
             scene s = make_variant(loss, v, 75);
@@ -162,9 +157,8 @@ static void expect_close(const scene *s, const trace *x, const trace *y) {
     }
 }
 
-static void tiles_change_only_rounding(void **state) {
+TEST(tiles_change_only_rounding) {
     static const int tiles[] = {64, 128, 256, 0};
-    (void)state;
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int v = 0; v < VARIANTS; v++) {
             scene s = make_variant(loss, v, 75);
@@ -183,9 +177,8 @@ static void tiles_change_only_rounding(void **state) {
 
 /* ---- one context for everything: what an earlier step left in the workspace must not matter ---- */
 
-static void contexts_carry_nothing_over(void **state) {
+TEST(contexts_carry_nothing_over) {
     glofnd_ctx *used = NULL;
-    (void)state;
     for (int k = 0; k < 60; k++) {
         scene s = make_variant(k * 5 % 6, k * 7 % VARIANTS, 5 + k * 37 % 90);
         s.dim = 1 + k * 29 % 60;
@@ -215,9 +208,8 @@ static void contexts_carry_nothing_over(void **state) {
 
 /* ---- ranks ---- */
 
-static void ranks_change_only_rounding(void **state) {
+TEST(ranks_change_only_rounding) {
     static const int ranks[] = {1, 2, 3, 4}; /* 3 does not divide the batch: uneven shares */
-    (void)state;
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int v = 0; v < VARIANTS; v++) {
             for (int k = 0; k < 4; k++) {
@@ -229,8 +221,7 @@ static void ranks_change_only_rounding(void **state) {
     }
 }
 
-static void ranks_agree_during_the_shared_warm_up(void **state) {
-    (void)state;
+TEST(ranks_agree_during_the_shared_warm_up) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
         scene s = make_variant(loss, 1, 20);
         s.o.lambda_warmup = 2;
@@ -240,9 +231,8 @@ static void ranks_agree_during_the_shared_warm_up(void **state) {
 }
 
 /* compat OFFICIAL: two views as on one rank (also u's first batch); image and text as golden section 5. */
-static void official_ranks_follow_the_authors(void **state) {
+TEST(official_ranks_follow_the_authors) {
     static const int losses[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SIMCLR, GLOFND_LOSS_SOGCLR2, GLOFND_LOSS_FASTCLIP};
-    (void)state;
     for (int k = 0; k < 4; k++) {
         for (int v = 0; v < VARIANTS; v++) {
             if (VARIANT[v].rule == GLOFND_FNC_TOPK) continue; /* nor do they take a top k */
@@ -257,14 +247,13 @@ static void official_ranks_follow_the_authors(void **state) {
 }
 
 /* Each rank searches among the averages of all samples. */
-static void ranks_find_the_same_neighbours(void **state) {
+TEST(ranks_find_the_same_neighbours) {
     static const struct {
         const char *name;
         double share;
         int64_t rows;
         int batch;
     } cases[] = {{"all", 1, 0, 12}, {"half of the anchors", 0.5, 0, 12}, {"a window", 1, 11, 12}, {"both", 0.5, 13, 13}};
-    (void)state;
     for (int k = 0; k < 24; k++) {
         char name[128];
         const int c = k % 4, ranks = 1 << k / 4 % 3;
@@ -277,17 +266,4 @@ static void ranks_find_the_same_neighbours(void **state) {
         s.o.neighbour_share = cases[c].share, s.o.neighbour_rows = cases[c].rows;
         check_ranks(&s, ranks);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_give_the_same_bits),
-        cmocka_unit_test(tiles_change_only_rounding),
-        cmocka_unit_test(contexts_carry_nothing_over),
-        cmocka_unit_test(ranks_change_only_rounding),
-        cmocka_unit_test(ranks_agree_during_the_shared_warm_up),
-        cmocka_unit_test(official_ranks_follow_the_authors),
-        cmocka_unit_test(ranks_find_the_same_neighbours),
-    };
-    return cmocka_run_group_tests_name("unit_equal", tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* unit_fnc_support.c - FNC as in its paper: pairs scored by support views, mean or maximum of their similarities, the top k of a
  * row or all above a fixed threshold; against plain loops in double. Also on a GPU (GLOFND_TEST_DEVICE=cuda). */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/on_device.h"
 #include "util/rng.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { B = 37, DIM = 11, K = 3, ROWS = 2 * B };
 
@@ -102,25 +97,18 @@ static void check(int rule, int copies, int max) {
     free(links);
 }
 
-static void scores_are_means_or_maxima(void **state) {
-    (void)state;
+TEST(scores_are_means_or_maxima) {
     for (int rule = GLOFND_FNC_TOPK; rule <= GLOFND_FNC_THRESHOLD; rule++)
         for (int copies = 1; copies <= K; copies++)
             for (int max = 0; max < 2; max++) check(rule, copies, max);
 }
 
 /* The quantile of the authors' code takes no support. */
-static void what_does_not_go_together(void **state) {
-    (void)state;
+TEST(what_does_not_go_together) {
     glofnd_options o;
     char why[256];
     assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
     o.detector = GLOFND_DETECT_FNC, o.fnc_support = 1;
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_E_OPTION);
     assert_non_null(strstr(why, "fnc_support"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scores_are_means_or_maxima), cmocka_unit_test(what_does_not_go_together)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,15 @@
 /* unit_learner.c - how thresholds move: every learner and its options through the step tier against the reference, and the
  * paper's lemma (static scores: lambda ends at the k-th largest, k = ceil(alpha n)) through the detect tier.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "method/formulas/lambda_update.h"
 #include "support/compare.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const glofnd_loss TASK[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_CLIP, GLOFND_LOSS_SIMCLR, GLOFND_LOSS_ISOGCLR};
 enum { TASKS = sizeof TASK / sizeof *TASK };
@@ -91,44 +87,27 @@ static void fast_and_projected(scene *s) {
     s->steps = 4;
 }
 
-static void learners_agree(void **state) {
-    (void)state;
-    check_all("plain", plain);
-}
-static void normalization_agrees(void **state) {
-    (void)state;
-    check_all("normalized", normalized);
-}
-static void clipping_agrees(void **state) {
-    (void)state;
+TEST(learners_agree) { check_all("plain", plain); }
+TEST(normalization_agrees) { check_all("normalized", normalized); }
+TEST(clipping_agrees) {
     check_all("clipped", clipped);
     check_all("normalized and clipped", normalized_and_clipped);
 }
-static void betas_and_eps_agree(void **state) {
-    (void)state;
-    check_all("betas", other_betas);
-}
-static void quantile_start_agrees(void **state) {
-    (void)state;
-    check_all("quantile", from_quantile);
-}
-static void shrinking_steps_agree(void **state) {
-    (void)state;
+TEST(betas_and_eps_agree) { check_all("betas", other_betas); }
+TEST(quantile_start_agrees) { check_all("quantile", from_quantile); }
+TEST(shrinking_steps_agree) {
     check_all("shrinking", shrinking);
     check_all("shrinking from quantile", shrinking_from_quantile);
 }
-static void single_lambda_agrees(void **state) {
-    (void)state;
+TEST(single_lambda_agrees) {
     check_all("single", single);
     check_all("single from quantile", single_from_quantile);
 }
-static void shared_warm_up_agrees(void **state) {
-    (void)state;
+TEST(shared_warm_up_agrees) {
     check_all("warm-up", warmed_up);
     check_all("warm-up, late mask", warmed_up_late_mask);
 }
-static void start_epochs_agree(void **state) {
-    (void)state;
+TEST(start_epochs_agree) {
     check_all("from epoch 0", early);
     check_all("never", never);
 }
@@ -167,8 +146,7 @@ static void check_round_trip(scene *s) {
     runner_free(&moved);
 }
 
-static void rows_survive_a_round_trip(void **state) {
-    (void)state;
+TEST(rows_survive_a_round_trip) {
     for (int task = 0; task < TASKS; task++) {
         scene s = learner_scene("round trip", task, GLOFND_LEARN_ADAM, GLOFND_COMPAT_PAPER);
         check_round_trip(&s);
@@ -182,8 +160,7 @@ static void rows_survive_a_round_trip(void **state) {
 
 /* ---- projection to [-1, 1] ---- */
 
-static void lambda_stays_in_range(void **state) {
-    (void)state;
+TEST(lambda_stays_in_range) {
     scene s = learner_scene("projected", 0, GLOFND_LEARN_SGD, GLOFND_COMPAT_PAPER);
     fast_and_projected(&s);
     check_scene_against_reference(&s);
@@ -196,9 +173,8 @@ static void lambda_stays_in_range(void **state) {
 }
 
 /* lambda may go anywhere: the step cannot know beforehand which pairs it will flag. Batches around the sizes of its lists. */
-static void wild_steps_agree(void **state) {
+TEST(wild_steps_agree) {
     static const int64_t batch[] = {24, 32, 33, 34, 40, 64, 65, 66};
-    (void)state;
     for (int task = 0; task < 2; task++) {
         for (int k = 0; k < 8; k++) {
             scene s = learner_scene("wild", task, k % 2 ? GLOFND_LEARN_SGD : GLOFND_LEARN_ADAM, GLOFND_COMPAT_PAPER);
@@ -216,8 +192,7 @@ static void wild_steps_agree(void **state) {
 
 /* ---- before update_epoch, with other detectors, with alpha 0: nothing learns ---- */
 
-static void alpha_zero_switches_detection_off(void **state) {
-    (void)state;
+TEST(alpha_zero_switches_detection_off) {
     scene s = learner_scene("alpha 0", 0, GLOFND_LEARN_ADAM, GLOFND_COMPAT_PAPER);
     s.o.alpha = 0;
     s.lambda0 = 0.3;
@@ -228,9 +203,8 @@ static void alpha_zero_switches_detection_off(void **state) {
 /* ---- ring ---- */
 
 /* Rings that never fill, fill exactly, wrap in the middle of a batch, and hold less than one batch. */
-static void ring_agrees(void **state) {
+TEST(ring_agrees) {
     static const int64_t rows[] = {500, 78, 37, 10};
-    (void)state;
     for (int task = 0; task < TASKS; task++) {
         for (int k = 0; k < 4; k++) {
             scene s = learner_scene("ring", task, GLOFND_LEARN_RING, GLOFND_COMPAT_PAPER);
@@ -242,8 +216,7 @@ static void ring_agrees(void **state) {
 }
 
 /* No update while the ring holds fewer than ceil(1/alpha) entries. */
-static void small_ring_waits(void **state) {
-    (void)state;
+TEST(small_ring_waits) {
     scene s = learner_scene("ring that fills slowly", 1, GLOFND_LEARN_RING, GLOFND_COMPAT_PAPER);
     s.o.ring_rows = 10 * s.batch;
     s.o.alpha = 1.0 / 30; /* 30 entries: from the third push on */
@@ -320,8 +293,7 @@ static void check_lemma(glofnd_learner learner, double alpha, int ties, double l
     free(negative);
 }
 
-static void lambda_reaches_the_kth_largest(void **state) {
-    (void)state;
+TEST(lambda_reaches_the_kth_largest) {
     for (int ties = 0; ties < 2; ties++) {
         for (int k = 0; k < 2; k++) {
             const double alpha = k ? 0.1 : 0.0875; /* alpha n = 4, or 3.5 */
@@ -350,10 +322,9 @@ static void check_foreseen(gf_learner l, unsigned seed) {
     }
 }
 
-static void lambda_is_foreseen(void **state) {
+TEST(lambda_is_foreseen) {
     const gf_learner adam = {.alpha = 0.01, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-8};
     gf_learner l = adam;
-    (void)state;
     check_foreseen(l, 1);
     l.init_visits = 1, check_foreseen(l, 2);
     l = adam, l.normalize = 1, check_foreseen(l, 3);
@@ -362,27 +333,4 @@ static void lambda_is_foreseen(void **state) {
     l = adam, l.alpha = 0.1, l.clip = 0.05, check_foreseen(l, 6);
     l = adam, l.decay = 40, check_foreseen(l, 7);
     l = adam, l.decay = 4, l.sgd = 1, l.init_visits = 1, check_foreseen(l, 8);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learners_agree),
-        cmocka_unit_test(normalization_agrees),
-        cmocka_unit_test(clipping_agrees),
-        cmocka_unit_test(betas_and_eps_agree),
-        cmocka_unit_test(quantile_start_agrees),
-        cmocka_unit_test(shrinking_steps_agree),
-        cmocka_unit_test(single_lambda_agrees),
-        cmocka_unit_test(shared_warm_up_agrees),
-        cmocka_unit_test(start_epochs_agree),
-        cmocka_unit_test(rows_survive_a_round_trip),
-        cmocka_unit_test(lambda_stays_in_range),
-        cmocka_unit_test(wild_steps_agree),
-        cmocka_unit_test(alpha_zero_switches_detection_off),
-        cmocka_unit_test(ring_agrees),
-        cmocka_unit_test(small_ring_waits),
-        cmocka_unit_test(lambda_reaches_the_kth_largest),
-        cmocka_unit_test(lambda_is_foreseen),
-    };
-    return cmocka_run_group_tests_name("unit_learner", tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /* unit_lent.c - steps on rows in memory of the caller (glofnd_ctx_state): the bits of the same steps on a store, no trace of a
  * step that fails, and the phase of a step (glofnd_ctx_phase). With GLOFND_TEST_DEVICE the rows lie there. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/compare.h"
 #include "support/on_device.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- rows on the device of a context ---- */
 
@@ -133,8 +129,7 @@ static scene learning(int loss, glofnd_detector detector, int warmup) {
     return s;
 }
 
-static void steps_have_the_bits_of_a_store(void **state) {
-    (void)state;
+TEST(steps_have_the_bits_of_a_store) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR_VIEWS; loss++) {
         scene s[] = {learning(loss, GLOFND_DETECT_GLOFND, 0), learning(loss, GLOFND_DETECT_GLOFND, 2),
                      learning(loss, GLOFND_DETECT_SINGLE, 0), learning(loss, GLOFND_DETECT_NONE, 0)};
@@ -144,8 +139,7 @@ static void steps_have_the_bits_of_a_store(void **state) {
 }
 
 /* The shared row is the threshold of attraction. */
-static void two_levels_have_the_bits_of_a_store(void **state) {
-    (void)state;
+TEST(two_levels_have_the_bits_of_a_store) {
     scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
     s.o.action = GLOFND_ACTION_ATTRACT, s.o.attract_alpha = 0.05;
     s.lambda0 = 0.3, s.pull0 = 0.5;
@@ -200,8 +194,7 @@ static int64_t not_in_batch(const scene *s, const scene_batch *b) {
     return -1;
 }
 
-static void bad_rows_are_refused(void **state) {
-    (void)state;
+TEST(bad_rows_are_refused) {
     scene s = learning(GLOFND_LOSS_CLIP, GLOFND_DETECT_GLOFND, 0);
     pair p = pair_make(&s);
     scene_batch b;
@@ -229,8 +222,7 @@ static void expect_refused(glofnd_status status, glofnd_status want, const glofn
     if (!strstr(glofnd_ctx_error(c), text)) fail_msg("\"%s\" does not say \"%s\"", glofnd_ctx_error(c), text);
 }
 
-static void wrong_use_is_refused(void **state) {
-    (void)state;
+TEST(wrong_use_is_refused) {
     scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
     pair p = pair_make(&s);
     glofnd_ctx *c = p.on_rows.ctx;
@@ -250,8 +242,7 @@ static void wrong_use_is_refused(void **state) {
     pair_free(&p);
 }
 
-static void kept_embeddings_are_unsupported(void **state) {
-    (void)state;
+TEST(kept_embeddings_are_unsupported) {
     for (int bank = 0; bank < 2; bank++) {
         scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
         if (bank) s.o.similarity = GLOFND_SIMILARITY_BANK;
@@ -275,8 +266,7 @@ static uint64_t phase_of(glofnd_ctx *c, int32_t epoch, double tau) {
     return phase;
 }
 
-static void phases_follow_the_options(void **state) {
-    (void)state;
+TEST(phases_follow_the_options) {
     scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
     runner w = runner_make(&s);
     const glofnd_batch bad = {.size = sizeof bad, .rows = 8, .cols = 8, .dim = 4, .epoch = -1};
@@ -289,16 +279,4 @@ static void phases_follow_the_options(void **state) {
     expect_refused(glofnd_ctx_phase(w.ctx, NULL, &phase), GLOFND_E_ARGUMENT, w.ctx, "batch is NULL");
     assert_int_equal(glofnd_ctx_phase(NULL, &bad, &phase), GLOFND_E_ARGUMENT);
     runner_free(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_have_the_bits_of_a_store),
-        cmocka_unit_test(two_levels_have_the_bits_of_a_store),
-        cmocka_unit_test(bad_rows_are_refused),
-        cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(kept_embeddings_are_unsupported),
-        cmocka_unit_test(phases_follow_the_options),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

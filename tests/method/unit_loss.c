@@ -1,18 +1,13 @@
 /* unit_loss.c - loss and temperature by pointer: what glofnd_ctx_loss() writes is what the stats say, and a temperature read by
  * glofnd_ctx_tau() gives the bits of the same one in the batch. cuda_loss.c has the same for a GPU. */
+#include "support/test.h"
+
+#include "support/compare.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "support/compare.h"
-
-static void the_loss_is_that_of_the_stats(void **state) {
-    (void)state;
+TEST(the_loss_is_that_of_the_stats) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         scene s = scene_make("loss by pointer", loss);
         runner w = runner_make(&s);
@@ -34,8 +29,7 @@ static void the_loss_is_that_of_the_stats(void **state) {
     }
 }
 
-static void a_temperature_by_pointer_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(a_temperature_by_pointer_gives_the_same_bits) {
     static const float TAU[] = {0.07f, 0.01f, 0.5f};
     for (int loss = GLOFND_LOSS_SOGCLR; loss < GLOFND_LOSS_ISOGCLR; loss++) {
         scene s = scene_make("tau by pointer", loss);
@@ -73,8 +67,7 @@ static glofnd_status step_at(runner *w, const scene *s, const float *tau) {
     return status;
 }
 
-static void bad_temperatures_are_refused(void **state) {
-    (void)state;
+TEST(bad_temperatures_are_refused) {
     const float bad[] = {0.0f, -1.0f, 0.0005f, 200.0f, NAN};
     const float good = 0.2f;
     scene s = scene_make("bad tau", GLOFND_LOSS_CLIP), own = scene_make("individual", GLOFND_LOSS_ISOGCLR);
@@ -88,13 +81,4 @@ static void bad_temperatures_are_refused(void **state) {
     assert_int_equal(glofnd_ctx_tau(NULL, &good), GLOFND_E_ARGUMENT);
     runner_free(&w);
     runner_free(&individual);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loss_is_that_of_the_stats),
-        cmocka_unit_test(a_temperature_by_pointer_gives_the_same_bits),
-        cmocka_unit_test(bad_temperatures_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,15 @@
  * one label (require_label), those by averaged embeddings (similarity bank); with threads, ranks, and what is refused. Runs on a
  * GPU, too (GLOFND_TEST_DEVICE=cuda).
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "method/formulas/mark_rule.h"
 #include "support/compare.h"
 #include "support/ranks.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
 static const char *const DETECTOR[] = {"none", "glofnd", "single", "fnc"};
@@ -38,8 +34,7 @@ static scene make(int loss, int detector, int kind) {
 
 /* ---- against the reference: values, gradients, flags, state, statistics ---- */
 
-static void agrees(void **state) {
-    (void)state;
+TEST(agrees) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
         for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++)
             for (int kind = RANDOM; kind < KINDS; kind++)
@@ -51,8 +46,7 @@ static void agrees(void **state) {
                 }
 }
 
-static void learners_agree(void **state) {
-    (void)state;
+TEST(learners_agree) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++)
         for (int learner = GLOFND_LEARN_ADAM; learner <= GLOFND_LEARN_RING; learner++)
             for (int start = GLOFND_INIT_ONE; start <= GLOFND_INIT_QUANTILE; start++) {
@@ -67,8 +61,7 @@ static void learners_agree(void **state) {
 }
 
 /* alpha = 0, as before a detector begins: nothing is flagged, but averages are kept. */
-static void averages_are_kept_without_detector(void **state) {
-    (void)state;
+TEST(averages_are_kept_without_detector) {
     for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++) {
         scene s = make(GLOFND_LOSS_SOGCLR, detector, BANK);
         s.o.alpha = 0;
@@ -77,8 +70,7 @@ static void averages_are_kept_without_detector(void **state) {
     }
 }
 
-static void shapes_agree(void **state) {
-    (void)state;
+TEST(shapes_agree) {
     for (int64_t batch = 2; batch <= 70; batch += batch < 6 ? 1 : 9)
         for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
             scene s = make(loss, GLOFND_DETECT_GLOFND, (int)(batch % KINDS));
@@ -93,8 +85,7 @@ static void shapes_agree(void **state) {
         }
 }
 
-static void official_agrees(void **state) {
-    (void)state;
+TEST(official_agrees) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_FASTCLIP; loss++)
         for (int kind = RANDOM; kind < KINDS; kind++) {
             if (kind >= TWO_LEVELS) continue; /* the authors do not attract */
@@ -106,8 +97,7 @@ static void official_agrees(void **state) {
 
 /* ---- threads and ranks ---- */
 
-static void threads_give_the_same_bits(void **state) {
-    (void)state;
+TEST(threads_give_the_same_bits) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
         scene s = make(loss, GLOFND_DETECT_GLOFND, BANK_RANDOM);
         s.batch = 75, s.anchors = 100, s.o.tile = 32;
@@ -115,8 +105,7 @@ static void threads_give_the_same_bits(void **state) {
     }
 }
 
-static void ranks_change_only_rounding(void **state) {
-    (void)state;
+TEST(ranks_change_only_rounding) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
         for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++)
             for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
@@ -130,10 +119,9 @@ static void ranks_change_only_rounding(void **state) {
 /* ---- the draw itself ---- */
 
 /* 40 % of ordered pairs are drawn, both ways round and every epoch anew. */
-static void draws_are_even_and_independent(void **state) {
+TEST(draws_are_even_and_independent) {
     enum { N = 400 };
     glofnd_options o;
-    (void)state;
     assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
     o.flag_probability = 0.4;
     const gf_mark_rule now = gf_mark_rule_of(&o, 3, 2), next = gf_mark_rule_of(&o, 4, 2);
@@ -152,8 +140,7 @@ static void draws_are_even_and_independent(void **state) {
 
 /* ---- refused ---- */
 
-static void labels_are_needed(void **state) {
-    (void)state;
+TEST(labels_are_needed) {
     scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, LABEL);
     s.with_labels = 0;
     runner w = runner_make(&s);
@@ -167,10 +154,9 @@ static void labels_are_needed(void **state) {
     runner_free(&w);
 }
 
-static void similarities_alone_are_not_enough(void **state) {
+TEST(similarities_alone_are_not_enough) {
     float sim[4] = {0, 0.5f, 0.5f, 0};
     const int64_t id[2] = {0, 1};
-    (void)state;
     if (getenv("GLOFND_TEST_DEVICE")) return;
     scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, RANDOM);
     runner w = runner_make(&s);
@@ -179,18 +165,16 @@ static void similarities_alone_are_not_enough(void **state) {
     runner_free(&w);
 }
 
-static void topk_is_refused(void **state) {
+TEST(topk_is_refused) {
     char why[256];
-    (void)state;
     scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_FNC, RANDOM);
     s.o.fnc_rule = GLOFND_FNC_TOPK;
     assert_int_equal(glofnd_options_check(&s.o, why, sizeof why), GLOFND_E_OPTION);
     assert_non_null(strstr(why, "fnc_rule"));
 }
 
-static void two_levels_exclude_other_shared_thresholds(void **state) {
+TEST(two_levels_exclude_other_shared_thresholds) {
     char why[256];
-    (void)state;
     scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, TWO_LEVELS);
     assert_int_equal(glofnd_options_check(&s.o, why, sizeof why), GLOFND_OK);
     s.o.lambda_warmup = 1;
@@ -203,9 +187,8 @@ static void two_levels_exclude_other_shared_thresholds(void **state) {
 
 /* Both views of a sample have one average, so every similarity occurs twice: FNC flags the share of samples that alpha names,
  * also where the quantile of all pairs falls between two equal ones. */
-static void fnc_flags_its_share_of_averages(void **state) {
+TEST(fnc_flags_its_share_of_averages) {
     static const double alpha[] = {0.01, 0.03, 0.07, 0.1, 0.22, 0.3, 0.5};
-    (void)state;
     for (size_t i = 0; i < sizeof alpha / sizeof *alpha; i++)
         for (int64_t batch = 9; batch <= 70; batch += 61) {
             scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_FNC, BANK);
@@ -224,8 +207,7 @@ static void fnc_flags_its_share_of_averages(void **state) {
 }
 
 /* The threshold of attraction finds its share from above. */
-static void attraction_finds_its_share(void **state) {
-    (void)state;
+TEST(attraction_finds_its_share) {
     scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, TWO_LEVELS_BANK);
     s.batch = 40, s.anchors = 60, s.pull0 = 0, s.o.attract_alpha = 0.05, s.o.update_epoch = s.o.mask_epoch = 0;
     runner w = runner_make(&s);
@@ -251,24 +233,4 @@ static void attraction_finds_its_share(void **state) {
     assert_true(fabs((double)shared.lambda - before) < 0.02); /* at rest; on the way it moves by 0.06 */
     outputs_free(&out);
     runner_free(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees),
-        cmocka_unit_test(learners_agree),
-        cmocka_unit_test(averages_are_kept_without_detector),
-        cmocka_unit_test(shapes_agree),
-        cmocka_unit_test(official_agrees),
-        cmocka_unit_test(threads_give_the_same_bits),
-        cmocka_unit_test(ranks_change_only_rounding),
-        cmocka_unit_test(draws_are_even_and_independent),
-        cmocka_unit_test(labels_are_needed),
-        cmocka_unit_test(similarities_alone_are_not_enough),
-        cmocka_unit_test(topk_is_refused),
-        cmocka_unit_test(two_levels_exclude_other_shared_thresholds),
-        cmocka_unit_test(fnc_flags_its_share_of_averages),
-        cmocka_unit_test(attraction_finds_its_share),
-    };
-    return cmocka_run_group_tests_name("unit_marks", tests, NULL, NULL);
 }

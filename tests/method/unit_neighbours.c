@@ -1,19 +1,15 @@
 /* unit_neighbours.c - attraction by neighbours of the whole store, against the dense reference and finite differences; threads,
  * the moving window, the calls for several ranks (their numbers are in unit_equal.c), what is refused. Runs on a GPU, too
  * (GLOFND_TEST_DEVICE=cuda). */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "method/formulas/neighbours.h"
 #include "support/compare.h"
 #include "support/on_device.h"
 #include "support/ranks.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static scene make(glofnd_loss loss, int64_t neighbours, double share) {
     scene s = scene_make("neighbours", loss);
@@ -50,9 +46,8 @@ static void compare(scene *s) {
     runner_free(&w);
 }
 
-static void agrees(void **state) {
+TEST(agrees) {
     static const glofnd_loss LOSS[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SIMCLR};
-    (void)state;
     for (size_t loss = 0; loss < 2; loss++)
         for (int64_t neighbours = 1; neighbours <= 5; neighbours += 2)
             for (int share = 1; share <= 2; share++) {
@@ -62,8 +57,7 @@ static void agrees(void **state) {
 }
 
 /* With alpha 0 nothing is flagged, and averages are kept and searched nevertheless. */
-static void agrees_without_flags(void **state) {
-    (void)state;
+TEST(agrees_without_flags) {
     scene s = make(GLOFND_LOSS_SOGCLR, 2, 1.0);
     s.o.alpha = 0;
     s.with_labels = 0; /* no statistics: there is no quantile */
@@ -71,16 +65,14 @@ static void agrees_without_flags(void **state) {
 }
 
 /* A dimension of two tiles and a store of several blocks. */
-static void agrees_for_larger_shapes(void **state) {
-    (void)state;
+TEST(agrees_for_larger_shapes) {
     scene s = make(GLOFND_LOSS_SOGCLR, 1, 1.0);
     s.batch = 33, s.anchors = 150, s.dim = 150;
     compare(&s);
 }
 
 /* Neighbours come from a window of the store. */
-static void agrees_in_a_window(void **state) {
-    (void)state;
+TEST(agrees_in_a_window) {
     scene s = make(GLOFND_LOSS_SIMCLR, 2, 0.5);
     s.o.neighbour_rows = 12;
     compare(&s);
@@ -115,8 +107,7 @@ static double part_of_loss(const scene *s, runner *w, const glofnd_batch *batch,
     return part;
 }
 
-static void gradient_is_that_of_the_value(void **state) {
-    (void)state;
+TEST(gradient_is_that_of_the_value) {
     scene s = make(GLOFND_LOSS_SOGCLR, 2, 1.0);
     s.o.math = GLOFND_MATH_EXACT;
     runner w = runner_make(&s);
@@ -142,8 +133,7 @@ static void gradient_is_that_of_the_value(void **state) {
 
 /* ---- threads ---- */
 
-static void threads_give_the_same_bits(void **state) {
-    (void)state;
+TEST(threads_give_the_same_bits) {
     scene s = make(GLOFND_LOSS_SOGCLR, 3, 0.5);
     s.batch = 40, s.anchors = 700;
     check_threads(&s, 3);
@@ -151,10 +141,9 @@ static void threads_give_the_same_bits(void **state) {
 
 /* ---- lists and the window ---- */
 
-static void lists_do_not_depend_on_the_order(void **state) {
+TEST(lists_do_not_depend_on_the_order) {
     const float s[] = {0.5f, 0.25f, 0.5f, -0.5f, 0.75f, 0.0f};
     gf_neighbour up[3] = {{0}}, down[3] = {{0}};
-    (void)state;
     for (int i = 0; i < 6; i++) gf_neighbour_insert(up, 3, s[i], i);
     for (int i = 5; i >= 0; i--) gf_neighbour_insert(down, 3, s[i], i);
     assert_memory_equal(up, down, sizeof up);
@@ -162,11 +151,10 @@ static void lists_do_not_depend_on_the_order(void **state) {
 }
 
 /* Windows of a tenth of the store reach all of it. */
-static void the_window_moves(void **state) {
+TEST(the_window_moves) {
     glofnd_options o;
     uint8_t seen[1000] = {0};
     int64_t sum = 0;
-    (void)state;
     assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
     o.neighbour_rows = 100;
     for (int64_t step = 0; step < 200; step++) {
@@ -182,8 +170,7 @@ static void the_window_moves(void **state) {
 }
 
 /* Neighbours come from the window alone. */
-static void only_the_window_attracts(void **state) {
-    (void)state;
+TEST(only_the_window_attracts) {
     scene s = make(GLOFND_LOSS_SOGCLR, 4, 1.0);
     s.o.neighbour_rows = 1;
     runner w = runner_make(&s);
@@ -206,8 +193,7 @@ static void expect_refused(const glofnd_options *o) {
     assert_non_null(strstr(why, "neighbours"));
 }
 
-static void wrong_use_is_refused(void **state) {
-    (void)state;
+TEST(wrong_use_is_refused) {
     const scene s = make(GLOFND_LOSS_SOGCLR, 2, 1.0);
     glofnd_options o = s.o;
     assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
@@ -222,8 +208,7 @@ static void expect_text(const runner *w, glofnd_status status, glofnd_status wan
 }
 
 /* The two calls: one after the other for one batch, the averages of all samples, a sum over ranks. */
-static void wrong_ranks_are_refused(void **state) {
-    (void)state;
+TEST(wrong_ranks_are_refused) {
     const scene s = make(GLOFND_LOSS_SOGCLR, 2, 0.5);
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
@@ -258,26 +243,7 @@ static void wrong_ranks_are_refused(void **state) {
     runner_free(&w);
 }
 
-static void two_calls_give_the_same_bits(void **state) {
-    (void)state;
+TEST(two_calls_give_the_same_bits) {
     const scene s = make(GLOFND_LOSS_SIMCLR, 3, 0.5);
     check_two_calls(&s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees),
-        cmocka_unit_test(agrees_without_flags),
-        cmocka_unit_test(agrees_for_larger_shapes),
-        cmocka_unit_test(agrees_in_a_window),
-        cmocka_unit_test(gradient_is_that_of_the_value),
-        cmocka_unit_test(threads_give_the_same_bits),
-        cmocka_unit_test(lists_do_not_depend_on_the_order),
-        cmocka_unit_test(the_window_moves),
-        cmocka_unit_test(only_the_window_attracts),
-        cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(wrong_ranks_are_refused),
-        cmocka_unit_test(two_calls_give_the_same_bits),
-    };
-    return cmocka_run_group_tests_name("unit_neighbours", tests, NULL, NULL);
 }

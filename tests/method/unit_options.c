@@ -1,10 +1,5 @@
 /* unit_options.c - the options of the method: defaults, names, ranges, combinations; public calls and method/options.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs the four above */
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,8 +17,7 @@ static glofnd_options defaults(void) {
     return o;
 }
 
-static void defaults_are_those_of_the_header(void **state) {
-    (void)state;
+TEST(defaults_are_those_of_the_header) {
     const glofnd_options o = defaults();
     assert_int_equal(o.size, sizeof o);
     assert_int_equal(o.loss, GLOFND_LOSS_SOGCLR);
@@ -53,8 +47,7 @@ static void defaults_are_those_of_the_header(void **state) {
 }
 
 /* The table has a row for each of the 50 fields after `size` but `reserved`. A new field without a row fails here. */
-static void the_table_covers_the_whole_struct(void **state) {
-    (void)state;
+TEST(the_table_covers_the_whole_struct) {
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
     assert_int_equal(n, 50);
@@ -64,8 +57,7 @@ static void the_table_covers_the_whole_struct(void **state) {
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
-static void every_name_is_read(void **state) {
-    (void)state;
+TEST(every_name_is_read) {
     static const char *const names[][8] = {{"loss", "sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr",
                                             "isogclr-views"},
                                            {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups", "components"},
@@ -88,8 +80,7 @@ static void every_name_is_read(void **state) {
 }
 
 /* {key, accepted, accepted, refused, refused} */
-static void every_range_has_the_right_ends(void **state) {
-    (void)state;
+TEST(every_range_has_the_right_ends) {
     static const char *const ends[][5] = {{"alpha", "0", "0.999999", "1", "-0.000001"},
                                           {"omega", "0", "1", "1.000001", "-0.1"},
                                           {"tau", "0.001", "100", "0.0009", "100.1"},
@@ -152,8 +143,7 @@ static void expect_refused(const glofnd_options *o, const char *part) {
     assert_says(why, part);
 }
 
-static void check_refuses_values_outside_the_table(void **state) {
-    (void)state;
+TEST(check_refuses_values_outside_the_table) {
     glofnd_options o = defaults();
     o.alpha = 2;
     expect_refused(&o, "alpha: \"2\"");
@@ -175,8 +165,7 @@ static void check_refuses_values_outside_the_table(void **state) {
 }
 
 /* Every double of the struct as NaN and as infinity, whichever field it is. */
-static void check_refuses_every_non_finite_number(void **state) {
-    (void)state;
+TEST(check_refuses_every_non_finite_number) {
     static const size_t at[] = {offsetof(glofnd_options, alpha),
                                 offsetof(glofnd_options, omega),
                                 offsetof(glofnd_options, lambda_lr),
@@ -214,8 +203,7 @@ static void check_refuses_every_non_finite_number(void **state) {
     }
 }
 
-static void check_refuses_combinations(void **state) {
-    (void)state;
+TEST(check_refuses_combinations) {
     glofnd_options o = defaults();
     o.update_epoch = 5;
     o.mask_epoch = 4;
@@ -246,8 +234,7 @@ static void check_refuses_combinations(void **state) {
 }
 
 /* Where a device is missing it says so by name, both ways to ask; the CPU is always there, and has no streams. */
-static void devices_are_there_or_say_why(void **state) {
-    (void)state;
+TEST(devices_are_there_or_say_why) {
     glofnd_options o = defaults();
     glofnd_ctx *c = NULL;
     glofnd_stats stats = {.size = sizeof stats};
@@ -269,8 +256,7 @@ static void devices_are_there_or_say_why(void **state) {
     else assert_true(strstr(why, "CUDA") && (status == GLOFND_E_UNSUPPORTED || status == GLOFND_E_DEVICE));
 }
 
-static void bad_arguments_are_refused(void **state) {
-    (void)state;
+TEST(bad_arguments_are_refused) {
     glofnd_options o = defaults();
     char why[256];
     assert_int_equal(glofnd_options_init(NULL, sizeof o), GLOFND_E_ARGUMENT);
@@ -295,8 +281,7 @@ static void bad_arguments_are_refused(void **state) {
     assert_memory_equal(tiny + 3, "\0xxx", 4);
 }
 
-static void describe_lists_what_set_takes(void **state) {
-    (void)state;
+TEST(describe_lists_what_set_takes) {
     const char *key, *help;
     char range[256];
     int n = 0;
@@ -314,8 +299,7 @@ static void describe_lists_what_set_takes(void **state) {
 }
 
 /* Every option as text, and back to the same bits; also numbers that need 17 digits. */
-static void get_writes_what_set_reads(void **state) {
-    (void)state;
+TEST(get_writes_what_set_reads) {
     glofnd_options o = defaults(), back = defaults();
     const char *key;
     char value[32], why[256];
@@ -340,8 +324,7 @@ static void get_writes_what_set_reads(void **state) {
 }
 
 /* A context that cannot be made says why. */
-static void create_gives_its_reason(void **state) {
-    (void)state;
+TEST(create_gives_its_reason) {
     glofnd_options o = defaults();
     glofnd_ctx *c = (glofnd_ctx *)&o;
     char why[256] = "before";
@@ -363,16 +346,14 @@ static void create_gives_its_reason(void **state) {
     glofnd_ctx_free(c);
 }
 
-static void statuses_have_names(void **state) {
-    (void)state;
+TEST(statuses_have_names) {
     assert_string_equal(glofnd_status_name(GLOFND_OK), "GLOFND_OK");
     assert_string_equal(glofnd_status_name(GLOFND_E_UNSUPPORTED), "GLOFND_E_UNSUPPORTED");
     assert_string_equal(glofnd_status_name((glofnd_status)77), "GLOFND_E_UNKNOWN");
     assert_string_equal(glofnd_status_name(GLOFND_STATUS_MAX_), "GLOFND_E_UNKNOWN");
 }
 
-static void adopt_copies_only_what_is_right(void **state) {
-    (void)state;
+TEST(adopt_copies_only_what_is_right) {
     glofnd_options from = defaults(), to = defaults();
     gf_error err;
     from.alpha = 0.25;
@@ -388,33 +369,11 @@ static void adopt_copies_only_what_is_right(void **state) {
     assert_int_equal(gf_options_adopt(&err, &from, &to), GLOFND_E_ARGUMENT);
 }
 
-static void image_text_losses_have_two_sides(void **state) {
-    (void)state;
+TEST(image_text_losses_have_two_sides) {
     assert_int_equal(gf_loss_sides(GLOFND_LOSS_SOGCLR), 1);
     assert_int_equal(gf_loss_sides(GLOFND_LOSS_SIMCLR), 1);
     assert_int_equal(gf_loss_sides(GLOFND_LOSS_CLIP), 2);
     assert_int_equal(gf_loss_sides(GLOFND_LOSS_SOGCLR2), 2);
     assert_int_equal(gf_loss_sides(GLOFND_LOSS_FASTCLIP), 2);
     assert_int_equal(gf_loss_sides(GLOFND_LOSS_ISOGCLR), 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_header),
-        cmocka_unit_test(the_table_covers_the_whole_struct),
-        cmocka_unit_test(every_name_is_read),
-        cmocka_unit_test(every_range_has_the_right_ends),
-        cmocka_unit_test(check_refuses_values_outside_the_table),
-        cmocka_unit_test(check_refuses_every_non_finite_number),
-        cmocka_unit_test(check_refuses_combinations),
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(devices_are_there_or_say_why),
-        cmocka_unit_test(describe_lists_what_set_takes),
-        cmocka_unit_test(adopt_copies_only_what_is_right),
-        cmocka_unit_test(get_writes_what_set_reads),
-        cmocka_unit_test(create_gives_its_reason),
-        cmocka_unit_test(statuses_have_names),
-        cmocka_unit_test(image_text_losses_have_two_sides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

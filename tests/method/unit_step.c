@@ -2,18 +2,14 @@
  *
  * Every scene runs several epochs, from "nothing learns" over "thresholds move" to "flags reach the loss", with state carried.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/compare.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
 static const char *const ACTION[] = {"drop", "attract", "weight"};
@@ -70,30 +66,12 @@ static void check_loss(int loss) {
     }
 }
 
-static void sogclr_agrees(void **state) {
-    (void)state;
-    check_loss(GLOFND_LOSS_SOGCLR);
-}
-static void simclr_agrees(void **state) {
-    (void)state;
-    check_loss(GLOFND_LOSS_SIMCLR);
-}
-static void clip_agrees(void **state) {
-    (void)state;
-    check_loss(GLOFND_LOSS_CLIP);
-}
-static void sogclr2_agrees(void **state) {
-    (void)state;
-    check_loss(GLOFND_LOSS_SOGCLR2);
-}
-static void fastclip_agrees(void **state) {
-    (void)state;
-    check_loss(GLOFND_LOSS_FASTCLIP);
-}
-static void isogclr_agrees(void **state) {
-    (void)state;
-    check_loss(GLOFND_LOSS_ISOGCLR);
-}
+TEST(sogclr_agrees) { check_loss(GLOFND_LOSS_SOGCLR); }
+TEST(simclr_agrees) { check_loss(GLOFND_LOSS_SIMCLR); }
+TEST(clip_agrees) { check_loss(GLOFND_LOSS_CLIP); }
+TEST(sogclr2_agrees) { check_loss(GLOFND_LOSS_SOGCLR2); }
+TEST(fastclip_agrees) { check_loss(GLOFND_LOSS_FASTCLIP); }
+TEST(isogclr_agrees) { check_loss(GLOFND_LOSS_ISOGCLR); }
 
 /* ---- shapes: odd ones, edges of tiles, the smallest batch ---- */
 
@@ -112,9 +90,8 @@ static scene shape_scene(int loss, int64_t batch, int64_t dim) {
     return s;
 }
 
-static void shapes_agree(void **state) {
+TEST(shapes_agree) {
     static const int64_t dims[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 63, 64, 65, 96, 127, 129, 130};
-    (void)state;
     for (int64_t batch = 2; batch <= 70; batch += batch < 10 ? 1 : 3) {
         for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
             scene s = shape_scene(loss, batch, dims[(batch + 7 * loss) % 20]);
@@ -123,16 +100,14 @@ static void shapes_agree(void **state) {
     }
 }
 
-static void one_dimension_agrees(void **state) {
-    (void)state;
+TEST(one_dimension_agrees) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         scene s = shape_scene(loss, 9, 1);
         check_scene_against_reference(&s);
     }
 }
 
-static void large_batch_agrees(void **state) {
-    (void)state;
+TEST(large_batch_agrees) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_SOGCLR2; loss++) {
         scene s = shape_scene(loss, 300, 48);
         s.steps = 1;
@@ -143,8 +118,7 @@ static void large_batch_agrees(void **state) {
 
 /* So large that similarities are not kept between the passes, and that a row has more candidates for its quantile than are held
  * at once. Clusters are tight here: similarities keep away from the thresholds without a search for a seed. */
-static void very_large_batch_agrees(void **state) {
-    (void)state;
+TEST(very_large_batch_agrees) {
     for (int learned = 0; learned < 2; learned++) {
         scene s = shape_scene(GLOFND_LOSS_SOGCLR, 1500, learned ? 40 : 8);
         s.o.detector = learned ? GLOFND_DETECT_GLOFND : GLOFND_DETECT_ORACLE;
@@ -172,8 +146,7 @@ static void very_large_batch_agrees(void **state) {
 
 /* ---- sharp temperatures: exp(1/tau) is far beyond float32 ---- */
 
-static void small_tau_agrees(void **state) {
-    (void)state;
+TEST(small_tau_agrees) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             scene s = combination(loss, &DETECTOR[1], action, GLOFND_COMPAT_PAPER);
@@ -186,9 +159,8 @@ static void small_tau_agrees(void **state) {
 }
 
 /* The ends of the allowed range: beyond what the reference's plain exponentials can follow, so only finite. */
-static void extreme_tau_is_finite(void **state) {
+TEST(extreme_tau_is_finite) {
     static const double tau[] = {0.001, 100};
-    (void)state;
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int k = 0; k < 4; k++) {
             scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_DROP, k / 2);
@@ -213,8 +185,7 @@ static void extreme_tau_is_finite(void **state) {
 
 /* ---- weight 0 is drop, weight 1 is no detector ---- */
 
-static void weights_at_the_ends_agree(void **state) {
-    (void)state;
+TEST(weights_at_the_ends_agree) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int omega = 0; omega < 2; omega++) {
             scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_WEIGHT, GLOFND_COMPAT_PAPER);
@@ -226,9 +197,8 @@ static void weights_at_the_ends_agree(void **state) {
 
 /* ---- length of a raw embedding: no influence but 1/length on its gradient, however large or small ---- */
 
-static void lengths_cancel(void **state) {
+TEST(lengths_cancel) {
     static const int power[] = {-30, 40, 110};
-    (void)state;
     for (int k = 0; k < 3; k++) {
         scene s = combination(GLOFND_LOSS_SOGCLR, &DETECTOR[1], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
         runner plain = runner_make(&s), scaled = runner_make(&s);
@@ -263,8 +233,7 @@ static void draw_copies(const scene *s, int step, scene_batch *b) {
     }
 }
 
-static void copies_are_not_flagged_at_the_start(void **state) {
-    (void)state;
+TEST(copies_are_not_flagged_at_the_start) {
     for (int64_t dim = 3; dim < 140; dim += 23) {
         scene s = combination(GLOFND_LOSS_SOGCLR, &DETECTOR[1], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
         s.dim = dim;
@@ -286,8 +255,7 @@ static void copies_are_not_flagged_at_the_start(void **state) {
 
 /* ---- temperature and gamma of a step win over those of the options ---- */
 
-static void batch_tau_and_gamma_win(void **state) {
-    (void)state;
+TEST(batch_tau_and_gamma_win) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_FASTCLIP; loss++) {
         scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
         scene other = s;
@@ -330,8 +298,7 @@ static void flag_everything(scene *s, int how) {
     if (how == 2) s->o.alpha = 0.9999; /* ceil(alpha n) = n */
 }
 
-static void all_flagged_rows_are_rescued(void **state) {
-    (void)state;
+TEST(all_flagged_rows_are_rescued) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int how = 0; how < 3; how++) {
@@ -344,8 +311,7 @@ static void all_flagged_rows_are_rescued(void **state) {
 }
 
 /* The authors' code divides 0 by 0 there; compat OFFICIAL says so with NaN, and does not crash. */
-static void all_flagged_rows_are_nan_in_official(void **state) {
-    (void)state;
+TEST(all_flagged_rows_are_nan_in_official) {
     scene s = combination(GLOFND_LOSS_SOGCLR, &DETECTOR[0], GLOFND_ACTION_DROP, GLOFND_COMPAT_OFFICIAL);
     flag_everything(&s, 1);
     runner w = runner_make(&s);
@@ -382,8 +348,7 @@ static void check_ties(scene *s) {
     runner_free(&w);
 }
 
-static void ties_go_to_the_smaller_column(void **state) {
-    (void)state;
+TEST(ties_go_to_the_smaller_column) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
         for (int64_t batch = 8; batch <= 72; batch += 32) {
             scene s = combination(loss, &DETECTOR[4], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
@@ -451,8 +416,7 @@ static void check_permutation(scene *s) {
     runner_free(&shuffled);
 }
 
-static void order_of_the_batch_is_irrelevant(void **state) {
-    (void)state;
+TEST(order_of_the_batch_is_irrelevant) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         for (int d = 0; d < DETECTORS; d++) {
             scene s = combination(loss, &DETECTOR[d], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
@@ -462,30 +426,4 @@ static void order_of_the_batch_is_irrelevant(void **state) {
             check_permutation(&s);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sogclr_agrees),
-        cmocka_unit_test(simclr_agrees),
-        cmocka_unit_test(clip_agrees),
-        cmocka_unit_test(sogclr2_agrees),
-        cmocka_unit_test(fastclip_agrees),
-        cmocka_unit_test(isogclr_agrees),
-        cmocka_unit_test(shapes_agree),
-        cmocka_unit_test(one_dimension_agrees),
-        cmocka_unit_test(large_batch_agrees),
-        cmocka_unit_test(very_large_batch_agrees),
-        cmocka_unit_test(small_tau_agrees),
-        cmocka_unit_test(extreme_tau_is_finite),
-        cmocka_unit_test(weights_at_the_ends_agree),
-        cmocka_unit_test(lengths_cancel),
-        cmocka_unit_test(copies_are_not_flagged_at_the_start),
-        cmocka_unit_test(batch_tau_and_gamma_win),
-        cmocka_unit_test(all_flagged_rows_are_rescued),
-        cmocka_unit_test(all_flagged_rows_are_nan_in_official),
-        cmocka_unit_test(ties_go_to_the_smaller_column),
-        cmocka_unit_test(order_of_the_batch_is_irrelevant),
-    };
-    return cmocka_run_group_tests_name("unit_step", tests, NULL, NULL);
 }

@@ -4,17 +4,13 @@
  * still take the same step, bit for bit, as one that never saw an error.
  */
 #define _GNU_SOURCE
+#include "support/test.h"
+
+#include "support/bed.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include "support/bed.h"
 
 /* ---- the batch ---- */
 
@@ -152,9 +148,8 @@ static void expect_still_right(bed *t, glofnd_loss loss, glofnd_detector detecto
     bed_free(&clean);
 }
 
-static void bad_batches_are_refused(void **state) {
+TEST(bad_batches_are_refused) {
     static const glofnd_loss loss[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_ISOGCLR};
-    (void)state;
     for (int l = 0; l < 2; l++) {
         bed t = bed_make(loss[l], GLOFND_DETECT_GLOFND);
         for (size_t k = 0; k < sizeof BATCH / sizeof *BATCH; k++) {
@@ -169,8 +164,7 @@ static void bad_batches_are_refused(void **state) {
 
 /* ---- NULL for whole arguments ---- */
 
-static void null_arguments_are_refused(void **state) {
-    (void)state;
+TEST(null_arguments_are_refused) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_ctx *c = t.w.ctx;
     glofnd_store *s = t.w.store;
@@ -200,8 +194,7 @@ static void null_arguments_are_refused(void **state) {
 }
 
 /* glofnd_step is for one rank: own rows must be all. */
-static void step_needs_the_whole_batch(void **state) {
-    (void)state;
+TEST(step_needs_the_whole_batch) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_batch q = t.b.q;
     q.rows = 5;
@@ -211,9 +204,8 @@ static void step_needs_the_whole_batch(void **state) {
 
 /* ---- what a detector or loss needs ---- */
 
-static void missing_inputs_are_refused(void **state) {
+TEST(missing_inputs_are_refused) {
     static const glofnd_detector needy[] = {GLOFND_DETECT_ORACLE, GLOFND_DETECT_GROUPS};
-    (void)state;
     for (int k = 0; k < 2; k++) {
         bed t = bed_make(GLOFND_LOSS_SOGCLR, needy[k]);
         glofnd_batch q = t.b.q;
@@ -226,7 +218,7 @@ static void missing_inputs_are_refused(void **state) {
     }
 }
 
-static void store_must_fit_the_loss(void **state) {
+TEST(store_must_fit_the_loss) {
     static const struct {
         glofnd_loss store, loss;
         glofnd_learner learner;
@@ -237,7 +229,6 @@ static void store_must_fit_the_loss(void **state) {
         {GLOFND_LOSS_CLIP, GLOFND_LOSS_ISOGCLR, GLOFND_LEARN_ADAM, "ISOGCLR on a store without temperatures"},
         {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SOGCLR, GLOFND_LEARN_RING, "RING on a store without ring"},
     };
-    (void)state;
     for (int k = 0; k < 4; k++) {
         bed t = bed_make(pair[k].store, GLOFND_DETECT_GLOFND);
         glofnd_options o = t.s.o;
@@ -249,8 +240,7 @@ static void store_must_fit_the_loss(void **state) {
     }
 }
 
-static void unit_vectors_are_checked(void **state) {
-    (void)state;
+TEST(unit_vectors_are_checked) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_options o = t.s.o;
     o.normalize = 0;
@@ -261,8 +251,7 @@ static void unit_vectors_are_checked(void **state) {
 }
 
 /* A zero vector has no direction: similarity 0 to all, and everything stays finite; its own gradient is divided by 1e-12. */
-static void zero_vectors_stay_finite(void **state) {
-    (void)state;
+TEST(zero_vectors_stay_finite) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     double largest[2] = {0, 0}; /* of the other rows; of the zero row */
     memset(t.b.a + 3 * t.s.dim, 0, (size_t)t.s.dim * sizeof(float));
@@ -278,8 +267,7 @@ static void zero_vectors_stay_finite(void **state) {
 }
 
 /* Before the first step there are no stats, and nothing is written. A failed step does not change that. */
-static void stats_need_a_step(void **state) {
-    (void)state;
+TEST(stats_need_a_step) {
     scene s = scene_make("stats", GLOFND_LOSS_SOGCLR);
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
@@ -351,8 +339,7 @@ static const option_case OPTIONS[] = {
     {"topk under official", official_topk},
 };
 
-static void bad_options_are_refused(void **state) {
-    (void)state;
+TEST(bad_options_are_refused) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     for (size_t k = 0; k < sizeof OPTIONS / sizeof *OPTIONS; k++) {
         glofnd_options o = t.s.o;
@@ -367,8 +354,7 @@ static void bad_options_are_refused(void **state) {
 }
 
 /* Values that all ranks share need a sum over them; a single rank must not decide alone. */
-static void shared_lambda_needs_a_sum(void **state) {
-    (void)state;
+TEST(shared_lambda_needs_a_sum) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     glofnd_batch part = t.b.q;
     part.rows = part.cols / 2;
@@ -378,8 +364,7 @@ static void shared_lambda_needs_a_sum(void **state) {
     bed_free(&t);
 }
 
-static void bad_context_calls_are_refused(void **state) {
-    (void)state;
+TEST(bad_context_calls_are_refused) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_ctx *c = NULL;
     glofnd_options o = t.s.o;
@@ -408,8 +393,7 @@ static int broken_sum(void *user, double *x, int n) {
     return -1;
 }
 
-static void a_failing_sum_leaves_the_store(void **state) {
-    (void)state;
+TEST(a_failing_sum_leaves_the_store) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     glofnd_batch q = t.b.q;
     q.rows = 6;
@@ -418,16 +402,4 @@ static void a_failing_sum_leaves_the_store(void **state) {
     expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, NULL, NULL));
     expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     bed_free(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_batches_are_refused),       cmocka_unit_test(null_arguments_are_refused),
-        cmocka_unit_test(step_needs_the_whole_batch),    cmocka_unit_test(missing_inputs_are_refused),
-        cmocka_unit_test(store_must_fit_the_loss),       cmocka_unit_test(unit_vectors_are_checked),
-        cmocka_unit_test(zero_vectors_stay_finite),      cmocka_unit_test(stats_need_a_step),
-        cmocka_unit_test(bad_options_are_refused),       cmocka_unit_test(shared_lambda_needs_a_sum),
-        cmocka_unit_test(bad_context_calls_are_refused), cmocka_unit_test(a_failing_sum_leaves_the_store),
-    };
-    return cmocka_run_group_tests_name("unit_args", tests, NULL, NULL);
 }

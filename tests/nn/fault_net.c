@@ -2,17 +2,12 @@
  * and forward and backward take none; those of texts none but for the first of each length. Counts what our own code takes; what
  * oneDNN takes inside is its own affair.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/net.h"
 #include "support/faults.h"
+#include <stdlib.h>
+#include <string.h>
 
 static const gf_net_spec spec = {
     .arch = GF_ARCH_RESNET8, .batch = 4, .size = 16, .head_hidden = 32, .head_out = 16, .training = 1, .threads = 2};
@@ -47,15 +42,13 @@ static void fail_everywhere(const gf_net_spec *s, long many) {
     gf_net_free(n);
 }
 
-static void every_allocation_may_fail(void **state) {
-    (void)state;
+TEST(every_allocation_may_fail) {
     fail_everywhere(&spec, 50);
     fail_everywhere(&text, 50);
 }
 
 /* The engine is another net's: what fails must leave it whole. */
-static void a_net_beside_another_may_fail(void **state) {
-    (void)state;
+TEST(a_net_beside_another_may_fail) {
     gf_error err = {""};
     gf_net *image = NULL;
     gf_net_spec beside = text;
@@ -75,8 +68,7 @@ static glofnd_status step_of_texts(gf_error *err, gf_net *n, const int32_t *toke
 }
 
 /* Two lengths: each may allocate once, and fail; and never again, in any order. */
-static void steps_of_texts_allocate_once_per_length(void **state) {
-    (void)state;
+TEST(steps_of_texts_allocate_once_per_length) {
     gf_net *n = NULL;
     gf_error err = {""};
     static const int32_t texts[2][4 * 6] = {{1, 2, 19}, {1, 2, 3, 4, 5, 19, 1, 2, 3, 4, 19, 0, 1, 2, 3, 4, 5, 19}};
@@ -97,8 +89,7 @@ static void steps_of_texts_allocate_once_per_length(void **state) {
     gf_net_free(n);
 }
 
-static void a_step_allocates_nothing(void **state) {
-    (void)state;
+TEST(a_step_allocates_nothing) {
     gf_net *n = NULL;
     gf_error err = {""};
     static float x[4 * 16 * 16 * 3], d[4 * 16];
@@ -114,15 +105,6 @@ static void a_step_allocates_nothing(void **state) {
     gf_net_free(n);
 }
 
-int main(void) {
 #ifndef GF_HAVE_DNNL
-    return 77;
+TEST_SKIP("built without a library that it needs")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(a_net_beside_another_may_fail),
-        cmocka_unit_test(a_step_allocates_nothing),
-        cmocka_unit_test(steps_of_texts_allocate_once_per_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

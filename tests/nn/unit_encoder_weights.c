@@ -1,20 +1,15 @@
 /* unit_encoder_weights.c - weights of both encoders in one file: saved and loaded, misfits listed, positions resized. */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #ifdef GF_HAVE_DNNL
 
+#include "loop/weights.h"
 #include "support/small_encoders.h"
 #include "support/trial.h"
-#include "loop/weights.h"
 
 static const char *const path = "unit_encoder_weights.safetensors";
 
@@ -23,8 +18,7 @@ static glofnd_status load_net(gf_error *err, gf_net *n, gf_weights_rule rule, gf
     return gf_weights_load_model(err, &(gf_model){&n, 1, NULL}, path, rule, r);
 }
 
-static void a_model_is_one_file(void **state) {
-    (void)state;
+TEST(a_model_is_one_file) {
     gf_error err = {""};
     gf_net *from[2] = {net_new(clip_spec), net_new(text_spec)};
     gf_net_spec image = clip_spec, text = text_spec;
@@ -44,8 +38,7 @@ static void a_model_is_one_file(void **state) {
 }
 
 /* A file of the text encoder alone, with a position too many, for both encoders. */
-static void misfits_are_listed(void **state) {
-    (void)state;
+TEST(misfits_are_listed) {
     gf_error err = {""};
     gf_net *image = net_new(vit_spec), *text = net_new(text_spec);
     gf_net_spec longer = text_spec;
@@ -100,8 +93,7 @@ static void end_passage(passage *p) {
 }
 
 /* 4 x 4 patches of a larger image instead of 2 x 2: all is loaded, the first position as it is. */
-static void positions_of_another_size_are_resized(void **state) {
-    (void)state;
+TEST(positions_of_another_size_are_resized) {
     static const char *const name = "visual.positional_embedding";
     gf_error err = {""};
     gf_net_spec small = vit_spec;
@@ -121,8 +113,7 @@ static void positions_of_another_size_are_resized(void **state) {
 }
 
 /* torchvision's names, without "visual." in front. */
-static void a_backbone_fits_a_tower(void **state) {
-    (void)state;
+TEST(a_backbone_fits_a_tower) {
     gf_net_spec plain = resnet_spec;
     plain.embed_dim = 0;
     passage p = pass(plain, resnet_spec);
@@ -133,15 +124,7 @@ static void a_backbone_fits_a_tower(void **state) {
     end_passage(&p);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_is_one_file),
-        cmocka_unit_test(misfits_are_listed),
-        cmocka_unit_test(positions_of_another_size_are_resized),
-        cmocka_unit_test(a_backbone_fits_a_tower),
-    };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_GROUP(trial_enter, trial_leave)
 
 #else
 

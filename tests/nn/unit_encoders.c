@@ -1,17 +1,12 @@
 /* unit_encoders.c - nets for images and texts: what is refused, two of them beside each other, micro-batches, initial weights,
  * bf16, parts of batches, the plan of the arena. Numbers are golden_clip's, weights in files unit_encoder_weights's.
  */
+#include "support/test.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
 #ifdef GF_HAVE_DNNL
 
 #include "support/nn_reference.h"
@@ -29,8 +24,7 @@ static void refuse(gf_net_spec s, const char *word) {
 
 #define WITH(base, field, value) ((void)(changed = (base)), changed.field = (value), changed)
 
-static void impossible_nets_are_refused(void **state) {
-    (void)state;
+TEST(impossible_nets_are_refused) {
     gf_net_spec changed;
     refuse(WITH(text_spec, heads, 5), "divide");
     refuse(WITH(text_spec, layers, 0), "layers");
@@ -48,8 +42,7 @@ static void impossible_nets_are_refused(void **state) {
     refuse(WITH(vit_spec, arch, (gf_arch)99), "arch");
 }
 
-static void foreign_inputs_are_refused(void **state) {
-    (void)state;
+TEST(foreign_inputs_are_refused) {
     gf_error err = {""};
     gf_net *text = net_new(text_spec), *image = net_new(vit_spec);
     int32_t tokens[CONTEXT] = {0};
@@ -71,8 +64,7 @@ static void foreign_inputs_are_refused(void **state) {
 
 /* ----- together and in parts --------------------------------------------------------------------------------------- */
 
-static void nets_beside_each_other_do_not_meddle(void **state) {
-    (void)state;
+TEST(nets_beside_each_other_do_not_meddle) {
     gf_net *alone = net_new(text_spec), *image = net_new(vit_spec);
     gf_net_spec s = text_spec;
     s.engine_owner = image;
@@ -113,14 +105,12 @@ static void halves_add_up(gf_net_spec s) {
     gf_net_free(whole);
 }
 
-static void micro_batches_add_up(void **state) {
-    (void)state;
+TEST(micro_batches_add_up) {
     halves_add_up(text_spec);
     halves_add_up(vit_spec);
 }
 
-static void a_second_look_moves_no_averages(void **state) {
-    (void)state;
+TEST(a_second_look_moves_no_averages) {
     gf_net *n = net_new(clip_spec);
     const size_t bytes = sizeof(float) * (size_t)n->graph.buffers.numbers;
     float *stats = malloc(bytes), z[BATCH * EMBED];
@@ -148,15 +138,13 @@ static void part_of_a_batch(gf_net_spec s) {
     gf_net_free(n);
 }
 
-static void parts_of_batches(void **state) {
-    (void)state;
+TEST(parts_of_batches) {
     part_of_a_batch(text_spec);
     part_of_a_batch(vit_spec);
     part_of_a_batch(clip_spec);
 }
 
-static void a_resnet_ends_in_a_projection(void **state) {
-    (void)state;
+TEST(a_resnet_ends_in_a_projection) {
     gf_error err = {""};
     gf_net *n = net_new(resnet_spec);
     const float *features, *z;
@@ -185,8 +173,7 @@ static void expect_deviation(gf_net *n, const char *name, double want) {
     if (!(fabs(have - want) <= slack * want)) fail_msg("%s has deviation %.4g, not %.4g", name, have, want);
 }
 
-static void beginnings_are_clips(void **state) {
-    (void)state;
+TEST(beginnings_are_clips) {
     const double w = 32, uniform = 1 / sqrt(3.0); /* deviation of a uniform number in +- 1 */
     gf_net *text = net_new(text_spec), *vit = net_new(vit_spec), *clip = net_new(clip_spec);
     expect_deviation(text, "token_embedding.weight", 0.02);
@@ -235,8 +222,7 @@ static void stay_near(gf_net_spec s, double embeddings, double gradients) {
     gf_net_free(narrow);
 }
 
-static void bf16_stays_near_fp32(void **state) {
-    (void)state;
+TEST(bf16_stays_near_fp32) {
     stay_near(text_spec, 0.015, 0.02);
     stay_near(vit_spec, 0.005, 0.006);
     /* With batch norms in eval mode, where rounding is not magnified by statistics of four images. */
@@ -249,8 +235,7 @@ static void bf16_stays_near_fp32(void **state) {
     gf_net_free(narrow);
 }
 
-static void threads_change_little(void **state) {
-    (void)state;
+TEST(threads_change_little) {
     gf_net_spec s = text_spec;
     gf_net *two = net_new(s);
     s.threads = 1;
@@ -261,8 +246,7 @@ static void threads_change_little(void **state) {
     gf_net_free(two);
 }
 
-static void the_arena_is_tight(void **state) {
-    (void)state;
+TEST(the_arena_is_tight) {
     const gf_net_spec all[] = {text_spec, vit_spec, clip_spec};
     for (int i = 0; i < 3; i++) {
         gf_net *n = net_new(all[i]);
@@ -272,32 +256,13 @@ static void the_arena_is_tight(void **state) {
     }
 }
 
-static void depth_has_a_limit_and_reaches_it(void **state) {
-    (void)state;
+TEST(depth_has_a_limit_and_reaches_it) {
     gf_net_spec s = text_spec;
     s.layers = GF_MAX_DEPTH;
     s.batch = 1;
     gf_net *n = net_new(s);
     assert_non_null(net_tensor(n, "transformer.resblocks.47.attn.in_proj_weight"));
     gf_net_free(n);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(impossible_nets_are_refused),
-        cmocka_unit_test(foreign_inputs_are_refused),
-        cmocka_unit_test(nets_beside_each_other_do_not_meddle),
-        cmocka_unit_test(micro_batches_add_up),
-        cmocka_unit_test(a_second_look_moves_no_averages),
-        cmocka_unit_test(parts_of_batches),
-        cmocka_unit_test(a_resnet_ends_in_a_projection),
-        cmocka_unit_test(beginnings_are_clips),
-        cmocka_unit_test(bf16_stays_near_fp32),
-        cmocka_unit_test(threads_change_little),
-        cmocka_unit_test(the_arena_is_tight),
-        cmocka_unit_test(depth_has_a_limit_and_reaches_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

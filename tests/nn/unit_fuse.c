@@ -1,15 +1,10 @@
 /* unit_fuse.c - which convolutions of ResNet-50 and ResNet-18 do a part of a batch norm, on backends that could do all of 1 x 1,
  * or of 3 x 3, and stride 1; and that the memory of a gradient which is never written is not planned. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/graph.h"
+#include <stdlib.h>
+#include <string.h>
 
 static glofnd_status create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
     (void)err, (void)s;
@@ -84,8 +79,7 @@ static counts count(const gf_graph *g) {
 }
 
 /* Two of 1 x 1 in each of 16 blocks and the first block's shortcut; 15 blocks begin at the end of another. */
-static void all_that_can_are_fused(void **state) {
-    (void)state;
+TEST(all_that_can_are_fused) {
     gf_graph *g = planned(1, 1, 0);
     const counts n = count(g);
     assert_int_equal(n.after, 33);
@@ -98,8 +92,7 @@ static void all_that_can_are_fused(void **state) {
 
 /* ResNet-18 of small images has a stem of 3 x 3, and 13 more of stride 1: 8 in the middle of a block, that after the stem, and
  * those after a block with and without a shortcut's norm. */
-static void windows_are_fused(void **state) {
-    (void)state;
+TEST(windows_are_fused) {
     const gf_nn_backend b = {.op_create = create,
                              .norm_scratch = scratch,
                              .norm_bits = bits,
@@ -122,8 +115,7 @@ static void windows_are_fused(void **state) {
     free(g);
 }
 
-static void each_way_alone(void **state) {
-    (void)state;
+TEST(each_way_alone) {
     gf_graph *forward = planned(1, 0, 0), *back = planned(0, 1, 0);
     assert_int_equal(count(forward).after, 33);
     assert_int_equal(count(forward).before, 0);
@@ -132,16 +124,14 @@ static void each_way_alone(void **state) {
     free(forward), free(back);
 }
 
-static void ranks_add_sums_themselves(void **state) {
-    (void)state;
+TEST(ranks_add_sums_themselves) {
     gf_graph *g = planned(1, 1, 1);
     const counts n = count(g);
     assert_int_equal(n.after + n.before + n.summed + n.back_summed, 0);
     free(g);
 }
 
-static void memory_does_not_grow(void **state) {
-    (void)state;
+TEST(memory_does_not_grow) {
     gf_graph *fused = planned(1, 1, 0), *apart = planned(0, 0, 0);
     assert_true(fused->arena_bytes <= apart->arena_bytes);
     assert_int_equal(apart->blocks - fused->blocks, 15);
@@ -152,12 +142,4 @@ static void memory_does_not_grow(void **state) {
             assert_true(a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset);
         }
     free(fused), free(apart);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_can_are_fused),    cmocka_unit_test(windows_are_fused),    cmocka_unit_test(each_way_alone),
-        cmocka_unit_test(ranks_add_sums_themselves), cmocka_unit_test(memory_does_not_grow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* unit_merge.c - layers that a device does together (train/nn/merge.c): which ones, and that the plan of memory has what they read
  * and write at their times, and nothing for what is never written.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/graph.h"
+#include <stdlib.h>
+#include <string.h>
 
 static size_t scratch(int64_t rows, int64_t c) { return (size_t)(rows / 1000 + c); }
 static const gf_nn_backend plain = {.norm_scratch = scratch}, fusing = {.norm_scratch = scratch, .norm_fuses = 1};
@@ -59,8 +54,7 @@ static void check_net(const gf_net_spec *spec, int shortcuts) {
     free(g), free(apart);
 }
 
-static void resnets_merge_norms_of_shortcuts(void **state) {
-    (void)state;
+TEST(resnets_merge_norms_of_shortcuts) {
     for (int training = 0; training < 2; training++)
         for (int precision = 0; precision < 2; precision++) {
             gf_net_spec spec = {.arch = GF_ARCH_RESNET50, .batch = 16, .size = 64, .head_hidden = 64, .head_out = 32};
@@ -84,8 +78,7 @@ static void resnets_merge_norms_of_shortcuts(void **state) {
 }
 
 /* An output that something else reads, or the caller, must be written. */
-static void outputs_with_other_readers_stay(void **state) {
-    (void)state;
+TEST(outputs_with_other_readers_stay) {
     for (int reader = 0; reader < 3; reader++) {
         gf_graph *g = calloc(1, sizeof *g);
         assert_non_null(g);
@@ -135,8 +128,7 @@ static void check_stem(const gf_graph *g, const gf_graph *apart) {
     assert_live(g, norm->dx, back + 1);
 }
 
-static void stems_are_joined(void **state) {
-    (void)state;
+TEST(stems_are_joined) {
     for (int training = 0; training < 2; training++) {
         gf_net_spec spec = {.arch = GF_ARCH_RESNET50, .batch = 4, .size = 64, .head_hidden = 64, .head_out = 32};
         spec.training = training;
@@ -149,13 +141,4 @@ static void stems_are_joined(void **state) {
         assert_false(g->layer[0].shape.pooled);
         free(g), free(apart);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnets_merge_norms_of_shortcuts),
-        cmocka_unit_test(outputs_with_other_readers_stay),
-        cmocka_unit_test(stems_are_joined),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* unit_optim.c - optimizers and schedules against values worked out by hand; the golden D cases are in tests/replay. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define near(a, b) assert_true(fabs((double)(a) - (double)(b)) <= 1e-6 * fmax(1.0, fabs((double)(b))))
 
@@ -25,8 +20,7 @@ static void all_finite(const float *x, size_t n) {
 
 /* ----- rules and norm ------------------------------------------------------------------------------------------- */
 
-static void rules_follow_axes_and_name(void **state) {
-    (void)state;
+TEST(rules_follow_axes_and_name) {
     assert_true(gf_param_decays(2, "layer1.conv.weight"));
     assert_true(gf_param_decays(4, NULL));
     assert_false(gf_param_decays(1, "layer1.conv.weight"));
@@ -38,8 +32,7 @@ static void rules_follow_axes_and_name(void **state) {
     assert_false(gf_param_adapts(0));
 }
 
-static void norm_is_exact_for_any_length(void **state) {
-    (void)state;
+TEST(norm_is_exact_for_any_length) {
     float x[29], y[29];
     for (int i = 0; i < 29; i++) x[i] = 3.0f, y[i] = 1.0f;
     for (size_t n = 0; n <= 29; n++) {
@@ -53,8 +46,7 @@ static void norm_is_exact_for_any_length(void **state) {
 
 /* ----- SGD ------------------------------------------------------------------------------------------------------ */
 
-static void sgd_momentum_two_steps(void **state) {
-    (void)state;
+TEST(sgd_momentum_two_steps) {
     float p = 1.0f, mu = 0.0f;
     float g = 0.5f;
     const gf_param t = {&p, &g, &mu, NULL, 1, 1, 0};
@@ -67,8 +59,7 @@ static void sgd_momentum_two_steps(void **state) {
     near(p, 0.8266);
 }
 
-static void sgd_nesterov_looks_ahead(void **state) {
-    (void)state;
+TEST(sgd_nesterov_looks_ahead) {
     float p = 1.0f, mu = 0.0f;
     float g = 0.5f;
     const gf_param t = {&p, &g, &mu, NULL, 1, 0, 0};
@@ -81,8 +72,7 @@ static void sgd_nesterov_looks_ahead(void **state) {
     near(p, 0.905 - 0.1 * (0.5 + 0.9 * 0.95));
 }
 
-static void sgd_without_momentum_needs_no_state(void **state) {
-    (void)state;
+TEST(sgd_without_momentum_needs_no_state) {
     float p[2] = {1.0f, -2.0f};
     float g[2] = {1.0f, 0.0f};
     const gf_param t = {p, g, NULL, NULL, 2, 1, 0};
@@ -95,8 +85,7 @@ static void sgd_without_momentum_needs_no_state(void **state) {
 
 static const gf_optim_rule lars = {.kind = GF_OPTIM_LARS, .momentum = 0.9, .weight_decay = 0.5, .trust = 0.01};
 
-static void lars_scales_by_norms_of_decayed_gradient(void **state) {
-    (void)state;
+TEST(lars_scales_by_norms_of_decayed_gradient) {
     float p[2] = {3.0f, 4.0f}, mu[2] = {0.0f, 0.0f};
     float g[2] = {-1.5f, 1.0f}; /* decayed: {0, 3}, so |p| = 5, |d| = 3 */
     const gf_param t = {p, g, mu, NULL, 2, 1, 1};
@@ -107,8 +96,7 @@ static void lars_scales_by_norms_of_decayed_gradient(void **state) {
     near(p[1], 4.0 - 2.0 * 0.05);
 }
 
-static void lars_vectors_take_plain_steps(void **state) {
-    (void)state;
+TEST(lars_vectors_take_plain_steps) {
     float p[2] = {3.0f, 4.0f}, mu[2] = {1.0f, 0.0f};
     float g[2] = {1.0f, 2.0f};
     const gf_param t = {p, g, mu, NULL, 2, gf_param_decays(1, NULL), gf_param_adapts(1)};
@@ -120,8 +108,7 @@ static void lars_vectors_take_plain_steps(void **state) {
 }
 
 /* Ratio 1 where a norm is zero: weights still at zero, no gradient at all, or decay that cancels the gradient. */
-static void lars_zero_norms_give_ratio_one(void **state) {
-    (void)state;
+TEST(lars_zero_norms_give_ratio_one) {
     float p[2] = {0.0f, 0.0f}, mu[2] = {0.0f, 0.0f};
     float g[2] = {1.0f, -1.0f}, none[2] = {0.0f, 0.0f};
     gf_param t = {p, g, mu, NULL, 2, 1, 1};
@@ -141,8 +128,7 @@ static void lars_zero_norms_give_ratio_one(void **state) {
     assert_true(r[0] == 2.0f && xi[0] == 0.0f);
 }
 
-static void lars_stays_finite_for_vanishing_gradients(void **state) {
-    (void)state;
+TEST(lars_stays_finite_for_vanishing_gradients) {
     float p[3] = {1.0f, 1e-42f, 2.0f}, mu[3] = {0.0f, 0.0f, 0.0f};
     float g[3] = {1e-44f, 0.0f, 0.0f}; /* ratio about 1e42: more than float32 can hold */
     const gf_optim_rule o = {.kind = GF_OPTIM_LARS, .momentum = 0.9, .weight_decay = 0.0, .trust = 0.001};
@@ -158,8 +144,7 @@ static void lars_stays_finite_for_vanishing_gradients(void **state) {
 
 static const gf_optim_rule adam = {.kind = GF_OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
 
-static void adamw_first_step_is_signed_lr(void **state) {
-    (void)state;
+TEST(adamw_first_step_is_signed_lr) {
     float p[3] = {1.0f, 1.0f, 1.0f}, m[3] = {0}, v[3] = {0};
     float g[3] = {5.0f, -1e-3f, 0.0f};
     const gf_param t = {p, g, m, v, 3, 0, 0};
@@ -171,8 +156,7 @@ static void adamw_first_step_is_signed_lr(void **state) {
     near(v[0], 0.25);
 }
 
-static void adamw_decays_before_the_step(void **state) {
-    (void)state;
+TEST(adamw_decays_before_the_step) {
     float p = 2.0f, m = 0.0f, v = 0.0f;
     float g = 1.0f;
     const gf_param t = {&p, &g, &m, &v, 1, 1, 0};
@@ -183,8 +167,7 @@ static void adamw_decays_before_the_step(void **state) {
     near(p, 1.988 * 0.999 - 0.01 * (m2 / (1 - 0.81)) / (sqrt(v2 / (1 - 0.9801)) + 1e-8));
 }
 
-static void adamw_eps_stands_outside_the_root(void **state) {
-    (void)state;
+TEST(adamw_eps_stands_outside_the_root) {
     float p = 0.0f, m = 0.0f, v = 0.0f;
     float g = 1e-3f;
     const gf_optim_rule o = {.kind = GF_OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3};
@@ -193,8 +176,7 @@ static void adamw_eps_stands_outside_the_root(void **state) {
     near(p, -0.5); /* 1e-3 / (1e-3 + 1e-3) */
 }
 
-static void adamw_stays_finite(void **state) {
-    (void)state;
+TEST(adamw_stays_finite) {
     float p[4] = {1.0f, 1.0f, 1.0f, 0.0f}, m[4] = {0}, v[4] = {0};
     float g[4] = {1e18f, 1e-44f, -1e18f, 0.0f};
     const gf_param t = {p, g, m, v, 4, 1, 0};
@@ -210,8 +192,7 @@ static void adamw_stays_finite(void **state) {
 /* ----- lists ---------------------------------------------------------------------------------------------------- */
 
 /* A list of tensors is the same as its tensors one by one, and a repeated run has the same bits. */
-static void list_equals_single_calls(void **state) {
-    (void)state;
+TEST(list_equals_single_calls) {
     float p[2][37], m[2][37], v[2][37], g[37];
     for (int i = 0; i < 37; i++) {
         g[i] = sinf((float)i);
@@ -231,8 +212,7 @@ static void list_equals_single_calls(void **state) {
 }
 
 /* Two tensors, gradient of norm 5: clipped over both together, and only if it is longer. */
-static void long_gradients_are_shortened(void **state) {
-    (void)state;
+TEST(long_gradients_are_shortened) {
     static const gf_nn_backend host = {.name = "host"};
     for (int longer = 0; longer < 2; longer++) {
         float p[2] = {1.0f, 1.0f}, g[2] = {3.0f, -4.0f}, mu[2] = {0.0f, 0.0f};
@@ -267,8 +247,7 @@ static void fill_pair(pair_of_tensors *x) {
 }
 
 /* gf_optim with any number of threads moves as the loops over whole tensors do, bit by bit. */
-static void threads_do_not_change_bits(void **state) {
-    (void)state;
+TEST(threads_do_not_change_bits) {
     static pair_of_tensors whole, cut;
     static const gf_nn_backend host = {.name = "host"};
     for (int run = 0; run < 9; run++) {
@@ -294,8 +273,7 @@ static void threads_do_not_change_bits(void **state) {
     }
 }
 
-static void empty_tensors_and_lists_are_fine(void **state) {
-    (void)state;
+TEST(empty_tensors_and_lists_are_fine) {
     const gf_param t = {NULL, NULL, NULL, NULL, 0, 1, 1};
     update(&(gf_optim_rule){.kind = GF_OPTIM_SGD, .momentum = 0.9}, 0.1, 1, &t, 1);
     update(&lars, 0.1, 1, &t, 1);
@@ -305,8 +283,7 @@ static void empty_tensors_and_lists_are_fine(void **state) {
 
 /* ----- schedules ------------------------------------------------------------------------------------------------ */
 
-static void cosine_by_epochs(void **state) {
-    (void)state;
+TEST(cosine_by_epochs) {
     assert_true(gf_lr_cosine_epochs(0.8, 0.0, 10, 200) == 0.0);
     near(gf_lr_cosine_epochs(0.8, 2.5, 10, 200), 0.2);
     near(gf_lr_cosine_epochs(0.8, 10.0, 10, 200), 0.8);
@@ -316,8 +293,7 @@ static void cosine_by_epochs(void **state) {
     assert_true(gf_lr_cosine_epochs(0.8, 10.0, 10, 10) == 0.0); /* nothing but warm-up: over, not 0/0 */
 }
 
-static void cosine_by_steps(void **state) {
-    (void)state;
+TEST(cosine_by_steps) {
     near(gf_lr_cosine_steps(1.0, 0.1, 0, 4, 104), 0.25);
     near(gf_lr_cosine_steps(1.0, 0.1, 3, 4, 104), 1.0);
     near(gf_lr_cosine_steps(1.0, 0.1, 4, 4, 104), 1.0);
@@ -327,21 +303,18 @@ static void cosine_by_steps(void **state) {
     near(gf_lr_cosine_steps(1.0, 0.1, 5, 5, 5), 0.1);
 }
 
-static void rates_scale_with_batch(void **state) {
-    (void)state;
+TEST(rates_scale_with_batch) {
     near(gf_lr_scaled_sqrt(0.075, 128), 0.848528137423857);
     near(gf_lr_scaled_linear(0.3, 512), 0.6);
 }
 
-static void temperature_rate_steps_at_threshold(void **state) {
-    (void)state;
+TEST(temperature_rate_steps_at_threshold) {
     near(gf_lr_tau_threshold(3.0, 1.0 / 3.0, 0.03, log(1.0 / 0.031)), 3.0);
     near(gf_lr_tau_threshold(3.0, 1.0 / 3.0, 0.03, log(1.0 / 0.029)), 1.0);
     near(gf_lr_tau_threshold(3.0, 1.0 / 3.0, 1.0, 0.0), 1.0); /* at the threshold: reduced */
 }
 
-static void gamma_falls_from_one(void **state) {
-    (void)state;
+TEST(gamma_falls_from_one) {
     assert_true(gf_gamma_cosine(0.2, 0, 18) == 1.0);
     near(gf_gamma_cosine(0.2, 9, 18), 0.6);
     assert_true(gf_gamma_cosine(0.2, 18, 18) == 0.2);
@@ -349,39 +322,9 @@ static void gamma_falls_from_one(void **state) {
     assert_true(gf_gamma_cosine(0.2, 1, 0) == 0.2);
 }
 
-static void log_scale_stays_in_bounds(void **state) {
-    (void)state;
+TEST(log_scale_stays_in_bounds) {
     near(gf_clamp_log_scale(2.0, 100.0), 2.0);
     near(gf_clamp_log_scale(9.0, 100.0), log(100.0));
     assert_true(gf_clamp_log_scale(-1.0, 100.0) == 0.0);
     assert_true(isnan(gf_clamp_log_scale(NAN, 100.0))); /* a diverged run must stay visible */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_follow_axes_and_name),
-        cmocka_unit_test(norm_is_exact_for_any_length),
-        cmocka_unit_test(sgd_momentum_two_steps),
-        cmocka_unit_test(sgd_nesterov_looks_ahead),
-        cmocka_unit_test(sgd_without_momentum_needs_no_state),
-        cmocka_unit_test(lars_scales_by_norms_of_decayed_gradient),
-        cmocka_unit_test(lars_vectors_take_plain_steps),
-        cmocka_unit_test(lars_zero_norms_give_ratio_one),
-        cmocka_unit_test(lars_stays_finite_for_vanishing_gradients),
-        cmocka_unit_test(adamw_first_step_is_signed_lr),
-        cmocka_unit_test(adamw_decays_before_the_step),
-        cmocka_unit_test(adamw_eps_stands_outside_the_root),
-        cmocka_unit_test(adamw_stays_finite),
-        cmocka_unit_test(list_equals_single_calls),
-        cmocka_unit_test(long_gradients_are_shortened),
-        cmocka_unit_test(threads_do_not_change_bits),
-        cmocka_unit_test(empty_tensors_and_lists_are_fine),
-        cmocka_unit_test(cosine_by_epochs),
-        cmocka_unit_test(cosine_by_steps),
-        cmocka_unit_test(rates_scale_with_batch),
-        cmocka_unit_test(temperature_rate_steps_at_threshold),
-        cmocka_unit_test(gamma_falls_from_one),
-        cmocka_unit_test(log_scale_stays_in_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* unit_replay.c - steps that a device records, on a device that only takes notes: when it records, plays and forgets, and that
  * ranks, here threads, all play their records or none does; the length of texts that they agree on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/test.h"
 
-#include <cmocka.h>
-
+#include "loop/distributed.h"
 #include "nn/net_parts.h"
 #include "support/thread_ranks.h"
-#include "loop/distributed.h"
+#include <stdlib.h>
+#include <string.h>
 
 /* ----- a device ----- */
 
@@ -93,24 +88,21 @@ static void expect_alone(member m, glofnd_status status, const char *notes) {
 }
 
 /* The second step of a key is recorded and played; a new key begins anew. A device without memory for it is not asked again. */
-static void the_second_step_is_recorded(void **state) {
-    (void)state;
+TEST(the_second_step_is_recorded) {
     expect_alone((member){.keys = "aaaa"}, GLOFND_OK, "fwrppp");
     expect_alone((member){.keys = "abaabb"}, GLOFND_OK, "fwfwfwrpfwrp");
     expect_alone((member){.keys = "aaabbb", .engine.lacks_memory = 1}, GLOFND_OK, "fwrfwwfwww");
 }
 
 /* Each variant of a key has a record of its own; a new key drops all of them. */
-static void variants_have_records_of_their_own(void **state) {
-    (void)state;
+TEST(variants_have_records_of_their_own) {
     expect_alone((member){.keys = "1a2a1a2a1a2a"}, GLOFND_OK, "fwwrprppp");
     expect_alone((member){.keys = "1a1a2a1a2b2b1b"}, GLOFND_OK, "fwrpwpfwrpw");
     expect_alone((member){.keys = "1a1a2a2a", .engine.lacks_memory = 1}, GLOFND_OK, "fwrfwww");
 }
 
 /* Of more variants than there are places for records, the one that was not used for the longest time gives way. */
-static void the_oldest_variant_gives_way(void **state) {
-    (void)state;
+TEST(the_oldest_variant_gives_way) {
     assert_int_equal(GF_NN_RECORDS, 8);
     expect_alone((member){.keys = "1a1a2a2a3a4a5a6a7a8a1a9a1a2a1a"}, GLOFND_OK, "fwrpwrpwwwwwwpwpwp");
 }
@@ -135,8 +127,7 @@ static void expect_ranks(int lacks, const char *notes) {
     }
 }
 
-static void all_ranks_play_or_none(void **state) {
-    (void)state;
+TEST(all_ranks_play_or_none) {
     expect_ranks(-1, "fwrpppfwrpp");
     for (int r = 0; r < RANKS; r++) expect_ranks(r, "fwrfwwwfwww");
 }
@@ -161,8 +152,7 @@ static void *ask_for_the_largest(void *user) {
 }
 
 /* Lengths of texts: all ranks compute the largest. */
-static void ranks_agree_on_the_largest(void **state) {
-    (void)state;
+TEST(ranks_agree_on_the_largest) {
     for (int largest = 0; largest < RANKS; largest++) {
         gf_comm *host[RANKS];
         answer a[RANKS];
@@ -185,8 +175,7 @@ static glofnd_status sum_never(gf_error *err, gf_comm *c, double *x, int64_t n) 
     return GLOFND_OK;
 }
 
-static void a_failure_is_reported_at_once(void **state) {
-    (void)state;
+TEST(a_failure_is_reported_at_once) {
     const gf_comm_ops kind = {.name = "test", .sum = sum_never};
     gf_comm host = {.ops = &kind, .ranks = 2};
     member m = {.keys = "aaa", .engine.fails = 1};
@@ -198,8 +187,7 @@ static void a_failure_is_reported_at_once(void **state) {
 }
 
 /* They share a device, and its one record. */
-static void nets_beside_each_other_share_the_record(void **state) {
-    (void)state;
+TEST(nets_beside_each_other_share_the_record) {
     gf_error err = {""};
     gf_nn_engine engine = {0};
     gf_net *first = calloc(1, sizeof *first), *second = calloc(1, sizeof *second);
@@ -212,17 +200,4 @@ static void nets_beside_each_other_share_the_record(void **state) {
     assert_int_equal(gf_net_replay(&err, first, 7, 0, work, &engine), GLOFND_OK);
     assert_string_equal(engine.notes, "fwrpppfw");
     free(first), free(second);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_second_step_is_recorded),
-        cmocka_unit_test(variants_have_records_of_their_own),
-        cmocka_unit_test(the_oldest_variant_gives_way),
-        cmocka_unit_test(all_ranks_play_or_none),
-        cmocka_unit_test(ranks_agree_on_the_largest),
-        cmocka_unit_test(a_failure_is_reported_at_once),
-        cmocka_unit_test(nets_beside_each_other_share_the_record),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* unit_resnet.c - whole nets without outside numbers: sizes, initial weights, train and eval mode, misuse, threads, bf16.
  * Names, shapes, values and gradients against PyTorch are in golden_resnet.c.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/net.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_DNNL
 
@@ -73,8 +68,7 @@ static float *copy(const float *x, int64_t count) { return memcpy(malloc(4 * (si
 
 /* ----- size and initial weights ------------------------------------------------------------------------------------- */
 
-static void parameters_count_as_in_torchvision(void **state) {
-    (void)state;
+TEST(parameters_count_as_in_torchvision) {
     static const struct {
         gf_arch arch;
         int64_t numbers, features;
@@ -98,8 +92,7 @@ static void parameters_count_as_in_torchvision(void **state) {
     }
 }
 
-static void weights_start_as_documented(void **state) {
-    (void)state;
+TEST(weights_start_as_documented) {
     gf_net_spec spec = small;
     spec.zero_init = 1;
     gf_net *n = make(&spec);
@@ -125,8 +118,7 @@ static void weights_start_as_documented(void **state) {
     gf_net_free(n);
 }
 
-static void seeds_and_nothing_else_decide_the_weights(void **state) {
-    (void)state;
+TEST(seeds_and_nothing_else_decide_the_weights) {
     gf_net_spec other = small, threads = small;
     other.seed = 6;
     threads.threads = 1;
@@ -139,8 +131,7 @@ static void seeds_and_nothing_else_decide_the_weights(void **state) {
     gf_net_free(a), gf_net_free(b), gf_net_free(c);
 }
 
-static void the_estimate_is_what_is_taken(void **state) {
-    (void)state;
+TEST(the_estimate_is_what_is_taken) {
     gf_error err = {""};
     size_t bytes = 0, larger = 0;
     gf_net_spec twice = small, eval = small;
@@ -159,8 +150,7 @@ static void the_estimate_is_what_is_taken(void **state) {
 
 /* ----- modes -------------------------------------------------------------------------------------------------------- */
 
-static void eval_mode_takes_images_one_by_one(void **state) {
-    (void)state;
+TEST(eval_mode_takes_images_one_by_one) {
     gf_net_spec eval = small;
     eval.training = 0;
     gf_net *n = make(&small), *e = make(&eval);
@@ -188,8 +178,7 @@ static void eval_mode_takes_images_one_by_one(void **state) {
     gf_net_free(n), gf_net_free(e);
 }
 
-static void changed_weights_are_seen_after_touch(void **state) {
-    (void)state;
+TEST(changed_weights_are_seen_after_touch) {
     gf_net *n = make(&small);
     const float *features;
     float *x = images(&small);
@@ -209,8 +198,7 @@ static void changed_weights_are_seen_after_touch(void **state) {
 }
 
 /* The images may be gone before backward; gradients are overwritten, not added. */
-static void backward_needs_nothing_from_outside(void **state) {
-    (void)state;
+TEST(backward_needs_nothing_from_outside) {
     gf_net *n = make(&small);
     float *x = images(&small), *d = random_array(3, small.batch * 24);
     gf_tensor *w = tensor(n, "conv1.weight");
@@ -226,8 +214,7 @@ static void backward_needs_nothing_from_outside(void **state) {
 }
 
 /* Along the gradient of conv1 and without a head: the loss moves as the gradient says. */
-static void gradients_without_a_head_are_those_of_the_features(void **state) {
-    (void)state;
+TEST(gradients_without_a_head_are_those_of_the_features) {
     gf_net_spec spec = small;
     spec.head_hidden = spec.head_out = 0;
     gf_net *n = make(&spec);
@@ -265,8 +252,7 @@ static void refused(gf_net_spec spec, glofnd_status want) {
     assert_int_equal(bytes, 7);
 }
 
-static void bad_specs_are_refused(void **state) {
-    (void)state;
+TEST(bad_specs_are_refused) {
     gf_net_spec s;
     s = small, s.arch = (gf_arch)9, refused(s, GLOFND_E_ARGUMENT);
     s = small, s.precision = (gf_precision)2, refused(s, GLOFND_E_ARGUMENT);
@@ -280,8 +266,7 @@ static void bad_specs_are_refused(void **state) {
     s = small, s.threads = -1, refused(s, GLOFND_E_ARGUMENT);
 }
 
-static void calls_out_of_order_are_refused(void **state) {
-    (void)state;
+TEST(calls_out_of_order_are_refused) {
     gf_net_spec eval = small;
     eval.training = 0;
     gf_error err = {""};
@@ -344,8 +329,7 @@ static outcome step(const gf_net_spec *spec, float shift) {
 static void drop(outcome *o) { free(o->features), free(o->projection), free(o->grads); }
 
 /* Equal thread counts: equal bits. Different counts: oneDNN adds gradients of weights in a different order, so nearly equal. */
-static void steps_repeat(void **state) {
-    (void)state;
+TEST(steps_repeat) {
     gf_net_spec spec = small, one = small;
     one.threads = 1;
     outcome a = step(&spec, 0), b = step(&spec, 0), c = step(&one, 0);
@@ -376,8 +360,7 @@ static void compare_precisions(gf_net_spec spec, float shift, double features, d
 /* Bounds on the relative error of whole arrays, 1.2 times what was measured: bf16 has 8 bits, each rounding is 0.2 % in the mean
  * square, and each number passes some ten to fifty of them. Gradients differ more where ReLUs are switched by rounding: once
  * without that. zero_init as in training, so that blocks start as identities. */
-static void bf16_stays_near_fp32(void **state) {
-    (void)state;
+TEST(bf16_stays_near_fp32) {
     gf_net_spec spec = small;
     spec.batch = 32;
     compare_precisions(spec, 3, 0.0012, 0.035, 0.033);
@@ -387,24 +370,6 @@ static void bf16_stays_near_fp32(void **state) {
     compare_precisions(spec, 0, 0.008, 0.017, 0.15);
     spec.arch = GF_ARCH_RESNET50;
     compare_precisions(spec, 0, 0.01, 0.022, 0.185);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_count_as_in_torchvision),
-        cmocka_unit_test(weights_start_as_documented),
-        cmocka_unit_test(seeds_and_nothing_else_decide_the_weights),
-        cmocka_unit_test(the_estimate_is_what_is_taken),
-        cmocka_unit_test(eval_mode_takes_images_one_by_one),
-        cmocka_unit_test(changed_weights_are_seen_after_touch),
-        cmocka_unit_test(backward_needs_nothing_from_outside),
-        cmocka_unit_test(gradients_without_a_head_are_those_of_the_features),
-        cmocka_unit_test(bad_specs_are_refused),
-        cmocka_unit_test(calls_out_of_order_are_refused),
-        cmocka_unit_test(steps_repeat),
-        cmocka_unit_test(bf16_stays_near_fp32),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else

@@ -1,22 +1,17 @@
 /* fault_kmeans.c - every allocation of k-means fails once: E_MEMORY, and no leak (sanitizer builds). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "pairs/kmeans.h"
 #include "support/faults.h"
 #include "support/random.h"
+#include <stdlib.h>
 
 enum { N = 50, DIM = 7 };
 
-static void a_failed_allocation_is_reported(void **state) {
+TEST(a_failed_allocation_is_reported) {
     static float x[N * DIM], confidence[N];
     static int32_t of[N];
     rng g = {5};
-    (void)state;
     for (int i = 0; i < N * DIM; i++) x[i] = i < 20 * DIM ? (float)(i % DIM == 0) : (float)rng_normal(&g); /* 20 are equal */
     const gf_kmeans k = {.groups = 9, .iterations = 4, .seed = 2, .tau = 0.1};
     const gf_vectors v = {.x = x, .n = N, .dim = DIM};
@@ -33,9 +28,4 @@ static void a_failed_allocation_is_reported(void **state) {
         assert_int_equal(status, GLOFND_E_MEMORY);
         assert_true(err.text[0] != 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_failed_allocation_is_reported)};
-    return cmocka_run_group_tests_name("fault_kmeans", tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* unit_cell_tree.c - centroids in two levels: nearest cells against all centroids; the recall of probed cells; large cells are
  * compared in pieces; sorted lists. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "pairs/cell_compare.h"
 #include "support/pair_rows.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_error err;
 
@@ -66,12 +61,11 @@ static int64_t nearer_groups(const gf_cells *c, int64_t i, int64_t g) {
 }
 
 /* The `probe` best cells of the `through` nearest groups, and no others. */
-static void nearest_cells_are_those_of_the_nearest_groups(void **state) {
+TEST(nearest_cells_are_those_of_the_nearest_groups) {
     enum { N = 3000, DIM = 7, CELLS = 150 };
     float *x = make_rows(N, DIM, 1);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     gf_cells c = make_cells(&rows, CELLS, 8, 2);
-    (void)state;
     assert_true(c.tree.groups > 20 && c.tree.groups < 50);
     assert_int_equal(gf_tree_through(&c.tree, 1), 8);
     assert_int_equal(gf_tree_through(&c.tree, CELLS), c.tree.groups);
@@ -97,12 +91,11 @@ static void nearest_cells_are_those_of_the_nearest_groups(void **state) {
 }
 
 /* Each row is in the best cell of its nearest groups; the same cells for any number of threads. */
-static void rows_are_in_their_cells(void **state) {
+TEST(rows_are_in_their_cells) {
     enum { N = 2600, DIM = 5 };
     float *x = make_rows(N, DIM, 2);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     gf_cells a = make_cells(&rows, 90, 8, 1), b = make_cells(&rows, 90, 8, 3);
-    (void)state;
     assert_memory_equal(a.order, b.order, N * sizeof *a.order);
     assert_memory_equal(a.angle, b.angle, N * sizeof *a.angle);
     assert_memory_equal(a.start, b.start, 91 * sizeof *a.start);
@@ -119,13 +112,12 @@ static void rows_are_in_their_cells(void **state) {
     free(x);
 }
 
-static void a_tree_of_other_numbers_is_refused(void **state) {
+TEST(a_tree_of_other_numbers_is_refused) {
     enum { CELLS = 40, DIM = 3, N = 200 };
     float *x = make_rows(N, DIM, 3), *numbers = malloc((size_t)gf_tree_numbers(CELLS, DIM) * sizeof *numbers);
     const gf_vectors sample = {.x = x, .n = N, .dim = DIM};
     const gf_sweep_job job = {.threads = 1};
     gf_cell_tree t;
-    (void)state;
     assert_int_equal(gf_tree_make(&err, &sample, CELLS, &job, numbers), GLOFND_OK);
     assert_int_equal(gf_tree_open(&err, numbers, CELLS, DIM, 1, &t), GLOFND_OK);
     const int64_t last = gf_tree_numbers(CELLS, DIM) - 1, groups = t.groups;
@@ -144,13 +136,12 @@ static void a_tree_of_other_numbers_is_refused(void **state) {
 }
 
 /* Fewer vectors than groups, and all of them equal: cells stay empty, and the rest is as everywhere. */
-static void few_vectors_make_empty_cells(void **state) {
+TEST(few_vectors_make_empty_cells) {
     enum { CELLS = 300, DIM = 4, N = 10 };
     float *numbers = malloc((size_t)gf_tree_numbers(CELLS, DIM) * sizeof *numbers), x[N * DIM];
     const gf_vectors sample = {.x = x, .n = N, .dim = DIM};
     const gf_sweep_job job = {.threads = 2};
     gf_cell_tree t;
-    (void)state;
     for (int i = 0; i < N * DIM; i++) x[i] = 1.0f;
     memset(numbers, 0xff, (size_t)gf_tree_numbers(CELLS, DIM) * sizeof *numbers); /* NaN, which opening refuses */
     assert_int_equal(gf_tree_make(&err, &sample, CELLS, &job, numbers), GLOFND_OK);
@@ -167,13 +158,12 @@ static void probe(const gf_vectors *rows, int64_t cells, gf_pairs_found *f) {
 }
 
 /* The bounds are a little below what was measured: 88.3, 94.9, 98.2, 99.4 %, with 0.4, 0.75, 1.5, 2.9 % of the pairs. */
-static void the_recall_is_high_on_clusters(void **state) {
+TEST(the_recall_is_high_on_clusters) {
     enum { N = 20000, DIM = 16 };
     static const int64_t probed[] = {1, 2, 4, 8};
     static const double least[] = {0.87, 0.94, 0.975, 0.99};
     float *x = make_rows(N, DIM, 4);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
-    (void)state;
     for (int k = 0; k < 4; k++) {
         gf_pairs_found f;
         probe(&rows, probed[k], &f);
@@ -190,12 +180,11 @@ static void the_recall_is_high_on_clusters(void **state) {
 /* ----- pieces ----- */
 
 /* Of 30,000 rows 20,000 are nearly equal: no cell that k-means makes can hold few of them. */
-static void large_cells_are_cut(void **state) {
+TEST(large_cells_are_cut) {
     enum { N = 30000, DIM = 6, MANY = 20000, PIECE = 4096 };
     float *x = make_rows(N, DIM, 5);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     gf_pairs_found f;
-    (void)state;
     for (int64_t i = 1; i < MANY; i++) memcpy(x + i * DIM, x, DIM * sizeof *x);
     probe(&rows, 2, &f);
     assert_true(f.compared < (int64_t)N * 2 * (PIECE + 100));
@@ -209,7 +198,7 @@ static void large_cells_are_cut(void **state) {
 }
 
 /* Of a cut cell an anchor takes the piece that its own angle lies in: its neighbours have much the same angle. */
-static void of_a_cut_cell_the_right_piece_is_taken(void **state) {
+TEST(of_a_cut_cell_the_right_piece_is_taken) {
     enum { N = 20000, DIM = 8 };
     float *x = make_rows(N, DIM, 7);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
@@ -217,7 +206,6 @@ static void of_a_cut_cell_the_right_piece_is_taken(void **state) {
     gf_cells c = make_cells(&rows, 4, 1, 2);
     gf_cell_search s;
     gf_pairs_found f = {0};
-    (void)state;
     assert_int_equal(gf_cell_search_init(&err, &s, &c, &c.points, &t, NULL), GLOFND_OK);
     assert_true(s.pieces >= 7);
     for (int64_t k = 0; k < s.pieces; k++) assert_true(s.piece[k + 1] - s.piece[k] <= 4096);
@@ -276,8 +264,7 @@ static void want_duplicates(int64_t dim, float noise, float dup) {
     free(x);
 }
 
-static void anchors_want_their_duplicates(void **state) {
-    (void)state;
+TEST(anchors_want_their_duplicates) {
     want_duplicates(12, 0.015f, 0.9998f);
     want_duplicates(16, 0.05f, 0.9985f);
 }
@@ -285,10 +272,9 @@ static void anchors_want_their_duplicates(void **state) {
 /* ----- lists ----- */
 
 /* The same entries whether a list is sorted as it grows or cut when it is full. */
-static void sorted_lists_equal_those_that_are_cut(void **state) {
+TEST(sorted_lists_equal_those_that_are_cut) {
     enum { COUNT = 500 };
     rng g = {6};
-    (void)state;
     for (int64_t keep = 1; keep <= GF_BEST_SHORT; keep += 7) {
         gf_best a, b;
         assert_int_equal(gf_best_alloc_for(&err, &a, 2, keep), GLOFND_OK);
@@ -305,19 +291,4 @@ static void sorted_lists_equal_those_that_are_cut(void **state) {
         gf_best_free(&a);
         gf_best_free(&b);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nearest_cells_are_those_of_the_nearest_groups),
-        cmocka_unit_test(rows_are_in_their_cells),
-        cmocka_unit_test(a_tree_of_other_numbers_is_refused),
-        cmocka_unit_test(few_vectors_make_empty_cells),
-        cmocka_unit_test(the_recall_is_high_on_clusters),
-        cmocka_unit_test(large_cells_are_cut),
-        cmocka_unit_test(of_a_cut_cell_the_right_piece_is_taken),
-        cmocka_unit_test(anchors_want_their_duplicates),
-        cmocka_unit_test(sorted_lists_equal_those_that_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

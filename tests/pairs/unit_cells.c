@@ -1,18 +1,13 @@
 /* unit_cells.c - duplicates by cells are those of the search over all pairs, to the bit, for any similarity; near 1 few pairs are
  * compared. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "pairs/cells.h"
 #include "support/pair_rows.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_error err;
 
@@ -42,10 +37,9 @@ static void same_duplicates(const gf_pairs_found *a, const gf_pairs_found *b, fl
     }
 }
 
-static void duplicates_are_those_of_all_pairs(void **state) {
+TEST(duplicates_are_those_of_all_pairs) {
     static const int64_t sizes[][2] = {{1, 3}, {2, 5}, {63, 8}, {800, 24}, {2500, 3}, {1999, 70}};
     static const float dups[] = {0.9999f, 0.98f, 0.9f, 0.5f, -0.2f, 3.0f};
-    (void)state;
     for (size_t k = 1; k < sizeof sizes / sizeof *sizes; k++) {
         float *x = make_rows(sizes[k][0], sizes[k][1], 5 + k);
         const gf_vectors rows = {.x = x, .n = sizes[k][0], .dim = sizes[k][1]};
@@ -65,12 +59,11 @@ static void duplicates_are_those_of_all_pairs(void **state) {
 }
 
 /* Noise in many dimensions, whose groups are much alike: near copies look into other groups than their originals. */
-static void near_copies_across_groups_are_found(void **state) {
+TEST(near_copies_across_groups_are_found) {
     enum { N = 12000, DIM = 20 };
     float *x = rows_with_copies(&(rng){8}, N, DIM, 0.004f);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     gf_pairs_found all, cells;
-    (void)state;
     search(&gf_pairs_search_cpu, &rows, 0.99998f, 2, &all);
     search(&gf_pairs_search_cells, &rows, 0.99998f, 2, &cells);
     same_duplicates(&all, &cells, 0.99998f);
@@ -80,12 +73,11 @@ static void near_copies_across_groups_are_found(void **state) {
     free(x);
 }
 
-static void near_one_few_pairs_are_compared(void **state) {
+TEST(near_one_few_pairs_are_compared) {
     enum { N = 6000, DIM = 32 };
     float *x = make_rows(N, DIM, 1);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     gf_pairs_found tight, loose;
-    (void)state;
     search(&gf_pairs_search_cells, &rows, 0.99f, 2, &tight);
     search(&gf_pairs_search_cells, &rows, 0.2f, 2, &loose);
     assert_true(tight.cells > 50);
@@ -119,13 +111,12 @@ static int64_t count_recalled(const gf_pairs_found *exact, const gf_pairs_found 
     return found;
 }
 
-static void probed_cells_are_approximate_and_say_so(void **state) {
+TEST(probed_cells_are_approximate_and_say_so) {
     enum { N = 1010, DIM = 20 };
     float *x = make_rows(N, DIM, 2);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     int32_t label[N];
     gf_pairs_found exact, all, some, again;
-    (void)state;
     for (int i = 0; i < N; i++) label[i] = i % 9 ? i / 40 : -1;
     probe(&rows, 0, 2, label, &exact);
     probe(&rows, 65536, 2, label, &all); /* as many as there are */
@@ -158,7 +149,7 @@ static int is_compared(const gf_cells *c, int64_t i, int64_t j) {
 }
 
 /* One cell, and no limit for duplicates: nothing but the own cell is looked at. */
-static void one_cell_is_the_own_one(void **state) {
+TEST(one_cell_is_the_own_one) {
     enum { N = 1500, DIM = 16, TOP = 5 };
     float *x = make_rows(N, DIM, 4);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
@@ -166,7 +157,6 @@ static void one_cell_is_the_own_one(void **state) {
     const gf_pairs_task t = {.rank = TOP, .top = TOP, .dup = 3.0f, .probe = 1, .memory = (size_t)1 << 30, .threads = 2};
     gf_pairs_found all, some;
     gf_cells c;
-    (void)state;
     assert_int_equal(gf_cells_make(&err, &rows, 0, &job, &c), GLOFND_OK);
     search_pairs(&gf_pairs_search_cells, &rows, &t, &some);
     search(&gf_pairs_search_cpu, &rows, 3.0f, 2, &all);
@@ -191,14 +181,13 @@ static void one_cell_is_the_own_one(void **state) {
     free(x);
 }
 
-static void cells_hold_their_promises(void **state) {
+TEST(cells_hold_their_promises) {
     enum { N = 700, DIM = 12 };
     float *x = make_rows(N, DIM, 3);
     const gf_vectors rows = {.x = x, .n = N, .dim = DIM};
     const gf_sweep_job job = {.threads = 2};
     gf_cells c;
     uint8_t seen[N] = {0};
-    (void)state;
     assert_int_equal(gf_cells_make(&err, &rows, 9, &job, &c), GLOFND_OK);
     assert_int_equal(c.start[0], 0);
     assert_int_equal(c.start[9], N);
@@ -208,13 +197,4 @@ static void cells_hold_their_promises(void **state) {
         for (int64_t i = c.start[k] + 1; i < c.start[k + 1]; i++) assert_true(c.angle[i - 1] <= c.angle[i]);
     gf_cells_free(&c);
     free(x);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(duplicates_are_those_of_all_pairs), cmocka_unit_test(near_copies_across_groups_are_found),
-        cmocka_unit_test(near_one_few_pairs_are_compared),   cmocka_unit_test(probed_cells_are_approximate_and_say_so),
-        cmocka_unit_test(one_cell_is_the_own_one),           cmocka_unit_test(cells_hold_their_promises),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* unit_kmeans.c - k-means by cosine similarity: clusters that are apart are found, groups and confidences are those of a plain
  * float64 computation from the same centroids, threads give the same bits, no group stays empty, wrong arguments are refused. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "pairs/kmeans.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 600, DIM = 19 };
 
@@ -36,10 +32,9 @@ static void run(const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job
 }
 
 /* With more groups than clusters, no group has samples of two of them. */
-static void clusters_are_found(void **state) {
+TEST(clusters_are_found) {
     static float x[N * DIM], confidence[N];
     static int32_t of[N];
-    (void)state;
     draw(x, N, 6, 0.05);
     for (uint64_t seed = 0; seed < 5; seed++) {
         const gf_kmeans k = {.groups = 40, .iterations = 20, .seed = seed, .tau = 0.1};
@@ -64,12 +59,11 @@ static double similarity(const double *c, const float *x) {
 }
 
 /* At rest: the centroids follow from the groups, so the groups and their confidences follow from them, in float64. */
-static void groups_are_those_of_their_centroids(void **state) {
+TEST(groups_are_those_of_their_centroids) {
     enum { GROUPS = 7 };
     static float x[N * DIM], confidence[N];
     static int32_t of[N], row[N];
     double centre[GROUPS][DIM] = {{0}};
-    (void)state;
     draw(x, N, 5, 0.7);
     for (int i = 0; i < N; i++) row[i] = N - 1 - i; /* a selection in another order */
     const gf_kmeans k = {.groups = GROUPS, .iterations = 500, .seed = 3, .tau = 0.2};
@@ -92,10 +86,9 @@ static void groups_are_those_of_their_centroids(void **state) {
     }
 }
 
-static void threads_give_the_same_bits(void **state) {
+TEST(threads_give_the_same_bits) {
     static float x[N * DIM], confidence[2][N];
     static int32_t of[2][N];
-    (void)state;
     draw(x, N, 30, 1.0);
     const gf_kmeans k = {.groups = 50, .iterations = 20, .seed = 9, .tau = 0.1};
     const gf_vectors v = {.x = x, .n = N, .dim = DIM};
@@ -108,10 +101,9 @@ static void threads_give_the_same_bits(void **state) {
 }
 
 /* Equal embeddings: one may stand alone in a group, but every group must have its own. */
-static void equal_embeddings_are_no_trouble(void **state) {
+TEST(equal_embeddings_are_no_trouble) {
     static float x[40 * DIM], confidence[40];
     int32_t of[40];
-    (void)state;
     for (int i = 0; i < 40 * DIM; i++) x[i] = i % DIM == 0 ? 2.0f : 0.0f;
     const gf_kmeans k = {.groups = 8, .iterations = 3, .seed = 1, .tau = 0.1};
     run(&k, &(gf_vectors){.x = x, .n = 40, .dim = DIM}, &ONE, of, confidence);
@@ -121,10 +113,9 @@ static void equal_embeddings_are_no_trouble(void **state) {
     for (int i = 0; i < 40; i++) assert_true(of[i] == 0 && fabsf(confidence[i] - 0.125f) < 1e-6f);
 }
 
-static void the_most_confident_are_accepted(void **state) {
+TEST(the_most_confident_are_accepted) {
     const float confidence[5] = {0.2f, 0.9f, 0.5f, 0.5f, 0.1f};
     gf_error err = {""};
-    (void)state;
     for (int64_t accepted = 0; accepted <= 6; accepted++) {
         int32_t of[5] = {1, 2, 3, 4, 5};
         static const int rank[5] = {3, 0, 1, 2, 4}; /* ties: the first */
@@ -133,27 +124,14 @@ static void the_most_confident_are_accepted(void **state) {
     }
 }
 
-static void wrong_arguments_are_refused(void **state) {
+TEST(wrong_arguments_are_refused) {
     static float x[4 * DIM], confidence[4];
     int32_t of[4];
     gf_error err = {""};
-    (void)state;
     const gf_vectors v = {.x = x, .n = 4, .dim = DIM};
     const gf_kmeans wrong[] = {{0, 1, 0, 0.1}, {5, 1, 0, 0.1}, {2, 0, 0, 0.1}, {2, 1, 0, 0.0}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(gf_kmeans_run(&err, &wrong[i], &v, &ONE, of, confidence), GLOFND_E_ARGUMENT);
     x[DIM + 3] = NAN;
     assert_int_equal(gf_kmeans_run(&err, &(gf_kmeans){2, 1, 0, 0.1}, &v, &ONE, of, confidence), GLOFND_E_NUMERIC);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clusters_are_found),
-        cmocka_unit_test(groups_are_those_of_their_centroids),
-        cmocka_unit_test(threads_give_the_same_bits),
-        cmocka_unit_test(equal_embeddings_are_no_trouble),
-        cmocka_unit_test(the_most_confident_are_accepted),
-        cmocka_unit_test(wrong_arguments_are_refused),
-    };
-    return cmocka_run_group_tests_name("unit_kmeans", tests, NULL, NULL);
 }

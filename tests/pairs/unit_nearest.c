@@ -1,18 +1,13 @@
 /* unit_nearest.c - the nearest columns of rows: by integers of 16 bits the bits of a search by floats, whatever the vectors are;
  * for any number of threads; ties in the order of the columns.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "pairs/nearest.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct found { /* of all rows */
     int64_t k;
@@ -59,8 +54,7 @@ static gf_nearest_search of(const float *q, int64_t rows, const float *x, int64_
     return (gf_nearest_search){.rows = {.x = q, .n = rows, .dim = dim}, .cols = {.x = x, .n = cols, .dim = dim}, .k = k};
 }
 
-static void drawn_vectors(void **state) {
-    (void)state;
+TEST(drawn_vectors) {
     static const int64_t dims[] = {1, 37, 64, 515};
     rng g = {1};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
@@ -74,8 +68,7 @@ static void drawn_vectors(void **state) {
 }
 
 /* Copies, near copies, zeros, and a vector along an axis. */
-static void ties(void **state) {
-    (void)state;
+TEST(ties) {
     enum { ROWS = 40, COLS = 2500, DIM = 48 };
     rng g = {2};
     float *q = draw(&g, ROWS, DIM, 1.0f), *x = draw(&g, COLS, DIM, 1.0f);
@@ -99,8 +92,7 @@ static void ties(void **state) {
 }
 
 /* An encoder that gives nearly the same vector for all: nothing is decided by integers, and the search begins again. */
-static void collapsed_vectors(void **state) {
-    (void)state;
+TEST(collapsed_vectors) {
     enum { ROWS = 150, COLS = 6000, DIM = 32 };
     rng g = {3};
     float *q = draw(&g, ROWS, DIM, 1e-6f), *x = draw(&g, COLS, DIM, 1e-6f);
@@ -110,8 +102,7 @@ static void collapsed_vectors(void **state) {
     test_free(q), test_free(x);
 }
 
-static void what_is_not_finite_is_named(void **state) {
-    (void)state;
+TEST(what_is_not_finite_is_named) {
     float q[8] = {1, 2, 3, 4, 5, 6, 7, 8}, x[8] = {1, 2, 3, 4, 5, NAN, 7, 8};
     found f = {1, (uint64_t[2]){0}};
     gf_error err = {""};
@@ -119,14 +110,4 @@ static void what_is_not_finite_is_named(void **state) {
     s.take = take, s.user = &f, s.job.threads = 1, s.by = GF_NEAREST_INTEGERS;
     assert_int_equal(gf_nearest_each(&err, &s), GLOFND_E_NUMERIC);
     assert_string_equal(err.text, "embedding 1 is not finite");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_vectors),
-        cmocka_unit_test(ties),
-        cmocka_unit_test(collapsed_vectors),
-        cmocka_unit_test(what_is_not_finite_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,14 @@
  * thread count and side of the pair; vectors that are not finite, progress and cancellation are reported. The k-best lists, in
  * both orders.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "pairs/best.h"
 #include "pairs/nearest.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_error err;
 
@@ -108,8 +103,7 @@ typedef struct size {
 /* One panel and several, one chunk of dimensions and several, strips that are cut. */
 static const size SIZES[] = {{1, 1, 1}, {31, 33, 7}, {70, 1100, 13}, {130, 200, 256}, {40, 150, 300}, {33, 500, 1025}};
 
-static void rows_give_every_similarity(void **state) {
-    (void)state;
+TEST(rows_give_every_similarity) {
     for (size_t k = 0; k < sizeof SIZES / sizeof *SIZES; k++) {
         const size *z = &SIZES[k];
         float *x = make(z->rows, z->dim, k), *y = make(z->cols, z->dim, 99 + k);
@@ -147,8 +141,7 @@ static void rows_give_every_similarity(void **state) {
 }
 
 /* Rows that are picked by number, against the form by rows of the same vectors. */
-static void the_symmetric_form_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(the_symmetric_form_gives_the_same_bits) {
     enum { N = 1333, DIM = 270 };
     float *x = make(2 * N, DIM, 5);
     int32_t row[N];
@@ -174,8 +167,7 @@ static void the_symmetric_form_gives_the_same_bits(void **state) {
 
 /* ---- failures, progress ---- */
 
-static void the_first_bad_vector_is_named(void **state) {
-    (void)state;
+TEST(the_first_bad_vector_is_named) {
     float *x = make(100, 6, 3);
     gf_panels p;
     gf_vectors v = {.x = x, .n = 100, .dim = 6, .name = "test row"};
@@ -190,8 +182,7 @@ static void the_first_bad_vector_is_named(void **state) {
 }
 
 /* Zeros have no direction: similarity 0 to all. */
-static void zeros_stay_zeros(void **state) {
-    (void)state;
+TEST(zeros_stay_zeros) {
     float *x = make(40, 5, 3);
     matrix m = matrix_make(40, 40, GF_SWEEP_GROUP);
     const gf_vectors v = {.x = x, .n = 40, .dim = 5};
@@ -217,8 +208,7 @@ static void note(void *user, const char *stage, double share) {
     if (share >= x->stop_at) atomic_store(&x->stop, 1);
 }
 
-static void progress_rises_and_a_stop_ends_the_sweep(void **state) {
-    (void)state;
+TEST(progress_rises_and_a_stop_ends_the_sweep) {
     float *x = make(500, 8, 3);
     const gf_vectors v = {.x = x, .n = 500, .dim = 8};
     for (int stops = 0; stops < 2; stops++) {
@@ -239,8 +229,7 @@ static void progress_rises_and_a_stop_ends_the_sweep(void **state) {
 
 /* ---- k-best lists ---- */
 
-static void lists_come_in_both_orders(void **state) {
-    (void)state;
+TEST(lists_come_in_both_orders) {
     enum { MANY = 5000, KEEP = 300 };
     for (int roomy = 0; roomy < 2; roomy++) {
         gf_best a;
@@ -262,16 +251,4 @@ static void lists_come_in_both_orders(void **state) {
         for (int i = 0; i < 200; i++) assert_true(a.key[i] >= best[199]);
         gf_best_free(&a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_give_every_similarity),
-        cmocka_unit_test(the_symmetric_form_gives_the_same_bits),
-        cmocka_unit_test(the_first_bad_vector_is_named),
-        cmocka_unit_test(zeros_stay_zeros),
-        cmocka_unit_test(progress_rises_and_a_stop_ends_the_sweep),
-        cmocka_unit_test(lists_come_in_both_orders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* unit_maps.c - t-SNE (gradient, tree, neighbourhoods, equal bits), principal axes, kernel density estimates. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "plot/kde.h"
 #include "plot/pca.h"
 #include "plot/tsne.h"
 #include "support/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 120, DIM = 8, BLOBS = 4 };
 
@@ -24,8 +19,7 @@ static void blobs(float *x, int64_t n, double spread) {
             x[i * DIM + k] = (float)((k == i % BLOBS ? 4.0 : 0.0) + spread * (2.0 * rng_uniform(&seed) - 1.0));
 }
 
-static void affinities_are_symmetric_and_sum_to_one(void **state) {
-    (void)state;
+TEST(affinities_are_symmetric_and_sum_to_one) {
     float x[N * DIM];
     gf_error err = {{0}};
     gf_affinity a;
@@ -48,8 +42,7 @@ static void affinities_are_symmetric_and_sum_to_one(void **state) {
 }
 
 /* Two points have only each other, wherever they are: nothing to gain. */
-static void two_points_are_at_rest(void **state) {
-    (void)state;
+TEST(two_points_are_at_rest) {
     int64_t start[] = {0, 1, 2};
     int32_t col[] = {1, 0};
     double p[] = {0.5, 0.5}, y[] = {0.3, -1.0, 2.0, 0.5}, grad[4], room[6], divergence = -1.0;
@@ -61,8 +54,7 @@ static void two_points_are_at_rest(void **state) {
 }
 
 /* The divergence is what the gradient is the gradient of. */
-static void gradient_is_that_of_the_divergence(void **state) {
-    (void)state;
+TEST(gradient_is_that_of_the_divergence) {
     enum { FEW = 24 };
     float x[FEW * DIM];
     double y[2 * FEW], grad[2 * FEW], room[3 * FEW], scratch[2 * FEW];
@@ -88,8 +80,7 @@ static void gradient_is_that_of_the_divergence(void **state) {
 }
 
 /* A fine tree is the exact sum, a coarse one is near it; points on top of each other are fine. */
-static void tree_is_near_the_exact_sum(void **state) {
-    (void)state;
+TEST(tree_is_near_the_exact_sum) {
     enum { MANY = 500 };
     double y[2 * MANY];
     rng seed = {5};
@@ -130,8 +121,7 @@ static double kept(const double *y, int64_t n) {
     return (double)same / (double)n;
 }
 
-static void maps_keep_neighbours_together(void **state) {
-    (void)state;
+TEST(maps_keep_neighbours_together) {
     enum { MANY = 700 };
     float *x = malloc(sizeof *x * MANY * DIM);
     double *y = malloc(sizeof *y * 2 * MANY), *again = malloc(sizeof *again * 2 * MANY), exact = 0.0, rough = 0.0;
@@ -164,8 +154,7 @@ static void maps_keep_neighbours_together(void **state) {
     free(again);
 }
 
-static void few_and_equal_points_make_a_map(void **state) {
-    (void)state;
+TEST(few_and_equal_points_make_a_map) {
     const float x[5 * 2] = {1, 0, 1, 0, 1, 0, 0, 1, 0, 1};
     double y[10];
     gf_error err = {{0}};
@@ -177,8 +166,7 @@ static void few_and_equal_points_make_a_map(void **state) {
 }
 
 /* Points on a tilted ellipse: the axes are its own. */
-static void principal_axes(void **state) {
-    (void)state;
+TEST(principal_axes) {
     enum { MANY = 400 };
     float x[MANY * 3];
     double y[2 * MANY], share[2], along = 0.0, across = 0.0;
@@ -206,8 +194,7 @@ static void principal_axes(void **state) {
     assert_true(share[0] == 0.0 && y[0] == 0.0);
 }
 
-static void densities_integrate_to_one(void **state) {
-    (void)state;
+TEST(densities_integrate_to_one) {
     enum { MANY = 2000, POINTS = 400 };
     float x[MANY + 1];
     double density[POINTS], area = 0.0, middle = 0.0;
@@ -234,18 +221,4 @@ static void densities_integrate_to_one(void **state) {
         const double d = (0.01 * k - 0.337) / 0.1, exact = exp(-0.5 * d * d) / (0.1 * sqrt(2.0 * acos(-1.0)));
         assert_true(fabs(density[k] / exact - 1.0) < 0.01);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(affinities_are_symmetric_and_sum_to_one),
-        cmocka_unit_test(two_points_are_at_rest),
-        cmocka_unit_test(gradient_is_that_of_the_divergence),
-        cmocka_unit_test(tree_is_near_the_exact_sum),
-        cmocka_unit_test(maps_keep_neighbours_together),
-        cmocka_unit_test(few_and_equal_points_make_a_map),
-        cmocka_unit_test(principal_axes),
-        cmocka_unit_test(densities_integrate_to_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,16 @@
 /* unit_plot.c - ticks, charts as SVG, maps of dots, tables. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "plot/svg.h"
 #include "plot/svg_dots.h"
 #include "plot/table.h"
 #include "support/page_span.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static void ticks_are_round(void **state) {
-    (void)state;
+TEST(ticks_are_round) {
     assert_true(fabs(gf_tick_step(0, 100, 5) - 20) < 1e-9);
     assert_true(fabs(gf_tick_step(0, 0.9, 5) - 0.2) < 1e-12);
     assert_true(fabs(gf_tick_step(0, 16, 8) - 2) < 1e-9);
@@ -26,8 +20,7 @@ static void ticks_are_round(void **state) {
 }
 
 /* Both ends of a plane are ticks, also where rounding makes it so much larger that its steps are. */
-static void planes_end_at_ticks(void **state) {
-    (void)state;
+TEST(planes_end_at_ticks) {
     static const double ranges[][2] = {{0.618, 0.703}, {0, 11}, {-3, 7.2}, {1e-7, 3e-7}, {5, 5}, {0, 0}, {-2e6, 9.1e6}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         gf_plot_area p = {0, 1, ranges[i][0], ranges[i][1]};
@@ -58,8 +51,7 @@ static int y_ticks(const char *svg, char out[16][48]) {
 }
 
 /* Ticks rise, reach as far as the values, and are short enough for the room that there is. */
-static void ticks_of_small_ranges_differ(void **state) {
-    (void)state;
+TEST(ticks_of_small_ranges_differ) {
     static const double ranges[][2] = {{0.4912, 0.4928}, {0.49283, 0.49284}, {-0.0477, -0.0474}, {0.99991, 1.00002},
                                        {12001, 12004},   {0.00121, 0.00123}, {3e-7, 3.1e-7},     {-5e-5, 2e-5},
                                        {2e7, 2.01e7},    {1.5e14, 1.6e14},   {0.07, 0.07},       {0, 0.0008}};
@@ -81,16 +73,14 @@ static void ticks_of_small_ranges_differ(void **state) {
     }
 }
 
-static void hardly_changing_values_are_a_level_line(void **state) {
-    (void)state;
+TEST(hardly_changing_values_are_a_level_line) {
     gf_text t = chart_of((const double[]){0.5, 0.5000001}, 2, 0);
     assert_non_null(strstr(t.at, " d=\"M56.0 146.0L508.0 146.0\""));
     gf_text_free(&t);
 }
 
 /* In the plane their names would lie on the lines as soon as all goes well. */
-static void levels_and_events_are_named_in_the_legend(void **state) {
-    (void)state;
+TEST(levels_and_events_are_named_in_the_legend) {
     const double y[] = {10, 10.1, 10};
     const gf_series series = {.name = "a", .y = y, .n = 3};
     gf_text t = {0};
@@ -126,8 +116,7 @@ static void levels_and_events_are_named_in_the_legend(void **state) {
 }
 
 /* The line is where it should be: 3 points from corner to corner, a gap, a lone dot. */
-static void draws_lines_and_gaps(void **state) {
-    (void)state;
+TEST(draws_lines_and_gaps) {
     const double y[] = {0, 5, 10, NAN, 10};
     const gf_series series = {.name = "a<b", .y = y, .n = 5, .colour = 8};
     gf_text t = {0};
@@ -154,8 +143,7 @@ static void assert_y_ticks(const double *y, int n, const char *const *ticks, int
     gf_text_free(&t);
 }
 
-static void ticks_are_short(void **state) {
-    (void)state;
+TEST(ticks_are_short) {
     assert_y_ticks((const double[]){0, 0.0004, 0.0011}, 3, (const char *const[]){"0", "5e-4", "1e-3", "1.5e-3"}, 4);
     assert_y_ticks((const double[]){0, 12000, 40000}, 3, (const char *const[]){"0", "10k", "20k", "30k", "40k"}, 5);
     assert_y_ticks((const double[]){0.4912, 0.492, 0.4928}, 3,
@@ -163,8 +151,7 @@ static void ticks_are_short(void **state) {
 }
 
 /* A map that is wider than high is centred. */
-static void maps_are_centred(void **state) {
-    (void)state;
+TEST(maps_are_centred) {
     const double y[] = {0, 0, 10, 2};
     const int32_t style[] = {0, 0};
     const char *const names[] = {"a"};
@@ -174,8 +161,7 @@ static void maps_are_centred(void **state) {
     gf_text_free(&t);
 }
 
-static void says_when_there_is_nothing(void **state) {
-    (void)state;
+TEST(says_when_there_is_nothing) {
     const double y[] = {NAN, NAN};
     const gf_series series = {.name = "a", .y = y, .n = 2};
     gf_text t = {0};
@@ -188,8 +174,7 @@ static void says_when_there_is_nothing(void **state) {
 }
 
 /* Without anything else the plane is there, too. */
-static void a_line_alone_is_a_chart(void **state) {
-    (void)state;
+TEST(a_line_alone_is_a_chart) {
     const gf_series line = {.name = "a", .n = 5, .vertical = 1, .at = 0.5};
     gf_text t = {0};
     gf_svg_chart(&t, &(gf_chart){.title = "t",
@@ -206,8 +191,7 @@ static void a_line_alone_is_a_chart(void **state) {
     gf_text_free(&t);
 }
 
-static void tables(void **state) {
-    (void)state;
+TEST(tables) {
     gf_table t = {.columns = 3};
     gf_text text = {0}, csv = {0}, latex = {0};
     gf_table_add(&t, "name"), gf_table_add(&t, "x"), gf_table_add(&t, "number");
@@ -227,8 +211,7 @@ static void tables(void **state) {
     gf_table_free(&t);
 }
 
-static void differences_have_a_sign_unless_they_are_zero(void **state) {
-    (void)state;
+TEST(differences_have_a_sign_unless_they_are_zero) {
     gf_table t = {.columns = 5};
     gf_text text = {0};
     gf_table_difference(&t, 0.26, 1), gf_table_difference(&t, -0.26, 1), gf_table_difference(&t, -0.04, 1);
@@ -240,8 +223,7 @@ static void differences_have_a_sign_unless_they_are_zero(void **state) {
 }
 
 /* A chart whose values do not lie at 1, 2, ...; as a file of its own, with colours that need no page. */
-static void charts_have_an_axis_of_their_own(void **state) {
-    (void)state;
+TEST(charts_have_an_axis_of_their_own) {
     const double y[] = {0.0, 2.0, 1.0, NAN, 0.5};
     const gf_series series = {.name = "<s>", .y = y, .n = 5};
     gf_text t = {0};
@@ -263,23 +245,4 @@ static void charts_have_an_axis_of_their_own(void **state) {
     assert_null(strstr(t.at, "var("));
     assert_null(strstr(t.at, "nan"));
     gf_text_free(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ticks_are_round),
-        cmocka_unit_test(planes_end_at_ticks),
-        cmocka_unit_test(draws_lines_and_gaps),
-        cmocka_unit_test(ticks_are_short),
-        cmocka_unit_test(maps_are_centred),
-        cmocka_unit_test(says_when_there_is_nothing),
-        cmocka_unit_test(ticks_of_small_ranges_differ),
-        cmocka_unit_test(hardly_changing_values_are_a_level_line),
-        cmocka_unit_test(levels_and_events_are_named_in_the_legend),
-        cmocka_unit_test(a_line_alone_is_a_chart),
-        cmocka_unit_test(tables),
-        cmocka_unit_test(differences_have_a_sign_unless_they_are_zero),
-        cmocka_unit_test(charts_have_an_axis_of_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

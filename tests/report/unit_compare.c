@@ -1,18 +1,13 @@
 /* unit_compare.c - run folders side by side: groups, labels, figures, tests, and the four formats of the table. */
+#include "support/test.h"
+
+#include "report/compare.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "report/compare.h"
 
 enum { RUNS = 6 };
 
@@ -113,8 +108,7 @@ static int find(const gf_comparison *c, const char *name) {
 
 static int near(double a, double b) { return fabs(a - b) < 1e-9; }
 
-static void groups_are_configurations_without_seed(void **state) {
-    (void)state;
+TEST(groups_are_configurations_without_seed) {
     gf_comparison c = read_runs(0, RUNS);
     assert_int_equal(c.groups, 2);
     for (int i = 0; i < RUNS; i++) assert_int_equal(c.run[i].group, i / 3);
@@ -129,8 +123,7 @@ static void groups_are_configurations_without_seed(void **state) {
     gf_compare_free(&c);
 }
 
-static void newest_figures_in_the_order_of_tables(void **state) {
-    (void)state;
+TEST(newest_figures_in_the_order_of_tables) {
     static const char *const order[] = {"linear paper 100 % top-1 %", "linear paper 0.1 % top-1 %", "linear paper mean top-1 %",
                                         "knn k 20 top-1 %",           "last epoch precision %",     "threshold views MAE"};
     gf_comparison c = read_runs(0, RUNS);
@@ -148,8 +141,7 @@ static void newest_figures_in_the_order_of_tables(void **state) {
     gf_compare_free(&c);
 }
 
-static void cells_and_tests(void **state) {
-    (void)state;
+TEST(cells_and_tests) {
     gf_comparison c = read_runs(0, RUNS);
     const int knn = find(&c, "knn k 20 top-1 %"), mae = find(&c, "threshold views MAE"), loss = find(&c, "last epoch loss"),
               tenth = find(&c, "linear paper 0.1 % top-1 %");
@@ -183,8 +175,7 @@ static gf_text written(void (*form)(gf_text *out, const gf_comparison *c)) {
     return t;
 }
 
-static void text_has_a_row_per_metric(void **state) {
-    (void)state;
+TEST(text_has_a_row_per_metric) {
     gf_text t = written(gf_compare_text);
     assert_string_equal(t.at, "group 1  start_epoch=4 detector=none  3 runs  seeds 1 2 3, baseline\n"
                               "group 2  start_epoch=7 detector=fnc   3 runs  seeds 1 2 3\n\n"
@@ -199,8 +190,7 @@ static void text_has_a_row_per_metric(void **state) {
     gf_text_free(&t);
 }
 
-static void csv_has_a_line_per_cell(void **state) {
-    (void)state;
+TEST(csv_has_a_line_per_cell) {
     gf_text t = written(gf_compare_csv);
 #define A ",1,start_epoch=4 detector=none,"
 #define B ",2,start_epoch=7 detector=fnc,"
@@ -232,8 +222,7 @@ static void assert_json_cell(const char *json, const char *metric, const char *b
     assert_memory_equal(at + strlen(head), begins, strlen(begins));
 }
 
-static void json_has_values_of_runs(void **state) {
-    (void)state;
+TEST(json_has_values_of_runs) {
     gf_text t = written(gf_compare_json);
     char groups[1000];
     size_t n = 0;
@@ -258,8 +247,7 @@ static void json_has_values_of_runs(void **state) {
     gf_text_free(&t);
 }
 
-static void latex_has_two_tables(void **state) {
-    (void)state;
+TEST(latex_has_two_tables) {
     gf_text t = written(gf_compare_latex);
 #define HEAD                                                                                                                    \
     "\\begin{tabular}{lrrrrrr}\n    \\toprule\n    Method & linear paper 100 \\% top-1 \\% & linear paper 0.1 \\% top-1 \\% & " \
@@ -277,8 +265,7 @@ static void latex_has_two_tables(void **state) {
     gf_text_free(&t);
 }
 
-static void what_is_no_run_is_named(void **state) {
-    (void)state;
+TEST(what_is_no_run_is_named) {
     gf_comparison c;
     char file[100];
     const char *list[] = {paths[0], "/nowhere/at-all"};
@@ -296,8 +283,7 @@ static void what_is_no_run_is_named(void **state) {
 }
 
 /* Equal votes and other ways to vote, other data and other tests are figures of their own, with names of their own. */
-static void only_like_is_compared_with_like(void **state) {
-    (void)state;
+TEST(only_like_is_compared_with_like) {
     gf_comparison c;
     const char *list[] = {paths[0], paths[3]};
 #define KNN(protocol, rest, top1) "{\"event\": \"knn\", \"protocol\": \"" protocol "\", \"k\": 20" rest ", \"top1\": " top1 "}\n"
@@ -326,8 +312,7 @@ static void only_like_is_compared_with_like(void **state) {
 
 /* Every field that was not measured counts, also one that nobody knows; a hostile line with more of them than fit is still one of
  * its own. */
-static void fields_that_are_new_count(void **state) {
-    (void)state;
+TEST(fields_that_are_new_count) {
     gf_comparison c;
     const char *list[] = {paths[0], paths[3]};
     char many[2][12000];
@@ -357,8 +342,7 @@ static void fields_that_are_new_count(void **state) {
 }
 
 /* Among three groups, two equal ones are both the best. */
-static void equals_are_best_together(void **state) {
-    (void)state;
+TEST(equals_are_best_together) {
     gf_metric metric = {.name = "x %", .better = 1};
     gf_compared *run = calloc(3, sizeof *run);
     assert_non_null(run);
@@ -369,19 +353,4 @@ static void equals_are_best_together(void **state) {
     free(run);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_are_configurations_without_seed),
-        cmocka_unit_test(newest_figures_in_the_order_of_tables),
-        cmocka_unit_test(cells_and_tests),
-        cmocka_unit_test(text_has_a_row_per_metric),
-        cmocka_unit_test(csv_has_a_line_per_cell),
-        cmocka_unit_test(json_has_values_of_runs),
-        cmocka_unit_test(latex_has_two_tables),
-        cmocka_unit_test(what_is_no_run_is_named),
-        cmocka_unit_test(only_like_is_compared_with_like),
-        cmocka_unit_test(fields_that_are_new_count),
-        cmocka_unit_test(equals_are_best_together),
-    };
-    return cmocka_run_group_tests(tests, make_runs, remove_runs);
-}
+TEST_GROUP(make_runs, remove_runs)

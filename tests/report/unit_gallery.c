@@ -1,13 +1,8 @@
 /* unit_gallery.c - anchors and the samples that two detectors flag for them. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "report/gallery.h"
+#include <math.h>
 
 enum { MANY = 60 };
 
@@ -28,8 +23,7 @@ static int pick_anchors(samples *c, gf_gallery_anchor a[GF_GALLERY_ANCHORS]) {
 }
 
 /* Two bundles: what is flagged is the anchor's own; FNC flags its share of each batch. */
-static void galleries_show_what_detectors_flag(void **state) {
-    (void)state;
+TEST(galleries_show_what_detectors_flag) {
     samples c;
     gf_gallery_anchor a[GF_GALLERY_ANCHORS];
     for (int i = 0; i < MANY; i++) {
@@ -52,8 +46,7 @@ static void galleries_show_what_detectors_flag(void **state) {
 }
 
 /* Everybody else is on the line, at their place. */
-static void lines_hold_all_others(void **state) {
-    (void)state;
+TEST(lines_hold_all_others) {
     samples c;
     gf_gallery_anchor a[GF_GALLERY_ANCHORS];
     for (int i = 0; i < MANY; i++) {
@@ -80,8 +73,7 @@ static void lines_hold_all_others(void **state) {
 }
 
 /* With others to compare with, their rows are found, and not that of the anchor's own sample. */
-static void galleries_find_rows_of_the_others(void **state) {
-    (void)state;
+TEST(galleries_find_rows_of_the_others) {
     enum { FEW = 30 };
     float image[FEW * 2], text[FEW * 2], lambda[FEW];
     int64_t id[FEW];
@@ -101,13 +93,4 @@ static void galleries_find_rows_of_the_others(void **state) {
     assert_true(count > 0);
     for (int k = 0; k < count; k++)
         for (int f = 0; f < a[k].by[0].shown; f++) assert_true(a[k].by[0].count <= 1 && a[k].by[0].row[f] == a[k].row - 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(galleries_show_what_detectors_flag),
-        cmocka_unit_test(lines_hold_all_others),
-        cmocka_unit_test(galleries_find_rows_of_the_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* unit_report_watch.c - the log of a run while it grows, braille dots, and frames for a terminal. */
+#include "support/test.h"
+
+#include "plot/braille.h"
+#include "report/watch.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "plot/braille.h"
-#include "report/watch.h"
 
 static char folder[] = "/tmp/unit_report_watch-XXXXXX";
 
@@ -25,8 +20,7 @@ static void write_file(const char *name, const char *mode, const char *text) {
     fclose(f);
 }
 
-static void dots_are_where_they_belong(void **state) {
-    (void)state;
+TEST(dots_are_where_they_belong) {
     gf_text t = {0};
     gf_braille b;
     assert_true(gf_braille_init(&b, 3, 2));
@@ -57,8 +51,7 @@ static const char first_lines[] =
     "{\"event\": \"step\", \"step\": 6, \"ep";
 
 /* An incomplete line is read once it is complete; a shorter file is a new one. */
-static void tail_takes_what_is_new(void **state) {
-    (void)state;
+TEST(tail_takes_what_is_new) {
     gf_error err = {{0}};
     gf_run_tail t;
     write_file("config.cfg", "w", "data = shapes:n=32\nbatch = 8\nepochs = 3\ndetector = glofnd\n");
@@ -94,8 +87,7 @@ static int columns_of(const char *line, size_t n) {
 }
 
 /* No line is wider than the terminal, no frame longer, whatever its size. */
-static void frames_fit_the_terminal(void **state) {
-    (void)state;
+TEST(frames_fit_the_terminal) {
     gf_error err = {{0}};
     gf_run_log r;
     write_file("log.jsonl", "w", first_lines);
@@ -117,8 +109,7 @@ static void frames_fit_the_terminal(void **state) {
     gf_run_log_free(&r);
 }
 
-static void a_run_without_steps_has_a_frame(void **state) {
-    (void)state;
+TEST(a_run_without_steps_has_a_frame) {
     gf_error err = {{0}};
     gf_run_log r;
     gf_text t = {0};
@@ -131,8 +122,7 @@ static void a_run_without_steps_has_a_frame(void **state) {
 }
 
 /* A run shorter than log_steps has epochs. */
-static void epochs_make_a_curve_where_steps_do_not(void **state) {
-    (void)state;
+TEST(epochs_make_a_curve_where_steps_do_not) {
     gf_error err = {{0}};
     gf_run_log r;
     gf_text t = {0};
@@ -149,8 +139,7 @@ static void epochs_make_a_curve_where_steps_do_not(void **state) {
 }
 
 /* A run without a process has no remaining time; a finished run is marked. */
-static void a_run_that_stopped_says_so(void **state) {
-    (void)state;
+TEST(a_run_that_stopped_says_so) {
     gf_error err = {{0}};
     gf_run_log r;
     write_file("log.jsonl", "w", "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"loss\": 3.5}\n");
@@ -169,8 +158,7 @@ static void a_run_that_stopped_says_so(void **state) {
 }
 
 /* The first part of the log was lost: steps give the position. */
-static void a_log_that_begins_late_is_placed(void **state) {
-    (void)state;
+TEST(a_log_that_begins_late_is_placed) {
     gf_error err = {{0}};
     gf_run_log r;
     gf_text t = {0};
@@ -186,8 +174,7 @@ static void a_log_that_begins_late_is_placed(void **state) {
 }
 
 /* Unusable numbers of a log are neither drawn nor counted. */
-static void wild_numbers_are_left_out(void **state) {
-    (void)state;
+TEST(wild_numbers_are_left_out) {
     gf_error err = {{0}};
     gf_run_log r;
     gf_text t = {0};
@@ -227,12 +214,4 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dots_are_where_they_belong), cmocka_unit_test(tail_takes_what_is_new),
-        cmocka_unit_test(frames_fit_the_terminal),    cmocka_unit_test(a_run_without_steps_has_a_frame),
-        cmocka_unit_test(a_run_that_stopped_says_so), cmocka_unit_test(a_log_that_begins_late_is_placed),
-        cmocka_unit_test(wild_numbers_are_left_out),  cmocka_unit_test(epochs_make_a_curve_where_steps_do_not),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

@@ -1,15 +1,11 @@
 /* unit_thumbnail.c - tiles of pages: an image smaller than a tile fills it in whole pixels, one of another shape leaves no
  * bars. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "report/sprite_sheet.h"
 #include "report/thumbnail.h"
+#include <stdlib.h>
+#include <string.h>
 
 static gf_error err;
 
@@ -20,8 +16,7 @@ static gf_image make(int width, int height) {
     return m;
 }
 
-static void small_images_fill_a_tile(void **state) {
-    (void)state;
+TEST(small_images_fill_a_tile) {
     gf_image m = make(2, 2);
     gf_thumbnails t = {.side = 8, .square = 1};
     const gf_image *small = NULL;
@@ -35,12 +30,11 @@ static void small_images_fill_a_tile(void **state) {
 }
 
 /* No pixel of the sheet's grey is left, whatever the shape. */
-static void no_bars(void **state) {
+TEST(no_bars) {
     static const int sizes[][2] = {{4, 4}, {8, 3}, {3, 8}, {20, 10}, {10, 20}, {16, 16}, {1, 1}};
     enum { N = sizeof sizes / sizeof *sizes, SIDE = 8 };
     gf_sprite_sheet sheet = {0};
     gf_thumbnails t = {.side = SIDE, .square = 1};
-    (void)state;
     assert_int_equal(gf_sprite_sheet_init(&err, &sheet, SIDE, N, 1), GLOFND_OK);
     for (int i = 0; i < N; i++) {
         gf_image m = make(sizes[i][0], sizes[i][1]);
@@ -52,12 +46,4 @@ static void no_bars(void **state) {
     for (int i = 0; i < N * SIDE * SIDE; i++) assert_int_not_equal(sheet.image.rgb[3 * i + 2], 128);
     gf_sprite_sheet_free(&sheet);
     gf_thumbnails_free(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_images_fill_a_tile),
-        cmocka_unit_test(no_bars),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

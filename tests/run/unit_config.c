@@ -2,19 +2,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
+#include "run/config.h"
+#include "support/config_checks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "run/config.h"
-#include "support/config_checks.h"
 
 static void write_file(const char *path, const char *text) {
     FILE *f = fopen(path, "w");
@@ -25,8 +20,7 @@ static void write_file(const char *path, const char *text) {
 
 /* ----- keys ----- */
 
-static void test_keys_of_both_tables(void **state) {
-    (void)state;
+TEST(test_keys_of_both_tables) {
     gf_config c = fresh();
     set(&c, "batch", "64");
     set(&c, "alpha", "0.05");
@@ -46,8 +40,7 @@ static void test_keys_of_both_tables(void **state) {
     assert_string_equal(text, "");
 }
 
-static void test_refused_keys(void **state) {
-    (void)state;
+TEST(test_refused_keys) {
     gf_config c = fresh();
     refused(&c, "bacth", "64", "batch");
     refused(&c, "alfa", "64", "alpha");
@@ -74,8 +67,7 @@ static void test_refused_keys(void **state) {
 }
 
 /* Keys must be unique over both tables, else one of them could never be set. */
-static void test_keys_differ(void **state) {
-    (void)state;
+TEST(test_keys_differ) {
     int in_method, found_in;
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);
@@ -90,8 +82,7 @@ static void test_keys_differ(void **state) {
 
 /* ----- resolving ----- */
 
-static void test_kept_epochs(void **state) {
-    (void)state;
+TEST(test_kept_epochs) {
     gf_error err = {""};
     gf_config c = fresh();
     int32_t epoch[GF_KEPT_EPOCHS];
@@ -129,8 +120,7 @@ static gf_eval_view eval_view_of(const char *task, const char *init, const char 
 }
 
 /* Weights that others have trained are evaluated as they were, the rest as before. */
-static void test_eval_view(void **state) {
-    (void)state;
+TEST(test_eval_view) {
     assert_int_equal(eval_view_of("clip", "RN50.safetensors", NULL), GF_EVAL_CLIP);
     assert_int_equal(eval_view_of("clip", "", NULL), GF_EVAL_CLIP); /* as DataComp and open_clip evaluate */
     assert_int_equal(eval_view_of("clip", "", "auto"), GF_EVAL_CENTER);
@@ -139,8 +129,7 @@ static void test_eval_view(void **state) {
     assert_int_equal(eval_view_of("views", "", "clip"), GF_EVAL_CLIP);
 }
 
-static void test_start_epochs(void **state) {
-    (void)state;
+TEST(test_start_epochs) {
     gf_config c = fresh();
     set(&c, "data", "shapes:");
     resolve(&c);
@@ -174,8 +163,7 @@ static void test_start_epochs(void **state) {
     assert_int_equal(c.method.mask_epoch, 8);
 }
 
-static void test_combinations(void **state) {
-    (void)state;
+TEST(test_combinations) {
     gf_config c = fresh();
     unresolved(c, "data");
     set(&c, "data", "shapes:");
@@ -207,8 +195,7 @@ static void test_combinations(void **state) {
     unresolved(d, "mask_epoch");
 }
 
-static void test_learning_rate(void **state) {
-    (void)state;
+TEST(test_learning_rate) {
     gf_config c = fresh();
     set(&c, "batch", "1024");
     assert_true(gf_config_lr(&c) == 0.075 * 32);
@@ -218,8 +205,7 @@ static void test_learning_rate(void **state) {
     assert_true(gf_config_lr(&c) == 0.075);
 }
 
-static void test_same_run(void **state) {
-    (void)state;
+TEST(test_same_run) {
     gf_error err = {""};
     gf_config a = fresh(), b = fresh();
     set(&b, "epochs", "300");
@@ -255,8 +241,7 @@ static void bad_file(const char *text, const char *part) {
     unlink("bad.cfg");
 }
 
-static void test_files(void **state) {
-    (void)state;
+TEST(test_files) {
     gf_error err = {""};
     gf_config c = fresh();
     write_file("good.cfg", "\xef\xbb\xbf# comment\n; comment\n\n  batch=64\t\r\nalpha = 0.5\ndata = list:a b=c.txt\nepochs = 7");
@@ -283,8 +268,7 @@ static void test_files(void **state) {
 }
 
 /* A written configuration reads back to the same one, all keys changed. */
-static void test_written_reads_back(void **state) {
-    (void)state;
+TEST(test_written_reads_back) {
     gf_error err = {""};
     gf_config a = fresh(), b = fresh();
     static const char *const changes[][2] = {
@@ -318,8 +302,7 @@ static void test_written_reads_back(void **state) {
 
 /* ----- image and text ----- */
 
-static void test_task_clip_has_its_defaults(void **state) {
-    (void)state;
+TEST(test_task_clip_has_its_defaults) {
     gf_config c = fresh();
     set(&c, "data", "shapes:n=64");
     set(&c, "lr", "0.5");
@@ -346,8 +329,7 @@ static void test_task_clip_has_its_defaults(void **state) {
     assert_int_equal(gf_config_dim(&plain), plain.head_out);
 }
 
-static void test_vit_is_vit_b_32_where_nothing_is_said(void **state) {
-    (void)state;
+TEST(test_vit_is_vit_b_32_where_nothing_is_said) {
     gf_config c = fresh();
     set(&c, "data", "shapes:n=64");
     set(&c, "task", "clip");
@@ -367,8 +349,7 @@ static void test_vit_is_vit_b_32_where_nothing_is_said(void **state) {
     assert_true(c.image_width == 70 && c.image_layers == 3 && c.image_heads == 7 && c.patch == 8);
 }
 
-static void test_temperature_is_learned_by_the_losses_that_do(void **state) {
-    (void)state;
+TEST(test_temperature_is_learned_by_the_losses_that_do) {
     static const struct {
         const char *loss;
         int learns;
@@ -387,8 +368,7 @@ static void test_temperature_is_learned_by_the_losses_that_do(void **state) {
     }
 }
 
-static void test_what_does_not_go_together(void **state) {
-    (void)state;
+TEST(test_what_does_not_go_together) {
     static const struct {
         const char *task, *key, *value, *part;
     } cases[] = {
@@ -419,25 +399,4 @@ static void test_what_does_not_go_together(void **state) {
     unresolved(c, "tau");
     set(&c, "tau", "0.01"); /* 1/0.01 is a little more than 100 in floating point */
     resolve(&c);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_of_both_tables),
-        cmocka_unit_test(test_refused_keys),
-        cmocka_unit_test(test_keys_differ),
-        cmocka_unit_test(test_kept_epochs),
-        cmocka_unit_test(test_eval_view),
-        cmocka_unit_test(test_start_epochs),
-        cmocka_unit_test(test_combinations),
-        cmocka_unit_test(test_learning_rate),
-        cmocka_unit_test(test_same_run),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_written_reads_back),
-        cmocka_unit_test(test_task_clip_has_its_defaults),
-        cmocka_unit_test(test_temperature_is_learned_by_the_losses_that_do),
-        cmocka_unit_test(test_vit_is_vit_b_32_where_nothing_is_said),
-        cmocka_unit_test(test_what_does_not_go_together),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

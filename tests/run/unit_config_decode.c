@@ -1,14 +1,9 @@
 /* unit_config_decode.c - the key `decode`: which keys its value gpu takes, what auto becomes, what a run may resume with. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/config.h"
 #include "support/config_checks.h"
+#include <string.h>
 
 static gf_config with_data(void) {
     gf_config c = fresh();
@@ -17,8 +12,7 @@ static gf_config with_data(void) {
 }
 
 /* A GPU decodes for views that it makes; auto is decided by what is there, and here nothing is. */
-static void test_decode(void **state) {
-    (void)state;
+TEST(test_decode) {
     gf_config c = with_data();
     set(&c, "decode", "auto");
     gf_config d = c;
@@ -42,8 +36,7 @@ static void test_decode(void **state) {
 }
 
 /* nvJPEG's levels are not libjpeg's: a run keeps to one of them. Between exact and fast it may change, as ever. */
-static void test_resume_decode(void **state) {
-    (void)state;
+TEST(test_resume_decode) {
     static const char *const value[] = {"exact", "fast", "gpu"};
     gf_config c[3];
     for (int i = 0; i < 3; i++) {
@@ -58,12 +51,4 @@ static void test_resume_decode(void **state) {
         assert_int_equal(gf_config_same_run(&err, &c[from], &c[to]), fine ? GLOFND_OK : GLOFND_E_OPTION);
         if (!fine) assert_non_null(strstr(err.text, value[from]));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_resume_decode),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

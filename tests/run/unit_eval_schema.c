@@ -1,20 +1,15 @@
 /* unit_eval_schema.c - the table of eval.jsonl's keys: it holds together, the writer keeps to it, and the reader gives every key
  * a role, also those of a newer version. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/eval_writer.h"
 #include "run/layout.h"
 #include "run/run_eval.h"
 #include "support/scratch.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static gf_error err;
 
@@ -28,8 +23,7 @@ static int remove_file(void **state) {
 
 static void write_file(const char *text) { scratch_text(&box, GF_EVAL_FILE, text); }
 
-static void rows_hold_together(void **state) {
-    (void)state;
+TEST(rows_hold_together) {
     for (size_t e = 0; e < sizeof events / sizeof *events; e++) {
         int rows;
         const gf_eval_key *row = gf_eval_keys(events[e], &rows);
@@ -47,8 +41,7 @@ static void rows_hold_together(void **state) {
     }
 }
 
-static void records_are_read_as_written(void **state) {
-    (void)state;
+TEST_WITH(records_are_read_as_written, NULL, remove_file) {
     gf_eval_writer w = {0};
     gf_run_eval all;
     assert_int_equal(gf_eval_writer_open(&err, &w, box.folder), GLOFND_OK);
@@ -69,8 +62,7 @@ static void records_are_read_as_written(void **state) {
 }
 
 /* A figure that is missing from the table would be taken for a setting: it must not reach the file. */
-static void keys_that_are_not_in_the_table_are_refused(void **state) {
-    (void)state;
+TEST_WITH(keys_that_are_not_in_the_table_are_refused, NULL, remove_file) {
     static const char *const wrong[][2] = {{"knn", "mae"}, {"knn", "new_figure"}, {"knnn", "event"}};
     const char before[] = "{\"event\": \"knn\", \"top1\": 0.5}\n";
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -105,8 +97,7 @@ static int comparable(const char *a, const char *b, char unknown[GF_SETTINGS_KEY
 }
 
 /* As a newer version may write them. */
-static void unknown_keys_have_a_role(void **state) {
-    (void)state;
+TEST_WITH(unknown_keys_have_a_role, NULL, remove_file) {
     char unknown[GF_SETTINGS_KEY_MAX];
     assert_true(comparable("", "", unknown));
     assert_false(comparable(", \"newer\": 1", ", \"newer\": 2", unknown)); /* a setting, and it is reported */
@@ -119,8 +110,7 @@ static void unknown_keys_have_a_role(void **state) {
     assert_string_equal(unknown, "");
 }
 
-static void settings_may_be_implied(void **state) {
-    (void)state;
+TEST_WITH(settings_may_be_implied, NULL, remove_file) {
     char unknown[GF_SETTINGS_KEY_MAX];
     assert_false(comparable(", \"temperature\": 0.07", ", \"temperature\": 0.1", unknown));
     assert_true(comparable(", \"protocol\": \"knn-unweighted\"", ", \"protocol\": \"knn\", \"temperature\": 0.0", unknown));
@@ -132,8 +122,7 @@ static void settings_may_be_implied(void **state) {
 }
 
 /* Records of an unknown event are kept, and have no figures. */
-static void unknown_events_are_kept(void **state) {
-    (void)state;
+TEST_WITH(unknown_events_are_kept, NULL, remove_file) {
     gf_run_eval all;
     write_file("{\"event\": \"newer\", \"protocol\": \"p\", \"top1\": 0.5, \"what\": 1}\n");
     assert_int_equal(gf_run_eval_read(&err, box.folder, &all), GLOFND_OK);
@@ -143,22 +132,10 @@ static void unknown_events_are_kept(void **state) {
     gf_run_eval_free(&all);
 }
 
-static void words_of_names_are_known(void **state) {
-    (void)state;
+TEST(words_of_names_are_known) {
     static const char *const known[] = {"kNN", "top-1", "MAE", "alpha", "linear", "mean", "GloFND", "epoch", "IR@10"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) assert_true(gf_eval_has_word(known[i]));
     assert_false(gf_eval_has_word("nothing"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_hold_together),
-        cmocka_unit_test_teardown(records_are_read_as_written, remove_file),
-        cmocka_unit_test_teardown(keys_that_are_not_in_the_table_are_refused, remove_file),
-        cmocka_unit_test_teardown(unknown_keys_have_a_role, remove_file),
-        cmocka_unit_test_teardown(settings_may_be_implied, remove_file),
-        cmocka_unit_test_teardown(unknown_events_are_kept, remove_file),
-        cmocka_unit_test(words_of_names_are_known),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
-}
+TEST_GROUP(make_box, remove_empty_box)

@@ -1,18 +1,15 @@
 /* unit_eval_writer.c - eval.jsonl is written by several processes at a time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/eval_schema.h"
 #include "run/eval_writer.h"
 #include "run/layout.h"
 #include "run/run_eval.h"
 #include "support/scratch.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static gf_error err;
 
@@ -24,10 +21,9 @@ static void put_line(gf_eval_writer *w, int k) {
 }
 
 /* Both were opened before the first wrote. */
-static void two_writers_keep_each_others_lines(void **unused) {
+TEST(two_writers_keep_each_others_lines) {
     gf_eval_writer a = {0}, b = {0};
     gf_run_eval all = {0};
-    (void)unused;
     assert_int_equal(gf_eval_writer_open(&err, &a, box.folder), GLOFND_OK);
     assert_int_equal(gf_eval_writer_open(&err, &b, box.folder), GLOFND_OK);
     put_line(&a, 3);
@@ -42,10 +38,9 @@ static void two_writers_keep_each_others_lines(void **unused) {
 }
 
 /* A killed writer has left half a line, after the other one had opened the file. */
-static void half_a_line_of_a_killed_writer_goes(void **unused) {
+TEST(half_a_line_of_a_killed_writer_goes) {
     gf_eval_writer a = {0};
     gf_run_eval all = {0};
-    (void)unused;
     unlink(scratch_path(&box, GF_EVAL_FILE));
     assert_int_equal(gf_eval_writer_open(&err, &a, box.folder), GLOFND_OK);
     FILE *f = fopen(scratch_path(&box, GF_EVAL_FILE), "a");
@@ -60,10 +55,4 @@ static void half_a_line_of_a_killed_writer_goes(void **unused) {
     gf_run_eval_free(&all);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_writers_keep_each_others_lines),
-        cmocka_unit_test(half_a_line_of_a_killed_writer_goes),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -1,14 +1,9 @@
 /* unit_late_keys.c - which runs take the same steps until their detectors start, and when that is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/late_keys.h"
 #include "support/config_checks.h"
+#include <stdio.h>
 
 /* "key=value key=value" over a small run. */
 static gf_config made(const char *pairs) {
@@ -57,8 +52,7 @@ static int start(const char *pairs) {
     return gf_detector_start(&c);
 }
 
-static void test_start(void **state) {
-    (void)state;
+TEST(test_start) {
     assert_int_equal(start(""), 7);
     assert_int_equal(start("start_epoch=3"), 3);
     assert_int_equal(start("start_epoch=50%"), 10);
@@ -69,8 +63,7 @@ static void test_start(void **state) {
     assert_int_equal(start("start_epoch=3 detector=none task=clip mask_duplicates=0"), 20);
 }
 
-static void test_late_keys_are_shared(void **state) {
-    (void)state;
+TEST(test_late_keys_are_shared) {
     shares("", "");
     shares("detector=none", "detector=glofnd alpha=0.2 lambda_init=one lambda_lr=1");
     shares("start_epoch=2", "start_epoch=5 action=weight omega=0.2");
@@ -86,8 +79,7 @@ static void test_late_keys_are_shared(void **state) {
 }
 
 /* What is remembered from the first step on is so only with a detector that uses it. */
-static void test_more_memory_serves_less(void **state) {
-    (void)state;
+TEST(test_more_memory_serves_less) {
     serves("similarity=bank", "", "similarity");
     serves("similarity=bank bank_momentum=0.9", "detector=fnc bank_momentum=0.1", "similarity");
     serves("similarity=bank", "similarity=bank detector=oracle", "detector");
@@ -99,8 +91,7 @@ static void test_more_memory_serves_less(void **state) {
     serves("similarity=bank start_epoch=2", "start_epoch=5", "similarity");
 }
 
-static void test_others_are_not(void **state) {
-    (void)state;
+TEST(test_others_are_not) {
     parts("seed", "", "seed=2");
     parts("batch", "", "batch=128");
     parts("epochs", "start_epoch=2", "start_epoch=2 epochs=30");
@@ -117,8 +108,7 @@ static void test_others_are_not(void **state) {
 }
 
 /* Every key of the method is either late, or one of these: a new one has to be decided on. */
-static void test_every_key_of_the_method(void **state) {
-    (void)state;
+TEST(test_every_key_of_the_method) {
     static const char *const early[] = {"loss",    "compat",  "normalize", "tau",       "gamma",         "rho",       "tau_lr",
                                         "tau_min", "tau_max", "tau_beta1", "tau_beta2", "ring_rows",     "threads",   "tile",
                                         "device",  "math",    "tau_plus",  "hard_beta", "bank_momentum", "similarity"};
@@ -143,8 +133,7 @@ static void test_every_key_of_the_method(void **state) {
     assert_int_equal(found, sizeof early / sizeof *early);
 }
 
-static void test_copy(void **state) {
-    (void)state;
+TEST(test_copy) {
     gf_error err = {""};
     const gf_config from = made("detector=fnc alpha=0.3 update_epoch=4 mask_epoch=6 checkpoint_epochs=9 lambda_init=one "
                                 "learner=sgd similarity=bank bank_momentum=0.9 ring_rows=640");
@@ -162,13 +151,4 @@ static void test_copy(void **state) {
     assert_int_equal(to.method.mask_epoch, 6);
     assert_string_equal(to.checkpoint_epochs, "9");
     assert_int_equal(to.workers, 3); /* none of these keys */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start),          cmocka_unit_test(test_late_keys_are_shared),
-        cmocka_unit_test(test_others_are_not), cmocka_unit_test(test_every_key_of_the_method),
-        cmocka_unit_test(test_copy),           cmocka_unit_test(test_more_memory_serves_less),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* unit_log_schema.c - every key of log.jsonl comes back under the field it was written from, times its factor. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/layout.h"
 #include "run/run_log.h"
 #include "support/scratch.h"
+#include <math.h>
 
 static gf_error err;
 
@@ -39,8 +34,7 @@ static void check_field(const gf_log_key *key, double found, double written, int
     else assert_true(found == key->factor * written);
 }
 
-static void what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     for (int clip = 0; clip < 2; clip++) {
         gf_run_log log;
         write_log(clip);
@@ -56,8 +50,7 @@ static void what_is_written_is_read(void **state) {
     }
 }
 
-static void the_slowest_stage_is_named(void **state) {
-    (void)state;
+TEST(the_slowest_stage_is_named) {
     gf_jsonl_reader r = {0};
     write_log(0);
     assert_int_equal(gf_jsonl_read_open(&err, &r, path_of(GF_LOG_FILE)), GLOFND_OK);
@@ -67,10 +60,4 @@ static void the_slowest_stage_is_named(void **state) {
     gf_jsonl_read_close(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(the_slowest_stage_is_named),
-    };
-    return cmocka_run_group_tests(tests, make_run, remove_box);
-}
+TEST_GROUP(make_run, remove_box)

@@ -1,18 +1,13 @@
 /* unit_presets.c - the files of configs/: all work with any number of epochs, and those of the paper have its values. */
-#include <glob.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/config.h"
 #include "run/flag_forecast.h"
 #include "support/source_file.h"
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static gf_config preset(const char *name, const char *epochs) {
     gf_error err = {""};
@@ -28,8 +23,7 @@ static gf_config preset(const char *name, const char *epochs) {
 }
 
 /* --epochs N alone breaks no preset: nothing starts after the end. */
-static void any_number_of_epochs(void **state) {
-    (void)state;
+TEST(any_number_of_epochs) {
     static const char *const epochs[] = {NULL, "1", "2", "3", "10", "400"};
     glob_t found;
     assert_int_equal(glob(source_file("configs/*.cfg"), 0, NULL, &found), 0);
@@ -44,8 +38,7 @@ static void any_number_of_epochs(void **state) {
 }
 
 /* With their own epochs all presets with a detector can flag. */
-static void presets_can_flag(void **state) {
-    (void)state;
+TEST(presets_can_flag) {
     glob_t found;
     assert_int_equal(glob(source_file("configs/*.cfg"), 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -57,8 +50,7 @@ static void presets_can_flag(void **state) {
     globfree(&found);
 }
 
-static void imagenet100(void **state) {
-    (void)state;
+TEST(imagenet100) {
     static const struct {
         const char *name;
         int batch, start, detector;
@@ -83,8 +75,7 @@ static void imagenet100(void **state) {
     }
 }
 
-static void cc3m(void **state) {
-    (void)state;
+TEST(cc3m) {
     static const char *const detectors[] = {"", "-fnc", "-glofnd"};
     for (int i = 0; i < 9; i++) {
         const int fast = i / 3 == 1, tuned = i / 3 == 2;
@@ -107,16 +98,14 @@ static void cc3m(void **state) {
     }
 }
 
-static void cifar_has_the_papers_batch(void **state) {
-    (void)state;
+TEST(cifar_has_the_papers_batch) {
     assert_int_equal(preset("configs/cifar100-sogclr-glofnd.cfg", NULL).batch, 128);
     assert_int_equal(preset("configs/cifar10-sogclr-single.cfg", NULL).batch, 128);
     assert_int_equal(preset("configs/cifar100-simclr-fnc.cfg", NULL).batch, 512);
 }
 
 /* 100 different folders of ImageNet, one a line. */
-static void a_hundred_classes(void **state) {
-    (void)state;
+TEST(a_hundred_classes) {
     char line[64], before[64] = "";
     int n = 0;
     FILE *f = fopen(source_file("configs/imagenet100.txt"), "r");
@@ -129,16 +118,4 @@ static void a_hundred_classes(void **state) {
     }
     fclose(f);
     assert_int_equal(n, 100);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_epochs),
-        cmocka_unit_test(presets_can_flag),
-        cmocka_unit_test(imagenet100),
-        cmocka_unit_test(cc3m),
-        cmocka_unit_test(cifar_has_the_papers_batch),
-        cmocka_unit_test(a_hundred_classes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* unit_progress.c - the line about a running job: it fits the window, and the time to go stays in it. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/progress.h"
+#include <math.h>
+#include <string.h>
 
 static const char text[] = "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s";
 
@@ -18,8 +13,7 @@ static void line_is(const char *from, int columns, const char *expected) {
     assert_string_equal(line, expected);
 }
 
-static void parts_go_from_the_end(void **state) {
-    (void)state;
+TEST(parts_go_from_the_end) {
     line_is(text, 0, "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s | eta 9m18");
     line_is(text, 200, "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s | eta 9m18");
     line_is(text, 81, "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s | eta 9m18");
@@ -28,8 +22,7 @@ static void parts_go_from_the_end(void **state) {
     line_is(text, 25, "epoch   1/20 | eta 9m18");
 }
 
-static void no_width_is_exceeded(void **state) {
-    (void)state;
+TEST(no_width_is_exceeded) {
     char line[400];
     for (int columns = 1; columns < 120; columns++) {
         gf_progress_line(text, "9m18", columns, line, sizeof line);
@@ -40,14 +33,12 @@ static void no_width_is_exceeded(void **state) {
 }
 
 /* In a name of two-byte letters, whole letters are kept. */
-static void letters_stay_whole(void **state) {
-    (void)state;
+TEST(letters_stay_whole) {
     line_is("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4\xc3\xb6\xc3\xbc", 16, "\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4 | eta 9m18");
 }
 
 /* A text that is longer than any line. */
-static void long_texts_are_cut(void **state) {
-    (void)state;
+TEST(long_texts_are_cut) {
     char longer[2000], line[400];
     memset(longer, 'a', sizeof longer - 1);
     longer[sizeof longer - 1] = 0;
@@ -55,16 +46,14 @@ static void long_texts_are_cut(void **state) {
     assert_true(strlen(line) < sizeof line && strstr(line, " | eta 1h32"));
 }
 
-static void what_was_not_drawn_needs_no_end(void **state) {
-    (void)state;
+TEST(what_was_not_drawn_needs_no_end) {
     gf_progress p = gf_progress_start(0, GF_PROGRESS_QUIET);
     gf_progress_draw(&p, 1, 2, text, 1);
     assert_false(p.open); /* quiet */
 }
 
 /* Lines of a log: soon at first, then in steps of a tenth; a day of training has less than a hundred. */
-static void lines_become_rare(void **state) {
-    (void)state;
+TEST(lines_become_rare) {
     double at = 0.0;
     int lines = 0;
     for (; at < 86400.0; lines++) {
@@ -75,8 +64,7 @@ static void lines_become_rare(void **state) {
 }
 
 /* No line before the next one is due, even the last. */
-static void lines_wait_for_their_time(void **state) {
-    (void)state;
+TEST(lines_wait_for_their_time) {
     gf_progress p = gf_progress_start(0, GF_PROGRESS_LINES);
     const double due = p.next;
     assert_true(due > p.started);
@@ -85,17 +73,4 @@ static void lines_wait_for_their_time(void **state) {
     p.next = 0.0;
     gf_progress_draw(&p, 1, 2, text, 0);
     assert_true(p.next > p.started && !p.open);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_go_from_the_end),
-        cmocka_unit_test(no_width_is_exceeded),
-        cmocka_unit_test(letters_stay_whole),
-        cmocka_unit_test(long_texts_are_cut),
-        cmocka_unit_test(what_was_not_drawn_needs_no_end),
-        cmocka_unit_test(lines_become_rare),
-        cmocka_unit_test(lines_wait_for_their_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,17 @@
 /* unit_schedule.c - epochs as shares of the schedule, defaults of new runs, and the forecast of what will be flagged. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "run/config.h"
 #include "run/flag_forecast.h"
 #include "support/config_checks.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ----- shares of the schedule, defaults of a new run ----- */
 
-static void test_shares(void **state) {
-    (void)state;
+TEST(test_shares) {
     static const struct {
         const char *share;
         int epochs, start;
@@ -68,8 +62,7 @@ static void test_shares(void **state) {
 }
 
 /* A new run may begin with other defaults; the configuration of a run that lacks a key keeps its old meaning. */
-static void test_new_run(void **state) {
-    (void)state;
+TEST(test_new_run) {
     gf_config c = fresh();
     set(&c, "data", "shapes:n=64");
     resolve(&c);
@@ -109,8 +102,7 @@ static gf_flag_forecast forecast(const char *init, const char *learner, const ch
     return gf_flag_forecast_of(&c, 100);
 }
 
-static void test_forecast(void **state) {
-    (void)state;
+TEST(test_forecast) {
     gf_flag_forecast x = forecast("one", "adam", "0", "70", "200"); /* 1 - 10 * 0.05 = 0.5 */
     assert_true(x.fall == 0.05 && x.from == 79 && !x.never);
     x = forecast("quantile", "adam", "0", "35%", "3");
@@ -159,13 +151,4 @@ static void test_forecast(void **state) {
     set(&c, "detector", "glofnd");
     gf_flag_forecast_text(&c, 100, line, sizeof line, warning, sizeof warning);
     assert_true(!*line && strstr(warning, "0.90 at best"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_new_run),
-        cmocka_unit_test(test_forecast),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,6 @@
 /* unit_bpe.c - byte-pair vocabularies: learning against a plain count, files and corrupt files, long words, decoding; captions
  * drawn. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "data/dataset.h"
 #include "support/bpe_golden.h"
@@ -18,6 +10,9 @@
 #include "text/bpe_learn.h"
 #include "text/captions.h"
 #include "text/unicode.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_bpe *parse(const char *text) {
     gf_error err = {""};
@@ -42,8 +37,7 @@ static void refuse(const char *text, size_t n, const char *why) {
     if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
-static void damaged_merges_are_refused(void **state) {
-    (void)state;
+TEST(damaged_merges_are_refused) {
     char longest[5000];
     memset(longest, 'a', sizeof longest);
     longest[0] = '\n';
@@ -60,8 +54,7 @@ static void damaged_merges_are_refused(void **state) {
     refuse(longest, sizeof longest, "longer than");
 }
 
-static void vocabulary_is_counted_as_by_the_reference(void **state) {
-    (void)state;
+TEST(vocabulary_is_counted_as_by_the_reference) {
     static const struct {
         const char *text;
         int vocab;
@@ -76,8 +69,7 @@ static void vocabulary_is_counted_as_by_the_reference(void **state) {
 }
 
 /* A packed file, whole and with every byte damaged or the end cut off: the same vocabulary, or E_FORMAT. */
-static void damaged_gzip_is_refused(void **state) {
-    (void)state;
+TEST(damaged_gzip_is_refused) {
 #ifndef GF_HAVE_ZLIB
     skip();
 #endif
@@ -115,8 +107,7 @@ static void encode(const gf_bpe *b, const char *text, size_t n, int context, int
     if (gf_bpe_encode(&err, b, NULL, text, n, context, ids, count) != GLOFND_OK) fail_msg("%s", err.text);
 }
 
-static void long_captions_are_cut_and_closed(void **state) {
-    (void)state;
+TEST(long_captions_are_cut_and_closed) {
     gf_bpe *b = load_shapes();
     int32_t ids[GF_BPE_CONTEXT], few[4];
     int count;
@@ -140,8 +131,7 @@ static void long_captions_are_cut_and_closed(void **state) {
 }
 
 /* "aaab" with the merge "a a" is "aa", "a", "b": the leftmost pair first, in short and in long words. */
-static void leftmost_of_equal_pairs_is_joined(void **state) {
-    (void)state;
+TEST(leftmost_of_equal_pairs_is_joined) {
     gf_bpe *b = parse("v\na a");
     char text[64];
     int32_t ids[GF_BPE_CONTEXT], joined = 512, single = 'a' - 33;
@@ -159,8 +149,7 @@ static void leftmost_of_equal_pairs_is_joined(void **state) {
 }
 
 /* The words of decoded tokens are the cleaned words of the caption. */
-static void decoding_gives_the_words_back(void **state) {
-    (void)state;
+TEST(decoding_gives_the_words_back) {
     gf_bpe *b = load_shapes();
     static const char *const cases[][2] = {
         {"a large  Striped red triangle", "<start_of_text>a large striped red triangle <end_of_text>"},
@@ -204,8 +193,7 @@ static char *learn(const char *const *captions, int n, int merges, int backwards
     return text;
 }
 
-static void learns_the_most_frequent_pairs_first(void **state) {
-    (void)state;
+TEST(learns_the_most_frequent_pairs_first) {
     /* low x5, lower x2, newest x6, widest x3: es 9, then est</w> 9, lo 7, low</w>... ties by the numbers of the symbols */
     static const char *const captions[] = {"low low low low low", "lower lower", "newest newest newest newest newest newest",
                                            "Widest widest WIDEST", "once"};
@@ -219,8 +207,7 @@ static void learns_the_most_frequent_pairs_first(void **state) {
     free(again);
 }
 
-static void learned_files_load_and_cover_the_words(void **state) {
-    (void)state;
+TEST(learned_files_load_and_cover_the_words) {
     static const char *const captions[] = {"aaa aaaa aaaaa abab ababab abc abcabc", "aaaa abab bcabc aaa abc aaaaaaa"};
     char *text = learn(captions, 2, 500, 0);
     gf_bpe *b = parse(text);
@@ -239,8 +226,7 @@ static void learned_files_load_and_cover_the_words(void **state) {
 
 /* ----- captions ----- */
 
-static void one_caption_is_drawn_per_epoch(void **state) {
-    (void)state;
+TEST(one_caption_is_drawn_per_epoch) {
     static const char text[] = "one\n\n  two \nthree\r\n \nfour";
     int seen[4] = {0};
     assert_int_equal(gf_captions_count(text), 4);
@@ -256,8 +242,7 @@ static void one_caption_is_drawn_per_epoch(void **state) {
     assert_int_equal(gf_caption_at(text, 1).n, 3);
 }
 
-static void texts_are_read_without_images(void **state) {
-    (void)state;
+TEST(texts_are_read_without_images) {
     scratch_text(&box, "list.csv", "filepath\ttitle\nmissing.jpg\ta cat\n");
     char spec[300];
     snprintf(spec, sizeof spec, "csv:%s", scratch_path(&box, "list.csv"));
@@ -279,18 +264,4 @@ static void texts_are_read_without_images(void **state) {
     gf_sample_free(&whole);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damaged_merges_are_refused),
-        cmocka_unit_test(vocabulary_is_counted_as_by_the_reference),
-        cmocka_unit_test(damaged_gzip_is_refused),
-        cmocka_unit_test(long_captions_are_cut_and_closed),
-        cmocka_unit_test(leftmost_of_equal_pairs_is_joined),
-        cmocka_unit_test(decoding_gives_the_words_back),
-        cmocka_unit_test(learns_the_most_frequent_pairs_first),
-        cmocka_unit_test(learned_files_load_and_cover_the_words),
-        cmocka_unit_test(one_caption_is_drawn_per_epoch),
-        cmocka_unit_test(texts_are_read_without_images),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -1,20 +1,15 @@
 /* unit_text.c - captions cleaned as ftfy and CLIP do: the repair of wrongly decoded text, composed characters (NFC), entities;
  * against numbers that tools/generate/make_text_golden.py made with ftfy and Python. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/bpe_golden.h"
 #include "text/bpe_clean.h"
 #include "text/mojibake_rules.h"
 #include "text/unicode.h"
 #include "text/unicode_nfc.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define NFC_DIGEST UINT64_C(0x21d21e66d1dbbdd7)
 #define SUSPECTED_DIGEST UINT64_C(0xfa83273af31b8b9e)
@@ -35,8 +30,7 @@ static uint64_t digest_nfc(uint64_t sum, const uint32_t *text, int n) {
     return digest(sum, 0);
 }
 
-static void every_character_is_composed_as_python_does(void **state) {
-    (void)state;
+TEST(every_character_is_composed_as_python_does) {
     uint64_t sum = DIGEST_START;
     for (uint32_t c = 0x20; c < 0x30000; c++) {
         if (c >= 0xd800 && c <= 0xdfff) continue;
@@ -63,8 +57,7 @@ static void check_marks(int n) {
     free(code);
 }
 
-static void many_marks_are_ordered(void **state) {
-    (void)state;
+TEST(many_marks_are_ordered) {
     check_marks(2);
     check_marks(GF_NFC_MAX - 2);
     const int n = 3 * GF_NFC_MAX;
@@ -80,8 +73,7 @@ static void many_marks_are_ordered(void **state) {
 
 /* ----- what looks wrong ----- */
 
-static void what_looks_wrong_is_what_ftfy_thinks(void **state) {
-    (void)state;
+TEST(what_looks_wrong_is_what_ftfy_thinks) {
     static const uint32_t seconds[] = {0x20, 0x61,  0x80,  0xa0,  0xa9,  0xb0,   0xb2,   0xc3,   0xe9,
                                        0xf3, 0x17e, 0x192, 0x3b1, 0x402, 0x2019, 0x20ac, 0x2122, 0x2550};
     uint64_t sum = DIGEST_START;
@@ -114,8 +106,7 @@ static char *clean(const char *text, size_t n) {
     return (char *)out;
 }
 
-static void examples_are_cleaned(void **state) {
-    (void)state;
+TEST(examples_are_cleaned) {
     static const char *const cases[][2] = {
         {"A Caf\u00c3\u00a9", "a caf\u00e9"},
         {"caf\u00e9", "caf\u00e9"}, /* nothing wrong */
@@ -141,8 +132,7 @@ static void examples_are_cleaned(void **state) {
 }
 
 /* Every line of tests/fixtures/bpe/clean.tsv, or of the file that GLOFND_TEXT_GOLDEN names. */
-static void captions_are_cleaned_as_by_the_reference(void **state) {
-    (void)state;
+TEST(captions_are_cleaned_as_by_the_reference) {
     const char *path = getenv("GLOFND_TEXT_GOLDEN");
     FILE *f = fopen(path ? path : bpe_golden_path("clean.tsv"), "r");
     char *line = NULL;
@@ -167,8 +157,7 @@ static void captions_are_cleaned_as_by_the_reference(void **state) {
 }
 
 /* Texts that take the most of a step: they end, and soon. */
-static void hostile_texts_end(void **state) {
-    (void)state;
+TEST(hostile_texts_end) {
     static const char *const parts[] = {"&amp;",          "\u00c3\u0192\u00c2\u0192",
                                         "\u0344",         "\ufb03",
                                         "\x1b[;1",        "\u00c3 ",
@@ -183,13 +172,4 @@ static void hostile_texts_end(void **state) {
         free(clean(text, n));
     }
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_character_is_composed_as_python_does), cmocka_unit_test(many_marks_are_ordered),
-        cmocka_unit_test(what_looks_wrong_is_what_ftfy_thinks),       cmocka_unit_test(examples_are_cleaned),
-        cmocka_unit_test(captions_are_cleaned_as_by_the_reference),   cmocka_unit_test(hostile_texts_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

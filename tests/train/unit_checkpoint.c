@@ -3,22 +3,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
+#include "io/crc32c.h"
+#include "support/trial.h"
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "io/crc32c.h"
-#include "support/trial.h"
 
 /* Settings of its own: one. */
 static gf_trainer *make_trainer_on(const char *key, const char *value, const char *store_path) {
@@ -74,28 +69,15 @@ static void goes_on(const char *run, const char *key, const char *value) {
     gf_trainer_free(b);
 }
 
-static void test_lars_goes_on(void **state) {
-    (void)state;
-    goes_on("lars", NULL, NULL);
-}
+TEST(test_lars_goes_on) { goes_on("lars", NULL, NULL); }
 
-static void test_adamw_goes_on(void **state) {
-    (void)state;
-    goes_on("adamw", "optimizer", "adamw");
-}
+TEST(test_adamw_goes_on) { goes_on("adamw", "optimizer", "adamw"); }
 
-static void test_ring_goes_on(void **state) {
-    (void)state;
-    goes_on("ring", "learner", "ring");
-}
+TEST(test_ring_goes_on) { goes_on("ring", "learner", "ring"); }
 
-static void test_shrinking_steps_go_on(void **state) {
-    (void)state;
-    goes_on("shrinking", "lambda_decay", "0.5");
-}
+TEST(test_shrinking_steps_go_on) { goes_on("shrinking", "lambda_decay", "0.5"); }
 
-static void test_newest_complete(void **state) {
-    (void)state;
+TEST(test_newest_complete) {
     gf_trainer *t = make_trainer(NULL, NULL);
     latest_is("nowhere", "");
     trial_steps(t, 2);
@@ -125,8 +107,7 @@ static void flip(const char *path, long from_end) {
     fclose(f);
 }
 
-static void test_damage_is_named(void **state) {
-    (void)state;
+TEST(test_damage_is_named) {
     static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd",
                                         "keys.glofnd",       "state.json",        "config.cfg"};
     gf_trainer *t = make_trainer(NULL, NULL);
@@ -152,8 +133,7 @@ static void test_damage_is_named(void **state) {
 }
 
 /* Runs of other data: all their files have the same lengths, and none may take the place of another's. */
-static void test_files_of_another_run(void **state) {
-    (void)state;
+TEST(test_files_of_another_run) {
     static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd"};
     gf_trainer *mine = make_trainer(NULL, NULL), *other = make_trainer("data", "shapes:n=24,classes=3,size=16,seed=9");
     gf_log_marks marks;
@@ -208,8 +188,7 @@ static void write_old_done(const char *folder, uint32_t wrong) {
 }
 
 /* The configuration comes back as it was; corrupt files are reported; a checkpoint of an earlier version has none. */
-static void test_configuration(void **state) {
-    (void)state;
+TEST(test_configuration) {
     static const char path[] = "settings/checkpoints/step-0";
     gf_error err = {""};
     gf_config back;
@@ -229,8 +208,7 @@ static void test_configuration(void **state) {
     gf_trainer_free(t);
 }
 
-static void test_done_of_earlier_versions(void **state) {
-    (void)state;
+TEST(test_done_of_earlier_versions) {
     gf_error err = {""};
     gf_log_marks marks;
     gf_remap found;
@@ -247,8 +225,7 @@ static void test_done_of_earlier_versions(void **state) {
 }
 
 /* Lines are missing, though all that are left are right. */
-static void test_done_is_cut(void **state) {
-    (void)state;
+TEST(test_done_is_cut) {
     static const char *const cuts[] = {"$d", "/keys/d", "/^end/d; /keys/d", "$p"};
     gf_log_marks marks;
     gf_remap found;
@@ -274,8 +251,7 @@ static void done_is(const char *text) {
     fclose(f);
 }
 
-static void test_hostile_done(void **state) {
-    (void)state;
+TEST(test_hostile_done) {
 #define ALL "model.safetensors optim.safetensors anchors.glofnd state.json"
     static const char *const texts[] = {
         "",
@@ -304,8 +280,7 @@ static void test_hostile_done(void **state) {
 }
 
 /* The new one cannot be written: a file stands where its folder should be made. */
-static void test_failed_save(void **state) {
-    (void)state;
+TEST(test_failed_save) {
     gf_error err = {""};
     gf_log_marks marks;
     gf_remap found;
@@ -320,8 +295,7 @@ static void test_failed_save(void **state) {
     gf_trainer_free(t);
 }
 
-static void test_other_networks(void **state) {
-    (void)state;
+TEST(test_other_networks) {
     gf_error err = {""};
     gf_log_marks marks;
     gf_remap found;
@@ -371,16 +345,14 @@ static void re_maps(const char *data, int64_t n, const char *store_path) {
     gf_trainer_free(b);
 }
 
-static void test_other_data(void **state) {
-    (void)state;
+TEST(test_other_data) {
     re_maps("shapes:n=32,classes=3,size=16", 32, NULL);
     re_maps("shapes:n=17,classes=3,size=16", 17, NULL);
     re_maps("shapes:n=32,classes=3,size=16", 32, "anchors.work");
 }
 
 /* The same data asked for with remap: nothing happens. Keys of an earlier version are missing: the numbers decide. */
-static void test_equal_data(void **state) {
-    (void)state;
+TEST(test_equal_data) {
     gf_error err = {""};
     gf_log_marks marks;
     gf_remap found;
@@ -397,8 +369,7 @@ static void test_equal_data(void **state) {
 }
 
 /* A store that is mapped from a file saves the bytes of one in memory, and continues from them. */
-static void test_mapped_store(void **state) {
-    (void)state;
+TEST(test_mapped_store) {
     gf_error err = {""};
     gf_log_marks marks;
     gf_remap found;
@@ -419,8 +390,7 @@ static void test_mapped_store(void **state) {
     gf_trainer_free(b);
 }
 
-static void test_numeric_guard(void **state) {
-    (void)state;
+TEST(test_numeric_guard) {
     gf_error err = {""};
     gf_trainer *t = make_trainer(NULL, NULL);
     t->encoders.at[0].tensors[0].value[0] = (float)NAN;
@@ -432,8 +402,7 @@ static void test_numeric_guard(void **state) {
     gf_trainer_free(t);
 }
 
-static void test_estimate(void **state) {
-    (void)state;
+TEST(test_estimate) {
     gf_error err = {""};
     size_t bytes = 0, ring = 0;
     gf_trainer *t = make_trainer(NULL, NULL), *r = make_trainer("learner", "ring");
@@ -447,8 +416,7 @@ static void test_estimate(void **state) {
 }
 
 /* Averages are on every rank, all of them; other state is divided. */
-static void test_estimate_of_averages(void **state) {
-    (void)state;
+TEST(test_estimate_of_averages) {
     gf_error err = {""};
     gf_comm four = {.ranks = 4};
     gf_trainer *t = make_trainer(NULL, NULL), *b = make_trainer("similarity", "bank");
@@ -465,18 +433,4 @@ static void test_estimate_of_averages(void **state) {
     gf_trainer_free(b);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lars_goes_on),         cmocka_unit_test(test_adamw_goes_on),
-        cmocka_unit_test(test_ring_goes_on),         cmocka_unit_test(test_shrinking_steps_go_on),
-        cmocka_unit_test(test_newest_complete),      cmocka_unit_test(test_damage_is_named),
-        cmocka_unit_test(test_failed_save),          cmocka_unit_test(test_configuration),
-        cmocka_unit_test(test_files_of_another_run), cmocka_unit_test(test_done_of_earlier_versions),
-        cmocka_unit_test(test_done_is_cut),          cmocka_unit_test(test_hostile_done),
-        cmocka_unit_test(test_other_networks),       cmocka_unit_test(test_other_data),
-        cmocka_unit_test(test_equal_data),           cmocka_unit_test(test_mapped_store),
-        cmocka_unit_test(test_numeric_guard),        cmocka_unit_test(test_estimate),
-        cmocka_unit_test(test_estimate_of_averages),
-    };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_GROUP(trial_enter, trial_leave)

@@ -5,23 +5,18 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "support/test.h"
+
+#include "loop/checkpoint.h"
+#include "loop/weights.h"
+#include "run/checkpoint_folder.h"
+#include "support/scratch.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "run/checkpoint_folder.h"
-#include "support/scratch.h"
-#include "loop/checkpoint.h"
-#include "loop/weights.h"
 
 static void fine(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);
@@ -106,8 +101,7 @@ static void same_bits(const gf_trainer *a, const gf_trainer *b) {
 
 /* ----- parts of a batch ----- */
 
-static void parts_equal_the_whole(void **state) {
-    (void)state;
+TEST(parts_equal_the_whole) {
     static const char *const losses[] = {"clip", "sogclr2", "fastclip", "isogclr"};
     for (int l = 0; l < 4; l++) {
         /* AdamW turns rounding errors of gradients that are nearly 0 into steps: plain steps compare the gradients */
@@ -144,8 +138,7 @@ static void goes_on(const char *const *changes, const char *run) {
     gf_trainer_free(b);
 }
 
-static void every_loss_goes_on_from_a_checkpoint(void **state) {
-    (void)state;
+TEST(every_loss_goes_on_from_a_checkpoint) {
     static const char *const losses[] = {"clip", "sogclr2", "fastclip", "isogclr"};
     for (int l = 0; l < 4; l++) {
         const char *const changes[] = {"loss", losses[l], NULL};
@@ -154,15 +147,13 @@ static void every_loss_goes_on_from_a_checkpoint(void **state) {
     }
 }
 
-static void parts_and_resnets_go_on_too(void **state) {
-    (void)state;
+TEST(parts_and_resnets_go_on_too) {
     static const char *const changes[] = {"arch", "resnet8", "micro_batch", "8", "loss", "fastclip", NULL};
     assert_int_equal(mkdir(scratch_path(&box, "parts"), 0777), 0);
     goes_on(changes, "parts");
 }
 
-static void another_vocabulary_is_refused(void **state) {
-    (void)state;
+TEST(another_vocabulary_is_refused) {
     gf_error err = {""};
     char path[PATH_MAX];
     gf_remap found;
@@ -188,8 +179,7 @@ static void another_vocabulary_is_refused(void **state) {
 
 /* ----- starting from weights ----- */
 
-static void starts_from_weights_and_says_what_is_missing(void **state) {
-    (void)state;
+TEST(starts_from_weights_and_says_what_is_missing) {
     gf_error err = {""};
     char line[1500];
     static const char *const deeper[] = {"text_layers", "3", "loss", "fastclip", "seed", "9", NULL};
@@ -210,8 +200,7 @@ static void starts_from_weights_and_says_what_is_missing(void **state) {
 
 /* ----- encoders that stay, pairs that are none, the temperature ----- */
 
-static void a_locked_encoder_stays(void **state) {
-    (void)state;
+TEST(a_locked_encoder_stays) {
     for (int k = 0; k < 2; k++) {
         const char *const changes[] = {"lock", k == 0 ? "image" : "text", NULL};
         gf_trainer *t = make_trainer(changes), *fresh = make_trainer(changes);
@@ -239,8 +228,7 @@ static void write_duplicates(void) {
     scratch_text(&box, "twice.csv", text);
 }
 
-static void duplicates_are_no_negatives_from_the_first_epoch_on(void **state) {
-    (void)state;
+TEST(duplicates_are_no_negatives_from_the_first_epoch_on) {
     char data[600];
     write_duplicates();
     snprintf(data, sizeof data, "csv:%s", scratch_path(&box, "twice.csv"));
@@ -261,8 +249,7 @@ static void duplicates_are_no_negatives_from_the_first_epoch_on(void **state) {
     }
 }
 
-static void the_temperature_stays_in_bounds(void **state) {
-    (void)state;
+TEST(the_temperature_stays_in_bounds) {
     static const char *const changes[] = {"loss", "fastclip", "scale_lr", "1", "tau", "0.05", NULL};
     gf_trainer *t = make_trainer(changes);
     for (int i = 0; i < 8; i++) {
@@ -307,8 +294,7 @@ static void learn_words(const char *data) {
     gf_dataset_free(d);
 }
 
-static void a_small_model_learns(void **state) {
-    (void)state;
+TEST(a_small_model_learns) {
     static const char data[] = "shapes:n=256,classes=12,size=16";
     learn_words(data);
     char words[200];
@@ -336,8 +322,7 @@ static void wrong(const char *const *changes, const char *part) {
     if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
 }
 
-static void mistakes_are_told(void **state) {
-    (void)state;
+TEST(mistakes_are_told) {
     char flat[600], pairs[600];
     scratch_png(&box, "plain/1.png", 16, 1);
     scratch_png(&box, "plain/2.png", 16, 2);
@@ -371,21 +356,7 @@ static int close_box(void **state) {
     return 0;
 }
 
-int main(void) {
 #if !defined GF_HAVE_DNNL || !defined GF_HAVE_PNG
-    return 77;
+TEST_SKIP("built without a library that it needs")
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_equal_the_whole),
-        cmocka_unit_test(every_loss_goes_on_from_a_checkpoint),
-        cmocka_unit_test(parts_and_resnets_go_on_too),
-        cmocka_unit_test(another_vocabulary_is_refused),
-        cmocka_unit_test(starts_from_weights_and_says_what_is_missing),
-        cmocka_unit_test(a_locked_encoder_stays),
-        cmocka_unit_test(duplicates_are_no_negatives_from_the_first_epoch_on),
-        cmocka_unit_test(the_temperature_stays_in_bounds),
-        cmocka_unit_test(a_small_model_learns),
-        cmocka_unit_test(mistakes_are_told),
-    };
-    return cmocka_run_group_tests(tests, open_box, close_box);
-}
+TEST_GROUP(open_box, close_box)

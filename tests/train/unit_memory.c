@@ -1,13 +1,8 @@
 /* unit_memory.c - what a run holds on the CPU, by kind (train/memory.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
 
-#include <cmocka.h>
-
-#include "support/trial.h"
 #include "loop/memory.h"
+#include "support/trial.h"
 
 static const trial_setting small[] = {{"data", "shapes:n=64,classes=3,size=16"},
                                       {"arch", "resnet8"},
@@ -31,8 +26,7 @@ static gf_memory_split split_of(const trial_setting *more) {
     return m;
 }
 
-static void every_kind_is_counted(void **state) {
-    (void)state;
+TEST(every_kind_is_counted) {
     gf_trainer *t = trial_make(small, NULL, (trial_place){0});
     gf_memory_split m;
     int64_t numbers, params = 0;
@@ -50,8 +44,7 @@ static void every_kind_is_counted(void **state) {
     gf_trainer_free(t);
 }
 
-static void kinds_grow_with_what_they_hold(void **state) {
-    (void)state;
+TEST(kinds_grow_with_what_they_hold) {
     static const trial_setting twice[] = {{"batch", "32"}, {NULL, NULL}}, sgd[] = {{"optimizer", "sgd"}, {NULL, NULL}};
     const gf_memory_split one = split_of(NULL), two = split_of(twice), plain = split_of(sgd);
     assert_int_equal(one.optimizer, two.optimizer);
@@ -60,7 +53,4 @@ static void kinds_grow_with_what_they_hold(void **state) {
     assert_true(two.loss > one.loss && two.data == 2 * one.data);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_is_counted), cmocka_unit_test(kinds_grow_with_what_they_hold)};
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
-}
+TEST_GROUP(trial_enter, trial_leave)

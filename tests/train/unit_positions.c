@@ -1,14 +1,9 @@
 /* unit_positions.c - positions of images and texts resized, against PyTorch's numbers; what is no such tensor. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "loop/positions.h"
+#include <math.h>
+#include <stdlib.h>
 
 typedef struct positions_case {
     gf_positions_kind kind;
@@ -27,8 +22,7 @@ static float *made(int64_t n) {
     return x;
 }
 
-static void positions_are_resized_as_pytorch_does(void **state) {
-    (void)state;
+TEST(positions_are_resized_as_pytorch_does) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const positions_case *c = &cases[k];
         float *old = made(c->from * c->width), *new = malloc((size_t)(c->to * c->width) * sizeof *new);
@@ -43,8 +37,7 @@ static void positions_are_resized_as_pytorch_does(void **state) {
     }
 }
 
-static void other_tensors_are_left_alone(void **state) {
-    (void)state;
+TEST(other_tensors_are_left_alone) {
     assert_int_equal(gf_positions_of("visual.positional_embedding", 50, 197), GF_POSITIONS_GRID);
     assert_int_equal(gf_positions_of("visual.attnpool.positional_embedding", 50, 82), GF_POSITIONS_GRID);
     assert_int_equal(gf_positions_of("positional_embedding", 77, 32), GF_POSITIONS_LINE);
@@ -53,12 +46,4 @@ static void other_tensors_are_left_alone(void **state) {
     assert_int_equal(gf_positions_of("positional_embedding", 0, 32), GF_POSITIONS_NONE);
     assert_int_equal(gf_positions_of("visual.proj", 50, 197), GF_POSITIONS_NONE);
     assert_int_equal(gf_positions_of("visual.positional_embedding", 50, INT64_MAX), GF_POSITIONS_NONE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(positions_are_resized_as_pytorch_does),
-        cmocka_unit_test(other_tensors_are_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* unit_components.c - joins of many threads in one forest give the components of joins one after the other. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "util/components.h"
 #include "util/parallel.h"
 #include "util/rng.h"
+#include <stdlib.h>
 
 enum { NODES = 20000, CHUNK = 64 };
 
@@ -35,9 +30,8 @@ static void join_chunk(void *arg, int64_t task, int thread) {
     }
 }
 
-static void threads_join_in_one_forest(void **state) {
+TEST(threads_join_in_one_forest) {
     int32_t *shared = malloc(NODES * sizeof *shared), *plain = malloc(NODES * sizeof *plain);
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         const edges x = {shared, seed, NODES / (int64_t)(1 + seed % 4)};
         gf_components_init(shared, NODES);
@@ -54,9 +48,4 @@ static void threads_join_in_one_forest(void **state) {
     }
     free(shared);
     free(plain);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads_join_in_one_forest)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* unit_escape.c - texts of any bytes as cells of a table, and back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/random.h"
 #include "util/escape.h"
+#include <string.h>
 
 enum { LONGEST = 24 };
 
@@ -25,8 +20,7 @@ static void expect(const char *text, const char *cell) {
     assert_string_equal(out, text);
 }
 
-static void known_texts(void **state) {
-    (void)state;
+TEST(known_texts) {
     expect("a b.png", "a b.png");
     expect("C:\\x\ty\r\n", "C:\\\\x\\ty\\r\\n");
     expect("\x1b[0m\x7f", "\\x1b[0m\\x7f");
@@ -36,10 +30,9 @@ static void known_texts(void **state) {
 }
 
 /* Random bytes, most of them of the kinds that matter: what comes out is one line, and comes back. */
-static void random_texts(void **state) {
+TEST(random_texts) {
     static const char some[] = "\\\\nxtr\n\t\r\x01\x7f\xc2\x85\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xff";
     rng g = {7};
-    (void)state;
     for (int round = 0; round < 20000; round++) {
         char text[LONGEST + 1], out[4 * LONGEST + GF_ESCAPED_BYTES];
         const size_t n = (size_t)rng_below(&g, LONGEST);
@@ -54,21 +47,11 @@ static void random_texts(void **state) {
     }
 }
 
-static void wrong_escapes_are_refused(void **state) {
+TEST(wrong_escapes_are_refused) {
     static const char *const wrong[] = {"\\", "a\\", "\\q", "\\x", "\\x1", "\\xg1", "\\x1G", "\\x00"};
-    (void)state;
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         char text[8];
         memcpy(text, wrong[k], strlen(wrong[k]) + 1);
         assert_false(gf_unescape(text));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_texts),
-        cmocka_unit_test(random_texts),
-        cmocka_unit_test(wrong_escapes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

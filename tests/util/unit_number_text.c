@@ -1,20 +1,15 @@
 /* unit_number_text.c - numbers as text against snprintf, and tables that have the same bytes for any number of threads. */
-#include <float.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "discover/table_files.h"
 #include "support/random.h"
 #include "support/scratch.h"
 #include "util/number_text.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static gf_error err;
 /* ----- numbers ----- */
@@ -42,17 +37,15 @@ static void check_number(double x) {
     same_text(isfinite(x) ? expected : "null", text, gf_number_text(text, x));
 }
 
-static void integers_are_as_printf_has_them(void **unused) {
+TEST(integers_are_as_printf_has_them) {
     rng g = {7};
-    (void)unused;
     const int64_t special[] = {0, 1, -1, 9, 10, -10, 99, 100, INT32_MIN, INT32_MAX, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof special / sizeof *special; i++) check_integer(special[i]);
     for (int i = 0; i < 100000; i++) check_integer((int64_t)ldexp(rng_normal(&g), i % 62));
 }
 
-static void numbers_are_as_printf_has_them(void **unused) {
+TEST(numbers_are_as_printf_has_them) {
     rng g = {8};
-    (void)unused;
     const double special[] = {0.0,
                               -0.0,
                               1.0,
@@ -123,8 +116,7 @@ static char *written(int threads, const char *name, int f) {
     return text;
 }
 
-static void tables_are_the_same_for_any_number_of_threads(void **unused) {
-    (void)unused;
+TEST(tables_are_the_same_for_any_number_of_threads) {
     for (int f = 0; f < 2; f++) {
         char *one = written(1, "one", f), *two = written(2, "two", f), *five = written(5, "five", f);
         assert_string_equal(one, two);
@@ -143,11 +135,4 @@ static void tables_are_the_same_for_any_number_of_threads(void **unused) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_are_as_printf_has_them),
-        cmocka_unit_test(numbers_are_as_printf_has_them),
-        cmocka_unit_test(tables_are_the_same_for_any_number_of_threads),
-    };
-    return cmocka_run_group_tests(tests, make_box, remove_box);
-}
+TEST_GROUP(make_box, remove_box)

@@ -1,10 +1,5 @@
 /* unit_option_table.c - the option machinery of util/strings/option_table.h, on a small table of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka.h needs the four above */
-#include <cmocka.h>
+#include "support/test.h"
 
 #include <float.h>
 #include <locale.h>
@@ -48,8 +43,7 @@ static config preset(void) {
     return c;
 }
 
-static void presets_fill_every_field(void **state) {
-    (void)state;
+TEST(presets_fill_every_field) {
     const config c = preset();
     assert_int_equal(c.count, 3);
     assert_int_equal(c.even, 0);
@@ -61,8 +55,7 @@ static void presets_fill_every_field(void **state) {
     assert_int_equal(gf_options_check(NULL, &table, &c, sizeof c), GLOFND_OK);
 }
 
-static void a_wrong_preset_is_reported(void **state) {
-    (void)state;
+TEST(a_wrong_preset_is_reported) {
     static const gf_option wrong[] = {{FIELD(count), .type = GF_OPTION_INT, .preset = "0", .min = 1, .max = 2}};
     static const gf_option_table bad = {wrong, 1};
     config c;
@@ -71,8 +64,7 @@ static void a_wrong_preset_is_reported(void **state) {
     assert_says(err.text, "count");
 }
 
-static void good_text_is_read(void **state) {
-    (void)state;
+TEST(good_text_is_read) {
     config c = preset();
     static const char *const pairs[][2] = {{"count", "2147483647"}, {"even", "6"},
                                            {"flag", "off"},         {"big", "9007199254740991"},
@@ -91,8 +83,7 @@ static void good_text_is_read(void **state) {
     assert_int_equal(c.late, 9);
 }
 
-static void bad_text_changes_nothing(void **state) {
-    (void)state;
+TEST(bad_text_changes_nothing) {
     static const char *const pairs[][2] = {{"count", "0"},
                                            {"count", "2147483648"},
                                            {"count", "99999999999999999999"},
@@ -139,8 +130,7 @@ static void bad_text_changes_nothing(void **state) {
     }
 }
 
-static void messages_name_key_value_and_range(void **state) {
-    (void)state;
+TEST(messages_name_key_value_and_range) {
     config c = preset();
     gf_error err;
     gf_option_set(&err, &table, &c, sizeof c, "share", "2");
@@ -157,8 +147,7 @@ static void messages_name_key_value_and_range(void **state) {
     assert_string_equal(err.text, "unknown option \"shrae\"; the nearest known one is share (a number in [0, 1))");
 }
 
-static void hostile_text_is_cut_and_cleaned(void **state) {
-    (void)state;
+TEST(hostile_text_is_cut_and_cleaned) {
     char text[5000];
     memset(text, 'a', sizeof text);
     text[0] = '\033';
@@ -174,8 +163,7 @@ static void hostile_text_is_cut_and_cleaned(void **state) {
     assert_says(err.text, "expected one of calm|brisk");
 }
 
-static void the_nearest_key_has_the_fewest_typing_errors(void **state) {
-    (void)state;
+TEST(the_nearest_key_has_the_fewest_typing_errors) {
     static const char *const pairs[][2] = {{"cuont", "count"}, {"counts", "count"}, {"coun", "count"},
                                            {"eevn", "even"},   {"flog", "flag"},    {"Big", "big"},
                                            {"arte", "rate"},   {"modo", "mood"},    {"latte", "late"}};
@@ -197,8 +185,7 @@ static void the_nearest_key_has_the_fewest_typing_errors(void **state) {
     assert_string_equal(gf_option_nearest(&tie, sizeof(config), "badcef")->key, "abcdef"); /* two swaps before two letters */
 }
 
-static void a_smaller_struct_lacks_the_late_options(void **state) {
-    (void)state;
+TEST(a_smaller_struct_lacks_the_late_options) {
     const size_t old = offsetof(config, late);
     config c = preset();
     gf_error err;
@@ -214,8 +201,7 @@ static void a_smaller_struct_lacks_the_late_options(void **state) {
     assert_null(gf_option_find(&table, old + 3, "late")); /* half a field is no field */
 }
 
-static void check_finds_bad_fields(void **state) {
-    (void)state;
+TEST(check_finds_bad_fields) {
     gf_error err;
     config c = preset();
     c.share = NAN;
@@ -243,8 +229,7 @@ static void check_finds_bad_fields(void **state) {
 
 static const gf_option *row(const char *key) { return gf_option_find(&table, sizeof(config), key); }
 
-static void formatted_values_read_back_to_the_same_bits(void **state) {
-    (void)state;
+TEST(formatted_values_read_back_to_the_same_bits) {
     static const double values[] = {0.1, 1.0 / 3, 0.05, 1e22, 123456789.123456789, DBL_MAX, DBL_MIN};
     char text[64];
     config c = preset(), back = preset();
@@ -265,8 +250,7 @@ static void formatted_values_read_back_to_the_same_bits(void **state) {
     assert_string_equal(text, "br");
 }
 
-static void ranges_survive_small_buffers(void **state) {
-    (void)state;
+TEST(ranges_survive_small_buffers) {
     char whole[100];
     for (int i = 0; i < table.count; i++) {
         const int length = gf_option_range(&rows[i], whole, sizeof whole);
@@ -282,8 +266,7 @@ static void ranges_survive_small_buffers(void **state) {
     }
 }
 
-static void the_locale_of_the_program_does_not_matter(void **state) {
-    (void)state;
+TEST(the_locale_of_the_program_does_not_matter) {
     static const char *const comma[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
     int found = 0;
     for (int i = 0; i < 4 && !found; i++) found = setlocale(LC_NUMERIC, comma[i]) != NULL;
@@ -299,8 +282,7 @@ static void the_locale_of_the_program_does_not_matter(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
-static void texts_fit_their_field_and_a_line(void **state) {
-    (void)state;
+TEST(texts_fit_their_field_and_a_line) {
     struct texts {
         int32_t before;
         char name[8];
@@ -328,8 +310,7 @@ static void texts_fit_their_field_and_a_line(void **state) {
     assert_true(t.before == 5 && t.after == 6);
 }
 
-static void strings_are_borrowed_and_lists_grow(void **state) {
-    (void)state;
+TEST(strings_are_borrowed_and_lists_grow) {
     struct words {
         const char *one;
         gf_option_strings many;
@@ -355,8 +336,7 @@ static void strings_are_borrowed_and_lists_grow(void **state) {
     assert_int_equal(w.after, 6);
 }
 
-static void without_a_preset_a_field_keeps_its_value(void **state) {
-    (void)state;
+TEST(without_a_preset_a_field_keeps_its_value) {
     static const gf_option one = {FIELD(count), .type = GF_OPTION_INT, .min = 1, .max = 9};
     static const gf_option_table none = {&one, 1};
     config c = {.count = 0};
@@ -365,8 +345,7 @@ static void without_a_preset_a_field_keeps_its_value(void **state) {
     assert_int_equal(gf_option_set(NULL, &none, &c, sizeof c, "count", "0"), GLOFND_E_OPTION);
 }
 
-static void integers_are_written_with_an_exponent_only_where_allowed(void **state) {
-    (void)state;
+TEST(integers_are_written_with_an_exponent_only_where_allowed) {
     static const gf_option one = {FIELD(big), .type = GF_OPTION_INT64, .max = 1e15, .flags = GF_OPTION_EXPONENT};
     static const gf_option_table large = {&one, 1};
     static const char *const bad[] = {"1.5", "1e16", "1e300", "-1e0", "1e", "e5", "nan", "inf", "1e7x", " 1e7"};
@@ -378,26 +357,4 @@ static void integers_are_written_with_an_exponent_only_where_allowed(void **stat
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(gf_option_set(NULL, &large, &c, sizeof c, "big", bad[i]), GLOFND_E_OPTION);
     assert_true(c.big == 250);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(presets_fill_every_field),
-        cmocka_unit_test(a_wrong_preset_is_reported),
-        cmocka_unit_test(good_text_is_read),
-        cmocka_unit_test(bad_text_changes_nothing),
-        cmocka_unit_test(messages_name_key_value_and_range),
-        cmocka_unit_test(hostile_text_is_cut_and_cleaned),
-        cmocka_unit_test(the_nearest_key_has_the_fewest_typing_errors),
-        cmocka_unit_test(a_smaller_struct_lacks_the_late_options),
-        cmocka_unit_test(check_finds_bad_fields),
-        cmocka_unit_test(texts_fit_their_field_and_a_line),
-        cmocka_unit_test(strings_are_borrowed_and_lists_grow),
-        cmocka_unit_test(without_a_preset_a_field_keeps_its_value),
-        cmocka_unit_test(integers_are_written_with_an_exponent_only_where_allowed),
-        cmocka_unit_test(formatted_values_read_back_to_the_same_bits),
-        cmocka_unit_test(ranges_survive_small_buffers),
-        cmocka_unit_test(the_locale_of_the_program_does_not_matter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,18 @@
 /* unit_order.c - order statistics against a full sort: every rank, ties, tiny arrays. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/random.h"
 #include "util/order.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int descending(const void *a, const void *b) {
     const float x = *(const float *)a, y = *(const float *)b;
     return (x < y) - (x > y);
 }
 
-static void every_rank_of_many_arrays(void **state) {
-    (void)state;
+TEST(every_rank_of_many_arrays) {
     rng r = {3};
     float v[97], sorted[97], work[97];
     for (int round = 0; round < 300; round++) {
@@ -35,8 +29,7 @@ static void every_rank_of_many_arrays(void **state) {
 }
 
 /* Values of numpy.quantile([0.1, 0.4, 0.2, 0.9, 0.5], q) for q = 1 - alpha. */
-static void quantile_interpolates_as_numpy(void **state) {
-    (void)state;
+TEST(quantile_interpolates_as_numpy) {
     const struct {
         double alpha, value;
     } known[] = {{0.05, 0.82}, {0.1, 0.74}, {0.25, 0.5}, {0.3, 0.48}, {0.5, 0.4}, {0.99, 0.104}};
@@ -46,12 +39,4 @@ static void quantile_interpolates_as_numpy(void **state) {
     }
     float one[1] = {0.7f};
     assert_true(gf_quantile(one, 1, 0.3) == 0.7f);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rank_of_many_arrays),
-        cmocka_unit_test(quantile_interpolates_as_numpy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,17 @@
 /* unit_path.c - paths are joined with one slash, and what does not fit is refused by name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "util/path.h"
+#include <string.h>
 
-static void a_name_is_joined_to_its_folder(void **state) {
-    (void)state;
+TEST(a_name_is_joined_to_its_folder) {
     char path[PATH_MAX];
     assert_int_equal(gf_path_join(NULL, path, "runs/a", "log.jsonl"), GLOFND_OK);
     assert_string_equal(path, "runs/a/log.jsonl");
 }
 
 /* The longest path has PATH_MAX - 1 characters. */
-static void what_does_not_fit_is_refused(void **state) {
-    (void)state;
+TEST(what_does_not_fit_is_refused) {
     char path[PATH_MAX], folder[PATH_MAX] = "";
     gf_error err = {{0}};
     memset(folder, 'x', PATH_MAX - 3);
@@ -26,12 +19,4 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(strlen(path), PATH_MAX - 1);
     assert_int_equal(gf_path_join(&err, path, folder, "yz"), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "the path of yz in xxx"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_joined_to_its_folder),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

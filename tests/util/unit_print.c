@@ -2,18 +2,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "util/print.h"
 #include "util/utf8.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static char printed[20000];
 
@@ -29,8 +24,7 @@ static const char *end_print(FILE *f) {
 
 #define PRINTED(...) (file = tmpfile(), gf_print(file, __VA_ARGS__), end_print(file))
 
-static void foreign_text_is_shown(void **state) {
-    (void)state;
+TEST(foreign_text_is_shown) {
     FILE *file;
     static const char *const cases[][2] = {
         {"plain", "plain"},
@@ -72,8 +66,7 @@ static void foreign_text_is_shown(void **state) {
         assert_string_equal(PRINTED(__VA_ARGS__), expected); \
     } while (0)
 
-static void numbers_are_as_printf_has_them(void **state) {
-    (void)state;
+TEST(numbers_are_as_printf_has_them) {
     FILE *file;
     AS_PRINTF("%d %i %5d|%-5d|%05d %+d", -3, 7, 42, 42, 42, 42);
     AS_PRINTF("%lld %ld %zu %zd %u %llu", -9223372036854775807ll - 1, -5l, (size_t)-1, (ptrdiff_t)-2, 4000000000u, ~0ull);
@@ -87,8 +80,7 @@ static void numbers_are_as_printf_has_them(void **state) {
     AS_PRINTF("100 %%");
 }
 
-static void a_limit_cuts_between_characters(void **state) {
-    (void)state;
+TEST(a_limit_cuts_between_characters) {
     FILE *file;
     const char unterminated[3] = {'a', '\xc3', '\xa4'}; /* no 0 behind it */
     assert_string_equal(PRINTED("%.2s|", "a\xc3\xa4"), "a|");
@@ -101,8 +93,7 @@ static void a_limit_cuts_between_characters(void **state) {
     assert_string_equal(shown, "abc");
 }
 
-static void long_texts_are_whole(void **state) {
-    (void)state;
+TEST(long_texts_are_whole) {
     FILE *file;
     char text[6001];
     memset(text, 'x', sizeof text - 1);
@@ -114,8 +105,7 @@ static void long_texts_are_whole(void **state) {
 }
 
 /* Whatever the bytes: what is printed is UTF-8 without control characters. */
-static void all_bytes_give_clean_text(void **state) {
-    (void)state;
+TEST(all_bytes_give_clean_text) {
     FILE *file;
     char text[257];
     unsigned seed = 1;
@@ -129,13 +119,4 @@ static void all_bytes_give_clean_text(void **state) {
             assert_false(*p == 0xc2 && p[1] < 0xa0);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(foreign_text_is_shown),           cmocka_unit_test(numbers_are_as_printf_has_them),
-        cmocka_unit_test(a_limit_cuts_between_characters), cmocka_unit_test(long_texts_are_whole),
-        cmocka_unit_test(all_bytes_give_clean_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

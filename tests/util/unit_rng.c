@@ -1,21 +1,15 @@
 /* unit_rng.c - Philox against its published vectors, streams that do not meet, draws without bias, and the order of an epoch. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "util/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ----- Philox ---------------------------------------------------------------------------------------------------- */
 
 /* The three vectors of philox4x32 with 10 rounds in the Random123 distribution (kat_vectors). */
-static void philox_gives_the_published_numbers(void **state) {
-    (void)state;
+TEST(philox_gives_the_published_numbers) {
     static const struct {
         uint32_t counter[4], key[2], out[4];
     } known[] = {
@@ -37,8 +31,7 @@ static void philox_gives_the_published_numbers(void **state) {
 /* ----- streams --------------------------------------------------------------------------------------------------- */
 
 /* Made with an independent implementation of the rule in rng.c, in Python. */
-static void streams_are_pinned(void **state) {
-    (void)state;
+TEST(streams_are_pinned) {
     gf_rng r = gf_rng_at(42, GF_RNG_AUGMENT, 3, 0x1234567890u, 7);
     static const uint32_t expected[6] = {0x60ce354b, 0x61b38884, 0xea4d7d19, 0x95a35222, 0x8f12544e, 0xaa0884f3};
     for (int i = 0; i < 6; i++) assert_int_equal(gf_rng_u32(&r), expected[i]);
@@ -46,8 +39,7 @@ static void streams_are_pinned(void **state) {
     for (int i = 0; i < 8; i++) assert_int_equal(gf_permute(42, 3, 1000000007, i), order[i]);
 }
 
-static void draws_follow_from_their_position(void **state) {
-    (void)state;
+TEST(draws_follow_from_their_position) {
     gf_rng a = gf_rng_at(1, GF_RNG_INIT, 0, 5, 0), b = a;
     uint32_t first[9];
     for (int i = 0; i < 9; i++) first[i] = gf_rng_u32(&a);
@@ -57,8 +49,7 @@ static void draws_follow_from_their_position(void **state) {
 }
 
 /* Each part of the address alone makes another stream; the high half of the sample too. */
-static void every_part_of_the_address_counts(void **state) {
-    (void)state;
+TEST(every_part_of_the_address_counts) {
     const gf_rng all[] = {
         gf_rng_at(1, GF_RNG_ORDER, 0, 0, 0),          gf_rng_at(2, GF_RNG_ORDER, 0, 0, 0),
         gf_rng_at(1ull << 63, GF_RNG_ORDER, 0, 0, 0), gf_rng_at(1, GF_RNG_AUGMENT, 0, 0, 0),
@@ -84,8 +75,7 @@ static void near(double got, double expected, double limit) {
     if (!(fabs(got - expected) <= limit)) fail_msg("%.9g is further than %.3g from %.9g", got, limit, expected);
 }
 
-static void uniform_is_even_on_0_1(void **state) {
-    (void)state;
+TEST(uniform_is_even_on_0_1) {
     gf_rng r = gf_rng_at(7, GF_RNG_INIT, 0, 0, 0);
     double sum = 0, square = 0;
     int64_t bins[16] = {0};
@@ -102,8 +92,7 @@ static void uniform_is_even_on_0_1(void **state) {
     for (int k = 0; k < 16; k++) near((double)bins[k] / DRAWS, 1.0 / 16, 5 * sqrt(15.0 / 256 / DRAWS));
 }
 
-static void range_stays_inside(void **state) {
-    (void)state;
+TEST(range_stays_inside) {
     gf_rng r = gf_rng_at(7, GF_RNG_AUGMENT, 0, 0, 0);
     double sum = 0;
     for (int i = 0; i < DRAWS; i++) {
@@ -115,8 +104,7 @@ static void range_stays_inside(void **state) {
     assert_true(gf_rng_range(&r, 2.0, 2.0) == 2.0);
 }
 
-static void below_is_even_for_small_n(void **state) {
-    (void)state;
+TEST(below_is_even_for_small_n) {
     gf_rng r = gf_rng_at(9, GF_RNG_SPLIT, 0, 0, 0);
     int64_t bins[7] = {0};
     for (int i = 0; i < DRAWS; i++) {
@@ -129,8 +117,7 @@ static void below_is_even_for_small_n(void **state) {
 }
 
 /* n = 3 * 2^61: a plain modulus would hit the lower two thirds in 3 of 4 draws. */
-static void below_has_no_bias_for_huge_n(void **state) {
-    (void)state;
+TEST(below_has_no_bias_for_huge_n) {
     gf_rng r = gf_rng_at(9, GF_RNG_SPLIT, 1, 0, 0);
     const int64_t n = (int64_t)3 << 61;
     int64_t low = 0;
@@ -143,8 +130,7 @@ static void below_has_no_bias_for_huge_n(void **state) {
     for (int i = 0; i < 100; i++) assert_true(gf_rng_below(&r, INT64_MAX) >= 0);
 }
 
-static void normal_is_normal(void **state) {
-    (void)state;
+TEST(normal_is_normal) {
     gf_rng r = gf_rng_at(11, GF_RNG_INIT, 0, 0, 3);
     double moment[5] = {0}, inside = 0;
     for (int i = 0; i < DRAWS; i++) {
@@ -162,8 +148,7 @@ static void normal_is_normal(void **state) {
 
 /* ----- order ----------------------------------------------------------------------------------------------------- */
 
-static void order_has_everyone_once(void **state) {
-    (void)state;
+TEST(order_has_everyone_once) {
     enum { N_MAX = 5000 };
     unsigned char *seen = calloc(N_MAX, 1);
     assert_non_null(seen);
@@ -185,8 +170,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 /* Large n in spots: inside, no two alike. Sizes at the edges of the square root are where it could be off by one. */
-static void order_works_for_large_n(void **state) {
-    (void)state;
+TEST(order_works_for_large_n) {
     enum { SPOTS = 2000 };
     const int64_t sizes[] = {1000000000,
                              999950884,
@@ -216,8 +200,7 @@ static int64_t same_places(int64_t n, uint64_t seed, uint32_t epoch, uint64_t se
 }
 
 /* Two random orders agree in one place on average, Poisson distributed: ten is out of the question. */
-static void order_changes_with_epoch_and_seed(void **state) {
-    (void)state;
+TEST(order_changes_with_epoch_and_seed) {
     for (int64_t n = 1000; n <= 1024; n += 24) {
         assert_int_equal(same_places(n, 3, 4, 3, 4), n);
         assert_true(same_places(n, 3, 4, 3, 5) < 10);
@@ -227,8 +210,7 @@ static void order_changes_with_epoch_and_seed(void **state) {
 }
 
 /* Against a random order: mean displacement (n - 1/n) / 3, one fixed point, and neighbours that land as far apart as any two. */
-static void order_is_mixed(void **state) {
-    (void)state;
+TEST(order_is_mixed) {
     const int64_t sizes[] = {10, 100, 1000, 4096, 50000};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         const int64_t n = sizes[k], epochs = n < 50000 ? 200000 / n : 4;
@@ -251,8 +233,7 @@ static void order_is_mixed(void **state) {
 }
 
 /* All 24 orders of four, and of three the six, come equally often: small n is where a Feistel network is weakest. */
-static void small_orders_are_even(void **state) {
-    (void)state;
+TEST(small_orders_are_even) {
     enum { TRIALS = 48000 };
     const struct { int n, orders; } cases[] = {{2, 2}, {3, 6}, {4, 24}};
     for (int c = 0; c < 3; c++) {
@@ -271,24 +252,4 @@ static void small_orders_are_even(void **state) {
         }
         assert_int_equal(met, cases[c].orders);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_the_published_numbers),
-        cmocka_unit_test(streams_are_pinned),
-        cmocka_unit_test(draws_follow_from_their_position),
-        cmocka_unit_test(every_part_of_the_address_counts),
-        cmocka_unit_test(uniform_is_even_on_0_1),
-        cmocka_unit_test(range_stays_inside),
-        cmocka_unit_test(below_is_even_for_small_n),
-        cmocka_unit_test(below_has_no_bias_for_huge_n),
-        cmocka_unit_test(normal_is_normal),
-        cmocka_unit_test(order_has_everyone_once),
-        cmocka_unit_test(order_works_for_large_n),
-        cmocka_unit_test(order_changes_with_epoch_and_seed),
-        cmocka_unit_test(order_is_mixed),
-        cmocka_unit_test(small_orders_are_even),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

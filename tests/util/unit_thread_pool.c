@@ -1,20 +1,16 @@
 /* unit_thread_pool.c - the pool of threads: every task once, scratch of its own for every thread, calls from several threads at
  * once, calls inside of tasks, and a forked child.
  */
+#include "support/test.h"
+
+#include "util/thread_pool.h"
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "util/thread_pool.h"
 
 #define TASKS 1000
 #define THREADS 5
@@ -47,14 +43,12 @@ static int check(int threads, int64_t n) {
     return atomic_load(&t.bad);
 }
 
-static void every_task_runs_once(void **state) {
-    (void)state;
+TEST(every_task_runs_once) {
     for (int threads = 1; threads <= THREADS; threads++)
         for (int64_t n = 0; n <= TASKS; n = n < 8 ? n + 1 : n * 5) assert_int_equal(check(threads, n > TASKS ? TASKS : n), 0);
 }
 
-static void many_short_calls(void **state) {
-    (void)state;
+TEST(many_short_calls) {
     for (int i = 0; i < 3000; i++) assert_int_equal(check(1 + i % THREADS, i % 7), 0);
 }
 
@@ -64,10 +58,9 @@ static void *call_often(void *arg) {
     return NULL;
 }
 
-static void several_callers(void **state) {
+TEST(several_callers) {
     pthread_t id[4];
     _Atomic int bad = 0;
-    (void)state;
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&id[i], NULL, call_often, &bad), 0);
     for (int i = 0; i < 4; i++) pthread_join(id[i], NULL);
     assert_int_equal(atomic_load(&bad), 0);
@@ -78,9 +71,8 @@ static void call_inside(void *arg, int64_t task, int thread) {
     if (check(THREADS, 30) != 0) atomic_store((_Atomic int *)arg, 1);
 }
 
-static void calls_inside_of_tasks(void **state) {
+TEST(calls_inside_of_tasks) {
     _Atomic int bad = 0;
-    (void)state;
     gf_pool_run(THREADS, 40, call_inside, &bad);
     assert_int_equal(atomic_load(&bad), 0);
 }
@@ -105,30 +97,19 @@ static void needs_forks(void) {
 #endif
 }
 
-static void a_forked_child_has_a_pool(void **state) {
-    (void)state;
+TEST(a_forked_child_has_a_pool) {
     needs_forks();
     assert_int_equal(check(THREADS, TASKS), 0);
     for (int i = 0; i < 5; i++) assert_int_equal(child_uses_pool(), 0);
     assert_int_equal(check(THREADS, TASKS), 0);
 }
 
-static void a_fork_beside_running_calls(void **state) {
+TEST(a_fork_beside_running_calls) {
     pthread_t id;
     _Atomic int bad = 0;
-    (void)state;
     needs_forks();
     assert_int_equal(pthread_create(&id, NULL, call_often, &bad), 0);
     for (int i = 0; i < 5; i++) assert_int_equal(child_uses_pool(), 0);
     pthread_join(id, NULL);
     assert_int_equal(atomic_load(&bad), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_task_runs_once),      cmocka_unit_test(many_short_calls),
-        cmocka_unit_test(several_callers),           cmocka_unit_test(calls_inside_of_tasks),
-        cmocka_unit_test(a_forked_child_has_a_pool), cmocka_unit_test(a_fork_beside_running_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

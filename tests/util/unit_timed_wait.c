@@ -4,17 +4,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/test.h"
+
+#include "util/threads.h"
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "util/threads.h"
 
 static int day_was_asked;
 
@@ -25,8 +20,7 @@ int clock_gettime(clockid_t which, struct timespec *t) {
     return code;
 }
 
-static void waits_do_not_depend_on_the_time_of_day(void **state) {
-    (void)state;
+TEST(waits_do_not_depend_on_the_time_of_day) {
     pthread_cond_t c;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     assert_true(gf_timed_cond_init(&c));
@@ -38,9 +32,4 @@ static void waits_do_not_depend_on_the_time_of_day(void **state) {
     pthread_mutex_unlock(&lock);
     assert_false(day_was_asked);
     pthread_cond_destroy(&c);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_do_not_depend_on_the_time_of_day)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,7 @@
  * casts, optimizers. float32 without TF32 must agree to rounding; bf16 is compared with float32 on the same (bf16) inputs, so
  * that only the rounding of results is left. Each error is |a - b| / |b| over the whole array.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/nn_ops.h"
 #include "optim/optim.h"
@@ -19,6 +10,10 @@
 #include "support/nn_device.h"
 #include "support/nn_reference.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_DNNL
 
@@ -113,8 +108,7 @@ static gf_nn_shape image_conv(int64_t n, int64_t size, int64_t out, int kernel, 
 }
 
 /* The stems of ResNet, of its form for small images, and of CLIP's; sizes that fill no tile, and more tiles than blocks. */
-static void convolutions_of_images_agree(void **state) {
-    (void)state;
+TEST(convolutions_of_images_agree) {
     compare_op("images 7x7 stride 2", image_conv(5, 64, 64, 7, 2), GF_TYPE_BF16, 1);
     compare_op("images 7x7 stride 2, odd", image_conv(3, 37, 64, 7, 2), GF_TYPE_BF16, 1);
     compare_op("images 3x3", image_conv(4, 32, 64, 3, 1), GF_TYPE_BF16, 1);
@@ -127,21 +121,11 @@ static void convolutions_of_images_agree(void **state) {
     compare_op("images 3x3 stride 2 of 64", image_conv(2, 21, 64, 3, 2), GF_TYPE_BF16, 1); /* no own kernel */
 }
 
-static void float_convolutions_agree(void **state) {
-    (void)state;
-    convolutions(GF_TYPE_F32, 1);
-}
-static void tf32_convolutions_agree(void **state) {
-    (void)state;
-    convolutions(GF_TYPE_F32, 0);
-}
-static void bf16_convolutions_agree(void **state) {
-    (void)state;
-    convolutions(GF_TYPE_BF16, 0);
-}
+TEST(float_convolutions_agree) { convolutions(GF_TYPE_F32, 1); }
+TEST(tf32_convolutions_agree) { convolutions(GF_TYPE_F32, 0); }
+TEST(bf16_convolutions_agree) { convolutions(GF_TYPE_BF16, 0); }
 
-static void linear_layers_agree(void **state) {
-    (void)state;
+TEST(linear_layers_agree) {
     const gf_nn_shape shapes[] = {ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 64, 1, 512, 2048, 1, 1, 0),
                                   ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 12, 20, 1, 1, 0),
                                   ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 3, 1, 5, 7, 1, 1, 0)};
@@ -151,8 +135,7 @@ static void linear_layers_agree(void **state) {
     }
 }
 
-static void maxima_agree(void **state) {
-    (void)state;
+TEST(maxima_agree) {
     const gf_nn_shape shapes[] = {ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 16, 16, 3, 2, 1),
                                   ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 7, 5, 5, 3, 2, 1),
                                   ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 4, 56, 64, 64, 3, 2, 1)};
@@ -256,18 +239,11 @@ static void norms(gf_type type) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) compare_norm(&cases[i], type, (int)(i % 2));
 }
 
-static void float_norms_agree(void **state) {
-    (void)state;
-    norms(GF_TYPE_F32);
-}
-static void bf16_norms_agree(void **state) {
-    (void)state;
-    norms(GF_TYPE_BF16);
-}
+TEST(float_norms_agree) { norms(GF_TYPE_F32); }
+TEST(bf16_norms_agree) { norms(GF_TYPE_BF16); }
 
 /* Same inputs, same bits: sums must not depend on the order of blocks. */
-static void norms_repeat_bit_for_bit(void **state) {
-    (void)state;
+TEST(norms_repeat_bit_for_bit) {
     const norm_case k = {200000, 64, 1, 1, 1, 1};
     rng g = {77};
     const int64_t count = k.rows * k.c;
@@ -325,14 +301,8 @@ static void neighbours_agree(gf_type type) {
     free(x), free(z), free(dy);
 }
 
-static void float_neighbours_agree(void **state) {
-    (void)state;
-    neighbours_agree(GF_TYPE_F32);
-}
-static void bf16_neighbours_agree(void **state) {
-    (void)state;
-    neighbours_agree(GF_TYPE_BF16);
-}
+TEST(float_neighbours_agree) { neighbours_agree(GF_TYPE_F32); }
+TEST(bf16_neighbours_agree) { neighbours_agree(GF_TYPE_BF16); }
 
 /* ----- optimizers -------------------------------------------------------------------------------------------------- */
 
@@ -364,8 +334,7 @@ static void run_optim(nn_device *d, const gf_optim_rule *rule, float *p[TENSORS]
     gf_optim_free(o);
 }
 
-static void optimizers_agree(void **state) {
-    (void)state;
+TEST(optimizers_agree) {
     static const gf_optim_rule rules[] = {
         {.kind = GF_OPTIM_LARS, .momentum = 0.9, .weight_decay = 1e-2, .trust = 0.01},
         {.kind = GF_OPTIM_SGD, .momentum = 0.9, .weight_decay = 1e-2},
@@ -405,18 +374,8 @@ static void optimizers_agree(void **state) {
 }
 
 /* cuda_nn [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_norms_agree),        cmocka_unit_test(bf16_norms_agree),
-        cmocka_unit_test(norms_repeat_bit_for_bit), cmocka_unit_test(float_neighbours_agree),
-        cmocka_unit_test(bf16_neighbours_agree),    cmocka_unit_test(maxima_agree),
-        cmocka_unit_test(optimizers_agree),         cmocka_unit_test(linear_layers_agree),
-        cmocka_unit_test(float_convolutions_agree), cmocka_unit_test(tf32_convolutions_agree),
-        cmocka_unit_test(bf16_convolutions_agree),  cmocka_unit_test(convolutions_of_images_agree),
-    };
-    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
-}
+TEST_NEEDS(no_cuda_device)
 
 #else
-int main(void) { return cuda_main_without_dnnl(); }
+TEST_SKIP("built without oneDNN, which the device is compared with")
 #endif

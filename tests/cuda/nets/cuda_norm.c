@@ -5,22 +5,17 @@
  * The limits see a mistake of one line: with `mean[0]` instead of `mean[1]` in the third sum of sum_both
  * (cunn_norm_whole_pair.cu), or without `coef.y` in set_coefs (cunn_norm_whole_back.cu), whole norms no longer agree.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/cuda/cunn.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_DNNL
 
@@ -151,8 +146,7 @@ static void compare_pair(nn_device *host, nn_device *gpu, int64_t rows, int64_t 
     drop_inputs(&in);
 }
 
-static void shortcuts_agree(void **state) {
-    (void)state;
+TEST(shortcuts_agree) {
     static const int64_t shapes[][2] = {{1000, 256}, {4096, 64}, {100, 24}, {33, 5}, {300, 320}, {9, 64}, {50, 96}};
     nn_device host = nn_open(cpu, 1), gpu = nn_open(cuda, 1);
     const int blocks = gpu.s->team_blocks;
@@ -224,8 +218,7 @@ static void compare_whole(nn_device *host, nn_device *gpu, const whole_case *k) 
 }
 
 /* Few blocks with little shared memory: several tiles per team, and rows that are read again. */
-static void small_teams_agree(void **state) {
-    (void)state;
+TEST(small_teams_agree) {
     static const whole_case cases[] = {{600, 64, 1, 0, 0, 2, 24576},   {600, 128, 1, 1, 1, 3, 24576},
                                        {1000, 256, 1, 1, 0, 4, 32768}, {700, 64, 1, 0, 1, 1, 24576},
                                        {513, 8, 0, 0, 0, 2, 24576},    {2000, 24, 1, 0, 1, 2, 24576},
@@ -236,8 +229,7 @@ static void small_teams_agree(void **state) {
     nn_close(&host), nn_close(&gpu);
 }
 
-static void whole_norms_agree(void **state) {
-    (void)state;
+TEST(whole_norms_agree) {
     static const whole_case cases[] = {{130000, 64, 1, 1, 1, 0, 0},
                                        {130000, 64, 1, 0, 1, 0, 0},
                                        {20000, 512, 1, 0, 0, 0, 0},
@@ -249,15 +241,8 @@ static void whole_norms_agree(void **state) {
 }
 
 /* cuda_norm [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shortcuts_agree),
-        cmocka_unit_test(small_teams_agree),
-        cmocka_unit_test(whole_norms_agree),
-    };
-    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
-}
+TEST_NEEDS(no_cuda_device)
 
 #else
-int main(void) { return cuda_main_without_dnnl(); }
+TEST_SKIP("built without oneDNN, which the device is compared with")
 #endif

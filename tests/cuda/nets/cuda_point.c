@@ -1,15 +1,6 @@
 /* cuda_point.c - 1 x 1 convolutions with a batch norm in their epilogue (cunn_point.cu) against plain loops in double, and whole
  * nets that have them against nets that do not. Limits as in nn_device.h. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/cuda/cunn.h"
 #include "nn/net.h"
@@ -17,6 +8,10 @@
 #include "support/nn_device.h"
 #include "support/nn_norm.h"
 #include "support/nn_reference.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct sizes {
     int64_t n, size, in, out;
@@ -124,8 +119,7 @@ static void open_device(nn_device *d) {
     nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_point_fits, shape_of((sizes){2, 8, 64, 128}));
 }
 
-static void small_forward(void **state) {
-    (void)state;
+TEST(small_forward) {
     nn_device d;
     open_device(&d);
     check_forward(&d, (sizes){4, 16, 128, 128});
@@ -133,8 +127,7 @@ static void small_forward(void **state) {
     nn_close(&d);
 }
 
-static void small_backward(void **state) {
-    (void)state;
+TEST(small_backward) {
     nn_device d;
     open_device(&d);
     check_backward(&d, (sizes){4, 16, 128, 64}, 0);
@@ -143,8 +136,7 @@ static void small_backward(void **state) {
 }
 
 /* More tiles than blocks, every length of ring. */
-static void forward_agrees(void **state) {
-    (void)state;
+TEST(forward_agrees) {
     nn_device d;
     open_device(&d);
     const sizes all[] = {{40, 32, 64, 128}, {40, 32, 64, 64},   {24, 32, 256, 64},
@@ -153,8 +145,7 @@ static void forward_agrees(void **state) {
     nn_close(&d);
 }
 
-static void backward_agrees(void **state) {
-    (void)state;
+TEST(backward_agrees) {
     nn_device d;
     open_device(&d);
     const sizes all[] = {{40, 32, 128, 64}, {16, 32, 256, 64}, {8, 32, 256, 128}, {4, 32, 512, 256}, {2, 32, 1024, 512}};
@@ -163,8 +154,7 @@ static void backward_agrees(void **state) {
     nn_close(&d);
 }
 
-static void other_shapes_are_refused(void **state) {
-    (void)state;
+TEST(other_shapes_are_refused) {
     nn_device d;
     open_device(&d);
     gf_nn_shape s = shape_of((sizes){2, 8, 64, 128});
@@ -259,8 +249,7 @@ static outcome run_net(gf_precision precision, const gf_sync_norm *ranks, const 
  * measure is a net whose batch norms are done apart, as they are where ranks add their sums; numbers of a wrong forward would be
  * 1.4 off. Gradients are as far off as they are large, on both ways: they are only known to be finite here, and compared above,
  * layer by layer. */
-static void nets_are_as_exact(void **state) {
-    (void)state;
+TEST(nets_are_as_exact) {
     nn_device dev;
     open_device(&dev);
     nn_close(&dev);
@@ -280,10 +269,4 @@ static void nets_are_as_exact(void **state) {
     free(x), free(d);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_forward),   cmocka_unit_test(small_backward),           cmocka_unit_test(forward_agrees),
-        cmocka_unit_test(backward_agrees), cmocka_unit_test(other_shapes_are_refused), cmocka_unit_test(nets_are_as_exact),
-    };
-    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
-}
+TEST_NEEDS(no_cuda_device)

@@ -4,22 +4,17 @@
  * The result of the convolution is a bf16 number on both sides: the inputs are small multiples of 1/2 and 1/4, whose sums float32
  * holds exactly, and the CPU's results are rounded. So both find the same maxima, and many are equal: the first counts.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/nn_ops.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"
 #include "util/half.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #ifdef GF_HAVE_DNNL
 
@@ -167,8 +162,7 @@ static void compare(int64_t count, int64_t size, int second, int parts) {
     drop_case(&k);
 }
 
-static void small_stems_agree(void **state) {
-    (void)state;
+TEST(small_stems_agree) {
     compare(4, 64, 0, 0);
     compare(3, 64, 1, 0);
     compare(2, 75, 1, 1); /* fills no tile, odd sizes */
@@ -176,18 +170,14 @@ static void small_stems_agree(void **state) {
 }
 
 /* The size of ImageNet; more strips and tiles than blocks. */
-static void large_stems_agree(void **state) {
-    (void)state;
+TEST(large_stems_agree) {
     compare(6, 224, 1, 0);
     compare(90, 112, 0, 0);
 }
 
 /* cuda_stem [PATTERN]: only tests whose name fits it. */
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(small_stems_agree), cmocka_unit_test(large_stems_agree)};
-    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
-}
+TEST_NEEDS(no_cuda_device)
 
 #else
-int main(void) { return cuda_main_without_dnnl(); }
+TEST_SKIP("built without oneDNN, which the device is compared with")
 #endif

@@ -1,20 +1,15 @@
 /* cuda_window.c - 3 x 3 convolutions with a batch norm in their epilogue (cunn_window.cu), and the gradient of their weights,
  * against plain loops in double. Limits as in nn_device.h. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "nn/cuda/cunn.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_norm.h"
 #include "support/nn_reference.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct sizes {
     int64_t n, h, w, in, out;
@@ -200,8 +195,7 @@ static void check_weights(nn_device *d, sizes k) {
 
 static void open_device(nn_device *d);
 
-static void small_weights(void **state) {
-    (void)state;
+TEST(small_weights) {
     nn_device d;
     open_device(&d);
     check_weights(&d, (sizes){1, 16, 8, 64, 64, 1});
@@ -209,8 +203,7 @@ static void small_weights(void **state) {
     nn_close(&d);
 }
 
-static void weights_agree(void **state) {
-    (void)state;
+TEST(weights_agree) {
     nn_device d;
     open_device(&d);
     check_weights(&d, (sizes){1, 16, 16, 64, 64, 1});
@@ -226,8 +219,7 @@ static void open_device(nn_device *d) {
     nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_window_fits, shape_of((sizes){1, 32, 32, 64, 64, 1}));
 }
 
-static void small_forward(void **state) {
-    (void)state;
+TEST(small_forward) {
     nn_device d;
     open_device(&d);
     check_forward(&d, (sizes){2, 32, 32, 64, 64, 1});
@@ -235,8 +227,7 @@ static void small_forward(void **state) {
     nn_close(&d);
 }
 
-static void small_backward(void **state) {
-    (void)state;
+TEST(small_backward) {
     nn_device d;
     open_device(&d);
     check_backward(&d, (sizes){2, 32, 32, 64, 64, 1}, GF_NN_BEFORE_INNER);
@@ -251,8 +242,7 @@ static const sizes shapes[] = {{1, 16, 16, 64, 64, 1},   {3, 32, 8, 64, 64, 1}, 
                                {1, 16, 16, 128, 128, 1}, {2, 32, 16, 128, 128, 1},   {5, 16, 32, 256, 128, 7},
                                {3, 16, 16, 128, 256, 3}, {150, 16, 16, 128, 128, 61}};
 
-static void forward_agrees(void **state) {
-    (void)state;
+TEST(forward_agrees) {
     nn_device d;
     open_device(&d);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_forward(&d, shapes[i]);
@@ -260,8 +250,7 @@ static void forward_agrees(void **state) {
     nn_close(&d);
 }
 
-static void backward_agrees(void **state) {
-    (void)state;
+TEST(backward_agrees) {
     nn_device d;
     open_device(&d);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -274,8 +263,7 @@ static void backward_agrees(void **state) {
     nn_close(&d);
 }
 
-static void other_shapes_are_refused(void **state) {
-    (void)state;
+TEST(other_shapes_are_refused) {
     nn_device d;
     open_device(&d);
     const sizes right = {2, 32, 32, 64, 64, 1};
@@ -298,11 +286,4 @@ static void other_shapes_are_refused(void **state) {
     nn_close(&d);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_forward),   cmocka_unit_test(small_backward),           cmocka_unit_test(forward_agrees),
-        cmocka_unit_test(backward_agrees), cmocka_unit_test(other_shapes_are_refused), cmocka_unit_test(small_weights),
-        cmocka_unit_test(weights_agree),
-    };
-    return cuda_main(argc, argv, tests, sizeof tests / sizeof *tests);
-}
+TEST_NEEDS(no_cuda_device)

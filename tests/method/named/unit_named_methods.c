@@ -2,19 +2,15 @@
  * (attract_omega = 1), debiased negatives (tau_plus), hard negatives (hard_beta), a temperature per anchor for two views
  * (isogclr-views), groups of nearest neighbours (components); with threads, ranks, and what is refused. Also on a GPU
  * (GLOFND_TEST_DEVICE=cuda). */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #include "support/compare.h"
 #include "support/differences.h"
 #include "support/ranks.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct method {
     const char *name;
@@ -67,8 +63,7 @@ static scene make(const method *m) {
 
 /* ---- against the reference: values, gradients, flags, state, statistics ---- */
 
-static void agrees(void **state) {
-    (void)state;
+TEST(agrees) {
     for (int i = 0; i < COUNT; i++) {
         scene s = make(&METHODS[i]);
         check_scene_against_reference(&s);
@@ -76,8 +71,7 @@ static void agrees(void **state) {
 }
 
 /* One class: every negative is flagged, and every row keeps its least similar one. */
-static void rows_without_negatives_agree(void **state) {
-    (void)state;
+TEST(rows_without_negatives_agree) {
     for (int i = 0; i < COUNT; i++) {
         scene s = make(&METHODS[i]);
         if (s.o.detector != GLOFND_DETECT_ORACLE) continue;
@@ -86,8 +80,7 @@ static void rows_without_negatives_agree(void **state) {
     }
 }
 
-static void shapes_agree(void **state) {
-    (void)state;
+TEST(shapes_agree) {
     for (int i = 0; i < COUNT; i++)
         for (int64_t batch = 2; batch <= 70; batch += batch < 4 ? 1 : 22) {
             scene s = make(&METHODS[i]);
@@ -106,8 +99,7 @@ static void shapes_agree(void **state) {
 
 /* ---- finite differences ---- */
 
-static void objectives_have_these_gradients(void **state) {
-    (void)state;
+TEST(objectives_have_these_gradients) {
     for (int i = 0; i < COUNT; i++) {
         scene s = make(&METHODS[i]);
         if (s.o.tau < 0.1) continue; /* differences are too coarse */
@@ -137,8 +129,7 @@ static void objectives_have_these_gradients(void **state) {
 /* ---- definitions of the papers, in another form than the reference's ---- */
 
 /* SupCon: the mean over rows of -1/|P| sum_p log(exp(S_p/tau) / sum_a exp(S_a/tau)); ours is the sum over rows / B. */
-static void supcon_is_that_of_its_paper(void **state) {
-    (void)state;
+TEST(supcon_is_that_of_its_paper) {
     scene s = make(&METHODS[0]);
     s.o.update_epoch = s.o.mask_epoch = 0;
     runner w = runner_make(&s);
@@ -183,8 +174,7 @@ static double loss_of(const scene *s) {
 }
 
 /* Each option at its neutral end gives the method it came from. */
-static void neutral_values_change_nothing(void **state) {
-    (void)state;
+TEST(neutral_values_change_nothing) {
     for (int loss = GLOFND_LOSS_SIMCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
         scene s = scene_make("neutral", loss);
         s.o.detector = GLOFND_DETECT_NONE;
@@ -198,8 +188,7 @@ static void neutral_values_change_nothing(void **state) {
 
 /* ---- threads and ranks ---- */
 
-static void threads_give_the_same_bits(void **state) {
-    (void)state;
+TEST(threads_give_the_same_bits) {
     for (int i = 0; i < COUNT; i++) {
         scene s = make(&METHODS[i]);
         s.batch = 75, s.anchors = 100, s.o.tile = 32;
@@ -207,8 +196,7 @@ static void threads_give_the_same_bits(void **state) {
     }
 }
 
-static void ranks_change_only_rounding(void **state) {
-    (void)state;
+TEST(ranks_change_only_rounding) {
     for (int i = 0; i < COUNT; i++)
         for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
             scene s = make(&METHODS[i]);
@@ -225,8 +213,7 @@ static void expect_refused(const glofnd_options *o, const char *key) {
     if (!strstr(why, key)) fail_msg("\"%s\" does not name %s", why, key);
 }
 
-static void combinations_without_meaning_are_refused(void **state) {
-    (void)state;
+TEST(combinations_without_meaning_are_refused) {
     glofnd_options o, p;
     assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
     p = o, p.tau_plus = 0.1, expect_refused(&p, "tau_plus"); /* sogclr */
@@ -240,10 +227,9 @@ static void combinations_without_meaning_are_refused(void **state) {
     p = o, p.loss = GLOFND_LOSS_ISOGCLR_VIEWS, p.compat = GLOFND_COMPAT_OFFICIAL, expect_refused(&p, "isogclr-views");
 }
 
-static void components_need_embeddings(void **state) {
+TEST(components_need_embeddings) {
     float sim[4] = {0, 0.5f, 0.5f, 0};
     const int64_t id[2] = {0, 1};
-    (void)state;
     if (getenv("GLOFND_TEST_DEVICE")) return;
     scene s = make(&METHODS[3]);
     runner w = runner_make(&s);
@@ -252,20 +238,4 @@ static void components_need_embeddings(void **state) {
     assert_int_equal(glofnd_mask(w.ctx, w.store, &q, keep, NULL), GLOFND_E_UNSUPPORTED);
     assert_non_null(strstr(glofnd_ctx_error(w.ctx), "components"));
     runner_free(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees),
-        cmocka_unit_test(rows_without_negatives_agree),
-        cmocka_unit_test(shapes_agree),
-        cmocka_unit_test(objectives_have_these_gradients),
-        cmocka_unit_test(supcon_is_that_of_its_paper),
-        cmocka_unit_test(neutral_values_change_nothing),
-        cmocka_unit_test(threads_give_the_same_bits),
-        cmocka_unit_test(ranks_change_only_rounding),
-        cmocka_unit_test(combinations_without_meaning_are_refused),
-        cmocka_unit_test(components_need_embeddings),
-    };
-    return cmocka_run_group_tests_name("unit_named_methods", tests, NULL, NULL);
 }
