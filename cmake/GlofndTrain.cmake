@@ -74,11 +74,6 @@ function(glofnd_part name module header library package)
     endif()
 endfunction()
 
-glofnd_part(jansson jansson jansson.h jansson libjansson-dev)
-if(GLOFND_LEFT_OUT MATCHES jansson)
-    message(FATAL_ERROR "The program needs jansson (Debian: libjansson-dev). Install it, or build only the library: "
-        "-DGLOFND_PROGRAM=OFF")
-endif()
 glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 glofnd_part(png libpng png.h png libpng-dev)
 glofnd_part(webp libwebp webp/decode.h webp libwebp-dev)

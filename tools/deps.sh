@@ -53,7 +53,6 @@ look() {
     have_library libwebp webp/decode.h; note libwebp-dev libwebp $?
     have_library zlib zlib.h; note zlib1g-dev zlib $?
     have_library libzstd zstd.h; note libzstd-dev libzstd $?
-    have_library jansson jansson.h; note libjansson-dev jansson $?
     have_library dnnl dnnl.h; note libdnnl-dev oneDNN $?
     have_library lbfgs lbfgs.h; note liblbfgs-dev liblbfgs $?
     have_library ompi-c mpi.h && have mpirun; note "libopenmpi-dev openmpi-bin" "Open MPI" $?

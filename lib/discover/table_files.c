@@ -12,11 +12,11 @@
 
 #include "io/calls.h"
 #include "io/jsonl.h"
+#include "util/escape.h"
 #include "util/grow.h"
 #include "util/minmax.h"
-#include "util/parallel.h"
-#include "util/escape.h"
 #include "util/number_text.h"
+#include "util/parallel.h"
 
 /* ----- lines ----- */
 
@@ -53,9 +53,9 @@ void gf_lines_number(gf_lines *l, double x) {
 void gf_lines_quoted(gf_lines *l, const char *text) {
     GF_LINES_PUT(l, "\"");
     while (*text) {
-        char *p = reserve(l, GF_JSONL_CHARACTER);
+        char *p = reserve(l, GF_JSON_CHARACTER);
         if (!p) return;
-        l->used += gf_jsonl_character(&text, p);
+        l->used += gf_json_character(&text, p);
     }
     GF_LINES_PUT(l, "\"");
 }

@@ -4,14 +4,14 @@
  * Read:   gf_jsonl_read_open, while (gf_jsonl_next(&r)) gf_jsonl_get ...; then check r.status; gf_jsonl_read_close.
  *
  * The writer promises what appendlog.h promises: whole lines, failures that stick. Keys come in the order they are given, so
- * equal
- * calls give equal bytes. JSON has no NaN or infinity: they are written as null, and null reads as NaN.
+ * equal calls give equal bytes. JSON has no NaN or infinity: they are written as null, and null reads as NaN.
  */
 #pragma once
 
 #include <stdio.h>
 
 #include "io/appendlog.h"
+#include "io/json.h"
 
 #define GF_JSONL_MAX_LINE ((size_t)1 << 20) /* longer lines are not read */
 
@@ -36,18 +36,12 @@ void gf_jsonl_numbers(gf_jsonl *j, const char *key, const double *x, int64_t n);
 void gf_jsonl_texts(gf_jsonl *j, const char *key, const char *const *text, int64_t n);
 glofnd_status gf_jsonl_end(gf_jsonl *j);
 
-enum { GF_JSONL_CHARACTER = 8 };
-/* The character at *text as it stands between quotes, in out [GF_JSONL_CHARACTER], and *text behind it. Returns the bytes put. */
-size_t gf_jsonl_character(const char **text, char *out);
-
 glofnd_status gf_jsonl_flush(gf_jsonl *j);
 glofnd_status gf_jsonl_sync(gf_jsonl *j);
 uint64_t gf_jsonl_offset(const gf_jsonl *j); /* end of the last line; what to keep when resuming here */
 glofnd_status gf_jsonl_close(gf_jsonl *j);   /* flushes; NULL, a zeroed and a closed one are fine */
 
 /* ----- reading ----- */
-
-struct json_t;
 
 typedef struct gf_jsonl_reader {
     gf_error *err;        /* borrowed until close */
@@ -56,9 +50,9 @@ typedef struct gf_jsonl_reader {
     FILE *file;
     char *line;
     size_t capacity;
-    struct json_t *object; /* of this line */
-    int64_t number;        /* of this line, from 1 */
-    int cut;               /* 1 at the end: an unfinished last line was left out */
+    gf_json object; /* of this line */
+    int64_t number; /* of this line, from 1 */
+    int cut;        /* 1 at the end: an unfinished last line was left out */
 } gf_jsonl_reader;
 
 glofnd_status gf_jsonl_read_open(gf_error *err, gf_jsonl_reader *r, const char *path);

@@ -65,10 +65,4 @@ configure_host -B "$work/both" -DGLOFND_INSTALL=ON >"$work/host.log" 2>&1 || { c
 grep -q 'glofnd\.h' "$work/both/glofnd/cmake_install.cmake" || { say "GLOFND_INSTALL=ON installs no header"; exit 1; }
 say "inside another project: installed only if that one asks for it"
 
-# The library needs no jansson; the program does, and configuring says which package has it.
 if cmake --build "$work/host" --target help | grep -q glofnd_train; then say "GLOFND_PROGRAM is not off by default"; exit 1; fi
-if configure_host -B "$work/bare" -DGLOFND_PROGRAM=ON -DGLOFND_WITHOUT=jansson >"$work/host.log" 2>&1 ||
-    ! grep -q 'libjansson-dev' "$work/host.log"; then
-    say "the program was configured without jansson, or the message does not name libjansson-dev"; exit 1
-fi
-say "the program without jansson: refused"

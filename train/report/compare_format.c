@@ -109,8 +109,8 @@ void gf_compare_csv(gf_text *out, const gf_comparison *c) {
 static void json_text(gf_text *out, const char *s) {
     gf_text_add(out, "\"");
     while (*s) {
-        char character[GF_JSONL_CHARACTER];
-        gf_text_add(out, "%.*s", (int)gf_jsonl_character(&s, character), character);
+        char character[GF_JSON_CHARACTER];
+        gf_text_add(out, "%.*s", (int)gf_json_character(&s, character), character);
     }
     gf_text_add(out, "\"");
 }

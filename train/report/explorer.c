@@ -38,9 +38,9 @@ static void flush_text(page *p, gf_text *t) {
 static void add_html(gf_text *t, const char *raw) {
     static const char replacement[] = "\\ufffd";
     while (*raw) {
-        char one[GF_JSONL_CHARACTER] = {0};
+        char one[GF_JSON_CHARACTER] = {0};
         const char *at = raw;
-        const size_t n = gf_jsonl_character(&raw, one);
+        const size_t n = gf_json_character(&raw, one);
         const int c1 = (unsigned char)at[0] == 0xc2 && (unsigned char)at[1] < 0xa0; /* control characters beyond ASCII */
         const int invalid = c1 || (n == sizeof replacement - 1 && memcmp(one, replacement, n) == 0);
         snprintf(one, sizeof one, "%.*s", (int)(raw - at), at);

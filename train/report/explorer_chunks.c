@@ -64,9 +64,9 @@ void gf_chunk_image(gf_chunks *c, int64_t number, const uint8_t *bytes, size_t n
 void gf_chunk_add_string(gf_text *t, const char *raw) {
     gf_text_add(t, "\"");
     while (*raw) {
-        char one[GF_JSONL_CHARACTER];
+        char one[GF_JSON_CHARACTER];
         const char first = *raw;
-        const int n = (int)gf_jsonl_character(&raw, one);
+        const int n = (int)gf_json_character(&raw, one);
         if (strchr("<>&", first)) gf_text_add(t, "\\u%04x", (unsigned)first);
         else gf_text_add(t, "%.*s", n, one);
     }

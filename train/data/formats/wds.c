@@ -239,7 +239,7 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(key, strlen(key));
 }
 
-static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entry *e, char *text, gf_sample *out) {
+static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entry *e, const char *text, gf_sample *out) {
     if (!(e->flags & GF_WDS_TEXT_IS_JSON)) return gf_sample_set_text(err, out, text, e->text_size);
     char *caption = NULL;
     int32_t label;
@@ -251,8 +251,9 @@ static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entr
 
 static glofnd_status read_entry_text(gf_error *err, int fd, const char *name, const gf_wds_entry *e, gf_sample *out) {
     if (e->text_size == 0) return GLOFND_OK;
-    TRY(gf_file_reserve(err, name, e->text_size, &out->encoded, &out->encoded_capacity));
+    TRY(gf_file_reserve(err, name, (size_t)e->text_size + 1, &out->encoded, &out->encoded_capacity));
     TRY(gf_file_read_at(err, fd, name, e->text_at, out->encoded, e->text_size));
+    out->encoded[e->text_size] = 0;
     return set_text(err, name, e, (char *)out->encoded, out);
 }
 

@@ -47,9 +47,9 @@ void gf_wds_shard_free(gf_wds_shard *s);
 glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s);
 glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp stamp, gf_wds_shard *out);
 /* Label and caption of a .json: the top-level keys "label" (an integer, -1: none) and "caption" (a string). Missing, or of a
- * different type: -1, NULL; also for an empty caption. NaN and Infinity, which Python writes but JSON lacks, are overwritten in
- * `text`. *caption is malloc'ed. E_FORMAT: not JSON, or a label out of range. */
-glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n, int32_t *label, char **caption);
+ * different type: -1, NULL; also for an empty caption. text [n + 1], closed by 0; it may hold NaN and Infinity, which Python writes
+ * but JSON lacks. *caption is malloc'ed. E_FORMAT: not JSON, or a label out of range. */
+glofnd_status gf_wds_json(gf_error *err, const char *name, const char *text, size_t n, int32_t *label, char **caption);
 
 /* `glofnd data index`: scans every shard anew and writes all index files; a file that cannot be written is an error here. */
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples);

@@ -2,7 +2,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "data/dataset_format.h"
 #include "data/formats/wds.h"
 #include "data/tar.h"
+#include "io/json.h"
 #include "io/npy.h"
 #include "util/grow.h"
 #include "util/number_text.h"
@@ -50,70 +50,34 @@ static enum part part_of(const char *extension) {
 
 /* ----- label and caption of a .json ----- */
 
-/* The bytes of a string without zeros, which C strings cannot hold. NULL in *out: none are left. */
-static glofnd_status copy_text(gf_error *err, const char *name, const json_t *string, char **out) {
-    const char *text = json_string_value(string);
-    const size_t n = json_string_length(string);
-    char *copy = malloc(n + 1);
-    size_t used = 0;
-    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for the caption of '%.350s'", name);
-    for (size_t i = 0; i < n; i++) {
-        if (text[i]) copy[used++] = text[i];
-    }
-    copy[used] = 0;
-    if (used) *out = copy;
-    else free(copy);
-    return GLOFND_OK;
-}
-
-static glofnd_status take_fields(gf_error *err, const char *name, const json_t *root, int32_t *label, char **caption) {
-    const json_t *number = json_object_get(root, "label"), *text = json_object_get(root, "caption");
-    if (json_is_integer(number)) {
-        const json_int_t x = json_integer_value(number);
+static glofnd_status take_fields(gf_error *err, const char *name, const gf_json *j, int32_t *label, char **caption) {
+    const int64_t number = gf_json_find(j, 0, "label"), text = gf_json_find(j, 0, "caption");
+    if (gf_json_is(j, number, GF_JSON_INTEGER)) {
+        const int64_t x = j->node[number].integer;
         FAIL_IF(err, x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.350s' has label %lld; it must be 0..%d, or -1", name,
                 (long long)x, GF_CLASSES_MAX - 1);
         *label = (int32_t)x;
     }
-    return json_is_string(text) ? copy_text(err, name, text, caption) : GLOFND_OK;
+    if (!gf_json_is(j, text, GF_JSON_TEXT)) return GLOFND_OK;
+    const char *from = gf_json_text(j, j->node[text].text);
+    const size_t n = (size_t)j->node[text].count;
+    char *copy = malloc(n + 1), *to = copy;
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for the caption of '%.350s'", name);
+    for (size_t i = 0; i < n; i++)
+        if (from[i]) *to++ = from[i]; /* without zeros, which C strings cannot hold */
+    *to = 0;
+    if (to > copy) *caption = copy;
+    else free(copy);
+    return GLOFND_OK;
 }
 
-static size_t length_of_non_number(const char *p, size_t n) {
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
-    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
-        const size_t length = strlen(words[k]);
-        if (n >= length && memcmp(p, words[k], length) == 0) return length;
-    }
-    return 0;
-}
-
-/* Replaces NaN and Infinity outside strings by an empty list, which is neither a label nor a caption. */
-static void overwrite_non_numbers(char *text, size_t n) {
-    int quoted = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] == '"') quoted = !quoted;
-        else if (quoted) i += text[i] == '\\';
-        else {
-            const size_t length = length_of_non_number(text + i, n - i);
-            if (length == 0) continue;
-            memset(text + i, ' ', length);
-            memcpy(text + i, "[]", 2);
-            i += length - 1;
-        }
-    }
-}
-
-glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n, int32_t *label, char **caption) {
-    json_error_t why;
+glofnd_status gf_wds_json(gf_error *err, const char *name, const char *text, size_t n, int32_t *label, char **caption) {
+    gf_json j = {0};
     *label = -1;
     *caption = NULL;
-    overwrite_non_numbers(text, n);
-    json_t *root = json_loadb(text, n, JSON_ALLOW_NUL, &why);
-#if JANSSON_VERSION_HEX >= 0x020b00
-    FAIL_IF(err, !root && json_error_code(&why) == json_error_out_of_memory, GLOFND_E_MEMORY, "no memory to read '%.300s'", name);
-#endif
-    FAIL_IF(err, !root, GLOFND_E_FORMAT, "'%.300s' is not JSON: %.100s", name, why.text);
-    const glofnd_status status = take_fields(err, name, root, label, caption);
-    json_decref(root);
+    TRY(gf_json_read(err, name, text, n, GF_JSON_DEPTH, GF_JSON_LENIENT, &j));
+    const glofnd_status status = take_fields(err, name, &j, label, caption);
+    gf_json_free(&j);
     return status;
 }
 
@@ -154,6 +118,7 @@ static glofnd_status read_json(gf_error *err, const gf_tar *t, const group *g, i
     char *text = malloc(size + 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory to read '%s'", name);
     glofnd_status status = gf_file_read_at(err, t->fd, name, g->part[JSON].at, text, size);
+    text[size] = 0;
     if (status == GLOFND_OK) status = gf_wds_json(err, name, text, size, label, &caption);
     *has_caption = caption != NULL;
     free(caption);

@@ -3,7 +3,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "data/official/official.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "util/grow.h"
 
 #define SIDECAR_BYTES_MAX ((uint64_t)1 << 20)
@@ -52,22 +52,22 @@ static const char *image_folder(const gf_official *o, const char *const *folders
 
 /* ----- JSON ----- */
 
-static glofnd_status load_json(gf_error *err, const gf_official *o, const char *name, json_t **out) {
+static glofnd_status load_json(gf_error *err, const gf_official *o, const char *name, gf_json *out) {
     char path[PATH_MAX];
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    json_error_t why;
-    *out = NULL;
     TRY(gf_path_join(err, path, o->root, name));
-    const glofnd_status status = gf_file_read(err, path, JSON_BYTES_MAX, &bytes, &capacity, &size);
-    if (status == GLOFND_OK) *out = json_loadb((const char *)bytes, size, JSON_ALLOW_NUL, &why);
+    glofnd_status status = gf_file_read(err, path, JSON_BYTES_MAX, &bytes, &capacity, &size);
+    if (status == GLOFND_OK) status = gf_json_read(err, path, (const char *)bytes, size, GF_JSON_DEPTH, GF_JSON_LENIENT, out);
     free(bytes);
-    TRY(status);
-    FAIL_IF(err, !*out, GLOFND_E_FORMAT, "'%.300s' is not JSON: %.100s", path, why.text);
-    return GLOFND_OK;
+    return status;
 }
 
-static const char *text_of(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
+/* A node that is no text is no caption. */
+static glofnd_status add_json_caption(gf_error *err, caption_text *t, const gf_json *j, int64_t node) {
+    if (!gf_json_is(j, node, GF_JSON_TEXT)) return GLOFND_OK;
+    return add_caption(err, t, gf_json_text(j, j->node[node].text), (size_t)j->node[node].count);
+}
 
 /* ----- Karpathy: {"images": [{"filename", "filepath"?, "split", "sentences": [{"raw"}]}]} ----- */
 
@@ -77,34 +77,32 @@ static int in_split(const gf_official *o, const char *split) {
     return strcmp(split, o->split) == 0 || (strcmp(o->split, "train") == 0 && strcmp(split, "restval") == 0);
 }
 
-static glofnd_status karpathy_image(gf_error *err, gf_official *o, const json_t *image, const char *const *folders,
+static glofnd_status karpathy_image(gf_error *err, gf_official *o, const gf_json *j, int64_t image, const char *const *folders,
                                     caption_text *t) {
-    const char *name = text_of(image, "filename"), *split = text_of(image, "split"), *folder = text_of(image, "filepath");
-    const json_t *sentences = json_object_get(image, "sentences"), *sentence;
-    size_t i;
-    FAIL_IF(err, !name || !split || !json_is_array(sentences), GLOFND_E_FORMAT,
+    const char *name = gf_json_find_text(j, image, "filename"), *split = gf_json_find_text(j, image, "split");
+    const char *folder = gf_json_find_text(j, image, "filepath");
+    const int64_t sentences = gf_json_find(j, image, "sentences");
+    FAIL_IF(err, !name || !split || !gf_json_is(j, sentences, GF_JSON_ARRAY), GLOFND_E_FORMAT,
             "'%.200s': an image of the JSON lacks filename, split or sentences", o->root);
     if (!in_split(o, split)) return GLOFND_OK;
-    json_array_foreach(sentences, i, sentence) {
-        const json_t *raw = json_object_get(sentence, "raw");
-        if (json_is_string(raw)) TRY(add_caption(err, t, json_string_value(raw), json_string_length(raw)));
-    }
+    for (int64_t k = j->node[sentences].first; k >= 0; k = j->node[k].next)
+        TRY(add_json_caption(err, t, j, gf_json_find(j, k, "raw")));
     return add_image(err, o, folder ? folder : image_folder(o, folders, name), name, t);
 }
 
 static glofnd_status read_karpathy(gf_error *err, gf_official *o, const char *file, const char *const *folders) {
-    json_t *root, *image;
+    gf_json j = {0};
     caption_text t = {0};
-    size_t i;
-    TRY(load_json(err, o, file, &root));
-    const json_t *images = json_object_get(root, "images");
-    glofnd_status status =
-        json_is_array(images) ? GLOFND_OK : gf_fail(err, GLOFND_E_FORMAT, "'%.200s/%s' has no list 'images'", o->root, file);
-    json_array_foreach(images, i, image) {
-        if (status == GLOFND_OK) status = karpathy_image(err, o, image, folders, &t);
-    }
+    TRY(load_json(err, o, file, &j));
+    const int64_t images = gf_json_find(&j, 0, "images");
+    glofnd_status status = GLOFND_OK;
+    if (!gf_json_is(&j, images, GF_JSON_ARRAY))
+        status = gf_fail(err, GLOFND_E_FORMAT, "'%.200s/%s' has no list 'images'", o->root, file);
+    else
+        for (int64_t k = j.node[images].first; k >= 0 && status == GLOFND_OK; k = j.node[k].next)
+            status = karpathy_image(err, o, &j, k, folders, &t);
     free(t.at);
-    json_decref(root);
+    gf_json_free(&j);
     return status;
 }
 
@@ -221,66 +219,64 @@ glofnd_status gf_read_img2dataset(gf_error *err, gf_official *o) {
 
 typedef struct coco_row { /* an image, or a caption of it */
     int64_t id;
-    size_t order; /* in its list */
+    int64_t node; /* of the JSON: rises within its list */
 } coco_row;
 
 static int by_id(const void *a, const void *b) {
     const coco_row *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
+    return x->node < y->node ? -1 : x->node > y->node;
 }
 
 /* Rows of a list, sorted by the number under `key`; malloc'ed. */
-static glofnd_status sort_rows(gf_error *err, const gf_official *o, const json_t *list, const char *key, coco_row **out) {
-    json_t *item;
-    size_t i;
-    *out = malloc((json_array_size(list) + 1) * sizeof **out);
-    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %llu captions", (unsigned long long)json_array_size(list));
-    json_array_foreach(list, i, item) {
-        const json_t *id = json_object_get(item, key);
-        FAIL_IF(err, !json_is_integer(id), GLOFND_E_FORMAT, "'%.200s': an entry of the annotations has no integer '%s'", o->root,
-                key);
-        (*out)[i] = (coco_row){json_integer_value(id), i};
+static glofnd_status sort_rows(gf_error *err, const gf_official *o, const gf_json *j, int64_t list, const char *key,
+                               coco_row **out) {
+    const size_t count = (size_t)j->node[list].count;
+    size_t n = 0;
+    *out = malloc((count + 1) * sizeof **out);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %llu captions", (unsigned long long)count);
+    for (int64_t k = j->node[list].first; k >= 0; k = j->node[k].next) {
+        const int64_t id = gf_json_find(j, k, key);
+        FAIL_IF(err, !gf_json_is(j, id, GF_JSON_INTEGER), GLOFND_E_FORMAT,
+                "'%.200s': an entry of the annotations has no integer '%s'", o->root, key);
+        (*out)[n++] = (coco_row){j->node[id].integer, k};
     }
-    qsort(*out, json_array_size(list), sizeof **out, by_id);
+    qsort(*out, n, sizeof **out, by_id);
     return GLOFND_OK;
 }
 
 /* Images in the order of their ids, each with its captions. */
-static glofnd_status merge_coco(gf_error *err, gf_official *o, const json_t *images, const coco_row *image,
-                                const json_t *captions, const coco_row *caption, caption_text *t) {
-    const size_t n = json_array_size(images), m = json_array_size(captions);
+static glofnd_status merge_coco(gf_error *err, gf_official *o, const gf_json *j, const coco_row *image, int64_t images,
+                                const coco_row *caption, int64_t captions, caption_text *t) {
     char folder[64];
     snprintf(folder, sizeof folder, "%s%.20s", gf_official_has(o, "images") ? "images/" : "", o->split);
-    for (size_t i = 0, k = 0; i < n; i++) {
-        const char *name = text_of(json_array_get(images, image[i].order), "file_name");
+    for (int64_t i = 0, k = 0; i < images; i++) {
+        const char *name = gf_json_find_text(j, image[i].node, "file_name");
         FAIL_IF(err, !name, GLOFND_E_FORMAT, "'%.200s': an image of the annotations has no file_name", o->root);
-        while (k < m && caption[k].id < image[i].id) k++;
-        for (; k < m && caption[k].id == image[i].id; k++) {
-            const json_t *text = json_object_get(json_array_get(captions, caption[k].order), "caption");
-            if (json_is_string(text)) TRY(add_caption(err, t, json_string_value(text), json_string_length(text)));
-        }
+        while (k < captions && caption[k].id < image[i].id) k++;
+        for (; k < captions && caption[k].id == image[i].id; k++)
+            TRY(add_json_caption(err, t, j, gf_json_find(j, caption[k].node, "caption")));
         TRY(add_image(err, o, folder, name, t));
     }
     return GLOFND_OK;
 }
 
 static glofnd_status read_annotations(gf_error *err, gf_official *o, const char *file) {
-    json_t *root;
+    gf_json j = {0};
     coco_row *image = NULL, *caption = NULL;
     caption_text t = {0};
-    TRY(load_json(err, o, file, &root));
-    const json_t *images = json_object_get(root, "images"), *captions = json_object_get(root, "annotations");
+    TRY(load_json(err, o, file, &j));
+    const int64_t images = gf_json_find(&j, 0, "images"), captions = gf_json_find(&j, 0, "annotations");
     glofnd_status status = GLOFND_OK;
-    if (!json_is_array(images) || !json_is_array(captions))
+    if (!gf_json_is(&j, images, GF_JSON_ARRAY) || !gf_json_is(&j, captions, GF_JSON_ARRAY))
         status = gf_fail(err, GLOFND_E_FORMAT, "'%.200s/%s' has no lists 'images' and 'annotations'", o->root, file);
-    if (status == GLOFND_OK) status = sort_rows(err, o, images, "id", &image);
-    if (status == GLOFND_OK) status = sort_rows(err, o, captions, "image_id", &caption);
-    if (status == GLOFND_OK) status = merge_coco(err, o, images, image, captions, caption, &t);
+    if (status == GLOFND_OK) status = sort_rows(err, o, &j, images, "id", &image);
+    if (status == GLOFND_OK) status = sort_rows(err, o, &j, captions, "image_id", &caption);
+    if (status == GLOFND_OK) status = merge_coco(err, o, &j, image, j.node[images].count, caption, j.node[captions].count, &t);
     free(image);
     free(caption);
     free(t.at);
-    json_decref(root);
+    gf_json_free(&j);
     return status;
 }
 

@@ -5,7 +5,6 @@
 #endif
 #include "data/official/winogavil.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,9 @@
 
 #include "data/official/official.h"
 #include "io/file.h"
-#include "util/grow.h"
+#include "io/json.h"
 #include "util/csv.h"
+#include "util/grow.h"
 
 #define TABLE_BYTES_MAX ((uint64_t)1 << 28)
 #define CANDIDATES_MAX 64
@@ -24,44 +24,58 @@ typedef struct table_lists { /* candidates of all instances, as names, until all
     size_t first_capacity, associated_capacity;
 } table_lists;
 
-static glofnd_status add_candidates(gf_error *err, gf_winogavil *w, table_lists *t, const char *path, const json_t *candidates,
-                                    const json_t *associations) {
-    size_t i, k, found = 0;
-    json_t *name, *other;
-    json_array_foreach(candidates, i, name) {
-        const char *text = json_string_value(name);
-        FAIL_IF(err, !text || strchr(text, '/'), GLOFND_E_FORMAT, "'%.300s': a candidate is no name of an image", path);
+/* 1: one of the texts of the list. */
+static int in_list(const gf_json *list, const char *text) {
+    for (int64_t k = list->node[0].first; k >= 0; k = list->node[k].next)
+        if (gf_json_is(list, k, GF_JSON_TEXT) && strcmp(gf_json_text(list, list->node[k].text), text) == 0) return 1;
+    return 0;
+}
+
+static glofnd_status add_candidates(gf_error *err, gf_winogavil *w, table_lists *t, const char *path, const gf_json *candidates,
+                                    const gf_json *associations) {
+    int found = 0;
+    for (int64_t k = candidates->node[0].first; k >= 0; k = candidates->node[k].next) {
+        const char *name = gf_json_is(candidates, k, GF_JSON_TEXT) ? gf_json_text(candidates, candidates->node[k].text) : NULL;
+        FAIL_IF(err, !name || strchr(name, '/'), GLOFND_E_FORMAT, "'%.300s': a candidate is no name of an image", path);
         FAIL_IF(err, !gf_grow(&w->associated, &t->associated_capacity, (size_t)t->name.n + 1, 1), GLOFND_E_MEMORY,
                 "no memory for candidates");
-        w->associated[t->name.n] = 0;
-        json_array_foreach(associations, k, other) {
-            if (json_string_value(other) && strcmp(json_string_value(other), text) == 0) w->associated[t->name.n] = 1;
-        }
-        found += w->associated[t->name.n];
-        TRY(gf_string_list_add(err, &t->name, text, strlen(text)));
+        w->associated[t->name.n] = in_list(associations, name);
+        found |= w->associated[t->name.n];
+        TRY(gf_string_list_add(err, &t->name, name, strlen(name)));
     }
-    FAIL_IF(err, found == 0, GLOFND_E_FORMAT, "'%.300s': no association of '%.60s' is among its candidates", path,
+    FAIL_IF(err, !found, GLOFND_E_FORMAT, "'%.300s': no association of '%.60s' is among its candidates", path,
             gf_string_list_get(&w->cue, w->cue.n - 1));
+    return GLOFND_OK;
+}
+
+/* A JSON list of at most CANDIDATES_MAX names. */
+static glofnd_status read_list(gf_error *err, const char *path, int64_t line, const char *text, gf_json *out) {
+    gf_error why = {""};
+    const glofnd_status status = gf_json_read(&why, path, text, strlen(text), 1, 0, out);
+    FAIL_IF(err, status == GLOFND_E_MEMORY, status, "%s", why.text);
+    FAIL_IF(err, status != GLOFND_OK || !gf_json_is(out, 0, GF_JSON_ARRAY) || out->node[0].count > CANDIDATES_MAX,
+            GLOFND_E_FORMAT, "'%.300s', line %lld: expected a cue and JSON lists of at most %d names", path, (long long)line,
+            CANDIDATES_MAX);
     return GLOFND_OK;
 }
 
 static glofnd_status add_row(gf_error *err, gf_winogavil *w, table_lists *t, const char *path, int64_t line, const char *cue,
                              const char *candidate_text, const char *association_text) {
-    json_t *candidates = json_loads(candidate_text, 0, NULL), *associations = json_loads(association_text, 0, NULL);
-    glofnd_status status = GLOFND_OK;
-    if (!json_is_array(candidates) || !json_is_array(associations) || json_array_size(candidates) > CANDIDATES_MAX || !cue[0])
-        status = gf_fail(err, GLOFND_E_FORMAT, "'%.300s', line %lld: expected a cue and JSON lists of at most %d names", path,
-                         (long long)line, CANDIDATES_MAX);
+    gf_json candidates = {0}, associations = {0};
+    glofnd_status status = read_list(err, path, line, candidate_text, &candidates);
+    if (status == GLOFND_OK) status = read_list(err, path, line, association_text, &associations);
+    if (status == GLOFND_OK && !cue[0])
+        status = gf_fail(err, GLOFND_E_FORMAT, "'%.300s', line %lld has no cue", path, (long long)line);
     if (status == GLOFND_OK && !gf_grow(&w->first, &t->first_capacity, (size_t)w->cue.n + 2, sizeof *w->first))
         status = gf_fail(err, GLOFND_E_MEMORY, "no memory for the instances of '%.300s'", path);
     if (status == GLOFND_OK) {
         w->first[w->cue.n] = t->name.n;
         status = gf_string_list_add(err, &w->cue, cue, strlen(cue));
     }
-    if (status == GLOFND_OK) status = add_candidates(err, w, t, path, candidates, associations);
+    if (status == GLOFND_OK) status = add_candidates(err, w, t, path, &candidates, &associations);
     if (status == GLOFND_OK) w->first[w->cue.n] = t->name.n;
-    json_decref(candidates);
-    json_decref(associations);
+    gf_json_free(&candidates);
+    gf_json_free(&associations);
     return status;
 }
 

@@ -1,7 +1,7 @@
-/* unit_json_tree.c - JSON as a tree: values, texts with escapes, and everything that is no JSON. */
+/* unit_json.c - JSON as a tree: values, texts with escapes, and everything that is no JSON. */
 #include "support/test.h"
 
-#include "io/json_tree.h"
+#include "io/json.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static gf_error err;
 
 static gf_json read_all(const char *text) {
     gf_json j = {0};
-    if (gf_json_read(&err, "text", text, strlen(text), 4, &j) != GLOFND_OK) fail_msg("%s: %s", text, err.text);
+    if (gf_json_read(&err, "text", text, strlen(text), 4, 0, &j) != GLOFND_OK) fail_msg("%s: %s", text, err.text);
     return j;
 }
 
@@ -29,6 +29,8 @@ TEST(values_are_read) {
     assert_int_equal(j.node[j.node[j.node[a].first].next].integer, -20);
     const int64_t c = gf_json_find(&j, gf_json_find(&j, 0, "b"), "c");
     assert_true(j.node[c].integer == INT64_MAX);
+    const int64_t half = j.node[j.node[j.node[a].first].next].next;
+    assert_true(j.node[half].real == 0.5 && j.node[j.node[half].next].real == 1e9);
     assert_int_equal(gf_json_find(&j, a, "a"), -1);
     assert_int_equal(gf_json_find(&j, 0, "d"), -1);
     assert_int_equal(j.node[gf_json_find(&j, 0, "")].count, 0);
@@ -47,6 +49,33 @@ TEST(texts_are_decoded) {
         assert_string_equal(gf_json_text(&j, j.node[1].text), pairs[k][1]);
         gf_json_free(&j);
     }
+}
+
+/* What Python and others write: only where it is asked for. */
+TEST(lenient_reading) {
+    const char *text = "{\"a\": [NaN, -Infinity, Infinity, 1.5], \"b\": 1, \"b\": \"x\\u0000y\"}";
+    gf_json j = {0};
+    assert_int_equal(gf_json_read(&err, "text", text, strlen(text), 4, 0, &j), GLOFND_E_FORMAT);
+    assert_int_equal(gf_json_read(&err, "text", text, strlen(text), 4, GF_JSON_LENIENT, &j), GLOFND_OK);
+    const int64_t nan = j.node[gf_json_find(&j, 0, "a")].first, b = gf_json_find(&j, 0, "b");
+    assert_true(j.node[nan].kind == GF_JSON_REAL && j.node[nan].real != j.node[nan].real);
+    assert_true(j.node[j.node[nan].next].real < -1e308);
+    assert_true(gf_json_is(&j, b, GF_JSON_TEXT) && j.node[b].count == 3);
+    assert_memory_equal(gf_json_text(&j, j.node[b].text), "x\0y", 4);
+    assert_string_equal(gf_json_find_text(&j, 0, "b"), "x");
+    assert_null(gf_json_find_text(&j, 0, "a"));
+    gf_json_free(&j);
+    static const char *const never[] = {"{\"\\u0000\": 1}", "nan",        "[1e999]", "[[[[[1]]]]]",
+                                        "[\"\\ud800\"]",    "[\"\x80\"]", "[1] [2]"};
+    for (size_t k = 0; k < sizeof never / sizeof *never; k++)
+        assert_int_equal(gf_json_read(&err, "text", never[k], strlen(never[k]), 4, GF_JSON_LENIENT, &j), GLOFND_E_FORMAT);
+}
+
+TEST(texts_are_quoted) {
+    gf_text out = {0};
+    gf_json_quote(&out, "a\"b\\c\n\t\x01/\xc3\xa9\xff");
+    assert_string_equal(out.at, "\"a\\\"b\\\\c\\n\\t\\u0001/\xc3\xa9\\ufffd\"");
+    gf_text_free(&out);
 }
 
 static const char *const wrong[] = {
@@ -73,6 +102,7 @@ static const char *const wrong[] = {
     "[+1]",
     "[0x1]",
     "[9223372036854775808]",
+    "[1e999]",
     "[nul]",
     "[True]",
     "[NaN]",
@@ -103,11 +133,11 @@ TEST(what_is_no_json_is_refused) {
         char *exact = malloc(strlen(wrong[k]) + 1); /* nothing behind it, for sanitizers */
         strcpy(exact, wrong[k]);
         err.text[0] = 0;
-        if (gf_json_read(&err, "text", exact, strlen(exact), 4, &j) != GLOFND_E_FORMAT || !strstr(err.text, "JSON"))
+        if (gf_json_read(&err, "text", exact, strlen(exact), 4, 0, &j) != GLOFND_E_FORMAT || !strstr(err.text, "JSON"))
             fail_msg("accepted: %s (%s)", wrong[k], err.text);
         assert_null(j.node);
         free(exact);
     }
     gf_json j = {0}; /* a zero byte inside */
-    assert_int_equal(gf_json_read(&err, "text", "[1]\0[2]", 7, 4, &j), GLOFND_E_FORMAT);
+    assert_int_equal(gf_json_read(&err, "text", "[1]\0[2]", 7, 4, 0, &j), GLOFND_E_FORMAT);
 }
