@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "data/embedding_files.h"
-#include "run/manifest.h"
+#include "run/run_folder.h"
 #include "util/escape.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

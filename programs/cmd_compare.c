@@ -6,7 +6,7 @@
 #include "programs/comparing.h"
 #include "io/blockfile.h"
 #include "io/folders.h"
-#include "run/own_files.h"
+#include "run/run_folder.h"
 
 #define FORMATS(X) X(text) X(csv) X(json) X(latex)
 #define NAME(format) #format,

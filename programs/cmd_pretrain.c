@@ -13,7 +13,7 @@
 #include "dist/join.h"
 #include "eval/run_data.h"
 #include "dist/comm_device.h"
-#include "run/checkpoint_folder.h"
+#include "run/run_folder.h"
 #include "run/resume.h"
 #include "loop/pretrain.h"
 

@@ -8,7 +8,7 @@
 #include "report/page.h"
 #include "report/summary.h"
 #include "run/progress.h"
-#include "run/own_files.h"
+#include "run/run_folder.h"
 
 enum { SNAPSHOTS_MAX = 6 }; /* configurations whose network is shown */
 

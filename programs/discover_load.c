@@ -11,7 +11,7 @@
 #include "programs/discover_job.h"
 #include "eval/run_data.h"
 #include "io/file.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "util/path.h"
 #include "util/utf8.h"
 

@@ -8,7 +8,7 @@
 #include "io/folders.h"
 #include "io/safetensors.h"
 #include "io/npy.h"
-#include "run/own_files.h"
+#include "run/run_folder.h"
 #include "util/utf8.h"
 
 enum { NAME = 1024 };

@@ -7,7 +7,7 @@
 #include "eval/encode.h"
 #include "eval/run_embeddings.h"
 #include "eval/split.h"
-#include "run/eval_writer.h"
+#include "run/run_eval.h"
 
 extern const cli_verb eval_knn, eval_linear, eval_transfer, eval_fn, eval_threshold, eval_retrieval, eval_zeroshot;
 

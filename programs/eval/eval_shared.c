@@ -5,7 +5,7 @@
 #include "programs/eval/eval.h"
 #include "programs/trained_run.h"
 #include "data/spec.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 
 const char *const eval_metrics[] = {"top1", "mean", NULL};
 

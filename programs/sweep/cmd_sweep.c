@@ -14,7 +14,7 @@
 #include "programs/sweep/sweep_command.h"
 #include "programs/comparing.h"
 #include "io/folders.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "run/progress.h"
 #include "util/path.h"
 

@@ -8,9 +8,8 @@
 
 #include "programs/cli.h"
 #include "data/dataset.h"
-#include "run/checkpoint_folder.h"
-#include "run/late_keys.h"
-#include "run/branch.h"
+#include "run/run_folder.h"
+#include "run/resume.h"
 
 /* ----- groups ----- */
 

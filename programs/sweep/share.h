@@ -1,7 +1,7 @@
-/* share.h - sweep --share: runs that take the same steps until their detectors start (run/config/late_keys.h) share them.
+/* share.h - sweep --share: runs that take the same steps until their detectors start (run/resume.h) share them.
  *
  * Of such a group the run that remembers most, and of these the one whose detector starts last, is trained as it is, and keeps
- * its checkpoints where others start. These, its branches, begin as copies of them (run/state/branch.h). A branch may be the
+ * its checkpoints where others start. These, its branches, begin as copies of them. A branch may be the
  * trunk of others in turn: one that starts later than its trunk has checkpoints that others can begin with. */
 #pragma once
 

@@ -13,7 +13,7 @@
 #include "io/crc32c.h"
 #include "io/file.h"
 #include "io/jsonl.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "util/path.h"
 #include "util/number_text.h"
 

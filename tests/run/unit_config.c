@@ -211,7 +211,7 @@ TEST(test_same_run) {
     set(&b, "epochs", "300");
     set(&b, "lr", "0.01");
     set(&b, "workers", "3");
-    set(&b, "learner", "sgd"); /* run/state/resume.h knows when it may differ */
+    set(&b, "learner", "sgd"); /* run/resume.h knows when it may differ */
     assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_OK);
     static const char *const fixed[][2] = {
         {"seed", "2"},          {"task", "clip"},      {"arch", "resnet50"},  {"size", "33"},

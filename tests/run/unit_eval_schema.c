@@ -2,8 +2,7 @@
  * a role, also those of a newer version. */
 #include "support/test.h"
 
-#include "run/eval_writer.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "run/run_eval.h"
 #include "support/scratch.h"
 #include <math.h>

@@ -1,10 +1,8 @@
 /* unit_eval_writer.c - eval.jsonl is written by several processes at a time. */
 #include "support/test.h"
 
-#include "run/eval_schema.h"
-#include "run/eval_writer.h"
-#include "run/layout.h"
 #include "run/run_eval.h"
+#include "run/run_folder.h"
 #include "support/scratch.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* unit_late_keys.c - which runs take the same steps until their detectors start, and when that is. */
 #include "support/test.h"
 
-#include "run/late_keys.h"
+#include "run/resume.h"
 #include "support/config_checks.h"
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* unit_log_schema.c - every key of log.jsonl comes back under the field it was written from, times its factor. */
 #include "support/test.h"
 
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "run/run_log.h"
 #include "support/scratch.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "run/config.h"
-#include "run/flag_forecast.h"
+#include "run/forecast.h"
 #include "support/source_file.h"
 #include <glob.h>
 #include <math.h>

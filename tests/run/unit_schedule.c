@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "run/config.h"
-#include "run/flag_forecast.h"
+#include "run/forecast.h"
 #include "support/config_checks.h"
 #include <math.h>
 #include <stdio.h>

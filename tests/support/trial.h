@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "run/checkpoint_folder.h"
+#include "run/run_folder.h"
 #include "loop/checkpoint.h"
 
 typedef struct trial_setting { /* lists end with a NULL key */

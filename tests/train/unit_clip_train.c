@@ -9,7 +9,7 @@
 
 #include "loop/checkpoint.h"
 #include "loop/weights.h"
-#include "run/checkpoint_folder.h"
+#include "run/run_folder.h"
 #include "support/scratch.h"
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "eval/features.h"
 #include "loader/loader.h"
 #include "run/config.h"
-#include "run/run_state.h"
+#include "run/run_folder.h"
 #include "text/bpe.h"
 
 typedef struct gf_run_encoder gf_run_encoder;
@@ -34,7 +34,7 @@ typedef struct gf_run_encoder_spec {
 
 /* E_OPTION: unknown name. */
 glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_device *out);
-/* Weights: those of the newest complete state (run/state/run_state.h), their checksum compared. */
+/* Weights: those of the newest complete state (run/run_folder.h), their checksum compared. */
 glofnd_status gf_run_encoder_create(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out);
 void gf_run_encoder_free(gf_run_encoder *e);
 /* Takes the weights of `net`, which has all tensors of this encoder, and may have more. */

@@ -10,7 +10,7 @@
 
 #include "io/calls.h"
 #include "method/store.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "loop/fit_anchors.h"
 #include "util/path.h"
 #include "util/status.h"

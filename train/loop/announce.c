@@ -4,8 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "run/flag_forecast.h"
-#include "run/idle_options.h"
+#include "run/forecast.h"
 #include "util/memory_limit.h"
 
 void gf_pretrain_report(const gf_pretrain *p, const char *fmt, ...) {

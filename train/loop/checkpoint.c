@@ -7,9 +7,7 @@
 
 #include "io/jsonl.h"
 #include "io/safetensors.h"
-#include "run/checkpoint_folder.h"
-#include "run/layout.h"
-#include "run/manifest.h"
+#include "run/run_folder.h"
 #include "loop/anchors.h"
 #include "loop/weights.h"
 

@@ -7,12 +7,12 @@
  *   state.json           position, sums of the present epoch, how much of the log files belongs to it; of an image-text run also
  *                        the learned temperature, and its vocabulary
  *   config.cfg           the configuration it was made under
- *   DONE                 checksum, length and name of each of these (run/state/manifest.h)
- * Equal runs write equal bytes. run/checkpoint_folder.h makes, finds and replaces the folders.
+ *   DONE                 checksum, length and name of each of these (run/run_folder.h)
+ * Equal runs write equal bytes. run/run_folder.h makes, finds and replaces the folders.
  */
 #pragma once
 
-#include "run/checkpoint_folder.h"
+#include "run/run_folder.h"
 #include "loop/anchor_keys.h"
 #include "loop/trainer.h"
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "run/log_schema.h"
+#include "run/run_log.h"
 #include "loop/pretrain.h"
 #include "loop/trainer.h"
 

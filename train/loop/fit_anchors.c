@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/late_keys.h"
+#include "run/resume.h"
 
 static int same_ring(const gf_store_spec *a, const gf_store_spec *b) {
     return a->ring_rows == b->ring_rows && a->ring_dim == b->ring_dim;

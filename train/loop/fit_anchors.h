@@ -1,7 +1,7 @@
 /* fit_anchors.h - the anchors of a checkpoint, for a run that remembers less than the one that wrote it.
  *
  * Embeddings of the learner ring and averages of similarity bank are left out where the run's detector does not use them
- * (run/config/late_keys.h): its checkpoints then are those of a run of its own, byte for byte. */
+ * (run/resume.h): its checkpoints then are those of a run of its own, byte for byte. */
 #pragma once
 
 #include "method/store.h"

@@ -1,7 +1,7 @@
 /* memory.h - the memory that a run holds, by kind: counted from allocations, not estimated. */
 #pragma once
 
-#include "run/memory_file.h"
+#include "run/run_log.h"
 
 struct gf_trainer;
 

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "io/calls.h"
-#include "run/layout.h"
-#include "run/log_schema.h"
+#include "run/run_folder.h"
+#include "run/run_log.h"
 #include "util/clock.h"
 #include "util/path.h"
 

@@ -3,8 +3,8 @@
 
 #include "io/jsonl.h"
 #include "run/tfevents.h"
-#include "run/layout.h"
-#include "run/log_schema.h"
+#include "run/run_folder.h"
+#include "run/run_log.h"
 #include "run/progress.h"
 #include "loop/checkpoint.h"
 #include "loop/lambdas.h"

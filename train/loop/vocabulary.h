@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 #include "run/config.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "text/bpe.h"
 
 /* The merges file that a new run of this configuration takes; "": none, it learns its own. Weights to start from that have

@@ -8,7 +8,7 @@
 
 #include "torch/torch_file.h"
 #include "optim/schedule.h"
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "loop/positions.h"
 
 static const char scale_name[] = "logit_scale";

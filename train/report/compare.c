@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/layout.h"
+#include "run/run_folder.h"
 #include "run/run_log.h"
 #include "util/path.h"
 #include "util/utf8.h"

@@ -1,24 +1,227 @@
-/* config.c - see run/config.h: keys, files. The keys of the method (loss, detector, alpha ...) are rows of method/options.c. */
+/* config.c - see config.h: the table of the run's options, shares of the schedule, keys and files, defaults of a new run,
+ * and what a configuration means (gf_config_resolve). The keys of the method (loss, detector, alpha ...) are rows of
+ * method/options.c. */
 #include "run/config.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "io/blockfile.h"
 #include "io/file.h"
 #include "method/options.h"
-#include "run/config_parts.h"
+#include "nn/graph.h" /* GF_MAX_DEPTH */
+#include "optim/schedule.h"
+#include "run/resume.h"
+#include "util/minmax.h"
+#include "util/number_text.h"
+
+/* ----- the run's options: one row per key -----
+ *
+ * A new key is one field of gf_config and one row here. The default of a row is also what a configuration of an older program
+ * means that lacks the key: it never changes. A new run may begin with a different one: new_run_defaults, below. */
+
+static const char *const tasks[] = {"views", "clip", NULL};
+static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50", "clip-resnet50", "vit", NULL};
+static const char *const locks[] = {"none", "image", "text", NULL};
+static const char *const gammas[] = {"constant", "cosine", NULL};
+static const char *const pixel_stats[] = {"imagenet", "clip", NULL};
+static const char *const crop_filters[] = {"bilinear", "bicubic", NULL};
+static const char *const eval_views[] = {"auto", "center", "clip", NULL};
+static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
+static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
+static const char *const decoders[] = {"exact", "fast", "gpu", "auto", NULL};
+static const char *const ranks[] = {"auto", "single", "mpi", NULL};
+static const char *const stores[] = {"memory", "file", NULL};
+static const char *const precisions[] = {"fp32", "bf16", NULL};
+
+#define FIELD(name) .key = #name, .offset = offsetof(gf_config, name)
+#define NOTE(def, grp, text) .preset = def, .group = grp, .help = text
+#define TEXT(name, text) \
+    { FIELD(name), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->name, NOTE("", "run", text) }
+#define GROUPS_TEXT(name, def, text) \
+    { FIELD(name), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->name, NOTE(def, "groups", text) }
+#define NAME(name, list, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_ENUM, .names = list, NOTE(def, grp, text) }
+#define SWITCH(name, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_BOOL, NOTE(def, grp, text) }
+#define INTEGER(name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = GF_OPTION_INT, .min = lo, .max = hi, NOTE(def, grp, text) }
+#define LONG(name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = GF_OPTION_INT64, .min = lo, .max = hi, NOTE(def, grp, text) }
+#define REAL(name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = GF_OPTION_DOUBLE, .min = lo, .max = hi, NOTE(def, grp, text) }
+
+static const gf_option rows[] = {
+    TEXT(data, "SPEC of the images: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
+    TEXT(init, "file with weights to start from: .safetensors, or .pth of torch.save"),
+    NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
+    LONG(seed, "1", 0, 9e15, "run", "all random numbers follow from it"),
+    NAME(ranks, ranks, "auto", "run", "processes that train as one, with the result of one; auto: those of mpirun or srun"),
+    REAL(rank_timeout, "120", 0, 1e6, "run", "seconds of silence from a rank after which the run ends; 0: never"),
+
+    NAME(arch, archs, "resnet18", "network", "image encoder; clip-resnet50 and vit are for task clip"),
+    INTEGER(size, "0", 0, 1024, "network",
+            "pixels of a view; 0: of the images if all are squares of one size up to 224, else 224"),
+    INTEGER(stem, "-1", -1, 1, "network", "first layers: 1 CIFAR's, 0 ImageNet's, -1 by size"),
+    INTEGER(head_hidden, "2048", 1, 65536, "network", "hidden width of the projection head; the paper's text says 128"),
+    INTEGER(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
+    SWITCH(zero_init, "1", "network", "the last scale of every block starts at 0"),
+    NAME(precision, precisions, "fp32", "network", "of activations; weights and statistics are always fp32"),
+    INTEGER(deterministic, "1", 0, 2, "network",
+            "GPU: 1: only algorithms that repeat their bits, the fastest, kept in the run folder; 2: without timing; 0: any"),
+    SWITCH(tf32, "1", "network", "GPU: fp32 products may round their factors to 10 bits"),
+
+    INTEGER(image_width, "0", 0, 8192, "image and text", "vit: numbers per patch; 0: 768, as ViT-B/32"),
+    INTEGER(image_layers, "0", 0, GF_MAX_DEPTH, "image and text", "vit: blocks; 0: 12"),
+    INTEGER(image_heads, "0", 0, 256, "image and text", "vit: heads of attention; 0: 12"),
+    INTEGER(patch, "0", 0, 1024, "image and text", "vit: pixels on a side of a patch; 0: 32"),
+    INTEGER(embed_dim, "512", 1, 65536, "image and text", "clip: width of the embeddings the loss sees"),
+    INTEGER(text_width, "512", 8, 8192, "image and text", "text encoder: numbers per token"),
+    INTEGER(text_layers, "12", 1, GF_MAX_DEPTH, "image and text", "text encoder: blocks"),
+    INTEGER(text_heads, "8", 1, 256, "image and text", "text encoder: heads of attention"),
+    INTEGER(context, "77", 3, 4096, "image and text", "tokens of a caption, start and end among them; longer ones are cut"),
+    SWITCH(quick_gelu, "0", "image and text", "1: the GELU that OpenAI's weights were made with"),
+    {FIELD(vocab), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->vocab,
+     NOTE("", "image and text", "file of merges (open_clip's form, .gz too); empty: that of init, or learned from the captions")},
+    INTEGER(vocab_merges, "8192", 0, 48894, "image and text", "max merges, where they are learned"),
+    NAME(lock, locks, "none", "image and text", "an encoder that keeps its weights from init"),
+    SWITCH(mask_duplicates, "1", "image and text", "pairs with the same image, or the same tokens, are no negatives"),
+
+    GROUPS_TEXT(groups, "",
+                "detector groups: file of an id per sample (.npy, or a number per line; negative: none), or kmeans; empty: equal "
+                "contents, task clip"),
+    GROUPS_TEXT(kmeans_groups, "100", "groups kmeans: numbers of groups; several with commas, used by turns"),
+    INTEGER(kmeans_epochs, "10", 1, 1e6, "groups", "groups kmeans: epochs between clusterings, from update_epoch on"),
+    INTEGER(kmeans_iterations, "20", 1, 10000, "groups", "groups kmeans: iterations, at most"),
+    REAL(
+        kmeans_accept, "-1", -1, 1, "groups",
+        "groups kmeans: share of the samples that have a group, the most confident; -1: grows with the epochs, to 1 in the last"),
+
+    LONG(batch, "256", 2, 1048576, "training", "images per step; task views: at most 524288 on a rank, as each is seen twice"),
+    LONG(micro_batch, "0", 0, 1048576, "training",
+         "task clip: images at a time through the encoders, for a batch that does not fit in memory; 0: all at once"),
+    INTEGER(epochs, "200", 1, 1e6, "training", "passes over the data"),
+    INTEGER(start_epoch, "-1", -1, 1e6, "training", "first epoch with detector; -1: floor(0.35 epochs), the paper's 70 of 200"),
+    NAME(optimizer, optimizers, "lars", "training", "update rule of the weights"),
+    {FIELD(lr), .type = GF_OPTION_DOUBLE, .min = 0, .max = 1000, .flags = GF_OPTION_ABOVE_MIN,
+     NOTE("0.075", "training", "learning rate before scaling")},
+    NAME(lr_scaling, scalings, "sqrt", "training", "lr times sqrt(batch), times batch/256, or unscaled"),
+    INTEGER(warmup_epochs, "-1", -1, 1e6, "training",
+            "epochs of rising learning rate, then half a cosine; -1: floor(0.05 epochs), the paper's 10 of 200"),
+    LONG(warmup_steps, "-1", -1, 1e12, "training", "the same in steps; -1: by warmup_epochs"),
+    REAL(lr_min, "0", 0, 1000, "training", "end of that cosine, with warmup_steps"),
+    REAL(momentum, "0.9", 0, 0.9999, "training", "of lars and sgd"),
+    REAL(beta1, "0.9", 0, 0.99999, "training", "adamw: decay of the first moment"),
+    REAL(beta2, "0.999", 0, 0.9999999, "training", "adamw: decay of the second moment"),
+    REAL(adam_eps, "1e-8", 0, 1, "training", "adamw: added to the root"),
+    REAL(grad_clip, "0", 0, 1e9, "training", "a longer gradient is shortened to this norm; 0: off"),
+    REAL(weight_decay, "1e-6", 0, 10, "training", "of weights, not of scales and shifts"),
+
+    NAME(gamma_schedule, gammas, "constant", "temperature",
+         "gamma as it is, or 1 in the first epoch and half a cosine down to gamma_min"),
+    REAL(gamma_min, "0.2", 0.0001, 1, "temperature", "gamma_schedule cosine: its end"),
+    INTEGER(gamma_decay, "-1", -1, 1e6, "temperature", "gamma_schedule cosine: after so many epochs; -1: floor(epochs / 2)"),
+    REAL(scale_lr, "-1", -1, 1, "temperature",
+         "clip, fastclip: learning rate of log(1/tau); 0: tau stays; -1: as the weights (clip), 2e-4 (fastclip)"),
+    REAL(scale_lr_ratio, "0.33333333333333331", 0, 1, "temperature", "that rate times this, if scale_lr is above 0,"),
+    REAL(scale_lr_below, "0.03", 0, 1, "temperature", "while tau is at or below this"),
+    REAL(scale_max, "100", 1, 1000, "temperature", "1/tau stays between 1 and this"),
+
+    NAME(pixels, pixel_stats, "imagenet", "views", "mean and deviation of colours that views are normalised with"),
+    REAL(crop_min, "0.08", 0.01, 1, "views", "min share of the image that a view shows"),
+    NAME(crop_filter, crop_filters, "bilinear", "views", "how a crop is resized to a view; bicubic: as open_clip, on the CPU"),
+    REAL(jitter_p, "0.8", 0, 1, "views", "chance of colour jitter"),
+    REAL(brightness, "0.4", 0, 1, "views", "strength of the jitter"),
+    REAL(contrast, "0.4", 0, 1, "views", "strength of the jitter"),
+    REAL(saturation, "0.2", 0, 1, "views", "strength of the jitter"),
+    REAL(hue, "0.1", 0, 0.5, "views", "strength of the jitter; 0.5: any hue"),
+    REAL(gray_p, "0.2", 0, 1, "views", "chance of a gray view"),
+    REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; SogCLR's is 1; -1: 0.5 above 64 pixels, else 0"),
+    REAL(flip_p, "0.5", 0, 1, "views", "chance of a mirrored view"),
+    NAME(eval_view, eval_views, "auto", "views",
+         "view for embed and eval: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
+         "for task clip with init, else center"),
+
+    NAME(
+        decode, decoders, "exact", "data",
+        "JPEG: PIL's numbers; fast: at reduced size where that suffices; gpu: by nvJPEG, levels differ a little; auto: gpu if it "
+        "can, else exact"),
+    LONG(max_pixels, "200000000", 65536, 268435456, "data",
+         "decoded at a time by all workers; a larger image is unreadable, unless it is a JPEG that can be reduced"),
+    SWITCH(strict, "0", "data", "1: an unreadable image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
+    INTEGER(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
+    INTEGER(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
+
+    NAME(store, stores, "memory", "output", "state of the anchors: in memory, or a mapped scratch file in the run folder"),
+    LONG(checkpoint_steps, "0", 0, 1e12, "output", "steps between checkpoints; 0: at the end of an epoch, by checkpoint_minutes"),
+    REAL(checkpoint_minutes, "1", 0, 1e6, "output", "no checkpoint at the end of an epoch sooner than that after the last one"),
+    LONG(log_steps, "10", 1, 1e9, "output", "steps between lines in log.jsonl"),
+    INTEGER(keep_checkpoints, "1", 1, 10000, "output", "newest checkpoints to keep; --resume takes the newest"),
+    {FIELD(checkpoint_epochs), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->checkpoint_epochs,
+     NOTE("", "output", "beside these, checkpoints after so many epochs stay: 14,22; empty: none")},
+    INTEGER(eval_every, "0", 0, 1e6, "output", "epochs between kNN evaluations while training, by labels; 0: none"),
+    LONG(eval_samples, "10000", 10, 1e9, "output",
+         "eval_every: at most so many images vote, and a fifth as many, held out, are classified"),
+    {FIELD(on_epoch), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->on_epoch,
+     NOTE("", "output", "shell command to run after every epoch, with its figures as GLOFND_LOSS, GLOFND_KNN ...")},
+};
+
+static const gf_option_table table = {rows, sizeof rows / sizeof *rows};
+
+static const gf_option_table *run_options(void) { return &table; }
+
+/* ----- shares of the schedule -----
+ *
+ * Epochs may be written as shares ("start_epoch = 35%"): a preset keeps its meaning with any number of epochs. */
+
+static const char *const share_keys[GF_SHARES] = {
+    [GF_SHARE_START] = "start_epoch",   [GF_SHARE_WARMUP] = "warmup_epochs", [GF_SHARE_WARMUP_STEPS] = "warmup_steps",
+    [GF_SHARE_GAMMA] = "gamma_decay",   [GF_SHARE_UPDATE] = "update_epoch",  [GF_SHARE_MASK] = "mask_epoch",
+    [GF_SHARE_SHARED] = "lambda_warmup"};
+
+/* The place of a key in gf_config.share; -1: it takes no share. */
+static int share_index(const char *key) {
+    for (int i = 0; i < GF_SHARES; i++)
+        if (strcmp(share_keys[i], key) == 0) return i;
+    return -1;
+}
+
+/* floor(share of n): 35 % of 200 is 70 although 0.35 has no exact binary form. */
+static int64_t part_of(double share, int64_t n) { return (int64_t)floor(share * (double)n / 100.0 * (1.0 + 1e-12)); }
+
+/* Shares of the epochs become epochs. That of warmup_steps waits for the number of steps: gf_config_share_steps. */
+static void resolve_shares(gf_config *c) {
+    int32_t *const epochs[GF_SHARES] = {
+        [GF_SHARE_START] = &c->start_epoch,      [GF_SHARE_WARMUP] = &c->warmup_epochs,
+        [GF_SHARE_GAMMA] = &c->gamma_decay,      [GF_SHARE_UPDATE] = &c->method.update_epoch,
+        [GF_SHARE_MASK] = &c->method.mask_epoch, [GF_SHARE_SHARED] = &c->method.lambda_warmup,
+    };
+    for (int i = 0; i < GF_SHARES; i++) {
+        if (!epochs[i] || c->share[i] <= 0.0) continue;
+        *epochs[i] = (int32_t)part_of(c->share[i], c->epochs);
+        c->share[i] = 0.0;
+    }
+}
+
+void gf_config_share_steps(gf_config *c, int64_t steps) {
+    double *share = &c->share[GF_SHARE_WARMUP_STEPS];
+    if (*share > 0.0) c->warmup_steps = part_of(*share, steps);
+    *share = 0.0;
+}
+
+/* ----- keys ----- */
 
 glofnd_status gf_config_init(gf_error *err, gf_config *c) {
     memset(c, 0, sizeof *c);
-    TRY(gf_options_preset(err, gf_config_table(), c, sizeof *c));
+    TRY(gf_options_preset(err, run_options(), c, sizeof *c));
     return glofnd_options_init(&c->method, sizeof c->method);
 }
 
 const gf_option *gf_config_option(int i, int *in_method) {
     const gf_option_table *method = gf_method_options();
-    const gf_option_table *run = gf_config_table();
+    const gf_option_table *run = run_options();
     *in_method = i >= run->count;
     if (i < 0 || i >= run->count + method->count) return NULL;
     return *in_method ? &method->rows[i - run->count] : &run->rows[i];
@@ -49,7 +252,7 @@ const gf_option *gf_config_find(const char *key, int *in_method) {
 const char *gf_config_value(const gf_config *c, int i, char *out, size_t bytes) {
     int in_method;
     const gf_option *o = gf_config_option(i, &in_method);
-    const int share = o ? gf_config_share_of(o->key) : -1;
+    const int share = o ? share_index(o->key) : -1;
     if (share >= 0 && c->share[share] > 0.0) snprintf(out, bytes, "%.10g%%", c->share[share]);
     else if (o) gf_option_format(o, in_method ? (const void *)&c->method : c, out, bytes);
     return o ? o->key : NULL;
@@ -62,14 +265,10 @@ void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes
     if (index_of(plain) >= 0) gf_config_value(c, index_of(plain), out, bytes);
 }
 
-int gf_config_is_given(const gf_config *c, const char *key) {
+/* The run's options; gf_method_options has the others. */
+static int is_given(const gf_config *c, const char *key) {
     const int i = index_of(key);
     return i >= 0 && (c->given[i / 64] >> (i % 64) & 1);
-}
-
-static void note_given(gf_config *c, const char *key) {
-    const int i = index_of(key);
-    c->given[i / 64] |= (uint64_t)1 << (i % 64);
 }
 
 int gf_config_covers(const gf_config *c, const gf_config *other) {
@@ -139,27 +338,33 @@ static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) 
     return gf_option_set(err, &all, c, sizeof *c, key, "");
 }
 
-/* The option as the tables know it. A share is kept beside it until the schedule is known. */
-static glofnd_status set_value(gf_error *err, gf_config *c, const char *key, const char *value) {
-    const int at = gf_config_share_of(key);
-    const size_t n = strlen(value);
-    const int is_share = at >= 0 && n > 0 && value[n - 1] == '%';
-    const int in_run = gf_option_find(gf_config_table(), sizeof *c, key) != NULL;
-    const char *text = is_share ? "0" : value;
-    double share = 0.0;
-    if (is_share) TRY(gf_config_read_share(err, key, value, &share));
-    TRY(in_run ? gf_option_set(err, gf_config_table(), c, sizeof *c, key, text)
-               : gf_option_set(err, gf_method_options(), &c->method, sizeof c->method, key, text));
-    if (at >= 0) c->share[at] = share;
-    return GLOFND_OK;
-}
-
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
     char plain[64];
     plain_key(key, plain, sizeof plain);
     if (index_of(plain) < 0) return fail_unknown(err, c, plain);
-    TRY(set_value(err, c, plain, value));
-    note_given(c, plain);
+    /* The option as the tables know it. A share is kept beside it until the schedule is known. */
+    const int at = share_index(plain);
+    const size_t n = strlen(value);
+    const int is_share = at >= 0 && n > 0 && value[n - 1] == '%';
+    const int in_run = gf_option_find(run_options(), sizeof *c, plain) != NULL;
+    const char *text = is_share ? "0" : value;
+    double share = 0.0;
+    if (is_share) {
+        /* Reads "35%". E_OPTION: the number is not in [0, 100]. */
+        char number[GF_NUMBER_BYTES];
+        const size_t share_count = strlen(value) - 1; /* it ends with '%' */
+        double x = -1.0;
+        const int read = share_count < sizeof number && snprintf(number, sizeof number, "%.*s", (int)share_count, value) >= 0 &&
+                         !gf_number_read(number, &x);
+        FAIL_IF(err, !read || !(x >= 0.0 && x <= 100.0), GLOFND_E_OPTION,
+                "%s: \"%.40s\" is not a share; expected 0%% to 100%% of the schedule", plain, value);
+        share = x;
+    }
+    TRY(in_run ? gf_option_set(err, run_options(), c, sizeof *c, plain, text)
+               : gf_option_set(err, gf_method_options(), &c->method, sizeof c->method, plain, text));
+    if (at >= 0) c->share[at] = share;
+    const int i = index_of(plain);
+    c->given[i / 64] |= (uint64_t)1 << (i % 64);
     if (strcmp(plain, "start_epoch") == 0) { /* it sets both; the last one given wins */
         c->update_set = c->mask_set = 0;
         c->share[GF_SHARE_UPDATE] = c->share[GF_SHARE_MASK] = 0.0;
@@ -182,7 +387,15 @@ static char *trimmed(char *text) {
     return text;
 }
 
-static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const char *path, int number) {
+typedef struct reading {
+    gf_config *config;
+    const char *path;
+} reading;
+
+static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
+    const reading *r = user;
+    gf_config *c = r->config;
+    const char *path = r->path;
     char *text = trimmed(line);
     if (!*text || *text == '#' || *text == ';') return GLOFND_OK;
     char *equals = strchr(text, '=');
@@ -195,16 +408,6 @@ static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const ch
         gf_fail(err, status, "%s:%d: %s%s", path, number, inner.text,
                 strpbrk(value, "#;") ? "; comments need a line of their own" : "");
     return status;
-}
-
-typedef struct reading {
-    gf_config *config;
-    const char *path;
-} reading;
-
-static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
-    const reading *r = user;
-    return read_line(err, r->config, line, r->path, number);
 }
 
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
@@ -231,3 +434,229 @@ glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *pat
     }
     return gf_writer_finish(&w);
 }
+
+/* ----- defaults of a new run ----- */
+
+/* Those that differ from the option tables, which older configurations mean. */
+static const struct {
+    const char *key, *views, *clip; /* NULL: as in the option table */
+} new_run_defaults[] = {
+    {"lambda_init", "quantile",
+     "quantile"}, /* thresholds that work from the first masked epoch on, however few epochs there are */
+    /* The paper's image-text experiments, open_clip's views. */
+    {"epochs", NULL, "37"},
+    {"loss", NULL, "sogclr2"},
+    {"tau", NULL, "0.07"},
+    {"gamma_schedule", NULL, "cosine"},
+    {"optimizer", NULL, "adamw"},
+    {"lr", NULL, "1e-3"},
+    {"lr_scaling", NULL, "none"},
+    {"weight_decay", NULL, "0.1"},
+    {"pixels", NULL, "clip"},
+    {"crop_min", NULL, "0.9"},
+    {"jitter_p", NULL, "0"},
+    {"gray_p", NULL, "0"},
+    {"blur_p", NULL, "0"},
+    {"flip_p", NULL, "0"},
+    {"crop_filter", NULL, "bicubic"},
+    {"eval_view", NULL, "clip"},
+};
+
+static const char *default_of(size_t i, gf_train_task task) {
+    return task == GF_TASK_CLIP ? new_run_defaults[i].clip : new_run_defaults[i].views;
+}
+
+const char *gf_config_preset(const gf_option *o, gf_train_task task) {
+    for (size_t i = 0; i < sizeof new_run_defaults / sizeof *new_run_defaults; i++)
+        if (strcmp(new_run_defaults[i].key, o->key) == 0 && default_of(i, task)) return default_of(i, task);
+    return o->preset;
+}
+
+/* The authors' code starts at 1; from quantiles it starts only where it is told to. */
+static int applies(const gf_config *c, const char *key) {
+    return !is_given(c, key) && !(strcmp(key, "lambda_init") == 0 && c->method.compat == GLOFND_COMPAT_OFFICIAL);
+}
+
+/* Keys that were not given take the defaults of a new run. */
+static glofnd_status take_defaults(gf_error *err, gf_config *c) {
+    for (size_t i = 0; i < sizeof new_run_defaults / sizeof *new_run_defaults; i++) {
+        const char *value = default_of(i, c->task);
+        if (value && applies(c, new_run_defaults[i].key)) TRY(gf_config_set(err, c, new_run_defaults[i].key, value));
+    }
+    return GLOFND_OK;
+}
+
+/* ----- what a configuration means ----- */
+
+static glofnd_status check_views(gf_error *err, const gf_config *c) {
+    FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_OPTION,
+            "loss: two views of an image take sogclr, simclr or isogclr-views; for images with captions set task = clip");
+    FAIL_IF(err, c->arch > GF_ARCH_RESNET50, GLOFND_E_OPTION, "arch: clip-resnet50 and vit are for task clip");
+    FAIL_IF(err, c->micro_batch > 0, GLOFND_E_OPTION, "micro_batch: it is for task clip; leave it 0");
+    FAIL_IF(err, c->lock != GF_LOCK_NONE, GLOFND_E_OPTION, "lock: it is for task clip; leave it none");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_clip(gf_error *err, gf_config *c) {
+    FAIL_IF(err, gf_config_supports(c), GLOFND_E_OPTION, "fnc_support: support views are for task views; leave it 0");
+    FAIL_IF(err, gf_loss_sides(c->method.loss) != 2, GLOFND_E_OPTION, "loss: task clip takes clip, sogclr2, fastclip or isogclr");
+    FAIL_IF(err, c->micro_batch > 0 && c->batch % c->micro_batch != 0, GLOFND_E_OPTION,
+            "micro_batch: %lld does not divide the batch of %lld", (long long)c->micro_batch, (long long)c->batch);
+    FAIL_IF(err, c->text_width % c->text_heads != 0, GLOFND_E_OPTION, "text_heads: %d do not divide text_width %d",
+            (int)c->text_heads, (int)c->text_width);
+    if (c->arch != GF_ARCH_VIT) return GLOFND_OK;
+    if (c->image_width == 0) c->image_width = 768;
+    if (c->image_layers == 0) c->image_layers = 12;
+    if (c->image_heads == 0) c->image_heads = 12;
+    if (c->patch == 0) c->patch = 32;
+    FAIL_IF(err, c->image_width % c->image_heads != 0, GLOFND_E_OPTION, "image_heads: %d do not divide image_width %d",
+            (int)c->image_heads, (int)c->image_width);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
+    char why[sizeof err->text];
+    TRY(take_defaults(err, c));
+    resolve_shares(c);
+    FAIL_IF(err, !*c->data, GLOFND_E_OPTION, "data: it is empty; give the SPEC of the images, for example --data shapes:n=4096");
+    FAIL_IF(err, c->grad_clip > 0.0 && c->optimizer == GF_OPTIMIZER_LARS, GLOFND_E_OPTION,
+            "grad_clip: lars scales the step of every tensor; take adamw or sgd, or leave it 0");
+    TRY(c->task == GF_TASK_CLIP ? check_clip(err, c) : check_views(err, c));
+    FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; expected at least 8, or 0", (int)c->size);
+    FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
+            "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
+    /* Groups come from one source: equal contents, a file, or k-means. */
+    const int contents = c->task == GF_TASK_CLIP && c->mask_duplicates, detects = c->method.detector == GLOFND_DETECT_GROUPS;
+    int32_t counts[GF_GROUP_LEVELS];
+    int levels;
+    FAIL_IF(err, detects && !contents && !*c->groups, GLOFND_E_OPTION,
+            "detector: groups needs a group per sample: set groups to a file of ids or to kmeans; or task = clip with "
+            "mask_duplicates = 1");
+    FAIL_IF(err, *c->groups && !detects, GLOFND_E_OPTION, "groups: it is for detector = groups; set that, or leave groups empty");
+    FAIL_IF(err, *c->groups && contents, GLOFND_E_OPTION,
+            "groups: a sample has one group, and mask_duplicates = 1 makes them of equal contents; set mask_duplicates = 0");
+    FAIL_IF(err, c->kmeans_accept < 0.0 && c->kmeans_accept != -1.0, GLOFND_E_OPTION,
+            "kmeans_accept: %g; expected -1 or a share in [0, 1]", c->kmeans_accept);
+    if (gf_config_clusters(c)) TRY(gf_config_group_counts(err, c, counts, &levels));
+    int32_t epoch[GF_KEPT_EPOCHS];
+    int count;
+    TRY(gf_config_kept_epochs(err, c, epoch, &count));
+    /* A GPU decodes what it makes views of. */
+    const int on_gpu = c->method.device == GLOFND_DEVICE_CUDA;
+    const int resized_there = c->crop_filter == GF_CROP_BILINEAR && c->micro_batch == 0;
+    FAIL_IF(err, c->decode == GF_DECODE_GPU && !on_gpu, GLOFND_E_OPTION, "decode: gpu needs device = cuda; take exact or fast");
+    FAIL_IF(
+        err, c->decode == GF_DECODE_GPU && !resized_there, GLOFND_E_OPTION,
+        "decode: gpu needs views that are made there; crop_filter = bicubic and micro_batch leave them to the CPU: take exact "
+        "or fast");
+    if (c->decode == GF_DECODE_AUTO && (!on_gpu || !resized_there)) c->decode = GF_DECODE_EXACT;
+    if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
+    if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
+    FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION, "warmup_epochs: %d is not below epochs, which is %d",
+            (int)c->warmup_epochs, (int)c->epochs);
+    /* Temperature schedules. */
+    const double tau = c->method.tau;
+    if (c->scale_lr < 0.0 && c->method.loss == GLOFND_LOSS_FASTCLIP) c->scale_lr = 2e-4;
+    if (c->gamma_decay < 0) c->gamma_decay = c->epochs / 2;
+    FAIL_IF(err, gf_config_learns_tau(c) && (tau > 1.0 || 1.0 / tau > c->scale_max * (1.0 + 1e-12)), GLOFND_E_OPTION,
+            "tau: %g is outside of the range that is learned, 1 to 1/scale_max = %g; change one of them", tau,
+            1.0 / c->scale_max);
+    if (c->start_epoch < 0) c->start_epoch = (int32_t)((int64_t)c->epochs * 35 / 100);
+    if (!c->update_set) c->method.update_epoch = c->start_epoch;
+    if (!c->mask_set) c->method.mask_epoch = GF_MAX(c->start_epoch, c->method.update_epoch);
+    const glofnd_status status = glofnd_options_check(&c->method, why, sizeof why);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", why);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now) {
+    static const char *const fixed[] = {
+        "seed",       "task",        "arch",        "size",         "stem",        "head_hidden", "head_out",
+        "batch",      "optimizer",   "image_width", "image_layers", "image_heads", "patch",       "embed_dim",
+        "text_width", "text_layers", "text_heads",  "context",      "quick_gelu",  "vocab",       "vocab_merges",
+        "lock",       "loss",        "init",        "zero_init",
+    };
+    char old[1024], new[1024];
+    const int gpu_decodes = before->decode == GF_DECODE_GPU;
+    FAIL_IF(err, gpu_decodes != (now->decode == GF_DECODE_GPU), GLOFND_E_OPTION,
+            "decode: in the run to resume the %s decodes, and nvJPEG's pixels differ from libjpeg's; give --decode %s",
+            gpu_decodes ? "GPU" : "CPU",
+            gpu_decodes                        ? "gpu"
+            : before->decode == GF_DECODE_FAST ? "fast"
+                                               : "exact");
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        gf_config_text(before, fixed[i], old, sizeof old);
+        gf_config_text(now, fixed[i], new, sizeof new);
+        FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION, "%s: it is '%.200s' in the run to resume, and '%.200s' is given",
+                fixed[i], old, new);
+    }
+    const int ring = (gf_detector_memory(before) & gf_detector_memory(now) & GF_REMEMBERS_RING) != 0;
+    FAIL_IF(err, ring && before->method.similarity != now->method.similarity, GLOFND_E_OPTION,
+            "similarity: the ring of the run to resume holds %s; give --similarity %s",
+            before->method.similarity == GLOFND_SIMILARITY_BANK ? "averages" : "embeddings",
+            before->method.similarity == GLOFND_SIMILARITY_BANK ? "bank" : "embedding");
+    return GLOFND_OK;
+}
+
+double gf_config_lr(const gf_config *c) {
+    switch (c->lr_scaling) {
+    case GF_LR_SQRT: return gf_lr_scaled_sqrt(c->lr, c->batch);
+    case GF_LR_LINEAR: return gf_lr_scaled_linear(c->lr, c->batch);
+    case GF_LR_NONE: break;
+    }
+    return c->lr;
+}
+
+int gf_config_dim(const gf_config *c) { return c->task == GF_TASK_CLIP ? c->embed_dim : c->head_out; }
+
+int gf_config_learns_tau(const gf_config *c) {
+    const glofnd_loss loss = c->method.loss;
+    return c->task == GF_TASK_CLIP && c->scale_lr != 0.0 && (loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP);
+}
+
+int gf_config_individual_tau(const gf_config *c) {
+    return c->method.loss == GLOFND_LOSS_ISOGCLR || c->method.loss == GLOFND_LOSS_ISOGCLR_VIEWS;
+}
+
+int gf_config_learns_lambda(const gf_config *c) {
+    return c->method.detector == GLOFND_DETECT_GLOFND || c->method.detector == GLOFND_DETECT_SINGLE;
+}
+
+int gf_config_clusters(const gf_config *c) {
+    return c->method.detector == GLOFND_DETECT_GROUPS && strcmp(c->groups, "kmeans") == 0;
+}
+
+/* "14,22" to at most `max` numbers in [1, largest]. */
+static glofnd_status read_list(gf_error *err, const char *key, const char *list, int64_t largest, int32_t *out, int max,
+                               int *count) {
+    char text[1024], *rest = text;
+    snprintf(text, sizeof text, "%s", list);
+    *count = 0;
+    for (char *part; (part = strsep(&rest, ","));) {
+        int64_t n = 0;
+        const int wrong = gf_integer_read(part, &n) != NULL || n < 1 || n > largest;
+        FAIL_IF(err, wrong, GLOFND_E_OPTION,
+                "%s: \"%.40s\" in \"%.200s\"; expected integers in [1, %lld] with commas, such as 100,1000", key, part, list,
+                (long long)largest);
+        FAIL_IF(err, *count == max, GLOFND_E_OPTION, "%s: \"%.200s\"; at most %d numbers", key, list, max);
+        out[(*count)++] = (int32_t)n;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_config_group_counts(gf_error *err, const gf_config *c, int32_t counts[GF_GROUP_LEVELS], int *levels) {
+    return read_list(err, "kmeans_groups", c->kmeans_groups, 100000000, counts, GF_GROUP_LEVELS, levels);
+}
+
+glofnd_status gf_config_kept_epochs(gf_error *err, const gf_config *c, int32_t epoch[GF_KEPT_EPOCHS], int *count) {
+    *count = 0;
+    return *c->checkpoint_epochs
+               ? read_list(err, "checkpoint_epochs", c->checkpoint_epochs, 1000000, epoch, GF_KEPT_EPOCHS, count)
+               : GLOFND_OK;
+}
+
+int gf_config_flags(const gf_config *c) {
+    return c->method.detector != GLOFND_DETECT_NONE || (c->task == GF_TASK_CLIP && c->mask_duplicates);
+}
+
+int gf_config_supports(const gf_config *c) { return c->method.detector == GLOFND_DETECT_FNC && c->method.fnc_support > 0; }

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "nn/net.h"
-#include "run/layout.h"
 #include "util/option_table.h"
 
 typedef enum gf_optimizer { GF_OPTIMIZER_LARS, GF_OPTIMIZER_SGD, GF_OPTIMIZER_ADAMW } gf_optimizer;

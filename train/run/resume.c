@@ -2,24 +2,135 @@
 #include "run/resume.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "io/calls.h"
-#include "run/checkpoint_folder.h"
-#include "run/late_keys.h"
-#include "run/layout.h"
+#include "io/file.h"
+#include "io/folders.h"
+#include "run/run_folder.h"
 
-/* *cut: the last line has no end. */
-static glofnd_status check_end(gf_error *err, const char *path, int *cut) {
-    FILE *f = gf_stream_open(path, "r");
-    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
-    const int last = fseek(f, -1, SEEK_END) == 0 ? getc(f) : '\n', failed = ferror(f), why = errno;
-    fclose(f);
-    FAIL_IF(err, failed, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
-    *cut = last != '\n';
+/* `sooner`: it acts from the first step on where samples of equal contents are no negatives (task clip, mask_duplicates).
+ * `shapes`: it acts then on what is remembered, not on the steps. A key that is not listed must be equal. start_epoch comes
+ * before the two that it sets. */
+static const struct {
+    const char *key;
+    int sooner;
+    unsigned shapes;
+} late_keys[] = {
+    {"start_epoch", 0, 0},
+    {"update_epoch", 0, 0},
+    {"mask_epoch", 0, 0},
+    {"detector", 0, 0},
+    {"alpha", 0, 0},
+    {"action", 1, 0},
+    {"omega", 1, 0},
+    {"attract_alpha", 1, 0},
+    {"attract_omega", 1, 0},
+    {"lambda_init", 0, 0},
+    {"lambda_lr", 0, 0},
+    {"lambda_warmup", 0, 0},
+    {"lambda_normalize", 0, 0},
+    {"lambda_beta1", 0, 0},
+    {"lambda_beta2", 0, 0},
+    {"lambda_eps", 0, 0},
+    {"lambda_clip", 0, 0},
+    {"lambda_decay", 0, 0},
+    {"learner", 0, 0},
+    {"ring_rows", 0, GF_REMEMBERS_RING},
+    {"ring_rate", 0, 0},
+    {"similarity", 0, GF_REMEMBERS_RING}, /* a ring of embeddings, or of averages */
+    {"bank_momentum", 0, GF_REMEMBERS_BANK},
+    {"fnc_rule", 0, 0},
+    {"fnc_threshold", 0, 0},
+    {"fnc_support", 0, 0},
+    {"fnc_aggregate", 0, 0},
+    {"flag_probability", 0, 0},
+    {"flag_seed", 0, 0},
+    {"require_label", 0, 0},
+    {"neighbours", 0, 0},
+    {"neighbour_rows", 0, 0},
+    {"neighbour_weight", 0, 0},
+    {"neighbour_share", 0, 0},
+    {"groups", 0, 0},
+    {"kmeans_groups", 0, 0},
+    {"kmeans_epochs", 0, 0},
+    {"kmeans_iterations", 0, 0},
+    {"kmeans_accept", 0, 0},
+    {"checkpoint_epochs", 0, 0},
+};
+
+static int masks_duplicates(const gf_config *c) { return c->task == GF_TASK_CLIP && c->mask_duplicates; }
+
+/* Without a detector duplicates are masked nevertheless, by the epochs of a detector. */
+int32_t gf_detector_start(const gf_config *c) {
+    const int none = c->method.detector == GLOFND_DETECT_NONE && !masks_duplicates(c);
+    return none || c->method.update_epoch > c->epochs ? c->epochs : c->method.update_epoch;
+}
+
+unsigned gf_detector_memory(const gf_config *c) {
+    const glofnd_options *o = &c->method;
+    const int learns = gf_config_learns_lambda(c), compares = learns || o->detector == GLOFND_DETECT_FNC;
+    return (learns && o->learner == GLOFND_LEARN_RING ? GF_REMEMBERS_RING : 0u) |
+           (compares && o->similarity == GLOFND_SIMILARITY_BANK ? GF_REMEMBERS_BANK : 0u);
+}
+
+glofnd_status gf_detector_check_memory(gf_error *err, const gf_config *c, unsigned memory, const char *path) {
+    const unsigned lacks = gf_detector_memory(c) & ~memory;
+    FAIL_IF(err, lacks & GF_REMEMBERS_BANK, GLOFND_E_OPTION,
+            "similarity: bank keeps averages from the first step on, and %s has none; resume with --similarity embedding, or "
+            "begin a run with bank in a different --out",
+            path);
+    FAIL_IF(err, lacks & GF_REMEMBERS_RING, GLOFND_E_OPTION,
+            "learner: ring remembers embeddings from the first step on, and %s has none; begin a run with ring in a different "
+            "--out",
+            path);
     return GLOFND_OK;
 }
+
+/* memory: what the run that begins as a copy remembers. */
+static int may_differ(const gf_config *c, const char *key, unsigned memory) {
+    for (size_t i = 0; i < sizeof late_keys / sizeof *late_keys; i++)
+        if (strcmp(late_keys[i].key, key) == 0)
+            return !(late_keys[i].sooner && masks_duplicates(c)) && !(late_keys[i].shapes & memory);
+    return 0;
+}
+
+static const char *find_key(const gf_config *a, const gf_config *b, unsigned memory) {
+    char x[1100], y[1100];
+    const char *key;
+    for (int i = 0; (key = gf_config_value(a, i, x, sizeof x)); i++) {
+        gf_config_value(b, i, y, sizeof y);
+        if (strcmp(x, y) != 0 && !may_differ(a, key, memory)) return key;
+    }
+    return NULL;
+}
+
+const char *gf_early_key(const gf_config *a, const gf_config *b) { return find_key(a, b, 0); }
+
+const char *gf_parting_key(const gf_config *trunk, const gf_config *branch) {
+    const unsigned memory = gf_detector_memory(branch), lacks = memory & ~gf_detector_memory(trunk);
+    const char *key = find_key(trunk, branch, memory & ~lacks);
+    if (key || !lacks) return key;
+    if (lacks & GF_REMEMBERS_RING && trunk->method.learner != branch->method.learner) return "learner";
+    if (lacks & GF_REMEMBERS_BANK && trunk->method.similarity != branch->method.similarity) return "similarity";
+    return "detector";
+}
+
+glofnd_status gf_late_keys_copy(gf_error *err, gf_config *to, const gf_config *from) {
+    char value[1100];
+    for (size_t i = 0; i < sizeof late_keys / sizeof *late_keys; i++) {
+        gf_config_text(from, late_keys[i].key, value, sizeof value);
+        TRY(gf_config_set(err, to, late_keys[i].key, value));
+    }
+    return GLOFND_OK;
+}
+
+/* ----- resuming ----- */
 
 /* 1: the value of the last key that a configuration is written with is not the same. */
 static int last_differs(const gf_config *a, const gf_config *b) {
@@ -32,17 +143,15 @@ static int last_differs(const gf_config *a, const gf_config *b) {
     return strcmp(x, y) != 0;
 }
 
-/* A file without its end has right lines, a last one that may be unreadable, and lacks later keys. A wrong line elsewhere is a
- * mistake of the user, and an error. */
-static glofnd_status read_own(gf_error *err, const char *path, const gf_config *copy, gf_config *own, const char **was) {
-    int there, cut = 0;
-    TRY(gf_exists(err, path, &there));
-    const glofnd_status status = there ? gf_config_read(err, own, path) : GLOFND_OK;
-    if (status == GLOFND_E_IO) return status;
-    if (there) TRY(check_end(err, path, &cut));
-    if (status == GLOFND_OK) cut = !gf_config_covers(own, copy) || (cut && last_differs(own, copy));
-    *was = !there ? "lost" : cut ? "cut" : NULL;
-    return *was ? GLOFND_OK : status;
+/* *cut: the last line of the file has no end. */
+static glofnd_status lacks_end(gf_error *err, const char *path, int *cut) {
+    FILE *f = gf_stream_open(path, "r");
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    const int last = fseek(f, -1, SEEK_END) == 0 ? getc(f) : '\n', failed = ferror(f), why = errno;
+    fclose(f);
+    FAIL_IF(err, failed, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
+    *cut = last != '\n';
+    return GLOFND_OK;
 }
 
 glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, const char **was) {
@@ -55,8 +164,16 @@ glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, 
     if (*from) TRY(gf_checkpoint_config(err, from, &copy, &has));
     TRY(gf_exists(err, path, &own));
     if (!has) return own ? gf_config_read(err, config, path) : GLOFND_OK;
-    TRY(read_own(err, path, &copy, config, was));
-    if (*was) *config = copy;
+    const glofnd_status status = own ? gf_config_read(err, config, path) : GLOFND_OK;
+    if (status == GLOFND_E_IO) return status;
+    /* A file without its end has right lines, a last one that may be unreadable, and lacks later keys. A wrong line elsewhere is
+     * a mistake of the user, and an error. */
+    int cut = 0;
+    if (own) TRY(lacks_end(err, path, &cut));
+    if (status == GLOFND_OK) cut = !gf_config_covers(config, &copy) || (cut && last_differs(config, &copy));
+    *was = !own ? "lost" : cut ? "cut" : NULL;
+    if (!*was) return status;
+    *config = copy;
     return GLOFND_OK;
 }
 
@@ -107,4 +224,127 @@ glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from
     TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
     TRY(gf_checkpoint_config(err, from, &copy, &has));
     return has ? gf_config_write(err, &copy, path) : GLOFND_OK;
+}
+
+/* ----- branches -----
+ *
+ * The copy is made as RUN.tmp-copy, synced, and renamed. */
+
+#define COPY GF_TEMP_MARK "copy"
+enum { PORTION = 1 << 20, DEPTH = 3 }; /* bytes copied at a time; RUN/checkpoints/step-N/file */
+
+/* As long as it is now: a log may grow. */
+static glofnd_status copy_file(gf_error *err, const char *from, const char *to) {
+    gf_file_stamp stamp;
+    gf_writer w;
+    int fd;
+    TRY(gf_file_open(err, from, &fd, &stamp));
+    glofnd_status status = gf_writer_open(err, &w, to);
+    unsigned char *part = malloc(PORTION);
+    if (status == GLOFND_OK && !part) status = gf_fail(err, GLOFND_E_MEMORY, "no memory to copy %s", from);
+    for (uint64_t at = 0; at < stamp.size && status == GLOFND_OK && w.status == GLOFND_OK; at += PORTION) {
+        const size_t n = stamp.size - at < PORTION ? (size_t)(stamp.size - at) : PORTION;
+        status = gf_file_read_at(err, fd, from, at, part, n);
+        if (status == GLOFND_OK) gf_put(&w, part, n);
+    }
+    free(part);
+    if (status == GLOFND_OK) status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    gf_close(fd);
+    return status;
+}
+
+static glofnd_status copy_named(gf_error *err, const char *folder, const char *name, const char *to) {
+    char source[PATH_MAX], target[PATH_MAX];
+    TRY(gf_path_join(err, source, folder, name));
+    TRY(gf_path_join(err, target, to, name));
+    return copy_file(err, source, target);
+}
+
+/* Not every run has all of them: plans.txt is of a GPU, vocab.txt of task clip. */
+static glofnd_status copy_logs(gf_error *err, const char *trunk, const char *to) {
+    static const char *const names[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_PLANS_FILE, GF_VOCABULARY_FILE};
+    char path[PATH_MAX];
+    int there;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TRY(gf_path_join(err, path, trunk, names[i]));
+        TRY(gf_exists(err, path, &there));
+        if (there) TRY(copy_named(err, trunk, names[i], to));
+    }
+    return GLOFND_OK;
+}
+
+/* Evaluations of a checkpoint are no part of it. */
+static int is_state(const char *name) {
+    return name[0] != '.' && strcmp(name, GF_EVAL_FILE) != 0 && strcmp(name, GF_EVAL_EVENTS) != 0;
+}
+
+static void remove_tree(const char *path, int depth) {
+    char inner[PATH_MAX];
+    int error = 0;
+    if (unlink(path) == 0 || depth < 0) return;
+    DIR *d = gf_open_folder(path);
+    for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            gf_path_join(NULL, inner, path, e->d_name) == GLOFND_OK)
+            remove_tree(inner, depth - 1);
+    if (d) closedir(d);
+    rmdir(path);
+}
+
+/* The checkpoint, the logs, and the configuration with the late keys of `config`. */
+static glofnd_status fill_branch(gf_error *err, const char *trunk, int64_t step, const char *copy, const gf_config *config) {
+    char from[PATH_MAX], to[PATH_MAX];
+    TRY(gf_checkpoint_path(err, trunk, step, from));
+    TRY(gf_checkpoint_path(err, copy, step, to));
+    int error = 0;
+    glofnd_status status = GLOFND_OK;
+    TRY(gf_folder_make(err, to, NULL));
+    DIR *d = gf_open_folder(from);
+    FAIL_IF(err, !d, GLOFND_E_IO, "%s cannot be read: %s", from, strerror(errno));
+    for (struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));)
+        if (is_state(e->d_name)) status = copy_named(err, from, e->d_name, to);
+    closedir(d);
+    TRY(status);
+    FAIL_IF(err, error, GLOFND_E_IO, "%s cannot be read: %s", from, strerror(error));
+    gf_folder_sync(to);
+    TRY(gf_manifest_check(err, to, NULL, 0));
+    TRY(copy_logs(err, trunk, copy));
+    /* In the copied checkpoint, too: a config.cfg that is lost later is restored from there. */
+    gf_config c;
+    char path[PATH_MAX];
+    int has;
+    TRY(gf_checkpoint_config(err, to, &c, &has));
+    FAIL_IF(err, !has, GLOFND_E_FORMAT, "%s has no " GF_CONFIG_FILE, to);
+    TRY(gf_late_keys_copy(err, &c, config));
+    TRY(gf_path_join(err, path, copy, GF_CONFIG_FILE));
+    TRY(gf_config_write(err, &c, path));
+    TRY(gf_path_join(err, path, to, GF_CONFIG_FILE));
+    TRY(gf_config_write(err, &c, path));
+    TRY(gf_manifest_renew(err, to, GF_CONFIG_FILE));
+    gf_folder_sync(to);
+    gf_folder_sync(copy);
+    return GLOFND_OK;
+}
+
+static glofnd_status name_copy(gf_error *err, const char *run, char copy[PATH_MAX]) {
+    const int n = snprintf(copy, PATH_MAX, "%s" COPY, run);
+    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    return GLOFND_OK;
+}
+
+void gf_branch_clean(const char *run) {
+    char copy[PATH_MAX];
+    if (name_copy(NULL, run, copy) == GLOFND_OK) remove_tree(copy, DEPTH);
+}
+
+glofnd_status gf_branch_make(gf_error *err, const char *trunk, int64_t step, const char *run, const gf_config *config) {
+    char copy[PATH_MAX];
+    TRY(name_copy(err, run, copy));
+    remove_tree(copy, DEPTH);
+    glofnd_status status = fill_branch(err, trunk, step, copy, config);
+    if (status == GLOFND_OK && rename(copy, run) != 0)
+        status = gf_fail(err, GLOFND_E_IO, "%s cannot be renamed to %s: %s", copy, run, strerror(errno));
+    if (status != GLOFND_OK) remove_tree(copy, DEPTH); /* a full disk needs the space */
+    return status;
 }

@@ -1,26 +1,105 @@
 /* run_log.c - see run_log.h. */
 #include "run/run_log.h"
-#include "run/layout.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-void gf_run_name(const char *run, char *out, size_t bytes) {
-    size_t end = strlen(run);
-    while (end > 1 && run[end - 1] == '/') end--;
-    size_t begin = end;
-    while (begin > 0 && run[begin - 1] != '/') begin--;
-    snprintf(out, bytes, "%.*s", (int)(end - begin < 120 ? end - begin : 120), run + begin);
+#include "io/jsonl.h"
+#include "run/run_folder.h"
+#include "util/path.h"
+
+#define ROW(name, key, kind, factor) {key, GF_LOG_##kind, factor},
+static const gf_log_key step_keys[] = {GF_LOG_STEP_KEYS(ROW)};
+static const gf_log_key epoch_keys[] = {GF_LOG_EPOCH_KEYS(ROW)};
+#undef ROW
+
+const gf_log_event gf_log_step = {"step", step_keys, GF_RUN_STEP_COUNT};
+const gf_log_event gf_log_epoch = {"epoch", epoch_keys, GF_RUN_FIELD_COUNT};
+
+/* Loading counts only the time that the step had to wait. */
+static const char *bottleneck(const double *value) {
+    int slowest = GF_STEP_TIME_LOAD;
+    for (int i = GF_STEP_TIME_LOAD; i <= GF_STEP_TIME_OPTIMIZER; i++) slowest = value[i] > value[slowest] ? i : slowest;
+    return step_keys[slowest].key + strlen("time_");
 }
 
-/* ----- lines to columns ----- */
+void gf_log_write(gf_jsonl *j, const gf_log_event *event, const double *value, int clip) {
+    gf_jsonl_begin(j);
+    gf_jsonl_text(j, "event", event->name);
+    for (int i = 0; i < event->count; i++) {
+        const gf_log_key *k = &event->key[i];
+        if (k->kind == GF_LOG_INTEGER) gf_jsonl_integer(j, k->key, (int64_t)value[i]);
+        else if (k->kind == GF_LOG_BOTTLENECK) gf_jsonl_text(j, k->key, bottleneck(value));
+        else if (k->kind == GF_LOG_OPTIONAL && !isfinite(value[i])) continue;
+        else if (k->kind != GF_LOG_CLIP || clip) gf_jsonl_number(j, k->key, value[i]);
+    }
+}
 
-static glofnd_status grow(gf_error *err, double **columns, int count, int64_t *capacity) {
+/* ----- memory ----- */
+
+#define FIELD(name) \
+    { #name, offsetof(gf_memory_record, name) }
+#define PART(name) \
+    { #name, offsetof(gf_memory_record, bytes.name) }
+
+static const struct {
+    const char *key;
+    size_t at;
+} fields[] = {FIELD(step),       FIELD(ranks),    FIELD(anchors), PART(weights), PART(optimizer),
+              PART(activations), PART(workspace), PART(loss),     PART(data),    PART(peak)};
+
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+/* Under a temporary name first, so that a reader finds the old file or the new one. */
+glofnd_status gf_memory_write(gf_error *err, const char *run, const gf_memory_record *r) {
+    char path[PATH_MAX], temp[PATH_MAX + 8];
+    gf_jsonl j = {0};
+    TRY(gf_path_join(err, path, run, GF_MEMORY_FILE));
+    snprintf(temp, sizeof temp, "%s" GF_TEMP_MARK "0", path);
+    TRY(gf_jsonl_open(err, &j, temp, 0));
+    gf_jsonl_begin(&j);
+    gf_jsonl_text(&j, "device", r->gpu ? "cuda" : "cpu");
+    for (int i = 0; i < FIELDS; i++) {
+        int64_t x;
+        memcpy(&x, (const char *)r + fields[i].at, sizeof x);
+        gf_jsonl_integer(&j, fields[i].key, x);
+    }
+    gf_jsonl_end(&j);
+    TRY(gf_jsonl_close(&j));
+    FAIL_IF(err, rename(temp, path) != 0, GLOFND_E_IO, "%s cannot be replaced: %s", path, strerror(errno));
+    return GLOFND_OK;
+}
+
+/* A file that is missing or unreadable leaves out->known 0. */
+static void read_memory(const char *run, gf_memory_record *out) {
+    char path[PATH_MAX];
+    gf_error ignored = {{0}};
+    gf_jsonl_reader line = {0};
+    *out = (gf_memory_record){0};
+    if (gf_path_join(NULL, path, run, GF_MEMORY_FILE) != GLOFND_OK || access(path, R_OK) != 0) return;
+    if (gf_jsonl_read_open(&ignored, &line, path) != GLOFND_OK) return;
+    int known = gf_jsonl_next(&line);
+    for (int i = 0; i < FIELDS && known; i++) { /* every field, and none of them negative */
+        int64_t x = -1;
+        known = gf_jsonl_get_integer(&line, fields[i].key, &x) && x >= 0;
+        memcpy((char *)out + fields[i].at, &x, sizeof x);
+    }
+    const char *device = known ? gf_jsonl_get_text(&line, "device") : NULL;
+    if (!known) *out = (gf_memory_record){0};
+    out->gpu = device && strcmp(device, "cuda") == 0;
+    out->known = known;
+    gf_jsonl_read_close(&line);
+}
+
+/* ----- reading: lines to columns ----- */
+
+static glofnd_status grow_columns(gf_error *err, double **columns, int count, int64_t *capacity) {
     const int64_t wanted = *capacity ? 2 * *capacity : 64;
     for (int c = 0; c < count; c++) {
         double *grown = realloc(columns[c], (size_t)wanted * sizeof *grown);
@@ -39,14 +118,15 @@ static void read_values(const gf_jsonl_reader *line, const gf_log_event *event, 
     }
 }
 
-static double harmonic(double a, double b) { return a + b > 0.0 ? 2.0 * a * b / (a + b) : a + b; }
-
 /* There is no quality to show where nothing was flagged, nor without a detector: then only samples of equal content are flagged,
  * which is correct by definition. Older logs lack the pooled F1. */
 static void settle_quality(gf_run_log *r, int64_t epoch) {
     double *const *f = r->field;
-    if (!isfinite(f[GF_RUN_POOLED_F1][epoch]))
-        f[GF_RUN_POOLED_F1][epoch] = harmonic(f[GF_RUN_POOLED_PRECISION][epoch], f[GF_RUN_POOLED_RECALL][epoch]);
+    if (!isfinite(f[GF_RUN_POOLED_F1][epoch])) {
+        const double a = f[GF_RUN_POOLED_PRECISION][epoch];
+        const double b = f[GF_RUN_POOLED_RECALL][epoch];
+        f[GF_RUN_POOLED_F1][epoch] = a + b > 0.0 ? 2.0 * a * b / (a + b) : a + b;
+    }
     if (r->config.method.detector != GLOFND_DETECT_NONE) r->labelled |= isfinite(f[GF_RUN_PRECISION][epoch]);
     if (r->config.method.detector != GLOFND_DETECT_NONE && f[GF_RUN_FLAGGED][epoch] != 0.0) return;
     for (int i = GF_RUN_PRECISION; i <= GF_RUN_POOLED_F1; i++) f[i][epoch] = NAN;
@@ -54,20 +134,17 @@ static void settle_quality(gf_run_log *r, int64_t epoch) {
 
 int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
 
-static glofnd_status add_empty_epoch(gf_error *err, gf_run_log *r) {
-    if (r->epochs == r->epoch_capacity) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->epoch_capacity));
-    for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) r->field[f][r->epochs] = NAN;
-    r->epochs++;
-    return GLOFND_OK;
-}
-
 /* An epoch goes where its number says, if that is possible: lines before it may be missing. */
 static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
     double epoch = NAN;
     gf_jsonl_get(line, gf_log_epoch.key[GF_RUN_EPOCH].key, &epoch);
     const int64_t end = r->epochs > r->config.epochs ? r->epochs : r->config.epochs;
     const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
-    while (r->epochs <= at) TRY(add_empty_epoch(err, r));
+    while (r->epochs <= at) {
+        if (r->epochs == r->epoch_capacity) TRY(grow_columns(err, r->field, GF_RUN_FIELD_COUNT, &r->epoch_capacity));
+        for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) r->field[f][r->epochs] = NAN;
+        r->epochs++;
+    }
     read_values(line, &gf_log_epoch, r->field, at);
     settle_quality(r, at);
     const double step = r->field[GF_RUN_STEP][at];
@@ -76,13 +153,7 @@ static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_rea
     return GLOFND_OK;
 }
 
-static glofnd_status read_step(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
-    if (r->steps == r->step_capacity) TRY(grow(err, r->step, GF_RUN_STEP_COUNT, &r->step_capacity));
-    read_values(line, &gf_log_step, r->step, r->steps++);
-    return GLOFND_OK;
-}
-
-/* ----- log.jsonl ----- */
+/* ----- reading: log.jsonl ----- */
 
 glofnd_status gf_run_tail_more(gf_run_tail *t) {
     gf_run_log *r = &t->log;
@@ -103,12 +174,15 @@ glofnd_status gf_run_tail_more(gf_run_tail *t) {
         const char *event = gf_jsonl_get_text(&t->lines, "event");
         t->end = (int64_t)ftello(t->lines.file), t->end_skipped = r->skipped;
         if (event && strcmp(event, gf_log_epoch.name) == 0) TRY(read_epoch(t->err, r, &t->lines));
-        if (event && strcmp(event, gf_log_step.name) == 0) TRY(read_step(t->err, r, &t->lines));
+        if (event && strcmp(event, gf_log_step.name) == 0) {
+            if (r->steps == r->step_capacity) TRY(grow_columns(t->err, r->step, GF_RUN_STEP_COUNT, &r->step_capacity));
+            read_values(&t->lines, &gf_log_step, r->step, r->steps++);
+        }
     }
     return t->lines.status;
 }
 
-static glofnd_status open_config(gf_error *err, const char *run, gf_run_tail *t) {
+static glofnd_status open_run(gf_error *err, const char *run, gf_run_tail *t) {
     char path[PATH_MAX];
     gf_run_log *r = &t->log;
     FAIL_IF(err, strlen(run) >= sizeof r->path, GLOFND_E_ARGUMENT, "the path %.100s... is too long", run);
@@ -117,14 +191,19 @@ static glofnd_status open_config(gf_error *err, const char *run, gf_run_tail *t)
     TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
     FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO,
             "%.300s cannot be read: %.100s is not a run folder (glofnd pretrain --out makes one)", path, run);
-    gf_run_name(run, r->name, sizeof r->name);
+    /* "runs/a/" is "a"; "." and ".." stay. */
+    size_t end = strlen(run);
+    while (end > 1 && run[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && run[begin - 1] != '/') begin--;
+    snprintf(r->name, sizeof r->name, "%.*s", (int)(end - begin < 120 ? end - begin : 120), run + begin);
     TRY(gf_config_init(err, &r->config));
     return gf_config_read(err, &r->config, path);
 }
 
 glofnd_status gf_run_tail_open(gf_error *err, const char *run, gf_run_tail *t) {
     *t = (gf_run_tail){.err = err};
-    glofnd_status status = open_config(err, run, t);
+    glofnd_status status = open_run(err, run, t);
     if (status == GLOFND_OK) status = gf_run_tail_more(t);
     if (status != GLOFND_OK) gf_run_tail_close(t);
     return status;
@@ -135,7 +214,7 @@ void gf_run_tail_close(gf_run_tail *t) {
     gf_run_log_free(&t->log);
 }
 
-/* ----- a whole run ----- */
+/* ----- reading: a whole run ----- */
 
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
     gf_run_tail t;
@@ -146,7 +225,7 @@ glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
     t.log = (gf_run_log){0};
     gf_run_tail_close(&t);
     out->finished = gf_path_join(err, path, run, GF_MODEL_FILE) == GLOFND_OK && access(path, F_OK) == 0;
-    gf_memory_read(run, &out->memory);
+    read_memory(run, &out->memory);
     const glofnd_status status = gf_run_eval_read(err, run, &out->eval);
     if (status != GLOFND_OK) gf_run_log_free(out);
     out->skipped += out->eval.skipped;

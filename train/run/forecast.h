@@ -1,5 +1,5 @@
-/* flag_forecast.h - which share of the negatives a run is expected to flag, and from which epoch on. Said when the run begins: a
- * run whose thresholds cannot arrive is seen before it is paid for. */
+/* forecast.h - what a configuration will do, said when the run begins: which share of the negatives it is expected to flag, and
+ * from which epoch on; which options have no effect. A run whose thresholds cannot arrive is seen before it is paid for. */
 #pragma once
 
 #include "run/config.h"
@@ -20,3 +20,10 @@ typedef struct gf_flag_forecast {
 gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps);
 /* The forecast in words, "" without a detector; warning: "" if all is well. */
 void gf_flag_forecast_text(const gf_config *c, int64_t steps, char *line, size_t bytes, char *warning, size_t warning_bytes);
+
+/* ----- options without effect -----
+ *
+ * Options that are set, but have no effect with the others of a configuration. */
+
+/* Message about the k-th such option (from 0), or NULL if there are k or fewer. c: resolved. */
+const char *gf_idle_option(const gf_config *c, int k);
