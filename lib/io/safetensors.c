@@ -230,9 +230,7 @@ static glofnd_status check_prefix(gf_error *err, const char *path, const unsigne
     const int impossible = length > GF_ST_MAX_HEADER || length > size - 8;
     const char *is = impossible ? known_as(prefix) : NULL;
     FAIL_IF(err, is, GLOFND_E_FORMAT,
-            "%.200s: not a safetensors file but %s: load its state_dict in PyTorch and save it by "
-            "safetensors.torch.save_file(state_dict, \"x.safetensors\")",
-            path, is);
+            "%.200s: not a safetensors file but %s; convert it: python -m glofnd convert %.200s x.safetensors", path, is, path);
     FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", path,
             (unsigned long long)length);
     FAIL_IF(err, impossible, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", path,

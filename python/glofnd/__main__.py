@@ -1,10 +1,11 @@
-"""python -m glofnd: the build, and what it can use on this machine. --options lists the options of the library."""
+"""python -m glofnd: the build, and what it can use on this machine. --options lists the options of the library; convert makes
+files that the program reads (_convert.py)."""
 
 import importlib.util
 import os
 import sys
 
-from . import _lib
+from . import _convert, _lib
 
 
 def main() -> int:
@@ -12,8 +13,10 @@ def main() -> int:
         for key, values, text in _lib.option_table():
             print(f"{key:17} {text}\n{'':17} {values}")
         return 0
+    if sys.argv[1:2] == ["convert"]:
+        return _convert.main(sys.argv[2:])
     if sys.argv[1:]:
-        print("usage: python -m glofnd [--options]", file=sys.stderr)
+        print("usage: python -m glofnd [--options | convert SOURCE TARGET]", file=sys.stderr)
         return 2
     print(f"build      {_lib.build_info()}")
     print(f"library    {_lib.library_path()}")

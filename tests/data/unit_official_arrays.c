@@ -1,10 +1,9 @@
-/* unit_official_arrays.c - CIFAR's pickles, STL-10, SVHN, Tiny-ImageNet, ImageNet and its variants, from tiny mock-ups. */
+/* unit_official_arrays.c - CIFAR's Python version, STL-10, SVHN, Tiny-ImageNet, ImageNet and its variants, from tiny mock-ups. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "support/test.h"
 
-#include "pickle/pickle.h"
 #include "support/mat_writer.h"
 #include "support/specs.h"
 #include <stdio.h>
@@ -36,135 +35,13 @@ static void expect_pixel(const gf_dataset *d, int64_t i, int x, int y, int r, in
 
 /* ----- CIFAR's Python version ----- */
 
-typedef struct program {
-    uint8_t bytes[100000];
-    size_t n;
-} program;
-
-static void op(program *p, const void *bytes, size_t n) {
-    assert_true(p->n + n <= sizeof p->bytes);
-    memcpy(p->bytes + p->n, bytes, n);
-    p->n += n;
-}
-#define OP(p, text) op(p, text, sizeof text - 1)
-
-static void op_string(program *p, const char *text) {
-    const uint8_t head[2] = {'U', (uint8_t)strlen(text)};
-    op(p, head, 2), op(p, text, strlen(text));
-}
-
-static void op_list(program *p, const char *key, const int *x, int n) {
-    op_string(p, key);
-    OP(p, "]q\x05(");
-    for (int i = 0; i < n; i++) op(p, (const uint8_t[]){'K', (uint8_t)x[i]}, 2);
-    OP(p, "e");
-}
-
-/* As cPickle of Python 2 writes NumPy's array of n rows of 3072 bytes: plane c of record i is 10 c + i. */
-static void op_array(program *p, int n) {
-    op_string(p, "data");
-    OP(p, "q\x06"
-          "cnumpy.core.multiarray\n_reconstruct\nq\x07"
-          "cnumpy\nndarray\nq\x08K\x00\x85q\tU\x01"
-          "bq\n\x87q\x0bRq\x0c");
-    OP(p, "(K\x01");
-    op(p, (const uint8_t[]){'K', (uint8_t)n}, 2);
-    OP(p, "M\x00\x0c\x86q\r"
-          "cnumpy\ndtype\nq\x0eU\x02u1q\x0fK\x00K\x01\x87q\x10Rq\x11(K\x03U\x01|q\x12NNN");
-    OP(p, "J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tbq\x13\x89T");
-    const uint32_t bytes = (uint32_t)n * 3072;
-    op(p, (const uint8_t[]){bytes & 255, bytes >> 8 & 255, bytes >> 16 & 255, 0}, 4);
-    for (int i = 0; i < n; i++)
-        for (int c = 0; c < 3; c++)
-            for (int k = 0; k < 1024; k++) op(p, (const uint8_t[]){(uint8_t)(k == 33 ? 200 : 10 * c + i)}, 1);
-    OP(p, "tbq\x14");
-}
-
-static void write_pickle(const char *name, const char *label_key, const int *label, const char *second, const int *second_label,
-                         int n) {
-    static program p;
-    p.n = 0;
-    OP(&p, "\x80\x02}q\x01(");
-    op_string(&p, "batch_label"), op_string(&p, "training batch 1 of 5");
-    op_list(&p, label_key, label, n);
-    if (second) op_list(&p, second, second_label, n);
-    op_array(&p, n);
-    OP(&p, "u.");
-    scratch_write(&box, name, p.bytes, p.n);
-}
-
-TEST(cifar_pickles_are_read) {
-    static const char *const files[] = {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"};
-    for (int k = 0; k < 5; k++) {
-        char name[64];
-        snprintf(name, sizeof name, "cifar-10-batches-py/%s", files[k]);
-        write_pickle(name, "labels", (const int[]){k, 9}, NULL, NULL, 2);
-    }
-    write_pickle("cifar-10-batches-py/test_batch", "labels", (const int[]){3}, NULL, NULL, 1);
-
-    gf_dataset *d = expect("cifar10:%", LABELS(0, 9, 1, 9, 2, 9, 3, 9, 4, 9));
-    expect_pixel(d, 3, 0, 0, 1, 11, 21);
-    expect_pixel(d, 3, 1, 1, 200, 200, 200);
-    char spec[1000];
-    assert_true(gf_dataset_test_spec(d, spec, sizeof spec));
-    gf_dataset_free(d);
-    gf_dataset_free(expect("cifar10:%/cifar-10-batches-py?split=test", LABELS(3)));
-    write_pickle("cifar-100-python/train", "fine_labels", (const int[]){99, 5}, "coarse_labels", (const int[]){19, 1}, 2);
-    gf_dataset_free(expect("cifar100:%", LABELS(99, 5)));
-    gf_dataset_free(expect("cifar100:%?coarse=1", LABELS(19, 1)));
-    write_pickle("cifar-100-python/train", "fine_labels", (const int[]){100, 5}, "coarse_labels", (const int[]){19, 1}, 2);
-    refused("cifar100:%", GLOFND_E_FORMAT, "0 usable of 2 entries in 'fine_labels'");
-}
-
-TEST(class_names_come_from_the_meta_file) {
-    static program p;
-    p.n = 0;
-    OP(&p, "\x80\x02}q\x01(");
-    op_string(&p, "label_names");
-    OP(&p, "]q\x02(");
-    for (int k = 0; k < 10; k++) {
-        char name[32];
-        snprintf(name, sizeof name, "class %d", k);
-        op_string(&p, name);
-    }
-    OP(&p, "eu.");
-    scratch_write(&box, "cifar-10-batches-py/batches.meta", p.bytes, p.n);
-    gf_dataset *d = open_spec("cifar10:%?split=test");
-    assert_string_equal(gf_dataset_class(d, 7), "class 7");
-    gf_dataset_free(d);
-}
-
-static void pickle_refused(const char *bytes, size_t n, const char *word) {
-    gf_error err = {""};
-    gf_pickle p;
-    const glofnd_status status = gf_pickle_parse(&err, "p", &gf_pickle_numpy, (const uint8_t *)bytes, n, &p);
-    if (status != GLOFND_E_FORMAT || !strstr(err.text, word)) fail_msg("status %d: %s", status, err.text);
-}
-#define PICKLE_REFUSED(bytes, word) pickle_refused(bytes, sizeof bytes - 1, word)
-
-/* Nothing is called, whatever a file asks for; and what cannot be a program is refused. */
-TEST(hostile_pickles_are_refused) {
-    PICKLE_REFUSED("\x80\x02"
-                   "cos\nsystem\n(U\x04"
-                   "ls /tR.",
-                   "would call os.system");
-    PICKLE_REFUSED("\x80\x04\x8c\x08"
-                   "builtins\x8c\x04"
-                   "eval\x93.",
-                   "would call builtins.eval");
-    PICKLE_REFUSED("\x80\x02]q\xff\x80", "corrupt");
-    PICKLE_REFUSED("\x80\x02h\x05.", "never stored");
-    PICKLE_REFUSED("\x80\x02(ab.", "no value on the stack");
-    PICKLE_REFUSED("\x80\x02}(U\x01"
-                   "au.",
-                   "a key without a value");
-    PICKLE_REFUSED("\x80\x02T\xff\xff\xff\x7f", "longer than the file");
-    PICKLE_REFUSED("\x80\x02P1\n.", "opcode 0x50");
-    PICKLE_REFUSED("\x80\x02]", "the end of the file");
-    PICKLE_REFUSED("no pickle", "no pickle");
-    PICKLE_REFUSED("\x80\x02"
-                   "K\x01K\x02R.",
-                   "no function");
+TEST(cifar_of_python_is_to_be_converted) {
+    scratch_write(&box, "cifar-10-batches-py/data_batch_1", "\x80\x02}.", 4);
+    scratch_write(&box, "cifar-100-python/train", "\x80\x02}.", 4);
+    refused("cifar10:%", GLOFND_E_FORMAT, "python -m glofnd convert");
+    refused("cifar10:%/cifar-10-batches-py", GLOFND_E_FORMAT, "cifar-10-batches-py cifar-10-batches-bin");
+    refused("cifar100:%", GLOFND_E_FORMAT, "holds the Python version");
+    refused("cifar100:%?split=test", GLOFND_E_IO, "has no test.bin");
 }
 
 /* ----- STL-10, SVHN ----- */

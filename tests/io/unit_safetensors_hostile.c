@@ -128,7 +128,7 @@ static void files_of_torch_are_named(void **state) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         write_bytes(known[i].bytes, 10);
         refused(GLOFND_E_FORMAT, known[i].word);
-        if (i < 2) refused(GLOFND_E_FORMAT, "save_file");
+        if (i < 2) refused(GLOFND_E_FORMAT, "python -m glofnd convert");
     }
     unlink(path_of("a"));
 }

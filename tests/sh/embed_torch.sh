@@ -1,5 +1,6 @@
-# Files of torch.save as PyTorch writes them: embed --weights gives the features of torchvision's network to rounding, for a plain
-# state_dict and for a checkpoint of a wrapped model in channels_last; pretrain begins with them; what is refused says what to do.
+# Files of torch.save, converted by python -m glofnd convert: embed --weights gives the features of torchvision's network to
+# rounding, for a plain state_dict and for a checkpoint of a wrapped model in channels_last; pretrain begins with them. Without
+# conversion the message says how to do it.
 # Skipped where no python3 has torch and torchvision (PYTHON names another one).
 . "$2/tests/sh/common.inc"
 needs_runs
@@ -35,8 +36,10 @@ torch.save({**others, "state_dict": wrapped}, "wrapped.bin")
 torch.save({name: x.half() for name, x in net.state_dict().items()}, "half.pth")
 PYTHON_END
 
+cp "$2/python/glofnd/_convert.py" convert.py    # alone: beside it lies a torch.py
 for name in plain.pth wrapped.bin half.pth; do
-    expect 0 '' "$glofnd" embed --weights $name --data folder:pics --out $name.npy --names names.txt --quiet
+    expect 0 '' "$python" convert.py $name $name.safetensors
+    expect 0 '' "$glofnd" embed --weights $name.safetensors --data folder:pics --out $name.npy --names names.txt --quiet
 done
 cmp -s plain.pth.npy wrapped.bin.npy || fail "a wrapped checkpoint gives other features"
 "$python" - <<'PYTHON_END' || fail "features"
@@ -63,14 +66,17 @@ for name, limit in (("plain.pth", 5e-6), ("half.pth", 5e-6)):
 PYTHON_END
 
 embed() { "$glofnd" embed --weights "$1" --data folder:pics --out x.npy; }
-expect 1 'before PyTorch 1.6; in PyTorch: torch.save(torch.load(' embed old.pth
-expect 1 'would call torchvision.models.resnet.ResNet: only tensors are read' embed module.pt
+expect 1 'a pickle, as torch.save wrote it; convert it: python -m glofnd convert old.pth' embed old.pth
+expect 1 'a zip archive, as torch.save writes it; convert it: python -m glofnd convert module.pt' embed module.pt
+expect 1 'torch.save(model.state_dict(), ...)' "$python" convert.py module.pt x.npy
+expect 0 'old.safetensors: 122 tensors' "$python" convert.py old.pth old.safetensors
+cmp -s old.safetensors plain.pth.safetensors || fail "a file of PyTorch before 1.6 gives other weights"
 [ ! -e x.npy ] || fail "a refused call left a file"
 pretrain() {
     "$glofnd" pretrain --data folder:pics --arch resnet18 --stem 0 --size 32 --head-hidden 8 --head-out 4 --batch 3 \
         --epochs 1 "$@"
 }
-expect 0 'weights of plain.pth' pretrain --init plain.pth --out run
-expect 1 'would call' pretrain --init module.pt --out no
+expect 0 'weights of plain.pth.safetensors' pretrain --init plain.pth.safetensors --out run
+expect 1 'python -m glofnd convert' pretrain --init module.pt --out no
 [ ! -e no ] || fail "a refused run left a folder"
 exit 0

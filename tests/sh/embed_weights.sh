@@ -48,7 +48,7 @@ if command -v python3 > /dev/null; then
     refused stemless.safetensors --data $data --out x.npy
     wants 'no first convolution' 1 'stemless.safetensors: the tensor conv1.weight is missing' 'save all of'
     refused front.safetensors --data $data --out x.npy
-    wants 'names with a prefix' 1 "'encoder.' in front" 'k.removeprefix("encoder.")'
+    wants 'names with a prefix' 1 "'encoder.' in front" '--prefix encoder.'
     refused deeper.safetensors --data $data --out x.npy
     wants 'a deeper network' 1 'layer3.2.conv1.weight is of a deeper network'
     call "$glofnd" pretrain --quiet --data $data --arch resnet18 --size 16 --batch 16 --epochs 1 --init deeper.safetensors \

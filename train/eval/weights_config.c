@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "torch/torch_file.h"
+#include "io/safetensors.h"
 
 #define HEAD_WIDTH 64 /* numbers of an attention head in all of open_clip's models of CLIP */
 
@@ -108,8 +108,8 @@ static glofnd_status refuse_file(gf_error *err, const gf_st_file *f) {
     FAIL_IF(err, missing, GLOFND_E_FORMAT,
             "%.200s: the tensor %s is missing, which every ResNet has; save all of model.state_dict() again", f->path, missing);
     FAIL_IF(err, prefix > 0, GLOFND_E_FORMAT,
-            "%.200s: its tensors have '%.*s' in front of their names; save them without it, in PyTorch: "
-            "torch.save({k.removeprefix(\"%.*s\"): v for k, v in model.state_dict().items()}, \"x.pth\")",
+            "%.200s: its tensors have '%.*s' in front of their names; leave it out: "
+            "python -m glofnd convert x.pth x.safetensors --prefix %.*s",
             f->path, prefix, name, prefix, name);
     GF_FAIL(
         err, GLOFND_E_FORMAT,
@@ -138,7 +138,7 @@ glofnd_status gf_weights_config(gf_error *err, const char *path, const gf_weight
     gf_st_file f = {0};
     TRY(gf_config_init(err, out));
     out->eval_view = GF_EVAL_CENTER, out->stem = 0;
-    TRY(gf_weights_open(err, path, &f));
+    TRY(gf_st_open(err, path, &f));
     const glofnd_status status = read_file(err, &f, request, data, out);
     gf_st_close(&f);
     return status;

@@ -9,7 +9,7 @@
 
 #include "data/captions_learn.h"
 #include "io/crc32c.h"
-#include "torch/torch_file.h"
+#include "io/safetensors.h"
 #include "text/bpe_file.h"
 
 typedef struct merges { /* a merges file: its text, unpacked, and the tokenizer */
@@ -47,7 +47,7 @@ static glofnd_status tokens_of_weights(gf_error *err, const gf_config *c, int64_
     gf_st_file f = {0};
     *tokens = 0;
     if (!*c->init) return GLOFND_OK;
-    TRY(gf_weights_open(err, c->init, &f));
+    TRY(gf_st_open(err, c->init, &f));
     const gf_st_tensor *t = gf_st_find(&f, "token_embedding.weight");
     if (t && t->rank == 2 && t->shape[1] == c->text_width) *tokens = t->shape[0];
     gf_st_close(&f);

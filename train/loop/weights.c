@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "torch/torch_file.h"
+#include "io/safetensors.h"
 #include "optim/schedule.h"
 #include "run/run_folder.h"
 #include "loop/positions.h"
@@ -203,7 +203,7 @@ static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, in
 glofnd_status gf_weights_load(gf_error *err, gf_net *net, const char *path, int backbone_only) {
     gf_st_file f = {0};
     int checked;
-    TRY(gf_weights_open(err, path, &f));
+    TRY(gf_st_open(err, path, &f));
     const file_view v = view_of(&f);
     glofnd_status status = gf_st_check(err, &f, &checked);
     if (status == GLOFND_OK) status = load_net(err, net, &v, backbone_only);
@@ -330,7 +330,7 @@ glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char
     gf_weights_report own;
     gf_weights_report *r = report ? report : &own;
     *r = (gf_weights_report){0};
-    TRY(gf_weights_open(err, path, &f));
+    TRY(gf_st_open(err, path, &f));
     match *a = calloc(1, sizeof *a);
     char *used = calloc((size_t)(f.count ? f.count : 1), 1);
     int checked;
@@ -393,7 +393,7 @@ glofnd_status gf_model_check_init(gf_error *err, const gf_config *c) {
     FAIL_IF(err, c->lock != GF_LOCK_NONE && !*c->init, GLOFND_E_OPTION,
             "lock: the encoder would keep its random weights; give weights by init, or leave lock none");
     if (!*c->init) return GLOFND_OK;
-    TRY(gf_weights_open(err, c->init, &f));
+    TRY(gf_st_open(err, c->init, &f));
     gf_st_close(&f);
     return c->task == GF_TASK_CLIP ? gf_vocabulary_find(err, c, path) : GLOFND_OK;
 }

@@ -55,7 +55,7 @@ static const char *const precisions[] = {"fp32", "bf16", NULL};
 
 static const gf_option rows[] = {
     TEXT(data, "SPEC of the images: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
-    TEXT(init, "file with weights to start from: .safetensors, or .pth of torch.save"),
+    TEXT(init, "safetensors file with the initial weights"),
     NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
     LONG(seed, "1", 0, 9e15, "run", "all random numbers follow from it"),
     NAME(ranks, ranks, "auto", "run", "processes that train as one, with the result of one; auto: those of mpirun or srun"),

@@ -81,7 +81,7 @@ files image 150 try_image
 files tar 100 try_tar
 files npy 100 try_array
 files safetensors 100 try_array
-files torch 120 try_weights
+files safetensors 120 try_weights
 files parquet 200 try_array
 files csv 60 try_csv
 files list 40 try_list

@@ -1,6 +1,6 @@
 """Hostile input files, made anew: corpora.py KIND FOLDER [COUNT] [SEED].
 
-KIND: image tar npy safetensors torch parquet csv list config vocabulary log eval mat. Every kind has hand-made files that break
+KIND: image tar npy safetensors parquet csv list config vocabulary log eval mat. Every kind has hand-made files that break
 one rule each, and COUNT copies of sound files with flipped bits, cuts, zeros, repetitions and foreign pieces.
 """
 import io
@@ -10,7 +10,6 @@ import random
 import struct
 import sys
 import tarfile
-import zipfile
 import zlib
 
 made = []
@@ -177,52 +176,6 @@ def npy():
 def tensors(head, data, length=None):
     text = head if isinstance(head, bytes) else json.dumps(head).encode()
     return struct.pack("<Q", len(text) if length is None else length) + text + data
-
-
-def torch_pickle(head="", shape=(3, 4), stride=(4, 1), offset=0, numel=12, key="0", storage="FloatStorage", name="conv1.weight"):
-    """A pickle of one tensor, as torch.save writes it."""
-    def text(s):
-        return b"X" + struct.pack("<I", len(s.encode())) + s.encode()
-
-    def integer(x):
-        return b"\x8a\x08" + struct.pack("<q", x)
-
-    def integers(xs):
-        return b"(" + b"".join(map(integer, xs)) + b"t"
-    tensor = (b"ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + b"ctorch\n" + storage.encode() + b"\n" + text(key) +
-              text("cpu") + integer(numel) + b"tQ" + integer(offset) + integers(shape) + integers(stride) +
-              b"\x89ccollections\nOrderedDict\n)RtR")
-    return b"\x80\x02" + head.encode() + b"}(" + text(name) + tensor + b"u."
-
-
-def torch_file(pickle, data=None, compress=False, prefix="x"):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED) as archive:
-        archive.writestr(prefix + "/data.pkl", pickle)
-        archive.writestr(prefix + "/data/0", struct.pack("<12f", *range(12)) if data is None else data)
-    return buffer.getvalue()
-
-
-def torch():
-    sound = [torch_file(torch_pickle()), torch_file(torch_pickle(stride=(1, 3)), prefix="archive")]
-    put("sound0.pth", sound[0])
-    put("sound1.pth", sound[1])
-    changes = ({"shape": (3, -4)}, {"shape": (2 ** 62, 4)}, {"shape": (1,) * 300, "stride": (1,) * 300}, {"shape": (3,)},
-               {"offset": 1}, {"offset": -1}, {"offset": 2 ** 63 - 1}, {"stride": (2 ** 62, 2 ** 62)}, {"stride": (-4, 1)},
-               {"numel": 2 ** 62}, {"numel": -1}, {"key": "../../data.pkl"}, {"key": "9"}, {"key": "0" * 5000}, {"storage":
-               "UntypedStorage"}, {"name": "\u202e\x1b[2J\n"}, {"name": "a\0b"}, {"shape": (2 ** 40, 1), "stride": (0, 0)},
-               {"head": "cos\nsystem\n"}, {"head": "c\x1b[2J\n\x07\n"}, {"head": "]" * 100000}, {"head": "(" * 100000},
-               {"head": "P1\n"})
-    for i, change in enumerate(changes):
-        put("field%d.pth" % i, torch_file(torch_pickle(**change)))
-    put("short.pth", torch_file(torch_pickle(), b"abc"))
-    put("packed.pth", torch_file(torch_pickle(), compress=True))
-    put("bomb.pth", torch_file(torch_pickle(), b"\0" * (50 << 20), compress=True))
-    put("plain.pth", torch_pickle())
-    put("legacy.pth", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.")
-    put("empty.pth", b"")
-    put("end.pth", b"PK\x05\x06" + b"\xff" * 16 + b"\0\0")
-    return sound, ["pth"] * 2
 
 
 def safetensors():
