@@ -4,8 +4,8 @@
  * Gradient, the scratch of selections and partial sums of pass B are never needed at the same time, so they share one region:
  * pass C comes last.
  */
-#include "cuda/cuda_step.h"
 #include "cuda/cuda_neighbours.h"
+#include "cuda/cuda_step.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -117,13 +117,6 @@ static void lay_every(cursor *at, gf_rows *x, int64_t n) {
     TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
 }
 
-static void lay_hard(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t ld) {
-    if (!s->hard) return;
-    TAKE(at, side->hard_sum, s->own), TAKE(at, side->hard_moment, s->own), TAKE(at, side->hard_peak, s->own);
-    TAKE(at, side->hard_inv_tau, s->all), TAKE(at, side->hard_w, s->all);
-    TAKE(at, side->hard_grad, s->own * ld);
-}
-
 static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t ld, gf_cuda_math math) {
     lay_embed(at, &side->z, s->all, s->dim, ld, math);
     lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, math);
@@ -133,12 +126,10 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     side->own.marks_ld = gf_pad(s->all) / 32;
     TAKE(at, side->own.marks, s->marks ? s->own * side->own.marks_ld : 0);
     TAKE(at, side->own.marks_col, s->marks ? s->own * side->own.marks_ld : 0);
-    TAKE(at, side->own.pulls, s->pulls ? s->own * side->own.marks_ld : 0), TAKE(at, side->own.pulled, s->pulls ? s->own : 0);
     lay_every(at, &side->every, s->all);
     TAKE(at, side->norm, s->all), TAKE(at, side->positive, s->all), TAKE(at, side->pos, s->all);
     TAKE(at, side->quantile, s->own), TAKE(at, side->row_id, s->own);
     TAKE(at, side->fresh, s->rows), TAKE(at, side->starts, s->rows), TAKE(at, side->open, s->rows);
-    lay_hard(at, side, s, ld);
 }
 
 /* A few anchors are searched for in more parts, and may need more memory than all. */
@@ -209,7 +200,10 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
     lay_near(&at, &d->near, s);
     TAKE(&at, d->links, 2 * s->cols);
-    TAKE(&at, d->root, s->components ? s->cols : 0);
+    for (int i = 0; i < s->sides; i++) {
+        TAKE(&at, d->nearest.value[i], s->components ? s->all : 0);
+        TAKE(&at, d->nearest.column[i], s->components ? s->all : 0);
+    }
     d->partial = take(&at, s->sides * ((s->own + PARTIAL_ROWS - 1) / PARTIAL_ROWS), sizeof(gf_totals));
     TAKE(&at, d->row_totals, s->sides * s->own * GF_ROW_FIELDS);
     return lay_shared(&at, d, s, ld, math);

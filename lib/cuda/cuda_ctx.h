@@ -3,8 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/passes/cuda_pass.h"
 #include "cuda/cuda_device.h"
+#include "cuda/passes/cuda_pass.h"
 #include "device/accel_step.h"
 #include "method/formulas/neighbours.h"
 
@@ -44,11 +44,6 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     glofnd_row *fresh; /* [rows] state of the anchors, with the new lambda */
     uint8_t *starts;   /* [rows] the anchor takes the batch quantile as its lambda */
     uint8_t *open;     /* [rows] */
-    /* hard_beta: exp(S/tau) to its second power */
-    double *hard_sum, *hard_moment; /* [own] */
-    float *hard_peak;               /* [own] */
-    float *hard_inv_tau, *hard_w;   /* [all]; its log_w are every.attract */
-    float *hard_grad;               /* [own][ld] */
 } gf_cuda_side;
 
 typedef struct gf_cuda_near { /* attraction by neighbours, as gf_near of the CPU */
@@ -80,10 +75,13 @@ struct gf_device_ctx {
     int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
     gf_cuda_side side[2];
     gf_cuda_near near;
-    uint64_t near_key; /* of the batch whose neighbours are in `near`; 0: there are none */
-    gf_link *links;    /* [cols][2] for a step of one rank */
-    int32_t *root;     /* [cols] COMPONENTS */
-    void *scratch;     /* of selections, or partial sums; shares memory with grad, which is used later */
+    uint64_t near_key;      /* of the batch whose neighbours are in `near`; 0: there are none */
+    gf_link *links;         /* [cols][2] for a step of one rank */
+    struct {                /* components of a batch */
+        float *value[2];    /* [all] per side: the largest similarity of a row to one of another sample ... */
+        int32_t *column[2]; /* ... and that row; -1: none */
+    } nearest;
+    void *scratch; /* of selections, or partial sums; shares memory with grad, which is used later */
     size_t scratch_bytes;
     void *weights; /* pass C of wide embeddings; NULL: none */
     size_t weights_bytes;

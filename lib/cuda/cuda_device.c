@@ -68,6 +68,7 @@ static const gf_device device = {
     .rows = gf_cuda_run_rows,
     .grad = gf_cuda_run_grad,
     .mask = gf_cuda_run_mask,
+    .components = gf_cuda_run_components,
     .totals = gf_cuda_totals,
     .loss = gf_cuda_loss,
     .thresholds = gf_cuda_thresholds,

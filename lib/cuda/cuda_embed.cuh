@@ -1,8 +1,8 @@
 /* cuda_embed.cuh - raw rows become unit rows in float32 and in the bf16 halves the tensor cores read. One warp per sample. */
 #pragma once
 
-#include "cuda/passes/tile_args.cuh"
 #include "cuda/cuda_dtype.cuh"
+#include "cuda/passes/tile_args.cuh"
 
 #define GF_UNIT_TOLERANCE 4e-3 /* rounding to bf16 moves a length by up to 2^-8 */
 

@@ -6,10 +6,10 @@
  * in shared memory. A block of which no row is wanted ends at once: one launch serves a batch, whether all of its anchors are new
  * or none.
  */
+#include "cuda/cuda_order.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_exact.cuh"
 #include "cuda/passes/tile_mma.cuh"
-#include "cuda/cuda_order.cuh"
 
 #define BINS 256
 #define NONE 0xffffffffu                /* no key */

@@ -3,8 +3,8 @@
  * The similarities of some rows are written (cuda_kernels.cuh), then one block per row finds the wanted one, eight bits of its
  * order-preserving key at a time. Atomics count only integers, so the result depends on the values alone.
  */
-#include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/cuda_order.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
 
 #define THREADS 512
 #define WARPS (THREADS / 32)

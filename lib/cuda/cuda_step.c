@@ -64,7 +64,6 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
                         .seen_ids = d->seen_ids,
                         .partial = d->partial,
                         .row_totals = d->row_totals,
-                        .root = d->root,
                         .links = x->links ? x->links : d->links,
                         .grad_a = x->grad_a,
                         .grad_b = x->grad_b,
@@ -103,7 +102,7 @@ typedef struct own_pass { /* of the own rows of one side against all columns; po
 
 /* Whether all rows have one temperature, and the host knows that it is not too small for a fixed peak. */
 static gf_cuda_tau tau_of(const gf_cuda_step *t) {
-    if (gf_loss_individual(&t->plan.o) || t->plan.hard) return GF_TAU_ANY;
+    if (gf_loss_individual(&t->plan.o)) return GF_TAU_ANY;
     if (t->tau) return GF_TAU_ON_DEVICE;
     return 1.0 / t->plan.tau <= (double)GF_FIXED_LIMIT ? GF_TAU_ONE : GF_TAU_ANY;
 }
@@ -163,18 +162,6 @@ static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_d
     }
     CUDA_TRY(err, pass(passes, t->plan.sides, d->stream));
     return GLOFND_OK;
-}
-
-/* hard_beta: pass B again for the second power. It keeps the same pairs. */
-static glofnd_status sum_second_power(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    gf_cuda_step hard = *t;
-    for (int i = 0; i < t->plan.sides; i++) {
-        const gf_cuda_side *side = &t->side[i];
-        gf_rows *own = &hard.side[i].own;
-        own->inv_tau = side->hard_inv_tau + t->row0 * t->plan.per_sample;
-        own->sum = side->hard_sum, own->moment = side->hard_moment, own->peak = side->hard_peak;
-    }
-    return each_side(err, d, x, &hard, gf_cuda_stats);
 }
 
 /* ----- selections ----- */
@@ -241,18 +228,10 @@ static glofnd_status mark(gf_error *err, const gf_device_ctx *d, const gf_device
         own_pass y;
         make_judged_pass(x, t, i, t->side[i].own, (gf_cuda_math)d->math, &y);
         y.pass.p.scratch = d->scratch;
-        gf_marking m = {.rule = t->plan.marks,
-                        .id = t->id,
-                        .row_theta = all ? own->theta + first : t->side[i].own.lo,
-                        .col_theta = all ? col->theta : NULL,
-                        .row_pull = !t->plan.pulls ? NULL
-                                    : all          ? own->tie + first
-                                                   : t->side[i].own.tie,
-                        .row_group = own->group + first,
-                        .row_label = own->label + first,
-                        .col_group = col->group,
-                        .col_label = col->label};
-        m.rule.row_side = i, m.rule.col_side = other;
+        const gf_cuda_marking m = {.row_theta = all ? own->theta + first : t->side[i].own.lo,
+                                   .col_theta = all ? col->theta : NULL,
+                                   .row_group = own->group + first,
+                                   .col_group = col->group};
         CUDA_TRY(err, gf_cuda_mark(&y.pass, &m, d->stream));
     }
     return GLOFND_OK;
@@ -288,23 +267,13 @@ static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step 
     return GLOFND_OK;
 }
 
-/* Two levels: after the step has used the threshold of attraction. */
-static glofnd_status move_pulls(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    for (int i = 0; i < t->plan.sides; i++) {
-        CUDA_TRY(err, gf_cuda_count_pulled(t, i, d->stream));
-        if (x->reduce) TRY(gf_cuda_sum_ranks(err, d, x, d->control->above[i], 2));
-        if (!(t->plan.want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_move_pull(t, i, d->stream));
-    }
-    return GLOFND_OK;
-}
-
 /* Count, move and stats at once, if that is possible: then *done. */
 static glofnd_status move_and_sum(gf_error *err, gf_device_ctx *d, const gf_cuda_step *t, gf_cuda_pass *pass, int *done) {
     const gf_plan *p = &t->plan;
     const gf_cuda_moving m = {p->learner,   gf_foresight_of(&p->learner),         p->per_sample,
                               p->negatives, {t->side[0].fresh, t->side[1].fresh}, {t->side[0].open, t->side[1].open}};
     for (int i = 0; i < p->sides; i++) pass[i].buffer = d->scratch, pass[i].buffer_bytes = d->scratch_bytes;
-    *done = moves_lambda(p) && !p->shared && !p->bank && !p->marked && !p->hard && gf_cuda_can_move(pass, p->sides, &m);
+    *done = moves_lambda(p) && !p->shared && !p->bank && !p->marked && gf_cuda_can_move(pass, p->sides, &m);
     if (*done) CUDA_TRY(err, gf_cuda_move(pass, p->sides, &m, d->stream));
     return GLOFND_OK;
 }
@@ -326,7 +295,6 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
     if (!done && moves_lambda(&t->plan)) TRY(move(err, d, x, t));
     if (t->plan.marked) TRY(mark(err, d, x, t, 0));
     if (!done) TRY(each_side(err, d, x, t, gf_cuda_stats));
-    if (t->plan.hard) TRY(sum_second_power(err, d, x, t));
     CUDA_TRY(err, gf_cuda_finish(t, d->stream));
     return GLOFND_OK;
 }
@@ -334,7 +302,6 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
 static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     const gf_plan *p = &t->plan;
     if (p->bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
-    if (x->shape->components) CUDA_TRY(err, gf_cuda_components(t, d->scratch, d->stream));
     TRY(gf_cuda_find_neighbours(err, d, x, t));
     if (selects_first(p)) {
         TRY(select_first(err, d, x, t));
@@ -344,7 +311,6 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
         TRY(batch_quantiles(err, d, t, i, NULL));
     TRY(gf_cuda_sum_seen(err, d, x));
     TRY(sum_and_finish(err, d, x, t));
-    if (p->pulls) TRY(move_pulls(err, d, x, t));
     if (p->bank && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_bank_save(t, d->stream));
     if (x->shape->ring > 0 && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
     return GLOFND_OK;
@@ -361,7 +327,6 @@ static gf_rows rows_for_grad(const gf_cuda_step *t, int i) {
     x.group += first, x.label += first, x.align += first;
     x.same = side->own.same, x.hits = side->own.hits, x.sum = side->own.sum, x.moment = side->own.moment;
     x.marks = side->own.marks, x.marks_col = side->own.marks_col, x.marks_ld = side->own.marks_ld;
-    x.pulls = side->own.pulls, x.pulled = side->own.pulled;
     return x;
 }
 
@@ -387,27 +352,10 @@ static glofnd_status weigh_pairs(gf_error *err, gf_device_ctx *d, const gf_devic
     return GLOFND_OK;
 }
 
-/* hard_beta: pass C of the second power, to be subtracted. */
-static glofnd_status weigh_second_power(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    gf_cuda_step hard = *t;
-    hard.plan.flags &= ~(unsigned)GF_QUALITY; /* counted with the first */
-    for (int i = 0; i < t->plan.sides; i++) {
-        const gf_cuda_side *side = &t->side[i];
-        gf_rows *every = &hard.side[i].every;
-        every->inv_tau = side->hard_inv_tau, every->log_w = side->every.attract, every->w = side->hard_w;
-        every->grad = side->hard_grad;
-    }
-    return weigh_pairs(err, d, x, &hard);
-}
-
 static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
     t->plan.flags = grad_flags(&t->plan);
     if (t->plan.flags & GF_MARKS) TRY(mark(err, d, x, t, 1));
     TRY(weigh_pairs(err, d, x, t));
-    if (t->plan.hard) {
-        TRY(weigh_second_power(err, d, x, t));
-        CUDA_TRY(err, gf_cuda_subtract_hard(t, d->stream));
-    }
     if (t->plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_gradient(t, &d->near, d->stream));
     CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
     if (t->plan.neighbours && sums_rows) CUDA_TRY(err, gf_cuda_neighbours_loss(t, &d->near, d->stream));
@@ -451,8 +399,6 @@ glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_
 static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
     TRY(begin(err, d, x, GF_CUDA_SPREAD, t));
     t->plan.flags = grad_flags(&t->plan);
-    if (x->shape->components)
-        CUDA_TRY(err, gf_cuda_components(t, d->scratch, d->stream)); /* before unpack: it uses pos and tie */
     CUDA_TRY(err, gf_cuda_unpack(t, d->stream));
     if (t->plan.bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
     return GLOFND_OK;
@@ -463,6 +409,17 @@ glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_
     TRY(gf_cuda_neighbours_found(err, d, x));
     TRY(begin_with_links(err, d, x, &t));
     return second_half(err, d, x, 0, &t);
+}
+
+/* Groups of the batch for a detector that the caller gives groups. Uses the workspace of the step, before the step. */
+glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group) {
+    TRY(gf_cuda_prepare(err, d, x->shape, math_of(x->plan, !x->tau)));
+    const gf_cuda_embed_job job = embed_job(d, x);
+    const gf_cuda_embed z[2] = {d->side[0].z, d->side[1].z};
+    CUDA_TRY(err, gf_cuda_embed_rows(&job, d->stream));
+    CUDA_TRY(err, gf_cuda_components(z, x->plan->sides, d->nearest.value, d->nearest.column, d->scratch, x->shape->own, group,
+                                     d->stream));
+    return GLOFND_OK;
 }
 
 typedef struct mask_memory {

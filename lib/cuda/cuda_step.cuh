@@ -1,9 +1,9 @@
 /* cuda_step.cuh - shared by the kernels of a step: failures, links, totals. */
 #pragma once
 
-#include "cuda/passes/tile_args.cuh"
 #include "cuda/cuda_step.h"
 #include "cuda/cuda_sum.cuh"
+#include "cuda/passes/tile_args.cuh"
 
 /* This step failed, or an earlier one whose failure the host has not read yet: the store stays as it is. */
 __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
@@ -37,9 +37,6 @@ __device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_
     y.attract[r] = l.attract;
     y.tie[r] = l.tie;
     x.side[i].pos[r] = l.pos;
-    if (!x.plan.hard) return;
-    x.side[i].hard_inv_tau[r] = gf_hard_inv_tau(&x.plan, l.inv_tau);
-    x.side[i].hard_w[r] = gf_fixed_weight(l.attract, gf_hard_inv_tau(&x.plan, l.inv_tau));
 }
 
 /* Adds up partial [blocks][COUNT] into out, in the last block. All its threads call this. */

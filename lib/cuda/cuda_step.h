@@ -9,7 +9,6 @@
  *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
  * In small batches everything from count to finish is one kernel          (cuda_step_small.cu). In larger ones count, decide and
  * stats may be one                                                         (gf_cuda_move of cuda_pass.h).
- * named/ has what single methods add: components, fixed thresholds, support views, a second power.
  * The formulas are those of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h.
  */
 #pragma once
@@ -32,7 +31,6 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     gf_cuda_control *control;
     int64_t *seen_ids; /* [2][2 cols] */
     double *partial, *row_totals;
-    int32_t *root;         /* [cols] COMPONENTS */
     gf_link *links;        /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
     void *grad_a, *grad_b; /* [rows] rows of grad_dtype numbers, grad_stride apart */
     int64_t grad_stride[2];
@@ -59,9 +57,6 @@ cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stre
 cudaError_t gf_cuda_sum_quantiles(const gf_cuda_step *x, int side, cudaStream_t stream);
 /* Shared lambda: negatives above it: control->above. */
 cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream);
-/* Two levels: attracted pairs, to control->above; and the threshold of attraction moves by their share. */
-cudaError_t gf_cuda_count_pulled(const gf_cuda_step *x, int side, cudaStream_t stream);
-cudaError_t gf_cuda_move_pull(const gf_cuda_step *x, int side, cudaStream_t stream);
 cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream);
 /* From count to finish at once, where gf_cuda_is_small; pass[i]: pass B of side i. */
@@ -78,14 +73,14 @@ cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int gr
 /* BANK: averages of all rows; those of the own rows to the store. */
 cudaError_t gf_cuda_bank(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_bank_save(const gf_cuda_step *x, cudaStream_t stream);
-/* COMPONENTS: the groups of all rows. scratch: gf_cuda_select_scratch bytes for the own rows. */
-cudaError_t gf_cuda_components(const gf_cuda_step *x, void *scratch, cudaStream_t stream);
+/* Components of the graph of nearest samples in a batch, whose embeddings are at z [sides]: group [samples]. `value`, `column`
+ * [sides][rows of z] are for the nearest rows; scratch: gf_cuda_select_scratch bytes for so many rows. */
+cudaError_t gf_cuda_components(const gf_cuda_embed *z, int sides, float *const *value, int32_t *const *column, void *scratch,
+                               int64_t scratch_rows, int32_t *group, cudaStream_t stream);
 /* FNC THRESHOLD, as a top k: quantile and tie of the own rows of a side. */
 cudaError_t gf_cuda_fix_thresholds(const gf_cuda_step *x, int side, cudaStream_t stream);
 /* FNC: the first of `copies` support vectors of every row of a side becomes their mean. */
 cudaError_t gf_cuda_average_support(const gf_cuda_step *x, int side, int64_t copies, cudaStream_t stream);
-/* hard_beta: the gradient less that of the second power. */
-cudaError_t gf_cuda_subtract_hard(const gf_cuda_step *x, cudaStream_t stream);
 /* Appends the embeddings of the batch to the ring. */
 cudaError_t gf_cuda_ring_push(const gf_cuda_step *x, cudaStream_t stream);
 /* out [n] = 0, 1, 2 ... */
@@ -98,6 +93,7 @@ glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_
 glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
 glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
 glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group);
 /* FNC: support vectors of all rows, normalised; and the number of those whose largest similarity counts, 1: their mean is one. */
 glofnd_status gf_cuda_embed_support(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t);
 int gf_cuda_scores(const gf_device_step *x);

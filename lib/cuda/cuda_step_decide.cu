@@ -6,37 +6,16 @@
 
 /* ----- shared lambda: number of negatives above it; integers below 2^53, so the order does not matter ----- */
 
-/* The same sum serves the threshold of attraction, by other counts. */
-static __global__ void __launch_bounds__(WIDE) count_above(const gf_cuda_step x, const int i, const int32_t *counts) {
+static __global__ void __launch_bounds__(WIDE) count_above(const gf_cuda_step x, const int i) {
     const int64_t own = x.plan.rows * x.plan.per_sample;
     double sum[1] = {0.0};
-    for (int64_t r = threadIdx.x; r < own; r += WIDE) sum[0] += double(counts[r]);
+    for (int64_t r = threadIdx.x; r < own; r += WIDE) sum[0] += double(x.side[i].own.above[r]);
     gf_block_sum<1, WIDE>(sum, &x.control->above[i][0]);
     if (threadIdx.x == 0) x.control->above[i][1] = double(own * x.plan.negatives);
 }
 
 cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream) {
-    count_above<<<1, WIDE, 0, stream>>>(*x, side, x->side[side].own.above);
-    return cudaGetLastError();
-}
-
-cudaError_t gf_cuda_count_pulled(const gf_cuda_step *x, int side, cudaStream_t stream) {
-    count_above<<<1, WIDE, 0, stream>>>(*x, side, x->side[side].own.pulled);
-    return cudaGetLastError();
-}
-
-static __global__ void move_pull(const gf_cuda_step x, const int i) {
-    if (gf_failed(x.control)) return;
-    const gf_record none = {};
-    const gf_record shared = gf_read_shared(x, i);
-    glofnd_row row = gf_record_decode(&shared, &none);
-    row.lambda = gf_mark_move_pull(x.plan.o.attract_alpha, row.lambda, x.control->above[i][0] / x.control->above[i][1]);
-    row.clock++;
-    gf_write_shared(x, i, row);
-}
-
-cudaError_t gf_cuda_move_pull(const gf_cuda_step *x, int side, cudaStream_t stream) {
-    move_pull<<<1, 1, 0, stream>>>(*x, side);
+    count_above<<<1, WIDE, 0, stream>>>(*x, side);
     return cudaGetLastError();
 }
 

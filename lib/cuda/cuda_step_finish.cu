@@ -11,9 +11,6 @@ static __device__ gf_summed_row summed(const gf_cuda_step &x, int i, int64_t r) 
     s.flagged_s = x.plan.flags & GF_ATTRACT ? y.flagged_s[r] : 0.0;
     s.peak = y.peak[r];
     s.kept = x.plan.flags & GF_COUNT ? y.kept[r] : static_cast<int32_t>(x.plan.negatives);
-    if (!x.plan.hard) return s;
-    s.hard_sum = x.side[i].hard_sum[r], s.hard_peak = x.side[i].hard_peak[r];
-    s.hard_moment = x.plan.flags & GF_MOMENT ? x.side[i].hard_moment[r] : 0.0;
     return s;
 }
 

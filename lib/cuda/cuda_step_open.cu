@@ -46,10 +46,8 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
 }
 
 static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t place) {
-    const bool two_levels = x.plan.o.action == GLOFND_ACTION_ATTRACT && x.plan.o.attract_alpha > 0.0; /* shared: of attraction */
     gf_record shared = {};
-    if (x.plan.learned && !x.plan.shared && !two_levels)
-        shared = gf_read_shared(x, side); /* else no lambda is made from the shared one yet */
+    if (x.plan.learned && !x.plan.shared) shared = gf_read_shared(x, side); /* else no lambda is made from the shared one yet */
     return gf_read_row(x, side, place, shared);
 }
 
@@ -79,12 +77,9 @@ static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t i
     if (side.starts[a]) x.control->starts[i] = 1;
     if (x.plan.official && x.plan.sides == 1 && row.log_u > -INFINITY)
         atomicAdd(reinterpret_cast<unsigned long long *>(&x.control->seen), 1ull);
-    const double power = x.plan.hard ? gf_hard_power(&x.plan, 0) : 1.0;
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
-        const float inv_tau = x.tau ? static_cast<float>(power / double(*x.tau)) : gf_row_inv_tau(&x.plan, row.tau);
-        side.own.inv_tau[r] = inv_tau;
-        if (x.plan.hard) side.hard_inv_tau[x.row0 * x.plan.per_sample + r] = gf_hard_inv_tau(&x.plan, inv_tau);
+        side.own.inv_tau[r] = x.tau ? static_cast<float>(1.0 / double(*x.tau)) : gf_row_inv_tau(&x.plan, row.tau);
         side.row_id[r] = id;
     }
 }
@@ -119,7 +114,6 @@ static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const 
     if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
-        if (x.plan.pulls) side.own.tie[r] = gf_mark_float_bits(gf_lambda_threshold(shared_row(x, i).lambda));
         side.own.lo[r] = side.own.mid[r] = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;
     }
 }

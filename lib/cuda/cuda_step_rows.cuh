@@ -49,15 +49,6 @@ __device__ __forceinline__ gf_least_similar gf_find_least_similar(const gf_cuda_
     return found;
 }
 
-/* hard_beta: the sums of the second power get the same pairs. */
-__device__ __forceinline__ void gf_rescue_hard(const gf_cuda_step &x, gf_summed_row &own, const gf_least_similar &found) {
-    gf_summed_row hard = own;
-    hard.sum = own.hard_sum, hard.moment = own.hard_moment, hard.peak = own.hard_peak;
-    hard.inv_tau = gf_hard_inv_tau(&x.plan, own.inv_tau);
-    gf_row_rescue(&x.plan, &hard, found.value, found.equals);
-    own.hard_sum = hard.sum, own.hard_moment = hard.moment, own.hard_peak = hard.peak;
-}
-
 /* All threads of the block call this. The block's first `slots` threads have the rows from r0 on, each with `own`; `empty`: it
  * has no kept negative. True where the row was rescued. */
 template <int THREADS>
@@ -70,7 +61,6 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
         if (!todo[slot]) continue;
         const gf_least_similar found = gf_find_least_similar<THREADS>(x, i, r0 + slot);
         if (slot != int(threadIdx.x)) continue;
-        if (x.plan.hard) gf_rescue_hard(x, own, found);
         gf_row_rescue(&x.plan, &own, found.value, found.equals);
         own.floor += x.margin;
     }
@@ -85,8 +75,7 @@ __device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &
     gf_summed_row s = {};
     s.positive = x.side[i].positive[x.row0 * x.plan.per_sample + r];
     s.inv_tau = y.inv_tau[r], s.lo = y.lo[r], s.floor = -INFINITY;
-    s.tie = x.plan.topk || x.plan.pulls ? y.tie[r] : 0;
-    s.pulled = x.plan.pulls ? y.pulled[r] : 0;
+    s.tie = x.plan.topk ? y.tie[r] : 0;
     return s;
 }
 

@@ -6,10 +6,10 @@
  *     bytes(a)                         of its shared memory
  *     Sum, Exp                         type of the sums, exponential function
  */
+#include "cuda/cuda_step_rows.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"
 #include "cuda/passes/tile_mma.cuh"
-#include "cuda/cuda_step_rows.cuh"
 
 #define ROWS 16
 #define WARPS 8
@@ -193,7 +193,7 @@ static size_t work_bytes(gf_cuda_math math, int ld) {
 int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass) {
     const int64_t rows = pass->q->f32.rows, cols = pass->k->f32.rows, ld = pass->k->f32.ld;
     const size_t max = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-    if (x->plan.shared || x->plan.topk || x->plan.marked || x->plan.hard || cols > 4096 || ld > 1024 ||
+    if (x->plan.shared || x->plan.topk || x->plan.marked || cols > 4096 || ld > 1024 ||
         gf_block_rows(static_cast<int>(rows)) != 16)
         return 0;
     return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), static_cast<int>(cols)) + 4096 <= max;

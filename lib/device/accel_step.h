@@ -64,6 +64,9 @@ typedef struct gf_device {
     glofnd_status (*rows)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
     glofnd_status (*grad)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
     glofnd_status (*mask)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+    /* The groups of WCL, for detector `groups`: group [cols] in device memory, of all samples of the batch (its ids may be NULL). The shape
+     * has `components`. */
+    glofnd_status (*components)(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group);
     /* Waits. Sums of the last rows and the last grad; or the failure of a call since the last time, which is then forgotten. */
     glofnd_status (*totals)(gf_error *err, gf_device_ctx *d, gf_totals *sum);
     /* Queues: loss and grad_tau of the last step to device memory; either may be NULL. `graded`: it had a second half. Also the

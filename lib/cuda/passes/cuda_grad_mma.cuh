@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "cuda/passes/tile_element.cuh"
 #include "cuda/cuda_shapes.cuh"
+#include "cuda/passes/tile_element.cuh"
 
 template <class C> struct gf_grad_columns { /* numbers of the columns of two tiles, for the kernels with constant flags */
     float w[2][C::BN], theta[2][C::BN];

@@ -75,6 +75,13 @@ typedef struct gf_cuda_select {
     const int64_t *live; /* device; columns from *live on do not count. NULL: all do */
 } gf_cuda_select;
 
+/* A pair is marked, from either end, if it lies above that end's threshold, or both ends are of one group. */
+typedef struct gf_cuda_marking {
+    const float *row_theta;               /* [rows] */
+    const float *col_theta;               /* [columns]; NULL: marks_col of the rows are not wanted */
+    const int32_t *row_group, *col_group; /* negative: none */
+} gf_cuda_marking;
+
 /* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b`
  * to row first_b + i step of zb (may be the same embedding). */
 typedef struct gf_cuda_embed_job {
@@ -102,7 +109,7 @@ int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m);
 cudaError_t gf_cuda_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m, cudaStream_t stream);
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
 /* As gf_cpu_mark; the pass has scratch of gf_cuda_select_scratch bytes. */
-cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_marking *m, cudaStream_t stream);
+cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_cuda_marking *m, cudaStream_t stream);
 cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, cudaStream_t stream);
 
 #ifdef __cplusplus

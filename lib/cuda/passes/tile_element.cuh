@@ -108,8 +108,7 @@ __device__ __forceinline__ void gf_sum_row(const gf_tile_args &a, unsigned flags
         const float term = share == 0.0f ? 0.0f : share == 1.0f ? e : share * e;
         t.sum += T(term);
         if (flags & GF_MOMENT) t.moment += T(term) * T(pair ? v(i) : 0.0f);
-        const bool pulls = !(flags & GF_PULLS) || (pair && x.row >= 0 && gf_marked(a.row.pulls, a.row.marks_ld, x.row, col(i)));
-        if (flags & GF_ATTRACT) t.flagged += T(pair && !keep && pulls ? v(i) : 0.0f);
+        if (flags & GF_ATTRACT) t.flagged += T(pair && !keep ? v(i) : 0.0f);
         t.kept += keep ? 1 : 0;
     }
 }
@@ -219,14 +218,13 @@ __device__ __forceinline__ bool gf_keeps(unsigned flags, const gf_weight_view &x
     return v == v && (keep || v <= x.floor);
 }
 
-/* pulls: the pair is attracted if it is flagged. */
 template <class Exp>
-__device__ __forceinline__ float gf_weigh(unsigned flags, float omega, const gf_weight_view &x, bool keep, bool pulls, float v) {
+__device__ __forceinline__ float gf_weigh(unsigned flags, float omega, const gf_weight_view &x, bool keep, float v) {
     const bool pair = v == v;
     const float e = Exp::of(fmaf(v, x.k, x.log_w));
     float p = keep ? e : 0.0f;
     if (flags & GF_WEIGHT && pair && !keep) p = e * omega;
-    if (flags & GF_ATTRACT && pair && !keep && pulls) p -= x.attract;
+    if (flags & GF_ATTRACT && pair && !keep) p -= x.attract;
     return p;
 }
 
@@ -242,12 +240,11 @@ __device__ __forceinline__ float gf_pair_weight(const gf_tile_args &a, unsigned 
                                                 gf_colsum &t) {
     const bool pair = v == v, has_marks = flags & GF_MARKS && pair && r < a.q.rows; /* rows past the end need not be NaN */
     const bool keep = gf_keeps(flags, x, v, score, c, y.group, has_marks && gf_marked(a.row.marks, a.row.marks_ld, r, c));
-    const bool pulls = !(flags & GF_PULLS) || (has_marks && gf_marked(a.row.pulls, a.row.marks_ld, r, c));
-    float p = gf_weigh<Exp>(flags, a.omega, x, keep, pulls, v);
+    float p = gf_weigh<Exp>(flags, a.omega, x, keep, v);
     if (a.col_role) {
         const bool col_keep =
             gf_keeps(flags, y, v, col_score, a.q0 + r, x.group, has_marks && gf_marked(a.row.marks_col, a.row.marks_ld, r, c));
-        const float q = gf_weigh<Exp>(flags, a.omega, y, col_keep, pulls, v);
+        const float q = gf_weigh<Exp>(flags, a.omega, y, col_keep, v);
         p += q;
         if (flags & GF_COLSUM) {
             t.sum += double(q);
