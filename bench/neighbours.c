@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "glofnd.h"
 #include "method/formulas/neighbours.h"
+#include "method/options.h"
 #include "support/clock.h"
 #include "support/die.h"
 #include "support/machine.h"
@@ -97,7 +97,7 @@ static void set(side *s, const char *key, const char *value) {
 static void open_side(side *s, int kind, const glofnd_batch *q, const uint16_t *rows, int64_t n) {
     char window[32];
     *s = (side){0};
-    expect_ok(NULL, glofnd_options_init(&s->o, sizeof s->o), "options");
+    gf_method_options_init(&s->o);
     set(s, "lambda_init", "quantile");
     if (kind > 0) set(s, "similarity", "bank");
     if (kind > 1) {

@@ -12,6 +12,7 @@
 
 enum { QUERIES = 8, GALLERY = 400, SHOWN = 16, STEPS = 3000, TOP = GALLERY / 10 };
 
+static const double ALPHA = 0.1;
 static float all[QUERIES][GALLERY]; /* no step has all of it */
 static float sim[QUERIES][SHOWN];   /* of one step */
 static uint8_t negative[QUERIES][SHOWN], keep[QUERIES][SHOWN];
@@ -52,18 +53,17 @@ int main(void) {
     int32_t kept[QUERIES];
     glofnd_row row[QUERIES];
     glofnd_store *store = NULL;
-    glofnd_options o;
+    glofnd_options *o = NULL;
     double error = 0;
-    check(glofnd_options_init(&o, sizeof o));
-    o.alpha = 0.1;
-    o.update_epoch = o.mask_epoch = 0;
-    check(glofnd_ctx_create(&o, &ctx, NULL, 0));
+    check(glofnd_options_create(&o));
+    check(glofnd_options_set_number(o, "alpha", ALPHA, NULL, 0));
+    check(glofnd_ctx_create(o, &ctx, NULL, 0));
     check(glofnd_store_create(ctx, &spec, &store));
     make_gallery();
     for (int step = 0; step < STEPS; step++) {
         show();
-        o.lambda_lr = 0.02 / (1 + 0.01 * step);
-        check(glofnd_ctx_configure(ctx, &o));
+        check(glofnd_options_set_number(o, "lambda_lr", 0.02 / (1 + 0.01 * step), NULL, 0));
+        check(glofnd_ctx_configure(ctx, o));
         check(glofnd_update(ctx, store, &q));
     }
     check(glofnd_rows_get(ctx, store, 0, id, QUERIES, row));
@@ -76,8 +76,9 @@ int main(void) {
         error += fabsf(row[i].lambda - all[i][TOP - 1]) / QUERIES;
     }
     printf("\n%d sets of %d similarities per query: the top %.0f%% of %d begin where lambda says, within %.3f on average\n",
-           STEPS, SHOWN - 1, 100 * o.alpha, GALLERY, error);
+           STEPS, SHOWN - 1, 100 * ALPHA, GALLERY, error);
     glofnd_store_free(store);
     glofnd_ctx_free(ctx);
+    glofnd_options_free(o);
     return 0;
 }

@@ -16,6 +16,7 @@ enum { SAMPLES = 2000, CLASSES = 20, DIM = 32, BATCH = 250, EPOCHS = 60, STEPS =
 static float table[SAMPLES][DIM], view[2][BATCH * DIM], grad[2][BATCH * DIM];
 static int64_t order[SAMPLES], self[SAMPLES];
 static int32_t label[BATCH];
+static glofnd_options *options;
 static glofnd_ctx *ctx;
 static glofnd_store *store;
 
@@ -24,6 +25,8 @@ static void check(glofnd_status status) {
     fprintf(stderr, "min_step: %s: %s\n", glofnd_status_text(status), ctx ? glofnd_ctx_error(ctx) : "no context");
     exit(1);
 }
+
+static void set(const char *key, double value) { check(glofnd_options_set_number(options, key, value, NULL, 0)); }
 
 static float noise(void) { /* variance 1 */
     return 3.46f * ((float)rand() / (float)RAND_MAX - 0.5f);
@@ -87,29 +90,31 @@ static double threshold_error(double alpha) {
 
 int main(void) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = SAMPLES};
-    glofnd_options o;
+    const double alpha = 1.0 / CLASSES;
     glofnd_stats st = {.size = sizeof st};
-    check(glofnd_options_init(&o, sizeof o)); /* SogCLR with GloFND; views are normalised inside */
-    o.alpha = 1.0 / CLASSES;
-    o.update_epoch = 1, o.mask_epoch = 4; /* wait, then learn thresholds, then drop flagged pairs */
-    o.threads = 1;                        /* plenty for this size */
-    check(glofnd_ctx_create(&o, &ctx, NULL, 0));
+    check(glofnd_options_create(&options)); /* SogCLR with GloFND; views are normalised inside */
+    set("alpha", alpha);
+    set("update_epoch", 1); /* wait, then learn thresholds, */
+    set("mask_epoch", 4);   /* then drop flagged pairs */
+    set("threads", 1);      /* plenty for this size */
+    check(glofnd_ctx_create(options, &ctx, NULL, 0));
     check(glofnd_store_create(ctx, &spec, &store));
     make_samples();
     printf(" step   epoch    loss    |lambda - exact|   flagged   precision   recall\n");
     for (int step = 1; step <= STEPS; step++) {
         const int epoch = (step - 1) * BATCH / SAMPLES, at = (step - 1) * BATCH % SAMPLES;
         if (at == 0) shuffle();
-        o.lambda_lr = 0.05 * (1 - (double)step / (STEPS + 1)); /* a schedule: new options between two steps */
-        check(glofnd_ctx_configure(ctx, &o));
+        set("lambda_lr", 0.05 * (1 - (double)step / (STEPS + 1))); /* a schedule: new options between two steps */
+        check(glofnd_ctx_configure(ctx, options));
         train(order + at, epoch, &st);
         if (step % 40 == 0)
-            printf("%5d   %5d   %6.3f   %16.4f   %6.2f%%   %9.3f   %6.3f\n", step, epoch, st.loss, threshold_error(o.alpha),
+            printf("%5d   %5d   %6.3f   %16.4f   %6.2f%%   %9.3f   %6.3f\n", step, epoch, st.loss, threshold_error(alpha),
                    100 * (1 - st.kept_share), st.precision, st.recall);
     }
     printf("\nthresholds off by %.3f on average; %.1f%% of the negatives flagged (alpha %.1f%%), %.0f%% of these rightly\n",
-           threshold_error(o.alpha), 100 * (1 - st.kept_share), 100 * o.alpha, 100 * st.precision);
+           threshold_error(alpha), 100 * (1 - st.kept_share), 100 * alpha, 100 * st.precision);
     glofnd_store_free(store);
     glofnd_ctx_free(ctx);
+    glofnd_options_free(options);
     return 0;
 }

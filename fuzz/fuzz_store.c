@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "../tests/support/store_crcs.h"
+#include "method/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
     if (!c) {
         glofnd_options o;
-        if (glofnd_options_init(&o, sizeof o) != GLOFND_OK || glofnd_ctx_create(&o, &c, NULL, 0) != GLOFND_OK) abort();
+        gf_method_options_init(&o);
+        if (glofnd_ctx_create(&o, &c, NULL, 0) != GLOFND_OK) abort();
         fd = memfd_create("store", 0);
     }
     if (size < 1) return 0;

@@ -22,8 +22,8 @@ method          : util io device method/formulas cpu
 pairs           : util device cpu
 cuda            : util io device method/formulas pairs
 embeddings      : util io
-discover        : util io device pairs embeddings
-dist            : util device cuda
+discover        : util io device method pairs embeddings
+dist            : util device method cuda
 image           : util
 text            : util io
 nn              : util io device cpu cuda dist

@@ -20,6 +20,7 @@ extern "C" {
 #include "nn/cuda/cunn.h"
 #include "support/caption_lengths.h"
 extern "C" {
+#include "method/options.h"
 #include "nn/net_parts.h"
 #include "optim/optim.h"
 }
@@ -129,7 +130,7 @@ static void set_detector(step *s, const char *name) {
     char why[200] = "";
     const int64_t n = s->net[0]->spec.batch;
     if (!s->ctx) {
-        glofnd_options_init(&o, sizeof o);
+        gf_method_options_init(&o);
         o.device = GLOFND_DEVICE_CUDA, o.loss = GLOFND_LOSS_SOGCLR2;
         o.update_epoch = o.mask_epoch = 0;
     }

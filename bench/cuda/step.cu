@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "glofnd.h"
+#include "method/options.h"
 
 enum { RUNS = 11, CLASSES = 200 };
 static const int64_t PORTION = 4096; /* averages at a time */
@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
     bool labels = false, anew = false;
     glofnd_options o;
     split(&batch, "128,256,1024,4096,16384"), split(&dim, "128"), split(&detector, "none,glofnd");
-    glofnd_options_init(&o, sizeof o);
+    gf_method_options_init(&o);
     for (int i = 1; i < argc; i++) {
         if (take(&batch, argv[i], "batch") || take(&dim, argv[i], "dim") || take(&detector, argv[i], "detector")) continue;
         if (strncmp(argv[i], "samples=", 8) == 0) samples = atoll(argv[i] + 8);

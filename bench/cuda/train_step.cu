@@ -20,9 +20,10 @@ extern "C" {
 }
 #include "nn/cuda/cunn.h"
 extern "C" {
-#include "nn/cuda/cunn_plan.h"
-#include "dist/dist.h"
 #include "dist/comm_device.h"
+#include "dist/dist.h"
+#include "method/options.h"
+#include "nn/cuda/cunn_plan.h"
 #include "nn/net_parts.h"
 #include "optim/optim.h"
 }
@@ -101,7 +102,7 @@ static void set_detector(step *s, const char *name) {
     static glofnd_options o;
     char why[200] = "";
     if (!s->ctx) {
-        glofnd_options_init(&o, sizeof o);
+        gf_method_options_init(&o);
         o.device = GLOFND_DEVICE_CUDA;
         o.update_epoch = o.mask_epoch = 0;
     }

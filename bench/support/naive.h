@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "glofnd.h"
+#include "method/options.h"
 #include "support/pool.h"
 
 typedef struct naive {

@@ -68,7 +68,7 @@ static void set(runner *r, const char *key, const char *value) {
 
 void runner_init(runner *r, const char *detector, int threads, const glofnd_batch *q, int64_t n) {
     *r = (runner){.detector = detector, .stats = {.size = sizeof r->stats}};
-    expect_ok(NULL, glofnd_options_init(&r->o, sizeof r->o), "options");
+    gf_method_options_init(&r->o);
     set(r, "detector", detector);
     set(r, "lambda_init", "quantile");
     if (runner_setting.math) set(r, "math", runner_setting.math);

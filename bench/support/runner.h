@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "method/options.h"
 #include "support/sample.h"
 
 enum { PART_EMBED, PART_SELECT, PART_STATS, PART_SETTLE, PART_GRAD, PART_REST, PARTS };

@@ -25,7 +25,7 @@ void training_begin(training *t, const training_case *c, glofnd_loss loss, int64
     const glofnd_store_spec spec = {.size = sizeof spec, .n = c->batch};
     glofnd_options o;
     char why[256];
-    expect_ok(NULL, glofnd_options_init(&o, sizeof o), "options");
+    gf_method_options_init(&o);
     if (glofnd_options_set(&o, "detector", "glofnd", why, sizeof why) != GLOFND_OK) die("%s", why);
     o.loss = loss, o.threads = threads;
     expect_ok(NULL, glofnd_ctx_create(&o, &t->ctx, NULL, 0), "context");

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "glofnd.h"
+#include "method/options.h"
 #include "nn/net.h"
 
 #define TRAINING_PARTS 8 /* at most */

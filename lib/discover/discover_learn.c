@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "discover/discover.h"
+#include "method/options.h"
 #include "util/minmax.h"
 #include "util/rng.h"
 
@@ -63,7 +64,7 @@ static glofnd_status learn_epoch(gf_error *err, learner *x, uint32_t epoch) {
 
 static glofnd_status init_learner(gf_error *err, learner *x, double alpha) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = x->d->good_n};
-    glofnd_options_init(&x->o, sizeof x->o);
+    gf_method_options_init(&x->o);
     x->o.alpha = alpha;
     x->o.lambda_init = GLOFND_INIT_QUANTILE;
     x->o.threads = x->s->threads;

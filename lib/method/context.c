@@ -48,12 +48,11 @@ static glofnd_status open_device(gf_error *err, glofnd_ctx *c) {
 /* ---- life ---- */
 
 static glofnd_status create(gf_error *err, const glofnd_options *o, glofnd_ctx **out) {
-    glofnd_options known;
     FAIL_IF(err, !o || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "options" : "out");
-    TRY(gf_options_adopt(err, o, &known));
+    TRY(gf_method_options_check(err, o));
     glofnd_ctx *c = calloc(1, sizeof *c);
     FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for a context");
-    adopt(c, &known);
+    adopt(c, o);
     const glofnd_status status = open_device(err, c);
     if (status == GLOFND_OK) *out = c;
     else glofnd_ctx_free(c);
@@ -74,12 +73,11 @@ void glofnd_ctx_free(glofnd_ctx *c) {
 }
 
 glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o) {
-    glofnd_options known;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !o, GLOFND_E_ARGUMENT, "options is NULL");
-    TRY(gf_options_adopt(&c->err, o, &known));
-    FAIL_IF(&c->err, known.device != c->o.device, GLOFND_E_ARGUMENT, "device cannot change: make a new context");
-    adopt(c, &known);
+    TRY(gf_method_options_check(&c->err, o));
+    FAIL_IF(&c->err, o->device != c->o.device, GLOFND_E_ARGUMENT, "device cannot change: make a new context");
+    adopt(c, o);
     return GLOFND_OK;
 }
 

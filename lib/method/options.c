@@ -1,11 +1,13 @@
-/* options.c - the one table of the method's options, and the public calls over it. A new option is one line at the end of the
- * struct in glofnd.h and one line here. */
+/* options.c - the one table of the method's options, and the public calls over it. A new option is one
+ * field in formulas/settings.h and one line here. */
 #include "method/options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "method/formulas/neighbours.h"
+#include "util/number_text.h"
 #include "util/option_table.h"
 
 static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", "isogclr-views", NULL};
@@ -109,19 +111,6 @@ static const gf_option rows[] = {
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
 
-/* Version 0.2 ended with `math`: the smallest struct a caller may have. */
-#define SIZE_0_2 (offsetof(glofnd_options, math) + sizeof(int32_t))
-
-static int size_known(size_t size) { return size >= SIZE_0_2 && size <= sizeof(glofnd_options); }
-
-static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
-    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
-    FAIL_IF(err, !size_known(o->size), GLOFND_E_ARGUMENT,
-            "options.size is %zu, this library knows %zu to %zu: call glofnd_options_init(&o, sizeof o) first", o->size, SIZE_0_2,
-            sizeof *o);
-    return GLOFND_OK;
-}
-
 int gf_options_two_levels(const glofnd_options *o) {
     return o->action == GLOFND_ACTION_ATTRACT && o->attract_alpha > 0.0 && o->detector == GLOFND_DETECT_GLOFND;
 }
@@ -201,9 +190,9 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     return GLOFND_OK;
 }
 
-static glofnd_status check_all(gf_error *err, const glofnd_options *o) {
-    TRY(check_size(err, o));
-    TRY(gf_options_check(err, &table, o, o->size));
+glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
+    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
+    TRY(gf_options_check(err, &table, o, sizeof *o));
     return check_combinations(err, o);
 }
 
@@ -213,29 +202,34 @@ int gf_loss_sides(glofnd_loss loss) {
     return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_ISOGCLR_VIEWS ? 1 : 2;
 }
 
-glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to) {
-    glofnd_options o;
-    TRY(check_size(err, from));
-    TRY(glofnd_options_init(&o, sizeof o));
-    memcpy(&o, from, from->size);
-    o.size = sizeof o;
-    TRY(check_all(err, &o));
-    *to = o;
+void gf_method_options_init(glofnd_options *o) {
+    memset(o, 0, sizeof *o);
+    (void)gf_options_preset(NULL, &table, o, sizeof *o); /* fails only if the table is wrong, which a test would see */
+}
+
+glofnd_status glofnd_options_create(glofnd_options **out) {
+    if (!out) return GLOFND_E_ARGUMENT;
+    *out = malloc(sizeof **out);
+    if (!*out) return GLOFND_E_MEMORY;
+    gf_method_options_init(*out);
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_options_init(glofnd_options *o, size_t size) {
-    if (!o || !size_known(size)) return GLOFND_E_ARGUMENT;
-    memset(o, 0, size);
-    o->size = size;
-    return gf_options_preset(NULL, &table, o, size);
+glofnd_status glofnd_options_copy(const glofnd_options *o, glofnd_options **out) {
+    if (out) *out = NULL;
+    if (!o) return GLOFND_E_ARGUMENT;
+    TRY(glofnd_options_create(out));
+    **out = *o;
+    return GLOFND_OK;
 }
 
+void glofnd_options_free(glofnd_options *o) { free(o); }
+
 static glofnd_status set_checked(gf_error *err, glofnd_options *o, const char *key, const char *value) {
-    TRY(check_size(err, o));
+    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
     FAIL_IF(err, !key, GLOFND_E_ARGUMENT, "the option's key is NULL");
     FAIL_IF(err, !value, GLOFND_E_ARGUMENT, "the option's value is NULL");
-    return gf_option_set(err, &table, o, o->size, key, value);
+    return gf_option_set(err, &table, o, sizeof *o, key, value);
 }
 
 glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char *value, char *why, size_t why_bytes) {
@@ -243,12 +237,19 @@ glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char 
     return gf_explain(set_checked(&err, o, key, value), &err, why, why_bytes);
 }
 
+glofnd_status glofnd_options_set_number(glofnd_options *o, const char *key, double value, char *why, size_t why_bytes) {
+    char text[GF_NUMBER_BYTES];
+    if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value) snprintf(text, sizeof text, "%lld", (long long)value);
+    else gf_shortest_text(text, value);
+    return glofnd_options_set(o, key, text, why, why_bytes);
+}
+
 static glofnd_status get_checked(gf_error *err, const glofnd_options *o, const char *key, char *value, size_t value_bytes) {
-    TRY(check_size(err, o));
+    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
     FAIL_IF(err, !key || !value, GLOFND_E_ARGUMENT, "the option's %s is NULL", key ? "value" : "key");
-    const gf_option *option = gf_option_find(&table, o->size, key);
+    const gf_option *option = gf_option_find(&table, sizeof *o, key);
     FAIL_IF(err, !option, GLOFND_E_OPTION, "unknown option '%.60s'; did you mean '%s'?", key,
-            gf_option_nearest(&table, o->size, key)->key);
+            gf_option_nearest(&table, sizeof *o, key)->key);
     const int length = gf_option_format(option, o, value, value_bytes);
     FAIL_IF(err, length < 0 || (size_t)length >= value_bytes, GLOFND_E_ARGUMENT, "%s: its text needs %d bytes, value has %zu",
             option->key, length + 1, value_bytes);
@@ -263,7 +264,7 @@ glofnd_status glofnd_options_get(const glofnd_options *o, const char *key, char 
 
 glofnd_status glofnd_options_check(const glofnd_options *o, char *why, size_t why_bytes) {
     gf_error err;
-    return gf_explain(check_all(&err, o), &err, why, why_bytes);
+    return gf_explain(gf_method_options_check(&err, o), &err, why, why_bytes);
 }
 
 static void write_range(const gf_option *o, char *range, size_t bytes) {

@@ -1,6 +1,7 @@
 /* options.h - glofnd_options inside the library: their table, their check, what follows from them. */
 #pragma once
 
+#include "method/formulas/settings.h"
 #include "util/status.h"
 
 /* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
@@ -15,6 +16,7 @@ int gf_options_mark(const glofnd_options *o);
 /* The table of glofnd_options, for programs whose configuration contains them. */
 const struct gf_option_table *gf_method_options(void);
 
-/* The caller's options as this library knows them: checked, fields the caller's (older) struct lacks at their defaults, and
- * to->size = sizeof *to. On failure *to is unchanged. */
-glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to);
+/* Every option at its default. */
+void gf_method_options_init(glofnd_options *o);
+/* Ranges of all fields and combinations of options. */
+glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o);

@@ -26,17 +26,14 @@ LEAST_TAU = 0.01  # of a learned temperature; the largest is 1
 
 
 def make_options(values: dict[str, Any]) -> Any:
-    """An options struct: the library's defaults, then `values` by name, all checked by the library."""
+    """Options: the library's defaults, then `values` by name, all checked by the library."""
     options = _lib.Options()
-    status = library.glofnd_options_init(ctypes.byref(options), ctypes.sizeof(options))
-    if status:
-        raise _lib.error_of(status, "")
     for key, value in values.items():
         name, text = _lib.OPTION_NAMES.get(key, key), option_text(value)
         if "\0" in text:
             raise _lib.OptionError(f"{key}: {text!r} has a zero byte")
-        _lib.checked(library.glofnd_options_set, ctypes.byref(options), name.encode(), text.encode())
-    _lib.checked(library.glofnd_options_check, ctypes.byref(options))
+        _lib.checked(library.glofnd_options_set, options, name.encode(), text.encode())
+    _lib.checked(library.glofnd_options_check, options)
     return options
 
 
@@ -51,12 +48,12 @@ def option_text(value: Any) -> str:
 
 
 def option_values(options: Any) -> dict[str, str]:
-    """Every option as text; make_options() makes the same struct of it."""
+    """Every option as text; make_options() makes the same options of it."""
     values = {}
     text = ctypes.create_string_buffer(64)
     for key, _, _ in _lib.option_table():
         name = _lib.OPTION_NAMES.get(key, key)
-        _lib.checked(library.glofnd_options_get, ctypes.byref(options), name.encode(), text, len(text))
+        _lib.checked(library.glofnd_options_get, options, name.encode(), text, len(text))
         values[key] = text.value.decode()
     return values
 
@@ -171,7 +168,7 @@ class Engine:
         self._reduce: Any = None
         self._stream, self._tau = 0, 0
         self._context, self._store = ctypes.c_void_p(), ctypes.c_void_p()
-        _lib.checked(library.glofnd_ctx_create, ctypes.byref(self.options), ctypes.byref(self._context))
+        _lib.checked(library.glofnd_ctx_create, self.options, ctypes.byref(self._context))
         try:
             self._open_store(load)
         except BaseException:
@@ -274,7 +271,7 @@ class Engine:
         """New values of options, from the next step on."""
         values = {**self.values, **changes}
         options = make_options(values)
-        self._call(library.glofnd_ctx_configure, ctypes.byref(options))
+        self._call(library.glofnd_ctx_configure, options)
         self.values, self.options = values, options
 
     @contextlib.contextmanager

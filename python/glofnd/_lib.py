@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import weakref
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
 
@@ -17,23 +18,6 @@ VERSION = (0, 2)  # of the header that the tables below follow: major, minor
 # ----- structs ----------------------------------------------------------------------------------------------------------------
 
 STRUCTS: dict[str, list[tuple[str, Any]]] = {
-    "glofnd_options": [
-        ("size", c_size_t),
-        *[(name, c_int32) for name in (
-            "loss", "detector", "action", "learner", "lambda_init", "fnc_rule", "compat", "normalize", "update_epoch",
-            "mask_epoch", "lambda_warmup", "lambda_normalize")],
-        *[(name, c_double) for name in (
-            "alpha", "omega", "lambda_lr", "lambda_beta1", "lambda_beta2", "lambda_eps", "lambda_clip", "tau", "gamma", "rho",
-            "tau_lr", "tau_min", "tau_max", "tau_beta1", "tau_beta2")],
-        ("ring_rows", c_int64), ("ring_rate", c_double),
-        ("threads", c_int32), ("tile", c_int32), ("device", c_int32), ("math", c_int32),
-        ("flag_probability", c_double), ("flag_seed", c_int32), ("require_label", c_int32),
-        ("bank_momentum", c_double), ("similarity", c_int32), ("reserved", c_int32),
-        ("fnc_threshold", c_double), ("fnc_support", c_int32), ("fnc_aggregate", c_int32), ("attract_alpha", c_double),
-        ("attract_omega", c_double), ("tau_plus", c_double), ("hard_beta", c_double),
-        ("neighbours", c_int64), ("neighbour_rows", c_int64), ("neighbour_weight", c_double), ("neighbour_share", c_double),
-        ("lambda_decay", c_double),
-    ],
     "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
     "glofnd_store_info": [
         ("size", c_size_t), ("n", c_int64), ("modalities", c_int32), ("temperatures", c_int32), ("ring_rows", c_int64),
@@ -125,7 +109,6 @@ def _struct(name: str) -> Any:
     return type(name, (Structure,), {"_fields_": fields, "__init__": init})
 
 
-Options = _struct("glofnd_options")
 StoreSpec = _struct("glofnd_store_spec")
 StoreInfo = _struct("glofnd_store_info")
 Row = _struct("glofnd_row")
@@ -235,15 +218,16 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "build_info": (c_char_p, []),
     "status_text": (c_char_p, [c_int]),
     "status_name": (c_char_p, [c_int]),
-    "options_init": (c_int, [POINTER(Options), c_size_t]),
-    "options_set": (c_int, [POINTER(Options), c_char_p, c_char_p, *_text]),
-    "options_get": (c_int, [POINTER(Options), c_char_p, c_char_p, c_size_t, *_text]),
-    "options_check": (c_int, [POINTER(Options), *_text]),
+    "options_create": (c_int, [POINTER(c_void_p)]),
+    "options_free": (None, [c_void_p]),
+    "options_set": (c_int, [c_void_p, c_char_p, c_char_p, *_text]),
+    "options_get": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, *_text]),
+    "options_check": (c_int, [c_void_p, *_text]),
     "options_describe": (c_int, [c_int, POINTER(c_char_p), POINTER(c_char_p), *_text]),
     "device_check": (c_int, [c_int32, *_text]),
-    "ctx_create": (c_int, [POINTER(Options), POINTER(c_void_p), *_text]),
+    "ctx_create": (c_int, [c_void_p, POINTER(c_void_p), *_text]),
     "ctx_free": (None, [c_void_p]),
-    "ctx_configure": (c_int, [c_void_p, POINTER(Options)]),
+    "ctx_configure": (c_int, [c_void_p, c_void_p]),
     "ctx_reserve": (c_int, [c_void_p, c_int64, c_int64, c_int64, POINTER(c_size_t)]),
     "ctx_stream": (c_int, [c_void_p, c_void_p]),
     "ctx_error": (c_char_p, [c_void_p]),
@@ -354,6 +338,24 @@ def device_status(device: str) -> Optional[str]:
     code = CONSTANTS["GLOFND_DEVICE_" + device.upper()]
     why = ctypes.create_string_buffer(WHY_BYTES)
     return why.value.decode(errors="replace") if library.glofnd_device_check(code, why, WHY_BYTES) else None
+
+
+class Options:
+    """Options of the method: all at their defaults at first. Those that are numbers are attributes."""
+
+    def __init__(self) -> None:
+        self._as_parameter_ = c_void_p()
+        status = library.glofnd_options_create(ctypes.byref(self._as_parameter_))
+        if status:
+            raise error_of(status, "")
+        weakref.finalize(self, library.glofnd_options_free, self._as_parameter_)
+
+    def __getattr__(self, key: str) -> Any:
+        text = ctypes.create_string_buffer(64)
+        if key.startswith("_") or library.glofnd_options_get(self, key.encode(), text, len(text), None, 0):
+            raise AttributeError(key)
+        return float(text.value) if re.search(rb"[.en]", text.value) else int(text.value)
+
 
 
 def option_table() -> list[tuple[str, str, str]]:

@@ -136,7 +136,7 @@ static void drop_result(result *r) {
 static glofnd_options options_of(const problem *p) {
     glofnd_options o;
     char why[256] = "";
-    fine(glofnd_options_init(&o, sizeof o), "options");
+    gf_method_options_init(&o);
     o.device = GLOFND_DEVICE_CUDA;
     o.math = GLOFND_MATH_EXACT;
     o.similarity = GLOFND_SIMILARITY_BANK;

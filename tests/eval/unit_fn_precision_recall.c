@@ -4,6 +4,7 @@
 
 #include "eval/compare_detectors.h"
 #include "eval/detector_thresholds.h"
+#include "method/options.h"
 #include "support/random.h"
 #include <math.h>
 #include <stdlib.h>
@@ -180,7 +181,7 @@ static glofnd_stats step_of_fnc(const gf_view_set *s, double alpha) {
     glofnd_ctx *c;
     glofnd_store *store;
     glofnd_stats stats = {.size = sizeof stats};
-    glofnd_options_init(&o, sizeof o);
+    gf_method_options_init(&o);
     o.detector = GLOFND_DETECT_FNC, o.alpha = alpha, o.update_epoch = o.mask_epoch = 0;
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};

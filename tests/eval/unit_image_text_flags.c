@@ -4,6 +4,7 @@
 
 #include "eval/compare_detectors.h"
 #include "eval/detector_thresholds.h"
+#include "method/options.h"
 #include "support/random.h"
 #include "util/order.h"
 #include <math.h>
@@ -123,7 +124,7 @@ static glofnd_stats step_of_fnc(const gf_view_set side[2], double alpha) {
     glofnd_ctx *c;
     glofnd_store *store;
     glofnd_stats stats = {.size = sizeof stats};
-    glofnd_options_init(&o, sizeof o);
+    gf_method_options_init(&o);
     o.loss = GLOFND_LOSS_SOGCLR2, o.detector = GLOFND_DETECT_FNC, o.alpha = alpha, o.update_epoch = o.mask_epoch = 0;
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};

@@ -4,11 +4,12 @@
 
 #include "fixtures/decay_golden.h"
 #include "method/formulas/lambda_update.h"
+#include "method/options.h"
 #include <math.h>
 
 static gf_learner learner_of(const struct decay_case *c) {
     glofnd_options o;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     o.learner = c->sgd ? GLOFND_LEARN_SGD : GLOFND_LEARN_ADAM;
     o.lambda_init = c->start != 0.0 ? GLOFND_INIT_QUANTILE : GLOFND_INIT_ONE;
     o.alpha = DECAY_ALPHA, o.lambda_lr = c->lr, o.lambda_decay = c->decay, o.lambda_normalize = c->normalize;

@@ -18,7 +18,7 @@ enum { BATCH = MARKS_BATCH, DIM = MARKS_DIM, ANCHORS = MARKS_ANCHORS };
 
 static glofnd_options options_of(const struct marks_case *c) {
     glofnd_options o;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     on_device_choose(&o);
     o.alpha = c->alpha, o.tau = c->tau, o.gamma = c->gamma, o.lambda_lr = c->lambda_lr;
     o.flag_probability = c->probability, o.flag_seed = c->seed, o.require_label = c->label;

@@ -168,7 +168,7 @@ static void run_case(gf_comm *comm, const char *name, const char *const settings
     world w = {.comm = comm};
     rng g = {5};
     char why[256];
-    glofnd_options_init(&w.o, sizeof w.o);
+    gf_method_options_init(&w.o);
     w.o.threads = 1;
     w.o.lambda_lr = 0.05;
     w.o.alpha = 0.1;

@@ -2,7 +2,7 @@
  * as many pairs flagged by FNC, whose quantiles must be of the rounded similarities. */
 #include "support/test.h"
 
-#include "glofnd.h"
+#include "method/options.h"
 #include "support/random.h"
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static result *run(const char *math, const char *loss, const char *detector, int
     glofnd_store *store;
     fill(a, 2), fill(b, 3);
     for (int i = 0; i < BATCH; i++) id[i] = i;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     set(&o, "math", math), set(&o, "loss", loss), set(&o, "detector", detector), set(&o, "alpha", "0.1");
     set(&o, "lambda_init", "quantile"), set(&o, "mask_epoch", "0"), set(&o, "update_epoch", "0");
     o.threads = threads;

@@ -146,7 +146,7 @@ typedef struct fixture {
 
 static fixture make(glofnd_detector detector, glofnd_learner learner) {
     fixture f = {0};
-    expect_ok(f.c, glofnd_options_init(&f.o, sizeof f.o));
+    gf_method_options_init(&f.o);
     f.o.loss = GLOFND_LOSS_CLIP; /* a store of two sides */
     f.o.detector = detector;
     f.o.learner = learner;

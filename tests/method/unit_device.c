@@ -125,7 +125,7 @@ static const gf_device DEVICE = {.name = "nothing",
 static glofnd_ctx *make_context(void) {
     glofnd_options o;
     glofnd_ctx *c = NULL;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     c->device = &DEVICE;
     return c;

@@ -2,11 +2,12 @@
  * where the options get a new meaning. */
 #include "support/test.h"
 
+#include "method/options.h"
 #include "method/step.h"
 
 static glofnd_options fresh(void) {
     glofnd_options o;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     o.detector = GLOFND_DETECT_GLOFND;
     return o;
 }

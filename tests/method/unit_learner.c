@@ -258,7 +258,7 @@ static void check_lemma(glofnd_learner learner, double alpha, int ties, double l
     glofnd_options o;
     glofnd_ctx *c = NULL;
     glofnd_store *s = NULL;
-    expect_ok(c, glofnd_options_init(&o, sizeof o));
+    gf_method_options_init(&o);
     o.learner = learner;
     o.alpha = alpha;
     o.update_epoch = o.mask_epoch = 0;

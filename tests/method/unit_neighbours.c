@@ -155,7 +155,7 @@ TEST(the_window_moves) {
     glofnd_options o;
     uint8_t seen[1000] = {0};
     int64_t sum = 0;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     o.neighbour_rows = 100;
     for (int64_t step = 0; step < 200; step++) {
         const int64_t first = gf_neighbour_first(&o, 1000, step * 37 % 1000, (int32_t)(step / 20));

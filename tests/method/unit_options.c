@@ -13,13 +13,12 @@
 
 static glofnd_options defaults(void) {
     glofnd_options o;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     return o;
 }
 
 TEST(defaults_are_those_of_the_header) {
     const glofnd_options o = defaults();
-    assert_int_equal(o.size, sizeof o);
     assert_int_equal(o.loss, GLOFND_LOSS_SOGCLR);
     assert_int_equal(o.detector, GLOFND_DETECT_GLOFND);
     assert_int_equal(o.action, GLOFND_ACTION_DROP);
@@ -259,10 +258,11 @@ TEST(devices_are_there_or_say_why) {
 TEST(bad_arguments_are_refused) {
     glofnd_options o = defaults();
     char why[256];
-    assert_int_equal(glofnd_options_init(NULL, sizeof o), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_options_init(&o, 0), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_options_init(&o, offsetof(glofnd_options, tile)), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_options_init(&o, sizeof o + 1), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_create(NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_copy(&o, NULL), GLOFND_E_ARGUMENT);
+    glofnd_options *none = &o;
+    assert_int_equal(glofnd_options_copy(NULL, &none), GLOFND_E_ARGUMENT);
+    assert_null(none);
     assert_int_equal(glofnd_options_set(NULL, "tau", "1", why, sizeof why), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_options_set(&o, NULL, "1", why, sizeof why), GLOFND_E_ARGUMENT);
     assert_says(why, "key is NULL");
@@ -272,12 +272,8 @@ TEST(bad_arguments_are_refused) {
     assert_int_equal(glofnd_options_set(&o, "tua", "1", why, sizeof why), GLOFND_E_OPTION);
     assert_says(why, "nearest known one is tau (a number in [0.001, 100])");
     assert_int_equal(glofnd_options_check(NULL, why, sizeof why), GLOFND_E_ARGUMENT);
-    o.size = 3;
-    assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_E_ARGUMENT);
-    assert_says(why, "glofnd_options_init");
-    assert_int_equal(glofnd_options_set(&o, "tau", "1", why, sizeof why), GLOFND_E_ARGUMENT);
     char tiny[8] = "xxxxxxx";
-    assert_int_equal(glofnd_options_set(&o, "tau", "1", tiny, 4), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_set(&o, "tau", NULL, tiny, 4), GLOFND_E_ARGUMENT);
     assert_memory_equal(tiny + 3, "\0xxx", 4);
 }
 
@@ -334,11 +330,7 @@ TEST(create_gives_its_reason) {
     assert_says(why, "tau");
     assert_int_equal(glofnd_ctx_create(NULL, &c, why, sizeof why), GLOFND_E_ARGUMENT);
     assert_says(why, "options");
-    o = defaults();
-    o.size = 8;
-    assert_int_equal(glofnd_ctx_create(&o, &c, why, sizeof why), GLOFND_E_ARGUMENT);
-    assert_says(why, "options.size is 8");
-    assert_int_equal(glofnd_ctx_create(&o, &c, why, 5), GLOFND_E_ARGUMENT); /* cut, never overrun */
+    assert_int_equal(glofnd_ctx_create(NULL, &c, why, 5), GLOFND_E_ARGUMENT); /* cut, never overrun */
     assert_string_equal(why, "opti");
     o = defaults();
     assert_int_equal(glofnd_ctx_create(&o, &c, why, sizeof why), GLOFND_OK);
@@ -353,20 +345,28 @@ TEST(statuses_have_names) {
     assert_string_equal(glofnd_status_name(GLOFND_STATUS_MAX_), "GLOFND_E_UNKNOWN");
 }
 
-TEST(adopt_copies_only_what_is_right) {
-    glofnd_options from = defaults(), to = defaults();
-    gf_error err;
-    from.alpha = 0.25;
-    from.loss = GLOFND_LOSS_CLIP;
-    assert_int_equal(gf_options_adopt(&err, &from, &to), GLOFND_OK);
-    assert_memory_equal(&to, &from, sizeof to);
-    from.tau = -1;
-    assert_int_equal(gf_options_adopt(&err, &from, &to), GLOFND_E_OPTION);
-    assert_says(err.text, "tau");
-    assert_true(to.tau == 0.1);
-    assert_int_equal(gf_options_adopt(&err, NULL, &to), GLOFND_E_ARGUMENT);
-    from.size = 1;
-    assert_int_equal(gf_options_adopt(&err, &from, &to), GLOFND_E_ARGUMENT);
+/* The life of options that a user of the library has: made, set by text and by number, copied, freed. */
+TEST(options_by_key) {
+    glofnd_options *o, *copy;
+    char value[32], why[256];
+    assert_int_equal(glofnd_options_create(&o), GLOFND_OK);
+    const glofnd_options expected = defaults();
+    assert_memory_equal(o, &expected, sizeof expected);
+    assert_int_equal(glofnd_options_set_number(o, "tau", 1.0 / 3, why, sizeof why), GLOFND_OK);
+    assert_true(o->tau == 1.0 / 3);
+    assert_int_equal(glofnd_options_set_number(o, "mask_epoch", 20, why, sizeof why), GLOFND_OK);
+    assert_int_equal(o->mask_epoch, 20);
+    assert_int_equal(glofnd_options_set_number(o, "mask_epoch", 2.5, why, sizeof why), GLOFND_E_OPTION);
+    assert_says(why, "mask_epoch");
+    assert_int_equal(glofnd_options_set_number(o, "tau", (double)NAN, why, sizeof why), GLOFND_E_OPTION);
+    assert_int_equal(glofnd_options_set_number(o, "tau", (double)INFINITY, why, sizeof why), GLOFND_E_OPTION);
+    assert_int_equal(glofnd_options_set_number(o, "loss", 1, why, sizeof why), GLOFND_E_OPTION); /* names are texts */
+    assert_int_equal(glofnd_options_copy(o, &copy), GLOFND_OK);
+    glofnd_options_free(o);
+    assert_int_equal(glofnd_options_get(copy, "mask_epoch", value, sizeof value, NULL, 0), GLOFND_OK);
+    assert_string_equal(value, "20");
+    glofnd_options_free(copy);
+    glofnd_options_free(NULL);
 }
 
 TEST(image_text_losses_have_two_sides) {

@@ -370,7 +370,7 @@ TEST(bad_context_calls_are_refused) {
     glofnd_options o = t.s.o;
     assert_int_equal(glofnd_ctx_create(NULL, &c, NULL, 0), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_ctx_create(&o, NULL, NULL, 0), GLOFND_E_ARGUMENT);
-    o.size = 0;
+    o.tau = 0;
     assert_int_not_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     assert_int_equal(glofnd_ctx_configure(NULL, &t.s.o), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_ctx_reserve(NULL, 4, 4, 4, NULL), GLOFND_E_ARGUMENT);

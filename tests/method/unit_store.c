@@ -50,7 +50,7 @@ static void test_contents_are_checked(void **state) {
 static void test_derived_from_options(void **state) {
     fixture *f = *state;
     glofnd_options o;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     o.ring_rows = 500;
     for (o.loss = GLOFND_LOSS_SOGCLR; o.loss <= GLOFND_LOSS_ISOGCLR; o.loss++) {
         for (int ring = 0; ring < 2; ring++) {

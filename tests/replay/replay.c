@@ -102,7 +102,7 @@ static int run_root(const char *root, const char *only, int verbose) {
 static int choose_device(const char *name) {
     glofnd_options o;
     char why[512];
-    if (glofnd_options_init(&o, sizeof o) != GLOFND_OK) return REPLAY_UNREADABLE;
+    gf_method_options_init(&o);
     if (glofnd_options_set(&o, "device", name, why, sizeof why) != GLOFND_OK)
         return fprintf(stderr, "replay: --device %s: %s\n", name, why), REPLAY_UNREADABLE;
     replay_device = o.device;

@@ -118,7 +118,7 @@ int settings_read(settings *s, const golden_case *c, message *m) {
     const char *family = NULL;
     int64_t resume = 0;
     *s = (settings){.lambda_start = 1.0};
-    SAY_IF(m, glofnd_options_init(&s->o, sizeof s->o) != GLOFND_OK, REPLAY_MISMATCH, "glofnd_options_init failed");
+    gf_method_options_init(&s->o);
     s->o.compat = GLOFND_COMPAT_OFFICIAL;
     s->o.device = replay_device;
     s->o.math = GLOFND_MATH_EXACT;

@@ -6,8 +6,8 @@
  * always with compat = official. */
 #pragma once
 
-#include "glofnd.h"
 #include "golden.h"
+#include "method/options.h"
 
 typedef struct settings {
     glofnd_options o;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compare.h"
+#include "method/options.h"
 
 #define ANY_ERROR (-1) /* the header does not say which */
 

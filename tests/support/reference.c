@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "method/options.h"
 #include "util/half.h"
 
 static void *zeros(int64_t count, size_t size) {

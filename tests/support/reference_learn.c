@@ -1,4 +1,5 @@
 /* reference_learn.c - how the thresholds move: the paper's equation (update of lambda_i), its Adam forms, and the ring. */
+#include "method/options.h"
 #include "reference.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
  * Notation of a row r: k = 1/tau, w = 1 for a kept negative, 0 for a flagged one (WEIGHT: omega), c = sum w,
  * A = alignment (the positive similarity; ATTRACT: its mean with the flagged ones), E = sum w exp(k S).
  */
+#include "method/options.h"
 #include "reference.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* reference_value.c - loss values as functions of embeddings and temperatures, for finite differences. Knows nothing of the
  * gradients in reference_loss.c: only flags (and the constant u) come from the step. See reference.h. */
+#include "method/options.h"
 #include "reference.h"
 
 #include <math.h>

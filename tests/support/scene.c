@@ -24,7 +24,7 @@ static void *array(int64_t count, size_t size) {
 scene scene_make(const char *name, glofnd_loss loss) {
     scene s = {.batch = 13, .dim = 17, .anchors = 19, .classes = 4, .steps = 5, .with_labels = 1, .noise = 0.8, .seed = 1};
     snprintf(s.name, sizeof s.name, "%s", name);
-    if (glofnd_options_init(&s.o, sizeof s.o) != GLOFND_OK) abort();
+    gf_method_options_init(&s.o);
     s.o.loss = loss;
     s.o.alpha = 0.15;
     s.o.lambda_lr = 0.2;

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "method/options.h"
 #include "reference.h"
 
 typedef struct scene {

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "method/options.h"
 #include "method/store.h"
 
 typedef struct fixture {
@@ -38,7 +39,9 @@ static inline const char *scratch_root(void) {
 static inline int fixture_open(void **state) {
     fixture *f = calloc(1, sizeof *f);
     glofnd_options o;
-    if (!f || glofnd_options_init(&o, sizeof o) != GLOFND_OK || glofnd_ctx_create(&o, &f->c, NULL, 0) != GLOFND_OK) return -1;
+    if (!f) return -1;
+    gf_method_options_init(&o);
+    if (glofnd_ctx_create(&o, &f->c, NULL, 0) != GLOFND_OK) return -1;
     snprintf(f->dir, sizeof f->dir, "%s/glofnd-store-XXXXXX", scratch_root());
     if (!mkdtemp(f->dir)) return -1;
     *state = f;

@@ -28,7 +28,7 @@ static glofnd_status make_store(gf_error *err, gf_shard *s) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = own > 0 ? own : 1};
     glofnd_store_info info = {.size = sizeof info};
     glofnd_options plain;
-    TRY(glofnd_options_init(&plain, sizeof plain));
+    gf_method_options_init(&plain);
     plain.loss = s->spec.loss;
     TRY(gf_ctx_create(err, &plain, &s->ctx));
     TRY(gf_ctx_status(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store)));

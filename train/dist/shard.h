@@ -11,6 +11,7 @@
 #pragma once
 
 #include "dist/comm.h"
+#include "method/options.h"
 
 typedef struct gf_shard gf_shard;
 

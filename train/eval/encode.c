@@ -114,7 +114,7 @@ static glofnd_status make_net_on(gf_error *err, gf_run_encoder *e, glofnd_device
 glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_device *out) {
     glofnd_options o;
     char why[256];
-    TRY(glofnd_options_init(&o, sizeof o));
+    gf_method_options_init(&o);
     const glofnd_status status = glofnd_options_set(&o, "device", name, why, sizeof why);
     FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%s", why);
     *out = o.device;

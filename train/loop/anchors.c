@@ -137,7 +137,7 @@ static glofnd_status load_parts(gf_error *err, gf_trainer *t, const char *anchor
     int parts;
     TRY(gf_anchors_part_count(err, anchors, &parts));
     if (parts == 0) return GLOFND_OK;
-    glofnd_options_init(&plain, sizeof plain);
+    gf_method_options_init(&plain);
     TRY(gf_ctx_create(err, &plain, &c));
     const glofnd_status status = read_parts(err, c, anchors, copy_rows, t);
     glofnd_ctx_free(c);

@@ -82,7 +82,7 @@ static glofnd_status take_whole(gf_error *err, void *user, glofnd_ctx *c, const 
 static glofnd_status read_files(gf_error *err, const char *anchors, gf_learned *l) {
     glofnd_options plain;
     glofnd_ctx *c = NULL;
-    TRY(glofnd_options_init(&plain, sizeof plain)); /* of the CPU: the run's device need not be here */
+    gf_method_options_init(&plain); /* of the CPU: the run's device need not be here */
     TRY(gf_ctx_create(err, &plain, &c));
     const glofnd_status status = gf_anchors_read(err, c, anchors, take_whole, take_rows, l);
     glofnd_ctx_free(c);

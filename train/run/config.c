@@ -216,7 +216,8 @@ void gf_config_share_steps(gf_config *c, int64_t steps) {
 glofnd_status gf_config_init(gf_error *err, gf_config *c) {
     memset(c, 0, sizeof *c);
     TRY(gf_options_preset(err, run_options(), c, sizeof *c));
-    return glofnd_options_init(&c->method, sizeof c->method);
+    gf_method_options_init(&c->method);
+    return GLOFND_OK;
 }
 
 const gf_option *gf_config_option(int i, int *in_method) {

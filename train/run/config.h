@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "method/options.h"
 #include "nn/net.h"
 #include "util/option_table.h"
 

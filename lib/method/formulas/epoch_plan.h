@@ -7,10 +7,10 @@
  */
 #pragma once
 
-#include "glofnd.h"
 #include "method/formulas/lambda_update.h"
 #include "method/formulas/mark_rule.h"
 #include "method/formulas/pass_flags.h"
+#include "method/formulas/settings.h"
 
 typedef struct gf_shape {
     int64_t rows, cols, dim;   /* samples; samples; numbers */

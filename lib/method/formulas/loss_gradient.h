@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "glofnd.h"
+#include "method/formulas/settings.h"
 #include "util/host_device.h"
 
 typedef struct gf_loss_in {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "glofnd.h"
+#include "method/formulas/settings.h"
 #include "util/host_device.h"
 
 typedef struct gf_mark_rule {

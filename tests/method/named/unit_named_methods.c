@@ -215,7 +215,7 @@ static void expect_refused(const glofnd_options *o, const char *key) {
 
 TEST(combinations_without_meaning_are_refused) {
     glofnd_options o, p;
-    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    gf_method_options_init(&o);
     p = o, p.tau_plus = 0.1, expect_refused(&p, "tau_plus"); /* sogclr */
     p = o, p.hard_beta = 1, expect_refused(&p, "hard_beta");
     o.loss = GLOFND_LOSS_SIMCLR;

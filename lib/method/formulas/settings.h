@@ -1,0 +1,150 @@
+/* settings.h - the inside of glofnd_options: what a step is asked for. The table in method/options.c has the key, the range, the
+ * default and the help text of each field.
+ */
+#pragma once
+
+#include "glofnd.h"
+
+/* The loss. `c` is the number of kept negatives of a row, B the global batch, S a cosine similarity.
+ * Two views of one image (unimodal; a store of one modality): summed over both views, divided by B. So SIMCLR and its gradient
+ * are twice those of NT-Xent as a mean over 2B rows.
+ *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      global contrastive loss
+ *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, negatives rescaled
+ *   ISOGCLR_VIEWS  the form of ISOGCLR, one temperature for both views of an anchor        iSogCLR (experimental)
+ * Image and text (bimodal; a store of two modalities):
+ *   CLIP      the SIMCLR form on images and on texts, averaged; no detector: plain CLIP
+ *   SOGCLR2   the SOGCLR form on both sides, constant tau                                  bimodal SogCLR, FastCLIP v1
+ *   FASTCLIP  the same with a learnable tau and a penalty rho * tau; grad_tau in the stats FastCLIP v3
+ *   ISOGCLR   a temperature per anchor and side, learned in the store                      iSogCLR, FastCLIP v2 */
+typedef int32_t glofnd_loss;
+enum {
+    GLOFND_LOSS_SOGCLR = 0,
+    GLOFND_LOSS_SIMCLR = 1,
+    GLOFND_LOSS_CLIP = 2,
+    GLOFND_LOSS_SOGCLR2 = 3,
+    GLOFND_LOSS_FASTCLIP = 4,
+    GLOFND_LOSS_ISOGCLR = 5,
+    GLOFND_LOSS_ISOGCLR_VIEWS = 6 /* experimental */
+};
+
+/* The rule that flags false negatives.
+ *   NONE     no pair is flagged
+ *   GLOFND   S > lambda_i, learned per anchor
+ *   SINGLE   S > lambda, one learned value for all anchors
+ *   FNC      the most similar of this batch: see fnc_rule
+ *   ORACLE   same label (an upper bound, for experiments)
+ *   GROUPS   same group: pseudo-labels, or ids of duplicated contents
+ *   COMPONENTS  same connected component of the graph of nearest neighbours in the batch, WCL (experimental)
+ * With NONE, GLOFND, SINGLE and FNC, where batch.group is given, pairs of one group are flagged too. */
+typedef int32_t glofnd_detector;
+enum {
+    GLOFND_DETECT_NONE = 0,
+    GLOFND_DETECT_GLOFND = 1,
+    GLOFND_DETECT_SINGLE = 2,
+    GLOFND_DETECT_FNC = 3,
+    GLOFND_DETECT_ORACLE = 4,
+    GLOFND_DETECT_GROUPS = 5,
+    GLOFND_DETECT_COMPONENTS = 6 /* experimental */
+};
+
+/* The treatment of a flagged pair.
+ *   DROP     it leaves the denominator
+ *   ATTRACT  it leaves the denominator and joins the positives: S_pos becomes (S_pos + sum_flagged S) / (1 + flagged)
+ *   WEIGHT   it counts omega in [0,1]: mean and count become sum omega exp(S/tau) / sum omega */
+typedef int32_t glofnd_action;
+enum { GLOFND_ACTION_DROP = 0, GLOFND_ACTION_ATTRACT = 1, GLOFND_ACTION_WEIGHT = 2 };
+
+/* The update rule of lambda, with g = alpha - (share of the anchor's negatives above lambda).
+ *   ADAM           bias correction by the visits of the anchor
+ *   SGD            lambda - lr * g, projected to [-1, 1]                                    (the paper's equation)
+ *   ADAM_OFFICIAL  bias correction by epoch + 1                                             (the authors' code)
+ *   RING           exact quantile against a ring of recent embeddings, averaged per anchor; no g */
+typedef int32_t glofnd_learner;
+enum { GLOFND_LEARN_ADAM = 0, GLOFND_LEARN_SGD = 1, GLOFND_LEARN_ADAM_OFFICIAL = 2, GLOFND_LEARN_RING = 3 };
+
+/* ONE: every lambda starts at 1, nothing is flagged at first. QUANTILE: at the quantile of the first batch that shows the anchor
+ * (compat OFFICIAL: of every batch in the epoch update_epoch). */
+typedef int32_t glofnd_lambda_init;
+enum { GLOFND_INIT_ONE = 0, GLOFND_INIT_QUANTILE = 1 };
+
+/* QUANTILE: above the row's interpolated (1-alpha) quantile (the authors' code; flags ceil(alpha (n-1))). TOPK: exactly the
+ * ceil(alpha n) best, ties to the smaller column. THRESHOLD: all above fnc_threshold. Both scored by batch.support_a/b where
+ * given: the mean or the maximum of the similarities of a sample's support vectors to the other embedding. */
+typedef int32_t glofnd_fnc_rule;
+enum { GLOFND_FNC_QUANTILE = 0, GLOFND_FNC_TOPK = 1, GLOFND_FNC_THRESHOLD = 2 };
+typedef int32_t glofnd_fnc_aggregate;
+enum { GLOFND_FNC_MEAN = 0, GLOFND_FNC_MAX = 1 };
+
+/* PAPER: the equations of the paper. OFFICIAL: what the authors' code computes; docs/method.md lists the differences. */
+typedef int32_t glofnd_compat;
+enum { GLOFND_COMPAT_PAPER = 0, GLOFND_COMPAT_OFFICIAL = 1 };
+
+/* Precision of products of embeddings; sums and per-row arithmetic do not depend on it.
+ *   AUTO     CUDA: BF16 where tau >= 0.05, else SPLIT. CPU: EXACT
+ *   EXACT    float32, no tensor cores; FNC TOPK always. On the CPU also TF32 and SPLIT
+ *   TF32     at least the 10 bits of that format; done as SPLIT
+ *   BF16     S is wrong by up to 4e-3, typically 2e-4 at dim 128
+ *   SPLIT    three BF16 products: S is wrong by up to 3e-5, typically 1e-6 */
+typedef int32_t glofnd_math;
+enum { GLOFND_MATH_AUTO = 0, GLOFND_MATH_EXACT = 1, GLOFND_MATH_TF32 = 2, GLOFND_MATH_BF16 = 3, GLOFND_MATH_SPLIT = 4 };
+
+/* Experimental. The similarities that thresholds are learned from and compared with, for GLOFND, SINGLE and FNC QUANTILE.
+ *   EMBEDDING  of the two embeddings, as in the loss
+ *   BANK       of the samples' averages: each sample keeps an exponential average of its unit embeddings, over views and visits,
+ *              in 2 dim bytes of the store. Both views share it; the average used by a step has taken its two views in */
+typedef int32_t glofnd_similarity;
+enum { GLOFND_SIMILARITY_EMBEDDING = 0, GLOFND_SIMILARITY_BANK = 1 };
+
+struct glofnd_options {
+    glofnd_loss loss;
+    glofnd_detector detector;
+    glofnd_action action;
+    glofnd_learner learner;
+    glofnd_lambda_init lambda_init;
+    glofnd_fnc_rule fnc_rule;
+    glofnd_compat compat;
+    int32_t normalize;        /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
+    int32_t update_epoch;     /* first epoch that moves lambda */
+    int32_t mask_epoch;       /* first epoch whose loss uses the flags; >= update_epoch */
+    int32_t lambda_warmup;    /* epochs from update_epoch on in which all anchors share one lambda */
+    int32_t lambda_normalize; /* 1: g / alpha, as the authors' option */
+    double alpha;             /* share of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
+    double omega;             /* weight of a flagged pair under ACTION_WEIGHT */
+    double lambda_lr, lambda_beta1, lambda_beta2;
+    double lambda_eps;  /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
+    double lambda_clip; /* g clipped to +- alpha * this; 0: off */
+    double tau, gamma;  /* temperature; weight of the newest batch in u, in (0,1] */
+    double rho;         /* FASTCLIP, ISOGCLR: penalty of the temperature */
+    double tau_lr, tau_min, tau_max, tau_beta1, tau_beta2; /* ISOGCLR: Adam of the individual temperatures */
+    int64_t ring_rows;                                     /* RING: embeddings remembered */
+    double ring_rate;                                      /* RING: weight of a new quantile is max(1/visits, this) */
+    int32_t threads;                                       /* 0: as many as OpenMP would use */
+    int32_t tile;                                          /* rows of a tile, a multiple of 32; 0: chosen by shape */
+    glofnd_device device;                                  /* fixed when the context is made */
+    glofnd_math math;
+    /* Experimental: controls for experiments; meaning and names may change in every minor version. Of GLOFND, SINGLE and FNC
+     * QUANTILE. */
+    double flag_probability; /* a pair above its threshold is flagged with this probability, in (0,1]; 1: always */
+    int32_t flag_seed;       /* of these draws, which also depend on the epoch and on the ids and views of the pair */
+    int32_t require_label;   /* 1: only pairs of one label are flagged; needs batch.label */
+    double bank_momentum;    /* BANK: weight of the old average, in [0,1) */
+    glofnd_similarity similarity;
+    int32_t reserved;                   /* 0 */
+    double fnc_threshold;               /* FNC THRESHOLD: pairs of a larger score are flagged */
+    int32_t fnc_support;                /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
+    glofnd_fnc_aggregate fnc_aggregate; /* of their scores */
+    double attract_alpha; /* ACTION_ATTRACT, GLOFND: of the flagged pairs only the most similar are attracted, this share of all
+                             pairs, by one threshold for all anchors; the others are dropped. 0: all flagged are attracted */
+    double attract_omega; /* ACTION_ATTRACT: the weight that attracted pairs keep in the denominator, in [0,1]. 0: they leave it.
+                             1: they stay, as in SupCon */
+    double tau_plus;      /* SIMCLR, CLIP: probability that a negative is a false one, in [0,1): the sum over negatives is
+                             debiased by it (Chuang et al. 2020). 0: off */
+    double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off */
+    /* BANK, two views: from mask_epoch on every anchor is also attracted by the averages of this many of its nearest samples in
+     * the whole store, at most 8; 0: off. Several ranks: see glofnd_step_grad(). */
+    int64_t neighbours;
+    int64_t neighbour_rows;  /* samples searched in a step, a window of the store that moves; 0: all */
+    double neighbour_weight; /* of this attraction; that of the other view is 1 */
+    double neighbour_share; /* of the batch's anchors that are attracted: those whose nearest one is the most similar. In (0,1] */
+    double lambda_decay;    /* ADAM, SGD, per anchor: lambda_lr counts min(1, this / visits of the anchor). 0: it is constant */
+};
