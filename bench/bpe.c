@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "text/bpe.h"
-#include "util/clock.h"
+#include "util/machine.h"
 
 #define ROUNDS 5
 

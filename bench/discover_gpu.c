@@ -22,7 +22,7 @@
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/python.h"
-#include "util/order.h"
+#include "util/array.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 

@@ -14,7 +14,7 @@
 #include "eval/logistic_regression.h"
 #include "io/npy.h"
 #include "support/die.h"
-#include "util/clock.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 
 static gf_error err;

@@ -14,8 +14,8 @@
 
 #include "kmeans/kmeans_cuda.h"
 #include "support/die.h"
-#include "util/clock.h"
-#include "util/minmax.h"
+#include "util/array.h"
+#include "util/machine.h"
 #include "util/rng.h"
 
 #define TURNS 3

@@ -21,9 +21,9 @@
 #include "support/pool.h"
 #include "support/product.h"
 #include "support/sample.h"
-#include "util/clock.h"
-#include "util/half.h"
-#include "util/minmax.h"
+#include "util/array.h"
+#include "util/dtype.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 
 enum { LIST_MAX = 8, NEAREST = 5, KINDS = 3 };

@@ -20,9 +20,9 @@
 
 #include "io/npy.h"
 #include "support/die.h"
-#include "util/clock.h"
-#include "util/half.h"
-#include "util/minmax.h"
+#include "util/array.h"
+#include "util/dtype.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 
 enum { CLUSTER = 100, EACH = 1000, PIECE = 1 << 18, TASK = 1024, DIM_MAX = 1024, TOP_MAX = 64 };

@@ -4,7 +4,7 @@
 # glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its
 # pkg-config module or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out,
 # the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary lists it. Else GF_HAVE_<NAME>
-# is defined. Those in GLOFND_OPENED are not linked but opened when they are needed (lib/util/shared_lib.h), by the name
+# is defined. Those in GLOFND_OPENED are not linked but opened when they are needed (lib/util/machine.h), by the name
 # in GF_<NAME>_SONAME: the program starts where they are missing.
 set(GLOFND_OPENED dnnl mpi)
 set(GLOFND_WITHOUT "" CACHE STRING
@@ -17,7 +17,7 @@ find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
 if(GLOFND_STATIC_PROGRAM)
-    target_compile_definitions(glofnd_parts INTERFACE GF_STATIC_PROGRAM)    # lib/util/left_out.h
+    target_compile_definitions(glofnd_parts INTERFACE GF_STATIC_PROGRAM)    # lib/util/machine.h
 endif()
 target_link_options(glofnd_parts INTERFACE -Wl,--as-needed)     # a program takes only the libraries it uses
 function(glofnd_open_at_run_time upper found)

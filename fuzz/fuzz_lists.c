@@ -9,7 +9,7 @@
 
 #include "data/dataset.h"
 #include "util/print.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

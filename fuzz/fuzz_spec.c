@@ -4,8 +4,7 @@
 
 #include "data/formats/wds.h"
 #include "data/spec.h"
-#include "util/braces.h"
-#include "util/csv.h"
+#include "util/string_list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "data/embedding_files.h"
 #include "run/run_folder.h"
-#include "util/escape.h"
+#include "util/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

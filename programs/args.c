@@ -8,7 +8,7 @@
 
 #include "programs/cli.h"
 #include "run/config.h"
-#include "util/suggest.h"
+#include "util/text.h"
 
 /* ----- help ----- */
 

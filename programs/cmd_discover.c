@@ -10,10 +10,10 @@
 #include "programs/device_flags.h"
 #include "programs/interrupt.h"
 #include "programs/discover_job.h"
-#include "util/clock.h"
-#include "util/minmax.h"
+#include "util/machine.h"
+#include "util/array.h"
 #include "util/parallel.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 /* ----- the job ----- */
 

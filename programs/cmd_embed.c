@@ -8,7 +8,7 @@
 #include "programs/embed_files.h"
 #include "eval/run_data.h"
 #include "eval/weights_config.h"
-#include "util/path.h"
+#include "util/text.h"
 
 typedef struct result {
     eval_progress line;

@@ -8,7 +8,7 @@
 
 #include "programs/cli.h"
 #include "programs/shell.h"
-#include "util/path.h"
+#include "util/text.h"
 
 /* ----- text for troff ----- */
 

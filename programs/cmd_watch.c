@@ -16,7 +16,7 @@
 
 #include "programs/cli.h"
 #include "report/watch.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 static volatile sig_atomic_t ended;
 

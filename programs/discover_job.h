@@ -7,7 +7,7 @@
 #include "data/stored_neighbours.h"
 #include "eval/encode.h"
 #include "run/progress.h"
-#include "util/path.h"
+#include "util/text.h"
 
 typedef struct cli_discover_job {
     gf_encoder_device where; /* as given; the device is also that of the search */

@@ -12,8 +12,7 @@
 #include "eval/run_data.h"
 #include "io/file.h"
 #include "run/run_folder.h"
-#include "util/path.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 enum { PROGRESS_STEPS = 1000000 };
 

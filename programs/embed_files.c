@@ -9,7 +9,7 @@
 #include "io/safetensors.h"
 #include "io/npy.h"
 #include "run/run_folder.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 enum { NAME = 1024 };
 

@@ -8,9 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/path.h"
 #include "util/print.h"
-#include "util/suggest.h"
+#include "util/text.h"
 
 /* ----- folders of presets ----- */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
+#include "util/array.h"
 
 void eval_progress_begin(eval_progress *p, const char *what) {
     *p = (eval_progress){.line = gf_progress_start(0, cli_progress_mode()), .what = what};

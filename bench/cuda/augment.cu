@@ -14,7 +14,7 @@
 
 extern "C" {
 #include "loader/loader.h"
-#include "util/clock.h"
+#include "util/machine.h"
 }
 #include "loader/cuda/cuda_augment.h"
 #include "loader/cuda/cuda_feed.h"

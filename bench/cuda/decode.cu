@@ -18,7 +18,7 @@ extern "C" {
 #include "image/image.h"
 #include "image/jpeg_plain.h"
 #include "io/file.h"
-#include "util/clock.h"
+#include "util/machine.h"
 }
 #include "loader/cuda/cuda_feed.h"
 

@@ -10,7 +10,7 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/die.h"
 #include "support/product.h"
-#include "util/clock.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 
 double seconds(void) { return gf_clock(); }

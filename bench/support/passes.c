@@ -6,7 +6,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/die.h"
-#include "util/order.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 /* The best of several clones is taken when the program is loaded, before a sanitizer would be ready for it. */

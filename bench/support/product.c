@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define DEPTH 128         /* k at a time: a panel of b is 16 KiB then, half of a first-level cache */

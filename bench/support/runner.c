@@ -7,7 +7,7 @@
 #include "cpu/cpu_passes.h"
 #include "support/die.h"
 #include "support/machine.h"
-#include "util/clock.h"
+#include "util/machine.h"
 
 const char *const part_names[PARTS] = {"embed", "select", "stats", "settle", "grad", "rest"};
 

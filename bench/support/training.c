@@ -5,7 +5,7 @@
 
 #include "support/die.h"
 #include "support/sample.h"
-#include "util/clock.h"
+#include "util/machine.h"
 
 double (*training_clock)(void) = gf_clock;
 

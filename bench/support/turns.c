@@ -8,7 +8,7 @@
 #include "support/die.h"
 #include "support/flags.h"
 #include "support/python.h"
-#include "util/clock.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 
 typedef struct arguments {

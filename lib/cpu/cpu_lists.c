@@ -11,7 +11,7 @@
 
 #include "cpu/cpu_passes.h"
 #include "cpu/cpu_tiles.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define SAMPLE_MIN 2  /* panels of columns in the sample */

@@ -9,7 +9,7 @@
 #include "cpu/kernels/int16_vector.h"
 #include "cpu/cpu_lists.h"
 #include "cpu/cpu_passes.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define COLUMNS_MIN 2048 /* fewer columns gain less than lists with columns cost */

@@ -12,8 +12,7 @@
 #include "cpu/cpu_lists.h"
 #include "cpu/cpu_passes.h"
 #include "cpu/cpu_tiles.h"
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define CHUNK 1024    /* columns at a time */

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 size_t gf_tile_scratch_bytes(int64_t tile) {

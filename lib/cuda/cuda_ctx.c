@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 #define ALIGN 256
 #define PARTIAL_ROWS 128 /* minimum of rows of a block whose sums are added up at the end of a kernel */

@@ -9,7 +9,7 @@
 
 #include "cuda/cuda_neighbours.h"
 #include "cuda/cuda_step_ranks.h"
-#include "util/order.h"
+#include "util/array.h"
 
 /* ----- the beginning of every call ----- */
 

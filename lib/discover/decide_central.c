@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "discover/decide_rows.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 typedef struct centres {
     const gf_components *groups;

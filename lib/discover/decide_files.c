@@ -9,7 +9,7 @@
 #include "discover/decide.h"
 #include "discover/row_cells.h"
 #include "io/npy.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { BLOCK = 4096 }; /* lines that are formatted at once */
 

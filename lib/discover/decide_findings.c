@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "discover/decide.h"
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
 
 /* ----- outliers ----- */
 

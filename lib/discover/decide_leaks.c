@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "discover/decide.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 typedef struct seen { /* bit k: split k has one row of the set; two or more */
     uint32_t one, two;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { PIECE = 8192 }; /* rows that are read at once */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "discover/decide_rows.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 enum { BLOCK = 1024, LANES = 8 };

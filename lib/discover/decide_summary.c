@@ -2,7 +2,7 @@
 #include "discover/decide.h"
 #include "discover/decide_files.h"
 #include "io/jsonl.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 /* ----- JSON ----- */
 

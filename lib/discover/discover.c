@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
 
 glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t n, int64_t *rank) {
     const int64_t others = n - 1, max = s->learned ? others - 2 : others - 1; /* alpha of the learner is below 1 */

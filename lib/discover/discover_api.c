@@ -12,10 +12,10 @@
 #include "discover/decide.h"
 #include "discover/discover_files.h"
 #include "embeddings/embeddings_api.h"
+#include "util/array.h"
 #include "util/dtype.h"
-#include "util/minmax.h"
 #include "util/parallel.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 struct glofnd_discovery {
     gf_discover_spec s;

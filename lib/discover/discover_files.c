@@ -14,7 +14,7 @@
 #include "io/calls.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "util/path.h"
+#include "util/text.h"
 
 static glofnd_status write_table(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
     t.block = t.block ? t.block : 4096;

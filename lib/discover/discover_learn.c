@@ -6,7 +6,7 @@
 
 #include "discover/discover.h"
 #include "method/options.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 enum { LEARN_PARTS = 2 }; /* learning is 1 / LEARN_PARTS of the progress */

@@ -4,7 +4,7 @@
 #include "discover/decide_files.h"
 #include "discover/stored_rows.h"
 #include "io/jsonl.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 #define COLUMN_NAMES "threshold nearest_similarity nearest above mutual same_label component duplicate_group"
 

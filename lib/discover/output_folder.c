@@ -17,7 +17,7 @@
 
 #include "io/blockfile.h"
 #include "io/calls.h"
-#include "util/path.h"
+#include "util/text.h"
 
 #define TEMP ".tmp-" /* TARGET.tmp-PID-K: a result in the making, or one that was replaced and is being removed */
 #define OLD ".old-"  /* TARGET.old-PID-K: the previous result, where two folders cannot be exchanged */

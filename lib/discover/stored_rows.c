@@ -6,8 +6,8 @@
 
 #include "discover/table_files.h"
 #include "io/npy.h"
-#include "util/minmax.h"
-#include "util/escape.h"
+#include "util/array.h"
+#include "util/text.h"
 
 static void fill_table(const void *arg, int64_t first, int64_t rows, void *to) {
     const gf_discover_report *x = arg;

@@ -5,7 +5,7 @@
 
 #include "discover/unit_run.h"
 #include "io/crc32c.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 enum { PIECE = 4096, ROWS = 64 }; /* rows: read at once, of a task */

@@ -12,11 +12,9 @@
 
 #include "io/calls.h"
 #include "io/jsonl.h"
-#include "util/escape.h"
-#include "util/grow.h"
-#include "util/minmax.h"
-#include "util/number_text.h"
+#include "util/array.h"
 #include "util/parallel.h"
+#include "util/text.h"
 
 /* ----- lines ----- */
 

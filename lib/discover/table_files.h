@@ -7,7 +7,7 @@
 
 #include "discover/output_folder.h"
 #include "io/parquet_write.h"
-#include "util/job_progress.h"
+#include "util/parallel.h"
 
 enum { GF_TABLE_COLUMNS_MAX = 40 };
 
@@ -36,7 +36,7 @@ void gf_lines_integer(gf_lines *l, int64_t x);
 void gf_lines_fixed(gf_lines *l, double x);           /* 8 decimals */
 void gf_lines_number(gf_lines *l, double x);          /* JSON, as gf_jsonl_number() */
 void gf_lines_quoted(gf_lines *l, const char *text);  /* JSON, as gf_jsonl_text() */
-void gf_lines_escaped(gf_lines *l, const char *text); /* one line, see escape.h */
+void gf_lines_escaped(gf_lines *l, const char *text); /* one line, see util/text.h */
 #define GF_LINES_PUT(l, literal) gf_lines_bytes(l, literal, sizeof literal - 1)
 
 /* Cells of a row, from left to right; then its end. The kinds are those of the columns. */

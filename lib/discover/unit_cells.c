@@ -13,8 +13,7 @@
 #include "pairs/best.h"
 #include "pairs/cell_compare.h"
 #include "pairs/pairs_lists.h"
-#include "util/grow.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 enum { SAMPLE_UNIT = 256 }; /* anchors of the sample for the recall in a unit */

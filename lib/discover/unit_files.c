@@ -14,9 +14,9 @@
 #include "io/blockfile.h"
 #include "io/calls.h"
 #include "pairs/best.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/minmax.h"
-#include "util/path.h"
+#include "util/text.h"
 
 #define UNIT_MAGIC 0x54494e55u /* "UNIT" */
 enum { UNIT_VERSION = 2 };     /* 1: cells of one level */

@@ -19,7 +19,7 @@
 #include "pairs/best.h"
 #include "pairs/pairs_lists.h"
 #include "pairs/pairs_stream.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { UNIT_MIN = 1024, UNIT_MAX = 65536 }; /* rows of a unit */
 enum { UNITS = 64, UNITS_MAX = 256 };       /* how many there are to be, at least; by cells, at most */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "util/utf8.h"
+#include "util/text.h"
 
 static int has_title(const gf_string_list *titles, const char *title) {
     for (int64_t i = 0; i < titles->n; i++)

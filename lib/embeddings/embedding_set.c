@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "io/calls.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 struct gf_embedding_set {

@@ -9,8 +9,8 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "io/npy.h"
-#include "util/half.h"
-#include "util/minmax.h"
+#include "util/dtype.h"
+#include "util/array.h"
 
 typedef enum number { F32, F64, F16, BF16 } number;
 

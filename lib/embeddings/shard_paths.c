@@ -11,8 +11,8 @@
 #include "embeddings/embedding_set.h"
 #include "io/calls.h"
 #include "io/file.h"
-#include "util/path.h"
-#include "util/braces.h"
+#include "util/text.h"
+#include "util/string_list.h"
 
 static int ends_with(const char *text, const char *end) {
     const size_t n = strlen(text), m = strlen(end);

@@ -17,10 +17,9 @@
 #include "embeddings/column_roles.h"
 #include "embeddings/embedding_set.h"
 #include "io/file.h"
-#include "util/grow.h"
-#include "util/minmax.h"
-#include "util/csv.h"
-#include "util/number_text.h"
+#include "util/array.h"
+#include "util/string_list.h"
+#include "util/text.h"
 
 enum { DIMENSION = 1, LEFT_OUT = 2 }; /* left out: integers that are an id or labels */
 typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;

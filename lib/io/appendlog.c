@@ -16,7 +16,7 @@
 
 #include "io/blockfile.h"
 #include "io/calls.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 #define FLUSH_BYTES ((size_t)1 << 16)
 

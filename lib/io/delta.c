@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { WIDTH_MAX = 64 };
 #define BLOCK_MAX ((uint64_t)1 << 31)

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
-#include "util/number_text.h"
-#include "util/utf8.h"
+#include "util/array.h"
+#include "util/text.h"
 
 typedef struct parser {
     gf_error *err;

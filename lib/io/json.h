@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 #define GF_JSON_DEPTH 256 /* for files of other programs */
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "io/calls.h"
-#include "util/grow.h"
-#include "util/number_text.h"
+#include "util/array.h"
+#include "util/text.h"
 
 /* ----- opening ----- */
 

@@ -10,7 +10,7 @@
 
 #include "io/lz4.h"
 #include "io/snappy.h"
-#include "util/shared_lib.h"
+#include "util/machine.h"
 
 /* z_stream */
 typedef struct zlib_stream {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "io/parquet.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 /* ----- columns ----- */
 

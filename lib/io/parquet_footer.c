@@ -12,7 +12,7 @@
 #include "io/page_codec.h"
 #include "io/parquet.h"
 #include "io/thrift.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 enum { FOOTER_MAX = 1 << 28, DEPTH_MAX = 12, NAME_MAX_BYTES = 1000 };
 

@@ -7,7 +7,7 @@
 #include "io/page_codec.h"
 #include "io/parquet.h"
 #include "io/thrift.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 };
 enum { PAGE_MAX = 1 << 30, HEAD_FIRST = 1 << 12, HEAD_MAX = 1 << 24 };

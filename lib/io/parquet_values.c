@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/half.h"
-#include "util/minmax.h"
+#include "util/array.h"
+#include "util/dtype.h"
 
 /* ----- repeated and bit-packed integers ----- */
 

@@ -15,7 +15,7 @@
 #include "io/calls.h"
 #include "io/checksum.h"
 #include "io/json.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
 

@@ -10,7 +10,7 @@
 
 #include "method/options.h"
 #include "method/step.h"
-#include "util/order.h"
+#include "util/array.h"
 
 /* ---- checks ---- */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "method/formulas/neighbours.h"
-#include "util/number_text.h"
+#include "util/text.h"
 #include "util/option_table.h"
 
 static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", "isogclr-views", NULL};

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "method/step.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include "util/parallel.h"
 
 typedef struct bank_job {

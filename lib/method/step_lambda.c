@@ -11,7 +11,7 @@
 
 #include "method/options.h"
 #include "method/step.h"
-#include "util/order.h"
+#include "util/array.h"
 
 /* ---- selections: exact order statistics of the rows ---- */
 

@@ -11,8 +11,8 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "method/step.h"
-#include "util/half.h"
-#include "util/minmax.h"
+#include "util/array.h"
+#include "util/dtype.h"
 #include "util/parallel.h"
 
 #define ROWS GF_NEIGHBOUR_BLOCK /* of the store at a time */

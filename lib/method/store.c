@@ -17,7 +17,7 @@
 #include "method/context.h"
 #include "method/formulas/loss_gradient.h"
 #include "method/options.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 /* ----- lazily-zero memory ----- */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "method/step.h"
-#include "util/order.h"
+#include "util/array.h"
 
 enum { DIM_MAX = INT32_MAX / 4 };
 

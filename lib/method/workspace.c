@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "method/options.h"
-#include "util/huge_pages.h"
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
+#include "util/machine.h"
 
 #define SLACK 64 /* rows past the end that tile kernels may read or, with zeros, write */
 

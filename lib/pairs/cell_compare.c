@@ -10,7 +10,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/pairs_lists.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { BLOCK_MAX = 8192, NEAR_MAX = 1 << 21, PIECE_ROWS = 4096 }; /* anchors, nearest cells of a block; rows of a piece at most */
 

@@ -17,8 +17,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/cell_compare.h"
-#include "util/grow.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { SAFE_TRIES = 4 }; /* nearest cells that are tried as the `a` above */
 

@@ -4,7 +4,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/cell_compare.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 

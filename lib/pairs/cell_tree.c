@@ -7,7 +7,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/kmeans.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 enum { THROUGH = 8, FLAT = 4096 };                     /* groups; cells up to which all groups are looked into */

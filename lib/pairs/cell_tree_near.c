@@ -9,7 +9,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/cell_tree.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cell_tree *t, int64_t probe, int64_t block,
                                   int threads) {

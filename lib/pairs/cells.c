@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 enum { PIECE = 1 << 16, TASK = 256 }; /* rows: read at once; of a task */

@@ -6,7 +6,7 @@
 #include "pairs/cell_compare.h"
 #include "pairs/cells_stream.h"
 #include "pairs/pairs_lists.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 typedef struct unit_search {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define GROUP 128      /* rows that share the columns while these are in the cache */

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
+#include "util/array.h"
 #include "util/components.h"
-#include "util/minmax.h"
 #include "util/parallel.h"
 
 enum { CHUNK = 256 }; /* anchors of a task */

@@ -11,8 +11,8 @@
 
 #include "pairs/cell_compare.h"
 #include "pairs/pairs_lists.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/minmax.h"
 #include "util/parallel.h"
 
 typedef struct cell_search {

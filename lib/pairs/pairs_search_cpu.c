@@ -16,8 +16,8 @@
 #include "pairs/best.h"
 #include "pairs/pairs_lists.h"
 #include "pairs/pairs_stream.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/minmax.h"
 #include "util/parallel.h"
 
 enum {

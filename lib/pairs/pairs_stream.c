@@ -7,8 +7,8 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/pairs_lists.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/minmax.h"
 #include "util/parallel.h"
 
 enum { CHUNK_MIN = 1024, GROUP = 128, FINISH = 64 }; /* rows: of chunks; that share columns; of a task */

@@ -12,7 +12,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "cpu/kernels/int16_vector.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define DEPTH 256                  /* dimensions in one call of the product: the panels it rereads stay in the nearest caches */

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "device/pair_passes.h"
-#include "util/job_progress.h"
+#include "util/parallel.h"
 
 typedef struct gf_vectors { /* embeddings as they are given */
     const float *x;         /* [][dim] of any length; they are scaled to length 1, zeros stay zeros */

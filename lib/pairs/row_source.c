@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 typedef struct asked_row {
     int32_t row, at; /* of the source; where it goes */

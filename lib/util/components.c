@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-#include "util/grow.h"
-#include "util/order.h"
+#include "util/array.h"
 
 void gf_components_init(int32_t *root, int64_t n) {
     for (int64_t i = 0; i < n; i++) root[i] = (int32_t)i;

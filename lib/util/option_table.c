@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/number_text.h"
-#include "util/suggest.h"
+#include "util/text.h"
 
 typedef struct number {
     int64_t whole;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "util/utf8.h"
+#include "util/text.h"
 
 /* ----- one unit of text ----- */
 

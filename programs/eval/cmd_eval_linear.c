@@ -8,8 +8,8 @@
 #include "programs/eval/eval_files.h"
 #include "programs/trained_run.h"
 #include "eval/linear_eval.h"
-#include "util/clock.h"
-#include "util/number_text.h"
+#include "util/machine.h"
+#include "util/text.h"
 
 #define FRACTIONS_MAX 16
 

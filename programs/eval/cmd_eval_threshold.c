@@ -16,7 +16,7 @@
 #include "io/npy.h"
 #include "plot/svg.h"
 #include "plot/table.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define FILE_ALPHA 0.01                     /* of embeddings in a file, unless given */

@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "data/embedding_files.h"
 #include "io/npy.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 

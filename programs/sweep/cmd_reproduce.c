@@ -12,7 +12,7 @@
 #include "programs/sweep/paper_tables.h"
 #include "programs/sweep/sweep_command.h"
 #include "plot/table.h"
-#include "util/path.h"
+#include "util/text.h"
 
 typedef struct reproduce_flags {
     const char *root, *out, *seeds, *data, *jobs;

@@ -16,7 +16,7 @@
 #include "io/folders.h"
 #include "run/run_folder.h"
 #include "run/progress.h"
-#include "util/path.h"
+#include "util/text.h"
 
 /* Flags, which are also the keys of a sweep file; sweep_take reads their values. */
 #define SETTING(k, v, p, h) \

@@ -14,8 +14,7 @@
 #include "io/file.h"
 #include "io/jsonl.h"
 #include "run/run_folder.h"
-#include "util/path.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 /* ----- texts ----- */
 

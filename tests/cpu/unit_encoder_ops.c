@@ -12,7 +12,7 @@
 #include "support/encoder_reference.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 #define FP32_LIMIT 3e-6 /* relative error of whole arrays */
 #define BF16_LIMIT 1e-2 /* results, and what is between two products, rounded to bf16 */

@@ -13,7 +13,7 @@
 #include "nn/graph.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 #define FP32_LIMIT 1e-6 /* relative error of whole arrays */
 #define BF16_LIMIT 3e-3 /* results rounded to bf16 */

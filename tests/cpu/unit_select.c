@@ -4,7 +4,7 @@
 #include "cpu/cpu_passes.h"
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/random.h"
-#include "util/order.h"
+#include "util/array.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/random.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

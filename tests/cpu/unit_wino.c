@@ -7,7 +7,7 @@
 #include "nn/nn_ops.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

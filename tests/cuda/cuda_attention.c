@@ -19,7 +19,7 @@
 #include "cuda/cuda_device.h"
 #include "support/encoder_reference.h"
 #include "support/nn_device.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 #ifdef GF_HAVE_DNNL
 

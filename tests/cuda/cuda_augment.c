@@ -22,7 +22,7 @@
 #include "data/dataset_format.h"
 #include "loader/loader.h"
 #include "support/random.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 static void ok(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);

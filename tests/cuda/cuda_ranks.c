@@ -21,7 +21,7 @@
 #include "method/store.h"
 #include "support/gpu_runs.h"
 #include "support/gpu_transport.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 enum { RANKS = 2, STEPS = 6 };
 

@@ -5,7 +5,7 @@
 
 #include "gpu/fake_nvjpeg.h"
 #include "loader/cuda/nvjpeg_lib.h"
-#include "util/shared_lib.h"
+#include "util/machine.h"
 #include <string.h>
 
 enum { WIDTH = 4, HEIGHT = 3, BYTES = 3 * WIDTH * HEIGHT, MANY = 100 };

@@ -7,7 +7,7 @@
 #include "io/npy.h"
 #include "support/scratch.h"
 #include "support/source_file.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "support/test.h"
 
 #include "data/formats/wds.h"
-#include "util/braces.h"
+#include "util/string_list.h"
 #include <string.h>
 
 static void expect_names(const char *pattern, const char *expected) {

@@ -6,7 +6,7 @@
 #include "eval/detector_thresholds.h"
 #include "method/options.h"
 #include "support/random.h"
-#include "util/order.h"
+#include "util/array.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

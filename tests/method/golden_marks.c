@@ -6,7 +6,7 @@
 #include "fixtures/marks_golden.h"
 #include "support/compare.h"
 #include "support/on_device.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

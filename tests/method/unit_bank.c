@@ -3,7 +3,7 @@
  */
 #include "support/compare.h"
 #include "support/store_fixture.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 enum { DIM = 9, ANCHORS = 6000 }; /* two blocks */
 

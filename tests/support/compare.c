@@ -11,7 +11,7 @@
 
 #include "method/store.h"
 #include "on_device.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 void expect_near(const char *scene_name, int step, const char *what, double got, double want, double tolerance) {
     if (isnan(got) && isnan(want)) return;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "util/half.h"
+#include "util/dtype.h"
 
 void nn_ok(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "util/half.h"
+#include "util/dtype.h"
 
 static float rounded(double x) { return gf_bf16_to_float(gf_bf16_from_float((float)x)); }
 

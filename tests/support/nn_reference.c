@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "util/half.h"
+#include "util/dtype.h"
 
 static int64_t out_size(const gf_nn_shape *s, int64_t size) { return gf_nn_out(size, s->kernel, s->stride, s->pad); }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "method/options.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 static void *zeros(int64_t count, size_t size) {
     void *p = calloc(count > 0 ? (size_t)count : 1, size);

@@ -4,7 +4,7 @@
 
 #include "method/formulas/neighbours.h"
 #include "reference.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 typedef struct candidate {
     double s;

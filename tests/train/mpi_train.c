@@ -17,7 +17,7 @@
 #include "support/ranked.h"
 #include "support/scratch.h"
 #include "loop/lambdas.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include "util/rng.h"
 
 enum { STEPS = 10, FIRST_SEED = 3, LAST_SEED = 40 };

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "support/random.h"
-#include "util/escape.h"
+#include "util/text.h"
 #include <string.h>
 
 enum { LONGEST = 24 };

@@ -4,7 +4,7 @@
 #include "discover/table_files.h"
 #include "support/random.h"
 #include "support/scratch.h"
-#include "util/number_text.h"
+#include "util/text.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "support/random.h"
-#include "util/order.h"
+#include "util/array.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* unit_path.c - paths are joined with one slash, and what does not fit is refused by name. */
 #include "support/test.h"
 
-#include "util/path.h"
+#include "util/text.h"
 #include <string.h>
 
 TEST(a_name_is_joined_to_its_folder) {

@@ -5,7 +5,7 @@
 #include "support/test.h"
 
 #include "util/print.h"
-#include "util/utf8.h"
+#include "util/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  */
 #include "support/test.h"
 
-#include "util/thread_pool.h"
+#include "util/parallel.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

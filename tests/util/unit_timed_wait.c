@@ -6,7 +6,7 @@
 #endif
 #include "support/test.h"
 
-#include "util/threads.h"
+#include "util/parallel.h"
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

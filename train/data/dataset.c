@@ -14,8 +14,7 @@
 #include "data/formats/subset.h"
 #include "data/official/official.h"
 #include "io/file.h"
-#include "util/suggest.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
                                                    &gf_format_wds,    &gf_format_list,    &gf_format_csv};

@@ -15,7 +15,7 @@
 #include "data/tar.h"
 #include "io/blockfile.h"
 #include "text/captions.h"
-#include "util/path.h"
+#include "util/text.h"
 
 #define DEFAULT_PER_SHARD 10000
 

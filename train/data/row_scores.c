@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "io/row_values.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 typedef struct scores {
     const char *path;

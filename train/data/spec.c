@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "util/number_text.h"
+#include "util/text.h"
 
 static int is_word(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
 

@@ -15,9 +15,7 @@
 #include "io/file.h"
 #include "io/jsonl.h"
 #include "io/npy.h"
-#include "util/path.h"
-#include "util/escape.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 enum { THRESHOLD, ABOVE = 3, MUTUAL, HITS, COMPONENT, GROUP, COLUMNS }; /* of anchors.npy */
 

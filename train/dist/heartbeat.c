@@ -2,8 +2,8 @@
 #ifdef GF_HAVE_MPI
 
 #include "dist/heartbeat.h"
-#include "util/clock.h"
-#include "util/threads.h"
+#include "util/machine.h"
+#include "util/parallel.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -13,8 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "util/clock.h"
-#include "util/threads.h"
+#include "util/machine.h"
+#include "util/parallel.h"
 
 #define LATER 5.0      /* seconds: the first joined rank of a machine speaks, others only if it could not */
 #define RANKS_MAX 4096 /* that are looked for */

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "util/shared_lib.h"
+#include "util/machine.h"
 
 #ifdef OPEN_MPI
 #define NAME "Open MPI"

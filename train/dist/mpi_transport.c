@@ -271,7 +271,7 @@ void gf_mpi_describe(char *text, size_t bytes) {
 
 #else
 
-#include "util/left_out.h"
+#include "util/machine.h"
 
 glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
     *out = NULL;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "util/order.h"
+#include "util/array.h"
 
 static glofnd_status sweep(gf_error *err, const gf_view_set *rows, const gf_view_set *cols, const gf_sweep_job *job,
                            const char *stage, gf_strip_visit visit, void *user) {

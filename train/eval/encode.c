@@ -15,7 +15,7 @@
 #include "loop/trainer.h"
 #include "loop/vocabulary.h"
 #include "util/parallel.h"
-#include "util/path.h"
+#include "util/text.h"
 
 struct gf_run_encoder {
     gf_config config; /* resolved */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "eval/stratified_sample.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 glofnd_status gf_features_alloc(gf_error *err, gf_features *f, int64_t n, int64_t dim) {
     *f = (gf_features){.n = n, .dim = dim};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "pairs/nearest.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 typedef struct job {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define SAMPLES 128                   /* of a tile */

@@ -7,7 +7,7 @@
 
 #include "optim/optim.h"
 #include "optim/schedule.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 #define INIT_STD 0.01 /* of the initial weights; biases start at 0 */

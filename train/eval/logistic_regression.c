@@ -103,7 +103,7 @@ static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf
 }
 #else
 
-#include "util/left_out.h"
+#include "util/machine.h"
 
 static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
     (void)o, (void)f, (void)m;

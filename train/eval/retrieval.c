@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "pairs/nearest.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 const int gf_recall_at[GF_RECALLS] = {1, 5, 10};
 

@@ -6,8 +6,8 @@
 
 #include "loader/caption_tokens.h"
 #include "text/captions.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/grow.h"
 
 enum { PART = 512 }; /* captions encoded at a time */
 

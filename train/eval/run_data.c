@@ -10,7 +10,7 @@
 #include "data/spec.h"
 #include "io/calls.h"
 #include "run/resume.h"
-#include "util/path.h"
+#include "util/text.h"
 
 /* 1: the folder has an entry whose name begins with `stem`. */
 static int has_entry(const char *folder, const char *stem) {

@@ -9,7 +9,7 @@
 #include "eval/encode.h"
 #include "loop/learned_thresholds.h"
 #include "loop/trainer.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 struct gf_trained_run {

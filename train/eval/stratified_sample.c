@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 #define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, although 0.1 is not exact in binary */

@@ -13,7 +13,7 @@
 #include "image/blur.h"
 #include "image/color.h"
 #include "image/resample.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { SIZE_LIMIT = 8192, CROP_TRIES = 10 };
 

@@ -10,7 +10,7 @@
 
 #include <png.h>
 
-#include "util/grow.h"
+#include "util/array.h"
 
 #define CHUNK_MAX ((png_alloc_size_t)8 << 20) /* bytes an ancillary chunk may unpack to */
 

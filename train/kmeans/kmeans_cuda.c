@@ -7,7 +7,7 @@
 
 #include "kmeans/kmeans_kernels.h"
 #include "nn/cuda/cunn_sort.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 #define ALIGN 256
 #define CHUNK_BYTES ((size_t)64 << 20) /* of embeddings on their way */

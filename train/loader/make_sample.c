@@ -4,7 +4,7 @@
 #endif
 #include "loader/make_sample.h"
 
-#include "util/clock.h"
+#include "util/machine.h"
 
 static int64_t id_at(const gf_maker *m, const gf_slot *s, int64_t position) {
     const int64_t at = gf_maker_in_order(&m->spec) ? position : gf_permute(m->spec.seed, s->epoch, m->n, position);

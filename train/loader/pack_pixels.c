@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { CHUNK = 16 << 20, PACKED_MAX = 4 << 20, ALIGN = 16 }; /* bytes: of a chunk; of a sample's pixels; of their alignment */
 

@@ -12,7 +12,7 @@
 #include "method/store.h"
 #include "run/run_folder.h"
 #include "loop/fit_anchors.h"
-#include "util/path.h"
+#include "util/text.h"
 #include "util/status.h"
 
 /* ----- parts of ranks ----- */

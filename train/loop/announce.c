@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "run/forecast.h"
-#include "util/memory_limit.h"
+#include "util/machine.h"
 
 void gf_pretrain_report(const gf_pretrain *p, const char *fmt, ...) {
     char line[1600];

@@ -5,7 +5,7 @@
 
 #include "kmeans/kmeans_cuda.h"
 #include "loop/sample_groups.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 typedef struct embedded { /* of all samples, in every rank */
     int64_t n, dim;

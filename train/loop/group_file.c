@@ -1,7 +1,7 @@
 /* group_file.c - ids of samples from a file: .npy, or text. See sample_groups.h. */
 #include "io/row_values.h"
 #include "loop/sample_groups.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 static glofnd_status take_id(gf_error *err, const char *path, int64_t line, int64_t id, int32_t *out) {
     FAIL_IF(err, id < INT32_MIN || id > INT32_MAX, GLOFND_E_FORMAT, "%s: id %lld of sample %lld does not fit 32 bits", path,

@@ -12,7 +12,7 @@
 #include "method/store.h"
 #include "run/run_folder.h"
 #include "loop/anchors.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/status.h"
 
 #define CHANGED_MAX 0.1 /* share of the samples that may be missing or new: more is other data */

@@ -11,8 +11,8 @@
 #include "io/calls.h"
 #include "run/run_folder.h"
 #include "run/run_log.h"
-#include "util/clock.h"
-#include "util/path.h"
+#include "util/machine.h"
+#include "util/text.h"
 
 /* Bytes of the first *lines lines of a file. *lines becomes the number of whole lines where there are fewer, or no file. */
 static glofnd_status line_offset(gf_error *err, const char *path, int64_t *lines, int64_t *bytes) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "optim/schedule.h"
-#include "util/clock.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 
 /* ----- creating ----- */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "nn/nn_ops.h"
-#include "util/left_out.h"
+#include "util/machine.h"
 
 #ifndef GF_HAVE_DNNL
 

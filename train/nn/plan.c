@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "nn/graph.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 /* ----- blocks ------------------------------------------------------------------------------------------------------ */
 

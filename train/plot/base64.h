@@ -1,7 +1,7 @@
 /* base64.h - base64 encoding, for data inside pages. */
 #pragma once
 
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 #define GF_BASE64_BYTES(n) (((n) + 2) / 3 * 4) /* characters of n bytes */
 

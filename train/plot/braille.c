@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 int gf_braille_init(gf_braille *b, int columns, int rows) {
     *b = (gf_braille){columns, rows, NULL};

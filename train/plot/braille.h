@@ -1,7 +1,7 @@
 /* braille.h - line drawings for a terminal: each character is a Unicode braille pattern of 2 x 4 dots. */
 #pragma once
 
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 typedef struct gf_braille {
     int columns, rows; /* characters */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "util/order.h"
+#include "util/array.h"
 
 /* The finite values of x, malloc'ed; NULL: none, or no memory. */
 static float *finite_of(const float *x, int64_t n, int64_t *count) {

@@ -1,7 +1,7 @@
 /* plot_axes.h - the plot area of a chart: its range of values, positions of values in the drawing, axes with round ticks. */
 #pragma once
 
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 /* Units of the view box, which begins above 0: the name of the y axis stands there, over long ticks. */
 enum {

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
-#include "util/minmax.h"
-#include "util/utf8.h"
+#include "util/array.h"
+#include "util/text.h"
 
 /* ----- cells ----- */
 

@@ -1,7 +1,7 @@
 /* table.h - a table of short texts, filled cell by cell, written as aligned text or CSV. Row 0 is the header. */
 #pragma once
 
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 #define GF_TABLE_CELL 200 /* bytes of a cell; longer texts are cut */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "plot/tsne.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 typedef struct link {

@@ -8,8 +8,7 @@
 
 #include "run/run_folder.h"
 #include "run/run_log.h"
-#include "util/path.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 /* ----- groups ----- */
 

@@ -7,7 +7,7 @@
 #include "eval/stats.h"
 #include "run/config.h"
 #include "run/run_eval.h"
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 #define GF_COMPARE_RUNS_MAX 1024
 #define GF_COMPARE_METRICS_MAX 1024

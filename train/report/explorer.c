@@ -13,7 +13,7 @@
 #include "plot/base64.h"
 #include "report/explorer_chunks.h"
 #include "report/explorer_images.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 extern const char gf_explorer_css[], gf_explorer_js[];
 

@@ -10,7 +10,7 @@
 
 #include "discover/decide.h"
 #include "image/image.h"
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 #define GF_EXPLORER_MAX (((int64_t)1 << 30) - 2) /* anchors */
 #define GF_EXPLORER_SHEET 1024                   /* pixels of a side of a sprite sheet */

@@ -10,7 +10,7 @@
 #include "io/calls.h"
 #include "io/jsonl.h"
 #include "plot/base64.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 #define ABOVE 0x40000000u /* flags of a neighbour, beside its position */
 #define MUTUAL 0x80000000u

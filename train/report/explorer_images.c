@@ -6,7 +6,7 @@
 #include "plot/base64.h"
 #include "report/sprite_sheet.h"
 #include "report/thumbnail.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { QUALITY = 80 };
 

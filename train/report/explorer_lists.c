@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "report/explorer_chunks.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 typedef struct lists {
     gf_chunks *c;

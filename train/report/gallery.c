@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 typedef struct chooser {

@@ -8,7 +8,7 @@
 
 #include "data/dataset.h"
 #include "report/thumbnail.h"
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 typedef struct gf_page_images {
     const gf_dataset *data;

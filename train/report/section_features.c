@@ -6,7 +6,7 @@
 #include "plot/svg_bars.h"
 #include "report/comparable.h"
 #include "report/page_parts.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 /* Top-1 in percent with the settings of `like`, but with this share of the labels; NaN: not measured. */
 static double top1_of(const gf_run_log *run, const gf_eval_line *like, double fraction) {

@@ -8,7 +8,7 @@
 #include "plot/svg_dots.h"
 #include "report/page_parts.h"
 #include "report/sprite_sheet.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 typedef struct class_styles { /* the most frequent classes have styles of their own */
     int32_t label[GF_DOTS_CLASSES];

@@ -6,7 +6,7 @@
 #include "eval/threshold_error.h"
 #include "plot/kde.h"
 #include "report/page_parts.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { POINTS = 160 };
 

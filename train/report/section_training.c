@@ -4,7 +4,7 @@
 
 #include "report/page_parts.h"
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { POINTS = 160 };
 

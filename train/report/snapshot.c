@@ -14,7 +14,7 @@
 #include "pairs/nearest.h"
 #include "plot/pca.h"
 #include "plot/tsne.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 typedef struct job {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "report/page.h"
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 /* Aligned text; "-": not measured, or measured by a different protocol or on different samples (comparable.h). */
 void gf_summary_text(gf_text *out, const gf_report *r);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 /* `length` scaled as the longer side of an image is to `side`. */
 static int scaled(int length, int longer, int side) {

@@ -8,7 +8,7 @@
 
 #include "plot/braille.h"
 #include "run/progress.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/print.h"
 
 enum { AXIS = 9, RECENT = 50 }; /* characters of the y axis; logged steps for the speed */

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "run/run_log.h"
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 typedef struct gf_watch_size {
     int columns, rows; /* characters; at least 40 x 12 */

@@ -14,8 +14,8 @@
 #include "nn/graph.h" /* GF_MAX_DEPTH */
 #include "optim/schedule.h"
 #include "run/resume.h"
-#include "util/minmax.h"
-#include "util/number_text.h"
+#include "util/array.h"
+#include "util/text.h"
 
 /* ----- the run's options: one row per key -----
  *

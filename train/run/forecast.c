@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 
 static double expected_lambda(const gf_config *c) {
     return c->task == GF_TASK_CLIP ? GF_EXPECTED_LAMBDA_CLIP : GF_EXPECTED_LAMBDA_VIEWS;

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "util/clock.h"
+#include "util/machine.h"
 #include "util/print.h"
 
 gf_progress gf_progress_start(int64_t done, gf_progress_mode mode) {

@@ -15,11 +15,9 @@
 #include "io/crc32c.h"
 #include "run/run_folder.h"
 #include "run/tfevents.h"
-#include "util/clock.h"
-#include "util/grow.h"
-#include "util/number_text.h"
-#include "util/path.h"
-#include "util/utf8.h"
+#include "util/machine.h"
+#include "util/array.h"
+#include "util/text.h"
 
 /* clang-format off */
 #define NAME(key)                      {key, GF_EVAL_NAME,    0, 1.0, 0, 0, 0}

@@ -10,7 +10,7 @@
 
 #include "io/jsonl.h"
 #include "run/config.h"
-#include "util/path.h"
+#include "util/text.h"
 #include "util/status.h"
 
 #define GF_EVAL_TRAINED "trained" /* event: training continued, all records before it are stale */

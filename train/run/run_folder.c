@@ -19,8 +19,7 @@
 #include "io/folders.h"
 #include "io/jsonl.h"
 #include "io/safetensors.h"
-#include "util/number_text.h"
-#include "util/path.h"
+#include "util/text.h"
 
 enum { LINE = 96, CRC_DIGITS = 8, BYTES_MAX = 1 << 20 }; /* BYTES_MAX: of DONE, for some ten thousand ranks */
 

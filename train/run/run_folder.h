@@ -5,7 +5,7 @@
 
 #include "io/blockfile.h"
 #include "run/config.h"
-#include "util/path.h"
+#include "util/text.h"
 #include "util/status.h"
 
 #define GF_CONFIG_FILE "config.cfg"             /* the configuration, resolved; checkpoints have a copy */

@@ -12,7 +12,7 @@
 
 #include "io/jsonl.h"
 #include "run/run_folder.h"
-#include "util/path.h"
+#include "util/text.h"
 
 #define ROW(name, key, kind, factor) {key, GF_LOG_##kind, factor},
 static const gf_log_key step_keys[] = {GF_LOG_STEP_KEYS(ROW)};

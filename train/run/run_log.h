@@ -9,7 +9,7 @@
 #include "io/jsonl.h"
 #include "run/config.h"
 #include "run/run_eval.h"
-#include "util/path.h"
+#include "util/text.h"
 #include "util/status.h"
 
 typedef enum gf_log_kind {

@@ -15,7 +15,7 @@
 
 #include "io/blockfile.h"
 #include "io/crc32c.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 }; /* kinds */
 enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };                         /* around the data of a record */

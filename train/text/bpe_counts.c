@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
+#include "util/array.h"
 
 #define FIRST_SLOTS 4096
 

@@ -13,7 +13,7 @@
 #include "text/bpe_file.h"
 #include "text/bpe_symbols.h"
 #include "text/unicode.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 #define PAIR_COUNT_MIN 2 /* a pair that comes once is no pattern */
 #define FILE_HEAD "#version: 0.2 - byte-pair merges learned by glofnd"

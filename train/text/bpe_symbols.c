@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
+#include "util/array.h"
 
 #define SLOTS (1u << 17) /* more than twice the symbols */
 

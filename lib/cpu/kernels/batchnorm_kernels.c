@@ -5,7 +5,7 @@
  */
 #include "cpu/kernels/batchnorm_kernels.h"
 #include "cpu/kernels/simd.h"
-#include "util/half.h"
+#include "util/dtype.h"
 
 #define RUN 32     /* rows summed in float */
 #define PANEL 1024 /* channels whose sums lie on the stack */

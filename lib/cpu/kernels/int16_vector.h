@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "cpu/kernels/tile.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 #define GF_INT16_EVEN 46000.0f      /* length of both sides: squared, with the rounding of GF_INT16_DEPTH numbers, below 2^31 */
 #define GF_INT16_ROUNDS 12582912.0f /* 1.5 * 2^23: added and subtracted, it rounds smaller floats to integers */

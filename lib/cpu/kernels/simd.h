@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "util/half.h"
+#include "util/dtype.h"
 
 #define GF_PASTE_(a, b) a##_##b
 #define GF_PASTE(a, b) GF_PASTE_(a, b)

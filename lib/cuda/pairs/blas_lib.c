@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "util/shared_lib.h"
+#include "util/machine.h"
 
 glofnd_status gf_blas_lib_open(gf_error *err, gf_blas_lib *l) {
     static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};

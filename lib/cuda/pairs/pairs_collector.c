@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 enum { SAMPLE_MIN = 1 << 14, SAMPLE_SMALL = 1 << 16, SAMPLE = 1 << 17, SAMPLE_MAX = 1 << 19, SEED = 1 };

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cuda/pairs/pairs_collector.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { FAILED_SHARE = 1000 }; /* more than one anchor in so many: the other way is faster */
 

@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include "cuda/pairs/pairs_collector.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/grow.h"
-#include "util/order.h"
 
 enum { PAIRS_MAX = 1 << 17 }; /* more are faster compared again */
 

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "cuda/pairs/pairs_collector.h"
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
 
 enum { GROUP_MAX = 256 }; /* anchors at a time */
 #define GROUP_BYTES ((size_t)8 << 30)

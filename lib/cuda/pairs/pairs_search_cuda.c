@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cuda/pairs/pairs_collector.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 #define STRIP_BYTES ((size_t)16 << 30) /* similarities and lists of a strip: more is not faster */
 #define STRIP_ROWS 8192

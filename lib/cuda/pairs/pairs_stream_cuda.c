@@ -9,9 +9,8 @@
 
 #include "cuda/pairs/pairs_collector.h"
 #include "pairs/best.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/minmax.h"
-#include "util/order.h"
 
 enum { PIECE = 8192, CHUNK_MIN = 1024 }; /* rows: read at once; of chunks */
 #define CHUNK_SHARE 0.6                  /* of the GPU's free memory */

@@ -9,7 +9,7 @@
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

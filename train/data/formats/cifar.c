@@ -14,7 +14,7 @@
 
 #include "data/dataset_format.h"
 #include "io/file.h"
-#include "util/path.h"
+#include "util/text.h"
 
 #define SIDE 32
 #define PLANE (SIDE * SIDE)

@@ -22,7 +22,7 @@
 #include "image/image.h"
 #include "io/calls.h"
 #include "io/file.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 typedef struct item {
     const char *path;      /* from the root, in folder.paths; set once that no longer moves */

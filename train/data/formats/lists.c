@@ -15,8 +15,8 @@
 #include "data/dataset_format.h"
 #include "io/file.h"
 #include "text/captions.h"
-#include "util/csv.h"
-#include "util/number_text.h"
+#include "util/string_list.h"
+#include "util/text.h"
 
 #define FILES_PROBED 16 /* spread over the list; one must exist */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/number_text.h"
+#include "util/text.h"
 
 const char *const gf_subset_options[] = {"rows", "labels", "imbalance", "every", "fraction", "first", NULL};
 

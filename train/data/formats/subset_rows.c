@@ -6,9 +6,9 @@
 
 #include "data/formats/subset.h"
 #include "io/file.h"
-#include "util/grow.h"
-#include "util/number_text.h"
+#include "util/array.h"
 #include "util/string_list.h"
+#include "util/text.h"
 
 enum { NAME = 4096 };
 

@@ -15,7 +15,7 @@
 #include "data/dataset_format.h"
 #include "data/formats/wds.h"
 #include "io/blockfile.h"
-#include "util/utf8.h"
+#include "util/text.h"
 
 #define MAGIC "GFWDSIX1"
 #define VERSION 4u

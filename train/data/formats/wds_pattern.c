@@ -1,4 +1,4 @@
-/* wds_pattern.c - shard patterns: braces as in a shell (util/strings/braces.h), then * ? [...] matched against files. */
+/* wds_pattern.c - shard patterns: braces as in a shell (util/string_list.h), then * ? [...] matched against files. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/braces.h"
+#include "util/string_list.h"
 
 /* ----- files ----- */
 

@@ -12,9 +12,8 @@
 #include "data/tar.h"
 #include "io/json.h"
 #include "io/npy.h"
-#include "util/grow.h"
-#include "util/number_text.h"
-#include "util/utf8.h"
+#include "util/array.h"
+#include "util/text.h"
 
 #define CLS_MAX 32   /* bytes of a .cls */
 #define NPY_MAX 4096 /* bytes of a .npy of metadata */

@@ -13,7 +13,7 @@
 #endif
 
 #include "io/file.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 #define HEADER 128
 #define PACKED_RATIO_MAX 1100 /* zlib's best is about 1030 */

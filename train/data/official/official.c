@@ -13,8 +13,8 @@
 
 #include "data/official/mat5.h"
 #include "io/file.h"
-#include "util/grow.h"
-#include "util/utf8.h"
+#include "util/array.h"
+#include "util/text.h"
 
 #define FILES_PROBED 16 /* spread over the list; all must exist */
 

@@ -7,7 +7,7 @@
 
 #include "data/dataset_format.h"
 #include "data/official/known_datasets.h"
-#include "util/path.h"
+#include "util/text.h"
 
 typedef struct gf_official_names { /* by label */
     char **at;                     /* [n] NULL: none */

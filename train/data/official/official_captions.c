@@ -11,7 +11,7 @@
 #include "data/official/official.h"
 #include "io/file.h"
 #include "io/json.h"
-#include "util/grow.h"
+#include "util/array.h"
 
 #define SIDECAR_BYTES_MAX ((uint64_t)1 << 20)
 #define JSON_BYTES_MAX ((uint64_t)1 << 30)

@@ -13,8 +13,8 @@
 #include "data/official/official.h"
 #include "io/file.h"
 #include "io/json.h"
-#include "util/csv.h"
-#include "util/grow.h"
+#include "util/array.h"
+#include "util/string_list.h"
 
 #define TABLE_BYTES_MAX ((uint64_t)1 << 28)
 #define CANDIDATES_MAX 64

@@ -21,7 +21,7 @@
 #include "cuda/cuda_device.h"
 #include "dist/comm.h"
 #include "dist/comm_device.h"
-#include "util/shared_lib.h"
+#include "util/machine.h"
 
 #define GF_NCCL_FUNCTIONS(X)  \
     X(ncclGetUniqueId)        \

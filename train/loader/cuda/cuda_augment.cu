@@ -6,7 +6,7 @@
 #include "loader/cuda/augment_resize.cuh"
 #include "loader/cuda/cuda_augment.h"
 #include "cuda/cuda_device.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { SMALL = 64, SMALL_THREADS = 256, THREADS = 1024, ROWS_MAX = 96, ALIGN = 16 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
-#include "util/shared_lib.h"
+#include "util/array.h"
+#include "util/machine.h"
 
 enum { RGB_INTERLEAVED = 5, MAJOR = 0, MINOR = 1 };
 enum { INTERPOLATE_COLOURS = 1 << 5 }; /* as libjpeg does by default; from 12.1 on */

@@ -4,8 +4,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "util/memory_limit.h"
-#include "util/shared_lib.h"
+#include "util/machine.h"
 
 #if DNNL_VERSION_MAJOR == 2
 #define PACKAGE "libdnnl2"

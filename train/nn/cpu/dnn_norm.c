@@ -8,7 +8,7 @@
 #include "nn/cpu/dnn_blocks.h"
 #include "nn/cpu/dnn_ops.h"
 #include "nn/cpu/dnn_times.h"
-#include "util/half.h"
+#include "util/dtype.h"
 #include "util/parallel.h"
 
 #define STRIP 128 /* channels per task when sums are added */

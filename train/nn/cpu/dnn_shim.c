@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "nn/cpu/dnn_lib.h"
-#include "util/grow.h"
-#include "util/memory_limit.h"
+#include "util/array.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 
 typedef enum object_kind { ENGINE, STREAM, ATTRIBUTES, MEMORY_DESC, PRIMITIVE_DESC, PRIMITIVE, MEMORY } object_kind;

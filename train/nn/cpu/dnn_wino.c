@@ -9,7 +9,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "device/pair_passes.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 #define PLANES GF_WINO_PLANES

@@ -8,7 +8,7 @@
 
 #include "nn/cuda/cunn_plan.h"
 #include "io/blockfile.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 enum { LINE = 2048 };
 

@@ -6,7 +6,7 @@
  * on an H200). All copies, and all gradients, are cast in one launch (cunn_move.c). float nets use the weights themselves.
  */
 #include "nn/cuda/cunn_plan.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 static int64_t weights_of(const gf_nn_shape *s) { return s->out * s->in * s->kernel * s->kernel; }
 

@@ -8,7 +8,7 @@
 
 #include "nn/cuda/cunn_plan.h"
 #include "cuda/cuda_device.h"
-#include "util/minmax.h"
+#include "util/array.h"
 
 /* Oldest Linux driver for programs of this CUDA, by NVIDIA's table of compatibility within a major version. */
 #if CUDART_VERSION >= 13000

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "util/shared_lib.h"
+#include "util/machine.h"
 
 #define OLDEST_CUDNN 90000 /* the graph interface as used here, and its engines for bf16 */
 

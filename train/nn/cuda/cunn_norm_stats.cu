@@ -8,7 +8,7 @@
 #include "nn/cuda/cunn_norm.cuh"
 #include "nn/cuda/cunn_norm_line.cuh"
 #include "nn/cuda/cunn_norm_sums.cuh"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { ROUNDS = 4 };
 

@@ -3,7 +3,7 @@
 
 #include "nn/cuda/cunn.h"
 #include "nn/cuda/cunn_mma.cuh"
-#include "util/minmax.h"
+#include "util/array.h"
 
 enum { IN = GF_CUNN_IMAGE_CHANNELS, TW = 16, LINES = 2, PAD = 8, STEM_BLOCKS = 264 }; /* LINES of TW pixels per warp, forward */
 

@@ -1,12 +1,33 @@
-/* memory_limit.c - see memory_limit.h. */
+/* machine.c - see machine.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "util/memory_limit.h"
+#include "util/machine.h"
 
+#include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
+
+/* ----- the time ----- */
+
+static double read_clock(clockid_t which) {
+    struct timespec t;
+    clock_gettime(which, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double gf_clock(void) { return read_clock(CLOCK_MONOTONIC); }
+
+double gf_cpu_clock(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+
+double gf_wall_clock(void) { return read_clock(CLOCK_REALTIME); }
+
+/* ----- memory ----- */
 
 static int64_t of_machine(void) {
     const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
@@ -47,4 +68,37 @@ int64_t gf_memory_limit(const char **what) {
         if (limits[i] > 0 && (limits[best] == 0 || limits[i] < limits[best])) best = i;
     if (what) *what = names[best];
     return limits[best];
+}
+
+#define HUGE_PAGE ((uintptr_t)2 << 20)
+
+void gf_prefer_huge_pages(void *p, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+    const uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE,
+                    to = ((uintptr_t)p + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (bytes >= 2 * HUGE_PAGE && from < to) madvise((char *)p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE); /* a hint */
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
+/* ----- libraries ----- */
+
+void *gf_shared_lib_open(const char *const *names, int global) {
+    for (; *names; names++) {
+        void *lib = dlopen(*names, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+        if (lib) return lib;
+    }
+    return NULL;
+}
+
+const char *gf_shared_lib_error(void) {
+    const char *text = dlerror();
+    return text ? text : "it cannot be opened";
+}
+
+int gf_shared_lib_find(void *lib, const char *name, void *out) {
+    void *at = dlsym(lib, name);
+    memcpy(out, &at, sizeof at);
+    return at != NULL;
 }

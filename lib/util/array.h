@@ -1,7 +1,18 @@
-/* order.h - order statistics of small arrays. */
+/* array.h - arrays that grow, and order statistics of small ones. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* Makes the array at *pointer hold at least `count` items of `bytes` bytes each. *capacity is the number of items it holds; at
+ * first it is 0, and *pointer NULL. Grows to twice the count, so that adding one by one takes linear time. 1: done; 0: no memory,
+ * and nothing has changed.
+ *
+ *     if (!gf_grow(&list->item, &list->capacity, list->count + 1, sizeof *list->item)) return 0;
+ *     list->item[list->count++] = x; */
+int gf_grow(void *pointer, size_t *capacity, size_t count, size_t bytes);
+
+/* ----- order ----- */
 
 /* The k-th largest of v[n], 1 <= k <= n; reorders v so that the k largest come first (the k-th at v[k-1]). No NaN. */
 float gf_kth_largest(float *v, int64_t n, int64_t k);
@@ -22,3 +33,7 @@ float gf_quantile(float *v, int64_t n, double alpha);
 
 /* The best-th largest of v[n], moved towards the next larger; reorders v. */
 float gf_between(float *v, int64_t n, int64_t best, double fraction);
+
+/* The smaller and the larger of two numbers of one type. An argument is evaluated twice. */
+#define GF_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define GF_MAX(a, b) ((a) > (b) ? (a) : (b))

@@ -1,7 +1,23 @@
-/* order.c - see order.h. Quickselect with the median of three: no random numbers, so equal inputs take equal paths. */
-#include "util/order.h"
+/* array.c - see array.h. */
+#include "util/array.h"
 
 #include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int gf_grow(void *pointer, size_t *capacity, size_t count, size_t bytes) {
+    void *old, *grown = NULL;
+    if (count <= *capacity) return 1;
+    memcpy(&old, pointer, sizeof old); /* pointers to different types have no common type */
+    if (count <= SIZE_MAX / 4 / bytes) grown = realloc(old, 2 * count * bytes);
+    if (!grown) return 0;
+    memcpy(pointer, &grown, sizeof grown);
+    *capacity = 2 * count;
+    return 1;
+}
+
+/* ----- order ----- */
 
 int gf_order_int32(const void *x, const void *y) {
     const int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
@@ -16,6 +32,7 @@ static void swap(float *a, float *b) {
 
 static float median3(float a, float b, float c) { return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)); }
 
+/* Quickselect with the median of three: no random numbers, so equal inputs take equal paths. */
 float gf_kth_largest(float *v, int64_t n, int64_t k) {
     int64_t left = 0, right = n - 1;
     const int64_t at = k - 1;
