@@ -13,6 +13,7 @@
 #include "report/comparable.h"
 #include "report/page.h"
 #include "report/summary.h"
+#include "run/run_folder.h"
 #include "support/page_span.h"
 #include "support/scratch.h"
 
