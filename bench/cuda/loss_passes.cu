@@ -39,7 +39,8 @@
  *   v9 moving    count, update of lambda and stats at once, with lists of what lies above the least lambda that is expected. It
  *                needs the state of anchors, so it is not among the versions here: bench/cuda/step times it, cuda_moving
  *                compares it.
- * The library picks by the number of rows (cuda_pass.cu, cuda_shapes.cuh): the last version.
+ * v2 to v4 are timed as the library chooses among their shapes (tile_mma.cuh); single shapes were timed by earlier versions of this
+ * file. The last version is what the library picks by the number of rows (cuda_pass.cu).
  */
 #include <algorithm>
 #include <cmath>
@@ -48,9 +49,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
-#include "cuda/passes/cuda_stats_mma.cuh"
 
 #define DIM 128
 #define CEILING 788.0 /* TFLOP/s of a large bf16 product on this GPU (docs/benchmarks.md) */
@@ -120,7 +119,7 @@ static batch make(int rows, uint64_t seed) {
     q.f32 = upload(&b, z), q.hi = upload(&b, half), q.rows = rows;
     gf_tile_args &a = b.a;
     a.q = a.k = q, a.dim = a.ld = DIM, a.shift = 1, a.col_role = 1;
-    gf_rows &x = a.row;
+    gf_cuda_rows &x = a.row;
     x.inv_tau = upload(&b, tau), x.lo = x.mid = upload(&b, lo);
     x.w = upload(&b, w), x.log_w = upload(&b, log_w);
     x.sum = space<double>(&b, rows), x.kept = space<int32_t>(&b, rows), x.above = space<int32_t>(&b, rows);
@@ -147,29 +146,13 @@ static void drop(batch *b) {
 
 typedef cudaError_t (*pass)(const gf_tile_args &a, cudaStream_t stream);
 
-template <class C> static cudaError_t stats_of(const gf_tile_args &a, cudaStream_t stream) {
-    if (a.flags & GF_ABOVE) return gf_stats_launch<C, GF_ABOVE>(a, stream);
-    return a.flags & GF_MASK ? gf_stats_launch<C, MASKED>(a, stream) : gf_stats_launch<C, 0>(a, stream);
-}
-
-template <class C> static cudaError_t grad_of(const gf_tile_args &a, cudaStream_t stream) {
-    return a.flags & GF_MASK ? gf_grad_launch<C, GF_MASK>(a, stream) : gf_grad_launch<C, 0>(a, stream);
-}
-
-typedef gf_mma_shape<DIM, 1, 8, 1, 1, 8> m16;
-typedef gf_mma_shape<DIM, 1, 4, 1, 2, 8, 2> m32;
-typedef gf_mma_shape<DIM, 1, 4, 1, 2, 4, 2> m32_narrow;
-typedef gf_mma_shape<DIM, 1, 1, 8, 1, 4> split16;
-typedef gf_mma_shape<DIM, 1, 2, 4, 1, 4> split32;
-typedef gf_mma_shape<DIM, 1, 4, 2, 1, 4> split64;
-
 static cudaError_t library_pass(gf_tile_args a, cudaError_t (*run)(const gf_cuda_pass *, int, cudaStream_t),
                                 cudaStream_t stream) {
     gf_cuda_embed z = {};
     gf_cuda_pass p = {};
     z.f32.row = const_cast<float *>(a.q.f32), z.f32.rows = a.q.rows, z.f32.dim = z.f32.ld = DIM;
     z.hi = const_cast<__nv_bfloat16 *>(a.q.hi);
-    p.p.row = &a.row, p.p.col = &a.col, p.p.shift = a.shift, p.p.col_role = a.col_role, p.p.flags = a.flags;
+    p.row = &a.row, p.col = &a.col, p.shift = a.shift, p.col_role = a.col_role, p.flags = a.flags;
     p.q = p.k = &z, p.math = GF_CUDA_BF16, p.buffer = a.buffer, p.buffer_bytes = a.buffer_bytes;
     return run(&p, 1, stream);
 }
@@ -188,16 +171,8 @@ struct version {
 };
 
 static const version versions[] = {
-    {"v1 exact", gf_stats_exact, gf_grad_exact, true, 8192},
-    {"v2 m16", stats_of<m16>, grad_of<m16>, false, 1 << 30},
-    {"v3 m32", stats_of<m32>, grad_of<m32>, false, 1 << 30},
-    {"v3 m32, 32 columns", stats_of<m32_narrow>, grad_of<m32_narrow>, false, 1 << 30},
-    {"v4 split, 16 rows", stats_of<split16>, grad_of<split16>, false, 8192},
-    {"v4 split, 32 rows", stats_of<split32>, grad_of<split32>, false, 16384},
-    {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, false, 1 << 30},
-    {"v2 to v4 by rows", gf_stats_bf16, gf_grad_bf16, true, 1 << 30},
-    {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, true, 1 << 30},
-    {"v7 pairs", gf_stats_pairs, gf_grad_wgmma, true, 1 << 30},
+    {"v1 exact", gf_stats_exact, gf_grad_exact, true, 8192},    {"v2 to v4 by rows", gf_stats_bf16, gf_grad_bf16, true, 1 << 30},
+    {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, true, 1 << 30}, {"v7 pairs", gf_stats_pairs, gf_grad_wgmma, true, 1 << 30},
     {"library", library_stats, library_grad, true, 1 << 30},
 };
 

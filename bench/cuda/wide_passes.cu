@@ -18,8 +18,9 @@
  *                kernel: 45 ms. Two mistakes had cost 10 ms: a gradient that was read, added to and written number by number,
  *                each read waiting for the write before it; and numbers of the columns read behind a branch (is it past the
  *                end?), which kept the compiler from having more than one read in flight.
- *   v2 cluster   pairs of thread blocks share the columns that they fetch: between 6 % slower and 2 % faster.
- *   v3 flow      tiles of 128 x 128 with two sets of sums (cuda_flow_*.cu): one is used while the tensor cores fill the other.
+ *   v2 cluster   pairs of thread blocks share the columns that they fetch: between 6 % slower and 2 % faster. Thread blocks by
+ *                themselves are no longer built.
+ *   v3 flow      tiles of 128 x 128 with two sets of sums (the first part of cuda_large_*.cu): one is used while the tensor cores fill the other.
  *                All passes take 5 to 10 % less from B = 32768 on; the GPU is then at its power limit, and its clock falls. By
  *                rows: only the weights of pass C.
  *   Slower: weights and sums of all pieces in one persistent kernel, with P Z in tiles of 128 x 128 (38 instead of 34 ms).
@@ -91,7 +92,7 @@ struct batch {
     bool exact; /* its similarities: 1/tau above 14, which would magnify their errors */
     float inv_tau;
     gf_tile_args a; /* of the first side; flags are set by the caller */
-    gf_rows side[2];
+    gf_cuda_rows side[2];
     std::vector<void *> blocks;
 };
 
@@ -120,8 +121,8 @@ static gf_operand embeddings(batch *b, int rows, int dim, uint64_t seed) {
 }
 
 /* Thresholds near the top 1 %. */
-static gf_rows numbers(batch *b, int rows, int dim, unsigned seed) {
-    gf_rows x = {};
+static gf_cuda_rows numbers(batch *b, int rows, int dim, unsigned seed) {
+    gf_cuda_rows x = {};
     std::vector<float> tau(rows, b->inv_tau), lo(rows), w(rows), log_w(rows);
     const float spread = (b->exact ? exact_variance() * float(dim) : 1.0f) / sqrtf(float(dim)); /* of similarities */
     srand(seed);
@@ -173,19 +174,14 @@ typedef cudaError_t (*one_pass)(const gf_tile_args &a, cudaStream_t stream);
 struct version {
     const char *name;
     one_pass stats, grad; /* NULL: large */
-    int cluster;
+    bool flows;
     bool both;
 };
 
 static const version versions[] = {
-    {"exact", gf_stats_exact, gf_grad_exact, 0, false},
-    {"v1 wide", gf_stats_wide, gf_grad_wide, 0, false},
-    {"v2 large, by rows", NULL, NULL, 1, false},
-    {"v2 cluster, by rows", NULL, NULL, 2, false},
-    {"v2 large", NULL, NULL, 1, true},
-    {"v2 cluster", NULL, NULL, 2, true},
-    {"v3 flow, by rows", NULL, NULL, GF_LARGE_FLOW, false},
-    {"v3 flow", NULL, NULL, GF_LARGE_FLOW, true},
+    {"exact", gf_stats_exact, gf_grad_exact, false, false}, {"v1 wide", gf_stats_wide, gf_grad_wide, false, false},
+    {"v2 cluster, by rows", NULL, NULL, false, false},      {"v2 cluster", NULL, NULL, false, true},
+    {"v3 flow, by rows", NULL, NULL, true, false},          {"v3 flow", NULL, NULL, true, true},
 };
 
 static bool is_mirrored(const batch &b) { return b.rows == b.cols; }
@@ -193,17 +189,17 @@ static int sides_of(const batch &b) { return b.views || b.rows < b.cols ? 1 : 2;
 
 static cudaError_t run(const version &v, const batch &b, unsigned flags, bool grad, cudaStream_t stream) {
     gf_tile_args a = b.a;
-    gf_rows mirror = b.side[1];
+    gf_cuda_rows mirror = b.side[1];
     a.flags = flags, a.fixed = 1;
     if (b.inv_tau > 40.0f && !(flags & GF_ABOVE)) a.flags |= GF_SHIFT;
     if (!(flags & GF_MASK)) a.row.theta = a.col.theta = mirror.theta = NULL;
     if (v.both && is_mirrored(b))
-        return grad ? gf_grad_large(a, &mirror, 1, v.cluster, stream) : gf_stats_large(a, &mirror, 1, v.cluster, stream);
+        return grad ? gf_grad_large(a, &mirror, 1, v.flows, stream) : gf_stats_large(a, &mirror, 1, v.flows, stream);
     cudaError_t e = cudaSuccess;
     for (int i = 0; e == cudaSuccess && i < sides_of(b); i++) {
         if (i) a = other_side(a);
-        if (grad) e = v.grad ? v.grad(a, stream) : gf_grad_large(a, NULL, 1, v.cluster, stream);
-        else e = v.stats ? v.stats(a, stream) : gf_stats_large(a, NULL, 1, v.cluster, stream);
+        if (grad) e = v.grad ? v.grad(a, stream) : gf_grad_large(a, NULL, 1, v.flows, stream);
+        else e = v.stats ? v.stats(a, stream) : gf_stats_large(a, NULL, 1, v.flows, stream);
     }
     return e;
 }
@@ -223,7 +219,7 @@ template <class T, class U> static void append(std::vector<U> &to, const T *p, s
 
 static void poison(const batch &b) {
     for (int i = 0; i < sides_of(b); i++) {
-        const gf_rows &x = b.side[i];
+        const gf_cuda_rows &x = b.side[i];
         CHECK(cudaMemset(x.sum, 0xff, sizeof(double) * b.rows)), CHECK(cudaMemset(x.moment, 0xff, sizeof(double) * b.rows));
         CHECK(cudaMemset(x.kept, 0xff, 4 * size_t(b.rows))), CHECK(cudaMemset(x.above, 0xff, 4 * size_t(b.rows)));
         CHECK(cudaMemset(x.grad, 0xff, sizeof(float) * size_t(b.rows) * b.ld));
@@ -232,7 +228,7 @@ static void poison(const batch &b) {
 }
 
 /* Sums of a side, relative to one peak. */
-static void append_sums(std::vector<double> &to, const double *sums, const gf_rows &x, const batch &b) {
+static void append_sums(std::vector<double> &to, const double *sums, const gf_cuda_rows &x, const batch &b) {
     std::vector<double> own;
     std::vector<float> peak;
     append(own, sums, b.rows), append(peak, x.peak, b.rows);
@@ -245,7 +241,7 @@ static outcome results(const version &v, const batch &b, unsigned flags) {
     CHECK(run(v, b, GF_ABOVE, false, 0)), CHECK(run(v, b, flags, false, 0)), CHECK(run(v, b, flags & GF_MASK, true, 0));
     CHECK(cudaDeviceSynchronize());
     for (int i = 0; i < sides_of(b); i++) {
-        const gf_rows &x = b.side[i];
+        const gf_cuda_rows &x = b.side[i];
         append_sums(y.sum, x.sum, x, b), append(y.grad, x.grad, size_t(b.rows) * b.ld), append(y.above, x.above, b.rows);
         if (flags & GF_MOMENT) append_sums(y.moment, x.moment, x, b);
         if (flags & GF_COUNT) append(y.kept, x.kept, b.rows);

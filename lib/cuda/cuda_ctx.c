@@ -4,7 +4,6 @@
  * Gradient, the scratch of selections and partial sums of pass B are never needed at the same time, so they share one region:
  * pass C comes last.
  */
-#include "cuda/cuda_neighbours.h"
 #include "cuda/cuda_step.h"
 
 #include <stddef.h>
@@ -105,14 +104,15 @@ static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, i
     e->lo = take(at, math == GF_CUDA_EXACT || math == GF_CUDA_BF16 ? 0 : rows * ld, 2);
 }
 
-static void lay_own(cursor *at, gf_rows *x, int64_t n) {
+static void lay_own(cursor *at, gf_cuda_rows *x, int64_t n) {
     TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
     TAKE(at, x->sum, n), TAKE(at, x->moment, n), TAKE(at, x->flagged_s, n);
     TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->above, n);
-    TAKE(at, x->same, n), TAKE(at, x->hits, n), TAKE(at, x->floor, n);
+    TAKE(at, x->same, n), TAKE(at, x->hits, n);
+    x->col_sum = x->sum, x->col_moment = x->moment; /* of pass C, when those of pass B have been used */
 }
 
-static void lay_every(cursor *at, gf_rows *x, int64_t n) {
+static void lay_every(cursor *at, gf_cuda_rows *x, int64_t n) {
     TAKE(at, x->inv_tau, n), TAKE(at, x->theta, n), TAKE(at, x->floor, n), TAKE(at, x->log_w, n), TAKE(at, x->w, n);
     TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
 }
@@ -151,7 +151,7 @@ static int in_halves(gf_cuda_math math) { return math == GF_CUDA_SPLIT || math =
 
 /* 1: there are kernels for wide embeddings, which need memory. */
 static int has_wide_kernels(const gf_device_ctx *d, int64_t ld, gf_cuda_math math) {
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
     int major = 0;
     if (math == GF_CUDA_EXACT || ld < (in_halves(math) ? 128 : 256)) return 0;
     return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) == cudaSuccess && major == 9;

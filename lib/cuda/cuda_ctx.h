@@ -1,4 +1,5 @@
-/* cuda_ctx.h - the CUDA part of a context: stream, workspace, and the control block that the kernels of a step share. */
+/* cuda_ctx.h - what lives on the device: the context of a caller (stream, workspace, the control block that the kernels of a step share), and
+ * the state of the anchors. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,6 +12,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---------- The context ---------- */
 
 #define GF_ROW_FIELDS 11       /* leading fields of gf_totals: sums over the rows of the first half */
 #define GF_CUDA_FINE INT64_MAX /* no failure */
@@ -26,7 +29,7 @@ typedef struct gf_cuda_control {
     int64_t seen;          /* official: anchors that have a u */
     double above[2][2];    /* shared lambda, per side: negatives above it; all negatives */
     double quantile[2][2]; /* shared lambda, per side: sum of the anchors' quantiles; anchors */
-    glofnd_row shared[2];  /* the shared row before it moves */
+    glofnd_anchor shared[2];  /* the shared row before it moves */
     int32_t shared_open[2]; /* it takes a learner step */
     gf_totals sum;
 } gf_cuda_control;
@@ -37,11 +40,11 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     gf_cuda_embed bank;       /* BANK */
     float *norm;              /* [all] */
     double *positive;         /* [all] S of the positive pair */
-    gf_rows own, every;
+    gf_cuda_rows own, every;
     float *pos;        /* [all] */
     float *quantile;   /* [own] */
     int64_t *row_id;   /* [own] */
-    glofnd_row *fresh; /* [rows] state of the anchors, with the new lambda */
+    glofnd_anchor *fresh; /* [rows] state of the anchors, with the new lambda */
     uint8_t *starts;   /* [rows] the anchor takes the batch quantile as its lambda */
     uint8_t *open;     /* [rows] */
 } gf_cuda_side;
@@ -89,12 +92,6 @@ struct gf_device_ctx {
     double *row_totals; /* [GF_ROW_FIELDS][rows of all sides] */
 };
 
-#define CUDA_TRY(err, call)                                                               \
-    do {                                                                                  \
-        const cudaError_t cuda_status_ = (call);                                          \
-        if (cuda_status_ != cudaSuccess) return gf_cuda_fail((err), cuda_status_, #call); \
-    } while (0)
-
 glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out);
 void gf_cuda_close(gf_device_ctx *d);
 glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream);
@@ -108,6 +105,54 @@ glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
 glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
 /* E_ARGUMENT if the current device is not the one the context was made on. */
 glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
+
+/* ---------- The state of the anchors ----------
+ *
+ * Records are those of method/formulas/record.h, one per anchor, so that a step touches one or two sectors per anchor; all-zero bytes mean
+ * never seen.
+ */
+
+typedef struct gf_cuda_shared { /* in device memory */
+    gf_record shared[2];
+    int64_t ring_head, ring_count;
+} gf_cuda_shared;
+
+struct gf_device_store {
+    cudaStream_t stream; /* of the context that made it, then of the last step */
+    int64_t n;
+    int modalities, temperatures;
+    size_t record_bytes;
+    unsigned char *records; /* [n][record_bytes]: device memory, or pinned and mapped host memory */
+    int on_host;
+    uint8_t *touched; /* [blocks] */
+    gf_cuda_shared *state;
+    int64_t ring_rows, ring_dim, ring_ld;
+    gf_cuda_embed ring[2]; /* rows [capacity][ld] with the halves that tensor cores read */
+    int64_t *ring_id[2];   /* [capacity] */
+    struct gf_cuda_staging *staging;
+};
+
+glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
+                                 gf_device_store **out);
+/* The store of a step on `stream`, or one without records for rows of the caller in its place. */
+struct gf_device_store gf_cuda_store_of(const gf_device_step *x, cudaStream_t stream);
+size_t gf_cuda_store_held(const gf_device_store *s); /* bytes on the device */
+void gf_cuda_store_close(gf_device_store *s);
+glofnd_status gf_cuda_store_touched(gf_error *err, gf_device_store *s, uint8_t *blocks);
+glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, int64_t first, int64_t count, void *records);
+glofnd_status gf_cuda_store_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records);
+glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state);
+glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
+glofnd_status gf_cuda_store_bank(gf_error *err, gf_device_ctx *d, gf_device_store *s, int put, int side, int64_t dim,
+                                 const int64_t *id, int64_t n, void *rows);
+
+/* cuda_store_rows.cu: n records between the store and `packed` (device). */
+cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed);
+/* n averages of one side between the store and `rows` (device) [n][dim]; ids outside of the store are passed over. */
+cudaError_t gf_cuda_move_averages(const gf_device_store *s, int put, int side, int64_t dim, const int64_t *id, int64_t n,
+                                  uint16_t *rows);
+/* Computes the halves of the first `count` ring rows from their f32. */
+cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t count);
 
 #ifdef __cplusplus
 }

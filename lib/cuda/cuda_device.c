@@ -1,11 +1,14 @@
-/* cuda_device.c - see cuda_device.h; and CUDA's entry in the list of devices. */
+/* cuda_device.c - see cuda_device.h and cuda_blas.h; and CUDA's entry in the list of devices. */
 #include "cuda/cuda_device.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/cuda_blas.h"
 #include "cuda/cuda_step.h"
+#include "util/machine.h"
 
 /* The runtime has one error for a driver that is too old and for a missing one. */
 static void describe_driver(char *why, size_t bytes) {
@@ -47,6 +50,29 @@ cudaError_t gf_cuda_allow_shared(const void *kernel) {
     if (e != cudaSuccess) return e;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, max - (int)own.sharedSizeBytes);
 }
+
+/* ----- cuBLASLt ----- */
+
+glofnd_status gf_blas_lib_open(gf_error *err, gf_blas_lib *l) {
+    static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+    memset(l, 0, sizeof *l);
+    l->lib = gf_shared_lib_open(blas, 0);
+    FAIL_IF(err, !l->lib, GLOFND_E_UNSUPPORTED,
+            "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
+#define GF_X(name)                                                                                                             \
+    FAIL_IF(err, !gf_shared_lib_find(l->lib, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuBLASLt has no %s: it is too old", \
+            #name);
+    GF_CUBLASLT_FUNCTIONS(GF_X)
+#undef GF_X
+    return GLOFND_OK;
+}
+
+void gf_blas_lib_close(gf_blas_lib *l) {
+    if (l->lib) dlclose(l->lib);
+    memset(l, 0, sizeof *l);
+}
+
+/* ----- the device ----- */
 
 static glofnd_status check(gf_error *err) {
     char why[256];

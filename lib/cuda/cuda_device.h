@@ -15,6 +15,16 @@ int gf_cuda_devices(char *why, size_t bytes);
 /* Status and text of the failure e != cudaSuccess. `at`: the operation; of a call as written only the part before "(" counts. */
 glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at);
 
+/* Returns that failure from the function, unless the call succeeds; `at`: the operation in words. */
+#define CUDA_TRY_AS(err, call, at)                                                 \
+    do {                                                                           \
+        const cudaError_t cuda_try_ = (call);                                      \
+        if (cuda_try_ != cudaSuccess) return gf_cuda_fail((err), cuda_try_, (at)); \
+    } while (0)
+
+/* The same, named by the call itself. */
+#define CUDA_TRY(err, call) CUDA_TRY_AS(err, call, #call)
+
 /* This process shares its GPU with others: `ranks` in all (1). */
 void gf_cuda_set_sharing(int ranks);
 /* Its part of the memory that is free on the current device. */

@@ -12,8 +12,8 @@
 #include <cuda_fp16.h>
 #include <mma.h>
 
-#include "cuda/cuda_neighbours.h"
 #include "cuda/cuda_step.cuh"
+#include "cuda/cuda_step.h"
 
 using namespace nvcuda;
 

@@ -1,20 +1,36 @@
-/* cuda_select.cu - exact order statistics of rows of similarities.
+/* cuda_select.cu - exact order statistics of rows of similarities, and the scores of FNC that they rank. */
+#include "cuda/cuda_step.h"
+#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/tile_exact.cuh"
+#include "cuda/passes/tile_mma.cuh"
+
+/* ---------- Floats as unsigned integers of the same order ---------- */
+
+/* Larger floats have larger keys; -0 and 0 are one value. No NaN. */
+__device__ __forceinline__ unsigned gf_order_key(float v) {
+    const unsigned u = __float_as_uint(v + 0.0f);
+    return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+__device__ __forceinline__ float gf_order_value(unsigned key) {
+    return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
+/* ---------- From similarities that are written ----------
  *
  * The similarities of some rows are written (cuda_kernels.cuh), then one block per row finds the wanted one, eight bits of its
  * order-preserving key at a time. Atomics count only integers, so the result depends on the values alone.
  */
-#include "cuda/cuda_order.cuh"
-#include "cuda/passes/cuda_kernels.cuh"
 
-#define THREADS 512
-#define WARPS (THREADS / 32)
+#define SELECT_THREADS 512
+#define SELECT_WARPS (SELECT_THREADS / 32)
 
 struct select_args {
     const float *s; /* [rows of this chunk][columns] */
     int cols, r0;
     int64_t best;
     double fraction, alpha;
-    int by_id, round_up, smallest;
+    int by_id, round_up;
     float *value;
     int32_t *tie;
 };
@@ -26,7 +42,7 @@ static __device__ int block_sum(int x, int *shared) {
     if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
     __syncthreads();
     int sum = 0;
-    for (int w = 0; w < WARPS; w++) sum += shared[w];
+    for (int w = 0; w < SELECT_WARPS; w++) sum += shared[w];
     return sum;
 }
 
@@ -44,9 +60,9 @@ static __device__ unsigned find_key(const float *s, int cols, int rank, int *his
     __shared__ int left;
     unsigned prefix = 0, mask = 0;
     for (int shift = 24; shift >= 0; shift -= 8) {
-        for (int i = threadIdx.x; i < 256; i += THREADS) histogram[i] = 0;
+        for (int i = threadIdx.x; i < 256; i += SELECT_THREADS) histogram[i] = 0;
         __syncthreads();
-        for (int c = threadIdx.x; c < cols; c += THREADS) {
+        for (int c = threadIdx.x; c < cols; c += SELECT_THREADS) {
             const float v = s[c];
             if (v == v && (gf_order_key(v) & mask) == prefix) atomicAdd(&histogram[gf_order_key(v) >> shift & 255], 1);
         }
@@ -70,7 +86,7 @@ static __device__ float next_above(const float *s, int cols, unsigned key, int g
     if (greater < rank - 1) return gf_order_value(key);
     if (threadIdx.x == 0) next = 0xffffffffu;
     __syncthreads();
-    for (int c = threadIdx.x; c < cols; c += THREADS)
+    for (int c = threadIdx.x; c < cols; c += SELECT_THREADS)
         if (s[c] == s[c] && gf_order_key(s[c]) > key) atomicMin(&next, gf_order_key(s[c]));
     __syncthreads();
     return gf_order_value(next);
@@ -78,16 +94,16 @@ static __device__ float next_above(const float *s, int cols, unsigned key, int g
 
 /* Column of the n-th entry equal to the key, n >= 1, in the order of columns. */
 static __device__ int nth_equal(const float *s, int cols, unsigned key, int n) {
-    __shared__ int count[WARPS], found;
+    __shared__ int count[SELECT_WARPS], found;
     if (threadIdx.x == 0) found = -1;
-    for (int c0 = 0; c0 < cols; c0 += THREADS) {
+    for (int c0 = 0; c0 < cols; c0 += SELECT_THREADS) {
         const int c = c0 + threadIdx.x;
         const bool equal = c < cols && s[c] == s[c] && gf_order_key(s[c]) == key;
         const unsigned ballot = __ballot_sync(0xffffffffu, equal);
         if (threadIdx.x % 32 == 0) count[threadIdx.x / 32] = __popc(ballot);
         __syncthreads();
         int before = 0, total = 0;
-        for (int w = 0; w < WARPS; w++) {
+        for (int w = 0; w < SELECT_WARPS; w++) {
             if (w < int(threadIdx.x / 32)) before += count[w];
             total += count[w];
         }
@@ -102,14 +118,14 @@ static __device__ int nth_equal(const float *s, int cols, unsigned key, int n) {
 
 static __device__ void pick_rank(const select_args &a, const float *s, int r, int *histogram, int *shared) {
     int count = 0, greater = 0;
-    for (int c = threadIdx.x; c < a.cols; c += THREADS) count += s[c] == s[c];
+    for (int c = threadIdx.x; c < a.cols; c += SELECT_THREADS) count += s[c] == s[c];
     const int rank = rank_of(a, block_sum(count, shared));
     if (rank < 1) {
         if (threadIdx.x == 0) a.value[r] = CUDART_NAN_F;
         return;
     }
     const unsigned key = find_key(s, a.cols, rank, histogram);
-    for (int c = threadIdx.x; c < a.cols; c += THREADS) greater += s[c] == s[c] && gf_order_key(s[c]) > key;
+    for (int c = threadIdx.x; c < a.cols; c += SELECT_THREADS) greater += s[c] == s[c] && gf_order_key(s[c]) > key;
     greater = block_sum(greater, shared);
     float value = gf_order_value(key);
     if (rank > 1 && a.fraction > 0.0) {
@@ -122,27 +138,11 @@ static __device__ void pick_rank(const select_args &a, const float *s, int r, in
     if (a.tie) a.tie[r] = tie;
 }
 
-static __device__ void pick_smallest(const select_args &a, const float *s, int r, int *shared) {
-    __shared__ unsigned smallest;
-    if (threadIdx.x == 0) smallest = gf_order_key(CUDART_INF_F);
-    __syncthreads();
-    unsigned own = 0xffffffffu;
-    for (int c = threadIdx.x; c < a.cols; c += THREADS)
-        if (s[c] == s[c]) own = min(own, gf_order_key(s[c]));
-    atomicMin(&smallest, own);
-    __syncthreads();
-    int equal = 0;
-    for (int c = threadIdx.x; c < a.cols; c += THREADS) equal += s[c] == s[c] && gf_order_key(s[c]) == smallest;
-    equal = block_sum(equal, shared);
-    if (threadIdx.x == 0) a.value[r] = gf_order_value(smallest), a.tie[r] = equal;
-}
-
-static __global__ void __launch_bounds__(THREADS) select(const select_args a) {
-    __shared__ __align__(16) int histogram[256], shared[WARPS]; /* aligned: wide reads stay inside */
+static __global__ void __launch_bounds__(SELECT_THREADS) select(const select_args a) {
+    __shared__ __align__(16) int histogram[256], shared[SELECT_WARPS]; /* aligned: wide reads stay inside */
     const float *s = a.s + int64_t(blockIdx.x) * a.cols;
     const int r = a.r0 + blockIdx.x;
-    if (a.smallest) pick_smallest(a, s, r, shared);
-    else pick_rank(a, s, r, histogram, shared);
+    pick_rank(a, s, r, histogram, shared);
 }
 
 size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
@@ -152,29 +152,373 @@ size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
 /* True if only values are asked for, and similarities need not be written: they are made several times instead, which is slower
  * in float32, unless few samples are wanted. */
 static bool is_quantile(const gf_cuda_select *p) {
-    const gf_select *x = &p->s;
     const bool rounded = p->math != GF_CUDA_EXACT && p->k->f32.ld <= (p->math == GF_CUDA_BF16 ? 1024 : 512);
-    return (p->wanted || rounded) && !x->row_id && !p->live && x->copies <= 1 && !x->tie && !x->smallest;
+    return (p->wanted || rounded) && !p->row_id && !p->live && p->copies <= 1 && !p->tie;
 }
 
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
-    const gf_select *x = &p->s;
     if (is_quantile(p)) return gf_quantile_rows(p, stream);
     gf_product_args product = {};
     product.q = gf_operand_of(p->q), product.k = gf_operand_of(p->k);
-    product.ld = static_cast<int>(p->k->f32.ld), product.q0 = static_cast<int>(x->q0), product.shift = x->shift;
-    product.row_id = x->row_id, product.col_id = x->col_id;
-    product.s = static_cast<float *>(x->scratch), product.live = p->live;
-    select_args a = {product.s,         product.k.rows, 0,           x->best,  x->fraction, x->alpha,
-                     x->row_id != NULL, x->round_up,    x->smallest, x->value, x->tie};
+    product.ld = static_cast<int>(p->k->f32.ld), product.q0 = static_cast<int>(p->q0), product.shift = p->shift;
+    product.row_id = p->row_id, product.col_id = p->col_id;
+    product.s = static_cast<float *>(p->scratch), product.live = p->live;
+    select_args a = {product.s, product.k.rows,    0,           p->best,  p->fraction,
+                     p->alpha,  p->row_id != NULL, p->round_up, p->value, p->tie};
     const int chunk = static_cast<int>(gf_product_rows(product.q.rows, product.k.rows));
     for (int r0 = 0; r0 < product.q.rows; r0 += chunk) {
         product.r0 = a.r0 = r0, product.rows = min(chunk, product.q.rows - r0);
-        const cudaError_t e = gf_product_of_copies(product, x->copies, x->copy_stride * product.ld, p->math, stream);
+        const cudaError_t e = gf_product_of_copies(product, p->copies, p->copy_stride * product.ld, p->math, stream);
         if (e != cudaSuccess) return e;
-        select<<<product.rows, THREADS, 0, stream>>>(a);
+        select<<<product.rows, SELECT_THREADS, 0, stream>>>(a);
         const cudaError_t launched = cudaGetLastError();
         if (launched != cudaSuccess) return launched;
     }
     return cudaSuccess;
+}
+
+/* ---------- From similarities that are never written, with the same bits ----------
+ *
+ * A thread block has some rows and makes their similarities twice. First it counts them in bins of order-preserving keys: 32 for
+ * each power of two from 2^-8 to 1. Then it collects those of the bin that holds the wanted one. Where a bin holds too many, or
+ * the wanted one is smaller, it makes them four times more, each time for eight more bits of the wanted key. Counts and lists are
+ * in shared memory. A block of which no row is wanted ends at once: one launch serves a batch, whether all of its anchors are new
+ * or none.
+ */
+
+#define BINS 256
+#define NONE 0xffffffffu                /* no key */
+#define COARSE_SHIFT 18                 /* 5 bits of the mantissa */
+#define COARSE_BASE (0xbb800000u >> 18) /* of the key of 2^-8 */
+
+struct wish {
+    int64_t best;
+    double fraction;
+    float *value;
+    const uint8_t *wanted; /* [samples]; NULL: all are */
+};
+
+/* Search of a block: of every row, the wanted key. */
+template <int ROWS> struct search {
+    unsigned bin[ROWS]
+                [BINS];   /* number of keys; bin b of row r is at (b + r) % BINS, against bank conflicts. Then: the keys of one */
+    unsigned at[ROWS];    /* coarse: the bin of the wanted key. Digits: its upper bits, which are those of the first bin */
+    unsigned above[ROWS]; /* the smallest key above all of that bin */
+    int listed[ROWS];     /* keys that are listed */
+    int rank[ROWS];       /* of the wanted key, from 1 on, in its bin; 0: the row has no pairs */
+};
+
+/* ---- similarities of a block: a thread has OWN of its ROWS rows ---- */
+
+template <class C> struct rounded_rows { /* on tensor cores */
+    static constexpr int ROWS = C::BM, OWN = 2, THREADS = C::THREADS, BYTES = C::TILES;
+    static_assert(C::MT == 1, "two rows per thread");
+    static __device__ __forceinline__ int row(int i) { return threadIdx.x / 32 / C::WN * 16 + 8 * i + threadIdx.x % 32 / 4; }
+    template <class Visit>
+    static __device__ __forceinline__ void each(const gf_tile_args &a, unsigned char *shared, int r0, Visit visit) {
+        gf_each_tile<C>(a, shared, r0, CUDART_NAN_F, [&](const float(&acc)[1][C::NT][4], int) {
+#pragma unroll
+            for (int n = 0; n < C::NT; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) visit(i / 2, acc[0][n][i]);
+        });
+    }
+};
+
+struct exact_rows { /* in float32 */
+    static constexpr int ROWS = GF_EXACT_TILE, OWN = 4, THREADS = GF_EXACT_THREADS, BYTES = sizeof(gf_exact_shared);
+    static __device__ __forceinline__ int row(int i) { return 4 * (threadIdx.x / 16) + i; }
+    template <class Visit>
+    static __device__ __forceinline__ void each(const gf_tile_args &a, unsigned char *shared, int r0, Visit visit) {
+        for (int c0 = 0; c0 < a.k.rows; c0 += GF_EXACT_TILE) {
+            float s[4][4];
+            gf_exact_product(s, a.q, r0, a.k, c0, a.ld, *reinterpret_cast<gf_exact_shared *>(shared));
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    visit(i, gf_is_pair(a, r0 + row(i), c0 + 4 * (threadIdx.x % 16) + j) ? s[i][j] : CUDART_NAN_F);
+        }
+        __syncthreads();
+    }
+};
+
+/* ---- passes over the similarities ---- */
+
+enum pass_kind { COUNT_COARSE, LIST_COARSE, COUNT_DIGITS };
+
+/* The bin of a key; digits: BINS or more, if it is in none. The first and the last of coarse bins hold all that is below and
+ * above, too. */
+static __device__ __forceinline__ unsigned bin_of(unsigned key, unsigned at, pass_kind kind, int shift) {
+    if (kind == COUNT_DIGITS) return (key >> shift) - at;
+    return unsigned(min(max(int((key >> shift) - COARSE_BASE), 0), BINS - 1));
+}
+
+template <class S>
+static __device__ __forceinline__ void visit_keys(const gf_tile_args &a, search<S::ROWS> &x, unsigned char *shared, int r0,
+                                                  pass_kind kind, int shift) {
+    unsigned at[S::OWN];
+#pragma unroll
+    for (int i = 0; i < S::OWN; i++) at[i] = x.at[S::row(i)];
+    S::each(a, shared, r0, [&](int i, float v) {
+        const unsigned key = gf_order_key(v), bin = bin_of(key, at[i], kind, shift);
+        const int r = S::row(i);
+        if (!(v == v)) return;
+        if (kind == LIST_COARSE) {
+            if (bin == at[i]) x.bin[r][atomicAdd(&x.listed[r], 1)] = key;
+            else if (bin > at[i]) atomicMin(&x.above[r], key);
+        } else if (bin < BINS) {
+            atomicAdd(&x.bin[r][(bin + r) % BINS], 1u);
+        } else if (shift == 0 && key > at[i]) {
+            atomicMin(&x.above[r], key);
+        }
+    });
+}
+
+/* ---- bins of a row, by a warp; all its threads get the results ---- */
+
+template <int ROWS> static __device__ __forceinline__ int at_bin(const search<ROWS> &x, int r, int bin) {
+    return int(x.bin[r][(bin + r) % BINS]);
+}
+
+static __device__ __forceinline__ int lane_of() { return threadIdx.x % 32; }
+
+/* Lane l has the bins 255 - 8 l downwards. */
+static __device__ __forceinline__ int first_bin() { return BINS - 1 - 8 * lane_of(); }
+
+template <int ROWS> static __device__ __forceinline__ int count_all(const search<ROWS> &x, int r) {
+    int sum = 0;
+    for (int i = lane_of(); i < BINS; i += 32) sum += int(x.bin[r][i]);
+    return __reduce_add_sync(0xffffffffu, sum);
+}
+
+/* The bin of the key of that rank; the rank becomes that among the keys of the bin. */
+template <int ROWS> static __device__ __forceinline__ int choose_bin(const search<ROWS> &x, int r, int &rank) {
+    const unsigned all = 0xffffffffu;
+    int own = 0, bin = first_bin();
+    for (int i = 0; i < 8; i++) own += at_bin(x, r, bin - i);
+    int before = own;
+    for (int lanes = 1; lanes < 32; lanes *= 2) {
+        const int lower = __shfl_up_sync(all, before, lanes);
+        if (lane_of() >= lanes) before += lower;
+    }
+    before -= own;
+    const bool here = before < rank && rank <= before + own;
+    if (here)
+        for (int n = at_bin(x, r, bin); before + n < rank; n = at_bin(x, r, bin)) before += n, bin--;
+    const int lane = __ffs(int(__ballot_sync(all, here))) - 1;
+    rank -= __shfl_sync(all, before, lane);
+    return __shfl_sync(all, bin, lane);
+}
+
+/* The smallest bin above this one that holds a key; BINS: none. */
+template <int ROWS> static __device__ __forceinline__ int next_bin(const search<ROWS> &x, int r, int bin) {
+    int next = BINS;
+    for (int i = 0; i < 8; i++)
+        if (first_bin() - i > bin && at_bin(x, r, first_bin() - i)) next = first_bin() - i;
+    return __reduce_min_sync(0xffffffffu, next);
+}
+
+/* ---- results ---- */
+
+/* next: the smallest key above the wanted one. NONE: there is none. */
+static __device__ void write_value(const wish &w, int r, unsigned key, unsigned next) {
+    const double value = double(gf_order_value(key));
+    const bool between = w.fraction > 0.0 && next != NONE;
+    w.value[r] = between ? float(value + w.fraction * (double(gf_order_value(next)) - value)) : float(value);
+}
+
+/* The rank of the wanted key among all of the row. */
+template <int ROWS> static __device__ __forceinline__ int first_rank(const search<ROWS> &x, const wish &w, int r) {
+    const int pairs = count_all(x, r);
+    return w.best < 1 ? min(1, pairs) : w.best < pairs ? int(w.best) : pairs;
+}
+
+/* Calls body(r) in the warp of each row. */
+template <class S, class Body> static __device__ __forceinline__ void each_row(Body body) {
+    for (int r = threadIdx.x / 32; r < S::ROWS; r += S::THREADS / 32) body(r);
+}
+
+/* True if every row can go on with a list of the keys of its bin. */
+template <class S> static __device__ __forceinline__ bool choose_lists(search<S::ROWS> &x, const wish &w, int r0, int rows) {
+    bool missed = false;
+    each_row<S>([&](int r) {
+        int rank = r0 + r < rows ? first_rank(x, w, r) : 0;
+        const int bin = rank ? choose_bin(x, r, rank) : BINS;
+        missed |= bin == 0 || (rank && at_bin(x, r, bin) > BINS);
+        if (lane_of() == 0) x.rank[r] = rank, x.at[r] = unsigned(bin);
+    });
+    return !__syncthreads_or(missed);
+}
+
+/* The wanted keys of rows whose lists are complete: bit by bit, the largest number that enough keys reach. */
+template <class S> static __device__ __forceinline__ void pick_listed(const search<S::ROWS> &x, const wish &w, int r0, int rows) {
+    each_row<S>([&](int r) {
+        const unsigned all = 0xffffffffu;
+        const int rank = x.rank[r];
+        unsigned own[BINS / 32], key = 0;
+        if (r0 + r >= rows) return;
+        for (int i = 0; i < BINS / 32; i++) own[i] = lane_of() + 32 * i < x.listed[r] ? x.bin[r][lane_of() + 32 * i] : 0;
+        const auto reaching = [&](unsigned limit) {
+            int count = 0;
+            for (int i = 0; i < BINS / 32; i++) count += own[i] >= limit;
+            return __reduce_add_sync(all, count);
+        };
+        for (unsigned bit = 1u << 31; rank && bit; bit >>= 1)
+            if (reaching(key | bit) >= rank) key |= bit;
+        unsigned next = x.above[r];
+        for (int i = 0; i < BINS / 32; i++)
+            if (own[i] > key) next = min(next, own[i]);
+        next = __reduce_min_sync(all, next);
+        const bool repeated = reaching(key + 1) < rank - 1;
+        if (lane_of() == 0 && rank) write_value(w, r0 + r, key, repeated ? key : next);
+        if (lane_of() == 0 && !rank) w.value[r0 + r] = CUDART_NAN_F;
+    });
+}
+
+/* Eight more bits of every wanted key; the last ones end the search. */
+template <class S>
+static __device__ __forceinline__ void choose_digits(search<S::ROWS> &x, const wish &w, int r0, int rows, int shift) {
+    each_row<S>([&](int r) {
+        int rank = shift == 24 ? first_rank(x, w, r) : x.rank[r];
+        const int bin = rank ? choose_bin(x, r, rank) : 0, next = rank && shift == 0 ? next_bin(x, r, bin) : BINS;
+        __syncwarp(); /* all have read the rank */
+        if (lane_of()) return;
+        const unsigned first = x.at[r], key = first + unsigned(bin);
+        x.rank[r] = rank, x.at[r] = shift ? key << 8 : key;
+        if (shift || r0 + r >= rows) return;
+        if (rank) write_value(w, r0 + r, key, rank > 1 ? key : next < BINS ? first + unsigned(next) : x.above[r]);
+        else w.value[r0 + r] = CUDART_NAN_F;
+    });
+}
+
+/* ---- the kernel ---- */
+
+template <class S> static __device__ __forceinline__ void start(search<S::ROWS> &x) {
+    __syncthreads();
+    for (int i = threadIdx.x; i < S::ROWS * BINS; i += S::THREADS) x.bin[0][i] = 0;
+    if (threadIdx.x < S::ROWS)
+        x.at[threadIdx.x] = 0, x.above[threadIdx.x] = NONE, x.listed[threadIdx.x] = 0, x.rank[threadIdx.x] = 0;
+    __syncthreads();
+}
+
+template <class S>
+static __global__ void __launch_bounds__(S::THREADS) quantile(const __grid_constant__ gf_tile_args a, const wish w) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    search<S::ROWS> &x = *reinterpret_cast<search<S::ROWS> *>(shared + S::BYTES);
+    const int r0 = blockIdx.x * S::ROWS, r = r0 + threadIdx.x;
+    const bool own = threadIdx.x < S::ROWS;
+    if (w.wanted && !__syncthreads_or(own && r < a.q.rows && w.wanted[a.shift > 0 ? r >> a.shift : r])) return;
+    start<S>(x);
+    pass_kind kind = COUNT_COARSE;
+    for (int shift = COARSE_SHIFT;;) {
+        visit_keys<S>(a, x, shared, r0, kind, shift);
+        __syncthreads();
+        if (kind == LIST_COARSE) break;
+        if (kind == COUNT_COARSE) {
+            const bool lists = choose_lists<S>(x, w, r0, a.q.rows);
+            kind = lists ? LIST_COARSE : COUNT_DIGITS;
+            if (!lists) shift = 24, start<S>(x);
+            continue;
+        }
+        choose_digits<S>(x, w, r0, a.q.rows, shift);
+        if (shift == 0) return;
+        shift -= 8;
+        __syncthreads();
+        for (int i = threadIdx.x; i < S::ROWS * BINS; i += S::THREADS) x.bin[0][i] = 0;
+        __syncthreads();
+    }
+    pick_listed<S>(x, w, r0, a.q.rows);
+}
+
+/* ---- launches ---- */
+
+template <class S> static constexpr int shared_bytes() { return S::BYTES + static_cast<int>(sizeof(search<S::ROWS>)); }
+
+template <class S> static cudaError_t launch(const gf_tile_args &a, const wish &w, cudaStream_t stream) {
+    static_assert(S::BYTES % 16 == 0 && S::THREADS >= S::ROWS, "");
+    const cudaError_t e = cudaFuncSetAttribute(quantile<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes<S>());
+    if (e != cudaSuccess) return e;
+    quantile<S><<<(a.q.rows + S::ROWS - 1) / S::ROWS, S::THREADS, shared_bytes<S>(), stream>>>(a, w);
+    return cudaGetLastError();
+}
+
+template <class S> static bool fits() {
+    return shared_bytes<S>() <= gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+}
+
+/* Few rows: 16 per block, where their tiles fit. Wide ones have more warps where there are 227 KB of shared memory, not 163. */
+template <int D, int HALVES> static cudaError_t launch_rounded(const gf_tile_args &a, const wish &w, cudaStream_t stream) {
+    constexpr int ROW = 2 * D * HALVES;
+    typedef rounded_rows<gf_mma_shape<D, HALVES, ROW <= 512 ? 4 : 2, ROW <= 1024 ? 2 : 1, 1, ROW <= 512 ? 4 : 2>> many_rows;
+    if constexpr (ROW <= 1024)
+        if (gf_block_rows(a.q.rows) < 64)
+            return launch<rounded_rows<gf_mma_shape<D, HALVES, 1, ROW <= 512 ? 8 : 4, 1, 2>>>(a, w, stream);
+    if constexpr (ROW >= 1024) {
+        typedef rounded_rows<gf_mma_shape<D, HALVES, ROW <= 1024 ? 4 : 2, 2, 1, 2>> more_warps;
+        if (fits<more_warps>()) return launch<more_warps>(a, w, stream);
+    }
+    return launch<many_rows>(a, w, stream);
+}
+
+template <int HALVES> static cudaError_t launch_width(const gf_tile_args &a, const wish &w, cudaStream_t stream) {
+    switch (a.ld) {
+    case 64: return launch_rounded<64, HALVES>(a, w, stream);
+    case 128: return launch_rounded<128, HALVES>(a, w, stream);
+    case 256: return launch_rounded<256, HALVES>(a, w, stream);
+    case 512: return launch_rounded<512, HALVES>(a, w, stream);
+    case 768:
+        if constexpr (HALVES == 1) return launch_rounded<768, 1>(a, w, stream);
+        break;
+    case 1024:
+        if constexpr (HALVES == 1) return launch_rounded<1024, 1>(a, w, stream);
+        break;
+    default: break;
+    }
+    return launch<exact_rows>(a, w, stream); /* as gf_product */
+}
+
+cudaError_t gf_quantile_rows(const gf_cuda_select *p, cudaStream_t stream) {
+    gf_tile_args a = {};
+    a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);
+    a.ld = static_cast<int>(p->k->f32.ld), a.q0 = static_cast<int>(p->q0), a.shift = p->shift;
+    const wish w = {p->best, p->fraction, p->value, p->wanted};
+    if (p->math == GF_CUDA_EXACT) return launch<exact_rows>(a, w, stream);
+    return p->math == GF_CUDA_BF16 ? launch_width<1>(a, w, stream) : launch_width<2>(a, w, stream);
+}
+
+/* ---------- FNC by scores: fixed thresholds, and the mean of several support vectors ---------- */
+
+#define SCORE_THREADS 256
+
+static __global__ void __launch_bounds__(SCORE_THREADS)
+    fix(float *value, int32_t *tie, const int64_t rows, const float threshold) {
+    const int64_t r = int64_t(blockIdx.x) * SCORE_THREADS + threadIdx.x;
+    if (r < rows) value[r] = threshold, tie[r] = INT32_MAX;
+}
+
+/* A top k whose last score is the next number above the threshold: all equal to it are flagged. */
+cudaError_t gf_cuda_fix_thresholds(const gf_cuda_step *x, int side, cudaStream_t stream) {
+    const int64_t own = x->plan.rows * x->plan.per_sample;
+    const gf_cuda_side *s = &x->side[side];
+    fix<<<static_cast<unsigned>((own + SCORE_THREADS - 1) / SCORE_THREADS), SCORE_THREADS, 0, stream>>>(
+        s->quantile, s->own.tie, own, nextafterf(static_cast<float>(x->plan.o.fnc_threshold), INFINITY));
+    return cudaGetLastError();
+}
+
+/* The mean of unit vectors gives the mean of their similarities. */
+static __global__ void __launch_bounds__(SCORE_THREADS) average(float *rows, const int64_t numbers, const int64_t copies) {
+    const int64_t at = int64_t(blockIdx.x) * SCORE_THREADS + threadIdx.x;
+    if (at >= numbers) return;
+    double sum = 0.0;
+    for (int64_t n = 0; n < copies; n++) sum += double(rows[n * numbers + at]);
+    rows[at] = float(sum / double(copies));
+}
+
+cudaError_t gf_cuda_average_support(const gf_cuda_step *x, int side, int64_t copies, cudaStream_t stream) {
+    const gf_cuda_matrix *e = &x->side[side].support.f32;
+    const int64_t numbers = e->rows * e->ld;
+    average<<<static_cast<unsigned>((numbers + SCORE_THREADS - 1) / SCORE_THREADS), SCORE_THREADS, 0, stream>>>(e->row, numbers,
+                                                                                                                copies);
+    return cudaGetLastError();
 }

@@ -1,23 +1,33 @@
-/* cuda_step.c - the step on the device: the order of its kernels. Nothing here waits, unless ranks must sum something.
+/* cuda_step.c - one training step on the device: Algorithm 1 of the paper as a queue of kernels, in the order of method/step.c.
  *
- * cuda_step.h describes the kernels; method/step/step.c is the same step on the CPU.
+ * The story is at the end, from first_half() on; what comes before are its parts, in the same order. cuda_step.h describes the kernels.
+ * Nothing here waits, unless ranks must sum something, and nothing in the store changes before the losses of the rows.
  */
 #include "cuda/cuda_step.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "cuda/cuda_neighbours.h"
-#include "cuda/cuda_step_ranks.h"
 #include "util/array.h"
 
-/* ----- the beginning of every call ----- */
+typedef struct cuda_step { /* a step while it is queued */
+    gf_error *err;
+    gf_device_ctx *device;
+    const gf_device_step *call;
+    gf_cuda_step args; /* of all kernels */
+} cuda_step;
+
+#define QUEUE(step, launch) CUDA_TRY((step)->err, launch)
+
+static cudaStream_t stream_of(const cuda_step *step) { return step->device->stream; }
+
+/* ----- begin: unit embeddings, the options of this epoch, the anchors' state ----- */
 
 /* All passes of a step use one math. FNC TOPK and THRESHOLD compare scores, which need all bits. */
-static gf_cuda_math math_of(const gf_plan *p, int tau_known) {
-    const double tau = gf_loss_individual(&p->o) && p->o.tau_min < p->tau ? p->o.tau_min : p->tau;
-    if (p->topk) return GF_CUDA_EXACT;
-    switch (p->o.math) {
+static gf_cuda_math choose_math(const gf_plan *plan, int tau_known) {
+    const double tau = gf_loss_individual(&plan->o) && plan->o.tau_min < plan->tau ? plan->o.tau_min : plan->tau;
+    if (plan->topk) return GF_CUDA_EXACT;
+    switch (plan->o.math) {
     case GLOFND_MATH_EXACT: return GF_CUDA_EXACT;
     case GLOFND_MATH_TF32: return GF_CUDA_TF32;
     case GLOFND_MATH_BF16: return GF_CUDA_BF16;
@@ -30,395 +40,511 @@ static gf_cuda_math math_of(const gf_plan *p, int tau_known) {
 /* Unit rows x, y rounded: |x' y' - x y| <= this. */
 static float margin_of(gf_cuda_math math) { return math == GF_CUDA_EXACT ? 0.0f : math == GF_CUDA_BF16 ? 4e-3f : 4e-5f; }
 
-static gf_cuda_embed_job embed_job(gf_device_ctx *d, const gf_device_step *x) {
-    const int last = x->plan->sides - 1;
-    gf_cuda_side *a = &d->side[0], *b = &d->side[last];
-    return (gf_cuda_embed_job){.a = {x->q->a, x->q->a_stride, x->q->dtype},
-                               .b = {x->q->b, x->q->b_stride, x->q->dtype},
+static gf_cuda_embed_job embed_job(gf_device_ctx *device, const gf_device_step *call) {
+    const int last = call->plan->sides - 1;
+    gf_cuda_side *a = &device->side[0], *b = &device->side[last];
+    return (gf_cuda_embed_job){.a = {call->q->a, call->q->a_stride, call->q->dtype},
+                               .b = {call->q->b, call->q->b_stride, call->q->dtype},
                                .za = &a->z,
                                .zb = &b->z,
-                               .rows = x->q->cols,
+                               .rows = call->q->cols,
                                .first_b = 1 - last,
-                               .step = x->plan->per_sample,
-                               .normalize = x->plan->o.normalize,
+                               .step = call->plan->per_sample,
+                               .normalize = call->plan->o.normalize,
                                .norm_a = a->norm,
                                .norm_b = b->norm,
                                .positive_a = a->positive,
                                .positive_b = b->positive,
-                               .bad = &d->control->bad_embed};
+                               .bad = &device->control->bad_embed};
 }
 
-/* `what`: GF_CUDA_SPREAD ... of cuda_step.h. */
-static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int what, gf_cuda_step *t) {
-    const gf_cuda_math math = math_of(x->plan, !x->tau);
-    TRY(gf_cuda_prepare(err, d, x->shape, math));
-    *t = (gf_cuda_step){.plan = *x->plan,
-                        .row0 = x->q->row0,
-                        .dim = x->q->dim,
-                        .id = x->q->id,
-                        .slot = x->q->slot,
-                        .label = x->q->label,
-                        .group = x->q->group,
-                        .bank = {x->q->bank_a, x->q->bank_b},
-                        .control = d->control,
-                        .seen_ids = d->seen_ids,
-                        .partial = d->partial,
-                        .row_totals = d->row_totals,
-                        .links = x->links ? x->links : d->links,
-                        .grad_a = x->grad_a,
-                        .grad_b = x->grad_b,
-                        .grad_stride = {x->q->grad_a_stride, x->q->grad_b_stride},
-                        .grad_dtype = x->q->grad_dtype,
-                        .tau = x->tau,
-                        .margin = margin_of(math)};
-    memcpy(t->side, d->side, sizeof t->side);
-    t->store = gf_cuda_store_of(x, d->stream), t->state = x->state;
-    const gf_cuda_embed_job job = embed_job(d, x);
-    TRY(gf_cuda_embed_support(err, d, x, t));
-    CUDA_TRY(err, gf_cuda_begin(t, &job, what, d->stream));
+/* FNC: how many support vectors of a row have scores of their own, of which the largest counts; 1: their mean has one. */
+static int score_copies(const gf_device_step *call) {
+    return call->q->support_a && call->plan->o.fnc_aggregate == GLOFND_FNC_MAX ? (int)call->shape->support : 1;
+}
+
+/* Copy n of the support vectors of a side. */
+static gf_cuda_embed support_copy(const gf_device_ctx *device, int side, int64_t n) {
+    gf_cuda_embed e = device->side[side].support;
+    const int64_t at = n * e.f32.rows * e.f32.ld;
+    e.f32.row += at;
+    e.hi = e.hi ? (uint16_t *)e.hi + at : NULL;
+    e.lo = e.lo ? (uint16_t *)e.lo + at : NULL;
+    return e;
+}
+
+/* FNC: support vectors only rank pairs, so their length does not matter: always normalised. */
+static glofnd_status embed_support(cuda_step *step) {
+    const gf_device_step *call = step->call;
+    const int last = call->plan->sides - 1;
+    const size_t bytes = (size_t)(call->q->cols * call->q->dim) * gf_dtype_bytes(call->q->dtype);
+    const char *rows[2] = {call->q->support_a, last ? call->q->support_b : call->q->support_a};
+    if (!call->plan->topk || !call->q->support_a) return GLOFND_OK;
+    for (int64_t n = 0; n < call->shape->support; n++) {
+        const gf_cuda_embed a = support_copy(step->device, 0, n), b = support_copy(step->device, last, n);
+        const gf_cuda_embed_job job = {.a = {rows[0] + (size_t)n * bytes, call->q->dim, call->q->dtype},
+                                       .b = {rows[1] + (size_t)n * bytes, call->q->dim, call->q->dtype},
+                                       .za = &a,
+                                       .zb = &b,
+                                       .rows = call->q->cols,
+                                       .first_b = 1 - last,
+                                       .step = call->plan->per_sample,
+                                       .normalize = 1,
+                                       .bad = &step->device->control->bad_support};
+        QUEUE(step, gf_cuda_embed_rows(&job, stream_of(step)));
+    }
+    for (int i = 0; i <= last && score_copies(call) == 1 && call->shape->support > 1; i++)
+        QUEUE(step, gf_cuda_average_support(&step->args, i, call->shape->support, stream_of(step)));
     return GLOFND_OK;
 }
 
-/* ----- passes ----- */
+/* `tasks`: GF_CUDA_SPREAD ... of cuda_step.h. */
+static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *device, const gf_device_step *call, int tasks) {
+    const glofnd_batch *batch = call->q;
+    const gf_cuda_math math = choose_math(call->plan, !call->tau);
+    TRY(gf_cuda_prepare(err, device, call->shape, math));
+    *step = (cuda_step){.err = err,
+                        .device = device,
+                        .call = call,
+                        .args = {.plan = *call->plan,
+                                 .row0 = batch->row0,
+                                 .dim = batch->dim,
+                                 .id = batch->id,
+                                 .slot = batch->slot,
+                                 .label = batch->label,
+                                 .group = batch->group,
+                                 .bank = {batch->bank_a, batch->bank_b},
+                                 .control = device->control,
+                                 .seen_ids = device->seen_ids,
+                                 .partial = device->partial,
+                                 .row_totals = device->row_totals,
+                                 .links = call->links ? call->links : device->links,
+                                 .grad_a = call->grad_a,
+                                 .grad_b = call->grad_b,
+                                 .grad_stride = {batch->grad_a_stride, batch->grad_b_stride},
+                                 .grad_dtype = batch->grad_dtype,
+                                 .tau = call->tau,
+                                 .margin = margin_of(math)}};
+    memcpy(step->args.side, device->side, sizeof step->args.side);
+    step->args.store = gf_cuda_store_of(call, device->stream), step->args.state = call->state;
+    const gf_cuda_embed_job job = embed_job(device, call);
+    TRY(embed_support(step));
+    QUEUE(step, gf_cuda_begin(&step->args, &job, tasks, device->stream));
+    return GLOFND_OK;
+}
 
-static int other_side(const gf_cuda_step *t, int i) { return t->plan.sides == 2 ? 1 - i : 0; }
+/* ----- passes over the pairs of a batch ----- */
+
+static int other_side(const cuda_step *step, int i) { return step->args.plan.sides == 2 ? 1 - i : 0; }
+
+static int64_t first_own_row(const cuda_step *step) { return step->args.row0 * step->args.plan.per_sample; }
 
 /* The own rows of an embedding. */
-static gf_cuda_embed own_rows(const gf_cuda_step *t, const gf_cuda_embed *e) {
-    const int64_t first = t->row0 * t->plan.per_sample, at = first * e->f32.ld;
+static gf_cuda_embed own_rows(const cuda_step *step, const gf_cuda_embed *e) {
+    const int64_t at = first_own_row(step) * e->f32.ld;
     gf_cuda_embed own = *e;
-    own.f32.rows = t->plan.rows * t->plan.per_sample;
+    own.f32.rows = step->args.plan.rows * step->args.plan.per_sample;
     own.f32.row = e->f32.row + at;
     own.hi = e->hi ? (uint16_t *)e->hi + at : NULL;
     own.lo = e->lo ? (uint16_t *)e->lo + at : NULL;
     return own;
 }
 
-typedef struct own_pass { /* of the own rows of one side against all columns; points to its own members */
-    gf_cuda_pass pass;
-    gf_cuda_embed q, score;
-    gf_rows row, col;
-} own_pass;
+/* The embeddings of a side that thresholds are compared with the similarities of. */
+static const gf_cuda_embed *judged(const cuda_step *step, int i) {
+    return step->args.plan.bank ? &step->args.side[i].bank : &step->args.side[i].z;
+}
 
 /* Whether all rows have one temperature, and the host knows that it is not too small for a fixed peak. */
-static gf_cuda_tau tau_of(const gf_cuda_step *t) {
-    if (gf_loss_individual(&t->plan.o)) return GF_TAU_ANY;
-    if (t->tau) return GF_TAU_ON_DEVICE;
-    return 1.0 / t->plan.tau <= (double)GF_FIXED_LIMIT ? GF_TAU_ONE : GF_TAU_ANY;
-}
-
-static void make_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_rows row, gf_cuda_math math, own_pass *y) {
-    const gf_cuda_side *side = &t->side[i], *other = &t->side[other_side(t, i)];
-    const int scored = t->plan.flags & GF_TIE && x->q->support_a;
-    y->q = own_rows(t, &side->z);
-    if (scored) y->score = own_rows(t, &side->support);
-    y->row = row;
-    y->col = other->every;
-    y->pass = (gf_cuda_pass){.p = {.q0 = t->row0 * t->plan.per_sample,
-                                   .shift = t->plan.per_sample - 1,
-                                   .row = &y->row,
-                                   .col = &y->col,
-                                   .scores = scored ? gf_cuda_scores(x) : 1,
-                                   .score_stride = x->shape->all,
-                                   .flags = t->plan.flags,
-                                   .omega = (float)t->plan.o.omega},
-                             .q = &y->q,
-                             .k = &other->z,
-                             .score = scored ? &y->score : NULL,
-                             .col_score = scored ? &other->support : NULL,
-                             .math = math,
-                             .tau = tau_of(t)};
-}
-
-/* The embeddings of a side that thresholds are compared with the similarities of. */
-static const gf_cuda_embed *judged(const gf_cuda_step *t, int i) { return t->plan.bank ? &t->side[i].bank : &t->side[i].z; }
-
-/* The same for the similarities that thresholds are compared with. */
-static void make_judged_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_rows row, gf_cuda_math math, own_pass *y) {
-    make_pass(x, t, i, row, math, y);
-    y->q = own_rows(t, judged(t, i));
-    y->pass.k = judged(t, other_side(t, i));
+static gf_cuda_tau known_tau(const gf_cuda_step *args) {
+    if (gf_loss_individual(&args->plan.o)) return GF_TAU_ANY;
+    if (args->tau) return GF_TAU_ON_DEVICE;
+    return 1.0 / args->plan.tau <= (double)GF_FIXED_LIMIT ? GF_TAU_ONE : GF_TAU_ANY;
 }
 
 /* Numbers of the own rows in pass B. */
-static gf_rows rows_for_stats(const gf_cuda_step *t, int i) {
-    const int64_t first = t->row0 * t->plan.per_sample;
-    gf_rows row = t->side[i].own;
-    row.group = t->side[i].every.group + first;
-    row.label = t->side[i].every.label + first;
+static gf_cuda_rows rows_for_stats(const cuda_step *step, int i) {
+    const gf_cuda_side *side = &step->args.side[i];
+    gf_cuda_rows row = side->own;
+    row.group = side->every.group + first_own_row(step);
+    row.label = side->every.label + first_own_row(step);
     return row;
 }
 
-/* Runs `pass` for the own rows of every side. */
-static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t,
-                               cudaError_t (*pass)(const gf_cuda_pass *p, int n, cudaStream_t stream)) {
-    own_pass y[2];
-    gf_cuda_pass passes[2];
-    for (int i = 0; i < t->plan.sides; i++) {
-        if (pass == gf_cuda_count) make_judged_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y[i]);
-        else make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y[i]);
-        passes[i] = y[i].pass;
-        passes[i].buffer = d->scratch, passes[i].buffer_bytes = d->scratch_bytes;
+/* Numbers of the own rows in pass C: inside those of all rows; what it counts and its gradients have own rows only. */
+static gf_cuda_rows rows_for_grad(const cuda_step *step, int i) {
+    const gf_cuda_side *side = &step->args.side[i];
+    const int64_t first = first_own_row(step);
+    gf_cuda_rows row = side->every;
+    row.theta += first, row.floor += first, row.log_w += first, row.w += first, row.inv_tau += first, row.attract += first;
+    row.tie += first, row.group += first, row.label += first, row.align += first;
+    row.same = side->own.same, row.hits = side->own.hits, row.col_sum = side->own.col_sum, row.col_moment = side->own.col_moment;
+    row.marks = side->own.marks, row.marks_col = side->own.marks_col, row.marks_ld = side->own.marks_ld;
+    return row;
+}
+
+typedef struct own_passes { /* of the own rows of every side against all columns */
+    gf_cuda_pass pass[2];   /* point to the members below */
+    gf_cuda_embed q[2], score[2];
+    gf_cuda_rows row[2], col[2];
+} own_passes;
+
+static void make_passes(const cuda_step *step, gf_cuda_rows (*rows)(const cuda_step *, int), own_passes *y) {
+    const gf_cuda_step *args = &step->args;
+    const int scored = args->plan.flags & GF_TIE && step->call->q->support_a;
+    for (int i = 0; i < args->plan.sides; i++) {
+        const gf_cuda_side *side = &args->side[i], *other = &args->side[other_side(step, i)];
+        y->q[i] = own_rows(step, &side->z);
+        if (scored) y->score[i] = own_rows(step, &side->support);
+        y->row[i] = rows(step, i);
+        y->col[i] = other->every;
+        y->pass[i] = (gf_cuda_pass){.q = &y->q[i],
+                                    .k = &other->z,
+                                    .score = scored ? &y->score[i] : NULL,
+                                    .col_score = scored ? &other->support : NULL,
+                                    .scores = scored ? score_copies(step->call) : 1,
+                                    .score_stride = step->call->shape->all,
+                                    .q0 = first_own_row(step),
+                                    .shift = args->plan.per_sample - 1,
+                                    .row = &y->row[i],
+                                    .col = &y->col[i],
+                                    .flags = args->plan.flags,
+                                    .omega = (float)args->plan.o.omega,
+                                    .math = (gf_cuda_math)step->device->math,
+                                    .tau = known_tau(args),
+                                    .buffer = step->device->scratch,
+                                    .buffer_bytes = step->device->scratch_bytes,
+                                    .scratch = step->device->scratch};
     }
-    CUDA_TRY(err, pass(passes, t->plan.sides, d->stream));
+}
+
+/* The same for the similarities that thresholds are compared with. */
+static void make_judged_passes(const cuda_step *step, own_passes *y) {
+    make_passes(step, rows_for_stats, y);
+    for (int i = 0; i < step->args.plan.sides; i++) {
+        y->q[i] = own_rows(step, judged(step, i));
+        y->pass[i].k = judged(step, other_side(step, i));
+    }
+}
+
+/* ----- sums over ranks: on the host, by the caller's function, so a call that needs one waits ----- */
+
+static glofnd_status reduce_ranks(const cuda_step *step, double *sum, int n) {
+    const int failed = step->call->reduce(step->call->reduce_user, sum, n);
+    FAIL_IF(step->err, failed, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
     return GLOFND_OK;
 }
 
-/* ----- selections ----- */
+static glofnd_status fetch(const cuda_step *step, void *to, const void *from, size_t bytes) {
+    QUEUE(step, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(step)));
+    QUEUE(step, cudaStreamSynchronize(stream_of(step)));
+    return GLOFND_OK;
+}
 
-static gf_cuda_select selection(const gf_device_ctx *d, const gf_cuda_step *t, int i, const gf_cuda_embed *own) {
-    return (gf_cuda_select){.s = {.q0 = t->row0 * t->plan.per_sample,
-                                  .shift = t->plan.per_sample - 1,
-                                  .value = t->side[i].quantile,
-                                  .scratch = d->scratch},
-                            .q = own,
-                            .k = judged(t, other_side(t, i)),
-                            .math = (gf_cuda_math)d->math};
+static glofnd_status put_back(const cuda_step *step, void *to, const void *from, size_t bytes) {
+    QUEUE(step, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(step)));
+    QUEUE(step, cudaStreamSynchronize(stream_of(step)));
+    return GLOFND_OK;
+}
+
+/* Two numbers on the device, summed over ranks if the flag there is set. Without ranks nothing. */
+static glofnd_status reduce_if(const cuda_step *step, const int32_t *flag, double *numbers) {
+    int32_t wanted = 0;
+    double sum[2];
+    if (!step->call->reduce) return GLOFND_OK;
+    TRY(fetch(step, &wanted, flag, sizeof wanted));
+    if (!wanted) return GLOFND_OK;
+    TRY(fetch(step, sum, numbers, sizeof sum));
+    TRY(reduce_ranks(step, sum, 2));
+    return put_back(step, numbers, sum, sizeof sum);
+}
+
+/* Official, two views: u starts anew only if no anchor of the batch has one, on any rank. */
+static glofnd_status reduce_seen(const cuda_step *step) {
+    int64_t *const where = &step->device->control->seen;
+    const gf_plan *plan = &step->args.plan;
+    int64_t seen = 0;
+    if (!step->call->reduce || !plan->official || plan->sides != 1) return GLOFND_OK;
+    TRY(fetch(step, &seen, where, sizeof seen));
+    double sum = (double)seen;
+    TRY(reduce_ranks(step, &sum, 1));
+    seen = (int64_t)sum;
+    return put_back(step, where, &seen, sizeof seen);
+}
+
+/* ----- thresholds that are quantiles: pass A ----- */
+
+static gf_cuda_select selection(const cuda_step *step, int i, const gf_cuda_embed *own) {
+    return (gf_cuda_select){.q = own,
+                            .k = judged(step, other_side(step, i)),
+                            .q0 = first_own_row(step),
+                            .shift = step->args.plan.per_sample - 1,
+                            .value = step->args.side[i].quantile,
+                            .scratch = step->device->scratch,
+                            .math = (gf_cuda_math)step->device->math};
 }
 
 /* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
-static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i, const uint8_t *wanted) {
-    const gf_cuda_embed own = own_rows(t, judged(t, i));
-    gf_cuda_select p = selection(d, t, i, &own);
+static glofnd_status batch_quantiles(const cuda_step *step, int i, const uint8_t *wanted) {
+    const gf_plan *plan = &step->args.plan;
+    const gf_cuda_embed own = own_rows(step, judged(step, i));
+    gf_cuda_select p = selection(step, i, &own);
     p.wanted = wanted;
-    gf_quantile_place(t->plan.negatives, gf_plan_copies(&t->plan), t->plan.o.alpha, &p.s.best, &p.s.fraction);
-    CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
+    gf_quantile_place(plan->negatives, gf_plan_copies(plan), plan->o.alpha, &p.best, &p.fraction);
+    QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }
 
 /* FNC TOPK: the score of the last flagged pair, and the last flagged column among equal scores. THRESHOLD: see there. */
-static glofnd_status batch_topk(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, int i) {
-    if (t->plan.o.fnc_rule == GLOFND_FNC_THRESHOLD) {
-        CUDA_TRY(err, gf_cuda_fix_thresholds(t, i, d->stream));
+static glofnd_status batch_topk(const cuda_step *step, int i) {
+    const gf_cuda_step *args = &step->args;
+    if (args->plan.o.fnc_rule == GLOFND_FNC_THRESHOLD) {
+        QUEUE(step, gf_cuda_fix_thresholds(args, i, stream_of(step)));
         return GLOFND_OK;
     }
-    const gf_cuda_embed own = own_rows(t, x->q->support_a ? &t->side[i].support : &t->side[i].z);
-    gf_cuda_select p = selection(d, t, i, &own);
-    p.s.copies = gf_cuda_scores(x);
-    p.s.copy_stride = x->shape->all;
-    p.s.best = gf_top_count(t->plan.negatives, t->plan.o.alpha);
-    p.s.tie = t->side[i].own.tie;
-    CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
+    const gf_cuda_embed own = own_rows(step, step->call->q->support_a ? &args->side[i].support : &args->side[i].z);
+    gf_cuda_select p = selection(step, i, &own);
+    p.copies = score_copies(step->call);
+    p.copy_stride = step->call->shape->all;
+    p.best = gf_top_count(args->plan.negatives, args->plan.o.alpha);
+    p.tie = args->side[i].own.tie;
+    QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }
 
 /* quantile[] of side i against the ring of recent embeddings. */
-static glofnd_status ring_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i) {
-    const gf_cuda_embed own = own_rows(t, judged(t, i));
-    gf_cuda_select p = selection(d, t, i, &own);
-    p.k = &t->store.ring[other_side(t, i)];
-    p.live = &t->store.state->ring_count;
-    p.s.shift = -1;
-    p.s.row_id = t->side[i].row_id;
-    p.s.col_id = t->store.ring_id[other_side(t, i)];
-    p.s.alpha = t->plan.o.alpha;
-    p.s.best = t->store.ring_rows;
-    CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
+static glofnd_status ring_quantiles(const cuda_step *step, int i) {
+    const gf_cuda_step *args = &step->args;
+    const gf_cuda_embed own = own_rows(step, judged(step, i));
+    gf_cuda_select p = selection(step, i, &own);
+    p.k = &args->store.ring[other_side(step, i)];
+    p.live = &args->store.state->ring_count;
+    p.shift = -1;
+    p.row_id = args->side[i].row_id;
+    p.col_id = args->store.ring_id[other_side(step, i)];
+    p.alpha = args->plan.o.alpha;
+    p.best = args->store.ring_rows;
+    QUEUE(step, gf_cuda_select_rows(&p, stream_of(step)));
     return GLOFND_OK;
 }
 
-/* ----- marks ----- */
+static int moves_lambda(const gf_plan *plan) { return plan->learned && plan->updating && plan->o.learner != GLOFND_LEARN_RING; }
 
-/* The passes that make marks: of the own rows' anchors by lo, or of all anchors by theta. */
-static glofnd_status mark(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, int all) {
-    const int64_t first = t->row0 * t->plan.per_sample;
-    for (int i = 0; i < t->plan.sides; i++) {
-        const int other = other_side(t, i);
-        const gf_rows *own = &t->side[i].every, *col = &t->side[other].every;
-        own_pass y;
-        make_judged_pass(x, t, i, t->side[i].own, (gf_cuda_math)d->math, &y);
-        y.pass.p.scratch = d->scratch;
-        const gf_cuda_marking m = {.row_theta = all ? own->theta + first : t->side[i].own.lo,
-                                   .col_theta = all ? col->theta : NULL,
+static int uses_ring(const gf_plan *plan) { return plan->learned && plan->updating && plan->o.learner == GLOFND_LEARN_RING; }
+
+/* Thresholds of some anchors are quantiles, or are made of them. */
+static int selects_thresholds(const gf_plan *plan) {
+    const int may_start = moves_lambda(plan) && plan->o.lambda_init == GLOFND_INIT_QUANTILE;
+    return (plan->thresholds && !plan->learned) || may_start || uses_ring(plan);
+}
+
+static glofnd_status select_thresholds(const cuda_step *step) {
+    const gf_plan *plan = &step->args.plan;
+    gf_cuda_control *control = step->device->control;
+    for (int i = 0; i < plan->sides; i++) {
+        if (uses_ring(plan)) TRY(ring_quantiles(step, i));
+        else if (plan->topk) TRY(batch_topk(step, i));
+        else TRY(batch_quantiles(step, i, plan->learned ? step->args.side[i].starts : NULL));
+        if (!plan->shared) continue;
+        QUEUE(step, gf_cuda_sum_quantiles(&step->args, i, stream_of(step)));
+        TRY(reduce_if(step, &control->starts[i], control->quantile[i]));
+    }
+    QUEUE(step, gf_cuda_open_rows(&step->args, GF_CUDA_OPEN, stream_of(step)));
+    return GLOFND_OK;
+}
+
+/* ----- lambda moves (equation 6), sums below it: passes B, or all at once ----- */
+
+static glofnd_status update_lambda(const cuda_step *step) {
+    const gf_plan *plan = &step->args.plan;
+    gf_cuda_control *control = step->device->control;
+    own_passes count;
+    make_judged_passes(step, &count);
+    QUEUE(step, gf_cuda_count(count.pass, plan->sides, stream_of(step)));
+    for (int i = 0; i < plan->sides && plan->shared; i++) {
+        QUEUE(step, gf_cuda_count_above(&step->args, i, stream_of(step)));
+        TRY(reduce_if(step, &control->shared_open[i], control->above[i]));
+    }
+    QUEUE(step, gf_cuda_decide(&step->args, stream_of(step)));
+    return GLOFND_OK;
+}
+
+/* Bits of the flagged pairs: by the own rows' anchors, as pass B needs them; or by both ends of a pair, for pass C. */
+static glofnd_status mark_pairs(const cuda_step *step, int both_ends) {
+    const int64_t first = first_own_row(step);
+    own_passes y;
+    make_judged_passes(step, &y);
+    for (int i = 0; i < step->args.plan.sides; i++) {
+        const gf_cuda_rows *own = &step->args.side[i].every, *col = &step->args.side[other_side(step, i)].every;
+        const gf_cuda_marking m = {.row_theta = both_ends ? own->theta + first : step->args.side[i].own.lo,
+                                   .col_theta = both_ends ? col->theta : NULL,
                                    .row_group = own->group + first,
                                    .col_group = col->group};
-        CUDA_TRY(err, gf_cuda_mark(&y.pass, &m, d->stream));
+        QUEUE(step, gf_cuda_mark(&y.pass[i], &m, stream_of(step)));
     }
     return GLOFND_OK;
 }
 
-/* ----- first half ----- */
-
-static int moves_lambda(const gf_plan *p) { return p->learned && p->updating && p->o.learner != GLOFND_LEARN_RING; }
-static int may_start(const gf_plan *p) { return moves_lambda(p) && p->o.lambda_init == GLOFND_INIT_QUANTILE; }
-static int uses_ring(const gf_plan *p) { return p->learned && p->updating && p->o.learner == GLOFND_LEARN_RING; }
-static int selects_first(const gf_plan *p) { return (p->thresholds && !p->learned) || may_start(p) || uses_ring(p); }
-
-static glofnd_status select_first(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    const gf_plan *p = &t->plan;
-    for (int i = 0; i < p->sides; i++) {
-        if (uses_ring(p)) TRY(ring_quantiles(err, d, t, i));
-        else if (p->topk) TRY(batch_topk(err, d, x, t, i));
-        else TRY(batch_quantiles(err, d, t, i, p->learned ? t->side[i].starts : NULL));
-        if (!p->shared) continue;
-        CUDA_TRY(err, gf_cuda_sum_quantiles(t, i, d->stream));
-        TRY(gf_cuda_sum_starts(err, d, x, i));
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    TRY(each_side(err, d, x, t, gf_cuda_count));
-    for (int i = 0; i < t->plan.sides && t->plan.shared; i++) {
-        CUDA_TRY(err, gf_cuda_count_above(t, i, d->stream));
-        TRY(gf_cuda_sum_above(err, d, x, i));
-    }
-    CUDA_TRY(err, gf_cuda_decide(t, d->stream));
-    return GLOFND_OK;
-}
-
-/* Count, move and stats at once, if that is possible: then *done. */
-static glofnd_status move_and_sum(gf_error *err, gf_device_ctx *d, const gf_cuda_step *t, gf_cuda_pass *pass, int *done) {
-    const gf_plan *p = &t->plan;
-    const gf_cuda_moving m = {p->learner,   gf_foresight_of(&p->learner),         p->per_sample,
-                              p->negatives, {t->side[0].fresh, t->side[1].fresh}, {t->side[0].open, t->side[1].open}};
-    for (int i = 0; i < p->sides; i++) pass[i].buffer = d->scratch, pass[i].buffer_bytes = d->scratch_bytes;
-    *done = moves_lambda(p) && !p->shared && !p->bank && !p->marked && gf_cuda_can_move(pass, p->sides, &m);
-    if (*done) CUDA_TRY(err, gf_cuda_move(pass, p->sides, &m, d->stream));
-    return GLOFND_OK;
-}
-
-/* Everything from counting to finishing: in one kernel, if the batch is small. */
-static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    own_pass y[2];
-    gf_cuda_pass pass[2];
-    for (int i = 0; i < t->plan.sides; i++) {
-        make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y[i]);
-        pass[i] = y[i].pass;
-    }
-    if (gf_cuda_is_small(t, pass)) {
-        CUDA_TRY(err, gf_cuda_small(t, pass, d->stream));
+/* From the thresholds to the losses of the rows: u (equation 7), the weight of every kept pair, the new state. */
+static glofnd_status row_losses(const cuda_step *step) {
+    const gf_cuda_step *args = &step->args;
+    const gf_plan *plan = &args->plan;
+    own_passes sum;
+    make_passes(step, rows_for_stats, &sum);
+    if (gf_cuda_is_small(args, sum.pass)) { /* all of this is one kernel */
+        QUEUE(step, gf_cuda_small(args, sum.pass, stream_of(step)));
         return GLOFND_OK;
     }
-    int done = 0;
-    TRY(move_and_sum(err, d, t, pass, &done));
-    if (!done && moves_lambda(&t->plan)) TRY(move(err, d, x, t));
-    if (t->plan.marked) TRY(mark(err, d, x, t, 0));
-    if (!done) TRY(each_side(err, d, x, t, gf_cuda_stats));
-    CUDA_TRY(err, gf_cuda_finish(t, d->stream));
-    return GLOFND_OK;
-}
-
-static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    const gf_plan *p = &t->plan;
-    if (p->bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
-    TRY(gf_cuda_find_neighbours(err, d, x, t));
-    if (selects_first(p)) {
-        TRY(select_first(err, d, x, t));
-        CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
+    const gf_cuda_moving moving = {plan->learner,
+                                   gf_foresight_of(&plan->learner),
+                                   plan->per_sample,
+                                   plan->negatives,
+                                   {args->side[0].fresh, args->side[1].fresh},
+                                   {args->side[0].open, args->side[1].open}};
+    if (moves_lambda(plan) && !plan->shared && !plan->bank && !plan->marked && gf_cuda_can_move(sum.pass, plan->sides, &moving)) {
+        QUEUE(step, gf_cuda_move(sum.pass, plan->sides, &moving, stream_of(step)));
+    } else {
+        if (moves_lambda(plan)) TRY(update_lambda(step));
+        if (plan->marked) TRY(mark_pairs(step, 0));
+        QUEUE(step, gf_cuda_stats(sum.pass, plan->sides, stream_of(step)));
     }
-    for (int i = 0; i < p->sides && p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0; i++)
-        TRY(batch_quantiles(err, d, t, i, NULL));
-    TRY(gf_cuda_sum_seen(err, d, x));
-    TRY(sum_and_finish(err, d, x, t));
-    if (p->bank && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_bank_save(t, d->stream));
-    if (x->shape->ring > 0 && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
+    QUEUE(step, gf_cuda_finish(args, stream_of(step)));
     return GLOFND_OK;
 }
 
-/* ----- second half ----- */
+/* ----- gradients: pass C ----- */
 
-/* Arrays of the own rows inside those of all rows; counts and gradients have own rows only. */
-static gf_rows rows_for_grad(const gf_cuda_step *t, int i) {
-    const gf_cuda_side *side = &t->side[i];
-    const int64_t first = t->row0 * t->plan.per_sample;
-    gf_rows x = side->every;
-    x.theta += first, x.floor += first, x.log_w += first, x.w += first, x.inv_tau += first, x.attract += first, x.tie += first;
-    x.group += first, x.label += first, x.align += first;
-    x.same = side->own.same, x.hits = side->own.hits, x.sum = side->own.sum, x.moment = side->own.moment;
-    x.marks = side->own.marks, x.marks_col = side->own.marks_col, x.marks_ld = side->own.marks_ld;
-    return x;
-}
-
-static unsigned grad_flags(const gf_plan *p) {
-    unsigned flags = p->flags;
-    if (!p->masking) flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS);
-    if (p->want & GLOFND_WANT_QUALITY) flags |= GF_QUALITY;
-    if (p->authors_ranks) flags |= GF_COLSUM;
+static unsigned grad_flags(const gf_plan *plan) {
+    unsigned flags = plan->flags;
+    if (!plan->masking) flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS);
+    if (plan->want & GLOFND_WANT_QUALITY) flags |= GF_QUALITY;
+    if (plan->authors_ranks) flags |= GF_COLSUM;
     return flags;
 }
 
-/* Pass C of all sides. */
-static glofnd_status weigh_pairs(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    own_pass y[2];
-    gf_cuda_pass passes[2];
-    for (int i = 0; i < t->plan.sides; i++) {
-        make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y[i]);
-        passes[i] = y[i].pass;
-        passes[i].p.col_role = 1;
-        passes[i].buffer = d->weights, passes[i].buffer_bytes = d->weights_bytes;
+static glofnd_status pair_gradients(const cuda_step *step) {
+    own_passes y;
+    make_passes(step, rows_for_grad, &y);
+    for (int i = 0; i < step->args.plan.sides; i++) {
+        y.pass[i].col_role = 1;
+        y.pass[i].buffer = step->device->weights, y.pass[i].buffer_bytes = step->device->weights_bytes;
     }
-    CUDA_TRY(err, gf_cuda_grad(passes, t->plan.sides, d->stream));
+    QUEUE(step, gf_cuda_grad(y.pass, step->args.plan.sides, stream_of(step)));
     return GLOFND_OK;
 }
 
-static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
-    t->plan.flags = grad_flags(&t->plan);
-    if (t->plan.flags & GF_MARKS) TRY(mark(err, d, x, t, 1));
-    TRY(weigh_pairs(err, d, x, t));
-    if (t->plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_gradient(t, &d->near, d->stream));
-    CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
-    if (t->plan.neighbours && sums_rows) CUDA_TRY(err, gf_cuda_neighbours_loss(t, &d->near, d->stream));
-    if (t->plan.flags & GF_QUALITY || t->plan.authors_ranks) CUDA_TRY(err, gf_cuda_sum_grad(t, d->stream));
+/* ----- neighbours: what the first half of a step finds stays in the workspace for the second one ----- */
+
+/* Never 0. Ids are on the device. */
+static uint64_t neighbour_key(const glofnd_batch *batch) { return gf_neighbour_key(batch) | 1; }
+
+static glofnd_status find_neighbours(const cuda_step *step) {
+    step->device->near_key = 0;
+    if (!step->args.plan.neighbours) return GLOFND_OK;
+    QUEUE(step, gf_cuda_neighbours(&step->args, &step->device->near, stream_of(step)));
+    step->device->near_key = neighbour_key(step->call->q);
     return GLOFND_OK;
 }
 
-/* ----- entries ----- */
+static glofnd_status check_neighbours(gf_error *err, const gf_device_ctx *device, const gf_device_step *call) {
+    FAIL_IF(err, call->plan->neighbours && device->near_key != neighbour_key(call->q), GLOFND_E_ARGUMENT,
+            "neighbours: call glofnd_step_grad after glofnd_step_rows for the same batch, on the same context");
+    return GLOFND_OK;
+}
+
+/* ----- the halves of a step ----- */
+
+static glofnd_status first_half(const cuda_step *step) {
+    const gf_cuda_step *args = &step->args;
+    const gf_plan *plan = &args->plan;
+    const int updates = !(plan->want & GLOFND_WANT_NO_UPDATE);
+    if (plan->bank) QUEUE(step, gf_cuda_bank(args, stream_of(step)));
+    TRY(find_neighbours(step));
+    if (selects_thresholds(plan)) TRY(select_thresholds(step));
+    for (int i = 0; i < plan->sides && plan->want & GLOFND_WANT_QUANTILE && plan->updating && plan->o.alpha > 0.0; i++)
+        TRY(batch_quantiles(step, i, NULL));
+    TRY(reduce_seen(step));
+    TRY(row_losses(step));
+    if (plan->bank && updates) QUEUE(step, gf_cuda_bank_save(args, stream_of(step)));
+    if (step->call->shape->ring > 0 && updates) QUEUE(step, gf_cuda_ring_push(args, stream_of(step)));
+    return GLOFND_OK;
+}
+
+/* sums_rows: the totals of the first half are still to be added up. */
+static glofnd_status second_half(cuda_step *step, int sums_rows) {
+    const gf_cuda_step *args = &step->args;
+    const gf_cuda_near *near = &step->device->near;
+    step->args.plan.flags = grad_flags(&args->plan);
+    if (args->plan.flags & GF_MARKS) TRY(mark_pairs(step, 1));
+    TRY(pair_gradients(step));
+    if (args->plan.neighbours) QUEUE(step, gf_cuda_neighbours_gradient(args, near, stream_of(step)));
+    QUEUE(step, gf_cuda_write(args, sums_rows, stream_of(step)));
+    if (args->plan.neighbours && sums_rows) QUEUE(step, gf_cuda_neighbours_loss(args, near, stream_of(step)));
+    if (args->plan.flags & GF_QUALITY || args->plan.authors_ranks) QUEUE(step, gf_cuda_sum_grad(args, stream_of(step)));
+    return GLOFND_OK;
+}
 
 /* A step that fails in the middle must not leave its flags and ids to the next one. */
-static void abandon(gf_device_ctx *d, const gf_cuda_step *t) {
+static void abandon_step(const cuda_step *step) {
     const size_t kept = offsetof(gf_cuda_control, starts), ended = offsetof(gf_cuda_control, above);
-    cudaMemsetAsync((char *)d->control + kept, 0, ended - kept, d->stream);
-    cudaMemsetAsync(d->seen_ids, 0, 2 * sizeof *d->seen_ids * (size_t)t->plan.cols, d->stream);
+    gf_device_ctx *device = step->device;
+    cudaMemsetAsync((char *)device->control + kept, 0, ended - kept, device->stream);
+    cudaMemsetAsync(device->seen_ids, 0, 2 * sizeof *device->seen_ids * (size_t)step->args.plan.cols, device->stream);
 }
 
-static glofnd_status rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
-    const int open = selects_first(x->plan) ? 0 : GF_CUDA_OPEN;
-    TRY(begin(err, d, x, GF_CUDA_SPREAD | GF_CUDA_GATHER | open, t));
-    const glofnd_status status = first_half(err, d, x, t);
-    if (status != GLOFND_OK) abandon(d, t);
+/* ----- entries of gf_device ----- */
+
+/* Ids are checked and state is gathered; thresholds are read at once, unless a selection makes them. */
+static int first_tasks(const gf_plan *plan) {
+    return GF_CUDA_SPREAD | GF_CUDA_GATHER | (selects_thresholds(plan) ? 0 : GF_CUDA_OPEN);
+}
+
+glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
+    cuda_step step;
+    TRY(begin_step(&step, err, device, call, first_tasks(call->plan)));
+    glofnd_status status = first_half(&step);
+    if (status == GLOFND_OK) status = second_half(&step, 1);
+    if (status != GLOFND_OK) abandon_step(&step);
     return status;
 }
 
-glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
-    gf_cuda_step t;
-    TRY(rows(err, d, x, &t));
-    CUDA_TRY(err, gf_cuda_sum_rows(&t, d->stream));
-    if (t.plan.neighbours) CUDA_TRY(err, gf_cuda_neighbours_loss(&t, &d->near, d->stream));
+glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
+    cuda_step step;
+    TRY(begin_step(&step, err, device, call, first_tasks(call->plan)));
+    const glofnd_status status = first_half(&step);
+    if (status != GLOFND_OK) {
+        abandon_step(&step);
+        return status;
+    }
+    QUEUE(&step, gf_cuda_sum_rows(&step.args, device->stream));
+    if (step.args.plan.neighbours) QUEUE(&step, gf_cuda_neighbours_loss(&step.args, &device->near, device->stream));
     return GLOFND_OK;
 }
 
-glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
-    gf_cuda_step t;
-    TRY(rows(err, d, x, &t));
-    const glofnd_status status = second_half(err, d, x, 1, &t);
-    if (status != GLOFND_OK) abandon(d, &t);
-    return status;
-}
-
-static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
-    TRY(begin(err, d, x, GF_CUDA_SPREAD, t));
-    t->plan.flags = grad_flags(&t->plan);
-    CUDA_TRY(err, gf_cuda_unpack(t, d->stream));
-    if (t->plan.bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
+/* The second half begins with the links of all ranks. */
+static glofnd_status begin_with_links(cuda_step *step, gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
+    TRY(begin_step(step, err, device, call, GF_CUDA_SPREAD));
+    step->args.plan.flags = grad_flags(&step->args.plan);
+    QUEUE(step, gf_cuda_unpack(&step->args, device->stream));
+    if (step->args.plan.bank) QUEUE(step, gf_cuda_bank(&step->args, device->stream));
     return GLOFND_OK;
 }
 
-glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
-    gf_cuda_step t;
-    TRY(gf_cuda_neighbours_found(err, d, x));
-    TRY(begin_with_links(err, d, x, &t));
-    return second_half(err, d, x, 0, &t);
+glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
+    cuda_step step;
+    TRY(check_neighbours(err, device, call));
+    TRY(begin_with_links(&step, err, device, call));
+    return second_half(&step, 0);
 }
 
-/* Groups of the batch for a detector that the caller gives groups. Uses the workspace of the step, before the step. */
-glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group) {
-    TRY(gf_cuda_prepare(err, d, x->shape, math_of(x->plan, !x->tau)));
-    const gf_cuda_embed_job job = embed_job(d, x);
-    const gf_cuda_embed z[2] = {d->side[0].z, d->side[1].z};
-    CUDA_TRY(err, gf_cuda_embed_rows(&job, d->stream));
-    CUDA_TRY(err, gf_cuda_components(z, x->plan->sides, d->nearest.value, d->nearest.column, d->scratch, x->shape->own, group,
-                                     d->stream));
+/* Groups of the batch for a detector that is given groups. Uses the workspace of the step, before the step. */
+glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *device, const gf_device_step *call, int32_t *group) {
+    TRY(gf_cuda_prepare(err, device, call->shape, choose_math(call->plan, !call->tau)));
+    const gf_cuda_embed_job job = embed_job(device, call);
+    const gf_cuda_embed z[2] = {device->side[0].z, device->side[1].z};
+    CUDA_TRY(err, gf_cuda_embed_rows(&job, device->stream));
+    CUDA_TRY(err, gf_cuda_components(z, call->plan->sides, device->nearest.value, device->nearest.column, device->scratch,
+                                     call->shape->own, group, device->stream));
     return GLOFND_OK;
 }
 
@@ -427,29 +553,29 @@ typedef struct mask_memory {
     uint8_t *by_sample; /* two views: [rows of all views][2 cols] */
 } mask_memory;
 
-static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, mask_memory *m) {
-    const int64_t cols = x->plan->cols, own = x->plan->rows * x->plan->per_sample;
-    const int views = x->plan->sides == 1;
-    gf_cuda_step t;
-    TRY(begin_with_links(err, d, x, &t));
-    CUDA_TRY(err, cudaMalloc(&m->scratch, 2 * gf_cuda_select_scratch(own, cols * x->plan->per_sample)));
+static glofnd_status write_masks(gf_error *err, gf_device_ctx *device, const gf_device_step *call, mask_memory *m) {
+    const int64_t cols = call->plan->cols, own = call->plan->rows * call->plan->per_sample;
+    const int views = call->plan->sides == 1;
+    cuda_step step;
+    own_passes y;
+    TRY(begin_with_links(&step, err, device, call));
+    CUDA_TRY(err, cudaMalloc(&m->scratch, 2 * gf_cuda_select_scratch(own, cols * call->plan->per_sample)));
     if (views) CUDA_TRY(err, cudaMalloc((void **)&m->by_sample, (size_t)own * 2 * (size_t)cols));
-    if (t.plan.flags & GF_MARKS) TRY(mark(err, d, x, &t, 1));
-    for (int i = 0; i < t.plan.sides; i++) {
-        own_pass y;
-        make_pass(x, &t, i, rows_for_grad(&t, i), (gf_cuda_math)d->math, &y);
-        y.pass.p.scratch = m->scratch;
-        CUDA_TRY(err, gf_cuda_mask(&y.pass, views ? m->by_sample : x->keep + i * cols, 2 * cols, d->stream));
+    if (step.args.plan.flags & GF_MARKS) TRY(mark_pairs(&step, 1));
+    make_passes(&step, rows_for_grad, &y);
+    for (int i = 0; i < call->plan->sides; i++) {
+        y.pass[i].scratch = m->scratch;
+        CUDA_TRY(err, gf_cuda_mask(&y.pass[i], views ? m->by_sample : call->keep + i * cols, 2 * cols, device->stream));
     }
-    if (views) CUDA_TRY(err, gf_cuda_by_view(x->keep, m->by_sample, own, cols, d->stream));
-    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    if (views) CUDA_TRY(err, gf_cuda_by_view(call->keep, m->by_sample, own, cols, device->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(device->stream));
     return GLOFND_OK;
 }
 
 /* For inspection only: allocates memory, and waits. */
-glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
+glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
     mask_memory m = {NULL, NULL};
-    const glofnd_status status = masks(err, d, x, &m);
+    const glofnd_status status = write_masks(err, device, call, &m);
     cudaFree(m.scratch);
     cudaFree(m.by_sample);
     return status;

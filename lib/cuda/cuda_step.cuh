@@ -1,9 +1,129 @@
-/* cuda_step.cuh - shared by the kernels of a step: failures, links, totals. */
+/* cuda_step.cuh - shared by the kernels of a step: sums over a grid, the state of anchors, failures, links, totals, and what the first half
+ * does around pass B for one row and for one anchor. */
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include "cuda/cuda_step.h"
-#include "cuda/cuda_sum.cuh"
-#include "cuda/passes/tile_args.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
+#include "glofnd.h"
+
+/* ---------- Types of the caller's embeddings and gradients: loads and stores as float32, kernels per type ---------- */
+
+__device__ __forceinline__ float gf_load(const float *x) { return __ldg(x); }
+__device__ __forceinline__ float gf_load(const __nv_bfloat16 *x) { return __bfloat162float(__ldg(x)); }
+__device__ __forceinline__ float gf_load(const __half *x) { return __half2float(__ldg(x)); }
+
+/* Round to nearest, ties to even. */
+__device__ __forceinline__ void gf_store(float *x, float v) { *x = v; }
+__device__ __forceinline__ void gf_store(__nv_bfloat16 *x, float v) { *x = __float2bfloat16_rn(v); }
+__device__ __forceinline__ void gf_store(__half *x, float v) { *x = __float2half_rn(v); }
+
+/* Calls launch(T()) with the type of these numbers, which the caller of the library has checked. */
+template <class Launch> static inline void gf_with_dtype(glofnd_dtype dtype, Launch launch) {
+    if (dtype == GLOFND_BF16) launch(__nv_bfloat16());
+    else if (dtype == GLOFND_F16) launch(__half());
+    else launch(float());
+}
+
+/* ---------- Sums over all threads of a grid in a fixed order: per warp, per block, then the last block adds those up ---------- */
+
+template <class T> __device__ __forceinline__ T gf_warp_sum(T x) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
+}
+
+/* partial [COUNT] of this block = sum of x over its threads. All threads of the block call it. */
+template <int COUNT, int THREADS> __device__ __forceinline__ void gf_block_sum(const double (&x)[COUNT], double *partial) {
+    __shared__ double warps[THREADS / 32][COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        const double sum = gf_warp_sum(x[i]);
+        if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32][i] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x < COUNT) {
+        double sum = 0.0;
+        for (int w = 0; w < THREADS / 32; w++) sum += warps[w][threadIdx.x];
+        partial[threadIdx.x] = sum;
+    }
+}
+
+/* True in all threads of the block that comes last of `blocks`; what the others wrote before is then visible. */
+__device__ __forceinline__ bool gf_is_last_block(gf_cuda_control *c, unsigned blocks) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(&c->done, 1u) == blocks - 1;
+        if (last) c->done = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+/* ---------- The state of anchors ----------
+ *
+ * As a step reads and writes it: in the records of a store, or in rows of the caller (glofnd_ctx_state), which hold what a store would
+ * give back.
+ */
+
+__device__ __forceinline__ glofnd_anchor *gf_lent_row(const gf_cuda_step &x, int side, int64_t place) {
+    return x.state + side * (x.store.n + 1) + place;
+}
+
+/* State of the anchor at a place of the store; an anchor with clock 0 takes lambda of `shared`. */
+__device__ __forceinline__ glofnd_anchor gf_read_row(const gf_cuda_step &x, int side, int64_t place, const gf_record &shared) {
+    const struct gf_device_store &s = x.store;
+    gf_record r = {};
+    gf_temperature t = {};
+    if (place >= 0 && place < s.n && x.state) {
+        const glofnd_anchor lent = *gf_lent_row(x, side, place);
+        r = gf_record_encode(&lent);
+        if (s.temperatures) t = {lent.tau, lent.tau_m, lent.tau_v, lent.tau_clock};
+    } else if (place >= 0 && place < s.n) {
+        const unsigned char *at = s.records + static_cast<size_t>(place) * s.record_bytes;
+        r = reinterpret_cast<const gf_record *>(at)[side];
+        if (s.temperatures) t = reinterpret_cast<const gf_temperature *>(at + static_cast<size_t>(s.modalities) * sizeof r)[side];
+    }
+    glofnd_anchor row = gf_record_decode(&r, &shared);
+    row.tau = t.tau, row.tau_m = t.m, row.tau_v = t.v, row.tau_clock = t.clock;
+    return row;
+}
+
+__device__ __forceinline__ void gf_write_row(const gf_cuda_step &x, int side, int64_t place, const glofnd_anchor &row) {
+    const struct gf_device_store &s = x.store;
+    const gf_record r = gf_record_encode(&row), none = {};
+    gf_temperature t = {};
+    if (s.temperatures) t = {row.tau, row.tau_m, row.tau_v, row.tau_clock};
+    if (x.state) {
+        glofnd_anchor lent = gf_record_decode(&r, &none);
+        lent.tau = t.tau, lent.tau_m = t.m, lent.tau_v = t.v, lent.tau_clock = t.clock;
+        *gf_lent_row(x, side, place) = lent;
+        return;
+    }
+    unsigned char *at = s.records + static_cast<size_t>(place) * s.record_bytes;
+    reinterpret_cast<gf_record *>(at)[side] = r;
+    if (s.temperatures) reinterpret_cast<gf_temperature *>(at + static_cast<size_t>(s.modalities) * sizeof r)[side] = t;
+    s.touched[place / GF_STORE_BLOCK] = 1;
+}
+
+/* ----- the one lambda of all anchors ----- */
+
+__device__ __forceinline__ gf_record gf_read_shared(const gf_cuda_step &x, int side) {
+    return x.state ? gf_record_encode(gf_lent_row(x, side, x.store.n)) : x.store.state->shared[side];
+}
+
+__device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int side, const glofnd_anchor &row) {
+    const gf_record none = {};
+    gf_record r = gf_record_encode(&row);
+    r.log_u = 0.0f; /* none */
+    if (x.state) *gf_lent_row(x, side, x.store.n) = gf_record_decode(&r, &none);
+    else x.store.state->shared[side] = r;
+}
+
+/* ---------- Failures, links, totals ---------- */
 
 /* This step failed, or an earlier one whose failure the host has not read yet: the store stays as it is. */
 __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
@@ -11,9 +131,9 @@ __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
            c->bad_tau != GF_CUDA_FINE || c->bad_row != GF_CUDA_FINE;
 }
 
-__device__ __forceinline__ glofnd_row gf_moved_shared(const gf_cuda_step &x, int side) {
+__device__ __forceinline__ glofnd_anchor gf_moved_shared(const gf_cuda_step &x, int side) {
     const gf_cuda_control *c = x.control;
-    glofnd_row row = c->shared[side];
+    glofnd_anchor row = c->shared[side];
     if (c->shared_open[side]) gf_lambda_update(&x.plan.learner, &row, c->above[side][0] / c->above[side][1]);
     return row;
 }
@@ -28,7 +148,7 @@ __device__ __forceinline__ int64_t gf_link_place(const gf_cuda_step &x, int i, i
 
 /* Numbers of row r of all rows, for pass C. */
 __device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_t r, const gf_link &l) {
-    const gf_rows &y = x.side[i].every;
+    const gf_cuda_rows &y = x.side[i].every;
     y.theta[r] = gf_row_theta(&x.plan, &l);
     y.floor[r] = l.floor;
     y.log_w[r] = l.log_w;
@@ -79,4 +199,159 @@ __device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned bloc
 static inline unsigned gf_sum_rows_blocks(const gf_cuda_step *x) {
     const int64_t rows = x->plan.rows * x->plan.per_sample * x->plan.sides;
     return static_cast<unsigned>((rows + GF_SUM_THREADS - 1) / GF_SUM_THREADS);
+}
+
+/* ---------- The first half around pass B, for one row and for one anchor ---------- */
+
+/* ----- rows without negatives ----- */
+
+/* Similarity as the exact passes compute it: one chain of fused multiply-adds over ascending dimensions. */
+__device__ __forceinline__ float gf_exact_dot(const float *a, const float *b, int64_t dim) {
+    float s = 0.0f;
+    for (int64_t d = 0; d < dim; d++) s = fmaf(a[d], b[d], s);
+    return s;
+}
+
+template <int THREADS> __device__ __forceinline__ float gf_block_min(float v) {
+    __shared__ float warps[THREADS / 32];
+    for (int lanes = 16; lanes > 0; lanes /= 2) v = fminf(v, __shfl_xor_sync(0xffffffffu, v, lanes));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = v;
+    __syncthreads();
+    for (int w = 0; w < THREADS / 32; w++) v = fminf(v, warps[w]);
+    return v;
+}
+
+struct gf_least_similar {
+    float value;
+    int equals; /* negatives that are as small, within the margin */
+};
+
+/* The least similar negative of own row r. All threads of the block call this. */
+template <int THREADS>
+__device__ __forceinline__ gf_least_similar gf_find_least_similar(const gf_cuda_step &x, int i, int64_t r) {
+    const gf_cuda_embed &q = x.side[i].z, &k = x.side[x.plan.sides == 2 ? 1 - i : 0].z;
+    const int shift = x.plan.per_sample - 1;
+    const int64_t at = x.row0 * x.plan.per_sample + r, ld = q.f32.ld;
+    const float *row = q.f32.row + at * ld;
+    float low = INFINITY;
+    for (int64_t c = threadIdx.x; c < k.f32.rows; c += THREADS)
+        if (at >> shift != c >> shift) low = fminf(low, gf_exact_dot(row, k.f32.row + c * ld, x.dim));
+    low = gf_block_min<THREADS>(low);
+    int equals = 0;
+    for (int64_t c0 = 0; c0 < k.f32.rows; c0 += THREADS) {
+        const int64_t c = c0 + threadIdx.x;
+        const bool pair = c < k.f32.rows && at >> shift != c >> shift;
+        equals += __syncthreads_count(pair && gf_exact_dot(row, k.f32.row + c * ld, x.dim) <= low + x.margin);
+    }
+    const gf_least_similar found = {low, equals};
+    return found;
+}
+
+/* All threads of the block call this. The block's first `slots` threads have the rows from r0 on, each with `own`; `empty`: it
+ * has no kept negative. True where the row was rescued. */
+template <int THREADS>
+__device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t r0, int slots, bool empty, gf_summed_row &own) {
+    __shared__ unsigned char todo[THREADS];
+    if (!__syncthreads_or(empty)) return false;
+    todo[threadIdx.x] = empty;
+    __syncthreads();
+    for (int slot = 0; slot < slots; slot++) {
+        if (!todo[slot]) continue;
+        const gf_least_similar found = gf_find_least_similar<THREADS>(x, i, r0 + slot);
+        if (slot != int(threadIdx.x)) continue;
+        gf_row_rescue(&x.plan, &own, found.value, found.equals);
+        own.floor += x.margin;
+    }
+    return empty;
+}
+
+/* ----- one row ----- */
+
+/* Numbers of a row, without its sums. */
+__device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &x, int i, int64_t r) {
+    const gf_cuda_rows &y = x.side[i].own;
+    gf_summed_row s = {};
+    s.positive = x.side[i].positive[x.row0 * x.plan.per_sample + r];
+    s.inv_tau = y.inv_tau[r], s.lo = y.lo[r], s.floor = -INFINITY;
+    s.tie = x.plan.topk ? y.tie[r] : 0;
+    return s;
+}
+
+struct gf_row_end { /* results of a row for its anchor */
+    double log_u, tau, grad_tau;
+};
+
+__device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i, int64_t r, const gf_summed_row &s, float log_u,
+                                                    gf_totals &t) {
+    const gf_plan &p = x.plan;
+    const int batch_u = !(p.official && p.sides == 1) || x.control->seen > 0;
+    gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
+    if (x.tau) in.tau = double(*x.tau);
+    const gf_loss_out y = gf_loss_gradient(&p.o, &in);
+    const gf_link link = gf_row_link(&p, &s, &y);
+    x.links[gf_link_place(x, i, r)] = link;
+    if (p.one_rank) gf_put_link(x, i, r, link);
+    t.loss = y.loss, t.grad_scale = y.grad_scale, t.rank_part = y.rank_part, t.rank_part_scale = y.rank_part_scale;
+    t.kept = double(s.kept);
+    if (p.want & GLOFND_WANT_QUANTILE && p.updating && p.o.alpha > 0.0) t.quantile = double(x.side[i].quantile[r]);
+    const gf_row_end end = {y.log_u, in.tau, y.grad_tau};
+    return end;
+}
+
+/* ----- one anchor ----- */
+
+/* The state of an anchor that is `open`, after this visit with `above` of its rows' negatives above lambda. */
+__device__ __forceinline__ glofnd_anchor gf_moved_anchor(const gf_cuda_step &x, glofnd_anchor row, int64_t above) {
+    gf_lambda_update(&x.plan.learner, &row, double(above) / double(x.plan.per_sample * x.plan.negatives));
+    return row;
+}
+
+/* After the u of its rows; one thread per anchor. `end`: of its first row, grad_tau: the mean of its rows; `row`: lambda has
+ * moved. */
+__device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
+                                                 const double (&log_u)[2], glofnd_anchor row, gf_totals &t) {
+    const gf_plan &p = x.plan;
+    if (gf_loss_individual(&p.o)) gf_row_update_tau(&p.o, &row, end.tau, end.grad_tau);
+    if (gf_row_keeps_u(&p)) {
+        row.log_u = gf_row_mean_u(log_u, p.per_sample);
+        t.log_u = double(row.log_u);
+    }
+    t.lambda = double(row.lambda);
+    t.tau = double(row.tau);
+    const bool writes = !gf_failed(x.control) && !(p.want & GLOFND_WANT_NO_UPDATE);
+    if (p.shared) {
+        const bool used = p.updating || p.o.detector == GLOFND_DETECT_SINGLE;
+        const glofnd_anchor shared = gf_moved_shared(x, i);
+        if (used) t.lambda = double(shared.lambda);
+        if (p.updating && a == 0 && writes) gf_write_shared(x, i, shared);
+    }
+    if (writes) gf_write_row(x, i, gf_state_place(&x, a), row);
+}
+
+/* ----- a block's rows ----- */
+
+/* The first `slots` threads of a block have the rows from r0 on: losses, links, state. s.kept: pairs that the detector keeps;
+ * `fresh`: state of the row's anchor, lambda moved, the rest as before. The two rows of an anchor are neighbours in a warp.
+ * All threads call this. */
+template <int THREADS>
+__device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int64_t r0, int slots, gf_summed_row s,
+                                               const glofnd_anchor &fresh) {
+    const gf_plan &p = x.plan;
+    const int64_t r = r0 + threadIdx.x;
+    const bool own = int(threadIdx.x) < slots && r < p.rows * p.per_sample;
+    gf_totals t = {};
+    t.detector_kept = double(s.kept);
+    if (!p.masking) s.kept = static_cast<int32_t>(p.negatives);
+    if (p.masking && !p.official) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
+    if (!own) return;
+    gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);
+    double log_u[2] = {end.log_u, 0.0};
+    if (p.per_sample == 2) {
+        const unsigned both = 3u << (threadIdx.x % 32 & ~1);
+        log_u[1] = __shfl_down_sync(both, end.log_u, 1);
+        end.grad_tau = 0.5 * end.grad_tau + 0.5 * __shfl_down_sync(both, end.grad_tau, 1); /* views share their temperature */
+    }
+    if (r % p.per_sample == 0) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
+    gf_note_row(x, i, r, t);
 }

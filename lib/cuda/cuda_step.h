@@ -1,19 +1,19 @@
 /* cuda_step.h - the kernels of a step that work per anchor and per row, between the passes of cuda_pass.h.
  *
- *     begin     unit rows, positives (cuda_embed.cuh); ids checked, state gathered: `open` (cuda_step_open.cu)
+ *     begin     unit rows, positives; ids checked, state gathered: `open`    (cuda_step_begin.cu)
  *     count     negatives above the old lambda, where it moves
- *     decide    lambda moves                                                  (cuda_step_decide.cu)
+ *     decide    lambda moves                                                  (cuda_step_rows.cu)
  *     stats     pass B
- *     finish    rows without negatives are rescued, losses, links, new state to the store     (cuda_step_finish.cu)
+ *     finish    rows without negatives are rescued, losses, links, new state to the store     (cuda_step_rows.cu)
  *     grad      pass C
  *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
- * In small batches everything from count to finish is one kernel          (cuda_step_small.cu). In larger ones count, decide and
- * stats may be one                                                         (gf_cuda_move of cuda_pass.h).
- * The formulas are those of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h.
- */
+ * In small batches everything from count to finish is one kernel             (cuda_step_rows.cu). In larger ones count, decide and
+ * stats may be one                                                            (gf_cuda_move of cuda_pass.h).
+ * The formulas are those of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h. */
 #pragma once
 
-#include "cuda/cuda_store.h"
+#include "cuda/cuda_ctx.h"
+#include "method/formulas/neighbours.h"
 #include "method/formulas/row.h"
 
 #ifdef __cplusplus
@@ -36,7 +36,7 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     int64_t grad_stride[2];
     glofnd_dtype grad_dtype;
     struct gf_device_store store;
-    glofnd_row *state; /* [sides][store.n + 1] rows of the caller, in place of those of the store; NULL: none */
+    glofnd_anchor *state; /* [sides][store.n + 1] rows of the caller, in place of those of the store; NULL: none */
     const float *tau;  /* the temperature; NULL: that of the plan */
     float margin;      /* largest difference between two computations of one similarity: 0 with EXACT */
 } gf_cuda_step;
@@ -94,10 +94,19 @@ glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_
 glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
 glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
 glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group);
-/* FNC: support vectors of all rows, normalised; and the number of those whose largest similarity counts, 1: their mean is one. */
-glofnd_status gf_cuda_embed_support(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t);
-int gf_cuda_scores(const gf_device_step *x);
 glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x);
+
+/* ---------- Attraction by neighbours, as method/step_neighbours.c ---------- */
+
+/* Parts that a window of the store is searched in for so many anchors: together they fill the GPU. */
+int64_t gf_cuda_neighbour_parts(int64_t anchors);
+
+/* After the bank, before its rows are saved: neighbours of the own anchors, and what they add to the loss. */
+cudaError_t gf_cuda_neighbours(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
+/* Between pass C and the gradients of the caller. */
+cudaError_t gf_cuda_neighbours_gradient(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
+/* After the totals. */
+cudaError_t gf_cuda_neighbours_loss(const gf_cuda_step *x, const gf_cuda_near *near, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,6 @@
  * sample; and the statistics of the second half. */
 #include <math_constants.h>
 
-#include "cuda/cuda_dtype.cuh"
 #include "cuda/cuda_step.cuh"
 
 #define WARPS 4
@@ -93,7 +92,8 @@ static __global__ void __launch_bounds__(THREADS) sum_grad(const gf_cuda_step x)
     const int i = blockIdx.y;
     double t[FIELDS] = {};
     if (a < x.plan.rows && x.plan.flags & GF_QUALITY) add_quality(x, i, a, t);
-    if (a < x.plan.rows && x.plan.authors_ranks) t[4] = x.side[i].own.sum[a], t[5] = x.side[i].own.moment[a]; /* one row each */
+    if (a < x.plan.rows && x.plan.authors_ranks)
+        t[4] = x.side[i].own.col_sum[a], t[5] = x.side[i].own.col_moment[a]; /* one row each */
     gf_block_sum<FIELDS, THREADS>(t, x.partial + (size_t(blockIdx.y) * gridDim.x + blockIdx.x) * FIELDS);
     const unsigned blocks = gridDim.x * gridDim.y;
     if (gf_is_last_block(x.control, blocks)) gf_sum_blocks<FIELDS, THREADS>(x.partial, blocks, &x.control->sum.precision);

@@ -1,6 +1,6 @@
 /* cuda_store.c - see cuda_store.h. All calls use the stream of the last step and wait for it, never for the whole device: other
  * streams may be busy, or in a capture, which forbids such a wait. gf_cuda_store_bank only queues: it is part of a step. */
-#include "cuda/cuda_store.h"
+#include "cuda/cuda_ctx.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static glofnd_status take_records(gf_error *err, gf_device_store *s) {
 static glofnd_status take_ring(gf_error *err, gf_device_store *s, int side) {
     const size_t count = (size_t)s->ring_rows * (size_t)s->ring_ld;
     gf_cuda_embed *e = &s->ring[side];
-    e->f32 = (gf_embed){.rows = s->ring_rows, .dim = s->ring_dim, .ld = s->ring_ld};
+    e->f32 = (gf_cuda_matrix){.rows = s->ring_rows, .dim = s->ring_dim, .ld = s->ring_ld};
     TRY(take(err, s, &e->f32.row, 4 * count));
     TRY(take(err, s, &e->hi, 2 * count));
     TRY(take(err, s, &e->lo, 2 * count));

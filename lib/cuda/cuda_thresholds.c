@@ -11,8 +11,8 @@ typedef struct tables {
 
 static glofnd_status allocate(gf_error *err, const gf_device_thresholds *x, tables *t) {
     const int64_t ld = gf_cuda_embed_ld(x->dim);
-    t->q.f32 = (gf_embed){.rows = x->rows, .dim = x->dim, .ld = ld};
-    t->k.f32 = (gf_embed){.rows = x->cols, .dim = x->dim, .ld = ld};
+    t->q.f32 = (gf_cuda_matrix){.rows = x->rows, .dim = x->dim, .ld = ld};
+    t->k.f32 = (gf_cuda_matrix){.rows = x->cols, .dim = x->dim, .ld = ld};
     CUDA_TRY(err, cudaMalloc((void **)&t->q.f32.row, sizeof(float) * (size_t)(x->rows * ld)));
     CUDA_TRY(err, cudaMalloc((void **)&t->k.f32.row, sizeof(float) * (size_t)(x->cols * ld)));
     CUDA_TRY(err, cudaMalloc((void **)&t->col_id, sizeof(int64_t) * (size_t)x->cols));
@@ -54,15 +54,19 @@ static glofnd_status embed(gf_error *err, gf_device_ctx *d, const gf_device_thre
 static glofnd_status thresholds(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x, tables *t) {
     TRY(allocate(err, x, t));
     TRY(embed(err, d, x, t));
-    gf_cuda_select p = {
-        .s = {.shift = -1, .best = x->best, .round_up = 1, .alpha = x->alpha, .value = x->out, .scratch = t->scratch},
-        .q = &t->q,
-        .k = &t->k,
-        .math = GF_CUDA_EXACT};
+    gf_cuda_select p = {.q = &t->q,
+                        .k = &t->k,
+                        .shift = -1,
+                        .best = x->best,
+                        .alpha = x->alpha,
+                        .round_up = 1,
+                        .value = x->out,
+                        .scratch = t->scratch,
+                        .math = GF_CUDA_EXACT};
     if (x->skip) {
         CUDA_TRY(err, gf_cuda_iota(t->col_id, x->cols, d->stream));
-        p.s.row_id = x->skip;
-        p.s.col_id = t->col_id;
+        p.row_id = x->skip;
+        p.col_id = t->col_id;
     }
     CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));

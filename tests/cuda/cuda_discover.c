@@ -262,12 +262,12 @@ TEST(queries_equal_the_cpu) {
                                  .threads = 2,
                                  .memory = (size_t)1 << 30};
         for (int k = 0; k < 2; k++) {
-            void *state = NULL;
+            void *search = NULL;
             const gf_vectors old = {.x = x, .row = row, .n = N, .dim = DIM}, new = {.x = y, .n = ROWS, .dim = DIM};
-            GOOD(both[k]->open(&err, &old, 2, &state));
+            GOOD(both[k]->open(&err, &old, 2, &search));
             GOOD(gf_pairs_found_alloc(&err, &f[k], ROWS, t.top));
-            GOOD(both[k]->query(&err, state, &new, &t, &f[k]));
-            both[k]->close(state);
+            GOOD(both[k]->query(&err, search, &new, &t, &f[k]));
+            both[k]->close(search);
         }
         same_found(&f[0], &f[1], 0, "query");
         gf_pairs_found_free(&f[0]);
@@ -287,19 +287,19 @@ TEST(wrong_calls_say_so) {
     const gf_vectors rows = {.x = x, .n = 100, .dim = 8}, wide = {.x = x, .n = 50, .dim = 16};
     const gf_pairs_search *p = gf_pairs_search_cuda;
     atomic_int stop = 0;
-    void *state = NULL;
+    void *search = NULL;
     gf_pairs_found f, too_many;
     gf_pairs_task t = {.rank = 5, .top = 20, .dup = 1.0f, .memory = (size_t)1 << 30};
-    GOOD(p->open(&err, &rows, 1, &state));
+    GOOD(p->open(&err, &rows, 1, &search));
     GOOD(gf_pairs_found_alloc(&err, &f, 100, 20));
     GOOD(gf_pairs_found_alloc(&err, &too_many, 100, 100));
     t.watch = (gf_job_progress){.progress = stop_now, .user = &stop, .stop = &stop};
-    assert_int_not_equal(p->find(&err, state, &t, &f), GLOFND_OK);
+    assert_int_not_equal(p->find(&err, search, &t, &f), GLOFND_OK);
     assert_string_equal(err.text, "stopped");
     t.watch = (gf_job_progress){0};
-    assert_int_equal(p->find(&err, state, &t, &too_many), GLOFND_E_ARGUMENT);
-    assert_int_equal(p->query(&err, state, &wide, &t, &f), GLOFND_E_ARGUMENT);
-    p->close(state);
+    assert_int_equal(p->find(&err, search, &t, &too_many), GLOFND_E_ARGUMENT);
+    assert_int_equal(p->query(&err, search, &wide, &t, &f), GLOFND_E_ARGUMENT);
+    p->close(search);
     gf_pairs_found_free(&f);
     gf_pairs_found_free(&too_many);
     free(x);

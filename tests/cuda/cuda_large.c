@@ -98,7 +98,7 @@ TEST(image_and_text) {
         compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
 }
 
-/* Tiles in flow (cuda_flow_stats.cu, cuda_flow_weigh.cu) serve 2^30 similarities and more. */
+/* Tiles in flow (tile_large.cuh) serve 2^30 similarities and more. */
 TEST(the_largest) {
     static const large PAIRS = {GLOFND_LOSS_CLIP, 32768, 512, 0}, VIEWS = {GLOFND_LOSS_SIMCLR, 16400, 512, 0};
     compare(&VIEWS, GLOFND_DETECT_NONE), compare(&PAIRS, GLOFND_DETECT_GLOFND);

@@ -14,7 +14,7 @@ typedef enum state_kind {
 } state_kind;
 
 typedef struct anchors {
-    glofnd_row *host, *fresh;
+    glofnd_anchor *host, *fresh;
     uint8_t *open;
     int64_t count;
 } anchors;
@@ -29,8 +29,8 @@ static float quantile_of(const problem *p, int64_t r, int64_t best) {
     return value < 1.0f ? value : 1.0f;
 }
 
-static glofnd_row state_of(const problem *p, int64_t r, state_kind kind, rng *g) {
-    glofnd_row row = {.clock = 40, .log_u = -INFINITY};
+static glofnd_anchor state_of(const problem *p, int64_t r, state_kind kind, rng *g) {
+    glofnd_anchor row = {.clock = 40, .log_u = -INFINITY};
     row.m = (float)(0.001 * rng_normal(g)), row.v = 1e-5f;
     row.lambda = quantile_of(p, r, kind == LOW ? p->s.cols * 2 / 3 : kind == SUDDEN ? 3 : 12);
     if (kind == SUDDEN) row.lambda += 0.02f, row.m = 0.0f, row.v = 1e-14f;
@@ -70,10 +70,10 @@ static gf_cuda_moving moving_of(const problem *p, const anchors *a) {
 
 /* Moves the anchors on the CPU by the counts of gf_cuda_count; powers differ from the GPU's by roundings. */
 static void compare_states(const anchors *a, const gf_cuda_moving *m, const int32_t *above) {
-    glofnd_row *got = malloc(sizeof *got * (size_t)a->count);
+    glofnd_anchor *got = malloc(sizeof *got * (size_t)a->count);
     CUDA(cudaMemcpy(got, a->fresh, sizeof *got * (size_t)a->count, cudaMemcpyDeviceToHost));
     for (int64_t i = 0; i < a->count; i++) {
-        glofnd_row want = a->host[i];
+        glofnd_anchor want = a->host[i];
         int64_t n = 0;
         for (int v = 0; v < m->per_sample; v++) n += above[i * m->per_sample + v];
         if (i % 7 != 5) gf_lambda_update(&m->learner, &want, (double)n / (double)(m->per_sample * m->negatives));
@@ -92,23 +92,23 @@ static void check_moving(problem *p, state_kind kind, int count, unsigned seed) 
     give_buffer(p, gf_cuda_move_bytes(p->s.rows, p->s.cols));
     const gf_cuda_pass x = gpu_pass(p, flags);
     CUDA(gf_cuda_count(&x, 1, NULL));
-    gf_rows counted = fetch(p);
+    gf_cuda_rows counted = fetch(p);
     assert_true(gf_cuda_can_move(&x, 1, &m));
     CUDA(gf_cuda_move(&x, 1, &m, NULL));
-    gf_rows moved = fetch(p);
+    gf_cuda_rows moved = fetch(p);
     compare_states(&a, &m, counted.above);
     CUDA(cudaMemcpy(a.fresh, a.host, sizeof *a.host * (size_t)a.count, cudaMemcpyHostToDevice));
     CUDA(cudaMemset(p->gpu_row.sum, 0xff, sizeof(double) * (size_t)p->s.rows));
     CUDA(gf_cuda_move(&x, 1, &m, NULL));
-    gf_rows again = fetch(p);
+    gf_cuda_rows again = fetch(p);
     assert_memory_equal(moved.sum, again.sum, sizeof(double) * (size_t)p->s.rows);
     CUDA(gf_cuda_stats(&x, 1, NULL));
-    gf_rows want = fetch(p);
+    gf_cuda_rows want = fetch(p);
     for (int64_t r = 0; r < p->s.rows; r++) {
         near_by(p, flags, "sum", r, moved.sum[r], want.sum[r], 3e-6);
         same_count(p, flags, "kept", r, moved.kept[r], want.kept[r]);
     }
-    free_rows(&counted, 0), free_rows(&moved, 0), free_rows(&again, 0), free_rows(&want, 0);
+    free_results(&counted), free_results(&moved), free_results(&again), free_results(&want);
     take_buffer(p);
     drop_anchors(&a);
 }

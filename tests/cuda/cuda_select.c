@@ -13,25 +13,33 @@ static void check_select(problem *p, gf_select s, const int64_t *row_id, const i
     s.q = &p->own.cpu, s.k = &k, s.value = want, s.tie = ties ? tie : NULL, s.scratch = p->scratch, s.threads = 1, s.q0 = p->s.q0;
     s.row_id = row_id, s.col_id = col_id;
     gf_cpu_select(&s);
-    gf_cuda_select x = {.s = s, .q = &p->own.gpu, .k = &p->z[1].gpu, .math = p->math};
-    x.s.value = device_copy(NULL, sizeof *got * (size_t)n), x.s.scratch = p->gpu_scratch;
-    x.s.tie = ties ? device_copy(NULL, sizeof *tie * (size_t)n) : NULL;
+    gf_cuda_select x = {.q = &p->own.gpu,
+                        .k = &p->z[1].gpu,
+                        .q0 = p->s.q0,
+                        .shift = s.shift,
+                        .best = s.best,
+                        .fraction = s.fraction,
+                        .alpha = s.alpha,
+                        .round_up = s.round_up,
+                        .math = p->math};
+    x.value = device_copy(NULL, sizeof *got * (size_t)n), x.scratch = p->gpu_scratch;
+    x.tie = ties ? device_copy(NULL, sizeof *tie * (size_t)n) : NULL;
     if (row_id) {
-        x.s.row_id = device_copy(row_id, sizeof *row_id * (size_t)n);
-        x.s.col_id = device_copy(col_id, sizeof *col_id * (size_t)p->s.cols);
+        x.row_id = device_copy(row_id, sizeof *row_id * (size_t)n);
+        x.col_id = device_copy(col_id, sizeof *col_id * (size_t)p->s.cols);
     }
     if (live) x.live = device_copy(live, sizeof *live);
     CUDA(gf_cuda_select_rows(&x, NULL));
-    CUDA(cudaMemcpy(got, x.s.value, sizeof *got * (size_t)n, cudaMemcpyDeviceToHost));
-    if (ties) CUDA(cudaMemcpy(got_tie, x.s.tie, sizeof *tie * (size_t)n, cudaMemcpyDeviceToHost));
+    CUDA(cudaMemcpy(got, x.value, sizeof *got * (size_t)n, cudaMemcpyDeviceToHost));
+    if (ties) CUDA(cudaMemcpy(got_tie, x.tie, sizeof *tie * (size_t)n, cudaMemcpyDeviceToHost));
     for (int64_t r = 0; r < n; r++) {
         if (!(fabs((double)got[r] - (double)want[r]) <= (p->math == GF_CUDA_SPLIT ? 3e-5 : 1e-6)))
             near_by(p, 0, "selected value", r, (double)got[r], (double)want[r], 0.0);
         if (ties && p->math != GF_CUDA_SPLIT) /* there neighbours may change places */
             same_count(p, 0, "tie", r, got_tie[r], tie[r]);
     }
-    cudaFree(x.s.value), cudaFree(x.s.tie);
-    if (row_id) cudaFree((void *)(uintptr_t)x.s.row_id), cudaFree((void *)(uintptr_t)x.s.col_id);
+    cudaFree(x.value), cudaFree(x.tie);
+    if (row_id) cudaFree((void *)(uintptr_t)x.row_id), cudaFree((void *)(uintptr_t)x.col_id);
     cudaFree((void *)(uintptr_t)x.live);
     free(want), free(got), free(tie), free(got_tie);
 }
@@ -45,7 +53,6 @@ static void check_selects(problem *p) {
     check_select(p, (gf_select){.shift = p->s.shift, .best = 5, .fraction = 0.37}, NULL, NULL, NULL);
     check_select(p, (gf_select){.shift = p->s.shift, .best = 1, .tie = &wanted}, NULL, NULL, NULL);
     check_select(p, (gf_select){.shift = p->s.shift, .best = 9, .tie = &wanted}, NULL, NULL, NULL);
-    check_select(p, (gf_select){.shift = p->s.shift, .best = 1, .smallest = 1, .tie = &wanted}, NULL, NULL, NULL);
     check_select(p, (gf_select){.shift = -1, .best = p->s.cols, .alpha = 0.07}, row_id, col_id, NULL);
     check_select(p, (gf_select){.shift = -1, .best = p->s.cols, .alpha = 0.07, .round_up = 1}, row_id, col_id, &live);
     free(row_id), free(col_id);
@@ -56,15 +63,18 @@ static void check_selects(problem *p) {
 static float *written_similarities(problem *p) { /* the product that select works on, left in its scratch */
     const size_t bytes = sizeof(float) * (size_t)(p->s.rows * p->s.cols);
     float *s = malloc(bytes);
-    gf_cuda_select x = {.s = {.shift = p->s.shift, .best = 1, .q0 = p->s.q0, .scratch = p->gpu_scratch},
+    gf_cuda_select x = {.shift = p->s.shift,
+                        .best = 1,
+                        .q0 = p->s.q0,
+                        .scratch = p->gpu_scratch,
                         .q = &p->own.gpu,
                         .k = &p->z[1].gpu,
                         .math = p->math};
-    x.s.value = device_copy(NULL, sizeof(float) * (size_t)p->s.rows);
-    x.s.tie = device_copy(NULL, sizeof *x.s.tie * (size_t)p->s.rows); /* else nothing is written */
+    x.value = device_copy(NULL, sizeof(float) * (size_t)p->s.rows);
+    x.tie = device_copy(NULL, sizeof *x.tie * (size_t)p->s.rows); /* else nothing is written */
     CUDA(gf_cuda_select_rows(&x, NULL));
     CUDA(cudaMemcpy(s, p->gpu_scratch, bytes, cudaMemcpyDeviceToHost));
-    cudaFree(x.s.value), cudaFree(x.s.tie);
+    cudaFree(x.value), cudaFree(x.tie);
     return s;
 }
 
@@ -79,20 +89,19 @@ static void check_bits(problem *p) {
         p->row.theta[r] = s[r * n + (r + n / 2) % n], p->row.floor[r] = -INFINITY, p->row.label[r] = 1;
         p->row.log_w[r] = 0.0f, p->row.inv_tau[r] = 0.0f;
     }
-    gf_rows *rows[2] = {&p->gpu[0], &p->gpu[1]};
     for (int i = 0; i < 2; i++)
         for (int f = 0; f < FIELDS; f++)
-            if (fields[f].role == IN)
-                CUDA(cudaMemcpy(get(rows[i], &fields[f]), get(&p->cpu[0], &fields[f]), (size_t)n * fields[f].size,
+            if (fields[f].role == IN && fields[f].gpu != NOWHERE)
+                CUDA(cudaMemcpy(get_at(&p->gpu[i], fields[f].gpu), get_at(&p->cpu[0], fields[f].cpu), (size_t)n * fields[f].size,
                                 cudaMemcpyHostToDevice));
     CUDA(cudaMemcpy(p->gpu_row.lo, p->row.theta, (size_t)n * 4, cudaMemcpyHostToDevice));
     const unsigned flags = GF_MASK | GF_COUNT;
     gf_cuda_pass stats = gpu_pass(p, flags), grad = gpu_pass(p, flags | GF_QUALITY | GF_COLSUM);
-    grad.p.col_role = 1;
+    grad.col_role = 1;
     CUDA(gf_cuda_stats(&stats, 1, NULL));
-    gf_rows got = fetch(p);
+    gf_cuda_rows got = fetch(p);
     CUDA(gf_cuda_grad(&grad, 1, NULL));
-    gf_rows weighed = fetch(p);
+    gf_cuda_rows weighed = fetch(p);
     for (int64_t r = 0; r < n; r++) {
         int64_t kept = 0, flagged = 0, by_columns = 0;
         for (int64_t c = 0; c < n; c++) {
@@ -102,9 +111,9 @@ static void check_bits(problem *p) {
         }
         same_count(p, flags, "kept (bits)", r, got.kept[r], kept);
         same_count(p, flags, "flagged (bits)", r, weighed.hits[r], flagged);
-        same_count(p, flags, "kept by the columns (bits)", r, (int64_t)llround(weighed.sum[r]), by_columns);
+        same_count(p, flags, "kept by the columns (bits)", r, (int64_t)llround(weighed.col_sum[r]), by_columns);
     }
-    free_rows(&got, 0), free_rows(&weighed, 0), free(s);
+    free_results(&got), free_results(&weighed), free(s);
 }
 
 /* ---- many rows: their kernels against those for few rows, which the cases above check ---- */
@@ -130,26 +139,22 @@ static void check_many(unsigned mask) {
     rng g = {77};
     const float near[128] = {0};
     vectors z = make_vectors(&g, MANY, 128, 1, near, 1.0);
-    gf_rows host = host_rows(MANY, z.ld), x = device_rows(&host, MANY, z.ld);
-    gf_rows got = host_rows(MANY, z.ld), want = host_rows(MANY, z.ld);
+    gf_rows host = host_rows(MANY, z.ld);
+    gf_cuda_rows x = device_rows(&host, MANY, z.ld), got = result_rows(MANY, z.ld), want = result_rows(MANY, z.ld);
     void *scratch = device_copy(NULL, gf_cuda_select_scratch(MANY, MANY));
     fill(x.w, MANY, 1.0f), fill(x.floor, MANY, -INFINITY), fill(x.inv_tau, MANY, 1e-12f);
-    const gf_cuda_select select = {.s = {.shift = 1, .best = 50, .value = x.theta, .scratch = scratch},
-                                   .q = &z.gpu,
-                                   .k = &z.gpu,
-                                   .math = GF_CUDA_BF16};
+    const gf_cuda_select select = {
+        .shift = 1, .best = 50, .value = x.theta, .scratch = scratch, .q = &z.gpu, .k = &z.gpu, .math = GF_CUDA_BF16};
     CUDA(gf_cuda_select_rows(&select, NULL));
-    gf_cuda_pass p = {.p = {.shift = 1, .row = &x, .col = &x, .col_role = 1, .flags = mask},
-                      .q = &z.gpu,
-                      .k = &z.gpu,
-                      .math = GF_CUDA_BF16};
+    gf_cuda_pass p = {
+        .shift = 1, .row = &x, .col = &x, .col_role = 1, .flags = mask, .q = &z.gpu, .k = &z.gpu, .math = GF_CUDA_BF16};
     CUDA(cudaMemcpy(x.lo, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
     CUDA(cudaMemcpy(x.mid, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
     if (!(mask & GF_MASK)) fill(x.theta, MANY, INFINITY);
     CUDA(gf_cuda_count(&p, 1, NULL)), CUDA(gf_cuda_stats(&p, 1, NULL)), CUDA(gf_cuda_grad(&p, 1, NULL)),
         CUDA(cudaDeviceSynchronize());
     download(&got, &x, MANY, z.ld);
-    p.p.flags |= GF_SHIFT; /* the general kernels */
+    p.flags |= GF_SHIFT; /* the general kernels */
     CUDA(gf_cuda_stats(&p, 1, NULL)), CUDA(gf_cuda_grad(&p, 1, NULL)), CUDA(cudaDeviceSynchronize());
     download(&want, &x, MANY, z.ld);
     for (int64_t r = 0; r < MANY; r++) {
@@ -160,7 +165,7 @@ static void check_many(unsigned mask) {
         if (mask & GF_MOMENT) assert_true(fabs(got.moment[r] - want.moment[r]) < 1e-3);
     }
     assert_true(difference(got.grad, want.grad, MANY * z.ld) < 1e-3);
-    free_rows(&host, 0), free_rows(&got, 0), free_rows(&want, 0), free_rows(&x, 1), cudaFree(scratch), free_vectors(&z);
+    free_rows(&host), free_results(&got), free_results(&want), free_device_rows(&x), cudaFree(scratch), free_vectors(&z);
 }
 
 static void many_rows(void **state) {
@@ -180,11 +185,11 @@ static int is_wanted(share w, int64_t sample) { return w == ALL_SAMPLES || (w ==
 static float *selected(gf_cuda_select x, int64_t n, const uint8_t *wanted, int ties) {
     float *value = malloc(sizeof *value * (size_t)n);
     for (int64_t r = 0; r < n; r++) value[r] = UNTOUCHED;
-    x.s.value = device_copy(value, sizeof *value * (size_t)n), x.wanted = wanted;
-    if (ties) x.s.tie = device_copy(NULL, sizeof *x.s.tie * (size_t)n); /* then similarities are written */
+    x.value = device_copy(value, sizeof *value * (size_t)n), x.wanted = wanted;
+    if (ties) x.tie = device_copy(NULL, sizeof *x.tie * (size_t)n); /* then similarities are written */
     CUDA(gf_cuda_select_rows(&x, NULL));
-    CUDA(cudaMemcpy(value, x.s.value, sizeof *value * (size_t)n, cudaMemcpyDeviceToHost));
-    cudaFree(x.s.value), cudaFree(x.s.tie);
+    CUDA(cudaMemcpy(value, x.value, sizeof *value * (size_t)n, cudaMemcpyDeviceToHost));
+    cudaFree(x.value), cudaFree(x.tie);
     return value;
 }
 
@@ -197,11 +202,11 @@ static void check_wanted(const gf_cuda_select *x, share w) {
     float *want = selected(*x, n, NULL, 1), *got = selected(*x, n, wanted, 0);
     for (int64_t r = 0; r < n; r++) {
         if (w == NO_SAMPLE && got[r] != UNTOUCHED) fail_msg("row %lld: not wanted, but written", (long long)r);
-        if (!host[r >> x->s.shift]) continue;
+        if (!host[r >> x->shift]) continue;
         rows++;
         if (memcmp(&got[r], &want[r], sizeof *got) != 0)
             fail_msg("math %d, dim %lld, best %lld, row %lld: %a instead of %a", (int)x->math, (long long)x->k->f32.dim,
-                     (long long)x->s.best, (long long)r, (double)got[r], (double)want[r]);
+                     (long long)x->best, (long long)r, (double)got[r], (double)want[r]);
     }
     assert_true(w == NO_SAMPLE ? rows == 0 : w == ALL_SAMPLES ? rows == n : rows > 0 || n < 6);
     free(host), free(want), free(got), cudaFree(wanted);
@@ -211,10 +216,10 @@ static void check_wanted_ranks(gf_cuda_select x, int64_t cols) {
     const int64_t best[] = {1, 2, 5, cols / 100 + 1, cols / 2, 2 * cols};
     const double fraction[] = {0.0, 0.5, 0.37, 0.99, 0.25, 0.5};
     for (size_t i = 0; i < sizeof best / sizeof *best; i++) {
-        x.s.best = best[i], x.s.fraction = fraction[i];
+        x.best = best[i], x.fraction = fraction[i];
         check_wanted(&x, ALL_SAMPLES);
     }
-    x.s.best = 5;
+    x.best = 5;
     check_wanted(&x, SOME_SAMPLES), check_wanted(&x, NO_SAMPLE);
 }
 
@@ -223,7 +228,9 @@ static void check_wanted_shapes(size_t count) {
     for (int m = 0; m < 3; m++)
         for (size_t i = 0; i < count; i++) {
             problem *p = make(&shapes[i], MATHS[m], 31 + (unsigned)i);
-            check_wanted_ranks((gf_cuda_select){.s = {.shift = p->s.shift, .q0 = p->s.q0, .scratch = p->gpu_scratch},
+            check_wanted_ranks((gf_cuda_select){.shift = p->s.shift,
+                                                .q0 = p->s.q0,
+                                                .scratch = p->gpu_scratch,
                                                 .q = &p->own.gpu,
                                                 .k = &p->z[1].gpu,
                                                 .math = p->math},
@@ -267,8 +274,8 @@ static void wanted_samples_of_any_width(void **state) {
             for (int few = 0; few < 2; few++) {
                 gf_cuda_embed own = z.gpu;
                 if (few) own.f32.rows = 999;
-                check_wanted_ranks(
-                    (gf_cuda_select){.s = {.shift = few ? 0 : 1, .scratch = scratch}, .q = &own, .k = &z.gpu, .math = m}, MANY);
+                check_wanted_ranks((gf_cuda_select){.shift = few ? 0 : 1, .scratch = scratch, .q = &own, .k = &z.gpu, .math = m},
+                                   MANY);
             }
         free_vectors(&z), cudaFree(scratch);
     }
@@ -283,7 +290,7 @@ static void wanted_samples_in_a_crowd(void **state) {
     vectors z = make_vectors(&g, 1000, 128, 0, near, 0.05);
     void *scratch = device_copy(NULL, gf_cuda_select_scratch(1000, 1000));
     for (int m = GF_CUDA_EXACT; m <= GF_CUDA_SPLIT; m++)
-        check_wanted_ranks((gf_cuda_select){.s = {.shift = 1, .scratch = scratch}, .q = &z.gpu, .k = &z.gpu, .math = m}, 1000);
+        check_wanted_ranks((gf_cuda_select){.shift = 1, .scratch = scratch, .q = &z.gpu, .k = &z.gpu, .math = m}, 1000);
     free_vectors(&z), cudaFree(scratch);
 }
 

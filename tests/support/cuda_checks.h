@@ -6,7 +6,7 @@
 static gf_cuda_tau known_tau; /* of the passes that are checked */
 
 /* Sums are relative to the peak that each side chose. */
-static inline void compare_stats(problem *p, unsigned flags, gf_rows *got) {
+static inline void compare_stats(problem *p, unsigned flags, const gf_cuda_rows *got) {
     const double tol = tolerance(p);
     const gf_rows *x = &p->row;
     for (int64_t r = 0; r < p->s.rows; r++) {
@@ -23,21 +23,24 @@ static inline void compare_stats(problem *p, unsigned flags, gf_rows *got) {
 
 static inline void clear_cpu(problem *p, unsigned flags) {
     for (int i = 0; i < FIELDS; i++)
-        if (fields[i].role != IN) memset(get(&p->row, &fields[i]), 0, (size_t)p->s.rows * fields[i].size);
+        if (fields[i].role != IN && fields[i].cpu != NOWHERE)
+            memset(get_at(&p->row, fields[i].cpu), 0, (size_t)p->s.rows * fields[i].size);
     for (int64_t r = 0; r < p->s.rows; r++) p->row.peak[r] = flags & GF_SHIFT ? -INFINITY : 0.0f;
     memset(p->row.grad, 0, sizeof(float) * (size_t)(p->s.rows * p->z[0].cpu.ld));
 }
 
 /* Runs it twice, over different poison. The bits must be the same. */
-static inline gf_rows twice(problem *p, const gf_cuda_pass *x, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
+static inline gf_cuda_rows twice(problem *p, const gf_cuda_pass *x,
+                                 cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
     CUDA(pass(x, 1, NULL));
-    gf_rows first = fetch(p);
+    gf_cuda_rows first = fetch(p);
     CUDA(pass(x, 1, NULL));
-    gf_rows again = fetch(p);
+    gf_cuda_rows again = fetch(p);
     for (int i = 0; i < FIELDS; i++)
-        assert_memory_equal(get(&first, &fields[i]), get(&again, &fields[i]), (size_t)p->s.rows * fields[i].size);
+        if (fields[i].gpu != NOWHERE)
+            assert_memory_equal(get_at(&first, fields[i].gpu), get_at(&again, fields[i].gpu), (size_t)p->s.rows * fields[i].size);
     assert_memory_equal(first.grad, again.grad, sizeof(float) * (size_t)(p->s.rows * p->z[0].ld));
-    free_rows(&first, 0);
+    free_results(&first);
     return again;
 }
 
@@ -47,9 +50,9 @@ static inline void check_stats(problem *p, unsigned flags) {
     x.tau = known_tau;
     clear_cpu(p, flags);
     gf_cpu_stats(&c);
-    gf_rows got = twice(p, &x, gf_cuda_stats);
+    gf_cuda_rows got = twice(p, &x, gf_cuda_stats);
     compare_stats(p, flags, &got);
-    free_rows(&got, 0);
+    free_results(&got);
 }
 
 static inline void check_count(problem *p) {
@@ -58,12 +61,12 @@ static inline void check_count(problem *p) {
     const gf_cuda_pass x = gpu_pass(p, flags);
     clear_cpu(p, flags);
     gf_cpu_stats(&c);
-    gf_rows got = twice(p, &x, gf_cuda_count);
+    gf_cuda_rows got = twice(p, &x, gf_cuda_count);
     for (int64_t r = 0; r < p->s.rows; r++) same_count(p, flags, "above", r, got.above[r], p->row.above[r]);
-    free_rows(&got, 0);
+    free_results(&got);
 }
 
-static inline double grad_error(const problem *p, const gf_rows *got) {
+static inline double grad_error(const problem *p, const gf_cuda_rows *got) {
     double error = 0.0, size = 0.0;
     for (int64_t r = 0; r < p->s.rows; r++)
         for (int64_t d = 0; d < p->s.dim; d++) {
@@ -73,7 +76,7 @@ static inline double grad_error(const problem *p, const gf_rows *got) {
     return sqrt(error / size);
 }
 
-static inline void compare_grad(problem *p, unsigned flags, const gf_rows *got) {
+static inline void compare_grad(problem *p, unsigned flags, const gf_cuda_rows *got) {
     const double most = p->math == GF_CUDA_BF16 ? 4e-3 : p->math == GF_CUDA_EXACT ? tolerance(p) : 2 * tolerance(p);
     const double error = grad_error(p, got);
     if (!(error <= most))
@@ -81,7 +84,7 @@ static inline void compare_grad(problem *p, unsigned flags, const gf_rows *got) 
                  (long long)p->s.rows, (long long)p->s.cols, (long long)p->s.dim);
     for (int64_t r = 0; r < p->s.rows; r++) {
         const double tol = 4 * tolerance(p) + (flags & GF_ATTRACT ? 1e-3 : 0); /* what attracts cancels */
-        if (flags & GF_COLSUM) near_by(p, flags, "column sum", r, got->sum[r], p->row.sum[r], tol);
+        if (flags & GF_COLSUM) near_by(p, flags, "column sum", r, got->col_sum[r], p->row.sum[r], tol);
         if (flags & GF_QUALITY) same_count(p, flags, "same", r, got->same[r], p->row.same[r]);
         if (flags & GF_QUALITY) same_count(p, flags, "hits", r, got->hits[r], p->row.hits[r]);
     }
@@ -103,7 +106,7 @@ static inline void check_grad(problem *p, unsigned flags, int col_role) {
     x.tau = known_tau;
     clear_cpu(p, flags);
     set_thetas(p, flags);
-    c.col_role = x.p.col_role = col_role;
+    c.col_role = x.col_role = col_role;
     if (flags & GF_TIE && col_role) { /* the CPU adds to both ends of a pair instead */
         c.symmetric = 1, c.col_role = 0, c.col_grad = p->row.grad, c.col = c.row;
     }
@@ -111,9 +114,9 @@ static inline void check_grad(problem *p, unsigned flags, int col_role) {
     p->cpu[1].same = NULL; /* columns do not count */
     gf_cpu_grad(&c);
     p->cpu[1].same = same;
-    gf_rows got = twice(p, &x, gf_cuda_grad);
+    gf_cuda_rows got = twice(p, &x, gf_cuda_grad);
     compare_grad(p, flags, &got);
-    free_rows(&got, 0);
+    free_results(&got);
 }
 
 /* The other side of image and text: its rows are the columns here. Shares all memory. */
@@ -122,14 +125,14 @@ static inline problem transposed(const problem *p) {
     for (int i = 0; i < 2; i++)
         t.z[i] = p->z[1 - i], t.support[i] = p->support[1 - i], t.cpu[i] = p->cpu[1 - i], t.gpu[i] = p->gpu[1 - i];
     t.own = rows_of(&t.z[0], &t.s), t.own_support = rows_of(&t.support[0], &t.s);
-    t.row = rows_from(t.cpu[0], 0, t.z[0].cpu.ld), t.gpu_row = rows_from(t.gpu[0], 0, t.z[0].ld);
+    t.row = rows_from(t.cpu[0], 0, t.z[0].cpu.ld), t.gpu_row = gpu_rows_from(t.gpu[0], 0, t.z[0].ld);
     return t;
 }
 
 /* On the CPU and on the GPU: the same side by itself gets the same. */
 static inline void check_side(problem *p, unsigned flags, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
     gf_pass c = cpu_pass(p, pass == gf_cuda_count ? GF_COUNT | GF_GROUP : flags);
-    gf_rows got = fetch(p);
+    gf_cuda_rows got = fetch(p);
     clear_cpu(p, c.flags);
     c.col_role = pass == gf_cuda_grad;
     if (pass == gf_cuda_grad) gf_cpu_grad(&c), compare_grad(p, flags, &got);
@@ -137,7 +140,7 @@ static inline void check_side(problem *p, unsigned flags, cudaError_t (*pass)(co
     if (pass == gf_cuda_stats) compare_stats(p, flags, &got);
     for (int64_t r = 0; pass == gf_cuda_count && r < p->s.rows; r++)
         same_count(p, flags, "above", r, got.above[r], p->row.above[r]);
-    free_rows(&got, 0);
+    free_results(&got);
 }
 
 static inline void check_sides(problem *p, unsigned flags, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
@@ -145,7 +148,7 @@ static inline void check_sides(problem *p, unsigned flags, cudaError_t (*pass)(c
     gf_cuda_pass x[2] = {gpu_pass(p, flags), gpu_pass(&t, flags)};
     set_thetas(p, flags);
     x[0].tau = x[1].tau = known_tau;
-    x[0].p.col_role = x[1].p.col_role = pass == gf_cuda_grad;
+    x[0].col_role = x[1].col_role = pass == gf_cuda_grad;
     CUDA(pass(x, 2, NULL));
     check_side(p, flags, pass);
     check_side(&t, flags, pass);

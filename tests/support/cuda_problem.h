@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "cpu/cpu_passes.h"
-#include "cuda/passes/cuda_pass.h"
 #include "cuda/cuda_device.h"
+#include "cuda/passes/cuda_pass.h"
 #include "device/pair_passes.h"
 #include "support/random.h"
 
@@ -36,55 +36,77 @@ static inline void cuda_ok(cudaError_t e, const char *what) {
 
 typedef enum role { IN, OUT_FLOAT, OUT_INT } role;
 
+#define NOWHERE SIZE_MAX
+
 typedef struct field {
     const char *name;
-    size_t at, size; /* of the pointer in gf_rows; of one number */
+    size_t cpu, gpu; /* of the pointer in gf_rows, in gf_cuda_rows */
+    size_t size;     /* of one number */
     role role;
 } field;
 
-#define FIELD(x, role) \
-    { #x, offsetof(gf_rows, x), sizeof *((gf_rows *)0)->x, role }
+#define BOTH(x, role) \
+    { #x, offsetof(gf_rows, x), offsetof(gf_cuda_rows, x), sizeof *((gf_rows *)0)->x, role }
+#define ON_CPU(x, role) \
+    { #x, offsetof(gf_rows, x), NOWHERE, sizeof *((gf_rows *)0)->x, role }
+#define ON_GPU(x, role) \
+    { #x, NOWHERE, offsetof(gf_cuda_rows, x), sizeof *((gf_cuda_rows *)0)->x, role }
 
 static const field fields[] = {
-    FIELD(inv_tau, IN),
-    FIELD(group, IN),
-    FIELD(label, IN),
-    FIELD(lo, IN),
-    FIELD(hi, IN),
-    FIELD(mid, IN),
-    FIELD(theta, IN),
-    FIELD(floor, IN),
-    FIELD(tie, IN),
-    FIELD(log_w, IN),
-    FIELD(w, IN),
-    FIELD(attract, IN),
-    FIELD(align, IN),
-    FIELD(sum, OUT_FLOAT),
-    FIELD(moment, OUT_FLOAT),
-    FIELD(flagged_s, OUT_FLOAT),
-    FIELD(peak, OUT_FLOAT),
-    FIELD(kept, OUT_INT),
-    FIELD(window_n, OUT_INT),
-    FIELD(window_le, OUT_INT),
-    FIELD(above, OUT_INT),
-    FIELD(same, OUT_INT),
-    FIELD(hits, OUT_INT),
+    BOTH(inv_tau, IN),
+    BOTH(group, IN),
+    BOTH(label, IN),
+    BOTH(lo, IN),
+    ON_CPU(hi, IN),
+    BOTH(mid, IN),
+    BOTH(theta, IN),
+    BOTH(floor, IN),
+    BOTH(tie, IN),
+    BOTH(log_w, IN),
+    BOTH(w, IN),
+    BOTH(attract, IN),
+    BOTH(align, IN),
+    BOTH(sum, OUT_FLOAT),
+    BOTH(moment, OUT_FLOAT),
+    ON_GPU(col_sum, OUT_FLOAT),
+    ON_GPU(col_moment, OUT_FLOAT),
+    BOTH(flagged_s, OUT_FLOAT),
+    BOTH(peak, OUT_FLOAT),
+    BOTH(kept, OUT_INT),
+    ON_CPU(window_n, OUT_INT),
+    ON_CPU(window_le, OUT_INT),
+    BOTH(above, OUT_INT),
+    BOTH(same, OUT_INT),
+    BOTH(hits, OUT_INT),
 };
 #define FIELDS ((int)(sizeof fields / sizeof *fields))
 
-static inline void *get(const gf_rows *x, const field *f) {
-    void *p;
-    memcpy(&p, (const char *)x + f->at, sizeof p);
+/* The pointer at that place of a struct of rows; NULL: it has no such field. */
+static inline void *get_at(const void *rows, size_t at) {
+    void *p = NULL;
+    if (at != NOWHERE) memcpy(&p, (const char *)rows + at, sizeof p);
     return p;
 }
 
-static inline void set(gf_rows *x, const field *f, void *p) { memcpy((char *)x + f->at, &p, sizeof p); }
+static inline void set_at(void *rows, size_t at, void *p) {
+    if (at != NOWHERE) memcpy((char *)rows + at, &p, sizeof p);
+}
 
 static inline gf_rows host_rows(int64_t n, int64_t ld) {
     gf_rows x = {0};
-    for (int i = 0; i < FIELDS; i++) set(&x, &fields[i], calloc((size_t)(n + SLACK), fields[i].size));
+    for (int i = 0; i < FIELDS; i++)
+        if (fields[i].cpu != NOWHERE) set_at(&x, fields[i].cpu, calloc((size_t)(n + SLACK), fields[i].size));
     x.window = calloc((size_t)((n + SLACK) * CAP), sizeof(float));
     x.grad = calloc((size_t)((n + SLACK) * ld), sizeof(float));
+    return x;
+}
+
+/* What a GPU's pass leaves, in the host's memory. */
+static inline gf_cuda_rows result_rows(int64_t n, int64_t ld) {
+    gf_cuda_rows x = {0};
+    for (int i = 0; i < FIELDS; i++)
+        if (fields[i].gpu != NOWHERE) set_at(&x, fields[i].gpu, calloc((size_t)n, fields[i].size));
+    x.grad = calloc((size_t)(n * ld), sizeof(float));
     return x;
 }
 
@@ -96,24 +118,37 @@ static inline void *device_copy(const void *host, size_t bytes) {
     return p;
 }
 
-static inline gf_rows device_rows(gf_rows *host, int64_t n, int64_t ld) {
-    gf_rows x = {0};
-    for (int i = 0; i < FIELDS; i++)
-        set(&x, &fields[i], device_copy(fields[i].role == IN ? get(host, &fields[i]) : NULL, (size_t)n * fields[i].size));
+static inline gf_cuda_rows device_rows(const gf_rows *host, int64_t n, int64_t ld) {
+    gf_cuda_rows x = {0};
+    for (int i = 0; i < FIELDS; i++) {
+        const field *f = &fields[i];
+        if (f->gpu != NOWHERE) set_at(&x, f->gpu, device_copy(f->role == IN ? get_at(host, f->cpu) : NULL, (size_t)n * f->size));
+    }
     x.grad = device_copy(NULL, (size_t)(n * ld) * sizeof(float));
     return x;
 }
 
-static inline void download(gf_rows *host, gf_rows *device, int64_t n, int64_t ld) {
+static inline void download(gf_cuda_rows *to, const gf_cuda_rows *device, int64_t n, int64_t ld) {
     for (int i = 0; i < FIELDS; i++)
-        CUDA(cudaMemcpy(get(host, &fields[i]), get(device, &fields[i]), (size_t)n * fields[i].size, cudaMemcpyDeviceToHost));
-    CUDA(cudaMemcpy(host->grad, device->grad, (size_t)(n * ld) * sizeof(float), cudaMemcpyDeviceToHost));
+        if (fields[i].gpu != NOWHERE)
+            CUDA(cudaMemcpy(get_at(to, fields[i].gpu), get_at(device, fields[i].gpu), (size_t)n * fields[i].size,
+                            cudaMemcpyDeviceToHost));
+    CUDA(cudaMemcpy(to->grad, device->grad, (size_t)(n * ld) * sizeof(float), cudaMemcpyDeviceToHost));
 }
 
-static inline void free_rows(gf_rows *x, int on_device) {
-    for (int i = 0; i < FIELDS; i++) on_device ? (void)cudaFree(get(x, &fields[i])) : free(get(x, &fields[i]));
-    on_device ? (void)cudaFree(x->window) : free(x->window);
-    on_device ? (void)cudaFree(x->grad) : free(x->grad);
+static inline void free_rows(gf_rows *x) {
+    for (int i = 0; i < FIELDS; i++) free(get_at(x, fields[i].cpu));
+    free(x->window), free(x->grad);
+}
+
+static inline void free_results(gf_cuda_rows *x) {
+    for (int i = 0; i < FIELDS; i++) free(get_at(x, fields[i].gpu));
+    free(x->grad);
+}
+
+static inline void free_device_rows(gf_cuda_rows *x) {
+    for (int i = 0; i < FIELDS; i++) cudaFree(get_at(x, fields[i].gpu));
+    cudaFree(x->grad);
 }
 
 /* ---- embeddings ---- */
@@ -164,7 +199,7 @@ static inline vectors make_vectors(rng *g, int64_t rows, int64_t dim, int rounde
     }
     gf_cpu_pack(&v.cpu, 1);
     const size_t count = (size_t)(rows * v.ld);
-    v.gpu.f32 = (gf_embed){.rows = rows, .dim = dim, .ld = v.ld, .row = device_copy(f32, count * 4)};
+    v.gpu.f32 = (gf_cuda_matrix){.rows = rows, .dim = dim, .ld = v.ld, .row = device_copy(f32, count * 4)};
     v.gpu.hi = device_copy(hi, count * 2), v.gpu.lo = device_copy(lo, count * 2);
     free(f32), free(hi), free(lo);
     return v;
@@ -192,10 +227,10 @@ typedef struct shape {
 typedef struct problem {
     shape s;
     gf_cuda_math math;
-    vectors z[2], support[2]; /* rows' side, columns' side; the same where shift is 1 */
-    vectors own, own_support; /* rows q0.. of the rows' side */
-    gf_rows cpu[2], gpu[2];   /* of all rows and of all columns */
-    gf_rows row, gpu_row;     /* of the own rows: the arrays from q0 on */
+    vectors z[2], support[2];     /* rows' side, columns' side; the same where shift is 1 */
+    vectors own, own_support;     /* rows q0.. of the rows' side */
+    gf_rows cpu[2], row;          /* of all rows and of all columns; of the own rows: the arrays from q0 on */
+    gf_cuda_rows gpu[2], gpu_row; /* the same on the device */
     void *scratch, *gpu_scratch;
     void *buffer; /* of gf_cuda_pass; NULL: none */
     size_t buffer_bytes;
@@ -236,8 +271,21 @@ static inline void fill_rows(problem *p, int i, rng *g, double gap) {
     free(s);
 }
 
+static inline void move_fields(void *rows, int on_gpu, int64_t rows_on) {
+    for (int i = 0; i < FIELDS; i++) {
+        const size_t at = on_gpu ? fields[i].gpu : fields[i].cpu;
+        if (at != NOWHERE) set_at(rows, at, (char *)get_at(rows, at) + (size_t)rows_on * fields[i].size);
+    }
+}
+
+static inline gf_cuda_rows gpu_rows_from(gf_cuda_rows x, int64_t at, int64_t ld) {
+    move_fields(&x, 1, at);
+    x.grad += at * ld;
+    return x;
+}
+
 static inline gf_rows rows_from(gf_rows x, int64_t at, int64_t ld) {
-    for (int i = 0; i < FIELDS; i++) set(&x, &fields[i], (char *)get(&x, &fields[i]) + (size_t)at * fields[i].size);
+    move_fields(&x, 0, at);
     x.window += at * CAP;
     x.grad += at * ld;
     return x;
@@ -270,11 +318,13 @@ static inline problem *make(const shape *s, gf_cuda_math math, unsigned seed) {
         if (i == 0 || s->shift == 0) fill_rows(p, i, &g, math == GF_CUDA_EXACT || math == GF_CUDA_BF16 ? 2e-6 : 6e-5);
         else
             for (int f = 0; f < FIELDS; f++)
-                memcpy(get(&p->cpu[1], &fields[f]), get(&p->cpu[0], &fields[f]), (size_t)s->cols * fields[f].size);
+                if (fields[f].cpu != NOWHERE)
+                    memcpy(get_at(&p->cpu[1], fields[f].cpu), get_at(&p->cpu[0], fields[f].cpu),
+                           (size_t)s->cols * fields[f].size);
         p->gpu[i] = device_rows(&p->cpu[i], s->cols, p->z[i].ld);
     }
     p->own = rows_of(&p->z[0], s), p->own_support = rows_of(&p->support[0], s);
-    p->row = rows_from(p->cpu[0], s->q0, p->z[0].cpu.ld), p->gpu_row = rows_from(p->gpu[0], s->q0, p->z[0].ld);
+    p->row = rows_from(p->cpu[0], s->q0, p->z[0].cpu.ld), p->gpu_row = gpu_rows_from(p->gpu[0], s->q0, p->z[0].ld);
     p->scratch = malloc(gf_cpu_scratch_bytes(64, 1) + gf_cpu_select_bytes(s->cols + 1, 1));
     p->gpu_scratch = device_copy(NULL, 2 * gf_cuda_select_scratch(s->rows, s->cols));
     return p;
@@ -282,7 +332,7 @@ static inline problem *make(const shape *s, gf_cuda_math math, unsigned seed) {
 
 static inline void drop(problem *p) {
     for (int i = 0; i < 2; i++) {
-        free_rows(&p->cpu[i], 0), free_rows(&p->gpu[i], 1);
+        free_rows(&p->cpu[i]), free_device_rows(&p->gpu[i]);
         if (i == 0 || p->s.shift == 0) free_vectors(&p->z[i]), free_vectors(&p->support[i]);
     }
     free(p->scratch), cudaFree(p->gpu_scratch), free(p);
@@ -305,11 +355,20 @@ static inline gf_pass cpu_pass(problem *p, unsigned flags) {
 }
 
 static inline gf_cuda_pass gpu_pass(problem *p, unsigned flags) {
-    gf_cuda_pass x = {.p = cpu_pass(p, flags), .q = &p->own.gpu, .k = &p->z[1].gpu, .math = p->math};
-    x.p.row = &p->gpu_row, x.p.col = &p->gpu[1], x.p.scratch = p->gpu_scratch;
-    x.buffer = p->buffer, x.buffer_bytes = p->buffer_bytes;
-    if (flags & GF_TIE) x.score = &p->own_support.gpu, x.col_score = &p->support[1].gpu;
-    return x;
+    return (gf_cuda_pass){.q = &p->own.gpu,
+                          .k = &p->z[1].gpu,
+                          .score = flags & GF_TIE ? &p->own_support.gpu : NULL,
+                          .col_score = flags & GF_TIE ? &p->support[1].gpu : NULL,
+                          .q0 = p->s.q0,
+                          .shift = p->s.shift,
+                          .row = &p->gpu_row,
+                          .col = &p->gpu[1],
+                          .flags = flags,
+                          .omega = 0.3f,
+                          .math = p->math,
+                          .buffer = p->buffer,
+                          .buffer_bytes = p->buffer_bytes,
+                          .scratch = p->gpu_scratch};
 }
 
 /* ---- comparisons ---- */
@@ -331,8 +390,8 @@ static inline void same_count(const problem *p, unsigned flags, const char *what
              (long long)p->s.rows, (long long)p->s.cols, (long long)p->s.dim, (long long)got, (long long)want);
 }
 
-static inline gf_rows fetch(problem *p) {
-    gf_rows got = host_rows(p->s.rows, p->z[0].ld);
+static inline gf_cuda_rows fetch(problem *p) {
+    gf_cuda_rows got = result_rows(p->s.rows, p->z[0].ld);
     CUDA(cudaDeviceSynchronize());
     download(&got, &p->gpu_row, p->s.rows, p->z[0].ld);
     return got;

@@ -66,13 +66,13 @@ static size_t lay(clusters *c, char *base) {
 
 static glofnd_status allocate(gf_error *err, clusters *c) {
     const size_t bytes = lay(c, NULL);
-    CUDA_TRY(err, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "stream");
+    CUDA_TRY_AS(err, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "stream");
     const cudaError_t e = cudaMalloc((void **)&c->block, bytes);
     if (e != cudaSuccess) (void)cudaGetLastError();
     FAIL_IF(err, e == cudaErrorMemoryAllocation, GLOFND_E_MEMORY,
             "k-means: %lld embeddings of %lld numbers and %lld centroids take %.2f GB on the GPU", (long long)c->v->n,
             (long long)c->v->dim, (long long)c->k->groups, (double)bytes / 1e9);
-    CUDA_TRY(err, e, "memory of k-means");
+    CUDA_TRY_AS(err, e, "memory of k-means");
     lay(c, c->block);
     c->host_size = malloc(sizeof *c->host_size * (size_t)c->k->groups);
     FAIL_IF(err, !c->host_size, GLOFND_E_MEMORY, "no memory for the sizes of %lld groups", (long long)c->k->groups);
@@ -88,8 +88,8 @@ static void release(clusters *c) {
 
 /* Copies, and waits. */
 static glofnd_status copy(gf_error *err, const clusters *c, void *to, const void *from, size_t bytes) {
-    CUDA_TRY(err, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->stream), "copy of k-means");
-    CUDA_TRY(err, cudaStreamSynchronize(c->stream), "k-means");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, c->stream), "copy of k-means");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(c->stream), "k-means");
     return GLOFND_OK;
 }
 
@@ -117,7 +117,7 @@ static glofnd_status embed(gf_error *err, const clusters *c) {
     int64_t bad = c->v->n;
     TRY(upload(err, c));
     TRY(copy(err, c, c->bad, &bad, sizeof bad));
-    CUDA_TRY(err, gf_kmeans_unit(&c->points, c->bad, c->stream), "unit vectors");
+    CUDA_TRY_AS(err, gf_kmeans_unit(&c->points, c->bad, c->stream), "unit vectors");
     TRY(copy(err, c, &bad, c->bad, sizeof bad));
     FAIL_IF(err, bad < c->v->n, GLOFND_E_NUMERIC, "%s %lld is not finite", c->v->name ? c->v->name : "embedding", (long long)bad);
     return GLOFND_OK;
@@ -133,14 +133,14 @@ static glofnd_status draw_centres(gf_error *err, const clusters *c) {
     const glofnd_status status = copy(err, c, c->index, index, sizeof *index * (size_t)groups);
     free(index);
     TRY(status);
-    CUDA_TRY(err, gf_kmeans_gather(&c->points, c->index, groups, c->centres.raw, c->stream), "centroids");
+    CUDA_TRY_AS(err, gf_kmeans_gather(&c->points, c->index, groups, c->centres.raw, c->stream), "centroids");
     return GLOFND_OK;
 }
 
 static glofnd_status assign(gf_error *err, const clusters *c, int32_t *of, float *confidence) {
-    CUDA_TRY(err, gf_kmeans_unit(&c->centres, c->bad, c->stream), "unit vectors");
-    CUDA_TRY(err, gf_kmeans_assign(&c->points, &c->centres, c->k->tau, of, c->best, confidence, c->stream),
-             "assignment to centroids");
+    CUDA_TRY_AS(err, gf_kmeans_unit(&c->centres, c->bad, c->stream), "unit vectors");
+    CUDA_TRY_AS(err, gf_kmeans_assign(&c->points, &c->centres, c->k->tau, of, c->best, confidence, c->stream),
+                "assignment to centroids");
     return GLOFND_OK;
 }
 
@@ -166,7 +166,7 @@ static glofnd_status fill_empty(gf_error *err, const clusters *c) {
     free(best);
     free(moves);
     TRY(status);
-    if (count > 0) CUDA_TRY(err, gf_kmeans_apply(&c->points, c->moves, count, &c->groups, c->stream), "empty groups");
+    if (count > 0) CUDA_TRY_AS(err, gf_kmeans_apply(&c->points, c->moves, count, &c->groups, c->stream), "empty groups");
     return GLOFND_OK;
 }
 
@@ -174,13 +174,13 @@ static glofnd_status move_centres(gf_error *err, const clusters *c) {
     const int64_t groups = c->k->groups;
     int64_t empty = 0;
     const gf_cunn_sorted by_group = gf_cunn_sort_on(c->stream, c->of, c->v->n, groups, c->sort);
-    CUDA_TRY(err, cudaGetLastError(), "sorting by groups");
-    CUDA_TRY(err, gf_kmeans_count(by_group.key, c->v->n, &c->groups, c->stream), "sizes of groups");
-    CUDA_TRY(err, gf_kmeans_sum(&c->points, by_group.position, &c->groups, c->stream), "sums of groups");
+    CUDA_TRY_AS(err, cudaGetLastError(), "sorting by groups");
+    CUDA_TRY_AS(err, gf_kmeans_count(by_group.key, c->v->n, &c->groups, c->stream), "sizes of groups");
+    CUDA_TRY_AS(err, gf_kmeans_sum(&c->points, by_group.position, &c->groups, c->stream), "sums of groups");
     TRY(copy(err, c, c->host_size, c->groups.size, sizeof *c->host_size * (size_t)groups));
     for (int64_t g = 0; g < groups; g++) empty += c->host_size[g] == 0;
     if (empty > 0) TRY(fill_empty(err, c));
-    CUDA_TRY(err, gf_kmeans_mean(&c->groups, c->points.dim, c->centres.raw, c->stream), "centroids");
+    CUDA_TRY_AS(err, gf_kmeans_mean(&c->groups, c->points.dim, c->centres.raw, c->stream), "centroids");
     return GLOFND_OK;
 }
 
@@ -188,8 +188,8 @@ static glofnd_status move_centres(gf_error *err, const clusters *c) {
 static glofnd_status iterate(gf_error *err, clusters *c, int32_t *changed) {
     TRY(move_centres(err, c));
     TRY(assign(err, c, c->next, NULL));
-    CUDA_TRY(err, cudaMemsetAsync(c->changed, 0, sizeof *c->changed, c->stream), "a flag");
-    CUDA_TRY(err, gf_kmeans_compare(c->of, c->next, c->v->n, c->changed, c->stream), "comparison of groups");
+    CUDA_TRY_AS(err, cudaMemsetAsync(c->changed, 0, sizeof *c->changed, c->stream), "a flag");
+    CUDA_TRY_AS(err, gf_kmeans_compare(c->of, c->next, c->v->n, c->changed, c->stream), "comparison of groups");
     TRY(copy(err, c, changed, c->changed, sizeof *changed));
     int32_t *const now = c->next;
     c->next = c->of, c->of = now;

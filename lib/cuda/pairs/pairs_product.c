@@ -1,5 +1,5 @@
-/* pairs_product.c - see pairs_product.h. cuBLASLt is column-major: it computes the transpose of s, s' = k q'. */
-#include "cuda/pairs/pairs_product.h"
+/* pairs_product.c - similarities of a strip by cuBLASLt: see pairs_cuda.h. It is column-major, so it computes the transpose of s, s' = k q'. */
+#include "cuda/pairs/pairs_cuda.h"
 
 #include <string.h>
 

@@ -1,16 +1,141 @@
 /* pairs_search_cuda.c - see pairs_search.h: discovery on the GPU, with the bits of the CPU. Kernels: pairs_kernels.h.
  *
- * find: on Hopper one sweep over the pairs collects candidates (collect/pairs_find_collected.c). Elsewhere, and where that is not
+ * find: on Hopper one sweep over the pairs collects candidates (pairs_collector.c). Elsewhere, and where that is not
  * possible, thresholds need complete rows, so a first pass computes all of them; a second one, with all thresholds known, needs
  * every pair once and counts mutual ones. Given thresholds need one pass. Without cuBLASLt every similarity is a float32 one, and
- * slow.
- */
+ * slow. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/pairs/pairs_collector.h"
+#include "cuda/pairs/pairs_cuda.h"
 #include "util/array.h"
+
+/* ---------- Embeddings to the GPU ---------- */
+
+#define CHUNK_BYTES ((size_t)64 << 20) /* of rows on their way */
+
+int64_t gf_cuda_pairs_padded(int64_t n) { return (n + GF_PAIRS_GROUP - 1) / GF_PAIRS_GROUP * GF_PAIRS_GROUP; }
+
+static int64_t padded_dim(int64_t dim) { return (dim + 31) / 32 * 32; }
+
+size_t gf_cuda_pairs_embeddings(int64_t n, int64_t dim) {
+    return (size_t)gf_cuda_pairs_padded(n) * ((size_t)padded_dim(dim) * (sizeof(float) + sizeof(uint16_t)) + sizeof(float));
+}
+
+/* Rows [first, first + count) of v one after the other: where they lie already, or gathered into `copy`. */
+static const float *contiguous(const gf_vectors *v, int64_t first, int64_t count, float *copy) {
+    const int32_t *row = v->row ? v->row + first : NULL;
+    int64_t run = 1;
+    if (!row) return v->x + first * v->dim;
+    while (run < count && row[run] == row[0] + run) run++;
+    if (run == count) return v->x + (int64_t)row[0] * v->dim;
+    for (int64_t i = 0; i < count; i++) memcpy(copy + i * v->dim, v->x + (int64_t)row[i] * v->dim, (size_t)v->dim * sizeof *copy);
+    return copy;
+}
+
+static glofnd_status upload_rows(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v, float *copy, float *raw, int64_t chunk,
+                                 gf_pairs_side *to) {
+    for (int64_t first = 0; first < to->n; first += chunk) {
+        const int64_t count = to->n - first < chunk ? to->n - first : chunk;
+        const float *from = contiguous(v, first, count, copy);
+        CUDA_TRY_AS(err, cudaMemcpyAsync(raw, from, (size_t)(count * to->dim) * sizeof *raw, cudaMemcpyHostToDevice, c->stream),
+                    "embeddings to the device");
+        CUDA_TRY_AS(err, gf_pairs_unit(raw, count, first, to, c->stream), "unit vectors");
+        CUDA_TRY_AS(err, cudaStreamSynchronize(c->stream), "unit vectors");
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_pairs_side_alloc(gf_error *err, gf_cuda_pairs *c, int64_t n, int64_t dim, gf_pairs_side *s) {
+    const size_t rows = (size_t)gf_cuda_pairs_padded(n);
+    *s = (gf_pairs_side){.n = n, .dim = (int)dim, .ld = (int)padded_dim(dim)};
+    cudaError_t e = cudaMalloc((void **)&s->x, rows * (size_t)s->ld * sizeof *s->x);
+    if (e == cudaSuccess && c->fast) e = cudaMalloc(&s->half, rows * (size_t)s->ld * sizeof(uint16_t));
+    if (e == cudaSuccess) e = cudaMalloc((void **)&s->lost, rows * sizeof *s->lost);
+    FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY, "%lld x %lld embeddings take %.2f GB on the GPU: %s; use device = cpu",
+            (long long)n, (long long)dim, (double)gf_cuda_pairs_embeddings(n, dim) / 1e9, cudaGetErrorString(e));
+    const size_t tail = rows - (size_t)n, at = (size_t)n * (size_t)s->ld;
+    CUDA_TRY_AS(err, cudaMemsetAsync(s->x + at, 0, tail * (size_t)s->ld * sizeof *s->x, c->stream), "padding");
+    if (s->half)
+        CUDA_TRY_AS(err, cudaMemsetAsync((uint16_t *)s->half + at, 0, tail * (size_t)s->ld * sizeof(uint16_t), c->stream),
+                    "padding");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_pairs_side(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v, gf_pairs_side *out) {
+    const size_t row_bytes = (size_t)v->dim * sizeof(float);
+    int64_t chunk = (int64_t)(CHUNK_BYTES / row_bytes);
+    if (chunk < 1) chunk = 1;
+    if (chunk > v->n) chunk = v->n;
+    float *raw = NULL, *copy = NULL;
+    TRY(gf_cuda_pairs_side_alloc(err, c, v->n, v->dim, out));
+    cudaError_t e = cudaMalloc((void **)&raw, (size_t)chunk * row_bytes);
+    copy = malloc((size_t)chunk * row_bytes);
+    const glofnd_status status = e == cudaSuccess && copy
+                                     ? upload_rows(err, c, v, copy, raw, chunk, out)
+                                     : gf_fail(err, GLOFND_E_MEMORY, "no memory to copy embeddings to the GPU");
+    cudaFree(raw);
+    free(copy);
+    return status;
+}
+
+void gf_cuda_pairs_side_free(gf_pairs_side *s) {
+    cudaFree(s->x);
+    cudaFree(s->half);
+    cudaFree(s->lost);
+    *s = (gf_pairs_side){0};
+}
+
+glofnd_status gf_cuda_pairs_lost_max(gf_error *err, gf_cuda_pairs *c) {
+    float *max = NULL;
+    CUDA_TRY_AS(err, cudaMalloc((void **)&max, sizeof *max), "memory");
+    cudaError_t e = cudaMemsetAsync(max, 0, sizeof *max, c->stream);
+    if (e == cudaSuccess) e = gf_pairs_largest(c->k.lost, c->k.n, max, c->stream);
+    if (e == cudaSuccess) e = cudaMemcpyAsync(&c->lost_max, max, sizeof *max, cudaMemcpyDeviceToHost, c->stream);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(c->stream);
+    cudaFree(max);
+    CUDA_TRY_AS(err, e, "roundings of the embeddings");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cuda_pairs **out) {
+    char why[200];
+    *out = NULL;
+    FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; use device = cpu", why);
+    FAIL_IF(err, n < 1 || n >= INT32_MAX || dim < 1 || dim > 1 << 20, GLOFND_E_ARGUMENT,
+            "%lld embeddings of %lld numbers; expected 1 .. 2^31 - 2 of 1 .. 2^20", (long long)n, (long long)dim);
+    gf_cuda_pairs *c = calloc(1, sizeof *c);
+    FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for embeddings");
+    c->fast = gf_pairs_product_open(err, &c->product) == GLOFND_OK;
+    const cudaError_t e = cudaStreamCreate(&c->stream);
+    const glofnd_status status = e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, "stream");
+    if (status == GLOFND_OK) *out = c;
+    else gf_cuda_pairs_close(c);
+    return status;
+}
+
+glofnd_status gf_cuda_pairs_open(gf_error *err, const gf_vectors *rows, int threads, void **state) {
+    gf_cuda_pairs *c = NULL;
+    (void)threads;
+    TRY(gf_cuda_pairs_create(err, rows->n, rows->dim, &c));
+    glofnd_status status = gf_cuda_pairs_side(err, c, rows, &c->k);
+    if (status == GLOFND_OK && c->fast) status = gf_cuda_pairs_lost_max(err, c);
+    if (status == GLOFND_OK) *state = c;
+    else gf_cuda_pairs_close(c);
+    return status;
+}
+
+void gf_cuda_pairs_close(void *state) {
+    gf_cuda_pairs *c = state;
+    if (!c) return;
+    gf_cuda_pairs_side_free(&c->k);
+    gf_pairs_product_close(&c->product);
+    if (c->stream) cudaStreamDestroy(c->stream);
+    free(c);
+}
+
+/* ---------- The search ---------- */
 
 #define STRIP_BYTES ((size_t)16 << 30) /* similarities and lists of a strip: more is not faster */
 #define STRIP_ROWS 8192
@@ -126,16 +251,16 @@ static glofnd_status take_anchors(gf_error *err, work *w, int trees) {
         if (e == cudaSuccess) e = gf_pairs_forest(a->mutual_root, a->q.n, w->c->stream);
         if (e == cudaSuccess) e = gf_pairs_forest(a->copy_root, a->q.n, w->c->stream);
     }
-    PAIRS_TRY(err, e, "memory for anchors");
+    CUDA_TRY_AS(err, e, "memory for anchors");
     return GLOFND_OK;
 }
 
 /* Copies n host numbers of 4 bytes to the device and puts their address into the pointer at `at`. */
-static glofnd_status upload(gf_error *err, work *w, const void *from, int64_t n, void *at) {
+static glofnd_status upload_numbers(gf_error *err, work *w, const void *from, int64_t n, void *at) {
     void *to = NULL;
     cudaError_t e = take(w, &to, (size_t)n * 4);
     if (e == cudaSuccess) e = cudaMemcpyAsync(to, from, (size_t)n * 4, cudaMemcpyHostToDevice, w->c->stream);
-    PAIRS_TRY(err, e, "numbers to the device");
+    CUDA_TRY_AS(err, e, "numbers to the device");
     memcpy(at, &to, sizeof to);
     return GLOFND_OK;
 }
@@ -144,19 +269,19 @@ static glofnd_status upload(gf_error *err, work *w, const void *from, int64_t n,
 
 static glofnd_status similarities(gf_error *err, work *w) {
     cudaStream_t stream = w->c->stream;
-    PAIRS_TRY(err, gf_pairs_slack(&w->a, stream), "bounds");
+    CUDA_TRY_AS(err, gf_pairs_slack(&w->a, stream), "bounds");
     if (w->fast) return gf_pairs_product_run(err, &w->c->product, &w->a, stream);
-    PAIRS_TRY(err, gf_pairs_exact(&w->a, 1, stream), "similarities");
+    CUDA_TRY_AS(err, gf_pairs_exact(&w->a, 1, stream), "similarities");
     return GLOFND_OK;
 }
 
 /* Cells [rows][width] of 4 bytes of this strip to their place among those of all. */
 static glofnd_status fetch_cells(gf_error *err, const work *w, void *to, const void *cells, int64_t width) {
     if (width == 0 || !to) return GLOFND_OK;
-    PAIRS_TRY(err,
-              cudaMemcpyAsync((char *)to + w->a.row0 * width * 4, cells, (size_t)(w->a.rows * width) * 4, cudaMemcpyDeviceToHost,
-                              w->c->stream),
-              "neighbours");
+    CUDA_TRY_AS(err,
+                cudaMemcpyAsync((char *)to + w->a.row0 * width * 4, cells, (size_t)(w->a.rows * width) * 4,
+                                cudaMemcpyDeviceToHost, w->c->stream),
+                "neighbours");
     return GLOFND_OK;
 }
 
@@ -174,23 +299,23 @@ static glofnd_status select_rows(gf_error *err, work *w) {
     cudaStream_t stream = w->c->stream;
     int32_t dense = 0;
     if (a->rank == 0 && a->top == 0 && a->dup > 2.0f) return GLOFND_OK;
-    PAIRS_TRY(err, cudaMemsetAsync(a->dense_n, 0, sizeof dense, stream), "a count");
-    PAIRS_TRY(err, gf_pairs_brackets(a, stream), "brackets of thresholds");
-    PAIRS_TRY(err, gf_pairs_gather(a, stream), "candidates");
-    PAIRS_TRY(err, cudaMemcpyAsync(&dense, a->dense_n, sizeof dense, cudaMemcpyDeviceToHost, stream), "a count");
-    PAIRS_TRY(err, cudaStreamSynchronize(stream), "candidates");
+    CUDA_TRY_AS(err, cudaMemsetAsync(a->dense_n, 0, sizeof dense, stream), "a count");
+    CUDA_TRY_AS(err, gf_pairs_brackets(a, stream), "brackets of thresholds");
+    CUDA_TRY_AS(err, gf_pairs_gather(a, stream), "candidates");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(&dense, a->dense_n, sizeof dense, cudaMemcpyDeviceToHost, stream), "a count");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(stream), "candidates");
     if (dense > 0) {
         w->dense = 1;
-        PAIRS_TRY(err, gf_pairs_exact(a, 0, stream), "similarities of dense rows");
-        PAIRS_TRY(err, gf_pairs_select(a, 1, stream), "dense rows");
+        CUDA_TRY_AS(err, gf_pairs_exact(a, 0, stream), "similarities of dense rows");
+        CUDA_TRY_AS(err, gf_pairs_select(a, 1, stream), "dense rows");
     }
-    PAIRS_TRY(err, gf_pairs_select(a, 0, stream), "rows");
+    CUDA_TRY_AS(err, gf_pairs_select(a, 0, stream), "rows");
     return fetch_neighbours(err, w);
 }
 
 static glofnd_status report(gf_error *err, work *w, double share) {
     if (!w->watch.progress && !w->watch.stop) return GLOFND_OK;
-    PAIRS_TRY(err, cudaStreamSynchronize(w->c->stream), "a strip");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(w->c->stream), "a strip");
     gf_job_report(&w->watch, share);
     FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_ARGUMENT, "stopped");
     return GLOFND_OK;
@@ -203,7 +328,7 @@ static glofnd_status sweep_rows(gf_error *err, work *w, int compare) {
         a->rows = (int)GF_MIN(w->strip, a->q.n - a->row0);
         TRY(similarities(err, w));
         TRY(select_rows(err, w));
-        if (compare) PAIRS_TRY(err, gf_pairs_compare(a, w->c->stream), "mutual pairs");
+        if (compare) CUDA_TRY_AS(err, gf_pairs_compare(a, w->c->stream), "mutual pairs");
         TRY(report(err, w, (double)(a->row0 + a->rows) / (double)a->q.n));
     }
     return GLOFND_OK;
@@ -218,8 +343,8 @@ static glofnd_status sweep_pairs(gf_error *err, work *w) {
         a->rows = (int)GF_MIN(w->strip, a->q.n - a->row0);
         a->col0 = a->row0;
         TRY(similarities(err, w));
-        if (w->dense && w->fast) PAIRS_TRY(err, gf_pairs_exact(a, 0, w->c->stream), "similarities of dense rows");
-        PAIRS_TRY(err, gf_pairs_compare(a, w->c->stream), "mutual pairs");
+        if (w->dense && w->fast) CUDA_TRY_AS(err, gf_pairs_exact(a, 0, w->c->stream), "similarities of dense rows");
+        CUDA_TRY_AS(err, gf_pairs_compare(a, w->c->stream), "mutual pairs");
         const double left = 1.0 - (double)(a->row0 + a->rows) / n;
         TRY(report(err, w, 1.0 - left * left));
     }
@@ -228,55 +353,55 @@ static glofnd_status sweep_pairs(gf_error *err, work *w) {
 
 /* ----- results ----- */
 
-static glofnd_status fetch(gf_error *err, work *w, const int32_t *from, int64_t *to, int32_t *copy) {
+static glofnd_status fetch_counts(gf_error *err, work *w, const int32_t *from, int64_t *to, int32_t *copy) {
     const int64_t n = w->a.q.n;
     if (!to) return GLOFND_OK;
-    PAIRS_TRY(err, cudaMemcpyAsync(copy, from, (size_t)n * sizeof *copy, cudaMemcpyDeviceToHost, w->c->stream), "counts");
-    PAIRS_TRY(err, cudaStreamSynchronize(w->c->stream), "counts");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(copy, from, (size_t)n * sizeof *copy, cudaMemcpyDeviceToHost, w->c->stream), "counts");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(w->c->stream), "counts");
     for (int64_t i = 0; i < n; i++) to[i] = copy[i];
     return GLOFND_OK;
 }
 
 static glofnd_status fetch_tree(gf_error *err, work *w, int32_t *from, int32_t *to) {
     if (!to || !from) return GLOFND_OK;
-    PAIRS_TRY(err, gf_pairs_flatten(from, w->a.q.n, w->c->stream), "connected components");
-    PAIRS_TRY(err, cudaMemcpyAsync(to, from, (size_t)w->a.q.n * sizeof *to, cudaMemcpyDeviceToHost, w->c->stream),
-              "connected components");
+    CUDA_TRY_AS(err, gf_pairs_flatten(from, w->a.q.n, w->c->stream), "connected components");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(to, from, (size_t)w->a.q.n * sizeof *to, cudaMemcpyDeviceToHost, w->c->stream),
+                "connected components");
     return GLOFND_OK;
 }
 
-static glofnd_status fetch_all(gf_error *err, work *w, int32_t *copy) {
+static glofnd_status fetch_anchors(gf_error *err, work *w, int32_t *copy) {
     const gf_pairs_job *a = &w->a;
     const gf_pairs_found *f = w->f;
-    TRY(fetch(err, w, a->above, f->above, copy));
-    TRY(fetch(err, w, a->hits, f->hits, copy));
-    TRY(fetch(err, w, a->copies, f->copies, copy));
-    TRY(fetch(err, w, a->mutual, f->mutual, copy));
+    TRY(fetch_counts(err, w, a->above, f->above, copy));
+    TRY(fetch_counts(err, w, a->hits, f->hits, copy));
+    TRY(fetch_counts(err, w, a->copies, f->copies, copy));
+    TRY(fetch_counts(err, w, a->mutual, f->mutual, copy));
     TRY(fetch_tree(err, w, a->mutual_root, f->mutual_root));
     TRY(fetch_tree(err, w, a->copy_root, f->copy_root));
-    PAIRS_TRY(err,
-              cudaMemcpyAsync(f->lambda, a->lambda, (size_t)a->q.n * sizeof *f->lambda, cudaMemcpyDeviceToHost, w->c->stream),
-              "thresholds");
-    PAIRS_TRY(err, cudaStreamSynchronize(w->c->stream), "results");
+    CUDA_TRY_AS(err,
+                cudaMemcpyAsync(f->lambda, a->lambda, (size_t)a->q.n * sizeof *f->lambda, cudaMemcpyDeviceToHost, w->c->stream),
+                "thresholds");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(w->c->stream), "results");
     return GLOFND_OK;
 }
 
 static glofnd_status fetch_results(gf_error *err, work *w) {
     int32_t *copy = malloc((size_t)w->a.q.n * sizeof *copy);
     FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for %lld results", (long long)w->a.q.n);
-    const glofnd_status status = fetch_all(err, w, copy);
+    const glofnd_status status = fetch_anchors(err, w, copy);
     free(copy);
     return status;
 }
 
-/* ----- find, query ----- */
+/* ----- find_pairs, query_rows ----- */
 
-static glofnd_status begin(gf_error *err, work *w, const gf_pairs_side *q, int trees) {
+static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q, int trees) {
     gf_cuda_pairs *c = w->c;
     const gf_pairs_task *t = w->t;
     const int64_t top = w->f->top, others = c->k.n - (q->x == c->k.x || t->skip);
     FAIL_IF(err, top > GF_PAIRS_TOP, GLOFND_E_ARGUMENT,
-            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower --top, or use --device cpu", GF_PAIRS_TOP,
+            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower top, or use device = cpu", GF_PAIRS_TOP,
             (long long)top);
     FAIL_IF(err, top > others, GLOFND_E_ARGUMENT, "an anchor has %lld others; the %lld most similar are asked for",
             (long long)others, (long long)top);
@@ -295,20 +420,20 @@ static glofnd_status begin(gf_error *err, work *w, const gf_pairs_side *q, int t
     /* a sum of dim products: rounded once each on the CPU, truncated at worst by the tensor cores */
     w->a.chain = (float)(1.01 * c->k.ld * (ldexp(1.0, -24) + ldexp(1.0, -23)) + 1e-6);
     TRY(take_anchors(err, w, trees));
-    if (t->label) TRY(upload(err, w, t->label, c->k.n, &w->a.label));
-    if (t->skip) TRY(upload(err, w, t->skip, q->n, &w->a.skip));
+    if (t->label) TRY(upload_numbers(err, w, t->label, c->k.n, &w->a.label));
+    if (t->skip) TRY(upload_numbers(err, w, t->skip, q->n, &w->a.skip));
     return take_strips(err, w);
 }
 
 static glofnd_status find_all(gf_error *err, work *w) {
     gf_pairs_job *a = &w->a;
-    TRY(begin(err, w, &w->c->k, 1));
+    TRY(begin_search(err, w, &w->c->k, 1));
     a->self = 1, a->col_lambda = a->lambda;
     if (w->t->lambda) {
-        PAIRS_TRY(err,
-                  cudaMemcpyAsync(a->lambda, w->t->lambda, (size_t)a->q.n * sizeof *a->lambda, cudaMemcpyHostToDevice,
-                                  w->c->stream),
-                  "thresholds");
+        CUDA_TRY_AS(err,
+                    cudaMemcpyAsync(a->lambda, w->t->lambda, (size_t)a->q.n * sizeof *a->lambda, cudaMemcpyHostToDevice,
+                                    w->c->stream),
+                    "thresholds");
         a->rank = a->reach = 0, a->recount = 1;
         TRY(sweep_rows(err, w, 1));
         return fetch_results(err, w);
@@ -320,7 +445,7 @@ static glofnd_status find_all(gf_error *err, work *w) {
     return fetch_results(err, w);
 }
 
-static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
+static glofnd_status find_pairs(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
     work w = {.c = state, .t = t, .f = f};
     int done = 0;
     if (!t->only_dup) TRY(gf_pairs_check_rank(err, t, f->n - 1));
@@ -342,14 +467,14 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
 }
 
 static glofnd_status query_all(gf_error *err, work *w, const gf_pairs_side *q) {
-    TRY(begin(err, w, q, 0));
-    if (w->t->lambda) TRY(upload(err, w, w->t->lambda, w->c->k.n, &w->a.col_lambda));
+    TRY(begin_search(err, w, q, 0));
+    if (w->t->lambda) TRY(upload_numbers(err, w, w->t->lambda, w->c->k.n, &w->a.col_lambda));
     w->a.label = NULL;
     TRY(sweep_rows(err, w, w->t->lambda != NULL));
     return fetch_results(err, w);
 }
 
-static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f) {
+static glofnd_status query_rows(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f) {
     gf_cuda_pairs *c = state;
     work w = {.c = c, .t = t, .f = f};
     gf_pairs_side q = {0};
@@ -365,7 +490,7 @@ static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, c
 }
 
 /* Lists are short-lived and part of the strips. */
-static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
+static gf_pairs_plan plan_search(int64_t n, int64_t dim, const gf_pairs_task *t) {
     const int one = !t->lambda && gf_pairs_can_fuse();
     const size_t beside =
         one ? gf_collector_bytes(n, dim, t->rank + t->edge, t->top, t->memory) : work_bytes(n, t->top + t->edge, t->memory);
@@ -379,10 +504,10 @@ static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
 
 static const gf_pairs_search search = {
     .name = "cuda",
-    .plan = plan,
+    .plan = plan_search,
     .open = gf_cuda_pairs_open,
-    .find = find,
-    .query = query,
+    .find = find_pairs,
+    .query = query_rows,
     .close = gf_cuda_pairs_close,
     .stream = &gf_cuda_pairs_stream,
 };

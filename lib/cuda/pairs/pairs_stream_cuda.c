@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/pairs/pairs_collector.h"
+#include "cuda/pairs/pairs_cuda.h"
 #include "pairs/best.h"
 #include "util/array.h"
 #include "util/components.h"
@@ -48,20 +48,20 @@ static glofnd_status set_up(gf_error *err, cuda_stream *s, size_t memory) {
     const size_t bytes = (size_t)dim * sizeof(float);
     size_t left = 0;
     TRY(gf_cuda_pairs_create(err, s->n, dim, &s->p));
-    PAIRS_TRY(err, gf_cuda_memory_left(&left), "memory");
+    CUDA_TRY_AS(err, gf_cuda_memory_left(&left), "memory");
     const size_t each = gf_cuda_pairs_embeddings(GF_PAIRS_GROUP, dim) / GF_PAIRS_GROUP;
     const int64_t fit = (int64_t)fmin(CHUNK_SHARE * (double)left / (double)each, (double)memory / (double)bytes);
     s->chunk = fit >= s->n ? s->n : GF_MAX(fit / GF_PAIRS_GROUP * GF_PAIRS_GROUP, CHUNK_MIN);
     s->x = malloc((size_t)PIECE * bytes);
     FAIL_IF(err, !s->x, GLOFND_E_MEMORY, "no memory to read rows of %lld numbers", (long long)dim);
-    PAIRS_TRY(err, cudaMalloc((void **)&s->raw, (size_t)PIECE * bytes), "memory for rows");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&s->raw, (size_t)PIECE * bytes), "memory for rows");
     return GLOFND_OK;
 }
 
 static glofnd_status open_stream(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
                                  int threads, void **state) {
     (void)threads;
-    FAIL_IF(err, n >= GF_COLLECT_MAX, GLOFND_E_ARGUMENT, "%lld rows; the GPU takes fewer than 2^29; use --device cpu",
+    FAIL_IF(err, n >= GF_COLLECT_MAX, GLOFND_E_ARGUMENT, "%lld rows; the GPU takes fewer than 2^29; use device = cpu",
             (long long)n);
     cuda_stream *s = calloc(1, sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for rows");
@@ -93,11 +93,11 @@ static glofnd_status load(gf_error *err, cuda_stream *s, const int32_t *at, int6
     for (int64_t done = 0, some; done < count; done += some) {
         some = GF_MIN(PIECE, count - done);
         TRY(read_piece(err, s, at ? at + done : NULL, first + done, some));
-        PAIRS_TRY(err,
-                  cudaMemcpyAsync(s->raw, s->x, (size_t)(some * to->dim) * sizeof *s->x, cudaMemcpyHostToDevice, s->p->stream),
-                  "embeddings to the device");
-        PAIRS_TRY(err, gf_pairs_unit(s->raw, some, done, to, s->p->stream), "unit vectors");
-        PAIRS_TRY(err, cudaStreamSynchronize(s->p->stream), "unit vectors");
+        CUDA_TRY_AS(err,
+                    cudaMemcpyAsync(s->raw, s->x, (size_t)(some * to->dim) * sizeof *s->x, cudaMemcpyHostToDevice, s->p->stream),
+                    "embeddings to the device");
+        CUDA_TRY_AS(err, gf_pairs_unit(s->raw, some, done, to, s->p->stream), "unit vectors");
+        CUDA_TRY_AS(err, cudaStreamSynchronize(s->p->stream), "unit vectors");
     }
     return GLOFND_OK;
 }
@@ -148,7 +148,7 @@ static glofnd_status sweep(gf_error *err, cuda_stream *s, gf_collector *x, const
     if (s->chunk < s->n) {
         cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &done, bytes);
         if (e == cudaSuccess) e = cudaMemsetAsync(done, 0, bytes, s->p->stream);
-        PAIRS_TRY(err, e, "memory for anchors");
+        CUDA_TRY_AS(err, e, "memory for anchors");
     }
     for (int64_t from = 0; from < s->n; from += s->chunk) {
         const gf_job_progress part = gf_job_part(watch, (double)from / n, fmin((double)(from + s->chunk), n) / n);
@@ -156,10 +156,10 @@ static glofnd_status sweep(gf_error *err, cuda_stream *s, gf_collector *x, const
         x->c.k = s->p->k, x->c.col0 = from;
         if (!x->fast) x->c.k.half = NULL;
         TRY(gf_collector_sweep(err, x, &part));
-        if (done) PAIRS_TRY(err, gf_pairs_refine(&x->c, done, s->p->stream), "float32 similarities");
+        if (done) CUDA_TRY_AS(err, gf_pairs_refine(&x->c, done, s->p->stream), "float32 similarities");
     }
     x->c.refined = done != NULL;
-    PAIRS_TRY(err, gf_pairs_settle(&x->c, x->others, s->p->stream), "thresholds");
+    CUDA_TRY_AS(err, gf_pairs_settle(&x->c, x->others, s->p->stream), "thresholds");
     return GLOFND_OK;
 }
 
@@ -178,7 +178,7 @@ static glofnd_status fetch_above(gf_error *err, const gf_collector *x, int64_t w
         }
     }
     free(entry);
-    PAIRS_TRY(err, e, "pairs");
+    CUDA_TRY_AS(err, e, "pairs");
     return GLOFND_OK;
 }
 
@@ -228,7 +228,7 @@ static glofnd_status prepare(gf_error *err, cuda_stream *s, const gf_pairs_task 
     if (e == cudaSuccess) e = gf_pairs_forest(root, s->n, s->p->stream);
     if (t->label) e = gf_blocks_take(&x->blocks, e, &label, bytes);
     if (e == cudaSuccess && label) e = cudaMemcpy(label, t->label, bytes, cudaMemcpyHostToDevice);
-    PAIRS_TRY(err, e, "memory for anchors");
+    CUDA_TRY_AS(err, e, "memory for anchors");
     x->c.label = label, x->c.copy_root = root;
     return make_sample(err, s, x, t->memory);
 }
@@ -251,7 +251,7 @@ static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task 
     const int64_t others = s->n - 1;
     TRY(gf_pairs_check_rank(err, t, others));
     FAIL_IF(err, found->top > GF_PAIRS_TOP, GLOFND_E_ARGUMENT,
-            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower --top, or use --device cpu", GF_PAIRS_TOP,
+            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower top, or use device = cpu", GF_PAIRS_TOP,
             (long long)found->top);
     if (s->chunk >= s->n) TRY(load_chunk(err, s, 0));
     gf_collector x = {.p = s->p, .n = s->n, .others = others, .sample_rows = t->sample, .fast = s->p->fast && !t->exact};
@@ -273,7 +273,7 @@ static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task 
     if (status != GLOFND_OK || fits) return status;
     const int64_t half = rows / 2 / GF_PANEL * GF_PANEL;
     FAIL_IF(err, half < 1, GLOFND_E_MEMORY,
-            "the lists of %lld anchors do not fit the GPU, or --memory; raise it, or use --device cpu", (long long)rows);
+            "the lists of %lld anchors do not fit the GPU, or memory; raise it, or use device = cpu", (long long)rows);
     gf_pairs_found parts[2] = {gf_pairs_found_part(found, 0, half), gf_pairs_found_part(found, half, rows - half)};
     TRY(thresholds(err, state, t, first, half, &parts[0], copy_root, above));
     return thresholds(err, state, t, first + half, rows - half, &parts[1], copy_root,
@@ -309,7 +309,7 @@ static glofnd_status take_mutual(gf_error *err, mutual_job *j) {
     if (e == cudaSuccess) e = cudaMemsetAsync(a->mutual, 0, rows * sizeof *a->mutual, j->s->p->stream);
     if (e == cudaSuccess) e = cudaMemcpy(j->lambda, j->t->lambda, n * sizeof *j->lambda, cudaMemcpyHostToDevice);
     if (e == cudaSuccess) e = gf_pairs_forest(a->mutual_root, j->s->n, j->s->p->stream);
-    PAIRS_TRY(err, e, "memory for mutual pairs");
+    CUDA_TRY_AS(err, e, "memory for mutual pairs");
     a->lambda = j->lambda + j->first, a->skip = j->skip, a->row_position = j->first;
     return GLOFND_OK;
 }
@@ -324,14 +324,14 @@ static glofnd_status compare_chunk(gf_error *err, mutual_job *j, int64_t from, c
         const int64_t own = j->first + i - from;
         j->skips[i] = own >= 0 && own < a->k.n ? (int32_t)own : -1;
     }
-    PAIRS_TRY(err, cudaMemcpy(j->skip, j->skips, (size_t)a->q.n * sizeof *j->skips, cudaMemcpyHostToDevice), "anchors");
+    CUDA_TRY_AS(err, cudaMemcpy(j->skip, j->skips, (size_t)a->q.n * sizeof *j->skips, cudaMemcpyHostToDevice), "anchors");
     for (a->row0 = 0; a->row0 < a->q.n; a->row0 += j->strip) {
         a->rows = (int)GF_MIN(j->strip, a->q.n - a->row0);
-        PAIRS_TRY(err, gf_pairs_slack(a, p->stream), "bounds");
+        CUDA_TRY_AS(err, gf_pairs_slack(a, p->stream), "bounds");
         if (j->fast) TRY(gf_pairs_product_run(err, &j->s->p->product, a, p->stream));
-        else PAIRS_TRY(err, gf_pairs_exact(a, 1, p->stream), "similarities");
-        PAIRS_TRY(err, gf_pairs_compare(a, p->stream), "mutual pairs");
-        PAIRS_TRY(err, cudaStreamSynchronize(p->stream), "mutual pairs");
+        else CUDA_TRY_AS(err, gf_pairs_exact(a, 1, p->stream), "similarities");
+        CUDA_TRY_AS(err, gf_pairs_compare(a, p->stream), "mutual pairs");
+        CUDA_TRY_AS(err, cudaStreamSynchronize(p->stream), "mutual pairs");
         gf_job_report(watch, (double)(a->row0 + a->rows) / (double)a->q.n);
         FAIL_IF(err, gf_job_stopped(watch), GLOFND_E_ARGUMENT, "stopped");
     }
@@ -349,7 +349,7 @@ static glofnd_status fetch_mutual(gf_error *err, mutual_job *j, int64_t *mutual,
     if (e == cudaSuccess) e = cudaMemcpy(copy, j->a.mutual_root, (size_t)n * sizeof *copy, cudaMemcpyDeviceToHost);
     if (e == cudaSuccess) gf_components_merge(root, copy, n);
     free(copy);
-    PAIRS_TRY(err, e, "mutual pairs");
+    CUDA_TRY_AS(err, e, "mutual pairs");
     return GLOFND_OK;
 }
 

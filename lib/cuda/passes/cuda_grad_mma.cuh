@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "cuda/cuda_shapes.cuh"
 #include "cuda/passes/tile_element.cuh"
+#include "cuda/passes/tile_mma.cuh"
 
 template <class C> struct gf_grad_columns { /* numbers of the columns of two tiles, for the kernels with constant flags */
     float w[2][C::BN], theta[2][C::BN];
@@ -122,7 +122,7 @@ __device__ __forceinline__ void gf_write_counts(const gf_tile_args &a, gf_grad_a
             const gf_colsum &u = parts[w * C::BM + i];
             t.sum += u.sum, t.moment += u.moment, t.same += u.same, t.hits += u.hits;
         }
-        if (r < a.q.rows && a.flags & GF_COLSUM) a.row.sum[r] = t.sum, a.row.moment[r] = t.moment;
+        if (r < a.q.rows && a.flags & GF_COLSUM) a.row.col_sum[r] = t.sum, a.row.col_moment[r] = t.moment;
         if (r < a.q.rows && a.flags & GF_QUALITY) a.row.same[r] = t.same, a.row.hits[r] = t.hits;
     }
     __syncthreads();

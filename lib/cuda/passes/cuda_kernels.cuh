@@ -1,9 +1,93 @@
-/* cuda_kernels.cuh - launchers of the kernels behind cuda_pass.h; each is one file. */
+/* cuda_kernels.cuh - arguments of the kernels of a pass, by value, and their launchers. */
 #pragma once
 
+#include <cuda_bf16.h>
 #include <math_constants.h>
 
-#include "cuda/passes/tile_args.cuh"
+#include "cuda/passes/cuda_pass.h"
+
+/* ---------- Arguments ----------
+ *
+ * Positions fit int: a batch has at most 2^24 samples.
+ */
+
+#define GF_ABOVE 0x40000000u /* gf_tile_args.flags: stats only counts the pairs above mid */
+
+struct gf_operand {   /* one side of a product */
+    const float *f32; /* [rows][ld] */
+    const __nv_bfloat16 *hi, *lo;
+    int rows;
+};
+
+struct gf_tile_args {
+    gf_operand q, k, score, col_score; /* score.f32 NULL: S itself scores */
+    int scores;                        /* a score is the largest of so many, ... */
+    int64_t score_step;                /* ... whose vectors lie this many numbers apart */
+    int dim, ld;
+    int q0, shift;
+    gf_cuda_rows row, col;
+    int col_role;
+    unsigned flags;
+    float omega;
+    void *buffer; /* of gf_cuda_pass */
+    size_t buffer_bytes;
+    int fixed; /* GF_SHIFT: kernels may use the fixed peak */
+    int when;  /* 1: they run only if 1/tau, on the device, is within GF_FIXED_LIMIT; -1: only if not; 0: always */
+};
+
+/* The largest exponent is then 70, so that a row of 10^7 numbers has a finite sum; similarities down to 1 - 157 tau count. */
+__device__ __forceinline__ float gf_fixed_peak(float inv_tau) { return fmaxf(0.0f, inv_tau - 70.0f); }
+
+/* w of a row or a column. */
+__device__ __forceinline__ float gf_fixed_weight(float log_w, float inv_tau) {
+    return expf(fminf(log_w + gf_fixed_peak(inv_tau), 88.0f));
+}
+
+__device__ __forceinline__ bool gf_is_off(const gf_tile_args &a) {
+    return a.when != 0 && (a.row.inv_tau[0] <= GF_FIXED_LIMIT) != (a.when > 0);
+}
+
+static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
+    gf_operand x = {};
+    if (!e) return x;
+    x.f32 = e->f32.row;
+    x.hi = static_cast<const __nv_bfloat16 *>(e->hi);
+    x.lo = static_cast<const __nv_bfloat16 *>(e->lo);
+    x.rows = static_cast<int>(e->f32.rows);
+    return x;
+}
+
+static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
+    gf_tile_args a = {};
+    a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);
+    a.score = gf_operand_of(p->score), a.col_score = gf_operand_of(p->col_score);
+    a.scores = p->scores > 1 ? p->scores : 1, a.score_step = p->score_stride * p->k->f32.ld;
+    a.dim = static_cast<int>(p->k->f32.dim), a.ld = static_cast<int>(p->k->f32.ld);
+    a.q0 = static_cast<int>(p->q0), a.shift = p->shift;
+    a.row = *p->row;
+    if (p->col) a.col = *p->col;
+    a.col_role = p->col_role;
+    a.flags = p->flags;
+    a.omega = p->omega;
+    a.buffer = p->buffer, a.buffer_bytes = p->buffer_bytes;
+    return a;
+}
+
+/* Rows r and c of different samples, both inside the batch. */
+__device__ __forceinline__ bool gf_is_pair(const gf_tile_args &a, int r, int c) {
+    if (r >= a.q.rows || c >= a.k.rows) return false;
+    return a.shift < 0 || (a.q0 + r) >> a.shift != c >> a.shift;
+}
+
+/* True if rows [r0, r0 + m) and columns [c0, c0 + n) hold an entry that is no pair. Rows past the end do not count. */
+__device__ __forceinline__ bool gf_has_blanks(const gf_tile_args &a, int r0, int m, int c0, int n) {
+    if (c0 + n > a.k.rows) return true;
+    if (a.shift < 0) return false;
+    const int first = (a.q0 + r0) >> a.shift << a.shift, last = a.q0 + r0 + m + (1 << a.shift);
+    return c0 < last && c0 + n > first;
+}
+
+/* ---------- Launchers ---------- */
 
 cudaError_t gf_stats_exact(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_exact(const gf_tile_args &a, cudaStream_t stream);
@@ -38,14 +122,12 @@ cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream);
 
 /* The same for large batches, where the flags are those that matter most; grad: none or GF_MASK. `mirror`: the columns' anchors,
  * whose sums and gradients are wanted, too; it is a.row where rows and columns are the same. NULL: rows only. halves: 1, or 2 for
- * SPLIT, from 128 dimensions on. `cluster`: thread blocks that share columns, 1 or 2; in halves 2. GF_LARGE_FLOW: the kernels of
- * tile_flow.cuh, which use a tile while they compute the next one; not in halves. */
-#define GF_LARGE_CLUSTER 2
-#define GF_LARGE_FLOW 0
-bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves);
-bool gf_grad_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves);
-cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream);
-cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream);
+ * SPLIT, from 128 dimensions on. flows: by tiles that are used while the next ones are computed; not in halves. */
+#define GF_LARGE_CLUSTER 2 /* thread blocks that share columns, but for tiles in flow */
+bool gf_stats_can_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves);
+bool gf_grad_can_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves);
+cudaError_t gf_stats_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves, bool flows, cudaStream_t stream);
+cudaError_t gf_grad_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves, bool flows, cudaStream_t stream);
 
 static inline int gf_device_attribute(cudaDeviceAttr what) {
     int device = 0, value = 0;
@@ -61,7 +143,7 @@ static inline int gf_block_rows(int rows) {
 
 /* The device is a Hopper, and there is code for it. */
 static inline bool gf_is_hopper() {
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
     return gf_device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
 #else
     return false;

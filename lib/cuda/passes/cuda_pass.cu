@@ -10,7 +10,7 @@ static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
     return p->math == GF_CUDA_EXACT || a.ld > 1024 || scored ? 0 : p->math == GF_CUDA_BF16 ? 1 : 2;
 }
 
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
 /* True where warpgroups are faster: few rows make too few blocks of 64 for all multiprocessors. */
 static bool pays_by_warpgroups(const gf_tile_args &a) { return gf_block_rows(a.q.rows) > 16; }
 
@@ -28,8 +28,8 @@ static bool pays_as_large(const gf_tile_args &a, int halves) {
 }
 
 /* The large kernels that are faster: tiles in flow were measured from 32768 x 32768 similarities on. */
-static int large_kind(const gf_tile_args &a, int halves) {
-    return halves == 1 && int64_t(a.q.rows) * a.k.rows >= INT64_C(1) << 30 ? GF_LARGE_FLOW : GF_LARGE_CLUSTER;
+static bool pays_in_flow(const gf_tile_args &a, int halves) {
+    return halves == 1 && int64_t(a.q.rows) * a.k.rows >= INT64_C(1) << 30;
 }
 
 /* True where a gradient is faster by warpgroups. Of the kernels for few rows only the general one counts quality. */
@@ -37,23 +37,23 @@ static bool grad_pays_by_warpgroups(const gf_tile_args &a) { return a.flags & GF
 #endif
 
 static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
     if (gf_is_hopper() && pays_by_warpgroups(a)) {
         if (pays_in_pairs(a) && gf_stats_can_pairs(a)) return gf_stats_pairs(a, stream);
         if (gf_stats_can_wgmma(a)) return gf_stats_wgmma(a, stream);
     }
     if (gf_is_hopper() && pays_as_large(a, 1) && gf_stats_can_large(a, NULL, 1))
-        return gf_stats_large(a, NULL, 1, large_kind(a, 1), stream);
+        return gf_stats_large(a, NULL, 1, pays_in_flow(a, 1), stream);
     if (gf_is_hopper() && gf_stats_can_wide(a)) return gf_stats_wide(a, stream);
 #endif
     return gf_stats_bf16(a, stream);
 }
 
 static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
     if (gf_is_hopper() && grad_pays_by_warpgroups(a) && gf_grad_can_wgmma(a)) return gf_grad_wgmma(a, stream);
     if (gf_is_hopper() && pays_as_large(a, 1) && gf_grad_can_large(a, NULL, 1))
-        return gf_grad_large(a, NULL, 1, large_kind(a, 1), stream);
+        return gf_grad_large(a, NULL, 1, pays_in_flow(a, 1), stream);
     if (gf_is_hopper() && gf_grad_can_wide(a)) return gf_grad_wide(a, stream);
 #endif
     return gf_grad_bf16(a, stream);
@@ -64,28 +64,28 @@ static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
 static bool is_same(const gf_cuda_embed *x, const gf_cuda_embed *y) { return x->hi == y->hi && x->f32.rows == y->f32.rows; }
 
 /* The anchors of the columns, if p [n] asks for what they get: those of the rows, or of the other pass. NULL: it does not. */
-static const gf_rows *mirror_of(const gf_cuda_pass *p, int n) {
+static const gf_cuda_rows *mirror_of(const gf_cuda_pass *p, int n) {
     const gf_cuda_pass *other = &p[n - 1];
-    return p->p.q0 == 0 && other->p.q0 == 0 && is_same(p->q, other->k) && is_same(p->k, other->q) ? other->p.row : NULL;
+    return p->q0 == 0 && other->q0 == 0 && is_same(p->q, other->k) && is_same(p->k, other->q) ? other->row : NULL;
 }
 
 struct large_kernels { /* that serve rows and columns with one product */
-    bool (*can)(const gf_tile_args &a, const gf_rows *mirror, int halves);
-    cudaError_t (*run)(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream);
+    bool (*can)(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves);
+    cudaError_t (*run)(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves, bool flows, cudaStream_t stream);
 };
 
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
 static const large_kernels large_stats = {gf_stats_can_large, gf_stats_large}, large_grad = {gf_grad_can_large, gf_grad_large};
 
-static bool can_large(const large_kernels &large, const gf_tile_args &a, const gf_rows *mirror, int halves) {
+static bool can_large(const large_kernels &large, const gf_tile_args &a, const gf_cuda_rows *mirror, int halves) {
     return halves && a.q.rows > 0 && gf_is_hopper() && pays_as_large(a, halves) && large.can(a, mirror, halves);
 }
 #else
 static const large_kernels large_stats = {}, large_grad = {};
 
-static bool can_large(const large_kernels &, const gf_tile_args &, const gf_rows *, int) { return false; }
+static bool can_large(const large_kernels &, const gf_tile_args &, const gf_cuda_rows *, int) { return false; }
 
-static int large_kind(const gf_tile_args &, int) { return GF_LARGE_CLUSTER; }
+static bool pays_in_flow(const gf_tile_args &, int) { return false; }
 #endif
 
 struct pass_kind {
@@ -102,7 +102,7 @@ static const pass_kind stats_kind = {large_stats, stats_bf16, gf_stats_split, gf
 static cudaError_t run_alone(const gf_tile_args &a, int halves, const pass_kind &kind, cudaStream_t stream) {
     if (a.q.rows == 0) return cudaSuccess;
     if (halves == 1) return kind.bf16(a, stream);
-    if (halves == 2 && can_large(kind.large, a, NULL, 2)) return kind.large.run(a, NULL, 2, large_kind(a, 2), stream);
+    if (halves == 2 && can_large(kind.large, a, NULL, 2)) return kind.large.run(a, NULL, 2, pays_in_flow(a, 2), stream);
     return halves == 2 && fits(a.ld, 2) ? kind.split(a, stream) : kind.exact(a, stream);
 }
 
@@ -116,10 +116,10 @@ static gf_tile_args args_of(const gf_cuda_pass *p, unsigned flags, bool fixed, i
 static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, const pass_kind &kind, bool fixed, int when,
                             cudaStream_t stream) {
     gf_tile_args a = args_of(p, flags, fixed, when);
-    const gf_rows *mirror = mirror_of(p, n);
+    const gf_cuda_rows *mirror = mirror_of(p, n);
     const int halves = pass_halves(p, a);
     if (mirror && can_large(kind.large, a, mirror, halves))
-        return kind.large.run(a, mirror, halves, large_kind(a, halves), stream);
+        return kind.large.run(a, mirror, halves, pays_in_flow(a, halves), stream);
     cudaError_t e = cudaSuccess;
     for (int i = 0; e == cudaSuccess && i < n; i++) {
         a = args_of(&p[i], flags, fixed, when);
@@ -148,7 +148,7 @@ static cudaError_t run_sides(const gf_cuda_pass *p, int n, unsigned flags, const
 }
 
 cudaError_t gf_cuda_stats(const gf_cuda_pass *p, int n, cudaStream_t stream) {
-    return run_sides(p, n, p->p.flags, stats_kind, stream);
+    return run_sides(p, n, p->flags, stats_kind, stream);
 }
 
 cudaError_t gf_cuda_count(const gf_cuda_pass *p, int n, cudaStream_t stream) {
@@ -156,11 +156,11 @@ cudaError_t gf_cuda_count(const gf_cuda_pass *p, int n, cudaStream_t stream) {
 }
 
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream) {
-    return run_sides(p, n, p->p.flags, grad_kind, stream);
+    return run_sides(p, n, p->flags, grad_kind, stream);
 }
 
 size_t gf_cuda_move_bytes(int64_t rows, int64_t cols) {
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
     const int r = static_cast<int>(rows), c = static_cast<int>(cols);
     return gf_is_hopper() && pays_moving(r) ? gf_stats_moving_bytes(r, c) : 0;
 #else
@@ -169,11 +169,11 @@ size_t gf_cuda_move_bytes(int64_t rows, int64_t cols) {
 #endif
 }
 
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
 int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m) {
     int can = gf_is_hopper();
     for (int i = 0; can && i < n; i++) {
-        const gf_tile_args a = args_of(&p[i], p[i].p.flags, false, 0);
+        const gf_tile_args a = args_of(&p[i], p[i].flags, false, 0);
         can = pass_halves(&p[i], a) == 1 && pays_moving(a.q.rows) && gf_stats_can_moving(a, m);
     }
     return can;
@@ -181,7 +181,7 @@ int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m) {
 
 cudaError_t gf_cuda_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m, cudaStream_t stream) {
     cudaError_t e = cudaSuccess;
-    for (int i = 0; e == cudaSuccess && i < n; i++) e = gf_stats_moving(args_of(&p[i], p[i].p.flags, false, 0), m, i, stream);
+    for (int i = 0; e == cudaSuccess && i < n; i++) e = gf_stats_moving(args_of(&p[i], p[i].flags, false, 0), m, i, stream);
     return e;
 }
 #else

@@ -1,15 +1,21 @@
-/* cuda_pass.h - the passes of ifc/pair_passes.h on device memory, queued on a stream.
+/* cuda_pass.h - the passes over all pairs of a batch on device memory, queued on a stream.
  *
- * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads`,
- * `tile`, `tiles` and gf_embed.col are unused. No call waits for the device, takes memory, or reads a device value on the host;
- * so a step can be captured in a graph. Differences from the CPU:
+ * A pass is a product of row embeddings q with column embeddings k, in tiles that are dropped at once:
+ *   select   pass A: per row an exact order statistic: FNC, initial thresholds, the ring
+ *   count    pairs above mid, where lambda is updated before pass B
+ *   stats    pass B: per row sums and counts of what lies at or below lo
+ *   grad     pass C: weights P of every pair from theta and log_w of its row (and its column), then P K
+ *   mark     bits of the flagged pairs, where more than one threshold decides (GF_MARKS)
+ *   mask     the pairs that are kept, for inspection
+ * Flags and their meaning are those of the CPU (method/formulas/pass_flags.h, device/pair_passes.h). No call waits for the device, takes
+ * memory, or reads a device value on the host; so a step can be captured in a graph. Differences from the CPU:
  *   - Outputs are overwritten, not added to: nothing needs clearing before a pass.
  *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` counts the pairs above
  *     mid; or `move` does count, update and stats with one product, where each row is the work of one thread block or two.
  *   - Every row block runs over all columns and keeps its sums to itself, or partial sums go to `buffer` and are added up in a
  *     fixed order: no floating atomics, same bits every time. Only `row` gets results. Where the columns' anchors have sums or
  *     gradients too, they are the rows of another call (two sides), or of the same one (q is k). S_rc and S_cr have the same
- *     bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore col_role.
+ *     bits.
  *   - Grad with col_role: P holds what both anchors give to the pair, so row->grad is the whole gradient of the row. GF_TIE is
  *     allowed there: the columns' flags come from `col_score` and col->tie.
  *   - Nothing past the last row of an array is read or written, except that embeddings have rows of `ld` numbers, zero past dim.
@@ -34,10 +40,42 @@ typedef enum gf_cuda_math {
     GF_CUDA_SPLIT  /* hi and lo halves in bf16, three products: float32 to about 2^-16; for small temperatures */
 } gf_cuda_math;
 
-typedef struct gf_cuda_embed { /* unit embeddings; rows of gf_cuda_embed_ld(dim) numbers, zero past dim */
-    gf_embed f32;              /* row [rows][ld] */
-    void *hi, *lo;             /* bf16 [rows][ld]; lo only with SPLIT and TF32, neither with EXACT */
+typedef struct gf_cuda_matrix {
+    int64_t rows, dim, ld; /* ld: gf_cuda_embed_ld(dim) */
+    float *row;            /* [rows][ld], zero past dim */
+} gf_cuda_matrix;
+
+typedef struct gf_cuda_embed { /* unit embeddings */
+    gf_cuda_matrix f32;
+    void *hi, *lo; /* bf16 [rows][ld]; lo only with SPLIT and TF32, neither with EXACT */
 } gf_cuda_embed;
+
+/* Numbers per row of one side; what a pass does not use may be NULL. */
+typedef struct gf_cuda_rows {
+    /* in */
+    float *inv_tau;
+    int32_t *group;              /* pairs of one group >= 0 are flagged; NULL: no groups */
+    int32_t *label;              /* quality is measured against it */
+    float *mid;                  /* count: the old lambda */
+    float *lo;                   /* stats: S <= lo is kept */
+    float *theta, *floor;        /* grad: keep iff (S <= theta and not of one group) or S <= floor */
+    int32_t *tie;                /* GF_TIE: keep iff score < lo (theta), or score == lo (theta) and column > tie */
+    uint32_t *marks, *marks_col; /* GF_MARKS: [rows][marks_ld] bit per column: flagged by the row's anchor; by the column's */
+    int64_t marks_ld;            /* words per row */
+    float *log_w, *w; /* grad: a kept pair weighs exp(inv_tau S + log_w); w = exp(log_w), with a fixed peak: see gf_cuda_tau */
+    float *attract;   /* GF_ATTRACT: subtracted from the weight of a flagged pair */
+    float *align;     /* GF_COLSUM: similarity to the positive */
+    /* out: count, stats */
+    int32_t *above;       /* pairs with S > mid, whatever their group */
+    double *sum, *moment; /* of exp(inv_tau S - peak) over the kept, plus omega times that over the flagged; the same, times S */
+    double *flagged_s;    /* sum of S over the flagged */
+    float *peak;          /* GF_SHIFT: maximum of inv_tau S over the summed, or the fixed one; else 0 */
+    int32_t *kept;
+    /* out: grad */
+    float *grad;                  /* [rows][ld]; NULL: not wanted */
+    double *col_sum, *col_moment; /* GF_COLSUM: the column role's W and W (S - align), summed over the row */
+    int32_t *same, *hits;         /* GF_QUALITY: negatives of one label; of these, flagged */
+} gf_cuda_rows;
 
 /* GF_SHIFT: what is known of the temperature. With one for all rows and 1/tau <= GF_FIXED_LIMIT, kernels may write sums relative
  * to the fixed peak gf_fixed_peak(1/tau) instead of each row's own, and read w = exp(log_w + that) instead of log_w. */
@@ -45,14 +83,21 @@ typedef enum gf_cuda_tau { GF_TAU_ANY, GF_TAU_ONE, GF_TAU_ON_DEVICE } gf_cuda_ta
 #define GF_FIXED_LIMIT 100.0f
 
 typedef struct gf_cuda_pass {
-    gf_pass p; /* its q, k, score are unused; the next two lines replace them */
     const gf_cuda_embed *q, *k;
-    const gf_cuda_embed *score,
-        *col_score; /* GF_TIE: embeddings that score instead of q and k, p.scores copies; NULL: q and k. EXACT only */
+    const gf_cuda_embed *score, *col_score; /* GF_TIE: embeddings that score instead of q and k; NULL: q and k. EXACT only */
+    int scores;                             /* a score is the largest of so many, 0 as 1, ... */
+    int64_t score_stride;                   /* ... whose rows lie this many rows apart */
+    int64_t q0;                             /* position of q's first row in the global batch; k holds all of it */
+    int shift;                              /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair */
+    const gf_cuda_rows *row, *col;
+    int col_role; /* grad: P holds the weights of the columns' anchors, too */
+    unsigned flags;
+    float omega;
     gf_cuda_math math;
     gf_cuda_tau tau;
     void *buffer; /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels that need none */
     size_t buffer_bytes;
+    void *scratch; /* mark: gf_cuda_select_scratch bytes; mask: twice that */
 } gf_cuda_pass;
 
 /* What moves lambda between count and stats: one update per anchor. */
@@ -61,18 +106,29 @@ typedef struct gf_cuda_moving {
     gf_foresight foresight;
     int per_sample;         /* rows of an anchor */
     int64_t negatives;      /* of a row */
-    glofnd_row *fresh[2];   /* [anchors] state of each side, in and out */
+    glofnd_anchor *fresh[2];   /* [anchors] state of each side, in and out */
     const uint8_t *open[2]; /* [anchors] 0: its lambda stays */
 } gf_cuda_moving;
 
-typedef struct gf_cuda_select {
-    gf_select s; /* its q, k are unused; scratch: gf_cuda_select_scratch bytes */
+typedef struct gf_cuda_select { /* order statistics of row r of q among its columns, by descending value */
     const gf_cuda_embed *q, *k;
+    int copies;          /* > 1: a value is the largest of so many products, the rows of q ... */
+    int64_t copy_stride; /* ... this many rows apart */
+    int64_t q0;
+    int shift;                      /* as gf_cuda_pass; -1: no pair is left out */
+    int64_t best;                   /* value[] gets the best-th largest, 1 <= best <= columns of a row ... */
+    double fraction;                /* ... moved by this share towards the next larger one */
+    const int64_t *row_id, *col_id; /* both or neither: columns with the row's id are left out, and best is the largest of 1 and
+                                       alpha times what is left, rounded; `best` then only bounds it */
+    double alpha;
+    int round_up;  /* with ids: rounded up instead */
+    float *value;  /* out [rows] */
+    int32_t *tie;  /* out, or NULL: the column up to which values equal to value[] are among the best */
+    void *scratch; /* gf_cuda_select_scratch bytes */
+    const uint8_t *
+        wanted; /* [samples of q, by shift]; 0: its values need not be computed, as a captured graph must decide. NULL: all are */
+    const int64_t *live; /* columns from *live on do not count. NULL: all do */
     gf_cuda_math math;
-    const uint8_t
-        *wanted;         /* device [samples of q, by shift]; 0: its values need not be computed, as a captured graph must decide.
-                              NULL: all are */
-    const int64_t *live; /* device; columns from *live on do not count. NULL: all do */
 } gf_cuda_select;
 
 /* A pair is marked, from either end, if it lies above that end's threshold, or both ends are of one group. */
@@ -95,7 +151,7 @@ typedef struct gf_cuda_embed_job {
 } gf_cuda_embed_job;
 
 int64_t gf_cuda_embed_ld(int64_t dim);
-size_t gf_cuda_select_scratch(int64_t rows, int64_t cols); /* bytes for gf_select.scratch; mask needs twice that */
+size_t gf_cuda_select_scratch(int64_t rows, int64_t cols); /* bytes of scratch */
 cudaError_t gf_cuda_embed_rows(const gf_cuda_embed_job *job, cudaStream_t stream);
 /* p [n]: the passes of the n sides of a step; each gets what it would get alone. Where two are the transpose of each other (image
  * and text on one rank) and the batch is large, one product serves both. */
@@ -108,8 +164,9 @@ size_t gf_cuda_move_bytes(int64_t rows, int64_t cols); /* of the buffer, for 128
 int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m);
 cudaError_t gf_cuda_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m, cudaStream_t stream);
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
-/* As gf_cpu_mark; the pass has scratch of gf_cuda_select_scratch bytes. */
+/* row->marks, and row->marks_col where m asks for them. */
 cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_cuda_marking *m, cudaStream_t stream);
+/* keep [rows of q][keep_ld] = 1 where the row's anchor keeps the pair. */
 cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "cuda/cuda_shapes.cuh"
 #include "cuda/passes/tile_element.cuh"
+#include "cuda/passes/tile_mma.cuh"
 
 template <class C> struct gf_stats_rows { /* the rows of one thread: 2 MT of them */
     static constexpr int COUNT = 2 * C::MT;

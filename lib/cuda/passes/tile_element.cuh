@@ -7,7 +7,7 @@
 
 #include <math_constants.h>
 
-#include "cuda/passes/tile_args.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
 
 /* of(scale x) = exp(x): factors of S are scaled once, where they are read. */
 struct gf_exp_exact {
@@ -139,7 +139,7 @@ template <int N, class T, class V> __device__ __forceinline__ void gf_count_row(
 /* Writes row r, after the sums of its threads have been joined. */
 template <class T>
 __device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned flags, int r, const gf_row_sums<T> &t) {
-    const gf_rows &x = a.row;
+    const gf_cuda_rows &x = a.row;
     if (flags & GF_ABOVE) {
         x.above[r] = t.kept;
         return;
@@ -186,7 +186,7 @@ struct gf_weight_view {                    /* numbers of an anchor for grad: a r
 };
 
 template <class Exp>
-__device__ __forceinline__ gf_weight_view gf_view_weights(const gf_rows &x, unsigned flags, int i, int rows) {
+__device__ __forceinline__ gf_weight_view gf_view_weights(const gf_cuda_rows &x, unsigned flags, int i, int rows) {
     gf_weight_view w = {0.0f, -CUDART_INF_F, CUDART_INF_F, -CUDART_INF_F, 0.0f, -1, -1, -1};
     if (i >= rows) return w;
     w.k = x.inv_tau[i] * Exp::scale, w.log_w = x.log_w[i] * Exp::scale;

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cuda/passes/tile_args.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
 
 #define GF_EXACT_TILE 64
 #define GF_EXACT_THREADS 256

@@ -5,11 +5,143 @@
  * its columns: S is made once for both. Two views: rows are columns, so that pieces left of the diagonal are the mirror of others
  * and left out. Every gradient is the sum over the pieces in their order: same bits every time.
  *
- * In halves, the weights are hi + lo, too, and P Z is hi hi + hi lo + lo hi.
- */
+ * In halves, the weights are hi + lo, too, and P Z is hi hi + hi lo + lo hi. */
+#include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
-#include "cuda/passes/tile_flow.cuh"
-#include "cuda/passes/tile_large_grad.cuh"
+#include "cuda/sm90/tile_large.cuh"
+
+/* ---------- Shared by the kernels that make weights ---------- */
+
+struct gf_weigh_job { /* weights of a piece */
+    gf_tile_args a;
+    int row0, rows, col0, cols; /* the piece */
+    int turns;                  /* thread blocks per 128 rows */
+    int pitch;                  /* numbers of a row of `weights` */
+    __nv_bfloat16 *weights[2];  /* hi, lo; [rows][pitch] */
+};
+
+/* Words 0 to 3 of the four lanes of a row as a 4 x 4 matrix: transposed. */
+__device__ __forceinline__ void gf_large_transpose(uint32_t (&x)[4]) {
+    const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const uint32_t y = __shfl_xor_sync(0xffffffffu, odd ? x[i] : x[i + 1], 1);
+        if (odd) x[i] = y;
+        else x[i + 1] = y;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t y = __shfl_xor_sync(0xffffffffu, upper ? x[i] : x[i + 2], 2);
+        if (upper) x[i] = y;
+        else x[i + 2] = y;
+    }
+}
+
+/* Rounds two weights to bf16; they keep the rounding error, for the lower half. */
+__device__ __forceinline__ uint32_t gf_large_round_two(float &low, float &high) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    low -= __low2float(pair), high -= __high2float(pair);
+    return *reinterpret_cast<const uint32_t *>(&pair);
+}
+
+/* ---------- Weights by tiles in flow: the largest batches ---------- */
+
+struct shared_numbers {
+    gf_flow_ring tiles;
+    float w[2][2][GF_WIDE], theta[2][2][GF_WIDE]; /* of the columns: of tiles in turn, per warpgroup */
+};
+
+/* Work of a thread: its two rows. */
+template <unsigned FLAGS> struct weigh_work {
+    const gf_weigh_job &x;
+    shared_numbers &sm;
+    const int group, at; /* at: the warp's first row in the piece */
+    float k, peak, w[2], theta[2];
+    float next_w, next_theta; /* of a column of the next tile */
+    int turn;                 /* 0, 1: where the columns' numbers of the tile in use are */
+    uint32_t word[2][4];      /* weights of 4 blocks of columns, of each row */
+    __nv_bfloat16 *to;        /* where the weights of the tile in use go: the thread's first row */
+
+    __device__ __forceinline__ weigh_work(const gf_weigh_job &job, shared_numbers &shared, int)
+        : x(job), sm(shared), group(gf_wg_index()), at(blockIdx.x * GF_LARGE_ROWS + gf_wide_row()), next_w(0.0f),
+          next_theta(0.0f), turn(0), to(NULL) {
+        k = x.a.row.inv_tau[0] * gf_exp_fast::scale, peak = gf_fixed_peak(x.a.row.inv_tau[0]) * gf_exp_fast::scale;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int r = at + 8 * i + threadIdx.x % 32 / 4;
+            w[i] = r < x.rows ? x.a.row.w[x.row0 + r] : 0.0f;
+            theta[i] = FLAGS & GF_MASK && r < x.rows ? x.a.row.theta[x.row0 + r] : 0.0f;
+        }
+    }
+
+    __device__ __forceinline__ void begin(int j) {
+        const int c = min(x.col0 + j * GF_WIDE + int(threadIdx.x % 128), x.a.k.rows - 1);
+        next_w = __ldg(x.a.col.w + c);
+        if (FLAGS & GF_MASK) next_theta = __ldg(x.a.col.theta + c);
+    }
+
+    /* Barriers 5 and 6: of a warpgroup. It has written the columns' numbers. */
+    __device__ __forceinline__ void end(float (&s)[1][16][4], int j) {
+        const int c0 = x.col0 + j * GF_WIDE, lane = threadIdx.x % 32;
+        turn ^= 1;
+        sm.w[turn][group][threadIdx.x % 128] = next_w;
+        if (FLAGS & GF_MASK) sm.theta[turn][group][threadIdx.x % 128] = next_theta;
+        asm volatile("bar.sync %0, 128;" ::"r"(5 + group) : "memory");
+        if (gf_has_blanks(x.a, x.row0 + blockIdx.x * GF_LARGE_ROWS, GF_LARGE_ROWS, c0, GF_WIDE))
+            gf_blank<gf_wide_shape>(x.a, s, x.row0 + at, c0, -CUDART_INF_F);
+        to = x.weights[0] + size_t(at + lane / 4) * x.pitch + j * GF_WIDE + 8 * (lane % 4);
+    }
+
+    /* S becomes P; -inf, which is no pair, becomes 0. Eight weights per thread and store, rounded. */
+    __device__ __forceinline__ void part(const float (&s)[16][4], int p) {
+        const int t = 2 * (threadIdx.x % 4);
+#pragma unroll
+        for (int n = 2 * p; n < 2 * p + 2; n++) {
+            const float2 wc = *reinterpret_cast<const float2 *>(&sm.w[turn][group][8 * n + t]);
+            float2 limit = {};
+            float weight[4];
+            if (FLAGS & GF_MASK) limit = *reinterpret_cast<const float2 *>(&sm.theta[turn][group][8 * n + t]);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float v = s[n][i], e = gf_exp_fast::of(fmaf(v, k, -peak));
+                float both = FLAGS & GF_MASK && !(v <= theta[i / 2]) ? 0.0f : w[i / 2];
+                if (!(FLAGS & GF_MASK) || v <= (i % 2 ? limit.y : limit.x)) both += i % 2 ? wc.y : wc.x;
+                weight[i] = e * both;
+            }
+#pragma unroll
+            for (int h = 0; h < 2; h++) word[h][n % 4] = gf_pack(weight[2 * h], weight[2 * h + 1]);
+        }
+#pragma unroll
+        for (int h = 0; p % 2 == 1 && h < 2; h++) {
+            gf_large_transpose(word[h]);
+            if (at + 8 * h + int(threadIdx.x % 32 / 4) < x.rows)
+                *reinterpret_cast<uint4 *>(to + size_t(8 * h) * x.pitch + 16 * (p - 1)) =
+                    make_uint4(word[h][0], word[h][1], word[h][2], word[h][3]);
+        }
+    }
+
+    __device__ __forceinline__ void close(int) {}
+    __device__ __forceinline__ void finish() {}
+};
+
+template <unsigned FLAGS>
+static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
+    flow_weigh(const __grid_constant__ gf_weigh_job x, const __grid_constant__ gf_large_maps maps) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    gf_flow_run<weigh_work<FLAGS>>(x, *reinterpret_cast<shared_numbers *>(shared), maps, x.row0 + blockIdx.x * GF_LARGE_ROWS,
+                                   x.col0, blockIdx.y, x.pitch / GF_WIDE, x.turns);
+}
+
+static cudaError_t weigh_in_flow(const gf_weigh_job &x, cudaStream_t stream) {
+    gf_large_maps maps = {};
+    const cudaError_t e = gf_flow_map(&maps, x.a);
+    if (e != cudaSuccess) return e;
+    return gf_large_launch(x.a.flags & GF_MASK ? flow_weigh<GF_MASK> : flow_weigh<0>,
+                           dim3(gf_large_grid(x.rows, 1), static_cast<unsigned>(x.turns)), 1, sizeof(shared_numbers), stream, x,
+                           maps);
+}
+
+/* ---------- Weights by tiles of 128 x 256, and sums of weighted embeddings ---------- */
 
 /* ---- weights of a piece ---- */
 
@@ -256,7 +388,7 @@ static int piece_of(const gf_tile_args &a, bool both, int halves) {
     return static_cast<int>(best) * GF_LARGE_ROWS;
 }
 
-bool gf_grad_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
+bool gf_grad_can_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves) {
     gf_tile_args plain = a;
     if (a.fixed) plain.flags &= ~unsigned(GF_SHIFT);
     return a.ld >= 256 / halves && a.buffer && gf_grad_pass::plain_flags(plain) != GF_ANY_FLAGS &&
@@ -290,7 +422,7 @@ static cudaError_t run_piece(gf_weigh_job x, sum_job y, grad_maps m, cudaStream_
         e = gf_wide_map(&m.sums.weights[i], x.weights[i], x.rows, x.pitch, GF_LARGE_ROWS);
         if (e == cudaSuccess) e = gf_wide_map(&m.sums.across[i], x.weights[i], x.rows, x.pitch, 64);
     }
-    if (e == cudaSuccess && FLOWS) e = gf_flow_weigh(x, stream);
+    if (e == cudaSuccess && FLOWS) e = weigh_in_flow(x, stream);
     else if (e == cudaSuccess)
         e = gf_large_launch(x.a.flags & GF_MASK ? large_weigh<GF_MASK, CLUSTER, HALVES> : large_weigh<0, CLUSTER, HALVES>,
                             dim3(grid, x.turns), CLUSTER, sizeof(ring), stream, x, m.scores);
@@ -315,9 +447,9 @@ static sum_job sums_of(const gf_weigh_job &x, float *back, bool triangle) {
     return y;
 }
 
-cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream) {
+cudaError_t gf_grad_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves, bool flows, cudaStream_t stream) {
     const bool triangle = mirror && a.q.hi == a.k.hi && a.q.rows == a.k.rows;
-    const bool flows = cluster == GF_LARGE_FLOW && a.ld >= GF_FLOW_LD;
+    flows = flows && a.ld >= GF_FLOW_LD;
     const int piece = piece_of(a, mirror != NULL, halves);
     grad_maps m = {};
     gf_weigh_job x = {};
@@ -329,10 +461,9 @@ cudaError_t gf_grad_large(const gf_tile_args &a, const gf_rows *mirror, int halv
             x.rows = a.q.rows - x.row0 < piece ? a.q.rows - x.row0 : piece;
             x.cols = a.k.rows - x.col0 < piece ? a.k.rows - x.col0 : piece;
             const sum_job y = sums_of(x, mirror ? mirror->grad : NULL, triangle);
-            e = halves == 2    ? run_piece<2, 2, false>(x, y, m, stream)
-                : flows        ? run_piece<1, 1, true>(x, y, m, stream)
-                : cluster == 1 ? run_piece<1, 1, false>(x, y, m, stream)
-                               : run_piece<2, 1, false>(x, y, m, stream);
+            e = halves == 2 ? run_piece<GF_LARGE_CLUSTER, 2, false>(x, y, m, stream)
+                : flows     ? run_piece<1, 1, true>(x, y, m, stream)
+                            : run_piece<GF_LARGE_CLUSTER, 1, false>(x, y, m, stream);
         }
     return e;
 }

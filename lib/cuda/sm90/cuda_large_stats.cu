@@ -2,11 +2,246 @@
  *
  * Thread blocks take turns with the columns of 128 rows, and keep the sums of these rows. Where the columns' anchors have sums,
  * too (`mirror`), each product serves both: a tile's sums over its rows are one part of each column's sums; `fold` adds up the
- * parts in their order. Two views: rows are columns, so that tiles left of the diagonal are the mirror of others and left out.
- */
+ * parts in their order. Two views: rows are columns, so that tiles left of the diagonal are the mirror of others and left out. */
 #include "cuda/passes/cuda_kernels.cuh"
-#include "cuda/passes/tile_flow.cuh"
-#include "cuda/passes/tile_large_stats.cuh"
+#include "cuda/passes/cuda_stats_mma.cuh"
+#include "cuda/sm90/tile_large.cuh"
+
+/* ---------- Shared by the kernels of both kinds of tiles ----------
+ *
+ * A thread block has 128 rows, and takes turns with others of the same rows.
+ */
+
+struct gf_large_job { /* of pass B */
+    gf_tile_args a;
+    gf_cuda_rows mirror; /* of the columns' anchors; triangle: those of the rows */
+    int triangle;
+    int turns, row_tiles, pitch; /* pitch: columns of a part */
+    int columns;                 /* of a tile */
+    int each;                    /* in flow: tiles of a turn, consecutive ones; 0: turns have every turns-th tile */
+    gf_row_sums<float> *parts;   /* [turns][rows] */
+    float *sum, *moment;         /* [row_tiles][pitch] of the columns; NULL: not needed */
+    uint16_t *count;             /* the same */
+};
+
+/* ---- sums of a tile ---- */
+
+/* Adds up 8 numbers over the 8 lanes that have the same columns; this thread gets the one of index `own`. */
+template <class T> __device__ __forceinline__ T gf_large_fold_lanes(T (&x)[8]) {
+    const unsigned all = 0xffffffffu;
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int width = 4; width > 0; width /= 2) {
+        const bool upper = lane & 4 * width;
+#pragma unroll
+        for (int i = 0; i < width; i++) {
+            const T mine = upper ? x[i + width] : x[i], theirs = upper ? x[i] : x[i + width];
+            x[i] = mine + __shfl_xor_sync(all, theirs, 4 * width);
+        }
+    }
+    return x[0];
+}
+__device__ __forceinline__ int gf_large_own() { return threadIdx.x % 32 / 4; }
+
+/* Adds one similarity to the sums of its row, and to those of its column. */
+template <unsigned FLAGS, bool BOTH>
+__device__ __forceinline__ void gf_large_add_pair(const gf_row_view &x, gf_row_sums<float> &t, float v, float peak, float limit,
+                                                  float &sum, float &moment, uint32_t &count, uint32_t one) {
+    if (FLAGS & GF_ABOVE) {
+        t.kept += v > x.lo ? 1 : 0;
+        if (BOTH) count += v > limit ? one : 0;
+        return;
+    }
+    const float e = gf_exp_fast::of(fmaf(x.k, v, -peak)), m = FLAGS & GF_MOMENT ? e * v : 0.0f;
+    if (!(FLAGS & GF_MASK) || v <= x.lo) {
+        t.sum += e;
+        if (FLAGS & GF_MOMENT) t.moment += m;
+        if (FLAGS & GF_COUNT) t.kept++;
+    }
+    if (!BOTH || (FLAGS & GF_MASK && !(v <= limit))) return;
+    sum += e;
+    if (FLAGS & GF_MOMENT) moment += m;
+    if (FLAGS & GF_COUNT) count += one;
+}
+
+/* ---- rows and columns of a thread block ---- */
+
+__device__ __forceinline__ int gf_large_column_tiles(const gf_large_job &x) { return (x.a.k.rows + x.columns - 1) / x.columns; }
+
+/* The block's rows, and its turn. Those that work at the same time have few rows and few columns, which the cache can hold. */
+template <int CLUSTER> __device__ __forceinline__ int gf_large_row_tile(const gf_large_job &x) {
+    return blockIdx.x / (CLUSTER * x.turns) * CLUSTER + blockIdx.x % CLUSTER;
+}
+template <int CLUSTER> __device__ __forceinline__ int gf_large_turn(const gf_large_job &x) {
+    return blockIdx.x / CLUSTER % x.turns;
+}
+
+/* The first of the tiles of columns that make up the 256 of row r, in halves two: the blocks of a cluster, which share columns,
+ * have the same. */
+__device__ __forceinline__ int gf_large_own_columns(const gf_large_job &x, int r) {
+    return r / GF_LARGE_COLS * (GF_LARGE_COLS / x.columns);
+}
+
+/* The tile of columns that the block starts with. */
+template <int CLUSTER> __device__ __forceinline__ int gf_large_first_tile(const gf_large_job &x) {
+    return gf_large_turn<CLUSTER>(x) + (x.triangle ? gf_large_own_columns(x, gf_large_row_tile<CLUSTER>(x) * GF_LARGE_ROWS) : 0);
+}
+
+typedef void (*kernel)(gf_large_job, gf_large_maps);
+
+/* ---------- Tiles in flow: the largest batches, where the columns' anchors have sums, too ----------
+ *
+ * Two views: tiles on the diagonal have pairs that occur twice, once for each end; their sums of columns are written, but not read.
+ */
+
+struct flow_sums {
+    gf_flow_ring tiles;
+    float sum[8][GF_WIDE], moment[8][GF_WIDE]; /* of the columns, per warp */
+    uint32_t count[8][GF_WIDE / 2];            /* two columns in a word */
+    float limit[2][2][GF_WIDE];                /* of the columns: of tiles in turn, per warpgroup */
+};
+
+/* Work of a thread: its rows, and its part of the columns of the tile in use. */
+template <unsigned FLAGS> struct stats_work {
+    static constexpr bool LIMITS = (FLAGS & (GF_MASK | GF_ABOVE)) != 0;
+    const gf_large_job &x;
+    flow_sums &sm;
+    const int group, tile, stop; /* tile: of rows; stop: the tile of columns after the block's last one */
+    gf_stats_rows<gf_wide_shape> y;
+    float peak, limit;       /* limit: of a column of the next tile */
+    float sum[8], moment[8]; /* of columns */
+    uint32_t count[8];       /* two columns in a word */
+    int turn;                /* 0, 1: where the limits of the tile in use are */
+    bool any;                /* sums of columns were left for the second warpgroup */
+
+    __device__ __forceinline__ stats_work(const gf_large_job &job, flow_sums &shared, int end)
+        : x(job), sm(shared), group(gf_wg_index()), tile(blockIdx.x % job.row_tiles), stop(end), limit(0.0f), turn(0),
+          any(false) {
+        peak = FLAGS & GF_ABOVE ? 0.0f : gf_fixed_peak(x.a.row.inv_tau[0]) * gf_exp_fast::scale;
+        gf_stats_begin<gf_wide_shape>(x.a, FLAGS, y, row());
+#pragma unroll
+        for (int i = 0; i < 2 && !(FLAGS & GF_ABOVE); i++)
+            y.view[i].k = x.a.row.inv_tau[0] * gf_exp_fast::scale; /* also past the end */
+    }
+
+    __device__ __forceinline__ int row() const { return tile * GF_LARGE_ROWS + gf_wide_row(); } /* the warp's first */
+
+    __device__ __forceinline__ void begin(int j) {
+        if (!LIMITS) return;
+        const float *limits = FLAGS & GF_ABOVE ? x.mirror.mid : x.mirror.lo;
+        limit = __ldg(limits + min(j * GF_WIDE + int(threadIdx.x % 128), x.a.k.rows - 1));
+    }
+
+    /* Barriers 5 and 6: of a warpgroup. It has read the sums of the columns of the tile before, and has written the limits. */
+    __device__ __forceinline__ void end(float (&s)[1][16][4], int j) {
+        const int r0 = tile * GF_LARGE_ROWS, c0 = j * GF_WIDE;
+        turn ^= 1;
+        if (LIMITS) sm.limit[turn][group][threadIdx.x % 128] = limit;
+        asm volatile("bar.sync %0, 128;" ::"r"(5 + group) : "memory");
+        if (gf_has_blanks(x.a, r0, GF_LARGE_ROWS, c0, GF_WIDE) || r0 + GF_LARGE_ROWS > x.a.q.rows)
+            gf_blank<gf_wide_shape>(x.a, s, row(), c0, FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : GF_NO_PAIR);
+    }
+
+    __device__ __forceinline__ void part(const float (&s)[16][4], int p) {
+        const int warp = threadIdx.x / 32, t = threadIdx.x % 4;
+        if (p == 0 && group == 0 && any) asm volatile("bar.sync 3, 256;" ::: "memory");
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            if (p % 2 == 0) sum[i] = moment[i] = 0.0f;
+            if (p % 4 == 0) count[i] = 0;
+        }
+#pragma unroll
+        for (int n = 2 * p; n < 2 * p + 2; n++) {
+            float2 limits = {};
+            if (LIMITS) limits = *reinterpret_cast<const float2 *>(&sm.limit[turn][group][8 * n + 2 * t]);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                gf_large_add_pair<FLAGS, true>(y.view[i / 2], y.sums[i / 2], s[n][i], peak, i % 2 ? limits.y : limits.x,
+                                               sum[2 * (n % 4) + i % 2], moment[2 * (n % 4) + i % 2], count[n % 8],
+                                               i % 2 ? 1u << 16 : 1u);
+        }
+        const int own = gf_large_own(), column = 8 * (4 * (p / 2) + own / 2) + 2 * t + own % 2;
+        if (p % 2 == 1 && !(FLAGS & GF_ABOVE)) sm.sum[warp][column] = gf_large_fold_lanes(sum);
+        if (p % 2 == 1 && FLAGS & GF_MOMENT) sm.moment[warp][column] = gf_large_fold_lanes(moment);
+        if (p % 4 == 3 && FLAGS & (GF_COUNT | GF_ABOVE)) sm.count[warp][4 * (8 * (p / 4) + own) + t] = gf_large_fold_lanes(count);
+    }
+
+    /* Barrier 2: both warpgroups have written the sums of the tile's columns. Barrier 3: the second has read them. The first does
+     * not wait for the second but there, one tile later. */
+    __device__ __forceinline__ void close(int j) {
+        any = true;
+        if (group == 0) {
+            asm volatile("bar.arrive 2, 256;" ::: "memory");
+            return;
+        }
+        asm volatile("bar.sync 2, 256;" ::: "memory");
+        write_columns(j * GF_WIDE);
+        if (j + 1 < stop) asm volatile("bar.arrive 3, 256;" ::: "memory");
+    }
+
+    /* The second warpgroup adds up what all 8 warps have of a tile's columns, in their order. */
+    __device__ __forceinline__ void write_columns(int c0) const {
+        const int i = threadIdx.x % 64;
+        const bool second = threadIdx.x % 128 >= 64;
+        const size_t at = size_t(tile) * x.pitch + c0 + 2 * i;
+        const float(*from)[GF_WIDE] = second ? sm.moment : sm.sum;
+        float2 all = {};
+        uint32_t pairs = 0;
+        if (tile >= x.row_tiles) return;
+#pragma unroll
+        for (int w = 0; w < 8; w++) {
+            const float2 here = *reinterpret_cast<const float2 *>(&from[w][2 * i]);
+            all.x += here.x, all.y += here.y;
+            pairs += sm.count[w][i];
+        }
+        if (!second && !(FLAGS & GF_ABOVE)) *reinterpret_cast<float2 *>(x.sum + at) = all;
+        if (second && FLAGS & GF_MOMENT) *reinterpret_cast<float2 *>(x.moment + at) = all;
+        if (second && FLAGS & (GF_COUNT | GF_ABOVE)) *reinterpret_cast<uint32_t *>(x.count + at) = pairs;
+    }
+
+    __device__ __forceinline__ void finish() {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int lane = threadIdx.x % 32, r = row() + 8 * i + lane / 4;
+            gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 1);
+            gf_join_lanes<gf_exp_fast>(FLAGS, y.view[i].k, y.sums[i], 2);
+            if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(blockIdx.x / x.row_tiles) * x.a.q.rows + r] = y.sums[i];
+        }
+    }
+};
+
+/* Tiles of a block are consecutive, and blocks that run at the same time have the same columns, which stay in the cache,
+ * whichever of them a block is at. Blocks that take turns with single tiles drift apart, and read all columns many times. */
+template <unsigned FLAGS>
+static __global__ void __launch_bounds__(GF_LARGE_WORKERS + 128, 1)
+    flow_stats(const __grid_constant__ gf_large_job x, const __grid_constant__ gf_large_maps maps) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int r0 = blockIdx.x % x.row_tiles * GF_LARGE_ROWS, from = blockIdx.x / x.row_tiles * x.each;
+    const int first = x.triangle ? max(from, gf_large_own_columns(x, r0)) : from;
+    gf_flow_run<stats_work<FLAGS>>(x, *reinterpret_cast<flow_sums *>(shared), maps, r0, 0, first,
+                                   min(from + x.each, gf_large_column_tiles(x)), 1);
+}
+
+static kernel flow_kernel_of(unsigned flags) {
+    switch (flags) {
+    case 0: return flow_stats<0>;
+    case GF_ABOVE: return flow_stats<GF_ABOVE>;
+    case GF_MASK | GF_COUNT: return flow_stats<GF_MASK | GF_COUNT>;
+    case GF_MOMENT: return flow_stats<GF_MOMENT>;
+    default: return flow_stats<GF_MASK | GF_COUNT | GF_MOMENT>;
+    }
+}
+
+static cudaError_t flow_over_tiles(const gf_large_job &x, cudaStream_t stream) {
+    const unsigned flags = x.a.flags & ~unsigned(GF_SHIFT); /* the peak is 0 without */
+    gf_large_maps maps = {};
+    const cudaError_t e = gf_flow_map(&maps, x.a);
+    if (e != cudaSuccess) return e;
+    return gf_large_launch(flow_kernel_of(flags), dim3(static_cast<unsigned>(x.row_tiles * x.turns)), 1, sizeof(flow_sums),
+                           stream, x, maps);
+}
+
+/* ---------- Tiles of 128 x 256, and parts that become sums ---------- */
 
 #define THREADS 128
 
@@ -227,8 +462,6 @@ static __global__ void __launch_bounds__(THREADS) large_fold(const __grid_consta
 
 /* ---- launches ---- */
 
-typedef void (*kernel)(gf_large_job, gf_large_maps);
-
 template <bool BOTH, int CLUSTER, int HALVES> static kernel kernel_of(unsigned flags) {
     switch (flags) {
     case 0: return large_stats<0, BOTH, CLUSTER, HALVES>;
@@ -243,10 +476,9 @@ template <bool BOTH, int CLUSTER, int HALVES> static kernel kernel_of(unsigned f
 static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /* Lays the parts out in the buffer; returns their bytes. */
-static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, int halves, gf_large_job *x) {
-    const bool flows = cluster == GF_LARGE_FLOW;
+static size_t lay(const gf_tile_args &a, const gf_cuda_rows *mirror, bool flows, int halves, gf_large_job *x) {
     const int columns = flows ? GF_WIDE : GF_LARGE_COLS / halves, column_tiles = gf_large_tiles(a.k.rows, columns);
-    const unsigned grid = gf_large_grid(a.q.rows, flows ? 1 : cluster);
+    const unsigned grid = gf_large_grid(a.q.rows, flows ? 1 : GF_LARGE_CLUSTER);
     char *const base = static_cast<char *>(a.buffer);
     size_t used = 0;
     *x = {};
@@ -269,35 +501,33 @@ static size_t lay(const gf_tile_args &a, const gf_rows *mirror, int cluster, int
     return used;
 }
 
-static kernel choose(bool both, int cluster, int halves, unsigned flags) {
+static kernel choose(bool both, int halves, unsigned flags) {
     flags &= ~unsigned(GF_SHIFT); /* the peak is 0 without */
-    if (halves == 2) return both ? kernel_of<true, 2, 2>(flags) : kernel_of<false, 2, 2>(flags);
-    if (cluster == 2) return both ? kernel_of<true, 2, 1>(flags) : kernel_of<false, 2, 1>(flags);
-    return both ? kernel_of<true, 1, 1>(flags) : kernel_of<false, 1, 1>(flags);
+    if (halves == 2) return both ? kernel_of<true, GF_LARGE_CLUSTER, 2>(flags) : kernel_of<false, GF_LARGE_CLUSTER, 2>(flags);
+    return both ? kernel_of<true, GF_LARGE_CLUSTER, 1>(flags) : kernel_of<false, GF_LARGE_CLUSTER, 1>(flags);
 }
 
-bool gf_stats_can_large(const gf_tile_args &a, const gf_rows *mirror, int halves) {
+bool gf_stats_can_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves) {
     gf_large_job x;
-    return a.ld >= 256 / halves && a.buffer && (a.fixed || !(a.flags & GF_SHIFT)) && choose(false, 2, 1, a.flags) &&
-           lay(a, mirror, GF_LARGE_CLUSTER, halves, &x) <= a.buffer_bytes &&
-           (!mirror || halves == 2 || lay(a, mirror, GF_LARGE_FLOW, halves, &x) <= a.buffer_bytes);
+    return a.ld >= 256 / halves && a.buffer && (a.fixed || !(a.flags & GF_SHIFT)) && choose(false, 1, a.flags) &&
+           lay(a, mirror, false, halves, &x) <= a.buffer_bytes &&
+           (!mirror || halves == 2 || lay(a, mirror, true, halves, &x) <= a.buffer_bytes);
 }
 
-static cudaError_t launch(const gf_large_job &x, bool both, int halves, int cluster, cudaStream_t stream) {
+static cudaError_t launch(const gf_large_job &x, bool both, int halves, cudaStream_t stream) {
     const size_t shared = halves == 2 ? sizeof(shared_sums<2>) : sizeof(shared_sums<1>);
     gf_large_maps maps = {};
     const cudaError_t e = gf_large_map(&maps, x.a, halves);
     if (e != cudaSuccess) return e;
-    return gf_large_launch(choose(both, cluster, halves, x.a.flags), dim3(gf_large_grid(x.a.q.rows, cluster) * x.turns), cluster,
-                           shared, stream, x, maps);
+    return gf_large_launch(choose(both, halves, x.a.flags), dim3(gf_large_grid(x.a.q.rows, GF_LARGE_CLUSTER) * x.turns),
+                           GF_LARGE_CLUSTER, shared, stream, x, maps);
 }
 
-cudaError_t gf_stats_large(const gf_tile_args &a, const gf_rows *mirror, int halves, int cluster, cudaStream_t stream) {
+cudaError_t gf_stats_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves, bool flows, cudaStream_t stream) {
     gf_large_job x;
-    if (cluster == GF_LARGE_FLOW && (!mirror || a.ld < GF_FLOW_LD)) cluster = GF_LARGE_CLUSTER;
-    lay(a, mirror, cluster, halves, &x);
-    const cudaError_t e =
-        cluster == GF_LARGE_FLOW ? gf_flow_stats(x, stream) : launch(x, mirror != NULL, halves, cluster, stream);
+    flows = flows && mirror && a.ld >= GF_FLOW_LD;
+    lay(a, mirror, flows, halves, &x);
+    const cudaError_t e = flows ? flow_over_tiles(x, stream) : launch(x, mirror != NULL, halves, stream);
     if (e != cudaSuccess) return e;
     const int most = mirror && a.k.rows > a.q.rows ? a.k.rows : a.q.rows;
     large_fold<<<dim3((most + THREADS - 1) / THREADS, mirror && !x.triangle ? 2 : 1), THREADS, 0, stream>>>(x);

@@ -10,7 +10,7 @@
  */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"
-#include "cuda/passes/tile_wgmma.cuh"
+#include "cuda/sm90/tile_wgmma.cuh"
 
 #define GROUPS 2                   /* computing warpgroups, each with 128 of the columns */
 #define COLS (GF_WG_COLS * GROUPS) /* of a block */
@@ -343,7 +343,7 @@ template <unsigned FLAGS> static __global__ void __launch_bounds__(32 * WARPS) f
     __syncthreads();
     if (warp > 0 || r >= rows) return;
     for (int i = 1; i < WARPS; i++) sum += sums[i][lane], count += counts[i][lane];
-    const gf_rows &y = x.a.row;
+    const gf_cuda_rows &y = x.a.row;
     if (FLAGS & GF_ABOVE) {
         y.above[r] = count + (x.adds ? y.above[r] : 0);
         return;

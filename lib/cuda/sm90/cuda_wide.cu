@@ -10,7 +10,7 @@
 #include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/cuda_stats_mma.cuh"
-#include "cuda/passes/tile_wide.cuh"
+#include "cuda/sm90/tile_wgmma.cuh"
 
 typedef gf_wide_shape C;
 

@@ -7,8 +7,8 @@
  */
 #include <math_constants.h>
 
-#include "cuda/pairs/pairs_collect.cuh"
-#include "cuda/passes/tile_large.cuh"
+#include "cuda/pairs/pairs_device.cuh"
+#include "cuda/sm90/tile_large.cuh"
 
 #define QUEUE 400 /* entries of a warp */
 #define BLOCKS 4  /* of 8 columns that are tested together */

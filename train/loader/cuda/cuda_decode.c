@@ -48,13 +48,13 @@ static glofnd_status make_room(gf_error *err, gf_cuda_decoder *d, slot *s, size_
     uint8_t *larger = NULL;
     const size_t capacity = bytes + bytes / 2;
     if (bytes <= s->capacity) return GLOFND_OK;
-    CUDA_TRY(err, cudaEventSynchronize(s->reading), "decoding images");
-    CUDA_TRY(err, cudaMalloc((void **)&larger, capacity), "decoded images of a batch");
+    CUDA_TRY_AS(err, cudaEventSynchronize(s->reading), "decoding images");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&larger, capacity), "decoded images of a batch");
     cudaError_t e = cudaSuccess;
     if (kept > 0) e = cudaMemcpyAsync(larger, s->memory, kept, cudaMemcpyDeviceToDevice, s->stream);
     if (e == cudaSuccess) e = cudaStreamSynchronize(s->stream);
     if (e != cudaSuccess) cudaFree(larger);
-    CUDA_TRY(err, e, "decoding images");
+    CUDA_TRY_AS(err, e, "decoding images");
     cudaFree(s->memory);
     change_held(d, capacity, s->capacity);
     s->memory = larger;
@@ -66,13 +66,13 @@ static glofnd_status decode(gf_error *err, void *user, int which, gf_encoded *im
     gf_cuda_decoder *d = user;
     slot *s = &d->slot[which];
     const gf_nvjpeg_wait w = {wait_for, s};
-    CUDA_TRY(err, cudaSetDevice(d->device), "decoding images");
+    CUDA_TRY_AS(err, cudaSetDevice(d->device), "decoding images");
     TRY(make_room(err, d, s, bytes, 0));
-    CUDA_TRY(err, cudaStreamWaitEvent(s->stream, s->reading, 0), "decoding images");
+    CUDA_TRY_AS(err, cudaStreamWaitEvent(s->stream, s->reading, 0), "decoding images");
     s->used = bytes;
     if (gf_nvjpeg_decode(&d->lib, &s->state, image, count, s->memory, s->stream, &w)) return GLOFND_OK;
-    CUDA_TRY(err, cudaStreamSynchronize(s->stream), "decoding images");
-    CUDA_TRY(err, cudaGetLastError(), "decoding images");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(s->stream), "decoding images");
+    CUDA_TRY_AS(err, cudaGetLastError(), "decoding images");
     GF_FAIL(err, GLOFND_E_MEMORY,
             "no memory to decode the images of a batch: lower batch or prefetch, or begin a run with decode = exact");
 }
@@ -85,17 +85,18 @@ static glofnd_status upload(gf_error *err, void *user, int which, const gf_pixel
         if (run[i].used) end = at + run[i].first + run[i].used;
     s->used = end;
     if (end == at) return GLOFND_OK;
-    CUDA_TRY(err, cudaSetDevice(d->device), "copying images");
+    CUDA_TRY_AS(err, cudaSetDevice(d->device), "copying images");
     TRY(make_room(err, d, s, end, at));
-    CUDA_TRY(err, cudaStreamWaitEvent(s->stream, s->reading, 0), "copying images");
+    CUDA_TRY_AS(err, cudaStreamWaitEvent(s->stream, s->reading, 0), "copying images");
     for (int i = 0; i < count; i++) {
         if (run[i].used)
-            CUDA_TRY(err,
-                     cudaMemcpyAsync(s->memory + at + run[i].first, run[i].bytes, run[i].used, cudaMemcpyHostToDevice, s->stream),
-                     "copying images");
+            CUDA_TRY_AS(err,
+                        cudaMemcpyAsync(s->memory + at + run[i].first, run[i].bytes, run[i].used, cudaMemcpyHostToDevice,
+                                        s->stream),
+                        "copying images");
     }
     if (wait_for(s)) return GLOFND_OK;
-    CUDA_TRY(err, cudaStreamSynchronize(s->stream), "copying images");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(s->stream), "copying images");
     GF_FAIL(err, GLOFND_E_DEVICE, "copying images failed");
 }
 
@@ -103,10 +104,10 @@ static glofnd_status upload(gf_error *err, void *user, int which, const gf_pixel
 
 static glofnd_status open_slot(gf_error *err, slot *s) {
     int lowest = 0, highest = 0;
-    CUDA_TRY(err, cudaDeviceGetStreamPriorityRange(&lowest, &highest), "decoding images");
-    CUDA_TRY(err, cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, lowest), "decoding images");
-    CUDA_TRY(err, cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming | cudaEventBlockingSync), "decoding images");
-    CUDA_TRY(err, cudaEventCreateWithFlags(&s->reading, cudaEventDisableTiming | cudaEventBlockingSync), "decoding images");
+    CUDA_TRY_AS(err, cudaDeviceGetStreamPriorityRange(&lowest, &highest), "decoding images");
+    CUDA_TRY_AS(err, cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, lowest), "decoding images");
+    CUDA_TRY_AS(err, cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming | cudaEventBlockingSync), "decoding images");
+    CUDA_TRY_AS(err, cudaEventCreateWithFlags(&s->reading, cudaEventDisableTiming | cudaEventBlockingSync), "decoding images");
     return GLOFND_OK;
 }
 
@@ -140,7 +141,7 @@ static glofnd_status choose_backend(gf_error *err, gf_cuda_decoder *d, const gf_
         const int sound = is_sound(d, p);
         gf_nvjpeg_state_free(&d->lib, &d->slot[0].state);
         if (sound) return GLOFND_OK;
-        CUDA_TRY(err, cudaGetLastError(), "decoding images");
+        CUDA_TRY_AS(err, cudaGetLastError(), "decoding images");
     }
     GF_FAIL(err, GLOFND_E_UNSUPPORTED, "nvJPEG %d.%d cannot decode on this GPU: begin a run with decode = exact", d->lib.major,
             d->lib.minor);
@@ -151,7 +152,7 @@ static glofnd_status init(gf_error *err, gf_cuda_decoder *d, int slots, const gf
     d->slot = calloc((size_t)slots, sizeof *d->slot);
     FAIL_IF(err, !d->slot, GLOFND_E_MEMORY, "out of memory");
     d->slots = slots;
-    CUDA_TRY(err, cudaGetDevice(&d->device), "decoding images");
+    CUDA_TRY_AS(err, cudaGetDevice(&d->device), "decoding images");
     for (int i = 0; i < slots; i++) TRY(open_slot(err, &d->slot[i]));
     TRY(choose_backend(err, d, probe));
     gf_nvjpeg_describe(&d->lib, d->name, sizeof d->name);
@@ -198,7 +199,7 @@ const uint8_t *gf_cuda_decoder_memory(const gf_cuda_decoder *d, int which, size_
 }
 
 glofnd_status gf_cuda_decoder_reading(gf_error *err, gf_cuda_decoder *d, int which, void *stream) {
-    CUDA_TRY(err, cudaEventRecord(d->slot[which].reading, stream), "augmentation");
+    CUDA_TRY_AS(err, cudaEventRecord(d->slot[which].reading, stream), "augmentation");
     return GLOFND_OK;
 }
 

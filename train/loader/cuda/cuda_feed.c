@@ -24,11 +24,11 @@ struct gf_cuda_feed {
 
 static glofnd_status open_streams(gf_error *err, gf_cuda_feed *f) {
     int lowest = 0, highest = 0;
-    CUDA_TRY(err, cudaDeviceGetStreamPriorityRange(&lowest, &highest), "augmentation");
-    CUDA_TRY(err, cudaStreamCreateWithPriority(&f->stream, cudaStreamNonBlocking, lowest), "augmentation");
-    CUDA_TRY(err, cudaEventCreateWithFlags(&f->copied, cudaEventDisableTiming | cudaEventBlockingSync), "augmentation");
-    CUDA_TRY(err, cudaEventCreateWithFlags(&f->made, cudaEventDisableTiming), "augmentation");
-    CUDA_TRY(err, cudaEventCreateWithFlags(&f->taken, cudaEventDisableTiming), "augmentation");
+    CUDA_TRY_AS(err, cudaDeviceGetStreamPriorityRange(&lowest, &highest), "augmentation");
+    CUDA_TRY_AS(err, cudaStreamCreateWithPriority(&f->stream, cudaStreamNonBlocking, lowest), "augmentation");
+    CUDA_TRY_AS(err, cudaEventCreateWithFlags(&f->copied, cudaEventDisableTiming | cudaEventBlockingSync), "augmentation");
+    CUDA_TRY_AS(err, cudaEventCreateWithFlags(&f->made, cudaEventDisableTiming), "augmentation");
+    CUDA_TRY_AS(err, cudaEventCreateWithFlags(&f->taken, cudaEventDisableTiming), "augmentation");
     return GLOFND_OK;
 }
 
@@ -43,12 +43,12 @@ static glofnd_status take_memory(gf_error *err, gf_cuda_feed *f) {
     size_t scratch = 0;
     FAIL_IF(err, !gf_cuda_augment_scratch(f->spec.size, &scratch), GLOFND_E_UNSUPPORTED,
             "views of %d pixels cannot be made on this GPU", f->spec.size);
-    CUDA_TRY(err, cudaMalloc((void **)&f->jobs, views * sizeof *f->jobs), "augmentation");
-    CUDA_TRY(err, cudaMallocHost((void **)&f->staged, views * sizeof *f->staged), "augmentation");
-    CUDA_TRY(err, cudaMalloc((void **)&f->views, views * gf_cuda_view_bytes(f->spec.size)), "views of a batch");
-    CUDA_TRY(err, cudaMalloc((void **)&f->level, levels), "augmentation");
-    if (scratch) CUDA_TRY(err, cudaMalloc((void **)&f->scratch, scratch), "augmentation");
-    CUDA_TRY(err, send(f, f->level, f->spec.level, levels), "augmentation");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&f->jobs, views * sizeof *f->jobs), "augmentation");
+    CUDA_TRY_AS(err, cudaMallocHost((void **)&f->staged, views * sizeof *f->staged), "augmentation");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&f->views, views * gf_cuda_view_bytes(f->spec.size)), "views of a batch");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&f->level, levels), "augmentation");
+    if (scratch) CUDA_TRY_AS(err, cudaMalloc((void **)&f->scratch, scratch), "augmentation");
+    CUDA_TRY_AS(err, send(f, f->level, f->spec.level, levels), "augmentation");
     f->spec.level = NULL; /* the caller's */
     return GLOFND_OK;
 }
@@ -85,10 +85,10 @@ void gf_cuda_feed_free(gf_cuda_feed *f) {
 
 glofnd_status gf_cuda_feed_keep(gf_error *err, gf_cuda_feed *f, const uint8_t *pixels, size_t bytes) {
     uint8_t *kept = NULL;
-    CUDA_TRY(err, cudaMalloc((void **)&kept, bytes), "all images of the dataset");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&kept, bytes), "all images of the dataset");
     const cudaError_t e = send(f, kept, pixels, bytes);
     if (e != cudaSuccess) cudaFree(kept);
-    CUDA_TRY(err, e, "copying the dataset");
+    CUDA_TRY_AS(err, e, "copying the dataset");
     cudaFree(f->kept);
     f->kept = kept;
     f->kept_bytes = bytes;
@@ -136,7 +136,7 @@ static glofnd_status make_room(gf_error *err, gf_cuda_feed *f, size_t bytes) {
     cudaFree(f->pictures);
     f->pictures = NULL;
     f->capacity = 0;
-    CUDA_TRY(err, cudaMalloc((void **)&f->pictures, bytes + bytes / 2), "images of a batch");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&f->pictures, bytes + bytes / 2), "images of a batch");
     f->capacity = bytes + bytes / 2;
     return GLOFND_OK;
 }
@@ -149,8 +149,8 @@ static glofnd_status copy_pictures(gf_error *err, gf_cuda_feed *f, const gf_pixe
     for (int i = 0; i < count; i++) {
         const gf_pixels *r = &runs[i];
         if (r->used)
-            CUDA_TRY(err, cudaMemcpyAsync(f->pictures + r->first, r->bytes, r->used, cudaMemcpyHostToDevice, f->stream),
-                     "copying images");
+            CUDA_TRY_AS(err, cudaMemcpyAsync(f->pictures + r->first, r->bytes, r->used, cudaMemcpyHostToDevice, f->stream),
+                        "copying images");
     }
     return GLOFND_OK;
 }
@@ -159,9 +159,9 @@ static glofnd_status copy_pictures(gf_error *err, gf_cuda_feed *f, const gf_pixe
 static glofnd_status make_views(gf_error *err, gf_cuda_feed *f, const summary *s, const uint8_t *pictures, size_t there) {
     const size_t bytes = (size_t)f->spec.views * sizeof *f->jobs;
     FAIL_IF(err, s->end > there, GLOFND_E_ARGUMENT, "a view of pixels that are not on the device");
-    CUDA_TRY(err, cudaMemcpyAsync(f->jobs, f->staged, bytes, cudaMemcpyHostToDevice, f->stream), "copying images");
-    CUDA_TRY(err, cudaEventRecord(f->copied, f->stream), "augmentation");
-    CUDA_TRY(err, cudaStreamWaitEvent(f->stream, f->taken, 0), "augmentation");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(f->jobs, f->staged, bytes, cudaMemcpyHostToDevice, f->stream), "copying images");
+    CUDA_TRY_AS(err, cudaEventRecord(f->copied, f->stream), "augmentation");
+    CUDA_TRY_AS(err, cudaStreamWaitEvent(f->stream, f->taken, 0), "augmentation");
     const gf_cuda_augment a = {
         .jobs = f->jobs,
         .pictures = pictures,
@@ -173,8 +173,8 @@ static glofnd_status make_views(gf_error *err, gf_cuda_feed *f, const summary *s
         .tallest = s->tallest,
         .blurred = s->blurred,
     };
-    CUDA_TRY(err, gf_cuda_augment_run(&a, f->stream), "augmentation");
-    CUDA_TRY(err, cudaEventRecord(f->made, f->stream), "augmentation");
+    CUDA_TRY_AS(err, gf_cuda_augment_run(&a, f->stream), "augmentation");
+    CUDA_TRY_AS(err, cudaEventRecord(f->made, f->stream), "augmentation");
     return GLOFND_OK;
 }
 
@@ -204,16 +204,17 @@ glofnd_status gf_cuda_feed_put_decoded(gf_error *err, gf_cuda_feed *f, const gf_
 }
 
 glofnd_status gf_cuda_feed_wait_copied(gf_error *err, gf_cuda_feed *f) {
-    CUDA_TRY(err, cudaEventSynchronize(f->copied), "copying images");
+    CUDA_TRY_AS(err, cudaEventSynchronize(f->copied), "copying images");
     return GLOFND_OK;
 }
 
 glofnd_status gf_cuda_feed_take(gf_error *err, gf_cuda_feed *f, void *input) {
     const cudaStream_t stream = f->spec.stream;
-    CUDA_TRY(err, cudaStreamWaitEvent(stream, f->made, 0), "augmentation");
+    CUDA_TRY_AS(err, cudaStreamWaitEvent(stream, f->made, 0), "augmentation");
     const gf_cuda_feed_spec *s = &f->spec;
-    CUDA_TRY(err, gf_cuda_normalise(input, s->type, s->channels, f->views, s->views, s->size, f->level, stream), "normalising");
-    CUDA_TRY(err, cudaEventRecord(f->taken, stream), "augmentation");
+    CUDA_TRY_AS(err, gf_cuda_normalise(input, s->type, s->channels, f->views, s->views, s->size, f->level, stream),
+                "normalising");
+    CUDA_TRY_AS(err, cudaEventRecord(f->taken, stream), "augmentation");
     return GLOFND_OK;
 }
 
@@ -229,7 +230,7 @@ glofnd_status gf_cuda_feed_bytes(gf_error *err, gf_cuda_feed *f, uint8_t *rgb) {
         for (size_t i = 0; i < 3 * size; i++) rgb[row * 3 * size + i] = from[i % 3 * size * pitch + i / 3];
     }
     free(planes);
-    CUDA_TRY(err, e, "views");
+    CUDA_TRY_AS(err, e, "views");
     return GLOFND_OK;
 }
 

@@ -90,11 +90,6 @@ struct gf_nn_engine {
 
 /* Keeps the first error; `at` is a static text. */
 void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at);
-#define CUDA_TRY(err, call, at)                                                    \
-    do {                                                                           \
-        const cudaError_t cuda_try_ = (call);                                      \
-        if (cuda_try_ != cudaSuccess) return gf_cuda_fail((err), cuda_try_, (at)); \
-    } while (0)
 
 /* At least `bytes` of memory for timing, filled with random numbers; NULL: no memory. */
 void *gf_cunn_trial(gf_nn_engine *s, size_t bytes);

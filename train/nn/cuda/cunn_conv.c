@@ -113,7 +113,7 @@ int gf_cunn_conv_back_sums(const gf_nn_op *op, gf_nn_before before) {
     return op->window[GF_CUNN_BACK_DATA] && gf_cunn_window_back_fits(op->engine, &op->shape, before);
 }
 
-#ifndef GF_HAVE_SM90 /* then no engine is one of Hopper */
+#ifndef GF_HAVE_HOPPER /* then no engine is one of Hopper */
 int gf_cunn_point_fits(const gf_nn_engine *s, const gf_nn_shape *shape) { return (void)s, (void)shape, 0; }
 int gf_cunn_point_back_fits(const gf_nn_engine *s, const gf_nn_shape *shape) { return (void)s, (void)shape, 0; }
 void gf_cunn_point_forward(gf_nn_engine *s, const gf_nn_shape *shape, const gf_nn_args *a) { (void)s, (void)shape, (void)a; }

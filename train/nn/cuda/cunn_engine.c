@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/cuda/cunn_plan.h"
 #include "cuda/cuda_device.h"
+#include "nn/cuda/cunn_plan.h"
 #include "util/array.h"
 
 /* Oldest Linux driver for programs of this CUDA, by NVIDIA's table of compatibility within a major version. */
@@ -107,24 +107,24 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     struct cudaDeviceProp p;
     FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device can be used: %s; use device = cpu", why);
     TRY(gf_cunn_libs_open(err, &s->libs));
-    CUDA_TRY(err, cudaGetDeviceProperties(&p, 0), "properties of the device");
+    CUDA_TRY_AS(err, cudaGetDeviceProperties(&p, 0), "properties of the device");
     FAIL_IF(err, p.major < 8, GLOFND_E_UNSUPPORTED,
             "%s is too old: compute capability %d.%d, and 8.0 is needed; use device = cpu", p.name, p.major, p.minor);
     snprintf(s->device, sizeof s->device, "%.63s", p.name);
     size_teams(s, &p);
     s->multiprocessors = p.multiProcessorCount;
     s->shared = p.sharedMemPerBlockOptin;
-#ifdef GF_HAVE_SM90
+#ifdef GF_HAVE_HOPPER
     s->hopper = p.major == 9 && p.minor == 0;
 #endif
-    CUDA_TRY(err, cudaStreamCreateWithFlags(&s->main, cudaStreamNonBlocking), "stream");
-    CUDA_TRY(err, cudaStreamCreateWithFlags(&s->aside, cudaStreamNonBlocking), "stream");
-    CUDA_TRY(err, cudaEventCreateWithFlags(&s->forked, cudaEventDisableTiming), "stream");
-    CUDA_TRY(err, cudaEventCreateWithFlags(&s->joined, cudaEventDisableTiming), "stream");
+    CUDA_TRY_AS(err, cudaStreamCreateWithFlags(&s->main, cudaStreamNonBlocking), "stream");
+    CUDA_TRY_AS(err, cudaStreamCreateWithFlags(&s->aside, cudaStreamNonBlocking), "stream");
+    CUDA_TRY_AS(err, cudaEventCreateWithFlags(&s->forked, cudaEventDisableTiming), "stream");
+    CUDA_TRY_AS(err, cudaEventCreateWithFlags(&s->joined, cudaEventDisableTiming), "stream");
     s->stream = s->main;
-    CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
+    CUDA_TRY_AS(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
     s->tables = GF_CUNN_TICKETS * sizeof *s->tickets;
-    CUDA_TRY(err, cudaMemsetAsync(s->tickets, 0, GF_CUNN_TICKETS * sizeof *s->tickets, s->stream), "engine");
+    CUDA_TRY_AS(err, cudaMemsetAsync(s->tickets, 0, GF_CUNN_TICKETS * sizeof *s->tickets, s->stream), "engine");
     cudnnStatus_t status = s->libs.cudnnCreate(&s->dnn);
     if (status == CUDNN_STATUS_SUCCESS) status = s->libs.cudnnSetStream(s->dnn, s->stream);
     FAIL_IF(err, status != CUDNN_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuDNN %zu cannot start: %s; use device = cpu",
@@ -219,7 +219,7 @@ static void engine_release(gf_nn_engine *s, void *p) {
 }
 
 static glofnd_status put(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
-    CUDA_TRY(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, s->stream), "copy to the device");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, s->stream), "copy to the device");
     return GLOFND_OK;
 }
 
@@ -229,7 +229,7 @@ static glofnd_status wait(gf_error *err, gf_nn_engine *s) {
 }
 
 static glofnd_status get(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
-    CUDA_TRY(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, s->stream), "copy from the device");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, s->stream), "copy from the device");
     return wait(err, s);
 }
 
@@ -268,7 +268,7 @@ static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_sta
     cudaGraph_t graph = NULL;
     enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
     drop(s, slot);
-    CUDA_TRY(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
+    CUDA_TRY_AS(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
     const glofnd_status status = work(err, arg);
     cudaStreamIsCapturing(s->stream, &now); /* work that cannot be captured has ended the capture */
     if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) make_record(s, slot, graph);
@@ -280,7 +280,7 @@ static glofnd_status record(gf_error *err, gf_nn_engine *s, int slot, glofnd_sta
 }
 
 static glofnd_status run(gf_error *err, gf_nn_engine *s, int slot, glofnd_status (*work)(gf_error *, void *), void *arg) {
-    if (slot >= 0) CUDA_TRY(err, cudaGraphLaunch(s->record[slot], s->stream), "a recorded step");
+    if (slot >= 0) CUDA_TRY_AS(err, cudaGraphLaunch(s->record[slot], s->stream), "a recorded step");
     else TRY(work(err, arg));
     return take_error(err, s);
 }

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#include "cuda/pairs/blas_lib.h"
+#include "cuda/cuda_blas.h"
 
 /* clang-format off */
 #define GF_CUDNN_FUNCTIONS(X)                                                                                          \

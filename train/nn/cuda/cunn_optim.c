@@ -99,7 +99,8 @@ glofnd_status gf_cunn_optim_step(gf_error *err, gf_nn_optim *o) {
 }
 
 glofnd_status gf_cunn_optim_norm(gf_error *err, gf_nn_optim *o, double *norm) {
-    CUDA_TRY(err, cudaMemcpyAsync(norm, o->steps.norm, sizeof *norm, cudaMemcpyDeviceToHost, o->engine->stream), "gradient norm");
-    CUDA_TRY(err, cudaStreamSynchronize(o->engine->stream), "gradient norm");
+    CUDA_TRY_AS(err, cudaMemcpyAsync(norm, o->steps.norm, sizeof *norm, cudaMemcpyDeviceToHost, o->engine->stream),
+                "gradient norm");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(o->engine->stream), "gradient norm");
     return GLOFND_OK;
 }

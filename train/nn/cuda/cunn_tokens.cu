@@ -85,10 +85,10 @@ glofnd_status gf_cunn_tokens_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
     gf_cunn_act_back(op->engine, s->type, GF_ACT_NONE, NULL, a->weight_grad, a->dy, NULL, s->n, (places_of(s) + 1) * s->in,
                      a->scratch);
     if (s->bias) /* the class token has the gradient of the first row's position */
-        CUDA_TRY(err,
-                 cudaMemcpyAsync(a->bias_grad, a->weight_grad, sizeof(float) * (size_t)s->in, cudaMemcpyDeviceToDevice,
-                                 op->engine->stream),
-                 "class token");
+        CUDA_TRY_AS(err,
+                    cudaMemcpyAsync(a->bias_grad, a->weight_grad, sizeof(float) * (size_t)s->in, cudaMemcpyDeviceToDevice,
+                                    op->engine->stream),
+                    "class token");
     if (s->input_grad) GF_LANES(s->type, s->in, tokens_back, op, a);
     return GLOFND_OK;
 }

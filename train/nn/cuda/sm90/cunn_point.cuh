@@ -13,7 +13,7 @@
 
 #include "nn/cuda/cunn.h"
 #include "nn/cuda/cunn_norm_line.cuh"
-#include "cuda/passes/tile_wide.cuh"
+#include "cuda/sm90/tile_wgmma.cuh"
 
 enum {
     POINT_ROWS = 128,              /* of a tile */

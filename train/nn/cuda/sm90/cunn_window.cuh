@@ -17,7 +17,7 @@
 
 #include "nn/cuda/cunn.h"
 #include "nn/cuda/cunn_norm_line.cuh"
-#include "cuda/passes/tile_wide.cuh"
+#include "cuda/sm90/tile_wgmma.cuh"
 
 enum {
     WINDOW_SLOTS = 8,   /* of pixels, at most */

@@ -1,6 +1,13 @@
-/* cuda_product_mma.cu - writes similarities of some rows, with the bits of the tensor-core passes. */
+/* cuda_stats_mma.cu - on tensor cores: pass B with bf16 operands and in two halves, and similarities with the bits of these passes. */
 #include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/cuda_stats_mma.cuh"
 #include "cuda/passes/tile_mma.cuh"
+
+cudaError_t gf_stats_bf16(const gf_tile_args &a, cudaStream_t stream) { return gf_launch_bf16<gf_stats_pass>(a, stream); }
+
+cudaError_t gf_stats_split(const gf_tile_args &a, cudaStream_t stream) { return gf_launch_split<gf_stats_pass>(a, stream); }
+
+/* ---------- Similarities of some rows ---------- */
 
 template <class C> static __global__ void __launch_bounds__(C::THREADS) product_mma(const __grid_constant__ gf_product_args a) {
     extern __shared__ __align__(1024) unsigned char shared[];

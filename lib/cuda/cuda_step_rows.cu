@@ -1,4 +1,85 @@
-/* cuda_step_small.cu - few rows: everything between unit rows and pass C in one kernel.
+/* cuda_step_rows.cu - from counting to the end of the first half: lambda moves, losses, links and new state; in small batches at once. */
+#include "cuda/cuda_step.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/tile_element.cuh"
+#include "cuda/passes/tile_mma.cuh"
+
+/* ---------- Between counting and pass B: lambda moves ---------- */
+
+#define THREADS 128
+#define WIDE 1024
+
+/* ----- shared lambda: number of negatives above it; integers below 2^53, so the order does not matter ----- */
+
+static __global__ void __launch_bounds__(WIDE) count_above(const gf_cuda_step x, const int i) {
+    const int64_t own = x.plan.rows * x.plan.per_sample;
+    double sum[1] = {0.0};
+    for (int64_t r = threadIdx.x; r < own; r += WIDE) sum[0] += double(x.side[i].own.above[r]);
+    gf_block_sum<1, WIDE>(sum, &x.control->above[i][0]);
+    if (threadIdx.x == 0) x.control->above[i][1] = double(own * x.plan.negatives);
+}
+
+cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream) {
+    count_above<<<1, WIDE, 0, stream>>>(*x, side);
+    return cudaGetLastError();
+}
+
+/* ----- decide: one thread per anchor ----- */
+
+static __global__ void __launch_bounds__(THREADS) decide(const gf_cuda_step x) {
+    const int64_t a = int64_t(blockIdx.x) * THREADS + threadIdx.x;
+    const int i = blockIdx.y, per_sample = x.plan.per_sample;
+    const gf_cuda_rows &own = x.side[i].own;
+    if (a >= x.plan.rows) return;
+    float lambda;
+    if (x.plan.shared) {
+        lambda = gf_moved_shared(x, i).lambda; /* finish writes the row */
+    } else {
+        glofnd_anchor row = x.side[i].fresh[a];
+        int64_t above = 0;
+        for (int v = 0; v < per_sample; v++) above += own.above[a * per_sample + v];
+        if (x.side[i].open[a]) x.side[i].fresh[a] = row = gf_moved_anchor(x, row, above);
+        lambda = row.lambda;
+    }
+    for (int v = 0; v < per_sample; v++) own.lo[a * per_sample + v] = gf_lambda_threshold(lambda);
+}
+
+cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream) {
+    decide<<<dim3(static_cast<unsigned>((x->plan.rows + THREADS - 1) / THREADS), x->plan.sides), THREADS, 0, stream>>>(*x);
+    return cudaGetLastError();
+}
+
+/* ---------- After pass B: losses, links, new state. One thread per row ---------- */
+
+static __device__ gf_summed_row summed(const gf_cuda_step &x, int i, int64_t r) {
+    const gf_cuda_rows &y = x.side[i].own;
+    gf_summed_row s = gf_row_before_sums(x, i, r);
+    s.sum = y.sum[r];
+    s.moment = x.plan.flags & GF_MOMENT ? y.moment[r] : 0.0;
+    s.flagged_s = x.plan.flags & GF_ATTRACT ? y.flagged_s[r] : 0.0;
+    s.peak = y.peak[r];
+    s.kept = x.plan.flags & GF_COUNT ? y.kept[r] : static_cast<int32_t>(x.plan.negatives);
+    return s;
+}
+
+static __global__ void __launch_bounds__(THREADS) finish(const gf_cuda_step x) {
+    const int64_t r0 = int64_t(blockIdx.x) * THREADS, r = r0 + threadIdx.x;
+    gf_summed_row s = {};
+    glofnd_anchor fresh = {};
+    if (r < x.plan.rows * x.plan.per_sample) {
+        fresh = x.side[blockIdx.y].fresh[r / x.plan.per_sample];
+        s = summed(x, blockIdx.y, r);
+    }
+    gf_finish_rows<THREADS>(x, blockIdx.y, r0, THREADS, s, fresh);
+}
+
+cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream) {
+    const int64_t own = x->plan.rows * x->plan.per_sample;
+    finish<<<dim3(static_cast<unsigned>((own + THREADS - 1) / THREADS), x->plan.sides), THREADS, 0, stream>>>(*x);
+    return cudaGetLastError();
+}
+
+/* ---------- Few rows: everything between unit rows and pass C in one kernel ----------
  *
  * A block has 16 rows and, in shared memory, all their similarities: it counts, moves lambda, sums, and finishes the rows. This
  * is one launch and one product where a large batch takes four and two. `How` computes the similarities:
@@ -6,14 +87,10 @@
  *     bytes(a)                         of its shared memory
  *     Sum, Exp                         type of the sums, exponential function
  */
-#include "cuda/cuda_step_rows.cuh"
-#include "cuda/passes/cuda_kernels.cuh"
-#include "cuda/passes/tile_element.cuh"
-#include "cuda/passes/tile_mma.cuh"
 
 #define ROWS 16
 #define WARPS 8
-#define THREADS (32 * WARPS)
+#define SMALL_THREADS (32 * WARPS)
 
 struct small_args {
     gf_cuda_step step;
@@ -50,10 +127,10 @@ struct exact { /* the chain of tile_exact.cuh */
 
     static __device__ __forceinline__ void scores(const gf_tile_args &a, unsigned char *shared, int r0, float *s, int ld) {
         float *q = reinterpret_cast<float *>(shared);
-        for (int i = threadIdx.x; i < ROWS * a.ld; i += THREADS)
+        for (int i = threadIdx.x; i < ROWS * a.ld; i += SMALL_THREADS)
             q[i] = r0 + i / a.ld < a.q.rows ? a.q.f32[static_cast<int64_t>(r0) * a.ld + i] : 0.0f;
         __syncthreads();
-        for (int c = threadIdx.x; c < ld; c += THREADS) {
+        for (int c = threadIdx.x; c < ld; c += SMALL_THREADS) {
             float dot[ROWS] = {};
             for (int d = 0; c < a.k.rows && d < a.ld; d++) {
                 const float k = a.k.f32[static_cast<int64_t>(c) * a.ld + d];
@@ -79,7 +156,7 @@ struct block_rows {
 };
 
 struct own_row {      /* of one of the first ROWS threads, in registers */
-    glofnd_row fresh; /* of its anchor */
+    glofnd_anchor fresh; /* of its anchor */
     bool open;
 };
 
@@ -97,18 +174,18 @@ static __device__ __forceinline__ own_row begin(const gf_cuda_step &x, int i, in
 }
 
 /* Number of a row's similarities above mid; one warp. */
-static __device__ __forceinline__ int count_above(const float *s, int cols, float mid) {
+static __device__ __forceinline__ int count_above_row(const float *s, int cols, float mid) {
     int n = 0;
     for (int c = threadIdx.x % 32; c < cols; c += 32) n += s[c] > mid ? 1 : 0;
     return gf_warp_sum(n);
 }
 
 /* Lambda moves; sm.lo then holds the deciding thresholds. */
-static __device__ __forceinline__ void decide(const gf_cuda_step &x, int rows, const float *s, int cols, int ld, block_rows &sm,
-                                              own_row &y) {
+static __device__ __forceinline__ void decide_small(const gf_cuda_step &x, int rows, const float *s, int cols, int ld,
+                                                    block_rows &sm, own_row &y) {
     const int t = threadIdx.x;
     for (int r = t / 32; r < rows; r += WARPS) {
-        const int n = count_above(s + r * ld, cols, sm.mid[r]);
+        const int n = count_above_row(s + r * ld, cols, sm.mid[r]);
         if (t % 32 == 0) sm.above[r] = n;
     }
     __syncthreads();
@@ -142,7 +219,7 @@ static __device__ __forceinline__ void sum_row(const gf_tile_args &a, unsigned f
 }
 
 template <class How, unsigned FLAGS>
-static __global__ void __launch_bounds__(THREADS) small(const __grid_constant__ small_args d) {
+static __global__ void __launch_bounds__(SMALL_THREADS) small(const __grid_constant__ small_args d) {
     extern __shared__ __align__(1024) unsigned char shared[];
     __shared__ block_rows sm;
     const int i = blockIdx.y, r0 = blockIdx.x * ROWS;
@@ -153,12 +230,12 @@ static __global__ void __launch_bounds__(THREADS) small(const __grid_constant__ 
     float *s = reinterpret_cast<float *>(shared);
     own_row y = begin(d.step, i, r0, rows, sm);
     How::scores(a, shared + ROWS * sizeof(float) * ld, r0, s, ld);
-    if (p.learned && p.updating && p.o.learner != GLOFND_LEARN_RING) decide(d.step, rows, s, cols, ld, sm, y);
+    if (p.learned && p.updating && p.o.learner != GLOFND_LEARN_RING) decide_small(d.step, rows, s, cols, ld, sm, y);
     for (int r = threadIdx.x / 32; r < rows; r += WARPS) sum_row<How>(a, flags, r0, r, s + r * ld, cols, sm);
     __syncthreads();
     gf_summed_row own = {};
     if (int(threadIdx.x) < rows) own = sm.sums[threadIdx.x];
-    gf_finish_rows<THREADS>(d.step, i, r0, ROWS, own, y.fresh);
+    gf_finish_rows<SMALL_THREADS>(d.step, i, r0, ROWS, own, y.fresh);
 }
 
 /* ----- launches ----- */
@@ -170,7 +247,7 @@ template <class How, unsigned FLAGS = GF_ANY_FLAGS> static cudaError_t launch(co
     const cudaError_t e = gf_cuda_allow_shared(reinterpret_cast<const void *>(small<How, FLAGS>));
     if (e != cudaSuccess) return e;
     const dim3 grid((d.pass[0].q.rows + ROWS - 1) / ROWS, d.step.plan.sides);
-    small<How, FLAGS><<<grid, THREADS, bytes, stream>>>(d);
+    small<How, FLAGS><<<grid, SMALL_THREADS, bytes, stream>>>(d);
     return cudaGetLastError();
 }
 

@@ -1,12 +1,120 @@
-/* cuda_step_open.cu - the beginning of a step: ids are checked, state is gathered, thresholds are read or set.
+/* cuda_step_begin.cu - the beginning of a step: unit rows; ids are checked, state is gathered, thresholds are read or set. */
+#include "cuda/cuda_step.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
+
+/* ---------- Unit rows in float32 and in the bf16 halves the tensor cores read. One warp per sample ---------- */
+
+#define GF_UNIT_TOLERANCE 4e-3 /* rounding to bf16 moves a length by up to 2^-8 */
+
+struct gf_embed_args {
+    gf_cuda_embed_job job;
+    gf_cuda_embed za, zb;
+};
+
+__device__ __forceinline__ double gf_embed_sum(double x) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
+    return x;
+}
+
+/* Row i of the caller's embeddings. */
+template <class T> __device__ __forceinline__ const T *gf_embed_source(const gf_source &h, int64_t i) {
+    return static_cast<const T *>(h.rows) + i * h.stride;
+}
+
+/* Length to divide by; a row that cannot be used is noted in *bad. */
+template <class T> __device__ __forceinline__ double gf_embed_norm(const gf_embed_args &x, const T *h, int dim, long long place) {
+    double square = 0.0;
+#pragma unroll 4
+    for (int d = threadIdx.x % 32; d < dim; d += 32) {
+        const double v = double(gf_load(h + d));
+        square += v * v;
+    }
+    square = gf_embed_sum(square);
+    const double length = sqrt(square);
+    const bool unit = x.job.normalize || fabs(length - 1.0) <= GF_UNIT_TOLERANCE;
+    if ((!isfinite(square) || !unit) && threadIdx.x % 32 == 0 && x.job.bad)
+        atomicMin(reinterpret_cast<long long *>(x.job.bad), place);
+    return x.job.normalize ? fmax(length, 1e-12) : 1.0;
+}
+
+__device__ __forceinline__ void gf_embed_put(const gf_cuda_embed &e, int64_t row, int d, float z) {
+    const int64_t at = row * e.f32.ld + d;
+    const __nv_bfloat16 hi = __float2bfloat16_rn(z);
+    e.f32.row[at] = z;
+    if (e.hi) static_cast<__nv_bfloat16 *>(e.hi)[at] = hi;
+    if (e.lo) static_cast<__nv_bfloat16 *>(e.lo)[at] = __float2bfloat16_rn(z - __bfloat162float(hi));
+}
+
+/* Writes both unit rows; returns their similarity. */
+template <class T>
+__device__ __forceinline__ double gf_embed_write(const gf_embed_args &x, int64_t i, double norm_a, double norm_b, int64_t row_a,
+                                                 int64_t row_b) {
+    const T *ha = gf_embed_source<T>(x.job.a, i), *hb = gf_embed_source<T>(x.job.b, i);
+    const int dim = static_cast<int>(x.za.f32.dim);
+    const double scale_a = 1.0 / norm_a, scale_b = 1.0 / norm_b;
+    double dot = 0.0;
+#pragma unroll 4
+    for (int d = threadIdx.x % 32; d < x.za.f32.ld; d += 32) {
+        const float a = d < dim ? float(double(gf_load(ha + d)) * scale_a) : 0.0f;
+        gf_embed_put(x.za, row_a, d, a);
+        if (!x.job.b.rows) continue;
+        const float b = d < dim ? float(double(gf_load(hb + d)) * scale_b) : 0.0f;
+        gf_embed_put(x.zb, row_b, d, b);
+        dot += double(a) * double(b);
+    }
+    return gf_embed_sum(dot);
+}
+
+/* Sample i, by the 32 threads of a warp. */
+template <class T> __device__ __forceinline__ void gf_embed_sample(const gf_embed_args &x, int64_t i) {
+    const int dim = static_cast<int>(x.za.f32.dim);
+    const int64_t row_a = x.job.first_a + i * x.job.step, row_b = x.job.first_b + i * x.job.step;
+    const double norm_a = gf_embed_norm(x, gf_embed_source<T>(x.job.a, i), dim, 2 * i);
+    const double norm_b = x.job.b.rows ? gf_embed_norm(x, gf_embed_source<T>(x.job.b, i), dim, 2 * i + 1) : 1.0;
+    const double dot = gf_embed_write<T>(x, i, norm_a, norm_b, row_a, row_b);
+    if (threadIdx.x % 32) return;
+    if (x.job.norm_a) x.job.norm_a[row_a] = float(norm_a);
+    if (x.job.norm_b && x.job.b.rows) x.job.norm_b[row_b] = float(norm_b);
+    if (x.job.positive_a && x.job.b.rows) x.job.positive_a[row_a] = dot;
+    if (x.job.positive_b && x.job.b.rows) x.job.positive_b[row_b] = dot;
+}
+
+static inline gf_embed_args gf_embed_args_of(const gf_cuda_embed_job *job) {
+    gf_embed_args x = {};
+    x.job = *job;
+    x.za = *job->za;
+    if (job->b.rows) x.zb = *job->zb;
+    return x;
+}
+
+#define WARPS 4
+
+int64_t gf_cuda_embed_ld(int64_t dim) {
+    static const int64_t widths[] = {64, 128, 256, 512, 768, 1024}; /* of the tensor-core kernels */
+    for (const int64_t ld : widths)
+        if (dim <= ld) return ld;
+    return (dim + 127) / 128 * 128;
+}
+
+template <class T> static __global__ void __launch_bounds__(32 * WARPS) embed(const gf_embed_args x) {
+    const int64_t i = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
+    if (i < x.job.rows) gf_embed_sample<T>(x, i);
+}
+
+cudaError_t gf_cuda_embed_rows(const gf_cuda_embed_job *job, cudaStream_t stream) {
+    if (job->rows == 0) return cudaSuccess;
+    const unsigned blocks = static_cast<unsigned>((job->rows + WARPS - 1) / WARPS);
+    gf_with_dtype(job->a.dtype,
+                  [&](auto zero) { embed<decltype(zero)><<<blocks, 32 * WARPS, 0, stream>>>(gf_embed_args_of(job)); });
+    return cudaGetLastError();
+}
+
+/* ---------- Ids, state, thresholds ----------
  *
  * One thread per sample of the batch and side. Each puts its id into a table of ids (open addressing at half load), which the end
  * of the step clears again; threads of own samples read their anchor's record. Given slots go through a second table, behind the
  * first.
  */
-#include "cuda/cuda_embed.cuh"
-#include "cuda/cuda_state.cuh"
-#include "cuda/cuda_sum.cuh"
 
 #define THREADS 128
 
@@ -45,13 +153,13 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
     if (again) note_bad_id(x.control, j, 1);
 }
 
-static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t place) {
+static __device__ glofnd_anchor read_state(const gf_cuda_step &x, int side, int64_t place) {
     gf_record shared = {};
     if (x.plan.learned && !x.plan.shared) shared = gf_read_shared(x, side); /* else no lambda is made from the shared one yet */
     return gf_read_row(x, side, place, shared);
 }
 
-static __device__ glofnd_row shared_row(const gf_cuda_step &x, int i) {
+static __device__ glofnd_anchor shared_row(const gf_cuda_step &x, int i) {
     const gf_record none = {}, shared = gf_read_shared(x, i);
     return gf_record_decode(&shared, &none);
 }
@@ -64,12 +172,12 @@ static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t posit
     atomicMin(reinterpret_cast<long long *>(&x.control->bad_row), static_cast<long long>(4 * position + 2 * side + fault - 1));
 }
 
-static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_row &own) {
-    const glofnd_row row = x.plan.shared ? shared_row(x, i) : own;
+static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_anchor &own) {
+    const glofnd_anchor row = x.plan.shared ? shared_row(x, i) : own;
     return gf_row_starts(&x.plan, &row);
 }
 
-static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_row &row) {
+static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_anchor &row) {
     const gf_cuda_side &side = x.side[i];
     side.fresh[a] = row;
     if (x.tau && a == 0 && !(*x.tau >= 1e-3f && *x.tau <= 100.0f)) x.control->bad_tau = 0;
@@ -91,7 +199,7 @@ static __device__ double anchor_quantile(const gf_cuda_step &x, int i, int64_t a
 }
 
 static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
-    glofnd_row row = shared_row(x, i);
+    glofnd_anchor row = shared_row(x, i);
     const bool starts = x.plan.updating && gf_row_starts(&x.plan, &row);
     if (starts) gf_lambda_start(&row, x.control->quantile[i][0] / x.control->quantile[i][1]);
     const bool moves = x.plan.updating && !starts && x.plan.o.learner != GLOFND_LEARN_RING;
@@ -99,7 +207,7 @@ static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
     return row.lambda;
 }
 
-static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_row row) {
+static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_anchor row) {
     const bool ring = x.plan.o.learner == GLOFND_LEARN_RING, sets = x.plan.updating && (ring || gf_row_starts(&x.plan, &row));
     const bool ready = ring && double(x.store.state->ring_count) >= ceil(1.0 / x.plan.o.alpha);
     x.side[i].open[a] = static_cast<uint8_t>(gf_row_begin_lambda(&x.plan, &row, ready, sets ? anchor_quantile(x, i, a) : 0.0));
@@ -108,7 +216,7 @@ static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glo
 }
 
 /* lo: the deciding threshold, unless lambda moves; mid: the old lambda. */
-static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
+static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_anchor &row) {
     const gf_cuda_side &side = x.side[i];
     float lambda = INFINITY;
     if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
@@ -135,7 +243,7 @@ static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64
     if (j >= x.plan.cols) return;
     const bool own = a >= 0 && a < x.plan.rows, gathers = what & GF_CUDA_GATHER;
     const int64_t id = gathers ? x.id[j] : 0;
-    glofnd_row row = {};
+    glofnd_anchor row = {};
     if (own) row = gathers ? read_state(x, i, gf_state_place(&x, a)) : x.side[i].fresh[a];
     if (what & GF_CUDA_SPREAD) spread(x, i, j);
     if (gathers && i == 0) check_id(x, j, id);

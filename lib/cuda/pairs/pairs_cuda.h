@@ -1,9 +1,96 @@
-/* pairs_collector.h - the host's part of pairs_collect.h: memory, sample, windows and lists of some anchors. */
+/* pairs_cuda.h - the host's part of discovery on the GPU: device memory, embeddings, products of the tensor cores, and the collector
+ * of candidates. */
 #pragma once
 
-#include "cuda/pairs/pairs_blocks.h"
-#include "cuda/pairs/pairs_collect.h"
-#include "cuda/pairs/pairs_state.h"
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+#include "cuda/cuda_blas.h"
+#include "cuda/cuda_device.h"
+#include "cuda/pairs/pairs_kernels.h"
+#include "pairs/pairs_stream.h"
+
+/* ---------- Device memory of one search, freed together ---------- */
+
+enum { GF_BLOCKS_MAX = 40 };
+
+typedef struct gf_pairs_blocks {
+    void *at[GF_BLOCKS_MAX];
+    int count;
+} gf_pairs_blocks;
+
+/* cudaMalloc into the pointer at `at`, unless an earlier call failed with e. */
+static inline cudaError_t gf_blocks_take(gf_pairs_blocks *b, cudaError_t e, void *at, size_t bytes) {
+    void *p = NULL;
+    if (e == cudaSuccess) e = cudaMalloc(&p, bytes > 0 ? bytes : 1);
+    if (e == cudaSuccess) b->at[b->count++] = p;
+    memcpy(at, &p, sizeof p);
+    return e;
+}
+
+/* All but the first `keep`. */
+static inline void gf_blocks_release(gf_pairs_blocks *b, int keep) {
+    while (b->count > keep) cudaFree(b->at[--b->count]);
+}
+
+/* ---------- Products ----------
+ *
+ * Similarities of a strip on tensor cores: a product of float16 matrices with float32 sums, by cuBLASLt.
+ */
+
+typedef struct gf_pairs_product {
+    gf_blas_lib libs;
+    cublasLtHandle_t blas; /* NULL: not opened */
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatmulPreference_t preference;
+    void *workspace;
+} gf_pairs_product;
+
+/* E_UNSUPPORTED where cuBLASLt is missing. Close in any case. */
+glofnd_status gf_pairs_product_open(gf_error *err, gf_pairs_product *p);
+/* Computes a->s from a->q.half and a->k.half, from column col0 up to the padding. */
+glofnd_status gf_pairs_product_run(gf_error *err, gf_pairs_product *p, const gf_pairs_job *a, cudaStream_t stream);
+void gf_pairs_product_close(gf_pairs_product *p); /* a zeroed one is fine */
+
+/* ---------- Embeddings on the GPU, and the tools to compare them ---------- */
+
+typedef struct gf_cuda_pairs {
+    gf_pairs_side k;
+    float lost_max; /* largest k.lost */
+    gf_pairs_product product;
+    int fast; /* there is a product of the tensor cores */
+    cudaStream_t stream;
+} gf_cuda_pairs;
+
+int64_t gf_cuda_pairs_padded(int64_t n); /* to GF_PAIRS_GROUP */
+/* Bytes on the device of n embeddings. */
+size_t gf_cuda_pairs_embeddings(int64_t n, int64_t dim);
+glofnd_status gf_cuda_pairs_open(gf_error *err, const gf_vectors *rows, int threads, void **state);
+/* Without embeddings; n and dim of those to come. */
+glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cuda_pairs **out);
+glofnd_status gf_cuda_pairs_lost_max(gf_error *err, gf_cuda_pairs *c); /* sets it */
+void gf_cuda_pairs_close(void *state);                                 /* NULL is fine */
+/* Embeddings of out->dim numbers to the device. Free in any case. */
+glofnd_status gf_cuda_pairs_side(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v, gf_pairs_side *out);
+/* The same without numbers, but zeros past the last row. Free in any case. */
+glofnd_status gf_cuda_pairs_side_alloc(gf_error *err, gf_cuda_pairs *c, int64_t n, int64_t dim, gf_pairs_side *s);
+void gf_cuda_pairs_side_free(gf_pairs_side *s); /* a zeroed one is fine */
+
+extern const gf_stream_search gf_cuda_pairs_stream;
+
+static inline glofnd_status gf_cuda_try(gf_error *err, cudaError_t e, const char *what) {
+    return e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, what);
+}
+
+enum { GF_FOUND_NOTHING, GF_FOUND_TOO_LITTLE, GF_FOUND_BUT_MUTUAL, GF_FOUND_ALL };
+/* find, by one sweep that collects candidates. *done: how much was found. Nothing: it cannot be done this way; too little: it was
+ * tried. */
+glofnd_status gf_cuda_pairs_find_collected(gf_error *err, gf_cuda_pairs *p, const gf_pairs_task *t, gf_pairs_found *f, int *done);
+
+/* ---------- The collector ----------
+ *
+ * Memory, sample, windows and lists of some anchors.
+ */
 
 typedef struct gf_collector {
     gf_cuda_pairs *p;

@@ -1,10 +1,64 @@
-/* cuda_grad_exact.cu - pass C in float32: P of a tile goes through shared memory into P Z, 128 dimensions per block.
- *
- * More dimensions are more blocks, each of which computes the similarities again.
- */
+/* cuda_exact.cu - the plain passes: products in float32, no tensor cores. Pass B, pass C, and similarities that are written. */
+#include <math_constants.h>
+
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"
 #include "cuda/passes/tile_exact.cuh"
+
+/* ---------- Pass B ----------
+ *
+ * Double sums.
+ */
+
+/* One tile of 64 x 64: each thread's 4 columns join the sums of its 4 rows. */
+static __device__ __forceinline__ void add_tile(const gf_tile_args &a, int r0, int c0, const gf_row_view (&x)[4],
+                                                gf_row_sums<double> (&t)[4], gf_exact_shared &sm) {
+    const int ty = threadIdx.x / 16, tx = threadIdx.x % 16;
+    float s[4][4], other[4][4];
+    gf_exact_product(s, a.q, r0, a.k, c0, a.ld, sm);
+    const bool scored = a.flags & GF_TIE && a.score.f32;
+    if (scored) gf_exact_scores(other, a.score, r0, a.k, c0, a.ld, a.scores, a.score_step, 0, sm);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int r = r0 + 4 * ty + i, c = c0 + 4 * tx;
+        for (int j = 0; j < 4; j++)
+            if (!gf_is_pair(a, r, c + j)) s[i][j] = CUDART_NAN_F;
+        const auto v = [&](int j) { return s[i][j]; };
+        const auto score = [&](int j) { return scored ? other[i][j] : s[i][j]; };
+        const auto col = [&](int j) { return c + j; };
+        if (a.flags & GF_ABOVE) gf_count_row<4>(x[i], t[i], v);
+        else gf_sum_row<gf_exp_exact, 4>(a, a.flags, x[i], t[i], v, score, col);
+    }
+}
+
+static __global__ void __launch_bounds__(GF_EXACT_THREADS) stats_exact(const gf_tile_args a) {
+    __shared__ gf_exact_shared sm;
+    const int r0 = blockIdx.x * GF_EXACT_TILE, ty = threadIdx.x / 16;
+    gf_row_view x[4];
+    gf_row_sums<double> t[4];
+    if (gf_is_off(a)) return;
+    for (int i = 0; i < 4; i++) {
+        x[i] = gf_view_row<gf_exp_exact>(a, a.flags, r0 + 4 * ty + i);
+        t[i] = gf_no_sums<double>();
+    }
+    for (int c0 = 0; c0 < a.k.rows; c0 += GF_EXACT_TILE) add_tile(a, r0, c0, x, t, sm);
+    for (int i = 0; i < 4; i++) {
+        const int r = r0 + 4 * ty + i;
+        for (int lanes = 1; lanes < 16; lanes *= 2) gf_join_lanes<gf_exp_exact>(a.flags, x[i].k, t[i], lanes);
+        if (threadIdx.x % 16 == 0 && r < a.q.rows) gf_write_sums(a, a.flags, r, t[i]);
+    }
+}
+
+cudaError_t gf_stats_exact(const gf_tile_args &a, cudaStream_t stream) {
+    stats_exact<<<(a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, GF_EXACT_THREADS, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+/* ---------- Pass C ----------
+ *
+ * P of a tile goes through shared memory into P Z, 128 dimensions per block. More dimensions are more blocks, each of which computes
+ * the similarities again.
+ */
 
 #define SLICE 128 /* dimensions of the gradient per block */
 #define STEP 16   /* columns of Z in shared memory at a time */
@@ -63,7 +117,7 @@ static __device__ __forceinline__ void write_counts(const gf_tile_args &a, int r
     const double sum = gf_exact_row_sum(t.sum), moment = gf_exact_row_sum(t.moment);
     const int same = gf_exact_row_sum(t.same), hits = gf_exact_row_sum(t.hits);
     if (threadIdx.x % 16 || r >= a.q.rows) return;
-    if (a.flags & GF_COLSUM) a.row.sum[r] = sum, a.row.moment[r] = moment;
+    if (a.flags & GF_COLSUM) a.row.col_sum[r] = sum, a.row.col_moment[r] = moment;
     if (a.flags & GF_QUALITY) a.row.same[r] = same, a.row.hits[r] = hits;
 }
 
@@ -97,5 +151,22 @@ cudaError_t gf_grad_exact(const gf_tile_args &a, cudaStream_t stream) {
     const int slices = a.row.grad ? (a.ld + SLICE - 1) / SLICE : 1;
     const dim3 grid((a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, slices);
     grad_exact<<<grid, GF_EXACT_THREADS, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+/* ---------- Similarities of some rows ---------- */
+
+static __global__ void __launch_bounds__(GF_EXACT_THREADS) product_exact(const gf_product_args a) {
+    __shared__ gf_exact_shared sm;
+    const int r0 = a.r0 + blockIdx.y * GF_EXACT_TILE, c0 = blockIdx.x * GF_EXACT_TILE;
+    float s[4][4];
+    gf_exact_product(s, a.q, r0, a.k, c0, a.ld, sm);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) gf_product_put(a, r0 + 4 * (threadIdx.x / 16) + i, c0 + 4 * (threadIdx.x % 16) + j, s[i][j]);
+}
+
+cudaError_t gf_product_exact(const gf_product_args &a, cudaStream_t stream) {
+    const dim3 grid((a.k.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, (a.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE);
+    product_exact<<<grid, GF_EXACT_THREADS, 0, stream>>>(a);
     return cudaGetLastError();
 }

@@ -1,11 +1,134 @@
-/* cuda_grad_wgmma.cu - pass C for many rows of 128 dimensions on Hopper: warpgroup products, columns fetched by the copy engine.
+/* cuda_wgmma.cu - passes B and C for many rows of 128 dimensions on Hopper: warpgroup products, columns fetched by the copy engine. */
+#include "cuda/passes/cuda_grad_mma.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/cuda_stats_mma.cuh"
+#include "cuda/sm90/tile_wgmma.cuh"
+
+/* ---------- Tensor maps for the copy engine ----------
+ *
+ * The driver encodes them; its function is looked up at run time, so that nothing links with the driver.
+ */
+
+typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
+                                 const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+cudaError_t gf_box_map(CUtensorMap *map, const void *x, int rank, const int64_t *size, const int *box) {
+    void *entry = NULL;
+    cudaDriverEntryPointQueryResult found;
+#if CUDART_VERSION >= 12050
+    const cudaError_t e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
+#else
+    const cudaError_t e = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &entry, cudaEnableDefault, &found);
+#endif
+    if (e != cudaSuccess) return e;
+    if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
+    cuuint64_t sizes[4], strides[4];
+    cuuint32_t boxes[4];
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
+    for (int i = 0; i < rank; i++) {
+        sizes[i] = static_cast<cuuint64_t>(size[i]), boxes[i] = static_cast<cuuint32_t>(box[i]);
+        strides[i] = i ? strides[i - 1] * sizes[i] : 2 * sizes[i]; /* of dimension i + 1, in bytes */
+    }
+    const CUresult made = reinterpret_cast<encode_tiled>(
+        entry)(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(rank), const_cast<void *>(x), sizes, strides, boxes,
+               steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return made == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t gf_wide_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int width, int box_rows) {
+    const int64_t size[2] = {width, rows};
+    const int box[2] = {64, box_rows};
+    return gf_box_map(map, x, 2, size, box);
+}
+
+cudaError_t gf_wg_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int box_rows) {
+    return gf_wide_map(map, x, rows, 128, box_rows);
+}
+
+/* ---------- Pass B ----------
+ *
+ * Four warpgroups compute: while some sum, the tensor cores work for the others.
+ */
+
+template <class C, unsigned FLAGS>
+static __device__ __forceinline__ void sum_similarities(const gf_tile_args &a, gf_wg_shared<C> &sm, int r0, int tiles) {
+    const int row = gf_wg_row<C>(), group = gf_wg_index(), turn = group / C::GM;
+    const float blank = FLAGS & (GF_MASK | GF_ABOVE) ? CUDART_NAN_F : FLAGS & GF_MOMENT ? GF_NO_PAIR : -CUDART_INF_F;
+    gf_stats_rows<C> x;
+    gf_stats_begin<C>(a, FLAGS, x, r0 + row);
+    gf_barrier_wait(gf_shared_address(&sm.rows_full), 0);
+    for (int j = turn; j < tiles; j += C::GN) {
+        float s[1][16][4];
+        const int c0 = j * GF_WG_COLS;
+        gf_wg_start_scores(s[0], sm, j, group % C::GM);
+        gf_wg_wait<0>();
+        gf_wg_pin(s[0]);
+        gf_wg_release(sm, j);
+        if (gf_has_blanks(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, blank);
+        gf_stats_tile<C, FLAGS>(a, x, s, c0);
+    }
+    gf_sync<C>();
+    gf_stats_finish<C>(a, FLAGS, x, r0, row, turn, reinterpret_cast<gf_row_sums<float> *>(sm.columns));
+}
+
+template <class C, unsigned FLAGS>
+static __global__ void __launch_bounds__(C::ALL, 1)
+    stats_wgmma(const __grid_constant__ gf_tile_args a, const __grid_constant__ CUtensorMap rows,
+                const __grid_constant__ CUtensorMap columns) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    gf_wg_shared<C> &sm = *reinterpret_cast<gf_wg_shared<C> *>(shared);
+    const int r0 = blockIdx.x * C::BM, tiles = (a.k.rows + GF_WG_COLS - 1) / GF_WG_COLS;
+    gf_wg_start(sm, &rows, r0, 1);
+    if (threadIdx.x < C::WORKERS) {
+        gf_wg_take_registers<112>(); /* 512 x 112 + 128 x 24 of the 640 x 96 the block starts with: more would never be granted */
+        sum_similarities<C, FLAGS>(a, sm, r0, tiles);
+    } else {
+        gf_wg_give_registers();
+        for (int j = 0; threadIdx.x == C::WORKERS && j < tiles; j++) {
+            gf_wg_wait_empty(sm, j);
+            gf_wg_fetch(sm, &columns, j, j);
+        }
+    }
+}
+
+template <class C, unsigned FLAGS> static cudaError_t launch_stats(const gf_tile_args &a, cudaStream_t stream) {
+    return gf_wg_launch<C>(stats_wgmma<C, FLAGS>, a, stream);
+}
+
+template <unsigned FLAGS> static cudaError_t launch_any_stats(const gf_tile_args &a, cudaStream_t stream) {
+    switch (gf_block_rows(a.q.rows)) {
+    case 256: return launch_stats<gf_wg_shape<4, 1>, FLAGS>(a, stream);
+    case 128: return launch_stats<gf_wg_shape<2, 2>, FLAGS>(a, stream);
+    default: return launch_stats<gf_wg_shape<1, 4>, FLAGS>(a, stream);
+    }
+}
+
+bool gf_stats_can_wgmma(const gf_tile_args &a) {
+    gf_tile_args plain = a;
+    plain.flags &= ~unsigned(GF_MOMENT);
+    const unsigned flags = gf_stats_pass::plain_flags(plain);
+    return a.ld == 128 && (flags == 0 || flags == GF_ABOVE || flags == (GF_MASK | GF_COUNT));
+}
+
+cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream) {
+    if (a.flags & GF_ABOVE) return launch_any_stats<GF_ABOVE>(a, stream);
+    switch (a.flags & (GF_MASK | GF_MOMENT)) {
+    case 0: return launch_any_stats<0>(a, stream);
+    case GF_MASK: return launch_any_stats<GF_MASK | GF_COUNT>(a, stream);
+    case GF_MOMENT: return launch_any_stats<GF_MOMENT>(a, stream);
+    default: return launch_any_stats<GF_MASK | GF_COUNT | GF_MOMENT>(a, stream);
+    }
+}
+
+/* ---------- Pass C ----------
+ *
+ * pass C for many rows of 128 dimensions on Hopper: warpgroup products, columns fetched by the copy engine.
  *
  * While one warpgroup turns its next tile of S into weights, the tensor cores compute S and P Z for the other.
  * FLAGS: none or GF_MASK, as in cuda_grad_mma.cuh, with or without GF_QUALITY (then it is the best for few rows, too).
  */
-#include "cuda/passes/cuda_grad_mma.cuh"
-#include "cuda/passes/cuda_kernels.cuh"
-#include "cuda/passes/tile_wgmma.cuh"
 
 template <class C, unsigned FLAGS>
 static __device__ __forceinline__ void weigh(const gf_tile_args &a, gf_grad_rows<C> &x, float (&s)[1][16][4], gf_wg_shared<C> &sm,
@@ -94,7 +217,7 @@ static __device__ __forceinline__ void write_quality(const gf_tile_args &a, gf_w
 }
 
 template <class C, unsigned FLAGS>
-static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, gf_wg_shared<C> &sm, int r0, int tiles) {
+static __device__ __forceinline__ void sum_weighted(const gf_tile_args &a, gf_wg_shared<C> &sm, int r0, int tiles) {
     const int row = gf_wg_row<C>();
     gf_grad_rows<C> x = {};
 #pragma unroll
@@ -141,29 +264,29 @@ static __global__ void __launch_bounds__(C::ALL, 1)
     gf_wg_start(sm, &rows, r0, 33);
     if (threadIdx.x < C::WORKERS) {
         gf_wg_take_registers<240>();
-        sum_rows<C, FLAGS>(a, sm, r0, tiles);
+        sum_weighted<C, FLAGS>(a, sm, r0, tiles);
     } else {
         gf_wg_give_registers();
         if (threadIdx.x < C::WORKERS + 32) fetch_columns<C, FLAGS>(a, sm, &columns, tiles);
     }
 }
 
-template <class C, unsigned FLAGS> static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) {
+template <class C, unsigned FLAGS> static cudaError_t launch_grad(const gf_tile_args &a, cudaStream_t stream) {
     return gf_wg_launch<C>(grad_wgmma<C, FLAGS>, a, stream);
 }
 
-template <unsigned FLAGS> static cudaError_t launch_any(const gf_tile_args &a, cudaStream_t stream) {
-    if (gf_block_rows(a.q.rows) <= 64) return launch<gf_wg_shape<1, 2>, FLAGS>(a, stream);
-    return launch<gf_wg_shape<2, 1>, FLAGS>(a, stream);
+template <unsigned FLAGS> static cudaError_t launch_any_grad(const gf_tile_args &a, cudaStream_t stream) {
+    if (gf_block_rows(a.q.rows) <= 64) return launch_grad<gf_wg_shape<1, 2>, FLAGS>(a, stream);
+    return launch_grad<gf_wg_shape<2, 1>, FLAGS>(a, stream);
 }
 
 bool gf_grad_can_wgmma(const gf_tile_args &a) { return a.ld == 128 && gf_grad_pass::labelled_flags(a) != GF_ANY_FLAGS; }
 
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream) {
     switch (a.flags & (GF_MASK | GF_QUALITY)) {
-    case 0: return launch_any<0>(a, stream);
-    case GF_MASK: return launch_any<GF_MASK>(a, stream);
-    case GF_QUALITY: return launch_any<GF_QUALITY>(a, stream);
-    default: return launch_any<GF_MASK | GF_QUALITY>(a, stream);
+    case 0: return launch_any_grad<0>(a, stream);
+    case GF_MASK: return launch_any_grad<GF_MASK>(a, stream);
+    case GF_QUALITY: return launch_any_grad<GF_QUALITY>(a, stream);
+    default: return launch_any_grad<GF_MASK | GF_QUALITY>(a, stream);
     }
 }

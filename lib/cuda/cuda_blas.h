@@ -1,4 +1,4 @@
-/* blas_lib.h - cuBLASLt, opened at run time: a build with CUDA runs where it is missing, and reports that when it is needed.
+/* cuda_blas.h - cuBLASLt, opened at run time: a build with CUDA runs where it is missing, and reports that when it is needed.
  * Functions are called through the struct, by their own names. */
 #pragma once
 
