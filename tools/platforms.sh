@@ -132,7 +132,7 @@ try_cuda12() {
     rm -rf "$build"
     mkdir -p "$build"
     (cd "$source" && find src/cuda -name '*.cu' -o -name '*.c' ! -path '*/absent/*') | LC_ALL=C sort > "$build/list"
-    define="-DGLOFND_EXPERIMENTAL -DGF_HAVE_HOPPER -I$source/include -I$source/src"
+    define="-DGLOFND_EXPERIMENTAL -DGF_HAVE_SM90 -I$source/include -I$source/src"
     while read -r file; do
         case $file in
         *sm90*) target="-gencode arch=compute_90a,code=sm_90a" ;;

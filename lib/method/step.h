@@ -19,7 +19,7 @@ typedef struct gf_step {
     int reuse;                /* pass C may use the tiles of pass B: both in one call */
     int tiles_made;           /* pass B finds them where a selection left them */
     int second_power;         /* hard_beta: the gradient of exp(b S/tau) is being made */
-    glofnd_anchor shared_row[2]; /* the one lambda, moved in the course of the step */
+    glofnd_row shared_row[2]; /* the one lambda, moved in the course of the step */
     int moves[2];             /* the shared lambda is updated after pass B */
     int64_t rescued, repeats;
 } gf_step;

@@ -111,7 +111,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
 }
 
 uint64_t gf_plan_phase(const gf_plan *p) {
-    const glofnd_anchor seen = {.clock = 1};                       /* if it starts nevertheless, the epoch is the reason */
+    const glofnd_row seen = {.clock = 1};                       /* if it starts nevertheless, the epoch is the reason */
     const int draws = p->marked && p->o.flag_probability < 1.0; /* in every epoch anew */
     const double numbers[] = {p->tau,
                               p->gamma,

@@ -58,11 +58,11 @@ static void run_golden_step(const struct marks_case *c, runner *w, int step) {
 
 static void check_state(const struct marks_case *c, const runner *w) {
     int64_t id[ANCHORS + 1];
-    glofnd_anchor row[ANCHORS + 1];
+    glofnd_row row[ANCHORS + 1];
     uint16_t bank[ANCHORS * DIM];
     for (int i = 0; i < ANCHORS; i++) id[i] = i;
     id[ANCHORS] = GLOFND_SHARED;
-    expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, 0, id, ANCHORS + 1, row));
+    expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, 0, id, ANCHORS + 1, row));
     for (int i = 0; i < ANCHORS; i++) {
         expect_near(c->name, i, "lambda of an anchor", (double)row[i].lambda, c->lambda[i], TOLERANCE);
         if (row[i].clock > 0) expect_near(c->name, i, "log u of an anchor", (double)row[i].log_u, c->log_u[i], TOLERANCE);
@@ -79,11 +79,11 @@ TEST(numbers_are_those_of_the_script) {
         const struct marks_case *c = &marks_cases[k];
         const glofnd_options o = options_of(c);
         const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS, .dim = DIM};
-        const glofnd_anchor pull = {.lambda = (float)c->pull, .log_u = -INFINITY, .clock = 1};
+        const glofnd_row pull = {.lambda = (float)c->pull, .log_u = -INFINITY, .clock = 1};
         runner w = {0};
         expect_ok(w.ctx, glofnd_ctx_create(&o, &w.ctx, NULL, 0));
         expect_ok(w.ctx, glofnd_store_create(w.ctx, &spec, &w.store));
-        if (c->attract > 0) expect_ok(w.ctx, glofnd_anchors_put(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &pull));
+        if (c->attract > 0) expect_ok(w.ctx, glofnd_rows_put(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &pull));
         for (int step = 0; step < MARKS_STEPS; step++) run_golden_step(c, &w, step);
         check_state(c, &w);
         runner_free(&w);

@@ -161,7 +161,7 @@ TEST(similarities_alone_are_not_enough) {
     scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, RANDOM);
     runner w = runner_make(&s);
     const glofnd_sims q = {.size = sizeof q, .rows = 2, .cols = 2, .sim = sim, .id = id, .views = 1};
-    assert_int_equal(glofnd_detect_update(w.ctx, w.store, &q), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_update(w.ctx, w.store, &q), GLOFND_E_UNSUPPORTED);
     runner_free(&w);
 }
 
@@ -212,14 +212,14 @@ TEST(attraction_finds_its_share) {
     s.batch = 40, s.anchors = 60, s.pull0 = 0, s.o.attract_alpha = 0.05, s.o.update_epoch = s.o.mask_epoch = 0;
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
-    glofnd_anchor shared;
+    glofnd_row shared;
     for (int step = 0; step < 300; step++) {
         scene_batch b;
         scene_draw(&s, step, &b);
         run_step(&w, &b.q, &out);
         scene_batch_free(&b);
     }
-    expect_ok(w.ctx, glofnd_anchors_get(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &shared));
+    expect_ok(w.ctx, glofnd_rows_get(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &shared));
     assert_int_equal(shared.clock, 300);
     assert_true(shared.lambda > 0.5f && shared.lambda < 0.99f);
     const double before = (double)shared.lambda;
@@ -229,7 +229,7 @@ TEST(attraction_finds_its_share) {
         run_step(&w, &b.q, &out);
         scene_batch_free(&b);
     }
-    expect_ok(w.ctx, glofnd_anchors_get(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &shared));
+    expect_ok(w.ctx, glofnd_rows_get(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &shared));
     assert_true(fabs((double)shared.lambda - before) < 0.02); /* at rest; on the way it moves by 0.06 */
     outputs_free(&out);
     runner_free(&w);
