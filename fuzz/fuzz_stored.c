@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/embedding_files.h"
+#include "discover/stored_result.h"
 #include "run/run_folder.h"
 #include "util/text.h"
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "data/row_scores.h"
-#include "util/text.h"
+#include "programs/row_scores.h"
+#include "util/number_text.h"
 
 static int read_keep(const cli_call *call, const char *keep, cli_decide *out) {
     static const char score[] = "score:";

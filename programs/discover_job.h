@@ -3,8 +3,8 @@
 
 #include "programs/discover_decide.h"
 #include "programs/discover_units.h"
-#include "data/embedding_files.h"
-#include "data/stored_neighbours.h"
+#include "discover/discover_files.h"
+#include "discover/stored_result.h"
 #include "eval/encode.h"
 #include "run/progress.h"
 #include "util/text.h"

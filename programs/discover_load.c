@@ -9,6 +9,7 @@
 #include "programs/device_flags.h"
 #include "programs/interrupt.h"
 #include "programs/discover_job.h"
+#include "embeddings/row_labels.h"
 #include "eval/run_data.h"
 #include "io/file.h"
 #include "run/run_folder.h"
@@ -208,7 +209,7 @@ static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(cli_units_choose(err, j));
     if (j->units.on) {
         j->d.n = gf_embeddings_rows(j->set), j->d.dim = gf_embeddings_dim(j->set);
-        return gf_embeddings_have_names(j->set) ? gf_discover_take_names(err, j->set, &j->d) : GLOFND_OK;
+        return gf_embeddings_have_names(j->set) ? gf_discover_read_set_names(err, j->set, &j->d) : GLOFND_OK;
     }
     if (!j->query) TRY(report_memory(err, j, gf_embeddings_rows(j->set), gf_embeddings_dim(j->set)));
     return gf_discover_read_set(err, j->set, &j->d);
@@ -283,7 +284,7 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     TRY(load_sources(err, j));
     TRY(cli_decide_check(err, &j->decide, j->d.n));
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, j->label_column, &j->d));
-    if (j->in.label) TRY(gf_discover_labels_of_texts(err, &j->label_texts, &j->d));
+    if (j->in.label) TRY(gf_row_labels_of_texts(err, &j->label_texts, j->d.n, &j->d.label, &j->d.classes));
     if (j->names) TRY(gf_discover_read_names(err, j->names, j->in.id, &j->d));
     TRY(j->units.on ? gf_discover_classify_stream(err, &j->units.u.source, &j->d) : gf_discover_classify(err, &j->d));
     if (j->run && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));

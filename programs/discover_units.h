@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "discover/unit_run.h"
+#include "discover/units.h"
 #include "dist/comm.h"
 
 typedef struct cli_units {

@@ -29,7 +29,7 @@ text            : util io
 nn              : util io device cpu cuda dist
 optim           : util nn
 kmeans          : util device pairs cuda nn
-data            : util io image text embeddings discover
+data            : util io image text
 loader          : util device cuda image text nn data
 run             : util io device method nn optim
 loop            : util io device method pairs cuda image text nn optim dist data loader run kmeans
@@ -37,7 +37,7 @@ eval            : util io device cpu image text nn optim pairs data loader run l
 plot            : util
 report          : util io image text pairs data run loop eval discover plot
 absent          : util dist loader kmeans nn
-programs        : util io device method cpu cuda image text nn dist pairs data loader run loop eval discover plot report
+programs        : util io device method cpu cuda image text nn dist pairs embeddings data loader run loop eval discover plot report
 '
 
 files() {

@@ -1,7 +1,637 @@
-/* decide.c - see decide.h. */
+/* decide_rows.c - see decide_rows.h. */
 #include "discover/decide.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "util/grow.h"
+#include "util/minmax.h"
+#include "util/order.h"
+#include "util/parallel.h"
+
+enum { READ_ROWS = 8192 }; /* rows that are read at once */
+
+static glofnd_status visit_source(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, gf_row_piece *p, float *x,
+                                  gf_row_visit *visit, void *user) {
+    const gf_discover_data *d = p->d;
+    for (p->base = 0; p->base < d->n; p->base += READ_ROWS) {
+        const int64_t rows = GF_MIN(READ_ROWS, d->n - p->base);
+        TRY(c->rows->read(err, c->rows->user, p->base, rows, x));
+        for (p->count = 0; p->first + p->count < d->good_n && d->good[p->first + p->count] < p->base + rows;) p->count++;
+        visit(user, p);
+        p->first += p->count;
+        FAIL_IF(err, gf_job_stopped(&s->watch), GLOFND_E_ARGUMENT, "stopped");
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                   gf_row_visit *visit, void *user) {
+    gf_row_piece p = {.d = d, .x = d->x, .count = d->good_n};
+    if (d->x) {
+        visit(user, &p);
+        return GLOFND_OK;
+    }
+    float *x = malloc((size_t)(GF_MIN(READ_ROWS, d->n) * d->dim) * sizeof *x);
+    FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory to read embeddings again");
+    p.x = x;
+    const glofnd_status status = visit_source(err, c, s, &p, x, visit, user);
+    free(x);
+    return status;
+}
+
+glofnd_status gf_decide_read_row(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, int64_t position,
+                                 float *out) {
+    const int64_t row = d->good[position];
+    if (!d->x) return c->rows->read(err, c->rows->user, row, 1, out);
+    memcpy(out, d->x + row * d->dim, (size_t)d->dim * sizeof *out);
+    return GLOFND_OK;
+}
+
+/* ----- decide central ----- */
+
+/* How central rows are in their group of duplicates; see decide.h.
+ *
+ * The mean similarity of a row to the others of its group is a product with the sum of all their unit vectors. So two passes over
+ * the rows are enough, one for the sums and one for the products; where the sums of all groups take too much memory, two for each
+ * range of groups.
+ */
+
+typedef struct centres {
+    const gf_components *groups;
+    int64_t dim, from, to; /* groups whose sums are in memory */
+    double *sum;           /* [to - from][dim] */
+    double *unit;          /* [dim] */
+    float *value;          /* [good_n] */
+} centres;
+
+/* The row as a vector of length 1. */
+static void make_unit(const float *row, int64_t dim, double *unit) {
+    double norm = 0.0;
+    for (int64_t k = 0; k < dim; k++) norm += (double)row[k] * (double)row[k];
+    norm = sqrt(norm);
+    for (int64_t k = 0; k < dim; k++) unit[k] = (double)row[k] / norm;
+}
+
+/* The sum of the group; NULL: none of these, or of two rows, which are equally central. */
+static double *sum_of(const centres *x, int64_t position) {
+    const int64_t g = x->groups->of[position];
+    return g >= x->from && g < x->to && x->groups->part[g].nodes > 2 ? x->sum + (g - x->from) * x->dim : NULL;
+}
+
+static void add_rows(void *user, const gf_row_piece *p) {
+    const centres *x = user;
+    for (int64_t i = p->first; i < p->first + p->count; i++) {
+        double *sum = sum_of(x, i);
+        if (!sum) continue;
+        make_unit(gf_piece_row(p, i), x->dim, x->unit);
+        for (int64_t k = 0; k < x->dim; k++) sum[k] += x->unit[k];
+    }
+}
+
+static void value_rows(void *user, const gf_row_piece *p) {
+    const centres *x = user;
+    for (int64_t i = p->first; i < p->first + p->count; i++) {
+        const double *sum = sum_of(x, i);
+        double dot = 0.0;
+        if (!sum) continue;
+        make_unit(gf_piece_row(p, i), x->dim, x->unit);
+        for (int64_t k = 0; k < x->dim; k++) dot += x->unit[k] * (sum[k] - x->unit[k]);
+        x->value[i] = (float)(dot / (double)(x->groups->part[x->groups->of[i]].nodes - 1)); /* rounding of sums does not decide */
+    }
+}
+
+/* Groups are in order of size: those of more than two rows come first. */
+static int64_t count_large(const gf_components *groups) {
+    int64_t n = 0;
+    while (n < groups->count && groups->part[n].nodes > 2) n++;
+    return n;
+}
+
+glofnd_status gf_decide_central(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                const gf_discover_result *r, float *value) {
+    const int64_t large = count_large(&r->groups), bytes = d->dim * (int64_t)sizeof(double);
+    const int64_t some = GF_MAX(GF_MIN(large, (int64_t)(s->memory / 4) / bytes), 1);
+    centres x = {.groups = &r->groups, .dim = d->dim, .value = value};
+    memset(value, 0, (size_t)d->good_n * sizeof *value);
+    x.sum = malloc((size_t)(some * bytes));
+    x.unit = malloc((size_t)bytes);
+    glofnd_status status = x.sum && x.unit ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for the centres of groups");
+    for (; x.from < large && status == GLOFND_OK; x.from = x.to) {
+        x.to = GF_MIN(x.from + some, large);
+        memset(x.sum, 0, (size_t)((x.to - x.from) * bytes));
+        status = gf_decide_visit_rows(err, c, s, d, add_rows, &x);
+        if (status == GLOFND_OK) status = gf_decide_visit_rows(err, c, s, d, value_rows, &x);
+    }
+    free(x.sum);
+    free(x.unit);
+    return status;
+}
+
+/* ----- decide keep ----- */
+
+/* The row that is kept of every group of duplicates; see decide.h. */
+
+typedef struct keep_choice {
+    const gf_decide_spec *c;
+    const gf_discover_data *d;
+    int64_t *first;  /* [groups + 1] of a group in member */
+    int32_t *member; /* positions, ascending within a group */
+    double *value;   /* [largest group] larger is kept */
+    float *central;  /* [n] by position; NULL: not needed */
+} keep_choice;
+
+/* ----- members ----- */
+
+static void list_members(keep_choice *x, const gf_components *groups, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (groups->of[i] >= 0) x->first[groups->of[i] + 1]++;
+    for (int64_t g = 0; g < groups->count; g++) x->first[g + 1] += x->first[g];
+    for (int64_t i = 0; i < n; i++)
+        if (groups->of[i] >= 0) x->member[x->first[groups->of[i]]++] = (int32_t)i;
+    for (int64_t g = groups->count; g > 0; g--) x->first[g] = x->first[g - 1];
+    x->first[0] = 0;
+}
+
+/* ----- rules ----- */
+
+static void value_central(keep_choice *x, const int32_t *member, int64_t count) {
+    for (int64_t m = 0; m < count; m++) x->value[m] = (double)x->central[member[m]];
+}
+
+static void value_score(keep_choice *x, const int32_t *member, int64_t count) {
+    for (int64_t m = 0; m < count; m++) {
+        const double score = x->c->score[x->d->good[member[m]]];
+        x->value[m] = isnan(score) ? -INFINITY : score;
+    }
+}
+
+typedef struct label_place {
+    int32_t label, place;
+} label_place;
+
+static int by_label(const void *a, const void *b) {
+    const label_place *x = a, *y = b;
+    if (x->label != y->label) return x->label < y->label ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* 1 for the most frequent known label; of equally frequent ones that of the lowest row. */
+static glofnd_status value_label(gf_error *err, keep_choice *x, const int32_t *member, int64_t count) {
+    label_place *l = malloc((size_t)count * sizeof *l);
+    int64_t best = 0, best_place = 0, known = 0;
+    int32_t label = -1;
+    FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory for labels of a group");
+    for (int64_t m = 0; m < count; m++)
+        if (x->d->label[x->d->good[member[m]]] >= 0) l[known++] = (label_place){x->d->label[x->d->good[member[m]]], (int32_t)m};
+    if (known) qsort(l, (size_t)known, sizeof *l, by_label);
+    for (int64_t a = 0, b; a < known; a = b) {
+        for (b = a + 1; b < known && l[b].label == l[a].label; b++) continue;
+        if (b - a > best || (b - a == best && l[a].place < best_place)) best = b - a, best_place = l[a].place, label = l[a].label;
+    }
+    for (int64_t m = 0; m < count; m++) x->value[m] = label >= 0 && x->d->label[x->d->good[member[m]]] == label;
+    free(l);
+    return GLOFND_OK;
+}
+
+static glofnd_status value_members(gf_error *err, keep_choice *x, const int32_t *member, int64_t count) {
+    switch (x->c->keep) {
+    case GF_KEEP_CENTRAL: value_central(x, member, count); break;
+    case GF_KEEP_SCORE:
+    case GF_KEEP_LARGEST: value_score(x, member, count); break;
+    case GF_KEEP_LABEL: return value_label(err, x, member, count);
+    case GF_KEEP_FIRST: memset(x->value, 0, (size_t)count * sizeof *x->value); break;
+    }
+    return GLOFND_OK;
+}
+
+/* Splits come first, then the rule, then the row. */
+static int32_t best_member(const keep_choice *x, const int32_t *member, int64_t count) {
+    int64_t best = 0;
+    unsigned best_split = (unsigned)gf_split_of(x->c, x->d->good[member[0]]);
+    for (int64_t m = 1; m < count; m++) {
+        const unsigned split = (unsigned)gf_split_of(x->c, x->d->good[member[m]]); /* none: after all others */
+        if (split < best_split || (split == best_split && x->value[m] > x->value[best])) best = m, best_split = split;
+    }
+    return member[best];
+}
+
+static glofnd_status choose_kept(gf_error *err, keep_choice *x, const gf_discover_result *r, gf_decisions *out) {
+    for (int64_t g = 0; g < r->groups.count; g++) {
+        const int32_t *member = x->member + x->first[g];
+        const int64_t count = x->first[g + 1] - x->first[g];
+        TRY(value_members(err, x, member, count));
+        const int32_t kept = best_member(x, member, count);
+        for (int64_t m = 0; m < count; m++) out->kept[member[m]] = kept;
+        out->duplicates += count - 1;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status check_keep_rule(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d) {
+    FAIL_IF(err, c->keep == GF_KEEP_LABEL && !d->label, GLOFND_E_ARGUMENT,
+            "--keep label needs labels: give --labels, or --data of a dataset that has them");
+    FAIL_IF(err, (c->keep == GF_KEEP_SCORE || c->keep == GF_KEEP_LARGEST) && !c->score, GLOFND_E_ARGUMENT,
+            "--keep %s needs a number of each row", gf_keep_rule_name(c->keep));
+    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "--keep central needs the embeddings");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                             const gf_discover_result *r, gf_decisions *out) {
+    const int64_t largest = r->groups.count ? r->groups.part[0].nodes : 0, n = r->f.n;
+    keep_choice x = {.c = c, .d = d};
+    TRY(check_keep_rule(err, c, d));
+    x.first = calloc((size_t)r->groups.count + 2, sizeof *x.first);
+    x.member = malloc((size_t)(r->groups.nodes + 1) * sizeof *x.member);
+    x.value = malloc((size_t)(largest + 1) * sizeof *x.value);
+    const int central = c->keep == GF_KEEP_CENTRAL;
+    if (central) x.central = malloc((size_t)(n + 1) * sizeof *x.central);
+    out->kept = malloc((size_t)(n + 1) * sizeof *out->kept);
+    glofnd_status status = GLOFND_OK;
+    if (!x.first || !x.member || !x.value || (central && !x.central) || !out->kept)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for groups of %lld rows", (long long)r->groups.nodes);
+    if (central && status == GLOFND_OK) status = gf_decide_central(err, c, s, d, r, x.central);
+    for (int64_t i = 0; status == GLOFND_OK && i < n; i++) out->kept[i] = (int32_t)i;
+    if (status == GLOFND_OK) {
+        list_members(&x, &r->groups, n);
+        status = choose_kept(err, &x, r, out);
+    }
+    out->keep = n - out->duplicates, out->bad = d->n - d->good_n;
+    free(x.first);
+    free(x.member);
+    free(x.value);
+    free(x.central);
+    return status;
+}
+
+/* ----- decide findings ----- */
+
+/* Outliers, labels that disagree with mutual neighbours; see decide.h. */
+
+/* ----- outliers ----- */
+
+typedef struct lonely {
+    float similarity, lambda;
+    int32_t position;
+} lonely;
+
+static int by_similarity(const void *a, const void *b) {
+    const lonely *x = a, *y = b;
+    if (x->similarity != y->similarity) return x->similarity < y->similarity ? -1 : 1;
+    if (x->lambda != y->lambda) return x->lambda < y->lambda ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+/* The `limit` first of many, in order: the list has room for twice as many, and is cut when it is full. */
+typedef struct lonely_list {
+    lonely *at;
+    int64_t limit, count;
+    int full; /* `limit` are known: what comes after the last of them is of no use */
+} lonely_list;
+
+static void cut_list(lonely_list *l) {
+    if (l->count) qsort(l->at, (size_t)l->count, sizeof *l->at, by_similarity);
+    l->full = l->count >= l->limit;
+    l->count = GF_MIN(l->count, l->limit);
+}
+
+static void add_lonely(lonely_list *l, lonely x) {
+    if (l->limit == 0 || (l->full && by_similarity(&x, &l->at[l->limit - 1]) > 0)) return;
+    l->at[l->count++] = x;
+    if (l->count == 2 * l->limit) cut_list(l);
+}
+
+/* An outlier is less similar to its nearest neighbour than thresholds of the dataset usually are. */
+glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out) {
+    const gf_pairs_found *f = &r->f;
+    out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
+    if (f->top == 0) return GLOFND_OK;
+    lonely_list list = {.limit = GF_MIN(c->outliers, f->n)};
+    list.at = malloc((size_t)(2 * list.limit + 1) * sizeof *list.at);
+    out->outlier = malloc((size_t)(list.limit + 1) * sizeof *out->outlier);
+    if (!list.at || !out->outlier) {
+        free(list.at);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        const float similarity = f->similarity[i * f->top];
+        if (f->other[i * f->top] < 0) continue; /* compared with no other row: --duplicates, --approx */
+        add_lonely(&list, (lonely){similarity, f->lambda[i], (int32_t)i});
+        out->outliers_found += (double)similarity < out->outlier_limit;
+    }
+    cut_list(&list);
+    out->outliers = list.count;
+    for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list.at[k].position;
+    free(list.at);
+    return GLOFND_OK;
+}
+
+/* ----- labels ----- */
+
+double gf_label_issue_score(const gf_label_issue *x) { return (double)(x->best - x->own) / (double)(x->votes + 1); }
+
+static int by_score(const void *a, const void *b) {
+    const gf_label_issue *x = a, *y = b;
+    const int64_t p = (int64_t)(x->best - x->own) * (y->votes + 1), q = (int64_t)(y->best - y->own) * (x->votes + 1);
+    if (p != q) return p > q ? -1 : 1;
+    if (x->votes != y->votes) return x->votes > y->votes ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+/* Votes of the listed mutual neighbours of anchor i; label [top] is scratch. Of equally frequent labels the smallest. */
+static gf_label_issue count_votes(const gf_discover_data *d, const gf_pairs_found *f, int64_t i, int32_t *label) {
+    gf_label_issue x = {.position = (int32_t)i, .suggested = -1};
+    const int32_t own = d->label[d->good[i]];
+    for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
+        const int32_t j = f->other[i * f->top + k], y = d->label[d->good[j]];
+        if (y >= 0 && f->similarity[i * f->top + k] > f->lambda[j]) label[x.votes++] = y;
+    }
+    if (x.votes) qsort(label, (size_t)x.votes, sizeof *label, gf_order_int32);
+    for (int32_t a = 0, b; a < x.votes; a = b) {
+        for (b = a + 1; b < x.votes && label[b] == label[a]; b++) continue;
+        if (label[a] == own) x.own = b - a;
+        if (b - a > x.best) x.best = b - a, x.suggested = label[a];
+    }
+    return x;
+}
+
+glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out) {
+    const gf_pairs_found *f = &r->f;
+    if (!d->label) return GLOFND_OK;
+    int32_t *label = malloc((size_t)(f->top + 1) * sizeof *label);
+    out->issue = malloc((size_t)(f->n + 1) * sizeof *out->issue);
+    if (!label || !out->issue) {
+        free(label);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)f->n);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        if (d->label[d->good[i]] < 0) continue;
+        const gf_label_issue x = count_votes(d, f, i, label);
+        if (x.best > x.own) out->issue[out->issues++] = x;
+    }
+    if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
+    free(label);
+    return GLOFND_OK;
+}
+
+/* ----- decide leaks ----- */
+
+/* Leaks between splits: how many rows of a split have a duplicate in another one, and which; see decide.h. */
+
+typedef struct split_bits { /* bit k: split k has one row of the set; two or more */
+    uint32_t one, two;
+} split_bits;
+
+/* set [n]: the set of a position, -1: none. Counts rows of split a whose set has a row of split b. */
+static void count_leaks(const gf_decide_spec *c, const gf_discover_data *d, const int32_t *set, split_bits *s,
+                        int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX]) {
+    for (int64_t i = 0; i < d->good_n; i++) {
+        const int split = gf_split_of(c, d->good[i]);
+        if (set[i] < 0 || split < 0) continue;
+        s[set[i]].two |= s[set[i]].one & 1u << split;
+        s[set[i]].one |= 1u << split;
+    }
+    for (int64_t i = 0; i < d->good_n; i++) {
+        const int split = gf_split_of(c, d->good[i]);
+        if (set[i] < 0 || split < 0) continue;
+        for (int b = 0; b < c->splits; b++) leak[split][b] += (b == split ? s[set[i]].two : s[set[i]].one) >> b & 1;
+    }
+}
+
+/* ----- rows that no listed pair shows ----- */
+
+typedef struct leak_rows {
+    const gf_decide_spec *c;
+    const gf_discover_data *d;
+    const gf_discover_result *r;
+    const int32_t *set; /* [good_n] -1: none */
+    uint32_t *shown;    /* [good_n] bit k: a listed pair connects the position with split k */
+    int32_t *first;     /* [sets][splits] lowest position of a split in the set, -1: none */
+    gf_decisions *out;
+    size_t capacity;
+} leak_rows;
+
+static void show_pair(leak_rows *x, int64_t i, int64_t j) {
+    const int a = gf_split_of(x->c, x->d->good[i]), b = gf_split_of(x->c, x->d->good[j]);
+    if (a < 0 || b < 0) return;
+    x->shown[i] |= 1u << b;
+    x->shown[j] |= 1u << a;
+}
+
+/* The pairs that the list has, as decide_files.c writes it. */
+static void show_listed(leak_rows *x, float limit, int exact) {
+    const gf_pairs_found *f = &x->r->f;
+    for (int64_t i = 0; i < f->n && exact; i++)
+        if (x->d->copy_of[i] != i) show_pair(x, i, x->d->copy_of[i]);
+    for (int64_t i = 0; i < f->n && !exact; i++)
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++) show_pair(x, i, f->other[i * f->top + k]);
+}
+
+static void find_first_of_splits(leak_rows *x) {
+    for (int64_t i = x->d->good_n - 1; i >= 0; i--) {
+        const int split = gf_split_of(x->c, x->d->good[i]);
+        if (split >= 0 && x->set[i] >= 0) x->first[(int64_t)x->set[i] * x->c->splits + split] = (int32_t)i;
+    }
+}
+
+static glofnd_status add_unlisted(gf_error *err, leak_rows *x) {
+    gf_decisions *out = x->out;
+    for (int64_t i = 0; i < x->d->good_n; i++) {
+        const int split = gf_split_of(x->c, x->d->good[i]);
+        for (int b = 0; b < x->c->splits && split >= 0 && x->set[i] >= 0; b++) {
+            const int32_t j = x->first[(int64_t)x->set[i] * x->c->splits + b];
+            if (b == split || j < 0 || x->shown[i] >> b & 1) continue;
+            FAIL_IF(err, !gf_grow(&out->unlisted, &x->capacity, (size_t)out->unlisted_count + 1, sizeof *out->unlisted),
+                    GLOFND_E_MEMORY, "no memory for leaks");
+            out->unlisted[out->unlisted_count++] = (gf_leak_pair){(int32_t)i, j};
+            show_pair(x, i, j);
+        }
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status find_unlisted(gf_error *err, const gf_discover_spec *s, leak_rows *x) {
+    const int exact = s->dup == GF_DUP_EXACT;
+    const int64_t sets = exact ? x->d->good_n : x->r->groups.count;
+    const size_t firsts = (size_t)(sets * x->c->splits);
+    x->set = exact ? x->d->copy_of : x->r->groups.of;
+    x->shown = calloc((size_t)x->d->good_n + 1, sizeof *x->shown);
+    x->first = malloc((firsts + 1) * sizeof *x->first);
+    glofnd_status status = GLOFND_OK;
+    if (!x->shown || !x->first)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for leaks of %lld rows", (long long)x->d->good_n);
+    for (size_t i = 0; i < firsts && x->first; i++) x->first[i] = -1;
+    if (status == GLOFND_OK) {
+        show_listed(x, gf_discover_dup(s, x->d->dim), exact);
+        find_first_of_splits(x);
+        status = add_unlisted(err, x);
+    }
+    free(x->shown);
+    free(x->first);
+    return status;
+}
+
+glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *spec, const gf_discover_data *d,
+                              const gf_discover_result *r, gf_decisions *out) {
+    if (!c->splits) return GLOFND_OK;
+    split_bits *s = calloc((size_t)(d->good_n + 1), sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for splits of %lld rows", (long long)d->good_n);
+    count_leaks(c, d, r->groups.of, s, out->leak);
+    memset(s, 0, (size_t)(d->good_n + 1) * sizeof *s);
+    count_leaks(c, d, d->copy_of, s, out->exact);
+    free(s);
+    leak_rows x = {.c = c, .d = d, .r = r, .out = out};
+    return find_unlisted(err, spec, &x);
+}
+
+/* ----- decide sample ----- */
+
+/* A diverse subset by greedy k-centre; see decide.h.
+ *
+ * The first centre is the kept row most similar to the mean direction of all kept rows. Each further one is the row whose most
+ * similar centre is least similar; of equal ones the lowest row. So the first N of a larger subset are the subset of N rows.
+ */
+
+enum { COVER_BLOCK = 1024, LANES = 8 };
+
+typedef struct cover {
+    const gf_decide_spec *c;
+    const gf_discover_spec *s;
+    const gf_discover_data *d;
+    const int32_t *kept; /* [good_n] its own position: kept */
+    double *scale;       /* [good_n] 1 / length of the row */
+    double *near;        /* [good_n] similarity to the most similar centre; INFINITY: not kept, or chosen */
+    double *centre;      /* [dim] of length 1 */
+    float *row;          /* [dim] */
+    int first;           /* the mean is no centre: near is overwritten */
+    const gf_row_piece *piece;
+} cover;
+
+static int is_kept(const cover *x, int64_t i) { return x->kept[i] == i; }
+
+/* Sums in a fixed order, in lanes that the compiler can keep in vectors. */
+static double dot_with_centre(const float *row, const double *centre, int64_t dim) {
+    double sum[LANES] = {0}, rest = 0.0;
+    int64_t k = 0;
+    for (; k + LANES <= dim; k += LANES)
+        for (int l = 0; l < LANES; l++) sum[l] += (double)row[k + l] * centre[k + l];
+    for (; k < dim; k++) rest += (double)row[k] * centre[k];
+    for (int l = 0; l < LANES; l++) rest += sum[l];
+    return rest;
+}
+
+static void compare_with_centre(void *arg, int64_t task, int thread) {
+    cover *x = arg;
+    const gf_row_piece *p = x->piece;
+    (void)thread;
+    for (int64_t i = p->first + task * COVER_BLOCK; i < p->first + GF_MIN((task + 1) * COVER_BLOCK, p->count); i++) {
+        if (!is_kept(x, i)) continue;
+        const double v = dot_with_centre(gf_piece_row(p, i), x->centre, x->d->dim) * x->scale[i];
+        x->near[i] = x->first ? v : fmax(x->near[i], v);
+    }
+}
+
+static void set_scale(void *arg, int64_t task, int thread) {
+    cover *x = arg;
+    const gf_row_piece *p = x->piece;
+    (void)thread;
+    for (int64_t i = p->first + task * COVER_BLOCK; i < p->first + GF_MIN((task + 1) * COVER_BLOCK, p->count); i++) {
+        const float *row = gf_piece_row(p, i);
+        double sum = 0.0;
+        for (int64_t k = 0; k < x->d->dim; k++) sum += (double)row[k] * (double)row[k];
+        x->scale[i] = 1.0 / sqrt(sum);
+    }
+}
+
+static int64_t blocks_of(const gf_row_piece *p) { return (p->count + COVER_BLOCK - 1) / COVER_BLOCK; }
+
+static void compare_piece(void *user, const gf_row_piece *p) {
+    cover *x = user;
+    x->piece = p;
+    gf_parallel(x->s->threads, blocks_of(p), compare_with_centre, x);
+}
+
+/* Scales, and the sum of the kept rows in x->centre. */
+static void add_piece(void *user, const gf_row_piece *p) {
+    cover *x = user;
+    x->piece = p;
+    gf_parallel(x->s->threads, blocks_of(p), set_scale, x);
+    for (int64_t i = p->first; i < p->first + p->count; i++)
+        for (int64_t k = 0; is_kept(x, i) && k < x->d->dim; k++) x->centre[k] += (double)gf_piece_row(p, i)[k] * x->scale[i];
+}
+
+/* The kept row whose similarity is largest (sign 1) or smallest (-1). */
+static int64_t extreme_row(const cover *x, double sign) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < x->d->good_n; i++)
+        if (is_kept(x, i) && (best < 0 || sign * x->near[i] > sign * x->near[best])) best = i;
+    return best;
+}
+
+static glofnd_status visit_all(gf_error *err, cover *x, gf_row_visit *visit) {
+    return gf_decide_visit_rows(err, x->c, x->s, x->d, visit, x);
+}
+
+static glofnd_status pick_centres(gf_error *err, cover *x, gf_decisions *out) {
+    for (int64_t k = 0; k < x->d->dim; k++) x->centre[k] = 0.0;
+    TRY(visit_all(err, x, add_piece));
+    x->first = 1;
+    TRY(visit_all(err, x, compare_piece));
+    int64_t next = extreme_row(x, 1.0);
+    for (int64_t k = 0; k < out->samples; k++) {
+        out->sample[k] = (int32_t)next;
+        TRY(gf_decide_read_row(err, x->c, x->d, next, x->row));
+        for (int64_t m = 0; m < x->d->dim; m++) x->centre[m] = (double)x->row[m] * x->scale[next];
+        x->first = k == 0;
+        TRY(visit_all(err, x, compare_piece));
+        x->near[next] = INFINITY; /* not chosen again, whatever rounding says */
+        next = extreme_row(x, -1.0);
+        FAIL_IF(err, gf_job_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");
+    }
+    out->sample_reach = fmin(x->near[next], 1.0);
+    return GLOFND_OK;
+}
+
+/* d with its rows in memory, if they fit: N passes over them are not N passes over files. */
+static glofnd_status load_rows_if_they_fit(gf_error *err, cover *x, gf_discover_data *loaded) {
+    const double bytes = 4.0 * (double)x->d->n * (double)x->d->dim;
+    *loaded = *x->d;
+    if (x->d->x || bytes > (double)x->s->memory) return GLOFND_OK;
+    loaded->x = malloc((size_t)bytes);
+    if (!loaded->x) return GLOFND_OK; /* it works without */
+    const glofnd_status status = x->c->rows->read(err, x->c->rows->user, 0, x->d->n, loaded->x);
+    x->d = loaded;
+    return status;
+}
+
+glofnd_status gf_decide_sample(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                               gf_decisions *out) {
+    gf_discover_data loaded = {0};
+    if (!c->sample) return GLOFND_OK;
+    FAIL_IF(err, !d->x && !c->rows, GLOFND_E_ARGUMENT, "--sample needs the embeddings");
+    cover x = {.c = c, .s = s, .d = d, .kept = out->kept};
+    x.scale = malloc((size_t)d->good_n * sizeof *x.scale);
+    x.near = malloc((size_t)d->good_n * sizeof *x.near);
+    x.centre = malloc((size_t)d->dim * sizeof *x.centre);
+    x.row = malloc((size_t)d->dim * sizeof *x.row);
+    out->samples = GF_MIN(c->sample, out->keep);
+    out->sample = malloc((size_t)out->samples * sizeof *out->sample);
+    glofnd_status status = GLOFND_OK;
+    if (!x.scale || !x.near || !x.centre || !x.row || !out->sample)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a subset of %lld rows", (long long)out->keep);
+    if (status == GLOFND_OK) status = load_rows_if_they_fit(err, &x, &loaded);
+    if (status == GLOFND_OK) status = pick_centres(err, &x, out);
+    if (loaded.x != d->x) free(loaded.x);
+    free(x.scale);
+    free(x.near);
+    free(x.centre);
+    free(x.row);
+    return status;
+}
+
+/* ----- decide ----- */
 
 const char *gf_keep_rule_name(gf_keep_rule rule) {
     static const char *const names[] = {"first", "central", "score", "largest", "label"};

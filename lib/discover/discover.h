@@ -1,6 +1,7 @@
 /* discover.h - false negatives and duplicates among embeddings: exact thresholds, the pairs above them, and statistics.
  *
- *     gf_discover_read(err, "emb.npy", NULL, &d);   gf_discover_classify(err, &d);
+ *     gf_discover_read_set(err, set, &d);           from files
+ *     gf_discover_classify(err, &d);
  *     gf_discover_run(err, &spec, &d, &r);          frees d.x once it is packed
  *     gf_discover_write(err, "out", 0, &report);    (discover_files.h)
  * With n usable rows, an anchor has m = n - 1 others. Its threshold is the rank-th largest of its m similarities: rank is
@@ -9,11 +10,54 @@
  */
 #pragma once
 
-#include "discover/discover_input.h"
+#include "embeddings/embedding_set.h"
+#include "pairs/flag_stats.h"
 #include "pairs/pairs_search.h"
-#include "pairs/precision_recall.h"
-#include "pairs/threshold_spread.h"
 #include "util/components.h"
+
+/* ----- input: embeddings of any model, with labels and names; usable rows, bad rows and exact copies ----- */
+
+enum { GF_ROW_GOOD, GF_ROW_NOT_FINITE, GF_ROW_ZERO };
+
+typedef struct gf_discover_data {
+    int64_t n, dim;
+    float *x;               /* [n][dim]; NULL after gf_discover_free_rows() */
+    int32_t *label;         /* [n] negative: unknown; NULL: no labels */
+    gf_string_list classes; /* names of labels 0, 1, 2 ...; empty: labels are numbers */
+    const char **name;      /* [n]; NULL: no names */
+    char *name_text;        /* the bytes of the names */
+    char **unreadable;      /* [n] why the image of a row cannot be read; NULL: it can, or there is none. NULL: all can */
+    /* set by gf_discover_classify() */
+    uint8_t *kind; /* [n] GF_ROW_* */
+    int64_t good_n;
+    int32_t *good;    /* [good_n] usable rows; position p is row good[p] */
+    int32_t *copy_of; /* [good_n] smallest position with the same bytes, possibly its own */
+    int64_t distinct; /* positions that are not a copy of an earlier one */
+    uint32_t crc;     /* of x: identifies the embeddings of a stored result */
+} gf_discover_data;
+
+/* Reads all rows of a set, and its names if it has some; only the names; labels and names of row_labels.h, instead of those that d has. */
+glofnd_status gf_discover_read_set(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
+glofnd_status gf_discover_read_set_names(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
+glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d);
+glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char *id, gf_discover_data *d);
+/* Appends the rows of `part`, with labels and names if both have them (or d is empty), and frees it. E_ARGUMENT: the numbers
+ * per row differ. Both are not classified yet. */
+glofnd_status gf_discover_append(gf_error *err, gf_discover_data *d, gf_discover_data *part);
+/* Sets kind, good, copy_of, distinct and crc. */
+glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
+/* same [q->good_n]: the smallest position of d with the same bytes; -1: none. Both are classified and have x and equal dim. */
+glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same);
+/* Sets unreadable[row]. d->n is known. */
+glofnd_status gf_discover_set_unreadable(gf_error *err, gf_discover_data *d, int64_t row, const char *why);
+/* "unreadable", "zero" or "not finite", of a bad row. */
+const char *gf_discover_bad_kind(const gf_discover_data *d, int64_t row);
+void gf_discover_free_rows(gf_discover_data *d);
+void gf_discover_free_names(gf_discover_data *d);
+void gf_discover_free_labels(gf_discover_data *d);
+void gf_discover_data_free(gf_discover_data *d); /* accepts a zeroed struct */
+
+/* ----- search ----- */
 
 #define GF_DUP_EXACT 3.0 /* value of dup: only rows of equal bytes are duplicates */
 

@@ -1,4 +1,8 @@
-/* discover_files.c - see discover_files.h: tables of pairs, components and rows. */
+/* discover_files.c - the files of a result, from pairs to the summary, and the folder they appear in; see discover_files.h.
+ *
+ * In this order: tables of pairs, duplicates, components and bad rows; arrays by row; decisions (keep and remove, splits, outliers,
+ * labels, subset, negatives, graph); what `--from` reads; the folder.
+ */
 #include "discover/discover_files.h"
 
 #include <errno.h>
@@ -8,18 +12,65 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "discover/decide_files.h"
-#include "discover/row_cells.h"
-#include "discover/stored_rows.h"
+#include "discover/decide.h"
+#include "discover/output_files.h"
 #include "io/calls.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "util/text.h"
+#include "util/escape.h"
+#include "util/minmax.h"
+#include "util/path.h"
+
+enum { TABLE_BLOCK = 4096 }; /* lines that are formatted at once */
 
 static glofnd_status write_table(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
-    t.block = t.block ? t.block : 4096;
+    t.block = t.block ? t.block : TABLE_BLOCK;
     t.format = x->format, t.threads = x->s->threads, t.watch = &x->s->watch;
     return gf_table_files_write(err, to, &t);
+}
+
+/* The first usable row, by position, that is not before `row`. */
+static int64_t position_from(const gf_discover_data *q, int64_t row) {
+    int64_t low = 0, high = q->good_n;
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (q->good[mid] < row) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+/* ----- the last columns of tables about two rows ----- */
+
+static void add_side_column(gf_table_columns *c, gf_column_kind kind, const char *word, const char *what) {
+    char name[GF_COLUMN_NAME];
+    snprintf(name, sizeof name, "%.20s_%.10s", word, what);
+    gf_table_columns_add(c, kind, name);
+}
+
+void gf_row_columns(gf_table_columns *c, gf_row_side a, gf_row_side b) {
+    if (a.d->name) add_side_column(c, GF_COLUMN_TEXT, a.word, "name");
+    if (b.d->name) add_side_column(c, GF_COLUMN_TEXT, b.word, "name");
+    if (a.d->label) add_side_column(c, GF_COLUMN_INT32, a.word, "label");
+    if (b.d->label) add_side_column(c, GF_COLUMN_INT32, b.word, "label");
+}
+
+static void put_name_cell(gf_lines *l, const gf_discover_data *d, int64_t row) {
+    if (d->name) gf_cell_text(l, row < 0 ? "" : d->name[row]);
+}
+
+/* No row: an empty cell of a TSV, -1 in a Parquet file. */
+static void put_label_cell(gf_lines *l, const gf_discover_data *d, int64_t row) {
+    if (d->label && row < 0 && !l->cells) gf_cell_text(l, "");
+    else if (d->label) gf_cell_integer(l, row < 0 ? -1 : d->label[row]);
+}
+
+void gf_row_cells(gf_lines *l, const gf_discover_data *d, int64_t a, const gf_discover_data *e, int64_t b) {
+    put_name_cell(l, d, a);
+    put_name_cell(l, e, b);
+    put_label_cell(l, d, a);
+    put_label_cell(l, e, b);
+    gf_row_end(l);
 }
 
 /* ----- pairs ----- */
@@ -87,7 +138,7 @@ static void put_json(gf_lines *t, const gf_discover_report *x, const pair *p) {
 }
 
 /* Anchors of a block: a few thousand lines. */
-static int64_t block_of(const gf_pairs_found *f) { return 1 + 4096 / (f->top + 1); }
+static int64_t block_of(const gf_pairs_found *f) { return 1 + TABLE_BLOCK / (f->top + 1); }
 
 typedef struct pair_lines {
     const gf_discover_report *x;
@@ -293,17 +344,6 @@ static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
     memcpy(row, values, sizeof values);
 }
 
-/* The first usable row, by position, that is not before `row`. */
-static int64_t position_from(const gf_discover_data *q, int64_t row) {
-    int64_t low = 0, high = q->good_n;
-    while (low < high) {
-        const int64_t mid = low + (high - low) / 2;
-        if (q->good[mid] < row) low = mid + 1;
-        else high = mid;
-    }
-    return low;
-}
-
 static void fill_anchors(const void *arg, int64_t first, int64_t rows, void *to) {
     const gf_discover_report *x = arg;
     const gf_discover_data *q = x->q;
@@ -353,6 +393,490 @@ static glofnd_status write_neighbours(gf_error *err, const gf_output_folder *to,
     TRY(gf_output_folder_path(err, to, "similarities.npy", path));
     a.type = GF_NPY_F4;
     return gf_npy_write_rows(err, path, &a, fill_similarities, x);
+}
+
+/* ----- graph ----- */
+
+/* graph.npz: the listed neighbours of every row as a sparse matrix in compressed rows, as scipy.sparse.save_npz() writes it.
+ *
+ * Cell (i, j) is the cosine distance 1 - similarity, at least 0, of neighbour j of row i. The nearest of a row comes first, as
+ * programs that take a graph of neighbours expect. Bad rows have no cells.
+ */
+
+enum { GRAPH_CELLS = 8192 };
+
+static int64_t listed_neighbours(const gf_pairs_found *f, int64_t i) {
+    int64_t k = 0;
+    while (k < f->top && f->other[i * f->top + k] >= 0) k++;
+    return k;
+}
+
+typedef struct graph_cells { /* cells on their way to the file */
+    gf_npz *z;
+    int element;
+    size_t used;
+    uint8_t bytes[GRAPH_CELLS * 8];
+} graph_cells;
+
+static void flush_cells(graph_cells *p) {
+    gf_npz_put(p->z, p->bytes, p->used);
+    p->used = 0;
+}
+
+static void add_cell(graph_cells *p, uint64_t value) {
+    if (p->used + 8 > sizeof p->bytes) flush_cells(p);
+    for (int b = 0; b < p->element; b++) p->bytes[p->used++] = (uint8_t)(value >> 8 * b);
+}
+
+static void put_indices(graph_cells *p, const gf_discover_report *x) {
+    const gf_pairs_found *f = &x->r->f;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++)
+            add_cell(p, (uint64_t)x->d->good[f->other[i * f->top + k]]);
+    flush_cells(p);
+}
+
+static void put_starts(graph_cells *p, const gf_discover_report *x) {
+    const gf_pairs_found *f = &x->r->f;
+    int64_t cells = 0, i = 0;
+    add_cell(p, 0);
+    for (int64_t row = 0; row < x->d->n; row++) {
+        if (i < f->n && x->d->good[i] == row) cells += listed_neighbours(f, i++);
+        add_cell(p, (uint64_t)cells);
+    }
+    flush_cells(p);
+}
+
+static void put_distances(graph_cells *p, const gf_discover_report *x) {
+    const gf_pairs_found *f = &x->r->f;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++) {
+            const float distance = 1.0f - f->similarity[i * f->top + k], cell = distance > 0.0f ? distance : 0.0f;
+            uint32_t bits;
+            memcpy(&bits, &cell, sizeof bits);
+            add_cell(p, bits);
+        }
+    flush_cells(p);
+}
+
+glofnd_status gf_decide_write_graph(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    char path[PATH_MAX];
+    gf_npz z;
+    int64_t cells = 0;
+    for (int64_t i = 0; i < x->r->f.n; i++) cells += listed_neighbours(&x->r->f, i);
+    const int wide = cells > INT32_MAX ? 8 : 4;
+    const char *integer = wide == 8 ? "<i8" : "<i4";
+    const int64_t n = x->d->n, starts = n + 1, two = 2;
+    graph_cells *p = malloc(sizeof *p);
+    FAIL_IF(err, !p, GLOFND_E_MEMORY, "no memory for the graph of neighbours");
+    glofnd_status status = gf_output_folder_path(err, to, "graph.npz", path);
+    if (status == GLOFND_OK) status = gf_npz_open(err, &z, path);
+    if (status == GLOFND_OK) {
+        p->z = &z, p->used = 0, p->element = wide;
+        gf_npz_entry(&z, "indices", integer, 1, &cells, (size_t)wide);
+        put_indices(p, x);
+        gf_npz_entry(&z, "indptr", integer, 1, &starts, (size_t)wide);
+        put_starts(p, x);
+        gf_npz_entry(&z, "format", "|S3", 0, NULL, 3);
+        gf_npz_put(&z, "csr", 3);
+        gf_npz_entry(&z, "shape", "<i8", 1, &two, 8);
+        p->element = 8;
+        add_cell(p, (uint64_t)n), add_cell(p, (uint64_t)n);
+        flush_cells(p);
+        gf_npz_entry(&z, "data", "<f4", 1, &cells, 4);
+        p->element = 4;
+        put_distances(p, x);
+        status = gf_npz_close(err, &z);
+    }
+    free(p);
+    return status;
+}
+
+/* ----- keep and remove ----- */
+
+enum { KEEP, REMOVE, WHY, KEPT }; /* KEPT only as Parquet: keep.txt with names and labels */
+
+static void put_kept(gf_lines *out, const gf_discover_report *x, int64_t row) {
+    gf_lines_integer(&out[KEEP], row);
+    GF_LINES_PUT(&out[KEEP], "\n");
+    if (x->format != GF_TABLE_PARQUET) return;
+    const int split = gf_split_of(x->decide, row);
+    gf_cell_integer(&out[KEPT], row);
+    if (x->decide->splits) gf_cell_text(&out[KEPT], split < 0 ? "" : x->decide->split[split].name);
+    if (x->d->name) gf_cell_text(&out[KEPT], x->d->name[row]);
+    if (x->d->label) gf_cell_integer(&out[KEPT], x->d->label[row]);
+    gf_row_end(&out[KEPT]);
+}
+
+static void put_removed(gf_lines *out, const gf_discover_report *x, int64_t row, int64_t position) {
+    const gf_discover_data *d = x->d;
+    const int good = d->kind[row] == GF_ROW_GOOD;
+    const int64_t kept = good ? x->decisions->kept[position] : -1;
+    gf_lines_integer(&out[REMOVE], row);
+    GF_LINES_PUT(&out[REMOVE], "\n");
+    gf_cell_integer(&out[WHY], row);
+    gf_cell_integer(&out[WHY], good ? d->good[kept] : -1);
+    gf_cell_integer(&out[WHY], good ? x->r->groups.of[position] : -1);
+    gf_cell_text(&out[WHY], !good                                      ? gf_discover_bad_kind(d, row)
+                            : d->copy_of[position] == d->copy_of[kept] ? "exact"
+                                                                       : "duplicate");
+    gf_row_cells(&out[WHY], d, row, d, good ? d->good[kept] : -1);
+}
+
+static void fill_decisions(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    int64_t p = position_from(x->d, from);
+    for (int64_t row = from; row < to; row++) {
+        const int good = x->d->kind[row] == GF_ROW_GOOD;
+        if (good && x->decisions->kept[p] == p) put_kept(out, x, row);
+        else put_removed(out, x, row, p);
+        p += good;
+    }
+}
+
+static glofnd_status write_decisions(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns why = {0}, kept = {0};
+    gf_table_columns_add(&why, GF_COLUMN_INT32, "row kept group");
+    gf_table_columns_add(&why, GF_COLUMN_TEXT, "why");
+    gf_row_columns(&why, (gf_row_side){x->d, "row"}, (gf_row_side){x->d, "kept"});
+    gf_table_columns_add(&kept, GF_COLUMN_INT32, "row");
+    if (x->decide->splits) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "split");
+    if (x->d->name) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "name");
+    if (x->d->label) gf_table_columns_add(&kept, GF_COLUMN_INT32, "label");
+    const char *table = x->format == GF_TABLE_PARQUET ? "keep" : NULL;
+    return write_table(err, to, x,
+                       (gf_table_files){.name = {"keep.txt", "remove.txt", "remove", table},
+                                        .columns = {[WHY] = &why, [KEPT] = &kept},
+                                        .items = x->d->n,
+                                        .fill = fill_decisions,
+                                        .arg = x});
+}
+
+/* ----- splits ----- */
+
+typedef struct split_part {
+    const gf_discover_report *x;
+    const gf_row_split *split;
+} split_part;
+
+/* Kept rows of a split, counted from its first row. */
+static void fill_part(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const split_part *a = arg;
+    const gf_discover_data *d = a->x->d;
+    const int64_t first = a->split->first;
+    for (int64_t p = position_from(d, first + from); p < d->good_n && d->good[p] < first + to; p++) {
+        if (a->x->decisions->kept[p] != p) continue;
+        gf_lines_integer(out, d->good[p] - first);
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+static glofnd_status write_parts(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    for (int k = 0; k < x->decide->splits; k++) {
+        char name[32];
+        const split_part a = {x, &x->decide->split[k]};
+        snprintf(name, sizeof name, "keep_%d.txt", k + 1);
+        TRY(write_table(err, to, x, (gf_table_files){.name = {name}, .items = a.split->rows, .fill = fill_part, .arg = &a}));
+    }
+    return GLOFND_OK;
+}
+
+/* One line per split: its place, and rows of it with a duplicate in each split. */
+static void fill_matrix(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    const gf_decide_spec *c = x->decide;
+    for (int64_t a = from; a < to; a++) {
+        gf_cell_text(out, c->split[a].name);
+        gf_cell_integer(out, c->split[a].first);
+        gf_cell_integer(out, c->split[a].rows);
+        for (int b = 0; b < c->splits; b++) gf_cell_integer(out, x->decisions->leak[a][b]);
+        for (int b = 0; b < c->splits; b++) gf_cell_integer(out, x->decisions->exact[a][b]);
+        gf_row_end(out);
+    }
+}
+
+/* Always a TSV: `--from` reads it. */
+static glofnd_status write_matrix(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_TEXT, "split");
+    gf_table_columns_add(&c, GF_COLUMN_INT64, "first rows");
+    for (int exact = 0; exact < 2; exact++)
+        for (int b = 0; b < x->decide->splits; b++) {
+            char name[GF_COLUMN_NAME];
+            snprintf(name, sizeof name, "%s_%.*s", exact ? "exact" : "in", GF_SPLIT_NAME, x->decide->split[b].name);
+            gf_table_columns_add(&c, GF_COLUMN_INT64, name);
+        }
+    const gf_table_files t = {.name = {"split_matrix"},
+                              .columns = {&c},
+                              .items = x->decide->splits,
+                              .block = TABLE_BLOCK,
+                              .fill = fill_matrix,
+                              .arg = x,
+                              .threads = 1};
+    return gf_table_files_write(err, to, &t);
+}
+
+/* similarity NaN: not compared, they are connected by other rows of their group. */
+static void put_leak(gf_lines *t, const gf_discover_report *x, int64_t i, int64_t j, double similarity) {
+    const gf_discover_data *d = x->d;
+    const gf_decide_spec *c = x->decide;
+    const int64_t a = d->good[i], b = d->good[j];
+    const int s = gf_split_of(c, a), u = gf_split_of(c, b);
+    if (s < 0 || u < 0 || s == u) return;
+    gf_cell_text(t, c->split[s].name);
+    gf_cell_text(t, c->split[u].name);
+    gf_cell_integer(t, a - c->split[s].first);
+    gf_cell_integer(t, b - c->split[u].first);
+    gf_cell_integer(t, a);
+    gf_cell_integer(t, b);
+    gf_cell_real(t, similarity);
+    gf_cell_flag(t, gf_discover_exact(d, x->r, i, j));
+    gf_row_cells(t, d, a, d, b);
+}
+
+/* The pairs of duplicates.tsv whose rows are in two splits; then rows that leak without being in one of these. */
+static void fill_leaks(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    const gf_pairs_found *f = &x->r->f;
+    const gf_discover_data *d = x->d;
+    const float limit = gf_discover_dup(x->s, d->dim);
+    const int exact = x->s->dup == GF_DUP_EXACT;
+    for (int64_t i = from; i < GF_MIN(to, f->n) && !exact; i++)
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
+            if (gf_discover_canonical(f, i, k))
+                put_leak(out, x, i, f->other[i * f->top + k], (double)f->similarity[i * f->top + k]);
+    for (int64_t i = from; i < GF_MIN(to, f->n) && exact; i++)
+        if (d->copy_of[i] != i) put_leak(out, x, d->copy_of[i], i, 1.0);
+    for (int64_t e = GF_MAX(from, f->n) - f->n; e < to - f->n; e++) {
+        const gf_leak_pair *p = &x->decisions->unlisted[e];
+        put_leak(out, x, p->a, p->b, d->copy_of[p->a] == d->copy_of[p->b] ? 1.0 : NAN);
+    }
+}
+
+static glofnd_status write_splits(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_TEXT, "a_split b_split");
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "a_index b_index a b");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
+    gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
+    gf_row_columns(&c, (gf_row_side){x->d, "a"}, (gf_row_side){x->d, "b"});
+    TRY(write_parts(err, to, x));
+    TRY(write_matrix(err, to, x));
+    return write_table(err, to, x,
+                       (gf_table_files){.name = {"leaks"},
+                                        .columns = {&c},
+                                        .items = x->r->f.n + x->decisions->unlisted_count,
+                                        .block = 1 + TABLE_BLOCK / (x->r->f.top + 1),
+                                        .fill = fill_leaks,
+                                        .arg = x});
+}
+
+/* ----- outliers and labels ----- */
+
+static void fill_outliers(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    const gf_pairs_found *f = &x->r->f;
+    for (int64_t k = from; k < to; k++) {
+        const int64_t i = x->decisions->outlier[k], near = f->other[i * f->top];
+        const double v = (double)f->similarity[i * f->top];
+        gf_cell_integer(out, x->d->good[i]);
+        gf_cell_integer(out, x->d->good[near]);
+        gf_cell_real(out, v);
+        gf_cell_real(out, (double)f->lambda[i]);
+        gf_cell_flag(out, v < x->decisions->outlier_limit);
+        gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[near]);
+    }
+}
+
+static glofnd_status write_outliers(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "row nearest");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
+    gf_table_columns_add(&c, GF_COLUMN_FLAG, "outlier");
+    gf_row_columns(&c, (gf_row_side){x->d, "row"}, (gf_row_side){x->d, "nearest"});
+    return write_table(err, to, x,
+                       (gf_table_files){.name = {"outliers"},
+                                        .columns = {&c},
+                                        .items = x->decisions->outliers,
+                                        .fill = fill_outliers,
+                                        .arg = x});
+}
+
+static void fill_issues(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    for (int64_t k = from; k < to; k++) {
+        const gf_label_issue *e = &x->decisions->issue[k];
+        const int64_t row = x->d->good[e->position];
+        gf_cell_integer(out, row);
+        gf_cell_integer(out, x->d->label[row]);
+        gf_cell_integer(out, e->suggested);
+        gf_cell_real(out, gf_label_issue_score(e));
+        gf_cell_integer(out, e->votes);
+        gf_cell_integer(out, e->best);
+        gf_cell_integer(out, e->own);
+        if (x->d->name) gf_cell_text(out, x->d->name[row]);
+        if (x->d->classes.n) gf_cell_text(out, gf_string_list_get(&x->d->classes, x->d->label[row]));
+        if (x->d->classes.n) gf_cell_text(out, gf_string_list_get(&x->d->classes, e->suggested));
+        gf_row_end(out);
+    }
+}
+
+static glofnd_status write_issues(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "row label suggested");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "score");
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "neighbours agree_suggested agree_label");
+    if (x->d->name) gf_table_columns_add(&c, GF_COLUMN_TEXT, "name");
+    if (x->d->classes.n) gf_table_columns_add(&c, GF_COLUMN_TEXT, "class suggested_class");
+    return write_table(err, to, x,
+                       (gf_table_files){.name = {"label_issues"},
+                                        .columns = {&c},
+                                        .items = x->decisions->issues,
+                                        .fill = fill_issues,
+                                        .arg = x});
+}
+
+/* ----- subset and negatives ----- */
+
+static void fill_sample(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    for (int64_t k = from; k < to; k++) {
+        gf_lines_integer(out, x->d->good[x->decisions->sample[k]]);
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+static glofnd_status write_negatives(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    const int64_t n = x->d->n, k = x->decide->negatives, edge = x->r->f.edge;
+    char path[PATH_MAX];
+    TRY(gf_output_folder_path(err, to, "negatives.npy", path));
+    int32_t *table = malloc((size_t)(n * k) * sizeof *table);
+    FAIL_IF(err, !table, GLOFND_E_MEMORY, "no memory for %lld negatives of each row", (long long)k);
+    for (int64_t c = 0; c < n * k; c++) table[c] = -1;
+    for (int64_t i = 0; i < x->r->f.n; i++)
+        for (int64_t e = 0; e < k && e < edge && x->r->f.edge_other[i * edge + e] >= 0; e++)
+            table[(int64_t)x->d->good[i] * k + e] = x->d->good[x->r->f.edge_other[i * edge + e]];
+    const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {n, k}, .data = table};
+    const glofnd_status status = gf_npy_write(err, path, &a);
+    free(table);
+    return status;
+}
+
+/* negatives.npy as a table of pairs. */
+static void fill_negatives(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    const gf_pairs_found *f = &x->r->f;
+    for (int64_t i = from; i < to; i++)
+        for (int64_t e = i * f->edge; e < i * f->edge + GF_MIN(x->decide->negatives, f->edge) && f->edge_other[e] >= 0; e++) {
+            gf_cell_integer(out, x->d->good[i]);
+            gf_cell_integer(out, x->d->good[f->edge_other[e]]);
+            gf_cell_real(out, (double)f->edge_similarity[e]);
+            gf_cell_real(out, (double)f->lambda[i]);
+            gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[f->edge_other[e]]);
+        }
+}
+
+static glofnd_status write_negative_pairs(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "anchor other");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
+    gf_row_columns(&c, (gf_row_side){x->d, "anchor"}, (gf_row_side){x->d, "other"});
+    return write_table(err, to, x,
+                       (gf_table_files){.name = {"negatives"},
+                                        .columns = {&c},
+                                        .items = x->r->f.n,
+                                        .block = 1 + TABLE_BLOCK / (x->decide->negatives + 1),
+                                        .fill = fill_negatives,
+                                        .arg = x});
+}
+
+glofnd_status gf_decide_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    TRY(write_decisions(err, to, x));
+    if (x->decide->splits) TRY(write_splits(err, to, x));
+    if (x->r->f.top > 0) TRY(write_outliers(err, to, x));
+    if (x->d->label) TRY(write_issues(err, to, x));
+    if (x->decide->sample)
+        TRY(write_table(err, to, x,
+                        (gf_table_files){.name = {"sample.txt"}, .items = x->decisions->samples, .fill = fill_sample, .arg = x}));
+    if (x->decide->negatives) TRY(write_negatives(err, to, x));
+    if (x->decide->negatives && x->format == GF_TABLE_PARQUET) TRY(write_negative_pairs(err, to, x));
+    return x->decide->graph ? gf_decide_write_graph(err, to, x) : GLOFND_OK;
+}
+
+/* ----- what a stored result needs to be decided again: rows.npy, names.txt, unreadable.txt, classes.txt ----- */
+
+static void fill_stored_rows(const void *arg, int64_t first, int64_t rows, void *to) {
+    const gf_discover_report *x = arg;
+    const gf_discover_data *d = x->d;
+    int32_t *table = to;
+    int64_t good = position_from(d, first);
+    for (int64_t row = first; row < first + rows; row++, table += GF_STORED_COLUMNS) {
+        const int usable = good < d->good_n && d->good[good] == row;
+        table[GF_STORED_COPY] = usable                        ? d->good[d->copy_of[good]]
+                                : d->kind[row] == GF_ROW_ZERO ? GF_STORED_ZERO
+                                                              : GF_STORED_NOT_FINITE;
+        table[GF_STORED_COPIES] = usable ? (int32_t)GF_MIN(x->r->f.copies[good], INT32_MAX) : 0;
+        table[GF_STORED_LABEL] = d->label ? d->label[row] : -1;
+        good += usable;
+    }
+}
+
+int gf_stored_names_escaped(const gf_discover_data *d) {
+    for (int64_t i = 0; d->name && i < d->n; i++)
+        if (gf_is_not_a_line(d->name[i])) return 1;
+    return 0;
+}
+
+typedef struct name_lines {
+    const gf_discover_data *d;
+    int escaped;
+} name_lines;
+
+static void fill_names(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const name_lines *l = arg;
+    for (int64_t row = from; row < to; row++) {
+        (l->escaped ? gf_lines_escaped : gf_lines_text)(out, l->d->name[row]);
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+/* "row TAB why" */
+static void fill_unreadable(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_data *d = arg;
+    for (int64_t row = from; row < to; row++) {
+        if (!d->unreadable[row]) continue;
+        gf_lines_integer(out, row);
+        GF_LINES_PUT(out, "\t");
+        gf_lines_escaped(out, d->unreadable[row]);
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    char path[PATH_MAX];
+    TRY(gf_output_folder_path(err, to, "rows.npy", path));
+    const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->d->n, GF_STORED_COLUMNS}};
+    TRY(gf_npy_write_rows(err, path, &a, fill_stored_rows, x));
+    if (x->d->unreadable)
+        TRY(write_table(err, to, x,
+                        (gf_table_files){.name = {"unreadable.txt"}, .items = x->d->n, .fill = fill_unreadable, .arg = x->d}));
+    if (!x->d->name) return GLOFND_OK;
+    const name_lines l = {x->d, gf_stored_names_escaped(x->d)};
+    return write_table(err, to, x, (gf_table_files){.name = {"names.txt"}, .items = x->d->n, .fill = fill_names, .arg = &l});
+}
+
+static void fill_classes(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_data *d = arg;
+    for (int64_t i = from; i < to; i++) {
+        gf_lines_text(out, gf_string_list_get(&d->classes, i));
+        GF_LINES_PUT(out, "\n");
+    }
+}
+
+glofnd_status gf_stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
+                                      const gf_discover_data *d, const char *name) {
+    if (!d->label || !d->classes.n) return GLOFND_OK;
+    return write_table(err, to, x, (gf_table_files){.name = {name}, .items = d->classes.n, .fill = fill_classes, .arg = d});
 }
 
 /* ----- folder ----- */

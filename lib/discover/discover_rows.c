@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "discover/discover_input.h"
+#include "discover/discover.h"
+#include "discover/units.h"
 #include "io/crc32c.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 static uint8_t kind_of(const float *x, int64_t dim) {
@@ -120,13 +122,13 @@ typedef struct inspection {
     uint64_t *hash;
 } inspection;
 
-enum { ROWS = 256 }; /* of a task */
+enum { TASK_ROWS = 256 }; /* of a task */
 
-static void inspect(void *arg, int64_t task, int thread) {
+static void inspect_rows(void *arg, int64_t task, int thread) {
     const inspection *x = arg;
     gf_discover_data *d = x->d;
     (void)thread;
-    for (int64_t i = task * ROWS; i < (task + 1) * ROWS && i < d->n; i++) {
+    for (int64_t i = task * TASK_ROWS; i < (task + 1) * TASK_ROWS && i < d->n; i++) {
         d->kind[i] = kind_of(d->x + i * d->dim, d->dim);
         x->hash[i] = hash_of(d->x + i * d->dim, d->dim);
     }
@@ -141,7 +143,7 @@ glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d) {
         free(x.hash);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->n);
     }
-    gf_parallel(gf_parallel_default(), (d->n + ROWS - 1) / ROWS, inspect, &x);
+    gf_parallel(gf_parallel_default(), (d->n + TASK_ROWS - 1) / TASK_ROWS, inspect_rows, &x);
     d->good_n = 0;
     for (int64_t i = 0; i < d->n; i++)
         if (d->kind[i] == GF_ROW_GOOD) d->good[d->good_n++] = (int32_t)i;
@@ -163,7 +165,7 @@ typedef struct matching {
 static void fingerprint_rows(void *arg, int64_t task, int thread) {
     const matching *x = arg;
     (void)thread;
-    for (int64_t k = task * ROWS; k < (task + 1) * ROWS && k < x->d->distinct; k++)
+    for (int64_t k = task * TASK_ROWS; k < (task + 1) * TASK_ROWS && k < x->d->distinct; k++)
         x->known[k] = (fingerprint){hash_of(row_at(x->d, x->first[k]), x->d->dim), (int32_t)x->first[k]};
 }
 
@@ -182,7 +184,7 @@ static void match_rows(void *arg, int64_t task, int thread) {
     const matching *x = arg;
     const int64_t dim = x->d->dim;
     (void)thread;
-    for (int64_t i = task * ROWS; i < (task + 1) * ROWS && i < x->q->good_n; i++) {
+    for (int64_t i = task * TASK_ROWS; i < (task + 1) * TASK_ROWS && i < x->q->good_n; i++) {
         const float *row = row_at(x->q, i);
         const uint64_t hash = hash_of(row, dim);
         x->same[i] = -1;
@@ -200,9 +202,9 @@ glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, c
     for (int64_t i = 0; x.first && i < d->good_n; i++)
         if (d->copy_of[i] == i) x.first[k++] = i;
     if (x.known && x.first) {
-        gf_parallel(gf_parallel_default(), (n + ROWS - 1) / ROWS, fingerprint_rows, &x);
+        gf_parallel(gf_parallel_default(), (n + TASK_ROWS - 1) / TASK_ROWS, fingerprint_rows, &x);
         qsort(x.known, (size_t)n, sizeof *x.known, by_hash);
-        gf_parallel(gf_parallel_default(), (q->good_n + ROWS - 1) / ROWS, match_rows, &x);
+        gf_parallel(gf_parallel_default(), (q->good_n + TASK_ROWS - 1) / TASK_ROWS, match_rows, &x);
     }
     const int failed = !x.known || !x.first;
     free(x.known);
@@ -211,49 +213,136 @@ glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, c
     return GLOFND_OK;
 }
 
-/* ----- memory ----- */
+/* ----- stream rows ----- */
 
-void gf_discover_free_rows(gf_discover_data *d) {
-    free(d->x);
-    d->x = NULL;
+/* Usable rows of embeddings that pass by once, and copies among them; see unit_run.h. */
+
+enum { STREAM_ROWS = 4096, STREAM_TASK = 64 }; /* rows: read at once, of a task */
+
+typedef struct row_hash {
+    uint64_t a, b;
+    int32_t position;
+} row_hash;
+
+typedef struct stream_inspection {
+    const gf_row_source *source;
+    gf_discover_data *d;
+    float *x; /* [STREAM_ROWS][dim] */
+    int64_t first, rows;
+    row_hash *hash; /* [n] by row */
+} stream_inspection;
+
+static uint8_t inspect_row(const float *x, int64_t dim, row_hash *h) {
+    double sum = 0.0;
+    int finite = 1;
+    *h = (row_hash){.a = 0x9e3779b97f4a7c15u, .b = 0xc2b2ae3d27d4eb4fu};
+    for (int64_t i = 0; i < dim; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        h->a = (h->a ^ bits) * 0xff51afd7ed558ccdu;
+        h->a ^= h->a >> 32;
+        h->b = (h->b + bits) * 0x165667b19e3779f9u;
+        h->b ^= h->b >> 29;
+        finite &= isfinite(x[i]) != 0;
+        sum += (double)x[i] * (double)x[i];
+    }
+    return !finite ? GF_ROW_NOT_FINITE : sum > 0.0 ? GF_ROW_GOOD : GF_ROW_ZERO;
 }
 
-glofnd_status gf_discover_set_unreadable(gf_error *err, gf_discover_data *d, int64_t row, const char *why) {
-    FAIL_IF(err, row < 0 || row >= d->n, GLOFND_E_ARGUMENT, "no row %lld", (long long)row);
-    if (!d->unreadable) d->unreadable = calloc((size_t)d->n, sizeof *d->unreadable);
-    char *copy = d->unreadable ? strdup(why) : NULL;
-    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory to note an unreadable image");
-    free(d->unreadable[row]);
-    d->unreadable[row] = copy;
+static void inspect_stream_rows(void *arg, int64_t task, int thread) {
+    const stream_inspection *x = arg;
+    (void)thread;
+    for (int64_t i = task * STREAM_TASK; i < GF_MIN((task + 1) * STREAM_TASK, x->rows); i++)
+        x->d->kind[x->first + i] = inspect_row(x->x + i * x->source->dim, x->source->dim, &x->hash[x->first + i]);
+}
+
+static int by_row_hash(const void *x, const void *y) {
+    const row_hash *p = x, *q = y;
+    if (p->a != q->a) return p->a < q->a ? -1 : 1;
+    if (p->b != q->b) return p->b < q->b ? -1 : 1;
+    return (p->position > q->position) - (p->position < q->position);
+}
+
+/* Hashes by their first byte, which is as good as random: each of 256 parts is sorted by itself, on all cores. */
+enum { HASH_PARTS = 256 };
+
+typedef struct hash_parts {
+    row_hash *hash;
+    int64_t start[HASH_PARTS + 1];
+} hash_parts;
+
+static void sort_part(void *arg, int64_t part, int thread) {
+    const hash_parts *p = arg;
+    const int64_t count = p->start[part + 1] - p->start[part];
+    (void)thread;
+    if (count) qsort(p->hash + p->start[part], (size_t)count, sizeof *p->hash, by_row_hash);
+}
+
+/* Puts each hash into its part, in place: the next free place of a part is its start[part] until all are full. */
+static void deal_hashes_out(hash_parts *p, int64_t n) {
+    int64_t end[HASH_PARTS] = {0}, next[HASH_PARTS];
+    for (int64_t i = 0; i < n; i++) end[p->hash[i].a >> 56]++;
+    for (int64_t k = 0, at = 0; k < HASH_PARTS; k++) next[k] = p->start[k] = at, at += end[k], end[k] = at;
+    p->start[HASH_PARTS] = n;
+    for (int64_t k = 0; k < HASH_PARTS; k++)
+        while (next[k] < end[k]) {
+            row_hash h = p->hash[next[k]];
+            while ((int64_t)(h.a >> 56) != k) {
+                row_hash *to = &p->hash[next[h.a >> 56]++];
+                const row_hash other = *to;
+                *to = h, h = other;
+            }
+            p->hash[next[k]++] = h;
+        }
+}
+
+/* hash [good_n] by position. */
+static void find_stream_copies(gf_discover_data *d, row_hash *hash) {
+    hash_parts parts = {.hash = hash};
+    deal_hashes_out(&parts, d->good_n);
+    gf_parallel(gf_parallel_default(), HASH_PARTS, sort_part, &parts);
+    d->distinct = 0;
+    for (int64_t i = 0, first = 0; i < d->good_n; i++) {
+        if (hash[i].a != hash[first].a || hash[i].b != hash[first].b) first = i;
+        d->distinct += i == first;
+        d->copy_of[hash[i].position] = hash[first].position;
+    }
+}
+
+static glofnd_status inspect_stream(gf_error *err, stream_inspection *x) {
+    const gf_row_source *s = x->source;
+    gf_discover_data *d = x->d;
+    d->crc = 0;
+    for (x->first = 0; x->first < s->n; x->first += x->rows) {
+        x->rows = GF_MIN(STREAM_ROWS, s->n - x->first);
+        TRY(s->read(err, s->user, x->first, x->rows, x->x));
+        gf_parallel(gf_parallel_default(), (x->rows + STREAM_TASK - 1) / STREAM_TASK, inspect_stream_rows, x);
+        d->crc = gf_crc32c(d->crc, x->x, (size_t)(x->rows * s->dim) * sizeof *x->x);
+    }
+    d->good_n = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        if (d->kind[i] != GF_ROW_GOOD) continue;
+        x->hash[d->good_n] = x->hash[i];
+        x->hash[d->good_n].position = (int32_t)d->good_n;
+        d->good[d->good_n++] = (int32_t)i;
+    }
+    find_stream_copies(d, x->hash);
     return GLOFND_OK;
 }
 
-const char *gf_discover_bad_kind(const gf_discover_data *d, int64_t row) {
-    if (d->unreadable && d->unreadable[row]) return "unreadable";
-    return d->kind[row] == GF_ROW_ZERO ? "zero" : "not finite";
-}
-
-void gf_discover_free_names(gf_discover_data *d) {
-    free(d->name);
-    free(d->name_text);
-    d->name = NULL, d->name_text = NULL;
-}
-
-void gf_discover_free_labels(gf_discover_data *d) {
-    free(d->label);
-    gf_string_list_free(&d->classes);
-    d->label = NULL;
-}
-
-void gf_discover_data_free(gf_discover_data *d) {
-    free(d->x);
-    gf_discover_free_labels(d);
-    free(d->name);
-    free(d->name_text);
-    for (int64_t i = 0; d->unreadable && i < d->n; i++) free(d->unreadable[i]);
-    free(d->unreadable);
-    free(d->kind);
-    free(d->good);
-    free(d->copy_of);
-    *d = (gf_discover_data){0};
+glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *source, gf_discover_data *d) {
+    const size_t n = (size_t)source->n;
+    stream_inspection x = {.source = source, .d = d};
+    d->n = source->n, d->dim = source->dim;
+    d->kind = malloc(n * sizeof *d->kind);
+    d->good = malloc(n * sizeof *d->good);
+    d->copy_of = malloc(n * sizeof *d->copy_of);
+    x.hash = malloc(n * sizeof *x.hash);
+    x.x = malloc((size_t)GF_MIN(STREAM_ROWS, source->n) * (size_t)source->dim * sizeof *x.x);
+    const int there = d->kind && d->good && d->copy_of && x.hash && x.x;
+    const glofnd_status status =
+        there ? inspect_stream(err, &x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)source->n);
+    free(x.hash);
+    free(x.x);
+    return status;
 }

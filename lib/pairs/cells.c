@@ -1,13 +1,404 @@
-/* cells.c - see cells.h. Centroids are those of k-means on a sample; any centroids would do, good ones leave out more. */
+/* cell_tree.c - see cell_tree.h: making a tree. cell_tree_near.c searches it. */
 #include "pairs/cells.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "util/array.h"
+#include "cpu/kernels/cpu_kernels.h"
+#include "pairs/kmeans.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 #include "util/rng.h"
+
+enum { THROUGH = 8, FLAT = 4096 };                          /* groups; cells up to which all groups are looked into */
+enum { ITERATIONS = 6, TREE_SEED = 1, GROUP_SAMPLE = 256 }; /* the last: vectors per group for k-means of the groups */
+
+/* ----- sizes ----- */
+
+/* So that comparing with all groups, and with the cells of THROUGH of them, is the least work. */
+static int64_t groups_of(int64_t count) {
+    return count <= THROUGH ? 1 : GF_MIN((int64_t)sqrt((double)THROUGH * (double)count), count);
+}
+
+int64_t gf_tree_through(const gf_cell_tree *t, int64_t probe) {
+    const int64_t wanted =
+        (2 * GF_MIN(probe, t->count) * t->groups + t->count - 1) / t->count; /* twice as many cells as asked for */
+    return probe >= t->count ? t->groups : GF_MIN(GF_MAX(wanted, t->through), t->groups);
+}
+
+/* Centroids of groups, those of cells, and the first cells of groups as int32 in the same words. */
+int64_t gf_tree_numbers(int64_t count, int64_t dim) { return (groups_of(count) + count) * dim + groups_of(count) + 1; }
+
+typedef struct tree_numbers {
+    float *group, *cell; /* [groups][dim], [count][dim] */
+    float *first;        /* [groups + 1] */
+} tree_numbers;
+
+static tree_numbers parts_of(float *numbers, int64_t count, int64_t dim) {
+    const int64_t groups = groups_of(count);
+    return (tree_numbers){numbers, numbers + groups * dim, numbers + (groups + count) * dim};
+}
+
+/* ----- centroids ----- */
+
+/* centre [groups][dim]: sums of the unit vectors of a group. */
+static void add_unit_vectors(const gf_vectors *v, const int32_t *of, double *centre) {
+    for (int64_t i = 0; i < v->n; i++) {
+        const float *x = gf_vector_at(v, i);
+        int finite;
+        const double scale = gf_vector_unit_scale(x, v->dim, &finite);
+        for (int64_t k = 0; k < v->dim; k++) centre[of[i] * v->dim + k] += scale * (double)x[k];
+    }
+}
+
+/* A sum of zeros has no direction: the centroid of an empty group, or of opposite points, is a point of the sample. */
+static void set_centre(const gf_vectors *sample, int64_t group, const double *sum, float *centre) {
+    double square = 0.0;
+    for (int64_t k = 0; k < sample->dim; k++) square += sum[k] * sum[k];
+    for (int64_t k = 0; k < sample->dim; k++) centre[k] = square > 1e-12 ? (float)sum[k] : gf_vector_at(sample, group)[k];
+}
+
+/* centre [groups][dim], groups <= sample->n */
+static glofnd_status mean_directions(gf_error *err, const gf_vectors *sample, int64_t groups, const gf_sweep_job *job,
+                                     float *centre) {
+    const int64_t dim = sample->dim;
+    double *sum = calloc((size_t)(groups * dim), sizeof *sum);
+    int32_t *of = calloc((size_t)sample->n, sizeof *of);
+    glofnd_status status = sum && of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for centroids");
+    const gf_kmeans k = {.groups = groups, .iterations = ITERATIONS, .seed = TREE_SEED, .tau = 1.0};
+    if (status == GLOFND_OK && groups > 1) status = gf_kmeans_run(err, &k, sample, job, of, NULL);
+    if (status == GLOFND_OK) {
+        add_unit_vectors(sample, of, sum);
+        for (int64_t g = 0; g < groups; g++) set_centre(sample, g, sum + g * dim, centre + g * dim);
+    }
+    free(sum);
+    free(of);
+    return status;
+}
+
+/* ----- groups of the sample ----- */
+
+/* The first of the most similar groups. */
+typedef struct nearest_group {
+    float similarity;
+    int32_t group;
+} nearest_group;
+
+static void visit_groups(void *user, const gf_strip *t, int thread) {
+    nearest_group *best = user;
+    (void)thread;
+    for (int r = 0; r < t->rows; r++) {
+        nearest_group *b = &best[t->r0 + r];
+        const float *s = t->s + (size_t)r * t->ld;
+        if (t->c0 == 0) *b = (nearest_group){.similarity = s[0]};
+        for (int k = 0; k < t->cols; k++)
+            if (s[k] > b->similarity) b->similarity = s[k], b->group = (int32_t)(t->c0 + k);
+    }
+}
+
+typedef struct tree_making {
+    const gf_vectors *sample;
+    const gf_sweep_job *job;
+    int64_t count, groups;
+    tree_numbers out;
+    int64_t *start;    /* [groups + 1] first member of a group */
+    int32_t *member;   /* [sample->n] rows of sample->x, by group */
+    int64_t *first;    /* [groups + 1] cells */
+    atomic_int status; /* of the first failure */
+} tree_making;
+
+/* start, member and first. Each group has one cell, and of the others its share by members. */
+static void deal_out(tree_making *m, const nearest_group *of) {
+    const gf_vectors *s = m->sample;
+    for (int64_t i = 0; i < s->n; i++) m->start[of[i].group + 1]++;
+    for (int64_t g = 0; g < m->groups; g++) {
+        m->start[g + 1] += m->start[g];
+        m->first[g + 1] = g + 1 + (int64_t)((double)(m->count - m->groups) * ((double)m->start[g + 1] / (double)s->n));
+    }
+    m->first[m->groups] = m->count;
+    for (int64_t i = 0; i < s->n; i++) m->member[m->start[of[i].group]++] = s->row ? s->row[i] : (int32_t)i;
+    for (int64_t g = m->groups; g > 0; g--) m->start[g] = m->start[g - 1];
+    m->start[0] = 0;
+}
+
+static glofnd_status find_groups(gf_error *err, tree_making *m) {
+    const gf_vectors *s = m->sample;
+    gf_vectors some = *s;
+    gf_panels points = {0}, centres = {0};
+    some.n = GF_MIN(s->n, GROUP_SAMPLE * m->groups); /* the sample is in random order */
+    TRY(mean_directions(err, &some, GF_MIN(m->groups, s->n), m->job, m->out.group));
+    for (int64_t g = s->n; g < m->groups; g++) /* more groups than vectors: these stay empty */
+        memcpy(m->out.group + g * s->dim, m->out.group, (size_t)s->dim * sizeof *m->out.group);
+    nearest_group *of = calloc((size_t)s->n, sizeof *of);
+    FAIL_IF(err, !of, GLOFND_E_MEMORY, "no memory for %lld vectors of a sample", (long long)s->n);
+    const gf_vectors groups = {.x = m->out.group, .n = m->groups, .dim = s->dim, .name = "centroid"};
+    glofnd_status status = gf_panels_pack(err, &groups, m->job->threads, &centres);
+    if (status == GLOFND_OK) status = gf_panels_pack(err, s, m->job->threads, &points);
+    if (status == GLOFND_OK) status = gf_sweep_rows(err, &points, &centres, GF_SWEEP_GROUP, m->job, visit_groups, of);
+    if (status == GLOFND_OK) deal_out(m, of);
+    gf_panels_free(&points);
+    gf_panels_free(&centres);
+    free(of);
+    return status;
+}
+
+/* ----- cells of a group ----- */
+
+static void split_group(void *arg, int64_t g, int thread) {
+    tree_making *m = arg;
+    const int64_t dim = m->sample->dim, cells = m->first[g + 1] - m->first[g], members = m->start[g + 1] - m->start[g];
+    const gf_vectors own = {.x = m->sample->x, .row = m->member + m->start[g], .n = members, .dim = dim, .name = m->sample->name};
+    const gf_sweep_job quiet = {.threads = 1, .watch = {.stop = m->job->watch.stop}};
+    float *centre = m->out.cell + m->first[g] * dim;
+    gf_error ignored;
+    if (atomic_load(&m->status) != GLOFND_OK) return;
+    const int64_t found = GF_MIN(cells, members);
+    const glofnd_status status = found ? mean_directions(&ignored, &own, found, &quiet, centre) : GLOFND_OK;
+    for (int64_t c = found; c < cells; c++) /* more cells than members: these stay empty */
+        memcpy(centre + c * dim, found ? centre : m->out.group + g * dim, (size_t)dim * sizeof *centre);
+    if (status != GLOFND_OK) atomic_store(&m->status, (int)status);
+    if (thread == 0) gf_job_report(&m->job->watch, 0.3 + 0.7 * (double)(g + 1) / (double)m->groups);
+}
+
+static glofnd_status split_groups(gf_error *err, tree_making *m) {
+    gf_parallel(m->job->threads, m->groups, split_group, m);
+    FAIL_IF(err, gf_job_stopped(&m->job->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, m->status != GLOFND_OK, (glofnd_status)m->status, "no memory for the centroids of %lld cells",
+            (long long)m->count);
+    for (int64_t g = 0; g <= m->groups; g++) {
+        const int32_t first = (int32_t)m->first[g];
+        memcpy(m->out.first + g, &first, sizeof first);
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_tree_make(gf_error *err, const gf_vectors *sample, int64_t count, const gf_sweep_job *job, float *numbers) {
+    tree_making m = {
+        .sample = sample, .job = job, .count = count, .groups = groups_of(count), .out = parts_of(numbers, count, sample->dim)};
+    const gf_sweep_job quiet = {.threads = job->threads, .watch = {.stop = job->watch.stop}};
+    m.start = calloc((size_t)m.groups + 1, sizeof *m.start);
+    m.first = calloc((size_t)m.groups + 1, sizeof *m.first);
+    m.member = malloc((size_t)sample->n * sizeof *m.member);
+    glofnd_status status = m.start && m.first && m.member
+                               ? GLOFND_OK
+                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld vectors of a sample", (long long)sample->n);
+    m.job = &quiet;
+    if (status == GLOFND_OK) status = find_groups(err, &m);
+    m.job = job;
+    if (status == GLOFND_OK) status = split_groups(err, &m);
+    free(m.start);
+    free(m.first);
+    free(m.member);
+    return status;
+}
+
+/* ----- a tree ----- */
+
+static glofnd_status read_first_cells(gf_error *err, const float *words, gf_cell_tree *t) {
+    t->first = malloc(((size_t)t->groups + 1) * sizeof *t->first);
+    FAIL_IF(err, !t->first, GLOFND_E_MEMORY, "no memory for cells");
+    for (int64_t g = 0; g <= t->groups; g++) {
+        int32_t first;
+        memcpy(&first, words + g, sizeof first);
+        t->first[g] = first;
+        const int64_t before = g ? t->first[g - 1] : 0;
+        FAIL_IF(err, first < before || first > t->count || (g == 0 && first != 0) || (g == t->groups && first != t->count),
+                GLOFND_E_FORMAT, "centroids that are no tree of %lld cells", (long long)t->count);
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_tree_open(gf_error *err, const float *numbers, int64_t count, int64_t dim, int threads, gf_cell_tree *out) {
+    gf_cell_tree t = {.count = count, .dim = dim, .groups = groups_of(count)};
+    t.through = count <= FLAT ? t.groups : GF_MIN(THROUGH, t.groups);
+    const gf_vectors groups = {.x = numbers, .n = t.groups, .dim = dim, .name = "centroid"},
+                     cells = {.x = numbers + t.groups * dim, .n = count, .dim = dim, .name = "centroid"};
+    glofnd_status status = read_first_cells(err, numbers + (t.groups + count) * dim, &t);
+    if (status == GLOFND_OK) status = gf_panels_pack(err, &groups, threads, &t.group_centres);
+    if (status == GLOFND_OK) status = gf_panels_pack(err, &cells, threads, &t.centres);
+    if (status == GLOFND_OK) *out = t;
+    else gf_tree_free(&t);
+    return status;
+}
+
+void gf_tree_free(gf_cell_tree *t) {
+    gf_panels_free(&t->centres);
+    gf_panels_free(&t->group_centres);
+    free(t->first);
+    *t = (gf_cell_tree){0};
+}
+
+/* ----- cell tree near ----- */
+
+/* The nearest cells of embeddings.
+ *
+ * Each embedding of a block chooses its nearest groups. Those of the block that chose one group are gathered, a panel of
+ * them at a time, and compared with the centroids of its cells.
+ */
+
+glofnd_status gf_tree_search_init(gf_error *err, gf_tree_search *s, const gf_cell_tree *t, int64_t probe, int64_t block,
+                                  int threads) {
+    *s = (gf_tree_search){.t = t, .ops = gf_cpu_kernels_get()->tile, .threads = threads, .block = block};
+    s->probe = GF_MIN(probe, t->count), s->through = gf_tree_through(t, probe);
+    const size_t rows = (size_t)threads * (size_t)block;
+    const size_t requests = s->through < t->groups ? rows * (size_t)s->through : 1;
+    s->strip = aligned_alloc(64, gf_sweep_bytes(threads));
+    s->gathered = aligned_alloc(64, (size_t)threads * (size_t)t->dim * GF_PANEL * sizeof *s->gathered);
+    s->chosen = malloc(requests * sizeof *s->chosen);
+    s->asked = malloc(requests * sizeof *s->asked);
+    s->from = malloc((size_t)threads * ((size_t)t->groups + 1) * sizeof *s->from);
+    glofnd_status status =
+        s->strip && s->gathered && s->chosen && s->asked && s->from
+            ? GLOFND_OK
+            : gf_fail(err, GLOFND_E_MEMORY, "no memory for the nearest cells of %lld embeddings", (long long)block);
+    if (status == GLOFND_OK) status = gf_best_alloc_for(err, &s->group, (int64_t)threads * GF_PANEL, s->through + 1);
+    if (status == GLOFND_OK) status = gf_best_alloc_for(err, &s->near, (int64_t)rows, s->probe);
+    if (status != GLOFND_OK) gf_tree_search_free(s);
+    return status;
+}
+
+void gf_tree_search_free(gf_tree_search *s) {
+    free(s->strip);
+    free(s->gathered);
+    free(s->chosen);
+    free(s->asked);
+    free(s->from);
+    gf_best_free(&s->group);
+    gf_best_free(&s->near);
+    *s = (gf_tree_search){0};
+}
+
+static float *strip_of(const gf_tree_search *s, int thread) { return s->strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS; }
+
+/* Columns [from, to) of a strip, whose first is number c0. */
+static void offer_columns(const gf_tree_search *s, gf_best *b, int64_t list, const float *v, int64_t c0, int from, int to) {
+    int32_t at[GF_STRIP_COLS];
+    for (int done = from / GF_PANEL * GF_PANEL, cols; done < to; done += cols) {
+        cols = gf_best_stride(b, list, to - done);
+        const int found = s->ops->reach(at, v + done, (int)gf_pad(cols), b->limit[list], NULL);
+        for (int k = 0; k < found && at[k] < cols; k++)
+            if (done + at[k] >= from && v[done + at[k]] >= b->limit[list])
+                gf_best_add(b, list, v[done + at[k]], c0 + done + at[k]);
+    }
+}
+
+/* ----- groups ----- */
+
+void gf_tree_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int rows, int thread) {
+    const gf_cell_tree *t = s->t;
+    const int64_t own = (int64_t)thread * GF_PANEL;
+    float *v = strip_of(s, thread);
+    for (int r = 0; r < rows; r++) gf_best_clear(&s->group, own + r);
+    for (int64_t c0 = 0; c0 < t->groups; c0 += GF_STRIP_COLS) {
+        const int cols = (int)GF_MIN(GF_STRIP_COLS, t->groups - c0);
+        gf_panels_product(s->ops, p, at, &t->group_centres, c0, cols, v);
+        for (int r = 0; r < rows; r++) offer_columns(s, &s->group, own + r, v + (size_t)r * GF_STRIP_COLS, c0, 0, cols);
+    }
+    for (int r = 0; r < rows; r++) gf_best_sort(&s->group, own + r, s->through + 1);
+}
+
+/* The nearest groups of the rows at + i and following ones of p. */
+static void choose_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t i, int rows, int thread) {
+    gf_tree_groups(s, p, at + i, rows, thread);
+    for (int r = 0; r < rows; r++) {
+        const int64_t list = (int64_t)thread * GF_PANEL + r, row = (int64_t)thread * s->block + i + r;
+        const uint64_t *key = s->group.key + list * s->group.capacity;
+        for (int64_t k = 0; k < s->through; k++)
+            s->chosen[row * s->through + k] = k < s->group.count[list] ? (int32_t)gf_best_other(key[k]) : -1;
+    }
+}
+
+/* Sorts the choices of a block by group. */
+static void sort_choices(gf_tree_search *s, int64_t rows, int thread) {
+    const int64_t groups = s->t->groups, through = s->through;
+    int64_t *from = s->from + (int64_t)thread * (groups + 1);
+    const int32_t *chosen = s->chosen + (int64_t)thread * s->block * through;
+    int32_t *asked = s->asked + (int64_t)thread * s->block * through;
+    memset(from, 0, ((size_t)groups + 1) * sizeof *from);
+    for (int64_t k = 0; k < rows * through; k++)
+        if (chosen[k] >= 0) from[chosen[k] + 1]++;
+    for (int64_t g = 0; g < groups; g++) from[g + 1] += from[g];
+    for (int64_t k = 0; k < rows * through; k++)
+        if (chosen[k] >= 0) asked[from[chosen[k]]++] = (int32_t)(k / through);
+    for (int64_t g = groups; g > 0; g--) from[g] = from[g - 1];
+    from[0] = 0;
+}
+
+/* ----- cells ----- */
+
+/* Embeddings row [rows] of the block that begins at row `at` of p, against the cells of group g. */
+static void compare_group(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t g, const int32_t *row, int rows,
+                          int thread) {
+    const gf_cell_tree *t = s->t;
+    const int64_t end = t->first[g + 1];
+    float *x = s->gathered + (int64_t)thread * t->dim * GF_PANEL, *v = strip_of(s, thread);
+    memset(x, 0, (size_t)t->dim * GF_PANEL * sizeof *x);
+    for (int r = 0; r < rows; r++) {
+        const int64_t from = at + row[r];
+        const float *src = p->x + from / GF_PANEL * GF_PANEL * t->dim + from % GF_PANEL;
+        for (int64_t k = 0; k < t->dim; k++) x[k * GF_PANEL + r] = src[k * GF_PANEL];
+    }
+    const gf_panels own = {.n = rows, .dim = t->dim, .x = x};
+    for (int64_t c0 = t->first[g] / GF_PANEL * GF_PANEL; c0 < end; c0 += GF_STRIP_COLS) {
+        const int cols = (int)GF_MIN(GF_STRIP_COLS, end - c0), first = (int)GF_MAX(t->first[g] - c0, 0);
+        gf_panels_product(s->ops, &own, 0, &t->centres, c0, cols, v);
+        for (int r = 0; r < rows; r++)
+            offer_columns(s, &s->near, (int64_t)thread * s->block + row[r], v + (size_t)r * GF_STRIP_COLS, c0, first, cols);
+    }
+}
+
+/* All groups: their cells lie one behind the other. */
+static void compare_all(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
+    const gf_cell_tree *t = s->t;
+    const int64_t own = (int64_t)thread * s->block;
+    float *v = strip_of(s, thread);
+    for (int64_t i = 0; i < rows; i += GF_PANEL)
+        for (int64_t c0 = 0; c0 < t->count; c0 += GF_STRIP_COLS) {
+            const int cols = (int)GF_MIN(GF_STRIP_COLS, t->count - c0);
+            gf_panels_product(s->ops, p, at + i, &t->centres, c0, cols, v);
+            for (int64_t r = 0; r < GF_MIN(GF_PANEL, rows - i); r++)
+                offer_columns(s, &s->near, own + i + r, v + r * GF_STRIP_COLS, c0, 0, cols);
+        }
+}
+
+/* Some groups of each embedding. */
+static void compare_some(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
+    const int64_t groups = s->t->groups;
+    const int64_t *from = s->from + (int64_t)thread * (groups + 1);
+    const int32_t *asked = s->asked + (int64_t)thread * s->block * s->through;
+    for (int64_t i = 0; i < rows; i += GF_PANEL) choose_groups(s, p, at, i, (int)GF_MIN(GF_PANEL, rows - i), thread);
+    sort_choices(s, rows, thread);
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t k = from[g]; k < from[g + 1]; k += GF_PANEL)
+            compare_group(s, p, at, g, asked + k, (int)GF_MIN(GF_PANEL, from[g + 1] - k), thread);
+}
+
+void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
+    const int64_t own = (int64_t)thread * s->block;
+    for (int64_t i = 0; i < rows; i++) gf_best_clear(&s->near, own + i);
+    (s->through < s->t->groups ? compare_some : compare_all)(s, p, at, rows, thread);
+    for (int64_t i = 0; i < rows; i++) gf_best_sort(&s->near, own + i, s->probe);
+}
+
+void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, int rows, const int32_t *cell,
+                     const gf_panels *centres, int64_t list, int thread) {
+    float *v = strip_of(s, thread);
+    const int cols = (int)centres->n;
+    gf_panels_product(s->ops, p, at, centres, 0, cols, v);
+    for (int r = 0; r < rows; r++) {
+        gf_best_clear(&s->near, list + r);
+        offer_columns(s, &s->near, list + r, v + (size_t)(i + r) * GF_STRIP_COLS, 0, 0, cols);
+        const int64_t count = gf_best_sort(&s->near, list + r, s->probe);
+        uint64_t *key = s->near.key + (list + r) * s->near.capacity;
+        for (int64_t k = 0; k < count; k++) key[k] = gf_best_key(gf_best_value(key[k]), cell[gf_best_other(key[k])]);
+    }
+}
+
+/* ----- cells ----- */
+
+/* Centroids are those of k-means on a sample; any centroids would do, good ones leave out more. */
 
 /* Cells around a cell: for each that is probed; but at least, and at most so many, while these are some times the probed
  * ones */
@@ -35,7 +426,7 @@ int64_t gf_cells_sample(int64_t n, int64_t count, int32_t *position) {
     return sampled;
 }
 
-static glofnd_status find_centres(gf_error *err, const gf_vectors *rows, const gf_sweep_job *job, gf_cells *c) {
+static glofnd_status make_tree(gf_error *err, const gf_vectors *rows, const gf_sweep_job *job, gf_cells *c) {
     const int64_t n = gf_cells_sample(rows->n, c->count, NULL);
     int32_t *row = malloc((size_t)n * sizeof *row);
     float *numbers = malloc((size_t)gf_tree_numbers(c->count, c->dim) * sizeof *numbers);
@@ -198,10 +589,10 @@ static glofnd_status place_points(gf_error *err, const gf_vectors *rows, int thr
     return status;
 }
 
-static glofnd_status make(gf_error *err, const gf_vectors *rows, const gf_sweep_job *job, gf_cells *c) {
+static glofnd_status fill_cells(gf_error *err, const gf_vectors *rows, const gf_sweep_job *job, gf_cells *c) {
     gf_cell_of *of = malloc((size_t)c->n * sizeof *of);
     glofnd_status status = of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c->n);
-    if (status == GLOFND_OK) status = find_centres(err, rows, job, c);
+    if (status == GLOFND_OK) status = make_tree(err, rows, job, c);
     if (status == GLOFND_OK) status = gf_panels_pack(err, rows, job->threads, &c->points);
     if (status == GLOFND_OK) status = gf_cells_assign(err, &c->points, &c->tree, job, of);
     if (status == GLOFND_OK) status = gf_cells_sort(err, of, job->threads, c);
@@ -212,7 +603,7 @@ static glofnd_status make(gf_error *err, const gf_vectors *rows, const gf_sweep_
 
 glofnd_status gf_cells_make(gf_error *err, const gf_vectors *rows, int64_t count, const gf_sweep_job *job, gf_cells *out) {
     gf_cells c = {.n = rows->n, .dim = rows->dim, .count = count ? count : gf_cells_count(rows->n)};
-    const glofnd_status status = make(err, rows, job, &c);
+    const glofnd_status status = fill_cells(err, rows, job, &c);
     if (status == GLOFND_OK) *out = c;
     else gf_cells_free(&c);
     return status;
@@ -226,4 +617,116 @@ void gf_cells_free(gf_cells *c) {
     free(c->start);
     free(c->nearby);
     *c = (gf_cells){0};
+}
+
+/* ----- cells stream ----- */
+
+/* Cells, and rows in their order. cells_stream_pairs.c compares. */
+
+enum { READ_ROWS = 1 << 16, TASK_ROWS = 256 }; /* rows: read at once; of a task */
+
+glofnd_status gf_cells_stream_open(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
+                                   int threads, gf_cells_stream *s) {
+    const size_t bytes = (size_t)source->dim * sizeof(float);
+    (void)err;
+    *s = (gf_cells_stream){.source = source, .row = row, .threads = threads};
+    s->c = (gf_cells){.n = n, .dim = source->dim, .count = gf_cells_count(n)};
+    const int64_t step = GF_MAX(GF_CHUNK_STEP, sysconf(_SC_PAGESIZE) / (int64_t)sizeof(float));
+    s->chunk = memory / bytes >= (size_t)gf_pad(n) ? n : GF_MAX((int64_t)(memory / 2 / bytes) / step, 1) * step;
+    return GLOFND_OK;
+}
+
+void gf_cells_stream_close(gf_cells_stream *s) {
+    gf_cells_free(&s->c);
+    free(s->place);
+    *s = (gf_cells_stream){0};
+}
+
+int gf_cells_stream_fits(const gf_cells_stream *s) { return s->chunk >= s->c.n; }
+
+/* ----- cells ----- */
+
+glofnd_status gf_cells_stream_centres(gf_error *err, const gf_cells_stream *s, const gf_sweep_job *job, float *numbers) {
+    const int64_t n = gf_cells_sample(s->c.n, s->c.count, NULL), dim = s->c.dim;
+    int32_t *row = malloc((size_t)n * sizeof *row);
+    float *x = malloc((size_t)(n * dim) * sizeof *x);
+    const gf_vectors sample = {.x = x, .n = n, .dim = dim};
+    glofnd_status status = GLOFND_OK;
+    if (!row || !x)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld x %lld embeddings, from which cells are made", (long long)n,
+                         (long long)dim);
+    if (status == GLOFND_OK) {
+        gf_cells_sample(s->c.n, s->c.count, row);
+        for (int64_t i = 0; i < n; i++) row[i] = s->row[row[i]];
+        status = gf_row_source_gather(err, s->source, row, n, x);
+    }
+    if (status == GLOFND_OK) status = gf_tree_make(err, &sample, s->c.count, job, numbers);
+    free(row);
+    free(x);
+    return status;
+}
+
+glofnd_status gf_cells_stream_begin(gf_error *err, gf_cells_stream *s, const float *numbers) {
+    return gf_tree_open(err, numbers, s->c.count, s->c.dim, s->threads, &s->c.tree);
+}
+
+glofnd_status gf_cells_stream_assign(gf_error *err, const gf_cells_stream *s, int64_t first, int64_t rows,
+                                     const gf_sweep_job *job, gf_cell_of *of) {
+    gf_panels points = {0};
+    TRY(gf_row_source_pack(err, s->source, s->row + first, rows, GF_ROW_PIECE, s->threads, &points));
+    const glofnd_status status = gf_cells_assign(err, &points, &s->c.tree, job, of);
+    gf_panels_free(&points);
+    return status;
+}
+
+glofnd_status gf_cells_stream_sort(gf_error *err, gf_cells_stream *s, const gf_cell_of *of) {
+    TRY(gf_cells_sort(err, of, s->threads, &s->c));
+    s->place = malloc((size_t)s->c.n * sizeof *s->place);
+    FAIL_IF(err, !s->place, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)s->c.n);
+    for (int64_t i = 0; i < s->c.n; i++) s->place[s->c.order[i]] = (int32_t)i;
+    return GLOFND_OK;
+}
+
+/* ----- rows in the order of cells ----- */
+
+typedef struct ordering {
+    const gf_cells_stream *s;
+    int64_t first, rows; /* places */
+    int64_t at, count;   /* positions of the piece */
+    const float *piece;  /* [count][dim] */
+    float *x;
+} ordering;
+
+/* The same unit vectors as those of gf_panels_pack(). */
+static void order_rows(void *arg, int64_t task, int thread) {
+    const ordering *o = arg;
+    const int64_t dim = o->s->c.dim;
+    (void)thread;
+    for (int64_t i = task * TASK_ROWS; i < GF_MIN((task + 1) * TASK_ROWS, o->count); i++) {
+        const int64_t to = o->s->place[o->at + i] - o->first;
+        const float *from = o->piece + i * dim;
+        int finite;
+        if (to < 0 || to >= o->rows) continue;
+        const double scale = gf_vector_unit_scale(from, dim, &finite);
+        gf_vector_write_unit(o->x + to / GF_PANEL * GF_PANEL * dim + to % GF_PANEL, from, dim, scale);
+    }
+}
+
+glofnd_status gf_cells_stream_order(gf_error *err, const gf_cells_stream *s, int64_t first, int64_t rows,
+                                    const gf_job_progress *watch, float *x) {
+    const int64_t n = s->c.n, dim = s->c.dim, last = gf_pad(rows) - GF_PANEL;
+    float *piece = malloc((size_t)GF_MIN(READ_ROWS, n) * (size_t)dim * sizeof *piece);
+    FAIL_IF(err, !piece, GLOFND_E_MEMORY, "no memory to read embeddings");
+    ordering o = {.s = s, .first = first, .rows = rows, .piece = piece, .x = x};
+    glofnd_status status = GLOFND_OK;
+    memset(x + last * dim, 0, (size_t)(GF_PANEL * dim) * sizeof *x); /* padding */
+    for (o.at = 0; o.at < n && status == GLOFND_OK && !gf_job_stopped(watch); o.at += o.count) {
+        o.count = GF_MIN(READ_ROWS, n - o.at);
+        status = gf_row_source_gather(err, s->source, s->row + o.at, o.count, piece);
+        if (status == GLOFND_OK) gf_parallel(s->threads, (o.count + TASK_ROWS - 1) / TASK_ROWS, order_rows, &o);
+        gf_job_report(watch, (double)(o.at + o.count) / (double)n);
+    }
+    free(piece);
+    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(watch), GLOFND_E_ARGUMENT, "stopped");
+    return status;
 }

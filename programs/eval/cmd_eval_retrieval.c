@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "programs/eval/eval_clip.h"
-#include "data/embedding_files.h"
+#include "embeddings/row_labels.h"
 #include "io/npy.h"
 #include "plot/table.h"
 
@@ -34,10 +34,10 @@ static glofnd_status read_owners(gf_error *err, const char *path, int64_t images
     return GLOFND_OK;
 }
 
-static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_discover_data *image, gf_discover_data *text,
+static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_features *image, gf_features *text,
                                 int64_t **owner) {
-    TRY(gf_discover_read(err, j->image, NULL, image));
-    TRY(gf_discover_read(err, j->text, NULL, text));
+    TRY(gf_embeddings_load(err, j->image, NULL, &image->n, &image->dim, &image->x));
+    TRY(gf_embeddings_load(err, j->text, NULL, &text->n, &text->dim, &text->x));
     FAIL_IF(err, image->dim != text->dim, GLOFND_E_ARGUMENT,
             "%.200s has %lld numbers per row, %.200s has %lld: they must be of one model", j->image, (long long)image->dim,
             j->text, (long long)text->dim);
@@ -54,11 +54,11 @@ static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_discover_dat
 }
 
 static glofnd_status measure_files(gf_error *err, retrieval_job *j) {
-    gf_discover_data image = {0}, text = {0};
+    gf_features image = {0}, text = {0};
     int64_t *owner = NULL;
     const glofnd_status status = rank_files(err, j, &image, &text, &owner);
-    gf_discover_data_free(&image);
-    gf_discover_data_free(&text);
+    gf_features_free(&image);
+    gf_features_free(&text);
     free(owner);
     return status;
 }

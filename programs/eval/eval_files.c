@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "data/dataset.h"
-#include "data/embedding_files.h"
+#include "embeddings/row_labels.h"
 #include "io/npy.h"
 #include "util/array.h"
 #include "util/parallel.h"
@@ -35,33 +35,29 @@ int eval_files_check(const cli_call *call, const eval_files *f, const char *data
 
 /* ----- reading ----- */
 
-static glofnd_status check_finite(gf_error *err, const char *path, const gf_discover_data *d) {
+static glofnd_status read_rows(gf_error *err, const char *path, const char *labels, gf_features *d) {
+    gf_string_list classes = {0}; /* an array of labels names none */
+    TRY(gf_embeddings_load(err, path, NULL, &d->n, &d->dim, &d->x));
+    if (labels) TRY(gf_row_labels_read(err, labels, NULL, d->n, &d->label, &classes));
     for (int64_t i = 0; i < d->n; i++)
         for (int64_t k = 0; k < d->dim; k++)
             FAIL_IF(err, !isfinite(d->x[i * d->dim + k]), GLOFND_E_NUMERIC, "%.300s: row %lld is not finite", path, (long long)i);
     return GLOFND_OK;
 }
 
-static glofnd_status read_rows(gf_error *err, const char *path, const char *labels, gf_discover_data *d) {
-    TRY(gf_discover_read(err, path, NULL, d));
-    if (labels) TRY(gf_discover_read_labels(err, labels, NULL, d));
-    return check_finite(err, path, d);
-}
-
-/* Rows with a label; takes the memory of *d. */
-static void keep_labelled(gf_discover_data *d, gf_features *f) {
+/* Only rows with a label. */
+static void keep_labelled(gf_features *d) {
     int64_t rows = 0;
     for (int64_t i = 0; i < d->n; i++) {
         if (d->label[i] < 0) continue;
         memmove(d->x + rows * d->dim, d->x + i * d->dim, (size_t)d->dim * sizeof *d->x);
         d->label[rows++] = d->label[i];
     }
-    *f = (gf_features){.n = rows, .dim = d->dim, .x = d->x, .label = d->label};
-    d->x = NULL, d->label = NULL;
+    d->n = rows;
 }
 
 /* Classifiers take memory for every label up to the largest one. */
-static glofnd_status check_labels(gf_error *err, const char *path, const gf_discover_data *d) {
+static glofnd_status check_labels(gf_error *err, const char *path, const gf_features *d) {
     for (int64_t i = 0; i < d->n; i++)
         FAIL_IF(err, d->label[i] >= GF_CLASSES_MAX, GLOFND_E_FORMAT,
                 "%.300s: label %d of row %lld; expected less than %d: number the classes 0, 1, 2 ...", path, (int)d->label[i],
@@ -70,12 +66,15 @@ static glofnd_status check_labels(gf_error *err, const char *path, const gf_disc
 }
 
 static glofnd_status read_features(gf_error *err, const char *path, const char *labels, gf_features *out) {
-    gf_discover_data d = {0};
+    gf_features d = {0};
     glofnd_status status = read_rows(err, path, labels, &d);
     if (status == GLOFND_OK) status = check_labels(err, labels, &d);
-    if (status == GLOFND_OK) keep_labelled(&d, out);
-    gf_discover_data_free(&d);
-    TRY(status);
+    if (status != GLOFND_OK) {
+        gf_features_free(&d);
+        return status;
+    }
+    keep_labelled(&d);
+    *out = d;
     FAIL_IF(err, out->n == 0, GLOFND_E_ARGUMENT, "%.300s: no row has a label", labels);
     return GLOFND_OK;
 }
@@ -127,7 +126,7 @@ static glofnd_status read_thresholds(gf_error *err, const char *path, int64_t n,
     return GLOFND_OK;
 }
 
-static glofnd_status shuffle(gf_error *err, const gf_discover_data *d, gf_view_set *out) {
+static glofnd_status shuffle(gf_error *err, const gf_features *d, gf_view_set *out) {
     *out = (gf_view_set){.n = d->n, .dim = d->dim};
     out->z = malloc((size_t)d->n * (size_t)d->dim * sizeof *out->z);
     out->id = malloc((size_t)d->n * sizeof *out->id);
@@ -143,12 +142,12 @@ static glofnd_status shuffle(gf_error *err, const gf_discover_data *d, gf_view_s
 }
 
 glofnd_status eval_files_view_set(gf_error *err, const char *path, const eval_files *f, gf_view_set *out, float **lambda) {
-    gf_discover_data d = {0};
+    gf_features d = {0};
     *lambda = NULL;
     glofnd_status status = read_rows(err, path, f->labels, &d);
     if (status == GLOFND_OK) status = shuffle(err, &d, out);
     if (status == GLOFND_OK && f->thresholds) status = read_thresholds(err, f->thresholds, d.n, lambda);
-    gf_discover_data_free(&d);
+    gf_features_free(&d);
     TRY(status);
     FAIL_IF(err, out->n < 2, GLOFND_E_ARGUMENT, "%.300s has %lld rows, which make no pairs", path, (long long)out->n);
     return GLOFND_OK;

@@ -2,7 +2,7 @@
  * tables; one matrix whatever they are cut into. */
 #include "support/test.h"
 
-#include "data/embedding_files.h"
+#include "embeddings/row_labels.h"
 #include "embeddings/embedding_set.h"
 #include "io/npy.h"
 #include "support/scratch.h"
@@ -210,19 +210,20 @@ TEST(numbers_below_all_doubles_are_zero) {
 static void expect_labels(const char *texts, const char *labels, const char *classes) {
     gf_error err = {""};
     gf_string_list list = {0};
-    gf_discover_data d = {0};
+    int32_t *label = NULL;
+    gf_string_list class = {0};
     char said[64] = "";
     for (const char *at = texts; *at; at += strspn(at, " ")) {
         const size_t n = strcspn(at, " ");
         assert_int_equal(gf_string_list_add(&err, &list, at, n == 1 && *at == '-' ? 0 : n), GLOFND_OK);
         at += n;
     }
-    d.n = list.n;
-    if (gf_discover_labels_of_texts(&err, &list, &d) != GLOFND_OK) fail_msg("%s", err.text);
-    for (int64_t i = 0; i < d.n; i++) assert_int_equal(d.label[i], labels[i] == '?' ? -1 : labels[i] - '0');
-    for (int64_t i = 0; i < d.classes.n; i++) strcat(strcat(said, gf_string_list_get(&d.classes, i)), " ");
+    if (gf_row_labels_of_texts(&err, &list, list.n, &label, &class) != GLOFND_OK) fail_msg("%s", err.text);
+    for (int64_t i = 0; i < list.n; i++) assert_int_equal(label[i], labels[i] == '?' ? -1 : labels[i] - '0');
+    for (int64_t i = 0; i < class.n; i++) strcat(strcat(said, gf_string_list_get(&class, i)), " ");
     assert_string_equal(said, classes);
-    gf_discover_free_labels(&d);
+    free(label);
+    gf_string_list_free(&class);
     gf_string_list_free(&list);
 }
 

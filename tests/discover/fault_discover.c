@@ -4,7 +4,7 @@
 
 #include "discover/decide.h"
 #include "discover/discover_files.h"
-#include "discover/unit_run.h"
+#include "discover/units.h"
 #include "glofnd.h"
 #include "support/faults.h"
 #include "support/random.h"

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "discover/decide.h"
-#include "discover/npz_file.h"
+#include "discover/output_files.h"
 #include "support/random.h"
 #include "support/scratch.h"
 #include <math.h>

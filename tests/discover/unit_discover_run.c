@@ -1,8 +1,9 @@
 /* unit_discover_run.c - around the search: reading embeddings, bad rows, copies, totals, caps, labels, the learner, folders. */
 #include "support/test.h"
 
-#include "data/embedding_files.h"
-#include "discover/output_folder.h"
+#include "discover/discover_files.h"
+#include "embeddings/row_labels.h"
+#include "discover/output_files.h"
 #include "eval/fn_precision_recall.h"
 #include "io/npy.h"
 #include "support/random.h"
@@ -59,13 +60,13 @@ TEST(float16_and_float32_files_are_read) {
     memcpy(file + 128, half, sizeof half);
     scratch_write(&box, "half.npy", file, sizeof file);
     gf_discover_data d = {0};
-    assert_int_equal(gf_discover_read(&err, scratch_path(&box, "half.npy"), NULL, &d), GLOFND_OK);
+    assert_int_equal(gf_embeddings_load(&err, scratch_path(&box, "half.npy"), NULL, &d.n, &d.dim, &d.x), GLOFND_OK);
     assert_int_equal(d.n, 2);
     assert_int_equal(d.dim, 3);
     for (int i = 0; i < 6; i++) assert_true((double)d.x[i] == expected[i]);
     gf_discover_data_free(&d);
     scratch_write(&box, "cut.npy", file, sizeof file - 1);
-    assert_int_equal(gf_discover_read(&err, scratch_path(&box, "cut.npy"), NULL, &d), GLOFND_E_FORMAT);
+    assert_int_equal(gf_embeddings_load(&err, scratch_path(&box, "cut.npy"), NULL, &d.n, &d.dim, &d.x), GLOFND_E_FORMAT);
     assert_non_null(strstr(err.text, "the header promises 12 bytes of data, the file has 11"));
     gf_discover_data_free(&d);
 }

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "discover/unit_run.h"
+#include "discover/units.h"
 #include "io/file.h"
 #include "support/random.h"
 #include "support/scratch.h"

@@ -2,7 +2,7 @@
  * compared in pieces; sorted lists. */
 #include "support/test.h"
 
-#include "pairs/cell_compare.h"
+#include "pairs/cells.h"
 #include "support/pair_rows.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* unit_number_text.c - numbers as text against snprintf, and tables that have the same bytes for any number of threads. */
 #include "support/test.h"
 
-#include "discover/table_files.h"
+#include "discover/output_files.h"
 #include "support/random.h"
 #include "support/scratch.h"
 #include "util/text.h"

@@ -8,7 +8,7 @@
 
 #include "eval/view_set.h"
 #include "pairs/pairs_sweep.h"
-#include "pairs/precision_recall.h"
+#include "pairs/flag_stats.h"
 
 /* Counts the pairs of every row of `s`, for `kinds` thresholds of each row at once: theta, counts [kinds][s->n]. */
 glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_sweep_job *job,

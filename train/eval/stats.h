@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "pairs/precision_recall.h"
+#include "pairs/flag_stats.h"
 
 double gf_mean(const double *x, int64_t n); /* NaN for n < 1 */
 /* Sample standard deviation (divisor n - 1); NaN for n < 2. */

@@ -3,7 +3,7 @@
 
 #include "eval/view_set.h"
 #include "pairs/pairs_sweep.h"
-#include "pairs/threshold_spread.h"
+#include "pairs/flag_stats.h"
 
 /* Histogram of x [n] over [low, high] as a density: its integral is the share of x in the range. NaN are left out. */
 void gf_density(const float *x, int64_t n, double low, double high, int bins, double *out);

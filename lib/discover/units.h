@@ -1,4 +1,4 @@
-/* unit_run.h - discovery in units: of embeddings that are streamed, with finished parts on disk, by one rank or many.
+/* units.h - discovery in units: of embeddings that are streamed, with finished parts on disk, by one rank or many.
  *
  *     gf_discover_classify_stream(err, &source, &d);         usable rows and copies, without the rows
  *     gf_discover_run_units(err, &spec, &units, &d, &r);     on rank 0 r is what gf_discover_run() gives, to the bit
@@ -8,8 +8,7 @@
 #pragma once
 
 #include "discover/discover.h"
-#include "discover/unit_files.h"
-#include "pairs/row_source.h"
+#include "pairs/pairs_sweep.h"
 
 typedef struct gf_units {
     const char *folder; /* of finished parts */
@@ -28,3 +27,5 @@ typedef struct gf_units {
 glofnd_status gf_discover_classify_stream(gf_error *err, const gf_row_source *source, gf_discover_data *d);
 glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, const gf_units *u, gf_discover_data *d,
                                     gf_discover_result *r);
+/* Removes the folder, and all that it holds of a search. Other files stay, and then the folder. */
+void gf_unit_folder_remove(const char *path);

@@ -1,5 +1,5 @@
 /* row_scores.c - see row_scores.h. */
-#include "data/row_scores.h"
+#include "programs/row_scores.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,37 @@
-/* discover_append.c - embeddings of several sources as one set of rows; see discover_input.h. */
+/* discover_input.c - the input of discovery: reading, joining and freeing it; see discover.h. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "discover/discover_input.h"
+#include "discover/discover.h"
+#include "embeddings/row_labels.h"
+
+/* ----- files ----- */
+
+glofnd_status gf_discover_read_set(gf_error *err, gf_embedding_set *set, gf_discover_data *d) {
+    TRY(gf_embeddings_load_set(err, set, &d->n, &d->dim, &d->x));
+    return gf_embeddings_have_names(set) ? gf_discover_read_set_names(err, set, d) : GLOFND_OK;
+}
+
+glofnd_status gf_discover_read_set_names(gf_error *err, gf_embedding_set *set, gf_discover_data *d) {
+    gf_string_list names = {0};
+    glofnd_status status = gf_embeddings_names(err, set, &names);
+    gf_discover_free_names(d);
+    if (status == GLOFND_OK) status = gf_row_names_of_list(err, &names, d->n, &d->name, &d->name_text);
+    gf_string_list_free(&names);
+    return status;
+}
+
+glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d) {
+    gf_discover_free_labels(d);
+    return gf_row_labels_read(err, path, column, d->n, &d->label, &d->classes);
+}
+
+glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char *id, gf_discover_data *d) {
+    gf_discover_free_names(d);
+    return gf_row_names_read(err, path, id, d->n, &d->name, &d->name_text);
+}
+
+/* ----- several sources as one ----- */
 
 static glofnd_status append_rows(gf_error *err, gf_discover_data *d, const gf_discover_data *part) {
     const size_t row = (size_t)d->dim * sizeof *d->x;
@@ -80,4 +109,51 @@ glofnd_status gf_discover_append(gf_error *err, gf_discover_data *d, gf_discover
     } else status = append(err, d, part);
     gf_discover_data_free(part);
     return status;
+}
+
+/* ----- memory ----- */
+
+void gf_discover_free_rows(gf_discover_data *d) {
+    free(d->x);
+    d->x = NULL;
+}
+
+glofnd_status gf_discover_set_unreadable(gf_error *err, gf_discover_data *d, int64_t row, const char *why) {
+    FAIL_IF(err, row < 0 || row >= d->n, GLOFND_E_ARGUMENT, "no row %lld", (long long)row);
+    if (!d->unreadable) d->unreadable = calloc((size_t)d->n, sizeof *d->unreadable);
+    char *copy = d->unreadable ? strdup(why) : NULL;
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory to note an unreadable image");
+    free(d->unreadable[row]);
+    d->unreadable[row] = copy;
+    return GLOFND_OK;
+}
+
+const char *gf_discover_bad_kind(const gf_discover_data *d, int64_t row) {
+    if (d->unreadable && d->unreadable[row]) return "unreadable";
+    return d->kind[row] == GF_ROW_ZERO ? "zero" : "not finite";
+}
+
+void gf_discover_free_names(gf_discover_data *d) {
+    free(d->name);
+    free(d->name_text);
+    d->name = NULL, d->name_text = NULL;
+}
+
+void gf_discover_free_labels(gf_discover_data *d) {
+    free(d->label);
+    gf_string_list_free(&d->classes);
+    d->label = NULL;
+}
+
+void gf_discover_data_free(gf_discover_data *d) {
+    free(d->x);
+    gf_discover_free_labels(d);
+    free(d->name);
+    free(d->name_text);
+    for (int64_t i = 0; d->unreadable && i < d->n; i++) free(d->unreadable[i]);
+    free(d->unreadable);
+    free(d->kind);
+    free(d->good);
+    free(d->copy_of);
+    *d = (gf_discover_data){0};
 }

@@ -19,3 +19,22 @@ typedef struct gf_precision_recall {
 gf_precision_recall gf_fn_precision_recall(const gf_fn_counts *counts, int64_t n, int rows);
 /* Harmonic mean; of mean precision and mean recall, the F1 score of the paper's tables. 0 if both are 0. */
 double gf_f1(double precision, double recall);
+
+/* ----- threshold spread ----- */
+
+/* Errors of thresholds against exact ones, and their spread. */
+
+typedef struct gf_threshold_error {
+    int64_t count;          /* number of thresholds compared */
+    double mae, rmse, bias; /* mean absolute, root mean square and mean difference to the optimum; NaN: none */
+} gf_threshold_error;
+
+/* x [n][each] against optimum [n]; pairs with a NaN are left out. */
+gf_threshold_error gf_threshold_error_of(const float *x, const float *optimum, int64_t n, int64_t each);
+
+typedef struct gf_spread {
+    int64_t count;
+    double mean, std, min, max;
+} gf_spread;
+
+gf_spread gf_spread_of(const float *x, int64_t n); /* NaN are left out */

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "discover/decide.h"
-#include "discover/table_files.h"
+#include "discover/output_files.h"
 
 typedef struct gf_stored_result {
     char *source;       /* of the embeddings */
@@ -24,3 +24,15 @@ void gf_stored_result_free(gf_stored_result *x); /* accepts a zeroed struct */
 /* d: x->d, perhaps with other names and labels; new_labels: 1 if labels differ. E_ARGUMENT: the lists do not suffice. */
 glofnd_status gf_rethreshold(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s, const gf_discover_data *d,
                              int new_labels, gf_discover_result *r);
+
+/* ----- stored neighbours ----- */
+
+/* Reads the folder of a discovery back, for `glofnd discover --from`. */
+
+/* E_FORMAT: a file of it is not as a discovery writes it. E_ARGUMENT: the result of a query, of learned thresholds, or of an
+ * earlier version. */
+glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored_result *x);
+/* Thresholds [d->n] of a stored result of the embeddings d. Takes over its alpha and k where both are 0 in *s, and its dup
+ * where it is NaN. */
+glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
+                                      float **lambda);

@@ -1,0 +1,540 @@
+/* stored_neighbours.c - reads the folder of a discovery back, to decide again from it; see stored_neighbours.h.
+ *
+ * The files may be anything: every number is checked before it is used as a place.
+ */
+#include "discover/stored_result.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "discover/discover_files.h"
+#include "embeddings/row_labels.h"
+#include "io/calls.h"
+#include "io/file.h"
+#include "io/jsonl.h"
+#include "io/npy.h"
+#include "util/escape.h"
+#include "util/minmax.h"
+#include "util/number_text.h"
+#include "util/path.h"
+
+/* ----- rethreshold ----- */
+
+typedef struct rethresholding {
+    const gf_stored_result *x;
+    const gf_discover_spec *s;
+    const gf_discover_data *d;
+    gf_discover_result *r;
+    const int32_t *label; /* [n] by position; NULL: none known */
+} rethresholding;
+
+static float similarity_at(const gf_pairs_found *f, int64_t i, int64_t k) { return f->similarity[i * f->top + k]; }
+
+static glofnd_status copy_lists(gf_error *err, rethresholding *a) {
+    const gf_pairs_found *old = &a->x->f;
+    const int64_t n = old->n, top = a->s->top < n ? a->s->top : n - 1;
+    gf_pairs_found *f = &a->r->f;
+    FAIL_IF(err, top > old->top, GLOFND_E_ARGUMENT,
+            "the stored result lists %lld neighbours of each row; --top %lld needs a new search", (long long)old->top,
+            (long long)a->s->top);
+    TRY(gf_pairs_found_alloc(err, f, n, top));
+    for (int64_t i = 0; i < n && top > 0; i++) {
+        memcpy(f->other + i * top, old->other + i * old->top, (size_t)top * sizeof *f->other);
+        memcpy(f->similarity + i * top, old->similarity + i * old->top, (size_t)top * sizeof *f->similarity);
+    }
+    return GLOFND_OK;
+}
+
+/* ----- thresholds ----- */
+
+static void count_above(rethresholding *a, int64_t i) {
+    const gf_pairs_found *old = &a->x->f;
+    gf_pairs_found *f = &a->r->f;
+    for (int64_t k = 0; k < a->r->rank && similarity_at(old, i, k) > f->lambda[i]; k++) {
+        const int32_t j = old->other[i * old->top + k];
+        f->above[i]++;
+        f->hits[i] += a->label && a->label[i] >= 0 && a->label[i] == a->label[j];
+        if (!(similarity_at(old, i, k) > f->lambda[j])) continue;
+        f->mutual[i]++;
+        gf_components_join(f->mutual_root, (int32_t)i, j);
+    }
+}
+
+static void set_thresholds(rethresholding *a) {
+    gf_pairs_found *f = &a->r->f;
+    for (int64_t i = 0; i < f->n; i++) f->lambda[i] = similarity_at(&a->x->f, i, a->r->rank - 1);
+    gf_components_init(f->mutual_root, f->n);
+    for (int64_t i = 0; i < f->n; i++) count_above(a, i);
+    gf_components_flatten(f->mutual_root, f->n);
+}
+
+/* The lists are too short for this rank, but it is that of the stored result. */
+static glofnd_status take_thresholds(gf_error *err, rethresholding *a, int new_labels) {
+    const gf_pairs_found *old = &a->x->f;
+    gf_pairs_found *f = &a->r->f;
+    const size_t n = (size_t)f->n;
+    const int64_t most = GF_MAX(old->top - 1, 0);
+    FAIL_IF(err, a->r->rank != a->x->rank, GLOFND_E_ARGUMENT,
+            "the stored result lists %lld neighbours of each row; a threshold of rank %lld needs as many: use --k %lld or less "
+            "(--alpha %.3g), or search again with --top %lld",
+            (long long)old->top, (long long)a->r->rank, (long long)most, (double)old->top / (double)(f->n - 1),
+            (long long)a->r->rank);
+    FAIL_IF(err, a->label && new_labels, GLOFND_E_ARGUMENT,
+            "new labels need the pairs above thresholds of rank %lld; the stored result lists %lld neighbours of each row",
+            (long long)a->r->rank, (long long)old->top);
+    memcpy(f->lambda, old->lambda, n * sizeof *f->lambda);
+    memcpy(f->above, old->above, n * sizeof *f->above);
+    memcpy(f->mutual, old->mutual, n * sizeof *f->mutual);
+    memcpy(f->hits, old->hits, n * sizeof *f->hits);
+    memcpy(f->mutual_root, old->mutual_root, n * sizeof *f->mutual_root);
+    return GLOFND_OK;
+}
+
+/* ----- duplicates ----- */
+
+/* Rows whose list is full of duplicates: there may be more. *needed: the similarity that duplicates must exceed. */
+static int64_t full_lists(const gf_pairs_found *f, float limit, int64_t *first, float *needed) {
+    int64_t full = 0;
+    *needed = -INFINITY;
+    if (f->top >= f->n - 1) return 0; /* all others are listed */
+    for (int64_t i = 0; i < f->n; i++) {
+        const float last = f->top ? similarity_at(f, i, f->top - 1) : INFINITY;
+        if (last >= limit && full++ == 0) *first = i;
+        *needed = fmaxf(*needed, last);
+    }
+    return full;
+}
+
+static void set_duplicates(rethresholding *a, float limit) {
+    const gf_pairs_found *old = &a->x->f;
+    gf_pairs_found *f = &a->r->f;
+    gf_components_init(f->copy_root, f->n);
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0; k < old->top && similarity_at(old, i, k) >= limit; k++) {
+            f->copies[i]++;
+            gf_components_join(f->copy_root, (int32_t)i, old->other[i * old->top + k]);
+        }
+    gf_components_flatten(f->copy_root, f->n);
+}
+
+static glofnd_status rethreshold_duplicates(gf_error *err, rethresholding *a) {
+    const gf_pairs_found *old = &a->x->f;
+    const float limit = gf_discover_dup(a->s, a->d->dim);
+    int64_t first = 0;
+    float needed;
+    if (a->s->dup == GF_DUP_EXACT) return GLOFND_OK; /* from the copies of rows, with the statistics */
+    const int64_t full = full_lists(old, limit, &first, &needed);
+    if (full == 0) {
+        set_duplicates(a, limit);
+        return GLOFND_OK;
+    }
+    FAIL_IF(err, !(limit == gf_discover_dup(&a->x->s, a->d->dim)), GLOFND_E_ARGUMENT,
+            "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, too; use "
+            "--dup above %.9g, or search again with a larger --top",
+            (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], a->s->dup, (double)needed);
+    memcpy(a->r->f.copies, old->copies, (size_t)old->n * sizeof *old->copies);
+    memcpy(a->r->f.copy_root, old->copy_root, (size_t)old->n * sizeof *old->copy_root);
+    return GLOFND_OK;
+}
+
+/* ----- neighbours just below the threshold ----- */
+
+static glofnd_status list_below(gf_error *err, rethresholding *a) {
+    const gf_pairs_found *old = &a->x->f;
+    gf_pairs_found *f = &a->r->f;
+    const int64_t edge = a->s->edge;
+    if (edge == 0) return GLOFND_OK;
+    TRY(gf_pairs_found_edge(err, f, edge));
+    for (int64_t i = 0; i < f->n; i++) {
+        const int64_t above = f->above[i], wanted = GF_MIN(edge, f->n - 1 - above);
+        FAIL_IF(
+            err, above + wanted > old->top, GLOFND_E_ARGUMENT,
+            "the %lld others just below the threshold of row %d (--negatives, --html) are its neighbours up to number %lld; the "
+            "stored result lists %lld: search again with --top %lld",
+            (long long)wanted, (int)a->d->good[i], (long long)(above + wanted), (long long)old->top,
+            (long long)(a->r->rank - 1 + edge));
+        for (int64_t e = 0; e < wanted; e++) {
+            f->edge_other[i * edge + e] = old->other[i * old->top + above + e];
+            f->edge_similarity[i * edge + e] = similarity_at(old, i, above + e);
+        }
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status rethreshold_lists(gf_error *err, rethresholding *a, int new_labels) {
+    TRY(gf_discover_rank(err, a->s, a->d->good_n, &a->r->rank));
+    TRY(copy_lists(err, a));
+    if (a->r->rank <= a->x->f.top) set_thresholds(a);
+    else TRY(take_thresholds(err, a, new_labels));
+    TRY(rethreshold_duplicates(err, a));
+    TRY(list_below(err, a));
+    return gf_discover_statistics(err, a->s, a->d, a->label, a->r);
+}
+
+glofnd_status gf_rethreshold(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s, const gf_discover_data *d,
+                             int new_labels, gf_discover_result *r) {
+    int32_t *label = NULL;
+    *r = (gf_discover_result){0};
+    TRY(gf_discover_labels(err, d, &label));
+    rethresholding a = {.x = x, .s = s, .d = d, .r = r, .label = label};
+    const glofnd_status status = rethreshold_lists(err, &a, new_labels);
+    free(label);
+    if (status != GLOFND_OK) gf_discover_result_free(r);
+    return status;
+}
+
+void gf_stored_result_free(gf_stored_result *x) {
+    gf_discover_data_free(&x->d);
+    gf_pairs_found_free(&x->f);
+    free(x->source);
+    *x = (gf_stored_result){0};
+}
+
+/* ----- stored neighbours ----- */
+
+enum { A_THRESHOLD, A_ABOVE = 3, A_MUTUAL, A_HITS, A_COMPONENT, A_GROUP, A_COLUMNS }; /* of anchors.npy */
+
+typedef struct stored_reading {
+    const char *folder;
+    gf_stored_result *x;
+    int32_t *position; /* [n] of a row; -1: a bad one */
+    int has_labels, names_escaped;
+} stored_reading;
+
+/* ----- summary.json ----- */
+
+static glofnd_status take_summary(gf_error *err, const char *path, const gf_jsonl_reader *r, stored_reading *l) {
+    gf_stored_result *x = l->x;
+    int64_t crc = -1, n = 0, dim = 0;
+    double labels = 0.0, learned = 0.0, alpha = NAN, dup = NAN;
+    const char *source = gf_jsonl_get_text(r, "embeddings");
+    const int found = source && gf_jsonl_get_integer(r, "crc32c", &crc) && gf_jsonl_get_integer(r, "rows", &n) &&
+                      gf_jsonl_get_integer(r, "dim", &dim) && gf_jsonl_get_integer(r, "k", &x->s.k) &&
+                      gf_jsonl_get_integer(r, "rank", &x->rank) && gf_jsonl_get_integer(r, "top", &x->s.top) &&
+                      gf_jsonl_get_integer(r, "max_pairs", &x->s.max_pairs) && gf_jsonl_get(r, "alpha", &alpha) &&
+                      gf_jsonl_get(r, "dup", &dup) && gf_jsonl_get(r, "learned", &learned);
+    FAIL_IF(err,
+            !found || x->s.k < 0 || n < 2 || n >= INT32_MAX || dim < 1 || dim > 1 << 20 || x->s.top < 0 || x->s.max_pairs < 1,
+            GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
+    FAIL_IF(err, gf_jsonl_get_text(r, "query") != NULL, GLOFND_E_ARGUMENT,
+            "'%.300s' is the result of a --query; --from needs the result of EMB", l->folder);
+    FAIL_IF(err, gf_jsonl_get(r, "duplicates_only", &labels), GLOFND_E_ARGUMENT,
+            "'%.300s' has only duplicates (--duplicates); --from needs thresholds and neighbours", l->folder);
+    FAIL_IF(err, gf_jsonl_get(r, "approx", &labels), GLOFND_E_ARGUMENT,
+            "'%.300s' is approximate (--approx); --from needs exact neighbours", l->folder);
+    FAIL_IF(err, learned != 0.0, GLOFND_E_ARGUMENT, "thresholds of '%.300s' are learned ones; --from needs exact ones",
+            l->folder);
+    FAIL_IF(err, !gf_jsonl_get(r, "labels", &labels), GLOFND_E_ARGUMENT,
+            "'%.300s' is the result of an earlier version, without rows.npy: search again", l->folder);
+    l->has_labels = labels != 0.0;
+    l->names_escaped = gf_jsonl_get(r, "names_escaped", &labels) && labels != 0.0;
+    x->s.alpha = x->s.k > 0 || isnan(alpha) ? 0.0 : alpha;
+    x->s.dup = isnan(dup) ? GF_DUP_EXACT : dup;
+    x->d.n = n, x->d.dim = dim, x->d.crc = (uint32_t)crc;
+    x->source = strdup(source);
+    FAIL_IF(err, !x->source, GLOFND_E_MEMORY, "no memory for a name");
+    return GLOFND_OK;
+}
+
+static glofnd_status read_summary(gf_error *err, stored_reading *l) {
+    char path[PATH_MAX];
+    gf_jsonl_reader r;
+    TRY(gf_path_join(err, path, l->folder, GF_DISCOVER_MARK));
+    TRY(gf_jsonl_read_open(err, &r, path));
+    const int found = gf_jsonl_next(&r);
+    glofnd_status status = r.status;
+    if (status == GLOFND_OK)
+        status = found ? take_summary(err, path, &r, l) : gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is empty", path);
+    gf_jsonl_read_close(&r);
+    return status;
+}
+
+/* ----- arrays ----- */
+
+static glofnd_status read_array(gf_error *err, const stored_reading *l, const char *name, gf_npy_type type, int64_t columns,
+                                gf_npy *a) {
+    char path[PATH_MAX];
+    TRY(gf_path_join(err, path, l->folder, name));
+    TRY(gf_npy_read(err, path, a));
+    FAIL_IF(err, a->type != type || a->rank != 2 || a->shape[0] != l->x->d.n || (columns && a->shape[1] != columns),
+            GLOFND_E_FORMAT, "'%.300s' is not a table of %lld rows as a discovery writes it", path, (long long)l->x->d.n);
+    return GLOFND_OK;
+}
+
+static glofnd_status corrupt(gf_error *err, const stored_reading *l, const char *name, int64_t row) {
+    GF_FAIL(err, GLOFND_E_FORMAT, "'%.300s/%s': the numbers of row %lld are not those of a discovery", l->folder, name,
+            (long long)row);
+}
+
+/* Usable rows, copies and labels. */
+static glofnd_status take_rows(gf_error *err, stored_reading *l, const int32_t *table) {
+    gf_discover_data *d = &l->x->d;
+    d->kind = malloc((size_t)d->n * sizeof *d->kind);
+    d->good = malloc((size_t)d->n * sizeof *d->good);
+    d->copy_of = malloc((size_t)d->n * sizeof *d->copy_of);
+    l->position = malloc((size_t)d->n * sizeof *l->position);
+    if (l->has_labels) d->label = malloc((size_t)d->n * sizeof *d->label);
+    FAIL_IF(err, !d->kind || !d->good || !d->copy_of || !l->position || (l->has_labels && !d->label), GLOFND_E_MEMORY,
+            "no memory for %lld rows", (long long)d->n);
+    for (int64_t row = 0; row < d->n; row++) {
+        const int32_t copy = table[row * GF_STORED_COLUMNS + GF_STORED_COPY],
+                      y = table[row * GF_STORED_COLUMNS + GF_STORED_LABEL];
+        if (copy < GF_STORED_ZERO || copy > row || (copy >= 0 && copy < row && table[copy * (int64_t)GF_STORED_COLUMNS] != copy))
+            return corrupt(err, l, "rows.npy", row);
+        if (table[row * GF_STORED_COLUMNS + GF_STORED_COPIES] < 0 || y < -1) return corrupt(err, l, "rows.npy", row);
+        d->kind[row] = copy >= 0 ? GF_ROW_GOOD : copy == GF_STORED_ZERO ? GF_ROW_ZERO : GF_ROW_NOT_FINITE;
+        l->position[row] = copy >= 0 ? (int32_t)d->good_n : -1;
+        if (d->label) d->label[row] = y;
+        if (copy < 0) continue;
+        d->copy_of[d->good_n] = l->position[copy];
+        d->distinct += copy == row;
+        d->good[d->good_n++] = (int32_t)row;
+    }
+    FAIL_IF(err, d->good_n < 2, GLOFND_E_FORMAT, "'%.300s/rows.npy': fewer than two usable rows", l->folder);
+    return GLOFND_OK;
+}
+
+/* One list: as many others as there can be, each usable and not the row itself, by falling similarity. */
+static int take_list(const stored_reading *l, int64_t i, const int32_t *other, const float *similarity) {
+    gf_pairs_found *f = &l->x->f;
+    for (int64_t k = 0; k < f->top; k++) {
+        const int32_t row = other[k];
+        if (row < 0 || row >= l->x->d.n || l->position[row] < 0 || l->position[row] == i || !isfinite(similarity[k])) return 0;
+        if (k > 0 && similarity[k] > similarity[k - 1]) return 0;
+        f->other[i * f->top + k] = l->position[row], f->similarity[i * f->top + k] = similarity[k];
+    }
+    return 1;
+}
+
+static glofnd_status take_lists(gf_error *err, stored_reading *l, const gf_npy *other, const gf_npy *similarity) {
+    const gf_discover_data *d = &l->x->d;
+    const int64_t top = l->x->s.top < d->good_n ? l->x->s.top : d->good_n - 1;
+    TRY(gf_pairs_found_alloc(err, &l->x->f, d->good_n, top));
+    FAIL_IF(err, top > 0 && (other->shape[1] != top || similarity->shape[1] != top), GLOFND_E_FORMAT,
+            "'%.300s/neighbours.npy' has not the %lld neighbours of each row that the summary promises", l->folder,
+            (long long)top);
+    for (int64_t i = 0; top > 0 && i < d->good_n; i++)
+        if (!take_list(l, i, (const int32_t *)other->data + d->good[i] * top, (const float *)similarity->data + d->good[i] * top))
+            return corrupt(err, l, "neighbours.npy", d->good[i]);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_lists(gf_error *err, stored_reading *l) {
+    gf_npy other = {0}, similarity = {0};
+    glofnd_status status = GLOFND_OK;
+    if (l->x->s.top > 0) status = read_array(err, l, "neighbours.npy", GF_NPY_I4, 0, &other);
+    if (l->x->s.top > 0 && status == GLOFND_OK) status = read_array(err, l, "similarities.npy", GF_NPY_F4, 0, &similarity);
+    if (status == GLOFND_OK) status = take_lists(err, l, &other, &similarity);
+    gf_npy_free(&other);
+    gf_npy_free(&similarity);
+    return status;
+}
+
+static int read_count(double v, int64_t max, int64_t *out) {
+    if (!(v >= 0.0 && v <= (double)max)) return 0;
+    *out = (int64_t)v;
+    return 1;
+}
+
+/* root [n]: the smallest position of the set with that number; first [n] is scratch. -1: alone. */
+static int read_root(int64_t n, int64_t i, double number, int32_t *first, int32_t *root) {
+    if (!(number >= -1.0 && number < (double)n)) return 0;
+    const int64_t k = (int64_t)number;
+    root[i] = (int32_t)i;
+    if (k < 0) return 1;
+    if (first[k] < 0) first[k] = (int32_t)i;
+    root[i] = first[k];
+    return 1;
+}
+
+static glofnd_status take_anchors(gf_error *err, stored_reading *l, const double *table, const int32_t *rows, int32_t *first) {
+    const gf_discover_data *d = &l->x->d;
+    gf_pairs_found *f = &l->x->f;
+    for (int64_t i = 0; i < 2 * f->n; i++) first[i] = -1;
+    for (int64_t i = 0; i < f->n; i++) {
+        const double *row = table + (int64_t)d->good[i] * A_COLUMNS;
+        f->lambda[i] = (float)row[A_THRESHOLD];
+        f->copies[i] = rows[(int64_t)d->good[i] * GF_STORED_COLUMNS + GF_STORED_COPIES];
+        f->hits[i] = -1;
+        const int good = isfinite(row[A_THRESHOLD]) && read_count(row[A_ABOVE], f->n, &f->above[i]) &&
+                         read_count(row[A_MUTUAL], f->n, &f->mutual[i]) &&
+                         (row[A_HITS] == -1.0 || read_count(row[A_HITS], f->n, &f->hits[i])) &&
+                         read_root(f->n, i, row[A_COMPONENT], first, f->mutual_root) &&
+                         read_root(f->n, i, row[A_GROUP], first + f->n, f->copy_root);
+        if (!good) return corrupt(err, l, "anchors.npy", d->good[i]);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status read_anchors(gf_error *err, stored_reading *l, const gf_npy *rows) {
+    gf_npy a = {0};
+    glofnd_status status = read_array(err, l, "anchors.npy", GF_NPY_F8, A_COLUMNS, &a);
+    int32_t *first = status == GLOFND_OK ? malloc((size_t)l->x->f.n * 2 * sizeof *first) : NULL;
+    if (status == GLOFND_OK)
+        status = first ? take_anchors(err, l, a.data, rows->data, first) : gf_fail(err, GLOFND_E_MEMORY, "no memory for anchors");
+    free(first);
+    gf_npy_free(&a);
+    return status;
+}
+
+/* ----- names and splits ----- */
+
+static glofnd_status read_names(gf_error *err, stored_reading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(gf_path_join(err, path, l->folder, "names.txt"));
+    TRY(gf_exists(err, path, &there));
+    if (!there) return GLOFND_OK;
+    gf_discover_data *d = &l->x->d;
+    TRY(gf_discover_read_names(err, path, NULL, d));
+    for (int64_t i = 0; l->names_escaped && i < d->n; i++)
+        FAIL_IF(err, !gf_unescape(d->name_text + (d->name[i] - d->name_text)), GLOFND_E_FORMAT,
+                "'%.300s', line %lld: a backslash begins no escape", path, (long long)i + 1);
+    return GLOFND_OK;
+}
+
+/* Its path, and whether this result has it. */
+static glofnd_status find_file(gf_error *err, const stored_reading *l, const char *name, char path[PATH_MAX], int *there) {
+    TRY(gf_path_join(err, path, l->folder, name));
+    return gf_exists(err, path, there);
+}
+
+/* "row TAB why" */
+static glofnd_status take_unreadable(gf_error *err, void *user, char *line, int number) {
+    stored_reading *l = user;
+    int64_t row = -1;
+    char *why = strchr(line, '\t');
+    line[strcspn(line, "\n")] = 0;
+    if (why) *why++ = 0;
+    const int good =
+        why && !gf_integer_read(line, &row) && row >= 0 && row < l->x->d.n && l->position[row] < 0 && gf_unescape(why);
+    FAIL_IF(err, !good, GLOFND_E_FORMAT, "'%.300s/unreadable.txt': line %d is not that of an unreadable image", l->folder,
+            number);
+    return gf_discover_set_unreadable(err, &l->x->d, row, why);
+}
+
+static glofnd_status read_unreadable(gf_error *err, stored_reading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(find_file(err, l, "unreadable.txt", path, &there));
+    return there ? gf_each_line(err, path, take_unreadable, l) : GLOFND_OK;
+}
+
+static glofnd_status read_classes(gf_error *err, stored_reading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(find_file(err, l, "classes.txt", path, &there));
+    return there && l->has_labels ? gf_row_classes_read(err, path, l->x->d.label, l->x->d.n, &l->x->d.classes) : GLOFND_OK;
+}
+
+/* Tables of the format of this one. */
+static glofnd_status find_format(gf_error *err, stored_reading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(find_file(err, l, "pairs.parquet", path, &there));
+    l->x->format = there ? GF_TABLE_PARQUET : GF_TABLE_TSV;
+    return GLOFND_OK;
+}
+
+/* "name TAB first TAB rows TAB ..." */
+static glofnd_status take_split(gf_error *err, void *user, char *line, int number) {
+    stored_reading *l = user;
+    if (number == 1) return GLOFND_OK;
+    gf_stored_result *x = l->x;
+    char *first = strchr(line, '\t'), *rows = first ? strchr(first + 1, '\t') : NULL, *end = rows ? strchr(rows + 1, '\t') : NULL;
+    gf_row_split *s = &x->split[x->splits];
+    int good = end && x->splits < GF_SPLITS_MAX && first > line && first - line <= GF_SPLIT_NAME;
+    if (good) {
+        *first = *rows = *end = 0;
+        memcpy(s->name, line, strlen(line) + 1);
+        good = !gf_integer_read(first + 1, &s->first) && !gf_integer_read(rows + 1, &s->rows) && s->first >= 0 && s->rows > 0 &&
+               s->first <= x->d.n && s->rows <= x->d.n - s->first;
+        for (const char *c = line; *c; c++)
+            good &= strchr("-._", *c) || (*c >= '0' && *c <= '9') || ((*c | 32) >= 'a' && (*c | 32) <= 'z');
+    }
+    FAIL_IF(err, !good, GLOFND_E_FORMAT, "'%.300s/split_matrix.tsv': line %d is not a split", l->folder, number);
+    x->splits++;
+    return GLOFND_OK;
+}
+
+static glofnd_status read_splits(gf_error *err, stored_reading *l) {
+    char path[PATH_MAX];
+    int there;
+    TRY(find_file(err, l, "split_matrix.tsv", path, &there));
+    return there ? gf_each_line(err, path, take_split, l) : GLOFND_OK;
+}
+
+static glofnd_status read_folder(gf_error *err, stored_reading *l) {
+    gf_npy rows = {0};
+    TRY(read_summary(err, l));
+    glofnd_status status = read_array(err, l, "rows.npy", GF_NPY_I4, GF_STORED_COLUMNS, &rows);
+    if (status == GLOFND_OK) status = take_rows(err, l, rows.data);
+    if (status == GLOFND_OK) status = read_lists(err, l);
+    if (status == GLOFND_OK) status = read_anchors(err, l, &rows);
+    gf_npy_free(&rows);
+    TRY(status);
+    TRY(read_names(err, l));
+    TRY(read_unreadable(err, l));
+    TRY(read_classes(err, l));
+    TRY(find_format(err, l));
+    return read_splits(err, l);
+}
+
+glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored_result *x) {
+    stored_reading l = {.folder = folder, .x = x};
+    *x = (gf_stored_result){0};
+    const glofnd_status status = read_folder(err, &l);
+    free(l.position);
+    if (status != GLOFND_OK) gf_stored_result_free(x);
+    return status;
+}
+
+/* ----- stored discovery ----- */
+
+/* Reads a stored result of discovery; see embedding_files.h. */
+
+static glofnd_status read_stored_settings(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s) {
+    char path[PATH_MAX];
+    gf_jsonl_reader r;
+    int64_t crc = -1, k = 0;
+    double alpha = NAN, dup = NAN;
+    snprintf(path, sizeof path, "%s/" GF_DISCOVER_MARK, folder);
+    TRY(gf_jsonl_read_open(err, &r, path));
+    const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "crc32c", &crc) && gf_jsonl_get_integer(&r, "k", &k) &&
+                      gf_jsonl_get(&r, "alpha", &alpha) && gf_jsonl_get(&r, "dup", &dup);
+    const glofnd_status status = r.status;
+    const int of_query = found && gf_jsonl_get_text(&r, "query") != NULL;
+    gf_jsonl_read_close(&r);
+    TRY(status);
+    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
+    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT, "'%.300s' is the result of a --query; --stored needs the result of EMB", folder);
+    FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of different embeddings", folder);
+    if (s->alpha == 0.0 && s->k == 0) s->k = k, s->alpha = alpha;
+    if (isnan(s->dup)) s->dup = isnan(dup) ? GF_DUP_EXACT : dup;
+    return GLOFND_OK;
+}
+
+static glofnd_status take_stored_thresholds(gf_error *err, const char *path, const gf_npy *a, int64_t n, float **lambda) {
+    FAIL_IF(err, a->type != GF_NPY_F8 || a->rank != 2 || a->shape[0] != n || a->shape[1] < 1, GLOFND_E_FORMAT,
+            "'%.300s' is not a table of %lld anchors", path, (long long)n);
+    *lambda = malloc((size_t)n * sizeof **lambda);
+    FAIL_IF(err, !*lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)n);
+    for (int64_t i = 0; i < n; i++) (*lambda)[i] = (float)gf_npy_f64(a, i * a->shape[1]);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
+                                      float **lambda) {
+    char path[PATH_MAX];
+    gf_npy a = {0};
+    const int bytes = snprintf(path, sizeof path, "%s/anchors.npy", folder);
+    FAIL_IF(err, bytes < 0 || (size_t)bytes >= sizeof path, GLOFND_E_ARGUMENT, "the path of the stored result is too long");
+    TRY(read_stored_settings(err, folder, d, s));
+    TRY(gf_npy_read(err, path, &a));
+    const glofnd_status status = take_stored_thresholds(err, path, &a, d->n, lambda);
+    gf_npy_free(&a);
+    return status;
+}
