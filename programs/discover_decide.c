@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "programs/row_scores.h"
-#include "util/number_text.h"
+#include "util/text.h"
 
 static int read_keep(const cli_call *call, const char *keep, cli_decide *out) {
     static const char score[] = "score:";

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/grow.h"
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 enum { READ_ROWS = 8192 }; /* rows that are read at once */

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "method/options.h"
-#include "util/minmax.h"
-#include "util/order.h"
+#include "util/array.h"
 #include "util/rng.h"
 
 /* ----- discover learn ----- */

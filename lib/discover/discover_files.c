@@ -17,9 +17,8 @@
 #include "io/calls.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "util/escape.h"
-#include "util/minmax.h"
-#include "util/path.h"
+#include "util/text.h"
+#include "util/array.h"
 
 enum { TABLE_BLOCK = 4096 }; /* lines that are formatted at once */
 

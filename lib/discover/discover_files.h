@@ -3,7 +3,7 @@
 
 #include "discover/discover.h"
 #include "discover/output_files.h"
-#include "util/text_buffer.h"
+#include "util/text.h"
 
 #define GF_DISCOVER_MARK "summary.json" /* identifies a folder of results, by what is in it */
 extern const gf_output_kind gf_discover_kind;

@@ -7,7 +7,7 @@
 #include "discover/discover.h"
 #include "discover/units.h"
 #include "io/crc32c.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 static uint8_t kind_of(const float *x, int64_t dim) {

@@ -20,12 +20,9 @@
 #include "io/blockfile.h"
 #include "io/calls.h"
 #include "io/jsonl.h"
-#include "util/escape.h"
-#include "util/grow.h"
-#include "util/minmax.h"
-#include "util/number_text.h"
+#include "util/text.h"
+#include "util/array.h"
 #include "util/parallel.h"
-#include "util/path.h"
 
 #define TEMP_FOLDER ".tmp-" /* TARGET.tmp-PID-K: a result in the making, or one that was replaced and is being removed */
 #define OLD_FOLDER ".old-"  /* TARGET.old-PID-K: the previous result, where two folders cannot be exchanged */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "io/parquet_write.h"
-#include "util/job_progress.h"
+#include "util/parallel.h"
 #include "util/status.h"
 
 typedef struct gf_output_kind { /* how results look */

@@ -16,10 +16,8 @@
 #include "io/file.h"
 #include "io/jsonl.h"
 #include "io/npy.h"
-#include "util/escape.h"
-#include "util/minmax.h"
-#include "util/number_text.h"
-#include "util/path.h"
+#include "util/text.h"
+#include "util/array.h"
 
 /* ----- rethreshold ----- */
 

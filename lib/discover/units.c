@@ -35,10 +35,9 @@
 #include "pairs/cells.h"
 #include "pairs/pairs_search.h"
 #include "util/components.h"
-#include "util/grow.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
-#include "util/path.h"
+#include "util/text.h"
 
 /* ---------- files of finished parts ---------- */
 

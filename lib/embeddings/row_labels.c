@@ -9,9 +9,8 @@
 #include "io/calls.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "util/grow.h"
-#include "util/number_text.h"
-#include "util/utf8.h"
+#include "util/array.h"
+#include "util/text.h"
 
 #define NAMES_MAX ((int64_t)1 << 32) /* bytes of a file of names */
 

@@ -19,8 +19,7 @@
 #include "pairs/cells.h"
 #include "pairs/pairs_search.h"
 #include "util/components.h"
-#include "util/grow.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 

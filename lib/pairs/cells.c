@@ -8,7 +8,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/kmeans.h"
-#include "util/minmax.h"
+#include "util/array.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 

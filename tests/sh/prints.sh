@@ -2,7 +2,7 @@
 # labels and values instead of sending them to the terminal. Listed here are files that write files by stdio, and own texts.
 source=$2
 cd "$source" || exit 1
-writers='print\.c|train/data/export\.c|lib/discover/discover_files\.c|lib/discover/npz_file\.c'
+writers='print\.c|train/data/export\.c|lib/discover/discover_files\.c|lib/discover/output_files\.c'
 writers="$writers|train/report/explorer(_chunks)?\.c|programs/cmd_(man|completion)\.c"
 writers="^(lib/util/$writers):|^($writers):"
 calls='(^|[^a-z_])(f?printf|v?dprintf|vf?printf|puts|fputs|putchar|fputc|putc|perror|psignal|fwrite)\('

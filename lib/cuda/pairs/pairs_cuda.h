@@ -8,7 +8,7 @@
 #include "cuda/cuda_blas.h"
 #include "cuda/cuda_device.h"
 #include "cuda/pairs/pairs_kernels.h"
-#include "pairs/pairs_stream.h"
+#include "pairs/pairs_search.h"
 
 /* ---------- Device memory of one search, freed together ---------- */
 
