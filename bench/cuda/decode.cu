@@ -14,10 +14,10 @@
 #include <string.h>
 
 extern "C" {
-#include "loader/cuda/nvjpeg_lib.h"
 #include "image/image.h"
 #include "image/jpeg_plain.h"
 #include "io/file.h"
+#include "loader/cuda/nvjpeg_lib.h"
 #include "util/machine.h"
 }
 #include "loader/cuda/cuda_feed.h"

@@ -49,7 +49,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/sm90/hopper.cuh"
 
 #define DIM 128
 #define CEILING 788.0 /* TFLOP/s of a large bf16 product on this GPU (docs/benchmarks.md) */

@@ -37,7 +37,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/sm90/hopper.cuh"
 
 #define MASKED (GF_MASK | GF_COUNT | GF_MOMENT)
 

@@ -149,18 +149,6 @@ static size_t scratch_bytes(int64_t rows, int64_t cols) {
 
 static int in_halves(gf_cuda_math math) { return math == GF_CUDA_SPLIT || math == GF_CUDA_TF32; }
 
-/* 1: there are kernels for wide embeddings, which need memory. */
-static int has_wide_kernels(const gf_device_ctx *d, int64_t ld, gf_cuda_math math) {
-#ifdef GF_HAVE_HOPPER
-    int major = 0;
-    if (math == GF_CUDA_EXACT || ld < (in_halves(math) ? 128 : 256)) return 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) == cudaSuccess && major == 9;
-#else
-    (void)d, (void)ld, (void)math;
-    return 0;
-#endif
-}
-
 /* Bytes for the weights of pass C: of all pairs up to 64 MB, then of a 16th of them up to 128 MB, but at least of one block of
  * rows. */
 static size_t weights_bytes(const gf_shape *s, gf_cuda_math math) {
@@ -182,7 +170,7 @@ static size_t parts_bytes(const gf_shape *s, int64_t ld) {
 static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
     cursor grads = *at, scratch = *at;
     const size_t selection = scratch_bytes(s->own, GF_MAX(s->all, s->ring));
-    const size_t parts = has_wide_kernels(d, ld, math) ? parts_bytes(s, ld) : 0;
+    const size_t parts = gf_cuda_has_wide(d->device, ld, math) ? parts_bytes(s, ld) : 0;
     for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
     const size_t lists = ld == 128 && math == GF_CUDA_BF16 ? gf_cuda_move_bytes(s->own, s->all) : 0;
     d->scratch = take(&scratch, 1, GF_MAX(selection, GF_MAX(parts, lists)));
@@ -194,7 +182,7 @@ static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_
 static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
     cursor at = {base, 0};
     const int64_t ld = gf_cuda_embed_ld(s->dim);
-    d->weights_bytes = has_wide_kernels(d, ld, math) ? weights_bytes(s, math) : 0;
+    d->weights_bytes = gf_cuda_has_wide(d->device, ld, math) ? weights_bytes(s, math) : 0;
     d->weights = take(&at, (int64_t)d->weights_bytes, 1);
     memset(d->side, 0, sizeof d->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);

@@ -98,37 +98,6 @@ cudaError_t gf_stats_split(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_bf16(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream);
 
-/* On Hopper, 128 dimensions, bf16, flags none or GF_MASK and GF_COUNT; stats: also with GF_MOMENT. Rows of q and k are aligned to
- * 16 bytes. */
-bool gf_stats_can_wgmma(const gf_tile_args &a);
-cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream);
-/* The same where rows and columns are the same and the buffer holds partial sums: each product serves both anchors. */
-bool gf_stats_can_pairs(const gf_tile_args &a);
-cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream);
-/* Count, the move of lambda and stats at once; whole rows, GF_MASK and GF_COUNT. The buffer has the lists. */
-size_t gf_stats_moving_bytes(int rows, int cols);
-bool gf_stats_can_moving(const gf_tile_args &a, const gf_cuda_moving *m);
-cudaError_t gf_stats_moving(const gf_tile_args &a, const gf_cuda_moving *m, int side, cudaStream_t stream);
-/* The same flags, with or without GF_QUALITY; whole rows. */
-bool gf_grad_can_wgmma(const gf_tile_args &a);
-cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream);
-
-/* On Hopper, 256 dimensions and more, bf16, all flags but GF_TIE and GF_MARKS; grad: nor GF_COLSUM. For batches that are not
- * small, where the buffer holds partial sums, or the weights of some rows. */
-bool gf_stats_can_wide(const gf_tile_args &a);
-bool gf_grad_can_wide(const gf_tile_args &a);
-cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream);
-cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream);
-
-/* The same for large batches, where the flags are those that matter most; grad: none or GF_MASK. `mirror`: the columns' anchors,
- * whose sums and gradients are wanted, too; it is a.row where rows and columns are the same. NULL: rows only. halves: 1, or 2 for
- * SPLIT, from 128 dimensions on. flows: by tiles that are used while the next ones are computed; not in halves. */
-#define GF_LARGE_CLUSTER 2 /* thread blocks that share columns, but for tiles in flow */
-bool gf_stats_can_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves);
-bool gf_grad_can_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves);
-cudaError_t gf_stats_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves, bool flows, cudaStream_t stream);
-cudaError_t gf_grad_large(const gf_tile_args &a, const gf_cuda_rows *mirror, int halves, bool flows, cudaStream_t stream);
-
 static inline int gf_device_attribute(cudaDeviceAttr what) {
     int device = 0, value = 0;
     if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&value, what, device) != cudaSuccess) return 0;
@@ -139,15 +108,6 @@ static inline int gf_device_attribute(cudaDeviceAttr what) {
 static inline int gf_block_rows(int rows) {
     const int count = gf_device_attribute(cudaDevAttrMultiProcessorCount);
     return rows <= 16 * count ? 16 : rows <= 32 * count ? 32 : rows <= 64 * count ? 64 : rows <= 128 * count ? 128 : 256;
-}
-
-/* The device is a Hopper, and there is code for it. */
-static inline bool gf_is_hopper() {
-#ifdef GF_HAVE_HOPPER
-    return gf_device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
-#else
-    return false;
-#endif
 }
 
 /* Writes similarities of rows [r0, r0 + rows) to s [rows][columns], NaN where there is no pair, with the bits of the passes of
@@ -182,3 +142,33 @@ static inline int64_t gf_product_rows(int64_t rows, int64_t cols) {
     const int64_t max = (INT64_C(16) << 20) / (4 * cols) / 64 * 64, chunk = max < 64 ? 64 : max;
     return rows < chunk ? rows : chunk;
 }
+
+/* ---------- Faster kernels on Hopper: cuda/sm90, with GLOFND_HOPPER ---------- */
+
+enum gf_pass_kind { GF_PASS_STATS, GF_PASS_GRAD }; /* stats: also count, by GF_ABOVE */
+
+#ifdef GF_HAVE_HOPPER
+/* Runs the pass if this GPU is a Hopper and its own kernels are faster: then true, and *status. halves of an operand; 0: exact products.
+ * mirror: the columns' anchors, for which the same product works, too; NULL: the rows alone. */
+bool gf_hopper_pass(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror, cudaStream_t stream,
+                    cudaError_t *status);
+/* It would do so by kernels that need a fixed peak. */
+bool gf_hopper_wants_fixed(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror);
+/* Count, the move of lambda and stats at once. */
+size_t gf_hopper_move_bytes(int rows, int cols);
+bool gf_hopper_can_move(const gf_tile_args &a, int halves, const gf_cuda_moving *m);
+cudaError_t gf_hopper_move(const gf_tile_args &a, const gf_cuda_moving *m, int side, cudaStream_t stream);
+/* There are kernels for wide embeddings of this kind, which need a buffer. */
+bool gf_hopper_has_wide(int device, int64_t ld, int halves);
+#else
+static inline bool gf_hopper_pass(gf_pass_kind, const gf_tile_args &, int, const gf_cuda_rows *, cudaStream_t, cudaError_t *) {
+    return false;
+}
+static inline bool gf_hopper_wants_fixed(gf_pass_kind, const gf_tile_args &, int, const gf_cuda_rows *) { return false; }
+static inline size_t gf_hopper_move_bytes(int, int) { return 0; }
+static inline bool gf_hopper_can_move(const gf_tile_args &, int, const gf_cuda_moving *) { return false; }
+static inline cudaError_t gf_hopper_move(const gf_tile_args &, const gf_cuda_moving *, int, cudaStream_t) {
+    return cudaErrorNotSupported;
+}
+static inline bool gf_hopper_has_wide(int, int64_t, int) { return false; }
+#endif

@@ -163,6 +163,8 @@ cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream);
 size_t gf_cuda_move_bytes(int64_t rows, int64_t cols); /* of the buffer, for 128 dimensions in bf16 */
 int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m);
 cudaError_t gf_cuda_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m, cudaStream_t stream);
+/* 1: passes over embeddings of this width and math are faster with buffers. */
+int gf_cuda_has_wide(int device, int64_t ld, gf_cuda_math math);
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
 /* row->marks, and row->marks_col where m asks for them. */
 cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_cuda_marking *m, cudaStream_t stream);

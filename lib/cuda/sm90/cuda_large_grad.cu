@@ -7,7 +7,7 @@
  *
  * In halves, the weights are hi + lo, too, and P Z is hi hi + hi lo + lo hi. */
 #include "cuda/passes/cuda_grad_mma.cuh"
-#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/sm90/hopper.cuh"
 #include "cuda/sm90/tile_large.cuh"
 
 /* ---------- Shared by the kernels that make weights ---------- */

@@ -8,8 +8,8 @@
  *
  * CLUSTER: thread blocks that share 64 rows, so that few rows use all multiprocessors; each has every CLUSTER-th tile of columns.
  */
-#include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/cuda_stats_mma.cuh"
+#include "cuda/sm90/hopper.cuh"
 #include "cuda/sm90/tile_wgmma.cuh"
 
 #define FLAGS (GF_MASK | GF_COUNT)

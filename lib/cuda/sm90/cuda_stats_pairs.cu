@@ -8,8 +8,8 @@
  * Blocks of 256 rows form a circle: the columns of block i meet the rows of blocks i, i + 1, ... up to half the circle. At
  * distance 0, and at exactly half, both ends of a pair occur as columns, so rows count only in between.
  */
-#include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"
+#include "cuda/sm90/hopper.cuh"
 #include "cuda/sm90/tile_wgmma.cuh"
 
 #define GROUPS 2                   /* computing warpgroups, each with 128 of the columns */

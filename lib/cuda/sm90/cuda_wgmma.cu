@@ -1,7 +1,7 @@
 /* cuda_wgmma.cu - passes B and C for many rows of 128 dimensions on Hopper: warpgroup products, columns fetched by the copy engine. */
 #include "cuda/passes/cuda_grad_mma.cuh"
-#include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/cuda_stats_mma.cuh"
+#include "cuda/sm90/hopper.cuh"
 #include "cuda/sm90/tile_wgmma.cuh"
 
 /* ---------- Tensor maps for the copy engine ----------

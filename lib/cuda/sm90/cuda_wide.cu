@@ -8,8 +8,8 @@
  * All of them are one kernel: workers sum tiles that one more thread fetches. `Work` defines the tiles and their use.
  */
 #include "cuda/passes/cuda_grad_mma.cuh"
-#include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/cuda_stats_mma.cuh"
+#include "cuda/sm90/hopper.cuh"
 #include "cuda/sm90/tile_wgmma.cuh"
 
 typedef gf_wide_shape C;
