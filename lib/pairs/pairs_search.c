@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pairs/pairs_search.h"
+#include "util/array.h"
 #include "util/components.h"
 #include "util/parallel.h"
 

@@ -16,6 +16,7 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
 #include "pairs/pairs_search.h"
+#include "util/array.h"
 #include "util/components.h"
 #include "util/parallel.h"
 
