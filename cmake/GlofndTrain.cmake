@@ -8,7 +8,7 @@
 # in GF_<NAME>_SONAME: the program starts where they are missing.
 set(GLOFND_OPENED dnnl mpi)
 set(GLOFND_WITHOUT "" CACHE STRING
-    "Libraries to build without, as if they were not there: any of jpeg;png;webp;zlib;zstd;dnnl;lbfgs;mpi")
+    "Libraries to build without, as if they were not there: any of jpeg;png;webp;utf8proc;zlib;zstd;dnnl;lbfgs;mpi")
 if(GLOFND_STATIC_PROGRAM)
     list(APPEND GLOFND_WITHOUT dnnl mpi)    # Debian has no archive of these, and they open further libraries themselves
     set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
@@ -77,6 +77,7 @@ endfunction()
 glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 glofnd_part(png libpng png.h png libpng-dev)
 glofnd_part(webp libwebp webp/decode.h webp libwebp-dev)
+glofnd_part(utf8proc libutf8proc utf8proc.h utf8proc libutf8proc-dev)
 glofnd_part(zlib zlib zlib.h z zlib1g-dev)
 glofnd_part(zstd libzstd zstd.h zstd libzstd-dev)
 # libglofnd opens these two when a Parquet file needs them; a static program has them inside.

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "text/bpe.h"
-#include "text/bpe_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,8 +11,8 @@
 #include "data/export.h"
 #include "data/formats/wds.h"
 #include "io/blockfile.h"
-#include "text/bpe_symbols.h"
-#include "text/captions.h"
+#include "text/bpe.h"
+#include "data/captions.h"
 
 #define SPECS                                                                                                                  \
     "SPEC:   shapes:n=4096,classes=20,size=32 cifar10:DIR cifar100:DIR folder:DIR wds:PATTERN list:FILE csv:FILE; published "  \

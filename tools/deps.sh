@@ -51,6 +51,7 @@ look() {
     have_library libjpeg jpeglib.h; note libjpeg62-turbo-dev libjpeg $?
     have_library libpng png.h; note libpng-dev libpng $?
     have_library libwebp webp/decode.h; note libwebp-dev libwebp $?
+    have_library libutf8proc utf8proc.h; note libutf8proc-dev utf8proc $?
     have_library zlib zlib.h; note zlib1g-dev zlib $?
     have_library libzstd zstd.h; note libzstd-dev libzstd $?
     have_library dnnl dnnl.h; note libdnnl-dev oneDNN $?

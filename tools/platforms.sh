@@ -53,7 +53,7 @@ have $emulator || emulator=qemu-aarch64
 make_sysroot() {
     [ -e "$out/sysroot.done" ] && return 0
     have mmdebstrap || { echo "$name: left out, no mmdebstrap"; return 1; }
-    packages=libc6-dev,libgcc-12-dev,libcmocka-dev,libjpeg62-turbo-dev,libpng-dev,libwebp-dev,zlib1g-dev
+    packages=libc6-dev,libgcc-12-dev,libcmocka-dev,libjpeg62-turbo-dev,libpng-dev,libwebp-dev,libutf8proc-dev,zlib1g-dev
     packages=$packages,libzstd-dev,liblbfgs-dev,libdnnl-dev,libopenmpi-dev
     release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     list=$(ls /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2> /dev/null | head -n 1)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "programs/trained_run.h"
-#include "data/captions_learn.h"
+#include "data/captions.h"
 #include "io/crc32c.h"
 
 /* Sentences: those of a file, of the data, or our own. */

@@ -8,7 +8,7 @@
 
 #include "programs/eval/eval_clip.h"
 #include "programs/sweep/sweep_command.h"
-#include "data/captions_learn.h"
+#include "data/captions.h"
 #include "eval/protocol.h"
 
 #define CANNOT_WORK "--eval \"%.200s\" cannot work%s; nothing was started"

@@ -4,12 +4,12 @@
 #endif
 #include "support/test.h"
 
+#include "data/captions.h"
 #include "data/dataset.h"
 #include "data/export.h"
 #include "data/formats/shapes.h"
 #include "io/crc32c.h"
 #include "support/scratch.h"
-#include "text/captions.h"
 #include "util/parallel.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,10 @@
 #endif
 #include "support/test.h"
 
+#include "data/captions.h"
 #include "data/dataset.h"
 #include "data/formats/shapes.h"
 #include "io/crc32c.h"
-#include "text/captions.h"
 #include "util/parallel.h"
 #include <math.h>
 #include <stdio.h>

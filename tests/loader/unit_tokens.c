@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
+#include "data/captions.h"
 #include "data/dataset_format.h"
 #include "loader/loader.h"
-#include "text/captions.h"
 #include "util/rng.h"
 
 enum { N = 60, BATCH = 8, SIZE = 12, CONTEXT = 16, SEED = 5 };

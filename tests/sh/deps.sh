@@ -23,7 +23,7 @@ called() { grep -qF -- "$1" calls; }
 all="cc c++ make cmake pkg-config mpirun python3"
 
 machine $all git apt-get dpkg
-everything='compiler cmake pkg-config cmocka libjpeg libpng libwebp zlib libzstd oneDNN liblbfgs Open MPI NumPy git'
+everything='compiler cmake pkg-config cmocka libjpeg libpng libwebp utf8proc zlib libzstd oneDNN liblbfgs Open MPI NumPy git'
 deps && says "found $everything" && ! called apt-get || wrong 'all present'
 
 machine cc c++ make apt-get dpkg

@@ -2,14 +2,13 @@
  * drawn. */
 #include "support/test.h"
 
+#include "data/captions.h"
 #include "data/dataset.h"
 #include "support/bpe_golden.h"
 #include "support/scratch.h"
 #include "text/bpe.h"
-#include "text/bpe_file.h"
 #include "text/bpe_learn.h"
-#include "text/captions.h"
-#include "text/unicode.h"
+#include "text/words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

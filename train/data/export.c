@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "data/captions.h"
 #include "data/tar.h"
 #include "io/blockfile.h"
-#include "text/captions.h"
 #include "util/text.h"
 
 #define DEFAULT_PER_SHARD 10000

@@ -2,9 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/captions_learn.h"
+#include "data/captions.h"
 #include "eval/encode.h"
-#include "text/captions.h"
 
 enum { PART = 1024 }; /* captions at a time */
 

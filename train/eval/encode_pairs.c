@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/captions_learn.h"
+#include "data/captions.h"
 #include "util/string_list.h"
 
 #define NAME 4400

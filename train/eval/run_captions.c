@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/captions.h"
 #include "loader/caption_tokens.h"
-#include "text/captions.h"
 #include "util/array.h"
 #include "util/components.h"
 

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
+#include "data/captions.h"
 #include "data/dataset_format.h"
-#include "text/captions.h"
 #include "util/components.h"
 
 glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const gf_dataset *d, int64_t sample,

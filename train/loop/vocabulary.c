@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/captions_learn.h"
+#include "data/captions.h"
 #include "io/crc32c.h"
 #include "io/safetensors.h"
-#include "text/bpe_file.h"
+#include "text/bpe.h"
 
 typedef struct merges { /* a merges file: its text, unpacked, and the tokenizer */
     char *text;

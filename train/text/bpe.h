@@ -11,7 +11,8 @@
  */
 #pragma once
 
-#include "text/bpe_words.h"
+#include "text/words.h"
+#include "util/status.h"
 
 #define GF_BPE_CONTEXT 77
 
@@ -37,7 +38,7 @@ int32_t gf_bpe_vocab(const gf_bpe *b); /* numbers are below it */
 int32_t gf_bpe_start(const gf_bpe *b);
 int32_t gf_bpe_end(const gf_bpe *b);
 
-/* n bytes of text, cleaned and split as in bpe_words.h, to ids [context]: start, tokens, end, zeros. What does not fit is cut,
+/* n bytes of text, cleaned and split as in words.h, to ids [context]: start, tokens, end, zeros. What does not fit is cut,
  * and the last number is then end. *count: without the zeros; the end is at count - 1. context >= 2. Bytes that are not UTF-8
  * count as U+FFFD; E_ARGUMENT: more than GF_WORDS_TEXT_MAX bytes. `s` may be NULL: memory is then taken for this call only. */
 glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const char *text, size_t n, int context,
@@ -47,3 +48,51 @@ void gf_bpe_scratch_free(gf_bpe_scratch *s);
 /* The text of `count` numbers, closed by 0, to be freed: words are followed by a space each, start and end are written as they
  * are named; U+FFFD where the bytes are no UTF-8. E_INDEX: a number outside the vocabulary. */
 glofnd_status gf_bpe_decode(gf_error *err, const gf_bpe *b, const int32_t *ids, int64_t count, char **out);
+
+/* ----- the symbols of a vocabulary, for bpe_learn.c too -----
+ *
+ * Symbols 0..255 are the bytes in the order of CLIP, 256..511 the same at the end of a word, then one per merge. A symbol is
+ * the bytes it stands for; the end of a word is written "</w>" among them, as the files do. Files write each byte as one
+ * visible character.
+ */
+
+#define GF_BPE_BYTES 256
+#define GF_BPE_BASE (2 * GF_BPE_BYTES)
+#define GF_BPE_MERGES_MAX (49152 - 256 - 2)
+#define GF_BPE_VOCAB_MAX (GF_BPE_BASE + GF_BPE_MERGES_MAX + 2) /* with the marks of start and end: below 2^16 */
+#define GF_BPE_SYMBOL_MAX 1024                                 /* bytes of one */
+#define GF_BPE_WORD_END "</w>"
+
+typedef struct gf_symbols {
+    uint8_t *bytes; /* all symbols, one after the other */
+    size_t used, capacity;
+    uint32_t at[GF_BPE_VOCAB_MAX + 1]; /* symbol i is bytes[at[i] .. at[i+1]) */
+    int32_t n;
+    uint16_t *slots;                /* hash table of symbol numbers + 1 */
+    uint16_t of_byte[GF_BPE_BYTES]; /* symbol of a byte inside a word; + 256: at its end */
+} gf_symbols;
+
+/* The 512 symbols of single bytes. */
+glofnd_status gf_symbols_init(gf_error *err, gf_symbols *s);
+void gf_symbols_free(gf_symbols *s);
+/* -1: not there. */
+int32_t gf_symbols_find(const gf_symbols *s, const uint8_t *bytes, size_t n);
+/* Adds a symbol, at most GF_BPE_VOCAB_MAX in all; it must be new unless it is empty. */
+glofnd_status gf_symbols_add(gf_error *err, gf_symbols *s, const uint8_t *bytes, size_t n);
+/* Writes `left` then `right` to `out` [GF_BPE_SYMBOL_MAX] and returns the size; 0: too long. */
+size_t gf_symbols_join(const gf_symbols *s, int32_t left, int32_t right, uint8_t *out);
+
+/* The character of a file that stands for a byte, and back; -1: stands for none. */
+uint32_t gf_bpe_letter(uint8_t byte);
+int gf_bpe_byte(uint32_t letter);
+
+/* ----- merges files: text that may be gzip ----- */
+
+#define GF_BPE_FILE_MAX ((size_t)64 << 20) /* bytes, packed or not */
+
+/* The text of the file, unpacked if it begins as gzip does; to be freed. E_FORMAT: corrupt, or more than GF_BPE_FILE_MAX. */
+glofnd_status gf_bpe_file_read(gf_error *err, const char *path, char **text, size_t *n);
+/* The same from memory. `bytes` may be freed afterwards. */
+glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, size_t n, char **text, size_t *size);
+/* Writes the file under its name only when it is complete; a name that ends in .gz is packed. */
+glofnd_status gf_bpe_file_write(gf_error *err, const char *path, const char *text, size_t n);

@@ -9,11 +9,117 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/bpe_counts.h"
-#include "text/bpe_file.h"
-#include "text/bpe_symbols.h"
-#include "text/unicode.h"
+#include "text/bpe.h"
+#include "text/words.h"
 #include "util/array.h"
+
+/* ----- the different words, counted ----- */
+
+struct gf_bpe_counts {
+    gf_words split; /* scratch of the caption under way */
+    uint8_t *bytes; /* all different words */
+    size_t used, bytes_capacity;
+    struct gf_bpe_counted {
+        size_t at; /* in bytes; up to that of the next one, or `used` */
+        int64_t times;
+    } * word; /* [n], in order of appearance */
+    int64_t n;
+    size_t capacity;
+    int64_t *slots;  /* hash table of word numbers + 1 */
+    int64_t slots_n; /* a power of two */
+    int64_t total;
+};
+
+static inline size_t gf_bpe_counted_end(const gf_bpe_counts *c, int64_t i) { return i + 1 < c->n ? c->word[i + 1].at : c->used; }
+
+#define FIRST_SLOTS 4096
+
+glofnd_status gf_bpe_counts_create(gf_error *err, gf_bpe_counts **out) {
+    gf_bpe_counts *c = calloc(1, sizeof *c);
+    int64_t *slots = calloc(FIRST_SLOTS, sizeof *slots);
+    if (!c || !slots) {
+        free(c);
+        free(slots);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory to count words");
+    }
+    c->slots = slots;
+    c->slots_n = FIRST_SLOTS;
+    *out = c;
+    return GLOFND_OK;
+}
+
+void gf_bpe_counts_free(gf_bpe_counts *c) {
+    if (!c) return;
+    gf_words_free(&c->split);
+    free(c->bytes);
+    free(c->word);
+    free(c->slots);
+    free(c);
+}
+
+static int64_t find_slot(const gf_bpe_counts *c, const uint8_t *bytes, size_t n) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ bytes[i]) * 0x100000001b3u;
+    int64_t slot = (int64_t)((h ^ h >> 32) & (uint64_t)(c->slots_n - 1));
+    for (; c->slots[slot]; slot = (slot + 1) & (c->slots_n - 1)) {
+        const int64_t i = c->slots[slot] - 1;
+        const size_t at = c->word[i].at;
+        if (gf_bpe_counted_end(c, i) - at == n && memcmp(c->bytes + at, bytes, n) == 0) break;
+    }
+    return slot;
+}
+
+static glofnd_status grow_slots(gf_error *err, gf_bpe_counts *c) {
+    int64_t *old = c->slots, *slots = calloc((size_t)c->slots_n * 2, sizeof *slots);
+    FAIL_IF(err, !slots, GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
+    c->slots = slots;
+    c->slots_n *= 2;
+    for (int64_t i = 0; i < c->n; i++) {
+        const size_t at = c->word[i].at;
+        c->slots[find_slot(c, c->bytes + at, gf_bpe_counted_end(c, i) - at)] = i + 1;
+    }
+    free(old);
+    return GLOFND_OK;
+}
+
+static glofnd_status count_word(gf_error *err, gf_bpe_counts *c, const uint8_t *bytes, size_t n) {
+    c->total++;
+    int64_t slot = find_slot(c, bytes, n);
+    if (c->slots[slot]) {
+        c->word[c->slots[slot] - 1].times++;
+        return GLOFND_OK;
+    }
+    FAIL_IF(err,
+            !gf_grow(&c->bytes, &c->bytes_capacity, c->used + n, 1) ||
+                !gf_grow(&c->word, &c->capacity, (size_t)c->n + 1, sizeof *c->word),
+            GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
+    if (c->n * 2 >= c->slots_n) TRY(grow_slots(err, c));
+    slot = find_slot(c, bytes, n);
+    c->word[c->n].at = c->used;
+    c->word[c->n].times = 1;
+    memcpy(c->bytes + c->used, bytes, n);
+    c->used += n;
+    c->slots[slot] = ++c->n;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_bpe_counts_add(gf_error *err, gf_bpe_counts *c, const char *text, size_t n) {
+    const uint8_t *bytes;
+    size_t size;
+    gf_word_kind kind;
+    TRY(gf_words_begin(err, &c->split, text, n));
+    while ((kind = gf_words_next(&c->split, &bytes, &size)) != GF_WORD_END) {
+        if (kind == GF_WORD && size <= GF_BPE_WORD_MAX) TRY(count_word(err, c, bytes, size));
+    }
+    return GLOFND_OK;
+}
+
+int64_t gf_bpe_counts_words(const gf_bpe_counts *c, int64_t *different) {
+    *different = c->n;
+    return c->total;
+}
+
+/* ----- what is learned ----- */
 
 #define PAIR_COUNT_MIN 2 /* a pair that comes once is no pattern */
 #define FILE_HEAD "#version: 0.2 - byte-pair merges learned by glofnd"
@@ -96,13 +202,6 @@ static glofnd_status grow_pairs(learner *l) {
     return GLOFND_OK;
 }
 
-static glofnd_status remember_word(learner *l, pair *p, int64_t word) {
-    if (p->n > 0 && p->words[p->n - 1] == word) return GLOFND_OK;
-    FAIL_IF(l->err, !gf_grow(&p->words, &p->capacity, (size_t)p->n + 1, sizeof *p->words), GLOFND_E_MEMORY, no_memory);
-    p->words[p->n++] = word;
-    return GLOFND_OK;
-}
-
 /* One more place of a word has this pair. */
 static glofnd_status add_pair(learner *l, uint32_t left, uint32_t right, int64_t word) {
     if (l->pairs_n * 2 >= l->slots) TRY(grow_pairs(l));
@@ -113,7 +212,10 @@ static glofnd_status add_pair(learner *l, uint32_t left, uint32_t right, int64_t
         l->pairs_n++;
     }
     p->times += l->counts->word[word].times;
-    return remember_word(l, p, word);
+    if (p->n > 0 && p->words[p->n - 1] == word) return GLOFND_OK;
+    FAIL_IF(l->err, !gf_grow(&p->words, &p->capacity, (size_t)p->n + 1, sizeof *p->words), GLOFND_E_MEMORY, no_memory);
+    p->words[p->n++] = word;
+    return GLOFND_OK;
 }
 
 static void drop_pair(learner *l, uint32_t left, uint32_t right, int64_t word) {

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "text/bpe_words.h"
+#include "text/words.h"
 
 typedef struct gf_bpe_counts gf_bpe_counts;
 

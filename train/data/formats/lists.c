@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/captions.h"
 #include "data/dataset_format.h"
 #include "io/file.h"
-#include "text/captions.h"
 #include "util/string_list.h"
 #include "util/text.h"
 

@@ -1,19 +1,54 @@
-/* captions_learn.c - see captions_learn.h. */
-#include "data/captions_learn.h"
+/* captions.c - see captions.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "data/captions.h"
 
 #include <string.h>
 
-#include "text/bpe_words.h"
-#include "text/captions.h"
+#include "text/words.h"
+#include "util/rng.h"
+
+static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* The next line that is not blank, from *at on, which moves after it. 0: none is left. */
+static int next_caption(const char **at, gf_caption *out) {
+    while (**at) {
+        const char *start = *at, *end = strchrnul(start, '\n');
+        *at = *end ? end + 1 : end;
+        while (start < end && is_blank(*start)) start++;
+        while (end > start && is_blank(end[-1])) end--;
+        *out = (gf_caption){start, (size_t)(end - start)};
+        if (out->n > 0) return 1;
+    }
+    return 0;
+}
+
+int64_t gf_captions_count(const char *text) {
+    gf_caption c;
+    int64_t n = 0;
+    while (text && next_caption(&text, &c)) n++;
+    return n;
+}
+
+gf_caption gf_caption_at(const char *text, int64_t k) {
+    gf_caption c;
+    for (int64_t i = 0; text && k >= 0 && next_caption(&text, &c); i++) {
+        if (i == k) return c;
+    }
+    return (gf_caption){"", 0};
+}
+
+gf_caption gf_caption_draw(const char *text, uint64_t seed, uint32_t epoch, uint64_t sample) {
+    const int64_t n = gf_captions_count(text);
+    if (n <= 1) return gf_caption_at(text, 0);
+    gf_rng r = gf_rng_at(seed, GF_RNG_CAPTION, epoch, sample, 0);
+    return gf_caption_at(text, gf_rng_below(&r, n));
+}
+
+/* ----- a vocabulary ----- */
 
 #define PROGRESS_EVERY 10000
-
-static glofnd_status add_captions(gf_error *err, const char *text, gf_bpe_counts *counts, gf_captions_read *met) {
-    const int64_t n = gf_captions_count(text);
-    if (n == 0) met->without++;
-    met->captions += n;
-    return text ? gf_bpe_counts_add(err, counts, text, strlen(text)) : GLOFND_OK;
-}
 
 /* gf_dataset_text; a caption too long for the tokenizer is unreadable, too. */
 static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *sample) {
@@ -30,24 +65,16 @@ static glofnd_status add_sample(gf_error *err, const gf_dataset *d, int64_t i, g
                                 gf_captions_read *met) {
     gf_error why = {{0}};
     const glofnd_status status = read_text(&why, d, i, sample);
-    if (status == GLOFND_OK) return add_captions(err, sample->text, counts, met);
+    if (status == GLOFND_OK) {
+        const char *text = sample->text;
+        const int64_t n = gf_captions_count(text);
+        if (n == 0) met->without++;
+        met->captions += n;
+        return text ? gf_bpe_counts_add(err, counts, text, strlen(text)) : GLOFND_OK;
+    }
     FAIL_IF(err, status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
     if (met->unreadable++ == 0) met->first = why;
     return GLOFND_OK;
-}
-
-static glofnd_status read_all(gf_error *err, const gf_dataset *d, void (*progress)(int64_t, int64_t), gf_bpe_counts *counts,
-                              gf_captions_read *met) {
-    const int64_t n = gf_dataset_describe(d).n;
-    gf_sample sample = {0};
-    glofnd_status status = GLOFND_OK;
-    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
-        if (progress && i % PROGRESS_EVERY == 0) progress(i, n);
-        status = add_sample(err, d, i, &sample, counts, met);
-    }
-    gf_sample_free(&sample);
-    met->words = gf_bpe_counts_words(counts, &met->different);
-    return status;
 }
 
 glofnd_status gf_captions_require(gf_error *err, const gf_dataset *d) {
@@ -73,7 +100,15 @@ glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, 
     *met = (gf_captions_read){0};
     TRY(gf_captions_require(err, d));
     TRY(gf_bpe_counts_create(err, &counts));
-    glofnd_status status = read_all(err, d, progress, counts, met);
+    const int64_t n = gf_dataset_describe(d).n;
+    gf_sample sample = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        if (progress && i % PROGRESS_EVERY == 0) progress(i, n);
+        status = add_sample(err, d, i, &sample, counts, met);
+    }
+    gf_sample_free(&sample);
+    met->words = gf_bpe_counts_words(counts, &met->different);
     if (status == GLOFND_OK) status = need_words(err, d, met);
     if (status == GLOFND_OK) status = gf_bpe_learn(err, counts, merges, path, out);
     gf_bpe_counts_free(counts);
