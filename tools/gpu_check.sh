@@ -206,7 +206,6 @@ named_runs() {
             END { exit bad || NR != 2 }' || return 1
     done <<EOF
 wcl --loss simclr --detector components --action attract --attract_omega 1
-hcl --loss simclr --detector none --tau_plus 0.05 --hard_beta 0.5
 views --loss isogclr-views
 support --detector fnc --fnc_rule topk --fnc_support 3 --fnc_aggregate max --alpha 0.05
 threshold --detector fnc --fnc_rule threshold --fnc_support 2 --fnc_threshold 0.6

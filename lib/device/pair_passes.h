@@ -8,15 +8,15 @@
  *   select   pass A: per row an exact order statistic: FNC, initial thresholds, the ring
  *   mask     the pairs that are kept, for inspection
  *   count    pairs above mid, where lambda is updated before pass B
- *   mark     bits of the flagged pairs, where more than a threshold decides (GF_MARKS)
+ *   mark     bits of the flagged pairs, where similarities of averages decide (GF_MARKS)
  * "Row role": a pair as seen from its row's anchor. "Column role": the same pair as seen from its column's anchor. Where both
  * are wanted each similarity is computed once.
  */
 #pragma once
 
-#include "method/formulas/mark_rule.h"
 #include "method/formulas/pass_flags.h"
 #include "util/dtype.h"
+#include "util/host_device.h"
 #include "util/status.h"
 
 #define GF_PANEL 32 /* columns per packed panel; rows of every matrix are padded to a multiple of it */
@@ -69,8 +69,6 @@ typedef struct gf_rows {
     uint32_t *marks;      /* GF_MARKS: [rows][marks_ld] bit per column: keep iff it is 0, or S <= floor. stats, too */
     uint32_t *marks_col;  /* the same, flagged by the column's anchor. grad with col_role */
     int64_t marks_ld;     /* words per row */
-    uint32_t *pulls;      /* GF_PULLS: [rows][marks_ld] bit per column: attracted, from both ends. stats, too */
-    int32_t *pulled;      /* mark: their number */
     float *log_w, *w;     /* weight of a kept pair: exp(inv_tau S + log_w); w = exp(log_w) without GF_SHIFT */
     float *attract;       /* subtracted from the weight of a flagged pair */
     float *align;         /* GF_COLSUM: similarity to the positive */
@@ -99,14 +97,16 @@ typedef struct gf_pass {
     int threads;
 } gf_pass;
 
-typedef struct gf_marking { /* beside the gf_pass that makes S: lo of its rows, or theta, is the threshold */
-    gf_mark_rule rule;
-    const int64_t *id;                                            /* [samples of the batch] */
-    const float *row_theta;                                       /* [rows] */
-    const float *col_theta;                                       /* [columns]; NULL: row->marks_col is not wanted */
-    const int32_t *row_pull;                                      /* [rows] bits of the threshold of attraction; NULL: no pulls */
-    const int32_t *row_group, *row_label, *col_group, *col_label; /* per row and column */
+typedef struct gf_marking {               /* beside the gf_pass that makes S: lo of its rows, or theta, is the threshold */
+    const float *row_theta;               /* [rows] */
+    const float *col_theta;               /* [columns]; NULL: row->marks_col is not wanted */
+    const int32_t *row_group, *col_group; /* per row and column; negative: none */
 } gf_marking;
+
+/* 1: an anchor with threshold theta marks a pair of similarity s, of the given groups. */
+GF_HD int gf_mark_pair(float s, float theta, int32_t group, int32_t other_group) {
+    return s > theta || (group >= 0 && group == other_group);
+}
 
 /* Per row a list of its largest similarities, made while tiles are visited (cpu/passes/cpu_lists.h). */
 typedef struct gf_lists {

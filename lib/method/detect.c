@@ -62,8 +62,7 @@ static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glof
     FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
             s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
     FAIL_IF(err, gf_options_mark(&c->o), GLOFND_E_UNSUPPORTED,
-            "flag_probability, require_label, similarity and attract_alpha are options of the steps; leave them at 1, 0, "
-            "embedding and 0 for glofnd_update and glofnd_mask");
+            "similarity bank is an option of the steps; set similarity to embedding for glofnd_update and glofnd_mask");
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
     FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
     FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,

@@ -82,18 +82,10 @@ static const gf_option rows[] = {
     NAME(math, maths, "auto", "machine",
          "how embeddings are multiplied; auto: exact on the CPU, on cuda bf16 for tau >= 0.05, else split"),
 
-    REAL(flag_probability, "1", 0, 1, NOT_MIN, "experiment", "share of the pairs above lambda that are flagged, drawn at random"),
-    INTEGER(GF_OPTION_INT, flag_seed, "0", 0, 2147483647, "experiment", "seed of these draws"),
-    SWITCH(require_label, "0", "experiment", "1: only pairs of one label are flagged; a control, labels are needed"),
     NAME(similarity, similarities, "embedding", "experiment",
          "what thresholds are compared with: similarities of embeddings, or of averages over views and visits"),
-    REAL(attract_alpha, "0", 0, 1, NOT_MAX, "experiment",
-         "action attract: share of pairs to attract, the other flagged ones are dropped; 0: all flagged"),
     REAL(attract_omega, "0", 0, 1, CLOSED, "experiment",
          "action attract: weight that attracted pairs keep in the denominator; 0: they leave it; 1: SupCon"),
-    REAL(tau_plus, "0", 0, 1, NOT_MAX, "experiment",
-         "simclr, clip: probability of a false negative, by which the sum over negatives is debiased; 0: off"),
-    REAL(hard_beta, "0", 0, 100, CLOSED, "experiment", "simclr, clip: negatives weigh exp(hard_beta S/tau), HCL; 0: off"),
     INTEGER(GF_OPTION_INT64, neighbours, "0", 0, GF_NEIGHBOURS_MAX, "experiment",
             "similarity bank: nearest samples of the whole data that attract an anchor, too; 0: off"),
     INTEGER(GF_OPTION_INT64, neighbour_rows, "65536", 0, 16777216, "experiment",
@@ -111,25 +103,7 @@ static const gf_option rows[] = {
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
 
-int gf_options_two_levels(const glofnd_options *o) {
-    return o->action == GLOFND_ACTION_ATTRACT && o->attract_alpha > 0.0 && o->detector == GLOFND_DETECT_GLOFND;
-}
-
-int gf_options_mark(const glofnd_options *o) {
-    return o->flag_probability < 1.0 || o->require_label || o->similarity == GLOFND_SIMILARITY_BANK || gf_options_two_levels(o);
-}
-
-static glofnd_status check_negative_weights(gf_error *err, const glofnd_options *o) {
-    const int softmax = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP;
-    FAIL_IF(err, (o->tau_plus > 0.0 || o->hard_beta > 0.0) && !softmax, GLOFND_E_OPTION,
-            "%s: it is for the losses simclr and clip; set it to 0, or change the loss",
-            o->tau_plus > 0.0 ? "tau_plus" : "hard_beta");
-    FAIL_IF(err, o->hard_beta > 0.0 && o->action == GLOFND_ACTION_ATTRACT, GLOFND_E_OPTION,
-            "hard_beta: it does not go with action attract; set hard_beta to 0, or action to drop or weight");
-    FAIL_IF(err, o->detector == GLOFND_DETECT_FNC && o->hard_beta > 0.0 && o->fnc_rule != GLOFND_FNC_QUANTILE, GLOFND_E_OPTION,
-            "hard_beta: it does not go with fnc_rule topk or threshold; set quantile");
-    return GLOFND_OK;
-}
+int gf_options_mark(const glofnd_options *o) { return o->similarity == GLOFND_SIMILARITY_BANK; }
 
 static glofnd_status check_neighbours(gf_error *err, const glofnd_options *o) {
     if (o->neighbours == 0) return GLOFND_OK;
@@ -174,15 +148,8 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     FAIL_IF(err, o->detector == GLOFND_DETECT_FNC && !scored && o->fnc_support > 0, GLOFND_E_OPTION,
             "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold");
     FAIL_IF(err, gf_options_mark(o) && scored, GLOFND_E_OPTION,
-            "fnc_rule: topk and threshold do not go with flag_probability, require_label or similarity bank; set quantile");
-    FAIL_IF(err, gf_options_two_levels(o) && o->lambda_warmup > 0, GLOFND_E_OPTION,
-            "attract_alpha: its threshold takes the place of the one that lambda_warmup shares; set lambda_warmup to 0");
-    FAIL_IF(err, gf_options_two_levels(o) && o->alpha > 0.0 && o->attract_alpha > o->alpha, GLOFND_E_OPTION,
-            "attract_alpha: %g is above alpha %g, the share that is flagged", o->attract_alpha, o->alpha);
-    FAIL_IF(err, gf_options_two_levels(o) && o->attract_omega > 0.0, GLOFND_E_OPTION,
-            "attract_omega: with attract_alpha, flagged pairs leave the denominator; set one of them to 0");
+            "fnc_rule: topk and threshold do not go with similarity bank; set quantile");
     TRY(check_decay(err, o));
-    TRY(check_negative_weights(err, o));
     TRY(check_neighbours(err, o));
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_E_OPTION,
             "compat: the authors' code has no isogclr-views; set compat to paper");

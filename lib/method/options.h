@@ -8,9 +8,7 @@
  * of modalities the store must have. */
 int gf_loss_sides(glofnd_loss loss);
 
-/* 1: attract_alpha has a threshold of its own: the shared row of the store. */
-int gf_options_two_levels(const glofnd_options *o);
-/* 1: flags depend on more than a threshold, see method/formulas/mark_rule.h. */
+/* 1: thresholds are compared with similarities of averages, so flags are bits that are made before the passes. */
 int gf_options_mark(const glofnd_options *o);
 
 /* The table of glofnd_options, for programs whose configuration contains them. */

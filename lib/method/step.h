@@ -18,7 +18,6 @@ typedef struct gf_step {
     gf_plan plan;
     int reuse;                /* pass C may use the tiles of pass B: both in one call */
     int tiles_made;           /* pass B finds them where a selection left them */
-    int second_power;         /* hard_beta: the gradient of exp(b S/tau) is being made */
     glofnd_row shared_row[2]; /* the one lambda, moved in the course of the step */
     int moves[2];             /* the shared lambda is updated after pass B */
     int64_t rescued, repeats;
@@ -68,8 +67,9 @@ void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x);
 /* Adds n doubles over all ranks; nothing to do on one rank. */
 glofnd_status gf_step_sum(gf_step *t, double *x, int n);
 
-/* step_components.c: the group of every sample of the batch [cols], in scratch memory; after the embeddings. */
-const int32_t *gf_step_components(const gf_step *t);
+/* batch_components.c: WCL's groups (Zheng et al. 2021), for a step with detector COMPONENTS. group [cols]: the connected component
+ * of every sample in the graph that joins each to its nearest neighbour in the batch, where the batch is. Ids are not looked at. */
+glofnd_status gf_batch_components(glofnd_ctx *c, const glofnd_batch *q, int32_t *group);
 
 /* step_lambda.c: passes A and B. */
 glofnd_status gf_step_detect(gf_step *t);
@@ -91,7 +91,7 @@ glofnd_status gf_step_neighbours_found(const gf_step *t);
 void gf_step_neighbours_loss(const gf_step *t, gf_totals *sum);
 void gf_step_neighbours_gradient(const gf_step *t);
 
-/* step_marks.c: flags that more than a threshold decides. */
+/* step_marks.c: flags by similarities of averages. */
 /* Pairs above mid of the own rows, all sides: gf_rows.above. */
 void gf_step_count(const gf_step *t);
 /* Marks of the own rows' anchors, by lo; and of all anchors on pairs with the own rows, by theta. */

@@ -69,16 +69,15 @@ static unsigned pass_flags(const gf_plan *p) {
     else if (p->groups) f |= GF_GROUP;
     if (p->topk) f |= GF_TIE;
     if (p->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
-    if (p->pulls) f |= GF_PULLS;
     if (p->masking && o->action != GLOFND_ACTION_DROP && o->omega > 0.0) f |= GF_WEIGHT;
     if (gf_loss_needs_mean(o)) f |= GF_MOMENT;
     /* exp(1/tau) and its inverse must fit a float, squared. */
-    if (gf_loss_individual(o) || p->tau <= 0.025 * (1.0 + o->hard_beta)) f |= GF_SHIFT;
+    if (gf_loss_individual(o) || p->tau <= 0.025) f |= GF_SHIFT;
     return f;
 }
 
 gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
-    const int own_groups = o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_COMPONENTS, on = o->alpha > 0.0;
+    const int on = o->alpha > 0.0;
     gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .epoch = q->epoch, .want = q->want};
     if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega;
     p.sides = gf_loss_sides(o->loss);
@@ -91,8 +90,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);
     p.topk = p.thresholds && !p.learned && o->fnc_rule != GLOFND_FNC_QUANTILE;
-    p.groups = own_groups || q->group != NULL;
-    p.hard = o->hard_beta > 0.0;
+    p.groups = o->detector == GLOFND_DETECT_ORACLE || q->group != NULL;
     p.updating = q->epoch >= o->update_epoch;
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
     p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
@@ -100,9 +98,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.bank = o->similarity == GLOFND_SIMILARITY_BANK &&
              (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
     p.marked = p.thresholds && gf_options_mark(o);
-    p.pulls = p.marked && p.masking && gf_options_two_levels(o);
     p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
-    p.marks = gf_mark_rule_of(o, q->epoch, p.per_sample);
     p.one_rank = q->rows == q->cols;
     p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
     p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
@@ -111,8 +107,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
 }
 
 uint64_t gf_plan_phase(const gf_plan *p) {
-    const glofnd_row seen = {.clock = 1};                       /* if it starts nevertheless, the epoch is the reason */
-    const int draws = p->marked && p->o.flag_probability < 1.0; /* in every epoch anew */
+    const glofnd_row seen = {.clock = 1}; /* if it starts nevertheless, the epoch is the reason */
     const double numbers[] = {p->tau,
                               p->gamma,
                               (double)p->learner.epoch_clock,
@@ -122,7 +117,6 @@ uint64_t gf_plan_phase(const gf_plan *p) {
                               p->groups,
                               gf_row_starts(p, &seen),
                               p->want,
-                              draws ? p->epoch : -1,
                               p->neighbours,
                               p->neighbours && p->o.neighbour_rows > 0 ? p->epoch : -1};
     uint64_t hash = 0xcbf29ce484222325u, bits;
@@ -202,10 +196,7 @@ static glofnd_status embed_support(gf_step *t) {
 /* Labels and groups per row; -1 where there is none. */
 static void spread(const gf_step *t) {
     const glofnd_batch *q = t->q;
-    const glofnd_detector detector = t->o->detector;
-    const int32_t *group = detector == GLOFND_DETECT_ORACLE       ? q->label
-                           : detector == GLOFND_DETECT_COMPONENTS ? gf_step_components(t)
-                                                                  : q->group;
+    const int32_t *group = t->o->detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
     const int per_sample = t->shape->per_sample;
     for (int i = 0; i < t->shape->sides; i++) {
         gf_side *side = &t->ws->side[i];

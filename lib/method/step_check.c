@@ -97,10 +97,8 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
-    FAIL_IF(err, o->require_label && gf_plan_of(o, q).marked && !q->label, GLOFND_E_ARGUMENT,
-            "batch.label is NULL; the option require_label needs labels");
-    FAIL_IF(err, o->detector == GLOFND_DETECT_GROUPS && !q->group, GLOFND_E_ARGUMENT,
-            "batch.group is NULL; the detector groups needs it");
+    FAIL_IF(err, (o->detector == GLOFND_DETECT_GROUPS || o->detector == GLOFND_DETECT_COMPONENTS) && !q->group, GLOFND_E_ARGUMENT,
+            "batch.group is NULL; the detector %s needs it", o->detector == GLOFND_DETECT_GROUPS ? "groups" : "components");
     FAIL_IF(err, q->want & GLOFND_WANT_QUALITY && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; precision and recall need labels");
     FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE | GLOFND_WANT_NO_UPDATE), GLOFND_E_ARGUMENT,
@@ -160,8 +158,8 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     FAIL_IF(err, gf_plan_of(o, q).bank && spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
             "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
             (long long)q->dim, (long long)spec.bank_dim);
-    const int shares = o->alpha > 0.0 && (gf_options_two_levels(o) || o->detector == GLOFND_DETECT_SINGLE ||
-                                          (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
+    const int shares =
+        o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");

@@ -79,6 +79,13 @@ glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_
     return GLOFND_OK;
 }
 
+glofnd_status gf_device_run_components(glofnd_ctx *c, const glofnd_batch *q, int32_t *group) {
+    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    const gf_plan plan = gf_plan_of(&c->o, q);
+    const gf_device_step x = {.plan = &plan, .shape = &shape, .q = q};
+    return c->device->components(&c->err, c->on, &x, group);
+}
+
 /* Not a step: the stats of the last one stay, and its second half may still follow. */
 glofnd_status gf_device_run_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep) {
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);

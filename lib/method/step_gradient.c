@@ -9,15 +9,14 @@
 
 static void unpack_side(const gf_step *t, const gf_link *links, int i) {
     gf_side *side = &t->ws->side[i];
-    const double power = t->second_power ? gf_hard_power(&t->plan, 1) : 1.0;
     gf_rows *x = &side->every;
     for (int64_t r = 0; r < t->shape->all; r++) {
         const gf_link *l = &links[t->shape->per_sample == 2 ? r : 2 * r + i];
         x->theta[r] = gf_row_theta(&t->plan, l);
         x->floor[r] = l->floor;
-        x->log_w[r] = t->second_power ? l->attract : l->log_w;
+        x->log_w[r] = l->log_w;
         x->w[r] = expf(x->log_w[r]);
-        x->inv_tau[r] = (float)((double)l->inv_tau * power);
+        x->inv_tau[r] = l->inv_tau;
         x->attract[r] = l->attract;
         x->tie[r] = l->tie;
         side->pos[r] = l->pos;
@@ -25,7 +24,7 @@ static void unpack_side(const gf_step *t, const gf_link *links, int i) {
 }
 
 static void unpack_links(gf_step *t, const gf_link *links) {
-    if (!t->plan.masking) t->plan.flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS | GF_PULLS);
+    if (!t->plan.masking) t->plan.flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS);
     for (int i = 0; i < t->shape->sides; i++) unpack_side(t, links, i);
     if (t->plan.flags & GF_MARKS) gf_step_mark_all(t);
 }
@@ -52,7 +51,6 @@ static gf_rows own_rows(const gf_step *t, int i) {
     if (t->shape->topk) x.grad += off * side->z.ld;
     x.same = side->own.same, x.hits = side->own.hits, x.sum = side->own.sum, x.moment = side->own.moment;
     x.marks = side->own.marks, x.marks_col = side->own.marks_col, x.marks_ld = side->own.marks_ld;
-    x.pulls = side->own.pulls, x.pulled = side->own.pulled;
     return x;
 }
 
@@ -125,29 +123,6 @@ static void topk_quality(gf_step *t) {
     }
 }
 
-static void run_passes(gf_step *t) {
-    if (t->plan.topk && t->plan.masking) anchors_only(t);
-    else if (t->plan.one_rank) whole_batch(t);
-    else own_against_all(t);
-}
-
-/* hard_beta: a pair weighs the difference of two powers of exp(S/tau). The subtracted one comes first, is negated, and the other
- * is added by the pass that every loss has. Tiles that are kept from pass B are for that one. */
-static void subtract_second_power(gf_step *t, const gf_link *links) {
-    const unsigned flags = t->plan.flags;
-    const int reuse = t->reuse;
-    t->second_power = 1, t->reuse = 0;
-    t->plan.flags &= ~(unsigned)GF_QUALITY;
-    unpack_links(t, links);
-    run_passes(t);
-    for (int i = 0; i < t->shape->sides; i++) {
-        gf_side *side = &t->ws->side[i];
-        for (int64_t x = 0; x < t->shape->own * side->z.ld; x++) side->every.grad[x] = -side->every.grad[x];
-    }
-    t->second_power = 0, t->reuse = reuse;
-    t->plan.flags = flags;
-}
-
 /* ---- from dZ to the caller's gradient ---- */
 
 /* dh = (dz - z (z . dz)) / |h|: through the normalisation. A 16-bit gradient is made in the place of dz, then rounded. */
@@ -213,10 +188,11 @@ void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad
     gf_totals sum = {0};
     if (quality) t->plan.flags |= GF_QUALITY;
     clear_outputs(t);
-    if (t->plan.hard) subtract_second_power(t, links);
     unpack_links(t, links);
     if (t->plan.authors_ranks) positives_of_all(t);
-    run_passes(t);
+    if (t->plan.topk && t->plan.masking) anchors_only(t);
+    else if (t->plan.one_rank) whole_batch(t);
+    else own_against_all(t);
     if (quality && t->plan.topk && t->plan.masking) topk_quality(t);
     gf_step_neighbours_gradient(t);
     write_grads(t, grad_a, grad_b);

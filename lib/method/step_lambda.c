@@ -295,56 +295,15 @@ static void rescue(gf_step *t, int i) {
     }
 }
 
-/* ---- hard_beta: a second power of exp(S/tau) ---- */
-
-static void swap_doubles(double *x, double *y, int64_t n) {
-    for (int64_t r = 0; r < n; r++) {
-        const double kept = x[r];
-        x[r] = y[r], y[r] = kept;
-    }
-}
-
-static void swap_sums(const gf_step *t) {
-    for (int i = 0; i < t->shape->sides; i++) {
-        gf_side *side = &t->ws->side[i];
-        swap_doubles(side->own.sum, side->hard_sum, t->shape->own);
-        swap_doubles(side->own.moment, side->hard_moment, t->shape->own);
-        for (int64_t r = 0; r < t->shape->own; r++) {
-            const float peak = side->own.peak[r];
-            side->own.peak[r] = side->hard_peak[r], side->hard_peak[r] = peak;
-        }
-    }
-}
-
-static void scale_powers(const gf_step *t, double factor) {
-    for (int i = 0; i < t->shape->sides; i++)
-        for (int64_t r = 0; r < t->shape->own; r++)
-            t->ws->side[i].own.inv_tau[r] = (float)((double)t->ws->side[i].own.inv_tau[r] * factor);
-}
-
-/* Pass B again with the thresholds now known: the same pairs, the same rescued rows. */
-static void sum_second_power(gf_step *t) {
-    swap_sums(t);
-    scale_powers(t, gf_hard_power(&t->plan, 1));
-    sum_rows(t);
-    t->rescued = 0;
-    for (int i = 0; i < t->shape->sides; i++) rescue(t, i);
-    for (int i = 0; i < t->shape->sides; i++)
-        for (int64_t r = 0; r < t->shape->own; r++) t->ws->side[i].own.inv_tau[r] = gf_row_inv_tau(&t->plan, 0.0f);
-    swap_sums(t);
-}
-
 /* ---- entry ---- */
 
 static void load_state(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     const int64_t *id = gf_step_slots(t->q);
-    if (t->plan.learned && !t->plan.shared && !gf_options_two_levels(t->o)) gf_store_gather(t->s, i, id, t->q->rows, side->state);
+    if (t->plan.learned && !t->plan.shared) gf_store_gather(t->s, i, id, t->q->rows, side->state);
     else gf_store_gather_own(t->s, i, id, t->q->rows, side->state); /* the shared lambda is not copied to anchors yet */
     memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)t->q->rows);
     t->shared_row[i] = gf_store_shared_get(t->s, i);
-    const int32_t pull = gf_mark_float_bits(gf_lambda_threshold(t->shared_row[i].lambda));
-    for (int64_t r = 0; t->plan.pulls && r < t->shape->own; r++) side->own.tie[r] = pull;
     for (int64_t r = 0; r < t->shape->own; r++)
         side->own.inv_tau[r] = gf_row_inv_tau(&t->plan, side->state[r / t->shape->per_sample].tau);
 }
@@ -360,11 +319,7 @@ glofnd_status gf_step_detect(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         memcpy(t->ws->side[i].detector_kept, t->ws->side[i].own.kept, sizeof(int32_t) * (size_t)t->shape->own);
         rescue(t, i);
-        if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0 && !t->plan.hard) batch_quantiles(t, i, 0);
-    }
-    if (!t->plan.hard) return GLOFND_OK;
-    sum_second_power(t);
-    for (int i = 0; i < t->shape->sides; i++)
         if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0) batch_quantiles(t, i, 0);
+    }
     return GLOFND_OK;
 }

@@ -23,12 +23,8 @@ gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r) {
         .inv_tau = x->inv_tau[r],
         .lo = x->lo[r],
         .floor = x->floor[r],
-        .pulled = t->plan.pulls ? x->pulled[r] : 0,
         .kept = t->plan.masking ? x->kept[r] : (int32_t)t->shape->negatives,
         .tie = x->tie[r],
-        .hard_sum = t->plan.hard ? side->hard_sum[r] : 0.0,
-        .hard_moment = t->plan.hard ? side->hard_moment[r] : 0.0,
-        .hard_peak = t->plan.hard ? side->hard_peak[r] : 0.0f,
     };
 }
 
@@ -90,23 +86,11 @@ static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, gf_li
     sum->log_u += (double)row->log_u;
 }
 
-/* Two levels: the threshold of attraction moves by the share that it attracted. */
-static glofnd_status move_pulls(gf_step *t) {
-    for (int i = 0; i < t->shape->sides && t->plan.pulls; i++) {
-        double sum[2] = {0.0, (double)(t->shape->own * t->shape->negatives)};
-        for (int64_t r = 0; r < t->shape->own; r++) sum[0] += (double)t->ws->side[i].own.pulled[r];
-        TRY(gf_step_sum(t, sum, 2));
-        t->shared_row[i].lambda = gf_mark_move_pull(t->o->attract_alpha, t->shared_row[i].lambda, sum[0] / sum[1]);
-        t->shared_row[i].clock++;
-    }
-    return GLOFND_OK;
-}
-
 static void save_state(const gf_step *t) {
     const int64_t *id = gf_step_slots(t->q);
     for (int i = 0; i < t->shape->sides; i++) {
         gf_store_scatter(t->s, i, id, t->q->rows, t->ws->side[i].fresh_state);
-        if ((t->plan.shared && t->plan.updating) || t->plan.pulls) gf_store_shared_put(t->s, i, &t->shared_row[i]);
+        if (t->plan.shared && t->plan.updating) gf_store_shared_put(t->s, i, &t->shared_row[i]);
     }
 }
 
@@ -126,7 +110,6 @@ glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats) {
     if (t->plan.official && t->shape->sides == 1) TRY(batch_has_u(t, &batch_u));
     for (int i = 0; i < t->shape->sides; i++)
         for (int64_t a = 0; a < t->q->rows; a++) finish_anchor(t, i, a, batch_u, links, &sum);
-    TRY(move_pulls(t));
     add_state(&sum, t);
     gf_step_neighbours_loss(t, &sum);
     gf_totals_rows(&t->plan, &sum, stats);

@@ -1,4 +1,4 @@
-/* step_marks.c - flags that more than a threshold decides, as bits that passes B and C read. See formulas/mark_rule.h.
+/* step_marks.c - flags by similarities of averages, as bits that passes B and C read.
  *
  * Bits take own rows x all columns / 8 bytes, twice: this is for experiments, with batches of up to some thousand samples.
  */
@@ -15,16 +15,7 @@ static void make_pass(const gf_step *t, int i, gf_own_pass *x) {
 static gf_marking marking(const gf_step *t, int i) {
     const int other = gf_step_other(t, i);
     const gf_rows *row = &t->ws->side[i].own, *col = &t->ws->side[other].every;
-    gf_marking m = {.rule = t->plan.marks,
-                    .id = t->q->id,
-                    .row_theta = row->lo,
-                    .row_pull = t->plan.pulls ? row->tie : NULL,
-                    .row_group = row->group,
-                    .row_label = row->label,
-                    .col_group = col->group,
-                    .col_label = col->label};
-    m.rule.row_side = i, m.rule.col_side = other;
-    return m;
+    return (gf_marking){.row_theta = row->lo, .row_group = row->group, .col_group = col->group};
 }
 
 void gf_step_count(const gf_step *t) {
@@ -51,7 +42,6 @@ void gf_step_mark_all(const gf_step *t) {
         make_pass(t, i, &x);
         gf_marking m = marking(t, i);
         m.row_theta = t->ws->side[i].every.theta + first;
-        if (t->plan.pulls) m.row_pull = t->ws->side[i].every.tie + first;
         m.col_theta = t->ws->side[gf_step_other(t, i)].every.theta;
         gf_cpu_mark(&x.p, &m);
     }

@@ -56,9 +56,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     s.support = GF_MAX(1, o->fnc_support);
     s.marks = gf_options_mark(o) && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
-    s.pulls = s.marks && gf_options_two_levels(o);
     s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
-    s.hard = o->hard_beta > 0.0;
     s.components = o->detector == GLOFND_DETECT_COMPONENTS;
     s.neighbours = s.bank ? o->neighbours : 0;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
@@ -96,7 +94,6 @@ static void lay_own(cursor *at, gf_rows *x, const gf_shape *s) {
     TAKE(at, x->window, s->window_cap * n);
     x->marks_ld = gf_pad(s->all) / 32;
     TAKE(at, x->marks, s->marks ? x->marks_ld * n : 0), TAKE(at, x->marks_col, s->marks ? x->marks_ld * n : 0);
-    TAKE(at, x->pulls, s->pulls ? x->marks_ld * n : 0), TAKE(at, x->pulled, s->pulls ? n : 0);
 }
 
 static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {
@@ -136,8 +133,6 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     TAKE(at, side->every.grad, (gf_pad(s->topk ? s->all : s->own) + SLACK) * ld);
     TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->pos, s->all + SLACK);
     TAKE(at, side->positive, s->own);
-    TAKE(at, side->hard_sum, s->hard ? s->own : 0), TAKE(at, side->hard_moment, s->hard ? s->own : 0);
-    TAKE(at, side->hard_peak, s->hard ? s->own : 0);
     TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->detector_kept, s->own);
     TAKE(at, side->row_id, s->own);
     lay_lists(at, side, s);

@@ -7,18 +7,15 @@
 #include "method/formulas/neighbours.h"
 
 typedef struct gf_side {
-    gf_embed z;          /* all rows, unit */
-    gf_embed bank;       /* BANK: averages, for every row that of its sample */
-    uint16_t *bank_rows; /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
-    gf_embed support;    /* FNC TOPK: scores instead of z */
-    gf_embed ring;       /* RING: remembered embeddings that this side's anchors are compared with */
-    float *norm;         /* [all] lengths before normalisation */
-    gf_rows own, every;  /* per-row numbers of own rows (stats), of all rows (grad) */
-    float *pos;          /* [all] weight of the positive pair */
-    double *positive;    /* [own] S of the positive pair */
-    double *hard_sum;    /* [own] hard_beta: sum, moment and peak of exp(S/tau) to its second power */
-    double *hard_moment;
-    float *hard_peak;
+    gf_embed z;              /* all rows, unit */
+    gf_embed bank;           /* BANK: averages, for every row that of its sample */
+    uint16_t *bank_rows;     /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
+    gf_embed support;        /* FNC TOPK: scores instead of z */
+    gf_embed ring;           /* RING: remembered embeddings that this side's anchors are compared with */
+    float *norm;             /* [all] lengths before normalisation */
+    gf_rows own, every;      /* per-row numbers of own rows (stats), of all rows (grad) */
+    float *pos;              /* [all] weight of the positive pair */
+    double *positive;        /* [own] S of the positive pair */
     float *quantile;         /* [own] a selected order statistic */
     gf_rounded rounded;      /* rows from whose products the candidates of the lists come; row NULL: from those of z */
     gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in own.window */

@@ -218,12 +218,6 @@ class Engine:
     def _call_store(self, function: Any, *arguments: Any) -> None:
         self._call(function, self._store, *arguments)
 
-    @property
-    def two_levels(self) -> bool:
-        """With attract_alpha the shared row is the threshold of attraction, and anchors do not begin with it."""
-        o = self.options
-        return o.attract_alpha > 0.0 and option_values(o)["action"] == "attract" and option_values(o)["detector"] == "glofnd"
-
     # ----- steps -----
 
     def step(self, batch: Any, grad_a: int, grad_b: int, stats: Any = None) -> None:

@@ -253,8 +253,6 @@ class GloFND:
         """The learned thresholds lambda of the anchors `index` (None: all). 1: not visited yet, nothing is flagged."""
         rows = self.rows(index, side)
         shared = self.shared(side)
-        if self._engine.two_levels:
-            return rows["lambda"]  # the shared row is the threshold of attraction
         return np.where((rows["clock"] == 0) & (shared["clock"] > 0), shared["lambda"], rows["lambda"])
 
     def shared(self, side: int = 0) -> np.ndarray:

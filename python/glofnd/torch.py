@@ -89,7 +89,7 @@ class GloFNDLoss(nn.Module):
 
     num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1
     loss         two views: "sogclr", "simclr", "isogclr-views"; image and text: "clip", "sogclr2", "fastclip", "isogclr"
-    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "components", "none"
+    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"
     action       a false negative is left out ("drop"), attracted ("attract") or counts less ("weight")
     alpha        share of negatives to flag
     tau          temperature, or its start where it is learned
@@ -239,7 +239,7 @@ class GloFNDLoss(nn.Module):
             shared = self._core.engine.shared_get(side)
             visits = words.view(torch.int32)[:, 4]
             of_all = torch.full_like(words[:, 0], getattr(shared, "lambda"))
-            follows = (visits == 0) & (shared.clock > 0) & (not self._core.engine.two_levels)
+            follows = (visits == 0) & (shared.clock > 0)
             columns.append(torch.where(follows, of_all, words[:, 0]))
         result = columns[0] if len(columns) == 1 else torch.stack(columns, 1)
         return result.to(self._clock.device if index is None else index.device)

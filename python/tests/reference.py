@@ -11,8 +11,7 @@ import torch
 DEFAULTS = {"loss": "sogclr", "detector": "glofnd", "action": "drop", "learner": "adam", "lambda_init": "one", "alpha": 0.01,
             "omega": 0.5, "lambda_lr": 0.05, "lambda_beta1": 0.9, "lambda_beta2": 0.98, "tau": 0.1, "gamma": 0.9, "rho": 6.5,
             "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "tau_beta1": 0.9, "tau_beta2": 0.999, "ring_rows": 16384,
-            "ring_rate": 0.3, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5,
-            "attract_alpha": 0.0}
+            "ring_rate": 0.3, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5}
 
 
 class Reference:
@@ -25,7 +24,6 @@ class Reference:
         self.shared = [{"lambda": 1.0, "m": 0.0, "v": 0.0, "clock": 0} for _ in range(self.sides)]
         self.ring = [[] for _ in range(self.sides)]  # (id, unit row)
         self.bank = [[None] * n for _ in range(self.sides)]  # averages, rounded to float16 as a store keeps them
-        self.two_levels = self.o["attract_alpha"] > 0
 
     # ----- rows: one embedding as anchor against the candidates of its side -----
 
@@ -135,7 +133,7 @@ class Reference:
         o = self.o
         flags = torch.zeros(len(sims), dtype=torch.bool)
         if epoch < o["mask_epoch"]:
-            return flags, flags
+            return flags
         if o["detector"] in ("glofnd", "single"):
             threshold = (self.shared[side] if o["detector"] == "single" else self.state[side][ids[sample]])["lambda"]
             if threshold < 1:
@@ -149,17 +147,10 @@ class Reference:
             flags |= (labels[columns] == labels[sample]) & (labels[sample] >= 0)
         if groups is not None:
             flags |= (groups[columns] == groups[sample]) & (groups[sample] >= 0)
-        pulled = sims > self.shared[side]["lambda"] if self.two_levels else flags
-        flags = flags | pulled
         if flags.all():
-            assert not self.two_levels and o["similarity"] != "bank", "such a row is not modelled here"
+            assert o["similarity"] != "bank", "such a row is not modelled here"
             flags[sims.argmin()] = False
-        return flags, pulled & flags
-
-    def move_attraction(self, side, pulled, pairs):
-        """Two levels: the one threshold of attraction follows the share attract_alpha of all pairs."""
-        step = 0.002 * min(1.0, pulled / pairs / self.o["attract_alpha"] - 1)
-        self.shared[side]["lambda"] = min(1.0, max(-1.0, self.shared[side]["lambda"] + step))
+        return flags
 
     # ----- loss -----
 
@@ -174,15 +165,13 @@ class Reference:
         self.learn(judged, ids, epoch)
         value, surrogate, new_u = 0.0, 0.0, [{} for _ in range(self.sides)]
         for side in range(self.sides):
-            count, pairs = 0, 0
             for (sample, sims, positive, columns), (_, compared, _, _) in zip(self.rows(z, side), self.rows(judged, side)):
-                flags, pulled = self.flagged(side, sample, compared, columns, ids, labels, groups, epoch)
-                count, pairs = count + int(pulled.sum()), pairs + len(sims)
+                flags = self.flagged(side, sample, compared, columns, ids, labels, groups, epoch)
                 row = self.state[side][ids[sample]]
                 own_tau = tau
                 if o["loss"] == "isogclr":
                     own_tau = torch.tensor(row["tau"] or o["tau"], dtype=torch.float64, requires_grad=True)
-                row_value, row_surrogate, u = self.row_loss(row, sims, positive, flags, pulled, own_tau)
+                row_value, row_surrogate, u = self.row_loss(row, sims, positive, flags, own_tau)
                 value, surrogate = value + row_value.detach() / len(ids), surrogate + row_surrogate / len(ids)
                 if u is not None:
                     new_u[side].setdefault(sample, []).append(u)
@@ -190,13 +179,11 @@ class Reference:
                     self.move_tau(row, own_tau, row_surrogate)
             for sample, u in new_u[side].items():
                 self.state[side][ids[sample]]["u"] = sum(u) / len(u)
-            if self.two_levels and epoch >= o["mask_epoch"]:
-                self.move_attraction(side, count, pairs)
         if o["learner"] == "ring":
             self.push(judged, ids)
         return value, surrogate
 
-    def row_loss(self, row, sims, positive, flags, pulled, tau):
+    def row_loss(self, row, sims, positive, flags, tau):
         """(value, scalar with the gradients of the row, new u) of one row."""
         o = self.o
         weight = torch.ones_like(sims)
@@ -204,7 +191,7 @@ class Reference:
         count = weight.sum()
         align = positive
         if o["action"] == "attract":
-            align = (positive + sims[pulled].sum()) / (1 + int(pulled.sum()))
+            align = (positive + sims[flags].sum()) / (1 + int(flags.sum()))
         if o["loss"] in ("simclr", "clip"):
             half = 0.5 if o["loss"] == "clip" else 1.0
             denominator = len(sims) / count * (weight * torch.exp(sims / tau)).sum() + torch.exp(positive / tau)

@@ -42,7 +42,7 @@ class Cuda(unittest.TestCase):
         for loss in LOSSES:
             for options in ({}, {"detector": "single"}, {"detector": "fnc"}, {"action": "attract"},
                             {"learner": "ring", "dim": DIM}, {"similarity": "bank", "dim": DIM},
-                            {"similarity": "bank", "dim": DIM, "action": "attract", "attract_alpha": 0.05}):
+                            {"similarity": "bank", "dim": DIM, "action": "attract"}):
                 with self.subTest(loss=loss, **options):
                     here, there = make(loss, **options), make(loss, **options).cuda()
                     for seed in range(4):

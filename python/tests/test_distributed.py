@@ -21,7 +21,7 @@ CASES = (
     {"loss": "fastclip", "action": "weight"}, {"loss": "isogclr"}, {"loss": "sogclr", "detector": "single"},
     {"loss": "sogclr", "detector": "oracle"}, {"loss": "sogclr2", "learner": "ring", "dim": DIM, "ring_rows": 64},
     {"loss": "sogclr", "similarity": "bank", "dim": DIM}, {"loss": "clip", "similarity": "bank", "dim": DIM, "detector": "single"},
-    {"loss": "sogclr", "similarity": "bank", "dim": DIM, "action": "attract", "attract_alpha": 0.1},
+    {"loss": "sogclr", "similarity": "bank", "dim": DIM, "action": "attract"},
     {"loss": "sogclr", "similarity": "bank", "dim": DIM, "neighbours": 3},
     {"loss": "simclr", "similarity": "bank", "dim": DIM, "neighbours": 2, "neighbour_share": 0.5, "neighbour_rows": 25},
 )

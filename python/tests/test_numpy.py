@@ -291,7 +291,7 @@ class State(unittest.TestCase):
     def test_pickle_and_file(self):
         for options in ({}, {"detector": "single"}, {"learner": "ring", "ring_rows": 40}, {"loss": "isogclr"}, {"loss": "isogclr-views"},
                         {"loss": "fastclip", "learner": "ring"}, {"similarity": "bank"}, {"loss": "sogclr2", "similarity": "bank"},
-                        {"similarity": "bank", "action": "attract", "attract_alpha": 0.02}):
+                        {"similarity": "bank", "action": "attract"}):
             with self.subTest(options), tempfile.TemporaryDirectory() as folder:
                 criterion = self.make(**options)
                 copy = pickle.loads(pickle.dumps(criterion))

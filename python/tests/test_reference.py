@@ -73,23 +73,6 @@ class AllCombinations(unittest.TestCase):
                 criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **{"lambda_init": "one", **options})
                 self.compare(criterion, Reference(SAMPLES, ring_rows=32, **options), number, options)
 
-    def test_two_levels(self):
-        for number, (loss, similarity) in enumerate(itertools.product(LOSSES, ("embedding", "bank"))):
-            options = {"loss": loss, "action": "attract", "attract_alpha": 0.05, "alpha": 0.2, "tau": 0.25, "lambda_lr": 0.2,
-                       "gamma": 0.7, "similarity": similarity, "mask_epoch": 1}
-            with self.subTest(**options):
-                criterion, reference = GloFNDLoss(SAMPLES, dim=DIM, **{"lambda_init": "one", **options}), Reference(SAMPLES, **options)
-                state = criterion.state_dict()
-                state["shared"].view(torch.float32)[:, 0] = 0.85  # it starts at 1, and four steps would move it to 0.992
-                state["shared"].view(torch.int32)[:, 4] = 1
-                criterion.load_state_dict(state)
-                for row in reference.shared:
-                    row["lambda"] = 0.85
-                self.compare(criterion, reference, number, options)
-                got = criterion.state_dict()["shared"].view(torch.float32)[:, 0]
-                self.assertLess(relative(got, [row["lambda"] for row in reference.shared]), TOLERANCE)
-                self.assertNotEqual(got[0].item(), 0.85)
-
     def compare(self, criterion, reference, seed, options):
         detector, learned_tau = options.get("detector", "glofnd"), options["loss"] in ("clip", "fastclip")
         flagged = 0

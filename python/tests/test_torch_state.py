@@ -25,7 +25,7 @@ class State(unittest.TestCase):
     CASES = ({}, {"loss": "clip"}, {"detector": "single"}, {"loss": "isogclr"}, {"learner": "ring", "dim": DIM},
              {"loss": "fastclip", "learner": "ring", "dim": DIM, "ring_rows": 24}, {"similarity": "bank", "dim": DIM},
              {"loss": "clip", "similarity": "bank", "dim": DIM, "bank_momentum": 0.9},
-             {"similarity": "bank", "dim": DIM, "action": "attract", "attract_alpha": 0.05, "learner": "ring"},
+             {"similarity": "bank", "dim": DIM, "action": "attract", "learner": "ring"},
              {"similarity": "bank", "dim": DIM, "neighbours": 2, "neighbour_weight": 0.7})
 
     def trained(self, **options):

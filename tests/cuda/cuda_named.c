@@ -1,4 +1,4 @@
-/* cuda_named.c - other methods on a GPU, against the CPU: hard negatives (hard_beta), a temperature per anchor for two views
+/* cuda_named.c - other methods on a GPU, against the CPU: a temperature per anchor for two views
  * (isogclr-views), groups of nearest neighbours (components), FNC by support views with the top k or a fixed threshold. Exact
  * products to the tolerances of unit_named_methods (which runs on the GPU, too), rounded ones to those of cuda_step; same bits
  * twice and in a graph; ranks; sizes that choose other kernels.
@@ -22,7 +22,7 @@ typedef struct named {
     glofnd_loss loss;
     glofnd_detector detector;
     glofnd_action action;
-    double hard_beta, tau_plus, attract_omega, tau;
+    double attract_omega, tau;
     glofnd_fnc_rule rule;
     int supports;
     glofnd_fnc_aggregate aggregate;
@@ -33,23 +33,19 @@ enum { NONE = GLOFND_DETECT_NONE, ORACLE = GLOFND_DETECT_ORACLE, FNC = GLOFND_DE
 enum { TOPK = GLOFND_FNC_TOPK, FIXED = GLOFND_FNC_THRESHOLD, MEAN = GLOFND_FNC_MEAN, MAX = GLOFND_FNC_MAX };
 
 static const named METHODS[] = {
-    {"hard", GLOFND_LOSS_SIMCLR, NONE, DROP, 1, 0, 0, 0.5, 0, 0, 0},
-    {"hard, sharp", GLOFND_LOSS_SIMCLR, NONE, DROP, 0.5, 0, 0, 0.04, 0, 0, 0},
-    {"hcl, labels", GLOFND_LOSS_SIMCLR, ORACLE, DROP, 1, 0.02, 0, 0.5, 0, 0, 0},
-    {"hcl clip, labels weighted", GLOFND_LOSS_CLIP, ORACLE, WEIGHT, 1, 0.02, 0, 0.5, 0, 0, 0},
-    {"isogclr-views", GLOFND_LOSS_ISOGCLR_VIEWS, NONE, DROP, 0, 0, 0, 0.1, 0, 0, 0},
-    {"isogclr-views, labels", GLOFND_LOSS_ISOGCLR_VIEWS, ORACLE, DROP, 0, 0, 0, 0.1, 0, 0, 0},
-    {"wcl", GLOFND_LOSS_SIMCLR, COMPONENTS, ATTRACT, 0, 0, 1, 0.1, 0, 0, 0},
-    {"components, sogclr", GLOFND_LOSS_SOGCLR, COMPONENTS, DROP, 0, 0, 0, 0.1, 0, 0, 0},
-    {"components, clip", GLOFND_LOSS_CLIP, COMPONENTS, DROP, 0, 0, 0, 0.1, 0, 0, 0},
-    {"top k, one support", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0, 0, 0.1, TOPK, 1, MEAN},
-    {"top k, mean", GLOFND_LOSS_SIMCLR, FNC, ATTRACT, 0, 0, 0, 0.1, TOPK, 3, MEAN},
-    {"top k, max", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0, 0, 0.1, TOPK, 3, MAX},
-    {"top k, max, clip", GLOFND_LOSS_CLIP, FNC, WEIGHT, 0, 0, 0, 0.1, TOPK, 3, MAX},
-    {"threshold", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0, 0, 0.1, FIXED, 0, MEAN},
-    {"threshold, mean", GLOFND_LOSS_SIMCLR, FNC, DROP, 0, 0, 0, 0.1, FIXED, 3, MEAN},
-    {"threshold, max", GLOFND_LOSS_SOGCLR, FNC, ATTRACT, 0, 0, 0, 0.1, FIXED, 2, MAX},
-    {"threshold, max, clip", GLOFND_LOSS_CLIP, FNC, DROP, 0, 0, 0, 0.1, FIXED, 2, MAX},
+    {"isogclr-views", GLOFND_LOSS_ISOGCLR_VIEWS, NONE, DROP, 0, 0.1, 0, 0, 0},
+    {"isogclr-views, labels", GLOFND_LOSS_ISOGCLR_VIEWS, ORACLE, DROP, 0, 0.1, 0, 0, 0},
+    {"wcl", GLOFND_LOSS_SIMCLR, COMPONENTS, ATTRACT, 1, 0.1, 0, 0, 0},
+    {"components, sogclr", GLOFND_LOSS_SOGCLR, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
+    {"components, clip", GLOFND_LOSS_CLIP, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
+    {"top k, one support", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 1, MEAN},
+    {"top k, mean", GLOFND_LOSS_SIMCLR, FNC, ATTRACT, 0, 0.1, TOPK, 3, MEAN},
+    {"top k, max", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 3, MAX},
+    {"top k, max, clip", GLOFND_LOSS_CLIP, FNC, WEIGHT, 0, 0.1, TOPK, 3, MAX},
+    {"threshold", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0.1, FIXED, 0, MEAN},
+    {"threshold, mean", GLOFND_LOSS_SIMCLR, FNC, DROP, 0, 0.1, FIXED, 3, MEAN},
+    {"threshold, max", GLOFND_LOSS_SOGCLR, FNC, ATTRACT, 0, 0.1, FIXED, 2, MAX},
+    {"threshold, max, clip", GLOFND_LOSS_CLIP, FNC, DROP, 0, 0.1, FIXED, 2, MAX},
 };
 enum { COUNT = sizeof METHODS / sizeof *METHODS };
 
@@ -59,7 +55,7 @@ static scene make(const named *m, glofnd_device device, glofnd_math math) {
     scene s = scene_make(m->name, m->loss);
     s.o.device = device, s.o.math = math;
     s.o.detector = m->detector, s.o.action = m->action;
-    s.o.hard_beta = m->hard_beta, s.o.tau_plus = m->tau_plus, s.o.attract_omega = m->attract_omega, s.o.tau = m->tau;
+    s.o.attract_omega = m->attract_omega, s.o.tau = m->tau;
     s.o.fnc_rule = m->rule, s.o.fnc_support = m->supports, s.o.fnc_aggregate = m->aggregate;
     s.o.fnc_threshold = 0.6, s.o.alpha = 0.2;
     s.o.update_epoch = 0, s.o.mask_epoch = 1;
@@ -99,10 +95,10 @@ static double distance(const float *x, const float *y, int64_t n) {
     return sqrt(apart / size);
 }
 
-/* Largest power of exp(S) in the loss: errors of S grow by it. The two powers of hard_beta are subtracted. */
+/* Power of exp(S) in the loss: errors of S grow by it. */
 static double sharpest(const scene *s) {
     const double tau = s->o.loss == GLOFND_LOSS_ISOGCLR_VIEWS ? fmin(s->o.tau, s->o.tau_min) : s->o.tau;
-    return (1 + 2 * s->o.hard_beta) / tau;
+    return 1 / tau;
 }
 
 /* error: of a similarity. Gradients as a whole, as in cuda_step. */

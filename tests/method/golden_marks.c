@@ -1,5 +1,5 @@
-/* golden_marks.c - the experimental flags against numbers of tools/generate/make_marks_golden.py, a float64 program of its own:
- * losses, flags, gradients of every step; thresholds, averages and the threshold of attraction after the last one.
+/* golden_marks.c - averages and neighbours against numbers of tools/generate/make_marks_golden.py, a float64 program of its own:
+ * losses, flags, gradients of every step; thresholds and averages after the last one.
  */
 #include "support/test.h"
 
@@ -21,10 +21,8 @@ static glofnd_options options_of(const struct marks_case *c) {
     gf_method_options_init(&o);
     on_device_choose(&o);
     o.alpha = c->alpha, o.tau = c->tau, o.gamma = c->gamma, o.lambda_lr = c->lambda_lr;
-    o.flag_probability = c->probability, o.flag_seed = c->seed, o.require_label = c->label;
-    o.similarity = c->bank, o.bank_momentum = c->momentum, o.attract_alpha = c->attract;
+    o.similarity = c->bank, o.bank_momentum = c->momentum;
     o.neighbours = c->neighbours, o.neighbour_weight = c->near_weight, o.neighbour_share = c->near_share;
-    o.action = c->attract > 0 ? GLOFND_ACTION_ATTRACT : GLOFND_ACTION_DROP;
     return o;
 }
 
@@ -57,17 +55,15 @@ static void run_golden_step(const struct marks_case *c, runner *w, int step) {
 }
 
 static void check_state(const struct marks_case *c, const runner *w) {
-    int64_t id[ANCHORS + 1];
-    glofnd_row row[ANCHORS + 1];
+    int64_t id[ANCHORS];
+    glofnd_row row[ANCHORS];
     uint16_t bank[ANCHORS * DIM];
     for (int i = 0; i < ANCHORS; i++) id[i] = i;
-    id[ANCHORS] = GLOFND_SHARED;
-    expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, 0, id, ANCHORS + 1, row));
+    expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, 0, id, ANCHORS, row));
     for (int i = 0; i < ANCHORS; i++) {
         expect_near(c->name, i, "lambda of an anchor", (double)row[i].lambda, c->lambda[i], TOLERANCE);
         if (row[i].clock > 0) expect_near(c->name, i, "log u of an anchor", (double)row[i].log_u, c->log_u[i], TOLERANCE);
     }
-    if (c->attract > 0) expect_near(c->name, MARKS_STEPS, "attraction", (double)row[ANCHORS].lambda, c->pull_end, 1e-7);
     if (!c->bank) return;
     expect_ok(w->ctx, glofnd_bank_get(w->ctx, w->store, 0, id, ANCHORS, bank));
     for (int i = 0; i < ANCHORS * DIM; i++) /* one rounding to float16 may fall either way */
@@ -79,11 +75,9 @@ TEST(numbers_are_those_of_the_script) {
         const struct marks_case *c = &marks_cases[k];
         const glofnd_options o = options_of(c);
         const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS, .dim = DIM};
-        const glofnd_row pull = {.lambda = (float)c->pull, .log_u = -INFINITY, .clock = 1};
         runner w = {0};
         expect_ok(w.ctx, glofnd_ctx_create(&o, &w.ctx, NULL, 0));
         expect_ok(w.ctx, glofnd_store_create(w.ctx, &spec, &w.store));
-        if (c->attract > 0) expect_ok(w.ctx, glofnd_rows_put(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &pull));
         for (int step = 0; step < MARKS_STEPS; step++) run_golden_step(c, &w, step);
         check_state(c, &w);
         runner_free(&w);

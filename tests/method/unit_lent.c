@@ -138,14 +138,6 @@ TEST(steps_have_the_bits_of_a_store) {
     }
 }
 
-/* The shared row is the threshold of attraction. */
-TEST(two_levels_have_the_bits_of_a_store) {
-    scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
-    s.o.action = GLOFND_ACTION_ATTRACT, s.o.attract_alpha = 0.05;
-    s.lambda0 = 0.3, s.pull0 = 0.5;
-    check_scene(&s);
-}
-
 /* ---- rows that no step can continue from ---- */
 
 static const glofnd_row BAD[] = {

@@ -35,9 +35,8 @@ TEST(defaults_are_those_of_the_header) {
     assert_int_equal(o.threads, 0);
     assert_int_equal(o.tile, 0);
     assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
-    assert_true(o.flag_probability == 1 && o.flag_seed == 0 && o.require_label == 0);
-    assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0 && o.attract_alpha == 0);
-    assert_true(o.attract_omega == 0 && o.tau_plus == 0 && o.hard_beta == 0);
+    assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0);
+    assert_true(o.attract_omega == 0);
     assert_true(o.neighbours == 0 && o.neighbour_rows == 65536 && o.neighbour_weight == 0.5 && o.neighbour_share == 1);
     assert_true(o.lambda_decay == 0);
     char why[64] = "before";
@@ -45,14 +44,13 @@ TEST(defaults_are_those_of_the_header) {
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 50 fields but `reserved`. A new field without a row fails here. */
+/* The table has a row for each of the 44 fields but `reserved`. A new field without a row fails here. */
 TEST(the_table_covers_the_whole_struct) {
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 50);
+    assert_int_equal(n, 44);
     const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
-                          3 * (sizeof(double) + 2 * sizeof(int32_t)) + 4 * sizeof(double) + 2 * sizeof(int64_t) +
-                          3 * sizeof(double);
+                          2 * (sizeof(double) + 2 * sizeof(int32_t)) + sizeof(double) + 2 * sizeof(int64_t) + 3 * sizeof(double);
     assert_int_equal(sizeof(glofnd_options), fields);
 }
 
@@ -97,16 +95,10 @@ TEST(every_range_has_the_right_ends) {
                                           {"tau_beta2", "0", "0.5", "1", "-1"},
                                           {"ring_rows", "1", "16777216", "0", "16777217"},
                                           {"ring_rate", "1", "1e-3", "0", "1.5"},
-                                          {"flag_probability", "1", "1e-3", "0", "1.5"},
-                                          {"flag_seed", "0", "2147483647", "-1", "2147483648"},
-                                          {"require_label", "0", "1", "2", "-1"},
                                           {"bank_momentum", "0", "0.999", "1", "-0.1"},
                                           {"fnc_threshold", "-1", "1", "1.1", "-2"},
                                           {"fnc_support", "0", "16", "17", "-1"},
-                                          {"attract_alpha", "0", "0.999", "1", "-0.1"},
                                           {"attract_omega", "0", "1", "1.1", "-0.1"},
-                                          {"tau_plus", "0", "0.999", "1", "-0.1"},
-                                          {"hard_beta", "0", "100", "101", "-0.1"},
                                           {"neighbours", "0", "8", "9", "-1"},
                                           {"neighbour_rows", "0", "16777216", "16777217", "-1"},
                                           {"neighbour_weight", "0", "100", "101", "-0.1"},
@@ -165,33 +157,17 @@ TEST(check_refuses_values_outside_the_table) {
 
 /* Every double of the struct as NaN and as infinity, whichever field it is. */
 TEST(check_refuses_every_non_finite_number) {
-    static const size_t at[] = {offsetof(glofnd_options, alpha),
-                                offsetof(glofnd_options, omega),
-                                offsetof(glofnd_options, lambda_lr),
-                                offsetof(glofnd_options, lambda_beta1),
-                                offsetof(glofnd_options, lambda_beta2),
-                                offsetof(glofnd_options, lambda_eps),
-                                offsetof(glofnd_options, lambda_clip),
-                                offsetof(glofnd_options, tau),
-                                offsetof(glofnd_options, gamma),
-                                offsetof(glofnd_options, rho),
-                                offsetof(glofnd_options, tau_lr),
-                                offsetof(glofnd_options, tau_min),
-                                offsetof(glofnd_options, tau_max),
-                                offsetof(glofnd_options, tau_beta1),
-                                offsetof(glofnd_options, tau_beta2),
-                                offsetof(glofnd_options, ring_rate),
-                                offsetof(glofnd_options, flag_probability),
-                                offsetof(glofnd_options, bank_momentum),
-                                offsetof(glofnd_options, fnc_threshold),
-
-                                offsetof(glofnd_options, attract_alpha),
-                                offsetof(glofnd_options, attract_omega),
-                                offsetof(glofnd_options, tau_plus),
-                                offsetof(glofnd_options, hard_beta),
-                                offsetof(glofnd_options, neighbour_weight),
-                                offsetof(glofnd_options, neighbour_share),
-                                offsetof(glofnd_options, lambda_decay)};
+    static const size_t at[] = {offsetof(glofnd_options, alpha),           offsetof(glofnd_options, omega),
+                                offsetof(glofnd_options, lambda_lr),       offsetof(glofnd_options, lambda_beta1),
+                                offsetof(glofnd_options, lambda_beta2),    offsetof(glofnd_options, lambda_eps),
+                                offsetof(glofnd_options, lambda_clip),     offsetof(glofnd_options, tau),
+                                offsetof(glofnd_options, gamma),           offsetof(glofnd_options, rho),
+                                offsetof(glofnd_options, tau_lr),          offsetof(glofnd_options, tau_min),
+                                offsetof(glofnd_options, tau_max),         offsetof(glofnd_options, tau_beta1),
+                                offsetof(glofnd_options, tau_beta2),       offsetof(glofnd_options, ring_rate),
+                                offsetof(glofnd_options, bank_momentum),   offsetof(glofnd_options, fnc_threshold),
+                                offsetof(glofnd_options, attract_omega),   offsetof(glofnd_options, neighbour_weight),
+                                offsetof(glofnd_options, neighbour_share), offsetof(glofnd_options, lambda_decay)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};

@@ -24,18 +24,15 @@ variant rates lambda_normalize=1 lambda_beta1=0.5 lambda_beta2=0.9 lambda_eps=1e
 variant decay lambda_decay=1
 variant weight action=weight omega=0.3
 variant supcon action=attract attract_omega=0.5
-variant levels action=attract attract_alpha=0.05
 variant fnc detector=fnc
 variant topk detector=fnc fnc_rule=topk fnc_support=2 fnc_aggregate=max
 variant threshold detector=fnc fnc_rule=threshold fnc_threshold=0.3
-variant drawn flag_probability=0.5 flag_seed=4
-variant label require_label=1
 variant oracle detector=oracle
 variant components detector=components
 variant kmeans detector=groups groups=kmeans kmeans_groups=3 kmeans_epochs=1 kmeans_iterations=5 kmeans_accept=0.9
 variant plain detector=glofnd
-expect 0 "23 runs, 0 finished" sweep --vary config=$variants --out shared --share --dry-run
-branches 22 44
+expect 0 "20 runs, 0 finished" sweep --vary config=$variants --out shared --share --dry-run
+branches 19 38
 grep -q '^shared/config-fnc.cfg_seed-1  *to do, begins as config-none.cfg_seed-1 after 2 epochs$' out || fail "what is shared"
 grep -q '^shared/config-none.cfg_seed-1  *to do$' out || fail "the one that is trained as it is"
 [ ! -e shared ] || fail "--dry-run makes nothing"
@@ -43,7 +40,7 @@ expect 0 "config-none.cfg_seed-1 finished" sweep --vary config=$variants --out o
 grep -q '^shared' err && fail "shared without --share"
 expect 0 "config-late.cfg_seed-1 begins as config-none.cfg_seed-1 after 3 epochs" \
     sweep --vary config=$variants --out shared --share
-branches 22 44
+branches 19 38
 same own shared "every key"
 for run in shared/*/; do
     grep -q "resumed at step" "${run%/}.log" || [ "$run" = shared/config-none.cfg_seed-1/ ] || fail "$run was not copied"

@@ -28,6 +28,7 @@ typedef struct runner {
 typedef struct outputs { /* of one step */
     int64_t batch, dim;
     float *grad_a, *grad_b; /* [B][d] */
+    int32_t *group;         /* [B] detector COMPONENTS: the groups of the batch */
     gf_link *links;         /* [B][2] */
     uint8_t *keep;          /* as glofnd_step_mask */
     glofnd_stats stats;

@@ -10,6 +10,7 @@
 #include "glofnd.h"
 #include "method/context.h"
 #include "method/options.h"
+#include "method/step.h"
 
 #ifdef GF_HAVE_CUDA
 #include <cuda_runtime_api.h>
@@ -70,6 +71,28 @@ static inline glofnd_batch on_device_supported(on_device_copies *x, const glofnd
 
 static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_batch *q) { return on_device_supported(x, q, 1); }
 #endif
+
+/* The batch as a step takes it: detector COMPONENTS needs groups, made of the batch in `group` [cols]. */
+static inline glofnd_batch on_device_grouped(glofnd_ctx *c, const glofnd_batch *q, int32_t *group) {
+    glofnd_batch grouped = *q;
+    if (c->o.detector != GLOFND_DETECT_COMPONENTS) return grouped;
+    grouped.group = group;
+#ifdef GF_HAVE_CUDA
+    if (c->device) {
+        on_device_copies x = {0};
+        const size_t bytes = sizeof *group * (size_t)q->cols;
+        const glofnd_batch d = on_device_batch(&x, q);
+        int32_t *there = on_device_take(&x, NULL, bytes);
+        if (gf_batch_components(c, &d, there) != GLOFND_OK) abort();
+        if (cudaDeviceSynchronize() != cudaSuccess) abort();
+        on_device_fetch(group, there, bytes);
+        on_device_drop(&x);
+        return grouped;
+    }
+#endif
+    if (gf_batch_components(c, q, group) != GLOFND_OK) abort();
+    return grouped;
+}
 
 static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
                                            glofnd_stats *stats) {

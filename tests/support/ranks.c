@@ -39,11 +39,15 @@ static void *worker_main(void *arg) {
     rank_worker *me = arg;
     outputs *out = me->set->out;
     const int64_t first = me->q.row0, flat = first * me->q.dim, pairs = out->batch * (me->set->sides == 1 ? 4 : 2);
+    int32_t *group = calloc((size_t)me->q.cols, sizeof *group);
+    if (!group) abort();
+    me->q = on_device_grouped(me->w.ctx, &me->q, group);
     me->status = on_device_step_rows(me->w.ctx, me->w.store, &me->q, out->links + 2 * first, &me->stats);
     pthread_barrier_wait(&me->set->barrier);
     if (me->status == GLOFND_OK) me->status = on_device_step_mask(me->w.ctx, &me->q, out->links, out->keep + first * pairs);
     if (me->status == GLOFND_OK)
         me->status = on_device_step_grad(me->w.ctx, &me->q, out->links, out->grad_a + flat, out->grad_b + flat, &me->stats);
+    free(group);
     return NULL;
 }
 

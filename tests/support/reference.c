@@ -63,7 +63,6 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
                     .rows = rows,
                     .dim = q->dim,
                     .two_views = two_views,
-                    .power = 1 + o->hard_beta,
                     .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1,
                     .copies = two_views && o->similarity == GLOFND_SIMILARITY_BANK ? 2 : 1,
                     .margin = INFINITY};
@@ -76,13 +75,12 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
     for (size_t i = 0; i < sizeof row_arrays / sizeof *row_arrays; i++) *row_arrays[i] = zeros(rows, sizeof(double));
     r->would = zeros(square, 1);
     r->flag = zeros(square, 1);
-    r->pull = zeros(square, 1);
 }
 
 void ref_step_free(ref_step *r) {
-    void *const all[] = {r->pull,  r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,
-                         r->theta, r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,
-                         r->u,     r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
+    void *const all[] = {r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,      r->theta,
+                         r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,     r->u,
+                         r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -216,63 +214,11 @@ static void flag_top(const glofnd_options *o, const glofnd_batch *q, ref_step *r
     free(score);
 }
 
-/* The last steps of splitmix64. */
-static uint64_t scramble(uint64_t x) {
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
-/* flag_probability: a draw in [0, 1) from seed and epoch, then the row, then the column, as 2 id + (view or side). */
-static double draw(const glofnd_options *o, const glofnd_batch *q, int64_t row, int64_t col) {
-    const uint64_t golden = 0x9e3779b97f4a7c15u;
-    uint64_t x = scramble((uint64_t)o->flag_seed * golden + (uint64_t)q->epoch + 1);
-    x = scramble(x + (uint64_t)(2 * q->id[row / 2] + row % 2) * golden);
-    x = scramble(x + (uint64_t)(2 * q->id[col / 2] + col % 2) * golden);
-    return (double)(x >> 32) / 4294967296.0;
-}
-
-/* A pair above its threshold is flagged, unless its labels or a draw forbid it. */
-static int passes(const glofnd_options *o, const glofnd_batch *q, int64_t row, int64_t col) {
-    if (o->require_label && !same_label(q, row, col)) return 0;
-    return o->flag_probability >= 1 || draw(o, q, row, col) < floor(o->flag_probability * 4294967296.0) / 4294967296.0;
-}
-
-static void flag_above(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row, double theta) {
+static void flag_above(ref_step *r, int64_t row, double theta) {
     for (int64_t col = 0; col < r->rows; col++) {
         if (!ref_is_negative(r, row, col)) continue;
-        r->would[row * r->rows + col] = r->judged[row * r->rows + col] > theta && passes(o, q, row, col);
+        r->would[row * r->rows + col] = r->judged[row * r->rows + col] > theta;
         note_margin(r, r->judged[row * r->rows + col], theta);
-    }
-}
-
-int ref_two_levels(const glofnd_options *o) {
-    return o->action == GLOFND_ACTION_ATTRACT && o->attract_alpha > 0 && o->detector == GLOFND_DETECT_GLOFND && o->alpha > 0;
-}
-
-/* Two levels: what lies above one threshold for all anchors of a side is flagged and attracted. 1 flags nothing. */
-static void flag_pulls(const glofnd_options *o, const ref_store *s, const glofnd_batch *q, ref_step *r, int64_t row) {
-    const double theta = s->shared[r->two_views ? 0 : row % 2].lambda;
-    for (int64_t col = 0; col < r->rows && theta < 1; col++) {
-        if (!ref_is_negative(r, row, col)) continue;
-        note_margin(r, r->judged[row * r->rows + col], theta);
-        if (r->judged[row * r->rows + col] <= theta || (o->require_label && !same_label(q, row, col))) continue;
-        r->pull[row * r->rows + col] = r->would[row * r->rows + col] = 1;
-    }
-}
-
-/* That threshold moves by at most 0.002 towards its share. */
-static void move_pulls(const glofnd_options *o, ref_store *s, const ref_step *r) {
-    for (int side = 0; side < s->modalities; side++) {
-        double pulled = 0, pairs = 0;
-        for (int64_t row = side; row < r->rows; row += s->modalities)
-            for (int64_t col = 0; col < r->rows; col++) {
-                pairs += ref_is_negative(r, row, col);
-                pulled += r->pull[row * r->rows + col];
-            }
-        const double step = fmin(1, pulled / pairs / o->attract_alpha - 1);
-        s->shared[side].lambda = (float)fmin(1, fmax(-1, s->shared[side].lambda + 0.002 * step));
-        s->shared[side].clock++;
     }
 }
 
@@ -282,12 +228,12 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
     switch (o->detector) {
     case GLOFND_DETECT_GLOFND:
     case GLOFND_DETECT_SINGLE:
-        if (!off) flag_above(o, q, r, row, r->theta[row]);
+        if (!off) flag_above(r, row, r->theta[row]);
         break;
     case GLOFND_DETECT_FNC:
         if (off) break;
         if (o->fnc_rule == GLOFND_FNC_TOPK) flag_top(o, q, r, row);
-        else flag_above(o, q, r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
+        else flag_above(r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
         break;
     case GLOFND_DETECT_ORACLE:
         for (int64_t col = 0; col < r->rows; col++)
@@ -311,7 +257,6 @@ static void rescue(ref_step *r, int64_t row) {
     }
     for (int64_t col = 0; col < r->rows; col++)
         if (s[col] == least) flag[col] = 0;
-    memset(r->pull + row * r->rows, 0, (size_t)r->rows); /* two levels: such a row attracts nothing */
     r->rescued++;
 }
 
@@ -342,16 +287,12 @@ static void flag_components(ref_step *r) {
     free(of);
 }
 
-static void flags(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
-    const int two_levels = ref_two_levels(o) && q->epoch >= o->mask_epoch;
+static void flags(const glofnd_options *o, const glofnd_batch *q, ref_step *r) {
     if (o->detector == GLOFND_DETECT_COMPONENTS) flag_components(r);
     for (int64_t row = 0; row < r->rows && o->detector != GLOFND_DETECT_COMPONENTS; row++) flag_by_detector(o, q, r, row);
-    for (int64_t row = 0; row < r->rows && two_levels; row++) flag_pulls(o, s, q, r, row);
-    if (two_levels) move_pulls(o, s, r);
     if (q->epoch < o->mask_epoch) return;
     memcpy(r->flag, r->would, (size_t)(r->rows * r->rows));
     for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER; row++) rescue(r, row);
-    if (!two_levels) memcpy(r->pull, r->flag, (size_t)(r->rows * r->rows));
 }
 
 /* ---- gradient of the embeddings: both arguments of every similarity, then the normalisation ---- */
@@ -430,7 +371,7 @@ void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, 
     similarities(o, q, h, r);
     judged_similarities(o, s, q, r);
     ref_learn(o, s, q, r); /* lambda first: */
-    flags(o, s, q, r);     /* flags see the new one */
+    flags(o, q, r);        /* flags see the new one */
     ref_loss(o, s, q, r);  /* loss, u, temperatures, dL/dS */
     if (neighbours) ref_neighbours(o, s, before, q, r);
     free(before);

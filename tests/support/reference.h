@@ -34,7 +34,6 @@ typedef struct ref_store {
 typedef struct ref_step {
     int64_t batch, rows, dim, negatives; /* B, 2B, d, n */
     int two_views;
-    double power;          /* the largest power of exp(S/tau) that is summed: 1 + hard_beta */
     double *h, *norm, *z;  /* [2B][d], [2B], [2B][d] */
     double *sim;           /* [2B][2B] */
     double *b;             /* [2B][d] vectors whose similarities are compared with thresholds: z, or averages (BANK) */
@@ -42,7 +41,6 @@ typedef struct ref_step {
     int64_t copies;        /* of each: 2 where both views of a sample have one average */
     double *theta;         /* [2B] threshold (of the score, for FNC TOPK) */
     uint8_t *would, *flag; /* [2B][2B] flagged by the detector; flagged in the loss */
-    uint8_t *pull;         /* [2B][2B] attracted: the flagged ones, or with attract_alpha those above a threshold of its own */
     double *tau;           /* [2B] temperature of the row in this step */
     double *count, *align; /* [2B] c_r, A_r */
     double *ghat, *u;      /* [2B] */
@@ -89,7 +87,6 @@ void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 /* `before`: the averages before the step. */
 void ref_neighbours(const glofnd_options *o, const ref_store *s, const uint16_t *before, const glofnd_batch *q, ref_step *r);
-int ref_two_levels(const glofnd_options *o);
 int ref_individual(const glofnd_options *o);        /* a temperature per anchor */
 double ref_flagged_weight(const glofnd_options *o); /* of a flagged pair in the denominator */
 int ref_official_pairs(const glofnd_options *o);    /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */

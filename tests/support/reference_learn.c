@@ -125,7 +125,7 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
         if (update && shared) learn_row(o, q, r, rows_of_side(r, side), common);
         for (int64_t i = 0; i < r->batch; i++) {
             glofnd_row *a = &s->row[side][q->id[i]];
-            if (update && !shared && a->clock == 0 && common->clock > 0 && !ref_two_levels(o)) {
+            if (update && !shared && a->clock == 0 && common->clock > 0) {
                 a->lambda = common->lambda;
                 a->m = common->m;
                 a->v = common->v;

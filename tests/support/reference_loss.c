@@ -28,7 +28,7 @@ static double weight(const glofnd_options *o, const ref_step *r, int64_t row, in
 
 static int64_t pulled_in(const ref_step *r, int64_t row) {
     int64_t n = 0;
-    for (int64_t col = 0; col < r->rows; col++) n += r->pull[row * r->rows + col];
+    for (int64_t col = 0; col < r->rows; col++) n += r->flag[row * r->rows + col];
     return n;
 }
 
@@ -38,7 +38,7 @@ static void count_and_align(const glofnd_options *o, ref_step *r, int64_t row) {
     double attracted = 0;
     for (int64_t col = 0; col < r->rows; col++) {
         r->count[row] += weight(o, r, row, col);
-        if (r->pull[row * r->rows + col]) attracted += s[col];
+        if (r->flag[row * r->rows + col]) attracted += s[col];
     }
     r->align[row] = s[row ^ 1];
     if (o->action == GLOFND_ACTION_ATTRACT) r->align[row] = (s[row ^ 1] + attracted) / (1 + (double)pulled_in(r, row));
@@ -54,7 +54,7 @@ static void add_alignment(const glofnd_options *o, ref_step *r, int64_t row, dou
     const double each = coefficient / (1 + (double)pulled_in(r, row));
     ds[row ^ 1] += each;
     for (int64_t col = 0; col < r->rows; col++)
-        if (r->pull[row * r->rows + col]) ds[col] += each;
+        if (r->flag[row * r->rows + col]) ds[col] += each;
 }
 
 /* ---- moving average ---- */
@@ -117,39 +117,6 @@ static void softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
     add_alignment(o, r, row, -share * k);
     r->row_loss[row] = share * (log(total) - k * r->align[row]);
     r->row_dtau[row] = -k * k * share * (total_s / total - r->align[row]);
-}
-
-/* ---- the same, debiased (tau_plus) and with hard negatives (hard_beta): log(N + exp(k S_pos)) - k A, where
- * N = max((X - tau_plus n exp(k S_pos)) / (1 - tau_plus), n exp(-k)) and X = n sum w exp((1+b) k S) / sum w exp(b k S) ---- */
-
-static void weighted_softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
-    const double k = 1 / r->tau[row], share = (o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1) / (double)r->batch, b = o->hard_beta;
-    const double *s = r->sim + row * r->rows, n = (double)r->negatives, p = s[row ^ 1], positive = exp(k * p);
-    double above = 0, below = 0, above_s = 0, below_s = 0; /* the two sums of X, and their derivatives by k */
-    for (int64_t col = 0; col < r->rows; col++) {
-        const double w = weight(o, r, row, col);
-        if (w == 0) continue;
-        above += w * exp((1 + b) * k * s[col]), above_s += w * exp((1 + b) * k * s[col]) * (1 + b) * s[col];
-        below += w * exp(b * k * s[col]), below_s += w * exp(b * k * s[col]) * b * s[col];
-    }
-    const double x = n * above / below, x_by_k = n * (above_s - above * below_s / below) / below;
-    const double debiased = (x - o->tau_plus * n * positive) / (1 - o->tau_plus), bound = n * exp(-k);
-    const int free_of_bound = debiased > bound;
-    if (o->tau_plus > 0) r->margin = fmin(r->margin, 0.01 * fabs(debiased / bound - 1)); /* a kink */
-    const double total = (free_of_bound ? debiased : bound) + positive;
-    const double by_positive = free_of_bound ? 1 - o->tau_plus * n / (1 - o->tau_plus) : 1; /* d total / d positive */
-    const double by_x = free_of_bound ? 1 / (1 - o->tau_plus) : 0;
-    for (int64_t col = 0; col < r->rows; col++) {
-        const double w = weight(o, r, row, col);
-        if (w == 0) continue;
-        const double by_s = n * w * k * ((1 + b) * exp((1 + b) * k * s[col]) - b * exp(b * k * s[col]) * above / below) / below;
-        r->dsim[row * r->rows + col] += share * by_x * by_s / total;
-    }
-    r->dsim[row * r->rows + (row ^ 1)] += share * k * by_positive * positive / total;
-    add_alignment(o, r, row, -share * k);
-    const double by_k = by_x * x_by_k + by_positive * positive * p - (free_of_bound ? 0 : bound);
-    r->row_loss[row] = share * (log(total) - k * r->align[row]);
-    r->row_dtau[row] = -k * k * share * (by_k / total - r->align[row]);
 }
 
 /* ---- global losses, compat PAPER (and SOGCLR in both): -A + tau log u, weights exp(k S)/(B c u) ---- */
@@ -242,8 +209,7 @@ void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_
     for (int64_t row = 0; row < r->rows; row++) count_and_align(o, r, row);
     if (!softmax) moving_average(o, s, q, r);
     for (int64_t row = 0; row < r->rows; row++) {
-        if (softmax && (o->tau_plus > 0 || o->hard_beta > 0)) weighted_softmax_row(o, r, row);
-        else if (softmax) softmax_row(o, r, row);
+        if (softmax) softmax_row(o, r, row);
         else if (ref_official_pairs(o)) official_row(o, r, row);
         else global_row(o, r, row);
         r->loss += r->row_loss[row];

@@ -8,7 +8,6 @@
 
 typedef struct row_value {                           /* of one row at the given embeddings */
     double positive, align, count, sum_exp, sum_gap; /* sum_exp = sum w exp(k S), sum_gap = sum w exp(k (S - A)) */
-    double mean_hard;                                /* mean of exp(k S) where a pair counts w exp(hard_beta k S) */
 } row_value;
 
 static double similarity(const double *x, const double *y, int64_t d, int normalize) {
@@ -24,36 +23,25 @@ static double similarity(const double *x, const double *y, int64_t d, int normal
 static row_value evaluate(const glofnd_options *o, const ref_step *r, const double *h, int64_t row, double tau) {
     const int64_t d = r->dim;
     row_value v = {.positive = similarity(h + row * d, h + (row ^ 1) * d, d, o->normalize)};
-    double attracted = 0, flagged = 0, hard = 0;
+    double attracted = 0, flagged = 0;
     double *s = calloc((size_t)r->rows, sizeof *s);
     if (!s) abort();
     for (int64_t col = 0; col < r->rows; col++) {
         s[col] = similarity(h + row * d, h + col * d, d, o->normalize);
-        if (!r->pull[row * r->rows + col]) continue;
+        if (!r->flag[row * r->rows + col]) continue;
         attracted += s[col];
         flagged++;
     }
     v.align = o->action == GLOFND_ACTION_ATTRACT ? (v.positive + attracted) / (1 + flagged) : v.positive;
     for (int64_t col = 0; col < r->rows; col++) {
         if (!ref_is_negative(r, row, col)) continue;
-        const double w = r->flag[row * r->rows + col] ? ref_flagged_weight(o) : 1,
-                     importance = w * exp(o->hard_beta * s[col] / tau);
-        hard += importance;
-        v.mean_hard += importance * exp(s[col] / tau);
+        const double w = r->flag[row * r->rows + col] ? ref_flagged_weight(o) : 1;
         v.count += w;
         v.sum_exp += w * exp(s[col] / tau);
         v.sum_gap += w * exp((s[col] - v.align) / tau);
     }
-    v.mean_hard /= hard;
     free(s);
     return v;
-}
-
-/* SIMCLR, CLIP: the denominator without the positive. */
-static double negative_part(const glofnd_options *o, const row_value *v, double n, double k) {
-    if (o->tau_plus <= 0 && o->hard_beta <= 0) return n / v->count * v->sum_exp;
-    const double debiased = n * (v->mean_hard - o->tau_plus * exp(k * v->positive)) / (1 - o->tau_plus);
-    return fmax(debiased, n * exp(-k));
 }
 
 double ref_objective(const glofnd_options *o, const ref_step *r, const double *h, const double *tau) {
@@ -62,8 +50,8 @@ double ref_objective(const glofnd_options *o, const ref_step *r, const double *h
         const row_value v = evaluate(o, r, h, row, tau[row]);
         const double n = (double)r->negatives, k = 1 / tau[row];
         switch (o->loss) {
-        case GLOFND_LOSS_SIMCLR: sum += log(negative_part(o, &v, n, k) + exp(k * v.positive)) - k * v.align; break;
-        case GLOFND_LOSS_CLIP: sum += (log(negative_part(o, &v, n, k) + exp(k * v.positive)) - k * v.align) / 2; break;
+        case GLOFND_LOSS_SIMCLR: sum += log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align; break;
+        case GLOFND_LOSS_CLIP: sum += (log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align) / 2; break;
         case GLOFND_LOSS_SOGCLR:
         case GLOFND_LOSS_SOGCLR2: sum += -v.align + tau[row] * log(v.sum_exp); break;
         default: sum += -v.align + tau[row] * (log(v.sum_exp / v.count) + o->rho); break;

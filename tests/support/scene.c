@@ -152,14 +152,11 @@ glofnd_row scene_start(const scene *s, int side, int64_t i) {
     return row;
 }
 
-glofnd_row scene_start_pull(const scene *s) { return (glofnd_row){.lambda = (float)s->pull0, .log_u = -INFINITY, .clock = 1}; }
-
 void scene_ref_store(const scene *s, ref_store *out) {
     const gf_store_spec spec = scene_spec(s);
     ref_store_init(out, &spec);
     for (int side = 0; side < spec.modalities; side++)
         for (int64_t i = 0; i < s->anchors; i++) out->row[side][i] = scene_start(s, side, i);
-    for (int side = 0; side < spec.modalities && s->pull0 != 0; side++) out->shared[side] = scene_start_pull(s);
 }
 
 static int is_safe(const scene *s) {

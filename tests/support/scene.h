@@ -17,7 +17,6 @@ typedef struct scene {
     int steps;
     int with_labels, with_groups, with_support;
     double noise;   /* spread of a class around its direction */
-    double pull0;   /* attract_alpha: the threshold of attraction starts here */
     double lambda0; /* not 0: anchors start at thresholds around this, visited once */
     uint64_t seed;
 } scene;
@@ -36,7 +35,6 @@ void scene_draw(const scene *s, int step, scene_batch *out);
 void scene_batch_free(scene_batch *b);
 /* The state every store of the scene starts from: row i of a side. */
 glofnd_row scene_start(const scene *s, int side, int64_t i);
-glofnd_row scene_start_pull(const scene *s);
 void scene_ref_store(const scene *s, ref_store *out);
 /* Moves the seed on until no compared similarity of the whole run lies within 1e-6 of its threshold, so that float32 and double
  * must give the same flags, and until the loss is finite. Returns how many seeds were passed over; fails the test after 500. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_marks_golden.py > tests/fixtures/marks_golden.h - steps of SogCLR with the experimental flags.
+"""make_marks_golden.py > tests/fixtures/marks_golden.h - steps of SogCLR with averages and neighbours.
 
 Float64, standard library only, written from docs/method.md alone: dense loops, no code of the library. State is rounded as a
 store keeps it: thresholds, moments and log u to float32, averages to float16. Every similarity that is compared lies 1e-4 or more
@@ -9,10 +9,9 @@ import struct
 import textwrap
 
 BATCH, ANCHORS, DIM, STEPS = 6, 8, 5, 4
-BASE = dict(alpha=0.25, tau=0.2, gamma=0.6, lambda_lr=0.1, beta1=0.9, beta2=0.98, eps=1e-8, probability=1.0, seed=0, label=0,
-            bank=0, momentum=0.0, attract=0.0, pull=1.0, neighbours=0, near_weight=0.0, near_share=1.0)
-CASES = {"placebo": dict(probability=0.5, seed=3), "label": dict(label=1), "bank": dict(bank=1, momentum=0.75),
-         "mean of views": dict(bank=1), "two levels": dict(bank=1, momentum=0.5, attract=0.125, pull=0.85),
+BASE = dict(alpha=0.25, tau=0.2, gamma=0.6, lambda_lr=0.1, beta1=0.9, beta2=0.98, eps=1e-8, bank=0, momentum=0.0,
+            neighbours=0, near_weight=0.0, near_share=1.0)
+CASES = {"bank": dict(bank=1, momentum=0.75), "mean of views": dict(bank=1),
          "neighbours": dict(bank=1, momentum=0.5, neighbours=2, near_weight=0.75, near_share=0.5)}
 MASK = (1 << 64) - 1
 
@@ -67,14 +66,6 @@ def batches(seed):
     return out
 
 
-def drawn(o, epoch, ids, r, c):
-    golden, x = 0x9E3779B97F4A7C15, (o["seed"] * 0x9E3779B97F4A7C15 + epoch + 1) & MASK
-    x = mix(x)
-    for row in (r, c):
-        x = mix((x + (2 * ids[row // 2] + row % 2) * golden) & MASK)
-    return (x >> 32) / 2.0**32 < o["probability"]
-
-
 def neighbours(o, state, before, ids, margin):
     """c of every anchor. Averages may be a rounding to float16 apart: similarities that compete must differ by 1e-3."""
     found = []
@@ -92,7 +83,7 @@ def neighbours(o, state, before, ids, margin):
     return out
 
 
-def step(o, state, epoch, ids, h):
+def step(o, state, ids, h):
     rows, per_row, margin = 2 * BATCH, 2 * (BATCH - 1), [1.0]
     z = [unit(x) for x in h]
     b = z
@@ -123,15 +114,8 @@ def step(o, state, epoch, ids, h):
         m, v = o["beta1"] * a["m"] + (1 - o["beta1"]) * g, o["beta2"] * a["v"] + (1 - o["beta2"]) * g * g
         change = m / (1 - o["beta1"] ** a["clock"]) / (math.sqrt(v / (1 - o["beta2"] ** a["clock"])) + o["eps"])
         a["m"], a["v"], a["lambda"] = f32(m), f32(v), f32(min(1, max(-1, a["lambda"] - o["lambda_lr"] * change)))
-    same = [[ids[r // 2] % 3 == ids[c // 2] % 3 or not o["label"] for c in range(rows)] for r in range(rows)]
     theta = [state["row"][ids[r // 2]]["lambda"] for r in range(rows)]
-    flag = [set(c for c in pairs[r] if above(r, c, theta[r]) and same[r][c] and drawn(o, epoch, ids, r, c)) for r in range(rows)]
-    pull = [set() for _ in range(rows)]
-    if o["attract"]:
-        pull = [set(c for c in pairs[r] if above(r, c, state["pull"]) and same[r][c]) for r in range(rows)]
-        flag = [x | y for x, y in zip(flag, pull)]
-        share = sum(map(len, pull)) / (rows * per_row)
-        state["pull"] = f32(min(1, max(-1, state["pull"] + 0.002 * min(1, share / o["attract"] - 1))))
+    flag = [set(c for c in pairs[r] if above(r, c, theta[r])) for r in range(rows)]
     loss, d, u = 0.0, [[0.0] * rows for _ in range(rows)], [0.0] * rows
     for r in range(rows):
         kept = [c for c in pairs[r] if c not in flag[r]]
@@ -139,10 +123,8 @@ def step(o, state, epoch, ids, h):
         ghat = sum(math.exp(sim[r][c] / o["tau"]) for c in kept) / len(kept)
         old = state["row"][ids[r // 2]]["log_u"]
         u[r] = ghat if old is None else (1 - o["gamma"]) * math.exp(old) + o["gamma"] * ghat
-        friends = [r ^ 1] + sorted(pull[r])
-        loss += (-sum(sim[r][c] for c in friends) / len(friends) + o["tau"] * math.log(len(kept) * u[r])) / BATCH
-        for c in friends:
-            d[r][c] -= 1 / (BATCH * len(friends))
+        loss += (-sim[r][r ^ 1] + o["tau"] * math.log(len(kept) * u[r])) / BATCH
+        d[r][r ^ 1] -= 1 / BATCH
         for c in kept:
             d[r][c] += math.exp(sim[r][c] / o["tau"]) / (BATCH * len(kept) * u[r])
     for i, anchor in enumerate(ids):
@@ -160,10 +142,10 @@ def step(o, state, epoch, ids, h):
 
 def run(o, seed):
     state = {"row": [dict({"lambda": 1.0, "m": 0.0, "v": 0.0, "clock": 0, "log_u": None}) for _ in range(ANCHORS)],
-             "bank": [[0.0] * DIM for _ in range(ANCHORS)], "pull": f32(o["pull"])}
+             "bank": [[0.0] * DIM for _ in range(ANCHORS)]}
     data, steps, margin = batches(seed), [], 1.0
-    for epoch, (ids, rows) in enumerate(data):
-        loss, grad, flagged, distance = step(o, state, epoch, ids, rows)
+    for ids, rows in data:
+        loss, grad, flagged, distance = step(o, state, ids, rows)
         steps.append((loss, grad, flagged))
         margin = min(margin, distance)
     return data, steps, state, margin
@@ -199,17 +181,16 @@ enum { MARKS_BATCH = %d, MARKS_ANCHORS = %d, MARKS_DIM = %d, MARKS_STEPS = %d };
 
 static const struct marks_case {
     const char *name;
-    double alpha, tau, gamma, lambda_lr, probability, momentum, attract, pull, near_weight, near_share;
-    int seed, label, bank, neighbours;
+    double alpha, tau, gamma, lambda_lr, momentum, near_weight, near_share;
+    int bank, neighbours;
     int64_t id[MARKS_STEPS][MARKS_BATCH];
     float h[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];
     double loss[MARKS_STEPS];
     int flagged[MARKS_STEPS];
     double grad[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];
-    double lambda[MARKS_ANCHORS], log_u[MARKS_ANCHORS], bank_rows[MARKS_ANCHORS * MARKS_DIM], pull_end;
+    double lambda[MARKS_ANCHORS], log_u[MARKS_ANCHORS], bank_rows[MARKS_ANCHORS * MARKS_DIM];
 } marks_cases[] = {""" % (BATCH, ANCHORS, DIM, STEPS))
-KEYS = ("alpha", "tau", "gamma", "lambda_lr", "probability", "momentum", "attract", "pull", "near_weight", "near_share",
-        "seed", "label", "bank", "neighbours")
+KEYS = ("alpha", "tau", "gamma", "lambda_lr", "momentum", "near_weight", "near_share", "bank", "neighbours")
 for name, changes in CASES.items():
     o = dict(BASE, **changes)
     data, steps, state, _ = safe_run(o)
@@ -220,5 +201,5 @@ for name, changes in CASES.items():
     put("{%s}," % ", ".join(numbers(x for row in s[1] for x in row) for s in steps))
     put("%s," % numbers(a["lambda"] for a in state["row"]))
     put("%s," % numbers(0 if a["log_u"] is None else a["log_u"] for a in state["row"]))
-    put("%s, %r}," % (numbers(x for row in state["bank"] for x in row), state["pull"]))
+    put("%s}," % numbers(x for row in state["bank"] for x in row))
 print("};")

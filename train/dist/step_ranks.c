@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "device/averages.h"
+#include "method/step.h"
 #include "util/status.h"
 
 /* ----- life ----- */
@@ -90,6 +91,8 @@ glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c,
     TRY(read_averages(err, t, c, work, q));
     TRY(gather_rows(err, t, q->a, q->dim));
     TRY(gather_rows(err, t, q->b, q->dim));
+    if (c->o.detector == GLOFND_DETECT_COMPONENTS)
+        TRY(gf_ctx_status(err, c, gf_batch_components(c, &mine, (int32_t *)(uintptr_t)q->group)));
     TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
     TRY(gather(err, t->device, own, GLOFND_LINK_BYTES * (size_t)t->rows, links));
     TRY(gf_ctx_status(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats)));

@@ -36,7 +36,8 @@ glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t 
                                  glofnd_ctx *c, glofnd_store *work);
 /* q: of the whole batch; id, label, group and slot (gf_shard_slots) where the context is; q->a, q->b [cols][dim] hold the own
  * rows in their places, and get those of all ranks. With averages q->bank_a, and for image and text q->bank_b, are memory for
- * [cols][dim] float16 there, which the step uses. links [cols][GLOFND_LINK_BYTES]. */
+ * [cols][dim] float16 there, which the step uses. Detector COMPONENTS: q->group is
+ * memory for the groups of the batch. links [cols][GLOFND_LINK_BYTES]. */
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
                                  void *links, float *grad_a, float *grad_b, glofnd_stats *stats);
 /* stats: in, of the own rows; out, of the batch. */

@@ -45,6 +45,10 @@ struct gf_loss_stage {
 static const gf_config *config_of(const gf_loss_stage *l) { return l->spec.config; }
 static int on_device(const gf_loss_stage *l) { return config_of(l)->method.device == GLOFND_DEVICE_CUDA; }
 static int has_groups(const gf_loss_stage *l) { return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates; }
+/* WCL: groups of the batch, made of its embeddings before every step. */
+static int has_components(const gf_loss_stage *l) {
+    return config_of(l)->method.detector == GLOFND_DETECT_COMPONENTS && l->options == AS_SET;
+}
 static int has_bank(const gf_loss_stage *l) { return config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK; }
 static int banks(const gf_loss_stage *l) { return has_bank(l) ? l->store->spec.modalities : 0; }
 static gf_net *first_net(const gf_loss_stage *l) { return l->spec.encoders->at[0].net; }
@@ -78,7 +82,7 @@ static size_t support_bytes(const gf_loss_stage *l) {
 
 static glofnd_status make_arrays(gf_error *err, gf_loss_stage *l) {
     const size_t batch = (size_t)config_of(l)->batch;
-    const int device = on_device(l), groups = has_groups(l) || l->spec.groups;
+    const int device = on_device(l), groups = has_groups(l) || l->spec.groups || has_components(l);
     gf_net *net = first_net(l);
     l->same = groups ? calloc(batch, sizeof *l->same) : NULL;
     l->order = groups ? calloc(batch, sizeof *l->order) : NULL;
@@ -188,7 +192,7 @@ static const gf_content *contents(const gf_loss_stage *l) { return l->spec.comm 
 
 static void find_groups(gf_loss_stage *l) {
     const int64_t n = config_of(l)->batch;
-    if (!l->same) return;
+    if (!l->same || has_components(l)) return;
     if (!l->spec.groups) {
         gf_content_groups(contents(l), n, l->order, l->same);
         return;
@@ -224,7 +228,7 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
     if (l->spec.comm && support) TRY(gather_support(err, l));
     find_groups(l);
     if (!on_device(l)) return GLOFND_OK;
-    if (l->group) TRY(gf_net_write(err, net, l->group, l->same, n * sizeof *l->group));
+    if (l->group && !has_components(l)) TRY(gf_net_write(err, net, l->group, l->same, n * sizeof *l->group));
     if (l->support_there && support) TRY(gf_net_write(err, net, l->support_there, l->support, support_bytes(l)));
     TRY(gf_net_write(err, net, l->id, ids(l), n * sizeof *l->id));
     return gf_net_write(err, net, l->label, labels(l), n * sizeof *l->label);
@@ -264,7 +268,7 @@ uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
     if (!on_device(l) || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
     const glofnd_batch q = batch_of(l, 1);
     const gf_plan plan = gf_plan_of(&c->method, &q);
-    if (l->spec.comm && (plan.shared || plan.pulls)) return 0; /* ranks sum for a shared threshold over the host */
+    if (l->spec.comm && plan.shared) return 0; /* ranks sum for a shared threshold over the host */
     return (gf_plan_phase(&plan) ^ (uint64_t)l->options << 62) | 1;
 }
 
@@ -286,6 +290,7 @@ static glofnd_status method_step(gf_error *err, gf_loss_stage *l, const float *c
     if (l->spec.comm) return step_of_ranks(err, l, q, stats);
     q.a = side[0];
     q.b = side[1];
+    if (has_components(l)) TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, there ? l->group : l->same)));
     const glofnd_status status = glofnd_step(l->ctx, l->store, &q, grad[0], grad[1], stats);
     FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)l->step, glofnd_ctx_error(l->ctx));
     return GLOFND_OK;

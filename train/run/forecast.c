@@ -83,7 +83,7 @@ static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, 
                  (int)x->from + 1, (int)c->epochs);
     else
         snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s",
-                 100.0 * o->flag_probability * (fnc ? first / negatives : o->alpha), (int)x->from + 1, (int)c->epochs, lambda);
+                 100.0 * (fnc ? first / negatives : o->alpha), (int)x->from + 1, (int)c->epochs, lambda);
 }
 
 static void warn(const gf_config *c, const gf_flag_forecast *x, char *out, size_t bytes) {
@@ -128,11 +128,8 @@ const char *gf_idle_option(const gf_config *c, int k) {
     } options[] = {
         {bank && !thresholds, "similarity = bank has no effect: the detector has no thresholds"},
         {!bank && o->bank_momentum != 0.5, "bank_momentum has no effect without similarity = bank"},
-        {o->attract_alpha > 0.0 && o->action != GLOFND_ACTION_ATTRACT, "attract_alpha has no effect without action = attract"},
         {o->attract_omega > 0.0 && o->action != GLOFND_ACTION_ATTRACT, "attract_omega has no effect without action = attract"},
         {!flags && o->action != GLOFND_ACTION_DROP, "action has no effect: there is no detector"},
-        {!thresholds && o->flag_probability < 1.0, "flag_probability has no effect: the detector has no thresholds"},
-        {!thresholds && o->require_label, "require_label has no effect: the detector has no thresholds"},
         {o->neighbours == 0 && (o->neighbour_weight != 0.5 || o->neighbour_share != 1.0 || o->neighbour_rows != 65536),
          "neighbour_weight, neighbour_share and neighbour_rows have no effect without neighbours"},
         {o->lambda_decay > 0.0 && o->learner == GLOFND_LEARN_RING, "lambda_decay has no effect with learner = ring"},

@@ -147,9 +147,7 @@ GF_INLINE void sum_row(const gf_tile *t, int r, const gf_rows *row, const gf_row
         else e = vf_keep(d.keep, e);
         sum = vf_add(sum, e);
         if (flags & GF_MOMENT) moment = vf_fma(e, vf_keep(vm_eq(v, v), v), moment);
-        if (flags & GF_PULLS)
-            flagged = vf_addm(flagged, vm_and(d.flag, vm_of_bits(gf_tile_marks(row->pulls, row->marks_ld, i, t->c0 + c))), v);
-        else if (flags & GF_ATTRACT) flagged = vf_addm(flagged, d.flag, v);
+        if (flags & GF_ATTRACT) flagged = vf_addm(flagged, d.flag, v);
         kept += __builtin_popcount(vm_bits(d.keep));
         if (flags & GF_GROUP) above += __builtin_popcount(vm_bits(vm_lt(mid, v)));
         window_push_row(row, i, s + c, vm_bits(d.open), cap);

@@ -62,13 +62,13 @@ GF_INLINE vm col_keep(const gf_tile *t, int r, int c, vf v, const gf_rows *row, 
     return vm_or(keep, vm_le(v, vf_load(col->floor + t->c0 + c)));
 }
 
-/* Weight of a pair from one anchor with kept mask, inv_tau, log_w, attract; pull: pairs that are attracted if flagged. */
-GF_INLINE vf weigh(vf v, vm pair, vm keep, vm pull, vf k, vf log_w, vf attract, unsigned flags, float omega) {
+/* Weight of a pair from one anchor with kept mask, inv_tau, log_w, attract. */
+GF_INLINE vf weigh(vf v, vm pair, vm keep, vf k, vf log_w, vf attract, unsigned flags, float omega) {
     const vf e = vf_exp(vf_fma(v, k, log_w));
     vf p = vf_keep(keep, e);
     const vm flag = vm_andnot(pair, keep);
     if (flags & GF_WEIGHT) p = vf_addm(p, flag, vf_mul(e, vf_set(omega)));
-    if (flags & GF_ATTRACT) p = vf_sub(p, vf_keep(vm_and(flag, pull), attract));
+    if (flags & GF_ATTRACT) p = vf_sub(p, vf_keep(flag, attract));
     return p;
 }
 
@@ -96,14 +96,13 @@ GF_INLINE void general_row(const gf_tile *t, int r, const gf_rows *row, const gf
     for (int c = 0; c < t->pcols; c += GF_LANES) {
         const vf v = vf_load(s + c);
         const vm pair = vm_eq(v, v), keep = row_keep(t, r, c, v, row, col, flags);
-        vm keep_col = keep, pull = pair;
-        if (flags & GF_PULLS) pull = vm_of_bits(gf_tile_marks(row->pulls, row->marks_ld, i, t->c0 + c));
-        vf p = weigh(v, pair, keep, pull, k, log_w, attract, flags, omega);
+        vm keep_col = keep;
+        vf p = weigh(v, pair, keep, k, log_w, attract, flags, omega);
         if (col_role) {
             const int64_t j = t->c0 + c;
             keep_col = col_keep(t, r, c, v, row, col, flags);
             const vf each = flags & GF_ATTRACT ? vf_load(col->attract + j) : vf_set(0.0f), w = vf_load(col->log_w + j);
-            const vf q = weigh(v, pair, keep_col, pull, vf_load(col->inv_tau + j), w, each, flags, omega);
+            const vf q = weigh(v, pair, keep_col, vf_load(col->inv_tau + j), w, each, flags, omega);
             p = vf_add(p, q);
             if (flags & GF_COLSUM) {
                 sum = vf_add(sum, q);

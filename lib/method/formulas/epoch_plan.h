@@ -8,7 +8,6 @@
 #pragma once
 
 #include "method/formulas/lambda_update.h"
-#include "method/formulas/mark_rule.h"
 #include "method/formulas/pass_flags.h"
 #include "method/formulas/settings.h"
 
@@ -24,10 +23,8 @@ typedef struct gf_shape {
     int64_t rounds;       /* candidates of selections come from products of integers */
     int64_t support;      /* FNC TOPK, THRESHOLD: support vectors per sample */
     int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
-    int64_t pulls;        /* the same: bits of attracted pairs */
     int64_t bank;         /* the same: averages of all rows */
-    int64_t hard;         /* the same: sums of a second power */
-    int64_t components;   /* the same: groups of the batch's samples */
+    int64_t components;   /* device: memory for the groups of gf_batch_components */
     int64_t neighbours;   /* the same: nearest samples per anchor */
     int64_t bf16;         /* the options ask for products of bf16 */
     int64_t threads;
@@ -50,15 +47,12 @@ typedef struct gf_plan {
     int masking;       /* the loss sees the flags */
     int shared;        /* one lambda for all anchors in this epoch */
     int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
-    int hard;          /* hard_beta: exp(S/tau) to two powers is summed */
-    int pulls;         /* two levels: some marked pairs are attracted */
     int neighbours;    /* nearest samples of the store attract */
     int marked;        /* flags are marks, made before pass B; lambda is updated before them */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
     unsigned flags;    /* pass_flags.h: of passes B and C */
     gf_learner learner;
-    gf_mark_rule marks;
 } gf_plan;
 
 /* Equal similarities that a row compares: both rows of a sample have its one average. */

@@ -6,10 +6,8 @@
 typedef struct gf_link {
     float theta, floor;   /* keep iff (S <= theta and not of one group) or S <= floor */
     float log_w, inv_tau; /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient */
-    float pos, attract;   /* weight of the positive pair; what a flagged pair is attracted with (hard_beta, without attraction:
-                             log of the weight of exp(b S/tau) that is subtracted) */
-    int32_t kept, tie; /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged; two levels: bits
-                             of the threshold of attraction */
+    float pos, attract;   /* weight of the positive pair; what a flagged pair is attracted with */
+    int32_t kept, tie;    /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
 } gf_link;
 
 #if defined(GLOFND_EXPERIMENTAL) && !defined(__cplusplus)

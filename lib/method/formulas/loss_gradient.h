@@ -12,14 +12,13 @@
 #include "util/host_device.h"
 
 typedef struct gf_loss_in {
-    double batch, log_batch;    /* B: samples of the global batch */
-    double negatives;           /* n: negatives of the row */
-    double weight;              /* c: kept negatives, plus omega times the flagged */
-    double log_sum;             /* log of the summed exp(S/tau), flagged ones times omega */
-    double mean_s;              /* mean of S under those weights; only where a temperature or a surrogate needs it */
-    double log_hard, mean_hard; /* hard_beta = b: log_sum, mean_s are of exp((1+b) S/tau), these of exp(b S/tau) */
-    double positive;            /* S of the positive pair */
-    double align;               /* maximised: S of the positive, under ATTRACT its mean with the flagged */
+    double batch, log_batch; /* B: samples of the global batch */
+    double negatives;        /* n: negatives of the row */
+    double weight;           /* c: kept negatives, plus omega times the flagged */
+    double log_sum;          /* log of the summed exp(S/tau), flagged ones times omega */
+    double mean_s;           /* mean of S under those weights; only where a temperature or a surrogate needs it */
+    double positive;         /* S of the positive pair */
+    double align;            /* maximised: S of the positive, under ATTRACT its mean with the flagged */
     double tau;
     double log_u;               /* old; -inf: none */
     double gamma;               /* weight of the new value in u */
@@ -29,8 +28,7 @@ typedef struct gf_loss_in {
 
 typedef struct gf_loss_out {
     double log_u;           /* of this row */
-    double log_w;           /* weight of a pair in the gradient: exp(S/tau + log_w); hard_beta = b: exp((1+b) S/tau + log_w) */
-    double log_hard_w;      /* ... less exp(b S/tau + log_hard_w) */
+    double log_w;           /* weight of a pair in the gradient: exp(S/tau + log_w) */
     double pull;            /* weight of the alignment */
     double push;            /* weight of the positive pair in its own denominator */
     double loss;            /* share of this row */
@@ -104,35 +102,6 @@ GF_HD gf_loss_out gf_softmax_loss_gradient(const glofnd_options *o, const gf_los
     return y;
 }
 
-#define GF_LOG_NOTHING (-1e6) /* log of a weight that counts as 0, whatever is added to it */
-
-/* SIMCLR and CLIP with weights of the negatives: l_r = log D - align/tau, D = N + P, P = exp(S_pos/tau),
- *     N = max((X - tau_plus n P) / (1 - tau_plus), n exp(-1/tau))                       debiased (Chuang et al. 2020)
- *     X = (n/c) sum_kept exp(S/tau), or n sum_kept exp((1+b) S/tau) / sum_kept exp(b S/tau)    hard_beta = b (HCL)
- * All of it is differentiated, the weights of HCL, too. At its lower bound N does not depend on the embeddings. */
-GF_HD gf_loss_out gf_weighted_softmax_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
-    const double half = o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1.0, share = half / x->batch, k = 1.0 / x->tau, b = o->hard_beta;
-    const double log_n = log(x->negatives), log_positive = k * x->positive, log_rest = log1p(-o->tau_plus);
-    const double log_x = x->log_sum + log_n - (b > 0.0 ? x->log_hard : log(x->weight));
-    const double false_ones = o->tau_plus > 0.0 ? o->tau_plus * exp(log_n + log_positive - log_x) : 0.0; /* their share of X */
-    const double log_debiased = false_ones < 1.0 ? log_x + log1p(-false_ones) - log_rest : -INFINITY;
-    const int bounded = log_debiased <= log_n - k;
-    const double log_d = gf_log_add(bounded ? log_n - k : log_debiased, log_positive);
-    const double p_positive = exp(log_positive - log_d), p_x = bounded ? 0.0 : exp(log_x - log_rest - log_d);
-    const double p_false = p_x * false_ones, slope_x = b > 0.0 ? (1.0 + b) * x->mean_s - b * x->mean_hard : x->mean_s;
-    const double log_pair = bounded ? GF_LOG_NOTHING : log_x - log_rest - log_d + log(share * k);
-    gf_loss_out y = GF_ZERO;
-    y.log_u = -INFINITY;
-    y.log_w = log_pair - x->log_sum + log1p(b);
-    y.log_hard_w = b > 0.0 ? log_pair - x->log_hard + log(b) : GF_LOG_NOTHING;
-    y.pull = share * k;
-    y.push = share * k * (p_positive - p_false);
-    y.loss = share * (log_d - k * x->align);
-    y.grad_scale =
-        share * ((bounded ? -exp(log_n - k - log_d) : p_x * slope_x) + (p_positive - p_false) * x->positive - x->align);
-    return y;
-}
-
 #define GF_LOG_EPS (-32.236191301916641)  /* log(1e-14), added to u */
 #define GF_LOG_TINY (-80.590478254791605) /* log(1e-35): a u below it counts as never set */
 
@@ -165,7 +134,6 @@ GF_HD gf_loss_out gf_fastclip_loss_gradient(const glofnd_options *o, const gf_lo
 
 GF_HD gf_loss_out gf_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     const int softmax = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP;
-    if (softmax && (o->tau_plus > 0.0 || o->hard_beta > 0.0)) return gf_weighted_softmax_loss_gradient(o, x);
     if (softmax) return gf_softmax_loss_gradient(o, x);
     if (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SOGCLR) return gf_fastclip_loss_gradient(o, x);
     return gf_sogclr_loss_gradient(o, x);

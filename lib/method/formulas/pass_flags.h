@@ -14,6 +14,5 @@ enum {
     GF_COLSUM = 512,       /* grad: row->sum, row->moment get the column role's W and W (S - align), summed over the row */
     GF_KEEP_TILES = 1024,  /* stats: leave the tiles in `tiles` for the grad pass that follows */
     GF_REUSE_TILES = 2048, /* stats after a selection, grad: they are there */
-    GF_MARKS = 4096,       /* flagged pairs are given as bits: gf_rows.marks */
-    GF_PULLS = 8192        /* with GF_ATTRACT, GF_MARKS: attracted pairs are, too: gf_rows.pulls */
+    GF_MARKS = 4096        /* flagged pairs are given as bits: gf_rows.marks */
 };

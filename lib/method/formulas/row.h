@@ -65,18 +65,9 @@ GF_HD gf_window gf_window_of_shared(const gf_plan *p, glofnd_row *row, double qu
     return gf_window_at(lo, mid < lo ? lo : mid > hi ? hi : mid, hi, open);
 }
 
-/* hard_beta = b: pass B sums exp((1+b) S/tau), then exp(b S/tau); `second` gives the factor of the latter to the former. */
-GF_HD double gf_hard_power(const gf_plan *p, int second) {
-    return second ? p->o.hard_beta / (1.0 + p->o.hard_beta) : 1.0 + p->o.hard_beta;
-}
-
-/* 1/tau of the second power, from that of the first. */
-GF_HD float gf_hard_inv_tau(const gf_plan *p, float inv_tau) { return (float)((double)inv_tau * gf_hard_power(p, 1)); }
-
-/* 1/tau of a row, times 1 + hard_beta. own_tau: individual temperature of its anchor, 0: none yet. */
+/* 1/tau of a row. own_tau: individual temperature of its anchor, 0: none yet. */
 GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
     const double first = fmax(p->o.tau_min, fmin(p->o.tau_max, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;
-    if (p->hard) return (float)(gf_hard_power(p, 0) / p->tau);
     return (float)(1.0 / (gf_loss_individual(&p->o) ? own : p->tau));
 }
 
@@ -87,16 +78,7 @@ typedef struct gf_summed_row { /* of one row; names as in gf_rows */
     double positive; /* S of the positive pair */
     float peak, inv_tau, lo, floor;
     int32_t kept, tie;
-    int32_t pulled;               /* GF_PULLS: attracted pairs */
-    double hard_sum, hard_moment; /* hard_beta: of the second power, relative to hard_peak */
-    float hard_peak;
 } gf_summed_row;
-
-/* Pairs that are attracted beside the positive one. A rescued row attracts none, where not all flagged pairs are attracted. */
-GF_HD double gf_row_attracted(const gf_plan *p, const gf_summed_row *x) {
-    const int rescued = x->floor > -INFINITY;
-    return !p->pulls ? (double)(p->negatives - x->kept) : rescued ? 0.0 : (double)x->pulled;
-}
 
 /* A row whose negatives are all flagged keeps the least similar one, s, and those equal to it. */
 GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t equals) {
@@ -108,7 +90,7 @@ GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t eq
     x->kept = equals;
     x->sum += e;
     x->moment += e * (double)s;
-    x->flagged_s = p->pulls ? 0.0 : x->flagged_s - count * (double)s;
+    x->flagged_s -= count * (double)s;
 }
 
 /* batch_u: official, two views: some anchor of the batch has a u, so that no u starts afresh. */
@@ -121,10 +103,8 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
     in.weight = (double)x->kept + (p->flags & GF_WEIGHT ? p->o.omega * flagged : 0.0);
     in.log_sum = log(x->sum) + (double)x->peak;
     in.mean_s = p->flags & GF_MOMENT ? x->moment / x->sum : 0.0;
-    in.log_hard = p->hard ? log(x->hard_sum) + (double)x->hard_peak : 0.0;
-    in.mean_hard = p->hard && p->flags & GF_MOMENT ? x->hard_moment / x->hard_sum : 0.0;
     in.positive = x->positive;
-    in.align = p->flags & GF_ATTRACT ? (x->positive + x->flagged_s) / (1.0 + gf_row_attracted(p, x)) : x->positive;
+    in.align = p->flags & GF_ATTRACT ? (x->positive + x->flagged_s) / (1.0 + flagged) : x->positive;
     in.tau = gf_loss_individual(&p->o) ? 1.0 / (double)x->inv_tau : p->tau;
     in.log_u = (double)log_u;
     in.gamma = p->gamma;
@@ -134,18 +114,17 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
 }
 
 GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_loss_out *y) {
-    const int rescued = p->pulls && x->floor > -INFINITY; /* its flagged pairs are not attracted */
-    const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + gf_row_attracted(p, x)) : y->pull;
+    const double flagged = (double)(p->negatives - x->kept);
+    const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + flagged) : y->pull;
     gf_link l;
     l.theta = p->masking ? x->lo : INFINITY;
     l.floor = p->masking ? x->floor : -INFINITY;
     l.log_w = (float)y->log_w;
     l.inv_tau = x->inv_tau;
     l.pos = (float)(y->push - spread);
-    l.attract = p->flags & GF_ATTRACT && !rescued ? (float)spread : 0.0f;
-    if (p->hard) l.attract = (float)y->log_hard_w;
+    l.attract = p->flags & GF_ATTRACT ? (float)spread : 0.0f;
     l.kept = x->kept;
-    l.tie = (p->topk && p->masking) || p->pulls ? x->tie : 0;
+    l.tie = p->topk && p->masking ? x->tie : 0;
     return l;
 }
 

@@ -122,24 +122,14 @@ struct glofnd_options {
     int32_t tile;                                          /* rows of a tile, a multiple of 32; 0: chosen by shape */
     glofnd_device device;                                  /* fixed when the context is made */
     glofnd_math math;
-    /* Experimental: controls for experiments; meaning and names may change in every minor version. Of GLOFND, SINGLE and FNC
-     * QUANTILE. */
-    double flag_probability; /* a pair above its threshold is flagged with this probability, in (0,1]; 1: always */
-    int32_t flag_seed;       /* of these draws, which also depend on the epoch and on the ids and views of the pair */
-    int32_t require_label;   /* 1: only pairs of one label are flagged; needs batch.label */
-    double bank_momentum;    /* BANK: weight of the old average, in [0,1) */
+    double bank_momentum; /* BANK: weight of the old average, in [0,1) */
     glofnd_similarity similarity;
     int32_t reserved;                   /* 0 */
     double fnc_threshold;               /* FNC THRESHOLD: pairs of a larger score are flagged */
     int32_t fnc_support;                /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
     glofnd_fnc_aggregate fnc_aggregate; /* of their scores */
-    double attract_alpha; /* ACTION_ATTRACT, GLOFND: of the flagged pairs only the most similar are attracted, this share of all
-                             pairs, by one threshold for all anchors; the others are dropped. 0: all flagged are attracted */
     double attract_omega; /* ACTION_ATTRACT: the weight that attracted pairs keep in the denominator, in [0,1]. 0: they leave it.
                              1: they stay, as in SupCon */
-    double tau_plus;      /* SIMCLR, CLIP: probability that a negative is a false one, in [0,1): the sum over negatives is
-                             debiased by it (Chuang et al. 2020). 0: off */
-    double hard_beta;     /* SIMCLR, CLIP: negatives weigh exp(hard_beta S/tau) (HCL, Robinson et al. 2021). 0: off */
     /* BANK, two views: from mask_epoch on every anchor is also attracted by the averages of this many of its nearest samples in
      * the whole store, at most 8; 0: off. Several ranks: see glofnd_step_grad(). */
     int64_t neighbours;

@@ -1,7 +1,6 @@
 /* unit_named_methods.c - other methods in the form of rows, against the dense reference and by finite differences: SupCon
- * (attract_omega = 1), debiased negatives (tau_plus), hard negatives (hard_beta), a temperature per anchor for two views
- * (isogclr-views), groups of nearest neighbours (components); with threads, ranks, and what is refused. Also on a GPU
- * (GLOFND_TEST_DEVICE=cuda). */
+ * (attract_omega = 1), a temperature per anchor for two views (isogclr-views), groups of nearest neighbours (components); with
+ * threads, ranks, and what is refused. Also on a GPU (GLOFND_TEST_DEVICE=cuda). */
 #include "support/test.h"
 
 #include "support/compare.h"
@@ -17,35 +16,21 @@ typedef struct method {
     glofnd_loss loss;
     glofnd_detector detector;
     glofnd_action action;
-    double attract_omega, tau_plus, hard_beta, tau;
+    double attract_omega, tau;
 } method;
 
 enum { DROP = GLOFND_ACTION_DROP, ATTRACT = GLOFND_ACTION_ATTRACT, WEIGHT = GLOFND_ACTION_WEIGHT };
 
-/* tau 0.2: with tau_plus, some rows are at the lower bound and some above it; 0.02: sums carry a peak. */
 static const method METHODS[] = {
-    {"supcon", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_ORACLE, ATTRACT, 1, 0, 0, 0.1},
-    {"supcon on sogclr", GLOFND_LOSS_SOGCLR, GLOFND_DETECT_ORACLE, ATTRACT, 1, 0, 0, 0.1},
-    {"half attracted, clip", GLOFND_LOSS_CLIP, GLOFND_DETECT_GLOFND, ATTRACT, 0.5, 0, 0, 0.1},
-    {"wcl", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_COMPONENTS, ATTRACT, 1, 0, 0, 0.1},
-    {"components dropped", GLOFND_LOSS_SOGCLR, GLOFND_DETECT_COMPONENTS, DROP, 0, 0, 0, 0.1},
-    {"components of image and text", GLOFND_LOSS_FASTCLIP, GLOFND_DETECT_COMPONENTS, WEIGHT, 0, 0, 0, 0.1},
-    {"debiased", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0.02, 0, 0.5},
-    {"debiased, at the bound", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0.2, 0, 0.2},
-    {"debiased clip", GLOFND_LOSS_CLIP, GLOFND_DETECT_NONE, DROP, 0, 0.05, 0, 0.5},
-    {"debiased clip, at the bound", GLOFND_LOSS_CLIP, GLOFND_DETECT_NONE, DROP, 0, 0.3, 0, 0.2},
-    {"debiased, flags dropped", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_GLOFND, DROP, 0, 0.02, 0, 0.5},
-    {"debiased, flags attracted", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_GLOFND, ATTRACT, 1, 0.02, 0, 0.5},
-    {"hard", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0, 1, 0.5},
-    {"hard, tau 0.02", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0, 0.5, 0.02},
-    {"hcl", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_NONE, DROP, 0, 0.05, 0.5, 0.5},
-    {"hcl clip", GLOFND_LOSS_CLIP, GLOFND_DETECT_NONE, DROP, 0, 0.05, 1, 0.5},
-    {"hcl, flags dropped", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_GLOFND, DROP, 0, 0.02, 1, 0.5},
-    {"hcl clip, flags weighted", GLOFND_LOSS_CLIP, GLOFND_DETECT_FNC, WEIGHT, 0, 0.02, 1, 0.5},
-    {"hcl, labels", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_ORACLE, DROP, 0, 0, 2, 0.5},
-    {"isogclr-views", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_NONE, DROP, 0, 0, 0, 0.1},
-    {"isogclr-views, flags dropped", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_GLOFND, DROP, 0, 0, 0, 0.1},
-    {"isogclr-views, flags attracted", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_FNC, ATTRACT, 0, 0, 0, 0.1},
+    {"supcon", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_ORACLE, ATTRACT, 1, 0.1},
+    {"supcon on sogclr", GLOFND_LOSS_SOGCLR, GLOFND_DETECT_ORACLE, ATTRACT, 1, 0.1},
+    {"half attracted, clip", GLOFND_LOSS_CLIP, GLOFND_DETECT_GLOFND, ATTRACT, 0.5, 0.1},
+    {"wcl", GLOFND_LOSS_SIMCLR, GLOFND_DETECT_COMPONENTS, ATTRACT, 1, 0.1},
+    {"components dropped", GLOFND_LOSS_SOGCLR, GLOFND_DETECT_COMPONENTS, DROP, 0, 0.1},
+    {"components of image and text", GLOFND_LOSS_FASTCLIP, GLOFND_DETECT_COMPONENTS, WEIGHT, 0, 0.1},
+    {"isogclr-views", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_NONE, DROP, 0, 0.1},
+    {"isogclr-views, flags dropped", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_GLOFND, DROP, 0, 0.1},
+    {"isogclr-views, flags attracted", GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_DETECT_FNC, ATTRACT, 0, 0.1},
 };
 enum { COUNT = sizeof METHODS / sizeof *METHODS };
 
@@ -54,8 +39,6 @@ static scene make(const method *m) {
     s.o.detector = m->detector;
     s.o.action = m->action;
     s.o.attract_omega = m->attract_omega;
-    s.o.tau_plus = m->tau_plus;
-    s.o.hard_beta = m->hard_beta;
     s.o.tau = m->tau;
     s.o.alpha = 0.2;
     return s;
@@ -161,31 +144,6 @@ TEST(supcon_is_that_of_its_paper) {
     runner_free(&w);
 }
 
-static double loss_of(const scene *s) {
-    runner w = runner_make(s);
-    outputs out = outputs_make(s);
-    scene_batch b;
-    scene_draw(s, 0, &b);
-    run_step(&w, &b.q, &out);
-    scene_batch_free(&b);
-    outputs_free(&out);
-    runner_free(&w);
-    return out.stats.loss;
-}
-
-/* Each option at its neutral end gives the method it came from. */
-TEST(neutral_values_change_nothing) {
-    for (int loss = GLOFND_LOSS_SIMCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
-        scene s = scene_make("neutral", loss);
-        s.o.detector = GLOFND_DETECT_NONE;
-        const double plain = loss_of(&s);
-        s.o.tau_plus = 1e-12;
-        expect_near(s.name, 0, "tau_plus to 0", loss_of(&s), plain, 1e-6);
-        s.o.tau_plus = 0, s.o.hard_beta = 1e-9;
-        expect_near(s.name, 0, "hard_beta to 0", loss_of(&s), plain, 1e-5);
-    }
-}
-
 /* ---- threads and ranks ---- */
 
 TEST(threads_give_the_same_bits) {
@@ -216,14 +174,8 @@ static void expect_refused(const glofnd_options *o, const char *key) {
 TEST(combinations_without_meaning_are_refused) {
     glofnd_options o, p;
     gf_method_options_init(&o);
-    p = o, p.tau_plus = 0.1, expect_refused(&p, "tau_plus"); /* sogclr */
-    p = o, p.hard_beta = 1, expect_refused(&p, "hard_beta");
     o.loss = GLOFND_LOSS_SIMCLR;
-    p = o, p.hard_beta = 1, p.action = GLOFND_ACTION_ATTRACT, expect_refused(&p, "hard_beta");
-    p = o, p.hard_beta = 1, p.detector = GLOFND_DETECT_FNC, p.fnc_rule = GLOFND_FNC_TOPK, expect_refused(&p, "hard_beta");
-    p = o, p.tau_plus = 1, expect_refused(&p, "tau_plus");
     p = o, p.attract_omega = 1.5, expect_refused(&p, "attract_omega");
-    p = o, p.action = GLOFND_ACTION_ATTRACT, p.attract_alpha = 0.005, p.attract_omega = 1, expect_refused(&p, "attract_omega");
     p = o, p.loss = GLOFND_LOSS_ISOGCLR_VIEWS, p.compat = GLOFND_COMPAT_OFFICIAL, expect_refused(&p, "isogclr-views");
 }
 
