@@ -47,7 +47,7 @@ static int on_device(const gf_loss_stage *l) { return config_of(l)->method.devic
 static int has_groups(const gf_loss_stage *l) { return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates; }
 /* WCL: groups of the batch, made of its embeddings before every step. */
 static int has_components(const gf_loss_stage *l) {
-    return config_of(l)->method.detector == GLOFND_DETECT_COMPONENTS && l->options == AS_SET;
+    return config_of(l)->method.detector == GLOFND_DETECT_COMPONENTS && l->options != GROUPS_ALONE;
 }
 static int has_bank(const gf_loss_stage *l) { return config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK; }
 static int banks(const gf_loss_stage *l) { return has_bank(l) ? l->store->spec.modalities : 0; }
@@ -290,7 +290,8 @@ static glofnd_status method_step(gf_error *err, gf_loss_stage *l, const float *c
     if (l->spec.comm) return step_of_ranks(err, l, q, stats);
     q.a = side[0];
     q.b = side[1];
-    if (has_components(l)) TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, there ? l->group : l->same)));
+    if (has_components(l) && q.group)
+        TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, there ? l->group : l->same)));
     const glofnd_status status = glofnd_step(l->ctx, l->store, &q, grad[0], grad[1], stats);
     FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)l->step, glofnd_ctx_error(l->ctx));
     return GLOFND_OK;
