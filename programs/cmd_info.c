@@ -6,7 +6,7 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "loader/cuda/cuda_decode.h"
 #include "dist/dist.h"
-#include "dist/comm_device.h"
+#include "dist/comm.h"
 #include "image/image.h"
 #include "nn/net.h"
 #include "util/parallel.h"

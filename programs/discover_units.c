@@ -8,8 +8,7 @@
 
 #include "programs/discover_job.h"
 #include "dist/dist.h"
-#include "dist/join.h"
-#include "dist/comm_device.h"
+#include "dist/comm.h"
 
 /* ----- ranks ----- */
 

@@ -20,7 +20,7 @@ extern "C" {
 }
 #include "nn/cuda/cunn.h"
 extern "C" {
-#include "dist/comm_device.h"
+#include "dist/comm.h"
 #include "dist/dist.h"
 #include "method/options.h"
 #include "nn/cuda/cunn_plan.h"

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "dist/dist.h"
-#include "dist/comm_device.h"
+#include "dist/comm.h"
 #include "support/gpu_runs.h"
 #include "support/thread_ranks.h"
 

@@ -4,7 +4,7 @@
 #endif
 #include "support/test.h"
 
-#include "dist/join.h"
+#include "dist/dist.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dist/comm_device.h"
+#include "dist/comm.h"
 #include "nn/nn_ops.h"
 #include "support/thread_ranks.h"
 

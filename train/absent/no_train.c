@@ -3,7 +3,7 @@
 
 #include "loader/cuda/cuda_feed.h"
 #include "kmeans/kmeans_cuda.h"
-#include "dist/comm_device.h"
+#include "dist/comm.h"
 
 #define WITHOUT(err) GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA: use device = cpu, or build where nvcc is found")
 

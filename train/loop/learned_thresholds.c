@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dist/shard.h"
+#include "dist/step_ranks.h"
 #include "io/calls.h"
 #include "method/store.h"
 #include "run/run_folder.h"

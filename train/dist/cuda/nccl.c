@@ -20,7 +20,6 @@
 
 #include "cuda/cuda_device.h"
 #include "dist/comm.h"
-#include "dist/comm_device.h"
 #include "util/machine.h"
 
 #define GF_NCCL_FUNCTIONS(X)  \
