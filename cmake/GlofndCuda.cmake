@@ -35,20 +35,6 @@ if(NOT GLOFND_CUDA STREQUAL "OFF" AND NOT GLOFND_SANITIZED AND NOT GLOFND_STATIC
     endif()
 endif()
 
-# The compiler's front end runs once for every virtual architecture, and takes most of the time. Hopper's code made from that of
-# compute_80 has the same instructions in every kernel of ours, so one run serves both.
-set(GLOFND_CUDA_GENCODE "")
-if(GLOFND_CUDA_ARCHITECTURES STREQUAL "80-virtual;90-real")
-    set(GLOFND_CUDA_GENCODE "-gencode=arch=compute_80,code=[compute_80,sm_90]")
-endif()
-
-function(glofnd_cuda_code name)
-    if(GLOFND_CUDA_GENCODE)
-        set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES OFF)
-        target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${GLOFND_CUDA_GENCODE}>)
-    endif()
-endfunction()
-
 # Kernels for all architectures. C++ only as far as nvcc insists: no exceptions, no run-time types, nothing of the C++ library at
 # link time.
 function(glofnd_cuda_library name)
@@ -58,12 +44,19 @@ function(glofnd_cuda_library name)
         $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
         $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fvisibility=hidden>)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
-    glofnd_cuda_code(${name})
+endfunction()
+
+# The compiler's front end runs once for every virtual architecture, and takes most of the time. Made from compute_80, code for Hopper
+# has the same instructions, unless kernels convert single numbers to bf16, for which Hopper has one of its own: one run serves both.
+function(glofnd_cuda_once name)
+    if(GLOFND_CUDA_ARCHITECTURES STREQUAL "80-virtual;90-real")
+        set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES OFF)
+        target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-gencode=arch=compute_80,code=[compute_80,sm_90]>)
+    endif()
 endfunction()
 
 # Kernels with instructions that only Hopper has.
 function(glofnd_hopper_library name)
-    set(GLOFND_CUDA_GENCODE "")
     glofnd_cuda_library(${name} ${ARGN})
     set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES 90a-real)
 endfunction()

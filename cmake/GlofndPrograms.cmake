@@ -43,7 +43,7 @@ if(GLOFND_BENCH AND GLOFND_HAVE_CUDA)
         add_executable(bench_cuda_${name} ${source})
         target_link_libraries(bench_cuda_${name} PRIVATE glofnd_flags glofnd_train)
         target_include_directories(bench_cuda_${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
-        glofnd_cuda_code(bench_cuda_${name})
+        glofnd_cuda_once(bench_cuda_${name})
         set_target_properties(bench_cuda_${name} PROPERTIES OUTPUT_NAME ${name}
             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench/cuda)
     endforeach()

@@ -134,9 +134,6 @@ __device__ __forceinline__ void gf_product_put(const gf_product_args &a, int r, 
     *s = same ? CUDART_NAN_F : a.raises ? fmaxf(v, *s) : v;
 }
 
-/* gf_cuda_select_rows where values alone are asked for, of all columns. */
-cudaError_t gf_quantile_rows(const gf_cuda_select *p, cudaStream_t stream);
-
 /* Rows whose similarities to `cols` columns are written at a time: about 16 MB, which fit the cache. */
 static inline int64_t gf_product_rows(int64_t rows, int64_t cols) {
     const int64_t max = (INT64_C(16) << 20) / (4 * cols) / 64 * 64, chunk = max < 64 ? 64 : max;

@@ -1,5 +1,4 @@
-/* cuda_select.cu - exact order statistics of rows of similarities, and the scores of FNC that they rank. */
-#include "cuda/cuda_step.h"
+/* cuda_select.cu - pass A: exact order statistics of rows of similarities. */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_exact.cuh"
 #include "cuda/passes/tile_mma.cuh"
@@ -143,38 +142,6 @@ static __global__ void __launch_bounds__(SELECT_THREADS) select(const select_arg
     const float *s = a.s + int64_t(blockIdx.x) * a.cols;
     const int r = a.r0 + blockIdx.x;
     pick_rank(a, s, r, histogram, shared);
-}
-
-size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
-    return sizeof(float) * static_cast<size_t>(gf_product_rows(rows, cols)) * static_cast<size_t>(cols);
-}
-
-/* True if only values are asked for, and similarities need not be written: they are made several times instead, which is slower
- * in float32, unless few samples are wanted. */
-static bool is_quantile(const gf_cuda_select *p) {
-    const bool rounded = p->math != GF_CUDA_EXACT && p->k->f32.ld <= (p->math == GF_CUDA_BF16 ? 1024 : 512);
-    return (p->wanted || rounded) && !p->row_id && !p->live && p->copies <= 1 && !p->tie;
-}
-
-cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
-    if (is_quantile(p)) return gf_quantile_rows(p, stream);
-    gf_product_args product = {};
-    product.q = gf_operand_of(p->q), product.k = gf_operand_of(p->k);
-    product.ld = static_cast<int>(p->k->f32.ld), product.q0 = static_cast<int>(p->q0), product.shift = p->shift;
-    product.row_id = p->row_id, product.col_id = p->col_id;
-    product.s = static_cast<float *>(p->scratch), product.live = p->live;
-    select_args a = {product.s, product.k.rows,    0,           p->best,  p->fraction,
-                     p->alpha,  p->row_id != NULL, p->round_up, p->value, p->tie};
-    const int chunk = static_cast<int>(gf_product_rows(product.q.rows, product.k.rows));
-    for (int r0 = 0; r0 < product.q.rows; r0 += chunk) {
-        product.r0 = a.r0 = r0, product.rows = min(chunk, product.q.rows - r0);
-        const cudaError_t e = gf_product_of_copies(product, p->copies, p->copy_stride * product.ld, p->math, stream);
-        if (e != cudaSuccess) return e;
-        select<<<product.rows, SELECT_THREADS, 0, stream>>>(a);
-        const cudaError_t launched = cudaGetLastError();
-        if (launched != cudaSuccess) return launched;
-    }
-    return cudaSuccess;
 }
 
 /* ---------- From similarities that are never written, with the same bits ----------
@@ -478,7 +445,7 @@ template <int HALVES> static cudaError_t launch_width(const gf_tile_args &a, con
     return launch<exact_rows>(a, w, stream); /* as gf_product */
 }
 
-cudaError_t gf_quantile_rows(const gf_cuda_select *p, cudaStream_t stream) {
+static cudaError_t quantile_rows(const gf_cuda_select *p, cudaStream_t stream) {
     gf_tile_args a = {};
     a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);
     a.ld = static_cast<int>(p->k->f32.ld), a.q0 = static_cast<int>(p->q0), a.shift = p->shift;
@@ -487,38 +454,36 @@ cudaError_t gf_quantile_rows(const gf_cuda_select *p, cudaStream_t stream) {
     return p->math == GF_CUDA_BF16 ? launch_width<1>(a, w, stream) : launch_width<2>(a, w, stream);
 }
 
-/* ---------- FNC by scores: fixed thresholds, and the mean of several support vectors ---------- */
+/* ---------- The selection ---------- */
 
-#define SCORE_THREADS 256
-
-static __global__ void __launch_bounds__(SCORE_THREADS)
-    fix(float *value, int32_t *tie, const int64_t rows, const float threshold) {
-    const int64_t r = int64_t(blockIdx.x) * SCORE_THREADS + threadIdx.x;
-    if (r < rows) value[r] = threshold, tie[r] = INT32_MAX;
+size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
+    return sizeof(float) * static_cast<size_t>(gf_product_rows(rows, cols)) * static_cast<size_t>(cols);
 }
 
-/* A top k whose last score is the next number above the threshold: all equal to it are flagged. */
-cudaError_t gf_cuda_fix_thresholds(const gf_cuda_step *x, int side, cudaStream_t stream) {
-    const int64_t own = x->plan.rows * x->plan.per_sample;
-    const gf_cuda_side *s = &x->side[side];
-    fix<<<static_cast<unsigned>((own + SCORE_THREADS - 1) / SCORE_THREADS), SCORE_THREADS, 0, stream>>>(
-        s->quantile, s->own.tie, own, nextafterf(static_cast<float>(x->plan.o.fnc_threshold), INFINITY));
-    return cudaGetLastError();
+/* True if only values are asked for, and similarities need not be written: they are made several times instead, which is slower
+ * in float32, unless few samples are wanted. */
+static bool is_quantile(const gf_cuda_select *p) {
+    const bool rounded = p->math != GF_CUDA_EXACT && p->k->f32.ld <= (p->math == GF_CUDA_BF16 ? 1024 : 512);
+    return (p->wanted || rounded) && !p->row_id && !p->live && p->copies <= 1 && !p->tie;
 }
 
-/* The mean of unit vectors gives the mean of their similarities. */
-static __global__ void __launch_bounds__(SCORE_THREADS) average(float *rows, const int64_t numbers, const int64_t copies) {
-    const int64_t at = int64_t(blockIdx.x) * SCORE_THREADS + threadIdx.x;
-    if (at >= numbers) return;
-    double sum = 0.0;
-    for (int64_t n = 0; n < copies; n++) sum += double(rows[n * numbers + at]);
-    rows[at] = float(sum / double(copies));
-}
-
-cudaError_t gf_cuda_average_support(const gf_cuda_step *x, int side, int64_t copies, cudaStream_t stream) {
-    const gf_cuda_matrix *e = &x->side[side].support.f32;
-    const int64_t numbers = e->rows * e->ld;
-    average<<<static_cast<unsigned>((numbers + SCORE_THREADS - 1) / SCORE_THREADS), SCORE_THREADS, 0, stream>>>(e->row, numbers,
-                                                                                                                copies);
-    return cudaGetLastError();
+cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {
+    if (is_quantile(p)) return quantile_rows(p, stream);
+    gf_product_args product = {};
+    product.q = gf_operand_of(p->q), product.k = gf_operand_of(p->k);
+    product.ld = static_cast<int>(p->k->f32.ld), product.q0 = static_cast<int>(p->q0), product.shift = p->shift;
+    product.row_id = p->row_id, product.col_id = p->col_id;
+    product.s = static_cast<float *>(p->scratch), product.live = p->live;
+    select_args a = {product.s, product.k.rows,    0,           p->best,  p->fraction,
+                     p->alpha,  p->row_id != NULL, p->round_up, p->value, p->tie};
+    const int chunk = static_cast<int>(gf_product_rows(product.q.rows, product.k.rows));
+    for (int r0 = 0; r0 < product.q.rows; r0 += chunk) {
+        product.r0 = a.r0 = r0, product.rows = min(chunk, product.q.rows - r0);
+        const cudaError_t e = gf_product_of_copies(product, p->copies, p->copy_stride * product.ld, p->math, stream);
+        if (e != cudaSuccess) return e;
+        select<<<product.rows, SELECT_THREADS, 0, stream>>>(a);
+        const cudaError_t launched = cudaGetLastError();
+        if (launched != cudaSuccess) return launched;
+    }
+    return cudaSuccess;
 }
