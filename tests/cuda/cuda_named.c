@@ -196,6 +196,7 @@ typedef struct rig {
     on_device_copies copies;
     glofnd_batch q;
     float *grad_a, *grad_b;
+    int32_t *group; /* detector COMPONENTS: of the batch, made before every step */
 } rig;
 
 static rig rig_make(const scene *s, const glofnd_batch *q) {
@@ -204,6 +205,8 @@ static rig rig_make(const scene *s, const glofnd_batch *q) {
     r.q = on_device_supported(&r.copies, q, s->o.fnc_support);
     r.grad_a = on_device_take(&r.copies, NULL, bytes);
     r.grad_b = on_device_take(&r.copies, NULL, bytes);
+    if (s->o.detector == GLOFND_DETECT_COMPONENTS)
+        r.q.group = r.group = on_device_take(&r.copies, NULL, sizeof *r.group * (size_t)s->batch);
     return r;
 }
 
@@ -216,12 +219,17 @@ static void cuda_ok(cudaError_t e) {
     if (e != cudaSuccess) fail_msg("CUDA: %s", cudaGetErrorString(e));
 }
 
+static void step_of(rig *r, glofnd_stats *stats) {
+    if (r->group) expect_ok(r->w.ctx, gf_batch_components(r->w.ctx, &r->q, r->group));
+    expect_ok(r->w.ctx, glofnd_step(r->w.ctx, r->w.store, &r->q, r->grad_a, r->grad_b, stats));
+}
+
 static cudaGraphExec_t capture(rig *r, cudaStream_t stream) {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     expect_ok(r->w.ctx, glofnd_ctx_stream(r->w.ctx, stream));
     cuda_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    expect_ok(r->w.ctx, glofnd_step(r->w.ctx, r->w.store, &r->q, r->grad_a, r->grad_b, NULL));
+    step_of(r, NULL);
     cuda_ok(cudaStreamEndCapture(stream, &graph));
     cuda_ok(cudaGraphInstantiate(&exec, graph, 0));
     cuda_ok(cudaGraphDestroy(graph));
@@ -243,7 +251,7 @@ static void check_graph(const named *m, glofnd_math math) {
     for (int step = 0; step < 3; step++) {
         cuda_ok(cudaGraphLaunch(exec, stream));
         expect_ok(x.w.ctx, glofnd_ctx_stats(x.w.ctx, &got.stats));
-        expect_ok(y.w.ctx, glofnd_step(y.w.ctx, y.w.store, &y.q, y.grad_a, y.grad_b, &want.stats));
+        step_of(&y, &want.stats);
         assert_memory_equal(&got.stats, &want.stats, sizeof got.stats);
     }
     on_device_fetch(got.grad_a, x.grad_a, bytes), on_device_fetch(want.grad_a, y.grad_a, bytes);
@@ -274,7 +282,9 @@ static void check_ranks_of(const named *m, int ranks) {
     outputs want = outputs_make(&s), got = outputs_make(&s);
     scene_batch b;
     supports extra = draw(&s, 2, &b);
-    run_two_calls(&one, &b.q, &want);
+    int32_t group[41];
+    const glofnd_batch whole = on_device_grouped(one.ctx, &b.q, group);
+    run_two_calls(&one, &whole, &want);
     const int64_t pairs = s.batch * (scene_two_views(&s) ? 4 : 2);
     runner w[4];
     glofnd_batch q[4];
@@ -282,7 +292,7 @@ static void check_ranks_of(const named *m, int ranks) {
     got.stats.flagged = got.stats.rescued = got.stats.same = got.stats.hits = 0, got.stats.loss = 0;
     for (int k = 0; k < ranks; k++) {
         w[k] = runner_make(&s);
-        q[k] = b.q;
+        q[k] = whole;
         q[k].row0 = s.batch * k / ranks, q[k].rows = s.batch * (k + 1) / ranks - q[k].row0;
         stats[k] = (glofnd_stats){.size = sizeof stats[k]};
         expect_ok(w[k].ctx, on_device_step_rows(w[k].ctx, w[k].store, &q[k], got.links + 2 * q[k].row0, &stats[k]));
@@ -309,8 +319,8 @@ TEST(ranks_change_only_rounding) {
 
 /* ---- a temperature in device memory ---- */
 
-TEST(hard_negatives_take_a_temperature_on_the_device) {
-    scene s = make(&METHODS[0], GLOFND_DEVICE_CUDA, GLOFND_MATH_EXACT);
+TEST(the_temperature_may_be_on_the_device) {
+    scene s = make(&METHODS[2], GLOFND_DEVICE_CUDA, GLOFND_MATH_EXACT);
     scene_batch b;
     supports extra = draw(&s, 2, &b);
     rig x = rig_make(&s, &b.q), y = rig_make(&s, &b.q);
@@ -319,8 +329,7 @@ TEST(hard_negatives_take_a_temperature_on_the_device) {
     const float tau = (float)s.o.tau;
     const float *there = on_device_take(&x.copies, &tau, sizeof tau);
     expect_ok(x.w.ctx, glofnd_ctx_tau(x.w.ctx, there));
-    expect_ok(x.w.ctx, glofnd_step(x.w.ctx, x.w.store, &x.q, x.grad_a, x.grad_b, &got.stats));
-    expect_ok(y.w.ctx, glofnd_step(y.w.ctx, y.w.store, &y.q, y.grad_a, y.grad_b, &want.stats));
+    step_of(&x, &got.stats), step_of(&y, &want.stats);
     on_device_fetch(got.grad_a, x.grad_a, bytes), on_device_fetch(want.grad_a, y.grad_a, bytes);
     on_device_fetch(got.grad_b, x.grad_b, bytes), on_device_fetch(want.grad_b, y.grad_b, bytes);
     expect_close(&s, 0, &got, &want, SIM_ERROR);
