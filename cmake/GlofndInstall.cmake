@@ -1,7 +1,7 @@
 # make install, in three components:
 #   library   libglofnd.so
 #   dev       header, archive, glofnd.pc, libglofnd.3, examples, and the CMake package behind
-#                 find_package(glofnd 0.2 REQUIRED)
+#                 find_package(glofnd 1.0 REQUIRED)
 #                 target_link_libraries(app PRIVATE glofnd::glofnd)       # or glofnd::static
 #   program   glofnd, its presets (glofnd pretrain --config NAME), manual pages, completion, docs
 # All find the rest relative to themselves, so an installed tree may be moved.
@@ -12,14 +12,14 @@ set(generated ${PROJECT_BINARY_DIR}/generated)
 
 # ----- library, dev -----
 
-install(FILES include/glofnd.h include/glofnd_experimental.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+install(FILES include/glofnd.h include/glofnd_discover.h include/glofnd_experimental.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(TARGETS glofnd_shared glofnd_static EXPORT glofndTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(EXPORT glofndTargets NAMESPACE glofnd:: DESTINATION ${package_dir} COMPONENT dev)
 
 configure_package_config_file(cmake/glofndConfig.cmake.in generated/glofndConfig.cmake INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(generated/glofndConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(generated/glofndConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${generated}/glofndConfig.cmake ${generated}/glofndConfigVersion.cmake DESTINATION ${package_dir} COMPONENT dev)
 
 file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
@@ -30,8 +30,8 @@ configure_file(cmake/glofnd.pc.in generated/glofnd.pc @ONLY)
 install(FILES ${generated}/glofnd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
 execute_process(COMMAND sh ${PROJECT_SOURCE_DIR}/tools/library_man.sh ${PROJECT_VERSION} ${PROJECT_SOURCE_DIR}/include/glofnd.h
-    ${PROJECT_SOURCE_DIR}/include/glofnd_experimental.h OUTPUT_FILE ${generated}/libglofnd.3 COMMAND_ERROR_IS_FATAL ANY)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/glofnd.h include/glofnd_experimental.h
+    ${PROJECT_SOURCE_DIR}/include/glofnd_discover.h ${PROJECT_SOURCE_DIR}/include/glofnd_experimental.h OUTPUT_FILE ${generated}/libglofnd.3 COMMAND_ERROR_IS_FATAL ANY)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/glofnd.h include/glofnd_discover.h include/glofnd_experimental.h
     tools/library_man.sh)
 install(FILES ${generated}/libglofnd.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT dev)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev FILES_MATCHING PATTERN "*.c")

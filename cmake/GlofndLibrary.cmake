@@ -111,7 +111,7 @@ endif()
 # ----- Libraries -----
 
 # Until 1.0 a new minor version may break the binary interface, so it is part of the soname.
-set(GLOFND_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(GLOFND_SOVERSION ${PROJECT_VERSION_MAJOR})
 
 add_library(glofnd_shared SHARED ${glofnd_objects})
 add_library(glofnd_static STATIC ${glofnd_objects})

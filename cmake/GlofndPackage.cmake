@@ -1,4 +1,4 @@
-# make package: Debian packages by CPack, one per component of GlofndInstall.cmake: libglofnd0.2, libglofnd-dev, glofnd. Their
+# make package: Debian packages by CPack, one per component of GlofndInstall.cmake: libglofnd1, libglofnd-dev, glofnd. Their
 # dependencies are read from what the binaries link (dpkg-shlibdeps).
 
 set(CPACK_GENERATOR DEB)

@@ -3,4 +3,4 @@ set_property(TARGET glofnd_shared PROPERTY VERSION)
 set_property(TARGET glofnd_shared PROPERTY SOVERSION)
 install(TARGETS glofnd_shared LIBRARY DESTINATION lib COMPONENT python)
 # glofnd.jax compiles one file on first use.
-install(FILES include/glofnd.h include/glofnd_experimental.h DESTINATION include COMPONENT python)
+install(FILES include/glofnd.h include/glofnd_discover.h include/glofnd_experimental.h DESTINATION include COMPONENT python)

@@ -1,8 +1,8 @@
 /* detect.c - bring your own similarities: thresholds and masks without the library's losses.
  *
  * For loops that compute similarities and loss themselves. Here 8 queries are compared with a gallery of 400 items, 16 of them
- * drawn anew in each step, and query i has its own level of similarity. glofnd_update() learns from each small set where the top
- * 10 % of the WHOLE gallery begins; glofnd_mask() says which negatives of the set to keep.
+ * drawn anew in each step, and query i has its own level of similarity. glofnd_detect_update() learns from each small set where the top
+ * 10 % of the WHOLE gallery begins; glofnd_detect_mask() says which negatives of the set to keep.
  *     cc detect.c $(pkg-config --cflags --libs glofnd) -lm && ./a.out
  */
 #include <glofnd.h>
@@ -51,7 +51,7 @@ int main(void) {
     const glofnd_sims q = {
         .size = sizeof q, .views = 1, .rows = QUERIES, .cols = SHOWN, .sim = sim[0], .negative = negative[0], .id = id};
     int32_t kept[QUERIES];
-    glofnd_row row[QUERIES];
+    glofnd_anchor row[QUERIES];
     glofnd_store *store = NULL;
     glofnd_options *o = NULL;
     double error = 0;
@@ -64,10 +64,10 @@ int main(void) {
         show();
         check(glofnd_options_set_number(o, "lambda_lr", 0.02 / (1 + 0.01 * step), NULL, 0));
         check(glofnd_ctx_configure(ctx, o));
-        check(glofnd_update(ctx, store, &q));
+        check(glofnd_detect_update(ctx, store, &q));
     }
-    check(glofnd_rows_get(ctx, store, 0, id, QUERIES, row));
-    check(glofnd_mask(ctx, store, &q, keep[0], kept));
+    check(glofnd_anchors_get(ctx, store, 0, id, QUERIES, row));
+    check(glofnd_detect_mask(ctx, store, &q, keep[0], kept));
     printf("query   lambda    exact    last set, negatives from left to right: . kept, # flagged\n");
     for (int i = 0; i < QUERIES; i++) {
         printf("%5d  %7.3f  %7.3f    ", i, row[i].lambda, all[i][TOP - 1]);

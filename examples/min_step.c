@@ -72,7 +72,7 @@ static void train(const int64_t *id, int epoch, glofnd_stats *stats) {
 /* Mean distance of the learned thresholds from the exact ones, over all samples. */
 static double threshold_error(double alpha) {
     static float exact[SAMPLES];
-    static glofnd_row rows[SAMPLES];
+    static glofnd_anchor rows[SAMPLES];
     double sum = 0;
     const glofnd_query all = {.size = sizeof all,
                               .rows = SAMPLES,
@@ -82,8 +82,8 @@ static double threshold_error(double alpha) {
                               .k = table[0],
                               .skip = self,
                               .alpha = alpha};
-    check(glofnd_thresholds(ctx, &all, exact));
-    check(glofnd_rows_get(ctx, store, 0, self, SAMPLES, rows));
+    check(glofnd_exact_thresholds(ctx, &all, exact));
+    check(glofnd_anchors_get(ctx, store, 0, self, SAMPLES, rows));
     for (int i = 0; i < SAMPLES; i++) sum += fabsf(rows[i].lambda - exact[i]);
     return sum / SAMPLES;
 }

@@ -5,15 +5,17 @@
  * mini-batches alone and with five numbers of state per sample. A pair above the threshold is a false negative; it can be
  * dropped from the loss, attracted, or given less weight.
  *
- * THREE WAYS TO USE IT
- *   detect   you have similarities: glofnd_update() learns lambda from them, glofnd_mask() marks the pairs to keep
- *   step     you have embeddings: glofnd_step() returns the loss, the gradient of every embedding, and updates all state
- *   rows     the state of single anchors, in and out: glofnd_rows_get(), glofnd_rows_put()
+ * FOUR WAYS TO USE IT
+ *   step      you have embeddings: glofnd_step() returns the loss, the gradient of every embedding, and updates all state
+ *   detect    you have similarities: glofnd_detect_update() learns lambda from them, glofnd_detect_mask() marks the pairs to keep
+ *   anchors   the state of single anchors, in and out: glofnd_anchors_get(), glofnd_anchors_put()
+ *   discover  you have finished embeddings of all samples: see glofnd_discover.h
  *
  * A MINIMAL LOOP (a complete one is examples/min_step.c)
- *     glofnd_options o;   glofnd_options_init(&o, sizeof o);                // SogCLR + GloFND, alpha 0.01, tau 0.1
- *     glofnd_ctx    *c;   glofnd_ctx_create(&o, &c, why, sizeof why);       // workspace, threads, last error
- *     glofnd_store  *s;   glofnd_store_create(c, &(glofnd_store_spec){sizeof(glofnd_store_spec), n, dim}, &s);
+ *     glofnd_options *o;  glofnd_options_create(&o);                        // SogCLR + GloFND, alpha 0.01, tau 0.1
+ *                         glofnd_options_set(o, "alpha", "0.02", why, sizeof why);
+ *     glofnd_ctx     *c;  glofnd_ctx_create(o, &c, why, sizeof why);        // workspace, threads, last error
+ *     glofnd_store   *s;  glofnd_store_create(c, &(glofnd_store_spec){sizeof(glofnd_store_spec), n, dim}, &s);
  *     for each batch:     glofnd_step(c, s, &batch, grad_a, grad_b, &stats);
  *
  * CONTRACT
@@ -38,18 +40,19 @@
  *   Ranks      The library does not communicate. glofnd_step() is for one rank. With several ranks, gather embeddings and ids,
  *              call glofnd_step_rows(), gather the links, call glofnd_step_grad() (section 7): up to rounding the result does not
  *              depend on the number of ranks. A rank writes the state of its own rows only: an anchor that a different rank will
- *              draw next must be moved there with glofnd_rows_get() and glofnd_rows_put(), or always be drawn by the rank that
+ *              draw next must be moved there with glofnd_anchors_get() and glofnd_anchors_put(), or always be drawn by the rank that
  *              holds it.
  *   Device     A context is made for the CPU or for one GPU (option `device`). With CUDA every pointer in glofnd_batch, every
- *              gradient, every array of links and the arrays of glofnd_thresholds() are device memory; options, the structs
- *              themselves, stats, and the rows calls are host memory. Calls queue their work on the stream of
+ *              gradient, every array of links and the arrays of glofnd_exact_thresholds() are device memory; options, the structs
+ *              themselves, stats, and the calls on anchors are host memory. Calls queue their work on the stream of
  *              glofnd_ctx_stream(). A step whose `stats` is NULL waits for nothing, takes no memory after glofnd_ctx_reserve(),
  *              and can be captured into a CUDA graph; failures that only the device sees (numbers that are not finite, ids) are
  *              reported by glofnd_ctx_stats(). Calls that inspect a store or write it wait for the stream of its last step,
  *              never for the whole device: that stream must still exist, and the caller waits for graphs launched on others.
- *   Stability  Sections 1 to 6 are stable: from 0.2 on their symbols (version GLOFND_0.2), field offsets, constants and meanings
- *              stay as they are. Section 7 is experimental: define GLOFND_EXPERIMENTAL before including this header; its calls
- *              may change in every minor version. "Since" marks give the version that brought a call or changed its arguments.
+ *   Stability  This header and glofnd_discover.h are stable: from 1.0 on their symbols (version GLOFND_1.0), field offsets,
+ *              constants, option keys and meanings stay as they are. glofnd_experimental.h is not: define GLOFND_EXPERIMENTAL
+ *              before including this header. Its calls, and options whose help text says "experimental", may change in every
+ *              minor version.
  *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof, also in structs that the library fills. A
  *              library takes the shorter struct of an older program and refuses the longer one of a newer. Fields not named in
  *              an initializer are 0, which always means the default. Status values, constants and file formats are never
@@ -77,15 +80,14 @@ extern "C" {
 
 /* ===== 1. Version and status ==================================================================================== */
 
-#define GLOFND_VERSION_MAJOR 0
-#define GLOFND_VERSION_MINOR 2
+#define GLOFND_VERSION_MAJOR 1
+#define GLOFND_VERSION_MINOR 0
 #define GLOFND_VERSION_PATCH 0
 #define GLOFND_VERSION_NUMBER (GLOFND_VERSION_MAJOR * 10000 + GLOFND_VERSION_MINOR * 100 + GLOFND_VERSION_PATCH)
 
-/* Version number of the running library, to compare with the macro of the header. Since 0.1. */
+/* Version number of the running library, to compare with the macro of the header. */
 GLOFND_API int glofnd_version_number(void);
-/* One line: version, commit, compiler, backends compiled in, the instruction set chosen on this CPU. Static, never NULL.
- * Since 0.1. */
+/* One line: version, commit, compiler, backends compiled in, the instruction set chosen on this CPU. Static, never NULL. */
 GLOFND_API const char *glofnd_build_info(void);
 
 /* Values are pinned for ever; new ones may be added. */
@@ -99,7 +101,8 @@ GLOFND_API const char *glofnd_build_info(void);
     X(E_DEVICE, 31, "accelerator call failed")              \
     X(E_UNSUPPORTED, 32, "combination not supported")       \
     X(E_IO, 40, "file cannot be read or written")           \
-    X(E_FORMAT, 41, "corrupt or foreign file")
+    X(E_FORMAT, 41, "corrupt or foreign file")              \
+    X(E_CANCELLED, 50, "cancelled by the caller")
 
 typedef enum glofnd_status {
 #define GLOFND_X(name, value, text) GLOFND_##name = value,
@@ -108,9 +111,9 @@ typedef enum glofnd_status {
         GLOFND_STATUS_MAX_ = 255 /* no status: keeps the enum wide enough for later ones */
 } glofnd_status;
 
-/* Short text of a status: "invalid argument". Static, never NULL, also for values this version does not know. Since 0.1. */
+/* Short text of a status: "invalid argument". Static, never NULL, also for values this version does not know. */
 GLOFND_API const char *glofnd_status_text(glofnd_status status);
-/* Name of a status: "GLOFND_E_ARGUMENT", or "GLOFND_E_UNKNOWN". Static, never NULL. Since 0.2. */
+/* Name of a status: "GLOFND_E_ARGUMENT", or "GLOFND_E_UNKNOWN". Static, never NULL. */
 GLOFND_API const char *glofnd_status_name(glofnd_status status);
 
 /* ===== 2. Options =============================================================================================== */
@@ -149,22 +152,21 @@ GLOFND_API int glofnd_options_describe(int i, const char **key, const char **hel
 typedef struct glofnd_ctx glofnd_ctx; /* options, threads, workspace, last error */
 
 /* Checks that this library, on this machine, can run on `device`: E_UNSUPPORTED if it was built without it, E_DEVICE if there is
- * none or it does not work. `why` (may be NULL) gets the reason. Since 0.1. */
+ * none or it does not work. `why` (may be NULL) gets the reason. */
 GLOFND_API glofnd_status glofnd_device_check(glofnd_device device, char *why, size_t why_bytes);
 /* On failure *out is NULL and `why` (may be NULL) gets the reason: the option or the device that is wrong. CUDA: the device that
- * is current in the calling thread. Since 0.2 (0.1: without why). */
+ * is current in the calling thread. */
 GLOFND_API glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out, char *why, size_t why_bytes);
-/* Since 0.1. */
 GLOFND_API void glofnd_ctx_free(glofnd_ctx *c);
-/* New options between two steps (a schedule; a different detector), for the same device. The workspace is kept. Since 0.1. */
+/* New options between two steps (a schedule; a different detector), for the same device. The workspace is kept. */
 GLOFND_API glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o);
 /* Allocates the workspace for steps of up to `rows` own samples against `cols` samples of the global batch. *bytes (may be NULL)
- * gets its size. Optional: a step that needs more allocates it. Since 0.1. */
+ * gets its size. Optional: a step that needs more allocates it. */
 GLOFND_API glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes);
 /* CUDA: the cudaStream_t (borrowed, as void *) that the work is queued on; NULL: the default stream, which is also what a new
- * context has. Work queued before is not waited for. On the CPU: E_UNSUPPORTED. Since 0.1. */
+ * context has. Work queued before is not waited for. On the CPU: E_UNSUPPORTED. */
 GLOFND_API glofnd_status glofnd_ctx_stream(glofnd_ctx *c, void *cuda_stream);
-/* Text of the last failure on c, valid until the next call on c; "" if there was none. Since 0.1. */
+/* Text of the last failure on c, valid until the next call on c; "" if there was none. */
 GLOFND_API const char *glofnd_ctx_error(const glofnd_ctx *c);
 
 /* ===== 4. Anchor store ========================================================================================== */
@@ -172,7 +174,7 @@ GLOFND_API const char *glofnd_ctx_error(const glofnd_ctx *c);
 typedef struct glofnd_store glofnd_store; /* state of n anchors, one or two modalities; the ring; the shared lambda */
 
 /* The rest follows from the options of the context that makes the store: the modalities and individual temperatures from `loss`,
- * the ring from `learner` and `ring_rows`. A step checks that the store fits its options. Since 0.2. */
+ * the ring from `learner` and `ring_rows`. A step checks that the store fits its options. */
 typedef struct glofnd_store_spec {
     size_t size;      /* sizeof(glofnd_store_spec) */
     int64_t n;        /* anchors: ids are 0 .. n-1 */
@@ -183,7 +185,7 @@ typedef struct glofnd_store_spec {
                          Files saved on one device load on every other. */
 } glofnd_store_spec;
 
-typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). Since 0.2 */
+typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). */
     size_t size;                   /* set by the caller: sizeof(glofnd_store_info) */
     int64_t n;
     int32_t modalities;   /* 1: two views of one image. 2: image and text */
@@ -197,17 +199,13 @@ typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). Since 0
     int64_t bank_dim;     /* experimental: length of the averages of similarity BANK; 0: none */
 } glofnd_store_info;
 
-/* Since 0.2 (0.1: a longer spec). */
 GLOFND_API glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out);
-/* Since 0.1. */
 GLOFND_API void glofnd_store_free(glofnd_store *s);
-/* Writes a new file that replaces `path` only when complete: magic, version, sizes, checksums per block. Cost: touched blocks.
- * Since 0.1. */
+/* Writes a new file that replaces `path` only when complete: magic, version, sizes, checksums per block. Cost: touched blocks. */
 GLOFND_API glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char *path);
 /* The store is what the file holds, whatever the options. Everything is checked before *out is set. `map_path` as spec.path (its
- * old content is discarded), or NULL for memory. Since 0.1. */
+ * old content is discarded), or NULL for memory. */
 GLOFND_API glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map_path, glofnd_store **out);
-/* Since 0.2 (0.1: a different struct). */
 GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info);
 
 /* State of one anchor on one side, as the store holds it: what get returns, put restores. An anchor never seen reads
@@ -215,29 +213,28 @@ GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_sto
  * step can continue from: numbers that are not finite, lambda outside [-1, 1] or other than 1 with clock 0, tau other than 0 or
  * in [0.001, 100]; so a row that compat OFFICIAL left with u NaN cannot be put. Rows come in arrays, so this struct never
  * grows. */
-typedef struct glofnd_row {
+typedef struct glofnd_anchor {
     float lambda, m, v;      /* threshold; moments of its gradient */
     float log_u;             /* log of the moving average u; -inf: none yet */
     uint32_t clock;          /* visits by the learner; 0: lambda is still the initial one */
     float tau, tau_m, tau_v; /* individual temperature and its moments; tau 0: still the initial one. A store without
                                    temperatures does not keep them */
     uint32_t tau_clock;
-} glofnd_row;
+} glofnd_anchor;
 
 #define GLOFND_SHARED (-1) /* as an id: the one lambda of SINGLE and lambda_warmup */
 
 /* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. With n = 0 there is nothing to
- * do, and id and rows may be NULL. Since 0.1. */
-GLOFND_API glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
-                                         glofnd_row *rows);
-/* Since 0.1. */
-GLOFND_API glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
-                                         const glofnd_row *rows);
+ * do, and id and rows may be NULL. */
+GLOFND_API glofnd_status glofnd_anchors_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                            glofnd_anchor *rows);
+GLOFND_API glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                            const glofnd_anchor *rows);
 
 /* ===== 5. Detect: thresholds from similarities ================================================================== */
 
 typedef struct glofnd_sims {
-    size_t size; /* sizeof(glofnd_sims). Since 0.2 */
+    size_t size; /* sizeof(glofnd_sims). */
     int64_t rows, cols;
     const float *sim;         /* [views][rows][cols] similarities in [-1, 1], without temperature */
     const uint8_t *negative;  /* [rows][cols] 1 = a negative pair; NULL: all but column i of row i */
@@ -252,14 +249,14 @@ typedef struct glofnd_sims {
 
 /* One update of lambda for the anchors of q. Does nothing before update_epoch, or with a detector that learns nothing. The
  * learner RING needs embeddings: E_UNSUPPORTED. CUDA: the arrays of q lie on the device and are copied to the host, so this call
- * waits, as glofnd_mask() does; steps do not. Since 0.1. */
-GLOFND_API glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q);
+ * waits, as glofnd_detect_mask() does; steps do not. */
+GLOFND_API glofnd_status glofnd_detect_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q);
 /* keep [views][rows][cols]: 1 = a negative to keep. kept [views][rows] (may be NULL): their number. From mask_epoch on; before,
- * all negatives are kept. A row whose negatives are all flagged keeps its least similar one (compat OFFICIAL: none).
- * Since 0.1. */
-GLOFND_API glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept);
+ * all negatives are kept. A row whose negatives are all flagged keeps its least similar one (compat OFFICIAL: none). */
+GLOFND_API glofnd_status glofnd_detect_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep,
+                                            int32_t *kept);
 
-typedef struct glofnd_query { /* embeddings against embeddings. Since 0.2 */
+typedef struct glofnd_query { /* embeddings against embeddings. */
     size_t size;              /* sizeof(glofnd_query) */
     int64_t rows, cols, dim;
     const void *q;              /* [rows][q_stride], of which the first dim count */
@@ -273,8 +270,8 @@ typedef struct glofnd_query { /* embeddings against embeddings. Since 0.2 */
 
 /* Exact thresholds: out[i] = the ceil(alpha m)-th largest similarity of row i of q to the m rows of k other than skip[i]. Rows
  * are normalised if the option `normalize` is set. Memory: copies of q and k, and lists of some alpha m values for 32 rows per
- * thread; never rows x cols. Since 0.2 (0.1: single arguments). */
-GLOFND_API glofnd_status glofnd_thresholds(glofnd_ctx *c, const glofnd_query *x, float *out);
+ * thread; never rows x cols. */
+GLOFND_API glofnd_status glofnd_exact_thresholds(glofnd_ctx *c, const glofnd_query *x, float *out);
 
 /* ===== 6. Step: loss, gradients and state from embeddings ======================================================= */
 
@@ -282,7 +279,7 @@ enum {                           /* bits of glofnd_batch.want */
        GLOFND_WANT_QUALITY = 1,  /* stats: precision, recall, same, hits; needs labels */
        GLOFND_WANT_QUANTILE = 2, /* stats: quantile_mean; one more product */
        GLOFND_WANT_NO_UPDATE = 4 /* loss, gradients and stats of the step, but the store stays as it is: evaluation, finite
-                                       differences, the first of two forward passes. Since 0.2 */
+                                       differences, the first of two forward passes. */
 };
 
 typedef struct glofnd_batch {
@@ -300,10 +297,10 @@ typedef struct glofnd_batch {
     const int64_t *slot;   /* [rows] or NULL: the row of the store that holds the state of each own sample, all different; ids
                                    are then free to exceed the store. NULL: the row of its id. For a store that holds only the
                                    drawn samples: see Ranks */
-    int64_t a_stride, b_stride;           /* numbers from row to row of a and b; 0: dim. Since 0.2 */
-    int64_t grad_a_stride, grad_b_stride; /* the same of the gradients. Since 0.2 */
-    glofnd_dtype dtype;                   /* of a, b, support_a, support_b. Since 0.2 */
-    glofnd_dtype grad_dtype;              /* of the gradients: GLOFND_F32, or dtype. Since 0.2 */
+    int64_t a_stride, b_stride;           /* numbers from row to row of a and b; 0: dim. */
+    int64_t grad_a_stride, grad_b_stride; /* the same of the gradients. */
+    glofnd_dtype dtype;                   /* of a, b, support_a, support_b. */
+    glofnd_dtype grad_dtype;              /* of the gradients: GLOFND_F32, or dtype. */
     int32_t epoch;                        /* from 0 */
     uint32_t want;                        /* GLOFND_WANT_* */
     double tau, gamma;                    /* of this step; 0: as in the options */
@@ -313,7 +310,7 @@ typedef struct glofnd_batch {
 } glofnd_batch;
 
 typedef struct glofnd_stats {
-    size_t size;           /* set by the caller: sizeof(glofnd_stats). Since 0.2 */
+    size_t size;           /* set by the caller: sizeof(glofnd_stats). */
     double loss;           /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
                                    compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
     double grad_tau;       /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 if compat OFFICIAL; else 0 */
@@ -334,13 +331,12 @@ typedef struct glofnd_stats {
 /* One rank: rows = cols. In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.
  * grad_a, grad_b: [rows] rows of dim numbers of grad_dtype, overwritten; numbers between them are left alone. `stats` may be
  * NULL. Non-finite embeddings: E_NUMERIC names the first bad row. In a captured CUDA graph, options, epoch, want, tau, gamma and
- * all pointers are those of the capture: capture again when they change. Labels are read for quality only if WANT_QUALITY is set.
- * Since 0.2 (0.1: float32 only). */
+ * all pointers are those of the capture: capture again when they change. Labels are read for quality only if WANT_QUALITY is set. */
 GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
                                      glofnd_stats *stats);
 /* The stats of the last step on c that was queued with stats NULL, or replayed in a graph; waits for it. If a step since the last
  * such call failed (E_NUMERIC, E_INDEX, E_ARGUMENT), this returns its status and text; neither that step nor those queued after
- * it have then changed the store. On the CPU: the stats of the last step. E_ARGUMENT if there was no step on c yet. Since 0.1. */
+ * it have then changed the store. On the CPU: the stats of the last step. E_ARGUMENT if there was no step on c yet. */
 GLOFND_API glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats);
 
 /* ===== 7. Experimental ========================================================================================== */

@@ -49,11 +49,11 @@ static void expect_close(const runner *r, int64_t batch, const char *what, doubl
 static void expect_agreement(runner *r, naive *x, const glofnd_batch *q, float *grad_a, float *grad_b) {
     const int64_t b = q->rows;
     int64_t kept;
-    glofnd_row *after = malloc(sizeof *after * (size_t)b);
+    glofnd_anchor *after = malloc(sizeof *after * (size_t)b);
     if (!after) die("no memory");
     const double loss = naive_step(x, q, grad_a, grad_b, &kept);
     runner_step(r, q);
-    expect_ok(r->ctx, glofnd_rows_get(r->ctx, r->store, 0, q->id, b, after), "reading the anchors");
+    expect_ok(r->ctx, glofnd_anchors_get(r->ctx, r->store, 0, q->id, b, after), "reading the anchors");
     if (kept != r->stats.pairs - r->stats.flagged)
         die("B = %lld, detector %s: the library keeps %lld pairs, the naive version %lld; nothing is timed", (long long)b,
             r->detector, (long long)(r->stats.pairs - r->stats.flagged), (long long)kept);
@@ -221,19 +221,19 @@ static void time_set(anchors *x, const sample *s, int set, clock_times *t) {
 }
 
 /* Every anchor of every set gets the state that training left for its sample. */
-static void put_trained(anchors *x, const sample *s, const glofnd_row *state) {
+static void put_trained(anchors *x, const sample *s, const glofnd_anchor *state) {
     glofnd_ctx *c = x->lib.ctx;
     for (int set = 0; set < SETS; set++)
-        expect_ok(c, glofnd_rows_put(c, x->lib.store, 0, x->id + set * s->q.rows, s->q.rows, state), "writing anchors");
+        expect_ok(c, glofnd_anchors_put(c, x->lib.store, 0, x->id + set * s->q.rows, s->q.rows, state), "writing anchors");
 }
 
-static glofnd_row *trained_state(const plan *p, const sample *s) {
+static glofnd_anchor *trained_state(const plan *p, const sample *s) {
     runner r;
-    glofnd_row *state = malloc(sizeof *state * (size_t)s->q.rows);
+    glofnd_anchor *state = malloc(sizeof *state * (size_t)s->q.rows);
     if (!state) die("no memory");
     runner_init(&r, "glofnd", p->threads, &s->q, s->q.rows);
     runner_train(&r, s, p->epochs);
-    expect_ok(r.ctx, glofnd_rows_get(r.ctx, r.store, 0, s->q.id, s->q.rows, state), "reading anchors");
+    expect_ok(r.ctx, glofnd_anchors_get(r.ctx, r.store, 0, s->q.id, s->q.rows, state), "reading anchors");
     runner_free(&r);
     return state;
 }
@@ -259,7 +259,7 @@ void loss_compare_anchors(const plan *p, int64_t batch, int64_t dim, const int64
     if (count > STORES) die("at most %d sizes of the store", STORES);
     memset(x, 0, sizeof x);
     sample_init(&s, batch, dim);
-    glofnd_row *state = trained_state(p, &s);
+    glofnd_anchor *state = trained_state(p, &s);
     for (int i = 0; i < count; i++) open_store(&x[i], p, &s, n[i], &random);
     for (int set = 0; set < SETS; set++)
         for (int i = 0; i < count; i++) time_set(&x[i], &s, set, &x[i].first);

@@ -288,8 +288,8 @@ void naive_init(naive *x, const glofnd_options *o, int threads, glofnd_ctx *c, c
     *x = (naive){.o = *o, .threads = threads, .memory = pool_create(), .batch = b};
     x->state = malloc(sizeof *x->state * (size_t)b);
     if (!x->state) die("no memory");
-    expect_ok(c, glofnd_rows_get(c, s, 0, q->id, b, x->state), "reading the anchors");
-    expect_ok(c, glofnd_rows_get(c, s, 0, &shared, 1, &x->shared), "reading the shared lambda");
+    expect_ok(c, glofnd_anchors_get(c, s, 0, q->id, b, x->state), "reading the anchors");
+    expect_ok(c, glofnd_anchors_get(c, s, 0, &shared, 1, &x->shared), "reading the shared lambda");
     x->negative = pool_take(x->memory, (size_t)(2 * b * b));
     memset(x->negative, 1, (size_t)(2 * b * b));
     for (int64_t i = 0; i < b; i++) x->negative[i * 2 * b + i] = x->negative[i * 2 * b + b + i] = 0;

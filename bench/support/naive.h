@@ -20,9 +20,9 @@ typedef struct naive {
     int threads;
     pool *memory;
     int64_t batch;
-    uint8_t *negative; /* [B][2B] everything but a sample's own two columns */
-    glofnd_row *state; /* [B] of the samples of the one batch it is used for */
-    glofnd_row shared; /* SINGLE */
+    uint8_t *negative;    /* [B][2B] everything but a sample's own two columns */
+    glofnd_anchor *state; /* [B] of the samples of the one batch it is used for */
+    glofnd_anchor shared; /* SINGLE */
 } naive;
 
 /* For batches of `batch` samples, a multiple of 32. The state of the anchors is copied from the store. */

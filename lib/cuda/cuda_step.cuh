@@ -69,17 +69,17 @@ __device__ __forceinline__ bool gf_is_last_block(gf_cuda_control *c, unsigned bl
  * give back.
  */
 
-__device__ __forceinline__ glofnd_row *gf_lent_row(const gf_cuda_step &x, int side, int64_t place) {
+__device__ __forceinline__ glofnd_anchor *gf_lent_row(const gf_cuda_step &x, int side, int64_t place) {
     return x.state + side * (x.store.n + 1) + place;
 }
 
 /* State of the anchor at a place of the store; an anchor with clock 0 takes lambda of `shared`. */
-__device__ __forceinline__ glofnd_row gf_read_row(const gf_cuda_step &x, int side, int64_t place, const gf_record &shared) {
+__device__ __forceinline__ glofnd_anchor gf_read_row(const gf_cuda_step &x, int side, int64_t place, const gf_record &shared) {
     const struct gf_device_store &s = x.store;
     gf_record r = {};
     gf_temperature t = {};
     if (place >= 0 && place < s.n && x.state) {
-        const glofnd_row lent = *gf_lent_row(x, side, place);
+        const glofnd_anchor lent = *gf_lent_row(x, side, place);
         r = gf_record_encode(&lent);
         if (s.temperatures) t = {lent.tau, lent.tau_m, lent.tau_v, lent.tau_clock};
     } else if (place >= 0 && place < s.n) {
@@ -87,18 +87,18 @@ __device__ __forceinline__ glofnd_row gf_read_row(const gf_cuda_step &x, int sid
         r = reinterpret_cast<const gf_record *>(at)[side];
         if (s.temperatures) t = reinterpret_cast<const gf_temperature *>(at + static_cast<size_t>(s.modalities) * sizeof r)[side];
     }
-    glofnd_row row = gf_record_decode(&r, &shared);
+    glofnd_anchor row = gf_record_decode(&r, &shared);
     row.tau = t.tau, row.tau_m = t.m, row.tau_v = t.v, row.tau_clock = t.clock;
     return row;
 }
 
-__device__ __forceinline__ void gf_write_row(const gf_cuda_step &x, int side, int64_t place, const glofnd_row &row) {
+__device__ __forceinline__ void gf_write_row(const gf_cuda_step &x, int side, int64_t place, const glofnd_anchor &row) {
     const struct gf_device_store &s = x.store;
     const gf_record r = gf_record_encode(&row), none = {};
     gf_temperature t = {};
     if (s.temperatures) t = {row.tau, row.tau_m, row.tau_v, row.tau_clock};
     if (x.state) {
-        glofnd_row lent = gf_record_decode(&r, &none);
+        glofnd_anchor lent = gf_record_decode(&r, &none);
         lent.tau = t.tau, lent.tau_m = t.m, lent.tau_v = t.v, lent.tau_clock = t.clock;
         *gf_lent_row(x, side, place) = lent;
         return;
@@ -115,7 +115,7 @@ __device__ __forceinline__ gf_record gf_read_shared(const gf_cuda_step &x, int s
     return x.state ? gf_record_encode(gf_lent_row(x, side, x.store.n)) : x.store.state->shared[side];
 }
 
-__device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int side, const glofnd_row &row) {
+__device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int side, const glofnd_anchor &row) {
     const gf_record none = {};
     gf_record r = gf_record_encode(&row);
     r.log_u = 0.0f; /* none */
@@ -131,9 +131,9 @@ __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
            c->bad_tau != GF_CUDA_FINE || c->bad_row != GF_CUDA_FINE;
 }
 
-__device__ __forceinline__ glofnd_row gf_moved_shared(const gf_cuda_step &x, int side) {
+__device__ __forceinline__ glofnd_anchor gf_moved_shared(const gf_cuda_step &x, int side) {
     const gf_cuda_control *c = x.control;
-    glofnd_row row = c->shared[side];
+    glofnd_anchor row = c->shared[side];
     if (c->shared_open[side]) gf_lambda_update(&x.plan.learner, &row, c->above[side][0] / c->above[side][1]);
     return row;
 }
@@ -302,7 +302,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
 /* ----- one anchor ----- */
 
 /* The state of an anchor that is `open`, after this visit with `above` of its rows' negatives above lambda. */
-__device__ __forceinline__ glofnd_row gf_moved_anchor(const gf_cuda_step &x, glofnd_row row, int64_t above) {
+__device__ __forceinline__ glofnd_anchor gf_moved_anchor(const gf_cuda_step &x, glofnd_anchor row, int64_t above) {
     gf_lambda_update(&x.plan.learner, &row, double(above) / double(x.plan.per_sample * x.plan.negatives));
     return row;
 }
@@ -310,7 +310,7 @@ __device__ __forceinline__ glofnd_row gf_moved_anchor(const gf_cuda_step &x, glo
 /* After the u of its rows; one thread per anchor. `end`: of its first row, grad_tau: the mean of its rows; `row`: lambda has
  * moved. */
 __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
-                                                 const double (&log_u)[2], glofnd_row row, gf_totals &t) {
+                                                 const double (&log_u)[2], glofnd_anchor row, gf_totals &t) {
     const gf_plan &p = x.plan;
     if (gf_loss_individual(&p.o)) gf_row_update_tau(&p.o, &row, end.tau, end.grad_tau);
     if (gf_row_keeps_u(&p)) {
@@ -322,7 +322,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
     const bool writes = !gf_failed(x.control) && !(p.want & GLOFND_WANT_NO_UPDATE);
     if (p.shared) {
         const bool used = p.updating || p.o.detector == GLOFND_DETECT_SINGLE;
-        const glofnd_row shared = gf_moved_shared(x, i);
+        const glofnd_anchor shared = gf_moved_shared(x, i);
         if (used) t.lambda = double(shared.lambda);
         if (p.updating && a == 0 && writes) gf_write_shared(x, i, shared);
     }
@@ -336,7 +336,7 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
  * All threads call this. */
 template <int THREADS>
 __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int64_t r0, int slots, gf_summed_row s,
-                                               const glofnd_row &fresh) {
+                                               const glofnd_anchor &fresh) {
     const gf_plan &p = x.plan;
     const int64_t r = r0 + threadIdx.x;
     const bool own = int(threadIdx.x) < slots && r < p.rows * p.per_sample;

@@ -36,9 +36,9 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     int64_t grad_stride[2];
     glofnd_dtype grad_dtype;
     struct gf_device_store store;
-    glofnd_row *state; /* [sides][store.n + 1] rows of the caller, in place of those of the store; NULL: none */
-    const float *tau;  /* the temperature; NULL: that of the plan */
-    float margin;      /* largest difference between two computations of one similarity: 0 with EXACT */
+    glofnd_anchor *state; /* [sides][store.n + 1] rows of the caller, in place of those of the store; NULL: none */
+    const float *tau;     /* the temperature; NULL: that of the plan */
+    float margin;         /* largest difference between two computations of one similarity: 0 with EXACT */
 } gf_cuda_step;
 
 /* Row of the store that holds the state of own sample a. */

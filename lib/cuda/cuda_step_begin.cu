@@ -153,13 +153,13 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
     if (again) note_bad_id(x.control, j, 1);
 }
 
-static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t place) {
+static __device__ glofnd_anchor read_state(const gf_cuda_step &x, int side, int64_t place) {
     gf_record shared = {};
     if (x.plan.learned && !x.plan.shared) shared = gf_read_shared(x, side); /* else no lambda is made from the shared one yet */
     return gf_read_row(x, side, place, shared);
 }
 
-static __device__ glofnd_row shared_row(const gf_cuda_step &x, int i) {
+static __device__ glofnd_anchor shared_row(const gf_cuda_step &x, int i) {
     const gf_record none = {}, shared = gf_read_shared(x, i);
     return gf_record_decode(&shared, &none);
 }
@@ -172,12 +172,12 @@ static __device__ void check_lent(const gf_cuda_step &x, int side, int64_t posit
     atomicMin(reinterpret_cast<long long *>(&x.control->bad_row), static_cast<long long>(4 * position + 2 * side + fault - 1));
 }
 
-static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_row &own) {
-    const glofnd_row row = x.plan.shared ? shared_row(x, i) : own;
+static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_anchor &own) {
+    const glofnd_anchor row = x.plan.shared ? shared_row(x, i) : own;
     return gf_row_starts(&x.plan, &row);
 }
 
-static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_row &row) {
+static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_anchor &row) {
     const gf_cuda_side &side = x.side[i];
     side.fresh[a] = row;
     if (x.tau && a == 0 && !(*x.tau >= 1e-3f && *x.tau <= 100.0f)) x.control->bad_tau = 0;
@@ -199,7 +199,7 @@ static __device__ double anchor_quantile(const gf_cuda_step &x, int i, int64_t a
 }
 
 static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
-    glofnd_row row = shared_row(x, i);
+    glofnd_anchor row = shared_row(x, i);
     const bool starts = x.plan.updating && gf_row_starts(&x.plan, &row);
     if (starts) gf_lambda_start(&row, x.control->quantile[i][0] / x.control->quantile[i][1]);
     const bool moves = x.plan.updating && !starts && x.plan.o.learner != GLOFND_LEARN_RING;
@@ -207,7 +207,7 @@ static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
     return row.lambda;
 }
 
-static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_row row) {
+static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_anchor row) {
     const bool ring = x.plan.o.learner == GLOFND_LEARN_RING, sets = x.plan.updating && (ring || gf_row_starts(&x.plan, &row));
     const bool ready = ring && double(x.store.state->ring_count) >= ceil(1.0 / x.plan.o.alpha);
     x.side[i].open[a] = static_cast<uint8_t>(gf_row_begin_lambda(&x.plan, &row, ready, sets ? anchor_quantile(x, i, a) : 0.0));
@@ -216,7 +216,7 @@ static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glo
 }
 
 /* lo: the deciding threshold, unless lambda moves; mid: the old lambda. */
-static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
+static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_anchor &row) {
     const gf_cuda_side &side = x.side[i];
     float lambda = INFINITY;
     if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
@@ -243,7 +243,7 @@ static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64
     if (j >= x.plan.cols) return;
     const bool own = a >= 0 && a < x.plan.rows, gathers = what & GF_CUDA_GATHER;
     const int64_t id = gathers ? x.id[j] : 0;
-    glofnd_row row = {};
+    glofnd_anchor row = {};
     if (own) row = gathers ? read_state(x, i, gf_state_place(&x, a)) : x.side[i].fresh[a];
     if (what & GF_CUDA_SPREAD) spread(x, i, j);
     if (gathers && i == 0) check_id(x, j, id);

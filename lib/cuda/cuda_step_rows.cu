@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(THREADS) decide(const gf_cuda_step x) {
     if (x.plan.shared) {
         lambda = gf_moved_shared(x, i).lambda; /* finish writes the row */
     } else {
-        glofnd_row row = x.side[i].fresh[a];
+        glofnd_anchor row = x.side[i].fresh[a];
         int64_t above = 0;
         for (int v = 0; v < per_sample; v++) above += own.above[a * per_sample + v];
         if (x.side[i].open[a]) x.side[i].fresh[a] = row = gf_moved_anchor(x, row, above);
@@ -65,7 +65,7 @@ static __device__ gf_summed_row summed(const gf_cuda_step &x, int i, int64_t r) 
 static __global__ void __launch_bounds__(THREADS) finish(const gf_cuda_step x) {
     const int64_t r0 = int64_t(blockIdx.x) * THREADS, r = r0 + threadIdx.x;
     gf_summed_row s = {};
-    glofnd_row fresh = {};
+    glofnd_anchor fresh = {};
     if (r < x.plan.rows * x.plan.per_sample) {
         fresh = x.side[blockIdx.y].fresh[r / x.plan.per_sample];
         s = summed(x, blockIdx.y, r);
@@ -155,8 +155,8 @@ struct block_rows {
     gf_summed_row sums[ROWS];
 };
 
-struct own_row {      /* of one of the first ROWS threads, in registers */
-    glofnd_row fresh; /* of its anchor */
+struct own_row {         /* of one of the first ROWS threads, in registers */
+    glofnd_anchor fresh; /* of its anchor */
     bool open;
 };
 

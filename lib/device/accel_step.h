@@ -19,8 +19,8 @@ typedef struct gf_device_step { /* one call of the step tier; pointers to arrays
     const gf_plan *plan;
     const gf_shape *shape;
     const glofnd_batch *q;
-    gf_device_store *s; /* step, rows; NULL: the state is at `state` */
-    glofnd_row *state;  /* [sides][anchors + 1] in device memory */
+    gf_device_store *s;   /* step, rows; NULL: the state is at `state` */
+    glofnd_anchor *state; /* [sides][anchors + 1] in device memory */
     int64_t anchors;
     gf_link *links;                              /* rows: out [rows][2]; grad, mask: in [cols][2] */
     void *grad_a, *grad_b;                       /* grad */

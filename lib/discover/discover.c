@@ -46,7 +46,7 @@ static glofnd_status learn_batch(gf_error *err, learner *x, uint32_t epoch, int6
     TRY(gf_sweep_vectors(err, &batch, &batch, &silent, copy_strip, x));
     const glofnd_sims q = {
         .size = sizeof q, .views = 1, .rows = x->batch, .cols = x->batch, .sim = x->sim, .id = x->id, .epoch = (int32_t)epoch};
-    const glofnd_status learned = glofnd_update(x->ctx, x->store, &q);
+    const glofnd_status learned = glofnd_detect_update(x->ctx, x->store, &q);
     FAIL_IF(err, learned != GLOFND_OK, learned, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
     return GLOFND_OK;
 }
@@ -87,8 +87,8 @@ static glofnd_status init_learner(gf_error *err, learner *x, double alpha) {
 
 static glofnd_status read_learned(gf_error *err, const learner *x, float *lambda) {
     for (int64_t i = 0; i < x->d->good_n; i++) {
-        glofnd_row row;
-        const glofnd_status got = glofnd_rows_get(x->ctx, x->store, 0, &i, 1, &row);
+        glofnd_anchor row;
+        const glofnd_status got = glofnd_anchors_get(x->ctx, x->store, 0, &i, 1, &row);
         FAIL_IF(err, got != GLOFND_OK, got, "the learner: %s", glofnd_ctx_error(x->ctx));
         lambda[i] = row.lambda;
     }

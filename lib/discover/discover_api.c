@@ -12,6 +12,7 @@
 #include "discover/decide.h"
 #include "discover/discover_files.h"
 #include "embeddings/embeddings_api.h"
+#include "glofnd_discover.h"
 #include "util/array.h"
 #include "util/dtype.h"
 #include "util/parallel.h"
@@ -46,8 +47,12 @@ static glofnd_status check_rows(gf_error *err, const glofnd_discover_spec *q) {
 static glofnd_status check_search(gf_error *err, const glofnd_discover_spec *q) {
     FAIL_IF(err, q->alpha != 0.0 && q->k != 0, GLOFND_E_OPTION, "alpha and k exclude each other");
     FAIL_IF(err, q->alpha == 0.0 && q->k < 1, GLOFND_E_OPTION, "alpha or k is needed; alpha in (0, 1), k at least 1");
-    FAIL_IF(err, q->dup != GLOFND_DUP_EXACT && !(q->dup >= -1.0 && q->dup <= 1.0), GLOFND_E_OPTION,
-            "dup is %g; it must be in [-1, 1], or GLOFND_DUP_EXACT", q->dup);
+    FAIL_IF(err, q->duplicates < GLOFND_DUPLICATES_DEFAULT || q->duplicates > GLOFND_DUPLICATES_EXACT, GLOFND_E_OPTION,
+            "duplicates is %d; it must be 0 (default), 1 (above dup) or 2 (exact)", (int)q->duplicates);
+    FAIL_IF(err, q->duplicates == GLOFND_DUPLICATES_ABOVE && !(q->dup >= -1.0 && q->dup <= 1.0), GLOFND_E_OPTION,
+            "dup is %g; it must be in [-1, 1]", q->dup);
+    FAIL_IF(err, q->duplicates != GLOFND_DUPLICATES_ABOVE && q->dup != 0.0, GLOFND_E_OPTION,
+            "dup is %g; it is for duplicates above a similarity", q->dup);
     FAIL_IF(err, q->top > 1000000 || q->max_pairs < 0 || q->threads < 0, GLOFND_E_OPTION,
             "top is at most 1e6, max_pairs and threads are not negative");
     return GLOFND_OK;
@@ -68,7 +73,9 @@ static gf_discover_spec spec_of(const glofnd_discover_spec *q) {
                : q->top   ? q->top
                           : 20,
         .max_pairs = q->max_pairs ? q->max_pairs : 10000000,
-        .dup = q->dup == 0.0 ? 0.98 : q->dup,
+        .dup = q->duplicates == GLOFND_DUPLICATES_EXACT   ? GF_DUP_EXACT
+               : q->duplicates == GLOFND_DUPLICATES_ABOVE ? q->dup
+                                                          : 0.98,
         .memory = q->memory ? q->memory : half_of_memory(),
         .threads = q->threads ? q->threads : gf_parallel_default(),
     };
@@ -281,20 +288,18 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
     if (!x->s.pass) return GLOFND_E_UNSUPPORTED;
     x->s.watch = (gf_job_progress){.progress = report, .user = &w, .stage = "pairs", .stop = &w.stop};
     gf_job_report(&x->s.watch, 0.0);
-    FAIL_IF(err, gf_job_stopped(&x->s.watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(&x->s.watch), GLOFND_E_CANCELLED, "cancelled");
     TRY(take_rows(err, q, x->s.threads, &x->d));
-    TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
+    const glofnd_status status = gf_discover_run(err, &x->s, &x->d, &x->r);
+    FAIL_IF(err, status != GLOFND_OK && gf_job_stopped(&x->s.watch), GLOFND_E_CANCELLED, "cancelled");
+    TRY(status);
     x->s.watch = (gf_job_progress){0};
     return make_view(err, x);
 }
 
-/* Callers that were compiled before `files` was there give a shorter spec. */
-static glofnd_status create(gf_error *err, const glofnd_discover_spec *given, glofnd_discovery **out) {
-    glofnd_discover_spec whole = {0};
-    const glofnd_discover_spec *q = &whole;
-    FAIL_IF(err, !given || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "spec" : "out");
-    TRY(gf_struct_check(err, "spec", "glofnd_discover_spec", given->size, offsetof(glofnd_discover_spec, files), sizeof whole));
-    memcpy(&whole, given, given->size);
+static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery **out) {
+    FAIL_IF(err, !q || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "spec" : "out");
+    TRY(gf_struct_check(err, "spec", "glofnd_discover_spec", q->size, sizeof *q, sizeof *q));
     TRY(check_spec(err, q));
     FAIL_IF(err, q->device != GLOFND_DEVICE_CPU && q->device != GLOFND_DEVICE_CUDA, GLOFND_E_ARGUMENT, "device %d is not known",
             (int)q->device);
@@ -382,19 +387,15 @@ static glofnd_status write_tables(gf_error *err, glofnd_discovery *r, const char
 }
 
 static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder, const glofnd_discovery_files *f) {
-    FAIL_IF(err, !r || !folder || !f, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : !folder ? "folder" : "files");
+    const glofnd_discovery_files plain = {.size = sizeof plain};
+    FAIL_IF(err, !r || !folder, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : "folder");
+    if (!f) f = &plain;
     TRY(gf_struct_check(err, "files", "glofnd_discovery_files", f->size, sizeof *f, sizeof *f));
     return write_tables(err, r, folder, f);
 }
 
-glofnd_status glofnd_discovery_write(glofnd_discovery *r, const char *folder, const glofnd_discovery_files *files, char *why,
-                                     size_t why_bytes) {
+glofnd_status glofnd_discovery_save(glofnd_discovery *r, const char *folder, const glofnd_discovery_files *files, char *why,
+                                    size_t why_bytes) {
     gf_error err = {""};
     return gf_explain(save(&err, r, folder, files), &err, why, why_bytes);
-}
-
-glofnd_status glofnd_discovery_save(glofnd_discovery *r, const char *folder, const char *source, const char *const *names,
-                                    int replace, char *why, size_t why_bytes) {
-    const glofnd_discovery_files files = {.size = sizeof files, .source = source, .names = names, .replace = replace};
-    return glofnd_discovery_write(r, folder, &files, why, why_bytes);
 }

@@ -2,5 +2,6 @@
 #pragma once
 
 #include "embeddings/embedding_set.h"
+#include "glofnd_discover.h"
 
 gf_embedding_set *gf_embeddings_of(glofnd_embeddings *e);

@@ -128,7 +128,7 @@ glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau) {
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_ctx_state(glofnd_ctx *c, glofnd_row *rows, int64_t n) {
+glofnd_status glofnd_ctx_state(glofnd_ctx *c, glofnd_anchor *rows, int64_t n) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, (uintptr_t)rows % sizeof(float) != 0, GLOFND_E_ARGUMENT, "rows is not aligned to %zu bytes", sizeof(float));
     FAIL_IF(&c->err, rows && (n < 1 || n > GF_STORE_MAX_N), GLOFND_E_ARGUMENT, "n is %lld; allowed: 1 .. 2^40", (long long)n);

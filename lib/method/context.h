@@ -10,8 +10,8 @@ struct glofnd_ctx {
     int threads;                                 /* resolved: >= 1 */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks; NULL on one rank */
     void *reduce_user;
-    const float *tau_at;  /* the temperature of the next steps, on the device; NULL: of batch or options */
-    glofnd_row *state_at; /* the state of the next steps, [sides][state_n + 1] on the device; NULL: that of a store */
+    const float *tau_at;     /* the temperature of the next steps, on the device; NULL: of batch or options */
+    glofnd_anchor *state_at; /* the state of the next steps, [sides][state_n + 1] on the device; NULL: that of a store */
     int64_t state_n;
     struct gf_workspace *ws; /* see workspace.h; grows in glofnd_ctx_reserve */
     glofnd_stats stats;      /* CPU: of the last step */

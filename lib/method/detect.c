@@ -1,4 +1,4 @@
-/* detect.c - glofnd_update and glofnd_mask: thresholds learned from and applied to similarities of the caller. Plain loops; the
+/* detect.c - glofnd_detect_update and glofnd_detect_mask: thresholds learned from and applied to similarities of the caller. Plain loops; the
  * learner is that of the step.
  *
  * On a device the arrays of the caller are copied to the host, the loops run there, and results are copied back. These calls are
@@ -62,7 +62,7 @@ static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glof
     FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
             s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
     FAIL_IF(err, gf_options_mark(&c->o), GLOFND_E_UNSUPPORTED,
-            "similarity bank is an option of the steps; set similarity to embedding for glofnd_update and glofnd_mask");
+            "similarity bank is an option of the steps; set similarity to embedding for glofnd_detect_update and glofnd_detect_mask");
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
     FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
     FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
@@ -158,7 +158,7 @@ static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
 
 static void update_shared(glofnd_store *s, const buffers *x, const gf_learner *l) {
     const glofnd_sims *q = &x->q;
-    glofnd_row row = gf_store_shared_get(s, q->side);
+    glofnd_anchor row = gf_store_shared_get(s, q->side);
     double sum = 0.0, n = 0.0;
     if (gf_row_starts(&x->plan, &row)) {
         for (int64_t r = 0; r < q->rows; r++) sum += row_quantile(x, r);
@@ -173,7 +173,7 @@ static void update_shared(glofnd_store *s, const buffers *x, const gf_learner *l
 static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *l) {
     const glofnd_sims *q = &x->q;
     for (int64_t r = 0; r < q->rows; r++) {
-        glofnd_row row;
+        glofnd_anchor row;
         gf_store_gather(s, q->side, &q->id[r], 1, &row);
         if (gf_row_starts(&x->plan, &row)) {
             gf_lambda_start(&row, row_quantile(x, r));
@@ -199,7 +199,7 @@ static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *g
     return c->device ? gf_store_device_return(&c->err, s, q->side, q->id, q->rows) : GLOFND_OK;
 }
 
-glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q) {
+glofnd_status glofnd_detect_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q) {
     buffers x;
     if (!c) return GLOFND_E_ARGUMENT;
     const glofnd_status status = update(c, s, q, &x);
@@ -213,7 +213,7 @@ glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q
 static float threshold(const glofnd_store *s, const buffers *x, int v, int64_t r) {
     const glofnd_sims *q = &x->q;
     const double alpha = x->plan.o.alpha;
-    glofnd_row row;
+    glofnd_anchor row;
     if (!x->plan.thresholds) return INFINITY;
     if (x->plan.topk && x->plan.o.fnc_rule == GLOFND_FNC_THRESHOLD) return (float)x->plan.o.fnc_threshold;
     if (!x->plan.learned) {
@@ -301,7 +301,7 @@ static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sim
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept) {
+glofnd_status glofnd_detect_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept) {
     buffers x;
     if (!c) return GLOFND_E_ARGUMENT;
     const glofnd_status status = mask(c, s, q, keep, kept, &x);

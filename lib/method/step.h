@@ -18,7 +18,7 @@ typedef struct gf_step {
     gf_plan plan;
     int reuse;                /* pass C may use the tiles of pass B: both in one call */
     int tiles_made;           /* pass B finds them where a selection left them */
-    glofnd_row shared_row[2]; /* the one lambda, moved in the course of the step */
+    glofnd_anchor shared_row[2]; /* the one lambda, moved in the course of the step */
     int moves[2];             /* the shared lambda is updated after pass B */
     int64_t rescued, repeats;
 } gf_step;

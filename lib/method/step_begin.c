@@ -107,7 +107,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
 }
 
 uint64_t gf_plan_phase(const gf_plan *p) {
-    const glofnd_row seen = {.clock = 1}; /* if it starts nevertheless, the epoch is the reason */
+    const glofnd_anchor seen = {.clock = 1}; /* if it starts nevertheless, the epoch is the reason */
     const double numbers[] = {p->tau,
                               p->gamma,
                               (double)p->learner.epoch_clock,

@@ -109,7 +109,7 @@ static int ring_ready(const gf_step *t) { return (double)t->s->ring_count >= cei
 /* One lambda for all anchors: every row gets its window. */
 static glofnd_status open_shared(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
-    glofnd_row *row = &t->shared_row[i];
+    glofnd_anchor *row = &t->shared_row[i];
     double sum[2] = {0.0, (double)t->q->rows};
     if (t->plan.updating && gf_row_starts(&t->plan, row)) {
         batch_quantiles(t, i, 1);
@@ -224,7 +224,7 @@ static int close_windows(const gf_step *t, int i) {
     gf_rows *x = &side->own;
     int complete = 1;
     for (int64_t r = 0; r < t->shape->own; r++) {
-        const glofnd_row *row = t->plan.shared ? &t->shared_row[i] : &side->fresh_state[r / t->shape->per_sample];
+        const glofnd_anchor *row = t->plan.shared ? &t->shared_row[i] : &side->fresh_state[r / t->shape->per_sample];
         const float lambda = gf_lambda_threshold(row->lambda);
         complete &= lambda >= x->lo[r] && lambda <= x->hi[r] && x->window_n[r] <= t->shape->window_cap;
         x->lo[r] = x->hi[r] = x->mid[r] = lambda;

@@ -54,7 +54,7 @@ static void add_state(gf_totals *sum, const gf_step *t) {
     const int shared = t->plan.shared && (t->plan.updating || t->o->detector == GLOFND_DETECT_SINGLE);
     for (int i = 0; i < t->shape->sides; i++)
         for (int64_t a = 0; a < t->q->rows; a++) {
-            const glofnd_row *row = &t->ws->side[i].fresh_state[a];
+            const glofnd_anchor *row = &t->ws->side[i].fresh_state[a];
             sum->lambda += (double)(shared ? t->shared_row[i].lambda : row->lambda);
             sum->tau += (double)row->tau;
         }
@@ -66,7 +66,7 @@ static void add_state(gf_totals *sum, const gf_step *t) {
 
 static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, gf_link *links, gf_totals *sum) {
     const float old_u = t->ws->side[i].state[a].log_u;
-    glofnd_row *row = &t->ws->side[i].fresh_state[a];
+    glofnd_anchor *row = &t->ws->side[i].fresh_state[a];
     const int per_sample = t->plan.per_sample;
     double log_u[2], tau = 0.0, grad_tau = 0.0;
     for (int v = 0; v < per_sample; v++) {

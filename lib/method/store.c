@@ -199,7 +199,7 @@ glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *in
 
 /* ----- records ----- */
 
-static glofnd_row *lent_row(const glofnd_store *s, int side, int64_t id) { return s->lent + side * (s->spec.n + 1) + id; }
+static glofnd_anchor *lent_row(const glofnd_store *s, int side, int64_t id) { return s->lent + side * (s->spec.n + 1) + id; }
 
 static unsigned char *record_at(const glofnd_store *s, int64_t id) { return s->records + (size_t)id * s->record_bytes; }
 
@@ -228,10 +228,10 @@ static size_t temperature_offset(const glofnd_store *s, int side) {
     return (size_t)s->spec.modalities * sizeof(gf_record) + (size_t)side * sizeof(gf_temperature);
 }
 
-glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise) {
+glofnd_anchor gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise) {
     gf_record r;
     memcpy(&r, record + (size_t)side * sizeof r, sizeof r);
-    glofnd_row row = gf_record_decode(&r, otherwise);
+    glofnd_anchor row = gf_record_decode(&r, otherwise);
     if (s->spec.temperatures) {
         gf_temperature t;
         memcpy(&t, record + temperature_offset(s, side), sizeof t);
@@ -243,7 +243,7 @@ glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char 
     return row;
 }
 
-void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, unsigned char *record) {
+void gf_store_encode(const glofnd_store *s, int side, const glofnd_anchor *row, unsigned char *record) {
     const gf_record r = gf_record_encode(row);
     memcpy(record + (size_t)side * sizeof r, &r, sizeof r);
     if (s->spec.temperatures) {
@@ -252,7 +252,8 @@ void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, uns
     }
 }
 
-static void gather(const glofnd_store *s, int side, const gf_record *otherwise, const int64_t *id, int64_t n, glofnd_row *rows) {
+static void gather(const glofnd_store *s, int side, const gf_record *otherwise, const int64_t *id, int64_t n,
+                   glofnd_anchor *rows) {
     for (int64_t i = 0; i < n; i++) {
         unsigned char record[GF_STORE_MAX_RECORD];
         gf_store_read_record(s, id[i], record);
@@ -260,24 +261,24 @@ static void gather(const glofnd_store *s, int side, const gf_record *otherwise, 
     }
 }
 
-void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
     gather(s, side, &s->shared[side], id, n, rows);
 }
 
-void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
     static const gf_record none;
     gather(s, side, &none, id, n, rows);
 }
 
 /* As a store would give the row back. */
-static void put_lent(const glofnd_store *s, int side, int64_t id, const glofnd_row *row) {
+static void put_lent(const glofnd_store *s, int side, int64_t id, const glofnd_anchor *row) {
     static const gf_record none;
     unsigned char record[GF_STORE_MAX_RECORD]; /* of one side */
     gf_store_encode(s, side, row, record);
     *lent_row(s, side, id) = gf_store_decode(s, side, record, &none);
 }
 
-void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
+void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows) {
     for (int64_t i = 0; i < n; i++) {
         if (s->lent) {
             put_lent(s, side, id[i], &rows[i]);
@@ -288,12 +289,12 @@ void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, c
     }
 }
 
-glofnd_row gf_store_shared_get(const glofnd_store *s, int side) {
+glofnd_anchor gf_store_shared_get(const glofnd_store *s, int side) {
     static const gf_record none;
     return gf_record_decode(&s->shared[side], &none);
 }
 
-void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row) {
+void gf_store_shared_put(glofnd_store *s, int side, const glofnd_anchor *row) {
     s->shared[side] = gf_record_encode(row);
     s->shared[side].log_u = 0.0f; /* none */
     if (s->fd >= 0) gf_store_map_shared(s);
@@ -302,7 +303,7 @@ void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row) {
 
 /* ----- rows of the caller ----- */
 
-glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_row *rows) {
+glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_anchor *rows) {
     glofnd_store s = {.spec = *spec, .record_bytes = gf_record_bytes(spec), .lent = rows, .fd = -1};
     for (int side = 0; side < spec->modalities; side++) s.shared[side] = gf_record_encode(lent_row(&s, side, spec->n));
     return s;
@@ -367,7 +368,7 @@ glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_
 /* ----- rows tier ----- */
 
 static glofnd_status check_rows_call(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
-                                     const glofnd_row *rows) {
+                                     const glofnd_anchor *rows) {
     FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");
     FAIL_IF(err, n < 0, GLOFND_E_ARGUMENT, "n is %lld; it must not be negative", (long long)n);
     FAIL_IF(err, n > 0 && (!id || !rows), GLOFND_E_ARGUMENT, "%s is NULL", id ? "rows" : "id");
@@ -376,7 +377,8 @@ static glofnd_status check_rows_call(gf_error *err, const glofnd_store *s, int s
     return check_range(err, s, GLOFND_SHARED, "id", id, n);
 }
 
-glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+glofnd_status glofnd_anchors_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                 glofnd_anchor *rows) {
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
     if (n == 0) return GLOFND_OK;
@@ -389,7 +391,7 @@ glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, co
 }
 
 /* Why a row cannot be continued from: gf_row_fault() decides, the texts explain. */
-static glofnd_status check_row(gf_error *err, const char *name, int64_t i, const glofnd_row *r) {
+static glofnd_status check_row(gf_error *err, const char *name, int64_t i, const glofnd_anchor *r) {
     const struct {
         const char *name;
         float value, min;
@@ -430,7 +432,8 @@ glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const in
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
+glofnd_status glofnd_anchors_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                 const glofnd_anchor *rows) {
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
     if (n == 0) return GLOFND_OK;

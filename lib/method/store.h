@@ -37,7 +37,7 @@ struct glofnd_store {
     int64_t ring_head, ring_count; /* slot of the next push; slots filled: all of 0..head-1 until the ring has wrapped */
     uint64_t *pages;               /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
                                    Others are zero and are never read: reading a hole of a full tmpfs would be fatal */
-    glofnd_row
+    glofnd_anchor
         *lent; /* [modalities][n + 1] memory of the caller that holds the state instead of records and shared; NULL: none */
     int fd;    /* of the working file; -1 in memory */
     const gf_device *device; /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
@@ -48,17 +48,17 @@ struct glofnd_store {
 
 /* State of one anchor on one side, decoded: `row` as in the public API (lambda 1, log_u -inf when never seen). An anchor with
  * clock 0 takes lambda, m, v and clock of the shared row if that has been learned (clock > 0). */
-void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows);
 /* The same without the shared row: the values that the anchors themselves hold. */
-void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows);
 /* Writes rows back and marks blocks as touched. Never fails: ids were checked before. With clock 0, lambda is not stored. */
-void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows);
 /* Averages of the bank, rows [n][bank_dim] float16; put marks blocks as touched. */
 void gf_store_bank_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, uint16_t *rows);
 void gf_store_bank_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const uint16_t *rows);
 /* The shared row; clock 0 = never learned. */
-glofnd_row gf_store_shared_get(const glofnd_store *s, int side);
-void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);
+glofnd_anchor gf_store_shared_get(const glofnd_store *s, int side);
+void gf_store_shared_put(glofnd_store *s, int side, const glofnd_anchor *row);
 
 /* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `name` is the array in messages, its part after the last
  * dot one element of it: "id", "batch.slot". `scratch` [2n] is overwritten (only for distinct). */
@@ -70,7 +70,7 @@ glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_
 
 /* A store over rows of the caller (glofnd_ctx_state), for one step: nothing to free. The check is of the anchors `id` and of the
  * shared row; E_NUMERIC or E_ARGUMENT names the first that no step can continue from. */
-glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_row *rows);
+glofnd_store gf_store_lend(const gf_store_spec *spec, glofnd_anchor *rows);
 glofnd_status gf_store_check_lent(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n);
 
 /* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
@@ -116,14 +116,16 @@ glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);
 glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s); /* only which blocks were written */
 glofnd_status gf_store_pull_shared(gf_error *err, const glofnd_store *s);  /* only shared rows and rings */
 glofnd_status gf_store_push_shared(gf_error *err, const glofnd_store *s);
-glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
-glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                  glofnd_anchor *rows);
+glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                  const glofnd_anchor *rows);
 /* Rows of one side, and its shared row, to the copy on the host and back: code for the CPU then works on a device's store. */
 glofnd_status gf_store_device_borrow(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n);
 glofnd_status gf_store_device_return(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n);
 /* One side of a record, both ways. */
-glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise);
-void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, unsigned char *record);
+glofnd_anchor gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise);
+void gf_store_encode(const glofnd_store *s, int side, const glofnd_anchor *row, unsigned char *record);
 
 /* Opens or makes the working file of s (spec, record_bytes and the bit maps are set) and maps it. On failure a file that was
  * made or filled here is gone or empty again. */

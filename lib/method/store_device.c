@@ -134,7 +134,7 @@ static void free_buffers(row_buffers *x) {
     free(x->id);
 }
 
-static glofnd_status get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows,
+static glofnd_status get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows,
                          row_buffers *x) {
     static const gf_record none;
     gf_device_state state = {0};
@@ -148,14 +148,14 @@ static glofnd_status get(gf_error *err, const glofnd_store *s, int side, const i
 }
 
 glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
-                                  glofnd_row *rows) {
+                                  glofnd_anchor *rows) {
     row_buffers x;
     const glofnd_status status = get(err, s, side, id, n, rows, &x);
     free_buffers(&x);
     return status;
 }
 
-static glofnd_status put_shared(gf_error *err, glofnd_store *s, int side, const glofnd_row *row) {
+static glofnd_status put_shared(gf_error *err, glofnd_store *s, int side, const glofnd_anchor *row) {
     gf_device_state state;
     TRY(s->device->store_state(err, s->on, 0, &state));
     state.shared[side] = gf_record_encode(row);
@@ -163,7 +163,7 @@ static glofnd_status put_shared(gf_error *err, glofnd_store *s, int side, const 
     return s->device->store_state(err, s->on, 1, &state);
 }
 
-static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows,
+static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_anchor *rows,
                          row_buffers *x) {
     TRY(take_buffers(err, s, id, n, x));
     for (int64_t i = 0, k = 0; i < n; i++)
@@ -173,7 +173,7 @@ static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t
 }
 
 glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
-                                  const glofnd_row *rows) {
+                                  const glofnd_anchor *rows) {
     row_buffers x;
     const glofnd_status status = put(err, s, side, id, n, rows, &x);
     free_buffers(&x);
@@ -182,9 +182,9 @@ glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, cons
 
 /* ----- rows for code that runs on the host ----- */
 
-static glofnd_status borrow(gf_error *err, glofnd_store *copy, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+static glofnd_status borrow(gf_error *err, glofnd_store *copy, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
     static const int64_t shared = GLOFND_SHARED;
-    glofnd_row one;
+    glofnd_anchor one;
     TRY(gf_store_device_get(err, copy, side, id, n, rows));
     TRY(gf_store_device_get(err, copy, side, &shared, 1, &one));
     gf_store_scatter(copy, side, id, n, rows);
@@ -192,17 +192,18 @@ static glofnd_status borrow(gf_error *err, glofnd_store *copy, int side, const i
     return GLOFND_OK;
 }
 
-static glofnd_status give_back(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+static glofnd_status give_back(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_anchor *rows) {
     static const int64_t shared = GLOFND_SHARED;
-    const glofnd_row one = gf_store_shared_get(s, side);
+    const glofnd_anchor one = gf_store_shared_get(s, side);
     gf_store_gather_own(s, side, id, n, rows);
     TRY(gf_store_device_put(err, s, side, id, n, rows));
     return gf_store_device_put(err, s, side, &shared, 1, &one);
 }
 
 static glofnd_status with_rows(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
-                               glofnd_status (*move)(gf_error *, glofnd_store *, int, const int64_t *, int64_t, glofnd_row *)) {
-    glofnd_row *rows = malloc((size_t)n * sizeof *rows);
+                               glofnd_status (*move)(gf_error *, glofnd_store *, int, const int64_t *, int64_t,
+                                                     glofnd_anchor *)) {
+    glofnd_anchor *rows = malloc((size_t)n * sizeof *rows);
     FAIL_IF(err, !rows, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)n);
     const glofnd_status status = move(err, s, side, id, n, rows);
     free(rows);

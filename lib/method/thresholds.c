@@ -131,7 +131,7 @@ static glofnd_status check_query(gf_error *err, const glofnd_query *x) {
     return gf_rows_check(err, "k", x->k, x->dtype, x->k_stride, x->dim);
 }
 
-glofnd_status glofnd_thresholds(glofnd_ctx *c, const glofnd_query *query, float *out) {
+glofnd_status glofnd_exact_thresholds(glofnd_ctx *c, const glofnd_query *query, float *out) {
     tables x = {0};
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !query || !out, GLOFND_E_ARGUMENT, "the query and out must not be NULL");

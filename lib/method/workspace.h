@@ -21,8 +21,8 @@ typedef struct gf_side {
     gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in own.window */
     int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
     int64_t *row_id;         /* [own] anchor ids, for the ring */
-    glofnd_row *state;       /* [rows] of the own anchors */
-    glofnd_row *fresh_state; /* [rows] to be written back */
+    glofnd_anchor *state;       /* [rows] of the own anchors */
+    glofnd_anchor *fresh_state; /* [rows] to be written back */
     uint8_t *open;           /* [rows] lambda is updated after pass B */
 } gf_side;
 

@@ -4,7 +4,7 @@
  * strips: up to GF_PANEL rows by some columns, which a visitor reads and which are then overwritten. Every similarity is one
  * chain of fused multiply-adds, whose bits depend neither on the strip nor on which of the two embeddings is the row.
  *
- * glofnd_thresholds() and the selections of the training step do not use this sweep: their rows come from the step's workspace,
+ * glofnd_exact_thresholds() and the selections of the training step do not use this sweep: their rows come from the step's workspace,
  * row-major and padded, and the step must not allocate. They read the same product (cpu/passes/cpu_select.c), hence the same
  * bits.
  */

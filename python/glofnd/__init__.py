@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._lib import (
-    AnchorIndexError, ArgumentError, DeviceError, Error, FileError, FormatError, NumericError, OptionError, OutOfMemoryError,
+    AnchorIndexError, ArgumentError, CancelledError, DeviceError, Error, FileError, FormatError, NumericError, OptionError, OutOfMemoryError,
     StateError, UnsupportedError, build_info, device_status, option_table,
 )
 from ._lib import version as __version__
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._discover import Discovery, discover
 
 __all__ = [
-    "AnchorIndexError", "ArgumentError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "NumericError", "OptionError",
+    "AnchorIndexError", "ArgumentError", "CancelledError", "DeviceError", "Discovery", "Error", "FileError", "FormatError", "NumericError", "OptionError",
     "OutOfMemoryError", "StateError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "option_table",
 ]
 

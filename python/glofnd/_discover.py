@@ -237,7 +237,7 @@ class Discovery:
         files = _lib.DiscoveryFiles(source=origin, names=ctypes.cast(names, ctypes.c_void_p), replace=int(replace),
                                     classes=ctypes.cast(classes, ctypes.c_void_p), class_count=len(self.classes or ()),
                                     parquet=int(format == "parquet"))
-        _lib.checked(library.glofnd_discovery_write, self._handle.value, place, ctypes.byref(files))
+        _lib.checked(library.glofnd_discovery_save, self._handle.value, place, ctypes.byref(files))
 
     # ----- pages -----
 
@@ -356,17 +356,17 @@ def _share(alpha: Any) -> float:
     return float(alpha)
 
 
-def _similarity(duplicates: Any) -> float:
-    """The similarity of duplicates as the library takes it."""
+def _similarity(duplicates: Any) -> dict[str, Any]:
+    """What duplicates are, as fields of the library's struct."""
     if isinstance(duplicates, str) and duplicates == "exact":
-        return _lib.DUP_EXACT
+        return {"duplicates": _lib.CONSTANTS["GLOFND_DUPLICATES_EXACT"]}
     try:
         value = 0.0 if isinstance(duplicates, bool) else float(duplicates)
     except (TypeError, ValueError, RuntimeError):
         value = 0.0
     if not 0 < value <= 1:
         raise ArgumentError(f'duplicates is {duplicates!r}; expected a similarity above 0, up to 1, or "exact"')
-    return value
+    return {"duplicates": _lib.CONSTANTS["GLOFND_DUPLICATES_ABOVE"], "dup": value}
 
 
 _OF_THE_PROGRAM = {"dup": "duplicates", "html": "to_html() of the result", "out": "save() of the result", "format": "save(format=...)"}
@@ -439,7 +439,7 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         "n": rows.n, "dim": rows.dim, "x": rows.pointer, "stride": rows.stride, "dtype": rows.dtype}
     spec = _lib.DiscoverSpec(
         **matrix, label=0 if label is None else label.ctypes.data, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()],
-        alpha=alpha or 0.0, k=k or 0, top=top or -1, max_pairs=max_pairs, dup=similarity, memory=memory or 0, threads=threads,
+        alpha=alpha or 0.0, k=k or 0, top=top or -1, max_pairs=max_pairs, **similarity, memory=memory or 0, threads=threads,
         progress=watch.callback)
     out = ctypes.c_void_p()
     try:

@@ -251,13 +251,13 @@ class Engine:
     # ----- detection from similarities, exact thresholds -----
 
     def update(self, sims: Any) -> None:
-        self._call_store(library.glofnd_update, ctypes.byref(sims))
+        self._call_store(library.glofnd_detect_update, ctypes.byref(sims))
 
     def mask(self, sims: Any, keep: int, kept: int) -> None:
-        self._call_store(library.glofnd_mask, ctypes.byref(sims), keep, kept)
+        self._call_store(library.glofnd_detect_mask, ctypes.byref(sims), keep, kept)
 
     def thresholds(self, query: Any, out: int) -> None:
-        self._call(library.glofnd_thresholds, ctypes.byref(query), out)
+        self._call(library.glofnd_exact_thresholds, ctypes.byref(query), out)
 
     # ----- context -----
 
@@ -339,10 +339,10 @@ class Engine:
         self._call_store(library.glofnd_store_save, c_path(path))
 
     def rows_get(self, side: int, ids: int, n: int, rows: int) -> None:
-        self._call_store(library.glofnd_rows_get, side, ids, n, rows)
+        self._call_store(library.glofnd_anchors_get, side, ids, n, rows)
 
     def rows_put(self, side: int, ids: int, n: int, rows: int) -> None:
-        self._call_store(library.glofnd_rows_put, side, ids, n, rows)
+        self._call_store(library.glofnd_anchors_put, side, ids, n, rows)
 
     def shared_get(self, side: int) -> Any:
         """The row of the one lambda that all anchors share."""

@@ -13,7 +13,7 @@ import weakref
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
 
-VERSION = (0, 2)  # of the header that the tables below follow: major, minor
+VERSION = (1, 0)  # of the header that the tables below follow: major, minor
 
 # ----- structs ----------------------------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("ring_dim", c_int64), ("ring_count", c_int64), ("touched_rows", c_int64), ("row_bytes", c_size_t), ("bytes", c_size_t),
         ("bank_dim", c_int64),
     ],
-    "glofnd_row": [
+    "glofnd_anchor": [
         ("lambda", c_float), ("m", c_float), ("v", c_float), ("log_u", c_float), ("clock", c_uint32), ("tau", c_float),
         ("tau_m", c_float), ("tau_v", c_float), ("tau_clock", c_uint32),
     ],
@@ -69,7 +69,7 @@ STRUCTS["glofnd_embeddings_info"] = [
 STRUCTS["glofnd_discover_spec"] = [
     ("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("x", c_void_p), ("label", c_void_p), ("stride", c_int64),
     ("dtype", c_int32), ("device", c_int32), ("alpha", c_double), ("k", c_int64), ("top", c_int64), ("max_pairs", c_int64),
-    ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("reserved", c_int32), ("progress", PROGRESS),
+    ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("duplicates", c_int32), ("progress", PROGRESS),
     ("user", c_void_p), ("files", c_void_p),
 ]
 STRUCTS["glofnd_discovery_arrays"] = [
@@ -93,6 +93,7 @@ CONSTANTS = {
     "GLOFND_DEVICE_CPU": 0, "GLOFND_DEVICE_CUDA": 1,
     "GLOFND_F32": 0, "GLOFND_BF16": 1, "GLOFND_F16": 2,
     "GLOFND_WANT_QUALITY": 1, "GLOFND_WANT_QUANTILE": 2, "GLOFND_WANT_NO_UPDATE": 4,
+    "GLOFND_DUPLICATES_DEFAULT": 0, "GLOFND_DUPLICATES_ABOVE": 1, "GLOFND_DUPLICATES_EXACT": 2,
     "GLOFND_SHARED": -1, "GLOFND_LINK_BYTES": 64,
 }
 
@@ -111,7 +112,7 @@ def _struct(name: str) -> Any:
 
 StoreSpec = _struct("glofnd_store_spec")
 StoreInfo = _struct("glofnd_store_info")
-Row = _struct("glofnd_row")
+Row = _struct("glofnd_anchor")
 Sims = _struct("glofnd_sims")
 Query = _struct("glofnd_query")
 Batch = _struct("glofnd_batch")
@@ -121,7 +122,6 @@ EmbeddingsInfo = _struct("glofnd_embeddings_info")
 DiscoverSpec = _struct("glofnd_discover_spec")
 DiscoveryArrays = _struct("glofnd_discovery_arrays")
 DiscoveryFiles = _struct("glofnd_discovery_files")
-DUP_EXACT = 3.0
 
 F32, BF16, F16 = CONSTANTS["GLOFND_F32"], CONSTANTS["GLOFND_BF16"], CONSTANTS["GLOFND_F16"]
 WANT_QUALITY, WANT_QUANTILE = CONSTANTS["GLOFND_WANT_QUALITY"], CONSTANTS["GLOFND_WANT_QUANTILE"]
@@ -177,9 +177,13 @@ class FormatError(Error, ValueError):
     """GLOFND_E_FORMAT: a corrupt or foreign file."""
 
 
+class CancelledError(Error, RuntimeError):
+    """GLOFND_E_CANCELLED: the caller stopped the work."""
+
+
 ERRORS: dict[int, type[Error]] = {
     10: ArgumentError, 11: OptionError, 12: AnchorIndexError, 20: NumericError, 30: OutOfMemoryError, 31: DeviceError,
-    32: UnsupportedError, 40: FileError, 41: FormatError,
+    32: UnsupportedError, 40: FileError, 41: FormatError, 50: CancelledError,
 }
 
 for _kind in (Error, StateError, *ERRORS.values()):
@@ -192,7 +196,7 @@ _WORDS = (("batch.tau", "tau"), ("batch.gamma", "gamma"), ("batch.epoch", "epoch
           ("batch.label is NULL", "labels are missing"), ("batch.a", "z1"), ("batch.b", "z2"),
           ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
           ("cols is 0; a batch has", "the batch is empty; a batch has"), ("batch.group is NULL", "groups are missing"),
-          ("use --force to replace it", "use replace=True to replace it"), (", or GLOFND_DUP_EXACT", ', or "exact"'),
+          ("use --force to replace it", "use replace=True to replace it"),
           ("use --device cpu", 'use device="cpu"'), ("this program was built", "this library was built"), ("mask_epoch", "start_epoch"),
           ("--label-column is for", "label_column is for"), ("by --labels Y.npy", "by labels="), ("label names a column", "label_column names a column"),
           ("by --column", "by column="), ("by --id", "by id="), ("by --tensor", "by tensor="))
@@ -244,15 +248,15 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "store_save": (c_int, [c_void_p, c_void_p, c_char_p]),
     "store_load": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_void_p)]),
     "store_describe": (c_int, [c_void_p, POINTER(StoreInfo)]),
-    "rows_get": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
-    "rows_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
+    "anchors_get": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
+    "anchors_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "ring_get": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "ring_put": (c_int, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
     "bank_get": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "bank_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
-    "update": (c_int, [c_void_p, c_void_p, POINTER(Sims)]),
-    "mask": (c_int, [c_void_p, c_void_p, POINTER(Sims), c_void_p, c_void_p]),
-    "thresholds": (c_int, [c_void_p, POINTER(Query), c_void_p]),
+    "detect_update": (c_int, [c_void_p, c_void_p, POINTER(Sims)]),
+    "detect_mask": (c_int, [c_void_p, c_void_p, POINTER(Sims), c_void_p, c_void_p]),
+    "exact_thresholds": (c_int, [c_void_p, POINTER(Query), c_void_p]),
     "embeddings_open": (c_int, [POINTER(EmbeddingFiles), POINTER(c_void_p), *_text]),
     "embeddings_close": (None, [c_void_p]),
     "embeddings_describe": (c_int, [c_void_p, POINTER(EmbeddingsInfo)]),
@@ -260,7 +264,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "discover": (c_int, [POINTER(DiscoverSpec), POINTER(c_void_p), *_text]),
     "discovery_free": (None, [c_void_p]),
     "discovery_view": (c_int, [c_void_p, POINTER(DiscoveryArrays)]),
-    "discovery_write": (c_int, [c_void_p, c_char_p, POINTER(DiscoveryFiles), *_text]),
+    "discovery_save": (c_int, [c_void_p, c_char_p, POINTER(DiscoveryFiles), *_text]),
     "step": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, c_void_p, POINTER(Stats)]),
     "step_rows": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, POINTER(Stats)]),
     "step_grad": (c_int, [c_void_p, POINTER(Batch), c_void_p, c_void_p, c_void_p, POINTER(Stats)]),
@@ -273,7 +277,7 @@ def library_path() -> str:
     package of a distribution) the system's of the same version, by its name."""
     chosen = os.environ.get("GLOFND_LIBRARY")
     inside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libglofnd.so")
-    return chosen or (inside if os.path.exists(inside) else "libglofnd.so.%d.%d" % VERSION)
+    return chosen or (inside if os.path.exists(inside) else "libglofnd.so.%d" % VERSION[0])
 
 
 def _load() -> ctypes.CDLL:

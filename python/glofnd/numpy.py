@@ -20,7 +20,7 @@ from ._lib import AnchorIndexError, ArgumentError, OptionError
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
 
 _DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
-ROW = np.dtype([(name, np.dtype(kind)) for name, kind in _lib.STRUCTS["glofnd_row"]])
+ROW = np.dtype([(name, np.dtype(kind)) for name, kind in _lib.STRUCTS["glofnd_anchor"]])
 """State of one anchor on one side: threshold `lambda`, moments, `log_u`, visits `clock`, individual temperature."""
 
 

@@ -29,7 +29,7 @@ from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction,
 
 __all__ = ["GloFNDLoss", "WithIndex"]
 
-_ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_row"]]
+_ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_anchor"]]
 _TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
 _STATE_NAMES = [name for name, _ in _ROW_FIELDS] + ["shared", "epoch", "ring_index", "ring_a", "ring_b", "bank"]
 _UINT64 = getattr(torch, "uint64", "none")  # PyTorch 2.2 has none

@@ -30,7 +30,7 @@ typedef struct glofnd_xla_engine { /* filled by Python; calls of the libglofnd t
     glofnd_ctx *ctx[3];            /* CPU; CUDA for float32 and for shorter types, or NULL */
     int64_t n, sides;
     glofnd_status (*step)(glofnd_ctx *, glofnd_store *, const glofnd_batch *, void *, void *, glofnd_stats *);
-    glofnd_status (*state)(glofnd_ctx *, glofnd_row *, int64_t);
+    glofnd_status (*state)(glofnd_ctx *, glofnd_anchor *, int64_t);
     glofnd_status (*tau)(glofnd_ctx *, const float *);
     glofnd_status (*loss)(glofnd_ctx *, float *, float *);
     glofnd_status (*stats)(glofnd_ctx *, glofnd_stats *);
@@ -169,7 +169,7 @@ static glofnd_batch batch_of(const call *c) {
                           .tau = c->tau};
 }
 
-static size_t state_bytes(const call *c) { return sizeof(glofnd_row) * (size_t)(c->e->sides * (c->e->n + 1)); }
+static size_t state_bytes(const call *c) { return sizeof(glofnd_anchor) * (size_t)(c->e->sides * (c->e->n + 1)); }
 
 /* The step on the buffer of the new state, which holds the old one. */
 static glofnd_status step(const call *c, glofnd_stats *stats) {

@@ -15,7 +15,7 @@ HEADER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "
 
 
 def probe_source() -> str:
-    lines = ["#define GLOFND_EXPERIMENTAL", "#include <glofnd.h>", "#include <stdio.h>", "int main(void) {"]
+    lines = ["#define GLOFND_EXPERIMENTAL", "#include <glofnd.h>", "#include <glofnd_discover.h>", "#include <stdio.h>", "int main(void) {"]
     for struct, fields in _lib.STRUCTS.items():
         lines.append(f'    printf("{struct} %zu\\n", sizeof({struct}));')
         for name, _ in fields:
@@ -61,7 +61,7 @@ class Layout(unittest.TestCase):
         """A package without a library of its own, as a distribution would make it."""
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(os.path.dirname(_lib.__file__), os.path.join(folder, "glofnd"), ignore=shutil.ignore_patterns("lib", "__pycache__"))
-            name = "libglofnd.so.%d.%d" % _lib.VERSION
+            name = "libglofnd.so.%d" % _lib.VERSION[0]
             environment = {key: value for key, value in os.environ.items() if key != "GLOFND_LIBRARY"}
             run = lambda: subprocess.run([sys.executable, "-m", "glofnd"], cwd=folder, capture_output=True, text=True, env={
                 **environment, "PYTHONPATH": folder, "LD_LIBRARY_PATH": os.path.join(folder, "system")})

@@ -91,12 +91,12 @@ typedef struct drawn { /* one batch */
     int32_t epoch;
 } drawn;
 
-typedef struct result { /* after a step */
-    float *grad[2];     /* [batch][dim]; ranks share it, and write their own rows */
-    glofnd_row *row[2]; /* [n] per side, written by their owners */
-    uint16_t *bank[2];  /* [n][dim] per side, of one rank */
-    glofnd_stats stats; /* of the batch */
-    int leftover;       /* rows of other state in a working store */
+typedef struct result {    /* after a step */
+    float *grad[2];        /* [batch][dim]; ranks share it, and write their own rows */
+    glofnd_anchor *row[2]; /* [n] per side, written by their owners */
+    uint16_t *bank[2];     /* [n][dim] per side, of one rank */
+    glofnd_stats stats;    /* of the batch */
+    int leftover;          /* rows of other state in a working store */
 } result;
 
 static drawn draw(const problem *p, rng *g, int step, int one_epoch) {
@@ -234,7 +234,7 @@ static void step_alone(bench *x, const drawn *d, result *r) {
     fine(glofnd_step(x->ctx, x->store, &q, x->grad[0], x->grad[1], &r->stats), glofnd_ctx_error(x->ctx));
     for (int i = 0; i < 2; i++) get(x, r->grad[i], x->grad[i], x->p->batch * x->p->dim, sizeof(float));
     for (int i = 0; i <= two_sides(&x->o); i++)
-        fine(glofnd_rows_get(x->ctx, x->store, i, x->every, x->p->n, r->row[i]), glofnd_ctx_error(x->ctx));
+        fine(glofnd_anchors_get(x->ctx, x->store, i, x->every, x->p->n, r->row[i]), glofnd_ctx_error(x->ctx));
     read_averages(x, r);
 }
 
@@ -295,13 +295,13 @@ static void record(seat *s, int32_t epoch) {
 static void read_rows(const seat *s, result *r) {
     glofnd_ctx *c = gf_shard_ctx(s->ranks.shard);
     const int me = s->w.head.rank, ranks = s->w.head.ranks;
-    glofnd_row *rows = on_host(s->x.p->n, sizeof *rows);
+    glofnd_anchor *rows = on_host(s->x.p->n, sizeof *rows);
     for (int i = 0; i <= two_sides(&s->x.o); i++) {
         for (int64_t id = me; id < s->x.p->n; id += ranks) {
             const int64_t place = id / ranks;
-            fine(glofnd_rows_get(c, gf_shard_store(s->ranks.shard), i, &place, 1, &r->row[i][id]), glofnd_ctx_error(c));
+            fine(glofnd_anchors_get(c, gf_shard_store(s->ranks.shard), i, &place, 1, &r->row[i][id]), glofnd_ctx_error(c));
         }
-        fine(glofnd_rows_get(s->x.ctx, s->x.store, i, s->x.every, s->x.p->n, rows), glofnd_ctx_error(s->x.ctx));
+        fine(glofnd_anchors_get(s->x.ctx, s->x.store, i, s->x.every, s->x.p->n, rows), glofnd_ctx_error(s->x.ctx));
         for (int64_t id = 0; id < s->x.p->n; id++) r->leftover += !isinf(rows[id].log_u) || rows[id].clock != 0;
     }
     free(rows);
@@ -366,7 +366,7 @@ static void compare_stats(const problem *p, int step, const glofnd_stats *x, con
 static void compare_state(const problem *p, int step, int sides, const result *one, const result *many, int ranks) {
     for (int i = 0; i < sides; i++)
         for (int64_t id = 0; id < p->n; id++) {
-            const glofnd_row *x = &many[id % ranks * STEPS].row[i][id], *y = &one->row[i][id];
+            const glofnd_anchor *x = &many[id % ranks * STEPS].row[i][id], *y = &one->row[i][id];
             assert_int_equal(x->clock, y->clock);
             close_to(p, step, "a lambda", (double)x->lambda, (double)y->lambda, 1e-5);
             if (isinf(y->log_u)) assert_true(isinf(x->log_u));

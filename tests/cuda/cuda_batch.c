@@ -223,11 +223,11 @@ TEST(thresholds_take_every_type_and_stride) {
             float *out = on_device_take(&d.copies, NULL, bytes);
             glofnd_query q = {.size = sizeof q, .rows = s.batch, .cols = s.batch, .dim = s.dim, .alpha = 0.2};
             q.q = on_device_take(&d.copies, b.a, plain), q.k = on_device_take(&d.copies, b.b, plain);
-            expect_ok(w.ctx, glofnd_thresholds(w.ctx, &q, out));
+            expect_ok(w.ctx, glofnd_exact_thresholds(w.ctx, &q, out));
             on_device_fetch(want, out, bytes);
             q.q = d.q.a, q.k = d.q.b, q.q_stride = t.q.a_stride, q.k_stride = t.q.b_stride, q.dtype = dtype;
             cuda_ok(cudaMemset(out, 0xff, bytes));
-            expect_ok(w.ctx, glofnd_thresholds(w.ctx, &q, out));
+            expect_ok(w.ctx, glofnd_exact_thresholds(w.ctx, &q, out));
             on_device_fetch(got, out, bytes);
             assert_memory_equal(got, want, bytes);
             on_device_drop(&d.copies);

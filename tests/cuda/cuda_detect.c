@@ -62,17 +62,17 @@ static void check_detect(int detector, int warmup, int init) {
     uint8_t *keep = on_device_take(&t, NULL, sizeof x.keep), got[SIM_PAIRS];
     int32_t *kept = on_device_take(&t, NULL, sizeof x.kept), got_kept[2 * SIM_ROWS];
     for (int step = 0; step < 4; step++) {
-        glofnd_row want[SIM_ROWS], have[SIM_ROWS];
+        glofnd_anchor want[SIM_ROWS], have[SIM_ROWS];
         draw_sims(&x, &g);
         on_device_copies given = {0};
         const glofnd_sims q = sims_there(&given, &x);
-        expect_ok(here.ctx, glofnd_update(here.ctx, here.store, &x.q));
-        expect_ok(there.ctx, glofnd_update(there.ctx, there.store, &q));
-        expect_ok(here.ctx, glofnd_rows_get(here.ctx, here.store, 0, x.id, SIM_ROWS, want));
-        expect_ok(there.ctx, glofnd_rows_get(there.ctx, there.store, 0, x.id, SIM_ROWS, have));
+        expect_ok(here.ctx, glofnd_detect_update(here.ctx, here.store, &x.q));
+        expect_ok(there.ctx, glofnd_detect_update(there.ctx, there.store, &q));
+        expect_ok(here.ctx, glofnd_anchors_get(here.ctx, here.store, 0, x.id, SIM_ROWS, want));
+        expect_ok(there.ctx, glofnd_anchors_get(there.ctx, there.store, 0, x.id, SIM_ROWS, have));
         assert_memory_equal(want, have, sizeof want);
-        expect_ok(here.ctx, glofnd_mask(here.ctx, here.store, &x.q, x.keep, x.kept));
-        expect_ok(there.ctx, glofnd_mask(there.ctx, there.store, &q, keep, kept));
+        expect_ok(here.ctx, glofnd_detect_mask(here.ctx, here.store, &x.q, x.keep, x.kept));
+        expect_ok(there.ctx, glofnd_detect_mask(there.ctx, there.store, &q, keep, kept));
         on_device_fetch(got, keep, sizeof got), on_device_fetch(got_kept, kept, sizeof got_kept);
         assert_memory_equal(got, x.keep, sizeof got);
         assert_memory_equal(got_kept, x.kept, sizeof got_kept);
@@ -80,7 +80,7 @@ static void check_detect(int detector, int warmup, int init) {
     }
     x.id[3] = s.anchors;
     const glofnd_sims bad = sims_there(&t, &x);
-    assert_int_equal(glofnd_update(there.ctx, there.store, &bad), GLOFND_E_INDEX);
+    assert_int_equal(glofnd_detect_update(there.ctx, there.store, &bad), GLOFND_E_INDEX);
     on_device_drop(&t);
     runner_free(&there);
     runner_free(&here);

@@ -27,7 +27,7 @@ typedef struct setting { /* a step, on rows of the caller unless `store` is set 
     glofnd_batch q;
     size_t grad_bytes, rows_bytes;
     float *grad, *scalars;
-    glofnd_row *rows; /* [sides][anchors + 1] */
+    glofnd_anchor *rows; /* [sides][anchors + 1] */
 } setting;
 
 static scene large(int loss, glofnd_math math, int64_t batch, int64_t dim) {
@@ -42,7 +42,7 @@ static void give_rows(setting *x) {
     const int sides = scene_two_views(&x->s) ? 1 : 2;
     const int64_t count = sides * (x->s.anchors + 1);
     x->rows_bytes = sizeof *x->rows * (size_t)count;
-    glofnd_row *rows = calloc(1, x->rows_bytes);
+    glofnd_anchor *rows = calloc(1, x->rows_bytes);
     if (!rows) abort();
     for (int64_t i = 0; i < count; i++) rows[i].lambda = 1.0f, rows[i].log_u = -INFINITY;
     x->rows = on_device_take(&x->copies, rows, x->rows_bytes);
@@ -95,13 +95,13 @@ static void expect_same_memory(const setting *x, const void *a, const setting *y
     free(here), free(there);
 }
 
-static glofnd_row *rows_of_store(const setting *x) {
+static glofnd_anchor *rows_of_store(const setting *x) {
     const int64_t n = x->s.anchors;
-    glofnd_row *rows = calloc((size_t)(2 * (n + 1)), sizeof *rows);
+    glofnd_anchor *rows = calloc((size_t)(2 * (n + 1)), sizeof *rows);
     if (!rows) abort();
     for (int side = 0; side < (scene_two_views(&x->s) ? 1 : 2); side++) {
         read_rows(&(runner){x->ctx, x->store}, side, n, rows + side * (n + 1));
-        expect_ok(x->ctx, glofnd_rows_get(x->ctx, x->store, side, &(int64_t){GLOFND_SHARED}, 1, rows + side * (n + 1) + n));
+        expect_ok(x->ctx, glofnd_anchors_get(x->ctx, x->store, side, &(int64_t){GLOFND_SHARED}, 1, rows + side * (n + 1) + n));
     }
     return rows;
 }
@@ -120,7 +120,7 @@ TEST(large_batches_have_the_bits_of_a_store) {
             expect_same_memory(&x, x.scalars, &y, y.scalars, 2 * sizeof(float));
             expect_same_memory(&x, x.grad, &y, y.grad, x.grad_bytes);
         }
-        glofnd_row *got = fetch(&x, x.rows, x.rows_bytes), *want = rows_of_store(&y);
+        glofnd_anchor *got = fetch(&x, x.rows, x.rows_bytes), *want = rows_of_store(&y);
         assert_memory_equal(got, want, x.rows_bytes);
         free(got), free(want);
         setting_free(&x), setting_free(&y);
@@ -176,7 +176,7 @@ static float fetch_loss(const setting *x) {
 
 /* A step that fails and one behind it change no row, and their loss is NaN. One of the next calls reports it. */
 static void expect_noticed(setting *x, glofnd_status want, void (*mend)(setting *x)) {
-    glofnd_row *before = fetch(x, x->rows, x->rows_bytes), *after;
+    glofnd_anchor *before = fetch(x, x->rows, x->rows_bytes), *after;
     glofnd_status status = GLOFND_OK, found;
     for (int step = 0; step < 2; step++) {
         queue_step(x);
@@ -200,7 +200,7 @@ static void set_id(setting *x, int64_t id) {
 }
 
 static void set_row(setting *x, int64_t at, float lambda) {
-    const glofnd_row row = {.lambda = lambda, .log_u = -INFINITY, .clock = 1};
+    const glofnd_anchor row = {.lambda = lambda, .log_u = -INFINITY, .clock = 1};
     cuda_ok(cudaMemcpy(x->rows + at, &row, sizeof row, cudaMemcpyHostToDevice));
     cuda_ok(cudaDeviceSynchronize());
 }

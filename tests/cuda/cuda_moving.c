@@ -14,7 +14,7 @@ typedef enum state_kind {
 } state_kind;
 
 typedef struct anchors {
-    glofnd_row *host, *fresh;
+    glofnd_anchor *host, *fresh;
     uint8_t *open;
     int64_t count;
 } anchors;
@@ -29,8 +29,8 @@ static float quantile_of(const problem *p, int64_t r, int64_t best) {
     return value < 1.0f ? value : 1.0f;
 }
 
-static glofnd_row state_of(const problem *p, int64_t r, state_kind kind, rng *g) {
-    glofnd_row row = {.clock = 40, .log_u = -INFINITY};
+static glofnd_anchor state_of(const problem *p, int64_t r, state_kind kind, rng *g) {
+    glofnd_anchor row = {.clock = 40, .log_u = -INFINITY};
     row.m = (float)(0.001 * rng_normal(g)), row.v = 1e-5f;
     row.lambda = quantile_of(p, r, kind == LOW ? p->s.cols * 2 / 3 : kind == SUDDEN ? 3 : 12);
     if (kind == SUDDEN) row.lambda += 0.02f, row.m = 0.0f, row.v = 1e-14f;
@@ -70,10 +70,10 @@ static gf_cuda_moving moving_of(const problem *p, const anchors *a) {
 
 /* Moves the anchors on the CPU by the counts of gf_cuda_count; powers differ from the GPU's by roundings. */
 static void compare_states(const anchors *a, const gf_cuda_moving *m, const int32_t *above) {
-    glofnd_row *got = malloc(sizeof *got * (size_t)a->count);
+    glofnd_anchor *got = malloc(sizeof *got * (size_t)a->count);
     CUDA(cudaMemcpy(got, a->fresh, sizeof *got * (size_t)a->count, cudaMemcpyDeviceToHost));
     for (int64_t i = 0; i < a->count; i++) {
-        glofnd_row want = a->host[i];
+        glofnd_anchor want = a->host[i];
         int64_t n = 0;
         for (int v = 0; v < m->per_sample; v++) n += above[i * m->per_sample + v];
         if (i % 7 != 5) gf_lambda_update(&m->learner, &want, (double)n / (double)(m->per_sample * m->negatives));

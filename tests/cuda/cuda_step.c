@@ -76,11 +76,11 @@ static void rig_fetch(rig *r) {
     on_device_fetch(r->out.grad_b, r->grad_b, r->grad_bytes);
 }
 
-static glofnd_row *all_rows(const rig *r, int side) {
-    glofnd_row *rows = calloc((size_t)r->s.anchors, sizeof *rows);
+static glofnd_anchor *all_rows(const rig *r, int side) {
+    glofnd_anchor *rows = calloc((size_t)r->s.anchors, sizeof *rows);
     int64_t *id = calloc((size_t)r->s.anchors, sizeof *id);
     for (int64_t i = 0; i < r->s.anchors; i++) id[i] = i;
-    expect_ok(r->w.ctx, glofnd_rows_get(r->w.ctx, r->w.store, side, id, r->s.anchors, rows));
+    expect_ok(r->w.ctx, glofnd_anchors_get(r->w.ctx, r->w.store, side, id, r->s.anchors, rows));
     free(id);
     return rows;
 }
@@ -88,7 +88,7 @@ static glofnd_row *all_rows(const rig *r, int side) {
 static void expect_same_rows(const char *what, const rig *a, const rig *b) {
     const int sides = scene_two_views(&a->s) ? 1 : 2;
     for (int side = 0; side < sides; side++) {
-        glofnd_row *x = all_rows(a, side), *y = all_rows(b, side);
+        glofnd_anchor *x = all_rows(a, side), *y = all_rows(b, side);
         if (memcmp(x, y, sizeof *x * (size_t)a->s.anchors) != 0)
             fail_msg("%s: %s: states differ, side %d", what, a->s.name, side);
         free(x);
@@ -449,16 +449,16 @@ TEST(wrong_calls_are_refused) {
     glofnd_sims none = {0};
     spec.path = "somewhere";
     assert_int_equal(glofnd_store_create(r.w.ctx, &spec, &store), GLOFND_E_UNSUPPORTED);
-    assert_int_equal(glofnd_update(r.w.ctx, r.w.store, &none), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_update(r.w.ctx, host.store, &none), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_detect_update(r.w.ctx, r.w.store, &none), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_detect_update(r.w.ctx, host.store, &none), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_ctx_stream(host.ctx, NULL), GLOFND_E_UNSUPPORTED);
     assert_int_equal(glofnd_ctx_configure(r.w.ctx, &cpu.o), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_step(r.w.ctx, host.store, &r.q, r.grad_a, r.grad_b, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_step(host.ctx, r.w.store, &r.b.q, r.out.grad_a, r.out.grad_b, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_ctx_stats(r.w.ctx, &r.out.stats), GLOFND_E_ARGUMENT); /* no step yet */
-    assert_int_equal(glofnd_rows_get(r.w.ctx, r.w.store, 0, NULL, 1, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_get(r.w.ctx, r.w.store, 0, NULL, 0, NULL), GLOFND_OK); /* no rows: nothing to do */
-    assert_int_equal(glofnd_rows_put(r.w.ctx, r.w.store, 0, NULL, 0, NULL), GLOFND_OK);
+    assert_int_equal(glofnd_anchors_get(r.w.ctx, r.w.store, 0, NULL, 1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_get(r.w.ctx, r.w.store, 0, NULL, 0, NULL), GLOFND_OK); /* no rows: nothing to do */
+    assert_int_equal(glofnd_anchors_put(r.w.ctx, r.w.store, 0, NULL, 0, NULL), GLOFND_OK);
     runner_free(&host);
     rig_free(&r);
 }

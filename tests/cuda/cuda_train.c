@@ -18,9 +18,9 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/cuda_device.h"
+#include "loop/memory.h"
 #include "support/random.h"
 #include "support/trial.h"
-#include "loop/memory.h"
 
 static const trial_setting common[] = {
     {"data", "shapes:n=192,classes=3,size=16"},
@@ -260,8 +260,8 @@ static void runs_move_between_devices(void **state) {
     gf_trainer_free(host), gf_trainer_free(gpu), gf_trainer_free(back);
 }
 
-static void get_row(const gf_trainer *t, int64_t i, glofnd_row *row) {
-    assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), 0, &i, 1, row), GLOFND_OK);
+static void get_row(const gf_trainer *t, int64_t i, glofnd_anchor *row) {
+    assert_int_equal(glofnd_anchors_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), 0, &i, 1, row), GLOFND_OK);
 }
 
 /* The anchors of other data follow their samples onto the GPU. */
@@ -279,7 +279,7 @@ static void other_data_is_remapped(void **state) {
     trial_fine(gf_checkpoint_load(&err, b, "grown/checkpoints/step-8", 1, &found, &marks), &err);
     assert_true(found.kept == 192 && found.fresh == 64 && found.lost == 0);
     for (int64_t i = 0; i < 256; i++) {
-        glofnd_row have, want = {.lambda = 1.0f, .log_u = -INFINITY};
+        glofnd_anchor have, want = {.lambda = 1.0f, .log_u = -INFINITY};
         if (i < 192) get_row(a, i, &want);
         get_row(b, i, &have);
         assert_memory_equal(&have, &want, sizeof have);

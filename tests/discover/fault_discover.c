@@ -6,6 +6,7 @@
 #include "discover/discover_files.h"
 #include "discover/units.h"
 #include "glofnd.h"
+#include "glofnd_discover.h"
 #include "support/faults.h"
 #include "support/random.h"
 #include "support/trial.h"
@@ -63,7 +64,7 @@ TEST(a_folder_without_memory) {
     assert_int_equal(glofnd_discover(&s, &r, NULL, 0), GLOFND_OK);
     for (long k = 0;; k++) {
         faults_at(k);
-        const glofnd_status status = glofnd_discovery_write(r, out, &files, NULL, 0);
+        const glofnd_status status = glofnd_discovery_save(r, out, &files, NULL, 0);
         const int failed = faults_end();
         struct stat st;
         if (status != GLOFND_OK) {

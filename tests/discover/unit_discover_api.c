@@ -2,7 +2,7 @@
  * and a folder whose tables say the same. */
 #include "support/test.h"
 
-#include "glofnd.h"
+#include "glofnd_discover.h"
 #include "util/dtype.h"
 #include "util/rng.h"
 #include <math.h>
@@ -145,8 +145,24 @@ TEST(it_reports_and_can_be_cancelled) {
     glofnd_discovery_free(run(&s, &v));
     assert_true(calls > 0);
     s.progress = stop_now;
-    assert_int_equal(glofnd_discover(&s, &r, why, sizeof why), GLOFND_E_ARGUMENT);
-    assert_true(!r && strstr(why, "stopped"));
+    assert_int_equal(glofnd_discover(&s, &r, why, sizeof why), GLOFND_E_CANCELLED);
+    assert_true(!r && strstr(why, "cancelled"));
+}
+
+/* Rows of equal bytes, rows at or above any similarity, 0 included, and the default. */
+TEST(duplicates_by_three_rules) {
+    glofnd_discovery_arrays v;
+    glofnd_discover_spec s = spec_make();
+    int64_t pairs[4];
+    for (int i = 0; i < 4; i++) {
+        s.duplicates = i == 3 ? GLOFND_DUPLICATES_ABOVE : i, s.dup = i == 1 ? 0.98 : 0.0;
+        glofnd_discovery *r = run(&s, &v);
+        pairs[i] = v.duplicate_pairs;
+        glofnd_discovery_free(r);
+    }
+    assert_int_equal(pairs[GLOFND_DUPLICATES_DEFAULT], pairs[GLOFND_DUPLICATES_ABOVE]);
+    assert_true(pairs[GLOFND_DUPLICATES_EXACT] >= 1 && pairs[GLOFND_DUPLICATES_EXACT] <= pairs[GLOFND_DUPLICATES_DEFAULT]);
+    assert_true(pairs[3] > pairs[GLOFND_DUPLICATES_DEFAULT]);
 }
 
 TEST(wrong_use_is_refused) {
@@ -166,7 +182,8 @@ TEST(wrong_use_is_refused) {
         glofnd_discover_spec s = spec_make();
         glofnd_discovery *r = NULL;
         char why[300] = "";
-        s.alpha = CASE[i].alpha, s.k = CASE[i].k, s.dup = CASE[i].dup, s.n = CASE[i].n, s.stride = CASE[i].stride;
+        s.alpha = CASE[i].alpha, s.k = CASE[i].k, s.dup = CASE[i].dup, s.duplicates = CASE[i].dup != 0, s.n = CASE[i].n,
+        s.stride = CASE[i].stride;
         s.size += (size_t)CASE[i].size, s.top = CASE[i].top;
         const glofnd_status status = glofnd_discover(&s, &r, why, sizeof why);
         if ((int)status != CASE[i].status || r || !why[0]) fail_msg("case %zu: status %d, \"%s\"", i, (int)status, why);
@@ -188,9 +205,9 @@ static void names_of_classes(glofnd_discover_spec *s, const char *out) {
         s->label = labelled ? class_of : NULL;
         glofnd_discovery *r = run(s, &v);
         files.class_count = 3;
-        assert_int_equal(glofnd_discovery_write(r, out, &files, why, sizeof why), labelled ? GLOFND_OK : GLOFND_E_ARGUMENT);
+        assert_int_equal(glofnd_discovery_save(r, out, &files, why, sizeof why), labelled ? GLOFND_OK : GLOFND_E_ARGUMENT);
         files.class_count = 2;
-        assert_int_equal(glofnd_discovery_write(r, out, &files, why, sizeof why), GLOFND_E_ARGUMENT);
+        assert_int_equal(glofnd_discovery_save(r, out, &files, why, sizeof why), GLOFND_E_ARGUMENT);
         glofnd_discovery_free(r);
     }
     snprintf(path, sizeof path, "%s/classes.txt", out);
@@ -210,9 +227,19 @@ TEST(the_folder_is_written_whole) {
     assert_non_null(mkdtemp(folder));
     for (int i = 0; i < N; i++) names[i] = i == 1 ? "tab\there" : "name";
     snprintf(out, sizeof out, "%s/out", folder);
-    assert_int_equal(glofnd_discovery_save(r, out, "memory", names, 0, NULL, 0), GLOFND_OK);
-    assert_int_not_equal(glofnd_discovery_save(r, out, "memory", names, 0, line, sizeof line), GLOFND_OK); /* is there */
-    assert_int_equal(glofnd_discovery_save(r, out, "memory", NULL, 1, NULL, 0), GLOFND_OK);
+    assert_int_equal(glofnd_discovery_save(
+                         r, out, &(glofnd_discovery_files){.size = sizeof(glofnd_discovery_files), .names = names, .replace = 0},
+                         NULL, 0),
+                     GLOFND_OK);
+    assert_int_not_equal(
+        glofnd_discovery_save(r, out,
+                              &(glofnd_discovery_files){.size = sizeof(glofnd_discovery_files), .names = names, .replace = 0},
+                              line, sizeof line),
+        GLOFND_OK); /* is there */
+    assert_int_equal(glofnd_discovery_save(
+                         r, out, &(glofnd_discovery_files){.size = sizeof(glofnd_discovery_files), .names = NULL, .replace = 1},
+                         NULL, 0),
+                     GLOFND_OK);
     snprintf(path, sizeof path, "%s/pairs.tsv", out);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
@@ -220,7 +247,7 @@ TEST(the_folder_is_written_whole) {
     while (fgets(line, sizeof line, f)) lines++;
     fclose(f);
     assert_int_equal(lines, v.pairs + 1);
-    assert_int_equal(glofnd_discovery_save(NULL, out, "x", NULL, 0, NULL, 0), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_discovery_save(NULL, out, NULL, NULL, 0), GLOFND_E_ARGUMENT);
     glofnd_discovery_free(r);
     names_of_classes(&s, out);
     snprintf(command, sizeof command, "rm -rf %s", folder);
@@ -278,8 +305,6 @@ TEST(rows_can_be_those_of_files) {
     assert_memory_equal(got.kind, want.kind, N);
     glofnd_discovery_free(plain);
     glofnd_discovery_free(read);
-    s.x = x, s.n = N, s.dim = DIM, s.size = offsetof(glofnd_discover_spec, files); /* a caller of an older header */
-    glofnd_discovery_free(run(&s, &got));
     glofnd_embeddings_close(e);
     files.id = "nobody";
     refused(GLOFND_E_ARGUMENT, &files, "nobody");

@@ -10,7 +10,7 @@ say() { echo "install: $*"; }
 cmake --install "$build" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix"                         # an installed tree may be moved
 headers=$(cd "$work/prefix/include" && echo *)
-[ "$headers" = "glofnd.h glofnd_experimental.h" ] || { say "include holds: $headers"; exit 1; }
+[ "$headers" = "glofnd.h glofnd_discover.h glofnd_experimental.h" ] || { say "include holds: $headers"; exit 1; }
 libdir=$(dirname "$(find "$work/prefix" -name libglofnd.a)")
 
 # The program: presets by their name, manual pages, completion.

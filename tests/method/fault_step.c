@@ -175,7 +175,7 @@ TEST(reserve_survives_every_failure) {
     runner_free(&w);
 }
 
-static void read_sides(const scene *s, const runner *w, glofnd_row *rows) {
+static void read_sides(const scene *s, const runner *w, glofnd_anchor *rows) {
     for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++) read_rows(w, side, s->anchors, rows + side * s->anchors);
 }
 
@@ -184,8 +184,8 @@ static void check_step_failures(const scene *s) {
     runner w = runner_make(s), undisturbed = runner_make(s);
     outputs out = outputs_make(s), want = outputs_make(s);
     scene_batch b[2];
-    glofnd_row *before = calloc((size_t)(2 * s->anchors), sizeof *before);
-    glofnd_row *after = calloc((size_t)(2 * s->anchors), sizeof *after);
+    glofnd_anchor *before = calloc((size_t)(2 * s->anchors), sizeof *before);
+    glofnd_anchor *after = calloc((size_t)(2 * s->anchors), sizeof *after);
     assert_true(before && after);
     int failures = 0;
     for (int k = 0; k < 2; k++) scene_draw(s, k, &b[k]);

@@ -65,9 +65,9 @@ static glofnd_status load_mapped(fixture *f, glofnd_store *s, glofnd_store **out
 
 static glofnd_status put(fixture *f, glofnd_store *s, glofnd_store **out) {
     (void)out;
-    const glofnd_row before = get_row(f, s, 0, 77), row = {.lambda = 0.5f, .clock = before.clock + 1, .log_u = 1};
-    const glofnd_status status = glofnd_rows_put(f->c, s, 0, &(int64_t){77}, 1, &row);
-    const glofnd_row after = get_row(f, s, 0, 77);
+    const glofnd_anchor before = get_row(f, s, 0, 77), row = {.lambda = 0.5f, .clock = before.clock + 1, .log_u = 1};
+    const glofnd_status status = glofnd_anchors_put(f->c, s, 0, &(int64_t){77}, 1, &row);
+    const glofnd_anchor after = get_row(f, s, 0, 77);
     assert_int_equal(after.clock, status == GLOFND_OK ? row.clock : before.clock);
     return status;
 }
@@ -183,8 +183,8 @@ static void test_unwritable_folder(void **state) {
 static int64_t fill_disk(fixture *f, glofnd_store *s) {
     uint64_t seed = 5;
     for (int64_t i = 0; i < 1000; i++) {
-        const glofnd_row row = random_row(&seed, 0);
-        const glofnd_status status = glofnd_rows_put(f->c, s, 0, &(int64_t){i * 1000003}, 1, &row);
+        const glofnd_anchor row = random_row(&seed, 0);
+        const glofnd_status status = glofnd_anchors_put(f->c, s, 0, &(int64_t){i * 1000003}, 1, &row);
         if (status == GLOFND_OK) continue;
         assert_int_equal(status, GLOFND_E_IO);
         assert_non_null(strstr(glofnd_ctx_error(f->c), "no space"));
@@ -213,7 +213,7 @@ static void test_full_disk(void **state) {
     assert_int_equal(count_files(disk), 1);
     assert_int_equal(glofnd_store_load(f->c, in_dir(f, "saved"), NULL, &t), GLOFND_OK);
     for (int64_t i = 0; i < 100; i++) {
-        const glofnd_row a = get_row(f, s, 0, i * 1000003), b = get_row(f, t, 0, i * 1000003);
+        const glofnd_anchor a = get_row(f, s, 0, i * 1000003), b = get_row(f, t, 0, i * 1000003);
         assert_rows_equal(&a, &b);
     }
     glofnd_store_free(s);

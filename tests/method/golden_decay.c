@@ -20,7 +20,7 @@ TEST(steps_shrink_as_written) {
     for (size_t k = 0; k < sizeof decay_cases / sizeof *decay_cases; k++) {
         const struct decay_case *c = &decay_cases[k];
         const gf_learner l = learner_of(c);
-        glofnd_row row = {.lambda = 1.0f};
+        glofnd_anchor row = {.lambda = 1.0f};
         if (c->start != 0.0) gf_lambda_start(&row, c->start);
         for (int t = 0; t < DECAY_VISITS; t++) {
             float least, most;

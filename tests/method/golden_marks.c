@@ -56,10 +56,10 @@ static void run_golden_step(const struct marks_case *c, runner *w, int step) {
 
 static void check_state(const struct marks_case *c, const runner *w) {
     int64_t id[ANCHORS];
-    glofnd_row row[ANCHORS];
+    glofnd_anchor row[ANCHORS];
     uint16_t bank[ANCHORS * DIM];
     for (int i = 0; i < ANCHORS; i++) id[i] = i;
-    expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, 0, id, ANCHORS, row));
+    expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, 0, id, ANCHORS, row));
     for (int i = 0; i < ANCHORS; i++) {
         expect_near(c->name, i, "lambda of an anchor", (double)row[i].lambda, c->lambda[i], TOLERANCE);
         if (row[i].clock > 0) expect_near(c->name, i, "log u of an anchor", (double)row[i].log_u, c->log_u[i], TOLERANCE);

@@ -67,11 +67,11 @@ static void compare_state(world *w, const char *name, int step) {
     const int sides = 1 + two_sides(w);
     for (int side = 0; side < sides; side++)
         for (int64_t id = me; id < N; id += ranks) {
-            glofnd_row x, y;
+            glofnd_anchor x, y;
             const int64_t place = id / ranks;
             glofnd_ctx *c = gf_shard_ctx(w->ranks.shard);
-            LIB(c, glofnd_rows_get(c, gf_shard_store(w->ranks.shard), side, &place, 1, &x));
-            LIB(w->whole_ctx, glofnd_rows_get(w->whole_ctx, w->whole, side, &id, 1, &y));
+            LIB(c, glofnd_anchors_get(c, gf_shard_store(w->ranks.shard), side, &place, 1, &x));
+            LIB(w->whole_ctx, glofnd_anchors_get(w->whole_ctx, w->whole, side, &id, 1, &y));
             const int same_u = x.log_u == y.log_u || fabsf(x.log_u - y.log_u) < 1e-5f;
             CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-5f && same_u && fabsf(x.tau - y.tau) < 1e-5f,
                   "%s, step %d: anchor %d: lambda %g, log u %g, tau %g, clock %u; one rank has %g, %g, %g, %u", name, step,
@@ -85,11 +85,11 @@ static void compare_averages(world *w, const char *name, int step) {
     for (int side = 0; side < sides && w->o.similarity == GLOFND_SIMILARITY_BANK; side++)
         for (int64_t id = 0; id < N; id++) {
             uint16_t x[DIM], y[DIM];
-            glofnd_row row;
+            glofnd_anchor row;
             LIB(w->ctx, glofnd_bank_get(w->ctx, w->work, side, &id, 1, x));
             LIB(w->whole_ctx, glofnd_bank_get(w->whole_ctx, w->whole, side, &id, 1, y));
             CHECK(memcmp(x, y, sizeof x) == 0, "%s, step %d: the average of anchor %d differs", name, step, (int)id);
-            LIB(w->ctx, glofnd_rows_get(w->ctx, w->work, side, &id, 1, &row));
+            LIB(w->ctx, glofnd_anchors_get(w->ctx, w->work, side, &id, 1, &row));
             CHECK(isinf(row.log_u), "%s, step %d: the working store still has the row of anchor %d", name, step, (int)id);
         }
 }

@@ -36,7 +36,7 @@ static const entry TABLE[] = {
     F(size), F(n), F(modalities), F(temperatures), F(ring_rows), F(ring_dim), F(ring_count), F(touched_rows), F(row_bytes),
     F(bytes), F(bank_dim),
 #undef F
-#define F(name) FIELD(glofnd_row, name)
+#define F(name) FIELD(glofnd_anchor, name)
     F(lambda), F(m), F(v), F(log_u), F(clock), F(tau), F(tau_m), F(tau_v), F(tau_clock),
 #undef F
 #define F(name) FIELD(glofnd_sims, name)
@@ -74,7 +74,7 @@ static void structs_have_no_hidden_padding(void **state) {
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
     ENDS_WITH(glofnd_store_spec, path);
     ENDS_WITH(glofnd_store_info, bank_dim);
-    ENDS_WITH(glofnd_row, tau_clock);
+    ENDS_WITH(glofnd_anchor, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);
     ENDS_WITH(glofnd_batch, bank_b);

@@ -1,4 +1,4 @@
-/* unit_detect.c - the detect tier (bring your own similarities) against plain loops, and glofnd_thresholds against sorting.
+/* unit_detect.c - the detect tier (bring your own similarities) against plain loops, and glofnd_exact_thresholds against sorting.
  *
  * Similarities are given in float32, so comparisons are the same in library and loops: everything here is exact but for the
  * rounding of lambda itself.
@@ -94,12 +94,12 @@ static void expect_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_optio
     uint8_t keep[VIEWS * ROWS * COLS];
     int32_t kept[VIEWS * ROWS];
     const int64_t shared = GLOFND_SHARED;
-    expect_ok(c, glofnd_mask(c, s, q, keep, kept));
+    expect_ok(c, glofnd_detect_mask(c, s, q, keep, kept));
     for (int view = 0; view < q->views; view++) {
         for (int64_t i = 0; i < q->rows; i++) {
-            glofnd_row row;
+            glofnd_anchor row;
             int want[COLS], count = 0, negatives = 0;
-            expect_ok(c, glofnd_rows_get(c, s, q->side, o->detector == GLOFND_DETECT_SINGLE ? &shared : &q->id[i], 1, &row));
+            expect_ok(c, glofnd_anchors_get(c, s, q->side, o->detector == GLOFND_DETECT_SINGLE ? &shared : &q->id[i], 1, &row));
             for (int64_t j = 0; j < q->cols; j++) {
                 const int flag = q->epoch >= o->mask_epoch && expect_flag(o, q, view, i, j, row.lambda);
                 negatives += is_negative(q, i, j);
@@ -111,16 +111,16 @@ static void expect_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_optio
             expect_equal("mask", (int)i, "kept", kept[view * q->rows + i], count);
         }
     }
-    expect_ok(c, glofnd_mask(c, s, q, keep, NULL));
+    expect_ok(c, glofnd_detect_mask(c, s, q, keep, NULL));
 }
 
 /* ---- update: the plain equation, SGD, so that lambda itself can be written down ---- */
 
 static void expect_update(glofnd_ctx *c, glofnd_store *s, const glofnd_options *o, const glofnd_sims *q) {
-    glofnd_row before[ROWS], after[ROWS];
-    expect_ok(c, glofnd_rows_get(c, s, q->side, q->id, q->rows, before));
-    expect_ok(c, glofnd_update(c, s, q));
-    expect_ok(c, glofnd_rows_get(c, s, q->side, q->id, q->rows, after));
+    glofnd_anchor before[ROWS], after[ROWS];
+    expect_ok(c, glofnd_anchors_get(c, s, q->side, q->id, q->rows, before));
+    expect_ok(c, glofnd_detect_update(c, s, q));
+    expect_ok(c, glofnd_anchors_get(c, s, q->side, q->id, q->rows, after));
     for (int64_t i = 0; i < q->rows; i++) {
         int64_t above = 0, total = 0;
         for (int view = 0; view < q->views; view++) {
@@ -193,7 +193,7 @@ TEST(masks_follow_every_detector) {
                     draw_table(&t, (uint64_t)step + 50, 1 + step % 2, step % 3 != 0);
                     t.q.epoch = step / 2;
                     if (detector >= GLOFND_DETECT_ORACLE) with_groups(&t);
-                    expect_ok(f.c, glofnd_update(f.c, f.s, &t.q));
+                    expect_ok(f.c, glofnd_detect_update(f.c, f.s, &t.q));
                     expect_mask(f.c, f.s, &f.o, &t.q);
                 }
                 drop(&f);
@@ -206,13 +206,13 @@ TEST(masks_follow_every_detector) {
 TEST(a_fully_flagged_row_keeps_one) {
     for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
         fixture f = make(GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM);
-        const glofnd_row low = {.lambda = -1, .log_u = -INFINITY, .clock = 3};
+        const glofnd_anchor low = {.lambda = -1, .log_u = -INFINITY, .clock = 3};
         table t;
         f.o.compat = (glofnd_compat)compat;
         expect_ok(f.c, glofnd_ctx_configure(f.c, &f.o));
         draw_table(&t, 9, 2, 1);
         t.q.epoch = 2;
-        for (int i = 0; i < ROWS; i++) expect_ok(f.c, glofnd_rows_put(f.c, f.s, 0, &t.id[i], 1, &low));
+        for (int i = 0; i < ROWS; i++) expect_ok(f.c, glofnd_anchors_put(f.c, f.s, 0, &t.id[i], 1, &low));
         expect_mask(f.c, f.s, &f.o, &t.q);
         drop(&f);
     }
@@ -244,9 +244,9 @@ static glofnd_sims sims_of(const ref_step *r, const scene_batch *b, int side, fl
 }
 
 static void expect_same_lambda(const scene *s, int step, runner *x, runner *y, int side, int64_t id) {
-    glofnd_row a, b;
-    expect_ok(x->ctx, glofnd_rows_get(x->ctx, x->store, side, &id, 1, &a));
-    expect_ok(y->ctx, glofnd_rows_get(y->ctx, y->store, side, &id, 1, &b));
+    glofnd_anchor a, b;
+    expect_ok(x->ctx, glofnd_anchors_get(x->ctx, x->store, side, &id, 1, &a));
+    expect_ok(y->ctx, glofnd_anchors_get(y->ctx, y->store, side, &id, 1, &b));
     expect_near(s->name, step, "lambda of both tiers", b.lambda, a.lambda, SIM_ERROR);
     expect_equal(s->name, step, "clock of both tiers", b.clock, a.clock);
     assert_true(a.m == b.m && a.v == b.v);
@@ -269,7 +269,7 @@ static void check_tiers(scene *s) {
         run_step(&by_step, &b.q, &out);
         for (int side = 0; side < ref.modalities; side++) {
             const glofnd_sims q = sims_of(&r, &b, side, sim, negative);
-            expect_ok(by_sims.ctx, glofnd_update(by_sims.ctx, by_sims.store, &q));
+            expect_ok(by_sims.ctx, glofnd_detect_update(by_sims.ctx, by_sims.store, &q));
             for (int64_t i = 0; i < s->batch; i++) expect_same_lambda(s, step, &by_step, &by_sims, side, b.id[i]);
             expect_same_lambda(s, step, &by_step, &by_sims, side, GLOFND_SHARED);
         }

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-#define REFUSE(what, status, change)                                                                        \
-    do {                                                                                                    \
-        glofnd_sims bad = q;                                                                                \
-        change;                                                                                             \
-        expect_refused(&t, "update: " what, glofnd_update(t.w.ctx, t.w.store, &bad), status);               \
-        expect_refused(&t, "mask: " what, glofnd_mask(t.w.ctx, t.w.store, &bad, t.out.keep, NULL), status); \
+#define REFUSE(what, status, change)                                                                               \
+    do {                                                                                                           \
+        glofnd_sims bad = q;                                                                                       \
+        change;                                                                                                    \
+        expect_refused(&t, "update: " what, glofnd_detect_update(t.w.ctx, t.w.store, &bad), status);               \
+        expect_refused(&t, "mask: " what, glofnd_detect_mask(t.w.ctx, t.w.store, &bad, t.out.keep, NULL), status); \
     } while (0)
 
 TEST(bad_similarities_are_refused) {
@@ -21,10 +21,10 @@ TEST(bad_similarities_are_refused) {
     const int64_t id[] = {3, 1, 2}, repeated[] = {3, 1, 3}, far[] = {3, 1, 1000};
     const glofnd_sims q = {.size = sizeof q, .views = 2, .rows = 3, .cols = 4, .sim = sim, .id = id};
     glofnd_ctx *c = t.w.ctx;
-    assert_int_equal(glofnd_update(NULL, t.w.store, &q), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "store", glofnd_update(c, NULL, &q), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "sims", glofnd_update(c, t.w.store, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "keep", glofnd_mask(c, t.w.store, &q, NULL, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_detect_update(NULL, t.w.store, &q), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "store", glofnd_detect_update(c, NULL, &q), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "sims", glofnd_detect_update(c, t.w.store, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "keep", glofnd_detect_mask(c, t.w.store, &q, NULL, NULL), GLOFND_E_ARGUMENT);
     REFUSE("views 0", GLOFND_E_ARGUMENT, bad.views = 0);
     REFUSE("views 3", GLOFND_E_ARGUMENT, bad.views = 3);
     REFUSE("rows 0", GLOFND_E_ARGUMENT, bad.rows = 0);
@@ -45,11 +45,11 @@ TEST(bad_similarities_are_refused) {
     glofnd_options o = t.s.o;
     o.detector = GLOFND_DETECT_ORACLE;
     expect_ok(c, glofnd_ctx_configure(c, &o));
-    expect_refused(&t, "ORACLE without groups", glofnd_mask(c, t.w.store, &q, t.out.keep, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "ORACLE without groups", glofnd_detect_mask(c, t.w.store, &q, t.out.keep, NULL), GLOFND_E_ARGUMENT);
     o.detector = GLOFND_DETECT_GLOFND;
     o.learner = GLOFND_LEARN_RING;
     expect_ok(c, glofnd_ctx_configure(c, &o));
-    expect_refused(&t, "RING", glofnd_update(c, t.w.store, &q), GLOFND_E_UNSUPPORTED);
+    expect_refused(&t, "RING", glofnd_detect_update(c, t.w.store, &q), GLOFND_E_UNSUPPORTED);
     bed_free(&t);
 }
 

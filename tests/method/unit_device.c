@@ -212,7 +212,7 @@ static void *read_store(void *argument) {
         const int64_t id[2] = {i % ANCHORS, (i + 1) % ANCHORS};
         const glofnd_sims q = {.size = sizeof q, .views = 1, .rows = 2, .cols = 2, .sim = sim, .id = id, .epoch = 500};
         x->bad += glofnd_store_describe(x->s, &info) != GLOFND_OK || info.touched_rows != ANCHORS;
-        x->bad += glofnd_mask(c, x->s, &q, keep, NULL) != GLOFND_OK;
+        x->bad += glofnd_detect_mask(c, x->s, &q, keep, NULL) != GLOFND_OK;
         x->bad += glofnd_store_save(c, x->s, x->path) != GLOFND_OK;
     }
     glofnd_ctx_free(c);

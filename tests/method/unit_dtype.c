@@ -155,14 +155,14 @@ TEST(thresholds_take_every_type_and_stride) {
             typed_batch x = typed_make(&t.b, dtype, GLOFND_F32, layout);
             glofnd_query q = {.size = sizeof q, .rows = n, .cols = n, .dim = dim, .skip = skip, .alpha = 0.2};
             q.q = t.b.a, q.k = t.b.b;
-            expect_ok(t.w.ctx, glofnd_thresholds(t.w.ctx, &q, want));
+            expect_ok(t.w.ctx, glofnd_exact_thresholds(t.w.ctx, &q, want));
             q.q = x.q.a, q.k = x.q.b, q.q_stride = x.q.a_stride, q.k_stride = x.q.b_stride, q.dtype = dtype;
-            expect_ok(t.w.ctx, glofnd_thresholds(t.w.ctx, &q, got));
+            expect_ok(t.w.ctx, glofnd_exact_thresholds(t.w.ctx, &q, got));
             assert_memory_equal(got, want, sizeof *want * (size_t)n);
             q.k_stride = dim - 1;
-            expect_refused(&t, "k_stride below dim", glofnd_thresholds(t.w.ctx, &q, got), GLOFND_E_ARGUMENT);
+            expect_refused(&t, "k_stride below dim", glofnd_exact_thresholds(t.w.ctx, &q, got), GLOFND_E_ARGUMENT);
             q.k_stride = x.q.b_stride, q.dtype = 3;
-            expect_refused(&t, "unknown dtype", glofnd_thresholds(t.w.ctx, &q, got), GLOFND_E_ARGUMENT);
+            expect_refused(&t, "unknown dtype", glofnd_exact_thresholds(t.w.ctx, &q, got), GLOFND_E_ARGUMENT);
             typed_free(&x);
         }
     free(want);

@@ -58,10 +58,10 @@ static scene make_variant(int loss, int v, int64_t batch) {
 
 /* ---- threads and tiles ---- */
 
-typedef struct trace { /* everything a run produced */
-    outputs *step;     /* [steps] */
-    glofnd_row *rows;  /* [sides][anchors] at the end */
-    glofnd_row shared[2];
+typedef struct trace {   /* everything a run produced */
+    outputs *step;       /* [steps] */
+    glofnd_anchor *rows; /* [sides][anchors] at the end */
+    glofnd_anchor shared[2];
 } trace;
 
 static void *array(int64_t count, size_t size) {
@@ -76,7 +76,7 @@ static trace trace_of(const scene *s, int threads, int tile) {
     with.o.tile = tile;
     runner w = runner_make(&with);
     const int sides = scene_two_views(s) ? 1 : 2;
-    trace t = {.step = array(s->steps, sizeof(outputs)), .rows = array(sides * s->anchors, sizeof(glofnd_row))};
+    trace t = {.step = array(s->steps, sizeof(outputs)), .rows = array(sides * s->anchors, sizeof(glofnd_anchor))};
     for (int step = 0; step < s->steps; step++) {
         scene_batch b;
         scene_draw(s, step, &b);
@@ -86,7 +86,7 @@ static trace trace_of(const scene *s, int threads, int tile) {
     }
     for (int side = 0; side < sides; side++) {
         read_rows(&w, side, s->anchors, &t.rows[side * s->anchors]);
-        expect_ok(w.ctx, glofnd_rows_get(w.ctx, w.store, side, &(int64_t){GLOFND_SHARED}, 1, &t.shared[side]));
+        expect_ok(w.ctx, glofnd_anchors_get(w.ctx, w.store, side, &(int64_t){GLOFND_SHARED}, 1, &t.shared[side]));
     }
     runner_free(&w);
     return t;
@@ -111,7 +111,7 @@ static void expect_same_bits(const scene *s, const trace *x, const trace *y, int
                                                                                          : NULL;
         if (what) fail_msg("%s, step %d: %s with 1 and with %d threads differ", s->name, step, what, threads);
     }
-    const size_t rows = (size_t)(sides * s->anchors) * sizeof(glofnd_row);
+    const size_t rows = (size_t)(sides * s->anchors) * sizeof(glofnd_anchor);
     if (memcmp(x->rows, y->rows, rows) != 0 || memcmp(x->shared, y->shared, sizeof x->shared) != 0)
         fail_msg("%s: state with 1 and with %d threads differs", s->name, threads);
 }

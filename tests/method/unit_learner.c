@@ -115,13 +115,13 @@ TEST(start_epochs_agree) {
 /* ---- rows out and in again, as when ranks exchange them: nothing may change, also while lambda is shared ---- */
 
 static void round_trip(const scene *s, runner *w) {
-    glofnd_row *rows = malloc(sizeof *rows * (size_t)s->anchors);
+    glofnd_anchor *rows = malloc(sizeof *rows * (size_t)s->anchors);
     int64_t *id = malloc(sizeof *id * (size_t)s->anchors);
     if (!rows || !id) abort();
     for (int64_t i = 0; i < s->anchors; i++) id[i] = i;
     for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++) {
-        expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, id, s->anchors, rows));
-        expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, id, s->anchors, rows));
+        expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, side, id, s->anchors, rows));
+        expect_ok(w->ctx, glofnd_anchors_put(w->ctx, w->store, side, id, s->anchors, rows));
     }
     free(rows), free(id);
 }
@@ -272,13 +272,13 @@ static void check_lemma(glofnd_learner learner, double alpha, int ties, double l
     for (int64_t step = 0; step < updates; step++) {
         o.lambda_lr = lr / (1 + (double)step * 0.02);
         expect_ok(c, glofnd_ctx_configure(c, &o));
-        expect_ok(c, glofnd_update(c, s, &q));
+        expect_ok(c, glofnd_detect_update(c, s, &q));
     }
     for (int64_t i = 0; i < rows; i++) {
-        glofnd_row row;
+        glofnd_anchor row;
         const int64_t k = (int64_t)ceil(alpha * (double)cols - 1e-9);
         const int integral = fabs(alpha * (double)cols - (double)k) < 1e-9;
-        expect_ok(c, glofnd_rows_get(c, s, 0, &i, 1, &row));
+        expect_ok(c, glofnd_anchors_get(c, s, 0, &i, 1, &row));
         qsort(t.sim + i * cols, (size_t)cols, sizeof(float), descending);
         const double high = t.sim[i * cols + k - 1], low = integral ? t.sim[i * cols + k] : high;
         if (row.lambda < low - allowed || row.lambda > high + allowed)
@@ -308,7 +308,7 @@ TEST(lambda_reaches_the_kth_largest) {
 /* Shares around alpha, and a start far from it: lambda stays above what is foreseen, which is not below all that is possible. */
 static void check_foreseen(gf_learner l, unsigned seed) {
     const gf_foresight f = gf_foresight_of(&l);
-    glofnd_row row = {.lambda = 0.9f, .clock = (uint32_t)l.init_visits};
+    glofnd_anchor row = {.lambda = 0.9f, .clock = (uint32_t)l.init_visits};
     rng g = {seed};
     for (int step = 0; step < 2000; step++) {
         const float bound = gf_lambda_foreseen(&f, &row), before = row.lambda;

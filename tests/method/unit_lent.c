@@ -15,10 +15,10 @@ typedef struct lent_rows {
     int64_t n;
     int sides, on_gpu;
     size_t bytes;
-    glofnd_row *at; /* as glofnd_ctx_state takes them */
+    glofnd_anchor *at; /* as glofnd_ctx_state takes them */
 } lent_rows;
 
-static void move(const lent_rows *x, glofnd_row *to, const glofnd_row *from) {
+static void move(const lent_rows *x, glofnd_anchor *to, const glofnd_anchor *from) {
 #ifdef GF_HAVE_CUDA
     if (x->on_gpu && cudaMemcpy(to, from, x->bytes, cudaMemcpyDefault) != cudaSuccess) abort();
     if (x->on_gpu && cudaDeviceSynchronize() != cudaSuccess) abort();
@@ -26,21 +26,21 @@ static void move(const lent_rows *x, glofnd_row *to, const glofnd_row *from) {
     if (!x->on_gpu) memcpy(to, from, x->bytes);
 }
 
-static glofnd_row *fetch(const lent_rows *x) {
-    glofnd_row *rows = calloc(1, x->bytes);
+static glofnd_anchor *fetch(const lent_rows *x) {
+    glofnd_anchor *rows = calloc(1, x->bytes);
     if (!rows) abort();
     move(x, rows, x->at);
     return rows;
 }
 
-/* The state of a store, as glofnd_rows_get gives it. */
-static glofnd_row *rows_of_store(const lent_rows *x, const runner *w) {
-    glofnd_row *rows = calloc(1, x->bytes);
+/* The state of a store, as glofnd_anchors_get gives it. */
+static glofnd_anchor *rows_of_store(const lent_rows *x, const runner *w) {
+    glofnd_anchor *rows = calloc(1, x->bytes);
     if (!rows) abort();
     for (int side = 0; side < x->sides; side++) {
-        glofnd_row *first = rows + side * (x->n + 1);
+        glofnd_anchor *first = rows + side * (x->n + 1);
         read_rows(w, side, x->n, first);
-        expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, &(int64_t){GLOFND_SHARED}, 1, first + x->n));
+        expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, side, &(int64_t){GLOFND_SHARED}, 1, first + x->n));
     }
     return rows;
 }
@@ -54,7 +54,7 @@ static lent_rows lend(glofnd_ctx *c, const scene *s, const runner *w) {
 #endif
     if (!x.on_gpu) x.at = malloc(x.bytes);
     if (!x.at) abort();
-    glofnd_row *rows = rows_of_store(&x, w);
+    glofnd_anchor *rows = rows_of_store(&x, w);
     move(&x, x.at, rows);
     free(rows);
     expect_ok(c, glofnd_ctx_state(c, x.at, x.n));
@@ -91,7 +91,7 @@ static void pair_free(pair *p) {
 
 static void expect_same(const scene *s, int step, const pair *p) {
     const size_t flat = (size_t)(s->batch * s->dim) * sizeof(float);
-    glofnd_row *want = rows_of_store(&p->rows, &p->on_store), *got = fetch(&p->rows);
+    glofnd_anchor *want = rows_of_store(&p->rows, &p->on_store), *got = fetch(&p->rows);
     if (memcmp(&p->got.stats, &p->want.stats, sizeof p->want.stats) != 0)
         fail_msg("%s, step %d: loss %.17g, not %.17g, or other stats differ", s->name, step, p->got.stats.loss,
                  p->want.stats.loss);
@@ -140,7 +140,7 @@ TEST(steps_have_the_bits_of_a_store) {
 
 /* ---- rows that no step can continue from ---- */
 
-static const glofnd_row BAD[] = {
+static const glofnd_anchor BAD[] = {
     {.lambda = NAN, .clock = 1},
     {.lambda = 0.5f, .m = INFINITY, .clock = 1},
     {.lambda = 0.5f, .v = -1, .clock = 1},
@@ -157,9 +157,9 @@ static const glofnd_row BAD[] = {
 };
 enum { BADS = sizeof BAD / sizeof *BAD };
 
-static glofnd_status step_with(pair *p, const scene_batch *b, int64_t at, const glofnd_row *row) {
-    glofnd_row *before = fetch(&p->rows), *after;
-    const glofnd_row good = before[at];
+static glofnd_status step_with(pair *p, const scene_batch *b, int64_t at, const glofnd_anchor *row) {
+    glofnd_anchor *before = fetch(&p->rows), *after;
+    const glofnd_anchor good = before[at];
     before[at] = *row;
     move(&p->rows, p->rows.at, before);
     const glofnd_status status = on_device_step(p->on_rows.ctx, NULL, &b->q, p->got.grad_a, p->got.grad_b, &p->got.stats);
@@ -172,7 +172,7 @@ static glofnd_status step_with(pair *p, const scene_batch *b, int64_t at, const 
 }
 
 static void restore(const pair *p) {
-    glofnd_row *rows = rows_of_store(&p->rows, &p->on_store);
+    glofnd_anchor *rows = rows_of_store(&p->rows, &p->on_store);
     move(&p->rows, p->rows.at, rows);
     free(rows);
 }
@@ -193,7 +193,7 @@ TEST(bad_rows_are_refused) {
     scene_draw(&s, 0, &b);
     const int64_t second = s.anchors + 1, shared = second + s.anchors, other = second + not_in_batch(&s, &b);
     for (int i = 0; i < BADS; i++) {
-        const glofnd_status want = glofnd_rows_put(p.on_store.ctx, p.on_store.store, 1, &(int64_t){0}, 1, &BAD[i]);
+        const glofnd_status want = glofnd_anchors_put(p.on_store.ctx, p.on_store.store, 1, &(int64_t){0}, 1, &BAD[i]);
         assert_true(want == GLOFND_E_NUMERIC || want == GLOFND_E_ARGUMENT);
         assert_int_equal(step_with(&p, &b, second + b.id[3], &BAD[i]), want);
         assert_non_null(strstr(glofnd_ctx_error(p.on_rows.ctx), "state"));
@@ -222,7 +222,7 @@ TEST(wrong_use_is_refused) {
     scene_batch b;
     scene_draw(&s, 0, &b);
     expect_refused(on_device_step(c, p.on_store.store, &b.q, grad, p.got.grad_b, NULL), GLOFND_E_ARGUMENT, c, "must be NULL");
-    expect_refused(glofnd_ctx_state(c, (glofnd_row *)(void *)((char *)p.rows.at + 1), 3), GLOFND_E_ARGUMENT, c, "aligned");
+    expect_refused(glofnd_ctx_state(c, (glofnd_anchor *)(void *)((char *)p.rows.at + 1), 3), GLOFND_E_ARGUMENT, c, "aligned");
     expect_refused(glofnd_ctx_state(c, p.rows.at, 0), GLOFND_E_ARGUMENT, c, "n is 0");
     assert_int_equal(glofnd_ctx_state(NULL, p.rows.at, 3), GLOFND_E_ARGUMENT);
     expect_ok(c, glofnd_ctx_state(c, p.rows.at, s.anchors));

@@ -110,7 +110,7 @@ TEST(similarities_alone_are_not_enough) {
     scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     runner w = runner_make(&s);
     const glofnd_sims q = {.size = sizeof q, .rows = 2, .cols = 2, .sim = sim, .id = id, .views = 1};
-    assert_int_equal(glofnd_update(w.ctx, w.store, &q), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_detect_update(w.ctx, w.store, &q), GLOFND_E_UNSUPPORTED);
     runner_free(&w);
 }
 

@@ -113,8 +113,8 @@ static void working_files_are_not_touched(void **state) {
 /* ---- all state as arrays ---- */
 
 typedef struct arrays {
-    glofnd_row *rows[2]; /* [anchors + 1], the shared row last */
-    int64_t *id;         /* of the rows: 0, 1, ..., GLOFND_SHARED */
+    glofnd_anchor *rows[2]; /* [anchors + 1], the shared row last */
+    int64_t *id;            /* of the rows: 0, 1, ..., GLOFND_SHARED */
     int64_t *ring_id;
     float *ring[2];
     int64_t ring_count;
@@ -134,8 +134,8 @@ static arrays copy_out(const scene *s, const runner *w) {
     for (int64_t i = 0; i < s->anchors; i++) x.id[i] = i;
     x.id[s->anchors] = GLOFND_SHARED;
     for (int side = 0; side < info.modalities; side++) {
-        x.rows[side] = take(s->anchors + 1, sizeof(glofnd_row));
-        expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, x.id, s->anchors + 1, x.rows[side]));
+        x.rows[side] = take(s->anchors + 1, sizeof(glofnd_anchor));
+        expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, side, x.id, s->anchors + 1, x.rows[side]));
     }
     for (int side = 0; side < info.modalities && s->o.similarity == GLOFND_SIMILARITY_BANK; side++) {
         x.bank[side] = take(s->anchors * s->dim, sizeof(uint16_t));
@@ -151,7 +151,7 @@ static arrays copy_out(const scene *s, const runner *w) {
 
 static void copy_in(const scene *s, const runner *w, const arrays *x) {
     for (int side = 0; side < 2 && x->rows[side]; side++)
-        expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, x->id, s->anchors + 1, x->rows[side]));
+        expect_ok(w->ctx, glofnd_anchors_put(w->ctx, w->store, side, x->id, s->anchors + 1, x->rows[side]));
     for (int side = 0; side < 2 && x->bank[side]; side++)
         expect_ok(w->ctx, glofnd_bank_put(w->ctx, w->store, side, x->id, s->anchors, x->bank[side]));
     if (x->ring_id) expect_ok(w->ctx, glofnd_ring_put(w->ctx, w->store, x->ring_count, x->ring_id, x->ring[0], x->ring[1]));

@@ -143,7 +143,7 @@ static void expect_still_right(bed *t, glofnd_loss loss, glofnd_detector detecto
     bed_read_rows(&clean, clean.before);
     expect_untouched(&clean, "clean");
     bed_read_rows(t, t->before);
-    assert_memory_equal(t->before, clean.before, (size_t)(bed_sides(t) * (t->s.anchors + 1)) * sizeof(glofnd_row));
+    assert_memory_equal(t->before, clean.before, (size_t)(bed_sides(t) * (t->s.anchors + 1)) * sizeof(glofnd_anchor));
     scene_batch_free(&b);
     bed_free(&clean);
 }

@@ -81,7 +81,7 @@ static void test_null_arguments(void **state) {
     const glofnd_store_spec spec = {sizeof spec, 10, 0, NULL};
     glofnd_store *s = NULL, *out = (glofnd_store *)&s;
     glofnd_store_info info = {.size = sizeof info};
-    glofnd_row row = {0};
+    glofnd_anchor row = {0};
     const int64_t id = 0;
     assert_int_equal(glofnd_store_create(NULL, &spec, &out), GLOFND_E_ARGUMENT);
     assert_null(out);
@@ -94,21 +94,21 @@ static void test_null_arguments(void **state) {
     assert_int_equal(glofnd_store_describe(s, &info), GLOFND_E_ARGUMENT);
     info.size = sizeof info + 8;
     assert_int_equal(glofnd_store_describe(s, &info), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_get(NULL, s, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_get(f->c, NULL, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_get(f->c, s, 0, NULL, 1, &row), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_get(f->c, s, 0, &id, 1, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(NULL, s, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(f->c, NULL, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(f->c, s, 0, NULL, 1, &row), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(f->c, s, 0, &id, 1, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_get(f->c, s, 0, NULL, 0, NULL), GLOFND_OK); /* no rows: a vector's data() is NULL */
-    assert_int_equal(glofnd_rows_put(f->c, s, 0, NULL, 0, NULL), GLOFND_OK);
-    assert_int_equal(glofnd_rows_get(f->c, s, 0, &id, 0, &row), GLOFND_OK);
-    assert_int_equal(glofnd_rows_put(f->c, s, 0, &id, 0, &row), GLOFND_OK);
-    assert_int_equal(glofnd_rows_get(f->c, s, 1, NULL, 0, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(f->c, NULL, 0, NULL, 0, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(f->c, s, 0, NULL, -1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_get(NULL, s, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_get(f->c, NULL, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_get(f->c, s, 0, NULL, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_get(f->c, s, 0, &id, 1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(NULL, s, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, NULL, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, s, 0, NULL, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, s, 0, &id, 1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_get(f->c, s, 0, NULL, 0, NULL), GLOFND_OK); /* no rows: a vector's data() is NULL */
+    assert_int_equal(glofnd_anchors_put(f->c, s, 0, NULL, 0, NULL), GLOFND_OK);
+    assert_int_equal(glofnd_anchors_get(f->c, s, 0, &id, 0, &row), GLOFND_OK);
+    assert_int_equal(glofnd_anchors_put(f->c, s, 0, &id, 0, &row), GLOFND_OK);
+    assert_int_equal(glofnd_anchors_get(f->c, s, 1, NULL, 0, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, NULL, 0, NULL, 0, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, s, 0, NULL, -1, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_store_save(NULL, s, "x"), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_store_save(f->c, NULL, "x"), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_store_save(f->c, s, NULL), GLOFND_E_ARGUMENT);
@@ -148,13 +148,13 @@ static void test_describe(void **state) {
 
 static void test_never_seen(void **state) {
     fixture *f = *state;
-    const glofnd_row fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
+    const glofnd_anchor fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
     for (int temperatures = 0; temperatures < 2; temperatures++) {
         glofnd_store *s = new_store(f, 5000, 2, temperatures, 0, 0, NULL);
         uint64_t seed = 3;
         put_row(f, s, 0, 102, random_row(&seed, temperatures)); /* its neighbours stay fresh, and so does its other side */
         for (int64_t id = 0; id < 5000; id++) {
-            const glofnd_row a = get_row(f, s, 0, id), b = get_row(f, s, 1, id);
+            const glofnd_anchor a = get_row(f, s, 0, id), b = get_row(f, s, 1, id);
             if (id != 102) assert_rows_equal(&a, &fresh);
             assert_rows_equal(&b, &fresh);
         }
@@ -168,7 +168,7 @@ static void test_round_trip(void **state) {
     for (int kind = 0; kind < 4; kind++) {
         const int modalities = 1 + kind / 2, temperatures = kind % 2;
         glofnd_store *s = new_store(f, N, modalities, temperatures, 0, 0, NULL);
-        glofnd_row in[2][N], out[N];
+        glofnd_anchor in[2][N], out[N];
         int64_t id[N];
         uint64_t seed = (uint64_t)kind;
         for (int side = 0; side < modalities; side++) {
@@ -176,10 +176,10 @@ static void test_round_trip(void **state) {
                 id[i] = (int64_t)i * 7 % N;
                 in[side][i] = random_row(&seed, temperatures);
             }
-            assert_int_equal(glofnd_rows_put(f->c, s, side, id, N, in[side]), GLOFND_OK);
+            assert_int_equal(glofnd_anchors_put(f->c, s, side, id, N, in[side]), GLOFND_OK);
         }
         for (int side = 0; side < modalities; side++) {
-            assert_int_equal(glofnd_rows_get(f->c, s, side, id, N, out), GLOFND_OK);
+            assert_int_equal(glofnd_anchors_get(f->c, s, side, id, N, out), GLOFND_OK);
             assert_memory_equal(out, in[side], sizeof out);
         }
         glofnd_store_free(s);
@@ -189,7 +189,7 @@ static void test_round_trip(void **state) {
 static void test_special_values(void **state) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10, 1, 0, 0, 0, NULL);
-    glofnd_row r = {0.25f, 0, 0, 0.0f, 3, 0, 0, 0, 0};
+    glofnd_anchor r = {0.25f, 0, 0, 0.0f, 3, 0, 0, 0, 0};
     put_row(f, s, 0, 1, r); /* log u = 0 is a value, not "none" */
     assert_true(get_row(f, s, 0, 1).log_u == 0.0f);
     r.log_u = -0.0f;
@@ -198,11 +198,11 @@ static void test_special_values(void **state) {
     r.log_u = -INFINITY;
     put_row(f, s, 0, 1, r);
     assert_true(get_row(f, s, 0, 1).log_u == -INFINITY);
-    r = (glofnd_row){1, 1, 2, -3.5f, 0, 0, 0, 0, 0};
+    r = (glofnd_anchor){1, 1, 2, -3.5f, 0, 0, 0, 0, 0};
     put_row(f, s, 0, 2, r); /* clock 0: lambda is still the initial one, u is kept */
-    const glofnd_row expected = {1, 0, 0, -3.5f, 0, 0, 0, 0, 0}, got = get_row(f, s, 0, 2);
+    const glofnd_anchor expected = {1, 0, 0, -3.5f, 0, 0, 0, 0, 0}, got = get_row(f, s, 0, 2);
     assert_rows_equal(&got, &expected);
-    put_row(f, s, 0, 2, (glofnd_row){1, 0, 0, -INFINITY, 0, 0, 0, 0, 0});
+    put_row(f, s, 0, 2, (glofnd_anchor){1, 0, 0, -INFINITY, 0, 0, 0, 0, 0});
     static const unsigned char zero[20];
     assert_memory_equal(s->records + 40, zero, 20); /* a fresh row is the bytes of a hole again */
     glofnd_store_free(s);
@@ -211,22 +211,22 @@ static void test_special_values(void **state) {
 static void test_shared_rows(void **state) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10, 2, 1, 0, 0, NULL);
-    const glofnd_row fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
-    glofnd_row r = get_row(f, s, 0, GLOFND_SHARED);
+    const glofnd_anchor fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
+    glofnd_anchor r = get_row(f, s, 0, GLOFND_SHARED);
     assert_rows_equal(&r, &fresh);
-    const glofnd_row one = {0.5f, 0.1f, 0.2f, -4, 7, 0.3f, 0, 0, 9}, own = {-0.5f, 0.3f, 0.4f, -1, 2, 0.1f, 1, 2, 3};
+    const glofnd_anchor one = {0.5f, 0.1f, 0.2f, -4, 7, 0.3f, 0, 0, 9}, own = {-0.5f, 0.3f, 0.4f, -1, 2, 0.1f, 1, 2, 3};
     put_row(f, s, 1, GLOFND_SHARED, one);
     put_row(f, s, 1, 4, own);
-    put_row(f, s, 1, 5, (glofnd_row){1, 0, 0, -2, 0, 0.7f, 0, 0, 1});
+    put_row(f, s, 1, 5, (glofnd_anchor){1, 0, 0, -2, 0, 0.7f, 0, 0, 1});
     r = get_row(f, s, 1, GLOFND_SHARED); /* of a shared row lambda, m, v, clock are kept */
-    assert_rows_equal(&r, &(glofnd_row){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
+    assert_rows_equal(&r, &(glofnd_anchor){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
     r = get_row(f, s, 1, 3); /* rows read as they are held ... */
     assert_rows_equal(&r, &fresh);
     const int64_t ids[3] = {3, 5, 4};
-    glofnd_row followed[3];
+    glofnd_anchor followed[3];
     gf_store_gather(s, 1, ids, 3, followed); /* ... but the step sees that a fresh anchor follows the shared row */
-    assert_rows_equal(&followed[0], &(glofnd_row){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
-    assert_rows_equal(&followed[1], &(glofnd_row){0.5f, 0.1f, 0.2f, -2, 7, 0.7f, 0, 0, 1}); /* also one that has u and tau */
+    assert_rows_equal(&followed[0], &(glofnd_anchor){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
+    assert_rows_equal(&followed[1], &(glofnd_anchor){0.5f, 0.1f, 0.2f, -2, 7, 0.7f, 0, 0, 1}); /* also one that has u and tau */
     assert_rows_equal(&followed[2], &own); /* one with a lambda of its own keeps it */
     r = get_row(f, s, 1, 4);
     assert_rows_equal(&r, &own);
@@ -245,7 +245,7 @@ static void test_put_refuses(void **state) {
     fill_store(f, before, 2, 5);
     const float inf = INFINITY, nan = NAN;
     const struct {
-        glofnd_row row;
+        glofnd_anchor row;
         glofnd_status status;
         const char *name;
     } bad[] = {{{0.25f, 0, 0, -1, 0, 0, 0, 0, 0}, GLOFND_E_ARGUMENT, "lambda"}, /* never learned, yet not 1 */
@@ -265,25 +265,25 @@ static void test_put_refuses(void **state) {
                {{0, 0, 0, 0, 1, -1, 0, 0, 1}, GLOFND_E_ARGUMENT, "tau"}};
     const int64_t id[3] = {1, 3, 5};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const glofnd_row rows[3] = {{.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}, bad[i].row};
-        assert_int_equal(glofnd_rows_put(f->c, s, 0, id, 3, rows), bad[i].status);
+        const glofnd_anchor rows[3] = {{.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}, bad[i].row};
+        assert_int_equal(glofnd_anchors_put(f->c, s, 0, id, 3, rows), bad[i].status);
         assert_non_null(strstr(glofnd_ctx_error(f->c), "rows[2]"));
         assert_non_null(strstr(glofnd_ctx_error(f->c), bad[i].name));
     }
-    const glofnd_row good[3] = {{.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}};
+    const glofnd_anchor good[3] = {{.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}};
     const int64_t ids[][3] = {{1, 3, 1}, {1, 3, 10}, {1, 3, -2}, {1, INT64_MAX, 3}, {-1, 3, -1}};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-        assert_int_equal(glofnd_rows_put(f->c, s, 0, ids[i], 3, good), GLOFND_E_INDEX);
+        assert_int_equal(glofnd_anchors_put(f->c, s, 0, ids[i], 3, good), GLOFND_E_INDEX);
     }
-    assert_int_equal(glofnd_rows_put(f->c, s, 1, id, 3, good), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(f->c, s, -1, id, 3, good), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_put(f->c, s, 0, id, -1, good), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, s, 1, id, 3, good), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, s, -1, id, 3, good), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_put(f->c, s, 0, id, -1, good), GLOFND_E_ARGUMENT);
     assert_stores_equal(f, s, before);
-    glofnd_row out[3];
-    assert_int_equal(glofnd_rows_get(f->c, s, 0, ids[0], 3, out), GLOFND_OK); /* repeats may be read */
-    assert_int_equal(glofnd_rows_get(f->c, s, 0, ids[1], 3, out), GLOFND_E_INDEX);
-    assert_int_equal(glofnd_rows_get(f->c, s, 1, ids[0], 3, out), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_rows_get(f->c, s, 0, ids[0], -3, out), GLOFND_E_ARGUMENT);
+    glofnd_anchor out[3];
+    assert_int_equal(glofnd_anchors_get(f->c, s, 0, ids[0], 3, out), GLOFND_OK); /* repeats may be read */
+    assert_int_equal(glofnd_anchors_get(f->c, s, 0, ids[1], 3, out), GLOFND_E_INDEX);
+    assert_int_equal(glofnd_anchors_get(f->c, s, 1, ids[0], 3, out), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_anchors_get(f->c, s, 0, ids[0], -3, out), GLOFND_E_ARGUMENT);
     glofnd_store_free(s);
     glofnd_store_free(before);
 }

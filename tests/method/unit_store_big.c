@@ -17,7 +17,7 @@ static double seconds(void) {
 /* All different and all over the range: multiples of a number that has no divisor in common with it. */
 static int64_t id_of(int64_t i) { return (i * 618033989) % ANCHORS; }
 
-static glofnd_row row_of(int64_t i) {
+static glofnd_anchor row_of(int64_t i) {
     uint64_t seed = (uint64_t)i;
     return random_row(&seed, 0);
 }
@@ -30,22 +30,22 @@ static int64_t file_bytes(const char *path, int on_disk) {
 
 static void touch(fixture *f, glofnd_store *s, int64_t count) {
     static int64_t id[BATCH];
-    static glofnd_row rows[BATCH];
+    static glofnd_anchor rows[BATCH];
     for (int64_t i = 0; i < count; i += BATCH) {
         for (int64_t k = 0; k < BATCH; k++) {
             id[k] = id_of(i + k);
             rows[k] = row_of(i + k);
         }
-        const glofnd_status status = glofnd_rows_put(f->c, s, 0, id, BATCH, rows);
+        const glofnd_status status = glofnd_anchors_put(f->c, s, 0, id, BATCH, rows);
         if (status != GLOFND_OK) print_error("%s\n", glofnd_ctx_error(f->c));
         assert_int_equal(status, GLOFND_OK);
     }
 }
 
 static void check(fixture *f, const glofnd_store *s, int64_t count) {
-    const glofnd_row fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
+    const glofnd_anchor fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
     for (int64_t i = 0; i < count + TOUCHED; i++) {
-        const glofnd_row expected = i < count ? row_of(i) : fresh, got = get_row(f, s, 0, id_of(i));
+        const glofnd_anchor expected = i < count ? row_of(i) : fresh, got = get_row(f, s, 0, id_of(i));
         assert_rows_equal(&got, &expected);
     }
 }
@@ -130,7 +130,7 @@ static void test_largest(void **state) {
     assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "saved")), GLOFND_OK);
     glofnd_store_free(s); /* two of them are more than the address space */
     assert_int_equal(glofnd_store_load(f->c, in_dir(f, "saved"), NULL, &t), GLOFND_OK);
-    const glofnd_row a = get_row(f, t, 1, GF_STORE_MAX_N - 1), b = row_of(1);
+    const glofnd_anchor a = get_row(f, t, 1, GF_STORE_MAX_N - 1), b = row_of(1);
     assert_rows_equal(&a, &b);
     glofnd_store_free(t);
 }

@@ -43,7 +43,7 @@ static void test_same_bits(void **state) {
         if (map) { /* the working file that load made is one that create takes */
             t = new_store(f, n, modalities, temperatures, 0, 0, map);
             for (int64_t id = GLOFND_SHARED; id <= step; id++) {
-                const glofnd_row a = get_row(f, s, 0, id), b = get_row(f, t, 0, id);
+                const glofnd_anchor a = get_row(f, s, 0, id), b = get_row(f, t, 0, id);
                 assert_rows_equal(&a, &b);
             }
             glofnd_store_free(t);
@@ -61,7 +61,7 @@ static void test_empty_store(void **state) {
     must_save(f, s, in_dir(f, "saved"));
     glofnd_store *t = must_load(f, in_dir(f, "saved"), NULL);
     assert_stores_equal(f, s, t);
-    put_row(f, s, 0, 0, (glofnd_row){.lambda = 1, .log_u = -INFINITY}); /* touched, but still as never seen: not written */
+    put_row(f, s, 0, 0, (glofnd_anchor){.lambda = 1, .log_u = -INFINITY}); /* touched, but still as never seen: not written */
     must_save(f, s, in_dir(f, "again"));
     assert_same_bytes(in_dir(f, "saved"), in_dir(f, "again"));
     glofnd_store_free(s);

@@ -216,7 +216,7 @@ static void test_prepare(void **state) {
 
 /* Record 204 lies across pages 0 and 1, its clock in page 1. Where one part is all zero, a copy may have made a hole of the page:
  * the record is still whole. */
-static void check_hole(fixture *f, glofnd_row row, int empty_page) {
+static void check_hole(fixture *f, glofnd_anchor row, int empty_page) {
     const char *work = in_dir(f, "work");
     glofnd_store *s = new_store(f, 1000, 1, 0, 0, 0, work);
     put_row(f, s, 0, 204, row);
@@ -228,7 +228,7 @@ static void check_hole(fixture *f, glofnd_row row, int empty_page) {
     if (failed) skip();
     s = new_store(f, 1000, 1, 0, 0, 0, work);
     assert_false(gf_bit(s->pages, empty_page));
-    const glofnd_row got = get_row(f, s, 0, 204);
+    const glofnd_anchor got = get_row(f, s, 0, 204);
     assert_rows_equal(&got, &row);
     assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "b")), GLOFND_OK);
     assert_same_bytes(in_dir(f, "a"), in_dir(f, "b"));
@@ -237,8 +237,8 @@ static void check_hole(fixture *f, glofnd_row row, int empty_page) {
 }
 
 static void test_hole_in_record(void **state) {
-    check_hole(*state, (glofnd_row){1, 0, 0, -3, 0, 0, 0, 0, 0}, 1);
-    check_hole(*state, (glofnd_row){0, 0, 0, -INFINITY, 5, 0, 0, 0, 0}, 0);
+    check_hole(*state, (glofnd_anchor){1, 0, 0, -3, 0, 0, 0, 0, 0}, 1);
+    check_hole(*state, (glofnd_anchor){0, 0, 0, -INFINITY, 5, 0, 0, 0, 0}, 0);
 }
 
 int main(void) {

@@ -3,7 +3,7 @@
 . "$2/tests/package/common.inc"
 needs_tools make dpkg-deb dpkg-shlibdeps python3
 make_it debs
-for name in glofnd libglofnd-dev libglofnd0.2; do
+for name in glofnd libglofnd-dev libglofnd1; do
     [ "$(ls "$made/${name}_$version"-*.deb | wc -l)" = 1 ] || fail "no package $name"
 done
 if command -v lintian > /dev/null; then

@@ -32,31 +32,33 @@ static int64_t *all_ids(int64_t n) {
     return id;
 }
 
-static int get_all(const replica *r, const settings *s, int side, glofnd_row *rows, message *m) {
+static int get_all(const replica *r, const settings *s, int side, glofnd_anchor *rows, message *m) {
     int64_t *id = all_ids(s->n);
-    const glofnd_status status = glofnd_rows_get(r->ctx, r->store, side, id, s->n, rows);
+    const glofnd_status status = glofnd_anchors_get(r->ctx, r->store, side, id, s->n, rows);
     free(id);
-    return library(r, status, "glofnd_rows_get", m);
+    return library(r, status, "glofnd_anchors_get", m);
 }
 
-static int put_all(const replica *r, const settings *s, int side, const glofnd_row *rows, message *m) {
+static int put_all(const replica *r, const settings *s, int side, const glofnd_anchor *rows, message *m) {
     int64_t *id = all_ids(s->n);
-    const glofnd_status status = glofnd_rows_put(r->ctx, r->store, side, id, s->n, rows);
+    const glofnd_status status = glofnd_anchors_put(r->ctx, r->store, side, id, s->n, rows);
     free(id);
-    return library(r, status, "glofnd_rows_put", m);
+    return library(r, status, "glofnd_anchors_put", m);
 }
 
-static int get_shared(const replica *r, int side, glofnd_row *row, message *m) {
-    return library(r, glofnd_rows_get(r->ctx, r->store, side, &shared_id, 1, row), "glofnd_rows_get of the shared lambda", m);
+static int get_shared(const replica *r, int side, glofnd_anchor *row, message *m) {
+    return library(r, glofnd_anchors_get(r->ctx, r->store, side, &shared_id, 1, row), "glofnd_anchors_get of the shared lambda",
+                   m);
 }
 
-static int put_shared(const replica *r, int side, const glofnd_row *row, message *m) {
-    return library(r, glofnd_rows_put(r->ctx, r->store, side, &shared_id, 1, row), "glofnd_rows_put of the shared lambda", m);
+static int put_shared(const replica *r, int side, const glofnd_anchor *row, message *m) {
+    return library(r, glofnd_anchors_put(r->ctx, r->store, side, &shared_id, 1, row), "glofnd_anchors_put of the shared lambda",
+                   m);
 }
 
 /* The thresholds in force: an anchor that has none of its own follows the shared one. */
-static int get_in_force(const replica *r, const settings *s, int side, glofnd_row *rows, message *m) {
-    glofnd_row shared;
+static int get_in_force(const replica *r, const settings *s, int side, glofnd_anchor *rows, message *m) {
+    glofnd_anchor shared;
     PASS(get_all(r, s, side, rows, m));
     PASS(get_shared(r, side, &shared, m));
     for (int64_t i = 0; shared.clock > 0 && i < s->n; i++) {
@@ -84,7 +86,7 @@ static int find_table(const settings *s, const golden_case *c, const char *base,
     return golden_array(c, name, 1, &n, out, m);
 }
 
-static int set_thresholds(const settings *s, const golden_case *c, int side, glofnd_row *rows, int64_t n, message *m) {
+static int set_thresholds(const settings *s, const golden_case *c, int side, glofnd_anchor *rows, int64_t n, message *m) {
     const gf_npy *lambda = NULL, *m0 = NULL, *v0 = NULL;
     if (s->resume) {
         PASS(find_table(s, c, "lda0", side, n, &lambda, m));
@@ -101,7 +103,7 @@ static int set_thresholds(const settings *s, const golden_case *c, int side, glo
 }
 
 /* u0 is optional: SimCLR has none. log 0 = -inf is "none yet". */
-static int set_averages(const settings *s, const golden_case *c, int side, glofnd_row *rows, message *m) {
+static int set_averages(const settings *s, const golden_case *c, int side, glofnd_anchor *rows, message *m) {
     char name[32];
     const gf_npy *u = NULL;
     side_name(s, "u0", side, name);
@@ -115,9 +117,9 @@ static int set_averages(const settings *s, const golden_case *c, int side, glofn
     return REPLAY_OK;
 }
 
-static int start_side(const replica *r, const settings *s, const golden_case *c, int side, glofnd_row *rows, message *m) {
+static int start_side(const replica *r, const settings *s, const golden_case *c, int side, glofnd_anchor *rows, message *m) {
     const int own_thresholds = s->learned && (s->resume || s->lambda_start != 1.0);
-    glofnd_row shared = {.lambda = 1.0f, .log_u = -INFINITY};
+    glofnd_anchor shared = {.lambda = 1.0f, .log_u = -INFINITY};
     PASS(get_all(r, s, side, rows, m));
     if (own_thresholds && s->single) PASS(set_thresholds(s, c, side, &shared, 1, m));
     if (own_thresholds && !s->single) PASS(set_thresholds(s, c, side, rows, s->n, m));
@@ -128,7 +130,7 @@ static int start_side(const replica *r, const settings *s, const golden_case *c,
 
 int state_start(const replica *r, const settings *s, const golden_case *c, message *m) {
     if (!s->resume && !(s->learned && s->lambda_start != 1.0)) return REPLAY_OK;
-    glofnd_row *rows = grab((size_t)s->n, sizeof *rows);
+    glofnd_anchor *rows = grab((size_t)s->n, sizeof *rows);
     int code = REPLAY_OK;
     for (int side = 0; side < s->modalities && code == REPLAY_OK; side++) code = start_side(r, s, c, side, rows, m);
     free(rows);
@@ -137,18 +139,18 @@ int state_start(const replica *r, const settings *s, const golden_case *c, messa
 
 /* ----- between steps -------------------------------------------------------------------------------------------- */
 
-static void forget_threshold(glofnd_row *row) {
+static void forget_threshold(glofnd_anchor *row) {
     row->lambda = 1.0f;
     row->m = row->v = 0.0f;
     row->clock = 0;
 }
 
 /* Anchors that followed the old shared value keep it as their own. */
-static int share_side(const replica *r, const settings *s, int side, int forget, glofnd_row *rows, message *m) {
+static int share_side(const replica *r, const settings *s, int side, int forget, glofnd_anchor *rows, message *m) {
     PASS(get_in_force(r, s, side, rows, m));
     for (int64_t i = 0; i < s->n; i++)
         if (rows[i].clock == 0) rows[i].clock = 1;
-    glofnd_row shared = rows[0];
+    glofnd_anchor shared = rows[0];
     shared.log_u = -INFINITY;
     for (int64_t i = 0; forget && i < s->n; i++) forget_threshold(&rows[i]);
     PASS(put_all(r, s, side, rows, m));
@@ -156,7 +158,7 @@ static int share_side(const replica *r, const settings *s, int side, int forget,
 }
 
 int state_share_first(const replica *r, const settings *s, int forget, message *m) {
-    glofnd_row *rows = grab((size_t)s->n, sizeof *rows);
+    glofnd_anchor *rows = grab((size_t)s->n, sizeof *rows);
     int code = REPLAY_OK;
     for (int side = 0; side < s->modalities && code == REPLAY_OK; side++) code = share_side(r, s, side, forget, rows, m);
     free(rows);
@@ -164,11 +166,12 @@ int state_share_first(const replica *r, const settings *s, int forget, message *
 }
 
 int state_copy(const replica *from, const replica *to, const settings *s, const int64_t *id, int64_t n, message *m) {
-    glofnd_row *rows = grab((size_t)n, sizeof *rows);
+    glofnd_anchor *rows = grab((size_t)n, sizeof *rows);
     int code = REPLAY_OK;
     for (int side = 0; side < s->modalities && code == REPLAY_OK; side++) {
-        code = library(from, glofnd_rows_get(from->ctx, from->store, side, id, n, rows), "glofnd_rows_get", m);
-        if (code == REPLAY_OK) code = library(to, glofnd_rows_put(to->ctx, to->store, side, id, n, rows), "glofnd_rows_put", m);
+        code = library(from, glofnd_anchors_get(from->ctx, from->store, side, id, n, rows), "glofnd_anchors_get", m);
+        if (code == REPLAY_OK)
+            code = library(to, glofnd_anchors_put(to->ctx, to->store, side, id, n, rows), "glofnd_anchors_put", m);
     }
     free(rows);
     return code;
@@ -176,14 +179,14 @@ int state_copy(const replica *from, const replica *to, const settings *s, const 
 
 /* ----- out ------------------------------------------------------------------------------------------------------ */
 
-typedef double (*row_field)(const glofnd_row *row);
+typedef double (*row_field)(const glofnd_anchor *row);
 
-static double field_u(const glofnd_row *row) { return exp((double)row->log_u); }
-static double field_lambda(const glofnd_row *row) { return row->lambda; }
-static double field_m(const glofnd_row *row) { return row->m; }
-static double field_v(const glofnd_row *row) { return row->v; }
+static double field_u(const glofnd_anchor *row) { return exp((double)row->log_u); }
+static double field_lambda(const glofnd_anchor *row) { return row->lambda; }
+static double field_m(const glofnd_anchor *row) { return row->m; }
+static double field_v(const glofnd_anchor *row) { return row->v; }
 
-static void offer(const settings *s, outputs *o, const char *base, int side, int64_t t, const glofnd_row *rows, int64_t n,
+static void offer(const settings *s, outputs *o, const char *base, int side, int64_t t, const glofnd_anchor *rows, int64_t n,
                   row_field field) {
     char name[32];
     side_name(s, base, side, name);
@@ -193,11 +196,11 @@ static void offer(const settings *s, outputs *o, const char *base, int side, int
     free(x);
 }
 
-static int compare_side(const replica *r, const settings *s, int side, int64_t t, outputs *o, glofnd_row *rows, message *m) {
-    glofnd_row shared;
+static int compare_side(const replica *r, const settings *s, int side, int64_t t, outputs *o, glofnd_anchor *rows, message *m) {
+    glofnd_anchor shared;
     PASS(get_in_force(r, s, side, rows, m));
     offer(s, o, "u", side, t, rows, s->n, field_u);
-    const glofnd_row *thresholds = rows;
+    const glofnd_anchor *thresholds = rows;
     if (s->single) {
         PASS(get_shared(r, side, &shared, m));
         thresholds = &shared;
@@ -210,16 +213,16 @@ static int compare_side(const replica *r, const settings *s, int side, int64_t t
 }
 
 int state_compare(const replica *r, const settings *s, int64_t t, outputs *o, message *m) {
-    glofnd_row *rows = grab((size_t)s->n, sizeof *rows);
+    glofnd_anchor *rows = grab((size_t)s->n, sizeof *rows);
     int code = REPLAY_OK;
     for (int side = 0; side < s->modalities && code == REPLAY_OK; side++) code = compare_side(r, s, side, t, o, rows, m);
     free(rows);
     return code;
 }
 
-static int equal_side(const replica *a, const replica *b, const settings *s, int side, glofnd_row *rows, message *m) {
-    glofnd_row one, two;
-    _Static_assert(sizeof(glofnd_row) == 36, "no padding: rows are compared as bytes");
+static int equal_side(const replica *a, const replica *b, const settings *s, int side, glofnd_anchor *rows, message *m) {
+    glofnd_anchor one, two;
+    _Static_assert(sizeof(glofnd_anchor) == 36, "no padding: rows are compared as bytes");
     PASS(get_all(a, s, side, rows, m));
     PASS(get_all(b, s, side, rows + s->n, m));
     for (int64_t i = 0; i < s->n; i++)
@@ -233,7 +236,7 @@ static int equal_side(const replica *a, const replica *b, const settings *s, int
 }
 
 int state_equal(const replica *a, const replica *b, const settings *s, message *m) {
-    glofnd_row *rows = grab(2 * (size_t)s->n, sizeof *rows);
+    glofnd_anchor *rows = grab(2 * (size_t)s->n, sizeof *rows);
     int code = REPLAY_OK;
     for (int side = 0; side < s->modalities && code == REPLAY_OK; side++) code = equal_side(a, b, s, side, rows, m);
     free(rows);

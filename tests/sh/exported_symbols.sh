@@ -1,5 +1,5 @@
-# The shared library exports the functions of glofnd.h and nothing else: the stable ones as version GLOFND_0.2, those of
-# glofnd_experimental.h as version GLOFND_EXPERIMENTAL. Its soname carries the version.
+# The shared library exports the functions of the headers and nothing else: those of glofnd.h and glofnd_discover.h as version
+# GLOFND_1.0, those of glofnd_experimental.h as version GLOFND_EXPERIMENTAL. Its soname carries the major version.
 . "$2/tests/sh/common.inc"
 header=$source/include/glofnd.h
 library=$build/libglofnd.so
@@ -9,14 +9,14 @@ needs_tools nm
 
 # Prototypes: the name before the first parenthesis of what follows GLOFND_API.
 declared() { sed -n 's/^GLOFND_API .*[ *]\(glofnd_[a-z0-9_]*\)(.*/\1/p' | LC_ALL=C sort; }
-declared <"$header" >stable
+cat "$header" "$source/include/glofnd_discover.h" | declared >stable
 declared <"$source/include/glofnd_experimental.h" >experimental
 [ -s stable ] && [ -s experimental ] || fail "no prototypes found in $header"
 
 nm -D --defined-only "$library" | awk '$2 != "A" {print $NF}' | LC_ALL=C sort -u >exported
 [ -s exported ] || fail "nm shows no exported symbols"
 if grep -q '^GLOFND_HAVE_SYMBOL_VERSIONS:.*=1$' "$build/CMakeCache.txt"; then
-    { sed 's/$/@@GLOFND_0.2/' stable; sed 's/$/@@GLOFND_EXPERIMENTAL/' experimental; } | LC_ALL=C sort >expected
+    { sed 's/$/@@GLOFND_1.0/' stable; sed 's/$/@@GLOFND_EXPERIMENTAL/' experimental; } | LC_ALL=C sort >expected
 else
     LC_ALL=C sort stable experimental >expected
 fi
@@ -25,9 +25,9 @@ unknown=$(comm -23 exported expected)
 [ -z "$hidden" ] || fail "in glofnd.h, but not exported:" $hidden
 [ -z "$unknown" ] || fail "exported, but not in glofnd.h:" $unknown
 
-major_minor=$(sed -n 's/^#define GLOFND_VERSION_\(MAJOR\|MINOR\) *//p' "$header" | paste -sd.)
+major=$(sed -n 's/^#define GLOFND_VERSION_MAJOR *//p' "$header")
 if command -v readelf >/dev/null; then
     soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\].*/\1/p')
-    [ "$soname" = "libglofnd.so.$major_minor" ] || fail "soname is $soname, not libglofnd.so.$major_minor"
+    [ "$soname" = "libglofnd.so.$major" ] || fail "soname is $soname, not libglofnd.so.$major"
 fi
 echo "exports the $(wc -l <stable) stable and $(wc -l <experimental) experimental functions of glofnd.h"

@@ -12,11 +12,11 @@
 
 int bed_sides(const bed *t) { return scene_two_views(&t->s) ? 1 : 2; }
 
-void bed_read_rows(const bed *t, glofnd_row *rows) {
+void bed_read_rows(const bed *t, glofnd_anchor *rows) {
     for (int side = 0; side < bed_sides(t); side++) {
         for (int64_t i = 0; i <= t->s.anchors; i++) {
             const int64_t id = i < t->s.anchors ? i : GLOFND_SHARED;
-            expect_ok(t->w.ctx, glofnd_rows_get(t->w.ctx, t->w.store, side, &id, 1, &rows[side * (t->s.anchors + 1) + i]));
+            expect_ok(t->w.ctx, glofnd_anchors_get(t->w.ctx, t->w.store, side, &id, 1, &rows[side * (t->s.anchors + 1) + i]));
         }
     }
 }
@@ -48,7 +48,7 @@ void bed_free(bed *t) {
 
 void expect_untouched(const bed *t, const char *what) {
     const int64_t rows = bed_sides(t) * (t->s.anchors + 1);
-    glofnd_row *now = calloc((size_t)rows, sizeof *now);
+    glofnd_anchor *now = calloc((size_t)rows, sizeof *now);
     assert_non_null(now);
     bed_read_rows(t, now);
     if (memcmp(now, t->before, (size_t)rows * sizeof *now) != 0) fail_msg("%s: the store changed", what);

@@ -13,14 +13,14 @@ typedef struct bed { /* a store in use and a valid batch for it */
     runner w;
     scene_batch b;
     outputs out;
-    glofnd_row *before; /* [sides][anchors + 1], the shared row last */
+    glofnd_anchor *before; /* [sides][anchors + 1], the shared row last */
 } bed;
 
 bed bed_make(glofnd_loss loss, glofnd_detector detector);
 void bed_free(bed *t);
 int bed_sides(const bed *t);
 /* All rows of the store, in the shape of bed.before. */
-void bed_read_rows(const bed *t, glofnd_row *rows);
+void bed_read_rows(const bed *t, glofnd_anchor *rows);
 void expect_untouched(const bed *t, const char *what);
 /* `got`, of a call on the bed's context and store, is the status `want`, there is a text, and the store is as it was. */
 void expect_refused(const bed *t, const char *what, glofnd_status got, int want);

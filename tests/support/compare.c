@@ -45,8 +45,8 @@ runner runner_make(const scene *s) {
     if (s->lambda0 == 0) return w;
     for (int side = 0; side < holds.modalities; side++) {
         for (int64_t i = 0; i < s->anchors; i++) {
-            const glofnd_row row = scene_start(s, side, i);
-            expect_ok(w.ctx, glofnd_rows_put(w.ctx, w.store, side, &i, 1, &row));
+            const glofnd_anchor row = scene_start(s, side, i);
+            expect_ok(w.ctx, glofnd_anchors_put(w.ctx, w.store, side, &i, 1, &row));
         }
     }
     return w;
@@ -182,7 +182,7 @@ void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r
     }
 }
 
-static void expect_row(const scene *s, int step, const glofnd_row *got, const glofnd_row *want, double k) {
+static void expect_row(const scene *s, int step, const glofnd_anchor *got, const glofnd_anchor *want, double k) {
     const double log_u = k * (SIM_ERROR + FLOAT_ERROR); /* |log u| <= k: one rounding of it, and the similarities */
     expect_near(s->name, step, "lambda", got->lambda, want->lambda, s->o.learner == GLOFND_LEARN_RING ? SIM_ERROR : 4e-7);
     expect_near(s->name, step, "m", got->m, want->m, 4 * FLOAT_ERROR * fabs(want->m) + 1e-9);
@@ -194,11 +194,11 @@ static void expect_row(const scene *s, int step, const glofnd_row *got, const gl
     expect_equal(s->name, step, "tau_clock", got->tau_clock, want->tau_clock);
 }
 
-void read_rows(const runner *w, int side, int64_t n, glofnd_row *rows) {
+void read_rows(const runner *w, int side, int64_t n, glofnd_anchor *rows) {
     int64_t *id = malloc(sizeof *id * (size_t)n);
     if (!id) abort();
     for (int64_t i = 0; i < n; i++) id[i] = i;
-    expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, id, n, rows));
+    expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, side, id, n, rows));
     free(id);
 }
 
@@ -221,14 +221,14 @@ static void expect_bank(const scene *s, int step, runner *w, const ref_store *re
 }
 
 void expect_store(const scene *s, int step, runner *w, const ref_store *ref, const ref_step *r) {
-    glofnd_row row, *rows = malloc(sizeof *rows * (size_t)ref->n);
+    glofnd_anchor row, *rows = malloc(sizeof *rows * (size_t)ref->n);
     if (!rows) abort();
     for (int side = 0; side < ref->modalities; side++) {
         read_rows(w, side, ref->n, rows);
         if (ref->bank_dim) expect_bank(s, step, w, ref, side);
         for (int64_t i = 0; i < ref->n; i++) expect_row(s, step, &rows[i], &ref->row[side][i], sharpest(r));
         if (ref->shared[side].clock == 0) continue;
-        expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, &(int64_t){GLOFND_SHARED}, 1, &row));
+        expect_ok(w->ctx, glofnd_anchors_get(w->ctx, w->store, side, &(int64_t){GLOFND_SHARED}, 1, &row));
         expect_row(s, step, &row, &ref->shared[side], sharpest(r));
     }
     free(rows);

@@ -50,7 +50,7 @@ double gradient_scale(const ref_step *r); /* largest gradient before the project
 void expect_outputs(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r);
 void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r);
 /* Rows 0 .. n - 1 of a side in one call: on a device each call waits for all work on it. */
-void read_rows(const runner *w, int side, int64_t n, glofnd_row *rows);
+void read_rows(const runner *w, int side, int64_t n, glofnd_anchor *rows);
 void expect_store(const scene *s, int step, runner *w, const ref_store *ref, const ref_step *r);
 
 /* All of it: avoids ties, runs `steps` steps through glofnd_step and through the two calls, compares both each time. */

@@ -1,4 +1,4 @@
-/* plain_thresholds.h - glofnd_thresholds of contiguous float32 rows, as one call. */
+/* plain_thresholds.h - glofnd_exact_thresholds of contiguous float32 rows, as one call. */
 #pragma once
 
 #include "glofnd.h"
@@ -7,5 +7,5 @@ static inline glofnd_status plain_thresholds(glofnd_ctx *c, const void *q, int64
                                              const int64_t *skip, double alpha, float *out) {
     const glofnd_query x = {
         .size = sizeof x, .rows = rows, .cols = cols, .dim = dim, .q = q, .k = k, .skip = skip, .alpha = alpha};
-    return glofnd_thresholds(c, &x, out);
+    return glofnd_exact_thresholds(c, &x, out);
 }

@@ -82,13 +82,13 @@ static void exchange_rows(rank_set *t) {
         const rank_worker *owner = &t->rank[k];
         for (int side = 0; side < t->sides; side++) {
             exchange_bank(t, owner, side);
-            glofnd_row rows[ROWS_MAX];
+            glofnd_anchor rows[ROWS_MAX];
             const int64_t *id = owner->q.id + owner->q.row0, n = owner->q.rows;
             if (n > ROWS_MAX) abort();
-            expect_ok(owner->w.ctx, glofnd_rows_get(owner->w.ctx, owner->w.store, side, id, n, rows));
+            expect_ok(owner->w.ctx, glofnd_anchors_get(owner->w.ctx, owner->w.store, side, id, n, rows));
             for (int other = 0; other < t->ranks; other++) {
                 const runner *w = &t->rank[other].w;
-                if (other != k) expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, id, n, rows));
+                if (other != k) expect_ok(w->ctx, glofnd_anchors_put(w->ctx, w->store, side, id, n, rows));
             }
         }
     }

@@ -18,10 +18,10 @@ static void *zeros(int64_t count, size_t size) {
 /* ---- state ---- */
 
 void ref_store_init(ref_store *s, const gf_store_spec *spec) {
-    const glofnd_row fresh = {.lambda = 1, .log_u = -INFINITY};
+    const glofnd_anchor fresh = {.lambda = 1, .log_u = -INFINITY};
     *s = (ref_store){.n = spec->n, .modalities = spec->modalities};
     for (int side = 0; side < spec->modalities; side++) {
-        s->row[side] = zeros(spec->n, sizeof(glofnd_row));
+        s->row[side] = zeros(spec->n, sizeof(glofnd_anchor));
         for (int64_t i = 0; i < spec->n; i++) s->row[side][i] = fresh;
         s->shared[side] = fresh;
         s->bank[side] = zeros(spec->n * spec->bank_dim, sizeof(uint16_t));
@@ -36,8 +36,8 @@ void ref_store_copy(ref_store *to, const ref_store *from) {
     *to = *from;
     for (int side = 0; side < from->modalities; side++) {
         const ref_ring *g = &from->ring[side];
-        to->row[side] = zeros(from->n, sizeof(glofnd_row));
-        memcpy(to->row[side], from->row[side], (size_t)from->n * sizeof(glofnd_row));
+        to->row[side] = zeros(from->n, sizeof(glofnd_anchor));
+        memcpy(to->row[side], from->row[side], (size_t)from->n * sizeof(glofnd_anchor));
         to->bank[side] = zeros(from->n * from->bank_dim, sizeof(uint16_t));
         memcpy(to->bank[side], from->bank[side], (size_t)(from->n * from->bank_dim) * sizeof(uint16_t));
         to->ring[side].z = zeros(g->capacity * g->dim, sizeof(double));
@@ -353,7 +353,7 @@ static void state_statistics(const glofnd_options *o, const ref_store *s, const 
     const double total = (double)(r->batch * s->modalities);
     for (int side = 0; side < s->modalities; side++) {
         for (int64_t i = 0; i < r->batch; i++) {
-            const glofnd_row *a = &s->row[side][q->id[i]];
+            const glofnd_anchor *a = &s->row[side][q->id[i]];
             r->lambda_mean += (shared ? s->shared[side].lambda : a->lambda) / total;
             r->log_u_mean += a->log_u / total;
             r->tau_mean += a->tau / total;

@@ -6,7 +6,7 @@
  * Index: row r = 2*i + w is (sample i, view or modality w); its positive is r^1. Columns are numbered the same way. With two
  * views every row of a different sample is a negative, n = 2(B-1); with image and text only those of the other modality, n = B-1.
  *
- * State is kept as glofnd_row, in float32, because that is the contract of the store; everything else is double.
+ * State is kept as glofnd_anchor, in float32, because that is the contract of the store; everything else is double.
  *     ref_store s;  ref_store_init(&s, &spec);
  *     ref_step r;   ref_step_run(&options, &s, &batch, NULL, &r);  ...  ref_step_free(&r);
  */
@@ -24,11 +24,11 @@ typedef struct ref_ring { /* the last `capacity` embeddings, oldest overwritten 
 typedef struct ref_store {
     int64_t n;
     int modalities;
-    glofnd_row *row[2]; /* [side][n] */
-    uint16_t *bank[2];  /* [side][n][bank_dim] similarity BANK: averages, in float16; zeros: never seen */
+    glofnd_anchor *row[2]; /* [side][n] */
+    uint16_t *bank[2];     /* [side][n][bank_dim] similarity BANK: averages, in float16; zeros: never seen */
     int64_t bank_dim;
-    glofnd_row shared[2]; /* the one lambda of SINGLE and of the warm-up, per side */
-    ref_ring ring[2];     /* that the anchors of a side are compared with: both views; or texts for images, images for texts */
+    glofnd_anchor shared[2]; /* the one lambda of SINGLE and of the warm-up, per side */
+    ref_ring ring[2];        /* that the anchors of a side are compared with: both views; or texts for images, images for texts */
 } ref_store;
 
 typedef struct ref_step {

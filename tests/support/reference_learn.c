@@ -46,7 +46,7 @@ static double learner_eps(const glofnd_options *o, const ref_step *r) {
     return o->compat == GLOFND_COMPAT_OFFICIAL && !r->two_views ? 1e-14 : 1e-8;
 }
 
-static void adam(const glofnd_options *o, double eps, double lr, double g, double t, glofnd_row *a) {
+static void adam(const glofnd_options *o, double eps, double lr, double g, double t, glofnd_anchor *a) {
     const double m = o->lambda_beta1 * a->m + (1 - o->lambda_beta1) * g;
     const double v = o->lambda_beta2 * a->v + (1 - o->lambda_beta2) * g * g;
     const double mh = m / (1 - pow(o->lambda_beta1, t)), vh = v / (1 - pow(o->lambda_beta2, t));
@@ -56,7 +56,7 @@ static void adam(const glofnd_options *o, double eps, double lr, double g, doubl
 }
 
 /* One visit of one lambda by the rows that belong to it. */
-static void learn_row(const glofnd_options *o, const glofnd_batch *q, ref_step *r, row_set rows, glofnd_row *a) {
+static void learn_row(const glofnd_options *o, const glofnd_batch *q, ref_step *r, row_set rows, glofnd_anchor *a) {
     const int by_epoch = o->learner == GLOFND_LEARN_ADAM_OFFICIAL || o->compat == GLOFND_COMPAT_OFFICIAL;
     const int quantile_start = o->lambda_init == GLOFND_INIT_QUANTILE;
     if (quantile_start && (o->compat == GLOFND_COMPAT_OFFICIAL ? q->epoch == o->update_epoch : a->clock == 0)) {
@@ -92,7 +92,7 @@ static double ring_quantile(const glofnd_options *o, const ref_ring *ring, const
 }
 
 static void learn_from_ring(const glofnd_options *o, const ref_ring *ring, const glofnd_batch *q, const ref_step *r, int side,
-                            int64_t i, glofnd_row *a) {
+                            int64_t i, glofnd_anchor *a) {
     if ((double)ring->count < ceil(1 / o->alpha)) return;
     const row_set rows = rows_of_anchor(r, i, side);
     double mean = 0;
@@ -121,10 +121,10 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
     const int warm_up = q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup;
     const int shared = o->detector == GLOFND_DETECT_SINGLE || warm_up;
     for (int side = 0; side < s->modalities; side++) {
-        glofnd_row *common = &s->shared[side];
+        glofnd_anchor *common = &s->shared[side];
         if (update && shared) learn_row(o, q, r, rows_of_side(r, side), common);
         for (int64_t i = 0; i < r->batch; i++) {
-            glofnd_row *a = &s->row[side][q->id[i]];
+            glofnd_anchor *a = &s->row[side][q->id[i]];
             if (update && !shared && a->clock == 0 && common->clock > 0) {
                 a->lambda = common->lambda;
                 a->m = common->m;

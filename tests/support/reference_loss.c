@@ -176,14 +176,14 @@ static void read_temperatures(const glofnd_options *o, const ref_store *s, const
     for (int64_t row = 0; row < r->rows; row++) {
         r->tau[row] = tau;
         if (!ref_individual(o)) continue;
-        const glofnd_row *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
+        const glofnd_anchor *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
         if (a->tau > 0) r->tau[row] = a->tau;
     }
 }
 
 static void learn_temperatures(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const ref_step *r) {
     for (int64_t row = 0; row < r->rows; row += r->two_views ? 2 : 1) { /* two views: one temperature, the mean gradient */
-        glofnd_row *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
+        glofnd_anchor *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
         const double g = r->two_views ? (r->row_dtau[row] + r->row_dtau[row + 1]) / 2 : r->row_dtau[row], t = ++a->tau_clock;
         const double m = o->tau_beta1 * a->tau_m + (1 - o->tau_beta1) * g;
         const double v = o->tau_beta2 * a->tau_v + (1 - o->tau_beta2) * g * g;

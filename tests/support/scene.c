@@ -141,9 +141,9 @@ void scene_batch_free(scene_batch *b) {
     free(b->group);
 }
 
-glofnd_row scene_start(const scene *s, int side, int64_t i) {
+glofnd_anchor scene_start(const scene *s, int side, int64_t i) {
     rng g = stream(s, 5, (uint64_t)(2 * i + side));
-    glofnd_row row = {.lambda = 1, .log_u = -INFINITY};
+    glofnd_anchor row = {.lambda = 1, .log_u = -INFINITY};
     if (s->lambda0 == 0) return row;
     row.lambda = (float)(s->lambda0 + 0.2 * (rng_uniform(&g) - 0.5));
     row.m = (float)(0.01 * rng_normal(&g));

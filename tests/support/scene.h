@@ -34,7 +34,7 @@ gf_store_spec scene_spec(const scene *s);
 void scene_draw(const scene *s, int step, scene_batch *out);
 void scene_batch_free(scene_batch *b);
 /* The state every store of the scene starts from: row i of a side. */
-glofnd_row scene_start(const scene *s, int side, int64_t i);
+glofnd_anchor scene_start(const scene *s, int side, int64_t i);
 void scene_ref_store(const scene *s, ref_store *out);
 /* Moves the seed on until no compared similarity of the whole run lies within 1e-6 of its threshold, so that float32 and double
  * must give the same flags, and until the loss is finite. Returns how many seeds were passed over; fails the test after 500. */

@@ -119,16 +119,16 @@ static inline float random_float(uint64_t *x, float lo, float hi) {
     return lo + (hi - lo) * (float)(next_random(x) % 65536) / 65536.0f;
 }
 
-static inline glofnd_row random_row(uint64_t *x, int temperatures) {
-    glofnd_row r = {random_float(x, -1, 1),
-                    random_float(x, -2, 2),
-                    random_float(x, 0, 2),
-                    random_float(x, -9, 9),
-                    1 + (uint32_t)(next_random(x) % 1000),
-                    0,
-                    0,
-                    0,
-                    0};
+static inline glofnd_anchor random_row(uint64_t *x, int temperatures) {
+    glofnd_anchor r = {random_float(x, -1, 1),
+                       random_float(x, -2, 2),
+                       random_float(x, 0, 2),
+                       random_float(x, -9, 9),
+                       1 + (uint32_t)(next_random(x) % 1000),
+                       0,
+                       0,
+                       0,
+                       0};
     if (temperatures) {
         r.tau = random_float(x, 0.01f, 1);
         r.tau_m = random_float(x, -1, 1);
@@ -138,7 +138,7 @@ static inline glofnd_row random_row(uint64_t *x, int temperatures) {
     return r;
 }
 
-static inline void assert_rows_equal(const glofnd_row *a, const glofnd_row *b) {
+static inline void assert_rows_equal(const glofnd_anchor *a, const glofnd_anchor *b) {
     assert_memory_equal(a, b, sizeof *a); /* nine words, no padding: bit by bit */
 }
 
@@ -153,14 +153,14 @@ static inline glofnd_store *new_store(fixture *f, int64_t n, int modalities, int
     return s;
 }
 
-static inline glofnd_row get_row(fixture *f, const glofnd_store *s, int side, int64_t id) {
-    glofnd_row r;
-    assert_int_equal(glofnd_rows_get(f->c, s, side, &id, 1, &r), GLOFND_OK);
+static inline glofnd_anchor get_row(fixture *f, const glofnd_store *s, int side, int64_t id) {
+    glofnd_anchor r;
+    assert_int_equal(glofnd_anchors_get(f->c, s, side, &id, 1, &r), GLOFND_OK);
     return r;
 }
 
-static inline void put_row(fixture *f, glofnd_store *s, int side, int64_t id, glofnd_row r) {
-    assert_int_equal(glofnd_rows_put(f->c, s, side, &id, 1, &r), GLOFND_OK);
+static inline void put_row(fixture *f, glofnd_store *s, int side, int64_t id, glofnd_anchor r) {
+    assert_int_equal(glofnd_anchors_put(f->c, s, side, &id, 1, &r), GLOFND_OK);
 }
 
 /* Every `step`-th anchor on both sides, the shared rows, and 3/2 of the ring. */
@@ -188,7 +188,7 @@ static inline void assert_stores_equal(fixture *f, const glofnd_store *a, const 
     assert_memory_equal(a->shared, b->shared, sizeof a->shared);
     for (int side = 0; side < a->spec.modalities; side++) {
         for (int64_t id = 0; id < a->spec.n; id++) {
-            const glofnd_row ra = get_row(f, a, side, id), rb = get_row(f, b, side, id);
+            const glofnd_anchor ra = get_row(f, a, side, id), rb = get_row(f, b, side, id);
             assert_rows_equal(&ra, &rb);
         }
         if (a->ring_count == 0) continue;

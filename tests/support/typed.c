@@ -138,7 +138,7 @@ void expect_typed_step(const scene *s, int step, const typed_batch *t, const out
 
 void expect_equal_rows(const scene *s, const runner *x, const runner *y) {
     const size_t n = (size_t)s->anchors;
-    glofnd_row *rows = calloc(2 * n, sizeof *rows);
+    glofnd_anchor *rows = calloc(2 * n, sizeof *rows);
     assert_non_null(rows);
     for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++) {
         read_rows(x, side, s->anchors, rows);

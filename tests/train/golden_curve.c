@@ -20,9 +20,9 @@
 
 #include <cmocka.h>
 
+#include "loop/trainer.h"
 #include "support/scratch.h"
 #include "support/source_file.h"
-#include "loop/trainer.h"
 #include "util/rng.h"
 
 /* Differences: of a loss relative to the largest |loss|; of a change and of statistics relative to their norm, plus ROUNDING of
@@ -267,13 +267,14 @@ static void expect_anchors(golden *g, const char *format, int side) {
     const int has_u = t->config.method.loss != GLOFND_LOSS_SIMCLR && t->config.method.loss != GLOFND_LOSS_CLIP;
     double lambda, log_u;
     long long clock;
-    glofnd_row row;
+    glofnd_anchor row;
     for (int64_t i = 0; i < t->info.n; i++, next_line(g)) {
         long long id;
         assert_int_equal(strncmp(g->text, format, strlen(format)), 0);
         assert_int_equal(sscanf(g->text + strlen(format), "%lld %lld %lf %lf", &id, &clock, &lambda, &log_u), 4);
         assert_int_equal(id, i);
-        assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), side, &i, 1, &row), GLOFND_OK);
+        assert_int_equal(glofnd_anchors_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), side, &i, 1, &row),
+                         GLOFND_OK);
         assert_int_equal(row.clock, clock);
         g->worst_lambda = fmax(g->worst_lambda, fabs((double)row.lambda - lambda));
         if (has_u) g->worst_log_u = fmax(g->worst_log_u, fabs((double)row.log_u - log_u));

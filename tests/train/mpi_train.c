@@ -157,9 +157,9 @@ static void compare_state(const char *name, const gf_trainer *one, const gf_trai
     for (int side = 0; side < one->encoders.count; side++)
         for (int64_t id = here.comm->rank; id < one->info.n; id += ranks) {
             const int64_t place = id / ranks;
-            glofnd_row x = {0}, y = {0};
-            CHECK(glofnd_rows_get(gf_shard_ctx(s), gf_shard_store(s), side, &place, 1, &x) == GLOFND_OK &&
-                      glofnd_rows_get(gf_loss_stage_ctx(one->loss), gf_loss_stage_store(one->loss), side, &id, 1, &y) ==
+            glofnd_anchor x = {0}, y = {0};
+            CHECK(glofnd_anchors_get(gf_shard_ctx(s), gf_shard_store(s), side, &place, 1, &x) == GLOFND_OK &&
+                      glofnd_anchors_get(gf_loss_stage_ctx(one->loss), gf_loss_stage_store(one->loss), side, &id, 1, &y) ==
                           GLOFND_OK,
                   "rows cannot be read");
             CHECK(x.clock == y.clock && is_close((double)x.lambda, (double)y.lambda) &&

@@ -2,8 +2,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "support/store_fixture.h"
 #include "loop/anchors.h"
+#include "support/store_fixture.h"
 
 /* A dataset of these names, one letter each; only its keys are looked at. */
 static gf_dataset *named(const fixture *f, const char *letters) {
@@ -112,8 +112,9 @@ static void test_damaged_keys(void **state) {
 
 enum { ROWS = 10000, MORE = 13000, RING = 4 };
 
-static glofnd_row row_of(int64_t i) {
-    return (glofnd_row){.lambda = (float)i / ROWS, .m = -1.0f, .v = (float)i, .log_u = (float)(i % 7), .clock = 1 + (uint32_t)i};
+static glofnd_anchor row_of(int64_t i) {
+    return (
+        glofnd_anchor){.lambda = (float)i / ROWS, .m = -1.0f, .v = (float)i, .log_u = (float)(i % 7), .clock = 1 + (uint32_t)i};
 }
 
 static glofnd_store *filled(const fixture *f) {
@@ -124,10 +125,10 @@ static glofnd_store *filled(const fixture *f) {
     const int64_t id[3] = {5, 17, 9999};
     assert_int_equal(gf_store_make(f->c, &spec, NULL, &s), GLOFND_OK);
     for (int64_t i = 0; i < ROWS; i += 3) { /* the others were never seen */
-        const glofnd_row row = row_of(i);
+        const glofnd_anchor row = row_of(i);
         gf_store_scatter(s, 0, &i, 1, &row);
     }
-    const glofnd_row shared = {.lambda = 0.25f, .m = 0.5f, .v = 0.125f, .clock = 3};
+    const glofnd_anchor shared = {.lambda = 0.25f, .m = 0.5f, .v = 0.125f, .clock = 3};
     gf_store_shared_put(s, 0, &shared);
     gf_store_ring_push(s, sides, 2, id, 3);
     return s;
@@ -146,12 +147,12 @@ static void test_store_under_other_rows(void **state) {
     }
     assert_int_equal(gf_store_remap(&err, from, MORE, place, &to), GLOFND_OK);
     for (int64_t i = 0; i < MORE; i++) {
-        glofnd_row have, want = {.lambda = 1.0f, .log_u = -INFINITY};
+        glofnd_anchor have, want = {.lambda = 1.0f, .log_u = -INFINITY};
         if (origin[i] >= 0) gf_store_gather_own(from, 0, &origin[i], 1, &want);
         gf_store_gather_own(to, 0, &i, 1, &have);
         assert_memory_equal(&have, &want, sizeof have);
     }
-    const glofnd_row a = gf_store_shared_get(from, 0), b = gf_store_shared_get(to, 0);
+    const glofnd_anchor a = gf_store_shared_get(from, 0), b = gf_store_shared_get(to, 0);
     assert_memory_equal(&a, &b, sizeof a);
     assert_true(to->ring_head == 3 && to->ring_count == 3);
     assert_memory_equal(to->ring[0].rows, from->ring[0].rows, 3 * 2 * sizeof(float));

@@ -316,9 +316,9 @@ TEST(test_other_networks) {
 }
 
 /* State of anchor i; of a store in whatever place. */
-static glofnd_row anchor(const gf_trainer *t, int64_t i) {
-    glofnd_row row;
-    assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), 0, &i, 1, &row), GLOFND_OK);
+static glofnd_anchor anchor(const gf_trainer *t, int64_t i) {
+    glofnd_anchor row;
+    assert_int_equal(glofnd_anchors_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), 0, &i, 1, &row), GLOFND_OK);
     return row;
 }
 
@@ -336,7 +336,8 @@ static void re_maps(const char *data, int64_t n, const char *store_path) {
     assert_int_equal(b->step, b->epoch_steps); /* the second epoch begins again */
     same_weights(a, b);
     for (int64_t i = 0; i < n; i++) {
-        const glofnd_row never = {.lambda = 1.0f, .log_u = -INFINITY}, have = anchor(b, i), want = i < 24 ? anchor(a, i) : never;
+        const glofnd_anchor never = {.lambda = 1.0f, .log_u = -INFINITY}, have = anchor(b, i),
+                            want = i < 24 ? anchor(a, i) : never;
         assert_memory_equal(&have, &want, sizeof have);
     }
     assert_int_not_equal(access("grown/anchors.remapped", F_OK), 0);

@@ -90,10 +90,10 @@ static void same_bits(const gf_trainer *a, const gf_trainer *b) {
     assert_memory_equal(&a->stats.loss, &b->stats.loss, sizeof(double));
     for (int side = 0; side < 2; side++)
         for (int64_t id = 0; id < a->info.n; id++) {
-            glofnd_row x, y;
-            assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(a->loss), gf_loss_stage_store(a->loss), side, &id, 1, &x),
+            glofnd_anchor x, y;
+            assert_int_equal(glofnd_anchors_get(gf_loss_stage_ctx(a->loss), gf_loss_stage_store(a->loss), side, &id, 1, &x),
                              GLOFND_OK);
-            assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(b->loss), gf_loss_stage_store(b->loss), side, &id, 1, &y),
+            assert_int_equal(glofnd_anchors_get(gf_loss_stage_ctx(b->loss), gf_loss_stage_store(b->loss), side, &id, 1, &y),
                              GLOFND_OK);
             assert_memory_equal(&x, &y, sizeof x);
         }

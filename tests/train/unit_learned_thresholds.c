@@ -6,9 +6,9 @@
 #endif
 #include <ftw.h>
 
-#include "support/store_fixture.h"
 #include "loop/anchors.h"
 #include "loop/learned_thresholds.h"
+#include "support/store_fixture.h"
 
 #define N 10
 #define LETTERS "abcdefghij"
@@ -71,11 +71,11 @@ static void save_rows(const made *m, const char *path, int64_t rows, int64_t fir
     for (int64_t k = 0; k < rows; k++) {
         const int64_t i = first + k * stride;
         for (int side = 0; side < sides && stride > 0 && is_visited(i); side++) {
-            const glofnd_row row = {.lambda = lambda_of(i, side), .log_u = 0.0f, .clock = 2};
-            assert_int_equal(glofnd_rows_put(m->f->c, s, side, &k, 1, &row), GLOFND_OK);
+            const glofnd_anchor row = {.lambda = lambda_of(i, side), .log_u = 0.0f, .clock = 2};
+            assert_int_equal(glofnd_anchors_put(m->f->c, s, side, &k, 1, &row), GLOFND_OK);
         }
     }
-    const glofnd_row all = {.lambda = shared, .clock = 1};
+    const glofnd_anchor all = {.lambda = shared, .clock = 1};
     if (shared > 0.0f) gf_store_shared_put(s, 0, &all);
     assert_int_equal(glofnd_store_save(m->f->c, s, path), GLOFND_OK);
     glofnd_store_free(s);

@@ -19,8 +19,8 @@ struct gf_shard {
     int64_t *mine;                /* [ranks * rows] rows of `store` that ranks draw, in the order of ranks */
     int64_t *from;                /* [rows] rows of the working store: own samples ordered by their owner */
     size_t *out_bytes, *in_bytes; /* [ranks] */
-    glofnd_row *out, *in;         /* [modalities][...] rows on their way */
-    glofnd_row *side;             /* [ranks * rows] of one modality */
+    glofnd_anchor *out, *in;         /* [modalities][...] rows on their way */
+    glofnd_anchor *side;             /* [ranks * rows] of one modality */
 };
 
 /* ----- the anchors of all ranks ----- */
@@ -89,7 +89,7 @@ glofnd_store *gf_shard_store(const gf_shard *s) { return s->store; }
 static int64_t sort_out(gf_shard *s, const int64_t *id, size_t *drawn, size_t *kept) {
     const int ranks = s->comm->ranks, me = s->comm->rank;
     const int64_t rows = s->spec.rows;
-    const size_t row = sizeof(glofnd_row) * (size_t)s->sides;
+    const size_t row = sizeof(glofnd_anchor) * (size_t)s->sides;
     int64_t count = 0, own = 0;
     for (int r = 0; r < ranks; r++) {
         const int64_t before = count, own_before = own;
@@ -105,21 +105,21 @@ static int64_t sort_out(gf_shard *s, const int64_t *id, size_t *drawn, size_t *k
 
 /* Rows `at` [n] of a store, all modalities of a row side by side in `rows`. */
 static glofnd_status read_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, const glofnd_store *store, const int64_t *at, int64_t n,
-                               glofnd_row *rows) {
+                               glofnd_anchor *rows) {
     const int sides = s->sides;
     for (int side = 0; side < sides; side++) {
-        TRY(gf_ctx_status(err, c, glofnd_rows_get(c, store, side, at, n, s->side)));
+        TRY(gf_ctx_status(err, c, glofnd_anchors_get(c, store, side, at, n, s->side)));
         for (int64_t i = 0; i < n; i++) rows[i * sides + side] = s->side[i];
     }
     return GLOFND_OK;
 }
 
 static glofnd_status write_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofnd_store *store, const int64_t *at, int64_t n,
-                                const glofnd_row *rows) {
+                                const glofnd_anchor *rows) {
     const int sides = s->sides;
     for (int side = 0; side < sides; side++) {
         for (int64_t i = 0; i < n; i++) s->side[i] = rows[i * sides + side];
-        TRY(gf_ctx_status(err, c, glofnd_rows_put(c, store, side, at, n, s->side)));
+        TRY(gf_ctx_status(err, c, glofnd_anchors_put(c, store, side, at, n, s->side)));
     }
     return GLOFND_OK;
 }
@@ -139,9 +139,9 @@ static glofnd_status shard_return(gf_error *err, gf_shard *s, const int64_t *id,
     TRY(read_rows(err, s, c, work, s->from, s->spec.rows, s->out));
     if (s->spec.bank_dim) {
         /* Rows of the working store become those of anchors never seen. */
-        for (int64_t i = 0; i < s->spec.rows; i++) s->side[i] = (glofnd_row){.lambda = 1.0f, .log_u = -INFINITY};
+        for (int64_t i = 0; i < s->spec.rows; i++) s->side[i] = (glofnd_anchor){.lambda = 1.0f, .log_u = -INFINITY};
         for (int side = 0; side < s->sides; side++)
-            TRY(gf_ctx_status(err, c, glofnd_rows_put(c, work, side, s->from, s->spec.rows, s->side)));
+            TRY(gf_ctx_status(err, c, glofnd_anchors_put(c, work, side, s->from, s->spec.rows, s->side)));
     }
     TRY(s->comm->ops->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
     return write_rows(err, s, s->ctx, s->store, s->mine, drawn, s->in);

@@ -115,15 +115,15 @@ static glofnd_status copy_rows(gf_error *err, void *user, glofnd_ctx *c, const g
     enum { PORTION = 1024 };
     const gf_trainer *t = user;
     glofnd_ctx *own = gf_loss_stage_ctx(t->loss);
-    glofnd_row row[PORTION];
+    glofnd_anchor row[PORTION];
     int64_t from[PORTION], to[PORTION];
     for (int64_t k = 0; k < part->spec.n;) {
         int64_t n = 0;
         for (; n < PORTION && k < part->spec.n && first + k * stride < t->info.n; n++, k++)
             from[n] = k, to[n] = first + k * stride;
         for (int side = 0; side < part->spec.modalities && n > 0; side++) {
-            TRY(gf_ctx_status(err, c, glofnd_rows_get(c, part, side, from, n, row)));
-            TRY(gf_ctx_status(err, own, glofnd_rows_put(own, gf_loss_stage_store(t->loss), side, to, n, row)));
+            TRY(gf_ctx_status(err, c, glofnd_anchors_get(c, part, side, from, n, row)));
+            TRY(gf_ctx_status(err, own, glofnd_anchors_put(own, gf_loss_stage_store(t->loss), side, to, n, row)));
         }
         if (n < PORTION) break;
     }

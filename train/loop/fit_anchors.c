@@ -34,7 +34,7 @@ int gf_anchors_fit_as_they_are(const gf_config *c, const gf_store_spec *stored, 
 }
 
 /* Rows of one block; those never seen stay so. averages: [GF_STORE_BLOCK][bank_dim], or NULL. */
-static void copy_block(const glofnd_store *from, int64_t block, glofnd_row *rows, uint16_t *averages, glofnd_store *to) {
+static void copy_block(const glofnd_store *from, int64_t block, glofnd_anchor *rows, uint16_t *averages, glofnd_store *to) {
     const int64_t first = block * GF_STORE_BLOCK, n = gf_store_block_rows(from, block);
     int64_t id[GF_STORE_BLOCK];
     for (int64_t i = 0; i < n; i++) id[i] = first + i;
@@ -47,7 +47,7 @@ static void copy_block(const glofnd_store *from, int64_t block, glofnd_row *rows
 }
 
 static glofnd_status copy_rows(gf_error *err, const glofnd_store *from, int bank, glofnd_store *to) {
-    glofnd_row *rows = malloc(GF_STORE_BLOCK * sizeof *rows);
+    glofnd_anchor *rows = malloc(GF_STORE_BLOCK * sizeof *rows);
     uint16_t *averages = bank ? malloc(GF_STORE_BLOCK * (size_t)from->spec.bank_dim * sizeof *averages) : NULL;
     const int ok = rows && (averages || !bank);
     for (int64_t b = 0; ok && b < gf_store_blocks(from); b++)

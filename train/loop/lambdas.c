@@ -16,8 +16,8 @@ static glofnd_status reserve(gf_error *err, const gf_trainer *t, int64_t stride,
 }
 
 static glofnd_status get(gf_error *err, glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
-                         glofnd_row *row) {
-    const glofnd_status status = glofnd_rows_get(c, s, side, id, n, row);
+                         glofnd_anchor *row) {
+    const glofnd_status status = glofnd_anchors_get(c, s, side, id, n, row);
     FAIL_IF(err, status != GLOFND_OK, status, "thresholds cannot be read: %s", glofnd_ctx_error(c));
     return GLOFND_OK;
 }
@@ -31,7 +31,7 @@ static glofnd_status take_own(gf_error *err, const gf_trainer *t, int side, int6
     glofnd_ctx *c = own ? gf_shard_ctx(own) : whole;
     const glofnd_store *store = own ? gf_shard_store(own) : gf_loss_stage_store(t->loss);
     const int64_t shared_id = GLOFND_SHARED;
-    glofnd_row row[PART], shared;
+    glofnd_anchor row[PART], shared;
     int64_t id[PART], place[PART];
     TRY(get(err, whole, gf_loss_stage_store(t->loss), side, &shared_id, 1, &shared));
     for (int64_t k = 0; k < count;) {

@@ -44,7 +44,7 @@ static glofnd_status take_rows(gf_error *err, void *user, glofnd_ctx *c, const g
                                int64_t stride) {
     enum { PORTION = 1024 };
     const gf_learned *l = user;
-    glofnd_row row[PORTION];
+    glofnd_anchor row[PORTION];
     int64_t id[PORTION];
     const int64_t rows = gf_shard_size(l->n, (int)first, (int)stride);
     FAIL_IF(err, part->spec.n != rows || part->spec.modalities != l->sides, GLOFND_E_FORMAT,
@@ -54,7 +54,7 @@ static glofnd_status take_rows(gf_error *err, void *user, glofnd_ctx *c, const g
         n = rows - k < PORTION ? rows - k : PORTION;
         for (int64_t i = 0; i < n; i++) id[i] = k + i;
         for (int side = 0; side < l->sides; side++) {
-            TRY(gf_ctx_status(err, c, glofnd_rows_get(c, part, side, id, n, row)));
+            TRY(gf_ctx_status(err, c, glofnd_anchors_get(c, part, side, id, n, row)));
             for (int64_t i = 0; i < n; i++)
                 if (row[i].clock) l->at[side][first + (k + i) * stride] = row[i].lambda;
         }
@@ -72,7 +72,7 @@ static glofnd_status take_whole(gf_error *err, void *user, glofnd_ctx *c, const 
             (long long)whole->spec.n, (long long)l->n);
     l->sides = whole->spec.modalities;
     for (int side = 0; side < l->sides; side++) {
-        const glofnd_row shared = gf_store_shared_get(whole, side);
+        const glofnd_anchor shared = gf_store_shared_get(whole, side);
         TRY(alloc_values(err, l->n, &l->at[side]));
         for (int64_t i = 0; i < l->n; i++) l->at[side][i] = shared.clock ? shared.lambda : NAN;
     }

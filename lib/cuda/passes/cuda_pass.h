@@ -104,10 +104,10 @@ typedef struct gf_cuda_pass {
 typedef struct gf_cuda_moving {
     gf_learner learner;
     gf_foresight foresight;
-    int per_sample;         /* rows of an anchor */
-    int64_t negatives;      /* of a row */
-    glofnd_row *fresh[2];   /* [anchors] state of each side, in and out */
-    const uint8_t *open[2]; /* [anchors] 0: its lambda stays */
+    int per_sample;          /* rows of an anchor */
+    int64_t negatives;       /* of a row */
+    glofnd_anchor *fresh[2]; /* [anchors] state of each side, in and out */
+    const uint8_t *open[2];  /* [anchors] 0: its lambda stays */
 } gf_cuda_moving;
 
 typedef struct gf_cuda_select { /* order statistics of row r of q among its columns, by descending value */

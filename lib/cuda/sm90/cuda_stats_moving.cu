@@ -28,7 +28,7 @@ struct job {
 
 template <class C> struct shared_memory {
     gf_wg_shared<C> tiles;
-    glofnd_row fresh[C::BM];
+    glofnd_anchor fresh[C::BM];
     float lo[C::BM], mid[C::BM], joined[C::BM];
     int above[C::BM], kept[C::BM];
     int full, again;
@@ -204,7 +204,7 @@ template <class C, int CLUSTER> static __device__ __forceinline__ void decide(co
     const int at = threadIdx.x, r = r0 + at;
     if (at == 0 && (sm.full || (CLUSTER > 1 && other(sm.full, rank<CLUSTER>())))) sm.again = 1;
     if (at >= C::BM || r >= x.a.q.rows) return;
-    glofnd_row row = sm.fresh[at];
+    glofnd_anchor row = sm.fresh[at];
     if (is_open(x, r)) {
         const int above = all_above<C, CLUSTER>(sm, at) + (x.m.per_sample == 2 ? all_above<C, CLUSTER>(sm, at ^ 1) : 0);
         gf_lambda_update(&x.m.learner, &row, double(above) / double(x.m.per_sample * x.m.negatives));

@@ -65,7 +65,7 @@ typedef struct gf_lambda_visit {
     double lr, m, v;
 } gf_lambda_visit;
 
-GF_HD gf_lambda_visit gf_lambda_visit_of(const gf_learner *l, const glofnd_row *row) {
+GF_HD gf_lambda_visit gf_lambda_visit_of(const gf_learner *l, const glofnd_anchor *row) {
     const double visits = fmax(1.0, (double)row->clock + 1.0 - l->init_visits);
     const double t = l->epoch_clock ? (double)l->epoch_clock : visits;
     gf_lambda_visit visit;
@@ -76,8 +76,8 @@ GF_HD gf_lambda_visit gf_lambda_visit_of(const gf_learner *l, const glofnd_row *
 }
 
 /* State after one Adam (or SGD) step with gradient g; the visit is not counted here. */
-GF_HD glofnd_row gf_lambda_moved(const gf_learner *l, const gf_lambda_visit *visit, const glofnd_row *row, double g) {
-    glofnd_row next = *row;
+GF_HD glofnd_anchor gf_lambda_moved(const gf_learner *l, const gf_lambda_visit *visit, const glofnd_anchor *row, double g) {
+    glofnd_anchor next = *row;
     if (l->sgd) {
         next.lambda = (float)gf_lambda_project((double)row->lambda - visit->lr * g);
         return next;
@@ -92,20 +92,20 @@ GF_HD glofnd_row gf_lambda_moved(const gf_learner *l, const gf_lambda_visit *vis
 }
 
 /* One update with `share` of the anchor's negatives above lambda; counts the visit. */
-GF_HD void gf_lambda_update(const gf_learner *l, glofnd_row *row, double share) {
+GF_HD void gf_lambda_update(const gf_learner *l, glofnd_anchor *row, double share) {
     const gf_lambda_visit visit = gf_lambda_visit_of(l, row);
     *row = gf_lambda_moved(l, &visit, row, gf_lambda_gradient(l, share));
     row->clock++;
 }
 
 /* lambda set to a quantile by lambda_init; counts the visit. */
-GF_HD void gf_lambda_start(glofnd_row *row, double quantile) {
+GF_HD void gf_lambda_start(glofnd_anchor *row, double quantile) {
     row->lambda = (float)gf_lambda_project(quantile);
     row->clock++;
 }
 
 /* RING: lambda averaged with an exact quantile; counts the visit. */
-GF_HD void gf_lambda_average(const gf_learner *l, glofnd_row *row, double quantile) {
+GF_HD void gf_lambda_average(const gf_learner *l, glofnd_anchor *row, double quantile) {
     const double rate = fmax(1.0 / ((double)row->clock + 1.0), l->ring_rate);
     row->lambda = (float)gf_lambda_project((1.0 - rate) * (double)row->lambda + rate * quantile);
     row->clock++;
@@ -135,7 +135,7 @@ static inline gf_foresight gf_foresight_of(const gf_learner *l) {
 
 /* A bound that gf_lambda_update hardly ever moves lambda below: for gradients up to six deviations above their mean, both by
  * Adam's moments, and never above that of the share 0. */
-GF_HD float gf_lambda_foreseen(const gf_foresight *f, const glofnd_row *row) {
+GF_HD float gf_lambda_foreseen(const gf_foresight *f, const glofnd_anchor *row) {
     const float visits = fmaxf(1.0f, (float)row->clock + 1.0f - f->init_visits);
     const float lr = f->decay > 0.0f ? f->lr * fminf(1.0f, f->decay / visits) : f->lr;
     if (f->sgd) return row->lambda - lr * f->top - 1e-5f;
@@ -157,7 +157,7 @@ GF_HD float gf_lambda_foreseen(const gf_foresight *f, const glofnd_row *row) {
 /* Bounds of lambda after gf_lambda_update for any share in [0, 1], widened to hold the present lambda.
  * Adam's step (a + b g) / sqrt(c + e g^2) has one inner extremum, at g = b c / (a e). Rounding and eps are covered by a margin,
  * and the step checks the result: a bound that fails costs a second pass, but never gives a wrong number. */
-GF_HD void gf_lambda_range(const gf_learner *l, const glofnd_row *row, float *lo, float *hi) {
+GF_HD void gf_lambda_range(const gf_learner *l, const glofnd_anchor *row, float *lo, float *hi) {
     const double ends[2] = {gf_lambda_gradient(l, 1.0), gf_lambda_gradient(l, 0.0)};
     double low = (double)row->lambda, high = (double)row->lambda;
     double g[3] = {ends[0], ends[1], ends[0]};

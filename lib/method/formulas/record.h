@@ -54,8 +54,8 @@ GF_HD float gf_record_decode_log_u(float stored) {
 }
 
 /* `shared`: what an anchor with clock 0 takes lambda, m, v and clock from, if that has been learned. */
-GF_HD glofnd_row gf_record_decode(const gf_record *r, const gf_record *shared) {
-    glofnd_row row = GF_ZERO;
+GF_HD glofnd_anchor gf_record_decode(const gf_record *r, const gf_record *shared) {
+    glofnd_anchor row = GF_ZERO;
     const gf_record *from = r->clock > 0 ? r : shared;
     row.lambda = 1.0f;
     row.log_u = gf_record_decode_log_u(r->log_u);
@@ -69,7 +69,7 @@ GF_HD glofnd_row gf_record_decode(const gf_record *r, const gf_record *shared) {
 }
 
 /* 0: a step can continue from this row. 1: it holds numbers that are not finite (log u may be -inf: none). 2: out of range. */
-GF_HD int gf_row_fault(const glofnd_row *r) {
+GF_HD int gf_row_fault(const glofnd_anchor *r) {
     const float numbers[] = {r->lambda, r->m, r->v, r->tau, r->tau_m, r->tau_v};
     if (isnan(r->log_u) || (isinf(r->log_u) && r->log_u > 0)) return 1;
     for (int i = 0; i < 6; i++)
@@ -79,7 +79,7 @@ GF_HD int gf_row_fault(const glofnd_row *r) {
     return r->tau != 0.0f && !(r->tau >= 0.000999f && r->tau <= 100.0f) ? 2 : 0;
 }
 
-GF_HD gf_record gf_record_encode(const glofnd_row *row) {
+GF_HD gf_record gf_record_encode(const glofnd_anchor *row) {
     gf_record r = GF_ZERO;
     r.log_u = gf_record_encode_log_u(row->log_u);
     r.clock = row->clock;

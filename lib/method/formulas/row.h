@@ -14,7 +14,7 @@ typedef struct gf_window { /* see gf_rows: lo, mid, hi */
 } gf_window;
 
 /* This visit sets lambda to the batch quantile instead of moving it. */
-GF_HD int gf_row_starts(const gf_plan *p, const glofnd_row *row) {
+GF_HD int gf_row_starts(const gf_plan *p, const glofnd_anchor *row) {
     if (p->o.lambda_init != GLOFND_INIT_QUANTILE || p->o.learner == GLOFND_LEARN_RING) return 0;
     return p->official ? p->epoch == p->o.update_epoch : row->clock == 0;
 }
@@ -31,7 +31,7 @@ GF_HD gf_window gf_window_at(float lo, float mid, float hi, int open) {
 /* Sets the lambda of an anchor where it follows from a quantile alone (lambda_init, RING). Returns 1 if lambda is updated after
  * pass B instead. `quantile`: mean over the anchor's rows, of the batch or of the ring; ring_ready: the ring is long enough to
  * have one. */
-GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
+GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {
     if (!p->updating) return 0;
     if (p->o.learner == GLOFND_LEARN_RING) {
         if (ring_ready && isfinite(quantile)) gf_lambda_average(&p->learner, row, quantile);
@@ -42,7 +42,7 @@ GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_row *row, int ring_ready,
     return 0;
 }
 
-GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
+GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {
     const int open = gf_row_begin_lambda(p, row, ring_ready, quantile);
     float lo = row->lambda, hi = lo;
     const float mid = lo;
@@ -51,7 +51,7 @@ GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_row *row, int ring_
 }
 
 /* One lambda for all anchors. `quantile`: mean over all of them, used if gf_row_starts. */
-GF_HD gf_window gf_window_of_shared(const gf_plan *p, glofnd_row *row, double quantile) {
+GF_HD gf_window gf_window_of_shared(const gf_plan *p, glofnd_anchor *row, double quantile) {
     float lo = row->lambda, hi = lo;
     const float mid = lo;
     int open = 0;
@@ -131,7 +131,7 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
 /* ----- state ----- */
 
 /* ISOGCLR, ISOGCLR_VIEWS: one Adam step of an individual temperature. */
-GF_HD void gf_row_update_tau(const glofnd_options *o, glofnd_row *row, double tau, double g) {
+GF_HD void gf_row_update_tau(const glofnd_options *o, glofnd_anchor *row, double tau, double g) {
     const double clock = (double)++row->tau_clock;
     const double m = o->tau_beta1 * (double)row->tau_m + (1.0 - o->tau_beta1) * g;
     const double v = o->tau_beta2 * (double)row->tau_v + (1.0 - o->tau_beta2) * g * g;

@@ -187,7 +187,7 @@ TEST(components_need_embeddings) {
     runner w = runner_make(&s);
     const glofnd_sims q = {.size = sizeof q, .rows = 2, .cols = 2, .sim = sim, .id = id, .views = 1};
     uint8_t keep[4];
-    assert_int_equal(glofnd_mask(w.ctx, w.store, &q, keep, NULL), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_detect_mask(w.ctx, w.store, &q, keep, NULL), GLOFND_E_UNSUPPORTED);
     assert_non_null(strstr(glofnd_ctx_error(w.ctx), "components"));
     runner_free(&w);
 }

@@ -1,0 +1,150 @@
+/* glofnd_discover.h - false negatives and duplicates among finished embeddings: `glofnd discover` as a library.
+ *
+ *     glofnd_discover_spec spec = {.size = sizeof spec, .n = n, .dim = dim, .x = embeddings, .alpha = 0.01};
+ *     glofnd_discovery *found;
+ *     if (glofnd_discover(&spec, &found, why, sizeof why) != GLOFND_OK) ...
+ *     glofnd_discovery_arrays arrays = {.size = sizeof arrays};
+ *     glofnd_discovery_view(found, &arrays);            // thresholds, neighbours, pairs, duplicates, components
+ *     glofnd_discovery_free(found);
+ *
+ * The contract of glofnd.h holds here, too: status, ownership, growth of structs.
+ */
+#ifndef GLOFND_DISCOVER_H
+#define GLOFND_DISCOVER_H
+
+#include "glofnd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ----- Embeddings in files ----- */
+
+/* Files of embeddings as one matrix, the rows of all files in order, as `glofnd discover` reads them. */
+typedef struct glofnd_embedding_files {
+    size_t size; /* sizeof(glofnd_embedding_files) */
+    const char *const
+        *path; /* [paths] .npy, .safetensors, Parquet, .csv and .tsv files; folders of them; patterns: {000..099}, * ? [ */
+    int64_t paths;
+    const char *tensor; /* of .safetensors files; NULL: the only one with two axes */
+    const char *column; /* of embeddings, in Parquet files and tables; NULL: the only one that fits */
+    const char *id;     /* column of names there; NULL: none, of a table its only column of text, or of an id */
+    const char *label;  /* column of labels there; NULL: none */
+} glofnd_embedding_files;
+
+typedef struct glofnd_embeddings glofnd_embeddings; /* open files */
+
+typedef struct glofnd_embeddings_info {
+    size_t size; /* set by the caller: sizeof(glofnd_embeddings_info) */
+    int64_t n, dim, files;
+    const char *columns;      /* which were chosen, in words; NULL: no file has columns */
+    const char *const *name;  /* [n] of the rows; NULL: none. Texts belong to the open files and live as long */
+    const char *const *label; /* [n] labels as texts, "": none; NULL: not asked for */
+} glofnd_embeddings_info;
+
+/* Opens the files: shapes are known, names and labels are read. *out is NULL on failure, and `why` (may be NULL) gets the reason. */
+GLOFND_API glofnd_status glofnd_embeddings_open(const glofnd_embedding_files *files, glofnd_embeddings **out, char *why,
+                                                size_t why_bytes);
+GLOFND_API void glofnd_embeddings_close(glofnd_embeddings *e); /* NULL is fine */
+GLOFND_API glofnd_status glofnd_embeddings_describe(const glofnd_embeddings *e, glofnd_embeddings_info *out);
+/* x [rows][dim]: rows [first, first + rows). By one thread at a time. */
+GLOFND_API glofnd_status glofnd_embeddings_read(glofnd_embeddings *e, int64_t first, int64_t rows, float *x, char *why,
+                                                size_t why_bytes);
+
+/* ----- Discovery: false negatives and duplicates among finished embeddings ----- */
+
+/* Which rows are duplicates of one another.
+ *   DEFAULT  rows with a similarity of at least 0.98
+ *   ABOVE    rows with a similarity of at least `dup`
+ *   EXACT    rows of equal bytes only */
+typedef int32_t glofnd_duplicates;
+enum { GLOFND_DUPLICATES_DEFAULT = 0, GLOFND_DUPLICATES_ABOVE = 1, GLOFND_DUPLICATES_EXACT = 2 };
+
+/* What to search. With m = usable rows - 1 others, the threshold of an anchor is the rank-th largest of its similarities: rank is
+ * ceil(alpha m), or k + 1. Pairs with a larger similarity are above it. Rows that are not finite, or all zero, are left out. */
+typedef struct glofnd_discover_spec {
+    size_t size; /* sizeof(glofnd_discover_spec) */
+    int64_t n, dim;
+    const void *x;        /* [n] rows of dim numbers, `stride` apart; host memory. Their length does not matter */
+    const int32_t *label; /* [n] or NULL; negative: unknown. Precision and recall of the pairs above */
+    int64_t stride;       /* numbers from row to row; 0: dim */
+    glofnd_dtype dtype;
+    glofnd_device device;
+    double alpha;      /* in (0, 1); 0: by k */
+    int64_t k;         /* > 0: the k most similar others are above the threshold */
+    int64_t top;       /* most similar others to list per anchor; 0: 20; negative: none */
+    int64_t max_pairs; /* pairs to list in all, the most similar ones; 0: 10^7 */
+    double dup;        /* DUPLICATES_ABOVE: the smallest similarity of duplicates, in [-1, 1]; else 0 */
+    size_t memory;     /* bytes of lists of candidates; 0: half of the machine's memory. Less takes a second pass */
+    int32_t threads;   /* 0: all */
+    glofnd_duplicates duplicates;
+    /* NULL, or called in this thread with the finished fraction of the work. Return 0 to continue, anything else to stop: the
+     * call then returns GLOFND_E_CANCELLED. */
+    int (*progress)(void *user, double share);
+    void *user;
+    glofnd_embeddings *files; /* NULL, or: the rows are these. n, dim, x, stride and dtype are 0 then */
+} glofnd_discover_spec;
+
+typedef struct glofnd_discovery glofnd_discovery; /* a result */
+
+/* All pairs of the rows: thresholds, pairs above them, duplicates, components. The same result on every device and with any
+ * number of threads, that of `glofnd discover`. *out is NULL on failure, and `why` (may be NULL) gets the reason. */
+GLOFND_API glofnd_status glofnd_discover(const glofnd_discover_spec *spec, glofnd_discovery **out, char *why, size_t why_bytes);
+GLOFND_API void glofnd_discovery_free(glofnd_discovery *r); /* NULL is fine */
+
+/* The result as arrays. They belong to it and live as long. Rows that were left out have NaN, -1 and 0. */
+typedef struct glofnd_discovery_arrays {
+    size_t size;                      /* set by the caller: sizeof(glofnd_discovery_arrays) */
+    int64_t n, top;                   /* rows; columns of neighbour and similarity */
+    int64_t usable, rank;             /* rows that were not left out */
+    const uint8_t *kind;              /* [n] 0: usable; 1: not finite; 2: all zero */
+    const float *threshold;           /* [n] */
+    const int64_t *above;             /* [n] others above the threshold; all of them, not only the listed ones */
+    const int64_t *mutual;            /* [n] of these, those whose own threshold is below the pair, too */
+    const int64_t *hits;              /* [n] of `above`, those with the same label */
+    const int64_t *copies;            /* [n] duplicates of the row */
+    const int32_t *neighbour;         /* [n][top] most similar rows, best first, also below the threshold; -1: no more */
+    const float *similarity;          /* [n][top] NaN: no more */
+    const int32_t *component, *group; /* [n] number of its component (mutual pairs), of its group of duplicates; -1: none */
+    /* Listed pairs above the threshold, by anchor: those of row i are first[i] .. first[i+1]-1. */
+    int64_t pairs;
+    const int64_t *first;         /* [n + 1] */
+    const int32_t *other;         /* [pairs] */
+    const float *pair_similarity; /* [pairs] */
+    const uint8_t *pair_mutual;   /* [pairs] 1: above both thresholds */
+    /* Listed pairs of duplicates. */
+    int64_t duplicates;
+    const int32_t *dup_a, *dup_b; /* [duplicates] */
+    const float *dup_similarity;  /* [duplicates] */
+    const uint8_t *dup_exact;     /* [duplicates] 1: equal bytes */
+    /* Components and groups of duplicates, largest first: rows, pairs, smallest row of each. */
+    int64_t components, groups;
+    const int64_t *component_rows, *component_pairs, *component_first; /* [components] */
+    const int64_t *group_rows, *group_pairs, *group_first;             /* [groups] */
+    int64_t pairs_above, mutual_pairs, duplicate_pairs; /* in all, listed or not; the first by anchor, the others undirected */
+    double precision, recall, f1;                       /* with labels: means over anchors; else NaN */
+} glofnd_discovery_arrays;
+
+GLOFND_API glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd_discovery_arrays *out);
+
+/* How glofnd_discovery_save() writes. A zeroed struct with its size: tables of text without names, of the source "memory". */
+typedef struct glofnd_discovery_files {
+    size_t size;              /* sizeof(glofnd_discovery_files) */
+    const char *source;       /* named in the summary; NULL: "memory" */
+    const char *const *names; /* [n] of rows, or NULL */
+    const char *const
+        *classes;        /* [class_count] names of labels 0, 1, 2 ...: classes.txt, and columns of label issues. NULL: none */
+    int64_t class_count; /* above every label */
+    int32_t replace;     /* 1: an earlier result at this place may go */
+    int32_t parquet;     /* 1: tables are Parquet files; 0: of text */
+} glofnd_discovery_files;
+
+/* Writes the folder of tables that `glofnd discover` writes, whole or not at all. files NULL: as a zeroed struct. */
+GLOFND_API glofnd_status glofnd_discovery_save(glofnd_discovery *r, const char *folder, const glofnd_discovery_files *files,
+                                               char *why, size_t why_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GLOFND_DISCOVER_H */
