@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "eval/knn.h"
-#include "eval/logistic_regression.h"
+#include "eval/linear.h"
 #include "io/npy.h"
 #include "support/die.h"
 #include "util/machine.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "report/compare.h"
-#include "report/watch.h"
+#include "report/summary.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 #include "programs/device_flags.h"
 #include "programs/trained_run.h"
 #include "programs/embed_files.h"
-#include "eval/run_data.h"
-#include "eval/weights_config.h"
+#include "eval/encode.h"
+#include "util/text.h"
 #include "util/text.h"
 
 typedef struct result {

@@ -10,7 +10,7 @@
 #include "programs/interrupt.h"
 #include "programs/preset_file.h"
 #include "dist/dist.h"
-#include "eval/run_data.h"
+#include "eval/encode.h"
 #include "dist/comm.h"
 #include "run/run_folder.h"
 #include "run/resume.h"

@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "programs/cli.h"
-#include "report/watch.h"
+#include "report/summary.h"
+#include "util/text.h"
 #include "util/text.h"
 
 static volatile sig_atomic_t ended;

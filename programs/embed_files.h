@@ -3,7 +3,7 @@
 #pragma once
 
 #include "data/dataset.h"
-#include "eval/features.h"
+#include "eval/encode.h"
 
 typedef struct embed_targets { /* files to write; NULL: not wanted */
     const char *out, *labels, *samples, *names;

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "eval/training_knn.h"
+#include "eval/knn.h"
 #include "loop/epoch_watch.h"
 
 typedef struct epoch_hook {

@@ -10,7 +10,7 @@
 #include "programs/cli.h"
 #include "programs/omp_wait.h"
 #include "programs/shell.h"
-#include "plot/table.h"
+#include "plot/terminal.h"
 
 static const cli_verb *const verbs[] = {&cmd_data,  &cmd_pretrain,   &cmd_embed,   &cmd_discover, &cmd_eval,
                                         &cmd_sweep, &cmd_reproduce,  &cmd_compare, &cmd_report,   &cmd_watch,

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "programs/eval/eval_files.h"
+#include "programs/eval/eval.h"
 #include "programs/trained_run.h"
-#include "eval/compare_detectors.h"
-#include "eval/run_captions.h"
-#include "eval/stats.h"
-#include "plot/table.h"
+#include "eval/detectors.h"
+#include "eval/encode.h"
+#include "eval/split.h"
+#include "plot/terminal.h"
 #include "run/run_log.h"
 #include "util/parallel.h"
 

@@ -7,15 +7,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "programs/eval/eval_files.h"
+#include "programs/eval/eval.h"
 #include "programs/trained_run.h"
-#include "eval/detector_thresholds.h"
-#include "eval/run_embeddings.h"
-#include "eval/threshold_error.h"
+#include "eval/detectors.h"
+#include "eval/encode.h"
 #include "io/blockfile.h"
 #include "io/npy.h"
 #include "plot/svg.h"
-#include "plot/table.h"
+#include "plot/terminal.h"
+#include "util/array.h"
 #include "util/array.h"
 #include "util/parallel.h"
 

@@ -1,12 +1,12 @@
 /* eval.h - what the sub-verbs of `glofnd eval` share: which samples, the encoder of a run, and RUN/eval.jsonl. */
 #pragma once
 
+#include "eval/encode.h"
+#include "eval/split.h"
+#include "eval/zeroshot.h"
 #include "programs/cli.h"
 #include "programs/device_flags.h"
 #include "programs/trained_run.h"
-#include "eval/encode.h"
-#include "eval/run_embeddings.h"
-#include "eval/split.h"
 #include "run/run_eval.h"
 
 extern const cli_verb eval_knn, eval_linear, eval_transfer, eval_fn, eval_threshold, eval_retrieval, eval_zeroshot;
@@ -28,7 +28,7 @@ typedef struct eval_samples {
     int untrained;
     gf_encoder_device where;
     char run_data[sizeof((gf_config *)0)->data]; /* found: SPEC of the data if none was given */
-    char test_name[GF_SPLIT_NAME];               /* found: SPEC of the test samples; "" if they are held out of the data */
+    char test_name[GF_TEST_SPEC];                /* found: SPEC of the test samples; "" if they are held out of the data */
     int trained_on;                              /* found: the data is that of the run, and its weights are used */
     int threads;                                 /* found: those of the encoder, for what comes after it */
     int embeddings; /* found: a run of task clip, of which embeddings are taken, not features of the backbone */
@@ -45,7 +45,7 @@ glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf
 const char *eval_name(const char *text, char *name, size_t bytes);
 typedef struct
     eval_dataset { /* an argument: "SPEC", "NAME=SPEC"; "NAME=DIR" or "NAME=folder:DIR" of a known dataset is NAME:DIR */
-    char name[64], spec[GF_SPLIT_NAME];
+    char name[64], spec[GF_TEST_SPEC];
     const gf_known_dataset *known; /* of that name; NULL: none */
 } eval_dataset;
 /* E_ARGUMENT: too long. */
@@ -63,3 +63,96 @@ void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol, const eval_samples *s);
 /* status: of storing results that are printed already. A failure says so. */
 glofnd_status eval_stored(gf_error *err, glofnd_status status);
+
+/* ----- clip ----- */
+
+/* What evaluations of image-text runs share: both encoders, retrieval on a dataset, flags that may come again. */
+
+typedef struct eval_encoders { /* all zero: none */
+    gf_run_encoder *image, *text;
+} eval_encoders;
+
+/* `spec`: of the images. In a failure, too, to be freed. E_ARGUMENT: a run without encoder of captions. */
+glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec, eval_encoders *out);
+void eval_encoders_free(eval_encoders *t);
+
+typedef struct eval_retrieved {
+    gf_retrieval found;
+    int64_t dim, repeated, lost; /* as gf_text_pairs */
+} eval_retrieved;
+
+/* Encodes images and captions, with a line about it, and ranks. */
+glofnd_status eval_retrieve(gf_error *err, const eval_encoders *t, const char *spec, eval_retrieved *out);
+/* Ranks what is there, on in->job.threads threads (0: all). */
+glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out);
+/* `name`: of the dataset, short. */
+glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r);
+
+/* Takes every "--NAME VALUE" and "--NAME=VALUE" out of argv. Their number; -1, with a message, if they are more than `max`. */
+int eval_gather(int *argc, char **argv, const char *name, const char **value, int max);
+
+/* ----- files ----- */
+
+/* Evaluations of embeddings in files, by any model, in place of a run: `glofnd eval knn FILE.npy --labels
+ * FILE.npy`. Nothing is recorded: there is no run.
+ */
+
+#define EVAL_FILE_SEED 1 /* of the rows that are held out, and of the order of batches */
+
+typedef struct eval_files {
+    const char *labels, *test_labels, *thresholds;
+} eval_files;
+
+#define EVAL_FILES_USAGE "EMBEDDINGS --labels FILE.npy"
+#define EVAL_LABELS(s, f) \
+    CLI_STRING(s, f.labels, "labels", "FILE.npy", "of embeddings in a file: int32, int64 or uint8 [rows], negative: none")
+#define EVAL_TEST_LABELS(s, f) \
+    CLI_STRING(s, f.test_labels, "test-labels", "FILE.npy", "of test embeddings: --test is then a file, too")
+#define EVAL_THRESHOLDS(s, f) \
+    CLI_STRING(s, f.thresholds, "thresholds", "FILE.npy", "of embeddings in a file: learned ones, float32 [rows], NaN: none")
+
+/* 1: `word` names a file, not the folder of a run. */
+int eval_is_file(const char *word);
+/* Flags that do not go with a file, or with a run: CLI_USAGE, with a message. `data` NULL: not given. */
+int eval_files_check(const cli_call *call, const eval_files *f, const char *data, const device_flags *device, int untrained);
+/* Labelled rows; labels of test rows are numbered as those of training rows. test NULL: EVAL_HELD_OUT of each class. Fills
+ * names in *s for eval_print_samples. */
+glofnd_status eval_files_split(gf_error *err, eval_samples *s, const eval_files *f, gf_features *train, gf_features *test);
+/* All rows in random order: files are often sorted by class, and batches of one class say nothing. labels NULL: none.
+ * *lambda [n], to be freed: thresholds in that order; NULL: none. */
+glofnd_status eval_files_view_set(gf_error *err, const char *path, const eval_files *f, gf_view_set *out, float **lambda);
+
+/* ----- zeroshot ----- */
+
+/* What `glofnd eval zeroshot` is made of: the datasets of a call, and running one of them. */
+
+typedef struct zeroshot_set { /* a row of the table */
+    eval_dataset data;
+    int retrieval; /* by captions, not by classes */
+    gf_scoring scoring;
+    const gf_datacomp_task *task;    /* of the benchmark that has this name; NULL: none */
+    int of_benchmark;                /* found in the folder of the benchmark */
+    const char *classes, *templates; /* files; NULL: the data's names, our own sentences */
+    char own_templates[PATH_MAX];    /* the file that came with the data */
+    eval_samples samples;
+    uint32_t classes_sum, templates_sum; /* found: checksums of the names and sentences */
+    gf_zeroshot found;
+    eval_retrieved retrieved;
+    gf_associations associated;
+} zeroshot_set;
+
+typedef struct zeroshot_job {
+    const char *run;
+    gf_encoder_device where;
+    int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
+    gf_option_strings data, retrieval, classes, templates;
+    const char *datacomp; /* the folder with the benchmark's evaluation sets; NULL: none */
+    zeroshot_set *set;    /* [sets] */
+    int sets;
+    eval_encoders encoders;
+} zeroshot_job;
+
+/* Opens the data and reads class names and templates: an error in the last dataset is reported before the first one runs. */
+glofnd_status zeroshot_check(gf_error *err, zeroshot_set *s);
+/* Fills found, retrieved or associated, by the score of the set. */
+glofnd_status zeroshot_run(gf_error *err, const zeroshot_job *j, zeroshot_set *s);

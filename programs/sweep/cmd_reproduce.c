@@ -11,7 +11,8 @@
 #include "programs/preset_file.h"
 #include "programs/sweep/paper_tables.h"
 #include "programs/sweep/sweep_command.h"
-#include "plot/table.h"
+#include "plot/terminal.h"
+#include "util/text.h"
 #include "util/text.h"
 
 typedef struct reproduce_flags {

@@ -1,11 +1,9 @@
 /* unit_discover_page.c - parts of the page of discovery: base64, thumbnails, sheets within their budget. */
 #include "support/test.h"
 
-#include "plot/base64.h"
+#include "plot/svg.h"
 #include "report/explorer.h"
-#include "report/explorer_images.h"
-#include "report/sprite_sheet.h"
-#include "report/thumbnail.h"
+#include "report/page.h"
 #include "support/scratch.h"
 #include <stdio.h>
 #include <stdlib.h>

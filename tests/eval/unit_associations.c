@@ -1,7 +1,7 @@
 /* unit_associations.c - WinoGAViL: its table is read, the Jaccard index is that worked out by hand, bad tables are refused. */
 #include "support/test.h"
 
-#include "eval/associations.h"
+#include "eval/zeroshot.h"
 #include "support/specs.h"
 #include <math.h>
 #include <string.h>

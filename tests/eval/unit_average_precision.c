@@ -2,8 +2,8 @@
  * classes. */
 #include "support/test.h"
 
-#include "eval/average_precision.h"
-#include "eval/transfer_learning.h"
+#include "eval/split.h"
+#include "eval/transfer.h"
 #include "support/random.h"
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,7 @@
  * tile. */
 #include "support/test.h"
 
-#include "eval/compare_detectors.h"
-#include "eval/detector_thresholds.h"
+#include "eval/detectors.h"
 #include "method/options.h"
 #include "support/random.h"
 #include <math.h>

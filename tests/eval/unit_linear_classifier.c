@@ -2,7 +2,7 @@
  * stopping. */
 #include "support/test.h"
 
-#include "eval/linear_probe.h"
+#include "eval/linear.h"
 #include "support/random.h"
 #include "util/rng.h"
 #include <math.h>

@@ -2,8 +2,8 @@
  * regression against scikit-learn's numbers; transfer learning over strengths. */
 #include "support/test.h"
 
-#include "eval/logistic_regression.h"
-#include "eval/transfer_learning.h"
+#include "eval/linear.h"
+#include "eval/transfer.h"
 #include "fixtures/logistic_golden.h"
 #include "support/random.h"
 #include <math.h>

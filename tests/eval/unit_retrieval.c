@@ -1,7 +1,7 @@
 /* unit_retrieval.c - recalls and the nearest columns against plain loops; ties, a caption each, a single pair, hostile input. */
 #include "support/test.h"
 
-#include "eval/retrieval.h"
+#include "eval/zeroshot.h"
 #include "pairs/nearest.h"
 #include "support/random.h"
 #include <math.h>

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #ifdef GF_HAVE_DNNL
-#include "eval/run_embeddings.h"
+#include "eval/encode.h"
 #include "support/source_file.h"
 
 enum { SAMPLES = 64 };

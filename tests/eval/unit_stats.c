@@ -1,7 +1,7 @@
 /* unit_stats.c - means, spreads, F1 and the paired t-test against SciPy's numbers (tests/fixtures/ttest_golden.h). */
 #include "support/test.h"
 
-#include "eval/stats.h"
+#include "eval/split.h"
 #include "fixtures/ttest_golden.h"
 #include <math.h>
 

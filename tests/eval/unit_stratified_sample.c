@@ -3,7 +3,6 @@
 
 #include "data/export.h"
 #include "eval/split.h"
-#include "eval/stratified_sample.h"
 #include "support/scratch.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* unit_threshold_error.c - errors and spreads of thresholds by hand; FNC's thresholds over random batches. */
 #include "support/test.h"
 
-#include "eval/detector_thresholds.h"
-#include "eval/threshold_error.h"
+#include "eval/detectors.h"
 #include "support/random.h"
 #include "util/rng.h"
 #include <math.h>

@@ -1,9 +1,7 @@
 /* unit_maps.c - t-SNE (gradient, tree, neighbourhoods, equal bits), principal axes, kernel density estimates. */
 #include "support/test.h"
 
-#include "plot/kde.h"
-#include "plot/pca.h"
-#include "plot/tsne.h"
+#include "plot/maps.h"
 #include "support/random.h"
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,7 @@
 #include "support/test.h"
 
 #include "plot/svg.h"
-#include "plot/svg_dots.h"
-#include "plot/table.h"
+#include "plot/terminal.h"
 #include "support/page_span.h"
 #include <math.h>
 #include <stdio.h>

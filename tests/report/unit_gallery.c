@@ -1,7 +1,7 @@
 /* unit_gallery.c - anchors and the samples that two detectors flag for them. */
 #include "support/test.h"
 
-#include "report/gallery.h"
+#include "report/snapshot.h"
 #include <math.h>
 
 enum { MANY = 60 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "report/comparable.h"
+#include "report/compare.h"
 #include "report/page.h"
 #include "report/summary.h"
 #include "run/run_folder.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "report/page_parts.h"
+#include "report/page.h"
 #include "support/scratch.h"
 
 /* ----- thresholds ----- */

@@ -1,8 +1,8 @@
 /* unit_report_watch.c - the log of a run while it grows, braille dots, and frames for a terminal. */
 #include "support/test.h"
 
-#include "plot/braille.h"
-#include "report/watch.h"
+#include "plot/terminal.h"
+#include "report/summary.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

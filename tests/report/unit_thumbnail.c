@@ -2,8 +2,7 @@
  * bars. */
 #include "support/test.h"
 
-#include "report/sprite_sheet.h"
-#include "report/thumbnail.h"
+#include "report/page.h"
 #include <stdlib.h>
 #include <string.h>
 

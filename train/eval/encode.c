@@ -6,16 +6,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/run_data.h"
+#include "data/captions.h"
+#include "eval/split.h"
 #include "io/calls.h"
 #include "loader/loader.h"
-#include "run/run_folder.h"
-#include "run/resume.h"
-#include "loop/weights.h"
 #include "loop/trainer.h"
 #include "loop/vocabulary.h"
+#include "loop/weights.h"
+#include "run/resume.h"
+#include "run/run_folder.h"
+#include "util/array.h"
 #include "util/parallel.h"
 #include "util/text.h"
+#include "util/string_list.h"
+
+/* ----- features ----- */
+
+glofnd_status gf_features_alloc(gf_error *err, gf_features *f, int64_t n, int64_t dim) {
+    *f = (gf_features){.n = n, .dim = dim};
+    FAIL_IF(err, n < 1 || dim < 1 || (size_t)n > SIZE_MAX / sizeof(float) / (size_t)dim, GLOFND_E_ARGUMENT,
+            "%lld rows of %lld features are too large", (long long)n, (long long)dim);
+    f->x = malloc((size_t)n * (size_t)dim * sizeof *f->x);
+    f->label = malloc((size_t)n * sizeof *f->label);
+    if (f->x && f->label) return GLOFND_OK;
+    gf_features_free(f);
+    GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld rows of %lld features", (long long)n, (long long)dim);
+}
+
+void gf_features_free(gf_features *f) {
+    if (!f) return;
+    free(f->x);
+    free(f->label);
+    *f = (gf_features){0};
+}
+
+int32_t gf_features_classes(const gf_features *f) {
+    int32_t max = -1;
+    for (int64_t i = 0; i < f->n; i++) max = GF_MAX(f->label[i], max);
+    return max + 1;
+}
+
+/* ----- holding out ----- */
+
+static void copy_row(gf_features *to, int64_t at, const gf_features *from, int64_t i) {
+    memmove(to->x + at * to->dim, from->x + i * from->dim, (size_t)from->dim * sizeof *from->x);
+    to->label[at] = from->label[i];
+}
+
+static void separate(gf_features *f, gf_features *held, const uint8_t *chosen) {
+    int64_t kept = 0, moved = 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        if (chosen[i]) copy_row(held, moved++, f, i);
+        else copy_row(f, kept++, f, i);
+    }
+    f->n = kept;
+}
+
+glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, uint64_t seed, gf_features *held) {
+    gf_stratified_sample d = {.share = share, .seed = seed, .stream = GF_STRATIFIED_TEST};
+    uint8_t *chosen = malloc((size_t)f->n + 1);
+    FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)f->n);
+    glofnd_status status = gf_stratified_draw(err, &d, f->label, f->n, chosen);
+    if (status == GLOFND_OK && d.count == 0)
+        status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold out %.0f %% of it", 100.0 * share);
+    if (status == GLOFND_OK) status = gf_features_alloc(err, held, d.count, f->dim);
+    if (status == GLOFND_OK) separate(f, held, chosen);
+    free(chosen);
+    return status;
+}
+
+/* ----- encode ----- */
 
 struct gf_run_encoder {
     gf_config config; /* resolved */
@@ -381,4 +441,315 @@ glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_datas
     gf_loader_free(loader);
     if (status != GLOFND_OK) gf_features_free(out);
     return status;
+}
+
+/* ----- captions ----- */
+
+/* All captions of a dataset through the text encoder. */
+
+enum { PART = 1024 }; /* captions at a time */
+
+typedef struct encoding {
+    gf_error *err;
+    gf_run_encoder *e;
+    const gf_dataset *data;
+    const gf_encode_spec *report;
+    gf_bpe_scratch scratch;
+    int32_t *token;  /* [PART][context] */
+    int64_t pending; /* tokens of so many captions, not encoded yet */
+    gf_features *out;
+    int64_t *sample;
+    int64_t capacity; /* rows of out and sample */
+} encoding;
+
+static void leave_out(const encoding *x, int64_t i, const char *why) {
+    if (x->report->unreadable) x->report->unreadable(x->report->user, i, why);
+}
+
+static glofnd_status reserve_row(encoding *x) {
+    const int64_t dim = x->out->dim, need = x->out->n + 1;
+    if (need <= x->capacity) return GLOFND_OK;
+    const int64_t capacity = x->capacity ? 2 * x->capacity : PART;
+    float *rows = realloc(x->out->x, (size_t)(capacity * dim) * sizeof *rows);
+    if (rows) x->out->x = rows;
+    int32_t *label = realloc(x->out->label, (size_t)capacity * sizeof *label);
+    if (label) x->out->label = label;
+    int64_t *sample = realloc(x->sample, (size_t)capacity * sizeof *sample);
+    if (sample) x->sample = sample;
+    FAIL_IF(x->err, !rows || !label || !sample, GLOFND_E_MEMORY, "no memory for %lld embeddings", (long long)capacity);
+    x->capacity = capacity;
+    return GLOFND_OK;
+}
+
+/* The pending captions are the last rows. */
+static glofnd_status encode_pending(encoding *x) {
+    const int64_t first = x->out->n - x->pending;
+    TRY(gf_run_encoder_tokens(x->err, x->e, x->token, x->pending, x->out->x + first * x->out->dim));
+    x->pending = 0;
+    return GLOFND_OK;
+}
+
+static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t label) {
+    const int context = gf_run_encoder_config(x->e)->context;
+    int count;
+    if (c.n > GF_WORDS_TEXT_MAX) return leave_out(x, i, "a caption is too long"), GLOFND_OK;
+    TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->pending * context,
+                      &count));
+    if (count <= 2 && context > 2) return leave_out(x, i, "a caption has no word"), GLOFND_OK;
+    TRY(reserve_row(x));
+    x->sample[x->out->n] = i;
+    x->out->label[x->out->n++] = label;
+    return ++x->pending == PART ? encode_pending(x) : GLOFND_OK;
+}
+
+static glofnd_status add_sample(encoding *x, int64_t i, gf_sample *s) {
+    gf_error why = {{0}};
+    const glofnd_status status = gf_dataset_text(&why, x->data, i, s);
+    if (status == GLOFND_E_FORMAT || status == GLOFND_E_IO) return leave_out(x, i, why.text), GLOFND_OK;
+    FAIL_IF(x->err, status != GLOFND_OK, status, "%s", why.text);
+    const int64_t n = gf_captions_count(s->text);
+    if (n == 0) leave_out(x, i, "the sample has no caption");
+    for (int64_t k = 0; k < n; k++) TRY(add_caption(x, i, gf_caption_at(s->text, k), s->label));
+    return GLOFND_OK;
+}
+
+static glofnd_status captions_encode_all(encoding *x) {
+    const int64_t n = gf_dataset_describe(x->data).n;
+    gf_sample s = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        const int64_t pending = x->pending;
+        status = add_sample(x, i, &s);
+        if (x->report->progress && x->pending < pending) x->report->progress(x->report->user, i + 1, n);
+    }
+    gf_sample_free(&s);
+    TRY(status);
+    FAIL_IF(x->err, x->out->n == 0, GLOFND_E_FORMAT, "this data has no caption");
+    if (x->pending) TRY(encode_pending(x));
+    if (x->report->progress) x->report->progress(x->report->user, n, n);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *report,
+                                 gf_features *out, int64_t **sample) {
+    encoding x = {.err = err, .e = e, .data = data, .report = report, .out = out};
+    *out = (gf_features){.dim = gf_run_encoder_dim(e)};
+    *sample = NULL;
+    FAIL_IF(err, !gf_run_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an image encoder cannot read captions");
+    TRY(gf_captions_require(err, data));
+    x.token = malloc((size_t)PART * (size_t)gf_run_encoder_config(e)->context * sizeof *x.token);
+    const glofnd_status status =
+        x.token ? captions_encode_all(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);
+    gf_bpe_scratch_free(&x.scratch);
+    free(x.token);
+    if (status == GLOFND_OK) *sample = x.sample;
+    else gf_features_free(out), free(x.sample);
+    return status;
+}
+
+/* ----- pairs ----- */
+
+#define NAME 4400
+
+typedef struct named { /* a sample, to be sorted by name */
+    const char *name;
+    int64_t sample;
+} named;
+
+typedef struct pairing {
+    const gf_dataset *data;
+    const gf_encode_spec *report; /* [2] */
+    int64_t n;                    /* samples */
+    int64_t *row;                 /* [n] row of each sample's image; -1: unreadable */
+    int64_t *id;                  /* [ids] samples whose images are encoded: the first of each name */
+    int64_t ids;
+} pairing;
+
+/* ----- samples with the same image ----- */
+
+static int by_name(const void *a, const void *b) {
+    const named *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* row[i] = the first sample with the name of sample i. */
+static glofnd_status find_first(gf_error *err, pairing *p, gf_string_list *names, named *order) {
+    char name[NAME];
+    for (int64_t i = 0; i < p->n; i++) {
+        gf_dataset_name(p->data, i, name, sizeof name);
+        TRY(gf_string_list_add(err, names, name, strlen(name)));
+    }
+    for (int64_t i = 0; i < p->n; i++) order[i] = (named){gf_string_list_get(names, i), i};
+    qsort(order, (size_t)p->n, sizeof *order, by_name);
+    for (int64_t k = 0; k < p->n; k++) {
+        const int again = k > 0 && strcmp(order[k].name, order[k - 1].name) == 0;
+        p->row[order[k].sample] = again ? p->row[order[k - 1].sample] : order[k].sample;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status group_samples(gf_error *err, pairing *p) {
+    gf_string_list names = {0};
+    named *order = malloc((size_t)p->n * sizeof *order);
+    p->row = malloc((size_t)p->n * sizeof *p->row);
+    p->id = malloc((size_t)p->n * sizeof *p->id);
+    glofnd_status status = order && p->row && p->id ? find_first(err, p, &names, order)
+                                                    : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld names", (long long)p->n);
+    gf_string_list_free(&names);
+    free(order);
+    for (int64_t i = 0; status == GLOFND_OK && i < p->n; i++)
+        if (p->row[i] == i) p->id[p->ids++] = i;
+    return status;
+}
+
+/* ----- images ----- */
+
+static void mark_unreadable(void *user, int64_t i, const char *message) {
+    pairing *p = user;
+    p->row[i] = -1;
+    if (p->report->unreadable) p->report->unreadable(p->report->user, i, message);
+}
+
+static void pass_progress(void *user, int64_t done, int64_t total) {
+    const pairing *p = user;
+    if (p->report->progress) p->report->progress(p->report->user, done, total);
+}
+
+static void move_row(gf_features *f, int64_t to, int64_t from) {
+    if (to == from) return;
+    memcpy(f->x + to * f->dim, f->x + from * f->dim, (size_t)f->dim * sizeof *f->x);
+    f->label[to] = f->label[from];
+}
+
+/* Removes the rows of unreadable images; row[i] becomes the row of sample i's image. First ones come before their repetitions. */
+static void assign_rows(pairing *p, gf_features *image) {
+    int64_t rows = 0, k = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        const int first = k < p->ids && p->id[k] == i;
+        if (!first) p->row[i] = p->row[p->row[i]];
+        else if (p->row[i] >= 0) move_row(image, rows, k), p->row[i] = rows++;
+        k += first;
+    }
+    image->n = rows;
+}
+
+static glofnd_status encode_images(gf_error *err, pairing *p, gf_run_encoder *e, gf_features *out) {
+    const gf_encode_spec spec = {
+        .ids = p->id, .id_count = p->ids, .aligned = 1, .unreadable = mark_unreadable, .progress = pass_progress, .user = p};
+    TRY(gf_encode_samples(err, e, p->data, &spec, out));
+    assign_rows(p, out);
+    return GLOFND_OK;
+}
+
+/* ----- captions ----- */
+
+/* owner changes from samples to rows of images; captions of unreadable images are dropped. */
+static void assign_owners(const pairing *p, gf_text_pairs *out) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < out->text.n; i++) {
+        const int64_t row = p->row[out->owner[i]];
+        if (row < 0) continue;
+        move_row(&out->text, kept, i);
+        out->owner[kept++] = row;
+    }
+    out->lost = out->text.n - kept;
+    out->text.n = kept;
+}
+
+static glofnd_status encode_both(gf_error *err, pairing *p, gf_run_encoder *image, gf_run_encoder *text, gf_text_pairs *out) {
+    TRY(gf_captions_require(err, p->data));
+    TRY(group_samples(err, p));
+    out->repeated = p->n - p->ids;
+    TRY(encode_images(err, p, image, &out->image));
+    TRY(gf_encode_captions(err, text, p->data, &p->report[1], &out->text, &out->owner));
+    assign_owners(p, out);
+    FAIL_IF(err, out->text.n == 0, GLOFND_E_FORMAT, "no readable image has a caption");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_encode_pairs(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const gf_dataset *data,
+                              const gf_encode_spec report[2], gf_text_pairs *out) {
+    pairing p = {.data = data, .report = report, .n = gf_dataset_describe(data).n};
+    *out = (gf_text_pairs){0};
+    const glofnd_status status = encode_both(err, &p, image, text, out);
+    if (status != GLOFND_OK) gf_text_pairs_free(out);
+    free(p.row);
+    free(p.id);
+    return status;
+}
+
+void gf_text_pairs_free(gf_text_pairs *p) {
+    gf_features_free(&p->image);
+    gf_features_free(&p->text);
+    free(p->owner);
+    *p = (gf_text_pairs){0};
+}
+
+/* ----- features scale ----- */
+
+/* Normalisation of features; see features.h. Sums in double, in the order of the rows. */
+
+void gf_features_unit(gf_features *f) {
+    for (int64_t i = 0; i < f->n; i++) {
+        float *row = f->x + i * f->dim;
+        double sum = 0.0;
+        for (int64_t a = 0; a < f->dim; a++) sum += (double)row[a] * (double)row[a];
+        const double scale = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
+        for (int64_t a = 0; a < f->dim; a++) row[a] = (float)(scale * (double)row[a]);
+    }
+}
+
+/* mean, deviation [dim] */
+static void moments(const gf_features *f, double *mean, double *deviation) {
+    for (int64_t a = 0; a < f->dim; a++) mean[a] = deviation[a] = 0.0;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t a = 0; a < f->dim; a++) mean[a] += (double)f->x[i * f->dim + a];
+    for (int64_t a = 0; a < f->dim; a++) mean[a] /= (double)f->n;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t a = 0; a < f->dim; a++) {
+            const double d = (double)f->x[i * f->dim + a] - mean[a];
+            deviation[a] += d * d;
+        }
+    for (int64_t a = 0; a < f->dim; a++) deviation[a] = sqrt(deviation[a] / (double)f->n);
+}
+
+static void apply(gf_features *f, const double *mean, const double *deviation) {
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t a = 0; a < f->dim; a++) {
+            float *x = &f->x[i * f->dim + a];
+            *x = (float)(((double)*x - mean[a]) / (deviation[a] > 0.0 ? deviation[a] : 1.0));
+        }
+}
+
+glofnd_status gf_features_standardise(gf_error *err, gf_features *train, gf_features *test) {
+    double *mean = malloc(2 * (size_t)train->dim * sizeof *mean), *deviation = mean + train->dim;
+    FAIL_IF(err, !mean, GLOFND_E_MEMORY, "no memory to standardise %lld features", (long long)train->dim);
+    moments(train, mean, deviation);
+    apply(train, mean, deviation);
+    if (test) apply(test, mean, deviation);
+    free(mean);
+    return GLOFND_OK;
+}
+
+/* ----- view set ----- */
+
+glofnd_status gf_view_set_alloc(gf_error *err, gf_view_set *s, int64_t n, int64_t dim) {
+    *s = (gf_view_set){.n = n, .dim = dim};
+    FAIL_IF(err, n < 1 || dim < 1 || (size_t)n > SIZE_MAX / sizeof(float) / (size_t)dim, GLOFND_E_ARGUMENT,
+            "%lld embeddings of %lld numbers are too large", (long long)n, (long long)dim);
+    s->z = malloc((size_t)n * (size_t)dim * sizeof *s->z);
+    s->id = malloc((size_t)n * sizeof *s->id);
+    s->label = malloc((size_t)n * sizeof *s->label);
+    if (s->z && s->id && s->label) return GLOFND_OK;
+    gf_view_set_free(s);
+    GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld embeddings of %lld numbers", (long long)n, (long long)dim);
+}
+
+void gf_view_set_free(gf_view_set *s) {
+    if (!s) return;
+    free(s->z);
+    free(s->id);
+    free(s->label);
+    *s = (gf_view_set){0};
 }

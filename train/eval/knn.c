@@ -2,9 +2,12 @@
 #include "eval/knn.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/encode.h"
+#include "eval/split.h"
 #include "pairs/nearest.h"
 #include "util/array.h"
 #include "util/parallel.h"
@@ -73,4 +76,93 @@ double gf_top1(const gf_features *test, const int32_t *predicted) {
         right += test->label[i] >= 0 && predicted[i] == test->label[i];
     }
     return all ? (double)right / (double)all : NAN;
+}
+
+/* ----- training ----- */
+
+enum { NEIGHBOURS = 20, VOTES_PER_TEST = 5 };
+#define TEMPERATURE 0.07 /* of the votes, as `glofnd eval knn` */
+#define HELD_OUT 0.2     /* of each class, where the data has no test split */
+
+struct gf_training_knn {
+    gf_split split;
+    gf_run_encoder *encoder; /* made at the first evaluation: memory of training comes first */
+    char data[sizeof((gf_config *)0)->data];
+};
+
+/* Leaves about `max` samples, of every class at least one. */
+static glofnd_status reduce(gf_error *err, gf_samples *s, int64_t max, uint64_t seed) {
+    gf_stratified_sample draw = {.seed = seed, .stream = GF_STRATIFIED_LABELS, .at_least_one = 1};
+    gf_samples fewer = {0};
+    if (s->n <= max) return GLOFND_OK;
+    draw.share = (double)max / (double)s->n;
+    uint8_t *chosen = malloc((size_t)s->n);
+    FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to choose among %lld samples", (long long)s->n);
+    glofnd_status status = gf_stratified_draw(err, &draw, s->label, s->n, chosen);
+    if (status == GLOFND_OK) status = gf_samples_choose(err, s, chosen, 1, &fewer);
+    free(chosen);
+    TRY(status);
+    gf_samples_free(s);
+    *s = fewer;
+    return GLOFND_OK;
+}
+
+static glofnd_status open_split(gf_error *err, gf_training_knn *k, const gf_config *c) {
+    const gf_split_spec spec = {.data = c->data, .share = HELD_OUT, .seed = (uint64_t)c->seed};
+    const glofnd_status status = gf_split_init(err, &spec, &k->split);
+    const gf_error why = *err;
+    FAIL_IF(err, status != GLOFND_OK, status, "eval_every: %.450s", why.text);
+    TRY(reduce(err, &k->split.train, c->eval_samples, spec.seed));
+    return reduce(err, &k->split.test, c->eval_samples / VOTES_PER_TEST, spec.seed);
+}
+
+glofnd_status gf_training_knn_create(gf_error *err, const gf_trainer *t, gf_training_knn **out) {
+    gf_training_knn *k = calloc(1, sizeof *k);
+    *out = NULL;
+    FAIL_IF(err, !k, GLOFND_E_MEMORY, "no memory for an evaluation");
+    snprintf(k->data, sizeof k->data, "%s", t->config.data);
+    const glofnd_status status = open_split(err, k, &t->config);
+    if (status == GLOFND_OK) *out = k;
+    else gf_training_knn_free(k);
+    return status;
+}
+
+void gf_training_knn_free(gf_training_knn *k) {
+    if (!k) return;
+    gf_run_encoder_free(k->encoder);
+    gf_split_free(&k->split);
+    free(k);
+}
+
+void gf_training_knn_describe(const gf_training_knn *k, char *out, size_t bytes) {
+    const char *of = *k->split.test_name ? k->split.test_name : "the same, held out by class (but trained on)";
+    snprintf(out, bytes, "%lld images of %.400s, classified by %lld of %.400s", (long long)k->split.test.n, of,
+             (long long)k->split.train.n, k->data);
+}
+
+static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_samples *s, gf_features *out) {
+    return gf_encode_samples(err, e, s->data, &(gf_encode_spec){.ids = s->id, .id_count = s->n, .labels = s->label}, out);
+}
+
+static glofnd_status classify(gf_error *err, const gf_run_encoder *e, const gf_features *train, const gf_features *test,
+                              double *top1) {
+    const gf_knn knn = {.k = NEIGHBOURS, .temperature = TEMPERATURE, .job = {.threads = gf_run_encoder_threads(e)}};
+    int32_t *predicted = malloc((size_t)test->n * sizeof *predicted + 1);
+    FAIL_IF(err, !predicted, GLOFND_E_MEMORY, "no memory for %lld predictions", (long long)test->n);
+    const glofnd_status status = gf_knn_classify(err, &knn, train, test, predicted);
+    if (status == GLOFND_OK) *top1 = gf_top1(test, predicted);
+    free(predicted);
+    return status;
+}
+
+glofnd_status gf_training_knn_measure(gf_error *err, gf_training_knn *k, const gf_trainer *t, double *top1) {
+    gf_features train = {0}, test = {0};
+    if (!k->encoder) TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.config = &t->config}, &k->encoder));
+    TRY(gf_run_encoder_copy(err, k->encoder, t->encoders.at[0].net));
+    glofnd_status status = encode(err, k->encoder, &k->split.train, &train);
+    if (status == GLOFND_OK) status = encode(err, k->encoder, &k->split.test, &test);
+    if (status == GLOFND_OK) status = classify(err, k->encoder, &train, &test, top1);
+    gf_features_free(&train);
+    gf_features_free(&test);
+    return status;
 }

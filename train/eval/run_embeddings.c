@@ -1,14 +1,24 @@
 /* run_embeddings.c - see run_embeddings.h. */
-#include "eval/run_embeddings.h"
+#include "eval/encode.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "eval/encode.h"
+#include "data/spec.h"
+#include "io/calls.h"
+#include "io/safetensors.h"
+#include "loader/caption_tokens.h"
 #include "loop/learned_thresholds.h"
 #include "loop/trainer.h"
+#include "run/resume.h"
+#include "data/captions.h"
+#include "util/components.h"
+#include "util/array.h"
+#include "util/text.h"
 #include "util/array.h"
 #include "util/rng.h"
 
@@ -280,4 +290,350 @@ int64_t gf_trained_run_lambda(const gf_trained_run *f, int side, const int64_t *
         learned += !isnan(lambda[i]);
     }
     return learned;
+}
+
+/* ----- captions ----- */
+
+enum { PART = 512 }; /* captions encoded at a time */
+
+typedef struct reader { /* of captions */
+    gf_error *err;
+    const gf_trained_run *f;
+    gf_run_encoder *e;
+    const gf_dataset *data;
+    int context;
+    gf_sample sample;
+    gf_bpe_scratch scratch;
+    int32_t *token; /* [PART][context] */
+} reader;
+
+static glofnd_status init_reader(gf_error *err, const gf_trained_run *f, reader *x) {
+    *x = (reader){.err = err, .f = f, .e = gf_trained_run_captions(f), .data = gf_trained_run_data(f)};
+    FAIL_IF(err, !x->e, GLOFND_E_ARGUMENT, "a run on images alone has no captions");
+    x->context = gf_trained_run_config(f)->context;
+    x->token = malloc((size_t)PART * (size_t)x->context * sizeof *x->token);
+    FAIL_IF(err, !x->token, GLOFND_E_MEMORY, "no memory for %d captions", (int)PART);
+    return GLOFND_OK;
+}
+
+static void free_reader(reader *x) {
+    gf_sample_free(&x->sample);
+    gf_bpe_scratch_free(&x->scratch);
+    free(x->token);
+}
+
+/* ----- one caption of each sample ----- */
+
+/* Tokens of the caption that training would draw for sample `id`; E_FORMAT, E_IO: none. */
+static glofnd_status draw_caption(gf_error *err, reader *x, int64_t id, int32_t *token) {
+    const gf_config *c = gf_trained_run_config(x->f);
+    TRY(gf_dataset_text(err, x->data, id, &x->sample));
+    return gf_tokens_draw(err, gf_run_encoder_vocabulary(x->e), &x->scratch, x->data, id, x->sample.text, (uint64_t)c->seed,
+                          (uint32_t)c->epochs, x->context, token);
+}
+
+static void move_row(gf_view_set *s, int64_t to, int64_t from) {
+    if (to != from) memcpy(s->z + to * s->dim, s->z + from * s->dim, (size_t)s->dim * sizeof *s->z);
+    s->id[to] = s->id[from], s->label[to] = s->label[from];
+}
+
+/* Drops images without a caption; both sets end with the rows of the others. */
+static glofnd_status encode_texts(reader *x, gf_view_set *image, gf_view_set *text) {
+    int64_t kept = 0, done = 0;
+    for (int64_t i = 0; i < image->n; i++) {
+        gf_error why = {{0}};
+        const glofnd_status status = draw_caption(&why, x, image->id[i], x->token + (kept - done) * x->context);
+        FAIL_IF(x->err, status != GLOFND_OK && status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
+        if (status != GLOFND_OK) gf_trained_run_report_unreadable(x->f, image->id[i], why.text);
+        else move_row(image, kept++, i);
+        if (kept - done < PART && i + 1 < image->n) continue;
+        TRY(gf_run_encoder_tokens(x->err, x->e, x->token, kept - done, text->z + done * text->dim));
+        done = kept;
+    }
+    FAIL_IF(x->err, kept < 2, GLOFND_E_ARGUMENT, "%lld samples have an image and a caption; pairs need two", (long long)kept);
+    image->n = text->n = kept;
+    memcpy(text->id, image->id, (size_t)kept * sizeof *text->id);
+    memcpy(text->label, image->label, (size_t)kept * sizeof *text->label);
+    image->others = text, text->others = image;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_trained_run_image_text(gf_error *err, gf_trained_run *f, int64_t max, gf_view_set *image, gf_view_set *text) {
+    reader x = {0};
+    *image = *text = (gf_view_set){0};
+    glofnd_status status = init_reader(err, f, &x);
+    if (status == GLOFND_OK) status = gf_trained_run_centre_crops(err, f, max, image);
+    if (status == GLOFND_OK) status = gf_view_set_alloc(err, text, image->n, image->dim);
+    if (status == GLOFND_OK) status = encode_texts(&x, image, text);
+    if (status != GLOFND_OK) gf_view_set_free(image), gf_view_set_free(text);
+    free_reader(&x);
+    return status;
+}
+
+/* ----- groups ----- */
+
+typedef struct row_caption {
+    uint64_t hash;
+    int64_t row;
+} row_caption;
+
+typedef struct list {
+    row_caption *at;
+    int64_t n;
+    size_t capacity;
+} list;
+
+static int by_hash(const void *a, const void *b) {
+    const row_caption *x = a, *y = b;
+    return x->hash != y->hash ? (x->hash > y->hash) - (x->hash < y->hash) : (x->row > y->row) - (x->row < y->row);
+}
+
+static glofnd_status add(gf_error *err, list *l, row_caption s) {
+    FAIL_IF(err, !gf_grow(&l->at, &l->capacity, (size_t)l->n + 1, sizeof *l->at), GLOFND_E_MEMORY, "no memory for %lld captions",
+            (long long)l->n + 1);
+    l->at[l->n++] = s;
+    return GLOFND_OK;
+}
+
+static glofnd_status list_captions(reader *x, const gf_view_set *s, list *out) {
+    for (int64_t i = 0; i < s->n; i++) {
+        TRY(gf_dataset_text(x->err, x->data, s->id[i], &x->sample));
+        for (int64_t k = gf_captions_count(x->sample.text) - 1; k >= 0; k--) {
+            const gf_caption c = gf_caption_at(x->sample.text, k);
+            int count = 0;
+            if (c.n > GF_WORDS_TEXT_MAX) continue;
+            TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, x->context, x->token, &count));
+            if (count > 2) TRY(add(x->err, out, (row_caption){gf_tokens_hash(x->token, x->context), i}));
+        }
+    }
+    return GLOFND_OK;
+}
+
+/* Labels of s become the smallest row of their group. */
+static void join_groups(const list *l, gf_view_set *s, int64_t *repeated) {
+    gf_components_init(s->label, s->n);
+    for (int64_t k = 1; k < l->n; k++)
+        if (l->at[k].hash == l->at[k - 1].hash) gf_components_join(s->label, (int32_t)l->at[k].row, (int32_t)l->at[k - 1].row);
+    gf_components_flatten(s->label, s->n);
+    *repeated = 0;
+    for (int64_t i = 0; i < s->n; i++) *repeated += s->label[i] != i;
+}
+
+glofnd_status gf_trained_run_caption_groups(gf_error *err, const gf_trained_run *f, gf_view_set *image, gf_view_set *text,
+                                            int64_t *repeated) {
+    reader x = {0};
+    list l = {0};
+    FAIL_IF(err, image->n > INT32_MAX, GLOFND_E_ARGUMENT, "more than %d samples cannot be grouped", INT32_MAX);
+    glofnd_status status = init_reader(err, f, &x);
+    if (status == GLOFND_OK) status = list_captions(&x, image, &l);
+    if (status == GLOFND_OK) {
+        qsort(l.at, (size_t)l.n, sizeof *l.at, by_hash);
+        join_groups(&l, image, repeated);
+        memcpy(text->label, image->label, (size_t)image->n * sizeof *text->label);
+    }
+    free_reader(&x);
+    free(l.at);
+    return status;
+}
+
+/* ----- data ----- */
+
+/* 1: the folder has an entry whose name begins with `stem`. */
+static int has_entry(const char *folder, const char *stem) {
+    int error = 0, found = 0;
+    DIR *d = gf_open_folder(folder);
+    for (struct dirent *e; d && !found && (e = gf_next_entry(d, &error));)
+        found = e->d_name[0] != '.' && strncmp(e->d_name, stem, strlen(stem)) == 0;
+    if (d) closedir(d);
+    return found;
+}
+
+/* 1: there is such a file or folder; of a pattern, something that begins as it does. */
+static int exists(const char *place) {
+    char prefix[PATH_MAX];
+    const size_t n = strcspn(place, "*?[{");
+    if (!place[n]) return access(place, F_OK) == 0;
+    if (n >= sizeof prefix) return 0;
+    memcpy(prefix, place, n);
+    prefix[n] = 0;
+    char *slash = strrchr(prefix, '/');
+    if (!slash) return has_entry(".", prefix);
+    *slash = 0;
+    return has_entry(slash == prefix ? "/" : prefix, slash + 1);
+}
+
+/* Options follow the place in the text of the SPEC. */
+static int find_above(char base[PATH_MAX], const gf_spec *s, const char *rest, char *out, size_t bytes) {
+    char place[PATH_MAX];
+    for (char *end = base + strlen(base); end && end > base; end = strrchr(base, '/')) {
+        *end = 0;
+        const int n = snprintf(place, sizeof place, "%s/%s", base, s->place);
+        if (n < 0 || (size_t)n >= sizeof place || !exists(place)) continue;
+        const int m = snprintf(out, bytes, "%s:%s/%s", s->format, base, rest);
+        return m > 0 && (size_t)m < bytes;
+    }
+    return 0;
+}
+
+int gf_run_data_find(const char *run, const char *spec, char *out, size_t bytes) {
+    char base[PATH_MAX];
+    gf_spec s = {0};
+    int found = 0;
+    if (gf_spec_parse(NULL, spec, &s) == GLOFND_OK) {
+        const int relative = *s.place && *s.place != '/' && strcmp(s.format, "shapes") != 0;
+        if (relative && !exists(s.place) && realpath(run, base)) found = find_above(base, &s, strchr(spec, ':') + 1, out, bytes);
+        gf_spec_free(&s);
+    }
+    if (!found) snprintf(out, bytes, "%s", spec);
+    return found;
+}
+
+glofnd_status gf_run_data_of(gf_error *err, const char *run, char *out, size_t bytes) {
+    gf_config c;
+    const char *was;
+    TRY(gf_config_init(err, &c));
+    TRY(gf_resume_read(err, run, &c, &was));
+    FAIL_IF(err, !*c.data, GLOFND_E_IO, "%.300s is not the folder of a run: it names no data", run);
+    gf_run_data_find(run, c.data, out, bytes);
+    return GLOFND_OK;
+}
+
+/* ----- weights config ----- */
+
+#define HEAD_WIDTH 64 /* numbers of an attention head in all of open_clip's models of CLIP */
+
+/* Image encoders of open_clip have "visual." in front of their names, or are alone in the file. */
+static const gf_st_tensor *find(const gf_st_file *f, const char *name) {
+    char full[128];
+    snprintf(full, sizeof full, "visual.%s", name);
+    const gf_st_tensor *t = gf_st_find(f, full);
+    return t ? t : gf_st_find(f, name);
+}
+
+/* Axis `axis` of a tensor; 0: there is none, or none that a network of this program can have. */
+static int32_t axis_of(const gf_st_file *f, const char *name, int rank, int axis) {
+    const gf_st_tensor *t = find(f, name);
+    return t && t->rank == rank && t->shape[axis] > 0 && t->shape[axis] <= 65536 ? (int32_t)t->shape[axis] : 0;
+}
+
+static int32_t count_blocks(const gf_st_file *f) {
+    char name[96];
+    int32_t n = 0;
+    for (; n < 256; n++) {
+        snprintf(name, sizeof name, "transformer.resblocks.%d.ln_1.weight", (int)n);
+        if (!find(f, name)) break;
+    }
+    return n;
+}
+
+/* Positions are a square and one more. */
+static int32_t side_of(int32_t positions) {
+    int32_t side = 0;
+    while ((side + 1) * (side + 1) < positions && side < 1024) side++;
+    return side * side + 1 == positions ? side : 0;
+}
+
+static void set_clip(gf_config *c) {
+    c->task = GF_TASK_CLIP;
+    c->pixels = GF_PIXELS_CLIP;
+    c->eval_view = GF_EVAL_CLIP;
+}
+
+static int read_vit(const gf_st_file *f, gf_config *c) {
+    set_clip(c);
+    c->arch = GF_ARCH_VIT;
+    c->image_width = axis_of(f, "class_embedding", 1, 0);
+    c->patch = axis_of(f, "conv1.weight", 4, 2);
+    c->image_layers = count_blocks(f);
+    c->image_heads = c->image_width / HEAD_WIDTH;
+    if (c->image_width && c->image_width < HEAD_WIDTH) c->image_heads = 1;
+    c->embed_dim = axis_of(f, "proj", 2, 1);
+    const int64_t size = (int64_t)side_of(axis_of(f, "positional_embedding", 2, 0)) * c->patch;
+    c->size = size <= 4096 ? (int32_t)size : 0;
+    return c->image_width && c->patch && c->image_layers && c->image_heads && c->embed_dim && c->size;
+}
+
+static int read_clip_resnet(const gf_st_file *f, gf_config *c) {
+    set_clip(c);
+    c->arch = GF_ARCH_CLIP_RESNET50;
+    c->embed_dim = axis_of(f, "attnpool.c_proj.weight", 2, 0);
+    c->size = 32 * side_of(axis_of(f, "attnpool.positional_embedding", 2, 0));
+    return c->embed_dim && c->size;
+}
+
+/* Blocks of the stages tell them apart. */
+static int read_resnet(const gf_st_file *f, const gf_dataset *data, gf_config *c) {
+    const int32_t kernel = axis_of(f, "conv1.weight", 4, 2), dim = axis_of(f, "proj.weight", 2, 0);
+    if (dim) set_clip(c), c->embed_dim = dim;
+    c->stem = kernel == 3;
+    if (!find(f, "layer4.0.conv1.weight")) c->arch = GF_ARCH_RESNET8;
+    else if (find(f, "layer1.0.conv3.weight")) c->arch = GF_ARCH_RESNET50;
+    else c->arch = find(f, "layer3.5.conv1.weight") ? GF_ARCH_RESNET34 : GF_ARCH_RESNET18;
+    const gf_sizes sizes = c->stem ? gf_dataset_sizes(data) : (gf_sizes){0};
+    c->size = c->stem ? gf_sizes_default_view(&sizes) : GF_SIZES_VIEW;
+    return (kernel == 3 || kernel == 7) && find(f, "layer1.0.conv1.weight") != NULL;
+}
+
+/* ----- files of no network ----- */
+
+/* Characters in front of the names of all tensors of a ResNet or ViT, as in "encoder.layer1.0.conv1.weight"; 0: none. */
+static int prefix_of(const gf_st_file *f, const char **of) {
+    static const char *const ends[] = {".layer1.0.conv1.weight", ".class_embedding"};
+    for (int64_t i = 0; i < f->count; i++)
+        for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+            const size_t n = strlen(f->tensors[i].name), end = strlen(ends[e]);
+            *of = f->tensors[i].name;
+            if (n > end && n < 64 && strcmp(*of + n - end, ends[e]) == 0) return (int)(n - end + 1);
+        }
+    return 0;
+}
+
+static const char *missing_of_resnet(const gf_st_file *f) {
+    static const char *const every[] = {"conv1.weight", "layer1.0.conv1.weight"};
+    if (!find(f, "layer2.0.conv1.weight")) return NULL; /* no ResNet */
+    for (size_t i = 0; i < sizeof every / sizeof *every; i++)
+        if (!find(f, every[i])) return every[i];
+    return NULL;
+}
+
+static glofnd_status refuse_file(gf_error *err, const gf_st_file *f) {
+    const char *name, *missing = missing_of_resnet(f);
+    const int prefix = prefix_of(f, &name);
+    FAIL_IF(err, missing, GLOFND_E_FORMAT,
+            "%.200s: the tensor %s is missing, which every ResNet has; save all of model.state_dict() again", f->path, missing);
+    FAIL_IF(err, prefix > 0, GLOFND_E_FORMAT,
+            "%.200s: its tensors have '%.*s' in front of their names; leave it out: "
+            "python -m glofnd convert x.pth x.safetensors --prefix %.*s",
+            f->path, prefix, name, prefix, name);
+    GF_FAIL(
+        err, GLOFND_E_FORMAT,
+        "%.200s: its tensors ('%.80s' and %lld more) are those of no network that is known here: resnet18, resnet34 and resnet50 "
+        "of torchvision, ResNet-50 and ViTs of open_clip, models of this program",
+        f->path, f->count ? f->tensors[0].name : "", (long long)(f->count ? f->count - 1 : 0));
+}
+
+static glofnd_status read_file(gf_error *err, const gf_st_file *f, const gf_weights_request *request, const gf_dataset *data,
+                               gf_config *c) {
+    char arch[32];
+    const int known = find(f, "class_embedding")                 ? read_vit(f, c)
+                      : find(f, "attnpool.positional_embedding") ? read_clip_resnet(f, c)
+                                                                 : read_resnet(f, data, c);
+    if (!known) return refuse_file(err, f);
+    gf_config_text(c, "arch", arch, sizeof arch);
+    FAIL_IF(err, request->arch && strcmp(request->arch, arch) != 0, GLOFND_E_FORMAT,
+            "%.300s holds a %s by its tensors; --arch is %.60s", f->path, arch, request->arch);
+    if (request->size) c->size = request->size;
+    c->quick_gelu = request->quick_gelu;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_weights_config(gf_error *err, const char *path, const gf_weights_request *request, const gf_dataset *data,
+                                gf_config *out) {
+    gf_st_file f = {0};
+    TRY(gf_config_init(err, out));
+    out->eval_view = GF_EVAL_CENTER, out->stem = 0;
+    TRY(gf_st_open(err, path, &f));
+    const glofnd_status status = read_file(err, &f, request, data, out);
+    gf_st_close(&f);
+    return status;
 }

@@ -1,11 +1,63 @@
 /* split.c - see split.h. */
 #include "eval/split.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/stratified_sample.h"
+#include "util/array.h"
+#include "util/rng.h"
+
+/* ----- stratified sample ----- */
+
+/* Samples in the order of a keyed permutation, each class up to its quota. */
+
+#define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, although 0.1 is not exact in binary */
+
+static int32_t count_classes(const int32_t *label, int64_t n) {
+    int32_t max = -1;
+    for (int64_t i = 0; i < n; i++) max = GF_MAX(label[i], max);
+    return max + 1;
+}
+
+/* quota [classes]: samples still to be drawn. */
+static void set_quotas(gf_stratified_sample *d, const int32_t *label, int64_t n, int64_t *quota, int32_t classes) {
+    d->classes = 0;
+    d->raised = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (label[i] >= 0) quota[label[i]]++;
+    for (int32_t c = 0; c < classes; c++) {
+        if (quota[c] == 0) continue;
+        d->classes++;
+        quota[c] = (int64_t)(d->share * (double)quota[c] + ROUNDING);
+        if (quota[c] > 0 || !d->at_least_one) continue;
+        quota[c] = 1;
+        d->raised++;
+    }
+}
+
+glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen) {
+    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "the share is %g; expected a number in (0, 1]",
+            d->share);
+    const int32_t classes = count_classes(label, n);
+    int64_t *quota = calloc((size_t)classes + 1, sizeof *quota);
+    FAIL_IF(err, !quota, GLOFND_E_MEMORY, "no memory to draw from %d classes", (int)classes);
+    set_quotas(d, label, n, quota, classes);
+    for (int64_t i = 0; i < n; i++) chosen[i] = 0;
+    d->count = 0;
+    for (int64_t position = 0; position < n; position++) {
+        const int64_t i = gf_permute(d->seed, d->stream, n, position);
+        if (label[i] < 0 || quota[label[i]] == 0) continue;
+        quota[label[i]]--;
+        chosen[i] = 1;
+        d->count++;
+    }
+    free(quota);
+    return GLOFND_OK;
+}
+
+/* ----- split ----- */
 
 /* ----- samples ----- */
 
@@ -192,4 +244,69 @@ void gf_split_free(gf_split *s) {
     gf_dataset_free(s->data);
     gf_dataset_free(s->test_data);
     *s = (gf_split){0};
+}
+
+/* ----- protocol ----- */
+
+/* `paper` follows the text of the paper, `official` the authors' scripts; where the text gives no
+ * value (decay of the learning rate, scaling of the features) `paper` follows the scripts, too. */
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+
+static const gf_probe_protocol probes[] = {
+    {.name = "paper", .text = "AdamW, lr 0.1, cosine", .adamw = 1, .lr = 0.1, .momentum = 0.9, .batch = 1024, .patience = 100},
+    {.name = "official",
+     .text = "SGD, momentum 0.9, lr 0.1 batch / 256, cosine",
+     .lr = 0.1,
+     .lr_by_batch = 1,
+     .momentum = 0.9,
+     .batch = 1024,
+     .patience = 100},
+};
+
+static const gf_transfer_protocol transfers[] = {
+    {.name = "paper",
+     .text = "l2 in 1e-6 .. 1e5, features of length 1, standardised",
+     .unit = 1,
+     .standard = 1,
+     .lowest = 1e-6,
+     .highest = 1e5,
+     .iterations = 500},
+    {.name = "official",
+     .text = "C = 1 / l2 in 1e-6 .. 1e5, features of length 1, standardised",
+     .unit = 1,
+     .standard = 1,
+     .inverse = 1,
+     .lowest = 1e-6,
+     .highest = 1e5,
+     .iterations = 500},
+    {.name = "raw", .text = "l2 in 1e-6 .. 1e5, features as they are", .lowest = 1e-6, .highest = 1e5, .iterations = 500},
+};
+
+const gf_probe_protocol *gf_probe_protocol_at(int i) { return i >= 0 && i < COUNT(probes) ? &probes[i] : NULL; }
+const gf_transfer_protocol *gf_transfer_protocol_at(int i) { return i >= 0 && i < COUNT(transfers) ? &transfers[i] : NULL; }
+
+const gf_probe_protocol *gf_probe_protocol_find(const char *name) {
+    for (int i = 0; i < COUNT(probes); i++)
+        if (strcmp(probes[i].name, name) == 0) return &probes[i];
+    return NULL;
+}
+
+const gf_transfer_protocol *gf_transfer_protocol_find(const char *name) {
+    for (int i = 0; i < COUNT(transfers); i++)
+        if (strcmp(transfers[i].name, name) == 0) return &transfers[i];
+    return NULL;
+}
+
+int64_t gf_probe_epochs(double share) {
+    const double epochs = 90.0 / sqrt(share);
+    return epochs > 900.0 ? 900 : (int64_t)(epochs + 0.5);
+}
+
+void gf_transfer_strengths(const gf_transfer_protocol *p, double *l2) {
+    const int last = GF_TRANSFER_STRENGTHS - 1;
+    for (int i = 0; i <= last; i++) {
+        const double x = p->lowest * pow(p->highest / p->lowest, (double)i / last);
+        l2[p->inverse ? i : last - i] = p->inverse ? 1.0 / x : x;
+    }
 }

@@ -2,9 +2,13 @@
  * checked against each other. */
 #pragma once
 
-#include "data/dataset.h"
+#include <stdint.h>
 
-#define GF_SPLIT_NAME 4400
+#include "data/dataset.h"
+#include "pairs/flag_stats.h"
+#include "util/status.h"
+
+#define GF_TEST_SPEC 4400
 
 typedef struct gf_split_spec {
     const char *data, *test; /* SPECs; test NULL: the data's own test split, else `share` of each class of the data */
@@ -26,7 +30,7 @@ typedef struct gf_split {
     gf_samples train, test;
     int32_t classes;               /* largest label of the training samples + 1; with `several`, all */
     int several;                   /* labels are positions: gf_dataset_several() has the classes */
-    char test_name[GF_SPLIT_NAME]; /* SPEC of the test samples; "": held out */
+    char test_name[GF_TEST_SPEC]; /* SPEC of the test samples; "": held out */
 } gf_split;
 
 /* Where the classes of both have names, test labels follow the training set's numbering: a test set may lack classes, or have
@@ -39,3 +43,95 @@ glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share,
 /* Copies the samples of `from` with chosen[i] == want. */
 glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uint8_t *chosen, int want, gf_samples *to);
 void gf_samples_free(gf_samples *p);
+
+/* ----- stratified sample ----- */
+
+/* The same share of every class, drawn by a seed. */
+
+/* Purpose of a draw: different purposes are independent. */
+enum gf_stratified_stream { GF_STRATIFIED_TEST, GF_STRATIFIED_LABELS, GF_STRATIFIED_VALIDATION };
+
+typedef struct gf_stratified_sample {
+    double share; /* in (0, 1] */
+    uint64_t seed;
+    uint32_t stream;
+    int at_least_one; /* 1: of a class with too few samples for its share one is drawn, not none */
+    /* results */
+    int64_t count;   /* samples drawn */
+    int32_t classes; /* classes with at least one sample */
+    int32_t raised;  /* classes of which one sample was drawn in place of none */
+} gf_stratified_sample;
+
+/* chosen [n]: 1 for floor(share n_c) of the n_c samples of each class c, as in the authors' code, else 0; label [n], -1: none.
+ * Of two shares under one seed, the smaller draw is a subset of the larger one. */
+glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen);
+
+/* ----- protocol ----- */
+
+/* Named protocols to train and score a classifier on frozen features. Every result carries the name of its
+ * protocol. */
+
+typedef struct gf_probe_protocol { /* linear evaluation */
+    const char *name, *text;
+    int adamw;       /* else SGD with momentum */
+    double lr;       /* initial; decays to 0 by half a cosine over the epochs */
+    int lr_by_batch; /* lr * batch / 256 */
+    double momentum, weight_decay;
+    int64_t batch;
+    int64_t patience; /* stops after so many epochs without a better validation score */
+} gf_probe_protocol;
+
+const gf_probe_protocol *gf_probe_protocol_find(const char *name); /* NULL: unknown */
+const gf_probe_protocol *gf_probe_protocol_at(int i);              /* NULL: past the last */
+/* 90 sqrt(1 / share), at most 900: 90, 285, 900, 900 for 100, 10, 1, 0.1 % of the labels. */
+int64_t gf_probe_epochs(double share);
+
+typedef struct gf_transfer_protocol { /* logistic regression on other datasets */
+    const char *name, *text;
+    int unit, standard;     /* scale rows to length 1; then columns to mean 0 and standard deviation 1 */
+    int inverse;            /* the range below is of 1 / l2 (scikit-learn's C) instead of l2 */
+    double lowest, highest; /* GF_TRANSFER_STRENGTHS values, evenly spaced in the logarithm */
+    int64_t iterations;
+} gf_transfer_protocol;
+
+#define GF_TRANSFER_STRENGTHS 10
+
+const gf_transfer_protocol *gf_transfer_protocol_find(const char *name);
+const gf_transfer_protocol *gf_transfer_protocol_at(int i);
+/* l2 [GF_TRANSFER_STRENGTHS], strongest first: each solution is a good initial value for the next. */
+void gf_transfer_strengths(const gf_transfer_protocol *p, double *l2);
+
+/* ----- stats ----- */
+
+/* Mean, standard deviation and the paired t-test over runs with different seeds.
+ *
+ * The test follows the paper: pairs of runs with the same seed, one-sided, "better than the baseline".
+ */
+
+double gf_mean(const double *x, int64_t n); /* NaN for n < 1 */
+/* Sample standard deviation (divisor n - 1); NaN for n < 2. */
+double gf_std(const double *x, int64_t n);
+
+typedef struct gf_ttest {
+    int64_t pairs;
+    double difference;        /* mean of x - y */
+    double t, df;             /* statistic and degrees of freedom */
+    double p_greater, p_less; /* one-sided: probability of a t this large (small) under the null hypothesis */
+} gf_ttest;
+
+/* x [n] against the baseline y [n], pair by pair. t and p are NaN for n < 2 and where all differences are 0; equal nonzero
+ * differences give an infinite t. */
+gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n);
+
+/* P(T > t) of Student's distribution with df > 0 degrees of freedom. */
+double gf_student_tail(double t, double df);
+/* Regularised incomplete beta function I_x(a, b), a, b > 0, x in [0, 1]; relative error below 1e-12 also in the tail near 0. */
+double gf_incomplete_beta(double a, double b, double x);
+
+/* ----- average precision ----- */
+
+/* Average precision of a ranking, as Pascal VOC 2007 defines it. */
+
+/* Mean over the recalls 0, 0.1 ... 1 of the largest precision at that recall or more. score, positive [n]: positive 1 counts as
+ * right, 0 as wrong, others are left out. Of equal scores the smaller index comes first. NaN in *out: no positive. */
+glofnd_status gf_average_precision11(gf_error *err, const double *score, const uint8_t *positive, int64_t n, double *out);

@@ -2,6 +2,168 @@
 #include "plot/svg.h"
 
 #include <math.h>
+#include <stdio.h>
+
+/* ----- plot axes ----- */
+
+enum {
+    PLOT_AXES_LEFT = GF_PLOT_LEFT,
+    PLOT_AXES_RIGHT = GF_PLOT_RIGHT,
+    PLOT_AXES_TOP = GF_PLOT_TOP,
+    PLOT_AXES_BOTTOM = GF_PLOT_BOTTOM,
+    TICKS = 5
+};
+
+double gf_plot_x(const gf_plot_area *p, double x) {
+    return PLOT_AXES_LEFT + (x - p->x0) / (p->x1 - p->x0) * (PLOT_AXES_RIGHT - PLOT_AXES_LEFT);
+}
+double gf_plot_y(const gf_plot_area *p, double y) {
+    return PLOT_AXES_BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (PLOT_AXES_BOTTOM - PLOT_AXES_TOP);
+}
+
+double gf_tick_step(double low, double high, int max) {
+    const double raw = (high - low) / max, power = pow(10.0, floor(log10(raw)));
+    const double steps[] = {1.0, 2.0, 5.0};
+    if (!(raw > 0.0) || !isfinite(raw)) return 1.0;
+    for (int i = 0; i < 3; i++)
+        if (steps[i] * power >= raw * (1.0 - 1e-9)) return steps[i] * power;
+    return 10.0 * power;
+}
+
+/* An area without height gets one, with the value in its middle; a very flat area becomes higher, so that tiny changes look
+ * level and ticks need few digits. */
+static void heighten(gf_plot_area *p) {
+    const double size = fmax(fabs(p->y0), fabs(p->y1)), height = p->y1 - p->y0, min = 4e-3 * size;
+    if (height < 1e-12 && size == 0.0) p->y1 = 1.0;
+    else if (height < 1e-12 + 1e-9 * size) p->y0 -= 0.5 * size, p->y1 += 0.5 * size;
+    else if (height < min) p->y0 -= 0.5 * (min - height), p->y1 += 0.5 * (min - height);
+}
+
+void gf_plot_area_round(gf_plot_area *p) {
+    heighten(p);
+    for (double step = 0.0, next = gf_tick_step(p->y0, p->y1, TICKS); step != next; next = gf_tick_step(p->y0, p->y1, TICKS)) {
+        step = next; /* a larger area may have larger steps, and must end at these */
+        p->y0 = floor(p->y0 / step + 1e-9) * step;
+        p->y1 = ceil(p->y1 / step - 1e-9) * step;
+    }
+}
+
+/* ----- ticks ----- */
+
+enum { TICK_TEXT = 48 };
+
+static int power_of(double x) { return (int)floor(log10(x) + 1e-9); }
+static int digits_of(double step) { return step < 1.0 ? -power_of(step) : 0; }
+
+/* Undoes rounding of a tick at 0. */
+static double tick(double x, double step) { return fabs(x) < 1e-9 * step ? 0.0 : x; }
+
+/* Text with as many digits as the step needs; one form for an axis, whose largest value is `max`: "0.4915"; "20k" for 20000;
+ * "2e-4" instead of many zeros. */
+static void tick_text(double x, double step, double max, char out[TICK_TEXT]) {
+    static const struct {
+        double is;
+        char name[2];
+    } units[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1.0, ""}};
+    const double value = tick(x, step);
+    const int small = max < 0.01 && digits_of(step) > 3, large = max >= 1e13;
+    int u = 0;
+    while (u < 3 && max < 10.0 * units[u].is) u++;
+    if (value == 0.0) snprintf(out, TICK_TEXT, "0");
+    else if (small || large) {
+        const int power = power_of(fabs(value)), more = power - power_of(step);
+        snprintf(out, TICK_TEXT, "%.*ge%d", more > 0 ? more + 1 : 1, value / pow(10.0, power), power);
+    } else snprintf(out, TICK_TEXT, "%.*f%s", digits_of(step / units[u].is), value / units[u].is, units[u].name);
+}
+
+void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name) {
+    const double step = gf_tick_step(p->y0, p->y1, TICKS);
+    for (int i = 0; i <= 12; i++) {
+        const double y = p->y0 + i * step, at = gf_plot_y(p, y);
+        char text[TICK_TEXT];
+        if (y > p->y1 + 0.01 * step) break;
+        gf_text_add(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", PLOT_AXES_LEFT, at, PLOT_AXES_RIGHT);
+        tick_text(y, step, fmax(fabs(p->y0), fabs(p->y1)), text);
+        gf_text_add(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PLOT_AXES_LEFT - 7, at + 4.0,
+                    text);
+    }
+    gf_text_add(out, "<text class=\"name\" x=\"0\" y=\"-7\">");
+    gf_text_escape(out, name);
+    gf_text_add(out, "</text>\n");
+}
+
+void gf_plot_x_name(gf_text *out, const char *name) {
+    gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (PLOT_AXES_LEFT + PLOT_AXES_RIGHT) / 2,
+                GF_PLOT_BELOW - 8);
+    gf_text_escape(out, name);
+    gf_text_add(out, "</text>\n");
+}
+
+void gf_plot_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts) {
+    const int max = digits_of(gf_tick_step(p->x0, p->x1, 8)) < 3 ? 8 : 5; /* long texts are wide */
+    const double step = counts ? fmax(1.0, gf_tick_step(0.0, p->x1, max)) : gf_tick_step(p->x0, p->x1, max);
+    const double first = counts ? step : ceil(p->x0 / step - 1e-9) * step;
+    gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", PLOT_AXES_LEFT, PLOT_AXES_BOTTOM, PLOT_AXES_RIGHT);
+    for (int i = 0; i < 100 && first + i * step <= p->x1 + 1e-9 * step; i++) {
+        const double x = first + i * step, at = gf_plot_x(p, x);
+        char text[TICK_TEXT];
+        tick_text(x, step, fmax(fabs(p->x0), fabs(p->x1)), text);
+        gf_text_add(out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", at, PLOT_AXES_BOTTOM);
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", at, PLOT_AXES_BOTTOM + 20,
+                    text);
+    }
+    gf_plot_x_name(out, name);
+}
+
+/* ----- style ----- */
+
+/* Colours of charts: the palette of Okabe and Ito, distinct for all kinds of colour vision, without yellow (too
+ * pale on white); black is the colour of the text. */
+
+const char *gf_svg_colour(int i, int dark) {
+    static const char *const light[GF_COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", ""};
+    static const char *const bright[GF_COLOURS] = {"#56b4e9", "#f0803c", "#00c495", "#d98bb5", "#e69f00", "#3d8fd1", ""};
+    return (dark ? bright : light)[i % GF_COLOURS];
+}
+
+typedef struct colours {
+    const char *ink, *faint, *grid, *panel;
+    int variables; /* colours of series are --c0 ... */
+} colours;
+
+/* A page sets variables for light and dark; viewers of files may not support variables. */
+static const colours of_page = {"var(--ink)", "var(--faint)", "var(--grid)", "var(--panel)", 1};
+static const colours of_file = {"#222", "#666", "#ddd", "#fff", 0};
+
+static void add_style(gf_text *out, const colours *k) {
+    for (int i = 0; i < GF_COLOURS; i++) {
+        const char *colour = *gf_svg_colour(i, 0) ? gf_svg_colour(i, 0) : k->ink;
+        if (k->variables) gf_text_add(out, ".c%d{stroke:var(--c%d)}.f%d{fill:var(--c%d)}", i, i, i, i);
+        else gf_text_add(out, ".c%d{stroke:%s}.f%d{fill:%s}", i, colour, i, colour);
+    }
+    gf_text_add(out,
+                "\n.line{fill:none;stroke-width:2.4;stroke-linejoin:round;stroke-linecap:round}.d1{stroke-dasharray:7 4}"
+                ".d2{stroke-dasharray:2 4}.band{opacity:.16;stroke:none}.mark{stroke-width:7}\n"
+                ".grid{stroke:%s;fill:none}.axis{stroke:%s;fill:none}"
+                ".level{stroke:%s;fill:none;stroke-dasharray:5 4}\n.tick{fill:%s;font-size:12px}",
+                k->grid, k->faint, k->faint, k->faint);
+    gf_text_add(out,
+                ".halo{paint-order:stroke;stroke:%s;stroke-width:4px}.name{fill:%s;font-size:12.5px}\n"
+                ".swatch{width:24px;height:8px;margin-right:5px;vertical-align:middle;overflow:visible}\n",
+                k->panel, k->ink);
+}
+
+void gf_svg_style(gf_text *out) { add_style(out, &of_page); }
+
+void gf_svg_file_style(gf_text *out) { add_style(out, &of_file); }
+
+void gf_svg_swatch(gf_text *out, int colour) {
+    gf_text_add(
+        out, "<svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"line c%d d%d\" d=\"M1 4H23\"/></svg>",
+        colour % GF_COLOURS, colour / GF_COLOURS % 3);
+}
+
+/* ----- svg ----- */
 
 enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, TOP = GF_PLOT_TOP, BOTTOM = GF_PLOT_BOTTOM };
 
@@ -215,4 +377,230 @@ void gf_svg_file(gf_text *out, const gf_chart *c) {
     gf_text_add(out, "<title>");
     gf_text_escape(out, c->title);
     gf_text_add(out, "</title></svg>\n");
+}
+
+/* ----- bars ----- */
+
+enum { BARS_LEFT = GF_PLOT_LEFT, BARS_RIGHT = GF_PLOT_RIGHT, BARS_BOTTOM = GF_PLOT_BOTTOM };
+
+static void key(gf_text *out, const char *class, const char *name) {
+    gf_text_add(out,
+                "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"%s\" width=\"10\" "
+                "height=\"10\" rx=\"2\"/></svg>",
+                class);
+    gf_text_escape(out, name);
+    gf_text_add(out, "</span> ");
+}
+
+/* The value over a bar. A wide bar has two texts, of which a narrow window shows the "brief" one, without decimals. */
+static void bar_value(gf_text *out, const char *class, double middle, double top, double x, int digits) {
+    gf_text_add(out, "<text class=\"tick%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f</text>\n", class, middle,
+                top - 4.0, digits, x);
+}
+
+static void bar(gf_text *out, const gf_bars *b, const gf_plot_area *f, int g, int k, double left, double width) {
+    const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(f, x);
+    if (!isfinite(x)) return;
+    gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>",
+                b->colour[k] % GF_COLOURS, left, top, width, BARS_BOTTOM - top);
+    gf_text_escape(out, b->name[k]);
+    gf_text_add(out, ", ");
+    gf_text_escape(out, b->group[g]);
+    if (s > 0.0) gf_text_add(out, ": %.2f ± %.2f</title></rect>", x, s);
+    else gf_text_add(out, ": %.2f</title></rect>", x);
+    const double high = s > 0.0 ? gf_plot_y(f, x + s) : top;
+    if (s > 0.0)
+        gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * width, high, gf_plot_y(f, x - s));
+    if (width >= 27.0) bar_value(out, " long", left + 0.5 * width, high, x, 1);
+    if (width >= 15.0) bar_value(out, width < 27.0 ? "" : " brief", left + 0.5 * width, high, x, 0);
+}
+
+void gf_svg_bars(gf_text *out, const gf_bars *b) {
+    gf_plot_area f = {0.0, b->groups, 0.0, -INFINITY};
+    gf_figure_begin(out, b->title, b->note);
+    for (int g = 0; g < b->groups; g++)
+        for (int k = 0; k < b->each; k++)
+            if (isfinite(b->value[g][k])) f.y1 = fmax(f.y1, b->value[g][k] + (b->spread[g][k] > 0.0 ? b->spread[g][k] : 0.0));
+    if (!(f.y1 > -INFINITY)) {
+        gf_figure_empty(out, b->missing);
+        return;
+    }
+    gf_plot_area_round(&f);
+    gf_text_add(out, "<p class=\"legend\">");
+    for (int k = 0; k < b->each; k++) {
+        char class[8];
+        snprintf(class, sizeof class, "f%d", b->colour[k] % GF_COLOURS);
+        key(out, class, b->name[k]);
+    }
+    gf_text_add(out, "</p>\n<svg viewBox=\"0 %d %d %d\" role=\"img\" aria-label=\"", GF_PLOT_ABOVE, GF_PLOT_WIDTH,
+                GF_PLOT_HEIGHT);
+    gf_text_escape(out, b->title);
+    gf_text_add(out, "\">\n");
+    gf_plot_y_axis(out, &f, b->y_name);
+    const double group = (double)(BARS_RIGHT - BARS_LEFT) / b->groups, width = fmin(46.0, 0.8 * group / b->each);
+    for (int g = 0; g < b->groups; g++) {
+        const double middle = BARS_LEFT + (g + 0.5) * group;
+        for (int k = 0; k < b->each; k++) bar(out, b, &f, g, k, middle + (k - 0.5 * b->each) * width + 1.0, width - 2.0);
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BARS_BOTTOM + 20);
+        gf_text_escape(out, b->group[g]);
+        gf_text_add(out, "</text>\n");
+    }
+    gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>", BARS_LEFT, BARS_BOTTOM, BARS_RIGHT);
+    gf_plot_x_name(out, b->x_name);
+    gf_text_add(out, "</svg></figure>\n");
+}
+
+/* ----- stacked bars ----- */
+
+static double total_of(const gf_stacked_row *r, int parts) {
+    double sum = 0.0;
+    for (int p = 0; p < parts; p++) sum += isfinite(r->part[p]) ? r->part[p] : 0.0;
+    return sum;
+}
+
+/* Three significant digits, or an integer. */
+static void amount(double x, const char *unit, char out[48]) { snprintf(out, 48, x < 999.5 ? "%.3g %s" : "%.0f %s", x, unit); }
+
+/* Class of a part: a colour of the palette, or that of the rest. */
+static void part_class(const gf_stacked_chart *s, int part, char out[8]) {
+    if (part == s->rest) snprintf(out, 8, "rest");
+    else snprintf(out, 8, "f%d", part % GF_COLOURS);
+}
+
+static void split_row(gf_text *out, const gf_stacked_chart *s, const gf_stacked_row *r, double max, int y) {
+    const double total = total_of(r, s->part_count), scale = 504.0 / max;
+    char class[8], text[48];
+    double at = 8.0;
+    gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
+    gf_text_escape(out, r->name);
+    if (total > 0.0) amount(total, s->unit, text);
+    else snprintf(text, sizeof text, "not recorded");
+    gf_text_add(out, "</text><text class=\"tick\" x=\"512\" y=\"%d\" text-anchor=\"end\">%s</text>", y + 12, text);
+    for (int p = 0; p < s->part_count; p++) {
+        const double x = isfinite(r->part[p]) ? r->part[p] : 0.0, width = x * scale;
+        if (width <= 0.0) continue;
+        part_class(s, p, class);
+        amount(x, s->unit, text);
+        gf_text_add(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\">", class, at, y + 20, width);
+        gf_text_add(out, "<title>%s: %s, %.1f %%</title></rect>", s->parts[p], text, 100.0 * x / total);
+        at += width;
+    }
+    gf_text_add(out, "\n");
+}
+
+void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
+    double max = 0.0;
+    char class[8];
+    for (int i = 0; i < s->count; i++) max = fmax(max, total_of(&s->rows[i], s->part_count));
+    gf_figure_begin(out, s->title, s->note);
+    if (!(max > 0.0)) {
+        gf_figure_empty(out, s->missing);
+        return;
+    }
+    gf_text_add(out, "<p class=\"legend\">");
+    for (int p = 0; p < s->part_count; p++) {
+        part_class(s, p, class);
+        key(out, class, s->parts[p]);
+    }
+    gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", GF_PLOT_WIDTH, 58 * s->count,
+                s->title);
+    for (int i = 0; i < s->count; i++) split_row(out, s, &s->rows[i], max, 58 * i);
+    gf_text_add(out, "</svg></figure>\n");
+}
+
+/* ----- dots ----- */
+
+/* A class is one path of zero-length lines, drawn as dots by round caps: few bytes per point. */
+
+enum { SIDE = 400, MARGIN = 14 };
+
+/* Positions of one class as a path. */
+static void points_of(gf_text *out, const gf_dots *d, int32_t style, const double low[2], double scale) {
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->style[i] == style)
+            gf_text_add(out, "M%.1f %.1fh0", MARGIN + (d->y[2 * i] - low[0]) * scale,
+                        MARGIN + (d->y[2 * i + 1] - low[1]) * scale);
+}
+
+static int any(const gf_dots *d, int32_t style) {
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->style[i] == style) return 1;
+    return 0;
+}
+
+static void numbers_of(gf_text *out, const gf_dots *d, int32_t style) {
+    const char *comma = "";
+    gf_text_add(out, " data-i=\"");
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->style[i] == style) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
+    gf_text_add(out, "\"");
+}
+
+static void draw_class(gf_text *out, const gf_dots *d, int32_t style, const double low[2], double scale) {
+    if (!any(d, style)) return;
+    if (style < 0) gf_text_add(out, "<path class=\"dot rest\"");
+    else gf_text_add(out, "<path class=\"dot c%d\"", style % GF_COLOURS);
+    if (d->numbered) numbers_of(out, d, style);
+    gf_text_add(out, " d=\"");
+    points_of(out, d, style, low, scale);
+    gf_text_add(out, "\"><title>");
+    gf_text_escape(out, style >= 0 && style < d->classes ? d->names[style] : d->classes ? "other classes" : "no label");
+    gf_text_add(out, "</title></path>\n");
+    if (style < GF_COLOURS) return;
+    gf_text_add(out, "<path class=\"dot hole\" d=\"");
+    points_of(out, d, style, low, scale);
+    gf_text_add(out, "\"/>\n");
+}
+
+void gf_svg_dots(gf_text *out, const gf_dots *d) {
+    double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
+    for (int64_t i = 0; i < 2 * d->n; i++) low[i & 1] = fmin(low[i & 1], d->y[i]), high[i & 1] = fmax(high[i & 1], d->y[i]);
+    const double span = fmax(high[0] - low[0], high[1] - low[1]), scale = span > 0.0 ? (SIDE - 2 * MARGIN) / span : 1.0;
+    for (int c = 0; c < 2; c++) low[c] -= 0.5 * (span - (high[c] - low[c]));
+    gf_figure_begin(out, d->title, d->note);
+    gf_text_add(out, "<svg class=\"map\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SIDE, SIDE);
+    gf_text_escape(out, d->title);
+    gf_text_add(out, "\">\n");
+    for (int32_t style = -1; style < GF_DOTS_CLASSES; style++) draw_class(out, d, style, low, scale);
+    gf_text_add(out, "</svg></figure>\n");
+}
+
+void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes) {
+    gf_text_add(out, "<p class=\"legend\">");
+    for (int k = 0; k < classes; k++) {
+        gf_text_add(out,
+                    "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><path class=\"dot c%d\" d=\"M5 5h0\"/>",
+                    k % GF_COLOURS);
+        if (k >= GF_COLOURS) gf_text_add(out, "<path class=\"dot hole\" d=\"M5 5h0\"/>");
+        gf_text_add(out, "</svg>");
+        gf_text_escape(out, names[k]);
+        gf_text_add(out, "</span> ");
+    }
+    gf_text_add(out, "</p>\n");
+}
+
+/* ----- base64 ----- */
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/* n <= 3 bytes as four characters. */
+static void put_group(const unsigned char *b, size_t n, char *to) {
+    const unsigned bits = (unsigned)b[0] << 16 | (n > 1 ? (unsigned)b[1] << 8 : 0) | (n > 2 ? b[2] : 0);
+    to[0] = letters[bits >> 18];
+    to[1] = letters[bits >> 12 & 63];
+    to[2] = n > 1 ? letters[bits >> 6 & 63] : '=';
+    to[3] = n > 2 ? letters[bits & 63] : '=';
+}
+
+void gf_text_base64(gf_text *out, const void *bytes, size_t n) {
+    enum { PIECE = 3 * 1024 };
+    const unsigned char *b = bytes;
+    for (size_t done = 0; done < n; done += PIECE) {
+        char piece[GF_BASE64_BYTES(PIECE) + 1];
+        const size_t end = n - done < PIECE ? n - done : PIECE;
+        size_t used = 0;
+        for (size_t i = 0; i < end; i += 3, used += 4) put_group(b + done + i, end - i < 3 ? end - i : 3, piece + used);
+        piece[used] = 0;
+        gf_text_add(out, "%s", piece);
+    }
 }

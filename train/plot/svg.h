@@ -2,7 +2,40 @@
  * from its style sheet; an SVG file has its own. */
 #pragma once
 
-#include "plot/plot_axes.h"
+#include "util/text.h"
+
+/* ----- plot axes ----- */
+
+/* The plot area of a chart: its range of values, positions of values in the drawing, axes with round ticks. */
+
+/* Units of the view box, which begins above 0: the name of the y axis stands there, over long ticks. */
+enum {
+    GF_PLOT_WIDTH = 520,
+    GF_PLOT_ABOVE = -22,
+    GF_PLOT_BELOW = 284,
+    GF_PLOT_HEIGHT = GF_PLOT_BELOW - GF_PLOT_ABOVE,
+    GF_PLOT_LEFT = 56,
+    GF_PLOT_RIGHT = 508,
+    GF_PLOT_TOP = 14,
+    GF_PLOT_BOTTOM = 234
+};
+
+typedef struct gf_plot_area {
+    double x0, x1, y0, y1; /* values at the edges; x1 > x0, y1 > y0 */
+} gf_plot_area;
+
+double gf_plot_x(const gf_plot_area *p, double x);
+double gf_plot_y(const gf_plot_area *p, double y);
+/* Step of 1, 2 or 5 times a power of ten that divides [low, high] into at most `max` parts. */
+double gf_tick_step(double low, double high, int max);
+/* Moves y0 and y1 outwards to ticks; a very flat area becomes higher. */
+void gf_plot_area_round(gf_plot_area *p);
+void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name);
+/* counts: ticks at integers from 1 on. */
+void gf_plot_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts);
+void gf_plot_x_name(gf_text *out, const char *name);
+
+/* ----- svg ----- */
 
 #define GF_COLOURS 7 /* of the palette; further series repeat it with different dashes */
 
@@ -47,3 +80,68 @@ void gf_svg_swatch(gf_text *out, int colour);
 /* The opening of a figure up to its drawing: title, note. */
 void gf_figure_begin(gf_text *out, const char *title, const char *note);
 void gf_figure_empty(gf_text *out, const char *why); /* text instead of a drawing; ends the figure */
+
+/* ----- bars ----- */
+
+/* Bar charts: groups of vertical bars with standard deviations, and stacked horizontal bars. */
+
+#define GF_BARS_MAX 16 /* groups, and bars of a group */
+
+typedef struct gf_bars {
+    const char *title, *note, *y_name, *x_name;
+    int groups, each;
+    const char *group[GF_BARS_MAX]; /* below the axis */
+    const char *name[GF_BARS_MAX];  /* of the bars of each group */
+    int colour[GF_BARS_MAX];
+    double value[GF_BARS_MAX][GF_BARS_MAX];  /* [group][bar]; NaN: none */
+    double spread[GF_BARS_MAX][GF_BARS_MAX]; /* NaN or 0: none */
+    const char *missing;                     /* text (HTML) for a chart without values */
+} gf_bars;
+
+void gf_svg_bars(gf_text *out, const gf_bars *b);
+
+typedef struct gf_stacked_row {
+    const char *name;
+    double part[GF_BARS_MAX]; /* NaN counts as 0 */
+} gf_stacked_row;
+
+typedef struct gf_stacked_chart {
+    const char *title, *note, *unit;
+    const char *const *parts; /* [part_count] names */
+    int part_count;
+    int rest;                   /* the remaining part, in grey; -1: none */
+    const gf_stacked_row *rows; /* [count] */
+    int count;
+    const char *missing; /* text (HTML) if all parts are 0 */
+} gf_stacked_chart;
+
+void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s);
+
+/* ----- dots ----- */
+
+/* Maps: points in two dimensions by class, without axes, since only distances carry information. */
+
+#define GF_DOTS_CLASSES 14 /* with a style of their own: colours, filled and then hollow; further classes are grey */
+
+typedef struct gf_dots {
+    const char *title, *note;
+    const double *y;      /* [n][2] */
+    const int32_t *style; /* [n] 0 .. GF_DOTS_CLASSES - 1, or -1: grey */
+    int64_t n;
+    const char *const *names; /* [classes] of the styles in use */
+    int classes;
+    int numbered; /* dots carry their index, for tiles of a sprite sheet */
+} gf_dots;
+
+void gf_svg_dots(gf_text *out, const gf_dots *d);
+/* Legend of the styles, once for several maps. */
+void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes);
+
+/* ----- base64 ----- */
+
+/* Base64 encoding, for data inside pages. */
+
+#define GF_BASE64_BYTES(n) (((n) + 2) / 3 * 4) /* characters of n bytes */
+
+/* Standard alphabet, padded with '='. */
+void gf_text_base64(gf_text *out, const void *bytes, size_t n);

@@ -4,10 +4,12 @@
 
 #include <limits.h>
 
-#include "eval/stats.h"
+#include "eval/split.h"
 #include "run/config.h"
 #include "run/run_eval.h"
 #include "util/text.h"
+
+#define GF_PAGE_RUNS 64 /* runs of a comparison and of a page, at most */
 
 #define GF_COMPARE_RUNS_MAX 1024
 #define GF_COMPARE_METRICS_MAX 1024

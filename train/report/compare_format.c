@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "io/jsonl.h"
-#include "plot/table.h"
+#include "plot/terminal.h"
 #include "report/compare.h"
 
 /* "77.59 (0.03)"; without spread for a single run. Figures that are not percent have two digits more. */

@@ -8,7 +8,8 @@
 #include <strings.h>
 
 #include "io/file.h"
-#include "report/explorer_chunks.h"
+#include "report/explorer.h"
+#include "util/array.h"
 #include "util/array.h"
 
 enum { SMALL = 32, SIDE = 64, FACTS = 13, FACT_TEXT = 48 };

@@ -10,10 +10,430 @@
 
 #include "io/calls.h"
 #include "io/jsonl.h"
-#include "plot/base64.h"
-#include "report/explorer_chunks.h"
-#include "report/explorer_images.h"
+#include "plot/svg.h"
+#include "report/page.h"
 #include "util/array.h"
+#include "util/array.h"
+
+/* ----- chunks ----- */
+
+/* Pieces of a page, and those of its anchors. Numbers are base64 of little-endian
+ * int32, int16 or float32. */
+
+#define ABOVE 0x40000000u /* flags of a neighbour, beside its position */
+#define MUTUAL 0x80000000u
+#define SIMILARITY_SCALE 10000.0f /* similarities have four decimals */
+
+/* ----- pieces ----- */
+
+static FILE *open_file(gf_chunks *c, const char *end) {
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s.%s", c->folder, c->id, end);
+    FILE *f = gf_stream_open(path, "w");
+    if (!f && !c->error) c->error = errno;
+    return f;
+}
+
+static void close_file(gf_chunks *c, FILE *f) {
+    const int failed = f ? ferror(f) | fclose(f) : 0;
+    if (failed && !c->error) c->error = errno ? errno : EIO;
+}
+
+void gf_chunk_begin(gf_chunks *c, const char *kind, int64_t number) {
+    snprintf(c->id, sizeof c->id, "%.3s%lld", kind, (long long)number);
+    gf_text_free(&c->text);
+}
+
+void gf_chunk_end(gf_chunks *c) {
+    if (c->text.failed && !c->error) c->error = ENOMEM;
+    FILE *f = c->folder[0] ? open_file(c, "js") : c->page;
+    if (!f) return;
+    fprintf(f, c->folder[0] ? "GF(\"%s\"," : "<script type=\"text/plain\" id=\"c-%s\">", c->id);
+    if (c->text.at) fwrite(c->text.at, 1, c->text.used, f);
+    fputs(c->folder[0] ? ");\n" : "</script>\n", f);
+    if (c->folder[0]) close_file(c, f);
+    gf_text_free(&c->text);
+}
+
+void gf_chunk_image(gf_chunks *c, int64_t number, const uint8_t *bytes, size_t n) {
+    gf_chunk_begin(c, "s", number);
+    if (!c->folder[0]) {
+        gf_text_add(&c->text, "\"");
+        gf_text_base64(&c->text, bytes, n);
+        gf_text_add(&c->text, "\"");
+        gf_chunk_end(c);
+        return;
+    }
+    FILE *f = open_file(c, "jpg");
+    if (f) fwrite(bytes, 1, n, f);
+    close_file(c, f);
+}
+
+void gf_chunk_add_string(gf_text *t, const char *raw) {
+    gf_text_add(t, "\"");
+    while (*raw) {
+        char one[GF_JSON_CHARACTER];
+        const char first = *raw;
+        const int n = (int)gf_json_character(&raw, one);
+        if (strchr("<>&", first)) gf_text_add(t, "\\u%04x", (unsigned)first);
+        else gf_text_add(t, "%.*s", n, one);
+    }
+    gf_text_add(t, "\"");
+}
+
+/* ----- anchors ----- */
+
+int64_t gf_chunk_anchors(const gf_explorer *x) {
+    const int64_t needed = (x->n + GF_CHUNK_FILES - 1) / GF_CHUNK_FILES;
+    return GF_MAX(needed, GF_CHUNK_ANCHORS);
+}
+
+typedef struct piece_bytes { /* numbers of a piece */
+    uint8_t *at;
+    size_t used;
+} piece_bytes;
+
+static void put_le(piece_bytes *b, uint32_t value, int n) {
+    for (int k = 0; k < n; k++) b->at[b->used++] = (uint8_t)(value >> 8 * k);
+}
+
+static uint32_t limited(int64_t value) { return value > INT32_MAX ? INT32_MAX : (uint32_t)value; }
+
+static void add_bytes(gf_chunks *c, piece_bytes *b) {
+    gf_text_add(&c->text, "\"");
+    gf_text_base64(&c->text, b->at, b->used);
+    gf_text_add(&c->text, "\"");
+    b->used = 0;
+}
+
+/* [numbers: row, label, slot, kept; names]; label: -1 unknown. kept: the position that is kept instead, itself: kept. */
+static void put_light(gf_chunks *c, const gf_explorer *x, const int32_t *slot, int64_t from, int64_t to, piece_bytes *b) {
+    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->row[i], 4);
+    for (int64_t i = from; i < to; i++) put_le(b, x->label ? (uint32_t)x->label[i] : UINT32_MAX, 4);
+    for (int64_t i = from; i < to; i++) put_le(b, slot ? (uint32_t)slot[i] : UINT32_MAX, 4);
+    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)(x->decisions ? x->decisions->kept[i] : i), 4);
+    gf_text_add(&c->text, "[");
+    add_bytes(c, b);
+    gf_text_add(&c->text, ",\"");
+    gf_text names = {0};
+    for (int64_t i = from; x->name && i < to; i++) {
+        if (i > from) gf_text_add(&names, "\n");
+        gf_text_show(&names, x->name[i]); /* one line */
+    }
+    if (names.at) gf_text_base64(&c->text, names.at, names.used);
+    if (names.failed) c->error = ENOMEM;
+    gf_text_free(&names);
+    gf_text_add(&c->text, "\"]");
+}
+
+static uint32_t bits_of(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+static uint32_t other_cell(const gf_explorer *x, int64_t cell) {
+    const int32_t j = x->other[cell];
+    const float v = x->similarity[cell];
+    if (j < 0) return UINT32_MAX;
+    const int above = v > x->lambda[cell / x->top];
+    return (uint32_t)j | (above ? ABOVE : 0) | (above && v > x->lambda[j] ? MUTUAL : 0);
+}
+
+static uint32_t near_cell(float v) {
+    return isnan(v) ? 0 : (uint32_t)(int32_t)lrintf(fmaxf(-3.0f, fminf(3.0f, v)) * SIMILARITY_SCALE);
+}
+
+/* [numbers: threshold, above, mutual, component, group, first of the same bytes; neighbours; their similarities] */
+static void put_heavy(gf_chunks *c, const gf_explorer *x, int64_t from, int64_t to, piece_bytes *b) {
+    for (int64_t i = from; i < to; i++) put_le(b, bits_of(x->lambda[i]), 4);
+    for (int64_t i = from; i < to; i++) put_le(b, limited(x->above[i]), 4);
+    for (int64_t i = from; i < to; i++) put_le(b, limited(x->mutual[i]), 4);
+    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->component[i], 4);
+    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->group[i], 4);
+    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->copy_of[i], 4);
+    gf_text_add(&c->text, "[");
+    add_bytes(c, b);
+    gf_text_add(&c->text, ",");
+    for (int64_t k = from * x->top; k < to * x->top; k++) put_le(b, other_cell(x, k), 4);
+    add_bytes(c, b);
+    gf_text_add(&c->text, ",");
+    for (int64_t k = from * x->top; k < to * x->top; k++) put_le(b, near_cell(x->similarity[k]), 2);
+    add_bytes(c, b);
+    gf_text_add(&c->text, "]");
+}
+
+void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *slot) {
+    const int64_t each = gf_chunk_anchors(x);
+    piece_bytes b = {.at = malloc((size_t)each * (size_t)GF_MAX(6 * 4, 4 * x->top + 4))};
+    if (!b.at) c->error = ENOMEM;
+    for (int64_t k = 0; b.at && k * each < x->n && !c->error; k++) {
+        const int64_t from = k * each, to = GF_MIN(from + each, x->n);
+        gf_chunk_begin(c, "a", k);
+        put_light(c, x, slot, from, to, &b);
+        gf_chunk_end(c);
+        gf_chunk_begin(c, "n", k);
+        put_heavy(c, x, from, to, &b);
+        gf_chunk_end(c);
+    }
+    free(b.at);
+}
+
+/* ----- images ----- */
+
+enum { QUALITY = 80 };
+
+typedef struct drawing {
+    const gf_explorer *x;
+    gf_explorer_images *out;
+    gf_thumbnails thumbnails;
+    gf_sprite_sheet sheet;
+    gf_image image;
+    int64_t *position; /* anchors on the sheet */
+    size_t used;       /* bytes of the page */
+    int full;
+} drawing;
+
+static int across(const drawing *d) { return GF_EXPLORER_SHEET / d->x->side; }
+
+static glofnd_status clear_sheet(gf_error *err, drawing *d) {
+    return gf_sprite_sheet_init(err, &d->sheet, d->x->side, across(d), across(d));
+}
+
+/* Keeps the sheet if it fits the budget; else its anchors have no image. */
+static glofnd_status finish_sheet(gf_error *err, drawing *d) {
+    gf_explorer_images *m = d->out;
+    uint8_t *jpeg = NULL;
+    size_t bytes = 0;
+    if (d->sheet.count == 0) return GLOFND_OK;
+    TRY(gf_image_encode_jpeg(err, &d->sheet.image, QUALITY, &jpeg, &bytes));
+    if (d->used + GF_BASE64_BYTES(bytes) > d->x->image_bytes) {
+        d->full = 1;
+        free(jpeg);
+        return GLOFND_OK;
+    }
+    uint8_t **sheet = realloc(m->sheet, (size_t)(m->sheets + 1) * sizeof *sheet);
+    if (sheet) m->sheet = sheet;
+    size_t *sizes = realloc(m->sheet_bytes, (size_t)(m->sheets + 1) * sizeof *sizes);
+    if (sizes) m->sheet_bytes = sizes;
+    if (!sheet || !sizes) {
+        free(jpeg);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for thumbnails");
+    }
+    const int64_t first = (int64_t)m->sheets * across(d) * across(d);
+    for (int64_t k = 0; k < d->sheet.count; k++) m->slot[d->position[k]] = (int32_t)(first + k);
+    m->sheet[m->sheets] = jpeg, m->sheet_bytes[m->sheets++] = bytes;
+    m->shown += d->sheet.count, d->used += GF_BASE64_BYTES(bytes);
+    return clear_sheet(err, d);
+}
+
+/* slot -2: visited. */
+static glofnd_status add_picture(gf_error *err, drawing *d, int64_t i) {
+    const gf_image *thumbnail = NULL;
+    if (d->full || d->out->slot[i] != -1) return GLOFND_OK;
+    d->out->slot[i] = -2;
+    if (!d->x->image(d->x->user, i, &d->image)) return GLOFND_OK;
+    TRY(gf_thumbnail_scale(err, &d->thumbnails, &d->image, &thumbnail));
+    d->position[d->sheet.count] = i;
+    gf_sprite_sheet_add(&d->sheet, thumbnail);
+    return d->sheet.count == (int64_t)across(d) * across(d) ? finish_sheet(err, d) : GLOFND_OK;
+}
+
+/* Images that decisions show: outliers with their nearest ones, and labels. */
+static glofnd_status add_decided(gf_error *err, drawing *d) {
+    enum { SHOWN = 500 };
+    const gf_explorer *x = d->x;
+    for (int64_t k = 0; x->decisions && x->nearest && k < GF_MIN(x->decisions->outliers, SHOWN); k++) {
+        TRY(add_picture(err, d, x->decisions->outlier[k]));
+        TRY(add_picture(err, d, x->nearest[x->decisions->outlier[k]]));
+    }
+    for (int64_t k = 0; x->decisions && k < GF_MIN(x->decisions->issues, SHOWN); k++)
+        TRY(add_picture(err, d, x->decisions->issue[k].position));
+    return GLOFND_OK;
+}
+
+static glofnd_status add_all(gf_error *err, drawing *d) {
+    const gf_explorer *x = d->x;
+    for (int exact = 1; exact >= 0; exact--)
+        for (int64_t i = 0; i < x->n; i++) {
+            if (exact && x->copy_of[i] != i) TRY(add_picture(err, d, x->copy_of[i]));
+            if (x->group[i] >= 0 && (!exact || x->copy_of[i] != i)) TRY(add_picture(err, d, i));
+        }
+    TRY(add_decided(err, d));
+    for (int64_t i = 0; i < x->n && !d->full; i++)
+        for (int64_t k = 0; k < x->top && x->group[i] >= 0 && x->other[i * x->top + k] >= 0; k++)
+            TRY(add_picture(err, d, x->other[i * x->top + k]));
+    for (int64_t i = 0; i < x->n && !d->full; i++) TRY(add_picture(err, d, i));
+    return finish_sheet(err, d);
+}
+
+glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_images *out) {
+    drawing d = {.x = x, .out = out, .thumbnails = {.side = x->side, .square = 1}};
+    *out = (gf_explorer_images){0};
+    if (!x->image) return GLOFND_OK;
+    const int64_t places = (int64_t)across(&d) * across(&d);
+    out->slot = malloc((size_t)x->n * sizeof *out->slot);
+    d.position = malloc((size_t)places * sizeof *d.position);
+    glofnd_status status =
+        out->slot && d.position ? clear_sheet(err, &d) : gf_fail(err, GLOFND_E_MEMORY, "no memory for thumbnails");
+    for (int64_t i = 0; out->slot && i < x->n; i++) out->slot[i] = -1;
+    if (status == GLOFND_OK) status = add_all(err, &d);
+    for (int64_t i = 0; out->slot && i < x->n; i++)
+        if (out->slot[i] < 0) out->slot[i] = -1;
+    gf_thumbnails_free(&d.thumbnails);
+    gf_sprite_sheet_free(&d.sheet);
+    gf_image_free(&d.image);
+    free(d.position);
+    if (status != GLOFND_OK) gf_explorer_images_free(out);
+    return status;
+}
+
+void gf_explorer_images_free(gf_explorer_images *m) {
+    for (int k = 0; k < m->sheets; k++) free(m->sheet[k]);
+    free(m->sheet);
+    free(m->sheet_bytes);
+    free(m->slot);
+    *m = (gf_explorer_images){0};
+}
+
+/* ----- lists ----- */
+
+/* Lists of a page in pieces of GF_CHUNK_ITEMS items; see explorer_chunks.h. An anchor in a list is [position,
+ * row, label, picture, 1 if it is removed, name]: what a tile needs. */
+
+typedef struct lists {
+    gf_chunks *c;
+    const gf_explorer *x;
+    const int32_t *slot;
+} lists;
+
+static void add_anchor(const lists *l, int64_t i) {
+    const gf_explorer *x = l->x;
+    gf_text_add(&l->c->text, "[%lld,%d,%d,%d,%d", (long long)i, (int)x->row[i], x->label ? (int)x->label[i] : -1,
+                l->slot ? (int)l->slot[i] : -1, x->decisions && x->decisions->kept[i] != i);
+    if (x->name) {
+        gf_text_add(&l->c->text, ",");
+        gf_chunk_add_string(&l->c->text, x->name[i]);
+    }
+    gf_text_add(&l->c->text, "]");
+}
+
+/* Calls `add` for items 0 .. count-1 of the list. */
+static void put_list(lists *l, const char *kind, int64_t count, void (*add)(const lists *l, int64_t k, const void *arg),
+                     const void *arg) {
+    const int64_t shown = GF_MIN(count, GF_CHUNK_LISTED);
+    for (int64_t from = 0; from < shown && !l->c->error; from += GF_CHUNK_ITEMS) {
+        gf_chunk_begin(l->c, kind, from / GF_CHUNK_ITEMS);
+        for (int64_t k = from; k < GF_MIN(from + GF_CHUNK_ITEMS, shown); k++) {
+            gf_text_add(&l->c->text, k > from ? ",\n" : "[");
+            add(l, k, arg);
+        }
+        gf_text_add(&l->c->text, "]");
+        gf_chunk_end(l->c);
+    }
+}
+
+/* ----- groups and components ----- */
+
+typedef struct sets {
+    int64_t *first;       /* [count + 1] of a set in member */
+    int32_t *member;      /* positions, ascending */
+    const int32_t *order; /* [count] sets as they are shown; NULL: by number */
+    const int64_t *pairs; /* [count] or NULL */
+} sets;
+
+static int list_members(sets *s, const int32_t *of, int64_t n, int64_t count) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < n; i++) total += of[i] >= 0;
+    s->first = calloc((size_t)count + 2, sizeof *s->first);
+    s->member = malloc((size_t)(total + 1) * sizeof *s->member);
+    if (!s->first || !s->member) return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (of[i] >= 0) s->first[of[i] + 1]++;
+    for (int64_t g = 0; g < count; g++) s->first[g + 1] += s->first[g];
+    for (int64_t i = 0; i < n; i++)
+        if (of[i] >= 0) s->member[s->first[of[i]]++] = (int32_t)i;
+    for (int64_t g = count; g > 0; g--) s->first[g] = s->first[g - 1];
+    s->first[0] = 0;
+    return 1;
+}
+
+/* [number, members, mutual pairs, some have equal bytes, labels differ, [anchors], [further positions]] */
+static void add_set(const lists *l, int64_t k, const void *arg) {
+    const sets *s = arg;
+    const gf_explorer *x = l->x;
+    const int64_t g = s->order ? s->order[k] : k, from = s->first[g], count = s->first[g + 1] - from;
+    gf_text *t = &l->c->text;
+    int exact = 0, differ = 0;
+    for (int64_t m = from; m < from + count; m++) {
+        exact |= x->copy_of[s->member[m]] != s->member[m];
+        differ |= x->label && x->label[s->member[m]] != x->label[s->member[from]];
+    }
+    gf_text_add(t, "[%lld,%lld,%lld,%d,%d,[", (long long)g, (long long)count, s->pairs ? (long long)s->pairs[g] : 0LL, exact,
+                differ);
+    for (int64_t m = 0; m < GF_MIN(count, GF_CHUNK_MEMBERS); m++) {
+        if (m) gf_text_add(t, ",");
+        add_anchor(l, s->member[from + m]);
+    }
+    gf_text_add(t, "],[");
+    for (int64_t m = GF_CHUNK_MEMBERS; m < GF_MIN(count, GF_CHUNK_MEMBERS_MAX); m++)
+        gf_text_add(t, "%s%d", m > GF_CHUNK_MEMBERS ? "," : "", (int)s->member[from + m]);
+    gf_text_add(t, "]]");
+}
+
+static void put_sets(lists *l, const char *kind, const int32_t *of, int64_t count, const int32_t *order, const int64_t *pairs) {
+    sets s = {.order = order, .pairs = pairs};
+    if (count > 0 && list_members(&s, of, l->x->n, count)) put_list(l, kind, count, add_set, &s);
+    else if (count > 0) l->c->error = ENOMEM;
+    free(s.first);
+    free(s.member);
+}
+
+/* ----- decisions ----- */
+
+/* [anchor, nearest one, similarity, threshold, is an outlier] */
+static void add_outlier(const lists *l, int64_t k, const void *arg) {
+    const gf_explorer *x = l->x;
+    const gf_decisions *e = arg;
+    const int64_t i = e->outlier[k];
+    const double v = (double)x->nearest_similarity[i];
+    gf_text_add(&l->c->text, "[");
+    add_anchor(l, i);
+    gf_text_add(&l->c->text, ",");
+    add_anchor(l, x->nearest[i]);
+    gf_text_add(&l->c->text, ",%.4f,%.4f,%d]", v, (double)x->lambda[i], v < e->outlier_limit);
+}
+
+/* [anchor, suggested label, score, votes, for it, for its own] */
+static void add_issue(const lists *l, int64_t k, const void *arg) {
+    const gf_label_issue *e = &((const gf_decisions *)arg)->issue[k];
+    gf_text_add(&l->c->text, "[");
+    add_anchor(l, e->position);
+    gf_text_add(&l->c->text, ",%d,%.3f,%d,%d,%d]", (int)e->suggested, gf_label_issue_score(e), (int)e->votes, (int)e->best,
+                (int)e->own);
+}
+
+/* [anchor, anchor, similarity, equal bytes, split, split] */
+static void add_leak(const lists *l, int64_t k, const void *arg) {
+    const gf_explorer_leak *e = (const gf_explorer_leak *)arg + k;
+    gf_text_add(&l->c->text, "[");
+    add_anchor(l, e->a);
+    gf_text_add(&l->c->text, ",");
+    add_anchor(l, e->b);
+    gf_text_add(&l->c->text, ",%.4f,%d,%d,%d]", (double)e->similarity, e->exact, e->a_split, e->b_split);
+}
+
+void gf_chunks_put_lists(gf_chunks *c, const gf_explorer *x, const int32_t *slot, const int32_t *order) {
+    lists l = {.c = c, .x = x, .slot = slot};
+    put_sets(&l, "g", x->group, x->groups, order, NULL);
+    put_sets(&l, "p", x->component, x->components, NULL, x->component_pairs);
+    if (!x->decisions) return;
+    if (x->nearest) put_list(&l, "o", x->decisions->outliers, add_outlier, x->decisions);
+    put_list(&l, "l", x->decisions->issues, add_issue, x->decisions);
+    put_list(&l, "k", x->leaks, add_leak, x->leak);
+}
+
+/* ----- explorer ----- */
 
 extern const char gf_explorer_css[], gf_explorer_js[];
 

@@ -1,8 +1,6 @@
 /* page.c - see page.h: head and foot of a page, and the order of its sections. */
 #include "report/page.h"
 
-#include "report/page_parts.h"
-
 extern const char gf_page_css[], gf_page_js[];
 
 static void title_of(gf_text *out, const gf_report *r) {

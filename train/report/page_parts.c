@@ -1,13 +1,16 @@
 /* page_parts.c - see page_parts.h. */
-#include "report/page_parts.h"
+#include "report/page.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/split.h"
+#include "plot/svg.h"
+#include "util/array.h"
 #include "data/captions.h"
-#include "eval/stats.h"
 
 void gf_section_begin(gf_text *out, const char *id, const char *title, const char *lead) {
     gf_text_add(out, "<section id=\"%s\"><h2>%s</h2>\n", id, title);
@@ -188,4 +191,167 @@ void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*
     c.x_name = "epoch";
     gf_svg_chart(out, &c);
     for (int s = 0; s < c.count; s++) free(curve[s]);
+}
+
+/* ----- thumbnail ----- */
+
+/* `length` scaled as the longer side of an image is to `side`. */
+static int scaled(int length, int longer, int side) {
+    const int64_t x = ((int64_t)length * side + longer / 2) / longer;
+    return x > 0 ? (int)x : 1;
+}
+
+static void interleave(const uint8_t *planes, size_t plane, gf_image *to) {
+    const size_t pixels = (size_t)to->width * (size_t)to->height;
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < 3; c++) to->rgb[3 * i + c] = planes[c * plane + i];
+}
+
+/* t->small = the centre of m, width x height pixels of it, as out_width x out_height. */
+static glofnd_status resize_centre(gf_error *err, gf_thumbnails *t, const gf_image *m, int width, int height, int out_width,
+                                   int out_height) {
+    const size_t plane = (size_t)t->side * (size_t)t->side;
+    const int left = (m->width - width) / 2, top = (m->height - height) / 2;
+    if (!t->planes) t->planes = malloc(3 * plane);
+    FAIL_IF(err, !t->planes, GLOFND_E_MEMORY, "no memory for a thumbnail");
+    TRY(gf_image_resize(err, &t->small, out_width, out_height));
+    const gf_resize job = {
+        .rgb = m->rgb + 3 * ((size_t)top * (size_t)m->width + (size_t)left),
+        .stride = 3 * (size_t)m->width,
+        .width = width,
+        .height = height,
+        .full_width = out_width,
+        .full_height = out_height,
+        .out_width = out_width,
+        .out_height = out_height,
+        .plane = {t->planes, t->planes + plane, t->planes + 2 * plane},
+        .pitch = (size_t)out_width,
+    };
+    TRY(gf_resample(err, &t->resampler, &job));
+    interleave(t->planes, plane, &t->small);
+    return GLOFND_OK;
+}
+
+/* t->small = the centre square of m, enlarged to side x side: pixels stay squares, as smoothing would invent what is not there.
+ * */
+static glofnd_status enlarge_centre(gf_error *err, gf_thumbnails *t, const gf_image *m, int shorter) {
+    const int left = (m->width - shorter) / 2, top = (m->height - shorter) / 2;
+    TRY(gf_image_resize(err, &t->small, t->side, t->side));
+    for (int y = 0; y < t->side; y++)
+        for (int x = 0; x < t->side; x++) {
+            const size_t from_x = (size_t)left + (size_t)x * (size_t)shorter / (size_t)t->side;
+            const size_t from_y = (size_t)top + (size_t)y * (size_t)shorter / (size_t)t->side;
+            memcpy(t->small.rgb + 3 * ((size_t)y * (size_t)t->side + (size_t)x),
+                   m->rgb + 3 * (from_y * (size_t)m->width + from_x), 3);
+        }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_thumbnail_scale(gf_error *err, gf_thumbnails *t, const gf_image *m, const gf_image **small) {
+    const int longer = GF_MAX(m->width, m->height), shorter = GF_MIN(m->width, m->height);
+    FAIL_IF(err, shorter < 1 || t->side < 1 || t->side > GF_IMAGE_SIDE_MAX, GLOFND_E_ARGUMENT,
+            "no thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
+    *small = m;
+    if (t->square && shorter < t->side) TRY(enlarge_centre(err, t, m, shorter));
+    else if (t->square) TRY(resize_centre(err, t, m, shorter, shorter, t->side, t->side));
+    else if (longer <= t->side) return GLOFND_OK;
+    else
+        TRY(resize_centre(err, t, m, m->width, m->height, scaled(m->width, longer, t->side), scaled(m->height, longer, t->side)));
+    *small = &t->small;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_thumbnail_jpeg(gf_error *err, gf_thumbnails *t, const gf_image *m, uint8_t **jpeg, size_t *bytes) {
+    const gf_image *small = NULL;
+    TRY(gf_thumbnail_scale(err, t, m, &small));
+    return gf_image_encode_jpeg(err, small, t->quality, jpeg, bytes);
+}
+
+void gf_thumbnails_free(gf_thumbnails *t) {
+    gf_resampler_free(&t->resampler);
+    gf_image_free(&t->small);
+    free(t->planes);
+    *t = (gf_thumbnails){0};
+}
+
+/* ----- image ----- */
+
+/* A small JPEG of the sample, or a PNG in a build without libjpeg; 0: unreadable. */
+static int encode(gf_page_images *p, int64_t id) {
+    gf_error err = {{0}};
+    p->type = "jpeg";
+    if (gf_dataset_read(&err, p->data, id, NULL, &p->sample) != GLOFND_OK) return 0;
+    const glofnd_status status = gf_thumbnail_jpeg(&err, &p->thumbnails, &p->sample.image, &p->bytes, &p->size);
+    if (status == GLOFND_OK) return 1;
+    const gf_image *image = p->thumbnails.small.rgb ? &p->thumbnails.small : &p->sample.image;
+    p->type = "png";
+    return status == GLOFND_E_UNSUPPORTED && gf_image_encode_png(&err, image, &p->bytes, &p->size) == GLOFND_OK;
+}
+
+int gf_page_image_load(gf_page_images *p, int64_t id) {
+    free(p->bytes);
+    p->bytes = NULL;
+    const int fits = encode(p, id) && GF_BASE64_BYTES(p->size) <= *p->budget;
+    if (fits) *p->budget -= GF_BASE64_BYTES(p->size);
+    else p->left_out++;
+    return fits;
+}
+
+void gf_page_image_write(gf_text *out, const gf_page_images *p) {
+    gf_text_add(out, "data:image/%s;base64,", p->type);
+    gf_text_base64(out, p->bytes, p->size);
+}
+
+void gf_page_images_free(gf_page_images *p) {
+    free(p->bytes);
+    gf_thumbnails_free(&p->thumbnails);
+    gf_sample_free(&p->sample);
+}
+
+/* ----- sprite sheet ----- */
+
+enum { GREY = 128 };
+
+glofnd_status gf_sprite_sheet_init(gf_error *err, gf_sprite_sheet *s, int side, int columns, int rows) {
+    s->side = side, s->columns = columns, s->rows = rows, s->count = 0;
+    TRY(gf_image_resize(err, &s->image, columns * side, rows * side));
+    memset(s->image.rgb, GREY, 3 * (size_t)s->image.width * (size_t)s->image.height);
+    return GLOFND_OK;
+}
+
+void gf_sprite_sheet_add(gf_sprite_sheet *s, const gf_image *thumbnail) {
+    const int64_t tile = s->count++;
+    assert(tile < (int64_t)s->columns * s->rows);
+    if (!thumbnail) return;
+    const int64_t left = tile % s->columns * s->side + (s->side - thumbnail->width) / 2;
+    const int64_t top = tile / s->columns * s->side + (s->side - thumbnail->height) / 2;
+    const size_t row = 3 * (size_t)thumbnail->width;
+    for (int y = 0; y < thumbnail->height; y++)
+        memcpy(s->image.rgb + 3 * ((top + y) * s->image.width + left), thumbnail->rgb + (size_t)y * row, row);
+}
+
+void gf_sprite_sheet_free(gf_sprite_sheet *s) {
+    gf_image_free(&s->image);
+    *s = (gf_sprite_sheet){0};
+}
+
+glofnd_status gf_sprite_sheet_of_samples(gf_error *err, const gf_dataset *data, const int64_t *id, int64_t n, int side,
+                                         int quality, uint8_t **jpeg, size_t *bytes) {
+    gf_thumbnails thumbnails = {.side = side, .square = 1};
+    gf_sprite_sheet sheet = {0};
+    gf_sample sample = {0};
+    gf_error ignored = {{0}};
+    glofnd_status status =
+        gf_sprite_sheet_init(err, &sheet, side, GF_SPRITE_COLUMNS, (int)((n + GF_SPRITE_COLUMNS - 1) / GF_SPRITE_COLUMNS));
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        const gf_image *thumbnail = NULL;
+        if (gf_dataset_read(&ignored, data, id[i], NULL, &sample) == GLOFND_OK)
+            status = gf_thumbnail_scale(err, &thumbnails, &sample.image, &thumbnail);
+        gf_sprite_sheet_add(&sheet, thumbnail);
+    }
+    if (status == GLOFND_OK) status = gf_image_encode_jpeg(err, &sheet.image, quality, jpeg, bytes);
+    gf_sprite_sheet_free(&sheet);
+    gf_thumbnails_free(&thumbnails);
+    gf_sample_free(&sample);
+    return status;
 }

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "plot/table.h"
-#include "report/comparable.h"
-#include "report/page_parts.h"
+#include "plot/terminal.h"
+#include "report/compare.h"
+#include "report/page.h"
 
 enum { COLUMNS = 10, QUALITY = 4, SCORE = 8 }; /* columns from QUALITY to SCORE - 1 need labels */
 

@@ -1,12 +1,12 @@
 /* watch.c - see watch.h. */
-#include "report/watch.h"
+#include "report/summary.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plot/braille.h"
+#include "plot/terminal.h"
 #include "run/progress.h"
 #include "util/array.h"
 #include "util/print.h"

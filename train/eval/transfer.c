@@ -1,0 +1,403 @@
+/* transfer.c - */
+#include "eval/transfer.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/linear.h"
+#include "eval/split.h"
+
+/* ----- logistic regression ----- */
+
+/* Liblbfgs moves the weights in double; loss and gradient come from
+ * linear_classifier.h.
+ *
+ * Its vector holds [rows][ld] weights and [rows] biases, padding included: padding has no gradient, so it stays zero, and the
+ * length is a multiple of what vectorised builds of the library need.
+ */
+
+#ifdef GF_HAVE_LBFGS
+#include <lbfgs.h>
+
+#define HISTORY 10 /* pairs of steps and gradients, as in scikit-learn */
+#define STOP 1     /* return value that stops liblbfgs */
+
+typedef struct search {
+    gf_logistic *o;
+    const gf_features *f;
+    gf_linear *m;
+    int64_t plane; /* weights of the vector */
+    int not_finite;
+} search;
+
+static void set_weights(const search *s, const double *x) {
+    for (int64_t i = 0; i < s->plane; i++) s->m->weight[i] = (float)x[i];
+    for (int64_t c = 0; c < s->m->rows; c++) s->m->bias[c] = (float)x[s->plane + c];
+}
+
+static double objective(void *user, const double *x, double *g, const int n, const double step) {
+    search *s = user;
+    const double l2 = s->o->l2 / (double)s->f->n;
+    double square = 0.0;
+    (void)step;
+    set_weights(s, x);
+    const double loss = gf_linear_loss(s->m, s->f, NULL, s->f->n);
+    for (int64_t i = 0; i < s->plane; i++) {
+        square += x[i] * x[i];
+        g[i] = (double)s->m->d_weight[i] + l2 * x[i];
+    }
+    for (int64_t c = 0; c < s->m->rows; c++) g[s->plane + c] = (double)s->m->d_bias[c];
+    for (int64_t i = s->plane + s->m->rows; i < n; i++) g[i] = 0.0;
+    s->o->evaluations++;
+    s->not_finite |= !isfinite(loss);
+    return loss + 0.5 * l2 * square;
+}
+
+static double max_norm(const double *g, int n) {
+    double max = 0.0;
+    for (int i = 0; i < n; i++) max = fmax(max, fabs(g[i]));
+    return max;
+}
+
+/* Called after every iteration; a nonzero value stops the search. */
+static int after_iteration(void *user, const double *x, const double *g, const double f, const double x_norm, const double g_norm,
+                           const double step, int n, int k, int trials) {
+    const search *s = user;
+    (void)x, (void)x_norm, (void)g_norm, (void)step, (void)trials;
+    s->o->done = k;
+    s->o->objective = f;
+    s->o->gradient = max_norm(g, n);
+    if (s->o->progress) s->o->progress(s->o->user, k);
+    return s->o->gradient <= s->o->tolerance || s->not_finite ? STOP : 0;
+}
+
+/* Codes of a search that rounding keeps from descending further: it has converged. */
+static int stopped_by_rounding(int code) {
+    return code == LBFGSERR_ROUNDING_ERROR || code == LBFGSERR_MINIMUMSTEP || code == LBFGSERR_MAXIMUMLINESEARCH ||
+           code == LBFGSERR_WIDTHTOOSMALL || code == LBFGSERR_INCREASEGRADIENT;
+}
+
+static glofnd_status minimise(gf_error *err, search *s, double *x, int n) {
+    lbfgs_parameter_t p;
+    double f = 0.0;
+    lbfgs_parameter_init(&p);
+    p.m = HISTORY;
+    p.epsilon = 0.0; /* after_iteration() decides */
+    p.max_iterations = (int)s->o->iterations;
+    for (int64_t i = 0; i < s->plane; i++) x[i] = (double)s->m->weight[i];
+    for (int64_t c = 0; c < s->m->rows; c++) x[s->plane + c] = (double)s->m->bias[c];
+    for (int64_t i = s->plane + s->m->rows; i < n; i++) x[i] = 0.0;
+    const int code = lbfgs(n, x, &f, objective, after_iteration, s, &p);
+    FAIL_IF(err, s->not_finite, GLOFND_E_NUMERIC, "the loss of the logistic regression is not finite: a feature is not finite");
+    FAIL_IF(err, code == LBFGSERR_OUTOFMEMORY, GLOFND_E_MEMORY, "no memory for L-BFGS over %d weights", n);
+    FAIL_IF(err, code < 0 && code != LBFGSERR_MAXIMUMITERATION && !stopped_by_rounding(code), GLOFND_E_NUMERIC,
+            "L-BFGS failed with code %d", code);
+    set_weights(s, x);
+    s->o->converged = code != LBFGSERR_MAXIMUMITERATION;
+    if (s->o->done == 0) s->o->objective = f;
+    return GLOFND_OK;
+}
+
+static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
+    search s = {.o = o, .f = f, .m = m, .plane = m->rows * m->ld};
+    const int64_t n = s.plane + (m->rows + 15) / 16 * 16;
+    FAIL_IF(err, n > INT_MAX, GLOFND_E_ARGUMENT, "%lld weights are too many for L-BFGS", (long long)n);
+    double *x = lbfgs_malloc((int)n);
+    FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for L-BFGS over %lld weights", (long long)n);
+    const glofnd_status status = minimise(err, &s, x, (int)n);
+    lbfgs_free(x);
+    return status;
+}
+#else
+
+#include "util/machine.h"
+
+static glofnd_status fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
+    (void)o, (void)f, (void)m;
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "logistic regression needs L-BFGS: " GF_LEFT_OUT("liblbfgs", "liblbfgs-dev"));
+}
+#endif
+
+glofnd_status gf_logistic_fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m) {
+    FAIL_IF(err, !(o->l2 >= 0.0 && o->l2 < INFINITY), GLOFND_E_OPTION, "l2 is %g; expected 0 or more", o->l2);
+    FAIL_IF(err, !(o->tolerance >= 0.0) || o->iterations < 1 || o->iterations > INT_MAX, GLOFND_E_OPTION,
+            "tolerance is %g and iterations %lld; expected at least 0 and 1", o->tolerance, (long long)o->iterations);
+    FAIL_IF(err, f->dim != m->dim || f->n < 1, GLOFND_E_ARGUMENT,
+            "%lld rows of %lld features do not fit a classifier on %lld features", (long long)f->n, (long long)f->dim,
+            (long long)m->dim);
+    for (int64_t i = 0; i < f->n; i++)
+        FAIL_IF(err, f->label[i] < 0 || f->label[i] >= m->classes, GLOFND_E_ARGUMENT,
+                "row %lld has label %d; expected one in [0, %lld)", (long long)i, (int)f->label[i], (long long)m->classes);
+    o->done = o->evaluations = 0;
+    o->objective = o->gradient = NAN;
+    o->converged = 0;
+    return fit(err, o, f, m);
+}
+
+/* ----- learning ----- */
+
+#define TOLERANCE 1e-4
+
+typedef struct fit_progress {
+    const gf_transfer *t;
+    int64_t fit, fits;
+} fit_progress;
+
+static void report_iteration(void *user, int64_t iteration) {
+    const fit_progress *w = user;
+    if (w->t->progress) w->t->progress(w->t->user, w->fit, w->fits, iteration);
+}
+
+/* ----- features ----- */
+
+/* Numbers the classes of the training samples 0, 1, ...: a class without samples would have no weights to fit. */
+static glofnd_status relabel(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
+    const int32_t labels = gf_features_classes(train);
+    int32_t *number = malloc(((size_t)labels + 1) * sizeof *number);
+    FAIL_IF(err, !number, GLOFND_E_MEMORY, "no memory for %d classes", (int)labels);
+    for (int32_t c = 0; c < labels; c++) number[c] = -1;
+    for (int64_t i = 0; i < train->n; i++) number[train->label[i]] = 0;
+    t->classes = 0;
+    for (int32_t c = 0; c < labels; c++)
+        if (number[c] == 0) number[c] = (int32_t)t->classes++;
+    for (int64_t i = 0; i < train->n; i++) train->label[i] = number[train->label[i]];
+    for (int64_t i = 0; i < test->n; i++) {
+        const int32_t label = test->label[i];
+        test->label[i] = label >= 0 && label < labels ? number[label] : -1;
+    }
+    free(number);
+    return GLOFND_OK;
+}
+
+static glofnd_status prepare(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
+    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
+            (long long)train->dim, (long long)test->dim);
+    for (int64_t i = 0; i < train->n; i++)
+        FAIL_IF(err, train->label[i] < 0, GLOFND_E_ARGUMENT, "training row %lld has no label", (long long)i);
+    TRY(relabel(err, t, train, test));
+    if (t->protocol->unit) gf_features_unit(train), gf_features_unit(test);
+    if (t->protocol->standard) TRY(gf_features_standardise(err, train, test));
+    gf_transfer_strengths(t->protocol, t->l2);
+    return GLOFND_OK;
+}
+
+/* ----- fits ----- */
+
+static glofnd_status score_of(gf_error *err, const gf_transfer *t, gf_linear *m, const gf_features *f, int32_t *rank,
+                              double *out) {
+    gf_linear_rank(m, f, rank);
+    if (t->scoring == GF_SCORE_MEAN) return gf_rank_mean_per_class(err, f, rank, out);
+    *out = gf_rank_top(rank, f->n, 1);
+    return GLOFND_OK;
+}
+
+static glofnd_status sweep(gf_error *err, gf_transfer *t, fit_progress *w, gf_linear *m, const gf_features *train,
+                           const gf_features *test, int32_t *rank, double *score) {
+    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++, w->fit++) {
+        gf_logistic o = {
+            .l2 = t->l2[i],
+            .tolerance = t->tolerance > 0.0 ? t->tolerance : TOLERANCE,
+            .iterations = t->protocol->iterations,
+            .progress = report_iteration,
+            .user = w,
+        };
+        TRY(gf_logistic_fit(err, &o, train, m));
+        t->unfinished += !o.converged;
+        TRY(score_of(err, t, m, test, rank, &score[i]));
+    }
+    return GLOFND_OK;
+}
+
+/* Fits on `train` at every strength and scores on `test`. */
+static glofnd_status fit_all(gf_error *err, gf_transfer *t, fit_progress *w, const gf_features *train, const gf_features *test,
+                             double *score) {
+    gf_linear *m = NULL;
+    int32_t *rank = malloc((size_t)test->n * sizeof *rank);
+    FAIL_IF(err, !rank, GLOFND_E_MEMORY, "no memory for %lld ranks", (long long)test->n);
+    glofnd_status status = gf_linear_create(err, train->dim, t->classes, t->threads, &m);
+    if (status == GLOFND_OK) status = sweep(err, t, w, m, train, test, rank, score);
+    gf_linear_free(m);
+    free(rank);
+    return status;
+}
+
+static int argmax(const double *score) {
+    int best = 0;
+    for (int i = 1; i < GF_TRANSFER_STRENGTHS; i++) best = score[i] > score[best] ? i : best;
+    return best;
+}
+
+/* True if at least one sample can be held out. */
+static int can_validate(const gf_transfer *t, const gf_features *train) {
+    gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
+    uint8_t *chosen = malloc((size_t)train->n + 1);
+    const int can =
+        chosen && t->validation > 0.0 && gf_stratified_draw(NULL, &d, train->label, train->n, chosen) == GLOFND_OK && d.count > 0;
+    free(chosen);
+    return can;
+}
+
+glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
+    gf_features held = {0};
+    t->unfinished = 0;
+    t->best = t->chosen = -1;
+    TRY(prepare(err, t, train, test));
+    const int validate = can_validate(t, train);
+    fit_progress w = {.t = t, .fits = GF_TRANSFER_STRENGTHS * (validate ? 2 : 1)};
+    TRY(fit_all(err, t, &w, train, test, t->score));
+    t->best = argmax(t->score);
+    if (!validate) return GLOFND_OK;
+    glofnd_status status = gf_features_hold_out(err, train, t->validation, t->seed, &held);
+    if (status == GLOFND_OK) status = fit_all(err, t, &w, train, &held, t->validation_score);
+    if (status == GLOFND_OK) t->chosen = argmax(t->validation_score);
+    gf_features_free(&held);
+    return status;
+}
+
+/* ----- several ----- */
+
+/* Transfer to a dataset whose images have several classes: a logistic regression per class, scored by the
+ * mean over classes of the 11-point average precision. See transfer_learning.h. */
+
+typedef struct several_fit {
+    gf_transfer *t;
+    const gf_features *train, *test;
+    const uint8_t *train_mark, *test_mark; /* [n][classes] */
+    const uint8_t *use;                    /* [train->n] 1: a row to fit on */
+    gf_features rows;                      /* rows that count for a class, with labels 0 and 1 */
+    double *score;                         /* [test->n] */
+    uint8_t *positive;                     /* [test->n] */
+    int64_t fit, fits;
+} several_fit;
+
+static void several_report_iteration(void *user, int64_t iteration) {
+    const several_fit *s = user;
+    if (s->t->progress) s->t->progress(s->t->user, s->fit, s->fits, iteration);
+}
+
+/* Rows that have the class or certainly have not. The number of those that have it. */
+static int64_t choose_rows(several_fit *s, int64_t c) {
+    const int64_t classes = s->t->classes, dim = s->train->dim;
+    int64_t n = 0, positives = 0;
+    for (int64_t i = 0; i < s->train->n; i++) {
+        const uint8_t mark = s->train_mark[i * classes + c];
+        if (!s->use[i] || mark > 1) continue;
+        memcpy(s->rows.x + n * dim, s->train->x + i * dim, (size_t)dim * sizeof *s->rows.x);
+        s->rows.label[n++] = mark;
+        positives += mark;
+    }
+    s->rows.n = n;
+    return positives;
+}
+
+static void score_rows(several_fit *s, const gf_linear *m) {
+    const float *no = m->weight, *yes = m->weight + m->ld;
+    for (int64_t i = 0; i < s->test->n; i++) {
+        const float *x = s->test->x + i * s->test->dim;
+        double sum = (double)m->bias[1] - (double)m->bias[0];
+        for (int64_t k = 0; k < s->test->dim; k++) sum += (double)x[k] * ((double)yes[k] - (double)no[k]);
+        s->score[i] = sum;
+    }
+}
+
+static glofnd_status fit_class(gf_error *err, several_fit *s, int64_t c, gf_linear *m, double *score) {
+    const int64_t classes = s->t->classes;
+    for (int64_t i = 0; i < s->test->n; i++) s->positive[i] = s->test_mark[i * classes + c];
+    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++, s->fit++) {
+        gf_logistic o = {
+            .l2 = s->t->l2[i],
+            .tolerance = s->t->tolerance > 0.0 ? s->t->tolerance : TOLERANCE,
+            .iterations = s->t->protocol->iterations,
+            .progress = several_report_iteration,
+            .user = s,
+        };
+        double precision;
+        TRY(gf_logistic_fit(err, &o, &s->rows, m));
+        s->t->unfinished += !o.converged;
+        score_rows(s, m);
+        TRY(gf_average_precision11(err, s->score, s->positive, s->test->n, &precision));
+        FAIL_IF(err, isnan(precision), GLOFND_E_ARGUMENT, "no test image has class %lld", (long long)c);
+        score[i] += precision / (double)classes;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status fit_classes(gf_error *err, several_fit *s, double *score) {
+    memset(score, 0, GF_TRANSFER_STRENGTHS * sizeof *score);
+    for (int64_t c = 0; c < s->t->classes; c++) {
+        gf_linear *m = NULL;
+        FAIL_IF(err, choose_rows(s, c) == 0, GLOFND_E_ARGUMENT, "no training image has class %lld", (long long)c);
+        TRY(gf_linear_create(err, s->train->dim, 2, s->t->threads, &m));
+        const glofnd_status status = fit_class(err, s, c, m, score);
+        gf_linear_free(m);
+        TRY(status);
+    }
+    return GLOFND_OK;
+}
+
+/* Fits on all rows and scores the test rows; then on the rows that validation leaves, scored by the others. held [train->n]: 1
+ * for rows of validation; `use` gets the others. */
+static glofnd_status fit_both(gf_error *err, several_fit *s, const uint8_t *held, uint8_t *use) {
+    gf_transfer *t = s->t;
+    TRY(fit_classes(err, s, t->score));
+    t->best = argmax(t->score);
+    if (s->fits == GF_TRANSFER_STRENGTHS * t->classes) return GLOFND_OK;
+    const gf_features all = *s->train;
+    uint8_t *mark = malloc((size_t)all.n * (size_t)t->classes + 1);
+    FAIL_IF(err, !mark, GLOFND_E_MEMORY, "no memory for the labels of %lld rows", (long long)all.n);
+    memcpy(mark, s->train_mark, (size_t)all.n * (size_t)t->classes);
+    for (int64_t i = 0; i < all.n; i++) {
+        use[i] = !held[i];
+        if (!held[i]) memset(mark + i * t->classes, 2, (size_t)t->classes); /* not scored */
+    }
+    s->test = s->train, s->test_mark = mark;
+    const glofnd_status status = fit_classes(err, s, t->validation_score);
+    if (status == GLOFND_OK) t->chosen = argmax(t->validation_score);
+    free(mark);
+    return status == GLOFND_E_ARGUMENT ? GLOFND_OK : status; /* a class is missing there: no validation */
+}
+
+/* Every `share` of the rows; labels do not matter. */
+static glofnd_status draw_validation(gf_error *err, const gf_transfer *t, int64_t n, uint8_t *held, int64_t *count) {
+    gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
+    int32_t *zeros = calloc((size_t)n + 1, sizeof *zeros);
+    FAIL_IF(err, !zeros, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)n);
+    const glofnd_status status = gf_stratified_draw(err, &d, zeros, n, held);
+    free(zeros);
+    *count = d.count;
+    return status;
+}
+
+glofnd_status gf_transfer_fit_several(gf_error *err, gf_transfer *t, int64_t classes, gf_features *train,
+                                      const uint8_t *train_mark, gf_features *test, const uint8_t *test_mark) {
+    several_fit s = {.t = t, .train = train, .test = test, .train_mark = train_mark, .test_mark = test_mark};
+    const int64_t most = train->n > test->n ? train->n : test->n;
+    int64_t held_count = 0;
+    FAIL_IF(err, train->dim != test->dim || classes < 1, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
+            (long long)train->dim, (long long)test->dim);
+    t->unfinished = 0, t->best = t->chosen = -1, t->classes = classes;
+    if (t->protocol->unit) gf_features_unit(train), gf_features_unit(test);
+    if (t->protocol->standard) TRY(gf_features_standardise(err, train, test));
+    gf_transfer_strengths(t->protocol, t->l2);
+    uint8_t *use = malloc((size_t)train->n + 1), *held = calloc((size_t)train->n + 1, 1);
+    s.score = malloc((size_t)most * sizeof *s.score);
+    s.positive = malloc((size_t)most);
+    s.use = use;
+    glofnd_status status = gf_features_alloc(err, &s.rows, train->n, train->dim);
+    if (!use || !held || !s.score || !s.positive)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)most);
+    if (status == GLOFND_OK) {
+        memset(use, 1, (size_t)train->n);
+        if (t->validation > 0.0) status = draw_validation(err, t, train->n, held, &held_count);
+        s.fits = GF_TRANSFER_STRENGTHS * classes * (held_count > 0 ? 2 : 1);
+    }
+    if (status == GLOFND_OK) status = fit_both(err, &s, held, use);
+    gf_features_free(&s.rows);
+    free(use);
+    free(held);
+    free(s.score);
+    free(s.positive);
+    return status;
+}

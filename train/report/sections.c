@@ -1,0 +1,1652 @@
+/* sections.c - */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/detectors.h"
+#include "plot/maps.h"
+#include "plot/svg.h"
+#include "report/compare.h"
+#include "report/page.h"
+#include "report/summary.h"
+#include "util/array.h"
+
+/* ----- section example ----- */
+
+/* The first figure of a page: histogram of all other images by their similarity to one image, and its learned
+ * threshold. */
+
+/* Layout in the view box. The figure exists twice, for wide and for narrow windows; its images exist once. */
+typedef struct layout {
+    const char *class;
+    int width, height, left, right, top, bottom; /* of the plot area */
+    int side;                                    /* of images */
+    int each;                                    /* 1: every image, 2: every second */
+    int note;                                    /* width of the text on a side of the threshold */
+} layout;
+
+static const layout layouts[2] = {
+    {"broad", 900, 330, 52, 892, 112, 268, 54, 1, 150},
+    {"slim", 400, 380, 42, 394, 118, 322, 56, 2, 140},
+};
+
+typedef struct section_example_figure {
+    gf_text *out;
+    const gf_snapshot *snapshot;
+    const gf_view_set *rows;
+    const gf_gallery_anchor *anchor;
+    const gf_similarity_profile *profile;
+    const layout *f;
+    double max;                     /* of the y axis */
+    int labelled, choice;           /* the anchor has a label; anchors to choose from */
+    int drawn[GF_GALLERY_EXAMPLES]; /* the image was loaded */
+    gf_page_images images;
+} section_example_figure;
+
+static double x_of(const section_example_figure *s, double similarity) {
+    const gf_similarity_profile *l = s->profile;
+    return s->f->left + (similarity - l->low) / (l->high - l->low) * (s->f->right - s->f->left);
+}
+
+static double y_of(const section_example_figure *s, double count) {
+    return s->f->bottom - count / s->max * (s->f->bottom - s->f->top);
+}
+
+/* ----- parts of the drawing ----- */
+
+/* Shaded side of the threshold whose pairs are left out, and the texts of both sides. */
+static void sides(const section_example_figure *s) {
+    const layout *f = s->f;
+    const double at = fmax(f->left, x_of(s, (double)s->anchor->lambda));
+    const double left = fmax(fmin(at - 10.0, f->right - f->note - 20.0), f->left + f->note - 20.0);
+    const double right = fmax(fmin(at + 10.0, f->right - f->note), left + 12.0);
+    const gf_flagged_samples *by = &s->anchor->by[0];
+    gf_text_add(s->out, "<rect class=\"beyond\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", at, f->side + 8,
+                f->right - at, f->bottom - f->side - 8);
+    gf_text_add(s->out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", at, f->side + 8, f->bottom);
+    gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">pushed apart: %lld ←</text>\n", left,
+                f->side + 26, (long long)(s->profile->others - by->count));
+    gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">learned λ = %.2f</text>\n", left,
+                f->side + 48, (double)s->anchor->lambda);
+    gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\">→ <tspan class=\"strong\">left out: %lld</tspan>", right,
+                f->side + 26, (long long)by->count);
+    if (s->labelled)
+        gf_text_add(s->out, "<tspan x=\"%.1f\" dy=\"22\">%lld of the same class</tspan>", right + 17.0, (long long)by->right);
+    gf_text_add(s->out, "</text>\n");
+}
+
+static void section_example_bars(const section_example_figure *s) {
+    const gf_similarity_profile *l = s->profile;
+    const double step = (double)(s->f->right - s->f->left) / GF_GALLERY_BINS, part = (l->high - l->low) / GF_GALLERY_BINS;
+    for (int b = 0; b < GF_GALLERY_BINS; b++) {
+        const double x = s->f->left + b * step + 0.5, same = y_of(s, (double)l->same[b]), all = y_of(s, (double)l->all[b]);
+        if (!l->all[b]) continue;
+        gf_text_add(s->out, "<g><title>similarity %.2f to %.2f: %lld images", l->low + b * part, l->low + (b + 1) * part,
+                    (long long)l->all[b]);
+        if (s->labelled) gf_text_add(s->out, ", %lld of the same class", (long long)l->same[b]);
+        gf_text_add(s->out, "</title><rect class=\"rest\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", x, all,
+                    step - 1.0, same - all);
+        if (l->same[b])
+            gf_text_add(s->out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", GF_COLOUR_GLOFND, x,
+                        same, step - 1.0, s->f->bottom - same);
+        gf_text_add(s->out, "</g>\n");
+    }
+}
+
+static void axes(const section_example_figure *s) {
+    const gf_similarity_profile *l = s->profile;
+    const layout *f = s->f;
+    const double x_step = gf_tick_step(l->low, l->high, 8), y_step = gf_tick_step(0.0, s->max, 4);
+    for (double y = 0.0; y <= s->max * 1.001; y += y_step) {
+        gf_text_add(s->out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", f->left, y_of(s, y), f->right);
+        gf_text_add(s->out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", f->left - 7,
+                    y_of(s, y) + 4.0, y);
+    }
+    for (double x = ceil(l->low / x_step - 1e-9) * x_step; x <= l->high + 1e-9; x += x_step) {
+        gf_text_add(s->out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", x_of(s, x), f->bottom);
+        gf_text_add(s->out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.*f</text>\n", x_of(s, x),
+                    f->bottom + 19, x_step < 0.095 ? 2 : 1, fabs(x) < 1e-9 ? 0.0 : x);
+    }
+    gf_text_add(s->out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", f->left, f->bottom, f->right);
+    gf_text_add(s->out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">cosine similarity to the image</text>\n",
+                (f->left + f->right) / 2, f->height - 16);
+    gf_text_add(s->out, "<text class=\"name\" x=\"0\" y=\"%d\">images</text>\n", f->top - 14);
+}
+
+/* ----- example images at their similarity ----- */
+
+/* Images, shared by both layouts. */
+static void load_others(section_example_figure *s) {
+    gf_text_add(s->out, "<svg class=\"store\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>\n");
+    for (int k = 0; k < GF_GALLERY_EXAMPLES; k++) {
+        const int64_t row = s->profile->row[k];
+        if (row < 0 || !gf_page_image_load(&s->images, s->rows->id[row])) continue;
+        s->drawn[k] = 1;
+        gf_text_add(s->out,
+                    "<symbol id=\"example-%d\" viewBox=\"0 0 1 1\"><image width=\"1\" height=\"1\" "
+                    "preserveAspectRatio=\"xMidYMid slice\" href=\"",
+                    k);
+        gf_page_image_write(s->out, &s->images);
+        gf_text_add(s->out, "\"/></symbol>\n");
+    }
+    gf_text_add(s->out, "</defs></svg>\n");
+}
+
+static void others(const section_example_figure *s) {
+    const layout *f = s->f;
+    for (int k = f->each / 2; k < GF_GALLERY_EXAMPLES; k += f->each) {
+        const int64_t row = s->profile->row[k];
+        const double left = f->left + (k + 0.5) * (f->right - f->left) / GF_GALLERY_EXAMPLES - 0.5 * f->side;
+        const double x = fmin(left, f->right - f->side);
+        char name[200];
+        if (!s->drawn[k]) continue;
+        gf_snapshot_class(s->snapshot, s->rows->label[row], name, sizeof name);
+        gf_text_add(s->out,
+                    "<path class=\"grid\" d=\"M%.1f %dV%d\"/><use x=\"%.1f\" width=\"%d\" height=\"%d\" "
+                    "href=\"#example-%d\"><title>",
+                    x_of(s, (double)s->profile->similarity[k]), f->side, f->bottom, x, f->side, f->side, k);
+        gf_text_escape(s->out, name);
+        gf_text_add(s->out, ", similarity %.3f</title></use>\n", (double)s->profile->similarity[k]);
+        if (s->labelled && s->rows->label[row] == s->rows->label[s->anchor->row])
+            gf_text_add(s->out, "<rect class=\"frame c%d\" x=\"%.1f\" y=\"1.5\" width=\"%d\" height=\"%d\" rx=\"3\"/>\n",
+                        GF_COLOUR_GLOFND, x, f->side, f->side - 3);
+    }
+}
+
+/* ----- figure ----- */
+
+#define KEY(class)                                                                                                        \
+    "<svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"" class "\" width=\"10\" height=\"10\" " \
+                                                                                         "rx=\"2\"/></svg>"
+
+static void legend(const section_example_figure *s) {
+    char name[200];
+    if (!s->labelled) return;
+    gf_snapshot_class(s->snapshot, s->rows->label[s->anchor->row], name, sizeof name);
+    gf_text_add(s->out, "<p class=\"legend\"><span>" KEY("f%d") "same class: ", GF_COLOUR_GLOFND);
+    gf_text_escape(s->out, name);
+    gf_text_add(
+        s->out,
+        "</span> <span>" KEY(
+            "rest") "other classes</span> <span class=\"faint\">Labels serve this comparison, not training.</span></p>\n");
+}
+
+static void draw_layout(section_example_figure *s, const layout *f) {
+    s->f = f;
+    gf_text_add(s->out,
+                "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"similarities of all other images to one "
+                "image\">\n",
+                f->class, f->width, f->height);
+    axes(s);
+    others(s);
+    section_example_bars(s);
+    sides(s);
+    gf_text_add(s->out, "</svg>\n");
+}
+
+static void section_example_draw(section_example_figure *s) {
+    gf_text_add(s->out,
+                "<figure class=\"example\"><figcaption>One image compared with %lld others</figcaption>\n<p class=\"note\">",
+                (long long)s->profile->others);
+    gf_text_add(s->out, "Every other image is placed by its similarity to this image. Images right of the learned threshold λ "
+                        "count as false negatives and are left out of its loss.");
+    if (s->labelled && s->choice > 1)
+        gf_text_add(s->out, " Of the %d anchors below, this one has the largest share of correct flags.", s->choice);
+    gf_text_add(s->out, "</p>\n");
+    legend(s);
+    load_others(s);
+    gf_text_add(s->out, "<div class=\"scene\">");
+    if (gf_page_image_load(&s->images, s->rows->id[s->anchor->row])) {
+        gf_text_add(s->out, "<div class=\"pic anchor\"><img alt=\"the image\" src=\"");
+        gf_page_image_write(s->out, &s->images);
+        gf_text_add(s->out, "\"></div>\n");
+    }
+    for (int f = 0; f < 2; f++) draw_layout(s, &layouts[f]);
+    gf_text_add(s->out, "</div></figure>\n");
+}
+
+/* Anchor with the largest share of correct flags, of those with at least three; without labels the first. */
+static const gf_gallery_anchor *choose_anchor(const gf_snapshot_side *s) {
+    const gf_gallery_anchor *best = NULL;
+    double max = -1.0;
+    for (int i = 0; i < s->anchors; i++) {
+        const gf_flagged_samples *f = &s->anchor[i].by[0];
+        const double share = f->count ? (double)f->right / (double)f->count : 0.0;
+        if (isnan(s->anchor[i].lambda) || !s->anchor[i].profile.others || f->count < 3 || share <= max) continue;
+        best = &s->anchor[i], max = share;
+    }
+    return best;
+}
+
+void gf_section_example(gf_text *out, const gf_report *r, int group) {
+    const gf_snapshot *l = group < 0 ? NULL : gf_group_snapshot(r, group);
+    const gf_gallery_anchor *a = l && !l->clip ? choose_anchor(&l->side[0]) : NULL;
+    size_t budget = GF_PAGE_IMAGES;
+    if (!a) return;
+    section_example_figure s = {.out = out,
+                                .snapshot = l,
+                                .rows = l->side[0].rows,
+                                .anchor = a,
+                                .profile = &a->profile,
+                                .images = {.data = l->data, .thumbnails = {.side = 64, .quality = 82}, .budget = &budget}};
+    gf_plot_area plane = {0.0, 1.0, 0.0, 1.0};
+    for (int b = 0; b < GF_GALLERY_BINS; b++) plane.y1 = fmax(plane.y1, (double)a->profile.all[b]);
+    gf_plot_area_round(&plane);
+    s.max = plane.y1, s.labelled = s.rows->label[a->row] >= 0, s.choice = l->side[0].anchors;
+    section_example_draw(&s);
+    gf_page_images_free(&s.images);
+}
+
+/* ----- section header ----- */
+
+/* Title, introduction and main numbers of a page. */
+
+/* Group of the main numbers: the first with learned thresholds and flagged pairs, else with any detector; -1: none. */
+static int main_group(const gf_report *r) {
+    for (int wanted = 0; wanted < 2; wanted++)
+        for (int g = 0; g < gf_groups(r); g++) {
+            const gf_run_log *run = &r->runs[gf_group_first(r, g)];
+            if (!(wanted ? gf_has_detector(run) : gf_learns_lambda(run))) continue;
+            if (gf_group_last(r, g, GF_RUN_FLAGGED).mean > 0.0) return g;
+        }
+    return -1;
+}
+
+static void name_in(gf_text *out, const gf_report *r, int g) {
+    char name[320];
+    gf_group_name(r, g, name, sizeof name);
+    gf_text_add(out, "<b>");
+    gf_text_escape(out, name);
+    gf_text_add(out, "</b>");
+}
+
+/* Share of all pairs with the same class: flagged * precision = hits = same-class * recall. */
+static double chance_of(const gf_report *r, int g) {
+    const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean,
+                 precision = gf_group_last(r, g, GF_RUN_POOLED_PRECISION).mean;
+    return flagged * precision / gf_group_last(r, g, GF_RUN_POOLED_RECALL).mean;
+}
+
+/* Correct share of the flagged pairs in percent; NaN: no labels. */
+static double correct_share(const gf_report *r, int g) {
+    const int labelled = isfinite(gf_group_last(r, g, GF_RUN_PRECISION).mean);
+    return labelled ? gf_group_last(r, g, GF_RUN_POOLED_PRECISION).mean : NAN;
+}
+
+static void add_tile(gf_text *out, const char *number, const char *text) {
+    gf_text_add(out, "<div class=\"tile\"><b>%s</b><span>", number);
+    gf_text_escape(out, text);
+    gf_text_add(out, "</span></div>\n");
+}
+
+static double score_of(const gf_report *r, const gf_score *s, int g) {
+    double x[GF_PAGE_RUNS];
+    int n = 0;
+    for (int i = 0; i < r->count; i++)
+        if (gf_group_of(r, i) == g) x[n++] = gf_score_of(s, &r->runs[i], 0);
+    return gf_mean_of(x, n).mean;
+}
+
+/* Score of the table of runs, and that of the first group, if measured. */
+static void score_tile(gf_text *out, const gf_report *r, int g) {
+    char number[64], text[700], first[320], what[200];
+    const gf_score s = gf_score_choose(r);
+    const double score = score_of(r, &s, g), base = score_of(r, &s, 0);
+    if (!isfinite(score)) return;
+    if (s.retrieval) snprintf(what, sizeof what, "mean recall at 1, 5 and 10 of image-text retrieval");
+    else if (isfinite(s.like->k))
+        snprintf(what, sizeof what, "of test images are classified correctly by their %.10g nearest neighbours", s.like->k);
+    else snprintf(what, sizeof what, "of test images are classified correctly by nearest neighbours");
+    snprintf(number, sizeof number, "%.1f\u00a0%%", score);
+    gf_group_name(r, 0, first, sizeof first);
+    if (g > 0 && isfinite(base)) snprintf(text, sizeof text, "%s; %.1f\u00a0%% with %s", what, base, first);
+    else snprintf(text, sizeof text, "%s", what);
+    add_tile(out, number, text);
+}
+
+static void tiles(gf_text *out, const gf_report *r, int g) {
+    char number[64], text[500];
+    const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean, right = correct_share(r, g);
+    const double chance = chance_of(r, g);
+    const gf_run_log *run = &r->runs[gf_group_first(r, g)];
+    gf_text_add(out, "<div class=\"tiles\">\n");
+    snprintf(number, sizeof number, "%.3g\u00a0%%", flagged);
+    snprintf(text, sizeof text, "of all pairs were flagged in the last epoch; the target α is %g %%",
+             100.0 * (double)run->config.method.alpha);
+    add_tile(out, number, text);
+    if (isfinite(right)) {
+        snprintf(number, sizeof number, "%.0f\u00a0%%", right);
+        snprintf(
+            text, sizeof text,
+            "of the flagged pairs have the same class; mean over anchors, as the paper counts: %.0f\u00a0%% (labels serve this "
+            "measurement, not training)",
+            gf_group_last(r, g, GF_RUN_PRECISION).mean);
+        add_tile(out, number, text);
+    }
+    if (isfinite(right / chance)) {
+        snprintf(number, sizeof number, "%.1f×", right / chance);
+        snprintf(text, sizeof text, "the rate of random pairs, of which %.3g %% have the same class", chance);
+        add_tile(out, number, text);
+    }
+    score_tile(out, r, g);
+    gf_text_add(out, "</div>\n");
+}
+
+static void progress_badge(gf_text *out, const gf_report *r) {
+    for (int i = 0; i < r->count; i++) {
+        const gf_run_log *x = &r->runs[i];
+        if (x->finished || x->epochs >= x->config.epochs) continue;
+        gf_text_add(out, "<p><span class=\"badge\">");
+        gf_text_escape(out, x->name);
+        gf_text_add(out, " is not finished: epoch %lld of %d</span></p>\n", (long long)x->epochs, (int)x->config.epochs);
+    }
+}
+
+/* Number of different values of a key. */
+static int count_values(const gf_report *r, const char *key) {
+    char mine[1100], other[1100];
+    int count = 0;
+    for (int i = 0; i < r->count; i++) {
+        int known = 0;
+        gf_page_value(&r->runs[i], key, mine, sizeof mine);
+        for (int k = 0; k < i && !known; k++) {
+            gf_page_value(&r->runs[k], key, other, sizeof other);
+            known = strcmp(mine, other) == 0;
+        }
+        count += !known;
+    }
+    return count;
+}
+
+/* The value, or the number of different values. */
+static void value_or_count(gf_text *out, const gf_report *r, const char *key, const char *several, int code) {
+    char value[1100];
+    const int count = count_values(r, key);
+    if (count > 1) {
+        gf_text_add(out, "%d %s", count, several);
+        return;
+    }
+    gf_page_value(&r->runs[0], key, value, sizeof value);
+    gf_text_add(out, code ? "<code>" : "");
+    gf_text_escape(out, *value ? value : "-");
+    gf_text_add(out, code ? "</code>" : "");
+}
+
+/* "batch 32, 3 epochs", or ranges over the runs. */
+static void sizes(gf_text *out, const gf_report *r) {
+    int64_t batch[2] = {INT64_MAX, 0}, epochs[2] = {INT64_MAX, 0};
+    for (int i = 0; i < r->count; i++) {
+        const gf_config *c = &r->runs[i].config;
+        if (c->batch < batch[0]) batch[0] = c->batch;
+        if (c->batch > batch[1]) batch[1] = c->batch;
+        if (c->epochs < epochs[0]) epochs[0] = c->epochs;
+        if (c->epochs > epochs[1]) epochs[1] = c->epochs;
+    }
+    gf_text_add(out, ", batch %lld", (long long)batch[0]);
+    if (batch[1] > batch[0]) gf_text_add(out, " to %lld", (long long)batch[1]);
+    gf_text_add(out, ", %lld", (long long)epochs[0]);
+    if (epochs[1] > epochs[0]) gf_text_add(out, " to %lld", (long long)epochs[1]);
+    gf_text_add(out, " epoch%s", epochs[1] == 1 ? "" : "s");
+}
+
+static void heading(gf_text *out, const gf_report *r) {
+    gf_text_add(out, "<header><div><h1>");
+    if (r->count == 1) gf_text_escape(out, r->runs[0].name);
+    else gf_text_add(out, "Comparison of %d pretraining runs", r->count);
+    gf_text_add(out, "</h1>\n<p class=\"faint\">");
+    value_or_count(out, r, "arch", "architectures", 0);
+    sizes(out, r);
+    gf_text_add(out, " on ");
+    value_or_count(out, r, "data", "datasets", 1);
+    gf_text_add(out, "</p></div>\n<button id=\"theme\" type=\"button\" hidden></button></header>\n");
+    progress_badge(out, r);
+}
+
+static const char of_images[] = "Contrastive learning pushes all pairs of different images apart, even two images of the same "
+                                "thing: <b>false negatives</b>. GloFND learns a similarity threshold λ for each image. Pairs "
+                                "above it count as false negatives and are left out of the loss.";
+static const char of_pairs[] = "Image-text training pushes every image away from the captions of all other images, even from "
+                               "captions that fit it: <b>false negatives</b>. GloFND learns a similarity threshold λ for each "
+                               "image and each caption. Pairs above it count as false negatives and are left out of the loss.";
+
+static void introduction(gf_text *out, const gf_report *r, int g) {
+    gf_text_add(out, "<p class=\"intro\">%s", gf_is_clip(r) ? of_pairs : of_images);
+    if (g >= 0) {
+        gf_text_add(out, " Results of ");
+        name_in(out, r, g);
+        gf_text_add(out, ":</p>\n");
+        return;
+    }
+    gf_text_add(out, " No pair has been flagged%s", gf_has_detector(&r->runs[0]) ? " yet" : ": there is no detector");
+    if (gf_has_detector(&r->runs[0]) && r->runs[0].epochs <= r->runs[0].config.method.mask_epoch)
+        gf_text_add(out, ": detection starts in epoch %d", (int)r->runs[0].config.method.mask_epoch + 1);
+    gf_text_add(out, ".</p>\n");
+}
+
+void gf_section_header(gf_text *out, const gf_report *r) {
+    static const struct {
+        const char *id, *name;
+    } links[] = {
+        {"found", "Flagged samples"},
+        {"results", "Results"},
+        {"detection", "Detection"},
+        {"thresholds", "Thresholds"},
+        {"maps", "Maps"},
+        {"labels", "Features"},
+        {"training", "Training"},
+        {"cost", "Time and memory"},
+        {"config", "Configuration"},
+    };
+    const int g = main_group(r);
+    heading(out, r);
+    introduction(out, r, g);
+    gf_section_example(out, r, g);
+    if (g >= 0) tiles(out, r, g);
+    gf_text_add(out, "<nav>");
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        gf_text_add(out, "<a href=\"#%s\">%s</a>", links[i].id, links[i].name);
+    gf_text_add(out, "</nav>\n");
+}
+
+/* ----- section results ----- */
+
+/* Tables: a row per run, and metrics of groups with p-values. */
+
+/* Without p-values, as for single seeds, the table has no columns for them. */
+static int any_p(const gf_comparison *c) {
+    for (int m = 0; m < c->metrics; m++)
+        for (int g = 1; g < c->groups; g++)
+            if (isfinite(gf_compare_cell(c, g, m).p)) return 1;
+    return 0;
+}
+
+static void heads(gf_text *out, const gf_report *r, int with_p) {
+    char name[320];
+    gf_text_add(out, "<tr><th scope=\"col\">metric</th>");
+    for (int g = 0; g < gf_groups(r); g++) {
+        gf_group_name(r, g, name, sizeof name);
+        gf_text_add(out, "<th scope=\"col\">");
+        gf_svg_swatch(out, g);
+        gf_text_add(out, "<br>");
+        gf_text_escape(out, name);
+        gf_text_add(out, g && with_p ? "</th><th scope=\"col\">p</th>" : "</th>");
+    }
+    gf_text_add(out, "</tr>\n");
+}
+
+static void cell(gf_text *out, const gf_comparison *c, int group, int metric, int with_p) {
+    const gf_cell x = gf_compare_cell(c, group, metric);
+    const int digits = gf_compare_digits(c, metric), best = gf_compare_is_best(c, group, metric);
+    gf_text_add(out, best ? "<td class=\"best\">" : "<td>");
+    if (!x.n) gf_text_add(out, "-");
+    else gf_text_add(out, "%.*f", digits, x.mean);
+    if (x.n && isfinite(x.std)) gf_text_add(out, " <small>±%.*f</small>", digits, x.std);
+    gf_text_add(out, "</td>");
+    if (group == 0 || !with_p) return;
+    gf_text_add(out, x.p < 0.05 ? "<td class=\"sure\">" : "<td>");
+    if (isnan(x.p)) gf_text_add(out, "-</td>");
+    else gf_text_add(out, x.p < 0.001 ? "&lt;0.001</td>" : "%.3f</td>", x.p);
+}
+
+static void explain_table(gf_text *out, const gf_comparison *c, int with_p) {
+    const char *const seeds = "<code>glofnd sweep --seeds 1,2,3</code>";
+    if (with_p)
+        gf_text_add(out, "Mean ± standard deviation over runs; best in bold. p: one-sided t-test, paired by seed, for better "
+                         "than the first column; green below 0.05.");
+    else if (c->groups > 1)
+        gf_text_add(out,
+                    "Best in bold. Single runs also differ by chance; p-values need at least two seeds of each "
+                    "configuration: %s.",
+                    seeds);
+    else if (c->runs > 1) gf_text_add(out, "Mean ± standard deviation over runs.");
+    else gf_text_add(out, "One run; others differ from it by chance. Several seeds: %s.", seeds);
+}
+
+static void compared(gf_text *out, const gf_report *r) {
+    const gf_comparison *c = r->compare;
+    const int with_p = any_p(c);
+    gf_text_add(out, "<h3>All results</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
+    heads(out, r, with_p);
+    for (int m = 0; m < c->metrics; m++) {
+        gf_text_add(out, "<tr><th scope=\"row\">");
+        gf_page_name(out, c->metric[m].name);
+        gf_text_add(out, "</th>");
+        for (int g = 0; g < c->groups; g++) cell(out, c, g, m, with_p);
+        gf_text_add(out, "</tr>\n");
+    }
+    gf_text_add(out, "</table></div>\n<p class=\"faint\">");
+    explain_table(out, c, with_p);
+    gf_text_add(out, "</p>\n");
+}
+
+/* Explains the score of the table above. */
+static void protocol(gf_text *out, const gf_report *r) {
+    const gf_score s = gf_score_choose(r);
+    if (!s.like) return;
+    gf_text_add(out, "<p class=\"faint\">");
+    gf_text_escape(out, s.name);
+    if (s.retrieval)
+        gf_text_add(out, ": retrieval of the image of each caption and of a caption of each image, by cosine similarity; mean of "
+                         "recall at 1, 5 and 10; data <code>");
+    else
+        gf_text_add(
+            out, ": vote of the nearest training images, by cosine similarity of the encoder's features%s; training data <code>",
+            strcmp(s.like->protocol, "knn-unweighted") == 0 ? ", with equal weights" : "");
+    gf_text_escape(out, s.like->data);
+    if (!s.retrieval) {
+        gf_text_add(out, "</code>, test data <code>");
+        gf_text_escape(out, s.like->test);
+    }
+    gf_text_add(out, "</code>. \"-\": not measured with these settings%s.%s</p>\n",
+                gf_is_labelled(r) ? ", or nothing was flagged" : "",
+                gf_is_labelled(r)
+                    ? " Precision, recall and F1 count all pairs of the last epoch; \"per anchor\" has their means over "
+                      "anchors, as the paper counts."
+                    : "");
+}
+
+void gf_section_results(gf_text *out, const gf_report *r) {
+    gf_section_begin(out, "results", "Results", NULL);
+    gf_summary_html(out, r);
+    protocol(out, r);
+    if (!r->runs[0].eval.count)
+        gf_page_missing(out, "Not evaluated yet:",
+                        gf_is_clip(r) ? "glofnd eval retrieval RUN --data SPEC, glofnd eval zeroshot RUN --data SPEC"
+                                      : "glofnd eval knn RUN --data SPEC");
+    if (!r->compare) gf_page_missing(out, "No comparison:", r->compare_why ? r->compare_why : "glofnd compare RUN...");
+    else if (r->compare->metrics && r->compare->groups <= 8) compared(out, r);
+    gf_section_end(out);
+}
+
+/* ----- section training ----- */
+
+/* Loss, learning rate, throughput, temperature, and kNN while training. */
+
+enum { POINTS = 160 };
+
+typedef struct curve {
+    double x[POINTS], y[POINTS];
+} curve;
+
+/* Logged steps as at most POINTS means of consecutive ones. */
+static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
+    const int64_t n = GF_MIN(r->steps, POINTS);
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t first = k * r->steps / n, end = (k + 1) * r->steps / n;
+        double sum = 0.0, count = 0.0;
+        for (int64_t i = first; i < end; i++)
+            if (isfinite(r->step[field][i])) sum += r->step[field][i], count++;
+        to->x[k] = gf_run_place(r, first + (end - first) / 2);
+        to->y[k] = count > 0.0 ? sum / count : NAN;
+    }
+    return n;
+}
+
+/* Loss by epoch, for a run with too few logged steps. */
+static int64_t by_epochs(const gf_run_log *r, curve *to) {
+    const int64_t n = GF_MIN(r->epochs, POINTS);
+    for (int64_t e = 0; e < n; e++) to->x[e] = (double)(e + 1), to->y[e] = r->field[GF_RUN_LOSS][e];
+    return n;
+}
+
+/* kNN of the epochs that measured it, at most POINTS of them: the first, the last and others evenly between. */
+static int64_t knn_by_epochs(const gf_run_log *r, curve *to) {
+    const double *knn = r->field[GF_RUN_KNN];
+    int64_t all = 0, seen = 0, n = 0;
+    for (int64_t e = 0; e < r->epochs; e++) all += isfinite(knn[e]) != 0;
+    const int64_t kept = GF_MIN(all, POINTS);
+    for (int64_t e = 0; e < r->epochs && n < kept; e++) {
+        if (!isfinite(knn[e])) continue;
+        if (seen++ != (kept > 1 ? n * (all - 1) / (kept - 1) : 0)) continue;
+        to->x[n] = (double)(e + 1), to->y[n++] = knn[e];
+    }
+    return n;
+}
+
+/* Points of a run; their number. */
+static int64_t points_of(const gf_run_log *r, gf_run_step field, curve *to) {
+    if (field == GF_RUN_STEP_COUNT) return knn_by_epochs(r, to);
+    return field == GF_STEP_LOSS && r->steps < 2 && r->epochs > 0 ? by_epochs(r, to) : thin(r, field, to);
+}
+
+/* A line per run, for at most a dozen runs. field GF_RUN_STEP_COUNT: kNN. */
+static void training_chart(gf_text *out, const gf_report *r, gf_run_step field, const gf_chart *form) {
+    enum { RUNS_MAX = 12 };
+    gf_series series[RUNS_MAX];
+    curve *curves = calloc(RUNS_MAX, sizeof *curves);
+    gf_chart c = *form;
+    out->failed |= !curves;
+    for (int i = 0; curves && i < r->count && c.count < RUNS_MAX; i++) {
+        const int64_t n = points_of(&r->runs[i], field, &curves[c.count]);
+        const int same = gf_groups(r) < r->count; /* several seeds: one colour for a configuration */
+        series[c.count] = (gf_series){.name = r->runs[i].name,
+                                      .x = curves[c.count].x,
+                                      .y = curves[c.count].y,
+                                      .n = n,
+                                      .colour = same ? gf_group_of(r, i) : i};
+        c.count += n > 0;
+    }
+    c.series = series;
+    if (!c.x_name) c.x_name = r->runs[0].epoch_steps ? "epochs done" : "step";
+    c.level = NAN;
+    if (curves) gf_svg_chart(out, &c);
+    free(curves);
+}
+
+static int any_value(const gf_report *r, gf_run_step field) {
+    for (int i = 0; i < r->count; i++)
+        if (isfinite(gf_run_step_mean(&r->runs[i], field, 1))) return 1;
+    return 0;
+}
+
+static int any_knn(const gf_report *r) {
+    for (int i = 0; i < r->count; i++)
+        for (int64_t e = 0; e < r->runs[i].epochs; e++)
+            if (isfinite(r->runs[i].field[GF_RUN_KNN][e])) return 1;
+    return 0;
+}
+
+/* Explains images per second. */
+static const char *throughput_note(const gf_report *r) {
+    int clip = 0;
+    for (int i = 0; i < r->count; i++) clip += r->runs[i].config.task == GF_TASK_CLIP;
+    if (clip == r->count) return "Each image is used once per epoch, with one of its captions.";
+    return clip ? "Each image has two views; in image-text runs it has one." : "Each image has two views.";
+}
+
+void gf_section_training(gf_text *out, const gf_report *r) {
+    static const char none[] = "No logged step yet.";
+    gf_section_begin(out, "training", "Training", NULL);
+    gf_text_add(out, "<div class=\"charts\">\n");
+    training_chart(out, r, GF_STEP_LOSS,
+                   &(gf_chart){.title = "Loss",
+                               .y_name = "loss",
+                               .missing = none,
+                               .note =
+                                   "A detector removes pairs from the loss: losses of different detectors are not comparable."});
+    training_chart(out, r, GF_STEP_SPEED,
+                   &(gf_chart){.title = "Throughput",
+                               .y_name = "images per second",
+                               .from_zero = 1,
+                               .missing = none,
+                               .note = throughput_note(r)});
+    training_chart(out, r, GF_STEP_LR,
+                   &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
+    training_chart(out, r, GF_STEP_GRAD_NORM,
+                   &(gf_chart){.title = "Gradient norm", .y_name = "norm", .from_zero = 1, .missing = none});
+    if (any_value(r, GF_STEP_TAU))
+        training_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
+    if (any_knn(r))
+        training_chart(out, r, GF_RUN_STEP_COUNT,
+                       &(gf_chart){.title = "kNN while training",
+                                   .y_name = "top-1 %",
+                                   .x_name = "epochs done",
+                                   .note = "Held-out images of the training data, by 20 neighbours (eval_every)."});
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}
+
+/* ----- section thresholds ----- */
+
+/* Densities of learned, exact and FNC's thresholds. */
+
+enum { SECTION_THRESHOLDS_POINTS = 160 };
+
+typedef struct densities {
+    double y[3][SECTION_THRESHOLDS_POINTS];
+    gf_spread spread[3];
+    double h[3]; /* bandwidths */
+    char name[3][80];
+    gf_series series[3];
+    int count;
+    double low, high;
+} densities;
+
+/* Range of all three with the width of their kernels, within [-1, 1]. */
+static void find_range(const gf_snapshot_values *sets[3], densities *d) {
+    d->low = INFINITY, d->high = -INFINITY;
+    for (int s = 0; s < 3; s++) {
+        const gf_spread x = d->spread[s] = gf_spread_of(sets[s]->x, sets[s]->n);
+        const double around = 3.0 * (d->h[s] = gf_kde_bandwidth(sets[s]->x, sets[s]->n));
+        if (!x.count) continue;
+        d->low = fmin(d->low, fmax(x.min - around, fmin(x.min, -1.0)));
+        d->high = fmax(d->high, fmin(x.max + around, fmax(x.max, 1.0)));
+    }
+    if (!(d->high - d->low > 1e-6)) d->low -= 0.01, d->high = d->low + 0.02;
+}
+
+/* True if all values fall on one point of the drawing: no density. */
+static int is_point(const densities *d, int s) {
+    return d->spread[s].count && d->spread[s].max - d->spread[s].min < (d->high - d->low) / (SECTION_THRESHOLDS_POINTS - 1);
+}
+
+/* The densities over [low, high]; returns the largest value. */
+static double estimate(const gf_snapshot_values *sets[3], densities *d) {
+    double max = 0.0;
+    for (int s = 0; s < 3; s++) {
+        gf_kde(sets[s]->x, sets[s]->n, fmax(d->h[s], (d->high - d->low) / SECTION_THRESHOLDS_POINTS), d->low, d->high,
+               SECTION_THRESHOLDS_POINTS, d->y[s]);
+        for (int k = 0; k < SECTION_THRESHOLDS_POINTS && !is_point(d, s); k++) max = fmax(max, d->y[s][k]);
+    }
+    return max;
+}
+
+/* Cuts tails below `min`. */
+static void trim(densities *d, double min) {
+    const double low = d->low, step = (d->high - d->low) / (SECTION_THRESHOLDS_POINTS - 1);
+    int first = SECTION_THRESHOLDS_POINTS - 1, last = 0;
+    for (int s = 0; s < 3; s++)
+        for (int k = 0; k < SECTION_THRESHOLDS_POINTS; k++)
+            if (d->y[s][k] > min) first = GF_MIN(k, first), last = GF_MAX(k, last);
+    if (first < last) d->low = low + first * step, d->high = low + last * step;
+}
+
+/* Keeps vertical lines away from the edges. */
+static void add_margin(densities *d) {
+    const double margin = 0.03 * (d->high - d->low);
+    for (int s = 0; s < 3; s++) {
+        const double at = d->spread[s].mean;
+        if (!is_point(d, s)) continue;
+        d->low = fmin(d->low, fmax(at - margin, fmin(at, -1.0)));
+        d->high = fmax(d->high, fmin(at + margin, fmax(at, 1.0)));
+    }
+}
+
+static gf_series series_of(densities *d, int s, const char *name, int colour) {
+    gf_series line = {.name = d->name[s], .n = SECTION_THRESHOLDS_POINTS, .colour = colour};
+    snprintf(d->name[s], sizeof d->name[s], is_point(d, s) ? "%s: all %.3f" : "%s", name, d->spread[s].mean);
+    if (is_point(d, s)) line.vertical = 1, line.at = d->spread[s].mean;
+    else line.y = d->y[s], line.filled = 1;
+    return line;
+}
+
+static void make_densities(const gf_snapshot_side *l, densities *d) {
+    static const char *const names[3] = {"λ, learned by GloFND", "exact (1-α) quantile", "FNC, per batch"};
+    static const gf_snapshot_values none;
+    const gf_snapshot_values *sets[3] = {l->learned ? &l->lambda : &none, &l->optimum, &l->fnc};
+    static const int colours[3] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_FNC};
+    find_range(sets, d);
+    trim(d, 0.004 * estimate(sets, d));
+    add_margin(d);
+    estimate(sets, d);
+    for (int s = 0; s < 3; s++)
+        if (d->spread[s].count) d->series[d->count++] = series_of(d, s, names[s], colours[s]);
+}
+
+static void figure(gf_text *out, const gf_report *r, const gf_snapshot *snapshot, int which) {
+    static const char *const kinds[2] = {" of images", " of captions"};
+    const gf_snapshot_side *l = &snapshot->side[which];
+    densities d;
+    char title[400], note[300];
+    d = (densities){.count = 0};
+    make_densities(l, &d);
+    snprintf(title, sizeof title, "Thresholds%s with the network of %s", snapshot->clip ? kinds[which] : "",
+             gf_snapshot_name(r, snapshot));
+    if (l->learned)
+        snprintf(note, sizeof note, "Mean absolute error against the exact threshold: λ %.3f, FNC %.3f (%lld anchors, α = %g).",
+                 l->lambda_mae, l->fnc_mae, (long long)l->lambda.n, snapshot->alpha);
+    else
+        snprintf(note, sizeof note,
+                 "This run learned no thresholds. Mean absolute error of FNC against the exact threshold: %.3f (α = %g).",
+                 l->fnc_mae, snapshot->alpha);
+    gf_svg_chart(out, &(gf_chart){.title = title,
+                                  .note = note,
+                                  .x_name = "threshold, cosine similarity",
+                                  .y_name = "density",
+                                  .series = d.series,
+                                  .count = d.count,
+                                  .level = NAN,
+                                  .from_zero = 1,
+                                  .x_first = d.low,
+                                  .x_step = (d.high - d.low) / (SECTION_THRESHOLDS_POINTS - 1)});
+}
+
+static const char section_thresholds_of_images[] =
+    "Trained network, augmented views. The exact threshold of an image is the similarity that a share α of all other images "
+    "exceeds. GloFND learns it during training; FNC estimates it from each batch. Curves close to the exact one are better.";
+static const char section_thresholds_of_pairs[] =
+    "Trained network, images without augmentation. An image has a threshold for captions, and a caption has one for images; the "
+    "exact one is the similarity that a share α of all others exceeds. GloFND learns both during training, from augmented "
+    "images; FNC estimates them from each batch. Curves close to the exact one are better.";
+
+void gf_section_thresholds(gf_text *out, const gf_report *r) {
+    int shown = 0;
+    gf_section_begin(out, "thresholds", "Learned and exact thresholds",
+                     gf_is_clip(r) ? section_thresholds_of_pairs : section_thresholds_of_images);
+    gf_text_add(out, "<div class=\"charts\">\n");
+    for (int g = 0; g < gf_groups(r); g++) {
+        const gf_snapshot *l = gf_group_snapshot(r, g);
+        for (int s = 0; l && s < l->sides; s++) {
+            if (!l->side[s].optimum.n || !gf_has_detector(&r->runs[gf_group_first(r, g)])) continue;
+            figure(out, r, l, s);
+            shown++;
+        }
+    }
+    gf_text_add(out, "</div>\n");
+    if (!shown)
+        gf_page_missing(out, "Distributions need the network of a run with a detector, and its data:",
+                        "glofnd report RUN --data SPEC, without --quick");
+    gf_section_end(out);
+}
+
+/* ----- section detection ----- */
+
+/* Share and quality of flagged pairs, by epoch and with the trained network. */
+
+/* Alpha in percent if equal in all runs whose detector uses it; else NaN. */
+static double common_alpha(const gf_report *r) {
+    double alpha = NAN;
+    for (int i = 0; i < r->count; i++) {
+        const glofnd_options *o = &r->runs[i].config.method;
+        if (o->detector == GLOFND_DETECT_NONE || o->detector >= GLOFND_DETECT_ORACLE) continue; /* labels, groups, components */
+        if (isfinite(alpha) && alpha != 100.0 * (double)o->alpha) return NAN;
+        alpha = 100.0 * (double)o->alpha;
+    }
+    return alpha;
+}
+
+/* First epoch of detection if equal in all runs with a detector; else 0. */
+static double common_start(const gf_report *r) {
+    double start = 0.0;
+    for (int i = 0; i < r->count; i++) {
+        const double at = r->runs[i].config.method.mask_epoch + 1.0;
+        if (!gf_has_detector(&r->runs[i])) continue;
+        if (start != 0.0 && at != start) return 0.0;
+        start = at;
+    }
+    return start;
+}
+
+static int has_pairs(const gf_eval_line *e, const char *pairs) {
+    return strcmp(e->event, "fn") == 0 && strcmp(e->pairs, pairs) == 0 && !e->untrained;
+}
+
+enum { DETECTORS = 4 };
+static const char *const detectors[DETECTORS] = {"glofnd", "exact", "single", "fnc"};
+
+static int by_lambda(const gf_eval_line *e) { return strcmp(e->detector, "glofnd") == 0; }
+
+/* True if both have the same settings. Learned thresholds do not depend on alpha. */
+static int same_settings(const gf_eval_line *a, const gf_eval_line *b) {
+    static const char *const fields[] = {"data", "samples", "batch"};
+    int same = strcmp(a->truth, b->truth) == 0 &&
+               (!gf_settings_differ(a->settings, b->settings, "alpha") || by_lambda(a) || by_lambda(b));
+    for (int i = 0; i < 3; i++) same &= !gf_settings_differ(a->settings, b->settings, fields[i]);
+    return same;
+}
+
+/* Newest evaluation of a detector with the settings of `like`; NULL: none. */
+static const gf_eval_line *find_evaluation(const gf_run_log *run, const gf_eval_line *like, const char *detector) {
+    const gf_eval_line *found = NULL;
+    for (int i = 0; i < run->eval.count; i++) {
+        const gf_eval_line *e = &run->eval.line[i];
+        if (!has_pairs(e, like->pairs) || strcmp(e->detector, detector) != 0 || !same_settings(e, like)) continue;
+        if (!found || e->number > found->number) found = e;
+    }
+    return found;
+}
+
+/* Settings for all bars: those evaluated with most detectors; of several the newest. */
+static const gf_eval_line *choose_settings(const gf_run_log *run, const char *pairs) {
+    const gf_eval_line *like = NULL;
+    int max = -1;
+    for (int i = 0; i < run->eval.count; i++) {
+        const gf_eval_line *e = &run->eval.line[i];
+        int n = 0;
+        if (!has_pairs(e, pairs)) continue;
+        for (int d = 0; d < DETECTORS && !by_lambda(e); d++) n += find_evaluation(run, e, detectors[d]) != NULL;
+        if (n > max || (n == max && e->number > like->number)) like = e, max = n;
+    }
+    return like;
+}
+
+/* One network with four kinds of thresholds, from `glofnd eval fn`. */
+static void detector_bars(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
+    static const char *const names[] = {"GloFND, learned", "exact quantile", "one threshold for all", "FNC, per batch"};
+    static const char *const keys[] = {"pooled_precision", "pooled_recall", "pooled_f1"};
+    static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
+    const gf_run_log *run = &r->runs[gf_group_first(r, g)];
+    const gf_eval_line *like = choose_settings(run, pairs);
+    char title[400];
+    gf_bars b = {.title = title,
+                 .y_name = "percent",
+                 .groups = 3,
+                 .each = 4,
+                 .x_name = x_name,
+                 .group = {"precision", "recall", "F1"},
+                 .note = "Same embeddings, four kinds of thresholds (all pairs).",
+                 .missing = "Compare detectors on this network: <code>glofnd eval fn RUN</code>"};
+    snprintf(title, sizeof title, "Detectors%s with the trained network of %s", of, run->name);
+    for (int d = 0; d < DETECTORS; d++) {
+        b.name[d] = names[d], b.colour[d] = colours[d];
+        for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
+        const gf_eval_line *e = like ? find_evaluation(run, like, detectors[d]) : NULL;
+        for (int k = 0; e && k < 3; k++) b.value[k][d] = gf_eval_figure(e, keys[k]);
+    }
+    gf_svg_bars(out, &b);
+}
+
+/* Group of that network: one with learned thresholds, if any. */
+static int chosen_group(const gf_report *r) {
+    for (int g = 0; g < gf_groups(r); g++)
+        if (gf_learns_lambda(&r->runs[gf_group_first(r, g)])) return g;
+    return 0;
+}
+
+static int has_texts(const gf_report *r) {
+    for (int i = 0; i < r->count; i++)
+        if (isfinite(gf_run_last(&r->runs[i], GF_RUN_LAMBDA_TEXT))) return 1;
+    return 0;
+}
+
+/* Charts over epochs; the first one has alpha and the start of detection. */
+static void epoch_charts(gf_text *out, const gf_report *r) {
+    static const char none[] = "No values: these need a detector that has started (<code>start_epoch</code>) and flags pairs.";
+    static const struct {
+        gf_run_field field;
+        const char *title, *y_name, *note;
+    } charts[] = {
+        {GF_RUN_FLAGGED, "Pairs flagged as false negatives", "flagged pairs, %", "Exact thresholds flag a share α of the pairs."},
+        {GF_RUN_POOLED_PRECISION, "Precision", "precision, %", "Share of the flagged pairs with the same class."},
+        {GF_RUN_POOLED_RECALL, "Recall", "recall, %", "Share of the pairs with the same class that are flagged."},
+        {GF_RUN_POOLED_F1, "F1", "F1, %", "Harmonic mean of precision and recall."},
+        {GF_RUN_F1, "F1 per anchor", "F1, %", "Of means over anchors, as the paper counts (none flagged: 100 %)."},
+    };
+    for (int k = 0; k < (gf_is_labelled(r) ? 5 : 1); k++)
+        gf_epoch_chart(out, r, charts[k].field, gf_has_detector,
+                       &(gf_chart){.title = charts[k].title,
+                                   .y_name = charts[k].y_name,
+                                   .level = k == 0 ? common_alpha(r) : NAN,
+                                   .level_name = "α, the target share",
+                                   .from_zero = 1,
+                                   .note = charts[k].note,
+                                   .event = k == 0 ? common_start(r) : 0.0,
+                                   .event_name = "detection starts",
+                                   .missing = none});
+}
+
+static void threshold_charts(gf_text *out, const gf_report *r) {
+    const int clip = gf_is_clip(r);
+    gf_epoch_chart(out, r, GF_RUN_LAMBDA_IMAGE, gf_learns_lambda,
+                   &(gf_chart){.title = clip ? "Mean threshold λ of the images" : "Mean threshold λ",
+                               .y_name = "cosine similarity",
+                               .level = NAN,
+                               .note = clip ? "Mean similarity above which a caption counts as matching an image."
+                                            : "Mean similarity above which a pair counts as a false negative.",
+                               .missing = "No run learns thresholds (<code>detector = glofnd</code>)."});
+    if (has_texts(r))
+        gf_epoch_chart(out, r, GF_RUN_LAMBDA_TEXT, gf_learns_lambda,
+                       &(gf_chart){.title = "Mean threshold λ of the captions",
+                                   .y_name = "cosine similarity",
+                                   .level = NAN,
+                                   .note = "Mean similarity above which an image counts as matching a caption."});
+}
+
+/* Truth to count flags against: labels, or captions in common (`glofnd eval fn`). */
+static int has_truth(const gf_report *r) {
+    return gf_is_labelled(r) || gf_is_clip(r) || choose_settings(&r->runs[gf_group_first(r, chosen_group(r))], "views");
+}
+
+static void bars(gf_text *out, const gf_report *r) {
+    const int g = chosen_group(r);
+    if (!gf_is_clip(r)) detector_bars(out, r, g, "views", "", "pairs of augmented views, in batches");
+    if (!gf_is_clip(r)) return;
+    detector_bars(out, r, g, "image-text batches", " for captions of an image", "images with captions, in batches");
+    detector_bars(out, r, g, "text-image batches", " for images of a caption", "captions with images, in batches");
+}
+
+void gf_section_detection(gf_text *out, const gf_report *r) {
+    gf_section_begin(
+        out, "detection", gf_is_labelled(r) ? "Detection quality" : "Detection",
+        gf_is_labelled(r)
+            ? "Measured with labels on training batches, while the network changes. A flagged pair is correct if both "
+              "samples have the same class. Precision, recall and F1 count all pairs of an epoch."
+            : "Measured on training batches, while the network changes.");
+    gf_text_add(out, "<div class=\"charts\">\n");
+    epoch_charts(out, r);
+    if (has_truth(r)) bars(out, r);
+    threshold_charts(out, r);
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}
+
+/* ----- section features ----- */
+
+/* Quality of the features: retrieval, accuracy with few labels, accuracy by start epoch. */
+
+/* Top-1 in percent with the settings of `like`, but with this share of the labels; NaN: not measured. */
+static double top1_of(const gf_run_log *run, const gf_eval_line *like, double fraction) {
+    gf_eval_line wanted = *like;
+    wanted.fraction = fraction;
+    gf_eval_identify(&wanted);
+    const gf_eval_line *e = gf_comparable_find(run, &wanted, 0);
+    return e ? gf_eval_figure(e, "top1") : NAN;
+}
+
+static gf_mean_std group_top1(const gf_report *r, int g, const gf_eval_line *like, double fraction) {
+    double x[GF_PAGE_RUNS];
+    int n = 0;
+    for (int i = 0; i < r->count; i++)
+        if (gf_group_of(r, i) == g) x[n++] = top1_of(&r->runs[i], like, fraction);
+    return gf_mean_of(x, n);
+}
+
+/* Fractions evaluated with the settings of `like`, largest first. */
+static int fractions_of(const gf_report *r, const gf_eval_line *like, double *out) {
+    int n = 0;
+    for (int i = 0; like && i < r->count; i++)
+        for (int k = 0; k < r->runs[i].eval.count; k++) {
+            const gf_eval_line *e = &r->runs[i].eval.line[k];
+            int known = strcmp(e->event, "linear") != 0 || !isfinite(e->fraction) || n == 8 ||
+                        isnan(top1_of(&r->runs[i], like, e->fraction));
+            for (int f = 0; f < n; f++) known |= out[f] == e->fraction;
+            if (known) continue;
+            int at = n++;
+            for (; at > 0 && out[at - 1] < e->fraction; at--) out[at] = out[at - 1];
+            out[at] = e->fraction;
+        }
+    return n;
+}
+
+static void fraction_bars(gf_text *out, const gf_report *r) {
+    gf_bars b;
+    char name[GF_BARS_MAX][320];
+    char group[8][32], note[200];
+    double fraction[8];
+    const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "linear");
+    b = (gf_bars){.title = "Linear classifier with few labels",
+                  .note = like ? note : NULL,
+                  .y_name = "top-1 accuracy on test images, %",
+                  .x_name = "share of the training labels",
+                  .missing = "Not evaluated yet: <code>glofnd eval linear RUN --data SPEC</code>"};
+    if (like) snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like->protocol);
+    b.groups = fractions_of(r, like, fraction);
+    b.each = GF_MIN(gf_groups(r), GF_BARS_MAX);
+    for (int f = 0; f < b.groups; f++) {
+        snprintf(group[f], sizeof group[f], "%g %%", 100.0 * fraction[f]);
+        b.group[f] = group[f];
+    }
+    for (int k = 0; k < b.each; k++) {
+        gf_group_name(r, k, name[k], sizeof name[k]);
+        b.name[k] = name[k], b.colour[k] = k;
+        for (int f = 0; f < b.groups; f++) {
+            const gf_mean_std m = group_top1(r, k, like, fraction[f]);
+            b.value[f][k] = m.mean, b.spread[f][k] = m.std;
+        }
+    }
+    gf_svg_bars(out, &b);
+}
+
+/* ----- retrieval in image-text runs ----- */
+
+enum { RECALLS = 6 };
+
+static const char *const recall_keys[RECALLS] = {"ir1", "ir5", "ir10", "tr1", "tr5", "tr10"};
+
+static gf_mean_std group_recall(const gf_report *r, int g, int recall) {
+    double x[GF_PAGE_RUNS];
+    int n = 0;
+    const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "retrieval");
+    for (int i = 0; i < r->count; i++) {
+        const gf_eval_line *e = gf_group_of(r, i) == g ? gf_comparable_find(&r->runs[i], like, 0) : NULL;
+        if (!e) continue;
+        x[n++] = gf_eval_figure(e, recall_keys[recall]);
+    }
+    return gf_mean_of(x, n);
+}
+
+static void retrieval_bars(gf_text *out, const gf_report *r) {
+    static const char *const names[RECALLS] = {"IR@1", "IR@5", "IR@10", "TR@1", "TR@5", "TR@10"};
+    gf_bars b;
+    char name[GF_BARS_MAX][320];
+    b = (gf_bars){.title = "Retrieval",
+                  .y_name = "recall, %",
+                  .x_name = "images for captions (IR), captions for images (TR)",
+                  .note = "Share of queries with a match among the first 1, 5 or 10.",
+                  .groups = RECALLS,
+                  .missing = "Not evaluated yet: <code>glofnd eval retrieval RUN --data SPEC</code>"};
+    b.each = GF_MIN(gf_groups(r), GF_BARS_MAX);
+    for (int k = 0; k < b.each; k++) {
+        gf_group_name(r, k, name[k], sizeof name[k]);
+        b.name[k] = name[k], b.colour[k] = k;
+        for (int m = 0; m < RECALLS; m++) {
+            const gf_mean_std x = group_recall(r, k, m);
+            b.group[m] = names[m], b.value[m][k] = x.mean, b.spread[m][k] = x.std;
+        }
+    }
+    gf_svg_bars(out, &b);
+}
+
+/* ----- start epochs ----- */
+
+typedef struct sweep {
+    double x[GF_PAGE_RUNS], mean[GF_PAGE_RUNS], low[GF_PAGE_RUNS], high[GF_PAGE_RUNS];
+    int n;
+} sweep;
+
+/* Groups with a detector, by start epoch; of equal ones the first. */
+static void collect(const gf_report *r, const gf_eval_line *like, sweep *s) {
+    s->n = 0;
+    for (int g = 0; like && g < gf_groups(r); g++) {
+        const gf_run_log *run = &r->runs[gf_group_first(r, g)];
+        const gf_mean_std m = group_top1(r, g, like, like->fraction);
+        const double x = run->config.method.mask_epoch, std = isfinite(m.std) ? m.std : 0.0;
+        int known = !gf_has_detector(run) || isnan(m.mean), at = s->n;
+        for (int k = 0; k < s->n; k++) known |= s->x[k] == x;
+        if (known) continue;
+        for (s->n++; at > 0 && s->x[at - 1] > x; at--)
+            s->x[at] = s->x[at - 1], s->mean[at] = s->mean[at - 1], s->low[at] = s->low[at - 1], s->high[at] = s->high[at - 1];
+        s->x[at] = x, s->mean[at] = m.mean, s->low[at] = m.mean - std, s->high[at] = m.mean + std;
+    }
+}
+
+static void start_epochs(gf_text *out, const gf_report *r) {
+    static const char *const events[] = {"linear_mean", "linear", "knn"};
+    sweep s;
+    char name[120] = "";
+    s.n = 0;
+    for (int e = 0; e < 3 && s.n < 2; e++) {
+        const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, events[e]);
+        collect(r, like, &s);
+        if (like) gf_eval_name(like, name, sizeof name);
+    }
+    const gf_series line = {.name = name, .y = s.mean, .n = s.n, .x = s.x, .low = s.low, .high = s.high};
+    gf_svg_chart(
+        out,
+        &(gf_chart){.title = "Start of detection",
+                    .note = "An early start uses poor similarities; a late start leaves little training.",
+                    .x_name = "epochs before detection starts",
+                    .y_name = "top-1, %",
+                    .series = &line,
+                    .count = s.n > 1,
+                    .level = NAN,
+                    .marked = 1,
+                    .missing =
+                        "This needs evaluated runs with different <code>start_epoch</code>: <code>glofnd sweep --file "
+                        "configs/sweep-start-epoch.sweep --data SPEC --out DIR</code>, then <code>glofnd report DIR/*/</code>"});
+}
+
+void gf_section_features(gf_text *out, const gf_report *r) {
+    gf_section_begin(out, "labels", "Quality of the features", NULL);
+    char task[32];
+    gf_page_value(&r->runs[0], "task", task, sizeof task);
+    gf_text_add(out, "<div class=\"charts\">\n");
+    if (strcmp(task, "clip") == 0) retrieval_bars(out, r);
+    fraction_bars(out, r);
+    start_epochs(out, r);
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}
+
+/* ----- section maps ----- */
+
+/* Maps of the features: t-SNE and PCA, coloured by class. */
+
+typedef struct class_styles { /* the most frequent classes have styles of their own */
+    int32_t label[GF_DOTS_CLASSES];
+    char name[GF_DOTS_CLASSES][80];
+    int classes, more;
+    const gf_snapshot *sheet; /* snapshot of the sprite sheet; NULL: no sheet */
+} class_styles;
+
+static int64_t frequency(const gf_snapshot *l, int32_t label) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < l->n; i++) n += l->label[i] == label;
+    return n;
+}
+
+static int32_t largest_label(const gf_snapshot *l) {
+    int32_t max = -1;
+    for (int64_t i = 0; i < l->n; i++) max = GF_MAX(l->label[i], max);
+    return max;
+}
+
+/* Most frequent first; ties: the smaller label. */
+static void choose(const gf_snapshot *l, class_styles *k) {
+    const int32_t last = GF_MIN(largest_label(l), 4096);
+    int64_t count[GF_DOTS_CLASSES];
+    *k = (class_styles){.classes = 0};
+    for (int32_t label = 0; label <= last; label++) {
+        const int64_t n = frequency(l, label);
+        if (!n) continue;
+        int at = k->classes < GF_DOTS_CLASSES ? k->classes++ : GF_DOTS_CLASSES;
+        k->more += at == GF_DOTS_CLASSES;
+        for (; at > 0 && n > count[at - 1]; at--)
+            if (at < GF_DOTS_CLASSES) k->label[at] = k->label[at - 1], count[at] = count[at - 1];
+        if (at < GF_DOTS_CLASSES) k->label[at] = label, count[at] = n;
+    }
+    for (int c = 0; c < k->classes; c++) gf_snapshot_class(l, k->label[c], k->name[c], sizeof k->name[c]);
+}
+
+/* True if both maps show the same samples. */
+static int same_samples(const gf_snapshot *a, const gf_snapshot *b) {
+    return a->n == b->n && memcmp(a->id, b->id, (size_t)a->n * sizeof *a->id) == 0;
+}
+
+/* Adds the sprite sheet of all dots, unless it is too large. */
+static int add_sheet(gf_text *out, const gf_snapshot *l) {
+    enum { SIDE = 24, QUALITY = 60 };
+    gf_error err = {{0}};
+    uint8_t *jpeg = NULL;
+    size_t bytes = 0;
+    if (gf_sprite_sheet_of_samples(&err, l->data, l->id, l->n, SIDE, QUALITY, &jpeg, &bytes) != GLOFND_OK) return 0;
+    const int fits = GF_BASE64_BYTES(bytes) <= GF_PAGE_IMAGES;
+    if (fits) {
+        gf_text_add(out, "<img id=\"sheet\" alt=\"\" hidden data-side=\"%d\" data-columns=\"%d\" src=\"data:image/jpeg;base64,",
+                    SIDE, GF_SPRITE_COLUMNS);
+        gf_text_base64(out, jpeg, bytes);
+        gf_text_add(out, "\">\n");
+    }
+    free(jpeg);
+    return fits;
+}
+
+static void draw(gf_text *out, const gf_snapshot *l, const class_styles *k, const double *y, const char *title,
+                 const char *note) {
+    int32_t *style = malloc((size_t)l->n * sizeof *style);
+    const char *names[GF_DOTS_CLASSES];
+    out->failed |= !style;
+    for (int c = 0; c < k->classes; c++) names[c] = k->name[c];
+    for (int64_t i = 0; style && i < l->n; i++) {
+        style[i] = k->classes ? -1 : 0; /* one style without labels */
+        for (int c = 0; c < k->classes; c++)
+            if (l->label[i] == k->label[c]) style[i] = c;
+    }
+    if (style)
+        gf_svg_dots(out, &(gf_dots){.title = title,
+                                    .note = note,
+                                    .y = y,
+                                    .style = style,
+                                    .n = l->n,
+                                    .names = names,
+                                    .classes = k->classes,
+                                    .numbered = k->sheet && same_samples(k->sheet, l)});
+    free(style);
+}
+
+static void row_of_maps(gf_text *out, const gf_report *r, const class_styles *k, int pca) {
+    char note[260];
+    gf_text_add(out, "<div class=\"maps\">\n");
+    for (int g = 0; g < gf_groups(r); g++) {
+        const gf_snapshot *l = gf_group_snapshot(r, g);
+        if (!l || !l->n) continue;
+        if (pca)
+            snprintf(note, sizeof note, "The two axes explain %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
+                     100.0 * l->pca_share[1]);
+        else if (isfinite(l->neighbours))
+            snprintf(note, sizeof note, "%.1f\u00a0%% of nearest neighbours have the same class.", 100.0 * l->neighbours);
+        else snprintf(note, sizeof note, "%lld images.", (long long)l->n);
+        const size_t used = strlen(note);
+        if (l->step >= 0) snprintf(note + used, sizeof note - used, " Weights of step %lld.", (long long)l->step);
+        draw(out, l, k, pca ? l->pca : l->tsne, gf_snapshot_name(r, l), note);
+    }
+    gf_text_add(out, "</div>\n");
+}
+
+void gf_section_maps(gf_text *out, const gf_report *r) {
+    class_styles k;
+    const gf_snapshot *first = NULL;
+    const char *names[GF_DOTS_CLASSES];
+    for (int g = 0; g < gf_groups(r) && !(first && first->n); g++) first = gf_group_snapshot(r, g);
+    const int labelled = first && first->n && largest_label(first) >= 0;
+    gf_section_begin(out, "maps", "Maps of the embeddings",
+                     labelled
+                         ? "Each dot is an image. Images with similar features of the backbone are close together (t-SNE). A "
+                           "good encoder forms clusters of one class, although it never saw a label."
+                         : "Each dot is an image. Images with similar features of the backbone are close together (t-SNE).");
+    if (!first || !first->n) {
+        gf_page_missing(out, "Maps need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
+        gf_section_end(out);
+        return;
+    }
+    choose(first, &k);
+    for (int c = 0; c < k.classes; c++) names[c] = k.name[c];
+    if (k.classes) gf_svg_dots_legend(out, names, k.classes);
+    if (k.more) gf_text_add(out, "<p class=\"faint\">%d further classes in grey.</p>\n", k.more);
+    if (add_sheet(out, first)) k.sheet = first;
+    row_of_maps(out, r, &k, 0);
+    gf_text_add(out, "<details open><summary>Principal components (PCA)</summary>\n");
+    row_of_maps(out, r, &k, 1);
+    gf_text_add(out, "</details>\n<p class=\"faint\">%lld of %lld images, chosen at random.%s</p>\n", (long long)first->n,
+                (long long)first->total, k.sheet ? " Point at a dot to see its image." : "");
+    gf_section_end(out);
+}
+
+/* ----- section gallery ----- */
+
+/* Anchors and the samples flagged for them, as images or as captions. */
+
+typedef struct gallery {
+    gf_text *out;
+    const gf_snapshot *snapshot;
+    int side;
+    const gf_view_set *rows; /* of the side */
+    gf_page_images images;
+} gallery;
+
+enum { ANCHOR = 0, CORRECT = 1, WRONG = -1, UNKNOWN = 2 };
+
+static const char *class_of(int kind) { return kind == ANCHOR ? "anchor" : kind == CORRECT ? "yes" : kind == WRONG ? "no" : ""; }
+
+static const char *mark_of(int kind) { return kind == CORRECT ? "<span>✓</span>" : kind == WRONG ? "<span>✗</span>" : ""; }
+
+static void image(gallery *a, int64_t row, int kind, float similarity) {
+    char name[200];
+    if (!gf_page_image_load(&a->images, a->rows->id[row])) return;
+    gf_snapshot_class(a->snapshot, a->rows->label[row], name, sizeof name);
+    gf_text_add(a->out, "<div class=\"pic %s\"><img alt=\"", class_of(kind));
+    gf_text_escape(a->out, name);
+    gf_text_add(a->out, "\" title=\"");
+    gf_text_escape(a->out, name);
+    if (isfinite(similarity)) gf_text_add(a->out, ", similarity %.3f", (double)similarity);
+    gf_text_add(a->out, "\" src=\"");
+    gf_page_image_write(a->out, &a->images);
+    gf_text_add(a->out, "\">%s</div>", mark_of(kind));
+}
+
+static void caption(gallery *a, int64_t row, int kind, float similarity) {
+    char text[240];
+    gf_snapshot_caption(a->snapshot, a->rows->id[row], text, sizeof text);
+    gf_text_add(a->out, "<p class=\"caption %s\"", class_of(kind));
+    if (isfinite(similarity)) gf_text_add(a->out, " title=\"similarity %.3f\"", (double)similarity);
+    gf_text_add(a->out, ">%s", mark_of(kind));
+    gf_text_escape(a->out, text);
+    gf_text_add(a->out, "</p>");
+}
+
+static int kind_of(const gf_view_set *s, int64_t anchor, int64_t row) {
+    if (s->label[anchor] < 0) return UNKNOWN;
+    return s->label[anchor] == s->label[row] ? CORRECT : WRONG;
+}
+
+static void flagged_by(gallery *a, const gf_gallery_anchor *x, int detector) {
+    const gf_flagged_samples *f = &x->by[detector];
+    const int as_text = a->snapshot->clip && a->side == 0;
+    gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
+    if (detector == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
+    else if (a->rows->label[x->row] >= 0)
+        gf_text_add(a->out, ": %lld flagged, %lld correct", (long long)f->count, (long long)f->right);
+    else gf_text_add(a->out, ": %lld flagged", (long long)f->count);
+    if (detector == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
+    gf_text_add(a->out, "</p><div class=\"%s\">", as_text ? "captions" : "strip");
+    for (int k = 0; k < f->shown; k++)
+        (as_text ? caption : image)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
+    gf_text_add(a->out, "</div></div>");
+}
+
+static void anchor(gallery *a, const gf_gallery_anchor *x) {
+    char name[200];
+    gf_text_add(a->out, "<div class=\"row\"><div><p>anchor");
+    if (a->rows->label[x->row] >= 0) {
+        gf_snapshot_class(a->snapshot, a->rows->label[x->row], name, sizeof name);
+        gf_text_add(a->out, ": ");
+        gf_text_escape(a->out, name);
+    }
+    gf_text_add(a->out, "</p>");
+    (a->side ? caption : image)(a, x->row, ANCHOR, NAN);
+    if (a->snapshot->clip) { /* the other side of the sample */
+        gf_text_add(a->out, "<p class=\"own\">its own %s:</p>", a->side ? "image" : "caption");
+        (a->side ? image : caption)(a, x->row, UNKNOWN, NAN);
+    }
+    gf_text_add(a->out, "</div>");
+    for (int d = 0; d < 2; d++) flagged_by(a, x, d);
+    gf_text_add(a->out, "</div>\n");
+}
+
+static void show(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
+    const gf_snapshot_side *s = &l->side[side];
+    gallery a = {.out = out,
+                 .snapshot = l,
+                 .side = side,
+                 .rows = s->rows,
+                 .images = {.data = l->data, .thumbnails = {.side = 64, .quality = 82}, .budget = budget}};
+    if (!s->anchors) return;
+    if (l->clip)
+        gf_text_add(out, "<p>%s</p>\n",
+                    side ? "Captions, and images flagged as matching:" : "Images, and captions flagged as matching:");
+    gf_text_add(out, "<div class=\"rows\">\n");
+    for (int i = 0; i < s->anchors; i++) anchor(&a, &s->anchor[i]);
+    gf_text_add(out, "</div>\n");
+    if (a.images.left_out)
+        gf_text_add(out, "<p class=\"faint\">%d images are left out: unreadable, or over the limit of %zu kB.</p>\n",
+                    a.images.left_out, GF_PAGE_IMAGES / 1000);
+    gf_page_images_free(&a.images);
+}
+
+/* Groups with learned thresholds come first. */
+static int rank(const gf_snapshot *l) { return l && l->side[0].anchors ? (l->side[0].learned ? 2 : 1) : 0; }
+
+static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, int folded) {
+    const gf_snapshot *l = gf_group_snapshot(r, g);
+    gf_text_add(out, folded ? "<details><summary>" : "<h3>");
+    gf_text_add(out, "Network of ");
+    gf_text_escape(out, gf_snapshot_name(r, l));
+    gf_text_add(out, folded ? "</summary>\n" : "</h3>\n");
+    for (int s = 0; s < l->sides; s++) show(out, l, s, budget);
+    if (folded) gf_text_add(out, "</details>\n");
+}
+
+static void empty_gallery(gf_text *out, const gf_report *r) {
+    if (r->snapshots && *r->snapshots[0].why) gf_page_missing(out, "The network could not be applied:", r->snapshots[0].why);
+    else if (r->snapshots && r->snapshots[0].made)
+        gf_text_add(out, "<p class=\"none\">No pair of the chosen samples is flagged.</p>\n");
+    else gf_page_missing(out, "Images need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
+}
+
+static const char section_gallery_of_images[] =
+    "Random anchor images, and images that a detector flags as false negatives of the anchor, with the trained network. GloFND "
+    "flags images above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. Each row has a random "
+    "selection of the flagged images.";
+static const char section_gallery_of_pairs[] =
+    "Random anchors, and captions or images of other samples that a detector flags as false negatives of the anchor, with the "
+    "trained network. GloFND flags those above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. "
+    "Each row has a random selection of the flagged captions or images.";
+
+void gf_section_gallery(gf_text *out, const gf_report *r) {
+    size_t budget = GF_PAGE_IMAGES;
+    int best = -1;
+    int labelled = 0;
+    gf_section_begin(out, "found", "Flagged samples", gf_is_clip(r) ? section_gallery_of_pairs : section_gallery_of_images);
+    for (int g = 0; g < gf_groups(r); g++) {
+        const gf_snapshot *l = gf_group_snapshot(r, g);
+        labelled |= l && isfinite(l->neighbours);
+    }
+    if (labelled) gf_text_add(out, "<p>Labels show which flags are correct: ✓ same class, ✗ different class.</p>\n");
+    for (int g = 0; g < gf_groups(r); g++)
+        if (rank(gf_group_snapshot(r, g)) > (best < 0 ? 0 : rank(gf_group_snapshot(r, best)))) best = g;
+    if (best < 0) empty_gallery(out, r);
+    else gallery_of(out, r, best, &budget, 0);
+    for (int g = 0; g < gf_groups(r); g++)
+        if (g != best && rank(gf_group_snapshot(r, g)) == 2) gallery_of(out, r, g, &budget, 1);
+    gf_section_end(out);
+}
+
+/* ----- section cost ----- */
+
+/* Time of a step, and memory. */
+
+enum { RUNS_MAX = 12 };
+
+static int runs_shown(const gf_report *r) { return r->count < RUNS_MAX ? r->count : RUNS_MAX; }
+
+/* ----- time ----- */
+
+enum { TIMES = 5, OF_LOSS = 2 };
+
+/* Milliseconds of the parts of a step; returns the share of loss and detection in percent. */
+static double time_row(const gf_run_log *run, gf_stacked_row *row) {
+    static const gf_run_step fields[TIMES] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS, GF_STEP_TIME_BACKWARD,
+                                              GF_STEP_TIME_OPTIMIZER};
+    double total = 0.0;
+    *row = (gf_stacked_row){.name = run->name};
+    for (int p = 0; p < TIMES; p++) {
+        row->part[p] = gf_run_step_mean(run, fields[p], 50);
+        total += isfinite(row->part[p]) ? row->part[p] : 0.0;
+    }
+    return total > 0.0 && isfinite(row->part[OF_LOSS]) ? 100.0 * row->part[OF_LOSS] / total : 0.0;
+}
+
+static void times(gf_text *out, const gf_report *r) {
+    static const char *const parts[TIMES] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
+    gf_stacked_row rows[RUNS_MAX];
+    char note[300];
+    double share = 0.0;
+    for (int i = 0; i < runs_shown(r); i++) {
+        const double x = time_row(&r->runs[i], &rows[i]);
+        if (gf_has_detector(&r->runs[i])) share = fmax(share, x);
+    }
+    if (share > 0.0)
+        snprintf(note, sizeof note, "Mean of the last logged steps. Loss and detection take at most %.2g\u00a0%% of a step.",
+                 share);
+    else
+        snprintf(note, sizeof note,
+                 "Mean of the last logged steps. On a GPU, forward includes all parts except waiting for data.");
+    gf_svg_stacked(out, &(gf_stacked_chart){.title = "Time of a step",
+                                            .note = note,
+                                            .unit = "ms",
+                                            .parts = parts,
+                                            .part_count = TIMES,
+                                            .rest = -1,
+                                            .rows = rows,
+                                            .count = runs_shown(r),
+                                            .missing = "No logged step yet."});
+}
+
+/* ----- memory ----- */
+
+enum { KINDS = 7, REST = 6 };
+
+static void memory_row(const gf_run_log *run, double unit, gf_stacked_row *row) {
+    const gf_memory_split *m = &run->memory.bytes;
+    const double kinds[REST] = {(double)m->weights,   (double)m->optimizer, (double)m->activations,
+                                (double)m->workspace, (double)m->loss,      (double)m->data};
+    double rest = (double)m->peak;
+    *row = (gf_stacked_row){.name = run->name};
+    for (int k = 0; k < REST; k++) row->part[k] = kinds[k] / unit, rest -= kinds[k];
+    row->part[REST] = fmax(rest, 0.0) / unit;
+}
+
+static void memory(gf_text *out, const gf_report *r) {
+    static const char *const kinds[KINDS] = {"weights and gradients", "optimizer",          "activations", "workspace",
+                                             "loss and anchors",      "batches and images", "rest"};
+    gf_stacked_row rows[RUNS_MAX];
+    double max = 0.0;
+    int gpu = 0;
+    for (int i = 0; i < runs_shown(r); i++) {
+        max = fmax(max, (double)r->runs[i].memory.bytes.peak);
+        gpu |= r->runs[i].memory.gpu;
+    }
+    for (int i = 0; i < runs_shown(r); i++) memory_row(&r->runs[i], max < 1e10 ? 1e6 : 1e9, &rows[i]);
+    gf_svg_stacked(
+        out, &(gf_stacked_chart){.title = "Memory",
+                                 .note = gpu ? "GPU memory; the bar is the peak use. The rest is libraries and other processes."
+                                             : "Memory of the training process; the bar is the peak use. The rest is code, "
+                                               "libraries and temporary buffers.",
+                                 .unit = max < 1e10 ? "MB" : "GB",
+                                 .parts = kinds,
+                                 .part_count = KINDS,
+                                 .rest = REST,
+                                 .rows = rows,
+                                 .count = runs_shown(r),
+                                 .missing = "Not recorded: the run has fewer than ten steps, or an earlier version made it."});
+}
+
+/* Bytes of state per sample: lambda, its moments, u and a clock per side; temperatures where learned. */
+static int state_bytes(const gf_run_log *run) {
+    const int sides = run->config.task == GF_TASK_CLIP ? 2 : 1;
+    return sides * (gf_config_individual_tau(&run->config) ? 36 : 20);
+}
+
+/* Accounted bytes; the peak on a GPU includes other processes. */
+static double accounted_bytes(const gf_memory_split *m) {
+    return (double)m->weights + (double)m->optimizer + (double)m->activations + (double)m->workspace + (double)m->loss +
+           (double)m->data;
+}
+
+static void state_of_anchors(gf_text *out, const gf_report *r) {
+    for (int i = 0; i < r->count; i++) {
+        const gf_memory_record *m = &r->runs[i].memory;
+        const double state = (double)state_bytes(&r->runs[i]) * (double)m->anchors, held = accounted_bytes(&m->bytes);
+        if (!m->known || !(held > 0.0) || !gf_learns_lambda(&r->runs[i])) continue;
+        gf_text_add(
+            out,
+            "<p>Thresholds need little memory: the state of all samples takes <b>%.3g\u00a0%s</b>, %d bytes for each of %lld, ",
+            state < 1e6 ? state / 1e3 : state / 1e6, state < 1e6 ? "kB" : "MB", state_bytes(&r->runs[i]), (long long)m->anchors);
+        gf_text_add(out, "%.2g\u00a0%% of the <b>%.0f\u00a0MB</b> of <b>", 100.0 * state / held, held / 1e6);
+        gf_text_escape(out, r->runs[i].name);
+        gf_text_add(out, "</b>%s.</p>\n", m->ranks > 1 ? " on its first rank" : "");
+        return;
+    }
+}
+
+void gf_section_cost(gf_text *out, const gf_report *r) {
+    gf_section_begin(out, "cost", "Time and memory", NULL);
+    state_of_anchors(out, r);
+    gf_text_add(out, "<div class=\"charts\">\n");
+    times(out, r);
+    memory(out, r);
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}
+
+/* ----- section config ----- */
+
+/* Configuration keys in which runs differ, and the others. */
+
+static void value_of(const gf_run_log *r, const gf_option *o, int in_method, char *out, size_t bytes) {
+    gf_option_format(o, in_method ? (const void *)&r->config.method : &r->config, out, bytes);
+}
+
+static int differs(const gf_report *r, const gf_option *o, int in_method) {
+    char first[1100], other[1100];
+    value_of(&r->runs[0], o, in_method, first, sizeof first);
+    for (int i = 1; i < r->count; i++) {
+        value_of(&r->runs[i], o, in_method, other, sizeof other);
+        if (strcmp(first, other) != 0) return 1;
+    }
+    return 0;
+}
+
+static void option_row(gf_text *out, const gf_report *r, int shown, const gf_option *o, int in_method) {
+    char value[1100];
+    gf_text_add(out, "<tr><th scope=\"row\"><code>%s</code></th>", o->key);
+    for (int i = 0; i < shown; i++) {
+        value_of(&r->runs[i], o, in_method, value, sizeof value);
+        gf_text_add(out, "<td><code>");
+        gf_text_escape(out, *value ? value : "-");
+        gf_text_add(out, "</code></td>");
+    }
+    gf_text_add(out, "</tr>\n");
+}
+
+/* Keys in which the runs differ, a column per run; or the common keys, in one column. */
+static void option_table(gf_text *out, const gf_report *r, int different) {
+    const int shown = different ? r->count : 1;
+    int in_method;
+    gf_text_add(out, "<div class=\"wide\"><table class=\"keys\"><tr><th scope=\"col\">key</th>");
+    for (int i = 0; i < shown; i++) {
+        gf_text_add(out, "<th scope=\"col\">");
+        gf_text_escape(out, different ? r->runs[i].name : "value");
+        gf_text_add(out, "</th>");
+    }
+    gf_text_add(out, "</tr>\n");
+    for (int i = 0;; i++) {
+        const gf_option *o = gf_config_option(i, &in_method);
+        if (!o) break;
+        if (differs(r, o, in_method) == different) option_row(out, r, shown, o, in_method);
+    }
+    gf_text_add(out, "</table></div>\n");
+}
+
+void gf_section_config(gf_text *out, const gf_report *r) {
+    gf_section_begin(out, "config", "Configuration", NULL);
+    if (r->count > 1) {
+        gf_text_add(out, "<h3>Differences</h3>\n");
+        option_table(out, r, 1);
+    }
+    gf_text_add(out, "<details><summary>%s</summary>\n", r->count > 1 ? "Common keys" : "All keys");
+    option_table(out, r, 0);
+    gf_text_add(out, "</details>\n");
+    gf_section_end(out);
+}
