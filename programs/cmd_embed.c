@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "programs/device_flags.h"
-#include "programs/trained_run.h"
-#include "programs/embed_files.h"
 #include "eval/encode.h"
-#include "util/text.h"
+#include "programs/device_flags.h"
+#include "programs/embed_files.h"
+#include "programs/trained_run.h"
 #include "util/text.h"
 
 typedef struct result {

@@ -5,16 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dist/comm.h"
+#include "dist/dist.h"
+#include "eval/encode.h"
+#include "loop/pretrain.h"
 #include "programs/cli.h"
 #include "programs/epoch_hook.h"
 #include "programs/interrupt.h"
 #include "programs/preset_file.h"
-#include "dist/dist.h"
-#include "eval/encode.h"
-#include "dist/comm.h"
-#include "run/run_folder.h"
 #include "run/resume.h"
-#include "loop/pretrain.h"
+#include "run/run_folder.h"
 
 /* Replaces a progress line on a terminal. */
 static void report(const char *line) {

@@ -17,7 +17,6 @@
 #include "programs/cli.h"
 #include "report/summary.h"
 #include "util/text.h"
-#include "util/text.h"
 
 static volatile sig_atomic_t ended;
 

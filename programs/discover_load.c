@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "programs/device_flags.h"
-#include "programs/interrupt.h"
-#include "programs/discover_job.h"
-#include "eval/encode.h"
 #include "embeddings/row_labels.h"
+#include "eval/encode.h"
 #include "io/file.h"
+#include "programs/device_flags.h"
+#include "programs/discover_job.h"
+#include "programs/interrupt.h"
 #include "run/run_folder.h"
 #include "util/text.h"
 

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "plot/terminal.h"
 #include "programs/cli.h"
 #include "programs/omp_wait.h"
 #include "programs/shell.h"
-#include "plot/terminal.h"
 
 static const cli_verb *const verbs[] = {&cmd_data,  &cmd_pretrain,   &cmd_embed,   &cmd_discover, &cmd_eval,
                                         &cmd_sweep, &cmd_reproduce,  &cmd_compare, &cmd_report,   &cmd_watch,

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "data/dataset.h"
-#include "data/embedding_files.h"
 #include "data/spec.h"
+#include "embeddings/row_labels.h"
 #include "io/npy.h"
 #include "programs/trained_run.h"
 #include "run/run_folder.h"

@@ -649,8 +649,7 @@ static glofnd_status read_owners(gf_error *err, const char *path, int64_t images
     return GLOFND_OK;
 }
 
-static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_features *image, gf_features *text,
-                                int64_t **owner) {
+static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_features *image, gf_features *text, int64_t **owner) {
     TRY(gf_embeddings_load(err, j->image, NULL, &image->n, &image->dim, &image->x));
     TRY(gf_embeddings_load(err, j->text, NULL, &text->n, &text->dim, &text->x));
     FAIL_IF(err, image->dim != text->dim, GLOFND_E_ARGUMENT,

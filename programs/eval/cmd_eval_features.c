@@ -10,8 +10,6 @@
 #include "programs/trained_run.h"
 #include "util/machine.h"
 #include "util/text.h"
-#include "util/machine.h"
-#include "util/text.h"
 
 /* ----- knn ----- */
 

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "programs/eval/eval.h"
-#include "programs/trained_run.h"
 #include "eval/detectors.h"
 #include "eval/encode.h"
 #include "eval/split.h"
 #include "plot/terminal.h"
+#include "programs/eval/eval.h"
+#include "programs/trained_run.h"
 #include "run/run_log.h"
 #include "util/parallel.h"
 

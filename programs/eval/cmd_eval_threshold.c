@@ -7,15 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "programs/eval/eval.h"
-#include "programs/trained_run.h"
 #include "eval/detectors.h"
 #include "eval/encode.h"
 #include "io/blockfile.h"
 #include "io/npy.h"
 #include "plot/svg.h"
 #include "plot/terminal.h"
-#include "util/array.h"
+#include "programs/eval/eval.h"
+#include "programs/trained_run.h"
 #include "util/array.h"
 #include "util/parallel.h"
 

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/transfer.h"
 #include "programs/eval/eval.h"
 #include "programs/trained_run.h"
-#include "eval/transfer.h"
-#include "util/machine.h"
 #include "util/machine.h"
 
 #define VALIDATION 0.2 /* of the training samples, to choose a strength by */

@@ -7,12 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "plot/terminal.h"
 #include "programs/cli.h"
 #include "programs/preset_file.h"
 #include "programs/sweep/paper_tables.h"
 #include "programs/sweep/sweep_command.h"
-#include "plot/terminal.h"
-#include "util/text.h"
 #include "util/text.h"
 
 typedef struct reproduce_flags {

@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "data/captions.h"
+#include "eval/split.h"
 #include "programs/eval/eval.h"
 #include "programs/sweep/sweep_command.h"
-#include "eval/split.h"
-#include "data/captions.h"
 
 #define CANNOT_WORK "--eval \"%.200s\" cannot work%s; nothing was started"
 

@@ -2,11 +2,10 @@
 #include "support/test.h"
 
 #include "data/embedding_files.h"
-#include "discover/output_files.h"
-#include "eval/detectors.h"
 #include "discover/discover_files.h"
-#include "embeddings/row_labels.h"
 #include "discover/output_files.h"
+#include "embeddings/row_labels.h"
+#include "eval/detectors.h"
 #include "io/npy.h"
 #include "support/random.h"
 #include "support/scratch.h"

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop/lambdas.h"
 #include "method/store.h"
 #include "support/ranked.h"
 #include "support/scratch.h"
-#include "loop/lambdas.h"
 #include "util/dtype.h"
 #include "util/rng.h"
 

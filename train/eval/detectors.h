@@ -2,8 +2,8 @@
 #pragma once
 
 #include "eval/encode.h"
-#include "pairs/pairs_sweep.h"
 #include "pairs/flag_stats.h"
+#include "pairs/pairs_sweep.h"
 
 /* ----- fn precision recall ----- */
 

@@ -17,8 +17,8 @@
 #include "run/run_folder.h"
 #include "util/array.h"
 #include "util/parallel.h"
-#include "util/text.h"
 #include "util/string_list.h"
+#include "util/text.h"
 
 /* ----- features ----- */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/captions.h"
 #include "data/spec.h"
 #include "io/calls.h"
 #include "io/safetensors.h"
@@ -15,12 +16,10 @@
 #include "loop/learned_thresholds.h"
 #include "loop/trainer.h"
 #include "run/resume.h"
-#include "data/captions.h"
+#include "util/array.h"
 #include "util/components.h"
-#include "util/array.h"
-#include "util/text.h"
-#include "util/array.h"
 #include "util/rng.h"
+#include "util/text.h"
 
 struct gf_trained_run {
     gf_trained_run_spec spec;

@@ -28,8 +28,8 @@ typedef struct gf_samples { /* labelled samples of a dataset */
 typedef struct gf_split {
     gf_dataset *data, *test_data; /* test_data NULL: test samples are held out of data */
     gf_samples train, test;
-    int32_t classes;               /* largest label of the training samples + 1; with `several`, all */
-    int several;                   /* labels are positions: gf_dataset_several() has the classes */
+    int32_t classes;              /* largest label of the training samples + 1; with `several`, all */
+    int several;                  /* labels are positions: gf_dataset_several() has the classes */
     char test_name[GF_TEST_SPEC]; /* SPEC of the test samples; "": held out */
 } gf_split;
 

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "io/calls.h"
+#include "loop/fit_anchors.h"
 #include "method/store.h"
 #include "run/run_folder.h"
-#include "loop/fit_anchors.h"
-#include "util/text.h"
 #include "util/status.h"
+#include "util/text.h"
 
 /* ----- parts of ranks ----- */
 

@@ -9,9 +9,9 @@
 
 #include "dist/step_ranks.h"
 #include "io/calls.h"
+#include "loop/anchors.h"
 #include "method/store.h"
 #include "run/run_folder.h"
-#include "loop/anchors.h"
 #include "util/array.h"
 #include "util/status.h"
 

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/page.h"
 #include "run/run_folder.h"
 #include "run/run_log.h"
-#include "report/page.h"
-#include "util/text.h"
 #include "util/text.h"
 
 /* ----- groups ----- */

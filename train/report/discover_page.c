@@ -10,7 +10,6 @@
 #include "io/file.h"
 #include "report/explorer.h"
 #include "util/array.h"
-#include "util/array.h"
 
 enum { SMALL = 32, SIDE = 64, FACTS = 13, FACT_TEXT = 48 };
 #define TOP_MAX 40       /* neighbours of an anchor */

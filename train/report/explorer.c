@@ -13,7 +13,6 @@
 #include "plot/svg.h"
 #include "report/page.h"
 #include "util/array.h"
-#include "util/array.h"
 
 /* ----- chunks ----- */
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/captions.h"
 #include "eval/split.h"
 #include "plot/svg.h"
 #include "util/array.h"
-#include "data/captions.h"
 
 void gf_section_begin(gf_text *out, const char *id, const char *title, const char *lead) {
     gf_text_add(out, "<section id=\"%s\"><h2>%s</h2>\n", id, title);

@@ -11,7 +11,6 @@
 #include "pairs/nearest.h"
 #include "plot/maps.h"
 #include "util/array.h"
-#include "util/array.h"
 #include "util/rng.h"
 
 /* ----- gallery ----- */

@@ -4,7 +4,6 @@
 #include "report/page.h"
 #include "run/run_log.h"
 #include "util/text.h"
-#include "util/text.h"
 
 /* Aligned text; "-": not measured, or measured by a different protocol or on different samples (comparable.h). */
 void gf_summary_text(gf_text *out, const gf_report *r);
