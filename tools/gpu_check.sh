@@ -109,7 +109,7 @@ sanitized() {
 }
 
 # Names of all kernels of this project.
-kernels=$(cat "$source"/src/cuda/*/*.cu "$source"/src/cuda/*/*.cuh "$source"/src/cuda/*/*/*.cu "$source"/src/cuda/*/*/*.cuh |
+kernels=$(find "$source/lib/cuda" "$source/train" -name '*.cu*' -exec cat {} + |
     tr '\n' ' ' |
     grep -oE '__global__ +void( +__launch_bounds__\([^()]*\))? +[A-Za-z_0-9]+ *\(' | sed 's/ *($//; s/.* //' | sort -u)
 
