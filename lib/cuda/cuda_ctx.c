@@ -43,18 +43,16 @@ glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out) {
     return status;
 }
 
-static void free_retired(gf_device_ctx *d) {
-    gf_retired *x = d->retired;
-    d->retired = x->next;
-    cudaFree(x->block);
-    free(x);
-}
-
 void gf_cuda_close(gf_device_ctx *d) {
     if (!d) return;
     cudaStreamSynchronize(d->stream);
     if (!d->borrowed) cudaFree(d->block);
-    while (d->retired) free_retired(d);
+    while (d->retired) {
+        gf_retired *x = d->retired;
+        d->retired = x->next;
+        cudaFree(x->block);
+        free(x);
+    }
     cudaFree(d->control);
     cudaFreeHost(d->host);
     cudaFreeHost(d->noticed);
@@ -104,42 +102,6 @@ static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, i
     e->lo = take(at, math == GF_CUDA_EXACT || math == GF_CUDA_BF16 ? 0 : rows * ld, 2);
 }
 
-static void lay_own(cursor *at, gf_cuda_rows *x, int64_t n) {
-    TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
-    TAKE(at, x->sum, n), TAKE(at, x->moment, n), TAKE(at, x->flagged_s, n);
-    TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->above, n);
-    TAKE(at, x->same, n), TAKE(at, x->hits, n);
-    x->col_sum = x->sum, x->col_moment = x->moment; /* of pass C, when those of pass B have been used */
-}
-
-static void lay_every(cursor *at, gf_cuda_rows *x, int64_t n) {
-    TAKE(at, x->inv_tau, n), TAKE(at, x->theta, n), TAKE(at, x->floor, n), TAKE(at, x->log_w, n), TAKE(at, x->w, n);
-    TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
-}
-
-static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t ld, gf_cuda_math math) {
-    lay_embed(at, &side->z, s->all, s->dim, ld, math);
-    lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, math);
-    side->support.f32.rows = s->topk ? s->all : 0; /* of one copy */
-    lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, math);
-    lay_own(at, &side->own, s->own);
-    side->own.marks_ld = gf_pad(s->all) / 32;
-    TAKE(at, side->own.marks, s->marks ? s->own * side->own.marks_ld : 0);
-    TAKE(at, side->own.marks_col, s->marks ? s->own * side->own.marks_ld : 0);
-    lay_every(at, &side->every, s->all);
-    TAKE(at, side->norm, s->all), TAKE(at, side->positive, s->all), TAKE(at, side->pos, s->all);
-    TAKE(at, side->quantile, s->own), TAKE(at, side->row_id, s->own);
-    TAKE(at, side->fresh, s->rows), TAKE(at, side->starts, s->rows), TAKE(at, side->open, s->rows);
-}
-
-/* A few anchors are searched for in more parts, and may need more memory than all. */
-static void lay_near(cursor *at, gf_cuda_near *x, const gf_shape *s) {
-    const int64_t cols = s->neighbours > 0 ? s->cols : 0, rows = s->neighbours > 0 ? s->rows : 0;
-    const int64_t lists = GF_MAX(cols * gf_cuda_neighbour_parts(s->cols), rows * gf_cuda_neighbour_parts(s->rows));
-    TAKE(at, x->parts, GF_NEIGHBOURS_MAX * lists), TAKE(at, x->list, s->neighbours * cols);
-    TAKE(at, x->pull, rows * s->dim), TAKE(at, x->dot, rows), TAKE(at, x->found, rows);
-}
-
 /* For a selection of this shape and of every smaller one: at 16 MB selections work in pieces, and smaller ones may need more. */
 static size_t scratch_bytes(int64_t rows, int64_t cols) {
     const size_t now = gf_cuda_select_scratch(rows, cols), all = sizeof(float) * (size_t)rows * (size_t)cols;
@@ -179,14 +141,41 @@ static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_
     return end;
 }
 
-static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
+/* All arrays of a step, from `base` on; NULL: only their bytes, which it returns. */
+static size_t lay_workspace(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
     cursor at = {base, 0};
     const int64_t ld = gf_cuda_embed_ld(s->dim);
     d->weights_bytes = gf_cuda_has_wide(d->device, ld, math) ? weights_bytes(s, math) : 0;
     d->weights = take(&at, (int64_t)d->weights_bytes, 1);
     memset(d->side, 0, sizeof d->side);
-    for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
-    lay_near(&at, &d->near, s);
+    for (int i = 0; i < s->sides; i++) {
+        gf_cuda_side *side = &d->side[i];
+        gf_cuda_rows *own = &side->own, *every = &side->every;
+        lay_embed(&at, &side->z, s->all, s->dim, ld, math);
+        lay_embed(&at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, math);
+        side->support.f32.rows = s->topk ? s->all : 0; /* of one copy */
+        lay_embed(&at, &side->bank, s->bank ? s->all : 0, s->dim, ld, math);
+        TAKE(&at, own->inv_tau, s->own), TAKE(&at, own->lo, s->own), TAKE(&at, own->mid, s->own), TAKE(&at, own->peak, s->own);
+        TAKE(&at, own->sum, s->own), TAKE(&at, own->moment, s->own), TAKE(&at, own->flagged_s, s->own);
+        TAKE(&at, own->kept, s->own), TAKE(&at, own->tie, s->own), TAKE(&at, own->above, s->own);
+        TAKE(&at, own->same, s->own), TAKE(&at, own->hits, s->own);
+        own->col_sum = own->sum, own->col_moment = own->moment; /* of pass C, when those of pass B have been used */
+        own->marks_ld = gf_pad(s->all) / 32;
+        TAKE(&at, own->marks, s->marks ? s->own * own->marks_ld : 0);
+        TAKE(&at, own->marks_col, s->marks ? s->own * own->marks_ld : 0);
+        TAKE(&at, every->inv_tau, s->all), TAKE(&at, every->theta, s->all), TAKE(&at, every->floor, s->all);
+        TAKE(&at, every->log_w, s->all), TAKE(&at, every->w, s->all), TAKE(&at, every->attract, s->all);
+        TAKE(&at, every->align, s->all), TAKE(&at, every->tie, s->all);
+        TAKE(&at, every->group, s->all), TAKE(&at, every->label, s->all);
+        TAKE(&at, side->norm, s->all), TAKE(&at, side->positive, s->all), TAKE(&at, side->pos, s->all);
+        TAKE(&at, side->quantile, s->own), TAKE(&at, side->row_id, s->own);
+        TAKE(&at, side->fresh, s->rows), TAKE(&at, side->starts, s->rows), TAKE(&at, side->open, s->rows);
+    }
+    /* A few anchors are searched for in more parts, and may need more memory than all. */
+    const int64_t cols = s->neighbours > 0 ? s->cols : 0, rows = s->neighbours > 0 ? s->rows : 0;
+    const int64_t lists = GF_MAX(cols * gf_cuda_neighbour_parts(s->cols), rows * gf_cuda_neighbour_parts(s->rows));
+    TAKE(&at, d->near.parts, GF_NEIGHBOURS_MAX * lists), TAKE(&at, d->near.list, s->neighbours * cols);
+    TAKE(&at, d->near.pull, rows * s->dim), TAKE(&at, d->near.dot, rows), TAKE(&at, d->near.found, rows);
     TAKE(&at, d->links, 2 * s->cols);
     for (int i = 0; i < s->sides; i++) {
         TAKE(&at, d->nearest.value[i], s->components ? s->all : 0);
@@ -200,19 +189,15 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
 /* Two tables of 2 cols entries, the second for slots. */
 static size_t table_bytes(const gf_shape *s) { return (4 * sizeof(int64_t) * (size_t)s->cols + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* Graphs that hold steps of this context keep their memory. */
-static glofnd_status retire_block(gf_error *err, gf_device_ctx *d) {
-    gf_retired *x = malloc(sizeof *x);
-    FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for a context");
-    *x = (gf_retired){d->retired, d->block};
-    d->retired = x;
-    return GLOFND_OK;
-}
-
 static glofnd_status drop_block(gf_error *err, gf_device_ctx *d) {
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    if (d->captured && !d->borrowed && d->block) TRY(retire_block(err, d));
-    else if (!d->borrowed) cudaFree(d->block);
+    if (d->captured && !d->borrowed && d->block) {
+        /* Graphs that hold steps of this context keep their memory. */
+        gf_retired *x = malloc(sizeof *x);
+        FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for a context");
+        *x = (gf_retired){d->retired, d->block};
+        d->retired = x;
+    } else if (!d->borrowed) cudaFree(d->block);
     d->block = NULL, d->bytes = d->arrays_bytes = d->table_bytes = 0, d->borrowed = 0;
     memset(&d->shape, 0, sizeof d->shape);
     return GLOFND_OK;
@@ -253,13 +238,13 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
     if (!d->captured && is_capturing(d)) d->captured = 1;
     if (memcmp(&d->shape, shape, sizeof *shape) == 0 && d->math == (int)math) return GLOFND_OK;
     gf_device_ctx plan = *d;
-    const size_t arrays = lay(&plan, shape, math, NULL), table = table_bytes(shape);
+    const size_t arrays = lay_workspace(&plan, shape, math, NULL), table = table_bytes(shape);
     if (GF_MAX(arrays, d->arrays_bytes) + GF_MAX(table, d->table_bytes) > d->bytes) TRY(grow(err, d, shape, arrays + table));
     char *end = d->block + d->bytes / ALIGN * ALIGN;
     if (table > d->table_bytes) CUDA_TRY(err, cudaMemsetAsync(end - table, 0, table - d->table_bytes, d->stream));
     d->arrays_bytes = GF_MAX(arrays, d->arrays_bytes);
     d->table_bytes = GF_MAX(table, d->table_bytes);
-    lay(d, shape, math, d->block);
+    lay_workspace(d, shape, math, d->block);
     d->seen_ids = (int64_t *)(void *)(end - table);
     d->near_key = 0;
     d->shape = *shape;
@@ -282,7 +267,7 @@ glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *s
 glofnd_status gf_cuda_workspace_bytes(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
     gf_device_ctx plan = *d;
     (void)err;
-    *bytes = lay(&plan, shape, largest_math(shape), NULL) + table_bytes(shape) + ALIGN; /* the caller aligns to less */
+    *bytes = lay_workspace(&plan, shape, largest_math(shape), NULL) + table_bytes(shape) + ALIGN; /* the caller aligns to less */
     return GLOFND_OK;
 }
 

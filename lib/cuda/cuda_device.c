@@ -10,24 +10,21 @@
 #include "cuda/cuda_step.h"
 #include "util/machine.h"
 
-/* The runtime has one error for a driver that is too old and for a missing one. */
-static void describe_driver(char *why, size_t bytes) {
-    int driver = 0, runtime = 0;
-    cudaDriverGetVersion(&driver);
-    cudaRuntimeGetVersion(&runtime);
-    if (driver == 0) snprintf(why, bytes, "no NVIDIA driver is installed");
-    else
-        snprintf(why, bytes, "the NVIDIA driver is for CUDA %d.%d, and this program needs one for %d.%d: update the driver",
-                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-}
-
 int gf_cuda_devices(char *why, size_t bytes) {
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaSuccess && count > 0) return count;
     (void)cudaGetLastError();
-    if (why && e == cudaErrorInsufficientDriver) describe_driver(why, bytes);
-    else if (why) snprintf(why, bytes, "%s", e == cudaSuccess ? "the driver lists none" : cudaGetErrorString(e));
+    if (why && e == cudaErrorInsufficientDriver) {
+        /* The runtime has one error for a driver that is too old and for a missing one. */
+        int driver = 0, runtime = 0;
+        cudaDriverGetVersion(&driver);
+        cudaRuntimeGetVersion(&runtime);
+        if (driver == 0) snprintf(why, bytes, "no NVIDIA driver is installed");
+        else
+            snprintf(why, bytes, "the NVIDIA driver is for CUDA %d.%d, and this program needs one for %d.%d: update the driver",
+                     driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    } else if (why) snprintf(why, bytes, "%s", e == cudaSuccess ? "the driver lists none" : cudaGetErrorString(e));
     return 0;
 }
 

@@ -446,12 +446,6 @@ static glofnd_status find_neighbours(const cuda_step *step) {
     return GLOFND_OK;
 }
 
-static glofnd_status check_neighbours(gf_error *err, const gf_device_ctx *device, const gf_device_step *call) {
-    FAIL_IF(err, call->plan->neighbours && device->near_key != neighbour_key(call->q), GLOFND_E_ARGUMENT,
-            "neighbours: call glofnd_step_grad after glofnd_step_rows for the same batch, on the same context");
-    return GLOFND_OK;
-}
-
 /* ----- the halves of a step ----- */
 
 static glofnd_status first_half(const cuda_step *step) {
@@ -532,7 +526,8 @@ static glofnd_status begin_with_links(cuda_step *step, gf_error *err, gf_device_
 
 glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *device, const gf_device_step *call) {
     cuda_step step;
-    TRY(check_neighbours(err, device, call));
+    FAIL_IF(err, call->plan->neighbours && device->near_key != neighbour_key(call->q), GLOFND_E_ARGUMENT,
+            "neighbours: call glofnd_step_grad after glofnd_step_rows for the same batch, on the same context");
     TRY(begin_with_links(&step, err, device, call));
     return second_half(&step, 0);
 }

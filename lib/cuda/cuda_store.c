@@ -49,37 +49,22 @@ static glofnd_status take_records(gf_error *err, gf_device_store *s) {
     return GLOFND_OK;
 }
 
-static glofnd_status take_ring(gf_error *err, gf_device_store *s, int side) {
-    const size_t count = (size_t)s->ring_rows * (size_t)s->ring_ld;
-    gf_cuda_embed *e = &s->ring[side];
-    e->f32 = (gf_cuda_matrix){.rows = s->ring_rows, .dim = s->ring_dim, .ld = s->ring_ld};
-    TRY(take(err, s, &e->f32.row, 4 * count));
-    TRY(take(err, s, &e->hi, 2 * count));
-    TRY(take(err, s, &e->lo, 2 * count));
-    return take(err, s, &s->ring_id[side], sizeof(int64_t) * (size_t)s->ring_rows);
-}
-
-static glofnd_status open_staging(gf_error *err, gf_device_store *s) {
+static glofnd_status open_parts(gf_error *err, gf_device_store *s) {
     s->staging = calloc(1, sizeof *s->staging);
     FAIL_IF(err, !s->staging, GLOFND_E_MEMORY, "no memory for a store");
     pthread_mutex_init(&s->staging->lock, NULL);
-    return GLOFND_OK;
-}
-
-static void close_staging(gf_cuda_staging *x) {
-    if (!x) return;
-    cudaFree(x->id);
-    cudaFree(x->records);
-    pthread_mutex_destroy(&x->lock);
-    free(x);
-}
-
-static glofnd_status open_parts(gf_error *err, gf_device_store *s) {
-    TRY(open_staging(err, s));
     TRY(take_records(err, s));
     TRY(take(err, s, &s->touched, (size_t)blocks_of(s)));
     TRY(take(err, s, &s->state, sizeof *s->state));
-    for (int side = 0; s->ring_rows > 0 && side < s->modalities; side++) TRY(take_ring(err, s, side));
+    for (int side = 0; s->ring_rows > 0 && side < s->modalities; side++) {
+        const size_t count = (size_t)s->ring_rows * (size_t)s->ring_ld;
+        gf_cuda_embed *e = &s->ring[side];
+        e->f32 = (gf_cuda_matrix){.rows = s->ring_rows, .dim = s->ring_dim, .ld = s->ring_ld};
+        TRY(take(err, s, &e->f32.row, 4 * count));
+        TRY(take(err, s, &e->hi, 2 * count));
+        TRY(take(err, s, &e->lo, 2 * count));
+        TRY(take(err, s, &s->ring_id[side], sizeof(int64_t) * (size_t)s->ring_rows));
+    }
     return wait(err, s); /* the first step may be on another stream */
 }
 
@@ -121,7 +106,13 @@ void gf_cuda_store_close(gf_device_store *s) {
     else cudaFree(s->records);
     cudaFree(s->touched);
     cudaFree(s->state);
-    close_staging(s->staging);
+    gf_cuda_staging *x = s->staging;
+    if (x) {
+        cudaFree(x->id);
+        cudaFree(x->records);
+        pthread_mutex_destroy(&x->lock);
+        free(x);
+    }
     for (int side = 0; side < 2; side++) {
         cudaFree(s->ring[side].f32.row);
         cudaFree(s->ring[side].hi);

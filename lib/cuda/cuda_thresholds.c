@@ -21,14 +21,6 @@ static glofnd_status allocate(gf_error *err, const gf_device_thresholds *x, tabl
     return GLOFND_OK;
 }
 
-static void release(tables *t) {
-    cudaFree(t->q.f32.row);
-    cudaFree(t->k.f32.row);
-    cudaFree(t->col_id);
-    cudaFree(t->bad);
-    cudaFree(t->scratch);
-}
-
 static glofnd_status embed(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x, tables *t) {
     static const char *const name[2] = {"q", "k"};
     const int64_t fine[2] = {GF_CUDA_FINE, GF_CUDA_FINE};
@@ -78,6 +70,10 @@ glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_devic
     memset(&t, 0, sizeof t);
     TRY(gf_cuda_check_current(err, d));
     const glofnd_status status = thresholds(err, d, x, &t);
-    release(&t);
+    cudaFree(t.q.f32.row);
+    cudaFree(t.k.f32.row);
+    cudaFree(t.col_id);
+    cudaFree(t.bad);
+    cudaFree(t.scratch);
     return status;
 }

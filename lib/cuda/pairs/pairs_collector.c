@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cuda/pairs/pairs_cuda.h"
-#include "util/components.h"
 #include "util/array.h"
+#include "util/components.h"
 #include "util/rng.h"
 
 /* ---------- Sample, windows, lists, sweep ---------- */
@@ -33,7 +33,7 @@ static int64_t rank_above(double p, int64_t rows) {
     return r > 0 ? r : 0;
 }
 
-gf_pairs_sampling gf_collector_ranks(const gf_collector *x) {
+static gf_pairs_sampling sample_ranks(const gf_collector *x) {
     const gf_pairs_collect *c = &x->c;
     const double share = (double)x->others / (double)GF_MIN(x->sample.n, x->others);
     gf_pairs_sampling p = {
@@ -98,7 +98,7 @@ static glofnd_status upload_skips(gf_error *err, gf_collector *x, int32_t **skip
 /* ----- windows ----- */
 
 static glofnd_status sweep_sample(gf_error *err, gf_collector *x, gf_pairs_job *a, int64_t strip, int32_t *need) {
-    const gf_pairs_sampling p = gf_collector_ranks(x);
+    const gf_pairs_sampling p = sample_ranks(x);
     for (a->row0 = 0; a->row0 < a->q.n; a->row0 += strip) {
         a->rows = (int)GF_MIN(strip, a->q.n - a->row0);
         CUDA_TRY_AS(err, gf_pairs_slack(a, x->p->stream), "bounds");
@@ -131,28 +131,6 @@ static glofnd_status lay_lists(gf_error *err, gf_collector *x, const int32_t *ne
     x->start = start;
     CUDA_TRY_AS(err, e, "lists of candidates");
     return GLOFND_OK;
-}
-
-static glofnd_status make_windows(gf_error *err, gf_collector *x, size_t memory, int64_t limit, int *fits) {
-    const int kept = x->blocks.count;
-    const size_t n = (size_t)x->c.q.n, row = (size_t)gf_cuda_pairs_padded(x->sample.n) * sizeof(float);
-    gf_pairs_job a = {.q = x->c.q, .k = x->sample, .pitch = gf_cuda_pairs_padded(x->sample.n), .dup = x->c.dup};
-    int32_t *need = NULL, *skip = NULL;
-    int64_t strip = (int64_t)(GF_MIN(memory, STRIP_BYTES) / row) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
-    strip = GF_MIN(GF_MAX(strip, GF_PAIRS_GROUP), gf_cuda_pairs_padded(a.q.n));
-    if (!x->fast) a.q.half = a.k.half = NULL;
-    a.lost_max = x->p->lost_max, a.chain = x->chain;
-    TRY(upload_skips(err, x, &skip));
-    a.skip = skip;
-    cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &need, n * sizeof *need);
-    e = gf_blocks_take(&x->blocks, e, &a.slack, (size_t)strip * sizeof *a.slack);
-    e = gf_blocks_take(&x->blocks, e, &a.s, (size_t)strip * row);
-    CUDA_TRY_AS(err, e, "memory for similarities to a sample");
-    TRY(sweep_sample(err, x, &a, strip, need));
-    CUDA_TRY_AS(err, gf_pairs_window_min(&x->c, x->p->stream), "windows");
-    CUDA_TRY_AS(err, cudaStreamSynchronize(x->p->stream), "windows");
-    gf_blocks_release(&x->blocks, kept + 2);
-    return lay_lists(err, x, need, memory, limit, fits);
 }
 
 /* ----- the sweep ----- */
@@ -256,10 +234,30 @@ static glofnd_status take_anchors(gf_error *err, gf_collector *x, size_t *left) 
 glofnd_status gf_collector_begin(gf_error *err, gf_collector *x, size_t memory, int64_t limit, int *fits) {
     size_t left = 0;
     TRY(take_anchors(err, x, &left));
-    return make_windows(err, x, GF_MIN(memory, left), limit, fits);
+    const size_t room = GF_MIN(memory, left);
+    const int kept = x->blocks.count;
+    const size_t n = (size_t)x->c.q.n, row = (size_t)gf_cuda_pairs_padded(x->sample.n) * sizeof(float);
+    gf_pairs_job a = {.q = x->c.q, .k = x->sample, .pitch = gf_cuda_pairs_padded(x->sample.n), .dup = x->c.dup};
+    int32_t *need = NULL, *skip = NULL;
+    int64_t strip = (int64_t)(GF_MIN(room, STRIP_BYTES) / row) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
+    strip = GF_MIN(GF_MAX(strip, GF_PAIRS_GROUP), gf_cuda_pairs_padded(a.q.n));
+    if (!x->fast) a.q.half = a.k.half = NULL;
+    a.lost_max = x->p->lost_max, a.chain = x->chain;
+    TRY(upload_skips(err, x, &skip));
+    a.skip = skip;
+    cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &need, n * sizeof *need);
+    e = gf_blocks_take(&x->blocks, e, &a.slack, (size_t)strip * sizeof *a.slack);
+    e = gf_blocks_take(&x->blocks, e, &a.s, (size_t)strip * row);
+    CUDA_TRY_AS(err, e, "memory for similarities to a sample");
+    TRY(sweep_sample(err, x, &a, strip, need));
+    CUDA_TRY_AS(err, gf_pairs_window_min(&x->c, x->p->stream), "windows");
+    CUDA_TRY_AS(err, cudaStreamSynchronize(x->p->stream), "windows");
+    gf_blocks_release(&x->blocks, kept + 2);
+    return lay_lists(err, x, need, room, limit, fits);
 }
 
-glofnd_status gf_collector_begin_wide(gf_error *err, gf_collector *x) {
+/* The same with windows that let everything in: for a few anchors, whose own windows failed. */
+static glofnd_status begin_wide(gf_error *err, gf_collector *x) {
     const size_t n = (size_t)x->c.q.n;
     size_t left = 0;
     int fits = 0;
@@ -336,7 +334,8 @@ glofnd_status gf_collector_fetch_rows(gf_error *err, gf_collector *x, const gf_p
     return status;
 }
 
-glofnd_status gf_collector_fetch_mutual(gf_error *err, gf_collector *x, const gf_pairs_found *f) {
+/* Only mutual and mutual_root. */
+static glofnd_status fetch_mutual(gf_error *err, gf_collector *x, const gf_pairs_found *f) {
     int32_t *copy = malloc((size_t)x->c.q.n * sizeof *copy);
     FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for %lld results", (long long)x->c.q.n);
     glofnd_status status = gf_cuda_try(err, cudaStreamSynchronize(x->p->stream), "mutual pairs");
@@ -345,7 +344,7 @@ glofnd_status gf_collector_fetch_mutual(gf_error *err, gf_collector *x, const gf
     return status == GLOFND_OK ? gf_collector_fetch_tree(err, x, x->c.mutual_root, f->mutual_root) : status;
 }
 
-glofnd_status gf_collector_fetch(gf_error *err, gf_collector *x, const gf_pairs_found *f) {
+static glofnd_status fetch_results(gf_error *err, gf_collector *x, const gf_pairs_found *f) {
     TRY(gf_collector_fetch_rows(err, x, f));
     TRY(gf_collector_fetch_tree(err, x, x->c.mutual_root, f->mutual_root));
     return gf_collector_fetch_tree(err, x, x->c.copy_root, f->copy_root);
@@ -419,7 +418,7 @@ glofnd_status gf_collector_rescue(gf_error *err, gf_collector *x, const int32_t 
                               .refined = x->c.refined,
                               .copy_root = x->c.copy_root};
     TRY(take_failed(err, x, row, count, y));
-    return gf_collector_begin_wide(err, y);
+    return begin_wide(err, y);
 }
 
 /* ---------- Mutual pairs where some anchors were computed again ----------
@@ -431,15 +430,25 @@ glofnd_status gf_collector_rescue(gf_error *err, gf_collector *x, const int32_t 
  * pairs are compared again.
  */
 
+typedef struct rescued { /* pairs above of anchors that were computed again */
+    int64_t anchors;
+    int64_t *start;  /* [anchors + 1] */
+    uint64_t *entry; /* with float32 similarities */
+    size_t start_capacity, capacity;
+    int many; /* 1: too many, they are not kept */
+} rescued;
+
 enum { PAIRS_MAX = 1 << 17 }; /* more are faster compared again */
 
-void gf_rescued_free(gf_rescued *r) {
+/* a zeroed one is fine */
+static void free_rescued(rescued *r) {
     free(r->start);
     free(r->entry);
-    *r = (gf_rescued){0};
+    *r = (rescued){0};
 }
 
-glofnd_status gf_rescued_add(gf_error *err, gf_rescued *r, const gf_collector *y) {
+/* Appends those of y, whose lists are as gf_pairs_settle leaves them with `whole`. */
+static glofnd_status add_rescued(gf_error *err, rescued *r, const gf_collector *y) {
     const int64_t n = y->c.q.n;
     int32_t *count = malloc((size_t)n * sizeof *count);
     FAIL_IF(err, !count, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)n);
@@ -475,7 +484,7 @@ static glofnd_status is_listed(gf_error *err, const gf_collector *x, const int32
 
 typedef struct repair {
     const gf_collector *x;
-    const gf_rescued *r;
+    const rescued *r;
     const int32_t *row; /* [r->anchors] rising */
     const gf_pairs_found *f;
     gf_pairs_window window; /* of the anchor */
@@ -484,14 +493,6 @@ typedef struct repair {
     uint64_t *list;
     size_t capacity;
 } repair;
-
-static float value_of(uint64_t entry) {
-    const uint32_t bits = (uint32_t)(entry >> 32);
-    const uint32_t plain = bits >> 31 ? bits & 0x7fffffffu : ~bits;
-    float v;
-    memcpy(&v, &plain, sizeof v);
-    return v;
-}
 
 /* Mutual pairs of rescued anchor k. *clear 0: roundings leave one open. */
 static glofnd_status repair_anchor(gf_error *err, repair *p, int64_t k, int *clear) {
@@ -502,7 +503,10 @@ static glofnd_status repair_anchor(gf_error *err, repair *p, int64_t k, int *cle
     *clear = f->lambda[i] + 3.0f * p->slack <= p->window.high; /* else some were taken for certainly above */
     for (int64_t e = p->r->start[k]; e < p->r->start[k + 1] && *clear; e++) {
         const int32_t j = (int32_t)((uint32_t)p->r->entry[e] & GF_ENTRY_POSITION);
-        const float v = value_of(p->r->entry[e]);
+        const uint32_t bits = (uint32_t)(p->r->entry[e] >> 32);
+        const uint32_t plain = bits >> 31 ? bits & 0x7fffffffu : ~bits;
+        float v;
+        memcpy(&v, &plain, sizeof v);
         int listed = 1;
         if (!(v > f->lambda[j])) continue;
         f->mutual[i]++;
@@ -528,8 +532,10 @@ static glofnd_status repair_all(gf_error *err, repair *p, int *clear) {
     return GLOFND_OK;
 }
 
-glofnd_status gf_collector_repair(gf_error *err, gf_collector *x, const int32_t *row, const gf_rescued *r,
-                                  const gf_pairs_found *f, int *clear) {
+/* Mutual pairs of x, whose rows row [r->anchors] were computed again: f has their results, and those of the others but for mutual
+ * and mutual_root, which are set. *clear 0: roundings leave some of them undecided, and all pairs must be compared again. */
+static glofnd_status repair_mutual(gf_error *err, gf_collector *x, const int32_t *row, const rescued *r, const gf_pairs_found *f,
+                                   int *clear) {
     repair p = {.x = x, .r = r, .row = row, .f = f};
     *clear = !r->many;
     if (r->many) return GLOFND_OK;
@@ -539,7 +545,7 @@ glofnd_status gf_collector_repair(gf_error *err, gf_collector *x, const int32_t 
                                     x->p->stream),
                     "thresholds");
     CUDA_TRY_AS(err, gf_pairs_agree(&x->c, x->p->stream), "mutual pairs");
-    TRY(gf_collector_fetch_mutual(err, x, f));
+    TRY(fetch_mutual(err, x, f));
     p.count = malloc((size_t)f->n * sizeof *p.count);
     const glofnd_status status =
         p.count ? repair_all(err, &p, clear) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)f->n);
@@ -602,7 +608,7 @@ static glofnd_status fetch_rescued(gf_error *err, gf_collector *y, const int32_t
 
 /* Also the pairs above of these anchors, for mutual ones. */
 static glofnd_status rescue_rows(gf_error *err, gf_collector *x, const int32_t *row, int64_t count, const gf_pairs_found *f,
-                                 gf_rescued *pairs) {
+                                 rescued *pairs) {
     const int64_t group = gf_collector_group(x);
     for (int64_t i = 0; i < count; i += group) {
         gf_collector y;
@@ -615,7 +621,7 @@ static glofnd_status rescue_rows(gf_error *err, gf_collector *x, const int32_t *
         if (status == GLOFND_OK) status = gf_collector_failed(err, &y, &again, &failed);
         if (status == GLOFND_OK && failed) status = gf_fail(err, GLOFND_E_DEVICE, "%d anchors have no threshold", (int)failed);
         if (status == GLOFND_OK) status = fetch_rescued(err, &y, row + i, f);
-        if (status == GLOFND_OK && y.c.whole) status = gf_rescued_add(err, pairs, &y);
+        if (status == GLOFND_OK && y.c.whole) status = add_rescued(err, pairs, &y);
         free(again);
         gf_collector_end(&y);
         TRY(status);
@@ -626,13 +632,13 @@ static glofnd_status rescue_rows(gf_error *err, gf_collector *x, const int32_t *
 /* The result of all anchors, of which row [failed] are computed again. */
 static glofnd_status finish_pairs(gf_error *err, gf_collector *x, const int32_t *row, int32_t failed, const gf_pairs_found *f,
                                   int *done) {
-    gf_rescued pairs = {0};
+    rescued pairs = {0};
     int clear = 1;
     if (failed == 0) CUDA_TRY_AS(err, gf_pairs_agree(&x->c, x->p->stream), "mutual pairs");
-    TRY(gf_collector_fetch(err, x, f));
+    TRY(fetch_results(err, x, f));
     glofnd_status status = rescue_rows(err, x, row, failed, f, &pairs);
-    if (status == GLOFND_OK && failed && !x->c.only_dup) status = gf_collector_repair(err, x, row, &pairs, f, &clear);
-    gf_rescued_free(&pairs);
+    if (status == GLOFND_OK && failed && !x->c.only_dup) status = repair_mutual(err, x, row, &pairs, f, &clear);
+    free_rescued(&pairs);
     *done = clear ? GF_FOUND_ALL : GF_FOUND_BUT_MUTUAL;
     return status;
 }

@@ -46,11 +46,8 @@ typedef struct gf_pairs_product {
     void *workspace;
 } gf_pairs_product;
 
-/* E_UNSUPPORTED where cuBLASLt is missing. Close in any case. */
-glofnd_status gf_pairs_product_open(gf_error *err, gf_pairs_product *p);
 /* Computes a->s from a->q.half and a->k.half, from column col0 up to the padding. */
 glofnd_status gf_pairs_product_run(gf_error *err, gf_pairs_product *p, const gf_pairs_job *a, cudaStream_t stream);
-void gf_pairs_product_close(gf_pairs_product *p); /* a zeroed one is fine */
 
 /* ---------- Embeddings on the GPU, and the tools to compare them ---------- */
 
@@ -65,14 +62,11 @@ typedef struct gf_cuda_pairs {
 int64_t gf_cuda_pairs_padded(int64_t n); /* to GF_PAIRS_GROUP */
 /* Bytes on the device of n embeddings. */
 size_t gf_cuda_pairs_embeddings(int64_t n, int64_t dim);
-glofnd_status gf_cuda_pairs_open(gf_error *err, const gf_vectors *rows, int threads, void **state);
 /* Without embeddings; n and dim of those to come. */
 glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cuda_pairs **out);
 glofnd_status gf_cuda_pairs_lost_max(gf_error *err, gf_cuda_pairs *c); /* sets it */
 void gf_cuda_pairs_close(void *state);                                 /* NULL is fine */
-/* Embeddings of out->dim numbers to the device. Free in any case. */
-glofnd_status gf_cuda_pairs_side(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v, gf_pairs_side *out);
-/* The same without numbers, but zeros past the last row. Free in any case. */
+/* Memory for n embeddings, zeros past the last row. Free in any case. */
 glofnd_status gf_cuda_pairs_side_alloc(gf_error *err, gf_cuda_pairs *c, int64_t n, int64_t dim, gf_pairs_side *s);
 void gf_cuda_pairs_side_free(gf_pairs_side *s); /* a zeroed one is fine */
 
@@ -113,8 +107,6 @@ glofnd_status gf_collector_choose(gf_error *err, gf_collector *x, size_t memory)
 /* With the sample on the device: memory for the anchors c.q, windows, and lists of at most `limit` entries (0: any number).
  * *fits 0: they take more than `memory` bytes, or than the GPU has. */
 glofnd_status gf_collector_begin(gf_error *err, gf_collector *x, size_t memory, int64_t limit, int *fits);
-/* The same with windows that let everything in: for a few anchors, whose own windows failed. */
-glofnd_status gf_collector_begin_wide(gf_error *err, gf_collector *x);
 /* Also after a failure; a zeroed one with p is fine. */
 void gf_collector_end(gf_collector *x);
 /* Upper bound of the difference between two sums of ld products: rounded once each on the CPU, truncated at worst by the tensor
@@ -125,30 +117,11 @@ glofnd_status gf_collector_sweep(gf_error *err, gf_collector *x, const gf_job_pr
 /* Counts, neighbours, thresholds of rows, and trees to the host; NULL in f: not wanted. */
 glofnd_status gf_collector_fetch_rows(gf_error *err, gf_collector *x, const gf_pairs_found *f);
 glofnd_status gf_collector_fetch_tree(gf_error *err, gf_collector *x, int32_t *root, int32_t *to);
-glofnd_status gf_collector_fetch(gf_error *err, gf_collector *x, const gf_pairs_found *f);
-/* Only mutual and mutual_root. */
-glofnd_status gf_collector_fetch_mutual(gf_error *err, gf_collector *x, const gf_pairs_found *f);
 /* After gf_pairs_settle: rows of c.q that failed, rising; free it in any case. */
 glofnd_status gf_collector_failed(gf_error *err, gf_collector *x, int32_t **row, int32_t *count);
 /* Makes y ready for a sweep of these rows alone, at most gf_collector_group() of them. End it in any case. */
 glofnd_status gf_collector_rescue(gf_error *err, gf_collector *x, const int32_t *row, int64_t count, gf_collector *y);
 int64_t gf_collector_group(const gf_collector *x);
 
-typedef struct gf_rescued { /* pairs above of anchors that were computed again */
-    int64_t anchors;
-    int64_t *start;  /* [anchors + 1] */
-    uint64_t *entry; /* with float32 similarities */
-    size_t start_capacity, capacity;
-    int many; /* 1: too many, they are not kept */
-} gf_rescued;
-
-/* Appends those of y, whose lists are as gf_pairs_settle leaves them with `whole`. */
-glofnd_status gf_rescued_add(gf_error *err, gf_rescued *r, const gf_collector *y);
-void gf_rescued_free(gf_rescued *r); /* a zeroed one is fine */
-/* Mutual pairs of x, whose rows row [r->anchors] were computed again: f has their results, and those of the others but for mutual
- * and mutual_root, which are set. *clear 0: roundings leave some of them undecided, and all pairs must be compared again. */
-glofnd_status gf_collector_repair(gf_error *err, gf_collector *x, const int32_t *row, const gf_rescued *r,
-                                  const gf_pairs_found *f, int *clear);
 /* Thresholds, counts but mutual ones, neighbours of an anchor. */
 void gf_collector_copy_row(const gf_pairs_found *from, int64_t i, const gf_pairs_found *to, int64_t at);
-gf_pairs_sampling gf_collector_ranks(const gf_collector *x);

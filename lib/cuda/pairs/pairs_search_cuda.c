@@ -63,7 +63,8 @@ glofnd_status gf_cuda_pairs_side_alloc(gf_error *err, gf_cuda_pairs *c, int64_t 
     return GLOFND_OK;
 }
 
-glofnd_status gf_cuda_pairs_side(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v, gf_pairs_side *out) {
+/* Embeddings of out->dim numbers to the device. Free in any case. */
+static glofnd_status upload_side(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v, gf_pairs_side *out) {
     const size_t row_bytes = (size_t)v->dim * sizeof(float);
     int64_t chunk = (int64_t)(CHUNK_BYTES / row_bytes);
     if (chunk < 1) chunk = 1;
@@ -99,6 +100,8 @@ glofnd_status gf_cuda_pairs_lost_max(gf_error *err, gf_cuda_pairs *c) {
     return GLOFND_OK;
 }
 
+static glofnd_status open_product(gf_error *err, gf_pairs_product *p);
+
 glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cuda_pairs **out) {
     char why[200];
     *out = NULL;
@@ -107,7 +110,7 @@ glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cud
             "%lld embeddings of %lld numbers; expected 1 .. 2^31 - 2 of 1 .. 2^20", (long long)n, (long long)dim);
     gf_cuda_pairs *c = calloc(1, sizeof *c);
     FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for embeddings");
-    c->fast = gf_pairs_product_open(err, &c->product) == GLOFND_OK;
+    c->fast = open_product(err, &c->product) == GLOFND_OK;
     const cudaError_t e = cudaStreamCreate(&c->stream);
     const glofnd_status status = e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, "stream");
     if (status == GLOFND_OK) *out = c;
@@ -115,22 +118,33 @@ glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cud
     return status;
 }
 
-glofnd_status gf_cuda_pairs_open(gf_error *err, const gf_vectors *rows, int threads, void **state) {
+static glofnd_status open_pairs(gf_error *err, const gf_vectors *rows, int threads, void **state) {
     gf_cuda_pairs *c = NULL;
     (void)threads;
     TRY(gf_cuda_pairs_create(err, rows->n, rows->dim, &c));
-    glofnd_status status = gf_cuda_pairs_side(err, c, rows, &c->k);
+    glofnd_status status = upload_side(err, c, rows, &c->k);
     if (status == GLOFND_OK && c->fast) status = gf_cuda_pairs_lost_max(err, c);
     if (status == GLOFND_OK) *state = c;
     else gf_cuda_pairs_close(c);
     return status;
 }
 
+/* a zeroed one is fine */
+static void close_product(gf_pairs_product *p) {
+    const gf_blas_lib *l = &p->libs;
+    if (p->preference) l->cublasLtMatmulPreferenceDestroy(p->preference);
+    if (p->desc) l->cublasLtMatmulDescDestroy(p->desc);
+    if (p->blas) l->cublasLtDestroy(p->blas);
+    cudaFree(p->workspace);
+    gf_blas_lib_close(&p->libs);
+    memset(p, 0, sizeof *p);
+}
+
 void gf_cuda_pairs_close(void *state) {
     gf_cuda_pairs *c = state;
     if (!c) return;
     gf_cuda_pairs_side_free(&c->k);
-    gf_pairs_product_close(&c->product);
+    close_product(&c->product);
     if (c->stream) cudaStreamDestroy(c->stream);
     free(c);
 }
@@ -149,7 +163,8 @@ void gf_cuda_pairs_close(void *state) {
                 (int)blas_try_);                                                                                    \
     } while (0)
 
-glofnd_status gf_pairs_product_open(gf_error *err, gf_pairs_product *p) {
+/* E_UNSUPPORTED where cuBLASLt is missing. Close in any case. */
+static glofnd_status open_product(gf_error *err, gf_pairs_product *p) {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const size_t max = PRODUCT_BYTES;
     memset(p, 0, sizeof *p);
@@ -199,16 +214,6 @@ glofnd_status gf_pairs_product_run(gf_error *err, gf_pairs_product *p, const gf_
     for (int i = 0; i < 3; i++)
         if (m[i]) l->cublasLtMatrixLayoutDestroy(m[i]);
     return status;
-}
-
-void gf_pairs_product_close(gf_pairs_product *p) {
-    const gf_blas_lib *l = &p->libs;
-    if (p->preference) l->cublasLtMatmulPreferenceDestroy(p->preference);
-    if (p->desc) l->cublasLtMatmulDescDestroy(p->desc);
-    if (p->blas) l->cublasLtDestroy(p->blas);
-    cudaFree(p->workspace);
-    gf_blas_lib_close(&p->libs);
-    memset(p, 0, sizeof *p);
 }
 
 /* ---------- The search ---------- */
@@ -290,24 +295,6 @@ static cudaError_t take_strip(work *w) {
     return e;
 }
 
-/* The largest strip that fits. */
-static glofnd_status take_strips(gf_error *err, work *w) {
-    const gf_pairs_job *a = &w->a;
-    const int kept = w->blocks;
-    w->strip = strip_rows(a->q.n, a->k.n, a->top + a->edge, w->t->memory);
-    for (;;) {
-        const cudaError_t e = take_strip(w);
-        if (e == cudaSuccess) return GLOFND_OK;
-        (void)cudaGetLastError();
-        release(w, kept);
-        FAIL_IF(err, w->strip <= GF_PAIRS_GROUP, GLOFND_E_MEMORY,
-                "%d rows of %lld similarities, %.2f GB, do not fit the GPU beside %.2f GB of embeddings: %s", GF_PAIRS_GROUP,
-                (long long)a->k.n, GF_PAIRS_GROUP * (double)row_bytes(a->k.n, a->top + a->edge) / 1e9,
-                (double)gf_cuda_pairs_embeddings(a->k.n, a->k.dim) / 1e9, cudaGetErrorString(e));
-        w->strip = (w->strip / 2 + GF_PAIRS_GROUP - 1) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
-    }
-}
-
 static glofnd_status take_anchors(gf_error *err, work *w, int trees) {
     gf_pairs_job *a = &w->a;
     const size_t n = (size_t)a->q.n, groups = n / GF_PAIRS_GROUP + 1;
@@ -361,14 +348,6 @@ static glofnd_status fetch_cells(gf_error *err, const work *w, void *to, const v
     return GLOFND_OK;
 }
 
-static glofnd_status fetch_neighbours(gf_error *err, const work *w) {
-    const gf_pairs_job *a = &w->a;
-    TRY(fetch_cells(err, w, w->f->other, a->other, a->top));
-    TRY(fetch_cells(err, w, w->f->similarity, a->similarity, a->top));
-    TRY(fetch_cells(err, w, w->f->edge_other, a->edge_other, a->edge));
-    return fetch_cells(err, w, w->f->edge_similarity, a->edge_similarity, a->edge);
-}
-
 /* Thresholds, counts above them, duplicates and the most similar ones of the rows of a strip. */
 static glofnd_status select_rows(gf_error *err, work *w) {
     const gf_pairs_job *a = &w->a;
@@ -386,7 +365,10 @@ static glofnd_status select_rows(gf_error *err, work *w) {
         CUDA_TRY_AS(err, gf_pairs_select(a, 1, stream), "dense rows");
     }
     CUDA_TRY_AS(err, gf_pairs_select(a, 0, stream), "rows");
-    return fetch_neighbours(err, w);
+    TRY(fetch_cells(err, w, w->f->other, a->other, a->top));
+    TRY(fetch_cells(err, w, w->f->similarity, a->similarity, a->top));
+    TRY(fetch_cells(err, w, w->f->edge_other, a->edge_other, a->edge));
+    return fetch_cells(err, w, w->f->edge_similarity, a->edge_similarity, a->edge);
 }
 
 static glofnd_status report(gf_error *err, work *w, double share) {
@@ -498,7 +480,21 @@ static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q
     TRY(take_anchors(err, w, trees));
     if (t->label) TRY(upload_numbers(err, w, t->label, c->k.n, &w->a.label));
     if (t->skip) TRY(upload_numbers(err, w, t->skip, q->n, &w->a.skip));
-    return take_strips(err, w);
+    /* The largest strip that fits. */
+    const gf_pairs_job *a = &w->a;
+    const int kept = w->blocks;
+    w->strip = strip_rows(a->q.n, a->k.n, a->top + a->edge, w->t->memory);
+    for (;;) {
+        const cudaError_t e = take_strip(w);
+        if (e == cudaSuccess) return GLOFND_OK;
+        (void)cudaGetLastError();
+        release(w, kept);
+        FAIL_IF(err, w->strip <= GF_PAIRS_GROUP, GLOFND_E_MEMORY,
+                "%d rows of %lld similarities, %.2f GB, do not fit the GPU beside %.2f GB of embeddings: %s", GF_PAIRS_GROUP,
+                (long long)a->k.n, GF_PAIRS_GROUP * (double)row_bytes(a->k.n, a->top + a->edge) / 1e9,
+                (double)gf_cuda_pairs_embeddings(a->k.n, a->k.dim) / 1e9, cudaGetErrorString(e));
+        w->strip = (w->strip / 2 + GF_PAIRS_GROUP - 1) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
+    }
 }
 
 static glofnd_status find_all(gf_error *err, work *w) {
@@ -557,7 +553,7 @@ static glofnd_status query_rows(gf_error *err, void *state, const gf_vectors *ro
     TRY(gf_pairs_check_query(err, t, c->k.n));
     FAIL_IF(err, rows->dim != c->k.dim, GLOFND_E_ARGUMENT, "embeddings of %lld numbers against embeddings of %d",
             (long long)rows->dim, c->k.dim);
-    glofnd_status status = gf_cuda_pairs_side(err, c, rows, &q);
+    glofnd_status status = upload_side(err, c, rows, &q);
     if (status == GLOFND_OK) status = query_all(err, &w, &q);
     cudaStreamSynchronize(c->stream);
     release(&w, 0);
@@ -581,7 +577,7 @@ static gf_pairs_plan plan_search(int64_t n, int64_t dim, const gf_pairs_task *t)
 static const gf_pairs_search search = {
     .name = "cuda",
     .plan = plan_search,
-    .open = gf_cuda_pairs_open,
+    .open = open_pairs,
     .find = find_pairs,
     .query = query_rows,
     .close = gf_cuda_pairs_close,

@@ -129,17 +129,6 @@ static glofnd_status anchors(gf_error *err, cuda_stream *s, int64_t first, int64
 
 /* ----- thresholds ----- */
 
-static glofnd_status make_sample(gf_error *err, cuda_stream *s, gf_collector *x, size_t memory) {
-    if (!s->chosen) {
-        TRY(gf_collector_choose(err, x, memory));
-        s->chosen = x->chosen;
-        qsort(s->chosen, (size_t)x->sample.n, sizeof *s->chosen, gf_order_int32);
-        TRY(load(err, s, s->chosen, 0, x->sample.n, &s->sample));
-    }
-    x->chosen = s->chosen, x->sample = s->sample;
-    return GLOFND_OK;
-}
-
 /* All columns, chunk by chunk. */
 static glofnd_status sweep(gf_error *err, cuda_stream *s, gf_collector *x, const gf_job_progress *watch) {
     int32_t *done = NULL;
@@ -230,7 +219,14 @@ static glofnd_status prepare(gf_error *err, cuda_stream *s, const gf_pairs_task 
     if (e == cudaSuccess && label) e = cudaMemcpy(label, t->label, bytes, cudaMemcpyHostToDevice);
     CUDA_TRY_AS(err, e, "memory for anchors");
     x->c.label = label, x->c.copy_root = root;
-    return make_sample(err, s, x, t->memory);
+    if (!s->chosen) {
+        TRY(gf_collector_choose(err, x, t->memory));
+        s->chosen = x->chosen;
+        qsort(s->chosen, (size_t)x->sample.n, sizeof *s->chosen, gf_order_int32);
+        TRY(load(err, s, s->chosen, 0, x->sample.n, &s->sample));
+    }
+    x->chosen = s->chosen, x->sample = s->sample;
+    return GLOFND_OK;
 }
 
 /* *fits 0: the lists of so many anchors do not fit. */
