@@ -38,6 +38,9 @@ endif()
 # Kernels as they grew, with the lesson each version taught: build/bench/cuda/<name>.
 if(GLOFND_BENCH AND GLOFND_HAVE_CUDA)
     glofnd_sources(bench_cuda_sources bench/cuda/*.cu)
+    if(NOT GLOFND_HAVE_HOPPER)      # these compare kernels of Hopper with others
+        list(FILTER bench_cuda_sources EXCLUDE REGEX "/(loss_passes|wide_passes|point)[.]cu$")
+    endif()
     foreach(source IN LISTS bench_cuda_sources)
         get_filename_component(name ${source} NAME_WE)
         add_executable(bench_cuda_${name} ${source})

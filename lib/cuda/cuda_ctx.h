@@ -29,8 +29,8 @@ typedef struct gf_cuda_control {
     int64_t seen;          /* official: anchors that have a u */
     double above[2][2];    /* shared lambda, per side: negatives above it; all negatives */
     double quantile[2][2]; /* shared lambda, per side: sum of the anchors' quantiles; anchors */
-    glofnd_anchor shared[2];  /* the shared row before it moves */
-    int32_t shared_open[2]; /* it takes a learner step */
+    glofnd_anchor shared[2]; /* the shared row before it moves */
+    int32_t shared_open[2];  /* it takes a learner step */
     gf_totals sum;
 } gf_cuda_control;
 
@@ -41,12 +41,12 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     float *norm;              /* [all] */
     double *positive;         /* [all] S of the positive pair */
     gf_cuda_rows own, every;
-    float *pos;        /* [all] */
-    float *quantile;   /* [own] */
-    int64_t *row_id;   /* [own] */
+    float *pos;           /* [all] */
+    float *quantile;      /* [own] */
+    int64_t *row_id;      /* [own] */
     glofnd_anchor *fresh; /* [rows] state of the anchors, with the new lambda */
-    uint8_t *starts;   /* [rows] the anchor takes the batch quantile as its lambda */
-    uint8_t *open;     /* [rows] */
+    uint8_t *starts;      /* [rows] the anchor takes the batch quantile as its lambda */
+    uint8_t *open;        /* [rows] */
 } gf_cuda_side;
 
 typedef struct gf_cuda_near { /* attraction by neighbours, as gf_near of the CPU */

@@ -9,7 +9,8 @@
  *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
  * In small batches everything from count to finish is one kernel             (cuda_step_rows.cu). In larger ones count, decide and
  * stats may be one                                                            (gf_cuda_move of cuda_pass.h).
- * The formulas are those of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h. */
+ * The formulas are those of method/formulas.
+ */
 #pragma once
 
 #include "cuda/cuda_ctx.h"
@@ -96,7 +97,7 @@ glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_
 glofnd_status gf_cuda_run_components(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int32_t *group);
 glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x);
 
-/* ---------- Attraction by neighbours, as method/step_neighbours.c ---------- */
+/* ---------- Attraction by neighbours, as on the CPU ---------- */
 
 /* Parts that a window of the store is searched in for so many anchors: together they fill the GPU. */
 int64_t gf_cuda_neighbour_parts(int64_t anchors);

@@ -69,7 +69,7 @@ cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t coun
 
 #define WARPS 4
 
-/* ----- the bank, as method/step/step_bank.c ----- */
+/* ----- the bank, as on the CPU ----- */
 
 static __device__ const __half *bank_of(const gf_cuda_step &x, int i, int64_t place) {
     const struct gf_device_store &s = x.store;

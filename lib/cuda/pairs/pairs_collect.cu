@@ -5,8 +5,6 @@
 
 /* ---------- Windows, and the sweep over a strip of similarities ----------
  *
- * windows of thresholds from a sample of the rows, and the sweep over a strip of similarities.
- *
  * If a threshold is the rank-th largest of n similarities, about p = rank m / n of a random sample of m are above it. The ranks
  * of the sample (gf_pairs_sampling) are far enough from p that a threshold outside of their similarities is very improbable.
  * Whether it is inside is checked after the sweep.
@@ -180,7 +178,7 @@ cudaError_t gf_pairs_collect_fused(const gf_pairs_collect *c, cudaStream_t strea
 
 /* ---------- The result of an anchor from its list of candidates ----------
  *
- * the result of an anchor from its list of candidates; see pairs_collect.h. One block per anchor.
+ * One block per anchor.
  *
  * Let l be the similarity of the tensor cores that has the rank of the threshold: the threshold is at most `slack` away, and so
  * is each similarity from its float32 value. So more than 2 slack above l is above the threshold, and more than 2 slack below is

@@ -3,7 +3,8 @@
  * find: on Hopper one sweep over the pairs collects candidates (pairs_collector.c). Elsewhere, and where that is not
  * possible, thresholds need complete rows, so a first pass computes all of them; a second one, with all thresholds known, needs
  * every pair once and counts mutual ones. Given thresholds need one pass. Without cuBLASLt every similarity is a float32 one, and
- * slow. */
+ * slow.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

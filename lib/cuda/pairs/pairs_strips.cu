@@ -112,7 +112,7 @@ cudaError_t gf_pairs_flatten(int32_t *root, int64_t n, cudaStream_t stream) {
 
 /* ---------- What rounded similarities decide ----------
  *
- * results that rounded similarities decide: brackets of thresholds, certain counts, and lists of the rest.
+ * Brackets of thresholds, certain counts, and lists of the rest.
  *
  * One block per row. Let l be the rank-th largest of a row's rounded similarities: the float32 one is at most `slack` away, and
  * so is each of them. A similarity more than 2 slack above l is therefore above the threshold for any rounding, and one more than
@@ -208,7 +208,7 @@ cudaError_t gf_pairs_gather(const gf_pairs_job *a, cudaStream_t stream) {
 
 /* ---------- Float32 similarities decide the rest ----------
  *
- * threshold, counts and most similar ones of a row, from float32 similarities: of its list, or of all pairs.
+ * Threshold, counts and most similar ones of a row: of its list, or of all pairs.
  */
 
 /* ----- sources of keys; 0: none ----- */
@@ -349,8 +349,6 @@ cudaError_t gf_pairs_exact(const gf_pairs_job *a, int all, cudaStream_t stream) 
 }
 
 /* ---------- Pairs against known thresholds of both anchors ----------
- *
- * pairs against known thresholds of both anchors.
  *
  * One block per row. Pairs that the rounded similarities leave open are queued in shared memory; all threads compute their
  * float32 similarities together as soon as the queue is long enough.

@@ -212,7 +212,7 @@ template <class C, unsigned FLAGS> static cudaError_t gf_grad_launch(const gf_ti
     return cudaGetLastError();
 }
 
-struct gf_grad_pass { /* for cuda_shapes.cuh */
+struct gf_grad_pass { /* for the shapes of tile_mma.cuh */
     static constexpr unsigned MASKED = GF_MASK;
     static constexpr bool COUNTS = false;
     static constexpr int OUT = 256, SPLIT_NT = 2;

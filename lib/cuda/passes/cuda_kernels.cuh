@@ -144,28 +144,18 @@ static inline int64_t gf_product_rows(int64_t rows, int64_t cols) {
 
 enum gf_pass_kind { GF_PASS_STATS, GF_PASS_GRAD }; /* stats: also count, by GF_ABOVE */
 
-#ifdef GF_HAVE_HOPPER
-/* Runs the pass if this GPU is a Hopper and its own kernels are faster: then true, and *status. halves of an operand; 0: exact products.
- * mirror: the columns' anchors, for which the same product works, too; NULL: the rows alone. */
-bool gf_hopper_pass(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror, cudaStream_t stream,
-                    cudaError_t *status);
-/* It would do so by kernels that need a fixed peak. */
-bool gf_hopper_wants_fixed(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror);
-/* Count, the move of lambda and stats at once. */
-size_t gf_hopper_move_bytes(int rows, int cols);
-bool gf_hopper_can_move(const gf_tile_args &a, int halves, const gf_cuda_moving *m);
-cudaError_t gf_hopper_move(const gf_tile_args &a, const gf_cuda_moving *m, int side, cudaStream_t stream);
-/* There are kernels for wide embeddings of this kind, which need a buffer. */
-bool gf_hopper_has_wide(int device, int64_t ld, int halves);
-#else
-static inline bool gf_hopper_pass(gf_pass_kind, const gf_tile_args &, int, const gf_cuda_rows *, cudaStream_t, cudaError_t *) {
-    return false;
-}
-static inline bool gf_hopper_wants_fixed(gf_pass_kind, const gf_tile_args &, int, const gf_cuda_rows *) { return false; }
-static inline size_t gf_hopper_move_bytes(int, int) { return 0; }
-static inline bool gf_hopper_can_move(const gf_tile_args &, int, const gf_cuda_moving *) { return false; }
-static inline cudaError_t gf_hopper_move(const gf_tile_args &, const gf_cuda_moving *, int, cudaStream_t) {
-    return cudaErrorNotSupported;
-}
-static inline bool gf_hopper_has_wide(int, int64_t, int) { return false; }
-#endif
+struct gf_hopper_kernels { /* each for the current device, which may be another GPU: then they serve nothing */
+    /* Runs the pass if these kernels are faster: then true, and *status. halves of an operand; 0: exact products. mirror: the columns'
+     * anchors, for which the same product works, too; NULL: the rows alone. */
+    bool (*pass)(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror, cudaStream_t stream,
+                 cudaError_t *status);
+    /* It would do so by kernels that need a fixed peak. */
+    bool (*wants_fixed)(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror);
+    /* Count, the move of lambda and stats at once. */
+    size_t (*move_bytes)(int rows, int cols);
+    bool (*can_move)(const gf_tile_args &a, int halves, const gf_cuda_moving *m);
+    cudaError_t (*move)(const gf_tile_args &a, const gf_cuda_moving *m, int side, cudaStream_t stream);
+    /* There are kernels for wide embeddings of this kind, which need a buffer. */
+    bool (*has_wide)(int device, int64_t ld, int halves);
+};
+extern const gf_hopper_kernels *const gf_hopper; /* NULL: built without GLOFND_HOPPER */

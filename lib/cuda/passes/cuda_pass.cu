@@ -2,6 +2,10 @@
  * faster: cuda/sm90/hopper_pass.cu. */
 #include "cuda/passes/cuda_kernels.cuh"
 
+#ifndef GF_HAVE_HOPPER
+const gf_hopper_kernels *const gf_hopper = NULL;
+#endif
+
 /* Kernels for any flags keep rows in shared memory, which takes so many dimensions. */
 static bool fits(int ld, int halves) { return ld <= 1024 / halves; }
 
@@ -24,7 +28,7 @@ static gf_tile_args args_of(const gf_cuda_pass *p, unsigned flags, bool fixed, i
 static cudaError_t run_alone(gf_pass_kind kind, const gf_tile_args &a, int halves, cudaStream_t stream) {
     const bool stats = kind == GF_PASS_STATS;
     cudaError_t e = cudaSuccess;
-    if (a.q.rows == 0 || gf_hopper_pass(kind, a, halves, NULL, stream, &e)) return e;
+    if (a.q.rows == 0 || (gf_hopper && gf_hopper->pass(kind, a, halves, NULL, stream, &e))) return e;
     if (halves == 1) return stats ? gf_stats_bf16(a, stream) : gf_grad_bf16(a, stream);
     if (halves == 2 && fits(a.ld, 2)) return stats ? gf_stats_split(a, stream) : gf_grad_split(a, stream);
     return stats ? gf_stats_exact(a, stream) : gf_grad_exact(a, stream);
@@ -46,7 +50,7 @@ static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, gf_pas
     gf_tile_args a = args_of(p, flags, fixed, when);
     const gf_cuda_rows *mirror = mirror_of(p, n);
     cudaError_t e = cudaSuccess;
-    if (mirror && gf_hopper_pass(kind, a, pass_halves(p, a), mirror, stream, &e)) return e;
+    if (gf_hopper && mirror && gf_hopper->pass(kind, a, pass_halves(p, a), mirror, stream, &e)) return e;
     for (int i = 0; e == cudaSuccess && i < n; i++) {
         a = args_of(&p[i], flags, fixed, when);
         e = run_alone(kind, a, pass_halves(&p[i], a), stream);
@@ -56,9 +60,9 @@ static cudaError_t run_once(const gf_cuda_pass *p, int n, unsigned flags, gf_pas
 
 /* True if some of p [n] would be served by kernels that need a fixed peak. */
 static bool wants_fixed(const gf_cuda_pass *p, int n, unsigned flags, gf_pass_kind kind) {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; gf_hopper && i < n; i++) {
         const gf_tile_args a = args_of(&p[i], flags, true, 0);
-        if (gf_hopper_wants_fixed(kind, a, pass_halves(&p[i], a), mirror_of(p, n))) return true;
+        if (gf_hopper->wants_fixed(kind, a, pass_halves(&p[i], a), mirror_of(p, n))) return true;
     }
     return false;
 }
@@ -87,24 +91,26 @@ cudaError_t gf_cuda_grad(const gf_cuda_pass *p, int n, cudaStream_t stream) {
 /* ---- count, the move of lambda and stats at once ---- */
 
 size_t gf_cuda_move_bytes(int64_t rows, int64_t cols) {
-    return gf_hopper_move_bytes(static_cast<int>(rows), static_cast<int>(cols));
+    return gf_hopper ? gf_hopper->move_bytes(static_cast<int>(rows), static_cast<int>(cols)) : 0;
 }
 
 int gf_cuda_can_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m) {
     for (int i = 0; i < n; i++) {
         const gf_tile_args a = args_of(&p[i], p[i].flags, false, 0);
-        if (!gf_hopper_can_move(a, pass_halves(&p[i], a), m)) return 0;
+        if (!gf_hopper || !gf_hopper->can_move(a, pass_halves(&p[i], a), m)) return 0;
     }
     return 1;
 }
 
 cudaError_t gf_cuda_move(const gf_cuda_pass *p, int n, const gf_cuda_moving *m, cudaStream_t stream) {
     cudaError_t e = cudaSuccess;
-    for (int i = 0; e == cudaSuccess && i < n; i++) e = gf_hopper_move(args_of(&p[i], p[i].flags, false, 0), m, i, stream);
+    for (int i = 0; e == cudaSuccess && i < n; i++) e = gf_hopper->move(args_of(&p[i], p[i].flags, false, 0), m, i, stream);
     return e;
 }
 
-int gf_cuda_has_wide(int device, int64_t ld, gf_cuda_math math) { return gf_hopper_has_wide(device, ld, math_halves(math)); }
+int gf_cuda_has_wide(int device, int64_t ld, gf_cuda_math math) {
+    return gf_hopper && gf_hopper->has_wide(device, ld, math_halves(math));
+}
 
 /* ---- similarities that are written ---- */
 

@@ -93,7 +93,7 @@ template <class C, unsigned FLAGS> static cudaError_t gf_stats_launch(const gf_t
     return cudaGetLastError();
 }
 
-struct gf_stats_pass { /* for cuda_shapes.cuh */
+struct gf_stats_pass { /* for the shapes of tile_mma.cuh */
     static constexpr unsigned MASKED = GF_MASK | GF_COUNT;
     static constexpr bool COUNTS = true;
     static constexpr int OUT = 0, SPLIT_NT = 4;

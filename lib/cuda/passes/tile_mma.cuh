@@ -8,7 +8,8 @@
  * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo, three chains are summed, (hi_r lo_c + lo_r hi_c)
  * + hi_r hi_c, which keeps the symmetry.
  *
- * Accumulators of thread `lane` (g = lane / 4, t = lane % 4): acc[m][n][2 h + j] is row 16 m + g + 8 h, column 8 n + 2 t + j. */
+ * Accumulators of thread `lane` (g = lane / 4, t = lane % 4): acc[m][n][2 h + j] is row 16 m + g + 8 h, column 8 n + 2 t + j.
+ */
 #pragma once
 
 #include "cuda/passes/cuda_kernels.cuh"

@@ -5,7 +5,8 @@
  * its columns: S is made once for both. Two views: rows are columns, so that pieces left of the diagonal are the mirror of others
  * and left out. Every gradient is the sum over the pieces in their order: same bits every time.
  *
- * In halves, the weights are hi + lo, too, and P Z is hi hi + hi lo + lo hi. */
+ * In halves, the weights are hi + lo, too, and P Z is hi hi + hi lo + lo hi.
+ */
 #include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/sm90/hopper.cuh"
 #include "cuda/sm90/tile_large.cuh"

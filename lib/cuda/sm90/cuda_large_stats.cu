@@ -2,7 +2,8 @@
  *
  * Thread blocks take turns with the columns of 128 rows, and keep the sums of these rows. Where the columns' anchors have sums,
  * too (`mirror`), each product serves both: a tile's sums over its rows are one part of each column's sums; `fold` adds up the
- * parts in their order. Two views: rows are columns, so that tiles left of the diagonal are the mirror of others and left out. */
+ * parts in their order. Two views: rows are columns, so that tiles left of the diagonal are the mirror of others and left out.
+ */
 #include "cuda/passes/cuda_stats_mma.cuh"
 #include "cuda/sm90/hopper.cuh"
 #include "cuda/sm90/tile_large.cuh"

@@ -124,8 +124,6 @@ cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream) {
 
 /* ---------- Pass C ----------
  *
- * pass C for many rows of 128 dimensions on Hopper: warpgroup products, columns fetched by the copy engine.
- *
  * While one warpgroup turns its next tile of S into weights, the tensor cores compute S and P Z for the other.
  * FLAGS: none or GF_MASK, as in cuda_grad_mma.cuh, with or without GF_QUALITY (then it is the best for few rows, too).
  */

@@ -1,4 +1,4 @@
-/* cuda_wide.cu - passes B and C for 256 to 1024 dimensions on Hopper, any flags. See tile_wide.cuh for the tiles. FLAGS: those a
+/* cuda_wide.cu - passes B and C for 256 to 1024 dimensions on Hopper, any flags. See tile_wgmma.cuh for the tiles. FLAGS: those a
  * kernel was compiled for, or GF_ANY_FLAGS: tested at run time.
  *
  * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn; `fold` joins them in their order.

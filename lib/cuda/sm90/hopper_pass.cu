@@ -43,7 +43,7 @@ static cudaError_t run_large(gf_pass_kind kind, const gf_tile_args &a, const gf_
                                  : gf_grad_large(a, mirror, halves, flows, stream);
 }
 
-bool gf_hopper_wants_fixed(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror) {
+static bool wants_fixed(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror) {
     return can_large(kind, a, mirror, halves) || can_large(kind, a, NULL, halves);
 }
 
@@ -69,8 +69,8 @@ static bool run_grad(const gf_tile_args &a, cudaStream_t stream, cudaError_t *st
     return true;
 }
 
-bool gf_hopper_pass(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror, cudaStream_t stream,
-                    cudaError_t *status) {
+static bool run_pass(gf_pass_kind kind, const gf_tile_args &a, int halves, const gf_cuda_rows *mirror, cudaStream_t stream,
+                     cudaError_t *status) {
     if (halves == 0 || !is_on_hopper()) return false;
     if (halves == 1 && !mirror) return kind == GF_PASS_STATS ? run_stats(a, stream, status) : run_grad(a, stream, status);
     if (!can_large(kind, a, mirror, halves)) return false;
@@ -80,18 +80,18 @@ bool gf_hopper_pass(gf_pass_kind kind, const gf_tile_args &a, int halves, const 
 
 /* ---- count, the move of lambda and stats at once ---- */
 
-size_t gf_hopper_move_bytes(int rows, int cols) {
+static size_t move_bytes(int rows, int cols) {
     return is_on_hopper() && pays_moving(rows) ? gf_stats_moving_bytes(rows, cols) : 0;
 }
 
-bool gf_hopper_can_move(const gf_tile_args &a, int halves, const gf_cuda_moving *m) {
+static bool can_move(const gf_tile_args &a, int halves, const gf_cuda_moving *m) {
     return is_on_hopper() && halves == 1 && pays_moving(a.q.rows) && gf_stats_can_moving(a, m);
 }
 
-cudaError_t gf_hopper_move(const gf_tile_args &a, const gf_cuda_moving *m, int side, cudaStream_t stream) {
-    return gf_stats_moving(a, m, side, stream);
-}
-
-bool gf_hopper_has_wide(int device, int64_t ld, int halves) {
+static bool has_wide(int device, int64_t ld, int halves) {
     return halves > 0 && ld >= (halves == 2 ? 128 : 256) && is_hopper(device);
 }
+
+static const gf_hopper_kernels kernels = {run_pass, wants_fixed, move_bytes, can_move, gf_stats_moving, has_wide};
+
+const gf_hopper_kernels *const gf_hopper = &kernels;

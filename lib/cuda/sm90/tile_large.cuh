@@ -1,14 +1,15 @@
 /* tile_large.cuh - tiles of 128 x 256 sums over many numbers on Hopper, or of 128 x 128 in halves: two warpgroups of 64 rows
  * each, sm_90a only.
  *
- * Tiles this large need half as many bytes from the cache per product as those of tile_wide.cuh. CLUSTER: thread blocks that
+ * Tiles this large need half as many bytes from the cache per product as those of 128 x 128 (tile_wgmma.cuh). CLUSTER: thread blocks that
  * share the right operand, 1 or 2; each of two fetches one half of it for both.
  *
  * An operand lies in shared memory with the 128-byte swizzle, 64 numbers at a time: [rows][64] bf16 where its rows are summed
  * along, or as boxes [64][64] where they are summed across (`Z` of P Z, `P` of P'Z).
  *
  * HALVES 2: operands are hi + lo, one after the other in a stage. The three chains of a similarity (tile_mma.cuh) have sums of
- * their own, so that each half is fetched once; a thread has registers for 128 columns of them. */
+ * their own, so that each half is fetched once; a thread has registers for 128 columns of them.
+ */
 #pragma once
 
 #include "cuda/sm90/tile_wgmma.cuh"
@@ -271,7 +272,7 @@ __device__ __forceinline__ float2 gf_large_two(const float *x, int i, int n) {
 
 /* ---- on the host ---- */
 
-#define GF_LARGE_ENOUGH 0.9 /* for gf_large_turns: tiles of this file, and those of tile_flow.cuh */
+#define GF_LARGE_ENOUGH 0.9 /* for gf_large_turns: tiles of 128 x 256, and those in flow */
 #define GF_FLOW_ENOUGH 0.98
 
 static inline int gf_large_tiles(int64_t n, int size) { return static_cast<int>((n + size - 1) / size); }
