@@ -99,7 +99,7 @@ static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, i
     *e = (gf_cuda_embed){.f32 = {.rows = rows, .dim = dim, .ld = ld}};
     TAKE(at, e->f32.row, rows * ld);
     e->hi = take(at, math == GF_CUDA_EXACT ? 0 : rows * ld, 2);
-    e->lo = take(at, math == GF_CUDA_EXACT || math == GF_CUDA_BF16 ? 0 : rows * ld, 2);
+    e->lo = take(at, math == GF_CUDA_SPLIT ? rows * ld : 0, 2);
 }
 
 /* For a selection of this shape and of every smaller one: at 16 MB selections work in pieces, and smaller ones may need more. */
@@ -109,12 +109,10 @@ static size_t scratch_bytes(int64_t rows, int64_t cols) {
     return now > max ? now : max;
 }
 
-static int in_halves(gf_cuda_math math) { return math == GF_CUDA_SPLIT || math == GF_CUDA_TF32; }
-
 /* Bytes for the weights of pass C: of all pairs up to 64 MB, then of a 16th of them up to 128 MB, but at least of one block of
  * rows. */
 static size_t weights_bytes(const gf_shape *s, gf_cuda_math math) {
-    const size_t row = (in_halves(math) ? 4 : 2) * (size_t)((s->all + 255) / 256 * 256), mb = (size_t)1 << 20;
+    const size_t row = (math == GF_CUDA_SPLIT ? 4 : 2) * (size_t)((s->all + 255) / 256 * 256), mb = (size_t)1 << 20;
     const size_t rows = (size_t)(s->own + 255) / 256 * 256, part = row * rows / 16;
     const size_t max = (part < 64 * mb ? 64 * mb : part < 128 * mb ? part : 128 * mb) / row;
     return row * (rows < max ? rows : max < 128 ? 128 : max / 128 * 128);

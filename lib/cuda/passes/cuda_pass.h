@@ -35,7 +35,6 @@ extern "C" {
 
 typedef enum gf_cuda_math {
     GF_CUDA_EXACT, /* float32 products and sums, no tensor cores: the reference, and the golden replay */
-    GF_CUDA_TF32,  /* at least TF32's precision; done as SPLIT, which costs 1.5 TF32 products and has 6 bits more */
     GF_CUDA_BF16,  /* operands rounded to bf16, sums in float32 */
     GF_CUDA_SPLIT  /* hi and lo halves in bf16, three products: float32 to about 2^-16; for small temperatures */
 } gf_cuda_math;
@@ -47,7 +46,7 @@ typedef struct gf_cuda_matrix {
 
 typedef struct gf_cuda_embed { /* unit embeddings */
     gf_cuda_matrix f32;
-    void *hi, *lo; /* bf16 [rows][ld]; lo only with SPLIT and TF32, neither with EXACT */
+    void *hi, *lo; /* bf16 [rows][ld]; lo only with SPLIT, neither with EXACT */
 } gf_cuda_embed;
 
 /* Numbers per row of one side; what a pass does not use may be NULL. */
