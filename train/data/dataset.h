@@ -26,7 +26,7 @@ typedef struct gf_sample { /* result of one read; memory belongs to the sample a
 } gf_sample;
 
 typedef struct gf_dataset_info {
-    const char *format; /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list"; or a name of known_datasets.c */
+    const char *format; /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list"; or a name of official/official.c */
     int64_t n;
     int32_t classes; /* 0: no labels */
     int has_text;
@@ -51,8 +51,8 @@ typedef struct gf_sizes {          /* image sizes by the headers */
  * wds:GLOB_OR_BRACES    WebDataset tars (key.jpg|.jpeg|.png, .txt, .cls, .json); an index is kept beside them
  * list:FILE             path<TAB>label lines
  * csv:FILE              filepath<TAB>title, with a header; ?image=COLUMN, ?caption=COLUMN, ?label=COLUMN
- * pets:DIR  flowers:DIR ...  a dataset of official/known_datasets.c as it is published; ?split=, ?counts=any
- * All: ?rows=FILE, ?labels=LIST, ?imbalance=F, ?every=K, ?fraction=F, ?first=N take a part (formats/subset.h).
+ * pets:DIR  flowers:DIR ...  a dataset of official/official.c as it is published; ?split=, ?counts=any
+ * All: ?rows=FILE, ?labels=LIST, ?imbalance=F, ?every=K, ?fraction=F, ?first=N take a part (formats/subset.c).
  * Errors name what is wrong with the SPEC or the files. */
 glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out);
 /* 1: SPECs may begin with this word. */

@@ -43,7 +43,7 @@ struct gf_dataset {
     char note[GF_NOTE_BYTES]; /* gf_dataset_note */
     void *self;
     int64_t all;   /* samples of the format */
-    int64_t *rows; /* [info.n] those that formats/subset.h chose; NULL: all */
+    int64_t *rows; /* [info.n] those that formats/subset.c chose; NULL: all */
 };
 
 /* Position in the format of sample i, 0 <= i < info.n. */
@@ -51,6 +51,14 @@ static inline int64_t gf_dataset_row(const gf_dataset *d, int64_t i) { return d-
 
 extern const gf_dataset_format gf_format_shapes, gf_format_cifar10, gf_format_cifar100, gf_format_folder, gf_format_wds,
     gf_format_list, gf_format_csv;
+
+/* ----- a part of a dataset, whatever its format: formats/subset.c ----- */
+
+extern const char *const gf_subset_options[]; /* ended by NULL */
+/* After d is open: sets d->rows, d->all and d->info.n. E_OPTION: a value out of range. */
+glofnd_status gf_subset_take(gf_error *err, gf_dataset *d);
+/* A copy of the SPEC without these options; its strings are those of *s. */
+gf_spec gf_subset_without(const gf_spec *s);
 
 /* ----- shared by formats ----- */
 

@@ -100,18 +100,17 @@ static void put_quoted(FILE *f, const char *text, size_t n, char tab) {
     fputc('"', f);
 }
 
-static void put_caption(FILE *f, const char *file, gf_caption c) {
-    if (strpbrk(file, "\t\r\n\"")) put_quoted(f, file, strlen(file), '\t');
-    else fputs(file, f);
-    fputc('\t', f);
-    put_quoted(f, c.text, c.n, ' ');
-    fputc('\n', f);
-}
-
 /* A row per caption, as open_clip's lists have. */
 static void put_captions(FILE *f, const char *file, const char *text) {
     const int64_t n = gf_captions_count(text);
-    for (int64_t k = 0; k < n; k++) put_caption(f, file, gf_caption_at(text, k));
+    for (int64_t k = 0; k < n; k++) {
+        const gf_caption c = gf_caption_at(text, k);
+        if (strpbrk(file, "\t\r\n\"")) put_quoted(f, file, strlen(file), '\t');
+        else fputs(file, f);
+        fputc('\t', f);
+        put_quoted(f, c.text, c.n, ' ');
+        fputc('\n', f);
+    }
 }
 
 static glofnd_status write_to_folder(exporter *x, int64_t i) {
@@ -149,22 +148,20 @@ static glofnd_status end_shard(exporter *x) {
     return status;
 }
 
-static glofnd_status begin_shard(exporter *x) {
-    char name[64];
-    snprintf(name, sizeof name, "shard-%06lld.tar", (long long)x->out->shards);
-    TRY(path_in(x, x->shard_path, name));
-    const glofnd_status status = gf_writer_open(x->err, &x->shard, x->shard_path);
-    if (status != GLOFND_OK) x->shard_path[0] = 0;
-    else x->out->shards++;
-    x->in_shard = 0;
-    return status;
-}
-
 static glofnd_status write_to_shard(exporter *x, int64_t i) {
     char name[64], label[32];
     const int64_t per_shard = x->e->per_shard > 0 ? x->e->per_shard : DEFAULT_PER_SHARD;
     if (x->shard_path[0] && x->in_shard == per_shard) TRY(end_shard(x));
-    if (!x->shard_path[0]) TRY(begin_shard(x));
+    if (!x->shard_path[0]) {
+        char shard_name[64];
+        snprintf(shard_name, sizeof shard_name, "shard-%06lld.tar", (long long)x->out->shards);
+        TRY(path_in(x, x->shard_path, shard_name));
+        const glofnd_status status = gf_writer_open(x->err, &x->shard, x->shard_path);
+        if (status != GLOFND_OK) x->shard_path[0] = 0;
+        else x->out->shards++;
+        x->in_shard = 0;
+        TRY(status);
+    }
     snprintf(name, sizeof name, "%010lld.png", (long long)i);
     put_member(&x->shard, name, x->png, x->png_size);
     if (x->sample.label >= 0) {
@@ -217,41 +214,35 @@ static glofnd_status write_class_names(exporter *x) {
     return gf_writer_finish(&w);
 }
 
-/* All class folders at once, so that a class without samples keeps its number. */
-static glofnd_status begin_folder(exporter *x) {
-    char path[PATH_MAX], name[NAME_MAX + 1];
-    x->plain_names = names_are_plain(x->d, x->info.classes);
-    for (int32_t c = 0; c < x->info.classes; c++) {
-        class_folder(x, c, name);
-        TRY(path_in(x, path, name));
-        TRY(make_folder(x->err, path));
-    }
-    if (!x->info.has_text) return GLOFND_OK;
-    TRY(path_in(x, path, "captions.csv"));
-    x->captions = fopen(path, "wx");
-    FAIL_IF(x->err, !x->captions, GLOFND_E_IO, "'%.400s' cannot be written: %s", path, strerror(errno));
-    fputs("filepath\ttitle\n", x->captions);
-    return GLOFND_OK;
-}
-
-static glofnd_status end_folder(exporter *x) {
-    if (!x->captions) return GLOFND_OK;
-    const int failed = ferror(x->captions) | (fclose(x->captions) != 0);
-    x->captions = NULL;
-    FAIL_IF(x->err, failed, GLOFND_E_IO, "'%.400s/captions.csv' cannot be written", x->e->folder);
-    return GLOFND_OK;
-}
-
 static glofnd_status write_all(exporter *x, int64_t count) {
     TRY(make_empty_folder(x->err, x->e->folder));
     TRY(write_class_names(x));
-    if (x->e->form == GF_EXPORT_FOLDER) TRY(begin_folder(x));
+    if (x->e->form == GF_EXPORT_FOLDER) {
+        /* All class folders at once, so that a class without samples keeps its number. */
+        char path[PATH_MAX], name[NAME_MAX + 1];
+        x->plain_names = names_are_plain(x->d, x->info.classes);
+        for (int32_t c = 0; c < x->info.classes; c++) {
+            class_folder(x, c, name);
+            TRY(path_in(x, path, name));
+            TRY(make_folder(x->err, path));
+        }
+        if (x->info.has_text) {
+            TRY(path_in(x, path, "captions.csv"));
+            x->captions = fopen(path, "wx");
+            FAIL_IF(x->err, !x->captions, GLOFND_E_IO, "'%.400s' cannot be written: %s", path, strerror(errno));
+            fputs("filepath\ttitle\n", x->captions);
+        }
+    }
     for (int64_t k = 0; k < count; k++) {
         TRY(write_sample(x, x->e->first + k));
         if (x->e->progress && x->e->progress(x->e->user, k + 1, count)) break;
     }
     TRY(end_shard(x));
-    TRY(end_folder(x));
+    if (x->captions) {
+        const int failed = ferror(x->captions) | (fclose(x->captions) != 0);
+        x->captions = NULL;
+        FAIL_IF(x->err, failed, GLOFND_E_IO, "'%.400s/captions.csv' cannot be written", x->e->folder);
+    }
     FAIL_IF(x->err, x->out->written == 0, GLOFND_E_FORMAT, "none of %lld samples is readable", (long long)count);
     return GLOFND_OK;
 }

@@ -25,25 +25,21 @@ static char *find_options(char *place) {
     return NULL;
 }
 
-static glofnd_status add_option(gf_error *err, gf_spec *s, char *text) {
-    char *equals = strchr(text, '=');
-    FAIL_IF(err, !begins_option(text) || !equals, GLOFND_E_OPTION, "data '%.60s': '%.200s' is not key=value", s->format, text);
-    *equals = 0;
-    FAIL_IF(err, gf_spec_value(s, text), GLOFND_E_OPTION, "data '%.60s': option %.60s is given twice", s->format, text);
-    FAIL_IF(err, s->options == GF_SPEC_OPTIONS, GLOFND_E_OPTION, "data '%.60s': more than %d options", s->format,
-            GF_SPEC_OPTIONS);
-    s->option[s->options].key = text;
-    s->option[s->options].value = equals + 1;
-    s->options++;
-    return GLOFND_OK;
-}
-
 /* Cuts `list` at every `separator`. */
 static glofnd_status add_options(gf_error *err, gf_spec *s, char *list, char separator) {
     while (list && *list) {
         char *next = strchr(list, separator);
         if (next) *next++ = 0;
-        TRY(add_option(err, s, list));
+        char *equals = strchr(list, '=');
+        FAIL_IF(err, !begins_option(list) || !equals, GLOFND_E_OPTION, "data '%.60s': '%.200s' is not key=value", s->format,
+                list);
+        *equals = 0;
+        FAIL_IF(err, gf_spec_value(s, list), GLOFND_E_OPTION, "data '%.60s': option %.60s is given twice", s->format, list);
+        FAIL_IF(err, s->options == GF_SPEC_OPTIONS, GLOFND_E_OPTION, "data '%.60s': more than %d options", s->format,
+                GF_SPEC_OPTIONS);
+        s->option[s->options].key = list;
+        s->option[s->options].value = equals + 1;
+        s->options++;
         list = next;
     }
     return GLOFND_OK;
@@ -94,19 +90,17 @@ glofnd_status gf_spec_open_place(gf_error *err, gf_spec *s) {
     return add_options(err, s, list, ',');
 }
 
-static void list_known(const char *const *known, char *out, size_t bytes) {
-    size_t used = 0;
-    out[0] = 0;
-    for (; *known && used < bytes; known++) used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? ", " : "", *known);
-}
-
 glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *known) {
     for (int i = 0; i < s->options; i++) {
         int found = 0;
         for (const char *const *k = known; *k; k++) found |= strcmp(*k, s->option[i].key) == 0;
         if (found) continue;
         char names[200];
-        list_known(known, names, sizeof names);
+        const char *const *at = known;
+        size_t used = 0;
+        names[0] = 0;
+        for (; *at && used < sizeof names; at++)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", *at);
         GF_FAIL(err, GLOFND_E_OPTION, "data '%.60s' has no option '%.60s'; it has: %s", s->format, s->option[i].key,
                 names[0] ? names : "none");
     }

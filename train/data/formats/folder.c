@@ -18,11 +18,62 @@
 #include <sys/stat.h>
 
 #include "data/dataset_format.h"
-#include "data/visited.h"
 #include "image/image.h"
 #include "io/calls.h"
 #include "io/file.h"
 #include "util/array.h"
+
+/* ----- the folders that a walk has entered, by device and inode: links that lead to one of them are not followed again ----- */
+
+typedef struct folder_id {
+    uint64_t device, inode; /* inode 0: an empty place */
+} folder_id;
+
+typedef struct visited_set { /* all zero: empty */
+    folder_id *place;        /* [capacity] a hash table; capacity is a power of two, or 0 */
+    size_t used, capacity;
+} visited_set;
+
+/* The place of `id`, or the empty one where it belongs. */
+static folder_id *find_place(folder_id *place, size_t capacity, folder_id id) {
+    uint64_t at = (id.inode ^ id.device * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
+    for (at ^= at >> 32;; at++) {
+        folder_id *p = &place[at & (capacity - 1)];
+        if (p->inode == 0 || (p->inode == id.inode && p->device == id.device)) return p;
+    }
+}
+
+static int grow_visited(visited_set *v) {
+    const size_t capacity = v->capacity ? 2 * v->capacity : 64;
+    folder_id *place = calloc(capacity, sizeof *place);
+    if (!place) return 0;
+    for (size_t i = 0; i < v->capacity; i++)
+        if (v->place[i].inode) *find_place(place, capacity, v->place[i]) = v->place[i];
+    free(v->place);
+    v->place = place;
+    v->capacity = capacity;
+    return 1;
+}
+
+/* *is_new: 0 if this folder, under whatever name, was added before. E_IO: it cannot be read. */
+static glofnd_status visited_add(gf_error *err, visited_set *v, const char *path, int *is_new) {
+    struct stat st;
+    FAIL_IF(err, stat(path, &st) != 0, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
+    FAIL_IF(err, 2 * (v->used + 1) > v->capacity && !grow_visited(v), GLOFND_E_MEMORY, "no memory for a list of %zu folders",
+            v->used + 1);
+    const folder_id id = {(uint64_t)st.st_dev, (uint64_t)st.st_ino ? (uint64_t)st.st_ino : UINT64_MAX};
+    folder_id *p = find_place(v->place, v->capacity, id);
+    *is_new = p->inode == 0;
+    if (*is_new) *p = id, v->used++;
+    return GLOFND_OK;
+}
+
+static void visited_free(visited_set *v) {
+    free(v->place);
+    *v = (visited_set){0};
+}
+
+/* ----- images and classes ----- */
 
 typedef struct item {
     const char *path;      /* from the root, in folder.paths; set once that no longer moves */
@@ -156,7 +207,7 @@ static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf
 typedef struct walk { /* folders still to read, from the root: an explicit list, as their depth is that of the data */
     gf_string_list folders, links;
     int64_t folder, link; /* the next of each */
-    gf_visited visited;
+    visited_set visited;
 } walk;
 
 static glofnd_status add_paths(gf_error *err, const char *where, gf_string_list *names, gf_string_list *to) {
@@ -192,7 +243,7 @@ static glofnd_status scan_all(gf_error *err, folder *f, walk *w, int32_t label) 
         int is_new = 0;
         TRY(join(err, where, next, "")); /* the lists move as they grow */
         TRY(join(err, path, f->root, where));
-        TRY(gf_visited_add(err, &w->visited, path, &is_new));
+        TRY(visited_add(err, &w->visited, path, &is_new));
         if (is_new) TRY(scan_one(err, f, w, where, label));
     }
     return GLOFND_OK;
@@ -203,12 +254,12 @@ static glofnd_status scan_all(gf_error *err, folder *f, walk *w, int32_t label) 
 static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label) {
     walk w = {0};
     int is_new;
-    glofnd_status status = gf_visited_add(err, &w.visited, f->root, &is_new);
+    glofnd_status status = visited_add(err, &w.visited, f->root, &is_new);
     if (status == GLOFND_OK) status = gf_string_list_add(err, &w.folders, where, strlen(where));
     if (status == GLOFND_OK) status = scan_all(err, f, &w, label);
     gf_string_list_free(&w.folders);
     gf_string_list_free(&w.links);
-    gf_visited_free(&w.visited);
+    visited_free(&w.visited);
     return status;
 }
 
@@ -229,27 +280,22 @@ static void sort_items(folder *f) {
 
 /* ----- classes ----- */
 
-/* The folder that a line of the list names: the line itself, or its first word (lists often add a description). */
-static glofnd_status find_listed(gf_error *err, const folder *f, const gf_string_list *classes, const char *line,
-                                 const char **out) {
-    char word[NAME_MAX + 1];
-    int64_t at = gf_string_list_find(classes, line);
-    if (at < 0) {
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(line, " \t"), line);
-        at = gf_string_list_find(classes, word);
-    }
-    FAIL_IF(err, at < 0, GLOFND_E_FORMAT, "the list of classes has '%.100s', which is no folder in '%.300s'", line, f->root);
-    *out = gf_string_list_get(classes, at);
-    return GLOFND_OK;
-}
-
 static glofnd_status take_listed(gf_error *err, const folder *f, const char *list, const gf_string_list *all,
                                  gf_string_list *lines, gf_string_list *out) {
     TRY(gf_read_lines(err, list, 0, lines));
     FAIL_IF(err, lines->n == 0, GLOFND_E_FORMAT, "the list of classes '%.300s' is empty", list);
     for (int64_t i = 0; i < lines->n; i++) {
         const char *name = NULL;
-        TRY(find_listed(err, f, all, gf_string_list_get(lines, i), &name));
+        /* The folder that a line of the list names: the line itself, or its first word (lists often add a description). */
+        const char *line = gf_string_list_get(lines, i);
+        char word[NAME_MAX + 1];
+        int64_t at = gf_string_list_find(all, line);
+        if (at < 0) {
+            snprintf(word, sizeof word, "%.*s", (int)strcspn(line, " \t"), line);
+            at = gf_string_list_find(all, word);
+        }
+        FAIL_IF(err, at < 0, GLOFND_E_FORMAT, "the list of classes has '%.100s', which is no folder in '%.300s'", line, f->root);
+        name = gf_string_list_get(all, at);
         TRY(gf_string_list_add(err, out, name, strlen(name)));
     }
     TRY(gf_string_list_sort(err, out));
@@ -279,19 +325,6 @@ static glofnd_status copy_names(gf_error *err, const gf_string_list *from, const
     return GLOFND_OK;
 }
 
-/* The class folders, sorted, and their names if a file has them. */
-static glofnd_status find_classes(gf_error *err, gf_dataset *d, const folder *f, class_folders *c) {
-    char path[PATH_MAX];
-    TRY(join(err, path, f->root, CLASS_NAMES));
-    TRY(gf_string_list_sort(err, &d->classes));
-    const int64_t n = d->classes.n, extra = gf_string_list_find(&d->classes, GF_UNLABELLED) >= 0;
-    TRY(gf_read_class_names(err, d, path, n - extra, n, &c->names));
-    c->unlabelled = c->names.n > 0 && c->names.n < n;
-    TRY(copy_names(err, &d->classes, c->unlabelled ? GF_UNLABELLED : NULL, &c->all));
-    gf_string_list_free(&d->classes);
-    return copy_names(err, &c->all, NULL, &c->kept);
-}
-
 /* d->classes: the names of the classes that were kept. */
 static glofnd_status name_classes(gf_error *err, gf_dataset *d, const class_folders *c) {
     for (int64_t k = 0; k < c->kept.n; k++) {
@@ -303,7 +336,16 @@ static glofnd_status name_classes(gf_error *err, gf_dataset *d, const class_fold
 }
 
 static glofnd_status scan_classes(gf_error *err, gf_dataset *d, folder *f, const char *list, class_folders *c) {
-    TRY(find_classes(err, d, f, c));
+    /* The class folders, sorted, and their names if a file has them. */
+    char path[PATH_MAX];
+    TRY(join(err, path, f->root, CLASS_NAMES));
+    TRY(gf_string_list_sort(err, &d->classes));
+    const int64_t n = d->classes.n, extra = gf_string_list_find(&d->classes, GF_UNLABELLED) >= 0;
+    TRY(gf_read_class_names(err, d, path, n - extra, n, &c->names));
+    c->unlabelled = c->names.n > 0 && c->names.n < n;
+    TRY(copy_names(err, &d->classes, c->unlabelled ? GF_UNLABELLED : NULL, &c->all));
+    gf_string_list_free(&d->classes);
+    TRY(copy_names(err, &c->all, NULL, &c->kept));
     if (list) TRY(keep_listed(err, f, list, &c->kept));
     FAIL_IF(err, c->kept.n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MAX);
     for (int64_t k = 0; k < c->kept.n; k++) TRY(scan(err, f, gf_string_list_get(&c->kept, k), (int32_t)k));
@@ -317,15 +359,6 @@ static void class_folders_free(class_folders *c) {
     gf_string_list_free(&c->kept);
 }
 
-/* Images beside class folders belong to no class. */
-static glofnd_status note_stray(gf_error *err, gf_dataset *d, const folder *f, gf_string_list *files) {
-    if (files->n == 0) return GLOFND_OK;
-    TRY(gf_string_list_sort(err, files));
-    gf_dataset_add_note(d, "%lld image%s beside the class folders left out, the first: %.400s/%s", (long long)files->n,
-                        files->n == 1 ? "" : "s", f->root, gf_string_list_get(files, 0));
-    return GLOFND_OK;
-}
-
 /* 1: the link `name` in the root leads to the root, or to a folder that holds it. */
 static int leads_up(const folder *f, const char *name) {
     char path[PATH_MAX], root[PATH_MAX], target[PATH_MAX];
@@ -334,8 +367,9 @@ static int leads_up(const folder *f, const char *name) {
     return n == 1 || (strncmp(root, target, n) == 0 && (root[n] == '/' || !root[n]));
 }
 
-/* The folders in the root, a class each; links may lead to them, but not up. */
-static glofnd_status list_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
+static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
+    const char *list = gf_spec_value(&d->spec, "classes");
+    /* The folders in the root, a class each; links may lead to them, but not up. */
     gf_string_list links = {0};
     glofnd_status status = list_folder(err, f, "", files, &d->classes, &links);
     for (int64_t i = 0; i < links.n && status == GLOFND_OK; i++) {
@@ -343,15 +377,10 @@ static glofnd_status list_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
         if (!leads_up(f, name)) status = gf_string_list_add(err, &d->classes, name, strlen(name));
     }
     gf_string_list_free(&links);
-    return status;
-}
-
-static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
-    const char *list = gf_spec_value(&d->spec, "classes");
-    TRY(list_root(err, d, f, files));
+    TRY(status);
     if (d->classes.n > 0 || list) {
         class_folders c = {0};
-        const glofnd_status status = scan_classes(err, d, f, list, &c);
+        status = scan_classes(err, d, f, list, &c);
         class_folders_free(&c);
         TRY(status);
     }
@@ -360,7 +389,11 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
         gf_string_list_free(&d->classes);
         d->info.classes = 0;
         for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, "", gf_string_list_get(files, i), -1));
-    } else TRY(note_stray(err, d, f, files));
+    } else if (files->n != 0) { /* images beside class folders belong to no class */
+        TRY(gf_string_list_sort(err, files));
+        gf_dataset_add_note(d, "%lld image%s beside the class folders left out, the first: %.400s/%s", (long long)files->n,
+                            files->n == 1 ? "" : "s", f->root, gf_string_list_get(files, 0));
+    }
     FAIL_IF(err, f->paths.n == 0 && f->foreign.count, GLOFND_E_FORMAT,
             "'%.250s' holds no %s image, but %lld with other endings, as '%.100s'; convert them", f->root, gf_image_endings(),
             (long long)f->foreign.count, f->foreign.first);

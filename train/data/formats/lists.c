@@ -41,44 +41,7 @@ static int all_numbers(const gf_string_list *s) {
     return 1;
 }
 
-static glofnd_status collect_classes(gf_error *err, const gf_string_list *labels, gf_string_list *classes) {
-    for (int64_t i = 0; i < labels->n; i++) {
-        const char *text = gf_string_list_get(labels, i);
-        if (gf_is_class_name(text)) TRY(gf_string_list_add(err, classes, text, strlen(text)));
-    }
-    TRY(gf_string_list_sort(err, classes));
-    gf_string_list_unique(classes);
-    FAIL_IF(err, classes->n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "the list has more than %d classes", GF_CLASSES_MAX);
-    return GLOFND_OK;
-}
-
-static glofnd_status number_labels(gf_error *err, gf_dataset *d, listing *l) {
-    if (!l->has_label) return GLOFND_OK;
-    const int numbers = all_numbers(&l->label_names);
-    if (!numbers) TRY(collect_classes(err, &l->label_names, &d->classes));
-    l->label = malloc((size_t)l->paths.n * sizeof *l->label);
-    FAIL_IF(err, !l->label, GLOFND_E_MEMORY, "no memory for %lld labels", (long long)l->paths.n);
-    int32_t max = -1;
-    for (int64_t i = 0; i < l->paths.n; i++) {
-        const char *text = gf_string_list_get(&l->label_names, i);
-        l->label[i] = numbers ? number_of(text) : (int32_t)gf_string_list_find(&d->classes, text);
-        if (l->label[i] > max) max = l->label[i];
-    }
-    d->info.classes = max + 1;
-    gf_string_list_free(&l->label_names);
-    return GLOFND_OK;
-}
-
 /* ----- list: ----- */
-
-static glofnd_status add_line(gf_error *err, listing *l, const char *line, size_t n) {
-    const char *tab = memchr(line, '\t', n);
-    const size_t path = tab ? (size_t)(tab - line) : n;
-    if (path == 0) return GLOFND_OK;
-    TRY(gf_string_list_add(err, &l->paths, line, path));
-    if (tab) l->has_label = 1;
-    return gf_string_list_add(err, &l->label_names, tab ? tab + 1 : "", tab ? n - path - 1 : 0);
-}
 
 static glofnd_status parse_list(gf_error *err, listing *l, const char *text, const char *end) {
     while (text < end) {
@@ -86,7 +49,13 @@ static glofnd_status parse_list(gf_error *err, listing *l, const char *text, con
         if (!line_end) line_end = end;
         size_t n = (size_t)(line_end - text);
         while (n > 0 && (text[n - 1] == '\r' || text[n - 1] == ' ')) n--;
-        TRY(add_line(err, l, text, n));
+        const char *tab = memchr(text, '\t', n);
+        const size_t path = tab ? (size_t)(tab - text) : n;
+        if (path != 0) {
+            TRY(gf_string_list_add(err, &l->paths, text, path));
+            if (tab) l->has_label = 1;
+            TRY(gf_string_list_add(err, &l->label_names, tab ? tab + 1 : "", tab ? n - path - 1 : 0));
+        }
         text = line_end + 1;
     }
     return GLOFND_OK;
@@ -105,20 +74,6 @@ static int64_t column_of(const gf_string_list *header, const char *name) {
     return -1;
 }
 
-static glofnd_status find_columns(gf_error *err, const gf_dataset *d, const gf_string_list *header, columns *c) {
-    const char *image = gf_spec_value(&d->spec, "image"), *caption = gf_spec_value(&d->spec, "caption");
-    const char *label = gf_spec_value(&d->spec, "label");
-    *c = (columns){column_of(header, image ? image : "filepath"), column_of(header, caption ? caption : "title"),
-                   column_of(header, label ? label : "label")};
-    FAIL_IF(err, c->image < 0, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line; name it with ?image=COLUMN",
-            d->spec.place, image ? image : "filepath");
-    FAIL_IF(err, c->caption < 0 && caption, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place,
-            caption);
-    FAIL_IF(err, c->label < 0 && label, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place,
-            label);
-    return GLOFND_OK;
-}
-
 static glofnd_status add_field(gf_error *err, gf_string_list *to, const gf_string_list *row, int64_t column) {
     const char *text = gf_string_list_get(row, column);
     return gf_string_list_add(err, to, text ? text : "", text ? strlen(text) : 0);
@@ -127,7 +82,15 @@ static glofnd_status add_field(gf_error *err, gf_string_list *to, const gf_strin
 static glofnd_status parse_rows(gf_error *err, const gf_dataset *d, listing *l, gf_csv *csv, gf_string_list *row) {
     columns c;
     TRY(gf_csv_next(err, csv, row));
-    TRY(find_columns(err, d, row, &c));
+    const char *image = gf_spec_value(&d->spec, "image"), *caption = gf_spec_value(&d->spec, "caption");
+    const char *label = gf_spec_value(&d->spec, "label");
+    c = (columns){column_of(row, image ? image : "filepath"), column_of(row, caption ? caption : "title"),
+                  column_of(row, label ? label : "label")};
+    FAIL_IF(err, c.image < 0, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line; name it with ?image=COLUMN",
+            d->spec.place, image ? image : "filepath");
+    FAIL_IF(err, c.caption < 0 && caption, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place,
+            caption);
+    FAIL_IF(err, c.label < 0 && label, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place, label);
     l->has_text = c.caption >= 0;
     l->has_label = c.label >= 0;
     for (;;) {
@@ -184,13 +147,6 @@ static glofnd_status check_files(gf_error *err, gf_dataset *d, const listing *l)
     return GLOFND_OK;
 }
 
-/* A column without any caption counts as none. */
-static int has_caption(const listing *l) {
-    int64_t i = 0;
-    while (i < l->texts.n && gf_captions_count(gf_string_list_get(&l->texts, i)) == 0) i++;
-    return i < l->texts.n;
-}
-
 static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     listing *l = calloc(1, sizeof *l);
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory to open a list");
@@ -206,9 +162,34 @@ static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     TRY(status);
     FAIL_IF(err, l->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' names no image", d->spec.place);
     TRY(check_files(err, d, l));
-    TRY(number_labels(err, d, l));
+    if (l->has_label) {
+        const int numbers = all_numbers(&l->label_names);
+        if (!numbers) {
+            gf_string_list *classes = &d->classes;
+            for (int64_t i = 0; i < l->label_names.n; i++) {
+                const char *label = gf_string_list_get(&l->label_names, i);
+                if (gf_is_class_name(label)) TRY(gf_string_list_add(err, classes, label, strlen(label)));
+            }
+            TRY(gf_string_list_sort(err, classes));
+            gf_string_list_unique(classes);
+            FAIL_IF(err, classes->n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "the list has more than %d classes", GF_CLASSES_MAX);
+        }
+        l->label = malloc((size_t)l->paths.n * sizeof *l->label);
+        FAIL_IF(err, !l->label, GLOFND_E_MEMORY, "no memory for %lld labels", (long long)l->paths.n);
+        int32_t max = -1;
+        for (int64_t i = 0; i < l->paths.n; i++) {
+            const char *label = gf_string_list_get(&l->label_names, i);
+            l->label[i] = numbers ? number_of(label) : (int32_t)gf_string_list_find(&d->classes, label);
+            if (l->label[i] > max) max = l->label[i];
+        }
+        d->info.classes = max + 1;
+        gf_string_list_free(&l->label_names);
+    }
     d->info.n = l->paths.n;
-    d->info.has_text = has_caption(l);
+    /* A column without any caption counts as none. */
+    int64_t i = 0;
+    while (i < l->texts.n && gf_captions_count(gf_string_list_get(&l->texts, i)) == 0) i++;
+    d->info.has_text = i < l->texts.n;
     return GLOFND_OK;
 }
 

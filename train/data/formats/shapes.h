@@ -64,7 +64,6 @@ gf_scene gf_scene_make(uint64_t seed, uint32_t split, int64_t position, int shap
 void gf_scene_draw(const gf_scene *s, int size, uint8_t *rgb);
 /* "a large striped red triangle on a blue background": describes the picture in one of GF_PHRASES ways. */
 #define GF_PHRASES 4
-void gf_scene_caption(const gf_scene *s, int phrase, char *out, size_t bytes);
 
 /* Signed distance in local units, about: negative inside. */
 float gf_shape_distance(int shape, gf_point p);

@@ -1,17 +1,467 @@
-/* wds.c - WebDataset shards as a dataset: positions run through the shards in order. See wds.h for samples and index files. */
+/* wds.c - see wds.h: which files are shards, what a shard holds (scanned), its index file, and the dataset of all shards, whose
+ * positions run through the shards in order. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "data/formats/wds.h"
 
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "data/dataset_format.h"
+#include "data/tar.h"
+#include "io/blockfile.h"
+#include "io/json.h"
+#include "io/npy.h"
+#include "util/array.h"
 #include "util/parallel.h"
+#include "util/string_list.h"
+#include "util/text.h"
+
+/* ----- which files: braces as in a shell (util/string_list.h), then * ? [...] matched against files ----- */
+
+static glofnd_status add_matches(gf_error *err, const char *pattern, gf_string_list *out) {
+    glob_t found;
+    const int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
+    if (rc == GLOB_NOSPACE) GF_FAIL(err, GLOFND_E_MEMORY, "no memory to match '%.400s'", pattern);
+    gf_string_list sorted = {0};
+    glofnd_status status = GLOFND_OK;
+    for (size_t i = 0; rc == 0 && i < found.gl_pathc && status == GLOFND_OK; i++) {
+        status = gf_string_list_add(err, &sorted, found.gl_pathv[i], strlen(found.gl_pathv[i]));
+    }
+    if (rc == 0) globfree(&found);
+    if (status == GLOFND_OK) status = gf_string_list_sort(err, &sorted);
+    for (int64_t i = 0; i < sorted.n && status == GLOFND_OK; i++) {
+        status = gf_string_list_add(err, out, gf_string_list_get(&sorted, i), strlen(gf_string_list_get(&sorted, i)));
+    }
+    if (status == GLOFND_OK && sorted.n == 0) status = gf_fail(err, GLOFND_E_IO, "no file matches '%.400s'", pattern);
+    gf_string_list_free(&sorted);
+    return status;
+}
+
+static glofnd_status add_shards(gf_error *err, const char *name, gf_string_list *out) {
+    char pattern[PATH_MAX];
+    if (strpbrk(name, "*?[")) return add_matches(err, name, out);
+    if (!gf_is_folder(name)) return gf_string_list_add(err, out, name, strlen(name));
+    const int n = snprintf(pattern, sizeof pattern, "%s/*.tar", name);
+    FAIL_IF(err, n < 0 || n + 5 >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.400s' is too long", name);
+    const glofnd_status status = add_matches(err, pattern, out);
+    if (status != GLOFND_E_IO) return status;
+    snprintf(pattern, sizeof pattern, "%.*s/test/*.tar", n - 6, name); /* an evaluation set of DataComp */
+    return add_matches(NULL, pattern, out) == GLOFND_OK ? GLOFND_OK : status;
+}
+
+/* Braces, then files: a name with * ? [ stands for its matches in bytewise order, a folder for its *.tar. E_IO: no match. */
+static glofnd_status find_shards(gf_error *err, const char *pattern, gf_string_list *out) {
+    gf_string_list names = {0};
+    glofnd_status status = gf_braces_expand(err, pattern, &names);
+    for (int64_t i = 0; i < names.n && status == GLOFND_OK; i++) status = add_shards(err, gf_string_list_get(&names, i), out);
+    gf_string_list_free(&names);
+    return status;
+}
+
+/* ===== the samples of a shard, from the members of its tar ===== */
+
+#define CLS_MAX 32   /* bytes of a .cls */
+#define NPY_MAX 4096 /* bytes of a .npy of metadata */
+#define NAME_BYTES 100
+
+enum part { IMAGE, TEXT, LABEL, JSON, METADATA, PARTS, OTHER = PARTS };
+
+typedef struct group { /* the members seen so far of the current sample */
+    char *key, *first; /* first: the name of its first member */
+    struct {
+        uint64_t at, size;
+        int here;
+    } part[PARTS];
+} group;
+
+/* Length of the key, 0 if the name has none: all up to the first dot of the last part of the path. */
+static size_t key_bytes(const char *name) {
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    const char *dot = strchr(last, '.');
+    return dot && dot > last ? (size_t)(dot - name) : 0;
+}
+
+static enum part part_of(const char *extension) {
+    if (strcasecmp(extension, "jpg") == 0 || strcasecmp(extension, "jpeg") == 0 || strcasecmp(extension, "png") == 0)
+        return IMAGE;
+    if (strcasecmp(extension, "webp") == 0) return gf_image_reads_webp() ? IMAGE : OTHER;
+    if (strcasecmp(extension, "npy") == 0) return METADATA;
+    if (strcasecmp(extension, "txt") == 0) return TEXT;
+    if (strcasecmp(extension, "cls") == 0) return LABEL;
+    if (strcasecmp(extension, "json") == 0) return JSON;
+    return OTHER;
+}
+
+/* ----- label and caption of a .json ----- */
+
+static glofnd_status take_fields(gf_error *err, const char *name, const gf_json *j, int32_t *label, char **caption) {
+    const int64_t number = gf_json_find(j, 0, "label"), text = gf_json_find(j, 0, "caption");
+    if (gf_json_is(j, number, GF_JSON_INTEGER)) {
+        const int64_t x = j->node[number].integer;
+        FAIL_IF(err, x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.350s' has label %lld; it must be 0..%d, or -1", name,
+                (long long)x, GF_CLASSES_MAX - 1);
+        *label = (int32_t)x;
+    }
+    if (!gf_json_is(j, text, GF_JSON_TEXT)) return GLOFND_OK;
+    const char *from = gf_json_text(j, j->node[text].text);
+    const size_t n = (size_t)j->node[text].count;
+    char *copy = malloc(n + 1), *to = copy;
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for the caption of '%.350s'", name);
+    for (size_t i = 0; i < n; i++)
+        if (from[i]) *to++ = from[i]; /* without zeros, which C strings cannot hold */
+    *to = 0;
+    if (to > copy) *caption = copy;
+    else free(copy);
+    return GLOFND_OK;
+}
+
+/* Label and caption of a .json: the top-level keys "label" (an integer, -1: none) and "caption" (a string). Missing, or of a
+ * different type: -1, NULL; also for an empty caption. text [n + 1], closed by 0; it may hold NaN and Infinity, which Python writes
+ * but JSON lacks. *caption is malloc'ed. E_FORMAT: not JSON, or a label out of range. */
+static glofnd_status read_json_fields(gf_error *err, const char *name, const char *text, size_t n, int32_t *label,
+                                      char **caption) {
+    gf_json j = {0};
+    *label = -1;
+    *caption = NULL;
+    TRY(gf_json_read(err, name, text, n, GF_JSON_DEPTH, GF_JSON_LENIENT, &j));
+    const glofnd_status status = take_fields(err, name, &j, label, caption);
+    gf_json_free(&j);
+    return status;
+}
+
+/* ----- label and text of a sample ----- */
+
+static void name_part(const group *g, enum part p, char out[NAME_BYTES]) {
+    static const char *const endings[PARTS] = {" (its image)", ".txt", ".cls", ".json", ".npy"};
+    snprintf(out, NAME_BYTES, "%.80s%s", g->key, endings[p]);
+}
+
+static glofnd_status check_size(gf_error *err, const group *g, enum part p, uint64_t max) {
+    char name[NAME_BYTES];
+    name_part(g, p, name);
+    FAIL_IF(err, g->part[p].size > max, GLOFND_E_FORMAT, "'%s' has %llu bytes; the limit is %llu", name,
+            (unsigned long long)g->part[p].size, (unsigned long long)max);
+    return GLOFND_OK;
+}
+
+/* An integer; -1: no label. */
+static glofnd_status read_cls(gf_error *err, const gf_tar *t, const group *g, int32_t *label) {
+    char text[CLS_MAX + 1] = "", name[NAME_BYTES];
+    int64_t x;
+    TRY(check_size(err, g, LABEL, CLS_MAX));
+    name_part(g, LABEL, name);
+    TRY(gf_file_read_at(err, t->fd, name, g->part[LABEL].at, text, (size_t)g->part[LABEL].size));
+    for (size_t n = strlen(text); n && strchr(" \r\n\t", text[n - 1]); n--) text[n - 1] = 0;
+    FAIL_IF(err, gf_integer_read(text + strspn(text, " \r\n\t"), &x) || x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT,
+            "'%s' holds '%.40s'; expected an integer 0..%d, or -1", name, text, GF_CLASSES_MAX - 1);
+    *label = (int32_t)x;
+    return GLOFND_OK;
+}
+
+static glofnd_status read_json(gf_error *err, const gf_tar *t, const group *g, int32_t *label, int *has_caption) {
+    char name[NAME_BYTES], *caption = NULL;
+    TRY(check_size(err, g, JSON, GF_WDS_TEXT_MAX));
+    name_part(g, JSON, name);
+    const size_t size = (size_t)g->part[JSON].size;
+    char *text = malloc(size + 1);
+    FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory to read '%s'", name);
+    glofnd_status status = gf_file_read_at(err, t->fd, name, g->part[JSON].at, text, size);
+    text[size] = 0;
+    if (status == GLOFND_OK) status = read_json_fields(err, name, text, size, label, &caption);
+    *has_caption = caption != NULL;
+    free(caption);
+    free(text);
+    return status;
+}
+
+/* The first number of an array of metadata, which says the group of a sample; -1: none, or no array of that kind. */
+static glofnd_status read_group(gf_error *err, const gf_tar *t, const group *g, int32_t *out) {
+    char name[NAME_BYTES];
+    uint8_t bytes[NPY_MAX];
+    gf_npy a = {0};
+    const size_t size = (size_t)g->part[METADATA].size;
+    *out = -1;
+    if (!g->part[METADATA].here || g->part[METADATA].size > NPY_MAX) return GLOFND_OK;
+    name_part(g, METADATA, name);
+    TRY(gf_file_read_at(err, t->fd, name, g->part[METADATA].at, bytes, size));
+    if (gf_npy_decode(NULL, name, bytes, size, &a) != GLOFND_OK) return GLOFND_OK;
+    const double x = a.count > 0 ? gf_npy_f64(&a, 0) : -1.0;
+    if (x >= 0.0 && x < GF_WDS_GROUPS_MAX && x == (double)(int32_t)x) *out = (int32_t)x;
+    gf_npy_free(&a);
+    return GLOFND_OK;
+}
+
+/* A bad member among millions is counted, and the first one described. Other failures, such as of the disk, are errors. */
+static glofnd_status tolerate(gf_error *err, const gf_tar *t, glofnd_status status, const gf_error *why, gf_wds_shard *s) {
+    if (status == GLOFND_OK) return GLOFND_OK;
+    FAIL_IF(err, status != GLOFND_E_FORMAT, status, "'%.250s': %.240s", t->path, why->text);
+    if (s->unused++ > 0) return GLOFND_OK;
+    s->unused_first = strdup(why->text);
+    FAIL_IF(err, !s->unused_first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
+    gf_utf8_clean(s->unused_first, '?');
+    return GLOFND_OK;
+}
+
+/* ----- all samples ----- */
+
+static void group_free(group *g) {
+    free(g->key);
+    free(g->first);
+    *g = (group){0};
+}
+
+static glofnd_status finish_group(gf_error *err, const gf_tar *t, group *g, gf_wds_shard *s) {
+    if (!g->key) return GLOFND_OK;
+    if (!g->part[IMAGE].here) {
+        if (s->left_out++ == 0) {
+            s->left_first = g->first;
+            g->first = NULL;
+        }
+        return GLOFND_OK;
+    }
+    gf_error why = {""};
+    int32_t label = -1;
+    int caption = 0;
+    gf_wds_entry e = {.image_at = g->part[IMAGE].at, .label = -1, .group = -1};
+    glofnd_status status = check_size(&why, g, IMAGE, GF_FILE_BYTES_MAX);
+    if (status == GLOFND_OK) e.image_size = (uint32_t)g->part[IMAGE].size; /* else 0 bytes: reading it fails */
+    TRY(tolerate(err, t, status, &why, s));
+    status = check_size(&why, g, TEXT, GF_WDS_TEXT_MAX);
+    const int has_text = status == GLOFND_OK && g->part[TEXT].size > 0;
+    TRY(tolerate(err, t, status, &why, s));
+    status = g->part[LABEL].here ? read_cls(&why, t, g, &e.label) : GLOFND_OK;
+    const int has_label = g->part[LABEL].here && status == GLOFND_OK;
+    TRY(tolerate(err, t, status, &why, s));
+    status = g->part[JSON].here && !(has_text && has_label) ? read_json(&why, t, g, &label, &caption) : GLOFND_OK;
+    TRY(tolerate(err, t, status, &why, s));
+    TRY(tolerate(err, t, read_group(&why, t, g, &e.group), &why, s));
+    if (!has_label) e.label = label;
+    if (has_text || caption) {
+        const enum part p = has_text ? TEXT : JSON;
+        e.text_at = g->part[p].at;
+        e.text_size = (uint32_t)g->part[p].size;
+        e.flags = has_text ? 0 : GF_WDS_TEXT_IS_JSON;
+    }
+    FAIL_IF(err, !gf_grow(&s->entries, &s->capacity, (size_t)s->keys.n + 1, sizeof *s->entries), GLOFND_E_MEMORY,
+            "no memory for an index of %lld samples", (long long)s->keys.n + 1);
+    s->entries[s->keys.n] = e;
+    return gf_string_list_add(err, &s->keys, g->key, strlen(g->key));
+}
+
+static glofnd_status take_member(gf_error *err, const gf_tar *t, const gf_tar_member *m, group *g, gf_wds_shard *s) {
+    const size_t n = key_bytes(m->name);
+    if (n == 0) return GLOFND_OK;
+    if (!g->key || strlen(g->key) != n || memcmp(g->key, m->name, n) != 0) {
+        TRY(finish_group(err, t, g, s));
+        group_free(g);
+        *g = (group){.key = strndup(m->name, n), .first = strdup(m->name)};
+        FAIL_IF(err, !g->key || !g->first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
+    }
+    const enum part p = part_of(m->name + n + 1);
+    if (p == OTHER) return GLOFND_OK;
+    FAIL_IF(err, g->part[p].here, GLOFND_E_FORMAT, "'%.250s': '%.150s' is a second %s of its sample", t->path, m->name,
+            p == IMAGE ? "image" : "file of this type");
+    g->part[p].at = m->at;
+    g->part[p].size = m->size;
+    g->part[p].here = 1;
+    return GLOFND_OK;
+}
+
+static glofnd_status scan_members(gf_error *err, gf_tar *t, group *g, gf_wds_shard *s) {
+    gf_tar_member m;
+    for (;;) {
+        TRY(gf_tar_next(err, t, &m));
+        if (!m.name) return finish_group(err, t, g, s);
+        TRY(take_member(err, t, &m, g, s));
+    }
+}
+
+glofnd_status gf_wds_scan(gf_error *err, const char *path, int fd, gf_file_stamp stamp, gf_wds_shard *out) {
+    gf_tar t = gf_tar_begin(path, fd, stamp.size);
+    group g = {0};
+    *out = (gf_wds_shard){.stamp = stamp};
+    const glofnd_status status = scan_members(err, &t, &g, out);
+    group_free(&g);
+    out->no_end_mark = t.no_end_mark;
+    gf_tar_end(&t);
+    if (status != GLOFND_OK) gf_wds_shard_free(out);
+    return status;
+}
+
+/* ===== the index file of a shard ===== */
+
+/* The samples of a shard, from and to its index file. See wds.h.
+ *
+ * Little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, parts not used, flags | CRC |
+ * entries | CRC | keys, the name of the first key left out, the message about the first part not used ("": none), each closed
+ * by a zero byte | CRC. Version 1 came from scans that accepted some shards that were cut short, version 2 lacks the parts
+ * not used, version 3 groups and WebP: all are made anew, and those of a build with or without libwebp by the other.
+ */
+
+#define MAGIC "GFWDSIX1"
+#define VERSION 4u
+#define ENTRY_BYTES 36u
+#define FLAG_NO_END_MARK 1u
+#define FLAG_WEBP 2u /* by a build that reads WebP */
+
+void gf_wds_shard_free(gf_wds_shard *s) {
+    free(s->entries);
+    free(s->left_first);
+    free(s->unused_first);
+    gf_string_list_free(&s->keys);
+    *s = (gf_wds_shard){0};
+}
+
+/* Flags in the header of an index that this build would make. */
+static uint32_t own_flags(void) { return gf_image_reads_webp() ? FLAG_WEBP : 0; }
+
+/* ----- writing ----- */
+
+static const char *text_or_none(const char *text) { return text ? text : ""; }
+
+glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s) {
+    gf_writer w;
+    TRY(gf_writer_open(err, &w, path));
+    gf_put(&w, MAGIC, 8);
+    gf_put_u32(&w, VERSION);
+    gf_put_u64(&w, s->stamp.size);
+    gf_put_u64(&w, s->stamp.mtime_ns);
+    gf_put_u64(&w, (uint64_t)s->keys.n);
+    gf_put_u64(&w, s->keys.used + strlen(text_or_none(s->left_first)) + 1 + strlen(text_or_none(s->unused_first)) + 1);
+    gf_put_u64(&w, (uint64_t)s->left_out);
+    gf_put_u64(&w, (uint64_t)s->unused);
+    gf_put_u32(&w, (s->no_end_mark ? FLAG_NO_END_MARK : 0) | own_flags());
+    gf_put_crc(&w);
+    for (int64_t i = 0; i < s->keys.n; i++) {
+        const gf_wds_entry *e = &s->entries[i];
+        gf_put_u64(&w, e->image_at);
+        gf_put_u64(&w, e->text_at);
+        gf_put_u32(&w, e->image_size);
+        gf_put_u32(&w, e->text_size);
+        gf_put_u32(&w, (uint32_t)e->label);
+        gf_put_u32(&w, (uint32_t)e->group);
+        gf_put_u32(&w, e->flags);
+    }
+    gf_put_crc(&w);
+    for (int64_t i = 0; i < s->keys.n; i++)
+        gf_put(&w, gf_string_list_get(&s->keys, i), strlen(gf_string_list_get(&s->keys, i)) + 1);
+    gf_put(&w, text_or_none(s->left_first), strlen(text_or_none(s->left_first)) + 1);
+    gf_put(&w, text_or_none(s->unused_first), strlen(text_or_none(s->unused_first)) + 1);
+    gf_put_crc(&w);
+    return gf_writer_finish(&w);
+}
+
+/* ----- reading ----- */
+
+typedef struct index_head {
+    uint64_t size, mtime_ns, count, key_bytes, left_out, unused;
+    uint32_t flags;
+} index_head;
+
+static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, index_head *h) {
+    char magic[8];
+    gf_get(r, magic, 8);
+    const uint32_t version = gf_get_u32(r);
+    h->size = gf_get_u64(r);
+    h->mtime_ns = gf_get_u64(r);
+    h->count = gf_get_u64(r);
+    h->key_bytes = gf_get_u64(r);
+    h->left_out = gf_get_u64(r);
+    h->unused = gf_get_u64(r);
+    h->flags = gf_get_u32(r);
+    TRY(gf_check_crc(r, "header", -1));
+    FAIL_IF(err, memcmp(magic, MAGIC, 8) != 0 || version != VERSION, GLOFND_E_FORMAT, "'%.350s' is no index of this version",
+            r->path);
+    FAIL_IF(err, h->size != stamp.size || h->mtime_ns != stamp.mtime_ns, GLOFND_E_FORMAT, "'%.350s' belongs to a different shard",
+            r->path);
+    const uint64_t left = gf_reader_left(r);
+    FAIL_IF(err, h->key_bytes > left || h->count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);
+    FAIL_IF(err, h->left_out > INT64_MAX || h->unused > INT64_MAX || (h->flags & ~FLAG_NO_END_MARK) != own_flags(),
+            GLOFND_E_FORMAT, "'%.350s' has a wrong header", r->path);
+    return GLOFND_OK;
+}
+
+static int inside(uint64_t at, uint64_t bytes, uint64_t size) { return at <= size && bytes <= size - at; }
+
+static int entry_is_valid(const gf_wds_entry *e, uint64_t size) {
+    return inside(e->image_at, e->image_size, size) && inside(e->text_at, e->text_size, size) && e->label >= -1 &&
+           e->label < GF_CLASSES_MAX && e->group >= -1 && e->group < GF_WDS_GROUPS_MAX && e->image_size <= GF_FILE_BYTES_MAX &&
+           e->text_size <= GF_WDS_TEXT_MAX && (e->flags & ~(uint32_t)GF_WDS_TEXT_IS_JSON) == 0;
+}
+
+static glofnd_status copy_text(gf_error *err, const char *text, char **out) {
+    *out = strdup(text);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for an index");
+    gf_utf8_clean(*out, '?');
+    return GLOFND_OK;
+}
+
+static glofnd_status split_keys(gf_error *err, const char *path, const char *text, const index_head *h, gf_wds_shard *out) {
+    const char *p = text, *end = text + h->key_bytes;
+    for (uint64_t i = 0; i < h->count + 2; i++) {
+        const char *zero = p < end ? memchr(p, 0, (size_t)(end - p)) : NULL;
+        FAIL_IF(err, !zero, GLOFND_E_FORMAT, "'%.350s': keys are missing", path);
+        if (i < h->count) TRY(gf_string_list_add(err, &out->keys, p, (size_t)(zero - p)));
+        else if (i == h->count && h->left_out) TRY(copy_text(err, p, &out->left_first));
+        else if (i > h->count && h->unused) TRY(copy_text(err, p, &out->unused_first));
+        p = zero + 1;
+    }
+    FAIL_IF(err, p != end, GLOFND_E_FORMAT, "'%.350s': too many keys", path);
+    return GLOFND_OK;
+}
+
+static glofnd_status load_open(gf_error *err, gf_reader *r, gf_file_stamp stamp, gf_wds_shard *out) {
+    index_head h;
+    TRY(get_head(err, r, stamp, &h));
+    out->left_out = (int64_t)h.left_out;
+    out->unused = (int64_t)h.unused;
+    out->no_end_mark = (h.flags & FLAG_NO_END_MARK) != 0;
+    out->entries = malloc((size_t)h.count * sizeof *out->entries + 1);
+    FAIL_IF(err, !out->entries, GLOFND_E_MEMORY, "no memory for an index of %llu samples", (unsigned long long)h.count);
+    out->capacity = (int64_t)h.count;
+    for (uint64_t i = 0; i < h.count; i++) {
+        gf_wds_entry *e = &out->entries[i];
+        e->image_at = gf_get_u64(r);
+        e->text_at = gf_get_u64(r);
+        e->image_size = gf_get_u32(r);
+        e->text_size = gf_get_u32(r);
+        e->label = (int32_t)gf_get_u32(r);
+        e->group = (int32_t)gf_get_u32(r);
+        e->flags = gf_get_u32(r);
+    }
+    TRY(gf_check_crc(r, "entries", -1));
+    for (uint64_t i = 0; i < h.count; i++) {
+        FAIL_IF(err, !entry_is_valid(&out->entries[i], out->stamp.size), GLOFND_E_FORMAT, "'%.350s': entry %llu is invalid",
+                r->path, (unsigned long long)i);
+    }
+    char *text = malloc((size_t)h.key_bytes + 1);
+    FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory for %llu bytes of keys", (unsigned long long)h.key_bytes);
+    gf_get(r, text, (size_t)h.key_bytes);
+    glofnd_status status = gf_check_crc(r, "keys", -1);
+    if (status == GLOFND_OK) status = gf_reader_end(r);
+    if (status == GLOFND_OK) status = split_keys(err, r->path, text, &h, out);
+    free(text);
+    return status;
+}
+
+glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp stamp, gf_wds_shard *out) {
+    gf_reader r;
+    *out = (gf_wds_shard){.stamp = stamp};
+    TRY(gf_reader_open(err, &r, path));
+    const glofnd_status status = load_open(err, &r, stamp, out);
+    gf_reader_close(&r);
+    if (status != GLOFND_OK) gf_wds_shard_free(out);
+    return status;
+}
+
+/* ===== all shards as a dataset ===== */
 
 #define KEEP_OPEN 256 /* up to this number of shards stay open; beyond, a read opens its shard */
 #define THREADS_MAX 8
@@ -33,16 +483,11 @@ typedef struct wds {
 
 /* ----- opening ----- */
 
-static glofnd_status index_path(gf_error *err, const char *shard, char out[PATH_MAX]) {
-    const int n = snprintf(out, PATH_MAX, "%s.gfidx", shard);
-    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_IO, "the path '%.400s' is too long", shard);
-    return GLOFND_OK;
-}
-
 static glofnd_status open_shard(gf_error *err, const wds *w, const char *path, opening *o) {
     gf_file_stamp stamp;
     char index[PATH_MAX];
-    TRY(index_path(err, path, index));
+    const int n = snprintf(index, PATH_MAX, "%s.gfidx", path);
+    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_IO, "the path '%.400s' is too long", path);
     TRY(gf_file_open(err, path, &o->fd, &stamp));
     if (!w->must_write && gf_wds_index_load(NULL, index, stamp, &o->shard) == GLOFND_OK) return GLOFND_OK;
     TRY(gf_wds_scan(err, path, o->fd, stamp, &o->shard));
@@ -104,15 +549,6 @@ static int templates(const gf_dataset *d, char *out, size_t bytes) {
     return find_beside(d->self, "zeroshot_classification_templates.txt", out, bytes);
 }
 
-/* It may name more classes than these shards have samples of. */
-static glofnd_status read_class_names(gf_error *err, const wds *w, gf_dataset *d) {
-    char path[PATH_MAX];
-    if (d->info.classes == 0 || !find_beside(w, "classnames.txt", path, sizeof path)) return GLOFND_OK;
-    TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MAX, &d->classes));
-    if (d->classes.n > 0) d->info.classes = (int32_t)d->classes.n;
-    return GLOFND_OK;
-}
-
 /* Shards with a remark: their number, the first of them, and the sum of remarks. */
 typedef struct tally {
     int64_t shards, first, sum;
@@ -166,7 +602,13 @@ static glofnd_status check_complete(gf_error *err, const gf_dataset *d) {
     return GLOFND_OK;
 }
 
-static void summarise(const wds *w, gf_dataset_info *info) {
+static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
+    wds *w = calloc(1, sizeof *w);
+    FAIL_IF(err, !w, GLOFND_E_MEMORY, "no memory to open shards");
+    d->self = w;
+    TRY(find_shards(err, d->spec.place, &w->paths));
+    TRY(open_shards(err, w));
+    gf_dataset_info *info = &d->info;
     info->n = w->first[w->paths.n];
     for (int64_t k = 0; k < w->paths.n; k++) {
         const gf_wds_shard *s = &w->shards[k].shard;
@@ -175,26 +617,22 @@ static void summarise(const wds *w, gf_dataset_info *info) {
             if (s->entries[i].text_size > 0) info->has_text = 1;
         }
     }
-}
-
-static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
-    wds *w = calloc(1, sizeof *w);
-    FAIL_IF(err, !w, GLOFND_E_MEMORY, "no memory to open shards");
-    d->self = w;
-    TRY(gf_shards_find(err, d->spec.place, &w->paths));
-    TRY(open_shards(err, w));
-    summarise(w, &d->info);
     write_note(w, d);
     FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.200s' holds no sample with a %s%s%.250s", d->spec.place, gf_image_endings(),
             d->note[0] ? ": " : "", d->note);
-    return read_class_names(err, w, d);
+    /* It may name more classes than these shards have samples of. */
+    char path[PATH_MAX];
+    if (d->info.classes == 0 || !find_beside(w, "classnames.txt", path, sizeof path)) return GLOFND_OK;
+    TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MAX, &d->classes));
+    if (d->classes.n > 0) d->info.classes = (int32_t)d->classes.n;
+    return GLOFND_OK;
 }
 
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples) {
     wds *w = calloc(1, sizeof *w);
     FAIL_IF(err, !w, GLOFND_E_MEMORY, "no memory to open shards");
     w->must_write = 1;
-    glofnd_status status = gf_shards_find(err, pattern, &w->paths);
+    glofnd_status status = find_shards(err, pattern, &w->paths);
     if (status == GLOFND_OK) status = open_shards(err, w);
     if (status == GLOFND_OK) {
         *shards = w->paths.n;
@@ -239,22 +677,19 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(key, strlen(key));
 }
 
-static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entry *e, const char *text, gf_sample *out) {
-    if (!(e->flags & GF_WDS_TEXT_IS_JSON)) return gf_sample_set_text(err, out, text, e->text_size);
-    char *caption = NULL;
-    int32_t label;
-    TRY(gf_wds_json(err, name, text, e->text_size, &label, &caption));
-    const glofnd_status status = caption ? gf_sample_set_text(err, out, caption, strlen(caption)) : GLOFND_OK;
-    free(caption);
-    return status;
-}
-
 static glofnd_status read_entry_text(gf_error *err, int fd, const char *name, const gf_wds_entry *e, gf_sample *out) {
     if (e->text_size == 0) return GLOFND_OK;
     TRY(gf_file_reserve(err, name, (size_t)e->text_size + 1, &out->encoded, &out->encoded_capacity));
     TRY(gf_file_read_at(err, fd, name, e->text_at, out->encoded, e->text_size));
     out->encoded[e->text_size] = 0;
-    return set_text(err, name, e, (char *)out->encoded, out);
+    const char *text = (char *)out->encoded;
+    if (!(e->flags & GF_WDS_TEXT_IS_JSON)) return gf_sample_set_text(err, out, text, e->text_size);
+    char *caption = NULL;
+    int32_t label;
+    TRY(read_json_fields(err, name, text, e->text_size, &label, &caption));
+    const glofnd_status status = caption ? gf_sample_set_text(err, out, caption, strlen(caption)) : GLOFND_OK;
+    free(caption);
+    return status;
 }
 
 static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, const gf_decode_hint *hint,

@@ -46,13 +46,7 @@ void gf_wds_shard_free(gf_wds_shard *s);
 /* The index file. Loading fails (E_FORMAT, E_IO) if it is missing, corrupt, or its size or time differ from `stamp`. */
 glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s);
 glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp stamp, gf_wds_shard *out);
-/* Label and caption of a .json: the top-level keys "label" (an integer, -1: none) and "caption" (a string). Missing, or of a
- * different type: -1, NULL; also for an empty caption. text [n + 1], closed by 0; it may hold NaN and Infinity, which Python writes
- * but JSON lacks. *caption is malloc'ed. E_FORMAT: not JSON, or a label out of range. */
-glofnd_status gf_wds_json(gf_error *err, const char *name, const char *text, size_t n, int32_t *label, char **caption);
 
 /* `glofnd data index`: scans every shard anew and writes all index files; a file that cannot be written is an error here. */
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples);
 
-/* Braces, then files: a name with * ? [ stands for its matches in bytewise order, a folder for its *.tar. E_IO: no match. */
-glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_string_list *out);

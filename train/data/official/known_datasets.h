@@ -7,6 +7,7 @@
 #pragma once
 
 #include "util/status.h"
+#include "util/string_list.h"
 
 #define GF_KNOWN_SPLITS 8
 #define GF_KNOWN_FOLDERS 5
@@ -52,3 +53,17 @@ const gf_known_dataset *gf_known_at(int i);              /* NULL: past the last 
 /* 1: `place` looks like the unpacked download. */
 int gf_known_recognise(const gf_known_dataset *k, const char *place);
 const gf_known_split *gf_known_split_find(const gf_known_dataset *k, const char *name);
+
+/* ----- WinoGAViL: a cue, images to choose from, and those that people associate with the cue ----- */
+
+typedef struct gf_winogavil {
+    gf_string_list cue;   /* [n] */
+    gf_string_list image; /* names of all candidates, sorted: positions of the dataset winogavil:DIR */
+    int64_t *first;       /* [n + 1] where the candidates of an instance begin */
+    int32_t *candidate;   /* [first[n]] positions of images */
+    uint8_t *associated;  /* [first[n]] */
+} gf_winogavil;
+
+/* The table in a folder; E_FORMAT names what is wrong. */
+glofnd_status gf_winogavil_read(gf_error *err, const char *root, gf_winogavil *out);
+void gf_winogavil_free(gf_winogavil *w);

@@ -5,16 +5,318 @@
 #endif
 #include "data/official/official.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "data/official/known_datasets.h"
 #include "data/official/mat5.h"
 #include "io/file.h"
 #include "util/array.h"
 #include "util/text.h"
+
+/* ===== the table of known datasets. Counts are those of the official downloads; default splits those of torchvision ===== */
+
+static const char *const plain[] = {"split", "counts", NULL};
+static const char *const named[] = {"split", "classes", "names", "counts", NULL};
+static const char *const parted[] = {"split", "partition", "counts", NULL};
+
+/* The first eight are the paper's transfer table, in its order. */
+static const gf_known_dataset datasets[] = {
+    {.name = "cifar10",
+     .title = "CIFAR10",
+     .full = "CIFAR-10",
+     .classes = 10,
+     .split = {{"train", 50000}, {"test", 10000}},
+     .test = "test"},
+    {.name = "cifar100",
+     .title = "CIFAR100",
+     .full = "CIFAR-100",
+     .classes = 100,
+     .split = {{"train", 50000}, {"test", 10000}},
+     .test = "test"},
+    {.name = "food101",
+     .title = "Food101",
+     .full = "Food-101",
+     .classes = 101,
+     .split = {{"train", 75750}, {"test", 25250}},
+     .test = "test",
+     .folder = {"food-101"},
+     .mark = {"meta/train.txt"},
+     .wants = "images/ and meta/ of food-101.tar.gz",
+     .options = plain,
+     .read = gf_read_food101},
+    {.name = "caltech101",
+     .title = "Caltech101",
+     .full = "Caltech-101",
+     .classes = 101,
+     .scoring = GF_SCORE_MEAN,
+     .split = {{"all", 8677}},
+     .folder = {"101_ObjectCategories", "caltech-101/101_ObjectCategories", "caltech101/101_ObjectCategories"},
+     .wants = "101_ObjectCategories/ with a folder per class",
+     .options = plain,
+     .read = gf_read_caltech101},
+    {.name = "cars",
+     .title = "Cars",
+     .full = "Stanford Cars",
+     .classes = 196,
+     .split = {{"train", 8144}, {"test", 8041}},
+     .test = "test",
+     .folder = {"stanford_cars", "stanford-cars"},
+     .mark = {"devkit", "car_devkit", "cars_annos.mat"},
+     .wants = "cars_train/, cars_test/, devkit/ and cars_test_annos_withlabels.mat; or car_ims/ and cars_annos.mat",
+     .options = plain,
+     .read = gf_read_cars},
+    {.name = "dtd",
+     .title = "DTD",
+     .full = "Describable Textures",
+     .classes = 47,
+     .split = {{"train", 1880}, {"val", 1880}, {"trainval", 3760}, {"test", 1880}},
+     .test = "test",
+     .partitions = 10,
+     .folder = {"dtd"},
+     .mark = {"labels/train1.txt"},
+     .wants = "images/ and labels/ of dtd-r1.0.1.tar.gz",
+     .options = parted,
+     .read = gf_read_dtd},
+    {.name = "pets",
+     .title = "Pets",
+     .full = "Oxford-IIIT Pet",
+     .classes = 37,
+     .scoring = GF_SCORE_MEAN,
+     .split = {{"trainval", 3680}, {"test", 3669}},
+     .test = "test",
+     .folder = {"oxford-iiit-pet"},
+     .mark = {"annotations/trainval.txt"},
+     .wants = "images/ and annotations/ of images.tar.gz and annotations.tar.gz",
+     .options = plain,
+     .read = gf_read_pets},
+    {.name = "flowers",
+     .title = "Flowers",
+     .full = "Oxford 102 Flowers",
+     .classes = 102,
+     .scoring = GF_SCORE_MEAN,
+     .split = {{"train", 1020}, {"val", 1020}, {"trainval", 2040}, {"test", 6149}},
+     .test = "test",
+     .folder = {"flowers-102", "flowers102"},
+     .mark = {"imagelabels.mat"},
+     .wants = "jpg/ of 102flowers.tgz, imagelabels.mat and setid.mat",
+     .options = plain,
+     .read = gf_read_flowers},
+    {.name = "aircraft",
+     .title = "Aircraft",
+     .full = "FGVC Aircraft (variants)",
+     .classes = 100,
+     .scoring = GF_SCORE_MEAN,
+     .split = {{"trainval", 6667}, {"train", 3334}, {"val", 3333}, {"test", 3333}},
+     .test = "test",
+     .folder = {"data", "fgvc-aircraft-2013b/data"},
+     .mark = {"images_variant_test.txt"},
+     .wants = "data/ of fgvc-aircraft-2013b.tar.gz: images/, variants.txt, images_variant_*.txt",
+     .options = plain,
+     .read = gf_read_aircraft},
+    {.name = "sun397",
+     .title = "SUN397",
+     .full = "SUN397",
+     .classes = 397,
+     .split = {{"train", 19850}, {"test", 19850}, {"all", 108754}},
+     .test = "test",
+     .partitions = 10,
+     .folder = {"SUN397"},
+     .mark = {"ClassName.txt"},
+     .wants = "SUN397/ of SUN397.tar.gz, and for train and test the lists of Partitions.zip",
+     .options = parted,
+     .read = gf_read_sun397},
+    {.name = "voc2007",
+     .title = "VOC2007",
+     .full = "Pascal VOC 2007",
+     .classes = 20,
+     .scoring = GF_SCORE_MAP11,
+     .split = {{"trainval", 5011}, {"train", 2501}, {"val", 2510}, {"test", 4952}},
+     .test = "test",
+     .folder = {"VOC2007", "VOCdevkit/VOC2007"},
+     .mark = {"ImageSets/Main"},
+     .wants = "VOCdevkit/VOC2007/ of VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar",
+     .options = plain,
+     .read = gf_read_voc2007},
+    {.name = "stl10",
+     .title = "STL10",
+     .full = "STL-10",
+     .classes = 10,
+     .split = {{"train", 5000}, {"test", 8000}, {"unlabeled", 100000}},
+     .test = "test",
+     .folder = {"stl10_binary"},
+     .mark = {"test_X.bin", "train_X.bin"},
+     .wants = "stl10_binary/ of stl10_binary.tar.gz",
+     .options = plain,
+     .read = gf_read_stl10},
+    {.name = "svhn",
+     .title = "SVHN",
+     .full = "SVHN (cropped digits)",
+     .classes = 10,
+     .split = {{"train", 73257}, {"test", 26032}, {"extra", 531131}},
+     .test = "test",
+     .mark = {"test_32x32.mat", "train_32x32.mat"},
+     .wants = "train_32x32.mat and test_32x32.mat",
+     .options = plain,
+     .read = gf_read_svhn},
+    {.name = "tinyimagenet",
+     .title = "TinyImageNet",
+     .full = "Tiny-ImageNet",
+     .classes = 200,
+     .split = {{"train", 100000}, {"val", 10000}},
+     .test = "val",
+     .folder = {"tiny-imagenet-200"},
+     .mark = {"train"},
+     .wants = "tiny-imagenet-200/ of tiny-imagenet-200.zip: train/, val/, words.txt",
+     .options = named,
+     .read = gf_read_imagenet},
+    {.name = "imagenet",
+     .title = "ImageNet",
+     .full = "ImageNet (ILSVRC 2012)",
+     .classes = 1000,
+     .split = {{"train", 1281167}, {"val", 50000}},
+     .test = "val",
+     .folder = {"ILSVRC/Data/CLS-LOC", "imagenet", "ILSVRC2012"},
+     .mark = {"train", "val"},
+     .wants = "train/ with a folder per class, and val/ with class folders or beside the devkit",
+     .options = named,
+     .read = gf_read_imagenet},
+    {.name = "imagenetv2",
+     .title = "ImageNetV2",
+     .full = "ImageNet-V2",
+     .classes = 1000,
+     .split = {{"test", 10000}},
+     .test = "test",
+     .folder = {"imagenetv2-matched-frequency-format-val", "imagenetv2-threshold0.7-format-val",
+                "imagenetv2-top-images-format-val"},
+     .mark = {"0"},
+     .wants = "folders 0 to 999, as of imagenetv2-matched-frequency.tar.gz",
+     .options = named,
+     .read = gf_read_imagenet_v2},
+    {.name = "imagenet_a",
+     .title = "ImageNet-A",
+     .full = "ImageNet-A",
+     .classes = 200,
+     .split = {{"test", 7500}},
+     .test = "test",
+     .folder = {"imagenet-a"},
+     .wants = "imagenet-a/ of imagenet-a.tar",
+     .options = named,
+     .read = gf_read_imagenet_variant},
+    {.name = "imagenet_r",
+     .title = "ImageNet-R",
+     .full = "ImageNet-R",
+     .classes = 200,
+     .split = {{"test", 30000}},
+     .test = "test",
+     .folder = {"imagenet-r"},
+     .wants = "imagenet-r/ of imagenet-r.tar",
+     .options = named,
+     .read = gf_read_imagenet_variant},
+    {.name = "imagenet_o",
+     .title = "ImageNet-O",
+     .full = "ImageNet-O",
+     .classes = 200,
+     .split = {{"test", 2000}},
+     .test = "test",
+     .folder = {"imagenet-o"},
+     .wants = "imagenet-o/ of imagenet-o.tar",
+     .options = named,
+     .read = gf_read_imagenet_variant},
+    {.name = "imagenet_sketch",
+     .title = "ImageNet-Sketch",
+     .full = "ImageNet-Sketch",
+     .classes = 1000,
+     .split = {{"test", 50889}},
+     .test = "test",
+     .folder = {"sketch", "imagenet-sketch"},
+     .wants = "sketch/ of ImageNet-Sketch.zip",
+     .options = named,
+     .read = gf_read_imagenet_variant},
+    {.name = "flickr30k",
+     .title = "Flickr30k",
+     .full = "Flickr30k",
+     .scoring = GF_SCORE_RECALL,
+     .split = {{"train", 29000}, {"val", 1014}, {"test", 1000}, {"all", 0}},
+     .test = "test",
+     .folder = {"flickr30k"},
+     .wants = "the images in flickr30k-images/, and dataset_flickr30k.json (Karpathy's splits) or results_20130124.token",
+     .options = plain,
+     .read = gf_read_flickr30k},
+    {.name = "coco",
+     .title = "COCO",
+     .full = "MSCOCO captions",
+     .scoring = GF_SCORE_RECALL,
+     .split = {{"train", 113287},
+               {"val", 5000},
+               {"test", 5000},
+               {"train2014", 82783},
+               {"val2014", 40504},
+               {"train2017", 118287},
+               {"val2017", 5000}},
+     .test = "test",
+     .folder = {"coco", "mscoco"},
+     .wants = "train2014/, val2014/, annotations/ and dataset_coco.json (Karpathy's splits)",
+     .options = plain,
+     .read = gf_read_coco},
+    {.name = "img2dataset",
+     .title = "img2dataset",
+     .full = "the files of img2dataset",
+     .scoring = GF_SCORE_RECALL,
+     .split = {{"all", 0}},
+     .wants = "folders 00000, 00001 ... of KEY.jpg with KEY.txt; its shards are read by wds:DIR",
+     .options = plain,
+     .read = gf_read_img2dataset},
+    {.name = "winogavil",
+     .title = "WinoGAViL",
+     .full = "WinoGAViL",
+     .scoring = GF_SCORE_JACCARD,
+     .split = {{"test", 0}},
+     .test = "test",
+     .wants = "winogavil_dataset.csv with columns cue, candidates, associations, and winogavil_images/NAME.jpg",
+     .options = plain,
+     .read = gf_read_winogavil},
+};
+
+#define COUNT ((int)(sizeof datasets / sizeof *datasets))
+
+const gf_known_dataset *gf_known_at(int i) { return i >= 0 && i < COUNT ? &datasets[i] : NULL; }
+
+const gf_known_dataset *gf_known_find(const char *name) {
+    for (int i = 0; i < COUNT; i++)
+        if (strcmp(datasets[i].name, name) == 0) return &datasets[i];
+    return NULL;
+}
+
+const gf_known_split *gf_known_split_find(const gf_known_dataset *k, const char *name) {
+    for (const gf_known_split *s = k->split; s->name; s++)
+        if (strcmp(s->name, name) == 0) return s;
+    return NULL;
+}
+
+static const struct {
+    const char *key, *title;
+} metrics[] = {
+    [GF_SCORE_TOP1] = {"top1", "top-1"},
+    [GF_SCORE_MEAN] = {"mean_per_class", "mean per class"},
+    [GF_SCORE_MAP11] = {"map11", "11-point mAP"},
+    [GF_SCORE_RECALL] = {"recall1", "mean R@1"},
+    [GF_SCORE_MACRO_F1] = {"macro_f1", "macro F1"},
+    [GF_SCORE_WORST_GROUP] = {"worst_group", "worst group"},
+    [GF_SCORE_WORST_GROUP5] = {"worst_group5", "worst group @5"},
+    [GF_SCORE_JACCARD] = {"jaccard", "Jaccard"},
+};
+
+const char *gf_scoring_key(gf_scoring m) { return metrics[m].key; }
+const char *gf_scoring_title(gf_scoring m) { return metrics[m].title; }
+
+/* ===== a known dataset, read ===== */
 
 #define FILES_PROBED 16 /* spread over the list; all must exist */
 
@@ -97,6 +399,63 @@ int gf_official_words(char *line, char **word, int most) {
     return n;
 }
 
+static int is_image_name(const char *name) {
+    static const char *const ends[] = {".jpg", ".jpeg", ".png", ".webp"};
+    const char *dot = strrchr(name, '.');
+    for (size_t k = 0; dot && k < sizeof ends / sizeof *ends; k++)
+        if (strcasecmp(dot, ends[k]) == 0) return 1;
+    return 0;
+}
+
+/* d_type is not known on every file system, and links count as what they lead to. */
+static int is_folder(const char *path, const struct dirent *e) {
+    char below[PATH_MAX];
+    if (e->d_type != DT_LNK && e->d_type != DT_UNKNOWN) return e->d_type == DT_DIR;
+    return gf_path_join(NULL, below, path, e->d_name) == GLOFND_OK && gf_is_folder(below);
+}
+
+static glofnd_status list(gf_error *err, const gf_official *o, const char *where, int folders, gf_string_list *out) {
+    char path[PATH_MAX];
+    TRY(gf_path_join(err, path, o->root, where));
+    DIR *dir = opendir(path);
+    FAIL_IF(err, !dir, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
+    glofnd_status status = GLOFND_OK;
+    const struct dirent *e;
+    while (status == GLOFND_OK && (errno = 0, e = readdir(dir)) != NULL) {
+        if (e->d_name[0] == '.' || (folders ? !is_folder(path, e) : !is_image_name(e->d_name))) continue;
+        status = gf_string_list_add(err, out, e->d_name, strlen(e->d_name));
+    }
+    if (status == GLOFND_OK && errno)
+        status = gf_fail(err, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
+    closedir(dir);
+    return status == GLOFND_OK ? gf_string_list_sort(err, out) : status;
+}
+
+glofnd_status gf_official_folders(gf_error *err, const gf_official *o, const char *where, gf_string_list *out) {
+    return list(err, o, where, 1, out);
+}
+
+glofnd_status gf_official_images(gf_error *err, const gf_official *o, const char *where, gf_string_list *out) {
+    return list(err, o, where, 0, out);
+}
+
+static glofnd_status add_images(gf_error *err, gf_official *o, const char *where, int64_t label, gf_string_list *images) {
+    char path[PATH_MAX];
+    TRY(gf_official_images(err, o, where, images));
+    for (int64_t i = 0; i < images->n; i++) {
+        TRY(gf_path_join(err, path, where, gf_string_list_get(images, i)));
+        TRY(gf_official_add(err, o, path, label));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_official_add_folder(gf_error *err, gf_official *o, const char *where, int64_t label) {
+    gf_string_list images = {0};
+    const glofnd_status status = add_images(err, o, where, label, &images);
+    gf_string_list_free(&images);
+    return status;
+}
+
 /* ----- opening ----- */
 
 static glofnd_status choose_split(gf_error *err, gf_official *o) {
@@ -137,15 +496,6 @@ static int find_root(const gf_known_dataset *k, const char *place, char *root) {
 int gf_known_recognise(const gf_known_dataset *k, const char *place) {
     char root[PATH_MAX];
     return k->read && gf_is_folder(place) && find_root(k, place, root);
-}
-
-static glofnd_status open_root(gf_error *err, gf_official *o) {
-    const char *place = o->data->spec.place;
-    const gf_known_dataset *k = o->known;
-    FAIL_IF(err, !gf_is_folder(place), GLOFND_E_IO, "'%.400s' is not a folder that can be read", place);
-    FAIL_IF(err, !find_root(k, place, o->root), GLOFND_E_IO, "'%.200s' has no %s: it is not the folder of %s; %s:DIR needs %s",
-            place, k->mark[0], k->full, k->name, k->wants);
-    return GLOFND_OK;
 }
 
 /* Classes that have a sample. */
@@ -218,7 +568,11 @@ static glofnd_status open_official(gf_error *err, gf_dataset *d) {
     TRY(choose_split(err, o));
     o->expected_classes = o->known->classes;
     o->expected_images = gf_known_split_find(o->known, o->split)->images;
-    TRY(open_root(err, o));
+    const char *place = o->data->spec.place;
+    const gf_known_dataset *k = o->known;
+    FAIL_IF(err, !gf_is_folder(place), GLOFND_E_IO, "'%.400s' is not a folder that can be read", place);
+    FAIL_IF(err, !find_root(k, place, o->root), GLOFND_E_IO, "'%.200s' has no %s: it is not the folder of %s; %s:DIR needs %s",
+            place, k->mark[0], k->full, k->name, k->wants);
     TRY(o->known->read(err, o));
     TRY(count_classes(err, o));
     TRY(check_counts(err, o));

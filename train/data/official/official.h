@@ -1,4 +1,4 @@
-/* official.h - what the readers of official layouts fill in; one reader per layout, named in known_datasets.c.
+/* official.h - what the readers of official layouts fill in; one reader per layout, named in the table of official.c.
  *
  * A reader adds an item per image of o->split: a path below o->root and its label. official.c finds the root, checks counts, and
  * is the dataset afterwards.
@@ -45,8 +45,6 @@ glofnd_status gf_official_add(gf_error *err, gf_official *o, const char *path, i
 glofnd_status gf_official_name_class(gf_error *err, gf_official *o, int64_t label, const char *name, size_t length);
 /* A title for a class whose name is an identifier, as a WordNet id; prompts are made from it. */
 glofnd_status gf_official_title_class(gf_error *err, gf_official *o, int64_t label, const char *title, size_t length);
-/* Titles of these classes, which are WordNet ids, from ?names=FILE or a file of the download. */
-glofnd_status gf_official_titles(gf_error *err, gf_official *o, const gf_string_list *classes);
 /* Image i of arrays. */
 glofnd_status gf_official_pixels(gf_error *err, const gf_official *o, int64_t i, gf_sample *out);
 /* Root/NAME with printf's arguments. */

@@ -92,7 +92,8 @@ static glofnd_status title_file(gf_error *err, gf_official *o, const gf_string_l
     return status;
 }
 
-glofnd_status gf_official_titles(gf_error *err, gf_official *o, const gf_string_list *classes) {
+/* Titles of these classes, which are WordNet ids, from ?names=FILE or a file of the download. */
+static glofnd_status add_titles(gf_error *err, gf_official *o, const gf_string_list *classes) {
     static const char *const files[] = {"LOC_synset_mapping.txt", "words.txt", "synset_words.txt", "README.txt", NULL};
     const char *given = gf_spec_value(&o->data->spec, "names"), *found;
     char name[64], path[PATH_MAX];
@@ -104,8 +105,10 @@ glofnd_status gf_official_titles(gf_error *err, gf_official *o, const gf_string_
 
 /* ----- class folders ----- */
 
-/* Images of each class in WHERE/ID, or in WHERE/ID/images (Tiny-ImageNet). */
-static glofnd_status add_class_folders(gf_error *err, gf_official *o, const char *where, const gf_string_list *classes) {
+static glofnd_status read_class_folders(gf_error *err, gf_official *o, const char *where, gf_string_list *classes) {
+    TRY(settle_classes(err, o, classes));
+    TRY(add_titles(err, o, classes));
+    /* Images of each class in WHERE/ID, or in WHERE/ID/images (Tiny-ImageNet). */
     char folder[PATH_MAX], inner[PATH_MAX];
     for (int64_t k = 0; k < classes->n; k++) {
         TRY(gf_path_join(err, folder, where, gf_string_list_get(classes, k)));
@@ -113,12 +116,6 @@ static glofnd_status add_class_folders(gf_error *err, gf_official *o, const char
         TRY(gf_official_add_folder(err, o, gf_official_has(o, inner) ? inner : folder, k));
     }
     return GLOFND_OK;
-}
-
-static glofnd_status read_class_folders(gf_error *err, gf_official *o, const char *where, gf_string_list *classes) {
-    TRY(settle_classes(err, o, classes));
-    TRY(gf_official_titles(err, o, classes));
-    return add_class_folders(err, o, where, classes);
 }
 
 /* ----- a flat folder of validation images, and which class each has ----- */
@@ -186,22 +183,25 @@ static glofnd_status labels_by_devkit(gf_error *err, const gf_official *o, const
     return status;
 }
 
-static glofnd_status find_labels(gf_error *err, const gf_official *o, flat_labels *out) {
+static glofnd_status read_flat(gf_error *err, gf_official *o, flat_labels *f, gf_string_list *classes) {
     static const char *const tables[] = {"val/val_annotations.txt", "LOC_val_solution.csv", NULL};
     static const char *const truths[] = {"ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt",
                                          "ILSVRC2012_validation_ground_truth.txt", NULL};
     static const char *const metas[] = {"ILSVRC2012_devkit_t12/data/meta.mat", "meta.mat", NULL};
     char table[120], meta[120];
-    if (find_file(o, tables, table, sizeof table)) return labels_by_lines(err, o, table, out);
-    FAIL_IF(err, !find_file(o, truths, table, sizeof table) || !find_file(o, metas, meta, sizeof meta), GLOFND_E_IO,
-            "'%.200s/val' has no class folders, and nothing beside it says which class its images have; unpack "
-            "ILSVRC2012_devkit_t12.tar.gz there, or LOC_val_solution.csv",
-            o->root);
-    return labels_by_devkit(err, o, table, meta, out);
-}
-
-/* Images in val/ or val/images/; they are named as the labels, in any order of the folder. */
-static glofnd_status add_flat(gf_error *err, gf_official *o, const flat_labels *f, const gf_string_list *classes) {
+    if (find_file(o, tables, table, sizeof table)) TRY(labels_by_lines(err, o, table, f));
+    else {
+        FAIL_IF(err, !find_file(o, truths, table, sizeof table) || !find_file(o, metas, meta, sizeof meta), GLOFND_E_IO,
+                "'%.200s/val' has no class folders, and nothing beside it says which class its images have; unpack "
+                "ILSVRC2012_devkit_t12.tar.gz there, or LOC_val_solution.csv",
+                o->root);
+        TRY(labels_by_devkit(err, o, table, meta, f));
+    }
+    for (int64_t i = 0; i < f->id.n; i++)
+        TRY(gf_string_list_add(err, classes, gf_string_list_get(&f->id, i), strlen(gf_string_list_get(&f->id, i))));
+    TRY(settle_classes(err, o, classes));
+    TRY(add_titles(err, o, classes));
+    /* Images in val/ or val/images/; they are named as the labels, in any order of the folder. */
     const char *where = gf_official_has(o, "val/images") ? "val/images" : "val";
     char path[PATH_MAX];
     for (int64_t i = 0; i < f->file.n; i++) {
@@ -212,15 +212,6 @@ static glofnd_status add_flat(gf_error *err, gf_official *o, const flat_labels *
         TRY(gf_official_add(err, o, path, label));
     }
     return GLOFND_OK;
-}
-
-static glofnd_status read_flat(gf_error *err, gf_official *o, flat_labels *f, gf_string_list *classes) {
-    TRY(find_labels(err, o, f));
-    for (int64_t i = 0; i < f->id.n; i++)
-        TRY(gf_string_list_add(err, classes, gf_string_list_get(&f->id, i), strlen(gf_string_list_get(&f->id, i))));
-    TRY(settle_classes(err, o, classes));
-    TRY(gf_official_titles(err, o, classes));
-    return add_flat(err, o, f, classes);
 }
 
 /* ----- the splits ----- */
