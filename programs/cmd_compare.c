@@ -5,7 +5,7 @@
 
 #include "programs/comparing.h"
 #include "io/blockfile.h"
-#include "io/folders.h"
+#include "io/file.h"
 #include "run/run_folder.h"
 
 #define FORMATS(X) X(text) X(csv) X(json) X(latex)

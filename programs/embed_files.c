@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "io/blockfile.h"
-#include "io/folders.h"
+#include "io/file.h"
 #include "io/safetensors.h"
 #include "io/npy.h"
 #include "run/run_folder.h"

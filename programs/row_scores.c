@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "io/row_values.h"
+#include "io/npy.h"
 #include "util/text.h"
 
 typedef struct scores {

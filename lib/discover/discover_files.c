@@ -14,7 +14,7 @@
 
 #include "discover/decide.h"
 #include "discover/output_files.h"
-#include "io/calls.h"
+#include "io/file.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "util/text.h"

@@ -6,7 +6,7 @@
 
 #include "discover/discover.h"
 #include "discover/units.h"
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 #include "util/array.h"
 #include "util/parallel.h"
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
-#include "io/calls.h"
+#include "io/file.h"
 #include "io/jsonl.h"
 #include "util/text.h"
 #include "util/array.h"

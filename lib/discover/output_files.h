@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "io/parquet_write.h"
+#include "io/parquet.h"
 #include "util/parallel.h"
 #include "util/status.h"
 

@@ -12,7 +12,7 @@
 
 #include "discover/discover_files.h"
 #include "embeddings/row_labels.h"
-#include "io/calls.h"
+#include "io/file.h"
 #include "io/file.h"
 #include "io/jsonl.h"
 #include "io/npy.h"

@@ -28,9 +28,7 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
-#include "io/calls.h"
-#include "io/crc32c.h"
-#include "io/folders.h"
+#include "io/file.h"
 #include "pairs/best.h"
 #include "pairs/cells.h"
 #include "pairs/pairs_search.h"

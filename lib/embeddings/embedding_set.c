@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/calls.h"
+#include "io/file.h"
 #include "util/array.h"
 #include "util/parallel.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/calls.h"
+#include "io/file.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "util/array.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "embeddings/embedding_set.h"
-#include "io/calls.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "io/npy.h"

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "embeddings/embedding_set.h"
-#include "io/calls.h"
 #include "io/file.h"
 #include "util/text.h"
 #include "util/string_list.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
-#include "io/calls.h"
+#include "io/file.h"
 #include "util/array.h"
 
 #define FLUSH_BYTES ((size_t)1 << 16)

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/calls.h"
+#include "io/file.h"
 #include "util/array.h"
 #include "util/text.h"
 

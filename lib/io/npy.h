@@ -61,3 +61,27 @@ double gf_npy_f64(const gf_npy *a, int64_t i);
 int64_t gf_npy_i64(const gf_npy *a, int64_t i);
 /* Reverses the bytes of each of `count` elements. */
 void gf_npy_swap(void *data, int64_t count, size_t bytes);
+
+/* ----- row values ----- */
+
+/* A value for every row or sample, from a file: a .npy array, or a text with a value per line. */
+
+typedef struct gf_row_values {
+    const char *path;
+    /* The array, of any type and shape. */
+    glofnd_status (*array)(gf_error *err, void *user, const gf_npy *a);
+    /* Or a line without blanks around it; row: counted from 0. */
+    glofnd_status (*line)(gf_error *err, void *user, const char *text, int64_t row);
+    void *user;
+} gf_row_values;
+
+/* *rows: lines, or numbers of the array. */
+glofnd_status gf_row_values_read(gf_error *err, const gf_row_values *v, int64_t *rows);
+
+/* ----- header ----- */
+
+/* The text header of a .npy file; inside view of npy.c. */
+
+#define GF_NPY_PREFIX 12        /* longest fixed part: magic 6, version 2, header length 2 (v1) or 4 (v2, v3) */
+#define GF_NPY_MAX_HEADER 65535 /* longest text header taken, in any version */
+

@@ -17,8 +17,57 @@
  */
 #pragma once
 
-#include "io/parquet_values.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/parquet_codec.h"
+#include "util/status.h"
 #include "util/string_list.h"
+
+/* ----- values ----- */
+
+/* Values of a Parquet page: the hybrid of repeated and bit-packed integers, which holds levels and places in a
+ * dictionary; plain values; dictionaries; bytes split by their place; differences (delta.h). Reads nothing outside the page. */
+
+enum {
+    GF_PARQUET_BOOLEAN,
+    GF_PARQUET_INT32,
+    GF_PARQUET_INT64,
+    GF_PARQUET_INT96,
+    GF_PARQUET_FLOAT,
+    GF_PARQUET_DOUBLE,
+    GF_PARQUET_BYTES,
+    GF_PARQUET_FIXED_BYTES
+};
+
+enum { GF_ENCODING_PLAIN = 0, GF_ENCODING_PLAIN_DICTIONARY = 2, GF_ENCODING_RLE = 3, GF_ENCODING_DICTIONARY = 8 };
+enum { GF_ENCODING_DELTA = 5, GF_ENCODING_DELTA_LENGTH = 6, GF_ENCODING_DELTA_TEXT = 7, GF_ENCODING_SPLIT = 9 };
+
+typedef struct gf_hybrid {
+    const uint8_t *at, *end;
+    int width;               /* bits of an integer, at most 32 */
+    uint64_t repeat, packed; /* integers left of a run: of one value; packed ones */
+    uint32_t value;
+    uint64_t bit; /* of the packed ones, where the next begins, from `at` */
+} gf_hybrid;
+
+typedef struct gf_dictionary { /* plain values */
+    const uint8_t *bytes;
+    uint32_t *at; /* [count + 1] where each begins, of texts; NULL: all have one width */
+    size_t count;
+} gf_dictionary;
+
+typedef struct gf_page_values {
+    int encoding, type, width, half;
+    const uint8_t *at, *end; /* not yet taken */
+    size_t count, next;      /* values of a split page */
+    gf_delta delta;          /* integers */
+    gf_delta_texts texts;    /* of both delta encodings */
+    gf_hybrid place;         /* in the dictionary */
+    const gf_dictionary *dict;
+} gf_page_values;
+
+/* ----- parquet ----- */
 
 typedef struct gf_parquet_leaf { /* a column that has values */
     char *path;                  /* names from the top, with points between: "emb.list.element" */
@@ -95,8 +144,58 @@ glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows
 
 /* ----- inside view of parquet_*.c ----- */
 
-glofnd_status gf_parquet_parse_footer(gf_error *err, gf_parquet *f, const uint8_t *bytes, size_t n);
-glofnd_status gf_parquet_read_at(gf_error *err, const gf_parquet *f, uint64_t offset, void *out, size_t n);
-/* Levels that can be taken from the current page, the next one if it is used up; 0: the row group has no more. */
-glofnd_status gf_parquet_page(gf_error *err, gf_parquet_cursor *c, int64_t *levels);
-glofnd_status gf_parquet_enter_group(gf_error *err, gf_parquet_cursor *c, int64_t group);
+/* ----- write ----- */
+
+/* Parquet files of flat tables: every column is there in every row, values are plain and not compressed, data
+ * pages are of version 1. So any reader of Parquet opens them, and nothing but libc is needed. io/parquet/ is the reader.
+ *
+ *     gf_parquet_out_begin(&w, columns, count, put, user);
+ *     gf_parquet_out_add(&w, rows, values);           a page of each column; row groups are closed by their size
+ *     gf_parquet_out_end(&w);                         the footer
+ *     gf_parquet_out_free(&w);
+ * Bytes go to put(), in order. The same calls give the same bytes.
+ */
+
+typedef struct gf_byte_buffer { /* growing bytes; out of memory sets `failed` */
+    uint8_t *at;
+    size_t used, capacity;
+    int failed;
+} gf_byte_buffer;
+
+void gf_byte_buffer_add(gf_byte_buffer *b, const void *bytes, size_t n);
+void gf_byte_buffer_free(gf_byte_buffer *b);
+
+typedef enum gf_column_kind {
+    GF_COLUMN_INT32,
+    GF_COLUMN_INT64,
+    GF_COLUMN_FLOAT,
+    GF_COLUMN_FLAG, /* BOOLEAN; a byte per value in what is added */
+    GF_COLUMN_TEXT  /* UTF-8; the length in 4 bytes, then the bytes */
+} gf_column_kind;
+
+enum { GF_COLUMN_NAME = 64 };
+
+typedef struct gf_table_column {
+    char name[GF_COLUMN_NAME];
+    gf_column_kind kind;
+} gf_table_column;
+
+typedef struct gf_parquet_out {
+    const gf_table_column *column; /* [columns] borrowed */
+    int columns;
+    void (*put)(void *user, const void *bytes, size_t n);
+    void *user;
+    gf_byte_buffer *chunk; /* [columns] pages of the row group */
+    gf_byte_buffer groups; /* finished row groups, as the footer states them */
+    gf_byte_buffer flags;  /* scratch: packed bits */
+    int64_t rows, group_rows, group_count;
+    uint64_t offset;    /* bytes that were put */
+    const char *failed; /* NULL, or why; nothing is put from then on */
+} gf_parquet_out;
+
+void gf_parquet_out_begin(gf_parquet_out *w, const gf_table_column *column, int columns,
+                          void (*put)(void *user, const void *bytes, size_t n), void *user);
+/* value [columns]: `rows` values of each, little endian. */
+void gf_parquet_out_add(gf_parquet_out *w, int64_t rows, const gf_byte_buffer *value);
+void gf_parquet_out_end(gf_parquet_out *w);
+void gf_parquet_out_free(gf_parquet_out *w); /* a zeroed one is fine */

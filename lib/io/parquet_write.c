@@ -1,6 +1,6 @@
 /* parquet_write.c - see parquet_write.h. Structs of the footer and of pages are Thrift's compact protocol: a field is a byte
  * (distance from the field before, type), then its value; integers are varints with the sign in the lowest bit. */
-#include "io/parquet_write.h"
+#include "io/parquet.h"
 
 #include <stdlib.h>
 #include <string.h>

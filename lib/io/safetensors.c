@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
-#include "io/calls.h"
-#include "io/checksum.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "util/text.h"
 

@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
-#include "io/calls.h"
-#include "io/crc32c.h"
+#include "io/file.h"
 #include "method/store.h"
 
 #define HEADER_BYTES GF_STORE_PAGE

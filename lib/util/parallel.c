@@ -233,7 +233,8 @@ void gf_pool_run(int threads, int64_t count, gf_task run, void *arg) {
     put_back(t);
 }
 
-int gf_pool_default(void) {
+/* CPUs this process may use: >= 1. */
+static int pool_default(void) {
     pthread_once(&once, begin_pool);
     return cpus < THREADS_MAX ? cpus : THREADS_MAX;
 }
@@ -263,6 +264,6 @@ int gf_parallel_default(void) {
 
 void gf_parallel(int threads, int64_t count, gf_task run, void *arg) { gf_pool_run(threads, count, run, arg); }
 
-int gf_parallel_default(void) { return gf_pool_default(); }
+int gf_parallel_default(void) { return pool_default(); }
 
 #endif

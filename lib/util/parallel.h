@@ -24,8 +24,6 @@ int gf_parallel_default(void);
 /* Runs tasks 0 .. count-1 on up to `threads` threads, the calling one included, and waits for all of them. Where the system
  * refuses a thread, fewer do the same work. */
 void gf_pool_run(int threads, int64_t count, gf_task run, void *arg);
-/* CPUs this process may use: >= 1. */
-int gf_pool_default(void);
 
 /* ----- threads -----
  *

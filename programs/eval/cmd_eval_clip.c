@@ -10,7 +10,7 @@
 #include "embeddings/row_labels.h"
 #include "eval/encode.h"
 #include "eval/split.h"
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 #include "io/npy.h"
 #include "plot/terminal.h"
 #include "programs/eval/eval.h"

@@ -13,7 +13,7 @@
 #include "programs/sweep/share.h"
 #include "programs/sweep/sweep_command.h"
 #include "programs/comparing.h"
-#include "io/folders.h"
+#include "io/file.h"
 #include "run/run_folder.h"
 #include "run/progress.h"
 #include "util/text.h"

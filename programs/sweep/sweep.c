@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "programs/preset_file.h"
-#include "io/calls.h"
-#include "io/crc32c.h"
 #include "io/file.h"
+#include "io/blockfile.h"
 #include "io/jsonl.h"
 #include "run/run_folder.h"
 #include "util/text.h"

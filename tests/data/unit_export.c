@@ -8,7 +8,7 @@
 #include "data/dataset.h"
 #include "data/export.h"
 #include "data/formats/shapes.h"
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 #include "support/scratch.h"
 #include "util/parallel.h"
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "data/captions.h"
 #include "data/dataset.h"
 #include "data/formats/shapes.h"
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 #include "util/parallel.h"
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "fixtures/image_golden.h"
 #include "image/image.h"
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 #include "support/random.h"
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include "support/test.h"
 
 #include "io/file.h"
-#include "io/folders.h"
 #include "support/scratch.h"
 #include <limits.h>
 #include <pthread.h>

@@ -3,10 +3,8 @@
 #include "support/test.h"
 
 #include "io/file.h"
-#include "io/lz4.h"
-#include "io/page_codec.h"
 #include "io/parquet.h"
-#include "io/snappy.h"
+#include "io/parquet_codec.h"
 #include "support/source_file.h"
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "support/test.h"
 
 #include "io/parquet.h"
-#include "io/parquet_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* unit_store.c - the anchor store in memory: creation, rows in and out, shared rows, id checks, ring, checksum. */
 #include "support/store_fixture.h"
 
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 
 static void expect_refused_store(fixture *f, glofnd_status status, glofnd_store *s) {
     assert_int_equal(status, GLOFND_E_ARGUMENT);

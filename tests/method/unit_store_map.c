@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 
 #include "io/blockfile.h"
-#include "io/crc32c.h"
 
 static int without_locks;
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "io/blockfile.h"
-#include "io/crc32c.h"
 
 enum {                          /* offsets of the header's fields, and of those of a block */
     AT_VERSION = 8, AT_HEADER_BYTES = 12, AT_N = 16, AT_MODALITIES = 24, AT_TEMPERATURES = 28, AT_RECORD_BYTES = 32,

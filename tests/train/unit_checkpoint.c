@@ -5,7 +5,7 @@
 #endif
 #include "support/test.h"
 
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 #include "support/trial.h"
 #include <fcntl.h>
 #include <math.h>

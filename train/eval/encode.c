@@ -8,7 +8,7 @@
 
 #include "data/captions.h"
 #include "eval/split.h"
-#include "io/calls.h"
+#include "io/file.h"
 #include "loader/loader.h"
 #include "loop/trainer.h"
 #include "loop/vocabulary.h"

@@ -10,7 +10,7 @@
 
 #include "data/captions.h"
 #include "data/spec.h"
-#include "io/calls.h"
+#include "io/file.h"
 #include "io/safetensors.h"
 #include "loader/caption_tokens.h"
 #include "loop/learned_thresholds.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/calls.h"
+#include "io/file.h"
 #include "loop/fit_anchors.h"
 #include "method/store.h"
 #include "run/run_folder.h"

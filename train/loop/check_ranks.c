@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/calls.h"
+#include "io/file.h"
 
 static uint64_t hash_of(const char *text, uint64_t h) {
     for (; *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3u;

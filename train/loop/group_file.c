@@ -1,5 +1,5 @@
 /* group_file.c - ids of samples from a file: .npy, or text. See sample_groups.h. */
-#include "io/row_values.h"
+#include "io/npy.h"
 #include "loop/sample_groups.h"
 #include "util/text.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "dist/step_ranks.h"
-#include "io/calls.h"
+#include "io/file.h"
 #include "loop/anchors.h"
 #include "method/store.h"
 #include "run/run_folder.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/calls.h"
+#include "io/file.h"
 #include "run/run_folder.h"
 #include "run/run_log.h"
 #include "util/machine.h"

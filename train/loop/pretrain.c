@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/calls.h"
-#include "io/folders.h"
+#include "io/file.h"
 #include "io/safetensors.h"
 #include "run/run_folder.h"
 #include "run/run_eval.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "data/captions.h"
-#include "io/crc32c.h"
+#include "io/blockfile.h"
 #include "io/safetensors.h"
 #include "text/bpe.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/calls.h"
+#include "io/file.h"
 #include "io/jsonl.h"
 #include "plot/svg.h"
 #include "report/page.h"

@@ -9,9 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/calls.h"
 #include "io/file.h"
-#include "io/folders.h"
 #include "run/run_folder.h"
 
 /* `sooner`: it acts from the first step on where samples of equal contents are no negatives (task clip, mask_duplicates).

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/calls.h"
-#include "io/crc32c.h"
+#include "io/file.h"
+#include "io/blockfile.h"
 #include "run/run_folder.h"
 #include "run/tfevents.h"
 #include "util/machine.h"

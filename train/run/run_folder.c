@@ -14,9 +14,7 @@
 
 #include "io/appendlog.h"
 #include "io/blockfile.h"
-#include "io/calls.h"
-#include "io/checksum.h"
-#include "io/folders.h"
+#include "io/file.h"
 #include "io/jsonl.h"
 #include "io/safetensors.h"
 #include "util/text.h"

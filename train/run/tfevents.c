@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "io/blockfile.h"
-#include "io/crc32c.h"
 #include "util/array.h"
 
 enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 }; /* kinds */

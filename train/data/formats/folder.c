@@ -19,7 +19,6 @@
 
 #include "data/dataset_format.h"
 #include "image/image.h"
-#include "io/calls.h"
 #include "io/file.h"
 #include "util/array.h"
 

@@ -1,8 +1,0 @@
-/* lz4.h - decoder of LZ4's block format: literals and copies of what is already there, in turn. */
-#pragma once
-
-#include <stddef.h>
-#include <stdint.h>
-
-/* Fills out [n]. 1: done; 0: the bytes are corrupt, or hold another number than n. Reads and writes nothing outside. */
-int gf_lz4_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n);
