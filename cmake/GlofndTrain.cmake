@@ -84,7 +84,7 @@ glofnd_part(zstd libzstd zstd.h zstd libzstd-dev)
 foreach(name ZLIB ZSTD)
     get_target_property(definitions glofnd_parts INTERFACE_COMPILE_DEFINITIONS)
     if(GLOFND_STATIC_PROGRAM AND "GF_HAVE_${name}" IN_LIST definitions)
-        set_property(SOURCE ${PROJECT_SOURCE_DIR}/lib/io/page_codec.c APPEND PROPERTY
+        set_property(SOURCE ${PROJECT_SOURCE_DIR}/lib/io/parquet_codec.c APPEND PROPERTY
             COMPILE_DEFINITIONS GF_LINKED_${name})
     endif()
 endforeach()
