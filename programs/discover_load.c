@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "embeddings/row_labels.h"
+#include "embeddings/embedding_set.h"
 #include "eval/encode.h"
 #include "io/file.h"
 #include "programs/device_flags.h"

@@ -15,7 +15,6 @@
 #include "discover/decide.h"
 #include "discover/output_files.h"
 #include "io/file.h"
-#include "io/file.h"
 #include "io/npy.h"
 #include "util/text.h"
 #include "util/array.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "discover/discover.h"
-#include "embeddings/row_labels.h"
+#include "embeddings/embedding_set.h"
 
 /* ----- files ----- */
 

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "discover/discover_files.h"
-#include "embeddings/row_labels.h"
-#include "io/file.h"
+#include "embeddings/embedding_set.h"
 #include "io/file.h"
 #include "io/jsonl.h"
 #include "io/npy.h"

@@ -1,7 +1,13 @@
 /* embedding_set.c - see embedding_set.h. */
 #include "embeddings/embedding_set.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -9,8 +15,127 @@
 #include <unistd.h>
 
 #include "io/file.h"
+#include "io/npy.h"
 #include "util/array.h"
 #include "util/parallel.h"
+#include "util/string_list.h"
+#include "util/text.h"
+
+/* ----- shard paths ----- */
+
+/* Files that words of the command line stand for. */
+
+static int shard_paths_ends_with(const char *text, const char *end) {
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+static int is_shard_name(const char *name, int tables) {
+    static const char *const arrays[] = {".npy", ".parquet", ".safetensors", NULL}, *const texts[] = {".csv", ".tsv", NULL};
+    if (name[0] == '.' || name[0] == '_') return 0;
+    for (const char *const *end = tables ? texts : arrays; *end; end++)
+        if (shard_paths_ends_with(name, *end)) return 1;
+    return 0;
+}
+
+/* Bytewise, but digits in a row are one number; equal numbers: fewer zeros in front come first. */
+static int natural_order(const char *a, const char *b) {
+    while (*a && *b) {
+        if (!isdigit((unsigned char)*a) || !isdigit((unsigned char)*b)) {
+            if (*a != *b) return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+            a++, b++;
+            continue;
+        }
+        const size_t zeros_a = strspn(a, "0"), zeros_b = strspn(b, "0");
+        const size_t na = strspn(a + zeros_a, "0123456789"), nb = strspn(b + zeros_b, "0123456789");
+        const int order = na != nb ? (na < nb ? -1 : 1) : strncmp(a + zeros_a, b + zeros_b, na);
+        if (order) return order;
+        if (zeros_a != zeros_b) return zeros_a < zeros_b ? -1 : 1;
+        a += zeros_a + na, b += zeros_b + nb;
+    }
+    return (*a != 0) - (*b != 0);
+}
+
+static int by_nature(const void *x, const void *y) { return natural_order(*(char *const *)x, *(char *const *)y); }
+
+/* Appends `found` to `out` in natural order. */
+static glofnd_status add_sorted(gf_error *err, const gf_string_list *found, gf_string_list *out) {
+    const char **name = malloc((size_t)(found->n ? found->n : 1) * sizeof *name);
+    FAIL_IF(err, !name, GLOFND_E_MEMORY, "no memory for %lld names of files", (long long)found->n);
+    for (int64_t i = 0; i < found->n; i++) name[i] = gf_string_list_get(found, i);
+    qsort(name, (size_t)found->n, sizeof *name, by_nature);
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < found->n && status == GLOFND_OK; i++) status = gf_string_list_add(err, out, name[i], strlen(name[i]));
+    free(name);
+    return status;
+}
+
+static glofnd_status list_files(gf_error *err, const char *folder, int tables, gf_string_list *found) {
+    DIR *d = gf_open_folder(folder);
+    int error = 0;
+    FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", folder, strerror(errno));
+    glofnd_status status = GLOFND_OK;
+    for (struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));) {
+        char path[PATH_MAX];
+        if (!is_shard_name(e->d_name, tables)) continue;
+        status = gf_path_join(err, path, folder, e->d_name);
+        if (status == GLOFND_OK && !gf_is_folder(path)) status = gf_string_list_add(err, found, path, strlen(path));
+    }
+    closedir(d);
+    FAIL_IF(err, status == GLOFND_OK && error, GLOFND_E_IO, "'%.300s' cannot be read: %s", folder, strerror(error));
+    return status;
+}
+
+/* Beside arrays, tables are more often lists of something else: they count where there are no arrays. */
+static glofnd_status list_folder(gf_error *err, const char *folder, gf_string_list *found) {
+    TRY(list_files(err, folder, 0, found));
+    return found->n > 0 ? GLOFND_OK : list_files(err, folder, 1, found);
+}
+
+static glofnd_status list_matches(gf_error *err, const char *pattern, gf_string_list *found) {
+    glob_t g;
+    const int rc = glob(pattern, GLOB_NOSORT, NULL, &g);
+    FAIL_IF(err, rc == GLOB_NOSPACE, GLOFND_E_MEMORY, "no memory to match '%.300s'", pattern);
+    FAIL_IF(err, rc != 0, GLOFND_E_IO, "no file matches '%.300s'", pattern);
+    glofnd_status status = GLOFND_OK;
+    for (size_t i = 0; i < g.gl_pathc && status == GLOFND_OK; i++)
+        status = gf_string_list_add(err, found, g.gl_pathv[i], strlen(g.gl_pathv[i]));
+    globfree(&g);
+    return status;
+}
+
+static glofnd_status expand_name(gf_error *err, const char *name, gf_string_list *out) {
+    const int folder = gf_is_folder(name);
+    if (!folder && (!strpbrk(name, "*?[") || access(name, F_OK) == 0)) return gf_string_list_add(err, out, name, strlen(name));
+    gf_string_list found = {0};
+    glofnd_status status = folder ? list_folder(err, name, &found) : list_matches(err, name, &found);
+    if (status == GLOFND_OK && found.n == 0)
+        status = gf_fail(err, GLOFND_E_IO,
+                         "'%.200s' has no .npy, .parquet, .safetensors, .csv or .tsv file; for files in its folders give a "
+                         "pattern: '%.200s/*/*.parquet'",
+                         name, name);
+    if (status == GLOFND_OK) status = add_sorted(err, &found, out);
+    gf_string_list_free(&found);
+    return status;
+}
+
+glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf_string_list *out) {
+    for (int i = 0; i < in->paths; i++) {
+        if (!strchr(in->path[i], '{') || access(in->path[i], F_OK) == 0) {
+            TRY(expand_name(err, in->path[i], out));
+            continue;
+        }
+        gf_string_list names = {0};
+        glofnd_status status = gf_braces_expand(err, in->path[i], &names);
+        for (int64_t k = 0; k < names.n && status == GLOFND_OK; k++)
+            status = expand_name(err, gf_string_list_get(&names, k), out);
+        gf_string_list_free(&names);
+        TRY(status);
+    }
+    return GLOFND_OK;
+}
+
+/* ----- embedding set ----- */
 
 struct gf_embedding_set {
     gf_string_list paths;
@@ -189,4 +314,292 @@ glofnd_status gf_embeddings_labels(gf_error *err, gf_embedding_set *s, gf_string
         if (h->rows > 0) TRY(h->kind->labels(err, h, out));
     }
     return GLOFND_OK;
+}
+
+/* ----- row labels ----- */
+
+#define NAMES_MAX ((int64_t)1 << 32) /* bytes of a file of names */
+
+glofnd_status gf_embeddings_load_set(gf_error *err, gf_embedding_set *set, int64_t *n, int64_t *dim, float **x) {
+    *n = gf_embeddings_rows(set), *dim = gf_embeddings_dim(set);
+    *x = malloc((size_t)*n * (size_t)*dim * sizeof **x);
+    FAIL_IF(err, !*x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)*n, (long long)*dim);
+    return gf_embeddings_read(err, set, 0, *n, *x);
+}
+
+glofnd_status gf_embeddings_load(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim, float **x) {
+    const gf_embedding_input in = {.path = &path, .paths = 1, .tensor = tensor};
+    gf_embedding_set *set = NULL;
+    TRY(gf_embeddings_open(err, &in, &set));
+    const glofnd_status status = gf_embeddings_load_set(err, set, n, dim, x);
+    gf_embeddings_close(set);
+    return status;
+}
+
+/* ----- labels ----- */
+
+static glofnd_status labels_of_array(gf_error *err, const char *path, const gf_npy *a, int64_t n, int32_t **label) {
+    FAIL_IF(err, a->type != GF_NPY_I4 && a->type != GF_NPY_I8 && a->type != GF_NPY_U1, GLOFND_E_FORMAT,
+            "%.300s: elements are %s; expected int32, int64 or uint8: save y.astype(\"int64\")", path, gf_npy_type_name(a->type));
+    FAIL_IF(err, a->rank != 1 || a->shape[0] != n, GLOFND_E_ARGUMENT,
+            "%.300s: %lld labels with %d ax%s for %lld embeddings; expected one axis, and one label per row", path,
+            (long long)a->count, a->rank, a->rank == 1 ? "is" : "es", (long long)n);
+    *label = malloc((size_t)n * sizeof **label);
+    FAIL_IF(err, !*label, GLOFND_E_MEMORY, "no memory for labels");
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t y = gf_npy_i64(a, i);
+        FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "%.300s: label %lld of row %lld does not fit into 31 bits", path,
+                (long long)y, (long long)i);
+        (*label)[i] = y < 0 ? -1 : (int32_t)y;
+    }
+    return GLOFND_OK;
+}
+
+/* 0: a text is not an integer. */
+static int are_integers(const gf_string_list *texts) {
+    int64_t y;
+    for (int64_t i = 0; i < texts->n; i++)
+        if (!gf_label_read(gf_string_list_get(texts, i), &y)) return 0;
+    return 1;
+}
+
+/* Each name is one cell of a table. */
+static void clean_names(gf_string_list *names) {
+    for (int64_t i = 0; i < names->n; i++) gf_utf8_clean(names->text + names->at[i], ' ');
+}
+
+/* *classes: their names, by number. */
+static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, int32_t *label, gf_string_list *classes) {
+    gf_string_list class = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
+        const char *text = gf_string_list_get(texts, i);
+        if (gf_is_class_name(text)) status = gf_string_list_add(err, &class, text, strlen(text));
+    }
+    if (status == GLOFND_OK) status = gf_string_list_sort(err, &class);
+    if (status == GLOFND_OK) gf_string_list_unique(&class);
+    for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++)
+        label[i] = (int32_t)gf_string_list_find(&class, gf_string_list_get(texts, i));
+    if (status == GLOFND_OK) clean_names(&class);
+    if (status == GLOFND_OK) *classes = class;
+    else gf_string_list_free(&class);
+    return status;
+}
+
+glofnd_status gf_row_labels_of_texts(gf_error *err, const gf_string_list *texts, int64_t n, int32_t **label,
+                                     gf_string_list *classes) {
+    FAIL_IF(err, texts->n != n, GLOFND_E_ARGUMENT, "%lld labels for %lld embeddings", (long long)texts->n, (long long)n);
+    *label = malloc((size_t)(n + 1) * sizeof **label);
+    FAIL_IF(err, !*label, GLOFND_E_MEMORY, "no memory for labels");
+    if (!are_integers(texts)) return number_classes(err, texts, *label, classes);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t y;
+        gf_label_read(gf_string_list_get(texts, i), &y);
+        FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "label %lld of row %lld does not fit into 31 bits", (long long)y,
+                (long long)i);
+        (*label)[i] = y < 0 ? -1 : (int32_t)y;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_row_labels_read(gf_error *err, const char *path, const char *column, int64_t n, int32_t **label,
+                                 gf_string_list *classes) {
+    if (gf_labels_have_columns(path)) {
+        gf_string_list texts = {0};
+        glofnd_status status = gf_labels_of_column(err, path, column, &texts);
+        if (status == GLOFND_OK) status = gf_row_labels_of_texts(err, &texts, n, label, classes);
+        gf_string_list_free(&texts);
+        return status;
+    }
+    gf_npy a = {0};
+    TRY(gf_npy_read(err, path, &a));
+    const glofnd_status status = labels_of_array(err, path, &a, n, label);
+    gf_npy_free(&a);
+    return status;
+}
+
+glofnd_status gf_row_classes_read(gf_error *err, const char *path, const int32_t *label, int64_t n, gf_string_list *classes) {
+    uint8_t *text = NULL;
+    size_t capacity = 0, bytes = 0;
+    glofnd_status status = gf_file_read_text(err, path, GF_LIST_BYTES_MAX, &text, &capacity, &bytes);
+    for (size_t at = 0; status == GLOFND_OK && at < bytes;) {
+        const uint8_t *stop = memchr(text + at, '\n', bytes - at);
+        const size_t length = stop ? (size_t)(stop - text) - at : bytes - at;
+        status = gf_string_list_add(err, classes, (const char *)text + at, length);
+        at += length + 1;
+    }
+    free(text);
+    clean_names(classes);
+    for (int64_t i = 0; status == GLOFND_OK && label && i < n; i++)
+        FAIL_IF(err, label[i] >= classes->n, GLOFND_E_FORMAT, "'%.300s' has %lld names of classes; a label is %d", path,
+                (long long)classes->n, (int)label[i]);
+    return status;
+}
+
+/* ----- names ----- */
+
+static glofnd_status read_text(gf_error *err, const char *path, char **text, size_t *bytes) {
+    FILE *f = gf_stream_open(path, "r");
+    FAIL_IF(err, !f, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(errno));
+    char *at = NULL;
+    size_t used = 0, capacity = 0, got;
+    do {
+        if ((int64_t)used > NAMES_MAX || !gf_grow(&at, &capacity, used + 65536, 1)) {
+            free(at);
+            fclose(f);
+            GF_FAIL(err, GLOFND_E_MEMORY, "%.300s: too large for a file of names", path);
+        }
+        got = fread(at + used, 1, 65535, f);
+        used += got;
+    } while (got > 0);
+    const int failed = ferror(f);
+    fclose(f);
+    at[used] = 0;
+    *text = at, *bytes = used;
+    FAIL_IF(err, failed, GLOFND_E_IO, "%.300s: cannot be read", path);
+    return GLOFND_OK;
+}
+
+/* Terminates every line with 0. A mark of UTF-8, which Windows puts in front, is no part of the first name. */
+static glofnd_status split_names(gf_error *err, const char *path, char *text, size_t bytes, int64_t n, const char **name) {
+    int64_t lines = 0;
+    FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; expected one name per line for %lld embeddings", path,
+            (long long)n);
+    FAIL_IF(err, memchr(text, 0, bytes) != NULL, GLOFND_E_FORMAT, "%.300s: not a text file: it has a zero byte", path);
+    if (bytes && text[bytes - 1] == '\n') text[--bytes] = 0;
+    const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (char *at = text + mark; at <= text + bytes; lines++) {
+        char *stop = memchr(at, '\n', (size_t)(text + bytes - at));
+        if (!stop) stop = text + bytes;
+        *stop = 0;
+        if (stop > at && stop[-1] == '\r') stop[-1] = 0;
+        if (lines < n) name[lines] = at;
+        at = stop + 1;
+    }
+    FAIL_IF(err, lines != n, GLOFND_E_ARGUMENT, "%.300s: %lld name%s for %lld embeddings; expected one name per line and row",
+            path, (long long)lines, lines == 1 ? "" : "s", (long long)n);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_row_names_of_list(gf_error *err, gf_string_list *list, int64_t n, const char ***name, char **text) {
+    FAIL_IF(err, list->n != n, GLOFND_E_ARGUMENT, "%lld names for %lld embeddings", (long long)list->n, (long long)n);
+    *name = malloc((size_t)n * sizeof **name);
+    FAIL_IF(err, !*name, GLOFND_E_MEMORY, "no memory for names");
+    for (int64_t i = 0; i < n; i++) (*name)[i] = list->text + list->at[i];
+    *text = list->text;
+    list->text = NULL;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_row_names_read(gf_error *err, const char *path, const char *id, int64_t n, const char ***name, char **text) {
+    if (gf_names_have_columns(path, id)) {
+        gf_string_list names = {0};
+        glofnd_status status = gf_names_of_column(err, path, id, &names);
+        if (status == GLOFND_OK) status = gf_row_names_of_list(err, &names, n, name, text);
+        gf_string_list_free(&names);
+        return status;
+    }
+    size_t bytes = 0;
+    TRY(read_text(err, path, text, &bytes));
+    *name = malloc((size_t)n * sizeof **name);
+    FAIL_IF(err, !*name, GLOFND_E_MEMORY, "no memory for names");
+    return split_names(err, path, *text, bytes, n, *name);
+}
+
+/* ----- embeddings api ----- */
+
+/* glofnd_embeddings of the public header: an embedding_set, with its names and labels. */
+
+struct glofnd_embeddings {
+    gf_embedding_set *set;
+    gf_string_list names, labels;
+    const char **name, **label; /* [n] into these; NULL: none */
+};
+
+gf_embedding_set *gf_embeddings_of(glofnd_embeddings *e) { return e->set; }
+
+static glofnd_status point_at(gf_error *err, const glofnd_embeddings *e, const gf_string_list *texts, const char *what,
+                              const char ***out) {
+    const int64_t n = gf_embeddings_rows(e->set);
+    FAIL_IF(err, texts->n != n, GLOFND_E_FORMAT, "%lld %s for %lld embeddings", (long long)texts->n, what, (long long)n);
+    *out = malloc((size_t)n * sizeof **out);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %lld %s", (long long)n, what);
+    for (int64_t i = 0; i < n; i++) (*out)[i] = gf_string_list_get(texts, i);
+    return GLOFND_OK;
+}
+
+/* Names of columns or tensors that no file has would be without effect. */
+static glofnd_status check_columns(gf_error *err, const glofnd_embedding_files *f, const gf_embedding_set *set) {
+    const char *asked = f->column ? "column" : f->id ? "id" : f->label ? "label" : NULL;
+    FAIL_IF(err, asked && !gf_embeddings_have_columns(set), GLOFND_E_OPTION,
+            "%s names a column of Parquet files or tables; the embeddings are in none", asked);
+    FAIL_IF(err, f->tensor && !gf_embeddings_have_tensors(set), GLOFND_E_OPTION,
+            "tensor names one of .safetensors files; the embeddings are in none");
+    return GLOFND_OK;
+}
+
+static glofnd_status open_files(gf_error *err, const glofnd_embedding_files *f, glofnd_embeddings *e) {
+    const gf_embedding_input in = {
+        .path = f->path, .paths = (int)f->paths, .tensor = f->tensor, .column = f->column, .id = f->id, .label = f->label};
+    TRY(gf_embeddings_open(err, &in, &e->set));
+    TRY(check_columns(err, f, e->set));
+    if (gf_embeddings_have_names(e->set)) {
+        TRY(gf_embeddings_names(err, e->set, &e->names));
+        TRY(point_at(err, e, &e->names, "names", &e->name));
+    }
+    if (!f->label) return GLOFND_OK;
+    TRY(gf_embeddings_labels(err, e->set, &e->labels));
+    return point_at(err, e, &e->labels, "labels", &e->label);
+}
+
+static glofnd_status create(gf_error *err, const glofnd_embedding_files *f, glofnd_embeddings **out) {
+    FAIL_IF(err, !f || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "files" : "out");
+    TRY(gf_struct_check(err, "files", "glofnd_embedding_files", f->size, sizeof *f, sizeof *f));
+    FAIL_IF(err, !f->path || f->paths < 1 || f->paths > INT_MAX, GLOFND_E_ARGUMENT, "no path of a file of embeddings");
+    for (int64_t i = 0; i < f->paths; i++)
+        FAIL_IF(err, !f->path[i] || !f->path[i][0], GLOFND_E_ARGUMENT, "path %lld of files of embeddings is empty", (long long)i);
+    glofnd_embeddings *e = calloc(1, sizeof *e);
+    FAIL_IF(err, !e, GLOFND_E_MEMORY, "no memory for files of embeddings");
+    const glofnd_status status = open_files(err, f, e);
+    if (status == GLOFND_OK) *out = e;
+    else glofnd_embeddings_close(e);
+    return status;
+}
+
+glofnd_status glofnd_embeddings_open(const glofnd_embedding_files *files, glofnd_embeddings **out, char *why, size_t why_bytes) {
+    gf_error err = {""};
+    if (out) *out = NULL;
+    return gf_explain(create(&err, files, out), &err, why, why_bytes);
+}
+
+void glofnd_embeddings_close(glofnd_embeddings *e) {
+    if (!e) return;
+    gf_embeddings_close(e->set);
+    gf_string_list_free(&e->names);
+    gf_string_list_free(&e->labels);
+    free(e->name);
+    free(e->label);
+    free(e);
+}
+
+glofnd_status glofnd_embeddings_describe(const glofnd_embeddings *e, glofnd_embeddings_info *out) {
+    if (!e || !out || gf_struct_check(NULL, "", "", out->size, sizeof *out, sizeof *out) != GLOFND_OK) return GLOFND_E_ARGUMENT;
+    *out = (glofnd_embeddings_info){.size = sizeof *out,
+                                    .n = gf_embeddings_rows(e->set),
+                                    .dim = gf_embeddings_dim(e->set),
+                                    .files = gf_embeddings_files(e->set),
+                                    .columns = gf_embeddings_columns(e->set),
+                                    .name = e->name,
+                                    .label = e->label};
+    return GLOFND_OK;
+}
+
+static glofnd_status read_rows(gf_error *err, glofnd_embeddings *e, int64_t first, int64_t rows, float *x) {
+    FAIL_IF(err, !e || (!x && rows > 0), GLOFND_E_ARGUMENT, "%s is NULL", e ? "x" : "the files of embeddings");
+    return gf_embeddings_read(err, e->set, first, rows, x);
+}
+
+glofnd_status glofnd_embeddings_read(glofnd_embeddings *e, int64_t first, int64_t rows, float *x, char *why, size_t why_bytes) {
+    gf_error err = {""};
+    return gf_explain(read_rows(&err, e, first, rows, x), &err, why, why_bytes);
 }

@@ -11,7 +11,7 @@
 
 #include "data/dataset.h"
 #include "data/spec.h"
-#include "embeddings/row_labels.h"
+#include "embeddings/embedding_set.h"
 #include "io/npy.h"
 #include "programs/trained_run.h"
 #include "run/run_folder.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "data/captions.h"
-#include "embeddings/row_labels.h"
+#include "embeddings/embedding_set.h"
 #include "eval/encode.h"
 #include "eval/split.h"
 #include "io/blockfile.h"

@@ -2,7 +2,6 @@
  * tables; one matrix whatever they are cut into. */
 #include "support/test.h"
 
-#include "embeddings/row_labels.h"
 #include "embeddings/embedding_set.h"
 #include "io/npy.h"
 #include "support/scratch.h"

@@ -4,7 +4,7 @@
 #include "data/embedding_files.h"
 #include "discover/discover_files.h"
 #include "discover/output_files.h"
-#include "embeddings/row_labels.h"
+#include "embeddings/embedding_set.h"
 #include "eval/detectors.h"
 #include "io/npy.h"
 #include "support/random.h"

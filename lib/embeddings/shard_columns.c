@@ -14,12 +14,91 @@
 #include <string.h>
 #include <strings.h>
 
-#include "embeddings/column_roles.h"
 #include "embeddings/embedding_set.h"
 #include "io/file.h"
+#include "io/parquet.h"
 #include "util/array.h"
 #include "util/string_list.h"
 #include "util/text.h"
+
+/* ----- column roles ----- */
+
+static int has_title(const gf_string_list *titles, const char *title) {
+    for (int64_t i = 0; i < titles->n; i++)
+        if (strcasecmp(gf_string_list_get(titles, i), title) == 0) return 1;
+    return 0;
+}
+
+/* Of a column of integers, by its title in any case. id, idx, index, sample, "Unnamed: 0" and a first one without title: ID.
+ * label, labels, class, target, and y unless there is an x: LABEL. */
+static gf_column_role gf_column_role_of(const gf_string_list *titles, int64_t i) {
+    static const struct {
+        const char *title;
+        gf_column_role role;
+    } known[] = {{"id", GF_COLUMN_ID},
+                 {"idx", GF_COLUMN_ID},
+                 {"index", GF_COLUMN_ID},
+                 {"unnamed: 0", GF_COLUMN_ID},
+                 {"sample", GF_COLUMN_ID},
+                 {"label", GF_COLUMN_LABEL},
+                 {"labels", GF_COLUMN_LABEL},
+                 {"class", GF_COLUMN_LABEL},
+                 {"target", GF_COLUMN_LABEL},
+                 {"y", GF_COLUMN_LABEL},
+                 {"__index_level_0__", GF_COLUMN_ID}};
+    const char *title = gf_string_list_get(titles, i);
+    if (i == 0 && !title[0] && titles->n > 1) return GF_COLUMN_ID; /* the index of a data frame */
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (strcasecmp(title, known[k].title) == 0)
+            return strcasecmp(title, "y") == 0 && has_title(titles, "x") ? GF_COLUMN_DIMENSION : known[k].role;
+    return GF_COLUMN_DIMENSION;
+}
+
+typedef struct words {
+    char *out;
+    size_t used, bytes;
+} words;
+
+static void add(words *w, const char *before, const char *text, const char *after) {
+    const int n = snprintf(w->out + w->used, w->bytes - w->used, "%s%.60s%s", before, text, after);
+    w->used += n > 0 ? (size_t)n : 0;
+    if (w->used >= w->bytes) w->used = w->bytes - 1;
+}
+
+static const char *title_of(const gf_string_list *titles, int64_t i) {
+    const char *title = gf_string_list_get(titles, i);
+    return title[0] ? title : i == 0 ? "the first one" : "one without a title";
+}
+
+static void add_dimensions(words *w, const gf_column_choice *c) {
+    int64_t count = 0, first = -1, last = -1;
+    char number[32];
+    for (int64_t i = 0; i < c->titles->n; i++)
+        if (c->dimension[i]) first = first < 0 ? i : first, last = i, count++;
+    snprintf(number, sizeof number, "%lld", (long long)count);
+    add(w, "", number, count == 1 ? " column" : " columns");
+    if (first >= 0) add(w, ", ", title_of(c->titles, first), "");
+    if (last > first) add(w, " to ", title_of(c->titles, last), "");
+}
+
+/* The choice in words: "16 columns, e0 to e15; names: id; left out: label". Cut where `bytes` end. */
+static void gf_columns_describe(const gf_column_choice *c, char *out, size_t bytes) {
+    words w = {.out = out, .bytes = bytes};
+    int64_t left = 0;
+    out[0] = 0;
+    if (c->list >= 0) add(&w, "column ", title_of(c->titles, c->list), "");
+    else add_dimensions(&w, c);
+    if (c->id >= 0) add(&w, "; names: ", title_of(c->titles, c->id), "");
+    if (c->label >= 0) add(&w, "; labels: ", title_of(c->titles, c->label), "");
+    for (int64_t i = 0; i < c->titles->n; i++) {
+        const int used = i == c->list || i == c->id || i == c->label || (c->list < 0 && c->dimension[i]);
+        if (!used && left++ < 3) add(&w, left == 1 ? "; left out: " : ", ", title_of(c->titles, i), "");
+    }
+    if (left > 3) add(&w, ", ...", "", "");
+    gf_utf8_trim(out);
+}
+
+/* ----- shard columns ----- */
 
 enum { DIMENSION = 1, LEFT_OUT = 2 }; /* left out: integers that are an id or labels */
 typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;
@@ -425,7 +504,7 @@ static glofnd_status add_column(gf_error *err, const gf_shard *s, const char *ti
     return GLOFND_OK;
 }
 
-glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out) {
+static glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out) {
     const gf_shard s = {.path = path};
     table t = {0};
     uint8_t *text = NULL;
@@ -440,3 +519,213 @@ glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *ti
 
 const gf_shard_kind gf_shard_table = {
     .open = open_table, .read = read_rows, .names = table_names, .labels = table_labels, .close = close_table};
+
+/* ----- parquet ----- */
+
+/* Embeddings in a list column of a Parquet file, or in a column per dimension, names in another one; see
+ * embedding_set.h. Columns per dimension are read one after the other: all of them open at once would take a page of memory
+ * each. */
+
+#define VALUES_PER_BYTE ((int64_t)1 << 20) /* more than any page packs: a footer cannot ask for memory without limit */
+
+typedef struct parquet_shard {
+    gf_parquet f;
+    gf_parquet_cursor c;
+    int64_t id, label;  /* leaves of names, labels; -1: none */
+    uint8_t *dimension; /* [leaves] 1: a column per dimension; NULL: lists */
+} parquet_shard;
+
+static glofnd_status check_size(gf_error *err, const gf_shard *s, const gf_parquet *f, int64_t leaf, int64_t each) {
+    for (int64_t g = 0; g < f->groups; g++) {
+        const gf_parquet_chunk *c = &f->chunk[g * f->leaves + leaf];
+        const double values = (double)(f->first[g + 1] - f->first[g]) * (double)each;
+        FAIL_IF(err, values > (double)c->bytes * (double)VALUES_PER_BYTE, GLOFND_E_FORMAT,
+                "%.300s, row group %lld: %.3g numbers in %llu bytes; the footer is corrupt", s->path, (long long)g, values,
+                (unsigned long long)c->bytes);
+    }
+    return GLOFND_OK;
+}
+
+static int has_lists(const gf_parquet *f) {
+    for (int64_t i = 0; i < f->leaves; i++)
+        if (f->leaf[i].max_rep && (gf_parquet_is_real(&f->leaf[i]) || gf_parquet_is_integer(&f->leaf[i]))) return 1;
+    return 0;
+}
+
+/* As tables do it (shard_table.c): all columns of numbers but an id and labels; names are the only text, but
+ * labels, or else the id. */
+static glofnd_status choose_dimensions(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles, gf_shard *s) {
+    parquet_shard *p = s->state;
+    int64_t texts = 0, text = -1, id = -1;
+    p->dimension = calloc((size_t)p->f.leaves + 1, 1);
+    FAIL_IF(err, !p->dimension, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    for (int64_t i = 0; i < p->f.leaves; i++) {
+        const gf_parquet_leaf *l = &p->f.leaf[i];
+        const gf_column_role role = gf_parquet_is_real(l) ? GF_COLUMN_DIMENSION : gf_column_role_of(titles, i);
+        const int flat = l->max_rep == 0 && strlen(l->path) == l->top, number = gf_parquet_is_real(l) || gf_parquet_is_integer(l);
+        if (!flat || i == p->id || i == p->label) continue;
+        if (l->type == GF_PARQUET_BYTES && role != GF_COLUMN_LABEL) text = i, texts++;
+        if (number && role == GF_COLUMN_ID && id < 0) id = i;
+        if (!number || role != GF_COLUMN_DIMENSION) continue;
+        p->dimension[i] = 1, s->dim++;
+        TRY(check_size(err, s, &p->f, i, 1));
+    }
+    if (!in->id) p->id = texts == 1 ? text : id;
+    return GLOFND_OK;
+}
+
+static glofnd_status parquet_choose_columns(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles,
+                                            gf_shard *s) {
+    parquet_shard *p = s->state;
+    int64_t leaf = -1;
+    const int wide = !in->column && !has_lists(&p->f);
+    if (wide) TRY(choose_dimensions(err, in, titles, s));
+    if (!wide || s->dim == 0) {
+        TRY(gf_parquet_find(err, &p->f, in->column, &leaf));
+        TRY(gf_parquet_list_length(err, &p->f, leaf, &s->dim));
+        TRY(check_size(err, s, &p->f, leaf, s->dim));
+        gf_parquet_cursor_init(&p->c, &p->f, leaf);
+    }
+    const gf_column_choice c = {titles, p->dimension, leaf, p->id, p->label};
+    gf_columns_describe(&c, s->columns, sizeof s->columns);
+    return GLOFND_OK;
+}
+
+static glofnd_status open_parquet(gf_error *err, const gf_embedding_input *in, gf_shard *s) {
+    parquet_shard *p = calloc(1, sizeof *p);
+    gf_string_list titles = {0};
+    FAIL_IF(err, !p, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    s->state = p;
+    TRY(gf_parquet_open(err, s->path, &p->f));
+    p->id = p->label = -1;
+    if (p->f.rows == 0) return GLOFND_OK;
+    if (in->id) TRY(gf_parquet_find(err, &p->f, in->id, &p->id));
+    if (in->label) TRY(gf_parquet_find(err, &p->f, in->label, &p->label));
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < p->f.leaves && status == GLOFND_OK; i++)
+        status = gf_string_list_add(err, &titles, p->f.leaf[i].path, p->f.leaf[i].top);
+    if (status == GLOFND_OK) status = parquet_choose_columns(err, in, &titles, s);
+    gf_string_list_free(&titles);
+    s->rows = p->f.rows;
+    s->named = p->id >= 0;
+    return status;
+}
+
+/* Column `at` of x [rows][dim]. */
+static glofnd_status read_column(gf_error *err, gf_parquet_cursor *c, int64_t first, int64_t rows, int64_t dim, float *at) {
+    enum { SOME = 4096 };
+    float part[SOME];
+    TRY(gf_parquet_seek(err, c, first));
+    for (int64_t done = 0; done < rows;) {
+        const int64_t some = rows - done < SOME ? rows - done : SOME;
+        TRY(gf_parquet_floats(err, c, some, 1, part));
+        for (int64_t i = 0; i < some; i++) at[(done + i) * dim] = part[i];
+        done += some;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status read_columns(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
+    parquet_shard *p = s->state;
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0, at = 0; i < p->f.leaves && status == GLOFND_OK; i++) {
+        if (!p->dimension[i]) continue;
+        gf_parquet_cursor_init(&p->c, &p->f, i);
+        status = read_column(err, &p->c, first, rows, s->dim, x + at++);
+        gf_parquet_cursor_free(&p->c);
+    }
+    return status;
+}
+
+static glofnd_status read_parquet(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
+    parquet_shard *p = s->state;
+    if (p->dimension) return read_columns(err, s, first, rows, x);
+    TRY(gf_parquet_seek(err, &p->c, first));
+    return gf_parquet_floats(err, &p->c, rows, s->dim, x);
+}
+
+static glofnd_status read_texts(gf_error *err, const gf_parquet *f, int64_t leaf, int null_is_empty, gf_string_list *out) {
+    gf_parquet_cursor c;
+    gf_parquet_cursor_init(&c, f, leaf);
+    c.null_is_empty = null_is_empty;
+    const glofnd_status status = gf_parquet_texts(err, &c, f->rows, out);
+    gf_parquet_cursor_free(&c);
+    return status;
+}
+
+static glofnd_status parquet_names(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const parquet_shard *p = s->state;
+    FAIL_IF(err, p->id < 0, GLOFND_E_ARGUMENT, "%.300s: no column of names was chosen", s->path);
+    return read_texts(err, &p->f, p->id, 0, out);
+}
+
+static glofnd_status parquet_labels(gf_error *err, gf_shard *s, gf_string_list *out) {
+    const parquet_shard *p = s->state;
+    FAIL_IF(err, p->label < 0, GLOFND_E_ARGUMENT, "%.300s: no column of labels was chosen", s->path);
+    return read_texts(err, &p->f, p->label, 1, out);
+}
+
+/* Appends the texts of a column of one file. */
+static glofnd_status gf_column_of_parquet(gf_error *err, const char *path, const char *column, int null_is_empty,
+                                          gf_string_list *out) {
+    gf_parquet f = {0};
+    int64_t leaf = 0;
+    TRY(gf_parquet_open(err, path, &f));
+    glofnd_status status = gf_parquet_find(err, &f, column, &leaf);
+    if (status == GLOFND_OK) status = read_texts(err, &f, leaf, null_is_empty, out);
+    gf_parquet_close(&f);
+    return status;
+}
+
+static void close_parquet(gf_shard *s) {
+    parquet_shard *p = s->state;
+    if (!p) return;
+    gf_parquet_cursor_free(&p->c);
+    gf_parquet_close(&p->f);
+    free(p->dimension);
+    free(p);
+    s->state = NULL;
+}
+
+const gf_shard_kind gf_shard_parquet = {
+    .open = open_parquet, .read = read_parquet, .names = parquet_names, .labels = parquet_labels, .close = close_parquet};
+
+/* ----- column texts ----- */
+
+/* Names or labels alone: a column of Parquet files or tables that hold no embeddings. */
+
+static int ends_with(const char *path, const char *end) {
+    const size_t n = strlen(path), m = strlen(end);
+    return n > m && strcmp(path + n - m, end) == 0;
+}
+
+static int is_table(const char *path) { return ends_with(path, ".csv") || ends_with(path, ".tsv"); }
+
+static int is_parquet(const char *path) { return gf_is_folder(path) || ends_with(path, ".parquet"); }
+
+int gf_labels_have_columns(const char *path) { return is_parquet(path) || is_table(path); }
+
+int gf_names_have_columns(const char *path, const char *id) { return is_parquet(path) || (id && is_table(path)); }
+
+static glofnd_status texts_of_files(gf_error *err, const char *path, const char *column, int null_is_empty, gf_string_list *out) {
+    const gf_embedding_input in = {.path = &path, .paths = 1};
+    gf_string_list files = {0};
+    glofnd_status status = gf_embedding_paths(err, &in, &files);
+    for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++) {
+        const char *file = gf_string_list_get(&files, i);
+        status = is_table(file) ? gf_column_of_table(err, file, column, out)
+                                : gf_column_of_parquet(err, file, column, null_is_empty, out);
+    }
+    gf_string_list_free(&files);
+    return status;
+}
+
+glofnd_status gf_names_of_column(gf_error *err, const char *path, const char *id, gf_string_list *out) {
+    FAIL_IF(err, !id, GLOFND_E_ARGUMENT, "'%.300s' has columns; choose the column of names by --id", path);
+    return texts_of_files(err, path, id, 0, out);
+}
+
+glofnd_status gf_labels_of_column(gf_error *err, const char *path, const char *column, gf_string_list *out) {
+    FAIL_IF(err, !column, GLOFND_E_ARGUMENT, "'%.300s' has columns; choose the column of labels by --label-column", path);
+    return texts_of_files(err, path, column, 1, out);
+}
