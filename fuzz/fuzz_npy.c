@@ -1,6 +1,6 @@
 /* fuzz_npy.c - libFuzzer target of the .npy reader. What is accepted must hold its own promises. The mutator writes headers of
  * every type and order, with shapes and lengths that fit or nearly fit.
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc fuzz/fuzz_npy.c lib/io/npy.c lib/io/npy_header.c ... */
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Ilib fuzz/fuzz_npy.c lib/io/npy.c ... */
 #include <stdlib.h>
 #include <string.h>
 

@@ -36,7 +36,7 @@ typedef struct gf_discover_data {
     uint32_t crc;     /* of x: identifies the embeddings of a stored result */
 } gf_discover_data;
 
-/* Reads all rows of a set, and its names if it has some; only the names; labels and names of row_labels.h, instead of those that d has. */
+/* Reads all rows of a set, and its names if it has some; only the names; labels and names of embedding_set.h, instead of those that d has. */
 glofnd_status gf_discover_read_set(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
 glofnd_status gf_discover_read_set_names(gf_error *err, gf_embedding_set *set, gf_discover_data *d);
 glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d);

@@ -11,7 +11,7 @@
 
 #include "discover/decide.h"
 #include "discover/discover_files.h"
-#include "embeddings/embeddings_api.h"
+#include "embeddings/embedding_set.h"
 #include "glofnd_discover.h"
 #include "util/array.h"
 #include "util/dtype.h"

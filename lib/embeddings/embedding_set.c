@@ -1,6 +1,8 @@
 /* embedding_set.c - see embedding_set.h. */
 #include "embeddings/embedding_set.h"
 
+#include "glofnd_discover.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,11 +23,9 @@
 #include "util/string_list.h"
 #include "util/text.h"
 
-/* ----- shard paths ----- */
+/* ----- files that paths, folders and patterns stand for ----- */
 
-/* Files that words of the command line stand for. */
-
-static int shard_paths_ends_with(const char *text, const char *end) {
+static int has_ending(const char *text, const char *end) {
     const size_t n = strlen(text), m = strlen(end);
     return n > m && strcmp(text + n - m, end) == 0;
 }
@@ -34,7 +34,7 @@ static int is_shard_name(const char *name, int tables) {
     static const char *const arrays[] = {".npy", ".parquet", ".safetensors", NULL}, *const texts[] = {".csv", ".tsv", NULL};
     if (name[0] == '.' || name[0] == '_') return 0;
     for (const char *const *end = tables ? texts : arrays; *end; end++)
-        if (shard_paths_ends_with(name, *end)) return 1;
+        if (has_ending(name, *end)) return 1;
     return 0;
 }
 
@@ -135,7 +135,7 @@ glofnd_status gf_embedding_paths(gf_error *err, const gf_embedding_input *in, gf
     return GLOFND_OK;
 }
 
-/* ----- embedding set ----- */
+/* ----- the set ----- */
 
 struct gf_embedding_set {
     gf_string_list paths;
@@ -174,31 +174,6 @@ static const char *first_with_rows(const gf_embedding_set *s) {
     return s->shard[i].path;
 }
 
-static glofnd_status open_shard(gf_error *err, const gf_embedding_input *in, gf_embedding_set *s, gf_shard *h) {
-    struct stat st;
-    const int there = stat(h->path, &st) == 0;
-    FAIL_IF(err, there && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty", h->path);
-    h->kind = kind_of(h->path);
-    FAIL_IF(err, there && is_packed(h->path) && h->kind == &gf_shard_npy, GLOFND_E_FORMAT,
-            "%.300s is compressed; unpack it first (Parquet files may be compressed inside)", h->path);
-    TRY(h->kind->open(err, in, h));
-    h->first = s->n;
-    if (h->rows == 0 && s->paths.n > 1) return GLOFND_OK; /* tools that write in parallel leave such files */
-    FAIL_IF(err, h->rows < 1 && h->dim < 1, GLOFND_E_FORMAT, "%.300s: no rows", h->path);
-    FAIL_IF(err, h->rows < 1 || h->dim < 1, GLOFND_E_FORMAT, "%.300s: an empty array, %lld x %lld", h->path, (long long)h->rows,
-            (long long)h->dim);
-    FAIL_IF(err, h->rows >= INT32_MAX - s->n || h->dim > (1 << 20), GLOFND_E_FORMAT,
-            "%.300s: %lld x %lld is too large; the limit is 2^31 - 2 samples of 2^20 dimensions", h->path,
-            (long long)(s->n + h->rows), (long long)h->dim);
-    FAIL_IF(err, s->dim && h->dim != s->dim, GLOFND_E_FORMAT, "%.200s: rows of %lld numbers; those of %.200s have %lld", h->path,
-            (long long)h->dim, first_with_rows(s), (long long)s->dim);
-    FAIL_IF(err, s->dim && h->named != s->named && !in->some_names, GLOFND_E_FORMAT,
-            "%.200s and %.200s: only one of them has names", h->path, first_with_rows(s));
-    s->named = h->named && (s->named || !s->dim);
-    s->n += h->rows, s->dim = h->dim;
-    return GLOFND_OK;
-}
-
 static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_embedding_set *s) {
     TRY(gf_embedding_paths(err, in, &s->paths));
     FAIL_IF(err, s->paths.n == 0, GLOFND_E_ARGUMENT, "no file of embeddings");
@@ -206,7 +181,29 @@ static glofnd_status open_all(gf_error *err, const gf_embedding_input *in, gf_em
     FAIL_IF(err, !s->shard, GLOFND_E_MEMORY, "no memory for %lld files", (long long)s->paths.n);
     for (int64_t i = 0; i < s->paths.n; i++) {
         s->shard[i].path = gf_string_list_get(&s->paths, i);
-        TRY(open_shard(err, in, s, &s->shard[i]));
+        gf_shard *h = &s->shard[i];
+        struct stat st;
+        const int there = stat(h->path, &st) == 0;
+        FAIL_IF(err, there && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty", h->path);
+        h->kind = kind_of(h->path);
+        FAIL_IF(err, there && is_packed(h->path) && h->kind == &gf_shard_npy, GLOFND_E_FORMAT,
+                "%.300s is compressed; unpack it first (Parquet files may be compressed inside)", h->path);
+        TRY(h->kind->open(err, in, h));
+        h->first = s->n;
+        if (h->rows != 0 || s->paths.n <= 1) { /* tools that write in parallel leave such files */
+            FAIL_IF(err, h->rows < 1 && h->dim < 1, GLOFND_E_FORMAT, "%.300s: no rows", h->path);
+            FAIL_IF(err, h->rows < 1 || h->dim < 1, GLOFND_E_FORMAT, "%.300s: an empty array, %lld x %lld", h->path,
+                    (long long)h->rows, (long long)h->dim);
+            FAIL_IF(err, h->rows >= INT32_MAX - s->n || h->dim > (1 << 20), GLOFND_E_FORMAT,
+                    "%.300s: %lld x %lld is too large; the limit is 2^31 - 2 samples of 2^20 dimensions", h->path,
+                    (long long)(s->n + h->rows), (long long)h->dim);
+            FAIL_IF(err, s->dim && h->dim != s->dim, GLOFND_E_FORMAT, "%.200s: rows of %lld numbers; those of %.200s have %lld",
+                    h->path, (long long)h->dim, first_with_rows(s), (long long)s->dim);
+            FAIL_IF(err, s->dim && h->named != s->named && !in->some_names, GLOFND_E_FORMAT,
+                    "%.200s and %.200s: only one of them has names", h->path, first_with_rows(s));
+            s->named = h->named && (s->named || !s->dim);
+            s->n += h->rows, s->dim = h->dim;
+        }
     }
     FAIL_IF(err, s->n == 0, GLOFND_E_FORMAT, "%.300s and %lld more files: no rows", s->shard[0].path, (long long)s->paths.n - 1);
     return GLOFND_OK;
@@ -310,13 +307,14 @@ glofnd_status gf_embeddings_labels(gf_error *err, gf_embedding_set *s, gf_string
     for (int64_t i = 0; i < s->paths.n; i++) {
         gf_shard *h = &s->shard[i];
         FAIL_IF(err, !h->kind->labels, GLOFND_E_FORMAT,
-                "%.300s: --label-column is for Parquet files and tables; give the labels by --labels Y.npy", h->path);
+                "%.300s has no columns: label_column is for Parquet files and tables; give the labels in a file, labels=Y.npy",
+                h->path);
         if (h->rows > 0) TRY(h->kind->labels(err, h, out));
     }
     return GLOFND_OK;
 }
 
-/* ----- row labels ----- */
+/* ----- whole files ----- */
 
 #define NAMES_MAX ((int64_t)1 << 32) /* bytes of a file of names */
 
@@ -336,7 +334,7 @@ glofnd_status gf_embeddings_load(gf_error *err, const char *path, const char *te
     return status;
 }
 
-/* ----- labels ----- */
+/* ----- labels of the rows ----- */
 
 static glofnd_status labels_of_array(gf_error *err, const char *path, const gf_npy *a, int64_t n, int32_t **label) {
     FAIL_IF(err, a->type != GF_NPY_I4 && a->type != GF_NPY_I8 && a->type != GF_NPY_U1, GLOFND_E_FORMAT,
@@ -368,30 +366,29 @@ static void clean_names(gf_string_list *names) {
     for (int64_t i = 0; i < names->n; i++) gf_utf8_clean(names->text + names->at[i], ' ');
 }
 
-/* *classes: their names, by number. */
-static glofnd_status number_classes(gf_error *err, const gf_string_list *texts, int32_t *label, gf_string_list *classes) {
-    gf_string_list class = {0};
-    glofnd_status status = GLOFND_OK;
-    for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
-        const char *text = gf_string_list_get(texts, i);
-        if (gf_is_class_name(text)) status = gf_string_list_add(err, &class, text, strlen(text));
-    }
-    if (status == GLOFND_OK) status = gf_string_list_sort(err, &class);
-    if (status == GLOFND_OK) gf_string_list_unique(&class);
-    for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++)
-        label[i] = (int32_t)gf_string_list_find(&class, gf_string_list_get(texts, i));
-    if (status == GLOFND_OK) clean_names(&class);
-    if (status == GLOFND_OK) *classes = class;
-    else gf_string_list_free(&class);
-    return status;
-}
-
 glofnd_status gf_row_labels_of_texts(gf_error *err, const gf_string_list *texts, int64_t n, int32_t **label,
                                      gf_string_list *classes) {
     FAIL_IF(err, texts->n != n, GLOFND_E_ARGUMENT, "%lld labels for %lld embeddings", (long long)texts->n, (long long)n);
     *label = malloc((size_t)(n + 1) * sizeof **label);
     FAIL_IF(err, !*label, GLOFND_E_MEMORY, "no memory for labels");
-    if (!are_integers(texts)) return number_classes(err, texts, *label, classes);
+    if (!are_integers(texts)) {
+        /* *classes: their names, by number. */
+        int32_t *classes_label = *label;
+        gf_string_list class = {0};
+        glofnd_status status = GLOFND_OK;
+        for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++) {
+            const char *text = gf_string_list_get(texts, i);
+            if (gf_is_class_name(text)) status = gf_string_list_add(err, &class, text, strlen(text));
+        }
+        if (status == GLOFND_OK) status = gf_string_list_sort(err, &class);
+        if (status == GLOFND_OK) gf_string_list_unique(&class);
+        for (int64_t i = 0; i < texts->n && status == GLOFND_OK; i++)
+            classes_label[i] = (int32_t)gf_string_list_find(&class, gf_string_list_get(texts, i));
+        if (status == GLOFND_OK) clean_names(&class);
+        if (status == GLOFND_OK) *classes = class;
+        else gf_string_list_free(&class);
+        return status;
+    }
     for (int64_t i = 0; i < n; i++) {
         int64_t y;
         gf_label_read(gf_string_list_get(texts, i), &y);
@@ -436,7 +433,7 @@ glofnd_status gf_row_classes_read(gf_error *err, const char *path, const int32_t
     return status;
 }
 
-/* ----- names ----- */
+/* ----- names of the rows ----- */
 
 static glofnd_status read_text(gf_error *err, const char *path, char **text, size_t *bytes) {
     FILE *f = gf_stream_open(path, "r");
@@ -506,9 +503,7 @@ glofnd_status gf_row_names_read(gf_error *err, const char *path, const char *id,
     return split_names(err, path, *text, bytes, n, *name);
 }
 
-/* ----- embeddings api ----- */
-
-/* glofnd_embeddings of the public header: an embedding_set, with its names and labels. */
+/* ----- glofnd_embeddings of the public header: an embedding_set, with its names and labels ----- */
 
 struct glofnd_embeddings {
     gf_embedding_set *set;
@@ -528,21 +523,17 @@ static glofnd_status point_at(gf_error *err, const glofnd_embeddings *e, const g
     return GLOFND_OK;
 }
 
-/* Names of columns or tensors that no file has would be without effect. */
-static glofnd_status check_columns(gf_error *err, const glofnd_embedding_files *f, const gf_embedding_set *set) {
+static glofnd_status open_files(gf_error *err, const glofnd_embedding_files *f, glofnd_embeddings *e) {
+    const gf_embedding_input in = {
+        .path = f->path, .paths = (int)f->paths, .tensor = f->tensor, .column = f->column, .id = f->id, .label = f->label};
+    TRY(gf_embeddings_open(err, &in, &e->set));
+    /* Names of columns or tensors that no file has would be without effect. */
+    const gf_embedding_set *set = e->set;
     const char *asked = f->column ? "column" : f->id ? "id" : f->label ? "label" : NULL;
     FAIL_IF(err, asked && !gf_embeddings_have_columns(set), GLOFND_E_OPTION,
             "%s names a column of Parquet files or tables; the embeddings are in none", asked);
     FAIL_IF(err, f->tensor && !gf_embeddings_have_tensors(set), GLOFND_E_OPTION,
             "tensor names one of .safetensors files; the embeddings are in none");
-    return GLOFND_OK;
-}
-
-static glofnd_status open_files(gf_error *err, const glofnd_embedding_files *f, glofnd_embeddings *e) {
-    const gf_embedding_input in = {
-        .path = f->path, .paths = (int)f->paths, .tensor = f->tensor, .column = f->column, .id = f->id, .label = f->label};
-    TRY(gf_embeddings_open(err, &in, &e->set));
-    TRY(check_columns(err, f, e->set));
     if (gf_embeddings_have_names(e->set)) {
         TRY(gf_embeddings_names(err, e->set, &e->names));
         TRY(point_at(err, e, &e->names, "names", &e->name));

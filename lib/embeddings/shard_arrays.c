@@ -6,10 +6,10 @@
 
 #include "embeddings/embedding_set.h"
 #include "io/file.h"
-#include "io/safetensors.h"
 #include "io/npy.h"
-#include "util/dtype.h"
+#include "io/safetensors.h"
 #include "util/array.h"
+#include "util/dtype.h"
 
 typedef enum number { F32, F64, F16, BF16 } number;
 
@@ -19,8 +19,6 @@ typedef struct array {
     int swapped, fortran;
     uint64_t at; /* where it begins */
 } array;
-
-static size_t bytes_of(number type) { return type == F64 ? 8 : type == F32 ? 4 : 2; }
 
 /* ----- opening ----- */
 
@@ -52,22 +50,21 @@ static glofnd_status open_npy(gf_error *err, const gf_embedding_input *in, gf_sh
     return make_array(err, s, &(array){.type = type, .swapped = n.swapped, .fortran = n.fortran, .at = n.at});
 }
 
-static glofnd_status no_such_tensor(gf_error *err, const char *path, const gf_st_file *f, const char *name) {
-    char list[256] = "";
-    FAIL_IF(err, f->count == 0, GLOFND_E_ARGUMENT, "%.300s: the file holds no tensor", path);
-    for (int64_t i = 0; i < f->count && strlen(list) < 190; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", f->tensors[i].name);
-    if (name) GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: no tensor '%.80s'; it has %s", path, name, list);
-    GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: no single tensor with two axes; choose one by --tensor: %s", path, list);
-}
-
 /* The tensor by name, or the only one with two axes. */
 static glofnd_status pick_tensor(gf_error *err, gf_shard *s, const gf_st_file *f, const char *name, array *a) {
     const gf_st_tensor *t = name ? gf_st_find(f, name) : NULL;
     int64_t matrices = 0;
     for (int64_t i = 0; !name && i < f->count; i++)
         if (f->tensors[i].rank == 2) t = &f->tensors[i], matrices++;
-    if (!t || matrices > 1) return no_such_tensor(err, s->path, f, name);
+    if (!t || matrices > 1) {
+        const char *path = s->path;
+        char list[256] = "";
+        FAIL_IF(err, f->count == 0, GLOFND_E_ARGUMENT, "%.300s: the file holds no tensor", path);
+        for (int64_t i = 0; i < f->count && strlen(list) < 190; i++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", f->tensors[i].name);
+        if (name) GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: no tensor '%.80s'; it has %s", path, name, list);
+        GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: no single tensor with two axes; choose one with tensor=NAME: %s", path, list);
+    }
     FAIL_IF(err, t->type != GF_ST_F32 && t->type != GF_ST_F16 && t->type != GF_ST_BF16 && t->type != GF_ST_F64, GLOFND_E_FORMAT,
             "%.300s: tensor '%.80s' is %s; expected F32, F16, BF16 or F64", s->path, t->name, gf_st_type_name(t->type));
     TRY(check_shape(err, s, t->rank, t->shape));
@@ -119,7 +116,7 @@ static void convert(number type, const void *from, int64_t count, float *x, int6
 static glofnd_status read_elements(gf_error *err, const gf_shard *s, uint64_t first, int64_t count, float *x, int64_t step) {
     enum { SOME = 1 << 16 };
     const array *a = s->state;
-    const size_t bytes = bytes_of(a->type);
+    const size_t bytes = a->type == F64 ? 8 : a->type == F32 ? 4 : 2;
     if (a->type == F32 && !a->swapped && step == 1)
         return gf_file_read_at(err, a->fd, s->path, a->at + first * bytes, x, (size_t)count * bytes);
     void *some = malloc((size_t)GF_MIN(count, SOME) * bytes);

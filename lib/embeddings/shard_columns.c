@@ -1,12 +1,14 @@
-/* shard_table.c - embeddings in a table (.csv, .tsv): columns of numbers, or one column with a list such as "[0.1, 0.2]", and a
- * column of names; see embedding_set.h. The text is read once, into numbers.
+/* shard_columns.c - embeddings in files with columns: tables (.csv, .tsv) and Parquet files; see embedding_set.h.
  *
- * The first line holds titles if --column, --id or --label-column name one, or if none of its cells is a number or list, or if
+ * A table has columns of numbers, or one column with a list such as "[0.1, 0.2]", and a
+ * column of names. The text is read once, into numbers.
+ *
+ * The first line holds titles if the input names a column, an id or a label, or if none of its cells is a number or list, or if
  * its numbers are just 0, 1, 2 ... as data frames without titles are written. 0 and 1 alone may be a row: they are titles where
  * the first cell is empty, or the next line has a decimal point. A first column without a title is the index of a data frame:
  * names. Blanks around titles, numbers and labels do not count; names are taken as they are.
  * What a column holds is said by its first cell that is not empty. Columns of integers whose title is that of an id or of labels
- * (column_roles.h) are no dimensions, and texts with a title of labels are no names.
+ * are no dimensions, and texts with a title of labels are no names.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +23,18 @@
 #include "util/string_list.h"
 #include "util/text.h"
 
-/* ----- column roles ----- */
+/* ----- what a column is, by its title ----- */
+
+/* Which columns of a table are dimensions of an embedding, by their titles: an integer column named "id" or
+ * "label" is none. */
+
+typedef enum column_role { ROLE_DIMENSION, ROLE_ID, ROLE_LABEL } column_role;
+
+typedef struct column_choice {
+    const gf_string_list *titles;
+    const uint8_t *dimension; /* [titles->n] 1: one of the embedding's numbers */
+    int64_t list, id, label;  /* columns; -1: none. list: the embedding is in this one */
+} column_choice;
 
 static int has_title(const gf_string_list *titles, const char *title) {
     for (int64_t i = 0; i < titles->n; i++)
@@ -31,27 +44,27 @@ static int has_title(const gf_string_list *titles, const char *title) {
 
 /* Of a column of integers, by its title in any case. id, idx, index, sample, "Unnamed: 0" and a first one without title: ID.
  * label, labels, class, target, and y unless there is an x: LABEL. */
-static gf_column_role gf_column_role_of(const gf_string_list *titles, int64_t i) {
+static column_role role_by_title(const gf_string_list *titles, int64_t i) {
     static const struct {
         const char *title;
-        gf_column_role role;
-    } known[] = {{"id", GF_COLUMN_ID},
-                 {"idx", GF_COLUMN_ID},
-                 {"index", GF_COLUMN_ID},
-                 {"unnamed: 0", GF_COLUMN_ID},
-                 {"sample", GF_COLUMN_ID},
-                 {"label", GF_COLUMN_LABEL},
-                 {"labels", GF_COLUMN_LABEL},
-                 {"class", GF_COLUMN_LABEL},
-                 {"target", GF_COLUMN_LABEL},
-                 {"y", GF_COLUMN_LABEL},
-                 {"__index_level_0__", GF_COLUMN_ID}};
+        column_role role;
+    } known[] = {{"id", ROLE_ID},
+                 {"idx", ROLE_ID},
+                 {"index", ROLE_ID},
+                 {"unnamed: 0", ROLE_ID},
+                 {"sample", ROLE_ID},
+                 {"label", ROLE_LABEL},
+                 {"labels", ROLE_LABEL},
+                 {"class", ROLE_LABEL},
+                 {"target", ROLE_LABEL},
+                 {"y", ROLE_LABEL},
+                 {"__index_level_0__", ROLE_ID}};
     const char *title = gf_string_list_get(titles, i);
-    if (i == 0 && !title[0] && titles->n > 1) return GF_COLUMN_ID; /* the index of a data frame */
+    if (i == 0 && !title[0] && titles->n > 1) return ROLE_ID; /* the index of a data frame */
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (strcasecmp(title, known[k].title) == 0)
-            return strcasecmp(title, "y") == 0 && has_title(titles, "x") ? GF_COLUMN_DIMENSION : known[k].role;
-    return GF_COLUMN_DIMENSION;
+            return strcasecmp(title, "y") == 0 && has_title(titles, "x") ? ROLE_DIMENSION : known[k].role;
+    return ROLE_DIMENSION;
 }
 
 typedef struct words {
@@ -70,24 +83,22 @@ static const char *title_of(const gf_string_list *titles, int64_t i) {
     return title[0] ? title : i == 0 ? "the first one" : "one without a title";
 }
 
-static void add_dimensions(words *w, const gf_column_choice *c) {
-    int64_t count = 0, first = -1, last = -1;
-    char number[32];
-    for (int64_t i = 0; i < c->titles->n; i++)
-        if (c->dimension[i]) first = first < 0 ? i : first, last = i, count++;
-    snprintf(number, sizeof number, "%lld", (long long)count);
-    add(w, "", number, count == 1 ? " column" : " columns");
-    if (first >= 0) add(w, ", ", title_of(c->titles, first), "");
-    if (last > first) add(w, " to ", title_of(c->titles, last), "");
-}
-
 /* The choice in words: "16 columns, e0 to e15; names: id; left out: label". Cut where `bytes` end. */
-static void gf_columns_describe(const gf_column_choice *c, char *out, size_t bytes) {
+static void describe_columns(const column_choice *c, char *out, size_t bytes) {
     words w = {.out = out, .bytes = bytes};
     int64_t left = 0;
     out[0] = 0;
     if (c->list >= 0) add(&w, "column ", title_of(c->titles, c->list), "");
-    else add_dimensions(&w, c);
+    else {
+        int64_t count = 0, first = -1, last = -1;
+        char number[32];
+        for (int64_t i = 0; i < c->titles->n; i++)
+            if (c->dimension[i]) first = first < 0 ? i : first, last = i, count++;
+        snprintf(number, sizeof number, "%lld", (long long)count);
+        add(&w, "", number, count == 1 ? " column" : " columns");
+        if (first >= 0) add(&w, ", ", title_of(c->titles, first), "");
+        if (last > first) add(&w, " to ", title_of(c->titles, last), "");
+    }
     if (c->id >= 0) add(&w, "; names: ", title_of(c->titles, c->id), "");
     if (c->label >= 0) add(&w, "; labels: ", title_of(c->titles, c->label), "");
     for (int64_t i = 0; i < c->titles->n; i++) {
@@ -98,7 +109,7 @@ static void gf_columns_describe(const gf_column_choice *c, char *out, size_t byt
     gf_utf8_trim(out);
 }
 
-/* ----- shard columns ----- */
+/* ----- tables: cells ----- */
 
 enum { DIMENSION = 1, LEFT_OUT = 2 }; /* left out: integers that are an id or labels */
 typedef enum cell { CELL_TEXT, CELL_NUMBER, CELL_LIST } cell;
@@ -175,70 +186,60 @@ static glofnd_status make_room(gf_error *err, const gf_shard *s, table *t, size_
     return GLOFND_OK;
 }
 
-/* Adds the numbers of a list: separated by commas, semicolons or blanks, in brackets or not. */
-static glofnd_status add_list(gf_error *err, const gf_shard *s, table *t, const char *text) {
-    static const char between[] = " \t\r\n,;[]()";
-    for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
-        char digits[64];
-        double x = 0.0;
-        const size_t n = strcspn(at, between);
-        snprintf(digits, sizeof digits, "%.*s", (int)GF_MIN(n, sizeof digits - 1), at);
-        FAIL_IF(err, n >= sizeof digits || !read_number(digits, &x), GLOFND_E_FORMAT,
-                "%.300s, line %lld: '%.20s' in a list is not a number", s->path, (long long)t->csv.line, digits);
-        TRY(make_room(err, s, t, t->used + 1));
-        t->x[t->used++] = (float)x;
-        at += n;
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status add_numbers(gf_error *err, const gf_shard *s, table *t) {
-    for (int64_t c = 0; c < t->columns; c++) {
-        double x;
-        FAIL_IF(
-            err, t->number[c] == LEFT_OUT && !is_integer(cell_at(t, c)), GLOFND_E_FORMAT,
-            "%.300s, line %lld: '%.40s' in column '%.60s', which was taken for an id or labels: its first cell is an integer; "
-            "give it another title, or choose the embeddings by --column",
-            s->path, (long long)t->csv.line, cell_at(t, c), gf_string_list_get(&t->titles, c));
-        if (t->number[c] != DIMENSION) continue;
-        const char *text = is_empty(cell_at(t, c)) ? "nan" : cell_at(t, c); /* as data frames write what is missing */
-        FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number", s->path,
-                (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
-        TRY(make_room(err, s, t, t->used + 1));
-        t->x[t->used++] = (float)x;
-    }
-    return GLOFND_OK;
-}
-
 /* No list, an empty one, or None. */
 static int is_missing(const table *t, size_t before) {
     return t->used == before || (t->used == before + 1 && isnan(t->x[before]));
 }
 
-/* Before the first list its length is not known: 0. */
-static glofnd_status add_missing(gf_error *err, const gf_shard *s, table *t, size_t before) {
-    const size_t end = before + (size_t)s->dim;
-    TRY(make_room(err, s, t, end));
-    for (t->used = before; t->used < end; t->used++) t->x[t->used] = NAN;
-    return GLOFND_OK;
-}
-
-/* The first list: the rows before it, which have none, get its length. */
-static glofnd_status add_first(gf_error *err, gf_shard *s, table *t) {
-    const size_t dim = t->used, before = (size_t)s->rows * dim;
-    TRY(make_room(err, s, t, before + dim));
-    memmove(t->x + before, t->x, dim * sizeof *t->x);
-    for (size_t i = 0; i < before; i++) t->x[i] = NAN;
-    t->used = before + dim;
-    s->dim = (int64_t)dim;
-    return GLOFND_OK;
-}
-
 static glofnd_status add_embedding(gf_error *err, gf_shard *s, table *t) {
     const size_t before = t->used;
-    TRY(t->list >= 0 ? add_list(err, s, t, cell_at(t, t->list)) : add_numbers(err, s, t));
-    if (t->list >= 0 && is_missing(t, before)) return add_missing(err, s, t, before);
-    if (s->dim == 0) return add_first(err, s, t);
+    if (t->list >= 0) {
+        /* Adds the numbers of a list: separated by commas, semicolons or blanks, in brackets or not. */
+        const char *text = cell_at(t, t->list);
+        static const char between[] = " \t\r\n,;[]()";
+        for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
+            char digits[64];
+            double x = 0.0;
+            const size_t n = strcspn(at, between);
+            snprintf(digits, sizeof digits, "%.*s", (int)GF_MIN(n, sizeof digits - 1), at);
+            FAIL_IF(err, n >= sizeof digits || !read_number(digits, &x), GLOFND_E_FORMAT,
+                    "%.300s, line %lld: '%.20s' in a list is not a number", s->path, (long long)t->csv.line, digits);
+            TRY(make_room(err, s, t, t->used + 1));
+            t->x[t->used++] = (float)x;
+            at += n;
+        }
+    } else {
+        for (int64_t c = 0; c < t->columns; c++) {
+            double x;
+            FAIL_IF(err, t->number[c] == LEFT_OUT && !is_integer(cell_at(t, c)), GLOFND_E_FORMAT,
+                    "%.300s, line %lld: '%.40s' in column '%.60s', which was taken for an id or labels: its first cell is an "
+                    "integer; give it another title, or choose the embeddings: column=NAME",
+                    s->path, (long long)t->csv.line, cell_at(t, c), gf_string_list_get(&t->titles, c));
+            if (t->number[c] != DIMENSION) continue;
+            const char *text = is_empty(cell_at(t, c)) ? "nan" : cell_at(t, c); /* as data frames write what is missing */
+            FAIL_IF(err, !read_number(text, &x), GLOFND_E_FORMAT, "%.300s, line %lld, column %lld: '%.40s' is not a number",
+                    s->path, (long long)t->csv.line, (long long)c + 1, cell_at(t, c));
+            TRY(make_room(err, s, t, t->used + 1));
+            t->x[t->used++] = (float)x;
+        }
+    }
+    if (t->list >= 0 && is_missing(t, before)) {
+        /* Before the first list its length is not known: 0. */
+        const size_t end = before + (size_t)s->dim;
+        TRY(make_room(err, s, t, end));
+        for (t->used = before; t->used < end; t->used++) t->x[t->used] = NAN;
+        return GLOFND_OK;
+    }
+    if (s->dim == 0) {
+        /* The first list: the rows before it, which have none, get its length. */
+        const size_t first_dim = t->used, first_before = (size_t)s->rows * first_dim;
+        TRY(make_room(err, s, t, first_before + first_dim));
+        memmove(t->x + first_before, t->x, first_dim * sizeof *t->x);
+        for (size_t i = 0; i < first_before; i++) t->x[i] = NAN;
+        t->used = first_before + first_dim;
+        s->dim = (int64_t)first_dim;
+        return GLOFND_OK;
+    }
     const int64_t dim = (int64_t)(t->used - before);
     FAIL_IF(err, dim != s->dim, GLOFND_E_FORMAT, "%.300s, line %lld: %lld numbers; expected %lld, as in the first row", s->path,
             (long long)t->csv.line, (long long)dim, (long long)s->dim);
@@ -266,7 +267,7 @@ static glofnd_status add_row(gf_error *err, gf_shard *s, table *t) {
     return t->id < 0 ? GLOFND_OK : gf_string_list_add(err, &t->names, cell_at(t, t->id), strlen(cell_at(t, t->id)));
 }
 
-/* ----- columns ----- */
+/* ----- tables: columns ----- */
 
 static int next_line_has_a_point(const gf_csv *c) {
     const size_t left = (size_t)(c->end - c->at);
@@ -324,58 +325,34 @@ static int look_at_row(table *t, const gf_string_list *row) {
     return all;
 }
 
-/* By the first row of data, and, where that has nothing in a column, by those after it: of a copy, as fields change the text. */
-static glofnd_status look_at_columns(gf_error *err, const gf_shard *s, table *t) {
-    gf_string_list row = {0};
-    gf_csv ahead = t->csv;
-    const size_t left = (size_t)(t->csv.end - t->csv.at);
-    if (look_at_row(t, &t->row) || left == 0) return GLOFND_OK;
-    char *copy = malloc(left);
-    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
-    memcpy(copy, t->csv.at, left);
-    ahead.at = copy;
-    ahead.end = copy + left;
-    glofnd_status status = gf_csv_next(err, &ahead, &row);
-    while (status == GLOFND_OK && row.n > 0 && !look_at_row(t, &row)) status = gf_csv_next(err, &ahead, &row);
-    gf_string_list_free(&row);
-    free(copy);
-    return status;
-}
-
-static gf_column_role role_of(const table *t, int64_t i) {
-    return i < t->titles.n ? gf_column_role_of(&t->titles, i) : GF_COLUMN_DIMENSION;
-}
-
-/* Columns of an id and of labels are no dimensions; the first id is a name, unless there is another one. */
-static void choose_roles(const gf_embedding_input *in, table *t, int64_t *numbers) {
-    for (int64_t i = 0; i < t->titles.n && i < t->columns; i++) {
-        const gf_column_role role = gf_column_role_of(&t->titles, i);
-        if (!t->number[i] || role == GF_COLUMN_DIMENSION || !t->looks[i].integer) continue;
-        t->number[i] = LEFT_OUT, --*numbers;
-        if (role == GF_COLUMN_ID && !in->id && t->id < 0) t->id = i;
-    }
-}
+static column_role role_of(const table *t, int64_t i) { return i < t->titles.n ? role_by_title(&t->titles, i) : ROLE_DIMENSION; }
 
 static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
     int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
     for (int64_t i = 0; i < t->columns; i++) {
         const cell kind = t->looks[i].kind;
         if (kind == CELL_TEXT && !t->looks[i].known) continue; /* nothing but empty cells */
-        if (i == t->id || i == t->label || (kind == CELL_TEXT && role_of(t, i) == GF_COLUMN_LABEL)) continue;
+        if (i == t->id || i == t->label || (kind == CELL_TEXT && role_of(t, i) == ROLE_LABEL)) continue;
         if (kind == CELL_LIST) list = i, lists++;
         else if (kind == CELL_TEXT) text = i, texts++;
         else t->number[i] = DIMENSION, numbers++;
     }
     if (t->list < 0 && lists == 1) t->list = list;
     FAIL_IF(err, t->list < 0 && (lists > 1 || numbers == 0), GLOFND_E_FORMAT,
-            "%.300s: %s; choose the column of embeddings by --column", s->path,
+            "%.300s: %s; choose the column of embeddings: column=NAME", s->path,
             lists > 1 ? "more than one column of lists"
                       : "no column of numbers, no list of them (columns are separated by commas or tabs)");
-    choose_roles(in, t, &numbers);
+    /* Columns of an id and of labels are no dimensions; the first id is a name, unless there is another one. */
+    for (int64_t i = 0; i < t->titles.n && i < t->columns; i++) {
+        const column_role role = role_by_title(&t->titles, i);
+        if (!t->number[i] || role == ROLE_DIMENSION || !t->looks[i].integer) continue;
+        t->number[i] = LEFT_OUT, --numbers;
+        if (role == ROLE_ID && !in->id && t->id < 0) t->id = i;
+    }
     FAIL_IF(err, t->list < 0 && numbers == 0, GLOFND_E_FORMAT,
-            "%.300s: no column of numbers but an id or labels; choose the column of embeddings by --column", s->path);
+            "%.300s: no column of numbers but an id or labels; choose the column of embeddings: column=NAME", s->path);
     if (!in->id && texts == 1 && text != t->list) t->id = text;
-    FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names by --id",
+    FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names: id=NAME",
             s->path, (long long)texts);
     return GLOFND_OK;
 }
@@ -386,7 +363,22 @@ static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_emb
     t->number = calloc((size_t)t->columns, sizeof *t->number);
     t->looks = calloc((size_t)t->columns, sizeof *t->looks);
     FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
-    TRY(look_at_columns(err, s, t));
+    /* By the first row of data, and, where that has nothing in a column, by those after it: of a copy, as fields change the text. */
+    gf_string_list row = {0};
+    gf_csv ahead = t->csv;
+    const size_t left = (size_t)(t->csv.end - t->csv.at);
+    if (!look_at_row(t, &t->row) && left != 0) {
+        char *copy = malloc(left);
+        FAIL_IF(err, !copy, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+        memcpy(copy, t->csv.at, left);
+        ahead.at = copy;
+        ahead.end = copy + left;
+        glofnd_status status = gf_csv_next(err, &ahead, &row);
+        while (status == GLOFND_OK && row.n > 0 && !look_at_row(t, &row)) status = gf_csv_next(err, &ahead, &row);
+        gf_string_list_free(&row);
+        free(copy);
+        TRY(status);
+    }
     return choose_columns(err, s, in, t);
 }
 
@@ -424,8 +416,8 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
     FAIL_IF(err, s->dim == 0, GLOFND_E_FORMAT, "%.300s: no row has numbers", s->path);
     s->named = t->id >= 0;
     for (int64_t i = 0; i < t->columns; i++) t->number[i] = t->number[i] == DIMENSION;
-    const gf_column_choice c = {&t->titles, t->number, t->list, t->id, t->label};
-    if (t->titles.n > 0) gf_columns_describe(&c, s->columns, sizeof s->columns);
+    const column_choice c = {&t->titles, t->number, t->list, t->id, t->label};
+    if (t->titles.n > 0) describe_columns(&c, s->columns, sizeof s->columns);
     return GLOFND_OK;
 }
 
@@ -483,13 +475,7 @@ static void close_table(gf_shard *s) {
     s->state = NULL;
 }
 
-/* ----- one column alone ----- */
-
-static glofnd_status add_cell(gf_error *err, const gf_shard *s, const table *t, int64_t column, gf_string_list *out) {
-    if (t->csv.blank) return GLOFND_OK;
-    TRY(check_width(err, s, t));
-    return gf_string_list_add(err, out, cell_at(t, column), strlen(cell_at(t, column)));
-}
+/* ----- tables: one column alone ----- */
 
 static glofnd_status add_column(gf_error *err, const gf_shard *s, const char *title, table *t, gf_string_list *out) {
     int64_t column;
@@ -498,13 +484,16 @@ static glofnd_status add_column(gf_error *err, const gf_shard *s, const char *ti
     t->columns = t->row.n;
     TRY(gf_csv_next(err, &t->csv, &t->row));
     while (t->row.n > 0) {
-        TRY(add_cell(err, s, t, column, out));
+        if (!t->csv.blank) {
+            TRY(check_width(err, s, t));
+            TRY(gf_string_list_add(err, out, cell_at(t, column), strlen(cell_at(t, column))));
+        }
         TRY(gf_csv_next(err, &t->csv, &t->row));
     }
     return GLOFND_OK;
 }
 
-static glofnd_status gf_column_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out) {
+static glofnd_status texts_of_table(gf_error *err, const char *path, const char *title, gf_string_list *out) {
     const gf_shard s = {.path = path};
     table t = {0};
     uint8_t *text = NULL;
@@ -520,10 +509,10 @@ static glofnd_status gf_column_of_table(gf_error *err, const char *path, const c
 const gf_shard_kind gf_shard_table = {
     .open = open_table, .read = read_rows, .names = table_names, .labels = table_labels, .close = close_table};
 
-/* ----- parquet ----- */
-
-/* Embeddings in a list column of a Parquet file, or in a column per dimension, names in another one; see
- * embedding_set.h. Columns per dimension are read one after the other: all of them open at once would take a page of memory
+/* ----- Parquet files -----
+ *
+ * Embeddings in a list column of a Parquet file, or in a column per dimension, names in another one.
+ * Columns per dimension are read one after the other: all of them open at once would take a page of memory
  * each. */
 
 #define VALUES_PER_BYTE ((int64_t)1 << 20) /* more than any page packs: a footer cannot ask for memory without limit */
@@ -552,7 +541,7 @@ static int has_lists(const gf_parquet *f) {
     return 0;
 }
 
-/* As tables do it (shard_table.c): all columns of numbers but an id and labels; names are the only text, but
+/* As tables do it: all columns of numbers but an id and labels; names are the only text, but
  * labels, or else the id. */
 static glofnd_status choose_dimensions(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles, gf_shard *s) {
     parquet_shard *p = s->state;
@@ -561,12 +550,12 @@ static glofnd_status choose_dimensions(gf_error *err, const gf_embedding_input *
     FAIL_IF(err, !p->dimension, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
     for (int64_t i = 0; i < p->f.leaves; i++) {
         const gf_parquet_leaf *l = &p->f.leaf[i];
-        const gf_column_role role = gf_parquet_is_real(l) ? GF_COLUMN_DIMENSION : gf_column_role_of(titles, i);
+        const column_role role = gf_parquet_is_real(l) ? ROLE_DIMENSION : role_by_title(titles, i);
         const int flat = l->max_rep == 0 && strlen(l->path) == l->top, number = gf_parquet_is_real(l) || gf_parquet_is_integer(l);
         if (!flat || i == p->id || i == p->label) continue;
-        if (l->type == GF_PARQUET_BYTES && role != GF_COLUMN_LABEL) text = i, texts++;
-        if (number && role == GF_COLUMN_ID && id < 0) id = i;
-        if (!number || role != GF_COLUMN_DIMENSION) continue;
+        if (l->type == GF_PARQUET_BYTES && role != ROLE_LABEL) text = i, texts++;
+        if (number && role == ROLE_ID && id < 0) id = i;
+        if (!number || role != ROLE_DIMENSION) continue;
         p->dimension[i] = 1, s->dim++;
         TRY(check_size(err, s, &p->f, i, 1));
     }
@@ -586,8 +575,8 @@ static glofnd_status parquet_choose_columns(gf_error *err, const gf_embedding_in
         TRY(check_size(err, s, &p->f, leaf, s->dim));
         gf_parquet_cursor_init(&p->c, &p->f, leaf);
     }
-    const gf_column_choice c = {titles, p->dimension, leaf, p->id, p->label};
-    gf_columns_describe(&c, s->columns, sizeof s->columns);
+    const column_choice c = {titles, p->dimension, leaf, p->id, p->label};
+    describe_columns(&c, s->columns, sizeof s->columns);
     return GLOFND_OK;
 }
 
@@ -625,21 +614,19 @@ static glofnd_status read_column(gf_error *err, gf_parquet_cursor *c, int64_t fi
     return GLOFND_OK;
 }
 
-static glofnd_status read_columns(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
-    parquet_shard *p = s->state;
-    glofnd_status status = GLOFND_OK;
-    for (int64_t i = 0, at = 0; i < p->f.leaves && status == GLOFND_OK; i++) {
-        if (!p->dimension[i]) continue;
-        gf_parquet_cursor_init(&p->c, &p->f, i);
-        status = read_column(err, &p->c, first, rows, s->dim, x + at++);
-        gf_parquet_cursor_free(&p->c);
-    }
-    return status;
-}
-
 static glofnd_status read_parquet(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
     parquet_shard *p = s->state;
-    if (p->dimension) return read_columns(err, s, first, rows, x);
+    if (p->dimension) {
+        parquet_shard *shard = s->state;
+        glofnd_status status = GLOFND_OK;
+        for (int64_t i = 0, at = 0; i < shard->f.leaves && status == GLOFND_OK; i++) {
+            if (!shard->dimension[i]) continue;
+            gf_parquet_cursor_init(&shard->c, &shard->f, i);
+            status = read_column(err, &shard->c, first, rows, s->dim, x + at++);
+            gf_parquet_cursor_free(&shard->c);
+        }
+        return status;
+    }
     TRY(gf_parquet_seek(err, &p->c, first));
     return gf_parquet_floats(err, &p->c, rows, s->dim, x);
 }
@@ -666,8 +653,8 @@ static glofnd_status parquet_labels(gf_error *err, gf_shard *s, gf_string_list *
 }
 
 /* Appends the texts of a column of one file. */
-static glofnd_status gf_column_of_parquet(gf_error *err, const char *path, const char *column, int null_is_empty,
-                                          gf_string_list *out) {
+static glofnd_status texts_of_parquet(gf_error *err, const char *path, const char *column, int null_is_empty,
+                                      gf_string_list *out) {
     gf_parquet f = {0};
     int64_t leaf = 0;
     TRY(gf_parquet_open(err, path, &f));
@@ -690,9 +677,7 @@ static void close_parquet(gf_shard *s) {
 const gf_shard_kind gf_shard_parquet = {
     .open = open_parquet, .read = read_parquet, .names = parquet_names, .labels = parquet_labels, .close = close_parquet};
 
-/* ----- column texts ----- */
-
-/* Names or labels alone: a column of Parquet files or tables that hold no embeddings. */
+/* ----- names or labels alone: a column of Parquet files or tables that hold no embeddings ----- */
 
 static int ends_with(const char *path, const char *end) {
     const size_t n = strlen(path), m = strlen(end);
@@ -713,19 +698,19 @@ static glofnd_status texts_of_files(gf_error *err, const char *path, const char 
     glofnd_status status = gf_embedding_paths(err, &in, &files);
     for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++) {
         const char *file = gf_string_list_get(&files, i);
-        status = is_table(file) ? gf_column_of_table(err, file, column, out)
-                                : gf_column_of_parquet(err, file, column, null_is_empty, out);
+        status =
+            is_table(file) ? texts_of_table(err, file, column, out) : texts_of_parquet(err, file, column, null_is_empty, out);
     }
     gf_string_list_free(&files);
     return status;
 }
 
 glofnd_status gf_names_of_column(gf_error *err, const char *path, const char *id, gf_string_list *out) {
-    FAIL_IF(err, !id, GLOFND_E_ARGUMENT, "'%.300s' has columns; choose the column of names by --id", path);
+    FAIL_IF(err, !id, GLOFND_E_ARGUMENT, "'%.300s' has columns; choose the column of names: id=NAME", path);
     return texts_of_files(err, path, id, 0, out);
 }
 
 glofnd_status gf_labels_of_column(gf_error *err, const char *path, const char *column, gf_string_list *out) {
-    FAIL_IF(err, !column, GLOFND_E_ARGUMENT, "'%.300s' has columns; choose the column of labels by --label-column", path);
+    FAIL_IF(err, !column, GLOFND_E_ARGUMENT, "'%.300s' has columns; choose the column of labels: label_column=NAME", path);
     return texts_of_files(err, path, column, 1, out);
 }

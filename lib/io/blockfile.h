@@ -89,22 +89,15 @@ void gf_le64_put(unsigned char *p, uint64_t x);
 uint32_t gf_le32(const unsigned char *p);
 uint64_t gf_le64(const unsigned char *p);
 
-/* ----- checksum ----- */
-
-/* A checksum of 64 bits that depends on every byte, for files that hold CRCs of their own: a CRC of data followed by
- * its CRC is a constant.
- */
+/* ----- checksums ----- */
 
 #define GF_CHECKSUM_START 0xcbf29ce484222325u
 enum { GF_CHECKSUM_DIGITS = 16 };
 
-/* Continues h over n bytes. n is a multiple of 8 but for the end, whose last word is filled up with zeros: the length has to be
+/* A checksum of 64 bits that depends on every byte, for files that hold CRCs of their own: a CRC of data followed by its CRC is a
+ * constant. Continues h over n bytes. n is a multiple of 8 but for the end, whose last word is filled up with zeros: the length has to be
  * compared as well. */
 uint64_t gf_checksum(uint64_t h, const void *bytes, size_t n);
 
-/* ----- crc32c ----- */
-
-/* CRC-32C (Castagnoli), the checksum of GloFND's own files. */
-
-/* CRC of the bytes so far (0 at the start) continued over n more: gf_crc32c(0, "123456789", 9) is 0xe3069283. */
+/* CRC-32C (Castagnoli), the checksum of GloFND's own files: of the bytes so far (0 at the start) continued over n more: gf_crc32c(0, "123456789", 9) is 0xe3069283. */
 uint32_t gf_crc32c(uint32_t crc, const void *data, size_t n);

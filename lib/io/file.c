@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ----- calls ----- */
+/* ----- system calls ----- */
 
 #define AGAIN(result, call) \
     do {                    \
@@ -126,7 +126,7 @@ glofnd_status gf_exists(gf_error *err, const char *path, int *yes) {
     return GLOFND_OK;
 }
 
-/* ----- file ----- */
+/* ----- reading ----- */
 
 glofnd_status gf_file_open(gf_error *err, const char *path, int *fd, gf_file_stamp *stamp) {
     *fd = gf_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
@@ -189,7 +189,7 @@ glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t max, uint8_
 }
 
 /* That check, of bytes that were read otherwise. */
-static glofnd_status gf_check_text(gf_error *err, const char *path, const void *bytes, size_t size) {
+static glofnd_status check_is_text(gf_error *err, const char *path, const void *bytes, size_t size) {
     const uint8_t *b = bytes, *zero = size ? memchr(b, 0, size) : NULL;
     const int utf16 = size >= 2 && ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff));
     FAIL_IF(err, utf16, GLOFND_E_FORMAT, "'%.400s' is UTF-16; save it as UTF-8", path);
@@ -201,22 +201,11 @@ static glofnd_status gf_check_text(gf_error *err, const char *path, const void *
 
 glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t max, uint8_t **bytes, size_t *capacity, size_t *size) {
     TRY(gf_file_read(err, path, max, bytes, capacity, size));
-    return gf_check_text(err, path, *bytes, *size);
-}
-
-/* A line with its end, as far as it fits, closed by 0; its bytes, zero ones included. */
-static size_t get_line(FILE *f, char *line, size_t bytes) {
-    size_t n = 0;
-    for (int c; n + 1 < bytes && (c = getc(f)) != EOF;) {
-        line[n++] = (char)c;
-        if (c == '\n') break;
-    }
-    line[n] = 0;
-    return n;
+    return check_is_text(err, path, *bytes, *size);
 }
 
 static glofnd_status check_line(gf_error *err, const char *path, const FILE *f, const char *line, size_t n, int number) {
-    if (number == 1) TRY(gf_check_text(err, path, line, n));
+    if (number == 1) TRY(check_is_text(err, path, line, n));
     FAIL_IF(err, memchr(line, 0, n), GLOFND_E_FORMAT, "%s:%d: a zero byte; it is not a text, or not UTF-8", path, number);
     FAIL_IF(err, line[n - 1] != '\n' && !feof((FILE *)f), GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
     return GLOFND_OK;
@@ -229,7 +218,13 @@ glofnd_status gf_each_line(gf_error *err, const char *path,
     glofnd_status status = GLOFND_OK;
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
     for (int number = 1; status == GLOFND_OK; number++) {
-        const size_t n = get_line(f, line, sizeof line);
+        /* A line with its end, as far as it fits, closed by 0; its bytes, zero ones included. */
+        size_t n = 0;
+        for (int c; n + 1 < sizeof line && (c = getc(f)) != EOF;) {
+            line[n++] = (char)c;
+            if (c == '\n') break;
+        }
+        line[n] = 0;
         if (n == 0 || ferror(f)) break;
         const int mark = number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
         status = check_line(err, path, f, line, n, number);

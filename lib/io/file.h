@@ -1,5 +1,5 @@
-/* file.h - reading files that may be anything: regular files only, sizes bounded before memory is taken, no shared file
- * position. */
+/* file.h - files and folders: reading files that may be anything (regular files only, sizes bounded before memory is taken, no
+ * shared file position), system calls that a signal does not end, folders that are made, locked and compared. */
 #pragma once
 
 #include <dirent.h>
@@ -32,11 +32,7 @@ glofnd_status gf_each_line(gf_error *err, const char *path,
 glofnd_status gf_file_reserve(gf_error *err, const char *name, size_t n, uint8_t **bytes, size_t *capacity);
 int gf_is_folder(const char *path);
 
-/* ----- calls ----- */
-
-/* System calls on files, repeated while a signal interrupts them; and the difference between "it does not exist" and
- * "that cannot be known".
- */
+/* ----- system calls on files, repeated while a signal interrupts them ----- */
 
 int gf_open(const char *path, int flags, mode_t mode);
 int gf_sync(int fd);
@@ -56,9 +52,7 @@ FILE *gf_stream_of(int fd, const char *mode);
  * does not answer has not lost its files. */
 glofnd_status gf_exists(gf_error *err, const char *path, int *yes);
 
-/* ----- folders ----- */
-
-/* Folders that are made with all that is missing above them, and taken back; where paths lead. */
+/* ----- folders that are made with all that is missing above them, and taken back; where paths lead ----- */
 
 /* *made (may be NULL): how many were made, `path` and those above it; 0 if it was there. E_IO if it cannot be made. */
 glofnd_status gf_folder_make(gf_error *err, const char *path, int *made);

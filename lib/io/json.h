@@ -47,7 +47,9 @@ enum { GF_JSON_LENIENT = 1 };
 glofnd_status gf_json_read(gf_error *err, const char *where, const char *text, size_t n, int depth, int flags, gf_json *out);
 void gf_json_free(gf_json *j); /* a zeroed one is fine */
 static inline const char *gf_json_text(const gf_json *j, size_t at) { return j->text + at; }
-static inline int gf_json_is(const gf_json *j, int64_t node, gf_json_kind kind) { return node >= 0 && j->node[node].kind == kind; }
+static inline int gf_json_is(const gf_json *j, int64_t node, gf_json_kind kind) {
+    return node >= 0 && j->node[node].kind == kind;
+}
 /* The child of that key; -1: none, or `node` is no object. */
 int64_t gf_json_find(const gf_json *j, int64_t node, const char *key);
 /* The text under that key; NULL: there is none. */

@@ -33,20 +33,18 @@ static glofnd_status last_line_end(gf_jsonl *j, uint64_t *cut) {
     return GLOFND_OK;
 }
 
-static glofnd_status check_line_end(gf_jsonl *j, uint64_t keep) {
-    const uint64_t size = gf_log_size(&j->log);
-    char last = '\n';
-    FAIL_IF(j->log.err, keep > size, GLOFND_E_FORMAT, "'%.300s' has %llu bytes; it should have at least %llu", j->log.path,
-            (unsigned long long)size, (unsigned long long)keep);
-    if (keep > 0) TRY(gf_log_read(&j->log, keep - 1, &last, 1));
-    FAIL_IF(j->log.err, last != '\n', GLOFND_E_FORMAT, "'%.300s' cannot be continued after byte %llu: no line ends there",
-            j->log.path, (unsigned long long)keep);
-    return GLOFND_OK;
-}
-
 static glofnd_status position(gf_jsonl *j, int64_t keep) {
     uint64_t cut = keep < 0 ? 0 : (uint64_t)keep;
-    TRY(keep < 0 ? last_line_end(j, &cut) : check_line_end(j, cut));
+    if (keep < 0) TRY(last_line_end(j, &cut));
+    else {
+        const uint64_t size = gf_log_size(&j->log);
+        char last = '\n';
+        FAIL_IF(j->log.err, cut > size, GLOFND_E_FORMAT, "'%.300s' has %llu bytes; it should have at least %llu", j->log.path,
+                (unsigned long long)size, (unsigned long long)cut);
+        if (cut > 0) TRY(gf_log_read(&j->log, cut - 1, &last, 1));
+        FAIL_IF(j->log.err, last != '\n', GLOFND_E_FORMAT, "'%.300s' cannot be continued after byte %llu: no line ends there",
+                j->log.path, (unsigned long long)cut);
+    }
     return gf_log_cut(&j->log, cut);
 }
 

@@ -1,4 +1,4 @@
-/* npy.c - reading and writing .npy files; the header's text is parsed in npy_header.c. */
+/* npy.c - see npy.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,6 +15,10 @@
 
 #include "io/blockfile.h"
 #include "io/file.h"
+#include "util/dtype.h"
+
+#define PREFIX_BYTES 12  /* longest fixed part: magic 6, version 2, header length 2 (v1) or 4 (v2, v3) */
+#define HEADER_MAX 65535 /* longest text header taken, in any version */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
 
@@ -38,22 +42,13 @@ void gf_npy_free(gf_npy *a) {
     memset(a, 0, sizeof *a);
 }
 
-/* ----- elements ------------------------------------------------------------------------------------------------- */
-
-/* IEEE half: 1 sign, 5 exponent (bias 15), 10 fraction bits. Built from the value, so no float16 support is needed. */
-static double half_to_double(uint16_t h) {
-    const int exponent = h >> 10 & 31;
-    const double fraction = (double)(h & 1023), sign = h >> 15 ? -1.0 : 1.0;
-    if (exponent == 31) return fraction != 0.0 ? __builtin_nan("") : sign * __builtin_inf();
-    if (exponent == 0) return sign * fraction * 0x1p-24;
-    return sign * (1024.0 + fraction) * (double)(1ull << exponent) * 0x1p-25;
-}
+/* ----- elements ----- */
 
 double gf_npy_f64(const gf_npy *a, int64_t i) {
     switch (a->type) {
     case GF_NPY_F4: return ((const float *)a->data)[i];
     case GF_NPY_F8: return ((const double *)a->data)[i];
-    case GF_NPY_F2: return half_to_double(((const uint16_t *)a->data)[i]);
+    case GF_NPY_F2: return (double)gf_f16_to_float(((const uint16_t *)a->data)[i]);
     case GF_NPY_I8: return (double)((const int64_t *)a->data)[i];
     case GF_NPY_I4: return ((const int32_t *)a->data)[i];
     case GF_NPY_U1: return ((const uint8_t *)a->data)[i];
@@ -67,150 +62,23 @@ int64_t gf_npy_i64(const gf_npy *a, int64_t i) {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : 0; /* NaN fails both tests */
 }
 
-/* ----- read ----------------------------------------------------------------------------------------------------- */
+/* ----- the header -----
+ *
+ * A fixed part, then a Python dict literal with exactly the keys descr, fortran_order
+ * and shape, such as  {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padded with blanks and a newline.
+ *
+ * A cursor walks the text and never reads past its end; the text need not be terminated. */
 
-/* `have` data bytes must be exactly what type and shape say. */
-static glofnd_status check_size(gf_error *err, const char *name, uint64_t have, const gf_npy *a) {
-    const uint64_t need = (uint64_t)a->count * gf_npy_type_bytes(a->type);
-    FAIL_IF(err, need > have, GLOFND_E_FORMAT, "%.300s: cut: the header promises %llu bytes of data, the file has %llu", name,
-            (unsigned long long)need, (unsigned long long)have);
-    FAIL_IF(err, need < have, GLOFND_E_FORMAT, "%.300s: %llu bytes after the data; the header promises %llu", name,
-            (unsigned long long)(have - need), (unsigned long long)need);
-    FAIL_IF(err, need > SIZE_MAX, GLOFND_E_MEMORY, "%.300s: too large for this machine", name);
-    return GLOFND_OK;
-}
+typedef struct cursor {
+    const char *at, *end;
+    const char *name; /* of the file, for messages */
+    gf_error *err;
+} cursor;
 
-/* Only after that is memory taken. */
-static glofnd_status allocate_data(gf_error *err, const char *name, uint64_t have, gf_npy *a) {
-    TRY(check_size(err, name, have, a));
-    const size_t need = (size_t)have;
-    a->data = malloc(need ? need : 1);
-    FAIL_IF(err, !a->data, GLOFND_E_MEMORY, "%.300s: no memory for %zu bytes", name, need);
-    return GLOFND_OK;
-}
-
-static glofnd_status gf_npy_parse_text(gf_error *err, const char *name, const char *text, size_t length, gf_npy *out);
-
-/* Fixed part: `bytes` holds the first `size` bytes of the file (up to GF_NPY_PREFIX are read). Gives start and length of the text
- * header. */
-static glofnd_status gf_npy_parse_prefix(gf_error *err, const char *name, const unsigned char *bytes, size_t size, size_t *start,
-                                         size_t *length) {
-    static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
-    FAIL_IF(err, size < 10 || memcmp(bytes, magic, sizeof magic) != 0, GLOFND_E_FORMAT,
-            "%.300s: not a .npy file: it does not begin with \\x93NUMPY; write the array by np.save(FILE, x)", name);
-    const int major = bytes[6], minor = bytes[7];
-    FAIL_IF(err, major < 1 || major > 3 || minor != 0, GLOFND_E_FORMAT, "%.300s: .npy version %d.%d; expected 1.0, 2.0 or 3.0",
-            name, major, minor);
-    if (major == 1) {
-        *start = 10;
-        *length = (size_t)bytes[8] | (size_t)bytes[9] << 8;
-    } else {
-        FAIL_IF(err, size < 12, GLOFND_E_FORMAT, "%.300s: cut within the fixed part of the .npy header", name);
-        *start = 12;
-        *length = (size_t)bytes[8] | (size_t)bytes[9] << 8 | (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
-    }
-    FAIL_IF(err, *length > GF_NPY_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: .npy header of %zu bytes; expected at most %d", name,
-            *length, GF_NPY_MAX_HEADER);
-    return GLOFND_OK;
-}
-
-static glofnd_status gf_npy_normalize(gf_error *err, const char *name, gf_npy *a);
-
-glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, size_t size, gf_npy *out) {
-    const unsigned char *raw = bytes;
-    size_t start = 0, length = 0;
-    gf_npy a = {0};
-    TRY(gf_npy_parse_prefix(err, name, raw, size, &start, &length));
-    FAIL_IF(err, size - start < length, GLOFND_E_FORMAT, "%.300s: cut within the .npy header", name);
-    TRY(gf_npy_parse_text(err, name, (const char *)raw + start, length, &a));
-    TRY(allocate_data(err, name, size - start - length, &a));
-    memcpy(a.data, raw + start + length, size - start - length);
-    const glofnd_status status = gf_npy_normalize(err, name, &a);
-    if (status == GLOFND_OK) *out = a;
-    else gf_npy_free(&a);
-    return status;
-}
-
-/* Exactly n bytes; a file that shrinks while it is read is an error like any other. */
-static glofnd_status read_exactly(gf_error *err, FILE *f, const char *path, void *to, size_t n) {
-    FAIL_IF(err, fread(to, 1, n, f) != n, GLOFND_E_IO, "%.300s: cannot be read: %s", path,
-            ferror(f) ? strerror(errno) : "it ends early");
-    return GLOFND_OK;
-}
-
-static glofnd_status read_header(gf_error *err, FILE *f, const char *path, uint64_t size, gf_npy *a, uint64_t *data_bytes) {
-    unsigned char prefix[GF_NPY_PREFIX];
-    const size_t n = size < sizeof prefix ? (size_t)size : sizeof prefix;
-    size_t start = 0, length = 0;
-    TRY(read_exactly(err, f, path, prefix, n));
-    TRY(gf_npy_parse_prefix(err, path, prefix, n, &start, &length));
-    FAIL_IF(err, size - start < length, GLOFND_E_FORMAT, "%.300s: cut within the .npy header", path);
-    FAIL_IF(err, fseek(f, (long)start, SEEK_SET) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
-    char *text = malloc(length ? length : 1);
-    FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for the .npy header", path);
-    glofnd_status status = read_exactly(err, f, path, text, length);
-    if (status == GLOFND_OK) status = gf_npy_parse_text(err, path, text, length, a);
-    free(text);
-    a->at = (uint64_t)start + length;
-    *data_bytes = size - start - length;
-    return status;
-}
-
-static glofnd_status read_stream(gf_error *err, FILE *f, int fd, const char *path, int header_only, gf_npy *a) {
-    struct stat st;
-    uint64_t data_bytes = 0;
-    FAIL_IF(err, fstat(fd, &st) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
-    FAIL_IF(err, !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", path);
-    TRY(read_header(err, f, path, (uint64_t)st.st_size, a, &data_bytes));
-    if (header_only) return check_size(err, path, data_bytes, a);
-    TRY(allocate_data(err, path, data_bytes, a));
-    TRY(read_exactly(err, f, path, a->data, (size_t)data_bytes));
-    return gf_npy_normalize(err, path, a);
-}
-
-static glofnd_status read_file(gf_error *err, const char *path, int header_only, gf_npy *out) {
-    gf_npy a = {0};
-    FAIL_IF(err, !path || !out, GLOFND_E_ARGUMENT, "gf_npy_read: path and output must not be NULL");
-    const int fd = gf_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* a FIFO must not hang before the type is known */
-    FILE *f = fd >= 0 ? gf_stream_of(fd, "r") : NULL;
-    if (!f) {
-        const int why = errno;
-        if (fd >= 0) close(fd);
-        GF_FAIL(err, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(why));
-    }
-    const glofnd_status status = read_stream(err, f, fd, path, header_only, &a);
-    fclose(f);
-    if (status == GLOFND_OK) *out = a;
-    else gf_npy_free(&a);
-    return status;
-}
-
-glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 0, out); }
-
-glofnd_status gf_npy_read_header(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 1, out); }
-
-/* ----- write ---------------------------------------------------------------------------------------------------- */
-
-/* Version 1 header in `text` [256], padded so that data starts at a multiple of 64; returns its length. The longest is rank 8
- * with 19-digit extents: 56 + 8 * 21 bytes. */
-static size_t format_header(char text[256], const gf_npy *a) {
-    memcpy(text, "\x93NUMPY\x01\x00", 8);
-    size_t n = 10 + (size_t)snprintf(text + 10, 246, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[a->type].descr);
-    for (int k = 0; k < a->rank; k++)
-        n += (size_t)snprintf(text + n, 256 - n, "%lld%s", (long long)a->shape[k],
-                              k + 1 < a->rank ? ", "
-                              : a->rank == 1  ? ","
-                                              : "");
-    n += (size_t)snprintf(text + n, 256 - n, "), }");
-    while ((n + 1) % 64) text[n++] = ' ';
-    text[n++] = '\n';
-    text[8] = (char)((n - 10) & 255);
-    text[9] = (char)((n - 10) >> 8);
-    return n;
-}
+enum { KEY_DESCR = 1, KEY_ORDER = 2, KEY_SHAPE = 4, KEY_ALL = 7 };
 
 /* count from shape, with every product checked so that count * element size fits int64_t. */
-static glofnd_status gf_npy_set_count(gf_error *err, const char *name, gf_npy *a) {
+static glofnd_status set_count(gf_error *err, const char *name, gf_npy *a) {
     const int64_t most = INT64_MAX / (int64_t)gf_npy_type_bytes(a->type);
     int64_t count = 1, empty = 0;
     for (int k = 0; k < a->rank; k++) {
@@ -224,69 +92,6 @@ static glofnd_status gf_npy_set_count(gf_error *err, const char *name, gf_npy *a
     a->count = empty ? 0 : count;
     return GLOFND_OK;
 }
-
-static glofnd_status check_array(gf_error *err, const char *path, gf_npy *a) {
-    FAIL_IF(err, a->rank < 0 || a->rank > GF_NPY_MAX_RANK, GLOFND_E_ARGUMENT, "%.300s: rank %d; expected 0 to %d", path, a->rank,
-            GF_NPY_MAX_RANK);
-    FAIL_IF(err, (unsigned)a->type >= sizeof types / sizeof types[0] || a->type == GF_NPY_F2, GLOFND_E_ARGUMENT,
-            "%.300s: elements must be float32, float64, int64, int32 or uint8 to be written", path);
-    FAIL_IF(err, gf_npy_set_count(err, path, a) != GLOFND_OK, GLOFND_E_ARGUMENT, "%.300s: shape is negative or too large", path);
-    return GLOFND_OK;
-}
-
-glofnd_status gf_npy_write(gf_error *err, const char *path, const gf_npy *array) {
-    char header[256];
-    gf_writer w;
-    FAIL_IF(err, !path || !array, GLOFND_E_ARGUMENT, "gf_npy_write: path and array must not be NULL");
-    gf_npy a = *array;
-    TRY(check_array(err, path, &a));
-    FAIL_IF(err, !a.data && a.count > 0, GLOFND_E_ARGUMENT, "%.300s: an array of %lld elements without data", path,
-            (long long)a.count);
-    TRY(gf_writer_open(err, &w, path));
-    gf_put(&w, header, format_header(header, &a));
-    gf_put(&w, a.data, (size_t)a.count * gf_npy_type_bytes(a.type));
-    return gf_writer_finish(&w);
-}
-
-glofnd_status gf_npy_write_rows(gf_error *err, const char *path, const gf_npy *array, gf_npy_fill *fill, const void *arg) {
-    enum { BYTES = 1 << 22 };
-    char header[256];
-    gf_writer w;
-    gf_npy a = *array;
-    TRY(check_array(err, path, &a));
-    FAIL_IF(err, a.rank < 1, GLOFND_E_ARGUMENT, "%.300s: a number has no rows", path);
-    const size_t row = a.shape[0] ? (size_t)(a.count / a.shape[0]) * gf_npy_type_bytes(a.type) : 0;
-    const int64_t each = row && row < BYTES ? (int64_t)(BYTES / row) : 1;
-    void *some = malloc((size_t)each * row + 1);
-    FAIL_IF(err, !some, GLOFND_E_MEMORY, "no memory to write '%.300s'", path);
-    glofnd_status status = gf_writer_open(err, &w, path);
-    if (status == GLOFND_OK) {
-        gf_put(&w, header, format_header(header, &a));
-        for (int64_t first = 0; row && first < a.shape[0] && w.status == GLOFND_OK; first += each) {
-            const int64_t rows = a.shape[0] - first < each ? a.shape[0] - first : each;
-            fill(arg, first, rows, some);
-            gf_put(&w, some, (size_t)rows * row);
-        }
-        status = gf_writer_finish(&w);
-    }
-    free(some);
-    return status;
-}
-
-/* ----- header ----- */
-
-/* Parser of the .npy header: a fixed part, then a Python dict literal with exactly the keys descr, fortran_order
- * and shape, such as  {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padded with blanks and a newline.
- *
- * A cursor walks the text and never reads past its end; the text need not be terminated. */
-
-typedef struct cursor {
-    const char *at, *end;
-    const char *name; /* of the file, for messages */
-    gf_error *err;
-} cursor;
-
-enum { KEY_DESCR = 1, KEY_ORDER = 2, KEY_SHAPE = 4, KEY_ALL = 7 };
 
 static int peek(const cursor *c) { return c->at < c->end ? (unsigned char)*c->at : -1; }
 
@@ -360,23 +165,6 @@ static glofnd_status parse_order(cursor *c, gf_npy *out) {
     GF_FAIL(c->err, GLOFND_E_FORMAT, "%.300s: .npy header: fortran_order must be True or False", c->name);
 }
 
-/* A decimal number, optionally with the L of Python 2. */
-static glofnd_status parse_extent(cursor *c, int64_t *out) {
-    skip_blanks(c);
-    FAIL_IF(c->err, peek(c) < '0' || peek(c) > '9', GLOFND_E_FORMAT, "%.300s: .npy header: shape must hold integers >= 0",
-            c->name);
-    int64_t x = 0;
-    for (; peek(c) >= '0' && peek(c) <= '9'; c->at++) {
-        const int digit = peek(c) - '0';
-        FAIL_IF(c->err, x > (INT64_MAX - digit) / 10, GLOFND_E_FORMAT,
-                "%.300s: .npy header: an extent of shape does not fit 63 bits", c->name);
-        x = x * 10 + digit;
-    }
-    if (peek(c) == 'L') c->at++;
-    *out = x;
-    return GLOFND_OK;
-}
-
 /* (), (3,), (3, 4) or (3, 4,); a bare (3) is a number in Python and refused as NumPy does. */
 static glofnd_status parse_shape(cursor *c, gf_npy *out) {
     int comma = 1;
@@ -386,7 +174,20 @@ static glofnd_status parse_shape(cursor *c, gf_npy *out) {
         FAIL_IF(c->err, !comma, GLOFND_E_FORMAT, "%.300s: .npy header: ',' expected between the extents of shape", c->name);
         FAIL_IF(c->err, out->rank == GF_NPY_MAX_RANK, GLOFND_E_FORMAT, "%.300s: .npy shape has more than %d axes", c->name,
                 GF_NPY_MAX_RANK);
-        TRY(parse_extent(c, &out->shape[out->rank++]));
+        /* A decimal number, optionally with the L of Python 2. */
+        int64_t *extent_out = &out->shape[out->rank++];
+        skip_blanks(c);
+        FAIL_IF(c->err, peek(c) < '0' || peek(c) > '9', GLOFND_E_FORMAT, "%.300s: .npy header: shape must hold integers >= 0",
+                c->name);
+        int64_t x = 0;
+        for (; peek(c) >= '0' && peek(c) <= '9'; c->at++) {
+            const int digit = peek(c) - '0';
+            FAIL_IF(c->err, x > (INT64_MAX - digit) / 10, GLOFND_E_FORMAT,
+                    "%.300s: .npy header: an extent of shape does not fit 63 bits", c->name);
+            x = x * 10 + digit;
+        }
+        if (peek(c) == 'L') c->at++;
+        *extent_out = x;
         comma = take(c, ',');
     }
     FAIL_IF(c->err, out->rank == 1 && !comma, GLOFND_E_FORMAT, "%.300s: .npy header: shape must be a tuple: (n,)", c->name);
@@ -414,8 +215,31 @@ static glofnd_status parse_entry(cursor *c, gf_npy *out, int *seen) {
     return bit == KEY_DESCR ? parse_descr(c, out) : bit == KEY_ORDER ? parse_order(c, out) : parse_shape(c, out);
 }
 
+/* Fixed part: `bytes` holds the first `size` bytes of the file (up to PREFIX_BYTES are read). Gives start and length of the text
+ * header. */
+static glofnd_status parse_prefix(gf_error *err, const char *name, const unsigned char *bytes, size_t size, size_t *start,
+                                  size_t *length) {
+    static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+    FAIL_IF(err, size < 10 || memcmp(bytes, magic, sizeof magic) != 0, GLOFND_E_FORMAT,
+            "%.300s: not a .npy file: it does not begin with \\x93NUMPY; write the array by np.save(FILE, x)", name);
+    const int major = bytes[6], minor = bytes[7];
+    FAIL_IF(err, major < 1 || major > 3 || minor != 0, GLOFND_E_FORMAT, "%.300s: .npy version %d.%d; expected 1.0, 2.0 or 3.0",
+            name, major, minor);
+    if (major == 1) {
+        *start = 10;
+        *length = (size_t)bytes[8] | (size_t)bytes[9] << 8;
+    } else {
+        FAIL_IF(err, size < 12, GLOFND_E_FORMAT, "%.300s: cut within the fixed part of the .npy header", name);
+        *start = 12;
+        *length = (size_t)bytes[8] | (size_t)bytes[9] << 8 | (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
+    }
+    FAIL_IF(err, *length > HEADER_MAX, GLOFND_E_FORMAT, "%.300s: .npy header of %zu bytes; expected at most %d", name, *length,
+            HEADER_MAX);
+    return GLOFND_OK;
+}
+
 /* Text header: fills type, rank, shape, count, swapped and fortran of *out, and leaves data alone. */
-static glofnd_status gf_npy_parse_text(gf_error *err, const char *name, const char *text, size_t length, gf_npy *out) {
+static glofnd_status parse_header_text(gf_error *err, const char *name, const char *text, size_t length, gf_npy *out) {
     cursor c = {text, text + length, name, err};
     int seen = 0, comma = 1;
     TRY(expect(&c, '{', "at the start"));
@@ -430,12 +254,10 @@ static glofnd_status gf_npy_parse_text(gf_error *err, const char *name, const ch
             !(seen & KEY_DESCR)   ? "descr"
             : !(seen & KEY_ORDER) ? "fortran_order"
                                   : "shape");
-    return gf_npy_set_count(err, name, out);
+    return set_count(err, name, out);
 }
 
-/* ----- order ----- */
-
-/* Arrays in big endian or in Fortran order become what all others are. */
+/* ----- arrays in big endian or in Fortran order become what all others are ----- */
 
 void gf_npy_swap(void *data, int64_t count, size_t bytes) {
     unsigned char *p = data;
@@ -448,29 +270,27 @@ void gf_npy_swap(void *data, int64_t count, size_t bytes) {
     }
 }
 
-/* The first index varies fastest in `from`, the last one in `to`. */
-static void reorder(unsigned char *to, const unsigned char *from, const gf_npy *a, size_t bytes) {
-    int64_t index[GF_NPY_MAX_RANK] = {0}, stride[GF_NPY_MAX_RANK] = {0}, at = 0, step = 1;
-    for (int k = 0; k < a->rank; k++) stride[k] = step, step *= a->shape[k];
-    for (int64_t i = 0; i < a->count; i++, to += bytes) {
-        memcpy(to, from + (size_t)at * bytes, bytes);
-        for (int k = a->rank - 1; k >= 0; k--) {
-            at += stride[k];
-            if (++index[k] < a->shape[k]) break;
-            at -= stride[k] * a->shape[k];
-            index[k] = 0;
-        }
-    }
-}
-
 /* Puts data that was read as it lies in the file in C order and little endian. */
-static glofnd_status gf_npy_normalize(gf_error *err, const char *name, gf_npy *a) {
+static glofnd_status normalize(gf_error *err, const char *name, gf_npy *a) {
     const size_t bytes = gf_npy_type_bytes(a->type);
     if (a->swapped) gf_npy_swap(a->data, a->count, bytes);
     if (a->fortran && a->rank > 1 && a->count > 0) {
         unsigned char *rows = malloc((size_t)a->count * bytes);
         FAIL_IF(err, !rows, GLOFND_E_MEMORY, "%.300s: no memory for %lld elements", name, (long long)a->count);
-        reorder(rows, a->data, a, bytes);
+        /* The first index varies fastest in `from`, the last one in `to`. */
+        unsigned char *to = rows;
+        const unsigned char *from = a->data;
+        int64_t index[GF_NPY_MAX_RANK] = {0}, stride[GF_NPY_MAX_RANK] = {0}, at = 0, step = 1;
+        for (int k = 0; k < a->rank; k++) stride[k] = step, step *= a->shape[k];
+        for (int64_t i = 0; i < a->count; i++, to += bytes) {
+            memcpy(to, from + (size_t)at * bytes, bytes);
+            for (int k = a->rank - 1; k >= 0; k--) {
+                at += stride[k];
+                if (++index[k] < a->shape[k]) break;
+                at -= stride[k] * a->shape[k];
+                index[k] = 0;
+            }
+        }
         free(a->data);
         a->data = rows;
     }
@@ -478,7 +298,167 @@ static glofnd_status gf_npy_normalize(gf_error *err, const char *name, gf_npy *a
     return GLOFND_OK;
 }
 
-/* ----- row values ----- */
+/* ----- reading ----- */
+
+/* `have` data bytes must be exactly what type and shape say. */
+static glofnd_status check_size(gf_error *err, const char *name, uint64_t have, const gf_npy *a) {
+    const uint64_t need = (uint64_t)a->count * gf_npy_type_bytes(a->type);
+    FAIL_IF(err, need > have, GLOFND_E_FORMAT, "%.300s: cut: the header promises %llu bytes of data, the file has %llu", name,
+            (unsigned long long)need, (unsigned long long)have);
+    FAIL_IF(err, need < have, GLOFND_E_FORMAT, "%.300s: %llu bytes after the data; the header promises %llu", name,
+            (unsigned long long)(have - need), (unsigned long long)need);
+    FAIL_IF(err, need > SIZE_MAX, GLOFND_E_MEMORY, "%.300s: too large for this machine", name);
+    return GLOFND_OK;
+}
+
+/* Only after that is memory taken. */
+static glofnd_status allocate_data(gf_error *err, const char *name, uint64_t have, gf_npy *a) {
+    TRY(check_size(err, name, have, a));
+    const size_t need = (size_t)have;
+    a->data = malloc(need ? need : 1);
+    FAIL_IF(err, !a->data, GLOFND_E_MEMORY, "%.300s: no memory for %zu bytes", name, need);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, size_t size, gf_npy *out) {
+    const unsigned char *raw = bytes;
+    size_t start = 0, length = 0;
+    gf_npy a = {0};
+    TRY(parse_prefix(err, name, raw, size, &start, &length));
+    FAIL_IF(err, size - start < length, GLOFND_E_FORMAT, "%.300s: cut within the .npy header", name);
+    TRY(parse_header_text(err, name, (const char *)raw + start, length, &a));
+    TRY(allocate_data(err, name, size - start - length, &a));
+    memcpy(a.data, raw + start + length, size - start - length);
+    const glofnd_status status = normalize(err, name, &a);
+    if (status == GLOFND_OK) *out = a;
+    else gf_npy_free(&a);
+    return status;
+}
+
+/* Exactly n bytes; a file that shrinks while it is read is an error like any other. */
+static glofnd_status read_exactly(gf_error *err, FILE *f, const char *path, void *to, size_t n) {
+    FAIL_IF(err, fread(to, 1, n, f) != n, GLOFND_E_IO, "%.300s: cannot be read: %s", path,
+            ferror(f) ? strerror(errno) : "it ends early");
+    return GLOFND_OK;
+}
+
+static glofnd_status read_stream(gf_error *err, FILE *f, int fd, const char *path, int header_only, gf_npy *a) {
+    struct stat st;
+    uint64_t data_bytes = 0;
+    FAIL_IF(err, fstat(fd, &st) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
+    FAIL_IF(err, !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", path);
+    const uint64_t size = (uint64_t)st.st_size;
+    unsigned char prefix[PREFIX_BYTES];
+    const size_t n = size < sizeof prefix ? (size_t)size : sizeof prefix;
+    size_t start = 0, length = 0;
+    TRY(read_exactly(err, f, path, prefix, n));
+    TRY(parse_prefix(err, path, prefix, n, &start, &length));
+    FAIL_IF(err, size - start < length, GLOFND_E_FORMAT, "%.300s: cut within the .npy header", path);
+    FAIL_IF(err, fseek(f, (long)start, SEEK_SET) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
+    char *text = malloc(length ? length : 1);
+    FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for the .npy header", path);
+    glofnd_status status = read_exactly(err, f, path, text, length);
+    if (status == GLOFND_OK) status = parse_header_text(err, path, text, length, a);
+    free(text);
+    a->at = (uint64_t)start + length;
+    data_bytes = size - start - length;
+    TRY(status);
+    if (header_only) return check_size(err, path, data_bytes, a);
+    TRY(allocate_data(err, path, data_bytes, a));
+    TRY(read_exactly(err, f, path, a->data, (size_t)data_bytes));
+    return normalize(err, path, a);
+}
+
+static glofnd_status read_file(gf_error *err, const char *path, int header_only, gf_npy *out) {
+    gf_npy a = {0};
+    FAIL_IF(err, !path || !out, GLOFND_E_ARGUMENT, "gf_npy_read: path and output must not be NULL");
+    const int fd = gf_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* a FIFO must not hang before the type is known */
+    FILE *f = fd >= 0 ? gf_stream_of(fd, "r") : NULL;
+    if (!f) {
+        const int why = errno;
+        if (fd >= 0) close(fd);
+        GF_FAIL(err, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(why));
+    }
+    const glofnd_status status = read_stream(err, f, fd, path, header_only, &a);
+    fclose(f);
+    if (status == GLOFND_OK) *out = a;
+    else gf_npy_free(&a);
+    return status;
+}
+
+glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 0, out); }
+
+glofnd_status gf_npy_read_header(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 1, out); }
+
+/* ----- writing ----- */
+
+/* Version 1 header in `text` [256], padded so that data starts at a multiple of 64; returns its length. The longest is rank 8
+ * with 19-digit extents: 56 + 8 * 21 bytes. */
+static size_t format_header(char text[256], const gf_npy *a) {
+    memcpy(text, "\x93NUMPY\x01\x00", 8);
+    size_t n = 10 + (size_t)snprintf(text + 10, 246, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[a->type].descr);
+    for (int k = 0; k < a->rank; k++)
+        n += (size_t)snprintf(text + n, 256 - n, "%lld%s", (long long)a->shape[k],
+                              k + 1 < a->rank ? ", "
+                              : a->rank == 1  ? ","
+                                              : "");
+    n += (size_t)snprintf(text + n, 256 - n, "), }");
+    while ((n + 1) % 64) text[n++] = ' ';
+    text[n++] = '\n';
+    text[8] = (char)((n - 10) & 255);
+    text[9] = (char)((n - 10) >> 8);
+    return n;
+}
+
+static glofnd_status check_array(gf_error *err, const char *path, gf_npy *a) {
+    FAIL_IF(err, a->rank < 0 || a->rank > GF_NPY_MAX_RANK, GLOFND_E_ARGUMENT, "%.300s: rank %d; expected 0 to %d", path, a->rank,
+            GF_NPY_MAX_RANK);
+    FAIL_IF(err, (unsigned)a->type >= sizeof types / sizeof types[0] || a->type == GF_NPY_F2, GLOFND_E_ARGUMENT,
+            "%.300s: elements must be float32, float64, int64, int32 or uint8 to be written", path);
+    FAIL_IF(err, set_count(err, path, a) != GLOFND_OK, GLOFND_E_ARGUMENT, "%.300s: shape is negative or too large", path);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_npy_write(gf_error *err, const char *path, const gf_npy *array) {
+    char header[256];
+    gf_writer w;
+    FAIL_IF(err, !path || !array, GLOFND_E_ARGUMENT, "gf_npy_write: path and array must not be NULL");
+    gf_npy a = *array;
+    TRY(check_array(err, path, &a));
+    FAIL_IF(err, !a.data && a.count > 0, GLOFND_E_ARGUMENT, "%.300s: an array of %lld elements without data", path,
+            (long long)a.count);
+    TRY(gf_writer_open(err, &w, path));
+    gf_put(&w, header, format_header(header, &a));
+    gf_put(&w, a.data, (size_t)a.count * gf_npy_type_bytes(a.type));
+    return gf_writer_finish(&w);
+}
+
+glofnd_status gf_npy_write_rows(gf_error *err, const char *path, const gf_npy *array, gf_npy_fill *fill, const void *arg) {
+    enum { BYTES = 1 << 22 };
+    char header[256];
+    gf_writer w;
+    gf_npy a = *array;
+    TRY(check_array(err, path, &a));
+    FAIL_IF(err, a.rank < 1, GLOFND_E_ARGUMENT, "%.300s: a number has no rows", path);
+    const size_t row = a.shape[0] ? (size_t)(a.count / a.shape[0]) * gf_npy_type_bytes(a.type) : 0;
+    const int64_t each = row && row < BYTES ? (int64_t)(BYTES / row) : 1;
+    void *some = malloc((size_t)each * row + 1);
+    FAIL_IF(err, !some, GLOFND_E_MEMORY, "no memory to write '%.300s'", path);
+    glofnd_status status = gf_writer_open(err, &w, path);
+    if (status == GLOFND_OK) {
+        gf_put(&w, header, format_header(header, &a));
+        for (int64_t first = 0; row && first < a.shape[0] && w.status == GLOFND_OK; first += each) {
+            const int64_t rows = a.shape[0] - first < each ? a.shape[0] - first : each;
+            fill(arg, first, rows, some);
+            gf_put(&w, some, (size_t)rows * row);
+        }
+        status = gf_writer_finish(&w);
+    }
+    free(some);
+    return status;
+}
+
+/* ----- a value for every row, from an array or a text ----- */
 
 typedef struct reading {
     const gf_row_values *v;
@@ -493,19 +473,17 @@ static glofnd_status take_line(gf_error *err, void *user, char *line, int number
     return r->v->line(err, r->v->user, line + strspn(line, " \t"), r->rows++);
 }
 
-static glofnd_status read_array(gf_error *err, const gf_row_values *v, int64_t *rows) {
-    gf_npy a = {0};
-    TRY(gf_npy_read(err, v->path, &a));
-    const glofnd_status status = v->array(err, v->user, &a);
-    *rows = a.count;
-    gf_npy_free(&a);
-    return status;
-}
-
 glofnd_status gf_row_values_read(gf_error *err, const gf_row_values *v, int64_t *rows) {
     const size_t n = strlen(v->path);
     reading r = {v, 0};
-    if (n > 4 && strcasecmp(v->path + n - 4, ".npy") == 0) return read_array(err, v, rows);
+    if (n > 4 && strcasecmp(v->path + n - 4, ".npy") == 0) {
+        gf_npy a = {0};
+        TRY(gf_npy_read(err, v->path, &a));
+        const glofnd_status status = v->array(err, v->user, &a);
+        *rows = a.count;
+        gf_npy_free(&a);
+        return status;
+    }
     TRY(gf_each_line(err, v->path, take_line, &r));
     *rows = r.rows;
     return GLOFND_OK;

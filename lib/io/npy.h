@@ -62,9 +62,7 @@ int64_t gf_npy_i64(const gf_npy *a, int64_t i);
 /* Reverses the bytes of each of `count` elements. */
 void gf_npy_swap(void *data, int64_t count, size_t bytes);
 
-/* ----- row values ----- */
-
-/* A value for every row or sample, from a file: a .npy array, or a text with a value per line. */
+/* ----- a value for every row or sample, from a file: a .npy array, or a text with a value per line ----- */
 
 typedef struct gf_row_values {
     const char *path;
@@ -77,11 +75,3 @@ typedef struct gf_row_values {
 
 /* *rows: lines, or numbers of the array. */
 glofnd_status gf_row_values_read(gf_error *err, const gf_row_values *v, int64_t *rows);
-
-/* ----- header ----- */
-
-/* The text header of a .npy file; inside view of npy.c. */
-
-#define GF_NPY_PREFIX 12        /* longest fixed part: magic 6, version 2, header length 2 (v1) or 4 (v2, v3) */
-#define GF_NPY_MAX_HEADER 65535 /* longest text header taken, in any version */
-

@@ -1,4 +1,4 @@
-/* parquet.h - reader of Parquet files, the subset that holds embeddings: columns of numbers, of lists of numbers and of texts, as
+/* parquet.h - Parquet files. Written are flat tables (at the end); read is the subset that holds embeddings: columns of numbers, of lists of numbers and of texts, as
  * pyarrow, Spark and img2dataset write them. Bytes are hostile: sizes are checked before memory is taken, and messages name the
  * file, the row group, the column and the row.
  *
@@ -24,10 +24,10 @@
 #include "util/status.h"
 #include "util/string_list.h"
 
-/* ----- values ----- */
-
-/* Values of a Parquet page: the hybrid of repeated and bit-packed integers, which holds levels and places in a
- * dictionary; plain values; dictionaries; bytes split by their place; differences (delta.h). Reads nothing outside the page. */
+/* ----- values of a page -----
+ *
+ * The hybrid of repeated and bit-packed integers, which holds levels and places in a
+ * dictionary; plain values; dictionaries; bytes split by their place; differences. Reads nothing outside the page. */
 
 enum {
     GF_PARQUET_BOOLEAN,
@@ -67,7 +67,7 @@ typedef struct gf_page_values {
     const gf_dictionary *dict;
 } gf_page_values;
 
-/* ----- parquet ----- */
+/* ----- files and columns ----- */
 
 typedef struct gf_parquet_leaf { /* a column that has values */
     char *path;                  /* names from the top, with points between: "emb.list.element" */
@@ -142,12 +142,10 @@ glofnd_status gf_parquet_floats(gf_error *err, gf_parquet_cursor *c, int64_t row
 /* Appends a text per row: of a column of texts or integers. */
 glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows, gf_string_list *out);
 
-/* ----- inside view of parquet_*.c ----- */
-
-/* ----- write ----- */
-
-/* Parquet files of flat tables: every column is there in every row, values are plain and not compressed, data
- * pages are of version 1. So any reader of Parquet opens them, and nothing but libc is needed. io/parquet/ is the reader.
+/* ----- writing -----
+ *
+ * Parquet files of flat tables: every column is there in every row, values are plain and not compressed, data
+ * pages are of version 1. So any reader of Parquet opens them, and nothing but libc is needed.
  *
  *     gf_parquet_out_begin(&w, columns, count, put, user);
  *     gf_parquet_out_add(&w, rows, values);           a page of each column; row groups are closed by their size

@@ -1,4 +1,4 @@
-/* parquet_codec.c - */
+/* parquet_codec.c - see parquet_codec.h. */
 #include "io/parquet_codec.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include "util/array.h"
 #include "util/machine.h"
 
-/* ----- thrift ----- */
+/* ----- Thrift's compact protocol ----- */
 
 enum { DEPTH_MAX = 16 }; /* of structs and lists in each other, when they are skipped */
 
@@ -150,14 +150,32 @@ static void skip_value(gf_thrift *t, int type, int depth, int element) {
 
 void gf_thrift_skip(gf_thrift *t, const gf_thrift_struct *s) { skip_value(t, s->type, 0, 0); }
 
-/* ----- snappy ----- */
+/* ----- what the decoders of Snappy and LZ4 share ----- */
 
-/* *
+typedef struct byte_stream {
+    const uint8_t *at, *end; /* input that is left */
+    uint8_t *out;
+    size_t done, n; /* bytes written, of n */
+} byte_stream;
+
+/* `length` bytes from `back` before the end of the output, which may reach into themselves. 0: outside of it. */
+static int copy_back(byte_stream *s, size_t back, size_t length) {
+    if (back == 0 || back > s->done || length > s->n - s->done) return 0;
+    uint8_t *to = s->out + s->done;
+    const uint8_t *from = to - back;
+    s->done += length;
+    if (back >= length) memcpy(to, from, length);
+    else
+        for (size_t i = 0; i < length; i++) to[i] = from[i]; /* the copy repeats what it has just written */
+    return 1;
+}
+
+/* ----- Snappy -----
+ *
  * An element begins with a tag. Its lower two bits are the kind. 0: a literal of (tag >> 2) + 1 bytes; above 60 the length, less
- * one, is in the next 1 to 4 bytes. 1, 2, 3: a copy from an offset of 11, 16 or 32 bits back, which may reach into its output.
- */
+ * one, is in the next 1 to 4 bytes. 1, 2, 3: a copy from an offset of 11, 16 or 32 bits back, which may reach into its output. */
 
-static int take_little(gf_byte_stream *s, int bytes, size_t *x) {
+static int take_little(byte_stream *s, int bytes, size_t *x) {
     if (s->end - s->at < bytes) return 0;
     *x = 0;
     for (int i = 0; i < bytes; i++) *x |= (size_t)s->at[i] << 8 * i;
@@ -165,7 +183,7 @@ static int take_little(gf_byte_stream *s, int bytes, size_t *x) {
     return 1;
 }
 
-static int take_size(gf_byte_stream *s, uint64_t *x) {
+static int take_size(byte_stream *s, uint64_t *x) {
     *x = 0;
     for (int shift = 0; shift < 35 && s->at < s->end; shift += 7) {
         const uint8_t byte = *s->at++;
@@ -175,7 +193,7 @@ static int take_size(gf_byte_stream *s, uint64_t *x) {
     return 0;
 }
 
-static int literal(gf_byte_stream *s, int tag) {
+static int snappy_literal(byte_stream *s, int tag) {
     size_t length = (size_t)(tag >> 2);
     if (length >= 60 && !take_little(s, (int)length - 59, &length)) return 0;
     length++;
@@ -186,37 +204,35 @@ static int literal(gf_byte_stream *s, int tag) {
     return 1;
 }
 
-static int copy(gf_byte_stream *s, int tag) {
+static int snappy_copy(byte_stream *s, int tag) {
     const int kind = tag & 3;
     size_t length = (size_t)(tag >> 2) + 1, back;
     if (!take_little(s, kind == 1 ? 1 : kind == 2 ? 2 : 4, &back)) return 0;
     if (kind == 1) length = (size_t)(tag >> 2 & 7) + 4, back |= (size_t)(tag >> 5) << 8;
-    return gf_byte_stream_copy(s, back, length);
+    return copy_back(s, back, length);
 }
 
 int gf_snappy_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
-    gf_byte_stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
+    byte_stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
     uint64_t stated;
     if (!take_size(&s, &stated) || stated != n) return 0;
     while (s.at < s.end) {
         const int tag = *s.at++;
-        if (!(tag & 3 ? copy(&s, tag) : literal(&s, tag))) return 0;
+        if (!(tag & 3 ? snappy_copy(&s, tag) : snappy_literal(&s, tag))) return 0;
     }
     return s.done == n;
 }
 
-/* ----- lz4 ----- */
-
-/* *
+/* ----- LZ4 -----
+ *
  * A sequence is a token, literals, then a copy: the offset in 2 bytes, at least 4 bytes long. The upper half of the token is the
  * number of literals, the lower half the length of the copy less 4; 15 means that bytes follow which are added, as long as they
- * are 255. The last sequence has no copy.
- */
+ * are 255. The last sequence has no copy. */
 
 enum { SHORTEST = 4 };
 
 /* nibble: of the token. */
-static int take_length(gf_byte_stream *s, size_t nibble, size_t *length) {
+static int take_length(byte_stream *s, size_t nibble, size_t *length) {
     *length = nibble;
     for (int more = nibble == 15; more;) {
         if (s->at == s->end) return 0;
@@ -227,18 +243,18 @@ static int take_length(gf_byte_stream *s, size_t nibble, size_t *length) {
     return 1;
 }
 
-static int lz4_copy(gf_byte_stream *s, size_t nibble) {
+static int lz4_copy(byte_stream *s, size_t nibble) {
     size_t length;
     if (s->end - s->at < 2) return 0;
     const size_t back = (size_t)s->at[0] | (size_t)s->at[1] << 8;
     s->at += 2;
     if (!take_length(s, nibble, &length)) return 0;
     length += SHORTEST;
-    return gf_byte_stream_copy(s, back, length);
+    return copy_back(s, back, length);
 }
 
 int gf_lz4_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
-    gf_byte_stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
+    byte_stream s = {.at = in, .end = in + bytes, .out = out, .n = n};
     while (s.at < s.end) {
         const size_t token = *s.at++;
         size_t literals;
@@ -253,13 +269,11 @@ int gf_lz4_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n) {
     return 0; /* a copy is never the end */
 }
 
-/* ----- delta ----- */
-
-/* *
+/* ----- delta encodings -----
+ *
  * Head: integers of a block, miniblocks of it, number of all integers (varints) and the first one (with its sign in the lowest
  * bit). A block: its smallest difference, a byte per miniblock with its width in bits, then the miniblocks. A difference is the
- * smallest one plus the packed bits; all sums are modulo 2^64. The last block has only the miniblocks that are needed.
- */
+ * smallest one plus the packed bits; all sums are modulo 2^64. The last block has only the miniblocks that are needed. */
 
 enum { WIDTH_MAX = 64 };
 #define BLOCK_MAX ((uint64_t)1 << 31)
@@ -346,7 +360,7 @@ const uint8_t *gf_delta_end(const gf_delta *d) {
     return e.at;
 }
 
-/* ----- texts ----- */
+/* ----- delta encodings: texts ----- */
 
 int gf_delta_texts_begin(gf_delta_texts *t, const uint8_t *bytes, size_t n, int with_prefix, size_t *last_bytes) {
     const uint8_t *end = bytes + n;
@@ -372,12 +386,10 @@ int gf_delta_texts_next(gf_delta_texts *t, const uint8_t **text, size_t *n) {
     return 1;
 }
 
-/* ----- page ----- */
-
-/* *
+/* ----- pages -----
+ *
  * zlib and libzstd are opened when a page needs them, so that libglofnd needs neither of them, nor their headers: what is called
- * has not changed since zlib 1.2.0 and libzstd 1.0. Only the static program has them inside (GF_LINKED_ZLIB, GF_LINKED_ZSTD).
- */
+ * has not changed since zlib 1.2.0 and libzstd 1.0. Only the static program has them inside (GF_LINKED_ZLIB, GF_LINKED_ZSTD). */
 
 /* z_stream */
 typedef struct zlib_stream {

@@ -1,21 +1,17 @@
-/* parquet_codec.h - */
+/* parquet_codec.h - what Parquet files are packed with: structs of Thrift, compressed pages, delta encodings. Bytes are hostile. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "util/status.h"
 
-/* ----- thrift ----- */
-
-/* Reader of Thrift's compact protocol, as far as Parquet needs it. Bytes are hostile.
+/* ----- Thrift's compact protocol, as far as Parquet needs it -----
  *
  *     for (gf_thrift_struct s = gf_thrift_begin(&t); gf_thrift_field(&t, &s);)
  *         if (s.id == 3) rows = gf_thrift_integer(&t, &s);
  *         else gf_thrift_skip(&t, &s);
- * A failure sticks: from then on numbers are 0, structs and lists have no more members. Every field must be read or skipped.
- */
+ * A failure sticks: from then on numbers are 0, structs and lists have no more members. Every field must be read or skipped. */
 
 typedef struct gf_thrift {
     const uint8_t *start, *at, *end;
@@ -50,23 +46,19 @@ int64_t gf_thrift_list(gf_thrift *t, const gf_thrift_struct *s, int type);
 int gf_thrift_enter(gf_thrift *t, const gf_thrift_struct *s);
 void gf_thrift_skip(gf_thrift *t, const gf_thrift_struct *s);
 
-/* ----- snappy ----- */
-
-/* Decoder of Snappy's raw format: the size, then literals and copies of what is already there. */
+/* ----- Snappy's raw format: the size, then literals and copies of what is already there ----- */
 
 /* Fills out [n]. 1: done; 0: the bytes are corrupt, or hold another number than n. Reads and writes nothing outside. */
 int gf_snappy_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n);
 
-/* ----- lz4 ----- */
-
-/* Decoder of LZ4's block format: literals and copies of what is already there, in turn. */
+/* ----- LZ4's block format: literals and copies of what is already there, in turn ----- */
 
 /* Fills out [n]. 1: done; 0: the bytes are corrupt, or hold another number than n. Reads and writes nothing outside. */
 int gf_lz4_decode(const uint8_t *in, size_t bytes, uint8_t *out, size_t n);
 
-/* ----- delta ----- */
-
-/* Parquet's delta encodings, value after value: integers as differences in packed bits (DELTA_BINARY_PACKED); texts
+/* ----- delta encodings -----
+ *
+ * Parquet's delta encodings, value after value: integers as differences in packed bits (DELTA_BINARY_PACKED); texts
  * with such lengths (DELTA_LENGTH_BYTE_ARRAY), and with a common beginning left out (DELTA_BYTE_ARRAY). Reads nothing outside
  * the page. */
 
@@ -102,9 +94,7 @@ int gf_delta_texts_begin(gf_delta_texts *t, const uint8_t *bytes, size_t n, int 
 /* *text is valid until the next call. */
 int gf_delta_texts_next(gf_delta_texts *t, const uint8_t **text, size_t *n);
 
-/* ----- page ----- */
-
-/* Unpacking of Parquet pages: none, Snappy, LZ4, gzip, Zstandard. */
+/* ----- unpacking of pages: none, Snappy, LZ4, gzip, Zstandard ----- */
 
 enum {
     GF_CODEC_NONE,
@@ -126,25 +116,3 @@ glofnd_status gf_page_unpack(gf_error *err, const char *where, int codec, const 
                              size_t n);
 /* The CRC-32 that a page may state. */
 uint32_t gf_page_crc(const uint8_t *in, size_t n);
-
-/* ----- byte stream ----- */
-
-/* The state of a decoder of bytes, and the copy from what it has written: both of Snappy and of LZ4. */
-
-typedef struct gf_byte_stream {
-    const uint8_t *at, *end; /* input that is left */
-    uint8_t *out;
-    size_t done, n; /* bytes written, of n */
-} gf_byte_stream;
-
-/* `length` bytes from `back` before the end of the output, which may reach into themselves. 0: outside of it. */
-static inline int gf_byte_stream_copy(gf_byte_stream *s, size_t back, size_t length) {
-    if (back == 0 || back > s->done || length > s->n - s->done) return 0;
-    uint8_t *to = s->out + s->done;
-    const uint8_t *from = to - back;
-    s->done += length;
-    if (back >= length) memcpy(to, from, length);
-    else
-        for (size_t i = 0; i < length; i++) to[i] = from[i]; /* the copy repeats what it has just written */
-    return 1;
-}

@@ -1,4 +1,5 @@
-/* parquet_read.c - */
+/* parquet_read.c - reading Parquet files, see parquet.h: the footer with the schema and the places of its columns; values of a page;
+ * pages of a column; rows of a column. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +12,10 @@
 #include "util/array.h"
 #include "util/dtype.h"
 
-/* ----- footer ----- */
-
-/* Opening a Parquet file: the schema and the places of its columns.
+/* ----- the footer -----
  *
  * The file ends with a struct FileMetaData, its length and the magic. The schema is a tree in depth-first order; its leaves are
- * the columns, in the order in which every row group lists them.
- */
+ * the columns, in the order in which every row group lists them. */
 
 enum { FOOTER_MAX = 1 << 28, DEPTH_MAX = 12, NAME_MAX_BYTES = 1000 };
 
@@ -47,15 +45,6 @@ static glofnd_status corrupt(const footer *x, const char *what) {
 
 /* ----- schema ----- */
 
-static void read_logical_type(footer *x, const gf_thrift_struct *field, schema_node *node) {
-    if (!gf_thrift_enter(&x->t, field)) return;
-    for (gf_thrift_struct s = gf_thrift_begin(&x->t); gf_thrift_field(&x->t, &s);) {
-        if (s.id == 15) node->half = 1;
-        if (s.id >= 5 && s.id <= 8) node->scaled = 1;
-        gf_thrift_skip(&x->t, &s);
-    }
-}
-
 static schema_node read_node(footer *x) {
     schema_node n = {.type = -1, .converted = -1};
     for (gf_thrift_struct s = gf_thrift_begin(&x->t); gf_thrift_field(&x->t, &s);) {
@@ -66,7 +55,15 @@ static schema_node read_node(footer *x) {
         case 4: n.name = gf_thrift_binary(&x->t, &s, &n.name_bytes); break;
         case 5: n.children = gf_thrift_integer(&x->t, &s); break;
         case 6: n.converted = gf_thrift_integer(&x->t, &s); break;
-        case 10: read_logical_type(x, &s, &n); break;
+        case 10:
+            if (gf_thrift_enter(&x->t, &s)) {
+                for (gf_thrift_struct type_s = gf_thrift_begin(&x->t); gf_thrift_field(&x->t, &type_s);) {
+                    if (type_s.id == 15) n.half = 1;
+                    if (type_s.id >= 5 && type_s.id <= 8) n.scaled = 1;
+                    gf_thrift_skip(&x->t, &type_s);
+                }
+            }
+            break;
         default: gf_thrift_skip(&x->t, &s);
         }
     }
@@ -205,7 +202,7 @@ static glofnd_status read_group(footer *x) {
     return GLOFND_OK;
 }
 
-static glofnd_status gf_parquet_parse_footer(gf_error *err, gf_parquet *f, const uint8_t *bytes, size_t n) {
+static glofnd_status parse_footer(gf_error *err, gf_parquet *f, const uint8_t *bytes, size_t n) {
     footer x = {.f = f, .err = err, .t = gf_thrift_of(bytes, n)};
     int64_t stated = -1;
     FAIL_IF(err, !gf_grow(&f->first, &x.group_capacity, 1, sizeof *f->first), GLOFND_E_MEMORY, "%.300s: no memory", f->path);
@@ -228,7 +225,7 @@ static glofnd_status gf_parquet_parse_footer(gf_error *err, gf_parquet *f, const
 
 /* ----- opening ----- */
 
-static glofnd_status gf_parquet_read_at(gf_error *err, const gf_parquet *f, uint64_t offset, void *out, size_t n) {
+static glofnd_status read_bytes_at(gf_error *err, const gf_parquet *f, uint64_t offset, void *out, size_t n) {
     if (f->fd >= 0) return gf_file_read_at(err, f->fd, f->path, offset, out, n);
     FAIL_IF(err, offset > f->size || n > f->size - offset, GLOFND_E_FORMAT, "'%.300s' is cut short", f->path);
     if (n) memcpy(out, f->bytes + offset, n);
@@ -239,7 +236,7 @@ static glofnd_status read_footer(gf_error *err, gf_parquet *f) {
     uint8_t tail[8] = {0};
     FAIL_IF(err, f->size < 12, GLOFND_E_FORMAT, "%.300s: not a Parquet file: it has %llu bytes", f->path,
             (unsigned long long)f->size);
-    TRY(gf_parquet_read_at(err, f, f->size - 8, tail, 8));
+    TRY(read_bytes_at(err, f, f->size - 8, tail, 8));
     FAIL_IF(err, memcmp(tail + 4, "PARE", 4) == 0, GLOFND_E_UNSUPPORTED, "%.300s: the file is encrypted", f->path);
     FAIL_IF(err, memcmp(tail + 4, "PAR1", 4) != 0, GLOFND_E_FORMAT,
             "%.300s: not a Parquet file, or cut: it does not end with PAR1", f->path);
@@ -249,8 +246,8 @@ static glofnd_status read_footer(gf_error *err, gf_parquet *f) {
     f->data = f->size - 8 - n;
     uint8_t *bytes = malloc(n ? (size_t)n : 1);
     FAIL_IF(err, !bytes, GLOFND_E_MEMORY, "%.300s: no memory for its footer", f->path);
-    glofnd_status status = gf_parquet_read_at(err, f, f->data, bytes, (size_t)n);
-    if (status == GLOFND_OK) status = gf_parquet_parse_footer(err, f, bytes, (size_t)n);
+    glofnd_status status = read_bytes_at(err, f, f->data, bytes, (size_t)n);
+    if (status == GLOFND_OK) status = parse_footer(err, f, bytes, (size_t)n);
     free(bytes);
     return status;
 }
@@ -288,11 +285,9 @@ void gf_parquet_close(gf_parquet *f) {
     *f = (gf_parquet){.fd = -1};
 }
 
-/* ----- values ----- */
+/* ----- values of a page: repeated and bit-packed integers ----- */
 
-/* ----- repeated and bit-packed integers ----- */
-
-static gf_hybrid gf_hybrid_of(const uint8_t *bytes, size_t n, int width) {
+static gf_hybrid hybrid_of(const uint8_t *bytes, size_t n, int width) {
     return (gf_hybrid){.at = bytes, .end = bytes + n, .width = width};
 }
 
@@ -326,17 +321,8 @@ static int next_run(gf_hybrid *h) {
     return h->repeat > 0;
 }
 
-static uint32_t packed_value(gf_hybrid *h) {
-    const uint8_t *p = h->at + h->bit / 8;
-    const int shift = (int)(h->bit & 7), bytes = (shift + h->width + 7) / 8;
-    uint64_t x = 0;
-    for (int i = 0; i < bytes; i++) x |= (uint64_t)p[i] << 8 * i;
-    h->bit += (uint64_t)h->width;
-    return (uint32_t)(x >> shift & (((uint64_t)1 << h->width) - 1));
-}
-
 /* out [n]. 0: the bytes end before, or are corrupt. */
-static int gf_hybrid_take(gf_hybrid *h, uint32_t *out, size_t n) {
+static int hybrid_take(gf_hybrid *h, uint32_t *out, size_t n) {
     while (n > 0) {
         if (h->repeat == 0 && h->packed == 0 && !next_run(h)) return 0;
         const size_t some = (size_t)GF_MIN((uint64_t)n, h->repeat ? h->repeat : h->packed);
@@ -344,7 +330,14 @@ static int gf_hybrid_take(gf_hybrid *h, uint32_t *out, size_t n) {
             for (size_t i = 0; i < some; i++) out[i] = h->value;
             h->repeat -= some;
         } else {
-            for (size_t i = 0; i < some; i++) out[i] = packed_value(h);
+            for (size_t i = 0; i < some; i++) {
+                const uint8_t *p = h->at + h->bit / 8;
+                const int shift = (int)(h->bit & 7), bytes = (shift + h->width + 7) / 8;
+                uint64_t x = 0;
+                for (int j = 0; j < bytes; j++) x |= (uint64_t)p[j] << 8 * j;
+                h->bit += (uint64_t)h->width;
+                out[i] = (uint32_t)(x >> shift & (((uint64_t)1 << h->width) - 1));
+            }
             h->packed -= some;
             if (h->packed == 0) h->at += (h->bit + 7) / 8;
         }
@@ -353,20 +346,19 @@ static int gf_hybrid_take(gf_hybrid *h, uint32_t *out, size_t n) {
     return 1;
 }
 
-/* ----- dictionaries ----- */
+/* ----- values of a page: dictionaries ----- */
 
 static uint32_t little32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Of n bytes with `count` values of the type; `width` bytes each, 0: texts. 1: done; 0: corrupt; -1: no memory. */
-/* a zeroed one is fine */
-static void gf_dictionary_free(gf_dictionary *d) {
+static void dictionary_free(gf_dictionary *d) {
     free(d->at);
     *d = (gf_dictionary){0};
 }
 
-static int gf_dictionary_init(gf_dictionary *d, const uint8_t *bytes, size_t n, size_t count, int width) {
+/* Of n bytes with `count` values of the type; `width` bytes each, 0: texts. 1: done; 0: corrupt; -1: no memory. */
+static int dictionary_init(gf_dictionary *d, const uint8_t *bytes, size_t n, size_t count, int width) {
     *d = (gf_dictionary){.bytes = bytes, .count = count};
     if (width > 0) return count <= n / (size_t)width;
     if (count > n / 4) return 0;
@@ -374,7 +366,7 @@ static int gf_dictionary_init(gf_dictionary *d, const uint8_t *bytes, size_t n, 
     size_t at = 0;
     for (size_t i = 0; d->at && i < count; i++) {
         if (n - at < 4 || little32(bytes + at) > n - at - 4) {
-            gf_dictionary_free(d);
+            dictionary_free(d);
             return 0;
         }
         d->at[i] = (uint32_t)at;
@@ -384,7 +376,7 @@ static int gf_dictionary_init(gf_dictionary *d, const uint8_t *bytes, size_t n, 
     return d->at ? 1 : -1;
 }
 
-/* ----- values ----- */
+/* ----- values of a page: numbers and texts ----- */
 
 static float to_float(const uint8_t *p, int type, int half) {
     float x;
@@ -412,23 +404,12 @@ static int plain_floats(gf_page_values *v, float *out, size_t n) {
     return 1;
 }
 
-/* Byte k of value i is at k * count + i. */
-static int split_floats(gf_page_values *v, float *out, size_t n) {
-    if (v->count - v->next < n) return 0;
-    for (size_t i = 0; i < n; i++, v->next++) {
-        uint8_t bytes[8] = {0};
-        for (size_t k = 0; k < (size_t)v->width; k++) bytes[k] = v->at[k * v->count + v->next];
-        out[i] = to_float(bytes, v->type, v->half);
-    }
-    return 1;
-}
-
 static int dictionary_floats(gf_page_values *v, float *out, size_t n) {
     enum { SOME = 256 };
     uint32_t place[SOME];
     for (size_t done = 0; done < n;) {
         const size_t some = GF_MIN(n - done, SOME);
-        if (!gf_hybrid_take(&v->place, place, some)) return 0;
+        if (!hybrid_take(&v->place, place, some)) return 0;
         for (size_t i = 0; i < some; i++) {
             if (place[i] >= v->dict->count) return 0;
             out[done + i] = to_float(v->dict->bytes + (size_t)place[i] * (size_t)v->width, v->type, v->half);
@@ -439,7 +420,7 @@ static int dictionary_floats(gf_page_values *v, float *out, size_t n) {
 }
 
 /* Integers, of INT32 and INT64. */
-static int gf_page_integer(gf_page_values *v, int64_t *out) {
+static int page_integer(gf_page_values *v, int64_t *out) {
     const size_t width = (size_t)v->width;
     if (v->encoding == GF_ENCODING_DELTA) {
         if (!gf_delta_next(&v->delta, out)) return 0;
@@ -458,7 +439,7 @@ static int gf_page_integer(gf_page_values *v, int64_t *out) {
         v->next++;
         p = bytes;
     } else {
-        if (!gf_hybrid_take(&v->place, &place, 1) || place >= v->dict->count) return 0;
+        if (!hybrid_take(&v->place, &place, 1) || place >= v->dict->count) return 0;
         p = v->dict->bytes + (size_t)place * width;
     }
     uint64_t x = little32(p);
@@ -467,24 +448,30 @@ static int gf_page_integer(gf_page_values *v, int64_t *out) {
     return 1;
 }
 
-static int integer_floats(gf_page_values *v, float *out, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        int64_t x;
-        if (!gf_page_integer(v, &x)) return 0;
-        out[i] = (float)x;
+/* Numbers of any type but INT96. 0: the page does not have so many values, or is corrupt. */
+static int page_floats(gf_page_values *v, float *out, size_t n) {
+    if (v->type == GF_PARQUET_INT32 || v->type == GF_PARQUET_INT64) {
+        for (size_t i = 0; i < n; i++) {
+            int64_t x;
+            if (!page_integer(v, &x)) return 0;
+            out[i] = (float)x;
+        }
+        return 1;
+    }
+    if (v->encoding == GF_ENCODING_PLAIN) return plain_floats(v, out, n);
+    if (v->encoding != GF_ENCODING_SPLIT) return dictionary_floats(v, out, n);
+    /* Byte k of value i is at k * count + i. */
+    if (v->count - v->next < n) return 0;
+    for (size_t i = 0; i < n; i++, v->next++) {
+        uint8_t bytes[8] = {0};
+        for (size_t k = 0; k < (size_t)v->width; k++) bytes[k] = v->at[k * v->count + v->next];
+        out[i] = to_float(bytes, v->type, v->half);
     }
     return 1;
 }
 
-/* Numbers of any type but INT96. 0: the page does not have so many values, or is corrupt. */
-static int gf_page_floats(gf_page_values *v, float *out, size_t n) {
-    if (v->type == GF_PARQUET_INT32 || v->type == GF_PARQUET_INT64) return integer_floats(v, out, n);
-    if (v->encoding == GF_ENCODING_PLAIN) return plain_floats(v, out, n);
-    return v->encoding == GF_ENCODING_SPLIT ? split_floats(v, out, n) : dictionary_floats(v, out, n);
-}
-
 /* Texts; *text points into the page or the dictionary. */
-static int gf_page_text(gf_page_values *v, const uint8_t **text, size_t *n) {
+static int page_text(gf_page_values *v, const uint8_t **text, size_t *n) {
     uint32_t place;
     if (v->encoding == GF_ENCODING_DELTA_LENGTH || v->encoding == GF_ENCODING_DELTA_TEXT)
         return gf_delta_texts_next(&v->texts, text, n);
@@ -496,15 +483,13 @@ static int gf_page_text(gf_page_values *v, const uint8_t **text, size_t *n) {
         v->at += 4 + *n;
         return 1;
     }
-    if (!v->dict || !gf_hybrid_take(&v->place, &place, 1) || place >= v->dict->count) return 0;
+    if (!v->dict || !hybrid_take(&v->place, &place, 1) || place >= v->dict->count) return 0;
     *text = v->dict->bytes + v->dict->at[place] + 4;
     *n = v->dict->at[place + 1] - v->dict->at[place] - 4;
     return 1;
 }
 
-/* ----- pages ----- */
-
-/* The pages of a column in a row group, one in memory at a time. */
+/* ----- pages of a column in a row group, one in memory at a time ----- */
 
 enum { DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 };
 enum { PAGE_MAX = 1 << 30, HEAD_FIRST = 1 << 12, HEAD_MAX = 1 << 24 };
@@ -556,7 +541,7 @@ static glofnd_status read_head(gf_error *err, gf_parquet_cursor *c, page_head *h
     for (uint64_t try = HEAD_FIRST;; try = HEAD_MAX) {
         const size_t n = (size_t)GF_MIN(try, c->end - c->at);
         TRY(gf_file_reserve(err, c->f->path, n, &c->packed, &c->packed_capacity));
-        TRY(gf_parquet_read_at(err, c->f, c->at, c->packed, n));
+        TRY(read_bytes_at(err, c->f, c->at, c->packed, n));
         if (parse_head(c->packed, n, h)) break;
         FAIL_IF(err, n == c->end - c->at || try == HEAD_MAX, GLOFND_E_FORMAT, "%s: the head of a page at byte %llu is corrupt",
                 c->where, (unsigned long long)c->at);
@@ -573,7 +558,7 @@ static glofnd_status read_head(gf_error *err, gf_parquet_cursor *c, page_head *h
 /* The bytes of the page, as they are in the file, to c->packed. */
 static glofnd_status read_packed(gf_error *err, gf_parquet_cursor *c, const page_head *h) {
     TRY(gf_file_reserve(err, c->f->path, (size_t)h->packed, &c->packed, &c->packed_capacity));
-    TRY(gf_parquet_read_at(err, c->f, c->at, c->packed, (size_t)h->packed));
+    TRY(read_bytes_at(err, c->f, c->at, c->packed, (size_t)h->packed));
     c->at += (uint64_t)h->packed;
     FAIL_IF(err, h->has_crc && gf_page_crc(c->packed, (size_t)h->packed) != (uint32_t)h->crc, GLOFND_E_FORMAT,
             "%s: a page is corrupt: its checksum differs", c->where);
@@ -581,8 +566,6 @@ static glofnd_status read_packed(gf_error *err, gf_parquet_cursor *c, const page
 }
 
 static int codec_of(const gf_parquet_cursor *c) { return (int)c->f->chunk[c->group * c->f->leaves + c->leaf].codec; }
-
-/* ----- dictionary ----- */
 
 static glofnd_status read_dictionary(gf_error *err, gf_parquet_cursor *c, const page_head *h) {
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
@@ -593,14 +576,12 @@ static glofnd_status read_dictionary(gf_error *err, gf_parquet_cursor *c, const 
     TRY(gf_page_codec_bound(err, c->where, codec_of(c), (size_t)h->packed, (size_t)h->unpacked));
     TRY(gf_file_reserve(err, c->f->path, (size_t)h->unpacked, &c->dictionary, &c->dictionary_capacity));
     TRY(gf_page_unpack(err, c->where, codec_of(c), c->packed, (size_t)h->packed, c->dictionary, (size_t)h->unpacked));
-    const int done = gf_dictionary_init(&c->dict, c->dictionary, (size_t)h->unpacked, (size_t)h->values, l->width);
+    const int done = dictionary_init(&c->dict, c->dictionary, (size_t)h->unpacked, (size_t)h->values, l->width);
     FAIL_IF(err, done < 0, GLOFND_E_MEMORY, "%s: no memory for its dictionary", c->where);
     FAIL_IF(err, done == 0, GLOFND_E_FORMAT, "%s: a dictionary of %lld bytes cannot hold the %lld values it states", c->where,
             (long long)h->unpacked, (long long)h->values);
     return GLOFND_OK;
 }
-
-/* ----- data ----- */
 
 static int bits_for(int max) {
     int bits = 0;
@@ -615,7 +596,7 @@ static int take_levels(const uint8_t **at, const uint8_t *end, int max, gf_hybri
     const uint32_t n = (uint32_t)(*at)[0] | (uint32_t)(*at)[1] << 8 | (uint32_t)(*at)[2] << 16 | (uint32_t)(*at)[3] << 24;
     *at += 4;
     if (n > (size_t)(end - *at)) return 0;
-    *out = gf_hybrid_of(*at, n, bits_for(max));
+    *out = hybrid_of(*at, n, bits_for(max));
     *at += n;
     return 1;
 }
@@ -651,7 +632,7 @@ static glofnd_status begin_values(gf_error *err, gf_parquet_cursor *c, const pag
         FAIL_IF(err, !c->dict.bytes, GLOFND_E_FORMAT, "%s: a page needs a dictionary, and there is none", c->where);
         FAIL_IF(err, at == end || *at > 32, GLOFND_E_FORMAT, "%s: places in the dictionary have no width, or one above 32",
                 c->where);
-        v.place = gf_hybrid_of(at + 1, (size_t)(end - at - 1), *at);
+        v.place = hybrid_of(at + 1, (size_t)(end - at - 1), *at);
         v.dict = &c->dict;
         break;
     case GF_ENCODING_DELTA:
@@ -699,41 +680,37 @@ static glofnd_status read_data_v2(gf_error *err, gf_parquet_cursor *c, const pag
     TRY(gf_file_reserve(err, c->f->path, levels + n, &c->page, &c->page_capacity));
     if (levels) memcpy(c->page, c->packed, levels);
     if (!empty) TRY(gf_page_unpack(err, c->where, codec, c->packed + levels, packed, c->page + levels, n));
-    c->rep = gf_hybrid_of(c->page, (size_t)h->rep_bytes, bits_for(l->max_rep));
-    c->def = gf_hybrid_of(c->page + h->rep_bytes, (size_t)h->def_bytes, bits_for(l->max_def));
+    c->rep = hybrid_of(c->page, (size_t)h->rep_bytes, bits_for(l->max_rep));
+    c->def = hybrid_of(c->page + h->rep_bytes, (size_t)h->def_bytes, bits_for(l->max_def));
     return begin_values(err, c, h, c->page + levels, c->page + levels + n);
 }
 
-static glofnd_status next_page(gf_error *err, gf_parquet_cursor *c) {
-    page_head h;
-    FAIL_IF(err, c->at >= c->end, GLOFND_E_FORMAT, "%s: its pages end %lld values early", c->where, (long long)c->left);
-    TRY(read_head(err, c, &h));
-    if (h.type == DICTIONARY_PAGE) return read_dictionary(err, c, &h);
-    if (h.type != DATA_PAGE && h.type != DATA_PAGE_V2) {
-        c->at += (uint64_t)h.packed;
-        return GLOFND_OK;
+/* *levels: levels that can be taken from the current page, the next one if it is used up; 0: the row group has no more. */
+static glofnd_status levels_of_page(gf_error *err, gf_parquet_cursor *c, int64_t *levels) {
+    while (c->page_left == 0 && c->left > 0) {
+        page_head h;
+        FAIL_IF(err, c->at >= c->end, GLOFND_E_FORMAT, "%s: its pages end %lld values early", c->where, (long long)c->left);
+        TRY(read_head(err, c, &h));
+        if (h.type == DICTIONARY_PAGE) TRY(read_dictionary(err, c, &h));
+        else if (h.type != DATA_PAGE && h.type != DATA_PAGE_V2) c->at += (uint64_t)h.packed;
+        else {
+            FAIL_IF(err, h.values < 0 || h.values > c->left || h.values > INT32_MAX, GLOFND_E_FORMAT,
+                    "%s: a page of %lld values where %lld are left", c->where, (long long)h.values, (long long)c->left);
+            TRY(h.type == DATA_PAGE ? read_data(err, c, &h) : read_data_v2(err, c, &h));
+            c->page_left = h.values;
+            c->left -= h.values;
+        }
     }
-    FAIL_IF(err, h.values < 0 || h.values > c->left || h.values > INT32_MAX, GLOFND_E_FORMAT,
-            "%s: a page of %lld values where %lld are left", c->where, (long long)h.values, (long long)c->left);
-    TRY(h.type == DATA_PAGE ? read_data(err, c, &h) : read_data_v2(err, c, &h));
-    c->page_left = h.values;
-    c->left -= h.values;
-    return GLOFND_OK;
-}
-
-static glofnd_status gf_parquet_page(gf_error *err, gf_parquet_cursor *c, int64_t *levels) {
-    while (c->page_left == 0 && c->left > 0) TRY(next_page(err, c));
     *levels = c->page_left;
     return GLOFND_OK;
 }
 
-/* Levels that can be taken from the current page, the next one if it is used up; 0: the row group has no more. */
-static glofnd_status gf_parquet_enter_group(gf_error *err, gf_parquet_cursor *c, int64_t group) {
+static glofnd_status enter_group(gf_error *err, gf_parquet_cursor *c, int64_t group) {
     const gf_parquet *f = c->f;
     const gf_parquet_chunk *k = &f->chunk[group * f->leaves + c->leaf];
     snprintf(c->where, sizeof c->where, "%.200s, row group %lld, column '%.80s'", f->path, (long long)group,
              f->leaf[c->leaf].path);
-    gf_dictionary_free(&c->dict);
+    dictionary_free(&c->dict);
     c->group = -1;
     TRY(gf_page_codec_check(err, c->where, k->codec));
     c->group = group, c->row = f->first[group], c->place = 0;
@@ -743,16 +720,11 @@ static glofnd_status gf_parquet_enter_group(gf_error *err, gf_parquet_cursor *c,
     return GLOFND_OK;
 }
 
-/* ----- cursor ----- */
-
-/* Rows of a column.
+/* ----- rows of a column -----
  *
  * A value comes with two levels: the repetition level is 0 where a row begins, and the definition level is at its maximum where
  * the value is there and neither it nor a list around it is null. A null in a list has levels of its own, a list that is null or
- * empty has one pair of levels; both have no value. Lists of different lengths are refused, with their row.
- */
-
-/* ----- columns ----- */
+ * empty has one pair of levels; both have no value. Lists of different lengths are refused, with their row. */
 
 int gf_parquet_is_real(const gf_parquet_leaf *l) {
     return l->type == GF_PARQUET_FLOAT || l->type == GF_PARQUET_DOUBLE || l->half;
@@ -773,18 +745,6 @@ static int holds_numbers(const gf_parquet_leaf *l, int reals) {
     return l->max_rep == 1 && (gf_parquet_is_real(l) || (!reals && gf_parquet_is_integer(l)));
 }
 
-static glofnd_status no_such_column(gf_error *err, const gf_parquet *f, const char *name, int several) {
-    char list[220] = "";
-    for (int64_t i = 0; i < f->leaves && strlen(list) < 150; i++)
-        if (name || !several || holds_numbers(&f->leaf[i], lists_of_reals(f)))
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", *list ? ", " : "", f->leaf[i].path);
-    FAIL_IF(err, !name && several, GLOFND_E_ARGUMENT, "%.150s: more than one list of numbers; choose one by --column: %s",
-            f->path, list);
-    FAIL_IF(err, !name, GLOFND_E_ARGUMENT, "%.150s: no column is a list of numbers, one list per row; it has %s", f->path, list);
-    GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s column '%.60s'; it has %s", f->path, several ? "more than one" : "no", name,
-            list);
-}
-
 glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *name, int64_t *leaf) {
     int64_t found = -1, count = 0;
     const int reals = lists_of_reals(f);
@@ -796,7 +756,19 @@ glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *na
         }
         if (name ? strlen(name) == l->top && memcmp(name, l->path, l->top) == 0 : holds_numbers(l, reals)) found = i, count++;
     }
-    if (count != 1) return no_such_column(err, f, name, count > 1);
+    if (count != 1) {
+        const int several = count > 1;
+        char list[220] = "";
+        for (int64_t i = 0; i < f->leaves && strlen(list) < 150; i++)
+            if (name || !several || holds_numbers(&f->leaf[i], reals))
+                snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", *list ? ", " : "", f->leaf[i].path);
+        FAIL_IF(err, !name && several, GLOFND_E_ARGUMENT,
+                "%.150s: more than one list of numbers; choose one with column=NAME: %s", f->path, list);
+        FAIL_IF(err, !name, GLOFND_E_ARGUMENT, "%.150s: no column is a list of numbers, one list per row; it has %s", f->path,
+                list);
+        GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: %s column '%.60s'; it has %s", f->path, several ? "more than one" : "no", name,
+                list);
+    }
     *leaf = found;
     return GLOFND_OK;
 }
@@ -808,7 +780,7 @@ void gf_parquet_cursor_init(gf_parquet_cursor *c, const gf_parquet *f, int64_t l
 }
 
 void gf_parquet_cursor_free(gf_parquet_cursor *c) {
-    gf_dictionary_free(&c->dict);
+    dictionary_free(&c->dict);
     free(c->packed);
     free(c->page);
     free(c->dictionary);
@@ -824,18 +796,17 @@ static glofnd_status bad_row(gf_error *err, const gf_parquet_cursor *c, const ch
 static glofnd_status next_levels(gf_error *err, gf_parquet_cursor *c, int64_t n, uint32_t *rep, uint32_t *def, int64_t *got) {
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
     int64_t left = 0;
-    if (c->group >= 0) TRY(gf_parquet_page(err, c, &left));
+    if (c->group >= 0) TRY(levels_of_page(err, c, &left));
     while (left == 0) {
         if (c->place != 0) return bad_row(err, c, "ends early");
         if (c->group >= 0 && c->row != c->f->first[c->group + 1]) return bad_row(err, c, "is missing: the column ends before it");
         FAIL_IF(err, c->group + 1 >= c->f->groups, GLOFND_E_FORMAT, "%.300s: no row %lld", c->f->path, (long long)c->row);
-        TRY(gf_parquet_enter_group(err, c, c->group + 1));
-        TRY(gf_parquet_page(err, c, &left));
+        TRY(enter_group(err, c, c->group + 1));
+        TRY(levels_of_page(err, c, &left));
     }
     *got = GF_MIN(n, GF_MIN(left, GF_PARQUET_BATCH));
     FAIL_IF(err,
-            (l->max_rep && !gf_hybrid_take(&c->rep, rep, (size_t)*got)) ||
-                (l->max_def && !gf_hybrid_take(&c->def, def, (size_t)*got)),
+            (l->max_rep && !hybrid_take(&c->rep, rep, (size_t)*got)) || (l->max_def && !hybrid_take(&c->def, def, (size_t)*got)),
             GLOFND_E_FORMAT, "%s: the levels of a page end early, at row %lld", c->where, (long long)c->row);
     c->page_left -= *got;
     return GLOFND_OK;
@@ -857,45 +828,10 @@ static glofnd_status check_level(gf_error *err, gf_parquet_cursor *c, int64_t di
     return c->row < c->f->first[c->group + 1] ? GLOFND_OK : bad_row(err, c, "is beyond the rows of its group");
 }
 
-static int is_null(const gf_parquet_cursor *c) {
-    const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
-    return l->max_def && c->def_level[c->level] != (uint32_t)l->max_def;
-}
-
 static void advance(gf_parquet_cursor *c, int64_t dim, int64_t numbers) {
     c->place += numbers;
     if (c->place == dim) c->place = 0, c->row++;
     c->level++;
-}
-
-/* Numbers to *out, which is NULL if they are not wanted. */
-static glofnd_status take_values(gf_error *err, gf_parquet_cursor *c, int64_t count, float **out) {
-    float waste[GF_PARQUET_BATCH];
-    FAIL_IF(err, count > 0 && !gf_page_floats(&c->values, *out ? *out : waste, (size_t)count), GLOFND_E_FORMAT,
-            "%s: the values of a page end early or are corrupt, near row %lld", c->where, (long long)c->row);
-    if (*out) *out += count;
-    return GLOFND_OK;
-}
-
-static void take_nans(int64_t count, float **out) {
-    for (int64_t i = 0; *out && i < count; i++) *(*out)++ = NAN;
-}
-
-/* Numbers up to a null, and that; or to the end of the rows, or of the levels that were read. */
-static glofnd_status take_run(gf_error *err, gf_parquet_cursor *c, int64_t end, int64_t dim, float **out) {
-    int64_t values = 0;
-    while (c->level < c->levels && c->row < end) {
-        TRY(check_level(err, c, dim));
-        if (is_null(c)) break;
-        advance(c, dim, 1);
-        values++;
-    }
-    TRY(take_values(err, c, values, out));
-    if (c->level == c->levels || c->row == end) return GLOFND_OK;
-    const int64_t missing = c->def_level[c->level] < (uint32_t)c->f->leaf[c->leaf].list_def ? dim : 1;
-    take_nans(missing, out);
-    advance(c, dim, missing);
-    return GLOFND_OK;
 }
 
 static glofnd_status take_lists(gf_error *err, gf_parquet_cursor *c, int64_t rows, int64_t dim, float *out) {
@@ -906,7 +842,25 @@ static glofnd_status take_lists(gf_error *err, gf_parquet_cursor *c, int64_t row
             TRY(next_levels(err, c, GF_PARQUET_BATCH, c->rep_level, c->def_level, &got));
             c->level = 0, c->levels = got;
         }
-        TRY(take_run(err, c, end, dim, &out));
+        /* Numbers up to a null, and that; or to the end of the rows, or of the levels that were read. */
+        int64_t values = 0;
+        while (c->level < c->levels && c->row < end) {
+            TRY(check_level(err, c, dim));
+            const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
+            if (l->max_def && c->def_level[c->level] != (uint32_t)l->max_def) break;
+            advance(c, dim, 1);
+            values++;
+        }
+        /* Numbers to *out, which is NULL if they are not wanted. */
+        float waste[GF_PARQUET_BATCH];
+        FAIL_IF(err, values > 0 && !page_floats(&c->values, out ? out : waste, (size_t)values), GLOFND_E_FORMAT,
+                "%s: the values of a page end early or are corrupt, near row %lld", c->where, (long long)c->row);
+        if (out) out += values;
+        if (c->level != c->levels && c->row != end) {
+            const int64_t missing = c->def_level[c->level] < (uint32_t)c->f->leaf[c->leaf].list_def ? dim : 1;
+            for (int64_t i = 0; out && i < missing; i++) *(out)++ = NAN;
+            advance(c, dim, missing);
+        }
     }
     return GLOFND_OK;
 }
@@ -928,7 +882,7 @@ glofnd_status gf_parquet_seek(gf_error *err, gf_parquet_cursor *c, int64_t row) 
     }
     int64_t group = 0;
     while (f->first[group + 1] <= row) group++;
-    if (c->group != group || c->row > row || c->place != 0) TRY(gf_parquet_enter_group(err, c, group));
+    if (c->group != group || c->row > row || c->place != 0) TRY(enter_group(err, c, group));
     if (row == c->row) return GLOFND_OK;
     int64_t dim = 1;
     if (f->leaf[c->leaf].max_rep) TRY(gf_parquet_list_length(err, f, c->leaf, &dim));
@@ -958,7 +912,7 @@ glofnd_status gf_parquet_list_length(gf_error *err, const gf_parquet *f, int64_t
     glofnd_status status = GLOFND_OK;
     *length = 0;
     while (status == GLOFND_OK && left > 0) {
-        if (begun) status = gf_parquet_page(err, &c, &left); /* the list ends with its row group at the latest */
+        if (begun) status = levels_of_page(err, &c, &left); /* the list ends with its row group at the latest */
         if (status != GLOFND_OK || left == 0) break;
         if (c.row < f->rows) status = next_levels(err, &c, GF_PARQUET_BATCH, c.rep_level, c.def_level, &c.levels);
         else status = gf_fail(err, GLOFND_E_FORMAT, "%.200s, column '%.80s': every row is null", f->path, l->path);
@@ -977,7 +931,7 @@ static glofnd_status add_text(gf_error *err, gf_parquet_cursor *c, gf_string_lis
     size_t n = 0;
     int64_t number = 0;
     char digits[24];
-    if (l->type == GF_PARQUET_BYTES ? !gf_page_text(&c->values, &text, &n) : !gf_page_integer(&c->values, &number))
+    if (l->type == GF_PARQUET_BYTES ? !page_text(&c->values, &text, &n) : !page_integer(&c->values, &number))
         return bad_row(err, c, "is corrupt: the values of its page end early");
     if (n > 0 && memchr(text, 0, n)) return bad_row(err, c, "has a zero byte; names are texts without");
     if (l->type == GF_PARQUET_BYTES) return gf_string_list_add(err, out, (const char *)text, n);
@@ -990,7 +944,7 @@ static glofnd_status add_whole_number(gf_error *err, gf_parquet_cursor *c, gf_st
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
     char digits[24] = "";
     float x;
-    if (!gf_page_floats(&c->values, &x, 1)) return bad_row(err, c, "is corrupt: the values of its page end early");
+    if (!page_floats(&c->values, &x, 1)) return bad_row(err, c, "is corrupt: the values of its page end early");
     FAIL_IF(err, !isnan(x) && (x != floorf(x) || fabsf(x) >= 16777216.0f), GLOFND_E_FORMAT,
             "%.200s, column '%.80s': labels are read from texts or integers, one per row; row %lld has %.9g", c->f->path, l->path,
             (long long)c->row, (double)x);

@@ -1,4 +1,4 @@
-/* parquet_write.c - see parquet_write.h. Structs of the footer and of pages are Thrift's compact protocol: a field is a byte
+/* parquet_write.c - see parquet.h. Structs of the footer and of pages are Thrift's compact protocol: a field is a byte
  * (distance from the field before, type), then its value; integers are varints with the sign in the lowest bit. */
 #include "io/parquet.h"
 
@@ -62,19 +62,6 @@ static void put_list(gf_byte_buffer *b, int type, int64_t n) {
 
 /* ----- pages ----- */
 
-static void put_page_head(gf_byte_buffer *b, int64_t rows, size_t bytes) {
-    put_number(b, 1, T_I32, 0); /* a data page */
-    put_number(b, 1, T_I32, (int64_t)bytes);
-    put_number(b, 1, T_I32, (int64_t)bytes); /* compressed */
-    put_field(b, 2, T_STRUCT);
-    put_number(b, 1, T_I32, rows);
-    put_number(b, 1, T_I32, PLAIN);
-    put_number(b, 1, T_I32, RLE); /* levels: there are none */
-    put_number(b, 1, T_I32, RLE);
-    put_byte(b, 0);
-    put_byte(b, 0);
-}
-
 static const gf_byte_buffer *pack_flags(gf_byte_buffer *to, const gf_byte_buffer *flags) {
     to->used = 0;
     for (size_t i = 0; i < flags->used; i += 8) {
@@ -85,45 +72,12 @@ static const gf_byte_buffer *pack_flags(gf_byte_buffer *to, const gf_byte_buffer
     return to;
 }
 
-static void add_page(gf_parquet_out *w, int c, int64_t rows, const gf_byte_buffer *value) {
-    const gf_byte_buffer *v = w->column[c].kind == GF_COLUMN_FLAG ? pack_flags(&w->flags, value) : value;
-    if (v->used > INT32_MAX || rows > INT32_MAX) {
-        w->failed = "a page of more than 2^31 bytes: some names are too long";
-        return;
-    }
-    put_page_head(&w->chunk[c], rows, v->used);
-    gf_byte_buffer_add(&w->chunk[c], v->at, v->used);
-    if (value->failed || v->failed || w->chunk[c].failed) w->failed = "no memory for a row group";
-}
-
 /* ----- row groups ----- */
 
 static void put_out(gf_parquet_out *w, const void *bytes, size_t n) {
     if (w->failed) return;
     w->put(w->user, bytes, n);
     w->offset += n;
-}
-
-static void describe_chunk(gf_parquet_out *w, int c, uint64_t at) {
-    gf_byte_buffer *b = &w->groups;
-    const gf_byte_buffer *chunk = &w->chunk[c];
-    put_number(b, 2, T_I64, (int64_t)at);
-    put_field(b, 1, T_STRUCT);
-    put_number(b, 1, T_I32, physical_type[w->column[c].kind]);
-    put_field(b, 1, T_LIST);
-    put_list(b, T_I32, 2);
-    put_integer(b, PLAIN);
-    put_integer(b, RLE);
-    put_field(b, 1, T_LIST);
-    put_list(b, T_BINARY, 1);
-    put_text(b, w->column[c].name);
-    put_number(b, 1, T_I32, NOT_COMPRESSED);
-    put_number(b, 1, T_I64, w->group_rows);
-    put_number(b, 1, T_I64, (int64_t)chunk->used);
-    put_number(b, 1, T_I64, (int64_t)chunk->used);
-    put_number(b, 2, T_I64, (int64_t)at);
-    put_byte(b, 0);
-    put_byte(b, 0);
 }
 
 static void close_group(gf_parquet_out *w) {
@@ -133,7 +87,25 @@ static void close_group(gf_parquet_out *w) {
     put_field(b, 1, T_LIST);
     put_list(b, T_STRUCT, w->columns);
     for (int c = 0; c < w->columns; c++) {
-        describe_chunk(w, c, w->offset);
+        const uint64_t at = w->offset;
+        const gf_byte_buffer *chunk = &w->chunk[c];
+        put_number(b, 2, T_I64, (int64_t)at);
+        put_field(b, 1, T_STRUCT);
+        put_number(b, 1, T_I32, physical_type[w->column[c].kind]);
+        put_field(b, 1, T_LIST);
+        put_list(b, T_I32, 2);
+        put_integer(b, PLAIN);
+        put_integer(b, RLE);
+        put_field(b, 1, T_LIST);
+        put_list(b, T_BINARY, 1);
+        put_text(b, w->column[c].name);
+        put_number(b, 1, T_I32, NOT_COMPRESSED);
+        put_number(b, 1, T_I64, w->group_rows);
+        put_number(b, 1, T_I64, (int64_t)chunk->used);
+        put_number(b, 1, T_I64, (int64_t)chunk->used);
+        put_number(b, 2, T_I64, (int64_t)at);
+        put_byte(b, 0);
+        put_byte(b, 0);
         put_out(w, w->chunk[c].at, w->chunk[c].used);
         bytes += (int64_t)w->chunk[c].used;
         w->chunk[c].used = 0;
@@ -160,41 +132,56 @@ void gf_parquet_out_add(gf_parquet_out *w, int64_t rows, const gf_byte_buffer *v
     size_t bytes = 0;
     if (rows == 0) return;
     for (int c = 0; c < w->columns && !w->failed; c++) {
-        add_page(w, c, rows, &value[c]);
+        const gf_byte_buffer *page_value = &value[c];
+        const gf_byte_buffer *v = w->column[c].kind == GF_COLUMN_FLAG ? pack_flags(&w->flags, page_value) : page_value;
+        if (v->used > INT32_MAX || rows > INT32_MAX) {
+            w->failed = "a page of more than 2^31 bytes: some names are too long";
+        } else {
+            gf_byte_buffer *b = &w->chunk[c];
+            const size_t page_bytes = v->used;
+            put_number(b, 1, T_I32, 0); /* a data page */
+            put_number(b, 1, T_I32, (int64_t)page_bytes);
+            put_number(b, 1, T_I32, (int64_t)page_bytes); /* compressed */
+            put_field(b, 2, T_STRUCT);
+            put_number(b, 1, T_I32, rows);
+            put_number(b, 1, T_I32, PLAIN);
+            put_number(b, 1, T_I32, RLE); /* levels: there are none */
+            put_number(b, 1, T_I32, RLE);
+            put_byte(b, 0);
+            put_byte(b, 0);
+            gf_byte_buffer_add(&w->chunk[c], v->at, v->used);
+            if (page_value->failed || v->failed || w->chunk[c].failed) w->failed = "no memory for a row group";
+        }
         bytes += w->chunk[c].used;
     }
     w->group_rows += rows;
     if (bytes >= GROUP_BYTES) close_group(w);
 }
 
-static void put_schema(gf_byte_buffer *b, const gf_parquet_out *w) {
-    put_field(b, 1, T_LIST);
-    put_list(b, T_STRUCT, w->columns + 1);
-    put_field(b, 4, T_BINARY);
-    put_text(b, "schema");
-    put_number(b, 1, T_I32, w->columns);
-    put_byte(b, 0);
-    for (int c = 0; c < w->columns; c++) {
-        put_number(b, 1, T_I32, physical_type[w->column[c].kind]);
-        put_number(b, 2, T_I32, REQUIRED);
-        put_field(b, 1, T_BINARY);
-        put_text(b, w->column[c].name);
-        if (w->column[c].kind == GF_COLUMN_TEXT) {
-            put_number(b, 2, T_I32, UTF8);
-            put_field(b, 4, T_STRUCT); /* logical type: STRING, a struct without fields */
-            put_field(b, 1, T_STRUCT);
-            put_byte(b, 0);
-            put_byte(b, 0);
-        }
-        put_byte(b, 0);
-    }
-}
-
 void gf_parquet_out_end(gf_parquet_out *w) {
     gf_byte_buffer b = {0};
     close_group(w);
     put_number(&b, 1, T_I32, 1); /* version of the format */
-    put_schema(&b, w);
+    put_field(&b, 1, T_LIST);
+    put_list(&b, T_STRUCT, w->columns + 1);
+    put_field(&b, 4, T_BINARY);
+    put_text(&b, "schema");
+    put_number(&b, 1, T_I32, w->columns);
+    put_byte(&b, 0);
+    for (int c = 0; c < w->columns; c++) {
+        put_number(&b, 1, T_I32, physical_type[w->column[c].kind]);
+        put_number(&b, 2, T_I32, REQUIRED);
+        put_field(&b, 1, T_BINARY);
+        put_text(&b, w->column[c].name);
+        if (w->column[c].kind == GF_COLUMN_TEXT) {
+            put_number(&b, 2, T_I32, UTF8);
+            put_field(&b, 4, T_STRUCT); /* logical type: STRING, a struct without fields */
+            put_field(&b, 1, T_STRUCT);
+            put_byte(&b, 0);
+            put_byte(&b, 0);
+        }
+        put_byte(&b, 0);
+    }
     put_number(&b, 1, T_I64, w->rows);
     put_field(&b, 1, T_LIST);
     put_list(&b, T_STRUCT, w->group_count);

@@ -14,6 +14,7 @@
 #include "io/blockfile.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "util/dtype.h"
 #include "util/text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
@@ -83,82 +84,11 @@ static glofnd_status parse_type(gf_error *err, const char *path, const gf_json *
             show(t->name).text, show(name).text);
 }
 
-static glofnd_status parse_shape(gf_error *err, const char *path, const gf_json *j, int64_t info, gf_st_tensor *t) {
-    const int64_t shape = gf_json_find(j, info, "shape");
-    FAIL_IF(err, shape < 0 || j->node[shape].kind != GF_JSON_ARRAY, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path,
-            show(t->name).text);
-    FAIL_IF(err, j->node[shape].count > GF_ST_MAX_RANK, GLOFND_E_FORMAT, "%.200s: tensor '%s' has %lld axes; at most %d are read",
-            path, show(t->name).text, (long long)j->node[shape].count, GF_ST_MAX_RANK);
-    t->rank = 0;
-    for (int64_t k = j->node[shape].first; k >= 0; k = j->node[k].next)
-        t->shape[t->rank++] = j->node[k].kind == GF_JSON_INTEGER ? j->node[k].integer : -1;
-    FAIL_IF(err, !set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of integers", path,
-            show(t->name).text);
-    return GLOFND_OK;
-}
-
-/* t->at becomes the start within the data; the end must be where type and shape put it, and inside the data. */
-static glofnd_status parse_range(gf_error *err, const char *path, const gf_json *j, int64_t info, uint64_t data_bytes,
-                                 gf_st_tensor *t) {
-    const int64_t range = gf_json_find(j, info, "data_offsets");
-    const int two = range >= 0 && j->node[range].kind == GF_JSON_ARRAY && j->node[range].count == 2;
-    const int64_t first = two ? j->node[range].first : -1, last = two ? j->node[first].next : -1;
-    FAIL_IF(err, !two || j->node[first].kind != GF_JSON_INTEGER || j->node[last].kind != GF_JSON_INTEGER, GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' has no data_offsets [begin, end]", path, show(t->name).text);
-    const int64_t begin = j->node[first].integer, end = j->node[last].integer;
-    FAIL_IF(err, begin < 0 || end < begin || (uint64_t)end > data_bytes, GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, show(t->name).text, (long long)begin, (long long)end,
-            (unsigned long long)data_bytes);
-    FAIL_IF(err, (uint64_t)(end - begin) != tensor_bytes(t), GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, show(t->name).text,
-            (long long)(end - begin), (unsigned long long)tensor_bytes(t));
-    t->at = (uint64_t)begin;
-    return GLOFND_OK;
-}
-
-static glofnd_status parse_tensor(gf_error *err, const char *path, const gf_json *j, int64_t info, uint64_t data_bytes,
-                                  gf_st_tensor *t) {
-    FAIL_IF(err, j->node[info].kind != GF_JSON_OBJECT || j->node[info].count != 3, GLOFND_E_FORMAT,
-            "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, show(t->name).text);
-    TRY(parse_type(err, path, j, info, t));
-    TRY(parse_shape(err, path, j, info, t));
-    return parse_range(err, path, j, info, data_bytes, t);
-}
-
-static glofnd_status parse_texts(gf_error *err, const gf_json *j, int64_t metadata, gf_st_file *f) {
-    FAIL_IF(err, j->node[metadata].kind != GF_JSON_OBJECT, GLOFND_E_FORMAT, "%.300s: " METADATA " is not an object", f->path);
-    f->texts = calloc((size_t)j->node[metadata].count + 1, sizeof *f->texts);
-    FAIL_IF(err, !f->texts, GLOFND_E_MEMORY, "%.300s: no memory for its " METADATA, f->path);
-    for (int64_t k = j->node[metadata].first; k >= 0; k = j->node[k].next) {
-        const char *key = gf_json_text(j, j->node[k].key);
-        FAIL_IF(err, j->node[k].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: '%s' in " METADATA " is not a text", f->path,
-                show(key).text);
-        f->texts[f->text_count++] = (gf_st_text){.key = key, .text = gf_json_text(j, j->node[k].text)};
-    }
-    return GLOFND_OK;
-}
-
 static int by_place(const void *x, const void *y) {
     const gf_st_tensor *a = x, *b = y;
     if (a->at != b->at) return a->at < b->at ? -1 : 1;
     if ((a->count > 0) != (b->count > 0)) return a->count > 0 ? 1 : -1; /* empty ones lie before what starts there */
     return strcmp(a->name, b->name);
-}
-
-/* Side by side from 0 to the end of the data; then places become those in the file. */
-static glofnd_status check_places(gf_error *err, gf_st_file *f, uint64_t data_at, uint64_t data_bytes) {
-    uint64_t end = 0;
-    if (f->count > 1) qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_place);
-    for (int64_t i = 0; i < f->count; i++) {
-        gf_st_tensor *t = &f->tensors[i];
-        FAIL_IF(err, t->at != end, GLOFND_E_FORMAT, "%.200s: %s before tensor '%s': byte %llu instead of %llu", f->path,
-                t->at < end ? "an overlap" : "a hole", show(t->name).text, (unsigned long long)t->at, (unsigned long long)end);
-        end += tensor_bytes(t);
-        t->at += data_at;
-    }
-    FAIL_IF(err, end != data_bytes, GLOFND_E_FORMAT, "%.300s: %llu bytes after the last tensor", f->path,
-            (unsigned long long)(data_bytes - end));
-    return GLOFND_OK;
 }
 
 static glofnd_status parse_tensors(gf_error *err, gf_st_file *f, const gf_json *j, uint64_t data_bytes) {
@@ -167,11 +97,48 @@ static glofnd_status parse_tensors(gf_error *err, gf_st_file *f, const gf_json *
     for (int64_t k = j->node[0].first; k >= 0; k = j->node[k].next) {
         const char *name = gf_json_text(j, j->node[k].key);
         if (strcmp(name, METADATA) == 0) {
-            TRY(parse_texts(err, j, k, f));
+            FAIL_IF(err, j->node[k].kind != GF_JSON_OBJECT, GLOFND_E_FORMAT, "%.300s: " METADATA " is not an object", f->path);
+            f->texts = calloc((size_t)j->node[k].count + 1, sizeof *f->texts);
+            FAIL_IF(err, !f->texts, GLOFND_E_MEMORY, "%.300s: no memory for its " METADATA, f->path);
+            for (int64_t l = j->node[k].first; l >= 0; l = j->node[l].next) {
+                const char *key = gf_json_text(j, j->node[l].key);
+                FAIL_IF(err, j->node[l].kind != GF_JSON_TEXT, GLOFND_E_FORMAT, "%.200s: '%s' in " METADATA " is not a text",
+                        f->path, show(key).text);
+                f->texts[f->text_count++] = (gf_st_text){.key = key, .text = gf_json_text(j, j->node[l].text)};
+            }
             continue;
         }
-        f->tensors[f->count].name = name;
-        TRY(parse_tensor(err, f->path, j, k, data_bytes, &f->tensors[f->count]));
+        const char *path = f->path;
+        gf_st_tensor *t = &f->tensors[f->count];
+        t->name = name;
+        FAIL_IF(err, j->node[k].kind != GF_JSON_OBJECT || j->node[k].count != 3, GLOFND_E_FORMAT,
+                "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, show(t->name).text);
+        TRY(parse_type(err, path, j, k, t));
+        const int64_t shape = gf_json_find(j, k, "shape");
+        FAIL_IF(err, shape < 0 || j->node[shape].kind != GF_JSON_ARRAY, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path,
+                show(t->name).text);
+        FAIL_IF(err, j->node[shape].count > GF_ST_MAX_RANK, GLOFND_E_FORMAT,
+                "%.200s: tensor '%s' has %lld axes; at most %d are read", path, show(t->name).text,
+                (long long)j->node[shape].count, GF_ST_MAX_RANK);
+        t->rank = 0;
+        for (int64_t i = j->node[shape].first; i >= 0; i = j->node[i].next)
+            t->shape[t->rank++] = j->node[i].kind == GF_JSON_INTEGER ? j->node[i].integer : -1;
+        FAIL_IF(err, !set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of integers",
+                path, show(t->name).text);
+        /* t->at becomes the start within the data; the end must be where type and shape put it, and inside the data. */
+        const int64_t range = gf_json_find(j, k, "data_offsets");
+        const int two = range >= 0 && j->node[range].kind == GF_JSON_ARRAY && j->node[range].count == 2;
+        const int64_t first = two ? j->node[range].first : -1, last = two ? j->node[first].next : -1;
+        FAIL_IF(err, !two || j->node[first].kind != GF_JSON_INTEGER || j->node[last].kind != GF_JSON_INTEGER, GLOFND_E_FORMAT,
+                "%.200s: tensor '%s' has no data_offsets [begin, end]", path, show(t->name).text);
+        const int64_t begin = j->node[first].integer, end = j->node[last].integer;
+        FAIL_IF(err, begin < 0 || end < begin || (uint64_t)end > data_bytes, GLOFND_E_FORMAT,
+                "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, show(t->name).text, (long long)begin,
+                (long long)end, (unsigned long long)data_bytes);
+        FAIL_IF(err, (uint64_t)(end - begin) != tensor_bytes(t), GLOFND_E_FORMAT,
+                "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, show(t->name).text,
+                (long long)(end - begin), (unsigned long long)tensor_bytes(t));
+        t->at = (uint64_t)begin;
         f->count++;
     }
     return GLOFND_OK;
@@ -189,7 +156,21 @@ static glofnd_status parse_header(gf_error *err, gf_st_file *f, const char *text
     f->names = j.text; /* names and texts lie there */
     j.text = NULL;
     gf_json_free(&j);
-    return status == GLOFND_OK ? check_places(err, f, 8 + length, data_bytes) : status;
+    if (status != GLOFND_OK) return status;
+    /* Side by side from 0 to the end of the data; then places become those in the file. */
+    const uint64_t data_at = 8 + length;
+    uint64_t end = 0;
+    if (f->count > 1) qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_place);
+    for (int64_t i = 0; i < f->count; i++) {
+        gf_st_tensor *t = &f->tensors[i];
+        FAIL_IF(err, t->at != end, GLOFND_E_FORMAT, "%.200s: %s before tensor '%s': byte %llu instead of %llu", f->path,
+                t->at < end ? "an overlap" : "a hole", show(t->name).text, (unsigned long long)t->at, (unsigned long long)end);
+        end += tensor_bytes(t);
+        t->at += data_at;
+    }
+    FAIL_IF(err, end != data_bytes, GLOFND_E_FORMAT, "%.300s: %llu bytes after the last tensor", f->path,
+            (unsigned long long)(data_bytes - end));
+    return GLOFND_OK;
 }
 
 /* ----- the file, read ----- */
@@ -208,15 +189,6 @@ static glofnd_status read_at(gf_error *err, const gf_st_file *f, uint64_t at, vo
     return GLOFND_OK;
 }
 
-static glofnd_status open_regular(gf_error *err, gf_st_file *f, uint64_t *size) {
-    struct stat st;
-    f->fd = gf_open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* nonblocking: a pipe without writer must not hang */
-    FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "%.300s: cannot be opened: %s", f->path, strerror(errno));
-    FAIL_IF(err, fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", f->path);
-    *size = (uint64_t)st.st_size;
-    return GLOFND_OK;
-}
-
 /* Common other formats: torch.save writes zip archives, and formerly pickles. */
 static const char *known_as(const unsigned char prefix[8]) {
     if (memcmp(prefix, "PK\3\4", 4) == 0) return "a zip archive, as torch.save writes it";
@@ -224,28 +196,27 @@ static const char *known_as(const unsigned char prefix[8]) {
     return NULL;
 }
 
-static glofnd_status check_prefix(gf_error *err, const char *path, const unsigned char prefix[8], uint64_t size) {
+static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
+    unsigned char prefix[8];
+    uint64_t size = 0;
+    struct stat st;
+    f->fd = gf_open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* nonblocking: a pipe without writer must not hang */
+    FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "%.300s: cannot be opened: %s", f->path, strerror(errno));
+    FAIL_IF(err, fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", f->path);
+    size = (uint64_t)st.st_size;
+    FAIL_IF(err, size < sizeof prefix, GLOFND_E_FORMAT, "%.300s: not a safetensors file: %llu bytes only", f->path,
+            (unsigned long long)size);
+    TRY(read_at(err, f, 0, prefix, sizeof prefix));
     const uint64_t length = gf_le64(prefix);
     const int impossible = length > GF_ST_MAX_HEADER || length > size - 8;
     const char *is = impossible ? known_as(prefix) : NULL;
     FAIL_IF(err, is, GLOFND_E_FORMAT,
-            "%.200s: not a safetensors file but %s; convert it: python -m glofnd convert %.200s x.safetensors", path, is, path);
-    FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", path,
+            "%.200s: not a safetensors file but %s; convert it: python -m glofnd convert %.200s x.safetensors", f->path, is,
+            f->path);
+    FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", f->path,
             (unsigned long long)length);
-    FAIL_IF(err, impossible, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", path,
+    FAIL_IF(err, impossible, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", f->path,
             (unsigned long long)length, (unsigned long long)size);
-    return GLOFND_OK;
-}
-
-static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
-    unsigned char prefix[8];
-    uint64_t size = 0;
-    TRY(open_regular(err, f, &size));
-    FAIL_IF(err, size < sizeof prefix, GLOFND_E_FORMAT, "%.300s: not a safetensors file: %llu bytes only", f->path,
-            (unsigned long long)size);
-    TRY(read_at(err, f, 0, prefix, sizeof prefix));
-    TRY(check_prefix(err, f->path, prefix, size));
-    const uint64_t length = gf_le64(prefix);
     char *text = malloc((size_t)length + 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for its header", f->path);
     text[length] = 0;
@@ -288,53 +259,10 @@ const char *gf_st_find_text(const gf_st_file *f, const char *key) {
 
 /* ----- elements, read ----- */
 
-/* Copies the numbers at `from`, strides apart, to `to`, side by side. */
-static void gather(const gf_st_tensor *t, const unsigned char *from, unsigned char *to) {
-    const size_t width = gf_st_type_bytes(t->type);
-    int64_t place[GF_ST_MAX_RANK] = {0}, at = 0;
-    for (int64_t i = 0; i < t->count; i++, to += width) {
-        memcpy(to, from + (size_t)at * width, width);
-        for (int k = t->rank - 1; k >= 0; k--) {
-            at += t->stride[k];
-            if (++place[k] < t->shape[k]) break;
-            at -= t->stride[k] * t->shape[k];
-            place[k] = 0;
-        }
-    }
-}
-
-static glofnd_status read_strided(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out) {
-    int64_t last = 0;
-    for (int k = 0; k < t->rank; k++) last += (t->shape[k] - 1) * t->stride[k];
-    const size_t bytes = (size_t)(last + 1) * gf_st_type_bytes(t->type);
-    unsigned char *all = malloc(bytes);
-    FAIL_IF(err, !all, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, show(t->name).text);
-    const glofnd_status status = read_at(err, f, t->at, all, bytes);
-    if (status == GLOFND_OK) gather(t, all, out);
-    free(all);
-    return status;
-}
-
 glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out, size_t bytes) {
     FAIL_IF(err, bytes != tensor_bytes(t), GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %llu bytes, and %zu are asked for",
             f->path, show(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
-    return t->strided ? read_strided(err, f, t, out) : read_at(err, f, t->at, out, bytes);
-}
-
-/* IEEE half: 1 sign, 5 exponent (bias 15), 10 fraction bits. Subnormals are exact multiples of 2^-24. */
-static float half_to_float(uint16_t h) {
-    const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31, fraction = h & 1023;
-    const uint32_t bits = exponent == 31 ? 0x7f800000u | fraction << 13 : (exponent + 112) << 23 | fraction << 13;
-    float x = (float)fraction * 0x1p-24f;
-    if (exponent > 0) memcpy(&x, &bits, sizeof x);
-    return sign ? -x : x;
-}
-
-static float bf16_to_float(uint16_t h) {
-    const uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return read_at(err, f, t->at, out, bytes);
 }
 
 static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
@@ -344,8 +272,8 @@ static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
     for (size_t i = 0; i < n; i++) out[i] = (float)(value); \
     return
     case GF_ST_F32: memcpy(out, raw, n * sizeof *out); return;
-    case GF_ST_F16: EACH(half_to_float(((const uint16_t *)raw)[i]));
-    case GF_ST_BF16: EACH(bf16_to_float(((const uint16_t *)raw)[i]));
+    case GF_ST_F16: EACH(gf_f16_to_float(((const uint16_t *)raw)[i]));
+    case GF_ST_BF16: EACH(gf_bf16_to_float(((const uint16_t *)raw)[i]));
     case GF_ST_F64: EACH(((const double *)raw)[i]);
     case GF_ST_I64: EACH(((const int64_t *)raw)[i]);
     case GF_ST_I32: EACH(((const int32_t *)raw)[i]);
@@ -356,22 +284,12 @@ static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
     }
 }
 
-static glofnd_status read_strided_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out) {
-    void *raw = malloc((size_t)tensor_bytes(t));
-    FAIL_IF(err, !raw, GLOFND_E_MEMORY, "%.200s: no memory for tensor '%s'", f->path, show(t->name).text);
-    const glofnd_status status = read_strided(err, f, t, raw);
-    if (status == GLOFND_OK) convert(out, raw, t->type, (size_t)t->count);
-    free(raw);
-    return status;
-}
-
 glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out, int64_t count) {
     enum { CHUNK = 4096 };
     double chunk[CHUNK]; /* aligned for, and as wide as, the widest type */
     const size_t width = gf_st_type_bytes(t->type);
     FAIL_IF(err, count != t->count, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %lld elements, and %lld are asked for", f->path,
             show(t->name).text, (long long)t->count, (long long)count);
-    if (t->strided) return read_strided_f32(err, f, t, out);
     if (t->type == GF_ST_F32) return read_at(err, f, t->at, out, (size_t)count * width);
     for (int64_t done = 0; done < count; done += CHUNK) {
         const size_t n = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
@@ -410,27 +328,6 @@ static char *checksum_place(char *header, size_t length) {
     at += strlen(mark);
     if ((size_t)(header + length - at) <= GF_CHECKSUM_DIGITS) return NULL;
     return strspn(at, "0123456789abcdef") == GF_CHECKSUM_DIGITS && at[GF_CHECKSUM_DIGITS] == '"' ? at : NULL;
-}
-
-/* Puts the checksum in the place of NO_CHECKSUM in a header, which is `length` bytes in the file, filled up with blanks. Without
- * such a place nothing happens. */
-static void put_checksum(char *header, uint64_t length, const gf_st_tensor *tensors, int64_t count) {
-    const size_t n = strlen(header);
-    char *at = checksum_place(header, n), digits[GF_CHECKSUM_DIGITS + 1];
-    unsigned char prefix[8];
-    sum s = {.h = GF_CHECKSUM_START};
-    if (!at) return;
-    gf_le64_put(prefix, length);
-    sum_add(&s, prefix, sizeof prefix);
-    sum_add(&s, header, n);
-    for (uint64_t k = n; k < length; k++) sum_add(&s, " ", 1);
-    for (int64_t i = 0; i < count; i++) {
-        gf_st_tensor t = tensors[i];
-        set_count(&t);
-        sum_add(&s, t.data, (size_t)tensor_bytes(&t));
-    }
-    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum_value(&s));
-    memcpy(at, digits, GF_CHECKSUM_DIGITS);
 }
 
 static glofnd_status compare_checksum(gf_error *err, gf_reader *r, char *header, size_t length, int *has) {
@@ -554,7 +451,26 @@ static glofnd_status write_file(gf_error *err, const char *path, char *header, c
     const size_t length = strlen(header), padding = (8 - length % 8) % 8;
     gf_writer w;
     FAIL_IF(err, length + padding > GF_ST_MAX_HEADER, GLOFND_E_ARGUMENT, "%.300s: too many tensors for one file", path);
-    put_checksum(header, length + padding, tensors, count);
+    /* Puts the checksum in the place of NO_CHECKSUM in a header, which is `checksum_length` bytes in the file, filled up with blanks. Without
+ * such a place nothing happens. */
+    const uint64_t checksum_length = length + padding;
+    const size_t n = strlen(header);
+    char *at = checksum_place(header, n), digits[GF_CHECKSUM_DIGITS + 1];
+    unsigned char prefix[8];
+    sum s = {.h = GF_CHECKSUM_START};
+    if (at) {
+        gf_le64_put(prefix, checksum_length);
+        sum_add(&s, prefix, sizeof prefix);
+        sum_add(&s, header, n);
+        for (uint64_t k = n; k < checksum_length; k++) sum_add(&s, " ", 1);
+        for (int64_t i = 0; i < count; i++) {
+            gf_st_tensor t = tensors[i];
+            set_count(&t);
+            sum_add(&s, t.data, (size_t)tensor_bytes(&t));
+        }
+        snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum_value(&s));
+        memcpy(at, digits, GF_CHECKSUM_DIGITS);
+    }
     TRY(gf_writer_open(err, &w, path));
     gf_put_u64(&w, length + padding);
     gf_put(&w, header, length);

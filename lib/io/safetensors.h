@@ -34,8 +34,6 @@ typedef struct gf_st_tensor {
     int64_t count;    /* product of shape; the writer works it out itself */
     const void *data; /* to write: [count] elements, borrowed, row-major. After gf_st_open: NULL */
     uint64_t at;      /* after gf_st_open: where its bytes start in the file */
-    int strided;      /* 1: numbers lie `stride` apart (files of torch.save); reads give them row-major. The writer ignores it */
-    int64_t stride[GF_ST_MAX_RANK];
 } gf_st_tensor;
 
 typedef struct gf_st_text {

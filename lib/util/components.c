@@ -82,39 +82,31 @@ static int larger_first(const void *x, const void *y) {
     return (a->root > b->root) - (a->root < b->root);
 }
 
-/* Numbers the roots of components in order of their smallest node; of[] of the others is -1 for now. */
-static void number_roots(const int32_t *root, int64_t n, gf_components *p) {
-    for (int64_t i = 0; i < n; i++) p->of[i] = -1;
-    for (int64_t i = 0; i < n; i++)
-        if (root[i] != i && p->of[root[i]] < 0) p->of[root[i]] = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (p->of[i] == 0) p->of[i] = (int32_t)p->count++;
-}
-
-static void measure(const int32_t *root, const int64_t *degree, int64_t n, gf_components *p) {
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t k = p->of[root[i]];
-        if (k < 0) continue;
-        p->part[k].root = root[i];
-        p->part[k].nodes++, p->part[k].edges += degree[i];
-    }
-    for (int64_t k = 0; k < p->count; k++) {
-        p->part[k].edges /= 2; /* an edge was counted at both ends */
-        p->nodes += p->part[k].nodes, p->edges += p->part[k].edges;
-    }
-    qsort(p->part, (size_t)p->count, sizeof *p->part, larger_first);
-}
-
 glofnd_status gf_components_list(gf_error *err, const int32_t *root, const int64_t *degree, int64_t n, gf_components *out) {
     gf_components p = {.of = malloc((size_t)(n > 0 ? n : 1) * sizeof *p.of)};
     FAIL_IF(err, !p.of, GLOFND_E_MEMORY, "no memory for the components of %lld nodes", (long long)n);
-    number_roots(root, n, &p);
+    /* Numbers the roots of components in order of their smallest node; of[] of the others is -1 for now. */
+    for (int64_t i = 0; i < n; i++) p.of[i] = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (root[i] != i && p.of[root[i]] < 0) p.of[root[i]] = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (p.of[i] == 0) p.of[i] = (int32_t)p.count++;
     p.part = calloc((size_t)(p.count > 0 ? p.count : 1), sizeof *p.part);
     if (!p.part) {
         gf_components_free(&p);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld components", (long long)p.count);
     }
-    measure(root, degree, n, &p);
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t k = p.of[root[i]];
+        if (k < 0) continue;
+        p.part[k].root = root[i];
+        p.part[k].nodes++, p.part[k].edges += degree[i];
+    }
+    for (int64_t k = 0; k < p.count; k++) {
+        p.part[k].edges /= 2; /* an edge was counted at both ends */
+        p.nodes += p.part[k].nodes, p.edges += p.part[k].edges;
+    }
+    qsort(p.part, (size_t)p.count, sizeof *p.part, larger_first);
     for (int64_t k = 0; k < p.count; k++) p.of[p.part[k].root] = (int32_t)k;
     for (int64_t i = 0; i < n; i++) p.of[i] = p.of[root[i]];
     *out = p;

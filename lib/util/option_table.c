@@ -50,14 +50,6 @@ static number field_get(const gf_option *o, const void *target) {
     return x;
 }
 
-static void field_put(const gf_option *o, void *target, number x) {
-    char *field = (char *)target + o->offset;
-    const int32_t narrow = (int32_t)x.whole;
-    if (o->type == GF_OPTION_INT64) memcpy(field, &x.whole, sizeof x.whole);
-    else if (o->type == GF_OPTION_DOUBLE) memcpy(field, &x.real, sizeof x.real);
-    else memcpy(field, &narrow, sizeof narrow);
-}
-
 _Static_assert(sizeof(int) == sizeof(int32_t), "enums are read as int32_t");
 
 /* ----- Ranges. A `reason` is NULL when all is well, else words that complete "alpha: 2 ...". ----- */
@@ -68,12 +60,6 @@ static int name_count(const gf_option *o) {
     return n;
 }
 
-static int in_bounds(const gf_option *o, double x) {
-    const int low = o->flags & GF_OPTION_ABOVE_MIN ? x > o->min : x >= o->min;
-    const int high = o->flags & GF_OPTION_BELOW_MAX ? x < o->max : x <= o->max;
-    return low && high;
-}
-
 static const char *range_reason(const gf_option *o, number x) {
     static const char outside[] = "is out of range";
     const double real = o->type == GF_OPTION_DOUBLE ? x.real : (double)x.whole;
@@ -82,43 +68,38 @@ static const char *range_reason(const gf_option *o, number x) {
     if (is_text(o)) return NULL;
     if (!isfinite(real)) return "is not a finite number";
     if ((o->flags & GF_OPTION_OR_ZERO) && real == 0) return NULL;
-    if (!in_bounds(o, real)) return outside;
+    const int low = o->flags & GF_OPTION_ABOVE_MIN ? real > o->min : real >= o->min;
+    const int high = o->flags & GF_OPTION_BELOW_MAX ? real < o->max : real <= o->max;
+    if (!(low && high)) return outside;
     if (o->multiple > 1 && x.whole % o->multiple != 0) return "is not such a multiple";
     return NULL;
 }
 
 /* ----- Text to number ----- */
 
-static const char *read_integer(const gf_option *o, const char *text, int64_t *x) {
-    double real;
-    const char *reason = gf_integer_read(text, x);
-    if (!reason || !(o->flags & GF_OPTION_EXPONENT) || gf_number_read(text, &real)) return reason;
-    if (real != floor(real)) return reason;
-    if (fabs(real) > 9007199254740992.0) return "is out of range";
-    *x = (int64_t)real;
-    return NULL;
-}
-
-static const char *read_name(const gf_option *o, const char *text, int64_t *x) {
-    for (int i = 0; o->names[i]; i++) {
-        if (strcmp(o->names[i], text) == 0) return *x = i, NULL;
-    }
-    return "is not one of the names";
-}
-
-static const char *read_switch(const char *text, int64_t *x) {
-    static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
-    for (int i = 0; i < (int)(sizeof words / sizeof words[0]); i++) {
-        if (strcmp(words[i], text) == 0) return *x = i & 1, NULL;
-    }
-    return "is neither yes nor no";
-}
-
 static const char *read_text(const gf_option *o, const char *text, number *x) {
     if (!*text) return "is empty";
     if (o->type == GF_OPTION_DOUBLE) return gf_number_read(text, &x->real);
-    if (o->type == GF_OPTION_ENUM) return read_name(o, text, &x->whole);
-    return o->type == GF_OPTION_BOOL ? read_switch(text, &x->whole) : read_integer(o, text, &x->whole);
+    if (o->type == GF_OPTION_ENUM) {
+        for (int i = 0; o->names[i]; i++) {
+            if (strcmp(o->names[i], text) == 0) return x->whole = i, NULL;
+        }
+        return "is not one of the names";
+    }
+    if (o->type == GF_OPTION_BOOL) {
+        static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+        for (int i = 0; i < (int)(sizeof words / sizeof words[0]); i++) {
+            if (strcmp(words[i], text) == 0) return x->whole = i & 1, NULL;
+        }
+        return "is neither yes nor no";
+    }
+    double real;
+    const char *reason = gf_integer_read(text, &x->whole);
+    if (!reason || !(o->flags & GF_OPTION_EXPONENT) || gf_number_read(text, &real)) return reason;
+    if (real != floor(real)) return reason;
+    if (fabs(real) > 9007199254740992.0) return "is out of range";
+    x->whole = (int64_t)real;
+    return NULL;
 }
 
 /* ----- Number to text ----- */
@@ -133,32 +114,27 @@ int gf_option_format(const gf_option *o, const void *target, char *out, size_t b
     return snprintf(out, bytes, "%s", text);
 }
 
-static int write_names(const gf_option *o, char *out, size_t bytes) {
+int gf_option_range(const gf_option *o, char *out, size_t bytes) {
+    if (o->type == GF_OPTION_BOOL) return snprintf(out, bytes, "0 or 1");
+    if (o->type == GF_OPTION_TEXT) return snprintf(out, bytes, "a text of at most %d bytes", (int)o->max - 1);
+    if (is_text(o)) return snprintf(out, bytes, "a text");
+    if (o->type != GF_OPTION_ENUM) {
+        char kind[48], min[GF_NUMBER_BYTES], max[GF_NUMBER_BYTES];
+        const char *zero = o->flags & GF_OPTION_OR_ZERO ? "0, or " : "";
+        const char open = o->flags & GF_OPTION_ABOVE_MIN ? '(' : '[';
+        const char close = o->flags & GF_OPTION_BELOW_MAX ? ')' : ']';
+        snprintf(kind, sizeof kind, o->type == GF_OPTION_DOUBLE ? "a number" : "an integer");
+        if (o->multiple > 1) snprintf(kind, sizeof kind, "a multiple of %d", o->multiple);
+        gf_shortest_text(min, o->min);
+        gf_shortest_text(max, o->max);
+        return snprintf(out, bytes, "%s%s in %c%s, %s%c", zero, kind, open, min, max, close);
+    }
     int length = snprintf(out, bytes, "one of ");
     for (int i = 0; o->names[i]; i++) {
         const size_t at = (size_t)length < bytes ? (size_t)length : bytes;
         length += snprintf(out + at, bytes - at, "%s%s", i ? "|" : "", o->names[i]);
     }
     return length;
-}
-
-static int write_bounds(const gf_option *o, char *out, size_t bytes) {
-    char kind[48], min[GF_NUMBER_BYTES], max[GF_NUMBER_BYTES];
-    const char *zero = o->flags & GF_OPTION_OR_ZERO ? "0, or " : "";
-    const char open = o->flags & GF_OPTION_ABOVE_MIN ? '(' : '[';
-    const char close = o->flags & GF_OPTION_BELOW_MAX ? ')' : ']';
-    snprintf(kind, sizeof kind, o->type == GF_OPTION_DOUBLE ? "a number" : "an integer");
-    if (o->multiple > 1) snprintf(kind, sizeof kind, "a multiple of %d", o->multiple);
-    gf_shortest_text(min, o->min);
-    gf_shortest_text(max, o->max);
-    return snprintf(out, bytes, "%s%s in %c%s, %s%c", zero, kind, open, min, max, close);
-}
-
-int gf_option_range(const gf_option *o, char *out, size_t bytes) {
-    if (o->type == GF_OPTION_BOOL) return snprintf(out, bytes, "0 or 1");
-    if (o->type == GF_OPTION_TEXT) return snprintf(out, bytes, "a text of at most %d bytes", (int)o->max - 1);
-    if (is_text(o)) return snprintf(out, bytes, "a text");
-    return o->type == GF_OPTION_ENUM ? write_names(o, out, bytes) : write_bounds(o, out, bytes);
 }
 
 /* ----- Finding ----- */
@@ -194,16 +170,6 @@ static const char *printable(const char *text, char out[WORD + 4]) {
     return out;
 }
 
-static glofnd_status fail_unknown(gf_error *err, const gf_option_table *table, size_t size, const char *key) {
-    char shown[WORD + 4], range[256];
-    const gf_option *nearest = gf_option_nearest(table, size, key);
-    FAIL_IF(err, !nearest || !gf_is_near(key, nearest->key), GLOFND_E_OPTION, "unknown option \"%s\"; no known one is like it",
-            printable(key, shown));
-    gf_option_range(nearest, range, sizeof range);
-    GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; the nearest known one is %s (%s)", printable(key, shown), nearest->key,
-            range);
-}
-
 static glofnd_status fail_value(gf_error *err, const gf_option *o, const char *value, const char *reason) {
     char shown[WORD + 4], range[256];
     gf_option_range(o, range, sizeof range);
@@ -212,33 +178,33 @@ static glofnd_status fail_value(gf_error *err, const gf_option *o, const char *v
             in_gb ? ", of GB" : "");
 }
 
-static glofnd_status set_text(gf_error *err, const gf_option *o, void *target, const char *text) {
-    const size_t length = strlen(text);
-    if (length >= (size_t)o->max) return fail_value(err, o, text, "is too long");
-    if (strpbrk(text, "\r\n")) return fail_value(err, o, text, "holds a line break");
-    if (length && (strchr(" \t", text[0]) || strchr(" \t", text[length - 1]))) /* a file of keys could not give it back */
-        return fail_value(err, o, text, "begins or ends with a blank");
-    memcpy((char *)target + o->offset, text, length + 1);
-    return GLOFND_OK;
-}
-
-static glofnd_status add_string(gf_error *err, const gf_option *o, void *target, const char *text) {
-    gf_option_strings *list = (gf_option_strings *)((char *)target + o->offset);
-    FAIL_IF(err, list->count == GF_OPTION_STRINGS_MAX, GLOFND_E_OPTION, "%s: given more than %d times", o->key,
-            GF_OPTION_STRINGS_MAX);
-    list->at[list->count++] = text;
-    return GLOFND_OK;
-}
-
 static glofnd_status set_one(gf_error *err, const gf_option *o, void *target, const char *text) {
     number x = {0, 0};
-    if (o->type == GF_OPTION_TEXT) return set_text(err, o, target, text);
-    if (o->type == GF_OPTION_STRINGS) return add_string(err, o, target, text);
+    if (o->type == GF_OPTION_TEXT) {
+        const size_t length = strlen(text);
+        if (length >= (size_t)o->max) return fail_value(err, o, text, "is too long");
+        if (strpbrk(text, "\r\n")) return fail_value(err, o, text, "holds a line break");
+        if (length && (strchr(" \t", text[0]) || strchr(" \t", text[length - 1]))) /* a file of keys could not give it back */
+            return fail_value(err, o, text, "begins or ends with a blank");
+        memcpy((char *)target + o->offset, text, length + 1);
+        return GLOFND_OK;
+    }
+    if (o->type == GF_OPTION_STRINGS) {
+        gf_option_strings *list = (gf_option_strings *)((char *)target + o->offset);
+        FAIL_IF(err, list->count == GF_OPTION_STRINGS_MAX, GLOFND_E_OPTION, "%s: given more than %d times", o->key,
+                GF_OPTION_STRINGS_MAX);
+        list->at[list->count++] = text;
+        return GLOFND_OK;
+    }
     if (o->type == GF_OPTION_STRING) return memcpy((char *)target + o->offset, &text, sizeof text), GLOFND_OK;
     const char *reason = read_text(o, text, &x);
     if (!reason) reason = range_reason(o, x);
     if (reason) return fail_value(err, o, text, reason);
-    field_put(o, target, x);
+    char *field = (char *)target + o->offset;
+    const int32_t narrow = (int32_t)x.whole;
+    if (o->type == GF_OPTION_INT64) memcpy(field, &x.whole, sizeof x.whole);
+    else if (o->type == GF_OPTION_DOUBLE) memcpy(field, &x.real, sizeof x.real);
+    else memcpy(field, &narrow, sizeof narrow);
     return GLOFND_OK;
 }
 
@@ -253,7 +219,14 @@ glofnd_status gf_options_preset(gf_error *err, const gf_option_table *table, voi
 glofnd_status gf_option_set(gf_error *err, const gf_option_table *table, void *target, size_t size, const char *key,
                             const char *text) {
     const gf_option *o = gf_option_find(table, size, key);
-    return o ? set_one(err, o, target, text) : fail_unknown(err, table, size, key);
+    if (o) return set_one(err, o, target, text);
+    char shown[WORD + 4], range[256];
+    const gf_option *nearest = gf_option_nearest(table, size, key);
+    FAIL_IF(err, !nearest || !gf_is_near(key, nearest->key), GLOFND_E_OPTION, "unknown option \"%s\"; no known one is like it",
+            printable(key, shown));
+    gf_option_range(nearest, range, sizeof range);
+    GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; the nearest known one is %s (%s)", printable(key, shown), nearest->key,
+            range);
 }
 
 glofnd_status gf_options_check(gf_error *err, const gf_option_table *table, const void *target, size_t size) {

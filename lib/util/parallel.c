@@ -168,13 +168,6 @@ static worker_group *take_group(void) {
     return t;
 }
 
-static void put_back(worker_group *t) {
-    pthread_mutex_lock(&idle_lock);
-    t->link = idle;
-    idle = t;
-    pthread_mutex_unlock(&idle_lock);
-}
-
 /* When the library is unloaded, or the program ends, its idle threads must not outlive its code. */
 __attribute__((destructor)) static void stop_workers(void) {
     pthread_mutex_lock(&idle_lock);
@@ -192,14 +185,6 @@ __attribute__((destructor)) static void stop_workers(void) {
 }
 
 /* ----- a call ----- */
-
-static void open_gate(worker_group *t, uint64_t call) {
-    atomic_store(&t->gate, call << 16 | 1);
-    if (!atomic_load(&t->sleepers)) return;
-    pthread_mutex_lock(&t->lock);
-    pthread_cond_broadcast(&t->wake);
-    pthread_mutex_unlock(&t->lock);
-}
 
 static void await_workers(worker_group *t, int count) {
     for (int i = 0; i < spins(t); i++, relax())
@@ -226,11 +211,19 @@ void gf_pool_run(int threads, int64_t count, gf_task run, void *arg) {
     t->count = count, t->run = run, t->arg = arg;
     atomic_store(&t->max_workers, threads - 1);
     const uint64_t call = (atomic_load(&t->gate) >> 16) + 1;
-    open_gate(t, call);
+    atomic_store(&t->gate, call << 16 | 1);
+    if (atomic_load(&t->sleepers)) {
+        pthread_mutex_lock(&t->lock);
+        pthread_cond_broadcast(&t->wake);
+        pthread_mutex_unlock(&t->lock);
+    }
     work(t, 0);
     const uint64_t gate = atomic_fetch_and(&t->gate, ~(uint64_t)1); /* closed: no worker joins from here on */
     await_workers(t, joined(gate));
-    put_back(t);
+    pthread_mutex_lock(&idle_lock);
+    t->link = idle;
+    idle = t;
+    pthread_mutex_unlock(&idle_lock);
 }
 
 /* CPUs this process may use: >= 1. */

@@ -86,31 +86,23 @@ static glofnd_status unquote(gf_error *err, gf_csv *c, char **to) {
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.300s', line %lld: a quote is not closed", c->path, (long long)c->line);
 }
 
-/* One field, up to its separator or the end of the line. */
-static glofnd_status next_field(gf_error *err, gf_csv *c, gf_string_list *row) {
-    char *const start = c->at, *to = c->at;
-    if (c->at < c->end && *c->at == '"') TRY(unquote(err, c, &to));
-    for (; c->at < c->end && *c->at != c->separator && *c->at != '\n'; c->at++) {
-        if (*c->at != '\r') *to++ = *c->at;
-    }
-    return gf_string_list_add(err, row, start, (size_t)(to - start));
-}
-
-static int is_blank(const gf_csv *c) {
-    const char *at = c->at;
-    while (at < c->end && *at == '\r') at++;
-    return c->at < c->end && (at == c->end || *at == '\n');
-}
-
 glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_string_list *row) {
     row->n = 0;
     row->used = 0;
     c->line = c->next_line;
-    c->blank = is_blank(c);
+    const char *at = c->at;
+    while (at < c->end && *at == '\r') at++;
+    c->blank = c->at < c->end && (at == c->end || *at == '\n');
     if (c->at >= c->end) return GLOFND_OK;
     char stop;
     do {
-        TRY(next_field(err, c, row));
+        /* One field, up to its separator or the end of the line. */
+        char *const start = c->at, *to = c->at;
+        if (c->at < c->end && *c->at == '"') TRY(unquote(err, c, &to));
+        for (; c->at < c->end && *c->at != c->separator && *c->at != '\n'; c->at++) {
+            if (*c->at != '\r') *to++ = *c->at;
+        }
+        TRY(gf_string_list_add(err, row, start, (size_t)(to - start)));
         stop = c->at < c->end ? *c->at++ : '\n';
     } while (stop != '\n');
     c->next_line++;
@@ -164,29 +156,6 @@ static int parse_range(const char *p, const char *close, long long *first, long 
     return 1;
 }
 
-static glofnd_status expand_range(expansion *x, const char *text, const char *open, const char *close, long long first,
-                                  long long last, int width) {
-    const long long step = first <= last ? 1 : -1, count = (last - first) * step + 1;
-    FAIL_IF(x->err, count > GF_BRACES_MAX, GLOFND_E_ARGUMENT, "'%.400s' expands to more than %d names", x->pattern,
-            GF_BRACES_MAX);
-    for (long long k = 0; k < count; k++) {
-        char number[32];
-        const int n = snprintf(number, sizeof number, "%0*lld", width, first + k * step);
-        TRY(expand_choice(x, text, open, close, number, n));
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status expand_list(expansion *x, const char *text, const char *open, const char *close) {
-    for (const char *p = open + 1; p <= close; p++) {
-        const char *comma = memchr(p, ',', (size_t)(close - p));
-        const char *end = comma ? comma : close;
-        TRY(expand_choice(x, text, open, close, p, (int)(end - p)));
-        p = end;
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status expand(expansion *x, const char *text) {
     const char *open = strchr(text, '{');
     const char *close = open ? strchr(open, '}') : NULL;
@@ -201,10 +170,26 @@ static glofnd_status expand(expansion *x, const char *text) {
             x->pattern);
     long long first, last;
     int width;
-    if (parse_range(open + 1, close, &first, &last, &width)) return expand_range(x, text, open, close, first, last, width);
+    if (parse_range(open + 1, close, &first, &last, &width)) {
+        const long long step = first <= last ? 1 : -1, count = (last - first) * step + 1;
+        FAIL_IF(x->err, count > GF_BRACES_MAX, GLOFND_E_ARGUMENT, "'%.400s' expands to more than %d names", x->pattern,
+                GF_BRACES_MAX);
+        for (long long k = 0; k < count; k++) {
+            char number[32];
+            const int n = snprintf(number, sizeof number, "%0*lld", width, first + k * step);
+            TRY(expand_choice(x, text, open, close, number, n));
+        }
+        return GLOFND_OK;
+    }
     FAIL_IF(x->err, !memchr(open, ',', (size_t)(close - open)), GLOFND_E_ARGUMENT, "'%.400s': a brace holds first..last or a,b,c",
             x->pattern);
-    return expand_list(x, text, open, close);
+    for (const char *p = open + 1; p <= close; p++) {
+        const char *comma = memchr(p, ',', (size_t)(close - p));
+        const char *end = comma ? comma : close;
+        TRY(expand_choice(x, text, open, close, p, (int)(end - p)));
+        p = end;
+    }
+    return GLOFND_OK;
 }
 
 /* Choices of the brace between these two; at least 1. */

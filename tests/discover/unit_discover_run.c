@@ -1,10 +1,9 @@
 /* unit_discover_run.c - around the search: reading embeddings, bad rows, copies, totals, caps, labels, the learner, folders. */
 #include "support/test.h"
 
-#include "data/embedding_files.h"
+#include "embeddings/embedding_set.h"
 #include "discover/discover_files.h"
 #include "discover/output_files.h"
-#include "embeddings/embedding_set.h"
 #include "eval/detectors.h"
 #include "io/npy.h"
 #include "support/random.h"

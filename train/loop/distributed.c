@@ -7,7 +7,6 @@
 
 #include "dist/comm.h"
 #include "util/array.h"
-#include "dist/comm.h"
 
 /* Gradients per message. On a GPU messages are larger: its links need more to reach their speed, and each message takes a few
  * small launches; the last one, which backward does not hide, is no larger than the others. */
