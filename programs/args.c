@@ -195,8 +195,38 @@ int cli_misused(const cli_call *call, const char *fmt, ...) {
     return CLI_USAGE;
 }
 
+static int find_flag(const cli_verb *v, const char *name) {
+    for (int i = 0; i < v->flag_count; i++)
+        if (strcmp(v->flags[i].key, name) == 0) return i;
+    return -1;
+}
+
+static const cli_verb *running; /* NULL: none, or one that parses its arguments itself */
+
+/* The library writes a setting as name=value, which is the same in C and Python. A flag of the running verb becomes --name=value. */
+static void name_flags(const char *text, char *out) {
+    for (char before = ' '; *text; before = *text++) {
+        const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+        char name[64];
+        *out = 0;
+        if ((before == ' ' || before == '(') && n > 0 && n < sizeof name && text[n] == '=' && running) {
+            memcpy(name, text, n);
+            name[n] = 0;
+            for (char *at = name; (at = strchr(at, '_'));) *at = '-';
+            if (find_flag(running, name) >= 0) {
+                out += sprintf(out, "--%s", name);
+                text += n;
+            }
+        }
+        *out++ = *text;
+    }
+    *out = 0;
+}
+
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err) {
-    gf_print(stderr, "glofnd %s: %s\n", verb, err->text[0] ? err->text : glofnd_status_text(status));
+    char text[2 * sizeof err->text]; /* a setting of three letters becomes five */
+    name_flags(err->text[0] ? err->text : glofnd_status_text(status), text);
+    gf_print(stderr, "glofnd %s: %s\n", verb, text);
     return status == GLOFND_E_OPTION ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -220,12 +250,6 @@ gf_progress_mode cli_progress_mode(void) {
 }
 
 /* ----- flags ----- */
-
-static int find_flag(const cli_verb *v, const char *name) {
-    for (int i = 0; i < v->flag_count; i++)
-        if (strcmp(v->flags[i].key, name) == 0) return i;
-    return -1;
-}
 
 int cli_given(const cli_call *call, const char *flag) {
     const int i = find_flag(call->verb, flag);
@@ -349,6 +373,7 @@ int cli_run(const cli_verb *v, int argc, char **argv) {
     void *flags = calloc(1, v->flags_bytes ? v->flags_bytes : 1);
     gf_error err = {{0}};
     if (!flags) return cli_failed(argv[0], gf_fail(&err, GLOFND_E_MEMORY, "no memory for the flags"), &err);
+    running = v;
     int code = parse(&call, flags, argc, argv);
     code = code < 0 ? CLI_OK : code != CLI_OK ? code : v->run(&call, flags);
     free(flags);

@@ -226,12 +226,6 @@ void gf_pool_run(int threads, int64_t count, gf_task run, void *arg) {
     pthread_mutex_unlock(&idle_lock);
 }
 
-/* CPUs this process may use: >= 1. */
-static int pool_default(void) {
-    pthread_once(&once, begin_pool);
-    return cpus < THREADS_MAX ? cpus : THREADS_MAX;
-}
-
 /* ----- the one door ----- */
 
 #ifdef _OPENMP
@@ -257,6 +251,9 @@ int gf_parallel_default(void) {
 
 void gf_parallel(int threads, int64_t count, gf_task run, void *arg) { gf_pool_run(threads, count, run, arg); }
 
-int gf_parallel_default(void) { return pool_default(); }
+int gf_parallel_default(void) { /* the CPUs this process may use */
+    pthread_once(&once, begin_pool);
+    return cpus < THREADS_MAX ? cpus : THREADS_MAX;
+}
 
 #endif

@@ -221,7 +221,7 @@ expect 1 "cannot create a folder beside" discover nowhere.npy --out no/where    
 expect 2 "cpu|cuda" discover x.npy --device gpu --out z
 expect 1 "'<i2' is not supported; save" discover x.npy --labels short.npy --out z
 expect 1 'expected int32, int64 or uint8: save y.astype("int64")' discover x.npy --labels float.npy --out z
-expect 1 "choose one by --tensor: a, b" discover two.safetensors --out z
+expect 1 "choose one with --tensor=NAME: a, b" discover two.safetensors --out z
 expect 1 "0 usable rows (rows of zeros, and with nan or inf as float32, are none); a pair needs two" discover nan.npy --out z
 expect 0 "written" discover x.npy --k 3 --labels unknown.npy --out unknown
 grep -q precision out && fail "precision without a known label"

@@ -191,7 +191,7 @@ for file in classes.csv described; do
     same other by_array
 done
 expect 1 "no column 'title' in its first line" discover x.npy --names classes.csv --id title --out z
-expect 1 "has columns; choose the column of labels by --label-column" discover x.npy --labels classes.csv --out z
+expect 1 "has columns; choose the column of labels: --label-column=NAME" discover x.npy --labels classes.csv --out z
 expect 1 "40 names for 41" discover x.npy --names short.csv --id name --out z
 head -n 21 classes.csv > a.csv
 { head -n 1 classes.csv; tail -n +22 classes.csv; } > b.csv
@@ -199,7 +199,7 @@ rm -rf other
 expect 0 "written" discover --split a=a.csv --split b=b.csv --id name --label-column kind --k 3 --out other
 same other by_array
 expect 1 "is for Parquet files and tables" discover x.npy --label-column kind --out z
-expect 1 "choose the column of labels by --label-column" discover x.npy --labels "$parquet/defaults.parquet" --out z
+expect 1 "choose the column of labels: --label-column=NAME" discover x.npy --labels "$parquet/defaults.parquet" --out z
 expect 1 "23 labels for 41 embeddings" discover x.npy --labels "$parquet/defaults.parquet" --label-column small --out z
 expect 1 "no column 'nothing'" discover "$parquet/defaults.parquet" --label-column nothing --out z
 expect 1 "compressed by Brotli; none, snappy, lz4_raw, gzip and zstd are read" discover "$parquet/bad-brotli.parquet" --out z
@@ -212,7 +212,7 @@ cp metadata/*.parquet .
 expect 0 "46 x 5" discover m_0.parquet m_1.parquet --names metadata --id key --k 3 --out other
 grep -q "row 22" other/pairs.tsv || fail "no names of other Parquet files"
 expect 1 "23 names for 41 embeddings" discover x.npy --names metadata/m_0.parquet --id key --out z
-expect 1 "choose the column of names by --id" discover x.npy --names metadata --out z
+expect 1 "choose the column of names: --id=NAME" discover x.npy --names metadata --out z
 expect 1 "no file matches" discover 'parts/none-*.npy' --out z
 expect 1 "rows of 5 numbers; those of x.npy have 6" discover x.npy "$parquet/defaults.parquet" --out z
 [ ! -e z ] || fail "something was left behind"

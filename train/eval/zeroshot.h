@@ -7,7 +7,6 @@
 #pragma once
 
 #include "data/official/known_datasets.h"
-#include "data/official/known_datasets.h"
 #include "eval/encode.h"
 #include "pairs/pairs_sweep.h"
 #include "util/string_list.h"
