@@ -3,7 +3,7 @@
 FROM debian:bookworm-slim AS build
 WORKDIR /src
 COPY tools/deps.sh tools/deps.sh
-RUN sh tools/deps.sh
+RUN sh tools/deps.sh --install
 COPY . .
 RUN make debs CUDA=OFF
 

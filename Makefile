@@ -39,15 +39,19 @@ static: ## the program for any Linux machine, in BUILD/static/glofnd: no shared 
 	    CMAKE_FLAGS="$(CMAKE_FLAGS) -DGLOFND_STATIC_PROGRAM=ON -DGLOFND_OPENMP=OFF -DGLOFND_TESTS=OFF -DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF"
 	@ls -l $(BUILD)/static/glofnd
 
-configured: deps
+# Demos and tests install what they need; other targets only list what is missing.
+demo demo-clip test test-long: DEPS = --install
+
+configured:
+	@sh tools/deps.sh $(DEPS)
 	@mkdir -p $(BUILD)
 	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; \
 	    ! grep -q 'is different than the directory' $(BUILD)/configure.log || \
 	    echo "$(BUILD) was made for another place of the sources: remove it (make clean), then make again"; exit 1; }
 	@sed -n '/^-- glofnd /,/^-- Configuring/{/^-- Configuring/d;s/^-- //;p;}' $(BUILD)/configure.log
 
-deps: ## look for what the build needs; on Debian-like systems install what is missing
-	@sh tools/deps.sh
+deps: ## install the packages that the build needs, on Debian-like systems; elsewhere list them
+	@sh tools/deps.sh --install
 
 demo: glofnd ## pretrain on drawn images with GloFND, three seeds: what it finds, as a table and BUILD/demo/report.html (2 minutes)
 	@sh tools/demo.sh $(BUILD)
@@ -95,7 +99,8 @@ tsan-build:
 	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
 	@$(COMPILE) --target $(TSAN_TARGETS)
 
-fuzz: deps ## fuzz every parser for FUZZ_SECONDS each, from fuzz/seeds, in BUILD/fuzzing (needs clang); FUZZ=name: one of them
+fuzz: ## fuzz every parser for FUZZ_SECONDS each, from fuzz/seeds, in BUILD/fuzzing (needs clang); FUZZ=name: one of them
+	@sh tools/deps.sh
 	@mkdir -p $(BUILD)/fuzzing/corpus
 	@$(MAKE) --no-print-directory fuzz-build BUILD=$(BUILD)/fuzzing TYPE=Fuzz \
 	    CMAKE_FLAGS="-DCMAKE_C_COMPILER=clang -DGLOFND_TESTS=OFF -DGLOFND_CUDA=OFF -DGLOFND_BENCH=OFF $(CMAKE_FLAGS)"

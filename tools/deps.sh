@@ -1,17 +1,15 @@
 #!/bin/sh
-# deps.sh - looks for what the build needs and says what it found. On Debian-like systems it installs what is missing;
-# elsewhere it prints the list and continues, for the build itself then names what it cannot do without. With everything present
-# it takes a few milliseconds and touches nothing.
+# deps.sh - looks for what the build needs, and says what it found and which packages are missing. The build goes on without them:
+# it names what it cannot do without. With everything present this takes a few milliseconds.
 #
-#   tools/deps.sh            look, install what is missing
-#   tools/deps.sh --check    look only; exit 1 if something is missing
+#   tools/deps.sh              look, and print the command that installs what is missing
+#   tools/deps.sh --install    look, and install what is missing, on Debian-like systems
+#   tools/deps.sh --check      look; exit 1 if something is missing
 set -u
 
-mode=install
 case "${1-}" in
-"") ;;
---check) mode=check ;;
-*) echo "usage: $0 [--check]" >&2; exit 2 ;;
+"" | --install | --check) mode=${1-} ;;
+*) echo "usage: $0 [--install | --check]" >&2; exit 2 ;;
 esac
 
 found='' missing=''
@@ -82,7 +80,7 @@ apt() {
 
 # The package lists of a fresh machine are often empty or old: fetch them when the first try fails.
 install_missing() {
-    echo "deps: installing$missing"
+    echo "deps: installing with apt-get:$missing"
     # shellcheck disable=SC2086  # a list of packages
     apt install -y --no-install-recommends $missing >/dev/null 2>&1 && return 0
     # shellcheck disable=SC2086
@@ -90,13 +88,19 @@ install_missing() {
 }
 
 by_hand() {
-    echo "deps: please install what these Debian packages contain:$missing"
+    if debian_like; then echo "deps: please install them: sudo apt-get install$missing"
+    else echo "deps: please install what these Debian packages contain:$missing"
+    fi
 }
 
 look
 report
 [ -z "$missing" ] && exit 0
-[ "$mode" = check ] && exit 1
+if [ "$mode" != --install ]; then
+    by_hand
+    [ "$mode" != --check ]
+    exit
+fi
 if ! debian_like; then
     by_hand
 elif install_missing; then

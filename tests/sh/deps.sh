@@ -22,29 +22,32 @@ called() { grep -qF -- "$1" calls; }
 
 all="cc c++ make cmake pkg-config mpirun python3"
 
+machine cc c++ make apt-get dpkg
+deps && says 'missing: cmake pkg-config' && says 'sudo apt-get install cmake pkg-config' && ! called apt-get || wrong 'only a list'
+
 machine $all git apt-get dpkg
 everything='compiler cmake pkg-config cmocka libjpeg libpng libwebp utf8proc zlib libzstd oneDNN liblbfgs Open MPI NumPy git'
 deps && says "found $everything" && ! called apt-get || wrong 'all present'
 
 machine cc c++ make apt-get dpkg
-deps && called 'apt-get' && called 'install -y --no-install-recommends cmake pkg-config' || wrong 'Debian, root'
+deps --install && called 'apt-get' && called 'install -y --no-install-recommends cmake pkg-config' || wrong 'Debian, root'
 called sudo && wrong 'sudo as root'
 
 machine cc c++ make apt-get dpkg sudo
 stand_in id 'echo 1000'
 stand_in sudo 'shift; exec "$@"'    # the first argument is -n: no terminal here
-deps && called 'sudo -n env' && called 'apt-get' || wrong 'Debian, user with sudo'
+deps --install && called 'sudo -n env' && called 'apt-get' || wrong 'Debian, user with sudo'
 
 machine cc c++ make apt-get dpkg
 stand_in id 'echo 1000'
-deps && says 'please install' && ! called apt-get || wrong 'Debian, user without sudo'
+deps --install && says 'please install' && ! called apt-get || wrong 'Debian, user without sudo'
 
 machine cc c++ make apt-get dpkg
 stand_in apt-get 'exit 100'
-deps && called ' -qq update' && says 'installation failed' && says 'please install' || wrong 'apt-get fails'
+deps --install && called ' -qq update' && says 'installation failed' && says 'please install' || wrong 'apt-get fails'
 
 machine cmake pkg-config make cc
-deps && says 'please install' && says 'build-essential' || wrong 'another system, without C++'
+deps --install && says 'please install' && says 'build-essential' || wrong 'another system, without C++'
 
 machine cmake pkg-config apt-get dpkg
 deps --check && wrong '--check exits 0'
@@ -52,6 +55,6 @@ says 'missing: build-essential' && ! called apt-get || wrong '--check'
 
 machine $all
 stand_in pkg-config 'exit 1'
-deps && says 'libcmocka-dev' || wrong 'cmocka missing'
+deps --install && says 'libcmocka-dev' || wrong 'cmocka missing'
 
-echo 'eight machines, all as they should be'
+echo 'nine machines, all as they should be'

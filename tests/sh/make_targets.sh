@@ -31,7 +31,7 @@ if command -v ccache > /dev/null; then
 fi
 
 mkdir "$scratch/copy"
-for name in Makefile CMakeLists.txt cmake include src tools LICENSE; do ln -s "$source/$name" "$scratch/copy/$name"; done
+for name in Makefile CMakeLists.txt cmake include lib train programs examples tools LICENSE; do ln -s "$source/$name" "$scratch/copy/$name"; done
 cp -r "$scratch/lean" "$scratch/copy/build"
 cd "$scratch/copy" || exit 1
 call make all CMAKE_FLAGS=-DGLOFND_PROGRAM=OFF
