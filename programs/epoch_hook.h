@@ -4,7 +4,7 @@
 #pragma once
 
 #include "eval/knn.h"
-#include "loop/epoch_watch.h"
+#include "loop/pretrain.h"
 
 typedef struct epoch_hook {
     const char *run;

@@ -18,9 +18,10 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/cuda_device.h"
-#include "loop/memory.h"
+#include "loop/trainer.h"
 #include "support/random.h"
 #include "support/trial.h"
+#include "loop/trainer.h"
 
 static const trial_setting common[] = {
     {"data", "shapes:n=192,classes=3,size=16"},

@@ -1,4 +1,4 @@
-/* unit_eval_view.c - how images are cut to size to be evaluated: gf_trainer_centre_crop by the configuration. The pixels are
+/* unit_eval_view.c - how images are cut to size to be evaluated: gf_views_centre_crop by the configuration. The pixels are
  * unit_augment's business. */
 #include "support/test.h"
 
@@ -11,7 +11,7 @@ static void expect(const gf_dataset *data, int size, gf_eval_view view, int resi
     assert_int_equal(gf_config_init(NULL, &c), GLOFND_OK);
     c.size = size;
     c.eval_view = view;
-    gf_trainer_centre_crop(&c, data, &spec);
+    gf_views_centre_crop(&c, data, &spec);
     assert_int_equal(spec.resize, resize);
     assert_int_equal(spec.augment.center_filter, filter);
 }

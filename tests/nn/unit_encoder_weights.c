@@ -7,7 +7,7 @@
 #include <string.h>
 #ifdef GF_HAVE_DNNL
 
-#include "loop/weights.h"
+#include "loop/model.h"
 #include "support/small_encoders.h"
 #include "support/trial.h"
 

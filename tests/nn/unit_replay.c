@@ -2,7 +2,7 @@
  * ranks, here threads, all play their records or none does; the length of texts that they agree on. */
 #include "support/test.h"
 
-#include "loop/distributed.h"
+#include "loop/ranks.h"
 #include "nn/net_parts.h"
 #include "support/thread_ranks.h"
 #include <stdlib.h>

@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loop/lambdas.h"
+#include "loop/monitor.h"
 #include "method/store.h"
 #include "support/ranked.h"
 #include "support/scratch.h"
+#include "loop/monitor.h"
 #include "util/dtype.h"
 #include "util/rng.h"
 

@@ -8,7 +8,7 @@
 #include "support/test.h"
 
 #include "loop/checkpoint.h"
-#include "loop/weights.h"
+#include "loop/model.h"
 #include "run/run_folder.h"
 #include "support/scratch.h"
 #include <math.h>

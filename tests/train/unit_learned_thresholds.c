@@ -7,7 +7,7 @@
 #include <ftw.h>
 
 #include "loop/anchors.h"
-#include "loop/learned_thresholds.h"
+#include "run/run_folder.h"
 #include "support/store_fixture.h"
 
 #define N 10

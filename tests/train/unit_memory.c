@@ -1,7 +1,7 @@
 /* unit_memory.c - what a run holds on the CPU, by kind (train/memory.h). */
 #include "support/test.h"
 
-#include "loop/memory.h"
+#include "loop/trainer.h"
 #include "support/trial.h"
 
 static const trial_setting small[] = {{"data", "shapes:n=64,classes=3,size=16"},

@@ -21,7 +21,7 @@
 #include "io/safetensors.h"
 #include "support/nn_reference.h"
 #include "support/source_file.h"
-#include "loop/weights.h"
+#include "loop/model.h"
 
 #define LIMIT 1e-4 /* of the norm of an embedding */
 

@@ -1,7 +1,7 @@
 /* unit_positions.c - positions of images and texts resized, against PyTorch's numbers; what is no such tensor. */
 #include "support/test.h"
 
-#include "loop/positions.h"
+#include "loop/model.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -19,8 +19,8 @@ struct gf_shard {
     int64_t *mine;                /* [ranks * rows] rows of `store` that ranks draw, in the order of ranks */
     int64_t *from;                /* [rows] rows of the working store: own samples ordered by their owner */
     size_t *out_bytes, *in_bytes; /* [ranks] */
-    glofnd_anchor *out, *in;         /* [modalities][...] rows on their way */
-    glofnd_anchor *side;             /* [ranks * rows] of one modality */
+    glofnd_anchor *out, *in;      /* [modalities][...] rows on their way */
+    glofnd_anchor *side;          /* [ranks * rows] of one modality */
 };
 
 /* ----- the anchors of all ranks ----- */

@@ -11,11 +11,11 @@
 #include "io/file.h"
 #include "loader/loader.h"
 #include "loop/trainer.h"
-#include "loop/vocabulary.h"
-#include "loop/weights.h"
+#include "loop/model.h"
 #include "run/resume.h"
 #include "run/run_folder.h"
 #include "util/array.h"
+#include "loop/model.h"
 #include "util/parallel.h"
 #include "util/string_list.h"
 #include "util/text.h"
@@ -424,7 +424,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .unreadable = spec->unreadable,
         .user = spec->user,
     };
-    gf_trainer_centre_crop(&e->config, data, &loader);
+    gf_views_centre_crop(&e->config, data, &loader);
     TRY(gf_loader_create(err, &loader, out));
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }

@@ -98,8 +98,8 @@ typedef struct gf_encode_spec {
 
 /* Sets the loader's centre crop. An image of the network's size stays as it is; others are scaled so that the crop is 7/8 of the
  * shorter side (224 of 256), or, with eval_view clip, all of it, bicubically. */
-void gf_trainer_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
-/* Samples in order; where not augmented, as gf_trainer_centre_crop() sets. */
+void gf_views_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
+/* Samples in order; where not augmented, as gf_views_centre_crop() sets. */
 glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                 gf_features *out);
 /* Every caption of every sample, in order, by the text encoder: a row each, with the label of its sample. *sample [out->n],
@@ -165,7 +165,7 @@ typedef struct gf_trained_run_spec {
 } gf_trained_run_spec;
 
 /* E_IO: not a run folder, or without weights. E_ARGUMENT: the run has learned thresholds, and the data differs from the run's, so
- * that thresholds cannot be matched to samples (train/checkpoint/learned_thresholds.h). */
+ * that thresholds cannot be matched to samples (loop/anchors.h). */
 glofnd_status gf_trained_run_create(gf_error *err, const gf_trained_run_spec *spec, gf_trained_run **out);
 void gf_trained_run_free(gf_trained_run *f); /* accepts NULL */
 const gf_config *gf_trained_run_config(const gf_trained_run *f);

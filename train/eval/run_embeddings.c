@@ -13,7 +13,9 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "loader/caption_tokens.h"
-#include "loop/learned_thresholds.h"
+#include "loop/anchors.h"
+#include "eval/encode.h"
+#include "loop/anchors.h"
 #include "loop/trainer.h"
 #include "run/resume.h"
 #include "util/array.h"
@@ -105,7 +107,7 @@ static gf_loader_spec loader_spec(const gf_trained_run *f) {
     const gf_config *c = gf_trained_run_config(f);
     return (gf_loader_spec){
         .data = f->data,
-        .augment = gf_trainer_recipe(c),
+        .augment = gf_views_recipe(c),
         .seed = (uint64_t)c->seed,
         .workers = gf_trained_run_threads(f),
         .depth = 2,
@@ -174,7 +176,7 @@ glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int6
     const int64_t batch = 128, pixels = (int64_t)c->size * c->size * 3, dim = gf_run_encoder_dim(f->encoder);
     gf_loader_spec spec = loader_spec(f);
     spec.views = 0, spec.batch = batch;
-    gf_trainer_centre_crop(c, f->data, &spec);
+    gf_views_centre_crop(c, f->data, &spec);
     gf_loader *loader = NULL;
     *out = (gf_view_set){0};
     float *scratch = malloc((size_t)batch * (size_t)(pixels + dim) * sizeof *scratch);

@@ -7,11 +7,32 @@
 
 #include "io/jsonl.h"
 #include "io/safetensors.h"
-#include "run/run_folder.h"
 #include "loop/anchors.h"
-#include "loop/weights.h"
+#include "loop/model.h"
+#include "run/run_folder.h"
 
 /* ----- optimizer ----- */
+
+/* The optimizer's states: 2 for AdamW, else 1. */
+static int optimizer_states(const gf_trainer *t) { return t->config.optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1; }
+
+/* Copies every parameter's part of state `which` to `to`, or from `from`. */
+static glofnd_status copy_optimizer_state(gf_error *err, const gf_trainer *t, int which, float *to, const float *from) {
+    int64_t at = 0;
+    for (int k = 0; k < t->encoders.count; k++) {
+        const gf_encoder *w = &t->encoders.at[k];
+        for (int i = 0; i < w->param_count; at += w->tensors[i++].count) {
+            float *place = gf_net_place(w->net, which == 1 ? w->state1 : w->state2, &w->tensors[i]);
+            TRY(to ? gf_net_get(err, w->net, &w->tensors[i], place, to + at)
+                   : gf_net_put(err, w->net, &w->tensors[i], place, from + at));
+        }
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat) {
+    return copy_optimizer_state(err, t, which, flat, NULL);
+}
 
 static gf_st_tensor moments(const char *name, const float *data, int64_t count) {
     return (gf_st_tensor){.name = name, .type = GF_ST_F32, .rank = 1, .shape = {count}, .data = data};
@@ -22,7 +43,7 @@ static glofnd_status save_optimizer(gf_error *err, const gf_trainer *t, const ch
     float *flat = malloc(2 * (size_t)n * sizeof *flat);
     FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
     const gf_st_tensor list[2] = {moments("state1", flat, n), moments("state2", flat + n, n)};
-    const int states = gf_trainer_states(t);
+    const int states = optimizer_states(t);
     glofnd_status status = gf_trainer_get_state(err, t, 1, flat);
     if (status == GLOFND_OK && states == 2) status = gf_trainer_get_state(err, t, 2, flat + n);
     if (status == GLOFND_OK) status = gf_st_write(err, path, list, states, NULL, 0);
@@ -37,7 +58,7 @@ static glofnd_status load_moments(gf_error *err, const gf_st_file *f, gf_trainer
     float *flat = malloc((size_t)t->state_count * sizeof *flat);
     FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
     glofnd_status status = gf_st_read_f32(err, f, x, flat, t->state_count);
-    if (status == GLOFND_OK) status = gf_trainer_put_state(err, t, which, flat);
+    if (status == GLOFND_OK) status = copy_optimizer_state(err, t, which, NULL, flat);
     free(flat);
     return status;
 }
@@ -46,7 +67,7 @@ static glofnd_status load_optimizer(gf_error *err, gf_trainer *t, const char *pa
     gf_st_file f = {0};
     TRY(gf_st_open(err, path, &f));
     glofnd_status status = GLOFND_OK;
-    for (int which = 1; which <= gf_trainer_states(t) && status == GLOFND_OK; which++) status = load_moments(err, &f, t, which);
+    for (int which = 1; which <= optimizer_states(t) && status == GLOFND_OK; which++) status = load_moments(err, &f, t, which);
     gf_st_close(&f);
     return status;
 }
@@ -96,14 +117,6 @@ static glofnd_status save_state(gf_error *err, const gf_trainer *t, const char *
     return gf_jsonl_close(&j);
 }
 
-/* Other data has a different number of steps per epoch: the epoch and its sums begin again. */
-static void begin_epoch_again(gf_trainer *t, const gf_remap *found) {
-    const int64_t steps_then = found->rows / t->config.batch;
-    const int64_t epoch = steps_then > 0 ? t->step / steps_then : 0;
-    t->step = (epoch < t->config.epochs ? epoch : t->config.epochs) * t->epoch_steps;
-    t->sums = (gf_epoch_sums){0};
-}
-
 static glofnd_status read_state(gf_error *err, gf_trainer *t, gf_jsonl_reader *r, const gf_remap *found, gf_log_marks *marks) {
     int64_t version = 0;
     int complete = gf_jsonl_next(r) && gf_jsonl_get_integer(r, "version", &version) &&
@@ -116,19 +129,17 @@ static glofnd_status read_state(gf_error *err, gf_trainer *t, gf_jsonl_reader *r
     complete = complete && marks->log_lines >= 0 && marks->event_bytes >= 0 && t->step >= 0;
     FAIL_IF(err, !complete, GLOFND_E_FORMAT, GF_STATE_FILE " is not the state of a run");
     TRY(get_temperature(err, r, t));
-    if (found->changed) begin_epoch_again(t, found);
+    if (found->changed) {
+        /* Other data has a different number of steps per epoch: the epoch and its sums begin again. */
+        const int64_t steps_then = found->rows / t->config.batch;
+        const int64_t epoch = steps_then > 0 ? t->step / steps_then : 0;
+        t->step = (epoch < t->config.epochs ? epoch : t->config.epochs) * t->epoch_steps;
+        t->sums = (gf_epoch_sums){0};
+    }
     FAIL_IF(err, t->step > gf_trainer_steps(t), GLOFND_E_OPTION,
             "epochs: %d make %lld steps in all, and the run to resume has done %lld", (int)t->config.epochs,
             (long long)gf_trainer_steps(t), (long long)t->step);
     return GLOFND_OK;
-}
-
-static glofnd_status load_state(gf_error *err, gf_trainer *t, const char *path, const gf_remap *found, gf_log_marks *marks) {
-    gf_jsonl_reader r = {0};
-    TRY(gf_jsonl_read_open(err, &r, path));
-    const glofnd_status status = read_state(err, t, &r, found, marks);
-    gf_jsonl_read_close(&r);
-    return status;
 }
 
 /* ----- saving ----- */
@@ -207,45 +218,23 @@ static glofnd_status save_together(gf_error *err, const gf_trainer *t, const gf_
     return gf_comm_agree(err, c, first ? publish(err, t, d, c->ranks) : GLOFND_OK);
 }
 
-/* The first rank's answer counts. */
-static glofnd_status exists(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, int *yes) {
-    int here = 0;
-    glofnd_status status = !t->comm || t->comm->rank == 0 ? gf_checkpoint_draft_exists(err, d, &here) : GLOFND_OK;
-    if (t->comm) status = gf_comm_agree(err, t->comm, status);
-    TRY(status);
-    double x = here;
-    if (t->comm) TRY(t->comm->ops->sum(err, t->comm, &x, 1));
-    *yes = x > 0.0;
-    return GLOFND_OK;
-}
-
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks) {
     gf_checkpoint_draft d;
     int saved = 0;
     TRY(gf_checkpoint_draft_init(err, &d, run, t->step));
-    TRY(exists(err, t, &d, &saved));
+    /* The first rank's answer counts. */
+    int here = 0;
+    glofnd_status status = !t->comm || t->comm->rank == 0 ? gf_checkpoint_draft_exists(err, &d, &here) : GLOFND_OK;
+    if (t->comm) status = gf_comm_agree(err, t->comm, status);
+    TRY(status);
+    double x = here;
+    if (t->comm) TRY(t->comm->ops->sum(err, t->comm, &x, 1));
+    saved = x > 0.0;
     if (saved) return GLOFND_OK; /* resumed here, and no step since */
     return t->comm ? save_together(err, t, &d, marks) : save_alone(err, t, &d, marks);
 }
 
 /* ----- loading ----- */
-
-/* Keys that are numbers may be equal where pictures are not. */
-static glofnd_status compare_pictures(gf_error *err, const gf_trainer *t, const char *path, const gf_remap *found) {
-    gf_config then;
-    int has = 0;
-    if (found->kept == 0) return GLOFND_OK;
-    TRY(gf_checkpoint_config(err, path, &then, &has));
-    return has ? gf_keys_check_pictures(err, t->data, t->config.data, then.data) : GLOFND_OK;
-}
-
-/* Groups are made anew for other data, and after a checkpoint without them. */
-static glofnd_status load_groups(gf_error *err, gf_trainer *t, const char *folder, const char *path, const gf_remap *found) {
-    int listed = 0;
-    if (!gf_config_clusters(&t->config) || found->changed) return GLOFND_OK;
-    TRY(gf_manifest_check_one(err, folder, GF_GROUPS_FILE, &listed));
-    return listed ? gf_sample_groups_load(err, &t->groups, path) : GLOFND_OK;
-}
 
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found,
                                  gf_log_marks *marks) {
@@ -256,8 +245,24 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     TRY(gf_model_load(err, t, at[MODEL]));
     TRY(load_optimizer(err, t, at[OPTIM]));
     TRY(gf_anchors_load(err, t, at[ANCHORS], at[KEYS], scratch, remap, found));
-    TRY(compare_pictures(err, t, path, found));
-    TRY(load_groups(err, t, path, at[GROUPS], found));
-    TRY(load_state(err, t, at[STATE], found, marks));
+    /* Keys that are numbers may be equal where pictures are not. */
+    gf_config then;
+    int has = 0;
+    if (found->kept != 0) {
+        TRY(gf_checkpoint_config(err, path, &then, &has));
+        if (has) TRY(gf_keys_check_pictures(err, t->data, t->config.data, then.data));
+    }
+    /* Groups are made anew for other data, and after a checkpoint without them. */
+    const char *groups_path = at[GROUPS];
+    int listed = 0;
+    if (gf_config_clusters(&t->config) && !found->changed) {
+        TRY(gf_manifest_check_one(err, path, GF_GROUPS_FILE, &listed));
+        if (listed) TRY(gf_sample_groups_load(err, &t->groups, groups_path));
+    }
+    gf_jsonl_reader r = {0};
+    TRY(gf_jsonl_read_open(err, &r, at[STATE]));
+    const glofnd_status status = read_state(err, t, &r, found, marks);
+    gf_jsonl_read_close(&r);
+    TRY(status);
     return gf_loader_seek(err, t->loader, (uint32_t)(t->step / t->epoch_steps), t->step % t->epoch_steps);
 }

@@ -66,14 +66,23 @@ static int64_t part_of(const gf_config *c, int64_t rows) { return c->micro_batch
 
 static int in_parts(const gf_encoders *s) { return s->part < s->batch; }
 
-/* Parameters come first; a locked encoder has none to update. */
-static int count_params(const gf_encoder *w, int locked) {
+static glofnd_status init_encoder(gf_error *err, gf_encoders *s, int k, const gf_config *c, const gf_sync_norm *ranks, int vocab,
+                                  const char *plans) {
+    gf_net_spec spec = gf_encoder_spec(c, k, s->part, vocab);
+    gf_encoder *w = &s->at[k];
+    spec.ranks = ranks;
+    spec.plans = plans;
+    spec.engine_owner = k > 0 ? s->at[0].net : NULL;
+    TRY(gf_net_create(err, &spec, &w->net));
+    s->count = k + 1;
+    w->rows = spec.batch / s->part * s->batch;
+    w->tensor_count = gf_net_tensors(w->net, &w->tensors);
+    /* Parameters come first; a locked encoder has none to update. */
+    const int locked = is_locked(c, k);
     int n = 0;
     while (!locked && n < w->tensor_count && w->tensors[n].grad) n++;
-    return n;
-}
-
-static glofnd_status make_blocks(gf_error *err, const gf_encoders *s, gf_encoder *w, int adam) {
+    w->param_count = n;
+    const int adam = c->optimizer == GF_OPTIMIZER_ADAMW;
     const size_t bytes = (size_t)w->rows * (size_t)s->dim * sizeof(float);
     const int moves = w->param_count > 0, parts = in_parts(s);
     w->grad = gf_net_alloc(w->net, bytes);
@@ -86,21 +95,6 @@ static glofnd_status make_blocks(gf_error *err, const gf_encoders *s, gf_encoder
                 (moves && adam && !w->state2),
             GLOFND_E_MEMORY, "no memory for the optimizer's state and %lld embeddings", (long long)w->rows);
     return GLOFND_OK;
-}
-
-static glofnd_status init_encoder(gf_error *err, gf_encoders *s, int k, const gf_config *c, const gf_sync_norm *ranks, int vocab,
-                                  const char *plans) {
-    gf_net_spec spec = gf_encoder_spec(c, k, s->part, vocab);
-    gf_encoder *w = &s->at[k];
-    spec.ranks = ranks;
-    spec.plans = plans;
-    spec.engine_owner = k > 0 ? s->at[0].net : NULL;
-    TRY(gf_net_create(err, &spec, &w->net));
-    s->count = k + 1;
-    w->rows = spec.batch / s->part * s->batch;
-    w->tensor_count = gf_net_tensors(w->net, &w->tensors);
-    w->param_count = count_params(w, is_locked(c, k));
-    return make_blocks(err, s, w, c->optimizer == GF_OPTIMIZER_ADAMW);
 }
 
 glofnd_status gf_encoders_init(gf_error *err, gf_encoders *s, const gf_config *c, int64_t rows, const gf_sync_norm *ranks,
@@ -148,11 +142,6 @@ glofnd_status gf_encoders_estimate(gf_error *err, const gf_config *c, int64_t ro
 /* Locked encoders run as in evaluation. */
 static int mode(const gf_encoder *w, int train) { return w->param_count > 0 ? train : 0; }
 
-static void keep(const gf_encoders *s, gf_encoder *w, const float *out, int64_t first) {
-    float *to = w->kept + first * s->dim;
-    gf_net_backend(w->net)->cast(gf_net_engine(w->net), GF_TYPE_F32, to, out, s->part * s->dim);
-}
-
 static glofnd_status forward(gf_error *err, gf_encoder *w) {
     return gf_net_forward(err, w->net, NULL, w->rows, mode(w, 1), NULL, &w->out);
 }
@@ -173,37 +162,32 @@ static glofnd_status at_once(gf_error *err, gf_encoders *s, glofnd_status (*work
     return status;
 }
 
-static glofnd_status embed_part(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b, int64_t first) {
-    TRY(gf_feed_part(err, feed, b, first, s->part));
-    for (int k = 0; k < s->count; k++) {
-        gf_encoder *w = &s->at[k];
-        const float *out;
-        TRY(gf_net_forward(err, w->net, NULL, s->part, mode(w, 1), NULL, &out));
-        keep(s, w, out, first);
-        w->out = w->kept;
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_encoders_embed(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b) {
-    for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) TRY(embed_part(err, s, feed, b, first));
+    for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) {
+        TRY(gf_feed_part(err, feed, b, first, s->part));
+        for (int k = 0; k < s->count; k++) {
+            gf_encoder *w = &s->at[k];
+            const float *out;
+            TRY(gf_net_forward(err, w->net, NULL, s->part, mode(w, 1), NULL, &out));
+            float *to = w->kept + first * s->dim;
+            gf_net_backend(w->net)->cast(gf_net_engine(w->net), GF_TYPE_F32, to, out, s->part * s->dim);
+            w->out = w->kept;
+        }
+    }
     return in_parts(s) ? GLOFND_OK : at_once(err, s, forward);
 }
 
-static glofnd_status backward_part(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b, int64_t first) {
-    TRY(gf_feed_part(err, feed, b, first, s->part));
-    for (int k = 0; k < s->count; k++) {
-        gf_encoder *w = &s->at[k];
-        if (w->param_count == 0) continue;
-        TRY(gf_net_forward(err, w->net, NULL, s->part, 2, NULL, NULL));
-        TRY(gf_net_backward(err, w->net, w->grad + first * s->dim));
-        gf_net_add_gradients(w->net, w->sum, first == 0);
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_encoders_backward(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b) {
-    for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) TRY(backward_part(err, s, feed, b, first));
+    for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) {
+        TRY(gf_feed_part(err, feed, b, first, s->part));
+        for (int k = 0; k < s->count; k++) {
+            gf_encoder *w = &s->at[k];
+            if (w->param_count == 0) continue;
+            TRY(gf_net_forward(err, w->net, NULL, s->part, 2, NULL, NULL));
+            TRY(gf_net_backward(err, w->net, w->grad + first * s->dim));
+            gf_net_add_gradients(w->net, w->sum, first == 0);
+        }
+    }
     return in_parts(s) ? GLOFND_OK : at_once(err, s, backward);
 }
 

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "run/config.h"
 #include "loop/feed.h"
+#include "run/config.h"
 
 typedef struct gf_encoder { /* one encoder */
     gf_net *net;

@@ -23,6 +23,11 @@ typedef struct gf_feed { /* all zero: closed */
     int64_t step;
 } gf_feed;
 
+/* The views that training sees; size is resolved. */
+gf_augment gf_views_recipe(const gf_config *c);
+/* Loader spec: centre crops as the configuration evaluates them (`eval_view`). */
+void gf_views_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
+
 /* spec: views 2, or 1 and a vocabulary where there is a net of captions; without the fields for packed samples. type: of the
  * image network's input. decode: gpu, where that cannot be, is an error: E_OPTION, or E_UNSUPPORTED without nvJPEG. */
 glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts, gf_decode decode,
@@ -38,3 +43,27 @@ glofnd_status gf_feed_next(gf_error *err, gf_feed *f, gf_batch *out);
 glofnd_status gf_feed_part(gf_error *err, const gf_feed *f, const gf_batch *b, int64_t first, int64_t count);
 /* The step is queued: the device may begin with the next batch, if that is ready. Errors come again in next. */
 void gf_feed_ahead(gf_feed *f);
+
+/* ----- support views -----
+ *
+ * FNC's support set: extra views of every image of a batch, embedded without gradient. They only decide which pairs are flagged
+ * (`fnc_support`). Task views; every rank embeds those of its own samples. */
+
+enum { GF_SUPPORT_LOADERS = 8 }; /* two views each */
+
+typedef struct gf_support {
+    int views;      /* per image; 0: none */
+    int64_t images; /* of a batch */
+    int64_t dim;
+    gf_loader *loader[GF_SUPPORT_LOADERS];
+    uint32_t epoch; /* of the next batch of the loaders; */
+    int64_t step;   /* -1: unknown */
+    float *rows;    /* [views][images][dim] on the host */
+} gf_support;
+
+/* main: of the loader of training; its samples in its order, with views of their own. */
+glofnd_status gf_support_open(gf_error *err, gf_support *s, const gf_loader_spec *main, int views, int64_t dim);
+void gf_support_close(gf_support *s); /* a zeroed one is fine */
+/* Embeds the views of the batch at this step of the epoch with the present weights; running averages do not move. The net's
+ * input is overwritten. */
+glofnd_status gf_support_embed(gf_error *err, gf_support *s, gf_net *net, uint32_t epoch, int64_t step);

@@ -8,11 +8,18 @@
 #include "loader/caption_tokens.h"
 #include "method/step.h"
 #include "method/store.h"
+#include "nn/optim_rule.h"
 #include "optim/schedule.h"
 #include "util/status.h"
 
-/* Options of the context: those of the run, or others until the detector begins. */
-typedef enum stand_in { AS_SET, NO_DETECTOR, GROUPS_ALONE } stand_in;
+/* The options of the context are those of the run only once the detector has started. Until then the step is that of
+ * `detector = none`, bit for bit, so that runs of one seed are paired from the first step; samples with the same content are no
+ * negatives even then. */
+typedef enum detector_phase {
+    DETECTOR_STARTED, /* the run's options */
+    DETECTOR_WAITS,   /* no detector */
+    DUPLICATES_ONLY   /* task clip, mask_duplicates: groups of equal contents are masked, and nothing else */
+} detector_phase;
 
 struct gf_loss_stage {
     gf_loss_stage_spec spec;
@@ -26,11 +33,11 @@ struct gf_loss_stage {
     const float *support; /* [fnc_support][batch][dim] on the host: the whole batch; NULL: none */
     float *support_there; /* GPU: the same on the device; else NULL */
     glofnd_stats stats;
-    stand_in options; /* the options of the context */
+    detector_phase phase; /* that the context is configured for */
     /* arrays of a batch */
-    int32_t *same;  /* [batch] groups of samples with the same content, or as the detector has them; NULL: none */
-    int64_t *order; /* [batch] scratch for it */
-    int64_t *id;    /* GPU: [batch] on the device; else NULL */
+    int32_t *groups; /* [batch] on the host: of samples with the same content, or as the detector has them; NULL: none */
+    int64_t *order;  /* [batch] scratch for it */
+    int64_t *id;     /* GPU: [batch] on the device; else NULL */
     int32_t *label, *group;
     /* several ranks */
     gf_step_ranks ranks;
@@ -44,10 +51,12 @@ struct gf_loss_stage {
 
 static const gf_config *config_of(const gf_loss_stage *l) { return l->spec.config; }
 static int on_device(const gf_loss_stage *l) { return config_of(l)->method.device == GLOFND_DEVICE_CUDA; }
-static int has_groups(const gf_loss_stage *l) { return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates; }
+static int masks_duplicates(const gf_loss_stage *l) {
+    return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates;
+}
 /* WCL: groups of the batch, made of its embeddings before every step. */
 static int has_components(const gf_loss_stage *l) {
-    return config_of(l)->method.detector == GLOFND_DETECT_COMPONENTS && l->options != GROUPS_ALONE;
+    return config_of(l)->method.detector == GLOFND_DETECT_COMPONENTS && l->phase != DUPLICATES_ONLY;
 }
 static int has_bank(const gf_loss_stage *l) { return config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK; }
 static int banks(const gf_loss_stage *l) { return has_bank(l) ? l->store->spec.modalities : 0; }
@@ -55,15 +64,17 @@ static gf_net *first_net(const gf_loss_stage *l) { return l->spec.encoders->at[0
 
 /* ----- creating ----- */
 
-/* With the encoders on a GPU the method runs there too, on their stream. */
-static glofnd_status make_context(gf_error *err, gf_loss_stage *l) {
-    TRY(gf_ctx_create(err, &config_of(l)->method, &l->ctx));
-    if (!on_device(l)) return GLOFND_OK;
-    return gf_ctx_status(err, l->ctx, glofnd_ctx_stream(l->ctx, gf_net_stream(first_net(l))));
+static size_t support_bytes(const gf_loss_stage *l) {
+    const gf_config *c = config_of(l);
+    return (size_t)c->method.fnc_support * (size_t)(c->batch * l->spec.encoders->dim) * sizeof(float);
 }
 
-/* Several ranks: a store of the drawn samples, or of all if it has averages, which every rank holds. */
-static glofnd_status make_store(gf_error *err, gf_loss_stage *l) {
+static glofnd_status make_stage(gf_error *err, gf_loss_stage *l) {
+    /* With the encoders on a GPU the method runs there too, on their stream. */
+    TRY(gf_ctx_create(err, &config_of(l)->method, &l->ctx));
+    if (on_device(l)) TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_stream(l->ctx, gf_net_stream(first_net(l)))));
+
+    /* Several ranks: a store of the drawn samples, or of all if it has averages, which every rank holds. */
     const gf_encoders *e = l->spec.encoders;
     const glofnd_store_spec spec = {
         .size = sizeof spec,
@@ -72,19 +83,11 @@ static glofnd_status make_store(gf_error *err, gf_loss_stage *l) {
         .path = l->spec.comm ? NULL : l->spec.store_path,
     };
     TRY(gf_ctx_status(err, l->ctx, glofnd_store_create(l->ctx, &spec, &l->store)));
-    return gf_ctx_status(err, l->ctx, glofnd_ctx_reserve(l->ctx, e->batch, config_of(l)->batch, e->dim, &l->ctx_bytes));
-}
-
-static size_t support_bytes(const gf_loss_stage *l) {
-    const gf_config *c = config_of(l);
-    return (size_t)c->method.fnc_support * (size_t)(c->batch * l->spec.encoders->dim) * sizeof(float);
-}
-
-static glofnd_status make_arrays(gf_error *err, gf_loss_stage *l) {
+    TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_reserve(l->ctx, e->batch, config_of(l)->batch, e->dim, &l->ctx_bytes)));
     const size_t batch = (size_t)config_of(l)->batch;
-    const int device = on_device(l), groups = has_groups(l) || l->spec.groups || has_components(l);
+    const int device = on_device(l), groups = masks_duplicates(l) || l->spec.groups || has_components(l);
     gf_net *net = first_net(l);
-    l->same = groups ? calloc(batch, sizeof *l->same) : NULL;
+    l->groups = groups ? calloc(batch, sizeof *l->groups) : NULL;
     l->order = groups ? calloc(batch, sizeof *l->order) : NULL;
     l->id = device ? gf_net_alloc(net, batch * sizeof *l->id) : NULL;
     l->label = device ? gf_net_alloc(net, batch * sizeof *l->label) : NULL;
@@ -92,15 +95,9 @@ static glofnd_status make_arrays(gf_error *err, gf_loss_stage *l) {
     l->support_there = device && gf_config_supports(config_of(l)) ? gf_net_alloc(net, support_bytes(l)) : NULL;
     FAIL_IF(err, device && gf_config_supports(config_of(l)) && !l->support_there, GLOFND_E_MEMORY,
             "no memory for the support views of %zu samples", batch);
-    FAIL_IF(err, (groups && (!l->same || !l->order)) || (device && (!l->id || !l->label)) || (device && groups && !l->group),
+    FAIL_IF(err, (groups && (!l->groups || !l->order)) || (device && (!l->id || !l->label)) || (device && groups && !l->group),
             GLOFND_E_MEMORY, "no memory for a batch of %zu samples", batch);
     return GLOFND_OK;
-}
-
-static glofnd_status make(gf_error *err, gf_loss_stage *l) {
-    TRY(make_context(err, l));
-    TRY(make_store(err, l));
-    return make_arrays(err, l);
 }
 
 glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec, gf_loss_stage **out) {
@@ -109,7 +106,7 @@ glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory for the loss");
     l->spec = *spec;
     l->stats.size = sizeof l->stats;
-    const glofnd_status status = make(err, l);
+    const glofnd_status status = make_stage(err, l);
     if (status == GLOFND_OK) *out = l;
     else gf_loss_stage_free(l);
     return status;
@@ -155,111 +152,93 @@ void gf_loss_stage_free(gf_loss_stage *l) {
     gf_step_ranks_close(&l->ranks);
     free(l->content);
     free(l->all_support);
-    free(l->same);
+    free(l->groups);
     free(l->order);
     free(l);
 }
 
 /* ----- begin ----- */
 
-/* Until the detector begins, the step is that of `detector = none`, bit for bit: runs of one seed are paired from the first step.
- * Samples with the same content are no negatives from the first epoch on: until then only these groups are masked. */
-static stand_in options_now(const gf_loss_stage *l) {
+static detector_phase phase_of_epoch(const gf_loss_stage *l, uint32_t epoch) {
     const glofnd_options *o = &config_of(l)->method;
-    if (l->batch->epoch >= (uint32_t)o->update_epoch) return AS_SET;
-    if (has_groups(l)) return GROUPS_ALONE;
-    return o->detector == GLOFND_DETECT_NONE ? AS_SET : NO_DETECTOR;
+    if (epoch >= (uint32_t)o->update_epoch) return DETECTOR_STARTED;
+    if (masks_duplicates(l)) return DUPLICATES_ONLY;
+    return o->detector == GLOFND_DETECT_NONE ? DETECTOR_STARTED : DETECTOR_WAITS;
 }
 
-static glofnd_status choose_options(gf_error *err, gf_loss_stage *l) {
+static glofnd_options options_of_phase(const gf_loss_stage *l, detector_phase phase) {
     glofnd_options o = config_of(l)->method;
-    const stand_in now = options_now(l);
-    if (now == l->options) return GLOFND_OK;
-    if (now == GROUPS_ALONE) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
-    /* alpha = 0 is "no detector" for all that learn or rank; a ring is filled nevertheless. */
-    if (now == NO_DETECTOR) o.alpha = 0.0;
-    if (now == NO_DETECTOR && o.detector >= GLOFND_DETECT_ORACLE)
-        o.detector = GLOFND_DETECT_NONE; /* labels, groups, components */
-    TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
-    l->options = now;
-    return GLOFND_OK;
+    if (phase == DUPLICATES_ONLY) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
+    if (phase == DETECTOR_WAITS) {
+        o.alpha = 0.0; /* "no detector" for all that learn or rank; a ring is filled nevertheless */
+        if (o.detector >= GLOFND_DETECT_ORACLE) o.detector = GLOFND_DETECT_NONE; /* labels, groups, components */
+    }
+    return o;
 }
 
 /* Arrays of the whole batch, on the host. */
 static const int64_t *ids(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.id : l->batch->id; }
 static const int32_t *labels(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.label : l->batch->label; }
-static const gf_content *contents(const gf_loss_stage *l) { return l->spec.comm ? l->content : l->batch->content; }
-
-static void find_groups(gf_loss_stage *l) {
-    const int64_t n = config_of(l)->batch;
-    if (!l->same || has_components(l)) return;
-    if (!l->spec.groups) {
-        gf_content_groups(contents(l), n, l->order, l->same);
-        return;
-    }
-    const int32_t *of = gf_sample_groups_at(l->spec.groups, l->step);
-    for (int64_t i = 0; i < n; i++) l->same[i] = l->spec.groups->made ? of[ids(l)[i]] : -1;
-}
-
-/* Own support views [fnc_support][rows][dim], of all ranks to every rank. */
-static glofnd_status gather_support(gf_error *err, gf_loss_stage *l) {
-    const int64_t dim = l->spec.encoders->dim, own = l->ranks.rows * dim, all = config_of(l)->batch * dim;
-    for (int i = 0; i < config_of(l)->method.fnc_support; i++)
-        TRY(gf_comm_gather(err, l->spec.comm, l->support + i * own, (size_t)own * sizeof *l->support, l->all_support + i * all));
-    l->support = l->all_support;
-    return GLOFND_OK;
-}
-
-/* Ids, labels and contents of the whole batch to every rank; state of the own samples to the store. */
-static glofnd_status gather_batch(gf_error *err, gf_loss_stage *l) {
-    const gf_batch *b = l->batch;
-    const size_t bytes = (size_t)l->ranks.rows * sizeof *l->content;
-    if (b->content) TRY(gf_comm_gather(err, l->spec.comm, b->content, bytes, l->content));
-    return gf_step_ranks_draw(err, &l->ranks, b->id, b->label, NULL, l->ctx, l->store);
-}
 
 glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau,
                                   const float *support) {
-    const size_t n = (size_t)config_of(l)->batch;
+    const int64_t n = config_of(l)->batch;
     gf_net *net = first_net(l);
     l->batch = b, l->step = step, l->tau = tau, l->support = support;
-    TRY(choose_options(err, l));
-    if (l->spec.comm) TRY(gather_batch(err, l));
-    if (l->spec.comm && support) TRY(gather_support(err, l));
-    find_groups(l);
+    const detector_phase phase = phase_of_epoch(l, b->epoch);
+    if (phase != l->phase) {
+        const glofnd_options o = options_of_phase(l, phase);
+        TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
+        l->phase = phase;
+    }
+    if (l->spec.comm) { /* ids, labels and contents of the whole batch to every rank; state of the own samples to the store */
+        const size_t bytes = (size_t)l->ranks.rows * sizeof *l->content;
+        if (b->content) TRY(gf_comm_gather(err, l->spec.comm, b->content, bytes, l->content));
+        TRY(gf_step_ranks_draw(err, &l->ranks, b->id, b->label, NULL, l->ctx, l->store));
+    }
+    if (l->spec.comm && support) { /* own support views [fnc_support][rows][dim], of all ranks to every rank */
+        const int64_t dim = l->spec.encoders->dim, own = l->ranks.rows * dim, all = n * dim;
+        for (int i = 0; i < config_of(l)->method.fnc_support; i++)
+            TRY(gf_comm_gather(err, l->spec.comm, l->support + i * own, (size_t)own * sizeof *l->support,
+                               l->all_support + i * all));
+        l->support = l->all_support;
+    }
+    const int of_samples = l->groups && !has_components(l); /* components are made of embeddings, in gf_loss_stage_run */
+    if (of_samples && l->spec.groups) {
+        const int32_t *of = gf_sample_groups_at(l->spec.groups, step);
+        for (int64_t i = 0; i < n; i++) l->groups[i] = l->spec.groups->made ? of[ids(l)[i]] : -1;
+    } else if (of_samples) {
+        gf_content_groups(l->spec.comm ? l->content : b->content, n, l->order, l->groups);
+    }
     if (!on_device(l)) return GLOFND_OK;
-    if (l->group && !has_components(l)) TRY(gf_net_write(err, net, l->group, l->same, n * sizeof *l->group));
+    if (of_samples) TRY(gf_net_write(err, net, l->group, l->groups, (size_t)n * sizeof *l->group));
     if (l->support_there && support) TRY(gf_net_write(err, net, l->support_there, l->support, support_bytes(l)));
-    TRY(gf_net_write(err, net, l->id, ids(l), n * sizeof *l->id));
-    return gf_net_write(err, net, l->label, labels(l), n * sizeof *l->label);
+    TRY(gf_net_write(err, net, l->id, ids(l), (size_t)n * sizeof *l->id));
+    return gf_net_write(err, net, l->label, labels(l), (size_t)n * sizeof *l->label);
 }
 
 /* ----- run ----- */
 
-static double gamma_now(const gf_loss_stage *l) {
-    const gf_config *c = config_of(l);
-    return c->gamma_schedule == GF_GAMMA_COSINE ? gf_gamma_cosine(c->gamma_min, (int64_t)l->batch->epoch, c->gamma_decay) : 0.0;
-}
-
 /* The whole batch without its embeddings. there: ids, labels and groups are on the device. */
 static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
-    const int64_t batch = config_of(l)->batch;
+    const gf_config *c = config_of(l);
     const int32_t *label = there ? l->label : labels(l);
+    const int64_t epoch = (int64_t)l->batch->epoch;
     return (glofnd_batch){
         .size = sizeof(glofnd_batch),
-        .rows = batch,
-        .cols = batch,
+        .rows = c->batch,
+        .cols = c->batch,
         .dim = l->spec.encoders->dim,
         .id = there ? l->id : ids(l),
         .label = l->spec.labelled ? label : NULL,
-        .group = l->options == NO_DETECTOR ? NULL
-                 : there                   ? l->group
-                                           : l->same,
+        .group = l->phase == DETECTOR_WAITS ? NULL
+                 : there                    ? l->group
+                                            : l->groups,
         .support_a = there ? l->support_there : l->support,
-        .epoch = (int32_t)l->batch->epoch,
+        .epoch = (int32_t)epoch,
         .want = l->spec.labelled ? GLOFND_WANT_QUALITY : 0,
         .tau = l->tau,
-        .gamma = gamma_now(l),
+        .gamma = c->gamma_schedule == GF_GAMMA_COSINE ? gf_gamma_cosine(c->gamma_min, epoch, c->gamma_decay) : 0.0,
     };
 }
 
@@ -269,7 +248,7 @@ uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
     const glofnd_batch q = batch_of(l, 1);
     const gf_plan plan = gf_plan_of(&c->method, &q);
     if (l->spec.comm && plan.shared) return 0; /* ranks sum for a shared threshold over the host */
-    return (gf_plan_phase(&plan) ^ (uint64_t)l->options << 62) | 1;
+    return (gf_plan_phase(&plan) ^ (uint64_t)l->phase << 62) | 1;
 }
 
 /* Own embeddings go to their places among those of all ranks. */
@@ -284,19 +263,6 @@ static glofnd_status step_of_ranks(gf_error *err, gf_loss_stage *l, glofnd_batch
                               gf_encoders_side_grad(e, 1), stats);
 }
 
-static glofnd_status method_step(gf_error *err, gf_loss_stage *l, const float *const side[2], float *const grad[2], int there) {
-    glofnd_batch q = batch_of(l, there);
-    glofnd_stats *stats = there ? NULL : &l->stats;
-    if (l->spec.comm) return step_of_ranks(err, l, q, stats);
-    q.a = side[0];
-    q.b = side[1];
-    if (has_components(l) && q.group)
-        TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, there ? l->group : l->same)));
-    const glofnd_status status = glofnd_step(l->ctx, l->store, &q, grad[0], grad[1], stats);
-    FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)l->step, glofnd_ctx_error(l->ctx));
-    return GLOFND_OK;
-}
-
 /* Index of the first sample with an embedding that is not finite; -1: none. */
 static int64_t first_bad(const float *side, int64_t batch, int64_t dim) {
     for (int64_t i = 0; i < batch * dim; i++)
@@ -304,20 +270,25 @@ static int64_t first_bad(const float *side, int64_t batch, int64_t dim) {
     return -1;
 }
 
-static glofnd_status host_step(gf_error *err, gf_loss_stage *l, const float *const side[2], float *const grad[2]) {
-    for (int i = 0; i < 2; i++) {
-        const int64_t bad = first_bad(side[i], l->spec.encoders->batch, l->spec.encoders->dim);
+glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
+    const gf_encoders *e = l->spec.encoders;
+    const int there = on_device(l);
+    for (int i = 0; i < 2 && !there; i++) {
+        const int64_t bad = first_bad(gf_encoders_side(e, i), e->batch, e->dim);
         FAIL_IF(err, bad >= 0, GLOFND_E_NUMERIC, "step %lld: the embedding of sample %lld is not finite; a smaller lr may help",
                 (long long)l->step, (long long)l->batch->id[bad]);
     }
-    return method_step(err, l, side, grad, 0);
-}
-
-glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
-    const gf_encoders *e = l->spec.encoders;
-    const float *const side[2] = {gf_encoders_side(e, 0), gf_encoders_side(e, 1)};
-    float *const grad[2] = {gf_encoders_side_grad(e, 0), gf_encoders_side_grad(e, 1)};
-    return on_device(l) ? method_step(err, l, side, grad, 1) : host_step(err, l, side, grad);
+    glofnd_batch q = batch_of(l, there);
+    glofnd_stats *stats = there ? NULL : &l->stats;
+    if (l->spec.comm) return step_of_ranks(err, l, q, stats);
+    q.a = gf_encoders_side(e, 0);
+    q.b = gf_encoders_side(e, 1);
+    if (has_components(l) && q.group)
+        TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, there ? l->group : l->groups)));
+    const glofnd_status status =
+        glofnd_step(l->ctx, l->store, &q, gf_encoders_side_grad(e, 0), gf_encoders_side_grad(e, 1), stats);
+    FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)l->step, glofnd_ctx_error(l->ctx));
+    return GLOFND_OK;
 }
 
 /* ----- finish ----- */
@@ -369,4 +340,20 @@ int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
     if (l->slots) rest += l->spec.encoders->batch * (int64_t)sizeof *l->slots;
     for (int i = 0; i < 2; i++) sample += l->bank[i] ? dim * (int64_t)sizeof *l->bank[i] : 0;
     return batch * sample + rest;
+}
+
+/* ----- the learned temperature ----- */
+
+gf_learned_tau gf_learned_tau_start(const gf_config *c) { return (gf_learned_tau){.log_scale = (float)-log(c->method.tau)}; }
+
+double gf_learned_tau_value(const gf_learned_tau *tau) { return exp(-(double)tau->log_scale); }
+
+void gf_learned_tau_move(gf_learned_tau *tau, const gf_config *c, double grad_scale, double lr, int64_t step) {
+    const gf_optim_rule rule = {.kind = GF_OPTIM_ADAMW, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adam_eps};
+    const double rate =
+        c->scale_lr < 0.0 ? lr : gf_lr_tau_threshold(c->scale_lr, c->scale_lr_ratio, c->scale_lr_below, (double)tau->log_scale);
+    const gf_optim_scalars now = gf_optim_scalars_at(&rule, rate, step);
+    const double grad = grad_scale * exp((double)tau->log_scale);
+    gf_rule_adamw(&rule, &now, 0.0, &tau->log_scale, (float)grad, &tau->m, &tau->v);
+    tau->log_scale = (float)gf_clamp_log_scale((double)tau->log_scale, c->scale_max);
 }

@@ -5,12 +5,16 @@
  *     gf_loss_stage_begin    the batch is drawn: its ids, labels and groups go where the loss is computed
  *     gf_loss_stage_run      the encoders have embedded it: loss, gradients, lambda and u; only queued on a GPU
  *     gf_loss_stage_finish   waits, and returns the statistics of the batch
- */
+ *
+ * Until the detector starts (update_epoch) the context has no detector, and the step is that of `detector = none`, bit for
+ * bit; equal contents are masked from the first step on (mask_duplicates). Groups of the baselines are made outside of the
+ * step: IFND's and those of a file by groups.h, WCL's (detector components) here, of the embeddings of the batch. */
 #pragma once
 
 #include "dist/step_ranks.h"
 #include "loop/encoders.h"
-#include "loop/sample_groups.h"
+#include "loop/groups.h"
+#include "run/config.h"
 
 typedef struct gf_loss_stage gf_loss_stage;
 
@@ -47,3 +51,18 @@ gf_shard *gf_loss_stage_shard(const gf_loss_stage *l);
 /* Replaces the store by that of a file. E_FORMAT: it holds a different number of anchors. */
 glofnd_status gf_loss_stage_load(gf_error *err, gf_loss_stage *l, const char *path);
 int64_t gf_loss_stage_bytes(const gf_loss_stage *l); /* held where the encoders are */
+
+/* ----- the learned temperature -----
+ *
+ * One temperature for all samples, learned with the weights as log(1/tau): an Adam step without decay, a learning rate of its own
+ * that falls where tau is small, and bounds. */
+
+typedef struct gf_learned_tau {
+    float log_scale; /* log(1/tau) */
+    float m, v;      /* moments of its gradient */
+} gf_learned_tau;
+
+gf_learned_tau gf_learned_tau_start(const gf_config *c);
+double gf_learned_tau_value(const gf_learned_tau *tau);
+/* Update number `step` = 1, 2, ...; grad_scale is d loss / d (1/tau), lr the present rate of the weights. */
+void gf_learned_tau_move(gf_learned_tau *tau, const gf_config *c, double grad_scale, double lr, int64_t step);

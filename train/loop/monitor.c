@@ -1,10 +1,11 @@
-/* monitor.c - see monitor.h. Records hold nothing that differs between equal runs but fields named time_* and *_per_s. */
+/* monitor.c - see monitor.h. */
 #include "loop/monitor.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,49 +15,99 @@
 #include "util/machine.h"
 #include "util/text.h"
 
-/* Bytes of the first *lines lines of a file. *lines becomes the number of whole lines where there are fewer, or no file. */
-static glofnd_status line_offset(gf_error *err, const char *path, int64_t *lines, int64_t *bytes) {
-    int64_t found = 0, at = 0;
-    *bytes = 0;
-    if (*lines == 0) return GLOFND_OK;
-    FILE *f = gf_stream_open(path, "r");
-    FAIL_IF(err, !f && errno != ENOENT, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
-    for (int c; f && found < *lines && (c = getc_unlocked(f)) != EOF;) {
-        at++;
-        if (c == '\n') found++, *bytes = at;
-    }
-    const int failed = f && ferror(f), why = errno;
-    if (f) fclose(f);
-    FAIL_IF(err, failed, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
-    *lines = found;
+/* ----- thresholds -----
+ *
+ * Each rank writes those of its own anchors to their places, and zeros elsewhere: the sum over ranks is that of all, without
+ * rounding. */
+
+static glofnd_status read_anchors(gf_error *err, glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                  glofnd_anchor *row) {
+    const glofnd_status status = glofnd_anchors_get(c, s, side, id, n, row);
+    FAIL_IF(err, status != GLOFND_OK, status, "thresholds cannot be read: %s", glofnd_ctx_error(c));
     return GLOFND_OK;
 }
 
-/* Keeps `keep` bytes; if that is no end of an event, all whole events; and if there are none, a new file begins. */
-static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path, int64_t keep) {
-    int there;
-    TRY(gf_exists(err, path, &there));
-    TRY(gf_log_save_tail(err, path, (uint64_t)keep));
-    glofnd_status status = there ? gf_events_open(err, &m->events, path, keep, gf_wall_clock()) : GLOFND_E_FORMAT;
-    if (status != GLOFND_E_FORMAT) return status;
-    m->events_cut = keep > 0;
-    TRY(gf_log_save_tail(err, path, 0));
-    status = gf_events_open(err, &m->events, path, GF_LOG_ALL, gf_wall_clock());
-    return status == GLOFND_E_FORMAT ? gf_events_open(err, &m->events, path, 0, gf_wall_clock()) : status;
+glofnd_status gf_lambdas_take(gf_error *err, const gf_trainer *t, int64_t max, gf_lambdas *x) {
+    const int64_t stride = (t->info.n + max - 1) / max;
+    x->count = (t->info.n + stride - 1) / stride;
+    for (int k = 0; k < t->encoders.count && !x->side[k]; k++) {
+        x->side[k] = malloc(sizeof(float) * (size_t)x->count);
+        FAIL_IF(err, !x->side[k], GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)x->count);
+    }
+    for (int k = 0; k < t->encoders.count; k++) {
+        memset(x->side[k], 0, sizeof(float) * (size_t)x->count);
+        /* This rank's anchors among every stride-th. In parts, since every call may go to a device. */
+        enum { PART = 512 };
+        const int rank = t->comm ? t->comm->rank : 0, ranks = t->comm ? t->comm->ranks : 1;
+        const gf_shard *own = gf_loss_stage_shard(t->loss);
+        glofnd_ctx *whole = gf_loss_stage_ctx(t->loss);
+        glofnd_ctx *c = own ? gf_shard_ctx(own) : whole;
+        const glofnd_store *store = own ? gf_shard_store(own) : gf_loss_stage_store(t->loss);
+        const int64_t shared_id = GLOFND_SHARED;
+        glofnd_anchor row[PART], shared;
+        int64_t id[PART], place[PART];
+        TRY(read_anchors(err, whole, gf_loss_stage_store(t->loss), k, &shared_id, 1, &shared));
+        for (int64_t j = 0; j < x->count;) {
+            int64_t n = 0;
+            for (; n < PART && j < x->count; j++)
+                if (j * stride % ranks == rank) id[n] = j * stride / ranks, place[n++] = j;
+            if (n > 0) TRY(read_anchors(err, c, store, k, id, n, row));
+            for (int64_t i = 0; i < n; i++)
+                x->side[k][place[i]] = row[i].clock > 0 || shared.clock == 0 ? row[i].lambda : shared.lambda;
+        }
+        if (t->comm) TRY(t->comm->ops->sum_floats(err, t->comm, x->side[k], x->count));
+    }
+    return GLOFND_OK;
 }
+
+void gf_lambdas_free(gf_lambdas *x) {
+    for (int k = 0; k < 2; k++) free(x->side[k]);
+    *x = (gf_lambdas){0};
+}
+
+double gf_lambdas_mean(const gf_lambdas *x, int side) {
+    double sum = 0.0;
+    for (int64_t i = 0; x->side[side] && i < x->count; i++) sum += (double)x->side[side][i];
+    return x->side[side] && x->count > 0 ? sum / (double)x->count : NAN;
+}
+
+/* ----- the records -----
+ *
+ * Records hold nothing that differs between equal runs but fields named time_* and *_per_s. */
 
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks,
                               gf_progress_mode mode) {
     char path[PATH_MAX];
-    int64_t keep;
+    int64_t keep = 0; /* bytes of log.jsonl */
     *m = (gf_monitor){.progress = gf_progress_start(t->step, mode), .started = gf_clock(), .lines = marks.log_lines};
     m->progress.next = 0.0; /* a log shows the first step, and how long it took */
     TRY(gf_path_join(err, path, run, GF_LOG_FILE));
-    TRY(line_offset(err, path, &m->lines, &keep));
+    if (m->lines != 0) { /* where there are fewer, or no file, it becomes the number of whole lines */
+        int64_t found = 0, at = 0;
+        FILE *f = gf_stream_open(path, "r");
+        FAIL_IF(err, !f && errno != ENOENT, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+        for (int c; f && found < m->lines && (c = getc_unlocked(f)) != EOF;) {
+            at++;
+            if (c == '\n') found++, keep = at;
+        }
+        const int failed = f && ferror(f), why = errno;
+        if (f) fclose(f);
+        FAIL_IF(err, failed, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
+        m->lines = found;
+    }
     TRY(gf_log_save_tail(err, path, (uint64_t)keep));
     TRY(gf_jsonl_open(err, &m->log, path, keep));
     TRY(gf_path_join(err, path, run, GF_EVENTS_FILE));
-    return open_events(err, m, path, marks.event_bytes);
+    /* Keeps event_bytes; if that is no end of an event, all whole events; and if there are none, a new file begins. */
+    int there;
+    TRY(gf_exists(err, path, &there));
+    TRY(gf_log_save_tail(err, path, (uint64_t)marks.event_bytes));
+    glofnd_status status = there ? gf_events_open(err, &m->events, path, marks.event_bytes, gf_wall_clock()) : GLOFND_E_FORMAT;
+    if (status != GLOFND_E_FORMAT) return status;
+    m->events_cut = marks.event_bytes > 0;
+    TRY(gf_log_save_tail(err, path, 0));
+    status = gf_events_open(err, &m->events, path, GF_LOG_ALL, gf_wall_clock());
+    return status == GLOFND_E_FORMAT ? gf_events_open(err, &m->events, path, 0, gf_wall_clock()) : status;
 }
 
 void gf_monitor_close(gf_monitor *m) {
@@ -71,18 +122,6 @@ static int64_t epoch_of(const gf_trainer *t) { return (t->step - 1) / t->epoch_s
 static double step_seconds(const gf_trainer *t) {
     const gf_step_times *s = &t->times;
     return s->load + s->forward + s->loss + s->backward + s->optimizer;
-}
-
-/* A run without learned thresholds has no lambda, one that flags nothing no share of kept negatives to show. */
-static void draw(gf_monitor *m, const gf_trainer *t, int last) {
-    char text[200], lambda[32] = "", kept[32] = "";
-    const double step = step_seconds(t);
-    if (gf_config_learns_lambda(&t->config)) snprintf(lambda, sizeof lambda, "lambda %6.3f | ", t->stats.lambda_mean);
-    if (gf_config_flags(&t->config)) snprintf(kept, sizeof kept, "kept %6.2f%% | ", 100.0 * t->stats.kept_share);
-    snprintf(text, sizeof text, "epoch %3lld/%d | step %6lld | loss %7.4f | %s%slr %.1e | %4.0f ms | %5.0f img/s",
-             (long long)(epoch_of(t) + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss, lambda, kept, t->lr,
-             1e3 * step, (double)t->config.batch / step);
-    gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, last);
 }
 
 /* Records go to the file at once, for `watch` and TensorBoard; to the disk at the next checkpoint. */
@@ -109,8 +148,23 @@ static double neighbours_of(const gf_trainer *t) {
     return o->neighbours > 0 && epoch_of(t) >= o->mask_epoch ? t->stats.neighbours : NAN;
 }
 
-static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
+/* A value that does not exist yet leaves no point in a curve. */
+static void curve(gf_monitor *m, const char *tag, double value) {
+    if (isfinite(value)) gf_events_scalar(&m->events, tag, value);
+}
+
+glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
+    const double step = step_seconds(t);
+    char text[200], lambda[32] = "", kept[32] = "";
+    /* A run without learned thresholds has no lambda, one that flags nothing no share of kept negatives to show. */
+    if (gf_config_learns_lambda(&t->config)) snprintf(lambda, sizeof lambda, "lambda %6.3f | ", t->stats.lambda_mean);
+    if (gf_config_flags(&t->config)) snprintf(kept, sizeof kept, "kept %6.2f%% | ", 100.0 * t->stats.kept_share);
+    snprintf(text, sizeof text, "epoch %3lld/%d | step %6lld | loss %7.4f | %s%slr %.1e | %4.0f ms | %5.0f img/s",
+             (long long)(epoch_of(t) + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss, lambda, kept, t->lr,
+             1e3 * step, (double)t->config.batch / step);
+    gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, t->step == gf_trainer_steps(t));
+    if (t->step % t->config.log_steps != 0) return GLOFND_OK;
     const double value[GF_RUN_STEP_COUNT] = {
         [GF_STEP_STEP] = (double)t->step,
         [GF_STEP_EPOCH] = (double)epoch_of(t),
@@ -129,20 +183,11 @@ static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
         [GF_STEP_TIME_OPTIMIZER] = t->times.optimizer,
         [GF_STEP_TIME_READ] = t->times.read,
         [GF_STEP_TIME_AUGMENT] = t->times.augment,
-        [GF_STEP_SPEED] = (double)t->config.batch / step_seconds(t),
+        [GF_STEP_SPEED] = (double)t->config.batch / step,
         [GF_STEP_NEIGHBOURS] = neighbours_of(t),
     };
     gf_log_write(&m->log, &gf_log_step, value, t->config.task == GF_TASK_CLIP);
-    return end_line(m);
-}
-
-/* A value that does not exist yet leaves no point in a curve. */
-static void curve(gf_monitor *m, const char *tag, double value) {
-    if (isfinite(value)) gf_events_scalar(&m->events, tag, value);
-}
-
-static glofnd_status chart_step(gf_monitor *m, const gf_trainer *t) {
-    const glofnd_stats *s = &t->stats;
+    TRY(end_line(m));
     gf_events_begin(&m->events, t->step, gf_wall_clock());
     curve(m, "train/loss", s->loss);
     curve(m, "train/lr", t->lr);
@@ -158,13 +203,6 @@ static glofnd_status chart_step(gf_monitor *m, const gf_trainer *t) {
     curve(m, "time/backward", t->times.backward);
     curve(m, "time/optimizer", t->times.optimizer);
     return end_event(m);
-}
-
-glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
-    draw(m, t, t->step == gf_trainer_steps(t));
-    if (t->step % t->config.log_steps != 0) return GLOFND_OK;
-    TRY(log_step(m, t));
-    return chart_step(m, t);
 }
 
 static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
@@ -243,20 +281,6 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
     return chart_epoch(m, t, lambdas, &x, knn);
 }
 
-/* ", lambda 0.412, flagged 1.02%, precision 23.5%, recall 23.6% (per anchor 31.2%, 40.1%)": what this run has of it. */
-static void describe_flags(const gf_trainer *t, const epoch_means *x, char *out, size_t bytes) {
-    size_t used = 0;
-    *out = 0;
-    if (gf_config_learns_lambda(&t->config)) used += (size_t)snprintf(out, bytes, ", lambda %.3f", x->lambda);
-    if (!gf_config_flags(&t->config)) return;
-    used += (size_t)snprintf(out + used, bytes - used, ", flagged %.2f%%", 100.0 * x->flagged);
-    if (isfinite(x->pooled_precision) && isfinite(x->pooled_recall))
-        snprintf(out + used, bytes - used, ", precision %.1f%%, recall %.1f%% (means per anchor %.1f%%, %.1f%%)",
-                 100.0 * x->pooled_precision, 100.0 * x->pooled_recall, 100.0 * x->precision, 100.0 * x->recall);
-    else if (isfinite(x->pooled_recall))
-        snprintf(out + used, bytes - used, ", precision –, recall %.1f%%", 100.0 * x->pooled_recall);
-}
-
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out, size_t bytes) {
     const epoch_means x = means_of(&t->sums);
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
@@ -270,7 +294,18 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, double knn, char *out
     m->progress.next = gf_clock() + gf_progress_interval(at - m->started);
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
-    describe_flags(t, &x, flags, sizeof flags);
+    /* ", lambda 0.412, flagged 1.02%, precision 23.5%, recall 23.6% (per anchor 31.2%, 40.1%)": what this run has of it. */
+    size_t used = 0;
+    *flags = 0;
+    if (gf_config_learns_lambda(&t->config)) used += (size_t)snprintf(flags, sizeof flags, ", lambda %.3f", x.lambda);
+    if (gf_config_flags(&t->config)) {
+        used += (size_t)snprintf(flags + used, sizeof flags - used, ", flagged %.2f%%", 100.0 * x.flagged);
+        if (isfinite(x.pooled_precision) && isfinite(x.pooled_recall))
+            snprintf(flags + used, sizeof flags - used, ", precision %.1f%%, recall %.1f%% (means per anchor %.1f%%, %.1f%%)",
+                     100.0 * x.pooled_precision, 100.0 * x.pooled_recall, 100.0 * x.precision, 100.0 * x.recall);
+        else if (isfinite(x.pooled_recall))
+            snprintf(flags + used, sizeof flags - used, ", precision –, recall %.1f%%", 100.0 * x.pooled_recall);
+    }
     if (isfinite(knn)) snprintf(top1, sizeof top1, ", kNN %.2f%%", 100.0 * knn);
     if (t->sums.damaged > 0.0) snprintf(unreadable, sizeof unreadable, ", %.0f unreadable", t->sums.damaged);
     snprintf(out, bytes, "epoch %lld/%d: loss %.4f%s%s%s; %s so far, %s to go", (long long)(t->step / t->epoch_steps),

@@ -1,9 +1,12 @@
-/* pretrain.c - see pretrain.h. */
+/* pretrain.c - see pretrain.h: messages, the beginning of a run, the loop, and its end. The run folder is held by
+ * run/run_folder.h. */
 #include "loop/pretrain.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,25 +14,24 @@
 
 #include "io/file.h"
 #include "io/safetensors.h"
-#include "run/run_folder.h"
-#include "run/run_eval.h"
-#include "run/resume.h"
-#include "loop/check_ranks.h"
-#include "loop/weights.h"
-#include "loop/announce.h"
-#include "loop/epoch_watch.h"
-#include "loop/memory.h"
+#include "loop/model.h"
 #include "loop/monitor.h"
+#include "loop/ranks.h"
+#include "loop/trainer.h"
+#include "run/forecast.h"
+#include "run/resume.h"
+#include "run/run_eval.h"
+#include "run/run_folder.h"
+#include "util/machine.h"
 
 enum { EARLY = 10 }; /* steps after which a run has allocated its memory */
 
 typedef struct job {
-    const gf_pretrain *p;
+    const gf_pretrain *p; /* what the caller wants */
     gf_trainer *trainer;
     gf_monitor monitor;
-    int folder;           /* descriptor of the run folder; the first rank's is locked: one run at a time */
+    gf_run_hold hold;     /* of the run folder */
     int started;          /* training has begun: now a rank may fail alone */
-    int made;             /* folders that were made: the run's, and those above it */
     int warned;           /* of unreadable samples */
     glofnd_status noted;  /* several ranks: result of noting unreadable samples */
     int64_t marked;       /* bytes of eval.jsonl after its last record of training; -1: none yet */
@@ -49,56 +51,6 @@ static glofnd_status agreed(gf_error *err, const gf_pretrain *p, glofnd_status s
     return p->comm ? gf_comm_agree(err, p->comm, status) : status;
 }
 
-/* ----- run folder ----- */
-
-static glofnd_status lock_folder(gf_error *err, job *j) {
-    const char *run = j->p->run;
-    TRY(gf_folder_lock(err, run, &j->folder));
-    FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
-    return GLOFND_OK;
-}
-
-/* A file that cannot be inspected is taken to exist: it may be the user's. */
-static int exists(const job *j, const char *name) { return faccessat(j->folder, name, F_OK, 0) == 0 || errno != ENOENT; }
-
-/* A run does not begin among files of the user that it would overwrite, or remove after a failure. */
-static glofnd_status refuse_existing(gf_error *err, const job *j) {
-    static const char *const files[] = {GF_CONFIG_FILE,     GF_MODEL_FILE,  GF_CHECKPOINTS, GF_EVAL_FILE,
-                                        GF_VOCABULARY_FILE, GF_EVENTS_FILE, GF_MEMORY_FILE};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        FAIL_IF(err, exists(j, files[i]), GLOFND_E_ARGUMENT,
-                "%s has %s already, but no run to resume: choose a different --out, or move the file away", j->p->run, files[i]);
-    return GLOFND_OK;
-}
-
-static glofnd_status prepare_folder(gf_error *err, job *j) {
-    const gf_pretrain *p = j->p;
-    char path[PATH_MAX];
-    FAIL_IF(err, strlen(p->run) > PATH_MAX - 128, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
-    TRY(gf_folder_make(err, p->run, &j->made));
-    TRY(lock_folder(err, j));
-    FAIL_IF(err, gf_checkpoint_step(p->run) >= 0 && exists(j, GF_DONE_FILE), GLOFND_E_ARGUMENT,
-            "%s is a checkpoint; to continue its run give the run's folder, to begin another one from it copy it to "
-            "NEW/checkpoints",
-            p->run);
-    const int logged = exists(j, GF_LOG_FILE);
-    TRY(gf_checkpoint_latest(err, p->run, path));
-    FAIL_IF(err, !p->resume && *path, GLOFND_E_ARGUMENT,
-            "%s holds a run already; continue it by --resume, or choose a different --out", p->run);
-    FAIL_IF(
-        err, !p->resume && logged, GLOFND_E_ARGUMENT,
-        "%s holds a run already, without a checkpoint; begin it again by --resume, with the keys that should change, or choose a "
-        "different --out",
-        p->run);
-    if (!p->resume) TRY(refuse_existing(err, j));
-    FAIL_IF(err, p->resume && !*path && exists(j, GF_MODEL_FILE), GLOFND_E_ARGUMENT,
-            "%s has a model, but no checkpoint to resume; to begin with its weights choose a different --out and --init "
-            "%s/" GF_MODEL_FILE,
-            p->run, p->run);
-    gf_leftovers_remove(j->folder);
-    return GLOFND_OK;
-}
-
 static glofnd_status write_config(gf_error *err, const job *j) {
     char path[PATH_MAX];
     TRY(gf_path_join(err, path, j->p->run, GF_CONFIG_FILE));
@@ -111,37 +63,87 @@ static glofnd_status write_model(gf_error *err, const job *j) {
     return gf_model_save(err, j->trainer, path);
 }
 
-/* ----- beginning ----- */
+/* ----- messages ----- */
 
-/* As it was at the checkpoint; changes by flags are written when training continues. */
-static glofnd_status restore_config(gf_error *err, const job *j) {
-    const gf_pretrain *p = j->p;
-    if (!p->config_was || !is_first(p)) return GLOFND_OK;
-    gf_pretrain_report(p, "%s/" GF_CONFIG_FILE " is %s: it is restored from the one in %s", p->run, p->config_was, j->from);
-    return gf_resume_restore(err, p->run, j->from);
+/* A line, by the first of several ranks. */
+static void report(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void report(const gf_pretrain *p, const char *fmt, ...) {
+    char line[1600];
+    va_list args;
+    if (!p->report || (p->comm && p->comm->rank > 0)) return;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    p->report(line);
 }
 
-/* Weights to begin with: a checkpoint, a file, or the seed. */
-static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
-    const gf_pretrain *p = j->p;
-    gf_trainer *t = j->trainer;
-    char line[1500];
-    *marks = (gf_log_marks){0, 0};
-    if (p->resume && *j->from) {
-        TRY(gf_resume_check(err, p->run, j->from, &t->config, t->epoch_steps));
-        TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
-        TRY(restore_config(err, j));
-        gf_pretrain_report(p, "resumed at step %lld from %s", (long long)t->step, j->from);
-        if (j->found.changed)
-            gf_pretrain_report(p, "the data has changed: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
-                               (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
-                               (long long)(t->step / t->epoch_steps + 1));
-        return GLOFND_OK;
-    }
-    if (p->resume) gf_pretrain_report(p, "no complete checkpoint in %s: starting from the beginning", p->run);
-    if (*t->config.init) TRY(gf_model_init(err, t, t->config.init, line, sizeof line));
-    if (*t->config.init) gf_pretrain_report(p, "%s", line);
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
+/* A run that does not fit would be killed in its first steps, without a message. */
+static glofnd_status check_memory(gf_error *err, const gf_pretrain *p, const gf_config *c, size_t bytes) {
+    const char *what;
+    const int64_t limit = gf_memory_limit(&what);
+    const int fits = c->method.device != GLOFND_DEVICE_CPU || limit == 0 || bytes <= (size_t)limit;
+    FAIL_IF(err, !fits && !p->force, GLOFND_E_MEMORY,
+            "about %.0f MB are needed, more than the %.0f MB of %s; a smaller batch or size needs less, --force starts anyway",
+            (double)bytes / 1e6, (double)limit / 1e6, what);
+    if (!fits) report(p, "that is more than the %.0f MB of %s", (double)limit / 1e6, what);
     return GLOFND_OK;
+}
+
+/* Before memory is allocated, so that a run that does not fit has reported how much it needs. E_MEMORY: it does not fit. */
+static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
+    const gf_config *c = &t->config;
+    size_t bytes = 0;
+    char arch[32], name[32], detector[64] = "no detector", text[100] = "", decoding[80] = "", line[300], warning[500];
+    gf_config_text(c, "arch", arch, sizeof arch);
+    if (c->task == GF_TASK_CLIP)
+        snprintf(text, sizeof text, ", captions of %d tokens through %d layers of %d", (int)c->context, (int)c->text_layers,
+                 (int)c->text_width);
+    gf_config_text(c, "detector", name, sizeof name);
+    if (c->method.detector != GLOFND_DETECT_NONE)
+        snprintf(detector, sizeof detector, "detector %s after %d epoch%s", name, (int)c->method.mask_epoch,
+                 plural(c->method.mask_epoch));
+    TRY(gf_trainer_estimate(err, t, &bytes));
+    if (t->info.width == 0)
+        snprintf(decoding, sizeof decoding, ", large images up to %.0f MB more (max_pixels)",
+                 (double)c->max_pixels * GF_PIXEL_BYTES / 1e6);
+    report(p,
+           "%s: %lld images, %s at %d px%s, batch %lld, %d epoch%s of %lld step%s, peak lr %.4g, %s, "
+           "about %.0f MB%s%s",
+           c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
+           (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
+           c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "", decoding);
+    if (*gf_dataset_note(t->data)) report(p, "data: %s", gf_dataset_note(t->data));
+    if (c->method.loss == GLOFND_LOSS_SIMCLR)
+        report(p, "loss simclr is the sum over both views per image: twice the mean of NT-Xent over its 2 x batch rows");
+    gf_flag_forecast_text(c, t->epoch_steps, line, sizeof line, warning, sizeof warning);
+    if (*line) report(p, "%s", line);
+    if (*warning) report(p, "%s", warning);
+    for (int k = 0; gf_idle_option(c, k); k++) report(p, "note: %s", gf_idle_option(c, k));
+    return check_memory(err, p, c, bytes);
+}
+
+static glofnd_status prepare_watch(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
+    const gf_config *c = &t->config;
+    if (!p->watch) return GLOFND_OK;
+    if (p->left_out)
+        report(p, "on_epoch of a file is not run; to run it, give it on the command line: --on-epoch '%s'", p->left_out);
+    if (*c->on_epoch) report(p, "on_epoch: after every epoch `%s` is run", c->on_epoch);
+    return c->eval_every > 0 ? p->watch->prepare(err, p->watch->user, t) : GLOFND_OK;
+}
+
+/* Top-1 after every eval_every epochs and after the last one; NaN: not now, or it failed, which is reported. */
+static double measure_epoch(const gf_pretrain *p, const gf_trainer *t) {
+    const int64_t epochs = t->step / t->epoch_steps;
+    gf_error err = {{0}};
+    double top1 = NAN;
+    if (!p->watch || t->config.eval_every < 1) return NAN;
+    if (epochs % t->config.eval_every != 0 && epochs < t->config.epochs) return NAN;
+    const glofnd_status status = p->watch->measure(&err, p->watch->user, t, &top1);
+    if (status != GLOFND_OK) report(p, "no evaluation of epoch %lld: %s", (long long)epochs, err.text);
+    return status == GLOFND_OK ? top1 : NAN;
 }
 
 /* ----- the loop ----- */
@@ -151,7 +153,7 @@ static glofnd_status mark_evals_stale(gf_error *err, job *j) {
     gf_eval_writer log = {0};
     struct stat st;
     if (j->trainer->step == j->monitor.progress.first) return GLOFND_OK; /* resumed here, and no step since */
-    const int found = fstatat(j->folder, GF_EVAL_FILE, &st, 0) == 0;
+    const int found = fstatat(j->hold.folder, GF_EVAL_FILE, &st, 0) == 0;
     if (!found && errno == ENOENT) return GLOFND_OK;
     FAIL_IF(err, !found, GLOFND_E_IO, "%s/" GF_EVAL_FILE " cannot be inspected: %s", j->p->run, strerror(errno));
     if (st.st_size == j->marked) return GLOFND_OK;
@@ -160,7 +162,7 @@ static glofnd_status mark_evals_stale(gf_error *err, job *j) {
     gf_eval_put_integer(&log, "step", j->trainer->step);
     gf_eval_writer_end(&log);
     TRY(gf_eval_writer_close(&log));
-    j->marked = fstatat(j->folder, GF_EVAL_FILE, &st, 0) == 0 ? st.st_size : -1;
+    j->marked = fstatat(j->hold.folder, GF_EVAL_FILE, &st, 0) == 0 ? st.st_size : -1;
     return GLOFND_OK;
 }
 
@@ -170,7 +172,7 @@ static glofnd_status checkpoint(gf_error *err, job *j) {
     if (is_first(j->p)) TRY(mark_evals_stale(err, j));
     if (is_first(j->p)) TRY(gf_monitor_sync(&j->monitor, &marks));
     if (j->monitor.restored)
-        gf_pretrain_report(j->p, "a log file of %s was removed or replaced during training: it is written again", j->p->run);
+        report(j->p, "a log file of %s was removed or replaced during training: it is written again", j->p->run);
     j->monitor.restored = 0;
     j->saved = j->trainer->marks[0];
     TRY(gf_checkpoint_save(err, j->trainer, j->p->run, marks));
@@ -195,13 +197,6 @@ static int checkpoint_due(const job *j) {
     return t->step % t->epoch_steps == 0 && (j->saved <= 0.0 || t->marks[0] - j->saved >= 60.0 * c->checkpoint_minutes);
 }
 
-/* The model comes last: a kill before it leaves a checkpoint that --resume makes it from (clean_finished). */
-static glofnd_status finish(gf_error *err, job *j) {
-    j->marked = -1; /* the last record has the last step */
-    TRY(checkpoint(err, j));
-    return agreed(err, j->p, is_first(j->p) ? write_model(err, j) : GLOFND_OK);
-}
-
 /* After some steps, for reports during the first epoch, and at the end of every epoch. */
 static glofnd_status record_memory(gf_error *err, const job *j) {
     gf_memory_record held;
@@ -213,9 +208,9 @@ static glofnd_status end_epoch(gf_error *err, job *j) {
     char line[300];
     double value[GF_RUN_FIELD_COUNT];
     TRY(record_memory(err, j));
-    const double knn = gf_epoch_measure(j->p, j->trainer);
+    const double knn = measure_epoch(j->p, j->trainer);
     TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas, knn, value));
-    if (gf_monitor_summary(&j->monitor, j->trainer, knn, line, sizeof line)) gf_pretrain_report(j->p, "%s", line);
+    if (gf_monitor_summary(&j->monitor, j->trainer, knn, line, sizeof line)) report(j->p, "%s", line);
     if (j->p->watch && *j->trainer->config.on_epoch) j->p->watch->ended(j->p->watch->user, j->trainer, value);
     return GLOFND_OK;
 }
@@ -223,9 +218,7 @@ static glofnd_status end_epoch(gf_error *err, job *j) {
 /* step: of the batch that the sample belongs to. */
 static void report_unreadable(job *j, int64_t step, int64_t i, const char *message) {
     if (!j->warned)
-        gf_pretrain_report(j->p,
-                           "an unreadable sample is left out and another takes its place, " GF_LOG_FILE " will name all: %s",
-                           message);
+        report(j->p, "an unreadable sample is left out and another takes its place, " GF_LOG_FILE " will name all: %s", message);
     if (!j->warned) j->monitor.progress.open = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
@@ -248,110 +241,99 @@ static glofnd_status report_all_unreadable(gf_error *err, job *j) {
     return GLOFND_OK;
 }
 
-/* The clocks of ranks differ, so the first one's decides when a checkpoint is due. *stop: the run was interrupted. */
-static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
+static glofnd_status train(gf_error *err, job *j, gf_pretrain_end *end) {
+    const gf_pretrain *p = j->p;
     gf_trainer *t = j->trainer;
-    double x[1];
-    t->distributed.stop = j->p->stop && atomic_load(j->p->stop);
-    *stop = t->distributed.stop;
-    TRY(gf_trainer_step(err, t));
-    if (t->comm) *stop = t->distributed.stop;
-    TRY(report_all_unreadable(err, j));
-    if (is_first(j->p)) TRY(gf_monitor_step(&j->monitor, t));
-    if (is_first(j->p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));
-    if (t->step % t->epoch_steps == 0) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MAX, &j->lambdas));
-    if (t->step % t->epoch_steps == 0 && is_first(j->p)) TRY(end_epoch(err, j));
-    x[0] = is_first(j->p) && checkpoint_due(j);
-    if (t->comm && t->step % t->epoch_steps == 0) TRY(t->comm->ops->sum(err, t->comm, x, 1));
-    *due = x[0] > 0.0 || (t->config.checkpoint_steps && t->step % t->config.checkpoint_steps == 0);
-    return GLOFND_OK;
-}
-
-static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
-    gf_trainer *t = j->trainer;
+    const gf_config *c = &t->config;
     const int64_t steps = gf_trainer_steps(t);
     *end = GF_PRETRAIN_FINISHED;
     while (t->step < steps) {
-        int stop = 0, due = 0;
-        TRY(step_and_log(err, j, &stop, &due));
-        if (t->step < steps && (stop || due)) TRY(checkpoint(err, j));
+        t->distributed.stop = p->stop && atomic_load(p->stop);
+        TRY(gf_trainer_step(err, t));
+        const int stop = t->distributed.stop; /* of any rank */
+        const int epoch_ends = t->step % t->epoch_steps == 0;
+        TRY(report_all_unreadable(err, j));
+        if (is_first(p)) TRY(gf_monitor_step(&j->monitor, t));
+        if (is_first(p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));
+        if (epoch_ends) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MAX, &j->lambdas));
+        if (epoch_ends && is_first(p)) TRY(end_epoch(err, j));
+        /* The clocks of ranks differ, so the first one's decides when a checkpoint is due. */
+        double due = is_first(p) && checkpoint_due(j);
+        if (t->comm && epoch_ends) TRY(t->comm->ops->sum(err, t->comm, &due, 1));
+        if (c->checkpoint_steps && t->step % c->checkpoint_steps == 0) due = 1.0;
+        if (t->step < steps && (stop || due > 0.0)) TRY(checkpoint(err, j));
         if (t->step < steps && stop) {
             *end = GF_PRETRAIN_STOPPED;
             return GLOFND_OK;
         }
     }
-    return finish(err, j);
+    /* The model comes last: a kill before it leaves a checkpoint that --resume makes it from (clean_finished). */
+    j->marked = -1; /* the last record has the last step */
+    TRY(checkpoint(err, j));
+    return agreed(err, p, is_first(p) ? write_model(err, j) : GLOFND_OK);
+}
+
+/* ----- beginning ----- */
+
+/* Weights to begin with: a checkpoint, a file, or the seed. */
+static glofnd_status load_start(gf_error *err, job *j, gf_log_marks *marks) {
+    const gf_pretrain *p = j->p;
+    gf_trainer *t = j->trainer;
+    char line[1500];
+    *marks = (gf_log_marks){0, 0};
+    if (p->resume && *j->from) {
+        TRY(gf_resume_check(err, p->run, j->from, &t->config, t->epoch_steps));
+        TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
+        if (p->config_was &&
+            is_first(p)) { /* as it was at the checkpoint; changes by flags are written when training continues */
+            report(p, "%s/" GF_CONFIG_FILE " is %s: it is restored from the one in %s", p->run, p->config_was, j->from);
+            TRY(gf_resume_restore(err, p->run, j->from));
+        }
+        report(p, "resumed at step %lld from %s", (long long)t->step, j->from);
+        if (j->found.changed)
+            report(p, "the data has changed: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
+                   (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
+                   (long long)(t->step / t->epoch_steps + 1));
+        return GLOFND_OK;
+    }
+    if (p->resume) report(p, "no complete checkpoint in %s: starting from the beginning", p->run);
+    if (*t->config.init) TRY(gf_model_init(err, t, t->config.init, line, sizeof line));
+    if (*t->config.init) report(p, "%s", line);
+    return GLOFND_OK;
 }
 
 /* The state of a run does not depend on its logs: it continues without them. */
 static void report_lost_logs(const job *j, gf_log_marks marks) {
     const gf_monitor *m = &j->monitor;
     if (m->lines < marks.log_lines)
-        gf_pretrain_report(j->p,
-                           GF_LOG_FILE
-                           " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
-                           (long long)m->lines, (long long)marks.log_lines);
+        report(j->p,
+               GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
+               (long long)m->lines, (long long)marks.log_lines);
     if (m->events_cut)
-        gf_pretrain_report(j->p, GF_EVENTS_FILE
-                           " differs from its state at this checkpoint: whole events are kept, and new ones follow");
+        report(j->p, GF_EVENTS_FILE " differs from its state at this checkpoint: whole events are kept, and new ones follow");
 }
 
-/* From here on a rank may fail alone: each has to know which folders the first one made, to remove them. */
-static glofnd_status share_folder(gf_error *err, job *j) {
+/* All ranks begin together; status: of the first one's writing, which the others wait for. From here on a rank may fail alone:
+ * each has to know which folders the first one made, to remove them. */
+static glofnd_status begin_together(gf_error *err, job *j, glofnd_status status) {
     gf_comm *c = j->p->comm;
-    double made = j->made;
-    if (!c) return GLOFND_OK;
-    TRY(c->ops->sum(err, c, &made, 1));
-    j->made = (int)made;
-    if (!is_first(j->p)) j->folder = open(j->p->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return GLOFND_OK;
-}
-
-/* status: of the first rank's writing; the others wait for it. */
-static glofnd_status begin(gf_error *err, job *j, glofnd_status status) {
+    double made = j->hold.made;
     TRY(agreed(err, j->p, status));
-    TRY(share_folder(err, j));
+    if (c) TRY(c->ops->sum(err, c, &made, 1));
+    j->hold.made = (int)made;
+    if (c && !is_first(j->p)) j->hold.folder = open(j->p->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     j->started = 1;
     return GLOFND_OK;
-}
-
-static glofnd_status follow(gf_error *err, job *j, gf_pretrain_end *end) {
-    TRY(begin(err, j, GLOFND_OK));
-    return loop(err, j, end);
 }
 
 /* A kill after the last checkpoint may have left files, and no model or that of a shorter run. */
 static glofnd_status clean_finished(gf_error *err, const job *j) {
     int same = 0;
-    if (exists(j, GF_MODEL_FILE)) TRY(gf_manifest_same(err, j->from, j->p->run, GF_MODEL_FILE, &same));
+    if (gf_run_hold_has(&j->hold, GF_MODEL_FILE)) TRY(gf_manifest_same(err, j->from, j->p->run, GF_MODEL_FILE, &same));
     if (!same) TRY(write_model(err, j));
     gf_monitor_forget_tails(err, j->p->run);
     const gf_checkpoint_keep keep = gf_checkpoint_keeps(j->trainer);
     return gf_checkpoint_clean(err, j->p->run, j->from, &keep);
-}
-
-static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
-    gf_log_marks marks;
-    gf_trainer *t = j->trainer;
-    TRY(agreed(err, j->p, start(err, j, &marks)));
-    if (t->step == gf_trainer_steps(t)) {
-        *end = GF_PRETRAIN_ALREADY;
-        return is_first(j->p) ? clean_finished(err, j) : GLOFND_OK;
-    }
-    if (!is_first(j->p)) return follow(err, j, end);
-    const gf_progress_mode mode = j->p->quiet ? GF_PROGRESS_QUIET : j->p->plain ? GF_PROGRESS_LINES : GF_PROGRESS_AUTO;
-    /* The configuration comes first, so that there is always something to resume. */
-    glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
-    if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, mode);
-    if (status == GLOFND_OK) status = gf_monitor_decoder(&j->monitor, t);
-    if (status == GLOFND_OK) report_lost_logs(j, marks);
-    if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
-    if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
-    if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->p->run, j->from);
-    status = begin(err, j, status);
-    if (status == GLOFND_OK) status = loop(err, j, end);
-    gf_monitor_close(&j->monitor);
-    return status;
 }
 
 /* Task clip: the vocabulary of the run, made when it begins. */
@@ -361,19 +343,12 @@ static glofnd_status prepare_vocabulary(gf_error *err, job *j) {
     if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
     TRY(gf_path_join(err, path, j->p->run, GF_VOCABULARY_FILE));
     if (!*j->from && is_first(j->p)) {
-        const int existed = exists(j, GF_VOCABULARY_FILE);
+        const int existed = gf_run_hold_has(&j->hold, GF_VOCABULARY_FILE);
         TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
         if (!existed) memcpy(j->vocab, path, sizeof j->vocab);
-        gf_pretrain_report(j->p, "%s", line);
+        report(j->p, "%s", line);
     }
     return gf_trainer_vocabulary(err, j->trainer, path);
-}
-
-static glofnd_status compare_ranks(gf_error *err, const job *j) {
-    gf_comm *c = j->p->comm;
-    if (!c) return GLOFND_OK;
-    TRY(gf_check_ranks_folder(err, c, j->p->run));
-    return gf_check_ranks_equal(err, c, j->trainer, j->from);
 }
 
 static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config) {
@@ -395,50 +370,73 @@ static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config
     return GLOFND_OK;
 }
 
-static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
-    const gf_pretrain *p = j->p;
-    TRY(agreed(err, p, is_first(p) ? prepare_folder(err, j) : GLOFND_OK));
-    TRY(agreed(err, p, open_trainer(err, j, config)));
-    TRY(compare_ranks(err, j));
-    TRY(agreed(err, p, is_first(p) ? prepare_vocabulary(err, j) : GLOFND_OK));
-    TRY(agreed(err, p, is_first(p) ? GLOFND_OK : prepare_vocabulary(err, j)));
-    TRY(agreed(err, p, gf_pretrain_announce(err, p, j->trainer)));
-    TRY(agreed(err, p, is_first(p) ? gf_epoch_prepare(err, p, j->trainer) : GLOFND_OK));
-    TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_unreadable, j)));
-    if (config->decode == GF_DECODE_GPU || config->decode == GF_DECODE_AUTO)
-        gf_pretrain_report(p, "JPEG files are decoded by %s", gf_feed_decoder_name(&j->trainer->feed));
-    return run(err, j, end);
+/* From the weights to begin with to the end of the loop. */
+static glofnd_status start_and_train(gf_error *err, job *j, gf_pretrain_end *end) {
+    gf_log_marks marks;
+    gf_trainer *t = j->trainer;
+    TRY(agreed(err, j->p, load_start(err, j, &marks)));
+    if (t->step == gf_trainer_steps(t)) {
+        *end = GF_PRETRAIN_ALREADY;
+        return is_first(j->p) ? clean_finished(err, j) : GLOFND_OK;
+    }
+    if (!is_first(j->p)) {
+        TRY(begin_together(err, j, GLOFND_OK));
+        return train(err, j, end);
+    }
+    const gf_progress_mode mode = j->p->quiet ? GF_PROGRESS_QUIET : j->p->plain ? GF_PROGRESS_LINES : GF_PROGRESS_AUTO;
+    /* The configuration comes first, so that there is always something to resume. */
+    glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
+    if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, mode);
+    if (status == GLOFND_OK) status = gf_monitor_decoder(&j->monitor, t);
+    if (status == GLOFND_OK) report_lost_logs(j, marks);
+    if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
+    if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
+    if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->p->run, j->from);
+    status = begin_together(err, j, status);
+    if (status == GLOFND_OK) status = train(err, j, end);
+    gf_monitor_close(&j->monitor);
+    return status;
 }
 
-/* A new run that failed in its first step leaves no files, so that the corrected command can be given as it is. None of them
- * existed before (refuse_existing), but plans.txt may have. Of several ranks the failing one removes them: the others wait for
- * it, and will not return. */
-static int remove_failed_start(const job *j) {
-    static const char *const files[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_CONFIG_FILE, GF_VOCABULARY_FILE, GF_MEMORY_FILE};
-    if (!j->started || *j->from || j->trainer->step > 0 || (j->p->resume && !j->made)) return 0;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlinkat(j->folder, files[i], 0);
-    if (j->made) unlinkat(j->folder, GF_PLANS_FILE, 0);
-    return 1;
+static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
+    const gf_pretrain *p = j->p;
+    TRY(agreed(err, p, is_first(p) ? gf_run_hold_take(err, p->run, p->resume, &j->hold) : GLOFND_OK));
+    TRY(agreed(err, p, open_trainer(err, j, config)));
+    if (p->comm) TRY(gf_check_ranks_folder(err, p->comm, p->run));
+    if (p->comm) TRY(gf_check_ranks_equal(err, p->comm, j->trainer, j->from));
+    TRY(agreed(err, p, is_first(p) ? prepare_vocabulary(err, j) : GLOFND_OK));
+    TRY(agreed(err, p, is_first(p) ? GLOFND_OK : prepare_vocabulary(err, j)));
+    TRY(agreed(err, p, announce(err, p, j->trainer)));
+    TRY(agreed(err, p, is_first(p) ? prepare_watch(err, p, j->trainer) : GLOFND_OK));
+    TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_unreadable, j)));
+    if (config->decode == GF_DECODE_GPU || config->decode == GF_DECODE_AUTO)
+        report(p, "JPEG files are decoded by %s", gf_feed_decoder_name(&j->trainer->feed));
+    return start_and_train(err, j, end);
 }
 
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started) {
     gf_config config = p->config;
-    job j = {.p = p, .folder = -1, .marked = -1};
+    job j = {.p = p, .hold.folder = -1, .marked = -1};
     if (started) *started = 0;
     glofnd_status status = gf_config_resolve(err, &config);
     TRY(agreed(err, p, status));
     status = prepare_and_run(err, &j, &config, end);
-    if (status != GLOFND_OK && remove_failed_start(&j) && !p->comm) j.started = 0;
+    /* A new run that failed in its first step leaves no files, so that the corrected command can be given as it is. Of several
+     * ranks the failing one removes them: the others wait for it, and will not return. */
+    if (status != GLOFND_OK && j.started && !*j.from && j.trainer->step == 0 && (!p->resume || j.hold.made)) {
+        gf_run_hold_clear(&j.hold);
+        if (!p->comm) j.started = 0;
+    }
     if (started) *started = j.started;
     if (status != GLOFND_OK && p->comm && j.started) { /* other ranks wait for this one: it must not wait now */
-        gf_folder_unmake(p->run, j.made);
+        gf_folder_unmake(p->run, j.hold.made);
         return status;
     }
     gf_trainer_free(j.trainer);
     gf_lambdas_free(&j.lambdas);
     if (*j.store) unlink(j.store);
     if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next start makes its own */
-    if (j.folder >= 0) close(j.folder);
-    if (status != GLOFND_OK) gf_folder_unmake(p->run, j.made); /* only if it is empty */
+    if (j.hold.folder >= 0) close(j.hold.folder);
+    if (status != GLOFND_OK) gf_folder_unmake(p->run, j.hold.made); /* only if it is empty */
     return status;
 }

@@ -4,9 +4,11 @@
 #include <stdatomic.h>
 
 #include "dist/comm.h"
+#include "loop/trainer.h"
 #include "run/config.h"
+#include "run/run_log.h"
 
-struct gf_epoch_watch; /* train/loop/epoch_watch.h */
+struct gf_epoch_watch; /* below */
 
 typedef struct gf_pretrain {
     gf_config config;                   /* not yet resolved */
@@ -30,3 +32,17 @@ typedef enum gf_pretrain_end { GF_PRETRAIN_FINISHED, GF_PRETRAIN_STOPPED, GF_PRE
  * it must then end the others (gf_dist_abort). *started (may be NULL): training had started. Only the first rank writes and
  * reports. */
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started);
+
+/* ----- the end of an epoch -----
+ *
+ * Work of others at the end of an epoch, by the first rank: an evaluation (eval_every), a hook (on_epoch). Neither may change
+ * the trainer, and a failure of either is reported and does not end the training. */
+
+typedef struct gf_epoch_watch {
+    void *user;
+    /* With eval_every, before memory for training is allocated. A failure, as data without labels, ends the run. */
+    glofnd_status (*prepare)(gf_error *err, void *user, const gf_trainer *t);
+    glofnd_status (*measure)(gf_error *err, void *user, const gf_trainer *t, double *top1);
+    /* With on_epoch. value [GF_RUN_FIELD_COUNT]: the record of log.jsonl. */
+    void (*ended)(void *user, const gf_trainer *t, const double *value);
+} gf_epoch_watch;

@@ -1,9 +1,10 @@
-/* trainer.c - see trainer.h. */
+/* trainer.c - see trainer.h: creating a trainer, and the step. */
 #include "loop/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "loop/model.h"
 #include "optim/schedule.h"
 #include "util/machine.h"
 #include "util/parallel.h"
@@ -12,40 +13,24 @@
 
 static int threads_of(const gf_config *c) { return c->method.threads > 0 ? c->method.threads : gf_parallel_default(); }
 
-/* The message names the first sample, so that the missing captions can be found. */
-static glofnd_status check_captions(gf_error *err, const gf_trainer *t) {
-    char first[256];
-    if (t->config.task != GF_TASK_CLIP || t->info.has_text) return GLOFND_OK;
-    gf_dataset_name(t->data, 0, first, sizeof first);
-    GF_FAIL(err, GLOFND_E_OPTION,
-            "data: no image has a caption, beginning with '%s'; task clip takes wds: with .txt beside the "
-            "images, csv: with a column of captions, shapes:, or cifar100:DIR?captions=1",
-            first);
-}
-
-/* The oracle is the only detector of a run that needs labels; groups are made of contents. */
-static glofnd_status check_labels(gf_error *err, const gf_trainer *t) {
-    FAIL_IF(
-        err, t->config.method.detector == GLOFND_DETECT_ORACLE && t->info.classes < 1, GLOFND_E_OPTION,
-        "detector: oracle flags samples of one label, and %.100s has no labels; choose a different detector, or data with labels",
-        t->config.data);
-    return GLOFND_OK;
-}
-
-static glofnd_status check_size(gf_error *err, const gf_config *c) {
-    FAIL_IF(err, c->arch == GF_ARCH_VIT && (c->patch < 1 || c->size % c->patch != 0), GLOFND_E_OPTION,
-            "patch: %d does not divide the image size of %d; change patch or size", (int)c->patch, (int)c->size);
-    FAIL_IF(err, c->arch == GF_ARCH_CLIP_RESNET50 && c->size % 32 != 0, GLOFND_E_OPTION,
-            "size: %d; clip-resnet50 takes a multiple of 32", (int)c->size);
-    return GLOFND_OK;
-}
-
+/* The data, what it must have for this configuration, and the values that follow from it: size, stem, steps. */
 static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     gf_config *c = &t->config;
     TRY(gf_dataset_open(err, c->data, &t->data));
     t->info = gf_dataset_describe(t->data);
-    TRY(check_captions(err, t));
-    TRY(check_labels(err, t));
+    if (c->task == GF_TASK_CLIP && !t->info.has_text) {
+        char first[256]; /* so that the missing captions can be found */
+        gf_dataset_name(t->data, 0, first, sizeof first);
+        GF_FAIL(err, GLOFND_E_OPTION,
+                "data: no image has a caption, beginning with '%s'; task clip takes wds: with .txt beside the "
+                "images, csv: with a column of captions, shapes:, or cifar100:DIR?captions=1",
+                first);
+    }
+    /* The oracle is the only detector of a run that needs labels; groups are made of contents. */
+    FAIL_IF(err, c->method.detector == GLOFND_DETECT_ORACLE && t->info.classes < 1, GLOFND_E_OPTION,
+            "detector: oracle flags samples of one label, and %.100s has no labels; choose a different detector, or data with "
+            "labels",
+            c->data);
     FAIL_IF(err, c->batch > t->info.n, GLOFND_E_OPTION, "batch: %lld is more than the %lld sample%s of %.100s; %s",
             (long long)c->batch, (long long)t->info.n, t->info.n == 1 ? "" : "s", c->data,
             t->info.n < 2 ? "training needs two or more" : "choose a smaller one by --batch");
@@ -54,7 +39,10 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
         c->size = gf_sizes_default_view(&sizes);
     }
     if (c->stem < 0) c->stem = c->size <= 64;
-    TRY(check_size(err, c));
+    FAIL_IF(err, c->arch == GF_ARCH_VIT && (c->patch < 1 || c->size % c->patch != 0), GLOFND_E_OPTION,
+            "patch: %d does not divide the image size of %d; change patch or size", (int)c->patch, (int)c->size);
+    FAIL_IF(err, c->arch == GF_ARCH_CLIP_RESNET50 && c->size % 32 != 0, GLOFND_E_OPTION,
+            "size: %d; clip-resnet50 takes a multiple of 32", (int)c->size);
     TRY(gf_sample_groups_open(err, &t->groups, c, t->info.n));
     t->epoch_steps = t->info.n / c->batch;
     gf_config_share_steps(c, gf_trainer_steps(t));
@@ -65,24 +53,82 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     return GLOFND_OK;
 }
 
-/* SogCLR's recipe with the configuration's strengths; task clip leaves all but the crop out. */
-gf_augment gf_trainer_recipe(const gf_config *c) {
-    gf_augment a = c->pixels == GF_PIXELS_CLIP ? gf_augment_clip(c->size) : gf_augment_pretrain(c->size);
-    a.scale_min = c->crop_min;
-    a.jitter_p = c->jitter_p;
-    a.brightness = c->brightness, a.contrast = c->contrast, a.saturation = c->saturation, a.hue = c->hue;
-    a.gray_p = c->gray_p;
-    a.blur_p = c->blur_p < 0.0 ? a.blur_p : c->blur_p;
-    a.flip_p = c->flip_p;
-    a.view_filter = c->crop_filter == GF_CROP_BICUBIC ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
-    return a;
+glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out) {
+    gf_trainer *t = calloc(1, sizeof *t);
+    *out = NULL;
+    FAIL_IF(err, !t, GLOFND_E_MEMORY, "no memory for a trainer");
+    t->config = *config;
+    const glofnd_status status = open_data(err, t);
+    if (status == GLOFND_OK) *out = t;
+    else gf_trainer_free(t);
+    return status;
 }
 
-void gf_trainer_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec) {
-    const gf_dataset_info info = gf_dataset_describe(data);
-    const int native = info.width == c->size && info.height == c->size, all = c->eval_view == GF_EVAL_CLIP;
-    spec->resize = native ? 0 : all ? c->size : (c->size * 8 + 3) / 7;
-    spec->augment.center_filter = all ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
+glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path) {
+    gf_bpe_free(t->bpe);
+    t->bpe = NULL;
+    return gf_vocabulary_load(err, path, &t->bpe, &t->vocab_crc);
+}
+
+/* One optimizer over all encoders. */
+static glofnd_status make_optimizer(gf_error *err, gf_trainer *t) {
+    static const gf_optim_kind kinds[] = {
+        [GF_OPTIMIZER_LARS] = GF_OPTIM_LARS, [GF_OPTIMIZER_SGD] = GF_OPTIM_SGD, [GF_OPTIMIZER_ADAMW] = GF_OPTIM_ADAMW};
+    const gf_config *c = &t->config;
+    const gf_encoders *s = &t->encoders;
+    const gf_optim_rule rule = {.kind = kinds[c->optimizer],
+                                .momentum = c->momentum,
+                                .weight_decay = c->weight_decay,
+                                .trust = 0.001,
+                                .beta1 = c->beta1,
+                                .beta2 = c->beta2,
+                                .eps = c->adam_eps,
+                                .clip = c->grad_clip,
+                                .threads = threads_of(c)};
+    gf_net *net = s->at[0].net;
+    t->params = calloc((size_t)(s->at[0].param_count + s->at[1].param_count), sizeof *t->params);
+    FAIL_IF(err, !t->params, GLOFND_E_MEMORY, "no memory for the optimizer");
+    for (int k = 0; k < s->count; k++) {
+        const gf_encoder *w = &s->at[k];
+        for (int i = 0; i < w->param_count; i++) {
+            const gf_tensor *x = &w->tensors[i];
+            t->params[t->param_count++] = (gf_param){
+                .p = x->value,
+                .g = gf_encoder_gradient(w, x),
+                .state1 = gf_net_place(w->net, w->state1, x),
+                .state2 = w->state2 ? gf_net_place(w->net, w->state2, x) : NULL,
+                .n = (size_t)x->stored,
+                .decay = gf_param_decays(x->rank, x->name),
+                .adapt = gf_param_adapts(x->rank),
+            };
+            t->state_count += x->count;
+        }
+    }
+    return gf_optim_create(err, gf_net_backend(net), gf_net_engine(net), &rule, t->params, t->param_count, &t->optim);
+}
+
+/* The parts that a rank makes without the others. */
+static glofnd_status build_own(gf_error *err, gf_trainer *t) {
+    const int ranks = t->comm ? t->comm->ranks : 1;
+    const gf_loss_stage_spec loss = {
+        .config = &t->config,
+        .encoders = &t->encoders,
+        .comm = t->comm,
+        .samples = t->info.n,
+        .labelled = t->info.classes > 0,
+        .groups = t->groups.of ? &t->groups : NULL,
+        .store_path = t->store_path,
+    };
+    if (t->config.task == GF_TASK_CLIP && !t->bpe) {
+        FAIL_IF(err, !*t->config.vocab, GLOFND_E_OPTION, "vocab: it is empty; name a merges file (`glofnd data bpe` makes one)");
+        TRY(gf_trainer_vocabulary(err, t, t->config.vocab));
+    }
+    if (t->comm) gf_distributed_begin(&t->distributed, t->comm);
+    TRY(gf_encoders_init(err, &t->encoders, &t->config, t->config.batch / ranks, t->comm ? &t->distributed.hooks : NULL,
+                         t->bpe ? gf_bpe_vocab(t->bpe) : 0, t->plans_path));
+    TRY(make_optimizer(err, t));
+    t->scale = gf_learned_tau_start(&t->config);
+    return gf_loss_stage_create(err, &loss, &t->loss);
 }
 
 static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user) {
@@ -90,7 +136,7 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable
     const int clip = c->task == GF_TASK_CLIP;
     const gf_loader_spec spec = {
         .data = t->data,
-        .augment = gf_trainer_recipe(c),
+        .augment = gf_views_recipe(c),
         .views = clip ? 1 : 2,
         .batch = t->encoders.batch,
         .global_batch = t->comm ? c->batch : 0,
@@ -117,83 +163,6 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable
     return status;
 }
 
-glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path) {
-    gf_bpe_free(t->bpe);
-    t->bpe = NULL;
-    return gf_vocabulary_load(err, path, &t->bpe, &t->vocab_crc);
-}
-
-/* In task clip, if none is loaded yet. */
-static glofnd_status need_vocabulary(gf_error *err, gf_trainer *t) {
-    if (t->config.task != GF_TASK_CLIP || t->bpe) return GLOFND_OK;
-    FAIL_IF(err, !*t->config.vocab, GLOFND_E_OPTION, "vocab: it is empty; name a merges file (`glofnd data bpe` makes one)");
-    return gf_trainer_vocabulary(err, t, t->config.vocab);
-}
-
-static int vocab_of(const gf_trainer *t) { return t->bpe ? gf_bpe_vocab(t->bpe) : 0; }
-
-static gf_optim_rule rule_of(const gf_config *c) {
-    static const gf_optim_kind kinds[] = {
-        [GF_OPTIMIZER_LARS] = GF_OPTIM_LARS, [GF_OPTIMIZER_SGD] = GF_OPTIM_SGD, [GF_OPTIMIZER_ADAMW] = GF_OPTIM_ADAMW};
-    return (gf_optim_rule){.kind = kinds[c->optimizer],
-                           .momentum = c->momentum,
-                           .weight_decay = c->weight_decay,
-                           .trust = 0.001,
-                           .beta1 = c->beta1,
-                           .beta2 = c->beta2,
-                           .eps = c->adam_eps,
-                           .clip = c->grad_clip,
-                           .threads = threads_of(c)};
-}
-
-static gf_param param_of(const gf_encoder *w, const gf_tensor *x) {
-    return (gf_param){
-        .p = x->value,
-        .g = gf_encoder_gradient(w, x),
-        .state1 = gf_net_place(w->net, w->state1, x),
-        .state2 = w->state2 ? gf_net_place(w->net, w->state2, x) : NULL,
-        .n = (size_t)x->stored,
-        .decay = gf_param_decays(x->rank, x->name),
-        .adapt = gf_param_adapts(x->rank),
-    };
-}
-
-/* One optimizer over all encoders. */
-static glofnd_status make_optimizer(gf_error *err, gf_trainer *t) {
-    const gf_encoders *s = &t->encoders;
-    const gf_optim_rule rule = rule_of(&t->config);
-    gf_net *net = s->at[0].net;
-    t->params = calloc((size_t)(s->at[0].param_count + s->at[1].param_count), sizeof *t->params);
-    FAIL_IF(err, !t->params, GLOFND_E_MEMORY, "no memory for the optimizer");
-    for (int k = 0; k < s->count; k++)
-        for (int i = 0; i < s->at[k].param_count; i++) {
-            t->params[t->param_count++] = param_of(&s->at[k], &s->at[k].tensors[i]);
-            t->state_count += s->at[k].tensors[i].count;
-        }
-    return gf_optim_create(err, gf_net_backend(net), gf_net_engine(net), &rule, t->params, t->param_count, &t->optim);
-}
-
-/* The parts that a rank makes without the others. */
-static glofnd_status build_own(gf_error *err, gf_trainer *t) {
-    const int ranks = t->comm ? t->comm->ranks : 1;
-    const gf_loss_stage_spec loss = {
-        .config = &t->config,
-        .encoders = &t->encoders,
-        .comm = t->comm,
-        .samples = t->info.n,
-        .labelled = t->info.classes > 0,
-        .groups = t->groups.of ? &t->groups : NULL,
-        .store_path = t->store_path,
-    };
-    TRY(need_vocabulary(err, t));
-    if (t->comm) gf_distributed_begin(&t->distributed, t->comm);
-    TRY(gf_encoders_init(err, &t->encoders, &t->config, t->config.batch / ranks, t->comm ? &t->distributed.hooks : NULL,
-                         vocab_of(t), t->plans_path));
-    TRY(make_optimizer(err, t));
-    t->scale = gf_learned_tau_start(&t->config);
-    return gf_loss_stage_create(err, &loss, &t->loss);
-}
-
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user) {
     glofnd_status status = build_own(err, t);
     if (t->comm) status = gf_comm_agree(err, t->comm, status); /* no rank waits for one that has failed */
@@ -201,17 +170,6 @@ glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*unreadable)(
     if (t->comm) TRY(gf_distributed_connect(err, &t->distributed, &t->encoders, &t->config));
     if (t->comm) TRY(gf_loss_stage_connect(err, t->loss, t->distributed.wire));
     return make_loader(err, t, unreadable, user);
-}
-
-glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out) {
-    gf_trainer *t = calloc(1, sizeof *t);
-    *out = NULL;
-    FAIL_IF(err, !t, GLOFND_E_MEMORY, "no memory for a trainer");
-    t->config = *config;
-    const glofnd_status status = open_data(err, t);
-    if (status == GLOFND_OK) *out = t;
-    else gf_trainer_free(t);
-    return status;
 }
 
 void gf_trainer_free(gf_trainer *t) {
@@ -231,67 +189,11 @@ void gf_trainer_free(gf_trainer *t) {
 
 int64_t gf_trainer_steps(const gf_trainer *t) { return t->epoch_steps * t->config.epochs; }
 
-/* One rank's share of n. */
-static int64_t share_of(const gf_trainer *t, int64_t n) { return t->comm ? n / t->comm->ranks : n; }
-
-/* Batches of the loader; on a GPU crops and views of about 8 bits, and preloaded images. */
-static size_t estimate_data(const gf_trainer *t) {
-    const gf_config *c = &t->config;
-    const size_t images = (c->task == GF_TASK_CLIP ? 1 : 2) * (size_t)share_of(t, c->batch);
-    const size_t pixels = (size_t)c->size * (size_t)c->size * 3;
-    if (c->method.device != GLOFND_DEVICE_CUDA) return sizeof(float) * images * pixels * (1 + (size_t)c->prefetch);
-    if (c->micro_batch > 0) return sizeof(float) * (size_t)c->micro_batch * pixels;
-    const gf_augment views = gf_trainer_recipe(c);
-    return 2 * images * pixels + (size_t)gf_feed_preload_bytes(t->data, &views);
-}
-
-/* Anchors are divided among ranks; with averages each of them has a store of all, too. */
-static size_t estimate_store(const gf_trainer *t, size_t dim) {
-    const size_t sides = t->config.task == GF_TASK_CLIP ? 2 : 1, n = (size_t)t->info.n;
-    const size_t own = sides * 20 * (size_t)share_of(t, t->info.n);
-    if (t->config.method.similarity != GLOFND_SIMILARITY_BANK) return own;
-    return sides * (20 + 2 * dim) * n + (t->comm ? own : 0);
-}
-
-glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes) {
-    const gf_config *c = &t->config;
-    const int has_ring = c->method.learner == GLOFND_LEARN_RING;
-    const size_t sides = 2 * (size_t)c->batch, dim = (size_t)gf_config_dim(c);
-    const size_t ring = has_ring ? (size_t)c->method.ring_rows * (sizeof(float) * dim + sizeof(int64_t)) : 0;
-    size_t nets = 0, params = 0;
-    TRY(gf_encoders_estimate(err, c, share_of(t, c->batch), vocab_of(t), &nets, &params));
-    const size_t states = (c->optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1) + (c->micro_batch > 0);
-    const size_t clustering = gf_config_clusters(c) ? (size_t)t->info.n * (2 * sizeof(float) * dim + 40) : 0;
-    *bytes = clustering + nets + estimate_data(t) + sizeof(float) * (params * states + 4 * sides * dim) + ring;
-    if (c->store == GF_STORE_MEMORY) *bytes += estimate_store(t, dim);
-    return GLOFND_OK;
-}
-
 /* ----- a step ----- */
 
 enum { START, LOADED, EMBEDDED, LOSS_KNOWN, BACK }; /* of gf_trainer.marks */
 
 static void mark(gf_trainer *t, int stage) { t->marks[stage] = gf_clock(); }
-
-static double learning_rate(const gf_trainer *t) {
-    const gf_config *c = &t->config;
-    if (c->warmup_steps >= 0)
-        return gf_lr_cosine_steps(gf_config_lr(c), c->lr_min, t->step, c->warmup_steps, gf_trainer_steps(t));
-    return gf_lr_cosine_epochs(gf_config_lr(c), (double)t->step / (double)t->epoch_steps, c->warmup_epochs, c->epochs);
-}
-
-static void begin_step(gf_trainer *t) {
-    if (t->step % t->epoch_steps == 0) t->sums = (gf_epoch_sums){0};
-    t->lr = learning_rate(t);
-    mark(t, START);
-}
-
-/* Before the batch: the net's input is used for it. Until the detector begins nothing needs it. */
-static glofnd_status embed_support(gf_error *err, gf_trainer *t) {
-    const int64_t epoch = t->step / t->epoch_steps;
-    if (!t->support.views || epoch < t->config.method.update_epoch) return GLOFND_OK;
-    return gf_support_embed(err, &t->support, t->encoders.at[0].net, (uint32_t)epoch, t->step % t->epoch_steps);
-}
 
 /* k-means of all samples: in the detector's first epoch, every kmeans_epochs after it, and where a resumed run lacks them. */
 static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
@@ -306,7 +208,7 @@ static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
         .batch = t->encoders.part,
         .dim = t->encoders.dim,
         .comm = t->comm,
-        .loader = {.augment = gf_trainer_recipe(c),
+        .loader = {.augment = gf_views_recipe(c),
                    .once = 1,
                    .seed = (uint64_t)c->seed,
                    .workers = c->workers > 0 ? c->workers : threads_of(c),
@@ -315,19 +217,8 @@ static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
                    .fast = c->decode == GF_DECODE_FAST},
         .epoch = (int32_t)epoch,
     };
-    gf_trainer_centre_crop(c, t->data, &x.loader);
+    gf_views_centre_crop(c, t->data, &x.loader);
     return gf_sample_groups_cluster(err, &t->groups, &x);
-}
-
-/* The views or tokens become the inputs of the encoders, the ids those of the loss. */
-static glofnd_status load_batch(gf_error *err, gf_trainer *t) {
-    const double tau = gf_config_learns_tau(&t->config) ? gf_learned_tau_value(&t->scale) : 0.0;
-    TRY(cluster_samples(err, t));
-    TRY(embed_support(err, t));
-    TRY(gf_feed_next(err, &t->feed, &t->batch));
-    TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, tau, t->support.rows));
-    mark(t, LOADED);
-    return gf_optim_set(err, t->optim, t->lr, t->step + 1);
 }
 
 /* From inputs to moved weights. On a GPU it is queued, and recorded. */
@@ -341,29 +232,6 @@ static glofnd_status forward_loss_backward_update(gf_error *err, void *trainer) 
     if (t->comm) TRY(gf_distributed_gradients(err, &t->distributed, &t->encoders));
     mark(t, BACK);
     return gf_optim_step(err, t->optim);
-}
-
-static glofnd_status run_or_replay(gf_error *err, gf_trainer *t) {
-    const uint64_t key = gf_loss_stage_key(t->loss);
-    if (!key) return forward_loss_backward_update(err, t);
-    return gf_net_replay(err, t->encoders.at[0].net, key, gf_encoders_text_length(&t->encoders), forward_loss_backward_update, t);
-}
-
-/* Waits for the step. E_NUMERIC: loss or gradient is not finite. */
-static glofnd_status finish_step(gf_error *err, gf_trainer *t) {
-    TRY(gf_optim_norm(err, t->optim, &t->grad_norm));
-    gf_encoders_touch(&t->encoders);
-    if (t->comm) TRY(gf_distributed_share(err, &t->distributed));
-    TRY(gf_loss_stage_finish(err, t->loss, &t->stats));
-    FAIL_IF(err, !isfinite(t->grad_norm), GLOFND_E_NUMERIC,
-            "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
-            (long long)t->batch.id[0], (long long)t->batch.id[1]);
-    return GLOFND_OK;
-}
-
-static void move_tau(gf_trainer *t) {
-    if (!gf_config_learns_tau(&t->config)) return;
-    gf_learned_tau_move(&t->scale, &t->config, t->stats.grad_scale, t->lr, t->step + 1);
 }
 
 static gf_step_times times_of(const gf_trainer *t, double end) {
@@ -391,40 +259,44 @@ static void add_to_epoch(gf_trainer *t) {
 }
 
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
-    begin_step(t);
-    TRY(load_batch(err, t));
-    TRY(run_or_replay(err, t)); /* forward_loss_backward_update */
+    const gf_config *c = &t->config;
+    const int64_t epoch = t->step / t->epoch_steps, epoch_step = t->step % t->epoch_steps;
+    const int learns_tau = gf_config_learns_tau(c);
+    if (epoch_step == 0) t->sums = (gf_epoch_sums){0};
+    t->lr = c->warmup_steps >= 0
+                ? gf_lr_cosine_steps(gf_config_lr(c), c->lr_min, t->step, c->warmup_steps, gf_trainer_steps(t))
+                : gf_lr_cosine_epochs(gf_config_lr(c), (double)t->step / (double)t->epoch_steps, c->warmup_epochs, c->epochs);
+    mark(t, START);
+
+    /* The batch: views or tokens become the inputs of the encoders, ids those of the loss. Support views come before it, since
+     * the net's input is used for them; until the detector begins nothing needs them. */
+    TRY(cluster_samples(err, t));
+    if (t->support.views && epoch >= c->method.update_epoch)
+        TRY(gf_support_embed(err, &t->support, t->encoders.at[0].net, (uint32_t)epoch, epoch_step));
+    TRY(gf_feed_next(err, &t->feed, &t->batch));
+    TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, learns_tau ? gf_learned_tau_value(&t->scale) : 0.0,
+                            t->support.rows));
+    mark(t, LOADED);
+    TRY(gf_optim_set(err, t->optim, t->lr, t->step + 1));
+
+    /* A GPU may replay what it has recorded of an equal step. */
+    const uint64_t key = gf_loss_stage_key(t->loss);
+    TRY(key ? gf_net_replay(err, t->encoders.at[0].net, key, gf_encoders_text_length(&t->encoders), forward_loss_backward_update,
+                            t)
+            : forward_loss_backward_update(err, t));
     gf_feed_ahead(&t->feed);
-    TRY(finish_step(err, t));
-    move_tau(t);
+
+    /* Waits for the step. */
+    TRY(gf_optim_norm(err, t->optim, &t->grad_norm));
+    gf_encoders_touch(&t->encoders);
+    if (t->comm) TRY(gf_distributed_share(err, &t->distributed));
+    TRY(gf_loss_stage_finish(err, t->loss, &t->stats));
+    FAIL_IF(err, !isfinite(t->grad_norm), GLOFND_E_NUMERIC,
+            "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
+            (long long)t->batch.id[0], (long long)t->batch.id[1]);
+    if (learns_tau) gf_learned_tau_move(&t->scale, c, t->stats.grad_scale, t->lr, t->step + 1);
     t->times = times_of(t, gf_clock());
     add_to_epoch(t);
     t->step++;
     return GLOFND_OK;
-}
-
-/* ----- the optimizer's state for checkpoints ----- */
-
-int gf_trainer_states(const gf_trainer *t) { return t->config.optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1; }
-
-/* Copies every parameter's part of state `which` to `to`, or from `from`. */
-static glofnd_status copy_state(gf_error *err, const gf_trainer *t, int which, float *to, const float *from) {
-    int64_t at = 0;
-    for (int k = 0; k < t->encoders.count; k++) {
-        const gf_encoder *w = &t->encoders.at[k];
-        for (int i = 0; i < w->param_count; at += w->tensors[i++].count) {
-            float *place = gf_net_place(w->net, which == 1 ? w->state1 : w->state2, &w->tensors[i]);
-            TRY(to ? gf_net_get(err, w->net, &w->tensors[i], place, to + at)
-                   : gf_net_put(err, w->net, &w->tensors[i], place, from + at));
-        }
-    }
-    return GLOFND_OK;
-}
-
-glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat) {
-    return copy_state(err, t, which, flat, NULL);
-}
-
-glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat) {
-    return copy_state(err, t, which, NULL, flat);
 }

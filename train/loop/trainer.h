@@ -1,14 +1,14 @@
 /* trainer.h - one pretraining run in memory: data, encoders, optimizer, method; and one step of it. */
 #pragma once
 
-#include "optim/optim.h"
-#include "loop/distributed.h"
 #include "loop/encoders.h"
-#include "loop/sample_groups.h"
+#include "loop/feed.h"
+#include "loop/groups.h"
 #include "loop/loss_stage.h"
-#include "loop/support_views.h"
-#include "loop/temperature.h"
-#include "loop/vocabulary.h"
+#include "loop/ranks.h"
+#include "optim/optim.h"
+#include "run/run_log.h"
+#include "text/bpe.h"
 
 typedef struct gf_epoch_sums { /* of the present epoch; checkpoints hold them, so that its log line is the same after a resume */
     double loss, lambda, kept, steps;
@@ -62,16 +62,16 @@ glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer
 glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path);
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user);
 void gf_trainer_free(gf_trainer *t);
-/* Loader spec: centre crops as the configuration evaluates them (`eval_view`). */
-void gf_trainer_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
-gf_augment gf_trainer_recipe(const gf_config *c); /* of the views that training sees; size is resolved */
-int64_t gf_trainer_steps(const gf_trainer *t);    /* of the whole run */
-/* Estimate of the memory that build allocates and training holds; after open. */
-glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes);
+int64_t gf_trainer_steps(const gf_trainer *t); /* of the whole run */
 /* One step. E_NUMERIC names the step and a sample if an embedding, the loss or the gradient is not finite. Weights are then as
  * before the step; the store and batch-norm statistics may not be, so a failed trainer must not be saved. */
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
-/* The optimizer's state `which` (1 or 2) as one array [state_count] on the host: all parameters in order, in torch's layout. */
-glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat);
-glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat);
-int gf_trainer_states(const gf_trainer *t); /* number of states: 2 for AdamW, else 1 */
+
+/* ----- memory (memory.c) ----- */
+
+/* Estimate of the memory that build allocates and training holds; after open. */
+glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes);
+/* The memory that a run holds, by kind: counted from allocations, not estimated. After build; the first steps may still allocate
+ * some. */
+void gf_trainer_memory(const gf_trainer *t, gf_memory_split *out);
+void gf_memory_of_run(const gf_trainer *t, gf_memory_record *out);

@@ -201,35 +201,6 @@ glofnd_status gf_manifest_same(gf_error *err, const char *folder, const char *ot
     return GLOFND_OK;
 }
 
-/* ----- leftovers ----- */
-
-static int is_leftover(const char *name) {
-    static const char *const prefixes[] = {GF_CONFIG_FILE GF_TEMP_MARK,
-                                           GF_MODEL_FILE GF_TEMP_MARK,
-                                           GF_VOCABULARY_FILE GF_TEMP_MARK,
-                                           GF_MEMORY_FILE GF_TEMP_MARK,
-                                           GF_LOG_FILE GF_TEMP_MARK,
-                                           GF_LOG_FILE GF_LOG_CUT GF_TEMP_MARK,
-                                           GF_EVENTS_FILE GF_TEMP_MARK,
-                                           GF_EVENTS_FILE GF_LOG_CUT GF_TEMP_MARK,
-                                           GF_ANCHORS_WORK,
-                                           GF_ANCHORS_REMAPPED,
-                                           GF_RANKS_PROBE};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
-    return 0;
-}
-
-void gf_leftovers_remove(int folder) {
-    int error = 0;
-    const int fd = dup(folder);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0) close(fd);
-    for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
-        if (is_leftover(e->d_name)) unlinkat(folder, e->d_name, 0);
-    if (d) closedir(d);
-}
-
 /* ----- checkpoints: which there are ----- */
 
 /* N of a folder "PREFIXN"; -1 for any other name. */
@@ -497,6 +468,79 @@ glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_dra
     TRY(write_manifest(err, d->final, name, count));
     remove_others(d->folder, d->step, GF_CHECKPOINT, keep);
     return GLOFND_OK;
+}
+
+/* ----- a folder that is trained in ----- */
+
+static int is_leftover(const char *name) {
+    static const char *const prefixes[] = {GF_CONFIG_FILE GF_TEMP_MARK,
+                                           GF_MODEL_FILE GF_TEMP_MARK,
+                                           GF_VOCABULARY_FILE GF_TEMP_MARK,
+                                           GF_MEMORY_FILE GF_TEMP_MARK,
+                                           GF_LOG_FILE GF_TEMP_MARK,
+                                           GF_LOG_FILE GF_LOG_CUT GF_TEMP_MARK,
+                                           GF_EVENTS_FILE GF_TEMP_MARK,
+                                           GF_EVENTS_FILE GF_LOG_CUT GF_TEMP_MARK,
+                                           GF_ANCHORS_WORK,
+                                           GF_ANCHORS_REMAPPED,
+                                           GF_RANKS_PROBE};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
+    return 0;
+}
+
+/* Removes scratch files, and temporary names of files that were being written. */
+static void remove_leftovers(int folder) {
+    int error = 0;
+    const int fd = dup(folder);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
+        if (is_leftover(e->d_name)) unlinkat(folder, e->d_name, 0);
+    if (d) closedir(d);
+}
+
+int gf_run_hold_has(const gf_run_hold *h, const char *name) {
+    return faccessat(h->folder, name, F_OK, 0) == 0 || errno != ENOENT;
+}
+
+glofnd_status gf_run_hold_take(gf_error *err, const char *run, int resume, gf_run_hold *h) {
+    /* A run does not begin among files of the user that it would overwrite, or remove after a failure. */
+    static const char *const files[] = {GF_CONFIG_FILE,     GF_MODEL_FILE,  GF_CHECKPOINTS, GF_EVAL_FILE,
+                                        GF_VOCABULARY_FILE, GF_EVENTS_FILE, GF_MEMORY_FILE};
+    char latest[PATH_MAX];
+    FAIL_IF(err, strlen(run) > PATH_MAX - 128, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    TRY(gf_folder_make(err, run, &h->made));
+    TRY(gf_folder_lock(err, run, &h->folder));
+    FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
+    FAIL_IF(err, gf_checkpoint_step(run) >= 0 && gf_run_hold_has(h, GF_DONE_FILE), GLOFND_E_ARGUMENT,
+            "%s is a checkpoint; to continue its run give the run's folder, to begin another one from it copy it to "
+            "NEW/checkpoints",
+            run);
+    const int logged = gf_run_hold_has(h, GF_LOG_FILE);
+    TRY(gf_checkpoint_latest(err, run, latest));
+    FAIL_IF(err, !resume && *latest, GLOFND_E_ARGUMENT,
+            "%s holds a run already; continue it by --resume, or choose a different --out", run);
+    FAIL_IF(
+        err, !resume && logged, GLOFND_E_ARGUMENT,
+        "%s holds a run already, without a checkpoint; begin it again by --resume, with the keys that should change, or choose a "
+        "different --out",
+        run);
+    for (size_t i = 0; i < sizeof files / sizeof *files && !resume; i++)
+        FAIL_IF(err, gf_run_hold_has(h, files[i]), GLOFND_E_ARGUMENT,
+                "%s has %s already, but no run to resume: choose a different --out, or move the file away", run, files[i]);
+    FAIL_IF(err, resume && !*latest && gf_run_hold_has(h, GF_MODEL_FILE), GLOFND_E_ARGUMENT,
+            "%s has a model, but no checkpoint to resume; to begin with its weights choose a different --out and --init "
+            "%s/" GF_MODEL_FILE,
+            run, run);
+    remove_leftovers(h->folder);
+    return GLOFND_OK;
+}
+
+void gf_run_hold_clear(const gf_run_hold *h) {
+    static const char *const files[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_CONFIG_FILE, GF_VOCABULARY_FILE, GF_MEMORY_FILE};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlinkat(h->folder, files[i], 0);
+    if (h->made) unlinkat(h->folder, GF_PLANS_FILE, 0);
 }
 
 /* ----- files of a run ----- */

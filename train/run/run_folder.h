@@ -5,8 +5,8 @@
 
 #include "io/blockfile.h"
 #include "run/config.h"
-#include "util/text.h"
 #include "util/status.h"
+#include "util/text.h"
 
 #define GF_CONFIG_FILE "config.cfg"             /* the configuration, resolved; checkpoints have a copy */
 #define GF_MODEL_FILE "model.safetensors"       /* the weights: of a finished run, and in every checkpoint */
@@ -46,13 +46,6 @@
 /* In the folder of a sweep, beside its runs. */
 #define GF_SWEEP_FILE "sweep.jsonl"
 #define GF_COMPARE_FILE "compare" /* .csv, .json, .tex */
-
-/* ----- leftovers -----
- *
- * Files that a killed process has left in a run folder. */
-
-/* Removes scratch files, and temporary names of files that were being written. `folder`: its descriptor. */
-void gf_leftovers_remove(int folder);
 
 /* ----- the manifest of a checkpoint -----
  *
@@ -126,6 +119,22 @@ glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draf
 glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_draft *d, const char *const *name, int count,
                                           const gf_checkpoint_keep *keep);
 void gf_checkpoint_draft_discard(const gf_checkpoint_draft *d); /* after a failure: a full disk needs the space */
+
+/* ----- a folder that is trained in ----- */
+
+typedef struct gf_run_hold {
+    int folder; /* descriptor of the run folder, locked: one run at a time; -1: not held */
+    int made;   /* folders that were made: the run's, and those above it */
+} gf_run_hold;
+
+/* Makes the folder if it is missing, locks it, and removes scratch files and temporary names that a killed process has left.
+ * E_ARGUMENT: it holds a run, or files that one would overwrite, and `resume` is 0; or it has nothing to resume. After a failure,
+ * too, `folder` is to be closed and `made` folders to be removed (gf_folder_unmake). */
+glofnd_status gf_run_hold_take(gf_error *err, const char *run, int resume, gf_run_hold *h);
+/* 1: it has a file of this name. One that cannot be inspected is taken to exist: it may be the user's. */
+int gf_run_hold_has(const gf_run_hold *h, const char *name);
+/* Removes the files of a new run that failed in its first step. None of them existed before, but plans.txt may have. */
+void gf_run_hold_clear(const gf_run_hold *h);
 
 /* ----- files of a run -----
  *

@@ -1,4 +1,4 @@
-/* distributed.h - a run on several ranks: each draws its part of every batch, and all train the same weights.
+/* ranks.h - a run on several ranks: each draws its part of every batch, and all train the same weights.
  *
  * Differences from one rank: batch norm sums over all ranks (hooks), gradients are added up behind the backward pass, before
  * the optimizer, and after every step the ranks agree on stopping and share their unreadable samples. The loss of a batch over
@@ -13,6 +13,8 @@ typedef struct gf_unreadable { /* a sample that could not be read */
     int64_t id;
     gf_error why;
 } gf_unreadable;
+
+struct gf_trainer; /* loop/trainer.h */
 
 typedef struct gf_distributed {
     gf_comm *host;      /* borrowed */
@@ -42,3 +44,13 @@ glofnd_status gf_distributed_gradients(gf_error *err, gf_distributed *d, gf_enco
 glofnd_status gf_distributed_unreadable(gf_error *err, gf_distributed *d, int64_t id, const char *message);
 /* Collective, after a step: `stop` and `unreadable` become those of all ranks. */
 glofnd_status gf_distributed_share(gf_error *err, gf_distributed *d);
+
+/* ----- checks before ranks train together -----
+ *
+ * Checks before ranks train together: configuration, data, checkpoint and run folder must be equal on all. */
+
+/* Collective. E_ARGUMENT names the first rank that differs from rank 0, and the difference: a key of the configuration, the
+ * dataset. from: path of the checkpoint that the rank found, "" for none. */
+glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const struct gf_trainer *t, const char *from);
+/* Collective, once the first rank has made the folder: every rank must see the same one, and may write there. */
+glofnd_status gf_check_ranks_folder(gf_error *err, gf_comm *c, const char *run);

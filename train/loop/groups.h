@@ -1,4 +1,4 @@
-/* sample_groups.h - groups of the samples of a dataset for detector `groups`: ids from a file, or made by k-means of the present
+/* groups.h - groups of the samples of a dataset for detector `groups`: ids from a file, or made by k-means of the present
  * embeddings (IFND). Pairs of one group are flagged.
  *
  * k-means has one or more levels, numbers of groups; step s uses level s modulo their number, so that over the steps the loss is
@@ -25,9 +25,6 @@ void gf_sample_groups_free(gf_sample_groups *g);
 /* [n] groups that step `step` uses. */
 const int32_t *gf_sample_groups_at(const gf_sample_groups *g, int64_t step);
 uint64_t gf_sample_groups_hash(const gf_sample_groups *g);
-
-/* Ids of n samples: an .npy of n integers, or a text of n lines with an integer each. E_FORMAT names file and line. */
-glofnd_status gf_group_file_read(gf_error *err, const char *path, int32_t *of, int64_t n);
 
 typedef struct gf_clustering {
     const gf_config *config;
