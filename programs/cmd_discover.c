@@ -8,21 +8,21 @@
 #include <unistd.h>
 
 #include "programs/device_flags.h"
-#include "programs/interrupt.h"
 #include "programs/discover_job.h"
-#include "util/machine.h"
+#include "programs/interrupt.h"
 #include "util/array.h"
+#include "util/machine.h"
 #include "util/parallel.h"
 #include "util/text.h"
 
 /* ----- the job ----- */
 
 static glofnd_status search(gf_error *err, cli_discover_job *j) {
-    if (j->from) return gf_rethreshold(err, &j->old, &j->s, &j->d, j->new_labels, &j->r);
+    if (j->f->from) return gf_rethreshold(err, &j->old, &j->s, &j->d, j->new_labels, &j->r);
     cli_discover_start(j, j->s.learned ? "thresholds and pairs" : "pairs");
-    const glofnd_status status = j->units.on ? cli_units_search(err, j)
-                                 : j->query  ? gf_discover_query(err, &j->s, &j->d, j->lambda, &j->q, &j->r)
-                                             : gf_discover_run(err, &j->s, &j->d, &j->r);
+    const glofnd_status status = j->in_units   ? gf_discover_run_units(err, &j->s, &j->units, &j->d, &j->r)
+                                 : j->f->query ? gf_discover_query(err, &j->s, &j->d, j->lambda, &j->q, &j->r)
+                                               : gf_discover_run(err, &j->s, &j->d, &j->r);
     gf_progress_end(&j->line);
     return status;
 }
@@ -30,61 +30,61 @@ static glofnd_status search(gf_error *err, cli_discover_job *j) {
 /* --force must not replace what the query is compared with, or what is decided again. */
 static glofnd_status check_apart(gf_error *err, const cli_discover_job *j) {
     struct stat out, stored;
-    const char *read = j->stored ? j->stored : j->from;
-    const int same =
-        read && stat(j->out, &out) == 0 && stat(read, &stored) == 0 && out.st_dev == stored.st_dev && out.st_ino == stored.st_ino;
-    FAIL_IF(err, same, GLOFND_E_OPTION, "--out is '%.300s', the stored result itself; it takes a folder of its own", j->out);
+    const char *read = j->f->stored ? j->f->stored : j->f->from;
+    const int same = read && stat(j->f->out, &out) == 0 && stat(read, &stored) == 0 && out.st_dev == stored.st_dev &&
+                     out.st_ino == stored.st_ino;
+    FAIL_IF(err, same, GLOFND_E_OPTION, "--out is '%.300s', the stored result itself; it takes a folder of its own", j->f->out);
     return GLOFND_OK;
 }
 
 static glofnd_status load(gf_error *err, cli_discover_job *j) {
-    const char *device = j->where.device ? j->where.device : "cpu";
+    const char *device = j->f->device ? j->f->device : "cpu";
     const int cpu = strcmp(device, "cpu") == 0;
-    j->s.pass = gf_pairs_search_find(err, device);
-    if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
-    if (j->s.approx || (j->s.only_dup && cpu)) j->s.pass = &gf_pairs_search_cells;
-    if (j->s.approx && !cpu && !j->quiet)
+    j->s.search = gf_pairs_search_find(err, device);
+    if (!j->s.search) return GLOFND_E_UNSUPPORTED;
+    if (j->s.task.probe || (j->s.task.only_dup && cpu)) j->s.search = &gf_pairs_search_cells;
+    if (j->s.task.probe && !cpu && !j->quiet)
         gf_print(stderr, "glofnd discover: --approx compares on the CPU; without it the GPU compares all pairs\n");
-    TRY(cli_units_refuse(err, j, j->from ? "--from" : NULL));
+    TRY(cli_units_refuse(err, j, j->f->from ? "--from" : NULL));
     TRY(check_apart(err, j));
-    if (cli_units_rank(&j->units) == 0) {
-        const glofnd_status status = gf_output_folder_check(err, j->out, j->force, &gf_discover_kind);
+    if (cli_units_rank(j) == 0) {
+        const glofnd_status status = gf_output_folder_check(err, j->f->out, j->f->force, &gf_discover_kind);
         if (status != GLOFND_OK) cli_units_clean(j);
         TRY(status);
     }
-    TRY(j->from ? cli_discover_load_from(err, j) : cli_discover_load(err, j));
-    return j->query ? cli_discover_load_query(err, j) : GLOFND_OK;
+    TRY(j->f->from ? cli_discover_load_from(err, j) : cli_discover_load(err, j));
+    return j->f->query ? cli_discover_load_query(err, j) : GLOFND_OK;
 }
 
 /* begun, loaded: the clock before and after load(). */
 static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, double loaded) {
     const double found = gf_clock();
     if (j->images) j->page.images[0] = (gf_row_images){j->images, 0}, j->page.image_sets = 1;
-    if (!j->query) {
-        TRY(cli_decide_scores(err, &j->decide, &j->d, &j->r, &j->page));
-        TRY(gf_decide(err, &j->decide.spec, &j->s, &j->d, &j->r, &j->decisions));
+    if (!j->f->query) {
+        TRY(cli_decide_scores(err, j));
+        TRY(gf_decide(err, &j->decide, &j->s, &j->d, &j->r, &j->decisions));
     }
-    const gf_discover_report report = {.source = j->from ? j->old.source : j->source,
-                                       .query = j->query,
+    const gf_discover_report report = {.source = j->f->from ? j->old.source : j->source,
+                                       .query = j->f->query,
                                        .s = &j->s,
                                        .r = &j->r,
                                        .d = &j->d,
-                                       .q = j->query ? &j->q : &j->d,
+                                       .q = j->f->query ? &j->q : &j->d,
                                        .lambda = j->lambda,
                                        .format = j->format,
-                                       .decide = &j->decide.spec,
-                                       .decisions = j->query ? NULL : &j->decisions,
-                                       .html = j->html ? &j->page : NULL,
+                                       .decide = &j->decide,
+                                       .decisions = j->f->query ? NULL : &j->decisions,
+                                       .html = j->f->html ? &j->page : NULL,
                                        .write_html = gf_discover_write_html};
-    TRY(gf_discover_write(err, j->out, j->force, &report));
-    if (j->units.on) gf_unit_folder_remove(j->units.folder);
+    TRY(gf_discover_write(err, j->f->out, j->f->force, &report));
+    if (j->in_units) gf_unit_folder_remove(j->unit_folder);
     if (!j->quiet)
-        gf_print(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run && !j->from ? "encoding" : "reading",
+        gf_print(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run && !j->f->from ? "encoding" : "reading",
                  loaded - begun, found - loaded, gf_clock() - found);
     gf_text text = {0};
     gf_discover_summary(&text, &report);
     if (text.at) gf_print_lines(stdout, text.at);
-    if (text.at) gf_print(stdout, "written to  %s%s\n", j->out, j->html ? ": open index.html in a browser" : "");
+    if (text.at) gf_print(stdout, "written to  %s%s\n", j->f->out, j->f->html ? ": open index.html in a browser" : "");
     gf_text_free(&text);
     return GLOFND_OK;
 }
@@ -93,33 +93,24 @@ static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, do
 static glofnd_status discover(gf_error *err, cli_discover_job *j) {
     const double begun = gf_clock();
     TRY(cli_units_open(err, j));
-    TRY(cli_units_agree(err, &j->units, load(err, j)));
+    TRY(cli_units_agree(err, j, load(err, j)));
     const double loaded = gf_clock();
     TRY(search(err, j));
-    return cli_units_agree(err, &j->units, cli_units_rank(&j->units) == 0 ? finish(err, j, begun, loaded) : GLOFND_OK);
+    return cli_units_agree(err, j, cli_units_rank(j) == 0 ? finish(err, j, begun, loaded) : GLOFND_OK);
 }
 
 /* The exit code; over ranks the first one says what happened. */
 static int report_end(const cli_discover_job *j, glofnd_status status, const gf_error *err) {
     if (status == GLOFND_OK) return CLI_OK;
-    if (cli_units_rank(&j->units) > 0) return CLI_FAILED;
+    if (cli_units_rank(j) > 0) return CLI_FAILED;
     if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, err);
-    if (j->units.on)
-        gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j->units.folder);
+    if (j->in_units)
+        gf_print(stderr, "glofnd discover: stopped; finished parts are in %s: the same command continues\n", j->unit_folder);
     else gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
     return CLI_FAILED;
 }
 
 /* ----- flags ----- */
-
-typedef struct discover_flags {
-    const char *keep, *from, *format, *label_column;
-    gf_option_strings split;
-    const char *out, *dup, *labels, *names, *tensor, *column, *id, *data, *query, *stored, *query_names, *query_labels, *device;
-    double alpha, html_mb, memory, rank_timeout;
-    int64_t k, top, max_pairs, approx, batch, epochs, sample, seed, threads, negatives, outliers;
-    int32_t graph, html, head, learned, duplicates, resume, force, quiet;
-} discover_flags;
 
 #define F discover_flags
 static const gf_option rows[] = {
@@ -139,8 +130,7 @@ static const gf_option rows[] = {
     CLI_STRINGS(
         F, split, "split", "NAME=SPEC",
         "leaks between splits, each a file of embeddings, data of the run, or rows FIRST:END of EMB; earlier ones are kept"),
-    CLI_COUNT(F, negatives, "negatives", "K", NULL, 1, GF_PAIRS_EDGE,
-              "also the K most similar others of each that are not above"),
+    CLI_COUNT(F, negatives, "negatives", "K", NULL, 1, GF_BELOW_MAX, "also the K most similar others of each that are not above"),
     CLI_COUNT(F, outliers, "outliers", "N", "1000", 0, 1e9, "list so many rows whose nearest one is least similar"),
     CLI_SWITCH(F, graph, "graph", "also graph.npz: the listed neighbours as a sparse matrix for SciPy"),
     CLI_STRING(
@@ -195,117 +185,168 @@ static double half_of_memory(void) {
     return bytes > 0.0 ? 0.5 * bytes : 2e9;
 }
 
+/* ----- what does not go together ----- */
+
+/* What a call asks for, as bits. Four commands share one verb: a search of EMB, --duplicates, --query and --from. */
+enum {
+    ALPHA = 1 << 0,
+    K = 1 << 1,
+    LEARNED = 1 << 2,
+    LEARNER = 1 << 3,
+    QUERY = 1 << 4,
+    STORED = 1 << 5,
+    QUERY_ROWS = 1 << 6,
+    FROM = 1 << 7,
+    DUPLICATES = 1 << 8,
+    APPROX = 1 << 9,
+    HTML = 1 << 10,
+    HTML_MB = 1 << 11,
+    HEAD = 1 << 12,
+    RUN = 1 << 13,
+    DECIDES = 1 << 14,
+    NEGATIVES = 1 << 15,
+    NEEDS_ROWS = 1 << 16,
+    EMB = 1 << 17,
+    SOURCE = 1 << 18,
+    OUT = 1 << 19,
+    LABEL_COLUMN = 1 << 20,
+    LABELS = 1 << 21,
+    SPLIT = 1 << 22,
+    DATA = 1 << 23
+};
+
+static unsigned asked_for(const cli_call *call, const discover_flags *f) {
+    const int sample = cli_given(call, "sample") && !f->learned, central = f->keep && strcmp(f->keep, "central") == 0;
+    const struct {
+        int given;
+        unsigned bit;
+    } all[] = {
+        {cli_given(call, "alpha"), ALPHA},
+        {f->k > 0, K},
+        {f->learned, LEARNED},
+        {cli_given(call, "batch") || cli_given(call, "epochs"), LEARNER},
+        {f->query != NULL, QUERY},
+        {f->stored != NULL, STORED},
+        {f->query_names || f->query_labels, QUERY_ROWS},
+        {f->from != NULL, FROM},
+        {f->duplicates, DUPLICATES},
+        {f->approx > 0, APPROX},
+        {f->html, HTML},
+        {cli_given(call, "html-mb"), HTML_MB},
+        {f->head, HEAD},
+        {f->data || (call->words && cli_is_run(call->word[0])), RUN},
+        {f->keep || f->split.count || f->negatives || f->graph || sample, DECIDES},
+        {f->negatives > 0, NEGATIVES},
+        {central || cli_given(call, "sample"), NEEDS_ROWS},
+        {call->words > 0, EMB},
+        {call->words || f->split.count || f->from, SOURCE},
+        {f->out != NULL, OUT},
+        {f->label_column != NULL, LABEL_COLUMN},
+        {f->labels != NULL, LABELS},
+        {f->split.count > 0, SPLIT},
+        {f->data != NULL, DATA},
+    };
+    unsigned bits = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given) bits |= all[i].bit;
+    return bits;
+}
+
+/* A call is wrong if it asks for all of `all`, one of `any` (0: whatever) and none of `without`. The first that fits is reported. */
+static const struct {
+    unsigned all, any, without;
+    const char *why;
+} wrong_calls[] = {
+    {0, 0, SOURCE, "EMB is needed: a file of embeddings, or the folder of a run"},
+    {ALPHA | K, 0, 0, "--alpha and --k exclude each other"},
+    {0, 0, OUT, "--out is needed: the folder of the result"},
+    {QUERY, 0, STORED, "--query and --stored go together"},
+    {STORED, 0, QUERY, "--query and --stored go together"},
+    {QUERY | LEARNED, 0, 0, "--learned does not go with --query"},
+    {QUERY_ROWS, 0, QUERY, "--query-names and --query-labels go with --query"},
+    {HEAD, 0, RUN, "--head goes with a run"},
+    {QUERY | HTML, 0, 0, "--html does not go with --query: the page is of EMB alone"},
+    {HTML_MB, 0, HTML, "--html-mb goes with --html"},
+    {LEARNER, 0, LEARNED, "--batch and --epochs go with --learned"},
+    {QUERY | DECIDES, 0, 0, "--keep, --split, --negatives, --sample and --graph do not go with --query"},
+    {NEGATIVES | LEARNED, 0, 0, "--negatives needs exact thresholds; it does not go with --learned"},
+    {FROM, QUERY | STORED | LEARNED | HEAD, 0, "--from does not go with --query, --stored, --learned and --head"},
+    {FROM | NEEDS_ROWS, 0, EMB, "--keep central and --sample need the embeddings: glofnd discover EMB --from DIR"},
+    {DUPLICATES, ALPHA | K | NEGATIVES | LEARNED | QUERY | FROM | HTML, 0,
+     "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html"},
+    {APPROX, DUPLICATES | LEARNED | QUERY | FROM, 0, "--approx does not go with --duplicates, --learned, --query and --from"},
+    {LABEL_COLUMN | FROM, 0, LABELS, "--label-column goes with --labels FILES here: --from reads no EMB"},
+    {SPLIT | DATA, 0, 0, "--split and --data exclude each other: with a run, each split has its own data"},
+};
+
 static int check_flags(const cli_call *call, const discover_flags *f) {
-    const int learner = cli_given(call, "batch") || cli_given(call, "epochs");
-    const int decides = f->keep || f->split.count || f->negatives || f->graph || (cli_given(call, "sample") && !f->learned);
-    const char *wrong = NULL;
-    if (!call->words && !f->split.count && !f->from)
-        return cli_misused(call, "EMB is needed: a file of embeddings, or the folder of a run");
-    if (cli_given(call, "alpha") && cli_given(call, "k")) wrong = "--alpha and --k exclude each other";
-    else if (!f->out) wrong = "--out is needed: the folder of the result";
-    else if (!f->query != !f->stored) wrong = "--query and --stored go together";
-    else if (f->query && f->learned) wrong = "--learned does not go with --query";
-    else if (!f->query && (f->query_names || f->query_labels)) wrong = "--query-names and --query-labels go with --query";
-    else if (f->head && !f->data && !(call->words && cli_is_run(call->word[0]))) wrong = "--head goes with a run";
-    else if (f->query && f->html) wrong = "--html does not go with --query: the page is of EMB alone";
-    else if (cli_given(call, "html-mb") && !f->html) wrong = "--html-mb goes with --html";
-    else if (learner && !f->learned) wrong = "--batch and --epochs go with --learned";
-    else if (f->query && decides) wrong = "--keep, --split, --negatives, --sample and --graph do not go with --query";
-    else if (f->negatives && f->learned) wrong = "--negatives needs exact thresholds; it does not go with --learned";
-    else if (f->from && (f->query || f->stored || f->learned || f->head))
-        wrong = "--from does not go with --query, --stored, --learned and --head";
-    else if (f->from && !call->words && ((f->keep && strcmp(f->keep, "central") == 0) || cli_given(call, "sample")))
-        wrong = "--keep central and --sample need the embeddings: glofnd discover EMB --from DIR";
-    else if (f->duplicates && (cli_given(call, "alpha") || f->k || f->negatives || f->learned || f->query || f->from || f->html))
-        wrong =
-            "--duplicates has no thresholds: it does not go with --alpha, --k, --negatives, --learned, --query, --from, --html";
-    else if (f->approx && (f->duplicates || f->learned || f->query || f->from))
-        wrong = "--approx does not go with --duplicates, --learned, --query and --from";
-    else if (f->label_column && f->from && !f->labels)
-        wrong = "--label-column goes with --labels FILES here: --from reads no EMB";
-    else if (f->split.count && f->data) wrong = "--split and --data exclude each other: with a run, each split has its own data";
-    return wrong ? cli_misused(call, "%s", wrong) : CLI_OK;
+    const unsigned asked = asked_for(call, f);
+    for (size_t i = 0; i < sizeof wrong_calls / sizeof *wrong_calls; i++) {
+        const unsigned all = wrong_calls[i].all, any = wrong_calls[i].any;
+        if ((asked & all) == all && (!any || asked & any) && !(asked & wrong_calls[i].without))
+            return cli_misused(call, "%s", wrong_calls[i].why);
+    }
+    return CLI_OK;
 }
 
-/* "exact" or a number; NaN: as the stored result has it. */
-static int read_dup(const cli_call *call, const discover_flags *f, double *dup) {
-    *dup = f->dup ? GF_DUP_EXACT : f->stored || f->from ? NAN : 0.98;
-    if (!f->dup || strcmp(f->dup, "exact") == 0) return CLI_OK;
-    if (!gf_number_read(f->dup, dup) && *dup >= -1.0 && *dup <= 1.0) return CLI_OK;
-    return cli_misused(call, "--dup: \"%s\"; expected a number in [-1, 1], or exact", f->dup);
-}
+/* ----- flags become settings ----- */
 
-static int read_format(const cli_call *call, const char *name, gf_table_format *out) {
-    *out = name && strcmp(name, "parquet") == 0 ? GF_TABLE_PARQUET : GF_TABLE_TSV;
-    if (*out == GF_TABLE_PARQUET || !name || strcmp(name, "tsv") == 0) return CLI_OK;
-    return cli_misused(call, "--format: \"%s\"; expected tsv or parquet", name);
-}
-
-static int read_spec(const cli_call *call, const discover_flags *f, cli_discover_job *j) {
-    const int as_stored = (f->stored || f->from) && !cli_given(call, "alpha") && !f->k;
-    double dup;
-    int code = read_dup(call, f, &dup);
-    if (code == CLI_OK) code = read_format(call, f->format, &j->format);
-    if (code == CLI_OK && f->device) code = device_flags_check("discover", f->device);
+static int read_settings(const cli_call *call, const discover_flags *f, cli_discover_job *j) {
+    const int stored = f->stored || f->from;
+    j->as_stored.threshold = stored && !cli_given(call, "alpha") && !f->k;
+    j->as_stored.dup = stored && !f->dup;
+    j->as_stored.top = !cli_given(call, "top");
+    j->as_stored.max_pairs = !cli_given(call, "max-pairs");
+    j->as_stored.format = !f->format;
     j->s = (gf_discover_spec){
-        .alpha = f->k || as_stored ? 0.0 : f->alpha,
+        .alpha = f->alpha,
         .k = f->k,
-        .top = f->top,
         .max_pairs = f->max_pairs,
-        .dup = dup,
+        .dup_exact = f->dup && strcmp(f->dup, "exact") == 0,
+        .dup = 0.98,
         .learned = f->learned,
         .batch = f->batch,
         .epochs = f->epochs,
         .sample = f->sample,
         .seed = (uint64_t)f->seed,
-        .memory = (size_t)(f->memory > 0.0 ? 1e9 * f->memory : half_of_memory()),
-        .threads = f->threads > 0 ? (int)f->threads : gf_parallel_default(),
-        .edge = GF_MAX(f->negatives, f->html ? GF_PAGE_EDGE : 0),
+        .task = {.top = f->top,
+                 .below = GF_MAX(f->negatives, f->html ? GF_PAGE_BELOW : 0),
+                 .memory = (size_t)(f->memory > 0.0 ? 1e9 * f->memory : half_of_memory()),
+                 .only_dup = f->duplicates,
+                 .probe = f->approx,
+                 .threads = f->threads > 0 ? (int)f->threads : gf_parallel_default()},
     };
-    if (code == CLI_OK)
-        code = cli_decide_read(call, f->keep, &f->split, f->from || (call->words > 0 && !cli_is_run(call->word[0])), &j->decide);
-    gf_decide_spec *c = &j->decide.spec;
-    c->negatives = f->negatives, c->outliers = f->outliers, c->graph = f->graph;
-    c->sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
-    j->s.only_dup = f->duplicates, j->s.approx = f->approx;
-    if (f->duplicates) c->outliers = 0;
-    j->s.keep_rows = c->sample > 0 || c->keep == GF_KEEP_CENTRAL;
+    if (f->dup && !j->s.dup_exact && (gf_number_read(f->dup, &j->s.dup) || !(j->s.dup >= -1.0 && j->s.dup <= 1.0)))
+        return cli_misused(call, "--dup: \"%s\"; expected a number in [-1, 1], or exact", f->dup);
+    j->format = f->format && strcmp(f->format, "parquet") == 0 ? GF_TABLE_PARQUET : GF_TABLE_TSV;
+    if (f->format && j->format == GF_TABLE_TSV && strcmp(f->format, "tsv") != 0)
+        return cli_misused(call, "--format: \"%s\"; expected tsv or parquet", f->format);
+    int code = f->device ? device_flags_check("discover", f->device) : CLI_OK;
+    j->split_ranges = f->from || (call->words > 0 && !cli_is_run(call->word[0]));
+    if (code == CLI_OK) code = cli_decide_read(call, j);
+    j->decide.negatives = f->negatives, j->decide.graph = f->graph;
+    j->decide.outliers = f->duplicates ? 0 : f->outliers;
+    j->decide.sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
+    j->s.keep_rows = j->decide.sample > 0 || j->decide.keep == GF_KEEP_CENTRAL;
     return code;
 }
 
 static int run(const cli_call *call, const void *flags) {
     const discover_flags *f = flags;
     gf_error err = {{0}};
-    cli_discover_job j = {.where = {.device = f->device, .threads = (int)f->threads},
+    cli_discover_job j = {.f = f,
+                          .quiet = f->quiet,
+                          .data = f->data,
                           .in = {.path = (const char *const *)call->word,
                                  .paths = call->words,
                                  .tensor = f->tensor,
                                  .column = f->column,
                                  .id = f->id,
                                  .label = f->labels || f->query_labels || f->from ? NULL : f->label_column},
-                          .label_column = f->label_column,
-                          .data = f->data,
-                          .labels = f->labels,
-                          .names = f->names,
-                          .query = f->query,
-                          .query_names = f->query_names,
-                          .query_labels = f->query_labels,
-                          .stored = f->stored,
-                          .from = f->from,
-                          .as_stored_top = !cli_given(call, "top"),
-                          .as_stored_max = !cli_given(call, "max-pairs"),
-                          .as_stored_format = !f->format,
-                          .out = f->out,
-                          .units.resume = f->resume,
-                          .units.silence = f->rank_timeout,
-                          .head = f->head,
-                          .force = f->force,
-                          .quiet = f->quiet,
-                          .html = f->html,
                           .page.bytes = (size_t)(1e6 * f->html_mb)};
     int code;
-    if ((code = read_spec(call, f, &j)) || (code = check_flags(call, f))) return code;
-    cli_discover_name_source(&j, &f->split);
+    if ((code = read_settings(call, f, &j)) || (code = check_flags(call, f))) return code;
+    cli_discover_name_source(&j);
     cli_catch_interrupts(NULL);
     const glofnd_status status = discover(&err, &j);
     gf_discover_result_free(&j.r);
@@ -317,10 +358,10 @@ static int run(const cli_call *call, const void *flags) {
     for (int k = 0; k < GF_SPLITS_MAX; k++) gf_dataset_free(j.split_images[k]);
     gf_decisions_free(&j.decisions);
     gf_stored_result_free(&j.old);
-    free(j.decide.score);
+    free(j.score);
     free(j.lambda);
     code = report_end(&j, status, &err);
-    cli_units_close(&j.units); /* waits for all ranks: one that returned earlier would end the first one before it reports */
+    cli_units_close(&j); /* waits for all ranks: one that returned earlier would end the first one before it reports */
     return code;
 }
 

@@ -34,7 +34,7 @@ static void draw(void *user, const char *stage, double share) {
 void cli_discover_start(cli_discover_job *j, const char *stage) {
     j->line = gf_progress_start(0, j->quiet ? GF_PROGRESS_QUIET : cli_progress_mode());
     j->stage = stage;
-    j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &cli_interrupted};
+    j->s.task.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &cli_interrupted};
 }
 
 typedef char amount[24];
@@ -63,9 +63,9 @@ static glofnd_status report_memory(gf_error *err, const cli_discover_job *j, int
         gf_print(stderr, "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs\n", (long long)n,
                  (long long)dim, amount_of(a, most), amount_of(b, (double)p.rows), amount_of(c, (double)p.lists), p.passes,
                  p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
-    FAIL_IF(err, p.lists > j->s.memory, GLOFND_E_MEMORY,
+    FAIL_IF(err, p.lists > j->s.task.memory, GLOFND_E_MEMORY,
             "the lists of the %lld most similar of %lld anchors take %s; --memory allows %s: raise it, or lower --top",
-            (long long)j->s.top, (long long)n, amount_of(a, (double)p.lists), amount_of(b, (double)j->s.memory));
+            (long long)j->s.task.top, (long long)n, amount_of(a, (double)p.lists), amount_of(b, (double)j->s.task.memory));
     return GLOFND_OK;
 }
 
@@ -79,7 +79,7 @@ static void report_unreadable(void *user, int64_t i, const char *message) {
 
 static void encoded(void *user, int64_t done, int64_t total) {
     const cli_discover_job *j = user;
-    gf_job_report(&j->s.watch, (double)done / (double)total);
+    gf_job_report(&j->s.task.watch, (double)done / (double)total);
 }
 
 /* split: a word before each name, "": none. */
@@ -114,7 +114,9 @@ static glofnd_status encode(gf_error *err, cli_discover_job *j, const gf_dataset
     cli_discover_start(j, "images");
     d->n = gf_dataset_describe(images).n;
     j->encoding = d;
-    const gf_run_encoder_spec run = {.run = j->in.path[0], .head = j->head, .placement = j->where};
+    const gf_run_encoder_spec run = {.run = j->in.path[0],
+                                     .head = j->f->head,
+                                     .placement = {.device = j->f->device, .threads = (int)j->f->threads}};
     glofnd_status status = device_flags_open(err, "discover", &run, &e);
     if (status == GLOFND_OK) status = gf_encode_samples(err, e, images, &spec, &f);
     gf_progress_end(&j->line);
@@ -134,8 +136,8 @@ static glofnd_status describe_rows(gf_error *err, cli_discover_job *j) {
     FAIL_IF(err, info.n != j->d.n, GLOFND_E_ARGUMENT,
             "%.200s has %lld images, '%.200s' %lld embeddings; row i must be of image i", j->data, (long long)info.n, j->source,
             (long long)j->d.n);
-    if (!j->labels && info.classes > 0) TRY(take_labels(err, j->images, &j->d));
-    return j->names ? GLOFND_OK : take_names(err, j->images, "", &j->d);
+    if (!j->f->labels && info.classes > 0) TRY(take_labels(err, j->images, &j->d));
+    return j->f->names ? GLOFND_OK : take_names(err, j->images, "", &j->d);
 }
 
 /* ----- the job ----- */
@@ -147,7 +149,8 @@ int cli_is_run(const char *path) {
 }
 
 /* EMB in words, for summaries: "a.npy and 2 more"; of splits that are sources "train=a.npy test=b.npy". */
-void cli_discover_name_source(cli_discover_job *j, const gf_option_strings *split) {
+void cli_discover_name_source(cli_discover_job *j) {
+    const gf_option_strings *split = &j->f->split;
     const int more = j->in.paths - 1;
     size_t used = 0;
     if (more > 0) snprintf(j->source, sizeof j->source, "%.200s and %d more", j->in.path[0], more);
@@ -159,8 +162,8 @@ void cli_discover_name_source(cli_discover_job *j, const gf_option_strings *spli
 
 /* Names of columns that no file has would be without effect. columns: 1: some file of embeddings has columns. */
 static glofnd_status check_columns(gf_error *err, const cli_discover_job *j, int columns) {
-    const int names = (j->names && gf_names_have_columns(j->names, j->in.id)) ||
-                      (j->query_names && gf_names_have_columns(j->query_names, j->in.id));
+    const int names = (j->f->names && gf_names_have_columns(j->f->names, j->in.id)) ||
+                      (j->f->query_names && gf_names_have_columns(j->f->query_names, j->in.id));
     FAIL_IF(err, j->in.column && !columns, GLOFND_E_OPTION,
             "--column is a column of Parquet files or tables; the embeddings are in none");
     FAIL_IF(err, j->in.id && !columns && !names, GLOFND_E_OPTION,
@@ -170,17 +173,17 @@ static glofnd_status check_columns(gf_error *err, const cli_discover_job *j, int
 
 /* The same of labels, which are known before anything is read. */
 static glofnd_status check_label_column(gf_error *err, const cli_discover_job *j) {
-    const int array = j->labels && !gf_labels_have_columns(j->labels),
-              query_array = j->query_labels && !gf_labels_have_columns(j->query_labels);
-    FAIL_IF(err, j->label_column && (array || query_array) && (!j->labels || array) && (!j->query_labels || query_array),
+    const int array = j->f->labels && !gf_labels_have_columns(j->f->labels),
+              query_array = j->f->query_labels && !gf_labels_have_columns(j->f->query_labels);
+    FAIL_IF(err, j->f->label_column && (array || query_array) && (!j->f->labels || array) && (!j->f->query_labels || query_array),
             GLOFND_E_OPTION, "--label-column is a column of Parquet files or tables; '%.300s' is none: leave one of the two out",
-            j->labels ? j->labels : j->query_labels);
+            j->f->labels ? j->f->labels : j->f->query_labels);
     return GLOFND_OK;
 }
 
 static void report_columns(const cli_discover_job *j, const gf_embedding_set *set) {
     const char *columns = gf_embeddings_columns(set);
-    if (columns && !j->quiet && cli_units_rank(&j->units) == 0) gf_print(stderr, "embeddings from %s\n", columns);
+    if (columns && !j->quiet && cli_units_rank(j) == 0) gf_print(stderr, "embeddings from %s\n", columns);
 }
 
 /* A file, folder or pattern beside EMB, read as that is. */
@@ -203,33 +206,33 @@ static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(gf_embeddings_open(err, &j->in, &j->set));
     FAIL_IF(err, j->in.tensor && !gf_embeddings_have_tensors(j->set), GLOFND_E_OPTION,
             "--tensor is one of .safetensors files; the embeddings are in none");
-    if (!j->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
+    if (!j->f->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
     report_columns(j, j->set);
     if (j->in.label) TRY(gf_embeddings_labels(err, j->set, &j->label_texts));
     TRY(cli_units_choose(err, j));
-    if (j->units.on) {
+    if (j->in_units) {
         j->d.n = gf_embeddings_rows(j->set), j->d.dim = gf_embeddings_dim(j->set);
         return gf_embeddings_have_names(j->set) ? gf_discover_read_set_names(err, j->set, &j->d) : GLOFND_OK;
     }
-    if (!j->query) TRY(report_memory(err, j, gf_embeddings_rows(j->set), gf_embeddings_dim(j->set)));
+    if (!j->f->query) TRY(report_memory(err, j, gf_embeddings_rows(j->set), gf_embeddings_dim(j->set)));
     return gf_discover_read_set(err, j->set, &j->d);
 }
 
 /* One split: a dataset that the run encodes. */
 static glofnd_status load_split(gf_error *err, cli_discover_job *j, int k, gf_discover_data *part) {
-    TRY(gf_dataset_open(err, j->decide.split[k], &j->split_images[k]));
+    TRY(gf_dataset_open(err, j->split_source[k], &j->split_images[k]));
     TRY(encode(err, j, j->split_images[k], part));
     if (gf_dataset_describe(j->split_images[k]).classes == gf_dataset_describe(j->split_images[0]).classes)
         TRY(take_labels(err, j->split_images[k], part));
     j->page.images[k] = (gf_row_images){j->split_images[k], j->d.n};
     j->page.image_sets = k + 1;
-    return take_names(err, j->split_images[k], j->decide.spec.split[k].name, part);
+    return take_names(err, j->split_images[k], j->decide.split[k].name, part);
 }
 
 /* The rows of all splits, one after the other. */
 static glofnd_status encode_splits(gf_error *err, cli_discover_job *j) {
     int64_t rows[GF_SPLITS_MAX];
-    for (int k = 0; k < j->decide.spec.splits; k++) {
+    for (int k = 0; k < j->decide.splits; k++) {
         gf_discover_data part = {0};
         glofnd_status status = load_split(err, j, k, &part);
         rows[k] = part.n;
@@ -237,17 +240,17 @@ static glofnd_status encode_splits(gf_error *err, cli_discover_job *j) {
         gf_discover_data_free(&part);
         TRY(status);
     }
-    cli_decide_place(&j->decide, rows);
+    cli_decide_place(j, rows);
     return GLOFND_OK;
 }
 
 /* Splits of files are one set of files: the rows of a split are those of its files. */
 static glofnd_status read_splits(gf_error *err, cli_discover_job *j) {
     int64_t rows[GF_SPLITS_MAX], file = 0;
-    j->in.path = j->decide.split, j->in.paths = j->decide.spec.splits, j->in.some_names = 1;
+    j->in.path = j->split_source, j->in.paths = j->decide.splits, j->in.some_names = 1;
     TRY(read_rows(err, j));
-    for (int k = 0; k < j->decide.spec.splits; k++) {
-        const gf_embedding_input one = {.path = &j->decide.split[k], .paths = 1};
+    for (int k = 0; k < j->decide.splits; k++) {
+        const gf_embedding_input one = {.path = &j->split_source[k], .paths = 1};
         gf_string_list files = {0};
         const glofnd_status status = gf_embedding_paths(err, &one, &files);
         const int64_t first = gf_embeddings_first(j->set, file);
@@ -256,19 +259,19 @@ static glofnd_status read_splits(gf_error *err, cli_discover_job *j) {
         TRY(status);
         rows[k] = gf_embeddings_first(j->set, file) - first;
     }
-    cli_decide_place(&j->decide, rows);
+    cli_decide_place(j, rows);
     return GLOFND_OK;
 }
 
 static glofnd_status load_sources(gf_error *err, cli_discover_job *j) {
-    if (j->decide.spec.splits && !j->decide.ranges) return j->run ? encode_splits(err, j) : read_splits(err, j);
+    if (j->decide.splits && !j->split_ranges) return j->run ? encode_splits(err, j) : read_splits(err, j);
     if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
     TRY(j->run ? encode(err, j, j->images, &j->d) : read_rows(err, j));
     return j->data ? describe_rows(err, j) : GLOFND_OK;
 }
 
 glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
-    const int sources = j->decide.spec.splits && !j->decide.ranges;
+    const int sources = j->decide.splits && !j->split_ranges;
     j->run = j->in.paths > 0 && cli_is_run(j->in.path[0]);
     if (j->run && !j->data && !sources) {
         TRY(gf_run_data_of(err, j->in.path[0], j->run_data, sizeof j->run_data));
@@ -277,28 +280,37 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     FAIL_IF(err, j->run && j->in.paths > 1, GLOFND_E_ARGUMENT, "'%.250s' is a run; it must be the only one", j->in.path[0]);
     FAIL_IF(err, j->run && j->in.label, GLOFND_E_ARGUMENT,
             "--label-column goes with files; the labels of a run are those of its data");
-    FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+    FAIL_IF(err, j->f->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
     TRY(check_label_column(err, j));
     if (j->run) TRY(check_columns(err, j, 0));
     TRY(cli_units_refuse(err, j, j->run ? "the images of a run" : NULL));
     TRY(load_sources(err, j));
-    TRY(cli_decide_check(err, &j->decide, j->d.n));
-    if (j->labels) TRY(gf_discover_read_labels(err, j->labels, j->label_column, &j->d));
+    TRY(cli_decide_check(err, j));
+    if (j->f->labels) TRY(gf_discover_read_labels(err, j->f->labels, j->f->label_column, &j->d));
     if (j->in.label) TRY(gf_row_labels_of_texts(err, &j->label_texts, j->d.n, &j->d.label, &j->d.classes));
-    if (j->names) TRY(gf_discover_read_names(err, j->names, j->in.id, &j->d));
-    TRY(j->units.on ? gf_discover_classify_stream(err, &j->units.u.source, &j->d) : gf_discover_classify(err, &j->d));
-    if (j->run && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
+    if (j->f->names) TRY(gf_discover_read_names(err, j->f->names, j->in.id, &j->d));
+    TRY(j->in_units ? gf_discover_classify_stream(err, &j->units.source, &j->d) : gf_discover_classify(err, &j->d));
+    if (j->run && !j->f->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }
 
+/* What was not given is as a stored result has it. */
+static void take_stored(cli_discover_job *j, const gf_discover_spec *stored) {
+    if (j->as_stored.threshold) j->s.alpha = stored->alpha, j->s.k = stored->k;
+    if (j->as_stored.dup) j->s.dup_exact = stored->dup_exact, j->s.dup = stored->dup;
+}
+
 glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
-    FAIL_IF(err, cli_is_run(j->query), GLOFND_E_ARGUMENT,
-            "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->query);
-    TRY(read_files(err, j, j->query, &j->q));
-    if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, j->label_column, &j->q));
-    if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, j->in.id, &j->q));
+    FAIL_IF(err, cli_is_run(j->f->query), GLOFND_E_ARGUMENT,
+            "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->f->query);
+    TRY(read_files(err, j, j->f->query, &j->q));
+    if (j->f->query_labels) TRY(gf_discover_read_labels(err, j->f->query_labels, j->f->label_column, &j->q));
+    if (j->f->query_names) TRY(gf_discover_read_names(err, j->f->query_names, j->in.id, &j->q));
     TRY(gf_discover_classify(err, &j->q));
-    return gf_discover_read_stored(err, j->stored, &j->d, &j->s, &j->lambda);
+    gf_discover_spec stored = {0};
+    TRY(gf_discover_read_stored(err, j->f->stored, &j->d, &stored, &j->lambda));
+    take_stored(j, &stored);
+    return GLOFND_OK;
 }
 
 /* ----- a stored result ----- */
@@ -311,42 +323,41 @@ static glofnd_status load_embeddings(gf_error *err, cli_discover_job *j) {
     glofnd_status status = gf_discover_read_set(err, j->set, &d);
     if (status == GLOFND_OK) status = gf_discover_classify(err, &d);
     if (status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
-        status = gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'", j->from, j->source);
+        status =
+            gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'", j->f->from, j->source);
     if (status == GLOFND_OK) j->d.x = d.x, d.x = NULL;
     gf_discover_data_free(&d);
     return status;
 }
 
 static void take_settings(cli_discover_job *j) {
-    const gf_discover_spec *old = &j->old.s;
-    if (j->s.alpha == 0.0 && j->s.k == 0) j->s.alpha = old->alpha, j->s.k = old->k;
-    if (isnan(j->s.dup)) j->s.dup = old->dup;
-    if (j->as_stored_top) j->s.top = old->top;
-    if (j->as_stored_max) j->s.max_pairs = old->max_pairs;
-    if (j->as_stored_format) j->format = j->old.format;
-    if (j->decide.spec.splits) return;
-    memcpy(j->decide.spec.split, j->old.split, sizeof j->old.split);
-    j->decide.spec.splits = j->old.splits;
+    take_stored(j, &j->old.s);
+    if (j->as_stored.top) j->s.task.top = j->old.s.task.top;
+    if (j->as_stored.max_pairs) j->s.max_pairs = j->old.s.max_pairs;
+    if (j->as_stored.format) j->format = j->old.format;
+    if (j->decide.splits) return;
+    memcpy(j->decide.split, j->old.split, sizeof j->old.split);
+    j->decide.splits = j->old.splits;
 }
 
 /* Names and labels are the stored ones unless given. */
 glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j) {
     TRY(check_label_column(err, j));
     if (!j->s.keep_rows) TRY(check_columns(err, j, 0));
-    TRY(gf_stored_result_read(err, j->from, &j->old));
+    TRY(gf_stored_result_read(err, j->f->from, &j->old));
     take_settings(j);
     const gf_discover_data none = {0};
     j->d = j->old.d, j->old.d = none;
     if (j->s.keep_rows) TRY(load_embeddings(err, j));
     int32_t *label = j->d.label;
-    if (j->labels || j->data) j->d.label = NULL;
+    if (j->f->labels || j->data) j->d.label = NULL;
     glofnd_status status = j->data ? gf_dataset_open(err, j->data, &j->images) : GLOFND_OK;
-    if (j->data && !j->names && status == GLOFND_OK) gf_discover_free_names(&j->d);
+    if (j->data && !j->f->names && status == GLOFND_OK) gf_discover_free_names(&j->d);
     if (j->data && status == GLOFND_OK) status = describe_rows(err, j);
-    if (j->labels && status == GLOFND_OK) status = gf_discover_read_labels(err, j->labels, j->label_column, &j->d);
-    if (j->names && status == GLOFND_OK) status = gf_discover_read_names(err, j->names, j->in.id, &j->d);
+    if (j->f->labels && status == GLOFND_OK) status = gf_discover_read_labels(err, j->f->labels, j->f->label_column, &j->d);
+    if (j->f->names && status == GLOFND_OK) status = gf_discover_read_names(err, j->f->names, j->in.id, &j->d);
     j->new_labels = label != j->d.label && (!label || !j->d.label || memcmp(label, j->d.label, (size_t)j->d.n * sizeof *label));
     if (label != j->d.label) free(label);
     TRY(status);
-    return cli_decide_check(err, &j->decide, j->d.n);
+    return cli_decide_check(err, j);
 }

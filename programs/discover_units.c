@@ -1,12 +1,13 @@
-/* discover_units.c - see discover_units.h. */
-#include "programs/discover_units.h"
+/* discover_units.c - `glofnd discover` of embeddings that do not fit into memory, with parts on disk from which it continues, and
+ * over several ranks; see discover_job.h and discover/units.h. */
+#include "programs/discover_job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "programs/discover_job.h"
+#include "dist/comm_device.h"
 #include "dist/dist.h"
 #include "dist/comm.h"
 
@@ -14,12 +15,12 @@
 
 static glofnd_status agree_over_ranks(gf_error *err, void *user, glofnd_status mine) {
     const cli_discover_job *j = user;
-    return gf_comm_agree(err, j->units.comm, mine);
+    return gf_comm_agree(err, j->comm, mine);
 }
 
-int cli_units_rank(const cli_units *x) { return x->comm ? x->comm->rank : 0; }
+int cli_units_rank(const cli_discover_job *j) { return j->comm ? j->comm->rank : 0; }
 
-static int several_ranks(const cli_units *x) { return x->comm && x->comm->ranks > 1; }
+static int several_ranks(const cli_discover_job *j) { return j->comm && j->comm->ranks > 1; }
 
 /* A rank is lost: other threads may wait for it forever. Reporting may wait for its machine, too: the alarm ends this rank. */
 static void end_lost(void *user, const char *text) {
@@ -27,25 +28,25 @@ static void end_lost(void *user, const char *text) {
     gf_error err;
     alarm(10);
     cli_failed("discover", gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
-    if (j->units.folder[0])
-        gf_print(stderr, "glofnd discover: finished parts are in %s: the same command continues\n", j->units.folder);
-    gf_dist_abort(j->units.comm, CLI_FAILED);
+    if (j->unit_folder[0])
+        gf_print(stderr, "glofnd discover: finished parts are in %s: the same command continues\n", j->unit_folder);
+    gf_dist_abort(j->comm, CLI_FAILED);
     _exit(CLI_FAILED);
 }
 
 static glofnd_status join_ranks(gf_error *err, cli_discover_job *j, gf_join *join) {
-    TRY(gf_dist_open(err, GF_RANKS_AUTO, 1, &j->units.comm));
-    if (cli_units_rank(&j->units) > 0) j->quiet = 1;
+    TRY(gf_dist_open(err, GF_RANKS_AUTO, 1, &j->comm));
+    if (cli_units_rank(j) > 0) j->quiet = 1;
     gf_join_reach(join, GF_JOIN_CHECKED);
-    if (!several_ranks(&j->units)) return GLOFND_OK;
-    TRY(gf_comm_check_builds(err, j->units.comm));
-    return gf_dist_watch(err, j->units.comm, j->units.silence, end_lost, j);
+    if (!several_ranks(j)) return GLOFND_OK;
+    TRY(gf_comm_check_builds(err, j->comm));
+    return gf_dist_watch(err, j->comm, j->f->rank_timeout, end_lost, j);
 }
 
 static glofnd_status share_gpu(gf_error *err, const cli_discover_job *j) {
-    const gf_comm *c = j->units.comm;
+    const gf_comm *c = j->comm;
     int sharing = 1;
-    TRY(cli_units_agree(err, &j->units, gf_device_share(err, c->local_rank, c->local_ranks, &sharing)));
+    TRY(cli_units_agree(err, j, gf_device_share(err, c->local_rank, c->local_ranks, &sharing)));
     if (sharing > 1 && !j->quiet) gf_print(stderr, "glofnd discover: %d ranks share a GPU, and its memory\n", sharing);
     return GLOFND_OK;
 }
@@ -53,20 +54,20 @@ static glofnd_status share_gpu(gf_error *err, const cli_discover_job *j) {
 glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
     gf_join *join = NULL;
     if (!gf_dist_launched(getenv)) return GLOFND_OK;
-    TRY(gf_join_begin(err, j->units.silence, getenv, end_lost, j, &join));
+    TRY(gf_join_begin(err, j->f->rank_timeout, getenv, end_lost, j, &join));
     const glofnd_status status = join_ranks(err, j, join);
     gf_join_end(join);
-    if (status != GLOFND_OK || !j->where.device || strcmp(j->where.device, "cuda") != 0) return status;
+    if (status != GLOFND_OK || !j->f->device || strcmp(j->f->device, "cuda") != 0) return status;
     return share_gpu(err, j);
 }
 
-void cli_units_close(cli_units *x) {
-    gf_dist_close(x->comm);
-    x->comm = NULL;
+void cli_units_close(cli_discover_job *j) {
+    gf_dist_close(j->comm);
+    j->comm = NULL;
 }
 
-glofnd_status cli_units_agree(gf_error *err, const cli_units *x, glofnd_status mine) {
-    return several_ranks(x) ? gf_comm_agree(err, x->comm, mine) : mine;
+glofnd_status cli_units_agree(gf_error *err, const cli_discover_job *j, glofnd_status mine) {
+    return several_ranks(j) ? gf_comm_agree(err, j->comm, mine) : mine;
 }
 
 /* ----- rows ----- */
@@ -80,47 +81,47 @@ static void report_units(void *user, int64_t units, int64_t done, int64_t chunks
     const cli_discover_job *j = user;
     if (j->quiet) return;
     gf_print(stderr, "%lld x %lld in %lld units", (long long)j->d.n, (long long)j->d.dim, (long long)units);
-    if (done > 0) gf_print(stderr, ", of which %lld are already in %s", (long long)done, j->units.folder);
+    if (done > 0) gf_print(stderr, ", of which %lld are already in %s", (long long)done, j->unit_folder);
     if (chunks == 0)
         gf_print(stderr, "; rows in the order of cells take %.2f GB in %s", 4e-9 * (double)j->d.good_n * (double)j->d.dim,
-                 j->units.folder);
+                 j->unit_folder);
     if (chunks > 1) gf_print(stderr, "; embeddings are read in %lld chunks for each", (long long)chunks);
-    if (several_ranks(&j->units)) gf_print(stderr, "; %d ranks", j->units.comm->ranks);
+    if (several_ranks(j)) gf_print(stderr, "; %d ranks", j->comm->ranks);
     gf_print(stderr, "\n");
 }
 
 /* Why rows must be in memory; NULL: they need not. */
 static const char *obstacle(const cli_discover_job *j) {
     if (j->run) return "the images of a run";
-    if (j->from) return "--from";
-    if (j->query) return "--query";
+    if (j->f->from) return "--from";
+    if (j->f->query) return "--query";
     if (j->s.learned) return "--learned";
     return NULL;
 }
 
 glofnd_status cli_units_refuse(gf_error *err, const cli_discover_job *j, const char *why) {
-    FAIL_IF(err, why && several_ranks(&j->units), GLOFND_E_OPTION, "%s: not over several ranks; start it without mpirun", why);
-    FAIL_IF(err, why && j->units.resume, GLOFND_E_OPTION, "--resume does not go with %s", why);
+    FAIL_IF(err, why && several_ranks(j), GLOFND_E_OPTION, "%s: not over several ranks; start it without mpirun", why);
+    FAIL_IF(err, why && j->f->resume, GLOFND_E_OPTION, "--resume does not go with %s", why);
     return GLOFND_OK;
 }
 
 static void name_folder(cli_discover_job *j) {
-    size_t n = strlen(j->out);
-    while (n > 1 && j->out[n - 1] == '/') n--;
-    snprintf(j->units.folder, sizeof j->units.folder, "%.*s.partial", (int)(n < PATH_MAX - 16 ? n : PATH_MAX - 16), j->out);
+    size_t n = strlen(j->f->out);
+    while (n > 1 && j->f->out[n - 1] == '/') n--;
+    snprintf(j->unit_folder, sizeof j->unit_folder, "%.*s.partial", (int)(n < PATH_MAX - 16 ? n : PATH_MAX - 16), j->f->out);
 }
 
 void cli_units_clean(cli_discover_job *j) {
-    if (!j->units.resume || !gf_discover_kind.is_result(j->out)) return;
+    if (!j->f->resume || !gf_discover_kind.is_result(j->f->out)) return;
     name_folder(j);
-    gf_unit_folder_remove(j->units.folder);
+    gf_unit_folder_remove(j->unit_folder);
 }
 
 /* Bytes that a search in memory takes. Lists of a search of all pairs can be made in two passes; those of probed cells cannot. */
 static double bytes_in_memory(const cli_discover_job *j) {
     const int64_t n = gf_embeddings_rows(j->set), dim = gf_embeddings_dim(j->set);
     int64_t rank = 0;
-    if (!j->s.approx || gf_discover_rank(NULL, &j->s, n, &rank) != GLOFND_OK) return 4.0 * (double)n * (double)dim;
+    if (!j->s.task.probe || gf_discover_rank(NULL, &j->s, n, &rank) != GLOFND_OK) return 4.0 * (double)n * (double)dim;
     const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
     return (double)p.rows + (double)p.lists;
 }
@@ -128,23 +129,19 @@ static double bytes_in_memory(const cli_discover_job *j) {
 glofnd_status cli_units_choose(gf_error *err, cli_discover_job *j) {
     const char *why = obstacle(j);
     TRY(cli_units_refuse(err, j, why));
-    j->units.on = !why && (several_ranks(&j->units) || j->units.resume || bytes_in_memory(j) > (double)j->s.memory);
-    if (!j->units.on) return GLOFND_OK;
+    j->in_units = !why && (several_ranks(j) || j->f->resume || bytes_in_memory(j) > (double)j->s.task.memory);
+    if (!j->in_units) return GLOFND_OK;
     name_folder(j);
-    j->units.u = (gf_units){
-        .folder = j->units.folder,
+    j->units = (gf_units){
+        .folder = j->unit_folder,
         .source = {.read = read_set, .user = j, .n = gf_embeddings_rows(j->set), .dim = gf_embeddings_dim(j->set)},
-        .force = j->force,
-        .rank = cli_units_rank(&j->units),
-        .ranks = j->units.comm ? j->units.comm->ranks : 1,
-        .agree = several_ranks(&j->units) ? agree_over_ranks : NULL,
+        .force = j->f->force,
+        .rank = cli_units_rank(j),
+        .ranks = j->comm ? j->comm->ranks : 1,
+        .agree = several_ranks(j) ? agree_over_ranks : NULL,
         .report = report_units,
         .user = j,
     };
-    j->decide.spec.rows = &j->units.u.source;
+    j->decide.rows = &j->units.source;
     return GLOFND_OK;
-}
-
-glofnd_status cli_units_search(gf_error *err, cli_discover_job *j) {
-    return gf_discover_run_units(err, &j->s, &j->units.u, &j->d, &j->r);
 }

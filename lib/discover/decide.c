@@ -19,7 +19,7 @@ static glofnd_status visit_source(gf_error *err, const gf_decide_spec *c, const 
         for (p->count = 0; p->first + p->count < d->good_n && d->good[p->first + p->count] < p->base + rows;) p->count++;
         visit(user, p);
         p->first += p->count;
-        FAIL_IF(err, gf_job_stopped(&s->watch), GLOFND_E_ARGUMENT, "stopped");
+        FAIL_IF(err, gf_job_stopped(&s->task.watch), GLOFND_E_CANCELLED, "cancelled");
     }
     return GLOFND_OK;
 }
@@ -110,7 +110,7 @@ static int64_t count_large(const gf_components *groups) {
 glofnd_status gf_decide_central(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                                 const gf_discover_result *r, float *value) {
     const int64_t large = count_large(&r->groups), bytes = d->dim * (int64_t)sizeof(double);
-    const int64_t some = GF_MAX(GF_MIN(large, (int64_t)(s->memory / 4) / bytes), 1);
+    const int64_t some = GF_MAX(GF_MIN(large, (int64_t)(s->task.memory / 4) / bytes), 1);
     centres x = {.groups = &r->groups, .dim = d->dim, .value = value};
     memset(value, 0, (size_t)d->good_n * sizeof *value);
     x.sum = malloc((size_t)(some * bytes));
@@ -451,7 +451,7 @@ static glofnd_status add_unlisted(gf_error *err, leak_rows *x) {
 }
 
 static glofnd_status find_unlisted(gf_error *err, const gf_discover_spec *s, leak_rows *x) {
-    const int exact = s->dup == GF_DUP_EXACT;
+    const int exact = s->dup_exact;
     const int64_t sets = exact ? x->d->good_n : x->r->groups.count;
     const size_t firsts = (size_t)(sets * x->c->splits);
     x->set = exact ? x->d->copy_of : x->r->groups.of;
@@ -548,14 +548,14 @@ static int64_t blocks_of(const gf_row_piece *p) { return (p->count + COVER_BLOCK
 static void compare_piece(void *user, const gf_row_piece *p) {
     cover *x = user;
     x->piece = p;
-    gf_parallel(x->s->threads, blocks_of(p), compare_with_centre, x);
+    gf_parallel(x->s->task.threads, blocks_of(p), compare_with_centre, x);
 }
 
 /* Scales, and the sum of the kept rows in x->centre. */
 static void add_piece(void *user, const gf_row_piece *p) {
     cover *x = user;
     x->piece = p;
-    gf_parallel(x->s->threads, blocks_of(p), set_scale, x);
+    gf_parallel(x->s->task.threads, blocks_of(p), set_scale, x);
     for (int64_t i = p->first; i < p->first + p->count; i++)
         for (int64_t k = 0; is_kept(x, i) && k < x->d->dim; k++) x->centre[k] += (double)gf_piece_row(p, i)[k] * x->scale[i];
 }
@@ -586,7 +586,7 @@ static glofnd_status pick_centres(gf_error *err, cover *x, gf_decisions *out) {
         TRY(visit_all(err, x, compare_piece));
         x->near[next] = INFINITY; /* not chosen again, whatever rounding says */
         next = extreme_row(x, -1.0);
-        FAIL_IF(err, gf_job_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");
+        FAIL_IF(err, gf_job_stopped(&x->s->task.watch), GLOFND_E_CANCELLED, "cancelled");
     }
     out->sample_reach = fmin(x->near[next], 1.0);
     return GLOFND_OK;
@@ -596,7 +596,7 @@ static glofnd_status pick_centres(gf_error *err, cover *x, gf_decisions *out) {
 static glofnd_status load_rows_if_they_fit(gf_error *err, cover *x, gf_discover_data *loaded) {
     const double bytes = 4.0 * (double)x->d->n * (double)x->d->dim;
     *loaded = *x->d;
-    if (x->d->x || bytes > (double)x->s->memory) return GLOFND_OK;
+    if (x->d->x || bytes > (double)x->s->task.memory) return GLOFND_OK;
     loaded->x = malloc((size_t)bytes);
     if (!loaded->x) return GLOFND_OK; /* it works without */
     const glofnd_status status = x->c->rows->read(err, x->c->rows->user, 0, x->d->n, loaded->x);

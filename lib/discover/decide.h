@@ -34,7 +34,7 @@ typedef struct gf_decide_spec {
     gf_row_split split[GF_SPLITS_MAX];
     int splits;                /* 0: none. Rows of an earlier split are kept rather than those of a later one */
     int64_t outliers;          /* to list at most */
-    int64_t negatives;         /* most similar ones that are not above the threshold, of each row: at most GF_PAIRS_EDGE */
+    int64_t negatives;         /* most similar ones that are not above the threshold, of each row: at most GF_BELOW_MAX */
     int64_t sample;            /* rows of a diverse subset; needs d.x or rows */
     int graph;                 /* also the graph of neighbours */
     const gf_row_source *rows; /* the embeddings, where d.x is not in memory; NULL: none */
@@ -59,7 +59,7 @@ typedef struct gf_decisions {
     int64_t issues;
     int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX];  /* rows of split a with a row of split b in their group (a = b: another row) */
     int64_t exact[GF_SPLITS_MAX][GF_SPLITS_MAX]; /* the same of equal bytes */
-    /* [unlisted_count] rows of a split that have a row of another split in their group (with GF_DUP_EXACT: of their bytes), but
+    /* [unlisted_count] rows of a split that have a row of another split in their group (with dup_exact: of their bytes), but
      * in no listed pair; each with the lowest such row. With them the list of leaks has every row that `leak` counts. */
     gf_leak_pair *unlisted;
     int64_t unlisted_count;
@@ -107,7 +107,7 @@ static inline const float *gf_piece_row(const gf_row_piece *p, int64_t position)
     return p->x + ((int64_t)p->d->good[position] - p->base) * p->d->dim;
 }
 
-/* Calls visit() with all usable rows, some at a time, in rising order. E_ARGUMENT: "stopped". d->x or c->rows is there. */
+/* Calls visit() with all usable rows, some at a time, in rising order. E_CANCELLED. d->x or c->rows is there. */
 typedef void gf_row_visit(void *user, const gf_row_piece *piece);
 glofnd_status gf_decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                                    gf_row_visit *visit, void *user);

@@ -37,7 +37,7 @@ static void copy_strip(void *user, const gf_strip *t, int thread) {
 
 /* One batch: positions `first` and on of the epoch's order. */
 static glofnd_status learn_batch(gf_error *err, learner *x, uint32_t epoch, int64_t first) {
-    const gf_sweep_job silent = {.threads = x->s->threads, .watch.stop = x->s->watch.stop};
+    const gf_sweep_job silent = {.threads = x->s->task.threads, .watch.stop = x->s->task.watch.stop};
     const gf_vectors batch = {.x = x->d->x, .row = x->row, .n = x->batch, .dim = x->d->dim};
     for (int64_t i = 0; i < x->batch; i++) {
         x->id[i] = gf_permute(x->s->seed, epoch, x->d->good_n, first + i);
@@ -62,7 +62,7 @@ static glofnd_status learn_epoch(gf_error *err, learner *x, uint32_t epoch) {
     for (int64_t first = 0; first < n; first += x->batch) {
         TRY(learn_batch(err, x, epoch, first + x->batch > n ? n - x->batch : first));
         const double done = ((double)epoch + (double)first / (double)n) / (double)x->s->epochs;
-        gf_job_report(&x->s->watch, done / LEARN_PARTS);
+        gf_job_report(&x->s->task.watch, done / LEARN_PARTS);
     }
     return GLOFND_OK;
 }
@@ -72,7 +72,7 @@ static glofnd_status init_learner(gf_error *err, learner *x, double alpha) {
     gf_method_options_init(&x->o);
     x->o.alpha = alpha;
     x->o.lambda_init = GLOFND_INIT_QUANTILE;
-    x->o.threads = x->s->threads;
+    x->o.threads = x->s->task.threads;
     x->sim = malloc((size_t)x->batch * (size_t)x->batch * sizeof *x->sim);
     x->id = malloc((size_t)x->batch * sizeof *x->id);
     x->row = malloc((size_t)x->batch * sizeof *x->row);
@@ -112,8 +112,11 @@ glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const 
 glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
                                       int64_t rank, const float *lambda, gf_threshold_error *out) {
     const int64_t n = GF_MIN(s->sample, d->good_n);
-    gf_pairs_task t = {
-        .rank = rank, .dup = INFINITY, .memory = s->memory, .threads = s->threads, .watch = {.stop = s->watch.stop}};
+    gf_pairs_task t = {.rank = rank,
+                       .dup = INFINITY,
+                       .memory = s->task.memory,
+                       .threads = s->task.threads,
+                       .watch = {.stop = s->task.watch.stop}};
     gf_pairs_found f = {0};
     int32_t *at = malloc((size_t)n * sizeof *at), *row = malloc((size_t)n * sizeof *row);
     float *learned = malloc((size_t)n * sizeof *learned);
@@ -126,7 +129,7 @@ glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, 
     }
     t.skip = at;
     const gf_vectors rows = {.x = d->x, .row = row, .n = n, .dim = d->dim};
-    if (status == GLOFND_OK) status = s->pass->query(err, state, &rows, &t, &f);
+    if (status == GLOFND_OK) status = s->search->query(err, state, &rows, &t, &f);
     if (status == GLOFND_OK) *out = gf_threshold_error_of(learned, f.lambda, n, 1);
     gf_pairs_found_free(&f);
     free(at);
@@ -157,29 +160,20 @@ glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t
  * 1 was measured. The limit is twice that, plus the error of the unit vectors. */
 float gf_discover_dup(const gf_discover_spec *s, int64_t dim) {
     const double one = 1.0 - 0x1p-21 - 0x1p-26 * (double)dim;
-    return s->dup == GF_DUP_EXACT ? INFINITY : (float)fmin(s->dup, one);
+    return s->dup_exact ? INFINITY : (float)fmin(s->dup, one);
 }
 
 gf_pairs_task gf_discover_task(const gf_discover_spec *s, int64_t rank, int64_t n, int64_t dim) {
-    const int64_t top = s->top < n ? s->top : n - 1;
-    return (gf_pairs_task){
-        .rank = rank,
-        .top = top,
-        .edge = s->edge,
-        .dup = gf_discover_dup(s, dim),
-        .memory = s->memory,
-        .only_dup = s->only_dup,
-        .probe = s->approx,
-        .threads = s->threads,
-        .watch = s->watch,
-    };
+    gf_pairs_task t = s->task;
+    t.rank = rank, t.dup = gf_discover_dup(s, dim), t.top = GF_MIN(t.top, n - 1);
+    return t;
 }
 
 gf_pairs_plan gf_discover_plan_for(const gf_discover_spec *s, int64_t n, int64_t dim, int64_t rank) {
     static const float given;
     gf_pairs_task t = gf_discover_task(s, rank, n, dim);
     if (s->learned) t.lambda = &given;
-    return s->pass->plan(n, dim, &t);
+    return s->search->plan(n, dim, &t);
 }
 
 /* ----- statistics ----- */
@@ -246,7 +240,7 @@ static int64_t count_listed_duplicates(const gf_discover_spec *s, const gf_disco
     const gf_pairs_found *f = &r->f;
     const float limit = gf_discover_dup(s, d->dim);
     int64_t n = 0;
-    if (s->dup == GF_DUP_EXACT) return query ? r->stored_copies : d->good_n - d->distinct;
+    if (s->dup_exact) return query ? r->stored_copies : d->good_n - d->distinct;
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
             n += query || gf_discover_canonical(f, i, k);
@@ -322,14 +316,14 @@ static glofnd_status measure_quality(gf_error *err, const int32_t *label, gf_dis
 glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, const int32_t *label,
                                      gf_discover_result *r) {
     gf_pairs_found *f = &r->f;
-    if (s->dup == GF_DUP_EXACT) TRY(set_copies(err, d, f));
+    if (s->dup_exact) TRY(set_copies(err, d, f));
     sum_counts(r);
     r->mutual_pairs /= 2, r->dup_pairs /= 2; /* counted at both ends */
     r->dup_listed = count_listed_duplicates(s, d, r, 0);
     TRY(count_listed(err, s->max_pairs, r));
     TRY(gf_components_list(err, f->mutual_root, f->mutual, f->n, &r->parts));
     TRY(gf_components_list(err, f->copy_root, f->copies, f->n, &r->groups));
-    return label && !s->only_dup ? measure_quality(err, label, r) : GLOFND_OK;
+    return label && !s->task.only_dup ? measure_quality(err, label, r) : GLOFND_OK;
 }
 
 /* ----- run ----- */
@@ -346,17 +340,17 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     const double alpha = s->k > 0 ? (double)r->rank / (double)(d->good_n - 1) : s->alpha;
     if (s->learned) {
         TRY(gf_discover_learn(err, s, d, alpha, lambda));
-        t.lambda = lambda, t.watch = gf_job_part(&s->watch, 0.5, 1.0);
+        t.lambda = lambda, t.watch = gf_job_part(&s->task.watch, 0.5, 1.0);
     }
     t.label = label;
-    TRY(s->pass->open(err, &rows, s->threads, &state));
+    TRY(s->search->open(err, &rows, s->task.threads, &state));
     glofnd_status status = GLOFND_OK;
     if (s->learned) status = gf_discover_learn_error(err, s, d, state, r->rank, lambda, &r->error);
     if (!s->keep_rows) gf_discover_free_rows(d);
     if (status == GLOFND_OK) status = gf_pairs_found_alloc(err, &r->f, d->good_n, t.top);
-    if (status == GLOFND_OK && t.edge > 0) status = gf_pairs_found_edge(err, &r->f, t.edge);
-    if (status == GLOFND_OK) status = s->pass->find(err, state, &t, &r->f);
-    s->pass->close(state);
+    if (status == GLOFND_OK && t.below > 0) status = gf_pairs_found_below(err, &r->f, t.below);
+    if (status == GLOFND_OK) status = s->search->find(err, state, &t, &r->f);
+    s->search->close(state);
     return status == GLOFND_OK ? gf_discover_statistics(err, s, d, label, r) : status;
 }
 
@@ -389,8 +383,8 @@ glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_disco
     TRY(gf_discover_labels(err, d, &label));
     float *lambda = s->learned ? malloc((size_t)d->good_n * sizeof *lambda) : NULL;
     glofnd_status status = s->learned && !lambda ? gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n)
-                           : s->only_dup && s->dup == GF_DUP_EXACT ? gf_discover_copies(err, s, d, r)
-                                                                   : search(err, s, d, label, lambda, r);
+                           : s->task.only_dup && s->dup_exact ? gf_discover_copies(err, s, d, r)
+                                                              : search(err, s, d, label, lambda, r);
     free(label);
     free(lambda);
     if (status != GLOFND_OK) gf_discover_result_free(r);
@@ -420,15 +414,15 @@ static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_dis
     const gf_vectors old = rows_of(d), new = rows_of(q);
     gf_pairs_task t = gf_discover_task(s, r->rank, d->good_n + 1, d->dim);
     void *state = NULL;
-    t.lambda = lambda, t.edge = 0;
+    t.lambda = lambda, t.below = 0;
     TRY(find_stored(err, d, q, r));
-    TRY(s->pass->open(err, &old, s->threads, &state));
+    TRY(s->search->open(err, &old, s->task.threads, &state));
     gf_discover_free_rows(d);
     glofnd_status status = gf_pairs_found_alloc(err, &r->f, q->good_n, t.top);
-    if (status == GLOFND_OK) status = s->pass->query(err, state, &new, &t, &r->f);
-    s->pass->close(state);
+    if (status == GLOFND_OK) status = s->search->query(err, state, &new, &t, &r->f);
+    s->search->close(state);
     TRY(status);
-    if (s->dup == GF_DUP_EXACT) TRY(set_stored_copies(err, d, r));
+    if (s->dup_exact) TRY(set_stored_copies(err, d, r));
     sum_counts(r);
     r->dup_listed = count_listed_duplicates(s, d, r, 1);
     return count_listed(err, s->max_pairs, r);

@@ -59,25 +59,20 @@ void gf_discover_data_free(gf_discover_data *d); /* accepts a zeroed struct */
 
 /* ----- search ----- */
 
-#define GF_DUP_EXACT 3.0 /* value of dup: only rows of equal bytes are duplicates */
-
+/* What is asked for. The settings of the search are in `task`: top (as asked for; a task has n - 1 at most), below, memory, threads,
+ * watch and, for a search by cells, only_dup and probe; gf_discover_task() sets the rest. */
 typedef struct gf_discover_spec {
-    double alpha;                  /* share of the others, in (0, 1) */
-    int64_t k;                     /* > 0: instead of alpha */
-    int64_t top, max_pairs;        /* listed pairs per anchor; in total */
-    int64_t edge;                  /* neighbours just below the threshold, for the page; at most GF_PAIRS_EDGE */
-    double dup;                    /* minimum similarity of duplicates, or GF_DUP_EXACT */
+    double alpha;                  /* share of the others above the threshold, in (0, 1); not used if k > 0 */
+    int64_t k;                     /* > 0: the number of others above the threshold */
+    int64_t max_pairs;             /* listed pairs in total */
+    int dup_exact;                 /* 1: only rows of equal bytes are duplicates, and dup is not used */
+    double dup;                    /* minimum similarity of duplicates */
     int learned;                   /* thresholds by the stochastic learner instead of exact ones */
     int64_t batch, epochs, sample; /* of the learner; anchors for measuring its error */
     uint64_t seed;
     int keep_rows; /* d.x stays, for decisions that need it */
-    /* pass is gf_pairs_search_cells: */
-    int only_dup;   /* only duplicates, no thresholds */
-    int64_t approx; /* cells that an anchor is compared with */
-    size_t memory;  /* bytes of candidate lists */
-    int threads;
-    gf_job_progress watch;
-    const gf_pairs_search *pass;
+    gf_pairs_task task;
+    const gf_pairs_search *search;
 } gf_discover_spec;
 
 typedef struct gf_discover_result {
@@ -109,7 +104,7 @@ glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_disco
  * with_pairs, mutual_pairs (directed here), dup_pairs, the listed counts and the stored copies of r. */
 glofnd_status gf_discover_query(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r);
-/* The result of only_dup with GF_DUP_EXACT: rows of equal bytes are known before any search. */
+/* The result of only_dup with dup_exact: rows of equal bytes are known before any search. */
 glofnd_status gf_discover_copies(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r);
 /* What gf_discover_run() searches. */
 gf_pairs_task gf_discover_task(const gf_discover_spec *s, int64_t rank, int64_t n, int64_t dim);

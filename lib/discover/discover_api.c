@@ -69,15 +69,14 @@ static gf_discover_spec spec_of(const glofnd_discover_spec *q) {
     return (gf_discover_spec){
         .alpha = q->alpha,
         .k = q->k,
-        .top = q->top < 0 ? 0
-               : q->top   ? q->top
-                          : 20,
         .max_pairs = q->max_pairs ? q->max_pairs : 10000000,
-        .dup = q->duplicates == GLOFND_DUPLICATES_EXACT   ? GF_DUP_EXACT
-               : q->duplicates == GLOFND_DUPLICATES_ABOVE ? q->dup
-                                                          : 0.98,
-        .memory = q->memory ? q->memory : half_of_memory(),
-        .threads = q->threads ? q->threads : gf_parallel_default(),
+        .dup_exact = q->duplicates == GLOFND_DUPLICATES_EXACT,
+        .dup = q->duplicates == GLOFND_DUPLICATES_ABOVE ? q->dup : 0.98,
+        .task = {.top = q->top < 0 ? 0
+                        : q->top   ? q->top
+                                   : 20,
+                 .memory = q->memory ? q->memory : half_of_memory(),
+                 .threads = q->threads ? q->threads : gf_parallel_default()},
     };
 }
 
@@ -207,9 +206,9 @@ static void fill_duplicates(const glofnd_discovery *x, arrays *a) {
     const gf_pairs_found *f = &x->r.f;
     const float limit = gf_discover_dup(&x->s, x->d.dim);
     int64_t n = 0;
-    for (int64_t i = 0; i < f->n && x->s.dup == GF_DUP_EXACT; i++)
+    for (int64_t i = 0; i < f->n && x->s.dup_exact; i++)
         if (x->d.copy_of[i] != i) put_duplicate(x, a, n++, x->d.copy_of[i], i, 1.0f);
-    for (int64_t i = 0; i < f->n && x->s.dup != GF_DUP_EXACT; i++)
+    for (int64_t i = 0; i < f->n && !x->s.dup_exact; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
             if (gf_discover_canonical(f, i, k))
                 put_duplicate(x, a, n++, i, f->other[i * f->top + k], f->similarity[i * f->top + k]);
@@ -284,16 +283,14 @@ static glofnd_status make_view(gf_error *err, glofnd_discovery *x) {
 static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery *x) {
     watcher w = {.q = q};
     x->s = spec_of(q);
-    x->s.pass = gf_pairs_search_find(err, q->device == GLOFND_DEVICE_CUDA ? "cuda" : "cpu");
-    if (!x->s.pass) return GLOFND_E_UNSUPPORTED;
-    x->s.watch = (gf_job_progress){.progress = report, .user = &w, .stage = "pairs", .stop = &w.stop};
-    gf_job_report(&x->s.watch, 0.0);
-    FAIL_IF(err, gf_job_stopped(&x->s.watch), GLOFND_E_CANCELLED, "cancelled");
-    TRY(take_rows(err, q, x->s.threads, &x->d));
-    const glofnd_status status = gf_discover_run(err, &x->s, &x->d, &x->r);
-    FAIL_IF(err, status != GLOFND_OK && gf_job_stopped(&x->s.watch), GLOFND_E_CANCELLED, "cancelled");
-    TRY(status);
-    x->s.watch = (gf_job_progress){0};
+    x->s.search = gf_pairs_search_find(err, q->device == GLOFND_DEVICE_CUDA ? "cuda" : "cpu");
+    if (!x->s.search) return GLOFND_E_UNSUPPORTED;
+    x->s.task.watch = (gf_job_progress){.progress = report, .user = &w, .stage = "pairs", .stop = &w.stop};
+    gf_job_report(&x->s.task.watch, 0.0);
+    FAIL_IF(err, gf_job_stopped(&x->s.task.watch), GLOFND_E_CANCELLED, "cancelled");
+    TRY(take_rows(err, q, x->s.task.threads, &x->d));
+    TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
+    x->s.task.watch = (gf_job_progress){0};
     return make_view(err, x);
 }
 

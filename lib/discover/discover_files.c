@@ -16,14 +16,14 @@
 #include "discover/output_files.h"
 #include "io/file.h"
 #include "io/npy.h"
-#include "util/text.h"
 #include "util/array.h"
+#include "util/text.h"
 
 enum { TABLE_BLOCK = 4096 }; /* lines that are formatted at once */
 
 static glofnd_status write_table(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
     t.block = t.block ? t.block : TABLE_BLOCK;
-    t.format = x->format, t.threads = x->s->threads, t.watch = &x->s->watch;
+    t.format = x->format, t.threads = x->s->task.threads, t.watch = &x->s->task.watch;
     return gf_table_files_write(err, to, &t);
 }
 
@@ -247,7 +247,7 @@ static void fill_near(const void *arg, int64_t from, int64_t to, gf_lines *out) 
 }
 
 static glofnd_status write_duplicates(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    const int exact = x->s->dup == GF_DUP_EXACT;
+    const int exact = x->s->dup_exact;
     gf_table_columns c = {0};
     gf_table_columns_add(&c, GF_COLUMN_INT32, "group a b");
     gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
@@ -638,7 +638,7 @@ static void fill_leaks(const void *arg, int64_t from, int64_t to, gf_lines *out)
     const gf_pairs_found *f = &x->r->f;
     const gf_discover_data *d = x->d;
     const float limit = gf_discover_dup(x->s, d->dim);
-    const int exact = x->s->dup == GF_DUP_EXACT;
+    const int exact = x->s->dup_exact;
     for (int64_t i = from; i < GF_MIN(to, f->n) && !exact; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
             if (gf_discover_canonical(f, i, k))
@@ -745,15 +745,15 @@ static void fill_sample(const void *arg, int64_t from, int64_t to, gf_lines *out
 }
 
 static glofnd_status write_negatives(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    const int64_t n = x->d->n, k = x->decide->negatives, edge = x->r->f.edge;
+    const int64_t n = x->d->n, k = x->decide->negatives, below = x->r->f.below;
     char path[PATH_MAX];
     TRY(gf_output_folder_path(err, to, "negatives.npy", path));
     int32_t *table = malloc((size_t)(n * k) * sizeof *table);
     FAIL_IF(err, !table, GLOFND_E_MEMORY, "no memory for %lld negatives of each row", (long long)k);
     for (int64_t c = 0; c < n * k; c++) table[c] = -1;
     for (int64_t i = 0; i < x->r->f.n; i++)
-        for (int64_t e = 0; e < k && e < edge && x->r->f.edge_other[i * edge + e] >= 0; e++)
-            table[(int64_t)x->d->good[i] * k + e] = x->d->good[x->r->f.edge_other[i * edge + e]];
+        for (int64_t e = 0; e < k && e < below && x->r->f.below_other[i * below + e] >= 0; e++)
+            table[(int64_t)x->d->good[i] * k + e] = x->d->good[x->r->f.below_other[i * below + e]];
     const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {n, k}, .data = table};
     const glofnd_status status = gf_npy_write(err, path, &a);
     free(table);
@@ -765,12 +765,12 @@ static void fill_negatives(const void *arg, int64_t from, int64_t to, gf_lines *
     const gf_discover_report *x = arg;
     const gf_pairs_found *f = &x->r->f;
     for (int64_t i = from; i < to; i++)
-        for (int64_t e = i * f->edge; e < i * f->edge + GF_MIN(x->decide->negatives, f->edge) && f->edge_other[e] >= 0; e++) {
+        for (int64_t e = i * f->below; e < i * f->below + GF_MIN(x->decide->negatives, f->below) && f->below_other[e] >= 0; e++) {
             gf_cell_integer(out, x->d->good[i]);
-            gf_cell_integer(out, x->d->good[f->edge_other[e]]);
-            gf_cell_real(out, (double)f->edge_similarity[e]);
+            gf_cell_integer(out, x->d->good[f->below_other[e]]);
+            gf_cell_real(out, (double)f->below_similarity[e]);
             gf_cell_real(out, (double)f->lambda[i]);
-            gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[f->edge_other[e]]);
+            gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[f->below_other[e]]);
         }
 }
 
@@ -995,7 +995,7 @@ static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const 
     if (x->query) TRY(gf_stored_classes_write(err, to, x, x->q, "query_classes.txt"));
     if (x->html && !x->query) TRY(write_page(err, to, x));
     TRY(write_summary(err, to, x));
-    FAIL_IF(err, gf_job_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(&x->s->task.watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 

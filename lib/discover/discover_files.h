@@ -28,7 +28,7 @@ struct gf_discover_report {
     glofnd_status (*write_html)(gf_error *err, const char *path, const gf_discover_report *x);
 };
 
-/* Writes all files or none. E_ARGUMENT "stopped": cancelled by s->watch. Equal results give equal bytes. */
+/* Writes all files or none. E_CANCELLED: by s->task.watch. Equal results give equal bytes. */
 glofnd_status gf_discover_write(gf_error *err, const char *folder, int force, const gf_discover_report *x);
 /* summary.txt */
 void gf_discover_summary(gf_text *out, const gf_discover_report *x);

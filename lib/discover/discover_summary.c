@@ -77,18 +77,18 @@ void gf_decide_summary(gf_text *t, const gf_discover_report *x) {
     if (copies > x->d->n / 4)
         gf_text_add(t, "            caution: %.0f %% are exact copies of other rows: is a file given twice?\n",
                     100.0 * (double)copies / (double)x->d->n);
-    else if (x->s->dup < GF_DUP_EXACT && e->duplicates > x->d->n / 4)
+    else if (!x->s->dup_exact && e->duplicates > x->d->n / 4)
         gf_text_add(t,
                     "            caution: %.0f %% count as duplicates; at --dup %g these embeddings tell too little apart: look "
                     "first, or\n"
                     "            use --dup %s\n",
                     100.0 * (double)e->duplicates / (double)x->d->n, x->s->dup, x->s->dup < 0.999 ? "0.999 or exact" : "exact");
     if (x->decide->splits) add_leaks(t, x);
-    if (x->r->f.top > 0 && !x->s->only_dup)
+    if (x->r->f.top > 0 && !x->s->task.only_dup)
         gf_text_add(t,
                     "outliers    %lld row%s whose nearest one is below %.4f, two standard deviations below the mean threshold\n",
                     (long long)e->outliers_found, gf_plural(e->outliers_found), e->outlier_limit);
-    if (x->d->label && !x->s->only_dup)
+    if (x->d->label && !x->s->task.only_dup)
         gf_text_add(t,
                     "issues      %lld label issue%s, rows whose mutual neighbours mostly have one other label: label_issues%s\n",
                     (long long)e->issues, gf_plural(e->issues), gf_table_ending(x->format));
@@ -120,16 +120,16 @@ static void put_input(gf_jsonl *j, const gf_discover_report *x) {
     gf_jsonl_number(j, "alpha", s->k > 0 ? NAN : s->alpha);
     gf_jsonl_integer(j, "k", s->k);
     gf_jsonl_integer(j, "rank", x->r->rank);
-    gf_jsonl_integer(j, "top", s->top);
+    gf_jsonl_integer(j, "top", s->task.top);
     gf_jsonl_integer(j, "max_pairs", s->max_pairs);
-    gf_jsonl_number(j, "dup", s->dup == GF_DUP_EXACT ? NAN : s->dup);
+    gf_jsonl_number(j, "dup", s->dup_exact ? NAN : s->dup);
     gf_jsonl_flag(j, "learned", s->learned);
-    if (s->only_dup) gf_jsonl_flag(j, "duplicates_only", 1);
-    if (s->approx) gf_jsonl_integer(j, "approx", s->approx);
-    if (s->only_dup || s->approx) gf_jsonl_integer(j, "cells", x->r->f.cells);
-    if (s->only_dup || s->approx) gf_jsonl_integer(j, "pairs_compared", x->r->f.compared);
-    if (s->approx) gf_jsonl_integer(j, "recall_anchors", x->r->f.sampled);
-    if (s->approx) gf_jsonl_number(j, "recall_above", (double)x->r->f.recalled / (double)x->r->f.wanted);
+    if (s->task.only_dup) gf_jsonl_flag(j, "duplicates_only", 1);
+    if (s->task.probe) gf_jsonl_integer(j, "approx", s->task.probe);
+    if (s->task.only_dup || s->task.probe) gf_jsonl_integer(j, "cells", x->r->f.cells);
+    if (s->task.only_dup || s->task.probe) gf_jsonl_integer(j, "pairs_compared", x->r->f.compared);
+    if (s->task.probe) gf_jsonl_integer(j, "recall_anchors", x->r->f.sampled);
+    if (s->task.probe) gf_jsonl_number(j, "recall_above", (double)x->r->f.recalled / (double)x->r->f.wanted);
     gf_jsonl_flag(j, "labels", x->q->label != NULL);
     if (!x->query && gf_stored_names_escaped(x->d)) gf_jsonl_flag(j, "names_escaped", 1);
     gf_jsonl_text(j, "columns", COLUMN_NAMES);
@@ -201,14 +201,14 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
     if (q->good_n < q->n)
         gf_text_add(t, "bad rows    %lld left out (%snot finite, or all zero): bad_rows%s\n", (long long)(q->n - q->good_n),
                     q->unreadable ? "unreadable, " : "", gf_table_ending(x->format));
-    if (s->only_dup) return;
+    if (s->task.only_dup) return;
     if (s->k == 1) gf_text_add(t, "threshold   the most similar sample of an anchor is above it");
     else if (s->k > 1) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
     else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);
     gf_text_add(t, "%s\n",
-                s->learned  ? ", estimated by the learner"
-                : s->approx ? ", among the rows it was compared with"
-                            : ", exact");
+                s->learned      ? ", estimated by the learner"
+                : s->task.probe ? ", among the rows it was compared with"
+                                : ", exact");
     gf_text_add(t, "            mean %.4f, std %.4f, from %.4f to %.4f\n", x->r->lambda.mean, x->r->lambda.std, x->r->lambda.min,
                 x->r->lambda.max);
     if (x->r->error.count)
@@ -242,23 +242,23 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
 static void add_cells(gf_text *t, const gf_discover_report *x) {
     const gf_pairs_found *f = &x->r->f;
     const double n = (double)x->q->good_n, share = 100.0 * (double)f->compared / (n * (n - 1.0));
-    const int searched = x->s->only_dup && x->s->dup != GF_DUP_EXACT;
+    const int searched = x->s->task.only_dup && !x->s->dup_exact;
     if (searched && f->cells == 0) gf_text_add(t, "compared    all %.3g pairs\n", 0.5 * n * (n - 1.0));
     if (searched && f->cells > 0)
         gf_text_add(t, "cells       %lld, exact: %.3g of %.3g pairs (%.2f %%) were compared, no other can be a duplicate\n",
                     (long long)f->cells, 0.5 * (double)f->compared, 0.5 * n * (n - 1.0), share);
-    if (x->s->approx)
+    if (x->s->task.probe)
         gf_text_add(t,
                     "approximate an anchor was compared with the rows of its %lld nearest of %lld cells, %.2f %% of all: "
                     "recall %.2f %% of the pairs above, on %lld anchors; duplicates are exact\n",
-                    (long long)x->s->approx, (long long)f->cells, share, 100.0 * (double)f->recalled / (double)f->wanted,
+                    (long long)x->s->task.probe, (long long)f->cells, share, 100.0 * (double)f->recalled / (double)f->wanted,
                     (long long)f->sampled);
 }
 
 static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
     const int64_t copies = x->q->good_n - x->q->distinct;
-    if (x->s->dup == GF_DUP_EXACT)
+    if (x->s->dup_exact)
         gf_text_add(t, "duplicates  %lld pair%s of equal rows", (long long)r->dup_pairs, gf_plural(r->dup_pairs));
     else
         gf_text_add(t, "duplicates  %lld pair%s of similarity %g or more", (long long)r->dup_pairs, gf_plural(r->dup_pairs),
@@ -269,7 +269,7 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     if (r->dup_listed < r->dup_pairs)
         gf_text_add(t, "\n            %lld of them listed in duplicates%s: %s", (long long)r->dup_listed,
                     gf_table_ending(x->format),
-                    x->s->dup == GF_DUP_EXACT ? "each copy once" : "those among the most similar of an anchor (--top)");
+                    x->s->dup_exact ? "each copy once" : "those among the most similar of an anchor (--top)");
     if (x->query)
         gf_text_add(t, "\n            %lld of the %lld new rows %s of stored ones", (long long)r->stored_copies,
                     (long long)x->q->good_n, r->stored_copies == 1 ? "is an exact copy" : "are exact copies");
@@ -295,7 +295,7 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
     const gf_precision_recall *q = &x->r->quality;
     add_rows(t, x);
     add_cells(t, x);
-    if (!x->s->only_dup) add_pairs(t, x);
+    if (!x->s->task.only_dup) add_pairs(t, x);
     add_duplicates(t, x);
     if (x->decisions) gf_decide_summary(t, x);
     if (!q->anchors) return;

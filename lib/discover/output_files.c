@@ -20,9 +20,9 @@
 #include "io/blockfile.h"
 #include "io/file.h"
 #include "io/jsonl.h"
-#include "util/text.h"
 #include "util/array.h"
 #include "util/parallel.h"
+#include "util/text.h"
 
 #define TEMP_FOLDER ".tmp-" /* TARGET.tmp-PID-K: a result in the making, or one that was replaced and is being removed */
 #define OLD_FOLDER ".old-"  /* TARGET.old-PID-K: the previous result, where two folders cannot be exchanged */
@@ -539,7 +539,7 @@ static glofnd_status check_wave(gf_error *err, const table_writer *p) {
     for (int64_t b = 0; b < p->made; b++)
         for (int f = 0; f < GF_TABLE_FILES_MAX; f++)
             FAIL_IF(err, p->making[b][f].failed, GLOFND_E_MEMORY, "no memory for lines of '%.300s'", p->file[f].path);
-    FAIL_IF(err, p->t->watch && gf_job_stopped(p->t->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, p->t->watch && gf_job_stopped(p->t->watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 

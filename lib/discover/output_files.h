@@ -101,7 +101,7 @@ typedef struct gf_table_files {
     const gf_job_progress *watch;
 } gf_table_files;
 
-/* E_IO, E_MEMORY, or E_ARGUMENT "stopped"; files may then be incomplete. */
+/* E_IO, E_MEMORY, or E_CANCELLED; files may then be incomplete. */
 glofnd_status gf_table_files_write(gf_error *err, const gf_output_folder *to, const gf_table_files *t);
 
 /* ----- npz file ----- */

@@ -15,8 +15,8 @@
 #include "io/file.h"
 #include "io/jsonl.h"
 #include "io/npy.h"
-#include "util/text.h"
 #include "util/array.h"
+#include "util/text.h"
 
 /* ----- rethreshold ----- */
 
@@ -32,11 +32,11 @@ static float similarity_at(const gf_pairs_found *f, int64_t i, int64_t k) { retu
 
 static glofnd_status copy_lists(gf_error *err, rethresholding *a) {
     const gf_pairs_found *old = &a->x->f;
-    const int64_t n = old->n, top = a->s->top < n ? a->s->top : n - 1;
+    const int64_t n = old->n, top = a->s->task.top < n ? a->s->task.top : n - 1;
     gf_pairs_found *f = &a->r->f;
     FAIL_IF(err, top > old->top, GLOFND_E_ARGUMENT,
             "the stored result lists %lld neighbours of each row; --top %lld needs a new search", (long long)old->top,
-            (long long)a->s->top);
+            (long long)a->s->task.top);
     TRY(gf_pairs_found_alloc(err, f, n, top));
     for (int64_t i = 0; i < n && top > 0; i++) {
         memcpy(f->other + i * top, old->other + i * old->top, (size_t)top * sizeof *f->other);
@@ -122,7 +122,7 @@ static glofnd_status rethreshold_duplicates(gf_error *err, rethresholding *a) {
     const float limit = gf_discover_dup(a->s, a->d->dim);
     int64_t first = 0;
     float needed;
-    if (a->s->dup == GF_DUP_EXACT) return GLOFND_OK; /* from the copies of rows, with the statistics */
+    if (a->s->dup_exact) return GLOFND_OK; /* from the copies of rows, with the statistics */
     const int64_t full = full_lists(old, limit, &first, &needed);
     if (full == 0) {
         set_duplicates(a, limit);
@@ -142,20 +142,20 @@ static glofnd_status rethreshold_duplicates(gf_error *err, rethresholding *a) {
 static glofnd_status list_below(gf_error *err, rethresholding *a) {
     const gf_pairs_found *old = &a->x->f;
     gf_pairs_found *f = &a->r->f;
-    const int64_t edge = a->s->edge;
-    if (edge == 0) return GLOFND_OK;
-    TRY(gf_pairs_found_edge(err, f, edge));
+    const int64_t below = a->s->task.below;
+    if (below == 0) return GLOFND_OK;
+    TRY(gf_pairs_found_below(err, f, below));
     for (int64_t i = 0; i < f->n; i++) {
-        const int64_t above = f->above[i], wanted = GF_MIN(edge, f->n - 1 - above);
+        const int64_t above = f->above[i], wanted = GF_MIN(below, f->n - 1 - above);
         FAIL_IF(
             err, above + wanted > old->top, GLOFND_E_ARGUMENT,
             "the %lld others just below the threshold of row %d (--negatives, --html) are its neighbours up to number %lld; the "
             "stored result lists %lld: search again with --top %lld",
             (long long)wanted, (int)a->d->good[i], (long long)(above + wanted), (long long)old->top,
-            (long long)(a->r->rank - 1 + edge));
+            (long long)(a->r->rank - 1 + below));
         for (int64_t e = 0; e < wanted; e++) {
-            f->edge_other[i * edge + e] = old->other[i * old->top + above + e];
-            f->edge_similarity[i * edge + e] = similarity_at(old, i, above + e);
+            f->below_other[i * below + e] = old->other[i * old->top + above + e];
+            f->below_similarity[i * below + e] = similarity_at(old, i, above + e);
         }
     }
     return GLOFND_OK;
@@ -210,11 +210,12 @@ static glofnd_status take_summary(gf_error *err, const char *path, const gf_json
     const char *source = gf_jsonl_get_text(r, "embeddings");
     const int found = source && gf_jsonl_get_integer(r, "crc32c", &crc) && gf_jsonl_get_integer(r, "rows", &n) &&
                       gf_jsonl_get_integer(r, "dim", &dim) && gf_jsonl_get_integer(r, "k", &x->s.k) &&
-                      gf_jsonl_get_integer(r, "rank", &x->rank) && gf_jsonl_get_integer(r, "top", &x->s.top) &&
+                      gf_jsonl_get_integer(r, "rank", &x->rank) && gf_jsonl_get_integer(r, "top", &x->s.task.top) &&
                       gf_jsonl_get_integer(r, "max_pairs", &x->s.max_pairs) && gf_jsonl_get(r, "alpha", &alpha) &&
                       gf_jsonl_get(r, "dup", &dup) && gf_jsonl_get(r, "learned", &learned);
     FAIL_IF(err,
-            !found || x->s.k < 0 || n < 2 || n >= INT32_MAX || dim < 1 || dim > 1 << 20 || x->s.top < 0 || x->s.max_pairs < 1,
+            !found || x->s.k < 0 || n < 2 || n >= INT32_MAX || dim < 1 || dim > 1 << 20 || x->s.task.top < 0 ||
+                x->s.max_pairs < 1,
             GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
     FAIL_IF(err, gf_jsonl_get_text(r, "query") != NULL, GLOFND_E_ARGUMENT,
             "'%.300s' is the result of a --query; --from needs the result of EMB", l->folder);
@@ -229,7 +230,7 @@ static glofnd_status take_summary(gf_error *err, const char *path, const gf_json
     l->has_labels = labels != 0.0;
     l->names_escaped = gf_jsonl_get(r, "names_escaped", &labels) && labels != 0.0;
     x->s.alpha = x->s.k > 0 || isnan(alpha) ? 0.0 : alpha;
-    x->s.dup = isnan(dup) ? GF_DUP_EXACT : dup;
+    x->s.dup_exact = isnan(dup), x->s.dup = dup;
     x->d.n = n, x->d.dim = dim, x->d.crc = (uint32_t)crc;
     x->source = strdup(source);
     FAIL_IF(err, !x->source, GLOFND_E_MEMORY, "no memory for a name");
@@ -308,7 +309,7 @@ static int take_list(const stored_reading *l, int64_t i, const int32_t *other, c
 
 static glofnd_status take_lists(gf_error *err, stored_reading *l, const gf_npy *other, const gf_npy *similarity) {
     const gf_discover_data *d = &l->x->d;
-    const int64_t top = l->x->s.top < d->good_n ? l->x->s.top : d->good_n - 1;
+    const int64_t top = l->x->s.task.top < d->good_n ? l->x->s.task.top : d->good_n - 1;
     TRY(gf_pairs_found_alloc(err, &l->x->f, d->good_n, top));
     FAIL_IF(err, top > 0 && (other->shape[1] != top || similarity->shape[1] != top), GLOFND_E_FORMAT,
             "'%.300s/neighbours.npy' has not the %lld neighbours of each row that the summary promises", l->folder,
@@ -322,8 +323,8 @@ static glofnd_status take_lists(gf_error *err, stored_reading *l, const gf_npy *
 static glofnd_status read_lists(gf_error *err, stored_reading *l) {
     gf_npy other = {0}, similarity = {0};
     glofnd_status status = GLOFND_OK;
-    if (l->x->s.top > 0) status = read_array(err, l, "neighbours.npy", GF_NPY_I4, 0, &other);
-    if (l->x->s.top > 0 && status == GLOFND_OK) status = read_array(err, l, "similarities.npy", GF_NPY_F4, 0, &similarity);
+    if (l->x->s.task.top > 0) status = read_array(err, l, "neighbours.npy", GF_NPY_I4, 0, &other);
+    if (l->x->s.task.top > 0 && status == GLOFND_OK) status = read_array(err, l, "similarities.npy", GF_NPY_F4, 0, &similarity);
     if (status == GLOFND_OK) status = take_lists(err, l, &other, &similarity);
     gf_npy_free(&other);
     gf_npy_free(&similarity);
@@ -493,7 +494,8 @@ glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored
 
 /* Reads a stored result of discovery; see embedding_files.h. */
 
-static glofnd_status read_stored_settings(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s) {
+static glofnd_status read_stored_settings(gf_error *err, const char *folder, const gf_discover_data *d,
+                                          gf_discover_spec *stored) {
     char path[PATH_MAX];
     gf_jsonl_reader r;
     int64_t crc = -1, k = 0;
@@ -509,8 +511,8 @@ static glofnd_status read_stored_settings(gf_error *err, const char *folder, con
     FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
     FAIL_IF(err, of_query, GLOFND_E_ARGUMENT, "'%.300s' is the result of a --query; --stored needs the result of EMB", folder);
     FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of different embeddings", folder);
-    if (s->alpha == 0.0 && s->k == 0) s->k = k, s->alpha = alpha;
-    if (isnan(s->dup)) s->dup = isnan(dup) ? GF_DUP_EXACT : dup;
+    stored->alpha = alpha, stored->k = k;
+    stored->dup_exact = isnan(dup), stored->dup = dup;
     return GLOFND_OK;
 }
 
@@ -523,13 +525,13 @@ static glofnd_status take_stored_thresholds(gf_error *err, const char *path, con
     return GLOFND_OK;
 }
 
-glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
+glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *stored,
                                       float **lambda) {
     char path[PATH_MAX];
     gf_npy a = {0};
     const int bytes = snprintf(path, sizeof path, "%s/anchors.npy", folder);
     FAIL_IF(err, bytes < 0 || (size_t)bytes >= sizeof path, GLOFND_E_ARGUMENT, "the path of the stored result is too long");
-    TRY(read_stored_settings(err, folder, d, s));
+    TRY(read_stored_settings(err, folder, d, stored));
     TRY(gf_npy_read(err, path, &a));
     const glofnd_status status = take_stored_thresholds(err, path, &a, d->n, lambda);
     gf_npy_free(&a);

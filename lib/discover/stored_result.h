@@ -14,7 +14,7 @@ typedef struct gf_stored_result {
     gf_discover_spec s; /* alpha, k, top, max_pairs, dup */
     int64_t rank;
     gf_discover_data d; /* without x */
-    gf_pairs_found f;   /* hits: -1 where the result had no labels. Without edge */
+    gf_pairs_found f;   /* hits: -1 where the result had no labels. Without those below */
     gf_row_split split[GF_SPLITS_MAX];
     int splits;
     gf_table_format format; /* of its tables */
@@ -32,7 +32,6 @@ glofnd_status gf_rethreshold(gf_error *err, const gf_stored_result *x, const gf_
 /* E_FORMAT: a file of it is not as a discovery writes it. E_ARGUMENT: the result of a query, of learned thresholds, or of an
  * earlier version. */
 glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored_result *x);
-/* Thresholds [d->n] of a stored result of the embeddings d. Takes over its alpha and k where both are 0 in *s, and its dup
- * where it is NaN. */
-glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
+/* Thresholds [d->n] of a stored result of the embeddings d, and what they were found by: alpha, k and duplicates of *stored. */
+glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *stored,
                                       float **lambda);

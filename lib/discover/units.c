@@ -32,8 +32,8 @@
 #include "pairs/best.h"
 #include "pairs/cells.h"
 #include "pairs/pairs_search.h"
-#include "util/components.h"
 #include "util/array.h"
+#include "util/components.h"
 #include "util/parallel.h"
 #include "util/text.h"
 
@@ -56,13 +56,13 @@ typedef struct unit_folder {
     uint64_t fingerprint; /* of embeddings and options */
     int64_t n, rows;      /* anchors; of a unit, but the last */
     int64_t units;
-    int64_t top, edge; /* length of the lists of an anchor */
-    int64_t width;     /* others above its threshold at most, which are kept, too; 0: they are not */
-    int64_t cells;     /* 0: not by cells */
-    int64_t dim;       /* by cells: of a row */
-    int64_t numbers;   /* by cells: gf_tree_numbers() */
-    int64_t samples;   /* by cells: parts of the recall */
-    int64_t chunk;     /* by cells: rows of a rows-NUMBER, but the last; 0: there are none */
+    int64_t top, below; /* length of the lists of an anchor */
+    int64_t width;      /* others above its threshold at most, which are kept, too; 0: they are not */
+    int64_t cells;      /* 0: not by cells */
+    int64_t dim;        /* by cells: of a row */
+    int64_t numbers;    /* by cells: gf_tree_numbers() */
+    int64_t samples;    /* by cells: parts of the recall */
+    int64_t chunk;      /* by cells: rows of a rows-NUMBER, but the last; 0: there are none */
 } unit_folder;
 
 typedef enum unit_kind { UNIT_PAIRS, UNIT_MUTUAL, UNIT_CENTRES, UNIT_CELLS, UNIT_RECALL, UNIT_ROWS } unit_kind;
@@ -187,9 +187,9 @@ static glofnd_status get_joins(gf_reader *r, int32_t *root, int64_t n) {
 /* ----- pairs ----- */
 
 static void put_pairs(gf_writer *w, const unit_folder *u, const gf_pairs_found *f) {
-    const size_t rows = (size_t)f->n, cells = rows * (size_t)f->top, edges = rows * (size_t)f->edge;
+    const size_t rows = (size_t)f->n, cells = rows * (size_t)f->top, edges = rows * (size_t)f->below;
     gf_put_u64(w, (uint64_t)f->top);
-    gf_put_u64(w, (uint64_t)f->edge);
+    gf_put_u64(w, (uint64_t)f->below);
     if (u->cells) gf_put_u64(w, (uint64_t)f->compared);
     gf_put_words4(w, f->lambda, rows);
     gf_put_crc(w);
@@ -198,8 +198,8 @@ static void put_pairs(gf_writer *w, const unit_folder *u, const gf_pairs_found *
     gf_put_words8(w, f->copies, rows);
     gf_put_words4(w, f->other, cells);
     gf_put_words4(w, f->similarity, cells);
-    if (f->edge) gf_put_words4(w, f->edge_other, edges);
-    if (f->edge) gf_put_words4(w, f->edge_similarity, edges);
+    if (f->below) gf_put_words4(w, f->below_other, edges);
+    if (f->below) gf_put_words4(w, f->below_similarity, edges);
     gf_put_crc(w);
 }
 
@@ -246,11 +246,11 @@ static int others_are_valid(const unit_folder *u, const int32_t *other, size_t c
 
 static glofnd_status get_pairs(gf_reader *r, const unit_folder *u, int64_t unit, gf_pairs_found *f, int32_t *root,
                                uint64_t *above) {
-    const size_t rows = (size_t)unit_rows(u, unit), cells = rows * (size_t)u->top, edges = rows * (size_t)u->edge;
-    const uint64_t top = gf_get_u64(r), edge = gf_get_u64(r), compared = u->cells ? gf_get_u64(r) : 0;
+    const size_t rows = (size_t)unit_rows(u, unit), cells = rows * (size_t)u->top, edges = rows * (size_t)u->below;
+    const uint64_t top = gf_get_u64(r), below = gf_get_u64(r), compared = u->cells ? gf_get_u64(r) : 0;
     gf_get_words4(r, f->lambda, rows);
     TRY(gf_check_crc(r, "thresholds", -1));
-    FAIL_IF(r->err, top != (uint64_t)u->top || edge != (uint64_t)u->edge, GLOFND_E_FORMAT, "%.300s: lists of another length",
+    FAIL_IF(r->err, top != (uint64_t)u->top || below != (uint64_t)u->below, GLOFND_E_FORMAT, "%.300s: lists of another length",
             r->path);
     f->compared = (int64_t)compared;
     if (!f->above) return GLOFND_OK;
@@ -259,10 +259,10 @@ static glofnd_status get_pairs(gf_reader *r, const unit_folder *u, int64_t unit,
     gf_get_words8(r, f->copies, rows);
     gf_get_words4(r, f->other, cells);
     gf_get_words4(r, f->similarity, cells);
-    if (edges) gf_get_words4(r, f->edge_other, edges);
-    if (edges) gf_get_words4(r, f->edge_similarity, edges);
+    if (edges) gf_get_words4(r, f->below_other, edges);
+    if (edges) gf_get_words4(r, f->below_similarity, edges);
     TRY(gf_check_crc(r, "pairs", -1));
-    FAIL_IF(r->err, !others_are_valid(u, f->other, cells) || !others_are_valid(u, f->edge_other, edges), GLOFND_E_FORMAT,
+    FAIL_IF(r->err, !others_are_valid(u, f->other, cells) || !others_are_valid(u, f->below_other, edges), GLOFND_E_FORMAT,
             "%.300s: a neighbour that is none", r->path);
     TRY(get_joins(r, root, u->n));
     if (u->width) TRY(get_above(r, u, f, above));
@@ -405,7 +405,7 @@ static int result_is_sound(const unit_folder *u, unit_kind kind, int64_t unit) {
     gf_pairs_found f = {0};
     const int64_t rows = unit_rows(u, unit);
     glofnd_status status = gf_pairs_found_alloc(NULL, &f, rows, u->top);
-    if (status == GLOFND_OK && u->edge) status = gf_pairs_found_edge(NULL, &f, u->edge);
+    if (status == GLOFND_OK && u->below) status = gf_pairs_found_below(NULL, &f, u->below);
     if (status == GLOFND_OK)
         status =
             kind == UNIT_PAIRS ? unit_read_pairs(NULL, u, unit, &f, NULL, NULL) : unit_read_mutual(NULL, u, unit, f.mutual, NULL);
@@ -551,7 +551,7 @@ typedef struct unit_job {
     const gf_discover_spec *s;
     const gf_units *u;
     gf_pairs_task t;
-    void *stream;          /* of s->pass->stream */
+    void *stream;          /* of s->search->stream */
     gf_cells_stream cells; /* where the search has none */
     unit_batch batch;      /* by cells */
     unit_folder folder;
@@ -578,7 +578,7 @@ static glofnd_status choose_rows(gf_error *err, unit_job *j) {
     const int64_t keep = GF_MAX(GF_MAX(gf_lists_keep(&j->t), j->t.top), 1);
     const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->u->source.dim) / GF_PANEL +
                         (size_t)j->folder.width * sizeof(uint64_t);
-    const int64_t fit = (int64_t)(j->s->memory / 4 / each);
+    const int64_t fit = (int64_t)(j->s->task.memory / 4 / each);
     const int64_t most = j->stream ? UNIT_MAX : GF_MAX(UNIT_MAX, j->folder.n / UNITS_MAX);
     int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), most);
     FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
@@ -594,7 +594,7 @@ static glofnd_status choose_rows(gf_error *err, unit_job *j) {
 /* Whatever decides the result, in 64 bits. */
 static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
     const struct {
-        int64_t n, good, dim, rank, top, edge, rows, width;
+        int64_t n, good, dim, rank, top, below, rows, width;
         float dup;
         uint32_t crc, labels, version;
     } facts = {.n = d->n,
@@ -602,7 +602,7 @@ static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
                .dim = d->dim,
                .rank = j->t.rank,
                .top = j->t.top,
-               .edge = j->t.edge,
+               .below = j->t.below,
                .rows = j->folder.rows,
                .width = j->folder.width,
                .dup = j->t.dup,
@@ -617,7 +617,7 @@ static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
 /* A result of `rows` anchors, and above [rows][width], if they are kept. */
 static glofnd_status unit_result_alloc(gf_error *err, const unit_job *j, int64_t rows, gf_pairs_found *f, uint64_t **above) {
     TRY(gf_pairs_found_alloc(err, f, rows, j->t.top));
-    if (j->t.edge) TRY(gf_pairs_found_edge(err, f, j->t.edge));
+    if (j->t.below) TRY(gf_pairs_found_below(err, f, j->t.below));
     if (!above) return GLOFND_OK;
     *above = j->folder.width ? malloc((size_t)rows * (size_t)j->folder.width * sizeof **above) : NULL;
     FAIL_IF(err, j->folder.width && !*above, GLOFND_E_MEMORY, "no memory for the pairs of %lld anchors", (long long)rows);
@@ -674,7 +674,7 @@ static glofnd_status unit_read_mutual_pairs(gf_error *err, unit_job *j, int64_t 
 
 /* Computes this rank's share of the missing units. */
 static glofnd_status make_units(gf_error *err, unit_job *j, const unit_stage *stage, int64_t units, const uint8_t *done) {
-    const gf_job_progress whole = gf_job_part(&j->s->watch, stage->from, stage->to);
+    const gf_job_progress whole = gf_job_part(&j->s->task.watch, stage->from, stage->to);
     int64_t missing = 0, mine = 0, made = 0;
     for (int64_t i = 0; i < units; i++)
         if (!done[i]) mine += missing++ % j->u->ranks == j->u->rank;
@@ -710,7 +710,7 @@ static glofnd_status unit_stage_is_done(gf_error *err, const unit_job *j, unit_k
 
 /* In how many chunks the rows pass by each unit; 0: they are in the folder. */
 static int64_t chunks_of(const unit_job *j) {
-    return j->stream ? j->s->pass->stream->chunks(j->stream) : gf_cells_stream_fits(&j->cells);
+    return j->stream ? j->s->search->stream->chunks(j->stream) : gf_cells_stream_fits(&j->cells);
 }
 
 /* All ranks make the units that are missing, and wait for each other. */
@@ -738,7 +738,7 @@ static void leave_duplicates(const unit_job *j, gf_pairs_found *f) {
 }
 
 static glofnd_status find_stream_pairs(gf_error *err, unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above) {
-    TRY(j->s->pass->stream->thresholds(err, j->stream, &j->t, unit * j->folder.rows, f->n, f, j->root, above));
+    TRY(j->s->search->stream->thresholds(err, j->stream, &j->t, unit * j->folder.rows, f->n, f, j->root, above));
     if (j->t.only_dup) leave_duplicates(j, f);
     return GLOFND_OK;
 }
@@ -761,10 +761,10 @@ static glofnd_status make_stream_mutual(gf_error *err, unit_job *j, int64_t unit
     int64_t *mutual = calloc((size_t)rows, sizeof *mutual);
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
     gf_components_init(j->root, j->folder.n);
-    glofnd_status status = j->t.only_dup ? GLOFND_OK
-                           : j->folder.width
-                               ? unit_read_mutual_pairs(err, j, unit, count_mutual, mutual)
-                               : j->s->pass->stream->mutual(err, j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
+    glofnd_status status =
+        j->t.only_dup     ? GLOFND_OK
+        : j->folder.width ? unit_read_mutual_pairs(err, j, unit, count_mutual, mutual)
+                          : j->s->search->stream->mutual(err, j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
     if (status == GLOFND_OK) status = unit_write_mutual(err, &j->folder, unit, mutual, j->root, NULL);
     free(mutual);
     return status;
@@ -804,7 +804,7 @@ static glofnd_status run_all_pairs(gf_error *err, unit_job *j) {
 enum { SAMPLE_UNIT = 256 }; /* anchors of the sample for the recall in a unit */
 
 static glofnd_status unit_cells_open(gf_error *err, unit_job *j, const gf_discover_data *d) {
-    TRY(gf_cells_stream_open(err, &j->u->source, d->good, d->good_n, j->s->memory / 2, j->s->threads, &j->cells));
+    TRY(gf_cells_stream_open(err, &j->u->source, d->good, d->good_n, j->s->task.memory / 2, j->s->task.threads, &j->cells));
     j->folder.cells = j->cells.c.count, j->folder.dim = d->dim;
     j->folder.numbers = gf_tree_numbers(j->folder.cells, d->dim);
     if (!gf_cells_stream_fits(&j->cells)) j->folder.chunk = j->cells.chunk;
@@ -826,7 +826,7 @@ static void unit_cells_close(unit_job *j) {
 /* ----- cells ----- */
 
 static glofnd_status make_centres(gf_error *err, unit_job *j, int64_t unit) {
-    const gf_sweep_job job = {.threads = j->s->threads, .watch = j->t.watch};
+    const gf_sweep_job job = {.threads = j->s->task.threads, .watch = j->t.watch};
     float *numbers = malloc((size_t)j->folder.numbers * sizeof *numbers);
     (void)unit;
     FAIL_IF(err, !numbers, GLOFND_E_MEMORY, "no memory for centroids");
@@ -841,13 +841,13 @@ static glofnd_status read_centres(gf_error *err, unit_job *j) {
     FAIL_IF(err, !numbers, GLOFND_E_MEMORY, "no memory for centroids");
     glofnd_status status = unit_read_centres(err, &j->folder, numbers);
     if (status == GLOFND_OK) status = gf_cells_stream_begin(err, &j->cells, numbers);
-    if (status == GLOFND_OK) status = gf_cells_surround(err, &j->cells.c, GF_MAX(j->t.probe, 1), j->s->threads);
+    if (status == GLOFND_OK) status = gf_cells_surround(err, &j->cells.c, GF_MAX(j->t.probe, 1), j->s->task.threads);
     free(numbers);
     return status;
 }
 
 static glofnd_status make_cells(gf_error *err, unit_job *j, int64_t unit) {
-    const gf_sweep_job job = {.threads = j->s->threads, .watch = j->t.watch};
+    const gf_sweep_job job = {.threads = j->s->task.threads, .watch = j->t.watch};
     const int64_t rows = unit_rows(&j->folder, unit);
     gf_cell_of *of = malloc((size_t)rows * sizeof *of);
     FAIL_IF(err, !of, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)rows);
@@ -888,7 +888,7 @@ static glofnd_status make_ordered_rows(gf_error *err, unit_job *j, int64_t unit)
 /* In memory, or mapped. */
 static glofnd_status open_ordered_rows(gf_error *err, unit_job *j) {
     if (j->folder.chunk) return unit_map_rows(err, &j->folder, &j->cells.all);
-    j->t.watch = gf_job_part(&j->s->watch, 0.25, 0.28);
+    j->t.watch = gf_job_part(&j->s->task.watch, 0.25, 0.28);
     j->cells.all = (gf_panels){.n = j->folder.n, .dim = j->folder.dim};
     return order_rows(err, j, 0, j->folder.n, &j->cells.all.x);
 }
@@ -957,7 +957,7 @@ static glofnd_status make_batch(gf_error *err, unit_job *j, int64_t unit) {
         4 * (size_t)j->folder.rows * (size_t)j->folder.width * sizeof *t->pair; /* from both ends; twice to grow */
     size_t kept = 0;
     t->first = unit, t->count = 0;
-    t->end = GF_MIN(unit + GF_MAX((int64_t)(j->s->memory / 2 / each), 1), j->folder.units);
+    t->end = GF_MIN(unit + GF_MAX((int64_t)(j->s->task.memory / 2 / each), 1), j->folder.units);
     for (int64_t i = 0; i < j->folder.units; i++) TRY(unit_read_mutual_pairs(err, j, i, add_both_ends, NULL));
     if (t->count) qsort(t->pair, t->count, sizeof *t->pair, by_pair);
     for (size_t i = 0; i < t->count; i++)
@@ -1033,9 +1033,10 @@ static glofnd_status unit_cells_run(gf_error *err, unit_job *j) {
 static void copy_unit_lists(const gf_pairs_found *part, int64_t i, gf_pairs_found *f, int64_t at) {
     memcpy(f->other + at * f->top, part->other + i * f->top, (size_t)f->top * sizeof *f->other);
     memcpy(f->similarity + at * f->top, part->similarity + i * f->top, (size_t)f->top * sizeof *f->similarity);
-    if (!f->edge) return;
-    memcpy(f->edge_other + at * f->edge, part->edge_other + i * f->edge, (size_t)f->edge * sizeof *f->edge_other);
-    memcpy(f->edge_similarity + at * f->edge, part->edge_similarity + i * f->edge, (size_t)f->edge * sizeof *f->edge_similarity);
+    if (!f->below) return;
+    memcpy(f->below_other + at * f->below, part->below_other + i * f->below, (size_t)f->below * sizeof *f->below_other);
+    memcpy(f->below_similarity + at * f->below, part->below_similarity + i * f->below,
+           (size_t)f->below * sizeof *f->below_similarity);
 }
 
 typedef struct placing {  /* the result of a unit, by place, goes to that of all, by position */
@@ -1069,7 +1070,7 @@ static glofnd_status read_cell_unit(gf_error *err, unit_job *j, int64_t unit, gf
     part->n = unit_rows(&j->folder, unit);
     TRY(unit_read_pairs(err, &j->folder, unit, part, f->copy_root, NULL));
     if (j->folder.width) TRY(unit_read_mutual(err, &j->folder, unit, part->mutual, f->mutual_root));
-    gf_parallel(j->s->threads, (part->n + PLACED - 1) / PLACED, place_anchors, (void *)&p);
+    gf_parallel(j->s->task.threads, (part->n + PLACED - 1) / PLACED, place_anchors, (void *)&p);
     f->compared += part->compared;
     return GLOFND_OK;
 }
@@ -1086,7 +1087,7 @@ static glofnd_status unit_cells_read(gf_error *err, unit_job *j, gf_pairs_found 
         if (status == GLOFND_OK) f->sampled += count[0], f->wanted += count[1], f->recalled += count[2];
     }
     f->cells = j->folder.cells;
-    if (status == GLOFND_OK && j->t.probe && !j->folder.width) gf_lists_mutual(f, j->s->threads);
+    if (status == GLOFND_OK && j->t.probe && !j->folder.width) gf_lists_mutual(f, j->s->task.threads);
     unit_result_end(f);
     return status;
 }
@@ -1094,9 +1095,9 @@ static glofnd_status unit_cells_read(gf_error *err, unit_job *j, gf_pairs_found 
 /* ---------- the whole ---------- */
 
 static glofnd_status open_search(gf_error *err, unit_job *j, const gf_discover_data *d) {
-    const gf_stream_search *stream = j->s->pass->stream;
+    const gf_stream_search *stream = j->s->search->stream;
     if (!stream) return unit_cells_open(err, j, d);
-    return stream->open(err, &j->u->source, d->good, d->good_n, j->s->memory / 2, j->s->threads, &j->stream);
+    return stream->open(err, &j->u->source, d->good, d->good_n, j->s->task.memory / 2, j->s->task.threads, &j->stream);
 }
 
 static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover_data *d) {
@@ -1104,10 +1105,10 @@ static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover
     TRY(open_search(err, j, d));
     const double above = 8.0 * (double)d->good_n * (double)(j->t.rank - 1);
     const int listed = j->t.probe && j->t.rank - 1 <= j->t.top; /* the lists have all of them */
-    const int keeps = !listed && (j->t.probe || (!j->t.only_dup && above <= (double)j->s->memory));
+    const int keeps = !listed && (j->t.probe || (!j->t.only_dup && above <= (double)j->s->task.memory));
     j->folder.width = keeps ? j->t.rank - 1 : 0;
     TRY(choose_rows(err, j));
-    j->folder.top = j->t.top, j->folder.edge = j->t.edge;
+    j->folder.top = j->t.top, j->folder.below = j->t.below;
     j->folder.fingerprint = fingerprint_of(j, d);
     j->lambda = malloc(n * sizeof *j->lambda);
     j->root = malloc(n * sizeof *j->root);
@@ -1133,10 +1134,10 @@ static glofnd_status search_in_units(gf_error *err, const gf_discover_spec *s, c
     unit_job j = {.s = s, .u = u, .folder = {.path = u->folder, .n = d->good_n}, .lock = -1};
     j.t = gf_discover_task(s, r->rank, d->good_n, d->dim);
     j.t.label = label;
-    if (s->only_dup) j.t.rank = 1;
+    if (s->task.only_dup) j.t.rank = 1;
     const glofnd_status status = run_stages(err, &j, d, r);
     if (j.lock >= 0) gf_close(j.lock);
-    if (s->pass->stream) s->pass->stream->close(j.stream);
+    if (s->search->stream) s->search->stream->close(j.stream);
     unit_cells_close(&j);
     free(j.lambda);
     free(j.root);
@@ -1152,8 +1153,8 @@ glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, co
     if (status == GLOFND_OK) status = gf_discover_labels(err, d, &label);
     status = unit_agree(err, u, status);
     if (status == GLOFND_OK)
-        status = s->only_dup && s->dup == GF_DUP_EXACT ? unit_agree(err, u, gf_discover_copies(err, s, d, r))
-                                                       : search_in_units(err, s, u, d, label, r);
+        status = s->task.only_dup && s->dup_exact ? unit_agree(err, u, gf_discover_copies(err, s, d, r))
+                                                  : search_in_units(err, s, u, d, label, r);
     free(label);
     if (status != GLOFND_OK) gf_discover_result_free(r);
     return status;

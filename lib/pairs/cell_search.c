@@ -592,7 +592,7 @@ static glofnd_status measure_recall(gf_error *err, recall *r, int64_t first, int
     free(at);
     free(near);
     FAIL_IF(err, !there, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)c->n);
-    FAIL_IF(err, gf_job_stopped(&t->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(&t->watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 
@@ -760,7 +760,7 @@ static glofnd_status find_by_cells(gf_error *err, void *state, const gf_pairs_ta
     free(x.near);
     gf_best_free(&x.best);
     gf_best_free(&x.all);
-    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&t->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&t->watch), GLOFND_E_CANCELLED, "cancelled");
     return status;
 }
 
@@ -831,7 +831,7 @@ static void finish_panel(void *arg, int64_t panel, int thread) {
     for (int64_t list = panel * GF_PANEL; list < GF_MIN((panel + 1) * GF_PANEL, x->rows); list++) {
         const int64_t rank = GF_MIN(x->t->rank, x->best.count[list]);
         x->f->lambda[list] = x->t->probe && rank > 0 ? gf_best_ranked(&x->best, list, rank) : INFINITY;
-        if (x->t->probe) gf_lists_edge(&x->best, list, x->f, list);
+        if (x->t->probe) gf_lists_below(&x->best, list, x->f, list);
         if (x->t->probe) count_above(x, list);
         gf_lists_top(&x->best, list, x->f, list);
     }
@@ -849,7 +849,7 @@ static glofnd_status search_unit(gf_error *err, unit_search *x) {
     const glofnd_status status = gf_cell_search_check(err, &x->core);
     if (status == GLOFND_OK) gf_parallel(x->t->threads, gf_pad(x->rows) / GF_PANEL, finish_panel, x);
     gf_best_free(&x->best);
-    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&x->t->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&x->t->watch), GLOFND_E_CANCELLED, "cancelled");
     return status;
 }
 

@@ -164,7 +164,7 @@ static void split_group(void *arg, int64_t g, int thread) {
 
 static glofnd_status split_groups(gf_error *err, tree_making *m) {
     gf_parallel(m->job->threads, m->groups, split_group, m);
-    FAIL_IF(err, gf_job_stopped(&m->job->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(&m->job->watch), GLOFND_E_CANCELLED, "cancelled");
     FAIL_IF(err, m->status != GLOFND_OK, (glofnd_status)m->status, "no memory for the centroids of %lld cells",
             (long long)m->count);
     for (int64_t g = 0; g <= m->groups; g++) {
@@ -473,7 +473,7 @@ glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_c
     TRY(gf_tree_search_init(err, &x.s, tree, 1, block, job->threads));
     gf_parallel(job->threads, (points->n + block - 1) / block, assign_block, &x);
     gf_tree_search_free(&x.s);
-    FAIL_IF(err, gf_job_stopped(&job->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(&job->watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 
@@ -727,6 +727,6 @@ glofnd_status gf_cells_stream_order(gf_error *err, const gf_cells_stream *s, int
         gf_job_report(watch, (double)(o.at + o.count) / (double)n);
     }
     free(piece);
-    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(watch), GLOFND_E_CANCELLED, "cancelled");
     return status;
 }

@@ -29,14 +29,14 @@ glofnd_status gf_pairs_found_alloc(gf_error *err, gf_pairs_found *f, int64_t n, 
     GF_FAIL(err, GLOFND_E_MEMORY, "no memory for the result of %lld anchors", (long long)n);
 }
 
-glofnd_status gf_pairs_found_edge(gf_error *err, gf_pairs_found *f, int64_t edge) {
-    const size_t cells = (size_t)f->n * (size_t)edge;
-    f->edge_other = malloc(cells * sizeof *f->edge_other);
-    f->edge_similarity = malloc(cells * sizeof *f->edge_similarity);
-    FAIL_IF(err, !f->edge_other || !f->edge_similarity, GLOFND_E_MEMORY, "no memory for the result of %lld anchors",
+glofnd_status gf_pairs_found_below(gf_error *err, gf_pairs_found *f, int64_t below) {
+    const size_t cells = (size_t)f->n * (size_t)below;
+    f->below_other = malloc(cells * sizeof *f->below_other);
+    f->below_similarity = malloc(cells * sizeof *f->below_similarity);
+    FAIL_IF(err, !f->below_other || !f->below_similarity, GLOFND_E_MEMORY, "no memory for the result of %lld anchors",
             (long long)f->n);
-    f->edge = edge;
-    for (size_t c = 0; c < cells; c++) f->edge_other[c] = -1, f->edge_similarity[c] = NAN;
+    f->below = below;
+    for (size_t c = 0; c < cells; c++) f->below_other[c] = -1, f->below_similarity[c] = NAN;
     return GLOFND_OK;
 }
 
@@ -74,8 +74,8 @@ void gf_pairs_found_free(gf_pairs_found *f) {
     free(f->copies);
     free(f->other);
     free(f->similarity);
-    free(f->edge_other);
-    free(f->edge_similarity);
+    free(f->below_other);
+    free(f->below_similarity);
     free(f->mutual_root);
     free(f->copy_root);
     *f = (gf_pairs_found){0};
@@ -96,7 +96,7 @@ gf_pairs_found gf_pairs_found_part(const gf_pairs_found *f, int64_t at, int64_t 
     p.n = rows;
     p.lambda += at, p.above += at, p.hits += at, p.copies += at, p.mutual += at;
     p.other += at * f->top, p.similarity += at * f->top;
-    if (f->edge) p.edge_other += at * f->edge, p.edge_similarity += at * f->edge;
+    if (f->below) p.below_other += at * f->below, p.below_similarity += at * f->below;
     return p;
 }
 
@@ -104,20 +104,20 @@ gf_pairs_found gf_pairs_found_part(const gf_pairs_found *f, int64_t at, int64_t 
 
 enum { CHUNK = 256 }; /* anchors of a task */
 
-void gf_lists_edge(const gf_best *b, int64_t list, gf_pairs_found *f, int64_t i) {
+void gf_lists_below(const gf_best *b, int64_t list, gf_pairs_found *f, int64_t i) {
     const uint64_t *key = b->key + list * b->capacity;
-    uint64_t best[GF_PAIRS_EDGE] = {0};
+    uint64_t best[GF_BELOW_MAX] = {0};
     for (int64_t k = 0; k < b->count[list]; k++) {
         uint64_t next = key[k];
         if (gf_best_value(next) > f->lambda[i]) continue;
-        for (int64_t e = 0; e < f->edge; e++) {
+        for (int64_t e = 0; e < f->below; e++) {
             const uint64_t place = best[e];
             if (next > place) best[e] = next, next = place;
         }
     }
-    for (int64_t e = 0; e < f->edge && best[e]; e++) {
-        f->edge_other[i * f->edge + e] = (int32_t)gf_best_other(best[e]);
-        f->edge_similarity[i * f->edge + e] = gf_best_value(best[e]);
+    for (int64_t e = 0; e < f->below && best[e]; e++) {
+        f->below_other[i * f->below + e] = (int32_t)gf_best_other(best[e]);
+        f->below_similarity[i * f->below + e] = gf_best_value(best[e]);
     }
 }
 
@@ -149,7 +149,7 @@ static void list_threshold(void *arg, int64_t task, int thread) {
     for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) {
         const int64_t rank = GF_MIN(x->t->rank, x->b->count[i]);
         x->f->lambda[i] = rank > 0 ? gf_best_ranked(x->b, i, rank) : INFINITY;
-        gf_lists_edge(x->b, i, x->f, i);
+        gf_lists_below(x->b, i, x->f, i);
     }
 }
 

@@ -19,7 +19,7 @@ typedef struct gf_pairs_task {
     const float *lambda;  /* [n] or NULL. find: thresholds to use instead. query: those of the opened embeddings */
     const int32_t *skip;  /* query: [rows] position that is the row itself and does not count, -1: none; NULL: none at all */
     int64_t top;          /* most similar others of each anchor to keep */
-    int64_t edge;         /* most similar ones that are not above the threshold to keep, as in gf_pairs_found */
+    int64_t below;         /* most similar ones that are not above the threshold to keep, as in gf_pairs_found */
     float dup;            /* two embeddings at least this similar are duplicates; > 2: none are */
     const int32_t *label; /* find: [n] or NULL; negative: unknown */
     size_t memory;        /* bytes that lists may take; CUDA: lists and strips of similarities */
@@ -34,7 +34,7 @@ typedef struct gf_pairs_task {
     int exact;      /* CUDA: 1: without tensor cores */
 } gf_pairs_task;
 
-#define GF_PAIRS_EDGE 64 /* `edge` at most */
+#define GF_BELOW_MAX 64 /* `below` at most */
 
 /* The result for each anchor. gf_pairs_found_alloc() makes the arrays; NULL: not wanted. */
 typedef struct gf_pairs_found {
@@ -44,9 +44,9 @@ typedef struct gf_pairs_found {
     int64_t *hits, *copies;  /* [n] above with the same label; duplicates */
     int32_t *other;          /* [n][top] most similar others, best first, also below the threshold; -1: no more */
     float *similarity;       /* [n][top] NaN: no more */
-    int64_t edge;            /* 0, or gf_pairs_found_edge() was called */
-    int32_t *edge_other;     /* [n][edge] most similar ones that are not above; -1: no more, or lambda was given */
-    float *edge_similarity;  /* [n][edge] */
+    int64_t below;            /* 0, or gf_pairs_found_below() was called */
+    int32_t *below_other;     /* [n][below] most similar ones that are not above; -1: no more, or lambda was given */
+    float *below_similarity;  /* [n][below] */
     int32_t *mutual_root;    /* [n] smallest position of the component that mutual pairs connect; find only */
     int32_t *copy_root;      /* [n] the same by duplicates; find only */
     int64_t cells, compared; /* by cells: how many, and similarities that were computed; else 0 */
@@ -55,8 +55,8 @@ typedef struct gf_pairs_found {
 } gf_pairs_found;
 
 glofnd_status gf_pairs_found_alloc(gf_error *err, gf_pairs_found *f, int64_t n, int64_t top);
-/* Also asks for the `edge` most similar ones that are not above the threshold. */
-glofnd_status gf_pairs_found_edge(gf_error *err, gf_pairs_found *f, int64_t edge);
+/* Also asks for the `below` most similar ones that are not above the threshold. */
+glofnd_status gf_pairs_found_below(gf_error *err, gf_pairs_found *f, int64_t below);
 /* Anchors [at, at + rows) of f, in its arrays: not to be freed. The trees stay those of all. */
 gf_pairs_found gf_pairs_found_part(const gf_pairs_found *f, int64_t at, int64_t rows);
 /* As if nothing were similar: infinite thresholds, no neighbours, nothing joined. */
@@ -147,10 +147,10 @@ extern const gf_stream_search gf_stream_search_cpu;
 /* Results of an anchor, read off its list of candidates. */
 
 /* The best of a list that are not above the threshold f->lambda[i]; the list is long enough to hold them. */
-void gf_lists_edge(const gf_best *b, int64_t list, gf_pairs_found *f, int64_t i);
+void gf_lists_below(const gf_best *b, int64_t list, gf_pairs_found *f, int64_t i);
 /* The f->top best of a list, which is sorted and cut to them. */
 void gf_lists_top(gf_best *b, int64_t list, gf_pairs_found *f, int64_t i);
-/* The lists of all f->n anchors. Thresholds (of a list with fewer entries than the rank: its last one) and the edge; then what is
+/* The lists of all f->n anchors. Thresholds (of a list with fewer entries than the rank: its last one) and those below; then what is
  * above them (mutual_root [threads][n]: joins of mutual pairs); at last the best of them. */
 void gf_lists_all_thresholds(gf_best *b, const gf_pairs_task *t, gf_pairs_found *f);
 void gf_lists_all_pairs(gf_best *b, const gf_pairs_task *t, gf_pairs_found *f, int32_t *mutual_root);
@@ -158,5 +158,5 @@ void gf_lists_all_top(gf_best *b, const gf_pairs_task *t, gf_pairs_found *f);
 /* Mutual pairs of f, whose lists have all that is above a threshold, but not at both ends of each pair: sets mutual and joins
  * mutual_root, in which all stand alone. */
 void gf_lists_mutual(gf_pairs_found *f, int threads);
-/* Entries of a list that holds the threshold and the edge below it. */
-static inline int64_t gf_lists_keep(const gf_pairs_task *t) { return t->rank + t->edge - (t->edge > 0); }
+/* Entries of a list that holds the threshold and those below it. */
+static inline int64_t gf_lists_keep(const gf_pairs_task *t) { return t->rank + t->below - (t->below > 0); }

@@ -126,7 +126,7 @@ static void row_done(search *x, int64_t list, int64_t i) {
     gf_pairs_found *f = x->f;
     const uint64_t *key = x->best.key + list * x->best.capacity;
     f->lambda[i] = gf_best_ranked(&x->best, list, GF_MIN(x->t->rank, x->best.count[list]));
-    gf_lists_edge(&x->best, list, f, i);
+    gf_lists_below(&x->best, list, f, i);
     for (int64_t k = 0; f->above && k < x->best.count[list]; k++) {
         const float v = gf_best_value(key[k]);
         if (!(v > f->lambda[i])) continue;
@@ -218,7 +218,7 @@ static void close_rows(void *state) {
 /* All thresholds, with lists of the current rows only. */
 static glofnd_status thresholds(gf_error *err, const gf_panels *p, const gf_pairs_task *t, const gf_pairs_found *f) {
     gf_pairs_found only = {
-        .n = p->n, .lambda = f->lambda, .edge = f->edge, .edge_other = f->edge_other, .edge_similarity = f->edge_similarity};
+        .n = p->n, .lambda = f->lambda, .below = f->below, .below_other = f->below_other, .below_similarity = f->below_similarity};
     gf_pairs_task task = *t;
     int32_t *self = malloc((size_t)p->n * sizeof *self);
     FAIL_IF(err, !self, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)p->n);
@@ -451,7 +451,7 @@ static void finish_rows(void *arg, int64_t task, int thread) {
         const uint64_t *key = x->best.key + i * x->best.capacity;
         const int32_t own = label ? label[x->first + i] : -1;
         f->lambda[i] = gf_best_ranked(&x->best, i, x->t->rank);
-        gf_lists_edge(&x->best, i, f, i);
+        gf_lists_below(&x->best, i, f, i);
         for (int64_t k = 0; k < x->best.count[i]; k++) {
             if (!(gf_best_value(key[k]) > f->lambda[i])) continue;
             if (x->above) x->above[i * (x->t->rank - 1) + f->above[i]] = key[k];

@@ -230,7 +230,7 @@ static glofnd_status begin(gf_error *err, sweep *w, const gf_sweep_job *job) {
 
 static glofnd_status end(gf_error *err, sweep *w) {
     free(w->scratch);
-    FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 

@@ -73,7 +73,7 @@ gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage);
 
 /* Visits every pair row < col of p at least once, along with others that the visitor must skip (col <= row). During a visit no
  * other thread has the strip's rows or columns, so results of both may be written. `block`: rows of a block, a multiple of
- * GF_PANEL up to GF_STRIP_COLS; 0: chosen. Every sweep fails with E_ARGUMENT, "stopped", when the job is cancelled. */
+ * GF_PANEL up to GF_STRIP_COLS; 0: chosen. Every sweep fails with E_CANCELLED when the job is cancelled. */
 glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
                                  void *user);
 /* The same, with the rows of p as integers where both are in different blocks. Blocks with themselves come first, by floats. */

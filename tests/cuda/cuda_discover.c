@@ -62,11 +62,11 @@ static void same_found(const gf_pairs_found *a, const gf_pairs_found *b, int par
         if (a->other[c] != b->other[c] || a->similarity[c] != b->similarity[c])
             fail_msg("%s: neighbour %zu of %zu is %d (%.9g), not %d (%.9g)", what, c % (size_t)a->top, c / (size_t)a->top,
                      b->other[c], (double)b->similarity[c], a->other[c], (double)a->similarity[c]);
-    assert_int_equal(a->edge, b->edge);
-    for (size_t c = 0; c < n * (size_t)a->edge; c++)
-        if (a->edge_other[c] != b->edge_other[c])
-            fail_msg("%s: number %zu below the threshold of %zu is %d, not %d", what, c % (size_t)a->edge, c / (size_t)a->edge,
-                     b->edge_other[c], a->edge_other[c]);
+    assert_int_equal(a->below, b->below);
+    for (size_t c = 0; c < n * (size_t)a->below; c++)
+        if (a->below_other[c] != b->below_other[c])
+            fail_msg("%s: number %zu below the threshold of %zu is %d, not %d", what, c % (size_t)a->below, c / (size_t)a->below,
+                     b->below_other[c], a->below_other[c]);
     const int64_t *const x[] = {a->above, a->copies, a->mutual, a->hits}, *const y[] = {b->above, b->copies, b->mutual, b->hits};
     static const char *const names[] = {"above", "copies", "mutual", "hits"};
     for (int k = 0; k < (parts ? 4 : 3); k++)
@@ -84,7 +84,7 @@ static gf_pairs_found on_cpu(const float *x, int64_t n, int64_t dim, const gf_pa
     const gf_vectors rows = {.x = x, .n = n, .dim = dim};
     GOOD(gf_pairs_search_cpu.open(&err, &rows, 2, &state));
     GOOD(gf_pairs_found_alloc(&err, &f, n, t->top));
-    if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &f, t->edge));
+    if (t->below > 0) GOOD(gf_pairs_found_below(&err, &f, t->below));
     GOOD(gf_pairs_search_cpu.find(&err, state, t, &f));
     gf_pairs_search_cpu.close(state);
     return f;
@@ -106,7 +106,7 @@ static void check_ways(int kind, const float *x, int64_t n, int64_t dim, const g
         snprintf(what, sizeof what, "kind %d, %lld x %lld, rank %lld, way %d", kind, (long long)n, (long long)dim,
                  (long long)t->rank, way);
         GOOD(gf_pairs_found_alloc(&err, &got, n, t->top));
-        if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &got, t->edge));
+        if (t->below > 0) GOOD(gf_pairs_found_below(&err, &got, t->below));
         GOOD(gf_pairs_search_cuda->find(&err, state, &task, &got));
         same_found(&want, &got, 1, what);
         gf_pairs_found_free(&got);
@@ -126,7 +126,7 @@ static void check_way(int kind, const float *x, int64_t n, int64_t dim, const gf
     snprintf(what, sizeof what, "kind %d, rank %lld, sample %lld", kind, (long long)t->rank, (long long)sample);
     GOOD(gf_pairs_search_cuda->open(&err, &rows, 1, &state));
     GOOD(gf_pairs_found_alloc(&err, &got, n, t->top));
-    if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &got, t->edge));
+    if (t->below > 0) GOOD(gf_pairs_found_below(&err, &got, t->below));
     GOOD(gf_pairs_search_cuda->find(&err, state, &task, &got));
     same_found(&want, &got, 1, what);
     gf_pairs_found_free(&got);
@@ -144,7 +144,7 @@ static void check_size(int kind, const size *s, int ways) {
     float *x = make(kind, s->n, s->dim, (uint64_t)s->n);
     int32_t *label = make_labels(s->n);
     const gf_pairs_task t = {
-        .rank = s->rank, .top = s->top, .edge = s->edge, .dup = 0.9f, .label = label, .threads = 2, .memory = (size_t)1 << 30};
+        .rank = s->rank, .top = s->top, .below = s->below, .dup = 0.9f, .label = label, .threads = 2, .memory = (size_t)1 << 30};
     check_ways(kind, x, s->n, s->dim, &t, ways);
     free(x);
     free(label);
@@ -178,7 +178,7 @@ TEST(samples_lose_nothing) {
             int32_t *label = make_labels(s[k].n);
             const gf_pairs_task t = {.rank = s[k].rank,
                                      .top = s[k].top,
-                                     .edge = s[k].edge,
+                                     .below = s[k].below,
                                      .dup = 0.995f,
                                      .label = label,
                                      .threads = 8,
@@ -212,7 +212,7 @@ TEST(crowded_anchors_are_computed_again) {
     for (int k = 0; k < 3; k++) { /* at last windows from a small sample, without an upper end */
         const gf_pairs_task t = {.rank = k == 1 ? 300 : 21,
                                  .top = 5,
-                                 .edge = 2,
+                                 .below = 2,
                                  .dup = 0.98f,
                                  .label = label,
                                  .list = k == 0   ? 300

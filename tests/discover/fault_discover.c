@@ -112,12 +112,13 @@ TEST(decisions_as_parquet_without_memory) {
     char folder[] = "fault_discover_XXXXXX", out[40], command[64];
     gf_error err = {""};
     gf_discover_data d = {.n = N, .dim = DIM, .name = names, .label = label};
-    gf_discover_spec s = {.k = 3, .top = 4, .max_pairs = 100, .dup = 0.6, .edge = 2, .memory = 1 << 20, .threads = 1};
+    gf_discover_spec s = {
+        .k = 3, .task.top = 4, .max_pairs = 100, .dup = 0.6, .task.below = 2, .task.memory = 1 << 20, .task.threads = 1};
     gf_discover_result r = {0};
     long failures = 0;
     spec_make();
     for (int i = 0; i < N; i++) names[i] = "name";
-    s.pass = gf_pairs_search_find(&err, "cpu");
+    s.search = gf_pairs_search_find(&err, "cpu");
     d.x = malloc(sizeof x);
     assert_non_null(d.x);
     memcpy(d.x, x, sizeof x);
@@ -149,14 +150,14 @@ TEST(cells_in_units_without_memory) {
     gf_error err = {""};
     const gf_units u = {.folder = parts, .source = {.read = read_rows, .n = N, .dim = DIM}, .rows = 64, .ranks = 1};
     const gf_discover_spec s = {.k = 3,
-                                .top = 4,
+                                .task.top = 4,
                                 .max_pairs = 100,
                                 .dup = 0.6,
-                                .edge = 2,
-                                .approx = 1,
-                                .memory = 400000,
-                                .threads = 1,
-                                .pass = &gf_pairs_search_cells};
+                                .task.below = 2,
+                                .task.probe = 1,
+                                .task.memory = 400000,
+                                .task.threads = 1,
+                                .search = &gf_pairs_search_cells};
     gf_discover_data d = {.n = N, .dim = DIM};
     long failures = 0;
     spec_make();

@@ -44,14 +44,14 @@ static int setup(void **state) {
     if (make_box(state) != 0) return -1;
     make_rows();
     s = (gf_discover_spec){.k = K,
-                           .top = N,
-                           .edge = 4,
+                           .task.top = N,
+                           .task.below = 4,
                            .max_pairs = 1000000,
                            .dup = 0.99,
-                           .memory = (size_t)1 << 30,
-                           .threads = 2,
+                           .task.memory = (size_t)1 << 30,
+                           .task.threads = 2,
                            .keep_rows = 1,
-                           .pass = &gf_pairs_search_cpu};
+                           .search = &gf_pairs_search_cpu};
     if (gf_discover_classify(&err, &d) != GLOFND_OK || gf_discover_run(&err, &s, &d, &r) != GLOFND_OK) return -1;
     for (int i = 0; i < r.f.n; i++) {
         root[i] = (int32_t)i;
@@ -282,7 +282,7 @@ TEST(the_subset_covers_greedily) {
     for (int t = 1; t <= 5; t += 2) {
         gf_discover_spec other = s;
         gf_decisions y;
-        other.threads = t;
+        other.task.threads = t;
         assert_int_equal(gf_decide(&err, &c, &other, &d, &r, &y), GLOFND_OK);
         assert_memory_equal(x.sample, y.sample, SAMPLE * sizeof *x.sample);
         gf_decisions_free(&y);

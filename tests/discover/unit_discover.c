@@ -102,14 +102,14 @@ static gf_pairs_found brute(const double *s, int64_t n, const gf_pairs_task *t) 
     other *row = malloc((size_t)n * sizeof *row);
     double *limit = malloc((size_t)n * sizeof *limit), *dup = malloc((size_t)n * sizeof *dup);
     assert_int_equal(gf_pairs_found_alloc(&err, &f, n, t->top), GLOFND_OK);
-    if (t->edge > 0) assert_int_equal(gf_pairs_found_edge(&err, &f, t->edge), GLOFND_OK);
+    if (t->below > 0) assert_int_equal(gf_pairs_found_below(&err, &f, t->below), GLOFND_OK);
     for (int64_t i = 0; i < n; i++) {
         const int64_t count = sorted_row(s + i * n, n, i, row);
         limit[i] = t->lambda ? (double)t->lambda[i] : row[t->rank - 1].v;
         dup[i] = nextafter((double)t->dup, -2.0);
         f.lambda[i] = (float)limit[i];
-        for (int64_t k = 0, e = 0; k < count && e < t->edge; k++)
-            if (!(row[k].v > limit[i])) f.edge_other[i * t->edge + e++] = (int32_t)row[k].j;
+        for (int64_t k = 0, e = 0; k < count && e < t->below; k++)
+            if (!(row[k].v > limit[i])) f.below_other[i * t->below + e++] = (int32_t)row[k].j;
         for (int64_t k = 0; k < t->top; k++) {
             f.other[i * t->top + k] = k < count ? (int32_t)row[k].j : -1;
             f.similarity[i * t->top + k] = k < count ? (float)row[k].v : NAN;
@@ -140,8 +140,8 @@ static void same(const gf_pairs_found *a, const gf_pairs_found *b) {
     assert_memory_equal(a->hits, b->hits, n * sizeof *a->hits);
     assert_memory_equal(a->copies, b->copies, n * sizeof *a->copies);
     assert_memory_equal(a->other, b->other, cells * sizeof *a->other);
-    assert_int_equal(a->edge, b->edge);
-    if (a->edge) assert_memory_equal(a->edge_other, b->edge_other, n * (size_t)a->edge * sizeof *a->edge_other);
+    assert_int_equal(a->below, b->below);
+    if (a->below) assert_memory_equal(a->below_other, b->below_other, n * (size_t)a->below * sizeof *a->below_other);
     for (size_t c = 0; c < cells; c++)
         assert_true(a->similarity[c] == b->similarity[c] || (isnan(a->similarity[c]) && isnan(b->similarity[c])));
     assert_memory_equal(a->mutual_root, b->mutual_root, n * sizeof *a->mutual_root);
@@ -154,7 +154,7 @@ static gf_pairs_found run(const float *x, int64_t n, int64_t dim, const gf_pairs
     const gf_vectors rows = {.x = x, .n = n, .dim = dim};
     assert_int_equal(pass->open(&err, &rows, t->threads, &state), GLOFND_OK);
     assert_int_equal(gf_pairs_found_alloc(&err, &f, n, t->top), GLOFND_OK);
-    if (t->edge > 0) assert_int_equal(gf_pairs_found_edge(&err, &f, t->edge), GLOFND_OK);
+    if (t->below > 0) assert_int_equal(gf_pairs_found_below(&err, &f, t->below), GLOFND_OK);
     assert_int_equal(pass->find(&err, state, t, &f), GLOFND_OK);
     pass->close(state);
     return f;
@@ -170,7 +170,7 @@ TEST(every_way_equals_plain_loops) {
         float *x = make_exact(n, dim, k + 1);
         int32_t *label = make_labels(n);
         double *s = all_similarities(x, n, x, n, dim);
-        gf_pairs_task t = {.rank = sizes[k][2], .top = TOP, .edge = (int64_t)k % 5, .dup = 0.75f, .label = label, .threads = 1};
+        gf_pairs_task t = {.rank = sizes[k][2], .top = TOP, .below = (int64_t)k % 5, .dup = 0.75f, .label = label, .threads = 1};
         gf_pairs_found expected = brute(s, n, &t);
         for (int way = 0; way < 12; way++) {
             t.threads = way & 1 ? 3 : 1, t.block = way & 2 ? 32 : 0, t.memory = way & 4 ? 1 : (size_t)1 << 40;

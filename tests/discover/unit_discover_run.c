@@ -35,16 +35,16 @@ static gf_discover_data make_data(int64_t n, int64_t dim, uint64_t seed) {
 
 static gf_discover_spec spec_of(int64_t k) {
     return (gf_discover_spec){.k = k,
-                              .top = 20,
+                              .task.top = 20,
                               .max_pairs = 1000000,
                               .dup = 0.98,
                               .batch = 64,
                               .epochs = 40,
                               .sample = 50,
                               .seed = 3,
-                              .memory = (size_t)1 << 30,
-                              .threads = 2,
-                              .pass = &gf_pairs_search_cpu};
+                              .task.memory = (size_t)1 << 30,
+                              .task.threads = 2,
+                              .search = &gf_pairs_search_cpu};
 }
 
 /* ----- input ----- */
@@ -181,7 +181,7 @@ TEST(exact_duplicates_are_equal_rows_only) {
         d.x[5 * 8 + k] = d.x[17 * 8 + k] = d.x[40 * 8 + k];
         d.x[8 + k] = 2.0f * d.x[k]; /* similarity 1, other bytes */
     }
-    s.dup = GF_DUP_EXACT;
+    s.dup_exact = 1;
     assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
     assert_int_equal(r.dup_pairs, 3);
@@ -236,7 +236,7 @@ static void make_leak(gf_discover_data *d, gf_discover_data *q) {
 
 TEST(new_rows_are_found_among_stored_ones_by_their_bytes) {
     static const int32_t expected[9] = {-1, 4, -1, -1, -1, -1, 58, -1, -1}; /* by position: row - 1 on either side */
-    static const double dups[3] = {0.98, GF_DUP_EXACT, 0.98};
+    static const int exact[3] = {0, 1, 0};
     static const int64_t pairs[3] = {5, 4, 5}, listed[3] = {5, 2, 0}, top[3] = {20, 20, 0};
     float lambda[60] = {0};
     for (int way = 0; way < 3; way++) {
@@ -244,7 +244,7 @@ TEST(new_rows_are_found_among_stored_ones_by_their_bytes) {
         gf_discover_spec s = spec_of(4);
         gf_discover_result r;
         make_leak(&d, &q);
-        s.dup = dups[way], s.top = top[way];
+        s.dup_exact = exact[way], s.task.top = top[way];
         assert_int_equal(gf_discover_query(&err, &s, &d, lambda, &q, &r), GLOFND_OK);
         assert_int_equal(r.f.n, 9);
         assert_memory_equal(r.stored_copy, expected, sizeof expected);

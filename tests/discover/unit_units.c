@@ -62,13 +62,13 @@ static void make_rows(void) {
 
 static gf_discover_spec spec_of(int64_t k, double dup, int threads) {
     return (gf_discover_spec){.k = k,
-                              .top = 12,
-                              .edge = 5,
+                              .task.top = 12,
+                              .task.below = 5,
                               .max_pairs = 2000,
                               .dup = dup,
-                              .memory = (size_t)1 << 30,
-                              .threads = threads,
-                              .pass = &gf_pairs_search_cpu};
+                              .task.memory = (size_t)1 << 30,
+                              .task.threads = threads,
+                              .search = &gf_pairs_search_cpu};
 }
 
 static gf_discover_data data_of(int with_rows) {
@@ -98,7 +98,7 @@ static void same_result(const gf_discover_result *a, const gf_discover_result *b
     assert_int_equal(a->f.top, b->f.top);
     SAME(lambda, n), SAME(above, n), SAME(mutual, n), SAME(hits, n), SAME(copies, n), SAME(mutual_root, n), SAME(copy_root, n);
     SAME(other, n * a->f.top), SAME(similarity, n * a->f.top);
-    SAME(edge_other, n * a->f.edge), SAME(edge_similarity, n * a->f.edge);
+    SAME(below_other, n * a->f.below), SAME(below_similarity, n * a->f.below);
     assert_int_equal(a->mutual_pairs, b->mutual_pairs);
     assert_int_equal(a->dup_pairs, b->dup_pairs);
     assert_int_equal(a->listed, b->listed);
@@ -121,7 +121,7 @@ static gf_units units_of(rows_at *r, const char *folder, int64_t rows) {
 static glofnd_status run(const gf_discover_spec *s, const gf_units *u, gf_discover_result *r) {
     gf_discover_data d = data_of(0);
     gf_discover_spec there = *s;
-    if (s->pass == &gf_pairs_search_cpu) there.pass = device;
+    if (s->search == &gf_pairs_search_cpu) there.search = device;
     glofnd_status status = gf_discover_classify_stream(&err, &u->source, &d);
     if (status == GLOFND_OK) status = gf_discover_run_units(&err, &there, u, &d, r);
     gf_discover_data_free(&d);
@@ -141,15 +141,17 @@ static void classifies_as_in_memory(void **state) {
 }
 
 static void any_cut_gives_the_same_bits(void **state) {
-    static const double dups[] = {0.9, GF_DUP_EXACT, 0.2};
+    static const double dups[] = {0.9, NAN, 0.2};
+    static const int exact[] = {0, 1, 0};
     (void)state;
     for (int c = 0; c < 8; c++) {
         gf_discover_spec s = spec_of(c % 3 ? 7 : 40, dups[c % 3], 1 + c % 2);
+        s.dup_exact = exact[c % 3];
         gf_discover_data d = data_of(1);
         gf_discover_result a, b;
         rows_at rows = {.reads = -1};
         assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
-        s.memory = c % 4 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: units of fewer rows, two chunks */
+        s.task.memory = c % 4 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: units of fewer rows, two chunks */
         const gf_units u = units_of(&rows, parts, 64 * (1 + c));
         if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
         same_result(&a, &b);
@@ -165,23 +167,25 @@ static void any_cut_gives_the_same_bits(void **state) {
 /* Only duplicates (approx 0), or probed cells. */
 static gf_discover_spec cells_of(int64_t k, double dup, int threads, int64_t approx) {
     gf_discover_spec s = spec_of(k, dup, threads);
-    s.pass = &gf_pairs_search_cells, s.approx = approx, s.only_dup = approx == 0;
-    if (s.only_dup) s.edge = 0;
+    s.search = &gf_pairs_search_cells, s.task.probe = approx, s.task.only_dup = approx == 0;
+    if (s.task.only_dup) s.task.below = 0;
     return s;
 }
 
 static void any_cut_gives_the_same_cells(void **state) {
-    static const double dups[] = {0.9, GF_DUP_EXACT, 0.2, 0.97};
+    static const double dups[] = {0.9, NAN, 0.2, 0.97};
+    static const int exact[] = {0, 1, 0, 0};
     static const int64_t probed[] = {1, 0, 3, 1000, 0, 2, 0, 1, 5};
     (void)state;
     for (int c = 0; c < 9; c++) {
         gf_discover_spec s = cells_of(c % 3 ? 7 : 40, dups[c % 4], 1 + c % 2, probed[c]);
+        s.dup_exact = exact[c % 4];
         gf_discover_data d = data_of(1);
         gf_discover_result a, b;
         rows_at rows = {.reads = -1};
         assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
-        s.memory = c % 2 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: rows in the order of cells are mapped files */
-        s.threads = 1 + (c + 1) % 3;
+        s.task.memory = c % 2 ? (size_t)1 << 30 : 400000; /* 400,000 bytes: rows in the order of cells are mapped files */
+        s.task.threads = 1 + (c + 1) % 3;
         const gf_units u = units_of(&rows, parts, 64 * (1 + c));
         if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
         same_result(&a, &b);
@@ -204,7 +208,7 @@ static void all_pairs_give_the_duplicates_of_cells(void **state) {
     const gf_units u = units_of(&rows, parts, 192);
     (void)state;
     assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
-    s.pass = &gf_pairs_search_cpu;
+    s.search = &gf_pairs_search_cpu;
     if (run(&s, &u, &b) != GLOFND_OK) fail_msg("%s", err.text);
     same_result(&a, &b);
     assert_int_equal(b.f.cells, 0);
@@ -247,7 +251,7 @@ static int by_reports(const gf_discover_spec *s, rows_at *rows, const gf_units *
     stopping stops = {.left = after};
     gf_discover_spec stopped = *s;
     (void)rows;
-    stopped.watch = (gf_job_progress){.progress = count_down, .user = &stops, .stop = &stops.stop};
+    stopped.task.watch = (gf_job_progress){.progress = count_down, .user = &stops, .stop = &stops.stop};
     const glofnd_status status = run(&stopped, u, r);
     if (status == GLOFND_OK && stops.left > 0) return 1;
     if (status == GLOFND_OK) gf_discover_result_free(r); /* it was done */
@@ -261,7 +265,7 @@ static void continue_after(interrupted runs, int64_t step, gf_discover_spec s, s
     gf_discover_result a, b;
     int64_t continued = 0;
     assert_int_equal(gf_discover_run(&err, &s, &d, &a), GLOFND_OK);
-    s.memory = memory;
+    s.task.memory = memory;
     for (int64_t after = 1;; after += step) {
         rows_at rows = {.reads = -1};
         gf_units u = units_of(&rows, parts, 192);

@@ -149,7 +149,7 @@ static void add_facts(pages *p) {
 /* Neighbours: the `top` most similar, and those just below the threshold that are not among them. */
 static int copy_neighbours(pages *p, int64_t top) {
     const gf_pairs_found *f = &p->x->r->f;
-    const int64_t edge = GF_MIN(f->edge, GF_PAGE_EDGE), wide = top + edge;
+    const int64_t edge = GF_MIN(f->below, GF_PAGE_BELOW), wide = top + edge;
     p->other = malloc((size_t)(f->n * wide + 1) * sizeof *p->other);
     p->similarity = malloc((size_t)(f->n * wide + 1) * sizeof *p->similarity);
     if (!p->other || !p->similarity) return 0;
@@ -161,8 +161,8 @@ static int copy_neighbours(pages *p, int64_t top) {
             other[used] = f->other[i * f->top + k], similarity[used] = f->similarity[i * f->top + k];
             below += !(similarity[used] > f->lambda[i]);
         }
-        for (int64_t e = below; e < edge && f->edge_other[i * f->edge + e] >= 0; e++, used++)
-            other[used] = f->edge_other[i * f->edge + e], similarity[used] = f->edge_similarity[i * f->edge + e];
+        for (int64_t e = below; e < edge && f->below_other[i * f->below + e] >= 0; e++, used++)
+            other[used] = f->below_other[i * f->below + e], similarity[used] = f->below_similarity[i * f->below + e];
         for (; used < wide; used++) other[used] = -1, similarity[used] = NAN;
     }
     return 1;
@@ -207,7 +207,7 @@ static int find_leaks(pages *p) {
     p->leak = malloc(GF_CHUNK_LISTED * sizeof *p->leak);
     if (!p->leak) return 0;
     for (int64_t i = 0; i < f->n; i++) {
-        if (x->s->dup == GF_DUP_EXACT && x->d->copy_of[i] != i) add_leak(p, x->d->copy_of[i], i, 1.0f);
+        if (x->s->dup_exact && x->d->copy_of[i] != i) add_leak(p, x->d->copy_of[i], i, 1.0f);
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
             if (gf_discover_canonical(f, i, k)) add_leak(p, i, f->other[i * f->top + k], f->similarity[i * f->top + k]);
     }
@@ -219,7 +219,7 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
     const gf_discover_result *r = x->r;
     const gf_pairs_found *f = &r->f;
     int64_t shown = 0;
-    const int64_t edge = GF_MIN(f->edge, GF_PAGE_EDGE), wanted = edge + GF_MIN(f->top, TOP_MAX);
+    const int64_t edge = GF_MIN(f->below, GF_PAGE_BELOW), wanted = edge + GF_MIN(f->top, TOP_MAX);
     const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > edge ? fits - edge : 0;
     FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top) || !copy_nearest(p) || !find_leaks(p), GLOFND_E_MEMORY,
             "no memory for a page of %lld anchors", (long long)f->n);

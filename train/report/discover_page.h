@@ -5,7 +5,7 @@
 #include "discover/decide.h"
 #include "discover/discover_files.h"
 
-#define GF_PAGE_EDGE 8 /* neighbours just below the threshold that it shows */
+#define GF_PAGE_BELOW 8 /* neighbours just below the threshold that it shows */
 
 typedef struct gf_row_images { /* sample i is row first + i */
     const gf_dataset *data;

@@ -385,11 +385,11 @@ static __device__ void put_similar(const gf_pairs_collect &a, int64_t i, const u
 static __device__ void put_below(const gf_pairs_collect &a, int64_t i, const uint64_t *entry, int count, settle_shared &sm,
                                  int64_t others) {
     const exact_keys keys = {entry, count, GF_ENTRY_CERTAIN, -CUDART_INF_F};
-    for (int e = 0; e < a.edge; e++) {
+    for (int e = 0; e < a.below; e++) {
         const int64_t place = sm.above - sm.sure + 1 + e;
         const bool exists = a.above[i] + sm.above + 1 + e <= others;
         const uint64_t key = exists ? gf_kth_key(keys, place, 0, sm.c) : 0;
-        if (threadIdx.x == 0) gf_put_cell(a.edge_other, a.edge_similarity, i * a.edge + e, key);
+        if (threadIdx.x == 0) gf_put_cell(a.below_other, a.below_similarity, i * a.below + e, key);
         __syncthreads();
     }
 }
@@ -431,7 +431,7 @@ static __global__ void __launch_bounds__(THREADS, 4) settle(gf_pairs_collect a, 
     count_entries(a, i, entry, count, lambda, sm);
     if (a.top > 0) put_similar(a, i, entry, count, sm);
     __syncthreads();
-    if (a.edge > 0) put_below(a, i, entry, count, sm, others);
+    if (a.below > 0) put_below(a, i, entry, count, sm, others);
     keep_above(a, entry, count, lambda, sm);
     if (threadIdx.x > 0) return;
     a.lambda[i] = lambda, a.count[i] = sm.kept;

@@ -148,7 +148,7 @@ static glofnd_status report_sweep(gf_error *err, const gf_collector *x, const gf
     if (!watch->progress && !watch->stop) return GLOFND_OK;
     CUDA_TRY_AS(err, cudaStreamSynchronize(x->p->stream), "pairs");
     gf_job_report(watch, x->c.both ? 1.0 - (1.0 - share) * (1.0 - share) : share);
-    FAIL_IF(err, gf_job_stopped(watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 
@@ -216,8 +216,8 @@ static glofnd_status take_anchors(gf_error *err, gf_collector *x, size_t *left) 
     TAKE_ANCHORS(c->failed_n, 1);
     TAKE_ANCHORS(c->other, n * c->top);
     TAKE_ANCHORS(c->similarity, n * c->top);
-    TAKE_ANCHORS(c->edge_other, n * c->edge);
-    TAKE_ANCHORS(c->edge_similarity, n * c->edge);
+    TAKE_ANCHORS(c->below_other, n * c->below);
+    TAKE_ANCHORS(c->below_similarity, n * c->below);
     ZERO_ANCHORS(c->count, n);
     ZERO_ANCHORS(c->above, n);
     ZERO_ANCHORS(c->hits, n);
@@ -321,8 +321,8 @@ static glofnd_status fetch_all(gf_error *err, gf_collector *x, const gf_pairs_fo
     TRY(fetch_cells(err, c->lambda, f->lambda, n));
     TRY(fetch_cells(err, c->other, f->other, n * c->top));
     TRY(fetch_cells(err, c->similarity, f->similarity, n * c->top));
-    TRY(fetch_cells(err, c->edge_other, f->edge_other, n * c->edge));
-    return fetch_cells(err, c->edge_similarity, f->edge_similarity, n * c->edge);
+    TRY(fetch_cells(err, c->below_other, f->below_other, n * c->below));
+    return fetch_cells(err, c->below_similarity, f->below_similarity, n * c->below);
 }
 
 glofnd_status gf_collector_fetch_rows(gf_error *err, gf_collector *x, const gf_pairs_found *f) {
@@ -353,12 +353,12 @@ static glofnd_status fetch_results(gf_error *err, gf_collector *x, const gf_pair
 void gf_collector_copy_row(const gf_pairs_found *from, int64_t i, const gf_pairs_found *to, int64_t at) {
     to->lambda[at] = from->lambda[i];
     to->above[at] = from->above[i], to->hits[at] = from->hits[i], to->copies[at] = from->copies[i];
-    const size_t cells = (size_t)to->top * sizeof *to->other, edge = (size_t)to->edge * sizeof *to->edge_other;
+    const size_t cells = (size_t)to->top * sizeof *to->other, below = (size_t)to->below * sizeof *to->below_other;
     memcpy(to->other + at * to->top, from->other + i * to->top, cells);
     memcpy(to->similarity + at * to->top, from->similarity + i * to->top, cells);
-    if (edge == 0) return;
-    memcpy(to->edge_other + at * to->edge, from->edge_other + i * to->edge, edge);
-    memcpy(to->edge_similarity + at * to->edge, from->edge_similarity + i * to->edge, edge);
+    if (below == 0) return;
+    memcpy(to->below_other + at * to->below, from->below_other + i * to->below, below);
+    memcpy(to->below_similarity + at * to->below, from->below_similarity + i * to->below, below);
 }
 
 /* ---------- Anchors whose window or list was too small ----------
@@ -411,7 +411,7 @@ glofnd_status gf_collector_rescue(gf_error *err, gf_collector *x, const int32_t 
                               .rank = x->c.rank,
                               .reach = x->c.reach,
                               .top = x->c.top,
-                              .edge = x->c.edge,
+                              .below = x->c.below,
                               .dup = x->c.dup,
                               .whole = x->c.whole,
                               .only_dup = x->c.only_dup,
@@ -599,7 +599,7 @@ static glofnd_status take_sample(gf_error *err, gf_collector *x, size_t memory) 
 static glofnd_status fetch_rescued(gf_error *err, gf_collector *y, const int32_t *row, const gf_pairs_found *f) {
     gf_pairs_found g;
     TRY(gf_pairs_found_alloc(err, &g, y->c.q.n, f->top));
-    glofnd_status status = f->edge ? gf_pairs_found_edge(err, &g, f->edge) : GLOFND_OK;
+    glofnd_status status = f->below ? gf_pairs_found_below(err, &g, f->below) : GLOFND_OK;
     if (status == GLOFND_OK) status = gf_collector_fetch_rows(err, y, &g);
     for (int64_t i = 0; i < g.n && status == GLOFND_OK; i++) gf_collector_copy_row(&g, i, f, row[i]);
     gf_pairs_found_free(&g);
@@ -678,10 +678,10 @@ glofnd_status gf_cuda_pairs_find_collected(gf_error *err, gf_cuda_pairs *p, cons
                              .k = p->k,
                              .both = 1,
                              .rank = t->only_dup ? 0 : t->rank,
-                             .reach = t->only_dup ? 0 : GF_MIN(t->rank + t->edge - (t->edge > 0), others),
+                             .reach = t->only_dup ? 0 : GF_MIN(t->rank + t->below - (t->below > 0), others),
                              .only_dup = t->only_dup,
                              .top = (int)f->top,
-                             .edge = (int)t->edge,
+                             .below = (int)t->below,
                              .dup = t->dup};
     if (!fast) x.c.q.half = x.c.k.half = NULL;
     const glofnd_status status = find_pairs(err, &x, t, f, done);

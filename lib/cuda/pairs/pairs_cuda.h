@@ -88,7 +88,7 @@ glofnd_status gf_cuda_pairs_find_collected(gf_error *err, gf_cuda_pairs *p, cons
 
 typedef struct gf_collector {
     gf_cuda_pairs *p;
-    gf_pairs_collect c;  /* q, k, first, rank, reach, top, edge, dup, ... are set by the user */
+    gf_pairs_collect c;  /* q, k, first, rank, reach, top, below, dup, ... are set by the user */
     int64_t n, others;   /* all positions; others of an anchor */
     int64_t sample_rows; /* 0: chosen */
     int fast;            /* by tensor cores */

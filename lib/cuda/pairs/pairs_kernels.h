@@ -42,8 +42,8 @@ typedef struct gf_pairs_job {
     float *slack;          /* [rows] */
     float lost_max, chain; /* largest k.lost; largest difference between two sums of dim products */
     int64_t rank;          /* 0: no threshold is wanted */
-    int64_t reach;         /* rank of the last one that is wanted around the threshold: rank, or `edge` beyond it */
-    int top, edge;
+    int64_t reach;         /* rank of the last one that is wanted around the threshold: rank, or `below` beyond it */
+    int top, below;
     float dup;
     const int32_t *skip;  /* [q.n] column that is the anchor itself; NULL: see self */
     int self;             /* q is k: the anchor is its own column */
@@ -60,8 +60,8 @@ typedef struct gf_pairs_job {
     int32_t *above, *hits, *copies, *mutual;
     int32_t *mutual_root, *copy_root; /* forest as in util/components.h; NULL: not wanted */
     int32_t *other,
-        *edge_other; /* [rows][top], [rows][edge] of the strip: the most similar ones; those just below the threshold */
-    float *similarity, *edge_similarity;
+        *below_other; /* [rows][top], [rows][below] of the strip: the most similar ones; those just below the threshold */
+    float *similarity, *below_similarity;
     /* compare */
     const float *col_lambda;            /* [k.n] */
     int64_t row_position, col_position; /* of the first rows of q and k in mutual_root */
@@ -127,7 +127,7 @@ typedef struct gf_pairs_collect {
     uint64_t *entry;
     const int32_t *label; /* by position, or NULL */
     int64_t rank, reach;  /* as in gf_pairs_job; rank 0: no thresholds */
-    int top, edge;
+    int top, below;
     float dup;
     int whole;    /* all pairs above get float32 values */
     int only_dup; /* the most similar ones only as far as they are duplicates */
@@ -137,8 +137,8 @@ typedef struct gf_pairs_collect {
     int32_t *above, *hits, *copies, *mutual;
     int32_t *failed, *failed_n;       /* [q.n] rows of q that failed, in any order; how many */
     int32_t *mutual_root, *copy_root; /* by position; NULL: not wanted */
-    int32_t *other, *edge_other;      /* [q.n][top], [q.n][edge] */
-    float *similarity, *edge_similarity;
+    int32_t *other, *below_other;      /* [q.n][top], [q.n][below] */
+    float *similarity, *below_similarity;
 } gf_pairs_collect;
 
 typedef struct gf_pairs_sampling {

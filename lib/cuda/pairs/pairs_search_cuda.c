@@ -242,7 +242,7 @@ typedef struct work {
 
 static int64_t list_capacity(int64_t n, int64_t top) { return GF_MIN(n, LIST + 4 * top); }
 
-/* Bytes of one row of a strip. top: those of the edge count, too. */
+/* Bytes of one row of a strip. top: those below count, too. */
 static size_t row_bytes(int64_t n, int64_t top) {
     return (size_t)gf_cuda_pairs_padded(n) * sizeof(float) + (size_t)list_capacity(n, top) * sizeof(uint64_t) +
            (size_t)top * (sizeof(int32_t) + sizeof(float)) + 4 * sizeof(float) + sizeof(int32_t);
@@ -291,8 +291,8 @@ static cudaError_t take_strip(work *w) {
     TAKE(a->top_low, rows);
     TAKE(a->other, rows * (size_t)a->top);
     TAKE(a->similarity, rows * (size_t)a->top);
-    TAKE(a->edge_other, rows * (size_t)a->edge);
-    TAKE(a->edge_similarity, rows * (size_t)a->edge);
+    TAKE(a->below_other, rows * (size_t)a->below);
+    TAKE(a->below_similarity, rows * (size_t)a->below);
     return e;
 }
 
@@ -368,15 +368,15 @@ static glofnd_status select_rows(gf_error *err, work *w) {
     CUDA_TRY_AS(err, gf_pairs_select(a, 0, stream), "rows");
     TRY(fetch_cells(err, w, w->f->other, a->other, a->top));
     TRY(fetch_cells(err, w, w->f->similarity, a->similarity, a->top));
-    TRY(fetch_cells(err, w, w->f->edge_other, a->edge_other, a->edge));
-    return fetch_cells(err, w, w->f->edge_similarity, a->edge_similarity, a->edge);
+    TRY(fetch_cells(err, w, w->f->below_other, a->below_other, a->below));
+    return fetch_cells(err, w, w->f->below_similarity, a->below_similarity, a->below);
 }
 
 static glofnd_status report(gf_error *err, work *w, double share) {
     if (!w->watch.progress && !w->watch.stop) return GLOFND_OK;
     CUDA_TRY_AS(err, cudaStreamSynchronize(w->c->stream), "a strip");
     gf_job_report(&w->watch, share);
-    FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_ARGUMENT, "stopped");
+    FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 
@@ -469,13 +469,13 @@ static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q
                           .k = c->k,
                           .rank = t->rank,
                           .top = (int)top,
-                          .edge = t->lambda ? 0 : (int)t->edge,
+                          .below = t->lambda ? 0 : (int)t->below,
                           .dup = t->dup,
                           .lost_max = c->lost_max,
                           .pitch = gf_cuda_pairs_padded(c->k.n),
                           .cap = (int)(t->list ? t->list : list_capacity(c->k.n, top))};
     if (!w->fast) w->a.q.half = w->a.k.half = NULL;
-    w->a.reach = GF_MIN(t->rank + w->a.edge - (w->a.edge > 0), others);
+    w->a.reach = GF_MIN(t->rank + w->a.below - (w->a.below > 0), others);
     /* a sum of dim products: rounded once each on the CPU, truncated at worst by the tensor cores */
     w->a.chain = (float)(1.01 * c->k.ld * (ldexp(1.0, -24) + ldexp(1.0, -23)) + 1e-6);
     TRY(take_anchors(err, w, trees));
@@ -484,7 +484,7 @@ static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q
     /* The largest strip that fits. */
     const gf_pairs_job *a = &w->a;
     const int kept = w->blocks;
-    w->strip = strip_rows(a->q.n, a->k.n, a->top + a->edge, w->t->memory);
+    w->strip = strip_rows(a->q.n, a->k.n, a->top + a->below, w->t->memory);
     for (;;) {
         const cudaError_t e = take_strip(w);
         if (e == cudaSuccess) return GLOFND_OK;
@@ -492,7 +492,7 @@ static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q
         release(w, kept);
         FAIL_IF(err, w->strip <= GF_PAIRS_GROUP, GLOFND_E_MEMORY,
                 "%d rows of %lld similarities, %.2f GB, do not fit the GPU beside %.2f GB of embeddings: %s", GF_PAIRS_GROUP,
-                (long long)a->k.n, GF_PAIRS_GROUP * (double)row_bytes(a->k.n, a->top + a->edge) / 1e9,
+                (long long)a->k.n, GF_PAIRS_GROUP * (double)row_bytes(a->k.n, a->top + a->below) / 1e9,
                 (double)gf_cuda_pairs_embeddings(a->k.n, a->k.dim) / 1e9, cudaGetErrorString(e));
         w->strip = (w->strip / 2 + GF_PAIRS_GROUP - 1) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
     }
@@ -566,7 +566,7 @@ static glofnd_status query_rows(gf_error *err, void *state, const gf_vectors *ro
 static gf_pairs_plan plan_search(int64_t n, int64_t dim, const gf_pairs_task *t) {
     const int one = !t->lambda && gf_pairs_can_fuse();
     const size_t beside =
-        one ? gf_collector_bytes(n, dim, t->rank + t->edge, t->top, t->memory) : work_bytes(n, t->top + t->edge, t->memory);
+        one ? gf_collector_bytes(n, dim, t->rank + t->below, t->top, t->memory) : work_bytes(n, t->top + t->below, t->memory);
     return (gf_pairs_plan){
         .results = gf_pairs_found_bytes(n, t->top),
         .scratch = (size_t)n * sizeof(int32_t),

@@ -178,7 +178,7 @@ static glofnd_status rescue(gf_error *err, cuda_stream *s, gf_collector *x, cons
     const gf_job_progress quiet = {0};
     int32_t failed = 0, *again = NULL;
     glofnd_status status = gf_pairs_found_alloc(err, &g, count, f->top);
-    if (status == GLOFND_OK && f->edge) status = gf_pairs_found_edge(err, &g, f->edge);
+    if (status == GLOFND_OK && f->below) status = gf_pairs_found_below(err, &g, f->below);
     y = (gf_collector){.p = s->p};
     if (status == GLOFND_OK) status = gf_collector_rescue(err, x, row, count, &y);
     if (status == GLOFND_OK) status = sweep(err, s, &y, &quiet);
@@ -253,9 +253,9 @@ static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task 
     gf_collector x = {.p = s->p, .n = s->n, .others = others, .sample_rows = t->sample, .fast = s->p->fast && !t->exact};
     x.c = (gf_pairs_collect){.first = first,
                              .rank = t->rank,
-                             .reach = GF_MIN(t->rank + t->edge - (t->edge > 0), others),
+                             .reach = GF_MIN(t->rank + t->below - (t->below > 0), others),
                              .top = (int)found->top,
-                             .edge = (int)t->edge,
+                             .below = (int)t->below,
                              .dup = t->dup,
                              .whole = above != NULL};
     glofnd_status status = anchors(err, s, first, rows, &own, &x.c.q);
@@ -329,7 +329,7 @@ static glofnd_status compare_chunk(gf_error *err, mutual_job *j, int64_t from, c
         CUDA_TRY_AS(err, gf_pairs_compare(a, p->stream), "mutual pairs");
         CUDA_TRY_AS(err, cudaStreamSynchronize(p->stream), "mutual pairs");
         gf_job_report(watch, (double)(a->row0 + a->rows) / (double)a->q.n);
-        FAIL_IF(err, gf_job_stopped(watch), GLOFND_E_ARGUMENT, "stopped");
+        FAIL_IF(err, gf_job_stopped(watch), GLOFND_E_CANCELLED, "cancelled");
     }
     return GLOFND_OK;
 }

@@ -265,12 +265,12 @@ template <class K> __device__ void put_top(const gf_pairs_job &a, int row, const
 
 /* The keys from place `above` on, up to the reach. */
 template <class K>
-__device__ void put_edge(const gf_pairs_job &a, int row, const K &keys, int64_t above, int64_t certain, row_shared &sm) {
-    for (int e = 0; e < a.edge; e++) {
+__device__ void put_below(const gf_pairs_job &a, int row, const K &keys, int64_t above, int64_t certain, row_shared &sm) {
+    for (int e = 0; e < a.below; e++) {
         const int64_t place = above + 1 + e;
         const bool exists = certain + place <= a.k.n - (gf_pairs_skipped(a, row) >= 0);
         const uint64_t key = exists ? gf_kth_key(keys, place, 0, sm.c) : 0;
-        if (threadIdx.x == 0) gf_put_cell(a.edge_other, a.edge_similarity, row * static_cast<int64_t>(a.edge) + e, key);
+        if (threadIdx.x == 0) gf_put_cell(a.below_other, a.below_similarity, row * static_cast<int64_t>(a.below) + e, key);
         __syncthreads();
     }
 }
@@ -285,7 +285,7 @@ template <class K> __device__ void select_row(const gf_pairs_job &a, int row, co
     count_keys(a, at, keys, lambda, sm);
     if (a.top > 0) put_top(a, row, keys, sm);
     __syncthreads();
-    if (a.edge > 0) put_edge(a, row, keys, sm.above, certain, sm);
+    if (a.below > 0) put_below(a, row, keys, sm.above, certain, sm);
     if (threadIdx.x > 0) return;
     if (a.rank > 0) a.lambda[at] = lambda;
     a.above[at] += sm.above, a.hits[at] += sm.hits, a.copies[at] += sm.copies;
