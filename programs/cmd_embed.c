@@ -5,11 +5,8 @@
 
 #include "data/dataset.h"
 #include "eval/encode.h"
-#include "eval/features.h"
-#include "eval/run_data.h"
-#include "eval/weights_config.h"
 #include "io/blockfile.h"
-#include "io/folders.h"
+#include "io/file.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
 #include "programs/device_flags.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "io/row_values.h"
+#include "io/npy.h"
 #include "util/text.h"
 
 static int read_keep(const cli_call *call, const char *keep, gf_keep_rule *rule) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dist/comm_device.h"
+#include "dist/comm.h"
 #include "dist/dist.h"
 #include "dist/comm.h"
 

@@ -295,7 +295,7 @@ TEST(wrong_calls_say_so) {
     GOOD(gf_pairs_found_alloc(&err, &too_many, 100, 100));
     t.watch = (gf_job_progress){.progress = stop_now, .user = &stop, .stop = &stop};
     assert_int_not_equal(p->find(&err, search, &t, &f), GLOFND_OK);
-    assert_string_equal(err.text, "stopped");
+    assert_string_equal(err.text, "cancelled");
     t.watch = (gf_job_progress){0};
     assert_int_equal(p->find(&err, search, &t, &too_many), GLOFND_E_ARGUMENT);
     assert_int_equal(p->query(&err, search, &wide, &t, &f), GLOFND_E_ARGUMENT);

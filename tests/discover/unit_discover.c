@@ -348,7 +348,7 @@ TEST(a_stopped_search_says_so) {
     assert_int_equal(pass->open(&err, &rows, 1, &search), GLOFND_OK);
     assert_int_equal(gf_pairs_found_alloc(&err, &f, 100, TOP), GLOFND_OK);
     assert_int_not_equal(pass->find(&err, search, &t, &f), GLOFND_OK);
-    assert_string_equal(err.text, "stopped");
+    assert_string_equal(err.text, "cancelled");
     t.watch.stop = NULL, t.rank = 100;
     assert_int_equal(pass->find(&err, search, &t, &f), GLOFND_E_ARGUMENT);
     pass->close(search);

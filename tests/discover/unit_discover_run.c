@@ -1,7 +1,6 @@
 /* unit_discover_run.c - around the search: reading embeddings, bad rows, copies, totals, caps, labels, the learner, folders. */
 #include "support/test.h"
 
-#include "embeddings/embedding_set.h"
 #include "discover/discover_files.h"
 #include "discover/output_files.h"
 #include "eval/detectors.h"

@@ -255,7 +255,7 @@ static int by_reports(const gf_discover_spec *s, rows_at *rows, const gf_units *
     const glofnd_status status = run(&stopped, u, r);
     if (status == GLOFND_OK && stops.left > 0) return 1;
     if (status == GLOFND_OK) gf_discover_result_free(r); /* it was done */
-    else assert_string_equal(err.text, "stopped");
+    else assert_string_equal(err.text, "cancelled");
     return 0;
 }
 

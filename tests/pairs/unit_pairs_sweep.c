@@ -217,8 +217,8 @@ TEST(progress_rises_and_a_stop_ends_the_sweep) {
         const gf_job_progress all = {.progress = note, .user = &r, .stop = &r.stop};
         const gf_sweep_job job = {.threads = 1, .watch = gf_job_part(&all, 0.5, 1.0)}, named = gf_sweep_stage(&job, "pairs");
         const glofnd_status status = gf_sweep_vectors(&err, &v, &v, &named, take_rows, &m);
-        assert_int_equal(status, stops ? GLOFND_E_ARGUMENT : GLOFND_OK);
-        if (stops) assert_string_equal(err.text, "stopped");
+        assert_int_equal(status, stops ? GLOFND_E_CANCELLED : GLOFND_OK);
+        if (stops) assert_string_equal(err.text, "cancelled");
         else assert_true(r.last == 1.0);
         assert_true(r.falls == 0 && r.wrong_stage == 0 && r.last >= 0.6);
         assert_true(!stops || r.last < 0.8);
