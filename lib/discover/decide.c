@@ -229,10 +229,10 @@ static glofnd_status choose_kept(gf_error *err, keep_choice *x, const gf_discove
 
 static glofnd_status check_keep_rule(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d) {
     FAIL_IF(err, c->keep == GF_KEEP_LABEL && !d->label, GLOFND_E_ARGUMENT,
-            "--keep label needs labels: give --labels, or --data of a dataset that has them");
+            "keep=label needs labels: give labels, or data of a dataset that has them");
     FAIL_IF(err, (c->keep == GF_KEEP_SCORE || c->keep == GF_KEEP_LARGEST) && !c->score, GLOFND_E_ARGUMENT,
-            "--keep %s needs a number of each row", gf_keep_rule_name(c->keep));
-    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "--keep central needs the embeddings");
+            "keep=%s needs a number of each row", gf_keep_rule_name(c->keep));
+    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "keep=central needs the embeddings");
     return GLOFND_OK;
 }
 
@@ -315,7 +315,7 @@ glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const g
     }
     for (int64_t i = 0; i < f->n; i++) {
         const float similarity = f->similarity[i * f->top];
-        if (f->other[i * f->top] < 0) continue; /* compared with no other row: --duplicates, --approx */
+        if (f->other[i * f->top] < 0) continue; /* compared with no other row: only_dup, probe */
         add_lonely(&list, (lonely){similarity, f->lambda[i], (int32_t)i});
         out->outliers_found += (double)similarity < out->outlier_limit;
     }
@@ -608,7 +608,7 @@ glofnd_status gf_decide_sample(gf_error *err, const gf_decide_spec *c, const gf_
                                gf_decisions *out) {
     gf_discover_data loaded = {0};
     if (!c->sample) return GLOFND_OK;
-    FAIL_IF(err, !d->x && !c->rows, GLOFND_E_ARGUMENT, "--sample needs the embeddings");
+    FAIL_IF(err, !d->x && !c->rows, GLOFND_E_ARGUMENT, "sample needs the embeddings");
     cover x = {.c = c, .s = s, .d = d, .kept = out->kept};
     x.scale = malloc((size_t)d->good_n * sizeof *x.scale);
     x.near = malloc((size_t)d->good_n * sizeof *x.near);

@@ -24,6 +24,7 @@ struct gf_discover_report {
     const struct gf_decide_spec *decide;
     const struct gf_decisions *decisions; /* NULL: none, as of a query */
     const struct gf_discover_html *html;  /* NULL: no page */
+    const char *mark; /* before the names of settings in the summary, as of flags; NULL: none, they are fields */
     /* Writes index.html; not of a query. */
     glofnd_status (*write_html)(gf_error *err, const char *path, const gf_discover_report *x);
 };

@@ -84,7 +84,7 @@ static glofnd_status check_target(gf_error *err, const char *target, int force, 
         FAIL_IF(err, errno != ENOENT, GLOFND_E_IO, "'%.300s': %s", target, strerror(errno));
         return GLOFND_OK;
     }
-    FAIL_IF(err, !force, GLOFND_E_IO, "'%.300s' exists; use --force to replace it", target);
+    FAIL_IF(err, !force, GLOFND_E_IO, "'%.300s' exists; it is replaced only with force", target);
     FAIL_IF(err, !S_ISDIR(st.st_mode), GLOFND_E_IO, "'%.300s' is not a folder and is not replaced", target);
     TRY(check_empty(err, target, &empty));
     FAIL_IF(err, !empty && !kind->is_result(target), GLOFND_E_IO,

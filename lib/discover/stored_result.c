@@ -35,7 +35,7 @@ static glofnd_status copy_lists(gf_error *err, rethresholding *a) {
     const int64_t n = old->n, top = a->s->task.top < n ? a->s->task.top : n - 1;
     gf_pairs_found *f = &a->r->f;
     FAIL_IF(err, top > old->top, GLOFND_E_ARGUMENT,
-            "the stored result lists %lld neighbours of each row; --top %lld needs a new search", (long long)old->top,
+            "the stored result lists %lld neighbours of each row; top=%lld needs a new search", (long long)old->top,
             (long long)a->s->task.top);
     TRY(gf_pairs_found_alloc(err, f, n, top));
     for (int64_t i = 0; i < n && top > 0; i++) {
@@ -75,8 +75,8 @@ static glofnd_status take_thresholds(gf_error *err, rethresholding *a, int new_l
     const size_t n = (size_t)f->n;
     const int64_t most = GF_MAX(old->top - 1, 0);
     FAIL_IF(err, a->r->rank != a->x->rank, GLOFND_E_ARGUMENT,
-            "the stored result lists %lld neighbours of each row; a threshold of rank %lld needs as many: use --k %lld or less "
-            "(--alpha %.3g), or search again with --top %lld",
+            "the stored result lists %lld neighbours of each row; a threshold of rank %lld needs as many: use k=%lld or less "
+            "(alpha=%.3g), or search again with top=%lld",
             (long long)old->top, (long long)a->r->rank, (long long)most, (double)old->top / (double)(f->n - 1),
             (long long)a->r->rank);
     FAIL_IF(err, a->label && new_labels, GLOFND_E_ARGUMENT,
@@ -130,7 +130,7 @@ static glofnd_status rethreshold_duplicates(gf_error *err, rethresholding *a) {
     }
     FAIL_IF(err, !(limit == gf_discover_dup(&a->x->s, a->d->dim)), GLOFND_E_ARGUMENT,
             "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, too; use "
-            "--dup above %.9g, or search again with a larger --top",
+            "dup above %.9g, or search again with a larger top",
             (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], a->s->dup, (double)needed);
     memcpy(a->r->f.copies, old->copies, (size_t)old->n * sizeof *old->copies);
     memcpy(a->r->f.copy_root, old->copy_root, (size_t)old->n * sizeof *old->copy_root);
@@ -147,12 +147,11 @@ static glofnd_status list_below(gf_error *err, rethresholding *a) {
     TRY(gf_pairs_found_below(err, f, below));
     for (int64_t i = 0; i < f->n; i++) {
         const int64_t above = f->above[i], wanted = GF_MIN(below, f->n - 1 - above);
-        FAIL_IF(
-            err, above + wanted > old->top, GLOFND_E_ARGUMENT,
-            "the %lld others just below the threshold of row %d (--negatives, --html) are its neighbours up to number %lld; the "
-            "stored result lists %lld: search again with --top %lld",
-            (long long)wanted, (int)a->d->good[i], (long long)(above + wanted), (long long)old->top,
-            (long long)(a->r->rank - 1 + below));
+        FAIL_IF(err, above + wanted > old->top, GLOFND_E_ARGUMENT,
+                "the %lld others just below the threshold of row %d (negatives, html) are its neighbours up to number %lld; the "
+                "stored result lists %lld: search again with top=%lld",
+                (long long)wanted, (int)a->d->good[i], (long long)(above + wanted), (long long)old->top,
+                (long long)(a->r->rank - 1 + below));
         for (int64_t e = 0; e < wanted; e++) {
             f->below_other[i * below + e] = old->other[i * old->top + above + e];
             f->below_similarity[i * below + e] = similarity_at(old, i, above + e);
@@ -218,13 +217,13 @@ static glofnd_status take_summary(gf_error *err, const char *path, const gf_json
                 x->s.max_pairs < 1,
             GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
     FAIL_IF(err, gf_jsonl_get_text(r, "query") != NULL, GLOFND_E_ARGUMENT,
-            "'%.300s' is the result of a --query; --from needs the result of EMB", l->folder);
+            "'%.300s' is the result of a query, not of embeddings; only these can be decided again", l->folder);
     FAIL_IF(err, gf_jsonl_get(r, "duplicates_only", &labels), GLOFND_E_ARGUMENT,
-            "'%.300s' has only duplicates (--duplicates); --from needs thresholds and neighbours", l->folder);
+            "'%.300s' has only duplicates; thresholds and neighbours are needed to decide again", l->folder);
     FAIL_IF(err, gf_jsonl_get(r, "approx", &labels), GLOFND_E_ARGUMENT,
-            "'%.300s' is approximate (--approx); --from needs exact neighbours", l->folder);
-    FAIL_IF(err, learned != 0.0, GLOFND_E_ARGUMENT, "thresholds of '%.300s' are learned ones; --from needs exact ones",
-            l->folder);
+            "'%.300s' is approximate; exact neighbours are needed to decide again", l->folder);
+    FAIL_IF(err, learned != 0.0, GLOFND_E_ARGUMENT,
+            "thresholds of '%.300s' are learned ones; exact ones are needed to decide again", l->folder);
     FAIL_IF(err, !gf_jsonl_get(r, "labels", &labels), GLOFND_E_ARGUMENT,
             "'%.300s' is the result of an earlier version, without rows.npy: search again", l->folder);
     l->has_labels = labels != 0.0;
@@ -509,7 +508,8 @@ static glofnd_status read_stored_settings(gf_error *err, const char *folder, con
     gf_jsonl_read_close(&r);
     TRY(status);
     FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
-    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT, "'%.300s' is the result of a --query; --stored needs the result of EMB", folder);
+    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT,
+            "'%.300s' is the result of a query, not of embeddings that a query can be compared with", folder);
     FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of different embeddings", folder);
     stored->alpha = alpha, stored->k = k;
     stored->dup_exact = isnan(dup), stored->dup = dup;

@@ -483,7 +483,7 @@ static glofnd_status unit_folder_open(gf_error *err, const unit_folder *u, int f
     FAIL_IF(
         err, !force, GLOFND_E_ARGUMENT,
         "'%.300s' holds parts of another search: other embeddings, options or version; continue that one, remove the folder, or "
-        "--force",
+        "use force",
         u->path);
     remove_unit_files(u->path, 0);
     return write_plan(err, u, path);
@@ -508,7 +508,7 @@ static glofnd_status map_part(gf_error *err, const unit_folder *u, int64_t part,
     const int whole = fstat(fd, &st) == 0 && (uint64_t)st.st_size == UNIT_ROWS_AT + bytes + sizeof(uint32_t);
     const void *at = whole ? mmap(to, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, UNIT_ROWS_AT) : MAP_FAILED;
     gf_close(fd);
-    FAIL_IF(err, !whole, GLOFND_E_FORMAT, "'%.300s' has another size than it should: all ranks need the same --memory", path);
+    FAIL_IF(err, !whole, GLOFND_E_FORMAT, "'%.300s' has another size than it should: all ranks need the same memory", path);
     FAIL_IF(err, at == MAP_FAILED, GLOFND_E_IO, "'%.300s' cannot be mapped", path);
     return GLOFND_OK;
 }
@@ -582,8 +582,8 @@ static glofnd_status choose_rows(gf_error *err, unit_job *j) {
     const int64_t most = j->stream ? UNIT_MAX : GF_MAX(UNIT_MAX, j->folder.n / UNITS_MAX);
     int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), most);
     FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
-            "the lists of the %lld most similar of %d anchors do not fit into a quarter of --memory: raise it, or lower --k, "
-            "--alpha or --top",
+            "the lists of the %lld most similar of %d anchors do not fit into a quarter of the memory: raise memory, or lower k, "
+            "alpha or top",
             (long long)keep, GF_PANEL);
     rows = GF_MIN(rows, fit) / GF_PANEL * GF_PANEL;
     j->folder.rows = GF_MAX(rows, GF_PANEL);

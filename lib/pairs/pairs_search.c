@@ -86,8 +86,8 @@ const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device) {
     if (strcmp(device, "cuda") == 0 && gf_pairs_search_cuda) return gf_pairs_search_cuda;
     if (strcmp(device, "cuda") == 0)
         gf_fail(err, GLOFND_E_UNSUPPORTED,
-                "this program was built without CUDA; build it where nvcc is found, or use --device cpu");
-    else gf_fail(err, GLOFND_E_OPTION, "--device is \"%.40s\"; expected cpu or cuda", device);
+                "this build has no CUDA; build it where nvcc is found, or use device = cpu");
+    else gf_fail(err, GLOFND_E_OPTION, "device is \"%.40s\"; expected cpu or cuda", device);
     return NULL;
 }
 

@@ -160,7 +160,7 @@ TEST(rules_say_what_they_need) {
     assert_int_equal(gf_decide(&err, &c, &s, &bare, &r, &x), GLOFND_E_ARGUMENT);
     c = (gf_decide_spec){.sample = 3};
     assert_int_equal(gf_decide(&err, &c, &s, &bare, &r, &x), GLOFND_E_ARGUMENT);
-    assert_non_null(strstr(err.text, "--sample needs the embeddings"));
+    assert_non_null(strstr(err.text, "sample needs the embeddings"));
 }
 
 static double nearest(int i) {

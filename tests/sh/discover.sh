@@ -131,7 +131,7 @@ expect 0 "written" discover x.npy --query new.npy --query-names new_names --stor
 [ "$(head -n 1 qn/pairs.tsv | cut -f 5-)" = "$(printf 'mutual\tanchor_name')" ] || fail "names of new ones"
 has qn/pairs.jsonl '"anchor_name": "new 2"}'
 expect 2 "the stored result itself" discover x.npy --query new.npy --stored a --out ./a/ --force
-expect 1 "is the result of a --query; --stored needs the result of EMB" discover x.npy --query new.npy --stored qh --out q2
+expect 1 "is the result of a query, not of embeddings" discover x.npy --query new.npy --stored qh --out q2
 expect 1 "the result of different embeddings" discover new.npy --query new.npy --stored k --out q2
 expect 1 "9 dimensions, the stored ones 8" discover x.npy --query wide.npy --stored a --out q2
 mkdir arun && : > arun/config.cfg
@@ -139,7 +139,7 @@ expect 1 'as `glofnd embed` makes them' discover x.npy --query arun --stored a -
 expect 2 "--query and --stored go together" discover x.npy --query new.npy --out q2
 
 # What is refused.
-expect 1 "exists; use --force to replace it" discover x.npy --out a
+expect 1 "exists; it is replaced only with force" discover x.npy --out a
 expect 0 "written" discover x.npy --k 2 --out a --force
 has a/summary.json '"k": 2,'
 mkdir other && touch other/file
@@ -249,7 +249,7 @@ if "$glofnd" info | grep -q 'oneDNN yes'; then
     expect 0 "written" without_gpu --device cpu --threads 1 --out asked
     grep -q "trained on" err && fail "the CPU was asked for"
     diff -r r moved > out && diff -r r asked > out || fail "the encoder's device or threads change the result"
-    expect 1 "--device cpu" without_gpu --device cuda --out z
+    expect 1 "device = cpu" without_gpu --device cuda --out z
 fi
 
 # Ctrl-C in the middle of the work leaves nothing.
