@@ -141,22 +141,17 @@ glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, in
     return wait(err, s);
 }
 
-static glofnd_status make_room(gf_error *err, const gf_device_store *s, int64_t n) {
-    gf_cuda_staging *x = s->staging;
-    if (n <= x->capacity) return GLOFND_OK;
-    cudaFree(x->id);
-    cudaFree(x->records);
-    x->id = NULL, x->records = NULL, x->capacity = 0;
-    CUDA_TRY(err, cudaMalloc((void **)&x->id, sizeof *x->id * (size_t)n));
-    CUDA_TRY(err, cudaMalloc((void **)&x->records, s->record_bytes * (size_t)n));
-    x->capacity = n;
-    return GLOFND_OK;
-}
-
 static glofnd_status move_rows(gf_error *err, const gf_device_store *s, int put, const int64_t *id, int64_t n, void *records) {
-    const gf_cuda_staging *x = s->staging;
+    gf_cuda_staging *x = s->staging;
     const size_t bytes = (size_t)n * s->record_bytes;
-    TRY(make_room(err, s, n));
+    if (n > x->capacity) {
+        cudaFree(x->id);
+        cudaFree(x->records);
+        x->id = NULL, x->records = NULL, x->capacity = 0;
+        CUDA_TRY(err, cudaMalloc((void **)&x->id, sizeof *x->id * (size_t)n));
+        CUDA_TRY(err, cudaMalloc((void **)&x->records, bytes));
+        x->capacity = n;
+    }
     CUDA_TRY(err, cudaMemcpyAsync(x->id, id, sizeof *id * (size_t)n, cudaMemcpyHostToDevice, s->stream));
     if (put) TRY(copy(err, s, 1, x->records, records, bytes));
     CUDA_TRY(err, gf_cuda_move_records(s, put, x->id, n, x->records));

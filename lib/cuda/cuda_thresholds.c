@@ -9,8 +9,9 @@ typedef struct tables {
     void *scratch;
 } tables;
 
-static glofnd_status allocate(gf_error *err, const gf_device_thresholds *x, tables *t) {
-    const int64_t ld = gf_cuda_embed_ld(x->dim);
+static glofnd_status find_thresholds(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x, tables *t) {
+    const int64_t ld = gf_cuda_embed_ld(x->dim), fine[2] = {GF_CUDA_FINE, GF_CUDA_FINE};
+    int64_t bad[2];
     t->q.f32 = (gf_cuda_matrix){.rows = x->rows, .dim = x->dim, .ld = ld};
     t->k.f32 = (gf_cuda_matrix){.rows = x->cols, .dim = x->dim, .ld = ld};
     CUDA_TRY(err, cudaMalloc((void **)&t->q.f32.row, sizeof(float) * (size_t)(x->rows * ld)));
@@ -18,13 +19,7 @@ static glofnd_status allocate(gf_error *err, const gf_device_thresholds *x, tabl
     CUDA_TRY(err, cudaMalloc((void **)&t->col_id, sizeof(int64_t) * (size_t)x->cols));
     CUDA_TRY(err, cudaMalloc((void **)&t->bad, 2 * sizeof *t->bad));
     CUDA_TRY(err, cudaMalloc(&t->scratch, gf_cuda_select_scratch(x->rows, x->cols)));
-    return GLOFND_OK;
-}
 
-static glofnd_status embed(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x, tables *t) {
-    static const char *const name[2] = {"q", "k"};
-    const int64_t fine[2] = {GF_CUDA_FINE, GF_CUDA_FINE};
-    int64_t bad[2];
     CUDA_TRY(err, cudaMemcpyAsync(t->bad, fine, sizeof fine, cudaMemcpyHostToDevice, d->stream));
     for (int i = 0; i < 2; i++) {
         const gf_cuda_embed_job job = {.a = {i ? x->k : x->q, i ? x->k_stride : x->q_stride, x->dtype},
@@ -39,13 +34,8 @@ static glofnd_status embed(gf_error *err, gf_device_ctx *d, const gf_device_thre
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     for (int i = 0; i < 2; i++)
         FAIL_IF(err, bad[i] != GF_CUDA_FINE, GLOFND_E_NUMERIC, "%s: row %lld is not finite, or not a unit row without normalize",
-                name[i], (long long)(bad[i] / 2));
-    return GLOFND_OK;
-}
+                i ? "k" : "q", (long long)(bad[i] / 2));
 
-static glofnd_status thresholds(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x, tables *t) {
-    TRY(allocate(err, x, t));
-    TRY(embed(err, d, x, t));
     gf_cuda_select p = {.q = &t->q,
                         .k = &t->k,
                         .shift = -1,
@@ -69,7 +59,7 @@ glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_devic
     tables t;
     memset(&t, 0, sizeof t);
     TRY(gf_cuda_check_current(err, d));
-    const glofnd_status status = thresholds(err, d, x, &t);
+    const glofnd_status status = find_thresholds(err, d, x, &t);
     cudaFree(t.q.f32.row);
     cudaFree(t.k.f32.row);
     cudaFree(t.col_id);

@@ -135,15 +135,6 @@ static glofnd_status lay_lists(gf_error *err, gf_collector *x, const int32_t *ne
 
 /* ----- the sweep ----- */
 
-/* Columns pass by all thread blocks at about the same time: a band has as many rows as these take at once. */
-static glofnd_status band_rows(gf_error *err, int64_t *rows) {
-    int device = 0, processors = 0;
-    CUDA_TRY_AS(err, cudaGetDevice(&device), "the device");
-    CUDA_TRY_AS(err, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "the device");
-    *rows = GF_MAX(processors / 2, 1) * GF_COLLECT_ALIGN;
-    return GLOFND_OK;
-}
-
 static glofnd_status report_sweep(gf_error *err, const gf_collector *x, const gf_job_progress *watch, double share) {
     if (!watch->progress && !watch->stop) return GLOFND_OK;
     CUDA_TRY_AS(err, cudaStreamSynchronize(x->p->stream), "pairs");
@@ -152,10 +143,13 @@ static glofnd_status report_sweep(gf_error *err, const gf_collector *x, const gf
     return GLOFND_OK;
 }
 
+/* Columns pass by all thread blocks at about the same time: a band has as many rows as these take at once. */
 static glofnd_status sweep_bands(gf_error *err, gf_collector *x, const gf_job_progress *watch) {
     gf_pairs_collect *c = &x->c;
-    int64_t rows = 0;
-    TRY(band_rows(err, &rows));
+    int device = 0, processors = 0;
+    CUDA_TRY_AS(err, cudaGetDevice(&device), "the device");
+    CUDA_TRY_AS(err, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "the device");
+    const int64_t rows = GF_MAX(processors / 2, 1) * GF_COLLECT_ALIGN;
     for (c->band0 = 0; c->band0 < c->q.n; c->band0 += rows) {
         c->band_n = GF_MIN(rows, c->q.n - c->band0);
         CUDA_TRY_AS(err, gf_pairs_collect_fused(c, x->p->stream), "pairs");
@@ -561,40 +555,6 @@ static glofnd_status repair_mutual(gf_error *err, gf_collector *x, const int32_t
 
 enum { FAILED_SHARE = 1000 }; /* more than one anchor in so many: the other way is faster */
 
-static glofnd_status make_trees(gf_error *err, gf_collector *x) {
-    gf_pairs_collect *c = &x->c;
-    const size_t bytes = (size_t)x->n * sizeof(int32_t);
-    cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &c->mutual_root, bytes);
-    e = gf_blocks_take(&x->blocks, e, &c->copy_root, bytes);
-    if (e == cudaSuccess) e = gf_pairs_forest(c->mutual_root, x->n, x->p->stream);
-    if (e == cudaSuccess) e = gf_pairs_forest(c->copy_root, x->n, x->p->stream);
-    CUDA_TRY_AS(err, e, "memory for anchors");
-    return GLOFND_OK;
-}
-
-static glofnd_status take_labels(gf_error *err, gf_collector *x, const int32_t *label) {
-    int32_t *to = NULL;
-    if (!label) return GLOFND_OK;
-    cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &to, (size_t)x->n * sizeof *to);
-    if (e == cudaSuccess) e = cudaMemcpy(to, label, (size_t)x->n * sizeof *to, cudaMemcpyHostToDevice);
-    CUDA_TRY_AS(err, e, "labels");
-    x->c.label = to;
-    return GLOFND_OK;
-}
-
-/* The sample is some rows of those on the device. */
-static glofnd_status take_sample(gf_error *err, gf_collector *x, size_t memory) {
-    int32_t *row = NULL;
-    TRY(gf_collector_choose(err, x, memory));
-    const size_t bytes = (size_t)x->sample.n * sizeof *row;
-    TRY(gf_cuda_pairs_side_alloc(err, x->p, x->sample.n, x->c.k.dim, &x->sample));
-    cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &row, bytes);
-    if (e == cudaSuccess) e = cudaMemcpy(row, x->chosen, bytes, cudaMemcpyHostToDevice);
-    if (e == cudaSuccess) e = gf_pairs_take_rows(&x->c.k, row, &x->sample, x->p->stream);
-    CUDA_TRY_AS(err, e, "the sample");
-    return GLOFND_OK;
-}
-
 /* The result of anchor i of y becomes that of anchor row[i] of f. */
 static glofnd_status fetch_rescued(gf_error *err, gf_collector *y, const int32_t *row, const gf_pairs_found *f) {
     gf_pairs_found g;
@@ -644,17 +604,31 @@ static glofnd_status finish_pairs(gf_error *err, gf_collector *x, const int32_t 
 }
 
 static glofnd_status find_pairs(gf_error *err, gf_collector *x, const gf_pairs_task *t, const gf_pairs_found *f, int *done) {
-    int32_t failed = 0, *row = NULL;
+    gf_pairs_collect *c = &x->c;
+    const size_t bytes = (size_t)x->n * sizeof(int32_t);
+    int32_t failed = 0, *label = NULL, *chosen = NULL, *row = NULL;
     int fits = 0;
-    TRY(take_labels(err, x, t->label));
-    TRY(make_trees(err, x));
-    TRY(take_sample(err, x, t->memory));
+    cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &c->mutual_root, bytes);
+    e = gf_blocks_take(&x->blocks, e, &c->copy_root, bytes);
+    if (e == cudaSuccess) e = gf_pairs_forest(c->mutual_root, x->n, x->p->stream);
+    if (e == cudaSuccess) e = gf_pairs_forest(c->copy_root, x->n, x->p->stream);
+    if (t->label) e = gf_blocks_take(&x->blocks, e, &label, bytes);
+    if (e == cudaSuccess && label) e = cudaMemcpy(label, t->label, bytes, cudaMemcpyHostToDevice);
+    CUDA_TRY_AS(err, e, "memory for anchors");
+    c->label = label;
+    /* The sample is some rows of those on the device. */
+    TRY(gf_collector_choose(err, x, t->memory));
+    TRY(gf_cuda_pairs_side_alloc(err, x->p, x->sample.n, c->k.dim, &x->sample));
+    e = gf_blocks_take(&x->blocks, cudaSuccess, &chosen, (size_t)x->sample.n * sizeof *chosen);
+    if (e == cudaSuccess) e = cudaMemcpy(chosen, x->chosen, (size_t)x->sample.n * sizeof *chosen, cudaMemcpyHostToDevice);
+    if (e == cudaSuccess) e = gf_pairs_take_rows(&c->k, chosen, &x->sample, x->p->stream);
+    CUDA_TRY_AS(err, e, "the sample");
     TRY(gf_collector_begin(err, x, t->memory, t->list, &fits));
     FAIL_IF(err, !fits && t->only_dup, GLOFND_E_MEMORY,
             "lists of duplicates do not fit memory, or the GPU; raise it, or use device = cpu");
     if (!fits) return GLOFND_OK;
     TRY(gf_collector_sweep(err, x, &t->watch));
-    CUDA_TRY_AS(err, gf_pairs_settle(&x->c, x->others, x->p->stream), "thresholds");
+    CUDA_TRY_AS(err, gf_pairs_settle(c, x->others, x->p->stream), "thresholds");
     glofnd_status status = gf_collector_failed(err, x, &row, &failed);
     *done = GF_FOUND_TOO_LITTLE;
     if (status == GLOFND_OK && (failed <= x->n / FAILED_SHARE + 1 || t->only_dup))

@@ -210,7 +210,9 @@ static glofnd_status finish(gf_error *err, cuda_stream *s, gf_collector *x, gf_p
     return status;
 }
 
-static glofnd_status prepare(gf_error *err, cuda_stream *s, const gf_pairs_task *t, gf_collector *x) {
+/* *fits 0: the lists of so many anchors do not fit. */
+static glofnd_status search(gf_error *err, cuda_stream *s, gf_collector *x, const gf_pairs_task *t, gf_pairs_found *f,
+                            int32_t *copy_root, uint64_t *above, int *fits) {
     int32_t *label = NULL, *root = NULL;
     const size_t bytes = (size_t)s->n * sizeof *label;
     cudaError_t e = gf_blocks_take(&x->blocks, cudaSuccess, &root, bytes);
@@ -226,13 +228,6 @@ static glofnd_status prepare(gf_error *err, cuda_stream *s, const gf_pairs_task 
         TRY(load(err, s, s->chosen, 0, x->sample.n, &s->sample));
     }
     x->chosen = s->chosen, x->sample = s->sample;
-    return GLOFND_OK;
-}
-
-/* *fits 0: the lists of so many anchors do not fit. */
-static glofnd_status search(gf_error *err, cuda_stream *s, gf_collector *x, const gf_pairs_task *t, gf_pairs_found *f,
-                            int32_t *copy_root, uint64_t *above, int *fits) {
-    TRY(prepare(err, s, t, x));
     TRY(gf_collector_begin(err, x, t->memory, t->list, fits));
     if (!*fits) return GLOFND_OK;
     TRY(sweep(err, s, x, &t->watch));
