@@ -137,7 +137,7 @@ static void check_way(int kind, const float *x, int64_t n, int64_t dim, const gf
 /* ----- tests ----- */
 
 typedef struct size {
-    int64_t n, dim, rank, top, edge;
+    int64_t n, dim, rank, top, below;
 } size;
 
 static void check_size(int kind, const size *s, int ways) {
