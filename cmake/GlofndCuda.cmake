@@ -42,8 +42,8 @@ function(glofnd_cuda_library name)
     target_link_libraries(${name} PRIVATE glofnd_flags CUDA::toolkit)
     target_compile_options(${name} PRIVATE
         $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
-        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fvisibility=hidden>)
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fvisibility=${GLOFND_VISIBILITY}>)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET ${GLOFND_VISIBILITY})
 endfunction()
 
 # The compiler's front end runs once for every virtual architecture, and takes most of the time. Made from compute_80, code for Hopper

@@ -57,10 +57,22 @@ add_custom_target(glofnd_commit BYPRODUCTS ${commit_header}
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DHEADER=${commit_header} -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
     VERBATIM)
 
+# Tests and benchmarks look inside: in builds with them, all objects are once more one private shared library (GlofndTrain.cmake),
+# so that not each of two hundred programs links all of it. Installed libraries hide what is internal by cmake/glofnd.map.
+if(GLOFND_TESTS OR GLOFND_BENCH)
+    set(GLOFND_VISIBILITY default)
+else()
+    set(GLOFND_VISIBILITY hidden)
+endif()
+check_c_compiler_flag(-fno-semantic-interposition GLOFND_HAVE_NO_INTERPOSITION)
+
 function(glofnd_object_library name)
     add_library(${name} OBJECT ${ARGN})
     target_link_libraries(${name} PRIVATE glofnd_flags)
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET ${GLOFND_VISIBILITY})
+    if(GLOFND_HAVE_NO_INTERPOSITION)
+        target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:C>:-fno-semantic-interposition>)
+    endif()
 endfunction()
 
 glofnd_sources(core_sources lib/util/*.c lib/io/*.c lib/method/*.c lib/method/formulas/*.c lib/cpu/*.c lib/embeddings/*.c
