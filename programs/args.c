@@ -203,7 +203,8 @@ static int find_flag(const cli_verb *v, const char *name) {
 
 static const cli_verb *running; /* NULL: none, or one that parses its arguments itself */
 
-/* The library writes a setting as name=value, which is the same in C and Python. A flag of the running verb becomes --name=value. */
+/* The library writes a setting as name=value, which is right in C and Python. If the running verb has such a flag, it becomes
+ * --name=value. out: twice as long as text. */
 static void name_flags(const char *text, char *out) {
     for (char before = ' '; *text; before = *text++) {
         const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz_");

@@ -363,7 +363,7 @@ static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_emb
     t->number = calloc((size_t)t->columns, sizeof *t->number);
     t->looks = calloc((size_t)t->columns, sizeof *t->looks);
     FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
-    /* By the first row of data, and, where that has nothing in a column, by those after it: of a copy, as fields change the text. */
+    /* By the first row of data and, if that has nothing in a column, by those after it: of a copy, as fields change the text. */
     gf_string_list row = {0};
     gf_csv ahead = t->csv;
     const size_t left = (size_t)(t->csv.end - t->csv.at);

@@ -95,9 +95,10 @@ uint64_t gf_le64(const unsigned char *p);
 enum { GF_CHECKSUM_DIGITS = 16 };
 
 /* A checksum of 64 bits that depends on every byte, for files that hold CRCs of their own: a CRC of data followed by its CRC is a
- * constant. Continues h over n bytes. n is a multiple of 8 but for the end, whose last word is filled up with zeros: the length has to be
- * compared as well. */
+ * constant. Continues h over n bytes. n is a multiple of 8 but for the end, whose last word is filled up with zeros: the length
+ * has to be compared as well. */
 uint64_t gf_checksum(uint64_t h, const void *bytes, size_t n);
 
-/* CRC-32C (Castagnoli), the checksum of GloFND's own files: of the bytes so far (0 at the start) continued over n more: gf_crc32c(0, "123456789", 9) is 0xe3069283. */
+/* CRC-32C (Castagnoli), the checksum of GloFND's own files: of the bytes so far (0 at the start), continued over n more.
+ * gf_crc32c(0, "123456789", 9) is 0xe3069283. */
 uint32_t gf_crc32c(uint32_t crc, const void *data, size_t n);

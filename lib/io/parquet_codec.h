@@ -1,4 +1,5 @@
-/* parquet_codec.h - what Parquet files are packed with: structs of Thrift, compressed pages, delta encodings. Bytes are hostile. */
+/* parquet_codec.h - what Parquet files are packed with: structs of Thrift, compressed pages, delta encodings. Bytes are
+ * hostile. */
 #pragma once
 
 #include <stddef.h>

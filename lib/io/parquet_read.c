@@ -1,5 +1,5 @@
-/* parquet_read.c - reading Parquet files, see parquet.h: the footer with the schema and the places of its columns; values of a page;
- * pages of a column; rows of a column. */
+/* parquet_read.c - reading Parquet files, see parquet.h: the footer with the schema and the places of its columns; values of a
+ * page; pages of a column; rows of a column. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
