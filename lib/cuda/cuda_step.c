@@ -235,13 +235,13 @@ static glofnd_status reduce_ranks(const cuda_step *step, double *sum, int n) {
     return GLOFND_OK;
 }
 
-static glofnd_status fetch(const cuda_step *step, void *to, const void *from, size_t bytes) {
+static glofnd_status fetch_numbers(const cuda_step *step, void *to, const void *from, size_t bytes) {
     QUEUE(step, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(step)));
     QUEUE(step, cudaStreamSynchronize(stream_of(step)));
     return GLOFND_OK;
 }
 
-static glofnd_status put_back(const cuda_step *step, void *to, const void *from, size_t bytes) {
+static glofnd_status return_numbers(const cuda_step *step, void *to, const void *from, size_t bytes) {
     QUEUE(step, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(step)));
     QUEUE(step, cudaStreamSynchronize(stream_of(step)));
     return GLOFND_OK;
@@ -252,11 +252,11 @@ static glofnd_status reduce_if(const cuda_step *step, const int32_t *flag, doubl
     int32_t wanted = 0;
     double sum[2];
     if (!step->call->reduce) return GLOFND_OK;
-    TRY(fetch(step, &wanted, flag, sizeof wanted));
+    TRY(fetch_numbers(step, &wanted, flag, sizeof wanted));
     if (!wanted) return GLOFND_OK;
-    TRY(fetch(step, sum, numbers, sizeof sum));
+    TRY(fetch_numbers(step, sum, numbers, sizeof sum));
     TRY(reduce_ranks(step, sum, 2));
-    return put_back(step, numbers, sum, sizeof sum);
+    return return_numbers(step, numbers, sum, sizeof sum);
 }
 
 /* Official, two views: u starts anew only if no anchor of the batch has one, on any rank. */
@@ -265,11 +265,11 @@ static glofnd_status reduce_seen(const cuda_step *step) {
     const gf_plan *plan = &step->args.plan;
     int64_t seen = 0;
     if (!step->call->reduce || !plan->official || plan->sides != 1) return GLOFND_OK;
-    TRY(fetch(step, &seen, where, sizeof seen));
+    TRY(fetch_numbers(step, &seen, where, sizeof seen));
     double sum = (double)seen;
     TRY(reduce_ranks(step, &sum, 1));
     seen = (int64_t)sum;
-    return put_back(step, where, &seen, sizeof seen);
+    return return_numbers(step, where, &seen, sizeof seen);
 }
 
 /* ----- thresholds that are quantiles: pass A ----- */
@@ -338,7 +338,7 @@ static int selects_thresholds(const gf_plan *plan) {
     return (plan->thresholds && !plan->learned) || may_start || uses_ring(plan);
 }
 
-static glofnd_status select_thresholds(const cuda_step *step) {
+static glofnd_status open_thresholds(const cuda_step *step) {
     const gf_plan *plan = &step->args.plan;
     gf_cuda_control *control = step->device->control;
     for (int i = 0; i < plan->sides; i++) {
@@ -454,7 +454,7 @@ static glofnd_status first_half(const cuda_step *step) {
     const int updates = !(plan->want & GLOFND_WANT_NO_UPDATE);
     if (plan->bank) QUEUE(step, gf_cuda_bank(args, stream_of(step)));
     TRY(find_neighbours(step));
-    if (selects_thresholds(plan)) TRY(select_thresholds(step));
+    if (selects_thresholds(plan)) TRY(open_thresholds(step));
     for (int i = 0; i < plan->sides && plan->want & GLOFND_WANT_QUANTILE && plan->updating && plan->o.alpha > 0.0; i++)
         TRY(batch_quantiles(step, i, NULL));
     TRY(reduce_seen(step));
