@@ -111,14 +111,17 @@ if(GLOFND_HAVE_CUDA)
         target_compile_definitions(glofnd_cuda_sm90 PRIVATE GF_HAVE_HOPPER)
     endif()
 endif()
-if(tile_sources)
+# glofnd_kernels(NAME OUT SOURCES...): the sources once per instruction set; appends the objects to OUT.
+function(glofnd_kernels name out)
     foreach(isa IN LISTS GLOFND_ISAS)
-        glofnd_object_library(glofnd_tile_${isa} ${tile_sources})
-        target_compile_definitions(glofnd_tile_${isa} PRIVATE GF_ISA=${isa})
-        target_compile_options(glofnd_tile_${isa} PRIVATE ${GLOFND_TILE_FLAGS} ${GLOFND_ISA_FLAGS_${isa}})
-        list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_tile_${isa}>)
+        glofnd_object_library(${name}_${isa} ${ARGN})
+        target_compile_definitions(${name}_${isa} PRIVATE GF_ISA=${isa})
+        target_compile_options(${name}_${isa} PRIVATE ${GLOFND_TILE_FLAGS} ${GLOFND_ISA_FLAGS_${isa}})
+        list(APPEND ${out} $<TARGET_OBJECTS:${name}_${isa}>)
     endforeach()
-endif()
+    set(${out} ${${out}} PARENT_SCOPE)
+endfunction()
+glofnd_kernels(glofnd_tile glofnd_objects ${tile_sources})
 
 # ----- Libraries -----
 

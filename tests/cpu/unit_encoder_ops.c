@@ -70,7 +70,7 @@ static void make(bench *b, gf_nn_shape shape, int threads, const char *isa, doub
     rng g = {(uint64_t)(shape.n * 7919 + shape.in * 31 + shape.out + shape.kind)};
     *b = (bench){.shape = shape, .n = tower_count(&shape)};
     ok(cpu->open(&err, threads, &b->engine), &err);
-    if (isa) b->engine->row = gf_cpu_kernels_find(isa)->row;
+    if (isa) b->engine->row = gf_net_kernels_find(isa)->row;
     ok(cpu->op_create(&err, b->engine, &shape, &sizes, &b->op), &err);
     tower_arrays *e = &b->exact;
     b->args.x = fill(b, &g, &e->x, b->n.x, tower_type_x(&shape), offset);
@@ -199,9 +199,9 @@ static int bf16_products(void) {
 static void check(trial t) {
     const int products = t.shape.kind == GF_NN_LINEAR || t.shape.kind == GF_NN_AVGPOOL;
     for (int i = 0; i < 3; i++)
-        if (gf_cpu_kernels_find(isas[i])) check_with(&t, GF_TYPE_F32, isas[i], i == 0);
+        if (gf_net_kernels_find(isas[i])) check_with(&t, GF_TYPE_F32, isas[i], i == 0);
     for (int i = 0; i < 3; i++)
-        if (gf_cpu_kernels_find(isas[i]) && (!products || bf16_products())) check_with(&t, GF_TYPE_BF16, isas[i], 0);
+        if (gf_net_kernels_find(isas[i]) && (!products || bf16_products())) check_with(&t, GF_TYPE_BF16, isas[i], 0);
     t.shape.training = t.shape.input_grad = 0;
     check_with(&t, GF_TYPE_F32, NULL, 0);
 }

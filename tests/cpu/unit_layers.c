@@ -166,7 +166,7 @@ static void check_all(gf_nn_engine *s, int64_t rows, int64_t c, gf_type type) {
 TEST(batch_norm_follows_the_loops) {
     gf_nn_engine *s = open_engine(2);
     for (size_t i = 0; i < 3; i++) {
-        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
+        const gf_net_kernels *kernels = gf_net_kernels_find(isas[i]);
         if (!kernels) continue;
         assert_string_equal(kernels->isa, isas[i]);
         s->norm = kernels->norm;
@@ -314,7 +314,7 @@ TEST(small_kernels_follow_the_loops) {
             const double limit = t ? 1.0 / 256 : 1e-6;
             float src[COUNT], y[N * C];
             float x[COUNT], dx[COUNT], sum[COUNT];
-            const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[isa]);
+            const gf_net_kernels *kernels = gf_net_kernels_find(isas[isa]);
             if (!kernels) continue;
             s->norm = kernels->norm;
             for (int i = 0; i < COUNT; i++) src[i] = (float)rng_normal(&g);

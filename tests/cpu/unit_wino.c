@@ -14,7 +14,7 @@
 
 #ifdef GF_HAVE_DNNL
 
-#include "cpu/kernels/cpu_kernels.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "nn/cpu/dnn_wino.h"
 
 #define FP32_LIMIT 2e-6 /* relative error of whole arrays, as for plain convolutions (unit_dnn.c) */
@@ -266,9 +266,9 @@ TEST(kernels_agree) {
     rng g = {3};
     float *image = random_array(&g, H * H * C, GF_TYPE_F32), *weights = random_array(&g, 9 * C * C, GF_TYPE_F32);
     trace *plain = take(sizeof *plain), *other = take(sizeof *other);
-    use_kernels(plain, gf_cpu_kernels_find("base")->wino, image, weights);
+    use_kernels(plain, gf_net_kernels_find("base")->wino, image, weights);
     for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
-        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[k]);
+        const gf_net_kernels *kernels = gf_net_kernels_find(isas[k]);
         if (!kernels) continue;
         const gf_wino_ops *ops = kernels->wino;
         assert_string_equal(kernels->isa, isas[k]);

@@ -52,15 +52,9 @@ static const gf_tile_ops tile_ops = {
     .exp = GF_NAME(gf_tile_exp),
 };
 
-extern const gf_norm_ops GF_NAME(gf_norm_ops);
-extern const gf_row_ops GF_NAME(gf_row_ops);
-extern const gf_wino_ops GF_NAME(gf_wino_ops);
 extern const gf_cpu_kernels GF_NAME(gf_cpu_kernels);
 
 const gf_cpu_kernels GF_NAME(gf_cpu_kernels) = {
     .isa = TEXT(GF_ISA),
     .tile = &tile_ops,
-    .norm = &GF_NAME(gf_norm_ops),
-    .row = &GF_NAME(gf_row_ops),
-    .wino = &GF_NAME(gf_wino_ops),
 };

@@ -10,7 +10,7 @@
  */
 #include <math.h>
 
-#include "cpu/kernels/cpu_kernels.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "nn/cpu/dnn_blocks.h"
 #include "nn/cpu/dnn_rows.h"
 #include "util/parallel.h"

@@ -45,8 +45,8 @@ static glofnd_status engine_open(gf_error *err, int threads, gf_nn_engine **out)
         return status;
     }
     s->threads = gf_dnn_threads(s->dnn);
-    s->norm = gf_cpu_kernels_get()->norm;
-    s->row = gf_cpu_kernels_get()->row;
+    s->norm = gf_net_kernels_get()->norm;
+    s->row = gf_net_kernels_get()->row;
     *out = s;
     return GLOFND_OK;
 }

@@ -1,7 +1,7 @@
 /* dnn_ops.h - the ops of the CPU backend: a few oneDNN primitives each, made once. One file per kind of op. */
 #pragma once
 
-#include "cpu/kernels/cpu_kernels.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "nn/cpu/dnn_shim.h"
 #include "nn/cpu/dnn_wino.h"
 #include "nn/nn_ops.h"

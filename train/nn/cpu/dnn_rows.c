@@ -1,4 +1,4 @@
-/* dnn_rows.c - the kernels of cpu/kernels/token_kernels.h over threads: sums over rows, activations, copies. */
+/* dnn_rows.c - the kernels of nn/cpu/kernels/net_kernels.h over threads: sums over rows, activations, copies. */
 #include "nn/cpu/dnn_rows.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
  */
 #include "nn/cpu/dnn_wino.h"
 
-#include "cpu/kernels/cpu_kernels.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "device/pair_passes.h"
 #include "util/array.h"
 #include "util/parallel.h"
@@ -186,7 +186,7 @@ static void run_block(void *arg, int64_t task, int thread) {
 static void run_pass(const gf_wino *w, const gf_nn_shape *s, gf_wino_weights weights, const void *from, void *to,
                      float *scratch) {
     float *step = scratch + weight_floats(s);
-    pass p = {w, s, gf_cpu_kernels_get()->wino, weights, from, to, scratch, step, step + step_floats(s)};
+    pass p = {w, s, gf_net_kernels_get()->wino, weights, from, to, scratch, step, step + step_floats(s)};
     gf_parallel(w->threads, weights.cols / GF_PANEL * parts(weights.rows, WEIGHT_ROWS), transform_weights, &p);
     if (w->int16) gf_parallel(w->threads, PLANES * weights.cols / GF_PANEL, round_weights, &p);
     gf_parallel(w->threads, parts(w->tiles, w->block), run_block, &p);
@@ -249,7 +249,7 @@ static void finish_weights(void *arg, int64_t task, int thread) {
 void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
     gathering g = {.w = w,
                    .s = s,
-                   .ops = gf_cpu_kernels_get()->wino,
+                   .ops = gf_net_kernels_get()->wino,
                    .weights = {a->weight_grad, s->in, s->out, 9, 9 * s->in, 0},
                    .x = a->x,
                    .dy = a->dy,

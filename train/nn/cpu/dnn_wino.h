@@ -1,7 +1,7 @@
 /* dnn_wino.h - 3 x 3 convolutions of stride 1 by Winograd's method with own kernels: a quarter of the multiplications. They are
  * made in float32; where activations are stored in bf16 and the CPU has AVX512-VNNI, those of forward and back_data are made of
  * integers of 16 bits: each tile and each column of weights has a scale of its own, so that the error stays below that of plain
- * products of bf16 numbers (tests/cpu/unit_wino.c). Transforms are in cpu/kernels/winograd_kernels.h, the matrix product is that
+ * products of bf16 numbers (tests/cpu/unit_wino.c). Transforms are in nn/cpu/kernels/net_kernels.h, the matrix product is that
  * of the loss.
  *
  * Results do not depend on the number of threads.

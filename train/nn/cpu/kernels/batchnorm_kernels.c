@@ -3,8 +3,8 @@
  *
  * Every kernel is one inlined body with the element type and the options as constants, and a switch that picks the copy.
  */
-#include "cpu/kernels/batchnorm_kernels.h"
 #include "cpu/kernels/simd.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "util/dtype.h"
 
 #define RUN 32     /* rows summed in float */

@@ -3,8 +3,8 @@
  * Every kernel is one inlined body with the element type as a constant. `take` and `give` move a vector, or what is left of a
  * row.
  */
-#include "cpu/kernels/token_kernels.h"
 #include "cpu/kernels/simd.h"
+#include "nn/cpu/kernels/net_kernels.h"
 
 /* One call per type, with the type as a constant. */
 #define BY_TYPE(type, f, ...)                                     \

@@ -1,8 +1,8 @@
 /* winograd_kernels.c - transforms of short convolutions; see winograd_kernels.h. One vector of channels at a time: first the six
  * (or four) columns of the tile, then the rows of what came out. Pairs of points +-p share their even and odd parts.
  */
-#include "cpu/kernels/winograd_kernels.h"
 #include "cpu/kernels/simd.h"
+#include "nn/cpu/kernels/net_kernels.h"
 
 #define IN 6 /* inputs of a tile in one direction */
 #define OUT GF_WINO_OUT
