@@ -5,12 +5,15 @@
  */
 #pragma once
 
+#include <limits.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "run/progress.h"
 #include "util/option_table.h"
 #include "util/print.h"
+#include "util/status.h"
 
 enum {
     CLI_OK = 0,
@@ -75,7 +78,7 @@ struct cli_verb {
 
 extern const cli_verb cli_root; /* glofnd itself: cli_root.verbs are its verbs */
 extern const cli_verb cmd_info, cmd_data, cmd_pretrain, cmd_embed, cmd_discover, cmd_eval, cmd_report, cmd_watch, cmd_compare,
-    cmd_sweep, cmd_reproduce;
+    cmd_sweep, cmd_reproduce, cmd_completion, cmd_man;
 
 /* Finds the verb or sub-verb that argv[1..] names, parses its flags and runs it: an exit code. argv[0]: the title of v. */
 int cli_run(const cli_verb *v, int argc, char **argv);
@@ -100,3 +103,30 @@ int cli_terminal_is_dumb(void);
 int cli_terminal_columns(int fd);         /* 0: fd is no terminal, or its width is unknown */
 int cli_wants_colour(void);               /* 0: the user asks for none (NO_COLOR), or the terminal is dumb */
 gf_progress_mode cli_progress_mode(void); /* of a verb with shows_progress: by --quiet and the terminal */
+
+/* ----- Ctrl-C -----
+ *
+ * The first SIGINT or SIGTERM asks the verb to stop where nothing is lost, the second ends the program at once.
+ *   pretrain      finishes the step, writes a checkpoint, ends; --resume continues from it (train/loop/pretrain.c)
+ *   sweep         asks its runs to stop in the same way; the same command continues
+ *   discover      ends without a result: a folder is written whole or not at all
+ *   data export   ends after the present sample, and reports how many were written
+ * Other verbs end at once: they replace files only when complete. */
+
+extern atomic_int cli_interrupted; /* 1 after the first signal */
+
+/* message: written to stderr by the first signal; NULL: nothing. */
+void cli_catch_interrupts(const char *message);
+/* The same for long runs. SIGUSR1 counts, too: mpirun passes it on to the ranks without killing them soon after, and batch
+ * systems send it before the time is up. So does the end of the terminal (SIGHUP), but not under nohup. */
+void cli_catch_batch_signals(const char *message);
+
+/* ----- presets: configurations by name ----- */
+
+/* The file that --config or --file names: `name` itself if there is such a file; else, for a name without '/', the preset NAME or
+ * NAME + suffix beside the program: PREFIX/share/glofnd/configs of an installed one, the link configs in a build folder, wherever
+ * that is. E_IO: neither; the text lists the presets, or the one that is likely meant. */
+glofnd_status cli_preset_file(gf_error *err, const char *name, const char *suffix, char path[PATH_MAX]);
+
+/* Prints the names of the presets that end in `suffix`, without it, a line each. */
+void cli_preset_list(const char *suffix);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "programs/cli.h"
-#include "programs/interrupt.h"
 #include "programs/data_verbs.h"
 #include "data/dataset.h"
 #include "data/export.h"

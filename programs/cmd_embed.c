@@ -9,7 +9,6 @@
 #include "io/file.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
-#include "programs/device_flags.h"
 #include "programs/trained_run.h"
 #include "run/run_folder.h"
 #include "util/text.h"

@@ -1,20 +1,146 @@
-/* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. */
+/* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. First the end of an epoch (eval_every,
+ * on_epoch), then help, arguments, and ranks. */
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "dist/comm.h"
 #include "dist/dist.h"
 #include "eval/encode.h"
+#include "eval/knn.h"
 #include "loop/pretrain.h"
 #include "programs/cli.h"
-#include "programs/epoch_hook.h"
-#include "programs/interrupt.h"
-#include "programs/preset_file.h"
 #include "run/resume.h"
 #include "run/run_folder.h"
+
+extern char **environ;
+
+/* ----- the end of an epoch: evaluation ----- */
+
+typedef struct epoch_hook {
+    const char *run;
+    gf_training_knn *knn;
+    gf_epoch_watch watch; /* for gf_pretrain */
+} epoch_hook;
+
+static glofnd_status prepare_knn(gf_error *err, void *user, const gf_trainer *t) {
+    epoch_hook *h = user;
+    char text[1000];
+    TRY(gf_training_knn_create(err, t, &h->knn));
+    gf_training_knn_describe(h->knn, text, sizeof text);
+    gf_print(stderr, "eval_every: kNN of %s\n", text);
+    return GLOFND_OK;
+}
+
+static glofnd_status measure_knn(gf_error *err, void *user, const gf_trainer *t, double *top1) {
+    epoch_hook *h = user;
+    return gf_training_knn_measure(err, h->knn, t, top1);
+}
+
+/* ----- the end of an epoch: the user's command ----- */
+
+enum { NAME_BYTES = 48, VALUE_BYTES = 64, ENTRIES = GF_RUN_FIELD_COUNT + 2 };
+
+typedef struct variables {
+    char text[GF_RUN_FIELD_COUNT][NAME_BYTES + VALUE_BYTES];
+    char run[PATH_MAX + NAME_BYTES], epochs[NAME_BYTES + VALUE_BYTES];
+    char **all; /* the environment and these; ends with NULL */
+} variables;
+
+/* "GLOFND_LOSS=0.25"; an integer without a point. */
+static void write_entry(char out[NAME_BYTES + VALUE_BYTES], const gf_log_key *key, double x) {
+    char name[NAME_BYTES];
+    size_t n = 0;
+    for (; key->key[n] && n < NAME_BYTES - 1; n++) name[n] = (char)toupper((unsigned char)key->key[n]);
+    name[n] = 0;
+    if (key->kind == GF_LOG_INTEGER) snprintf(out, NAME_BYTES + VALUE_BYTES, "GLOFND_%s=%lld", name, (long long)x);
+    else snprintf(out, NAME_BYTES + VALUE_BYTES, "GLOFND_%s=%.17g", name, x);
+}
+
+static int is_ours(const char *entry) { return strncmp(entry, "GLOFND_", strlen("GLOFND_")) == 0; }
+
+/* Figures that do not exist have no variable, not even one that this process was given. */
+static int make_variables(variables *v, const epoch_hook *h, const gf_trainer *t, const double *value) {
+    size_t n = 0;
+    while (environ[n]) n++;
+    v->all = malloc((n + ENTRIES + 1) * sizeof *v->all);
+    if (!v->all) return 0;
+    n = 0;
+    for (char **e = environ; *e; e++)
+        if (!is_ours(*e)) v->all[n++] = *e;
+    snprintf(v->run, sizeof v->run, "GLOFND_RUN=%s", h->run);
+    snprintf(v->epochs, sizeof v->epochs, "GLOFND_EPOCHS=%d", (int)t->config.epochs);
+    v->all[n++] = v->run, v->all[n++] = v->epochs;
+    for (int i = 0; i < GF_RUN_FIELD_COUNT; i++) {
+        if (!isfinite(value[i])) continue;
+        write_entry(v->text[i], &gf_log_epoch.key[i], value[i]);
+        v->all[n++] = v->text[i];
+    }
+    v->all[n] = NULL;
+    return 1;
+}
+
+/* Standard input is empty, output goes where messages go: results of pretrain stay apart. Signals that this program ignores have
+ * their usual meaning. 0: *pid is running; else an errno. */
+static int start_command(const char *command, char **environment, pid_t *pid) {
+    char shell[] = "sh", flag[] = "-c", text[sizeof((gf_config *)0)->on_epoch];
+    char *argv[] = {shell, flag, text, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t usual;
+    snprintf(text, sizeof text, "%s", command);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE), sigaddset(&usual, SIGXFSZ);
+    int error = posix_spawn_file_actions_init(&files);
+    if (error) return error;
+    error = posix_spawnattr_init(&how);
+    if (!error) error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!error) error = posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+    if (!error) error = posix_spawnattr_setsigdefault(&how, &usual);
+    if (!error) error = posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF);
+    if (!error) error = posix_spawn(pid, "/bin/sh", &files, &how, argv, environment);
+    posix_spawnattr_destroy(&how);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+static void report_end(int status, int64_t epoch) {
+    if (WIFSIGNALED(status))
+        gf_print(stderr, "on_epoch: the command was ended by signal %d after epoch %lld; training continues\n", WTERMSIG(status),
+                 (long long)epoch);
+    else if (WEXITSTATUS(status) != 0)
+        gf_print(stderr, "on_epoch: the command failed with exit code %d after epoch %lld; training continues\n",
+                 WEXITSTATUS(status), (long long)epoch);
+}
+
+/* Waits for the command: the next epoch begins behind it, and what it reads of the run stays as it is. */
+static void run_command(void *user, const gf_trainer *t, const double *value) {
+    const epoch_hook *h = user;
+    const int64_t epoch = t->step / t->epoch_steps;
+    variables *v = calloc(1, sizeof *v);
+    pid_t pid = 0, done;
+    int status = 0, error = v && make_variables(v, h, t, value) ? 0 : ENOMEM;
+    if (!error) error = start_command(t->config.on_epoch, v->all, &pid);
+    if (error) gf_print(stderr, "on_epoch: the command cannot be started: %s; training continues\n", strerror(error));
+    if (!error) {
+        while ((done = waitpid(pid, &status, 0)) < 0 && errno == EINTR) continue;
+        if (done == pid) report_end(status, epoch);
+    }
+    if (v) free(v->all);
+    free(v);
+}
+
+/* ----- help ----- */
 
 /* Replaces a progress line on a terminal. */
 static void report(const char *line) {
@@ -41,7 +167,7 @@ static void help_option(const gf_option *o) {
     cli_print_wrapped(stdout, "", KEY_INDENT, text);
 }
 
-/* Flags that are no keys of the configuration; read_files takes --config, set_flags the others. */
+/* Flags that are no keys of the configuration. */
 static const gf_option rows[] = {
     CLI_STRING(gf_pretrain, run, "out", "RUN", "folder of the run, made if missing, with those above it"),
     {.key = "config",
@@ -132,6 +258,8 @@ static void help(void) {
     gf_print(stdout, "--help-all explains %d more keys, with ranges.\n", count - shown - 1);
 }
 
+/* ----- arguments ----- */
+
 /* "KEY=VALUE" of --set. */
 static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
     char key[64];
@@ -140,13 +268,6 @@ static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
     memcpy(key, pair, (size_t)(equals - pair));
     key[equals - pair] = 0;
     return gf_config_set(err, c, key, equals + 1);
-}
-
-/* A switch may stand alone: --strict is --strict 1. */
-static int is_switch(const char *name) {
-    int in_method;
-    const gf_option *o = gf_config_find(name, &in_method);
-    return o && o->type == GF_OPTION_BOOL;
 }
 
 /* The last command that a file named for on_epoch. Files may come from elsewhere: only a command of the command line is run. */
@@ -159,86 +280,74 @@ static void leave_command_out(gf_config *c) {
     *c->on_epoch = 0;
 }
 
-/* A run may be resumed elsewhere than it was started: --data counts more. */
-static void find_data(const char *run, gf_config *c) {
-    char found[sizeof c->data];
-    if (gf_run_data_find(run, c->data, found, sizeof found)) memcpy(c->data, found, sizeof found);
-}
-
-/* A resumed run has its configuration: flags only change it. So it is read first, wherever --resume stands. */
-static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char **argv) {
-    const char *run = NULL;
-    int resume = 0;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--resume") == 0) resume = 1;
-        if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) run = argv[i + 1];
-        if (strncmp(argv[i], "--out=", 6) == 0) run = argv[i] + 6;
-    }
-    if (!resume || !run) return GLOFND_OK;
-    TRY(gf_resume_read(err, run, &p->config, &p->config_was));
-    leave_command_out(&p->config);
-    find_data(run, &p->config);
-    if (*p->config.data) gf_config_complete(&p->config);
-    return GLOFND_OK;
-}
-
-static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) {
-    char path[PATH_MAX];
-    TRY(cli_preset_file(err, name, ".cfg", path));
-    TRY(gf_config_read(err, c, path));
-    leave_command_out(c);
-    return GLOFND_OK;
-}
-
-typedef struct flag {
+typedef struct flag { /* "--name value", "--name=value", or a switch alone */
     char name[64];
     const char *value;
     const gf_option *row; /* of `own`; NULL: a key of the configuration */
 } flag;
 
-/* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
-static glofnd_status parse_flag(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i, flag *f) {
-    const char *word = argv[*i], *equals = strchr(word, '=');
-    FAIL_IF(err, strncmp(word, "--", 2) != 0 && *i > 1 && strcmp(argv[*i - 1], "--resume") == 0, GLOFND_E_OPTION,
-            "--resume takes no value; the run is named by --out: --out %.60s --resume", word);
-    FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
-    snprintf(f->name, sizeof f->name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
-    f->row = gf_option_find(&own, sizeof *p, f->name);
-    const int on = f->row && f->row->type == GF_OPTION_BOOL, last = *i + 1 >= argc;
-    FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", f->name);
-    int in_method;
-    if (!f->row && !gf_config_find(f->name, &in_method))
-        return gf_config_set(err, &p->config, f->name, ""); /* says that it is unknown */
-    f->value = "1";
-    if (on || (!equals && is_switch(f->name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))) return GLOFND_OK;
-    FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", f->name);
-    f->value = equals ? equals + 1 : argv[++*i];
+/* All flags of the command line: list [argc], to be freed. */
+static glofnd_status parse_flags(gf_error *err, gf_config *c, int argc, char **argv, flag *list, int *count) {
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i], *equals = strchr(word, '=');
+        flag *f = &list[*count];
+        FAIL_IF(err, strncmp(word, "--", 2) != 0 && i > 1 && strcmp(argv[i - 1], "--resume") == 0, GLOFND_E_OPTION,
+                "--resume takes no value; the run is named by --out: --out %.60s --resume", word);
+        FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
+        snprintf(f->name, sizeof f->name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
+        f->row = gf_option_find(&own, sizeof(gf_pretrain), f->name);
+        int in_method;
+        const gf_option *key = f->row ? NULL : gf_config_find(f->name, &in_method);
+        const int alone = f->row && f->row->type == GF_OPTION_BOOL, last = i + 1 >= argc;
+        FAIL_IF(err, alone && equals, GLOFND_E_OPTION, "--%s takes no value", f->name);
+        if (!f->row && !key) return gf_config_set(err, c, f->name, ""); /* says that it is unknown */
+        /* A switch of the configuration may stand alone, too: --strict is --strict 1. */
+        const int is_switch = key && key->type == GF_OPTION_BOOL && !equals && (last || strncmp(argv[i + 1], "--", 2) == 0);
+        FAIL_IF(err, !alone && !is_switch && !equals && last, GLOFND_E_OPTION, "--%s needs a value", f->name);
+        f->value = alone || is_switch ? "1" : equals ? equals + 1 : argv[++i];
+        ++*count;
+    }
     return GLOFND_OK;
 }
 
-static int is_file(const flag *f) { return strcmp(f->name, "config") == 0; }
+/* A resumed run has its configuration, which flags only change: it is read first, wherever --resume stands. */
+static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, const flag *list, int count) {
+    const char *run = NULL;
+    char data[sizeof p->config.data];
+    int resume = 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(list[i].name, "resume") == 0) resume = 1;
+        if (strcmp(list[i].name, "out") == 0) run = list[i].value;
+    }
+    if (!resume || !run) return GLOFND_OK;
+    TRY(gf_resume_read(err, run, &p->config, &p->config_was));
+    leave_command_out(&p->config);
+    /* It may be resumed elsewhere than it was started; --data counts more. */
+    if (gf_run_data_find(run, p->config.data, data, sizeof data)) memcpy(p->config.data, data, sizeof data);
+    if (*p->config.data) gf_config_complete(&p->config);
+    return GLOFND_OK;
+}
 
 /* The files first, in their order: flags win wherever they stand. */
-static glofnd_status read_files(gf_error *err, gf_pretrain *p, int argc, char **argv) {
-    flag f;
-    for (int i = 1; i < argc; i++) {
-        TRY(parse_flag(err, p, argc, argv, &i, &f));
-        if (is_file(&f)) TRY(read_config(err, &p->config, f.value));
+static glofnd_status set_flags(gf_error *err, gf_pretrain *p, const flag *list, int count) {
+    char path[PATH_MAX];
+    for (int i = 0; i < count; i++) {
+        if (strcmp(list[i].name, "config") != 0) continue;
+        TRY(cli_preset_file(err, list[i].value, ".cfg", path));
+        TRY(gf_config_read(err, &p->config, path));
+        leave_command_out(&p->config);
+    }
+    for (int i = 0; i < count; i++) {
+        const flag *f = &list[i];
+        if (strcmp(f->name, "config") == 0) continue;
+        if (strcmp(f->name, "set") == 0) TRY(set_pair(err, &p->config, f->value));
+        else if (f->row) TRY(gf_option_set(err, &own, p, sizeof *p, f->name, f->value));
+        else TRY(gf_config_set(err, &p->config, f->name, f->value));
     }
     return GLOFND_OK;
 }
 
-static glofnd_status set_flags(gf_error *err, gf_pretrain *p, int argc, char **argv) {
-    flag f;
-    for (int i = 1; i < argc; i++) {
-        TRY(parse_flag(err, p, argc, argv, &i, &f));
-        if (is_file(&f)) continue;
-        if (strcmp(f.name, "set") == 0) TRY(set_pair(err, &p->config, f.value));
-        else if (f.row) TRY(gf_option_set(err, &own, p, sizeof *p, f.name, f.value));
-        else TRY(gf_config_set(err, &p->config, f.name, f.value));
-    }
-    return GLOFND_OK;
-}
+/* ----- ranks ----- */
 
 static int has_config(const char *run, char path[PATH_MAX]) {
     snprintf(path, PATH_MAX, "%s/" GF_CONFIG_FILE, run);
@@ -382,21 +491,27 @@ static int helped(int argc, char **argv) {
     return 0;
 }
 
+/* The arguments are walked once; then the run to resume, files and flags set the configuration in this order. */
 static int run_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
-    epoch_hook hook;
+    int count = 0;
     if (helped(argc, argv)) return CLI_OK;
     gf_pretrain p = {.stop = &cli_interrupted, .report = report, .plain = cli_terminal_is_dumb()};
-    glofnd_status status = gf_config_init(&err, &p.config);
-    if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
-    const int typed = status == GLOFND_OK; /* what is wrong from here on is in the arguments */
-    if (status == GLOFND_OK) status = read_files(&err, &p, argc, argv);
-    if (status == GLOFND_OK) status = set_flags(&err, &p, argc, argv);
+    flag *list = calloc((size_t)argc, sizeof *list);
+    glofnd_status status =
+        list ? gf_config_init(&err, &p.config) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d flags", argc);
+    if (status == GLOFND_OK) status = parse_flags(&err, &p.config, argc, argv, list, &count);
+    const int parsed = status == GLOFND_OK;
+    if (parsed) status = read_resumed(&err, &p, list, count);
+    const int typed = !parsed || status == GLOFND_OK; /* what is wrong is in the arguments, not in the run */
+    if (status == GLOFND_OK) status = set_flags(&err, &p, list, count);
+    free(list);
     p.left_out = *left_out && !*p.config.on_epoch ? left_out : NULL;
-    epoch_hook_init(&hook, p.run);
+    epoch_hook hook = {.run = p.run};
+    hook.watch = (gf_epoch_watch){.user = &hook, .prepare = prepare_knn, .measure = measure_knn, .ended = run_command};
     p.watch = &hook.watch;
     const int code = run_ranks(&p, status, &err);
-    epoch_hook_free(&hook);
+    gf_training_knn_free(hook.knn);
     return status == GLOFND_OK || status == GLOFND_E_IO || !typed ? code : CLI_USAGE;
 }
 

@@ -9,9 +9,9 @@
 #include "embeddings/embedding_set.h"
 #include "eval/encode.h"
 #include "io/file.h"
-#include "programs/device_flags.h"
+#include "programs/cli.h"
 #include "programs/discover_job.h"
-#include "programs/interrupt.h"
+#include "programs/trained_run.h"
 #include "run/run_folder.h"
 #include "util/text.h"
 

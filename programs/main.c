@@ -1,16 +1,74 @@
-/* main.c - glofnd: finds the verb and runs it. */
+/* main.c - glofnd: finds the verb and runs it; how its threads wait, and what Ctrl-C does. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "plot/terminal.h"
 #include "programs/cli.h"
-#include "programs/omp_wait.h"
-#include "programs/shell.h"
+
+/* ----- threads that wait -----
+ *
+ * libgomp lets threads spin at the end of every parallel loop. Where the cores also run the loader's threads or other
+ * programs, the spinning takes them from the thread that all others wait for, and a training step takes up to five times as
+ * long; with sleeping threads it is no slower even on a machine of its own. The runtime reads the environment once, before
+ * main, so setting the variable here is too late: the program starts itself again. */
+
+#define STARTED_AGAIN "GLOFND_WAITS_PASSIVELY" /* set: never a second time, whatever becomes of the other variable */
+
+/* Makes waiting threads sleep instead of spin, unless the environment chooses how they wait. May start the program anew with the
+ * same arguments, so it comes before anything else in main. */
+static void wait_passively(char **argv) {
+    char path[PATH_MAX];
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || getenv(STARTED_AGAIN)) return;
+    if (setenv("OMP_WAIT_POLICY", "passive", 1) != 0 || setenv(STARTED_AGAIN, "1", 1) != 0) return;
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1); /* started as the link it would be called "exe" */
+    if (length <= 0 || length >= (ssize_t)sizeof path - 1) return;
+    path[length] = 0;
+    execv(path, argv);
+    /* Not allowed: the program is slower at worst. Programs that it starts have the setting all the same. */
+}
+
+/* ----- Ctrl-C -----
+ *
+ * train/loop/pretrain.c ends after the step, with a checkpoint. */
+
+atomic_int cli_interrupted;
+static const char *first_message;
+
+static void on_interrupt(int number) {
+    const int before = errno; /* the interrupted code may be about to read it */
+    (void)number;
+    atomic_store(&cli_interrupted, 1);
+    const ssize_t written = first_message ? write(STDERR_FILENO, first_message, strlen(first_message)) : 0;
+    (void)written; /* stderr may be closed */
+    errno = before;
+}
+
+/* SA_RESETHAND: the second signal has its usual effect. */
+static void catch_one(int number) {
+    sigaction(number, &(struct sigaction){.sa_handler = on_interrupt, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}, NULL);
+}
+
+void cli_catch_interrupts(const char *message) {
+    first_message = message;
+    catch_one(SIGINT);
+    catch_one(SIGTERM);
+}
+
+void cli_catch_batch_signals(const char *message) {
+    struct sigaction before;
+    cli_catch_interrupts(message);
+    catch_one(SIGUSR1);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_DFL) catch_one(SIGHUP);
+}
+
+/* ----- main ----- */
 
 static const cli_verb *const verbs[] = {&cmd_data,  &cmd_pretrain,   &cmd_embed,   &cmd_discover, &cmd_eval,
                                         &cmd_sweep, &cmd_reproduce,  &cmd_compare, &cmd_report,   &cmd_watch,
@@ -70,7 +128,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE,
            SIG_IGN); /* messages are not the work: it continues, or stops with a checkpoint, when their reader has ended */
     signal(SIGXFSZ, SIG_IGN); /* a file above the limit: an error like a full disk, not the end */
-    cli_wait_passively(argv);
+    wait_passively(argv);
     gf_table_set_terminal(cli_terminal_columns(STDOUT_FILENO));
     return finished(run(argc, argv));
 }

@@ -1,8 +1,9 @@
-/* trained_run.h - what the ways of evaluation share: progress over images and pairs, warnings, shares. */
+/* trained_run.h - what the verbs that open a trained run share: progress over images and pairs, warnings, and the device. */
 #pragma once
 
-#include "programs/cli.h"
 #include "data/dataset.h"
+#include "eval/encode.h"
+#include "programs/cli.h"
 #include "run/progress.h"
 
 #define EVAL_NOT_LEARNED "%s has no learned thresholds: its detector never started or learns none, or no checkpoint is left"
@@ -21,3 +22,28 @@ void eval_progress_end(eval_progress *p);                              /* report
 void eval_warn(void *user, int64_t i, const char *message);            /* of an unreadable sample */
 void eval_note(const gf_dataset *d);                                   /* gf_dataset_note, if there is one; d may be NULL */
 void eval_warn_caption(void *user, int64_t i, const char *message);    /* of one whose image is used all the same */
+
+/* ----- the device -----
+ *
+ * Where the encoder of a run works: --device and --threads of `embed`, `discover` and all of `eval`. */
+
+typedef struct device_flags {
+    const char *device; /* NULL: as the run was trained */
+    int64_t threads;    /* 0: as the run */
+} device_flags;
+
+#define DEVICE_USAGE "[--device cpu|cuda] [--threads N]"
+/* Their rows; f: a device_flags within s. */
+#define DEVICE_FLAGS(s, f)                                                                            \
+    CLI_STRING(s, f.device, "device", "NAME",                                                         \
+               "cpu or cuda; default: as the run was trained, or the CPU where that cannot be used"), \
+        CLI_INTEGER(s, f.threads, "threads", "N", NULL, 1, 1024, "default: as the run; results are the same for any number")
+
+/* CLI_USAGE with a message if there is no such device. */
+int device_flags_check(const char *title, const char *device);
+int device_flags_read(const cli_call *call, const device_flags *f, gf_encoder_device *out);
+/* Reports on stderr the step of the weights, and that the run's own device cannot be used, where that is so. `verb` begins the
+ * line. */
+void device_flags_report(const char *verb, const gf_run_encoder *e);
+/* Opens the encoder and reports. */
+glofnd_status device_flags_open(gf_error *err, const char *verb, const gf_run_encoder_spec *spec, gf_run_encoder **out);

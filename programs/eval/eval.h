@@ -5,7 +5,6 @@
 #include "eval/split.h"
 #include "eval/zeroshot.h"
 #include "programs/cli.h"
-#include "programs/device_flags.h"
 #include "programs/trained_run.h"
 #include "run/run_eval.h"
 

@@ -8,14 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "programs/interrupt.h"
-#include "programs/preset_file.h"
-#include "programs/sweep/share.h"
-#include "programs/sweep/sweep_command.h"
-#include "programs/comparing.h"
 #include "io/file.h"
-#include "run/run_folder.h"
+#include "programs/cli.h"
+#include "programs/comparing.h"
+#include "programs/sweep/sweep.h"
 #include "run/progress.h"
+#include "run/run_folder.h"
 #include "util/text.h"
 
 /* Flags, which are also the keys of a sweep file; sweep_take reads their values. */
@@ -213,13 +211,6 @@ static void draw_progress(void *user) {
 
 /* ----- phases ----- */
 
-/* Fills the command of the present phase. 1: the run still needs it. */
-static int prepare_job(const sweeping *s, const sweep_run *r, sweep_command *w) {
-    if (s->eval < 0) sweep_pretrain_command(w, s->plan, r);
-    else sweep_eval_command(w, r, s->plan->eval[s->eval]);
-    return s->eval < 0 ? !r->finished : r->finished && !(r->evaluated & 1u << s->eval);
-}
-
 /* A job per run that still needs it. One evaluation after the other: two must not write to one eval.jsonl at a time. */
 static glofnd_status run_phase(sweeping *s, int eval) {
     int64_t todo = 0, done = 0;
@@ -242,7 +233,11 @@ static glofnd_status run_phase(sweeping *s, int eval) {
         sweep_command w = {.job = j, .text = text + (size_t)i * SWEEP_COMMAND_MAX};
         j->user = &s->run[i];
         snprintf(j->log, sizeof j->log, "%s.log", s->run[i].path);
-        j->state = prepare_job(s, &s->run[i], &w) ? JOB_WAITING : JOB_DONE;
+        /* Fills the command of the present phase. 1: the run still needs it. */
+        const sweep_run *r = &s->run[i];
+        if (s->eval < 0) sweep_pretrain_command(&w, s->plan, r);
+        else sweep_eval_command(&w, r, s->plan->eval[s->eval]);
+        j->state = (s->eval < 0 ? !r->finished : r->finished && !(r->evaluated & 1u << s->eval)) ? JOB_WAITING : JOB_DONE;
         if (w.cut) s->status = gf_fail(&s->err, GLOFND_E_ARGUMENT, "the arguments of %.200s are too long", s->run[i].name);
         todo += j->state == JOB_WAITING, done += j->state == JOB_DONE ? units_of(s, j) : 0;
     }
@@ -254,12 +249,6 @@ static glofnd_status run_phase(sweeping *s, int eval) {
     free(s->jobs.job);
     free(text);
     return s->status;
-}
-
-static int finished_runs(const sweeping *s) {
-    int n = 0;
-    for (int i = 0; i < s->count; i++) n += s->run[i].finished;
-    return n;
 }
 
 /* ----- comparing ----- */
@@ -353,7 +342,9 @@ static void list(const sweeping *s) {
         gf_print(stdout, "\n");
     }
     sweep_share_print(stdout, s->plan, s->run, s->count);
-    gf_print(stdout, "%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished_runs(s));
+    int n = 0;
+    for (int i = 0; i < s->count; i++) n += s->run[i].finished;
+    gf_print(stdout, "%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", n);
 }
 
 /* 0 only if all runs and evaluations are complete. */

@@ -67,6 +67,21 @@ TEST(test_refused_keys) {
 }
 
 /* Keys must be unique over both tables, else one of them could never be set. */
+TEST(test_removed_keys) {
+    gf_config c;
+    gf_error err;
+    assert_int_equal(gf_config_init(&err, &c), GLOFND_OK);
+    const gf_config before = c;
+    assert_int_equal(gf_config_set(&err, &c, "hard-beta", "0"), GLOFND_OK); /* as runs of 0.2 have it */
+    assert_int_equal(gf_config_set(&err, &c, "flag_probability", "1"), GLOFND_OK);
+    assert_int_equal(gf_config_set(&err, &c, "flag_seed", "7"), GLOFND_OK);
+    assert_memory_equal(&c, &before, sizeof c);
+    assert_int_equal(gf_config_set(&err, &c, "hard_beta", "0.5"), GLOFND_E_OPTION);
+    assert_non_null(strstr(err.text, "removed in 1.0"));
+    assert_int_equal(gf_config_set(&err, &c, "flag_probability", "0.5"), GLOFND_E_OPTION);
+    assert_int_equal(gf_config_set(&err, &c, "require_label", "yes"), GLOFND_E_OPTION);
+}
+
 TEST(test_keys_differ) {
     int in_method, found_in;
     for (int i = 0;; i++) {

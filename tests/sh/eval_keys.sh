@@ -5,7 +5,7 @@ awk '/^static const gf_eval_key / { event = $4; sub(/\[.*/, "", event) }
              while (match(line, /[A-Z_]+\("[a-z0-9_]+"/)) {
                  key = substr(line, RSTART, RLENGTH); gsub(/^[A-Z_]+\("|"$/, "", key); print event, key
                  line = substr(line, RSTART + RLENGTH) } }
-     /^};|}};/ { event = "" }' "$source/src/run/eval_schema.c" | grep -v '^every \|^epoch \|^trained ' > keys
+     /^};|}};/ { event = "" }' "$source/train/run/run_eval.c" | grep -v '^every \|^epoch \|^trained ' > keys
 [ "$(wc -l < keys)" -gt 80 ] || fail "the table was not found"
 while read -r event key; do
     grep "^| \`$event\` |" "$source/docs/formats.md" | grep -q "\`$key\`" || fail "docs/formats.md: $key of $event is missing"

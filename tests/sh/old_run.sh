@@ -1,5 +1,6 @@
 # A run folder of version 0.1 (tests/fixtures/run-0.1, 4 epochs of 64 drawn images) opens with every verb: its tables are those
-# that 0.1 printed, new evaluations are of the same kinds as its own, and training continues where it stopped.
+# that 0.1 printed, new evaluations are of the same kinds as its own, and training continues where it stopped. So does a run of
+# version 0.2 (tests/fixtures/run-0.2, with averages), whose configuration has keys that were removed since.
 . "$2/tests/sh/common.inc"
 needs_runs
 data=shapes:n=64,classes=4,size=16,seed=5
@@ -42,4 +43,18 @@ grep -q '"event": "trained", "step": 24' run-0.1/eval.jsonl || fail "resume: eva
 kinds > b
 grep -q '^knn' b && fail "a figure of weights that later training replaced"
 grep -q '^last epoch loss' b || fail "the last epoch is missing"
+
+# Version 0.2: keys without effect are passed over; the model of a finished run is that of its last checkpoint.
+cp -r "$source/tests/fixtures/run-0.2" . && chmod -R u+w run-0.2 || exit 1
+cp run-0.2/checkpoints/step-16/model.safetensors run-0.2/
+grep -q '^hard_beta = 0' run-0.2/config.cfg || fail "the fixture of 0.2 has no removed key"
+expect 0 "knn k 20 top-1 %" "$glofnd" report run-0.2 --quick --out old.html
+expect 0 "64 x 64 features" "$glofnd" embed run-0.2 --data $data --out features2.npy
+call "$glofnd" eval threshold run-0.2 --alpha 0.1;                      wants 'eval threshold 0.2' 0
+call "$glofnd" pretrain --out run-0.2 --resume --epochs 6 --quiet;      wants 'resume 0.2' 0 'resumed at step 16' 'finished'
+[ -e run-0.2/checkpoints/step-24/DONE ] || fail "resume 0.2: no checkpoint of step 24"
+grep -q hard_beta run-0.2/config.cfg && fail "resume 0.2: a removed key is written again"
+
+# A value that had an effect is refused.
+call "$glofnd" pretrain --data $data --out new --hard-beta 1;           wants 'removed key' 2 'hard_beta: it was removed in 1.0'
 exit 0

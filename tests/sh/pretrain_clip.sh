@@ -23,7 +23,7 @@ run pretrain $data $small --init nowhere.safetensors --out x;   wants 'no weight
 grep -q vocabulary err && fail 'a vocabulary was learned before the weights were looked for'
 run pretrain --data csv:nowhere.csv $small --init nowhere.safetensors --out x;  wants 'neither' 1 'nowhere.safetensors'
 printf 'PK\003\004\000\000\010\010\000\000' > torch.pt
-run pretrain $data $small --init torch.pt --out x;             wants 'a cut file of torch.save' 1 'torch.pt' 'archive' 'too short'
+run pretrain $data $small --init torch.pt --out x;             wants 'a file of torch.save' 1 'torch.pt' 'archive' 'glofnd convert'
 for side in image text; do
     run pretrain $data $small --lock $side --out x;             wants 'a lock without weights' 2 'lock: ' 'init'
 done

@@ -339,10 +339,36 @@ static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) 
     return gf_option_set(err, &all, c, sizeof *c, key, "");
 }
 
+/* Keys of experiments that ended before 1.0, and the value without effect that configurations of older runs have. */
+static const struct {
+    const char *key;
+    double off; /* NAN: any value, as it acts only with another of these keys */
+} removed_keys[] = {
+    {"hard_beta", 0.0},         {"tau_plus", 0.0},      {"flag_probability", 1.0},
+    {"flag_seed", (double)NAN}, {"require_label", 0.0}, {"attract_alpha", 0.0},
+};
+
+/* *removed: it is such a key. E_OPTION: its value would have an effect. */
+static glofnd_status check_removed(gf_error *err, const char *key, const char *value, int *removed) {
+    *removed = 0;
+    for (size_t i = 0; i < sizeof removed_keys / sizeof *removed_keys && !*removed; i++) {
+        double x = 0.0;
+        if (strcmp(removed_keys[i].key, key) != 0) continue;
+        *removed = 1;
+        FAIL_IF(err, gf_number_read(value, &x) || (!isnan(removed_keys[i].off) && x != removed_keys[i].off), GLOFND_E_OPTION,
+                "%s: it was removed in 1.0; leave it out, or take the version of the tag experiments-2026-11", key);
+    }
+    return GLOFND_OK;
+}
+
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
     char plain[64];
     plain_key(key, plain, sizeof plain);
-    if (index_of(plain) < 0) return fail_unknown(err, c, plain);
+    if (index_of(plain) < 0) {
+        int removed;
+        TRY(check_removed(err, plain, value, &removed));
+        return removed ? GLOFND_OK : fail_unknown(err, c, plain);
+    }
     /* The option as the tables know it. A share is kept beside it until the schedule is known. */
     const int at = share_index(plain);
     const size_t n = strlen(value);
