@@ -38,13 +38,10 @@ const char *eval_name(const char *text, char *name, size_t bytes) {
     return text[kind] == '=' ? text + kind + 1 : text;
 }
 
-/* "folder:DIR" without options: DIR, else NULL. */
-static const char *plain_folder(const char *spec) {
-    return strncmp(spec, "folder:", 7) == 0 && !strchr(spec, '?') ? spec + 7 : NULL;
-}
-
 glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out) {
-    const char *spec = eval_name(text, out->name, sizeof out->name), *colon = strchr(spec, ':'), *dir = plain_folder(spec);
+    /* "folder:DIR" without options: DIR, else NULL. */
+    const char *spec = eval_name(text, out->name, sizeof out->name), *colon = strchr(spec, ':'),
+               *dir = strncmp(spec, "folder:", 7) == 0 && !strchr(spec, '?') ? spec + 7 : NULL;
     out->known = gf_known_find(out->name);
     if (out->known && spec != text && (!colon || !gf_dataset_is_format(spec, (size_t)(colon - spec)))) dir = spec;
     else if (!out->known || !dir || !gf_known_recognise(out->known, dir)) dir = NULL;
@@ -122,15 +119,6 @@ glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf
     return status;
 }
 
-static void warn_of_averages(const char *what, const gf_config *c) {
-    if (c->method.similarity != GLOFND_SIMILARITY_BANK) return;
-    gf_print(stderr,
-             "glofnd eval %s: this run compares averages of embeddings (similarity = bank); its thresholds are compared with ",
-             what);
-    gf_print(stderr,
-             "similarities of single embeddings here, so figures of learned thresholds do not apply: see its log.jsonl\n");
-}
-
 glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s, eval_progress *progress, gf_trained_run **run,
                                 double *alpha) {
     const gf_trained_run_spec spec = {.run = s->run,
@@ -143,7 +131,14 @@ glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s
     TRY(gf_trained_run_create(err, &spec, run));
     device_flags_report("eval", gf_trained_run_encoder(*run));
     const gf_config *c = gf_trained_run_config(*run);
-    warn_of_averages(what, c);
+    if (c->method.similarity == GLOFND_SIMILARITY_BANK) {
+        gf_print(
+            stderr,
+            "glofnd eval %s: this run compares averages of embeddings (similarity = bank); its thresholds are compared with ",
+            what);
+        gf_print(stderr,
+                 "similarities of single embeddings here, so figures of learned thresholds do not apply: see its log.jsonl\n");
+    }
     if (!s->data) s->data = c->data;
     snprintf(s->test_name, sizeof s->test_name, "%s", s->data);
     if (*alpha == 0.0) *alpha = c->method.alpha;
@@ -215,17 +210,6 @@ static glofnd_status read_rows(gf_error *err, const char *path, const char *labe
     return GLOFND_OK;
 }
 
-/* Only rows with a label. */
-static void keep_labelled(gf_features *d) {
-    int64_t rows = 0;
-    for (int64_t i = 0; i < d->n; i++) {
-        if (d->label[i] < 0) continue;
-        memmove(d->x + rows * d->dim, d->x + i * d->dim, (size_t)d->dim * sizeof *d->x);
-        d->label[rows++] = d->label[i];
-    }
-    d->n = rows;
-}
-
 /* Classifiers take memory for every label up to the largest one. */
 static glofnd_status check_labels(gf_error *err, const char *path, const gf_features *d) {
     for (int64_t i = 0; i < d->n; i++)
@@ -243,27 +227,20 @@ static glofnd_status read_features(gf_error *err, const char *path, const char *
         gf_features_free(&d);
         return status;
     }
-    keep_labelled(&d);
+    /* Only rows with a label. */
+    int64_t rows = 0;
+    for (int64_t i = 0; i < d.n; i++) {
+        if (d.label[i] < 0) continue;
+        memmove(d.x + rows * d.dim, d.x + i * d.dim, (size_t)d.dim * sizeof *d.x);
+        d.label[rows++] = d.label[i];
+    }
+    d.n = rows;
     *out = d;
     FAIL_IF(err, out->n == 0, GLOFND_E_ARGUMENT, "%.300s: no row has a label", labels);
     return GLOFND_OK;
 }
 
 /* ----- training and test rows ----- */
-
-/* A class that no training row has cannot be predicted. */
-static glofnd_status check_test(gf_error *err, const gf_features *train, const gf_features *test) {
-    const int32_t classes = gf_features_classes(train);
-    uint8_t *seen = calloc((size_t)classes, 1);
-    int32_t missing = -1;
-    FAIL_IF(err, !seen, GLOFND_E_MEMORY, "no memory for %d classes", (int)classes);
-    for (int64_t i = 0; i < train->n; i++) seen[train->label[i]] = 1;
-    for (int64_t i = 0; i < test->n && missing < 0; i++)
-        if (test->label[i] >= classes || !seen[test->label[i]]) missing = test->label[i];
-    free(seen);
-    FAIL_IF(err, missing >= 0, GLOFND_E_ARGUMENT, "class %d of the test rows has no training row", (int)missing);
-    return GLOFND_OK;
-}
 
 glofnd_status eval_files_split(gf_error *err, eval_samples *s, const eval_files *f, gf_features *train, gf_features *test) {
     const char *path = s->run, *other = s->test;
@@ -278,7 +255,17 @@ glofnd_status eval_files_split(gf_error *err, eval_samples *s, const eval_files 
     FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT,
             "%.200s has %lld numbers per row, %.200s has %lld: they must be of one model", path, (long long)train->dim, other,
             (long long)test->dim);
-    return check_test(err, train, test);
+    /* A class that no training row has cannot be predicted. */
+    const int32_t classes = gf_features_classes(train);
+    uint8_t *seen = calloc((size_t)classes, 1);
+    int32_t missing = -1;
+    FAIL_IF(err, !seen, GLOFND_E_MEMORY, "no memory for %d classes", (int)classes);
+    for (int64_t i = 0; i < train->n; i++) seen[train->label[i]] = 1;
+    for (int64_t i = 0; i < test->n && missing < 0; i++)
+        if (test->label[i] >= classes || !seen[test->label[i]]) missing = test->label[i];
+    free(seen);
+    FAIL_IF(err, missing >= 0, GLOFND_E_ARGUMENT, "class %d of the test rows has no training row", (int)missing);
+    return GLOFND_OK;
 }
 
 /* ----- all rows ----- */

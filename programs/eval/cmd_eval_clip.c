@@ -45,18 +45,6 @@ glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out
     return status;
 }
 
-static glofnd_status rank_pairs(gf_error *err, const gf_text_pairs *p, int threads, eval_retrieved *out) {
-    gf_retrieval_input in = {.image = p->image.x,
-                             .text = p->text.x,
-                             .images = p->image.n,
-                             .texts = p->text.n,
-                             .dim = p->image.dim,
-                             .owner = p->owner,
-                             .job.threads = threads};
-    out->dim = p->image.dim, out->repeated = p->repeated, out->lost = p->lost;
-    return eval_rank(err, &in, &out->found);
-}
-
 /* Another stage on the line of the images, with a time of its own. */
 static void draw_captions(void *user, int64_t done, int64_t total) {
     static const char what[] = "samples with captions";
@@ -78,7 +66,18 @@ glofnd_status eval_retrieve(gf_error *err, const eval_encoders *t, const char *s
     eval_progress_begin(&line, "images");
     if (status == GLOFND_OK) status = gf_encode_pairs(err, t->image, t->text, data, watch, &pairs);
     eval_progress_end(&line);
-    if (status == GLOFND_OK) status = rank_pairs(err, &pairs, gf_run_encoder_threads(t->image), out);
+    if (status == GLOFND_OK) {
+        const int threads = gf_run_encoder_threads(t->image);
+        gf_retrieval_input in = {.image = pairs.image.x,
+                                 .text = pairs.text.x,
+                                 .images = pairs.image.n,
+                                 .texts = pairs.text.n,
+                                 .dim = pairs.image.dim,
+                                 .owner = pairs.owner,
+                                 .job.threads = threads};
+        out->dim = pairs.image.dim, out->repeated = pairs.repeated, out->lost = pairs.lost;
+        status = eval_rank(err, &in, &out->found);
+    }
     gf_text_pairs_free(&pairs);
     gf_dataset_free(data);
     return status;
@@ -182,20 +181,16 @@ static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *
     return status;
 }
 
-/* Gives the rows their labels; group [rows]. */
-static void label_rows(const gf_dataset *data, gf_features *f, int32_t *group) {
-    for (int64_t i = 0; i < f->n; i++) {
-        group[i] = gf_dataset_group(data, f->label[i]);
-        f->label[i] = gf_dataset_label(data, f->label[i]);
-    }
-}
-
 static glofnd_status score_rows(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
                                 gf_features *images, const float *classes, int64_t count) {
     const gf_sweep_job job = {.threads = gf_run_encoder_threads(j->encoders.image)};
     int32_t *group = malloc((size_t)images->n * sizeof *group);
     FAIL_IF(err, !group, GLOFND_E_MEMORY, "no memory for %lld images", (long long)images->n);
-    label_rows(data, images, group);
+    /* Gives the rows their labels; group [rows]. */
+    for (int64_t i = 0; i < images->n; i++) {
+        group[i] = gf_dataset_group(data, images->label[i]);
+        images->label[i] = gf_dataset_label(data, images->label[i]);
+    }
     const gf_zeroshot_groups groups = {.group = group, .left_out = s->task ? s->task->left_out : -1};
     const glofnd_status status = gf_zeroshot_score_groups(err, images, &groups, classes, count, &job, &s->found);
     free(group);
@@ -206,38 +201,33 @@ static glofnd_status score_rows(gf_error *err, const zeroshot_job *j, zeroshot_s
     return status;
 }
 
-static glofnd_status classify(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
-                              const gf_prompts *prompts) {
-    float *classes = NULL;
-    gf_features images = {0};
-    glofnd_status status = gf_zeroshot_classifier(err, j->encoders.text, prompts, &classes);
-    if (status == GLOFND_OK) status = encode(err, j->encoders.image, data, s->data.name, &images);
-    if (status == GLOFND_OK) status = score_rows(err, j, s, data, &images, classes, prompts->classes.n);
-    gf_features_free(&images);
-    free(classes);
-    return status;
-}
-
-static glofnd_status associate(gf_error *err, const zeroshot_job *j, zeroshot_set *s) {
-    eval_progress line;
-    const gf_encode_spec report = {.unreadable = eval_warn, .progress = eval_progress_draw, .user = &line};
-    eval_progress_begin(&line, s->data.name);
-    const glofnd_status status =
-        gf_associations_run(err, j->encoders.image, j->encoders.text, s->data.spec, &report, &s->associated);
-    eval_progress_end(&line);
-    return status;
-}
-
 glofnd_status zeroshot_run(gf_error *err, const zeroshot_job *j, zeroshot_set *s) {
     gf_dataset *data = NULL;
     gf_prompts prompts = {0};
-    if (s->scoring == GF_SCORE_JACCARD) return associate(err, j, s);
+    if (s->scoring == GF_SCORE_JACCARD) {
+        eval_progress line;
+        const gf_encode_spec report = {.unreadable = eval_warn, .progress = eval_progress_draw, .user = &line};
+        eval_progress_begin(&line, s->data.name);
+        const glofnd_status associate_status =
+            gf_associations_run(err, j->encoders.image, j->encoders.text, s->data.spec, &report, &s->associated);
+        eval_progress_end(&line);
+        return associate_status;
+    }
     if (s->retrieval) return eval_retrieve(err, &j->encoders, s->samples.data, &s->retrieved);
     glofnd_status status = gf_dataset_open(err, s->samples.data, &data);
     eval_note(data);
     if (status == GLOFND_OK) status = read_prompts(err, s, data, &prompts);
     s->classes_sum = sum_of(&prompts.classes), s->templates_sum = sum_of(&prompts.templates);
-    if (status == GLOFND_OK) status = classify(err, j, s, data, &prompts);
+    if (status == GLOFND_OK) {
+        float *classes = NULL;
+        gf_features images = {0};
+        glofnd_status classify_status = gf_zeroshot_classifier(err, j->encoders.text, &prompts, &classes);
+        if (classify_status == GLOFND_OK) classify_status = encode(err, j->encoders.image, data, s->data.name, &images);
+        if (classify_status == GLOFND_OK) classify_status = score_rows(err, j, s, data, &images, classes, prompts.classes.n);
+        gf_features_free(&images);
+        free(classes);
+        status = classify_status;
+    }
     gf_prompts_free(&prompts);
     gf_dataset_free(data);
     return status;
@@ -305,20 +295,6 @@ static glofnd_status read_set(gf_error *err, const zeroshot_job *j, zeroshot_set
     return GLOFND_OK;
 }
 
-/* E_OPTION: a dataset that is named twice, which would count twice in the mean. */
-static glofnd_status check_differ(gf_error *err, const zeroshot_job *j) {
-    for (int i = 0; i < j->sets; i++)
-        for (int k = 0; k < i; k++) {
-            const zeroshot_set *a = &j->set[k], *b = &j->set[i];
-            FAIL_IF(err,
-                    a->retrieval == b->retrieval && strcmp(a->data.name, b->data.name) == 0 &&
-                        strcmp(a->samples.data, b->samples.data) == 0,
-                    GLOFND_E_OPTION, "%s=%.200s is given twice; it would count twice in the average", b->data.name,
-                    b->samples.data);
-        }
-    return GLOFND_OK;
-}
-
 /* E_OPTION: "NAME=FILE" for a dataset that is not there. A file may have a = in its name. */
 static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const gf_option_strings *w, const char *flag) {
     for (int i = 0; i < w->count; i++) {
@@ -330,26 +306,6 @@ static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const gf_
     return GLOFND_OK;
 }
 
-/* The tasks of the benchmark that are on this disk; each that is missing is named. */
-static glofnd_status read_benchmark(gf_error *err, zeroshot_job *j) {
-    char folder[PATH_MAX], text[PATH_MAX + 80];
-    const int before = j->sets;
-    for (int i = 0; gf_datacomp_at(i); i++) {
-        const gf_datacomp_task *t = gf_datacomp_at(i);
-        const int there = gf_datacomp_folder(t, j->datacomp, folder, sizeof folder);
-        if (!there) {
-            gf_print(stderr, "glofnd eval zeroshot: DataComp task %s is missing: no folder %s in %s\n", t->title, folder,
-                     j->datacomp);
-            continue;
-        }
-        snprintf(text, sizeof text, "%s=%s:%s", t->name, t->scoring == GF_SCORE_JACCARD ? "winogavil" : "wds", folder);
-        TRY(read_set(err, j, &j->set[j->sets], text, t->scoring == GF_SCORE_RECALL));
-        j->set[j->sets++].of_benchmark = 1;
-    }
-    FAIL_IF(err, j->sets == before, GLOFND_E_IO, "'%.300s' has no evaluation set of DataComp", j->datacomp);
-    return GLOFND_OK;
-}
-
 /* Datasets follow --data, --retrieval, or behind RUN. */
 static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, int count) {
     j->set = calloc((size_t)(j->data.count + count + j->retrieval.count) + GF_DATACOMP_TASKS, sizeof *j->set);
@@ -357,12 +313,38 @@ static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, in
     for (int i = 0; i < j->data.count; i++) TRY(read_set(err, j, &j->set[j->sets++], j->data.at[i], 0));
     for (int i = 0; i < count; i++) TRY(read_set(err, j, &j->set[j->sets++], behind[i], 0));
     for (int i = 0; i < j->retrieval.count; i++) TRY(read_set(err, j, &j->set[j->sets++], j->retrieval.at[i], 1));
-    if (j->datacomp) TRY(read_benchmark(err, j));
+    if (j->datacomp) {
+        /* The tasks of the benchmark that are on this disk; each that is missing is named. */
+        char folder[PATH_MAX], text[PATH_MAX + 80];
+        const int before = j->sets;
+        for (int i = 0; gf_datacomp_at(i); i++) {
+            const gf_datacomp_task *t = gf_datacomp_at(i);
+            const int there = gf_datacomp_folder(t, j->datacomp, folder, sizeof folder);
+            if (!there) {
+                gf_print(stderr, "glofnd eval zeroshot: DataComp task %s is missing: no folder %s in %s\n", t->title, folder,
+                         j->datacomp);
+                continue;
+            }
+            snprintf(text, sizeof text, "%s=%s:%s", t->name, t->scoring == GF_SCORE_JACCARD ? "winogavil" : "wds", folder);
+            TRY(read_set(err, j, &j->set[j->sets], text, t->scoring == GF_SCORE_RECALL));
+            j->set[j->sets++].of_benchmark = 1;
+        }
+        FAIL_IF(err, j->sets == before, GLOFND_E_IO, "'%.300s' has no evaluation set of DataComp", j->datacomp);
+    }
     for (int i = 0; i < j->sets; i++) {
         j->set[i].classes = choose_file(j, &j->classes, j->set[i].data.name);
         j->set[i].templates = choose_file(j, &j->templates, j->set[i].data.name);
     }
-    TRY(check_differ(err, j));
+    /* E_OPTION: a dataset that is named twice, which would count twice in the mean. */
+    for (int i = 0; i < j->sets; i++)
+        for (int k = 0; k < i; k++) {
+            const zeroshot_set *a = &j->set[k], *b = &j->set[i];
+            FAIL_IF(err,
+                    a->retrieval == b->retrieval && strcmp(a->data.name, b->data.name) == 0 &&
+                        strcmp(a->samples.data, b->samples.data) == 0,
+                    GLOFND_E_OPTION, "%s=%.200s is given twice; it would count twice in the average", b->data.name,
+                    b->samples.data);
+        }
     TRY(check_names(err, j, &j->classes, "classes"));
     return check_names(err, j, &j->templates, "templates");
 }
@@ -381,23 +363,21 @@ static void put_sum(gf_eval_writer *log, const char *key, uint32_t sum) {
     gf_eval_put_text(log, key, text);
 }
 
-static glofnd_status record_associations(gf_error *err, const zeroshot_set *s) {
-    gf_eval_writer log = {0};
-    TRY(gf_eval_writer_open(err, &log, s->samples.run));
-    eval_log_begin(&log, "associations", "jaccard", &s->samples);
-    gf_eval_put_text(&log, "dataset", s->data.name);
-    gf_eval_put_integer(&log, "instances", s->associated.instances);
-    gf_eval_put_integer(&log, "images", s->associated.images);
-    gf_eval_put_number(&log, "jaccard", s->associated.many);
-    gf_eval_put_number(&log, "jaccard_few", s->associated.few);
-    gf_eval_put_number(&log, "jaccard_all", s->associated.all);
-    gf_eval_writer_end(&log);
-    return gf_eval_writer_close(&log);
-}
-
 static glofnd_status record(gf_error *err, const zeroshot_set *s) {
     gf_eval_writer log = {0};
-    if (s->scoring == GF_SCORE_JACCARD) return record_associations(err, s);
+    if (s->scoring == GF_SCORE_JACCARD) {
+        gf_eval_writer associations_log = {0};
+        TRY(gf_eval_writer_open(err, &associations_log, s->samples.run));
+        eval_log_begin(&associations_log, "associations", "jaccard", &s->samples);
+        gf_eval_put_text(&associations_log, "dataset", s->data.name);
+        gf_eval_put_integer(&associations_log, "instances", s->associated.instances);
+        gf_eval_put_integer(&associations_log, "images", s->associated.images);
+        gf_eval_put_number(&associations_log, "jaccard", s->associated.many);
+        gf_eval_put_number(&associations_log, "jaccard_few", s->associated.few);
+        gf_eval_put_number(&associations_log, "jaccard_all", s->associated.all);
+        gf_eval_writer_end(&associations_log);
+        return gf_eval_writer_close(&associations_log);
+    }
     if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->data.name, &s->retrieved.found);
     TRY(gf_eval_writer_open(err, &log, s->samples.run));
     eval_log_begin(&log, "zeroshot", protocol_of(s), &s->samples);
@@ -437,25 +417,6 @@ static int mean_score(const zeroshot_job *j, int group, double *mean) {
         if (in_group(&j->set[i], group)) sum += score_of(&j->set[i]), n++;
     *mean = sum / n;
     return n > 1 && (group == ALL_SETS || n < j->sets);
-}
-
-/* The benchmark's own average is that of all its tasks. */
-static void print_benchmark(const zeroshot_job *j) {
-    double sum = 0.0;
-    int n = 0;
-    for (int i = 0; i < j->sets; i++)
-        if (j->set[i].of_benchmark) sum += score_of(&j->set[i]), n++;
-    if (n == GF_DATACOMP_TASKS) gf_print(stdout, "DataComp average over its %d tasks: %.2f\n", n, 100.0 * sum / n);
-    else
-        gf_print(stdout, "no DataComp average: %d of its %d tasks are here; the average above is over what was given\n", n,
-                 GF_DATACOMP_TASKS);
-}
-
-static void print_means(const zeroshot_job *j) {
-    double mean;
-    for (int g = 0; g < GROUPS; g++)
-        if (mean_score(j, g, &mean))
-            gf_print(stdout, "%-16s %8s %8s %8s  %-14s %7.2f\n", group_titles[g], "", "", "", "", 100.0 * mean);
 }
 
 /* The protocol of all that are classified, or "several". */
@@ -500,31 +461,11 @@ static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
     return gf_eval_writer_close(&log);
 }
 
-static void print_set(const zeroshot_set *s) {
-    const gf_retrieval *r = &s->retrieved.found;
-    if (s->of_benchmark && s->task->size && s->task->size != (s->retrieval ? r->images : s->found.n))
-        gf_print(stderr, "glofnd eval zeroshot: WARNING: %s has %lld images here, %lld in DataComp\n", s->data.name,
-                 (long long)(s->retrieval ? r->images : s->found.n), (long long)s->task->size);
-    if (s->scoring == GF_SCORE_JACCARD) {
-        gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7s %7s\n", s->data.name,
-                 (long long)s->associated.images, "-", (long long)s->associated.instances, metric_of(s), 100.0 * score_of(s), "-",
-                 "-", "-", "-", "-");
-        return;
-    }
-    if (s->retrieval)
-        gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->data.name, (long long)r->images, "-",
-                 (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
-    else
-        gf_print(stdout, "%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->data.name, (long long)s->found.n,
-                 (long long)s->found.classes, "-", metric_of(s), 100.0 * score_of(s), 100.0 * s->found.top1,
-                 100.0 * s->found.top5, 100.0 * s->found.per_class, "-", "-");
-    if (!s->retrieval && s->found.seen < s->found.classes)
-        gf_print(stderr, "glofnd eval zeroshot: %s: %lld of %lld classes have no image; the mean per class is over the others\n",
-                 s->data.name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
-    fflush(stdout);
-}
-
-static void print_heading(const zeroshot_job *j) {
+static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
+    for (int i = 0; i < j->sets; i++) TRY(zeroshot_check(err, &j->set[i]));
+    const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
+    TRY(eval_encoders_open(err, &spec, &j->encoders));
+    glofnd_status stored = GLOFND_OK;
     gf_print(stdout, "protocol  zeroshot: the class whose mean sentence is nearest%s\n",
              j->untrained ? ", UNTRAINED weights" : "");
     for (int i = 0; i < j->sets; i++) gf_print(stdout, "test on   %s: %s\n", j->set[i].data.name, j->set[i].data.spec);
@@ -533,21 +474,49 @@ static void print_heading(const zeroshot_job *j) {
             gf_print(stdout, "templates %s of %s\n", j->set[i].templates, j->set[i].data.name);
     gf_print(stdout, "%-16s %8s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "captions", "metric",
              "score %", "top-1", "top-5", "per class", "IR", "TR");
-}
-
-static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
-    for (int i = 0; i < j->sets; i++) TRY(zeroshot_check(err, &j->set[i]));
-    const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
-    TRY(eval_encoders_open(err, &spec, &j->encoders));
-    glofnd_status stored = GLOFND_OK;
-    print_heading(j);
     for (int i = 0; i < j->sets; i++) {
         TRY(zeroshot_run(err, j, &j->set[i]));
-        print_set(&j->set[i]);
+        const zeroshot_set *s = &j->set[i];
+        const gf_retrieval *r = &s->retrieved.found;
+        if (s->of_benchmark && s->task->size && s->task->size != (s->retrieval ? r->images : s->found.n))
+            gf_print(stderr, "glofnd eval zeroshot: WARNING: %s has %lld images here, %lld in DataComp\n", s->data.name,
+                     (long long)(s->retrieval ? r->images : s->found.n), (long long)s->task->size);
+        if (s->scoring == GF_SCORE_JACCARD) {
+            gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7s %7s\n", s->data.name,
+                     (long long)s->associated.images, "-", (long long)s->associated.instances, metric_of(s), 100.0 * score_of(s),
+                     "-", "-", "-", "-", "-");
+        } else {
+            if (s->retrieval)
+                gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->data.name,
+                         (long long)r->images, "-", (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-",
+                         100.0 * r->ir.mean, 100.0 * r->tr.mean);
+            else
+                gf_print(stdout, "%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->data.name,
+                         (long long)s->found.n, (long long)s->found.classes, "-", metric_of(s), 100.0 * score_of(s),
+                         100.0 * s->found.top1, 100.0 * s->found.top5, 100.0 * s->found.per_class, "-", "-");
+            if (!s->retrieval && s->found.seen < s->found.classes)
+                gf_print(stderr,
+                         "glofnd eval zeroshot: %s: %lld of %lld classes have no image; the mean per class is over the others\n",
+                         s->data.name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
+            fflush(stdout);
+        }
         if (stored == GLOFND_OK) stored = eval_stored(err, record(err, &j->set[i]));
     }
-    print_means(j);
-    if (j->datacomp) print_benchmark(j);
+    double mean;
+    for (int g = 0; g < GROUPS; g++)
+        if (mean_score(j, g, &mean))
+            gf_print(stdout, "%-16s %8s %8s %8s  %-14s %7.2f\n", group_titles[g], "", "", "", "", 100.0 * mean);
+    if (j->datacomp) {
+        /* The benchmark's own average is that of all its tasks. */
+        double sum = 0.0;
+        int n = 0;
+        for (int i = 0; i < j->sets; i++)
+            if (j->set[i].of_benchmark) sum += score_of(&j->set[i]), n++;
+        if (n == GF_DATACOMP_TASKS) gf_print(stdout, "DataComp average over its %d tasks: %.2f\n", n, 100.0 * sum / n);
+        else
+            gf_print(stdout, "no DataComp average: %d of its %d tasks are here; the average above is over what was given\n", n,
+                     GF_DATACOMP_TASKS);
+    }
     return stored == GLOFND_OK ? eval_stored(err, record_mean(err, j)) : stored;
 }
 
@@ -631,31 +600,31 @@ typedef struct retrieval_job {
 
 /* ----- embeddings of files ----- */
 
-/* owner [texts], to be freed: of the file, or caption i of image i. */
-static glofnd_status read_owners(gf_error *err, const char *path, int64_t images, int64_t texts, int64_t **out) {
-    gf_npy a = {0};
-    *out = malloc((size_t)texts * sizeof **out);
-    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %lld captions", (long long)texts);
-    FAIL_IF(err, !path && images != texts, GLOFND_E_ARGUMENT,
-            "%lld images and %lld captions: --owner must give the image of each caption", (long long)images, (long long)texts);
-    for (int64_t i = 0; !path && i < texts; i++) (*out)[i] = i;
-    if (!path) return GLOFND_OK;
-    TRY(gf_npy_read(err, path, &a));
-    const int whole = a.type == GF_NPY_I8 || a.type == GF_NPY_I4 || a.type == GF_NPY_U1, fits = a.rank == 1 && a.count == texts;
-    for (int64_t i = 0; whole && fits && i < texts; i++) (*out)[i] = gf_npy_i64(&a, i);
-    gf_npy_free(&a);
-    FAIL_IF(err, !whole || !fits, GLOFND_E_FORMAT, "%.300s must be int64, int32 or uint8 [%lld]: the image of each caption", path,
-            (long long)texts);
-    return GLOFND_OK;
-}
-
 static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_features *image, gf_features *text, int64_t **owner) {
     TRY(gf_embeddings_load(err, j->image, NULL, &image->n, &image->dim, &image->x));
     TRY(gf_embeddings_load(err, j->text, NULL, &text->n, &text->dim, &text->x));
     FAIL_IF(err, image->dim != text->dim, GLOFND_E_ARGUMENT,
             "%.200s has %lld numbers per row, %.200s has %lld: they must be of one model", j->image, (long long)image->dim,
             j->text, (long long)text->dim);
-    TRY(read_owners(err, j->owner, image->n, text->n, owner));
+    /* owner [texts], to be freed: of the file, or caption i of image i. */
+    const char *path = j->owner;
+    const int64_t images = image->n;
+    const int64_t texts = text->n;
+    gf_npy a = {0};
+    *owner = malloc((size_t)texts * sizeof **owner);
+    FAIL_IF(err, !*owner, GLOFND_E_MEMORY, "no memory for %lld captions", (long long)texts);
+    FAIL_IF(err, !path && images != texts, GLOFND_E_ARGUMENT,
+            "%lld images and %lld captions: --owner must give the image of each caption", (long long)images, (long long)texts);
+    for (int64_t i = 0; !path && i < texts; i++) (*owner)[i] = i;
+    if (path) {
+        TRY(gf_npy_read(err, path, &a));
+        const int whole = a.type == GF_NPY_I8 || a.type == GF_NPY_I4 || a.type == GF_NPY_U1,
+                  fits = a.rank == 1 && a.count == texts;
+        for (int64_t i = 0; whole && fits && i < texts; i++) (*owner)[i] = gf_npy_i64(&a, i);
+        gf_npy_free(&a);
+        FAIL_IF(err, !whole || !fits, GLOFND_E_FORMAT, "%.300s must be int64, int32 or uint8 [%lld]: the image of each caption",
+                path, (long long)texts);
+    }
     gf_retrieval_input in = {.image = image->x,
                              .text = text->x,
                              .images = image->n,
@@ -694,40 +663,6 @@ static void add_row(gf_table *t, const char *what, const gf_recalls *r) {
     gf_table_add(t, "%s", what);
     for (int k = 0; k < GF_RECALLS; k++) gf_table_number(t, 100.0 * r->at[k], 2);
     gf_table_number(t, 100.0 * r->mean, 2);
-}
-
-static void print_samples(const retrieval_job *j) {
-    const gf_retrieval *r = &j->result.found;
-    gf_print(stdout, "protocol  retrieval: cosine, %lld numbers%s\n", (long long)j->result.dim,
-             j->samples.untrained ? ", UNTRAINED weights" : "");
-    gf_print(stdout, "data      %lld images, %lld captions of %s\n", (long long)r->images, (long long)r->texts,
-             j->samples.run ? j->samples.data : j->image);
-    if (j->result.repeated)
-        gf_print(stdout, "          %lld samples name an image of an earlier one\n", (long long)j->result.repeated);
-    if (j->result.lost)
-        gf_print(stdout, "          %lld captions of unreadable images are left out\n", (long long)j->result.lost);
-    if (r->queries < r->images)
-        gf_print(stdout, "          %lld images have no caption: they may be found, but are not used as queries\n",
-                 (long long)(r->images - r->queries));
-}
-
-static void print_table(const gf_retrieval *r) {
-    gf_table t = {.columns = 2 + GF_RECALLS};
-    gf_text text = {0};
-    gf_recalls both = {.mean = r->mean};
-    for (int k = 0; k < GF_RECALLS; k++) both.at[k] = 0.5 * (r->ir.at[k] + r->tr.at[k]);
-    gf_table_add(&t, "recall %%");
-    for (int k = 0; k < GF_RECALLS; k++) gf_table_add(&t, "@%d", gf_recall_at[k]);
-    gf_table_add(&t, "average");
-    add_row(&t, "IR, text to image", &r->ir);
-    add_row(&t, "TR, image to text", &r->tr);
-    add_row(&t, "average", &both);
-    add_row(&t, "chance, text to image", &r->ir_chance);
-    add_row(&t, "chance, image to text", &r->tr_chance);
-    gf_table_text(&text, &t, 1);
-    if (text.at) gf_print_lines(stdout, text.at);
-    gf_text_free(&text);
-    gf_table_free(&t);
 }
 
 /* ----- entry ----- */
@@ -774,8 +709,39 @@ static int retrieval_run(const cli_call *call, const void *flags) {
         snprintf(j.samples.test_name, sizeof j.samples.test_name, "%s", j.samples.data);
     }
     if (status == GLOFND_OK) status = j.samples.run ? measure_run(&err, &j) : measure_files(&err, &j);
-    if (status == GLOFND_OK) print_samples(&j);
-    if (status == GLOFND_OK) print_table(&j.result.found);
+    if (status == GLOFND_OK) {
+        const gf_retrieval *r = &j.result.found;
+        gf_print(stdout, "protocol  retrieval: cosine, %lld numbers%s\n", (long long)j.result.dim,
+                 j.samples.untrained ? ", UNTRAINED weights" : "");
+        gf_print(stdout, "data      %lld images, %lld captions of %s\n", (long long)r->images, (long long)r->texts,
+                 j.samples.run ? j.samples.data : j.image);
+        if (j.result.repeated)
+            gf_print(stdout, "          %lld samples name an image of an earlier one\n", (long long)j.result.repeated);
+        if (j.result.lost)
+            gf_print(stdout, "          %lld captions of unreadable images are left out\n", (long long)j.result.lost);
+        if (r->queries < r->images)
+            gf_print(stdout, "          %lld images have no caption: they may be found, but are not used as queries\n",
+                     (long long)(r->images - r->queries));
+    }
+    if (status == GLOFND_OK) {
+        const gf_retrieval *r = &j.result.found;
+        gf_table t = {.columns = 2 + GF_RECALLS};
+        gf_text text = {0};
+        gf_recalls both = {.mean = r->mean};
+        for (int k = 0; k < GF_RECALLS; k++) both.at[k] = 0.5 * (r->ir.at[k] + r->tr.at[k]);
+        gf_table_add(&t, "recall %%");
+        for (int k = 0; k < GF_RECALLS; k++) gf_table_add(&t, "@%d", gf_recall_at[k]);
+        gf_table_add(&t, "average");
+        add_row(&t, "IR, text to image", &r->ir);
+        add_row(&t, "TR, image to text", &r->tr);
+        add_row(&t, "average", &both);
+        add_row(&t, "chance, text to image", &r->ir_chance);
+        add_row(&t, "chance, image to text", &r->tr_chance);
+        gf_table_text(&text, &t, 1);
+        if (text.at) gf_print_lines(stdout, text.at);
+        gf_text_free(&text);
+        gf_table_free(&t);
+    }
     if (status == GLOFND_OK && j.samples.run)
         status = eval_stored(&err, eval_record_retrieval(&err, &j.samples, j.data.name, &j.result.found));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);

@@ -94,19 +94,6 @@ static glofnd_status record(gf_error *err, const knn_job *j) {
     return gf_eval_writer_close(&log);
 }
 
-static void print_result(const knn_job *j) {
-    gf_print(stdout, "protocol  %s: cosine, k %lld, ", name_of(j), (long long)j->knn.k);
-    if (j->knn.temperature > 0.0) gf_print(stdout, "votes exp(s / %g)", j->knn.temperature);
-    else gf_print(stdout, "equal votes");
-    gf_print(stdout, ", %lld %s%s\n", (long long)j->dim,
-             j->files                ? "numbers a row"
-             : j->samples.embeddings ? "numbers of the image embedding"
-                                     : "backbone features",
-             j->samples.untrained ? ", UNTRAINED weights" : "");
-    eval_print_samples(&j->samples, j->train_n, j->test_n);
-    gf_print(stdout, "top-1     %.2f %%\n", 100.0 * j->top1);
-}
-
 typedef struct knn_flags {
     const char *data, *test;
     int64_t k;
@@ -136,7 +123,18 @@ static int run(const cli_call *call, const void *flags) {
     if (code != CLI_OK) return code;
     j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
     glofnd_status status = j.files ? run_files(&err, &j) : run_knn(&err, &j);
-    if (status == GLOFND_OK) print_result(&j);
+    if (status == GLOFND_OK) {
+        gf_print(stdout, "protocol  %s: cosine, k %lld, ", name_of(&j), (long long)j.knn.k);
+        if (j.knn.temperature > 0.0) gf_print(stdout, "votes exp(s / %g)", j.knn.temperature);
+        else gf_print(stdout, "equal votes");
+        gf_print(stdout, ", %lld %s%s\n", (long long)j.dim,
+                 j.files                ? "numbers a row"
+                 : j.samples.embeddings ? "numbers of the image embedding"
+                                        : "backbone features",
+                 j.samples.untrained ? ", UNTRAINED weights" : "");
+        eval_print_samples(&j.samples, j.train_n, j.test_n);
+        gf_print(stdout, "top-1     %.2f %%\n", 100.0 * j.top1);
+    }
     if (status == GLOFND_OK && !j.files) status = eval_stored(&err, record(&err, &j));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
@@ -215,16 +213,6 @@ static int read_protocol(const cli_call *call, linear_job *j, const char *text) 
     for (int i = 0; gf_probe_protocol_at(i); i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", i ? "," : "", gf_probe_protocol_at(i)->name);
     return cli_misused(call, "there is no protocol \"%s\"; there are%s", text, names);
-}
-
-/* The bare name is the whole protocol; whatever differs from it is in the name. */
-static void name_protocol(linear_job *j) {
-    char views[32] = "", epochs[32] = "";
-    if (j->spec.augment == 0) snprintf(views, sizeof views, "-centre");
-    else if (j->spec.augment > 0) snprintf(views, sizeof views, "-cached%lld", (long long)j->spec.augment);
-    if (j->spec.epochs > 0) snprintf(epochs, sizeof epochs, "-epochs%lld", (long long)j->spec.epochs);
-    snprintf(j->protocol, sizeof j->protocol, "%s%s%s%s", j->spec.protocol->name, views, epochs,
-             j->spec.validation > 0.0 ? "-validated" : "");
 }
 
 /* ----- running ----- */
@@ -325,66 +313,37 @@ static mean_scores means(const linear_job *j) {
     return m;
 }
 
-static void print_results(const linear_job *j) {
-    const mean_scores m = means(j);
-    gf_print(stdout, "protocol  linear %s: %s, batch %lld, %s%s\n", j->protocol, j->spec.protocol->text,
-             (long long)j->spec.protocol->batch,
-             j->files               ? "rows as they are"
-             : j->spec.augment == 0 ? "centre views"
-                                    : "random crops and flips",
-             j->samples.untrained ? ", UNTRAINED weights" : "");
-    eval_print_samples(&j->samples, j->train_n, j->test_n);
-    if (j->spec.validation > 0.0) gf_print(stdout, "stopping  by %g %% of the training samples\n", 100.0 * j->spec.validation);
-    else gf_print(stdout, "stopping  by the test samples, as the paper does; --validation 0.1 takes training samples instead\n");
-    gf_print(stdout, "%8s %8s %9s %5s %7s %7s %7s  protocol\n", "labels", "samples", "epochs", "best", "top-1", "top-5", "last");
-    for (int i = 0; i < j->fractions; i++) {
-        const gf_linear_result *r = &j->result[i];
-        gf_print(stdout, "%6g %% %8lld %5lld/%-3lld %5lld %7.2f %7.2f %7.2f  %s\n", 100.0 * j->fraction[i], (long long)r->samples,
-                 (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch, 100.0 * r->probe.top1,
-                 100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
-    }
-    if (j->fractions > 1)
-        gf_print(stdout, "%8s %8s %9s %5s %7.2f %7.2f %7.2f  %s\n", "mean", "", "", "", 100.0 * m.top1, 100.0 * m.top5,
-                 100.0 * m.last_top1, j->protocol);
-}
-
-static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
-    const gf_linear_result *r = &j->result[i];
-    eval_log_begin(log, "linear", j->protocol, &j->samples);
-    gf_eval_put_number(log, "fraction", j->fraction[i]);
-    gf_eval_put_integer(log, "seed", (int64_t)j->spec.seed);
-    gf_eval_put_integer(log, "augment", j->spec.augment);
-    gf_eval_put_number(log, "validation", j->spec.validation);
-    gf_eval_put_integer(log, "train_samples", r->samples);
-    gf_eval_put_integer(log, "test_samples", j->test_n);
-    gf_eval_put_integer(log, "epochs", r->epochs);
-    gf_eval_put_integer(log, "epochs_run", r->probe.epochs_run);
-    gf_eval_put_integer(log, "best_epoch", r->probe.best_epoch);
-    gf_eval_put_number(log, "top1", r->probe.top1);
-    gf_eval_put_number(log, "top5", r->probe.top5);
-    gf_eval_put_number(log, "last_top1", r->probe.last_top1);
-    gf_eval_put_number(log, "time_s", j->seconds[i]);
-    gf_eval_writer_end(log);
-}
-
-static void record_mean(gf_eval_writer *log, const linear_job *j) {
-    const mean_scores m = means(j);
-    eval_log_begin(log, "linear_mean", j->protocol, &j->samples);
-    gf_eval_put_integer(log, "seed", (int64_t)j->spec.seed);
-    gf_eval_put_integer(log, "augment", j->spec.augment);
-    gf_eval_put_number(log, "validation", j->spec.validation);
-    gf_eval_put_numbers(log, "fractions", j->fraction, j->fractions);
-    gf_eval_put_number(log, "top1", m.top1);
-    gf_eval_put_number(log, "top5", m.top5);
-    gf_eval_put_number(log, "last_top1", m.last_top1);
-    gf_eval_writer_end(log);
-}
-
 static glofnd_status linear_record(gf_error *err, const linear_job *j) {
     gf_eval_writer log = {0};
     TRY(gf_eval_writer_open(err, &log, j->samples.run));
-    for (int i = 0; i < j->fractions; i++) record_fraction(&log, j, i);
-    record_mean(&log, j);
+    for (int i = 0; i < j->fractions; i++) {
+        const gf_linear_result *r = &j->result[i];
+        eval_log_begin(&log, "linear", j->protocol, &j->samples);
+        gf_eval_put_number(&log, "fraction", j->fraction[i]);
+        gf_eval_put_integer(&log, "seed", (int64_t)j->spec.seed);
+        gf_eval_put_integer(&log, "augment", j->spec.augment);
+        gf_eval_put_number(&log, "validation", j->spec.validation);
+        gf_eval_put_integer(&log, "train_samples", r->samples);
+        gf_eval_put_integer(&log, "test_samples", j->test_n);
+        gf_eval_put_integer(&log, "epochs", r->epochs);
+        gf_eval_put_integer(&log, "epochs_run", r->probe.epochs_run);
+        gf_eval_put_integer(&log, "best_epoch", r->probe.best_epoch);
+        gf_eval_put_number(&log, "top1", r->probe.top1);
+        gf_eval_put_number(&log, "top5", r->probe.top5);
+        gf_eval_put_number(&log, "last_top1", r->probe.last_top1);
+        gf_eval_put_number(&log, "time_s", j->seconds[i]);
+        gf_eval_writer_end(&log);
+    }
+    const mean_scores m = means(j);
+    eval_log_begin(&log, "linear_mean", j->protocol, &j->samples);
+    gf_eval_put_integer(&log, "seed", (int64_t)j->spec.seed);
+    gf_eval_put_integer(&log, "augment", j->spec.augment);
+    gf_eval_put_number(&log, "validation", j->spec.validation);
+    gf_eval_put_numbers(&log, "fractions", j->fraction, j->fractions);
+    gf_eval_put_number(&log, "top1", m.top1);
+    gf_eval_put_number(&log, "top5", m.top5);
+    gf_eval_put_number(&log, "last_top1", m.last_top1);
+    gf_eval_writer_end(&log);
     return gf_eval_writer_close(&log);
 }
 
@@ -432,9 +391,39 @@ static int linear_run(const cli_call *call, const void *flags) {
         return code;
     j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
     if (j.files && j.spec.augment != 0) return cli_misused(call, "--augment needs images; %s has embeddings", call->word[0]);
-    name_protocol(&j);
+    /* The bare name is the whole protocol; whatever differs from it is in the name. */
+    char views[32] = "", epochs[32] = "";
+    if (j.spec.augment == 0) snprintf(views, sizeof views, "-centre");
+    else if (j.spec.augment > 0) snprintf(views, sizeof views, "-cached%lld", (long long)j.spec.augment);
+    if (j.spec.epochs > 0) snprintf(epochs, sizeof epochs, "-epochs%lld", (long long)j.spec.epochs);
+    snprintf(j.protocol, sizeof j.protocol, "%s%s%s%s", j.spec.protocol->name, views, epochs,
+             j.spec.validation > 0.0 ? "-validated" : "");
     glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
-    if (status == GLOFND_OK) print_results(&j);
+    if (status == GLOFND_OK) {
+        const mean_scores m = means(&j);
+        gf_print(stdout, "protocol  linear %s: %s, batch %lld, %s%s\n", j.protocol, j.spec.protocol->text,
+                 (long long)j.spec.protocol->batch,
+                 j.files               ? "rows as they are"
+                 : j.spec.augment == 0 ? "centre views"
+                                       : "random crops and flips",
+                 j.samples.untrained ? ", UNTRAINED weights" : "");
+        eval_print_samples(&j.samples, j.train_n, j.test_n);
+        if (j.spec.validation > 0.0) gf_print(stdout, "stopping  by %g %% of the training samples\n", 100.0 * j.spec.validation);
+        else
+            gf_print(stdout,
+                     "stopping  by the test samples, as the paper does; --validation 0.1 takes training samples instead\n");
+        gf_print(stdout, "%8s %8s %9s %5s %7s %7s %7s  protocol\n", "labels", "samples", "epochs", "best", "top-1", "top-5",
+                 "last");
+        for (int i = 0; i < j.fractions; i++) {
+            const gf_linear_result *r = &j.result[i];
+            gf_print(stdout, "%6g %% %8lld %5lld/%-3lld %5lld %7.2f %7.2f %7.2f  %s\n", 100.0 * j.fraction[i],
+                     (long long)r->samples, (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch,
+                     100.0 * r->probe.top1, 100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j.protocol);
+        }
+        if (j.fractions > 1)
+            gf_print(stdout, "%8s %8s %9s %5s %7.2f %7.2f %7.2f  %s\n", "mean", "", "", "", 100.0 * m.top1, 100.0 * m.top5,
+                     100.0 * m.last_top1, j.protocol);
+    }
     if (status == GLOFND_OK && !j.files) status = eval_stored(&err, linear_record(&err, &j));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }

@@ -60,55 +60,7 @@ static void add_heading(gf_table *t, const char *first, const char *second) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) gf_table_add(t, "%s", names[i]);
 }
 
-static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
-    const double logged = r->field[GF_RUN_EPOCH][e];                        /* lines before may be lost */
-    gf_table_add(t, "%.0f", (isfinite(logged) ? logged : (double)e) + 1.0); /* counted from 1, as in all output */
-    gf_table_number(t, r->field[GF_RUN_FLAGGED][e], 2);
-    gf_table_number(t, r->field[GF_RUN_POOLED_PRECISION][e], 2);
-    gf_table_number(t, r->field[GF_RUN_POOLED_RECALL][e], 2);
-    gf_table_number(t, r->field[GF_RUN_POOLED_F1][e], 2);
-    gf_table_number(t, r->field[GF_RUN_PRECISION][e], 2);
-    gf_table_number(t, r->field[GF_RUN_RECALL][e], 2);
-    gf_table_number(t, r->field[GF_RUN_F1][e], 2);
-}
-
-/* Epochs to show: with flags, and not too many unless asked for; the last one always. */
-static void print_log(const fn_job *j, const gf_run_log *r) {
-    int64_t first = 0;
-    while (first < r->epochs && !isfinite(r->field[GF_RUN_PRECISION][first])) first++;
-    if (first == r->epochs) {
-        gf_print(stdout, "training  no epoch of the log flagged anything against labels\n\n");
-        return;
-    }
-    const int64_t count = r->epochs - first, step = j->every_epoch ? 1 : (count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN;
-    gf_table t = {.columns = 8};
-    gf_text text = {0};
-    add_heading(&t, "epoch", NULL);
-    for (int64_t e = first; e < r->epochs; e++)
-        if ((r->epochs - 1 - e) % step == 0) add_epoch(&t, r, e);
-    gf_table_text(&text, &t, 1);
-    gf_print(stdout, "training  pairs flagged in each epoch, compared with labels, from log.jsonl%s\n",
-             step > 1 ? " (not all epochs: --every-epoch)" : "");
-    if (text.at) gf_print_lines(stdout, text.at);
-    if (text.at) gf_print(stdout, "\n");
-    gf_text_free(&text);
-    gf_table_free(&t);
-}
-
 /* ----- the trained network ----- */
-
-/* Learned thresholds of one side of the samples of a set, one per `views` rows; *learned counts them. */
-static glofnd_status lambda_of(gf_error *err, const gf_trained_run *f, int side, const gf_view_set *s, int views, float **lambda,
-                               int64_t *learned) {
-    const int64_t n = s->n / views;
-    int64_t *id = malloc((size_t)n * sizeof *id);
-    *lambda = malloc((size_t)n * sizeof **lambda);
-    const int ok = id && *lambda;
-    for (int64_t i = 0; ok && i < n; i++) id[i] = s->id[i * views];
-    if (ok) *learned = gf_trained_run_lambda(f, side, id, n, *lambda);
-    free(id);
-    return ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
-}
 
 static glofnd_status compare_on(gf_error *err, fn_job *j, const gf_view_set *s, int views, int64_t batch, const float *lambda,
                                 gf_precision_recall *out) {
@@ -130,7 +82,16 @@ static glofnd_status compare_on(gf_error *err, fn_job *j, const gf_view_set *s, 
 static glofnd_status compare_detectors(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
                                        gf_precision_recall *out) {
     float *lambda = NULL;
-    glofnd_status status = lambda_of(err, j->run, side, s, views, &lambda, &j->learned);
+    /* Learned thresholds of one side of the samples of a set, one per `views` rows; j->learned counts them. */
+    const gf_trained_run *f = j->run;
+    const int64_t n = s->n / views;
+    int64_t *id = malloc((size_t)n * sizeof *id);
+    lambda = malloc((size_t)n * sizeof *lambda);
+    const int ok = id && lambda;
+    for (int64_t i = 0; ok && i < n; i++) id[i] = s->id[i * views];
+    if (ok) j->learned = gf_trained_run_lambda(f, side, id, n, lambda);
+    free(id);
+    glofnd_status status = ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
     if (status == GLOFND_OK) status = compare_on(err, j, s, views, batch, lambda, out);
     free(lambda);
     return status;
@@ -143,17 +104,6 @@ static glofnd_status compare_rows(gf_error *err, fn_job *j, gf_view_set *s, cons
     for (int64_t i = 0; lambda && i < s->n; i++) j->learned += isfinite(lambda[i]);
     TRY(compare_on(err, j, s, 1, j->batch, lambda, j->found[ROW_BATCHES]));
     return compare_on(err, j, s, 1, 0, lambda, j->found[ROWS]);
-}
-
-static glofnd_status measure_files(gf_error *err, fn_job *j) {
-    gf_view_set s = {0};
-    float *lambda = NULL;
-    FAIL_IF(err, !j->files->labels, GLOFND_E_OPTION, "--labels is missing: they decide which pairs are false negatives");
-    glofnd_status status = eval_files_view_set(err, j->samples.run, j->files, &s, &lambda);
-    if (status == GLOFND_OK) status = compare_rows(err, j, &s, lambda);
-    gf_view_set_free(&s);
-    free(lambda);
-    return status;
 }
 
 static glofnd_status measure_images(gf_error *err, fn_job *j) {
@@ -207,15 +157,6 @@ static int is_wanted(const fn_job *j, int scope, int kind) {
     return j->found[scope][kind].anchors && (!j->detector || strcmp(j->detector, gf_fn_detector_names[kind]) == 0);
 }
 
-/* Detectors of the table alone: embeddings of a file have no learned thresholds. */
-static void print_meanings(const fn_job *j) {
-    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
-        int shown = 0;
-        for (int s = 0; s < SCOPES; s++) shown |= is_wanted(j, s, k);
-        if (shown) gf_print(stdout, "%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
-    }
-}
-
 static void print_measured(const fn_job *j) {
     gf_table t = {.columns = 9};
     gf_text text = {0};
@@ -236,7 +177,12 @@ static void print_measured(const fn_job *j) {
     gf_table_text(&text, &t, 2);
     if (text.at) gf_print_lines(stdout, text.at);
     if (text.at) gf_print(stdout, "\n");
-    print_meanings(j);
+    /* Detectors of the table alone: embeddings of a file have no learned thresholds. */
+    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
+        int shown = 0;
+        for (int s = 0; s < SCOPES; s++) shown |= is_wanted(j, s, k);
+        if (shown) gf_print(stdout, "%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
+    }
     gf_print(stdout, "precision, recall: over all pairs; per anchor: means over anchors, 0/0 = 1, as the paper counts; F1: of "
                      "the two\ncolumns before it\n");
     gf_text_free(&text);
@@ -277,21 +223,17 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
 
 /* ----- entry ----- */
 
-static glofnd_status choose_truth(gf_error *err, fn_job *j, int labelled) {
+static glofnd_status prepare(gf_error *err, fn_job *j) {
+    TRY(eval_open_trained(err, "fn", &j->samples, &j->progress, &j->run, &j->alpha));
+    const gf_config *c = gf_trained_run_config(j->run);
+    const gf_dataset_info info = gf_trained_run_info(j->run);
+    const int labelled = info.classes > 0;
     const int captions = gf_trained_run_captions(j->run) != NULL, asked = j->truth && strcmp(j->truth, "captions") == 0;
     FAIL_IF(err, asked && !captions, GLOFND_E_ARGUMENT, "%s is a run on images alone: --truth captions needs one of task = clip",
             j->samples.run);
     j->by_captions = j->truth ? asked : captions && !labelled;
     FAIL_IF(err, !j->by_captions && !labelled, GLOFND_E_ARGUMENT,
             "%.200s has no labels; they decide which pairs are false negatives", j->samples.data);
-    return GLOFND_OK;
-}
-
-static glofnd_status prepare(gf_error *err, fn_job *j) {
-    TRY(eval_open_trained(err, "fn", &j->samples, &j->progress, &j->run, &j->alpha));
-    const gf_config *c = gf_trained_run_config(j->run);
-    const gf_dataset_info info = gf_trained_run_info(j->run);
-    TRY(choose_truth(err, j, info.classes > 0));
     if (j->batch == 0) j->batch = c->batch;
     if (j->batch > info.n) j->batch = info.n;
     return GLOFND_OK;
@@ -309,7 +251,14 @@ static glofnd_status evaluate_files(gf_error *err, fn_job *j) {
     j->samples.threads = j->samples.where.threads > 0 ? j->samples.where.threads : gf_parallel_default();
     if (j->alpha == 0.0) j->alpha = FILE_ALPHA;
     if (j->batch == 0) j->batch = FILE_BATCH;
-    TRY(measure_files(err, j));
+    gf_view_set s = {0};
+    float *lambda = NULL;
+    FAIL_IF(err, !j->files->labels, GLOFND_E_OPTION, "--labels is missing: they decide which pairs are false negatives");
+    glofnd_status status = eval_files_view_set(err, j->samples.run, j->files, &s, &lambda);
+    if (status == GLOFND_OK) status = compare_rows(err, j, &s, lambda);
+    gf_view_set_free(&s);
+    free(lambda);
+    TRY(status);
     TRY(check_asked(err, j));
     print_measured(j);
     return GLOFND_OK;
@@ -319,7 +268,39 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     gf_run_log log;
     TRY(gf_run_log_read(err, j->samples.run, &log));
     glofnd_status status = prepare(err, j);
-    if (status == GLOFND_OK) print_log(j, &log);
+    if (status == GLOFND_OK) {
+        /* Epochs to show: with flags, and not too many unless asked for; the last one always. */
+        int64_t first = 0;
+        while (first < log.epochs && !isfinite(log.field[GF_RUN_PRECISION][first])) first++;
+        if (first == log.epochs) {
+            gf_print(stdout, "training  no epoch of the log flagged anything against labels\n\n");
+        } else {
+            const int64_t count = log.epochs - first, step = j->every_epoch ? 1 : (count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN;
+            gf_table t = {.columns = 8};
+            gf_text text = {0};
+            add_heading(&t, "epoch", NULL);
+            for (int64_t e = first; e < log.epochs; e++)
+                if ((log.epochs - 1 - e) % step == 0) {
+                    const double logged = log.field[GF_RUN_EPOCH][e]; /* lines before may be lost */
+                    gf_table_add(&t, "%.0f",
+                                 (isfinite(logged) ? logged : (double)e) + 1.0); /* counted from 1, as in all output */
+                    gf_table_number(&t, log.field[GF_RUN_FLAGGED][e], 2);
+                    gf_table_number(&t, log.field[GF_RUN_POOLED_PRECISION][e], 2);
+                    gf_table_number(&t, log.field[GF_RUN_POOLED_RECALL][e], 2);
+                    gf_table_number(&t, log.field[GF_RUN_POOLED_F1][e], 2);
+                    gf_table_number(&t, log.field[GF_RUN_PRECISION][e], 2);
+                    gf_table_number(&t, log.field[GF_RUN_RECALL][e], 2);
+                    gf_table_number(&t, log.field[GF_RUN_F1][e], 2);
+                }
+            gf_table_text(&text, &t, 1);
+            gf_print(stdout, "training  pairs flagged in each epoch, compared with labels, from log.jsonl%s\n",
+                     step > 1 ? " (not all epochs: --every-epoch)" : "");
+            if (text.at) gf_print_lines(stdout, text.at);
+            if (text.at) gf_print(stdout, "\n");
+            gf_text_free(&text);
+            gf_table_free(&t);
+        }
+    }
     gf_run_log_free(&log);
     fflush(stdout);
     if (status == GLOFND_OK) status = gf_trained_run_captions(j->run) ? measure_pairs(err, j) : measure_images(err, j);

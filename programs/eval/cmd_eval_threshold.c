@@ -59,57 +59,6 @@ static int64_t even_batch(int64_t n) {
     return best;
 }
 
-static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
-    const int64_t n = gf_trained_run_info(j->run).n, batch = even_batch(n), whole = n / batch * batch;
-    const int64_t anchors = j->max_anchors < whole ? j->max_anchors : whole, half = (j->max_samples + 1) / 2;
-    const int64_t drawn = anchors > half ? anchors : half;
-    glofnd_status status;
-    if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
-        gf_print(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
-                 2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
-    eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
-    if (j->plain) {
-        status =
-            gf_trained_run_centre_crops(err, j->run, j->max_anchors > j->max_samples ? j->max_anchors : j->max_samples, &j->set);
-    } else {
-        status = gf_trained_run_augmented(err, j->run, batch, drawn, 0, &j->set);
-    }
-    eval_progress_end(&j->progress);
-    if (status != GLOFND_OK) return status;
-    j->views = j->plain ? 1 : 2;
-    j->anchors = j->plain ? (j->max_anchors < j->set.n ? j->max_anchors : j->set.n) : anchors;
-    j->pool = j->max_samples < j->set.n ? j->max_samples : j->set.n;
-    FAIL_IF(err, j->anchors < 2, GLOFND_E_ARGUMENT, "%lld samples make no pairs", (long long)j->anchors);
-    return GLOFND_OK;
-}
-
-static glofnd_status read_rows(gf_error *err, threshold_job *j) {
-    TRY(eval_files_view_set(err, j->samples.run, j->files, &j->set, &j->lambda));
-    j->views = 1;
-    j->anchors = GF_MIN(j->max_anchors, j->set.n), j->pool = GF_MIN(j->max_samples, j->set.n);
-    return GLOFND_OK;
-}
-
-static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
-    j->id = malloc((size_t)j->anchors * sizeof *j->id);
-    j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
-    FAIL_IF(err, !j->id || !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
-    for (int64_t i = 0; i < j->anchors; i++) j->id[i] = j->set.id[i * j->views];
-    j->learned = gf_trained_run_lambda(j->run, 0, j->id, j->anchors, j->lambda);
-    return GLOFND_OK;
-}
-
-/* Thresholds of a file; NaN where it has none. */
-static glofnd_status given_thresholds(gf_error *err, threshold_job *j) {
-    if (!j->lambda) {
-        j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
-        FAIL_IF(err, !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
-        for (int64_t i = 0; i < j->anchors; i++) j->lambda[i] = NAN;
-    }
-    for (int64_t i = 0; i < j->anchors; i++) j->learned += isfinite(j->lambda[i]);
-    return GLOFND_OK;
-}
-
 /* Thresholds of draw k of the anchors' views, against the same pool as those of draw 0. */
 static glofnd_status add_draw(gf_error *err, threshold_job *j, const gf_view_set *pool, const gf_sweep_job *job, int64_t k,
                               float *theta) {
@@ -126,30 +75,56 @@ static glofnd_status add_draw(gf_error *err, threshold_job *j, const gf_view_set
     return status;
 }
 
-/* The optimum, that of one draw, becomes the mean over all. */
-static glofnd_status average_draws(gf_error *err, threshold_job *j, const gf_view_set *pool, const gf_sweep_job *job) {
-    float *theta = malloc((size_t)j->anchors * sizeof *theta);
-    j->draw = malloc((size_t)(j->anchors * j->draws) * sizeof *j->draw);
-    glofnd_status status = theta && j->draw ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
-    for (int64_t i = 0; i < j->anchors && status == GLOFND_OK; i++) j->draw[i * j->draws] = j->optimum[i];
-    for (int64_t k = 1; k < j->draws && status == GLOFND_OK; k++) status = add_draw(err, j, pool, job, k, theta);
-    free(theta);
-    TRY(status);
-    gf_draw_mean(j->draw, j->anchors, j->draws, j->optimum);
-    j->draw_error = gf_draw_error_of(j->lambda, j->draw, j->anchors, j->draws);
-    return GLOFND_OK;
-}
-
 static glofnd_status measure(gf_error *err, threshold_job *j) {
     const gf_sweep_job job = {.threads = j->threads, .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
-    TRY(j->files ? read_rows(err, j) : draw_samples(err, j));
+    if (j->files) {
+        TRY(eval_files_view_set(err, j->samples.run, j->files, &j->set, &j->lambda));
+        j->views = 1;
+        j->anchors = GF_MIN(j->max_anchors, j->set.n), j->pool = GF_MIN(j->max_samples, j->set.n);
+    } else {
+        const int64_t n = gf_trained_run_info(j->run).n, batch = even_batch(n), whole = n / batch * batch;
+        const int64_t samples_anchors = j->max_anchors < whole ? j->max_anchors : whole, half = (j->max_samples + 1) / 2;
+        const int64_t drawn = samples_anchors > half ? samples_anchors : half;
+        glofnd_status samples_status;
+        if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
+            gf_print(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
+                     2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
+        eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
+        if (j->plain) {
+            samples_status =
+                gf_trained_run_centre_crops(err, j->run, j->max_anchors > j->max_samples ? j->max_anchors : j->max_samples,
+                                            &j->set);
+        } else {
+            samples_status = gf_trained_run_augmented(err, j->run, batch, drawn, 0, &j->set);
+        }
+        eval_progress_end(&j->progress);
+        if (samples_status != GLOFND_OK) return samples_status;
+        j->views = j->plain ? 1 : 2;
+        j->anchors = j->plain ? (j->max_anchors < j->set.n ? j->max_anchors : j->set.n) : samples_anchors;
+        j->pool = j->max_samples < j->set.n ? j->max_samples : j->set.n;
+        FAIL_IF(err, j->anchors < 2, GLOFND_E_ARGUMENT, "%lld samples make no pairs", (long long)j->anchors);
+    }
     gf_view_set anchors = j->set, pool = j->set;
     anchors.n = j->anchors * j->views, pool.n = j->pool;
     if (j->fnc_batch > j->anchors) j->fnc_batch = j->anchors;
     j->optimum = malloc((size_t)j->anchors * sizeof *j->optimum);
     j->fnc = malloc((size_t)(j->anchors * j->fnc_draws * j->views) * sizeof *j->fnc);
     FAIL_IF(err, !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
-    TRY(j->files ? given_thresholds(err, j) : learned_thresholds(err, j));
+    if (j->files) {
+        /* Thresholds of a file; NaN where it has none. */
+        if (!j->lambda) {
+            j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
+            FAIL_IF(err, !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+            for (int64_t i = 0; i < j->anchors; i++) j->lambda[i] = NAN;
+        }
+        for (int64_t i = 0; i < j->anchors; i++) j->learned += isfinite(j->lambda[i]);
+    } else {
+        j->id = malloc((size_t)j->anchors * sizeof *j->id);
+        j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
+        FAIL_IF(err, !j->id || !j->lambda, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+        for (int64_t i = 0; i < j->anchors; i++) j->id[i] = j->set.id[i * j->views];
+        j->learned = gf_trained_run_lambda(j->run, 0, j->id, j->anchors, j->lambda);
+    }
     eval_progress_begin(&j->progress, "");
     glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &job, j->optimum);
     if (status == GLOFND_OK)
@@ -157,20 +132,25 @@ static glofnd_status measure(gf_error *err, threshold_job *j) {
             gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, j->seed, &job, j->fnc);
     eval_progress_end(&j->progress);
     TRY(status);
-    if (j->draws > 1) TRY(average_draws(err, j, &pool, &job));
+    if (j->draws > 1) {
+        /* The optimum, that of one draw, becomes the mean over all. */
+        float *theta = malloc((size_t)j->anchors * sizeof *theta);
+        j->draw = malloc((size_t)(j->anchors * j->draws) * sizeof *j->draw);
+        glofnd_status draws_status = theta && j->draw ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+        for (int64_t i = 0; i < j->anchors && draws_status == GLOFND_OK; i++) j->draw[i * j->draws] = j->optimum[i];
+        for (int64_t k = 1; k < j->draws && draws_status == GLOFND_OK; k++)
+            draws_status = add_draw(err, j, &pool, &job, k, theta);
+        free(theta);
+        TRY(draws_status);
+        gf_draw_mean(j->draw, j->anchors, j->draws, j->optimum);
+        j->draw_error = gf_draw_error_of(j->lambda, j->draw, j->anchors, j->draws);
+    }
     j->error = gf_threshold_error_of(j->lambda, j->optimum, j->anchors, 1);
     j->fnc_error = gf_threshold_error_of(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
     return GLOFND_OK;
 }
 
 /* ----- files ----- */
-
-static void values_of(const threshold_job *j, int64_t i, double out[COLUMNS]) {
-    const int64_t each = j->fnc_draws * j->views;
-    const gf_spread fnc = gf_spread_of(j->fnc + i * each, each);
-    out[0] = (double)j->set.id[i * j->views], out[1] = j->set.label[i * j->views];
-    out[2] = j->lambda[i], out[3] = j->optimum[i], out[4] = fnc.mean, out[5] = fnc.std;
-}
 
 static int by_sample(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -190,13 +170,28 @@ static glofnd_status write_text(gf_error *err, const threshold_job *j, const cha
     return gf_file_write(err, path, text->at, text->used);
 }
 
-/* Both files have the same rows and columns. Anchors were drawn at random; here they are in the order of the data. */
-static glofnd_status write_values(gf_error *err, const threshold_job *j) {
+/* Before the work: the folder of the files, and that one can be written there. */
+static glofnd_status make_out(gf_error *err, const threshold_job *j) {
+    char path[PATH_MAX];
+    if (!j->out) return GLOFND_OK;
+    FAIL_IF(err, mkdir(j->out, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", j->out, strerror(errno));
+    TRY(path_of(err, j, GF_THRESHOLDS_SVG, path));
+    return gf_writer_check(err, path);
+}
+
+static glofnd_status write_files(gf_error *err, const threshold_job *j) {
+    /* Both files have the same rows and columns. Anchors were drawn at random; here they are in the order of the data. */
     double *values = malloc((size_t)j->anchors * COLUMNS * sizeof *values);
     gf_text tsv = {0};
     char path[PATH_MAX];
     FAIL_IF(err, !values, GLOFND_E_MEMORY, "no memory for thresholds");
-    for (int64_t i = 0; i < j->anchors; i++) values_of(j, i, values + i * COLUMNS);
+    for (int64_t i = 0; i < j->anchors; i++) {
+        double *out = values + i * COLUMNS;
+        const int64_t each = j->fnc_draws * j->views;
+        const gf_spread fnc = gf_spread_of(j->fnc + i * each, each);
+        out[0] = (double)j->set.id[i * j->views], out[1] = j->set.label[i * j->views];
+        out[2] = j->lambda[i], out[3] = j->optimum[i], out[4] = fnc.mean, out[5] = fnc.std;
+    }
     qsort(values, (size_t)j->anchors, COLUMNS * sizeof *values, by_sample);
     gf_text_add(&tsv, "sample\tlabel\tlambda\toptimum\tfnc_mean\tfnc_std\n");
     for (int64_t i = 0; i < j->anchors; i++) {
@@ -211,11 +206,8 @@ static glofnd_status write_values(gf_error *err, const threshold_job *j) {
     if (status == GLOFND_OK) status = gf_npy_write(err, path, &npy);
     gf_text_free(&tsv);
     free(values);
-    return status;
-}
-
-/* Densities over each other, from the smallest to the largest threshold of all. */
-static glofnd_status draw_densities(gf_error *err, const threshold_job *j) {
+    TRY(status);
+    /* Densities over each other, from the smallest to the largest threshold of all. */
     const int64_t each = j->fnc_draws * j->views;
     const struct {
         const char *name;
@@ -252,23 +244,9 @@ static glofnd_status draw_densities(gf_error *err, const threshold_job *j) {
     };
     gf_text svg = {0};
     gf_svg_file(&svg, &chart);
-    const glofnd_status status = write_text(err, j, GF_THRESHOLDS_SVG, &svg);
+    const glofnd_status densities_status = write_text(err, j, GF_THRESHOLDS_SVG, &svg);
     gf_text_free(&svg);
-    return status;
-}
-
-/* Before the work: the folder of the files, and that one can be written there. */
-static glofnd_status make_out(gf_error *err, const threshold_job *j) {
-    char path[PATH_MAX];
-    if (!j->out) return GLOFND_OK;
-    FAIL_IF(err, mkdir(j->out, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", j->out, strerror(errno));
-    TRY(path_of(err, j, GF_THRESHOLDS_SVG, path));
-    return gf_writer_check(err, path);
-}
-
-static glofnd_status write_files(gf_error *err, const threshold_job *j) {
-    TRY(write_values(err, j));
-    return draw_densities(err, j);
+    return densities_status;
 }
 
 /* ----- results ----- */
@@ -278,16 +256,6 @@ static void add_row(gf_table *t, const char *name, gf_spread s, const gf_thresho
     gf_table_add(t, "%lld", (long long)s.count);
     const double x[] = {s.mean, s.std, s.min, s.max, e ? e->mae : NAN, e ? e->rmse : NAN, e ? e->bias : NAN};
     for (int i = 0; i < 7; i++) gf_table_number(t, x[i], 4);
-}
-
-static void print_draws(const threshold_job *j) {
-    const gf_draw_error *e = &j->draw_error;
-    gf_print(stdout, "floor     MAE %.4f, RMSE %.4f: the best that any threshold can have against a single draw of views\n",
-             e->floor, e->noise);
-    if (!j->learned) return;
-    gf_print(stdout,
-             "one draw  learned: MAE %.4f, RMSE %.4f = bias %.4f, spread %.4f, noise of the views %.4f (squares add up)\n",
-             e->one.mae, e->one.rmse, e->one.bias, e->spread, e->noise);
 }
 
 static void print_result(const threshold_job *j) {
@@ -310,22 +278,21 @@ static void print_result(const threshold_job *j) {
              j->samples.data);
     if (j->draws > 1) gf_print(stdout, "          mean over %lld draws of the anchor's two views\n", (long long)j->draws);
     if (text.at) gf_print_lines(stdout, text.at);
-    if (j->draws > 1) print_draws(j);
+    if (j->draws > 1) {
+        const gf_draw_error *e = &j->draw_error;
+        gf_print(stdout, "floor     MAE %.4f, RMSE %.4f: the best that any threshold can have against a single draw of views\n",
+                 e->floor, e->noise);
+        if (j->learned)
+            gf_print(
+                stdout,
+                "one draw  learned: MAE %.4f, RMSE %.4f = bias %.4f, spread %.4f, noise of the views %.4f (squares add up)\n",
+                e->one.mae, e->one.rmse, e->one.bias, e->spread, e->noise);
+    }
     gf_text_free(&text);
     gf_table_free(&t);
     if (j->learned || j->files) return;
     gf_print(stderr, "glofnd eval threshold: the learned ones are skipped: ");
     gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
-}
-
-/* A record of one draw has none of these: it is comparable with those of versions without them. */
-static void record_draws(gf_eval_writer *log, const threshold_job *j) {
-    gf_eval_put_integer(log, "draws", j->draws);
-    gf_eval_put_number(log, "floor_mae", j->draw_error.floor);
-    gf_eval_put_number(log, "noise", j->draw_error.noise);
-    gf_eval_put_number(log, "spread", j->draw_error.spread);
-    gf_eval_put_number(log, "one_mae", j->draw_error.one.mae);
-    gf_eval_put_number(log, "one_rmse", j->draw_error.one.rmse);
 }
 
 static glofnd_status record(gf_error *err, const threshold_job *j) {
@@ -349,7 +316,15 @@ static glofnd_status record(gf_error *err, const threshold_job *j) {
     gf_eval_put_number(&log, "fnc_mae", j->fnc_error.mae);
     gf_eval_put_number(&log, "fnc_rmse", j->fnc_error.rmse);
     gf_eval_put_number(&log, "fnc_bias", j->fnc_error.bias);
-    if (j->draws > 1) record_draws(&log, j);
+    if (j->draws > 1) {
+        /* A record of one draw has none of these: it is comparable with those of versions without them. */
+        gf_eval_put_integer(&log, "draws", j->draws);
+        gf_eval_put_number(&log, "floor_mae", j->draw_error.floor);
+        gf_eval_put_number(&log, "noise", j->draw_error.noise);
+        gf_eval_put_number(&log, "spread", j->draw_error.spread);
+        gf_eval_put_number(&log, "one_mae", j->draw_error.one.mae);
+        gf_eval_put_number(&log, "one_rmse", j->draw_error.one.rmse);
+    }
     gf_eval_writer_end(&log);
     return gf_eval_writer_close(&log);
 }

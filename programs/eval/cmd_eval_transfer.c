@@ -142,54 +142,6 @@ static int has_known_counts(const gf_known_dataset *k, const gf_split *split) {
     return 0;
 }
 
-/* Writes why this split gives no number to be averaged; "": it is as it should be. */
-static void doubt_split(const transfer_job *j, const gf_split *split, transfer_set *s) {
-    const gf_known_dataset *k = s->data.known;
-    const int held = !split->test_name[0];
-    s->doubt[0] = 0;
-    if (split->classes < 2) snprintf(s->doubt, sizeof s->doubt, "it has %d class", (int)split->classes);
-    else if (held && !j->untrained && strcmp(s->data.spec, j->trained_on) == 0)
-        snprintf(s->doubt, sizeof s->doubt, "its test images are a held-out part of the images that the encoder was trained on");
-    else if (k && k->test && held)
-        snprintf(s->doubt, sizeof s->doubt, "its test images are held out of the training images, though %s has a test split",
-                 k->full);
-    else if (k && !has_known_counts(k, split))
-        snprintf(s->doubt, sizeof s->doubt, "it has %lld training and %lld test images of %d classes; %s has other counts",
-                 (long long)split->train.n, (long long)split->test.n, (int)split->classes, k->full);
-    if (*s->doubt)
-        gf_print(stderr, "glofnd eval transfer: WARNING: %s: %s; the result is marked by * and does not enter the average\n",
-                 s->title, s->doubt);
-}
-
-/* An error in the last dataset is reported before hours are spent on the first. */
-static glofnd_status check_sets(gf_error *err, const transfer_job *j) {
-    for (int i = 0; i < j->sets && j->sets > 1; i++) {
-        gf_split split = {0};
-        const glofnd_status status = open_set(err, j, &j->set[i], &split);
-        gf_split_free(&split);
-        TRY(status);
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status run_set(gf_error *err, transfer_job *j, gf_run_encoder *e, transfer_set *s) {
-    gf_split split = {0};
-    gf_features train = {0}, test = {0};
-    const double start = gf_clock();
-    glofnd_status status = open_set(err, j, s, &split);
-    if (status == GLOFND_OK) memcpy(s->samples.test_name, split.test_name, sizeof s->samples.test_name);
-    eval_note(split.data);
-    eval_note(split.test_data);
-    if (status == GLOFND_OK) doubt_split(j, &split, s);
-    if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
-    if (status == GLOFND_OK) status = fit(err, j, &split, s, &train, &test);
-    gf_split_free(&split);
-    gf_features_free(&train);
-    gf_features_free(&test);
-    s->seconds = gf_clock() - start;
-    return status;
-}
-
 /* ----- results ----- */
 
 /* Test score at the strength that validation chose. */
@@ -283,22 +235,6 @@ static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
     return gf_eval_writer_close(&log);
 }
 
-static void print_set(const transfer_job *j, const transfer_set *s) {
-    char chosen[32] = "", title[80];
-    if (s->result.chosen >= 0)
-        snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s), s->result.l2[s->result.chosen]);
-    snprintf(title, sizeof title, "%s%s", s->title, *s->doubt ? " *" : "");
-    gf_print(stdout, "%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", title, (long long)s->train_n, (long long)s->test_n,
-             (long long)s->result.classes, gf_scoring_title(s->scoring), 100.0 * best(s), s->result.l2[s->result.best], chosen,
-             j->protocol->name);
-    gf_print(stdout, "  test on    %s\n",
-             *s->samples.test_name ? s->samples.test_name : "a held-out part of the training samples");
-    if (s->result.unfinished)
-        gf_print(stderr, "glofnd eval transfer: %s: %lld of %d fits were stopped after %lld iterations, not yet converged\n",
-                 s->title, (long long)s->result.unfinished, (s->result.chosen < 0 ? 1 : 2) * GF_TRANSFER_STRENGTHS,
-                 (long long)j->protocol->iterations);
-}
-
 static void print_scores(const transfer_job *j, const char *name, double (*score)(const transfer_set *), double mean) {
     gf_print(stdout, "%-14s", name);
     for (int i = 0; i < j->sets; i++) gf_print(stdout, " %9.2f%s", 100.0 * score(&j->set[i]), *j->set[i].doubt ? "*" : " ");
@@ -306,23 +242,15 @@ static void print_scores(const transfer_job *j, const char *name, double (*score
     else gf_print(stdout, " %9s\n", "-");
 }
 
-/* One row of the paper's table. */
-static void print_table(const transfer_job *j) {
-    double score, by_validation;
-    if (j->sets < 2) return;
-    means(j, &score, &by_validation);
-    gf_print(stdout, "\n%-14s", "protocol");
-    for (int i = 0; i < j->sets; i++) gf_print(stdout, " %9s ", j->set[i].title);
-    gf_print(stdout, " %9s\n", "Average");
-    print_scores(j, j->protocol->name, best, score);
-    print_scores(j, "  validated", validated, by_validation);
-    if (sound_sets(j) < j->sets)
-        gf_print(stdout, "* not in the average, which is over %d of %d datasets: see the warnings\n", sound_sets(j), j->sets);
-}
-
 static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     gf_run_encoder *e = NULL;
-    TRY(check_sets(err, j));
+    /* An error in the last dataset is reported before hours are spent on the first. */
+    for (int i = 0; i < j->sets && j->sets > 1; i++) {
+        gf_split split = {0};
+        const glofnd_status sets_status = open_set(err, j, &j->set[i], &split);
+        gf_split_free(&split);
+        TRY(sets_status);
+    }
     TRY(device_flags_open(err, "eval", &(gf_run_encoder_spec){.run = j->run, .untrained = j->untrained, .placement = j->where},
                           &e));
     j->threads = gf_run_encoder_threads(e);
@@ -338,14 +266,76 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
              "best (l2)", "validated (l2)");
     glofnd_status status = GLOFND_OK, stored = GLOFND_OK;
     for (int i = 0; i < j->sets && status == GLOFND_OK; i++) {
-        status = run_set(err, j, e, &j->set[i]);
-        if (status == GLOFND_OK) print_set(j, &j->set[i]);
+        transfer_set *s = &j->set[i];
+        gf_split split = {0};
+        gf_features train = {0}, test = {0};
+        const double start = gf_clock();
+        glofnd_status set_status = open_set(err, j, s, &split);
+        if (set_status == GLOFND_OK) memcpy(s->samples.test_name, split.test_name, sizeof s->samples.test_name);
+        eval_note(split.data);
+        eval_note(split.test_data);
+        if (set_status == GLOFND_OK) {
+            /* Writes why this split gives no number to be averaged; "": it is as it should be. */
+            const gf_known_dataset *k = s->data.known;
+            const int held = !split.test_name[0];
+            s->doubt[0] = 0;
+            if (split.classes < 2) snprintf(s->doubt, sizeof s->doubt, "it has %d class", (int)split.classes);
+            else if (held && !j->untrained && strcmp(s->data.spec, j->trained_on) == 0)
+                snprintf(s->doubt, sizeof s->doubt,
+                         "its test images are a held-out part of the images that the encoder was trained on");
+            else if (k && k->test && held)
+                snprintf(s->doubt, sizeof s->doubt,
+                         "its test images are held out of the training images, though %s has a test split", k->full);
+            else if (k && !has_known_counts(k, &split))
+                snprintf(s->doubt, sizeof s->doubt,
+                         "it has %lld training and %lld test images of %d classes; %s has other counts", (long long)split.train.n,
+                         (long long)split.test.n, (int)split.classes, k->full);
+            if (*s->doubt)
+                gf_print(stderr,
+                         "glofnd eval transfer: WARNING: %s: %s; the result is marked by * and does not enter the average\n",
+                         s->title, s->doubt);
+        }
+        if (set_status == GLOFND_OK) set_status = eval_encode_split(err, e, &split, &train, &test);
+        if (set_status == GLOFND_OK) set_status = fit(err, j, &split, s, &train, &test);
+        gf_split_free(&split);
+        gf_features_free(&train);
+        gf_features_free(&test);
+        s->seconds = gf_clock() - start;
+        status = set_status;
+        if (status == GLOFND_OK) {
+            const transfer_set *set = &j->set[i];
+            char chosen[32] = "", title[80];
+            if (set->result.chosen >= 0)
+                snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(set), set->result.l2[set->result.chosen]);
+            snprintf(title, sizeof title, "%s%s", set->title, *set->doubt ? " *" : "");
+            gf_print(stdout, "%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", title, (long long)set->train_n,
+                     (long long)set->test_n, (long long)set->result.classes, gf_scoring_title(set->scoring), 100.0 * best(set),
+                     set->result.l2[set->result.best], chosen, j->protocol->name);
+            gf_print(stdout, "  test on    %s\n",
+                     *set->samples.test_name ? set->samples.test_name : "a held-out part of the training samples");
+            if (set->result.unfinished)
+                gf_print(stderr,
+                         "glofnd eval transfer: %s: %lld of %d fits were stopped after %lld iterations, not yet converged\n",
+                         set->title, (long long)set->result.unfinished, (set->result.chosen < 0 ? 1 : 2) * GF_TRANSFER_STRENGTHS,
+                         (long long)j->protocol->iterations);
+        }
         fflush(stdout);
         if (status == GLOFND_OK && stored == GLOFND_OK) stored = eval_stored(err, record(err, j, &j->set[i]));
     }
     gf_run_encoder_free(e);
     TRY(status);
-    print_table(j);
+    /* One row of the paper's table. */
+    double score, by_validation;
+    if (j->sets >= 2) {
+        means(j, &score, &by_validation);
+        gf_print(stdout, "\n%-14s", "protocol");
+        for (int i = 0; i < j->sets; i++) gf_print(stdout, " %9s ", j->set[i].title);
+        gf_print(stdout, " %9s\n", "Average");
+        print_scores(j, j->protocol->name, best, score);
+        print_scores(j, "  validated", validated, by_validation);
+        if (sound_sets(j) < j->sets)
+            gf_print(stdout, "* not in the average, which is over %d of %d datasets: see the warnings\n", sound_sets(j), j->sets);
+    }
     return stored == GLOFND_OK ? eval_stored(err, record_mean(err, j)) : stored;
 }
 

@@ -221,8 +221,15 @@ typedef struct tables {
     gf_fn_counts *part_counts; /* [GF_FN_DETECTOR_COUNT][rows of a batch] */
 } tables;
 
-/* Sets the thresholds that do not depend on the batch. */
-static glofnd_status fill_thresholds(gf_error *err, const gf_fn_comparison *x, tables *t) {
+/* Rows [first, first + rows) as a set; borrowed. */
+static gf_view_set part_of(const gf_view_set *s, int64_t first, int64_t rows) {
+    return (gf_view_set){.n = rows, .dim = s->dim, .z = s->z + first * s->dim, .id = s->id + first, .label = s->label + first};
+}
+
+static glofnd_status compare(gf_error *err, const gf_fn_comparison *x, tables *t, gf_precision_recall *out) {
+    const int64_t rows = x->batch * x->views, used = x->batch ? x->s->n / rows * rows : x->s->n;
+    const gf_sweep_job stage = gf_sweep_stage(&x->job, "flagged pairs of batches");
+    /* Sets the thresholds that do not depend on the batch. */
     const gf_view_set *s = x->s;
     float single;
     TRY(gf_optimal_thresholds(err, s, x->views, gf_view_columns(s), x->alpha, &x->job, t->exact));
@@ -234,35 +241,18 @@ static glofnd_status fill_thresholds(gf_error *err, const gf_fn_comparison *x, t
         t->theta[GF_FN_SINGLE * s->n + i] = single;
         t->theta[GF_FN_FNC * s->n + i] = 1.0f;
     }
-    return GLOFND_OK;
-}
-
-/* Rows [first, first + rows) as a set; borrowed. */
-static gf_view_set part_of(const gf_view_set *s, int64_t first, int64_t rows) {
-    return (gf_view_set){.n = rows, .dim = s->dim, .z = s->z + first * s->dim, .id = s->id + first, .label = s->label + first};
-}
-
-static glofnd_status count_batch(gf_error *err, const gf_fn_comparison *x, tables *t, int64_t first, int64_t rows) {
-    const gf_view_set *s = x->s, others = part_of(gf_view_columns(s), first, rows);
-    gf_view_set batch = part_of(s, first, rows);
-    if (s->others) batch.others = &others;
-    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
-        for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * s->n + first + i];
-    const gf_sweep_job silent = {.threads = x->job.threads}; /* progress is by batch */
-    TRY(gf_fnc_thresholds(err, &batch, x->alpha, &silent, t->part + GF_FN_FNC * rows));
-    TRY(gf_fn_count(err, &batch, t->part, GF_FN_DETECTOR_COUNT, &silent, t->part_counts));
-    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
-        for (int64_t i = 0; i < rows; i++) t->counts[k * s->n + first + i] = t->part_counts[k * rows + i];
-    return GLOFND_OK;
-}
-
-static glofnd_status compare(gf_error *err, const gf_fn_comparison *x, tables *t, gf_precision_recall *out) {
-    const int64_t rows = x->batch * x->views, used = x->batch ? x->s->n / rows * rows : x->s->n;
-    const gf_sweep_job stage = gf_sweep_stage(&x->job, "flagged pairs of batches");
-    TRY(fill_thresholds(err, x, t));
     if (!x->batch) TRY(gf_fn_count(err, x->s, t->theta, GF_FN_DETECTOR_COUNT, &x->job, t->counts));
     for (int64_t first = 0; x->batch && first < used; first += rows) {
-        TRY(count_batch(err, x, t, first, rows));
+        const gf_view_set *set = x->s, others = part_of(gf_view_columns(set), first, rows);
+        gf_view_set batch = part_of(set, first, rows);
+        if (set->others) batch.others = &others;
+        for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
+            for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * set->n + first + i];
+        const gf_sweep_job silent = {.threads = x->job.threads}; /* progress is by batch */
+        TRY(gf_fnc_thresholds(err, &batch, x->alpha, &silent, t->part + GF_FN_FNC * rows));
+        TRY(gf_fn_count(err, &batch, t->part, GF_FN_DETECTOR_COUNT, &silent, t->part_counts));
+        for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
+            for (int64_t i = 0; i < rows; i++) t->counts[k * set->n + first + i] = t->part_counts[k * rows + i];
         gf_job_report(&stage.watch, (double)(first + rows) / (double)used);
     }
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
@@ -324,15 +314,6 @@ typedef struct draw_sums {
     double anchors, absolute, square; /* of draws from their mean, summed over anchors: means over the draws of each */
 } draw_sums;
 
-static draw_sums sums_around(const float *draw, int64_t draws, double mean) {
-    draw_sums s = {.anchors = 1.0};
-    for (int64_t k = 0; k < draws; k++) {
-        const double d = (double)draw[k] - mean;
-        s.absolute += fabs(d) / (double)draws, s.square += d * d / (double)draws;
-    }
-    return s;
-}
-
 static void add_sums(draw_sums *to, draw_sums s) { to->anchors += s.anchors, to->absolute += s.absolute, to->square += s.square; }
 
 gf_draw_error gf_draw_error_of(const float *x, const float *draw, int64_t n, int64_t draws) {
@@ -342,7 +323,11 @@ gf_draw_error gf_draw_error_of(const float *x, const float *draw, int64_t n, int
     for (int64_t i = 0; i < n; i++) {
         const float *own = draw + i * draws;
         const double mean = mean_of(own, draws), d = (double)x[i] - mean;
-        const draw_sums around = sums_around(own, draws, mean);
+        draw_sums around = {.anchors = 1.0};
+        for (int64_t k = 0; k < draws; k++) {
+            const double around_d = (double)own[k] - mean;
+            around.absolute += fabs(around_d) / (double)draws, around.square += around_d * around_d / (double)draws;
+        }
         if (!isnan(mean)) add_sums(&all, around);
         if (isnan(d)) continue;
         add_sums(&compared, around);

@@ -53,15 +53,6 @@ static void copy_row(gf_features *to, int64_t at, const gf_features *from, int64
     to->label[at] = from->label[i];
 }
 
-static void separate(gf_features *f, gf_features *held, const uint8_t *chosen) {
-    int64_t kept = 0, moved = 0;
-    for (int64_t i = 0; i < f->n; i++) {
-        if (chosen[i]) copy_row(held, moved++, f, i);
-        else copy_row(f, kept++, f, i);
-    }
-    f->n = kept;
-}
-
 glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, uint64_t seed, gf_features *held) {
     gf_stratified_sample d = {.share = share, .seed = seed, .stream = GF_STRATIFIED_TEST};
     uint8_t *chosen = malloc((size_t)f->n + 1);
@@ -70,7 +61,14 @@ glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, 
     if (status == GLOFND_OK && d.count == 0)
         status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold out %.0f %% of it", 100.0 * share);
     if (status == GLOFND_OK) status = gf_features_alloc(err, held, d.count, f->dim);
-    if (status == GLOFND_OK) separate(f, held, chosen);
+    if (status == GLOFND_OK) {
+        int64_t kept = 0, moved = 0;
+        for (int64_t i = 0; i < f->n; i++) {
+            if (chosen[i]) copy_row(held, moved++, f, i);
+            else copy_row(f, kept++, f, i);
+        }
+        f->n = kept;
+    }
     free(chosen);
     return status;
 }
@@ -92,35 +90,6 @@ struct gf_run_encoder {
 
 /* ----- opening ----- */
 
-/* The run's own file must agree with the copy in its checkpoint in all that makes the network. */
-static glofnd_status check_config(gf_error *err, const gf_config *c, const char *run) {
-    char from[PATH_MAX];
-    TRY(gf_checkpoint_latest(err, run, from));
-    if (!*from) return GLOFND_OK;
-    const glofnd_status status = gf_resume_check(err, run, from, c, 0);
-    if (status != GLOFND_E_OPTION) return status;
-    const gf_error why = *err;
-    return gf_fail(err, GLOFND_E_FORMAT, "%.200s/" GF_CONFIG_FILE " is not the one its checkpoint was made under: %.250s", run,
-                   why.text);
-}
-
-/* The copy in the checkpoint, whose checksum is known; but where the data are, where to work and what to crop may be changed. */
-static glofnd_status take_copy(gf_error *err, gf_config *c, const char *run) {
-    static const char *const own[] = {"data", "device", "threads", "workers", "prefetch", "eval_view"};
-    char from[PATH_MAX], value[1100];
-    gf_config copy;
-    int has = 0;
-    TRY(gf_checkpoint_latest(err, run, from));
-    if (*from) TRY(gf_checkpoint_config(err, from, &copy, &has));
-    if (!has) return GLOFND_OK;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        gf_config_text(c, own[i], value, sizeof value);
-        if (*value) TRY(gf_config_set(err, &copy, own[i], value));
-    }
-    *c = copy;
-    return GLOFND_OK;
-}
-
 /* The copy in the checkpoint is enough if the run's own file is lost or cut. */
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     char path[PATH_MAX];
@@ -134,36 +103,43 @@ static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     if (status != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
     FAIL_IF(err, !there && !was, GLOFND_E_IO, "%s is missing: %.100s is not a run folder", path, run);
     FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s lacks size or stem of the network", path);
-    TRY(check_config(err, c, run));
-    return take_copy(err, c, run);
-}
-
-/* Training may replace the checkpoint while it is read: then the newer one is. */
-static glofnd_status load_trained(gf_error *err, gf_run_encoder *e, const char *run) {
-    enum { TRIES = 5 };
-    glofnd_status status = GLOFND_OK;
-    for (int i = 0; i < TRIES; i++) {
-        TRY(gf_run_state_find(err, run, &e->state));
-        status = gf_weights_load(err, e->net, e->state.weights, 0);
-        if (status == GLOFND_OK || !gf_run_state_changed(run, &e->state)) break;
+    /* The run's own file must agree with the copy in its checkpoint in all that makes the network. */
+    char from[PATH_MAX];
+    TRY(gf_checkpoint_latest(err, run, from));
+    if (*from) {
+        const glofnd_status config_status = gf_resume_check(err, run, from, c, 0);
+        if (config_status != GLOFND_E_OPTION) TRY(config_status);
+        else {
+            const gf_error why = *err;
+            return gf_fail(err, GLOFND_E_FORMAT, "%.200s/" GF_CONFIG_FILE " is not the one its checkpoint was made under: %.250s",
+                           run, why.text);
+        }
     }
-    return status;
-}
-
-static gf_net_spec spec_of(const gf_run_encoder *e, glofnd_device device) {
-    const gf_config *c = &e->config;
-    gf_net_spec s = gf_encoder_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
-    s.batch = e->batch; /* training may have two views of each sample */
-    if (!e->head) s.head_hidden = s.head_out = 0;
-    s.training = 0;
-    s.threads = e->threads;
-    s.device = device;
-    s.deterministic = 1;
-    return s;
+    /* The copy in the checkpoint, whose checksum is known; but where the data are, where to work and what to crop may be changed. */
+    static const char *const own[] = {"data", "device", "threads", "workers", "prefetch", "eval_view"};
+    char copy_from[PATH_MAX], value[1100];
+    gf_config copy;
+    int has = 0;
+    TRY(gf_checkpoint_latest(err, run, copy_from));
+    if (*copy_from) TRY(gf_checkpoint_config(err, copy_from, &copy, &has));
+    if (!has) return GLOFND_OK;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        gf_config_text(c, own[i], value, sizeof value);
+        if (*value) TRY(gf_config_set(err, &copy, own[i], value));
+    }
+    *c = copy;
+    return GLOFND_OK;
 }
 
 static glofnd_status make_net_on(gf_error *err, gf_run_encoder *e, glofnd_device device) {
-    const gf_net_spec spec = spec_of(e, device);
+    const gf_config *c = &e->config;
+    gf_net_spec spec = gf_encoder_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
+    spec.batch = e->batch; /* training may have two views of each sample */
+    if (!e->head) spec.head_hidden = spec.head_out = 0;
+    spec.training = 0;
+    spec.threads = e->threads;
+    spec.device = device;
+    spec.deterministic = 1;
     TRY(gf_net_create(err, &spec, &e->net));
     e->dim = e->head ? gf_config_dim(&e->config) : gf_net_features(e->net);
     e->rows = malloc((size_t)(e->batch * e->dim) * sizeof *e->rows);
@@ -217,61 +193,61 @@ glofnd_status gf_run_check_text(gf_error *err, const char *run) {
     return read_config(NULL, &c, run) == GLOFND_OK ? check_text(err, &c, run) : GLOFND_OK;
 }
 
-/* In the run's folder, also where `run` is one of its checkpoints. */
-static glofnd_status find_vocabulary(gf_error *err, const char *run, char path[PATH_MAX]) {
-    int there;
-    TRY(gf_path_join(err, path, run, GF_VOCABULARY_FILE));
-    TRY(gf_exists(err, path, &there));
-    if (there || gf_checkpoint_step(run) < 0) return GLOFND_OK;
-    return gf_path_join(err, path, run, "../../" GF_VOCABULARY_FILE);
-}
-
-static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
-    char path[PATH_MAX];
-    uint32_t crc, trained = 0;
-    int known = 0;
-    if (!spec->text) return GLOFND_OK;
-    TRY(check_text(err, &e->config, spec->run));
-    TRY(find_vocabulary(err, spec->run, path));
-    TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
-    e->vocab_crc = crc;
-    TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));
-    FAIL_IF(err, known && crc != trained, GLOFND_E_FORMAT,
-            "%.300s is not the vocabulary the run was trained with; restore the original file", path);
-    return GLOFND_OK;
-}
-
-/* Initial weights of the run: tensors that its init file lacks come from the seed. */
-static glofnd_status load_initial(gf_error *err, gf_run_encoder *e) {
-    const gf_model encoder = {&e->net, 1, NULL};
-    if (!*e->config.init) return GLOFND_OK;
-    if (e->config.task != GF_TASK_CLIP) return gf_weights_load(err, e->net, e->config.init, 1);
-    return gf_weights_load_model(err, &encoder, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
-}
-
-/* Without a run the name of the file takes the place of the state. */
-static glofnd_status load_file(gf_error *err, gf_run_encoder *e, const char *path) {
-    e->state = (gf_run_state){.step = -1};
-    if (!path) return GLOFND_OK;
-    FAIL_IF(err, strlen(path) >= sizeof e->state.weights, GLOFND_E_ARGUMENT, "the path of the weights is too long");
-    memcpy(e->state.weights, path, strlen(path) + 1);
-    return gf_weights_load(err, e->net, path, 1);
-}
-
 static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
     if (spec->config) e->config = *spec->config;
     else TRY(read_config(err, &e->config, spec->run));
     if (spec->run) gf_run_data_find(spec->run, e->config.data, e->data, sizeof e->data);
     FAIL_IF(err, spec->config && spec->text, GLOFND_E_ARGUMENT, "a text encoder needs a run");
-    TRY(open_vocabulary(err, e, spec));
+    char path[PATH_MAX];
+    uint32_t crc, trained = 0;
+    int known = 0;
+    if (spec->text) {
+        TRY(check_text(err, &e->config, spec->run));
+        /* In the run's folder, also where `run` is one of its checkpoints. */
+        const char *vocabulary_run = spec->run;
+        int there;
+        TRY(gf_path_join(err, path, vocabulary_run, GF_VOCABULARY_FILE));
+        TRY(gf_exists(err, path, &there));
+        if (!there && gf_checkpoint_step(vocabulary_run) >= 0)
+            TRY(gf_path_join(err, path, vocabulary_run, "../../" GF_VOCABULARY_FILE));
+
+        TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
+        e->vocab_crc = crc;
+        TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));
+        FAIL_IF(err, known && crc != trained, GLOFND_E_FORMAT,
+                "%.300s is not the vocabulary the run was trained with; restore the original file", path);
+    }
     e->head = spec->head || e->config.task == GF_TASK_CLIP;
     e->threads = spec->placement.threads > 0 ? spec->placement.threads : e->config.method.threads;
     if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
     TRY(make_net(err, e, spec->placement.device));
-    if (spec->config) return load_file(err, e, spec->weights);
-    if (spec->untrained) return load_initial(err, e);
-    TRY(load_trained(err, e, spec->run));
+    if (spec->config) {
+        /* Without a run the name of the file takes the place of the state. */
+        const char *file_path = spec->weights;
+        e->state = (gf_run_state){.step = -1};
+        if (!file_path) return GLOFND_OK;
+        FAIL_IF(err, strlen(file_path) >= sizeof e->state.weights, GLOFND_E_ARGUMENT, "the path of the weights is too long");
+        memcpy(e->state.weights, file_path, strlen(file_path) + 1);
+        return gf_weights_load(err, e->net, file_path, 1);
+    }
+    if (spec->untrained) {
+        /* Initial weights of the run: tensors that its init file lacks come from the seed. */
+        const gf_model encoder = {&e->net, 1, NULL};
+        if (!*e->config.init) return GLOFND_OK;
+        if (e->config.task != GF_TASK_CLIP) return gf_weights_load(err, e->net, e->config.init, 1);
+        return gf_weights_load_model(err, &encoder, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
+    }
+    /* Training may replace the checkpoint while it is read: then the newer one is. */
+    const char *run = spec->run;
+    enum { TRIES = 5 };
+    glofnd_status status = GLOFND_OK;
+    for (int i = 0; i < TRIES; i++) {
+        TRY(gf_run_state_find(err, run, &e->state));
+        status = gf_weights_load(err, e->net, e->state.weights, 0);
+        if (status == GLOFND_OK || !gf_run_state_changed(run, &e->state)) break;
+    }
+    TRY(status);
     FAIL_IF(err, e->bpe && e->state.vocabulary >= 0 && e->state.vocabulary != (int64_t)e->vocab_crc, GLOFND_E_FORMAT,
             "%.300s/" GF_VOCABULARY_FILE " is not the vocabulary the run was trained with; restore the original file", spec->run);
     return GLOFND_OK;
@@ -466,21 +442,6 @@ static void leave_out(const encoding *x, int64_t i, const char *why) {
     if (x->report->unreadable) x->report->unreadable(x->report->user, i, why);
 }
 
-static glofnd_status reserve_row(encoding *x) {
-    const int64_t dim = x->out->dim, need = x->out->n + 1;
-    if (need <= x->capacity) return GLOFND_OK;
-    const int64_t capacity = x->capacity ? 2 * x->capacity : PART;
-    float *rows = realloc(x->out->x, (size_t)(capacity * dim) * sizeof *rows);
-    if (rows) x->out->x = rows;
-    int32_t *label = realloc(x->out->label, (size_t)capacity * sizeof *label);
-    if (label) x->out->label = label;
-    int64_t *sample = realloc(x->sample, (size_t)capacity * sizeof *sample);
-    if (sample) x->sample = sample;
-    FAIL_IF(x->err, !rows || !label || !sample, GLOFND_E_MEMORY, "no memory for %lld embeddings", (long long)capacity);
-    x->capacity = capacity;
-    return GLOFND_OK;
-}
-
 /* The pending captions are the last rows. */
 static glofnd_status encode_pending(encoding *x) {
     const int64_t first = x->out->n - x->pending;
@@ -496,7 +457,18 @@ static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t l
     TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->pending * context,
                       &count));
     if (count <= 2 && context > 2) return leave_out(x, i, "a caption has no word"), GLOFND_OK;
-    TRY(reserve_row(x));
+    const int64_t dim = x->out->dim, need = x->out->n + 1;
+    if (!(need <= x->capacity)) {
+        const int64_t capacity = x->capacity ? 2 * x->capacity : PART;
+        float *rows = realloc(x->out->x, (size_t)(capacity * dim) * sizeof *rows);
+        if (rows) x->out->x = rows;
+        int32_t *row_label = realloc(x->out->label, (size_t)capacity * sizeof *row_label);
+        if (row_label) x->out->label = row_label;
+        int64_t *sample = realloc(x->sample, (size_t)capacity * sizeof *sample);
+        if (sample) x->sample = sample;
+        FAIL_IF(x->err, !rows || !row_label || !sample, GLOFND_E_MEMORY, "no memory for %lld embeddings", (long long)capacity);
+        x->capacity = capacity;
+    }
     x->sample[x->out->n] = i;
     x->out->label[x->out->n++] = label;
     return ++x->pending == PART ? encode_pending(x) : GLOFND_OK;
@@ -589,20 +561,6 @@ static glofnd_status find_first(gf_error *err, pairing *p, gf_string_list *names
     return GLOFND_OK;
 }
 
-static glofnd_status group_samples(gf_error *err, pairing *p) {
-    gf_string_list names = {0};
-    named *order = malloc((size_t)p->n * sizeof *order);
-    p->row = malloc((size_t)p->n * sizeof *p->row);
-    p->id = malloc((size_t)p->n * sizeof *p->id);
-    glofnd_status status = order && p->row && p->id ? find_first(err, p, &names, order)
-                                                    : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld names", (long long)p->n);
-    gf_string_list_free(&names);
-    free(order);
-    for (int64_t i = 0; status == GLOFND_OK && i < p->n; i++)
-        if (p->row[i] == i) p->id[p->ids++] = i;
-    return status;
-}
-
 /* ----- images ----- */
 
 static void mark_unreadable(void *user, int64_t i, const char *message) {
@@ -622,30 +580,37 @@ static void move_row(gf_features *f, int64_t to, int64_t from) {
     f->label[to] = f->label[from];
 }
 
-/* Removes the rows of unreadable images; row[i] becomes the row of sample i's image. First ones come before their repetitions. */
-static void assign_rows(pairing *p, gf_features *image) {
+/* ----- captions ----- */
+
+static glofnd_status encode_both(gf_error *err, pairing *p, gf_run_encoder *image, gf_run_encoder *text, gf_text_pairs *out) {
+    TRY(gf_captions_require(err, p->data));
+    gf_string_list names = {0};
+    named *order = malloc((size_t)p->n * sizeof *order);
+    p->row = malloc((size_t)p->n * sizeof *p->row);
+    p->id = malloc((size_t)p->n * sizeof *p->id);
+    glofnd_status status = order && p->row && p->id ? find_first(err, p, &names, order)
+                                                    : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld names", (long long)p->n);
+    gf_string_list_free(&names);
+    free(order);
+    for (int64_t i = 0; status == GLOFND_OK && i < p->n; i++)
+        if (p->row[i] == i) p->id[p->ids++] = i;
+    TRY(status);
+    out->repeated = p->n - p->ids;
+    gf_features *images_out = &out->image;
+    const gf_encode_spec spec = {
+        .ids = p->id, .id_count = p->ids, .aligned = 1, .unreadable = mark_unreadable, .progress = pass_progress, .user = p};
+    TRY(gf_encode_samples(err, image, p->data, &spec, images_out));
+    /* Removes the rows of unreadable images; row[i] becomes the row of sample i's image. First ones come before their repetitions. */
     int64_t rows = 0, k = 0;
     for (int64_t i = 0; i < p->n; i++) {
         const int first = k < p->ids && p->id[k] == i;
         if (!first) p->row[i] = p->row[p->row[i]];
-        else if (p->row[i] >= 0) move_row(image, rows, k), p->row[i] = rows++;
+        else if (p->row[i] >= 0) move_row(images_out, rows, k), p->row[i] = rows++;
         k += first;
     }
-    image->n = rows;
-}
-
-static glofnd_status encode_images(gf_error *err, pairing *p, gf_run_encoder *e, gf_features *out) {
-    const gf_encode_spec spec = {
-        .ids = p->id, .id_count = p->ids, .aligned = 1, .unreadable = mark_unreadable, .progress = pass_progress, .user = p};
-    TRY(gf_encode_samples(err, e, p->data, &spec, out));
-    assign_rows(p, out);
-    return GLOFND_OK;
-}
-
-/* ----- captions ----- */
-
-/* owner changes from samples to rows of images; captions of unreadable images are dropped. */
-static void assign_owners(const pairing *p, gf_text_pairs *out) {
+    images_out->n = rows;
+    TRY(gf_encode_captions(err, text, p->data, &p->report[1], &out->text, &out->owner));
+    /* owner changes from samples to rows of images; captions of unreadable images are dropped. */
     int64_t kept = 0;
     for (int64_t i = 0; i < out->text.n; i++) {
         const int64_t row = p->row[out->owner[i]];
@@ -655,15 +620,6 @@ static void assign_owners(const pairing *p, gf_text_pairs *out) {
     }
     out->lost = out->text.n - kept;
     out->text.n = kept;
-}
-
-static glofnd_status encode_both(gf_error *err, pairing *p, gf_run_encoder *image, gf_run_encoder *text, gf_text_pairs *out) {
-    TRY(gf_captions_require(err, p->data));
-    TRY(group_samples(err, p));
-    out->repeated = p->n - p->ids;
-    TRY(encode_images(err, p, image, &out->image));
-    TRY(gf_encode_captions(err, text, p->data, &p->report[1], &out->text, &out->owner));
-    assign_owners(p, out);
     FAIL_IF(err, out->text.n == 0, GLOFND_E_FORMAT, "no readable image has a caption");
     return GLOFND_OK;
 }
@@ -700,20 +656,6 @@ void gf_features_unit(gf_features *f) {
     }
 }
 
-/* mean, deviation [dim] */
-static void moments(const gf_features *f, double *mean, double *deviation) {
-    for (int64_t a = 0; a < f->dim; a++) mean[a] = deviation[a] = 0.0;
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t a = 0; a < f->dim; a++) mean[a] += (double)f->x[i * f->dim + a];
-    for (int64_t a = 0; a < f->dim; a++) mean[a] /= (double)f->n;
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t a = 0; a < f->dim; a++) {
-            const double d = (double)f->x[i * f->dim + a] - mean[a];
-            deviation[a] += d * d;
-        }
-    for (int64_t a = 0; a < f->dim; a++) deviation[a] = sqrt(deviation[a] / (double)f->n);
-}
-
 static void apply(gf_features *f, const double *mean, const double *deviation) {
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t a = 0; a < f->dim; a++) {
@@ -725,7 +667,17 @@ static void apply(gf_features *f, const double *mean, const double *deviation) {
 glofnd_status gf_features_standardise(gf_error *err, gf_features *train, gf_features *test) {
     double *mean = malloc(2 * (size_t)train->dim * sizeof *mean), *deviation = mean + train->dim;
     FAIL_IF(err, !mean, GLOFND_E_MEMORY, "no memory to standardise %lld features", (long long)train->dim);
-    moments(train, mean, deviation);
+    /* mean, deviation [dim] */
+    for (int64_t a = 0; a < train->dim; a++) mean[a] = deviation[a] = 0.0;
+    for (int64_t i = 0; i < train->n; i++)
+        for (int64_t a = 0; a < train->dim; a++) mean[a] += (double)train->x[i * train->dim + a];
+    for (int64_t a = 0; a < train->dim; a++) mean[a] /= (double)train->n;
+    for (int64_t i = 0; i < train->n; i++)
+        for (int64_t a = 0; a < train->dim; a++) {
+            const double d = (double)train->x[i * train->dim + a] - mean[a];
+            deviation[a] += d * d;
+        }
+    for (int64_t a = 0; a < train->dim; a++) deviation[a] = sqrt(deviation[a] / (double)train->n);
     apply(train, mean, deviation);
     if (test) apply(test, mean, deviation);
     free(mean);

@@ -20,15 +20,6 @@ typedef struct job {
     int32_t *predicted;
 } job;
 
-static glofnd_status check(gf_error *err, const gf_knn *o, const gf_features *train, const gf_features *test) {
-    FAIL_IF(err, o->k < 1, GLOFND_E_OPTION, "k is %lld; expected at least 1", (long long)o->k);
-    FAIL_IF(err, !(o->temperature >= 0.0 && o->temperature < INFINITY), GLOFND_E_OPTION, "temperature is %g; expected 0 or more",
-            o->temperature);
-    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
-            (long long)train->dim, (long long)test->dim);
-    return GLOFND_OK;
-}
-
 /* Votes are added in the order of the training rows: sums in double depend on it. */
 static void vote_of(void *user, gf_best *b, int64_t list, int64_t row, int thread) {
     const job *j = user;
@@ -51,7 +42,11 @@ glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features 
                               int32_t *predicted) {
     job j = {.o = o, .train = train, .classes = gf_features_classes(train), .predicted = predicted};
     int64_t labelled = 0;
-    TRY(check(err, o, train, test));
+    FAIL_IF(err, o->k < 1, GLOFND_E_OPTION, "k is %lld; expected at least 1", (long long)o->k);
+    FAIL_IF(err, !(o->temperature >= 0.0 && o->temperature < INFINITY), GLOFND_E_OPTION, "temperature is %g; expected 0 or more",
+            o->temperature);
+    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
+            (long long)train->dim, (long long)test->dim);
     for (int64_t i = 0; i < train->n; i++) labelled += train->label[i] >= 0;
     FAIL_IF(err, labelled == 0, GLOFND_E_ARGUMENT, "no training row has a label");
     gf_nearest_search s = {.rows = {.x = test->x, .n = test->n, .dim = test->dim, .name = "test row"},

@@ -58,11 +58,6 @@ typedef struct pass { /* one call */
 
 static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
-static int64_t choose_parts(const gf_linear *m) {
-    const int64_t fit = PART_BYTES / (m->rows * m->ld * (int64_t)sizeof(float));
-    return fit < 4 ? 4 : fit > PARTS_MAX ? PARTS_MAX : fit;
-}
-
 /* Next piece of the block; with a NULL block, only counts. */
 static float *piece(float *block, int64_t *at, int64_t floats) {
     float *p = block ? block + *at : NULL;
@@ -93,7 +88,8 @@ static glofnd_status make(gf_error *err, gf_linear *m, int threads) {
     FAIL_IF(err, !m->work, GLOFND_E_MEMORY, "no memory for a linear classifier");
     m->work->ops = gf_cpu_kernels_get()->tile;
     m->work->threads = threads > 0 ? threads : gf_parallel_default();
-    m->work->max_parts = choose_parts(m);
+    const int64_t fit = PART_BYTES / (m->rows * m->ld * (int64_t)sizeof(float));
+    m->work->max_parts = fit < 4 ? 4 : fit > PARTS_MAX ? PARTS_MAX : fit;
     m->work->scratch = calloc((size_t)m->work->threads, sizeof *m->work->scratch);
     FAIL_IF(err, !m->work->scratch, GLOFND_E_MEMORY, "no memory for a linear classifier");
     const size_t bytes = (size_t)lay_out(m, NULL) * sizeof(float);
@@ -132,9 +128,11 @@ void gf_linear_free(gf_linear *m) {
 
 /* ----- a tile ----- */
 
-/* Samples [first, first + n) of the pass, by feature; places beyond n are zero. */
-static void gather(const pass *p, scratch *x, int64_t first, int n) {
+/* z = W X' + b for a tile of n samples. */
+static void score(const pass *p, scratch *x, int64_t first, int n) {
     const gf_linear *m = p->m;
+    const gf_tile_ops *ops = m->work->ops;
+    /* Samples [first, first + n) of the pass, by feature; places beyond n are zero. */
     for (int s = 0; s < n; s++) {
         const int64_t row = p->rows ? p->rows[first + s] : first + s;
         x->row[s] = p->f->x + row * m->dim;
@@ -149,13 +147,6 @@ static void gather(const pass *p, scratch *x, int64_t first, int n) {
         }
         memset(panel + n * GF_PANEL, 0, (size_t)(SAMPLES - n) * GF_PANEL * sizeof(float));
     }
-}
-
-/* z = W X' + b for a tile of n samples. */
-static void score(const pass *p, scratch *x, int64_t first, int n) {
-    const gf_linear *m = p->m;
-    const gf_tile_ops *ops = m->work->ops;
-    gather(p, x, first, n);
     for (int64_t a = 0; a < m->ld; a += GF_PANEL)
         for (int64_t s = 0; s < SAMPLES; s += GF_PANEL)
             ops->transpose(x->by_sample + (s * m->ld + a * GF_PANEL), x->by_feature + (a * SAMPLES + s * GF_PANEL), GF_PANEL,
@@ -166,18 +157,15 @@ static void score(const pass *p, scratch *x, int64_t first, int n) {
         for (int s = 0; s < SAMPLES; s++) x->z[c * SAMPLES + s] += m->bias[c];
 }
 
-static void column_max(float *max, const float *z, int64_t classes) {
-    memcpy(max, z, SAMPLES * sizeof *max);
-    for (int64_t c = 1; c < classes; c++)
-        for (int s = 0; s < SAMPLES; s++) max[s] = GF_MAX(z[c * SAMPLES + s], max[s]);
-}
-
 /* z becomes softmax - labels, zero beyond n samples; returns the cross entropy of the n samples, summed. */
 static double residual(const gf_linear *m, scratch *x, int n) {
     float max[SAMPLES], sum[SAMPLES] = {0};
     double loss = 0.0;
     float *z = x->z;
-    column_max(max, z, m->classes);
+    const int64_t classes = m->classes;
+    memcpy(max, z, SAMPLES * sizeof *max);
+    for (int64_t c = 1; c < classes; c++)
+        for (int s = 0; s < SAMPLES; s++) max[s] = GF_MAX(z[c * SAMPLES + s], max[s]);
     for (int s = 0; s < n; s++) loss += (double)max[s] - (double)z[(int64_t)x->label[s] * SAMPLES + s];
     for (int64_t c = 0; c < m->classes; c++)
         for (int s = 0; s < SAMPLES; s++) z[c * SAMPLES + s] -= max[s];
@@ -191,15 +179,6 @@ static double residual(const gf_linear *m, scratch *x, int n) {
     for (int s = 0; s < n; s++) z[(int64_t)x->label[s] * SAMPLES + s] -= 1.0f;
     memset(z + m->classes * SAMPLES, 0, (size_t)((m->rows - m->classes) * SAMPLES) * sizeof *z);
     return loss;
-}
-
-static void add_bias(double *d_bias, const float *z, int64_t classes) {
-    for (int64_t c = 0; c < classes; c++) {
-        float sum[4] = {0};
-        for (int s = 0; s < SAMPLES; s += 4)
-            for (int i = 0; i < 4; i++) sum[i] += z[c * SAMPLES + s + i];
-        d_bias[c] += (double)(sum[0] + sum[1]) + (double)(sum[2] + sum[3]);
-    }
 }
 
 /* ----- loss and gradient ----- */
@@ -220,7 +199,14 @@ static void loss_part(void *arg, int64_t part, int thread) {
         const int n = (int)(p->count - t * SAMPLES < SAMPLES ? p->count - t * SAMPLES : SAMPLES);
         score(p, x, t * SAMPLES, n);
         w->loss[part] += residual(m, x, n);
-        add_bias(d_bias, x->z, m->classes);
+        const float *z = x->z;
+        const int64_t classes = m->classes;
+        for (int64_t c = 0; c < classes; c++) {
+            float sum[4] = {0};
+            for (int s = 0; s < SAMPLES; s += 4)
+                for (int i = 0; i < 4; i++) sum[i] += z[c * SAMPLES + s + i];
+            d_bias[c] += (double)(sum[0] + sum[1]) + (double)(sum[2] + sum[3]);
+        }
         w->ops->product(d_weight, (size_t)m->ld, x->z, SAMPLES, 1, x->by_feature, GF_PANEL, SAMPLES * GF_PANEL, (int)m->rows,
                         (int)m->ld, SAMPLES, t > begin);
     }
@@ -328,13 +314,6 @@ typedef struct trainer {
 
 /* ----- set-up ----- */
 
-static void init_weights(gf_linear *m, uint64_t seed) {
-    for (int64_t c = 0; c < m->classes; c++) {
-        gf_rng r = gf_rng_at(seed, GF_RNG_INIT, 0, (uint64_t)c, 0);
-        for (int64_t a = 0; a < m->dim; a++) m->weight[c * m->ld + a] = (float)(INIT_STD * gf_rng_normal(&r));
-    }
-}
-
 static gf_param param(float *p, float *g, float *state, int64_t n, int decay) {
     return (gf_param){.p = p, .g = g, .state1 = state, .state2 = state + n, .n = (size_t)n, .decay = decay};
 }
@@ -350,80 +329,65 @@ static glofnd_status init_trainer(gf_error *err, trainer *t) {
     FAIL_IF(err, !t->state || !t->batch || !t->rank, GLOFND_E_MEMORY, "no memory for linear evaluation");
     t->params[0] = param(t->m->weight, t->m->d_weight, t->state, plane, 1);
     t->params[1] = param(t->m->bias, t->m->d_bias, t->state + 2 * plane, t->m->rows, 0);
-    init_weights(t->m, p->seed);
-    return GLOFND_OK;
-}
-
-static void free_trainer(trainer *t) {
-    gf_linear_free(t->m);
-    free(t->state);
-    free(t->batch);
-    free(t->rank);
-}
-
-/* ----- training ----- */
-
-static void update(trainer *t, double lr) {
-    const gf_probe_protocol *q = t->p->protocol;
-    const gf_optim_rule rule = {.kind = q->adamw ? GF_OPTIM_ADAMW : GF_OPTIM_SGD,
-                                .momentum = q->momentum,
-                                .weight_decay = q->weight_decay,
-                                .beta1 = q->momentum,
-                                .beta2 = 0.999,
-                                .eps = 1e-8};
-    const gf_optim_scalars now = gf_optim_scalars_at(&rule, lr, ++t->step);
-    gf_optim_update(&rule, &now, t->params, 2);
-}
-
-/* The learning rate changes by epoch, as in the authors' script; the last batch may be smaller. */
-static glofnd_status train_epoch(gf_error *err, trainer *t, int64_t epoch) {
-    const gf_probe_protocol *q = t->p->protocol;
-    const double peak = q->lr_by_batch ? gf_lr_scaled_linear(q->lr, q->batch) : q->lr;
-    const double lr = gf_lr_cosine_epochs(peak, (double)epoch, 0.0, (double)t->p->epochs);
-    gf_probe_rows rows;
-    TRY(t->p->epoch(err, t->p->user, epoch, &rows));
-    FAIL_IF(err, rows.n < 1, GLOFND_E_ARGUMENT, "epoch %lld has no training sample", (long long)epoch + 1);
-    for (int64_t first = 0; first < rows.n; first += q->batch) {
-        const int64_t n = rows.n - first < q->batch ? rows.n - first : q->batch;
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t at = gf_permute(t->p->seed, (uint32_t)epoch, rows.n, first + i);
-            t->batch[i] = rows.rows ? rows.rows[at] : at;
-        }
-        const double loss = gf_linear_loss(t->m, rows.f, t->batch, n);
-        FAIL_IF(err, !isfinite(loss), GLOFND_E_NUMERIC, "the loss of linear evaluation is not finite in epoch %lld",
-                (long long)epoch + 1);
-        update(t, lr);
+    gf_linear *m = t->m;
+    const uint64_t seed = p->seed;
+    for (int64_t c = 0; c < m->classes; c++) {
+        gf_rng r = gf_rng_at(seed, GF_RNG_INIT, 0, (uint64_t)c, 0);
+        for (int64_t a = 0; a < m->dim; a++) m->weight[c * m->ld + a] = (float)(INIT_STD * gf_rng_normal(&r));
     }
     return GLOFND_OK;
 }
 
 /* ----- scoring ----- */
 
-/* Scores after `epoch` (from 1). */
-static void score_epoch(trainer *t, int64_t epoch) {
-    gf_probe *p = t->p;
-    double score = NAN;
-    if (p->validation) {
-        gf_linear_rank(t->m, p->validation, t->rank);
-        score = gf_rank_top(t->rank, p->validation->n, 1);
-    }
-    gf_linear_rank(t->m, p->test, t->rank);
-    p->last_top1 = gf_rank_top(t->rank, p->test->n, 1);
-    p->last_top5 = gf_rank_top(t->rank, p->test->n, 5);
-    p->epochs_run = epoch;
-    if (!p->validation) score = p->last_top1;
-    if (p->best_epoch && !(score > p->validation_top1)) return;
-    p->best_epoch = epoch;
-    p->validation_top1 = score;
-    p->top1 = p->last_top1;
-    p->top5 = p->last_top5;
-}
-
 static glofnd_status train(gf_error *err, trainer *t) {
     gf_probe *p = t->p;
     for (int64_t epoch = 0; epoch < p->epochs; epoch++) {
-        TRY(train_epoch(err, t, epoch));
-        score_epoch(t, epoch + 1);
+        /* The learning rate changes by epoch, as in the authors' script; the last batch may be smaller. */
+        const gf_probe_protocol *q = t->p->protocol;
+        const double peak = q->lr_by_batch ? gf_lr_scaled_linear(q->lr, q->batch) : q->lr;
+        const double lr = gf_lr_cosine_epochs(peak, (double)epoch, 0.0, (double)t->p->epochs);
+        gf_probe_rows rows;
+        TRY(t->p->epoch(err, t->p->user, epoch, &rows));
+        FAIL_IF(err, rows.n < 1, GLOFND_E_ARGUMENT, "epoch %lld has no training sample", (long long)epoch + 1);
+        for (int64_t first = 0; first < rows.n; first += q->batch) {
+            const int64_t n = rows.n - first < q->batch ? rows.n - first : q->batch;
+            for (int64_t i = 0; i < n; i++) {
+                const int64_t at = gf_permute(t->p->seed, (uint32_t)epoch, rows.n, first + i);
+                t->batch[i] = rows.rows ? rows.rows[at] : at;
+            }
+            const double loss = gf_linear_loss(t->m, rows.f, t->batch, n);
+            FAIL_IF(err, !isfinite(loss), GLOFND_E_NUMERIC, "the loss of linear evaluation is not finite in epoch %lld",
+                    (long long)epoch + 1);
+            const gf_probe_protocol *protocol = t->p->protocol;
+            const gf_optim_rule rule = {.kind = protocol->adamw ? GF_OPTIM_ADAMW : GF_OPTIM_SGD,
+                                        .momentum = protocol->momentum,
+                                        .weight_decay = protocol->weight_decay,
+                                        .beta1 = protocol->momentum,
+                                        .beta2 = 0.999,
+                                        .eps = 1e-8};
+            const gf_optim_scalars now = gf_optim_scalars_at(&rule, lr, ++t->step);
+            gf_optim_update(&rule, &now, t->params, 2);
+        }
+        /* Scores after `own_epoch` (from 1). */
+        const int64_t own_epoch = epoch + 1;
+        gf_probe *probe = t->p;
+        double score = NAN;
+        if (probe->validation) {
+            gf_linear_rank(t->m, probe->validation, t->rank);
+            score = gf_rank_top(t->rank, probe->validation->n, 1);
+        }
+        gf_linear_rank(t->m, probe->test, t->rank);
+        probe->last_top1 = gf_rank_top(t->rank, probe->test->n, 1);
+        probe->last_top5 = gf_rank_top(t->rank, probe->test->n, 5);
+        probe->epochs_run = own_epoch;
+        if (!probe->validation) score = probe->last_top1;
+        if (!probe->best_epoch || score > probe->validation_top1) {
+            probe->best_epoch = own_epoch;
+            probe->validation_top1 = score;
+            probe->top1 = probe->last_top1;
+            probe->top5 = probe->last_top5;
+        }
         if (p->progress) p->progress(p->user, epoch + 1, p->validation_top1);
         if (p->epochs_run - p->best_epoch >= p->protocol->patience) break;
     }
@@ -437,7 +401,10 @@ glofnd_status gf_probe_fit(gf_error *err, gf_probe *p) {
     p->top1 = p->top5 = p->last_top1 = p->last_top5 = p->validation_top1 = NAN;
     glofnd_status status = init_trainer(err, &t);
     if (status == GLOFND_OK) status = train(err, &t);
-    free_trainer(&t);
+    gf_linear_free(t.m);
+    free(t.state);
+    free(t.batch);
+    free(t.rank);
     return status;
 }
 
@@ -476,15 +443,6 @@ static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, 
 
 /* ----- features ----- */
 
-static glofnd_status take_rows(gf_error *err, const gf_features *from, const gf_samples *s, gf_features *out) {
-    TRY(gf_features_alloc(err, out, s->n, from->dim));
-    for (int64_t i = 0; i < s->n; i++) {
-        memcpy(out->x + i * from->dim, from->x + s->id[i] * from->dim, (size_t)from->dim * sizeof *out->x);
-        out->label[i] = s->label[i];
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *s, int augmented, int64_t epoch, int aligned,
                             gf_features *out) {
     const gf_encode_spec spec = {
@@ -499,20 +457,16 @@ static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *
         .progress = l->spec.encoding,
         .user = l->spec.user,
     };
-    if (!l->spec.encoder) return take_rows(err, s == &l->spec.split->test ? l->spec.test : l->spec.train, s, out);
+    if (!l->spec.encoder) {
+        const gf_features *from = s == &l->spec.split->test ? l->spec.test : l->spec.train;
+        TRY(gf_features_alloc(err, out, s->n, from->dim));
+        for (int64_t i = 0; i < s->n; i++) {
+            memcpy(out->x + i * from->dim, from->x + s->id[i] * from->dim, (size_t)from->dim * sizeof *out->x);
+            out->label[i] = s->label[i];
+        }
+        return GLOFND_OK;
+    }
     return gf_encode_samples(err, l->spec.encoder, s->data, &spec, out);
-}
-
-static glofnd_status encode_passes(gf_error *err, gf_linear_eval *l, double largest) {
-    const int64_t passes = l->spec.augment > 0 ? l->spec.augment : 1;
-    int32_t raised;
-    if (l->spec.augment == GF_AUGMENT_EVERY_EPOCH) return GLOFND_OK;
-    TRY(draw(err, l, largest, &raised, &l->pool));
-    if (l->pool.n == 0) return GLOFND_OK;
-    l->pass = calloc((size_t)passes, sizeof *l->pass);
-    FAIL_IF(err, !l->pass, GLOFND_E_MEMORY, "no memory for %lld passes", (long long)passes);
-    for (; l->passes < passes; l->passes++) TRY(encode(err, l, &l->pool, l->spec.augment > 0, l->passes, 1, &l->pass[l->passes]));
-    return GLOFND_OK;
 }
 
 static glofnd_status open_eval(gf_error *err, gf_linear_eval *l, double largest) {
@@ -529,7 +483,16 @@ static glofnd_status open_eval(gf_error *err, gf_linear_eval *l, double largest)
         gf_samples_free(&held);
     }
     if (status == GLOFND_OK) status = encode(err, l, &split->test, 0, 0, 0, &l->test);
-    return status == GLOFND_OK ? encode_passes(err, l, largest) : status;
+    if (status != GLOFND_OK) return status;
+    const int64_t passes = l->spec.augment > 0 ? l->spec.augment : 1;
+    int32_t raised;
+    if (l->spec.augment == GF_AUGMENT_EVERY_EPOCH) return GLOFND_OK;
+    TRY(draw(err, l, largest, &raised, &l->pool));
+    if (l->pool.n == 0) return GLOFND_OK;
+    l->pass = calloc((size_t)passes, sizeof *l->pass);
+    FAIL_IF(err, !l->pass, GLOFND_E_MEMORY, "no memory for %lld passes", (long long)passes);
+    for (; l->passes < passes; l->passes++) TRY(encode(err, l, &l->pool, l->spec.augment > 0, l->passes, 1, &l->pass[l->passes]));
+    return GLOFND_OK;
 }
 
 glofnd_status gf_linear_eval_create(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out) {
@@ -576,17 +539,6 @@ static int is_readable(const gf_linear_eval *l, int64_t row) {
     return 1;
 }
 
-/* Rows of the drawn samples in a pass; both lists are sorted. */
-static glofnd_status find_rows(gf_error *err, gf_linear_eval *l) {
-    l->rows = malloc((size_t)(l->drawn.n + 1) * sizeof *l->rows);
-    FAIL_IF(err, !l->rows, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)l->drawn.n);
-    for (int64_t i = 0, at = 0; i < l->drawn.n && at < l->pool.n; i++) {
-        while (at < l->pool.n && l->pool.id[at] < l->drawn.id[i]) at++;
-        if (at < l->pool.n && l->pool.id[at] == l->drawn.id[i] && is_readable(l, at)) l->rows[l->row_count++] = at;
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status epoch_rows(gf_error *err, void *user, int64_t epoch, gf_probe_rows *out) {
     gf_linear_eval *l = user;
     if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) {
@@ -608,7 +560,15 @@ static glofnd_status run(gf_error *err, gf_linear_eval *l, gf_linear_result *out
     TRY(draw(err, l, l->share, &out->raised, &l->drawn));
     out->samples = l->drawn.n;
     out->epochs = l->epochs = l->spec.epochs > 0 ? l->spec.epochs : gf_probe_epochs(l->share);
-    if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) TRY(find_rows(err, l));
+    if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) {
+        /* Rows of the drawn samples in a pass; both lists are sorted. */
+        l->rows = malloc((size_t)(l->drawn.n + 1) * sizeof *l->rows);
+        FAIL_IF(err, !l->rows, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)l->drawn.n);
+        for (int64_t i = 0, at = 0; i < l->drawn.n && at < l->pool.n; i++) {
+            while (at < l->pool.n && l->pool.id[at] < l->drawn.id[i]) at++;
+            if (at < l->pool.n && l->pool.id[at] == l->drawn.id[i] && is_readable(l, at)) l->rows[l->row_count++] = at;
+        }
+    }
     out->probe = (gf_probe){
         .protocol = l->spec.protocol,
         .classes = l->spec.split->classes,

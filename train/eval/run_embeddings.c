@@ -33,24 +33,6 @@ struct gf_trained_run {
     char changes[200]; /* gf_trained_run_changes */
 };
 
-/* A run that trains may have replaced its checkpoint between two of the reads. */
-static glofnd_status check_one_step(gf_error *err, const gf_trained_run *f) {
-    const int64_t images = gf_run_encoder_state(f->encoder)->step;
-    const int64_t texts = f->captions ? gf_run_encoder_state(f->captions)->step : images, learned = f->learned.step;
-    FAIL_IF(err, images != texts || (learned >= 0 && images != learned), GLOFND_E_IO,
-            "%s went on training while it was read, from step %lld to %lld; call again", f->spec.run, (long long)images,
-            (long long)(images != texts ? texts : learned));
-    return GLOFND_OK;
-}
-
-static void describe_changes(gf_trained_run *f) {
-    const gf_learned *l = &f->learned;
-    if (l->lost || l->fresh)
-        snprintf(f->changes, sizeof f->changes,
-                 "%lld samples of the training are missing in this data, and %lld are new: the thresholds of the others are used",
-                 (long long)l->lost, (long long)l->fresh);
-}
-
 static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
     const gf_run_encoder_spec images = {.run = f->spec.run, .head = 1, .placement = f->spec.placement};
     const gf_run_encoder_spec captions = {.run = f->spec.run, .text = 1, .placement = f->spec.placement};
@@ -63,8 +45,18 @@ static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
     TRY(given ? status : gf_run_encoder_data_hint(err, status));
     f->info = gf_dataset_describe(f->data);
     TRY(gf_learned_read(err, f->spec.run, c, f->data, data, f->spec.partial, &f->learned));
-    describe_changes(f);
-    return check_one_step(err, f);
+    const gf_learned *l = &f->learned;
+    if (l->lost || l->fresh)
+        snprintf(f->changes, sizeof f->changes,
+                 "%lld samples of the training are missing in this data, and %lld are new: the thresholds of the others are used",
+                 (long long)l->lost, (long long)l->fresh);
+    /* A run that trains may have replaced its checkpoint between two of the reads. */
+    const int64_t step_images = gf_run_encoder_state(f->encoder)->step;
+    const int64_t texts = f->captions ? gf_run_encoder_state(f->captions)->step : step_images, learned = f->learned.step;
+    FAIL_IF(err, step_images != texts || (learned >= 0 && step_images != learned), GLOFND_E_IO,
+            "%s went on training while it was read, from step %lld to %lld; call again", f->spec.run, (long long)step_images,
+            (long long)(step_images != texts ? texts : learned));
+    return GLOFND_OK;
 }
 
 glofnd_status gf_trained_run_create(gf_error *err, const gf_trained_run_spec *spec, gf_trained_run **out) {
@@ -120,55 +112,29 @@ static gf_loader_spec loader_spec(const gf_trained_run *f) {
 
 /* ----- centre crops ----- */
 
-/* [n] position of each sample in the order of training. */
-static int64_t *training_order(gf_error *err, const gf_trained_run *f) {
-    const gf_config *c = gf_trained_run_config(f);
-    int64_t *place = malloc((size_t)f->info.n * sizeof *place);
-    if (!place) gf_fail(err, GLOFND_E_MEMORY, "no memory for the order of %lld samples", (long long)f->info.n);
-    for (int64_t i = 0; place && i < f->info.n; i++) place[gf_permute((uint64_t)c->seed, (uint32_t)c->epochs, f->info.n, i)] = i;
-    return place;
-}
-
-/* Encodes the samples of a batch that belong to `s`; scratch: images of a batch, then embeddings. */
-static glofnd_status place_batch(gf_error *err, gf_trained_run *f, const gf_batch *b, const int64_t *place, float *scratch,
-                                 gf_view_set *s) {
-    const int64_t pixels = (int64_t)gf_trained_run_config(f)->size * gf_trained_run_config(f)->size * 3;
-    float *z = scratch + b->n * pixels;
-    int64_t kept = 0;
-    for (int64_t i = 0; i < b->n; i++)
-        if (place[b->id[i]] < s->n) memcpy(scratch + kept++ * pixels, b->view[0] + i * pixels, (size_t)pixels * sizeof *scratch);
-    TRY(gf_run_encoder_images(err, f->encoder, scratch, kept, z));
-    for (int64_t i = 0; i < b->n; i++) {
-        const int64_t at = place[b->id[i]];
-        if (at >= s->n) continue;
-        memcpy(s->z + at * s->dim, z, (size_t)s->dim * sizeof *z);
-        s->id[at] = b->id[i], s->label[at] = b->label[i];
-        z += s->dim;
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status place_all(gf_error *err, gf_trained_run *f, gf_loader *loader, const int64_t *place, float *scratch,
                                gf_view_set *s) {
     gf_batch b;
     for (int64_t done = 0;; done += b.n) {
         TRY(gf_loader_next(err, loader, &b));
         if (b.n == 0) return GLOFND_OK;
-        TRY(place_batch(err, f, &b, place, scratch, s));
+        /* Encodes the samples of a batch that belong to `s`; scratch: images of a batch, then embeddings. */
+        const int64_t pixels = (int64_t)gf_trained_run_config(f)->size * gf_trained_run_config(f)->size * 3;
+        float *z = scratch + b.n * pixels;
+        int64_t kept = 0;
+        for (int64_t i = 0; i < b.n; i++)
+            if (place[b.id[i]] < s->n)
+                memcpy(scratch + kept++ * pixels, b.view[0] + i * pixels, (size_t)pixels * sizeof *scratch);
+        TRY(gf_run_encoder_images(err, f->encoder, scratch, kept, z));
+        for (int64_t i = 0; i < b.n; i++) {
+            const int64_t at = place[b.id[i]];
+            if (at >= s->n) continue;
+            memcpy(s->z + at * s->dim, z, (size_t)s->dim * sizeof *z);
+            s->id[at] = b.id[i], s->label[at] = b.label[i];
+            z += s->dim;
+        }
         report_progress(f, done + b.n, f->info.n);
     }
-}
-
-/* Removes the rows of unreadable samples, whose id is -1. */
-static void close_gaps(gf_view_set *s) {
-    int64_t kept = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        if (s->id[i] < 0) continue;
-        memmove(s->z + kept * s->dim, s->z + i * s->dim, (size_t)s->dim * sizeof *s->z);
-        s->id[kept] = s->id[i], s->label[kept] = s->label[i];
-        kept++;
-    }
-    s->n = kept;
 }
 
 glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int64_t max, gf_view_set *out) {
@@ -180,15 +146,29 @@ glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int6
     gf_loader *loader = NULL;
     *out = (gf_view_set){0};
     float *scratch = malloc((size_t)batch * (size_t)(pixels + dim) * sizeof *scratch);
-    int64_t *place = training_order(err, f);
+    /* [n] position of each sample in the order of training. */
+    const gf_config *config = gf_trained_run_config(f);
+    int64_t *place = malloc((size_t)f->info.n * sizeof *place);
+    if (!place) gf_fail(err, GLOFND_E_MEMORY, "no memory for the order of %lld samples", (long long)f->info.n);
+    for (int64_t i = 0; place && i < f->info.n; i++)
+        place[gf_permute((uint64_t)config->seed, (uint32_t)config->epochs, f->info.n, i)] = i;
     glofnd_status status = place ? GLOFND_OK : GLOFND_E_MEMORY;
     if (status == GLOFND_OK && !scratch) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a batch of images");
     if (status == GLOFND_OK) status = gf_view_set_alloc(err, out, GF_MIN(f->info.n, max), dim);
     for (int64_t i = 0; status == GLOFND_OK && i < out->n; i++) out->id[i] = -1;
     if (status == GLOFND_OK) status = gf_loader_create(err, &spec, &loader);
     if (status == GLOFND_OK) status = place_all(err, f, loader, place, scratch, out);
-    if (status == GLOFND_OK) close_gaps(out);
-    else gf_view_set_free(out);
+    if (status == GLOFND_OK) {
+        /* Removes the rows of unreadable samples, whose id is -1. */
+        int64_t kept = 0;
+        for (int64_t i = 0; i < out->n; i++) {
+            if (out->id[i] < 0) continue;
+            memmove(out->z + kept * out->dim, out->z + i * out->dim, (size_t)out->dim * sizeof *out->z);
+            out->id[kept] = out->id[i], out->label[kept] = out->label[i];
+            kept++;
+        }
+        out->n = kept;
+    } else gf_view_set_free(out);
     gf_loader_free(loader);
     free(place);
     free(scratch);
@@ -258,16 +238,6 @@ static glofnd_status encode_one_view(gf_error *err, gf_trained_run *f, gf_loader
     return GLOFND_OK;
 }
 
-static glofnd_status draw_view(gf_error *err, gf_trained_run *f, gf_loader_spec *spec, int view, float *scratch, gf_view_set *s) {
-    gf_loader *loader = NULL;
-    spec->first_view += view;
-    glofnd_status status = gf_loader_create(err, spec, &loader);
-    if (status == GLOFND_OK) status = gf_loader_seek(err, loader, (uint32_t)gf_trained_run_config(f)->epochs, 0);
-    if (status == GLOFND_OK) status = encode_one_view(err, f, loader, view, scratch, s);
-    gf_loader_free(loader);
-    return status;
-}
-
 glofnd_status gf_trained_run_draw(gf_error *err, gf_trained_run *f, const int64_t *id, int64_t n, int draw, gf_view_set *out) {
     gf_loader_spec spec = loader_spec(f);
     spec.views = 1, spec.once = 1, spec.first_view = 2 * draw, spec.batch = GF_MIN(n, 128);
@@ -276,7 +246,15 @@ glofnd_status gf_trained_run_draw(gf_error *err, gf_trained_run *f, const int64_
     float *scratch = malloc((size_t)spec.batch * (size_t)gf_run_encoder_dim(f->encoder) * sizeof *scratch);
     FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory for a batch of embeddings");
     glofnd_status status = gf_view_set_alloc(err, out, 2 * n, gf_run_encoder_dim(f->encoder));
-    for (int view = 0; view < 2 && status == GLOFND_OK; view++) status = draw_view(err, f, &spec, view, scratch, out);
+    for (int view = 0; view < 2 && status == GLOFND_OK; view++) {
+        gf_loader *loader = NULL;
+        spec.first_view += view;
+        glofnd_status view_status = gf_loader_create(err, &spec, &loader);
+        if (view_status == GLOFND_OK) view_status = gf_loader_seek(err, loader, (uint32_t)gf_trained_run_config(f)->epochs, 0);
+        if (view_status == GLOFND_OK) view_status = encode_one_view(err, f, loader, view, scratch, out);
+        gf_loader_free(loader);
+        status = view_status;
+    }
     if (status != GLOFND_OK) gf_view_set_free(out);
     free(scratch);
     return status;
@@ -333,11 +311,6 @@ static glofnd_status draw_caption(gf_error *err, reader *x, int64_t id, int32_t 
                           (uint32_t)c->epochs, x->context, token);
 }
 
-static void move_row(gf_view_set *s, int64_t to, int64_t from) {
-    if (to != from) memcpy(s->z + to * s->dim, s->z + from * s->dim, (size_t)s->dim * sizeof *s->z);
-    s->id[to] = s->id[from], s->label[to] = s->label[from];
-}
-
 /* Drops images without a caption; both sets end with the rows of the others. */
 static glofnd_status encode_texts(reader *x, gf_view_set *image, gf_view_set *text) {
     int64_t kept = 0, done = 0;
@@ -346,7 +319,11 @@ static glofnd_status encode_texts(reader *x, gf_view_set *image, gf_view_set *te
         const glofnd_status status = draw_caption(&why, x, image->id[i], x->token + (kept - done) * x->context);
         FAIL_IF(x->err, status != GLOFND_OK && status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
         if (status != GLOFND_OK) gf_trained_run_report_unreadable(x->f, image->id[i], why.text);
-        else move_row(image, kept++, i);
+        else {
+            const int64_t to = kept++;
+            if (to != i) memcpy(image->z + to * image->dim, image->z + i * image->dim, (size_t)image->dim * sizeof *image->z);
+            image->id[to] = image->id[i], image->label[to] = image->label[i];
+        }
         if (kept - done < PART && i + 1 < image->n) continue;
         TRY(gf_run_encoder_tokens(x->err, x->e, x->token, kept - done, text->z + done * text->dim));
         done = kept;
@@ -410,16 +387,6 @@ static glofnd_status list_captions(reader *x, const gf_view_set *s, list *out) {
     return GLOFND_OK;
 }
 
-/* Labels of s become the smallest row of their group. */
-static void join_groups(const list *l, gf_view_set *s, int64_t *repeated) {
-    gf_components_init(s->label, s->n);
-    for (int64_t k = 1; k < l->n; k++)
-        if (l->at[k].hash == l->at[k - 1].hash) gf_components_join(s->label, (int32_t)l->at[k].row, (int32_t)l->at[k - 1].row);
-    gf_components_flatten(s->label, s->n);
-    *repeated = 0;
-    for (int64_t i = 0; i < s->n; i++) *repeated += s->label[i] != i;
-}
-
 glofnd_status gf_trained_run_caption_groups(gf_error *err, const gf_trained_run *f, gf_view_set *image, gf_view_set *text,
                                             int64_t *repeated) {
     reader x = {0};
@@ -429,7 +396,14 @@ glofnd_status gf_trained_run_caption_groups(gf_error *err, const gf_trained_run 
     if (status == GLOFND_OK) status = list_captions(&x, image, &l);
     if (status == GLOFND_OK) {
         qsort(l.at, (size_t)l.n, sizeof *l.at, by_hash);
-        join_groups(&l, image, repeated);
+        /* Labels of s become the smallest row of their group. */
+        gf_components_init(image->label, image->n);
+        for (int64_t k = 1; k < l.n; k++)
+            if (l.at[k].hash == l.at[k - 1].hash)
+                gf_components_join(image->label, (int32_t)l.at[k].row, (int32_t)l.at[k - 1].row);
+        gf_components_flatten(image->label, image->n);
+        *repeated = 0;
+        for (int64_t i = 0; i < image->n; i++) *repeated += image->label[i] != i;
         memcpy(text->label, image->label, (size_t)image->n * sizeof *text->label);
     }
     free_reader(&x);
@@ -517,16 +491,6 @@ static int32_t axis_of(const gf_st_file *f, const char *name, int rank, int axis
     return t && t->rank == rank && t->shape[axis] > 0 && t->shape[axis] <= 65536 ? (int32_t)t->shape[axis] : 0;
 }
 
-static int32_t count_blocks(const gf_st_file *f) {
-    char name[96];
-    int32_t n = 0;
-    for (; n < 256; n++) {
-        snprintf(name, sizeof name, "transformer.resblocks.%d.ln_1.weight", (int)n);
-        if (!find(f, name)) break;
-    }
-    return n;
-}
-
 /* Positions are a square and one more. */
 static int32_t side_of(int32_t positions) {
     int32_t side = 0;
@@ -545,7 +509,13 @@ static int read_vit(const gf_st_file *f, gf_config *c) {
     c->arch = GF_ARCH_VIT;
     c->image_width = axis_of(f, "class_embedding", 1, 0);
     c->patch = axis_of(f, "conv1.weight", 4, 2);
-    c->image_layers = count_blocks(f);
+    char name[96];
+    int32_t n = 0;
+    for (; n < 256; n++) {
+        snprintf(name, sizeof name, "transformer.resblocks.%d.ln_1.weight", (int)n);
+        if (!find(f, name)) break;
+    }
+    c->image_layers = n;
     c->image_heads = c->image_width / HEAD_WIDTH;
     if (c->image_width && c->image_width < HEAD_WIDTH) c->image_heads = 1;
     c->embed_dim = axis_of(f, "proj", 2, 1);
@@ -597,29 +567,28 @@ static const char *missing_of_resnet(const gf_st_file *f) {
     return NULL;
 }
 
-static glofnd_status refuse_file(gf_error *err, const gf_st_file *f) {
-    const char *name, *missing = missing_of_resnet(f);
-    const int prefix = prefix_of(f, &name);
-    FAIL_IF(err, missing, GLOFND_E_FORMAT,
-            "%.200s: the tensor %s is missing, which every ResNet has; save all of model.state_dict() again", f->path, missing);
-    FAIL_IF(err, prefix > 0, GLOFND_E_FORMAT,
-            "%.200s: its tensors have '%.*s' in front of their names; leave it out: "
-            "python -m glofnd convert x.pth x.safetensors --prefix %.*s",
-            f->path, prefix, name, prefix, name);
-    GF_FAIL(
-        err, GLOFND_E_FORMAT,
-        "%.200s: its tensors ('%.80s' and %lld more) are those of no network that is known here: resnet18, resnet34 and resnet50 "
-        "of torchvision, ResNet-50 and ViTs of open_clip, models of this program",
-        f->path, f->count ? f->tensors[0].name : "", (long long)(f->count ? f->count - 1 : 0));
-}
-
 static glofnd_status read_file(gf_error *err, const gf_st_file *f, const gf_weights_request *request, const gf_dataset *data,
                                gf_config *c) {
     char arch[32];
     const int known = find(f, "class_embedding")                 ? read_vit(f, c)
                       : find(f, "attnpool.positional_embedding") ? read_clip_resnet(f, c)
                                                                  : read_resnet(f, data, c);
-    if (!known) return refuse_file(err, f);
+    if (!known) {
+        const char *name, *missing = missing_of_resnet(f);
+        const int prefix = prefix_of(f, &name);
+        FAIL_IF(err, missing, GLOFND_E_FORMAT,
+                "%.200s: the tensor %s is missing, which every ResNet has; save all of model.state_dict() again", f->path,
+                missing);
+        FAIL_IF(err, prefix > 0, GLOFND_E_FORMAT,
+                "%.200s: its tensors have '%.*s' in front of their names; leave it out: "
+                "python -m glofnd convert x.pth x.safetensors --prefix %.*s",
+                f->path, prefix, name, prefix, name);
+        GF_FAIL(err, GLOFND_E_FORMAT,
+                "%.200s: its tensors ('%.80s' and %lld more) are those of no network that is known here: resnet18, resnet34 and "
+                "resnet50 "
+                "of torchvision, ResNet-50 and ViTs of open_clip, models of this program",
+                f->path, f->count ? f->tensors[0].name : "", (long long)(f->count ? f->count - 1 : 0));
+    }
     gf_config_text(c, "arch", arch, sizeof arch);
     FAIL_IF(err, request->arch && strcmp(request->arch, arch) != 0, GLOFND_E_FORMAT,
             "%.300s holds a %s by its tensors; --arch is %.60s", f->path, arch, request->arch);

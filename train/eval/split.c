@@ -15,14 +15,15 @@
 
 #define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, although 0.1 is not exact in binary */
 
-static int32_t count_classes(const int32_t *label, int64_t n) {
+glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen) {
+    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "the share is %g; expected a number in (0, 1]",
+            d->share);
     int32_t max = -1;
     for (int64_t i = 0; i < n; i++) max = GF_MAX(label[i], max);
-    return max + 1;
-}
-
-/* quota [classes]: samples still to be drawn. */
-static void set_quotas(gf_stratified_sample *d, const int32_t *label, int64_t n, int64_t *quota, int32_t classes) {
+    const int32_t classes = max + 1;
+    int64_t *quota = calloc((size_t)classes + 1, sizeof *quota);
+    FAIL_IF(err, !quota, GLOFND_E_MEMORY, "no memory to draw from %d classes", (int)classes);
+    /* quota [classes]: samples still to be drawn. */
     d->classes = 0;
     d->raised = 0;
     for (int64_t i = 0; i < n; i++)
@@ -35,15 +36,6 @@ static void set_quotas(gf_stratified_sample *d, const int32_t *label, int64_t n,
         quota[c] = 1;
         d->raised++;
     }
-}
-
-glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen) {
-    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "the share is %g; expected a number in (0, 1]",
-            d->share);
-    const int32_t classes = count_classes(label, n);
-    int64_t *quota = calloc((size_t)classes + 1, sizeof *quota);
-    FAIL_IF(err, !quota, GLOFND_E_MEMORY, "no memory to draw from %d classes", (int)classes);
-    set_quotas(d, label, n, quota, classes);
     for (int64_t i = 0; i < n; i++) chosen[i] = 0;
     d->count = 0;
     for (int64_t position = 0; position < n; position++) {
@@ -168,19 +160,6 @@ static glofnd_status find_class(gf_error *err, const gf_split *s, const named_cl
     return GLOFND_OK;
 }
 
-/* Gives test labels the training set's numbers, by class name: a test set may lack classes, or have them in a different order.
- * Where one of the two has no names, the numbers stay. */
-static glofnd_status renumber(gf_error *err, gf_split *s) {
-    named_class *list = NULL;
-    size_t n = 0;
-    if (labels_agree(s)) return GLOFND_OK;
-    glofnd_status status = list_classes(err, s->train.data, &list, &n);
-    for (int64_t i = 0; n > 0 && i < s->test.n && status == GLOFND_OK; i++)
-        status = find_class(err, s, list, n, &s->test.label[i]);
-    free(list);
-    return status;
-}
-
 static glofnd_status check_class(gf_error *err, const gf_split *s, int32_t label, const uint8_t *known) {
     const char *name = gf_dataset_class(s->train.data, label);
     if (!name) name = gf_dataset_class(s->test.data, label);
@@ -190,11 +169,43 @@ static glofnd_status check_class(gf_error *err, const gf_split *s, int32_t label
     return GLOFND_OK;
 }
 
-static glofnd_status check(gf_error *err, gf_split *s, const char *data) {
+/* ----- init ----- */
+
+static glofnd_status open_all(gf_error *err, const gf_split_spec *spec, gf_split *s) {
+    TRY(gf_dataset_open(err, spec->data, &s->data));
+    s->several = spec->several && gf_dataset_several(s->data, 0) != NULL;
+    TRY(labelled(err, s->data, s->several, &s->train));
+    FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
+    if (spec->test) {
+        const int test_count = snprintf(s->test_name, sizeof s->test_name, "%s", spec->test);
+        FAIL_IF(err, test_count < 0 || (size_t)test_count >= sizeof s->test_name, GLOFND_E_ARGUMENT,
+                "the SPEC of the test samples is too long");
+    } else if (spec->held_out || !gf_dataset_test_spec(s->data, s->test_name, sizeof s->test_name)) {
+        s->test_name[0] = 0;
+    }
+    if (!*s->test_name) TRY(gf_samples_hold_out(err, &s->train, spec->share, spec->seed, GF_STRATIFIED_TEST, &s->test));
+    else {
+        TRY(gf_dataset_open(err, s->test_name, &s->test_data));
+        FAIL_IF(err, s->several && !gf_dataset_several(s->test_data, 0), GLOFND_E_ARGUMENT,
+                "images of %.200s have several classes, those of %.200s one", spec->data, s->test_name);
+        TRY(labelled(err, s->test_data, s->several, &s->test));
+    }
+    s->classes = s->several ? gf_dataset_describe(s->data).classes : 0;
+    if (s->several) return GLOFND_OK;
     glofnd_status status = GLOFND_OK;
-    FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", data);
+    FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
     FAIL_IF(err, s->test.n == 0, GLOFND_E_ARGUMENT, "no test sample has a label");
-    TRY(renumber(err, s));
+    /* Gives test labels the training set's numbers, by class name: a test set may lack classes, or have them in a different order.
+ * Where one of the two has no names, the numbers stay. */
+    named_class *list = NULL;
+    size_t n = 0;
+    if (!labels_agree(s)) {
+        glofnd_status renumber_status = list_classes(err, s->train.data, &list, &n);
+        for (int64_t i = 0; n > 0 && i < s->test.n && renumber_status == GLOFND_OK; i++)
+            renumber_status = find_class(err, s, list, n, &s->test.label[i]);
+        free(list);
+        TRY(renumber_status);
+    }
     for (int64_t i = 0; i < s->train.n; i++) s->classes = s->train.label[i] >= s->classes ? s->train.label[i] + 1 : s->classes;
     uint8_t *known = calloc((size_t)s->classes, 1);
     FAIL_IF(err, !known, GLOFND_E_MEMORY, "no memory for %d classes", (int)s->classes);
@@ -202,32 +213,6 @@ static glofnd_status check(gf_error *err, gf_split *s, const char *data) {
     for (int64_t i = 0; i < s->test.n && status == GLOFND_OK; i++) status = check_class(err, s, s->test.label[i], known);
     free(known);
     return status;
-}
-
-/* ----- init ----- */
-
-static glofnd_status open_test(gf_error *err, const gf_split_spec *spec, gf_split *s) {
-    if (spec->test) {
-        const int n = snprintf(s->test_name, sizeof s->test_name, "%s", spec->test);
-        FAIL_IF(err, n < 0 || (size_t)n >= sizeof s->test_name, GLOFND_E_ARGUMENT, "the SPEC of the test samples is too long");
-    } else if (spec->held_out || !gf_dataset_test_spec(s->data, s->test_name, sizeof s->test_name)) {
-        s->test_name[0] = 0;
-    }
-    if (!*s->test_name) return gf_samples_hold_out(err, &s->train, spec->share, spec->seed, GF_STRATIFIED_TEST, &s->test);
-    TRY(gf_dataset_open(err, s->test_name, &s->test_data));
-    FAIL_IF(err, s->several && !gf_dataset_several(s->test_data, 0), GLOFND_E_ARGUMENT,
-            "images of %.200s have several classes, those of %.200s one", spec->data, s->test_name);
-    return labelled(err, s->test_data, s->several, &s->test);
-}
-
-static glofnd_status open_all(gf_error *err, const gf_split_spec *spec, gf_split *s) {
-    TRY(gf_dataset_open(err, spec->data, &s->data));
-    s->several = spec->several && gf_dataset_several(s->data, 0) != NULL;
-    TRY(labelled(err, s->data, s->several, &s->train));
-    FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
-    TRY(open_test(err, spec, s));
-    s->classes = s->several ? gf_dataset_describe(s->data).classes : 0;
-    return s->several ? GLOFND_OK : check(err, s, spec->data);
 }
 
 glofnd_status gf_split_init(gf_error *err, const gf_split_spec *spec, gf_split *out) {

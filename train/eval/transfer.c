@@ -55,12 +55,6 @@ static double objective(void *user, const double *x, double *g, const int n, con
     return loss + 0.5 * l2 * square;
 }
 
-static double max_norm(const double *g, int n) {
-    double max = 0.0;
-    for (int i = 0; i < n; i++) max = fmax(max, fabs(g[i]));
-    return max;
-}
-
 /* Called after every iteration; a nonzero value stops the search. */
 static int after_iteration(void *user, const double *x, const double *g, const double f, const double x_norm, const double g_norm,
                            const double step, int n, int k, int trials) {
@@ -68,7 +62,9 @@ static int after_iteration(void *user, const double *x, const double *g, const d
     (void)x, (void)x_norm, (void)g_norm, (void)step, (void)trials;
     s->o->done = k;
     s->o->objective = f;
-    s->o->gradient = max_norm(g, n);
+    double max = 0.0;
+    for (int i = 0; i < n; i++) max = fmax(max, fabs(g[i]));
+    s->o->gradient = max;
     if (s->o->progress) s->o->progress(s->o->user, k);
     return s->o->gradient <= s->o->tolerance || s->not_finite ? STOP : 0;
 }
@@ -150,48 +146,7 @@ static void report_iteration(void *user, int64_t iteration) {
     if (w->t->progress) w->t->progress(w->t->user, w->fit, w->fits, iteration);
 }
 
-/* ----- features ----- */
-
-/* Numbers the classes of the training samples 0, 1, ...: a class without samples would have no weights to fit. */
-static glofnd_status relabel(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
-    const int32_t labels = gf_features_classes(train);
-    int32_t *number = malloc(((size_t)labels + 1) * sizeof *number);
-    FAIL_IF(err, !number, GLOFND_E_MEMORY, "no memory for %d classes", (int)labels);
-    for (int32_t c = 0; c < labels; c++) number[c] = -1;
-    for (int64_t i = 0; i < train->n; i++) number[train->label[i]] = 0;
-    t->classes = 0;
-    for (int32_t c = 0; c < labels; c++)
-        if (number[c] == 0) number[c] = (int32_t)t->classes++;
-    for (int64_t i = 0; i < train->n; i++) train->label[i] = number[train->label[i]];
-    for (int64_t i = 0; i < test->n; i++) {
-        const int32_t label = test->label[i];
-        test->label[i] = label >= 0 && label < labels ? number[label] : -1;
-    }
-    free(number);
-    return GLOFND_OK;
-}
-
-static glofnd_status prepare(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
-    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
-            (long long)train->dim, (long long)test->dim);
-    for (int64_t i = 0; i < train->n; i++)
-        FAIL_IF(err, train->label[i] < 0, GLOFND_E_ARGUMENT, "training row %lld has no label", (long long)i);
-    TRY(relabel(err, t, train, test));
-    if (t->protocol->unit) gf_features_unit(train), gf_features_unit(test);
-    if (t->protocol->standard) TRY(gf_features_standardise(err, train, test));
-    gf_transfer_strengths(t->protocol, t->l2);
-    return GLOFND_OK;
-}
-
 /* ----- fits ----- */
-
-static glofnd_status score_of(gf_error *err, const gf_transfer *t, gf_linear *m, const gf_features *f, int32_t *rank,
-                              double *out) {
-    gf_linear_rank(m, f, rank);
-    if (t->scoring == GF_SCORE_MEAN) return gf_rank_mean_per_class(err, f, rank, out);
-    *out = gf_rank_top(rank, f->n, 1);
-    return GLOFND_OK;
-}
 
 static glofnd_status sweep(gf_error *err, gf_transfer *t, fit_progress *w, gf_linear *m, const gf_features *train,
                            const gf_features *test, int32_t *rank, double *score) {
@@ -205,7 +160,9 @@ static glofnd_status sweep(gf_error *err, gf_transfer *t, fit_progress *w, gf_li
         };
         TRY(gf_logistic_fit(err, &o, train, m));
         t->unfinished += !o.converged;
-        TRY(score_of(err, t, m, test, rank, &score[i]));
+        gf_linear_rank(m, test, rank);
+        if (t->scoring == GF_SCORE_MEAN) TRY(gf_rank_mean_per_class(err, test, rank, &score[i]));
+        else score[i] = gf_rank_top(rank, test->n, 1);
     }
     return GLOFND_OK;
 }
@@ -229,22 +186,38 @@ static int argmax(const double *score) {
     return best;
 }
 
-/* True if at least one sample can be held out. */
-static int can_validate(const gf_transfer *t, const gf_features *train) {
-    gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
-    uint8_t *chosen = malloc((size_t)train->n + 1);
-    const int can =
-        chosen && t->validation > 0.0 && gf_stratified_draw(NULL, &d, train->label, train->n, chosen) == GLOFND_OK && d.count > 0;
-    free(chosen);
-    return can;
-}
-
 glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
     gf_features held = {0};
     t->unfinished = 0;
     t->best = t->chosen = -1;
-    TRY(prepare(err, t, train, test));
-    const int validate = can_validate(t, train);
+    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
+            (long long)train->dim, (long long)test->dim);
+    for (int64_t i = 0; i < train->n; i++)
+        FAIL_IF(err, train->label[i] < 0, GLOFND_E_ARGUMENT, "training row %lld has no label", (long long)i);
+    /* Numbers the classes of the training samples 0, 1, ...: a class without samples would have no weights to fit. */
+    const int32_t labels = gf_features_classes(train);
+    int32_t *number = malloc(((size_t)labels + 1) * sizeof *number);
+    FAIL_IF(err, !number, GLOFND_E_MEMORY, "no memory for %d classes", (int)labels);
+    for (int32_t c = 0; c < labels; c++) number[c] = -1;
+    for (int64_t i = 0; i < train->n; i++) number[train->label[i]] = 0;
+    t->classes = 0;
+    for (int32_t c = 0; c < labels; c++)
+        if (number[c] == 0) number[c] = (int32_t)t->classes++;
+    for (int64_t i = 0; i < train->n; i++) train->label[i] = number[train->label[i]];
+    for (int64_t i = 0; i < test->n; i++) {
+        const int32_t label = test->label[i];
+        test->label[i] = label >= 0 && label < labels ? number[label] : -1;
+    }
+    free(number);
+    if (t->protocol->unit) gf_features_unit(train), gf_features_unit(test);
+    if (t->protocol->standard) TRY(gf_features_standardise(err, train, test));
+    gf_transfer_strengths(t->protocol, t->l2);
+    /* True if at least one sample can be held out. */
+    gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
+    uint8_t *chosen = malloc((size_t)train->n + 1);
+    const int validate =
+        chosen && t->validation > 0.0 && gf_stratified_draw(NULL, &d, train->label, train->n, chosen) == GLOFND_OK && d.count > 0;
+    free(chosen);
     fit_progress w = {.t = t, .fits = GF_TRANSFER_STRENGTHS * (validate ? 2 : 1)};
     TRY(fit_all(err, t, &w, train, test, t->score));
     t->best = argmax(t->score);
@@ -277,31 +250,6 @@ static void several_report_iteration(void *user, int64_t iteration) {
     if (s->t->progress) s->t->progress(s->t->user, s->fit, s->fits, iteration);
 }
 
-/* Rows that have the class or certainly have not. The number of those that have it. */
-static int64_t choose_rows(several_fit *s, int64_t c) {
-    const int64_t classes = s->t->classes, dim = s->train->dim;
-    int64_t n = 0, positives = 0;
-    for (int64_t i = 0; i < s->train->n; i++) {
-        const uint8_t mark = s->train_mark[i * classes + c];
-        if (!s->use[i] || mark > 1) continue;
-        memcpy(s->rows.x + n * dim, s->train->x + i * dim, (size_t)dim * sizeof *s->rows.x);
-        s->rows.label[n++] = mark;
-        positives += mark;
-    }
-    s->rows.n = n;
-    return positives;
-}
-
-static void score_rows(several_fit *s, const gf_linear *m) {
-    const float *no = m->weight, *yes = m->weight + m->ld;
-    for (int64_t i = 0; i < s->test->n; i++) {
-        const float *x = s->test->x + i * s->test->dim;
-        double sum = (double)m->bias[1] - (double)m->bias[0];
-        for (int64_t k = 0; k < s->test->dim; k++) sum += (double)x[k] * ((double)yes[k] - (double)no[k]);
-        s->score[i] = sum;
-    }
-}
-
 static glofnd_status fit_class(gf_error *err, several_fit *s, int64_t c, gf_linear *m, double *score) {
     const int64_t classes = s->t->classes;
     for (int64_t i = 0; i < s->test->n; i++) s->positive[i] = s->test_mark[i * classes + c];
@@ -316,7 +264,13 @@ static glofnd_status fit_class(gf_error *err, several_fit *s, int64_t c, gf_line
         double precision;
         TRY(gf_logistic_fit(err, &o, &s->rows, m));
         s->t->unfinished += !o.converged;
-        score_rows(s, m);
+        const float *no = m->weight, *yes = m->weight + m->ld;
+        for (int64_t j = 0; j < s->test->n; j++) {
+            const float *x = s->test->x + j * s->test->dim;
+            double sum = (double)m->bias[1] - (double)m->bias[0];
+            for (int64_t k = 0; k < s->test->dim; k++) sum += (double)x[k] * ((double)yes[k] - (double)no[k]);
+            s->score[j] = sum;
+        }
         TRY(gf_average_precision11(err, s->score, s->positive, s->test->n, &precision));
         FAIL_IF(err, isnan(precision), GLOFND_E_ARGUMENT, "no test image has class %lld", (long long)c);
         score[i] += precision / (double)classes;
@@ -328,7 +282,18 @@ static glofnd_status fit_classes(gf_error *err, several_fit *s, double *score) {
     memset(score, 0, GF_TRANSFER_STRENGTHS * sizeof *score);
     for (int64_t c = 0; c < s->t->classes; c++) {
         gf_linear *m = NULL;
-        FAIL_IF(err, choose_rows(s, c) == 0, GLOFND_E_ARGUMENT, "no training image has class %lld", (long long)c);
+        /* Rows that have the class or certainly have not. The number of those that have it. */
+        const int64_t classes = s->t->classes, dim = s->train->dim;
+        int64_t n = 0, positives = 0;
+        for (int64_t i = 0; i < s->train->n; i++) {
+            const uint8_t mark = s->train_mark[i * classes + c];
+            if (!s->use[i] || mark > 1) continue;
+            memcpy(s->rows.x + n * dim, s->train->x + i * dim, (size_t)dim * sizeof *s->rows.x);
+            s->rows.label[n++] = mark;
+            positives += mark;
+        }
+        s->rows.n = n;
+        FAIL_IF(err, positives == 0, GLOFND_E_ARGUMENT, "no training image has class %lld", (long long)c);
         TRY(gf_linear_create(err, s->train->dim, 2, s->t->threads, &m));
         const glofnd_status status = fit_class(err, s, c, m, score);
         gf_linear_free(m);

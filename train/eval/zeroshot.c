@@ -116,13 +116,6 @@ static int is_wordnet_id(const char *name, size_t n) {
 
 static size_t first_word(const char *line) { return strcspn(line, " \t,"); }
 
-/* 1: every line is "n01440764 tench, Tinca tinca". */
-static int lines_have_ids(const gf_string_list *lines) {
-    int64_t i = 0;
-    while (i < lines->n && is_wordnet_id(gf_string_list_get(lines, i), first_word(gf_string_list_get(lines, i)))) i++;
-    return lines->n > 0 && i == lines->n;
-}
-
 /* The name that the lines give to an id, up to the first comma; NULL: none. */
 static const char *name_of_id(const gf_string_list *lines, const char *id, size_t *n) {
     for (int64_t i = 0; i < lines->n; i++) {
@@ -135,49 +128,49 @@ static const char *name_of_id(const gf_string_list *lines, const char *id, size_
     return NULL;
 }
 
-/* Lines with ids serve every dataset whose classes are called by them, in any order, as ImageNet and parts of it. */
-static glofnd_status names_by_id(gf_error *err, const gf_dataset *data, int32_t classes, const char *path,
-                                 gf_string_list *lines) {
-    gf_string_list named = {0};
-    glofnd_status status = GLOFND_OK;
-    for (int32_t c = 0; c < classes && status == GLOFND_OK; c++) {
-        const char *id = gf_dataset_class(data, c), *name;
-        size_t n = 0;
-        if (id && (name = name_of_id(lines, id, &n))) status = gf_string_list_add(err, &named, name, n);
-        else status = gf_fail(err, GLOFND_E_FORMAT, "%.300s has no line for class %d, \"%.60s\"", path, (int)c, id ? id : "");
-    }
-    gf_string_list_free(lines);
-    *lines = named;
-    return status;
-}
-
-static glofnd_status own_names(gf_error *err, const gf_dataset *data, int32_t classes, gf_string_list *out) {
-    char name[GF_PROMPT_MAX];
-    for (int32_t c = 0; c < classes; c++) {
-        const char *given = gf_dataset_class_title(data, c);
-        FAIL_IF(err, !given, GLOFND_E_ARGUMENT, "class %d of this data has no name; give a file with one per line by --classes",
-                (int)c);
-        FAIL_IF(err, is_wordnet_id(given, strlen(given)), GLOFND_E_ARGUMENT,
-                "class %d of this data is called %s, a WordNet id; give a file with lines \"%s NAME\", or a name per line, by "
-                "--classes",
-                (int)c, given, given);
-        const size_t n = (size_t)snprintf(name, sizeof name, "%s", given);
-        FAIL_IF(err, n >= sizeof name, GLOFND_E_FORMAT, "the name of class %d has more than %d bytes", (int)c, GF_PROMPT_MAX - 1);
-        for (char *at = name; *at; at++)
-            if (*at == '_') *at = ' ';
-        TRY(gf_string_list_add(err, out, name, n));
-    }
-    return GLOFND_OK;
-}
-
 /* Labels without names give only a lower limit of the number of classes. */
 static glofnd_status read_classes(gf_error *err, const gf_dataset *data, const char *path, gf_string_list *out) {
     const int32_t classes = gf_dataset_describe(data).classes;
     const int named = classes > 0 && gf_dataset_class(data, 0) != NULL;
     FAIL_IF(err, classes == 0, GLOFND_E_ARGUMENT, "this data has no labels to score images with");
-    if (!path) return own_names(err, data, classes, out);
+    if (!path) {
+        char name[GF_PROMPT_MAX];
+        for (int32_t c = 0; c < classes; c++) {
+            const char *given = gf_dataset_class_title(data, c);
+            FAIL_IF(err, !given, GLOFND_E_ARGUMENT,
+                    "class %d of this data has no name; give a file with one per line by --classes", (int)c);
+            FAIL_IF(
+                err, is_wordnet_id(given, strlen(given)), GLOFND_E_ARGUMENT,
+                "class %d of this data is called %s, a WordNet id; give a file with lines \"%s NAME\", or a name per line, by "
+                "--classes",
+                (int)c, given, given);
+            const size_t n = (size_t)snprintf(name, sizeof name, "%s", given);
+            FAIL_IF(err, n >= sizeof name, GLOFND_E_FORMAT, "the name of class %d has more than %d bytes", (int)c,
+                    GF_PROMPT_MAX - 1);
+            for (char *at = name; *at; at++)
+                if (*at == '_') *at = ' ';
+            TRY(gf_string_list_add(err, out, name, n));
+        }
+        return GLOFND_OK;
+    }
     TRY(read_lines(err, path, out));
-    if (lines_have_ids(out)) return names_by_id(err, data, classes, path, out);
+    /* 1: every line is "n01440764 tench, Tinca tinca". */
+    int64_t i = 0;
+    while (i < out->n && is_wordnet_id(gf_string_list_get(out, i), first_word(gf_string_list_get(out, i)))) i++;
+    if (out->n > 0 && i == out->n) {
+        /* Lines with ids serve every dataset whose classes are called by them, in any order, as ImageNet and parts of it. */
+        gf_string_list id_named = {0};
+        glofnd_status status = GLOFND_OK;
+        for (int32_t c = 0; c < classes && status == GLOFND_OK; c++) {
+            const char *id = gf_dataset_class(data, c), *name;
+            size_t n = 0;
+            if (id && (name = name_of_id(out, id, &n))) status = gf_string_list_add(err, &id_named, name, n);
+            else status = gf_fail(err, GLOFND_E_FORMAT, "%.300s has no line for class %d, \"%.60s\"", path, (int)c, id ? id : "");
+        }
+        gf_string_list_free(out);
+        *out = id_named;
+        return status;
+    }
     FAIL_IF(err, out->n < classes || (named && out->n > classes), GLOFND_E_FORMAT,
             "%.300s has %lld class names, the data has %d classes; expected one name per line, in the order of the labels", path,
             (long long)out->n, (int)classes);
@@ -197,27 +190,26 @@ enum { PART = 512 }; /* prompts encoded at a time, but at least those of one cla
 
 /* ----- classes ----- */
 
-/* sum += x / |x|; zeros add nothing. */
-static void add_unit(double *sum, const float *x, int64_t dim) {
-    double square = 0.0;
-    for (int64_t i = 0; i < dim; i++) square += (double)x[i] * (double)x[i];
-    const double scale = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
-    for (int64_t i = 0; i < dim; i++) sum[i] += scale * (double)x[i];
-}
-
-/* sum: scratch [dim]. */
-static void average_class(const float *z, int64_t templates, int64_t dim, double *sum, float *out) {
-    double square = 0.0;
-    for (int64_t i = 0; i < dim; i++) sum[i] = 0.0;
-    for (int64_t t = 0; t < templates; t++) add_unit(sum, z + t * dim, dim);
-    for (int64_t i = 0; i < dim; i++) square += sum[i] * sum[i];
-    for (int64_t i = 0; i < dim; i++) out[i] = square > 0.0 ? (float)(sum[i] / sqrt(square)) : 0.0f;
-}
-
 glofnd_status gf_zeroshot_average(gf_error *err, const float *z, int64_t classes, int64_t templates, int64_t dim, float *out) {
     double *sum = malloc((size_t)dim * sizeof *sum);
     FAIL_IF(err, !sum, GLOFND_E_MEMORY, "no memory for an embedding of %lld numbers", (long long)dim);
-    for (int64_t c = 0; c < classes; c++) average_class(z + c * templates * dim, templates, dim, sum, out + c * dim);
+    for (int64_t c = 0; c < classes; c++) {
+        /* sum: scratch [dim]. */
+        const float *class_z = z + c * templates * dim;
+        float *class_out = out + c * dim;
+        double square = 0.0;
+        for (int64_t i = 0; i < dim; i++) sum[i] = 0.0;
+        for (int64_t t = 0; t < templates; t++) {
+            /* sum += x / |x|; zeros add nothing. */
+            const float *x = class_z + t * dim;
+            double unit_square = 0.0;
+            for (int64_t i = 0; i < dim; i++) unit_square += (double)x[i] * (double)x[i];
+            const double scale = unit_square > 0.0 ? 1.0 / sqrt(unit_square) : 0.0;
+            for (int64_t i = 0; i < dim; i++) sum[i] += scale * (double)x[i];
+        }
+        for (int64_t i = 0; i < dim; i++) square += sum[i] * sum[i];
+        for (int64_t i = 0; i < dim; i++) class_out[i] = square > 0.0 ? (float)(sum[i] / sqrt(square)) : 0.0f;
+    }
     free(sum);
     return GLOFND_OK;
 }
@@ -233,25 +225,6 @@ typedef struct encoding {
     float *out;     /* [classes][dim] */
 } encoding;
 
-static glofnd_status write_tokens(encoding *x, int64_t c, int64_t t, int32_t *token) {
-    char text[2 * GF_PROMPT_MAX];
-    int count;
-    const char *name = gf_string_list_get(&x->p->classes, c);
-    const size_t n = gf_prompt_fill(gf_string_list_get(&x->p->templates, t), name, text, sizeof text);
-    FAIL_IF(x->err, n >= sizeof text, GLOFND_E_FORMAT, "a prompt of class %lld, '%.60s', has more than %zu bytes", (long long)c,
-            name, sizeof text - 1);
-    return gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, text, n, gf_run_encoder_config(x->e)->context,
-                         token, &count);
-}
-
-static glofnd_status encode_part(encoding *x, int64_t first, int64_t classes) {
-    const int64_t templates = x->p->templates.n, dim = gf_run_encoder_dim(x->e), context = gf_run_encoder_config(x->e)->context;
-    for (int64_t i = 0; i < classes * templates; i++)
-        TRY(write_tokens(x, first + i / templates, i % templates, x->token + i * context));
-    TRY(gf_run_encoder_tokens(x->err, x->e, x->token, classes * templates, x->z));
-    return gf_zeroshot_average(x->err, x->z, classes, templates, dim, x->out + first * dim);
-}
-
 static glofnd_status encode_classes(encoding *x) {
     const int64_t classes = x->p->classes.n, dim = gf_run_encoder_dim(x->e);
     const size_t prompts = (size_t)(x->part * x->p->templates.n);
@@ -260,7 +233,25 @@ static glofnd_status encode_classes(encoding *x) {
     x->out = malloc((size_t)(classes * dim) * sizeof *x->out);
     FAIL_IF(x->err, !x->token || !x->z || !x->out, GLOFND_E_MEMORY, "no memory for the prompts of %lld classes",
             (long long)classes);
-    for (int64_t c = 0; c < classes; c += x->part) TRY(encode_part(x, c, classes - c < x->part ? classes - c : x->part));
+    for (int64_t c = 0; c < classes; c += x->part) {
+        const int64_t part_classes = classes - c < x->part ? classes - c : x->part;
+        const int64_t templates = x->p->templates.n, part_dim = gf_run_encoder_dim(x->e),
+                      context = gf_run_encoder_config(x->e)->context;
+        for (int64_t i = 0; i < part_classes * templates; i++) {
+            const int64_t part_c = c + i / templates;
+            int32_t *token = x->token + i * context;
+            char text[2 * GF_PROMPT_MAX];
+            int count;
+            const char *name = gf_string_list_get(&x->p->classes, part_c);
+            const size_t n = gf_prompt_fill(gf_string_list_get(&x->p->templates, i % templates), name, text, sizeof text);
+            FAIL_IF(x->err, n >= sizeof text, GLOFND_E_FORMAT, "a prompt of class %lld, '%.60s', has more than %zu bytes",
+                    (long long)part_c, name, sizeof text - 1);
+            TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, text, n, gf_run_encoder_config(x->e)->context,
+                              token, &count));
+        }
+        TRY(gf_run_encoder_tokens(x->err, x->e, x->token, part_classes * templates, x->z));
+        TRY(gf_zeroshot_average(x->err, x->z, part_classes, templates, part_dim, x->out + c * part_dim));
+    }
     return GLOFND_OK;
 }
 
@@ -280,17 +271,6 @@ glofnd_status gf_zeroshot_classifier(gf_error *err, gf_run_encoder *text, const 
 }
 
 /* ----- scores ----- */
-
-static glofnd_status check(gf_error *err, const gf_features *images, int64_t classes) {
-    int64_t labelled = 0;
-    for (int64_t i = 0; i < images->n; i++) {
-        labelled += images->label[i] >= 0;
-        FAIL_IF(err, images->label[i] >= classes, GLOFND_E_ARGUMENT, "an image has label %d; there are names for %lld classes",
-                (int)images->label[i], (long long)classes);
-    }
-    FAIL_IF(err, labelled == 0, GLOFND_E_ARGUMENT, "no image has a label");
-    return GLOFND_OK;
-}
 
 /* Place of the label among the k best; k: not there. */
 static int place_of(const int64_t *best, int k, int32_t label) {
@@ -360,7 +340,13 @@ glofnd_status gf_zeroshot_score_groups(gf_error *err, const gf_features *images,
                      cols = {.x = classifier, .n = classes, .dim = images->dim, .name = "embedding of class"};
     const gf_sweep_job stage = gf_sweep_stage(job, "classes");
     *out = (gf_zeroshot){.classes = classes};
-    TRY(check(err, images, classes));
+    int64_t labelled = 0;
+    for (int64_t i = 0; i < images->n; i++) {
+        labelled += images->label[i] >= 0;
+        FAIL_IF(err, images->label[i] >= classes, GLOFND_E_ARGUMENT, "an image has label %d; there are names for %lld classes",
+                (int)images->label[i], (long long)classes);
+    }
+    FAIL_IF(err, labelled == 0, GLOFND_E_ARGUMENT, "no image has a label");
     int64_t *best = malloc((size_t)images->n * K * sizeof *best), *counts = calloc(3 * (size_t)classes, sizeof *counts);
     glofnd_status status = best && counts ? gf_nearest(err, &rows, &cols, K, &stage, best)
                                           : gf_fail(err, GLOFND_E_MEMORY, "no memory to classify images");
@@ -381,16 +367,6 @@ glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const 
 const int gf_recall_at[GF_RECALLS] = {1, 5, 10};
 
 enum { K_MAX = 10 }; /* the largest of gf_recall_at */
-
-static glofnd_status retrieval_check(gf_error *err, const gf_retrieval_input *in) {
-    FAIL_IF(err, in->images < 1 || in->texts < 1, GLOFND_E_ARGUMENT,
-            "%lld images and %lld captions; expected at least one of each", (long long)in->images, (long long)in->texts);
-    for (int64_t i = 0; i < in->texts; i++)
-        FAIL_IF(err, in->owner[i] < 0 || in->owner[i] >= in->images, GLOFND_E_ARGUMENT,
-                "caption %lld belongs to image %lld; there are %lld images", (long long)i, (long long)in->owner[i],
-                (long long)in->images);
-    return GLOFND_OK;
-}
 
 /* Counts a query whose first match is at `place` (from 0; K_MAX: none). */
 static void count(gf_recalls *r, int place) {
@@ -448,18 +424,14 @@ static double chance(int64_t n, int64_t own, int k) {
     return 1.0 - none;
 }
 
-static void set_chance(const gf_retrieval_input *in, const int64_t *captions, gf_retrieval *out) {
-    for (int k = 0; k < GF_RECALLS; k++) {
-        out->ir_chance.at[k] = chance(in->images, 1, gf_recall_at[k]);
-        for (int64_t i = 0; i < in->images; i++) out->tr_chance.at[k] += chance(in->texts, captions[i], gf_recall_at[k]);
-    }
-    finish(&out->ir_chance, 1);
-    finish(&out->tr_chance, out->queries);
-}
-
 glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, gf_retrieval *out) {
     *out = (gf_retrieval){.images = in->images, .texts = in->texts};
-    TRY(retrieval_check(err, in));
+    FAIL_IF(err, in->images < 1 || in->texts < 1, GLOFND_E_ARGUMENT,
+            "%lld images and %lld captions; expected at least one of each", (long long)in->images, (long long)in->texts);
+    for (int64_t i = 0; i < in->texts; i++)
+        FAIL_IF(err, in->owner[i] < 0 || in->owner[i] >= in->images, GLOFND_E_ARGUMENT,
+                "caption %lld belongs to image %lld; there are %lld images", (long long)i, (long long)in->owner[i],
+                (long long)in->images);
     const int64_t rows = GF_MAX(in->images, in->texts);
     int64_t *best = malloc((size_t)rows * K_MAX * sizeof *best), *captions = calloc((size_t)in->images, sizeof *captions);
     glofnd_status status =
@@ -467,7 +439,14 @@ glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, 
     for (int64_t i = 0; status == GLOFND_OK && i < in->texts; i++) out->queries += captions[in->owner[i]]++ == 0;
     if (status == GLOFND_OK) status = find_images(err, in, best, &out->ir);
     if (status == GLOFND_OK) status = find_texts(err, in, out->queries, best, &out->tr);
-    if (status == GLOFND_OK) set_chance(in, captions, out);
+    if (status == GLOFND_OK) {
+        for (int k = 0; k < GF_RECALLS; k++) {
+            out->ir_chance.at[k] = chance(in->images, 1, gf_recall_at[k]);
+            for (int64_t i = 0; i < in->images; i++) out->tr_chance.at[k] += chance(in->texts, captions[i], gf_recall_at[k]);
+        }
+        finish(&out->ir_chance, 1);
+        finish(&out->tr_chance, out->queries);
+    }
     out->mean = 0.5 * (out->ir.mean + out->tr.mean);
     free(best);
     free(captions);
@@ -476,12 +455,6 @@ glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, 
 
 /* ----- associations ----- */
 
-static double similarity(const float *a, const float *b, int64_t dim) {
-    double sum = 0.0;
-    for (int64_t i = 0; i < dim; i++) sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
 /* Number of candidates that come before candidate i. */
 static int64_t rank_of(const double *score, int64_t n, int64_t i) {
     int64_t rank = 0;
@@ -489,21 +462,24 @@ static int64_t rank_of(const double *score, int64_t n, int64_t i) {
     return rank;
 }
 
-/* Jaccard index of the associated candidates and as many of the most similar. */
-static double jaccard(const uint8_t *associated, const double *score, int64_t n) {
-    int64_t count = 0, both = 0;
-    for (int64_t i = 0; i < n; i++) count += associated[i];
-    for (int64_t i = 0; i < n; i++) both += associated[i] && rank_of(score, n, i) < count;
-    return (double)both / (double)(2 * count - both);
-}
-
 void gf_associations_score(const gf_winogavil *w, const float *image, const float *cue, int64_t dim, gf_associations *out) {
     double score[256];
     *out = (gf_associations){.instances = w->cue.n, .images = w->image.n, .unreadable = out->unreadable};
     for (int64_t k = 0; k < w->cue.n; k++) {
         const int64_t first = w->first[k], n = w->first[k + 1] - first < 256 ? w->first[k + 1] - first : 256;
-        for (int64_t i = 0; i < n; i++) score[i] = similarity(image + (int64_t)w->candidate[first + i] * dim, cue + k * dim, dim);
-        const double x = jaccard(w->associated + first, score, n);
+        for (int64_t i = 0; i < n; i++) {
+            const float *a = image + (int64_t)w->candidate[first + i] * dim;
+            const float *b = cue + k * dim;
+            double sum = 0.0;
+            for (int64_t j = 0; j < dim; j++) sum += (double)a[j] * (double)b[j];
+            score[i] = sum;
+        }
+        /* Jaccard index of the associated candidates and as many of the most similar. */
+        const uint8_t *associated = w->associated + first;
+        int64_t count = 0, both = 0;
+        for (int64_t i = 0; i < n; i++) count += associated[i];
+        for (int64_t i = 0; i < n; i++) both += associated[i] && rank_of(score, n, i) < count;
+        const double x = (double)both / (double)(2 * count - both);
         out->all += x;
         if (n <= 6) out->few += x, out->few_n++;
         if (n >= 10) out->many += x, out->many_n++;
@@ -527,8 +503,10 @@ static glofnd_status place_rows(gf_error *err, gf_features *f, int64_t images, f
     return GLOFND_OK;
 }
 
-static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *report,
-                                   gf_associations *out, float **rows) {
+static glofnd_status run(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const gf_dataset *data,
+                         const gf_winogavil *w, const gf_encode_spec *report, gf_associations *out) {
+    float *images = NULL, *cues = NULL;
+    FAIL_IF(err, gf_dataset_describe(data).n != w->image.n, GLOFND_E_FORMAT, "the table of WinoGAViL has changed");
     const int64_t n = gf_dataset_describe(data).n;
     gf_features f = {0};
     int64_t *id = malloc((size_t)n * sizeof *id);
@@ -541,35 +519,25 @@ static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_da
                                  .unreadable = report->unreadable,
                                  .progress = report->progress,
                                  .user = report->user};
-    if (status == GLOFND_OK) status = gf_encode_samples(err, e, data, &spec, &f);
-    if (status == GLOFND_OK) status = place_rows(err, &f, n, rows);
+    if (status == GLOFND_OK) status = gf_encode_samples(err, image, data, &spec, &f);
+    if (status == GLOFND_OK) status = place_rows(err, &f, n, &images);
     out->unreadable = n - f.n;
     gf_features_free(&f);
     free(id);
     free(position);
-    return status;
-}
-
-/* One row per cue. */
-static glofnd_status encode_cues(gf_error *err, gf_run_encoder *e, const gf_winogavil *w, float **rows) {
-    gf_prompts p = {0};
-    char text[1024];
-    glofnd_status status = gf_string_list_add(err, &p.templates, "{}", 2);
-    for (int64_t i = 0; i < w->cue.n && status == GLOFND_OK; i++) {
-        gf_association_prompt(gf_string_list_get(&w->cue, i), text, sizeof text);
-        status = gf_string_list_add(err, &p.classes, text, strlen(text));
+    if (status == GLOFND_OK) {
+        /* One row per cue. */
+        gf_prompts p = {0};
+        char cues_text[1024];
+        glofnd_status cues_status = gf_string_list_add(err, &p.templates, "{}", 2);
+        for (int64_t i = 0; i < w->cue.n && cues_status == GLOFND_OK; i++) {
+            gf_association_prompt(gf_string_list_get(&w->cue, i), cues_text, sizeof cues_text);
+            cues_status = gf_string_list_add(err, &p.classes, cues_text, strlen(cues_text));
+        }
+        if (cues_status == GLOFND_OK) cues_status = gf_zeroshot_classifier(err, text, &p, &cues);
+        gf_prompts_free(&p);
+        status = cues_status;
     }
-    if (status == GLOFND_OK) status = gf_zeroshot_classifier(err, e, &p, rows);
-    gf_prompts_free(&p);
-    return status;
-}
-
-static glofnd_status run(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const gf_dataset *data,
-                         const gf_winogavil *w, const gf_encode_spec *report, gf_associations *out) {
-    float *images = NULL, *cues = NULL;
-    FAIL_IF(err, gf_dataset_describe(data).n != w->image.n, GLOFND_E_FORMAT, "the table of WinoGAViL has changed");
-    glofnd_status status = encode_images(err, image, data, report, out, &images);
-    if (status == GLOFND_OK) status = encode_cues(err, text, w, &cues);
     if (status == GLOFND_OK) gf_associations_score(w, images, cues, gf_run_encoder_dim(image), out);
     free(images);
     free(cues);

@@ -36,53 +36,39 @@ static void project(const double *c, int64_t n, int64_t dim, const double *axis,
     for (int64_t i = 0; i < n; i++) along[i] = dot(c + i * dim, axis, dim);
 }
 
-/* axis = C' along */
-static void gather(const double *c, int64_t n, int64_t dim, const double *along, double *axis) {
-    for (int64_t k = 0; k < dim; k++) axis[k] = 0.0;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < dim; k++) axis[k] += along[i] * c[i * dim + k];
-}
-
-static void find_axes(const double *c, int64_t n, int64_t dim, double *axes, double *along) {
-    for (int a = 0; a < AXES; a++) {
-        gf_rng r = gf_rng_at(1, GF_RNG_INIT, 0, (uint64_t)a, 0);
-        for (int64_t k = 0; k < dim; k++) axes[a * dim + k] = gf_rng_normal(&r);
-        orthonormalise(axes, a, dim);
-    }
-    for (int round = 0; round < ITERATIONS; round++)
-        for (int a = 0; a < AXES; a++) {
-            project(c, n, dim, axes + a * dim, along);
-            gather(c, n, dim, along, axes + a * dim);
-            orthonormalise(axes, a, dim);
-        }
-}
-
-static void orient(double *axis, int64_t dim) {
-    int64_t largest = 0;
-    for (int64_t k = 1; k < dim; k++)
-        if (fabs(axis[k]) > fabs(axis[largest]) * (1.0 + 1e-9)) largest = k;
-    const double sign = axis[largest] < 0.0 ? -1.0 : 1.0;
-    for (int64_t k = 0; k < dim; k++) axis[k] *= sign;
-}
-
-static void centre(const float *x, int64_t n, int64_t dim, double *c) {
-    for (int64_t k = 0; k < dim; k++) {
-        double mean = 0.0;
-        for (int64_t i = 0; i < n; i++) mean += (double)x[i * dim + k];
-        for (int64_t i = 0; i < n; i++) c[i * dim + k] = (double)x[i * dim + k] - mean / (double)n;
-    }
-}
-
 glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, double *y, double share[2]) {
     double *c = malloc((size_t)n * (size_t)dim * sizeof *c), *axes = malloc((size_t)(AXES * dim) * sizeof *axes);
     double *along = malloc((size_t)n * sizeof *along);
     const int ok = c && axes && along;
     if (ok) {
-        centre(x, n, dim, c);
-        find_axes(c, n, dim, axes, along);
+        for (int64_t k = 0; k < dim; k++) {
+            double mean = 0.0;
+            for (int64_t i = 0; i < n; i++) mean += (double)x[i * dim + k];
+            for (int64_t i = 0; i < n; i++) c[i * dim + k] = (double)x[i * dim + k] - mean / (double)n;
+        }
+        for (int a = 0; a < AXES; a++) {
+            gf_rng r = gf_rng_at(1, GF_RNG_INIT, 0, (uint64_t)a, 0);
+            for (int64_t k = 0; k < dim; k++) axes[a * dim + k] = gf_rng_normal(&r);
+            orthonormalise(axes, a, dim);
+        }
+        for (int round = 0; round < ITERATIONS; round++)
+            for (int a = 0; a < AXES; a++) {
+                project(c, n, dim, axes + a * dim, along);
+                /* axis = C' along */
+                double *axis = axes + a * dim;
+                for (int64_t k = 0; k < dim; k++) axis[k] = 0.0;
+                for (int64_t i = 0; i < n; i++)
+                    for (int64_t k = 0; k < dim; k++) axis[k] += along[i] * c[i * dim + k];
+                orthonormalise(axes, a, dim);
+            }
         const double total = dot(c, c, n * dim);
         for (int a = 0; a < AXES; a++) {
-            orient(axes + a * dim, dim);
+            double *axis = axes + a * dim;
+            int64_t largest = 0;
+            for (int64_t k = 1; k < dim; k++)
+                if (fabs(axis[k]) > fabs(axis[largest]) * (1.0 + 1e-9)) largest = k;
+            const double sign = axis[largest] < 0.0 ? -1.0 : 1.0;
+            for (int64_t k = 0; k < dim; k++) axis[k] *= sign;
             project(c, n, dim, axes + a * dim, along);
             share[a] = total > 0.0 ? dot(along, along, n) / total : 0.0;
             for (int64_t i = 0; i < n; i++) y[2 * i + a] = along[i];
@@ -242,32 +228,6 @@ static float distance(const float *a, const float *b, int64_t dim) {
     return s;
 }
 
-/* Probabilities at precision beta, relative to the nearest; their entropy in nats. */
-static double entropy(const link *row, int64_t n, double beta, double *p) {
-    double sum = 0.0, moment = 0.0;
-    const double nearest = (double)row[0].distance;
-    for (int64_t k = 0; k < n; k++) {
-        const double d = (double)row[k].distance - nearest;
-        p[k] = exp(-beta * d);
-        sum += p[k], moment += p[k] * d;
-    }
-    for (int64_t k = 0; k < n; k++) p[k] /= sum;
-    return log(sum) + beta * moment / sum;
-}
-
-/* Distances of a row, nearest first, become probabilities. */
-static void calibrate(link *row, int64_t n, double perplexity, double *p) {
-    double low = 0.0, high = INFINITY, beta = 1.0;
-    const double wanted = log(perplexity);
-    for (int i = 0; i < 100; i++) {
-        const double excess = entropy(row, n, beta, p) - wanted;
-        if (fabs(excess) < 1e-6) break;
-        if (excess > 0.0) low = beta, beta = isinf(high) ? 2.0 * beta : 0.5 * (beta + high);
-        else high = beta, beta = 0.5 * (low + beta);
-    }
-    for (int64_t k = 0; k < n; k++) row[k].distance = (float)p[k];
-}
-
 static void search_row(void *arg, int64_t i, int thread) {
     const search *s = arg;
     link *all = s->scratch + thread * s->n;
@@ -276,26 +236,31 @@ static void search_row(void *arg, int64_t i, int thread) {
     for (int64_t j = 0; j < s->n; j++)
         if (j != i) all[count++] = (link){(int32_t)j, distance(s->x + i * s->dim, s->x + j * s->dim, s->dim)};
     qsort(all, (size_t)count, sizeof *all, by_distance);
-    calibrate(all, s->near, s->perplexity, p);
+    /* Distances of a row, nearest first, become probabilities. */
+    const int64_t n = s->near;
+    double low = 0.0, high = INFINITY, beta = 1.0;
+    const double wanted = log(s->perplexity);
+    for (int l = 0; l < 100; l++) {
+        /* Probabilities at precision beta, relative to the nearest; their entropy in nats. */
+        double sum = 0.0, moment = 0.0;
+        const double nearest = (double)all[0].distance;
+        for (int64_t k = 0; k < n; k++) {
+            const double d = (double)all[k].distance - nearest;
+            p[k] = exp(-beta * d);
+            sum += p[k], moment += p[k] * d;
+        }
+        for (int64_t k = 0; k < n; k++) p[k] /= sum;
+        const double excess = log(sum) + beta * moment / sum - wanted;
+        if (fabs(excess) < 1e-6) break;
+        if (excess > 0.0) low = beta, beta = isinf(high) ? 2.0 * beta : 0.5 * (beta + high);
+        else high = beta, beta = 0.5 * (low + beta);
+    }
+    for (int64_t k = 0; k < n; k++) all[k].distance = (float)p[k];
     qsort(all, (size_t)s->near, sizeof *all, by_position);
     memcpy(s->links + i * s->near, all, (size_t)s->near * sizeof *all);
 }
 
 /* ----- symmetry ----- */
-
-/* Transposed lists, each sorted by position. */
-static void transpose(const search *s, int64_t *start, link *back) {
-    for (int64_t i = 0; i <= s->n; i++) start[i] = 0;
-    for (int64_t k = 0; k < s->n * s->near; k++) start[s->links[k].to + 1]++;
-    for (int64_t i = 0; i < s->n; i++) start[i + 1] += start[i];
-    for (int64_t i = 0; i < s->n; i++)
-        for (int64_t k = 0; k < s->near; k++) {
-            const link l = s->links[i * s->near + k];
-            back[start[l.to]++] = (link){(int32_t)i, l.distance};
-        }
-    for (int64_t i = s->n; i > 0; i--) start[i] = start[i - 1];
-    start[0] = 0;
-}
 
 /* Merges two sorted lists. */
 static int64_t merge(const link *a, int64_t na, const link *b, int64_t nb, double scale, int32_t *col, double *p) {
@@ -310,26 +275,6 @@ static int64_t merge(const link *a, int64_t na, const link *b, int64_t nb, doubl
     return n;
 }
 
-static glofnd_status symmetrise(gf_error *err, const search *s, gf_affinity *out) {
-    const int64_t max = 2 * s->n * s->near;
-    int64_t *start = malloc((size_t)(s->n + 1) * sizeof *start), used = 0;
-    link *back = malloc((size_t)(s->n * s->near) * sizeof *back);
-    out->start = malloc((size_t)(s->n + 1) * sizeof *out->start);
-    out->col = malloc((size_t)max * sizeof *out->col);
-    out->p = malloc((size_t)max * sizeof *out->p);
-    const int ok = start && back && out->start && out->col && out->p;
-    if (ok) transpose(s, start, back);
-    for (int64_t i = 0; ok && i < s->n; i++) {
-        out->start[i] = used;
-        used += merge(s->links + i * s->near, s->near, back + start[i], start[i + 1] - start[i], 0.5 / (double)s->n,
-                      out->col + used, out->p + used);
-    }
-    if (ok) out->start[s->n] = used;
-    free(start);
-    free(back);
-    return ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for the neighbours of %lld points", (long long)s->n);
-}
-
 glofnd_status gf_affinity_init(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
                                int threads, gf_affinity *out) {
     const int64_t max = n - 1 < 1024 ? n - 1 : 1024;
@@ -342,7 +287,35 @@ glofnd_status gf_affinity_init(gf_error *err, const float *x, int64_t n, int64_t
         s.links && s.scratch ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld neighbours", (long long)(n * near));
     if (status == GLOFND_OK) {
         gf_parallel(threads, n, search_row, &s);
-        status = symmetrise(err, &s, out);
+        const int64_t symmetrise_max = 2 * s.n * s.near;
+        int64_t *start = malloc((size_t)(s.n + 1) * sizeof *start), used = 0;
+        link *back = malloc((size_t)(s.n * s.near) * sizeof *back);
+        out->start = malloc((size_t)(s.n + 1) * sizeof *out->start);
+        out->col = malloc((size_t)symmetrise_max * sizeof *out->col);
+        out->p = malloc((size_t)symmetrise_max * sizeof *out->p);
+        const int ok = start && back && out->start && out->col && out->p;
+        if (ok) {
+            /* Transposed lists, each sorted by position. */
+            for (int64_t i = 0; i <= s.n; i++) start[i] = 0;
+            for (int64_t k = 0; k < s.n * s.near; k++) start[s.links[k].to + 1]++;
+            for (int64_t i = 0; i < s.n; i++) start[i + 1] += start[i];
+            for (int64_t i = 0; i < s.n; i++)
+                for (int64_t k = 0; k < s.near; k++) {
+                    const link l = s.links[i * s.near + k];
+                    back[start[l.to]++] = (link){(int32_t)i, l.distance};
+                }
+            for (int64_t i = s.n; i > 0; i--) start[i] = start[i - 1];
+            start[0] = 0;
+        }
+        for (int64_t i = 0; ok && i < s.n; i++) {
+            out->start[i] = used;
+            used += merge(s.links + i * s.near, s.near, back + start[i], start[i + 1] - start[i], 0.5 / (double)s.n,
+                          out->col + used, out->p + used);
+        }
+        if (ok) out->start[s.n] = used;
+        free(start);
+        free(back);
+        status = ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for the neighbours of %lld points", (long long)s.n);
     }
     free(s.links);
     free(s.scratch);
@@ -391,17 +364,6 @@ static void force_on(void *arg, int64_t i, int thread) {
     x->grad[2 * i] = pull[0], x->grad[2 * i + 1] = pull[1];
 }
 
-static double divergence_of(const gf_affinity *a, const double *y, double normaliser) {
-    double kl = 0.0;
-    for (int64_t i = 0; i < a->n; i++)
-        for (int64_t k = a->start[i]; k < a->start[i + 1]; k++) {
-            const int64_t j = a->col[k];
-            const double dx = y[2 * i] - y[2 * j], dy = y[2 * i + 1] - y[2 * j + 1];
-            if (a->p[k] > 0.0) kl += a->p[k] * log(a->p[k] * normaliser * (1.0 + dx * dx + dy * dy));
-        }
-    return kl;
-}
-
 void gf_tsne_gradient(const gf_tsne_field *f, const double *y, double *grad, double *divergence) {
     forces x = {f, y, grad};
     double normaliser = 0.0;
@@ -411,7 +373,16 @@ void gf_tsne_gradient(const gf_tsne_field *f, const double *y, double *grad, dou
     for (int64_t i = 0; i < f->a->n; i++)
         for (int c = 0; c < 2; c++)
             grad[2 * i + c] = 4.0 * (f->exaggeration * grad[2 * i + c] - f->scratch[3 * i + c] / normaliser);
-    if (divergence) *divergence = divergence_of(f->a, y, normaliser);
+    if (divergence) {
+        double kl = 0.0;
+        for (int64_t i = 0; i < f->a->n; i++)
+            for (int64_t k = f->a->start[i]; k < f->a->start[i + 1]; k++) {
+                const int64_t j = f->a->col[k];
+                const double dx = y[2 * i] - y[2 * j], dy = y[2 * i + 1] - y[2 * j + 1];
+                if (f->a->p[k] > 0.0) kl += f->a->p[k] * log(f->a->p[k] * normaliser * (1.0 + dx * dx + dy * dy));
+            }
+        *divergence = kl;
+    }
 }
 
 /* ----- descent ----- */
@@ -431,37 +402,6 @@ static glofnd_status init_positions(gf_error *err, const float *x, int64_t n, in
     return GLOFND_OK;
 }
 
-static void tsne_centre(double *y, int64_t n) {
-    double mean[2] = {0.0, 0.0};
-    for (int64_t i = 0; i < 2 * n; i++) mean[i & 1] += y[i];
-    for (int64_t i = 0; i < 2 * n; i++) y[i] -= mean[i & 1] / (double)n;
-}
-
-/* One step with momentum and a gain per coordinate; state [4 n]: velocities and gains. */
-static void move(double *y, const double *grad, int64_t n, double rate, double momentum, double *state) {
-    double *velocity = state, *gain = state + 2 * n;
-    for (int64_t i = 0; i < 2 * n; i++) {
-        gain[i] = velocity[i] * grad[i] < 0.0 ? gain[i] + 0.2 : fmax(0.01, 0.8 * gain[i]);
-        velocity[i] = momentum * velocity[i] - rate * gain[i] * grad[i];
-        y[i] += velocity[i];
-    }
-    tsne_centre(y, n);
-}
-
-static void descend(gf_tsne_field *f, int iterations, double *y, double *grad, double *state, double *divergence) {
-    const int64_t n = f->a->n;
-    const double early = 12.0, rate = fmax((double)n / early / 4.0, 50.0);
-    const int exaggerated = iterations < 2 * EARLY ? iterations / 2 : EARLY;
-    for (int64_t i = 0; i < 2 * n; i++) state[i] = 0.0, state[2 * n + i] = 1.0;
-    for (int t = 0; t < iterations; t++) {
-        f->exaggeration = t < exaggerated ? early : 1.0;
-        gf_tsne_gradient(f, y, grad, NULL);
-        move(y, grad, n, rate, t < exaggerated ? 0.5 : 0.8, state);
-    }
-    f->exaggeration = 1.0;
-    if (divergence) gf_tsne_gradient(f, y, grad, divergence);
-}
-
 glofnd_status gf_tsne(gf_error *err, const float *x, int64_t n, int64_t dim, const gf_tsne_spec *spec, double *y,
                       double *divergence) {
     const double widest = (double)(n - 1) / 3.0,
@@ -477,7 +417,29 @@ glofnd_status gf_tsne(gf_error *err, const float *x, int64_t n, int64_t dim, con
                                                                : gf_fail(err, GLOFND_E_MEMORY, "no memory for a map");
     if (status == GLOFND_OK) {
         f.scratch = scratch + 6 * n;
-        descend(&f, spec->iterations > 0 ? spec->iterations : 600, y, scratch, scratch + 2 * n, divergence);
+        const int iterations = spec->iterations > 0 ? spec->iterations : 600;
+        double *state = scratch + 2 * n;
+        const int64_t descend_count = f.a->n;
+        const double early = 12.0, rate = fmax((double)descend_count / early / 4.0, 50.0);
+        const int exaggerated = iterations < 2 * EARLY ? iterations / 2 : EARLY;
+        for (int64_t i = 0; i < 2 * descend_count; i++) state[i] = 0.0, state[2 * descend_count + i] = 1.0;
+        for (int t = 0; t < iterations; t++) {
+            f.exaggeration = t < exaggerated ? early : 1.0;
+            gf_tsne_gradient(&f, y, scratch, NULL);
+            /* One step with momentum and a gain per coordinate; state [4 n]: velocities and gains. */
+            const double momentum = t < exaggerated ? 0.5 : 0.8;
+            double *velocity = state, *gain = state + 2 * descend_count;
+            for (int64_t i = 0; i < 2 * descend_count; i++) {
+                gain[i] = velocity[i] * scratch[i] < 0.0 ? gain[i] + 0.2 : fmax(0.01, 0.8 * gain[i]);
+                velocity[i] = momentum * velocity[i] - rate * gain[i] * scratch[i];
+                y[i] += velocity[i];
+            }
+            double mean[2] = {0.0, 0.0};
+            for (int64_t i = 0; i < 2 * descend_count; i++) mean[i & 1] += y[i];
+            for (int64_t i = 0; i < 2 * descend_count; i++) y[i] -= mean[i & 1] / (double)descend_count;
+        }
+        f.exaggeration = 1.0;
+        if (divergence) gf_tsne_gradient(&f, y, scratch, divergence);
     }
     gf_tsne_tree_free(f.tree);
     gf_affinity_free(&a);
@@ -487,19 +449,14 @@ glofnd_status gf_tsne(gf_error *err, const float *x, int64_t n, int64_t dim, con
 
 /* ----- kde ----- */
 
-/* The finite values of x, malloc'ed; NULL: none, or no memory. */
-static float *finite_of(const float *x, int64_t n, int64_t *count) {
-    float *v = n > 0 ? malloc((size_t)n * sizeof *v) : NULL;
-    *count = 0;
-    for (int64_t i = 0; v && i < n; i++)
-        if (isfinite(x[i])) v[(*count)++] = x[i];
-    return v;
-}
-
 double gf_kde_bandwidth(const float *x, int64_t n) {
     int64_t m;
     double sum = 0.0, square = 0.0;
-    float *v = finite_of(x, n, &m);
+    /* The finite values of x, malloc'ed; NULL: none, or no memory. */
+    float *v = n > 0 ? malloc((size_t)n * sizeof *v) : NULL;
+    m = 0;
+    for (int64_t i = 0; v && i < n; i++)
+        if (isfinite(x[i])) v[(m)++] = x[i];
     if (m < 2) {
         free(v);
         return 0.0;
@@ -510,17 +467,6 @@ double gf_kde_bandwidth(const float *x, int64_t n) {
     const double iqr = ((double)gf_quantile(v, m, 0.25) - (double)gf_quantile(v, m, 0.75)) / 1.34;
     free(v);
     return 0.9 * (iqr > 0.0 ? fmin(std, iqr) : std) * pow((double)m, -0.2);
-}
-
-/* Adds the kernel of `mass` at grid position `at`. */
-static void add_kernel(double mass, double at, double step, double bandwidth, int points, double *out) {
-    const double reach = 6.0 * bandwidth / step, height = mass / (bandwidth * sqrt(2.0 * 3.14159265358979323846));
-    const int first = at - reach > 0.0 ? (int)ceil(at - reach) : 0;
-    const int last = at + reach < points - 1 ? (int)floor(at + reach) : points - 1;
-    for (int k = first; k <= last; k++) {
-        const double d = (at - k) * step / bandwidth;
-        out[k] += height * exp(-0.5 * d * d);
-    }
 }
 
 void gf_kde(const float *x, int64_t n, double bandwidth, double low, double high, int points, double *out) {
@@ -536,6 +482,17 @@ void gf_kde(const float *x, int64_t n, double bandwidth, double low, double high
         mass[k] += 1.0 - (at - k), mass[k + 1] += at - k;
     }
     for (int k = 0; mass && k < points && bandwidth > 0.0; k++)
-        if (mass[k] > 0.0) add_kernel(mass[k] / count, k, step, bandwidth, points, out);
+        if (mass[k] > 0.0) {
+            /* Adds the kernel of `kernel_mass` at grid position `at`. */
+            const double kernel_mass = mass[k] / count;
+            const double at = k;
+            const double reach = 6.0 * bandwidth / step, height = kernel_mass / (bandwidth * sqrt(2.0 * 3.14159265358979323846));
+            const int first = at - reach > 0.0 ? (int)ceil(at - reach) : 0;
+            const int last = at + reach < points - 1 ? (int)floor(at + reach) : points - 1;
+            for (int j = first; j <= last; j++) {
+                const double d = (at - j) * step / bandwidth;
+                out[j] += height * exp(-0.5 * d * d);
+            }
+        }
     free(mass);
 }

@@ -30,17 +30,13 @@ double gf_tick_step(double low, double high, int max) {
     return 10.0 * power;
 }
 
-/* An area without height gets one, with the value in its middle; a very flat area becomes higher, so that tiny changes look
+void gf_plot_area_round(gf_plot_area *p) {
+    /* An area without height gets one, with the value in its middle; a very flat area becomes higher, so that tiny changes look
  * level and ticks need few digits. */
-static void heighten(gf_plot_area *p) {
     const double size = fmax(fabs(p->y0), fabs(p->y1)), height = p->y1 - p->y0, min = 4e-3 * size;
     if (height < 1e-12 && size == 0.0) p->y1 = 1.0;
     else if (height < 1e-12 + 1e-9 * size) p->y0 -= 0.5 * size, p->y1 += 0.5 * size;
     else if (height < min) p->y0 -= 0.5 * (min - height), p->y1 += 0.5 * (min - height);
-}
-
-void gf_plot_area_round(gf_plot_area *p) {
-    heighten(p);
     for (double step = 0.0, next = gf_tick_step(p->y0, p->y1, TICKS); step != next; next = gf_tick_step(p->y0, p->y1, TICKS)) {
         step = next; /* a larger area may have larger steps, and must end at these */
         p->y0 = floor(p->y0 / step + 1e-9) * step;
@@ -212,91 +208,82 @@ static int find_area(const gf_chart *c, gf_plot_area *f) {
 
 /* ----- drawing ----- */
 
-/* Levels and events are named in the legend: in the plot area their names would cover lines. */
-static void draw_level(gf_text *out, const gf_chart *c, const gf_plot_area *f) {
-    if (isfinite(c->level)) gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, gf_plot_y(f, c->level), RIGHT);
-}
-
 static int event_visible(const gf_chart *c, const gf_plot_area *f) {
     return c->event != 0.0 && c->event >= f->x0 && c->event <= f->x1;
-}
-
-static void draw_event(gf_text *out, const gf_chart *c, const gf_plot_area *f) {
-    if (event_visible(c, f)) gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(f, c->event), TOP, BOTTOM);
-}
-
-static void draw_vertical(gf_text *out, const gf_series *s, const gf_plot_area *f) {
-    gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", s->colour % GF_COLOURS, gf_plot_x(f, s->at), BOTTOM,
-                TOP);
-    gf_text_escape(out, s->name);
-    gf_text_add(out, "</title></path>\n");
 }
 
 static int alone(const gf_series *s, int64_t i) {
     return (i == 0 || !isfinite(s->y[i - 1])) && (i + 1 == s->n || !isfinite(s->y[i + 1]));
 }
 
-static void draw_band(gf_text *out, const gf_chart *c, const gf_series *s, const gf_plot_area *f) {
-    if (!s->low && !s->filled) return;
-    int down = 0;
-    gf_text_add(out, "<path class=\"band f%d\" d=\"", s->colour % GF_COLOURS);
-    for (int64_t i = 0; i < s->n; i++) {
-        const double top = s->low ? s->high[i] : s->y[i];
-        if (isfinite(top)) gf_text_add(out, "%s%.1f %.1f", down++ ? "L" : "M", gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, top));
-    }
-    for (int64_t i = s->n - 1; i >= 0; i--) {
-        const double top = s->low ? s->high[i] : s->y[i], base = s->low ? s->low[i] : f->y0;
-        if (isfinite(top)) gf_text_add(out, "L%.1f %.1f", gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, base));
-    }
-    gf_text_add(out, "Z\"/>\n");
-}
-
-/* Values for the box at the pointer. */
-static void add_values(gf_text *out, const gf_chart *c, const gf_series *s) {
-    gf_text_add(out, " data-name=\"");
-    gf_text_escape(out, s->name);
-    gf_text_add(out, "\" data-x=\"");
-    for (int64_t i = 0; i < s->n; i++) gf_text_add(out, i ? ",%.6g" : "%.6g", x_of(c, s, i));
-    gf_text_add(out, "\" data-y=\"");
-    for (int64_t i = 0; i < s->n; i++) {
-        if (i) gf_text_add(out, ",");
-        if (isfinite(s->y[i])) gf_text_add(out, "%.6g", s->y[i]);
-    }
-    gf_text_add(out, "\"");
-}
-
-/* A gap in the values is a gap in the line; a value between two gaps is a dot. */
-static void draw_series(gf_text *out, const gf_chart *c, const gf_series *s, const gf_plot_area *f, int values) {
-    int down = 0;
-    const int dash = s->dash ? s->dash : s->colour / GF_COLOURS % 3;
-    gf_text_add(out, "<path class=\"line c%d d%d\"", s->colour % GF_COLOURS, dash);
-    if (values) add_values(out, c, s);
-    gf_text_add(out, " d=\"");
-    for (int64_t i = 0; i < s->n; i++) {
-        const int seen = isfinite(s->y[i]);
-        if (seen) gf_text_add(out, "%s%.1f %.1f", down ? "L" : "M", gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, s->y[i]));
-        if (seen && alone(s, i)) gf_text_add(out, "h.01");
-        down = seen;
-    }
-    gf_text_add(out, "\"><title>");
-    gf_text_escape(out, s->name);
-    gf_text_add(out, "</title></path>\n");
-    for (int64_t i = 0; i < s->n; i++)
-        if (isfinite(s->y[i]) && (c->marked || alone(s, i)))
-            gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>",
-                        s->colour % GF_COLOURS, gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, s->y[i]), x_of(c, s, i), s->y[i]);
-}
-
 static void draw_all(gf_text *out, const gf_chart *c, const gf_plot_area *f, int values) {
     gf_plot_y_axis(out, f, c->y_name);
     gf_plot_x_axis(out, f, c->x_name, !(c->x_step > 0.0) && !(c->count && c->series[0].x));
-    draw_event(out, c, f);
-    draw_level(out, c, f);
+    if (event_visible(c, f)) gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(f, c->event), TOP, BOTTOM);
+    /* Levels and events are named in the legend: in the plot area their names would cover lines. */
+    if (isfinite(c->level)) gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, gf_plot_y(f, c->level), RIGHT);
     for (int s = 0; s < c->count; s++)
-        if (!c->series[s].vertical) draw_band(out, c, &c->series[s], f);
+        if (!c->series[s].vertical) {
+            const gf_series *band_s = &c->series[s];
+            if (band_s->low || band_s->filled) {
+                int down = 0;
+                gf_text_add(out, "<path class=\"band f%d\" d=\"", band_s->colour % GF_COLOURS);
+                for (int64_t i = 0; i < band_s->n; i++) {
+                    const double top = band_s->low ? band_s->high[i] : band_s->y[i];
+                    if (isfinite(top))
+                        gf_text_add(out, "%s%.1f %.1f", down++ ? "L" : "M", gf_plot_x(f, x_of(c, band_s, i)), gf_plot_y(f, top));
+                }
+                for (int64_t i = band_s->n - 1; i >= 0; i--) {
+                    const double top = band_s->low ? band_s->high[i] : band_s->y[i], base = band_s->low ? band_s->low[i] : f->y0;
+                    if (isfinite(top)) gf_text_add(out, "L%.1f %.1f", gf_plot_x(f, x_of(c, band_s, i)), gf_plot_y(f, base));
+                }
+                gf_text_add(out, "Z\"/>\n");
+            }
+        }
     for (int s = 0; s < c->count; s++) {
-        if (c->series[s].vertical) draw_vertical(out, &c->series[s], f);
-        else draw_series(out, c, &c->series[s], f, values);
+        if (c->series[s].vertical) {
+            const gf_series *series = &c->series[s];
+            gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", series->colour % GF_COLOURS,
+                        gf_plot_x(f, series->at), BOTTOM, TOP);
+            gf_text_escape(out, series->name);
+            gf_text_add(out, "</title></path>\n");
+        } else {
+            /* A gap in the values is a gap in the line; a value between two gaps is a dot. */
+            const gf_series *series_s = &c->series[s];
+            int down = 0;
+            const int dash = series_s->dash ? series_s->dash : series_s->colour / GF_COLOURS % 3;
+            gf_text_add(out, "<path class=\"line c%d d%d\"", series_s->colour % GF_COLOURS, dash);
+            if (values) {
+                /* Values for the box at the pointer. */
+                gf_text_add(out, " data-name=\"");
+                gf_text_escape(out, series_s->name);
+                gf_text_add(out, "\" data-x=\"");
+                for (int64_t i = 0; i < series_s->n; i++) gf_text_add(out, i ? ",%.6g" : "%.6g", x_of(c, series_s, i));
+                gf_text_add(out, "\" data-y=\"");
+                for (int64_t i = 0; i < series_s->n; i++) {
+                    if (i) gf_text_add(out, ",");
+                    if (isfinite(series_s->y[i])) gf_text_add(out, "%.6g", series_s->y[i]);
+                }
+                gf_text_add(out, "\"");
+            }
+            gf_text_add(out, " d=\"");
+            for (int64_t i = 0; i < series_s->n; i++) {
+                const int seen = isfinite(series_s->y[i]);
+                if (seen)
+                    gf_text_add(out, "%s%.1f %.1f", down ? "L" : "M", gf_plot_x(f, x_of(c, series_s, i)),
+                                gf_plot_y(f, series_s->y[i]));
+                if (seen && alone(series_s, i)) gf_text_add(out, "h.01");
+                down = seen;
+            }
+            gf_text_add(out, "\"><title>");
+            gf_text_escape(out, series_s->name);
+            gf_text_add(out, "</title></path>\n");
+            for (int64_t i = 0; i < series_s->n; i++)
+                if (isfinite(series_s->y[i]) && (c->marked || alone(series_s, i)))
+                    gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>",
+                                series_s->colour % GF_COLOURS, gf_plot_x(f, x_of(c, series_s, i)), gf_plot_y(f, series_s->y[i]),
+                                x_of(c, series_s, i), series_s->y[i]);
+        }
     }
 }
 
@@ -323,7 +310,13 @@ static void dashed_key(gf_text *out, const char *piece, const char *name) {
     gf_text_add(out, "</span> ");
 }
 
-static void draw_legend(gf_text *out, const gf_chart *c, const gf_plot_area *f) {
+void gf_svg_chart(gf_text *out, const gf_chart *c) {
+    gf_plot_area f;
+    gf_figure_begin(out, c->title, c->note);
+    if (!find_area(c, &f)) {
+        gf_figure_empty(out, c->missing ? c->missing : "No values: not measured by any run.");
+        return;
+    }
     gf_text_add(out, "<p class=\"legend\">");
     for (int s = 0; s < c->count; s++) {
         gf_text_add(out, "<span>");
@@ -333,18 +326,8 @@ static void draw_legend(gf_text *out, const gf_chart *c, const gf_plot_area *f) 
         gf_text_add(out, "</span> ");
     }
     if (isfinite(c->level)) dashed_key(out, "M1 4H23", c->level_name);
-    if (event_visible(c, f)) dashed_key(out, "M12 -4V12", c->event_name);
+    if (event_visible(c, &f)) dashed_key(out, "M12 -4V12", c->event_name);
     gf_text_add(out, "</p>\n");
-}
-
-void gf_svg_chart(gf_text *out, const gf_chart *c) {
-    gf_plot_area f;
-    gf_figure_begin(out, c->title, c->note);
-    if (!find_area(c, &f)) {
-        gf_figure_empty(out, c->missing ? c->missing : "No values: not measured by any run.");
-        return;
-    }
-    draw_legend(out, c, &f);
     gf_text_add(out,
                 "<svg class=\"plot\" viewBox=\"0 %d %d %d\" data-x0=\"%.8g\" data-x1=\"%.8g\" data-y0=\"%.8g\" data-y1=\"%.8g\""
                 " data-unit=\"",
@@ -398,23 +381,6 @@ static void bar_value(gf_text *out, const char *class, double middle, double top
                 top - 4.0, digits, x);
 }
 
-static void bar(gf_text *out, const gf_bars *b, const gf_plot_area *f, int g, int k, double left, double width) {
-    const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(f, x);
-    if (!isfinite(x)) return;
-    gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>",
-                b->colour[k] % GF_COLOURS, left, top, width, BARS_BOTTOM - top);
-    gf_text_escape(out, b->name[k]);
-    gf_text_add(out, ", ");
-    gf_text_escape(out, b->group[g]);
-    if (s > 0.0) gf_text_add(out, ": %.2f ± %.2f</title></rect>", x, s);
-    else gf_text_add(out, ": %.2f</title></rect>", x);
-    const double high = s > 0.0 ? gf_plot_y(f, x + s) : top;
-    if (s > 0.0)
-        gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * width, high, gf_plot_y(f, x - s));
-    if (width >= 27.0) bar_value(out, " long", left + 0.5 * width, high, x, 1);
-    if (width >= 15.0) bar_value(out, width < 27.0 ? "" : " brief", left + 0.5 * width, high, x, 0);
-}
-
 void gf_svg_bars(gf_text *out, const gf_bars *b) {
     gf_plot_area f = {0.0, b->groups, 0.0, -INFINITY};
     gf_figure_begin(out, b->title, b->note);
@@ -440,7 +406,26 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     const double group = (double)(BARS_RIGHT - BARS_LEFT) / b->groups, width = fmin(46.0, 0.8 * group / b->each);
     for (int g = 0; g < b->groups; g++) {
         const double middle = BARS_LEFT + (g + 0.5) * group;
-        for (int k = 0; k < b->each; k++) bar(out, b, &f, g, k, middle + (k - 0.5 * b->each) * width + 1.0, width - 2.0);
+        for (int k = 0; k < b->each; k++) {
+            const double left = middle + (k - 0.5 * b->each) * width + 1.0;
+            const double bar_width = width - 2.0;
+            const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(&f, x);
+            if (isfinite(x)) {
+                gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>",
+                            b->colour[k] % GF_COLOURS, left, top, bar_width, BARS_BOTTOM - top);
+                gf_text_escape(out, b->name[k]);
+                gf_text_add(out, ", ");
+                gf_text_escape(out, b->group[g]);
+                if (s > 0.0) gf_text_add(out, ": %.2f ± %.2f</title></rect>", x, s);
+                else gf_text_add(out, ": %.2f</title></rect>", x);
+                const double high = s > 0.0 ? gf_plot_y(&f, x + s) : top;
+                if (s > 0.0)
+                    gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * bar_width, high,
+                                gf_plot_y(&f, x - s));
+                if (bar_width >= 27.0) bar_value(out, " long", left + 0.5 * bar_width, high, x, 1);
+                if (bar_width >= 15.0) bar_value(out, bar_width < 27.0 ? "" : " brief", left + 0.5 * bar_width, high, x, 0);
+            }
+        }
         gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BARS_BOTTOM + 20);
         gf_text_escape(out, b->group[g]);
         gf_text_add(out, "</text>\n");
@@ -467,27 +452,6 @@ static void part_class(const gf_stacked_chart *s, int part, char out[8]) {
     else snprintf(out, 8, "f%d", part % GF_COLOURS);
 }
 
-static void split_row(gf_text *out, const gf_stacked_chart *s, const gf_stacked_row *r, double max, int y) {
-    const double total = total_of(r, s->part_count), scale = 504.0 / max;
-    char class[8], text[48];
-    double at = 8.0;
-    gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
-    gf_text_escape(out, r->name);
-    if (total > 0.0) amount(total, s->unit, text);
-    else snprintf(text, sizeof text, "not recorded");
-    gf_text_add(out, "</text><text class=\"tick\" x=\"512\" y=\"%d\" text-anchor=\"end\">%s</text>", y + 12, text);
-    for (int p = 0; p < s->part_count; p++) {
-        const double x = isfinite(r->part[p]) ? r->part[p] : 0.0, width = x * scale;
-        if (width <= 0.0) continue;
-        part_class(s, p, class);
-        amount(x, s->unit, text);
-        gf_text_add(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\">", class, at, y + 20, width);
-        gf_text_add(out, "<title>%s: %s, %.1f %%</title></rect>", s->parts[p], text, 100.0 * x / total);
-        at += width;
-    }
-    gf_text_add(out, "\n");
-}
-
 void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
     double max = 0.0;
     char class[8];
@@ -504,7 +468,29 @@ void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
     }
     gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", GF_PLOT_WIDTH, 58 * s->count,
                 s->title);
-    for (int i = 0; i < s->count; i++) split_row(out, s, &s->rows[i], max, 58 * i);
+    for (int i = 0; i < s->count; i++) {
+        const gf_stacked_row *r = &s->rows[i];
+        const int y = 58 * i;
+        const double total = total_of(r, s->part_count), scale = 504.0 / max;
+        char row_class[8], text[48];
+        double at = 8.0;
+        gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
+        gf_text_escape(out, r->name);
+        if (total > 0.0) amount(total, s->unit, text);
+        else snprintf(text, sizeof text, "not recorded");
+        gf_text_add(out, "</text><text class=\"tick\" x=\"512\" y=\"%d\" text-anchor=\"end\">%s</text>", y + 12, text);
+        for (int p = 0; p < s->part_count; p++) {
+            const double x = isfinite(r->part[p]) ? r->part[p] : 0.0, width = x * scale;
+            if (width <= 0.0) continue;
+            part_class(s, p, row_class);
+            amount(x, s->unit, text);
+            gf_text_add(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\">", row_class, at, y + 20,
+                        width);
+            gf_text_add(out, "<title>%s: %s, %.1f %%</title></rect>", s->parts[p], text, 100.0 * x / total);
+            at += width;
+        }
+        gf_text_add(out, "\n");
+    }
     gf_text_add(out, "</svg></figure>\n");
 }
 
@@ -528,30 +514,6 @@ static int any(const gf_dots *d, int32_t style) {
     return 0;
 }
 
-static void numbers_of(gf_text *out, const gf_dots *d, int32_t style) {
-    const char *comma = "";
-    gf_text_add(out, " data-i=\"");
-    for (int64_t i = 0; i < d->n; i++)
-        if (d->style[i] == style) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
-    gf_text_add(out, "\"");
-}
-
-static void draw_class(gf_text *out, const gf_dots *d, int32_t style, const double low[2], double scale) {
-    if (!any(d, style)) return;
-    if (style < 0) gf_text_add(out, "<path class=\"dot rest\"");
-    else gf_text_add(out, "<path class=\"dot c%d\"", style % GF_COLOURS);
-    if (d->numbered) numbers_of(out, d, style);
-    gf_text_add(out, " d=\"");
-    points_of(out, d, style, low, scale);
-    gf_text_add(out, "\"><title>");
-    gf_text_escape(out, style >= 0 && style < d->classes ? d->names[style] : d->classes ? "other classes" : "no label");
-    gf_text_add(out, "</title></path>\n");
-    if (style < GF_COLOURS) return;
-    gf_text_add(out, "<path class=\"dot hole\" d=\"");
-    points_of(out, d, style, low, scale);
-    gf_text_add(out, "\"/>\n");
-}
-
 void gf_svg_dots(gf_text *out, const gf_dots *d) {
     double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
     for (int64_t i = 0; i < 2 * d->n; i++) low[i & 1] = fmin(low[i & 1], d->y[i]), high[i & 1] = fmax(high[i & 1], d->y[i]);
@@ -561,7 +523,28 @@ void gf_svg_dots(gf_text *out, const gf_dots *d) {
     gf_text_add(out, "<svg class=\"map\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SIDE, SIDE);
     gf_text_escape(out, d->title);
     gf_text_add(out, "\">\n");
-    for (int32_t style = -1; style < GF_DOTS_CLASSES; style++) draw_class(out, d, style, low, scale);
+    for (int32_t style = -1; style < GF_DOTS_CLASSES; style++)
+        if (any(d, style)) {
+            if (style < 0) gf_text_add(out, "<path class=\"dot rest\"");
+            else gf_text_add(out, "<path class=\"dot c%d\"", style % GF_COLOURS);
+            if (d->numbered) {
+                const char *comma = "";
+                gf_text_add(out, " data-i=\"");
+                for (int64_t i = 0; i < d->n; i++)
+                    if (d->style[i] == style) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
+                gf_text_add(out, "\"");
+            }
+            gf_text_add(out, " d=\"");
+            points_of(out, d, style, low, scale);
+            gf_text_add(out, "\"><title>");
+            gf_text_escape(out, style >= 0 && style < d->classes ? d->names[style] : d->classes ? "other classes" : "no label");
+            gf_text_add(out, "</title></path>\n");
+            if (!(style < GF_COLOURS)) {
+                gf_text_add(out, "<path class=\"dot hole\" d=\"");
+                points_of(out, d, style, low, scale);
+                gf_text_add(out, "\"/>\n");
+            }
+        }
     gf_text_add(out, "</svg></figure>\n");
 }
 
@@ -583,15 +566,6 @@ void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes) {
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* n <= 3 bytes as four characters. */
-static void put_group(const unsigned char *b, size_t n, char *to) {
-    const unsigned bits = (unsigned)b[0] << 16 | (n > 1 ? (unsigned)b[1] << 8 : 0) | (n > 2 ? b[2] : 0);
-    to[0] = letters[bits >> 18];
-    to[1] = letters[bits >> 12 & 63];
-    to[2] = n > 1 ? letters[bits >> 6 & 63] : '=';
-    to[3] = n > 2 ? letters[bits & 63] : '=';
-}
-
 void gf_text_base64(gf_text *out, const void *bytes, size_t n) {
     enum { PIECE = 3 * 1024 };
     const unsigned char *b = bytes;
@@ -599,7 +573,18 @@ void gf_text_base64(gf_text *out, const void *bytes, size_t n) {
         char piece[GF_BASE64_BYTES(PIECE) + 1];
         const size_t end = n - done < PIECE ? n - done : PIECE;
         size_t used = 0;
-        for (size_t i = 0; i < end; i += 3, used += 4) put_group(b + done + i, end - i < 3 ? end - i : 3, piece + used);
+        for (size_t i = 0; i < end; i += 3, used += 4) {
+            /* n <= 3 bytes as four characters. */
+            const unsigned char *group_b = b + done + i;
+            const size_t group_count = end - i < 3 ? end - i : 3;
+            char *to = piece + used;
+            const unsigned bits = (unsigned)group_b[0] << 16 | (group_count > 1 ? (unsigned)group_b[1] << 8 : 0) |
+                                  (group_count > 2 ? group_b[2] : 0);
+            to[0] = letters[bits >> 18];
+            to[1] = letters[bits >> 12 & 63];
+            to[2] = group_count > 1 ? letters[bits >> 6 & 63] : '=';
+            to[3] = group_count > 2 ? letters[bits & 63] : '=';
+        }
         piece[used] = 0;
         gf_text_add(out, "%s", piece);
     }

@@ -82,22 +82,18 @@ static void add_part(gf_text *out, const gf_table *t, int words, int from, int t
     }
 }
 
-/* The end of the part that begins at column `from`: as many as fit, but one. */
-static int end_of_part(const gf_table *t, int words, int from) {
-    int width = 0, to = from;
-    for (int k = 0; k < words && k < t->columns; k++) width += column_width(t, k) + 2;
-    for (; to < t->columns; to++) {
-        width += column_width(t, to) + (to > from ? 2 : 0);
-        if (terminal > 0 && width > terminal && to > from) break;
-    }
-    return to;
-}
-
 void gf_table_text(gf_text *out, const gf_table *t, int words) {
     out->failed |= t->failed;
     if (words >= t->columns) add_part(out, t, words, words, t->columns);
     for (int from = words, to; from < t->columns; from = to) {
-        to = end_of_part(t, words, from);
+        /* The end of the part that begins at column `from`: as many as fit, but one. */
+        int width = 0, part_to = from;
+        for (int k = 0; k < words && k < t->columns; k++) width += column_width(t, k) + 2;
+        for (; part_to < t->columns; part_to++) {
+            width += column_width(t, part_to) + (part_to > from ? 2 : 0);
+            if (terminal > 0 && width > terminal && part_to > from) break;
+        }
+        to = part_to;
         if (from > words) gf_text_add(out, "\n");
         add_part(out, t, words, from, to);
     }

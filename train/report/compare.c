@@ -54,15 +54,6 @@ static const gf_config *first_of(const gf_comparison *c, int group) {
     return NULL;
 }
 
-static void find_groups(gf_comparison *c) {
-    for (int i = 0; i < c->runs; i++) {
-        int g = 0;
-        while (g < c->groups && !same_group(first_of(c, g), &c->run[i].config)) g++;
-        c->run[i].group = g;
-        c->groups += g == c->groups;
-    }
-}
-
 /* 1: key i says how thresholds are learned, and the detector of this configuration learns none. */
 static int is_idle_key(const gf_config *c, int i) {
     int in_method;
@@ -105,13 +96,6 @@ static int labels_repeat(const gf_comparison *c) {
     return 0;
 }
 
-static void label_groups(gf_comparison *c) {
-    write_labels(c, 0);
-    if (labels_repeat(c)) write_labels(c, 1);
-    for (int g = 0; g < c->groups; g++)
-        if (!c->label[g][0]) snprintf(c->label[g], sizeof c->label[g], c->groups > 1 ? "group %d" : "all runs", g + 1);
-}
-
 /* ----- reading ----- */
 
 /* Index of the metric with this key, added if new; -1: there are too many. */
@@ -142,25 +126,6 @@ static void add_figures(gf_comparison *c, gf_compared *r, const gf_eval_line *e)
     }
 }
 
-static void add_last_epoch(gf_comparison *c, gf_compared *r, const gf_run_log *log) {
-    gf_eval_line e = {.event = GF_EVAL_EPOCH, .fraction = NAN, .k = NAN};
-    int rows;
-    const gf_eval_key *row = gf_eval_keys(GF_EVAL_EPOCH, &rows);
-    for (int i = 0; i < rows; i++) e.value[i] = gf_run_last_of(log, row[i].key);
-    gf_settings_of_run(&r->config, e.settings);
-    gf_eval_identify(&e);
-    add_figures(c, r, &e);
-}
-
-/* Lines that were left out, and keys of a newer version. */
-static void note_gaps(gf_comparison *c, const gf_run_log *log) {
-    if (log->skipped && !c->skipped) gf_path_join(NULL, c->skipped_in, log->path, log->eval.skipped ? GF_EVAL_FILE : GF_LOG_FILE);
-    c->skipped += log->skipped;
-    if (!*log->eval.unknown || *c->unknown) return;
-    snprintf(c->unknown, sizeof c->unknown, "%s", log->eval.unknown);
-    snprintf(c->unknown_in, sizeof c->unknown_in, "%s", log->path);
-}
-
 static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path, gf_compared *r) {
     gf_run_log log;
     TRY(gf_run_log_read(err, path, &log));
@@ -169,8 +134,20 @@ static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path,
     r->seed = log.config.seed;
     for (int i = 0; i < log.eval.count; i++)
         if (!log.eval.line[i].untrained) add_figures(c, r, &log.eval.line[i]);
-    add_last_epoch(c, r, &log);
-    note_gaps(c, &log);
+    gf_eval_line e = {.event = GF_EVAL_EPOCH, .fraction = NAN, .k = NAN};
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(GF_EVAL_EPOCH, &rows);
+    for (int i = 0; i < rows; i++) e.value[i] = gf_run_last_of(&log, row[i].key);
+    gf_settings_of_run(&r->config, e.settings);
+    gf_eval_identify(&e);
+    add_figures(c, r, &e);
+    /* Lines that were left out, and keys of a newer version. */
+    if (log.skipped && !c->skipped) gf_path_join(NULL, c->skipped_in, log.path, log.eval.skipped ? GF_EVAL_FILE : GF_LOG_FILE);
+    c->skipped += log.skipped;
+    if (*log.eval.unknown && !*c->unknown) {
+        snprintf(c->unknown, sizeof c->unknown, "%s", log.eval.unknown);
+        snprintf(c->unknown_in, sizeof c->unknown_in, "%s", log.path);
+    }
     gf_run_log_free(&log);
     return GLOFND_OK;
 }
@@ -188,49 +165,6 @@ static const char *settings_of(const gf_metric *m) {
     return at ? at + 1 : "";
 }
 
-/* 1: two metrics have the same title and name, so that only their settings differ. */
-static int same_name(const gf_metric *a, const gf_metric *b) {
-    const size_t n = (size_t)(settings_of(a) - a->key);
-    return a != b && strncmp(a->key, b->key, n) == 0;
-}
-
-/* Appends to the names of metrics that were measured in different ways the fewest settings that distinguish them. */
-static void disambiguate_names(gf_comparison *c) {
-    for (int a = 0; a < c->metrics; a++) {
-        gf_metric *m = &c->metric[a];
-        const char *own = settings_of(m), *separator = " (", *shown[16];
-        char text[200];
-        int count = 0;
-        for (int b = 0; b < c->metrics && count < 16; b++) {
-            const char *other = settings_of(&c->metric[b]);
-            int distinct = !same_name(m, &c->metric[b]) || !measured(c, b);
-            for (int k = 0; k < count; k++) distinct |= gf_settings_differ(own, other, shown[k]);
-            if (distinct || !(shown[count] = gf_settings_difference(own, other))) continue;
-            gf_settings_describe(own, shown[count++], text, sizeof text);
-            const size_t used = strlen(m->name);
-            snprintf(m->name + used, sizeof m->name - used, "%s%s", separator, text);
-            separator = ", ";
-        }
-        if (count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
-        gf_utf8_trim(m->name);
-    }
-}
-
-static void swap_metrics(gf_comparison *c, int a, int b) {
-    const gf_metric metric = c->metric[a];
-    c->metric[a] = c->metric[b], c->metric[b] = metric;
-    for (int i = 0; i < c->runs; i++) {
-        const double value = c->run[i].value[a];
-        c->run[i].value[a] = c->run[i].value[b], c->run[i].value[b] = value;
-    }
-}
-
-/* By rank; metrics of equal rank stay in the order in which they were found. */
-static void sort_metrics(gf_comparison *c) {
-    for (int m = 1; m < c->metrics; m++)
-        for (int k = m; k > 0 && c->metric[k - 1].rank > c->metric[k].rank; k--) swap_metrics(c, k - 1, k);
-}
-
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
     *out = (gf_comparison){0};
     FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS_MAX, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
@@ -245,10 +179,50 @@ glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count,
         for (int m = 0; m < GF_COMPARE_METRICS_MAX; m++) out->run[i].value[m] = NAN;
     for (int i = 0; i < count && status == GLOFND_OK; i++) status = read_run(err, out, runs[i], &out->run[i]);
     if (status == GLOFND_OK) {
-        find_groups(out);
-        label_groups(out);
-        disambiguate_names(out);
-        sort_metrics(out);
+        for (int i = 0; i < out->runs; i++) {
+            int g = 0;
+            while (g < out->groups && !same_group(first_of(out, g), &out->run[i].config)) g++;
+            out->run[i].group = g;
+            out->groups += g == out->groups;
+        }
+        write_labels(out, 0);
+        if (labels_repeat(out)) write_labels(out, 1);
+        for (int g = 0; g < out->groups; g++)
+            if (!out->label[g][0])
+                snprintf(out->label[g], sizeof out->label[g], out->groups > 1 ? "group %d" : "all runs", g + 1);
+        /* Appends to the names of metrics that were measured in different ways the fewest settings that distinguish them. */
+        for (int a = 0; a < out->metrics; a++) {
+            gf_metric *m = &out->metric[a];
+            const char *own = settings_of(m), *separator = " (", *shown[16];
+            char text[200];
+            int names_count = 0;
+            for (int b = 0; b < out->metrics && names_count < 16; b++) {
+                const char *other = settings_of(&out->metric[b]);
+                /* 1: two metrics have the same title and name, so that only their settings differ. */
+                const gf_metric *metric = &out->metric[b];
+                const size_t n = (size_t)(settings_of(m) - m->key);
+                int distinct = !(m != metric && strncmp(m->key, metric->key, n) == 0) || !measured(out, b);
+                for (int k = 0; k < names_count; k++) distinct |= gf_settings_differ(own, other, shown[k]);
+                if (distinct || !(shown[names_count] = gf_settings_difference(own, other))) continue;
+                gf_settings_describe(own, shown[names_count++], text, sizeof text);
+                const size_t used = strlen(m->name);
+                snprintf(m->name + used, sizeof m->name - used, "%s%s", separator, text);
+                separator = ", ";
+            }
+            if (names_count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
+            gf_utf8_trim(m->name);
+        }
+        /* By rank; metrics of equal rank stay in the order in which they were found. */
+        for (int m = 1; m < out->metrics; m++)
+            for (int k = m; k > 0 && out->metric[k - 1].rank > out->metric[k].rank; k--) {
+                const int a = k - 1;
+                const gf_metric metric = out->metric[a];
+                out->metric[a] = out->metric[k], out->metric[k] = metric;
+                for (int i = 0; i < out->runs; i++) {
+                    const double value = out->run[i].value[a];
+                    out->run[i].value[a] = out->run[i].value[k], out->run[i].value[k] = value;
+                }
+            }
     } else {
         gf_compare_free(out);
     }

@@ -21,36 +21,27 @@ static void p_value(double p, char *out, size_t bytes) {
     else snprintf(out, bytes, "%.3f", p);
 }
 
-static int runs_of(const gf_comparison *c, int group) {
-    int n = 0;
-    for (int i = 0; i < c->runs; i++) n += c->run[i].group == group;
-    return n;
-}
-
 /* ----- text ----- */
 
-static void list_groups(gf_text *out, const gf_comparison *c) {
-    gf_table t = {.columns = 4};
+void gf_compare_text(gf_text *out, const gf_comparison *c) {
+    char cell[64];
+    gf_table t = {.columns = 3 * c->groups - 1};
+    gf_table table = {.columns = 4};
     for (int g = 0; g < c->groups; g++) {
         char seeds[GF_TABLE_CELL] = "";
         size_t used = 0;
         for (int i = 0; i < c->runs; i++)
             if (c->run[i].group == g && used < sizeof seeds - 24)
                 used += (size_t)snprintf(seeds + used, sizeof seeds - used, " %lld", (long long)c->run[i].seed);
-        const int n = runs_of(c, g);
-        gf_table_add(&t, "group %d", g + 1);
-        gf_table_add(&t, "%s", c->label[g]);
-        gf_table_add(&t, "%d run%s", n, n == 1 ? "" : "s");
-        gf_table_add(&t, "seed%s%s%s", n == 1 ? "" : "s", seeds, g == 0 && c->groups > 1 ? ", baseline" : "");
+        int n = 0;
+        for (int i = 0; i < c->runs; i++) n += c->run[i].group == g;
+        gf_table_add(&table, "group %d", g + 1);
+        gf_table_add(&table, "%s", c->label[g]);
+        gf_table_add(&table, "%d run%s", n, n == 1 ? "" : "s");
+        gf_table_add(&table, "seed%s%s%s", n == 1 ? "" : "s", seeds, g == 0 && c->groups > 1 ? ", baseline" : "");
     }
-    gf_table_text(out, &t, 4);
-    gf_table_free(&t);
-}
-
-void gf_compare_text(gf_text *out, const gf_comparison *c) {
-    char cell[64];
-    gf_table t = {.columns = 3 * c->groups - 1};
-    list_groups(out, c);
+    gf_table_text(out, &table, 4);
+    gf_table_free(&table);
     if (c->metrics == 0) return;
     gf_table_add(&t, "metric");
     for (int g = 0; g < c->groups; g++) {
@@ -120,7 +111,8 @@ static void json_number(gf_text *out, const char *key, double x) {
     else gf_text_add(out, ", \"%s\": null", key);
 }
 
-static void json_groups(gf_text *out, const gf_comparison *c) {
+void gf_compare_json(gf_text *out, const gf_comparison *c) {
+    gf_text_add(out, "{\"groups\": [");
     for (int g = 0; g < c->groups; g++) {
         const char *comma = "";
         gf_text_add(out, "%s\n    {\"group\": %d, \"label\": ", g ? "," : "", g + 1);
@@ -135,31 +127,6 @@ static void json_groups(gf_text *out, const gf_comparison *c) {
         }
         gf_text_add(out, "]}");
     }
-}
-
-static void json_cell(gf_text *out, const gf_comparison *c, int g, int m) {
-    const gf_cell x = gf_compare_cell(c, g, m);
-    const char *comma = "";
-    gf_text_add(out, "%s\n      {\"group\": %d, \"values\": [", g ? "," : "", g + 1);
-    for (int i = 0; i < c->runs; i++) {
-        if (c->run[i].group != g) continue;
-        if (isfinite(c->run[i].value[m])) gf_text_add(out, "%s%.15g", comma, c->run[i].value[m]);
-        else gf_text_add(out, "%snull", comma);
-        comma = ", ";
-    }
-    gf_text_add(out, "]");
-    json_number(out, "mean", x.mean);
-    json_number(out, "std", x.std);
-    gf_text_add(out, ", \"pairs\": %lld", (long long)x.test.pairs);
-    json_number(out, "difference", x.test.difference);
-    json_number(out, "t", x.test.t);
-    json_number(out, "p", x.p);
-    gf_text_add(out, "}");
-}
-
-void gf_compare_json(gf_text *out, const gf_comparison *c) {
-    gf_text_add(out, "{\"groups\": [");
-    json_groups(out, c);
     gf_text_add(out, "],\n \"metrics\": [");
     for (int m = 0; m < c->metrics; m++) {
         gf_text_add(out, "%s\n    {\"name\": ", m ? "," : "");
@@ -168,24 +135,31 @@ void gf_compare_json(gf_text *out, const gf_comparison *c) {
                     c->metric[m].better > 0   ? "\"higher\""
                     : c->metric[m].better < 0 ? "\"lower\""
                                               : "null");
-        for (int g = 0; g < c->groups; g++) json_cell(out, c, g, m);
+        for (int g = 0; g < c->groups; g++) {
+            const gf_cell x = gf_compare_cell(c, g, m);
+            const char *comma = "";
+            gf_text_add(out, "%s\n      {\"group\": %d, \"values\": [", g ? "," : "", g + 1);
+            for (int i = 0; i < c->runs; i++) {
+                if (c->run[i].group != g) continue;
+                if (isfinite(c->run[i].value[m])) gf_text_add(out, "%s%.15g", comma, c->run[i].value[m]);
+                else gf_text_add(out, "%snull", comma);
+                comma = ", ";
+            }
+            gf_text_add(out, "]");
+            json_number(out, "mean", x.mean);
+            json_number(out, "std", x.std);
+            gf_text_add(out, ", \"pairs\": %lld", (long long)x.test.pairs);
+            json_number(out, "difference", x.test.difference);
+            json_number(out, "t", x.test.t);
+            json_number(out, "p", x.p);
+            gf_text_add(out, "}");
+        }
         gf_text_add(out, "]}");
     }
     gf_text_add(out, "]}\n");
 }
 
 /* ----- LaTeX ----- */
-
-static void latex_head(gf_text *out, const gf_comparison *c) {
-    gf_text_add(out, "\\begin{tabular}{l");
-    for (int m = 0; m < c->metrics; m++) gf_text_add(out, "r");
-    gf_text_add(out, "}\n    \\toprule\n    Method");
-    for (int m = 0; m < c->metrics; m++) {
-        gf_text_add(out, " & ");
-        gf_text_latex(out, c->metric[m].name);
-    }
-    gf_text_add(out, " \\\\\n    \\midrule\n");
-}
 
 static void latex_means(gf_text *out, const gf_comparison *c, int g) {
     char text[64];
@@ -212,7 +186,14 @@ static void latex_p_values(gf_text *out, const gf_comparison *c, int g) {
 }
 
 static void latex_table(gf_text *out, const gf_comparison *c, int first, void (*cells)(gf_text *, const gf_comparison *, int)) {
-    latex_head(out, c);
+    gf_text_add(out, "\\begin{tabular}{l");
+    for (int m = 0; m < c->metrics; m++) gf_text_add(out, "r");
+    gf_text_add(out, "}\n    \\toprule\n    Method");
+    for (int m = 0; m < c->metrics; m++) {
+        gf_text_add(out, " & ");
+        gf_text_latex(out, c->metric[m].name);
+    }
+    gf_text_add(out, " \\\\\n    \\midrule\n");
     for (int g = first; g < c->groups; g++) {
         gf_text_add(out, "    ");
         gf_text_latex(out, c->label[g]);

@@ -42,20 +42,18 @@ static int is_image_name(const char *name) {
     return 0;
 }
 
-/* The dataset of a row: they are in the order of rows. */
-static const gf_row_images *images_of(const gf_discover_html *h, int64_t row) {
-    int k = h->image_sets - 1;
-    while (k > 0 && row < h->images[k].first) k--;
-    return &h->images[k];
-}
-
 /* Unreadable images are left out of the page. */
 static int from_dataset(void *user, int64_t i, gf_image *out) {
     pages *p = user;
     const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
     gf_error ignored;
     p->sample.image = *out;
-    const gf_row_images *set = images_of(p->x->html, p->x->d->good[i]);
+    /* The dataset of a row: they are in the order of rows. */
+    const gf_discover_html *h = p->x->html;
+    const int64_t row = p->x->d->good[i];
+    int k = h->image_sets - 1;
+    while (k > 0 && row < h->images[k].first) k--;
+    const gf_row_images *set = &h->images[k];
     const int found = gf_dataset_read(&ignored, set->data, p->x->d->good[i] - set->first, &hint, &p->sample) == GLOFND_OK;
     *out = p->sample.image;
     p->sample.image = (gf_image){0};
@@ -90,22 +88,6 @@ static const char *class_of(void *user, int32_t label) {
     return gf_dataset_class(p->x->html->images[0].data, label);
 }
 
-static void choose_images(const gf_discover_report *r, gf_explorer *page) {
-    page->side = SIDE;
-    if (r->d->classes.n || r->html->image_sets) page->class_name = class_of;
-    if (!r->html->image_sets) {
-        if (some_image_names(r->d)) page->image = from_file;
-        return;
-    }
-    int small = 1;
-    for (int k = 0; k < r->html->image_sets; k++) {
-        const gf_dataset_info info = gf_dataset_describe(r->html->images[k].data);
-        small &= info.width > 0 && info.width <= SMALL && info.height <= SMALL;
-    }
-    if (small) page->side = SMALL;
-    page->image = from_dataset;
-}
-
 /* ----- facts ----- */
 
 static char *add_fact(pages *p, const char *what) {
@@ -123,25 +105,6 @@ static void add_count(pages *p, const char *what, int64_t count) {
         text[used++] = digits[i];
     }
     text[used] = 0;
-}
-
-static void add_facts(pages *p) {
-    const gf_discover_result *r = p->x->r;
-    const gf_discover_data *d = p->x->d;
-    add_count(p, "embeddings compared", d->good_n);
-    add_count(p, "exact copies", d->good_n - d->distinct);
-    add_count(p, "groups of duplicates", r->groups.count);
-    if (p->x->decisions) add_count(p, "rows to keep", p->x->decisions->keep);
-    if (p->x->decisions) add_count(p, "rows to remove", p->x->decisions->duplicates + p->x->decisions->bad);
-    if (p->x->decisions) add_count(p, "outliers", p->x->decisions->outliers_found);
-    if (p->x->decisions && d->label) add_count(p, "label issues", p->x->decisions->issues);
-    add_count(p, "pairs above a threshold", r->above);
-    add_count(p, "mutual pairs", r->mutual_pairs);
-    add_count(p, "connected components", r->parts.count);
-    snprintf(add_fact(p, "mean threshold"), FACT_TEXT, "%.4f", r->lambda.mean);
-    if (!r->quality.anchors) return;
-    snprintf(add_fact(p, "precision by labels"), FACT_TEXT, "%.2f %%", 100.0 * r->quality.precision);
-    snprintf(add_fact(p, "recall by labels"), FACT_TEXT, "%.2f %%", 100.0 * r->quality.recall);
 }
 
 /* ----- by position ----- */
@@ -223,7 +186,23 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
     const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > edge ? fits - edge : 0;
     FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top) || !copy_nearest(p) || !find_leaks(p), GLOFND_E_MEMORY,
             "no memory for a page of %lld anchors", (long long)f->n);
-    add_facts(p);
+    const gf_discover_result *result = p->x->r;
+    const gf_discover_data *d = p->x->d;
+    add_count(p, "embeddings compared", d->good_n);
+    add_count(p, "exact copies", d->good_n - d->distinct);
+    add_count(p, "groups of duplicates", result->groups.count);
+    if (p->x->decisions) add_count(p, "rows to keep", p->x->decisions->keep);
+    if (p->x->decisions) add_count(p, "rows to remove", p->x->decisions->duplicates + p->x->decisions->bad);
+    if (p->x->decisions) add_count(p, "outliers", p->x->decisions->outliers_found);
+    if (p->x->decisions && d->label) add_count(p, "label issues", p->x->decisions->issues);
+    add_count(p, "pairs above a threshold", result->above);
+    add_count(p, "mutual pairs", result->mutual_pairs);
+    add_count(p, "connected components", result->parts.count);
+    snprintf(add_fact(p, "mean threshold"), FACT_TEXT, "%.4f", result->lambda.mean);
+    if (result->quality.anchors) {
+        snprintf(add_fact(p, "precision by labels"), FACT_TEXT, "%.2f %%", 100.0 * result->quality.precision);
+        snprintf(add_fact(p, "recall by labels"), FACT_TEXT, "%.2f %%", 100.0 * result->quality.recall);
+    }
     gf_explorer page = {
         .source = x->source,
         .summary = summary,
@@ -255,7 +234,19 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
         .image_bytes = x->html->bytes,
         .inline_bytes = INLINE_BYTES,
     };
-    choose_images(x, &page);
+    page.side = SIDE;
+    if (x->d->classes.n || x->html->image_sets) page.class_name = class_of;
+    if (!x->html->image_sets) {
+        if (some_image_names(x->d)) page.image = from_file;
+    } else {
+        int small = 1;
+        for (int k = 0; k < x->html->image_sets; k++) {
+            const gf_dataset_info info = gf_dataset_describe(x->html->images[k].data);
+            small &= info.width > 0 && info.width <= SMALL && info.height <= SMALL;
+        }
+        if (small) page.side = SMALL;
+        page.image = from_dataset;
+    }
     return gf_explorer_write(err, path, &page, &shown);
 }
 

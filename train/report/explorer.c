@@ -105,26 +105,6 @@ static void add_bytes(gf_chunks *c, piece_bytes *b) {
     b->used = 0;
 }
 
-/* [numbers: row, label, slot, kept; names]; label: -1 unknown. kept: the position that is kept instead, itself: kept. */
-static void put_light(gf_chunks *c, const gf_explorer *x, const int32_t *slot, int64_t from, int64_t to, piece_bytes *b) {
-    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->row[i], 4);
-    for (int64_t i = from; i < to; i++) put_le(b, x->label ? (uint32_t)x->label[i] : UINT32_MAX, 4);
-    for (int64_t i = from; i < to; i++) put_le(b, slot ? (uint32_t)slot[i] : UINT32_MAX, 4);
-    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)(x->decisions ? x->decisions->kept[i] : i), 4);
-    gf_text_add(&c->text, "[");
-    add_bytes(c, b);
-    gf_text_add(&c->text, ",\"");
-    gf_text names = {0};
-    for (int64_t i = from; x->name && i < to; i++) {
-        if (i > from) gf_text_add(&names, "\n");
-        gf_text_show(&names, x->name[i]); /* one line */
-    }
-    if (names.at) gf_text_base64(&c->text, names.at, names.used);
-    if (names.failed) c->error = ENOMEM;
-    gf_text_free(&names);
-    gf_text_add(&c->text, "\"]");
-}
-
 static uint32_t bits_of(float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
@@ -143,25 +123,6 @@ static uint32_t near_cell(float v) {
     return isnan(v) ? 0 : (uint32_t)(int32_t)lrintf(fmaxf(-3.0f, fminf(3.0f, v)) * SIMILARITY_SCALE);
 }
 
-/* [numbers: threshold, above, mutual, component, group, first of the same bytes; neighbours; their similarities] */
-static void put_heavy(gf_chunks *c, const gf_explorer *x, int64_t from, int64_t to, piece_bytes *b) {
-    for (int64_t i = from; i < to; i++) put_le(b, bits_of(x->lambda[i]), 4);
-    for (int64_t i = from; i < to; i++) put_le(b, limited(x->above[i]), 4);
-    for (int64_t i = from; i < to; i++) put_le(b, limited(x->mutual[i]), 4);
-    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->component[i], 4);
-    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->group[i], 4);
-    for (int64_t i = from; i < to; i++) put_le(b, (uint32_t)x->copy_of[i], 4);
-    gf_text_add(&c->text, "[");
-    add_bytes(c, b);
-    gf_text_add(&c->text, ",");
-    for (int64_t k = from * x->top; k < to * x->top; k++) put_le(b, other_cell(x, k), 4);
-    add_bytes(c, b);
-    gf_text_add(&c->text, ",");
-    for (int64_t k = from * x->top; k < to * x->top; k++) put_le(b, near_cell(x->similarity[k]), 2);
-    add_bytes(c, b);
-    gf_text_add(&c->text, "]");
-}
-
 void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *slot) {
     const int64_t each = gf_chunk_anchors(x);
     piece_bytes b = {.at = malloc((size_t)each * (size_t)GF_MAX(6 * 4, 4 * x->top + 4))};
@@ -169,10 +130,41 @@ void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *sl
     for (int64_t k = 0; b.at && k * each < x->n && !c->error; k++) {
         const int64_t from = k * each, to = GF_MIN(from + each, x->n);
         gf_chunk_begin(c, "a", k);
-        put_light(c, x, slot, from, to, &b);
+        /* [numbers: row, label, slot, kept; names]; label: -1 unknown. kept: the position that is kept instead, itself: kept. */
+        for (int64_t i = from; i < to; i++) put_le(&b, (uint32_t)x->row[i], 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, x->label ? (uint32_t)x->label[i] : UINT32_MAX, 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, slot ? (uint32_t)slot[i] : UINT32_MAX, 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, (uint32_t)(x->decisions ? x->decisions->kept[i] : i), 4);
+        gf_text_add(&c->text, "[");
+        add_bytes(c, &b);
+        gf_text_add(&c->text, ",\"");
+        gf_text names = {0};
+        for (int64_t i = from; x->name && i < to; i++) {
+            if (i > from) gf_text_add(&names, "\n");
+            gf_text_show(&names, x->name[i]); /* one line */
+        }
+        if (names.at) gf_text_base64(&c->text, names.at, names.used);
+        if (names.failed) c->error = ENOMEM;
+        gf_text_free(&names);
+        gf_text_add(&c->text, "\"]");
         gf_chunk_end(c);
         gf_chunk_begin(c, "n", k);
-        put_heavy(c, x, from, to, &b);
+        /* [numbers: threshold, above, mutual, component, group, first of the same bytes; neighbours; their similarities] */
+        for (int64_t i = from; i < to; i++) put_le(&b, bits_of(x->lambda[i]), 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, limited(x->above[i]), 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, limited(x->mutual[i]), 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, (uint32_t)x->component[i], 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, (uint32_t)x->group[i], 4);
+        for (int64_t i = from; i < to; i++) put_le(&b, (uint32_t)x->copy_of[i], 4);
+        gf_text_add(&c->text, "[");
+        add_bytes(c, &b);
+        gf_text_add(&c->text, ",");
+        for (int64_t j = from * x->top; j < to * x->top; j++) put_le(&b, other_cell(x, j), 4);
+        add_bytes(c, &b);
+        gf_text_add(&c->text, ",");
+        for (int64_t j = from * x->top; j < to * x->top; j++) put_le(&b, near_cell(x->similarity[j]), 2);
+        add_bytes(c, &b);
+        gf_text_add(&c->text, "]");
         gf_chunk_end(c);
     }
     free(b.at);
@@ -238,19 +230,6 @@ static glofnd_status add_picture(gf_error *err, drawing *d, int64_t i) {
     return d->sheet.count == (int64_t)across(d) * across(d) ? finish_sheet(err, d) : GLOFND_OK;
 }
 
-/* Images that decisions show: outliers with their nearest ones, and labels. */
-static glofnd_status add_decided(gf_error *err, drawing *d) {
-    enum { SHOWN = 500 };
-    const gf_explorer *x = d->x;
-    for (int64_t k = 0; x->decisions && x->nearest && k < GF_MIN(x->decisions->outliers, SHOWN); k++) {
-        TRY(add_picture(err, d, x->decisions->outlier[k]));
-        TRY(add_picture(err, d, x->nearest[x->decisions->outlier[k]]));
-    }
-    for (int64_t k = 0; x->decisions && k < GF_MIN(x->decisions->issues, SHOWN); k++)
-        TRY(add_picture(err, d, x->decisions->issue[k].position));
-    return GLOFND_OK;
-}
-
 static glofnd_status add_all(gf_error *err, drawing *d) {
     const gf_explorer *x = d->x;
     for (int exact = 1; exact >= 0; exact--)
@@ -258,7 +237,15 @@ static glofnd_status add_all(gf_error *err, drawing *d) {
             if (exact && x->copy_of[i] != i) TRY(add_picture(err, d, x->copy_of[i]));
             if (x->group[i] >= 0 && (!exact || x->copy_of[i] != i)) TRY(add_picture(err, d, i));
         }
-    TRY(add_decided(err, d));
+    /* Images that decisions show: outliers with their nearest ones, and labels. */
+    enum { SHOWN = 500 };
+    const gf_explorer *explorer = d->x;
+    for (int64_t k = 0; explorer->decisions && explorer->nearest && k < GF_MIN(explorer->decisions->outliers, SHOWN); k++) {
+        TRY(add_picture(err, d, explorer->decisions->outlier[k]));
+        TRY(add_picture(err, d, explorer->nearest[explorer->decisions->outlier[k]]));
+    }
+    for (int64_t k = 0; explorer->decisions && k < GF_MIN(explorer->decisions->issues, SHOWN); k++)
+        TRY(add_picture(err, d, explorer->decisions->issue[k].position));
     for (int64_t i = 0; i < x->n && !d->full; i++)
         for (int64_t k = 0; k < x->top && x->group[i] >= 0 && x->other[i * x->top + k] >= 0; k++)
             TRY(add_picture(err, d, x->other[i * x->top + k]));
@@ -468,65 +455,6 @@ static void add_html(gf_text *t, const char *raw) {
     }
 }
 
-/* Number of class names in the page. */
-static int32_t labels_end(const gf_explorer *x) {
-    enum { CLASSES_MAX = 100000 };
-    int32_t end = 0;
-    for (int64_t i = 0; x->label && x->class_name && i < x->n && end < CLASSES_MAX; i++)
-        if (x->label[i] >= end) end = x->label[i] < CLASSES_MAX ? x->label[i] + 1 : CLASSES_MAX;
-    return end;
-}
-
-static void add_numbers(gf_text *t, const char *key, const int64_t *at, int64_t n) {
-    gf_text_add(t, ",\"%s\":[", key);
-    for (int64_t k = 0; k < n; k++) gf_text_add(t, "%s%lld", k ? "," : "", (long long)at[k]);
-    gf_text_add(t, "]");
-}
-
-/* Counts of thresholds in bins of equal width. */
-static void add_histogram(gf_text *t, const gf_explorer *x) {
-    enum { BINS = 60 };
-    int64_t count[BINS] = {0};
-    float low = x->lambda[0], high = low;
-    for (int64_t i = 1; i < x->n; i++) low = fminf(low, x->lambda[i]), high = fmaxf(high, x->lambda[i]);
-    const double span = high > low ? (double)high - (double)low : 1e-6;
-    for (int64_t i = 0; i < x->n; i++) {
-        const int64_t bin = (int64_t)(((double)x->lambda[i] - (double)low) / span * BINS);
-        count[GF_MAX(0, GF_MIN(bin, BINS - 1))]++;
-    }
-    gf_text_add(t, ",\"low\":%.9g,\"span\":%.9g", (double)low, span);
-    add_numbers(t, "bins", count, BINS);
-}
-
-/* Names of splits are plain words (programs/discover_decide.c). */
-static void add_splits(gf_text *t, const gf_explorer *x) {
-    const gf_decide_spec *c = x->decide;
-    gf_text_add(t, ",\"splits\":[");
-    for (int a = 0; a < c->splits; a++) {
-        gf_text_add(t, a ? ",[" : "[");
-        gf_chunk_add_string(t, c->split[a].name);
-        gf_text_add(t, ",%lld", (long long)c->split[a].rows);
-        for (int b = 0; b < c->splits; b++)
-            gf_text_add(t, ",%lld,%lld", (long long)x->decisions->leak[a][b], (long long)x->decisions->exact[a][b]);
-        gf_text_add(t, "]");
-    }
-    gf_text_add(t, "]");
-}
-
-static void add_decisions(gf_text *t, const gf_explorer *x) {
-    const gf_decisions *e = x->decisions;
-    if (!e) return;
-    gf_text_add(t, ",\"decided\":1,\"keep\":%lld,\"duplicates\":%lld,\"bad\":%lld,\"rule\":\"%s\"", (long long)e->keep,
-                (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep));
-    int64_t copies = 0;
-    for (int64_t i = 0; i < x->n; i++) copies += x->copy_of[i] != i;
-    gf_text_add(t, ",\"copies\":%lld", (long long)copies);
-    gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld",
-                x->nearest ? (long long)e->outliers : 0LL, (long long)e->outliers_found, e->outlier_limit, (long long)e->issues,
-                (long long)x->leaks);
-    add_splits(t, x);
-}
-
 /* The anchor that the page shows first: the first of a group as they are shown, of a component, of all. */
 static int64_t first_shown(const gf_explorer *x, const int32_t *order) {
     for (int64_t i = 0; i < x->n && x->groups > 0; i++)
@@ -536,85 +464,7 @@ static int64_t first_shown(const gf_explorer *x, const int32_t *order) {
     return 0;
 }
 
-static void put_meta(page *p, const gf_chunks *c, int across, const int32_t *order) {
-    const gf_explorer *x = p->x;
-    const int32_t classes = labels_end(x);
-    const int64_t each = gf_chunk_anchors(x);
-    gf_text t = {0};
-    gf_text_add(&t, "<script type=\"text/plain\" id=\"d-meta\">");
-    gf_text_add(&t, "{\"n\":%lld,\"top\":%lld,\"across\":%d,\"names\":%d,\"labels\":%d,\"components\":%lld,\"groups\":%lld",
-                (long long)x->n, (long long)x->top, across, x->name != NULL, x->label != NULL, (long long)x->components,
-                (long long)x->groups);
-    gf_text_add(&t, ",\"each\":%lld,\"items\":%d,\"listed\":%d,\"folder\":\"%s\",\"start\":%lld", (long long)each, GF_CHUNK_ITEMS,
-                GF_CHUNK_LISTED, c->folder[0] ? GF_PAGE_FOLDER : "", (long long)first_shown(x, order));
-    gf_text_add(&t, ",\"first\":[");
-    for (int64_t i = 0; i < x->n; i += each) gf_text_add(&t, "%s%d", i ? "," : "", (int)x->row[i]);
-    gf_text_add(&t, "],\"order\":[");
-    for (int64_t k = 0; k < GF_MIN(x->groups, GF_CHUNK_LISTED); k++) gf_text_add(&t, "%s%d", k ? "," : "", (int)order[k]);
-    gf_text_add(&t, "]");
-    add_histogram(&t, x);
-    add_decisions(&t, x);
-    gf_text_add(&t, ",\"classes\":[");
-    for (int32_t k = 0; k < classes; k++) {
-        const char *name = x->class_name(x->user, k);
-        if (k) gf_text_add(&t, ",");
-        gf_chunk_add_string(&t, name ? name : "");
-    }
-    gf_text_add(&t, "]}</script>\n");
-    flush_text(p, &t);
-}
-
-/* Duplicates as they are shown: those with equal bytes first. */
-static int32_t *order_groups(const gf_explorer *x) {
-    int32_t *order = malloc((size_t)(x->groups + 1) * sizeof *order);
-    uint8_t *exact = calloc((size_t)x->groups + 1, 1);
-    int64_t used = 0;
-    for (int64_t i = 0; exact && i < x->n; i++)
-        if (x->group[i] >= 0 && x->copy_of[i] != i) exact[x->group[i]] = 1;
-    for (int want = 1; order && exact && want >= 0; want--)
-        for (int64_t g = 0; g < x->groups; g++)
-            if (exact[g] == want) order[used++] = (int32_t)g;
-    if (!exact) {
-        free(order);
-        order = NULL;
-    }
-    free(exact);
-    return order;
-}
-
 /* ----- page ----- */
-
-/* pieces: some of its data are files beside it. Nothing else is loaded, and nothing from elsewhere. */
-static void put_head(page *p, int pieces) {
-    const gf_explorer *x = p->x;
-    const char *beside = pieces ? " 'self' file:" : "";
-    gf_text t = {0};
-    gf_text_add(
-        &t,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
-        "content=\"default-src 'none'; img-src data: blob:%s; style-src 'unsafe-inline'; script-src 'unsafe-inline'%s\">\n",
-        beside, beside);
-    gf_text_add(&t, "<meta name=\"viewport\" "
-                    "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ");
-    add_html(&t, x->source);
-    gf_text_add(&t, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n",
-                gf_explorer_css);
-    gf_text_add(&t, "<p class=\"soft small\">found by <b>glofnd discover</b> in ");
-    add_html(&t, x->source);
-    gf_text_add(
-        &t, "</p>\n<p class=\"lead\">Every sample has its own similarity threshold. Samples above it probably show the same "
-            "thing, and training should not push them apart: they are false negatives. Nearly equal samples are duplicates.</p>\n"
-            "<div class=\"facts\">");
-    for (int k = 0; k < x->fact_count; k++) {
-        gf_text_add(&t, "<div class=\"fact\"><b>");
-        add_html(&t, x->facts[2 * k]);
-        gf_text_add(&t, "</b><span>");
-        add_html(&t, x->facts[2 * k + 1]);
-        gf_text_add(&t, "</span></div>");
-    }
-    gf_text_add(&t, "</div>\n</header>\n");
-    flush_text(p, &t);
-}
 
 static void put_body(page *p, int64_t shown) {
     const gf_explorer *x = p->x;
@@ -653,27 +503,106 @@ int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
     return fit > TOP_MIN ? (int64_t)fit : GF_MIN(top, TOP_MIN);
 }
 
-/* 1: the data fit into the page itself. */
-static int is_small(const gf_explorer *x, const gf_explorer_images *m) {
-    double bytes = (double)x->n * (ANCHOR_BYTES + NEIGHBOUR_BYTES * (double)x->top) * 4.0 / 3.0;
-    for (int k = 0; k < m->sheets; k++) bytes += (double)GF_BASE64_BYTES(m->sheet_bytes[k]);
-    return bytes <= x->inline_bytes;
-}
-
-/* The folder beside the page. */
-static glofnd_status make_folder(gf_error *err, const char *path, gf_chunks *c) {
-    const char *slash = strrchr(path, '/');
-    const int used = snprintf(c->folder, sizeof c->folder, "%.*s" GF_PAGE_FOLDER, slash ? (int)(slash + 1 - path) : 0, path);
-    FAIL_IF(err, used < 0 || (size_t)used >= sizeof c->folder - 32, GLOFND_E_ARGUMENT, "the path of the page is too long");
-    FAIL_IF(err, mkdir(c->folder, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "'%.300s' cannot be created: %s", c->folder,
-            strerror(errno));
-    return GLOFND_OK;
-}
-
 static void put_page(page *p, gf_chunks *c, const gf_explorer_images *m, const int32_t *order) {
-    put_head(p, c->folder[0] != 0);
+    /* pieces: some of its data are files beside it. Nothing else is loaded, and nothing from elsewhere. */
+    const int pieces = c->folder[0] != 0;
+    const gf_explorer *explorer = p->x;
+    const char *beside = pieces ? " 'self' file:" : "";
+    gf_text text = {0};
+    gf_text_add(
+        &text,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
+        "content=\"default-src 'none'; img-src data: blob:%s; style-src 'unsafe-inline'; script-src 'unsafe-inline'%s\">\n",
+        beside, beside);
+    gf_text_add(&text,
+                "<meta name=\"viewport\" "
+                "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ");
+    add_html(&text, explorer->source);
+    gf_text_add(&text, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n",
+                gf_explorer_css);
+    gf_text_add(&text, "<p class=\"soft small\">found by <b>glofnd discover</b> in ");
+    add_html(&text, explorer->source);
+    gf_text_add(
+        &text,
+        "</p>\n<p class=\"lead\">Every sample has its own similarity threshold. Samples above it probably show the same "
+        "thing, and training should not push them apart: they are false negatives. Nearly equal samples are duplicates.</p>\n"
+        "<div class=\"facts\">");
+    for (int k = 0; k < explorer->fact_count; k++) {
+        gf_text_add(&text, "<div class=\"fact\"><b>");
+        add_html(&text, explorer->facts[2 * k]);
+        gf_text_add(&text, "</b><span>");
+        add_html(&text, explorer->facts[2 * k + 1]);
+        gf_text_add(&text, "</span></div>");
+    }
+    gf_text_add(&text, "</div>\n</header>\n");
+    flush_text(p, &text);
     put_body(p, m->shown);
-    put_meta(p, c, GF_EXPLORER_SHEET / p->x->side, order);
+    const int across = GF_EXPLORER_SHEET / p->x->side;
+    const gf_explorer *x = p->x;
+    /* Number of class names in the page. */
+    enum { CLASSES_MAX = 100000 };
+    int32_t classes = 0;
+    for (int64_t i = 0; x->label && x->class_name && i < x->n && classes < CLASSES_MAX; i++)
+        if (x->label[i] >= classes) classes = x->label[i] < CLASSES_MAX ? x->label[i] + 1 : CLASSES_MAX;
+    const int64_t each = gf_chunk_anchors(x);
+    gf_text t = {0};
+    gf_text_add(&t, "<script type=\"text/plain\" id=\"d-meta\">");
+    gf_text_add(&t, "{\"n\":%lld,\"top\":%lld,\"across\":%d,\"names\":%d,\"labels\":%d,\"components\":%lld,\"groups\":%lld",
+                (long long)x->n, (long long)x->top, across, x->name != NULL, x->label != NULL, (long long)x->components,
+                (long long)x->groups);
+    gf_text_add(&t, ",\"each\":%lld,\"items\":%d,\"listed\":%d,\"folder\":\"%s\",\"start\":%lld", (long long)each, GF_CHUNK_ITEMS,
+                GF_CHUNK_LISTED, c->folder[0] ? GF_PAGE_FOLDER : "", (long long)first_shown(x, order));
+    gf_text_add(&t, ",\"first\":[");
+    for (int64_t i = 0; i < x->n; i += each) gf_text_add(&t, "%s%d", i ? "," : "", (int)x->row[i]);
+    gf_text_add(&t, "],\"order\":[");
+    for (int64_t k = 0; k < GF_MIN(x->groups, GF_CHUNK_LISTED); k++) gf_text_add(&t, "%s%d", k ? "," : "", (int)order[k]);
+    gf_text_add(&t, "]");
+    /* Counts of thresholds in bins of equal width. */
+    enum { BINS = 60 };
+    int64_t count[BINS] = {0};
+    float low = x->lambda[0], high = low;
+    for (int64_t i = 1; i < x->n; i++) low = fminf(low, x->lambda[i]), high = fmaxf(high, x->lambda[i]);
+    const double span = high > low ? (double)high - (double)low : 1e-6;
+    for (int64_t i = 0; i < x->n; i++) {
+        const int64_t bin = (int64_t)(((double)x->lambda[i] - (double)low) / span * BINS);
+        count[GF_MAX(0, GF_MIN(bin, BINS - 1))]++;
+    }
+    gf_text_add(&t, ",\"low\":%.9g,\"span\":%.9g", (double)low, span);
+    const int64_t n = BINS;
+    gf_text_add(&t, ",\"%s\":[", "bins");
+    for (int64_t k = 0; k < n; k++) gf_text_add(&t, "%s%lld", k ? "," : "", (long long)count[k]);
+    gf_text_add(&t, "]");
+    const gf_decisions *e = x->decisions;
+    if (e) {
+        gf_text_add(&t, ",\"decided\":1,\"keep\":%lld,\"duplicates\":%lld,\"bad\":%lld,\"rule\":\"%s\"", (long long)e->keep,
+                    (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep));
+        int64_t copies = 0;
+        for (int64_t i = 0; i < x->n; i++) copies += x->copy_of[i] != i;
+        gf_text_add(&t, ",\"copies\":%lld", (long long)copies);
+        gf_text_add(&t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld",
+                    x->nearest ? (long long)e->outliers : 0LL, (long long)e->outliers_found, e->outlier_limit,
+                    (long long)e->issues, (long long)x->leaks);
+        /* Names of splits are plain words (programs/discover_decide.c). */
+        const gf_decide_spec *spec = x->decide;
+        gf_text_add(&t, ",\"splits\":[");
+        for (int a = 0; a < spec->splits; a++) {
+            gf_text_add(&t, a ? ",[" : "[");
+            gf_chunk_add_string(&t, spec->split[a].name);
+            gf_text_add(&t, ",%lld", (long long)spec->split[a].rows);
+            for (int b = 0; b < spec->splits; b++)
+                gf_text_add(&t, ",%lld,%lld", (long long)x->decisions->leak[a][b], (long long)x->decisions->exact[a][b]);
+            gf_text_add(&t, "]");
+        }
+        gf_text_add(&t, "]");
+    }
+    gf_text_add(&t, ",\"classes\":[");
+    for (int32_t k = 0; k < classes; k++) {
+        const char *name = x->class_name(x->user, k);
+        if (k) gf_text_add(&t, ",");
+        gf_chunk_add_string(&t, name ? name : "");
+    }
+    gf_text_add(&t, "]}</script>\n");
+    flush_text(p, &t);
     gf_chunks_put_anchors(c, p->x, m->slot);
     gf_chunks_put_lists(c, p->x, m->slot, order);
     for (int k = 0; k < m->sheets; k++) gf_chunk_image(c, k, m->sheet[k], m->sheet_bytes[k]);
@@ -684,7 +613,17 @@ static glofnd_status write_files(gf_error *err, const char *path, const gf_explo
                                  const int32_t *order) {
     page p = {.x = x};
     gf_chunks c = {0};
-    if (!is_small(x, m)) TRY(make_folder(err, path, &c));
+    /* 1: the data fit into the page itself. */
+    double bytes = (double)x->n * (ANCHOR_BYTES + NEIGHBOUR_BYTES * (double)x->top) * 4.0 / 3.0;
+    for (int k = 0; k < m->sheets; k++) bytes += (double)GF_BASE64_BYTES(m->sheet_bytes[k]);
+    if (!(bytes <= x->inline_bytes)) {
+        /* The folder beside the page. */
+        const char *slash = strrchr(path, '/');
+        const int used = snprintf(c.folder, sizeof c.folder, "%.*s" GF_PAGE_FOLDER, slash ? (int)(slash + 1 - path) : 0, path);
+        FAIL_IF(err, used < 0 || (size_t)used >= sizeof c.folder - 32, GLOFND_E_ARGUMENT, "the path of the page is too long");
+        FAIL_IF(err, mkdir(c.folder, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "'%.300s' cannot be created: %s", c.folder,
+                strerror(errno));
+    }
     p.f = c.page = gf_stream_open(path, "w");
     FAIL_IF(err, !p.f, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
     put_page(&p, &c, m, order);
@@ -701,7 +640,20 @@ glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explor
             (long long)x->n, (long long)GF_EXPLORER_MAX);
     TRY(gf_explorer_draw(err, x, &images));
     *shown = images.shown;
-    int32_t *order = order_groups(x);
+    /* Duplicates as they are shown: those with equal bytes first. */
+    int32_t *order = malloc((size_t)(x->groups + 1) * sizeof *order);
+    uint8_t *exact = calloc((size_t)x->groups + 1, 1);
+    int64_t used = 0;
+    for (int64_t i = 0; exact && i < x->n; i++)
+        if (x->group[i] >= 0 && x->copy_of[i] != i) exact[x->group[i]] = 1;
+    for (int want = 1; order && exact && want >= 0; want--)
+        for (int64_t g = 0; g < x->groups; g++)
+            if (exact[g] == want) order[used++] = (int32_t)g;
+    if (!exact) {
+        free(order);
+        order = NULL;
+    }
+    free(exact);
     const glofnd_status status = order ? write_files(err, path, x, &images, order)
                                        : gf_fail(err, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
     free(order);

@@ -3,12 +3,6 @@
 
 extern const char gf_page_css[], gf_page_js[];
 
-static void title_of(gf_text *out, const gf_report *r) {
-    gf_text_add(out, "GloFND: ");
-    if (r->count == 1) gf_text_escape(out, r->runs[0].name);
-    else gf_text_add(out, "%d runs", r->count);
-}
-
 static void palette(gf_text *out, const char *selector, int dark) {
     gf_text_add(out, "%s{", selector);
     for (int i = 0; i < GF_COLOURS; i++)
@@ -32,22 +26,12 @@ static void head(gf_text *out, const gf_report *r) {
                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
                      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n" /* nothing is loaded from elsewhere */
                      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-    title_of(out, r);
+    gf_text_add(out, "GloFND: ");
+    if (r->count == 1) gf_text_escape(out, r->runs[0].name);
+    else gf_text_add(out, "%d runs", r->count);
     gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n"); /* keeps browsers from requesting one */
     style(out);
     gf_text_add(out, "</head>\n<body><main>\n");
-}
-
-static void foot(gf_text *out, const gf_report *r) {
-    int64_t skipped = 0, damaged = 0;
-    for (int i = 0; i < r->count; i++) skipped += r->runs[i].skipped, damaged += r->runs[i].damaged;
-    gf_text_add(out, "<footer>Made by ");
-    gf_text_escape(out, glofnd_build_info());
-    gf_text_add(out, ". This page is one file and loads nothing.");
-    if (skipped) gf_text_add(out, " %lld unreadable lines of the logs were skipped.", (long long)skipped);
-    if (damaged) gf_text_add(out, " In training, unreadable samples were replaced by others %lld times.", (long long)damaged);
-    gf_text_add(out, "</footer>\n</main>\n");
-    gf_text_add(out, "<script>\n%s</script>\n</body></html>\n", gf_page_js);
 }
 
 void gf_page(gf_text *out, const gf_report *r) {
@@ -62,5 +46,13 @@ void gf_page(gf_text *out, const gf_report *r) {
     gf_section_training(out, r);
     gf_section_cost(out, r);
     gf_section_config(out, r);
-    foot(out, r);
+    int64_t skipped = 0, damaged = 0;
+    for (int i = 0; i < r->count; i++) skipped += r->runs[i].skipped, damaged += r->runs[i].damaged;
+    gf_text_add(out, "<footer>Made by ");
+    gf_text_escape(out, glofnd_build_info());
+    gf_text_add(out, ". This page is one file and loads nothing.");
+    if (skipped) gf_text_add(out, " %lld unreadable lines of the logs were skipped.", (long long)skipped);
+    if (damaged) gf_text_add(out, " In training, unreadable samples were replaced by others %lld times.", (long long)damaged);
+    gf_text_add(out, "</footer>\n</main>\n");
+    gf_text_add(out, "<script>\n%s</script>\n</body></html>\n", gf_page_js);
 }

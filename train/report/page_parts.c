@@ -106,16 +106,13 @@ static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
     return 1;
 }
 
-/* Mean lambda of images: runs on images have no other, and logs of earlier versions have the mean of both sides. */
-static double image_lambda(const gf_run_log *r, int64_t epoch) {
+static double value_at(const gf_run_log *r, gf_run_field field, int64_t epoch) {
+    if (!started(r, field, epoch)) return NAN;
+    if (field != GF_RUN_LAMBDA_IMAGE) return r->field[field][epoch];
+    /* Mean lambda of images: runs on images have no other, and logs of earlier versions have the mean of both sides. */
     const double image = r->field[GF_RUN_LAMBDA_IMAGE][epoch], all = r->field[GF_RUN_LAMBDA][epoch];
     if (isfinite(image)) return image;
     return r->config.task == GF_TASK_CLIP ? 2.0 * all - r->field[GF_RUN_LAMBDA_TEXT][epoch] : all;
-}
-
-static double value_at(const gf_run_log *r, gf_run_field field, int64_t epoch) {
-    if (!started(r, field, epoch)) return NAN;
-    return field == GF_RUN_LAMBDA_IMAGE ? image_lambda(r, epoch) : r->field[field][epoch];
 }
 
 static gf_mean_std group_at(const gf_report *r, int group, gf_run_field field, int64_t epoch) {
@@ -158,20 +155,6 @@ void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes
 
 /* ----- charts over epochs ----- */
 
-/* Three arrays: mean of the group, and one standard deviation below and above it. */
-static int64_t group_curve(const gf_report *r, int group, gf_run_field field, double **to) {
-    int64_t epochs = 0;
-    for (int i = 0; i < r->count; i++)
-        if (gf_group_of(r, i) == group && r->runs[i].epochs > epochs) epochs = r->runs[i].epochs;
-    *to = malloc((size_t)(3 * epochs + 1) * sizeof **to);
-    for (int64_t e = 0; *to && e < epochs; e++) {
-        const gf_mean_std m = group_at(r, group, field, e);
-        const double std = isfinite(m.std) ? m.std : 0.0;
-        (*to)[e] = m.mean, (*to)[epochs + e] = m.mean - std, (*to)[2 * epochs + e] = m.mean + std;
-    }
-    return *to ? epochs : 0;
-}
-
 void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*shown)(const gf_run_log *),
                     const gf_chart *form) {
     gf_series series[GF_PAGE_RUNS];
@@ -180,7 +163,18 @@ void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*
     gf_chart c = *form;
     for (int g = 0; g < gf_groups(r); g++) {
         if (shown && !shown(&r->runs[gf_group_first(r, g)])) continue;
-        const int64_t n = group_curve(r, g, field, &curve[c.count]);
+        /* Three arrays: mean of the group, and one standard deviation below and above it. */
+        double **to = &curve[c.count];
+        int64_t epochs = 0;
+        for (int i = 0; i < r->count; i++)
+            if (gf_group_of(r, i) == g && r->runs[i].epochs > epochs) epochs = r->runs[i].epochs;
+        *to = malloc((size_t)(3 * epochs + 1) * sizeof **to);
+        for (int64_t e = 0; *to && e < epochs; e++) {
+            const gf_mean_std m = group_at(r, g, field, e);
+            const double std = isfinite(m.std) ? m.std : 0.0;
+            (*to)[e] = m.mean, (*to)[epochs + e] = m.mean - std, (*to)[2 * epochs + e] = m.mean + std;
+        }
+        const int64_t n = *to ? epochs : 0;
         out->failed |= !curve[c.count];
         gf_group_name(r, g, name[c.count], sizeof name[0]);
         series[c.count] = (gf_series){.name = name[c.count], .y = curve[c.count], .n = n, .colour = g};
@@ -199,12 +193,6 @@ void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*
 static int scaled(int length, int longer, int side) {
     const int64_t x = ((int64_t)length * side + longer / 2) / longer;
     return x > 0 ? (int)x : 1;
-}
-
-static void interleave(const uint8_t *planes, size_t plane, gf_image *to) {
-    const size_t pixels = (size_t)to->width * (size_t)to->height;
-    for (size_t i = 0; i < pixels; i++)
-        for (size_t c = 0; c < 3; c++) to->rgb[3 * i + c] = planes[c * plane + i];
 }
 
 /* t->small = the centre of m, width x height pixels of it, as out_width x out_height. */
@@ -228,22 +216,11 @@ static glofnd_status resize_centre(gf_error *err, gf_thumbnails *t, const gf_ima
         .pitch = (size_t)out_width,
     };
     TRY(gf_resample(err, &t->resampler, &job));
-    interleave(t->planes, plane, &t->small);
-    return GLOFND_OK;
-}
-
-/* t->small = the centre square of m, enlarged to side x side: pixels stay squares, as smoothing would invent what is not there.
- * */
-static glofnd_status enlarge_centre(gf_error *err, gf_thumbnails *t, const gf_image *m, int shorter) {
-    const int left = (m->width - shorter) / 2, top = (m->height - shorter) / 2;
-    TRY(gf_image_resize(err, &t->small, t->side, t->side));
-    for (int y = 0; y < t->side; y++)
-        for (int x = 0; x < t->side; x++) {
-            const size_t from_x = (size_t)left + (size_t)x * (size_t)shorter / (size_t)t->side;
-            const size_t from_y = (size_t)top + (size_t)y * (size_t)shorter / (size_t)t->side;
-            memcpy(t->small.rgb + 3 * ((size_t)y * (size_t)t->side + (size_t)x),
-                   m->rgb + 3 * (from_y * (size_t)m->width + from_x), 3);
-        }
+    const uint8_t *planes = t->planes;
+    gf_image *to = &t->small;
+    const size_t pixels = (size_t)to->width * (size_t)to->height;
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < 3; c++) to->rgb[3 * i + c] = planes[c * plane + i];
     return GLOFND_OK;
 }
 
@@ -252,8 +229,19 @@ glofnd_status gf_thumbnail_scale(gf_error *err, gf_thumbnails *t, const gf_image
     FAIL_IF(err, shorter < 1 || t->side < 1 || t->side > GF_IMAGE_SIDE_MAX, GLOFND_E_ARGUMENT,
             "no thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
     *small = m;
-    if (t->square && shorter < t->side) TRY(enlarge_centre(err, t, m, shorter));
-    else if (t->square) TRY(resize_centre(err, t, m, shorter, shorter, t->side, t->side));
+    if (t->square && shorter < t->side) {
+        /* t->small = the centre square of m, enlarged to side x side: pixels stay squares, as smoothing would invent what is not there.
+ * */
+        const int left = (m->width - shorter) / 2, top = (m->height - shorter) / 2;
+        TRY(gf_image_resize(err, &t->small, t->side, t->side));
+        for (int y = 0; y < t->side; y++)
+            for (int x = 0; x < t->side; x++) {
+                const size_t from_x = (size_t)left + (size_t)x * (size_t)shorter / (size_t)t->side;
+                const size_t from_y = (size_t)top + (size_t)y * (size_t)shorter / (size_t)t->side;
+                memcpy(t->small.rgb + 3 * ((size_t)y * (size_t)t->side + (size_t)x),
+                       m->rgb + 3 * (from_y * (size_t)m->width + from_x), 3);
+            }
+    } else if (t->square) TRY(resize_centre(err, t, m, shorter, shorter, t->side, t->side));
     else if (longer <= t->side) return GLOFND_OK;
     else
         TRY(resize_centre(err, t, m, m->width, m->height, scaled(m->width, longer, t->side), scaled(m->height, longer, t->side)));

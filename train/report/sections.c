@@ -76,24 +76,6 @@ static void sides(const section_example_figure *s) {
     gf_text_add(s->out, "</text>\n");
 }
 
-static void section_example_bars(const section_example_figure *s) {
-    const gf_similarity_profile *l = s->profile;
-    const double step = (double)(s->f->right - s->f->left) / GF_GALLERY_BINS, part = (l->high - l->low) / GF_GALLERY_BINS;
-    for (int b = 0; b < GF_GALLERY_BINS; b++) {
-        const double x = s->f->left + b * step + 0.5, same = y_of(s, (double)l->same[b]), all = y_of(s, (double)l->all[b]);
-        if (!l->all[b]) continue;
-        gf_text_add(s->out, "<g><title>similarity %.2f to %.2f: %lld images", l->low + b * part, l->low + (b + 1) * part,
-                    (long long)l->all[b]);
-        if (s->labelled) gf_text_add(s->out, ", %lld of the same class", (long long)l->same[b]);
-        gf_text_add(s->out, "</title><rect class=\"rest\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", x, all,
-                    step - 1.0, same - all);
-        if (l->same[b])
-            gf_text_add(s->out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", GF_COLOUR_GLOFND, x,
-                        same, step - 1.0, s->f->bottom - same);
-        gf_text_add(s->out, "</g>\n");
-    }
-}
-
 static void axes(const section_example_figure *s) {
     const gf_similarity_profile *l = s->profile;
     const layout *f = s->f;
@@ -115,23 +97,6 @@ static void axes(const section_example_figure *s) {
 }
 
 /* ----- example images at their similarity ----- */
-
-/* Images, shared by both layouts. */
-static void load_others(section_example_figure *s) {
-    gf_text_add(s->out, "<svg class=\"store\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>\n");
-    for (int k = 0; k < GF_GALLERY_EXAMPLES; k++) {
-        const int64_t row = s->profile->row[k];
-        if (row < 0 || !gf_page_image_load(&s->images, s->rows->id[row])) continue;
-        s->drawn[k] = 1;
-        gf_text_add(s->out,
-                    "<symbol id=\"example-%d\" viewBox=\"0 0 1 1\"><image width=\"1\" height=\"1\" "
-                    "preserveAspectRatio=\"xMidYMid slice\" href=\"",
-                    k);
-        gf_page_image_write(s->out, &s->images);
-        gf_text_add(s->out, "\"/></symbol>\n");
-    }
-    gf_text_add(s->out, "</defs></svg>\n");
-}
 
 static void others(const section_example_figure *s) {
     const layout *f = s->f;
@@ -172,40 +137,6 @@ static void legend(const section_example_figure *s) {
             "rest") "other classes</span> <span class=\"faint\">Labels serve this comparison, not training.</span></p>\n");
 }
 
-static void draw_layout(section_example_figure *s, const layout *f) {
-    s->f = f;
-    gf_text_add(s->out,
-                "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"similarities of all other images to one "
-                "image\">\n",
-                f->class, f->width, f->height);
-    axes(s);
-    others(s);
-    section_example_bars(s);
-    sides(s);
-    gf_text_add(s->out, "</svg>\n");
-}
-
-static void section_example_draw(section_example_figure *s) {
-    gf_text_add(s->out,
-                "<figure class=\"example\"><figcaption>One image compared with %lld others</figcaption>\n<p class=\"note\">",
-                (long long)s->profile->others);
-    gf_text_add(s->out, "Every other image is placed by its similarity to this image. Images right of the learned threshold λ "
-                        "count as false negatives and are left out of its loss.");
-    if (s->labelled && s->choice > 1)
-        gf_text_add(s->out, " Of the %d anchors below, this one has the largest share of correct flags.", s->choice);
-    gf_text_add(s->out, "</p>\n");
-    legend(s);
-    load_others(s);
-    gf_text_add(s->out, "<div class=\"scene\">");
-    if (gf_page_image_load(&s->images, s->rows->id[s->anchor->row])) {
-        gf_text_add(s->out, "<div class=\"pic anchor\"><img alt=\"the image\" src=\"");
-        gf_page_image_write(s->out, &s->images);
-        gf_text_add(s->out, "\"></div>\n");
-    }
-    for (int f = 0; f < 2; f++) draw_layout(s, &layouts[f]);
-    gf_text_add(s->out, "</div></figure>\n");
-}
-
 /* Anchor with the largest share of correct flags, of those with at least three; without labels the first. */
 static const gf_gallery_anchor *choose_anchor(const gf_snapshot_side *s) {
     const gf_gallery_anchor *best = NULL;
@@ -234,7 +165,63 @@ void gf_section_example(gf_text *out, const gf_report *r, int group) {
     for (int b = 0; b < GF_GALLERY_BINS; b++) plane.y1 = fmax(plane.y1, (double)a->profile.all[b]);
     gf_plot_area_round(&plane);
     s.max = plane.y1, s.labelled = s.rows->label[a->row] >= 0, s.choice = l->side[0].anchors;
-    section_example_draw(&s);
+    gf_text_add(s.out,
+                "<figure class=\"example\"><figcaption>One image compared with %lld others</figcaption>\n<p class=\"note\">",
+                (long long)s.profile->others);
+    gf_text_add(s.out, "Every other image is placed by its similarity to this image. Images right of the learned threshold λ "
+                       "count as false negatives and are left out of its loss.");
+    if (s.labelled && s.choice > 1)
+        gf_text_add(s.out, " Of the %d anchors below, this one has the largest share of correct flags.", s.choice);
+    gf_text_add(s.out, "</p>\n");
+    legend(&s);
+    /* Images, shared by both layouts. */
+    gf_text_add(s.out, "<svg class=\"store\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>\n");
+    for (int k = 0; k < GF_GALLERY_EXAMPLES; k++) {
+        const int64_t row = s.profile->row[k];
+        if (row < 0 || !gf_page_image_load(&s.images, s.rows->id[row])) continue;
+        s.drawn[k] = 1;
+        gf_text_add(s.out,
+                    "<symbol id=\"example-%d\" viewBox=\"0 0 1 1\"><image width=\"1\" height=\"1\" "
+                    "preserveAspectRatio=\"xMidYMid slice\" href=\"",
+                    k);
+        gf_page_image_write(s.out, &s.images);
+        gf_text_add(s.out, "\"/></symbol>\n");
+    }
+    gf_text_add(s.out, "</defs></svg>\n");
+    gf_text_add(s.out, "<div class=\"scene\">");
+    if (gf_page_image_load(&s.images, s.rows->id[s.anchor->row])) {
+        gf_text_add(s.out, "<div class=\"pic anchor\"><img alt=\"the image\" src=\"");
+        gf_page_image_write(s.out, &s.images);
+        gf_text_add(s.out, "\"></div>\n");
+    }
+    for (int f = 0; f < 2; f++) {
+        const layout *layout_f = &layouts[f];
+        s.f = layout_f;
+        gf_text_add(s.out,
+                    "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"similarities of all other images to one "
+                    "image\">\n",
+                    layout_f->class, layout_f->width, layout_f->height);
+        axes(&s);
+        others(&s);
+        const gf_similarity_profile *i = s.profile;
+        const double step = (double)(s.f->right - s.f->left) / GF_GALLERY_BINS, part = (i->high - i->low) / GF_GALLERY_BINS;
+        for (int b = 0; b < GF_GALLERY_BINS; b++) {
+            const double x = s.f->left + b * step + 0.5, same = y_of(&s, (double)i->same[b]), all = y_of(&s, (double)i->all[b]);
+            if (!i->all[b]) continue;
+            gf_text_add(s.out, "<g><title>similarity %.2f to %.2f: %lld images", i->low + b * part, i->low + (b + 1) * part,
+                        (long long)i->all[b]);
+            if (s.labelled) gf_text_add(s.out, ", %lld of the same class", (long long)i->same[b]);
+            gf_text_add(s.out, "</title><rect class=\"rest\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", x, all,
+                        step - 1.0, same - all);
+            if (i->same[b])
+                gf_text_add(s.out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", GF_COLOUR_GLOFND,
+                            x, same, step - 1.0, s.f->bottom - same);
+            gf_text_add(s.out, "</g>\n");
+        }
+        sides(&s);
+        gf_text_add(s.out, "</svg>\n");
+    }
+    gf_text_add(s.out, "</div></figure>\n");
     gf_page_images_free(&s.images);
 }
 
@@ -251,21 +238,6 @@ static int main_group(const gf_report *r) {
             if (gf_group_last(r, g, GF_RUN_FLAGGED).mean > 0.0) return g;
         }
     return -1;
-}
-
-static void name_in(gf_text *out, const gf_report *r, int g) {
-    char name[320];
-    gf_group_name(r, g, name, sizeof name);
-    gf_text_add(out, "<b>");
-    gf_text_escape(out, name);
-    gf_text_add(out, "</b>");
-}
-
-/* Share of all pairs with the same class: flagged * precision = hits = same-class * recall. */
-static double chance_of(const gf_report *r, int g) {
-    const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean,
-                 precision = gf_group_last(r, g, GF_RUN_POOLED_PRECISION).mean;
-    return flagged * precision / gf_group_last(r, g, GF_RUN_POOLED_RECALL).mean;
 }
 
 /* Correct share of the flagged pairs in percent; NaN: no labels. */
@@ -288,27 +260,13 @@ static double score_of(const gf_report *r, const gf_score *s, int g) {
     return gf_mean_of(x, n).mean;
 }
 
-/* Score of the table of runs, and that of the first group, if measured. */
-static void score_tile(gf_text *out, const gf_report *r, int g) {
-    char number[64], text[700], first[320], what[200];
-    const gf_score s = gf_score_choose(r);
-    const double score = score_of(r, &s, g), base = score_of(r, &s, 0);
-    if (!isfinite(score)) return;
-    if (s.retrieval) snprintf(what, sizeof what, "mean recall at 1, 5 and 10 of image-text retrieval");
-    else if (isfinite(s.like->k))
-        snprintf(what, sizeof what, "of test images are classified correctly by their %.10g nearest neighbours", s.like->k);
-    else snprintf(what, sizeof what, "of test images are classified correctly by nearest neighbours");
-    snprintf(number, sizeof number, "%.1f\u00a0%%", score);
-    gf_group_name(r, 0, first, sizeof first);
-    if (g > 0 && isfinite(base)) snprintf(text, sizeof text, "%s; %.1f\u00a0%% with %s", what, base, first);
-    else snprintf(text, sizeof text, "%s", what);
-    add_tile(out, number, text);
-}
-
 static void tiles(gf_text *out, const gf_report *r, int g) {
     char number[64], text[500];
     const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean, right = correct_share(r, g);
-    const double chance = chance_of(r, g);
+    /* Share of all pairs with the same class: flagged * precision = hits = same-class * recall. */
+    const double chance_flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean,
+                 precision = gf_group_last(r, g, GF_RUN_POOLED_PRECISION).mean;
+    const double chance = chance_flagged * precision / gf_group_last(r, g, GF_RUN_POOLED_RECALL).mean;
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
     gf_text_add(out, "<div class=\"tiles\">\n");
     snprintf(number, sizeof number, "%.3g\u00a0%%", flagged);
@@ -329,22 +287,28 @@ static void tiles(gf_text *out, const gf_report *r, int g) {
         snprintf(text, sizeof text, "the rate of random pairs, of which %.3g %% have the same class", chance);
         add_tile(out, number, text);
     }
-    score_tile(out, r, g);
+    /* Score of the table of runs, and that of the first group, if measured. */
+    char tile_number[64], tile_text[700], first[320], what[200];
+    const gf_score s = gf_score_choose(r);
+    const double score = score_of(r, &s, g), base = score_of(r, &s, 0);
+    if (isfinite(score)) {
+        if (s.retrieval) snprintf(what, sizeof what, "mean recall at 1, 5 and 10 of image-text retrieval");
+        else if (isfinite(s.like->k))
+            snprintf(what, sizeof what, "of test images are classified correctly by their %.10g nearest neighbours", s.like->k);
+        else snprintf(what, sizeof what, "of test images are classified correctly by nearest neighbours");
+        snprintf(tile_number, sizeof tile_number, "%.1f\u00a0%%", score);
+        gf_group_name(r, 0, first, sizeof first);
+        if (g > 0 && isfinite(base)) snprintf(tile_text, sizeof tile_text, "%s; %.1f\u00a0%% with %s", what, base, first);
+        else snprintf(tile_text, sizeof tile_text, "%s", what);
+        add_tile(out, tile_number, tile_text);
+    }
     gf_text_add(out, "</div>\n");
 }
 
-static void progress_badge(gf_text *out, const gf_report *r) {
-    for (int i = 0; i < r->count; i++) {
-        const gf_run_log *x = &r->runs[i];
-        if (x->finished || x->epochs >= x->config.epochs) continue;
-        gf_text_add(out, "<p><span class=\"badge\">");
-        gf_text_escape(out, x->name);
-        gf_text_add(out, " is not finished: epoch %lld of %d</span></p>\n", (long long)x->epochs, (int)x->config.epochs);
-    }
-}
-
-/* Number of different values of a key. */
-static int count_values(const gf_report *r, const char *key) {
+/* The value, or the number of different values. */
+static void value_or_count(gf_text *out, const gf_report *r, const char *key, const char *several, int code) {
+    char value[1100];
+    /* Number of different values of a key. */
     char mine[1100], other[1100];
     int count = 0;
     for (int i = 0; i < r->count; i++) {
@@ -356,13 +320,6 @@ static int count_values(const gf_report *r, const char *key) {
         }
         count += !known;
     }
-    return count;
-}
-
-/* The value, or the number of different values. */
-static void value_or_count(gf_text *out, const gf_report *r, const char *key, const char *several, int code) {
-    char value[1100];
-    const int count = count_values(r, key);
     if (count > 1) {
         gf_text_add(out, "%d %s", count, several);
         return;
@@ -373,56 +330,12 @@ static void value_or_count(gf_text *out, const gf_report *r, const char *key, co
     gf_text_add(out, code ? "</code>" : "");
 }
 
-/* "batch 32, 3 epochs", or ranges over the runs. */
-static void sizes(gf_text *out, const gf_report *r) {
-    int64_t batch[2] = {INT64_MAX, 0}, epochs[2] = {INT64_MAX, 0};
-    for (int i = 0; i < r->count; i++) {
-        const gf_config *c = &r->runs[i].config;
-        if (c->batch < batch[0]) batch[0] = c->batch;
-        if (c->batch > batch[1]) batch[1] = c->batch;
-        if (c->epochs < epochs[0]) epochs[0] = c->epochs;
-        if (c->epochs > epochs[1]) epochs[1] = c->epochs;
-    }
-    gf_text_add(out, ", batch %lld", (long long)batch[0]);
-    if (batch[1] > batch[0]) gf_text_add(out, " to %lld", (long long)batch[1]);
-    gf_text_add(out, ", %lld", (long long)epochs[0]);
-    if (epochs[1] > epochs[0]) gf_text_add(out, " to %lld", (long long)epochs[1]);
-    gf_text_add(out, " epoch%s", epochs[1] == 1 ? "" : "s");
-}
-
-static void heading(gf_text *out, const gf_report *r) {
-    gf_text_add(out, "<header><div><h1>");
-    if (r->count == 1) gf_text_escape(out, r->runs[0].name);
-    else gf_text_add(out, "Comparison of %d pretraining runs", r->count);
-    gf_text_add(out, "</h1>\n<p class=\"faint\">");
-    value_or_count(out, r, "arch", "architectures", 0);
-    sizes(out, r);
-    gf_text_add(out, " on ");
-    value_or_count(out, r, "data", "datasets", 1);
-    gf_text_add(out, "</p></div>\n<button id=\"theme\" type=\"button\" hidden></button></header>\n");
-    progress_badge(out, r);
-}
-
 static const char of_images[] = "Contrastive learning pushes all pairs of different images apart, even two images of the same "
                                 "thing: <b>false negatives</b>. GloFND learns a similarity threshold λ for each image. Pairs "
                                 "above it count as false negatives and are left out of the loss.";
 static const char of_pairs[] = "Image-text training pushes every image away from the captions of all other images, even from "
                                "captions that fit it: <b>false negatives</b>. GloFND learns a similarity threshold λ for each "
                                "image and each caption. Pairs above it count as false negatives and are left out of the loss.";
-
-static void introduction(gf_text *out, const gf_report *r, int g) {
-    gf_text_add(out, "<p class=\"intro\">%s", gf_is_clip(r) ? of_pairs : of_images);
-    if (g >= 0) {
-        gf_text_add(out, " Results of ");
-        name_in(out, r, g);
-        gf_text_add(out, ":</p>\n");
-        return;
-    }
-    gf_text_add(out, " No pair has been flagged%s", gf_has_detector(&r->runs[0]) ? " yet" : ": there is no detector");
-    if (gf_has_detector(&r->runs[0]) && r->runs[0].epochs <= r->runs[0].config.method.mask_epoch)
-        gf_text_add(out, ": detection starts in epoch %d", (int)r->runs[0].config.method.mask_epoch + 1);
-    gf_text_add(out, ".</p>\n");
-}
 
 void gf_section_header(gf_text *out, const gf_report *r) {
     static const struct {
@@ -439,8 +352,50 @@ void gf_section_header(gf_text *out, const gf_report *r) {
         {"config", "Configuration"},
     };
     const int g = main_group(r);
-    heading(out, r);
-    introduction(out, r, g);
+    gf_text_add(out, "<header><div><h1>");
+    if (r->count == 1) gf_text_escape(out, r->runs[0].name);
+    else gf_text_add(out, "Comparison of %d pretraining runs", r->count);
+    gf_text_add(out, "</h1>\n<p class=\"faint\">");
+    value_or_count(out, r, "arch", "architectures", 0);
+    /* "batch 32, 3 epochs", or ranges over the runs. */
+    int64_t batch[2] = {INT64_MAX, 0}, epochs[2] = {INT64_MAX, 0};
+    for (int i = 0; i < r->count; i++) {
+        const gf_config *c = &r->runs[i].config;
+        if (c->batch < batch[0]) batch[0] = c->batch;
+        if (c->batch > batch[1]) batch[1] = c->batch;
+        if (c->epochs < epochs[0]) epochs[0] = c->epochs;
+        if (c->epochs > epochs[1]) epochs[1] = c->epochs;
+    }
+    gf_text_add(out, ", batch %lld", (long long)batch[0]);
+    if (batch[1] > batch[0]) gf_text_add(out, " to %lld", (long long)batch[1]);
+    gf_text_add(out, ", %lld", (long long)epochs[0]);
+    if (epochs[1] > epochs[0]) gf_text_add(out, " to %lld", (long long)epochs[1]);
+    gf_text_add(out, " epoch%s", epochs[1] == 1 ? "" : "s");
+    gf_text_add(out, " on ");
+    value_or_count(out, r, "data", "datasets", 1);
+    gf_text_add(out, "</p></div>\n<button id=\"theme\" type=\"button\" hidden></button></header>\n");
+    for (int i = 0; i < r->count; i++) {
+        const gf_run_log *x = &r->runs[i];
+        if (x->finished || x->epochs >= x->config.epochs) continue;
+        gf_text_add(out, "<p><span class=\"badge\">");
+        gf_text_escape(out, x->name);
+        gf_text_add(out, " is not finished: epoch %lld of %d</span></p>\n", (long long)x->epochs, (int)x->config.epochs);
+    }
+    gf_text_add(out, "<p class=\"intro\">%s", gf_is_clip(r) ? of_pairs : of_images);
+    if (g >= 0) {
+        gf_text_add(out, " Results of ");
+        char name[320];
+        gf_group_name(r, g, name, sizeof name);
+        gf_text_add(out, "<b>");
+        gf_text_escape(out, name);
+        gf_text_add(out, "</b>");
+        gf_text_add(out, ":</p>\n");
+    } else {
+        gf_text_add(out, " No pair has been flagged%s", gf_has_detector(&r->runs[0]) ? " yet" : ": there is no detector");
+        if (gf_has_detector(&r->runs[0]) && r->runs[0].epochs <= r->runs[0].config.method.mask_epoch)
+            gf_text_add(out, ": detection starts in epoch %d", (int)r->runs[0].config.method.mask_epoch + 1);
+        gf_text_add(out, ".</p>\n");
+    }
     gf_section_example(out, r, g);
     if (g >= 0) tiles(out, r, g);
     gf_text_add(out, "<nav>");
@@ -461,7 +416,10 @@ static int any_p(const gf_comparison *c) {
     return 0;
 }
 
-static void heads(gf_text *out, const gf_report *r, int with_p) {
+static void compared(gf_text *out, const gf_report *r) {
+    const gf_comparison *c = r->compare;
+    const int with_p = any_p(c);
+    gf_text_add(out, "<h3>All results</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
     char name[320];
     gf_text_add(out, "<tr><th scope=\"col\">metric</th>");
     for (int g = 0; g < gf_groups(r); g++) {
@@ -473,23 +431,27 @@ static void heads(gf_text *out, const gf_report *r, int with_p) {
         gf_text_add(out, g && with_p ? "</th><th scope=\"col\">p</th>" : "</th>");
     }
     gf_text_add(out, "</tr>\n");
-}
-
-static void cell(gf_text *out, const gf_comparison *c, int group, int metric, int with_p) {
-    const gf_cell x = gf_compare_cell(c, group, metric);
-    const int digits = gf_compare_digits(c, metric), best = gf_compare_is_best(c, group, metric);
-    gf_text_add(out, best ? "<td class=\"best\">" : "<td>");
-    if (!x.n) gf_text_add(out, "-");
-    else gf_text_add(out, "%.*f", digits, x.mean);
-    if (x.n && isfinite(x.std)) gf_text_add(out, " <small>±%.*f</small>", digits, x.std);
-    gf_text_add(out, "</td>");
-    if (group == 0 || !with_p) return;
-    gf_text_add(out, x.p < 0.05 ? "<td class=\"sure\">" : "<td>");
-    if (isnan(x.p)) gf_text_add(out, "-</td>");
-    else gf_text_add(out, x.p < 0.001 ? "&lt;0.001</td>" : "%.3f</td>", x.p);
-}
-
-static void explain_table(gf_text *out, const gf_comparison *c, int with_p) {
+    for (int m = 0; m < c->metrics; m++) {
+        gf_text_add(out, "<tr><th scope=\"row\">");
+        gf_page_name(out, c->metric[m].name);
+        gf_text_add(out, "</th>");
+        for (int g = 0; g < c->groups; g++) {
+            const gf_cell x = gf_compare_cell(c, g, m);
+            const int digits = gf_compare_digits(c, m), best = gf_compare_is_best(c, g, m);
+            gf_text_add(out, best ? "<td class=\"best\">" : "<td>");
+            if (!x.n) gf_text_add(out, "-");
+            else gf_text_add(out, "%.*f", digits, x.mean);
+            if (x.n && isfinite(x.std)) gf_text_add(out, " <small>±%.*f</small>", digits, x.std);
+            gf_text_add(out, "</td>");
+            if (g != 0 && with_p) {
+                gf_text_add(out, x.p < 0.05 ? "<td class=\"sure\">" : "<td>");
+                if (isnan(x.p)) gf_text_add(out, "-</td>");
+                else gf_text_add(out, x.p < 0.001 ? "&lt;0.001</td>" : "%.3f</td>", x.p);
+            }
+        }
+        gf_text_add(out, "</tr>\n");
+    }
+    gf_text_add(out, "</table></div>\n<p class=\"faint\">");
     const char *const seeds = "<code>glofnd sweep --seeds 1,2,3</code>";
     if (with_p)
         gf_text_add(out, "Mean ± standard deviation over runs; best in bold. p: one-sided t-test, paired by seed, for better "
@@ -501,22 +463,6 @@ static void explain_table(gf_text *out, const gf_comparison *c, int with_p) {
                     seeds);
     else if (c->runs > 1) gf_text_add(out, "Mean ± standard deviation over runs.");
     else gf_text_add(out, "One run; others differ from it by chance. Several seeds: %s.", seeds);
-}
-
-static void compared(gf_text *out, const gf_report *r) {
-    const gf_comparison *c = r->compare;
-    const int with_p = any_p(c);
-    gf_text_add(out, "<h3>All results</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
-    heads(out, r, with_p);
-    for (int m = 0; m < c->metrics; m++) {
-        gf_text_add(out, "<tr><th scope=\"row\">");
-        gf_page_name(out, c->metric[m].name);
-        gf_text_add(out, "</th>");
-        for (int g = 0; g < c->groups; g++) cell(out, c, g, m, with_p);
-        gf_text_add(out, "</tr>\n");
-    }
-    gf_text_add(out, "</table></div>\n<p class=\"faint\">");
-    explain_table(out, c, with_p);
     gf_text_add(out, "</p>\n");
 }
 
@@ -569,8 +515,28 @@ typedef struct curve {
     double x[POINTS], y[POINTS];
 } curve;
 
-/* Logged steps as at most POINTS means of consecutive ones. */
-static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
+/* Points of a run; their number. */
+static int64_t points_of(const gf_run_log *r, gf_run_step field, curve *to) {
+    if (field == GF_RUN_STEP_COUNT) {
+        /* kNN of the epochs that measured it, at most POINTS of them: the first, the last and others evenly between. */
+        const double *knn = r->field[GF_RUN_KNN];
+        int64_t all = 0, seen = 0, epochs_n = 0;
+        for (int64_t e = 0; e < r->epochs; e++) all += isfinite(knn[e]) != 0;
+        const int64_t kept = GF_MIN(all, POINTS);
+        for (int64_t e = 0; e < r->epochs && epochs_n < kept; e++) {
+            if (!isfinite(knn[e])) continue;
+            if (seen++ != (kept > 1 ? epochs_n * (all - 1) / (kept - 1) : 0)) continue;
+            to->x[epochs_n] = (double)(e + 1), to->y[epochs_n++] = knn[e];
+        }
+        return epochs_n;
+    }
+    if (field == GF_STEP_LOSS && r->steps < 2 && r->epochs > 0) {
+        /* Loss by epoch, for a run with too few logged steps. */
+        const int64_t epochs_count = GF_MIN(r->epochs, POINTS);
+        for (int64_t e = 0; e < epochs_count; e++) to->x[e] = (double)(e + 1), to->y[e] = r->field[GF_RUN_LOSS][e];
+        return epochs_count;
+    }
+    /* Logged steps as at most POINTS means of consecutive ones. */
     const int64_t n = GF_MIN(r->steps, POINTS);
     for (int64_t k = 0; k < n; k++) {
         const int64_t first = k * r->steps / n, end = (k + 1) * r->steps / n;
@@ -581,33 +547,6 @@ static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
         to->y[k] = count > 0.0 ? sum / count : NAN;
     }
     return n;
-}
-
-/* Loss by epoch, for a run with too few logged steps. */
-static int64_t by_epochs(const gf_run_log *r, curve *to) {
-    const int64_t n = GF_MIN(r->epochs, POINTS);
-    for (int64_t e = 0; e < n; e++) to->x[e] = (double)(e + 1), to->y[e] = r->field[GF_RUN_LOSS][e];
-    return n;
-}
-
-/* kNN of the epochs that measured it, at most POINTS of them: the first, the last and others evenly between. */
-static int64_t knn_by_epochs(const gf_run_log *r, curve *to) {
-    const double *knn = r->field[GF_RUN_KNN];
-    int64_t all = 0, seen = 0, n = 0;
-    for (int64_t e = 0; e < r->epochs; e++) all += isfinite(knn[e]) != 0;
-    const int64_t kept = GF_MIN(all, POINTS);
-    for (int64_t e = 0; e < r->epochs && n < kept; e++) {
-        if (!isfinite(knn[e])) continue;
-        if (seen++ != (kept > 1 ? n * (all - 1) / (kept - 1) : 0)) continue;
-        to->x[n] = (double)(e + 1), to->y[n++] = knn[e];
-    }
-    return n;
-}
-
-/* Points of a run; their number. */
-static int64_t points_of(const gf_run_log *r, gf_run_step field, curve *to) {
-    if (field == GF_RUN_STEP_COUNT) return knn_by_epochs(r, to);
-    return field == GF_STEP_LOSS && r->steps < 2 && r->epochs > 0 ? by_epochs(r, to) : thin(r, field, to);
 }
 
 /* A line per run, for at most a dozen runs. field GF_RUN_STEP_COUNT: kNN. */
@@ -703,19 +642,6 @@ typedef struct densities {
     double low, high;
 } densities;
 
-/* Range of all three with the width of their kernels, within [-1, 1]. */
-static void find_range(const gf_snapshot_values *sets[3], densities *d) {
-    d->low = INFINITY, d->high = -INFINITY;
-    for (int s = 0; s < 3; s++) {
-        const gf_spread x = d->spread[s] = gf_spread_of(sets[s]->x, sets[s]->n);
-        const double around = 3.0 * (d->h[s] = gf_kde_bandwidth(sets[s]->x, sets[s]->n));
-        if (!x.count) continue;
-        d->low = fmin(d->low, fmax(x.min - around, fmin(x.min, -1.0)));
-        d->high = fmax(d->high, fmin(x.max + around, fmax(x.max, 1.0)));
-    }
-    if (!(d->high - d->low > 1e-6)) d->low -= 0.01, d->high = d->low + 0.02;
-}
-
 /* True if all values fall on one point of the drawing: no density. */
 static int is_point(const densities *d, int s) {
     return d->spread[s].count && d->spread[s].max - d->spread[s].min < (d->high - d->low) / (SECTION_THRESHOLDS_POINTS - 1);
@@ -732,27 +658,6 @@ static double estimate(const gf_snapshot_values *sets[3], densities *d) {
     return max;
 }
 
-/* Cuts tails below `min`. */
-static void trim(densities *d, double min) {
-    const double low = d->low, step = (d->high - d->low) / (SECTION_THRESHOLDS_POINTS - 1);
-    int first = SECTION_THRESHOLDS_POINTS - 1, last = 0;
-    for (int s = 0; s < 3; s++)
-        for (int k = 0; k < SECTION_THRESHOLDS_POINTS; k++)
-            if (d->y[s][k] > min) first = GF_MIN(k, first), last = GF_MAX(k, last);
-    if (first < last) d->low = low + first * step, d->high = low + last * step;
-}
-
-/* Keeps vertical lines away from the edges. */
-static void add_margin(densities *d) {
-    const double margin = 0.03 * (d->high - d->low);
-    for (int s = 0; s < 3; s++) {
-        const double at = d->spread[s].mean;
-        if (!is_point(d, s)) continue;
-        d->low = fmin(d->low, fmax(at - margin, fmin(at, -1.0)));
-        d->high = fmax(d->high, fmin(at + margin, fmax(at, 1.0)));
-    }
-}
-
 static gf_series series_of(densities *d, int s, const char *name, int colour) {
     gf_series line = {.name = d->name[s], .n = SECTION_THRESHOLDS_POINTS, .colour = colour};
     snprintf(d->name[s], sizeof d->name[s], is_point(d, s) ? "%s: all %.3f" : "%s", name, d->spread[s].mean);
@@ -761,26 +666,45 @@ static gf_series series_of(densities *d, int s, const char *name, int colour) {
     return line;
 }
 
-static void make_densities(const gf_snapshot_side *l, densities *d) {
-    static const char *const names[3] = {"λ, learned by GloFND", "exact (1-α) quantile", "FNC, per batch"};
-    static const gf_snapshot_values none;
-    const gf_snapshot_values *sets[3] = {l->learned ? &l->lambda : &none, &l->optimum, &l->fnc};
-    static const int colours[3] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_FNC};
-    find_range(sets, d);
-    trim(d, 0.004 * estimate(sets, d));
-    add_margin(d);
-    estimate(sets, d);
-    for (int s = 0; s < 3; s++)
-        if (d->spread[s].count) d->series[d->count++] = series_of(d, s, names[s], colours[s]);
-}
-
 static void figure(gf_text *out, const gf_report *r, const gf_snapshot *snapshot, int which) {
     static const char *const kinds[2] = {" of images", " of captions"};
     const gf_snapshot_side *l = &snapshot->side[which];
     densities d;
     char title[400], note[300];
     d = (densities){.count = 0};
-    make_densities(l, &d);
+    static const char *const names[3] = {"λ, learned by GloFND", "exact (1-α) quantile", "FNC, per batch"};
+    static const gf_snapshot_values none;
+    const gf_snapshot_values *sets[3] = {l->learned ? &l->lambda : &none, &l->optimum, &l->fnc};
+    static const int colours[3] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_FNC};
+    /* Range of all three with the width of their kernels, within [-1, 1]. */
+    d.low = INFINITY, d.high = -INFINITY;
+    for (int s = 0; s < 3; s++) {
+        const gf_spread x = d.spread[s] = gf_spread_of(sets[s]->x, sets[s]->n);
+        const double around = 3.0 * (d.h[s] = gf_kde_bandwidth(sets[s]->x, sets[s]->n));
+        if (!x.count) continue;
+        d.low = fmin(d.low, fmax(x.min - around, fmin(x.min, -1.0)));
+        d.high = fmax(d.high, fmin(x.max + around, fmax(x.max, 1.0)));
+    }
+    if (!(d.high - d.low > 1e-6)) d.low -= 0.01, d.high = d.low + 0.02;
+    /* Cuts tails below `min`. */
+    const double min = 0.004 * estimate(sets, &d);
+    const double low = d.low, step = (d.high - d.low) / (SECTION_THRESHOLDS_POINTS - 1);
+    int first = SECTION_THRESHOLDS_POINTS - 1, last = 0;
+    for (int s = 0; s < 3; s++)
+        for (int k = 0; k < SECTION_THRESHOLDS_POINTS; k++)
+            if (d.y[s][k] > min) first = GF_MIN(k, first), last = GF_MAX(k, last);
+    if (first < last) d.low = low + first * step, d.high = low + last * step;
+    /* Keeps vertical lines away from the edges. */
+    const double margin = 0.03 * (d.high - d.low);
+    for (int s = 0; s < 3; s++) {
+        const double at = d.spread[s].mean;
+        if (!is_point(&d, s)) continue;
+        d.low = fmin(d.low, fmax(at - margin, fmin(at, -1.0)));
+        d.high = fmax(d.high, fmin(at + margin, fmax(at, 1.0)));
+    }
+    estimate(sets, &d);
+    for (int s = 0; s < 3; s++)
+        if (d.spread[s].count) d.series[d.count++] = series_of(&d, s, names[s], colours[s]);
     snprintf(title, sizeof title, "Thresholds%s with the network of %s", snapshot->clip ? kinds[which] : "",
              gf_snapshot_name(r, snapshot));
     if (l->learned)
@@ -966,7 +890,28 @@ static void epoch_charts(gf_text *out, const gf_report *r) {
                                    .missing = none});
 }
 
-static void threshold_charts(gf_text *out, const gf_report *r) {
+/* Truth to count flags against: labels, or captions in common (`glofnd eval fn`). */
+static int has_truth(const gf_report *r) {
+    return gf_is_labelled(r) || gf_is_clip(r) || choose_settings(&r->runs[gf_group_first(r, chosen_group(r))], "views");
+}
+
+void gf_section_detection(gf_text *out, const gf_report *r) {
+    gf_section_begin(
+        out, "detection", gf_is_labelled(r) ? "Detection quality" : "Detection",
+        gf_is_labelled(r)
+            ? "Measured with labels on training batches, while the network changes. A flagged pair is correct if both "
+              "samples have the same class. Precision, recall and F1 count all pairs of an epoch."
+            : "Measured on training batches, while the network changes.");
+    gf_text_add(out, "<div class=\"charts\">\n");
+    epoch_charts(out, r);
+    if (has_truth(r)) {
+        const int g = chosen_group(r);
+        if (!gf_is_clip(r)) detector_bars(out, r, g, "views", "", "pairs of augmented views, in batches");
+        if (gf_is_clip(r)) {
+            detector_bars(out, r, g, "image-text batches", " for captions of an image", "images with captions, in batches");
+            detector_bars(out, r, g, "text-image batches", " for images of a caption", "captions with images, in batches");
+        }
+    }
     const int clip = gf_is_clip(r);
     gf_epoch_chart(out, r, GF_RUN_LAMBDA_IMAGE, gf_learns_lambda,
                    &(gf_chart){.title = clip ? "Mean threshold λ of the images" : "Mean threshold λ",
@@ -981,32 +926,6 @@ static void threshold_charts(gf_text *out, const gf_report *r) {
                                    .y_name = "cosine similarity",
                                    .level = NAN,
                                    .note = "Mean similarity above which an image counts as matching a caption."});
-}
-
-/* Truth to count flags against: labels, or captions in common (`glofnd eval fn`). */
-static int has_truth(const gf_report *r) {
-    return gf_is_labelled(r) || gf_is_clip(r) || choose_settings(&r->runs[gf_group_first(r, chosen_group(r))], "views");
-}
-
-static void bars(gf_text *out, const gf_report *r) {
-    const int g = chosen_group(r);
-    if (!gf_is_clip(r)) detector_bars(out, r, g, "views", "", "pairs of augmented views, in batches");
-    if (!gf_is_clip(r)) return;
-    detector_bars(out, r, g, "image-text batches", " for captions of an image", "images with captions, in batches");
-    detector_bars(out, r, g, "text-image batches", " for images of a caption", "captions with images, in batches");
-}
-
-void gf_section_detection(gf_text *out, const gf_report *r) {
-    gf_section_begin(
-        out, "detection", gf_is_labelled(r) ? "Detection quality" : "Detection",
-        gf_is_labelled(r)
-            ? "Measured with labels on training batches, while the network changes. A flagged pair is correct if both "
-              "samples have the same class. Precision, recall and F1 count all pairs of an epoch."
-            : "Measured on training batches, while the network changes.");
-    gf_text_add(out, "<div class=\"charts\">\n");
-    epoch_charts(out, r);
-    if (has_truth(r)) bars(out, r);
-    threshold_charts(out, r);
     gf_text_add(out, "</div>\n");
     gf_section_end(out);
 }
@@ -1032,23 +951,6 @@ static gf_mean_std group_top1(const gf_report *r, int g, const gf_eval_line *lik
     return gf_mean_of(x, n);
 }
 
-/* Fractions evaluated with the settings of `like`, largest first. */
-static int fractions_of(const gf_report *r, const gf_eval_line *like, double *out) {
-    int n = 0;
-    for (int i = 0; like && i < r->count; i++)
-        for (int k = 0; k < r->runs[i].eval.count; k++) {
-            const gf_eval_line *e = &r->runs[i].eval.line[k];
-            int known = strcmp(e->event, "linear") != 0 || !isfinite(e->fraction) || n == 8 ||
-                        isnan(top1_of(&r->runs[i], like, e->fraction));
-            for (int f = 0; f < n; f++) known |= out[f] == e->fraction;
-            if (known) continue;
-            int at = n++;
-            for (; at > 0 && out[at - 1] < e->fraction; at--) out[at] = out[at - 1];
-            out[at] = e->fraction;
-        }
-    return n;
-}
-
 static void fraction_bars(gf_text *out, const gf_report *r) {
     gf_bars b;
     char name[GF_BARS_MAX][320];
@@ -1061,7 +963,20 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
                   .x_name = "share of the training labels",
                   .missing = "Not evaluated yet: <code>glofnd eval linear RUN --data SPEC</code>"};
     if (like) snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like->protocol);
-    b.groups = fractions_of(r, like, fraction);
+    /* Fractions evaluated with the settings of `like`, largest first. */
+    int n = 0;
+    for (int i = 0; like && i < r->count; i++)
+        for (int k = 0; k < r->runs[i].eval.count; k++) {
+            const gf_eval_line *e = &r->runs[i].eval.line[k];
+            int known = strcmp(e->event, "linear") != 0 || !isfinite(e->fraction) || n == 8 ||
+                        isnan(top1_of(&r->runs[i], like, e->fraction));
+            for (int f = 0; f < n; f++) known |= fraction[f] == e->fraction;
+            if (known) continue;
+            int at = n++;
+            for (; at > 0 && fraction[at - 1] < e->fraction; at--) fraction[at] = fraction[at - 1];
+            fraction[at] = e->fraction;
+        }
+    b.groups = n;
     b.each = GF_MIN(gf_groups(r), GF_BARS_MAX);
     for (int f = 0; f < b.groups; f++) {
         snprintf(group[f], sizeof group[f], "%g %%", 100.0 * fraction[f]);
@@ -1084,18 +999,6 @@ enum { RECALLS = 6 };
 
 static const char *const recall_keys[RECALLS] = {"ir1", "ir5", "ir10", "tr1", "tr5", "tr10"};
 
-static gf_mean_std group_recall(const gf_report *r, int g, int recall) {
-    double x[GF_PAGE_RUNS];
-    int n = 0;
-    const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "retrieval");
-    for (int i = 0; i < r->count; i++) {
-        const gf_eval_line *e = gf_group_of(r, i) == g ? gf_comparable_find(&r->runs[i], like, 0) : NULL;
-        if (!e) continue;
-        x[n++] = gf_eval_figure(e, recall_keys[recall]);
-    }
-    return gf_mean_of(x, n);
-}
-
 static void retrieval_bars(gf_text *out, const gf_report *r) {
     static const char *const names[RECALLS] = {"IR@1", "IR@5", "IR@10", "TR@1", "TR@5", "TR@10"};
     gf_bars b;
@@ -1111,7 +1014,15 @@ static void retrieval_bars(gf_text *out, const gf_report *r) {
         gf_group_name(r, k, name[k], sizeof name[k]);
         b.name[k] = name[k], b.colour[k] = k;
         for (int m = 0; m < RECALLS; m++) {
-            const gf_mean_std x = group_recall(r, k, m);
+            double recall_x[GF_PAGE_RUNS];
+            int n = 0;
+            const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "retrieval");
+            for (int i = 0; i < r->count; i++) {
+                const gf_eval_line *e = gf_group_of(r, i) == k ? gf_comparable_find(&r->runs[i], like, 0) : NULL;
+                if (!e) continue;
+                recall_x[n++] = gf_eval_figure(e, recall_keys[m]);
+            }
+            const gf_mean_std x = gf_mean_of(recall_x, n);
             b.group[m] = names[m], b.value[m][k] = x.mean, b.spread[m][k] = x.std;
         }
     }
@@ -1125,22 +1036,6 @@ typedef struct sweep {
     int n;
 } sweep;
 
-/* Groups with a detector, by start epoch; of equal ones the first. */
-static void collect(const gf_report *r, const gf_eval_line *like, sweep *s) {
-    s->n = 0;
-    for (int g = 0; like && g < gf_groups(r); g++) {
-        const gf_run_log *run = &r->runs[gf_group_first(r, g)];
-        const gf_mean_std m = group_top1(r, g, like, like->fraction);
-        const double x = run->config.method.mask_epoch, std = isfinite(m.std) ? m.std : 0.0;
-        int known = !gf_has_detector(run) || isnan(m.mean), at = s->n;
-        for (int k = 0; k < s->n; k++) known |= s->x[k] == x;
-        if (known) continue;
-        for (s->n++; at > 0 && s->x[at - 1] > x; at--)
-            s->x[at] = s->x[at - 1], s->mean[at] = s->mean[at - 1], s->low[at] = s->low[at - 1], s->high[at] = s->high[at - 1];
-        s->x[at] = x, s->mean[at] = m.mean, s->low[at] = m.mean - std, s->high[at] = m.mean + std;
-    }
-}
-
 static void start_epochs(gf_text *out, const gf_report *r) {
     static const char *const events[] = {"linear_mean", "linear", "knn"};
     sweep s;
@@ -1148,7 +1043,19 @@ static void start_epochs(gf_text *out, const gf_report *r) {
     s.n = 0;
     for (int e = 0; e < 3 && s.n < 2; e++) {
         const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, events[e]);
-        collect(r, like, &s);
+        /* Groups with a detector, by start epoch; of equal ones the first. */
+        s.n = 0;
+        for (int g = 0; like && g < gf_groups(r); g++) {
+            const gf_run_log *run = &r->runs[gf_group_first(r, g)];
+            const gf_mean_std m = group_top1(r, g, like, like->fraction);
+            const double x = run->config.method.mask_epoch, std = isfinite(m.std) ? m.std : 0.0;
+            int known = !gf_has_detector(run) || isnan(m.mean), at = s.n;
+            for (int k = 0; k < s.n; k++) known |= s.x[k] == x;
+            if (known) continue;
+            for (s.n++; at > 0 && s.x[at - 1] > x; at--)
+                s.x[at] = s.x[at - 1], s.mean[at] = s.mean[at - 1], s.low[at] = s.low[at - 1], s.high[at] = s.high[at - 1];
+            s.x[at] = x, s.mean[at] = m.mean, s.low[at] = m.mean - std, s.high[at] = m.mean + std;
+        }
         if (like) gf_eval_name(like, name, sizeof name);
     }
     const gf_series line = {.name = name, .y = s.mean, .n = s.n, .x = s.x, .low = s.low, .high = s.high};
@@ -1190,33 +1097,10 @@ typedef struct class_styles { /* the most frequent classes have styles of their 
     const gf_snapshot *sheet; /* snapshot of the sprite sheet; NULL: no sheet */
 } class_styles;
 
-static int64_t frequency(const gf_snapshot *l, int32_t label) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < l->n; i++) n += l->label[i] == label;
-    return n;
-}
-
 static int32_t largest_label(const gf_snapshot *l) {
     int32_t max = -1;
     for (int64_t i = 0; i < l->n; i++) max = GF_MAX(l->label[i], max);
     return max;
-}
-
-/* Most frequent first; ties: the smaller label. */
-static void choose(const gf_snapshot *l, class_styles *k) {
-    const int32_t last = GF_MIN(largest_label(l), 4096);
-    int64_t count[GF_DOTS_CLASSES];
-    *k = (class_styles){.classes = 0};
-    for (int32_t label = 0; label <= last; label++) {
-        const int64_t n = frequency(l, label);
-        if (!n) continue;
-        int at = k->classes < GF_DOTS_CLASSES ? k->classes++ : GF_DOTS_CLASSES;
-        k->more += at == GF_DOTS_CLASSES;
-        for (; at > 0 && n > count[at - 1]; at--)
-            if (at < GF_DOTS_CLASSES) k->label[at] = k->label[at - 1], count[at] = count[at - 1];
-        if (at < GF_DOTS_CLASSES) k->label[at] = label, count[at] = n;
-    }
-    for (int c = 0; c < k->classes; c++) gf_snapshot_class(l, k->label[c], k->name[c], sizeof k->name[c]);
 }
 
 /* True if both maps show the same samples. */
@@ -1300,7 +1184,21 @@ void gf_section_maps(gf_text *out, const gf_report *r) {
         gf_section_end(out);
         return;
     }
-    choose(first, &k);
+    /* Most frequent first; ties: the smaller label. */
+    const int32_t last = GF_MIN(largest_label(first), 4096);
+    int64_t count[GF_DOTS_CLASSES];
+    k = (class_styles){.classes = 0};
+    for (int32_t label = 0; label <= last; label++) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < first->n; i++) n += first->label[i] == label;
+        if (!n) continue;
+        int at = k.classes < GF_DOTS_CLASSES ? k.classes++ : GF_DOTS_CLASSES;
+        k.more += at == GF_DOTS_CLASSES;
+        for (; at > 0 && n > count[at - 1]; at--)
+            if (at < GF_DOTS_CLASSES) k.label[at] = k.label[at - 1], count[at] = count[at - 1];
+        if (at < GF_DOTS_CLASSES) k.label[at] = label, count[at] = n;
+    }
+    for (int c = 0; c < k.classes; c++) gf_snapshot_class(first, k.label[c], k.name[c], sizeof k.name[c]);
     for (int c = 0; c < k.classes; c++) names[c] = k.name[c];
     if (k.classes) gf_svg_dots_legend(out, names, k.classes);
     if (k.more) gf_text_add(out, "<p class=\"faint\">%d further classes in grey.</p>\n", k.more);
@@ -1360,21 +1258,6 @@ static int kind_of(const gf_view_set *s, int64_t anchor, int64_t row) {
     return s->label[anchor] == s->label[row] ? CORRECT : WRONG;
 }
 
-static void flagged_by(gallery *a, const gf_gallery_anchor *x, int detector) {
-    const gf_flagged_samples *f = &x->by[detector];
-    const int as_text = a->snapshot->clip && a->side == 0;
-    gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
-    if (detector == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
-    else if (a->rows->label[x->row] >= 0)
-        gf_text_add(a->out, ": %lld flagged, %lld correct", (long long)f->count, (long long)f->right);
-    else gf_text_add(a->out, ": %lld flagged", (long long)f->count);
-    if (detector == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
-    gf_text_add(a->out, "</p><div class=\"%s\">", as_text ? "captions" : "strip");
-    for (int k = 0; k < f->shown; k++)
-        (as_text ? caption : image)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
-    gf_text_add(a->out, "</div></div>");
-}
-
 static void anchor(gallery *a, const gf_gallery_anchor *x) {
     char name[200];
     gf_text_add(a->out, "<div class=\"row\"><div><p>anchor");
@@ -1390,7 +1273,20 @@ static void anchor(gallery *a, const gf_gallery_anchor *x) {
         (a->side ? image : caption)(a, x->row, UNKNOWN, NAN);
     }
     gf_text_add(a->out, "</div>");
-    for (int d = 0; d < 2; d++) flagged_by(a, x, d);
+    for (int d = 0; d < 2; d++) {
+        const gf_flagged_samples *f = &x->by[d];
+        const int as_text = a->snapshot->clip && a->side == 0;
+        gf_text_add(a->out, "<div><p><b>%s</b>", d ? "FNC" : "GloFND");
+        if (d == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
+        else if (a->rows->label[x->row] >= 0)
+            gf_text_add(a->out, ": %lld flagged, %lld correct", (long long)f->count, (long long)f->right);
+        else gf_text_add(a->out, ": %lld flagged", (long long)f->count);
+        if (d == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
+        gf_text_add(a->out, "</p><div class=\"%s\">", as_text ? "captions" : "strip");
+        for (int k = 0; k < f->shown; k++)
+            (as_text ? caption : image)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
+        gf_text_add(a->out, "</div></div>");
+    }
     gf_text_add(a->out, "</div>\n");
 }
 
@@ -1427,13 +1323,6 @@ static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, 
     if (folded) gf_text_add(out, "</details>\n");
 }
 
-static void empty_gallery(gf_text *out, const gf_report *r) {
-    if (r->snapshots && *r->snapshots[0].why) gf_page_missing(out, "The network could not be applied:", r->snapshots[0].why);
-    else if (r->snapshots && r->snapshots[0].made)
-        gf_text_add(out, "<p class=\"none\">No pair of the chosen samples is flagged.</p>\n");
-    else gf_page_missing(out, "Images need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
-}
-
 static const char section_gallery_of_images[] =
     "Random anchor images, and images that a detector flags as false negatives of the anchor, with the trained network. GloFND "
     "flags images above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. Each row has a random "
@@ -1455,8 +1344,12 @@ void gf_section_gallery(gf_text *out, const gf_report *r) {
     if (labelled) gf_text_add(out, "<p>Labels show which flags are correct: ✓ same class, ✗ different class.</p>\n");
     for (int g = 0; g < gf_groups(r); g++)
         if (rank(gf_group_snapshot(r, g)) > (best < 0 ? 0 : rank(gf_group_snapshot(r, best)))) best = g;
-    if (best < 0) empty_gallery(out, r);
-    else gallery_of(out, r, best, &budget, 0);
+    if (best < 0) {
+        if (r->snapshots && *r->snapshots[0].why) gf_page_missing(out, "The network could not be applied:", r->snapshots[0].why);
+        else if (r->snapshots && r->snapshots[0].made)
+            gf_text_add(out, "<p class=\"none\">No pair of the chosen samples is flagged.</p>\n");
+        else gf_page_missing(out, "Images need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
+    } else gallery_of(out, r, best, &budget, 0);
     for (int g = 0; g < gf_groups(r); g++)
         if (g != best && rank(gf_group_snapshot(r, g)) == 2) gallery_of(out, r, g, &budget, 1);
     gf_section_end(out);
@@ -1474,58 +1367,9 @@ static int runs_shown(const gf_report *r) { return r->count < RUNS_MAX ? r->coun
 
 enum { TIMES = 5, OF_LOSS = 2 };
 
-/* Milliseconds of the parts of a step; returns the share of loss and detection in percent. */
-static double time_row(const gf_run_log *run, gf_stacked_row *row) {
-    static const gf_run_step fields[TIMES] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS, GF_STEP_TIME_BACKWARD,
-                                              GF_STEP_TIME_OPTIMIZER};
-    double total = 0.0;
-    *row = (gf_stacked_row){.name = run->name};
-    for (int p = 0; p < TIMES; p++) {
-        row->part[p] = gf_run_step_mean(run, fields[p], 50);
-        total += isfinite(row->part[p]) ? row->part[p] : 0.0;
-    }
-    return total > 0.0 && isfinite(row->part[OF_LOSS]) ? 100.0 * row->part[OF_LOSS] / total : 0.0;
-}
-
-static void times(gf_text *out, const gf_report *r) {
-    static const char *const parts[TIMES] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
-    gf_stacked_row rows[RUNS_MAX];
-    char note[300];
-    double share = 0.0;
-    for (int i = 0; i < runs_shown(r); i++) {
-        const double x = time_row(&r->runs[i], &rows[i]);
-        if (gf_has_detector(&r->runs[i])) share = fmax(share, x);
-    }
-    if (share > 0.0)
-        snprintf(note, sizeof note, "Mean of the last logged steps. Loss and detection take at most %.2g\u00a0%% of a step.",
-                 share);
-    else
-        snprintf(note, sizeof note,
-                 "Mean of the last logged steps. On a GPU, forward includes all parts except waiting for data.");
-    gf_svg_stacked(out, &(gf_stacked_chart){.title = "Time of a step",
-                                            .note = note,
-                                            .unit = "ms",
-                                            .parts = parts,
-                                            .part_count = TIMES,
-                                            .rest = -1,
-                                            .rows = rows,
-                                            .count = runs_shown(r),
-                                            .missing = "No logged step yet."});
-}
-
 /* ----- memory ----- */
 
 enum { KINDS = 7, REST = 6 };
-
-static void memory_row(const gf_run_log *run, double unit, gf_stacked_row *row) {
-    const gf_memory_split *m = &run->memory.bytes;
-    const double kinds[REST] = {(double)m->weights,   (double)m->optimizer, (double)m->activations,
-                                (double)m->workspace, (double)m->loss,      (double)m->data};
-    double rest = (double)m->peak;
-    *row = (gf_stacked_row){.name = run->name};
-    for (int k = 0; k < REST; k++) row->part[k] = kinds[k] / unit, rest -= kinds[k];
-    row->part[REST] = fmax(rest, 0.0) / unit;
-}
 
 static void memory(gf_text *out, const gf_report *r) {
     static const char *const kinds[KINDS] = {"weights and gradients", "optimizer",          "activations", "workspace",
@@ -1537,7 +1381,17 @@ static void memory(gf_text *out, const gf_report *r) {
         max = fmax(max, (double)r->runs[i].memory.bytes.peak);
         gpu |= r->runs[i].memory.gpu;
     }
-    for (int i = 0; i < runs_shown(r); i++) memory_row(&r->runs[i], max < 1e10 ? 1e6 : 1e9, &rows[i]);
+    for (int i = 0; i < runs_shown(r); i++) {
+        const double unit = max < 1e10 ? 1e6 : 1e9;
+        gf_stacked_row *row = &rows[i];
+        const gf_memory_split *m = &r->runs[i].memory.bytes;
+        const double row_kinds[REST] = {(double)m->weights,   (double)m->optimizer, (double)m->activations,
+                                        (double)m->workspace, (double)m->loss,      (double)m->data};
+        double rest = (double)m->peak;
+        *row = (gf_stacked_row){.name = r->runs[i].name};
+        for (int k = 0; k < REST; k++) row->part[k] = row_kinds[k] / unit, rest -= row_kinds[k];
+        row->part[REST] = fmax(rest, 0.0) / unit;
+    }
     gf_svg_stacked(
         out, &(gf_stacked_chart){.title = "Memory",
                                  .note = gpu ? "GPU memory; the bar is the peak use. The rest is libraries and other processes."
@@ -1584,7 +1438,39 @@ void gf_section_cost(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "cost", "Time and memory", NULL);
     state_of_anchors(out, r);
     gf_text_add(out, "<div class=\"charts\">\n");
-    times(out, r);
+    static const char *const parts[TIMES] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
+    gf_stacked_row rows[RUNS_MAX];
+    char note[300];
+    double share = 0.0;
+    for (int i = 0; i < runs_shown(r); i++) {
+        /* Milliseconds of the parts of a step; returns the share of loss and detection in percent. */
+        gf_stacked_row *row = &rows[i];
+        static const gf_run_step fields[TIMES] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS,
+                                                  GF_STEP_TIME_BACKWARD, GF_STEP_TIME_OPTIMIZER};
+        double total = 0.0;
+        *row = (gf_stacked_row){.name = r->runs[i].name};
+        for (int p = 0; p < TIMES; p++) {
+            row->part[p] = gf_run_step_mean(&r->runs[i], fields[p], 50);
+            total += isfinite(row->part[p]) ? row->part[p] : 0.0;
+        }
+        const double x = total > 0.0 && isfinite(row->part[OF_LOSS]) ? 100.0 * row->part[OF_LOSS] / total : 0.0;
+        if (gf_has_detector(&r->runs[i])) share = fmax(share, x);
+    }
+    if (share > 0.0)
+        snprintf(note, sizeof note, "Mean of the last logged steps. Loss and detection take at most %.2g\u00a0%% of a step.",
+                 share);
+    else
+        snprintf(note, sizeof note,
+                 "Mean of the last logged steps. On a GPU, forward includes all parts except waiting for data.");
+    gf_svg_stacked(out, &(gf_stacked_chart){.title = "Time of a step",
+                                            .note = note,
+                                            .unit = "ms",
+                                            .parts = parts,
+                                            .part_count = TIMES,
+                                            .rest = -1,
+                                            .rows = rows,
+                                            .count = runs_shown(r),
+                                            .missing = "No logged step yet."});
     memory(out, r);
     gf_text_add(out, "</div>\n");
     gf_section_end(out);
@@ -1608,18 +1494,6 @@ static int differs(const gf_report *r, const gf_option *o, int in_method) {
     return 0;
 }
 
-static void option_row(gf_text *out, const gf_report *r, int shown, const gf_option *o, int in_method) {
-    char value[1100];
-    gf_text_add(out, "<tr><th scope=\"row\"><code>%s</code></th>", o->key);
-    for (int i = 0; i < shown; i++) {
-        value_of(&r->runs[i], o, in_method, value, sizeof value);
-        gf_text_add(out, "<td><code>");
-        gf_text_escape(out, *value ? value : "-");
-        gf_text_add(out, "</code></td>");
-    }
-    gf_text_add(out, "</tr>\n");
-}
-
 /* Keys in which the runs differ, a column per run; or the common keys, in one column. */
 static void option_table(gf_text *out, const gf_report *r, int different) {
     const int shown = different ? r->count : 1;
@@ -1634,7 +1508,17 @@ static void option_table(gf_text *out, const gf_report *r, int different) {
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);
         if (!o) break;
-        if (differs(r, o, in_method) == different) option_row(out, r, shown, o, in_method);
+        if (differs(r, o, in_method) == different) {
+            char value[1100];
+            gf_text_add(out, "<tr><th scope=\"row\"><code>%s</code></th>", o->key);
+            for (int j = 0; j < shown; j++) {
+                value_of(&r->runs[j], o, in_method, value, sizeof value);
+                gf_text_add(out, "<td><code>");
+                gf_text_escape(out, *value ? value : "-");
+                gf_text_add(out, "</code></td>");
+            }
+            gf_text_add(out, "</tr>\n");
+        }
     }
     gf_text_add(out, "</table></div>\n");
 }

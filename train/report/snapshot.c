@@ -29,53 +29,8 @@ static double dot(const float *a, const float *b, int64_t dim) {
     return s;
 }
 
-static void compare_with_all(const chooser *b, int64_t anchor) {
-    const gf_view_set *s = b->g->s, *o = b->others;
-    const float *z = s->z + anchor * s->dim;
-    const double own = sqrt(dot(z, z, s->dim));
-    for (int64_t i = 0; i < o->n; i++) {
-        const float *x = o->z + i * s->dim;
-        b->s[i] = i == anchor ? NAN : (float)(dot(z, x, s->dim) / (own * sqrt(dot(x, x, s->dim))));
-    }
-}
-
-/* GloFND: samples above the anchor's threshold. */
-static void flag_by_lambda(const chooser *b, int64_t anchor) {
-    const float lambda = b->g->lambda ? b->g->lambda[anchor] : NAN;
-    for (int64_t i = 0; i < b->g->s->n; i++) b->flag[i] = b->s[i] > lambda;
-}
-
-/* FNC: all other samples in random batches; flags the top share alpha of each batch. */
-static void flag_by_batch(const chooser *b, int64_t anchor) {
-    const gf_gallery_spec *g = b->g;
-    const int64_t n = g->s->n, size = g->batch - 1;
-    uint8_t *flag = b->flag + n;
-    for (int64_t i = 0; i < n; i++) flag[i] = 0;
-    for (int64_t first = 0; first + size <= n; first += size) {
-        int64_t count = 0;
-        for (int64_t k = first; k < first + size; k++) {
-            const float x = b->s[gf_permute(g->seed, (uint32_t)anchor, n, k)];
-            if (isfinite(x)) b->part[count++] = x;
-        }
-        if (!count) continue;
-        const float theta = gf_quantile(b->part, count, g->alpha);
-        for (int64_t k = first; k < first + size; k++) {
-            const int64_t i = gf_permute(g->seed, (uint32_t)anchor, n, k);
-            flag[i] = b->s[i] > theta;
-        }
-    }
-}
-
 /* Rows of both sets belong to the same samples. */
 static int same_label(const gf_view_set *s, int64_t a, int64_t b) { return s->label[a] >= 0 && s->label[a] == s->label[b]; }
-
-/* Keeps the list sorted by descending similarity. */
-static void insert(gf_flagged_samples *f, int64_t row, float similarity) {
-    int at = f->shown++;
-    for (; at > 0 && f->similarity[at - 1] < similarity; at--)
-        f->row[at] = f->row[at - 1], f->similarity[at] = f->similarity[at - 1];
-    f->row[at] = row, f->similarity[at] = similarity;
-}
 
 static void collect(const chooser *b, int64_t anchor, const uint8_t *flag, gf_flagged_samples *f) {
     const gf_view_set *s = b->g->s;
@@ -83,7 +38,14 @@ static void collect(const chooser *b, int64_t anchor, const uint8_t *flag, gf_fl
     for (int64_t i = 0; i < s->n; i++) f->count += flag[i], f->right += flag[i] && same_label(s, anchor, i);
     for (int64_t k = 0; k < s->n && f->shown < GF_GALLERY_SHOWN; k++) {
         const int64_t i = gf_permute(b->g->seed + 1, (uint32_t)anchor, s->n, k);
-        if (flag[i]) insert(f, i, b->s[i]);
+        if (flag[i]) {
+            /* Keeps the list sorted by descending similarity. */
+            const float similarity = b->s[i];
+            int at = f->shown++;
+            for (; at > 0 && f->similarity[at - 1] < similarity; at--)
+                f->row[at] = f->row[at - 1], f->similarity[at] = f->similarity[at - 1];
+            f->row[at] = i, f->similarity[at] = similarity;
+        }
     }
 }
 
@@ -96,25 +58,6 @@ static int part_of(const gf_similarity_profile *l, double x, int parts) {
 
 static double middle_of(const gf_similarity_profile *l, int part) {
     return l->low + (part + 0.5) / GF_GALLERY_EXAMPLES * (l->high - l->low);
-}
-
-static void add_to_profile(const chooser *b, int64_t anchor, int64_t i, gf_similarity_profile *l) {
-    const double x = (double)b->s[i];
-    const int bin = part_of(l, x, GF_GALLERY_BINS), part = part_of(l, x, GF_GALLERY_EXAMPLES);
-    const int closer = l->row[part] < 0 || fabs(x - middle_of(l, part)) < fabs((double)l->similarity[part] - middle_of(l, part));
-    l->all[bin]++, l->same[bin] += same_label(b->g->s, anchor, i);
-    if (closer) l->row[part] = i, l->similarity[part] = b->s[i];
-}
-
-static void make_profile(const chooser *b, int64_t anchor, gf_similarity_profile *l) {
-    const int64_t n = b->others->n;
-    *l = (gf_similarity_profile){.low = INFINITY, .high = -INFINITY};
-    for (int k = 0; k < GF_GALLERY_EXAMPLES; k++) l->row[k] = -1;
-    for (int64_t i = 0; i < n; i++)
-        if (isfinite(b->s[i])) l->low = fmin(l->low, (double)b->s[i]), l->high = fmax(l->high, (double)b->s[i]), l->others++;
-    if (!(l->high > l->low)) l->others = 0;
-    for (int64_t i = 0; l->others && i < n; i++)
-        if (isfinite(b->s[i])) add_to_profile(b, anchor, i, l);
 }
 
 /* ----- choice ----- */
@@ -141,11 +84,51 @@ static int choose(const chooser *b, gf_gallery_anchor *out) {
             const int64_t row = gf_permute(g->seed + 2, 0, n, k);
             if (repeat ? seen(out, count, row) : seen_label(g->s, out, count, row)) continue;
             gf_gallery_anchor a = {.row = row, .lambda = g->lambda ? g->lambda[row] : NAN};
-            compare_with_all(b, row);
-            flag_by_lambda(b, row);
-            flag_by_batch(b, row);
+            const gf_view_set *s = b->g->s, *o = b->others;
+            const float *z = s->z + row * s->dim;
+            const double own = sqrt(dot(z, z, s->dim));
+            for (int64_t i = 0; i < o->n; i++) {
+                const float *x = o->z + i * s->dim;
+                b->s[i] = i == row ? NAN : (float)(dot(z, x, s->dim) / (own * sqrt(dot(x, x, s->dim))));
+            }
+            /* GloFND: samples above the anchor's threshold. */
+            const float lambda = b->g->lambda ? b->g->lambda[row] : NAN;
+            for (int64_t i = 0; i < b->g->s->n; i++) b->flag[i] = b->s[i] > lambda;
+            /* FNC: all other samples in random batches; flags the top share alpha of each batch. */
+            const int64_t batch_count = g->s->n, size = g->batch - 1;
+            uint8_t *flag = b->flag + batch_count;
+            for (int64_t i = 0; i < batch_count; i++) flag[i] = 0;
+            for (int64_t first = 0; first + size <= batch_count; first += size) {
+                int64_t own_count = 0;
+                for (int64_t j = first; j < first + size; j++) {
+                    const float x = b->s[gf_permute(g->seed, (uint32_t)row, batch_count, j)];
+                    if (isfinite(x)) b->part[own_count++] = x;
+                }
+                if (!own_count) continue;
+                const float theta = gf_quantile(b->part, own_count, g->alpha);
+                for (int64_t j = first; j < first + size; j++) {
+                    const int64_t i = gf_permute(g->seed, (uint32_t)row, batch_count, j);
+                    flag[i] = b->s[i] > theta;
+                }
+            }
             for (int d = 0; d < 2; d++) collect(b, row, b->flag + d * n, &a.by[d]);
-            make_profile(b, row, &a.profile);
+            gf_similarity_profile *l = &a.profile;
+            const int64_t profile_count = b->others->n;
+            *l = (gf_similarity_profile){.low = INFINITY, .high = -INFINITY};
+            for (int m = 0; m < GF_GALLERY_EXAMPLES; m++) l->row[m] = -1;
+            for (int64_t i = 0; i < profile_count; i++)
+                if (isfinite(b->s[i]))
+                    l->low = fmin(l->low, (double)b->s[i]), l->high = fmax(l->high, (double)b->s[i]), l->others++;
+            if (!(l->high > l->low)) l->others = 0;
+            for (int64_t i = 0; l->others && i < profile_count; i++)
+                if (isfinite(b->s[i])) {
+                    const double x = (double)b->s[i];
+                    const int bin = part_of(l, x, GF_GALLERY_BINS), part = part_of(l, x, GF_GALLERY_EXAMPLES);
+                    const int closer =
+                        l->row[part] < 0 || fabs(x - middle_of(l, part)) < fabs((double)l->similarity[part] - middle_of(l, part));
+                    l->all[bin]++, l->same[bin] += same_label(b->g->s, row, i);
+                    if (closer) l->row[part] = i, l->similarity[part] = b->s[i];
+                }
             if (a.by[g->lambda ? 0 : 1].count) out[count++] = a;
         }
     return count;
@@ -205,40 +188,6 @@ static glofnd_status encode(gf_error *err, job *j, int head, const int64_t *ids,
     return status;
 }
 
-static int is_zero(const float *x, int64_t n) {
-    int64_t k = 0;
-    while (k < n && x[k] == 0.0f) k++;
-    return k == n;
-}
-
-/* Keeps the readable samples. */
-static void take_rows(const gf_features *f, const int64_t *ids, gf_view_set *s) {
-    s->n = 0;
-    for (int64_t i = 0; i < f->n; i++) {
-        if (is_zero(f->x + i * f->dim, f->dim)) continue;
-        memcpy(s->z + s->n * s->dim, f->x + i * f->dim, (size_t)s->dim * sizeof *s->z);
-        s->id[s->n] = ids[i], s->label[s->n++] = f->label[i];
-    }
-}
-
-/* Projections of random samples, in the order of the data; only these are decoded. */
-static glofnd_status make_set(gf_error *err, job *j) {
-    gf_snapshot *l = j->out;
-    const int64_t n = GF_MIN(j->spec->samples, l->total);
-    gf_features f = {0};
-    int64_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
-    FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)n);
-    for (int64_t k = 0; k < n; k++) ids[k] = gf_permute(1, 0, l->total, k);
-    qsort(ids, (size_t)n, sizeof *ids, by_id);
-    j->stage = "images";
-    glofnd_status status = encode(err, j, 1, ids, n, &f);
-    if (status == GLOFND_OK) status = gf_view_set_alloc(err, &l->set, n, f.dim);
-    if (status == GLOFND_OK) take_rows(&f, ids, &l->set);
-    gf_features_free(&f);
-    free(ids);
-    return status;
-}
-
 /* ----- map ----- */
 
 /* Share of rows whose nearest other row, by cosine, has the same label. One of the two nearest may be the row itself. */
@@ -269,21 +218,6 @@ static glofnd_status draw_map(gf_error *err, job *j, gf_features *f) {
     memcpy(l->id, l->set.id, (size_t)f->n * sizeof *l->id);
     TRY(gf_pca(err, f->x, f->n, f->dim, l->pca, l->pca_share));
     return gf_tsne(err, f->x, f->n, f->dim, &(gf_tsne_spec){.threads = gf_trained_run_threads(j->run)}, l->tsne, NULL);
-}
-
-/* Features of the samples of the gallery. */
-static glofnd_status make_map(gf_error *err, job *j) {
-    gf_snapshot *l = j->out;
-    gf_features f = {0};
-    j->stage = "features";
-    glofnd_status status = encode(err, j, 0, l->set.id, l->set.n, &f);
-    if (status == GLOFND_OK) {
-        gf_features_unit(&f);
-        status = neighbour_agreement(err, &f, gf_trained_run_threads(j->run), &l->neighbours);
-    }
-    if (status == GLOFND_OK) status = draw_map(err, j, &f);
-    gf_features_free(&f);
-    return status;
 }
 
 /* ----- thresholds ----- */
@@ -321,17 +255,6 @@ static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *r
     return status;
 }
 
-/* As in `glofnd eval threshold`, with fewer views. */
-static glofnd_status make_thresholds(gf_error *err, job *j) {
-    const int64_t n = j->out->total, batch = GF_MIN(j->config->batch, n);
-    gf_view_set views = {0};
-    j->stage = "views";
-    TRY(gf_trained_run_augmented(err, j->run, batch, GF_MIN(j->spec->samples, n), 1, &views));
-    const glofnd_status status = find_thresholds(err, j, &views, 2, 0);
-    gf_view_set_free(&views);
-    return status;
-}
-
 /* ----- gallery ----- */
 
 static glofnd_status make_gallery(gf_error *err, job *j, const gf_view_set *rows, int which) {
@@ -349,23 +272,6 @@ static glofnd_status make_gallery(gf_error *err, job *j, const gf_view_set *rows
 
 /* ----- snapshot ----- */
 
-static glofnd_status make_sides(gf_error *err, job *j) {
-    gf_snapshot *l = j->out;
-    l->sides = l->clip ? 2 : 1;
-    if (!l->clip) {
-        TRY(make_gallery(err, j, &l->set, 0));
-        return make_thresholds(err, j);
-    }
-    j->stage = "pairs";
-    TRY(gf_trained_run_image_text(err, j->run, j->spec->samples, &l->image, &l->text));
-    for (int s = 0; s < 2; s++) {
-        const gf_view_set *rows = s ? &l->text : &l->image;
-        TRY(make_gallery(err, j, rows, s));
-        TRY(find_thresholds(err, j, rows, 1, s));
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status make(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
     const gf_trained_run_spec spec = {
@@ -382,9 +288,66 @@ static glofnd_status make(gf_error *err, job *j) {
     FAIL_IF(err, !(l->alpha > 0.0 && l->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g; it flags no pair", l->alpha);
     const char *own = gf_run_encoder_data(gf_trained_run_encoder(j->run));
     TRY(gf_dataset_open(err, j->spec->data && *j->spec->data ? j->spec->data : own, &l->data));
-    TRY(make_set(err, j));
-    TRY(make_map(err, j));
-    return make_sides(err, j);
+    /* Projections of random samples, in the order of the data; only these are decoded. */
+    gf_snapshot *m = j->out;
+    const int64_t n = GF_MIN(j->spec->samples, m->total);
+    gf_features f = {0};
+    int64_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
+    FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)n);
+    for (int64_t k = 0; k < n; k++) ids[k] = gf_permute(1, 0, m->total, k);
+    qsort(ids, (size_t)n, sizeof *ids, by_id);
+    j->stage = "images";
+    glofnd_status status = encode(err, j, 1, ids, n, &f);
+    if (status == GLOFND_OK) status = gf_view_set_alloc(err, &m->set, n, f.dim);
+    if (status == GLOFND_OK) {
+        /* Keeps the readable samples. */
+        gf_view_set *s = &m->set;
+        s->n = 0;
+        for (int64_t i = 0; i < f.n; i++) {
+            const float *x = f.x + i * f.dim;
+            int64_t k = 0;
+            while (k < f.dim && x[k] == 0.0f) k++;
+            if (k == f.dim) continue;
+            memcpy(s->z + s->n * s->dim, f.x + i * f.dim, (size_t)s->dim * sizeof *s->z);
+            s->id[s->n] = ids[i], s->label[s->n++] = f.label[i];
+        }
+    }
+    gf_features_free(&f);
+    free(ids);
+    TRY(status);
+    /* Features of the samples of the gallery. */
+    gf_snapshot *snapshot = j->out;
+    gf_features features = {0};
+    j->stage = "features";
+    glofnd_status map_status = encode(err, j, 0, snapshot->set.id, snapshot->set.n, &features);
+    if (map_status == GLOFND_OK) {
+        gf_features_unit(&features);
+        map_status = neighbour_agreement(err, &features, gf_trained_run_threads(j->run), &snapshot->neighbours);
+    }
+    if (map_status == GLOFND_OK) map_status = draw_map(err, j, &features);
+    gf_features_free(&features);
+    TRY(map_status);
+    gf_snapshot *sides_l = j->out;
+    sides_l->sides = sides_l->clip ? 2 : 1;
+    if (!sides_l->clip) {
+        TRY(make_gallery(err, j, &sides_l->set, 0));
+        /* As in `glofnd eval threshold`, with fewer views. */
+        const int64_t sides_count = j->out->total, batch = GF_MIN(j->config->batch, sides_count);
+        gf_view_set views = {0};
+        j->stage = "views";
+        TRY(gf_trained_run_augmented(err, j->run, batch, GF_MIN(j->spec->samples, sides_count), 1, &views));
+        const glofnd_status sides_status = find_thresholds(err, j, &views, 2, 0);
+        gf_view_set_free(&views);
+        return sides_status;
+    }
+    j->stage = "pairs";
+    TRY(gf_trained_run_image_text(err, j->run, j->spec->samples, &sides_l->image, &sides_l->text));
+    for (int s = 0; s < 2; s++) {
+        const gf_view_set *rows = s ? &sides_l->text : &sides_l->image;
+        TRY(make_gallery(err, j, rows, s));
+        TRY(find_thresholds(err, j, rows, 1, s));
+    }
+    return GLOFND_OK;
 }
 
 void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out) {

@@ -49,29 +49,6 @@ static double baseline_score(const gf_report *r, const gf_score *s, int run) {
     return NAN;
 }
 
-static void add_quality(const gf_run_log *r, gf_table *t) {
-    const double precision = gf_run_last(r, GF_RUN_PRECISION), recall = gf_run_last(r, GF_RUN_RECALL);
-    gf_table_number(t, gf_run_last(r, GF_RUN_POOLED_PRECISION), 1);
-    gf_table_number(t, gf_run_last(r, GF_RUN_POOLED_RECALL), 1);
-    gf_table_number(t, gf_run_last(r, GF_RUN_POOLED_F1), 1);
-    if (!isfinite(precision + recall)) gf_table_add(t, "-");
-    else gf_table_add(t, "%.1f / %.1f / %.1f", precision, recall, gf_run_last(r, GF_RUN_F1));
-}
-
-static void add_run(const gf_report *report, const gf_score *s, int run, gf_table *t) {
-    const gf_run_log *r = &report->runs[run];
-    const double score = gf_score_of(s, r, 0);
-    char detector[64];
-    gf_page_value(r, "detector", detector, sizeof detector);
-    gf_table_add(t, "%s", r->name);
-    gf_table_add(t, "%s", detector);
-    gf_table_number(t, gf_run_last(r, GF_RUN_LOSS), 3);
-    gf_table_number(t, gf_run_last(r, GF_RUN_FLAGGED), 2);
-    if (gf_is_labelled(report)) add_quality(r, t);
-    gf_table_number(t, score, 1);
-    gf_table_difference(t, score - baseline_score(report, s, run), 1);
-}
-
 /* A header, the untrained network if evaluated, then the runs; returns the first row of runs. */
 static int fill_table(const gf_report *r, const gf_score *s, gf_table *t) {
     const double untrained = gf_score_of(s, &r->runs[0], 1);
@@ -85,7 +62,26 @@ static int fill_table(const gf_report *r, const gf_score *s, gf_table *t) {
         gf_table_number(t, untrained, 1);
         gf_table_difference(t, untrained - gf_score_of(s, &r->runs[0], 0), 1);
     }
-    for (int i = 0; i < r->count; i++) add_run(r, s, i, t);
+    for (int i = 0; i < r->count; i++) {
+        const gf_run_log *log = &r->runs[i];
+        const double score = gf_score_of(s, log, 0);
+        char detector[64];
+        gf_page_value(log, "detector", detector, sizeof detector);
+        gf_table_add(t, "%s", log->name);
+        gf_table_add(t, "%s", detector);
+        gf_table_number(t, gf_run_last(log, GF_RUN_LOSS), 3);
+        gf_table_number(t, gf_run_last(log, GF_RUN_FLAGGED), 2);
+        if (gf_is_labelled(r)) {
+            const double precision = gf_run_last(log, GF_RUN_PRECISION), recall = gf_run_last(log, GF_RUN_RECALL);
+            gf_table_number(t, gf_run_last(log, GF_RUN_POOLED_PRECISION), 1);
+            gf_table_number(t, gf_run_last(log, GF_RUN_POOLED_RECALL), 1);
+            gf_table_number(t, gf_run_last(log, GF_RUN_POOLED_F1), 1);
+            if (!isfinite(precision + recall)) gf_table_add(t, "-");
+            else gf_table_add(t, "%.1f / %.1f / %.1f", precision, recall, gf_run_last(log, GF_RUN_F1));
+        }
+        gf_table_number(t, score, 1);
+        gf_table_difference(t, score - baseline_score(r, s, i), 1);
+    }
     return isfinite(untrained) ? 2 : 1;
 }
 

@@ -39,20 +39,6 @@ static int dot_at(double share, int dots) {
     return at >= 0.0 && at < dots ? (int)at : -1;
 }
 
-static void plot_dots(gf_braille *b, const curve *c, double low, double high, double x_end) {
-    int last_x = 0, last_y = 0, down = 0;
-    for (int64_t i = 0; i < c->n; i++) {
-        const int x = dot_at(c->x[i] / x_end, 2 * b->columns), y = dot_at((high - c->y[i]) / (high - low), 4 * b->rows);
-        if (x < 0 || y < 0) {
-            down = 0;
-            continue;
-        }
-        if (down) gf_braille_line(b, last_x, last_y, x, y);
-        else gf_braille_dot(b, x, y);
-        last_x = x, last_y = y, down = 1;
-    }
-}
-
 static void paint(gf_text *out, int colour, int on) {
     if (on) gf_text_add(out, colour ? "\033[%dm" : "\033[0m", colour);
 }
@@ -76,7 +62,17 @@ static void plot(gf_text *out, const curve *c, double x_end, int rows, const gf_
     if (!range_of(c, &low, &high)) return;
     gf_braille b;
     out->failed |= !gf_braille_init(&b, columns, rows);
-    plot_dots(&b, c, low, high, x_end);
+    int last_x = 0, last_y = 0, down = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        const int x = dot_at(c->x[i] / x_end, 2 * b.columns), y = dot_at((high - c->y[i]) / (high - low), 4 * b.rows);
+        if (x < 0 || y < 0) {
+            down = 0;
+            continue;
+        }
+        if (down) gf_braille_line(&b, last_x, last_y, x, y);
+        else gf_braille_dot(&b, x, y);
+        last_x = x, last_y = y, down = 1;
+    }
     gf_text_add(out, "%*s ", AXIS, "");
     paint(out, c->colour, size->colour);
     gf_text_add(out, "%s", c->title);
@@ -118,80 +114,11 @@ static void add_figure(char *line, size_t bytes, size_t *used, const char *fmt, 
     if (isfinite(x) && fabs(x) < 1e15 && *used + 48 < bytes) *used += (size_t)snprintf(line + *used, bytes - *used, fmt, x);
 }
 
-static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
-    char line[600], eta[32] = "?", state[64] = "";
-    const int64_t logged = r->steps ? gf_run_count(r->step[GF_STEP_STEP][r->steps - 1]) : 0;
-    const int64_t ended = r->epochs * r->epoch_steps;
-    const int64_t step = GF_MAX(logged, ended);
-    const int64_t by_step = r->epoch_steps ? step / r->epoch_steps : 0, epochs = GF_MAX(by_step, r->epochs);
-    const double left = gf_watch_remaining(r), total = (double)r->config.epochs * (double)r->epoch_steps;
-    if (isfinite(left)) gf_progress_time(left, eta, sizeof eta);
-    if (epochs >= r->config.epochs) snprintf(state, sizeof state, "finished");
-    else if (size->idle) snprintf(state, sizeof state, "not running");
-    else snprintf(state, sizeof state, "eta %s", eta);
-    size_t n = (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
-                                (long long)(epochs + (epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
-    add_figure(line, sizeof line, &n, "  loss %.4f",
-               r->steps ? gf_run_step_mean(r, GF_STEP_LOSS, 1) : gf_run_last(r, GF_RUN_LOSS));
-    add_figure(line, sizeof line, &n, "  lr %.2e", gf_run_step_mean(r, GF_STEP_LR, 1));
-    add_figure(line, sizeof line, &n, "  %.0f img/s", gf_run_step_mean(r, GF_STEP_SPEED, RECENT));
-    add_clipped(out, line, size->columns);
-    gf_text_add(out, "\n");
-    if (!(total > 0.0)) return;
-    const int wide = size->columns - 8, full = (int)(wide * fmin(1.0, (double)step / total) + 0.5);
-    for (int i = 0; i < wide; i++) gf_text_add(out, i < full ? "━" : "╌");
-    gf_text_add(out, " %3.0f %%\n", 100.0 * fmin(1.0, (double)step / total));
-}
-
 /* ----- frame ----- */
-
-static void x_axis(gf_text *out, double x_end, int columns, int epochs) {
-    char end[40];
-    const int n = snprintf(end, sizeof end, epochs ? "epoch %.4g" : "step %.0f", x_end);
-    gf_text_add(out, "%*s0%*s\n", AXIS + 1, "", columns - AXIS - 2 - 1 > n ? columns - AXIS - 3 : n + 1, end);
-}
 
 static int has_values(const curve *c) {
     double low, high;
     return range_of(c, &low, &high);
-}
-
-/* Epochs without a value leave a gap in a curve; evaluations are rare, and their points belong together. */
-static int64_t drop_gaps(const double *x, const double *y, int64_t n, double *to_x, double *to_y) {
-    int64_t kept = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (isfinite(y[i])) to_x[kept] = x[i], to_y[kept++] = y[i];
-    return kept;
-}
-
-static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, double *scratch) {
-    double *place = scratch, *flagged = scratch + r->steps, *epoch = flagged + r->steps;
-    double *knn_x = epoch + r->epochs, *knn_y = knn_x + r->epochs;
-    for (int64_t i = 0; i < r->steps; i++) place[i] = gf_run_place(r, i), flagged[i] = 100.0 - r->step[GF_STEP_KEPT][i];
-    for (int64_t e = 0; e < r->epochs; e++) epoch[e] = (double)(e + 1) * (r->epoch_steps ? 1.0 : 0.0);
-    const int64_t knn_n = drop_gaps(epoch, r->field[GF_RUN_KNN], r->epochs, knn_x, knn_y);
-    const int by_epoch = r->steps < 2 && r->epochs > 0; /* no curve of steps in a run shorter than log_steps */
-    const curve all[] = {
-        {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
-         by_epoch ? r->epochs : r->steps, 36, 4},
-        {"flagged pairs", " %", place, flagged, r->steps, 33, 2},
-        {"precision", " %", epoch, r->field[GF_RUN_POOLED_PRECISION], r->epochs, 32, 1},
-        {"kNN", " %", knn_x, knn_y, knn_n, 35, 1},
-    };
-    enum { CURVES = sizeof all / sizeof *all, KNN = CURVES - 1 };
-    const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
-    int shown = 0, left = size->rows - 3;
-    double x_end = fmax(r->steps ? place[r->steps - 1] : 0.0, r->epochs ? epoch[r->epochs - 1] : 0.0);
-    for (int k = 0; k < CURVES; k++) shown += has_values(&all[k]) && (k == 0 || k == KNN || detects);
-    if (!shown) {
-        gf_text_add(out, "no logged step yet\n");
-        return;
-    }
-    while (shown > 1 && left / shown < 4) shown--;
-    const int rows = left / shown - 1 > 2 ? left / shown - 1 : 2;
-    for (int k = 0; k < CURVES && shown; k++)
-        if (has_values(&all[k]) && (k == 0 || k == KNN || detects)) plot(out, &all[k], x_end, rows, size), shown--;
-    x_axis(out, x_end, size->columns, r->epoch_steps > 0);
 }
 
 static int clamp(int x, int min, int max) { return x < min ? min : x > max ? max : x; }
@@ -201,7 +128,65 @@ void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size
     s.columns = clamp(size->columns, 40, 400), s.rows = clamp(size->rows, 12, 200);
     double *scratch = malloc((size_t)(2 * r->steps + 3 * r->epochs + 1) * sizeof *scratch);
     out->failed |= !scratch;
-    head(out, r, &s);
-    if (scratch) frame(out, r, &s, scratch);
+    char line[600], eta[32] = "?", state[64] = "";
+    const int64_t logged = r->steps ? gf_run_count(r->step[GF_STEP_STEP][r->steps - 1]) : 0;
+    const int64_t ended = r->epochs * r->epoch_steps;
+    const int64_t step = GF_MAX(logged, ended);
+    const int64_t by_step = r->epoch_steps ? step / r->epoch_steps : 0, epochs = GF_MAX(by_step, r->epochs);
+    const double left = gf_watch_remaining(r), total = (double)r->config.epochs * (double)r->epoch_steps;
+    if (isfinite(left)) gf_progress_time(left, eta, sizeof eta);
+    if (epochs >= r->config.epochs) snprintf(state, sizeof state, "finished");
+    else if (s.idle) snprintf(state, sizeof state, "not running");
+    else snprintf(state, sizeof state, "eta %s", eta);
+    size_t n = (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
+                                (long long)(epochs + (epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
+    add_figure(line, sizeof line, &n, "  loss %.4f",
+               r->steps ? gf_run_step_mean(r, GF_STEP_LOSS, 1) : gf_run_last(r, GF_RUN_LOSS));
+    add_figure(line, sizeof line, &n, "  lr %.2e", gf_run_step_mean(r, GF_STEP_LR, 1));
+    add_figure(line, sizeof line, &n, "  %.0f img/s", gf_run_step_mean(r, GF_STEP_SPEED, RECENT));
+    add_clipped(out, line, s.columns);
+    gf_text_add(out, "\n");
+    if (total > 0.0) {
+        const int wide = s.columns - 8, full = (int)(wide * fmin(1.0, (double)step / total) + 0.5);
+        for (int i = 0; i < wide; i++) gf_text_add(out, i < full ? "━" : "╌");
+        gf_text_add(out, " %3.0f %%\n", 100.0 * fmin(1.0, (double)step / total));
+    }
+    if (scratch) {
+        double *place = scratch, *flagged = scratch + r->steps, *epoch = flagged + r->steps;
+        double *knn_x = epoch + r->epochs, *knn_y = knn_x + r->epochs;
+        for (int64_t i = 0; i < r->steps; i++) place[i] = gf_run_place(r, i), flagged[i] = 100.0 - r->step[GF_STEP_KEPT][i];
+        for (int64_t e = 0; e < r->epochs; e++) epoch[e] = (double)(e + 1) * (r->epoch_steps ? 1.0 : 0.0);
+        /* Epochs without a value leave a gap in a curve; evaluations are rare, and their points belong together. */
+        const double *y = r->field[GF_RUN_KNN];
+        const int64_t gaps_count = r->epochs;
+        int64_t knn_n = 0;
+        for (int64_t i = 0; i < gaps_count; i++)
+            if (isfinite(y[i])) knn_x[knn_n] = epoch[i], knn_y[knn_n++] = y[i];
+        const int by_epoch = r->steps < 2 && r->epochs > 0; /* no curve of steps in a run shorter than log_steps */
+        const curve all[] = {
+            {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
+             by_epoch ? r->epochs : r->steps, 36, 4},
+            {"flagged pairs", " %", place, flagged, r->steps, 33, 2},
+            {"precision", " %", epoch, r->field[GF_RUN_POOLED_PRECISION], r->epochs, 32, 1},
+            {"kNN", " %", knn_x, knn_y, knn_n, 35, 1},
+        };
+        enum { CURVES = sizeof all / sizeof *all, KNN = CURVES - 1 };
+        const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
+        int shown = 0, frame_left = s.rows - 3;
+        double x_end = fmax(r->steps ? place[r->steps - 1] : 0.0, r->epochs ? epoch[r->epochs - 1] : 0.0);
+        for (int k = 0; k < CURVES; k++) shown += has_values(&all[k]) && (k == 0 || k == KNN || detects);
+        if (!shown) {
+            gf_text_add(out, "no logged step yet\n");
+        } else {
+            while (shown > 1 && frame_left / shown < 4) shown--;
+            const int rows = frame_left / shown - 1 > 2 ? frame_left / shown - 1 : 2;
+            for (int k = 0; k < CURVES && shown; k++)
+                if (has_values(&all[k]) && (k == 0 || k == KNN || detects)) plot(out, &all[k], x_end, rows, &s), shown--;
+            char end[40];
+            const int frame_count = snprintf(end, sizeof end, r->epoch_steps > 0 ? "epoch %.4g" : "step %.0f", x_end);
+            gf_text_add(out, "%*s0%*s\n", AXIS + 1, "",
+                        s.columns - AXIS - 2 - 1 > frame_count ? s.columns - AXIS - 3 : frame_count + 1, end);
+        }
+    }
     free(scratch);
 }
