@@ -8,11 +8,11 @@
 #include <time.h>
 
 #include "dist/dist.h"
+#include "loop/trainer.h"
 #include "support/clock.h"
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/meter.h"
-#include "loop/trainer.h"
 
 typedef struct arguments {
     int rounds, steps, json;

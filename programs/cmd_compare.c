@@ -3,9 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "programs/comparing.h"
 #include "io/blockfile.h"
 #include "io/file.h"
+#include "programs/comparing.h"
 #include "run/run_folder.h"
 
 #define FORMATS(X) X(text) X(csv) X(json) X(latex)

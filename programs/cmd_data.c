@@ -4,14 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "programs/cli.h"
-#include "programs/data_verbs.h"
+#include "data/captions.h"
 #include "data/dataset.h"
 #include "data/export.h"
 #include "data/formats/wds.h"
 #include "io/blockfile.h"
+#include "programs/cli.h"
+#include "programs/data_verbs.h"
 #include "text/bpe.h"
-#include "data/captions.h"
 
 #define SPECS                                                                                                                  \
     "SPEC:   shapes:n=4096,classes=20,size=32 cifar10:DIR cifar100:DIR folder:DIR wds:PATTERN list:FILE csv:FILE; published "  \

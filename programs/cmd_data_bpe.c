@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "data/captions.h"
 #include "programs/cli.h"
 #include "programs/data_verbs.h"
-#include "data/captions.h"
 
 static void show(int64_t done, int64_t total) { gf_print(stderr, "\r%lld of %lld samples", (long long)done, (long long)total); }
 

@@ -132,7 +132,6 @@ static glofnd_status write_files(gf_error *err, const embed_targets *t, const em
     return t->names ? write_names(err, t->names, r) : GLOFND_OK;
 }
 
-
 typedef struct result {
     eval_progress line;
     gf_dataset *data;

@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "programs/cli.h"
 #include "cpu/kernels/cpu_kernels.h"
-#include "loader/cuda/cuda_decode.h"
-#include "dist/dist.h"
 #include "dist/comm.h"
+#include "dist/dist.h"
 #include "image/image.h"
+#include "loader/cuda/cuda_decode.h"
 #include "nn/net.h"
+#include "programs/cli.h"
 #include "util/parallel.h"
 
 static const char *yes(int have) { return have ? "yes" : "no"; }

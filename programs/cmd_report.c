@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "programs/comparing.h"
 #include "io/blockfile.h"
+#include "programs/comparing.h"
 #include "report/page.h"
 #include "report/summary.h"
 #include "run/progress.h"

@@ -9,7 +9,6 @@
 
 #include "dist/comm.h"
 #include "dist/dist.h"
-#include "dist/comm.h"
 
 /* ----- ranks ----- */
 

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "dist/dist.h"
 #include "dist/comm.h"
+#include "dist/dist.h"
 #include "support/gpu_runs.h"
 #include "support/thread_ranks.h"
 

@@ -21,7 +21,6 @@
 #include "loop/trainer.h"
 #include "support/random.h"
 #include "support/trial.h"
-#include "loop/trainer.h"
 
 static const trial_setting common[] = {
     {"data", "shapes:n=192,classes=3,size=16"},

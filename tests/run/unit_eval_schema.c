@@ -2,8 +2,8 @@
  * a role, also those of a newer version. */
 #include "support/test.h"
 
-#include "run/run_folder.h"
 #include "run/run_eval.h"
+#include "run/run_folder.h"
 #include "support/scratch.h"
 #include <math.h>
 #include <stdio.h>

@@ -3,13 +3,13 @@
 source=$2
 cd "$source" || exit 1
 writers='print\.c|train/data/export\.c|lib/discover/discover_files\.c|lib/discover/output_files\.c'
-writers="$writers|train/report/explorer(_chunks)?\.c|programs/cmd_(man|completion)\.c"
+writers="$writers|train/report/explorer(_chunks)?\.c|programs/cmd_shell\.c"
 writers="^(lib/util/$writers):|^($writers):"
 calls='(^|[^a-z_])(f?printf|v?dprintf|vf?printf|puts|fputs|putchar|fputc|putc|perror|psignal|fwrite)\('
 left=$(grep -rnE "$calls|[^_]write\((1|2|STD)" lib train programs --include='*.c' --include='*.h' --include='*.cu' |
     grep -vE "$writers" |
     grep -vE '^lib/io/|^train/run/tfevents' |                                                                   # the writers of files
-    grep -vE '^programs/interrupt\.c:[0-9]+:.*write\(STDERR_FILENO, first_message' |              # from a signal handler: own text
+    grep -vE '^programs/main\.c:[0-9]+:.*write\(STDERR_FILENO, first_message' |              # from a signal handler: own text
     grep -vE '^programs/cmd_watch\.c:[0-9]+:.*fwrite\(line, .*has own colours' |
     grep -vE ':[0-9]+: *(/\*|\*|//)')
 [ -z "$left" ] || { echo "printed without gf_print:"; echo "$left"; exit 1; }

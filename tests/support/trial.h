@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "run/run_folder.h"
 #include "loop/checkpoint.h"
+#include "run/run_folder.h"
 
 typedef struct trial_setting { /* lists end with a NULL key */
     const char *key, *value;

@@ -17,7 +17,6 @@
 #include "method/store.h"
 #include "support/ranked.h"
 #include "support/scratch.h"
-#include "loop/monitor.h"
 #include "util/dtype.h"
 #include "util/rng.h"
 

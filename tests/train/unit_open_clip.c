@@ -19,9 +19,9 @@
 #ifdef GF_HAVE_DNNL
 
 #include "io/safetensors.h"
+#include "loop/model.h"
 #include "support/nn_reference.h"
 #include "support/source_file.h"
-#include "loop/model.h"
 
 #define LIMIT 1e-4 /* of the norm of an embedding */
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/file.h"
 #include "dist/step_ranks.h"
 #include "io/blockfile.h"
+#include "io/file.h"
 #include "method/store.h"
 #include "run/resume.h"
 #include "run/run_folder.h"

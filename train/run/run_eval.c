@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/file.h"
 #include "io/blockfile.h"
+#include "io/file.h"
 #include "run/run_folder.h"
 #include "run/tfevents.h"
-#include "util/machine.h"
 #include "util/array.h"
+#include "util/machine.h"
 #include "util/text.h"
 
 /* clang-format off */

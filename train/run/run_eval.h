@@ -10,8 +10,8 @@
 
 #include "io/jsonl.h"
 #include "run/config.h"
-#include "util/text.h"
 #include "util/status.h"
+#include "util/text.h"
 
 #define GF_EVAL_TRAINED "trained" /* event: training continued, all records before it are stale */
 #define GF_EVAL_EPOCH "epoch"     /* event of log.jsonl; its figures are compared like those of eval.jsonl */

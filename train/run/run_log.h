@@ -9,8 +9,8 @@
 #include "io/jsonl.h"
 #include "run/config.h"
 #include "run/run_eval.h"
-#include "util/text.h"
 #include "util/status.h"
+#include "util/text.h"
 
 typedef enum gf_log_kind {
     GF_LOG_INTEGER,
