@@ -1,6 +1,6 @@
 /* parquet.h - Parquet files. The reader takes the subset that holds embeddings: columns of numbers, of lists of numbers and of
- * texts, as pyarrow, Spark and img2dataset write them; the writer, at the end of this file, writes flat tables. Bytes are hostile:
- * sizes are checked before memory is taken, and messages name the file, the row group, the column and the row.
+ * texts, as pyarrow, Spark and img2dataset write them; the writer, at the end of this file, writes flat tables.
+ * Bytes are hostile: sizes are checked before memory is taken, and messages name the file, the row group, the column and the row.
  *
  *     gf_parquet_open(err, path, &f);                        reads and checks the footer
  *     gf_parquet_find(err, &f, "emb", &leaf);
