@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/formulas/lambda_update.h"
+#include "method/formulas/lambda.h"
 #include "support/die.h"
 #include "support/passes.h"
 #include "support/product.h"

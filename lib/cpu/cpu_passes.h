@@ -1,35 +1,57 @@
-/* cpu_passes.h - the passes over all pairs on the CPU; ifc/pair_passes.h has their data. */
+/* cpu_passes.h - the operations of a step on the CPU; device/pair_passes.h has their data. */
 #pragma once
 
+#include "cpu/kernels/cpu_kernels.h"
 #include "device/pair_passes.h"
 
-/* Floats per row for embeddings of `dim` numbers. */
-int64_t gf_cpu_embed_ld(int64_t dim);
-/* Words per row of e->row16. */
-int64_t gf_cpu_embed_ld16(int64_t dim);
-/* Fills e->row from h [rows]: row r of h goes to row first + r * step, so that two views interleave. norm [..] gets |h| at the
- * same places, or 1 without normalize. Returns the first bad row (not finite, not unit without normalize) or -1. */
+/* ----- cpu_passes.c, cpu_select.c: the functions of gf_pair_ops ----- */
+
 int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads);
-/* After all rows are in: the packed copy, and the rounded ones where e->row16 is not NULL. */
 void gf_cpu_pack(const gf_embed *e, int threads);
-
-void gf_cpu_stats(gf_pass *p);
-void gf_cpu_close_windows(gf_pass *p);
-void gf_cpu_grad(gf_pass *p);
 void gf_cpu_select(const gf_select *p);
-/* row->above = pairs with S > row->mid. */
-void gf_cpu_count(gf_pass *p);
-/* row->marks, and row->marks_col where col_theta is given. */
-void gf_cpu_mark(gf_pass *p, const gf_marking *m);
-/* keep [q->rows][keep_ld] bytes, one per column, by theta, floor, tie, group of p->row. */
-void gf_cpu_mask(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
+void gf_cpu_count(const gf_sum_pass *p);
+void gf_cpu_mark(const gf_pass *p, const gf_marking *m);
+void gf_cpu_sum(const gf_sum_pass *p);
+void gf_cpu_close(const gf_sum_pass *p);
+void gf_cpu_gradient(const gf_grad_pass *p);
+void gf_cpu_mask(const gf_grad_pass *p, uint8_t *keep, int64_t keep_ld);
 
-/* Bytes of gf_pass.scratch, gf_select.scratch (best: largest rank + 1) and gf_pass.tiles. */
+/* ----- sizes of their arrays ----- */
+
+/* Floats per row for embeddings of `dim` numbers; words per row of e->row16. */
+int64_t gf_cpu_embed_ld(int64_t dim);
+int64_t gf_cpu_embed_ld16(int64_t dim);
+/* Bytes of gf_pass.scratch, gf_pass.tiles and gf_select.scratch (best: largest rank + 1). */
 size_t gf_cpu_scratch_bytes(int64_t tile, int threads);
+size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric);
 size_t gf_cpu_select_bytes(int64_t best, int threads);
 /* Entries per row that gf_select.lists need for `best` of `cols`, a share of about alpha; 0: lists do not pay. */
 int64_t gf_cpu_lists_capacity(int64_t cols, double alpha, int64_t best, int64_t tile);
 /* 1: this CPU multiplies integers faster, and selections of so many columns gain by gf_select.rounded. */
 int gf_cpu_rounding_pays(int64_t cols, int64_t dim);
-size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric);
+
+/* ----- inside: making tiles, and visiting all of them in an order that needs no locks ----- */
+
+typedef struct gf_sweep gf_sweep;
+
+struct gf_sweep {
+    const gf_pass *pairs;
+    void (*visit)(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x); /* tile of row block i and column block j */
+    const void *job;                                                            /* of the visitor */
+    const gf_tile_ops *ops;
+    const gf_rounded *rounded; /* NULL, or tiles are made of these integers, where q is k */
+    int64_t q_blocks, k_blocks, round;
+};
+
+/* Visits every tile (symmetric: every unordered pair of blocks). Contributions reach each row block, and each column block where
+ * `columns` is set, in an order that depends on the shape alone: same bits for any number of threads. */
+void gf_sweep_run(gf_sweep *w, int columns);
+/* Similarities of row block i and column block j, NaN where there is no pair: made in x or, with GF_KEEP_TILES, in the pass's
+ * tiles, or found there (GF_REUSE_TILES). */
+gf_tile gf_tile_get(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x);
+/* s [rows][ld]: rows of q from r0 on with the columns of k from c0 on, a multiple of GF_PANEL; of bf16 numbers where both have
+ * them. All passes and selections make similarities here: equal bits everywhere. */
+void gf_tile_similarities(float *s, size_t ld, const gf_embed *q, int64_t r0, const gf_embed *k, int64_t c0, int rows, int cols);
+/* The same of integers, rows and columns of one set of embeddings: close to those, not equal. */
+void gf_tile_rounded(float *s, size_t ld, const gf_rounded *x, int64_t dim, int64_t r0, int64_t c0, int rows, int cols);

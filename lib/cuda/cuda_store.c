@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/formulas/loss_gradient.h"
+#include "method/formulas/loss.h"
 
 #define SPARE ((size_t)1 << 30) /* minimum of device memory left free, before state goes to the host */
 

@@ -6,32 +6,36 @@
  * rank does the whole batch, so that all have the same groups.
  */
 #include "method/step.h"
-#include "method/step_device.h"
 #include "util/components.h"
 
 glofnd_status gf_batch_components(glofnd_ctx *c, const glofnd_batch *batch, int32_t *group) {
-    gf_step t;
+    gf_step step;
     glofnd_batch q;
     TRY(gf_batch_take(&c->err, batch, &q));
     TRY(gf_shape_check(&c->err, q.rows, q.cols, q.dim));
-    if (c->device) return gf_device_run_components(c, &q, group);
-    TRY(gf_step_begin(&t, c, NULL, &q));
+    if (c->device) {
+        const gf_shape shape = gf_shape_of(c, q.rows, q.cols, q.dim);
+        const gf_plan plan = gf_plan_of(&c->o, &q);
+        const gf_device_step x = {.plan = &plan, .shape = &shape, .q = &q};
+        return c->device->components(&c->err, c->on, &x, group);
+    }
+    TRY(gf_step_begin(&step, c, &q));
     /* Of every row of both sides: its largest similarity to a row of another sample, and that row's position. */
-    const int64_t sides = t.shape->sides, all = t.shape->all, per_sample = t.shape->per_sample;
-    float *largest = (float *)(void *)t.ws->id_scratch;
+    const int64_t sides = step.plan.sides, all = step.plan.all, per_sample = step.plan.per_sample;
+    float *largest = (float *)(void *)step.ws->id_scratch;
     int32_t *nearest = (int32_t *)(void *)(largest + sides * all);
     for (int i = 0; i < sides; i++) {
         const gf_select p = {
-            .q = &t.ws->side[i].z,
-            .k = &t.ws->side[gf_step_other(&t, i)].z,
+            .q = &step.ws->side[i].z,
+            .k = &step.ws->side[gf_step_other(&step, i)].z,
             .shift = (int)per_sample - 1,
             .best = 1,
             .value = largest + i * all,
             .tie = nearest + i * all,
-            .scratch = t.ws->select_scratch,
-            .threads = (int)t.shape->threads,
+            .scratch = step.ws->select_scratch,
+            .threads = (int)step.ws->shape.threads,
         };
-        gf_cpu_select(&p);
+        step.ops->select(&p);
     }
     gf_components_init(group, q.cols);
     for (int64_t s = 0; s < q.cols; s++) {

@@ -11,6 +11,7 @@
 static void adopt(glofnd_ctx *c, const glofnd_options *o) {
     c->o = *o;
     c->threads = o->threads > 0 ? o->threads : gf_parallel_default();
+    c->configuration++;
 }
 
 /* ---- devices ---- */
@@ -86,7 +87,7 @@ glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int6
     TRY(gf_shape_check(&c->err, rows, cols, dim));
     const gf_shape shape = gf_shape_of(c, rows, cols, dim);
     if (c->device) return c->device->reserve(&c->err, c->on, &shape, bytes);
-    TRY(gf_workspace_reserve(c, &shape, 1));
+    TRY(gf_workspace_lay_out(c, &shape, 1));
     if (bytes) *bytes = c->ws->bytes;
     return GLOFND_OK;
 }

@@ -8,6 +8,7 @@ struct glofnd_ctx {
     glofnd_options o;
     gf_error err;
     int threads;                                 /* resolved: >= 1 */
+    unsigned configuration;                      /* rises whenever the options are set */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks; NULL on one rank */
     void *reduce_user;
     const float *tau_at;     /* the temperature of the next steps, on the device; NULL: of batch or options */

@@ -1,160 +1,1254 @@
-/* step.c - the public step: check, begin, detect, finish, gradient. Start reading the method here.
+/* step.c - one training step: Algorithm 1 of the paper, from top to bottom. Start reading the method here.
  *
- *     step_check      arguments; nothing has changed if it fails
- *     step_begin      unit embeddings, options of this epoch
- *     step_lambda     passes A and B: lambda is updated (formulas/lambda_update.h), rows are summed below it
- *     step_marks      flags that more than a threshold decides (formulas/mark_rule.h)
- *     step_loss       loss, u, weights and links of every row (formulas/loss_gradient.h); state goes back to the store
- *     step_gradient   pass C: weights of all pairs, gradient of the own rows
- * On an accelerator step_device.c follows the checks. The formulas are the same.
+ *     check              arguments; nothing has changed if it fails
+ *     gf_step_begin      unit embeddings, the plan: what the options mean for this batch in this epoch
+ *     open_state         the anchors' state, from the store
+ *     open_thresholds    lambda of every row as it is, or as a quantile sets it; the window in which a learner will move it
+ *     mark_by_averages   similarity BANK: lambda is updated and pairs are marked before the sums
+ *     sum_kept           sums of exp(S/tau) over the pairs that are not flagged, and counts above lambda
+ *     update_lambda      equation "update lambda_i" (formulas/lambda.h)
+ *     rescue_rows        a row whose negatives are all flagged keeps the least similar one
+ *     row_losses         u, the loss of every row, the weight of its pairs in the gradient (formulas/loss.h)
+ *     commit             state to the store; nothing in it has changed before
+ *     pair_gradients     a second pass over all pairs turns the weights into gradients
+ * Several ranks call glofnd_step_rows, gather the links, and call glofnd_step_grad: the same functions. averages.c has what
+ * similarity BANK and neighbours add. On a device the plan and the formulas are the same, and it does all between the checks and
+ * the statistics (device/accel_step.h); on the CPU the passes over all pairs are those of device/pair_passes.h.
+ *
+ * The order of the paper is: count above the old lambda, update lambda, mask with the new one. Counting and summing need the same
+ * similarities, so they share one pass. gf_lambda_range gives the window in which the new lambda will lie; the pass sums what is
+ * below the window and lists what is inside; after the update the list joins the sums. If a list overflows or a bound was too
+ * tight, the pass is repeated with the new lambda known ("repeats").
  */
 #include "method/step.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "method/step_device.h"
+#include "method/options.h"
+#include "util/array.h"
 
-/* The batch as this version knows it. On the CPU the temperature of glofnd_ctx_tau() is read now. */
-static glofnd_status take(glofnd_ctx *c, const glofnd_batch *q, glofnd_batch *out) {
-    TRY(gf_batch_take(&c->err, q, out));
-    if (!c->tau_at) return GLOFND_OK;
-    FAIL_IF(&c->err, gf_loss_individual(&c->o), GLOFND_E_UNSUPPORTED,
-            "isogclr has a temperature per anchor; glofnd_ctx_tau is for the other losses");
-    out->tau = 0.0;
-    if (c->device) return GLOFND_OK;
-    out->tau = (double)*c->tau_at;
-    FAIL_IF(&c->err, out->tau == 0.0, GLOFND_E_OPTION, "the temperature of glofnd_ctx_tau is 0; it must be in [0.001, 100]");
+static const gf_pair_ops cpu_ops = {.embed = gf_cpu_embed,
+                                    .pack = gf_cpu_pack,
+                                    .select = gf_cpu_select,
+                                    .count = gf_cpu_count,
+                                    .mark = gf_cpu_mark,
+                                    .sum = gf_cpu_sum,
+                                    .close = gf_cpu_close,
+                                    .gradient = gf_cpu_gradient,
+                                    .mask = gf_cpu_mask};
+
+static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_stats *stats, glofnd_batch *known);
+static glofnd_status check_links(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links);
+static glofnd_status check_gradients(glofnd_ctx *ctx, const glofnd_batch *batch, const void *grad_a, const void *grad_b);
+static glofnd_status check_store(glofnd_ctx *ctx, const glofnd_store *store, const glofnd_batch *batch);
+static glofnd_status open_state(gf_step *step, glofnd_store *store);
+static glofnd_status open_thresholds(gf_step *step);
+static glofnd_status mark_by_averages(gf_step *step);
+static void sum_kept(gf_step *step);
+static glofnd_status update_lambda(gf_step *step);
+static void rescue_rows(gf_step *step);
+static glofnd_status row_losses(gf_step *step, gf_link *links);
+static void commit(gf_step *step);
+static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b);
+static void give_stats(const glofnd_ctx *ctx, glofnd_stats *stats);
+/* the same on a device */
+static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
+                                  glofnd_stats *stats);
+static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, gf_link *links, glofnd_stats *stats);
+static glofnd_status device_gradients(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, void *grad_a, void *grad_b,
+                                      glofnd_stats *stats);
+static glofnd_status device_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep);
+static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats);
+
+/* The first half of a step: links [rows][2], statistics in the context. */
+static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *links) {
+    TRY(open_state(step, store));
+    if (step->plan.bank) gf_averages_make(step);
+    if (step->plan.neighbours) TRY(gf_neighbours_find(step));
+    TRY(open_thresholds(step));
+    if (step->plan.marked) TRY(mark_by_averages(step));
+    sum_kept(step);
+    if (step->plan.learned && step->plan.updating && !step->plan.marked) TRY(update_lambda(step));
+    rescue_rows(step);
+    TRY(row_losses(step, links));
+    if (!(step->plan.want & GLOFND_WANT_NO_UPDATE)) commit(step);
+    step->ctx->has_rows = 1;
     return GLOFND_OK;
 }
 
-static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
-    const gf_store_spec spec = gf_state_spec(c);
-    TRY(gf_step_check_store(c, s, q));
-    TRY(gf_step_begin(t, c, s, q));
-    if (c->state_at) t->lent = gf_store_lend(&spec, c->state_at), t->s = &t->lent;
-    int64_t *scratch = t->ws->id_scratch;
-    if (!q->slot) {
-        TRY(gf_store_check_ids(&c->err, t->s, "batch.id", q->id, q->cols, 1, scratch));
-    } else {
-        TRY(gf_store_check_names(&c->err, "batch.id", q->id, q->cols, scratch));
-        TRY(gf_store_check_ids(&c->err, t->s, "batch.slot", q->slot, q->rows, 1, scratch));
-    }
-    if (c->state_at) TRY(gf_store_check_lent(&c->err, t->s, gf_step_slots(q), q->rows));
-    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&c->err, t->s, gf_step_slots(q), q->rows));
-    gf_step_bank(t);
-    return gf_step_neighbours(t);
-}
-
-/* What both halves of a step check. */
-static glofnd_status take_half(glofnd_ctx *c, const glofnd_batch *q, const void *links, const glofnd_stats *stats,
-                               glofnd_batch *b) {
-    TRY(gf_links_check(&c->err, links));
-    TRY(gf_stats_check(&c->err, stats));
-    TRY(take(c, q, b));
-    TRY(gf_step_check(c, b));
-    return gf_bank_check(c, b);
-}
-
-glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *links, glofnd_stats *stats) {
-    gf_step t;
-    glofnd_batch b;
-    if (!c) return GLOFND_E_ARGUMENT;
-    TRY(take_half(c, q, links, stats, &b));
-    if (c->device) return gf_device_run_rows(c, s, &b, links, stats);
-    TRY(begin_with_store(&t, c, s, &b));
-    TRY(gf_step_detect(&t));
-    TRY(gf_step_finish(&t, links, &c->stats));
-    c->has_rows = 1;
-    gf_stats_give(&c->stats, stats);
-    return GLOFND_OK;
-}
-
-glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void *links, void *grad_a, void *grad_b,
-                               glofnd_stats *stats) {
-    gf_step t;
-    glofnd_batch b;
-    if (!c) return GLOFND_E_ARGUMENT;
-    TRY(take_half(c, q, links, stats, &b));
-    TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
-    if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
-    TRY(gf_step_begin(&t, c, NULL, &b));
-    TRY(gf_step_neighbours_found(&t));
-    gf_step_bank(&t);
-    if (stats) memcpy(&c->stats, stats, stats->size);
-    gf_step_gradient(&t, links, grad_a, grad_b, &c->stats);
-    gf_stats_give(&c->stats, stats);
-    return GLOFND_OK;
-}
-
-glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
+glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *grad_a, void *grad_b,
                           glofnd_stats *stats) {
-    gf_step t;
-    glofnd_batch b;
-    if (!c) return GLOFND_E_ARGUMENT;
-    TRY(gf_stats_check(&c->err, stats));
-    TRY(take(c, q, &b));
-    FAIL_IF(&c->err, b.rows != b.cols, GLOFND_E_ARGUMENT,
+    gf_step step;
+    glofnd_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, batch, stats, &known));
+    FAIL_IF(&ctx->err, known.rows != known.cols, GLOFND_E_ARGUMENT,
             "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
             "glofnd_step_rows and glofnd_step_grad",
-            (long long)b.rows, (long long)b.cols);
-    TRY(gf_step_check(c, &b));
-    TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
-    if (c->device) return gf_device_run_step(c, s, &b, grad_a, grad_b, stats);
-    TRY(begin_with_store(&t, c, s, &b));
-    t.reuse = 1;
-    TRY(gf_step_detect(&t));
-    TRY(gf_step_finish(&t, t.ws->links, &c->stats));
-    gf_step_gradient(&t, t.ws->links, grad_a, grad_b, &c->stats);
-    c->has_rows = 1;
-    gf_stats_give(&c->stats, stats);
+            (long long)known.rows, (long long)known.cols);
+    TRY(check_gradients(ctx, &known, grad_a, grad_b));
+    if (ctx->device) return device_whole(ctx, store, &known, grad_a, grad_b, stats);
+    TRY(check_store(ctx, store, &known));
+    TRY(gf_step_begin(&step, ctx, &known));
+    step.reuse = 1;
+    TRY(first_half(&step, store, step.ws->links));
+    pair_gradients(&step, step.ws->links, grad_a, grad_b);
+    give_stats(ctx, stats);
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void *links, uint8_t *keep) {
-    gf_step t;
-    glofnd_batch b;
-    if (!c) return GLOFND_E_ARGUMENT;
-    TRY(gf_links_check(&c->err, links));
-    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
-    TRY(take(c, q, &b));
-    TRY(gf_step_check(c, &b));
-    TRY(gf_bank_check(c, &b));
-    if (c->device) return gf_device_run_mask(c, &b, links, keep);
-    TRY(gf_step_begin(&t, c, NULL, &b));
-    gf_step_bank(&t);
-    gf_step_show_mask(&t, links, keep);
+glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *links,
+                               glofnd_stats *stats) {
+    gf_step step;
+    glofnd_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, batch, stats, &known));
+    TRY(check_links(ctx, &known, links));
+    if (ctx->device) return device_rows(ctx, store, &known, links, stats);
+    TRY(check_store(ctx, store, &known));
+    TRY(gf_step_begin(&step, ctx, &known));
+    TRY(first_half(&step, store, links));
+    give_stats(ctx, stats);
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats) {
-    if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !stats, GLOFND_E_ARGUMENT, "stats is NULL");
-    TRY(gf_stats_check(&c->err, stats));
-    FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
-    if (c->device) return gf_device_stats(c, stats);
-    gf_stats_give(&c->stats, stats);
+glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links, void *grad_a, void *grad_b,
+                               glofnd_stats *stats) {
+    gf_step step;
+    glofnd_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(check(ctx, batch, stats, &known));
+    TRY(check_links(ctx, &known, links));
+    TRY(check_gradients(ctx, &known, grad_a, grad_b));
+    if (ctx->device) return device_gradients(ctx, &known, links, grad_a, grad_b, stats);
+    TRY(gf_step_begin(&step, ctx, &known));
+    if (step.plan.neighbours) TRY(gf_neighbours_check_found(&step));
+    if (step.plan.bank) gf_averages_make(&step);
+    if (stats) memcpy(&ctx->stats, stats, stats->size);
+    pair_gradients(&step, links, grad_a, grad_b);
+    give_stats(ctx, stats);
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_ctx_loss(glofnd_ctx *c, float *loss, float *grad_tau) {
-    if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
-    FAIL_IF(&c->err, (uintptr_t)loss % sizeof *loss != 0 || (uintptr_t)grad_tau % sizeof *loss != 0, GLOFND_E_ARGUMENT,
+/* ----- check ----- */
+
+glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, glofnd_batch *out) {
+    FAIL_IF(err, !batch, GLOFND_E_ARGUMENT, "batch is NULL");
+    TRY(gf_struct_check(err, "batch", "glofnd_batch", batch->size, offsetof(glofnd_batch, bank_a), sizeof *batch));
+    *out = (glofnd_batch){0};
+    memcpy(out, batch, batch->size);
+    if (out->a_stride == 0) out->a_stride = batch->dim;
+    if (out->b_stride == 0) out->b_stride = batch->dim;
+    if (out->grad_a_stride == 0) out->grad_a_stride = batch->dim;
+    if (out->grad_b_stride == 0) out->grad_b_stride = batch->dim;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_dtype_check(gf_error *err, const char *name, glofnd_dtype dtype) {
+    FAIL_IF(err, gf_dtype_bytes(dtype) == 0, GLOFND_E_ARGUMENT, "%s is %d; it must be 0 (float32), 1 (bfloat16) or 2 (float16)",
+            name, (int)dtype);
+    return GLOFND_OK;
+}
+
+#define STRIDE_MAX (INT64_C(1) << 30) /* numbers; times 2^31 rows of 4 bytes fits 64 bits */
+
+glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, glofnd_dtype dtype, int64_t stride, int64_t dim) {
+    FAIL_IF(err, stride < dim || stride > STRIDE_MAX, GLOFND_E_ARGUMENT,
+            "the stride of %s is %lld; it must be 0 (= dim) or in dim = %lld .. 2^30", name, (long long)stride, (long long)dim);
+    FAIL_IF(err, (uintptr_t)rows % gf_dtype_bytes(dtype) != 0, GLOFND_E_ARGUMENT, "%s is not aligned to its numbers of %zu bytes",
+            name, gf_dtype_bytes(dtype));
+    return GLOFND_OK;
+}
+
+/* epoch, tau, gamma */
+static glofnd_status check_numbers(gf_error *err, const glofnd_batch *q) {
+    FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "batch.epoch is %d; epochs count from 0", q->epoch);
+    FAIL_IF(err, !(q->tau == 0.0 || (q->tau >= 1e-3 && q->tau <= 100.0)), GLOFND_E_OPTION,
+            "batch.tau is %g; it must be 0 (as in the options) or in [0.001, 100]", q->tau);
+    FAIL_IF(err, !(q->gamma >= 0.0 && q->gamma <= 1.0), GLOFND_E_OPTION,
+            "batch.gamma is %g; it must be 0 (as in the options) or in (0, 1]", q->gamma);
+    return GLOFND_OK;
+}
+
+/* Batch and stats of the caller. *known: the batch as this version knows it; on the CPU the temperature of glofnd_ctx_tau() is
+ * read now. */
+static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_stats *stats, glofnd_batch *known) {
+    gf_error *err = &ctx->err;
+    const glofnd_options *o = &ctx->o;
+    if (stats) TRY(gf_struct_check(err, "stats", "glofnd_stats", stats->size, offsetof(glofnd_stats, neighbours), sizeof *stats));
+    TRY(gf_batch_take(err, batch, known));
+    const glofnd_batch *q = known;
+    if (ctx->tau_at) {
+        FAIL_IF(err, gf_loss_individual(o), GLOFND_E_UNSUPPORTED,
+                "isogclr has a temperature per anchor; glofnd_ctx_tau is for the other losses");
+        known->tau = ctx->device ? 0.0 : (double)*ctx->tau_at;
+        FAIL_IF(err, !ctx->device && known->tau == 0.0, GLOFND_E_OPTION,
+                "the temperature of glofnd_ctx_tau is 0; it must be in [0.001, 100]");
+    }
+    TRY(gf_shape_check(err, q->rows, q->cols, q->dim));
+    FAIL_IF(err, q->row0 < 0 || q->row0 > q->cols - q->rows, GLOFND_E_ARGUMENT,
+            "batch.row0 is %lld; own rows %lld..%lld do not fit in %lld cols", (long long)q->row0, (long long)q->row0,
+            (long long)(q->row0 + q->rows - 1), (long long)q->cols);
+    TRY(check_numbers(err, q));
+    FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed",
+            q->a ? "b" : "a");
+    TRY(gf_dtype_check(err, "batch.dtype", q->dtype));
+    TRY(gf_dtype_check(err, "batch.grad_dtype", q->grad_dtype));
+    FAIL_IF(err, q->grad_dtype != GLOFND_F32 && q->grad_dtype != q->dtype, GLOFND_E_ARGUMENT,
+            "batch.grad_dtype is %d; it must be 0 (float32) or that of the embeddings, %d", (int)q->grad_dtype, (int)q->dtype);
+    TRY(gf_rows_check(err, "batch.a", q->a, q->dtype, q->a_stride, q->dim));
+    TRY(gf_rows_check(err, "batch.b", q->b, q->dtype, q->b_stride, q->dim));
+    TRY(gf_rows_check(err, "batch.support_a", q->support_a, q->dtype, q->dim, q->dim));
+    TRY(gf_rows_check(err, "batch.support_b", q->support_b, q->dtype, q->dim, q->dim));
+    FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
+    FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
+            "batch.label is NULL; the detector oracle needs labels");
+    FAIL_IF(err, (o->detector == GLOFND_DETECT_GROUPS || o->detector == GLOFND_DETECT_COMPONENTS) && !q->group, GLOFND_E_ARGUMENT,
+            "batch.group is NULL; the detector %s needs it", o->detector == GLOFND_DETECT_GROUPS ? "groups" : "components");
+    FAIL_IF(err, q->want & GLOFND_WANT_QUALITY && !q->label, GLOFND_E_ARGUMENT,
+            "batch.label is NULL; precision and recall need labels");
+    FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE | GLOFND_WANT_NO_UPDATE), GLOFND_E_ARGUMENT,
+            "batch.want is %#x; it has bits this version does not know", (unsigned)q->want);
+    FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "batch.support_b is given without support_a");
+    FAIL_IF(err, q->support_a && !q->support_b && gf_loss_sides(o->loss) == 2, GLOFND_E_ARGUMENT,
+            "batch.support_b is NULL; image-text needs the support of both sides");
+    return GLOFND_OK;
+}
+
+/* Calls for several ranks: memory for the links; BANK: the batch brings the averages. */
+static glofnd_status check_links(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links) {
+    gf_error *err = &ctx->err;
+    const glofnd_options *o = &ctx->o;
+    FAIL_IF(err, !links, GLOFND_E_ARGUMENT, "links is NULL; it needs GLOFND_LINK_BYTES per sample");
+    FAIL_IF(err, (uintptr_t)links % sizeof(float) != 0, GLOFND_E_ARGUMENT, "links is not aligned to %zu bytes", sizeof(float));
+    if (!gf_plan_of(o, batch).bank) return GLOFND_OK;
+    FAIL_IF(
+        err, o->neighbours > 0 && batch->rows < batch->cols && batch->slot, GLOFND_E_ARGUMENT,
+        "neighbours: they are searched among the averages of all samples, so a rank's store must hold them all, each at its id; "
+        "batch.slot must be NULL");
+    FAIL_IF(err, !batch->bank_a || (!batch->bank_b && gf_loss_sides(o->loss) == 2), GLOFND_E_ARGUMENT,
+            "batch.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
+            batch->bank_a ? "b" : "a");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_gradients(glofnd_ctx *ctx, const glofnd_batch *q, const void *grad_a, const void *grad_b) {
+    FAIL_IF(&ctx->err, !grad_a || !grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
+    TRY(gf_rows_check(&ctx->err, "grad_a", grad_a, q->grad_dtype, q->grad_a_stride, q->dim));
+    return gf_rows_check(&ctx->err, "grad_b", grad_b, q->grad_dtype, q->grad_b_stride, q->dim);
+}
+
+/* The contents that glofnd_ctx_state() gives the steps of a context. */
+static gf_store_spec lent_spec(const glofnd_ctx *c) {
+    return (gf_store_spec){.n = c->state_n, .modalities = gf_loss_sides(c->o.loss), .temperatures = gf_loss_individual(&c->o)};
+}
+
+/* The store of a step, or the rows in its place, fits the options and the batch. */
+static glofnd_status check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q) {
+    gf_error *err = &c->err;
+    const glofnd_options *o = &c->o;
+    const gf_plan plan = gf_plan_of(o, q);
+    const int sides = plan.sides;
+    const int ring =
+        o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    FAIL_IF(err, !s && !c->state_at, GLOFND_E_ARGUMENT, "store is NULL");
+    FAIL_IF(err, s && c->state_at, GLOFND_E_ARGUMENT, "store must be NULL: glofnd_ctx_state gave steps the rows of the caller");
+    FAIL_IF(err, s && s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
+            s->device ? s->device->name : "cpu", c->device ? c->device->name : "cpu");
+    FAIL_IF(err, !s && (ring || plan.bank), GLOFND_E_UNSUPPORTED,
+            "%s keeps embeddings, which rows of glofnd_ctx_state do not hold", ring ? "the learner ring" : "similarity bank");
+    const gf_store_spec spec = s ? s->spec : lent_spec(c);
+    FAIL_IF(err, spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d", sides,
+            sides == 1 ? "y" : "ies", spec.modalities);
+    FAIL_IF(err, gf_loss_individual(o) && !spec.temperatures, GLOFND_E_ARGUMENT,
+            "this loss needs a store with individual temperatures: create it with loss = isogclr or isogclr-views");
+    FAIL_IF(err, plan.bank && spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
+            "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
+            (long long)q->dim, (long long)spec.bank_dim);
+    const int shares =
+        o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
+    const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
+    FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
+            "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
+    FAIL_IF(err, !c->device && plan.neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
+            "neighbour_share: several ranks choose the anchors together: give glofnd_ctx_reduce a sum over ranks");
+    FAIL_IF(err, ring && (spec.ring_rows != o->ring_rows || spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
+            "the learner ring needs a store with a ring of %lld rows of dimension %lld; this one has %lld of %lld",
+            (long long)o->ring_rows, (long long)q->dim, (long long)spec.ring_rows, (long long)spec.ring_dim);
+    return GLOFND_OK;
+}
+
+/* ----- begin: the plan, and the embeddings of the batch ----- */
+
+gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
+    const int on = o->alpha > 0.0;
+    gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .dim = q->dim, .epoch = q->epoch, .want = q->want};
+    if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega;
+    p.sides = gf_loss_sides(o->loss);
+    p.per_sample = 2 / p.sides;
+    p.own = q->rows * p.per_sample, p.all = q->cols * p.per_sample;
+    p.negatives = (q->cols - 1) * p.per_sample;
+    p.tau = q->tau > 0.0 ? q->tau : o->tau;
+    p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
+    p.log_gamma = log(p.gamma), p.log_rest = log1p(-p.gamma), p.log_batch = log((double)q->cols);
+    p.official = o->compat == GLOFND_COMPAT_OFFICIAL;
+    p.one_rank = q->rows == q->cols;
+    p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
+    /* who flags, and since when */
+    p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);
+    p.topk = p.thresholds && !p.learned && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    p.groups = o->detector == GLOFND_DETECT_ORACLE || q->group != NULL;
+    p.updating = q->epoch >= o->update_epoch;
+    p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
+    p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
+                             ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
+    p.bank = o->similarity == GLOFND_SIMILARITY_BANK &&
+             (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
+    p.marked = p.thresholds && o->similarity == GLOFND_SIMILARITY_BANK;
+    p.neighbours = p.bank && o->neighbours > 0 && q->epoch >= o->mask_epoch;
+    p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
+    /* what the passes have to do for it */
+    if (p.thresholds || p.groups) p.flags |= GF_COUNT;
+    if (p.masking) p.flags |= GF_MASK;
+    if (p.marked) p.flags |= GF_MARKS; /* groups are among the marks */
+    else if (p.groups) p.flags |= GF_GROUP;
+    if (p.topk) p.flags |= GF_TIE;
+    if (p.masking && o->action == GLOFND_ACTION_ATTRACT) p.flags |= GF_ATTRACT;
+    if (p.masking && o->action != GLOFND_ACTION_DROP && p.o.omega > 0.0) p.flags |= GF_WEIGHT;
+    if (gf_loss_needs_mean(o)) p.flags |= GF_MOMENT;
+    /* exp(1/tau) and its inverse must fit a float, squared. */
+    if (gf_loss_individual(o) || p.tau <= 0.025) p.flags |= GF_SHIFT;
+    return p;
+}
+
+uint64_t gf_plan_phase(const gf_plan *p) {
+    const glofnd_anchor seen = {.clock = 1}; /* if it starts nevertheless, the epoch is the reason */
+    const double numbers[] = {p->tau,
+                              p->gamma,
+                              (double)p->learner.epoch_clock,
+                              p->shared,
+                              p->masking,
+                              p->updating,
+                              p->groups,
+                              gf_row_starts(p, &seen),
+                              p->want,
+                              p->neighbours,
+                              p->neighbours && p->o.neighbour_rows > 0 ? p->epoch : -1};
+    uint64_t hash = 0xcbf29ce484222325u, bits;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        memcpy(&bits, &numbers[i], sizeof bits);
+        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+/* Rows of the caller become unit rows first, first + per_sample .. of e; the first bad one is named. */
+static glofnd_status embed_rows(gf_step *step, const char *name, const void *rows, int64_t stride, const gf_embed *e,
+                                int64_t first, int normalize, float *norm) {
+    const glofnd_batch *q = step->batch;
+    const gf_source h = {rows, stride, q->dtype};
+    const int64_t r = step->ops->embed(e, &h, q->cols, first, step->plan.per_sample, normalize, norm, step->ctx->threads);
+    if (r < 0) return GLOFND_OK;
+    double square = 0.0;
+    for (int64_t i = 0; i < q->dim; i++) {
+        const double x = (double)gf_dtype_at(h.dtype, gf_source_row(&h, r), i);
+        FAIL_IF(&step->ctx->err, !isfinite(x), GLOFND_E_NUMERIC, "batch.%s: row %lld (anchor %lld) holds %g at position %lld",
+                name, (long long)r, (long long)q->id[r], x, (long long)i);
+        square += x * x;
+    }
+    GF_FAIL(&step->ctx->err, GLOFND_E_ARGUMENT,
+            "batch.%s: row %lld (anchor %lld) has length %g; pass unit rows or set normalize = 1", name, (long long)r,
+            (long long)q->id[r], sqrt(square));
+}
+
+/* Support vectors whose largest score counts; 1: there is one, or their mean. */
+static int score_copies(const gf_step *step) {
+    return step->batch->support_a && step->plan.o.fnc_aggregate == GLOFND_FNC_MAX ? (int)step->ws->shape.support : 1;
+}
+
+/* FNC: the copies of a sample's support vectors, always normalised. The mean of unit vectors gives the mean of similarities. */
+static glofnd_status embed_support(gf_step *step) {
+    const glofnd_batch *q = step->batch;
+    const int last = step->plan.sides - 1;
+    const int64_t copies = step->ws->shape.support, all = step->plan.all;
+    const size_t bytes = (size_t)(q->cols * q->dim) * gf_dtype_bytes(q->dtype);
+    const char *rows[2] = {q->support_a, last ? q->support_b : q->support_a};
+    gf_side *side = step->ws->side;
+    for (int64_t n = 0; n < copies; n++) {
+        gf_embed a = side[0].support, b = side[last].support;
+        a.rows = b.rows = all;
+        a.row += n * all * a.ld, b.row += n * all * b.ld;
+        TRY(embed_rows(step, "support_a", rows[0] + (size_t)n * bytes, q->dim, &a, 0, 1, NULL));
+        TRY(embed_rows(step, last ? "support_b" : "support_a", rows[1] + (size_t)n * bytes, q->dim, &b, 1 - last, 1, NULL));
+    }
+    for (int i = 0; i <= last && score_copies(step) == 1 && copies > 1; i++) {
+        const gf_embed *e = &side[i].support;
+        const int64_t numbers = all * e->ld;
+        for (int64_t x = 0; x < numbers; x++) {
+            double sum = 0.0;
+            for (int64_t n = 0; n < copies; n++) sum += (double)e->row[n * numbers + x];
+            e->row[x] = (float)(sum / (double)copies);
+        }
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const glofnd_batch *q) {
+    TRY(gf_workspace_reserve(ctx, q->rows, q->cols, q->dim));
+    *step = (gf_step){.ctx = ctx, .batch = q, .plan = gf_plan_of(&ctx->o, q), .ops = &cpu_ops, .ws = ctx->ws};
+    const gf_plan *p = &step->plan;
+    const int last = p->sides - 1, per_sample = p->per_sample;
+    gf_side *side = step->ws->side;
+    TRY(embed_rows(step, "a", q->a, q->a_stride, &side[0].z, 0, p->o.normalize, side[0].norm));
+    TRY(embed_rows(step, "b", q->b, q->b_stride, &side[last].z, 1 - last, p->o.normalize, side[last].norm));
+    for (int i = 0; i < p->sides; i++) step->ops->pack(&side[i].z, ctx->threads);
+    if (p->topk && q->support_a) TRY(embed_support(step));
+    /* Labels and groups per row; -1 where there is none. */
+    const int32_t *group = p->o.detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
+    for (int i = 0; i < p->sides; i++) {
+        for (int64_t r = 0; r < p->all; r++) {
+            side[i].weights.group[r] = group ? group[r / per_sample] : -1;
+            side[i].weights.label[r] = q->label ? q->label[r / per_sample] : -1;
+        }
+        side[i].limits.group = side[i].weights.group + q->row0 * per_sample;
+    }
+    /* The diagonal of S: similarity of each own row to its positive, in double. */
+    for (int64_t i = 0; i < q->rows; i++) {
+        const float *x = side[0].z.row + (q->row0 + i) * per_sample * side[0].z.ld;
+        const float *y = side[last].z.row + ((q->row0 + i) * per_sample + per_sample - 1) * side[last].z.ld;
+        double s = 0.0;
+        for (int64_t j = 0; j < q->dim; j++) s += (double)x[j] * (double)y[j];
+        side[0].positive[i * per_sample] = s;
+        side[last].positive[i * per_sample + per_sample - 1] = s;
+    }
+    return GLOFND_OK;
+}
+
+/* ----- state of the own anchors ----- */
+
+glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n) {
+    if (!step->ctx->reduce) return GLOFND_OK;
+    FAIL_IF(&step->ctx->err, step->ctx->reduce(step->ctx->reduce_user, x, n) != 0, GLOFND_E_ARGUMENT,
+            "the sum over ranks given to glofnd_ctx_reduce failed");
+    return GLOFND_OK;
+}
+
+static glofnd_status open_state(gf_step *step, glofnd_store *store) {
+    glofnd_ctx *ctx = step->ctx;
+    const glofnd_batch *q = step->batch;
+    const gf_plan *p = &step->plan;
+    const gf_store_spec lent = lent_spec(ctx);
+    const int64_t *slot = gf_step_slots(q);
+    int64_t *scratch = step->ws->id_scratch;
+    step->store = store;
+    step->ws->near.key = 0; /* neighbours of an earlier batch */
+    if (ctx->state_at) step->lent = gf_store_lend(&lent, ctx->state_at), step->store = &step->lent;
+    if (!q->slot) {
+        TRY(gf_store_check_ids(&ctx->err, step->store, "batch.id", q->id, q->cols, 1, scratch));
+    } else {
+        TRY(gf_store_check_names(&ctx->err, "batch.id", q->id, q->cols, scratch));
+        TRY(gf_store_check_ids(&ctx->err, step->store, "batch.slot", q->slot, q->rows, 1, scratch));
+    }
+    if (ctx->state_at) TRY(gf_store_check_lent(&ctx->err, step->store, slot, q->rows));
+    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&ctx->err, step->store, slot, q->rows));
+    for (int i = 0; i < p->sides; i++) {
+        gf_side *side = &step->ws->side[i];
+        if (p->learned && !p->shared) gf_store_gather(step->store, i, slot, q->rows, side->state);
+        else gf_store_gather_own(step->store, i, slot, q->rows, side->state); /* the shared lambda is not copied to anchors yet */
+        memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)q->rows);
+        step->shared_row[i] = gf_store_shared_get(step->store, i);
+        for (int64_t r = 0; r < p->own; r++) side->limits.inv_tau[r] = gf_row_inv_tau(p, side->state[r / p->per_sample].tau);
+    }
+    return GLOFND_OK;
+}
+
+/* ----- pairs that a pass looks at ----- */
+
+/* The embeddings of a side whose similarities thresholds are compared with. */
+static const gf_embed *judged(const gf_step *step, int i) {
+    return step->plan.bank ? &step->ws->side[i].bank : &step->ws->side[i].z;
+}
+
+/* The own rows of embeddings: a left side. */
+static gf_embed own_rows(const gf_step *step, const gf_embed *e) {
+    const int64_t first = step->batch->row0 * step->plan.per_sample;
+    gf_embed own = *e;
+    own.rows = step->plan.own;
+    if (e->row) own.row = e->row + first * e->ld; /* NULL: there is no support */
+    if (e->row16) own.row16 = e->row16 + first * e->ld16;
+    own.col = NULL, own.col16 = NULL;
+    return own;
+}
+
+/* Rows q of side i against the columns k. */
+static gf_pass pairs_of(const gf_step *step, const gf_embed *q, const gf_embed *k) {
+    return (gf_pass){
+        .q = *q,
+        .k = *k,
+        .scores = score_copies(step),
+        .score_stride = step->plan.all,
+        .shift = step->plan.per_sample - 1,
+        .flags = step->plan.flags,
+        .omega = (float)step->plan.o.omega,
+        .tile = step->ws->shape.tile,
+        .tiles = step->ws->tiles,
+        .scratch = step->ws->tile_scratch,
+        .threads = step->ctx->threads,
+    };
+}
+
+/* The own rows of side i against all columns. */
+static gf_pass own_pairs(const gf_step *step, int i) {
+    const gf_side *side = &step->ws->side[i];
+    const gf_embed own = own_rows(step, &side->z);
+    gf_pass pairs = pairs_of(step, &own, &step->ws->side[gf_step_other(step, i)].z);
+    pairs.q0 = step->batch->row0 * step->plan.per_sample;
+    if (step->plan.topk && step->batch->support_a) pairs.score = own_rows(step, &side->support);
+    return pairs;
+}
+
+/* The same for similarities of averages: they only decide, and no tile of them is kept. */
+static gf_pass judged_pairs(const gf_step *step, int i) {
+    const gf_embed own = own_rows(step, judged(step, i));
+    gf_pass pairs = pairs_of(step, &own, judged(step, gf_step_other(step, i)));
+    pairs.q0 = step->batch->row0 * step->plan.per_sample;
+    pairs.flags = 0;
+    return pairs;
+}
+
+/* One rank: every similarity once, for both of its anchors. */
+static gf_pass whole_batch(const gf_step *step) {
+    gf_pass pairs = pairs_of(step, &step->ws->side[0].z, &step->ws->side[gf_step_other(step, 0)].z);
+    pairs.col_role = 1;
+    pairs.symmetric = step->plan.sides == 1;
+    return pairs;
+}
+
+static gf_sum_pass own_sums(const gf_step *step, int i, gf_pass pairs) {
+    const gf_side *side = &step->ws->side[i];
+    return (gf_sum_pass){.pairs = pairs,
+                         .row = side->limits,
+                         .col.group = step->ws->side[gf_step_other(step, i)].weights.group,
+                         .row_out = side->sums,
+                         .window_cap = step->ws->shape.window_cap};
+}
+
+/* ----- thresholds before the sums -----
+ *
+ * limits.lo, mid, hi of every own row: all three are its threshold, unless a learner moves lambda after the sums. */
+
+static gf_select selection(const gf_step *step, int i, const gf_embed *q, const gf_embed *k) {
+    return (gf_select){
+        .q = q,
+        .k = k,
+        .q0 = step->batch->row0 * step->plan.per_sample,
+        .shift = step->plan.per_sample - 1,
+        .best = step->ws->shape.best,
+        .value = step->ws->side[i].quantile,
+        .scratch = step->ws->select_scratch,
+        .threads = step->ctx->threads,
+        .symmetric = step->plan.one_rank && step->plan.sides == 1,
+        .tile = step->ws->shape.tile,
+        .tile_scratch = step->ws->tile_scratch,
+    };
+}
+
+/* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. `keep`: before the sums, which get
+ * the tiles where they are the same. */
+static void batch_quantiles(gf_step *step, int i, int keep) {
+    const gf_plan *p = &step->plan;
+    const gf_embed own = own_rows(step, judged(step, i));
+    gf_select s = selection(step, i, &own, judged(step, gf_step_other(step, i)));
+    gf_quantile_place(p->negatives, gf_plan_copies(p), p->o.alpha, &s.best, &s.fraction);
+    s.lists = step->ws->side[i].lists;
+    s.rounded = step->ws->side[i].rounded;
+    if (keep && step->reuse && i == 0 && p->one_rank && !p->bank && s.lists.capacity > 0) s.tiles = step->ws->tiles;
+    step->tiles_made |= s.tiles != NULL;
+    step->ops->select(&s);
+}
+
+/* FNC TOPK: the score of the last flagged column, and the last column among those of equal score that is flagged. THRESHOLD is a
+ * top k whose last score is the next number above the threshold: all equal to it are flagged. */
+static void batch_topk(const gf_step *step, int i) {
+    gf_side *side = &step->ws->side[i];
+    if (step->plan.o.fnc_rule == GLOFND_FNC_THRESHOLD) {
+        for (int64_t r = 0; r < step->plan.own; r++) {
+            side->quantile[r] = nextafterf((float)step->plan.o.fnc_threshold, INFINITY);
+            side->limits.tie[r] = INT32_MAX;
+        }
+        return;
+    }
+    const gf_embed own = own_rows(step, step->batch->support_a ? &side->support : &side->z);
+    gf_select s = selection(step, i, &own, &step->ws->side[gf_step_other(step, i)].z);
+    s.copies = score_copies(step);
+    s.copy_stride = step->plan.all;
+    s.best = gf_top_count(step->plan.negatives, step->plan.o.alpha);
+    s.tie = side->limits.tie;
+    if (s.copies <= 1) s.lists = side->lists;
+    s.symmetric &= !step->batch->support_a;
+    step->ops->select(&s);
+}
+
+/* quantile[] of side i against the ring of remembered embeddings. */
+static void ring_quantiles(const gf_step *step, int i) {
+    gf_side *side = &step->ws->side[i];
+    const gf_ring *ring = &step->store->ring[gf_step_other(step, i)];
+    gf_embed *k = &side->ring;
+    k->rows = step->store->ring_count;
+    for (int64_t r = 0; r < k->rows; r++) {
+        memcpy(k->row + r * k->ld, ring->rows + r * k->dim, sizeof(float) * (size_t)k->dim);
+        memset(k->row + r * k->ld + k->dim, 0, sizeof(float) * (size_t)(k->ld - k->dim));
+    }
+    step->ops->pack(k, step->ctx->threads);
+    for (int64_t r = 0; r < step->plan.own; r++) side->row_id[r] = step->batch->id[step->batch->row0 + r / step->plan.per_sample];
+    const gf_embed own = own_rows(step, judged(step, i));
+    gf_select s = selection(step, i, &own, k);
+    s.shift = -1;
+    s.row_id = side->row_id;
+    s.col_id = ring->id;
+    s.alpha = step->plan.o.alpha;
+    step->ops->select(&s);
+}
+
+static double anchor_quantile(const gf_step *step, int i, int64_t anchor) {
+    const int per_sample = step->plan.per_sample;
+    double sum = 0.0;
+    for (int v = 0; v < per_sample; v++) sum += (double)step->ws->side[i].quantile[anchor * per_sample + v];
+    return sum / per_sample;
+}
+
+/* Windows of learned thresholds: of every anchor, or of the one lambda for all. */
+static glofnd_status open_learned(gf_step *step, int i) {
+    const gf_plan *p = &step->plan;
+    gf_side *side = &step->ws->side[i];
+    const int ring_ready = (double)step->store->ring_count >= ceil(1.0 / p->o.alpha);
+    gf_window shared = {0};
+    if (p->shared) {
+        double sum[2] = {0.0, (double)p->rows};
+        if (p->updating && gf_row_starts(p, &step->shared_row[i])) {
+            batch_quantiles(step, i, 1);
+            for (int64_t a = 0; a < p->rows; a++) sum[0] += anchor_quantile(step, i, a);
+            TRY(gf_step_sum_ranks(step, sum, 2));
+        }
+        shared = gf_window_of_shared(p, &step->shared_row[i], sum[0] / sum[1]);
+        step->shared_moves[i] = shared.open;
+    } else if (p->updating && p->o.learner == GLOFND_LEARN_RING && ring_ready) {
+        ring_quantiles(step, i);
+    } else if (p->updating) {
+        int starts = 0;
+        for (int64_t a = 0; a < p->rows && !starts; a++) starts = gf_row_starts(p, &side->state[a]);
+        if (starts) batch_quantiles(step, i, 1);
+    }
+    for (int64_t a = 0; a < p->rows; a++) {
+        gf_window w = shared;
+        if (!p->shared) {
+            w = gf_window_of_anchor(p, &side->fresh_state[a], ring_ready, anchor_quantile(step, i, a));
+            side->open[a] = (uint8_t)w.open;
+        }
+        for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++)
+            side->limits.lo[r] = w.lo, side->limits.mid[r] = w.mid, side->limits.hi[r] = w.hi;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status open_thresholds(gf_step *step) {
+    const gf_plan *p = &step->plan;
+    for (int i = 0; i < p->sides; i++) {
+        gf_side *side = &step->ws->side[i];
+        if (p->learned) {
+            TRY(open_learned(step, i));
+            continue;
+        }
+        if (p->topk) batch_topk(step, i);
+        else if (p->thresholds) batch_quantiles(step, i, 1);
+        for (int64_t r = 0; r < p->own; r++)
+            side->limits.lo[r] = side->limits.mid[r] = side->limits.hi[r] = p->thresholds ? side->quantile[r] : INFINITY;
+    }
+    return GLOFND_OK;
+}
+
+/* ----- lambda moves ----- */
+
+/* One learner step of every lambda that is open, by the share of negatives above it; then lo = mid = hi is the new lambda.
+ * *complete: it lies in the window of every row, and the lists of the windows are whole. */
+static glofnd_status move_lambdas(gf_step *step, int *complete) {
+    const gf_plan *p = &step->plan;
+    *complete = 1;
+    for (int i = 0; i < p->sides; i++) {
+        gf_side *side = &step->ws->side[i];
+        const gf_sum_out *sums = &side->sums;
+        const int counted = p->flags & GF_GROUP || p->marked; /* else the others are counted: those kept and listed below mid */
+        double all[2] = {0.0, (double)(p->own * p->negatives)};
+        for (int64_t a = 0; a < p->rows; a++) {
+            double above = 0.0;
+            for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++)
+                above += counted ? (double)sums->above[r] : (double)(p->negatives - sums->kept[r] - sums->window_le[r]);
+            all[0] += above;
+            if (!p->shared && side->open[a])
+                gf_lambda_update(&p->learner, &side->fresh_state[a], above / (double)(p->per_sample * p->negatives));
+        }
+        if (p->shared && step->shared_moves[i]) {
+            TRY(gf_step_sum_ranks(step, all, 2));
+            gf_lambda_update(&p->learner, &step->shared_row[i], all[0] / all[1]);
+        }
+        gf_sum_in *x = &side->limits;
+        for (int64_t r = 0; r < p->own; r++) {
+            const glofnd_anchor *row = p->shared ? &step->shared_row[i] : &side->fresh_state[r / p->per_sample];
+            const float lambda = gf_lambda_threshold(row->lambda);
+            *complete &= lambda >= x->lo[r] && lambda <= x->hi[r] && sums->window_n[r] <= step->ws->shape.window_cap;
+            x->lo[r] = x->hi[r] = x->mid[r] = lambda;
+        }
+    }
+    return GLOFND_OK;
+}
+
+/* After the sums, which counted: the lists of the windows are decided by the new lambda. */
+static glofnd_status update_lambda(gf_step *step) {
+    int complete;
+    TRY(move_lambdas(step, &complete));
+    if (!complete) {
+        step->repeats++;
+        sum_kept(step);
+        return GLOFND_OK;
+    }
+    for (int i = 0; i < step->plan.sides; i++) {
+        const gf_sum_pass pass = own_sums(step, i, own_pairs(step, i));
+        step->ops->close(&pass);
+    }
+    return GLOFND_OK;
+}
+
+/* Similarities of averages decide: they are counted in a pass of their own, lambda is updated, and the flagged pairs become bits,
+ * [own rows x all columns / 8] bytes, that the sums and the gradient read. */
+static glofnd_status mark_by_averages(gf_step *step) {
+    int complete;
+    if (step->plan.learned && step->plan.updating) {
+        for (int i = 0; i < step->plan.sides; i++) {
+            const gf_sum_pass pass = own_sums(step, i, judged_pairs(step, i));
+            step->ops->count(&pass);
+        }
+        TRY(move_lambdas(step, &complete));
+    }
+    for (int i = 0; i < step->plan.sides; i++) {
+        const gf_side *side = &step->ws->side[i], *other = &step->ws->side[gf_step_other(step, i)];
+        const gf_pass pairs = judged_pairs(step, i);
+        const gf_marking m = {.row_theta = side->limits.lo,
+                              .row_group = side->limits.group,
+                              .col_group = other->weights.group,
+                              .marks = side->limits.marks,
+                              .marks_ld = side->limits.marks_ld};
+        step->ops->mark(&pairs, &m);
+    }
+    return GLOFND_OK;
+}
+
+/* ----- sums over the kept ----- */
+
+static void sum_kept(gf_step *step) {
+    const gf_plan *p = &step->plan;
+    gf_side *side = step->ws->side;
+    const size_t n = (size_t)p->own;
+    for (int i = 0; i < p->sides; i++) {
+        const gf_sum_out *x = &side[i].sums;
+        memset(x->sum, 0, sizeof *x->sum * n), memset(x->moment, 0, sizeof *x->moment * n);
+        memset(x->flagged_s, 0, sizeof *x->flagged_s * n), memset(x->kept, 0, sizeof *x->kept * n);
+        memset(x->window_n, 0, sizeof *x->window_n * n), memset(x->window_le, 0, sizeof *x->window_le * n);
+        memset(x->above, 0, sizeof *x->above * n);
+        for (int64_t r = 0; r < p->own; r++) x->peak[r] = p->flags & GF_SHIFT ? -INFINITY : 0.0f;
+    }
+    if (p->one_rank && !p->topk) {
+        gf_sum_pass pass = own_sums(step, 0, whole_batch(step));
+        pass.col = side[gf_step_other(step, 0)].limits;
+        pass.col_out = side[gf_step_other(step, 0)].sums;
+        if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= step->tiles_made ? GF_REUSE_TILES : GF_KEEP_TILES;
+        step->ops->sum(&pass);
+        return;
+    }
+    for (int i = 0; i < p->sides; i++) {
+        const gf_sum_pass pass = own_sums(step, i, own_pairs(step, i));
+        step->ops->sum(&pass);
+    }
+}
+
+/* What the sums of row r of side i are. */
+static gf_summed_row summed_row(const gf_step *step, int i, int64_t r) {
+    const gf_side *side = &step->ws->side[i];
+    const gf_sum_out *x = &side->sums;
+    return (gf_summed_row){
+        .sum = x->sum[r],
+        .moment = x->moment[r],
+        .flagged_s = x->flagged_s[r],
+        .positive = side->positive[r],
+        .peak = x->peak[r],
+        .inv_tau = side->limits.inv_tau[r],
+        .lo = side->limits.lo[r],
+        .floor = side->floor[r],
+        .kept = step->plan.masking ? x->kept[r] : (int32_t)step->plan.negatives,
+        .tie = side->limits.tie[r],
+    };
+}
+
+/* A row whose negatives are all flagged keeps the least similar one, and those equal to it. Also the quantile of the batch, where
+ * it is wanted for the statistics. */
+static void rescue_rows(gf_step *step) {
+    const gf_plan *p = &step->plan;
+    for (int i = 0; i < p->sides; i++) {
+        gf_side *side = &step->ws->side[i];
+        gf_sum_out *x = &side->sums;
+        int64_t empty = 0;
+        memcpy(side->detector_kept, x->kept, sizeof *x->kept * (size_t)p->own);
+        for (int64_t r = 0; r < p->own; r++) {
+            side->floor[r] = -INFINITY;
+            empty += x->kept[r] == 0;
+        }
+        if (empty > 0 && p->masking && !p->official) {
+            const gf_embed own = own_rows(step, &side->z);
+            gf_select s = selection(step, i, &own, &step->ws->side[gf_step_other(step, i)].z);
+            s.smallest = 1;
+            s.equals = side->equals;
+            step->ops->select(&s);
+            for (int64_t r = 0; r < p->own; r++) {
+                if (x->kept[r] != 0) continue;
+                gf_summed_row sums = summed_row(step, i, r);
+                gf_row_rescue(p, &sums, side->quantile[r], side->equals[r]);
+                x->peak[r] = sums.peak, side->floor[r] = sums.floor, x->kept[r] = sums.kept;
+                x->sum[r] = sums.sum, x->moment[r] = sums.moment, x->flagged_s[r] = sums.flagged_s;
+                step->rescued++;
+            }
+        }
+        if (p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0) batch_quantiles(step, i, 0);
+    }
+}
+
+/* ----- losses of the rows, links, statistics ----- */
+
+/* Row r of side i is link 2 * sample + (view or side). */
+static int64_t link_place(const gf_plan *p, int i, int64_t r) { return p->per_sample == 2 ? r : 2 * r + i; }
+
+/* Statistics of the first half. */
+static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
+    const double anchors = (double)(p->sides * p->rows), rows = (double)(p->sides * p->rows * p->per_sample);
+    const double pairs = rows * (double)p->negatives;
+    const int quantiles = p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0;
+    const gf_loss_totals y = gf_totals_loss(p, sum, p->tau, 0);
+    *stats = (glofnd_stats){
+        .size = sizeof *stats,
+        .loss = y.loss,
+        .grad_scale = y.grad_scale,
+        .grad_tau = y.grad_tau,
+        .kept_share = sum->kept / pairs,
+        .detector_share = sum->detector_kept / pairs,
+        .lambda_mean = sum->lambda / anchors,
+        .quantile_mean = quantiles ? sum->quantile / rows : NAN,
+        .log_u_mean = sum->log_u / anchors,
+        .tau_mean = gf_loss_individual(&p->o) ? sum->tau / anchors : p->tau,
+        .precision = NAN,
+        .recall = NAN,
+        .pairs = (int64_t)pairs,
+        .flagged = (int64_t)(pairs - sum->kept),
+        .rescued = (int64_t)sum->rescued,
+        .repeats = (int64_t)sum->repeats,
+        .neighbours = p->neighbours ? sum->neighbours / anchors : 0.0,
+    };
+}
+
+/* ... and what the second half adds. The authors' ranks: the other half of loss and temperature gradient comes from the own
+ * columns in the rows of all ranks. */
+static void add_stats_of_gradients(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
+    const double anchors = (double)(p->sides * p->rows);
+    if (p->want & GLOFND_WANT_QUALITY) {
+        stats->same += (int64_t)sum->same, stats->hits += (int64_t)sum->hits;
+        if (p->masking) stats->precision = sum->precision / anchors, stats->recall = sum->recall / anchors;
+    }
+    if (!p->authors_ranks) return;
+    const double k = (double)p->cols / (double)p->rows;
+    stats->loss += 0.5 * k * p->tau * sum->rank_sum;
+    stats->grad_scale += 0.5 * k * p->tau * sum->rank_moment;
+    stats->grad_tau = -stats->grad_scale / (p->tau * p->tau);
+}
+
+/* Every row gets its loss and its weights in the gradient, every anchor its new u and, individually, its temperature. */
+static glofnd_status row_losses(gf_step *step, gf_link *links) {
+    const gf_plan *p = &step->plan;
+    const int per_sample = p->per_sample;
+    const int one_lambda = p->shared && (p->updating || p->o.detector == GLOFND_DETECT_SINGLE);
+    int batch_u = 1;
+    gf_totals sum = {0};
+    if (p->official && p->sides == 1) { /* u starts afresh only if no anchor of the whole batch has one */
+        double seen = 0.0;
+        for (int64_t a = 0; a < p->rows; a++) seen += step->ws->side[0].state[a].log_u > -INFINITY;
+        TRY(gf_step_sum_ranks(step, &seen, 1));
+        batch_u = seen > 0.0;
+    }
+    for (int i = 0; i < p->sides; i++) {
+        gf_side *side = &step->ws->side[i];
+        for (int64_t a = 0; a < p->rows; a++) {
+            glofnd_anchor *row = &side->fresh_state[a];
+            double log_u[2], tau = 0.0, grad_tau = 0.0;
+            for (int v = 0; v < per_sample; v++) {
+                const int64_t r = a * per_sample + v;
+                const gf_summed_row x = summed_row(step, i, r);
+                const gf_loss_in in = gf_row_loss_in(p, &x, side->state[a].log_u, batch_u);
+                const gf_loss_out y = gf_loss_gradient(&p->o, &in);
+                links[link_place(p, i, r)] = gf_row_link(p, &x, &y);
+                log_u[v] = y.log_u;
+                tau = in.tau;
+                grad_tau += y.grad_tau / per_sample; /* two views share the temperature of their anchor */
+                sum.loss += y.loss, sum.grad_scale += y.grad_scale;
+                sum.rank_part += y.rank_part, sum.rank_part_scale += y.rank_part_scale;
+                sum.kept += (double)x.kept;
+                sum.detector_kept += p->flags & GF_COUNT ? (double)side->detector_kept[r] : (double)p->negatives;
+                sum.quantile += (double)side->quantile[r];
+            }
+            if (gf_loss_individual(&p->o)) gf_row_update_tau(&p->o, row, tau, grad_tau);
+            if (!gf_row_keeps_u(p)) continue;
+            row->log_u = gf_row_mean_u(log_u, per_sample);
+            sum.log_u += (double)row->log_u;
+        }
+    }
+    for (int i = 0; i < p->sides; i++)
+        for (int64_t a = 0; a < p->rows; a++) {
+            const glofnd_anchor *row = &step->ws->side[i].fresh_state[a];
+            sum.lambda += (double)(one_lambda ? step->shared_row[i].lambda : row->lambda);
+            sum.tau += (double)row->tau;
+        }
+    sum.rescued = (double)step->rescued, sum.repeats = (double)step->repeats;
+    if (p->neighbours) gf_neighbours_add_loss(step, &sum);
+    stats_of_rows(p, &sum, &step->ctx->stats);
+    return GLOFND_OK;
+}
+
+/* ----- commit ----- */
+
+static void commit(gf_step *step) {
+    const gf_plan *p = &step->plan;
+    const glofnd_batch *q = step->batch;
+    const gf_side *side = step->ws->side;
+    for (int i = 0; i < p->sides; i++) {
+        gf_store_scatter(step->store, i, gf_step_slots(q), p->rows, side[i].fresh_state);
+        if (p->shared && p->updating) gf_store_shared_put(step->store, i, &step->shared_row[i]);
+    }
+    if (p->bank) gf_averages_commit(step);
+    if (step->ws->shape.ring == 0) return;
+    int64_t *id = step->ws->id_scratch;
+    for (int64_t r = 0; r < p->all; r++) id[r] = q->id[r / p->per_sample];
+    const float *rows[2] = {judged(step, 0)->row, p->sides == 2 ? judged(step, 1)->row : NULL};
+    gf_store_ring_push(step->store, rows, side[0].z.ld, id, p->all);
+}
+
+/* ----- gradients ----- */
+
+/* Weights of all rows from the links, and the flags of the pass; BANK: marks of all anchors on pairs with the own rows. */
+static void read_links(gf_step *step, const gf_link *links) {
+    gf_plan *p = &step->plan;
+    if (!p->masking) p->flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS);
+    for (int i = 0; i < p->sides; i++) {
+        gf_side *side = &step->ws->side[i];
+        const gf_grad_in *x = &side->weights;
+        for (int64_t r = 0; r < p->all; r++) {
+            const gf_link *l = &links[link_place(p, i, r)];
+            x->theta[r] = gf_row_theta(p, l);
+            x->floor[r] = l->floor;
+            x->log_w[r] = l->log_w;
+            x->w[r] = expf(l->log_w);
+            x->inv_tau[r] = l->inv_tau;
+            x->attract[r] = l->attract;
+            x->tie[r] = l->tie;
+            side->pos[r] = l->pos;
+        }
+    }
+    if (!(p->flags & GF_MARKS)) return;
+    const int64_t first = step->batch->row0 * p->per_sample;
+    for (int i = 0; i < p->sides; i++) {
+        const gf_grad_in *row = &step->ws->side[i].weights, *col = &step->ws->side[gf_step_other(step, i)].weights;
+        const gf_pass pairs = judged_pairs(step, i);
+        const gf_marking m = {.row_theta = row->theta + first,
+                              .col_theta = col->theta,
+                              .row_group = row->group + first,
+                              .col_group = col->group,
+                              .marks = row->marks,
+                              .marks_col = row->marks_col,
+                              .marks_ld = row->marks_ld};
+        step->ops->mark(&pairs, &m);
+    }
+}
+
+/* The own rows of side i in the gradient, against all columns. */
+static gf_grad_pass own_gradients(const gf_step *step, int i, gf_pass pairs) {
+    const gf_side *side = &step->ws->side[i];
+    const int64_t first = step->batch->row0 * step->plan.per_sample;
+    gf_grad_pass pass = {.pairs = pairs,
+                         .row = side->weights,
+                         .col = step->ws->side[gf_step_other(step, i)].weights,
+                         .row_out = side->grads};
+    gf_grad_in *x = &pass.row; /* marks are the own rows' already, and so is the gradient, but for FNC TOPK */
+    x->theta += first, x->floor += first, x->log_w += first, x->w += first, x->inv_tau += first, x->attract += first;
+    x->tie += first, x->group += first, x->label += first;
+    if (step->ws->shape.topk) pass.row_out.grad += first * side->z.ld;
+    return pass;
+}
+
+/* dh = (dz - z (z . dz)) / |h|: through the normalisation. A 16-bit gradient is made in the place of dz, then rounded. */
+static void write_row(const gf_step *step, const float *z, const float *positive, double pull, float *dz, double norm,
+                      void *out) {
+    const gf_plan *p = &step->plan;
+    const glofnd_dtype dtype = step->batch->grad_dtype;
+    const double scale = p->authors_ranks ? 0.5 * (double)p->cols / (double)p->rows : 1.0;
+    float *grad = dtype == GLOFND_F32 ? out : dz;
+    double along = 0.0;
+    if (p->o.normalize)
+        for (int64_t j = 0; j < p->dim; j++) along += (double)z[j] * ((double)dz[j] + pull * (double)positive[j]);
+    for (int64_t j = 0; j < p->dim; j++)
+        grad[j] = (float)(scale * ((double)dz[j] + pull * (double)positive[j] - along * (double)z[j]) / norm);
+    if (grad == dz) gf_dtype_from_float(dtype, out, dz, p->dim);
+}
+
+/* Precision and recall per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
+static void add_quality(const gf_step *step, const gf_link *links, gf_totals *sum) {
+    const gf_plan *p = &step->plan;
+    const int64_t first = step->batch->row0 * p->per_sample;
+    for (int i = 0; i < p->sides; i++) {
+        const gf_grad_out *x = &step->ws->side[i].grads;
+        for (int64_t a = 0; a < p->rows; a++) {
+            int64_t same = 0, hits = 0, flagged = 0;
+            for (int64_t r = a * p->per_sample; r < (a + 1) * p->per_sample; r++) {
+                same += x->same[r], hits += x->hits[r];
+                flagged += p->negatives - links[link_place(p, i, first + r)].kept;
+            }
+            sum->precision += ((double)hits + 1e-9) / ((double)flagged + 1e-9);
+            sum->recall += ((double)hits + 1e-9) / ((double)same + 1e-9);
+            sum->same += (double)same, sum->hits += (double)hits;
+        }
+    }
+}
+
+static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b) {
+    gf_plan *p = &step->plan;
+    const glofnd_batch *q = step->batch;
+    gf_side *side = step->ws->side;
+    const int quality = (p->want & GLOFND_WANT_QUALITY) != 0, other = gf_step_other(step, 0);
+    gf_totals sum = {0};
+    for (int i = 0; i < p->sides; i++) {
+        const gf_grad_out *x = &side[i].grads;
+        const size_t own = (size_t)p->own, rows = (size_t)gf_pad(step->ws->shape.topk ? p->all : p->own);
+        memset(x->grad, 0, sizeof *x->grad * rows * (size_t)side[i].z.ld);
+        memset(x->same, 0, sizeof *x->same * own), memset(x->hits, 0, sizeof *x->hits * own);
+        memset(x->col_sum, 0, sizeof *x->col_sum * own), memset(x->col_moment, 0, sizeof *x->col_moment * own);
+    }
+    if (quality) p->flags |= GF_QUALITY;
+    read_links(step, links);
+    /* Similarity of every row of the batch to its positive, for the authors' loss of a rank. */
+    for (int64_t i = 0; p->authors_ranks && i < p->cols; i++) {
+        double s = 0.0;
+        for (int64_t j = 0; j < p->dim; j++)
+            s += (double)side[0].z.row[i * side[0].z.ld + j] * (double)side[1].z.row[i * side[1].z.ld + j];
+        side[0].weights.align[i] = side[1].weights.align[i] = (float)s;
+    }
+    if (p->topk && p->masking) {
+        /* A score flags that only the anchor's own row knows: all anchors' rows, each giving to both ends. Every rank does the
+         * whole batch and keeps its rows. The own rows are counted in a separate pass without gradient. */
+        for (int i = 0; i < p->sides; i++) {
+            const int k = gf_step_other(step, i);
+            gf_grad_pass pass = {.pairs = pairs_of(step, &side[i].z, &side[k].z),
+                                 .row = side[i].weights,
+                                 .col = side[k].weights,
+                                 .row_out.grad = side[i].grads.grad,
+                                 .col_out.grad = side[k].grads.grad};
+            if (q->support_a) pass.pairs.score = side[i].support;
+            pass.pairs.flags &= ~(unsigned)GF_QUALITY;
+            pass.pairs.symmetric = p->sides == 1;
+            step->ops->gradient(&pass);
+        }
+        for (int i = 0; i < p->sides && quality; i++) {
+            gf_grad_pass pass = own_gradients(step, i, own_pairs(step, i));
+            pass.row_out.grad = NULL;
+            step->ops->gradient(&pass);
+        }
+    } else if (p->one_rank) { /* every similarity once, P from both anchors, both gradients */
+        gf_grad_pass pass = own_gradients(step, 0, whole_batch(step));
+        pass.col_out = side[other].grads;
+        if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= GF_REUSE_TILES;
+        step->ops->gradient(&pass);
+    } else { /* own rows against all columns, with the weights of both anchors; the gradient of a column is made by its rank */
+        for (int i = 0; i < p->sides; i++) {
+            gf_grad_pass pass = own_gradients(step, i, own_pairs(step, i));
+            pass.pairs.col_role = 1;
+            if (p->authors_ranks) pass.pairs.flags |= GF_COLSUM;
+            step->ops->gradient(&pass);
+        }
+    }
+    if (p->neighbours) gf_neighbours_add_gradient(step);
+
+    const int last = p->sides - 1;
+    const gf_side *a = &side[0], *b = &side[last];
+    const int64_t ld = a->z.ld, skip = step->ws->shape.topk ? 0 : q->row0 * p->per_sample; /* where grad[] starts */
+    const int64_t bytes = (int64_t)gf_dtype_bytes(q->grad_dtype);
+    for (int64_t i = 0; i < p->rows; i++) {
+        const int64_t ra = (q->row0 + i) * p->per_sample, rb = ra + 1 - last;
+        const float *za = a->z.row + ra * ld, *zb = b->z.row + rb * ld;
+        const double pull = (double)a->pos[ra] + (double)b->pos[rb];
+        write_row(step, za, zb, pull, a->grads.grad + (ra - skip) * ld, (double)a->norm[ra],
+                  (char *)grad_a + i * q->grad_a_stride * bytes);
+        write_row(step, zb, za, pull, b->grads.grad + (rb - skip) * ld, (double)b->norm[rb],
+                  (char *)grad_b + i * q->grad_b_stride * bytes);
+    }
+    if (quality) add_quality(step, links, &sum);
+    for (int i = 0; i < 2 && p->authors_ranks; i++)
+        for (int64_t r = 0; r < p->own; r++)
+            sum.rank_sum += side[i].grads.col_sum[r], sum.rank_moment += side[i].grads.col_moment[r];
+    add_stats_of_gradients(p, &sum, &step->ctx->stats);
+}
+
+static void give_stats(const glofnd_ctx *ctx, glofnd_stats *stats) {
+    if (!stats) return;
+    const size_t size = stats->size;
+    memcpy(stats, &ctx->stats, size);
+    stats->size = size;
+}
+
+/* ----- inspection ----- */
+
+glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links, uint8_t *keep) {
+    gf_step step;
+    glofnd_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&ctx->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
+    TRY(check(ctx, batch, NULL, &known));
+    TRY(check_links(ctx, &known, links));
+    if (ctx->device) return device_mask(ctx, &known, links, keep);
+    TRY(gf_step_begin(&step, ctx, &known));
+    if (step.plan.bank) gf_averages_make(&step);
+    read_links(&step, links);
+    const int64_t cols = step.plan.cols;
+    for (int i = 0; i < step.plan.sides; i++) {
+        const gf_grad_pass pass = own_gradients(&step, i, own_pairs(&step, i));
+        step.ops->mask(&pass, keep + i * cols, 2 * cols);
+    }
+    uint8_t *by_sample = (uint8_t *)step.ws->id_scratch; /* two views: (sample, view) is wanted as [view][sample] */
+    for (int64_t r = 0; step.plan.sides == 1 && r < step.plan.own; r++) {
+        uint8_t *row = keep + r * 2 * cols;
+        memcpy(by_sample, row, (size_t)(2 * cols));
+        for (int64_t j = 0; j < cols; j++) row[j] = by_sample[2 * j], row[cols + j] = by_sample[2 * j + 1];
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_stats(glofnd_ctx *ctx, glofnd_stats *stats) {
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&ctx->err, !stats, GLOFND_E_ARGUMENT, "stats is NULL");
+    TRY(gf_struct_check(&ctx->err, "stats", "glofnd_stats", stats->size, offsetof(glofnd_stats, neighbours), sizeof *stats));
+    FAIL_IF(&ctx->err, !ctx->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
+    if (ctx->device) return device_stats(ctx, stats);
+    give_stats(ctx, stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_loss(glofnd_ctx *ctx, float *loss, float *grad_tau) {
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&ctx->err, !ctx->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
+    FAIL_IF(&ctx->err, (uintptr_t)loss % sizeof *loss != 0 || (uintptr_t)grad_tau % sizeof *loss != 0, GLOFND_E_ARGUMENT,
             "%s is not aligned to %zu bytes", (uintptr_t)loss % sizeof *loss ? "loss" : "grad_tau", sizeof *loss);
-    if (c->device) return c->device->loss(&c->err, c->on, &c->plan, c->has_grad, loss, grad_tau);
-    if (loss) *loss = (float)c->stats.loss;
-    if (grad_tau) *grad_tau = (float)c->stats.grad_tau;
+    if (ctx->device) return ctx->device->loss(&ctx->err, ctx->on, &ctx->plan, ctx->has_grad, loss, grad_tau);
+    if (loss) *loss = (float)ctx->stats.loss;
+    if (grad_tau) *grad_tau = (float)ctx->stats.grad_tau;
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_ctx_phase(glofnd_ctx *c, const glofnd_batch *q, uint64_t *phase) {
-    glofnd_batch b;
-    if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !phase, GLOFND_E_ARGUMENT, "phase is NULL");
-    TRY(gf_batch_take(&c->err, q, &b));
-    TRY(gf_shape_check(&c->err, b.rows, b.cols, b.dim));
-    TRY(gf_numbers_check(&c->err, &b));
-    const gf_plan plan = gf_plan_of(&c->o, &b);
+glofnd_status glofnd_ctx_phase(glofnd_ctx *ctx, const glofnd_batch *batch, uint64_t *phase) {
+    glofnd_batch known;
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&ctx->err, !phase, GLOFND_E_ARGUMENT, "phase is NULL");
+    TRY(gf_batch_take(&ctx->err, batch, &known));
+    TRY(gf_shape_check(&ctx->err, known.rows, known.cols, known.dim));
+    TRY(check_numbers(&ctx->err, &known));
+    const gf_plan plan = gf_plan_of(&ctx->o, &known);
     *phase = gf_plan_phase(&plan);
     return GLOFND_OK;
+}
+
+/* ----- on a device: its own functions, after the same checks ----- */
+
+static gf_device_step device_step(glofnd_ctx *c, const glofnd_batch *q, const gf_shape *shape) {
+    c->plan = gf_plan_of(&c->o, q);
+    if (c->tau_at) c->plan.flags |= GF_SHIFT; /* right for every temperature */
+    c->has_rows = c->has_grad = 0;
+    return (gf_device_step){
+        .plan = &c->plan, .shape = shape, .q = q, .tau = c->tau_at, .reduce = c->reduce, .reduce_user = c->reduce_user};
+}
+
+/* Waits. The temperature of a step that read it from the device is known now. */
+static glofnd_status fetch_totals(glofnd_ctx *c, gf_totals *sum) {
+    TRY(c->device->totals(&c->err, c->on, sum));
+    if (sum->tau_used > 0.0) c->plan.tau = sum->tau_used;
+    return GLOFND_OK;
+}
+
+/* The state of the next steps: in a store, or in rows of the caller. */
+static void give_device_state(gf_device_step *x, const glofnd_ctx *c, const glofnd_store *s) {
+    if (s) x->s = s->on;
+    else x->state = c->state_at, x->anchors = c->state_n;
+}
+
+static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats) {
+    gf_totals sum = {0};
+    TRY(fetch_totals(c, &sum));
+    stats_of_rows(&c->plan, &sum, &c->stats);
+    if (c->has_grad) add_stats_of_gradients(&c->plan, &sum, &c->stats);
+    give_stats(c, stats);
+    return GLOFND_OK;
+}
+
+static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
+                                  glofnd_stats *stats) {
+    TRY(check_store(c, s, q));
+    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    gf_device_step x = device_step(c, q, &shape);
+    give_device_state(&x, c, s);
+    x.grad_a = grad_a, x.grad_b = grad_b;
+    TRY(c->device->step(&c->err, c->on, &x));
+    c->has_rows = c->has_grad = 1;
+    return stats ? device_stats(c, stats) : GLOFND_OK;
+}
+
+static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, gf_link *links, glofnd_stats *stats) {
+    TRY(check_store(c, s, q));
+    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    gf_device_step x = device_step(c, q, &shape);
+    give_device_state(&x, c, s);
+    x.links = links;
+    TRY(c->device->rows(&c->err, c->on, &x));
+    c->has_rows = 1;
+    return stats ? device_stats(c, stats) : GLOFND_OK;
+}
+
+/* The totals of the first call stay on the device, and the second call adds to them. */
+static glofnd_status device_gradients(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, void *grad_a, void *grad_b,
+                                      glofnd_stats *stats) {
+    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    const int after_rows = c->has_rows && !c->has_grad;
+    gf_device_step x = device_step(c, q, &shape);
+    x.links = (gf_link *)(uintptr_t)links;
+    x.grad_a = grad_a, x.grad_b = grad_b;
+    TRY(c->device->grad(&c->err, c->on, &x));
+    c->has_rows = after_rows;
+    c->has_grad = 1;
+    if (!stats) return GLOFND_OK;
+    gf_totals sum = {0};
+    TRY(fetch_totals(c, &sum));
+    memcpy(&c->stats, stats, stats->size);
+    add_stats_of_gradients(&c->plan, &sum, &c->stats);
+    give_stats(c, stats);
+    return GLOFND_OK;
+}
+
+/* Not a step: the stats of the last one stay, and its second half may still follow. */
+static glofnd_status device_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep) {
+    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    const gf_plan plan = gf_plan_of(&c->o, q);
+    const gf_device_step x = {.plan = &plan, .shape = &shape, .q = q, .links = (gf_link *)(uintptr_t)links, .keep = keep};
+    return c->device->mask(&c->err, c->on, &x);
 }

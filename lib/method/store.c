@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "method/context.h"
-#include "method/formulas/loss_gradient.h"
+#include "method/formulas/loss.h"
 #include "method/options.h"
 #include "util/array.h"
 

@@ -38,7 +38,7 @@ glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t 
 
 static size_t most_tiles(const gf_shape *s) { return s->dim >= GF_WIDE_DIM ? GF_WIDE_TILES_KEPT : GF_TILES_KEPT; }
 
-/* 1: S is small enough to be kept from pass B to pass C. */
+/* 1: S is small enough to be kept from the sums to the gradient. */
 static int keeps_tiles(const gf_shape *s) {
     return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= most_tiles(s);
 }
@@ -85,21 +85,30 @@ static void lay_bf16(cursor *at, gf_embed *e) {
     TAKE(at, e->pair, (gf_pad(e->rows) + SLACK) / 2 * e->ld);
 }
 
-static void lay_own(cursor *at, gf_rows *x, const gf_shape *s) {
+static void lay_sums(cursor *at, gf_side *side, const gf_shape *s) {
     const int64_t n = s->own + SLACK;
-    TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->hi, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
-    TAKE(at, x->sum, n), TAKE(at, x->moment, n), TAKE(at, x->flagged_s, n);
-    TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->window_n, n), TAKE(at, x->window_le, n), TAKE(at, x->above, n);
-    TAKE(at, x->same, n), TAKE(at, x->hits, n), TAKE(at, x->floor, n);
-    TAKE(at, x->window, s->window_cap * n);
-    x->marks_ld = gf_pad(s->all) / 32;
-    TAKE(at, x->marks, s->marks ? x->marks_ld * n : 0), TAKE(at, x->marks_col, s->marks ? x->marks_ld * n : 0);
+    gf_sum_in *in = &side->limits;
+    gf_sum_out *out = &side->sums;
+    TAKE(at, in->inv_tau, n), TAKE(at, in->lo, n), TAKE(at, in->hi, n), TAKE(at, in->mid, n), TAKE(at, in->tie, n);
+    in->marks_ld = gf_pad(s->all) / 32;
+    TAKE(at, in->marks, s->marks ? in->marks_ld * n : 0);
+    TAKE(at, out->peak, n), TAKE(at, out->sum, n), TAKE(at, out->moment, n), TAKE(at, out->flagged_s, n);
+    TAKE(at, out->kept, n), TAKE(at, out->window_n, n), TAKE(at, out->window_le, n), TAKE(at, out->above, n);
+    TAKE(at, out->window, s->window_cap * n);
+    TAKE(at, side->detector_kept, s->own), TAKE(at, side->floor, n), TAKE(at, side->equals, n);
 }
 
-static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {
-    const int64_t n = s->all + SLACK;
-    TAKE(at, x->inv_tau, n), TAKE(at, x->theta, n), TAKE(at, x->floor, n), TAKE(at, x->log_w, n), TAKE(at, x->w, n);
-    TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
+static void lay_gradient(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
+    const int64_t n = s->all + SLACK, own = s->own + SLACK;
+    gf_grad_in *in = &side->weights;
+    gf_grad_out *out = &side->grads;
+    TAKE(at, in->inv_tau, n), TAKE(at, in->theta, n), TAKE(at, in->floor, n), TAKE(at, in->log_w, n), TAKE(at, in->w, n);
+    TAKE(at, in->attract, n), TAKE(at, in->align, n), TAKE(at, in->tie, n), TAKE(at, in->group, n), TAKE(at, in->label, n);
+    in->marks = side->limits.marks, in->marks_ld = side->limits.marks_ld; /* made anew, from the links */
+    TAKE(at, in->marks_col, s->marks ? in->marks_ld * own : 0);
+    TAKE(at, out->grad, (gf_pad(s->topk ? s->all : s->own) + SLACK) * ld);
+    TAKE(at, out->same, own), TAKE(at, out->hits, own), TAKE(at, out->col_sum, s->own), TAKE(at, out->col_moment, s->own);
+    TAKE(at, side->pos, n);
 }
 
 static void lay_rounded(cursor *at, gf_rounded *x, int64_t rows, int64_t dim) {
@@ -109,13 +118,13 @@ static void lay_rounded(cursor *at, gf_rounded *x, int64_t rows, int64_t dim) {
     TAKE(at, x->step, gf_pad(rows) + SLACK), TAKE(at, x->lost, gf_pad(rows) + SLACK);
 }
 
-/* Lists of candidates; they come before pass B, when the windows are not in use yet. */
+/* Lists of candidates; they come before the sums, when the windows are not in use yet. */
 static void lay_lists(cursor *at, gf_side *side, const gf_shape *s) {
     const int64_t n = s->list_cap > 0 ? s->own + SLACK : 0;
     gf_lists *x = &side->lists;
     x->capacity = s->learns && s->list_cap > 0 ? s->window_cap : s->list_cap;
     TAKE(at, x->count, n), TAKE(at, x->limit, n);
-    if (s->learns) x->value = side->own.window;
+    if (s->learns) x->value = side->sums.window;
     else TAKE(at, x->value, s->list_cap * n);
     TAKE(at, x->column, s->topk || s->rounds ? s->list_cap * n : 0);
     if (s->rounds) lay_rounded(at, &side->rounded, s->all, s->dim);
@@ -128,13 +137,10 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, 1);
     TAKE(at, side->bank_rows, s->bank ? s->cols * s->dim : 0);
     lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);
-    lay_own(at, &side->own, s);
-    lay_every(at, &side->every, s);
-    TAKE(at, side->every.grad, (gf_pad(s->topk ? s->all : s->own) + SLACK) * ld);
-    TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->pos, s->all + SLACK);
-    TAKE(at, side->positive, s->own);
-    TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->detector_kept, s->own);
-    TAKE(at, side->row_id, s->own);
+    TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->positive, s->own);
+    lay_sums(at, side, s);
+    lay_gradient(at, side, s, ld);
+    TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->row_id, s->own);
     lay_lists(at, side, s);
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
 }
@@ -213,7 +219,7 @@ static glofnd_status grow(glofnd_ctx *c, const gf_shape *shape, size_t bytes) {
     return GLOFND_OK;
 }
 
-glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too) {
+glofnd_status gf_workspace_lay_out(glofnd_ctx *c, const gf_shape *shape, int smaller_too) {
     _Static_assert(sizeof(gf_shape) % sizeof(int64_t) == 0, "no padding");
     if (c->ws && !smaller_too && memcmp(&c->ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
     gf_workspace plan = {0};
@@ -223,6 +229,16 @@ glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int sma
     c->ws->shape = *shape;
     memset(c->ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling NaN */
     lay(c->ws, shape, c->ws->block);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
+    const gf_workspace *ws = c->ws;
+    if (ws && ws->configuration == c->configuration && ws->shape.rows == rows && ws->shape.cols == cols && ws->shape.dim == dim)
+        return GLOFND_OK;
+    const gf_shape shape = gf_shape_of(c, rows, cols, dim);
+    TRY(gf_workspace_lay_out(c, &shape, 0));
+    c->ws->configuration = c->configuration;
     return GLOFND_OK;
 }
 

@@ -3,27 +3,36 @@
 
 #include "cpu/cpu_passes.h"
 #include "method/context.h"
-#include "method/formulas/epoch_plan.h"
 #include "method/formulas/neighbours.h"
+#include "method/formulas/plan.h"
 
 typedef struct gf_side {
-    gf_embed z;              /* all rows, unit */
-    gf_embed bank;           /* BANK: averages, for every row that of its sample */
-    uint16_t *bank_rows;     /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
-    gf_embed support;        /* FNC TOPK: scores instead of z */
-    gf_embed ring;           /* RING: remembered embeddings that this side's anchors are compared with */
-    float *norm;             /* [all] lengths before normalisation */
-    gf_rows own, every;      /* per-row numbers of own rows (stats), of all rows (grad) */
-    float *pos;              /* [all] weight of the positive pair */
-    double *positive;        /* [own] S of the positive pair */
+    /* embeddings */
+    gf_embed z;          /* all rows, unit */
+    gf_embed bank;       /* BANK: averages, for every row that of its sample */
+    uint16_t *bank_rows; /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
+    gf_embed support;    /* FNC TOPK: scores instead of z */
+    gf_embed ring;       /* RING: remembered embeddings that this side's anchors are compared with */
+    float *norm;         /* [all] lengths before normalisation */
+    double *positive;    /* [own] S of the positive pair */
+    /* thresholds */
     float *quantile;         /* [own] a selected order statistic */
     gf_rounded rounded;      /* rows from whose products the candidates of the lists come; row NULL: from those of z */
-    gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in own.window */
-    int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
+    gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in the memory of sums.window */
     int64_t *row_id;         /* [own] anchor ids, for the ring */
     glofnd_anchor *state;       /* [rows] of the own anchors */
     glofnd_anchor *fresh_state; /* [rows] to be written back */
-    uint8_t *open;           /* [rows] lambda is updated after pass B */
+    uint8_t *open;           /* [rows] lambda is updated after the sums */
+    /* sums over the own rows */
+    gf_sum_in limits;
+    gf_sum_out sums;
+    int32_t *detector_kept; /* [own] kept by the detector, also where the loss does not use it yet */
+    float *floor;           /* [own] rescued rows: the least similar negative, which is kept; else -inf */
+    int32_t *equals;        /* [own] negatives that are as little similar */
+    /* gradient */
+    gf_grad_in weights; /* of all rows, from the links */
+    gf_grad_out grads;  /* of the own rows; grad: FNC TOPK, of all */
+    float *pos;         /* [all] weight of the positive pair */
 } gf_side;
 
 #define GF_NEIGHBOUR_BLOCK 64 /* rows of the store that are compared at a time; whole panels */
@@ -42,7 +51,8 @@ typedef struct gf_near {   /* attraction by neighbours, see formulas/neighbours.
 } gf_near;
 
 typedef struct gf_workspace {
-    gf_shape shape; /* that the block is laid out for */
+    gf_shape shape;         /* that the block is laid out for */
+    unsigned configuration; /* of the context, that the shape is of */
     void *block;
     size_t bytes;
     int borrowed; /* the block is the caller's: it is neither replaced nor freed */
@@ -54,7 +64,7 @@ typedef struct gf_workspace {
     float *tiles; /* NULL if they would be too large to keep */
 } gf_workspace;
 
-/* Bytes of similarities that are kept between passes B and C: those that fit the cache; of wide embeddings more, since to make S
+/* Bytes of similarities that are kept from the sums to the gradient: those that fit the cache; of wide embeddings more, since to make S
  * again takes longer than to read it from memory. */
 #define GF_TILES_KEPT (16u << 20)
 #define GF_WIDE_TILES_KEPT (64u << 20)
@@ -63,10 +73,11 @@ typedef struct gf_workspace {
 /* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
-/* Lays the block out for `shape`: no-op if it is already, no allocation if it is large enough.
- * `smaller_too`: it is then large enough for every smaller shape, too, which may keep its tiles. */
-glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
-/* Bytes that gf_workspace_reserve would allocate for `shape` and every smaller one. */
+/* Lays the block out for a batch under the options of the context: no-op if it is already, no allocation if it is large enough. */
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
+/* The same for `shape`. `smaller_too`: the block is then large enough for every smaller shape, too, which may keep its tiles. */
+glofnd_status gf_workspace_lay_out(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
+/* Bytes that it would allocate for `shape` and every smaller one. */
 size_t gf_workspace_bytes(const gf_shape *shape);
 /* The workspace lies in `memory` from now on; NULL: it is allocated when needed. */
 glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes);

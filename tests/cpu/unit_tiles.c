@@ -18,7 +18,10 @@ static const char *const isas[] = {"base", "avx2", "avx512", "neon"};
 typedef struct bench {
     float s[SIZE * SIZE];
     gf_tile tile;
-    gf_rows row, col;
+    gf_sum_in row, col;
+    gf_sum_out row_sums, col_sums;
+    gf_grad_in row_weights, col_weights;
+    gf_grad_out row_grads, col_grads;
     struct arrays {
         float inv_tau[SIZE], lo[SIZE], hi[SIZE], mid[SIZE], theta[SIZE], floor[SIZE], log_w[SIZE], w[SIZE], attract[SIZE],
             peak[SIZE];
@@ -29,7 +32,7 @@ typedef struct bench {
     } side[2];
 } bench;
 
-static void fill_side(struct arrays *a, gf_rows *x, rng *r, float inv_tau, int shift) {
+static void fill_side(struct arrays *a, rng *r, float inv_tau, int shift) {
     memset(a, 0, sizeof *a);
     for (int i = 0; i < SIZE; i++) {
         a->inv_tau[i] = inv_tau;
@@ -41,30 +44,6 @@ static void fill_side(struct arrays *a, gf_rows *x, rng *r, float inv_tau, int s
         a->group[i] = (int32_t)(7.0 * rng_uniform(r)) - 1, a->label[i] = (int32_t)(5.0 * rng_uniform(r));
         a->peak[i] = shift ? -INFINITY : 0.0f;
     }
-    *x = (gf_rows){.inv_tau = a->inv_tau,
-                   .group = a->group,
-                   .label = a->label,
-                   .lo = a->lo,
-                   .hi = a->hi,
-                   .mid = a->mid,
-                   .sum = a->sum,
-                   .moment = a->moment,
-                   .flagged_s = a->flagged_s,
-                   .peak = a->peak,
-                   .kept = a->kept,
-                   .window = a->window,
-                   .window_n = a->window_n,
-                   .window_le = a->window_le,
-                   .above = a->above,
-                   .theta = a->theta,
-                   .floor = a->floor,
-                   .tie = a->tie,
-                   .log_w = a->log_w,
-                   .w = a->w,
-                   .attract = a->attract,
-                   .align = a->align,
-                   .same = a->same,
-                   .hits = a->hits};
 }
 
 static bench *make(unsigned seed, unsigned flags) {
@@ -77,7 +56,32 @@ static bench *make(unsigned seed, unsigned flags) {
         for (int j = 0; j < SIZE; j++)
             if (i >= SIZE - 3 || j >= SIZE - 5) b->s[i * SIZE + j] = NAN;
     b->tile = (gf_tile){.s = b->s, .ld = SIZE, .rows = SIZE - 3, .cols = SIZE - 5, .prows = SIZE, .pcols = SIZE, .dirty = 1};
-    for (int i = 0; i < 2; i++) fill_side(&b->side[i], i ? &b->col : &b->row, &r, inv_tau, (flags & GF_SHIFT) != 0);
+    for (int i = 0; i < 2; i++) {
+        struct arrays *a = &b->side[i];
+        fill_side(a, &r, inv_tau, (flags & GF_SHIFT) != 0);
+        *(i ? &b->col : &b->row) =
+            (gf_sum_in){.inv_tau = a->inv_tau, .group = a->group, .lo = a->lo, .hi = a->hi, .mid = a->mid, .tie = a->tie};
+        *(i ? &b->col_sums : &b->row_sums) = (gf_sum_out){.sum = a->sum,
+                                                          .moment = a->moment,
+                                                          .flagged_s = a->flagged_s,
+                                                          .peak = a->peak,
+                                                          .kept = a->kept,
+                                                          .window = a->window,
+                                                          .window_n = a->window_n,
+                                                          .window_le = a->window_le,
+                                                          .above = a->above};
+        *(i ? &b->col_weights : &b->row_weights) = (gf_grad_in){.inv_tau = a->inv_tau,
+                                                                .group = a->group,
+                                                                .label = a->label,
+                                                                .theta = a->theta,
+                                                                .floor = a->floor,
+                                                                .tie = a->tie,
+                                                                .log_w = a->log_w,
+                                                                .w = a->w,
+                                                                .attract = a->attract,
+                                                                .align = a->align};
+        *(i ? &b->col_grads : &b->row_grads) = (gf_grad_out){.same = a->same, .hits = a->hits};
+    }
     return b;
 }
 
@@ -189,7 +193,7 @@ typedef struct expected {
 } expected;
 
 static expected expect_row(const bench *b, int i, int by_column, unsigned flags, double omega) {
-    const gf_rows *x = by_column ? &b->col : &b->row, *other = by_column ? &b->row : &b->col;
+    const gf_sum_in *x = by_column ? &b->col : &b->row, *other = by_column ? &b->row : &b->col;
     const int n = by_column ? b->tile.rows : b->tile.cols;
     expected e = {0};
     for (int j = 0; j < n; j++) {
@@ -210,7 +214,7 @@ static expected expect_row(const bench *b, int i, int by_column, unsigned flags,
 
 static void check_stats(const bench *b, const bench *fresh, int rows, int by_column, unsigned flags, double omega,
                         const char *isa) {
-    const gf_rows *x = by_column ? &b->col : &b->row;
+    const gf_sum_out *x = by_column ? &b->col_sums : &b->row_sums;
     for (int i = 0; i < rows; i++) {
         const expected e = expect_row(fresh, i, by_column, flags, omega);
         near(x->sum[i] * exp((double)x->peak[i]), e.sum, 0.0, isa, by_column ? "column sum" : "sum", i);
@@ -243,14 +247,14 @@ TEST(stats_agree_with_plain_loops) {
         for (size_t f = 0; f < sizeof both / sizeof *both; f++) {
             bench *b = make(11, both[f]), *fresh = make(11, both[f]);
             static gf_tile_scratch scratch;
-            ops->stats_both(&b->tile, &b->row, &b->col, both[f], CAP, &scratch);
+            ops->sum_both(&b->tile, &b->row, &b->col, &b->row_sums, &b->col_sums, both[f], CAP, &scratch);
             check_stats(b, fresh, b->tile.rows, 0, both[f], 0.0, isas[v]);
             check_stats(b, fresh, b->tile.cols, 1, both[f], 0.0, isas[v]);
             free(b), free(fresh);
         }
         for (size_t f = 0; f < sizeof general / sizeof *general; f++) {
             bench *b = make(12, general[f]), *fresh = make(12, general[f]);
-            ops->stats_row(&b->tile, &b->row, &b->col, general[f], 0.3f, CAP);
+            ops->sum_rows(&b->tile, &b->row, b->col.group, &b->row_sums, general[f], 0.3f, CAP);
             check_stats(b, fresh, b->tile.rows, 0, general[f], 0.3, isas[v]);
             free(b), free(fresh);
         }
@@ -259,7 +263,7 @@ TEST(stats_agree_with_plain_loops) {
 
 /* ---- pass C ---- */
 
-static double weight_of(const gf_rows *x, int64_t i, int same, float s, unsigned flags, double omega) {
+static double weight_of(const gf_grad_in *x, int64_t i, int same, float s, unsigned flags, double omega) {
     const int keep = (s <= x->theta[i] && !same) || s <= x->floor[i];
     const double e = exp((double)x->inv_tau[i] * (double)s + (double)x->log_w[i]);
     if (keep) return e;
@@ -273,8 +277,8 @@ static void check_weights(const bench *b, const bench *fresh, int col_role, unsi
             double want = 0.0;
             if (!isnan(s)) {
                 const int same = flags & GF_GROUP && fresh->row.group[i] >= 0 && fresh->row.group[i] == fresh->col.group[j];
-                want = weight_of(&fresh->row, i, same, s, flags, 0.3);
-                if (col_role) want += weight_of(&fresh->col, j, same, s, flags, 0.3);
+                want = weight_of(&fresh->row_weights, i, same, s, flags, 0.3);
+                if (col_role) want += weight_of(&fresh->col_weights, j, same, s, flags, 0.3);
             }
             near((double)b->s[i * SIZE + j], want, 1e-3, isa, "weight", i * SIZE + j);
         }
@@ -292,8 +296,8 @@ TEST(weights_agree_with_plain_loops) {
                 bench *b = make(13, sets[f]), *fresh = make(13, sets[f]);
                 if (sets[f] == GF_MASK) /* the fast kernel knows no floor: it is folded into theta before */
                     for (int i = 0; i < SIZE; i++)
-                        b->row.floor[i] = b->col.floor[i] = fresh->row.floor[i] = fresh->col.floor[i] = -INFINITY;
-                ops->weights(&b->tile, &b->row, &b->col, col_role, sets[f], 0.3f);
+                        b->side[0].floor[i] = b->side[1].floor[i] = fresh->side[0].floor[i] = fresh->side[1].floor[i] = -INFINITY;
+                ops->weights(&b->tile, &b->row_weights, &b->col_weights, &b->row_grads, &b->col_grads, col_role, sets[f], 0.3f);
                 check_weights(b, fresh, col_role, sets[f], isas[v]);
                 free(b), free(fresh);
             }
@@ -309,8 +313,8 @@ TEST(clean_tiles_need_no_mask) {
         for (int i = 0; i < SIZE * SIZE; i++)
             if (isnan(b->s[i])) b->s[i] = fresh->s[i] = 0.25f;
         b->tile.rows = b->tile.cols = SIZE, b->tile.dirty = 0;
-        for (int i = 0; i < SIZE; i++) fresh->row.theta[i] = fresh->col.theta[i] = INFINITY;
-        ops->weights(&b->tile, &b->row, &b->col, 1, 0, 0.0f);
+        for (int i = 0; i < SIZE; i++) fresh->side[0].theta[i] = fresh->side[1].theta[i] = INFINITY;
+        ops->weights(&b->tile, &b->row_weights, &b->col_weights, &b->row_grads, &b->col_grads, 1, 0, 0.0f);
         check_weights(b, fresh, 1, 0, isas[v]);
         free(b), free(fresh);
     }

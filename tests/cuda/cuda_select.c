@@ -139,7 +139,7 @@ static void check_many(unsigned mask) {
     rng g = {77};
     const float near[128] = {0};
     vectors z = make_vectors(&g, MANY, 128, 1, near, 1.0);
-    gf_rows host = host_rows(MANY, z.ld);
+    cpu_rows host = host_rows(MANY, z.ld);
     gf_cuda_rows x = device_rows(&host, MANY, z.ld), got = result_rows(MANY, z.ld), want = result_rows(MANY, z.ld);
     void *scratch = device_copy(NULL, gf_cuda_select_scratch(MANY, MANY));
     fill(x.w, MANY, 1.0f), fill(x.floor, MANY, -INFINITY), fill(x.inv_tau, MANY, 1e-12f);

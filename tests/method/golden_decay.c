@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 #include "fixtures/decay_golden.h"
-#include "method/formulas/lambda_update.h"
+#include "method/formulas/lambda.h"
 #include "method/options.h"
 #include <math.h>
 

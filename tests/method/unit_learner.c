@@ -3,7 +3,7 @@
  */
 #include "support/test.h"
 
-#include "method/formulas/lambda_update.h"
+#include "method/formulas/lambda.h"
 #include "support/compare.h"
 #include "support/random.h"
 #include <math.h>

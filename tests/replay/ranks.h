@@ -1,7 +1,7 @@
 /* ranks.h - several ranks in one program: each a thread with its own context and store, that meet where the library sums. */
 #pragma once
 
-#include "method/formulas/link.h"
+#include "method/formulas/row.h"
 #include "state.h"
 
 typedef struct rank {

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "method/formulas/link.h"
+#include "method/formulas/row.h"
 #include "scene.h"
 
 #define SIM_ERROR 3e-7

@@ -8,7 +8,7 @@ static gf_cuda_tau known_tau; /* of the passes that are checked */
 /* Sums are relative to the peak that each side chose. */
 static inline void compare_stats(problem *p, unsigned flags, const gf_cuda_rows *got) {
     const double tol = tolerance(p);
-    const gf_rows *x = &p->row;
+    const cpu_rows *x = &p->row;
     for (int64_t r = 0; r < p->s.rows; r++) {
         const double scale = exp((double)got->peak[r] - (double)x->peak[r]);
         near_by(p, flags, "sum", r, got->sum[r] * (flags & GF_SHIFT ? scale : 1.0), x->sum[r], tol);
@@ -45,11 +45,11 @@ static inline gf_cuda_rows twice(problem *p, const gf_cuda_pass *x,
 }
 
 static inline void check_stats(problem *p, unsigned flags) {
-    gf_pass c = cpu_pass(p, flags);
+    const gf_sum_pass c = cpu_sums(p, flags);
     gf_cuda_pass x = gpu_pass(p, flags);
     x.tau = known_tau;
     clear_cpu(p, flags);
-    gf_cpu_stats(&c);
+    gf_cpu_sum(&c);
     gf_cuda_rows got = twice(p, &x, gf_cuda_stats);
     compare_stats(p, flags, &got);
     free_results(&got);
@@ -57,10 +57,10 @@ static inline void check_stats(problem *p, unsigned flags) {
 
 static inline void check_count(problem *p) {
     const unsigned flags = GF_COUNT | GF_GROUP; /* then the CPU counts, too */
-    gf_pass c = cpu_pass(p, flags);
+    const gf_sum_pass c = cpu_sums(p, flags);
     const gf_cuda_pass x = gpu_pass(p, flags);
     clear_cpu(p, flags);
-    gf_cpu_stats(&c);
+    gf_cpu_sum(&c);
     gf_cuda_rows got = twice(p, &x, gf_cuda_count);
     for (int64_t r = 0; r < p->s.rows; r++) same_count(p, flags, "above", r, got.above[r], p->row.above[r]);
     free_results(&got);
@@ -84,7 +84,7 @@ static inline void compare_grad(problem *p, unsigned flags, const gf_cuda_rows *
                  (long long)p->s.rows, (long long)p->s.cols, (long long)p->s.dim);
     for (int64_t r = 0; r < p->s.rows; r++) {
         const double tol = 4 * tolerance(p) + (flags & GF_ATTRACT ? 1e-3 : 0); /* what attracts cancels */
-        if (flags & GF_COLSUM) near_by(p, flags, "column sum", r, got->col_sum[r], p->row.sum[r], tol);
+        if (flags & GF_COLSUM) near_by(p, flags, "column sum", r, got->col_sum[r], p->row.col_sum[r], tol);
         if (flags & GF_QUALITY) same_count(p, flags, "same", r, got->same[r], p->row.same[r]);
         if (flags & GF_QUALITY) same_count(p, flags, "hits", r, got->hits[r], p->row.hits[r]);
     }
@@ -94,26 +94,23 @@ static inline void compare_grad(problem *p, unsigned flags, const gf_cuda_rows *
 static inline void set_thetas(problem *p, unsigned flags) {
     const size_t bytes = sizeof(float) * (size_t)p->s.cols;
     for (int i = 0; i < 2; i++) {
-        gf_rows *x = &p->cpu[i];
+        cpu_rows *x = &p->cpu[i];
         for (int64_t r = 0; r < p->s.cols; r++) x->theta[r] = !(flags & GF_MASK) || r % 7 == 3 ? INFINITY : x->mid[r];
         CUDA(cudaMemcpy(p->gpu[i].theta, x->theta, bytes, cudaMemcpyHostToDevice));
     }
 }
 
 static inline void check_grad(problem *p, unsigned flags, int col_role) {
-    gf_pass c = cpu_pass(p, flags);
+    gf_grad_pass c = cpu_grads(p, flags); /* columns do not count */
     gf_cuda_pass x = gpu_pass(p, flags);
     x.tau = known_tau;
     clear_cpu(p, flags);
     set_thetas(p, flags);
-    c.col_role = x.col_role = col_role;
+    c.pairs.col_role = x.col_role = col_role;
     if (flags & GF_TIE && col_role) { /* the CPU adds to both ends of a pair instead */
-        c.symmetric = 1, c.col_role = 0, c.col_grad = p->row.grad, c.col = c.row;
+        c.pairs.symmetric = 1, c.pairs.col_role = 0, c.col_out.grad = p->row.grad, c.col = c.row;
     }
-    int32_t *same = p->cpu[1].same;
-    p->cpu[1].same = NULL; /* columns do not count */
-    gf_cpu_grad(&c);
-    p->cpu[1].same = same;
+    gf_cpu_gradient(&c);
     gf_cuda_rows got = twice(p, &x, gf_cuda_grad);
     compare_grad(p, flags, &got);
     free_results(&got);
@@ -131,12 +128,14 @@ static inline problem transposed(const problem *p) {
 
 /* On the CPU and on the GPU: the same side by itself gets the same. */
 static inline void check_side(problem *p, unsigned flags, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
-    gf_pass c = cpu_pass(p, pass == gf_cuda_count ? GF_COUNT | GF_GROUP : flags);
+    const unsigned counted = pass == gf_cuda_count ? GF_COUNT | GF_GROUP : flags;
+    const gf_sum_pass sums = cpu_sums(p, counted);
+    gf_grad_pass grads = cpu_grads(p, counted);
     gf_cuda_rows got = fetch(p);
-    clear_cpu(p, c.flags);
-    c.col_role = pass == gf_cuda_grad;
-    if (pass == gf_cuda_grad) gf_cpu_grad(&c), compare_grad(p, flags, &got);
-    else gf_cpu_stats(&c);
+    clear_cpu(p, counted);
+    grads.pairs.col_role = 1;
+    if (pass == gf_cuda_grad) gf_cpu_gradient(&grads), compare_grad(p, flags, &got);
+    else gf_cpu_sum(&sums);
     if (pass == gf_cuda_stats) compare_stats(p, flags, &got);
     for (int64_t r = 0; pass == gf_cuda_count && r < p->s.rows; r++)
         same_count(p, flags, "above", r, got.above[r], p->row.above[r]);

@@ -34,21 +34,28 @@ static inline void cuda_ok(cudaError_t e, const char *what) {
 
 /* ---- row arrays, on both sides ---- */
 
+/* All numbers of rows on the CPU: what its passes read and write. */
+typedef struct cpu_rows {
+    float *inv_tau, *lo, *hi, *mid, *theta, *floor, *log_w, *w, *attract, *align, *peak, *window, *grad;
+    int32_t *group, *label, *tie, *kept, *window_n, *window_le, *above, *same, *hits;
+    double *sum, *moment, *flagged_s, *col_sum, *col_moment;
+} cpu_rows;
+
 typedef enum role { IN, OUT_FLOAT, OUT_INT } role;
 
 #define NOWHERE SIZE_MAX
 
 typedef struct field {
     const char *name;
-    size_t cpu, gpu; /* of the pointer in gf_rows, in gf_cuda_rows */
+    size_t cpu, gpu; /* of the pointer in cpu_rows, in gf_cuda_rows */
     size_t size;     /* of one number */
     role role;
 } field;
 
 #define BOTH(x, role) \
-    { #x, offsetof(gf_rows, x), offsetof(gf_cuda_rows, x), sizeof *((gf_rows *)0)->x, role }
+    { #x, offsetof(cpu_rows, x), offsetof(gf_cuda_rows, x), sizeof *((cpu_rows *)0)->x, role }
 #define ON_CPU(x, role) \
-    { #x, offsetof(gf_rows, x), NOWHERE, sizeof *((gf_rows *)0)->x, role }
+    { #x, offsetof(cpu_rows, x), NOWHERE, sizeof *((cpu_rows *)0)->x, role }
 #define ON_GPU(x, role) \
     { #x, NOWHERE, offsetof(gf_cuda_rows, x), sizeof *((gf_cuda_rows *)0)->x, role }
 
@@ -68,8 +75,8 @@ static const field fields[] = {
     BOTH(align, IN),
     BOTH(sum, OUT_FLOAT),
     BOTH(moment, OUT_FLOAT),
-    ON_GPU(col_sum, OUT_FLOAT),
-    ON_GPU(col_moment, OUT_FLOAT),
+    BOTH(col_sum, OUT_FLOAT),
+    BOTH(col_moment, OUT_FLOAT),
     BOTH(flagged_s, OUT_FLOAT),
     BOTH(peak, OUT_FLOAT),
     BOTH(kept, OUT_INT),
@@ -92,8 +99,8 @@ static inline void set_at(void *rows, size_t at, void *p) {
     if (at != NOWHERE) memcpy((char *)rows + at, &p, sizeof p);
 }
 
-static inline gf_rows host_rows(int64_t n, int64_t ld) {
-    gf_rows x = {0};
+static inline cpu_rows host_rows(int64_t n, int64_t ld) {
+    cpu_rows x = {0};
     for (int i = 0; i < FIELDS; i++)
         if (fields[i].cpu != NOWHERE) set_at(&x, fields[i].cpu, calloc((size_t)(n + SLACK), fields[i].size));
     x.window = calloc((size_t)((n + SLACK) * CAP), sizeof(float));
@@ -118,7 +125,7 @@ static inline void *device_copy(const void *host, size_t bytes) {
     return p;
 }
 
-static inline gf_cuda_rows device_rows(const gf_rows *host, int64_t n, int64_t ld) {
+static inline gf_cuda_rows device_rows(const cpu_rows *host, int64_t n, int64_t ld) {
     gf_cuda_rows x = {0};
     for (int i = 0; i < FIELDS; i++) {
         const field *f = &fields[i];
@@ -136,7 +143,7 @@ static inline void download(gf_cuda_rows *to, const gf_cuda_rows *device, int64_
     CUDA(cudaMemcpy(to->grad, device->grad, (size_t)(n * ld) * sizeof(float), cudaMemcpyDeviceToHost));
 }
 
-static inline void free_rows(gf_rows *x) {
+static inline void free_rows(cpu_rows *x) {
     for (int i = 0; i < FIELDS; i++) free(get_at(x, fields[i].cpu));
     free(x->window), free(x->grad);
 }
@@ -229,7 +236,7 @@ typedef struct problem {
     gf_cuda_math math;
     vectors z[2], support[2];     /* rows' side, columns' side; the same where shift is 1 */
     vectors own, own_support;     /* rows q0.. of the rows' side */
-    gf_rows cpu[2], row;          /* of all rows and of all columns; of the own rows: the arrays from q0 on */
+    cpu_rows cpu[2], row;         /* of all rows and of all columns; of the own rows: the arrays from q0 on */
     gf_cuda_rows gpu[2], gpu_row; /* the same on the device */
     void *scratch, *gpu_scratch;
     void *buffer; /* of gf_cuda_pass; NULL: none */
@@ -252,7 +259,7 @@ static inline float in_gap(const double *s, int64_t n, int64_t below, double gap
 static inline void fill_rows(problem *p, int i, rng *g, double gap) {
     const vectors *own = &p->z[i], *other = &p->z[1 - i];
     const int64_t n = p->s.cols;
-    gf_rows *x = &p->cpu[i];
+    cpu_rows *x = &p->cpu[i];
     double *s = malloc(sizeof *s * (size_t)n);
     for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < n; c++) s[c] = similarity(own, r, other, c);
@@ -284,7 +291,7 @@ static inline gf_cuda_rows gpu_rows_from(gf_cuda_rows x, int64_t at, int64_t ld)
     return x;
 }
 
-static inline gf_rows rows_from(gf_rows x, int64_t at, int64_t ld) {
+static inline cpu_rows rows_from(cpu_rows x, int64_t at, int64_t ld) {
     move_fields(&x, 0, at);
     x.window += at * CAP;
     x.grad += at * ld;
@@ -339,19 +346,49 @@ static inline void drop(problem *p) {
 }
 
 static inline gf_pass cpu_pass(problem *p, unsigned flags) {
-    return (gf_pass){.q = &p->own.cpu,
-                     .k = &p->z[1].cpu,
-                     .score = flags & GF_TIE ? &p->own_support.cpu : NULL,
-                     .q0 = p->s.q0,
-                     .shift = p->s.shift,
-                     .row = &p->row,
-                     .col = &p->cpu[1],
-                     .flags = flags,
-                     .omega = 0.3f,
-                     .window_cap = CAP,
-                     .tile = 64,
-                     .scratch = p->scratch,
-                     .threads = 1};
+    gf_pass x = {.q = p->own.cpu,
+                 .k = p->z[1].cpu,
+                 .q0 = p->s.q0,
+                 .shift = p->s.shift,
+                 .flags = flags,
+                 .omega = 0.3f,
+                 .tile = 64,
+                 .scratch = p->scratch,
+                 .threads = 1};
+    if (flags & GF_TIE) x.score = p->own_support.cpu;
+    return x;
+}
+
+static inline gf_sum_pass cpu_sums(problem *p, unsigned flags) {
+    const cpu_rows *x = &p->row;
+    return (
+        gf_sum_pass){.pairs = cpu_pass(p, flags),
+                     .row = {.inv_tau = x->inv_tau, .group = x->group, .lo = x->lo, .hi = x->hi, .mid = x->mid, .tie = x->tie},
+                     .col = {.group = p->cpu[1].group},
+                     .row_out = {x->sum, x->moment, x->flagged_s, x->peak, x->kept, x->above, x->window, x->window_n,
+                                 x->window_le},
+                     .window_cap = CAP};
+}
+
+static inline gf_grad_in cpu_weights(const cpu_rows *x) {
+    return (gf_grad_in){.inv_tau = x->inv_tau,
+                        .theta = x->theta,
+                        .floor = x->floor,
+                        .group = x->group,
+                        .label = x->label,
+                        .tie = x->tie,
+                        .log_w = x->log_w,
+                        .w = x->w,
+                        .attract = x->attract,
+                        .align = x->align};
+}
+
+static inline gf_grad_pass cpu_grads(problem *p, unsigned flags) {
+    const cpu_rows *x = &p->row;
+    return (gf_grad_pass){.pairs = cpu_pass(p, flags),
+                          .row = cpu_weights(x),
+                          .col = cpu_weights(&p->cpu[1]),
+                          .row_out = {x->grad, x->same, x->hits, x->col_sum, x->col_moment}};
 }
 
 static inline gf_cuda_pass gpu_pass(problem *p, unsigned flags) {

@@ -1,6 +1,6 @@
 /* cpu_kernels.h - all kernels of this folder for one instruction set, and the choice among them.
  *
- * The folder is compiled once per instruction set; tile_table.c lists what each has. cpu_kernels.c chooses.
+ * The folder is compiled once per instruction set; tile.c lists what each has. cpu_kernels.c chooses.
  */
 #pragma once
 

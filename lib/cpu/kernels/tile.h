@@ -45,7 +45,7 @@ typedef struct gf_int16_words { /* vectors of 16-bit integers, two in a word */
 } gf_int16_words;
 
 typedef struct gf_tile_ops {
-    /* C [m][n] (+)= A [m][k] B [k][n]; m, n multiples of GF_PANEL; a_row or a_k is 1 (tile_product.c). */
+    /* C [m][n] (+)= A [m][k] B [k][n]; m, n multiples of GF_PANEL; a_row or a_k is 1 (tile.c). */
     void (*product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k, size_t b_panel,
                     int m, int n, int k, int accumulate);
     /* The same of bf16 numbers, two along k in a word; k counts words (tile_product16.c). */
@@ -64,15 +64,18 @@ typedef struct gf_tile_ops {
     /* GF_PANEL right vectors: panel [rows][GF_PANEL], rows even, becomes words [rows / 2][GF_PANEL]; both may be one array. */
     void (*panel_to_int16)(uint32_t *words, const float *panel, int64_t rows, float *step);
     void (*transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
-    /* Pass B, both roles, for plain sums or drop masks; flags: GF_COUNT or nothing. */
-    void (*stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
-                       gf_tile_scratch *x);
-    /* Pass B, row role, all flags. */
-    void (*stats_row)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, float omega, int64_t window_cap);
-    /* Pass C: s becomes P. Without col_role only the anchors of the rows give weights. */
-    void (*weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags, float omega);
+    /* Sums for both roles, plain or with dropped pairs; flags: GF_COUNT or nothing. */
+    void (*sum_both)(const gf_tile *t, const gf_sum_in *row, const gf_sum_in *col, const gf_sum_out *row_out,
+                     const gf_sum_out *col_out, unsigned flags, int64_t window_cap, gf_tile_scratch *x);
+    /* Sums for the row role, all flags. col_group: GF_GROUP. */
+    void (*sum_rows)(const gf_tile *t, const gf_sum_in *row, const int32_t *col_group, const gf_sum_out *out, unsigned flags,
+                     float omega, int64_t window_cap);
+    /* Gradient: s becomes P. Without col_role only the anchors of the rows give weights. col_out NULL: columns are not counted
+     * by GF_QUALITY. */
+    void (*weights)(const gf_tile *t, const gf_grad_in *row, const gf_grad_in *col, const gf_grad_out *row_out,
+                    const gf_grad_out *col_out, int col_role, unsigned flags, float omega);
     /* Kept pairs of the tile's row role as bytes [rows][keep_ld]. */
-    void (*keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep, size_t keep_ld);
+    void (*keep)(const gf_tile *t, const gf_grad_in *row, const gf_grad_in *col, unsigned flags, uint8_t *keep, size_t keep_ld);
     /* Appends the values of the tile above their row's limit to its list, and, with col, those above their column's limit to
      * the list of that column. The lists have room for them. */
     void (*collect)(const gf_tile *t, const gf_lists *row, const gf_lists *col);

@@ -4,8 +4,6 @@
 #include "cpu/kernels/simd.h"
 #include "cpu/kernels/tile.h"
 
-void GF_NAME(gf_tile_product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k,
-                              size_t b_panel, int m, int n, int k, int accumulate);
 void GF_NAME(gf_tile_product16)(float *c, size_t c_row, const uint32_t *a, size_t a_row, size_t a_k, const uint32_t *b,
                                 size_t b_k, size_t b_panel, int m, int n, int k, int accumulate);
 void GF_NAME(gf_tile_words)(uint32_t *words, const float *first, const float *second, int64_t n);
@@ -15,16 +13,5 @@ void GF_NAME(gf_tile_product_int16)(float *c, size_t c_row, const gf_int16_words
 int GF_NAME(gf_tile_int16_is_fast)(void);
 float GF_NAME(gf_tile_row_to_int16)(int16_t *out, const float *in, int64_t n);
 void GF_NAME(gf_tile_panel_to_int16)(uint32_t *words, const float *panel, int64_t rows, float *step);
-void GF_NAME(gf_tile_transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
-void GF_NAME(gf_tile_stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
-                                 gf_tile_scratch *x);
-void GF_NAME(gf_tile_stats_row)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, float omega,
-                                int64_t window_cap);
-void GF_NAME(gf_tile_weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags,
-                              float omega);
-void GF_NAME(gf_tile_keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep,
-                           size_t keep_ld);
 void GF_NAME(gf_tile_collect)(const gf_tile *t, const gf_lists *row, const gf_lists *col);
 float GF_NAME(gf_tile_between)(const float *v, int64_t n, int64_t best, double fraction, int64_t *above);
-void GF_NAME(gf_tile_dots)(float out[GF_TILE_DOTS], const float *a, const float *const b[GF_TILE_DOTS], int64_t n);
-void GF_NAME(gf_tile_exp)(float *y, const float *x, int64_t n);

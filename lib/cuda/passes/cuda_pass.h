@@ -27,7 +27,7 @@
 #include <cuda_runtime_api.h>
 
 #include "device/pair_passes.h"
-#include "method/formulas/lambda_update.h"
+#include "method/formulas/lambda.h"
 
 #ifdef __cplusplus
 extern "C" {

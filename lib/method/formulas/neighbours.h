@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "method/formulas/epoch_plan.h"
+#include "method/formulas/plan.h"
 #include "util/host_device.h"
 
 #define GF_NEIGHBOURS_MAX 8

@@ -1,16 +1,29 @@
-/* row.h - the scalar part of a step: one anchor or one row, before, between and after the passes. */
+/* row.h - the scalar part of a step: one anchor or one row, before, between and after the passes; and its link, what the other
+ * rows of the batch need to know of it. */
 #pragma once
 
-#include "method/formulas/epoch_plan.h"
-#include "method/formulas/link.h"
-#include "method/formulas/loss_gradient.h"
+#include "method/formulas/loss.h"
+#include "method/formulas/plan.h"
 #include "util/status.h"
 
-/* ----- before pass B: the range of the new threshold ----- */
+/* ----- links: two per sample travel between ranks as bytes ----- */
 
-typedef struct gf_window { /* see gf_rows: lo, mid, hi */
+typedef struct gf_link {
+    float theta, floor;   /* keep iff (S <= theta and not of one group) or S <= floor */
+    float log_w, inv_tau; /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient */
+    float pos, attract;   /* weight of the positive pair; what a flagged pair is attracted with */
+    int32_t kept, tie;    /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
+} gf_link;
+
+#if defined(GLOFND_EXPERIMENTAL) && !defined(__cplusplus)
+_Static_assert(GLOFND_LINK_BYTES == 2 * sizeof(gf_link), "links of a sample");
+#endif
+
+/* ----- before the sums: the range of the new threshold ----- */
+
+typedef struct gf_window { /* see gf_sum_in: lo, mid, hi */
     float lo, mid, hi;
-    int open; /* lambda is updated after the pass, somewhere in lo .. hi */
+    int open; /* lambda is updated after the sums, somewhere in lo .. hi */
 } gf_window;
 
 /* This visit sets lambda to the batch quantile instead of moving it. */
@@ -29,7 +42,7 @@ GF_HD gf_window gf_window_at(float lo, float mid, float hi, int open) {
 }
 
 /* Sets the lambda of an anchor where it follows from a quantile alone (lambda_init, RING). Returns 1 if lambda is updated after
- * pass B instead. `quantile`: mean over the anchor's rows, of the batch or of the ring; ring_ready: the ring is long enough to
+ * the sums instead. `quantile`: mean over the anchor's rows, of the batch or of the ring; ring_ready: the ring is long enough to
  * have one. */
 GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {
     if (!p->updating) return 0;
@@ -71,9 +84,9 @@ GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
     return (float)(1.0 / (gf_loss_individual(&p->o) ? own : p->tau));
 }
 
-/* ----- after pass B ----- */
+/* ----- after the sums ----- */
 
-typedef struct gf_summed_row { /* of one row; names as in gf_rows */
+typedef struct gf_summed_row { /* of one row; names as in gf_sum_in, gf_sum_out */
     double sum, moment, flagged_s;
     double positive; /* S of the positive pair */
     float peak, inv_tau, lo, floor;
@@ -149,9 +162,9 @@ GF_HD float gf_row_mean_u(const double *log_u, int count) {
 /* SIMCLR, CLIP: no moving average is kept. */
 GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIMCLR && p->o.loss != GLOFND_LOSS_CLIP; }
 
-/* ----- pass C, and through the normalisation ----- */
+/* ----- gradient ----- */
 
-/* Threshold of a row in pass C. Without groups and ties the floor is a lower bound of it. */
+/* Threshold of a row in the gradient. Without groups and ties the floor is a lower bound of it. */
 GF_HD float gf_row_theta(const gf_plan *p, const gf_link *l) {
     return p->flags & (GF_GROUP | GF_MARKS) || p->topk ? l->theta : fmaxf(l->theta, l->floor);
 }

@@ -1,0 +1,122 @@
+/* plan.h - the meaning of the options for one batch in one epoch, the sizes of its arrays, and the sums that statistics are made
+ * of. The same on every device.
+ *
+ * "Side": two views of one image are one side with two rows per sample (row 2i and 2i+1); image and text are two sides with one
+ * row per sample. So a sample always has two rows, and pairs of one sample always lie next to the diagonal.
+ * "Own" rows are this rank's anchors; "all" rows are those of the global batch, whose thresholds and weights the gradient needs.
+ */
+#pragma once
+
+#include "glofnd.h"
+#include "method/formulas/lambda.h"
+#include "method/formulas/settings.h"
+
+/* ----- what a pass over all pairs has to do: bits of gf_plan.flags and gf_pass.flags ----- */
+
+enum {
+    GF_MASK = 1,  /* flags act on the sums (else everything is summed, and only counted) */
+    GF_COUNT = 2, /* compare and count at all */
+    GF_SHIFT = 4, /* 1/tau too large for exp(S/tau) in float, or different per row: work relative to a peak */
+    GF_MOMENT = 8,
+    GF_ATTRACT = 16,
+    GF_WEIGHT = 32, /* omega > 0 */
+    GF_GROUP = 64,
+    GF_QUALITY = 128,
+    GF_TIE = 256,          /* FNC TOPK: flags by score and tie; row role only */
+    GF_COLSUM = 512,       /* gradient: the column role's W and W (S - align), summed over the row */
+    GF_KEEP_TILES = 1024,  /* leave the tiles in `tiles` for the passes that follow */
+    GF_REUSE_TILES = 2048, /* they are there: sum after a selection, gradient */
+    GF_MARKS = 4096        /* flagged pairs are given as bits: gf_grad_in.marks */
+};
+
+/* ----- sizes of arrays: what a workspace is laid out for ----- */
+
+typedef struct gf_shape {
+    int64_t rows, cols, dim;   /* samples; samples; numbers */
+    int64_t sides, per_sample; /* 1 and 2, or 2 and 1 */
+    int64_t own, all;          /* rows per side: rows * per_sample, cols * per_sample */
+    int64_t negatives;         /* of a row */
+    int64_t tile, window_cap;
+    int64_t list_cap;     /* FNC: entries of a row's list of candidates, gf_select.lists */
+    int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
+    int64_t topk, learns; /* options that need buffers */
+    int64_t rounds;       /* candidates of selections come from products of integers */
+    int64_t support;      /* FNC TOPK, THRESHOLD: support vectors per sample */
+    int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
+    int64_t bank;         /* the same: averages of all rows */
+    int64_t components;   /* device: memory for the groups of gf_batch_components */
+    int64_t neighbours;   /* the same: nearest samples per anchor */
+    int64_t bf16;         /* the options ask for products of bf16 */
+    int64_t threads;
+} gf_shape; /* no padding: shapes are compared as bytes */
+
+/* ----- the plan of a step: its sizes, its options, and what follows from both ----- */
+
+typedef struct gf_plan {
+    glofnd_options o;        /* omega: that of the action */
+    int64_t rows, cols, dim; /* samples of this rank; of the batch; numbers of an embedding */
+    int sides, per_sample;   /* 1 and 2, or 2 and 1 */
+    int64_t own, all;        /* rows per side: rows * per_sample, cols * per_sample */
+    int64_t negatives;       /* of a row */
+    int32_t epoch;
+    uint32_t want; /* GLOFND_WANT_* */
+    double tau, gamma;
+    double log_gamma, log_rest, log_batch; /* log gamma, log(1 - gamma), log cols: once per step, not per row */
+    int official;
+    int learned;       /* thresholds come from the learner */
+    int thresholds;    /* the detector compares with a threshold at all (learned, or FNC) */
+    int topk;          /* FNC TOPK, or THRESHOLD in its form: scores of the anchor's support decide */
+    int groups;        /* pairs of one group are flagged */
+    int updating;      /* the learner moves in this epoch */
+    int masking;       /* the loss sees the flags */
+    int shared;        /* one lambda for all anchors in this epoch */
+    int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
+    int neighbours;    /* nearest samples of the store attract */
+    int marked;        /* flags are marks, made before the sums; lambda is updated before them */
+    int one_rank;      /* rows == cols */
+    int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
+    unsigned flags;    /* of the sums and the gradient */
+    gf_learner learner;
+} gf_plan;
+
+/* Equal similarities that a row compares: both rows of a sample have its one average. */
+static inline int64_t gf_plan_copies(const gf_plan *p) { return p->bank ? p->per_sample : 1; }
+
+/* ----- sums of a step over its rows, and the loss made of them ----- */
+
+typedef struct gf_totals { /* doubles only: a device adds them up as one array */
+    double loss, grad_scale, rank_part, rank_part_scale, log_u, kept, detector_kept; /* over own rows; log_u over own anchors */
+    double lambda, tau, quantile; /* of own anchors after the step; of own rows, if wanted */
+    double rescued, repeats;
+    double precision, recall, same, hits; /* WANT_QUALITY: sums over anchors */
+    double rank_sum, rank_moment;         /* authors_ranks: the gradient's half */
+    double neighbours;                    /* over own anchors */
+    double tau_used;                      /* device: the temperature that the step read; 0: that of the plan */
+} gf_totals;
+
+typedef struct gf_loss_totals {
+    double loss, grad_scale, grad_tau;
+} gf_loss_totals;
+
+/* The authors compute the gradient of SOGCLR2's temperature, then freeze it. */
+GF_HD int gf_totals_learn_tau(const gf_plan *p) {
+    const glofnd_loss loss = p->o.loss;
+    return loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP || (p->official && loss == GLOFND_LOSS_SOGCLR2);
+}
+
+/* `graded`: with the second half of the step. The authors' ranks report K times their share, the part of the ratio by half; the
+ * other half comes from the own columns in the rows of all ranks, by pass C. */
+GF_HD gf_loss_totals gf_totals_loss(const gf_plan *p, const gf_totals *sum, double tau, int graded) {
+    gf_loss_totals y;
+    y.loss = sum->loss, y.grad_scale = sum->grad_scale;
+    if (p->authors_ranks) {
+        const double k = (double)p->cols / (double)p->rows;
+        y.loss = k * (y.loss - 0.5 * sum->rank_part);
+        y.grad_scale = k * (y.grad_scale - 0.5 * sum->rank_part_scale);
+        if (graded) y.loss += 0.5 * k * tau * sum->rank_sum, y.grad_scale += 0.5 * k * tau * sum->rank_moment;
+    }
+    const int learns = gf_totals_learn_tau(p);
+    if (!learns) y.grad_scale = 0.0;
+    y.grad_tau = learns ? -y.grad_scale / (tau * tau) : 0.0;
+    return y;
+}
