@@ -53,7 +53,7 @@ void __wrap_gf_cpu_pack(const gf_embed *e, int threads) {
 TIMED(PART_SELECT, gf_cpu_select, const gf_select)
 TIMED(PART_STATS, gf_cpu_sum, const gf_sum_pass)
 TIMED(PART_SETTLE, gf_cpu_close, const gf_sum_pass)
-TIMED(PART_GRAD, gf_cpu_gradient, const gf_grad_pass)
+TIMED(PART_GRAD, gf_cpu_gradient, const gf_gradient_pass)
 
 /* ---- runner ---- */
 

@@ -371,7 +371,7 @@ static void grad_products16(const gf_sweep *w, const gf_tile *t, float *row_grad
 }
 
 static void grad_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
-    const gf_grad_pass *p = w->job;
+    const gf_gradient_pass *p = w->job;
     const gf_embed *q = &p->pairs.q, *k = &p->pairs.k;
     const int on_diagonal = p->pairs.symmetric && i == j, n = (int)gf_pad(k->dim);
     const size_t ld = (size_t)k->ld;
@@ -390,7 +390,7 @@ static void grad_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch 
         w->ops->product(col_grad + t.c0 * k->ld, ld, t.s, 1, t.ld, q->row + t.r0 * q->ld, ld, GF_PANEL, t.pcols, n, t.prows, 1);
 }
 
-void gf_cpu_gradient(const gf_grad_pass *p) {
+void gf_cpu_gradient(const gf_gradient_pass *p) {
     gf_sweep w = {.pairs = &p->pairs, .visit = grad_visit, .job = p};
     gf_sweep_run(&w, p->col_out.grad != NULL);
 }
@@ -398,7 +398,7 @@ void gf_cpu_gradient(const gf_grad_pass *p) {
 /* ----- mask, for inspection ----- */
 
 typedef struct mask_job {
-    const gf_grad_pass *pass;
+    const gf_gradient_pass *pass;
     uint8_t *keep;
     int64_t keep_ld;
 } mask_job;
@@ -409,7 +409,7 @@ static void mask_visit(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch 
     w->ops->keep(&t, &m->pass->row, &m->pass->col, w->pairs->flags, m->keep + t.r0 * m->keep_ld + t.c0, (size_t)m->keep_ld);
 }
 
-void gf_cpu_mask(const gf_grad_pass *p, uint8_t *keep, int64_t keep_ld) {
+void gf_cpu_mask(const gf_gradient_pass *p, uint8_t *keep, int64_t keep_ld) {
     const mask_job m = {p, keep, keep_ld};
     gf_sweep w = {.pairs = &p->pairs, .visit = mask_visit, .job = &m};
     gf_sweep_run(&w, 0);

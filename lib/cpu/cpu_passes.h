@@ -14,8 +14,8 @@ void gf_cpu_count(const gf_sum_pass *p);
 void gf_cpu_mark(const gf_pass *p, const gf_marking *m);
 void gf_cpu_sum(const gf_sum_pass *p);
 void gf_cpu_close(const gf_sum_pass *p);
-void gf_cpu_gradient(const gf_grad_pass *p);
-void gf_cpu_mask(const gf_grad_pass *p, uint8_t *keep, int64_t keep_ld);
+void gf_cpu_gradient(const gf_gradient_pass *p);
+void gf_cpu_mask(const gf_gradient_pass *p, uint8_t *keep, int64_t keep_ld);
 
 /* ----- sizes of their arrays ----- */
 

@@ -119,11 +119,11 @@ typedef struct gf_grad_out {      /* what gradient writes */
     double *col_sum, *col_moment; /* GF_COLSUM: the column role's W and W (S - align), summed over the row */
 } gf_grad_out;
 
-typedef struct gf_grad_pass {
+typedef struct gf_gradient_pass {
     gf_pass pairs;
     gf_grad_in row, col;
     gf_grad_out row_out, col_out;
-} gf_grad_pass;
+} gf_gradient_pass;
 
 typedef struct gf_marking {               /* beside the gf_pass that makes S */
     const float *row_theta;               /* [rows] */
@@ -199,6 +199,6 @@ typedef struct gf_pair_ops {
     void (*mark)(const gf_pass *p, const gf_marking *m);
     void (*sum)(const gf_sum_pass *p);
     void (*close)(const gf_sum_pass *p);
-    void (*gradient)(const gf_grad_pass *p);
-    void (*mask)(const gf_grad_pass *p, uint8_t *keep, int64_t keep_ld); /* keep [rows][keep_ld] bytes, one per column */
+    void (*gradient)(const gf_gradient_pass *p);
+    void (*mask)(const gf_gradient_pass *p, uint8_t *keep, int64_t keep_ld); /* keep [rows][keep_ld] bytes, one per column */
 } gf_pair_ops;

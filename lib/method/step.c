@@ -978,13 +978,13 @@ static void read_links(gf_step *step, const gf_link *links) {
 }
 
 /* The own rows of side i in the gradient, against all columns. */
-static gf_grad_pass own_gradients(const gf_step *step, int i, gf_pass pairs) {
+static gf_gradient_pass own_gradients(const gf_step *step, int i, gf_pass pairs) {
     const gf_side *side = &step->ws->side[i];
     const int64_t first = step->batch->row0 * step->plan.per_sample;
-    gf_grad_pass pass = {.pairs = pairs,
-                         .row = side->weights,
-                         .col = step->ws->side[gf_step_other(step, i)].weights,
-                         .row_out = side->grads};
+    gf_gradient_pass pass = {.pairs = pairs,
+                             .row = side->weights,
+                             .col = step->ws->side[gf_step_other(step, i)].weights,
+                             .row_out = side->grads};
     gf_grad_in *x = &pass.row; /* marks are the own rows' already, and so is the gradient, but for FNC TOPK */
     x->theta += first, x->floor += first, x->log_w += first, x->w += first, x->inv_tau += first, x->attract += first;
     x->tie += first, x->group += first, x->label += first;
@@ -1053,29 +1053,29 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
          * whole batch and keeps its rows. The own rows are counted in a separate pass without gradient. */
         for (int i = 0; i < p->sides; i++) {
             const int k = gf_step_other(step, i);
-            gf_grad_pass pass = {.pairs = pairs_of(step, &side[i].z, &side[k].z),
-                                 .row = side[i].weights,
-                                 .col = side[k].weights,
-                                 .row_out.grad = side[i].grads.grad,
-                                 .col_out.grad = side[k].grads.grad};
+            gf_gradient_pass pass = {.pairs = pairs_of(step, &side[i].z, &side[k].z),
+                                     .row = side[i].weights,
+                                     .col = side[k].weights,
+                                     .row_out.grad = side[i].grads.grad,
+                                     .col_out.grad = side[k].grads.grad};
             if (q->support_a) pass.pairs.score = side[i].support;
             pass.pairs.flags &= ~(unsigned)GF_QUALITY;
             pass.pairs.symmetric = p->sides == 1;
             step->ops->gradient(&pass);
         }
         for (int i = 0; i < p->sides && quality; i++) {
-            gf_grad_pass pass = own_gradients(step, i, own_pairs(step, i));
+            gf_gradient_pass pass = own_gradients(step, i, own_pairs(step, i));
             pass.row_out.grad = NULL;
             step->ops->gradient(&pass);
         }
     } else if (p->one_rank) { /* every similarity once, P from both anchors, both gradients */
-        gf_grad_pass pass = own_gradients(step, 0, whole_batch(step));
+        gf_gradient_pass pass = own_gradients(step, 0, whole_batch(step));
         pass.col_out = side[other].grads;
         if (step->reuse && pass.pairs.tiles) pass.pairs.flags |= GF_REUSE_TILES;
         step->ops->gradient(&pass);
     } else { /* own rows against all columns, with the weights of both anchors; the gradient of a column is made by its rank */
         for (int i = 0; i < p->sides; i++) {
-            gf_grad_pass pass = own_gradients(step, i, own_pairs(step, i));
+            gf_gradient_pass pass = own_gradients(step, i, own_pairs(step, i));
             pass.pairs.col_role = 1;
             if (p->authors_ranks) pass.pairs.flags |= GF_COLSUM;
             step->ops->gradient(&pass);
@@ -1125,7 +1125,7 @@ glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const
     read_links(&step, links);
     const int64_t cols = step.plan.cols;
     for (int i = 0; i < step.plan.sides; i++) {
-        const gf_grad_pass pass = own_gradients(&step, i, own_pairs(&step, i));
+        const gf_gradient_pass pass = own_gradients(&step, i, own_pairs(&step, i));
         step.ops->mask(&pass, keep + i * cols, 2 * cols);
     }
     uint8_t *by_sample = (uint8_t *)step.ws->id_scratch; /* two views: (sample, view) is wanted as [view][sample] */

@@ -16,13 +16,13 @@ typedef struct gf_side {
     float *norm;         /* [all] lengths before normalisation */
     double *positive;    /* [own] S of the positive pair */
     /* thresholds */
-    float *quantile;         /* [own] a selected order statistic */
-    gf_rounded rounded;      /* rows from whose products the candidates of the lists come; row NULL: from those of z */
-    gf_lists lists;          /* [own] from which it is selected; where lambda is learned, in the memory of sums.window */
-    int64_t *row_id;         /* [own] anchor ids, for the ring */
+    float *quantile;            /* [own] a selected order statistic */
+    gf_rounded rounded;         /* rows from whose products the candidates of the lists come; row NULL: from those of z */
+    gf_lists lists;             /* [own] from which it is selected; where lambda is learned, in the memory of sums.window */
+    int64_t *row_id;            /* [own] anchor ids, for the ring */
     glofnd_anchor *state;       /* [rows] of the own anchors */
     glofnd_anchor *fresh_state; /* [rows] to be written back */
-    uint8_t *open;           /* [rows] lambda is updated after the sums */
+    uint8_t *open;              /* [rows] lambda is updated after the sums */
     /* sums over the own rows */
     gf_sum_in limits;
     gf_sum_out sums;

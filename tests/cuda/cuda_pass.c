@@ -5,7 +5,7 @@
 static void check_mask(problem *p, unsigned flags) {
     const size_t bytes = (size_t)(p->s.rows * p->s.cols);
     uint8_t *want = malloc(bytes), *got = malloc(bytes), *keep = device_copy(NULL, bytes);
-    const gf_grad_pass c = cpu_grads(p, flags);
+    const gf_gradient_pass c = cpu_grads(p, flags);
     const gf_cuda_pass x = gpu_pass(p, flags);
     set_thetas(p, flags);
     gf_cpu_mask(&c, want, p->s.cols);

@@ -11,8 +11,8 @@ good_tree() {
     printf '#include "glofnd.h"\n#include "util/status.h"\n#include <stdio.h>\n' >"$tree/lib/util/status.c"
     printf 'typedef struct gf_error {\n} gf_error;\n' >"$tree/lib/util/status.h"
     printf '#include "util/status.h"\n' >"$tree/lib/io/npy.h"
-    printf '#ifdef __CUDACC__\n#endif\n' >"$tree/lib/method/formulas/loss_gradient.h"
-    printf '#include "io/npy.h"\n#include "method/formulas/loss_gradient.h"\n' >"$tree/lib/method/store.c"
+    printf '#ifdef __CUDACC__\n#endif\n' >"$tree/lib/method/formulas/loss.h"
+    printf '#include "io/npy.h"\n#include "method/formulas/loss.h"\n' >"$tree/lib/method/store.c"
     printf '#include "cpu/kernels/tile.h"\n#include "device/pair_passes.h"\n' >"$tree/lib/cpu/kernels/tile_product.c"
     printf '#ifdef GF_HAVE_CUDA\n#endif\n' >"$tree/lib/cuda/cuda_step.cu"
     printf '#include "method/store.h"\n#include "util/status.h"\n' >"$tree/train/loop/trainer.c"
@@ -35,7 +35,7 @@ sh "$checker" "$tree" || fail "the good tree was refused"
 bad lib/util/status.c '#include "method/store.h"' 'util must not include method'
 bad lib/util/status.c '#include "io/npy.h"' 'util must not include io'
 bad lib/io/npy.h '#include "method/store.h"' 'io must not include method'
-bad lib/method/formulas/loss_gradient.h '#include "method/store.h"' 'method/formulas must not include method'
+bad lib/method/formulas/loss.h '#include "method/store.h"' 'method/formulas must not include method'
 bad lib/method/store.c '#include "cuda/cuda_step.h"' 'method must not include cuda'
 bad lib/method/store.c '  #  include "loop/trainer.h"' 'method must not include loop'
 bad lib/cpu/kernels/tile_product.c '#include "method/store.h"' 'cpu must not include method'

@@ -101,7 +101,7 @@ static inline void set_thetas(problem *p, unsigned flags) {
 }
 
 static inline void check_grad(problem *p, unsigned flags, int col_role) {
-    gf_grad_pass c = cpu_grads(p, flags); /* columns do not count */
+    gf_gradient_pass c = cpu_grads(p, flags); /* columns do not count */
     gf_cuda_pass x = gpu_pass(p, flags);
     x.tau = known_tau;
     clear_cpu(p, flags);
@@ -130,7 +130,7 @@ static inline problem transposed(const problem *p) {
 static inline void check_side(problem *p, unsigned flags, cudaError_t (*pass)(const gf_cuda_pass *, int, cudaStream_t)) {
     const unsigned counted = pass == gf_cuda_count ? GF_COUNT | GF_GROUP : flags;
     const gf_sum_pass sums = cpu_sums(p, counted);
-    gf_grad_pass grads = cpu_grads(p, counted);
+    gf_gradient_pass grads = cpu_grads(p, counted);
     gf_cuda_rows got = fetch(p);
     clear_cpu(p, counted);
     grads.pairs.col_role = 1;

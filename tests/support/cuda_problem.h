@@ -383,12 +383,12 @@ static inline gf_grad_in cpu_weights(const cpu_rows *x) {
                         .align = x->align};
 }
 
-static inline gf_grad_pass cpu_grads(problem *p, unsigned flags) {
+static inline gf_gradient_pass cpu_grads(problem *p, unsigned flags) {
     const cpu_rows *x = &p->row;
-    return (gf_grad_pass){.pairs = cpu_pass(p, flags),
-                          .row = cpu_weights(x),
-                          .col = cpu_weights(&p->cpu[1]),
-                          .row_out = {x->grad, x->same, x->hits, x->col_sum, x->col_moment}};
+    return (gf_gradient_pass){.pairs = cpu_pass(p, flags),
+                              .row = cpu_weights(x),
+                              .col = cpu_weights(&p->cpu[1]),
+                              .row_out = {x->grad, x->same, x->hits, x->col_sum, x->col_moment}};
 }
 
 static inline gf_cuda_pass gpu_pass(problem *p, unsigned flags) {

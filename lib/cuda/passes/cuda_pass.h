@@ -7,7 +7,7 @@
  *   grad     pass C: weights P of every pair from theta and log_w of its row (and its column), then P K
  *   mark     bits of the flagged pairs, where more than one threshold decides (GF_MARKS)
  *   mask     the pairs that are kept, for inspection
- * Flags and their meaning are those of the CPU (method/formulas/pass_flags.h, device/pair_passes.h). No call waits for the device, takes
+ * Flags and their meaning are those of the CPU (method/formulas/plan.h, device/pair_passes.h). No call waits for the device, takes
  * memory, or reads a device value on the host; so a step can be captured in a graph. Differences from the CPU:
  *   - Outputs are overwritten, not added to: nothing needs clearing before a pass.
  *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` counts the pairs above
