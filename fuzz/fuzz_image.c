@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "image/image.h"
-#include "image/jpeg_plain.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,6 @@
 #include "data/formats/wds.h"
 #include "io/blockfile.h"
 #include "programs/cli.h"
-#include "programs/data_verbs.h"
 #include "text/bpe.h"
 
 #define SPECS                                                                                                                  \
@@ -78,24 +77,6 @@ static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample_free(&s);
 }
 
-/* The dataset that the SPEC names, and the images that each of its splits has here. */
-static void print_known(const gf_dataset *d) {
-    const gf_known_dataset *k = gf_dataset_known(d);
-    char spec[4300];
-    if (!k) return;
-    gf_print(stdout, "dataset    %s, scored by %s\n", k->full, gf_scoring_title(k->scoring));
-    for (const gf_known_split *s = k->split; s->name; s++) {
-        gf_dataset *split = NULL;
-        gf_error err = {{0}};
-        if (!gf_dataset_split_spec(d, s->name, spec, sizeof spec)) continue;
-        if (gf_dataset_open(&err, spec, &split) == GLOFND_OK)
-            gf_print(stdout, "split      %-9s %lld images of %d classes%s\n", s->name, (long long)gf_dataset_describe(split).n,
-                     (int)gf_dataset_describe(split).classes, gf_dataset_as_known(split) ? "" : ", NOT as published");
-        else gf_print(stdout, "split      %-9s not there: %s\n", s->name, err.text);
-        gf_dataset_free(split);
-    }
-}
-
 static int info(const cli_call *call, const void *flags) {
     gf_dataset *d = NULL;
     (void)flags;
@@ -104,7 +85,23 @@ static int info(const cli_call *call, const void *flags) {
     const gf_dataset_info x = gf_dataset_describe(d);
     char test[4300], name[512];
     gf_print(stdout, "format     %s\nsamples    %lld\n", x.format, (long long)x.n);
-    print_known(d);
+    /* The dataset that the SPEC names, and the images that each of its splits has here. */
+    const gf_known_dataset *k = gf_dataset_known(d);
+    char spec[4300];
+    if (k) {
+        gf_print(stdout, "dataset    %s, scored by %s\n", k->full, gf_scoring_title(k->scoring));
+        for (const gf_known_split *s = k->split; s->name; s++) {
+            gf_dataset *split = NULL;
+            gf_error err = {{0}};
+            if (!gf_dataset_split_spec(d, s->name, spec, sizeof spec)) continue;
+            if (gf_dataset_open(&err, spec, &split) == GLOFND_OK)
+                gf_print(stdout, "split      %-9s %lld images of %d classes%s\n", s->name,
+                         (long long)gf_dataset_describe(split).n, (int)gf_dataset_describe(split).classes,
+                         gf_dataset_as_known(split) ? "" : ", NOT as published");
+            else gf_print(stdout, "split      %-9s not there: %s\n", s->name, err.text);
+            gf_dataset_free(split);
+        }
+    }
     print_sizes(d, x.n);
     if (x.classes > 0) print_labels(d, &x);
     else gf_print(stdout, "classes    none\n");
@@ -187,18 +184,6 @@ static int show_progress(void *user, int64_t done, int64_t total) {
     return atomic_load(&cli_interrupted) && done < total;
 }
 
-static int report_export(const gf_export *e, const gf_export_result *r, int64_t n, int captions) {
-    const int whole = r->written + r->unreadable == n;
-    if (!whole)
-        gf_print(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before the next attempt\n",
-                 (long long)(r->written + r->unreadable), (long long)n, e->folder);
-    gf_print(stdout, "%lld samples written, %lld unreadable ones left out; open them as %s", (long long)r->written,
-             (long long)r->unreadable, r->spec);
-    if (captions) gf_print(stdout, ", with captions as csv:%s/captions.csv", e->folder);
-    gf_print(stdout, "\n");
-    return whole ? CLI_OK : CLI_FAILED;
-}
-
 typedef struct export_flags {
     const char *out;
     int32_t folder, strict;
@@ -234,10 +219,30 @@ static int export(const cli_call *call, const void *flags) {
     gf_dataset_free(d);
     if (isatty(STDERR_FILENO)) gf_print(stderr, "\r\033[K");
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    return report_export(&e, &result, x.n, f->folder && x.has_text);
+    const int captions = f->folder && x.has_text;
+    const int whole = result.written + result.unreadable == x.n;
+    if (!whole)
+        gf_print(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before the next attempt\n",
+                 (long long)(result.written + result.unreadable), (long long)x.n, e.folder);
+    gf_print(stdout, "%lld samples written, %lld unreadable ones left out; open them as %s", (long long)result.written,
+             (long long)result.unreadable, result.spec);
+    if (captions) gf_print(stdout, ", with captions as csv:%s/captions.csv", e.folder);
+    gf_print(stdout, "\n");
+    return whole ? CLI_OK : CLI_FAILED;
 }
 
 /* ---- bpe ---- */
+
+static void show(int64_t done, int64_t total) { gf_print(stderr, "\r%lld of %lld samples", (long long)done, (long long)total); }
+
+static void print_result(const gf_captions_read *met, const gf_bpe_learned *learned, const char *out) {
+    gf_print(stdout, "captions   %lld, %lld words, %lld different\n", (long long)met->captions, (long long)met->words,
+             (long long)met->different);
+    if (met->without) gf_print(stdout, "without    %lld samples have no caption\n", (long long)met->without);
+    if (met->unreadable)
+        gf_print(stdout, "unreadable %lld samples left out, the first: %s\n", (long long)met->unreadable, met->first.text);
+    gf_print(stdout, "vocabulary %d tokens, %d merges, written to %s\n", (int)learned->vocab, learned->merges, out);
+}
 
 typedef struct bpe_flags {
     const char *out;
@@ -252,7 +257,21 @@ static const gf_option bpe_rows[] = {
 
 static int bpe(const cli_call *call, const void *flags) {
     const bpe_flags *f = flags;
-    return f->out ? cli_data_bpe(call->word[0], f->out, f->merges) : cli_misused(call, "--out is needed");
+    if (!f->out) return cli_misused(call, "--out is needed");
+    const char *spec = call->word[0];
+    const char *out = f->out;
+    const int64_t merges = f->merges;
+    const int terminal = isatty(STDERR_FILENO);
+    gf_error err = {{0}};
+    gf_dataset *d = NULL;
+    gf_captions_read met = {0};
+    gf_bpe_learned learned = {0};
+    glofnd_status status = gf_dataset_open(&err, spec, &d);
+    if (status == GLOFND_OK) status = gf_captions_learn(&err, d, (int)merges, out, terminal ? show : NULL, &met, &learned);
+    if (terminal) gf_print(stderr, "\r\033[K");
+    if (status == GLOFND_OK) print_result(&met, &learned, out);
+    gf_dataset_free(d);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("data", status, &err);
 }
 
 /* ---- entry ---- */

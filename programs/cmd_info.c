@@ -6,7 +6,7 @@
 #include "dist/comm.h"
 #include "dist/dist.h"
 #include "image/image.h"
-#include "loader/cuda/cuda_decode.h"
+#include "loader/cuda/cuda_feed.h"
 #include "nn/net.h"
 #include "programs/cli.h"
 #include "util/parallel.h"

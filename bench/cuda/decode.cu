@@ -15,7 +15,6 @@
 
 extern "C" {
 #include "image/image.h"
-#include "image/jpeg_plain.h"
 #include "io/file.h"
 #include "loader/cuda/nvjpeg_lib.h"
 #include "util/machine.h"

@@ -19,7 +19,7 @@
 
 #include "loader/cuda/cuda_feed.h"
 #include "cuda/cuda_device.h"
-#include "image/jpeg_plain.h"
+#include "image/image.h"
 #include "loader/loader.h"
 #include "support/scratch.h"
 

@@ -4,8 +4,7 @@
 #include "support/test.h"
 
 #include "image/augment.h"
-#include "image/blur.h"
-#include "image/color.h"
+#include "image/effects.h"
 #include "image/resample.h"
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include "support/test.h"
 
 #include "image/image.h"
-#include "image/jpeg_plain.h"
 #include "support/random.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,7 @@
 #define GF_PORTABLE_PIXELS
 #include "support/test.h"
 
-#include "image/blur.h"
-#include "image/color.h"
+#include "image/effects.h"
 #include "image/resample.h"
 #include <math.h>
 #include <stdlib.h>
@@ -38,9 +37,8 @@ int plain_filter_taps(gf_filter f, int in, int out);
 #define gf_filter_taps plain_filter_taps
 #define blend mix_of_colours /* resample.c has a blend, too */
 #define span span_of_pixels
-#include "image/color.c"
+#include "image/effects.c"
 #undef blend
-#include "image/blur.c"
 #include "image/resample.c"
 #undef gf_color_brightness
 #undef gf_color_contrast

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/blur.h"
-#include "image/color.h"
+#include "image/effects.h"
 #include "image/resample.h"
 #include "util/array.h"
 
@@ -67,7 +66,15 @@ gf_augment gf_augment_clip(int size) {
 static int is_chance(double p) { return p >= 0 && p <= 1; }
 static int is_strength(double x) { return x >= 0 && x <= 100; }
 
-static glofnd_status check_recipe(gf_error *err, const gf_augment *a) {
+/* ----- Scratch ----- */
+
+void gf_augment_levels(const gf_augment *a, float level[3][256]) {
+    for (int c = 0; c < 3; c++) {
+        for (int i = 0; i < 256; i++) level[c][i] = ((float)i / 255.0f - a->mean[c]) / a->std[c];
+    }
+}
+
+glofnd_status gf_augment_scratch_create(gf_error *err, const gf_augment *a, gf_augment_scratch **out) {
     FAIL_IF(err, a->size < 1 || a->size > SIZE_LIMIT, GLOFND_E_OPTION, "image size is %d; it must be in [1, %d]", a->size,
             SIZE_LIMIT);
     FAIL_IF(err, !(a->scale_min > 0 && a->scale_min <= a->scale_max && a->scale_max <= 1), GLOFND_E_OPTION,
@@ -85,19 +92,6 @@ static glofnd_status check_recipe(gf_error *err, const gf_augment *a) {
         FAIL_IF(err, !(isfinite(a->mean[c]) && isfinite(a->std[c]) && a->std[c] > 0), GLOFND_E_OPTION,
                 "mean and std must be finite, std above 0");
     }
-    return GLOFND_OK;
-}
-
-/* ----- Scratch ----- */
-
-void gf_augment_levels(const gf_augment *a, float level[3][256]) {
-    for (int c = 0; c < 3; c++) {
-        for (int i = 0; i < 256; i++) level[c][i] = ((float)i / 255.0f - a->mean[c]) / a->std[c];
-    }
-}
-
-glofnd_status gf_augment_scratch_create(gf_error *err, const gf_augment *a, gf_augment_scratch **out) {
-    TRY(check_recipe(err, a));
     gf_augment_scratch *x = calloc(1, sizeof *x);
     FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for augmentation");
     x->size = a->size;
@@ -151,26 +145,24 @@ static void draw_box(const gf_augment *a, gf_rng *r, int width, int height, gf_v
     central_box(a, width, height, v);
 }
 
-static void draw_jitter(const gf_augment *a, gf_rng *r, gf_view *v) {
-    const double strength[4] = {a->brightness, a->contrast, a->saturation, a->hue};
-    for (int i = 0; i < 4; i++) v->order[i] = i;
-    for (int i = 3; i > 0; i--) {
-        const int j = (int)gf_rng_below(r, i + 1), other = v->order[j];
-        v->order[j] = v->order[i];
-        v->order[i] = other;
-    }
-    for (int i = 0; i < 3; i++) v->factor[i] = gf_rng_range(r, fmax(0, 1 - strength[i]), 1 + strength[i]);
-    v->factor[3] = gf_rng_range(r, -a->hue, a->hue);
-    for (int i = 0; i < 4; i++) {
-        if (strength[v->order[i]] == 0) v->order[i] = -1;
-    }
-}
-
 gf_view gf_augment_draw(const gf_augment *a, gf_rng *r, int width, int height) {
     gf_view v = {.order = {-1, -1, -1, -1}};
     draw_box(a, r, width, height, &v);
     v.jitter = gf_rng_uniform(r) < a->jitter_p;
-    if (v.jitter) draw_jitter(a, r, &v);
+    if (v.jitter) {
+        const double strength[4] = {a->brightness, a->contrast, a->saturation, a->hue};
+        for (int i = 0; i < 4; i++) v.order[i] = i;
+        for (int i = 3; i > 0; i--) {
+            const int j = (int)gf_rng_below(r, i + 1), other = v.order[j];
+            v.order[j] = v.order[i];
+            v.order[i] = other;
+        }
+        for (int i = 0; i < 3; i++) v.factor[i] = gf_rng_range(r, fmax(0, 1 - strength[i]), 1 + strength[i]);
+        v.factor[3] = gf_rng_range(r, -a->hue, a->hue);
+        for (int i = 0; i < 4; i++) {
+            if (strength[v.order[i]] == 0) v.order[i] = -1;
+        }
+    }
     v.gray = gf_rng_uniform(r) < a->gray_p;
     if (gf_rng_uniform(r) < a->blur_p) v.sigma = gf_rng_range(r, a->blur_min, a->blur_max);
     v.flip = gf_rng_uniform(r) < a->flip_p;

@@ -6,9 +6,9 @@
  */
 #pragma once
 
-#include "image/augment_job.h"
 #include "image/image.h"
 #include "image/resample.h"
+#include "image/view_job.h"
 #include "util/rng.h"
 
 typedef struct gf_augment {                                 /* the recipe */

@@ -1,11 +1,41 @@
 /* image.h - an 8-bit RGB image, rows without padding; decoding and encoding. */
 #pragma once
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "image/pixel_budget.h"
 #include "util/status.h"
+
+/* ----- the budget of pixels -----
+ *
+ * How many pixels may be decoded at a time, by all threads together: a file of a kilobyte can claim an image of
+ * gigabytes. A decoder takes the pixels of an image, once its header has told them, before it allocates memory for them; the user
+ * of the image gives them back. Threads wait for each other, so results do not depend on their number.
+ */
+
+#define GF_MAX_PIXELS 200000000 /* default limit */
+#define GF_PIXEL_BYTES 9        /* memory per pixel while it is decoded, at most: 3 colours, coefficients of 2 bytes of each */
+
+typedef struct gf_pixel_budget {
+    pthread_mutex_t lock;
+    pthread_cond_t given;
+    int64_t max, taken;
+} gf_pixel_budget;
+
+typedef struct gf_pixel_share { /* what one thread has taken; all zero: of no budget */
+    gf_pixel_budget *budget;
+    int64_t taken;
+} gf_pixel_share;
+
+void gf_pixel_budget_init(gf_pixel_budget *b, int64_t max);
+void gf_pixel_budget_free(gf_pixel_budget *b);
+/* Waits until there are so many left. A thread holds one image at a time: what it had taken is given back first. More than the
+ * maximum is taken when nothing else is. A share of no budget, or NULL: nothing happens. */
+void gf_pixel_share_take(gf_pixel_share *s, int64_t pixels);
+void gf_pixel_share_give(gf_pixel_share *s);
+
+/* ----- images, decoded and encoded ----- */
 
 typedef struct gf_part {         /* the part of a larger image that an image holds; all zero: it is whole */
     int full_width, full_height; /* of the larger one */
@@ -80,3 +110,31 @@ static inline int64_t gf_hint_max_pixels(const gf_decode_hint *hint) {
 }
 /* For decoders: takes the pixels that an image needs from the share. E_FORMAT: they are more than the limit. */
 glofnd_status gf_image_take(gf_error *err, const gf_decode_hint *hint, int width, int height, int64_t pixels);
+
+/* ----- plain JPEG files -----
+ *
+ * The JPEG files that a device decodes: baseline, 8 bits, three components as Y, Cb, Cr with colours at full or
+ * half resolution, one scan, complete. Everything else is for gf_image_decode.
+ *
+ * A decoder on a device is handed a file whose every segment was checked here, and without the segments that it does not need
+ * (EXIF, thumbnails, colour profiles, comments), so that what such a decoder makes of them does not matter. The entropy-coded
+ * data is checked for markers only: whether its codes are sound shows when it is decoded.
+ */
+
+enum { GF_PLAIN_SEGMENTS = 32 }; /* at most: tables, frame and scan */
+
+typedef struct gf_jpeg_segment { /* with its marker */
+    size_t at, size;
+} gf_jpeg_segment;
+
+typedef struct gf_plain_jpeg {
+    int width, height;
+    size_t size; /* bytes that gf_jpeg_write_plain writes */
+    gf_jpeg_segment segment[GF_PLAIN_SEGMENTS];
+    int segments;
+} gf_plain_jpeg;
+
+/* 1: a device can decode it, and *out describes it; 0: it is a different file, or damaged. */
+int gf_jpeg_is_plain(const uint8_t *bytes, size_t size, gf_plain_jpeg *out);
+/* The file without unneeded segments, to [p->size]. */
+void gf_jpeg_write_plain(const gf_plain_jpeg *p, const uint8_t *bytes, uint8_t *to);

@@ -58,7 +58,7 @@ GF_NEON int gf_neon_split(uint8_t *red, uint8_t *green, uint8_t *blue, const uin
     return i;
 }
 
-/* ----- blur.c ----- */
+/* ----- effects.c: blur ----- */
 
 /* (sum inner + ends outer + 2^23) / 2^24 of eight pixels */
 GF_NEON uint8x8_t gf_neon_box_level(uint16x8_t sum, uint16x8_t ends, uint32_t inner, uint32_t outer) {
@@ -97,7 +97,7 @@ GF_NEON size_t gf_neon_box(uint8_t *out, const uint8_t *in, size_t n, int height
     return i;
 }
 
-/* ----- color.c ----- */
+/* ----- effects.c: colours ----- */
 
 GF_NEON uint16x4_t gf_neon_luma4(uint16x4_t red, uint16x4_t green, uint16x4_t blue) {
     return vrshrn_n_u32(vmlal_n_u16(vmlal_n_u16(vmull_n_u16(red, 19595), green, 38470), blue, 7471), 16);
@@ -164,7 +164,7 @@ GF_NEON size_t gf_neon_gray(uint8_t *red, uint8_t *green, uint8_t *blue, size_t 
     return i;
 }
 
-/* hue_of in color.c: is_red, is_green and ones are masks, all bits or none. */
+/* hue_of in effects.c: is_red, is_green and ones are masks, all bits or none. */
 GF_NEON int32x4_t gf_neon_hue(int32x4_t red, int32x4_t green, int32x4_t blue, int32x4_t top, int32x4_t range) {
     const int32x4_t zero = vdupq_n_s32(0);
     const uint32x4_t is_red = vceqq_s32(red, top), is_green = vbicq_u32(vceqq_s32(green, top), is_red);
@@ -186,7 +186,7 @@ GF_NEON int32x4_t gf_neon_dim(int32x4_t value, float32x4_t part) {
     return vcvtq_s32_f32(vaddq_f32(vmulq_f32(vcvtq_f32_s32(value), rest), vdupq_n_f32(0.5f)));
 }
 
-typedef struct gf_neon_levels { /* of 16 colours, as in color.c */
+typedef struct gf_neon_levels { /* of 16 colours, as in effects.c */
     gf_neon_s32 value, sector, low, falling, rising;
 } gf_neon_levels;
 

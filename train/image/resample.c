@@ -99,23 +99,6 @@ static void make_axis(axis *a, gf_filter f, int in, int full, int wanted_first, 
     }
 }
 
-static glofnd_status make_axes(gf_error *err, gf_resampler *r, const gf_resize *j, axis *x, axis *y) {
-    const size_t x_taps = (size_t)gf_filter_taps(j->filter, j->width, j->full_width);
-    const size_t y_taps = (size_t)gf_filter_taps(j->filter, j->height, j->full_height);
-    const size_t columns = (size_t)j->out_width, rows = (size_t)j->out_height;
-    TRY(reserve(err, r, BUFFER_EXACT, (x_taps > y_taps ? x_taps : y_taps) * sizeof(double)));
-    TRY(reserve(err, r, BUFFER_SPANS, (columns + rows) * sizeof(span)));
-    TRY(reserve(err, r, BUFFER_WEIGHTS, (columns * x_taps + rows * y_taps) * sizeof(int32_t)));
-    double *exact = r->buffer[BUFFER_EXACT];
-    x->span = r->buffer[BUFFER_SPANS];
-    x->weight = r->buffer[BUFFER_WEIGHTS];
-    y->span = x->span + columns;
-    y->weight = x->weight + columns * x_taps;
-    make_axis(x, j->filter, j->width, j->full_width, j->left, j->out_width, exact);
-    make_axis(y, j->filter, j->height, j->full_height, j->top, j->out_height, exact);
-    return GLOFND_OK;
-}
-
 /* ----- Weighted sums ----- */
 
 /* out[n] = the sum of `count` rows, `pitch` apart, times their weights. With a count known to the compiler the sums stay in
@@ -216,20 +199,27 @@ GF_LANES(static, split_colours,
 
 /* ----- Both ----- */
 
-static glofnd_status check(gf_error *err, const gf_resize *j) {
+glofnd_status gf_resample(gf_error *err, gf_resampler *r, const gf_resize *j) {
     FAIL_IF(err, j->width < 1 || j->height < 1 || j->full_width < 1 || j->full_height < 1, GLOFND_E_ARGUMENT,
             "cannot resize %d x %d to %d x %d", j->width, j->height, j->full_width, j->full_height);
     const int inside = j->left >= 0 && j->top >= 0 && j->out_width >= 1 && j->out_height >= 1 &&
                        j->out_width <= j->full_width - j->left && j->out_height <= j->full_height - j->top;
     FAIL_IF(err, !inside, GLOFND_E_ARGUMENT, "part %d x %d at %d, %d lies outside %d x %d", j->out_width, j->out_height, j->left,
             j->top, j->full_width, j->full_height);
-    return GLOFND_OK;
-}
-
-glofnd_status gf_resample(gf_error *err, gf_resampler *r, const gf_resize *j) {
-    TRY(check(err, j));
     axis x, y;
-    TRY(make_axes(err, r, j, &x, &y));
+    const size_t x_taps = (size_t)gf_filter_taps(j->filter, j->width, j->full_width);
+    const size_t y_taps = (size_t)gf_filter_taps(j->filter, j->height, j->full_height);
+    const size_t columns = (size_t)j->out_width, axes_rows = (size_t)j->out_height;
+    TRY(reserve(err, r, BUFFER_EXACT, (x_taps > y_taps ? x_taps : y_taps) * sizeof(double)));
+    TRY(reserve(err, r, BUFFER_SPANS, (columns + axes_rows) * sizeof(span)));
+    TRY(reserve(err, r, BUFFER_WEIGHTS, (columns * x_taps + axes_rows * y_taps) * sizeof(int32_t)));
+    double *exact = r->buffer[BUFFER_EXACT];
+    x.span = r->buffer[BUFFER_SPANS];
+    x.weight = r->buffer[BUFFER_WEIGHTS];
+    y.span = x.span + columns;
+    y.weight = x.weight + columns * x_taps;
+    make_axis(&x, j->filter, j->width, j->full_width, j->left, j->out_width, exact);
+    make_axis(&y, j->filter, j->height, j->full_height, j->top, j->out_height, exact);
     const size_t used = (size_t)j->out_width * 3, pitch = used / STEP * STEP + STEP; /* always spare bytes at the end */
     TRY(reserve(err, r, BUFFER_BLOCK, (size_t)(x.end - x.first) * RUN + 1));
     TRY(reserve(err, r, BUFFER_MIDDLE, (size_t)(y.end - y.first) * pitch));

@@ -12,8 +12,278 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "loader/decode_batch.h"
+#include "loader/make_sample.h"
+#include "util/array.h"
+
+/* ===== unreadable samples ===== */
+
+/* The unreadable samples of a batch: noted, then replaced by others or, where samples come in order, left out.
+ *
+ * The substitute depends on (seed, epoch, step), the place in the global batch and the data alone: each of several ranks finds
+ * those of its own places without asking the others, and they are the ones that a single rank would find.
+ *
+ * A place has a row of substitutes: the same place in later batches, wrapping around to the first, and in the rest after the last
+ * batch. Rows have no sample in common, so ids in a batch stay different. Where all of a row is unreadable (or there is none: the
+ * data hardly fill one batch) the samples that other rows leave over are given out, in the order of places and of positions after
+ * the batch; finding these takes reading the whole global batch.
+ */
+
+/* ----- outcomes ----- */
+
+/* The error of the first sample in a batch counts. */
+static void set_error(gf_slot *s, int64_t item, glofnd_status status, const gf_error *why) {
+    if (s->status != GLOFND_OK && s->error_item <= item) return;
+    s->status = status;
+    s->error = *why;
+    s->error_item = item;
+}
+
+static void set_no_memory(gf_slot *s, int64_t item) {
+    gf_error why;
+    set_error(s, item, gf_fail(&why, GLOFND_E_MEMORY, "no memory to replace unreadable samples"), &why);
+}
+
+/* Adds the outcome of sample `item` to s. With the loader's lock. */
+static void note_outcome(const gf_maker *m, gf_slot *s, int64_t item, const gf_made *made) {
+    s->read_seconds += made->read_seconds;
+    s->augment_seconds += made->augment_seconds;
+    if (made->unreadable && !m->spec.strict) {
+        if (gf_grow(&s->unreadable, &s->unreadable_capacity, (size_t)s->unreadables + 1, sizeof *s->unreadable))
+            s->unreadable[s->unreadables++] = (gf_unreadable_item){item, made->id, made->why};
+        else set_no_memory(s, item);
+    } else if (made->status != GLOFND_OK) set_error(s, item, made->status, &made->why);
+}
+
+/* ----- leaving out ----- */
+
+static void move_item(const gf_loader_spec *spec, gf_slot *s, int64_t to, int64_t from) {
+    const size_t side = (size_t)spec->augment.size, floats = side * side * 3, context = (size_t)spec->context;
+    memcpy(s->view[0] + (size_t)to * floats, s->view[0] + (size_t)from * floats, floats * sizeof(float));
+    s->id[to] = s->id[from];
+    s->label[to] = s->label[from];
+    if (!s->token) return;
+    memcpy(s->token + (size_t)to * context, s->token + (size_t)from * context, context * sizeof *s->token);
+    s->content[to] = s->content[from];
+}
+
+/* Closes the gaps that the unreadable samples left. */
+static void leave_out(const gf_loader_spec *spec, gf_slot *s) {
+    int64_t kept = 0, next = 0;
+    for (int64_t item = 0; item < s->count; item++) {
+        if (next < s->unreadables && s->unreadable[next].item == item) {
+            next++;
+            continue;
+        }
+        if (kept < item) move_item(spec, s, kept, item);
+        kept++;
+    }
+    s->count = kept;
+}
+
+/* ----- substitutes ----- */
+
+typedef struct search {
+    const gf_maker *m;
+    gf_worker *w;
+    gf_slot *s;
+    int64_t places; /* of a batch, of all ranks */
+} search;
+
+static int continues(const search *a) { return a->s->status == GLOFND_OK && !atomic_load(&a->m->cancelled); }
+
+/* 1: a readable sample. Any error but an unreadable sample ends the search. */
+static int is_readable(const search *a, int64_t item, const gf_made *made) {
+    a->s->read_seconds += made->read_seconds;
+    a->s->augment_seconds += made->augment_seconds;
+    if (made->status != GLOFND_OK && !made->unreadable) set_error(a->s, item, made->status, &made->why);
+    return made->status == GLOFND_OK;
+}
+
+static int make(const search *a, int64_t position, int64_t item) {
+    const gf_made made = gf_make_sample(a->m, a->w, a->s, position, item);
+    return is_readable(a, item, &made);
+}
+
+/* As make, without its views; `item` is a place still to be filled. */
+static int probe(const search *a, int64_t position, int64_t item) {
+    const gf_made made = gf_probe_sample(a->m, a->w, a->s, position, item);
+    return is_readable(a, item, &made);
+}
+
+/* ----- the row of a place ----- */
+
+static int64_t row_length(const search *a, int64_t place) { return (a->m->n - place + a->places - 1) / a->places; }
+
+/* k = 0: the place itself; its substitutes follow. */
+static int64_t row_at(const search *a, int64_t place, int64_t k) {
+    return (a->s->step + k) % row_length(a, place) * a->places + place;
+}
+
+static int fill_from_row(const search *a, int64_t item) {
+    const int64_t place = a->m->spec.offset + item;
+    for (int64_t k = 1; k < row_length(a, place) && continues(a); k++)
+        if (make(a, row_at(a, place, k), item)) return 1;
+    return 0;
+}
+
+/* ----- the samples that rows leave over ----- */
+
+typedef struct leftovers {
+    uint8_t *taken; /* [n] bits: positions that a row gives to its place */
+    int64_t *empty; /* [places] places whose row has no readable sample, in order */
+    int64_t count;
+    int64_t next; /* positions after the batch that were tried */
+} leftovers;
+
+/* Reads the rows of all places of the batch, also those of other ranks. `item`: to be filled. */
+static void probe_rows(const search *a, int64_t item, leftovers *r) {
+    for (int64_t place = 0; place < a->places && continues(a); place++) {
+        int64_t k = 0;
+        const int64_t length = row_length(a, place);
+        while (k < length && continues(a) && !probe(a, row_at(a, place, k), item)) k++;
+        const int64_t at = row_at(a, place, k);
+        if (k < length) r->taken[at / 8] |= (uint8_t)(1 << at % 8);
+        else r->empty[r->count++] = place;
+    }
+}
+
+static void set_too_few(const search *a, int64_t item, int64_t readable) {
+    gf_error why;
+    const char *first = a->s->unreadable[0].why.text; /* cut so that all fits */
+    if (readable == 0)
+        gf_fail(&why, GLOFND_E_FORMAT, "all %lld samples are unreadable; the first: %.300s", (long long)a->m->n, first);
+    else
+        gf_fail(&why, GLOFND_E_FORMAT, "only %lld of %lld samples are readable, too few for a batch of %lld; the first: %.250s",
+                (long long)readable, (long long)a->m->n, (long long)a->places, first);
+    set_error(a->s, item, GLOFND_E_FORMAT, &why);
+}
+
+/* Takes the next leftover, for a place of this rank (mine) or of a different one; `item`: to be filled. 0: none is left. */
+static int take_next(const search *a, leftovers *r, int64_t item, int mine) {
+    while (r->next < a->m->n - a->places && continues(a)) {
+        const int64_t at = ((a->s->step + 1) * a->places + r->next++) % a->m->n;
+        const int taken = r->taken[at / 8] >> (at % 8) & 1;
+        if (!taken && (mine ? make(a, at, item) : probe(a, at, item))) return 1;
+    }
+    return 0;
+}
+
+static void fill_from_leftovers(const search *a, const int64_t *gap, int64_t gaps) {
+    leftovers r = {.taken = calloc((size_t)a->m->n / 8 + 1, 1), .empty = malloc((size_t)a->places * sizeof *r.empty)};
+    if (r.taken && r.empty) {
+        /* gap [gaps]: own places, in order, whose rows have no readable sample. */
+        int64_t filled = 0;
+        probe_rows(a, gap[0], &r);
+        for (int64_t i = 0; i < r.count && filled < gaps && continues(a); i++) {
+            const int mine = r.empty[i] == a->m->spec.offset + gap[filled];
+            if (take_next(a, &r, gap[filled], mine)) filled += mine;
+            else if (continues(a)) set_too_few(a, gap[filled], a->places - r.count + i);
+        }
+    } else set_no_memory(a->s, gap[0]);
+    free(r.taken);
+    free(r.empty);
+}
+
+static void replace(const gf_maker *m, gf_worker *w, gf_slot *s) {
+    const search a = {m, w, s, gf_maker_global_batch(&m->spec)};
+    int64_t *gap = malloc((size_t)s->unreadables * sizeof *gap), gaps = 0;
+    if (!gap) set_no_memory(s, s->unreadable[0].item);
+    for (int64_t i = 0; i < s->unreadables && continues(&a); i++)
+        if (!fill_from_row(&a, s->unreadable[i].item)) gap[gaps++] = s->unreadable[i].item;
+    if (gaps > 0 && continues(&a)) fill_from_leftovers(&a, gap, gaps);
+    free(gap);
+}
+
+static int by_item(const void *a, const void *b) {
+    const int64_t x = ((const gf_unreadable_item *)a)->item, y = ((const gf_unreadable_item *)b)->item;
+    return x < y ? -1 : x > y;
+}
+
+/* All samples were tried: replaces the unreadable ones, or leaves them out. E_FORMAT in s if too few samples are readable.
+ * Without the lock: s belongs to w. */
+static void replace_unreadable(const gf_maker *m, gf_worker *w, gf_slot *s) {
+    if (s->status != GLOFND_OK || s->unreadables == 0) return;
+    qsort(s->unreadable, (size_t)s->unreadables, sizeof *s->unreadable, by_item);
+    if (gf_maker_in_order(&m->spec)) leave_out(&m->spec, s);
+    else replace(m, w, s);
+}
+
+/* ===== images that a device decodes ===== */
+
+/* The end of a batch: a device decodes the images that were left to it, the CPU those that it cannot, unreadable
+ * samples are replaced, and the device is given the pixels of the CPU.
+ *
+ * Which of them decodes an image depends on its file and its views alone: a substitute and an image that the device refused are
+ * decoded by the CPU. So batches are the same for any number of workers.
+ */
+
+static void set_failed(gf_slot *s, glofnd_status status, const gf_error *why) {
+    s->status = status;
+    s->error = *why;
+    s->error_item = 0;
+}
+
+/* Places of the images in the slot of the device; bytes of all. */
+static size_t place_images(gf_slot *s) {
+    gf_encoded *image = gf_packed_encoded(s->packed);
+    size_t end = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        if (image[i].size == 0) continue;
+        const size_t bytes = 3 * (size_t)image[i].width * (size_t)image[i].height;
+        image[i].at = end;
+        end += (bytes + GF_DECODER_ALIGN - 1) / GF_DECODER_ALIGN * GF_DECODER_ALIGN;
+    }
+    return end;
+}
+
+/* The CPU decodes what the device could not, or finds out what is wrong with it. */
+static void decode_refused(const gf_maker *m, gf_worker *w, gf_slot *s) {
+    const gf_encoded *image = gf_packed_encoded(s->packed);
+    const int64_t first = s->step * gf_maker_global_batch(&m->spec) + m->spec.offset;
+    for (int64_t i = 0; i < s->count && !atomic_load(&m->cancelled); i++) {
+        if (image[i].size == 0 || !image[i].failed) continue;
+        const gf_made made = gf_make_sample(m, w, s, first + i, i);
+        note_outcome(m, s, i, &made);
+    }
+}
+
+/* All samples were tried. E_FORMAT in s if too few samples are readable; errors of the device likewise. Without the lock: s
+ * belongs to w. */
+static void complete_batch(const gf_maker *m, gf_worker *w, gf_slot *s) {
+    const int by_device = m->spec.decoder != NULL;
+    const size_t bytes = by_device ? place_images(s) : 0;
+    w->on_cpu = 1;
+    if (by_device && s->status == GLOFND_OK) {
+        const gf_batch_decoder *d = m->spec.decoder;
+        gf_error why = {""};
+        if (bytes != 0) {
+            const glofnd_status status = d->decode(&why, d->user, s->index, gf_packed_encoded(s->packed), s->count, bytes);
+            if (status == GLOFND_OK) decode_refused(m, w, s);
+            else set_failed(s, status, &why);
+        }
+    }
+    replace_unreadable(m, w, s);
+    if (by_device && s->status == GLOFND_OK && !atomic_load(&m->cancelled)) {
+        const gf_batch_decoder *d = m->spec.decoder;
+        gf_batch view;
+        gf_error why = {""};
+        gf_packed_describe(s->packed, &view);
+        const glofnd_status status = d->upload(&why, d->user, s->index, view.pixels, view.pixel_chunks, bytes);
+        if (status == GLOFND_OK) {
+            /* Jobs count from the first byte of the slot: images of the device, then pixels of the CPU. */
+            const gf_encoded *image = gf_packed_encoded(s->packed);
+            gf_view_job *job = gf_packed_jobs(s->packed);
+            for (int v = 0; v < m->spec.views; v++)
+                for (int64_t i = 0; i < s->count; i++)
+                    job[v * m->spec.batch + i].at += (int64_t)(image[i].size ? image[i].at : bytes);
+        } else set_failed(s, status, &why);
+    }
+    w->on_cpu = 0;
+}
+
+/* ===== the ring of batches and its workers ===== */
 
 enum { WORKERS_MAX = 1024, DEPTH_MAX = 1024 };
 
@@ -48,25 +318,23 @@ struct gf_loader {
 
 /* ----- Workers ----- */
 
-static void open_slot(const gf_loader *l, gf_slot *s) {
-    const int64_t at = l->step + l->filling, batch = l->maker.spec.batch;
-    const int in_order = gf_maker_in_order(&l->maker.spec);
-    s->epoch = l->epoch + (in_order ? 0 : (uint32_t)(at / l->steps));
-    s->step = in_order ? at : at % l->steps;
-    s->count = l->maker.n - s->step * batch < batch ? l->maker.n - s->step * batch : batch;
-    s->taken = s->finished = s->unreadables = 0;
-    s->status = GLOFND_OK;
-    s->read_seconds = s->augment_seconds = 0;
-    s->open = 1;
-    if (s->packed) gf_packed_reset(s->packed);
-}
-
 /* The slot whose sample *item is to be made, or NULL: no slot is free, or in order the data has ended. With the lock. */
 static gf_slot *take_item(gf_loader *l, int64_t *item) {
     if (!l->filling_on || l->filling >= l->released + l->ring) return NULL;
     if (gf_maker_in_order(&l->maker.spec) && l->step + l->filling >= l->steps) return NULL;
     gf_slot *s = &l->slot[l->filling % l->ring];
-    if (!s->open) open_slot(l, s);
+    if (!s->open) {
+        const int64_t at = l->step + l->filling, batch = l->maker.spec.batch;
+        const int in_order = gf_maker_in_order(&l->maker.spec);
+        s->epoch = l->epoch + (in_order ? 0 : (uint32_t)(at / l->steps));
+        s->step = in_order ? at : at % l->steps;
+        s->count = l->maker.n - s->step * batch < batch ? l->maker.n - s->step * batch : batch;
+        s->taken = s->finished = s->unreadables = 0;
+        s->status = GLOFND_OK;
+        s->read_seconds = s->augment_seconds = 0;
+        s->open = 1;
+        if (s->packed) gf_packed_reset(s->packed);
+    }
     *item = s->taken++;
     if (s->taken == s->count) l->filling++;
     return s;
@@ -79,10 +347,10 @@ static void make_item(gf_loader *l, gf_worker *w, gf_slot *s, int64_t item) {
     pthread_mutex_unlock(&l->lock);
     const gf_made made = gf_make_sample(&l->maker, w, s, s->step * gf_maker_global_batch(spec) + spec->offset + item, item);
     pthread_mutex_lock(&l->lock);
-    gf_slot_note(&l->maker, s, item, &made);
+    note_outcome(&l->maker, s, item, &made);
     if (++s->finished == s->count) {
         pthread_mutex_unlock(&l->lock);
-        gf_slot_complete(&l->maker, w, s);
+        complete_batch(&l->maker, w, s);
         pthread_mutex_lock(&l->lock);
         s->ready = 1;
         pthread_cond_broadcast(&l->done);
@@ -102,22 +370,6 @@ static void *work(void *arg) {
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
-}
-
-/* Signals are for the program's own threads: workers block them all. */
-static glofnd_status start_workers(gf_error *err, gf_loader *l) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = 0;
-    for (int i = 0; i < l->workers && !failed; i++) {
-        l->threads[i].loader = l;
-        failed = pthread_create(&l->threads[i].id, NULL, work, &l->threads[i]);
-        if (!failed) l->started++;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    FAIL_IF(err, failed, GLOFND_E_MEMORY, "cannot start loader thread %d of %d", l->started + 1, l->workers);
-    return GLOFND_OK;
 }
 
 /* ----- Creation ----- */
@@ -203,7 +455,19 @@ static glofnd_status init(gf_error *err, gf_loader *l, const gf_loader_spec *spe
     l->ring = spec->depth + 1;
     for (int i = 0; i < l->ring; i++) l->slot[i].index = i;
     for (int i = 0; i < l->ring; i++) TRY(init_slot(err, l, &l->slot[i], batch_of(l)));
-    return start_workers(err, l);
+    /* Signals are for the program's own threads: workers block them all. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = 0;
+    for (int i = 0; i < l->workers && !failed; i++) {
+        l->threads[i].loader = l;
+        failed = pthread_create(&l->threads[i].id, NULL, work, &l->threads[i]);
+        if (!failed) l->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    FAIL_IF(err, failed, GLOFND_E_MEMORY, "cannot start loader thread %d of %d", l->started + 1, l->workers);
+    return GLOFND_OK;
 }
 
 glofnd_status gf_loader_create(gf_error *err, const gf_loader_spec *spec, gf_loader **out) {
@@ -296,19 +560,15 @@ static const gf_slot *wait_for_next(gf_loader *l) {
     return is_end ? NULL : next;
 }
 
-static glofnd_status count_unreadable(gf_error *err, gf_loader *l, int64_t id) {
-    if (!l->unreadable) l->unreadable = calloc((size_t)gf_dataset_describe(l->maker.spec.data).n / 8 + 1, 1);
-    FAIL_IF(err, !l->unreadable, GLOFND_E_MEMORY, "no memory to count unreadable samples");
-    const uint8_t bit = (uint8_t)(1 << id % 8);
-    l->unreadables += !(l->unreadable[id / 8] & bit);
-    l->unreadable[id / 8] |= bit;
-    return GLOFND_OK;
-}
-
 static glofnd_status report_unreadable(gf_error *err, gf_loader *l, const gf_slot *s) {
     const gf_loader_spec *spec = &l->maker.spec;
     for (int64_t i = 0; i < s->unreadables; i++) {
-        TRY(count_unreadable(err, l, s->unreadable[i].id));
+        const int64_t id = s->unreadable[i].id;
+        if (!l->unreadable) l->unreadable = calloc((size_t)gf_dataset_describe(l->maker.spec.data).n / 8 + 1, 1);
+        FAIL_IF(err, !l->unreadable, GLOFND_E_MEMORY, "no memory to count unreadable samples");
+        const uint8_t bit = (uint8_t)(1 << id % 8);
+        l->unreadables += !(l->unreadable[id / 8] & bit);
+        l->unreadable[id / 8] |= bit;
         if (spec->unreadable) spec->unreadable(spec->user, s->unreadable[i].id, s->unreadable[i].why.text);
     }
     return GLOFND_OK;

@@ -2,22 +2,60 @@
  *
  * The cursor is three integers (seed, epoch, step). Batch k of an epoch holds positions k*batch .. of the keyed permutation; the
  * last incomplete batch is dropped. An unreadable sample (E_FORMAT or E_IO from the dataset) is replaced by the one in the same
- * place of the next batch that is readable (substitute.h), the same one for any number of ranks; ids in a batch stay different.
+ * place of the next batch that is readable (loader.c), the same one for any number of ranks; ids in a batch stay different.
  * It is reported through `unreadable` and counted in its own batch, not where it was tried as a substitute. With views 0 or
  * `once` it is left out instead, and the batch is shorter. It is an error (E_FORMAT) only if too few readable samples are left to
  * fill a batch, or with views 0 none at all. Workers start with the first gf_loader_seek or gf_loader_next.
  *
  * One thread uses a loader; an error of gf_loader_next repeats until the next gf_loader_seek.
  *
- * Calls inside this folder go one way: loader.c (ring of batches, workers) -> decode_batch.c (images that a device decodes) ->
- * substitute.c (unreadable samples) -> make_sample.c (one sample) -> pack_pixels.c, caption_tokens.c, preload.c.
+ * loader.c has the ring of batches, its workers, and what becomes of unreadable samples; make_sample.c makes one sample; preload.c
+ * reads all of them at once.
  */
 #pragma once
 
-#include "image/batch_decoder.h"
+#include "data/dataset.h"
 #include "image/augment.h"
-#include "loader/caption_tokens.h"
-#include "loader/preload.h"
+#include "image/view_job.h"
+#include "text/bpe.h"
+
+/* ----- the caption of a sample as tokens; samples of a batch that have the same caption or the same image ----- */
+
+typedef struct gf_content { /* two samples with an equal number have the same image, or the same tokens */
+    uint64_t image, text;
+} gf_content;
+
+/* ids [context] of a caption of `text` (one per line) drawn by (seed, epoch, sample). E_FORMAT, naming the sample: no caption,
+ * one without a word, or one of more than GF_WORDS_TEXT_MAX bytes. */
+glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const gf_dataset *d, int64_t sample,
+                             const char *text, uint64_t seed, uint32_t epoch, int context, int32_t *ids);
+uint64_t gf_tokens_hash(const int32_t *ids, int context);
+
+/* group [n]: the same number for samples that have an image or a text in common, directly or through others; -1: with no other
+ * sample. order: scratch [n]. */
+void gf_content_groups(const gf_content *content, int64_t n, int64_t *order, int32_t *group);
+
+/* ----- a dataset of small images of one size, decoded at once, for a device that keeps all of them -----
+ *
+ * A failure to read a sample is kept and returned when that sample is requested, as if the loader read it then.
+ */
+
+typedef struct gf_preload gf_preload;
+
+/* Bytes of all images; 0: they differ in size. */
+int64_t gf_preload_bytes(const gf_dataset *d);
+/* Reads all; gf_preload_bytes is not 0. E_MEMORY and the like fail at once. */
+glofnd_status gf_preload_load(gf_error *err, const gf_dataset *d, int threads, gf_preload **out);
+void gf_preload_free(gf_preload *r);
+/* [n][height][width][3]; unreadable ones are black. */
+const uint8_t *gf_preload_pixels(const gf_preload *r);
+void gf_preload_drop_pixels(gf_preload *r); /* once the device has them */
+/* Outcome of reading sample i. */
+glofnd_status gf_preload_status(gf_error *err, const gf_preload *r, int64_t i);
+uint64_t gf_preload_hash(const gf_preload *r, int64_t i); /* gf_sample_image_hash of sample i */
+void gf_preload_size(const gf_preload *r, int *width, int *height);
+
+/* ----- batches ----- */
 
 #define GF_CONTEXT_MAX 4096 /* tokens of a caption */
 

@@ -3,8 +3,26 @@
 
 #include <stdatomic.h>
 
+#include "image/image.h"
 #include "loader/loader.h"
-#include "loader/pack_pixels.h"
+
+/* ----- samples for a device that makes the views itself: the pixels they need, packed, and a job per view -----
+ *
+ * Only the pixels that the boxes of a sample's views cover are kept. Where these are too many, the worker resizes the boxes and
+ * the device is given the small images, which gives the same views.
+ */
+
+typedef struct gf_packed gf_packed; /* jobs and pixels of one batch; its memory grows to the largest one and is kept */
+
+glofnd_status gf_packed_create(gf_error *err, const gf_loader_spec *spec, size_t batch, gf_packed **out);
+void gf_packed_free(const gf_loader_spec *spec, gf_packed *p);
+void gf_packed_reset(gf_packed *p); /* for a new batch */
+/* The same as pack_sample for a file that the device decodes; jobs count from its first pixel. `bytes`: the file. */
+gf_encoded *gf_packed_encoded(gf_packed *p);                /* [batch] of a place whose image the CPU decoded the size is 0 */
+gf_view_job *gf_packed_jobs(gf_packed *p);                  /* [views][batch] */
+void gf_packed_describe(const gf_packed *p, gf_batch *out); /* sets job, pixels, pixel_chunks */
+
+/* ----- a batch of the loader, and one sample of it ----- */
 
 typedef struct gf_unreadable_item {
     int64_t item, id; /* place in the batch; sample */

@@ -1,5 +1,5 @@
-/* preload.c - see preload.h. */
-#include "loader/preload.h"
+/* preload.c - see loader.h. */
+#include "loader/loader.h"
 
 #include <stdlib.h>
 #include <string.h>

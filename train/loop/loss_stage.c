@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "dist/dist.h"
-#include "loader/caption_tokens.h"
+#include "loader/loader.h"
 #include "method/step.h"
 #include "method/store.h"
 #include "nn/optim_rule.h"

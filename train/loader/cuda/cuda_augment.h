@@ -8,7 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "image/augment_job.h"
+#include "image/view_job.h"
 #include "nn/nn_ops.h"
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* cuda_decode.c - see cuda_decode.h. */
-#include "loader/cuda/cuda_decode.h"
+/* cuda_decode.c - see cuda_feed.h. */
+#include "loader/cuda/cuda_feed.h"
 
 #include <pthread.h>
 #include <stdio.h>

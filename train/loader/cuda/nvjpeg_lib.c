@@ -104,7 +104,7 @@ static int prepare(const gf_nvjpeg *n, void **state, int64_t count) {
     return *state && n->nvjpegDecodeBatchedInitialize(n->handle, *state, (int)count, 1, RGB_INTERLEAVED) == 0;
 }
 
-/* 1: the engines take such files: not of every size, for example. Kernels take all that train/image/jpeg_plain.h lets through. */
+/* 1: the engines take such files: not of every size, for example. Kernels take all that train/image/image.h lets through. */
 static int is_taken(const gf_nvjpeg *n, gf_nvjpeg_state *s, const gf_encoded *image) {
     int refused = 1;
     if (n->backend != GF_NVJPEG_ENGINES) return 1;

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "image/batch_decoder.h"
+#include "image/view_job.h"
 
 typedef enum gf_nvjpeg_backend { GF_NVJPEG_KERNELS = 2, GF_NVJPEG_ENGINES = 3 } gf_nvjpeg_backend; /* numbers of the library */
 
