@@ -2,16 +2,20 @@
  * lists, activations, bf16. Skipped on other CPUs. */
 #include "support/test.h"
 
-#include "cpu/kernels/cpu_kernels.h"
 #include <math.h>
 #include <string.h>
 
+#include "nn/cpu/kernels/net_kernels.h"
+
 static const gf_cpu_kernels *base, *neon;
+static const gf_net_kernels *base_net, *neon_net;
 
 static int find_kernels(void **state) {
     (void)state;
     base = gf_cpu_kernels_find("base");
     neon = gf_cpu_kernels_find("neon");
+    base_net = gf_net_kernels_find("base");
+    neon_net = gf_net_kernels_find("neon");
     return 0;
 }
 
@@ -80,13 +84,13 @@ TEST(bf16_is_equal) {
         const uint32_t bits = (i & 1 ? 0x3f808000u : i & 2 ? 0x7f800000u : i & 4 ? 0x7fc00000u : 0x7f800001u) + (i >> 3 << 16);
         memcpy(&v[i], &bits, sizeof v[i]);
     }
-    base->norm->cast(GF_TYPE_BF16, narrow_x, v, N);
-    neon->norm->cast(GF_TYPE_BF16, narrow_y, v, N);
+    base_net->norm->cast(GF_TYPE_BF16, narrow_x, v, N);
+    neon_net->norm->cast(GF_TYPE_BF16, narrow_y, v, N);
     assert_memory_equal(narrow_x, narrow_y, sizeof narrow_x);
     memset(x, 0, sizeof x);
     memset(y, 0, sizeof y);
-    base->row->add_to(x, GF_TYPE_BF16, narrow_x + 64, N - 64);
-    neon->row->add_to(y, GF_TYPE_BF16, narrow_x + 64, N - 64);
+    base_net->row->add_to(x, GF_TYPE_BF16, narrow_x + 64, N - 64);
+    neon_net->row->add_to(y, GF_TYPE_BF16, narrow_x + 64, N - 64);
     assert_memory_equal(x, y, sizeof x);
 }
 
@@ -96,14 +100,14 @@ TEST(activations_and_softmax_are_equal) {
     if (!neon) skip();
     draw(v, ROWS * LD, 4.0f, 7);
     for (int act = GF_ACT_GELU; act <= GF_ACT_QUICK_GELU; act++) {
-        base->row->act((gf_nn_act)act, GF_TYPE_F32, x, v, ROWS * LD - 1);
-        neon->row->act((gf_nn_act)act, GF_TYPE_F32, y, v, ROWS * LD - 1);
+        base_net->row->act((gf_nn_act)act, GF_TYPE_F32, x, v, ROWS * LD - 1);
+        neon_net->row->act((gf_nn_act)act, GF_TYPE_F32, y, v, ROWS * LD - 1);
         assert_memory_equal(x, y, sizeof x);
     }
     memcpy(x, v, sizeof x);
     memcpy(y, v, sizeof y);
-    base->row->softmax(x, LD, ROWS, KEYS, 1, lse_x);
-    neon->row->softmax(y, LD, ROWS, KEYS, 1, lse_y);
+    base_net->row->softmax(x, LD, ROWS, KEYS, 1, lse_x);
+    neon_net->row->softmax(y, LD, ROWS, KEYS, 1, lse_y);
     assert_memory_equal(x, y, sizeof x);
     assert_memory_equal(lse_x, lse_y, sizeof lse_x);
 }
