@@ -27,16 +27,6 @@ static glofnd_status search(gf_error *err, cli_discover_job *j) {
     return status;
 }
 
-/* --force must not replace what the query is compared with, or what is decided again. */
-static glofnd_status check_apart(gf_error *err, const cli_discover_job *j) {
-    struct stat out, stored;
-    const char *read = j->f->stored ? j->f->stored : j->f->from;
-    const int same = read && stat(j->f->out, &out) == 0 && stat(read, &stored) == 0 && out.st_dev == stored.st_dev &&
-                     out.st_ino == stored.st_ino;
-    FAIL_IF(err, same, GLOFND_E_OPTION, "--out is '%.300s', the stored result itself; it takes a folder of its own", j->f->out);
-    return GLOFND_OK;
-}
-
 static glofnd_status load(gf_error *err, cli_discover_job *j) {
     const char *device = j->f->device ? j->f->device : "cpu";
     const int cpu = strcmp(device, "cpu") == 0;
@@ -46,7 +36,12 @@ static glofnd_status load(gf_error *err, cli_discover_job *j) {
     if (j->s.task.probe && !cpu && !j->quiet)
         gf_print(stderr, "glofnd discover: --approx compares on the CPU; without it the GPU compares all pairs\n");
     TRY(cli_units_refuse(err, j, j->f->from ? "--from" : NULL));
-    TRY(check_apart(err, j));
+    /* --force must not replace what the query is compared with, or what is decided again. */
+    struct stat out, stored;
+    const char *read = j->f->stored ? j->f->stored : j->f->from;
+    const int same = read && stat(j->f->out, &out) == 0 && stat(read, &stored) == 0 && out.st_dev == stored.st_dev &&
+                     out.st_ino == stored.st_ino;
+    FAIL_IF(err, same, GLOFND_E_OPTION, "--out is '%.300s', the stored result itself; it takes a folder of its own", j->f->out);
     if (cli_units_rank(j) == 0) {
         const glofnd_status status = gf_output_folder_check(err, j->f->out, j->f->force, &gf_discover_kind);
         if (status != GLOFND_OK) cli_units_clean(j);
@@ -216,43 +211,6 @@ enum {
     DATA = 1 << 23
 };
 
-static unsigned asked_for(const cli_call *call, const discover_flags *f) {
-    const int sample = cli_given(call, "sample") && !f->learned, central = f->keep && strcmp(f->keep, "central") == 0;
-    const struct {
-        int given;
-        unsigned bit;
-    } all[] = {
-        {cli_given(call, "alpha"), ALPHA},
-        {f->k > 0, K},
-        {f->learned, LEARNED},
-        {cli_given(call, "batch") || cli_given(call, "epochs"), LEARNER},
-        {f->query != NULL, QUERY},
-        {f->stored != NULL, STORED},
-        {f->query_names || f->query_labels, QUERY_ROWS},
-        {f->from != NULL, FROM},
-        {f->duplicates, DUPLICATES},
-        {f->approx > 0, APPROX},
-        {f->html, HTML},
-        {cli_given(call, "html-mb"), HTML_MB},
-        {f->head, HEAD},
-        {f->data || (call->words && cli_is_run(call->word[0])), RUN},
-        {f->keep || f->split.count || f->negatives || f->graph || sample, DECIDES},
-        {f->negatives > 0, NEGATIVES},
-        {central || cli_given(call, "sample"), NEEDS_ROWS},
-        {call->words > 0, EMB},
-        {call->words || f->split.count || f->from, SOURCE},
-        {f->out != NULL, OUT},
-        {f->label_column != NULL, LABEL_COLUMN},
-        {f->labels != NULL, LABELS},
-        {f->split.count > 0, SPLIT},
-        {f->data != NULL, DATA},
-    };
-    unsigned bits = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].given) bits |= all[i].bit;
-    return bits;
-}
-
 /* A call is wrong if it asks for all of `all`, one of `any` (0: whatever) and none of `without`. The first that fits is reported. */
 static const struct {
     unsigned all, any, without;
@@ -281,7 +239,39 @@ static const struct {
 };
 
 static int check_flags(const cli_call *call, const discover_flags *f) {
-    const unsigned asked = asked_for(call, f);
+    const int sample = cli_given(call, "sample") && !f->learned, central = f->keep && strcmp(f->keep, "central") == 0;
+    const struct {
+        int given;
+        unsigned bit;
+    } facts[] = {
+        {cli_given(call, "alpha"), ALPHA},
+        {f->k > 0, K},
+        {f->learned, LEARNED},
+        {cli_given(call, "batch") || cli_given(call, "epochs"), LEARNER},
+        {f->query != NULL, QUERY},
+        {f->stored != NULL, STORED},
+        {f->query_names || f->query_labels, QUERY_ROWS},
+        {f->from != NULL, FROM},
+        {f->duplicates, DUPLICATES},
+        {f->approx > 0, APPROX},
+        {f->html, HTML},
+        {cli_given(call, "html-mb"), HTML_MB},
+        {f->head, HEAD},
+        {f->data || (call->words && cli_is_run(call->word[0])), RUN},
+        {f->keep || f->split.count || f->negatives || f->graph || sample, DECIDES},
+        {f->negatives > 0, NEGATIVES},
+        {central || cli_given(call, "sample"), NEEDS_ROWS},
+        {call->words > 0, EMB},
+        {call->words || f->split.count || f->from, SOURCE},
+        {f->out != NULL, OUT},
+        {f->label_column != NULL, LABEL_COLUMN},
+        {f->labels != NULL, LABELS},
+        {f->split.count > 0, SPLIT},
+        {f->data != NULL, DATA},
+    };
+    unsigned asked = 0;
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (facts[i].given) asked |= facts[i].bit;
     for (size_t i = 0; i < sizeof wrong_calls / sizeof *wrong_calls; i++) {
         const unsigned all = wrong_calls[i].all, any = wrong_calls[i].any;
         if ((asked & all) == all && (!any || asked & any) && !(asked & wrong_calls[i].without))

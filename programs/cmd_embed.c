@@ -64,18 +64,6 @@ static void name_of(const embed_rows *r, int64_t row, char out[NAME]) {
     gf_utf8_clean(out, ' ');
 }
 
-static glofnd_status write_names(gf_error *err, const char *path, const embed_rows *r) {
-    gf_writer w;
-    char name[NAME];
-    TRY(gf_writer_open(err, &w, path));
-    for (int64_t i = 0; i < r->f->n; i++) {
-        name_of(r, i, name);
-        gf_put(&w, name, strlen(name));
-        gf_put(&w, "\n", 1);
-    }
-    return gf_writer_finish(&w);
-}
-
 static void put_text(gf_writer *w, const char *text) { gf_put(w, text, strlen(text)); }
 
 /* In quotes, which are doubled inside. */
@@ -88,34 +76,6 @@ static void put_quoted(gf_writer *w, const char *text) {
     put_text(w, "\"");
 }
 
-static glofnd_status write_csv(gf_error *err, const char *path, const embed_rows *r) {
-    gf_writer w;
-    char text[64], name[NAME];
-    TRY(gf_writer_open(err, &w, path));
-    put_text(&w, "sample,name,label");
-    for (int64_t k = 0; k < r->f->dim; k++) snprintf(text, sizeof text, ",x%lld", (long long)k), put_text(&w, text);
-    put_text(&w, "\n");
-    for (int64_t i = 0; i < r->f->n; i++) {
-        snprintf(text, sizeof text, "%lld,", (long long)r->sample[i]), put_text(&w, text);
-        name_of(r, i, name), put_quoted(&w, name);
-        snprintf(text, sizeof text, ",%d", (int)r->f->label[i]), put_text(&w, text);
-        for (int64_t k = 0; k < r->f->dim; k++)
-            snprintf(text, sizeof text, ",%.9g", (double)r->f->x[i * r->f->dim + k]), put_text(&w, text);
-        put_text(&w, "\n");
-    }
-    return gf_writer_finish(&w);
-}
-
-static glofnd_status write_safetensors(gf_error *err, const char *path, const embed_rows *r) {
-    const gf_features *f = r->f;
-    const gf_st_tensor list[] = {
-        {.name = "embeddings", .type = GF_ST_F32, .rank = 2, .shape = {f->n, f->dim}, .data = f->x},
-        {.name = "labels", .type = GF_ST_I32, .rank = 1, .shape = {f->n}, .data = f->label},
-        {.name = "samples", .type = GF_ST_I64, .rank = 1, .shape = {f->n}, .data = r->sample},
-    };
-    return gf_st_write(err, path, list, 3, NULL, 0);
-}
-
 static glofnd_status write_npy(gf_error *err, const char *path, gf_npy_type type, int rank, int64_t n, int64_t dim,
                                const void *x) {
     const gf_npy a = {.type = type, .rank = rank, .shape = {n, dim}, .data = (void *)x};
@@ -124,12 +84,42 @@ static glofnd_status write_npy(gf_error *err, const char *path, gf_npy_type type
 
 static glofnd_status write_files(gf_error *err, const embed_targets *t, const embed_rows *r) {
     const gf_features *f = r->f;
-    if (ends_with(t->out, ".csv")) TRY(write_csv(err, t->out, r));
-    else if (ends_with(t->out, ".safetensors")) TRY(write_safetensors(err, t->out, r));
-    else TRY(write_npy(err, t->out, GF_NPY_F4, 2, f->n, f->dim, f->x));
+    if (ends_with(t->out, ".csv")) {
+        gf_writer writer;
+        char text[64], csv_name[NAME];
+        TRY(gf_writer_open(err, &writer, t->out));
+        put_text(&writer, "sample,name,label");
+        for (int64_t k = 0; k < r->f->dim; k++) snprintf(text, sizeof text, ",x%lld", (long long)k), put_text(&writer, text);
+        put_text(&writer, "\n");
+        for (int64_t i = 0; i < r->f->n; i++) {
+            snprintf(text, sizeof text, "%lld,", (long long)r->sample[i]), put_text(&writer, text);
+            name_of(r, i, csv_name), put_quoted(&writer, csv_name);
+            snprintf(text, sizeof text, ",%d", (int)r->f->label[i]), put_text(&writer, text);
+            for (int64_t k = 0; k < r->f->dim; k++)
+                snprintf(text, sizeof text, ",%.9g", (double)r->f->x[i * r->f->dim + k]), put_text(&writer, text);
+            put_text(&writer, "\n");
+        }
+        TRY(gf_writer_finish(&writer));
+    } else if (ends_with(t->out, ".safetensors")) {
+        const gf_st_tensor list[] = {
+            {.name = "embeddings", .type = GF_ST_F32, .rank = 2, .shape = {f->n, f->dim}, .data = f->x},
+            {.name = "labels", .type = GF_ST_I32, .rank = 1, .shape = {f->n}, .data = f->label},
+            {.name = "samples", .type = GF_ST_I64, .rank = 1, .shape = {f->n}, .data = r->sample},
+        };
+        TRY(gf_st_write(err, t->out, list, 3, NULL, 0));
+    } else TRY(write_npy(err, t->out, GF_NPY_F4, 2, f->n, f->dim, f->x));
     if (t->labels) TRY(write_npy(err, t->labels, GF_NPY_I4, 1, f->n, 0, f->label));
     if (t->samples) TRY(write_npy(err, t->samples, GF_NPY_I8, 1, f->n, 0, r->sample));
-    return t->names ? write_names(err, t->names, r) : GLOFND_OK;
+    if (!t->names) return GLOFND_OK;
+    gf_writer w;
+    char name[NAME];
+    TRY(gf_writer_open(err, &w, t->names));
+    for (int64_t i = 0; i < r->f->n; i++) {
+        name_of(r, i, name);
+        gf_put(&w, name, strlen(name));
+        gf_put(&w, "\n", 1);
+    }
+    return gf_writer_finish(&w);
 }
 
 typedef struct result {
@@ -158,8 +148,13 @@ static void draw(void *user, int64_t done, int64_t total) {
     eval_progress_draw(&r->line, done, total);
 }
 
-/* Closes the gaps of samples that are left out. */
-static void drop_bad_rows(result *r) {
+static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *d, result *r) {
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_unreadable, .progress = draw, .user = r};
+    r->bad = calloc((size_t)r->n, 1);
+    r->sample = malloc((size_t)r->n * sizeof *r->sample);
+    FAIL_IF(err, !r->bad || !r->sample, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)r->n);
+    TRY(gf_encode_samples(err, e, d, &spec, &r->f));
+    /* Closes the gaps of samples that are left out. */
     gf_features *f = &r->f;
     int64_t rows = 0;
     for (int64_t i = 0; i < r->n; i++) {
@@ -169,28 +164,8 @@ static void drop_bad_rows(result *r) {
         r->sample[rows++] = i;
     }
     f->n = rows;
-}
-
-static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *d, result *r) {
-    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_unreadable, .progress = draw, .user = r};
-    r->bad = calloc((size_t)r->n, 1);
-    r->sample = malloc((size_t)r->n * sizeof *r->sample);
-    FAIL_IF(err, !r->bad || !r->sample, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)r->n);
-    TRY(gf_encode_samples(err, e, d, &spec, &r->f));
-    drop_bad_rows(r);
     FAIL_IF(err, r->f.n == 0, GLOFND_E_FORMAT, "none of %lld samples can be read", (long long)r->n);
     return GLOFND_OK;
-}
-
-static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, int text, result *r) {
-    const gf_encode_spec spec = {.unreadable = note_unreadable, .progress = draw, .user = r};
-    if (*gf_dataset_note(r->data)) gf_print(stderr, "glofnd embed: %s\n", gf_dataset_note(r->data));
-    r->n = gf_dataset_describe(r->data).n;
-    eval_progress_begin(&r->line, text ? "captions" : "images");
-    const glofnd_status status =
-        text ? gf_encode_captions(err, e, r->data, &spec, &r->f, &r->sample) : encode_images(err, e, r->data, r);
-    eval_progress_end(&r->line);
-    return status;
 }
 
 /* ----- arguments ----- */
@@ -203,39 +178,34 @@ typedef struct embed_flags {
     device_flags device;
 } embed_flags;
 
-/* The data that is named, or that of the run. */
-static glofnd_status open_data(gf_error *err, const embed_flags *f, const char *run, gf_dataset **out) {
-    char found[PATH_MAX + 1024];
-    if (f->data) return gf_dataset_open(err, f->data, out);
-    TRY(gf_run_data_of(err, run, found, sizeof found));
-    return gf_run_encoder_data_hint(err, gf_dataset_open(err, found, out));
-}
-
 /* run NULL: weights of a file. */
 static glofnd_status encode(gf_error *err, const embed_flags *f, const char *run, const gf_encoder_device *where, result *r) {
     gf_run_encoder *e = NULL;
     gf_config c;
     gf_run_encoder_spec spec = {.run = run, .head = f->head, .text = f->text, .untrained = f->untrained, .placement = *where};
     const gf_weights_request request = {.arch = f->arch, .size = (int)f->size, .quick_gelu = f->quick_gelu};
-    TRY(open_data(err, f, run, &r->data));
+    /* The data that is named, or that of the run. */
+    char found[PATH_MAX + 1024];
+    if (f->data) TRY(gf_dataset_open(err, f->data, &r->data));
+    else {
+        TRY(gf_run_data_of(err, run, found, sizeof found));
+        TRY(gf_run_encoder_data_hint(err, gf_dataset_open(err, found, &r->data)));
+    }
     if (!run) {
         TRY(gf_weights_config(err, f->weights, &request, r->data, &c));
         spec.config = &c, spec.weights = f->weights;
     }
     TRY(device_flags_open(err, "embed", &spec, &e));
-    const glofnd_status status = encode_all(err, e, f->text, r);
+    const int text = f->text;
+    const gf_encode_spec encode_spec = {.unreadable = note_unreadable, .progress = draw, .user = r};
+    if (*gf_dataset_note(r->data)) gf_print(stderr, "glofnd embed: %s\n", gf_dataset_note(r->data));
+    r->n = gf_dataset_describe(r->data).n;
+    eval_progress_begin(&r->line, text ? "captions" : "images");
+    const glofnd_status status =
+        text ? gf_encode_captions(err, e, r->data, &encode_spec, &r->f, &r->sample) : encode_images(err, e, r->data, r);
+    eval_progress_end(&r->line);
     gf_run_encoder_free(e);
     return status;
-}
-
-static void report(const result *r, const embed_flags *f) {
-    const char *what = f->text ? "embeddings of captions" : f->head ? "projections" : "features";
-    gf_print(stdout, "%lld x %lld %s written to %s\n", (long long)r->f.n, (long long)r->f.dim, what, f->files.out);
-    if (r->left_out && f->text) gf_print(stderr, "glofnd embed: %lld samples or captions are left out\n", (long long)r->left_out);
-    else if (r->left_out)
-        gf_print(stderr, "glofnd embed: %lld of %lld samples are left out, and rows move up: %s\n", (long long)r->left_out,
-                 (long long)r->n,
-                 f->files.samples ? "--samples has the sample of each row" : "--samples FILE.npy lists those that remain");
 }
 
 static int embed(const embed_flags *f, const char *run, const gf_encoder_device *where) {
@@ -244,7 +214,16 @@ static int embed(const embed_flags *f, const char *run, const gf_encoder_device 
     glofnd_status status = check_targets(&err, &f->files);
     if (status == GLOFND_OK) status = encode(&err, f, run, where, &r);
     if (status == GLOFND_OK) status = write_files(&err, &f->files, &(embed_rows){&r.f, r.sample, r.data});
-    if (status == GLOFND_OK) report(&r, f);
+    if (status == GLOFND_OK) {
+        const char *what = f->text ? "embeddings of captions" : f->head ? "projections" : "features";
+        gf_print(stdout, "%lld x %lld %s written to %s\n", (long long)r.f.n, (long long)r.f.dim, what, f->files.out);
+        if (r.left_out && f->text)
+            gf_print(stderr, "glofnd embed: %lld samples or captions are left out\n", (long long)r.left_out);
+        else if (r.left_out)
+            gf_print(stderr, "glofnd embed: %lld of %lld samples are left out, and rows move up: %s\n", (long long)r.left_out,
+                     (long long)r.n,
+                     f->files.samples ? "--samples has the sample of each row" : "--samples FILE.npy lists those that remain");
+    }
     const int code = status == GLOFND_OK ? CLI_OK : cli_failed("embed", status, &err);
     gf_features_free(&r.f);
     gf_dataset_free(r.data);

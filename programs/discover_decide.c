@@ -128,19 +128,6 @@ static glofnd_status read_scores(gf_error *err, scores *x) {
     return GLOFND_OK;
 }
 
-/* score [n] from a .npy of numbers with one axis, or a text with a number per line ("nan": none). */
-static glofnd_status read_row_scores(gf_error *err, const char *path, int64_t n, double **score) {
-    *score = malloc((size_t)n * sizeof **score);
-    FAIL_IF(err, !*score, GLOFND_E_MEMORY, "no memory for %lld scores", (long long)n);
-    scores x = {path, *score, n};
-    const glofnd_status status = read_scores(err, &x);
-    if (status != GLOFND_OK) {
-        free(*score);
-        *score = NULL;
-    }
-    return status;
-}
-
 /* ----- sizes of images ----- */
 
 typedef struct sized {
@@ -163,40 +150,51 @@ static int size_of_image(const cli_discover_job *j, int64_t row, sized *out) {
     return gf_dataset_image_size(h->images[k].data, row - h->images[k].first, &out->pixels, &out->bytes);
 }
 
-/* score [d.n]: rank of the image of each row in a group by its pixels, then by the bytes of its file; NaN: unreadable, or in no
+glofnd_status cli_decide_scores(gf_error *err, cli_discover_job *j) {
+    if (j->decide.keep == GF_KEEP_SCORE) {
+        /* score [n] from a .npy of numbers with one axis, or a text with a number per line ("nan": none). */
+        const char *path = strchr(j->f->keep, ':') + 1;
+        const int64_t n = j->d.n;
+        j->score = malloc((size_t)n * sizeof *j->score);
+        FAIL_IF(err, !j->score, GLOFND_E_MEMORY, "no memory for %lld scores", (long long)n);
+        scores x = {path, j->score, n};
+        const glofnd_status status = read_scores(err, &x);
+        if (status != GLOFND_OK) {
+            free(j->score);
+            j->score = NULL;
+        }
+        TRY(status);
+    }
+    if (j->decide.keep == GF_KEEP_LARGEST) {
+        /* score [d.n]: rank of the image of each row in a group by its pixels, then by the bytes of its file; NaN: unreadable, or in no
  * group. */
-static glofnd_status score_images(gf_error *err, const cli_discover_job *j, double **score) {
-    const gf_discover_data *d = &j->d;
-    const gf_discover_result *r = &j->r;
-    sized *list = malloc((size_t)(r->groups.nodes + 1) * sizeof *list);
-    int64_t found = 0;
-    *score = malloc((size_t)d->n * sizeof **score);
-    if (!list || !*score) {
+        const gf_discover_data *d = &j->d;
+        const gf_discover_result *r = &j->r;
+        sized *list = malloc((size_t)(r->groups.nodes + 1) * sizeof *list);
+        int64_t found = 0;
+        j->score = malloc((size_t)d->n * sizeof *j->score);
+        if (!list || !j->score) {
+            free(list);
+            GF_FAIL(err, GLOFND_E_MEMORY, "no memory for sizes of images");
+        }
+        for (int64_t row = 0; row < d->n; row++) (j->score)[row] = NAN;
+        for (int64_t i = 0; i < d->good_n; i++) {
+            sized *x = &list[found];
+            if (r->groups.of[i] < 0) continue;
+            *x = (sized){.row = d->good[i]};
+            found += size_of_image(j, x->row, x);
+        }
+        if (found) qsort(list, (size_t)found, sizeof *list, by_size);
+        for (int64_t k = 0, rank = 0; k < found; k++) {
+            rank += k > 0 && by_size(&list[k - 1], &list[k]) != 0;
+            (j->score)[list[k].row] = (double)rank;
+        }
         free(list);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for sizes of images");
-    }
-    for (int64_t row = 0; row < d->n; row++) (*score)[row] = NAN;
-    for (int64_t i = 0; i < d->good_n; i++) {
-        sized *x = &list[found];
-        if (r->groups.of[i] < 0) continue;
-        *x = (sized){.row = d->good[i]};
-        found += size_of_image(j, x->row, x);
-    }
-    if (found) qsort(list, (size_t)found, sizeof *list, by_size);
-    for (int64_t k = 0, rank = 0; k < found; k++) {
-        rank += k > 0 && by_size(&list[k - 1], &list[k]) != 0;
-        (*score)[list[k].row] = (double)rank;
-    }
-    free(list);
-    FAIL_IF(err, r->groups.nodes && !found, GLOFND_E_ARGUMENT,
+        FAIL_IF(
+            err, r->groups.nodes && !found, GLOFND_E_ARGUMENT,
             "--keep largest: no image of a duplicate can be measured; names must be paths of JPEG, PNG or WebP files, or --data "
             "of such");
-    return GLOFND_OK;
-}
-
-glofnd_status cli_decide_scores(gf_error *err, cli_discover_job *j) {
-    if (j->decide.keep == GF_KEEP_SCORE) TRY(read_row_scores(err, strchr(j->f->keep, ':') + 1, j->d.n, &j->score));
-    if (j->decide.keep == GF_KEEP_LARGEST) TRY(score_images(err, j, &j->score));
+    }
     j->decide.score = j->score;
     return GLOFND_OK;
 }

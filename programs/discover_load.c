@@ -181,33 +181,13 @@ static glofnd_status check_label_column(gf_error *err, const cli_discover_job *j
     return GLOFND_OK;
 }
 
-static void report_columns(const cli_discover_job *j, const gf_embedding_set *set) {
-    const char *columns = gf_embeddings_columns(set);
-    if (columns && !j->quiet && cli_units_rank(j) == 0) gf_print(stderr, "embeddings from %s\n", columns);
-}
-
-/* A file, folder or pattern beside EMB, read as that is. */
-static glofnd_status read_files(gf_error *err, const cli_discover_job *j, const char *path, gf_discover_data *d) {
-    gf_embedding_input in = j->in;
-    gf_embedding_set *set = NULL;
-    in.path = &path, in.paths = 1, in.label = NULL;
-    TRY(gf_embeddings_open(err, &in, &set));
-    const glofnd_status fits = check_columns(err, j, gf_embeddings_have_columns(set) || gf_embeddings_have_columns(j->set));
-    if (fits != GLOFND_OK) {
-        gf_embeddings_close(set);
-        return fits;
-    }
-    const glofnd_status status = gf_discover_read_set(err, set, d);
-    gf_embeddings_close(set);
-    return status;
-}
-
 static glofnd_status read_rows(gf_error *err, cli_discover_job *j) {
     TRY(gf_embeddings_open(err, &j->in, &j->set));
     FAIL_IF(err, j->in.tensor && !gf_embeddings_have_tensors(j->set), GLOFND_E_OPTION,
             "--tensor is one of .safetensors files; the embeddings are in none");
     if (!j->f->query) TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
-    report_columns(j, j->set);
+    const char *columns = gf_embeddings_columns(j->set);
+    if (columns && !j->quiet && cli_units_rank(j) == 0) gf_print(stderr, "embeddings from %s\n", columns);
     if (j->in.label) TRY(gf_embeddings_labels(err, j->set, &j->label_texts));
     TRY(cli_units_choose(err, j));
     if (j->in_units) {
@@ -229,47 +209,6 @@ static glofnd_status load_split(gf_error *err, cli_discover_job *j, int k, gf_di
     return take_names(err, j->split_images[k], j->decide.split[k].name, part);
 }
 
-/* The rows of all splits, one after the other. */
-static glofnd_status encode_splits(gf_error *err, cli_discover_job *j) {
-    int64_t rows[GF_SPLITS_MAX];
-    for (int k = 0; k < j->decide.splits; k++) {
-        gf_discover_data part = {0};
-        glofnd_status status = load_split(err, j, k, &part);
-        rows[k] = part.n;
-        if (status == GLOFND_OK) status = gf_discover_append(err, &j->d, &part);
-        gf_discover_data_free(&part);
-        TRY(status);
-    }
-    cli_decide_place(j, rows);
-    return GLOFND_OK;
-}
-
-/* Splits of files are one set of files: the rows of a split are those of its files. */
-static glofnd_status read_splits(gf_error *err, cli_discover_job *j) {
-    int64_t rows[GF_SPLITS_MAX], file = 0;
-    j->in.path = j->split_source, j->in.paths = j->decide.splits, j->in.some_names = 1;
-    TRY(read_rows(err, j));
-    for (int k = 0; k < j->decide.splits; k++) {
-        const gf_embedding_input one = {.path = &j->split_source[k], .paths = 1};
-        gf_string_list files = {0};
-        const glofnd_status status = gf_embedding_paths(err, &one, &files);
-        const int64_t first = gf_embeddings_first(j->set, file);
-        file += files.n;
-        gf_string_list_free(&files);
-        TRY(status);
-        rows[k] = gf_embeddings_first(j->set, file) - first;
-    }
-    cli_decide_place(j, rows);
-    return GLOFND_OK;
-}
-
-static glofnd_status load_sources(gf_error *err, cli_discover_job *j) {
-    if (j->decide.splits && !j->split_ranges) return j->run ? encode_splits(err, j) : read_splits(err, j);
-    if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
-    TRY(j->run ? encode(err, j, j->images, &j->d) : read_rows(err, j));
-    return j->data ? describe_rows(err, j) : GLOFND_OK;
-}
-
 glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     const int sources = j->decide.splits && !j->split_ranges;
     j->run = j->in.paths > 0 && cli_is_run(j->in.path[0]);
@@ -284,7 +223,41 @@ glofnd_status cli_discover_load(gf_error *err, cli_discover_job *j) {
     TRY(check_label_column(err, j));
     if (j->run) TRY(check_columns(err, j, 0));
     TRY(cli_units_refuse(err, j, j->run ? "the images of a run" : NULL));
-    TRY(load_sources(err, j));
+    if (j->decide.splits && !j->split_ranges) {
+        if (!j->run) {
+            /* Splits of files are one set of files: the rows of a split are those of its files. */
+            int64_t splits_rows[GF_SPLITS_MAX], file = 0;
+            j->in.path = j->split_source, j->in.paths = j->decide.splits, j->in.some_names = 1;
+            TRY(read_rows(err, j));
+            for (int k = 0; k < j->decide.splits; k++) {
+                const gf_embedding_input one = {.path = &j->split_source[k], .paths = 1};
+                gf_string_list files = {0};
+                const glofnd_status status = gf_embedding_paths(err, &one, &files);
+                const int64_t first = gf_embeddings_first(j->set, file);
+                file += files.n;
+                gf_string_list_free(&files);
+                TRY(status);
+                splits_rows[k] = gf_embeddings_first(j->set, file) - first;
+            }
+            cli_decide_place(j, splits_rows);
+        } else {
+            /* The rows of all splits, one after the other. */
+            int64_t rows[GF_SPLITS_MAX];
+            for (int k = 0; k < j->decide.splits; k++) {
+                gf_discover_data part = {0};
+                glofnd_status status = load_split(err, j, k, &part);
+                rows[k] = part.n;
+                if (status == GLOFND_OK) status = gf_discover_append(err, &j->d, &part);
+                gf_discover_data_free(&part);
+                TRY(status);
+            }
+            cli_decide_place(j, rows);
+        }
+    } else {
+        if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
+        TRY(j->run ? encode(err, j, j->images, &j->d) : read_rows(err, j));
+        if (j->data) TRY(describe_rows(err, j));
+    }
     TRY(cli_decide_check(err, j));
     if (j->f->labels) TRY(gf_discover_read_labels(err, j->f->labels, j->f->label_column, &j->d));
     if (j->in.label) TRY(gf_row_labels_of_texts(err, &j->label_texts, j->d.n, &j->d.label, &j->d.classes));
@@ -303,7 +276,20 @@ static void take_stored(cli_discover_job *j, const gf_discover_spec *stored) {
 glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
     FAIL_IF(err, cli_is_run(j->f->query), GLOFND_E_ARGUMENT,
             "--query '%.300s' is a run; it takes embeddings, as `glofnd embed` makes them of a run and images", j->f->query);
-    TRY(read_files(err, j, j->f->query, &j->q));
+    /* A file, folder or pattern beside EMB, read as that is. */
+    const char *path = j->f->query;
+    gf_embedding_input in = j->in;
+    gf_embedding_set *set = NULL;
+    in.path = &path, in.paths = 1, in.label = NULL;
+    TRY(gf_embeddings_open(err, &in, &set));
+    const glofnd_status fits = check_columns(err, j, gf_embeddings_have_columns(set) || gf_embeddings_have_columns(j->set));
+    if (fits != GLOFND_OK) {
+        gf_embeddings_close(set);
+        return fits;
+    }
+    const glofnd_status status = gf_discover_read_set(err, set, &j->q);
+    gf_embeddings_close(set);
+    TRY(status);
     if (j->f->query_labels) TRY(gf_discover_read_labels(err, j->f->query_labels, j->f->label_column, &j->q));
     if (j->f->query_names) TRY(gf_discover_read_names(err, j->f->query_names, j->in.id, &j->q));
     TRY(gf_discover_classify(err, &j->q));
@@ -315,40 +301,35 @@ glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
 
 /* ----- a stored result ----- */
 
-/* The embeddings of the stored result, for decisions that need them. */
-static glofnd_status load_embeddings(gf_error *err, cli_discover_job *j) {
-    gf_discover_data d = {0};
-    TRY(gf_embeddings_open(err, &j->in, &j->set));
-    TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
-    glofnd_status status = gf_discover_read_set(err, j->set, &d);
-    if (status == GLOFND_OK) status = gf_discover_classify(err, &d);
-    if (status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
-        status =
-            gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'", j->f->from, j->source);
-    if (status == GLOFND_OK) j->d.x = d.x, d.x = NULL;
-    gf_discover_data_free(&d);
-    return status;
-}
-
-static void take_settings(cli_discover_job *j) {
-    take_stored(j, &j->old.s);
-    if (j->as_stored.top) j->s.task.top = j->old.s.task.top;
-    if (j->as_stored.max_pairs) j->s.max_pairs = j->old.s.max_pairs;
-    if (j->as_stored.format) j->format = j->old.format;
-    if (j->decide.splits) return;
-    memcpy(j->decide.split, j->old.split, sizeof j->old.split);
-    j->decide.splits = j->old.splits;
-}
-
 /* Names and labels are the stored ones unless given. */
 glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j) {
     TRY(check_label_column(err, j));
     if (!j->s.keep_rows) TRY(check_columns(err, j, 0));
     TRY(gf_stored_result_read(err, j->f->from, &j->old));
-    take_settings(j);
+    take_stored(j, &j->old.s);
+    if (j->as_stored.top) j->s.task.top = j->old.s.task.top;
+    if (j->as_stored.max_pairs) j->s.max_pairs = j->old.s.max_pairs;
+    if (j->as_stored.format) j->format = j->old.format;
+    if (!j->decide.splits) {
+        memcpy(j->decide.split, j->old.split, sizeof j->old.split);
+        j->decide.splits = j->old.splits;
+    }
     const gf_discover_data none = {0};
     j->d = j->old.d, j->old.d = none;
-    if (j->s.keep_rows) TRY(load_embeddings(err, j));
+    if (j->s.keep_rows) {
+        /* The embeddings of the stored result, for decisions that need them. */
+        gf_discover_data d = {0};
+        TRY(gf_embeddings_open(err, &j->in, &j->set));
+        TRY(check_columns(err, j, gf_embeddings_have_columns(j->set)));
+        glofnd_status embeddings_status = gf_discover_read_set(err, j->set, &d);
+        if (embeddings_status == GLOFND_OK) embeddings_status = gf_discover_classify(err, &d);
+        if (embeddings_status == GLOFND_OK && (d.n != j->d.n || d.dim != j->d.dim || d.crc != j->d.crc))
+            embeddings_status = gf_fail(err, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than '%.300s'",
+                                        j->f->from, j->source);
+        if (embeddings_status == GLOFND_OK) j->d.x = d.x, d.x = NULL;
+        gf_discover_data_free(&d);
+        TRY(embeddings_status);
+    }
     int32_t *label = j->d.label;
     if (j->f->labels || j->data) j->d.label = NULL;
     glofnd_status status = j->data ? gf_dataset_open(err, j->data, &j->images) : GLOFND_OK;

@@ -42,14 +42,6 @@ static glofnd_status join_ranks(gf_error *err, cli_discover_job *j, gf_join *joi
     return gf_dist_watch(err, j->comm, j->f->rank_timeout, end_lost, j);
 }
 
-static glofnd_status share_gpu(gf_error *err, const cli_discover_job *j) {
-    const gf_comm *c = j->comm;
-    int sharing = 1;
-    TRY(cli_units_agree(err, j, gf_device_share(err, c->local_rank, c->local_ranks, &sharing)));
-    if (sharing > 1 && !j->quiet) gf_print(stderr, "glofnd discover: %d ranks share a GPU, and its memory\n", sharing);
-    return GLOFND_OK;
-}
-
 glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
     gf_join *join = NULL;
     if (!gf_dist_launched(getenv)) return GLOFND_OK;
@@ -57,7 +49,11 @@ glofnd_status cli_units_open(gf_error *err, cli_discover_job *j) {
     const glofnd_status status = join_ranks(err, j, join);
     gf_join_end(join);
     if (status != GLOFND_OK || !j->f->device || strcmp(j->f->device, "cuda") != 0) return status;
-    return share_gpu(err, j);
+    const gf_comm *c = j->comm;
+    int sharing = 1;
+    TRY(cli_units_agree(err, j, gf_device_share(err, c->local_rank, c->local_ranks, &sharing)));
+    if (sharing > 1 && !j->quiet) gf_print(stderr, "glofnd discover: %d ranks share a GPU, and its memory\n", sharing);
+    return GLOFND_OK;
 }
 
 void cli_units_close(cli_discover_job *j) {

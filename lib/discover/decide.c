@@ -1,4 +1,5 @@
-/* decide_rows.c - see decide_rows.h. */
+/* decide.c - see decide.h. In this order: rows of embeddings, from memory or read again; the row that is kept of a group, and how
+ * central it is; outliers and labels; leaks between splits; a diverse subset; all of them. */
 #include "discover/decide.h"
 
 #include <math.h>
@@ -8,10 +9,26 @@
 #include "util/array.h"
 #include "util/parallel.h"
 
+/* ---------- rows ---------- */
+
+/* The embeddings, for decisions that need them: from memory, or read again in pieces. Both give the same bits, because rows come in
+ * the same order. */
+typedef struct row_piece { /* usable rows: positions first .. first + count - 1 */
+    const gf_discover_data *d;
+    const float *x; /* rows from `base` on */
+    int64_t base, first, count;
+} row_piece;
+
+static inline const float *piece_row(const row_piece *p, int64_t position) {
+    return p->x + ((int64_t)p->d->good[position] - p->base) * p->d->dim;
+}
+
+typedef void row_visit(void *user, const row_piece *piece);
+
 enum { READ_ROWS = 8192 }; /* rows that are read at once */
 
-static glofnd_status visit_source(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, gf_row_piece *p, float *x,
-                                  gf_row_visit *visit, void *user) {
+static glofnd_status visit_source(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, row_piece *p, float *x,
+                                  row_visit *visit, void *user) {
     const gf_discover_data *d = p->d;
     for (p->base = 0; p->base < d->n; p->base += READ_ROWS) {
         const int64_t rows = GF_MIN(READ_ROWS, d->n - p->base);
@@ -24,9 +41,9 @@ static glofnd_status visit_source(gf_error *err, const gf_decide_spec *c, const 
     return GLOFND_OK;
 }
 
-glofnd_status gf_decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                                   gf_row_visit *visit, void *user) {
-    gf_row_piece p = {.d = d, .x = d->x, .count = d->good_n};
+static glofnd_status decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s,
+                                       const gf_discover_data *d, row_visit *visit, void *user) {
+    row_piece p = {.d = d, .x = d->x, .count = d->good_n};
     if (d->x) {
         visit(user, &p);
         return GLOFND_OK;
@@ -39,15 +56,7 @@ glofnd_status gf_decide_visit_rows(gf_error *err, const gf_decide_spec *c, const
     return status;
 }
 
-glofnd_status gf_decide_read_row(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, int64_t position,
-                                 float *out) {
-    const int64_t row = d->good[position];
-    if (!d->x) return c->rows->read(err, c->rows->user, row, 1, out);
-    memcpy(out, d->x + row * d->dim, (size_t)d->dim * sizeof *out);
-    return GLOFND_OK;
-}
-
-/* ----- decide central ----- */
+/* ---------- how central a row is in its group ---------- */
 
 /* How central rows are in their group of duplicates; see decide.h.
  *
@@ -78,38 +87,34 @@ static double *sum_of(const centres *x, int64_t position) {
     return g >= x->from && g < x->to && x->groups->part[g].nodes > 2 ? x->sum + (g - x->from) * x->dim : NULL;
 }
 
-static void add_rows(void *user, const gf_row_piece *p) {
+static void add_rows(void *user, const row_piece *p) {
     const centres *x = user;
     for (int64_t i = p->first; i < p->first + p->count; i++) {
         double *sum = sum_of(x, i);
         if (!sum) continue;
-        make_unit(gf_piece_row(p, i), x->dim, x->unit);
+        make_unit(piece_row(p, i), x->dim, x->unit);
         for (int64_t k = 0; k < x->dim; k++) sum[k] += x->unit[k];
     }
 }
 
-static void value_rows(void *user, const gf_row_piece *p) {
+static void value_rows(void *user, const row_piece *p) {
     const centres *x = user;
     for (int64_t i = p->first; i < p->first + p->count; i++) {
         const double *sum = sum_of(x, i);
         double dot = 0.0;
         if (!sum) continue;
-        make_unit(gf_piece_row(p, i), x->dim, x->unit);
+        make_unit(piece_row(p, i), x->dim, x->unit);
         for (int64_t k = 0; k < x->dim; k++) dot += x->unit[k] * (sum[k] - x->unit[k]);
         x->value[i] = (float)(dot / (double)(x->groups->part[x->groups->of[i]].nodes - 1)); /* rounding of sums does not decide */
     }
 }
 
-/* Groups are in order of size: those of more than two rows come first. */
-static int64_t count_large(const gf_components *groups) {
+static glofnd_status decide_central(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                    const gf_discover_result *r, float *value) {
+    /* Groups are in order of size: those of more than two rows come first. */
     int64_t n = 0;
-    while (n < groups->count && groups->part[n].nodes > 2) n++;
-    return n;
-}
-
-glofnd_status gf_decide_central(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                                const gf_discover_result *r, float *value) {
-    const int64_t large = count_large(&r->groups), bytes = d->dim * (int64_t)sizeof(double);
+    while (n < r->groups.count && r->groups.part[n].nodes > 2) n++;
+    const int64_t large = n, bytes = d->dim * (int64_t)sizeof(double);
     const int64_t some = GF_MAX(GF_MIN(large, (int64_t)(s->task.memory / 4) / bytes), 1);
     centres x = {.groups = &r->groups, .dim = d->dim, .value = value};
     memset(value, 0, (size_t)d->good_n * sizeof *value);
@@ -119,15 +124,15 @@ glofnd_status gf_decide_central(gf_error *err, const gf_decide_spec *c, const gf
     for (; x.from < large && status == GLOFND_OK; x.from = x.to) {
         x.to = GF_MIN(x.from + some, large);
         memset(x.sum, 0, (size_t)((x.to - x.from) * bytes));
-        status = gf_decide_visit_rows(err, c, s, d, add_rows, &x);
-        if (status == GLOFND_OK) status = gf_decide_visit_rows(err, c, s, d, value_rows, &x);
+        status = decide_visit_rows(err, c, s, d, add_rows, &x);
+        if (status == GLOFND_OK) status = decide_visit_rows(err, c, s, d, value_rows, &x);
     }
     free(x.sum);
     free(x.unit);
     return status;
 }
 
-/* ----- decide keep ----- */
+/* ---------- the row that is kept ---------- */
 
 /* The row that is kept of every group of duplicates; see decide.h. */
 
@@ -140,30 +145,7 @@ typedef struct keep_choice {
     float *central;  /* [n] by position; NULL: not needed */
 } keep_choice;
 
-/* ----- members ----- */
-
-static void list_members(keep_choice *x, const gf_components *groups, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (groups->of[i] >= 0) x->first[groups->of[i] + 1]++;
-    for (int64_t g = 0; g < groups->count; g++) x->first[g + 1] += x->first[g];
-    for (int64_t i = 0; i < n; i++)
-        if (groups->of[i] >= 0) x->member[x->first[groups->of[i]]++] = (int32_t)i;
-    for (int64_t g = groups->count; g > 0; g--) x->first[g] = x->first[g - 1];
-    x->first[0] = 0;
-}
-
 /* ----- rules ----- */
-
-static void value_central(keep_choice *x, const int32_t *member, int64_t count) {
-    for (int64_t m = 0; m < count; m++) x->value[m] = (double)x->central[member[m]];
-}
-
-static void value_score(keep_choice *x, const int32_t *member, int64_t count) {
-    for (int64_t m = 0; m < count; m++) {
-        const double score = x->c->score[x->d->good[member[m]]];
-        x->value[m] = isnan(score) ? -INFINITY : score;
-    }
-}
 
 typedef struct label_place {
     int32_t label, place;
@@ -195,24 +177,20 @@ static glofnd_status value_label(gf_error *err, keep_choice *x, const int32_t *m
 
 static glofnd_status value_members(gf_error *err, keep_choice *x, const int32_t *member, int64_t count) {
     switch (x->c->keep) {
-    case GF_KEEP_CENTRAL: value_central(x, member, count); break;
+    case GF_KEEP_CENTRAL:
+        for (int64_t m = 0; m < count; m++) x->value[m] = (double)x->central[member[m]];
+        break;
     case GF_KEEP_SCORE:
-    case GF_KEEP_LARGEST: value_score(x, member, count); break;
+    case GF_KEEP_LARGEST:
+        for (int64_t m = 0; m < count; m++) {
+            const double score = x->c->score[x->d->good[member[m]]];
+            x->value[m] = isnan(score) ? -INFINITY : score;
+        }
+        break;
     case GF_KEEP_LABEL: return value_label(err, x, member, count);
     case GF_KEEP_FIRST: memset(x->value, 0, (size_t)count * sizeof *x->value); break;
     }
     return GLOFND_OK;
-}
-
-/* Splits come first, then the rule, then the row. */
-static int32_t best_member(const keep_choice *x, const int32_t *member, int64_t count) {
-    int64_t best = 0;
-    unsigned best_split = (unsigned)gf_split_of(x->c, x->d->good[member[0]]);
-    for (int64_t m = 1; m < count; m++) {
-        const unsigned split = (unsigned)gf_split_of(x->c, x->d->good[member[m]]); /* none: after all others */
-        if (split < best_split || (split == best_split && x->value[m] > x->value[best])) best = m, best_split = split;
-    }
-    return member[best];
 }
 
 static glofnd_status choose_kept(gf_error *err, keep_choice *x, const gf_discover_result *r, gf_decisions *out) {
@@ -220,51 +198,21 @@ static glofnd_status choose_kept(gf_error *err, keep_choice *x, const gf_discove
         const int32_t *member = x->member + x->first[g];
         const int64_t count = x->first[g + 1] - x->first[g];
         TRY(value_members(err, x, member, count));
-        const int32_t kept = best_member(x, member, count);
+        /* Splits come first, then the rule, then the row. */
+        int64_t best = 0;
+        unsigned best_split = (unsigned)gf_split_of(x->c, x->d->good[member[0]]);
+        for (int64_t m = 1; m < count; m++) {
+            const unsigned split = (unsigned)gf_split_of(x->c, x->d->good[member[m]]); /* none: after all others */
+            if (split < best_split || (split == best_split && x->value[m] > x->value[best])) best = m, best_split = split;
+        }
+        const int32_t kept = member[best];
         for (int64_t m = 0; m < count; m++) out->kept[member[m]] = kept;
         out->duplicates += count - 1;
     }
     return GLOFND_OK;
 }
 
-static glofnd_status check_keep_rule(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d) {
-    FAIL_IF(err, c->keep == GF_KEEP_LABEL && !d->label, GLOFND_E_ARGUMENT,
-            "keep=label needs labels: give labels, or data of a dataset that has them");
-    FAIL_IF(err, (c->keep == GF_KEEP_SCORE || c->keep == GF_KEEP_LARGEST) && !c->score, GLOFND_E_ARGUMENT,
-            "keep=%s needs a number of each row", gf_keep_rule_name(c->keep));
-    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "keep=central needs the embeddings");
-    return GLOFND_OK;
-}
-
-glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                             const gf_discover_result *r, gf_decisions *out) {
-    const int64_t largest = r->groups.count ? r->groups.part[0].nodes : 0, n = r->f.n;
-    keep_choice x = {.c = c, .d = d};
-    TRY(check_keep_rule(err, c, d));
-    x.first = calloc((size_t)r->groups.count + 2, sizeof *x.first);
-    x.member = malloc((size_t)(r->groups.nodes + 1) * sizeof *x.member);
-    x.value = malloc((size_t)(largest + 1) * sizeof *x.value);
-    const int central = c->keep == GF_KEEP_CENTRAL;
-    if (central) x.central = malloc((size_t)(n + 1) * sizeof *x.central);
-    out->kept = malloc((size_t)(n + 1) * sizeof *out->kept);
-    glofnd_status status = GLOFND_OK;
-    if (!x.first || !x.member || !x.value || (central && !x.central) || !out->kept)
-        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for groups of %lld rows", (long long)r->groups.nodes);
-    if (central && status == GLOFND_OK) status = gf_decide_central(err, c, s, d, r, x.central);
-    for (int64_t i = 0; status == GLOFND_OK && i < n; i++) out->kept[i] = (int32_t)i;
-    if (status == GLOFND_OK) {
-        list_members(&x, &r->groups, n);
-        status = choose_kept(err, &x, r, out);
-    }
-    out->keep = n - out->duplicates, out->bad = d->n - d->good_n;
-    free(x.first);
-    free(x.member);
-    free(x.value);
-    free(x.central);
-    return status;
-}
-
-/* ----- decide findings ----- */
+/* ---------- outliers and labels ---------- */
 
 /* Outliers, labels that disagree with mutual neighbours; see decide.h. */
 
@@ -295,37 +243,6 @@ static void cut_list(lonely_list *l) {
     l->count = GF_MIN(l->count, l->limit);
 }
 
-static void add_lonely(lonely_list *l, lonely x) {
-    if (l->limit == 0 || (l->full && by_similarity(&x, &l->at[l->limit - 1]) > 0)) return;
-    l->at[l->count++] = x;
-    if (l->count == 2 * l->limit) cut_list(l);
-}
-
-/* An outlier is less similar to its nearest neighbour than thresholds of the dataset usually are. */
-glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out) {
-    const gf_pairs_found *f = &r->f;
-    out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
-    if (f->top == 0) return GLOFND_OK;
-    lonely_list list = {.limit = GF_MIN(c->outliers, f->n)};
-    list.at = malloc((size_t)(2 * list.limit + 1) * sizeof *list.at);
-    out->outlier = malloc((size_t)(list.limit + 1) * sizeof *out->outlier);
-    if (!list.at || !out->outlier) {
-        free(list.at);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
-    }
-    for (int64_t i = 0; i < f->n; i++) {
-        const float similarity = f->similarity[i * f->top];
-        if (f->other[i * f->top] < 0) continue; /* compared with no other row: only_dup, probe */
-        add_lonely(&list, (lonely){similarity, f->lambda[i], (int32_t)i});
-        out->outliers_found += (double)similarity < out->outlier_limit;
-    }
-    cut_list(&list);
-    out->outliers = list.count;
-    for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list.at[k].position;
-    free(list.at);
-    return GLOFND_OK;
-}
-
 /* ----- labels ----- */
 
 double gf_label_issue_score(const gf_label_issue *x) { return (double)(x->best - x->own) / (double)(x->votes + 1); }
@@ -338,43 +255,7 @@ static int by_score(const void *a, const void *b) {
     return (x->position > y->position) - (x->position < y->position);
 }
 
-/* Votes of the listed mutual neighbours of anchor i; label [top] is scratch. Of equally frequent labels the smallest. */
-static gf_label_issue count_votes(const gf_discover_data *d, const gf_pairs_found *f, int64_t i, int32_t *label) {
-    gf_label_issue x = {.position = (int32_t)i, .suggested = -1};
-    const int32_t own = d->label[d->good[i]];
-    for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
-        const int32_t j = f->other[i * f->top + k], y = d->label[d->good[j]];
-        if (y >= 0 && f->similarity[i * f->top + k] > f->lambda[j]) label[x.votes++] = y;
-    }
-    if (x.votes) qsort(label, (size_t)x.votes, sizeof *label, gf_order_int32);
-    for (int32_t a = 0, b; a < x.votes; a = b) {
-        for (b = a + 1; b < x.votes && label[b] == label[a]; b++) continue;
-        if (label[a] == own) x.own = b - a;
-        if (b - a > x.best) x.best = b - a, x.suggested = label[a];
-    }
-    return x;
-}
-
-glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out) {
-    const gf_pairs_found *f = &r->f;
-    if (!d->label) return GLOFND_OK;
-    int32_t *label = malloc((size_t)(f->top + 1) * sizeof *label);
-    out->issue = malloc((size_t)(f->n + 1) * sizeof *out->issue);
-    if (!label || !out->issue) {
-        free(label);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)f->n);
-    }
-    for (int64_t i = 0; i < f->n; i++) {
-        if (d->label[d->good[i]] < 0) continue;
-        const gf_label_issue x = count_votes(d, f, i, label);
-        if (x.best > x.own) out->issue[out->issues++] = x;
-    }
-    if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
-    free(label);
-    return GLOFND_OK;
-}
-
-/* ----- decide leaks ----- */
+/* ---------- leaks ---------- */
 
 /* Leaks between splits: how many rows of a split have a duplicate in another one, and which; see decide.h. */
 
@@ -418,22 +299,6 @@ static void show_pair(leak_rows *x, int64_t i, int64_t j) {
     x->shown[j] |= 1u << a;
 }
 
-/* The pairs that the list has, as decide_files.c writes it. */
-static void show_listed(leak_rows *x, float limit, int exact) {
-    const gf_pairs_found *f = &x->r->f;
-    for (int64_t i = 0; i < f->n && exact; i++)
-        if (x->d->copy_of[i] != i) show_pair(x, i, x->d->copy_of[i]);
-    for (int64_t i = 0; i < f->n && !exact; i++)
-        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++) show_pair(x, i, f->other[i * f->top + k]);
-}
-
-static void find_first_of_splits(leak_rows *x) {
-    for (int64_t i = x->d->good_n - 1; i >= 0; i--) {
-        const int split = gf_split_of(x->c, x->d->good[i]);
-        if (split >= 0 && x->set[i] >= 0) x->first[(int64_t)x->set[i] * x->c->splits + split] = (int32_t)i;
-    }
-}
-
 static glofnd_status add_unlisted(gf_error *err, leak_rows *x) {
     gf_decisions *out = x->out;
     for (int64_t i = 0; i < x->d->good_n; i++) {
@@ -450,29 +315,8 @@ static glofnd_status add_unlisted(gf_error *err, leak_rows *x) {
     return GLOFND_OK;
 }
 
-static glofnd_status find_unlisted(gf_error *err, const gf_discover_spec *s, leak_rows *x) {
-    const int exact = s->dup_exact;
-    const int64_t sets = exact ? x->d->good_n : x->r->groups.count;
-    const size_t firsts = (size_t)(sets * x->c->splits);
-    x->set = exact ? x->d->copy_of : x->r->groups.of;
-    x->shown = calloc((size_t)x->d->good_n + 1, sizeof *x->shown);
-    x->first = malloc((firsts + 1) * sizeof *x->first);
-    glofnd_status status = GLOFND_OK;
-    if (!x->shown || !x->first)
-        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for leaks of %lld rows", (long long)x->d->good_n);
-    for (size_t i = 0; i < firsts && x->first; i++) x->first[i] = -1;
-    if (status == GLOFND_OK) {
-        show_listed(x, gf_discover_dup(s, x->d->dim), exact);
-        find_first_of_splits(x);
-        status = add_unlisted(err, x);
-    }
-    free(x->shown);
-    free(x->first);
-    return status;
-}
-
-glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *spec, const gf_discover_data *d,
-                              const gf_discover_result *r, gf_decisions *out) {
+static glofnd_status decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *spec, const gf_discover_data *d,
+                                  const gf_discover_result *r, gf_decisions *out) {
     if (!c->splits) return GLOFND_OK;
     split_bits *s = calloc((size_t)(d->good_n + 1), sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for splits of %lld rows", (long long)d->good_n);
@@ -481,10 +325,36 @@ glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_d
     count_leaks(c, d, d->copy_of, s, out->exact);
     free(s);
     leak_rows x = {.c = c, .d = d, .r = r, .out = out};
-    return find_unlisted(err, spec, &x);
+    const int exact = spec->dup_exact;
+    const int64_t sets = exact ? x.d->good_n : x.r->groups.count;
+    const size_t firsts = (size_t)(sets * x.c->splits);
+    x.set = exact ? x.d->copy_of : x.r->groups.of;
+    x.shown = calloc((size_t)x.d->good_n + 1, sizeof *x.shown);
+    x.first = malloc((firsts + 1) * sizeof *x.first);
+    glofnd_status status = GLOFND_OK;
+    if (!x.shown || !x.first) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for leaks of %lld rows", (long long)x.d->good_n);
+    for (size_t i = 0; i < firsts && x.first; i++) x.first[i] = -1;
+    if (status == GLOFND_OK) {
+        /* The pairs that the list has, as discover_files.c writes it. */
+        const float limit = gf_discover_dup(spec, x.d->dim);
+        const gf_pairs_found *f = &x.r->f;
+        for (int64_t i = 0; i < f->n && exact; i++)
+            if (x.d->copy_of[i] != i) show_pair(&x, i, x.d->copy_of[i]);
+        for (int64_t i = 0; i < f->n && !exact; i++)
+            for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
+                show_pair(&x, i, f->other[i * f->top + k]);
+        for (int64_t i = x.d->good_n - 1; i >= 0; i--) {
+            const int split = gf_split_of(x.c, x.d->good[i]);
+            if (split >= 0 && x.set[i] >= 0) x.first[(int64_t)x.set[i] * x.c->splits + split] = (int32_t)i;
+        }
+        status = add_unlisted(err, &x);
+    }
+    free(x.shown);
+    free(x.first);
+    return status;
 }
 
-/* ----- decide sample ----- */
+/* ---------- a subset ---------- */
 
 /* A diverse subset by greedy k-centre; see decide.h.
  *
@@ -504,7 +374,7 @@ typedef struct cover {
     double *centre;      /* [dim] of length 1 */
     float *row;          /* [dim] */
     int first;           /* the mean is no centre: near is overwritten */
-    const gf_row_piece *piece;
+    const row_piece *piece;
 } cover;
 
 static int is_kept(const cover *x, int64_t i) { return x->kept[i] == i; }
@@ -522,42 +392,42 @@ static double dot_with_centre(const float *row, const double *centre, int64_t di
 
 static void compare_with_centre(void *arg, int64_t task, int thread) {
     cover *x = arg;
-    const gf_row_piece *p = x->piece;
+    const row_piece *p = x->piece;
     (void)thread;
     for (int64_t i = p->first + task * COVER_BLOCK; i < p->first + GF_MIN((task + 1) * COVER_BLOCK, p->count); i++) {
         if (!is_kept(x, i)) continue;
-        const double v = dot_with_centre(gf_piece_row(p, i), x->centre, x->d->dim) * x->scale[i];
+        const double v = dot_with_centre(piece_row(p, i), x->centre, x->d->dim) * x->scale[i];
         x->near[i] = x->first ? v : fmax(x->near[i], v);
     }
 }
 
 static void set_scale(void *arg, int64_t task, int thread) {
     cover *x = arg;
-    const gf_row_piece *p = x->piece;
+    const row_piece *p = x->piece;
     (void)thread;
     for (int64_t i = p->first + task * COVER_BLOCK; i < p->first + GF_MIN((task + 1) * COVER_BLOCK, p->count); i++) {
-        const float *row = gf_piece_row(p, i);
+        const float *row = piece_row(p, i);
         double sum = 0.0;
         for (int64_t k = 0; k < x->d->dim; k++) sum += (double)row[k] * (double)row[k];
         x->scale[i] = 1.0 / sqrt(sum);
     }
 }
 
-static int64_t blocks_of(const gf_row_piece *p) { return (p->count + COVER_BLOCK - 1) / COVER_BLOCK; }
+static int64_t blocks_of(const row_piece *p) { return (p->count + COVER_BLOCK - 1) / COVER_BLOCK; }
 
-static void compare_piece(void *user, const gf_row_piece *p) {
+static void compare_piece(void *user, const row_piece *p) {
     cover *x = user;
     x->piece = p;
     gf_parallel(x->s->task.threads, blocks_of(p), compare_with_centre, x);
 }
 
 /* Scales, and the sum of the kept rows in x->centre. */
-static void add_piece(void *user, const gf_row_piece *p) {
+static void add_piece(void *user, const row_piece *p) {
     cover *x = user;
     x->piece = p;
     gf_parallel(x->s->task.threads, blocks_of(p), set_scale, x);
     for (int64_t i = p->first; i < p->first + p->count; i++)
-        for (int64_t k = 0; is_kept(x, i) && k < x->d->dim; k++) x->centre[k] += (double)gf_piece_row(p, i)[k] * x->scale[i];
+        for (int64_t k = 0; is_kept(x, i) && k < x->d->dim; k++) x->centre[k] += (double)piece_row(p, i)[k] * x->scale[i];
 }
 
 /* The kept row whose similarity is largest (sign 1) or smallest (-1). */
@@ -568,8 +438,8 @@ static int64_t extreme_row(const cover *x, double sign) {
     return best;
 }
 
-static glofnd_status visit_all(gf_error *err, cover *x, gf_row_visit *visit) {
-    return gf_decide_visit_rows(err, x->c, x->s, x->d, visit, x);
+static glofnd_status visit_all(gf_error *err, cover *x, row_visit *visit) {
+    return decide_visit_rows(err, x->c, x->s, x->d, visit, x);
 }
 
 static glofnd_status pick_centres(gf_error *err, cover *x, gf_decisions *out) {
@@ -580,7 +450,12 @@ static glofnd_status pick_centres(gf_error *err, cover *x, gf_decisions *out) {
     int64_t next = extreme_row(x, 1.0);
     for (int64_t k = 0; k < out->samples; k++) {
         out->sample[k] = (int32_t)next;
-        TRY(gf_decide_read_row(err, x->c, x->d, next, x->row));
+        /* One row, to out [dim]. */
+        const gf_discover_data *d = x->d;
+        float *row_out = x->row;
+        const int64_t row = d->good[next];
+        if (!d->x) TRY(x->c->rows->read(err, x->c->rows->user, row, 1, row_out));
+        else memcpy(row_out, d->x + row * d->dim, (size_t)d->dim * sizeof *row_out);
         for (int64_t m = 0; m < x->d->dim; m++) x->centre[m] = (double)x->row[m] * x->scale[next];
         x->first = k == 0;
         TRY(visit_all(err, x, compare_piece));
@@ -604,32 +479,7 @@ static glofnd_status load_rows_if_they_fit(gf_error *err, cover *x, gf_discover_
     return status;
 }
 
-glofnd_status gf_decide_sample(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                               gf_decisions *out) {
-    gf_discover_data loaded = {0};
-    if (!c->sample) return GLOFND_OK;
-    FAIL_IF(err, !d->x && !c->rows, GLOFND_E_ARGUMENT, "sample needs the embeddings");
-    cover x = {.c = c, .s = s, .d = d, .kept = out->kept};
-    x.scale = malloc((size_t)d->good_n * sizeof *x.scale);
-    x.near = malloc((size_t)d->good_n * sizeof *x.near);
-    x.centre = malloc((size_t)d->dim * sizeof *x.centre);
-    x.row = malloc((size_t)d->dim * sizeof *x.row);
-    out->samples = GF_MIN(c->sample, out->keep);
-    out->sample = malloc((size_t)out->samples * sizeof *out->sample);
-    glofnd_status status = GLOFND_OK;
-    if (!x.scale || !x.near || !x.centre || !x.row || !out->sample)
-        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a subset of %lld rows", (long long)out->keep);
-    if (status == GLOFND_OK) status = load_rows_if_they_fit(err, &x, &loaded);
-    if (status == GLOFND_OK) status = pick_centres(err, &x, out);
-    if (loaded.x != d->x) free(loaded.x);
-    free(x.scale);
-    free(x.near);
-    free(x.centre);
-    free(x.row);
-    return status;
-}
-
-/* ----- decide ----- */
+/* ---------- all decisions ---------- */
 
 const char *gf_keep_rule_name(gf_keep_rule rule) {
     static const char *const names[] = {"first", "central", "score", "largest", "label"};
@@ -644,11 +494,118 @@ int gf_split_of(const gf_decide_spec *c, int64_t row) {
 
 static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                             const gf_discover_result *r, gf_decisions *out) {
-    TRY(gf_decide_keep(err, c, s, d, r, out));
-    TRY(gf_decide_outliers(err, c, r, out));
-    TRY(gf_decide_labels(err, d, r, out));
-    TRY(gf_decide_leaks(err, c, s, d, r, out));
-    return gf_decide_sample(err, c, s, d, out);
+    /* Parts of gf_decide(), each sets its fields of out. */
+    const int64_t largest = r->groups.count ? r->groups.part[0].nodes : 0, n = r->f.n;
+    keep_choice x = {.c = c, .d = d};
+    FAIL_IF(err, c->keep == GF_KEEP_LABEL && !d->label, GLOFND_E_ARGUMENT,
+            "keep=label needs labels: give labels, or data of a dataset that has them");
+    FAIL_IF(err, (c->keep == GF_KEEP_SCORE || c->keep == GF_KEEP_LARGEST) && !c->score, GLOFND_E_ARGUMENT,
+            "keep=%s needs a number of each row", gf_keep_rule_name(c->keep));
+    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "keep=central needs the embeddings");
+    x.first = calloc((size_t)r->groups.count + 2, sizeof *x.first);
+    x.member = malloc((size_t)(r->groups.nodes + 1) * sizeof *x.member);
+    x.value = malloc((size_t)(largest + 1) * sizeof *x.value);
+    const int central = c->keep == GF_KEEP_CENTRAL;
+    if (central) x.central = malloc((size_t)(n + 1) * sizeof *x.central);
+    out->kept = malloc((size_t)(n + 1) * sizeof *out->kept);
+    glofnd_status status = GLOFND_OK;
+    if (!x.first || !x.member || !x.value || (central && !x.central) || !out->kept)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for groups of %lld rows", (long long)r->groups.nodes);
+    if (central && status == GLOFND_OK) status = decide_central(err, c, s, d, r, x.central);
+    for (int64_t i = 0; status == GLOFND_OK && i < n; i++) out->kept[i] = (int32_t)i;
+    if (status == GLOFND_OK) {
+        const gf_components *groups = &r->groups;
+        for (int64_t i = 0; i < n; i++)
+            if (groups->of[i] >= 0) x.first[groups->of[i] + 1]++;
+        for (int64_t g = 0; g < groups->count; g++) x.first[g + 1] += x.first[g];
+        for (int64_t i = 0; i < n; i++)
+            if (groups->of[i] >= 0) x.member[x.first[groups->of[i]]++] = (int32_t)i;
+        for (int64_t g = groups->count; g > 0; g--) x.first[g] = x.first[g - 1];
+        x.first[0] = 0;
+        status = choose_kept(err, &x, r, out);
+    }
+    out->keep = n - out->duplicates, out->bad = d->n - d->good_n;
+    free(x.first);
+    free(x.member);
+    free(x.value);
+    free(x.central);
+    TRY(status);
+    /* An outlier is less similar to its nearest neighbour than thresholds of the dataset usually are. */
+    const gf_pairs_found *f = &r->f;
+    out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
+    if (f->top != 0) {
+        lonely_list list = {.limit = GF_MIN(c->outliers, f->n)};
+        list.at = malloc((size_t)(2 * list.limit + 1) * sizeof *list.at);
+        out->outlier = malloc((size_t)(list.limit + 1) * sizeof *out->outlier);
+        if (!list.at || !out->outlier) {
+            free(list.at);
+            GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
+        }
+        for (int64_t i = 0; i < f->n; i++) {
+            const float similarity = f->similarity[i * f->top];
+            if (f->other[i * f->top] < 0) continue; /* compared with no other row: only_dup, probe */
+            lonely outliers_x = (lonely){similarity, f->lambda[i], (int32_t)i};
+            if (list.limit != 0 && (!list.full || by_similarity(&outliers_x, &list.at[list.limit - 1]) <= 0)) {
+                list.at[list.count++] = outliers_x;
+                if (list.count == 2 * list.limit) cut_list(&list);
+            }
+            out->outliers_found += (double)similarity < out->outlier_limit;
+        }
+        cut_list(&list);
+        out->outliers = list.count;
+        for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list.at[k].position;
+        free(list.at);
+    }
+    if (d->label) {
+        int32_t *label = malloc((size_t)(f->top + 1) * sizeof *label);
+        out->issue = malloc((size_t)(f->n + 1) * sizeof *out->issue);
+        if (!label || !out->issue) {
+            free(label);
+            GF_FAIL(err, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)f->n);
+        }
+        for (int64_t i = 0; i < f->n; i++) {
+            if (d->label[d->good[i]] < 0) continue;
+            /* Votes of the listed mutual neighbours of anchor i; label [top] is scratch. Of equally frequent labels the smallest. */
+            gf_label_issue issue = {.position = (int32_t)i, .suggested = -1};
+            const int32_t own = d->label[d->good[i]];
+            for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
+                const int32_t j = f->other[i * f->top + k], y = d->label[d->good[j]];
+                if (y >= 0 && f->similarity[i * f->top + k] > f->lambda[j]) label[issue.votes++] = y;
+            }
+            if (issue.votes) qsort(label, (size_t)issue.votes, sizeof *label, gf_order_int32);
+            for (int32_t a = 0, b; a < issue.votes; a = b) {
+                for (b = a + 1; b < issue.votes && label[b] == label[a]; b++) continue;
+                if (label[a] == own) issue.own = b - a;
+                if (b - a > issue.best) issue.best = b - a, issue.suggested = label[a];
+            }
+            if (issue.best > issue.own) out->issue[out->issues++] = issue;
+        }
+        if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
+        free(label);
+    }
+    TRY(decide_leaks(err, c, s, d, r, out));
+    /* value [good_n]: mean similarity to the others of a group of three or more rows; else 0. */
+    gf_discover_data loaded = {0};
+    if (!c->sample) return GLOFND_OK;
+    FAIL_IF(err, !d->x && !c->rows, GLOFND_E_ARGUMENT, "sample needs the embeddings");
+    cover sample_x = {.c = c, .s = s, .d = d, .kept = out->kept};
+    sample_x.scale = malloc((size_t)d->good_n * sizeof *sample_x.scale);
+    sample_x.near = malloc((size_t)d->good_n * sizeof *sample_x.near);
+    sample_x.centre = malloc((size_t)d->dim * sizeof *sample_x.centre);
+    sample_x.row = malloc((size_t)d->dim * sizeof *sample_x.row);
+    out->samples = GF_MIN(c->sample, out->keep);
+    out->sample = malloc((size_t)out->samples * sizeof *out->sample);
+    glofnd_status sample_status = GLOFND_OK;
+    if (!sample_x.scale || !sample_x.near || !sample_x.centre || !sample_x.row || !out->sample)
+        sample_status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a subset of %lld rows", (long long)out->keep);
+    if (sample_status == GLOFND_OK) sample_status = load_rows_if_they_fit(err, &sample_x, &loaded);
+    if (sample_status == GLOFND_OK) sample_status = pick_centres(err, &sample_x, out);
+    if (loaded.x != d->x) free(loaded.x);
+    free(sample_x.scale);
+    free(sample_x.near);
+    free(sample_x.centre);
+    free(sample_x.row);
+    return sample_status;
 }
 
 glofnd_status gf_decide(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,

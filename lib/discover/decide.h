@@ -1,7 +1,7 @@
 /* decide.h - decisions from a discovery: rows to keep and to remove, outliers, wrong labels, leaks between splits, a subset.
  *
  *     gf_decide(err, &spec, &s, &d, &r, &out);     after gf_discover_run()
- *     gf_decide_write(err, &folder, &report);      keep.txt, remove.txt, ... (decide_files.c)
+ *     gf_decide_write(err, &folder, &report);      keep.txt, remove.txt, ... (discover_files.c)
  * Of every group of duplicates one row is kept; rows in no group are kept; bad rows are removed. Positions are those of
  * discover.h: position p is row d.good[p], and positions ascend with rows.
  */
@@ -72,44 +72,9 @@ glofnd_status gf_decide(gf_error *err, const gf_decide_spec *c, const gf_discove
                         const gf_discover_result *r, gf_decisions *out);
 void gf_decisions_free(gf_decisions *x); /* accepts a zeroed struct */
 
-/* Parts of gf_decide(), each sets its fields of out. */
-glofnd_status gf_decide_keep(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                             const gf_discover_result *r, gf_decisions *out);
-/* value [good_n]: mean similarity to the others of a group of three or more rows; else 0. */
-glofnd_status gf_decide_central(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                                const gf_discover_result *r, float *value);
-glofnd_status gf_decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_result *r, gf_decisions *out);
-glofnd_status gf_decide_labels(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out);
-glofnd_status gf_decide_leaks(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                              const gf_discover_result *r, gf_decisions *out);
-glofnd_status gf_decide_sample(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                               gf_decisions *out);
-
 /* "first", "central", ...: its name; NULL: no such rule. */
 const char *gf_keep_rule_name(gf_keep_rule rule);
 /* The split of a row; -1: none. */
 int gf_split_of(const gf_decide_spec *c, int64_t row);
 /* Share of the votes by which the suggested label leads, as of one vote more: few votes count less. In (0, 1). */
 double gf_label_issue_score(const gf_label_issue *x);
-
-/* ----- decide rows ----- */
-
-/* The embeddings, for decisions that need them: from memory, or read again in pieces. Both give the same bits,
- * because rows come in the same order. */
-
-typedef struct gf_row_piece { /* usable rows: positions first .. first + count - 1 */
-    const gf_discover_data *d;
-    const float *x; /* rows from `base` on */
-    int64_t base, first, count;
-} gf_row_piece;
-
-static inline const float *gf_piece_row(const gf_row_piece *p, int64_t position) {
-    return p->x + ((int64_t)p->d->good[position] - p->base) * p->d->dim;
-}
-
-/* Calls visit() with all usable rows, some at a time, in rising order. E_CANCELLED. d->x or c->rows is there. */
-typedef void gf_row_visit(void *user, const gf_row_piece *piece);
-glofnd_status gf_decide_visit_rows(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
-                                   gf_row_visit *visit, void *user);
-/* One row, to out [dim]. */
-glofnd_status gf_decide_read_row(gf_error *err, const gf_decide_spec *c, const gf_discover_data *d, int64_t position, float *out);

@@ -1,4 +1,5 @@
-/* discover.c - see discover.h. */
+/* discover.c - see discover.h: the order of work. Learned thresholds; what a search is asked for; totals of what it finds; a run; a
+ * query against a stored result. */
 #include "discover/discover.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "util/array.h"
 #include "util/rng.h"
 
-/* ----- discover learn ----- */
+/* ----- learned thresholds ----- */
 
 /* Thresholds of fixed embeddings by the stochastic learner, as in training: random batches, one update of
  * each anchor per visit. The learning rate decays to 0 over the epochs, so that the last batches have little influence. */
@@ -35,22 +36,6 @@ static void copy_strip(void *user, const gf_strip *t, int thread) {
         memcpy(x->sim + (t->r0 + r) * x->batch + t->c0, t->s + (size_t)r * t->ld, (size_t)t->cols * sizeof *x->sim);
 }
 
-/* One batch: positions `first` and on of the epoch's order. */
-static glofnd_status learn_batch(gf_error *err, learner *x, uint32_t epoch, int64_t first) {
-    const gf_sweep_job silent = {.threads = x->s->task.threads, .watch.stop = x->s->task.watch.stop};
-    const gf_vectors batch = {.x = x->d->x, .row = x->row, .n = x->batch, .dim = x->d->dim};
-    for (int64_t i = 0; i < x->batch; i++) {
-        x->id[i] = gf_permute(x->s->seed, epoch, x->d->good_n, first + i);
-        x->row[i] = x->d->good[x->id[i]];
-    }
-    TRY(gf_sweep_vectors(err, &batch, &batch, &silent, copy_strip, x));
-    const glofnd_sims q = {
-        .size = sizeof q, .views = 1, .rows = x->batch, .cols = x->batch, .sim = x->sim, .id = x->id, .epoch = (int32_t)epoch};
-    const glofnd_status learned = glofnd_detect_update(x->ctx, x->store, &q);
-    FAIL_IF(err, learned != GLOFND_OK, learned, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
-    return GLOFND_OK;
-}
-
 /* The last batch of an epoch is completed with samples of the one before. */
 static glofnd_status learn_epoch(gf_error *err, learner *x, uint32_t epoch) {
     const int64_t n = x->d->good_n;
@@ -60,7 +45,24 @@ static glofnd_status learn_epoch(gf_error *err, learner *x, uint32_t epoch) {
     const glofnd_status set = glofnd_ctx_configure(x->ctx, &o);
     FAIL_IF(err, set != GLOFND_OK, set, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
     for (int64_t first = 0; first < n; first += x->batch) {
-        TRY(learn_batch(err, x, epoch, first + x->batch > n ? n - x->batch : first));
+        /* One batch: positions `batch_first` and on of the epoch's order. */
+        const int64_t batch_first = first + x->batch > n ? n - x->batch : first;
+        const gf_sweep_job silent = {.threads = x->s->task.threads, .watch.stop = x->s->task.watch.stop};
+        const gf_vectors batch = {.x = x->d->x, .row = x->row, .n = x->batch, .dim = x->d->dim};
+        for (int64_t i = 0; i < x->batch; i++) {
+            x->id[i] = gf_permute(x->s->seed, epoch, x->d->good_n, batch_first + i);
+            x->row[i] = x->d->good[x->id[i]];
+        }
+        TRY(gf_sweep_vectors(err, &batch, &batch, &silent, copy_strip, x));
+        const glofnd_sims q = {.size = sizeof q,
+                               .views = 1,
+                               .rows = x->batch,
+                               .cols = x->batch,
+                               .sim = x->sim,
+                               .id = x->id,
+                               .epoch = (int32_t)epoch};
+        const glofnd_status learned = glofnd_detect_update(x->ctx, x->store, &q);
+        FAIL_IF(err, learned != GLOFND_OK, learned, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
         const double done = ((double)epoch + (double)first / (double)n) / (double)x->s->epochs;
         gf_job_report(&x->s->task.watch, done / LEARN_PARTS);
     }
@@ -95,22 +97,9 @@ static glofnd_status read_learned(gf_error *err, const learner *x, float *lambda
     return GLOFND_OK;
 }
 
-glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, double alpha,
-                                float *lambda) {
-    learner x = {.s = s, .d = d, .batch = GF_MIN(s->batch, d->good_n)};
-    glofnd_status status = init_learner(err, &x, alpha);
-    for (int64_t e = 0; e < s->epochs && status == GLOFND_OK; e++) status = learn_epoch(err, &x, (uint32_t)e);
-    if (status == GLOFND_OK) status = read_learned(err, &x, lambda);
-    glofnd_store_free(x.store);
-    glofnd_ctx_free(x.ctx);
-    free(x.sim);
-    free(x.id);
-    free(x.row);
-    return status;
-}
-
-glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
-                                      int64_t rank, const float *lambda, gf_threshold_error *out) {
+/* Error of learned thresholds against exact ones, on a sample of anchors. */
+static glofnd_status discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
+                                          int64_t rank, const float *lambda, gf_threshold_error *out) {
     const int64_t n = GF_MIN(s->sample, d->good_n);
     gf_pairs_task t = {.rank = rank,
                        .dup = INFINITY,
@@ -138,7 +127,7 @@ glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, 
     return status;
 }
 
-/* ----- discover ----- */
+/* ----- the task ----- */
 
 glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t n, int64_t *rank) {
     const int64_t others = n - 1, max = s->learned ? others - 2 : others - 1; /* alpha of the learner is below 1 */
@@ -184,8 +173,12 @@ static int64_t above_in_list(const gf_pairs_found *f, int64_t i) {
     return k;
 }
 
-/* Finds the similarity of the last one of `max` listed pairs. */
-static glofnd_status cut_pairs(gf_error *err, int64_t max, gf_discover_result *r) {
+static glofnd_status count_listed(gf_error *err, int64_t max, gf_discover_result *r) {
+    r->cutoff = -INFINITY;
+    for (int64_t i = 0; i < r->f.n; i++) r->listed_of += above_in_list(&r->f, i);
+    r->listed = GF_MIN(r->listed_of, max);
+    if (!(r->listed < r->listed_of)) return GLOFND_OK;
+    /* Finds the similarity of the last one of `max` listed pairs. */
     const gf_pairs_found *f = &r->f;
     float *value = malloc((size_t)r->listed_of * sizeof *value);
     int64_t n = 0;
@@ -200,13 +193,6 @@ static glofnd_status cut_pairs(gf_error *err, int64_t max, gf_discover_result *r
     for (int64_t i = 0; i < n; i++) r->cut_ties -= value[i] > r->cutoff;
     free(value);
     return GLOFND_OK;
-}
-
-static glofnd_status count_listed(gf_error *err, int64_t max, gf_discover_result *r) {
-    r->cutoff = -INFINITY;
-    for (int64_t i = 0; i < r->f.n; i++) r->listed_of += above_in_list(&r->f, i);
-    r->listed = GF_MIN(r->listed_of, max);
-    return r->listed < r->listed_of ? cut_pairs(err, max, r) : GLOFND_OK;
 }
 
 int gf_discover_listed(const gf_discover_result *r, int64_t i, int64_t k, int64_t *ties) {
@@ -255,27 +241,6 @@ static glofnd_status count_copies(gf_error *err, const gf_discover_data *d, int6
     return GLOFND_OK;
 }
 
-/* Only equal bytes: every row of a group of g has g - 1 duplicates. */
-static glofnd_status set_copies(gf_error *err, const gf_discover_data *d, gf_pairs_found *f) {
-    int64_t *size = NULL;
-    TRY(count_copies(err, d, &size));
-    for (int64_t i = 0; i < f->n; i++) {
-        f->copy_root[i] = d->copy_of[i];
-        if (f->copies[i] != size[d->copy_of[i]] - 1) f->copies[i] = size[d->copy_of[i]] - 1; /* zeros take no memory yet */
-    }
-    free(size);
-    return GLOFND_OK;
-}
-
-/* New rows: all stored rows with their bytes. */
-static glofnd_status set_stored_copies(gf_error *err, const gf_discover_data *d, gf_discover_result *r) {
-    int64_t *size = NULL;
-    TRY(count_copies(err, d, &size));
-    for (int64_t i = 0; i < r->f.n; i++) r->f.copies[i] = r->stored_copy[i] < 0 ? 0 : size[r->stored_copy[i]];
-    free(size);
-    return GLOFND_OK;
-}
-
 int gf_discover_exact(const gf_discover_data *d, const gf_discover_result *r, int64_t i, int64_t j) {
     return (r->stored_copy ? r->stored_copy[i] : d->copy_of[i]) == d->copy_of[j];
 }
@@ -291,8 +256,27 @@ static int64_t below(const int32_t *sorted, int64_t n, int64_t y) {
     return low;
 }
 
-/* label [n] by position. */
-static glofnd_status measure_quality(gf_error *err, const int32_t *label, gf_discover_result *r) {
+glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, const int32_t *label,
+                                     gf_discover_result *r) {
+    gf_pairs_found *f = &r->f;
+    if (s->dup_exact) {
+        /* Only equal bytes: every row of a group of g has g - 1 duplicates. */
+        int64_t *size = NULL;
+        TRY(count_copies(err, d, &size));
+        for (int64_t i = 0; i < f->n; i++) {
+            f->copy_root[i] = d->copy_of[i];
+            if (f->copies[i] != size[d->copy_of[i]] - 1) f->copies[i] = size[d->copy_of[i]] - 1; /* zeros take no memory yet */
+        }
+        free(size);
+    }
+    sum_counts(r);
+    r->mutual_pairs /= 2, r->dup_pairs /= 2; /* counted at both ends */
+    r->dup_listed = count_listed_duplicates(s, d, r, 0);
+    TRY(count_listed(err, s->max_pairs, r));
+    TRY(gf_components_list(err, f->mutual_root, f->mutual, f->n, &r->parts));
+    TRY(gf_components_list(err, f->copy_root, f->copies, f->n, &r->groups));
+    if (!label || s->task.only_dup) return GLOFND_OK;
+    /* label [n] by position. */
     const int64_t n = r->f.n;
     gf_fn_counts *counts = malloc((size_t)n * sizeof *counts);
     int32_t *sorted = malloc((size_t)n * sizeof *sorted);
@@ -313,19 +297,6 @@ static glofnd_status measure_quality(gf_error *err, const int32_t *label, gf_dis
     return GLOFND_OK;
 }
 
-glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, const int32_t *label,
-                                     gf_discover_result *r) {
-    gf_pairs_found *f = &r->f;
-    if (s->dup_exact) TRY(set_copies(err, d, f));
-    sum_counts(r);
-    r->mutual_pairs /= 2, r->dup_pairs /= 2; /* counted at both ends */
-    r->dup_listed = count_listed_duplicates(s, d, r, 0);
-    TRY(count_listed(err, s->max_pairs, r));
-    TRY(gf_components_list(err, f->mutual_root, f->mutual, f->n, &r->parts));
-    TRY(gf_components_list(err, f->copy_root, f->copies, f->n, &r->groups));
-    return label && !s->task.only_dup ? measure_quality(err, label, r) : GLOFND_OK;
-}
-
 /* ----- run ----- */
 
 static gf_vectors rows_of(const gf_discover_data *d) {
@@ -339,13 +310,23 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     const gf_vectors rows = rows_of(d);
     const double alpha = s->k > 0 ? (double)r->rank / (double)(d->good_n - 1) : s->alpha;
     if (s->learned) {
-        TRY(gf_discover_learn(err, s, d, alpha, lambda));
+        /* Thresholds [d->good_n] by the learner, over all rows `epochs` times in random batches. */
+        learner x = {.s = s, .d = d, .batch = GF_MIN(s->batch, d->good_n)};
+        glofnd_status learn_status = init_learner(err, &x, alpha);
+        for (int64_t e = 0; e < s->epochs && learn_status == GLOFND_OK; e++) learn_status = learn_epoch(err, &x, (uint32_t)e);
+        if (learn_status == GLOFND_OK) learn_status = read_learned(err, &x, lambda);
+        glofnd_store_free(x.store);
+        glofnd_ctx_free(x.ctx);
+        free(x.sim);
+        free(x.id);
+        free(x.row);
+        TRY(learn_status);
         t.lambda = lambda, t.watch = gf_job_part(&s->task.watch, 0.5, 1.0);
     }
     t.label = label;
     TRY(s->search->open(err, &rows, s->task.threads, &state));
     glofnd_status status = GLOFND_OK;
-    if (s->learned) status = gf_discover_learn_error(err, s, d, state, r->rank, lambda, &r->error);
+    if (s->learned) status = discover_learn_error(err, s, d, state, r->rank, lambda, &r->error);
     if (!s->keep_rows) gf_discover_free_rows(d);
     if (status == GLOFND_OK) status = gf_pairs_found_alloc(err, &r->f, d->good_n, t.top);
     if (status == GLOFND_OK && t.below > 0) status = gf_pairs_found_below(err, &r->f, t.below);
@@ -401,28 +382,29 @@ void gf_discover_result_free(gf_discover_result *r) {
 
 /* ----- query ----- */
 
-static glofnd_status find_stored(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, gf_discover_result *r) {
-    r->stored_copy = malloc((size_t)q->good_n * sizeof *r->stored_copy);
-    FAIL_IF(err, !r->stored_copy, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)q->good_n);
-    TRY(gf_discover_match_rows(err, d, q, r->stored_copy));
-    for (int64_t i = 0; i < q->good_n; i++) r->stored_copies += r->stored_copy[i] >= 0;
-    return GLOFND_OK;
-}
-
 static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r) {
     const gf_vectors old = rows_of(d), new = rows_of(q);
     gf_pairs_task t = gf_discover_task(s, r->rank, d->good_n + 1, d->dim);
     void *state = NULL;
     t.lambda = lambda, t.below = 0;
-    TRY(find_stored(err, d, q, r));
+    r->stored_copy = malloc((size_t)q->good_n * sizeof *r->stored_copy);
+    FAIL_IF(err, !r->stored_copy, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)q->good_n);
+    TRY(gf_discover_match_rows(err, d, q, r->stored_copy));
+    for (int64_t i = 0; i < q->good_n; i++) r->stored_copies += r->stored_copy[i] >= 0;
     TRY(s->search->open(err, &old, s->task.threads, &state));
     gf_discover_free_rows(d);
     glofnd_status status = gf_pairs_found_alloc(err, &r->f, q->good_n, t.top);
     if (status == GLOFND_OK) status = s->search->query(err, state, &new, &t, &r->f);
     s->search->close(state);
     TRY(status);
-    if (s->dup_exact) TRY(set_stored_copies(err, d, r));
+    if (s->dup_exact) {
+        /* New rows: all stored rows with their bytes. */
+        int64_t *size = NULL;
+        TRY(count_copies(err, d, &size));
+        for (int64_t i = 0; i < r->f.n; i++) r->f.copies[i] = r->stored_copy[i] < 0 ? 0 : size[r->stored_copy[i]];
+        free(size);
+    }
     sum_counts(r);
     r->dup_listed = count_listed_duplicates(s, d, r, 1);
     return count_listed(err, s->max_pairs, r);

@@ -54,7 +54,6 @@ glofnd_status gf_discover_set_unreadable(gf_error *err, gf_discover_data *d, int
 const char *gf_discover_bad_kind(const gf_discover_data *d, int64_t row);
 void gf_discover_free_rows(gf_discover_data *d);
 void gf_discover_free_names(gf_discover_data *d);
-void gf_discover_free_labels(gf_discover_data *d);
 void gf_discover_data_free(gf_discover_data *d); /* accepts a zeroed struct */
 
 /* ----- search ----- */
@@ -114,12 +113,6 @@ glofnd_status gf_discover_statistics(gf_error *err, const gf_discover_spec *s, c
                                      gf_discover_result *r);
 glofnd_status gf_discover_labels(gf_error *err, const gf_discover_data *d, int32_t **label);
 void gf_discover_result_free(gf_discover_result *r); /* accepts a zeroed struct */
-
-/* Thresholds [d->good_n] by the learner, over all rows `epochs` times in random batches. */
-glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, double alpha, float *lambda);
-/* Error of learned thresholds against exact ones, on a sample of anchors. */
-glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
-                                      int64_t rank, const float *lambda, gf_threshold_error *out);
 
 /* True if anchor i and position j of d have equal bytes. */
 int gf_discover_exact(const gf_discover_data *d, const gf_discover_result *r, int64_t i, int64_t j);

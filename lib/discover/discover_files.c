@@ -38,7 +38,13 @@ static int64_t position_from(const gf_discover_data *q, int64_t row) {
     return low;
 }
 
-/* ----- the last columns of tables about two rows ----- */
+/* ----- the last columns of tables about two rows: names of both, then labels of both, where the data have them ----- */
+
+/* One row of a table: a row of d, called `word` in the heading ("anchor": anchor_name, anchor_label). */
+typedef struct row_side {
+    const gf_discover_data *d;
+    const char *word;
+} row_side;
 
 static void add_side_column(gf_table_columns *c, gf_column_kind kind, const char *word, const char *what) {
     char name[GF_COLUMN_NAME];
@@ -46,7 +52,7 @@ static void add_side_column(gf_table_columns *c, gf_column_kind kind, const char
     gf_table_columns_add(c, kind, name);
 }
 
-void gf_row_columns(gf_table_columns *c, gf_row_side a, gf_row_side b) {
+static void row_columns(gf_table_columns *c, row_side a, row_side b) {
     if (a.d->name) add_side_column(c, GF_COLUMN_TEXT, a.word, "name");
     if (b.d->name) add_side_column(c, GF_COLUMN_TEXT, b.word, "name");
     if (a.d->label) add_side_column(c, GF_COLUMN_INT32, a.word, "label");
@@ -63,7 +69,8 @@ static void put_label_cell(gf_lines *l, const gf_discover_data *d, int64_t row) 
     else if (d->label) gf_cell_integer(l, row < 0 ? -1 : d->label[row]);
 }
 
-void gf_row_cells(gf_lines *l, const gf_discover_data *d, int64_t a, const gf_discover_data *e, int64_t b) {
+/* Cells of rows a and b, -1: none; then the end of the line. */
+static void row_cells(gf_lines *l, const gf_discover_data *d, int64_t a, const gf_discover_data *e, int64_t b) {
     put_name_cell(l, d, a);
     put_name_cell(l, e, b);
     put_label_cell(l, d, a);
@@ -95,7 +102,7 @@ static pair pair_at(const gf_discover_report *x, int64_t i, int64_t k) {
 
 /* The two sides of a query may have names and labels independently. */
 static void add_row_columns(gf_table_columns *c, const gf_discover_report *x) {
-    gf_row_columns(c, (gf_row_side){x->q, "anchor"}, (gf_row_side){x->d, "other"});
+    row_columns(c, (row_side){x->q, "anchor"}, (row_side){x->d, "other"});
 }
 
 static void put_rows_of(gf_lines *t, const pair *p) {
@@ -104,7 +111,7 @@ static void put_rows_of(gf_lines *t, const pair *p) {
     gf_cell_real(t, p->similarity);
 }
 
-static void end_row(gf_lines *t, const gf_discover_report *x, const pair *p) { gf_row_cells(t, x->q, p->anchor, x->d, p->other); }
+static void end_row(gf_lines *t, const gf_discover_report *x, const pair *p) { row_cells(t, x->q, p->anchor, x->d, p->other); }
 
 static void put_json_name(gf_lines *t, const char *key, const gf_discover_data *d, int64_t row) {
     if (!d->name) return;
@@ -116,23 +123,6 @@ static void put_json_label(gf_lines *t, const char *key, const gf_discover_data 
     if (!d->label) return;
     gf_lines_text(t, key);
     gf_lines_integer(t, d->label[row]);
-}
-
-static void put_json(gf_lines *t, const gf_discover_report *x, const pair *p) {
-    GF_LINES_PUT(t, "{\"anchor\": ");
-    gf_lines_integer(t, p->anchor);
-    GF_LINES_PUT(t, ", \"other\": ");
-    gf_lines_integer(t, p->other);
-    GF_LINES_PUT(t, ", \"similarity\": ");
-    gf_lines_number(t, rounded(p->similarity));
-    GF_LINES_PUT(t, ", \"threshold\": ");
-    gf_lines_number(t, rounded(p->threshold));
-    gf_lines_text(t, p->mutual ? ", \"mutual\": true" : ", \"mutual\": false");
-    put_json_name(t, ", \"anchor_name\": ", x->q, p->anchor);
-    put_json_name(t, ", \"other_name\": ", x->d, p->other);
-    put_json_label(t, ", \"anchor_label\": ", x->q, p->anchor);
-    put_json_label(t, ", \"other_label\": ", x->d, p->other);
-    GF_LINES_PUT(t, "}\n");
 }
 
 /* Anchors of a block: a few thousand lines. */
@@ -157,51 +147,28 @@ static void fill_pairs(const void *arg, int64_t from, int64_t to, gf_lines *out)
             gf_cell_real(&out[ALL], p.threshold);
             gf_cell_flag(&out[ALL], p.mutual);
             end_row(&out[ALL], l->x, &p);
-            if (l->x->format != GF_TABLE_PARQUET) put_json(&out[JSON], l->x, &p);
+            if (l->x->format != GF_TABLE_PARQUET) {
+                gf_lines *t = &out[JSON];
+                const gf_discover_report *x = l->x;
+                GF_LINES_PUT(t, "{\"anchor\": ");
+                gf_lines_integer(t, p.anchor);
+                GF_LINES_PUT(t, ", \"other\": ");
+                gf_lines_integer(t, p.other);
+                GF_LINES_PUT(t, ", \"similarity\": ");
+                gf_lines_number(t, rounded(p.similarity));
+                GF_LINES_PUT(t, ", \"threshold\": ");
+                gf_lines_number(t, rounded(p.threshold));
+                gf_lines_text(t, p.mutual ? ", \"mutual\": true" : ", \"mutual\": false");
+                put_json_name(t, ", \"anchor_name\": ", x->q, p.anchor);
+                put_json_name(t, ", \"other_name\": ", x->d, p.other);
+                put_json_label(t, ", \"anchor_label\": ", x->q, p.anchor);
+                put_json_label(t, ", \"other_label\": ", x->d, p.other);
+                GF_LINES_PUT(t, "}\n");
+            }
             if (l->x->query || !p.mutual || !gf_discover_canonical(f, i, k)) continue;
             put_rows_of(&out[MUTUAL], &p);
             end_row(&out[MUTUAL], l->x, &p);
         }
-}
-
-/* Counts the pairs equal to the cutoff before each block: only the first ones are listed. */
-static glofnd_status count_ties(gf_error *err, pair_lines *l) {
-    const gf_pairs_found *f = &l->x->r->f;
-    const int64_t block = block_of(f);
-    int64_t ties = 0;
-    l->ties = malloc((size_t)(f->n / block + 1) * sizeof *l->ties);
-    FAIL_IF(err, !l->ties, GLOFND_E_MEMORY, "no memory for pairs");
-    for (int64_t i = 0; i < f->n; i++) {
-        if (i % block == 0) l->ties[i / block] = ties;
-        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++)
-            gf_discover_listed(l->x->r, i, k, &ties);
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status write_pairs(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns all = {0}, mutual = {0};
-    pair_lines l = {.x = x};
-    gf_table_columns_add(&all, GF_COLUMN_INT32, "anchor other");
-    gf_table_columns_add(&all, GF_COLUMN_FLOAT, "similarity threshold");
-    gf_table_columns_add(&all, GF_COLUMN_FLAG, "mutual");
-    add_row_columns(&all, x);
-    gf_table_columns_add(&mutual, GF_COLUMN_INT32, "a b");
-    gf_table_columns_add(&mutual, GF_COLUMN_FLOAT, "similarity");
-    add_row_columns(&mutual, x);
-    TRY(count_ties(err, &l));
-    const char *json = x->format == GF_TABLE_PARQUET ? NULL : "pairs.jsonl";
-    const gf_table_files t = {
-        .name = {[ALL] = "pairs", [MUTUAL] = x->query ? NULL : "mutual", [JSON] = json},
-        .columns = {[ALL] = &all, [MUTUAL] = &mutual},
-        .items = x->r->f.n,
-        .block = block_of(&x->r->f),
-        .fill = fill_pairs,
-        .arg = &l,
-    };
-    const glofnd_status status = write_table(err, to, x, t);
-    free(l.ties);
-    return status;
 }
 
 /* ----- duplicates ----- */
@@ -246,26 +213,6 @@ static void fill_near(const void *arg, int64_t from, int64_t to, gf_lines *out) 
         }
 }
 
-static glofnd_status write_duplicates(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    const int exact = x->s->dup_exact;
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "group a b");
-    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
-    gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
-    add_row_columns(&c, x);
-    const gf_table_files t = {
-        .name = {"duplicates"},
-        .columns = {&c},
-        .items = x->r->f.n,
-        .block = block_of(&x->r->f),
-        .arg = x,
-        .fill = !exact     ? fill_near
-                : x->query ? fill_stored
-                           : fill_exact,
-    };
-    return write_table(err, to, x, t);
-}
-
 /* ----- components and bad rows ----- */
 
 typedef struct part_lines {
@@ -293,30 +240,18 @@ static glofnd_status write_components(gf_error *err, const gf_output_folder *to,
                        (gf_table_files){.name = {name}, .columns = {&c}, .items = p->count, .fill = fill_components, .arg = &l});
 }
 
-static void put_reason(gf_lines *out, const gf_discover_data *d, int64_t row) {
-    char text[sizeof(gf_error) + 16];
-    const int why = d->unreadable && d->unreadable[row];
-    snprintf(text, sizeof text, "%s%s%s", gf_discover_bad_kind(d, row), why ? ": " : "", why ? d->unreadable[row] : "");
-    gf_cell_text(out, text);
-}
-
 static void fill_bad(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_data *d = arg;
     for (int64_t i = from; i < to; i++) {
         if (d->kind[i] == GF_ROW_GOOD) continue;
         gf_cell_integer(out, i);
-        put_reason(out, d, i);
+        char text[sizeof(gf_error) + 16];
+        const int why = d->unreadable && d->unreadable[i];
+        snprintf(text, sizeof text, "%s%s%s", gf_discover_bad_kind(d, i), why ? ": " : "", why ? d->unreadable[i] : "");
+        gf_cell_text(out, text);
         if (d->name) gf_cell_text(out, d->name[i]);
         gf_row_end(out);
     }
-}
-
-static glofnd_status write_bad(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "row");
-    gf_table_columns_add(&c, GF_COLUMN_TEXT, x->q->name ? "why name" : "why");
-    return write_table(err, to, x,
-                       (gf_table_files){.name = {"bad_rows"}, .columns = {&c}, .items = x->q->n, .fill = fill_bad, .arg = x->q});
 }
 
 /* ----- arrays ----- */
@@ -326,36 +261,27 @@ enum { COLUMNS = 8 }; /* see docs/discover.md and "columns" of summary.json */
 /* The row of a position, without a look at memory where all rows are usable. */
 static int32_t row_of(const gf_discover_data *d, int32_t position) { return d->good_n == d->n ? position : d->good[position]; }
 
-static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
-    const gf_pairs_found *f = &x->r->f;
-    const int near = f->top > 0 && f->other[i * f->top] >= 0;
-    const double values[COLUMNS] = {
-        (double)f->lambda[i],
-        near ? (double)f->similarity[i * f->top] : NAN,
-        near ? (double)row_of(x->d, f->other[i * f->top]) : -1.0,
-        (double)f->above[i],
-        (double)f->mutual[i],
-        x->r->quality.anchors ? (double)f->hits[i] : -1.0,
-        x->query ? -1.0 : (double)x->r->parts.of[i],
-        x->query ? -1.0 : (double)x->r->groups.of[i],
-    };
-    memcpy(row, values, sizeof values);
-}
-
 static void fill_anchors(const void *arg, int64_t first, int64_t rows, void *to) {
     const gf_discover_report *x = arg;
     const gf_discover_data *q = x->q;
     double *table = to;
     for (int64_t c = 0; c < rows * COLUMNS; c++) table[c] = NAN; /* bad rows */
-    for (int64_t i = position_from(q, first); i < q->good_n && q->good[i] < first + rows; i++)
-        fill_row(x, i, table + (q->good[i] - first) * COLUMNS);
-}
-
-static glofnd_status write_anchors(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char path[PATH_MAX];
-    const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {x->q->n, COLUMNS}};
-    TRY(gf_output_folder_path(err, to, "anchors.npy", path));
-    return gf_npy_write_rows(err, path, &a, fill_anchors, x);
+    for (int64_t i = position_from(q, first); i < q->good_n && q->good[i] < first + rows; i++) {
+        double *row = table + (q->good[i] - first) * COLUMNS;
+        const gf_pairs_found *f = &x->r->f;
+        const int near = f->top > 0 && f->other[i * f->top] >= 0;
+        const double values[COLUMNS] = {
+            (double)f->lambda[i],
+            near ? (double)f->similarity[i * f->top] : NAN,
+            near ? (double)row_of(x->d, f->other[i * f->top]) : -1.0,
+            (double)f->above[i],
+            (double)f->mutual[i],
+            x->r->quality.anchors ? (double)f->hits[i] : -1.0,
+            x->query ? -1.0 : (double)x->r->parts.of[i],
+            x->query ? -1.0 : (double)x->r->groups.of[i],
+        };
+        memcpy(row, values, sizeof values);
+    }
 }
 
 static void fill_others(const void *arg, int64_t first, int64_t rows, void *to) {
@@ -379,18 +305,6 @@ static void fill_similarities(const void *arg, int64_t first, int64_t rows, void
     for (int64_t i = position_from(q, first); i < q->good_n && q->good[i] < first + rows; i++)
         for (int64_t k = 0; k < top && x->r->f.other[i * top + k] >= 0; k++)
             table[(q->good[i] - first) * top + k] = x->r->f.similarity[i * top + k];
-}
-
-/* Most similar others of every row, also below the threshold: int32 rows and float32 similarities, [n][top]. */
-static glofnd_status write_neighbours(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char path[PATH_MAX];
-    gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->q->n, x->r->f.top}};
-    if (x->r->f.top == 0) return GLOFND_OK;
-    TRY(gf_output_folder_path(err, to, "neighbours.npy", path));
-    TRY(gf_npy_write_rows(err, path, &a, fill_others, x));
-    TRY(gf_output_folder_path(err, to, "similarities.npy", path));
-    a.type = GF_NPY_F4;
-    return gf_npy_write_rows(err, path, &a, fill_similarities, x);
 }
 
 /* ----- graph ----- */
@@ -426,128 +340,42 @@ static void add_cell(graph_cells *p, uint64_t value) {
     for (int b = 0; b < p->element; b++) p->bytes[p->used++] = (uint8_t)(value >> 8 * b);
 }
 
-static void put_indices(graph_cells *p, const gf_discover_report *x) {
-    const gf_pairs_found *f = &x->r->f;
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++)
-            add_cell(p, (uint64_t)x->d->good[f->other[i * f->top + k]]);
-    flush_cells(p);
-}
-
-static void put_starts(graph_cells *p, const gf_discover_report *x) {
-    const gf_pairs_found *f = &x->r->f;
-    int64_t cells = 0, i = 0;
-    add_cell(p, 0);
-    for (int64_t row = 0; row < x->d->n; row++) {
-        if (i < f->n && x->d->good[i] == row) cells += listed_neighbours(f, i++);
-        add_cell(p, (uint64_t)cells);
-    }
-    flush_cells(p);
-}
-
-static void put_distances(graph_cells *p, const gf_discover_report *x) {
-    const gf_pairs_found *f = &x->r->f;
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++) {
-            const float distance = 1.0f - f->similarity[i * f->top + k], cell = distance > 0.0f ? distance : 0.0f;
-            uint32_t bits;
-            memcpy(&bits, &cell, sizeof bits);
-            add_cell(p, bits);
-        }
-    flush_cells(p);
-}
-
-glofnd_status gf_decide_write_graph(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char path[PATH_MAX];
-    gf_npz z;
-    int64_t cells = 0;
-    for (int64_t i = 0; i < x->r->f.n; i++) cells += listed_neighbours(&x->r->f, i);
-    const int wide = cells > INT32_MAX ? 8 : 4;
-    const char *integer = wide == 8 ? "<i8" : "<i4";
-    const int64_t n = x->d->n, starts = n + 1, two = 2;
-    graph_cells *p = malloc(sizeof *p);
-    FAIL_IF(err, !p, GLOFND_E_MEMORY, "no memory for the graph of neighbours");
-    glofnd_status status = gf_output_folder_path(err, to, "graph.npz", path);
-    if (status == GLOFND_OK) status = gf_npz_open(err, &z, path);
-    if (status == GLOFND_OK) {
-        p->z = &z, p->used = 0, p->element = wide;
-        gf_npz_entry(&z, "indices", integer, 1, &cells, (size_t)wide);
-        put_indices(p, x);
-        gf_npz_entry(&z, "indptr", integer, 1, &starts, (size_t)wide);
-        put_starts(p, x);
-        gf_npz_entry(&z, "format", "|S3", 0, NULL, 3);
-        gf_npz_put(&z, "csr", 3);
-        gf_npz_entry(&z, "shape", "<i8", 1, &two, 8);
-        p->element = 8;
-        add_cell(p, (uint64_t)n), add_cell(p, (uint64_t)n);
-        flush_cells(p);
-        gf_npz_entry(&z, "data", "<f4", 1, &cells, 4);
-        p->element = 4;
-        put_distances(p, x);
-        status = gf_npz_close(err, &z);
-    }
-    free(p);
-    return status;
-}
-
 /* ----- keep and remove ----- */
 
 enum { KEEP, REMOVE, WHY, KEPT }; /* KEPT only as Parquet: keep.txt with names and labels */
-
-static void put_kept(gf_lines *out, const gf_discover_report *x, int64_t row) {
-    gf_lines_integer(&out[KEEP], row);
-    GF_LINES_PUT(&out[KEEP], "\n");
-    if (x->format != GF_TABLE_PARQUET) return;
-    const int split = gf_split_of(x->decide, row);
-    gf_cell_integer(&out[KEPT], row);
-    if (x->decide->splits) gf_cell_text(&out[KEPT], split < 0 ? "" : x->decide->split[split].name);
-    if (x->d->name) gf_cell_text(&out[KEPT], x->d->name[row]);
-    if (x->d->label) gf_cell_integer(&out[KEPT], x->d->label[row]);
-    gf_row_end(&out[KEPT]);
-}
-
-static void put_removed(gf_lines *out, const gf_discover_report *x, int64_t row, int64_t position) {
-    const gf_discover_data *d = x->d;
-    const int good = d->kind[row] == GF_ROW_GOOD;
-    const int64_t kept = good ? x->decisions->kept[position] : -1;
-    gf_lines_integer(&out[REMOVE], row);
-    GF_LINES_PUT(&out[REMOVE], "\n");
-    gf_cell_integer(&out[WHY], row);
-    gf_cell_integer(&out[WHY], good ? d->good[kept] : -1);
-    gf_cell_integer(&out[WHY], good ? x->r->groups.of[position] : -1);
-    gf_cell_text(&out[WHY], !good                                      ? gf_discover_bad_kind(d, row)
-                            : d->copy_of[position] == d->copy_of[kept] ? "exact"
-                                                                       : "duplicate");
-    gf_row_cells(&out[WHY], d, row, d, good ? d->good[kept] : -1);
-}
 
 static void fill_decisions(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_report *x = arg;
     int64_t p = position_from(x->d, from);
     for (int64_t row = from; row < to; row++) {
         const int good = x->d->kind[row] == GF_ROW_GOOD;
-        if (good && x->decisions->kept[p] == p) put_kept(out, x, row);
-        else put_removed(out, x, row, p);
+        if (good && x->decisions->kept[p] == p) {
+            gf_lines_integer(&out[KEEP], row);
+            GF_LINES_PUT(&out[KEEP], "\n");
+            if (x->format == GF_TABLE_PARQUET) {
+                const int split = gf_split_of(x->decide, row);
+                gf_cell_integer(&out[KEPT], row);
+                if (x->decide->splits) gf_cell_text(&out[KEPT], split < 0 ? "" : x->decide->split[split].name);
+                if (x->d->name) gf_cell_text(&out[KEPT], x->d->name[row]);
+                if (x->d->label) gf_cell_integer(&out[KEPT], x->d->label[row]);
+                gf_row_end(&out[KEPT]);
+            }
+        } else {
+            const gf_discover_data *d = x->d;
+            const int removed_good = d->kind[row] == GF_ROW_GOOD;
+            const int64_t kept = removed_good ? x->decisions->kept[p] : -1;
+            gf_lines_integer(&out[REMOVE], row);
+            GF_LINES_PUT(&out[REMOVE], "\n");
+            gf_cell_integer(&out[WHY], row);
+            gf_cell_integer(&out[WHY], removed_good ? d->good[kept] : -1);
+            gf_cell_integer(&out[WHY], removed_good ? x->r->groups.of[p] : -1);
+            gf_cell_text(&out[WHY], !removed_good                       ? gf_discover_bad_kind(d, row)
+                                    : d->copy_of[p] == d->copy_of[kept] ? "exact"
+                                                                        : "duplicate");
+            row_cells(&out[WHY], d, row, d, removed_good ? d->good[kept] : -1);
+        }
         p += good;
     }
-}
-
-static glofnd_status write_decisions(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns why = {0}, kept = {0};
-    gf_table_columns_add(&why, GF_COLUMN_INT32, "row kept group");
-    gf_table_columns_add(&why, GF_COLUMN_TEXT, "why");
-    gf_row_columns(&why, (gf_row_side){x->d, "row"}, (gf_row_side){x->d, "kept"});
-    gf_table_columns_add(&kept, GF_COLUMN_INT32, "row");
-    if (x->decide->splits) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "split");
-    if (x->d->name) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "name");
-    if (x->d->label) gf_table_columns_add(&kept, GF_COLUMN_INT32, "label");
-    const char *table = x->format == GF_TABLE_PARQUET ? "keep" : NULL;
-    return write_table(err, to, x,
-                       (gf_table_files){.name = {"keep.txt", "remove.txt", "remove", table},
-                                        .columns = {[WHY] = &why, [KEPT] = &kept},
-                                        .items = x->d->n,
-                                        .fill = fill_decisions,
-                                        .arg = x});
 }
 
 /* ----- splits ----- */
@@ -569,16 +397,6 @@ static void fill_part(const void *arg, int64_t from, int64_t to, gf_lines *out) 
     }
 }
 
-static glofnd_status write_parts(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    for (int k = 0; k < x->decide->splits; k++) {
-        char name[32];
-        const split_part a = {x, &x->decide->split[k]};
-        snprintf(name, sizeof name, "keep_%d.txt", k + 1);
-        TRY(write_table(err, to, x, (gf_table_files){.name = {name}, .items = a.split->rows, .fill = fill_part, .arg = &a}));
-    }
-    return GLOFND_OK;
-}
-
 /* One line per split: its place, and rows of it with a duplicate in each split. */
 static void fill_matrix(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_report *x = arg;
@@ -591,27 +409,6 @@ static void fill_matrix(const void *arg, int64_t from, int64_t to, gf_lines *out
         for (int b = 0; b < c->splits; b++) gf_cell_integer(out, x->decisions->exact[a][b]);
         gf_row_end(out);
     }
-}
-
-/* Always a TSV: `--from` reads it. */
-static glofnd_status write_matrix(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_TEXT, "split");
-    gf_table_columns_add(&c, GF_COLUMN_INT64, "first rows");
-    for (int exact = 0; exact < 2; exact++)
-        for (int b = 0; b < x->decide->splits; b++) {
-            char name[GF_COLUMN_NAME];
-            snprintf(name, sizeof name, "%s_%.*s", exact ? "exact" : "in", GF_SPLIT_NAME, x->decide->split[b].name);
-            gf_table_columns_add(&c, GF_COLUMN_INT64, name);
-        }
-    const gf_table_files t = {.name = {"split_matrix"},
-                              .columns = {&c},
-                              .items = x->decide->splits,
-                              .block = TABLE_BLOCK,
-                              .fill = fill_matrix,
-                              .arg = x,
-                              .threads = 1};
-    return gf_table_files_write(err, to, &t);
 }
 
 /* similarity NaN: not compared, they are connected by other rows of their group. */
@@ -629,7 +426,7 @@ static void put_leak(gf_lines *t, const gf_discover_report *x, int64_t i, int64_
     gf_cell_integer(t, b);
     gf_cell_real(t, similarity);
     gf_cell_flag(t, gf_discover_exact(d, x->r, i, j));
-    gf_row_cells(t, d, a, d, b);
+    row_cells(t, d, a, d, b);
 }
 
 /* The pairs of duplicates.tsv whose rows are in two splits; then rows that leak without being in one of these. */
@@ -651,24 +448,6 @@ static void fill_leaks(const void *arg, int64_t from, int64_t to, gf_lines *out)
     }
 }
 
-static glofnd_status write_splits(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_TEXT, "a_split b_split");
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "a_index b_index a b");
-    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
-    gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
-    gf_row_columns(&c, (gf_row_side){x->d, "a"}, (gf_row_side){x->d, "b"});
-    TRY(write_parts(err, to, x));
-    TRY(write_matrix(err, to, x));
-    return write_table(err, to, x,
-                       (gf_table_files){.name = {"leaks"},
-                                        .columns = {&c},
-                                        .items = x->r->f.n + x->decisions->unlisted_count,
-                                        .block = 1 + TABLE_BLOCK / (x->r->f.top + 1),
-                                        .fill = fill_leaks,
-                                        .arg = x});
-}
-
 /* ----- outliers and labels ----- */
 
 static void fill_outliers(const void *arg, int64_t from, int64_t to, gf_lines *out) {
@@ -682,7 +461,7 @@ static void fill_outliers(const void *arg, int64_t from, int64_t to, gf_lines *o
         gf_cell_real(out, v);
         gf_cell_real(out, (double)f->lambda[i]);
         gf_cell_flag(out, v < x->decisions->outlier_limit);
-        gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[near]);
+        row_cells(out, x->d, x->d->good[i], x->d, x->d->good[near]);
     }
 }
 
@@ -691,7 +470,7 @@ static glofnd_status write_outliers(gf_error *err, const gf_output_folder *to, c
     gf_table_columns_add(&c, GF_COLUMN_INT32, "row nearest");
     gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
     gf_table_columns_add(&c, GF_COLUMN_FLAG, "outlier");
-    gf_row_columns(&c, (gf_row_side){x->d, "row"}, (gf_row_side){x->d, "nearest"});
+    row_columns(&c, (row_side){x->d, "row"}, (row_side){x->d, "nearest"});
     return write_table(err, to, x,
                        (gf_table_files){.name = {"outliers"},
                                         .columns = {&c},
@@ -770,7 +549,7 @@ static void fill_negatives(const void *arg, int64_t from, int64_t to, gf_lines *
             gf_cell_integer(out, x->d->good[f->below_other[e]]);
             gf_cell_real(out, (double)f->below_similarity[e]);
             gf_cell_real(out, (double)f->lambda[i]);
-            gf_row_cells(out, x->d, x->d->good[i], x->d, x->d->good[f->below_other[e]]);
+            row_cells(out, x->d, x->d->good[i], x->d, x->d->good[f->below_other[e]]);
         }
 }
 
@@ -778,7 +557,7 @@ static glofnd_status write_negative_pairs(gf_error *err, const gf_output_folder 
     gf_table_columns c = {0};
     gf_table_columns_add(&c, GF_COLUMN_INT32, "anchor other");
     gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
-    gf_row_columns(&c, (gf_row_side){x->d, "anchor"}, (gf_row_side){x->d, "other"});
+    row_columns(&c, (row_side){x->d, "anchor"}, (row_side){x->d, "other"});
     return write_table(err, to, x,
                        (gf_table_files){.name = {"negatives"},
                                         .columns = {&c},
@@ -788,9 +567,63 @@ static glofnd_status write_negative_pairs(gf_error *err, const gf_output_folder 
                                         .arg = x});
 }
 
-glofnd_status gf_decide_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    TRY(write_decisions(err, to, x));
-    if (x->decide->splits) TRY(write_splits(err, to, x));
+/* keep.txt, remove.txt, remove.tsv, outliers.tsv, label_issues.tsv, leaks.tsv, split_matrix.tsv, keep_N.txt, sample.txt,
+ * negatives.npy, graph.npz: those that x->decide asks for. */
+static glofnd_status decide_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns why = {0}, kept = {0};
+    gf_table_columns_add(&why, GF_COLUMN_INT32, "row kept group");
+    gf_table_columns_add(&why, GF_COLUMN_TEXT, "why");
+    row_columns(&why, (row_side){x->d, "row"}, (row_side){x->d, "kept"});
+    gf_table_columns_add(&kept, GF_COLUMN_INT32, "row");
+    if (x->decide->splits) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "split");
+    if (x->d->name) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "name");
+    if (x->d->label) gf_table_columns_add(&kept, GF_COLUMN_INT32, "label");
+    const char *table = x->format == GF_TABLE_PARQUET ? "keep" : NULL;
+    TRY(write_table(err, to, x,
+                    (gf_table_files){.name = {"keep.txt", "remove.txt", "remove", table},
+                                     .columns = {[WHY] = &why, [KEPT] = &kept},
+                                     .items = x->d->n,
+                                     .fill = fill_decisions,
+                                     .arg = x}));
+    if (x->decide->splits) {
+        gf_table_columns c = {0};
+        gf_table_columns_add(&c, GF_COLUMN_TEXT, "a_split b_split");
+        gf_table_columns_add(&c, GF_COLUMN_INT32, "a_index b_index a b");
+        gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
+        gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
+        row_columns(&c, (row_side){x->d, "a"}, (row_side){x->d, "b"});
+        for (int k = 0; k < x->decide->splits; k++) {
+            char name[32];
+            const split_part a = {x, &x->decide->split[k]};
+            snprintf(name, sizeof name, "keep_%d.txt", k + 1);
+            TRY(write_table(err, to, x, (gf_table_files){.name = {name}, .items = a.split->rows, .fill = fill_part, .arg = &a}));
+        }
+        /* Always a TSV: `--from` reads it. */
+        gf_table_columns columns = {0};
+        gf_table_columns_add(&columns, GF_COLUMN_TEXT, "split");
+        gf_table_columns_add(&columns, GF_COLUMN_INT64, "first rows");
+        for (int exact = 0; exact < 2; exact++)
+            for (int b = 0; b < x->decide->splits; b++) {
+                char name[GF_COLUMN_NAME];
+                snprintf(name, sizeof name, "%s_%.*s", exact ? "exact" : "in", GF_SPLIT_NAME, x->decide->split[b].name);
+                gf_table_columns_add(&columns, GF_COLUMN_INT64, name);
+            }
+        const gf_table_files t = {.name = {"split_matrix"},
+                                  .columns = {&columns},
+                                  .items = x->decide->splits,
+                                  .block = TABLE_BLOCK,
+                                  .fill = fill_matrix,
+                                  .arg = x,
+                                  .threads = 1};
+        TRY(gf_table_files_write(err, to, &t));
+        TRY(write_table(err, to, x,
+                        (gf_table_files){.name = {"leaks"},
+                                         .columns = {&c},
+                                         .items = x->r->f.n + x->decisions->unlisted_count,
+                                         .block = 1 + TABLE_BLOCK / (x->r->f.top + 1),
+                                         .fill = fill_leaks,
+                                         .arg = x}));
+    }
     if (x->r->f.top > 0) TRY(write_outliers(err, to, x));
     if (x->d->label) TRY(write_issues(err, to, x));
     if (x->decide->sample)
@@ -798,7 +631,58 @@ glofnd_status gf_decide_write(gf_error *err, const gf_output_folder *to, const g
                         (gf_table_files){.name = {"sample.txt"}, .items = x->decisions->samples, .fill = fill_sample, .arg = x}));
     if (x->decide->negatives) TRY(write_negatives(err, to, x));
     if (x->decide->negatives && x->format == GF_TABLE_PARQUET) TRY(write_negative_pairs(err, to, x));
-    return x->decide->graph ? gf_decide_write_graph(err, to, x) : GLOFND_OK;
+    if (!x->decide->graph) return GLOFND_OK;
+    /* graph.npz: neighbours and cosine distances as scipy.sparse.save_npz() writes a csr_matrix. */
+    char path[PATH_MAX];
+    gf_npz z;
+    int64_t cells = 0;
+    for (int64_t i = 0; i < x->r->f.n; i++) cells += listed_neighbours(&x->r->f, i);
+    const int wide = cells > INT32_MAX ? 8 : 4;
+    const char *integer = wide == 8 ? "<i8" : "<i4";
+    const int64_t n = x->d->n, starts = n + 1, two = 2;
+    graph_cells *p = malloc(sizeof *p);
+    FAIL_IF(err, !p, GLOFND_E_MEMORY, "no memory for the graph of neighbours");
+    glofnd_status status = gf_output_folder_path(err, to, "graph.npz", path);
+    if (status == GLOFND_OK) status = gf_npz_open(err, &z, path);
+    if (status == GLOFND_OK) {
+        p->z = &z, p->used = 0, p->element = wide;
+        gf_npz_entry(&z, "indices", integer, 1, &cells, (size_t)wide);
+        const gf_pairs_found *f = &x->r->f;
+        for (int64_t i = 0; i < f->n; i++)
+            for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++)
+                add_cell(p, (uint64_t)x->d->good[f->other[i * f->top + k]]);
+        flush_cells(p);
+        gf_npz_entry(&z, "indptr", integer, 1, &starts, (size_t)wide);
+        const gf_pairs_found *found = &x->r->f;
+        int64_t starts_cells = 0, i = 0;
+        add_cell(p, 0);
+        for (int64_t row = 0; row < x->d->n; row++) {
+            if (i < found->n && x->d->good[i] == row) starts_cells += listed_neighbours(found, i++);
+            add_cell(p, (uint64_t)starts_cells);
+        }
+        flush_cells(p);
+        gf_npz_entry(&z, "format", "|S3", 0, NULL, 3);
+        gf_npz_put(&z, "csr", 3);
+        gf_npz_entry(&z, "shape", "<i8", 1, &two, 8);
+        p->element = 8;
+        add_cell(p, (uint64_t)n), add_cell(p, (uint64_t)n);
+        flush_cells(p);
+        gf_npz_entry(&z, "data", "<f4", 1, &cells, 4);
+        p->element = 4;
+        const gf_pairs_found *distances_f = &x->r->f;
+        for (int64_t j = 0; j < distances_f->n; j++)
+            for (int64_t k = 0, end = listed_neighbours(distances_f, j); k < end; k++) {
+                const float distance = 1.0f - distances_f->similarity[j * distances_f->top + k],
+                            cell = distance > 0.0f ? distance : 0.0f;
+                uint32_t bits;
+                memcpy(&bits, &cell, sizeof bits);
+                add_cell(p, bits);
+            }
+        flush_cells(p);
+        status = gf_npz_close(err, &z);
+    }
+    free(p);
+    return status;
 }
 
 /* ----- what a stored result needs to be decided again: rows.npy, names.txt, unreadable.txt, classes.txt ----- */
@@ -850,19 +734,6 @@ static void fill_unreadable(const void *arg, int64_t from, int64_t to, gf_lines 
     }
 }
 
-glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char path[PATH_MAX];
-    TRY(gf_output_folder_path(err, to, "rows.npy", path));
-    const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->d->n, GF_STORED_COLUMNS}};
-    TRY(gf_npy_write_rows(err, path, &a, fill_stored_rows, x));
-    if (x->d->unreadable)
-        TRY(write_table(err, to, x,
-                        (gf_table_files){.name = {"unreadable.txt"}, .items = x->d->n, .fill = fill_unreadable, .arg = x->d}));
-    if (!x->d->name) return GLOFND_OK;
-    const name_lines l = {x->d, gf_stored_names_escaped(x->d)};
-    return write_table(err, to, x, (gf_table_files){.name = {"names.txt"}, .items = x->d->n, .fill = fill_names, .arg = &l});
-}
-
 static void fill_classes(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_data *d = arg;
     for (int64_t i = from; i < to; i++) {
@@ -871,34 +742,14 @@ static void fill_classes(const void *arg, int64_t from, int64_t to, gf_lines *ou
     }
 }
 
-glofnd_status gf_stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
-                                      const gf_discover_data *d, const char *name) {
+/* The names of the classes of d, one per line, if its labels have names. */
+static glofnd_status stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
+                                          const gf_discover_data *d, const char *name) {
     if (!d->label || !d->classes.n) return GLOFND_OK;
     return write_table(err, to, x, (gf_table_files){.name = {name}, .items = d->classes.n, .fill = fill_classes, .arg = d});
 }
 
 /* ----- folder ----- */
-
-static glofnd_status write_summary(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char path[PATH_MAX];
-    gf_text text = {0};
-    TRY(gf_output_folder_path(err, to, GF_DISCOVER_MARK, path));
-    TRY(gf_discover_write_json(err, path, x));
-    TRY(gf_output_folder_path(err, to, "summary.txt", path));
-    gf_discover_summary(&text, x);
-    FILE *f = text.failed ? NULL : gf_stream_open(path, "w");
-    const int failed = !f || fputs(text.at ? text.at : "", f) < 0;
-    const int closed = f ? fclose(f) : -1;
-    gf_text_free(&text);
-    FAIL_IF(err, failed || closed != 0, GLOFND_E_IO, "'%.300s' cannot be written", path);
-    return GLOFND_OK;
-}
-
-static glofnd_status write_page(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    char path[PATH_MAX];
-    TRY(gf_output_folder_path(err, to, "index.html", path));
-    return x->write_html(err, path, x);
-}
 
 /* Every file that write_all() may write, and the ones of earlier versions. */
 static const char *const own_files[] = {
@@ -982,19 +833,113 @@ static int is_result(const char *folder) {
 const gf_output_kind gf_discover_kind = {own_files, is_result, GF_DISCOVER_MARK " of glofnd discover", "page"};
 
 static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    TRY(write_pairs(err, to, x));
-    TRY(write_duplicates(err, to, x));
+    gf_table_columns all = {0}, mutual = {0};
+    pair_lines l = {.x = x};
+    gf_table_columns_add(&all, GF_COLUMN_INT32, "anchor other");
+    gf_table_columns_add(&all, GF_COLUMN_FLOAT, "similarity threshold");
+    gf_table_columns_add(&all, GF_COLUMN_FLAG, "mutual");
+    add_row_columns(&all, x);
+    gf_table_columns_add(&mutual, GF_COLUMN_INT32, "a b");
+    gf_table_columns_add(&mutual, GF_COLUMN_FLOAT, "similarity");
+    add_row_columns(&mutual, x);
+    /* Counts the pairs equal to the cutoff before each block: only the first ones are listed. */
+    const gf_pairs_found *f = &l.x->r->f;
+    const int64_t block = block_of(f);
+    int64_t ties = 0;
+    l.ties = malloc((size_t)(f->n / block + 1) * sizeof *l.ties);
+    FAIL_IF(err, !l.ties, GLOFND_E_MEMORY, "no memory for pairs");
+    for (int64_t i = 0; i < f->n; i++) {
+        if (i % block == 0) l.ties[i / block] = ties;
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++)
+            gf_discover_listed(l.x->r, i, k, &ties);
+    }
+    const char *json = x->format == GF_TABLE_PARQUET ? NULL : "pairs.jsonl";
+    const gf_table_files t = {
+        .name = {[ALL] = "pairs", [MUTUAL] = x->query ? NULL : "mutual", [JSON] = json},
+        .columns = {[ALL] = &all, [MUTUAL] = &mutual},
+        .items = x->r->f.n,
+        .block = block_of(&x->r->f),
+        .fill = fill_pairs,
+        .arg = &l,
+    };
+    const glofnd_status status = write_table(err, to, x, t);
+    free(l.ties);
+    TRY(status);
+    const int exact = x->s->dup_exact;
+    gf_table_columns c = {0};
+    gf_table_columns_add(&c, GF_COLUMN_INT32, "group a b");
+    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
+    gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
+    add_row_columns(&c, x);
+    const gf_table_files files = {
+        .name = {"duplicates"},
+        .columns = {&c},
+        .items = x->r->f.n,
+        .block = block_of(&x->r->f),
+        .arg = x,
+        .fill = !exact     ? fill_near
+                : x->query ? fill_stored
+                           : fill_exact,
+    };
+    TRY(write_table(err, to, x, files));
     if (!x->query) TRY(write_components(err, to, x, "components", &x->r->parts));
     if (!x->query) TRY(write_components(err, to, x, "duplicate_groups", &x->r->groups));
-    TRY(write_bad(err, to, x));
-    TRY(write_anchors(err, to, x));
-    TRY(write_neighbours(err, to, x));
-    if (x->decisions) TRY(gf_decide_write(err, to, x));
-    if (!x->query) TRY(gf_stored_rows_write(err, to, x));
-    TRY(gf_stored_classes_write(err, to, x, x->d, "classes.txt"));
-    if (x->query) TRY(gf_stored_classes_write(err, to, x, x->q, "query_classes.txt"));
-    if (x->html && !x->query) TRY(write_page(err, to, x));
-    TRY(write_summary(err, to, x));
+    gf_table_columns columns = {0};
+    gf_table_columns_add(&columns, GF_COLUMN_INT32, "row");
+    gf_table_columns_add(&columns, GF_COLUMN_TEXT, x->q->name ? "why name" : "why");
+    TRY(write_table(
+        err, to, x,
+        (gf_table_files){.name = {"bad_rows"}, .columns = {&columns}, .items = x->q->n, .fill = fill_bad, .arg = x->q}));
+    char path[PATH_MAX];
+    const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {x->q->n, COLUMNS}};
+    TRY(gf_output_folder_path(err, to, "anchors.npy", path));
+    TRY(gf_npy_write_rows(err, path, &a, fill_anchors, x));
+    /* Most similar others of every row, also below the threshold: int32 rows and float32 similarities, [n][top]. */
+    char neighbours_path[PATH_MAX];
+    gf_npy npy = {.type = GF_NPY_I4, .rank = 2, .shape = {x->q->n, x->r->f.top}};
+    if (x->r->f.top != 0) {
+        TRY(gf_output_folder_path(err, to, "neighbours.npy", neighbours_path));
+        TRY(gf_npy_write_rows(err, neighbours_path, &npy, fill_others, x));
+        TRY(gf_output_folder_path(err, to, "similarities.npy", neighbours_path));
+        npy.type = GF_NPY_F4;
+        TRY(gf_npy_write_rows(err, neighbours_path, &npy, fill_similarities, x));
+    }
+    if (x->decisions) TRY(decide_write(err, to, x));
+    if (!x->query) {
+        /* rows.npy: the first row of the same bytes, the number of duplicates, the label (-1: unknown) of each row. names.txt: a name per
+ * line, if there are names; escaped (escape.h) if one of them is not a line. */
+        char write_path[PATH_MAX];
+        TRY(gf_output_folder_path(err, to, "rows.npy", write_path));
+        const gf_npy write_a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->d->n, GF_STORED_COLUMNS}};
+        TRY(gf_npy_write_rows(err, write_path, &write_a, fill_stored_rows, x));
+        if (x->d->unreadable)
+            TRY(write_table(
+                err, to, x,
+                (gf_table_files){.name = {"unreadable.txt"}, .items = x->d->n, .fill = fill_unreadable, .arg = x->d}));
+        if (x->d->name) {
+            const name_lines j = {x->d, gf_stored_names_escaped(x->d)};
+            TRY(write_table(err, to, x,
+                            (gf_table_files){.name = {"names.txt"}, .items = x->d->n, .fill = fill_names, .arg = &j}));
+        }
+    }
+    TRY(stored_classes_write(err, to, x, x->d, "classes.txt"));
+    if (x->query) TRY(stored_classes_write(err, to, x, x->q, "query_classes.txt"));
+    if (x->html && !x->query) {
+        char page_path[PATH_MAX];
+        TRY(gf_output_folder_path(err, to, "index.html", page_path));
+        TRY(x->write_html(err, page_path, x));
+    }
+    char summary_path[PATH_MAX];
+    gf_text text = {0};
+    TRY(gf_output_folder_path(err, to, GF_DISCOVER_MARK, summary_path));
+    TRY(gf_discover_write_json(err, summary_path, x));
+    TRY(gf_output_folder_path(err, to, "summary.txt", summary_path));
+    gf_discover_summary(&text, x);
+    FILE *file = text.failed ? NULL : gf_stream_open(summary_path, "w");
+    const int failed = !file || fputs(text.at ? text.at : "", file) < 0;
+    const int closed = file ? fclose(file) : -1;
+    gf_text_free(&text);
+    FAIL_IF(err, failed || closed != 0, GLOFND_E_IO, "'%.300s' cannot be written", summary_path);
     FAIL_IF(err, gf_job_stopped(&x->s->task.watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }

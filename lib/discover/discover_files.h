@@ -35,47 +35,10 @@ glofnd_status gf_discover_write(gf_error *err, const char *folder, int force, co
 void gf_discover_summary(gf_text *out, const gf_discover_report *x);
 glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_discover_report *x);
 
-/* ----- row cells ----- */
-
-/* The last columns of tables about two rows: names of both, then labels of both, where the data have them. */
-
-/* One row of a table: a row of d, called `word` in the heading ("anchor": anchor_name, anchor_label). */
-typedef struct gf_row_side {
-    const gf_discover_data *d;
-    const char *word;
-} gf_row_side;
-
-void gf_row_columns(gf_table_columns *c, gf_row_side a, gf_row_side b);
-/* Cells of rows a and b, -1: none; then the end of the line. */
-void gf_row_cells(gf_lines *l, const gf_discover_data *d, int64_t a, const gf_discover_data *e, int64_t b);
-
-/* ----- decide files ----- */
-
-/* Files of decisions in the folder of a result, described in docs/discover.md. */
-
-/* keep.txt, remove.txt, remove.tsv, outliers.tsv, label_issues.tsv, leaks.tsv, split_matrix.tsv, keep_N.txt, sample.txt,
- * negatives.npy, graph.npz: those that x->decide asks for. */
-glofnd_status gf_decide_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x);
-/* graph.npz: neighbours and cosine distances as scipy.sparse.save_npz() writes a csr_matrix. */
-glofnd_status gf_decide_write_graph(gf_error *err, const gf_output_folder *to, const gf_discover_report *x);
-/* The lines of a summary about decisions: keys of summary.json; text of summary.txt. */
-struct gf_jsonl;
-void gf_decide_put_json(struct gf_jsonl *j, const gf_discover_report *x);
-void gf_decide_summary(gf_text *t, const gf_discover_report *x);
-
-/* ----- stored rows ----- */
-
-/* What a result keeps of its rows beside the tables, so that `discover --from` can decide again: rows.npy and
- * names.txt. */
+/* ----- what a result keeps of its rows beside the tables, so that it can be decided again: rows.npy and names.txt ----- */
 
 enum { GF_STORED_COPY, GF_STORED_COPIES, GF_STORED_LABEL, GF_STORED_COLUMNS }; /* of rows.npy, int32 */
 enum { GF_STORED_NOT_FINITE = -1, GF_STORED_ZERO = -2 };                       /* GF_STORED_COPY of a bad row */
 
-/* rows.npy: the first row of the same bytes, the number of duplicates, the label (-1: unknown) of each row. names.txt: a name per
- * line, if there are names; escaped (escape.h) if one of them is not a line. */
-glofnd_status gf_stored_rows_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x);
 /* 1: names.txt is escaped. */
 int gf_stored_names_escaped(const gf_discover_data *d);
-/* The names of the classes of d, one per line, if its labels have names. */
-glofnd_status gf_stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
-                                      const gf_discover_data *d, const char *name);

@@ -21,8 +21,14 @@ glofnd_status gf_discover_read_set_names(gf_error *err, gf_embedding_set *set, g
     return status;
 }
 
+static void discover_free_labels(gf_discover_data *d) {
+    free(d->label);
+    gf_string_list_free(&d->classes);
+    d->label = NULL;
+}
+
 glofnd_status gf_discover_read_labels(gf_error *err, const char *path, const char *column, gf_discover_data *d) {
-    gf_discover_free_labels(d);
+    discover_free_labels(d);
     return gf_row_labels_read(err, path, column, d->n, &d->label, &d->classes);
 }
 
@@ -33,69 +39,52 @@ glofnd_status gf_discover_read_names(gf_error *err, const char *path, const char
 
 /* ----- several sources as one ----- */
 
-static glofnd_status append_rows(gf_error *err, gf_discover_data *d, const gf_discover_data *part) {
-    const size_t row = (size_t)d->dim * sizeof *d->x;
-    float *x = realloc(d->x, (size_t)(d->n + part->n) * row);
-    FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)(d->n + part->n), (long long)d->dim);
-    memcpy(x + d->n * d->dim, part->x, (size_t)part->n * row);
-    d->x = x;
-    return GLOFND_OK;
-}
-
-static glofnd_status append_labels(gf_error *err, gf_discover_data *d, const gf_discover_data *part) {
-    if (!d->label) return GLOFND_OK;
-    int32_t *label = part->label ? realloc(d->label, (size_t)(d->n + part->n) * sizeof *label) : NULL;
-    FAIL_IF(err, part->label && !label, GLOFND_E_MEMORY, "no memory for labels");
-    if (label) memcpy(label + d->n, part->label, (size_t)part->n * sizeof *label);
-    else free(d->label);
-    d->label = label;
-    return GLOFND_OK;
-}
-
-/* All names in one new block. */
-static glofnd_status append_names(gf_error *err, gf_discover_data *d, const gf_discover_data *part) {
-    size_t bytes = 1;
-    if (!d->name) return GLOFND_OK;
-    const int both = part->name != NULL;
-    for (int64_t i = 0; both && i < d->n + part->n; i++) bytes += strlen(i < d->n ? d->name[i] : part->name[i - d->n]) + 1;
-    char *text = both ? malloc(bytes) : NULL, *at = text;
-    const char **name = both ? malloc((size_t)(d->n + part->n) * sizeof *name) : NULL;
-    if (both && (!text || !name)) {
-        free(text);
-        free(name);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for names");
-    }
-    for (int64_t i = 0; both && i < d->n + part->n; i++) {
-        const char *one = i < d->n ? d->name[i] : part->name[i - d->n];
-        name[i] = memcpy(at, one, strlen(one) + 1);
-        at += strlen(one) + 1;
-    }
-    free(d->name);
-    free(d->name_text);
-    d->name = name, d->name_text = text;
-    return GLOFND_OK;
-}
-
-static glofnd_status append_unreadable(gf_error *err, gf_discover_data *d, gf_discover_data *part) {
-    if (!d->unreadable && !part->unreadable) return GLOFND_OK;
-    char **all = realloc(d->unreadable, (size_t)(d->n + part->n) * sizeof *all);
-    FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory to note unreadable images");
-    for (int64_t i = 0; !d->unreadable && i < d->n; i++) all[i] = NULL;
-    for (int64_t i = 0; i < part->n; i++) all[d->n + i] = part->unreadable ? part->unreadable[i] : NULL;
-    free(part->unreadable); /* its texts have moved */
-    part->unreadable = NULL, d->unreadable = all;
-    return GLOFND_OK;
-}
-
 static glofnd_status append(gf_error *err, gf_discover_data *d, gf_discover_data *part) {
     FAIL_IF(err, part->dim != d->dim, GLOFND_E_ARGUMENT, "embeddings of %lld and of %lld dimensions do not go together",
             (long long)d->dim, (long long)part->dim);
     FAIL_IF(err, d->n + part->n >= INT32_MAX, GLOFND_E_ARGUMENT, "%lld rows in total; the limit is 2^31 - 2",
             (long long)(d->n + part->n));
-    TRY(append_rows(err, d, part));
-    TRY(append_labels(err, d, part));
-    TRY(append_names(err, d, part));
-    TRY(append_unreadable(err, d, part));
+    const size_t row = (size_t)d->dim * sizeof *d->x;
+    float *x = realloc(d->x, (size_t)(d->n + part->n) * row);
+    FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)(d->n + part->n), (long long)d->dim);
+    memcpy(x + d->n * d->dim, part->x, (size_t)part->n * row);
+    d->x = x;
+    if (d->label) {
+        int32_t *label = part->label ? realloc(d->label, (size_t)(d->n + part->n) * sizeof *label) : NULL;
+        FAIL_IF(err, part->label && !label, GLOFND_E_MEMORY, "no memory for labels");
+        if (label) memcpy(label + d->n, part->label, (size_t)part->n * sizeof *label);
+        else free(d->label);
+        d->label = label;
+    }
+    /* All names in one new block. */
+    size_t bytes = 1;
+    if (d->name) {
+        const int both = part->name != NULL;
+        for (int64_t i = 0; both && i < d->n + part->n; i++) bytes += strlen(i < d->n ? d->name[i] : part->name[i - d->n]) + 1;
+        char *text = both ? malloc(bytes) : NULL, *at = text;
+        const char **name = both ? malloc((size_t)(d->n + part->n) * sizeof *name) : NULL;
+        if (both && (!text || !name)) {
+            free(text);
+            free(name);
+            GF_FAIL(err, GLOFND_E_MEMORY, "no memory for names");
+        }
+        for (int64_t i = 0; both && i < d->n + part->n; i++) {
+            const char *one = i < d->n ? d->name[i] : part->name[i - d->n];
+            name[i] = memcpy(at, one, strlen(one) + 1);
+            at += strlen(one) + 1;
+        }
+        free(d->name);
+        free(d->name_text);
+        d->name = name, d->name_text = text;
+    }
+    if (d->unreadable || part->unreadable) {
+        char **all = realloc(d->unreadable, (size_t)(d->n + part->n) * sizeof *all);
+        FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory to note unreadable images");
+        for (int64_t i = 0; !d->unreadable && i < d->n; i++) all[i] = NULL;
+        for (int64_t i = 0; i < part->n; i++) all[d->n + i] = part->unreadable ? part->unreadable[i] : NULL;
+        free(part->unreadable); /* its texts have moved */
+        part->unreadable = NULL, d->unreadable = all;
+    }
     d->n += part->n;
     return GLOFND_OK;
 }
@@ -139,15 +128,9 @@ void gf_discover_free_names(gf_discover_data *d) {
     d->name = NULL, d->name_text = NULL;
 }
 
-void gf_discover_free_labels(gf_discover_data *d) {
-    free(d->label);
-    gf_string_list_free(&d->classes);
-    d->label = NULL;
-}
-
 void gf_discover_data_free(gf_discover_data *d) {
     free(d->x);
-    gf_discover_free_labels(d);
+    discover_free_labels(d);
     free(d->name);
     free(d->name_text);
     for (int64_t i = 0; d->unreadable && i < d->n; i++) free(d->unreadable[i]);

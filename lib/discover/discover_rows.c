@@ -1,4 +1,4 @@
-/* discover_rows.c - usable rows of embeddings, and copies among them; see discover_input.h. */
+/* discover_rows.c - usable rows of embeddings, and copies among them; see discover.h. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -46,20 +46,6 @@ static const float *row_at(const gf_discover_data *d, int64_t position) { return
 
 static int same_bytes(const float *a, const float *b, int64_t dim) { return memcmp(a, b, (size_t)dim * sizeof *a) == 0; }
 
-/* Rows with equal hashes: compares each one with the first row of every different content, which move to the front. Returns the
- * number of different ones. */
-static int64_t match_run(const gf_discover_data *d, fingerprint *run, int64_t count) {
-    int64_t kinds = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const int32_t p = run[i].position;
-        int64_t k = 0;
-        while (k < kinds && !same_bytes(row_at(d, p), row_at(d, run[k].position), d->dim)) k++;
-        d->copy_of[p] = k < kinds ? run[k].position : p;
-        if (k == kinds) run[kinds++].position = p;
-    }
-    return kinds;
-}
-
 enum { BUCKETS = 4096 }; /* by the upper bits of a hash: equal rows share one */
 
 typedef struct copies_job {
@@ -80,25 +66,22 @@ static void match_bucket(void *arg, int64_t bucket, int thread) {
     if (n) qsort(f, (size_t)n, sizeof *f, by_hash);
     for (int64_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && f[end].hash == f[i].hash; end++) continue;
-        distinct += match_run(x->d, f + i, end - i);
+        /* Rows with equal hashes: compares each one with the first row of every different content, which move to the front. Returns the
+ * number of different ones. */
+        const gf_discover_data *d = x->d;
+        fingerprint *run = f + i;
+        const int64_t count = end - i;
+        int64_t kinds = 0;
+        for (int64_t j = 0; j < count; j++) {
+            const int32_t p = run[j].position;
+            int64_t k = 0;
+            while (k < kinds && !same_bytes(row_at(d, p), row_at(d, run[k].position), d->dim)) k++;
+            d->copy_of[p] = k < kinds ? run[k].position : p;
+            if (k == kinds) run[kinds++].position = p;
+        }
+        distinct += kinds;
     }
     atomic_fetch_add(&x->distinct, distinct);
-}
-
-/* start[k + 1] counts up to the end of bucket k while rows are put there; at last it is the end. */
-static void put_into_buckets(copies_job *x, const uint64_t *hash) {
-    const gf_discover_data *d = x->d;
-    int64_t at = 0;
-    for (int64_t i = 0; i < d->good_n; i++) x->start[bucket_of(hash[d->good[i]]) + 1]++;
-    for (int64_t k = 0; k < BUCKETS; k++) {
-        const int64_t here = x->start[k + 1];
-        x->start[k + 1] = at;
-        at += here;
-    }
-    for (int64_t i = 0; i < d->good_n; i++) {
-        const uint64_t h = hash[d->good[i]];
-        x->f[x->start[bucket_of(h) + 1]++] = (fingerprint){h, (int32_t)i};
-    }
 }
 
 /* hash [n] of the rows. */
@@ -109,7 +92,19 @@ static glofnd_status find_copies(gf_error *err, gf_discover_data *d, const uint6
         free(x);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory to find copies");
     }
-    put_into_buckets(x, hash);
+    /* start[k + 1] counts up to the end of bucket k while rows are put there; at last it is the end. */
+    const gf_discover_data *data = x->d;
+    int64_t at = 0;
+    for (int64_t i = 0; i < data->good_n; i++) x->start[bucket_of(hash[data->good[i]]) + 1]++;
+    for (int64_t k = 0; k < BUCKETS; k++) {
+        const int64_t here = x->start[k + 1];
+        x->start[k + 1] = at;
+        at += here;
+    }
+    for (int64_t i = 0; i < data->good_n; i++) {
+        const uint64_t h = hash[data->good[i]];
+        x->f[x->start[bucket_of(h) + 1]++] = (fingerprint){h, (int32_t)i};
+    }
     gf_parallel(gf_parallel_default(), BUCKETS, match_bucket, x);
     d->distinct = x->distinct;
     free(x->f);
@@ -213,9 +208,9 @@ glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, c
     return GLOFND_OK;
 }
 
-/* ----- stream rows ----- */
+/* ----- rows that pass by once ----- */
 
-/* Usable rows of embeddings that pass by once, and copies among them; see unit_run.h. */
+/* Usable rows of embeddings that pass by once, and copies among them; see units.h. */
 
 enum { STREAM_ROWS = 4096, STREAM_TASK = 64 }; /* rows: read at once, of a task */
 
@@ -232,28 +227,28 @@ typedef struct stream_inspection {
     row_hash *hash; /* [n] by row */
 } stream_inspection;
 
-static uint8_t inspect_row(const float *x, int64_t dim, row_hash *h) {
-    double sum = 0.0;
-    int finite = 1;
-    *h = (row_hash){.a = 0x9e3779b97f4a7c15u, .b = 0xc2b2ae3d27d4eb4fu};
-    for (int64_t i = 0; i < dim; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        h->a = (h->a ^ bits) * 0xff51afd7ed558ccdu;
-        h->a ^= h->a >> 32;
-        h->b = (h->b + bits) * 0x165667b19e3779f9u;
-        h->b ^= h->b >> 29;
-        finite &= isfinite(x[i]) != 0;
-        sum += (double)x[i] * (double)x[i];
-    }
-    return !finite ? GF_ROW_NOT_FINITE : sum > 0.0 ? GF_ROW_GOOD : GF_ROW_ZERO;
-}
-
 static void inspect_stream_rows(void *arg, int64_t task, int thread) {
     const stream_inspection *x = arg;
     (void)thread;
-    for (int64_t i = task * STREAM_TASK; i < GF_MIN((task + 1) * STREAM_TASK, x->rows); i++)
-        x->d->kind[x->first + i] = inspect_row(x->x + i * x->source->dim, x->source->dim, &x->hash[x->first + i]);
+    for (int64_t i = task * STREAM_TASK; i < GF_MIN((task + 1) * STREAM_TASK, x->rows); i++) {
+        const float *row_x = x->x + i * x->source->dim;
+        const int64_t dim = x->source->dim;
+        row_hash *h = &x->hash[x->first + i];
+        double sum = 0.0;
+        int finite = 1;
+        *h = (row_hash){.a = 0x9e3779b97f4a7c15u, .b = 0xc2b2ae3d27d4eb4fu};
+        for (int64_t j = 0; j < dim; j++) {
+            uint32_t bits;
+            memcpy(&bits, &row_x[j], sizeof bits);
+            h->a = (h->a ^ bits) * 0xff51afd7ed558ccdu;
+            h->a ^= h->a >> 32;
+            h->b = (h->b + bits) * 0x165667b19e3779f9u;
+            h->b ^= h->b >> 29;
+            finite &= isfinite(row_x[j]) != 0;
+            sum += (double)row_x[j] * (double)row_x[j];
+        }
+        x->d->kind[x->first + i] = !finite ? GF_ROW_NOT_FINITE : sum > 0.0 ? GF_ROW_GOOD : GF_ROW_ZERO;
+    }
 }
 
 static int by_row_hash(const void *x, const void *y) {
@@ -278,37 +273,6 @@ static void sort_part(void *arg, int64_t part, int thread) {
     if (count) qsort(p->hash + p->start[part], (size_t)count, sizeof *p->hash, by_row_hash);
 }
 
-/* Puts each hash into its part, in place: the next free place of a part is its start[part] until all are full. */
-static void deal_hashes_out(hash_parts *p, int64_t n) {
-    int64_t end[HASH_PARTS] = {0}, next[HASH_PARTS];
-    for (int64_t i = 0; i < n; i++) end[p->hash[i].a >> 56]++;
-    for (int64_t k = 0, at = 0; k < HASH_PARTS; k++) next[k] = p->start[k] = at, at += end[k], end[k] = at;
-    p->start[HASH_PARTS] = n;
-    for (int64_t k = 0; k < HASH_PARTS; k++)
-        while (next[k] < end[k]) {
-            row_hash h = p->hash[next[k]];
-            while ((int64_t)(h.a >> 56) != k) {
-                row_hash *to = &p->hash[next[h.a >> 56]++];
-                const row_hash other = *to;
-                *to = h, h = other;
-            }
-            p->hash[next[k]++] = h;
-        }
-}
-
-/* hash [good_n] by position. */
-static void find_stream_copies(gf_discover_data *d, row_hash *hash) {
-    hash_parts parts = {.hash = hash};
-    deal_hashes_out(&parts, d->good_n);
-    gf_parallel(gf_parallel_default(), HASH_PARTS, sort_part, &parts);
-    d->distinct = 0;
-    for (int64_t i = 0, first = 0; i < d->good_n; i++) {
-        if (hash[i].a != hash[first].a || hash[i].b != hash[first].b) first = i;
-        d->distinct += i == first;
-        d->copy_of[hash[i].position] = hash[first].position;
-    }
-}
-
 static glofnd_status inspect_stream(gf_error *err, stream_inspection *x) {
     const gf_row_source *s = x->source;
     gf_discover_data *d = x->d;
@@ -326,7 +290,32 @@ static glofnd_status inspect_stream(gf_error *err, stream_inspection *x) {
         x->hash[d->good_n].position = (int32_t)d->good_n;
         d->good[d->good_n++] = (int32_t)i;
     }
-    find_stream_copies(d, x->hash);
+    /* hash [good_n] by position. */
+    row_hash *hash = x->hash;
+    hash_parts parts = {.hash = hash};
+    /* Puts each hash into its part, in place: the next free place of a part is its start[part] until all are full. */
+    const int64_t n = d->good_n;
+    int64_t end[HASH_PARTS] = {0}, next[HASH_PARTS];
+    for (int64_t i = 0; i < n; i++) end[parts.hash[i].a >> 56]++;
+    for (int64_t k = 0, at = 0; k < HASH_PARTS; k++) next[k] = parts.start[k] = at, at += end[k], end[k] = at;
+    parts.start[HASH_PARTS] = n;
+    for (int64_t k = 0; k < HASH_PARTS; k++)
+        while (next[k] < end[k]) {
+            row_hash h = parts.hash[next[k]];
+            while ((int64_t)(h.a >> 56) != k) {
+                row_hash *to = &parts.hash[next[h.a >> 56]++];
+                const row_hash other = *to;
+                *to = h, h = other;
+            }
+            parts.hash[next[k]++] = h;
+        }
+    gf_parallel(gf_parallel_default(), HASH_PARTS, sort_part, &parts);
+    d->distinct = 0;
+    for (int64_t i = 0, first = 0; i < d->good_n; i++) {
+        if (hash[i].a != hash[first].a || hash[i].b != hash[first].b) first = i;
+        d->distinct += i == first;
+        d->copy_of[hash[i].position] = hash[first].position;
+    }
     return GLOFND_OK;
 }
 

@@ -1,4 +1,4 @@
-/* output_folder.c - see output_folder.h. */
+/* output_files.c - see output_files.h: the folder, tables, .npz files. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -41,38 +41,24 @@ static int is_numbered(const char *name) {
     return digits && (strcmp(name + 1 + digits, ".js") == 0 || strcmp(name + 1 + digits, ".jpg") == 0);
 }
 
-/* 1: a folder with nothing but numbered files; a link is none. */
-static int is_only_numbered(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    struct stat st;
-    int error = 0, only = 1;
-    if (gf_path_join(NULL, path, folder, name) != GLOFND_OK || lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return 0;
-    DIR *d = gf_open_folder(path);
-    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) only &= is_dots(e->d_name) || is_numbered(e->d_name);
-    if (d) closedir(d);
-    return d && !error && only;
-}
-
 /* A file of the result in `folder`, also one that a killed call was writing. */
 static int is_own(const gf_output_kind *kind, const char *folder, const char *name) {
-    if (kind->folder && strcmp(name, kind->folder) == 0) return is_only_numbered(folder, name);
+    if (kind->folder && strcmp(name, kind->folder) == 0) {
+        /* 1: a folder with nothing but numbered files; a link is none. */
+        char path[PATH_MAX];
+        struct stat st;
+        int error = 0, only = 1;
+        if (gf_path_join(NULL, path, folder, name) != GLOFND_OK || lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return 0;
+        DIR *d = gf_open_folder(path);
+        for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) only &= is_dots(e->d_name) || is_numbered(e->d_name);
+        if (d) closedir(d);
+        return d && !error && only;
+    }
     for (const char *const *own = kind->names; *own; own++) {
         const size_t n = strlen(*own);
         if (strncmp(*own, name, n) == 0 && (!name[n] || strncmp(name + n, GF_TEMP_MARK, strlen(GF_TEMP_MARK)) == 0)) return 1;
     }
     return 0;
-}
-
-/* 1: no entries, 0: some. */
-static glofnd_status check_empty(gf_error *err, const char *path, int *empty) {
-    int error = 0;
-    DIR *d = gf_open_folder(path);
-    *empty = 1;
-    FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(errno));
-    for (const struct dirent *e; (e = gf_next_entry(d, &error));) *empty &= is_dots(e->d_name);
-    closedir(d);
-    FAIL_IF(err, error, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(error));
-    return GLOFND_OK;
 }
 
 static glofnd_status check_target(gf_error *err, const char *target, int force, const gf_output_kind *kind) {
@@ -86,7 +72,14 @@ static glofnd_status check_target(gf_error *err, const char *target, int force, 
     }
     FAIL_IF(err, !force, GLOFND_E_IO, "'%.300s' exists; it is replaced only with force", target);
     FAIL_IF(err, !S_ISDIR(st.st_mode), GLOFND_E_IO, "'%.300s' is not a folder and is not replaced", target);
-    TRY(check_empty(err, target, &empty));
+    /* 1: no entries, 0: some. */
+    int error = 0;
+    DIR *d = gf_open_folder(target);
+    empty = 1;
+    FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", target, strerror(errno));
+    for (const struct dirent *e; (e = gf_next_entry(d, &error));) empty &= is_dots(e->d_name);
+    closedir(d);
+    FAIL_IF(err, error, GLOFND_E_IO, "'%.300s' cannot be read: %s", target, strerror(error));
     FAIL_IF(err, !empty && !kind->is_result(target), GLOFND_E_IO,
             "'%.300s' is not a folder of results (no %s) and is not replaced", target, kind->mark);
     return GLOFND_OK;
@@ -188,20 +181,6 @@ static void remove_leftover(const gf_output_kind *kind, const char *path, const 
     gf_close(fd);
 }
 
-static void remove_leftovers(const gf_output_kind *kind, const char *target) {
-    char folder[PATH_MAX], path[PATH_MAX];
-    const char *slash = strrchr(target, '/'), *base = slash ? slash + 1 : target;
-    int error = 0;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - target) + (slash == target) : 1, slash ? target : ".");
-    DIR *d = gf_open_folder(folder);
-    for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) {
-        const int old = is_beside(e->d_name, base, OLD_FOLDER);
-        if ((old || is_beside(e->d_name, base, TEMP_FOLDER)) && gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK)
-            remove_leftover(kind, path, target, old);
-    }
-    if (d) closedir(d);
-}
-
 /* ----- opening ----- */
 
 glofnd_status gf_output_folder_check(gf_error *err, const char *target, int force, const gf_output_kind *kind) {
@@ -217,7 +196,21 @@ glofnd_status gf_output_folder_open(gf_error *err, gf_output_folder *f, const ch
     f->target = strdup(target);
     FAIL_IF(err, !f->target, GLOFND_E_MEMORY, "no memory for a path");
     for (size_t n = strlen(target); n > 1 && f->target[n - 1] == '/'; n--) f->target[n - 1] = 0;
-    if (*f->target && strlen(f->target) < PATH_MAX - 64) remove_leftovers(kind, f->target);
+    if (*f->target && strlen(f->target) < PATH_MAX - 64) {
+        const char *leftovers_target = f->target;
+        char folder[PATH_MAX], path[PATH_MAX];
+        const char *slash = strrchr(leftovers_target, '/'), *base = slash ? slash + 1 : leftovers_target;
+        int error = 0;
+        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - leftovers_target) + (slash == leftovers_target) : 1,
+                 slash ? leftovers_target : ".");
+        DIR *d = gf_open_folder(folder);
+        for (const struct dirent *e; d && (e = gf_next_entry(d, &error));) {
+            const int old = is_beside(e->d_name, base, OLD_FOLDER);
+            if ((old || is_beside(e->d_name, base, TEMP_FOLDER)) && gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK)
+                remove_leftover(kind, path, leftovers_target, old);
+        }
+        if (d) closedir(d);
+    }
     TRY(check_target(err, f->target, force, kind));
     f->temp = make_beside(f->target, TEMP_FOLDER);
     FAIL_IF(err, !f->temp, GLOFND_E_IO, "cannot create a folder beside '%.300s': %s", f->target, strerror(errno));
@@ -242,32 +235,6 @@ static glofnd_status sync_file(gf_error *err, const char *folder, const char *na
     const int failed = fd < 0 || gf_sync(fd) != 0, why = errno;
     if (fd >= 0) gf_close(fd);
     FAIL_IF(err, failed, GLOFND_E_IO, "'%.300s' cannot be synced: %s", path, strerror(why));
-    return GLOFND_OK;
-}
-
-static glofnd_status sync_numbered(gf_error *err, const char *path) {
-    int error = 0;
-    DIR *d = gf_open_folder(path);
-    glofnd_status status = GLOFND_OK;
-    if (!d && errno == ENOENT) return GLOFND_OK;
-    FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(errno));
-    for (const struct dirent *e; status == GLOFND_OK && (e = gf_next_entry(d, &error));)
-        if (is_numbered(e->d_name)) status = sync_file(err, path, e->d_name);
-    closedir(d);
-    FAIL_IF(err, status == GLOFND_OK && error, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(error));
-    return status;
-}
-
-/* Bytes reach the disk before the name does. */
-static glofnd_status sync_files(gf_error *err, const gf_output_folder *f) {
-    char path[PATH_MAX];
-    for (const char *const *own = f->kind->names; *own; own++) TRY(sync_file(err, f->temp, *own));
-    if (f->kind->folder) {
-        TRY(gf_path_join(err, path, f->temp, f->kind->folder));
-        TRY(sync_numbered(err, path));
-    }
-    FAIL_IF(err, gf_sync(f->lock) != 0 && errno != EINVAL && errno != ENOTSUP, GLOFND_E_IO, "'%.300s' cannot be synced: %s",
-            f->temp, strerror(errno));
     return GLOFND_OK;
 }
 
@@ -300,7 +267,25 @@ glofnd_status gf_output_folder_commit(gf_error *err, gf_output_folder *f) {
     const int there = lstat(f->target, &st) == 0;
     FAIL_IF(err, !f->force && there, GLOFND_E_IO, "'%.300s' was created meanwhile and is not replaced", f->target);
     if (there) TRY(check_target(err, f->target, f->force, f->kind));
-    TRY(sync_files(err, f));
+    /* Bytes reach the disk before the name does. */
+    char path[PATH_MAX];
+    for (const char *const *own = f->kind->names; *own; own++) TRY(sync_file(err, f->temp, *own));
+    if (f->kind->folder) {
+        TRY(gf_path_join(err, path, f->temp, f->kind->folder));
+        int error = 0;
+        DIR *d = gf_open_folder(path);
+        glofnd_status files_status = GLOFND_OK;
+        if (d || errno != ENOENT) {
+            FAIL_IF(err, !d, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(errno));
+            for (const struct dirent *e; files_status == GLOFND_OK && (e = gf_next_entry(d, &error));)
+                if (is_numbered(e->d_name)) files_status = sync_file(err, path, e->d_name);
+            closedir(d);
+            FAIL_IF(err, files_status == GLOFND_OK && error, GLOFND_E_IO, "'%.300s' cannot be read: %s", path, strerror(error));
+            TRY(files_status);
+        }
+    }
+    FAIL_IF(err, gf_sync(f->lock) != 0 && errno != EINVAL && errno != ENOTSUP, GLOFND_E_IO, "'%.300s' cannot be synced: %s",
+            f->temp, strerror(errno));
     const int done = there ? exchange_folders(f) : rename(f->temp, f->target);
     FAIL_IF(err, done != 0, GLOFND_E_IO, "'%.300s' cannot be renamed to its final name: %s", f->target, strerror(errno));
     glofnd_status status = GLOFND_OK;
@@ -323,7 +308,7 @@ void gf_output_folder_close(gf_output_folder *f) {
     *f = (gf_output_folder){.lock = -1};
 }
 
-/* ----- table files ----- */
+/* ---------- tables ---------- */
 
 /* ----- lines ----- */
 
@@ -345,11 +330,6 @@ void gf_lines_text(gf_lines *l, const char *text) { gf_lines_bytes(l, text, strl
 void gf_lines_integer(gf_lines *l, int64_t x) {
     char *p = reserve(l, GF_INTEGER_BYTES);
     if (p) l->used += gf_integer_text(p, x);
-}
-
-void gf_lines_fixed(gf_lines *l, double x) {
-    char *p = reserve(l, GF_FIXED_BYTES);
-    if (p) l->used += gf_fixed_text(p, x);
 }
 
 void gf_lines_number(gf_lines *l, double x) {
@@ -415,7 +395,12 @@ void gf_cell_real(gf_lines *l, double x) {
     gf_byte_buffer *b = next_cell(l);
     if (b) gf_byte_buffer_add(b, &small, sizeof small);
     else if (isnan(x)) GF_LINES_PUT(l, "nan");
-    else gf_lines_fixed(l, round(x * 1e8) / 1e8);
+    else {
+        /* 8 decimals */
+        const double fixed_x = round(x * 1e8) / 1e8;
+        char *p = reserve(l, GF_FIXED_BYTES);
+        if (p) l->used += gf_fixed_text(p, fixed_x);
+    }
 }
 
 void gf_cell_flag(gf_lines *l, int x) {
@@ -471,13 +456,6 @@ static glofnd_status check_output(gf_error *err, const table_output *s) {
 
 static void put_parquet_bytes(void *user, const void *bytes, size_t n) { put_text(user, bytes, n); }
 
-static void put_heading(table_output *s, const gf_table_columns *c) {
-    for (int i = 0; i < c->count; i++) {
-        put_text(s, c->at[i].name, strlen(c->at[i].name));
-        put_text(s, i + 1 < c->count ? "\t" : "\n", 1);
-    }
-}
-
 static glofnd_status open_output(gf_error *err, const gf_output_folder *to, const gf_table_files *t, int f, table_output *s) {
     char name[64];
     const gf_table_columns *c = t->columns[f];
@@ -488,14 +466,13 @@ static glofnd_status open_output(gf_error *err, const gf_output_folder *to, cons
     s->fd = gf_open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (s->fd < 0) s->error = errno;
     if (s->parquet) gf_parquet_out_begin(&s->table, c->at, c->count, put_parquet_bytes, s);
-    else if (c) put_heading(s, c);
+    else if (c) {
+        for (int i = 0; i < c->count; i++) {
+            put_text(s, c->at[i].name, strlen(c->at[i].name));
+            put_text(s, i + 1 < c->count ? "\t" : "\n", 1);
+        }
+    }
     return check_output(err, s);
-}
-
-static void close_output(table_output *s) {
-    if (s->fd >= 0 && gf_close(s->fd) != 0 && !s->error) s->error = errno;
-    s->fd = -1;
-    gf_parquet_out_free(&s->table);
 }
 
 /* ----- waves of blocks: one is formatted while the one before is written ----- */
@@ -512,17 +489,17 @@ typedef struct table_writer {
     table_block *making, *done; /* [wave] */
 } table_writer;
 
-static void write_block(table_output *s, const gf_lines *l) {
-    if (s->parquet) gf_parquet_out_add(&s->table, l->rows, l->cells);
-    else put_text(s, l->at, l->used);
-}
-
 /* Tasks 0 .. GF_TABLE_FILES_MAX - 1 write one file each, the others format one block each. */
 static void write_or_format(void *arg, int64_t task, int thread) {
     table_writer *p = arg;
     (void)thread;
     if (task < GF_TABLE_FILES_MAX) {
-        for (int64_t b = 0; b < p->ready; b++) write_block(&p->file[task], &p->done[b][task]);
+        for (int64_t b = 0; b < p->ready; b++) {
+            table_output *s = &p->file[task];
+            const gf_lines *l = &p->done[b][task];
+            if (s->parquet) gf_parquet_out_add(&s->table, l->rows, l->cells);
+            else put_text(s, l->at, l->used);
+        }
         return;
     }
     const int64_t b = task - GF_TABLE_FILES_MAX, from = (p->first + b) * p->t->block, left = p->t->items - from;
@@ -534,21 +511,16 @@ static void write_or_format(void *arg, int64_t task, int thread) {
     p->t->fill(p->t->arg, from, from + GF_MIN(left, p->t->block), p->making[b]);
 }
 
-static glofnd_status check_wave(gf_error *err, const table_writer *p) {
-    for (int f = 0; f < GF_TABLE_FILES_MAX; f++) TRY(check_output(err, &p->file[f]));
-    for (int64_t b = 0; b < p->made; b++)
-        for (int f = 0; f < GF_TABLE_FILES_MAX; f++)
-            FAIL_IF(err, p->making[b][f].failed, GLOFND_E_MEMORY, "no memory for lines of '%.300s'", p->file[f].path);
-    FAIL_IF(err, p->t->watch && gf_job_stopped(p->t->watch), GLOFND_E_CANCELLED, "cancelled");
-    return GLOFND_OK;
-}
-
 static glofnd_status write_waves(gf_error *err, table_writer *p) {
     const int64_t blocks = (p->t->items + p->t->block - 1) / p->t->block;
     for (p->first = 0; p->first < blocks || p->ready > 0; p->first += p->made) {
         p->made = blocks - p->first < p->wave ? blocks - p->first : p->wave;
         gf_parallel(p->t->threads, GF_TABLE_FILES_MAX + p->made, write_or_format, p);
-        TRY(check_wave(err, p));
+        for (int f = 0; f < GF_TABLE_FILES_MAX; f++) TRY(check_output(err, &p->file[f]));
+        for (int64_t b = 0; b < p->made; b++)
+            for (int f = 0; f < GF_TABLE_FILES_MAX; f++)
+                FAIL_IF(err, p->making[b][f].failed, GLOFND_E_MEMORY, "no memory for lines of '%.300s'", p->file[f].path);
+        FAIL_IF(err, p->t->watch && gf_job_stopped(p->t->watch), GLOFND_E_CANCELLED, "cancelled");
         table_block *const written = p->done;
         p->done = p->making, p->ready = p->made, p->making = written;
     }
@@ -592,32 +564,23 @@ glofnd_status gf_table_files_write(gf_error *err, const gf_output_folder *to, co
         if (p.file[f].parquet) gf_parquet_out_end(&p.file[f].table);
         status = check_output(err, &p.file[f]);
     }
-    for (int f = 0; f < GF_TABLE_FILES_MAX; f++) close_output(&p.file[f]);
+    for (int f = 0; f < GF_TABLE_FILES_MAX; f++) {
+        table_output *s = &p.file[f];
+        if (s->fd >= 0 && gf_close(s->fd) != 0 && !s->error) s->error = errno;
+        s->fd = -1;
+        gf_parquet_out_free(&s->table);
+    }
     for (int f = 0; f < GF_TABLE_FILES_MAX && status == GLOFND_OK; f++) status = check_output(err, &p.file[f]);
     free_wave(p.making, p.wave);
     free_wave(p.done, p.wave);
     return status;
 }
 
-/* ----- npz file ----- */
+/* ---------- .npz files ---------- */
 
 /* The checksum of an entry is known when its bytes are written; its place is filled in then. */
 
 enum { LOCAL_HEAD = 30, LOCAL_ZIP64 = 20, CENTRAL_HEAD = 46, CENTRAL_ZIP64 = 28, NPY_HEADER = 128, CRC_PLACE = 14 };
-
-/* CRC-32 of zip (polynomial 0x04c11db7, reflected), eight bits at a time. */
-static uint32_t crc32_of(uint32_t crc, const uint8_t *bytes, size_t n) {
-    static const uint32_t nibble[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                        0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                        0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
-    crc = ~crc;
-    for (size_t i = 0; i < n; i++) {
-        crc ^= bytes[i];
-        crc = crc >> 4 ^ nibble[crc & 15];
-        crc = crc >> 4 ^ nibble[crc & 15];
-    }
-    return ~crc;
-}
 
 /* ----- bytes ----- */
 
@@ -649,20 +612,6 @@ static uint8_t *shared_fields(const gf_npz *z, const gf_npz_item *e, uint8_t *p)
     return little_endian(p, strlen(e->name), 2);
 }
 
-static void write_local(gf_npz *z, const gf_npz_item *e) {
-    uint8_t head[LOCAL_HEAD + LOCAL_ZIP64], *p = little_endian(head, 0x04034b50, 4);
-    p = shared_fields(z, e, p);
-    p = little_endian(p, is_large(z, e) ? LOCAL_ZIP64 : 0, 2);
-    write_bytes(z, head, LOCAL_HEAD);
-    write_bytes(z, e->name, strlen(e->name));
-    if (!is_large(z, e)) return;
-    p = little_endian(head, 1, 2);
-    p = little_endian(p, LOCAL_ZIP64 - 4, 2);
-    p = little_endian(p, e->size, 8);
-    little_endian(p, e->size, 8);
-    write_bytes(z, head, LOCAL_ZIP64);
-}
-
 /* ----- entries ----- */
 
 static void finish_entry(gf_npz *z) {
@@ -677,7 +626,19 @@ static void finish_entry(gf_npz *z) {
 
 static void put_array_bytes(gf_npz *z, const void *bytes, size_t n) {
     gf_npz_item *e = &z->item[z->items - 1];
-    e->crc = crc32_of(e->crc, bytes, n);
+    /* CRC-32 of zip (polynomial 0x04c11db7, reflected), eight bits at a time. */
+    uint32_t crc = e->crc;
+    const uint8_t *crc32_bytes = bytes;
+    static const uint32_t nibble[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+                                        0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                        0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= crc32_bytes[i];
+        crc = crc >> 4 ^ nibble[crc & 15];
+        crc = crc >> 4 ^ nibble[crc & 15];
+    }
+    e->crc = ~crc;
     write_bytes(z, bytes, n);
 }
 
@@ -705,7 +666,18 @@ void gf_npz_entry(gf_npz *z, const char *name, const char *descr, int rank, cons
     gf_npz_item *e = &z->item[z->items++];
     *e = (gf_npz_item){.at = z->at, .size = bytes + NPY_HEADER};
     snprintf(e->name, sizeof e->name, "%.*s.npy", GF_NPZ_NAME, name);
-    write_local(z, e);
+    uint8_t local_head[LOCAL_HEAD + LOCAL_ZIP64], *p = little_endian(local_head, 0x04034b50, 4);
+    p = shared_fields(z, e, p);
+    p = little_endian(p, is_large(z, e) ? LOCAL_ZIP64 : 0, 2);
+    write_bytes(z, local_head, LOCAL_HEAD);
+    write_bytes(z, e->name, strlen(e->name));
+    if (is_large(z, e)) {
+        p = little_endian(local_head, 1, 2);
+        p = little_endian(p, LOCAL_ZIP64 - 4, 2);
+        p = little_endian(p, e->size, 8);
+        little_endian(p, e->size, 8);
+        write_bytes(z, local_head, LOCAL_ZIP64);
+    }
     z->left = bytes;
     put_array_bytes(z, head, sizeof head);
 }
@@ -718,29 +690,43 @@ void gf_npz_put(gf_npz *z, const void *bytes, size_t n) {
 
 /* ----- the end of the archive ----- */
 
-static void write_central(gf_npz *z, const gf_npz_item *e) {
-    uint8_t head[CENTRAL_HEAD], *p = little_endian(head, 0x02014b50, 4);
-    const int large = is_large(z, e);
-    p = little_endian(p, 3 << 8 | 45, 2); /* made on Unix */
-    p = shared_fields(z, e, p);
-    p = little_endian(p, large ? CENTRAL_ZIP64 : 0, 2);
-    p = little_endian(p, 0, 2);                       /* comment */
-    p = little_endian(p, 0, 2);                       /* disk */
-    p = little_endian(p, 0, 2);                       /* kind of data */
-    p = little_endian(p, (uint64_t)0100644 << 16, 4); /* an ordinary file */
-    little_endian(p, large ? UINT32_MAX : e->at, 4);
-    write_bytes(z, head, CENTRAL_HEAD);
-    write_bytes(z, e->name, strlen(e->name));
-    if (!large) return;
-    p = little_endian(head, 1, 2);
-    p = little_endian(p, CENTRAL_ZIP64 - 4, 2);
-    p = little_endian(p, e->size, 8);
-    p = little_endian(p, e->size, 8);
-    little_endian(p, e->at, 8);
-    write_bytes(z, head, CENTRAL_ZIP64);
+glofnd_status gf_npz_open(gf_error *err, gf_npz *z, const char *path) {
+    *z = (gf_npz){.limit = UINT32_MAX};
+    FAIL_IF(err, strlen(path) >= sizeof z->path, GLOFND_E_ARGUMENT, "the path '%.100s...' is too long", path);
+    memcpy(z->path, path, strlen(path) + 1);
+    z->f = gf_stream_open(path, "w");
+    FAIL_IF(err, !z->f, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
+    return GLOFND_OK;
 }
 
-static void write_end(gf_npz *z, uint64_t from, uint64_t size) {
+glofnd_status gf_npz_close(gf_error *err, gf_npz *z) {
+    if (!z->f) return GLOFND_OK;
+    finish_entry(z);
+    const uint64_t from = z->at;
+    for (int k = 0; k < z->items; k++) {
+        const gf_npz_item *e = &z->item[k];
+        uint8_t head[CENTRAL_HEAD], *p = little_endian(head, 0x02014b50, 4);
+        const int large = is_large(z, e);
+        p = little_endian(p, 3 << 8 | 45, 2); /* made on Unix */
+        p = shared_fields(z, e, p);
+        p = little_endian(p, large ? CENTRAL_ZIP64 : 0, 2);
+        p = little_endian(p, 0, 2);                       /* comment */
+        p = little_endian(p, 0, 2);                       /* disk */
+        p = little_endian(p, 0, 2);                       /* kind of data */
+        p = little_endian(p, (uint64_t)0100644 << 16, 4); /* an ordinary file */
+        little_endian(p, large ? UINT32_MAX : e->at, 4);
+        write_bytes(z, head, CENTRAL_HEAD);
+        write_bytes(z, e->name, strlen(e->name));
+        if (large) {
+            p = little_endian(head, 1, 2);
+            p = little_endian(p, CENTRAL_ZIP64 - 4, 2);
+            p = little_endian(p, e->size, 8);
+            p = little_endian(p, e->size, 8);
+            little_endian(p, e->at, 8);
+            write_bytes(z, head, CENTRAL_ZIP64);
+        }
+    }
+    const uint64_t size = z->at - from;
     uint8_t head[76], *p;
     const uint64_t here = z->at;
     if (from >= z->limit || size >= z->limit) {
@@ -767,23 +753,6 @@ static void write_end(gf_npz *z, uint64_t from, uint64_t size) {
     p = little_endian(p, low_word(z, from), 4);
     p = little_endian(p, 0, 2);
     write_bytes(z, head, (size_t)(p - head));
-}
-
-glofnd_status gf_npz_open(gf_error *err, gf_npz *z, const char *path) {
-    *z = (gf_npz){.limit = UINT32_MAX};
-    FAIL_IF(err, strlen(path) >= sizeof z->path, GLOFND_E_ARGUMENT, "the path '%.100s...' is too long", path);
-    memcpy(z->path, path, strlen(path) + 1);
-    z->f = gf_stream_open(path, "w");
-    FAIL_IF(err, !z->f, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
-    return GLOFND_OK;
-}
-
-glofnd_status gf_npz_close(gf_error *err, gf_npz *z) {
-    if (!z->f) return GLOFND_OK;
-    finish_entry(z);
-    const uint64_t from = z->at;
-    for (int k = 0; k < z->items; k++) write_central(z, &z->item[k]);
-    write_end(z, from, z->at - from);
     if (fclose(z->f) != 0 && !z->failed) z->failed = errno;
     z->f = NULL;
     FAIL_IF(err, z->failed, GLOFND_E_IO, "'%.300s' cannot be written: %s", z->path, strerror(z->failed));

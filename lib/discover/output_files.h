@@ -1,4 +1,6 @@
-/* output_folder.h - a folder of results that is complete or absent: written under a temporary name beside its target, then given
+/* output_files.h - how the files of a result get to the disk: the folder, tables, .npz files.
+ *
+ * A folder of results is complete or absent: written under a temporary name beside its target, then given
  * the target's name; a result that it replaces is removed after that.
  *
  * With `force` only a folder that is empty or holds a recognised result is replaced, and of it only the files that results have;
@@ -39,7 +41,7 @@ glofnd_status gf_output_folder_commit(gf_error *err, gf_output_folder *f);
 /* Removes an uncommitted folder, and frees. Accepts a zeroed struct. */
 void gf_output_folder_close(gf_output_folder *f);
 
-/* ----- table files ----- */
+/* ----- tables ----- */
 
 /* Writes large tables, as TSV or Parquet: threads format blocks of rows while earlier ones are written in order.
  *
@@ -71,7 +73,6 @@ typedef struct gf_lines {
 void gf_lines_bytes(gf_lines *l, const char *bytes, size_t n);
 void gf_lines_text(gf_lines *l, const char *text);
 void gf_lines_integer(gf_lines *l, int64_t x);
-void gf_lines_fixed(gf_lines *l, double x);           /* 8 decimals */
 void gf_lines_number(gf_lines *l, double x);          /* JSON, as gf_jsonl_number() */
 void gf_lines_quoted(gf_lines *l, const char *text);  /* JSON, as gf_jsonl_text() */
 void gf_lines_escaped(gf_lines *l, const char *text); /* one line, see escape.h */
@@ -104,7 +105,7 @@ typedef struct gf_table_files {
 /* E_IO, E_MEMORY, or E_CANCELLED; files may then be incomplete. */
 glofnd_status gf_table_files_write(gf_error *err, const gf_output_folder *to, const gf_table_files *t);
 
-/* ----- npz file ----- */
+/* ----- .npz files ----- */
 
 /* Writes .npz files as numpy.savez() does: a zip archive of .npy files, stored without compression.
  *

@@ -1,4 +1,4 @@
-/* stored_neighbours.c - reads the folder of a discovery back, to decide again from it; see stored_neighbours.h.
+/* stored_result.c - see stored_result.h: other settings from stored neighbours; reading the folder of a discovery back.
  *
  * The files may be anything: every number is checked before it is used as a place.
  */
@@ -18,7 +18,7 @@
 #include "util/array.h"
 #include "util/text.h"
 
-/* ----- rethreshold ----- */
+/* ---------- other settings ---------- */
 
 typedef struct rethresholding {
     const gf_stored_result *x;
@@ -30,43 +30,7 @@ typedef struct rethresholding {
 
 static float similarity_at(const gf_pairs_found *f, int64_t i, int64_t k) { return f->similarity[i * f->top + k]; }
 
-static glofnd_status copy_lists(gf_error *err, rethresholding *a) {
-    const gf_pairs_found *old = &a->x->f;
-    const int64_t n = old->n, top = a->s->task.top < n ? a->s->task.top : n - 1;
-    gf_pairs_found *f = &a->r->f;
-    FAIL_IF(err, top > old->top, GLOFND_E_ARGUMENT,
-            "the stored result lists %lld neighbours of each row; top=%lld needs a new search", (long long)old->top,
-            (long long)a->s->task.top);
-    TRY(gf_pairs_found_alloc(err, f, n, top));
-    for (int64_t i = 0; i < n && top > 0; i++) {
-        memcpy(f->other + i * top, old->other + i * old->top, (size_t)top * sizeof *f->other);
-        memcpy(f->similarity + i * top, old->similarity + i * old->top, (size_t)top * sizeof *f->similarity);
-    }
-    return GLOFND_OK;
-}
-
 /* ----- thresholds ----- */
-
-static void count_above(rethresholding *a, int64_t i) {
-    const gf_pairs_found *old = &a->x->f;
-    gf_pairs_found *f = &a->r->f;
-    for (int64_t k = 0; k < a->r->rank && similarity_at(old, i, k) > f->lambda[i]; k++) {
-        const int32_t j = old->other[i * old->top + k];
-        f->above[i]++;
-        f->hits[i] += a->label && a->label[i] >= 0 && a->label[i] == a->label[j];
-        if (!(similarity_at(old, i, k) > f->lambda[j])) continue;
-        f->mutual[i]++;
-        gf_components_join(f->mutual_root, (int32_t)i, j);
-    }
-}
-
-static void set_thresholds(rethresholding *a) {
-    gf_pairs_found *f = &a->r->f;
-    for (int64_t i = 0; i < f->n; i++) f->lambda[i] = similarity_at(&a->x->f, i, a->r->rank - 1);
-    gf_components_init(f->mutual_root, f->n);
-    for (int64_t i = 0; i < f->n; i++) count_above(a, i);
-    gf_components_flatten(f->mutual_root, f->n);
-}
 
 /* The lists are too short for this rank, but it is that of the stored result. */
 static glofnd_status take_thresholds(gf_error *err, rethresholding *a, int new_labels) {
@@ -105,68 +69,85 @@ static int64_t full_lists(const gf_pairs_found *f, float limit, int64_t *first, 
     return full;
 }
 
-static void set_duplicates(rethresholding *a, float limit) {
-    const gf_pairs_found *old = &a->x->f;
-    gf_pairs_found *f = &a->r->f;
-    gf_components_init(f->copy_root, f->n);
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t k = 0; k < old->top && similarity_at(old, i, k) >= limit; k++) {
-            f->copies[i]++;
-            gf_components_join(f->copy_root, (int32_t)i, old->other[i * old->top + k]);
-        }
-    gf_components_flatten(f->copy_root, f->n);
-}
-
-static glofnd_status rethreshold_duplicates(gf_error *err, rethresholding *a) {
-    const gf_pairs_found *old = &a->x->f;
-    const float limit = gf_discover_dup(a->s, a->d->dim);
-    int64_t first = 0;
-    float needed;
-    if (a->s->dup_exact) return GLOFND_OK; /* from the copies of rows, with the statistics */
-    const int64_t full = full_lists(old, limit, &first, &needed);
-    if (full == 0) {
-        set_duplicates(a, limit);
-        return GLOFND_OK;
-    }
-    FAIL_IF(err, !(limit == gf_discover_dup(&a->x->s, a->d->dim)), GLOFND_E_ARGUMENT,
-            "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, too; use "
-            "dup above %.9g, or search again with a larger top",
-            (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], a->s->dup, (double)needed);
-    memcpy(a->r->f.copies, old->copies, (size_t)old->n * sizeof *old->copies);
-    memcpy(a->r->f.copy_root, old->copy_root, (size_t)old->n * sizeof *old->copy_root);
-    return GLOFND_OK;
-}
-
 /* ----- neighbours just below the threshold ----- */
-
-static glofnd_status list_below(gf_error *err, rethresholding *a) {
-    const gf_pairs_found *old = &a->x->f;
-    gf_pairs_found *f = &a->r->f;
-    const int64_t below = a->s->task.below;
-    if (below == 0) return GLOFND_OK;
-    TRY(gf_pairs_found_below(err, f, below));
-    for (int64_t i = 0; i < f->n; i++) {
-        const int64_t above = f->above[i], wanted = GF_MIN(below, f->n - 1 - above);
-        FAIL_IF(err, above + wanted > old->top, GLOFND_E_ARGUMENT,
-                "the %lld others just below the threshold of row %d (negatives, html) are its neighbours up to number %lld; the "
-                "stored result lists %lld: search again with top=%lld",
-                (long long)wanted, (int)a->d->good[i], (long long)(above + wanted), (long long)old->top,
-                (long long)(a->r->rank - 1 + below));
-        for (int64_t e = 0; e < wanted; e++) {
-            f->below_other[i * below + e] = old->other[i * old->top + above + e];
-            f->below_similarity[i * below + e] = similarity_at(old, i, above + e);
-        }
-    }
-    return GLOFND_OK;
-}
 
 static glofnd_status rethreshold_lists(gf_error *err, rethresholding *a, int new_labels) {
     TRY(gf_discover_rank(err, a->s, a->d->good_n, &a->r->rank));
-    TRY(copy_lists(err, a));
-    if (a->r->rank <= a->x->f.top) set_thresholds(a);
-    else TRY(take_thresholds(err, a, new_labels));
-    TRY(rethreshold_duplicates(err, a));
-    TRY(list_below(err, a));
+    const gf_pairs_found *old = &a->x->f;
+    const int64_t n = old->n, top = a->s->task.top < n ? a->s->task.top : n - 1;
+    gf_pairs_found *f = &a->r->f;
+    FAIL_IF(err, top > old->top, GLOFND_E_ARGUMENT,
+            "the stored result lists %lld neighbours of each row; top=%lld needs a new search", (long long)old->top,
+            (long long)a->s->task.top);
+    TRY(gf_pairs_found_alloc(err, f, n, top));
+    for (int64_t i = 0; i < n && top > 0; i++) {
+        memcpy(f->other + i * top, old->other + i * old->top, (size_t)top * sizeof *f->other);
+        memcpy(f->similarity + i * top, old->similarity + i * old->top, (size_t)top * sizeof *f->similarity);
+    }
+    if (a->r->rank <= a->x->f.top) {
+        gf_pairs_found *thresholds_f = &a->r->f;
+        for (int64_t i = 0; i < thresholds_f->n; i++) thresholds_f->lambda[i] = similarity_at(&a->x->f, i, a->r->rank - 1);
+        gf_components_init(thresholds_f->mutual_root, thresholds_f->n);
+        for (int64_t i = 0; i < thresholds_f->n; i++) {
+            const gf_pairs_found *thresholds_old = &a->x->f;
+            gf_pairs_found *found = &a->r->f;
+            for (int64_t k = 0; k < a->r->rank && similarity_at(thresholds_old, i, k) > found->lambda[i]; k++) {
+                const int32_t j = thresholds_old->other[i * thresholds_old->top + k];
+                found->above[i]++;
+                found->hits[i] += a->label && a->label[i] >= 0 && a->label[i] == a->label[j];
+                if (!(similarity_at(thresholds_old, i, k) > found->lambda[j])) continue;
+                found->mutual[i]++;
+                gf_components_join(found->mutual_root, (int32_t)i, j);
+            }
+        }
+        gf_components_flatten(thresholds_f->mutual_root, thresholds_f->n);
+    } else TRY(take_thresholds(err, a, new_labels));
+    const gf_pairs_found *own_old = &a->x->f;
+    const float limit = gf_discover_dup(a->s, a->d->dim);
+    int64_t first = 0;
+    float needed;
+    if (!a->s->dup_exact) { /* from the copies of rows, with the statistics */
+        const int64_t full = full_lists(own_old, limit, &first, &needed);
+        if (full == 0) {
+            const gf_pairs_found *duplicates_old = &a->x->f;
+            gf_pairs_found *duplicates_f = &a->r->f;
+            gf_components_init(duplicates_f->copy_root, duplicates_f->n);
+            for (int64_t i = 0; i < duplicates_f->n; i++)
+                for (int64_t k = 0; k < duplicates_old->top && similarity_at(duplicates_old, i, k) >= limit; k++) {
+                    duplicates_f->copies[i]++;
+                    gf_components_join(duplicates_f->copy_root, (int32_t)i, duplicates_old->other[i * duplicates_old->top + k]);
+                }
+            gf_components_flatten(duplicates_f->copy_root, duplicates_f->n);
+        } else {
+            FAIL_IF(err, !(limit == gf_discover_dup(&a->x->s, a->d->dim)), GLOFND_E_ARGUMENT,
+                    "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, "
+                    "too; use "
+                    "dup above %.9g, or search again with a larger top",
+                    (long long)own_old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], a->s->dup,
+                    (double)needed);
+            memcpy(a->r->f.copies, own_old->copies, (size_t)own_old->n * sizeof *own_old->copies);
+            memcpy(a->r->f.copy_root, own_old->copy_root, (size_t)own_old->n * sizeof *own_old->copy_root);
+        }
+    }
+    const gf_pairs_found *below_old = &a->x->f;
+    gf_pairs_found *below_f = &a->r->f;
+    const int64_t below = a->s->task.below;
+    if (below != 0) {
+        TRY(gf_pairs_found_below(err, below_f, below));
+        for (int64_t i = 0; i < below_f->n; i++) {
+            const int64_t above = below_f->above[i], wanted = GF_MIN(below, below_f->n - 1 - above);
+            FAIL_IF(
+                err, above + wanted > below_old->top, GLOFND_E_ARGUMENT,
+                "the %lld others just below the threshold of row %d (negatives, html) are its neighbours up to number %lld; the "
+                "stored result lists %lld: search again with top=%lld",
+                (long long)wanted, (int)a->d->good[i], (long long)(above + wanted), (long long)below_old->top,
+                (long long)(a->r->rank - 1 + below));
+            for (int64_t e = 0; e < wanted; e++) {
+                below_f->below_other[i * below + e] = below_old->other[i * below_old->top + above + e];
+                below_f->below_similarity[i * below + e] = similarity_at(below_old, i, above + e);
+            }
+        }
+    }
     return gf_discover_statistics(err, a->s, a->d, a->label, a->r);
 }
 
@@ -189,7 +170,7 @@ void gf_stored_result_free(gf_stored_result *x) {
     *x = (gf_stored_result){0};
 }
 
-/* ----- stored neighbours ----- */
+/* ---------- reading a folder ---------- */
 
 enum { A_THRESHOLD, A_ABOVE = 3, A_MUTUAL, A_HITS, A_COMPONENT, A_GROUP, A_COLUMNS }; /* of anchors.npy */
 
@@ -234,19 +215,6 @@ static glofnd_status take_summary(gf_error *err, const char *path, const gf_json
     x->source = strdup(source);
     FAIL_IF(err, !x->source, GLOFND_E_MEMORY, "no memory for a name");
     return GLOFND_OK;
-}
-
-static glofnd_status read_summary(gf_error *err, stored_reading *l) {
-    char path[PATH_MAX];
-    gf_jsonl_reader r;
-    TRY(gf_path_join(err, path, l->folder, GF_DISCOVER_MARK));
-    TRY(gf_jsonl_read_open(err, &r, path));
-    const int found = gf_jsonl_next(&r);
-    glofnd_status status = r.status;
-    if (status == GLOFND_OK)
-        status = found ? take_summary(err, path, &r, l) : gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is empty", path);
-    gf_jsonl_read_close(&r);
-    return status;
 }
 
 /* ----- arrays ----- */
@@ -319,17 +287,6 @@ static glofnd_status take_lists(gf_error *err, stored_reading *l, const gf_npy *
     return GLOFND_OK;
 }
 
-static glofnd_status read_lists(gf_error *err, stored_reading *l) {
-    gf_npy other = {0}, similarity = {0};
-    glofnd_status status = GLOFND_OK;
-    if (l->x->s.task.top > 0) status = read_array(err, l, "neighbours.npy", GF_NPY_I4, 0, &other);
-    if (l->x->s.task.top > 0 && status == GLOFND_OK) status = read_array(err, l, "similarities.npy", GF_NPY_F4, 0, &similarity);
-    if (status == GLOFND_OK) status = take_lists(err, l, &other, &similarity);
-    gf_npy_free(&other);
-    gf_npy_free(&similarity);
-    return status;
-}
-
 static int read_count(double v, int64_t max, int64_t *out) {
     if (!(v >= 0.0 && v <= (double)max)) return 0;
     *out = (int64_t)v;
@@ -366,32 +323,7 @@ static glofnd_status take_anchors(gf_error *err, stored_reading *l, const double
     return GLOFND_OK;
 }
 
-static glofnd_status read_anchors(gf_error *err, stored_reading *l, const gf_npy *rows) {
-    gf_npy a = {0};
-    glofnd_status status = read_array(err, l, "anchors.npy", GF_NPY_F8, A_COLUMNS, &a);
-    int32_t *first = status == GLOFND_OK ? malloc((size_t)l->x->f.n * 2 * sizeof *first) : NULL;
-    if (status == GLOFND_OK)
-        status = first ? take_anchors(err, l, a.data, rows->data, first) : gf_fail(err, GLOFND_E_MEMORY, "no memory for anchors");
-    free(first);
-    gf_npy_free(&a);
-    return status;
-}
-
 /* ----- names and splits ----- */
-
-static glofnd_status read_names(gf_error *err, stored_reading *l) {
-    char path[PATH_MAX];
-    int there;
-    TRY(gf_path_join(err, path, l->folder, "names.txt"));
-    TRY(gf_exists(err, path, &there));
-    if (!there) return GLOFND_OK;
-    gf_discover_data *d = &l->x->d;
-    TRY(gf_discover_read_names(err, path, NULL, d));
-    for (int64_t i = 0; l->names_escaped && i < d->n; i++)
-        FAIL_IF(err, !gf_unescape(d->name_text + (d->name[i] - d->name_text)), GLOFND_E_FORMAT,
-                "'%.300s', line %lld: a backslash begins no escape", path, (long long)i + 1);
-    return GLOFND_OK;
-}
 
 /* Its path, and whether this result has it. */
 static glofnd_status find_file(gf_error *err, const stored_reading *l, const char *name, char path[PATH_MAX], int *there) {
@@ -411,29 +343,6 @@ static glofnd_status take_unreadable(gf_error *err, void *user, char *line, int 
     FAIL_IF(err, !good, GLOFND_E_FORMAT, "'%.300s/unreadable.txt': line %d is not that of an unreadable image", l->folder,
             number);
     return gf_discover_set_unreadable(err, &l->x->d, row, why);
-}
-
-static glofnd_status read_unreadable(gf_error *err, stored_reading *l) {
-    char path[PATH_MAX];
-    int there;
-    TRY(find_file(err, l, "unreadable.txt", path, &there));
-    return there ? gf_each_line(err, path, take_unreadable, l) : GLOFND_OK;
-}
-
-static glofnd_status read_classes(gf_error *err, stored_reading *l) {
-    char path[PATH_MAX];
-    int there;
-    TRY(find_file(err, l, "classes.txt", path, &there));
-    return there && l->has_labels ? gf_row_classes_read(err, path, l->x->d.label, l->x->d.n, &l->x->d.classes) : GLOFND_OK;
-}
-
-/* Tables of the format of this one. */
-static glofnd_status find_format(gf_error *err, stored_reading *l) {
-    char path[PATH_MAX];
-    int there;
-    TRY(find_file(err, l, "pairs.parquet", path, &there));
-    l->x->format = there ? GF_TABLE_PARQUET : GF_TABLE_TSV;
-    return GLOFND_OK;
 }
 
 /* "name TAB first TAB rows TAB ..." */
@@ -457,27 +366,72 @@ static glofnd_status take_split(gf_error *err, void *user, char *line, int numbe
     return GLOFND_OK;
 }
 
-static glofnd_status read_splits(gf_error *err, stored_reading *l) {
-    char path[PATH_MAX];
-    int there;
-    TRY(find_file(err, l, "split_matrix.tsv", path, &there));
-    return there ? gf_each_line(err, path, take_split, l) : GLOFND_OK;
-}
-
 static glofnd_status read_folder(gf_error *err, stored_reading *l) {
     gf_npy rows = {0};
-    TRY(read_summary(err, l));
+    char path[PATH_MAX];
+    gf_jsonl_reader r;
+    TRY(gf_path_join(err, path, l->folder, GF_DISCOVER_MARK));
+    TRY(gf_jsonl_read_open(err, &r, path));
+    const int found = gf_jsonl_next(&r);
+    glofnd_status summary_status = r.status;
+    if (summary_status == GLOFND_OK)
+        summary_status = found ? take_summary(err, path, &r, l) : gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is empty", path);
+    gf_jsonl_read_close(&r);
+    TRY(summary_status);
     glofnd_status status = read_array(err, l, "rows.npy", GF_NPY_I4, GF_STORED_COLUMNS, &rows);
     if (status == GLOFND_OK) status = take_rows(err, l, rows.data);
-    if (status == GLOFND_OK) status = read_lists(err, l);
-    if (status == GLOFND_OK) status = read_anchors(err, l, &rows);
+    if (status == GLOFND_OK) {
+        gf_npy other = {0}, similarity = {0};
+        glofnd_status lists_status = GLOFND_OK;
+        if (l->x->s.task.top > 0) lists_status = read_array(err, l, "neighbours.npy", GF_NPY_I4, 0, &other);
+        if (l->x->s.task.top > 0 && lists_status == GLOFND_OK)
+            lists_status = read_array(err, l, "similarities.npy", GF_NPY_F4, 0, &similarity);
+        if (lists_status == GLOFND_OK) lists_status = take_lists(err, l, &other, &similarity);
+        gf_npy_free(&other);
+        gf_npy_free(&similarity);
+        status = lists_status;
+    }
+    if (status == GLOFND_OK) {
+        gf_npy a = {0};
+        glofnd_status anchors_status = read_array(err, l, "anchors.npy", GF_NPY_F8, A_COLUMNS, &a);
+        int32_t *first = anchors_status == GLOFND_OK ? malloc((size_t)l->x->f.n * 2 * sizeof *first) : NULL;
+        if (anchors_status == GLOFND_OK)
+            anchors_status =
+                first ? take_anchors(err, l, a.data, rows.data, first) : gf_fail(err, GLOFND_E_MEMORY, "no memory for anchors");
+        free(first);
+        gf_npy_free(&a);
+        status = anchors_status;
+    }
     gf_npy_free(&rows);
     TRY(status);
-    TRY(read_names(err, l));
-    TRY(read_unreadable(err, l));
-    TRY(read_classes(err, l));
-    TRY(find_format(err, l));
-    return read_splits(err, l);
+    char names_path[PATH_MAX];
+    int there;
+    TRY(gf_path_join(err, names_path, l->folder, "names.txt"));
+    TRY(gf_exists(err, names_path, &there));
+    if (there) {
+        gf_discover_data *d = &l->x->d;
+        TRY(gf_discover_read_names(err, names_path, NULL, d));
+        for (int64_t i = 0; l->names_escaped && i < d->n; i++)
+            FAIL_IF(err, !gf_unescape(d->name_text + (d->name[i] - d->name_text)), GLOFND_E_FORMAT,
+                    "'%.300s', line %lld: a backslash begins no escape", names_path, (long long)i + 1);
+    }
+    char unreadable_path[PATH_MAX];
+    int unreadable_there;
+    TRY(find_file(err, l, "unreadable.txt", unreadable_path, &unreadable_there));
+    if (unreadable_there) TRY(gf_each_line(err, unreadable_path, take_unreadable, l));
+    char classes_path[PATH_MAX];
+    int classes_there;
+    TRY(find_file(err, l, "classes.txt", classes_path, &classes_there));
+    if (classes_there && l->has_labels) TRY(gf_row_classes_read(err, classes_path, l->x->d.label, l->x->d.n, &l->x->d.classes));
+    /* Tables of the format of this one. */
+    char format_path[PATH_MAX];
+    int format_there;
+    TRY(find_file(err, l, "pairs.parquet", format_path, &format_there));
+    l->x->format = format_there ? GF_TABLE_PARQUET : GF_TABLE_TSV;
+    char splits_path[PATH_MAX];
+    int splits_there;
+    TRY(find_file(err, l, "split_matrix.tsv", splits_path, &splits_there));
+    return splits_there ? gf_each_line(err, splits_path, take_split, l) : GLOFND_OK;
 }
 
 glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored_result *x) {
@@ -489,32 +443,7 @@ glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored
     return status;
 }
 
-/* ----- stored discovery ----- */
-
-/* Reads a stored result of discovery; see embedding_files.h. */
-
-static glofnd_status read_stored_settings(gf_error *err, const char *folder, const gf_discover_data *d,
-                                          gf_discover_spec *stored) {
-    char path[PATH_MAX];
-    gf_jsonl_reader r;
-    int64_t crc = -1, k = 0;
-    double alpha = NAN, dup = NAN;
-    snprintf(path, sizeof path, "%s/" GF_DISCOVER_MARK, folder);
-    TRY(gf_jsonl_read_open(err, &r, path));
-    const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "crc32c", &crc) && gf_jsonl_get_integer(&r, "k", &k) &&
-                      gf_jsonl_get(&r, "alpha", &alpha) && gf_jsonl_get(&r, "dup", &dup);
-    const glofnd_status status = r.status;
-    const int of_query = found && gf_jsonl_get_text(&r, "query") != NULL;
-    gf_jsonl_read_close(&r);
-    TRY(status);
-    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
-    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT,
-            "'%.300s' is the result of a query, not of embeddings that a query can be compared with", folder);
-    FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of different embeddings", folder);
-    stored->alpha = alpha, stored->k = k;
-    stored->dup_exact = isnan(dup), stored->dup = dup;
-    return GLOFND_OK;
-}
+/* ---------- thresholds for a query ---------- */
 
 static glofnd_status take_stored_thresholds(gf_error *err, const char *path, const gf_npy *a, int64_t n, float **lambda) {
     FAIL_IF(err, a->type != GF_NPY_F8 || a->rank != 2 || a->shape[0] != n || a->shape[1] < 1, GLOFND_E_FORMAT,
@@ -531,7 +460,24 @@ glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const g
     gf_npy a = {0};
     const int bytes = snprintf(path, sizeof path, "%s/anchors.npy", folder);
     FAIL_IF(err, bytes < 0 || (size_t)bytes >= sizeof path, GLOFND_E_ARGUMENT, "the path of the stored result is too long");
-    TRY(read_stored_settings(err, folder, d, stored));
+    char settings_path[PATH_MAX];
+    gf_jsonl_reader r;
+    int64_t crc = -1, k = 0;
+    double alpha = NAN, dup = NAN;
+    snprintf(settings_path, sizeof settings_path, "%s/" GF_DISCOVER_MARK, folder);
+    TRY(gf_jsonl_read_open(err, &r, settings_path));
+    const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "crc32c", &crc) && gf_jsonl_get_integer(&r, "k", &k) &&
+                      gf_jsonl_get(&r, "alpha", &alpha) && gf_jsonl_get(&r, "dup", &dup);
+    const glofnd_status settings_status = r.status;
+    const int of_query = found && gf_jsonl_get_text(&r, "query") != NULL;
+    gf_jsonl_read_close(&r);
+    TRY(settings_status);
+    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", settings_path);
+    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT,
+            "'%.300s' is the result of a query, not of embeddings that a query can be compared with", folder);
+    FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of different embeddings", folder);
+    stored->alpha = alpha, stored->k = k;
+    stored->dup_exact = isnan(dup), stored->dup = dup;
     TRY(gf_npy_read(err, path, &a));
     const glofnd_status status = take_stored_thresholds(err, path, &a, d->n, lambda);
     gf_npy_free(&a);

@@ -1,4 +1,4 @@
-/* rethreshold.h - a result for other settings from the neighbours of a stored one, without computing similarities again.
+/* stored_result.h - a stored result read back, and a result for other settings from the neighbours of a stored one, without computing similarities again.
  *
  * Lists of the `top` most similar others answer: thresholds of rank up to `top`; duplicates down to the similarity above which no
  * list is full; and the settings of the stored result itself. The numbers are then those of a new search, bit for bit. Otherwise
@@ -25,7 +25,7 @@ void gf_stored_result_free(gf_stored_result *x); /* accepts a zeroed struct */
 glofnd_status gf_rethreshold(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s, const gf_discover_data *d,
                              int new_labels, gf_discover_result *r);
 
-/* ----- stored neighbours ----- */
+/* ----- reading ----- */
 
 /* Reads the folder of a discovery back, for `glofnd discover --from`. */
 

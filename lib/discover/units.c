@@ -135,23 +135,19 @@ static glofnd_status open_unit_file(gf_error *err, const unit_folder *u, unit_ki
 
 /* ----- joined anchors: all that do not stand alone, each with the smallest one ----- */
 
-static void put_all_joins(gf_writer *w, int32_t *root, int64_t n) {
-    uint64_t count = 0;
-    gf_components_flatten(root, n);
-    for (int64_t i = 0; i < n; i++) count += root[i] != i;
-    gf_put_u64(w, count);
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t pair[2] = {(int32_t)i, root[i]};
-        if (root[i] != i) gf_put_words4(w, pair, 2);
-    }
-    gf_put_crc(w);
-}
-
 /* The same, of these nodes, which stand alone afterwards. */
 static void put_joins(gf_writer *w, int32_t *root, int64_t n, gf_node_list *joined) {
     uint64_t count = 0;
     if (!joined) {
-        put_all_joins(w, root, n);
+        uint64_t joins_count = 0;
+        gf_components_flatten(root, n);
+        for (int64_t i = 0; i < n; i++) joins_count += root[i] != i;
+        gf_put_u64(w, joins_count);
+        for (int64_t i = 0; i < n; i++) {
+            const int32_t pair[2] = {(int32_t)i, root[i]};
+            if (root[i] != i) gf_put_words4(w, pair, 2);
+        }
+        gf_put_crc(w);
         return;
     }
     gf_nodes_sort(joined);
@@ -186,55 +182,33 @@ static glofnd_status get_joins(gf_reader *r, int32_t *root, int64_t n) {
 
 /* ----- pairs ----- */
 
-static void put_pairs(gf_writer *w, const unit_folder *u, const gf_pairs_found *f) {
-    const size_t rows = (size_t)f->n, cells = rows * (size_t)f->top, edges = rows * (size_t)f->below;
-    gf_put_u64(w, (uint64_t)f->top);
-    gf_put_u64(w, (uint64_t)f->below);
-    if (u->cells) gf_put_u64(w, (uint64_t)f->compared);
-    gf_put_words4(w, f->lambda, rows);
-    gf_put_crc(w);
-    gf_put_words8(w, f->above, rows);
-    gf_put_words8(w, f->hits, rows);
-    gf_put_words8(w, f->copies, rows);
-    gf_put_words4(w, f->other, cells);
-    gf_put_words4(w, f->similarity, cells);
-    if (f->below) gf_put_words4(w, f->below_other, edges);
-    if (f->below) gf_put_words4(w, f->below_similarity, edges);
-    gf_put_crc(w);
-}
-
-/* Of every anchor those above its threshold. */
-static void put_above(gf_writer *w, const unit_folder *u, const gf_pairs_found *f, const uint64_t *above) {
-    for (int64_t i = 0; i < f->n; i++) gf_put_words8(w, above + i * u->width, (size_t)f->above[i]);
-    gf_put_crc(w);
-}
-
-/* f->above is known. */
-static glofnd_status get_above(gf_reader *r, const unit_folder *u, const gf_pairs_found *f, uint64_t *above) {
-    uint64_t *row = above ? NULL : malloc((size_t)u->width * sizeof *row);
-    FAIL_IF(r->err, !above && !row, GLOFND_E_MEMORY, "no memory for %lld pairs", (long long)u->width);
-    int valid = 1;
-    for (int64_t i = 0; i < f->n && valid; i++) {
-        uint64_t *to = above ? above + i * u->width : row;
-        valid = f->above[i] >= 0 && f->above[i] <= u->width;
-        if (valid) gf_get_words8(r, to, (size_t)f->above[i]);
-        for (int64_t k = 0; valid && k < f->above[i] && r->status == GLOFND_OK; k++) valid = gf_best_other(to[k]) < u->n;
-    }
-    free(row);
-    FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: a pair that is none", r->path);
-    return gf_check_crc(r, "pairs above", -1);
-}
-
-/* A unit: found [rows of it]; above [rows][width], as of gf_pairs_stream_thresholds(). root [n]: what it joins; joined: the nodes of these joins, or
+/* A unit: found [rows of it]; above [rows][width], as of gf_stream_search. root [n]: what it joins; joined: the nodes of these joins, or
  * NULL: any. With `joined` each of these nodes stands alone in root afterwards, and only these are visited. */
 static glofnd_status unit_write_pairs(gf_error *err, const unit_folder *u, int64_t unit, const gf_pairs_found *found,
                                       int32_t *root, gf_node_list *joined, const uint64_t *above) {
     char path[PATH_MAX];
     gf_writer w;
     TRY(begin_unit_file(err, u, UNIT_PAIRS, unit, path, &w));
-    put_pairs(&w, u, found);
+    const size_t rows = (size_t)found->n, cells = rows * (size_t)found->top, edges = rows * (size_t)found->below;
+    gf_put_u64(&w, (uint64_t)found->top);
+    gf_put_u64(&w, (uint64_t)found->below);
+    if (u->cells) gf_put_u64(&w, (uint64_t)found->compared);
+    gf_put_words4(&w, found->lambda, rows);
+    gf_put_crc(&w);
+    gf_put_words8(&w, found->above, rows);
+    gf_put_words8(&w, found->hits, rows);
+    gf_put_words8(&w, found->copies, rows);
+    gf_put_words4(&w, found->other, cells);
+    gf_put_words4(&w, found->similarity, cells);
+    if (found->below) gf_put_words4(&w, found->below_other, edges);
+    if (found->below) gf_put_words4(&w, found->below_similarity, edges);
+    gf_put_crc(&w);
     put_joins(&w, root, u->n, joined);
-    if (u->width) put_above(&w, u, found, above);
+    if (u->width) {
+        /* Of every anchor those above its threshold. */
+        for (int64_t i = 0; i < found->n; i++) gf_put_words8(&w, above + i * u->width, (size_t)found->above[i]);
+        gf_put_crc(&w);
+    }
     return gf_writer_finish(&w);
 }
 
@@ -265,7 +239,21 @@ static glofnd_status get_pairs(gf_reader *r, const unit_folder *u, int64_t unit,
     FAIL_IF(r->err, !others_are_valid(u, f->other, cells) || !others_are_valid(u, f->below_other, edges), GLOFND_E_FORMAT,
             "%.300s: a neighbour that is none", r->path);
     TRY(get_joins(r, root, u->n));
-    if (u->width) TRY(get_above(r, u, f, above));
+    if (u->width) {
+        /* f->above is known. */
+        uint64_t *row = above ? NULL : malloc((size_t)u->width * sizeof *row);
+        FAIL_IF(r->err, !above && !row, GLOFND_E_MEMORY, "no memory for %lld pairs", (long long)u->width);
+        int valid = 1;
+        for (int64_t i = 0; i < f->n && valid; i++) {
+            uint64_t *to = above ? above + i * u->width : row;
+            valid = f->above[i] >= 0 && f->above[i] <= u->width;
+            if (valid) gf_get_words8(r, to, (size_t)f->above[i]);
+            for (int64_t k = 0; valid && k < f->above[i] && r->status == GLOFND_OK; k++) valid = gf_best_other(to[k]) < u->n;
+        }
+        free(row);
+        FAIL_IF(r->err, !valid, GLOFND_E_FORMAT, "%.300s: a pair that is none", r->path);
+        TRY(gf_check_crc(r, "pairs above", -1));
+    }
     return gf_reader_end(r);
 }
 
@@ -328,19 +316,11 @@ static glofnd_status read_words(gf_error *err, const unit_folder *u, unit_kind k
     return status;
 }
 
-static glofnd_status unit_write_centres(gf_error *err, const unit_folder *u, const float *numbers) {
-    return write_words(err, u, UNIT_CENTRES, 0, numbers, (size_t)u->numbers);
-}
-
 static glofnd_status unit_read_centres(gf_error *err, const unit_folder *u, float *numbers) {
     return read_words(err, u, UNIT_CENTRES, 0, numbers, (size_t)u->numbers);
 }
 
 _Static_assert(sizeof(gf_cell_of) == 8, "two words");
-
-static glofnd_status unit_write_cells(gf_error *err, const unit_folder *u, int64_t unit, const gf_cell_of *of) {
-    return write_words(err, u, UNIT_CELLS, unit, of, 2 * (size_t)unit_rows(u, unit));
-}
 
 static glofnd_status unit_read_cells(gf_error *err, const unit_folder *u, int64_t unit, gf_cell_of *of) {
     const int64_t rows = unit_rows(u, unit);
@@ -349,13 +329,6 @@ static glofnd_status unit_read_cells(gf_error *err, const unit_folder *u, int64_
         FAIL_IF(err, of[i].cell < 0 || of[i].cell >= u->cells || !isfinite(of[i].similarity), GLOFND_E_FORMAT,
                 "%.300s: a cell that is none", u->path);
     return GLOFND_OK;
-}
-
-/* count [3]: sampled, wanted and recalled of gf_pairs_found. */
-static glofnd_status unit_write_recall(gf_error *err, const unit_folder *u, int64_t unit, const int64_t count[3]) {
-    uint32_t half[6]; /* lower half first */
-    for (int i = 0; i < 6; i++) half[i] = (uint32_t)((uint64_t)count[i / 2] >> (i % 2 ? 32 : 0));
-    return write_words(err, u, UNIT_RECALL, unit, half, 6);
 }
 
 static glofnd_status unit_read_recall(gf_error *err, const unit_folder *u, int64_t unit, int64_t count[3]) {
@@ -401,21 +374,19 @@ static glofnd_status check_rows_file(const unit_folder *u, int64_t unit) {
 
 /* ----- the folder ----- */
 
-static int result_is_sound(const unit_folder *u, unit_kind kind, int64_t unit) {
-    gf_pairs_found f = {0};
-    const int64_t rows = unit_rows(u, unit);
-    glofnd_status status = gf_pairs_found_alloc(NULL, &f, rows, u->top);
-    if (status == GLOFND_OK && u->below) status = gf_pairs_found_below(NULL, &f, u->below);
-    if (status == GLOFND_OK)
-        status =
-            kind == UNIT_PAIRS ? unit_read_pairs(NULL, u, unit, &f, NULL, NULL) : unit_read_mutual(NULL, u, unit, f.mutual, NULL);
-    gf_pairs_found_free(&f);
-    return status == GLOFND_OK;
-}
-
 static int unit_is_sound(const unit_folder *u, unit_kind kind, int64_t unit) {
     int64_t count[3];
-    if (kind == UNIT_PAIRS || kind == UNIT_MUTUAL) return result_is_sound(u, kind, unit);
+    if (kind == UNIT_PAIRS || kind == UNIT_MUTUAL) {
+        gf_pairs_found f = {0};
+        const int64_t rows = unit_rows(u, unit);
+        glofnd_status status = gf_pairs_found_alloc(NULL, &f, rows, u->top);
+        if (status == GLOFND_OK && u->below) status = gf_pairs_found_below(NULL, &f, u->below);
+        if (status == GLOFND_OK)
+            status = kind == UNIT_PAIRS ? unit_read_pairs(NULL, u, unit, &f, NULL, NULL)
+                                        : unit_read_mutual(NULL, u, unit, f.mutual, NULL);
+        gf_pairs_found_free(&f);
+        return status == GLOFND_OK;
+    }
     if (kind == UNIT_RECALL) return unit_read_recall(NULL, u, unit, count) == GLOFND_OK;
     if (kind == UNIT_ROWS) return check_rows_file(u, unit) == GLOFND_OK;
     const size_t words = kind == UNIT_CELLS ? 2 * (size_t)unit_rows(u, unit) : (size_t)u->numbers;
@@ -468,35 +439,7 @@ static glofnd_status write_plan(gf_error *err, const unit_folder *u, const char 
     return gf_writer_finish(&w);
 }
 
-/* Makes the plan of an empty folder, or checks that it is of this search: E_ARGUMENT if not, unless `force` empties it. Removes files
- * that were not finished. */
-static glofnd_status unit_folder_open(gf_error *err, const unit_folder *u, int force) {
-    char path[PATH_MAX];
-    gf_reader r;
-    TRY(gf_path_join(err, path, u->path, "plan"));
-    remove_unit_files(u->path, 1);
-    if (access(path, F_OK) != 0) return write_plan(err, u, path);
-    TRY(gf_reader_open(err, &r, path));
-    const glofnd_status status = get_head(&r, u, -1, -1);
-    gf_reader_close(&r);
-    if (status == GLOFND_OK) return GLOFND_OK;
-    FAIL_IF(
-        err, !force, GLOFND_E_ARGUMENT,
-        "'%.300s' holds parts of another search: other embeddings, options or version; continue that one, remove the folder, or "
-        "use force",
-        u->path);
-    remove_unit_files(u->path, 0);
-    return write_plan(err, u, path);
-}
-
 /* ----- ordered rows that are too many for memory ----- */
-
-/* Their files are mapped one behind the other, so that they are one array; the system keeps in memory what is used, and as much as it
- * can. */
-static size_t row_bytes_of(const unit_folder *u) {
-    const int64_t parts = unit_count(u, UNIT_ROWS);
-    return ((size_t)(parts - 1) * (size_t)(u->chunk * u->dim) + unit_row_numbers(u, parts - 1)) * sizeof(float);
-}
 
 static glofnd_status map_part(gf_error *err, const unit_folder *u, int64_t part, float *to) {
     const size_t bytes = unit_row_numbers(u, part) * sizeof *to;
@@ -516,27 +459,6 @@ static glofnd_status map_part(gf_error *err, const unit_folder *u, int64_t part,
 static void unit_unmap_rows(gf_panels *all) {
     if (all->x) munmap(all->x, gf_panels_bytes(all->n, all->dim));
     *all = (gf_panels){0};
-}
-
-/* All parts of ordered rows as one array. */
-static glofnd_status unit_map_rows(gf_error *err, const unit_folder *u, gf_panels *all) {
-    const size_t bytes = row_bytes_of(u);
-    void *x = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); /* addresses without memory */
-    FAIL_IF(err, x == MAP_FAILED, GLOFND_E_MEMORY, "no addresses for %lld x %lld embeddings", (long long)u->n, (long long)u->dim);
-    *all = (gf_panels){.n = u->n, .dim = u->dim, .x = x};
-    for (int64_t part = 0; part < unit_count(u, UNIT_ROWS); part++) {
-        const glofnd_status status = map_part(err, u, part, all->x + part * u->chunk * u->dim);
-        if (status == GLOFND_OK) continue;
-        unit_unmap_rows(all);
-        return status;
-    }
-    return GLOFND_OK;
-}
-
-static void unit_remove_rows(const unit_folder *u) {
-    char path[PATH_MAX];
-    for (int64_t part = 0; part < unit_count(u, UNIT_ROWS); part++)
-        if (unit_path(NULL, u, UNIT_ROWS, part, path) == GLOFND_OK) unlink(path);
 }
 
 /* ---------- stages, whatever a unit is ---------- */
@@ -572,46 +494,6 @@ enum { UNITS = 64, UNITS_MAX = 256 };       /* how many there are to be, at leas
 
 static glofnd_status unit_agree(gf_error *err, const gf_units *u, glofnd_status mine) {
     return u->agree ? u->agree(err, u->user, mine) : mine;
-}
-
-static glofnd_status choose_rows(gf_error *err, unit_job *j) {
-    const int64_t keep = GF_MAX(GF_MAX(gf_lists_keep(&j->t), j->t.top), 1);
-    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->u->source.dim) / GF_PANEL +
-                        (size_t)j->folder.width * sizeof(uint64_t);
-    const int64_t fit = (int64_t)(j->s->task.memory / 4 / each);
-    const int64_t most = j->stream ? UNIT_MAX : GF_MAX(UNIT_MAX, j->folder.n / UNITS_MAX);
-    int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), most);
-    FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
-            "the lists of the %lld most similar of %d anchors do not fit into a quarter of the memory: raise memory, or lower k, "
-            "alpha or top",
-            (long long)keep, GF_PANEL);
-    rows = GF_MIN(rows, fit) / GF_PANEL * GF_PANEL;
-    j->folder.rows = GF_MAX(rows, GF_PANEL);
-    j->folder.units = (j->folder.n + j->folder.rows - 1) / j->folder.rows;
-    return GLOFND_OK;
-}
-
-/* Whatever decides the result, in 64 bits. */
-static uint64_t fingerprint_of(const unit_job *j, const gf_discover_data *d) {
-    const struct {
-        int64_t n, good, dim, rank, top, below, rows, width;
-        float dup;
-        uint32_t crc, labels, version;
-    } facts = {.n = d->n,
-               .good = d->good_n,
-               .dim = d->dim,
-               .rank = j->t.rank,
-               .top = j->t.top,
-               .below = j->t.below,
-               .rows = j->folder.rows,
-               .width = j->folder.width,
-               .dup = j->t.dup,
-               .crc = d->crc,
-               .labels = j->t.label ? gf_crc32c(0, j->t.label, (size_t)d->good_n * sizeof *j->t.label) : 0,
-               .version = (uint32_t)(GLOFND_VERSION_MAJOR << 16 | GLOFND_VERSION_MINOR)};
-    const int64_t cells[2] = {j->t.only_dup, j->t.probe};
-    const uint64_t all = (uint64_t)gf_crc32c(1, &facts, sizeof facts) << 32 | gf_crc32c(2, &facts, sizeof facts);
-    return cells[0] || cells[1] ? all ^ gf_crc32c(3, cells, sizeof cells) : all;
 }
 
 /* A result of `rows` anchors, and above [rows][width], if they are kept. */
@@ -730,16 +612,14 @@ static glofnd_status unit_run_stage(gf_error *err, unit_job *j, const unit_stage
 
 /* ---------- all pairs ---------- */
 
-/* A search over all pairs of which only duplicates are wanted: nothing has a threshold, nothing else is listed. */
-static void leave_duplicates(const unit_job *j, gf_pairs_found *f) {
-    for (int64_t i = 0; i < f->n; i++) f->lambda[i] = INFINITY, f->above[i] = f->hits[i] = 0;
-    for (int64_t i = 0; i < f->n * f->top; i++)
-        if (!(f->similarity[i] >= j->t.dup)) f->other[i] = -1, f->similarity[i] = NAN;
-}
-
 static glofnd_status find_stream_pairs(gf_error *err, unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above) {
     TRY(j->s->search->stream->thresholds(err, j->stream, &j->t, unit * j->folder.rows, f->n, f, j->root, above));
-    if (j->t.only_dup) leave_duplicates(j, f);
+    if (j->t.only_dup) {
+        /* A search over all pairs of which only duplicates are wanted: nothing has a threshold, nothing else is listed. */
+        for (int64_t i = 0; i < f->n; i++) f->lambda[i] = INFINITY, f->above[i] = f->hits[i] = 0;
+        for (int64_t i = 0; i < f->n * f->top; i++)
+            if (!(f->similarity[i] >= j->t.dup)) f->other[i] = -1, f->similarity[i] = NAN;
+    }
     return GLOFND_OK;
 }
 
@@ -790,37 +670,13 @@ static glofnd_status read_stream_result(gf_error *err, unit_job *j, gf_pairs_fou
     return GLOFND_OK;
 }
 
-static glofnd_status run_all_pairs(gf_error *err, unit_job *j) {
-    const double split = j->folder.width || j->t.only_dup ? 0.98 : 0.5; /* share of the first stage */
-    const unit_stage pairs = {UNIT_PAIRS, make_stream_pairs, 0.0, split}, mutual = {UNIT_MUTUAL, make_stream_mutual, split, 1.0};
-    TRY(unit_run_stage(err, j, &pairs));
-    TRY(unit_agree(err, j->u, read_stream_thresholds(err, j)));
-    j->t.lambda = j->lambda;
-    return unit_run_stage(err, j, &mutual);
-}
-
 /* ---------- by cells ---------- */
 
 enum { SAMPLE_UNIT = 256 }; /* anchors of the sample for the recall in a unit */
 
-static glofnd_status unit_cells_open(gf_error *err, unit_job *j, const gf_discover_data *d) {
-    TRY(gf_cells_stream_open(err, &j->u->source, d->good, d->good_n, j->s->task.memory / 2, j->s->task.threads, &j->cells));
-    j->folder.cells = j->cells.c.count, j->folder.dim = d->dim;
-    j->folder.numbers = gf_tree_numbers(j->folder.cells, d->dim);
-    if (!gf_cells_stream_fits(&j->cells)) j->folder.chunk = j->cells.chunk;
-    if (j->t.probe) j->folder.samples = (gf_cell_sample(d->good_n) + SAMPLE_UNIT - 1) / SAMPLE_UNIT;
-    return GLOFND_OK;
-}
-
 static void close_ordered_rows(unit_job *j) {
     if (j->folder.chunk) unit_unmap_rows(&j->cells.all);
     else gf_panels_free(&j->cells.all);
-}
-
-static void unit_cells_close(unit_job *j) {
-    close_ordered_rows(j);
-    gf_cells_stream_close(&j->cells);
-    free(j->batch.pair);
 }
 
 /* ----- cells ----- */
@@ -831,7 +687,7 @@ static glofnd_status make_centres(gf_error *err, unit_job *j, int64_t unit) {
     (void)unit;
     FAIL_IF(err, !numbers, GLOFND_E_MEMORY, "no memory for centroids");
     glofnd_status status = gf_cells_stream_centres(err, &j->cells, &job, numbers);
-    if (status == GLOFND_OK) status = unit_write_centres(err, &j->folder, numbers);
+    if (status == GLOFND_OK) status = write_words(err, &j->folder, UNIT_CENTRES, 0, numbers, (size_t)j->folder.numbers);
     free(numbers);
     return status;
 }
@@ -852,7 +708,7 @@ static glofnd_status make_cells(gf_error *err, unit_job *j, int64_t unit) {
     gf_cell_of *of = malloc((size_t)rows * sizeof *of);
     FAIL_IF(err, !of, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)rows);
     glofnd_status status = gf_cells_stream_assign(err, &j->cells, unit * j->folder.rows, rows, &job, of);
-    if (status == GLOFND_OK) status = unit_write_cells(err, &j->folder, unit, of);
+    if (status == GLOFND_OK) status = write_words(err, &j->folder, UNIT_CELLS, unit, of, 2 * (size_t)unit_rows(&j->folder, unit));
     free(of);
     return status;
 }
@@ -887,7 +743,26 @@ static glofnd_status make_ordered_rows(gf_error *err, unit_job *j, int64_t unit)
 
 /* In memory, or mapped. */
 static glofnd_status open_ordered_rows(gf_error *err, unit_job *j) {
-    if (j->folder.chunk) return unit_map_rows(err, &j->folder, &j->cells.all);
+    if (j->folder.chunk) {
+        /* All parts of ordered rows as one array. */
+        const unit_folder *u = &j->folder;
+        gf_panels *all = &j->cells.all;
+        /* Their files are mapped one behind the other, so that they are one array; the system keeps in memory what is used, and as much as it
+ * can. */
+        const int64_t parts = unit_count(u, UNIT_ROWS);
+        const size_t bytes = ((size_t)(parts - 1) * (size_t)(u->chunk * u->dim) + unit_row_numbers(u, parts - 1)) * sizeof(float);
+        void *x = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); /* addresses without memory */
+        FAIL_IF(err, x == MAP_FAILED, GLOFND_E_MEMORY, "no addresses for %lld x %lld embeddings", (long long)u->n,
+                (long long)u->dim);
+        *all = (gf_panels){.n = u->n, .dim = u->dim, .x = x};
+        for (int64_t part = 0; part < unit_count(u, UNIT_ROWS); part++) {
+            const glofnd_status status = map_part(err, u, part, all->x + part * u->chunk * u->dim);
+            if (status == GLOFND_OK) continue;
+            unit_unmap_rows(all);
+            return status;
+        }
+        return GLOFND_OK;
+    }
     j->t.watch = gf_job_part(&j->s->task.watch, 0.25, 0.28);
     j->cells.all = (gf_panels){.n = j->folder.n, .dim = j->folder.dim};
     return order_rows(err, j, 0, j->folder.n, &j->cells.all.x);
@@ -908,7 +783,10 @@ static glofnd_status make_recall(gf_error *err, unit_job *j, int64_t unit) {
     const int64_t first = unit * SAMPLE_UNIT, all = gf_cell_sample(j->folder.n);
     TRY(gf_cells_stream_recall(err, &j->cells, &j->t, first, GF_MIN(SAMPLE_UNIT, all - first), &f));
     const int64_t count[3] = {f.sampled, f.wanted, f.recalled};
-    return unit_write_recall(err, &j->folder, unit, count);
+    /* count [3]: sampled, wanted and recalled of gf_pairs_found. */
+    uint32_t half[6]; /* lower half first */
+    for (int i = 0; i < 6; i++) half[i] = (uint32_t)((uint64_t)count[i / 2] >> (i % 2 ? 32 : 0));
+    return write_words(err, &j->folder, UNIT_RECALL, unit, half, 6);
 }
 
 static glofnd_status read_cell_thresholds(gf_error *err, unit_job *j) {
@@ -950,22 +828,6 @@ static int by_pair(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Mutual pairs of the units from `unit` on, as many as fit: a pair may come from both of its ends. */
-static glofnd_status make_batch(gf_error *err, unit_job *j, int64_t unit) {
-    unit_batch *t = &j->batch;
-    const size_t each =
-        4 * (size_t)j->folder.rows * (size_t)j->folder.width * sizeof *t->pair; /* from both ends; twice to grow */
-    size_t kept = 0;
-    t->first = unit, t->count = 0;
-    t->end = GF_MIN(unit + GF_MAX((int64_t)(j->s->task.memory / 2 / each), 1), j->folder.units);
-    for (int64_t i = 0; i < j->folder.units; i++) TRY(unit_read_mutual_pairs(err, j, i, add_both_ends, NULL));
-    if (t->count) qsort(t->pair, t->count, sizeof *t->pair, by_pair);
-    for (size_t i = 0; i < t->count; i++)
-        if (i == 0 || t->pair[i] != t->pair[kept - 1]) t->pair[kept++] = t->pair[i];
-    t->count = kept;
-    return GLOFND_OK;
-}
-
 /* First pair of the batch at a place that is not below `place`. */
 static size_t first_pair_of(const unit_batch *t, int64_t place) {
     size_t low = 0, high = t->count;
@@ -985,7 +847,20 @@ static int join_mutual(unit_job *j, int32_t a, int32_t b) {
 static glofnd_status make_cell_mutual(gf_error *err, unit_job *j, int64_t unit) {
     const unit_batch *t = &j->batch;
     const int64_t rows = unit_rows(&j->folder, unit);
-    if (unit < t->first || unit >= t->end) TRY(make_batch(err, j, unit));
+    if (unit < t->first || unit >= t->end) {
+        /* Mutual pairs of the units from `unit` on, as many as fit: a pair may come from both of its ends. */
+        unit_batch *batch = &j->batch;
+        const size_t each =
+            4 * (size_t)j->folder.rows * (size_t)j->folder.width * sizeof *batch->pair; /* from both ends; twice to grow */
+        size_t kept = 0;
+        batch->first = unit, batch->count = 0;
+        batch->end = GF_MIN(unit + GF_MAX((int64_t)(j->s->task.memory / 2 / each), 1), j->folder.units);
+        for (int64_t i = 0; i < j->folder.units; i++) TRY(unit_read_mutual_pairs(err, j, i, add_both_ends, NULL));
+        if (batch->count) qsort(batch->pair, batch->count, sizeof *batch->pair, by_pair);
+        for (size_t i = 0; i < batch->count; i++)
+            if (i == 0 || batch->pair[i] != batch->pair[kept - 1]) batch->pair[kept++] = batch->pair[i];
+        batch->count = kept;
+    }
     int64_t *mutual = calloc((size_t)rows, sizeof *mutual);
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
     const int64_t from = (unit - t->first) * j->folder.rows, unit_place = unit * j->folder.rows;
@@ -1001,43 +876,7 @@ static glofnd_status make_cell_mutual(gf_error *err, unit_job *j, int64_t unit) 
     return status;
 }
 
-static glofnd_status unit_cells_run(gf_error *err, unit_job *j) {
-    static const unit_stage centres = {UNIT_CENTRES, make_centres, 0.0, 0.05}, cells = {UNIT_CELLS, make_cells, 0.05, 0.25},
-                            rows = {UNIT_ROWS, make_ordered_rows, 0.25, 0.28}, pairs = {UNIT_PAIRS, make_cell_pairs, 0.28, 0.85},
-                            recall = {UNIT_RECALL, make_recall, 0.85, 0.9}, mutual = {UNIT_MUTUAL, make_cell_mutual, 0.9, 1.0};
-    TRY(unit_run_stage(err, j, &centres));
-    TRY(unit_agree(err, j->u, read_centres(err, j)));
-    TRY(unit_run_stage(err, j, &cells));
-    TRY(unit_agree(err, j->u, read_cells(err, j)));
-    int compared = 0, measured = 0;
-    TRY(unit_stage_is_done(err, j, UNIT_PAIRS, &compared));
-    TRY(unit_stage_is_done(err, j, UNIT_RECALL, &measured));
-    if (!compared || !measured) {
-        TRY(unit_run_stage(err, j, &rows));
-        TRY(unit_agree(err, j->u, open_ordered_rows(err, j)));
-    }
-    TRY(unit_run_stage(err, j, &pairs));
-    if (j->t.probe) TRY(unit_run_stage(err, j, &recall));
-    close_ordered_rows(j);
-    if (j->u->rank == 0) unit_remove_rows(&j->folder); /* makes room for the result */
-    if (!j->folder.width) return GLOFND_OK;            /* only duplicates; or the lists have all pairs above */
-    TRY(unit_agree(err, j->u, read_cell_thresholds(err, j)));
-    const glofnd_status status = unit_run_stage(err, j, &mutual);
-    free(j->batch.pair);
-    j->batch = (unit_batch){0};
-    return status;
-}
-
 /* ----- the result ----- */
-
-static void copy_unit_lists(const gf_pairs_found *part, int64_t i, gf_pairs_found *f, int64_t at) {
-    memcpy(f->other + at * f->top, part->other + i * f->top, (size_t)f->top * sizeof *f->other);
-    memcpy(f->similarity + at * f->top, part->similarity + i * f->top, (size_t)f->top * sizeof *f->similarity);
-    if (!f->below) return;
-    memcpy(f->below_other + at * f->below, part->below_other + i * f->below, (size_t)f->below * sizeof *f->below_other);
-    memcpy(f->below_similarity + at * f->below, part->below_similarity + i * f->below,
-           (size_t)f->below * sizeof *f->below_similarity);
-}
 
 typedef struct placing {  /* the result of a unit, by place, goes to that of all, by position */
     const int32_t *order; /* of the first place */
@@ -1060,7 +899,13 @@ static void place_anchors(void *arg, int64_t task, int thread) {
         if (part->mutual[i]) f->mutual[at] = part->mutual[i];
         if (part->hits[i]) f->hits[at] = part->hits[i];
         if (part->copies[i]) f->copies[at] = part->copies[i];
-        copy_unit_lists(part, i, f, at);
+        memcpy(f->other + at * f->top, part->other + i * f->top, (size_t)f->top * sizeof *f->other);
+        memcpy(f->similarity + at * f->top, part->similarity + i * f->top, (size_t)f->top * sizeof *f->similarity);
+        if (f->below) {
+            memcpy(f->below_other + at * f->below, part->below_other + i * f->below, (size_t)f->below * sizeof *f->below_other);
+            memcpy(f->below_similarity + at * f->below, part->below_similarity + i * f->below,
+                   (size_t)f->below * sizeof *f->below_similarity);
+        }
     }
 }
 
@@ -1094,22 +939,54 @@ static glofnd_status unit_cells_read(gf_error *err, unit_job *j, gf_pairs_found 
 
 /* ---------- the whole ---------- */
 
-static glofnd_status open_search(gf_error *err, unit_job *j, const gf_discover_data *d) {
-    const gf_stream_search *stream = j->s->search->stream;
-    if (!stream) return unit_cells_open(err, j, d);
-    return stream->open(err, &j->u->source, d->good, d->good_n, j->s->task.memory / 2, j->s->task.threads, &j->stream);
-}
-
 static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover_data *d) {
     const size_t n = (size_t)d->good_n;
-    TRY(open_search(err, j, d));
+    const gf_stream_search *stream = j->s->search->stream;
+    if (!stream) {
+        TRY(gf_cells_stream_open(err, &j->u->source, d->good, d->good_n, j->s->task.memory / 2, j->s->task.threads, &j->cells));
+        j->folder.cells = j->cells.c.count, j->folder.dim = d->dim;
+        j->folder.numbers = gf_tree_numbers(j->folder.cells, d->dim);
+        if (!gf_cells_stream_fits(&j->cells)) j->folder.chunk = j->cells.chunk;
+        if (j->t.probe) j->folder.samples = (gf_cell_sample(d->good_n) + SAMPLE_UNIT - 1) / SAMPLE_UNIT;
+    } else TRY(stream->open(err, &j->u->source, d->good, d->good_n, j->s->task.memory / 2, j->s->task.threads, &j->stream));
     const double above = 8.0 * (double)d->good_n * (double)(j->t.rank - 1);
     const int listed = j->t.probe && j->t.rank - 1 <= j->t.top; /* the lists have all of them */
     const int keeps = !listed && (j->t.probe || (!j->t.only_dup && above <= (double)j->s->task.memory));
     j->folder.width = keeps ? j->t.rank - 1 : 0;
-    TRY(choose_rows(err, j));
+    const int64_t keep = GF_MAX(GF_MAX(gf_lists_keep(&j->t), j->t.top), 1);
+    const size_t each = gf_best_bytes(GF_PANEL, keep) / GF_PANEL + gf_panels_bytes(GF_PANEL, j->u->source.dim) / GF_PANEL +
+                        (size_t)j->folder.width * sizeof(uint64_t);
+    const int64_t fit = (int64_t)(j->s->task.memory / 4 / each);
+    const int64_t most = j->stream ? UNIT_MAX : GF_MAX(UNIT_MAX, j->folder.n / UNITS_MAX);
+    int64_t rows = j->u->rows ? j->u->rows : GF_MIN(GF_MAX(j->folder.n / UNITS, UNIT_MIN), most);
+    FAIL_IF(err, fit < GF_PANEL, GLOFND_E_MEMORY,
+            "the lists of the %lld most similar of %d anchors do not fit into a quarter of the memory: raise memory, or lower k, "
+            "alpha or top",
+            (long long)keep, GF_PANEL);
+    rows = GF_MIN(rows, fit) / GF_PANEL * GF_PANEL;
+    j->folder.rows = GF_MAX(rows, GF_PANEL);
+    j->folder.units = (j->folder.n + j->folder.rows - 1) / j->folder.rows;
     j->folder.top = j->t.top, j->folder.below = j->t.below;
-    j->folder.fingerprint = fingerprint_of(j, d);
+    /* Whatever decides the result, in 64 bits. */
+    const struct {
+        int64_t n, good, dim, rank, top, below, rows, width;
+        float dup;
+        uint32_t crc, labels, version;
+    } facts = {.n = d->n,
+               .good = d->good_n,
+               .dim = d->dim,
+               .rank = j->t.rank,
+               .top = j->t.top,
+               .below = j->t.below,
+               .rows = j->folder.rows,
+               .width = j->folder.width,
+               .dup = j->t.dup,
+               .crc = d->crc,
+               .labels = j->t.label ? gf_crc32c(0, j->t.label, (size_t)d->good_n * sizeof *j->t.label) : 0,
+               .version = (uint32_t)(GLOFND_VERSION_MAJOR << 16 | GLOFND_VERSION_MINOR)};
+    const int64_t cells[2] = {j->t.only_dup, j->t.probe};
+    const uint64_t all = (uint64_t)gf_crc32c(1, &facts, sizeof facts) << 32 | gf_crc32c(2, &facts, sizeof facts);
+    j->folder.fingerprint = cells[0] || cells[1] ? all ^ gf_crc32c(3, cells, sizeof cells) : all;
     j->lambda = malloc(n * sizeof *j->lambda);
     j->root = malloc(n * sizeof *j->root);
     FAIL_IF(err, !j->lambda || !j->root, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)d->good_n);
@@ -1117,12 +994,70 @@ static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover
     if (j->u->rank != 0) return GLOFND_OK;
     TRY(gf_folder_make(err, j->folder.path, NULL));
     TRY(gf_folder_lock(err, j->folder.path, &j->lock));
-    return unit_folder_open(err, &j->folder, j->u->force);
+    /* Makes the plan of an empty folder, or checks that it is of this search: E_ARGUMENT if not, unless `force` empties it. Removes files
+ * that were not finished. */
+    const unit_folder *u = &j->folder;
+    const int force = j->u->force;
+    char path[PATH_MAX];
+    gf_reader r;
+    TRY(gf_path_join(err, path, u->path, "plan"));
+    remove_unit_files(u->path, 1);
+    if (access(path, F_OK) != 0) return write_plan(err, u, path);
+    TRY(gf_reader_open(err, &r, path));
+    const glofnd_status status = get_head(&r, u, -1, -1);
+    gf_reader_close(&r);
+    if (status == GLOFND_OK) return GLOFND_OK;
+    FAIL_IF(
+        err, !force, GLOFND_E_ARGUMENT,
+        "'%.300s' holds parts of another search: other embeddings, options or version; continue that one, remove the folder, or "
+        "use force",
+        u->path);
+    remove_unit_files(u->path, 0);
+    return write_plan(err, u, path);
 }
 
 static glofnd_status run_stages(gf_error *err, unit_job *j, const gf_discover_data *d, gf_discover_result *r) {
     TRY(unit_agree(err, j->u, prepare_units(err, j, d)));
-    TRY(j->stream ? run_all_pairs(err, j) : unit_cells_run(err, j));
+    if (j->stream) {
+        const double split = j->folder.width || j->t.only_dup ? 0.98 : 0.5; /* share of the first stage */
+        const unit_stage pairs = {UNIT_PAIRS, make_stream_pairs, 0.0, split},
+                         mutual = {UNIT_MUTUAL, make_stream_mutual, split, 1.0};
+        TRY(unit_run_stage(err, j, &pairs));
+        TRY(unit_agree(err, j->u, read_stream_thresholds(err, j)));
+        j->t.lambda = j->lambda;
+        TRY(unit_run_stage(err, j, &mutual));
+    } else {
+        static const unit_stage centres = {UNIT_CENTRES, make_centres, 0.0, 0.05}, cells = {UNIT_CELLS, make_cells, 0.05, 0.25},
+                                rows = {UNIT_ROWS, make_ordered_rows, 0.25, 0.28},
+                                pairs = {UNIT_PAIRS, make_cell_pairs, 0.28, 0.85}, recall = {UNIT_RECALL, make_recall, 0.85, 0.9},
+                                mutual = {UNIT_MUTUAL, make_cell_mutual, 0.9, 1.0};
+        TRY(unit_run_stage(err, j, &centres));
+        TRY(unit_agree(err, j->u, read_centres(err, j)));
+        TRY(unit_run_stage(err, j, &cells));
+        TRY(unit_agree(err, j->u, read_cells(err, j)));
+        int compared = 0, measured = 0;
+        TRY(unit_stage_is_done(err, j, UNIT_PAIRS, &compared));
+        TRY(unit_stage_is_done(err, j, UNIT_RECALL, &measured));
+        if (!compared || !measured) {
+            TRY(unit_run_stage(err, j, &rows));
+            TRY(unit_agree(err, j->u, open_ordered_rows(err, j)));
+        }
+        TRY(unit_run_stage(err, j, &pairs));
+        if (j->t.probe) TRY(unit_run_stage(err, j, &recall));
+        close_ordered_rows(j);
+        if (j->u->rank == 0) {
+            char path[PATH_MAX];
+            for (int64_t part = 0; part < unit_count(&j->folder, UNIT_ROWS); part++)
+                if (unit_path(NULL, &j->folder, UNIT_ROWS, part, path) == GLOFND_OK) unlink(path);
+        }                      /* makes room for the result */
+        if (j->folder.width) { /* only duplicates; or the lists have all pairs above */
+            TRY(unit_agree(err, j->u, read_cell_thresholds(err, j)));
+            const glofnd_status run_status = unit_run_stage(err, j, &mutual);
+            free(j->batch.pair);
+            j->batch = (unit_batch){0};
+            TRY(run_status);
+        }
+    }
     glofnd_status status = GLOFND_OK;
     if (j->u->rank == 0) status = j->stream ? read_stream_result(err, j, &r->f) : unit_cells_read(err, j, &r->f);
     if (j->u->rank == 0 && status == GLOFND_OK) status = gf_discover_statistics(err, j->s, d, j->t.label, r);
@@ -1138,7 +1073,9 @@ static glofnd_status search_in_units(gf_error *err, const gf_discover_spec *s, c
     const glofnd_status status = run_stages(err, &j, d, r);
     if (j.lock >= 0) gf_close(j.lock);
     if (s->search->stream) s->search->stream->close(j.stream);
-    unit_cells_close(&j);
+    close_ordered_rows(&j);
+    gf_cells_stream_close(&j.cells);
+    free(j.batch.pair);
     free(j.lambda);
     free(j.root);
     gf_nodes_free(&j.joined);

@@ -1,4 +1,5 @@
-/* cell_mark.c - see cell_compare.h: which cells an anchor is compared with, and which panels may hold its duplicates.
+/* cell_search.c - see cells.h: which cells an anchor is compared with, and which panels may hold its duplicates; comparing them; the
+ * recall; and on top of these the searches of rows in memory (gf_pairs_search_cells) and of rows that are not.
  *
  * Duplicates: let u and v be at an angle of theta at most, and v in the cell of centroid b. angle(u, b) differs from
  * angle(v, b) by theta at most. Members of a cell lie by rising angle: a range of places. Which cells: v chose its cell in
@@ -18,8 +19,8 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/cells.h"
 #include "pairs/pairs_search.h"
-#include "util/components.h"
 #include "util/array.h"
+#include "util/components.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 
@@ -27,7 +28,8 @@ enum { SAFE_TRIES = 4 }; /* nearest cells that are tried as the `a` above */
 
 /* ----- pieces ----- */
 
-int64_t gf_cell_place_of(const gf_cells *c, int64_t from, int64_t to, double a) {
+/* First place in [from, to) whose angle is not below a. */
+static int64_t cell_place_of(const gf_cells *c, int64_t from, int64_t to, double a) {
     while (from < to) {
         const int64_t mid = from + (to - from) / 2;
         if ((double)c->angle[mid] < a) from = mid + 1;
@@ -40,7 +42,7 @@ int32_t gf_cell_piece(const gf_cell_search *x, uint64_t key) {
     const int64_t cell = gf_best_other(key), first = x->piece_of[cell], count = x->piece_of[cell + 1] - first;
     if (count == 1) return (int32_t)first;
     const int64_t end = x->c->start[cell + 1];
-    const int64_t place = gf_cell_place_of(x->c, x->c->start[cell], end, gf_cells_angle(gf_best_value(key)));
+    const int64_t place = cell_place_of(x->c, x->c->start[cell], end, gf_cells_angle(gf_best_value(key)));
     return (int32_t)gf_cell_piece_at(x, GF_MIN(place, end - 1));
 }
 
@@ -54,7 +56,7 @@ int64_t gf_cell_piece_at(const gf_cell_search *x, int64_t place) {
     return low;
 }
 
-int gf_cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t place) {
+static int cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t place) {
     const int64_t piece = gf_cell_piece_at(x, place);
     for (int64_t k = 0; k < x->probe; k++)
         if (near[k] == piece) return 1;
@@ -63,23 +65,10 @@ int gf_cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t place)
 
 /* ----- nearest cells ----- */
 
-/* Centroids of the cells around a cell, in panels; to: of the thread. */
-static gf_panels centres_around(const gf_cell_search *x, int64_t cell, float *to) {
-    const gf_cells *c = x->c;
-    const int32_t *nearby = c->nearby + cell * c->around;
-    gf_panels p = {.dim = c->dim, .x = to};
-    memset(to, 0, gf_panels_bytes(c->around, c->dim));
-    for (; p.n < c->around && nearby[p.n] >= 0; p.n++) {
-        const int64_t from = nearby[p.n];
-        const float *src = c->tree.centres.x + from / GF_PANEL * GF_PANEL * c->dim + from % GF_PANEL;
-        float *dst = to + p.n / GF_PANEL * GF_PANEL * c->dim + p.n % GF_PANEL;
-        for (int64_t k = 0; k < c->dim; k++) dst[k * GF_PANEL] = src[k * GF_PANEL];
-    }
-    return p;
-}
-
-void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places,
-                  int thread) {
+/* The nearest cells of rows [at, at + rows) of p, which begin at a panel: lists of x->tree.near from thread * x->block on.
+ * The rows are those of places `place` and following ones; or row at + i is that of place places[i]. */
+static void cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places,
+                      int thread) {
     const gf_cells *c = x->c;
     const int64_t own = (int64_t)thread * x->block;
     if (!c->nearby) {
@@ -93,7 +82,21 @@ void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t row
         const int64_t here = gf_cells_at(c, places ? places[i] : place + i);
         const int64_t same = places ? i + 1 : GF_MIN(rows, c->start[here + 1] - place);
         end = GF_MIN(same, (i / GF_PANEL + 1) * GF_PANEL);
-        if (here != cell) centres = centres_around(x, cell = here, to);
+        if (here != cell) {
+            /* Centroids of the cells around a cell, in panels; to: of the thread. */
+            const int64_t around_cell = cell = here;
+            const gf_cells *cells = x->c;
+            const int32_t *nearby = cells->nearby + around_cell * cells->around;
+            gf_panels panels = {.dim = cells->dim, .x = to};
+            memset(to, 0, gf_panels_bytes(cells->around, cells->dim));
+            for (; panels.n < cells->around && nearby[panels.n] >= 0; panels.n++) {
+                const int64_t from = nearby[panels.n];
+                const float *src = cells->tree.centres.x + from / GF_PANEL * GF_PANEL * cells->dim + from % GF_PANEL;
+                float *dst = to + panels.n / GF_PANEL * GF_PANEL * cells->dim + panels.n % GF_PANEL;
+                for (int64_t k = 0; k < cells->dim; k++) dst[k * GF_PANEL] = src[k * GF_PANEL];
+            }
+            centres = panels;
+        }
         gf_tree_near_of(&x->tree, p, at + i / GF_PANEL * GF_PANEL, (int)(i % GF_PANEL), (int)(end - i),
                         c->nearby + cell * c->around, &centres, own + i, thread);
     }
@@ -109,16 +112,11 @@ typedef struct marks { /* of one thread */
 
 static size_t cell_words(const gf_cells *c) { return (size_t)c->count / 64 + 1; }
 
-static marks marks_of(const gf_cell_search *x, int thread) {
-    return (marks){x->mark + (int64_t)thread * x->panels, x->touched + (size_t)thread * cell_words(x->c),
-                   x->mask + (int64_t)thread * x->c->tree.groups};
-}
-
 /* Members of a cell that an anchor can have duplicates among; angle: between the anchor and the centroid. */
 static void mark_cell(const gf_cell_search *x, marks m, int64_t cell, double angle) {
     const double reach = x->theta + 4.0 * x->slack;
-    const int64_t from = gf_cell_place_of(x->c, x->c->start[cell], x->c->start[cell + 1], angle - reach);
-    const int64_t to = gf_cell_place_of(x->c, from, x->c->start[cell + 1], angle + reach);
+    const int64_t from = cell_place_of(x->c, x->c->start[cell], x->c->start[cell + 1], angle - reach);
+    const int64_t to = cell_place_of(x->c, from, x->c->start[cell + 1], angle + reach);
     if (from >= to) return;
     m.cell[cell / 64] |= (uint64_t)1 << cell % 64;
     memset(m.panel + from / GF_PANEL, 1, (size_t)((to - 1) / GF_PANEL - from / GF_PANEL + 1));
@@ -147,32 +145,6 @@ typedef struct anchor_limits { /* of the anchors of a panel: least similarities 
     float cell[GF_PANEL];      /* of cells that can hold duplicates */
 } anchor_limits;
 
-/* From the nearest groups of an anchor. */
-static void set_limits(const gf_cell_search *x, int64_t list, int r, anchor_limits *limits) {
-    const gf_best *group = &x->tree.group;
-    const uint64_t *key = group->key + list * group->capacity;
-    const int64_t through = x->c->tree.through;
-    limits->group[r] = limit_of(x, gf_best_value(key[through - 1]));
-    limits->safe[r] = gf_best_value(key[through]);
-    limits->cell[r] = -2.0f;
-}
-
-/* Groups [c0, c0 + cols) against an anchor, v: its similarities to them. */
-static void mark_groups(const gf_cell_search *x, marks m, int r, int64_t list, const float *v, int64_t c0, int cols,
-                        anchor_limits *limits) {
-    const gf_best *near = &x->tree.near;
-    const uint64_t *key = near->key + list * near->capacity;
-    int32_t at[GF_STRIP_COLS];
-    const int found = x->ops->reach(at, v, (int)gf_pad(cols), limits->group[r], NULL);
-    for (int k = 0; k < found && at[k] < cols; k++) m.group[c0 + at[k]] |= (uint32_t)1 << r;
-    for (int64_t k = 0; k < GF_MIN(near->count[list], SAFE_TRIES); k++) {
-        const int64_t group = group_of(&x->c->tree, gf_best_other(key[k])) - c0;
-        if (group < 0 || group >= cols) continue;
-        const int safe = limit_of(x, v[group]) > limits->safe[r];
-        if (safe) limits->cell[r] = fmaxf(limits->cell[r], limit_of(x, gf_best_value(key[k])));
-    }
-}
-
 /* Cells [first, end), for the anchors of a mask. */
 static void mark_cells(const gf_cell_search *x, marks m, int64_t first, int64_t end, uint32_t mask, int64_t place,
                        const anchor_limits *limits, float *v) {
@@ -196,11 +168,35 @@ static void mark_some_groups(gf_cell_search *x, marks m, int64_t place, int rows
     float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
     anchor_limits limits;
     gf_tree_groups(&x->tree, x->points, place, rows, thread);
-    for (int r = 0; r < rows; r++) set_limits(x, (int64_t)thread * GF_PANEL + r, r, &limits);
+    for (int r = 0; r < rows; r++) {
+        /* From the nearest groups of an anchor. */
+        const gf_best *group = &x->tree.group;
+        const uint64_t *key = group->key + ((int64_t)thread * GF_PANEL + r) * group->capacity;
+        const int64_t through = x->c->tree.through;
+        limits.group[r] = limit_of(x, gf_best_value(key[through - 1]));
+        limits.safe[r] = gf_best_value(key[through]);
+        limits.cell[r] = -2.0f;
+    }
     for (int64_t c0 = 0; c0 < t->groups; c0 += GF_STRIP_COLS) {
         const int cols = (int)GF_MIN(GF_STRIP_COLS, t->groups - c0);
         if (t->groups > GF_STRIP_COLS) gf_panels_product(x->ops, x->points, place, &t->group_centres, c0, cols, v);
-        for (int r = 0; r < rows; r++) mark_groups(x, m, r, list + r, v + (size_t)r * GF_STRIP_COLS, c0, cols, &limits);
+        for (int r = 0; r < rows; r++) {
+            /* Groups [c0, c0 + cols) against an anchor, v: its similarities to them. */
+            marks groups_m = m;
+            const int64_t groups_list = list + r;
+            const float *groups_v = v + (size_t)r * GF_STRIP_COLS;
+            const gf_best *near = &x->tree.near;
+            const uint64_t *key = near->key + groups_list * near->capacity;
+            int32_t at[GF_STRIP_COLS];
+            const int found = x->ops->reach(at, groups_v, (int)gf_pad(cols), limits.group[r], NULL);
+            for (int k = 0; k < found && at[k] < cols; k++) groups_m.group[c0 + at[k]] |= (uint32_t)1 << r;
+            for (int64_t k = 0; k < GF_MIN(near->count[groups_list], SAFE_TRIES); k++) {
+                const int64_t group = group_of(&x->c->tree, gf_best_other(key[k])) - c0;
+                if (group < 0 || group >= cols) continue;
+                const int safe = limit_of(x, groups_v[group]) > limits.safe[r];
+                if (safe) limits.cell[r] = fmaxf(limits.cell[r], limit_of(x, gf_best_value(key[k])));
+            }
+        }
     }
     for (int64_t g = 0; g < t->groups; g++) {
         if (m.group[g]) mark_cells(x, m, t->first[g], t->first[g + 1], m.group[g], place, &limits, v);
@@ -208,32 +204,7 @@ static void mark_some_groups(gf_cell_search *x, marks m, int64_t place, int rows
     }
 }
 
-/* The same where all groups are looked into, and so are safe: the cell of an anchor is the nearest of all. */
-static void mark_all_groups(gf_cell_search *x, marks m, int64_t place, int rows, int thread) {
-    float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
-    anchor_limits limits;
-    for (int r = 0; r < rows; r++) limits.cell[r] = limit_of(x, (float)cos((double)x->c->angle[place + r]));
-    mark_cells(x, m, 0, x->c->count, UINT32_MAX >> (GF_PANEL - rows), place, &limits, v);
-}
-
-static void mark_panel(gf_cell_search *x, marks m, int64_t place, int rows, int64_t list, int thread) {
-    if (x->c->tree.through < x->c->tree.groups) mark_some_groups(x, m, place, rows, list, thread);
-    else mark_all_groups(x, m, place, rows, thread);
-}
-
 /* ----- marks become ranges ----- */
-
-static void add_range(gf_cell_search *x, gf_cell_wanted *wanted, int64_t from, int64_t to) {
-    if (wanted->count && wanted->range[wanted->count - 1].to >= from) { /* cells that follow each other can share a panel */
-        wanted->range[wanted->count - 1].to = (int32_t)GF_MAX(to, wanted->range[wanted->count - 1].to);
-        return;
-    }
-    if (!gf_grow(&wanted->range, &wanted->capacity, wanted->count + 1, sizeof *wanted->range)) {
-        atomic_store(&x->no_memory, 1);
-        return;
-    }
-    wanted->range[wanted->count++] = (gf_panel_range){(int32_t)from, (int32_t)to};
-}
 
 /* Marks of a cell become ranges, and zeros again. */
 static void take_cell(gf_cell_search *x, marks m, int64_t cell, gf_cell_wanted *wanted) {
@@ -241,14 +212,18 @@ static void take_cell(gf_cell_search *x, marks m, int64_t cell, gf_cell_wanted *
     for (int64_t p = first, from; p < end;) {
         for (; p < end && !m.panel[p];) p++;
         for (from = p; p < end && m.panel[p];) p++;
-        if (from < p) add_range(x, wanted, from, p);
+        if (from < p) {
+            if (wanted->count &&
+                wanted->range[wanted->count - 1].to >= from) { /* cells that follow each other can share a panel */
+                wanted->range[wanted->count - 1].to = (int32_t)GF_MAX(p, wanted->range[wanted->count - 1].to);
+            } else {
+                if (!gf_grow(&wanted->range, &wanted->capacity, wanted->count + 1, sizeof *wanted->range)) {
+                    atomic_store(&x->no_memory, 1);
+                } else wanted->range[wanted->count++] = (gf_panel_range){(int32_t)from, (int32_t)p};
+            }
+        }
     }
     memset(m.panel + first, 0, (size_t)(end - first));
-}
-
-static void take_marks(gf_cell_search *x, marks m, gf_cell_wanted *wanted) {
-    for (size_t w = 0; w < cell_words(x->c); w++)
-        for (; m.cell[w]; m.cell[w] &= m.cell[w] - 1) take_cell(x, m, (int64_t)w * 64 + __builtin_ctzll(m.cell[w]), wanted);
 }
 
 /* ----- a block ----- */
@@ -256,23 +231,36 @@ static void take_marks(gf_cell_search *x, marks m, gf_cell_wanted *wanted) {
 void gf_cell_mark(gf_cell_search *x, const gf_cell_block *b, int thread) {
     const gf_best *near = &x->tree.near;
     const int64_t own = (int64_t)thread * x->block;
-    if (x->probe || x->c->tree.through < x->c->tree.groups) gf_cell_near(x, x->points, b->place, b->rows, b->place, NULL, thread);
+    if (x->probe || x->c->tree.through < x->c->tree.groups) cell_near(x, x->points, b->place, b->rows, b->place, NULL, thread);
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t k = 0; k < x->probe; k++)
             b->near[i * x->probe + k] =
                 k < near->count[own + i] ? gf_cell_piece(x, near->key[(own + i) * near->capacity + k]) : -1;
     for (int64_t i = 0; x->t->dup <= 2.0f && i < b->rows; i += GF_PANEL) {
         gf_cell_wanted *wanted = &b->wanted[i / GF_PANEL];
-        const marks m = marks_of(x, thread);
+        const marks m = {x->mark + (int64_t)thread * x->panels, x->touched + (size_t)thread * cell_words(x->c),
+                         x->mask + (int64_t)thread * x->c->tree.groups};
         wanted->count = 0;
-        mark_panel(x, m, b->place + i, (int)GF_MIN(GF_PANEL, b->rows - i), own + i, thread);
-        take_marks(x, m, wanted);
+        const int64_t place = b->place + i;
+        const int rows = (int)GF_MIN(GF_PANEL, b->rows - i);
+        if (x->c->tree.through < x->c->tree.groups) mark_some_groups(x, m, place, rows, own + i, thread);
+        else {
+            /* The same where all groups are looked into, and so are safe: the cell of an anchor is the nearest of all. */
+            float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
+            anchor_limits limits;
+            for (int r = 0; r < rows; r++) limits.cell[r] = limit_of(x, (float)cos((double)x->c->angle[place + r]));
+            mark_cells(x, m, 0, x->c->count, UINT32_MAX >> (GF_PANEL - rows), place, &limits, v);
+        }
+        marks marks_m = m;
+        for (size_t w = 0; w < cell_words(x->c); w++)
+            for (; marks_m.cell[w]; marks_m.cell[w] &= marks_m.cell[w] - 1)
+                take_cell(x, marks_m, (int64_t)w * 64 + __builtin_ctzll(marks_m.cell[w]), wanted);
     }
 }
 
-/* ----- cell compare ----- */
+/* ---------- comparing ---------- */
 
-/* Comparing a block of anchors. cell_mark.c finds what it is compared with.
+/* A block of anchors against what was found above.
  *
  * Nearest cells: the anchors of a block that are near to one cell are gathered, a panel of them at a time, and compared with the
  * rows of that cell. Duplicates: each panel of anchors is compared with the panels that it wants.
@@ -280,7 +268,8 @@ void gf_cell_mark(gf_cell_search *x, const gf_cell_block *b, int thread) {
 
 enum { BLOCK_MAX = 8192, NEAR_MAX = 1 << 21, PIECE_ROWS = 4096 }; /* anchors, nearest cells of a block; rows of a piece at most */
 
-int64_t gf_cell_keep(const gf_pairs_task *t) {
+/* Entries of the list of an anchor. */
+static int64_t cell_keep(const gf_pairs_task *t) {
     return t->probe ? GF_MAX(GF_MAX(gf_lists_keep(t), t->top), 1) : GF_MAX(t->top, 1);
 }
 
@@ -290,26 +279,6 @@ int64_t gf_cell_keep(const gf_pairs_task *t) {
 static int64_t block_of(const gf_cells *c, int64_t probe, int threads) {
     const int64_t most = GF_MIN(GF_MIN(BLOCK_MAX, c->n / (8 * threads)), NEAR_MAX / GF_MAX(probe, 1));
     return GF_MAX(most / GF_PANEL, 1) * GF_PANEL;
-}
-
-/* Where all cells are probed, an anchor is compared with all rows: cells stay whole. */
-static glofnd_status cut_cells(gf_error *err, gf_cell_search *x) {
-    const gf_cells *c = x->c;
-    const int64_t most = x->probe >= c->count ? GF_MAX(c->n, 1) : PIECE_ROWS;
-    x->piece_of = malloc(((size_t)c->count + 1) * sizeof *x->piece_of);
-    FAIL_IF(err, !x->piece_of, GLOFND_E_MEMORY, "no memory for cells");
-    x->piece_of[0] = 0;
-    for (int64_t k = 0; k < c->count; k++)
-        x->piece_of[k + 1] = x->piece_of[k] + GF_MAX((c->start[k + 1] - c->start[k] + most - 1) / most, 1);
-    x->pieces = x->piece_of[c->count];
-    x->piece = malloc(((size_t)x->pieces + 1) * sizeof *x->piece);
-    FAIL_IF(err, !x->piece, GLOFND_E_MEMORY, "no memory for cells");
-    for (int64_t k = 0; k < c->count; k++) {
-        const int64_t rows = c->start[k + 1] - c->start[k], count = x->piece_of[k + 1] - x->piece_of[k];
-        for (int64_t i = 0; i < count; i++) x->piece[x->piece_of[k] + i] = c->start[k] + rows * i / count;
-    }
-    x->piece[x->pieces] = c->n;
-    return GLOFND_OK;
 }
 
 static glofnd_status alloc_cell_search(gf_error *err, gf_cell_search *x) {
@@ -322,7 +291,22 @@ static glofnd_status alloc_cell_search(gf_error *err, gf_cell_search *x) {
     x->around = aligned_alloc(64, threads * gf_panels_bytes(GF_MAX(c->around, 1), c->dim));
     FAIL_IF(err, !x->mark || !x->touched || !x->mask || !x->request || !x->around, GLOFND_E_MEMORY, "no memory for %lld anchors",
             (long long)c->n);
-    TRY(cut_cells(err, x));
+    /* Where all cells are probed, an anchor is compared with all rows: cells stay whole. */
+    const gf_cells *cells = x->c;
+    const int64_t most = x->probe >= cells->count ? GF_MAX(cells->n, 1) : PIECE_ROWS;
+    x->piece_of = malloc(((size_t)cells->count + 1) * sizeof *x->piece_of);
+    FAIL_IF(err, !x->piece_of, GLOFND_E_MEMORY, "no memory for cells");
+    x->piece_of[0] = 0;
+    for (int64_t k = 0; k < cells->count; k++)
+        x->piece_of[k + 1] = x->piece_of[k] + GF_MAX((cells->start[k + 1] - cells->start[k] + most - 1) / most, 1);
+    x->pieces = x->piece_of[cells->count];
+    x->piece = malloc(((size_t)x->pieces + 1) * sizeof *x->piece);
+    FAIL_IF(err, !x->piece, GLOFND_E_MEMORY, "no memory for cells");
+    for (int64_t k = 0; k < cells->count; k++) {
+        const int64_t rows = cells->start[k + 1] - cells->start[k], count = x->piece_of[k + 1] - x->piece_of[k];
+        for (int64_t i = 0; i < count; i++) x->piece[x->piece_of[k] + i] = cells->start[k] + rows * i / count;
+    }
+    x->piece[x->pieces] = cells->n;
     return gf_tree_search_init(err, &x->tree, &c->tree, GF_MAX(x->probe, 1), x->block, x->t->threads);
 }
 
@@ -349,12 +333,14 @@ void gf_cell_search_free(gf_cell_search *x) {
     x->piece = x->piece_of = NULL, x->request = NULL, x->mark = NULL, x->touched = NULL, x->mask = NULL, x->around = NULL;
 }
 
-glofnd_status gf_cell_search_check(gf_error *err, const gf_cell_search *x) {
+/* E_MEMORY, if no_memory */
+static glofnd_status cell_search_check(gf_error *err, const gf_cell_search *x) {
     FAIL_IF(err, x->no_memory, GLOFND_E_MEMORY, "no memory for the panels that anchors are compared with");
     return GLOFND_OK;
 }
 
-void gf_cell_wanted_free(gf_cell_wanted *wanted, int64_t n) {
+/* [n] of them; NULL is fine */
+static void cell_wanted_free(gf_cell_wanted *wanted, int64_t n) {
     for (int64_t i = 0; wanted && i < n; i++) free(wanted[i].range);
     free(wanted);
 }
@@ -383,25 +369,6 @@ static int by_request(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Candidates among places [from, to) for the gathered anchors: lists [rows], positions [rows]. */
-static void take_candidates(const gf_cell_search *x, const column_strip *s, int64_t from, int64_t to, gf_best *best,
-                            const int64_t *list, const int32_t *self, int rows) {
-    int32_t at[GF_STRIP_COLS];
-    const int first = (int)GF_MAX(from - s->place, 0), end = (int)GF_MIN(to - s->place, s->cols);
-    const float *v = s->v;
-    for (int r = 0; r < rows; r++, v += GF_STRIP_COLS)
-        for (int done = first / GF_PANEL * GF_PANEL, cols; done < end; done += cols) {
-            const float *limit = &best->limit[list[r]];
-            cols = gf_best_stride(best, list[r], end - done);
-            const int found = x->ops->reach(at, v + done, (int)gf_pad(cols), *limit, NULL);
-            for (int k = 0; k < found && at[k] < cols; k++) {
-                const int32_t other = x->c->order[s->place + done + at[k]];
-                if (done + at[k] >= first && other != self[r] && v[done + at[k]] >= *limit)
-                    gf_best_add(best, list[r], v[done + at[k]], other);
-            }
-        }
-}
-
 /* The anchors of requests [rows], all of one piece, against its rows. */
 static int64_t compare_gathered(gf_cell_search *x, const gf_cell_block *b, const uint64_t *request, int rows,
                                 const gf_cell_lists *to, int thread) {
@@ -422,31 +389,27 @@ static int64_t compare_gathered(gf_cell_search *x, const gf_cell_block *b, const
     const gf_panels own = {.n = rows, .dim = c->dim, .x = x0};
     for (int64_t p = from / GF_PANEL; p * GF_PANEL < end; p += GF_STRIP_COLS / GF_PANEL) {
         const column_strip s = make_strip(x, &own, 0, p, (end - 1) / GF_PANEL + 1, thread);
-        take_candidates(x, &s, from, end, to->best, list, self, rows);
+        /* Candidates among places [from, to) for the gathered anchors: lists [rows], positions [rows]. */
+        gf_best *best = to->best;
+        int32_t at[GF_STRIP_COLS];
+        const int first = (int)GF_MAX(from - s.place, 0), candidates_end = (int)GF_MIN(end - s.place, s.cols);
+        const float *v = s.v;
+        for (int r = 0; r < rows; r++, v += GF_STRIP_COLS)
+            for (int done = first / GF_PANEL * GF_PANEL, cols; done < candidates_end; done += cols) {
+                const float *limit = &best->limit[list[r]];
+                cols = gf_best_stride(best, list[r], candidates_end - done);
+                const int found = x->ops->reach(at, v + done, (int)gf_pad(cols), *limit, NULL);
+                for (int k = 0; k < found && at[k] < cols; k++) {
+                    const int32_t other = x->c->order[s.place + done + at[k]];
+                    if (done + at[k] >= first && other != self[r] && v[done + at[k]] >= *limit)
+                        gf_best_add(best, list[r], v[done + at[k]], other);
+                }
+            }
     }
     return rows * (end - from);
 }
 
-static void compare_near(gf_cell_search *x, const gf_cell_block *b, const gf_cell_lists *to, int thread) {
-    uint64_t *request = x->request + (int64_t)thread * x->block * x->probe;
-    int64_t n = 0, pairs = 0;
-    for (int64_t i = 0; i < b->rows; i++)
-        for (int64_t k = 0; k < x->probe; k++)
-            if (b->near[i * x->probe + k] >= 0) request[n++] = (uint64_t)b->near[i * x->probe + k] << 32 | (uint64_t)i;
-    qsort(request, (size_t)n, sizeof *request, by_request);
-    for (int64_t k = 0, end; k < n; k = end) {
-        for (end = k; end < n && end - k < GF_PANEL && request[end] >> 32 == request[k] >> 32;) end++;
-        pairs += compare_gathered(x, b, request + k, (int)(end - k), to, thread);
-    }
-    atomic_fetch_add(&x->pairs, pairs);
-}
-
 /* ----- duplicates ----- */
-
-static void join_duplicates(gf_cell_search *x, int32_t a, int32_t b, int thread) {
-    if (gf_components_join_shared(x->root, a, b) && x->joined && !gf_nodes_add(&x->joined[thread], a, b))
-        atomic_store(&x->no_memory, 1);
-}
 
 static void take_duplicates(gf_cell_search *x, const column_strip *s, const gf_cell_block *b, int64_t first, int rows,
                             const gf_cell_lists *to, int thread) {
@@ -460,35 +423,49 @@ static void take_duplicates(gf_cell_search *x, const column_strip *s, const gf_c
         for (int k = 0; k < found && at[k] < s->cols; k++) {
             const int32_t other = order[s->place + at[k]];
             if (other == self || !(v[at[k]] >= x->t->dup)) continue;
-            if (v[at[k]] >= to->best->limit[list] && !(x->probe && gf_cell_is_near(x, b->near + i * x->probe, s->place + at[k])))
+            if (v[at[k]] >= to->best->limit[list] && !(x->probe && cell_is_near(x, b->near + i * x->probe, s->place + at[k])))
                 gf_best_add(to->best, list, v[at[k]], other);
             to->copies[to->by_position ? self : i]++;
-            if (other > self) join_duplicates(x, self, other, thread);
+            if (other > self) {
+                if (gf_components_join_shared(x->root, self, other) && x->joined &&
+                    !gf_nodes_add(&x->joined[thread], self, other))
+                    atomic_store(&x->no_memory, 1);
+            }
         }
     }
 }
 
-static void compare_wanted(gf_cell_search *x, const gf_cell_block *b, const gf_cell_lists *to, int thread) {
-    int64_t pairs = 0;
-    for (int64_t first = 0; first < b->rows; first += GF_PANEL) {
-        const gf_cell_wanted *wanted = &b->wanted[first / GF_PANEL];
-        const int rows = (int)GF_MIN(GF_PANEL, b->rows - first);
-        for (size_t k = 0; k < wanted->count; k++)
-            for (int64_t p = wanted->range[k].from; p < wanted->range[k].to; p += GF_STRIP_COLS / GF_PANEL) {
-                const column_strip s = make_strip(x, x->points, b->place + first, p, wanted->range[k].to, thread);
-                take_duplicates(x, &s, b, first, rows, to, thread);
-                pairs += (int64_t)rows * s.cols;
-            }
+static void cell_compare(gf_cell_search *x, const gf_cell_block *b, const gf_cell_lists *to, int thread) {
+    if (x->probe) {
+        uint64_t *request = x->request + (int64_t)thread * x->block * x->probe;
+        int64_t n = 0, pairs = 0;
+        for (int64_t i = 0; i < b->rows; i++)
+            for (int64_t k = 0; k < x->probe; k++)
+                if (b->near[i * x->probe + k] >= 0) request[n++] = (uint64_t)b->near[i * x->probe + k] << 32 | (uint64_t)i;
+        qsort(request, (size_t)n, sizeof *request, by_request);
+        for (int64_t k = 0, end; k < n; k = end) {
+            for (end = k; end < n && end - k < GF_PANEL && request[end] >> 32 == request[k] >> 32;) end++;
+            pairs += compare_gathered(x, b, request + k, (int)(end - k), to, thread);
+        }
+        atomic_fetch_add(&x->pairs, pairs);
     }
-    if (!x->probe) atomic_fetch_add(&x->pairs, pairs);
+    if (x->t->dup <= 2.0f) {
+        int64_t pairs = 0;
+        for (int64_t first = 0; first < b->rows; first += GF_PANEL) {
+            const gf_cell_wanted *wanted = &b->wanted[first / GF_PANEL];
+            const int rows = (int)GF_MIN(GF_PANEL, b->rows - first);
+            for (size_t k = 0; k < wanted->count; k++)
+                for (int64_t p = wanted->range[k].from; p < wanted->range[k].to; p += GF_STRIP_COLS / GF_PANEL) {
+                    const column_strip s = make_strip(x, x->points, b->place + first, p, wanted->range[k].to, thread);
+                    take_duplicates(x, &s, b, first, rows, to, thread);
+                    pairs += (int64_t)rows * s.cols;
+                }
+        }
+        if (!x->probe) atomic_fetch_add(&x->pairs, pairs);
+    }
 }
 
-void gf_cell_compare(gf_cell_search *x, const gf_cell_block *b, const gf_cell_lists *to, int thread) {
-    if (x->probe) compare_near(x, b, to, thread);
-    if (x->t->dup <= 2.0f) compare_wanted(x, b, to, thread);
-}
-
-/* ----- cell recall ----- */
+/* ---------- recall ---------- */
 
 /* Some anchors against all rows, to measure what the nearest cells leave out. */
 
@@ -504,90 +481,79 @@ typedef struct recall {
     _Atomic int64_t done;
 } recall;
 
-static glofnd_status gather_sample(gf_error *err, recall *r, int64_t first, int64_t count) {
-    const gf_cells *c = r->x->c;
-    r->own = (gf_panels){.n = count, .dim = c->dim, .x = aligned_alloc(64, gf_panels_bytes(count, c->dim))};
-    r->place = malloc((size_t)count * sizeof *r->place);
-    FAIL_IF(err, !r->own.x || !r->place, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)count);
-    memset(r->own.x, 0, gf_panels_bytes(count, c->dim));
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t place = gf_permute(RECALL_SEED, 2, c->n, first + i);
-        const float *from = r->x->points->x + place / GF_PANEL * GF_PANEL * c->dim + place % GF_PANEL;
-        float *to = r->own.x + i / GF_PANEL * GF_PANEL * c->dim + i % GF_PANEL;
-        r->place[i] = (int32_t)place;
-        for (int64_t k = 0; k < c->dim; k++) to[k * GF_PANEL] = from[k * GF_PANEL];
-    }
-    return GLOFND_OK;
-}
-
 /* ----- all rows ----- */
-
-/* Anchors from number `i` on against columns [c0, c0 + cols). */
-static void take_strip(recall *r, int64_t i, int64_t c0, int cols, int thread) {
-    const gf_cell_search *x = r->x;
-    float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
-    int32_t at[GF_STRIP_COLS];
-    gf_panels_product(x->ops, &r->own, i, x->points, c0, cols, v);
-    for (int64_t a = i; a < GF_MIN(i + GF_PANEL, r->own.n); a++, v += GF_STRIP_COLS) {
-        const int64_t list = (int64_t)thread * r->own.n + a;
-        const int found = x->ops->reach(at, v, (int)gf_pad(cols), r->best.limit[list], NULL);
-        for (int k = 0; k < found && at[k] < cols; k++)
-            if (c0 + at[k] != r->place[a] && v[at[k]] >= r->best.limit[list])
-                gf_best_add(&r->best, list, v[at[k]], x->c->order[c0 + at[k]]);
-    }
-}
 
 static void sweep_columns(void *arg, int64_t task, int thread) {
     recall *r = arg;
     const int64_t n = r->x->c->n, end = GF_MIN((task + 1) * RECALL_COLUMNS, n);
     if (gf_job_stopped(&r->x->t->watch)) return;
     for (int64_t c0 = task * RECALL_COLUMNS; c0 < end; c0 += GF_STRIP_COLS)
-        for (int64_t i = 0; i < r->own.n; i += GF_PANEL) take_strip(r, i, c0, (int)GF_MIN(GF_STRIP_COLS, end - c0), thread);
+        for (int64_t i = 0; i < r->own.n; i += GF_PANEL) {
+            /* Anchors from number `i` on against columns [c0, c0 + cols). */
+            const int cols = (int)GF_MIN(GF_STRIP_COLS, end - c0);
+            const gf_cell_search *x = r->x;
+            float *v = x->tree.strip + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
+            int32_t at[GF_STRIP_COLS];
+            gf_panels_product(x->ops, &r->own, i, x->points, c0, cols, v);
+            for (int64_t a = i; a < GF_MIN(i + GF_PANEL, r->own.n); a++, v += GF_STRIP_COLS) {
+                const int64_t list = (int64_t)thread * r->own.n + a;
+                const int found = x->ops->reach(at, v, (int)gf_pad(cols), r->best.limit[list], NULL);
+                for (int k = 0; k < found && at[k] < cols; k++)
+                    if (c0 + at[k] != r->place[a] && v[at[k]] >= r->best.limit[list])
+                        gf_best_add(&r->best, list, v[at[k]], x->c->order[c0 + at[k]]);
+            }
+        }
     const int64_t done = atomic_fetch_add(&r->done, end - task * RECALL_COLUMNS) + end - task * RECALL_COLUMNS;
     if (thread == 0) gf_job_report(&r->x->t->watch, (double)done / (double)n);
 }
 
-/* All lists of an anchor become the first one. */
-static void merge_lists(recall *r) {
-    gf_best *b = &r->best;
-    for (int64_t list = r->own.n; list < b->lists; list++)
-        for (int64_t k = 0; k < b->count[list]; k++) {
-            const uint64_t key = b->key[list * b->capacity + k];
-            gf_best_add(b, list % r->own.n, gf_best_value(key), gf_best_other(key));
-        }
-}
-
 /* ----- what the search finds of it ----- */
-
-/* at [n]: place of a position; near [probe] is scratch. */
-static void count_anchors(recall *r, const int32_t *at, int32_t *near, int64_t from, int64_t rows, gf_pairs_found *found) {
-    gf_cell_search *x = r->x;
-    const gf_best *cells = &x->tree.near;
-    gf_cell_near(x, &r->own, from, rows, 0, r->place + from, 0);
-    for (int64_t i = 0; i < rows; i++) {
-        const uint64_t *key = r->best.key + (from + i) * r->best.capacity;
-        const int64_t count = gf_best_sort(&r->best, from + i, GF_MAX(x->t->rank - 1, 1));
-        for (int64_t k = 0; k < x->probe; k++)
-            near[k] = k < cells->count[i] ? gf_cell_piece(x, cells->key[i * cells->capacity + k]) : -1;
-        for (int64_t k = 0; k < count; k++)
-            found->recalled += gf_best_value(key[k]) >= x->t->dup || gf_cell_is_near(x, near, at[gf_best_other(key[k])]);
-        found->wanted += count, found->sampled++;
-    }
-}
 
 static glofnd_status measure_recall(gf_error *err, recall *r, int64_t first, int64_t count, gf_pairs_found *found) {
     const gf_cells *c = r->x->c;
     const gf_pairs_task *t = r->x->t;
-    TRY(gather_sample(err, r, first, count));
+    const gf_cells *cells = r->x->c;
+    r->own = (gf_panels){.n = count, .dim = cells->dim, .x = aligned_alloc(64, gf_panels_bytes(count, cells->dim))};
+    r->place = malloc((size_t)count * sizeof *r->place);
+    FAIL_IF(err, !r->own.x || !r->place, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)count);
+    memset(r->own.x, 0, gf_panels_bytes(count, cells->dim));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t place = gf_permute(RECALL_SEED, 2, cells->n, first + i);
+        const float *from = r->x->points->x + place / GF_PANEL * GF_PANEL * cells->dim + place % GF_PANEL;
+        float *to = r->own.x + i / GF_PANEL * GF_PANEL * cells->dim + i % GF_PANEL;
+        r->place[i] = (int32_t)place;
+        for (int64_t k = 0; k < cells->dim; k++) to[k * GF_PANEL] = from[k * GF_PANEL];
+    }
     TRY(gf_best_alloc_for(err, &r->best, t->threads * count, GF_MAX(t->rank - 1, 1)));
     int32_t *at = malloc((size_t)c->n * sizeof *at), *near = malloc((size_t)r->x->probe * sizeof *near);
     const int there = at && near;
     if (there) {
         for (int64_t i = 0; i < c->n; i++) at[c->order[i]] = (int32_t)i;
         gf_parallel(t->threads, (c->n + RECALL_COLUMNS - 1) / RECALL_COLUMNS, sweep_columns, r);
-        merge_lists(r);
-        for (int64_t from = 0; from < count; from += r->x->block)
-            count_anchors(r, at, near, from, GF_MIN(r->x->block, count - from), found);
+        /* All lists of an anchor become the first one. */
+        gf_best *b = &r->best;
+        for (int64_t list = r->own.n; list < b->lists; list++)
+            for (int64_t k = 0; k < b->count[list]; k++) {
+                const uint64_t key = b->key[list * b->capacity + k];
+                gf_best_add(b, list % r->own.n, gf_best_value(key), gf_best_other(key));
+            }
+        for (int64_t from = 0; from < count; from += r->x->block) {
+            /* at [n]: place of a position; near [probe] is scratch. */
+            const int64_t rows = GF_MIN(r->x->block, count - from);
+            gf_cell_search *x = r->x;
+            const gf_best *anchors_cells = &x->tree.near;
+            cell_near(x, &r->own, from, rows, 0, r->place + from, 0);
+            for (int64_t i = 0; i < rows; i++) {
+                const uint64_t *key = r->best.key + (from + i) * r->best.capacity;
+                const int64_t anchors_count = gf_best_sort(&r->best, from + i, GF_MAX(x->t->rank - 1, 1));
+                for (int64_t k = 0; k < x->probe; k++)
+                    near[k] =
+                        k < anchors_cells->count[i] ? gf_cell_piece(x, anchors_cells->key[i * anchors_cells->capacity + k]) : -1;
+                for (int64_t k = 0; k < anchors_count; k++)
+                    found->recalled += gf_best_value(key[k]) >= x->t->dup || cell_is_near(x, near, at[gf_best_other(key[k])]);
+                found->wanted += anchors_count, found->sampled++;
+            }
+        }
     }
     free(at);
     free(near);
@@ -605,14 +571,14 @@ glofnd_status gf_cell_recall(gf_error *err, gf_cell_search *x, int64_t first, in
     return status;
 }
 
-/* ----- pairs search cells ----- */
+/* ---------- rows in memory ---------- */
 
-/* A search that does not compare all pairs (cell_compare.h). Duplicates alone, exact;
+/* Duplicates alone, exact;
  * or, with `probe`, everything, of the rows in the cells that are nearest to an anchor.
  *
  * Probed cells give no promise but for duplicates. So some anchors are compared with all rows, too: the recall is the share of
  * their pairs above the threshold that the probed cells gave. A pair that only one of its ends has found is mutual if it is above
- * both thresholds. cells_stream.h is the same of rows that are not in memory.
+ * both thresholds.
  */
 
 typedef struct whole_search {
@@ -629,18 +595,6 @@ typedef struct whole_search {
 } whole_search;
 
 /* ----- probed cells ----- */
-
-/* 1: the list, best first, has this entry. */
-static int has_key(const gf_best *b, int64_t list, uint64_t key) {
-    const uint64_t *v = b->key + list * b->capacity;
-    int64_t low = 0, high = b->count[list];
-    while (low < high) {
-        const int64_t mid = low + (high - low) / 2;
-        if (v[mid] > key) low = mid + 1;
-        else high = mid;
-    }
-    return low < b->count[list] && v[low] == key;
-}
 
 static void sort_list(void *arg, int64_t i, int thread) {
     whole_search *x = arg;
@@ -662,7 +616,17 @@ static void count_pairs(void *arg, int64_t i, int thread) {
         f->hits[i] += label && label[i] >= 0 && label[i] == label[j];
         if (!(v > f->lambda[j])) continue;
         __atomic_fetch_add(&f->mutual[i], 1, __ATOMIC_RELAXED);
-        if (!has_key(&x->all, j, gf_best_key(v, i))) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
+        /* 1: the list, best first, has this entry. */
+        const gf_best *b = &x->all;
+        const uint64_t own_key = gf_best_key(v, i);
+        const uint64_t *key_v = b->key + j * b->capacity;
+        int64_t low = 0, high = b->count[j];
+        while (low < high) {
+            const int64_t mid = low + (high - low) / 2;
+            if (key_v[mid] > own_key) low = mid + 1;
+            else high = mid;
+        }
+        if (!(low < b->count[j] && key_v[low] == own_key)) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
         gf_components_join_shared(f->mutual_root, (int32_t)i, (int32_t)j);
     }
 }
@@ -694,7 +658,7 @@ static void search_whole_block(void *arg, int64_t number, int thread) {
     if (gf_job_stopped(&x->t->watch)) return;
     for (int64_t i = 0; !probe && i < b.rows; i++) gf_best_clear(&x->best, own + i);
     gf_cell_mark(&x->core, &b, thread);
-    gf_cell_compare(&x->core, &b, &to, thread);
+    cell_compare(&x->core, &b, &to, thread);
     for (int64_t i = 0; !probe && i < b.rows; i++) gf_lists_top(&x->best, own + i, x->f, x->c->order[place + i]);
     const int64_t done = atomic_fetch_add(&x->done, 1) + 1;
     if (thread == 0) gf_job_report(&x->t->watch, (double)done / (double)x->blocks);
@@ -709,7 +673,7 @@ typedef struct cell_state {
 static gf_pairs_plan plan_cells(int64_t n, int64_t dim, const gf_pairs_task *t) {
     const gf_pairs_plan whole = gf_pairs_search_cpu.plan(n, dim, t);
     gf_pairs_plan p = {.rows = 2 * gf_panels_bytes(n, dim), .passes = 1, .results = whole.results};
-    if (t->probe) p.lists = gf_best_bytes_for(n, gf_cell_keep(t));
+    if (t->probe) p.lists = gf_best_bytes_for(n, cell_keep(t));
     p.scratch = gf_sweep_bytes(t->threads) + (size_t)n * (size_t)t->threads / GF_PANEL + (size_t)n * 9 * sizeof(int32_t);
     return p;
 }
@@ -738,8 +702,8 @@ static glofnd_status alloc_whole_search(gf_error *err, whole_search *x) {
     x->wanted = calloc(rows / GF_PANEL, sizeof *x->wanted);
     x->near = malloc(rows * (size_t)GF_MAX(x->core.probe, 1) * sizeof *x->near);
     FAIL_IF(err, !x->wanted || !x->near, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)x->c->n);
-    if (x->t->probe) return gf_best_alloc_for(err, &x->all, x->c->n, gf_cell_keep(x->t));
-    return gf_best_alloc_for(err, &x->best, (int64_t)rows, gf_cell_keep(x->t));
+    if (x->t->probe) return gf_best_alloc_for(err, &x->all, x->c->n, cell_keep(x->t));
+    return gf_best_alloc_for(err, &x->best, (int64_t)rows, cell_keep(x->t));
 }
 
 static glofnd_status find_by_cells(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
@@ -751,12 +715,12 @@ static glofnd_status find_by_cells(gf_error *err, void *state, const gf_pairs_ta
     gf_pairs_found_none(f);
     glofnd_status status = alloc_whole_search(err, &x);
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.blocks, search_whole_block, &x);
-    if (status == GLOFND_OK) status = gf_cell_search_check(err, &x.core);
+    if (status == GLOFND_OK) status = cell_search_check(err, &x.core);
     if (status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch)) status = read_lists(err, &x);
     gf_components_flatten(f->copy_root, n);
     f->cells = s->c.count, f->compared = x.core.pairs;
     gf_cell_search_free(&x.core);
-    gf_cell_wanted_free(x.wanted, t->threads * x.core.block / GF_PANEL);
+    cell_wanted_free(x.wanted, t->threads * x.core.block / GF_PANEL);
     free(x.near);
     gf_best_free(&x.best);
     gf_best_free(&x.all);
@@ -778,7 +742,7 @@ const gf_pairs_search gf_pairs_search_cells = {
     .close = close_cells,
 };
 
-/* ----- cells stream pairs ----- */
+/* ---------- rows that are not in memory ---------- */
 
 /* Comparing the anchors of a unit with what is near to them, or some with all rows. */
 
@@ -807,22 +771,9 @@ static void search_unit_block(void *arg, int64_t number, int thread) {
     const gf_cell_lists to = {.best = &x->best, .first = from, .copies = x->f->copies + from};
     if (gf_job_stopped(&x->t->watch)) return;
     gf_cell_mark(&x->core, &b, thread);
-    gf_cell_compare(&x->core, &b, &to, thread);
+    cell_compare(&x->core, &b, &to, thread);
     const int64_t done = atomic_fetch_add(&x->done, 1) + 1;
     if (thread == 0) gf_job_report(&x->t->watch, (double)done / (double)blocks_of(x));
-}
-
-/* What is above the threshold of an anchor. */
-static void count_above(const unit_search *x, int64_t i) {
-    gf_pairs_found *f = x->f;
-    const uint64_t *key = x->best.key + i * x->best.capacity;
-    const int32_t *label = x->t->label, own = label ? label[x->s->c.order[x->first + i]] : -1;
-    for (int64_t k = 0; k < x->best.count[i]; k++) {
-        if (!(gf_best_value(key[k]) > f->lambda[i])) continue;
-        if (x->above) x->above[i * (x->t->rank - 1) + f->above[i]] = key[k];
-        f->above[i]++;
-        f->hits[i] += own >= 0 && label[gf_best_other(key[k])] == own;
-    }
 }
 
 static void finish_panel(void *arg, int64_t panel, int thread) {
@@ -832,7 +783,18 @@ static void finish_panel(void *arg, int64_t panel, int thread) {
         const int64_t rank = GF_MIN(x->t->rank, x->best.count[list]);
         x->f->lambda[list] = x->t->probe && rank > 0 ? gf_best_ranked(&x->best, list, rank) : INFINITY;
         if (x->t->probe) gf_lists_below(&x->best, list, x->f, list);
-        if (x->t->probe) count_above(x, list);
+        if (x->t->probe) {
+            /* What is above the threshold of an anchor. */
+            gf_pairs_found *f = x->f;
+            const uint64_t *key = x->best.key + list * x->best.capacity;
+            const int32_t *label = x->t->label, own = label ? label[x->s->c.order[x->first + list]] : -1;
+            for (int64_t k = 0; k < x->best.count[list]; k++) {
+                if (!(gf_best_value(key[k]) > f->lambda[list])) continue;
+                if (x->above) x->above[list * (x->t->rank - 1) + f->above[list]] = key[k];
+                f->above[list]++;
+                f->hits[list] += own >= 0 && label[gf_best_other(key[k])] == own;
+            }
+        }
         gf_lists_top(&x->best, list, x->f, list);
     }
 }
@@ -844,19 +806,13 @@ static glofnd_status search_unit(gf_error *err, unit_search *x) {
     x->wanted = calloc(block / GF_PANEL, sizeof *x->wanted);
     x->near = malloc(block * (size_t)GF_MAX(x->core.probe, 1) * sizeof *x->near);
     FAIL_IF(err, !x->wanted || !x->near, GLOFND_E_MEMORY, "no memory for a map of cells");
-    TRY(gf_best_alloc_for(err, &x->best, x->rows, gf_cell_keep(x->t)));
+    TRY(gf_best_alloc_for(err, &x->best, x->rows, cell_keep(x->t)));
     gf_parallel(x->t->threads, blocks_of(x), search_unit_block, x);
-    const glofnd_status status = gf_cell_search_check(err, &x->core);
+    const glofnd_status status = cell_search_check(err, &x->core);
     if (status == GLOFND_OK) gf_parallel(x->t->threads, gf_pad(x->rows) / GF_PANEL, finish_panel, x);
     gf_best_free(&x->best);
     FAIL_IF(err, status == GLOFND_OK && gf_job_stopped(&x->t->watch), GLOFND_E_CANCELLED, "cancelled");
     return status;
-}
-
-/* As if nothing were similar. */
-static void find_none(gf_pairs_found *f) {
-    for (int64_t i = 0; i < f->n; i++) f->lambda[i] = INFINITY;
-    for (int64_t i = 0; i < f->n * f->top; i++) f->other[i] = -1, f->similarity[i] = NAN;
 }
 
 /* Nodes of all threads, and whether there was memory for them. */
@@ -876,12 +832,14 @@ glofnd_status gf_cells_stream_pairs(gf_error *err, const gf_cells_stream *s, con
     if (t->probe) TRY(gf_pairs_check_rank(err, t, s->c.n - 1));
     TRY(gf_cell_search_init(err, &x.core, &s->c, &s->all, t, copy_root));
     x.core.joined = calloc((size_t)t->threads, sizeof *x.core.joined);
-    find_none(found);
+    /* As if nothing were similar. */
+    for (int64_t i = 0; i < found->n; i++) found->lambda[i] = INFINITY;
+    for (int64_t i = 0; i < found->n * found->top; i++) found->other[i] = -1, found->similarity[i] = NAN;
     glofnd_status status = x.core.joined ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for duplicates");
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) status = search_unit(err, &x);
     if (x.core.joined) status = take_joined(err, x.core.joined, t->threads, joined, status);
     found->cells = s->c.count, found->compared = x.core.pairs;
-    gf_cell_wanted_free(x.wanted, t->threads * x.core.block / GF_PANEL);
+    cell_wanted_free(x.wanted, t->threads * x.core.block / GF_PANEL);
     gf_cell_search_free(&x.core);
     free(x.core.joined);
     free(x.near);

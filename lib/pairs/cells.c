@@ -1,4 +1,4 @@
-/* cell_tree.c - see cell_tree.h: making a tree. cell_tree_near.c searches it. */
+/* cells.c - see cells.h: the tree of centroids, made and searched; then rows in cells, in memory or as they pass by. */
 #include "pairs/cells.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 enum { THROUGH = 8, FLAT = 4096 };                          /* groups; cells up to which all groups are looked into */
 enum { ITERATIONS = 6, TREE_SEED = 1, GROUP_SAMPLE = 256 }; /* the last: vectors per group for k-means of the groups */
 
-/* ----- sizes ----- */
+/* ---------- making a tree ---------- */
 
 /* So that comparing with all groups, and with the cells of THROUGH of them, is the least work. */
 static int64_t groups_of(int64_t count) {
@@ -43,23 +43,6 @@ static tree_numbers parts_of(float *numbers, int64_t count, int64_t dim) {
 
 /* ----- centroids ----- */
 
-/* centre [groups][dim]: sums of the unit vectors of a group. */
-static void add_unit_vectors(const gf_vectors *v, const int32_t *of, double *centre) {
-    for (int64_t i = 0; i < v->n; i++) {
-        const float *x = gf_vector_at(v, i);
-        int finite;
-        const double scale = gf_vector_unit_scale(x, v->dim, &finite);
-        for (int64_t k = 0; k < v->dim; k++) centre[of[i] * v->dim + k] += scale * (double)x[k];
-    }
-}
-
-/* A sum of zeros has no direction: the centroid of an empty group, or of opposite points, is a point of the sample. */
-static void set_centre(const gf_vectors *sample, int64_t group, const double *sum, float *centre) {
-    double square = 0.0;
-    for (int64_t k = 0; k < sample->dim; k++) square += sum[k] * sum[k];
-    for (int64_t k = 0; k < sample->dim; k++) centre[k] = square > 1e-12 ? (float)sum[k] : gf_vector_at(sample, group)[k];
-}
-
 /* centre [groups][dim], groups <= sample->n */
 static glofnd_status mean_directions(gf_error *err, const gf_vectors *sample, int64_t groups, const gf_sweep_job *job,
                                      float *centre) {
@@ -70,8 +53,22 @@ static glofnd_status mean_directions(gf_error *err, const gf_vectors *sample, in
     const gf_kmeans k = {.groups = groups, .iterations = ITERATIONS, .seed = TREE_SEED, .tau = 1.0};
     if (status == GLOFND_OK && groups > 1) status = gf_kmeans_run(err, &k, sample, job, of, NULL);
     if (status == GLOFND_OK) {
-        add_unit_vectors(sample, of, sum);
-        for (int64_t g = 0; g < groups; g++) set_centre(sample, g, sum + g * dim, centre + g * dim);
+        /* centre [groups][dim]: sums of the unit vectors of a group. */
+        for (int64_t i = 0; i < sample->n; i++) {
+            const float *x = gf_vector_at(sample, i);
+            int finite;
+            const double scale = gf_vector_unit_scale(x, sample->dim, &finite);
+            for (int64_t j = 0; j < sample->dim; j++) sum[of[i] * sample->dim + j] += scale * (double)x[j];
+        }
+        for (int64_t g = 0; g < groups; g++) {
+            /* A sum of zeros has no direction: the centroid of an empty group, or of opposite points, is a point of the sample. */
+            const double *centre_sum = sum + g * dim;
+            float *own_centre = centre + g * dim;
+            double square = 0.0;
+            for (int64_t l = 0; l < sample->dim; l++) square += centre_sum[l] * centre_sum[l];
+            for (int64_t l = 0; l < sample->dim; l++)
+                own_centre[l] = square > 1e-12 ? (float)centre_sum[l] : gf_vector_at(sample, g)[l];
+        }
     }
     free(sum);
     free(of);
@@ -109,20 +106,6 @@ typedef struct tree_making {
     atomic_int status; /* of the first failure */
 } tree_making;
 
-/* start, member and first. Each group has one cell, and of the others its share by members. */
-static void deal_out(tree_making *m, const nearest_group *of) {
-    const gf_vectors *s = m->sample;
-    for (int64_t i = 0; i < s->n; i++) m->start[of[i].group + 1]++;
-    for (int64_t g = 0; g < m->groups; g++) {
-        m->start[g + 1] += m->start[g];
-        m->first[g + 1] = g + 1 + (int64_t)((double)(m->count - m->groups) * ((double)m->start[g + 1] / (double)s->n));
-    }
-    m->first[m->groups] = m->count;
-    for (int64_t i = 0; i < s->n; i++) m->member[m->start[of[i].group]++] = s->row ? s->row[i] : (int32_t)i;
-    for (int64_t g = m->groups; g > 0; g--) m->start[g] = m->start[g - 1];
-    m->start[0] = 0;
-}
-
 static glofnd_status find_groups(gf_error *err, tree_making *m) {
     const gf_vectors *s = m->sample;
     gf_vectors some = *s;
@@ -137,7 +120,19 @@ static glofnd_status find_groups(gf_error *err, tree_making *m) {
     glofnd_status status = gf_panels_pack(err, &groups, m->job->threads, &centres);
     if (status == GLOFND_OK) status = gf_panels_pack(err, s, m->job->threads, &points);
     if (status == GLOFND_OK) status = gf_sweep_rows(err, &points, &centres, GF_SWEEP_GROUP, m->job, visit_groups, of);
-    if (status == GLOFND_OK) deal_out(m, of);
+    if (status == GLOFND_OK) {
+        /* start, member and first. Each group has one cell, and of the others its share by members. */
+        const gf_vectors *vectors = m->sample;
+        for (int64_t i = 0; i < vectors->n; i++) m->start[of[i].group + 1]++;
+        for (int64_t g = 0; g < m->groups; g++) {
+            m->start[g + 1] += m->start[g];
+            m->first[g + 1] = g + 1 + (int64_t)((double)(m->count - m->groups) * ((double)m->start[g + 1] / (double)vectors->n));
+        }
+        m->first[m->groups] = m->count;
+        for (int64_t i = 0; i < vectors->n; i++) m->member[m->start[of[i].group]++] = vectors->row ? vectors->row[i] : (int32_t)i;
+        for (int64_t g = m->groups; g > 0; g--) m->start[g] = m->start[g - 1];
+        m->start[0] = 0;
+    }
     gf_panels_free(&points);
     gf_panels_free(&centres);
     free(of);
@@ -230,7 +225,7 @@ void gf_tree_free(gf_cell_tree *t) {
     *t = (gf_cell_tree){0};
 }
 
-/* ----- cell tree near ----- */
+/* ---------- the nearest cells of embeddings ---------- */
 
 /* The nearest cells of embeddings.
  *
@@ -299,17 +294,6 @@ void gf_tree_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int rows,
     for (int r = 0; r < rows; r++) gf_best_sort(&s->group, own + r, s->through + 1);
 }
 
-/* The nearest groups of the rows at + i and following ones of p. */
-static void choose_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t i, int rows, int thread) {
-    gf_tree_groups(s, p, at + i, rows, thread);
-    for (int r = 0; r < rows; r++) {
-        const int64_t list = (int64_t)thread * GF_PANEL + r, row = (int64_t)thread * s->block + i + r;
-        const uint64_t *key = s->group.key + list * s->group.capacity;
-        for (int64_t k = 0; k < s->through; k++)
-            s->chosen[row * s->through + k] = k < s->group.count[list] ? (int32_t)gf_best_other(key[k]) : -1;
-    }
-}
-
 /* Sorts the choices of a block by group. */
 static void sort_choices(gf_tree_search *s, int64_t rows, int thread) {
     const int64_t groups = s->t->groups, through = s->through;
@@ -327,27 +311,6 @@ static void sort_choices(gf_tree_search *s, int64_t rows, int thread) {
 }
 
 /* ----- cells ----- */
-
-/* Embeddings row [rows] of the block that begins at row `at` of p, against the cells of group g. */
-static void compare_group(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t g, const int32_t *row, int rows,
-                          int thread) {
-    const gf_cell_tree *t = s->t;
-    const int64_t end = t->first[g + 1];
-    float *x = s->gathered + (int64_t)thread * t->dim * GF_PANEL, *v = strip_of(s, thread);
-    memset(x, 0, (size_t)t->dim * GF_PANEL * sizeof *x);
-    for (int r = 0; r < rows; r++) {
-        const int64_t from = at + row[r];
-        const float *src = p->x + from / GF_PANEL * GF_PANEL * t->dim + from % GF_PANEL;
-        for (int64_t k = 0; k < t->dim; k++) x[k * GF_PANEL + r] = src[k * GF_PANEL];
-    }
-    const gf_panels own = {.n = rows, .dim = t->dim, .x = x};
-    for (int64_t c0 = t->first[g] / GF_PANEL * GF_PANEL; c0 < end; c0 += GF_STRIP_COLS) {
-        const int cols = (int)GF_MIN(GF_STRIP_COLS, end - c0), first = (int)GF_MAX(t->first[g] - c0, 0);
-        gf_panels_product(s->ops, &own, 0, &t->centres, c0, cols, v);
-        for (int r = 0; r < rows; r++)
-            offer_columns(s, &s->near, (int64_t)thread * s->block + row[r], v + (size_t)r * GF_STRIP_COLS, c0, first, cols);
-    }
-}
 
 /* All groups: their cells lie one behind the other. */
 static void compare_all(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
@@ -368,11 +331,41 @@ static void compare_some(gf_tree_search *s, const gf_panels *p, int64_t at, int6
     const int64_t groups = s->t->groups;
     const int64_t *from = s->from + (int64_t)thread * (groups + 1);
     const int32_t *asked = s->asked + (int64_t)thread * s->block * s->through;
-    for (int64_t i = 0; i < rows; i += GF_PANEL) choose_groups(s, p, at, i, (int)GF_MIN(GF_PANEL, rows - i), thread);
+    for (int64_t i = 0; i < rows; i += GF_PANEL) {
+        /* The nearest groups of the rows at + i and following ones of p. */
+        const int groups_rows = (int)GF_MIN(GF_PANEL, rows - i);
+        gf_tree_groups(s, p, at + i, groups_rows, thread);
+        for (int r = 0; r < groups_rows; r++) {
+            const int64_t list = (int64_t)thread * GF_PANEL + r, row = (int64_t)thread * s->block + i + r;
+            const uint64_t *key = s->group.key + list * s->group.capacity;
+            for (int64_t k = 0; k < s->through; k++)
+                s->chosen[row * s->through + k] = k < s->group.count[list] ? (int32_t)gf_best_other(key[k]) : -1;
+        }
+    }
     sort_choices(s, rows, thread);
     for (int64_t g = 0; g < groups; g++)
-        for (int64_t k = from[g]; k < from[g + 1]; k += GF_PANEL)
-            compare_group(s, p, at, g, asked + k, (int)GF_MIN(GF_PANEL, from[g + 1] - k), thread);
+        for (int64_t k = from[g]; k < from[g + 1]; k += GF_PANEL) {
+            /* Embeddings row [rows] of the block that begins at row `at` of p, against the cells of group g. */
+            const int32_t *row = asked + k;
+            const int group_rows = (int)GF_MIN(GF_PANEL, from[g + 1] - k);
+            const gf_cell_tree *t = s->t;
+            const int64_t end = t->first[g + 1];
+            float *x = s->gathered + (int64_t)thread * t->dim * GF_PANEL, *v = strip_of(s, thread);
+            memset(x, 0, (size_t)t->dim * GF_PANEL * sizeof *x);
+            for (int r = 0; r < group_rows; r++) {
+                const int64_t group_from = at + row[r];
+                const float *src = p->x + group_from / GF_PANEL * GF_PANEL * t->dim + group_from % GF_PANEL;
+                for (int64_t j = 0; j < t->dim; j++) x[j * GF_PANEL + r] = src[j * GF_PANEL];
+            }
+            const gf_panels own = {.n = group_rows, .dim = t->dim, .x = x};
+            for (int64_t c0 = t->first[g] / GF_PANEL * GF_PANEL; c0 < end; c0 += GF_STRIP_COLS) {
+                const int cols = (int)GF_MIN(GF_STRIP_COLS, end - c0), first = (int)GF_MAX(t->first[g] - c0, 0);
+                gf_panels_product(s->ops, &own, 0, &t->centres, c0, cols, v);
+                for (int r = 0; r < group_rows; r++)
+                    offer_columns(s, &s->near, (int64_t)thread * s->block + row[r], v + (size_t)r * GF_STRIP_COLS, c0, first,
+                                  cols);
+            }
+        }
 }
 
 void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
@@ -396,7 +389,7 @@ void gf_tree_near_of(gf_tree_search *s, const gf_panels *p, int64_t at, int i, i
     }
 }
 
-/* ----- cells ----- */
+/* ---------- rows in cells ---------- */
 
 /* Centroids are those of k-means on a sample; any centroids would do, good ones leave out more. */
 
@@ -413,34 +406,18 @@ double gf_cells_angle(float similarity) { return acos(fmin(fmax((double)similari
 double gf_cells_slack(int64_t dim) { return acos(1.0 - 2.0 * (0x1p-21 + 0x1p-26 * (double)dim)); }
 
 /* About 2 sqrt(n), while that makes cells of fewer rows. */
-int64_t gf_cells_count(int64_t n) {
+static int64_t cells_count(int64_t n) {
     const int64_t count = GF_MAX((int64_t)(2.0 * sqrt((double)n)), n / ROWS);
     return GF_MAX(GF_MIN(count, n / SAMPLE), 1);
 }
 
 /* ----- centroids ----- */
 
-int64_t gf_cells_sample(int64_t n, int64_t count, int32_t *position) {
+/* Positions for k-means, in random order; returns their number. position [that number], or NULL. */
+static int64_t cells_sample(int64_t n, int64_t count, int32_t *position) {
     const int64_t sampled = GF_MIN(n, GF_MIN(SAMPLE * count, GF_MAX(SAMPLED, SAMPLE_MIN * count)));
     for (int64_t i = 0; position && i < sampled; i++) position[i] = (int32_t)gf_permute(SEED, 1, n, i);
     return sampled;
-}
-
-static glofnd_status make_tree(gf_error *err, const gf_vectors *rows, const gf_sweep_job *job, gf_cells *c) {
-    const int64_t n = gf_cells_sample(rows->n, c->count, NULL);
-    int32_t *row = malloc((size_t)n * sizeof *row);
-    float *numbers = malloc((size_t)gf_tree_numbers(c->count, c->dim) * sizeof *numbers);
-    glofnd_status status = row && numbers ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for cells");
-    const gf_vectors sample = {.x = rows->x, .row = row, .n = n, .dim = rows->dim, .name = rows->name};
-    if (status == GLOFND_OK) {
-        gf_cells_sample(rows->n, c->count, row);
-        for (int64_t i = 0; rows->row && i < n; i++) row[i] = rows->row[row[i]];
-        status = gf_tree_make(err, &sample, c->count, job, numbers);
-    }
-    if (status == GLOFND_OK) status = gf_tree_open(err, numbers, c->count, c->dim, job->threads, &c->tree);
-    free(row);
-    free(numbers);
-    return status;
 }
 
 /* ----- cells ----- */
@@ -550,19 +527,6 @@ static void sort_cell(void *arg, int64_t cell, int thread) {
         c->order[i] = x->p[i].position, c->angle[i] = (float)gf_cells_angle(x->p[i].similarity);
 }
 
-/* start[k + 1] counts up to the end of cell k while points are put there; at last it is the end. */
-static void put_into_cells(const gf_cell_of *of, const sorting *x) {
-    gf_cells *c = x->c;
-    for (int64_t i = 0; i < c->n; i++) c->start[of[i].cell + 1]++;
-    int64_t at = 0;
-    for (int64_t k = 0; k < c->count; k++) {
-        const int64_t here = c->start[k + 1];
-        c->start[k + 1] = at;
-        at += here;
-    }
-    for (int64_t i = 0; i < c->n; i++) x->p[c->start[of[i].cell + 1]++] = (placed){of[i].similarity, (int32_t)i};
-}
-
 glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, int threads, gf_cells *c) {
     sorting x = {malloc((size_t)c->n * sizeof *x.p), c};
     c->order = malloc((size_t)c->n * sizeof *c->order);
@@ -571,7 +535,18 @@ glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, int threads, gf
     glofnd_status status = GLOFND_OK;
     if (!x.p || !c->order || !c->angle || !c->start)
         status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c->n);
-    if (status == GLOFND_OK) put_into_cells(of, &x);
+    if (status == GLOFND_OK) {
+        /* start[k + 1] counts up to the end of cell k while points are put there; at last it is the end. */
+        gf_cells *cells = x.c;
+        for (int64_t i = 0; i < cells->n; i++) cells->start[of[i].cell + 1]++;
+        int64_t at = 0;
+        for (int64_t k = 0; k < cells->count; k++) {
+            const int64_t here = cells->start[k + 1];
+            cells->start[k + 1] = at;
+            at += here;
+        }
+        for (int64_t i = 0; i < cells->n; i++) x.p[cells->start[of[i].cell + 1]++] = (placed){of[i].similarity, (int32_t)i};
+    }
     if (status == GLOFND_OK) gf_parallel(threads, c->count, sort_cell, &x);
     free(x.p);
     return status;
@@ -589,21 +564,31 @@ static glofnd_status place_points(gf_error *err, const gf_vectors *rows, int thr
     return status;
 }
 
-static glofnd_status fill_cells(gf_error *err, const gf_vectors *rows, const gf_sweep_job *job, gf_cells *c) {
-    gf_cell_of *of = malloc((size_t)c->n * sizeof *of);
-    glofnd_status status = of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c->n);
-    if (status == GLOFND_OK) status = make_tree(err, rows, job, c);
-    if (status == GLOFND_OK) status = gf_panels_pack(err, rows, job->threads, &c->points);
-    if (status == GLOFND_OK) status = gf_cells_assign(err, &c->points, &c->tree, job, of);
-    if (status == GLOFND_OK) status = gf_cells_sort(err, of, job->threads, c);
-    if (status == GLOFND_OK) status = place_points(err, rows, job->threads, c);
-    free(of);
-    return status;
-}
-
 glofnd_status gf_cells_make(gf_error *err, const gf_vectors *rows, int64_t count, const gf_sweep_job *job, gf_cells *out) {
-    gf_cells c = {.n = rows->n, .dim = rows->dim, .count = count ? count : gf_cells_count(rows->n)};
-    const glofnd_status status = fill_cells(err, rows, job, &c);
+    gf_cells c = {.n = rows->n, .dim = rows->dim, .count = count ? count : cells_count(rows->n)};
+    gf_cell_of *of = malloc((size_t)c.n * sizeof *of);
+    glofnd_status status = of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c.n);
+    if (status == GLOFND_OK) {
+        const int64_t n = cells_sample(rows->n, c.count, NULL);
+        int32_t *row = malloc((size_t)n * sizeof *row);
+        float *numbers = malloc((size_t)gf_tree_numbers(c.count, c.dim) * sizeof *numbers);
+        glofnd_status tree_status = row && numbers ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for cells");
+        const gf_vectors sample = {.x = rows->x, .row = row, .n = n, .dim = rows->dim, .name = rows->name};
+        if (tree_status == GLOFND_OK) {
+            cells_sample(rows->n, c.count, row);
+            for (int64_t i = 0; rows->row && i < n; i++) row[i] = rows->row[row[i]];
+            tree_status = gf_tree_make(err, &sample, c.count, job, numbers);
+        }
+        if (tree_status == GLOFND_OK) tree_status = gf_tree_open(err, numbers, c.count, c.dim, job->threads, &c.tree);
+        free(row);
+        free(numbers);
+        status = tree_status;
+    }
+    if (status == GLOFND_OK) status = gf_panels_pack(err, rows, job->threads, &c.points);
+    if (status == GLOFND_OK) status = gf_cells_assign(err, &c.points, &c.tree, job, of);
+    if (status == GLOFND_OK) status = gf_cells_sort(err, of, job->threads, &c);
+    if (status == GLOFND_OK) status = place_points(err, rows, job->threads, &c);
+    free(of);
     if (status == GLOFND_OK) *out = c;
     else gf_cells_free(&c);
     return status;
@@ -619,7 +604,7 @@ void gf_cells_free(gf_cells *c) {
     *c = (gf_cells){0};
 }
 
-/* ----- cells stream ----- */
+/* ---------- rows that are not in memory ---------- */
 
 /* Cells, and rows in their order. cells_stream_pairs.c compares. */
 
@@ -630,7 +615,7 @@ glofnd_status gf_cells_stream_open(gf_error *err, const gf_row_source *source, c
     const size_t bytes = (size_t)source->dim * sizeof(float);
     (void)err;
     *s = (gf_cells_stream){.source = source, .row = row, .threads = threads};
-    s->c = (gf_cells){.n = n, .dim = source->dim, .count = gf_cells_count(n)};
+    s->c = (gf_cells){.n = n, .dim = source->dim, .count = cells_count(n)};
     const int64_t step = GF_MAX(GF_CHUNK_STEP, sysconf(_SC_PAGESIZE) / (int64_t)sizeof(float));
     s->chunk = memory / bytes >= (size_t)gf_pad(n) ? n : GF_MAX((int64_t)(memory / 2 / bytes) / step, 1) * step;
     return GLOFND_OK;
@@ -647,7 +632,7 @@ int gf_cells_stream_fits(const gf_cells_stream *s) { return s->chunk >= s->c.n; 
 /* ----- cells ----- */
 
 glofnd_status gf_cells_stream_centres(gf_error *err, const gf_cells_stream *s, const gf_sweep_job *job, float *numbers) {
-    const int64_t n = gf_cells_sample(s->c.n, s->c.count, NULL), dim = s->c.dim;
+    const int64_t n = cells_sample(s->c.n, s->c.count, NULL), dim = s->c.dim;
     int32_t *row = malloc((size_t)n * sizeof *row);
     float *x = malloc((size_t)(n * dim) * sizeof *x);
     const gf_vectors sample = {.x = x, .n = n, .dim = dim};
@@ -656,7 +641,7 @@ glofnd_status gf_cells_stream_centres(gf_error *err, const gf_cells_stream *s, c
         status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld x %lld embeddings, from which cells are made", (long long)n,
                          (long long)dim);
     if (status == GLOFND_OK) {
-        gf_cells_sample(s->c.n, s->c.count, row);
+        cells_sample(s->c.n, s->c.count, row);
         for (int64_t i = 0; i < n; i++) row[i] = s->row[row[i]];
         status = gf_row_source_gather(err, s->source, row, n, x);
     }

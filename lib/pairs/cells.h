@@ -1,4 +1,6 @@
-/* cell_tree.h - centroids of cells in two levels: some hundred groups, each with the centroids of its own cells. The nearest
+/* cells.h - a search that does not compare all pairs: embeddings in cells, and anchors against the rows of the nearest ones.
+ *
+ * The centroids of cells lie in two levels: some hundred groups, each with the centroids of its own cells. The nearest
  * cells of an embedding are looked for in the groups it is nearest to: with F cells that takes about the root of 32 F
  * products instead of F.
  *
@@ -68,7 +70,7 @@ void gf_tree_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int rows,
 /* ----- cells ----- */
 
 /* Embeddings in cells: each belongs to the centroid it is most similar to, of those in the groups of centroids
- * that it is nearest to (cell_tree.h). Angles obey the triangle inequality, so whole cells can be left out of a search
+ * that it is nearest to. Angles obey the triangle inequality, so whole cells can be left out of a search
  * without a loss. */
 
 typedef struct gf_cells {
@@ -102,16 +104,13 @@ typedef struct gf_cell_of { /* where an embedding belongs */
     int32_t cell;
 } gf_cell_of;
 
-int64_t gf_cells_count(int64_t n); /* as chosen */
-/* Positions for k-means, in random order; returns their number. position [that number], or NULL. */
-int64_t gf_cells_sample(int64_t n, int64_t count, int32_t *position);
 /* of [points->n] */
 glofnd_status gf_cells_assign(gf_error *err, const gf_panels *points, const gf_cell_tree *tree, const gf_sweep_job *job,
                               gf_cell_of *of);
 /* Sets order, start and angle. of [c->n] by position. */
 glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, int threads, gf_cells *c);
 
-/* ----- cell compare ----- */
+/* ----- anchors against cells ----- */
 
 /* Anchors, in the order of cells, against the rows of their nearest cells, and against the panels that may
  * hold their duplicates.
@@ -179,33 +178,20 @@ glofnd_status gf_cell_search_init(gf_error *err, gf_cell_search *x, const gf_cel
 void gf_cell_search_free(gf_cell_search *x); /* a zeroed one is fine */
 /* Sets near and wanted of the block. Where there is no memory they are cut, and x->no_memory is set. */
 void gf_cell_mark(gf_cell_search *x, const gf_cell_block *b, int thread);
-void gf_cell_compare(gf_cell_search *x, const gf_cell_block *b, const gf_cell_lists *to, int thread);
-void gf_cell_wanted_free(gf_cell_wanted *wanted, int64_t n);                /* [n] of them; NULL is fine */
-glofnd_status gf_cell_search_check(gf_error *err, const gf_cell_search *x); /* E_MEMORY, if no_memory */
 
 /* Compares anchors [first, first + count) of the gf_cell_sample() ones with all rows: adds to found->sampled, wanted and
  * recalled the anchors, their pairs above the threshold, and those of these that the search finds. */
 glofnd_status gf_cell_recall(gf_error *err, gf_cell_search *x, int64_t first, int64_t count, gf_pairs_found *found);
 int64_t gf_cell_sample(int64_t n); /* random anchors whose recall is measured */
 
-/* Entries of the list of an anchor. */
-int64_t gf_cell_keep(const gf_pairs_task *t);
-
 /* ----- inside ----- */
 
 /* Piece of the cell of a near list's entry that an anchor is compared with. */
 int32_t gf_cell_piece(const gf_cell_search *x, uint64_t key);
-/* The nearest cells of rows [at, at + rows) of p, which begin at a panel: lists of x->tree.near from thread * x->block on.
- * The rows are those of places `place` and following ones; or row at + i is that of place places[i]. */
-void gf_cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places,
-                  int thread);
 /* The piece of a place. */
 int64_t gf_cell_piece_at(const gf_cell_search *x, int64_t place);
-int gf_cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t place);
-/* First place in [from, to) whose angle is not below a. */
-int64_t gf_cell_place_of(const gf_cells *c, int64_t from, int64_t to, double a);
 
-/* ----- cells stream ----- */
+/* ----- rows that need not fit into memory ----- */
 
 /* The search by cells (pairs_search.h, gf_pairs_search_cells) of rows that need not fit into memory, in parts
  * that can be dealt out and kept on disk. In this order:
@@ -252,7 +238,7 @@ glofnd_status gf_cells_stream_order(gf_error *err, const gf_cells_stream *s, int
                                     const gf_job_progress *watch, float *x);
 /* `first` is a multiple of GF_PANEL. found [rows], by place: all but mutual, mutual_root and copy_root; others are positions.
  * copy_root [n], by position: joins duplicates, whose nodes are added to joined. above [rows][rank - 1] or NULL, as in
- * pairs_stream.h. */
+ * gf_stream_search. */
 glofnd_status gf_cells_stream_pairs(gf_error *err, const gf_cells_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
                                     gf_pairs_found *found, int32_t *copy_root, gf_node_list *joined, uint64_t *above);
 /* Anchors [first, first + count) of the gf_cell_sample() ones: adds to found->sampled, wanted and recalled. */

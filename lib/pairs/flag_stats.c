@@ -1,4 +1,4 @@
-/* precision_recall.c - see precision_recall.h. */
+/* flag_stats.c - see flag_stats.h. */
 #include "pairs/flag_stats.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ gf_precision_recall gf_fn_precision_recall(const gf_fn_counts *counts, int64_t n
     return q;
 }
 
-/* ----- threshold spread ----- */
+/* ----- thresholds ----- */
 
 gf_threshold_error gf_threshold_error_of(const float *x, const float *optimum, int64_t n, int64_t each) {
     gf_threshold_error e = {0};

@@ -1,4 +1,4 @@
-/* precision_recall.h - precision and recall of flagged pairs, from counts per anchor; see eval/flags/fn_precision_recall.h. */
+/* flag_stats.h - precision and recall of flagged pairs, from counts per anchor; errors and spread of thresholds. */
 #pragma once
 
 #include <stdint.h>
@@ -20,7 +20,7 @@ gf_precision_recall gf_fn_precision_recall(const gf_fn_counts *counts, int64_t n
 /* Harmonic mean; of mean precision and mean recall, the F1 score of the paper's tables. 0 if both are 0. */
 double gf_f1(double precision, double recall);
 
-/* ----- threshold spread ----- */
+/* ----- thresholds ----- */
 
 /* Errors of thresholds against exact ones, and their spread. */
 

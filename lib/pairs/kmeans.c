@@ -23,13 +23,6 @@ typedef struct clusters {
 
 static const float *point(const gf_vectors *v, int64_t i) { return v->x + (v->row ? v->row[i] : i) * v->dim; }
 
-/* 1 / length; 0 for zeros. */
-static double scale_of(const float *x, int64_t dim) {
-    double square = 0.0;
-    for (int64_t j = 0; j < dim; j++) square += (double)x[j] * (double)x[j];
-    return square > 0.0 ? 1.0 / sqrt(square) : 0.0;
-}
-
 /* ----- assignment ----- */
 
 /* Strips of a row come by rising columns: the first of equal centroids stays. */
@@ -60,7 +53,10 @@ static glofnd_status assign(gf_error *err, clusters *c, const gf_sweep_job *job)
 
 static void add_point(clusters *c, int64_t i, int32_t group, double sign) {
     const float *x = point(c->v, i);
-    const double scale = sign * scale_of(x, c->v->dim);
+    /* 1 / length; 0 for zeros. */
+    double square = 0.0;
+    for (int64_t j = 0; j < c->v->dim; j++) square += (double)x[j] * (double)x[j];
+    const double scale = sign * (square > 0.0 ? 1.0 / sqrt(square) : 0.0);
     double *sum = c->sum + group * c->v->dim;
     for (int64_t j = 0; j < c->v->dim; j++) sum[j] += scale * (double)x[j];
 }
@@ -114,18 +110,6 @@ glofnd_status gf_kmeans_fill(gf_error *err, const float *best, int64_t n, int64_
     return GLOFND_OK;
 }
 
-static glofnd_status fill_empty(gf_error *err, clusters *c) {
-    gf_kmeans_move *moves = NULL;
-    int64_t count = 0;
-    TRY(gf_kmeans_fill(err, c->best, c->v->n, c->k->groups, c->of, c->size, &moves, &count));
-    for (int64_t m = 0; m < count; m++) {
-        add_point(c, moves[m].at, moves[m].from, -1.0);
-        add_point(c, moves[m].at, moves[m].to, 1.0);
-    }
-    free(moves);
-    return GLOFND_OK;
-}
-
 static glofnd_status move_centres(gf_error *err, clusters *c) {
     const int64_t dim = c->v->dim, numbers = c->k->groups * dim;
     memset(c->sum, 0, sizeof *c->sum * (size_t)numbers);
@@ -134,19 +118,20 @@ static glofnd_status move_centres(gf_error *err, clusters *c) {
         add_point(c, i, c->of[i], 1.0);
         c->size[c->of[i]]++;
     }
-    TRY(fill_empty(err, c));
+    gf_kmeans_move *moves = NULL;
+    int64_t count = 0;
+    TRY(gf_kmeans_fill(err, c->best, c->v->n, c->k->groups, c->of, c->size, &moves, &count));
+    for (int64_t m = 0; m < count; m++) {
+        add_point(c, moves[m].at, moves[m].from, -1.0);
+        add_point(c, moves[m].at, moves[m].to, 1.0);
+    }
+    free(moves);
     for (int64_t x = 0; x < numbers; x++)
         c->centre[x] = (float)(c->sum[x] / (double)(c->size[x / dim] > 0 ? c->size[x / dim] : 1));
     return GLOFND_OK;
 }
 
 int64_t gf_kmeans_start(const gf_kmeans *k, int64_t n, int64_t g) { return gf_permute(k->seed, 0, n, g); }
-
-static void draw_centres(clusters *c) {
-    const int64_t dim = c->v->dim;
-    for (int64_t g = 0; g < c->k->groups; g++)
-        memcpy(c->centre + g * dim, point(c->v, gf_kmeans_start(c->k, c->v->n, g)), sizeof *c->centre * (size_t)dim);
-}
 
 /* ----- the whole ----- */
 
@@ -162,28 +147,28 @@ static glofnd_status allocate(gf_error *err, clusters *c, int threads) {
     return gf_panels_pack(err, c->v, threads, &c->points);
 }
 
-/* before [n]: the groups of the last iteration. */
-static glofnd_status iterate(gf_error *err, clusters *c, const gf_sweep_job *job, int32_t *before) {
-    const size_t bytes = sizeof *c->of * (size_t)c->v->n;
-    double *softmax = c->softmax;
-    c->softmax = NULL;
-    draw_centres(c);
-    glofnd_status status = assign(err, c, job);
-    for (int step = 0; step < c->k->iterations && status == GLOFND_OK; step++) {
-        memcpy(before, c->of, bytes);
-        status = move_centres(err, c);
-        if (status == GLOFND_OK) status = assign(err, c, job);
-        if (memcmp(before, c->of, bytes) == 0) break;
-    }
-    c->softmax = softmax;
-    return status;
-}
-
 static glofnd_status run(gf_error *err, clusters *c, const gf_sweep_job *job, float *confidence) {
     int32_t *before = malloc(sizeof *before * (size_t)c->v->n);
     FAIL_IF(err, !before, GLOFND_E_MEMORY, "no memory for %lld groups", (long long)c->v->n);
     glofnd_status status = allocate(err, c, job->threads);
-    if (status == GLOFND_OK) status = iterate(err, c, job, before);
+    if (status == GLOFND_OK) {
+        /* before [n]: the groups of the last iteration. */
+        const size_t bytes = sizeof *c->of * (size_t)c->v->n;
+        double *softmax = c->softmax;
+        c->softmax = NULL;
+        const int64_t dim = c->v->dim;
+        for (int64_t g = 0; g < c->k->groups; g++)
+            memcpy(c->centre + g * dim, point(c->v, gf_kmeans_start(c->k, c->v->n, g)), sizeof *c->centre * (size_t)dim);
+        glofnd_status iterate_status = assign(err, c, job);
+        for (int step = 0; step < c->k->iterations && iterate_status == GLOFND_OK; step++) {
+            memcpy(before, c->of, bytes);
+            iterate_status = move_centres(err, c);
+            if (iterate_status == GLOFND_OK) iterate_status = assign(err, c, job);
+            if (memcmp(before, c->of, bytes) == 0) break;
+        }
+        c->softmax = softmax;
+        status = iterate_status;
+    }
     if (status == GLOFND_OK && confidence) status = assign(err, c, job); /* the same groups, now with sums */
     for (int64_t i = 0; confidence && i < c->v->n && status == GLOFND_OK; i++)
         confidence[i] = (float)(exp(((double)c->best[i] - 1.0) / c->k->tau) / c->softmax[i]);

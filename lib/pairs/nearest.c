@@ -37,14 +37,6 @@ static int64_t exact_floats(int64_t dim) { return dim * GF_PANEL + 2 * DEPTH * D
 
 static int counts(const search *x, int64_t column) { return !x->s->label || x->s->label[column] >= 0; }
 
-/* Columns rise, so one that only equals the limit is behind k others. */
-static void take_floats(search *x, const gf_strip *t, const float *s, int64_t list) {
-    int32_t at[GF_STRIP_COLS];
-    const int found = x->ops->reach(at, s, (int)gf_pad(t->cols), x->list.limit[list], NULL);
-    for (int i = 0; i < found && at[i] < t->cols; i++)
-        if (s[at[i]] > x->list.limit[list] && counts(x, t->c0 + at[i])) gf_best_push(&x->list, list, s[at[i]], t->c0 + at[i]);
-}
-
 /* ----- integers ----- */
 
 /* Columns lie anywhere in memory: what is needed next is fetched while the present part is computed. */
@@ -53,41 +45,32 @@ static void fetch(const search *x, uint64_t key, int64_t d) {
     for (int64_t i = d; i < GF_MIN(d + DEPTH, x->k.dim); i += 16) __builtin_prefetch(column + i);
 }
 
-static void compute_panel(search *x, const float *left, uint64_t *key, int64_t count, float *right) {
-    const int64_t dim = x->k.dim;
-    float s[LEFT_ROWS * GF_PANEL], *across = right + DEPTH * DEPTH;
-    for (int64_t i = 0; i < count; i++) fetch(x, key[i], 0);
-    for (int64_t d = 0; d < dim; d += DEPTH) {
-        const int64_t depth = GF_MIN(DEPTH, dim - d);
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t column = gf_best_other(key[i]);
-            fetch(x, key[i], d + DEPTH);
-            x->ops->scale(across + i * DEPTH, gf_vector_at(&x->s->cols, column) + d, depth, x->k.scale[column]);
-        }
-        x->ops->transpose(right, across, DEPTH, GF_PANEL, DEPTH);
-        x->ops->product(s, GF_PANEL, left + d * GF_PANEL, 1, GF_PANEL, right, DEPTH, 0, LEFT_ROWS, GF_PANEL, (int)depth, d > 0);
-    }
-    for (int64_t i = 0; i < count; i++) key[i] = gf_best_key(s[i], gf_best_other(key[i]));
-}
-
 /* Replaces the similarities of a list by those of floats, a panel of columns at a time. */
 static void compute_floats(search *x, int64_t list, int64_t row, int thread) {
     const int64_t dim = x->k.dim, count = x->list.count[list];
     float *left = x->exact + (int64_t)thread * exact_floats(dim);
     uint64_t *key = x->list.key + list * x->list.capacity;
     gf_vector_write_unit(left, gf_vector_at(&x->s->rows, row), dim, x->rows->scale[row]);
-    for (int64_t from = 0; from < count; from += GF_PANEL)
-        compute_panel(x, left, key + from, GF_MIN(GF_PANEL, count - from), left + dim * GF_PANEL);
-}
-
-/* A full list: what can no longer be among the nearest leaves it. */
-static void make_room(search *x, int64_t list, int64_t row, float margin, int thread) {
-    const int64_t count = gf_best_cut_near(&x->list, list, margin);
-    if (count <= (x->list.keep + x->list.capacity) / 2) return;
-    if (atomic_fetch_add(&x->early, count) > x->early_max) atomic_store(&x->enough, 1);
-    compute_floats(x, list, row, thread);
-    gf_best_cut(&x->list, list); /* those are behind k others, whatever follows */
-    x->list.limit[list] -= margin;
+    for (int64_t from = 0; from < count; from += GF_PANEL) {
+        uint64_t *panel_key = key + from;
+        const int64_t panel_count = GF_MIN(GF_PANEL, count - from);
+        float *right = left + dim * GF_PANEL;
+        const int64_t panel_dim = x->k.dim;
+        float s[LEFT_ROWS * GF_PANEL], *across = right + DEPTH * DEPTH;
+        for (int64_t i = 0; i < panel_count; i++) fetch(x, panel_key[i], 0);
+        for (int64_t d = 0; d < panel_dim; d += DEPTH) {
+            const int64_t depth = GF_MIN(DEPTH, panel_dim - d);
+            for (int64_t i = 0; i < panel_count; i++) {
+                const int64_t column = gf_best_other(panel_key[i]);
+                fetch(x, panel_key[i], d + DEPTH);
+                x->ops->scale(across + i * DEPTH, gf_vector_at(&x->s->cols, column) + d, depth, x->k.scale[column]);
+            }
+            x->ops->transpose(right, across, DEPTH, GF_PANEL, DEPTH);
+            x->ops->product(s, GF_PANEL, left + d * GF_PANEL, 1, GF_PANEL, right, DEPTH, 0, LEFT_ROWS, GF_PANEL, (int)depth,
+                            d > 0);
+        }
+        for (int64_t i = 0; i < panel_count; i++) panel_key[i] = gf_best_key(s[i], gf_best_other(panel_key[i]));
+    }
 }
 
 static void take_integers(search *x, const gf_strip *t, int r, int64_t list, int thread) {
@@ -97,7 +80,17 @@ static void take_integers(search *x, const gf_strip *t, int r, int64_t list, int
     for (int i = 0; i < found && at[i] < t->cols; i++) {
         if (s[at[i]] < x->list.limit[list] || !counts(x, t->c0 + at[i])) continue;
         x->list.key[list * x->list.capacity + x->list.count[list]++] = gf_best_key(s[at[i]], t->c0 + at[i]);
-        if (x->list.count[list] == x->list.capacity) make_room(x, list, t->r0 + r, margin, thread);
+        if (x->list.count[list] == x->list.capacity) {
+            /* A full list: what can no longer be among the nearest leaves it. */
+            const int64_t row = t->r0 + r;
+            const int64_t count = gf_best_cut_near(&x->list, list, margin);
+            if (!(count <= (x->list.keep + x->list.capacity) / 2)) {
+                if (atomic_fetch_add(&x->early, count) > x->early_max) atomic_store(&x->enough, 1);
+                compute_floats(x, list, row, thread);
+                gf_best_cut(&x->list, list); /* those are behind k others, whatever follows */
+                x->list.limit[list] -= margin;
+            }
+        }
     }
     if (!t->last) return;
     gf_best_cut_near(&x->list, list, margin);
@@ -113,7 +106,15 @@ static void visit(void *user, const gf_strip *t, int thread) {
         const int64_t list = (int64_t)thread * GROUP + t->slot + r;
         if (t->c0 == 0) gf_best_clear(&x->list, list);
         if (x->k.words) take_integers(x, t, r, list, thread);
-        else take_floats(x, t, t->s + (size_t)r * t->ld, list);
+        else {
+            /* Columns rise, so one that only equals the limit is behind k others. */
+            const float *s = t->s + (size_t)r * t->ld;
+            int32_t at[GF_STRIP_COLS];
+            const int found = x->ops->reach(at, s, (int)gf_pad(t->cols), x->list.limit[list], NULL);
+            for (int i = 0; i < found && at[i] < t->cols; i++)
+                if (s[at[i]] > x->list.limit[list] && counts(x, t->c0 + at[i]))
+                    gf_best_push(&x->list, list, s[at[i]], t->c0 + at[i]);
+        }
         if (t->last) x->s->take(x->s->user, &x->list, list, t->r0 + r, thread);
     }
 }

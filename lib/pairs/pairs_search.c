@@ -1,4 +1,4 @@
-/* pairs_found.c - memory of a result, checks of a task, choice of the device; see pairs_search.h. */
+/* pairs_search.c - see pairs_search.h: memory of a result, checks of a task, choice of the device; results read off lists. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +85,7 @@ const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device) {
     if (strcmp(device, "cpu") == 0) return &gf_pairs_search_cpu;
     if (strcmp(device, "cuda") == 0 && gf_pairs_search_cuda) return gf_pairs_search_cuda;
     if (strcmp(device, "cuda") == 0)
-        gf_fail(err, GLOFND_E_UNSUPPORTED,
-                "this build has no CUDA; build it where nvcc is found, or use device = cpu");
+        gf_fail(err, GLOFND_E_UNSUPPORTED, "this build has no CUDA; build it where nvcc is found, or use device = cpu");
     else gf_fail(err, GLOFND_E_OPTION, "device is \"%.40s\"; expected cpu or cuda", device);
     return NULL;
 }
@@ -100,7 +99,7 @@ gf_pairs_found gf_pairs_found_part(const gf_pairs_found *f, int64_t at, int64_t 
     return p;
 }
 
-/* ----- pairs lists ----- */
+/* ----- an anchor ----- */
 
 enum { CHUNK = 256 }; /* anchors of a task */
 

@@ -19,7 +19,7 @@ typedef struct gf_pairs_task {
     const float *lambda;  /* [n] or NULL. find: thresholds to use instead. query: those of the opened embeddings */
     const int32_t *skip;  /* query: [rows] position that is the row itself and does not count, -1: none; NULL: none at all */
     int64_t top;          /* most similar others of each anchor to keep */
-    int64_t below;         /* most similar ones that are not above the threshold to keep, as in gf_pairs_found */
+    int64_t below;        /* most similar ones that are not above the threshold to keep, as in gf_pairs_found */
     float dup;            /* two embeddings at least this similar are duplicates; > 2: none are */
     const int32_t *label; /* find: [n] or NULL; negative: unknown */
     size_t memory;        /* bytes that lists may take; CUDA: lists and strips of similarities */
@@ -44,9 +44,9 @@ typedef struct gf_pairs_found {
     int64_t *hits, *copies;  /* [n] above with the same label; duplicates */
     int32_t *other;          /* [n][top] most similar others, best first, also below the threshold; -1: no more */
     float *similarity;       /* [n][top] NaN: no more */
-    int64_t below;            /* 0, or gf_pairs_found_below() was called */
-    int32_t *below_other;     /* [n][below] most similar ones that are not above; -1: no more, or lambda was given */
-    float *below_similarity;  /* [n][below] */
+    int64_t below;           /* 0, or gf_pairs_found_below() was called */
+    int32_t *below_other;    /* [n][below] most similar ones that are not above; -1: no more, or lambda was given */
+    float *below_similarity; /* [n][below] */
     int32_t *mutual_root;    /* [n] smallest position of the component that mutual pairs connect; find only */
     int32_t *copy_root;      /* [n] the same by duplicates; find only */
     int64_t cells, compared; /* by cells: how many, and similarities that were computed; else 0 */
@@ -80,7 +80,7 @@ typedef struct gf_pairs_search {
     /* found: above and mutual (with lambda) against the opened ones. Pairs among `rows` are not computed. */
     glofnd_status (*query)(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f);
     void (*close)(void *state);            /* NULL is fine */
-    const struct gf_stream_search *stream; /* the same beyond memory (pairs_stream.h); NULL: not by this search */
+    const struct gf_stream_search *stream; /* the same beyond memory (gf_stream_search); NULL: not by this search */
 } gf_pairs_search;
 
 extern const gf_pairs_search gf_pairs_search_cpu;
@@ -94,47 +94,21 @@ const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device);
 glofnd_status gf_pairs_check_rank(gf_error *err, const gf_pairs_task *t, int64_t others);
 glofnd_status gf_pairs_check_query(gf_error *err, const gf_pairs_task *t, int64_t n);
 
-/* ----- pairs stream ----- */
+/* ----- beyond memory ----- */
 
-/* Discovery of embeddings that need not fit into memory: some anchors against all rows, which pass by in chunks.
- *
- *     gf_pairs_stream_open(err, &source, row, n, memory, threads, &s);
- *     gf_pairs_stream_thresholds(err, &s, &task, first, rows, &found, copy_root);   for all anchors, some at a time
- *     gf_pairs_stream_mutual(err, &s, &task, first, rows, mutual, root);            task.lambda: all thresholds
- *     gf_pairs_stream_close(&s);
- * Results are those of gf_pairs_search_cpu to the bit, whatever the chunks. Each pair is computed twice in either step, from each
- * of its ends: so anchors are independent of each other, and can be dealt out and kept on disk.
- */
-
-typedef struct gf_pairs_stream {
-    const gf_row_source *source;
-    const int32_t *row; /* [n] rows of the source that positions stand for, rising */
-    int64_t n, dim, chunk;
-    int threads;
-    gf_panels columns; /* of the chunk in memory */
-    int64_t first;     /* position of its first row; -1: none */
-} gf_pairs_stream;
-
-/* Chunks take `memory` bytes at most; all rows, if they fit. */
-glofnd_status gf_pairs_stream_open(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
-                                   int threads, gf_pairs_stream *out);
-void gf_pairs_stream_close(gf_pairs_stream *s); /* a zeroed one is fine */
-/* Anchors `first` (a multiple of GF_PANEL) and following ones; found [rows] is their result, but for mutual, mutual_root and
- * copy_root. copy_root [n]: joins them with their duplicates behind them. above [rows][rank - 1] or NULL: keys (best.h) of those
- * above the threshold of an anchor, found->above of them. */
-glofnd_status gf_pairs_stream_thresholds(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                         gf_pairs_found *found, int32_t *copy_root, uint64_t *above);
-/* mutual [rows]: pairs that are above the thresholds of both; root [n] joins them. */
-glofnd_status gf_pairs_stream_mutual(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                     int64_t *mutual, int32_t *root);
-
-/* The same calls, as a device implements them. */
+/* Discovery of embeddings that need not fit into memory: some anchors against all rows, which pass by in chunks of `memory` bytes at
+ * most (all rows, if they fit). Results are those of gf_pairs_search_cpu to the bit, whatever the chunks. Each pair is computed twice
+ * in either step, from each of its ends: so anchors are independent of each other, and can be dealt out and kept on disk. */
 typedef struct gf_stream_search {
     glofnd_status (*open)(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory, int threads,
                           void **state);
     int64_t (*chunks)(const void *state); /* in which the rows pass by */
+    /* Anchors `first` (a multiple of GF_PANEL) and following ones; found [rows] is their result, but for mutual, mutual_root and
+     * copy_root. copy_root [n]: joins them with their duplicates behind them. above [rows][rank - 1] or NULL: keys (best.h) of those
+     * above the threshold of an anchor, found->above of them. */
     glofnd_status (*thresholds)(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
                                 gf_pairs_found *found, int32_t *copy_root, uint64_t *above);
+    /* mutual [rows]: pairs that are above the thresholds of both, t->lambda; root [n] joins them. */
     glofnd_status (*mutual)(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows, int64_t *mutual,
                             int32_t *root);
     void (*close)(void *state); /* NULL is fine */
@@ -142,9 +116,7 @@ typedef struct gf_stream_search {
 
 extern const gf_stream_search gf_stream_search_cpu;
 
-/* ----- pairs lists ----- */
-
-/* Results of an anchor, read off its list of candidates. */
+/* ----- results read off lists of candidates ----- */
 
 /* The best of a list that are not above the threshold f->lambda[i]; the list is long enough to hold them. */
 void gf_lists_below(const gf_best *b, int64_t list, gf_pairs_found *f, int64_t i);

@@ -54,43 +54,23 @@ static void offer(search *x, int64_t i, float v, int64_t other) {
     if (x->best.limit[i] != before) set_scan(x, i);
 }
 
-static int same_label(const search *x, int64_t i, int64_t j) {
-    const int32_t *label = x->t->label;
-    return label && label[i] >= 0 && label[i] == label[j];
-}
-
-static void count_flags(search *x, int64_t i, int64_t j, float v, int thread) {
-    gf_pairs_found *f = x->f;
-    const int from_i = v > x->lambda[i], from_j = v > x->lambda[j], same = same_label(x, i, j);
-    f->above[i] += from_i, f->above[j] += from_j;
-    f->hits[i] += from_i && same, f->hits[j] += from_j && same;
-    if (!from_i || !from_j) return;
-    f->mutual[i]++, f->mutual[j]++;
-    gf_components_join(x->mutual_root + thread * f->n, (int32_t)i, (int32_t)j);
-}
-
-static void count_duplicate(search *x, int64_t i, int64_t j, int thread) {
-    x->f->copies[i]++, x->f->copies[j]++;
-    gf_components_join(x->copy_root + thread * x->f->n, (int32_t)i, (int32_t)j);
-}
-
 static void take_pair(search *x, int64_t i, int64_t j, float v, int thread) {
     offer(x, i, v, j);
     offer(x, j, v, i);
-    if (x->lambda) count_flags(x, i, j, v, thread);
-    if (v >= x->t->dup) count_duplicate(x, i, j, thread);
-}
-
-/* Columns [count] that may change a result of row i, or have one changed: their similarities as floats. */
-static void take_candidates(search *x, int64_t i, int64_t c0, const int32_t *at, int count, int thread) {
-    const float *row = x->unit + i * x->dim;
-    for (int from = 0; from < count; from += GF_TILE_DOTS) {
-        const float *others[GF_TILE_DOTS];
-        float v[GF_TILE_DOTS];
-        const int some = GF_MIN(GF_TILE_DOTS, count - from);
-        for (int k = 0; k < GF_TILE_DOTS; k++) others[k] = x->unit + (c0 + at[from + GF_MIN(k, some - 1)]) * x->dim;
-        x->ops->dots(v, row, others, x->dim);
-        for (int k = 0; k < some; k++) take_pair(x, i, c0 + at[from + k], v[k], thread);
+    if (x->lambda) {
+        gf_pairs_found *f = x->f;
+        const int32_t *label = x->t->label;
+        const int from_i = v > x->lambda[i], from_j = v > x->lambda[j], same = label && label[i] >= 0 && label[i] == label[j];
+        f->above[i] += from_i, f->above[j] += from_j;
+        f->hits[i] += from_i && same, f->hits[j] += from_j && same;
+        if (from_i && from_j) {
+            f->mutual[i]++, f->mutual[j]++;
+            gf_components_join(x->mutual_root + thread * f->n, (int32_t)i, (int32_t)j);
+        }
+    }
+    if (v >= x->t->dup) {
+        x->f->copies[i]++, x->f->copies[j]++;
+        gf_components_join(x->copy_root + thread * x->f->n, (int32_t)i, (int32_t)j);
     }
 }
 
@@ -102,39 +82,25 @@ static void visit_pairs(void *user, const gf_strip *t, int thread) {
         const float *s = t->s + (size_t)r * t->ld;
         int found = x->ops->reach(at, s, (int)gf_pad(t->cols), x->scan[i], x->scan + t->c0);
         while (found > 0 && at[found - 1] >= t->cols) found--; /* padding */
-        if (t->rounded) take_candidates(x, i, t->c0, at, found, thread);
+        if (t->rounded) {
+            /* Columns [count] that may change a result of row i, or have one changed: their similarities as floats. */
+            const int64_t c0 = t->c0;
+            const float *row = x->unit + i * x->dim;
+            for (int from = 0; from < found; from += GF_TILE_DOTS) {
+                const float *others[GF_TILE_DOTS];
+                float v[GF_TILE_DOTS];
+                const int some = GF_MIN(GF_TILE_DOTS, found - from);
+                for (int k = 0; k < GF_TILE_DOTS; k++) others[k] = x->unit + (c0 + at[from + GF_MIN(k, some - 1)]) * x->dim;
+                x->ops->dots(v, row, others, x->dim);
+                for (int k = 0; k < some; k++) take_pair(x, i, c0 + at[from + k], v[k], thread);
+            }
+        }
         for (int k = 0; k < found && !t->rounded; k++)
             if (t->c0 + at[k] > i) take_pair(x, i, t->c0 + at[k], s[at[k]], thread);
     }
 }
 
-static void merge_components(search *x) {
-    const int64_t n = x->f->n;
-    gf_components_init(x->f->mutual_root, n);
-    gf_components_init(x->f->copy_root, n);
-    for (int t = 0; t < x->t->threads; t++) {
-        gf_components_merge(x->f->mutual_root, x->mutual_root + t * n, n);
-        gf_components_merge(x->f->copy_root, x->copy_root + t * n, n);
-    }
-    gf_components_flatten(x->f->mutual_root, n);
-    gf_components_flatten(x->f->copy_root, n);
-}
-
 /* ----- one row against all columns ----- */
-
-static void row_done(search *x, int64_t list, int64_t i) {
-    gf_pairs_found *f = x->f;
-    const uint64_t *key = x->best.key + list * x->best.capacity;
-    f->lambda[i] = gf_best_ranked(&x->best, list, GF_MIN(x->t->rank, x->best.count[list]));
-    gf_lists_below(&x->best, list, f, i);
-    for (int64_t k = 0; f->above && k < x->best.count[list]; k++) {
-        const float v = gf_best_value(key[k]);
-        if (!(v > f->lambda[i])) continue;
-        f->above[i]++;
-        f->mutual[i] += x->lambda && v > x->lambda[gf_best_other(key[k])];
-    }
-    if (f->above) gf_lists_top(&x->best, list, f, i);
-}
 
 static void visit_rows(void *user, const gf_strip *t, int thread) {
     search *x = user;
@@ -152,7 +118,19 @@ static void visit_rows(void *user, const gf_strip *t, int thread) {
             if (v >= x->best.limit[list]) gf_best_push(&x->best, list, v, j);
             if (v >= x->t->dup && x->f->copies) x->f->copies[i]++;
         }
-        if (t->last) row_done(x, list, i);
+        if (t->last) {
+            gf_pairs_found *f = x->f;
+            const uint64_t *key = x->best.key + list * x->best.capacity;
+            f->lambda[i] = gf_best_ranked(&x->best, list, GF_MIN(x->t->rank, x->best.count[list]));
+            gf_lists_below(&x->best, list, f, i);
+            for (int64_t k = 0; f->above && k < x->best.count[list]; k++) {
+                const float v = gf_best_value(key[k]);
+                if (!(v > f->lambda[i])) continue;
+                f->above[i]++;
+                f->mutual[i] += x->lambda && v > x->lambda[gf_best_other(key[k])];
+            }
+            if (f->above) gf_lists_top(&x->best, list, f, i);
+        }
     }
 }
 
@@ -217,8 +195,11 @@ static void close_rows(void *state) {
 
 /* All thresholds, with lists of the current rows only. */
 static glofnd_status thresholds(gf_error *err, const gf_panels *p, const gf_pairs_task *t, const gf_pairs_found *f) {
-    gf_pairs_found only = {
-        .n = p->n, .lambda = f->lambda, .below = f->below, .below_other = f->below_other, .below_similarity = f->below_similarity};
+    gf_pairs_found only = {.n = p->n,
+                           .lambda = f->lambda,
+                           .below = f->below,
+                           .below_other = f->below_other,
+                           .below_similarity = f->below_similarity};
     gf_pairs_task task = *t;
     int32_t *self = malloc((size_t)p->n * sizeof *self);
     FAIL_IF(err, !self, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)p->n);
@@ -295,7 +276,15 @@ static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, 
         gf_lists_all_pairs(&x->best, x->t, x->f, x->mutual_root);
     }
     gf_lists_all_top(&x->best, x->t, x->f);
-    merge_components(x);
+    const int64_t n = x->f->n;
+    gf_components_init(x->f->mutual_root, n);
+    gf_components_init(x->f->copy_root, n);
+    for (int t = 0; t < x->t->threads; t++) {
+        gf_components_merge(x->f->mutual_root, x->mutual_root + t * n, n);
+        gf_components_merge(x->f->copy_root, x->copy_root + t * n, n);
+    }
+    gf_components_flatten(x->f->mutual_root, n);
+    gf_components_flatten(x->f->copy_root, n);
     return GLOFND_OK;
 }
 
@@ -336,7 +325,16 @@ const gf_pairs_search gf_pairs_search_cpu = {
     .stream = &gf_stream_search_cpu,
 };
 
-/* ----- pairs stream ----- */
+/* ---------- rows that need not fit into memory ---------- */
+
+typedef struct pairs_stream {
+    const gf_row_source *source;
+    const int32_t *row; /* [n] rows of the source that positions stand for, rising */
+    int64_t n, dim, chunk;
+    int threads;
+    gf_panels columns; /* of the chunk in memory */
+    int64_t first;     /* position of its first row; -1: none */
+} pairs_stream;
 
 enum { CHUNK_MIN = 1024, STREAM_GROUP = 128, FINISH = 64 }; /* rows: of chunks; that share columns; of a task */
 
@@ -344,28 +342,12 @@ _Static_assert(GF_ROW_PIECE % GF_PANEL == 0 && CHUNK_MIN % GF_PANEL == 0, "panel
 
 /* ----- rows ----- */
 
-glofnd_status gf_pairs_stream_open(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
-                                   int threads, gf_pairs_stream *out) {
-    const size_t bytes = (size_t)source->dim * sizeof(float);
-    gf_pairs_stream s = {.source = source, .row = row, .n = n, .dim = source->dim, .threads = threads, .first = -1};
-    (void)err;
-    const size_t fit = memory / bytes / GF_PANEL * GF_PANEL;
-    s.chunk = fit >= (size_t)n ? n : GF_MAX((int64_t)fit, CHUNK_MIN);
-    *out = s;
-    return GLOFND_OK;
-}
-
-void gf_pairs_stream_close(gf_pairs_stream *s) {
-    gf_panels_free(&s->columns);
-    *s = (gf_pairs_stream){0};
-}
-
 /* Unit vectors of positions [first, first + count). */
-static glofnd_status pack_rows(gf_error *err, const gf_pairs_stream *s, int64_t first, int64_t count, gf_panels *out) {
+static glofnd_status pack_rows(gf_error *err, const pairs_stream *s, int64_t first, int64_t count, gf_panels *out) {
     return gf_row_source_pack(err, s->source, s->row + first, count, GF_ROW_PIECE, s->threads, out);
 }
 
-static glofnd_status load_chunk(gf_error *err, gf_pairs_stream *s, int64_t first) {
+static glofnd_status load_chunk(gf_error *err, pairs_stream *s, int64_t first) {
     if (s->first == first) return GLOFND_OK;
     gf_panels_free(&s->columns);
     s->first = -1;
@@ -377,7 +359,7 @@ static glofnd_status load_chunk(gf_error *err, gf_pairs_stream *s, int64_t first
 /* ----- sweeps of anchors ----- */
 
 typedef struct stream_sweep {
-    gf_pairs_stream *s;
+    pairs_stream *s;
     const gf_pairs_task *t;
     const gf_tile_ops *ops;
     int64_t first; /* anchor */
@@ -390,7 +372,7 @@ typedef struct stream_sweep {
 } stream_sweep;
 
 static glofnd_status sweep_chunks(gf_error *err, stream_sweep *x, int64_t rows, gf_strip_visit visit) {
-    gf_pairs_stream *s = x->s;
+    pairs_stream *s = x->s;
     gf_panels own = {0};
     glofnd_status status = GLOFND_OK;
     if (s->chunk < s->n) status = pack_rows(err, s, x->first, rows, &own);
@@ -462,22 +444,6 @@ static void finish_rows(void *arg, int64_t task, int thread) {
     }
 }
 
-glofnd_status gf_pairs_stream_thresholds(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                         gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
-    stream_sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .f = found, .above = above};
-    TRY(gf_pairs_check_rank(err, t, s->n - 1));
-    glofnd_status status = gf_best_alloc(err, &x.best, rows, GF_MAX(GF_MAX(gf_lists_keep(t), t->top), 1));
-    if (status == GLOFND_OK) status = make_roots(err, &x);
-    if (status == GLOFND_OK) status = sweep_chunks(err, &x, rows, visit_candidates);
-    if (status == GLOFND_OK) {
-        gf_parallel(s->threads, (rows + FINISH - 1) / FINISH, finish_rows, &x);
-        merge_roots(&x, copy_root);
-    }
-    gf_best_free(&x.best);
-    free(x.root);
-    return status;
-}
-
 /* ----- mutual pairs ----- */
 
 static void visit_mutual(void *user, const gf_strip *t, int thread) {
@@ -499,10 +465,54 @@ static void visit_mutual(void *user, const gf_strip *t, int thread) {
     }
 }
 
-glofnd_status gf_pairs_stream_mutual(gf_error *err, gf_pairs_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                     int64_t *mutual, int32_t *root) {
-    stream_sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .mutual = mutual};
-    memset(mutual, 0, (size_t)rows * sizeof *mutual);
+/* ----- the table ----- */
+
+static glofnd_status open_stream(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
+                                 int threads, void **state) {
+    pairs_stream *s = calloc(1, sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for rows");
+    const size_t bytes = (size_t)source->dim * sizeof(float);
+    pairs_stream stream = {.source = source, .row = row, .n = n, .dim = source->dim, .threads = threads, .first = -1};
+    const size_t fit = memory / bytes / GF_PANEL * GF_PANEL;
+    stream.chunk = fit >= (size_t)n ? n : GF_MAX((int64_t)fit, CHUNK_MIN);
+    *s = stream;
+    const glofnd_status status = GLOFND_OK;
+    if (status == GLOFND_OK) *state = s;
+    else free(s);
+    return status;
+}
+
+static int64_t stream_chunks(const void *state) {
+    const pairs_stream *s = state;
+    return (s->n + s->chunk - 1) / s->chunk;
+}
+
+static glofnd_status stream_thresholds(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
+                                       gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
+    /* Anchors `first` (a multiple of GF_PANEL) and following ones; found [rows] is their result, but for mutual, mutual_root and
+ * copy_root. copy_root [n]: joins them with their duplicates behind them. above [rows][rank - 1] or NULL: keys (best.h) of those
+ * above the threshold of an anchor, found->above of them. */
+    pairs_stream *s = state;
+    stream_sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .f = found, .above = above};
+    TRY(gf_pairs_check_rank(err, t, s->n - 1));
+    glofnd_status status = gf_best_alloc(err, &x.best, rows, GF_MAX(GF_MAX(gf_lists_keep(t), t->top), 1));
+    if (status == GLOFND_OK) status = make_roots(err, &x);
+    if (status == GLOFND_OK) status = sweep_chunks(err, &x, rows, visit_candidates);
+    if (status == GLOFND_OK) {
+        gf_parallel(s->threads, (rows + FINISH - 1) / FINISH, finish_rows, &x);
+        merge_roots(&x, copy_root);
+    }
+    gf_best_free(&x.best);
+    free(x.root);
+    return status;
+}
+
+static glofnd_status stream_mutual(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
+                                   int64_t *count, int32_t *root) {
+    /* mutual [rows]: pairs that are above the thresholds of both; root [n] joins them. */
+    pairs_stream *s = state;
+    stream_sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .mutual = count};
+    memset(count, 0, (size_t)rows * sizeof *count);
     glofnd_status status = make_roots(err, &x);
     if (status == GLOFND_OK) status = sweep_chunks(err, &x, rows, visit_mutual);
     if (status == GLOFND_OK) merge_roots(&x, root);
@@ -510,35 +520,14 @@ glofnd_status gf_pairs_stream_mutual(gf_error *err, gf_pairs_stream *s, const gf
     return status;
 }
 
-/* ----- the table ----- */
-
-static glofnd_status open_stream(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
-                                 int threads, void **state) {
-    gf_pairs_stream *s = calloc(1, sizeof *s);
-    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for rows");
-    const glofnd_status status = gf_pairs_stream_open(err, source, row, n, memory, threads, s);
-    if (status == GLOFND_OK) *state = s;
-    else free(s);
-    return status;
-}
-
-static int64_t stream_chunks(const void *state) {
-    const gf_pairs_stream *s = state;
-    return (s->n + s->chunk - 1) / s->chunk;
-}
-
-static glofnd_status stream_thresholds(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                       gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
-    return gf_pairs_stream_thresholds(err, state, t, first, rows, found, copy_root, above);
-}
-
-static glofnd_status stream_mutual(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                   int64_t *count, int32_t *root) {
-    return gf_pairs_stream_mutual(err, state, t, first, rows, count, root);
-}
-
 static void close_stream(void *state) {
-    if (state) gf_pairs_stream_close(state);
+    if (state) {
+        /* Chunks take `memory` bytes at most; all rows, if they fit. */
+        /* a zeroed one is fine */
+        pairs_stream *s = state;
+        gf_panels_free(&s->columns);
+        *s = (pairs_stream){0};
+    }
     free(state);
 }
 

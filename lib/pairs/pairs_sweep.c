@@ -44,30 +44,20 @@ void gf_vector_write_unit(float *to, const float *x, int64_t dim, double scale) 
     for (int64_t k = 0; k < dim; k++) to[k * GF_PANEL] = (float)(scale * (double)x[k]);
 }
 
-static void pack_floats(packing *p, int64_t i) {
-    const gf_vectors *v = p->v;
-    int finite;
-    const double scale = gf_vector_unit_scale(gf_vector_at(v, i), v->dim, &finite);
-    gf_vector_write_unit(p->to->x + i / GF_PANEL * GF_PANEL * v->dim + i % GF_PANEL, gf_vector_at(v, i), v->dim, scale);
-    if (!finite) note_bad(p, i);
-}
-
 static void pack_panel(void *arg, int64_t panel, int thread) {
     packing *p = arg;
     const gf_vectors *v = p->v;
     float *to = p->to->x + panel * GF_PANEL * v->dim;
     (void)thread;
     if ((panel + 1) * GF_PANEL > v->n) memset(to, 0, GF_PANEL * (size_t)v->dim * sizeof *to);
-    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) pack_floats(p, i);
-}
-
-static void pack_integers(packing *p, int64_t i) {
-    const gf_vectors *v = p->v;
-    uint32_t *to = p->to->word + i / GF_PANEL * GF_PANEL * p->to->words + i % GF_PANEL;
-    int finite;
-    p->to->scale[i] = gf_vector_unit_scale(gf_vector_at(v, i), v->dim, &finite);
-    if (finite) p->to->step[i] = gf_int16_round(to, GF_PANEL, gf_vector_at(v, i), v->dim, p->to->scale[i], &p->to->lost[i]);
-    else note_bad(p, i);
+    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) {
+        const gf_vectors *vectors = p->v;
+        int finite;
+        const double scale = gf_vector_unit_scale(gf_vector_at(vectors, i), vectors->dim, &finite);
+        gf_vector_write_unit(p->to->x + i / GF_PANEL * GF_PANEL * vectors->dim + i % GF_PANEL, gf_vector_at(vectors, i),
+                             vectors->dim, scale);
+        if (!finite) note_bad(p, i);
+    }
 }
 
 static void pack_panel_int16(void *arg, int64_t panel, int thread) {
@@ -75,7 +65,16 @@ static void pack_panel_int16(void *arg, int64_t panel, int thread) {
     const gf_vectors *v = p->v;
     (void)thread;
     memset(p->to->word + panel * GF_PANEL * p->to->words, 0, GF_PANEL * (size_t)p->to->words * sizeof *p->to->word);
-    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) pack_integers(p, i);
+    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) {
+        const gf_vectors *vectors = p->v;
+        uint32_t *to = p->to->word + i / GF_PANEL * GF_PANEL * p->to->words + i % GF_PANEL;
+        int finite;
+        p->to->scale[i] = gf_vector_unit_scale(gf_vector_at(vectors, i), vectors->dim, &finite);
+        if (finite)
+            p->to->step[i] =
+                gf_int16_round(to, GF_PANEL, gf_vector_at(vectors, i), vectors->dim, p->to->scale[i], &p->to->lost[i]);
+        else note_bad(p, i);
+    }
     for (int64_t i = GF_MIN((panel + 1) * GF_PANEL, v->n); i < (panel + 1) * GF_PANEL; i++) p->to->step[i] = 0.0f;
 }
 
@@ -259,17 +258,13 @@ glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t bloc
     return gf_sweep_symmetric_rounded(err, p, NULL, block, job, visit, user);
 }
 
-static int64_t chosen_cols(int64_t dim) {
-    const int64_t fit = SHARED_FLOATS / dim / GF_PANEL * GF_PANEL;
-    return fit < 128 ? 128 : GF_MIN(fit, GF_STRIP_COLS);
-}
-
 glofnd_status gf_sweep_rows(gf_error *err, const gf_panels *q, const gf_panels *k, int64_t group, const gf_sweep_job *job,
                             gf_strip_visit visit, void *user) {
     sweep w = {.q = q, .k = k, .visit = visit, .user = user, .block = group, .total = (double)q->n * (double)k->n};
     FAIL_IF(err, q->dim != k->dim, GLOFND_E_ARGUMENT, "embeddings of %lld numbers against embeddings of %lld", (long long)q->dim,
             (long long)k->dim);
-    w.cols = chosen_cols(k->words ? k->words : k->dim);
+    const int64_t fit = SHARED_FLOATS / (k->words ? k->words : k->dim) / GF_PANEL * GF_PANEL;
+    w.cols = fit < 128 ? 128 : GF_MIN(fit, GF_STRIP_COLS);
     TRY(begin(err, &w, job));
     gf_parallel(job->threads, (q->n + group - 1) / group, row_group, &w);
     return end(err, &w);
@@ -287,7 +282,7 @@ glofnd_status gf_sweep_vectors(gf_error *err, const gf_vectors *rows, const gf_v
     return status;
 }
 
-/* ----- row source ----- */
+/* ----- rows that are read when they are needed ----- */
 
 typedef struct asked_row {
     int32_t row, at; /* of the source; where it goes */
@@ -297,15 +292,6 @@ static int by_row(const void *x, const void *y) {
     const asked_row *a = x, *b = y;
     if (a->row != b->row) return a->row < b->row ? -1 : 1;
     return (a->at > b->at) - (a->at < b->at);
-}
-
-/* Rows that follow each other, and go to places that do, with one call. */
-static glofnd_status read_rising(gf_error *err, const gf_row_source *s, const int32_t *row, int64_t count, float *x) {
-    for (int64_t done = 0, run; done < count; done += run) {
-        for (run = 1; done + run < count && row[done + run] == row[done] + run; run++) continue;
-        TRY(s->read(err, s->user, row[done], run, x + done * s->dim));
-    }
-    return GLOFND_OK;
 }
 
 static glofnd_status read_sorted(gf_error *err, const gf_row_source *s, const asked_row *a, int64_t count, float *x) {
@@ -320,7 +306,14 @@ static glofnd_status read_sorted(gf_error *err, const gf_row_source *s, const as
 glofnd_status gf_row_source_gather(gf_error *err, const gf_row_source *s, const int32_t *row, int64_t count, float *x) {
     int64_t rising = 1;
     while (rising < count && row[rising - 1] < row[rising]) rising++;
-    if (rising >= count) return read_rising(err, s, row, count, x);
+    if (rising >= count) {
+        /* Rows that follow each other, and go to places that do, with one call. */
+        for (int64_t done = 0, run; done < count; done += run) {
+            for (run = 1; done + run < count && row[done + run] == row[done] + run; run++) continue;
+            TRY(s->read(err, s->user, row[done], run, x + done * s->dim));
+        }
+        return GLOFND_OK;
+    }
     asked_row *a = malloc((size_t)count * sizeof *a);
     FAIL_IF(err, !a, GLOFND_E_MEMORY, "no memory to read %lld rows", (long long)count);
     for (int64_t i = 0; i < count; i++) a[i] = (asked_row){row[i], (int32_t)i};

@@ -95,7 +95,7 @@ struct gf_tile_ops;
 void gf_panels_product(const struct gf_tile_ops *ops, const gf_panels *q, int64_t r0, const gf_panels *k, int64_t c0, int cols,
                        float *s);
 
-/* ----- row source ----- */
+/* ----- rows that are read when they are needed ----- */
 
 /* Embeddings that are read when they are needed, as many as fit into memory. */
 

@@ -67,7 +67,7 @@ expect 0 written discover x.npy --k 6 --dup 0.99 --split train=0:120 --split tes
 diff -r parts_again parts_fresh > out || fail "splits of the stored result"
 
 # A copy of a result answers as it does; and what neighbours do not answer is said.
-expect 1 "lists 5 neighbours of each row; a threshold of rank 7 needs as many: use k=4 or less" \
+expect 1 "lists 5 neighbours of each row; a threshold of rank 7 needs as many: use --k=4 or less" \
     discover --from stored --k 6 --out z
 expect 1 "are all of similarity" discover --from stored --dup 0.5 --out z
 limit=$(sed -n 's/.*use dup above \([0-9.]*\),.*/\1/p' err)
@@ -75,8 +75,8 @@ limit=$(sed -n 's/.*use dup above \([0-9.]*\),.*/\1/p' err)
 expect 0 written discover --from stored --dup $(python3 -c "print($limit + 1e-6)") --out z
 rm -r z
 expect 1 "are all of similarity" discover --from stored --dup $(python3 -c "print($limit - 1e-6)") --out z
-expect 1 "lists 5 neighbours of each row; top=6 needs a new search" discover --from stored --top 6 --out z
-expect 1 "search again with top=7" discover --from stored --k 4 --negatives 3 --out z
+expect 1 "lists 5 neighbours of each row; --top=6 needs a new search" discover --from stored --top 6 --out z
+expect 1 "search again with --top=7" discover --from stored --k 4 --negatives 3 --out z
 expect 1 "new labels need the pairs above" discover --from stored --labels z.npy --out z
 expect 1 "is the result of other embeddings" discover other.npy --from stored --keep central --out z
 expect 2 "need the embeddings: glofnd discover EMB --from DIR" discover --from stored --keep central --out z

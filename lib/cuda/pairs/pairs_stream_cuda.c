@@ -1,4 +1,4 @@
-/* pairs_stream_cuda.c - see pairs_stream.h: anchors against rows that pass by the GPU in chunks, with the bits of the CPU.
+/* pairs_stream_cuda.c - see pairs_search.h: anchors against rows that pass by the GPU in chunks, with the bits of the CPU.
  *
  * Thresholds: candidates are collected chunk by chunk (pairs_kernels.h). If there are several, the candidates of a chunk
  * get their float32 values before the next one takes its place. Mutual pairs: similarities in strips against known thresholds.
