@@ -1,6 +1,6 @@
-/* tile_product16.c - the product of tile_product.c on bf16 numbers, summed in float32.
+/* tile_product16.c - the product of tile.c on bf16 numbers, summed in float32.
  *
- * Two consecutive numbers along k are one word: the first in its low half. Words lie as the floats of tile_product.c do, so that
+ * Two consecutive numbers along k are one word: the first in its low half. Words lie as the floats of tile.c do, so that
  * both products are called alike. Each element of C is one chain over k = 0, 1, ..: its bits depend neither on the tile nor on
  * which factor is the row. CPUs with AVX512-BF16 do both halves of a word in one instruction, whose intermediate rounding differs
  * from the plain code's by some units of float32; a CPU always takes the same one.

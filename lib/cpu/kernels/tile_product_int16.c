@@ -1,8 +1,8 @@
-/* tile_product_int16.c - the product of tile_product.c on 16-bit integers, summed in 32 bits: exact until the sum is scaled.
+/* tile_product_int16.c - the product of tile.c on 16-bit integers, summed in 32 bits: exact until the sum is scaled.
  *
  * Vectors are scaled so that every number fits into 16 bits and the lengths of two of them multiply to less than 2^31: by the
  * inequality of Cauchy and Schwarz no sum of products, whole or begun, then leaves 32 bits. The numbers keep 12 to 15 bits where
- * bf16 has 8. Two consecutive ones along k are one word, the first in its low half; words lie as the floats of tile_product.c do.
+ * bf16 has 8. Two consecutive ones along k are one word, the first in its low half; words lie as the floats of tile.c do.
  * CPUs with AVX512-VNNI multiply both halves of a word in one instruction, twice the rate of float32; the plain code gives the
  * same bits.
  */

@@ -1,4 +1,4 @@
-/* lambda_update.h - the update of a threshold lambda: one stochastic step on the lower-level problem of the paper (equation
+/* lambda.h - the update of a threshold lambda: one stochastic step on the lower-level problem of the paper (equation
  * "update lambda_i"; docs/method.md).
  *
  * Pure functions of (options, anchor state, share of negatives above lambda). A step uses gf_lambda_update, and before it

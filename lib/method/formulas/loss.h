@@ -1,5 +1,5 @@
-/* loss_gradient.h - the losses and their gradients, one row at a time: from the sums of pass B to the loss of the row, its new
- * moving average u, and the weights with which pass C makes the gradient.
+/* loss.h - the losses and their gradients, one row at a time: from the sums over its pairs to the loss of the row, its new
+ * moving average u, and the weights with which its pairs enter the gradient.
  *
  * One function per family of losses, each a few lines of scalar arithmetic in double that can be held against docs/method.md.
  * All sums arrive and all weights leave in the log domain: at tau = 0.005, exp(S/tau) alone would overflow.
