@@ -16,7 +16,6 @@ both kmeans --detector groups --groups kmeans --kmeans-groups 3,9 --kmeans-epoch
 [ -e kmeans-2/checkpoints/step-64/groups.npy ] || fail "no groups in a checkpoint of two ranks"
 # A small lr for simclr, whose gradients are 20 times those of sogclr: else roundings of the weights grow.
 both wcl --loss simclr --detector components --action attract --attract-omega 1 --lr 1e-6
-both hcl --loss simclr --tau-plus 0.05 --hard-beta 0.5 --detector none --lr 1e-6
 both temperatures --loss isogclr-views
 both support --detector fnc --fnc-rule topk --fnc-support 3 --fnc-aggregate max --alpha 0.02
 export ODD="--groups odd.txt"
