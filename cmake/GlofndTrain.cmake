@@ -107,12 +107,10 @@ add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE
     VERBATIM)
 
 set(train_objects "")
-if(part_sources)     # networks on the CPU, by oneDNN
-    glofnd_sources(net_kernel_sources train/nn/cpu/kernels/*.c)
-    glofnd_kernels(glofnd_net_kernel train_objects ${net_kernel_sources})
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/train/nn/cpu/net_kernels.c PROPERTIES
-        COMPILE_DEFINITIONS ${GLOFND_TILES_DEFINITION})
-endif()
+glofnd_sources(net_kernel_sources train/nn/cpu/kernels/*.c)
+glofnd_kernels(glofnd_net_kernel train_objects ${net_kernel_sources})
+set_source_files_properties(${PROJECT_SOURCE_DIR}/train/nn/net_kernels.c PROPERTIES
+    COMPILE_DEFINITIONS ${GLOFND_TILES_DEFINITION})
 if(GLOFND_HAVE_CUDA)
     glofnd_sources(cuda_train_sources train/nn/cuda/*.c train/nn/cuda/*.cu train/loader/cuda/*.c train/loader/cuda/*.cu
         train/dist/cuda/*.c train/kmeans/*.c train/kmeans/*.cu)
