@@ -388,17 +388,13 @@ int cli_run(const cli_verb *v, int argc, char **argv) {
 
 static const char *const folders[] = {"../share/glofnd/configs", "configs", NULL};
 
-/* The folder of the running program; "": the system does not say. */
-static void program_folder(char out[PATH_MAX]) {
-    const ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-    out[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(out, '/');
-    if (slash) *slash = 0;
-}
-
 static int preset_folder(int i, char out[PATH_MAX]) {
     char program[PATH_MAX];
-    program_folder(program);
+    /* The folder of the running program; "": the system does not say. */
+    const ssize_t n = readlink("/proc/self/exe", program, PATH_MAX - 1);
+    program[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(program, '/');
+    if (slash) *slash = 0;
     return *program && gf_path_join(NULL, out, program, folders[i]) == GLOFND_OK;
 }
 

@@ -157,25 +157,6 @@ static const gf_option rows[] = {
 
 /* ----- texts of a table ----- */
 
-/* `text` with ROOT, CLASSES and TASKS replaced. */
-static glofnd_status fill_in(gf_error *err, const char *text, const char *root, const char *tasks, char *out, size_t bytes) {
-    char classes[PATH_MAX] = "";
-    size_t used = 0;
-    if (strstr(text, "CLASSES")) TRY(cli_preset_file(err, "imagenet100.txt", "", classes));
-    const struct { const char *word, *value; } words[] = {{"ROOT", root}, {"CLASSES", classes}, {"TASKS", tasks}};
-    while (*text) {
-        const char *value = NULL;
-        size_t length = 1;
-        for (size_t i = 0; i < sizeof words / sizeof *words && !value; i++)
-            if (strncmp(text, words[i].word, strlen(words[i].word)) == 0) value = words[i].value, length = strlen(words[i].word);
-        const int n = value ? snprintf(out + used, bytes - used, "%s", value) : snprintf(out + used, bytes - used, "%c", *text);
-        FAIL_IF(err, n < 0 || (size_t)n >= bytes - used, GLOFND_E_ARGUMENT, "--data-root: the path is too long");
-        used += (size_t)n;
-        text += length;
-    }
-    return GLOFND_OK;
-}
-
 static int is_hidden(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 static int has_shards(const char *folder) {
@@ -233,17 +214,24 @@ static glofnd_status find_tasks(gf_error *err, const paper_table *t, const char 
 static glofnd_status add_text(gf_error *err, sweep_plan *p, const char *key, const char *text, const char *root,
                               const char *tasks) {
     char filled[SWEEP_COMMAND_MAX / 4];
-    TRY(fill_in(err, text, root, tasks, filled, sizeof filled));
-    return sweep_set(err, p, key, filled, NULL);
-}
-
-static glofnd_status add_rows(gf_error *err, sweep_plan *p, const paper_table *t) {
-    char presets[PAPER_ROWS * 64] = "config=";
-    for (int i = 0; i < PAPER_ROWS && t->row[i].title; i++) {
-        const size_t used = strlen(presets);
-        snprintf(presets + used, sizeof presets - used, "%s%s", i ? "," : "", t->row[i].preset);
+    /* `at` with ROOT, CLASSES and TASKS replaced. */
+    const char *at = text;
+    char classes[PATH_MAX] = "";
+    size_t used = 0;
+    if (strstr(at, "CLASSES")) TRY(cli_preset_file(err, "imagenet100.txt", "", classes));
+    const struct { const char *word, *value; } words[] = {{"ROOT", root}, {"CLASSES", classes}, {"TASKS", tasks}};
+    while (*at) {
+        const char *value = NULL;
+        size_t length = 1;
+        for (size_t i = 0; i < sizeof words / sizeof *words && !value; i++)
+            if (strncmp(at, words[i].word, strlen(words[i].word)) == 0) value = words[i].value, length = strlen(words[i].word);
+        const int n = value ? snprintf(filled + used, sizeof filled - used, "%s", value)
+                            : snprintf(filled + used, sizeof filled - used, "%c", *at);
+        FAIL_IF(err, n < 0 || (size_t)n >= sizeof filled - used, GLOFND_E_ARGUMENT, "--data-root: the path is too long");
+        used += (size_t)n;
+        at += length;
     }
-    return sweep_set(err, p, "vary", presets, NULL);
+    return sweep_set(err, p, key, filled, NULL);
 }
 
 static glofnd_status make_plan(gf_error *err, const paper_table *t, const reproduce_flags *f, sweep_plan *p) {
@@ -257,7 +245,12 @@ static glofnd_status make_plan(gf_error *err, const paper_table *t, const reprod
     TRY(sweep_set(err, p, "seeds", f->seeds, NULL));
     TRY(sweep_set(err, p, "jobs", f->jobs, NULL));
     TRY(sweep_set(err, p, "share", f->share ? "1" : "0", NULL));
-    TRY(add_rows(err, p, t));
+    char presets[PAPER_ROWS * 64] = "config=";
+    for (int i = 0; i < PAPER_ROWS && t->row[i].title; i++) {
+        const size_t used = strlen(presets);
+        snprintf(presets + used, sizeof presets - used, "%s%s", i ? "," : "", t->row[i].preset);
+    }
+    TRY(sweep_set(err, p, "vary", presets, NULL));
     TRY(f->data ? sweep_set(err, p, "data", f->data, NULL) : add_text(err, p, "data", t->data, root, ""));
     for (int i = 0; i < 3 && t->set[i] && !f->data; i++) TRY(add_text(err, p, "set", t->set[i], root, ""));
     for (int i = 0; i < f->set.count; i++) TRY(sweep_set(err, p, "set", f->set.at[i], NULL));

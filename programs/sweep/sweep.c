@@ -91,38 +91,10 @@ static int earlier_axis(const sweep_plan *p, const char *key) {
     return -1;
 }
 
-static glofnd_status take_vary(gf_error *err, sweep_plan *p, const char *text) {
-    const char *equals = strchr(text, '=');
-    FAIL_IF(err, !equals || equals == text, GLOFND_E_OPTION, "vary takes KEY=a,b,c, not \"%.60s\"", text);
-    const char *key = keep(p, text, (size_t)(equals - text));
-    if (!key) return too_long(err);
-    int in_method;
-    const gf_option *o = gf_config_find(key, &in_method);
-    FAIL_IF(err, o && strcmp(o->key, "seed") == 0, GLOFND_E_OPTION, "seed cannot be varied; seeds are given by seeds");
-    for (int a = 0; a < p->vary_count; a++)
-        FAIL_IF(err, o && p->vary[a].source == p->source && same_key(p->vary[a].key, key), GLOFND_E_OPTION,
-                "%s is varied twice; all its values go into one list: vary %s=a,b,c", o->key, o->key);
-    const int earlier = earlier_axis(p, key), at = earlier < 0 ? p->vary_count : earlier;
-    FAIL_IF(err, at == SWEEP_VARY_MAX, GLOFND_E_OPTION, "more than %d keys to vary", SWEEP_VARY_MAX);
-    p->vary_count += earlier < 0;
-    p->vary[at] = (sweep_axis){.key = key, .source = p->source};
-    return take_values(err, p, &p->vary[at], equals + 1);
-}
-
 static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list, int *count, int max, const char *text) {
     FAIL_IF(err, *count == max, GLOFND_E_OPTION, "more than %d settings of one kind", max);
     list[*count] = keep(p, text, strlen(text));
     return list[(*count)++] ? GLOFND_OK : too_long(err);
-}
-
-/* A configuration named in a sweep file is relative to it. Those of an earlier file are replaced. */
-static glofnd_status take_config(gf_error *err, sweep_plan *p, const char *path, const char *folder) {
-    char joined[PATH_MAX];
-    if (folder && path[0] != '/') TRY(gf_path_join(err, joined, folder, path));
-    else TRY(cli_preset_file(err, path, ".cfg", joined));
-    if (p->config_source < p->source) p->config_count = 0;
-    p->config_source = p->source;
-    return take_listed(err, p, p->config, &p->config_count, SWEEP_CONFIG_MAX, joined);
 }
 
 /* "KEY=VALUE" for all runs: what an earlier file varies of that key does not count. */
@@ -149,7 +121,23 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
         FAIL_IF(err, o && strcmp(o->key, "on_epoch") == 0, GLOFND_E_OPTION,
                 "a file may not name a command to run; give it on the command line: --set on_epoch=COMMAND");
     }
-    if (strcmp(key, "vary") == 0) return take_vary(err, p, value);
+    if (strcmp(key, "vary") == 0) {
+        const char *equals = strchr(value, '=');
+        FAIL_IF(err, !equals || equals == value, GLOFND_E_OPTION, "vary takes KEY=a,b,c, not \"%.60s\"", value);
+        const char *vary_key = keep(p, value, (size_t)(equals - value));
+        if (!vary_key) return too_long(err);
+        int in_method;
+        const gf_option *o = gf_config_find(vary_key, &in_method);
+        FAIL_IF(err, o && strcmp(o->key, "seed") == 0, GLOFND_E_OPTION, "seed cannot be varied; seeds are given by seeds");
+        for (int a = 0; a < p->vary_count; a++)
+            FAIL_IF(err, o && p->vary[a].source == p->source && same_key(p->vary[a].key, vary_key), GLOFND_E_OPTION,
+                    "%s is varied twice; all its values go into one list: vary %s=a,b,c", o->key, o->key);
+        const int earlier = earlier_axis(p, vary_key), at = earlier < 0 ? p->vary_count : earlier;
+        FAIL_IF(err, at == SWEEP_VARY_MAX, GLOFND_E_OPTION, "more than %d keys to vary", SWEEP_VARY_MAX);
+        p->vary_count += earlier < 0;
+        p->vary[at] = (sweep_axis){.key = vary_key, .source = p->source};
+        return take_values(err, p, &p->vary[at], equals + 1);
+    }
     if (strcmp(key, "seeds") == 0) return p->seeds.key = "seeds", take_values(err, p, &p->seeds, value);
     if (strcmp(key, "jobs") == 0) {
         int64_t n;
@@ -164,7 +152,15 @@ glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const cha
         p->share = *value == '1';
         return GLOFND_OK;
     }
-    if (strcmp(key, "config") == 0) return take_config(err, p, value, folder);
+    if (strcmp(key, "config") == 0) {
+        /* A configuration named in a sweep file is relative to it. Those of an earlier file are replaced. */
+        char joined[PATH_MAX];
+        if (folder && value[0] != '/') TRY(gf_path_join(err, joined, folder, value));
+        else TRY(cli_preset_file(err, value, ".cfg", joined));
+        if (p->config_source < p->source) p->config_count = 0;
+        p->config_source = p->source;
+        return take_listed(err, p, p->config, &p->config_count, SWEEP_CONFIG_MAX, joined);
+    }
     if (strcmp(key, "set") == 0) return take_set(err, p, value);
     if (strcmp(key, "eval") == 0) return take_listed(err, p, p->eval, &p->eval_count, SWEEP_EVAL_MAX, value);
     if (strcmp(key, "data") == 0) {
@@ -257,21 +253,16 @@ static size_t add_part(char *name, size_t used, size_t capacity, const char *key
     return used + (size_t)(n > 0 ? n : 0);
 }
 
-static glofnd_status name_run(gf_error *err, const sweep_plan *p, sweep_run *r) {
-    size_t used = 0;
-    for (int a = 0; a < p->vary_count; a++) used = add_part(r->name, used, sizeof r->name, p->vary[a].key, r->value[a]);
-    used = add_part(r->name, used, sizeof r->name, "seed", r->seed);
-    const int n = snprintf(r->path, sizeof r->path, "%s/%s", p->out, r->name);
-    FAIL_IF(err, used >= sizeof r->name || n < 0 || (size_t)n >= sizeof r->path, GLOFND_E_ARGUMENT,
-            "the folder name of a run is too long: %.100s...", r->name);
-    return GLOFND_OK;
-}
-
 static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, sweep_run *r) {
     *r = (sweep_run){.seed = p->seeds.value[index % p->seeds.count], .trunk = -1};
     index /= p->seeds.count;
     for (int a = p->vary_count - 1; a >= 0; index /= p->vary[a--].count) r->value[a] = p->vary[a].value[index % p->vary[a].count];
-    TRY(name_run(err, p, r));
+    size_t used = 0;
+    for (int a = 0; a < p->vary_count; a++) used = add_part(r->name, used, sizeof r->name, p->vary[a].key, r->value[a]);
+    used = add_part(r->name, used, sizeof r->name, "seed", r->seed);
+    const int length = snprintf(r->path, sizeof r->path, "%s/%s", p->out, r->name);
+    FAIL_IF(err, used >= sizeof r->name || length < 0 || (size_t)length >= sizeof r->path, GLOFND_E_ARGUMENT,
+            "the folder name of a run is too long: %.100s...", r->name);
     TRY(configure(err, p, r));
     /* Without keys that may change from one call to the next. */
     char line[1200], value[1100];
@@ -554,14 +545,6 @@ static glofnd_status check_flag(gf_error *err, const struct evaluation *x, int *
     return GLOFND_OK;
 }
 
-/* SPECs that follow the run. */
-static glofnd_status check_positional(gf_error *err, const struct evaluation *x, int argc, char **argv) {
-    int i = 2;
-    for (const char *spec; x->named && (spec = sweep_next_word(x->verb, argc, (const char *const *)argv, &i));)
-        TRY(check_spec(err, x, spec, LABELS, 0));
-    return GLOFND_OK;
-}
-
 /* argv: "knn", the run, flags. Captions serve `eval fn` where there are no labels. */
 static glofnd_status check_call(gf_error *err, const gf_config *c, int argc, char **argv) {
     const struct evaluation *x = find_evaluation(argv[0]);
@@ -580,7 +563,11 @@ static glofnd_status check_call(gf_error *err, const gf_config *c, int argc, cha
     const int own_split = argc == before && (strcmp(x->verb, "knn") == 0 || strcmp(x->verb, "linear") == 0);
     TRY(check_flag(err, x, &argc, argv, "data", data, own_split));
     TRY(check_flag(err, x, &argc, argv, "retrieval", CAPTIONS, 0));
-    return check_positional(err, x, argc, argv);
+    /* SPECs that follow the run. */
+    int i = 2;
+    for (const char *spec; x->named && (spec = sweep_next_word(x->verb, argc, (const char *const *)argv, &i));)
+        TRY(check_spec(err, x, spec, LABELS, 0));
+    return GLOFND_OK;
 }
 
 static glofnd_status check_run(gf_error *err, const sweep_run *r, const char *call) {
@@ -604,18 +591,6 @@ static int is_known(const sweep_run *runs, int i, int e) {
     return 0;
 }
 
-/* Checks that the run can be trained on its data. */
-static glofnd_status check_training(gf_error *err, const sweep_run *r) {
-    gf_error why = {{0}};
-    gf_dataset *data = NULL;
-    glofnd_status status = gf_dataset_open(&why, r->config.data, &data);
-    if (status == GLOFND_OK && r->config.task == GF_TASK_CLIP) status = gf_captions_require(&why, data);
-    gf_dataset_free(data);
-    FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%.200s cannot be trained: %.400s; nothing was started", r->name,
-            why.text);
-    return GLOFND_OK;
-}
-
 /* 1: an earlier run that is still to be trained has the same task and data. */
 static int is_trained_on(const sweep_run *runs, int i) {
     for (int k = 0; k < i; k++)
@@ -627,7 +602,17 @@ static int is_trained_on(const sweep_run *runs, int i) {
 
 glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count) {
     for (int i = 0; i < count; i++)
-        if (!runs[i].finished && !is_trained_on(runs, i)) TRY(check_training(err, &runs[i]));
+        if (!runs[i].finished && !is_trained_on(runs, i)) {
+            /* Checks that the run can be trained on its data. */
+            const sweep_run *r = &runs[i];
+            gf_error why = {{0}};
+            gf_dataset *data = NULL;
+            glofnd_status status = gf_dataset_open(&why, r->config.data, &data);
+            if (status == GLOFND_OK && r->config.task == GF_TASK_CLIP) status = gf_captions_require(&why, data);
+            gf_dataset_free(data);
+            FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%.200s cannot be trained: %.400s; nothing was started", r->name,
+                    why.text);
+        }
     for (int e = 0; e < p->eval_count; e++)
         for (int i = 0; i < count; i++)
             if (!(runs[i].evaluated >> e & 1u) && !is_known(runs, i, e)) TRY(check_run(err, &runs[i], p->eval[e]));
@@ -636,28 +621,27 @@ glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_r
 
 /* ----- jobs ----- */
 
-/* In the child, which ends with this process, however that ends; its checkpoint is kept. */
-static void exec_job(const job *j, int parallel, pid_t parent) {
-    const int in = open("/dev/null", O_RDONLY), out = open(j->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent || in < 0 || out < 0) _exit(126);
-    dup2(in, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    if (parallel > 1) setenv("OMP_WAIT_POLICY", "passive", 0); /* waiting threads must not occupy the cores of other jobs */
-    execv("/proc/self/exe", (char *const *)j->argv);
-    _exit(127);
-}
-
 static int is_ready(const jobs *all, job *j) { return !all->ready || all->ready(all->user, j); }
 
 static int start(const jobs *all, job *j) {
     const pid_t parent = getpid();
     fflush(NULL);
     j->pid = fork();
-    if (j->pid == 0) exec_job(j, all->parallel, parent);
+    if (j->pid == 0) {
+        /* In the child, which ends with this process, however that ends; its checkpoint is kept. */
+        const int parallel = all->parallel;
+        const int in = open("/dev/null", O_RDONLY), out = open(j->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent || in < 0 || out < 0) _exit(126);
+        dup2(in, STDIN_FILENO);
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        if (parallel > 1) setenv("OMP_WAIT_POLICY", "passive", 0); /* waiting threads must not occupy the cores of other jobs */
+        execv("/proc/self/exe", (char *const *)j->argv);
+        _exit(127);
+    }
     j->state = j->pid < 0 ? JOB_FAILED : JOB_RUNNING;
     if (j->pid > 0 && all->started) all->started(all->user, j);
     return j->pid > 0;
@@ -715,24 +699,6 @@ static int32_t epochs_from(const sweep_run *r, const sweep_run *t) {
 
 static int64_t step_of(const sweep_run *r, int32_t epoch) { return epoch * r->epoch_steps; }
 
-/* Runs that take the same steps have the number of the first of them; the data of a group is opened once. */
-static glofnd_status find_groups(gf_error *err, sweep_run *runs, int count) {
-    for (int i = 0; i < count; i++) {
-        runs[i].group = i;
-        for (int k = 0; k < i && runs[i].group == i; k++)
-            if (runs[k].group == k && !gf_early_key(&runs[k].resolved, &runs[i].resolved)) runs[i].group = k;
-        sweep_run *first = &runs[runs[i].group];
-        if (first != &runs[i] && first->epoch_steps == 0) {
-            gf_dataset *data = NULL;
-            TRY(gf_dataset_open(err, first->resolved.data, &data));
-            first->epoch_steps = gf_dataset_describe(data).n / first->resolved.batch;
-            gf_dataset_free(data);
-        }
-        runs[i].epoch_steps = first->epoch_steps;
-    }
-    return GLOFND_OK;
-}
-
 /* ----- shared steps: who begins as whose copy ----- */
 
 static int has_folder(const sweep_run *r) { return access(r->path, F_OK) == 0; }
@@ -741,18 +707,6 @@ static int keeps(const sweep_run *r, int32_t epoch) {
     for (int i = 0; i < r->keep_count; i++)
         if (r->keep[i] == epoch) return 1;
     return 0;
-}
-
-/* *yes: the run has the checkpoint of this epoch, or is still to come there. A branch comes only to those after its beginning. */
-static glofnd_status can_supply(gf_error *err, const sweep_run *t, int32_t epoch, int *yes) {
-    char latest[PATH_MAX];
-    *yes = 0;
-    if ((t->trunk >= 0 && epoch <= t->from) || (t->keep_count == GF_KEPT_EPOCHS && !keeps(t, epoch))) return GLOFND_OK;
-    TRY(gf_checkpoint_exists(err, t->path, step_of(t, epoch), yes));
-    if (*yes || t->finished) return GLOFND_OK;
-    TRY(gf_checkpoint_latest(err, t->path, latest));
-    *yes = !*latest || gf_checkpoint_step(latest) < step_of(t, epoch);
-    return GLOFND_OK;
 }
 
 static int memories(const sweep_run *r) { return __builtin_popcount(gf_detector_memory(&r->resolved)); }
@@ -774,7 +728,17 @@ static glofnd_status find_trunk(gf_error *err, sweep_run *runs, int count, sweep
         const int32_t epoch = epochs_from(r, t), most = best < 0 ? 0 : epochs_from(r, &runs[best]);
         if (t->group != r->group || !is_before(t, r) || gf_parting_key(&t->resolved, &r->resolved)) continue;
         if (epoch < most || epoch < 1 || (epoch == most && !is_before(t, &runs[best]))) continue;
-        TRY(can_supply(err, t, epoch, &yes));
+        /* yes: the run has the checkpoint of this epoch, or is still to come there. A branch comes only to those after its
+         * beginning. */
+        char latest[PATH_MAX];
+        yes = 0;
+        if (!(t->trunk >= 0 && epoch <= t->from) && (t->keep_count != GF_KEPT_EPOCHS || keeps(t, epoch))) {
+            TRY(gf_checkpoint_exists(err, t->path, step_of(t, epoch), &yes));
+            if (!yes && !t->finished) {
+                TRY(gf_checkpoint_latest(err, t->path, latest));
+                yes = !*latest || gf_checkpoint_step(latest) < step_of(t, epoch);
+            }
+        }
         if (yes) best = i;
     }
     if (best < 0) return GLOFND_OK;
@@ -792,7 +756,20 @@ static int compare_runs(const void *a, const void *b) {
 /* In this order: whether the trunk of a run is a branch itself is known then. */
 glofnd_status sweep_share_plan(gf_error *err, const sweep_plan *p, sweep_run *runs, int count) {
     if (!p->share) return GLOFND_OK;
-    TRY(find_groups(err, runs, count));
+    /* Runs that take the same steps have the number of the first of them; the data of a group is opened once. */
+    for (int i = 0; i < count; i++) {
+        runs[i].group = i;
+        for (int k = 0; k < i && runs[i].group == i; k++)
+            if (runs[k].group == k && !gf_early_key(&runs[k].resolved, &runs[i].resolved)) runs[i].group = k;
+        sweep_run *first = &runs[runs[i].group];
+        if (first != &runs[i] && first->epoch_steps == 0) {
+            gf_dataset *data = NULL;
+            TRY(gf_dataset_open(err, first->resolved.data, &data));
+            first->epoch_steps = gf_dataset_describe(data).n / first->resolved.batch;
+            gf_dataset_free(data);
+        }
+        runs[i].epoch_steps = first->epoch_steps;
+    }
     sweep_run **order = malloc((size_t)count * sizeof *order);
     FAIL_IF(err, !order, GLOFND_E_MEMORY, "no memory for %d runs", count);
     for (int i = 0; i < count; i++) order[i] = &runs[i];

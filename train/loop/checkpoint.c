@@ -77,29 +77,6 @@ static glofnd_status load_optimizer(gf_error *err, gf_trainer *t, const char *pa
 #define SUMS(X) \
     X(loss) X(lambda) X(kept) X(steps) X(pairs) X(flagged) X(same) X(hits) X(precision) X(recall) X(quality_steps) X(damaged)
 
-static void put_temperature(gf_jsonl *j, const gf_trainer *t) {
-    if (t->config.task != GF_TASK_CLIP) return;
-    gf_jsonl_integer(j, "vocab_crc", (int64_t)t->vocab_crc);
-    gf_jsonl_number(j, "log_scale", (double)t->scale.log_scale);
-    gf_jsonl_number(j, "log_scale_m", (double)t->scale.m);
-    gf_jsonl_number(j, "log_scale_v", (double)t->scale.v);
-}
-
-static glofnd_status get_temperature(gf_error *err, gf_jsonl_reader *r, gf_trainer *t) {
-    double scale = 0, m = 0, v = 0;
-    int64_t crc = 0;
-    if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
-    const int complete = gf_jsonl_get_integer(r, "vocab_crc", &crc) && gf_jsonl_get(r, "log_scale", &scale) &&
-                         gf_jsonl_get(r, "log_scale_m", &m) && gf_jsonl_get(r, "log_scale_v", &v);
-    FAIL_IF(err, !complete, GLOFND_E_FORMAT, GF_STATE_FILE " is not that of an image-text run");
-    FAIL_IF(err, crc != (int64_t)t->vocab_crc, GLOFND_E_FORMAT,
-            "the vocabulary differs from the one the checkpoint was trained with; put back its " GF_VOCABULARY_FILE);
-    FAIL_IF(err, !(scale >= 0.0 && scale < 10.0) || !isfinite(m) || !isfinite(v), GLOFND_E_FORMAT,
-            GF_STATE_FILE " holds an impossible temperature");
-    t->scale = (gf_learned_tau){(float)scale, (float)m, (float)v};
-    return GLOFND_OK;
-}
-
 static glofnd_status save_state(gf_error *err, const gf_trainer *t, const char *path, gf_log_marks marks) {
     gf_jsonl j = {0};
     TRY(gf_jsonl_open(err, &j, path, 0));
@@ -111,7 +88,12 @@ static glofnd_status save_state(gf_error *err, const gf_trainer *t, const char *
 #define X(name) gf_jsonl_number(&j, "epoch_" #name, t->sums.name);
     SUMS(X)
 #undef X
-    put_temperature(&j, t);
+    if (t->config.task == GF_TASK_CLIP) {
+        gf_jsonl_integer(&j, "vocab_crc", (int64_t)t->vocab_crc);
+        gf_jsonl_number(&j, "log_scale", (double)t->scale.log_scale);
+        gf_jsonl_number(&j, "log_scale_m", (double)t->scale.m);
+        gf_jsonl_number(&j, "log_scale_v", (double)t->scale.v);
+    }
     gf_jsonl_end(&j);
     gf_jsonl_sync(&j);
     return gf_jsonl_close(&j);
@@ -128,7 +110,18 @@ static glofnd_status read_state(gf_error *err, gf_trainer *t, gf_jsonl_reader *r
 #undef X
     complete = complete && marks->log_lines >= 0 && marks->event_bytes >= 0 && t->step >= 0;
     FAIL_IF(err, !complete, GLOFND_E_FORMAT, GF_STATE_FILE " is not the state of a run");
-    TRY(get_temperature(err, r, t));
+    double scale = 0, m = 0, v = 0;
+    int64_t crc = 0;
+    if (t->config.task == GF_TASK_CLIP) {
+        const int has_temperature = gf_jsonl_get_integer(r, "vocab_crc", &crc) && gf_jsonl_get(r, "log_scale", &scale) &&
+                                    gf_jsonl_get(r, "log_scale_m", &m) && gf_jsonl_get(r, "log_scale_v", &v);
+        FAIL_IF(err, !has_temperature, GLOFND_E_FORMAT, GF_STATE_FILE " is not that of an image-text run");
+        FAIL_IF(err, crc != (int64_t)t->vocab_crc, GLOFND_E_FORMAT,
+                "the vocabulary differs from the one the checkpoint was trained with; put back its " GF_VOCABULARY_FILE);
+        FAIL_IF(err, !(scale >= 0.0 && scale < 10.0) || !isfinite(m) || !isfinite(v), GLOFND_E_FORMAT,
+                GF_STATE_FILE " holds an impossible temperature");
+        t->scale = (gf_learned_tau){(float)scale, (float)m, (float)v};
+    }
     if (found->changed) {
         /* Other data has a different number of steps per epoch: the epoch and its sums begin again. */
         const int64_t steps_then = found->rows / t->config.batch;
@@ -195,14 +188,6 @@ static glofnd_status publish(gf_error *err, const gf_trainer *t, const gf_checkp
     return status;
 }
 
-static glofnd_status save_alone(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, gf_log_marks marks) {
-    TRY(gf_checkpoint_draft_create(err, d));
-    const glofnd_status status = save_files(err, t, d->temp, marks);
-    if (status != GLOFND_OK) gf_checkpoint_draft_discard(d);
-    TRY(status);
-    return publish(err, t, d, 0);
-}
-
 /* Every rank writes the anchors it owns, the first one all other files. They continue together, or fail together. */
 static glofnd_status save_together(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, gf_log_marks marks) {
     gf_comm *c = t->comm;
@@ -220,18 +205,21 @@ static glofnd_status save_together(gf_error *err, const gf_trainer *t, const gf_
 
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks) {
     gf_checkpoint_draft d;
-    int saved = 0;
     TRY(gf_checkpoint_draft_init(err, &d, run, t->step));
     /* The first rank's answer counts. */
     int here = 0;
     glofnd_status status = !t->comm || t->comm->rank == 0 ? gf_checkpoint_draft_exists(err, &d, &here) : GLOFND_OK;
     if (t->comm) status = gf_comm_agree(err, t->comm, status);
     TRY(status);
-    double x = here;
-    if (t->comm) TRY(t->comm->ops->sum(err, t->comm, &x, 1));
-    saved = x > 0.0;
-    if (saved) return GLOFND_OK; /* resumed here, and no step since */
-    return t->comm ? save_together(err, t, &d, marks) : save_alone(err, t, &d, marks);
+    double saved = here;
+    if (t->comm) TRY(t->comm->ops->sum(err, t->comm, &saved, 1));
+    if (saved > 0.0) return GLOFND_OK; /* resumed here, and no step since */
+    if (t->comm) return save_together(err, t, &d, marks);
+    TRY(gf_checkpoint_draft_create(err, &d));
+    status = save_files(err, t, d.temp, marks);
+    if (status != GLOFND_OK) gf_checkpoint_draft_discard(&d);
+    TRY(status);
+    return publish(err, t, &d, 0);
 }
 
 /* ----- loading ----- */

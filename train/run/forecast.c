@@ -12,17 +12,13 @@ static double expected_lambda(const gf_config *c) {
 
 static int learns(const glofnd_options *o) { return o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE; }
 
-/* A visit with nothing above lambda: Adam's step is lambda_lr whatever the gradient, SGD's lambda_lr times alpha. */
-static double fall_per_visit(const glofnd_options *o) {
-    double g = o->lambda_normalize ? 1.0 : o->alpha;
-    if (o->lambda_clip > 0.0) g = GF_MIN(g, o->alpha * o->lambda_clip);
-    return o->learner == GLOFND_LEARN_SGD ? o->lambda_lr * g : o->lambda_lr;
-}
-
 /* A shared lambda moves in every step, that of an anchor once in an epoch. */
 static double fall_in(const glofnd_options *o, int32_t epoch, int64_t steps) {
     const int shared = o->detector == GLOFND_DETECT_SINGLE || epoch < o->update_epoch + o->lambda_warmup;
-    return fall_per_visit(o) * (shared ? (double)steps : 1.0);
+    /* A visit with nothing above lambda: Adam's step is lambda_lr whatever the gradient, SGD's lambda_lr times alpha. */
+    double g = o->lambda_normalize ? 1.0 : o->alpha;
+    if (o->lambda_clip > 0.0) g = GF_MIN(g, o->alpha * o->lambda_clip);
+    return (o->learner == GLOFND_LEARN_SGD ? o->lambda_lr * g : o->lambda_lr) * (shared ? (double)steps : 1.0);
 }
 
 /* The share of a full step that is left in an epoch, by lambda_decay. */
