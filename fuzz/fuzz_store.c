@@ -40,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!c) {
         glofnd_options o;
         gf_method_options_init(&o);
+        o.lambda_init = GLOFND_INIT_ONE;
         if (glofnd_ctx_create(&o, &c, NULL, 0) != GLOFND_OK) abort();
         fd = memfd_create("store", 0);
     }

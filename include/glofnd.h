@@ -313,7 +313,8 @@ typedef struct glofnd_stats {
     size_t size;           /* set by the caller: sizeof(glofnd_stats). */
     double loss;           /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
                                    compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
-    double grad_tau;       /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 if compat OFFICIAL; else 0 */
+    double grad_tau;       /* d loss / d tau, to be summed over ranks, for the losses with one temperature to learn: fastclip;
+                              image-text: simclr, and sogclr under compat official. Else 0 */
     double grad_scale;     /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
     double kept_share;     /* kept / negatives, as used by the loss: mean over own rows */
     double detector_share; /* kept / negatives the detector would produce, also before mask_epoch */

@@ -131,7 +131,8 @@ static void set_detector(step *s, const char *name) {
     const int64_t n = s->net[0]->spec.batch;
     if (!s->ctx) {
         gf_method_options_init(&o);
-        o.device = GLOFND_DEVICE_CUDA, o.loss = GLOFND_LOSS_SOGCLR2;
+        o.lambda_init = GLOFND_INIT_ONE;
+        o.device = GLOFND_DEVICE_CUDA, o.pairing = GLOFND_PAIRING_IMAGE_TEXT;
         o.update_epoch = o.mask_epoch = 0;
     }
     if (glofnd_options_set(&o, "detector", name, why, sizeof why) != GLOFND_OK) die("detector", why);

@@ -234,6 +234,7 @@ int main(int argc, char **argv) {
     glofnd_options o;
     split(&batch, "128,256,1024,4096,16384"), split(&dim, "128"), split(&detector, "none,glofnd");
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     for (int i = 1; i < argc; i++) {
         if (take(&batch, argv[i], "batch") || take(&dim, argv[i], "dim") || take(&detector, argv[i], "detector")) continue;
         if (strncmp(argv[i], "samples=", 8) == 0) samples = atoll(argv[i] + 8);

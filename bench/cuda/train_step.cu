@@ -103,6 +103,7 @@ static void set_detector(step *s, const char *name) {
     char why[200] = "";
     if (!s->ctx) {
         gf_method_options_init(&o);
+        o.lambda_init = GLOFND_INIT_ONE;
         o.device = GLOFND_DEVICE_CUDA;
         o.update_epoch = o.mask_epoch = 0;
     }

@@ -58,7 +58,7 @@ static void make_nets(image_text *t, const training_case *c, int threads) {
                               .threads = threads,
                               .engine_owner = t->net[0]};
     training_fine(gf_net_create(&err, &text, &t->net[1]), &err);
-    training_begin(&t->head, c, GLOFND_LOSS_SOGCLR2, spec.embed_dim, threads);
+    training_begin(&t->head, c, GLOFND_PAIRING_IMAGE_TEXT, spec.embed_dim, threads);
 }
 
 /* The parameters of net k at list + n; how many there are then. */

@@ -21,13 +21,13 @@ void training_fine(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) die("%s", err->text);
 }
 
-void training_begin(training *t, const training_case *c, glofnd_loss loss, int64_t dim, int threads) {
+void training_begin(training *t, const training_case *c, glofnd_pairing pairing, int64_t dim, int threads) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = c->batch};
     glofnd_options o;
     char why[256];
     gf_method_options_init(&o);
     if (glofnd_options_set(&o, "detector", "glofnd", why, sizeof why) != GLOFND_OK) die("%s", why);
-    o.loss = loss, o.threads = threads;
+    o.lambda_init = GLOFND_INIT_ONE, o.pairing = pairing, o.threads = threads;
     expect_ok(NULL, glofnd_ctx_create(&o, &t->ctx, NULL, 0), "context");
     expect_ok(t->ctx, glofnd_store_create(t->ctx, &spec, &t->store), "store");
     expect_ok(t->ctx, glofnd_ctx_reserve(t->ctx, c->batch, c->batch, dim, NULL), "workspace");

@@ -44,7 +44,7 @@ extern const training_kind training_of_views, training_of_towers;
 void *training_take(size_t count, size_t each);                /* zeroed; dies without memory */
 void training_fine(glofnd_status status, const gf_error *err); /* or dies */
 /* All of *t but the nets and x. `loss` takes two views of one encoder, or a side of each of two. */
-void training_begin(training *t, const training_case *c, glofnd_loss loss, int64_t dim, int threads);
+void training_begin(training *t, const training_case *c, glofnd_pairing pairing, int64_t dim, int threads);
 void training_draw(training *t, int64_t images, int size, uint64_t *state); /* x */
 void training_loss(training *t, const float *a, const float *b);            /* its gradients are then in t->grad */
 void training_end(training *t);                                             /* and of t itself */

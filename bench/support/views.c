@@ -69,7 +69,7 @@ static training *make(const training_case *c, int threads) {
     encoder *t = training_take(1, sizeof *t);
     uint64_t state = 1;
     make_net(t, c, threads);
-    training_begin(&t->head, c, GLOFND_LOSS_SOGCLR, DIM, threads);
+    training_begin(&t->head, c, GLOFND_PAIRING_VIEWS, DIM, threads);
     make_optimizer(t);
     training_draw(&t->head, 2 * c->batch, c->size, &state);
     return &t->head;

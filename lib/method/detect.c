@@ -61,8 +61,9 @@ static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glof
     TRY(gf_struct_check(err, "sims", "glofnd_sims", q->size, sizeof *q, sizeof *q));
     FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
             s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
-    FAIL_IF(err, gf_options_mark(&c->o), GLOFND_E_UNSUPPORTED,
-            "similarity bank is an option of the steps; set similarity to embedding for glofnd_detect_update and glofnd_detect_mask");
+    FAIL_IF(
+        err, gf_options_mark(&c->o), GLOFND_E_UNSUPPORTED,
+        "similarity bank is an option of the steps; set similarity to embedding for glofnd_detect_update and glofnd_detect_mask");
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
     FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
     FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,

@@ -2,15 +2,17 @@
  * field in formulas/settings.h and one line here. */
 #include "method/options.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "method/formulas/neighbours.h"
-#include "util/text.h"
 #include "util/option_table.h"
+#include "util/text.h"
 
-static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", "isogclr-views", NULL};
+static const char *const pairings[] = {"views", "image-text", NULL};
+static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", NULL};
 static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", "components", NULL};
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
@@ -18,7 +20,7 @@ static const char *const lambda_inits[] = {"one", "quantile", NULL};
 static const char *const fnc_rules[] = {"quantile", "topk", "threshold", NULL};
 static const char *const fnc_aggregates[] = {"mean", "max", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
-static const char *const maths[] = {"auto", "exact", "tf32", "bf16", "split", NULL};
+static const char *const maths[] = {"auto", "exact", "bf16", "split", NULL};
 static const char *const similarities[] = {"embedding", "bank", NULL};
 static const char *const compats[] = {"paper", "official", NULL};
 
@@ -37,12 +39,13 @@ enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX 
     { FIELD(name), .type = GF_OPTION_DOUBLE, .preset = def, .min = lo, .max = hi, .flags = ends, .group = grp, .help = text }
 
 static const gf_option rows[] = {
+    NAME(pairing, pairings, "views", "method", "the two embeddings of a sample: two views of an image, or image and text"),
     NAME(loss, losses, "sogclr", "method",
-         "two views: sogclr, simclr (twice NT-Xent's mean over 2 batch rows), isogclr-views; image and text: clip, sogclr2, "
-         "fastclip, isogclr"),
+         "sogclr (FastCLIP v1), simclr (NT-Xent; CLIP for image and text), fastclip (v3, tau learned), isogclr (v2, a tau per "
+         "anchor)"),
     NAME(detector, detectors, "glofnd", "method", "rule that flags false negatives"),
     NAME(action, actions, "drop", "method", "treatment of a false negative"),
-    REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
+    REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "fraction of negatives to flag; 0: glofnd, single and fnc flag nothing"),
     REAL(omega, "0.5", 0, 1, CLOSED, "method", "weight of a flagged pair under action weight"),
     NAME(fnc_rule, fnc_rules, "quantile", "method",
          "detector fnc: interpolated quantile of the row, exactly the top k, or all above fnc_threshold"),
@@ -50,7 +53,7 @@ static const gf_option rows[] = {
     SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
 
     NAME(learner, learners, "adam", "threshold", "update rule of lambda"),
-    NAME(lambda_init, lambda_inits, "one", "threshold", "lambda starts at 1, or at the quantile of its first batch"),
+    NAME(lambda_init, lambda_inits, "quantile", "threshold", "lambda starts at the quantile of its first batch, or at 1"),
     EPOCH(update_epoch, "threshold", "first epoch that moves lambda"),
     EPOCH(mask_epoch, "threshold", "first epoch whose loss uses the flags; not before update_epoch"),
     EPOCH(lambda_warmup, "threshold", "epochs from update_epoch on in which all anchors share one lambda"),
@@ -59,7 +62,6 @@ static const gf_option rows[] = {
     REAL(lambda_beta1, "0.9", 0, 1, NOT_MAX, "threshold", "decay of the first moment of lambda's gradient"),
     REAL(lambda_beta2, "0.98", 0, 1, NOT_MAX, "threshold", "decay of the second moment of lambda's gradient"),
     REAL(lambda_eps, "0", 0, 1, NOT_MAX, "threshold", "eps of lambda's Adam; 0: chosen by compat"),
-    REAL(lambda_clip, "0", 0, 1e6, CLOSED, "threshold", "gradient of lambda clipped to +- alpha times this; 0: off"),
     REAL(lambda_decay, "0", 0, 1e6, CLOSED, "threshold",
          "after this many visits of an anchor its steps shrink as 1/visits; 0: constant steps"),
 
@@ -69,32 +71,27 @@ static const gf_option rows[] = {
     REAL(tau_lr, "0.01", 0, 1, CLOSED, "loss", "isogclr: step size of the individual temperatures"),
     REAL(tau_min, "0.01", 0.001, 100, CLOSED, "loss", "isogclr: smallest individual temperature"),
     REAL(tau_max, "1", 0.001, 100, CLOSED, "loss", "isogclr: largest individual temperature"),
-    REAL(tau_beta1, "0.9", 0, 1, NOT_MAX, "loss", "isogclr: decay of the first moment of a temperature's gradient"),
-    REAL(tau_beta2, "0.999", 0, 1, NOT_MAX, "loss", "isogclr: decay of the second moment of a temperature's gradient"),
 
     INTEGER(GF_OPTION_INT64, ring_rows, "16384", 1, 16777216, "ring", "learner ring: embeddings remembered"),
-    REAL(ring_rate, "0.3", 0, 1, NOT_MIN, "ring", "learner ring: weight of a new quantile is at least this"),
 
     INTEGER(GF_OPTION_INT, threads, "0", 0, 1024, "machine", "threads; 0: as many as OpenMP would use"),
-    {FIELD(tile), .type = GF_OPTION_INT, .preset = "0", .min = 32, .max = 512, .flags = GF_OPTION_OR_ZERO, .multiple = 32,
-     .group = "machine", .help = "rows of a tile; 0: chosen by shape"},
     NAME(device, devices, "cpu", "machine", "device that runs the steps"),
     NAME(math, maths, "auto", "machine",
          "how embeddings are multiplied; auto: exact on the CPU, on cuda bf16 for tau >= 0.05, else split"),
 
-    NAME(similarity, similarities, "embedding", "experiment",
+    NAME(similarity, similarities, "embedding", "experimental",
          "what thresholds are compared with: similarities of embeddings, or of averages over views and visits"),
-    REAL(attract_omega, "0", 0, 1, CLOSED, "experiment",
+    REAL(attract_omega, "0", 0, 1, CLOSED, "experimental",
          "action attract: weight that attracted pairs keep in the denominator; 0: they leave it; 1: SupCon"),
-    INTEGER(GF_OPTION_INT64, neighbours, "0", 0, GF_NEIGHBOURS_MAX, "experiment",
+    INTEGER(GF_OPTION_INT64, neighbours, "0", 0, GF_NEIGHBOURS_MAX, "experimental",
             "similarity bank: nearest samples of the whole data that attract an anchor, too; 0: off"),
-    INTEGER(GF_OPTION_INT64, neighbour_rows, "65536", 0, 16777216, "experiment",
+    INTEGER(GF_OPTION_INT64, neighbour_rows, "65536", 0, 16777216, "experimental",
             "neighbours: samples searched in a step, so that its cost does not depend on the data; 0: all"),
-    REAL(neighbour_weight, "0.5", 0, 100, CLOSED, "experiment",
+    REAL(neighbour_weight, "0.5", 0, 100, CLOSED, "experimental",
          "neighbours: weight of this attraction; that of the other view is 1"),
-    REAL(neighbour_share, "1", 0, 1, NOT_MIN, "experiment",
+    REAL(neighbour_share, "1", 0, 1, NOT_MIN, "experimental",
          "neighbours: share of the anchors that are attracted, those with the most similar neighbour"),
-    REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experiment", "similarity bank: weight of a sample's old average"),
+    REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experimental", "similarity bank: weight of a sample's old average"),
     REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
     INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
             "fnc_rule topk, threshold: extra views per image that score its pairs"),
@@ -105,55 +102,63 @@ static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
 
 int gf_options_mark(const glofnd_options *o) { return o->similarity == GLOFND_SIMILARITY_BANK; }
 
-static glofnd_status check_neighbours(gf_error *err, const glofnd_options *o) {
-    if (o->neighbours == 0) return GLOFND_OK;
-    FAIL_IF(err, o->similarity != GLOFND_SIMILARITY_BANK, GLOFND_E_OPTION,
-            "neighbours: they are found by averages of embeddings; set similarity to bank");
-    FAIL_IF(err, gf_loss_sides(o->loss) != 1, GLOFND_E_OPTION,
-            "neighbours: they are for two views of an image; choose the loss sogclr, simclr or isogclr-views, or set 0");
-    FAIL_IF(err, o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE && o->detector != GLOFND_DETECT_FNC,
-            GLOFND_E_OPTION, "neighbours: averages are kept for the detectors glofnd, single and fnc; choose one, or set 0");
-    return GLOFND_OK;
+/* ----- combinations that do not work ----- */
+
+static int is_official(const glofnd_options *o) { return o->compat == GLOFND_COMPAT_OFFICIAL; }
+static int shares_lambda(const glofnd_options *o) { return o->detector == GLOFND_DETECT_SINGLE || o->lambda_warmup > 0; }
+static int is_scored(const glofnd_options *o) { return o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE; }
+static int keeps_averages(const glofnd_options *o) {
+    const int compares =
+        o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC;
+    return compares && o->similarity == GLOFND_SIMILARITY_BANK;
 }
 
-/* Visits of a shared lambda are steps, and an anchor takes them over with it. */
-static glofnd_status check_decay(gf_error *err, const glofnd_options *o) {
-    if (o->lambda_decay == 0.0) return GLOFND_OK;
-    FAIL_IF(err, o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
-            "lambda_decay: it counts the visits of an anchor, but detector single has one lambda for all; set it to 0");
-    FAIL_IF(
-        err, o->lambda_warmup > 0, GLOFND_E_OPTION,
-        "lambda_decay: it counts the visits of an anchor, not those of a shared lambda; set lambda_warmup or lambda_decay to 0");
-    return GLOFND_OK;
+static int ring_shares(const glofnd_options *o) { return o->learner == GLOFND_LEARN_RING && shares_lambda(o); }
+static int decay_shares(const glofnd_options *o) { return o->lambda_decay > 0.0 && shares_lambda(o); }
+static int official_starts_twice(const glofnd_options *o) {
+    return is_official(o) && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0;
 }
+static int official_scores(const glofnd_options *o) { return is_official(o) && is_scored(o); }
+static int official_isogclr(const glofnd_options *o) {
+    return is_official(o) && o->loss == GLOFND_LOSS_ISOGCLR && o->pairing == GLOFND_PAIRING_VIEWS;
+}
+static int averages_score(const glofnd_options *o) { return o->similarity == GLOFND_SIMILARITY_BANK && is_scored(o); }
+static int quantile_of_support(const glofnd_options *o) {
+    return o->detector == GLOFND_DETECT_FNC && !is_scored(o) && o->fnc_support > 0;
+}
+static int neighbours_unknown(const glofnd_options *o) { return o->neighbours > 0 && !keeps_averages(o); }
+static int neighbours_of_text(const glofnd_options *o) { return o->neighbours > 0 && o->pairing == GLOFND_PAIRING_IMAGE_TEXT; }
+
+static const struct {
+    int (*holds)(const glofnd_options *o);
+    const char *reason; /* begins with a key */
+} forbidden[] = {
+    {ring_shares,
+     "learner: ring learns a threshold per anchor, but detector single and lambda_warmup share one; change one of them"},
+    {decay_shares,
+     "lambda_decay: it counts the visits of an anchor, but detector single and lambda_warmup share one lambda; set it to 0"},
+    {official_starts_twice, "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to "
+                            "0, or lambda_init to one"},
+    {official_scores, "fnc_rule: the authors' code has no topk and no threshold; set quantile, or compat paper"},
+    {official_isogclr, "loss: the authors' code has no isogclr for two views; set compat to paper"},
+    {averages_score, "fnc_rule: topk and threshold do not go with similarity bank; set quantile"},
+    {quantile_of_support,
+     "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold, or fnc_support to 0"},
+    {neighbours_unknown, "neighbours: they are found by averages of embeddings; set similarity to bank, and detector to glofnd, "
+                         "single or fnc"},
+    {neighbours_of_text, "neighbours: they are for two views of an image; set pairing to views, or neighbours to 0"},
+};
 
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
             "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
             (int)o->update_epoch);
     FAIL_IF(err, o->tau_min > o->tau_max, GLOFND_E_OPTION, "tau_min: %g is above tau_max %g", o->tau_min, o->tau_max);
-    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
-            "learner: ring learns a threshold per anchor, but detector single has one for all; change one of them");
-    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->lambda_warmup > 0, GLOFND_E_OPTION,
-            "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or choose a different learner");
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0, GLOFND_E_OPTION,
             "ring_rows: %lld are too few to find the top %g of them; expected 1/alpha or more", (long long)o->ring_rows,
             o->alpha);
-    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0,
-            GLOFND_E_OPTION,
-            "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
-    const int scored = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
-    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && scored, GLOFND_E_OPTION,
-            "fnc_rule: the authors' code has no %s; set quantile, or compat paper", fnc_rules[o->fnc_rule]);
-    FAIL_IF(err, o->detector == GLOFND_DETECT_FNC && !scored && o->fnc_support > 0, GLOFND_E_OPTION,
-            "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold");
-    FAIL_IF(err, gf_options_mark(o) && scored, GLOFND_E_OPTION,
-            "fnc_rule: topk and threshold do not go with similarity bank; set quantile");
-    TRY(check_decay(err, o));
-    TRY(check_neighbours(err, o));
-    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_ISOGCLR_VIEWS, GLOFND_E_OPTION,
-            "compat: the authors' code has no isogclr-views; set compat to paper");
-    FAIL_IF(err, o->reserved != 0, GLOFND_E_OPTION, "reserved: %d; expected 0", (int)o->reserved);
+    for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
+        FAIL_IF(err, forbidden[i].holds(o), GLOFND_E_OPTION, "%s", forbidden[i].reason);
     return GLOFND_OK;
 }
 
@@ -165,9 +170,55 @@ glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o) {
 
 const gf_option_table *gf_method_options(void) { return &table; }
 
-int gf_loss_sides(glofnd_loss loss) {
-    return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_ISOGCLR_VIEWS ? 1 : 2;
+/* ----- what 0.x had ----- */
+
+/* Values that now are two options, or have another name. */
+static const struct {
+    const char *key, *value, *now, *pairing;
+} old_values[] = {
+    {"loss", "clip", "simclr", "image-text"},
+    {"loss", "sogclr2", "sogclr", "image-text"},
+    {"loss", "isogclr-views", "isogclr", "views"},
+    {"math", "tf32", "split", NULL},
+};
+
+/* Options that are gone, and the value that had no effect; NULL: every value. */
+static const struct {
+    const char *key, *idle;
+} removed[] = {
+    {"attract_alpha", "0"}, {"flag_probability", "1"}, {"flag_seed", NULL},  {"hard_beta", "0"},
+    {"lambda_clip", "0"},   {"require_label", "0"},    {"ring_rate", "0.3"}, {"tau_beta1", "0.9"},
+    {"tau_beta2", "0.999"}, {"tau_plus", "0"},         {"tile", NULL},
+};
+
+int gf_method_option_removed(const char *key) {
+    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++)
+        if (strcmp(removed[i].key, key) == 0) return 1;
+    return 0;
 }
+
+static glofnd_status set_removed(gf_error *err, const char *key, const char *value) {
+    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
+        double given = NAN, idle = NAN;
+        if (strcmp(removed[i].key, key) != 0 || !removed[i].idle) continue;
+        const int same = !gf_number_read(value, &given) && !gf_number_read(removed[i].idle, &idle) && given == idle;
+        FAIL_IF(err, !same, GLOFND_E_OPTION, "%s: this option was removed in 1.0; only its default %s is still read", key,
+                removed[i].idle);
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_method_options_set(gf_error *err, glofnd_options *o, const char *key, const char *value) {
+    if (gf_method_option_removed(key)) return set_removed(err, key, value);
+    for (size_t i = 0; i < sizeof old_values / sizeof *old_values; i++) {
+        if (strcmp(old_values[i].key, key) != 0 || strcmp(old_values[i].value, value) != 0) continue;
+        if (old_values[i].pairing) TRY(gf_option_set(err, &table, o, sizeof *o, "pairing", old_values[i].pairing));
+        value = old_values[i].now;
+    }
+    return gf_option_set(err, &table, o, sizeof *o, key, value);
+}
+
+/* ----- life, by key ----- */
 
 void gf_method_options_init(glofnd_options *o) {
     memset(o, 0, sizeof *o);
@@ -196,7 +247,7 @@ static glofnd_status set_checked(gf_error *err, glofnd_options *o, const char *k
     FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
     FAIL_IF(err, !key, GLOFND_E_ARGUMENT, "the option's key is NULL");
     FAIL_IF(err, !value, GLOFND_E_ARGUMENT, "the option's value is NULL");
-    return gf_option_set(err, &table, o, sizeof *o, key, value);
+    return gf_method_options_set(err, o, key, value);
 }
 
 glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char *value, char *why, size_t why_bytes) {

@@ -4,10 +4,6 @@
 #include "method/formulas/settings.h"
 #include "util/status.h"
 
-/* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
- * of modalities the store must have. */
-int gf_loss_sides(glofnd_loss loss);
-
 /* 1: thresholds are compared with similarities of averages, so flags are bits that are made before the passes. */
 int gf_options_mark(const glofnd_options *o);
 
@@ -18,3 +14,8 @@ const struct gf_option_table *gf_method_options(void);
 void gf_method_options_init(glofnd_options *o);
 /* Ranges of all fields and combinations of options. */
 glofnd_status gf_method_options_check(gf_error *err, const glofnd_options *o);
+/* One option from text. Old names of values are understood, and removed options where they had no effect: configuration files of
+ * 0.1 and 0.2 can be read. */
+glofnd_status gf_method_options_set(gf_error *err, glofnd_options *o, const char *key, const char *value);
+/* 1: 0.x had an option of this name. */
+int gf_method_option_removed(const char *key);

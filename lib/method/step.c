@@ -212,7 +212,7 @@ static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glo
     FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE | GLOFND_WANT_NO_UPDATE), GLOFND_E_ARGUMENT,
             "batch.want is %#x; it has bits this version does not know", (unsigned)q->want);
     FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "batch.support_b is given without support_a");
-    FAIL_IF(err, q->support_a && !q->support_b && gf_loss_sides(o->loss) == 2, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, q->support_a && !q->support_b && gf_sides(o) == 2, GLOFND_E_ARGUMENT,
             "batch.support_b is NULL; image-text needs the support of both sides");
     return GLOFND_OK;
 }
@@ -228,7 +228,7 @@ static glofnd_status check_links(glofnd_ctx *ctx, const glofnd_batch *batch, con
         err, o->neighbours > 0 && batch->rows < batch->cols && batch->slot, GLOFND_E_ARGUMENT,
         "neighbours: they are searched among the averages of all samples, so a rank's store must hold them all, each at its id; "
         "batch.slot must be NULL");
-    FAIL_IF(err, !batch->bank_a || (!batch->bank_b && gf_loss_sides(o->loss) == 2), GLOFND_E_ARGUMENT,
+    FAIL_IF(err, !batch->bank_a || (!batch->bank_b && gf_sides(o) == 2), GLOFND_E_ARGUMENT,
             "batch.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
             batch->bank_a ? "b" : "a");
     return GLOFND_OK;
@@ -242,7 +242,7 @@ static glofnd_status check_gradients(glofnd_ctx *ctx, const glofnd_batch *q, con
 
 /* The contents that glofnd_ctx_state() gives the steps of a context. */
 static gf_store_spec lent_spec(const glofnd_ctx *c) {
-    return (gf_store_spec){.n = c->state_n, .modalities = gf_loss_sides(c->o.loss), .temperatures = gf_loss_individual(&c->o)};
+    return (gf_store_spec){.n = c->state_n, .modalities = gf_sides(&c->o), .temperatures = gf_loss_individual(&c->o)};
 }
 
 /* The store of a step, or the rows in its place, fits the options and the batch. */
@@ -263,13 +263,13 @@ static glofnd_status check_store(glofnd_ctx *c, const glofnd_store *s, const glo
     FAIL_IF(err, spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d", sides,
             sides == 1 ? "y" : "ies", spec.modalities);
     FAIL_IF(err, gf_loss_individual(o) && !spec.temperatures, GLOFND_E_ARGUMENT,
-            "this loss needs a store with individual temperatures: create it with loss = isogclr or isogclr-views");
+            "this loss needs a store with individual temperatures: create it with loss = isogclr");
     FAIL_IF(err, plan.bank && spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
             "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
             (long long)q->dim, (long long)spec.bank_dim);
     const int shares =
         o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
-    const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
+    const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR && sides == 1;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
     FAIL_IF(err, !c->device && plan.neighbours && o->neighbour_share < 1.0 && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
@@ -286,7 +286,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     const int on = o->alpha > 0.0;
     gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .dim = q->dim, .epoch = q->epoch, .want = q->want};
     if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega;
-    p.sides = gf_loss_sides(o->loss);
+    p.sides = gf_sides(o);
     p.per_sample = 2 / p.sides;
     p.own = q->rows * p.per_sample, p.all = q->cols * p.per_sample;
     p.negatives = (q->cols - 1) * p.per_sample;
@@ -295,7 +295,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.log_gamma = log(p.gamma), p.log_rest = log1p(-p.gamma), p.log_batch = log((double)q->cols);
     p.official = o->compat == GLOFND_COMPAT_OFFICIAL;
     p.one_rank = q->rows == q->cols;
-    p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
+    p.authors_ranks =
+        p.official && !p.one_rank && p.sides == 2 && (o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_FASTCLIP);
     /* who flags, and since when */
     p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);

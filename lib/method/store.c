@@ -139,7 +139,7 @@ glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, 
     FAIL_IF(&c->err, bank && (spec->dim < 1 || spec->dim > GF_BANK_MAX_DIM), GLOFND_E_ARGUMENT,
             "spec.dim is %lld; similarity bank needs the length of an embedding, 1 to %d", (long long)spec->dim, GF_BANK_MAX_DIM);
     const gf_store_spec derived = {.n = spec->n,
-                                   .modalities = gf_loss_sides(c->o.loss),
+                                   .modalities = gf_sides(&c->o),
                                    .temperatures = gf_loss_individual(&c->o),
                                    .ring_rows = ring ? c->o.ring_rows : 0,
                                    .ring_dim = ring ? spec->dim : 0,

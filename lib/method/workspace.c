@@ -45,13 +45,13 @@ static int keeps_tiles(const gf_shape *s) {
 
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
     const glofnd_options *o = &c->o;
-    const int sides = gf_loss_sides(o->loss), per_sample = 2 / sides;
+    const int sides = gf_sides(o), per_sample = 2 / sides;
     gf_shape s = {.rows = rows, .cols = cols, .dim = dim, .sides = sides, .per_sample = per_sample, .threads = c->threads};
     s.bf16 = o->math == GLOFND_MATH_BF16;
     s.own = rows * per_sample;
     s.all = cols * per_sample;
     s.negatives = (cols - 1) * per_sample;
-    s.tile = o->tile ? o->tile : s.all <= 1024 ? 64 : 128;
+    s.tile = s.all <= 1024 ? 64 : 128;
     s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     s.support = GF_MAX(1, o->fnc_support);

@@ -11,6 +11,7 @@
 
 #include "dist/step_ranks.h"
 #include "support/cuda_main.h"
+#include "support/losses.h"
 #include "support/random.h"
 #include "support/thread_ranks.h"
 #include <cuda_runtime_api.h>
@@ -117,7 +118,7 @@ static drawn draw(const problem *p, rng *g, int step, int one_epoch) {
 
 static void drop_drawn(drawn *d) { free(d->a), free(d->b), free(d->id), free(d->label); }
 
-static int two_sides(const glofnd_options *o) { return o->loss != GLOFND_LOSS_SOGCLR && o->loss != GLOFND_LOSS_SIMCLR; }
+static int two_sides(const glofnd_options *o) { return losses_of(o) != LOSS_SOGCLR && losses_of(o) != LOSS_SIMCLR; }
 
 static result make_result(const problem *p) {
     result r = {.stats = {.size = sizeof r.stats}};
@@ -137,6 +138,7 @@ static glofnd_options options_of(const problem *p) {
     glofnd_options o;
     char why[256] = "";
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.device = GLOFND_DEVICE_CUDA;
     o.math = GLOFND_MATH_EXACT;
     o.similarity = GLOFND_SIMILARITY_BANK;
@@ -259,6 +261,7 @@ static void open_seat(seat *s, const member *m) {
     gf_error err = {""};
     const gf_shard_spec spec = {.n = m->p->n,
                                 .loss = options_of(m->p).loss,
+                                .pairing = options_of(m->p).pairing,
                                 .rows = m->p->batch / m->host->ranks,
                                 .bank_dim = m->p->dim};
     *s = (seat){.x = open_bench(m->p)};

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 #include "support/typed.h"
 #include "util/dtype.h"
@@ -118,7 +119,7 @@ static void check_all_types(scene *s) {
 /* Every loss with three detectors: a threshold that is learned, ranks by support vectors, none. */
 TEST(small_steps_take_every_type_and_stride) {
     static const glofnd_detector DETECTOR[] = {GLOFND_DETECT_GLOFND, GLOFND_DETECT_FNC, GLOFND_DETECT_NONE};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
         for (int k = 0; k < 3; k++) {
             char name[64];
             snprintf(name, sizeof name, "loss %d, detector %d", loss, DETECTOR[k]);
@@ -134,7 +135,7 @@ TEST(small_steps_take_every_type_and_stride) {
 
 /* Rows for the kernels of large batches, wider than a tile. */
 TEST(large_steps_take_every_type_and_stride) {
-    scene s = cuda_scene("large", GLOFND_LOSS_SOGCLR, GLOFND_MATH_SPLIT);
+    scene s = cuda_scene("large", LOSS_SOGCLR, GLOFND_MATH_SPLIT);
     s.o.update_epoch = 0, s.o.mask_epoch = 1;
     s.batch = 1203, s.anchors = 1300, s.dim = 130, s.steps = 1;
     check_all_types(&s);
@@ -143,7 +144,7 @@ TEST(large_steps_take_every_type_and_stride) {
 /* Unit rows in bfloat16 are as long as their rounding lets them be: accepted without normalize. */
 TEST(unit_rows_may_be_rounded) {
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++) {
-        scene s = cuda_scene("unit rows", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
+        scene s = cuda_scene("unit rows", LOSS_SOGCLR, GLOFND_MATH_AUTO);
         s.o.normalize = 0;
         s.dim = 128, s.steps = 2;
         check_types(&s, dtype, dtype, TYPED_PADDED);
@@ -153,7 +154,7 @@ TEST(unit_rows_may_be_rounded) {
 TEST(non_finite_numbers_are_found) {
     static const uint16_t INFINITE[] = {0x7F80u, 0x7C00u};
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++) {
-        scene s = cuda_scene("not finite", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
+        scene s = cuda_scene("not finite", LOSS_SOGCLR, GLOFND_MATH_AUTO);
         runner w = runner_make(&s);
         glofnd_stats stats = {.size = sizeof stats};
         scene_batch b;
@@ -181,7 +182,7 @@ static double distance(const float *x, const float *y, int64_t n) {
 
 TEST(both_devices_agree_on_16_bits) {
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++)
-        for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
             scene s = cuda_scene("16 bits", loss, GLOFND_MATH_EXACT), host = s;
             s.o.detector = host.o.detector = GLOFND_DETECT_NONE;
             host.o.device = GLOFND_DEVICE_CPU;
@@ -208,7 +209,7 @@ TEST(both_devices_agree_on_16_bits) {
 }
 
 TEST(thresholds_take_every_type_and_stride) {
-    scene s = cuda_scene("thresholds", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
+    scene s = cuda_scene("thresholds", LOSS_SOGCLR, GLOFND_MATH_AUTO);
     runner w = runner_make(&s);
     const size_t bytes = sizeof(float) * (size_t)s.batch;
     float *want = malloc(bytes), *got = malloc(bytes);
@@ -288,7 +289,7 @@ TEST(steps_without_update_leave_no_trace) {
                {GLOFND_DETECT_SINGLE, GLOFND_LEARN_SGD, 0},
                {GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING, 0},
                {GLOFND_DETECT_NONE, GLOFND_LEARN_ADAM, 0}};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
         for (size_t k = 0; k < sizeof WAY / sizeof *WAY; k++) {
             char name[96];
             snprintf(name, sizeof name, "loss %d, detector %d, learner %d", loss, WAY[k].detector, WAY[k].learner);
@@ -323,7 +324,7 @@ static void expect_guards(const char *workspace, size_t bytes) {
 /* Batches of different sizes in one workspace, which is aligned to 64 bytes only. */
 TEST(a_workspace_may_be_given) {
     static const int64_t BATCH[] = {300, 40, 299, 2};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         scene s = cuda_scene("workspace", loss, GLOFND_MATH_AUTO);
         s.batch = BATCH[0], s.anchors = 400;
         runner w = runner_make(&s), own = runner_make(&s);
@@ -353,7 +354,7 @@ TEST(a_workspace_may_be_given) {
 }
 
 TEST(too_small_a_workspace_is_refused) {
-    scene s = cuda_scene("workspace", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
+    scene s = cuda_scene("workspace", LOSS_SOGCLR, GLOFND_MATH_AUTO);
     runner w = runner_make(&s);
     on_device_copies x = {0};
     char *memory = guarded_workspace(&x, 8192);
@@ -377,7 +378,7 @@ TEST(too_small_a_workspace_is_refused) {
 /* Replays of a captured step in bfloat16, in a given workspace, between plain steps of a smaller batch, against steps that are
  * not captured. An allocation would end the capture. */
 TEST(a_captured_step_takes_all_of_it) {
-    scene s = cuda_scene("graph", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO), small;
+    scene s = cuda_scene("graph", LOSS_SOGCLR, GLOFND_MATH_AUTO), small;
     s.batch = 40, s.anchors = 60;
     s.o.update_epoch = 0, s.o.mask_epoch = 0;
     small = s, small.batch = 11;

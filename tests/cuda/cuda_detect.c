@@ -4,6 +4,7 @@
 #include "support/cuda_main.h"
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 #include "support/random.h"
 #include <stdio.h>
@@ -50,7 +51,7 @@ static glofnd_sims sims_there(on_device_copies *t, const sims *x) {
 static void check_detect(int detector, int warmup, int init) {
     static sims x;
     rng g = {5};
-    scene s = scene_make("detect", GLOFND_LOSS_SOGCLR), cpu;
+    scene s = scene_make("detect", LOSS_SOGCLR), cpu;
     s.o.device = GLOFND_DEVICE_CUDA;
     s.o.detector = (glofnd_detector)detector, s.o.lambda_init = (glofnd_lambda_init)init, s.o.lambda_warmup = warmup;
     s.o.update_epoch = s.o.mask_epoch = 1, s.o.alpha = 0.1;

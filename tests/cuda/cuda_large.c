@@ -9,12 +9,13 @@
 
 #include "cuda/cuda_device.h"
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/random.h"
 #include <math.h>
 #include <stdio.h>
 
 typedef struct large {
-    glofnd_loss loss;
+    int loss;
     int64_t batch, dim;
     int labels; /* given: then quality is counted */
 } large;
@@ -77,10 +78,9 @@ static void compare(const large *x, glofnd_detector detector) {
 
 TEST(two_views) {
     static const large CASES[] = {
-        {GLOFND_LOSS_SOGCLR, 1500, 128, 0}, {GLOFND_LOSS_SOGCLR, 2199, 128, 0}, {GLOFND_LOSS_SIMCLR, 4301, 100, 0},
-        {GLOFND_LOSS_SOGCLR, 600, 600, 0},  {GLOFND_LOSS_SOGCLR, 610, 400, 1},  {GLOFND_LOSS_SOGCLR, 300, 128, 1},
-        {GLOFND_LOSS_SOGCLR, 1501, 128, 1}, {GLOFND_LOSS_SIMCLR, 4250, 100, 1}, {GLOFND_LOSS_SOGCLR, 2400, 300, 0},
-        {GLOFND_LOSS_SIMCLR, 2333, 768, 0}, {GLOFND_LOSS_SOGCLR, 2310, 512, 1},
+        {LOSS_SOGCLR, 1500, 128, 0}, {LOSS_SOGCLR, 2199, 128, 0}, {LOSS_SIMCLR, 4301, 100, 0}, {LOSS_SOGCLR, 600, 600, 0},
+        {LOSS_SOGCLR, 610, 400, 1},  {LOSS_SOGCLR, 300, 128, 1},  {LOSS_SOGCLR, 1501, 128, 1}, {LOSS_SIMCLR, 4250, 100, 1},
+        {LOSS_SOGCLR, 2400, 300, 0}, {LOSS_SIMCLR, 2333, 768, 0}, {LOSS_SOGCLR, 2310, 512, 1},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
@@ -88,11 +88,10 @@ TEST(two_views) {
 
 TEST(image_and_text) {
     static const large CASES[] = {
-        {GLOFND_LOSS_CLIP, 1030, 300, 0}, {GLOFND_LOSS_SOGCLR2, 1100, 1000, 0},  {GLOFND_LOSS_SOGCLR2, 4300, 128, 0},
-        {GLOFND_LOSS_CLIP, 1040, 200, 1}, {GLOFND_LOSS_SOGCLR2, 2200, 128, 0},   {GLOFND_LOSS_SOGCLR2, 4290, 100, 1},
-        {GLOFND_LOSS_CLIP, 1000, 768, 0}, {GLOFND_LOSS_CLIP, 4201, 512, 0},      {GLOFND_LOSS_FASTCLIP, 4150, 700, 0},
-        {GLOFND_LOSS_CLIP, 4300, 768, 1}, {GLOFND_LOSS_SOGCLR2, 6002, 512, 0},   {GLOFND_LOSS_CLIP, 4300, 128, 0},
-        {GLOFND_LOSS_CLIP, 2150, 128, 0}, {GLOFND_LOSS_FASTCLIP, 17000, 100, 0},
+        {LOSS_CLIP, 1030, 300, 0},     {LOSS_SOGCLR2, 1100, 1000, 0},  {LOSS_SOGCLR2, 4300, 128, 0}, {LOSS_CLIP, 1040, 200, 1},
+        {LOSS_SOGCLR2, 2200, 128, 0},  {LOSS_SOGCLR2, 4290, 100, 1},   {LOSS_CLIP, 1000, 768, 0},    {LOSS_CLIP, 4201, 512, 0},
+        {LOSS_FASTCLIP, 4150, 700, 0}, {LOSS_CLIP, 4300, 768, 1},      {LOSS_SOGCLR2, 6002, 512, 0}, {LOSS_CLIP, 4300, 128, 0},
+        {LOSS_CLIP, 2150, 128, 0},     {LOSS_FASTCLIP, 17000, 100, 0},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         compare(&CASES[i], GLOFND_DETECT_NONE), compare(&CASES[i], GLOFND_DETECT_GLOFND);
@@ -100,7 +99,7 @@ TEST(image_and_text) {
 
 /* Tiles in flow (tile_large.cuh) serve 2^30 similarities and more. */
 TEST(the_largest) {
-    static const large PAIRS = {GLOFND_LOSS_CLIP, 32768, 512, 0}, VIEWS = {GLOFND_LOSS_SIMCLR, 16400, 512, 0};
+    static const large PAIRS = {LOSS_CLIP, 32768, 512, 0}, VIEWS = {LOSS_SIMCLR, 16400, 512, 0};
     compare(&VIEWS, GLOFND_DETECT_NONE), compare(&PAIRS, GLOFND_DETECT_GLOFND);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 
 static void cuda_ok(cudaError_t e) {
@@ -108,10 +109,8 @@ static glofnd_anchor *rows_of_store(const setting *x) {
 
 /* The kernels of small and of large batches, and those that move lambda in the pass that sums. */
 TEST(large_batches_have_the_bits_of_a_store) {
-    const scene scenes[] = {large(GLOFND_LOSS_SOGCLR, GLOFND_MATH_SPLIT, 300, 96),
-                            large(GLOFND_LOSS_CLIP, GLOFND_MATH_BF16, 700, 128),
-                            large(GLOFND_LOSS_SOGCLR2, GLOFND_MATH_BF16, 4200, 128),
-                            large(GLOFND_LOSS_SIMCLR, GLOFND_MATH_BF16, 4200, 512)};
+    const scene scenes[] = {large(LOSS_SOGCLR, GLOFND_MATH_SPLIT, 300, 96), large(LOSS_CLIP, GLOFND_MATH_BF16, 700, 128),
+                            large(LOSS_SOGCLR2, GLOFND_MATH_BF16, 4200, 128), large(LOSS_SIMCLR, GLOFND_MATH_BF16, 4200, 512)};
     for (size_t k = 0; k < sizeof scenes / sizeof *scenes; k++) {
         setting x = setting_make(&scenes[k], 0), y = setting_make(&scenes[k], 1);
         for (int step = 0; step < 3; step++) {
@@ -152,7 +151,7 @@ static void larger_step(setting *x) {
 }
 
 TEST(a_graph_holds_steps_on_rows) {
-    const scene s = large(GLOFND_LOSS_CLIP, GLOFND_MATH_BF16, 300, 128);
+    const scene s = large(LOSS_CLIP, GLOFND_MATH_BF16, 300, 128);
     setting x = setting_make(&s, 0), y = setting_make(&s, 0);
     const cudaGraphExec_t exec = capture(&x);
     for (int step = 0; step < 4; step++) {
@@ -210,7 +209,7 @@ static void mend_row(setting *x) { set_row(x, x->s.anchors + 1 + x->b.id[3], 0.5
 static void mend_shared(setting *x) { set_row(x, x->s.anchors, 0.5f); }
 
 TEST(failures_change_no_row) {
-    const scene s = large(GLOFND_LOSS_CLIP, GLOFND_MATH_SPLIT, 300, 32);
+    const scene s = large(LOSS_CLIP, GLOFND_MATH_SPLIT, 300, 32);
     setting x = setting_make(&s, 0);
     set_id(&x, s.anchors); /* the place of the shared row */
     expect_noticed(&x, GLOFND_E_INDEX, mend_id);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 
 static void cuda_ok(cudaError_t e) {
@@ -60,7 +61,7 @@ static void queue_step(setting *x) { expect_ok(x->w.ctx, glofnd_step(x->w.ctx, x
 static glofnd_status queue_loss(setting *x) { return glofnd_ctx_loss(x->w.ctx, x->scalars, x->scalars + 1); }
 
 TEST(the_loss_is_that_of_the_stats) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         setting x = setting_make(loss, GLOFND_MATH_AUTO);
         glofnd_stats stats = {.size = sizeof stats};
         assert_int_equal(queue_loss(&x), GLOFND_E_ARGUMENT); /* no step yet */
@@ -75,7 +76,7 @@ TEST(the_loss_is_that_of_the_stats) {
 /* Temperatures that the host also works relative to a peak with, and one math: the same bits. */
 TEST(a_temperature_on_the_device_gives_the_same_bits) {
     static const float TAU[] = {0.02f, 0.01f};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss < GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss < LOSS_ISOGCLR; loss++) {
         setting x = setting_make(loss, GLOFND_MATH_SPLIT), y = setting_make(loss, GLOFND_MATH_SPLIT);
         expect_ok(x.w.ctx, glofnd_ctx_tau(x.w.ctx, x.scalars + 2));
         for (int step = 0; step < 2; step++) {
@@ -94,7 +95,7 @@ TEST(a_temperature_on_the_device_gives_the_same_bits) {
 }
 
 TEST(failures_are_noticed_later) {
-    setting x = setting_make(GLOFND_LOSS_CLIP, GLOFND_MATH_AUTO);
+    setting x = setting_make(LOSS_CLIP, GLOFND_MATH_AUTO);
     const int64_t bad = x.s.anchors, good = x.b.id[3];
     int64_t *id = (int64_t *)(uintptr_t)x.q.id;
     glofnd_stats stats = {.size = sizeof stats};
@@ -116,7 +117,7 @@ TEST(failures_are_noticed_later) {
 }
 
 TEST(a_graph_holds_step_and_loss) {
-    setting x = setting_make(GLOFND_LOSS_CLIP, GLOFND_MATH_SPLIT), y = setting_make(GLOFND_LOSS_CLIP, GLOFND_MATH_SPLIT);
+    setting x = setting_make(LOSS_CLIP, GLOFND_MATH_SPLIT), y = setting_make(LOSS_CLIP, GLOFND_MATH_SPLIT);
     cudaStream_t stream;
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec;

@@ -14,12 +14,13 @@
 #include <string.h>
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 #include "support/random.h"
 
 typedef struct named {
     const char *name;
-    glofnd_loss loss;
+    int loss;
     glofnd_detector detector;
     glofnd_action action;
     double attract_omega, tau;
@@ -33,19 +34,19 @@ enum { NONE = GLOFND_DETECT_NONE, ORACLE = GLOFND_DETECT_ORACLE, FNC = GLOFND_DE
 enum { TOPK = GLOFND_FNC_TOPK, FIXED = GLOFND_FNC_THRESHOLD, MEAN = GLOFND_FNC_MEAN, MAX = GLOFND_FNC_MAX };
 
 static const named METHODS[] = {
-    {"isogclr-views", GLOFND_LOSS_ISOGCLR_VIEWS, NONE, DROP, 0, 0.1, 0, 0, 0},
-    {"isogclr-views, labels", GLOFND_LOSS_ISOGCLR_VIEWS, ORACLE, DROP, 0, 0.1, 0, 0, 0},
-    {"wcl", GLOFND_LOSS_SIMCLR, COMPONENTS, ATTRACT, 1, 0.1, 0, 0, 0},
-    {"components, sogclr", GLOFND_LOSS_SOGCLR, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
-    {"components, clip", GLOFND_LOSS_CLIP, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
-    {"top k, one support", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 1, MEAN},
-    {"top k, mean", GLOFND_LOSS_SIMCLR, FNC, ATTRACT, 0, 0.1, TOPK, 3, MEAN},
-    {"top k, max", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 3, MAX},
-    {"top k, max, clip", GLOFND_LOSS_CLIP, FNC, WEIGHT, 0, 0.1, TOPK, 3, MAX},
-    {"threshold", GLOFND_LOSS_SOGCLR, FNC, DROP, 0, 0.1, FIXED, 0, MEAN},
-    {"threshold, mean", GLOFND_LOSS_SIMCLR, FNC, DROP, 0, 0.1, FIXED, 3, MEAN},
-    {"threshold, max", GLOFND_LOSS_SOGCLR, FNC, ATTRACT, 0, 0.1, FIXED, 2, MAX},
-    {"threshold, max, clip", GLOFND_LOSS_CLIP, FNC, DROP, 0, 0.1, FIXED, 2, MAX},
+    {"isogclr-views", LOSS_ISOGCLR_VIEWS, NONE, DROP, 0, 0.1, 0, 0, 0},
+    {"isogclr-views, labels", LOSS_ISOGCLR_VIEWS, ORACLE, DROP, 0, 0.1, 0, 0, 0},
+    {"wcl", LOSS_SIMCLR, COMPONENTS, ATTRACT, 1, 0.1, 0, 0, 0},
+    {"components, sogclr", LOSS_SOGCLR, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
+    {"components, clip", LOSS_CLIP, COMPONENTS, DROP, 0, 0.1, 0, 0, 0},
+    {"top k, one support", LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 1, MEAN},
+    {"top k, mean", LOSS_SIMCLR, FNC, ATTRACT, 0, 0.1, TOPK, 3, MEAN},
+    {"top k, max", LOSS_SOGCLR, FNC, DROP, 0, 0.1, TOPK, 3, MAX},
+    {"top k, max, clip", LOSS_CLIP, FNC, WEIGHT, 0, 0.1, TOPK, 3, MAX},
+    {"threshold", LOSS_SOGCLR, FNC, DROP, 0, 0.1, FIXED, 0, MEAN},
+    {"threshold, mean", LOSS_SIMCLR, FNC, DROP, 0, 0.1, FIXED, 3, MEAN},
+    {"threshold, max", LOSS_SOGCLR, FNC, ATTRACT, 0, 0.1, FIXED, 2, MAX},
+    {"threshold, max, clip", LOSS_CLIP, FNC, DROP, 0, 0.1, FIXED, 2, MAX},
 };
 enum { COUNT = sizeof METHODS / sizeof *METHODS };
 
@@ -97,7 +98,7 @@ static double distance(const float *x, const float *y, int64_t n) {
 
 /* Power of exp(S) in the loss: errors of S grow by it. */
 static double sharpest(const scene *s) {
-    const double tau = s->o.loss == GLOFND_LOSS_ISOGCLR_VIEWS ? fmin(s->o.tau, s->o.tau_min) : s->o.tau;
+    const double tau = losses_of(&s->o) == LOSS_ISOGCLR_VIEWS ? fmin(s->o.tau, s->o.tau_min) : s->o.tau;
     return 1 / tau;
 }
 

@@ -16,6 +16,7 @@
 
 #include "support/compare.h"
 #include "support/little_memory.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 #include "support/plain_thresholds.h"
 #include "support/random.h"
@@ -37,7 +38,7 @@ static void cuda_ok(cudaError_t e) {
     if (e != cudaSuccess) fail_msg("CUDA: %s", cudaGetErrorString(e));
 }
 
-static scene cuda_scene(const char *name, glofnd_loss loss, glofnd_math math) {
+static scene cuda_scene(const char *name, int loss, glofnd_math math) {
     scene s = scene_make(name, loss);
     s.o.device = GLOFND_DEVICE_CUDA;
     s.o.math = math;
@@ -99,10 +100,10 @@ static void expect_same_rows(const char *what, const rig *a, const rig *b) {
 /* ---- same bits ---- */
 
 TEST(a_step_gives_the_same_bits_twice) {
-    static const glofnd_math MATH[] = {GLOFND_MATH_EXACT, GLOFND_MATH_TF32, GLOFND_MATH_BF16, GLOFND_MATH_SPLIT};
-    for (int loss = 0; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+    static const glofnd_math MATH[] = {GLOFND_MATH_EXACT, GLOFND_MATH_BF16, GLOFND_MATH_SPLIT};
+    for (int loss = 0; loss <= LOSS_ISOGCLR; loss++)
         for (size_t m = 0; m < sizeof MATH / sizeof *MATH; m++) {
-            scene s = cuda_scene("twice", (glofnd_loss)loss, MATH[m]);
+            scene s = cuda_scene("twice", loss, MATH[m]);
             s.batch = 201, s.anchors = 300, s.dim = 50;
             rig a = rig_make(&s, 0), b = rig_make(&s, 0);
             for (int step = 0; step < 5; step++) {
@@ -132,7 +133,7 @@ static double distance(const float *x, const float *y, int64_t n) {
 }
 
 /* |S' - S| <= e gives weights wrong by e / tau, relative; u and the loss likewise. `fixed`: no thresholds to disagree about. */
-static void check_math(glofnd_loss loss, glofnd_math math, double tau, double similarity_error) {
+static void check_math(int loss, glofnd_math math, double tau, double similarity_error) {
     scene s = cuda_scene("rounded", loss, math), exact = cuda_scene("exact", loss, GLOFND_MATH_EXACT);
     s.batch = exact.batch = 130, s.anchors = exact.anchors = 200, s.dim = exact.dim = 128;
     s.o.tau = exact.o.tau = tau;
@@ -153,13 +154,12 @@ static void check_math(glofnd_loss loss, glofnd_math math, double tau, double si
 }
 
 TEST(rounded_products_are_as_close_as_they_say) {
-    for (int loss = 0; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
-        check_math((glofnd_loss)loss, GLOFND_MATH_BF16, 0.1, 1e-3);
-        check_math((glofnd_loss)loss, GLOFND_MATH_TF32, 0.1, 1e-5);
-        check_math((glofnd_loss)loss, GLOFND_MATH_SPLIT, 0.1, 1e-5);
-        check_math((glofnd_loss)loss, GLOFND_MATH_SPLIT, 0.01, 1e-5);
-        check_math((glofnd_loss)loss, GLOFND_MATH_AUTO, 0.05, 1e-3);
-        check_math((glofnd_loss)loss, GLOFND_MATH_AUTO, 0.03, 1e-5);
+    for (int loss = 0; loss <= LOSS_ISOGCLR; loss++) {
+        check_math(loss, GLOFND_MATH_BF16, 0.1, 1e-3);
+        check_math(loss, GLOFND_MATH_SPLIT, 0.1, 1e-5);
+        check_math(loss, GLOFND_MATH_SPLIT, 0.01, 1e-5);
+        check_math(loss, GLOFND_MATH_AUTO, 0.05, 1e-3);
+        check_math(loss, GLOFND_MATH_AUTO, 0.03, 1e-5);
     }
 }
 
@@ -207,7 +207,7 @@ static void expect_failure(const damage *d, rig *r, glofnd_status status) {
 TEST(bad_input_changes_nothing) {
     for (size_t k = 0; k < sizeof DAMAGE / sizeof *DAMAGE; k++)
         for (int learner = 0; learner <= GLOFND_LEARN_RING; learner++) {
-            scene s = cuda_scene("damage", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
+            scene s = cuda_scene("damage", LOSS_SOGCLR, GLOFND_MATH_EXACT);
             s.o.learner = (glofnd_learner)learner;
             s.o.ring_rows = 64;
             rig r = rig_make(&s, 3), plain = rig_make(&s, 3);
@@ -235,7 +235,7 @@ TEST(bad_input_changes_nothing) {
 /* ---- queued, captured, on a different stream ---- */
 
 TEST(a_queued_step_gives_its_stats_later) {
-    scene s = cuda_scene("queued", GLOFND_LOSS_FASTCLIP, GLOFND_MATH_SPLIT);
+    scene s = cuda_scene("queued", LOSS_FASTCLIP, GLOFND_MATH_SPLIT);
     rig a = rig_make(&s, 3), b = rig_make(&s, 3);
     cudaStream_t stream;
     cuda_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -265,7 +265,7 @@ static cudaGraphExec_t capture(rig *r, cudaStream_t stream) {
 
 /* Six replays of one batch against six plain steps: thresholds, u and the ring must advance inside the graph. */
 static void check_graph(int detector, int learner, int init) {
-    scene s = cuda_scene("graph", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
+    scene s = cuda_scene("graph", LOSS_SOGCLR, GLOFND_MATH_EXACT);
     s.batch = 40, s.anchors = 60;
     s.o.detector = (glofnd_detector)detector;
     s.o.learner = (glofnd_learner)learner;
@@ -301,7 +301,7 @@ TEST(a_captured_step_moves_on) {
 /* After glofnd_ctx_reserve no smaller step allocates: an allocation would end the capture. */
 TEST(a_reserved_context_takes_nothing) {
     static const int64_t BATCH[] = {1500, 1024, 700, 33, 3, 2};
-    scene s = cuda_scene("reserved", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
+    scene s = cuda_scene("reserved", LOSS_SOGCLR, GLOFND_MATH_AUTO);
     s.batch = BATCH[0], s.anchors = 2000;
     runner w = runner_make(&s);
     cudaStream_t stream;
@@ -330,7 +330,7 @@ TEST(a_reserved_context_takes_nothing) {
 
 /* State that does not fit the device lies on the host, and works the same. */
 TEST(a_large_store_lies_on_the_host) {
-    scene s = cuda_scene("large", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
+    scene s = cuda_scene("large", LOSS_SOGCLR, GLOFND_MATH_EXACT);
     rig small = rig_make(&s, 3), large = rig_make(&s, 3);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = 10000000};
     glofnd_store_free(large.w.store);
@@ -350,7 +350,7 @@ TEST(a_large_store_lies_on_the_host) {
 
 /* Out of memory is a status with the size in its text, and the context stays usable. */
 TEST(too_little_memory_is_reported) {
-    scene s = cuda_scene("memory", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
+    scene s = cuda_scene("memory", LOSS_SOGCLR, GLOFND_MATH_EXACT);
     rig r = rig_make(&s, 3);
     expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
     memory_left = (size_t)200 << 20;
@@ -363,7 +363,7 @@ TEST(too_little_memory_is_reported) {
 
 /* ---- stores that move ---- */
 
-static void check_moving(glofnd_loss loss, glofnd_learner learner) {
+static void check_moving(int loss, glofnd_learner learner) {
     scene s = cuda_scene("moving", loss, GLOFND_MATH_EXACT), cpu = scene_make("moving", loss);
     cpu.o.device = GLOFND_DEVICE_CPU;
     s.o.learner = cpu.o.learner = learner;
@@ -401,10 +401,10 @@ static void check_moving(glofnd_loss loss, glofnd_learner learner) {
 }
 
 TEST(a_store_moves_between_devices) {
-    check_moving(GLOFND_LOSS_SOGCLR, GLOFND_LEARN_ADAM);
-    check_moving(GLOFND_LOSS_SOGCLR, GLOFND_LEARN_RING);
-    check_moving(GLOFND_LOSS_ISOGCLR, GLOFND_LEARN_ADAM);
-    check_moving(GLOFND_LOSS_CLIP, GLOFND_LEARN_RING);
+    check_moving(LOSS_SOGCLR, GLOFND_LEARN_ADAM);
+    check_moving(LOSS_SOGCLR, GLOFND_LEARN_RING);
+    check_moving(LOSS_ISOGCLR, GLOFND_LEARN_ADAM);
+    check_moving(LOSS_CLIP, GLOFND_LEARN_RING);
 }
 
 /* ---- thresholds ---- */
@@ -417,7 +417,7 @@ TEST(exact_thresholds_agree_with_the_cpu) {
     for (int i = 0; i < ROWS * DIM; i++) q[i] = (float)rng_normal(&g);
     for (int i = 0; i < COLS * DIM; i++) k[i] = (float)rng_normal(&g);
     for (int i = 0; i < ROWS; i++) skip[i] = i % 3 ? i : -1;
-    scene s = cuda_scene("thresholds", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
+    scene s = cuda_scene("thresholds", LOSS_SOGCLR, GLOFND_MATH_AUTO);
     runner gpu = {0}, cpu = {0};
     expect_ok(gpu.ctx, glofnd_ctx_create(&s.o, &gpu.ctx, NULL, 0));
     s.o.device = GLOFND_DEVICE_CPU;
@@ -440,7 +440,7 @@ TEST(exact_thresholds_agree_with_the_cpu) {
 /* ---- refusals ---- */
 
 TEST(wrong_calls_are_refused) {
-    scene s = cuda_scene("refused", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO), cpu = s;
+    scene s = cuda_scene("refused", LOSS_SOGCLR, GLOFND_MATH_AUTO), cpu = s;
     cpu.o.device = GLOFND_DEVICE_CPU;
     rig r = rig_make(&s, 0);
     runner host = runner_make(&cpu);

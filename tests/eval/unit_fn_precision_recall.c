@@ -181,6 +181,7 @@ static glofnd_stats step_of_fnc(const gf_view_set *s, double alpha) {
     glofnd_store *store;
     glofnd_stats stats = {.size = sizeof stats};
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.detector = GLOFND_DETECT_FNC, o.alpha = alpha, o.update_epoch = o.mask_epoch = 0;
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};

@@ -4,6 +4,7 @@
 
 #include "eval/detectors.h"
 #include "method/options.h"
+#include "support/losses.h"
 #include "support/random.h"
 #include "util/array.h"
 #include <math.h>
@@ -124,7 +125,8 @@ static glofnd_stats step_of_fnc(const gf_view_set side[2], double alpha) {
     glofnd_store *store;
     glofnd_stats stats = {.size = sizeof stats};
     gf_method_options_init(&o);
-    o.loss = GLOFND_LOSS_SOGCLR2, o.detector = GLOFND_DETECT_FNC, o.alpha = alpha, o.update_epoch = o.mask_epoch = 0;
+    o.lambda_init = GLOFND_INIT_ONE;
+    losses_set(&o, LOSS_SOGCLR2), o.detector = GLOFND_DETECT_FNC, o.alpha = alpha, o.update_epoch = o.mask_epoch = 0;
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
     assert_int_equal(glofnd_store_create(c, &spec, &store), GLOFND_OK);

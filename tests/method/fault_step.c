@@ -5,6 +5,7 @@
 
 #include "support/compare.h"
 #include "support/faults.h"
+#include "support/losses.h"
 #include "support/typed.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 static scene variant(int loss, int detector, glofnd_learner learner) {
     char name[64];
     snprintf(name, sizeof name, "loss %d, detector %d, learner %d", loss, detector, (int)learner);
-    scene s = scene_make(name, (glofnd_loss)loss);
+    scene s = scene_make(name, loss);
     s.o.detector = (glofnd_detector)detector;
     s.o.fnc_rule = loss % 2 ? GLOFND_FNC_TOPK : GLOFND_FNC_QUANTILE;
     s.o.learner = learner;
@@ -61,7 +62,7 @@ static void check_no_allocation(const scene *s) {
 }
 
 TEST(steps_after_reserve_allocate_nothing) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_GROUPS; detector++) {
             scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
             check_no_allocation(&s);
@@ -73,7 +74,7 @@ TEST(steps_after_reserve_allocate_nothing) {
 
 /* 16-bit rows are converted into the workspace, and gradients out of it. */
 TEST(steps_of_other_types_allocate_nothing) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         scene s = variant(loss, GLOFND_DETECT_FNC, GLOFND_LEARN_ADAM);
         runner w = runner_make(&s);
         scene_batch b;
@@ -128,7 +129,7 @@ static void check_given_workspace(const scene *s) {
 }
 
 TEST(a_workspace_may_be_given) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
         for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_FNC; detector++) {
             scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
             check_given_workspace(&s);
@@ -138,7 +139,7 @@ TEST(a_workspace_may_be_given) {
 /* ---- every allocation fails once ---- */
 
 TEST(create_survives_every_failure) {
-    scene s = variant(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM);
+    scene s = variant(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM);
     int failures = 0;
     for (long at = 0;; at++) {
         glofnd_ctx *c = NULL;
@@ -157,7 +158,7 @@ TEST(create_survives_every_failure) {
 }
 
 TEST(reserve_survives_every_failure) {
-    scene s = variant(GLOFND_LOSS_ISOGCLR, GLOFND_DETECT_FNC, GLOFND_LEARN_ADAM);
+    scene s = variant(LOSS_ISOGCLR, GLOFND_DETECT_FNC, GLOFND_LEARN_ADAM);
     runner w = runner_make(&s);
     int failures = 0;
     for (long at = 0;; at++) {
@@ -228,12 +229,12 @@ static void check_step_failures(const scene *s) {
 }
 
 TEST(step_survives_every_failure) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_GROUPS; detector++) {
             scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
             check_step_failures(&s);
         }
     }
-    scene ring = variant(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING);
+    scene ring = variant(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING);
     check_step_failures(&ring);
 }

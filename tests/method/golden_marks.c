@@ -19,6 +19,7 @@ enum { BATCH = MARKS_BATCH, DIM = MARKS_DIM, ANCHORS = MARKS_ANCHORS };
 static glofnd_options options_of(const struct marks_case *c) {
     glofnd_options o;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     on_device_choose(&o);
     o.alpha = c->alpha, o.tau = c->tau, o.gamma = c->gamma, o.lambda_lr = c->lambda_lr;
     o.similarity = c->bank, o.bank_momentum = c->momentum;

@@ -10,6 +10,7 @@
 
 #include "support/compare.h"
 #include "support/differences.h"
+#include "support/losses.h"
 #include "support/random.h"
 #include "support/scene.h"
 #include <math.h>
@@ -21,12 +22,12 @@ static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastc
 static const char *const ACTION[] = {"drop", "attract", "weight"};
 
 static int has_temperature_gradient(const glofnd_options *o) {
-    return o->loss == GLOFND_LOSS_CLIP || o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR ||
-           (o->loss == GLOFND_LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
+    return losses_of(o) == LOSS_CLIP || losses_of(o) == LOSS_FASTCLIP || losses_of(o) == LOSS_ISOGCLR ||
+           (losses_of(o) == LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
 }
 
 /* Losses whose printed value is the surrogate itself. */
-static int is_plain_surrogate(const glofnd_options *o) { return ref_official_pairs(o) && o->loss != GLOFND_LOSS_ISOGCLR; }
+static int is_plain_surrogate(const glofnd_options *o) { return ref_official_pairs(o) && losses_of(o) != LOSS_ISOGCLR; }
 
 /* Runs the scene; differences are taken at its last step, where everything is switched on. */
 static void check_scene(scene *s, ref_value value) {
@@ -52,7 +53,7 @@ static void check_scene(scene *s, ref_value value) {
     ref_store_free(&store);
 }
 
-static scene small_scene(const char *kind, glofnd_loss loss, glofnd_action action, double gamma, glofnd_compat compat) {
+static scene small_scene(const char *kind, int loss, glofnd_action action, double gamma, glofnd_compat compat) {
     char name[128];
     snprintf(name, sizeof name, "%s %s/%s", kind, LOSS[loss], ACTION[action]);
     scene s = scene_make(name, loss);
@@ -69,20 +70,20 @@ static scene small_scene(const char *kind, glofnd_loss loss, glofnd_action actio
 }
 
 TEST(objective_has_this_gradient) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
-            scene s = small_scene("objective", (glofnd_loss)loss, (glofnd_action)action, 1, GLOFND_COMPAT_PAPER);
+            scene s = small_scene("objective", loss, (glofnd_action)action, 1, GLOFND_COMPAT_PAPER);
             check_scene(&s, ref_objective);
         }
     }
 }
 
 TEST(surrogate_has_this_gradient) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
-        if (loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_CLIP) continue; /* no u: nothing to freeze */
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+        if (loss == LOSS_SIMCLR || loss == LOSS_CLIP) continue; /* no u: nothing to freeze */
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
-                scene s = small_scene("surrogate", (glofnd_loss)loss, (glofnd_action)action, 0.6, (glofnd_compat)compat);
+                scene s = small_scene("surrogate", loss, (glofnd_action)action, 0.6, (glofnd_compat)compat);
                 check_scene(&s, ref_surrogate);
             }
         }
@@ -91,8 +92,8 @@ TEST(surrogate_has_this_gradient) {
 
 /* Raw embeddings that are unit vectors already: the gradient must not be projected. */
 TEST(unit_vectors_have_this_gradient) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
-        scene s = small_scene("unit", (glofnd_loss)loss, GLOFND_ACTION_DROP, 1, GLOFND_COMPAT_PAPER);
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+        scene s = small_scene("unit", loss, GLOFND_ACTION_DROP, 1, GLOFND_COMPAT_PAPER);
         s.o.normalize = 0;
         check_scene(&s, ref_objective);
     }
@@ -100,12 +101,12 @@ TEST(unit_vectors_have_this_gradient) {
 
 /* The library beside the reference whose gradient was just proven, on the same small scenes. */
 TEST(library_has_this_gradient) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
                 for (int k = 0; k < 2; k++) {
                     const double gamma = k ? 0.6 : 1;
-                    scene s = small_scene("library", (glofnd_loss)loss, (glofnd_action)action, gamma, (glofnd_compat)compat);
+                    scene s = small_scene("library", loss, (glofnd_action)action, gamma, (glofnd_compat)compat);
                     check_scene_against_reference(&s);
                 }
             }

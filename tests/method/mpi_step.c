@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "dist/step_ranks.h"
+#include "support/losses.h"
 #include "support/random.h"
 #include "support/ranked.h"
 
@@ -32,7 +33,8 @@ static int sum_over_ranks(void *user, double *x, int n) {
 static void open_world(world *w) {
     glofnd_store_spec spec = {.size = sizeof spec, .n = N, .dim = DIM};
     const int bank = w->o.similarity == GLOFND_SIMILARITY_BANK;
-    const gf_shard_spec shard = {.n = N, .loss = w->o.loss, .rows = B / w->comm->ranks, .bank_dim = bank ? DIM : 0};
+    const gf_shard_spec shard = {
+        .n = N, .loss = w->o.loss, .pairing = w->o.pairing, .rows = B / w->comm->ranks, .bank_dim = bank ? DIM : 0};
     if (glofnd_ctx_create(&w->o, &w->ctx, NULL, 0) != GLOFND_OK || glofnd_ctx_create(&w->o, &w->whole_ctx, NULL, 0) != GLOFND_OK)
         abort();
     LIB(w->whole_ctx, glofnd_store_create(w->whole_ctx, &spec, &w->whole));
@@ -59,7 +61,7 @@ static float farthest(const float *a, const float *b, int64_t n, float *largest)
     return worst;
 }
 
-static int two_sides(const world *w) { return w->o.loss != GLOFND_LOSS_SOGCLR && w->o.loss != GLOFND_LOSS_SIMCLR; }
+static int two_sides(const world *w) { return losses_of(&w->o) != LOSS_SOGCLR && losses_of(&w->o) != LOSS_SIMCLR; }
 
 /* State of all anchors on their owners. */
 static void compare_state(world *w, const char *name, int step) {
@@ -169,6 +171,7 @@ static void run_case(gf_comm *comm, const char *name, const char *const settings
     rng g = {5};
     char why[256];
     gf_method_options_init(&w.o);
+    w.o.lambda_init = GLOFND_INIT_ONE;
     w.o.threads = 1;
     w.o.lambda_lr = 0.05;
     w.o.alpha = 0.1;

@@ -2,6 +2,7 @@
  * unit_marks.c and unit_state.c.
  */
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/store_fixture.h"
 #include "util/dtype.h"
 
@@ -153,7 +154,7 @@ static void bad_calls_are_refused(void **state) {
 /* Steps need a store with a bank of their dimension, and the two calls need the averages. */
 static void bad_steps_are_refused(void **state) {
     (void)state;
-    scene s = scene_make("bank", GLOFND_LOSS_SOGCLR);
+    scene s = scene_make("bank", LOSS_SOGCLR);
     runner plain = runner_make(&s);
     s.o.similarity = GLOFND_SIMILARITY_BANK;
     runner w = runner_make(&s);

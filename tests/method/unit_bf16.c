@@ -37,6 +37,7 @@ static result *run(const char *math, const char *loss, const char *detector, int
     fill(a, 2), fill(b, 3);
     for (int i = 0; i < BATCH; i++) id[i] = i;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     set(&o, "math", math), set(&o, "loss", loss), set(&o, "detector", detector), set(&o, "alpha", "0.1");
     set(&o, "lambda_init", "quantile"), set(&o, "mask_epoch", "0"), set(&o, "update_epoch", "0");
     o.threads = threads;

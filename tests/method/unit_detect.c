@@ -6,6 +6,7 @@
 #include "support/test.h"
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/plain_thresholds.h"
 #include "support/random.h"
 #include <math.h>
@@ -147,7 +148,8 @@ typedef struct fixture {
 static fixture make(glofnd_detector detector, glofnd_learner learner) {
     fixture f = {0};
     gf_method_options_init(&f.o);
-    f.o.loss = GLOFND_LOSS_CLIP; /* a store of two sides */
+    f.o.lambda_init = GLOFND_INIT_ONE;
+    losses_set(&f.o, LOSS_CLIP); /* a store of two sides */
     f.o.detector = detector;
     f.o.learner = learner;
     f.o.alpha = 0.17;
@@ -286,7 +288,7 @@ static void check_tiers(scene *s) {
 
 TEST(detect_tier_equals_step_tier) {
     for (int k = 0; k < 16; k++) {
-        scene s = scene_make("tiers", k & 1 ? GLOFND_LOSS_CLIP : GLOFND_LOSS_SOGCLR);
+        scene s = scene_make("tiers", k & 1 ? LOSS_CLIP : LOSS_SOGCLR);
         s.steps = 7;
         s.o.update_epoch = s.o.mask_epoch = 1;
         s.o.detector = k & 2 ? GLOFND_DETECT_SINGLE : GLOFND_DETECT_GLOFND;

@@ -2,6 +2,7 @@
 #include "support/test.h"
 
 #include "support/bed.h"
+#include "support/losses.h"
 #include "support/plain_thresholds.h"
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,7 @@
     } while (0)
 
 TEST(bad_similarities_are_refused) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     float sim[2 * 3 * 4];
     for (int j = 0; j < 24; j++) sim[j] = 0.03f * (float)j;
     const int64_t id[] = {3, 1, 2}, repeated[] = {3, 1, 3}, far[] = {3, 1, 1000};
@@ -54,7 +55,7 @@ TEST(bad_similarities_are_refused) {
 }
 
 TEST(bad_threshold_calls_are_refused) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_ctx *c = t.w.ctx;
     const float *x = t.b.a;
     float out[13], broken[3 * 17];

@@ -126,6 +126,7 @@ static glofnd_ctx *make_context(void) {
     glofnd_options o;
     glofnd_ctx *c = NULL;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     c->device = &DEVICE;
     return c;

@@ -4,6 +4,7 @@
 #include "support/test.h"
 
 #include "support/bed.h"
+#include "support/losses.h"
 #include "support/typed.h"
 #include "util/dtype.h"
 #include <math.h>
@@ -87,7 +88,7 @@ static void check_scene(scene *s, glofnd_dtype dtype, glofnd_dtype grad_dtype, i
 /* Every loss with three detectors: a threshold that is learned, ranks by support vectors, none. */
 TEST(steps_take_every_type_and_stride) {
     static const glofnd_detector DETECTOR[] = {GLOFND_DETECT_GLOFND, GLOFND_DETECT_FNC, GLOFND_DETECT_NONE};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
         for (int k = 0; k < 3; k++) {
             char name[64];
             snprintf(name, sizeof name, "loss %d, detector %d", loss, DETECTOR[k]);
@@ -108,7 +109,7 @@ TEST(steps_take_every_type_and_stride) {
 /* Unit rows in bfloat16 are as long as their rounding lets them be: accepted without normalize. */
 TEST(unit_rows_may_be_rounded) {
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++) {
-        scene s = scene_make("unit rows", GLOFND_LOSS_SOGCLR);
+        scene s = scene_make("unit rows", LOSS_SOGCLR);
         s.o.normalize = 0;
         s.dim = 128, s.steps = 2;
         check_scene(&s, dtype, dtype, TYPED_PADDED);
@@ -129,6 +130,7 @@ TEST(the_worst_rounding_is_accepted) {
     for (int64_t i = 0; i < ROWS * DIM; i++) x[i] = i * i % 7 < 1 + i / DIM ? 0xbc81 : 0x3c81;
     for (int i = 0; i < ROWS; i++) id[i] = i;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.normalize = 0;
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     expect_ok(c, glofnd_store_create(c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = ROWS}, &s));
@@ -144,7 +146,7 @@ TEST(the_worst_rounding_is_accepted) {
 /* ---- exact thresholds ---- */
 
 TEST(thresholds_take_every_type_and_stride) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     const int64_t n = t.s.batch, dim = t.s.dim;
     float *want = malloc(sizeof *want * (size_t)n), *got = malloc(sizeof *got * (size_t)n);
     int64_t *skip = malloc(sizeof *skip * (size_t)n);
@@ -179,7 +181,7 @@ static void expect_bad(bed *t, const glofnd_batch *q, void *grad_a, void *grad_b
 }
 
 TEST(wrong_types_and_strides_are_refused) {
-    bed t = bed_make(GLOFND_LOSS_CLIP, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_CLIP, GLOFND_DETECT_GLOFND);
     float *a = t.out.grad_a, *b = t.out.grad_b;
     const int64_t dim = t.s.dim;
 #define BAD(change, names)               \
@@ -208,7 +210,7 @@ TEST(wrong_types_and_strides_are_refused) {
 /* NaN and infinity are found in every type, with the row, the anchor and the place. */
 TEST(non_finite_numbers_are_found) {
     static const uint16_t BAD_NUMBER[2][3] = {{0x7F80u, 0xFF80u, 0x7FC1u}, {0x7C00u, 0xFC00u, 0x7E01u}}; /* inf, -inf, NaN */
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++)
         for (int k = 0; k < 3; k++) {
             typed_batch x = typed_make(&t.b, dtype, dtype, TYPED_PADDED);

@@ -8,6 +8,7 @@
 static glofnd_options fresh(void) {
     glofnd_options o;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.detector = GLOFND_DETECT_GLOFND;
     return o;
 }

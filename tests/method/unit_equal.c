@@ -1,10 +1,11 @@
-/* unit_equal.c - what must not change the result: number of threads (same bits), size of a tile (rounding only), number of ranks
+/* unit_equal.c - what must not change the result: number of threads (same bits), number of ranks
  * (rounding only; flags, counts and thresholds exact).
  */
 #define _GNU_SOURCE
 #include "support/test.h"
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/ranks.h"
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ enum { VARIANTS = sizeof VARIANT / sizeof *VARIANT };
 static scene make_variant(int loss, int v, int64_t batch) {
     char name[128];
     snprintf(name, sizeof name, "%s/%s", LOSS[loss], VARIANT[v].name);
-    scene s = scene_make(name, (glofnd_loss)loss);
+    scene s = scene_make(name, loss);
     s.batch = batch;
     s.anchors = batch + batch / 3;
     s.dim = 24;
@@ -56,7 +57,7 @@ static scene make_variant(int loss, int v, int64_t batch) {
     return s;
 }
 
-/* ---- threads and tiles ---- */
+/* ---- threads ---- */
 
 typedef struct trace {   /* everything a run produced */
     outputs *step;       /* [steps] */
@@ -70,10 +71,9 @@ static void *array(int64_t count, size_t size) {
     return p;
 }
 
-static trace trace_of(const scene *s, int threads, int tile) {
+static trace trace_of(const scene *s, int threads) {
     scene with = *s;
     with.o.threads = threads;
-    with.o.tile = tile;
     runner w = runner_make(&with);
     const int sides = scene_two_views(s) ? 1 : 2;
     trace t = {.step = array(s->steps, sizeof(outputs)), .rows = array(sides * s->anchors, sizeof(glofnd_anchor))};
@@ -116,61 +116,21 @@ static void expect_same_bits(const scene *s, const trace *x, const trace *y, int
         fail_msg("%s: state with 1 and with %d threads differs", s->name, threads);
 }
 
-/* A GPU has neither threads nor tiles to choose from: there, one comparison says that a run repeats. */
+/* A GPU has no threads to choose from: there, one comparison says that a run repeats. */
 static int comparisons(int on_the_cpu) { return getenv("GLOFND_TEST_DEVICE") ? 1 : on_the_cpu; }
 
 TEST(threads_give_the_same_bits) {
     static const int threads[] = {2, 3, 5};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         for (int v = 0; v < VARIANTS; v++) {
             scene s = make_variant(loss, v, 75);
-            trace one = trace_of(&s, 1, 32);
+            trace one = trace_of(&s, 1);
             for (int k = 0; k < comparisons(3); k++) {
-                trace other = trace_of(&s, threads[k], 32);
+                trace other = trace_of(&s, threads[k]);
                 expect_same_bits(&s, &one, &other, threads[k]);
                 trace_free(&s, &other);
             }
             trace_free(&s, &one);
-        }
-    }
-}
-
-static void expect_close(const scene *s, const trace *x, const trace *y) {
-    const double relative = 10 * FLOAT_ERROR + 2 * SIM_ERROR / s->o.tau;
-    for (int step = 0; step < s->steps; step++) {
-        const outputs *a = &x->step[step], *b = &y->step[step];
-        double scale = 0;
-        for (int64_t j = 0; j < s->batch * s->dim; j++) scale = fmax(scale, fmax(fabsf(a->grad_a[j]), fabsf(a->grad_b[j])));
-        for (int64_t j = 0; j < s->batch * s->dim; j++) {
-            expect_near(s->name, step, "grad_a by tile", b->grad_a[j], a->grad_a[j], 2 * relative * scale);
-            expect_near(s->name, step, "grad_b by tile", b->grad_b[j], a->grad_b[j], 2 * relative * scale);
-        }
-        expect_near(s->name, step, "loss by tile", b->stats.loss, a->stats.loss, relative * fmax(1, fabs(a->stats.loss)));
-        assert_memory_equal(a->keep, b->keep, (size_t)(4 * s->batch * s->batch));
-        for (int64_t r = 0; r < 2 * s->batch; r++)
-            expect_equal(s->name, step, "kept by tile", b->links[r].kept, a->links[r].kept);
-    }
-    for (int64_t i = 0; i < (scene_two_views(s) ? 1 : 2) * s->anchors; i++) {
-        expect_near(s->name, s->steps, "lambda by tile", y->rows[i].lambda, x->rows[i].lambda, SIM_ERROR);
-        expect_near(s->name, s->steps, "log_u by tile", y->rows[i].log_u, x->rows[i].log_u, relative);
-        expect_equal(s->name, s->steps, "clock by tile", y->rows[i].clock, x->rows[i].clock);
-    }
-}
-
-TEST(tiles_change_only_rounding) {
-    static const int tiles[] = {64, 128, 256, 0};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
-        for (int v = 0; v < VARIANTS; v++) {
-            scene s = make_variant(loss, v, 75);
-            s.steps = 3;
-            scene_avoid_ties(&s);
-            trace small = trace_of(&s, 2, 32);
-            for (int k = 0; k < comparisons(4); k++) {
-                trace other = trace_of(&s, 2, tiles[k]);
-                expect_close(&s, &small, &other);
-                trace_free(&s, &other);
-            }
-            trace_free(&s, &small);
         }
     }
 }
@@ -184,7 +144,6 @@ TEST(contexts_carry_nothing_over) {
         s.dim = 1 + k * 29 % 60;
         s.lambda0 = 0.5;
         s.o.compat = s.o.fnc_rule == GLOFND_FNC_TOPK ? GLOFND_COMPAT_PAPER : (glofnd_compat)(k % 2);
-        s.o.tile = k % 3 ? 0 : 32 * (1 + k % 4);
         s.o.update_epoch = s.o.mask_epoch = 0;
         runner fresh = runner_make(&s), again = runner_make(&s);
         if (!used) expect_ok(used, glofnd_ctx_create(&s.o, &used, NULL, 0));
@@ -210,7 +169,7 @@ TEST(contexts_carry_nothing_over) {
 
 TEST(ranks_change_only_rounding) {
     static const int ranks[] = {1, 2, 3, 4}; /* 3 does not divide the batch: uneven shares */
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         for (int v = 0; v < VARIANTS; v++) {
             for (int k = 0; k < 4; k++) {
                 scene s = make_variant(loss, v, 20);
@@ -222,7 +181,7 @@ TEST(ranks_change_only_rounding) {
 }
 
 TEST(ranks_agree_during_the_shared_warm_up) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_CLIP; loss++) {
         scene s = make_variant(loss, 1, 20);
         s.o.lambda_warmup = 2;
         s.steps = 6;
@@ -232,7 +191,7 @@ TEST(ranks_agree_during_the_shared_warm_up) {
 
 /* compat OFFICIAL: two views as on one rank (also u's first batch); image and text as golden section 5. */
 TEST(official_ranks_follow_the_authors) {
-    static const int losses[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SIMCLR, GLOFND_LOSS_SOGCLR2, GLOFND_LOSS_FASTCLIP};
+    static const int losses[] = {LOSS_SOGCLR, LOSS_SIMCLR, LOSS_SOGCLR2, LOSS_FASTCLIP};
     for (int k = 0; k < 4; k++) {
         for (int v = 0; v < VARIANTS; v++) {
             if (VARIANT[v].rule == GLOFND_FNC_TOPK) continue; /* nor do they take a top k */
@@ -258,7 +217,7 @@ TEST(ranks_find_the_same_neighbours) {
         char name[128];
         const int c = k % 4, ranks = 1 << k / 4 % 3;
         snprintf(name, sizeof name, "%s/neighbours/%s", LOSS[k / 12], cases[c].name);
-        scene s = scene_make(name, (glofnd_loss)(k / 12));
+        scene s = scene_make(name, k / 12);
         s.batch = cases[c].batch, s.anchors = 30, s.dim = 9, s.steps = 6;
         s.o.similarity = GLOFND_SIMILARITY_BANK;
         s.o.alpha = 0.2;

@@ -70,6 +70,7 @@ static void check(int rule, int copies, int max) {
     uint8_t *keep = calloc(4 * B * B, 1);
     glofnd_stats stats = {.size = sizeof stats};
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.detector = GLOFND_DETECT_FNC, o.fnc_rule = rule, o.alpha = alpha, o.fnc_threshold = threshold;
     o.fnc_support = copies, o.fnc_aggregate = max ? GLOFND_FNC_MAX : GLOFND_FNC_MEAN;
     on_device_choose(&o);
@@ -108,6 +109,7 @@ TEST(what_does_not_go_together) {
     glofnd_options o;
     char why[256];
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.detector = GLOFND_DETECT_FNC, o.fnc_support = 1;
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_E_OPTION);
     assert_non_null(strstr(why, "fnc_support"));

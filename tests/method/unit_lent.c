@@ -3,6 +3,7 @@
 #include "support/test.h"
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 #include <math.h>
 #include <stdio.h>
@@ -130,7 +131,7 @@ static scene learning(int loss, glofnd_detector detector, int warmup) {
 }
 
 TEST(steps_have_the_bits_of_a_store) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR_VIEWS; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR_VIEWS; loss++) {
         scene s[] = {learning(loss, GLOFND_DETECT_GLOFND, 0), learning(loss, GLOFND_DETECT_GLOFND, 2),
                      learning(loss, GLOFND_DETECT_SINGLE, 0), learning(loss, GLOFND_DETECT_NONE, 0)};
         s[0].o.lambda_init = GLOFND_INIT_QUANTILE;
@@ -187,7 +188,7 @@ static int64_t not_in_batch(const scene *s, const scene_batch *b) {
 }
 
 TEST(bad_rows_are_refused) {
-    scene s = learning(GLOFND_LOSS_CLIP, GLOFND_DETECT_GLOFND, 0);
+    scene s = learning(LOSS_CLIP, GLOFND_DETECT_GLOFND, 0);
     pair p = pair_make(&s);
     scene_batch b;
     scene_draw(&s, 0, &b);
@@ -215,7 +216,7 @@ static void expect_refused(glofnd_status status, glofnd_status want, const glofn
 }
 
 TEST(wrong_use_is_refused) {
-    scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
+    scene s = learning(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
     pair p = pair_make(&s);
     glofnd_ctx *c = p.on_rows.ctx;
     float *grad = p.got.grad_a;
@@ -236,7 +237,7 @@ TEST(wrong_use_is_refused) {
 
 TEST(kept_embeddings_are_unsupported) {
     for (int bank = 0; bank < 2; bank++) {
-        scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
+        scene s = learning(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
         if (bank) s.o.similarity = GLOFND_SIMILARITY_BANK;
         else s.o.learner = GLOFND_LEARN_RING, s.o.ring_rows = 60;
         pair p = pair_make(&s);
@@ -259,7 +260,7 @@ static uint64_t phase_of(glofnd_ctx *c, int32_t epoch, double tau) {
 }
 
 TEST(phases_follow_the_options) {
-    scene s = learning(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
+    scene s = learning(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
     runner w = runner_make(&s);
     const glofnd_batch bad = {.size = sizeof bad, .rows = 8, .cols = 8, .dim = 4, .epoch = -1};
     uint64_t phase = 0;

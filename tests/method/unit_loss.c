@@ -3,12 +3,13 @@
 #include "support/test.h"
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 TEST(the_loss_is_that_of_the_stats) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         scene s = scene_make("loss by pointer", loss);
         runner w = runner_make(&s);
         outputs out = outputs_make(&s);
@@ -19,7 +20,7 @@ TEST(the_loss_is_that_of_the_stats) {
         run_step(&w, &b.q, &out);
         expect_ok(w.ctx, glofnd_ctx_loss(w.ctx, &value, &grad_tau));
         assert_true(value == (float)out.stats.loss && grad_tau == (float)out.stats.grad_tau);
-        assert_true((grad_tau != 0) == (loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP));
+        assert_true((grad_tau != 0) == (loss == LOSS_CLIP || loss == LOSS_FASTCLIP));
         expect_ok(w.ctx, glofnd_ctx_loss(w.ctx, NULL, NULL));
         assert_int_equal(glofnd_ctx_loss(w.ctx, (float *)((char *)&value + 1), NULL), GLOFND_E_ARGUMENT);
         assert_int_equal(glofnd_ctx_loss(NULL, &value, NULL), GLOFND_E_ARGUMENT);
@@ -31,7 +32,7 @@ TEST(the_loss_is_that_of_the_stats) {
 
 TEST(a_temperature_by_pointer_gives_the_same_bits) {
     static const float TAU[] = {0.07f, 0.01f, 0.5f};
-    for (int loss = GLOFND_LOSS_SOGCLR; loss < GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss < LOSS_ISOGCLR; loss++) {
         scene s = scene_make("tau by pointer", loss);
         runner given = runner_make(&s), pointed = runner_make(&s);
         outputs want = outputs_make(&s), got = outputs_make(&s);
@@ -70,7 +71,7 @@ static glofnd_status step_at(runner *w, const scene *s, const float *tau) {
 TEST(bad_temperatures_are_refused) {
     const float bad[] = {0.0f, -1.0f, 0.0005f, 200.0f, NAN};
     const float good = 0.2f;
-    scene s = scene_make("bad tau", GLOFND_LOSS_CLIP), own = scene_make("individual", GLOFND_LOSS_ISOGCLR);
+    scene s = scene_make("bad tau", LOSS_CLIP), own = scene_make("individual", LOSS_ISOGCLR);
     runner w = runner_make(&s), individual = runner_make(&own);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(step_at(&w, &s, &bad[i]), GLOFND_E_OPTION);
     expect_ok(w.ctx, step_at(&w, &s, &good));

@@ -4,6 +4,7 @@
 #include "support/test.h"
 
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/ranks.h"
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ static const char *const DETECTOR[] = {"none", "glofnd", "single", "fnc"};
 static scene make(int loss, int detector) {
     char name[128];
     snprintf(name, sizeof name, "%s/%s/bank", LOSS[loss], DETECTOR[detector]);
-    scene s = scene_make(name, (glofnd_loss)loss);
+    scene s = scene_make(name, loss);
     s.o.detector = (glofnd_detector)detector;
     s.o.alpha = 0.3;
     s.o.similarity = GLOFND_SIMILARITY_BANK, s.o.bank_momentum = 0.6;
@@ -25,7 +26,7 @@ static scene make(int loss, int detector) {
 /* ---- against the reference: values, gradients, flags, state, statistics ---- */
 
 TEST(agrees) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
         for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++)
             for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
                 scene s = make(loss, detector);
@@ -36,7 +37,7 @@ TEST(agrees) {
 }
 
 TEST(learners_agree) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++)
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_CLIP; loss++)
         for (int learner = GLOFND_LEARN_ADAM; learner <= GLOFND_LEARN_RING; learner++)
             for (int start = GLOFND_INIT_ONE; start <= GLOFND_INIT_QUANTILE; start++) {
                 scene s = make(loss, GLOFND_DETECT_GLOFND);
@@ -50,7 +51,7 @@ TEST(learners_agree) {
 /* alpha = 0, as before a detector begins: nothing is flagged, but averages are kept. */
 TEST(averages_are_kept_without_detector) {
     for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++) {
-        scene s = make(GLOFND_LOSS_SOGCLR, detector);
+        scene s = make(LOSS_SOGCLR, detector);
         s.o.alpha = 0;
         s.with_labels = 0; /* no statistics: there is no quantile */
         check_scene_against_reference(&s);
@@ -59,7 +60,7 @@ TEST(averages_are_kept_without_detector) {
 
 TEST(shapes_agree) {
     for (int64_t batch = 2; batch <= 70; batch += batch < 6 ? 1 : 9)
-        for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
+        for (int loss = LOSS_SOGCLR; loss <= LOSS_CLIP; loss++) {
             scene s = make(loss, GLOFND_DETECT_GLOFND);
             s.batch = batch;
             s.anchors = batch + 3;
@@ -73,7 +74,7 @@ TEST(shapes_agree) {
 }
 
 TEST(official_agrees) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_FASTCLIP; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_FASTCLIP; loss++) {
         scene s = make(loss, GLOFND_DETECT_GLOFND);
         s.o.compat = GLOFND_COMPAT_OFFICIAL;
         check_scene_against_reference(&s);
@@ -83,15 +84,15 @@ TEST(official_agrees) {
 /* ---- threads and ranks ---- */
 
 TEST(threads_give_the_same_bits) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_CLIP; loss++) {
         scene s = make(loss, GLOFND_DETECT_GLOFND);
-        s.batch = 75, s.anchors = 100, s.o.tile = 32;
+        s.batch = 75, s.anchors = 100;
         check_threads(&s, 3);
     }
 }
 
 TEST(ranks_change_only_rounding) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++)
         for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++)
             for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
                 scene s = make(loss, detector);
@@ -107,7 +108,7 @@ TEST(similarities_alone_are_not_enough) {
     float sim[4] = {0, 0.5f, 0.5f, 0};
     const int64_t id[2] = {0, 1};
     if (getenv("GLOFND_TEST_DEVICE")) return;
-    scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    scene s = make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     runner w = runner_make(&s);
     const glofnd_sims q = {.size = sizeof q, .rows = 2, .cols = 2, .sim = sim, .id = id, .views = 1};
     assert_int_equal(glofnd_detect_update(w.ctx, w.store, &q), GLOFND_E_UNSUPPORTED);
@@ -116,7 +117,7 @@ TEST(similarities_alone_are_not_enough) {
 
 TEST(topk_is_refused) {
     char why[256];
-    scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_FNC);
+    scene s = make(LOSS_SOGCLR, GLOFND_DETECT_FNC);
     s.o.fnc_rule = GLOFND_FNC_TOPK;
     assert_int_equal(glofnd_options_check(&s.o, why, sizeof why), GLOFND_E_OPTION);
     assert_non_null(strstr(why, "fnc_rule"));
@@ -128,7 +129,7 @@ TEST(fnc_flags_its_share_of_averages) {
     static const double alpha[] = {0.01, 0.03, 0.07, 0.1, 0.22, 0.3, 0.5};
     for (size_t i = 0; i < sizeof alpha / sizeof *alpha; i++)
         for (int64_t batch = 9; batch <= 70; batch += 61) {
-            scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_FNC);
+            scene s = make(LOSS_SOGCLR, GLOFND_DETECT_FNC);
             s.o.alpha = alpha[i], s.o.update_epoch = s.o.mask_epoch = 0;
             s.batch = batch, s.anchors = batch + 3, s.dim = 24;
             runner w = runner_make(&s);

@@ -5,13 +5,14 @@
 
 #include "method/formulas/neighbours.h"
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 #include "support/ranks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static scene make(glofnd_loss loss, int64_t neighbours, double share) {
+static scene make(int loss, int64_t neighbours, double share) {
     scene s = scene_make("neighbours", loss);
     s.batch = 12, s.anchors = 30, s.dim = 9;
     s.o.detector = GLOFND_DETECT_GLOFND;
@@ -47,7 +48,7 @@ static void compare(scene *s) {
 }
 
 TEST(agrees) {
-    static const glofnd_loss LOSS[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SIMCLR};
+    static const int LOSS[] = {LOSS_SOGCLR, LOSS_SIMCLR};
     for (size_t loss = 0; loss < 2; loss++)
         for (int64_t neighbours = 1; neighbours <= 5; neighbours += 2)
             for (int share = 1; share <= 2; share++) {
@@ -58,7 +59,7 @@ TEST(agrees) {
 
 /* With alpha 0 nothing is flagged, and averages are kept and searched nevertheless. */
 TEST(agrees_without_flags) {
-    scene s = make(GLOFND_LOSS_SOGCLR, 2, 1.0);
+    scene s = make(LOSS_SOGCLR, 2, 1.0);
     s.o.alpha = 0;
     s.with_labels = 0; /* no statistics: there is no quantile */
     compare(&s);
@@ -66,14 +67,14 @@ TEST(agrees_without_flags) {
 
 /* A dimension of two tiles and a store of several blocks. */
 TEST(agrees_for_larger_shapes) {
-    scene s = make(GLOFND_LOSS_SOGCLR, 1, 1.0);
+    scene s = make(LOSS_SOGCLR, 1, 1.0);
     s.batch = 33, s.anchors = 150, s.dim = 150;
     compare(&s);
 }
 
 /* Neighbours come from a window of the store. */
 TEST(agrees_in_a_window) {
-    scene s = make(GLOFND_LOSS_SIMCLR, 2, 0.5);
+    scene s = make(LOSS_SIMCLR, 2, 0.5);
     s.o.neighbour_rows = 12;
     compare(&s);
 }
@@ -108,7 +109,7 @@ static double part_of_loss(const scene *s, runner *w, const glofnd_batch *batch,
 }
 
 TEST(gradient_is_that_of_the_value) {
-    scene s = make(GLOFND_LOSS_SOGCLR, 2, 1.0);
+    scene s = make(LOSS_SOGCLR, 2, 1.0);
     s.o.math = GLOFND_MATH_EXACT;
     runner w = runner_make(&s);
     outputs out = outputs_make(&s), other = outputs_make(&s);
@@ -134,7 +135,7 @@ TEST(gradient_is_that_of_the_value) {
 /* ---- threads ---- */
 
 TEST(threads_give_the_same_bits) {
-    scene s = make(GLOFND_LOSS_SOGCLR, 3, 0.5);
+    scene s = make(LOSS_SOGCLR, 3, 0.5);
     s.batch = 40, s.anchors = 700;
     check_threads(&s, 3);
 }
@@ -156,6 +157,7 @@ TEST(the_window_moves) {
     uint8_t seen[1000] = {0};
     int64_t sum = 0;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.neighbour_rows = 100;
     for (int64_t step = 0; step < 200; step++) {
         const int64_t first = gf_neighbour_first(&o, 1000, step * 37 % 1000, (int32_t)(step / 20));
@@ -171,7 +173,7 @@ TEST(the_window_moves) {
 
 /* Neighbours come from the window alone. */
 TEST(only_the_window_attracts) {
-    scene s = make(GLOFND_LOSS_SOGCLR, 4, 1.0);
+    scene s = make(LOSS_SOGCLR, 4, 1.0);
     s.o.neighbour_rows = 1;
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
@@ -194,11 +196,11 @@ static void expect_refused(const glofnd_options *o) {
 }
 
 TEST(wrong_use_is_refused) {
-    const scene s = make(GLOFND_LOSS_SOGCLR, 2, 1.0);
+    const scene s = make(LOSS_SOGCLR, 2, 1.0);
     glofnd_options o = s.o;
     assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
     o.similarity = GLOFND_SIMILARITY_EMBEDDING, expect_refused(&o);
-    o = s.o, o.loss = GLOFND_LOSS_CLIP, expect_refused(&o);
+    o = s.o, losses_set(&o, LOSS_CLIP), expect_refused(&o);
     o = s.o, o.detector = GLOFND_DETECT_NONE, expect_refused(&o);
 }
 
@@ -209,7 +211,7 @@ static void expect_text(const runner *w, glofnd_status status, glofnd_status wan
 
 /* The two calls: one after the other for one batch, the averages of all samples, a sum over ranks. */
 TEST(wrong_ranks_are_refused) {
-    const scene s = make(GLOFND_LOSS_SOGCLR, 2, 0.5);
+    const scene s = make(LOSS_SOGCLR, 2, 0.5);
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
     uint16_t *bank[2];
@@ -244,6 +246,6 @@ TEST(wrong_ranks_are_refused) {
 }
 
 TEST(two_calls_give_the_same_bits) {
-    const scene s = make(GLOFND_LOSS_SIMCLR, 3, 0.5);
+    const scene s = make(LOSS_SIMCLR, 3, 0.5);
     check_two_calls(&s);
 }

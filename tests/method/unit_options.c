@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "method/options.h"
+#include "support/losses.h"
 
 #define assert_says(text, part)                                                      \
     do {                                                                             \
@@ -19,24 +20,23 @@ static glofnd_options defaults(void) {
 
 TEST(defaults_are_those_of_the_header) {
     const glofnd_options o = defaults();
+    assert_int_equal(o.pairing, GLOFND_PAIRING_VIEWS);
     assert_int_equal(o.loss, GLOFND_LOSS_SOGCLR);
     assert_int_equal(o.detector, GLOFND_DETECT_GLOFND);
     assert_int_equal(o.action, GLOFND_ACTION_DROP);
     assert_int_equal(o.learner, GLOFND_LEARN_ADAM);
-    assert_int_equal(o.lambda_init, GLOFND_INIT_ONE);
+    assert_int_equal(o.lambda_init, GLOFND_INIT_QUANTILE);
     assert_int_equal(o.fnc_rule, GLOFND_FNC_QUANTILE);
     assert_int_equal(o.compat, GLOFND_COMPAT_PAPER);
     assert_int_equal(o.normalize, 1);
     assert_int_equal(o.update_epoch + o.mask_epoch + o.lambda_warmup + o.lambda_normalize, 0);
     assert_true(o.alpha == 0.01 && o.omega == 0.5 && o.lambda_lr == 0.05 && o.lambda_beta1 == 0.9 && o.lambda_beta2 == 0.98);
-    assert_true(o.lambda_eps == 0 && o.lambda_clip == 0 && o.tau == 0.1 && o.gamma == 0.9 && o.rho == 6.5);
-    assert_true(o.tau_lr == 0.01 && o.tau_min == 0.01 && o.tau_max == 1 && o.tau_beta1 == 0.9 && o.tau_beta2 == 0.999);
-    assert_true(o.ring_rows == 16384 && o.ring_rate == 0.3);
+    assert_true(o.lambda_eps == 0 && o.tau == 0.1 && o.gamma == 0.9 && o.rho == 6.5);
+    assert_true(o.tau_lr == 0.01 && o.tau_min == 0.01 && o.tau_max == 1);
+    assert_true(o.ring_rows == 16384);
     assert_int_equal(o.threads, 0);
-    assert_int_equal(o.tile, 0);
     assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
-    assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0);
-    assert_true(o.attract_omega == 0);
+    assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.attract_omega == 0);
     assert_true(o.neighbours == 0 && o.neighbour_rows == 65536 && o.neighbour_weight == 0.5 && o.neighbour_share == 1);
     assert_true(o.lambda_decay == 0);
     char why[64] = "before";
@@ -44,19 +44,18 @@ TEST(defaults_are_those_of_the_header) {
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 44 fields but `reserved`. A new field without a row fails here. */
+/* The table has a row for each of the 40 fields. A new field without a row fails here. */
 TEST(the_table_covers_the_whole_struct) {
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 44);
-    const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
-                          2 * (sizeof(double) + 2 * sizeof(int32_t)) + sizeof(double) + 2 * sizeof(int64_t) + 3 * sizeof(double);
-    assert_int_equal(sizeof(glofnd_options), fields);
+    assert_int_equal(n, 40);
+    const size_t padding = sizeof(int32_t);
+    assert_int_equal(sizeof(glofnd_options), 19 * sizeof(int32_t) + 18 * sizeof(double) + 3 * sizeof(int64_t) + padding);
 }
 
 TEST(every_name_is_read) {
-    static const char *const names[][8] = {{"loss", "sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr",
-                                            "isogclr-views"},
+    static const char *const names[][8] = {{"pairing", "views", "image-text"},
+                                           {"loss", "sogclr", "simclr", "fastclip", "isogclr"},
                                            {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups", "components"},
                                            {"action", "drop", "attract", "weight"},
                                            {"learner", "adam", "sgd", "adam-official", "ring"},
@@ -64,13 +63,13 @@ TEST(every_name_is_read) {
                                            {"fnc_rule", "quantile", "topk", "threshold"},
                                            {"compat", "paper", "official"},
                                            {"device", "cpu", "cuda"},
-                                           {"math", "auto", "exact", "tf32", "bf16", "split"}};
+                                           {"math", "auto", "exact", "bf16", "split"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         for (int k = 1; k < 8 && names[i][k]; k++) {
             glofnd_options o = defaults();
             assert_int_equal(glofnd_options_set(&o, names[i][0], names[i][k], NULL, 0), GLOFND_OK);
-            const int got[] = {(int)o.loss,     (int)o.detector, (int)o.action, (int)o.learner, (int)o.lambda_init,
-                               (int)o.fnc_rule, (int)o.compat,   (int)o.device, (int)o.math};
+            const int got[] = {(int)o.pairing,     (int)o.loss,     (int)o.detector, (int)o.action, (int)o.learner,
+                               (int)o.lambda_init, (int)o.fnc_rule, (int)o.compat,   (int)o.device, (int)o.math};
             assert_int_equal(got[i], k - 1);
         }
     }
@@ -86,15 +85,11 @@ TEST(every_range_has_the_right_ends) {
                                           {"lambda_beta1", "0", "0.9999", "1", "-0.1"},
                                           {"lambda_beta2", "0", "0.9999", "1", "-0.1"},
                                           {"lambda_eps", "0", "1e-14", "1", "-1e-9"},
-                                          {"lambda_clip", "0", "5", "-1", "1e7"},
                                           {"rho", "0", "16", "-1", "1001"},
                                           {"tau_lr", "0", "1", "-0.1", "1.1"},
                                           {"tau_min", "0.001", "1", "0", "101"},
                                           {"tau_max", "0.01", "100", "0", "101"},
-                                          {"tau_beta1", "0", "0.5", "1", "-1"},
-                                          {"tau_beta2", "0", "0.5", "1", "-1"},
                                           {"ring_rows", "1", "16777216", "0", "16777217"},
-                                          {"ring_rate", "1", "1e-3", "0", "1.5"},
                                           {"bank_momentum", "0", "0.999", "1", "-0.1"},
                                           {"fnc_threshold", "-1", "1", "1.1", "-2"},
                                           {"fnc_support", "0", "16", "17", "-1"},
@@ -105,8 +100,6 @@ TEST(every_range_has_the_right_ends) {
                                           {"neighbour_share", "1", "1e-3", "0", "1.5"},
                                           {"lambda_decay", "0", "1e6", "-1", "1e7"},
                                           {"threads", "0", "1024", "-1", "1025"},
-                                          {"tile", "0", "512", "544", "31"},
-                                          {"tile", "32", "96", "48", "-32"},
                                           {"update_epoch", "0", "1000000000", "-1", "1000000001"},
                                           {"mask_epoch", "0", "1000000000", "-1", "1000000001"},
                                           {"lambda_warmup", "0", "3", "-1", "1000000001"},
@@ -142,7 +135,7 @@ TEST(check_refuses_values_outside_the_table) {
     o.tau = NAN;
     expect_refused(&o, "tau");
     o = defaults();
-    o.loss = (glofnd_loss)7;
+    o.loss = 7;
     expect_refused(&o, "loss");
     o = defaults();
     o.detector = (glofnd_detector)-1;
@@ -157,17 +150,24 @@ TEST(check_refuses_values_outside_the_table) {
 
 /* Every double of the struct as NaN and as infinity, whichever field it is. */
 TEST(check_refuses_every_non_finite_number) {
-    static const size_t at[] = {offsetof(glofnd_options, alpha),           offsetof(glofnd_options, omega),
-                                offsetof(glofnd_options, lambda_lr),       offsetof(glofnd_options, lambda_beta1),
-                                offsetof(glofnd_options, lambda_beta2),    offsetof(glofnd_options, lambda_eps),
-                                offsetof(glofnd_options, lambda_clip),     offsetof(glofnd_options, tau),
-                                offsetof(glofnd_options, gamma),           offsetof(glofnd_options, rho),
-                                offsetof(glofnd_options, tau_lr),          offsetof(glofnd_options, tau_min),
-                                offsetof(glofnd_options, tau_max),         offsetof(glofnd_options, tau_beta1),
-                                offsetof(glofnd_options, tau_beta2),       offsetof(glofnd_options, ring_rate),
-                                offsetof(glofnd_options, bank_momentum),   offsetof(glofnd_options, fnc_threshold),
-                                offsetof(glofnd_options, attract_omega),   offsetof(glofnd_options, neighbour_weight),
-                                offsetof(glofnd_options, neighbour_share), offsetof(glofnd_options, lambda_decay)};
+    static const size_t at[] = {offsetof(glofnd_options, alpha),
+                                offsetof(glofnd_options, omega),
+                                offsetof(glofnd_options, lambda_lr),
+                                offsetof(glofnd_options, lambda_beta1),
+                                offsetof(glofnd_options, lambda_beta2),
+                                offsetof(glofnd_options, lambda_eps),
+                                offsetof(glofnd_options, tau),
+                                offsetof(glofnd_options, gamma),
+                                offsetof(glofnd_options, rho),
+                                offsetof(glofnd_options, tau_lr),
+                                offsetof(glofnd_options, tau_min),
+                                offsetof(glofnd_options, tau_max),
+                                offsetof(glofnd_options, bank_momentum),
+                                offsetof(glofnd_options, fnc_threshold),
+                                offsetof(glofnd_options, attract_omega),
+                                offsetof(glofnd_options, neighbour_weight),
+                                offsetof(glofnd_options, neighbour_share),
+                                offsetof(glofnd_options, lambda_decay)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};
@@ -275,7 +275,7 @@ TEST(get_writes_what_set_reads) {
     glofnd_options o = defaults(), back = defaults();
     const char *key;
     char value[32], why[256];
-    o.alpha = 1.0 / 3, o.tau = 0.07, o.loss = GLOFND_LOSS_FASTCLIP, o.learner = GLOFND_LEARN_ADAM_OFFICIAL;
+    o.alpha = 1.0 / 3, o.tau = 0.07, losses_set(&o, LOSS_FASTCLIP), o.learner = GLOFND_LEARN_ADAM_OFFICIAL;
     o.ring_rows = 16777216, o.normalize = 0, o.math = GLOFND_MATH_SPLIT, o.lambda_eps = 1e-300;
     for (int i = 0; glofnd_options_describe(i, &key, NULL, NULL, 0); i++) {
         assert_int_equal(glofnd_options_get(&o, key, value, sizeof value, why, sizeof why), GLOFND_OK);
@@ -345,11 +345,33 @@ TEST(options_by_key) {
     glofnd_options_free(NULL);
 }
 
-TEST(image_text_losses_have_two_sides) {
-    assert_int_equal(gf_loss_sides(GLOFND_LOSS_SOGCLR), 1);
-    assert_int_equal(gf_loss_sides(GLOFND_LOSS_SIMCLR), 1);
-    assert_int_equal(gf_loss_sides(GLOFND_LOSS_CLIP), 2);
-    assert_int_equal(gf_loss_sides(GLOFND_LOSS_SOGCLR2), 2);
-    assert_int_equal(gf_loss_sides(GLOFND_LOSS_FASTCLIP), 2);
-    assert_int_equal(gf_loss_sides(GLOFND_LOSS_ISOGCLR), 2);
+/* What files of 0.1 and 0.2 hold is read: losses that meant a pairing, options that are gone where they had no effect. */
+TEST(old_names_are_read) {
+    static const struct {
+        const char *name;
+        int loss;
+    } OLD[] = {{"clip", LOSS_CLIP}, {"sogclr2", LOSS_SOGCLR2}, {"isogclr-views", LOSS_ISOGCLR_VIEWS}};
+    char why[256];
+    for (size_t i = 0; i < sizeof OLD / sizeof *OLD; i++) {
+        glofnd_options o = defaults();
+        assert_int_equal(glofnd_options_set(&o, "loss", OLD[i].name, why, sizeof why), GLOFND_OK);
+        assert_int_equal(losses_of(&o), OLD[i].loss);
+    }
+    glofnd_options o = defaults();
+    const glofnd_options before = o;
+    assert_int_equal(glofnd_options_set(&o, "tile", "64", why, sizeof why), GLOFND_OK);
+    assert_int_equal(glofnd_options_set(&o, "hard_beta", "0.0", why, sizeof why), GLOFND_OK);
+    assert_int_equal(glofnd_options_set(&o, "flag_probability", "1", why, sizeof why), GLOFND_OK);
+    assert_int_equal(glofnd_options_set(&o, "tau_plus", "0.1", why, sizeof why), GLOFND_E_OPTION);
+    assert_says(why, "removed in 1.0");
+    assert_memory_equal(&o, &before, sizeof o);
+    assert_int_equal(glofnd_options_set(&o, "math", "tf32", why, sizeof why), GLOFND_OK);
+    assert_int_equal(o.math, GLOFND_MATH_SPLIT);
+}
+
+TEST(image_and_text_are_two_sides) {
+    glofnd_options o = defaults();
+    assert_int_equal(gf_sides(&o), 1);
+    o.pairing = GLOFND_PAIRING_IMAGE_TEXT;
+    assert_int_equal(gf_sides(&o), 2);
 }

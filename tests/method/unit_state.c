@@ -2,6 +2,7 @@
  * store and into a new one that then continues with the same bits.
  */
 #include "support/compare.h"
+#include "support/losses.h"
 #include "support/store_fixture.h"
 
 /* The whole state, as a file: rows, shared lambda, ring. */
@@ -30,7 +31,7 @@ static scene with_bank(scene s) {
 
 /* Calls check(f, s) for every loss with a learned threshold, one for all, the ring, and none. */
 static void for_each_learner(fixture *f, void (*check)(fixture *f, scene *s)) {
-    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
         scene s[] = {learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM, 2),
                      learner_scene(loss, GLOFND_DETECT_SINGLE, GLOFND_LEARN_SGD, 0),
                      learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING, 0),
@@ -86,7 +87,7 @@ static long blocks_of(const char *path) {
 /* A working file does not even grow: the pages of anchors that were only read stay holes. */
 static void working_files_are_not_touched(void **state) {
     fixture *f = *state;
-    scene s = learner_scene(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM, 0);
+    scene s = learner_scene(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM, 0);
     runner w = {0};
     outputs out = outputs_make(&s);
     glofnd_store_info info = {.size = sizeof info};

@@ -7,6 +7,7 @@
 #include "support/test.h"
 
 #include "support/bed.h"
+#include "support/losses.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static void refuse_batch(bed *t, const batch_case *k) {
 }
 
 /* The step after all the errors, against a store that never saw one. */
-static void expect_still_right(bed *t, glofnd_loss loss, glofnd_detector detector) {
+static void expect_still_right(bed *t, int loss, glofnd_detector detector) {
     bed clean = bed_make(loss, detector);
     scene_batch b;
     const size_t flat = (size_t)(t->s.batch * t->s.dim) * sizeof(float);
@@ -149,7 +150,7 @@ static void expect_still_right(bed *t, glofnd_loss loss, glofnd_detector detecto
 }
 
 TEST(bad_batches_are_refused) {
-    static const glofnd_loss loss[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_ISOGCLR};
+    static const int loss[] = {LOSS_SOGCLR, LOSS_ISOGCLR};
     for (int l = 0; l < 2; l++) {
         bed t = bed_make(loss[l], GLOFND_DETECT_GLOFND);
         for (size_t k = 0; k < sizeof BATCH / sizeof *BATCH; k++) {
@@ -165,7 +166,7 @@ TEST(bad_batches_are_refused) {
 /* ---- NULL for whole arguments ---- */
 
 TEST(null_arguments_are_refused) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_ctx *c = t.w.ctx;
     glofnd_store *s = t.w.store;
     const glofnd_batch *q = &t.b.q;
@@ -195,7 +196,7 @@ TEST(null_arguments_are_refused) {
 
 /* glofnd_step is for one rank: own rows must be all. */
 TEST(step_needs_the_whole_batch) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_batch q = t.b.q;
     q.rows = 5;
     expect_refused(&t, "step with rows < cols", call_with(&t, 0, &q), GLOFND_E_ARGUMENT);
@@ -207,7 +208,7 @@ TEST(step_needs_the_whole_batch) {
 TEST(missing_inputs_are_refused) {
     static const glofnd_detector needy[] = {GLOFND_DETECT_ORACLE, GLOFND_DETECT_GROUPS};
     for (int k = 0; k < 2; k++) {
-        bed t = bed_make(GLOFND_LOSS_SOGCLR, needy[k]);
+        bed t = bed_make(LOSS_SOGCLR, needy[k]);
         glofnd_batch q = t.b.q;
         q.want = 0;
         q.label = NULL;
@@ -220,19 +221,19 @@ TEST(missing_inputs_are_refused) {
 
 TEST(store_must_fit_the_loss) {
     static const struct {
-        glofnd_loss store, loss;
+        int store, loss;
         glofnd_learner learner;
         const char *what;
     } pair[] = {
-        {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_CLIP, GLOFND_LEARN_ADAM, "CLIP on a store of one modality"},
-        {GLOFND_LOSS_CLIP, GLOFND_LOSS_SOGCLR, GLOFND_LEARN_ADAM, "SOGCLR on a store of two modalities"},
-        {GLOFND_LOSS_CLIP, GLOFND_LOSS_ISOGCLR, GLOFND_LEARN_ADAM, "ISOGCLR on a store without temperatures"},
-        {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SOGCLR, GLOFND_LEARN_RING, "RING on a store without ring"},
+        {LOSS_SOGCLR, LOSS_CLIP, GLOFND_LEARN_ADAM, "CLIP on a store of one modality"},
+        {LOSS_CLIP, LOSS_SOGCLR, GLOFND_LEARN_ADAM, "SOGCLR on a store of two modalities"},
+        {LOSS_CLIP, LOSS_ISOGCLR, GLOFND_LEARN_ADAM, "ISOGCLR on a store without temperatures"},
+        {LOSS_SOGCLR, LOSS_SOGCLR, GLOFND_LEARN_RING, "RING on a store without ring"},
     };
     for (int k = 0; k < 4; k++) {
         bed t = bed_make(pair[k].store, GLOFND_DETECT_GLOFND);
         glofnd_options o = t.s.o;
-        o.loss = pair[k].loss;
+        losses_set(&o, pair[k].loss);
         o.learner = pair[k].learner;
         expect_ok(t.w.ctx, glofnd_ctx_configure(t.w.ctx, &o));
         expect_refused(&t, pair[k].what, glofnd_step(t.w.ctx, t.w.store, &t.b.q, t.out.grad_a, t.out.grad_b, NULL), ANY_ERROR);
@@ -241,7 +242,7 @@ TEST(store_must_fit_the_loss) {
 }
 
 TEST(unit_vectors_are_checked) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_options o = t.s.o;
     o.normalize = 0;
     expect_ok(t.w.ctx, glofnd_ctx_configure(t.w.ctx, &o)); /* the batch has lengths from 0.5 to 1.5 */
@@ -252,7 +253,7 @@ TEST(unit_vectors_are_checked) {
 
 /* A zero vector has no direction: similarity 0 to all, and everything stays finite; its own gradient is divided by 1e-12. */
 TEST(zero_vectors_stay_finite) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     double largest[2] = {0, 0}; /* of the other rows; of the zero row */
     memset(t.b.a + 3 * t.s.dim, 0, (size_t)t.s.dim * sizeof(float));
     run_step(&t.w, &t.b.q, &t.out);
@@ -268,7 +269,7 @@ TEST(zero_vectors_stay_finite) {
 
 /* Before the first step there are no stats, and nothing is written. A failed step does not change that. */
 TEST(stats_need_a_step) {
-    scene s = scene_make("stats", GLOFND_LOSS_SOGCLR);
+    scene s = scene_make("stats", LOSS_SOGCLR);
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
     glofnd_stats stats = {.size = sizeof stats, .loss = 7};
@@ -315,7 +316,6 @@ OPTION(loss_unknown, o->loss = (glofnd_loss)77)
 OPTION(detector_unknown, o->detector = (glofnd_detector)(-1))
 OPTION(mask_before_update, o->update_epoch = 5; o->mask_epoch = 4)
 OPTION(threads_negative, o->threads = -1)
-OPTION(tile_odd, o->tile = 33)
 OPTION(lr_nan, o->lambda_lr = NAN)
 OPTION(ring_too_short, o->learner = GLOFND_LEARN_RING; o->alpha = 0.01; o->ring_rows = 50)
 OPTION(official_topk, o->compat = GLOFND_COMPAT_OFFICIAL; o->detector = GLOFND_DETECT_FNC; o->fnc_rule = GLOFND_FNC_TOPK)
@@ -333,14 +333,13 @@ static const option_case OPTIONS[] = {
     {"detector -1", detector_unknown},
     {"mask_epoch < update_epoch", mask_before_update},
     {"threads -1", threads_negative},
-    {"tile 33", tile_odd},
     {"lambda_lr NaN", lr_nan},
     {"ring shorter than 1/alpha", ring_too_short},
     {"topk under official", official_topk},
 };
 
 TEST(bad_options_are_refused) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     for (size_t k = 0; k < sizeof OPTIONS / sizeof *OPTIONS; k++) {
         glofnd_options o = t.s.o;
         glofnd_ctx *c = NULL;
@@ -349,23 +348,23 @@ TEST(bad_options_are_refused) {
         assert_null(c);
         expect_refused(&t, OPTIONS[k].what, glofnd_ctx_configure(t.w.ctx, &o), GLOFND_E_OPTION);
     }
-    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    expect_still_right(&t, LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     bed_free(&t);
 }
 
 /* Values that all ranks share need a sum over them; a single rank must not decide alone. */
 TEST(shared_lambda_needs_a_sum) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     glofnd_batch part = t.b.q;
     part.rows = part.cols / 2;
     expect_refused(&t, "single, rows < cols, no reduce", glofnd_step_rows(t.w.ctx, t.w.store, &part, t.out.links, NULL),
                    GLOFND_E_ARGUMENT);
-    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    expect_still_right(&t, LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     bed_free(&t);
 }
 
 TEST(bad_context_calls_are_refused) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_ctx *c = NULL;
     glofnd_options o = t.s.o;
     assert_int_equal(glofnd_ctx_create(NULL, &c, NULL, 0), GLOFND_E_ARGUMENT);
@@ -381,7 +380,7 @@ TEST(bad_context_calls_are_refused) {
     expect_refused(&t, "reserve without end", glofnd_ctx_reserve(t.w.ctx, INT64_MAX, INT64_MAX, INT64_MAX, NULL), ANY_ERROR);
     glofnd_ctx_free(NULL);
     glofnd_store_free(NULL);
-    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    expect_still_right(&t, LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     bed_free(&t);
 }
 
@@ -394,12 +393,12 @@ static int broken_sum(void *user, double *x, int n) {
 }
 
 TEST(a_failing_sum_leaves_the_store) {
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     glofnd_batch q = t.b.q;
     q.rows = 6;
     expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, broken_sum, NULL));
     expect_refused(&t, "step_rows with a failing sum", glofnd_step_rows(t.w.ctx, t.w.store, &q, t.out.links, NULL), ANY_ERROR);
     expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, NULL, NULL));
-    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    expect_still_right(&t, LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     bed_free(&t);
 }

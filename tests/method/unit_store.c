@@ -2,6 +2,7 @@
 #include "support/store_fixture.h"
 
 #include "io/blockfile.h"
+#include "support/losses.h"
 
 static void expect_refused_store(fixture *f, glofnd_status status, glofnd_store *s) {
     assert_int_equal(status, GLOFND_E_ARGUMENT);
@@ -51,8 +52,10 @@ static void test_derived_from_options(void **state) {
     fixture *f = *state;
     glofnd_options o;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     o.ring_rows = 500;
-    for (o.loss = GLOFND_LOSS_SOGCLR; o.loss <= GLOFND_LOSS_ISOGCLR; o.loss++) {
+    for (int loss = LOSS_SOGCLR; loss <= LOSS_ISOGCLR; loss++) {
+        losses_set(&o, loss);
         for (int ring = 0; ring < 2; ring++) {
             const glofnd_store_spec spec = {.size = sizeof spec, .n = 10, .dim = 7};
             glofnd_store_info info = {.size = sizeof info};
@@ -61,14 +64,14 @@ static void test_derived_from_options(void **state) {
             assert_int_equal(glofnd_ctx_configure(f->c, &o), GLOFND_OK);
             assert_int_equal(glofnd_store_create(f->c, &spec, &s), GLOFND_OK);
             assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
-            assert_int_equal(info.modalities, o.loss >= GLOFND_LOSS_CLIP ? 2 : 1);
-            assert_int_equal(info.temperatures, o.loss == GLOFND_LOSS_ISOGCLR);
+            assert_int_equal(info.modalities, losses_of(&o) >= LOSS_CLIP ? 2 : 1);
+            assert_int_equal(info.temperatures, losses_of(&o) == LOSS_ISOGCLR);
             assert_int_equal(info.ring_rows, ring ? 500 : 0);
             assert_int_equal(info.ring_dim, ring ? 7 : 0);
             glofnd_store_free(s);
         }
     }
-    o.loss = GLOFND_LOSS_SOGCLR;
+    losses_set(&o, LOSS_SOGCLR);
     assert_int_equal(glofnd_ctx_configure(f->c, &o), GLOFND_OK);
     glofnd_store *s = NULL; /* the ring is made of embeddings */
     assert_int_equal(glofnd_store_create(f->c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = 10}, &s),

@@ -103,6 +103,7 @@ static int choose_device(const char *name) {
     glofnd_options o;
     char why[512];
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     if (glofnd_options_set(&o, "device", name, why, sizeof why) != GLOFND_OK)
         return fprintf(stderr, "replay: --device %s: %s\n", name, why), REPLAY_UNREADABLE;
     replay_device = o.device;

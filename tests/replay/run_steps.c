@@ -10,6 +10,7 @@
 
 #include "ranks.h"
 #include "run.h"
+#include "support/losses.h"
 #include "support/on_device.h"
 
 typedef struct run {
@@ -43,7 +44,7 @@ static int find_input(const run *x, const char *name, int axes, int64_t d1, int6
 
 static int find_inputs(run *x, message *m) {
     const settings *s = &x->s;
-    const int two_views = s->modalities == 1, clip = s->o.loss == GLOFND_LOSS_CLIP;
+    const int two_views = s->modalities == 1, clip = losses_of(&s->o) == LOSS_CLIP;
     PASS(find_input(x, two_views ? "h1" : "im", 3, s->batch, s->dim, &x->in[0], m));
     PASS(find_input(x, two_views ? "h2" : "tt", 3, s->batch, s->dim, &x->in[1], m));
     if (!clip || golden_find(x->c, "index")) PASS(find_input(x, "index", 2, s->batch, 0, &x->id, m));
@@ -141,7 +142,7 @@ static int load_step(run *x, int64_t t, message *m) {
     PASS(load_labels(x, t, m));
     if (s->modalities == 2) {
         x->inverse_tau = exp(gf_npy_f64(x->log_scale, t));
-        x->gamma = s->o.loss == GLOFND_LOSS_CLIP ? 0.0 : settings_gamma(s, epoch);
+        x->gamma = losses_of(&s->o) == LOSS_CLIP ? 0.0 : settings_gamma(s, epoch);
     }
     for (int64_t k = 0; k < s->world; k++) {
         glofnd_batch *q = &x->ranks[k].batch;
@@ -266,7 +267,7 @@ static void offer_rank(const run *x, int64_t t, int64_t k) {
 static int offer_step(const run *x, int64_t t, message *m) {
     const glofnd_stats *stats = &x->ranks[0].stats;
     for (int64_t k = 0; k < x->s.world; k++) offer_rank(x, t, k);
-    if (x->s.modalities == 2 && x->s.o.loss != GLOFND_LOSS_CLIP) outputs_one(x->o, "gamma", t, x->gamma);
+    if (x->s.modalities == 2 && losses_of(&x->s.o) != LOSS_CLIP) outputs_one(x->o, "gamma", t, x->gamma);
     if (x->s.world == 1) {
         outputs_one(x->o, "log_kept_frac", t, stats->kept_share);
         outputs_one(x->o, "log_kept_frac_thr", t, stats->detector_share);

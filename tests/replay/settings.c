@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "optim/schedule.h"
+#include "support/losses.h"
 
 #define WHOLE_MAX (INT64_C(1) << 53) /* hyper.tsv is read as double */
 
@@ -80,9 +81,9 @@ static int read_two_views(settings *s, const golden_case *c, message *m) {
            "%s: hyper.tsv: loss_type '%s'; expected dcl or cl", c->id, loss);
     SAY_IF(m, s->world != 1, REPLAY_UNREADABLE, "%s: world = %lld: two views are defined for one rank only", c->id,
            (long long)s->world);
-    s->o.loss = is_text(loss, "dcl") ? GLOFND_LOSS_SOGCLR : GLOFND_LOSS_SIMCLR;
+    losses_set(&s->o, is_text(loss, "dcl") ? LOSS_SOGCLR : LOSS_SIMCLR);
     PASS(golden_number(c, "tau", &s->o.tau, m));
-    if (s->o.loss == GLOFND_LOSS_SOGCLR) PASS(golden_number(c, "gamma", &s->o.gamma, m));
+    if (losses_of(&s->o) == LOSS_SOGCLR) PASS(golden_number(c, "gamma", &s->o.gamma, m));
     return read_learner(s, c, m);
 }
 
@@ -104,11 +105,11 @@ static int read_image_text(settings *s, const golden_case *c, const char *family
     if (is_text(family, "bimodal_clip")) {
         SAY_IF(m, s->world != 1, REPLAY_UNREADABLE, "%s: world = %lld: CLIP is defined for one rank only", c->id,
                (long long)s->world);
-        s->o.loss = GLOFND_LOSS_CLIP;
+        losses_set(&s->o, LOSS_CLIP);
         return REPLAY_OK;
     }
     PASS(golden_integer(c, "multiply_tau", 0, 1, &multiply_tau, m));
-    s->o.loss = multiply_tau ? GLOFND_LOSS_FASTCLIP : GLOFND_LOSS_SOGCLR2;
+    losses_set(&s->o, multiply_tau ? LOSS_FASTCLIP : LOSS_SOGCLR2);
     if (multiply_tau) PASS(golden_number(c, "rho", &s->o.rho, m));
     PASS(read_gamma(s, c, m));
     return s->o.detector == GLOFND_DETECT_NONE ? REPLAY_OK : read_learner(s, c, m);
@@ -119,6 +120,7 @@ int settings_read(settings *s, const golden_case *c, message *m) {
     int64_t resume = 0;
     *s = (settings){.lambda_start = 1.0};
     gf_method_options_init(&s->o);
+    s->o.lambda_init = GLOFND_INIT_ONE;
     s->o.compat = GLOFND_COMPAT_OFFICIAL;
     s->o.device = replay_device;
     s->o.math = GLOFND_MATH_EXACT;

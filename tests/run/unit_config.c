@@ -6,6 +6,7 @@
 
 #include "run/config.h"
 #include "support/config_checks.h"
+#include "support/losses.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,7 +325,7 @@ TEST(test_task_clip_has_its_defaults) {
     set(&c, "task", "clip"); /* the order of keys does not matter */
     set(&c, "crop_min", "0.3");
     resolve(&c);
-    assert_int_equal(c.method.loss, GLOFND_LOSS_SOGCLR2);
+    assert_int_equal(c.method.loss, LOSS_SOGCLR2);
     assert_int_equal(c.optimizer, GF_OPTIMIZER_ADAMW);
     assert_int_equal(c.gamma_schedule, GF_GAMMA_COSINE);
     assert_int_equal(c.epochs, 37);
@@ -339,7 +340,7 @@ TEST(test_task_clip_has_its_defaults) {
     gf_config plain = fresh();
     set(&plain, "data", "shapes:n=64");
     resolve(&plain);
-    assert_int_equal(plain.method.loss, GLOFND_LOSS_SOGCLR);
+    assert_int_equal(plain.method.loss, LOSS_SOGCLR);
     assert_true(plain.crop_min == 0.08 && plain.jitter_p == 0.8 && plain.lr == 0.075);
     assert_int_equal(gf_config_dim(&plain), plain.head_out);
 }

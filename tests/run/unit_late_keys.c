@@ -72,7 +72,7 @@ TEST(test_late_keys_are_shared) {
     shares("task=clip detector=none", "task=clip alpha=0.3");
     shares("task=clip mask_duplicates=0", "task=clip mask_duplicates=0 action=weight");
     shares("similarity=bank neighbours=2", "similarity=bank detector=fnc");
-    shares("learner=ring alpha=0.1", "learner=ring alpha=0.2 ring_rate=0.5");
+    shares("learner=ring alpha=0.1", "learner=ring alpha=0.2");
     shares("", "learner=sgd");
     shares("ring_rows=640 bank_momentum=0.1", "ring_rows=320");
     shares("similarity=bank detector=none", "detector=oracle");
@@ -109,9 +109,9 @@ TEST(test_others_are_not) {
 
 /* Every key of the method is either late, or one of these: a new one has to be decided on. */
 TEST(test_every_key_of_the_method) {
-    static const char *const early[] = {"loss",    "compat",  "normalize", "tau",       "gamma",         "rho",
-                                        "tau_lr",  "tau_min", "tau_max",   "tau_beta1", "tau_beta2",     "ring_rows",
-                                        "threads", "tile",    "device",    "math",      "bank_momentum", "similarity"};
+    static const char *const early[] = {"loss",   "compat",  "normalize",     "tau",       "gamma",   "rho",
+                                        "tau_lr", "tau_min", "tau_max",       "ring_rows", "threads", "tile",
+                                        "device", "math",    "bank_momentum", "similarity"};
     const gf_config c = made("learner=ring similarity=bank"); /* with all that shapes what is remembered */
     const gf_option *o;
     int in_method, found = 0;

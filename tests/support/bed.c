@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "bed.h"
+#include "support/losses.h"
 
 int bed_sides(const bed *t) { return scene_two_views(&t->s) ? 1 : 2; }
 
@@ -21,7 +22,7 @@ void bed_read_rows(const bed *t, glofnd_anchor *rows) {
     }
 }
 
-bed bed_make(glofnd_loss loss, glofnd_detector detector) {
+bed bed_make(int loss, glofnd_detector detector) {
     bed t = {.s = scene_make("args", loss)};
     t.s.o.detector = detector;
     t.s.o.update_epoch = t.s.o.mask_epoch = 0;

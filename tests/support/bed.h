@@ -5,6 +5,7 @@
 
 #include "compare.h"
 #include "method/options.h"
+#include "support/losses.h"
 
 #define ANY_ERROR (-1) /* the header does not say which */
 
@@ -16,7 +17,7 @@ typedef struct bed { /* a store in use and a valid batch for it */
     glofnd_anchor *before; /* [sides][anchors + 1], the shared row last */
 } bed;
 
-bed bed_make(glofnd_loss loss, glofnd_detector detector);
+bed bed_make(int loss, glofnd_detector detector);
 void bed_free(bed *t);
 int bed_sides(const bed *t);
 /* All rows of the store, in the shape of bed.before. */

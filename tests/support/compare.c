@@ -11,6 +11,7 @@
 
 #include "method/store.h"
 #include "on_device.h"
+#include "support/losses.h"
 #include "util/dtype.h"
 
 void expect_near(const char *scene_name, int step, const char *what, double got, double want, double tolerance) {
@@ -135,7 +136,7 @@ static void expect_quality(const scene *s, int step, const glofnd_batch *q, cons
 static void expect_stats(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r) {
     const glofnd_stats *t = &out->stats;
     const int learned = s->o.detector == GLOFND_DETECT_GLOFND || s->o.detector == GLOFND_DETECT_SINGLE;
-    const int has_u = s->o.loss != GLOFND_LOSS_SIMCLR && s->o.loss != GLOFND_LOSS_CLIP;
+    const int has_u = losses_of(&s->o) != LOSS_SIMCLR && losses_of(&s->o) != LOSS_CLIP;
     const int quantile = (q->want & GLOFND_WANT_QUANTILE) && q->epoch >= s->o.update_epoch;
     const double k = sharpest(r);
     expect_equal(s->name, step, "stats.pairs", t->pairs, r->pairs);

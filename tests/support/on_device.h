@@ -11,6 +11,7 @@
 #include "method/context.h"
 #include "method/options.h"
 #include "method/step.h"
+#include "support/losses.h"
 
 #ifdef GF_HAVE_CUDA
 #include <cuda_runtime_api.h>
@@ -152,7 +153,7 @@ static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batc
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
-        const size_t bytes = (size_t)(q->rows * q->cols) * (gf_loss_sides(c->o.loss) == 1 ? 4 : 2);
+        const size_t bytes = (size_t)(q->rows * q->cols) * (gf_sides(&c->o) == 1 ? 4 : 2);
         const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
         const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
         uint8_t *device_keep = on_device_take(&x, NULL, bytes);

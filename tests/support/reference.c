@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "method/options.h"
+#include "support/losses.h"
 #include "util/dtype.h"
 
 static void *zeros(int64_t count, size_t size) {
@@ -58,7 +59,7 @@ void ref_store_free(ref_store *s) {
 
 static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch *q) {
     const int64_t rows = 2 * q->cols, square = rows * rows, flat = rows * q->dim;
-    const int two_views = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_ISOGCLR_VIEWS;
+    const int two_views = losses_of(o) == LOSS_SOGCLR || losses_of(o) == LOSS_SIMCLR || losses_of(o) == LOSS_ISOGCLR_VIEWS;
     *r = (ref_step){.batch = q->cols,
                     .rows = rows,
                     .dim = q->dim,

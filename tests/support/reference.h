@@ -87,6 +87,7 @@ void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 /* `before`: the averages before the step. */
 void ref_neighbours(const glofnd_options *o, const ref_store *s, const uint16_t *before, const glofnd_batch *q, ref_step *r);
+double ref_softmax_part(const glofnd_options *o);   /* weight of a row of a sample: SIMCLR, CLIP */
 int ref_individual(const glofnd_options *o);        /* a temperature per anchor */
 double ref_flagged_weight(const glofnd_options *o); /* of a flagged pair in the denominator */
 int ref_official_pairs(const glofnd_options *o);    /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */

@@ -64,7 +64,6 @@ static void learn_row(const glofnd_options *o, const glofnd_batch *q, ref_step *
     } else {
         double g = o->alpha - share_above(r, rows, a->lambda);
         if (o->lambda_normalize) g /= o->alpha;
-        if (o->lambda_clip > 0) g = clamp(g, -o->alpha * o->lambda_clip, o->alpha * o->lambda_clip);
         const double visits = (double)a->clock + (quantile_start ? 0 : 1), t = by_epoch ? q->epoch + 1.0 : visits;
         const int shrinks = o->lambda_decay > 0 && visits > o->lambda_decay;
         const double lr = shrinks ? o->lambda_lr * o->lambda_decay / visits : o->lambda_lr;
@@ -98,7 +97,7 @@ static void learn_from_ring(const glofnd_options *o, const ref_ring *ring, const
     double mean = 0;
     for (int64_t k = 0; k < rows.count; k++) mean += ring_quantile(o, ring, r, rows.first + k, q->id[i]) / (double)rows.count;
     a->clock++;
-    const double rate = fmax(1 / (double)a->clock, o->ring_rate);
+    const double rate = fmax(1 / (double)a->clock, 0.3);
     a->lambda = (float)((1 - rate) * a->lambda + rate * mean);
 }
 

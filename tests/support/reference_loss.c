@@ -5,6 +5,7 @@
  */
 #include "method/options.h"
 #include "reference.h"
+#include "support/losses.h"
 
 #include <math.h>
 
@@ -12,10 +13,10 @@
 
 int ref_official_pairs(const glofnd_options *o) {
     return o->compat == GLOFND_COMPAT_OFFICIAL &&
-           (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR);
+           (losses_of(o) == LOSS_SOGCLR2 || losses_of(o) == LOSS_FASTCLIP || losses_of(o) == LOSS_ISOGCLR);
 }
 
-int ref_individual(const glofnd_options *o) { return o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_ISOGCLR_VIEWS; }
+int ref_individual(const glofnd_options *o) { return losses_of(o) == LOSS_ISOGCLR || losses_of(o) == LOSS_ISOGCLR_VIEWS; }
 
 double ref_flagged_weight(const glofnd_options *o) {
     return o->action == GLOFND_ACTION_WEIGHT ? o->omega : o->action == GLOFND_ACTION_ATTRACT ? o->attract_omega : 0;
@@ -96,10 +97,15 @@ static void moving_average(const glofnd_options *o, ref_store *s, const glofnd_b
     }
 }
 
+/* The mean over the two rows of a sample; the authors' SimCLR adds them up. */
+double ref_softmax_part(const glofnd_options *o) {
+    return losses_of(o) == LOSS_SIMCLR && o->compat == GLOFND_COMPAT_OFFICIAL ? 1 : 0.5;
+}
+
 /* ---- SIMCLR and CLIP: log((n/c) E + exp(k S_pos)) - k A ---- */
 
 static void softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
-    const double k = 1 / r->tau[row], share = (o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1) / (double)r->batch;
+    const double k = 1 / r->tau[row], share = ref_softmax_part(o) / (double)r->batch;
     const double *s = r->sim + row * r->rows;
     const double rescale = (double)r->negatives / r->count[row], positive = exp(k * s[row ^ 1]);
     double total = positive, total_s = positive * s[row ^ 1];
@@ -133,19 +139,19 @@ static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
         weighted_s += pair * s * batch; /* = (ghat/u) Sbar */
     }
     add_alignment(o, r, row, -1 / batch);
-    const int counted = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2;
-    const double rho = o->loss == GLOFND_LOSS_FASTCLIP || ref_individual(o) ? o->rho : 0;
+    const int counted = losses_of(o) == LOSS_SOGCLR || losses_of(o) == LOSS_SOGCLR2;
+    const double rho = losses_of(o) == LOSS_FASTCLIP || ref_individual(o) ? o->rho : 0;
     r->row_loss[row] = (-r->align[row] + tau * (log_u + (counted ? log(r->count[row]) : 0) + rho)) / batch;
     if (o->compat == GLOFND_COMPAT_OFFICIAL) r->row_loss[row] = surrogate;
     r->row_dtau[row] = log_u + rho - k * weighted_s;
-    if (o->loss == GLOFND_LOSS_FASTCLIP) r->row_dtau[row] /= batch;
+    if (losses_of(o) == LOSS_FASTCLIP) r->row_dtau[row] /= batch;
 }
 
 /* ---- compat OFFICIAL with image and text: g/(u+eps) with exp(-k S_ii) inside g; u constant, S_ii not ---- */
 
 static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
     const double tau = r->tau[row], k = 1 / tau, batch = (double)r->batch, u = r->u[row] + LOSS_EPS;
-    const double scale = o->loss == GLOFND_LOSS_SOGCLR2 ? k : 1; /* core itself, or core * tau with tau constant */
+    const double scale = losses_of(o) == LOSS_SOGCLR2 ? k : 1; /* core itself, or core * tau with tau constant */
     double dk = 0;
     for (int64_t col = 0; col < r->rows; col++) {
         const double w = weight(o, r, row, col), gap = r->sim[row * r->rows + col] - r->align[row];
@@ -156,10 +162,10 @@ static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
     }
     const double ratio = r->row_ratio[row] = r->ghat[row] / u;
     add_alignment(o, r, row, -scale * ratio / batch);
-    if (o->loss == GLOFND_LOSS_SOGCLR2) {
+    if (losses_of(o) == LOSS_SOGCLR2) {
         r->row_loss[row] = ratio / batch;
         r->row_dtau[row] = -k * k * dk / batch;
-    } else if (o->loss == GLOFND_LOSS_FASTCLIP) {
+    } else if (losses_of(o) == LOSS_FASTCLIP) {
         const double tail = (o->rho + log(u)) / 2; /* rho once per sample, logs averaged over the sides */
         r->row_loss[row] = tau * (ratio + tail) / batch;
         r->row_dtau[row] = (-k * dk + tail) / batch;
@@ -185,9 +191,9 @@ static void learn_temperatures(const glofnd_options *o, ref_store *s, const glof
     for (int64_t row = 0; row < r->rows; row += r->two_views ? 2 : 1) { /* two views: one temperature, the mean gradient */
         glofnd_anchor *a = &s->row[r->two_views ? 0 : row % 2][q->id[row / 2]];
         const double g = r->two_views ? (r->row_dtau[row] + r->row_dtau[row + 1]) / 2 : r->row_dtau[row], t = ++a->tau_clock;
-        const double m = o->tau_beta1 * a->tau_m + (1 - o->tau_beta1) * g;
-        const double v = o->tau_beta2 * a->tau_v + (1 - o->tau_beta2) * g * g;
-        const double mh = m / (1 - pow(o->tau_beta1, t)), vh = v / (1 - pow(o->tau_beta2, t));
+        const double m = 0.9 * a->tau_m + (1 - 0.9) * g;
+        const double v = 0.999 * a->tau_v + (1 - 0.999) * g * g;
+        const double mh = m / (1 - pow(0.9, t)), vh = v / (1 - pow(0.999, t));
         const double tau = r->tau[row] - o->tau_lr * mh / (sqrt(vh) + 1e-8);
         a->tau = (float)fmin(fmax(tau, o->tau_min), o->tau_max);
         a->tau_m = (float)m;
@@ -199,12 +205,12 @@ static void learn_temperatures(const glofnd_options *o, ref_store *s, const glof
 
 /* Losses with one learnable tau; SOGCLR2 keeps its tau, but the authors' code reports the gradient all the same. */
 static int has_shared_tau_gradient(const glofnd_options *o) {
-    return o->loss == GLOFND_LOSS_CLIP || o->loss == GLOFND_LOSS_FASTCLIP ||
-           (o->loss == GLOFND_LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
+    return losses_of(o) == LOSS_CLIP || losses_of(o) == LOSS_FASTCLIP ||
+           (losses_of(o) == LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
 }
 
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
-    const int softmax = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP;
+    const int softmax = losses_of(o) == LOSS_SIMCLR || losses_of(o) == LOSS_CLIP;
     read_temperatures(o, s, q, r);
     for (int64_t row = 0; row < r->rows; row++) count_and_align(o, r, row);
     if (!softmax) moving_average(o, s, q, r);
@@ -251,7 +257,7 @@ static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, co
         }
     }
     ref_rank out = {.loss = (ratio1 + ratio2) / 2, .grad_scale = (dk1 + dk2) / 2};
-    if (o->loss == GLOFND_LOSS_FASTCLIP) {
+    if (losses_of(o) == LOSS_FASTCLIP) {
         out.loss = tau * (out.loss + tail);
         out.grad_scale = tau * out.grad_scale - tau * tau * tail;
     }
@@ -261,7 +267,7 @@ static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, co
 }
 
 ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const ref_step *r) {
-    if (ref_official_pairs(o) && o->loss != GLOFND_LOSS_ISOGCLR && q->rows < q->cols) return official_rank(o, q, r);
+    if (ref_official_pairs(o) && losses_of(o) != LOSS_ISOGCLR && q->rows < q->cols) return official_rank(o, q, r);
     ref_rank out = {.grad_factor = 1};
     for (int64_t row = 2 * q->row0; row < 2 * (q->row0 + q->rows); row++) {
         out.loss += r->row_loss[row];

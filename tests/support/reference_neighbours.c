@@ -4,6 +4,7 @@
 
 #include "method/formulas/neighbours.h"
 #include "reference.h"
+#include "support/losses.h"
 #include "util/dtype.h"
 
 typedef struct candidate {
@@ -42,11 +43,12 @@ static void note_gap(ref_step *r, double a, double b) { r->margin = fmin(r->marg
 
 static void attract(const glofnd_options *o, const ref_store *s, const uint16_t *before, ref_step *r, int64_t i,
                     const candidate *c) {
-    const int softmax = o->loss == GLOFND_LOSS_SIMCLR;
+    const int softmax = losses_of(o) == LOSS_SIMCLR;
     for (int64_t k = 0; k < o->neighbours && c[k].s > 0; k++) {
         r->neighbours += 1 / (double)r->batch;
         for (int64_t row = 2 * i; row < 2 * i + 2; row++) {
-            const double scale = o->neighbour_weight * (softmax ? 1 / r->tau[row] : 1) / (double)(r->batch * o->neighbours);
+            const double scale =
+                o->neighbour_weight * (softmax ? ref_softmax_part(o) / r->tau[row] : 1) / (double)(r->batch * o->neighbours);
             for (int64_t d = 0; d < r->dim; d++) {
                 const double b = (double)gf_f16_to_float(before[c[k].id * s->bank_dim + d]);
                 r->dz[row * r->dim + d] -= scale * b;

@@ -2,6 +2,7 @@
  * gradients in reference_loss.c: only flags (and the constant u) come from the step. See reference.h. */
 #include "method/options.h"
 #include "reference.h"
+#include "support/losses.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,11 +50,11 @@ double ref_objective(const glofnd_options *o, const ref_step *r, const double *h
     for (int64_t row = 0; row < r->rows; row++) {
         const row_value v = evaluate(o, r, h, row, tau[row]);
         const double n = (double)r->negatives, k = 1 / tau[row];
-        switch (o->loss) {
-        case GLOFND_LOSS_SIMCLR: sum += log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align; break;
-        case GLOFND_LOSS_CLIP: sum += (log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align) / 2; break;
-        case GLOFND_LOSS_SOGCLR:
-        case GLOFND_LOSS_SOGCLR2: sum += -v.align + tau[row] * log(v.sum_exp); break;
+        switch (losses_of(o)) {
+        case LOSS_SIMCLR:
+        case LOSS_CLIP: sum += ref_softmax_part(o) * (log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align); break;
+        case LOSS_SOGCLR:
+        case LOSS_SOGCLR2: sum += -v.align + tau[row] * log(v.sum_exp); break;
         default: sum += -v.align + tau[row] * (log(v.sum_exp / v.count) + o->rho); break;
         }
     }
@@ -67,10 +68,10 @@ double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h
         const row_value v = evaluate(o, r, h, row, tau[row]);
         const double frozen_tau = r->tau[row], u = r->u[row] + (official ? 1e-14 : 0);
         const double ratio = (official ? v.sum_gap : v.sum_exp) / v.count / u;
-        if (official && o->loss == GLOFND_LOSS_SOGCLR2) sum += ratio;
-        else if (official && o->loss == GLOFND_LOSS_FASTCLIP) sum += frozen_tau * ratio + tau[row] * (o->rho + log(u)) / 2;
+        if (official && losses_of(o) == LOSS_SOGCLR2) sum += ratio;
+        else if (official && losses_of(o) == LOSS_FASTCLIP) sum += frozen_tau * ratio + tau[row] * (o->rho + log(u)) / 2;
         else if (official) sum += frozen_tau * ratio + tau[row] * (log(u) + o->rho);
-        else if (o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2) sum += -v.align + frozen_tau * ratio;
+        else if (losses_of(o) == LOSS_SOGCLR || losses_of(o) == LOSS_SOGCLR2) sum += -v.align + frozen_tau * ratio;
         else sum += -v.align + frozen_tau * ratio + tau[row] * (log(u) + o->rho);
     }
     return sum / (double)r->batch;

@@ -12,6 +12,7 @@
 
 #include "on_device.h"
 #include "random.h"
+#include "support/losses.h"
 
 #define SAFE_MARGIN 1e-6
 
@@ -21,11 +22,12 @@ static void *array(int64_t count, size_t size) {
     return p;
 }
 
-scene scene_make(const char *name, glofnd_loss loss) {
+scene scene_make(const char *name, int loss) {
     scene s = {.batch = 13, .dim = 17, .anchors = 19, .classes = 4, .steps = 5, .with_labels = 1, .noise = 0.8, .seed = 1};
     snprintf(s.name, sizeof s.name, "%s", name);
     gf_method_options_init(&s.o);
-    s.o.loss = loss;
+    s.o.lambda_init = GLOFND_INIT_ONE;
+    losses_set(&s.o, loss);
     s.o.alpha = 0.15;
     s.o.lambda_lr = 0.2;
     s.o.tau = 0.1;
@@ -44,7 +46,7 @@ scene scene_make(const char *name, glofnd_loss loss) {
 }
 
 int scene_two_views(const scene *s) {
-    return s->o.loss == GLOFND_LOSS_SOGCLR || s->o.loss == GLOFND_LOSS_SIMCLR || s->o.loss == GLOFND_LOSS_ISOGCLR_VIEWS;
+    return losses_of(&s->o) == LOSS_SOGCLR || losses_of(&s->o) == LOSS_SIMCLR || losses_of(&s->o) == LOSS_ISOGCLR_VIEWS;
 }
 
 gf_store_spec scene_spec(const scene *s) {

@@ -2,13 +2,14 @@
  *
  * Samples belong to classes; the embeddings of a class lie around a common direction. Each step is one epoch, so that a scene of
  * five steps passes update_epoch and mask_epoch, and draws its batch from `anchors` ids, so that anchors come back.
- *     scene s = scene_make("sogclr", GLOFND_LOSS_SOGCLR);  s.o.alpha = 0.1;  scene_avoid_ties(&s);
+ *     scene s = scene_make("sogclr", LOSS_SOGCLR);  s.o.alpha = 0.1;  scene_avoid_ties(&s);
  *     scene_batch b;  scene_draw(&s, step, &b);  ... b.q is a glofnd_batch ...  scene_batch_free(&b);
  */
 #pragma once
 
 #include "method/options.h"
 #include "reference.h"
+#include "support/losses.h"
 
 typedef struct scene {
     char name[128];
@@ -28,7 +29,7 @@ typedef struct scene_batch {
     int32_t *label, *group;
 } scene_batch;
 
-scene scene_make(const char *name, glofnd_loss loss);
+scene scene_make(const char *name, int loss);
 int scene_two_views(const scene *s);
 gf_store_spec scene_spec(const scene *s);
 void scene_draw(const scene *s, int step, scene_batch *out);

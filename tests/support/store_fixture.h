@@ -41,6 +41,7 @@ static inline int fixture_open(void **state) {
     glofnd_options o;
     if (!f) return -1;
     gf_method_options_init(&o);
+    o.lambda_init = GLOFND_INIT_ONE;
     if (glofnd_ctx_create(&o, &f->c, NULL, 0) != GLOFND_OK) return -1;
     snprintf(f->dir, sizeof f->dir, "%s/glofnd-store-XXXXXX", scratch_root());
     if (!mkdtemp(f->dir)) return -1;

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "loop/trainer.h"
+#include "support/losses.h"
 #include "support/scratch.h"
 #include "support/source_file.h"
 #include "util/rng.h"
@@ -264,7 +265,7 @@ static void expect_step(golden *g) {
 
 static void expect_anchors(golden *g, const char *format, int side) {
     const gf_trainer *t = g->trainer;
-    const int has_u = t->config.method.loss != GLOFND_LOSS_SIMCLR && t->config.method.loss != GLOFND_LOSS_CLIP;
+    const int has_u = losses_of(&t->config.method) != LOSS_SIMCLR && losses_of(&t->config.method) != LOSS_CLIP;
     double lambda, log_u;
     long long clock;
     glofnd_anchor row;

@@ -31,7 +31,7 @@ static glofnd_status make_store(gf_error *err, gf_shard *s) {
     glofnd_store_info info = {.size = sizeof info};
     glofnd_options plain;
     gf_method_options_init(&plain);
-    plain.loss = s->spec.loss;
+    plain.loss = s->spec.loss, plain.pairing = s->spec.pairing;
     TRY(gf_ctx_create(err, &plain, &s->ctx));
     TRY(gf_ctx_status(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store)));
     TRY(glofnd_store_describe(s->store, &info));

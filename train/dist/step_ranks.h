@@ -19,6 +19,7 @@ typedef struct gf_shard gf_shard;
 typedef struct gf_shard_spec {
     int64_t n; /* anchors of all ranks */
     glofnd_loss loss;
+    glofnd_pairing pairing;
     int64_t rows;     /* samples that each rank draws per step */
     int64_t bank_dim; /* length of the averages; 0: there are none */
 } gf_shard_spec;

@@ -121,6 +121,7 @@ glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wi
     const gf_encoders *e = l->spec.encoders;
     const gf_shard_spec spec = {.n = l->spec.samples,
                                 .loss = config_of(l)->method.loss,
+                                .pairing = config_of(l)->method.pairing,
                                 .rows = e->batch,
                                 .bank_dim = has_bank(l) ? e->dim : 0};
     const size_t batch = (size_t)config_of(l)->batch, bytes = (size_t)e->batch * sizeof *l->slots;

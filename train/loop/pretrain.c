@@ -116,8 +116,6 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
            (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
            c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "", decoding);
     if (*gf_dataset_note(t->data)) report(p, "data: %s", gf_dataset_note(t->data));
-    if (c->method.loss == GLOFND_LOSS_SIMCLR)
-        report(p, "loss simclr is the sum over both views per image: twice the mean of NT-Xent over its 2 x batch rows");
     gf_flag_forecast_text(c, t->epoch_steps, line, sizeof line, warning, sizeof warning);
     if (*line) report(p, "%s", line);
     if (*warning) report(p, "%s", warning);

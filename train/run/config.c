@@ -339,36 +339,11 @@ static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) 
     return gf_option_set(err, &all, c, sizeof *c, key, "");
 }
 
-/* Keys of experiments that ended before 1.0, and the value without effect that configurations of older runs have. */
-static const struct {
-    const char *key;
-    double off; /* NAN: any value, as it acts only with another of these keys */
-} removed_keys[] = {
-    {"hard_beta", 0.0},         {"tau_plus", 0.0},      {"flag_probability", 1.0},
-    {"flag_seed", (double)NAN}, {"require_label", 0.0}, {"attract_alpha", 0.0},
-};
-
-/* *removed: it is such a key. E_OPTION: its value would have an effect. */
-static glofnd_status check_removed(gf_error *err, const char *key, const char *value, int *removed) {
-    *removed = 0;
-    for (size_t i = 0; i < sizeof removed_keys / sizeof *removed_keys && !*removed; i++) {
-        double x = 0.0;
-        if (strcmp(removed_keys[i].key, key) != 0) continue;
-        *removed = 1;
-        FAIL_IF(err, gf_number_read(value, &x) || (!isnan(removed_keys[i].off) && x != removed_keys[i].off), GLOFND_E_OPTION,
-                "%s: it was removed in 1.0; leave it out, or take the version of the tag experiments-2026-11", key);
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
     char plain[64];
     plain_key(key, plain, sizeof plain);
-    if (index_of(plain) < 0) {
-        int removed;
-        TRY(check_removed(err, plain, value, &removed));
-        return removed ? GLOFND_OK : fail_unknown(err, c, plain);
-    }
+    if (gf_method_option_removed(plain)) return gf_method_options_set(err, &c->method, plain, value);
+    if (index_of(plain) < 0) return fail_unknown(err, c, plain);
     /* The option as the tables know it. A share is kept beside it until the schedule is known. */
     const int at = share_index(plain);
     const size_t n = strlen(value);
@@ -388,7 +363,7 @@ glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const 
         share = x;
     }
     TRY(in_run ? gf_option_set(err, run_options(), c, sizeof *c, plain, text)
-               : gf_option_set(err, gf_method_options(), &c->method, sizeof c->method, plain, text));
+               : gf_method_options_set(err, &c->method, plain, text));
     if (at >= 0) c->share[at] = share;
     const int i = index_of(plain);
     c->given[i / 64] |= (uint64_t)1 << (i % 64);
@@ -398,6 +373,12 @@ glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const 
     }
     c->update_set |= strcmp(plain, "update_epoch") == 0;
     c->mask_set |= strcmp(plain, "mask_epoch") == 0;
+    c->pairing_set |= strcmp(plain, "pairing") == 0;
+    if (strcmp(plain, "loss") == 0) { /* clip, sogclr2 and isogclr-views of 0.x are a loss and a pairing */
+        char now[32];
+        gf_option_format(gf_option_find(gf_method_options(), sizeof c->method, "loss"), &c->method, now, sizeof now);
+        c->pairing_set = strcmp(now, text) != 0;
+    }
     return GLOFND_OK;
 }
 
@@ -468,11 +449,8 @@ glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *pat
 static const struct {
     const char *key, *views, *clip; /* NULL: as in the option table */
 } new_run_defaults[] = {
-    {"lambda_init", "quantile",
-     "quantile"}, /* thresholds that work from the first masked epoch on, however few epochs there are */
     /* The paper's image-text experiments, open_clip's views. */
     {"epochs", NULL, "37"},
-    {"loss", NULL, "sogclr2"},
     {"tau", NULL, "0.07"},
     {"gamma_schedule", NULL, "cosine"},
     {"optimizer", NULL, "adamw"},
@@ -499,16 +477,11 @@ const char *gf_config_preset(const gf_option *o, gf_train_task task) {
     return o->preset;
 }
 
-/* The authors' code starts at 1; from quantiles it starts only where it is told to. */
-static int applies(const gf_config *c, const char *key) {
-    return !is_given(c, key) && !(strcmp(key, "lambda_init") == 0 && c->method.compat == GLOFND_COMPAT_OFFICIAL);
-}
-
 /* Keys that were not given take the defaults of a new run. */
 static glofnd_status take_defaults(gf_error *err, gf_config *c) {
     for (size_t i = 0; i < sizeof new_run_defaults / sizeof *new_run_defaults; i++) {
         const char *value = default_of(i, c->task);
-        if (value && applies(c, new_run_defaults[i].key)) TRY(gf_config_set(err, c, new_run_defaults[i].key, value));
+        if (value && !is_given(c, new_run_defaults[i].key)) TRY(gf_config_set(err, c, new_run_defaults[i].key, value));
     }
     return GLOFND_OK;
 }
@@ -516,8 +489,8 @@ static glofnd_status take_defaults(gf_error *err, gf_config *c) {
 /* ----- what a configuration means ----- */
 
 static glofnd_status check_views(gf_error *err, const gf_config *c) {
-    FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_OPTION,
-            "loss: two views of an image take sogclr, simclr or isogclr-views; for images with captions set task = clip");
+    FAIL_IF(err, c->method.loss == GLOFND_LOSS_FASTCLIP, GLOFND_E_OPTION,
+            "loss: fastclip learns a temperature, which is for images with captions: set task = clip, or another loss");
     FAIL_IF(err, c->arch > GF_ARCH_RESNET50, GLOFND_E_OPTION, "arch: clip-resnet50 and vit are for task clip");
     FAIL_IF(err, c->micro_batch > 0, GLOFND_E_OPTION, "micro_batch: it is for task clip; leave it 0");
     FAIL_IF(err, c->lock != GF_LOCK_NONE, GLOFND_E_OPTION, "lock: it is for task clip; leave it none");
@@ -526,7 +499,6 @@ static glofnd_status check_views(gf_error *err, const gf_config *c) {
 
 static glofnd_status check_clip(gf_error *err, gf_config *c) {
     FAIL_IF(err, gf_config_supports(c), GLOFND_E_OPTION, "fnc_support: support views are for task views; leave it 0");
-    FAIL_IF(err, gf_loss_sides(c->method.loss) != 2, GLOFND_E_OPTION, "loss: task clip takes clip, sogclr2, fastclip or isogclr");
     FAIL_IF(err, c->micro_batch > 0 && c->batch % c->micro_batch != 0, GLOFND_E_OPTION,
             "micro_batch: %lld does not divide the batch of %lld", (long long)c->micro_batch, (long long)c->batch);
     FAIL_IF(err, c->text_width % c->text_heads != 0, GLOFND_E_OPTION, "text_heads: %d do not divide text_width %d",
@@ -548,6 +520,11 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, !*c->data, GLOFND_E_OPTION, "data: it is empty; give the SPEC of the images, for example --data shapes:n=4096");
     FAIL_IF(err, c->grad_clip > 0.0 && c->optimizer == GF_OPTIMIZER_LARS, GLOFND_E_OPTION,
             "grad_clip: lars scales the step of every tensor; take adamw or sgd, or leave it 0");
+    const glofnd_pairing pairing = c->task == GF_TASK_CLIP ? GLOFND_PAIRING_IMAGE_TEXT : GLOFND_PAIRING_VIEWS;
+    FAIL_IF(err, c->pairing_set && c->method.pairing != pairing, GLOFND_E_OPTION,
+            "task: %s, but loss or pairing ask for %s; for images with captions set task = clip, else task = views",
+            c->task == GF_TASK_CLIP ? "clip" : "views", c->task == GF_TASK_CLIP ? "two views" : "image and text");
+    c->method.pairing = pairing;
     TRY(c->task == GF_TASK_CLIP ? check_clip(err, c) : check_views(err, c));
     FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; expected at least 8, or 0", (int)c->size);
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
@@ -638,12 +615,10 @@ int gf_config_dim(const gf_config *c) { return c->task == GF_TASK_CLIP ? c->embe
 
 int gf_config_learns_tau(const gf_config *c) {
     const glofnd_loss loss = c->method.loss;
-    return c->task == GF_TASK_CLIP && c->scale_lr != 0.0 && (loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP);
+    return c->task == GF_TASK_CLIP && c->scale_lr != 0.0 && (loss == GLOFND_LOSS_SIMCLR || loss == GLOFND_LOSS_FASTCLIP);
 }
 
-int gf_config_individual_tau(const gf_config *c) {
-    return c->method.loss == GLOFND_LOSS_ISOGCLR || c->method.loss == GLOFND_LOSS_ISOGCLR_VIEWS;
-}
+int gf_config_individual_tau(const gf_config *c) { return c->method.loss == GLOFND_LOSS_ISOGCLR; }
 
 int gf_config_learns_lambda(const gf_config *c) {
     return c->method.detector == GLOFND_DETECT_GLOFND || c->method.detector == GLOFND_DETECT_SINGLE;

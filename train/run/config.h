@@ -86,6 +86,7 @@ typedef struct gf_config {
     double kmeans_accept; /* -1: grows with the epochs */
     glofnd_options method;
     int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else they follow from it */
+    int32_t pairing_set;          /* pairing was given, or a loss of 0.x that means it; else it follows from task */
     double share[GF_SHARES];      /* percent; 0: the key holds a number. Resolving turns them to epochs */
     uint64_t given[3];            /* bit i: option i of gf_config_option was given; else resolving may take the task's default */
 } gf_config;

@@ -35,11 +35,9 @@ static const struct {
     {"lambda_beta1", 0, 0},
     {"lambda_beta2", 0, 0},
     {"lambda_eps", 0, 0},
-    {"lambda_clip", 0, 0},
     {"lambda_decay", 0, 0},
     {"learner", 0, 0},
     {"ring_rows", 0, GF_REMEMBERS_RING},
-    {"ring_rate", 0, 0},
     {"similarity", 0, GF_REMEMBERS_RING}, /* a ring of embeddings, or of averages */
     {"bank_momentum", 0, GF_REMEMBERS_BANK},
     {"fnc_rule", 0, 0},

@@ -13,10 +13,8 @@
 
 typedef struct gf_learner {
     double alpha, lr, beta1, beta2, eps;
-    double clip;      /* g is clipped to +- this; 0: off */
-    double decay;     /* lr counts min(1, decay / visits); 0: lr is constant */
-    double ring_rate; /* RING: weight of a new quantile is at least this */
-    int normalize;    /* g / alpha */
+    double decay;  /* lr counts min(1, decay / visits); 0: lr is constant */
+    int normalize; /* g / alpha */
     int sgd;
     int64_t epoch_clock; /* > 0: bias correction by this instead of the anchor's visits */
     int init_visits;     /* 1: the first visit sets lambda, it is not an Adam step */
@@ -28,9 +26,7 @@ static inline gf_learner gf_learner_of(const glofnd_options *o, int image_text, 
     gf_learner l;
     l.alpha = o->alpha, l.lr = o->lambda_lr, l.beta1 = o->lambda_beta1, l.beta2 = o->lambda_beta2;
     l.eps = o->lambda_eps > 0.0 ? o->lambda_eps : official && image_text ? 1e-14 : 1e-8;
-    l.clip = o->alpha * o->lambda_clip;
     l.decay = o->lambda_decay;
-    l.ring_rate = o->ring_rate;
     l.normalize = o->lambda_normalize;
     l.sgd = o->learner == GLOFND_LEARN_SGD;
     l.epoch_clock = epoch_clock ? (int64_t)epoch + 1 : 0;
@@ -50,11 +46,10 @@ GF_HD double gf_power(double base, double exponent) {
 #endif
 }
 
-/* The subgradient of the quantile objective: alpha - share, with the authors' two options. */
+/* The subgradient of the quantile objective: alpha - share, divided by alpha on request, as the authors' option. */
 GF_HD double gf_lambda_gradient(const gf_learner *l, double share) {
     double g = l->alpha - share;
     if (l->normalize) g /= l->alpha;
-    if (l->clip > 0.0) g = fmax(-l->clip, fmin(l->clip, g));
     return g;
 }
 
@@ -104,9 +99,11 @@ GF_HD void gf_lambda_start(glofnd_anchor *row, double quantile) {
     row->clock++;
 }
 
+#define GF_RING_RATE 0.3 /* smallest weight of a new quantile */
+
 /* RING: lambda averaged with an exact quantile; counts the visit. */
-GF_HD void gf_lambda_average(const gf_learner *l, glofnd_anchor *row, double quantile) {
-    const double rate = fmax(1.0 / ((double)row->clock + 1.0), l->ring_rate);
+GF_HD void gf_lambda_average(glofnd_anchor *row, double quantile) {
+    const double rate = fmax(1.0 / ((double)row->clock + 1.0), GF_RING_RATE);
     row->lambda = (float)gf_lambda_project((1.0 - rate) * (double)row->lambda + rate * quantile);
     row->clock++;
 }

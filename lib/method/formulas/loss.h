@@ -39,14 +39,12 @@ typedef struct gf_loss_out {
 } gf_loss_out;
 
 /* Individual temperatures. */
-GF_HD int gf_loss_individual(const glofnd_options *o) {
-    return o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_ISOGCLR_VIEWS;
-}
+GF_HD int gf_loss_individual(const glofnd_options *o) { return o->loss == GLOFND_LOSS_ISOGCLR; }
 
 /* 1: the sum of exp times S is needed. */
 static inline int gf_loss_needs_mean(const glofnd_options *o) {
-    const int plain = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2;
-    return !plain || (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SIMCLR);
+    if (o->loss == GLOFND_LOSS_SIMCLR) return o->pairing == GLOFND_PAIRING_IMAGE_TEXT; /* for the gradient of tau */
+    return o->loss != GLOFND_LOSS_SOGCLR || o->compat == GLOFND_COMPAT_OFFICIAL;
 }
 
 /* log(exp(a) + exp(b)), also for -inf. */
@@ -60,7 +58,7 @@ GF_HD double gf_update_log_u(const gf_loss_in *x, double log_g) {
     return gf_log_add(x->log_rest + x->log_u, x->log_gamma + log_g);
 }
 
-/* SogCLR: the global contrastive loss, and its forms SOGCLR2, FASTCLIP, ISOGCLR, ISOGCLR_VIEWS of the paper.
+/* SogCLR: the global contrastive loss, and its forms FASTCLIP and ISOGCLR.
  *     l_i = -align + tau log(c u),   u <- (1-gamma) u + gamma ghat,   ghat = (1/c) sum exp(S/tau)
  * u estimates the mean over the whole dataset and is a constant for the gradient. So the gradient of the second term is
  * tau grad(ghat) / u, and d l_i / d S = exp(S/tau) / (c u): with 1/B, that is exp(S/tau + log_w). */
@@ -84,11 +82,16 @@ GF_HD gf_loss_out gf_sogclr_loss_gradient(const glofnd_options *o, const gf_loss
     return y;
 }
 
+/* Weight of a row of a sample in the softmax loss: a mean over its two rows. The authors' SimCLR adds up both views. */
+GF_HD double gf_softmax_weight(const glofnd_options *o) {
+    return o->compat == GLOFND_COMPAT_OFFICIAL && o->pairing == GLOFND_PAIRING_VIEWS ? 1.0 : 0.5;
+}
+
 /* SimCLR (NT-Xent, InfoNCE) and CLIP: a softmax over the positive and the kept negatives of the batch.
  *     l_r = log D - align/tau,   D = (n/c) sum_kept exp(S/tau) + exp(S_pos/tau)
- * The kept negatives are scaled up to the full count. SimCLR sums its two views, CLIP averages its two sides. */
+ * The kept negatives are scaled up to the full count. The loss is the mean over the two rows of every sample. */
 GF_HD gf_loss_out gf_softmax_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
-    const double half = o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1.0, share = half / x->batch, k = 1.0 / x->tau;
+    const double share = gf_softmax_weight(o) / x->batch, k = 1.0 / x->tau;
     const double log_scale = log(x->negatives / x->weight);
     const double log_d = gf_log_add(log_scale + x->log_sum, k * x->positive);
     const double p_positive = exp(k * x->positive - log_d), p_negative = exp(log_scale + x->log_sum - log_d);
@@ -105,15 +108,15 @@ GF_HD gf_loss_out gf_softmax_loss_gradient(const glofnd_options *o, const gf_los
 #define GF_LOG_EPS (-32.236191301916641)  /* log(1e-14), added to u */
 #define GF_LOG_TINY (-80.590478254791605) /* log(1e-35): a u below it counts as never set */
 
-/* SOGCLR2, FASTCLIP, ISOGCLR as the authors' code computes them (compat OFFICIAL).
+/* SOGCLR, FASTCLIP, ISOGCLR for image and text as the authors' code computes them (compat OFFICIAL).
  * Here the positive stands inside the exponent, ghat = (1/c) sum exp((S_ij - S_ii)/tau), and so inside u; a small constant is
- * added to u; SOGCLR2 ("v1") is not multiplied by tau. docs/method.md lists the differences from the paper. */
+ * added to u; SOGCLR ("v1") is not multiplied by tau. docs/method.md lists the differences from the paper. */
 GF_HD gf_loss_out gf_fastclip_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     const double k = 1.0 / x->tau, log_c = log(x->weight), log_g = x->log_sum - log_c - k * x->align;
     const int fresh = x->gamma >= 1.0 || x->log_u < GF_LOG_TINY || !isfinite(x->log_u);
     const double log_u = fresh ? log_g : gf_update_log_u(x, log_g), log_ue = gf_log_add(log_u, GF_LOG_EPS);
     const double ratio = exp(log_g - log_ue), slope = ratio * (x->mean_s - x->align);
-    const double scale = o->loss == GLOFND_LOSS_SOGCLR2 ? 1.0 : x->tau;
+    const double scale = o->loss == GLOFND_LOSS_SOGCLR ? 1.0 : x->tau;
     gf_loss_out y = GF_ZERO;
     y.log_u = log_u;
     y.log_w = -k * x->align - log_c - log_ue + log(k * scale / x->batch);
@@ -133,8 +136,7 @@ GF_HD gf_loss_out gf_fastclip_loss_gradient(const glofnd_options *o, const gf_lo
 }
 
 GF_HD gf_loss_out gf_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
-    const int softmax = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP;
-    if (softmax) return gf_softmax_loss_gradient(o, x);
-    if (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SOGCLR) return gf_fastclip_loss_gradient(o, x);
+    if (o->loss == GLOFND_LOSS_SIMCLR) return gf_softmax_loss_gradient(o, x);
+    if (o->compat == GLOFND_COMPAT_OFFICIAL && o->pairing == GLOFND_PAIRING_IMAGE_TEXT) return gf_fastclip_loss_gradient(o, x);
     return gf_sogclr_loss_gradient(o, x);
 }

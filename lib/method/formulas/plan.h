@@ -98,10 +98,11 @@ typedef struct gf_loss_totals {
     double loss, grad_scale, grad_tau;
 } gf_loss_totals;
 
-/* The authors compute the gradient of SOGCLR2's temperature, then freeze it. */
+/* One temperature that the caller may learn. The authors compute its gradient for SOGCLR on image and text, too, then freeze it. */
 GF_HD int gf_totals_learn_tau(const gf_plan *p) {
     const glofnd_loss loss = p->o.loss;
-    return loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP || (p->official && loss == GLOFND_LOSS_SOGCLR2);
+    if (loss == GLOFND_LOSS_FASTCLIP) return 1;
+    return p->sides == 2 && (loss == GLOFND_LOSS_SIMCLR || (p->official && loss == GLOFND_LOSS_SOGCLR));
 }
 
 /* `graded`: with the second half of the step. The authors' ranks report K times their share, the part of the ratio by half; the

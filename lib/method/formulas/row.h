@@ -47,7 +47,7 @@ GF_HD gf_window gf_window_at(float lo, float mid, float hi, int open) {
 GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_anchor *row, int ring_ready, double quantile) {
     if (!p->updating) return 0;
     if (p->o.learner == GLOFND_LEARN_RING) {
-        if (ring_ready && isfinite(quantile)) gf_lambda_average(&p->learner, row, quantile);
+        if (ring_ready && isfinite(quantile)) gf_lambda_average(row, quantile);
         return 0;
     }
     if (!gf_row_starts(p, row)) return 1;
@@ -143,12 +143,15 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
 
 /* ----- state ----- */
 
-/* ISOGCLR, ISOGCLR_VIEWS: one Adam step of an individual temperature. */
+#define GF_TAU_BETA1 0.9
+#define GF_TAU_BETA2 0.999
+
+/* ISOGCLR: one Adam step of an individual temperature. */
 GF_HD void gf_row_update_tau(const glofnd_options *o, glofnd_anchor *row, double tau, double g) {
     const double clock = (double)++row->tau_clock;
-    const double m = o->tau_beta1 * (double)row->tau_m + (1.0 - o->tau_beta1) * g;
-    const double v = o->tau_beta2 * (double)row->tau_v + (1.0 - o->tau_beta2) * g * g;
-    const double step = m / (1.0 - gf_power(o->tau_beta1, clock)) / (sqrt(v / (1.0 - gf_power(o->tau_beta2, clock))) + 1e-8);
+    const double m = GF_TAU_BETA1 * (double)row->tau_m + (1.0 - GF_TAU_BETA1) * g;
+    const double v = GF_TAU_BETA2 * (double)row->tau_v + (1.0 - GF_TAU_BETA2) * g * g;
+    const double step = m / (1.0 - gf_power(GF_TAU_BETA1, clock)) / (sqrt(v / (1.0 - gf_power(GF_TAU_BETA2, clock))) + 1e-8);
     row->tau_m = (float)m;
     row->tau_v = (float)v;
     row->tau = (float)fmax(o->tau_min, fmin(o->tau_max, tau - o->tau_lr * step));
@@ -160,7 +163,7 @@ GF_HD float gf_row_mean_u(const double *log_u, int count) {
 }
 
 /* SIMCLR, CLIP: no moving average is kept. */
-GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIMCLR && p->o.loss != GLOFND_LOSS_CLIP; }
+GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIMCLR; }
 
 /* ----- gradient ----- */
 

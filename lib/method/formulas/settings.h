@@ -5,27 +5,19 @@
 
 #include "glofnd.h"
 
-/* The loss. `c` is the number of kept negatives of a row, B the global batch, S a cosine similarity.
- * Two views of one image (unimodal; a store of one modality): summed over both views, divided by B. So SIMCLR and its gradient
- * are twice those of NT-Xent as a mean over 2B rows.
- *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      global contrastive loss
- *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, negatives rescaled
- *   ISOGCLR_VIEWS  the form of ISOGCLR, one temperature for both views of an anchor        iSogCLR (experimental)
- * Image and text (bimodal; a store of two modalities):
- *   CLIP      the SIMCLR form on images and on texts, averaged; no detector: plain CLIP
- *   SOGCLR2   the SOGCLR form on both sides, constant tau                                  bimodal SogCLR, FastCLIP v1
- *   FASTCLIP  the same with a learnable tau and a penalty rho * tau; grad_tau in the stats FastCLIP v3
- *   ISOGCLR   a temperature per anchor and side, learned in the store                      iSogCLR, FastCLIP v2 */
+/* What the two embeddings of a sample are. */
+typedef int32_t glofnd_pairing;
+enum { GLOFND_PAIRING_VIEWS = 0, GLOFND_PAIRING_IMAGE_TEXT = 1 };
+
+/* The loss. `c` is the number of kept negatives of a row, B the global batch, S a cosine similarity. Two views of an image: the
+ * sum over both views, divided by B; SIMCLR: the mean over the 2 B rows. Image and text: the sum over both sides, divided by B;
+ * SIMCLR: their mean.
+ *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      SogCLR, FastCLIP v1
+ *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, InfoNCE, CLIP
+ *   FASTCLIP  the form of SOGCLR with a learnable tau and a penalty rho * tau              FastCLIP v3
+ *   ISOGCLR   the same with a temperature per anchor and side, learned in the store        iSogCLR, FastCLIP v2 */
 typedef int32_t glofnd_loss;
-enum {
-    GLOFND_LOSS_SOGCLR = 0,
-    GLOFND_LOSS_SIMCLR = 1,
-    GLOFND_LOSS_CLIP = 2,
-    GLOFND_LOSS_SOGCLR2 = 3,
-    GLOFND_LOSS_FASTCLIP = 4,
-    GLOFND_LOSS_ISOGCLR = 5,
-    GLOFND_LOSS_ISOGCLR_VIEWS = 6 /* experimental */
-};
+enum { GLOFND_LOSS_SOGCLR = 0, GLOFND_LOSS_SIMCLR = 1, GLOFND_LOSS_FASTCLIP = 2, GLOFND_LOSS_ISOGCLR = 3 };
 
 /* The rule that flags false negatives.
  *   NONE     no pair is flagged
@@ -81,12 +73,11 @@ enum { GLOFND_COMPAT_PAPER = 0, GLOFND_COMPAT_OFFICIAL = 1 };
 
 /* Precision of products of embeddings; sums and per-row arithmetic do not depend on it.
  *   AUTO     CUDA: BF16 where tau >= 0.05, else SPLIT. CPU: EXACT
- *   EXACT    float32, no tensor cores; FNC TOPK always. On the CPU also TF32 and SPLIT
- *   TF32     at least the 10 bits of that format; done as SPLIT
+ *   EXACT    float32, no tensor cores; FNC TOPK always. On the CPU also SPLIT
  *   BF16     S is wrong by up to 4e-3, typically 2e-4 at dim 128
  *   SPLIT    three BF16 products: S is wrong by up to 3e-5, typically 1e-6 */
 typedef int32_t glofnd_math;
-enum { GLOFND_MATH_AUTO = 0, GLOFND_MATH_EXACT = 1, GLOFND_MATH_TF32 = 2, GLOFND_MATH_BF16 = 3, GLOFND_MATH_SPLIT = 4 };
+enum { GLOFND_MATH_AUTO = 0, GLOFND_MATH_EXACT = 1, GLOFND_MATH_BF16 = 2, GLOFND_MATH_SPLIT = 3 };
 
 /* Experimental. The similarities that thresholds are learned from and compared with, for GLOFND, SINGLE and FNC QUANTILE.
  *   EMBEDDING  of the two embeddings, as in the loss
@@ -96,45 +87,51 @@ typedef int32_t glofnd_similarity;
 enum { GLOFND_SIMILARITY_EMBEDDING = 0, GLOFND_SIMILARITY_BANK = 1 };
 
 struct glofnd_options {
+    glofnd_pairing pairing;
     glofnd_loss loss;
     glofnd_detector detector;
     glofnd_action action;
+    glofnd_compat compat;
+    int32_t normalize;    /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
+    double alpha;         /* fraction of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
+    double omega;         /* weight of a flagged pair under ACTION_WEIGHT */
+    double attract_omega; /* ACTION_ATTRACT: the weight that attracted pairs keep in the denominator, in [0,1]. 0: they leave it.
+                             1: they stay, as in SupCon */
+
     glofnd_learner learner;
     glofnd_lambda_init lambda_init;
-    glofnd_fnc_rule fnc_rule;
-    glofnd_compat compat;
-    int32_t normalize;        /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
     int32_t update_epoch;     /* first epoch that moves lambda */
     int32_t mask_epoch;       /* first epoch whose loss uses the flags; >= update_epoch */
     int32_t lambda_warmup;    /* epochs from update_epoch on in which all anchors share one lambda */
     int32_t lambda_normalize; /* 1: g / alpha, as the authors' option */
-    double alpha;             /* share of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
-    double omega;             /* weight of a flagged pair under ACTION_WEIGHT */
     double lambda_lr, lambda_beta1, lambda_beta2;
-    double lambda_eps;  /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
-    double lambda_clip; /* g clipped to +- alpha * this; 0: off */
-    double tau, gamma;  /* temperature; weight of the newest batch in u, in (0,1] */
-    double rho;         /* FASTCLIP, ISOGCLR: penalty of the temperature */
-    double tau_lr, tau_min, tau_max, tau_beta1, tau_beta2; /* ISOGCLR: Adam of the individual temperatures */
-    int64_t ring_rows;                                     /* RING: embeddings remembered */
-    double ring_rate;                                      /* RING: weight of a new quantile is max(1/visits, this) */
-    int32_t threads;                                       /* 0: as many as OpenMP would use */
-    int32_t tile;                                          /* rows of a tile, a multiple of 32; 0: chosen by shape */
-    glofnd_device device;                                  /* fixed when the context is made */
-    glofnd_math math;
-    double bank_momentum; /* BANK: weight of the old average, in [0,1) */
-    glofnd_similarity similarity;
-    int32_t reserved;                   /* 0 */
+    double lambda_eps;   /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
+    double lambda_decay; /* ADAM, SGD, per anchor: lambda_lr counts min(1, this / visits of the anchor). 0: it is constant */
+    int64_t ring_rows;   /* RING: embeddings remembered */
+
+    glofnd_fnc_rule fnc_rule;
+    glofnd_fnc_aggregate fnc_aggregate; /* of the scores of support vectors */
     double fnc_threshold;               /* FNC THRESHOLD: pairs of a larger score are flagged */
     int32_t fnc_support;                /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
-    glofnd_fnc_aggregate fnc_aggregate; /* of their scores */
-    double attract_omega; /* ACTION_ATTRACT: the weight that attracted pairs keep in the denominator, in [0,1]. 0: they leave it.
-                             1: they stay, as in SupCon */
+
+    glofnd_similarity similarity;
+    double bank_momentum; /* BANK: weight of the old average, in [0,1) */
     /* BANK, two views: from mask_epoch on every anchor is also attracted by the averages of this many of its nearest samples in
      * the whole store, at most 8; 0: off. Several ranks: see glofnd_step_grad(). */
     int64_t neighbours;
     int64_t neighbour_rows;  /* samples searched in a step, a window of the store that moves; 0: all */
     double neighbour_weight; /* of this attraction; that of the other view is 1 */
-    double neighbour_share; /* of the batch's anchors that are attracted: those whose nearest one is the most similar. In (0,1] */
-    double lambda_decay;    /* ADAM, SGD, per anchor: lambda_lr counts min(1, this / visits of the anchor). 0: it is constant */
+    double neighbour_share;  /* fraction of the batch's anchors that are attracted: those with the most similar one. In (0,1] */
+
+    double tau, gamma;               /* temperature; weight of the newest batch in u, in (0,1] */
+    double rho;                      /* FASTCLIP, ISOGCLR: penalty of the temperature */
+    double tau_lr, tau_min, tau_max; /* ISOGCLR: Adam of the individual temperatures */
+
+    glofnd_device device; /* fixed when the context is made */
+    glofnd_math math;
+    int32_t threads; /* 0: as many as OpenMP would use */
 };
+
+/* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
+ * of modalities of the store. */
+static inline int gf_sides(const glofnd_options *o) { return o->pairing == GLOFND_PAIRING_IMAGE_TEXT ? 2 : 1; }
