@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
+static const char *const LOSS[] = {"sogclr",   "simclr",  "clip",          "sogclr2",
+                                   "fastclip", "isogclr", "isogclr-views", "fastclip-views"};
 static const char *const ACTION[] = {"drop", "attract", "weight"};
 static const char *const COMPAT[] = {"paper", "official"};
 

@@ -325,7 +325,7 @@ TEST(test_task_clip_has_its_defaults) {
     set(&c, "task", "clip"); /* the order of keys does not matter */
     set(&c, "crop_min", "0.3");
     resolve(&c);
-    assert_int_equal(c.method.loss, LOSS_SOGCLR2);
+    assert_int_equal(losses_of(&c.method), LOSS_SOGCLR2);
     assert_int_equal(c.optimizer, GF_OPTIMIZER_ADAMW);
     assert_int_equal(c.gamma_schedule, GF_GAMMA_COSINE);
     assert_int_equal(c.epochs, 37);
@@ -388,10 +388,10 @@ TEST(test_what_does_not_go_together) {
     static const struct {
         const char *task, *key, *value, *part;
     } cases[] = {
-        {"views", "loss", "clip", "task = clip"},    {"views", "arch", "vit", "task clip"},
-        {"views", "micro_batch", "32", "task clip"}, {"views", "lock", "text", "task clip"},
-        {"clip", "loss", "simclr", "fastclip"},      {"clip", "micro_batch", "100", "divide"},
-        {"clip", "text_heads", "7", "text_heads"},   {"views", "detector", "groups", "mask_duplicates"},
+        {"views", "loss", "clip", "task = clip"},       {"views", "arch", "vit", "task clip"},
+        {"views", "micro_batch", "32", "task clip"},    {"views", "lock", "text", "task clip"},
+        {"clip", "loss", "isogclr-views", "two views"}, {"clip", "micro_batch", "100", "divide"},
+        {"clip", "text_heads", "7", "text_heads"},      {"views", "detector", "groups", "mask_duplicates"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gf_config c = fresh();
@@ -415,4 +415,29 @@ TEST(test_what_does_not_go_together) {
     unresolved(c, "tau");
     set(&c, "tau", "0.01"); /* 1/0.01 is a little more than 100 in floating point */
     resolve(&c);
+}
+
+/* Options of the method have one default: that of the library. A new run has others only where its task or its schedule says so. */
+TEST(test_defaults_are_those_of_the_library) {
+    static const char *const of_the_schedule[] = {"update_epoch", "mask_epoch"}; /* start_epoch */
+    static const char *const of_the_task[] = {"pairing", "tau"};                 /* clip */
+    glofnd_options *o;
+    const char *key;
+    char want[64], range[256];
+    assert_int_equal(glofnd_options_create(&o), GLOFND_OK);
+    for (int clip = 0; clip < 2; clip++) {
+        gf_config c = fresh();
+        set(&c, "data", "shapes:n=64");
+        if (clip) set(&c, "task", "clip");
+        resolve(&c);
+        for (int i = 0; glofnd_options_describe(i, &key, NULL, range, sizeof range); i++) {
+            char got[64];
+            int own = strcmp(key, of_the_schedule[0]) == 0 || strcmp(key, of_the_schedule[1]) == 0;
+            own |= clip && (strcmp(key, of_the_task[0]) == 0 || strcmp(key, of_the_task[1]) == 0);
+            assert_int_equal(glofnd_options_get(o, key, want, sizeof want, NULL, 0), GLOFND_OK);
+            assert_int_equal(glofnd_options_get(&c.method, key, got, sizeof got, NULL, 0), GLOFND_OK);
+            if (!own && strcmp(want, got) != 0) fail_msg("%s: %s in the library, %s in a new run", key, want, got);
+        }
+    }
+    glofnd_options_free(o);
 }

@@ -20,7 +20,7 @@ run $data $tiny --out x --batch two;            wants 'wrong type' 2 'batch' 'tw
 run $data $tiny --out x --epochs 0;             wants 'out of range' 2 'epochs' '[1, 1000000]'
 run $data $tiny --out x --alpha 2;              wants 'out of range' 2 'alpha'
 run $data $tiny --out x --optimizer adam;       wants 'unknown name' 2 'optimizer' 'lars|sgd|adamw'
-run $data $tiny --out x --loss clip;            wants 'a loss for image and text' 2 'loss' 'sogclr'
+run $data $tiny --out x --loss clip;            wants 'a loss for image and text' 2 'loss' 'task = clip'
 run $data $tiny --out x --learning-rate 1;      wants 'a key of others' 2 'learning_rate' 'lr'
 run $data $tiny --out x --detector groups;      wants 'groups that do not exist' 2 'detector' 'groups' 'task = clip'
 run $data $tiny --out x --warmup-epochs 2;      wants 'all warm-up' 2 'warmup_epochs'

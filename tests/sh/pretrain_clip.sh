@@ -11,7 +11,7 @@ small="$small --batch 16 --epochs 3 --start-epoch 1 --threads 1 --workers 2 --lo
 data='--data shapes:n=80,classes=5,size=16,seed=1'
 
 # ----- the command -----
-run pretrain $data $small --out x --loss simclr;        wants 'a loss for views' 2 'loss' 'fastclip'
+run pretrain $data $small --out x --loss isogclr-views;        wants 'a loss for views' 2 'loss' 'two views'
 run pretrain $data $small --out x --micro-batch 5;      wants 'a part that does not fit' 2 'micro_batch'
 run pretrain $data $small --out x --vocab nowhere.gz;   wants 'no vocabulary' 1 'nowhere.gz'
 echo 'no merges at all' > words.txt; echo 'a b c' >> words.txt
