@@ -30,7 +30,6 @@ static gf_cuda_math choose_math(const gf_plan *plan, int tau_known) {
     switch (plan->o.math) {
     case GLOFND_MATH_EXACT: return GF_CUDA_EXACT;
     case GLOFND_MATH_BF16: return GF_CUDA_BF16;
-    case GLOFND_MATH_TF32: /* 1.5 of its products, and 6 bits more */
     case GLOFND_MATH_SPLIT: return GF_CUDA_SPLIT;
     case GLOFND_MATH_AUTO: break;
     }

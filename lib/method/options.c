@@ -119,8 +119,9 @@ static int official_starts_twice(const glofnd_options *o) {
     return is_official(o) && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0;
 }
 static int official_scores(const glofnd_options *o) { return is_official(o) && is_scored(o); }
-static int official_isogclr(const glofnd_options *o) {
-    return is_official(o) && o->loss == GLOFND_LOSS_ISOGCLR && o->pairing == GLOFND_PAIRING_VIEWS;
+static int official_temperatures(const glofnd_options *o) {
+    return is_official(o) && o->pairing == GLOFND_PAIRING_VIEWS &&
+           (o->loss == GLOFND_LOSS_ISOGCLR || o->loss == GLOFND_LOSS_FASTCLIP);
 }
 static int averages_score(const glofnd_options *o) { return o->similarity == GLOFND_SIMILARITY_BANK && is_scored(o); }
 static int quantile_of_support(const glofnd_options *o) {
@@ -140,7 +141,7 @@ static const struct {
     {official_starts_twice, "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to "
                             "0, or lambda_init to one"},
     {official_scores, "fnc_rule: the authors' code has no topk and no threshold; set quantile, or compat paper"},
-    {official_isogclr, "loss: the authors' code has no isogclr for two views; set compat to paper"},
+    {official_temperatures, "loss: the authors' code has no fastclip and no isogclr for two views; set compat to paper"},
     {averages_score, "fnc_rule: topk and threshold do not go with similarity bank; set quantile"},
     {quantile_of_support,
      "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold, or fnc_support to 0"},

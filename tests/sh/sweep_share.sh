@@ -20,7 +20,7 @@ variant between update_epoch=1 mask_epoch=3
 variant single detector=single
 variant warm lambda_warmup=1 lambda_init=one
 variant one lambda_init=one lambda_lr=0.2
-variant rates lambda_normalize=1 lambda_beta1=0.5 lambda_beta2=0.9 lambda_eps=1e-6 lambda_clip=2
+variant rates lambda_normalize=1 lambda_beta1=0.5 lambda_beta2=0.9 lambda_eps=1e-6
 variant decay lambda_decay=1
 variant weight action=weight omega=0.3
 variant supcon action=attract attract_omega=0.5

@@ -140,11 +140,11 @@ static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
     }
     add_alignment(o, r, row, -1 / batch);
     const int counted = losses_of(o) == LOSS_SOGCLR || losses_of(o) == LOSS_SOGCLR2;
-    const double rho = losses_of(o) == LOSS_FASTCLIP || ref_individual(o) ? o->rho : 0;
+    const double rho = o->loss == GLOFND_LOSS_FASTCLIP || ref_individual(o) ? o->rho : 0;
     r->row_loss[row] = (-r->align[row] + tau * (log_u + (counted ? log(r->count[row]) : 0) + rho)) / batch;
     if (o->compat == GLOFND_COMPAT_OFFICIAL) r->row_loss[row] = surrogate;
     r->row_dtau[row] = log_u + rho - k * weighted_s;
-    if (losses_of(o) == LOSS_FASTCLIP) r->row_dtau[row] /= batch;
+    if (o->loss == GLOFND_LOSS_FASTCLIP) r->row_dtau[row] /= batch;
 }
 
 /* ---- compat OFFICIAL with image and text: g/(u+eps) with exp(-k S_ii) inside g; u constant, S_ii not ---- */
@@ -205,7 +205,7 @@ static void learn_temperatures(const glofnd_options *o, ref_store *s, const glof
 
 /* Losses with one learnable tau; SOGCLR2 keeps its tau, but the authors' code reports the gradient all the same. */
 static int has_shared_tau_gradient(const glofnd_options *o) {
-    return losses_of(o) == LOSS_CLIP || losses_of(o) == LOSS_FASTCLIP ||
+    return losses_of(o) == LOSS_CLIP || o->loss == GLOFND_LOSS_FASTCLIP ||
            (losses_of(o) == LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
 }
 
