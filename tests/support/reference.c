@@ -59,7 +59,7 @@ void ref_store_free(ref_store *s) {
 
 static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch *q) {
     const int64_t rows = 2 * q->cols, square = rows * rows, flat = rows * q->dim;
-    const int two_views = losses_of(o) == LOSS_SOGCLR || losses_of(o) == LOSS_SIMCLR || losses_of(o) == LOSS_ISOGCLR_VIEWS;
+    const int two_views = o->pairing == GLOFND_PAIRING_VIEWS;
     *r = (ref_step){.batch = q->cols,
                     .rows = rows,
                     .dim = q->dim,

@@ -45,9 +45,7 @@ scene scene_make(const char *name, int loss) {
     return s;
 }
 
-int scene_two_views(const scene *s) {
-    return losses_of(&s->o) == LOSS_SOGCLR || losses_of(&s->o) == LOSS_SIMCLR || losses_of(&s->o) == LOSS_ISOGCLR_VIEWS;
-}
+int scene_two_views(const scene *s) { return s->o.pairing == GLOFND_PAIRING_VIEWS; }
 
 gf_store_spec scene_spec(const scene *s) {
     const int ring = s->o.learner == GLOFND_LEARN_RING;
