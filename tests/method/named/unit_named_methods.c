@@ -112,7 +112,7 @@ TEST(objectives_have_these_gradients) {
 
 /* ---- definitions of the papers, in another form than the reference's ---- */
 
-/* SupCon: the mean over rows of -1/|P| sum_p log(exp(S_p/tau) / sum_a exp(S_a/tau)); ours is the sum over rows / B. */
+/* SupCon: the mean over rows of -1/|P| sum_p log(exp(S_p/tau) / sum_a exp(S_a/tau)). */
 TEST(supcon_is_that_of_its_paper) {
     scene s = make(&METHODS[0]);
     s.o.update_epoch = s.o.mask_epoch = 0;
@@ -135,7 +135,7 @@ TEST(supcon_is_that_of_its_paper) {
             if (j / 2 != i / 2 && (x < 0 || x != y)) continue;
             positives += r.sim[i * r.rows + j] / s.o.tau, count++;
         }
-        loss += (log(all) - positives / count) / (double)s.batch;
+        loss += (log(all) - positives / count) / (double)r.rows;
     }
     expect_near(s.name, 0, "SupCon", out.stats.loss, loss, 1e-5);
     ref_step_free(&r);
