@@ -16,7 +16,7 @@ static int learns(const glofnd_options *o) { return o->detector == GLOFND_DETECT
 static double fall_in(const glofnd_options *o, int32_t epoch, int64_t steps) {
     const int shared = o->detector == GLOFND_DETECT_SINGLE || epoch < o->update_epoch + o->lambda_warmup;
     /* A visit with nothing above lambda: Adam's step is lambda_lr whatever the gradient, SGD's lambda_lr times alpha. */
-    double g = o->lambda_normalize ? 1.0 : o->alpha;
+    const double g = o->lambda_normalize ? 1.0 : o->alpha;
     return (o->learner == GLOFND_LEARN_SGD ? o->lambda_lr * g : o->lambda_lr) * (shared ? (double)steps : 1.0);
 }
 
