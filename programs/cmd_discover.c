@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "programs/trained_run.h"
-#include "programs/discover_job.h"
 #include "programs/cli.h"
+#include "programs/discover_job.h"
+#include "programs/trained_run.h"
 #include "util/array.h"
 #include "util/machine.h"
 #include "util/parallel.h"

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "method/formulas/plan.h"
-#include "method/formulas/row.h"
 #include "method/formulas/record.h"
+#include "method/formulas/row.h"
 #include "util/status.h"
 
 typedef struct gf_device_ctx gf_device_ctx;     /* stream and workspace, defined by the device */

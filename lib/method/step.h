@@ -12,12 +12,12 @@ typedef struct gf_step {
     gf_plan plan;           /* sizes and the meaning of the options for this batch */
     const gf_pair_ops *ops; /* passes over all pairs */
     gf_workspace *ws;
-    glofnd_store *store;      /* NULL in glofnd_step_grad */
-    glofnd_store lent;        /* glofnd_ctx_state: store points here */
-    int reuse;                /* the gradient may use the tiles of the sums: both in one call */
-    int tiles_made;           /* the sums find them where a selection left them */
+    glofnd_store *store;         /* NULL in glofnd_step_grad */
+    glofnd_store lent;           /* glofnd_ctx_state: store points here */
+    int reuse;                   /* the gradient may use the tiles of the sums: both in one call */
+    int tiles_made;              /* the sums find them where a selection left them */
     glofnd_anchor shared_row[2]; /* the one lambda of all anchors, moved in the course of the step */
-    int shared_moves[2];      /* it is updated after the sums */
+    int shared_moves[2];         /* it is updated after the sums */
     int64_t rescued, repeats;
 } gf_step;
 

@@ -14,8 +14,8 @@
 
 #ifdef GF_HAVE_DNNL
 
-#include "nn/cpu/kernels/net_kernels.h"
 #include "nn/cpu/dnn_wino.h"
+#include "nn/cpu/kernels/net_kernels.h"
 
 #define FP32_LIMIT 2e-6 /* relative error of whole arrays, as for plain convolutions (unit_dnn.c) */
 #define BF16_LIMIT 3e-3 /* results rounded to bf16 */

@@ -16,10 +16,10 @@
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
 
-#include "loader/cuda/cuda_augment.h"
-#include "loader/cuda/cuda_feed.h"
 #include "cuda/cuda_device.h"
 #include "data/dataset_format.h"
+#include "loader/cuda/cuda_augment.h"
+#include "loader/cuda/cuda_feed.h"
 #include "loader/loader.h"
 #include "support/random.h"
 #include "util/dtype.h"

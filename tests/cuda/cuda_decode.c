@@ -17,9 +17,9 @@
 #include <cuda_runtime_api.h>
 #include <jpeglib.h>
 
-#include "loader/cuda/cuda_feed.h"
 #include "cuda/cuda_device.h"
 #include "image/image.h"
+#include "loader/cuda/cuda_feed.h"
 #include "loader/loader.h"
 #include "support/scratch.h"
 

@@ -16,8 +16,8 @@ any() { for match in $1; do [ -e "$match" ] && return 0; done; return 1; }
 
 # ----- links and paths -----
 
-folders='src|cli|include|python|tests|tools|configs|docs|bench|examples|fuzz|cmake|\.ci'
-find src cli include python tests tools bench examples fuzz cmake -type f > "$scratch/files"
+folders='lib|train|programs|include|python|tests|tools|configs|docs|bench|examples|fuzz|cmake|\.ci'
+find lib train programs include python tests tools bench examples fuzz cmake -type f > "$scratch/files"
 for page in $pages; do
     for target in $(named '\]\([^)]*\)' $page | sed 's/^](//; s/)$//' | grep -v '^https*:'); do
         case $target in '#'*) file=$page ;; *) file=$(dirname $page)/${target%%#*} ;; esac
@@ -26,7 +26,8 @@ for page in $pages; do
     done
     set -f
     paths=$(grep -oE "(^|[^A-Za-z0-9_./-])($folders)/[A-Za-z0-9_.*/-]*" $page | sed 's/^[^a-z.]//; s/[.-]*$//' | sort -u |
-        grep -vE '/(unit_|golden_|grad_|fault_|long_)?x(\.|$)')         # tests/unit_x.c is any of them
+        grep -vE '/(unit_|golden_|grad_|fault_|long_)?x(\.|$)' |             # tests/unit_x.c is any of them
+        grep -vE '^train/([a-z_]*$|WNID/)')                             # values of log.jsonl; the folder of a download
     set +f
     printf '%s\n' "$paths" | while read -r path; do [ -z "$path" ] || any "$path" || wrong "$page: no $path"; done
     # A file by the end of its path, as in `method/step/step.c`.
@@ -43,7 +44,7 @@ done
 
 # ----- functions -----
 
-{ grep -rhoE '[a-z_][a-z0-9_]*' include src cli cmake examples; ls tests | sed 's/\..*//'; } | sort -u > "$scratch/words"
+{ grep -rhoE '[a-z_][a-z0-9_]*' include lib train programs cmake examples; ls tests | sed 's/\..*//'; } | sort -u > "$scratch/words"
 for page in $pages; do
     named '\b(gf|glofnd)_[a-z0-9_]*[a-z0-9]\b' $page
     [ $page != docs/method.md ] || named '`[a-z]+_[a-z_]+`' $page | tr -d '`'
@@ -63,6 +64,8 @@ cat "$scratch"/flags.* | sort -u > "$known"
 # Flags of other programs: those of ours that stand in their sources, and of the system's.
 grep -rhoIE -- '--[a-z][a-z0-9-]*' tools bench tests python Makefile | sort -u >> "$known"
 printf '%s\n' --help --key --KEY --logdir >> "$known"
+# Of results that the tag experiments-2026-11 repeats.
+printf '%s\n' --attract-alpha --flag-probability --flag-seed --require-label >> "$known"
 launchers='mpirun|srun|docker run|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
 
 for page in $pages; do

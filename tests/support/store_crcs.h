@@ -8,11 +8,27 @@
 
 #include "io/blockfile.h"
 
-enum {                          /* offsets of the header's fields, and of those of a block */
-    AT_VERSION = 8, AT_HEADER_BYTES = 12, AT_N = 16, AT_MODALITIES = 24, AT_TEMPERATURES = 28, AT_RECORD_BYTES = 32,
-    AT_BLOCK_RECORDS = 36, AT_RING_ROWS = 40, AT_RING_DIM = 48, AT_RING_HEAD = 56, AT_RING_COUNT = 64, AT_BLOCKS = 72,
-    AT_RING_BLOCKS = 80, AT_FILE_BYTES = 88, AT_SHARED = 96, AT_HEADER_CRC = 136, AT_BODY = 140,
-    IN_BLOCK_ROWS = 8, IN_BLOCK_RUNS = 12, IN_BLOCK_LIST = 16
+enum { /* offsets of the header's fields, and of those of a block */
+       AT_VERSION = 8,
+       AT_HEADER_BYTES = 12,
+       AT_N = 16,
+       AT_MODALITIES = 24,
+       AT_TEMPERATURES = 28,
+       AT_RECORD_BYTES = 32,
+       AT_BLOCK_RECORDS = 36,
+       AT_RING_ROWS = 40,
+       AT_RING_DIM = 48,
+       AT_RING_HEAD = 56,
+       AT_RING_COUNT = 64,
+       AT_BLOCKS = 72,
+       AT_RING_BLOCKS = 80,
+       AT_FILE_BYTES = 88,
+       AT_SHARED = 96,
+       AT_HEADER_CRC = 136,
+       AT_BODY = 140,
+       IN_BLOCK_ROWS = 8,
+       IN_BLOCK_RUNS = 12,
+       IN_BLOCK_LIST = 16
 };
 
 /* Closes the section [at, at + length) if it lies in the file; returns what follows its CRC, or 0. */

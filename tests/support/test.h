@@ -25,9 +25,9 @@ void test_set_need(const char *(*missing)(void));
 
 #define TEST_AT_START(name) static void __attribute__((constructor)) name(void)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
-#define TEST_WITH(name, setup, teardown)                                        \
-    static void name(void **state);                                             \
-    TEST_AT_START(add_##name) { test_add(#name, name, setup, teardown); }       \
+#define TEST_WITH(name, setup, teardown)                                  \
+    static void name(void **state);                                       \
+    TEST_AT_START(add_##name) { test_add(#name, name, setup, teardown); } \
     static void name(void **state __attribute__((unused)))
 #define TEST_GROUP(setup, teardown) \
     TEST_AT_START(set_group) { test_set_group(setup, teardown); }

@@ -1,9 +1,9 @@
 /* no_train.c - stubs of the training system for builds without CUDA: every call fails with a message, or finds no device. */
 #include <stdio.h>
 
-#include "loader/cuda/cuda_feed.h"
-#include "kmeans/kmeans_cuda.h"
 #include "dist/comm.h"
+#include "kmeans/kmeans_cuda.h"
+#include "loader/cuda/cuda_feed.h"
 
 #define WITHOUT(err) GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA: use device = cpu, or build where nvcc is found")
 

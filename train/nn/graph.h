@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "nn/nn_ops.h"
 #include "nn/net.h"
+#include "nn/nn_ops.h"
 
 /* A transformer of GF_MAX_DEPTH blocks has 7 layers and 12 tensors in each; a layer has up to 5 blocks of memory. */
 enum {

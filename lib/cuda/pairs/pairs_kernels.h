@@ -137,7 +137,7 @@ typedef struct gf_pairs_collect {
     int32_t *above, *hits, *copies, *mutual;
     int32_t *failed, *failed_n;       /* [q.n] rows of q that failed, in any order; how many */
     int32_t *mutual_root, *copy_root; /* by position; NULL: not wanted */
-    int32_t *other, *below_other;      /* [q.n][top], [q.n][below] */
+    int32_t *other, *below_other;     /* [q.n][top], [q.n][below] */
     float *similarity, *below_similarity;
 } gf_pairs_collect;
 

@@ -49,4 +49,3 @@ glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp s
 
 /* `glofnd data index`: scans every shard anew and writes all index files; a file that cannot be written is an error here. */
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples);
-

@@ -10,9 +10,9 @@
  */
 #include <math.h>
 
-#include "nn/cpu/kernels/net_kernels.h"
 #include "nn/cpu/dnn_blocks.h"
 #include "nn/cpu/dnn_rows.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "util/parallel.h"
 
 #define KEYS_MAX 4096

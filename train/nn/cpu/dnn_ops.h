@@ -1,9 +1,9 @@
 /* dnn_ops.h - the ops of the CPU backend: a few oneDNN primitives each, made once. One file per kind of op. */
 #pragma once
 
-#include "nn/cpu/kernels/net_kernels.h"
 #include "nn/cpu/dnn_shim.h"
 #include "nn/cpu/dnn_wino.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "nn/nn_ops.h"
 
 typedef struct gf_dnn_products {  /* of all linear layers of one shape and number of rows */

@@ -7,8 +7,8 @@
  */
 #include "nn/cpu/dnn_wino.h"
 
-#include "nn/cpu/kernels/net_kernels.h"
 #include "device/pair_passes.h"
+#include "nn/cpu/kernels/net_kernels.h"
 #include "util/array.h"
 #include "util/parallel.h"
 

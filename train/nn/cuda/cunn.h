@@ -12,8 +12,8 @@ extern "C" { /* nn_ops.h and its includes are C */
 #ifdef __cplusplus
 }
 #endif
-#include "nn/cuda/cunn_libs.h"
 #include "cuda/cuda_device.h"
+#include "nn/cuda/cunn_libs.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/cuda/cunn_plan.h"
 #include "io/blockfile.h"
+#include "nn/cuda/cunn_plan.h"
 #include "util/text.h"
 
 enum { LINE = 2048 };

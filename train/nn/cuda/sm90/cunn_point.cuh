@@ -11,9 +11,9 @@
  */
 #pragma once
 
+#include "cuda/sm90/tile_wgmma.cuh"
 #include "nn/cuda/cunn.h"
 #include "nn/cuda/cunn_norm_line.cuh"
-#include "cuda/sm90/tile_wgmma.cuh"
 
 enum {
     POINT_ROWS = 128,              /* of a tile */

@@ -15,9 +15,9 @@
  */
 #pragma once
 
+#include "cuda/sm90/tile_wgmma.cuh"
 #include "nn/cuda/cunn.h"
 #include "nn/cuda/cunn_norm_line.cuh"
-#include "cuda/sm90/tile_wgmma.cuh"
 
 enum {
     WINDOW_SLOTS = 8,   /* of pixels, at most */
