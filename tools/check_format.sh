@@ -9,6 +9,6 @@ for name in clang-format-14 clang-format; do
 done
 [ -n "$tool" ] || { echo "check_format: clang-format 14 is not installed (Debian 12: clang-format-14)"; exit 77; }
 # Tables of data are left as they were generated; fixtures and golden numbers are data, too.
-find src cli include tests bench examples fuzz \( -name fixtures -o -name golden \) -prune -o -type f \
+find lib train programs include tests bench examples fuzz \( -name fixtures -o -name golden \) -prune -o -type f \
     \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -name '*_tables.c' ! -name store_crcs.h -print0 |
     if [ "${1:-}" = --fix ]; then xargs -0 "$tool" -i; else xargs -0 "$tool" --dry-run -Werror; fi

@@ -25,7 +25,7 @@ cp -r "$source/docs/." "$pages/"
 # a folder, those beside it by docs/.
 plain_links() {
     sed -E -e 's/\]\(docs\/([^)]*)\)/](\1)/g' -e 's/\]\(\.\.\/([A-Z]+\.md)\)/](\1)/g' \
-        -e 's/\[([^][]*)\]\((\.\.\/)?(src|cli|tests|tools|configs|include|examples|bench|python|cmake)(\/[^)]*)?\)/\1/g'
+        -e 's/\[([^][]*)\]\((\.\.\/)?(lib|train|programs|tests|tools|configs|include|examples|bench|python|cmake)(\/[^)]*)?\)/\1/g'
 }
 for page in CONTRIBUTING CHANGELOG SECURITY; do cp "$source/$page.md" "$pages/$page.md"; done
 cp "$source/README.md" "$pages/index.md"

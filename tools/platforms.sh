@@ -31,8 +31,8 @@ try() {
     threads=$(sed -n 's/^OpenMP_C_FLAGS:STRING=\(-.*\)/\1/p' "$build/CMakeCache.txt")
     case " $* " in *GLOFND_OPENMP=OFF*) threads= ;; esac
     # shellcheck disable=SC2086
-    "$compiler" -std=gnu17 -O2 -DGLOFND_EXPERIMENTAL -D_GNU_SOURCE -I"$source/src" -I"$source/include" -I"$source/tests" \
-        "$source"/tests/replay/*.c "$source"/src/optim/*.c "$build/libglofnd.a" $threads -lpthread -lm -o "$build/replay" \
+    "$compiler" -std=gnu17 -O2 -DGLOFND_EXPERIMENTAL -D_GNU_SOURCE -I"$source/lib" -I"$source/train" -I"$source/include" -I"$source/tests" \
+        "$source"/tests/replay/*.c "$source"/train/optim/*.c "$build/libglofnd.a" $threads -lpthread -lm -o "$build/replay" \
         >> "$build.log" 2>&1 || { tail -n 40 "$build.log"; exit 1; }
     # shellcheck disable=SC2086
     for program in "$build"/examples/min_step "$build"/examples/detect; do
@@ -131,8 +131,8 @@ try_cuda12() {
     include=$(for folder in "$parts"/*/include; do printf -- '-I%s ' "$folder"; done)
     rm -rf "$build"
     mkdir -p "$build"
-    (cd "$source" && find src/cuda -name '*.cu' -o -name '*.c' ! -path '*/absent/*') | LC_ALL=C sort > "$build/list"
-    define="-DGLOFND_EXPERIMENTAL -DGF_HAVE_SM90 -I$source/include -I$source/src"
+    (cd "$source" && find lib/cuda train/nn/cuda train/loader/cuda train/dist/cuda train/kmeans -name '*.cu' -o -name '*.c' ! -path '*/absent/*') | LC_ALL=C sort > "$build/list"
+    define="-DGLOFND_EXPERIMENTAL -DGF_HAVE_HOPPER -I$source/include -I$source/lib -I$source/train"
     while read -r file; do
         case $file in
         *sm90*) target="-gencode arch=compute_90a,code=sm_90a" ;;
