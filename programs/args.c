@@ -207,9 +207,9 @@ static int find_flag(const cli_verb *v, const char *name) {
 static const cli_verb *running; /* NULL: none, or one that parses its arguments itself */
 
 /* The library writes a setting as name=value, which is right in C and Python. If the running verb has such a flag, it becomes
- * --name=value. out: twice as long as text. */
+ * --name=value, a switch --name. replace=1 of the library is --force. out: twice as long as text. */
 static void name_flags(const char *text, char *out) {
-    for (char before = ' '; *text; before = *text++) {
+    for (char before = ' '; *text;) {
         const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
         char name[64];
         *out = 0;
@@ -217,12 +217,16 @@ static void name_flags(const char *text, char *out) {
             memcpy(name, text, n);
             name[n] = 0;
             for (char *at = name; (at = strchr(at, '_'));) *at = '-';
-            if (find_flag(running, name) >= 0) {
-                out += sprintf(out, "--%s", name);
+            const int flag = find_flag(running, strcmp(name, "replace") == 0 ? "force" : name);
+            if (flag >= 0) {
+                out += sprintf(out, "--%s", running->flags[flag].key);
                 text += n;
+                if (running->flags[flag].type == GF_OPTION_BOOL) text += strncmp(text, "=1", 2) == 0 ? 2 : 0;
+                before = '=';
+                continue;
             }
         }
-        *out++ = *text;
+        before = *out++ = *text++;
     }
     *out = 0;
 }

@@ -70,7 +70,6 @@ static glofnd_status finish(gf_error *err, cli_discover_job *j, double begun, do
                                        .decide = &j->decide,
                                        .decisions = j->f->query ? NULL : &j->decisions,
                                        .html = j->f->html ? &j->page : NULL,
-                                       .mark = "--",
                                        .write_html = gf_discover_write_html};
     TRY(gf_discover_write(err, j->f->out, j->f->force, &report));
     if (j->in_units) gf_unit_folder_remove(j->unit_folder);

@@ -24,14 +24,13 @@ struct gf_discover_report {
     const struct gf_decide_spec *decide;
     const struct gf_decisions *decisions; /* NULL: none, as of a query */
     const struct gf_discover_html *html;  /* NULL: no page */
-    const char *mark; /* before the names of settings in the summary, as of flags; NULL: none, they are fields */
     /* Writes index.html; not of a query. */
     glofnd_status (*write_html)(gf_error *err, const char *path, const gf_discover_report *x);
 };
 
 /* Writes all files or none. E_CANCELLED: by s->task.watch. Equal results give equal bytes. */
 glofnd_status gf_discover_write(gf_error *err, const char *folder, int force, const gf_discover_report *x);
-/* summary.txt */
+/* summary.txt: settings as keep=first, the same words by the program and by the library. */
 void gf_discover_summary(gf_text *out, const gf_discover_report *x);
 glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_discover_report *x);
 

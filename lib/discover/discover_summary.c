@@ -6,9 +6,6 @@
 #include "io/jsonl.h"
 #include "util/text.h"
 
-/* Before the name of a setting. */
-static const char *mark_of(const gf_discover_report *x) { return x->mark ? x->mark : ""; }
-
 #define COLUMN_NAMES "threshold nearest_similarity nearest above mutual same_label component duplicate_group"
 
 /* ----- JSON ----- */
@@ -148,7 +145,7 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     if (r->dup_listed < r->dup_pairs)
         gf_text_add(t, "\n            %lld of them listed in duplicates%s: %s", (long long)r->dup_listed,
                     gf_table_ending(x->format), x->s->dup_exact ? "each copy once" : "those among the most similar of an anchor");
-    if (r->dup_listed < r->dup_pairs && !x->s->dup_exact) gf_text_add(t, " (%stop)", mark_of(x));
+    if (r->dup_listed < r->dup_pairs && !x->s->dup_exact) gf_text_add(t, " (top)");
     if (x->query)
         gf_text_add(t, "\n            %lld of the %lld new rows %s of stored ones", (long long)r->stored_copies,
                     (long long)x->q->good_n, r->stored_copies == 1 ? "is an exact copy" : "are exact copies");
@@ -202,14 +199,14 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
         gf_text_add(t, "above       %lld pair%s (anchor, other) of %lld anchor%s", (long long)r->above, gf_plural(r->above),
                     (long long)r->with_pairs, gf_plural(r->with_pairs));
         if (r->above == 0 && r->rank == 1)
-            gf_text_add(t, ": the threshold is the largest similarity itself; use a larger alpha, or %sk", mark_of(x));
+            gf_text_add(t, ": the threshold is the largest similarity itself; use a larger alpha, or k");
         if (r->above == 0 && r->rank > 1)
             gf_text_add(t, ": the %lld largest similarities of every anchor are equal", (long long)r->rank);
         gf_text_add(t, "\n            %lld listed in %s: the %lld most similar of each anchor", (long long)r->listed,
                     x->format == GF_TABLE_PARQUET ? "pairs.parquet" : "pairs.tsv and pairs.jsonl", (long long)r->f.top);
         if (r->listed < r->listed_of)
-            gf_text_add(t, ", limited from %lld by %smax%cpairs: none below similarity %.8f", (long long)r->listed_of, mark_of(x),
-                        x->mark ? '-' : '_', (double)r->cutoff);
+            gf_text_add(t, ", limited from %lld by max_pairs: none below similarity %.8f", (long long)r->listed_of,
+                        (double)r->cutoff);
         gf_text_add(t, "\nmutual      %lld pair%s above both thresholds\n", (long long)r->mutual_pairs,
                     r->mutual_pairs == 1 ? " is" : "s are");
         if (!x->query && !r->parts.count) gf_text_add(t, "components  none\n");
@@ -223,10 +220,9 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
     if (x->decisions) {
         const gf_decisions *e = x->decisions;
         gf_text_add(
-            t, "keep        %lld of %lld rows in keep.txt, by %skeep %s; %lld in remove.txt: %lld duplicate%s, %lld bad row%s\n",
-            (long long)e->keep, (long long)x->d->n, mark_of(x), gf_keep_rule_name(x->decide->keep),
-            (long long)(e->duplicates + e->bad), (long long)e->duplicates, gf_plural(e->duplicates), (long long)e->bad,
-            gf_plural(e->bad));
+            t, "keep        %lld of %lld rows in keep.txt, by keep=%s; %lld in remove.txt: %lld duplicate%s, %lld bad row%s\n",
+            (long long)e->keep, (long long)x->d->n, gf_keep_rule_name(x->decide->keep), (long long)(e->duplicates + e->bad),
+            (long long)e->duplicates, gf_plural(e->duplicates), (long long)e->bad, gf_plural(e->bad));
         const int64_t copies = x->d->good_n - x->d->distinct;
         if (copies > x->d->n / 4)
             gf_text_add(t, "            caution: %.0f %% are exact copies of other rows: is a file given twice?\n",
@@ -234,11 +230,10 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
         else if (!x->s->dup_exact && e->duplicates > x->d->n / 4)
             gf_text_add(
                 t,
-                "            caution: %.0f %% count as duplicates; at %sdup %g these embeddings tell too little apart: look "
+                "            caution: %.0f %% count as duplicates; at dup=%g these embeddings tell too little apart: look "
                 "first, or\n"
-                "            use %sdup %s\n",
-                100.0 * (double)e->duplicates / (double)x->d->n, mark_of(x), x->s->dup, mark_of(x),
-                x->s->dup < 0.999 ? "0.999 or exact" : "exact");
+                "            use dup=%s\n",
+                100.0 * (double)e->duplicates / (double)x->d->n, x->s->dup, x->s->dup < 0.999 ? "0.999 or dup=exact" : "exact");
         if (x->decide->splits) {
             const gf_decide_spec *c = x->decide;
             const gf_decisions *decisions = x->decisions;
@@ -269,8 +264,8 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
                 t, "issues      %lld label issue%s, rows whose mutual neighbours mostly have one other label: label_issues%s\n",
                 (long long)e->issues, gf_plural(e->issues), gf_table_ending(x->format));
         if (x->decide->sample > e->samples)
-            gf_text_add(t, "sample      all %lld kept rows in sample.txt: %ssample asks for %lld\n", (long long)e->samples,
-                        mark_of(x), (long long)x->decide->sample);
+            gf_text_add(t, "sample      all %lld kept rows in sample.txt: sample=%lld asks for more\n", (long long)e->samples,
+                        (long long)x->decide->sample);
         else if (x->decide->sample)
             gf_text_add(t, "sample      %lld rows in sample.txt; every kept row has one of similarity %.4f or more\n",
                         (long long)e->samples, e->sample_reach);

@@ -70,7 +70,7 @@ static glofnd_status check_target(gf_error *err, const char *target, int force, 
         FAIL_IF(err, errno != ENOENT, GLOFND_E_IO, "'%.300s': %s", target, strerror(errno));
         return GLOFND_OK;
     }
-    FAIL_IF(err, !force, GLOFND_E_IO, "'%.300s' exists; it is replaced only with force", target);
+    FAIL_IF(err, !force, GLOFND_E_IO, "'%.300s' exists; it is replaced only with replace=1", target);
     FAIL_IF(err, !S_ISDIR(st.st_mode), GLOFND_E_IO, "'%.300s' is not a folder and is not replaced", target);
     /* 1: no entries, 0: some. */
     int error = 0;

@@ -1010,7 +1010,7 @@ static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover
     FAIL_IF(
         err, !force, GLOFND_E_ARGUMENT,
         "'%.300s' holds parts of another search: other embeddings, options or version; continue that one, remove the folder, or "
-        "use force",
+        "use force=1",
         u->path);
     remove_unit_files(u->path, 0);
     return write_plan(err, u, path);

@@ -139,7 +139,7 @@ expect 1 'as `glofnd embed` makes them' discover x.npy --query arun --stored a -
 expect 2 "--query and --stored go together" discover x.npy --query new.npy --out q2
 
 # What is refused.
-expect 1 "exists; it is replaced only with force" discover x.npy --out a
+expect 1 "exists; it is replaced only with --force" discover x.npy --out a
 expect 0 "written" discover x.npy --k 2 --out a --force
 has a/summary.json '"k": 2,'
 mkdir other && touch other/file

@@ -266,10 +266,10 @@ two="--split train=0:100 --split test=100:150"
 for rule in first central label score; do
     file=$rule
     [ $rule = score ] && file=score:score.npy
-    expect 0 "by --keep $rule" discover x.npy --k 6 --dup 0.97 --keep $file $also --out $rule
+    expect 0 "by keep=$rule" discover x.npy --k 6 --dup 0.97 --keep $file $also --out $rule
     check $rule $rule 0.97 6 149 '[]'
 done
-expect 0 "by --keep score" discover x.npy --k 6 --dup 0.97 --keep score:score.txt $also --out text
+expect 0 "by keep=score" discover x.npy --k 6 --dup 0.97 --keep score:score.txt $also --out text
 diff -r score text > out || fail "numbers of a text"
 expect 0 "rows of train have a duplicate in test" discover x.npy --k 6 --dup 0.97 --keep central $two $also --out two
 check two central 0.97 6 149 '[("train", 0, 100), ("test", 100, 150)]'
@@ -295,7 +295,7 @@ if "$glofnd" info | grep -q 'png yes'; then
     find "$PWD/small" -name '*.png' | sort > paths
     find "$PWD/large" -name '*.png' | sort | sed -n 121p > one
     { sed -n 1,120p paths; cat one; sed -n 122,150p paths; } > pictures
-    expect 0 "by --keep largest" discover x.npy --k 6 --dup exact --names pictures --keep largest --out largest
+    expect 0 "by keep=largest" discover x.npy --k 6 --dup exact --names pictures --keep largest --out largest
     grep -q '^120$' largest/keep.txt && ! grep -q '^3$' largest/keep.txt || fail "the largest of rows 3, 90 and 120 is row 120"
     expect 1 "no image of a duplicate can be measured" discover x.npy --k 6 --dup exact --names names --keep largest --out z
 fi
@@ -324,11 +324,11 @@ expect 0 "written" discover x.npy --query b.npy --stored bare --out query
 [ ! -e query/keep.txt ] && [ ! -e query/rows.npy ] || fail "decisions of a query"
 
 # Embeddings that a threshold does not tell apart: a caution beside the decision.
-expect 0 "count as duplicates; at --dup 0.2 these embeddings tell too little apart" discover x.npy --dup 0.2 --out alike
+expect 0 "count as duplicates; at dup=0.2 these embeddings tell too little apart" discover x.npy --dup 0.2 --out alike
 expect 0 "written" discover x.npy --dup exact --out exact
 grep -q caution alike/summary.txt && ! grep -q caution exact/summary.txt || fail "a caution too few or too many"
 
-expect 0 "kept rows in sample.txt: --sample asks for 5000" discover x.npy --k 6 --sample 5000 --out many
+expect 0 "kept rows in sample.txt: sample=5000 asks for more" discover x.npy --k 6 --sample 5000 --out many
 [ "$(sort -n many/sample.txt)" = "$(cat many/keep.txt)" ] || fail "a sample of more rows than there are"
 expect 2 "expected first, central" discover x.npy --keep best --out z
 expect 2 "expected first, central" discover x.npy --keep score: --out z

@@ -59,7 +59,7 @@ open("names", "w").write("".join("row %d\n" % i for i in range(9000)))
 PY
 options='--k 5 --dup 0.55 --keep central --sample 7 --names names --split first=a_*.npy --split b=b.npy'
 expect 0 "rows of first have a duplicate in b" discover $options --out whole
-grep -q "by --keep central" whole/summary.txt && [ "$(wc -l < whole/sample.txt)" = 7 ] || fail "decisions"
+grep -q "by keep=central" whole/summary.txt && [ "$(wc -l < whole/sample.txt)" = 7 ] || fail "decisions"
 awk '$2 > 2' whole/duplicate_groups.tsv | grep -q '^[0-9]' || fail "no group of three"
 expect 0 "written" discover $options --resume --out resumed
 diff -r whole resumed || fail "--resume: decisions differ from those in memory"
