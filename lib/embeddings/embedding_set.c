@@ -529,7 +529,7 @@ static glofnd_status open_files(gf_error *err, const glofnd_embedding_files *f, 
     TRY(gf_embeddings_open(err, &in, &e->set));
     /* Names of columns or tensors that no file has would be without effect. */
     const gf_embedding_set *set = e->set;
-    const char *asked = f->column ? "column" : f->id ? "id" : f->label ? "label" : NULL;
+    const char *asked = f->column ? "column" : f->id ? "id" : f->label ? "label_column" : NULL;
     FAIL_IF(err, asked && !gf_embeddings_have_columns(set), GLOFND_E_OPTION,
             "%s names a column of Parquet files or tables; the embeddings are in none", asked);
     FAIL_IF(err, f->tensor && !gf_embeddings_have_tensors(set), GLOFND_E_OPTION,

@@ -7,6 +7,7 @@
 #include "method/options.h"
 #include "util/array.h"
 #include "util/machine.h"
+#include "util/text.h"
 
 #define SLACK 64 /* rows past the end that tile kernels may read or, with zeros, write */
 
@@ -27,8 +28,9 @@ static void *take(cursor *at, int64_t count, size_t size) {
 #define DIM_MAX (INT64_C(1) << 20)
 
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim) {
-    FAIL_IF(err, cols < 2 || cols > BATCH_MAX, GLOFND_E_ARGUMENT, "cols is %lld; a batch has 2 to %lld samples", (long long)cols,
-            (long long)BATCH_MAX);
+    FAIL_IF(err, cols < 2 || cols > BATCH_MAX, GLOFND_E_ARGUMENT,
+            "the batch has %lld sample%s; expected 2 to %lld: leave out a last batch that is too short", (long long)cols,
+            gf_plural(cols), (long long)BATCH_MAX);
     FAIL_IF(err, rows < 1 || rows > cols, GLOFND_E_ARGUMENT, "rows is %lld; it must be in 1..cols = %lld", (long long)rows,
             (long long)cols);
     FAIL_IF(err, dim < 1 || dim > DIM_MAX, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%lld", (long long)dim,

@@ -21,8 +21,12 @@ from ._lib import library
 _step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(("glofnd_step", library))
 _loss = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(("glofnd_ctx_loss", library))
 
-LEARNED_TAU = ("clip", "fastclip")  # losses whose stats hold d loss / d tau
 LEAST_TAU = 0.01  # of a learned temperature; the largest is 1
+
+
+def has_tau_gradient(loss: str, pairing: Any) -> bool:
+    """Of losses whose stats hold d loss / d tau: CLIP's, by either name, and FastCLIP's."""
+    return loss in ("clip", "fastclip") or (loss == "simclr" and pairing == "image-text")
 
 
 def make_options(values: dict[str, Any]) -> Any:
@@ -186,6 +190,8 @@ class Engine:
             return
         if needs_dim(self.values) and self.dim <= 0:
             raise _lib.OptionError(f"dim: {needs_dim(self.values)} remembers embeddings; give their length as dim=")
+        if not 1 <= self.n <= 1 << 40:
+            raise _lib.ArgumentError(f"num_samples is {self.n}; allowed: 1 .. 2^40")
         spec = _lib.StoreSpec(n=self.n, dim=self.dim)
         self._call(library.glofnd_store_create, ctypes.byref(spec), ctypes.byref(self._store))
 

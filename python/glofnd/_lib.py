@@ -190,25 +190,18 @@ for _kind in (Error, StateError, *ERRORS.values()):
     _kind.__module__ = "glofnd"
 
 
-# The library speaks of its own arguments: what they are called here.
-_WORDS = (("batch.tau", "tau"), ("batch.gamma", "gamma"), ("batch.epoch", "epoch"), ("batch.id", "index"),
-          ("ids must differ", "samples of a batch must differ"), ("the store has ids", "there are samples"),
-          ("batch.label is NULL", "labels are missing"), ("batch.a", "z1"), ("batch.b", "z2"),
-          ("cols is 1; a batch has", "the batch has 1 sample (a DataLoader with drop_last=True leaves a short last batch out); a batch has"),
-          ("cols is 0; a batch has", "the batch is empty; a batch has"), ("batch.group is NULL", "groups are missing"),
-          ("use --force to replace it", "use replace=True to replace it"),
-          ("use --device cpu", 'use device="cpu"'), ("this program was built", "this library was built"), ("mask_epoch", "start_epoch"),
-          ("--label-column is for", "label_column is for"), ("by --labels Y.npy", "by labels="), ("label names a column", "label_column names a column"),
-          ("by --column", "by column="), ("by --id", "by id="), ("by --tensor", "by tensor="))
-
 OPTION_NAMES = {"start_epoch": "mask_epoch"}  # options whose name here is not the library's
+
+# Messages are the library's. Only fields of a batch (batch.id) and the options above are renamed: the arguments of the losses have
+# other names, which belong to their users, and a message about one may come long after the call (CUDA, JAX), where only its text is known.
+_ARGUMENTS = {"a": "z1", "b": "z2", "id": "index", "label": "labels", "group": "groups"}
 
 
 def error_of(status: int, text: str) -> Error:
     """The exception of a failed status, not raised yet."""
-    for theirs, ours in _WORDS:
+    text = re.sub(r"\bbatch\.(\w+)( is NULL)?", lambda x: _ARGUMENTS.get(x[1], x[1]) + (" is None" if x[2] else ""), text)
+    for ours, theirs in OPTION_NAMES.items():
         text = text.replace(theirs, ours)
-    text = re.sub(r"^n is (-?[0-9]+; allowed)", r"num_samples is \1", text)
     error = ERRORS.get(status, Error)(text or status_text(status))
     error.status = status
     return error

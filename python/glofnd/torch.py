@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from . import _lib
-from ._engine import (LEARNED_TAU, LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, first_threshold, own_names,
+from ._engine import (LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, first_threshold, has_tau_gradient, own_names,
                       stats_dict)
 from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
@@ -35,7 +35,7 @@ _STATE_NAMES = [name for name, _ in _ROW_FIELDS] + ["shared", "epoch", "ring_ind
 _UINT64 = getattr(torch, "uint64", "none")  # PyTorch 2.2 has none
 _LOG_SCALE_MAX = -math.log(LEAST_TAU)
 _FIXED = {"num_samples": "resize(num_samples) is for a dataset that grew", **dict.fromkeys(
-    ("learn_tau", "dim", "process_group", "loss", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
+    ("learn_tau", "dim", "process_group", "loss", "pairing", "learner", "similarity", "device"), "the state is made for one; make another GloFNDLoss")}
 
 
 class WithIndex(torch.utils.data.Dataset):
@@ -88,7 +88,8 @@ class GloFNDLoss(nn.Module):
     """Contrastive loss that learns, for every sample of the dataset, which similarities are false negatives.
 
     num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1
-    loss         two views: "sogclr", "simclr", "isogclr-views"; image and text: "clip", "sogclr2", "fastclip", "isogclr"
+    loss         "sogclr", "simclr", "fastclip", "isogclr"; "clip" is "simclr" with pairing="image-text"
+    pairing      an embedding and its partner are two "views" of an image, or "image-text"
     detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"
     action       a false negative is left out ("drop"), attracted ("attract") or counts less ("weight")
     alpha        share of negatives to flag
@@ -115,10 +116,11 @@ class GloFNDLoss(nn.Module):
         super().__init__()
         if "device" in options:
             raise OptionError("device: the loss follows its module; use criterion.to(device)")
+        self._learned_tau = has_tau_gradient(loss, options.get("pairing"))
         if learn_tau is None:
-            learn_tau = loss in LEARNED_TAU
-        if learn_tau and loss not in LEARNED_TAU:
-            raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; {', '.join(LEARNED_TAU)} have one")
+            learn_tau = self._learned_tau
+        if learn_tau and not self._learned_tau:
+            raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; clip and fastclip have one")
         tau = checked_tau(tau, learn_tau)
         values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": tau,
                   "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
@@ -126,7 +128,6 @@ class GloFNDLoss(nn.Module):
         self._handle = self._core.handle
         self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
         self.log_scale = nn.Parameter(torch.tensor(-math.log(tau), dtype=torch.float32)) if learn_tau else None
-        self._learned_tau = loss in LEARNED_TAU
 
     # ----- loss -----
 

@@ -38,9 +38,9 @@ class Case:
             if options["loss"] == "sogclr":
                 options["gamma"] = self.number("gamma")
         elif family == "bimodal_clip":
-            options["loss"] = "clip"
+            options |= {"loss": "simclr", "pairing": "image-text"}
         else:
-            options["loss"] = "fastclip" if hyper["multiply_tau"] == "1" else "sogclr2"
+            options |= {"loss": "fastclip" if hyper["multiply_tau"] == "1" else "sogclr", "pairing": "image-text"}
             if "rho" in hyper:
                 options["rho"] = self.number("rho")
         if "alpha" in hyper:

@@ -363,7 +363,7 @@ class InFiles(unittest.TestCase):
         self.same(path)
         self.tensors(path, emb=self.x, other=self.x[:3])
         self.same(path, tensor="emb")
-        with self.assertRaisesRegex(glofnd.ArgumentError, "choose one by tensor=: emb, other"):
+        with self.assertRaisesRegex(glofnd.ArgumentError, "choose one with tensor=NAME: emb, other"):
             glofnd.discover(path, k=5)
 
     def test_archives(self):
@@ -466,7 +466,7 @@ class Progress(unittest.TestCase):
         shares = []
         glofnd.discover(x, progress=shares.append)
         self.assertTrue(shares and shares == sorted(shares) and shares[0] == 0.0 and shares[-1] <= 1.0)
-        with self.assertRaisesRegex(glofnd.ArgumentError, "stopped"):
+        with self.assertRaisesRegex(glofnd.CancelledError, "cancelled"):
             glofnd.discover(x, progress=lambda share: False)
 
         def fails(share):
@@ -589,7 +589,7 @@ class Files(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             place = os.path.join(folder, "out")
             found.save(place)
-            with self.assertRaises(glofnd.Error):
+            with self.assertRaisesRegex(glofnd.FileError, "exists; .* replace=1"):
                 found.save(place)
             found.save(place, replace=True)
             self.assertEqual(np.load(os.path.join(place, "anchors.npy")).shape[0], N)

@@ -196,7 +196,7 @@ class Jax(unittest.TestCase):
                 (glofnd.ArgumentError, "z1 is int32; expected float32", lambda: criterion(a.astype(int), b.astype(int), index, state)),
                 (glofnd.OptionError, "alpha", lambda: make(alpah=0.1)),
                 (glofnd.AnchorIndexError, "0 .. 63", lambda: criterion(a, b, index + 64, state)),
-                (glofnd.AnchorIndexError, "samples of a batch must differ", lambda: criterion(a, b, index * 0, state)),
+                (glofnd.AnchorIndexError, "ids must differ", lambda: criterion(a, b, index * 0, state)),
                 (glofnd.NumericError, "z1.*nan", lambda: criterion(a * jnp.nan, b, index, state)),
                 (glofnd.NumericError, "nan", lambda: jax.grad(lambda x: criterion(x, b, index, state)[0])(a * jnp.nan)),
                 (glofnd.UnsupportedError, "lax.scan", lambda: jax.vmap(lambda x: criterion(x, b, index, state)[0])(jnp.stack([a, a])))):

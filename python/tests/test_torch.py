@@ -275,8 +275,8 @@ class Training(unittest.TestCase):
                            ("its name is tau", lambda: make(temperature=0.1)),
                            ("its name is tau", lambda: make().configure(t=0.1)), ("its name is tau", lambda: GloFND(4, temp=0.1)),
                            ("its name is lambda_lr", lambda: make(lr=0.1)), ("is num_samples", lambda: GloFND(4, dataset_size=4)), ("num_samples is 0", lambda: GloFNDLoss(0)),
-                           ("groups are missing", lambda: make(detector="groups")(a, b, index)),
-                           ("batch is empty", lambda: make()(a[:0], b[:0], index[:0]))):
+                           ("groups is None", lambda: make(detector="groups")(a, b, index)),
+                           ("batch has 0 samples", lambda: make()(a[:0], b[:0], index[:0]))):
             with self.subTest(text), self.assertRaisesRegex(glofnd.Error, text):
                 call()
         criterion.set_epoch(np.int64(3))
