@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern "C" {
 #include "method/options.h"
+}
 
 enum { RUNS = 11, CLASSES = 200 };
 static const int64_t PORTION = 4096; /* averages at a time */

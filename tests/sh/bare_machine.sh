@@ -18,7 +18,7 @@ if [ "$(id -u)" = 0 ]; then enter="chroot root"; else enter="unshare --user --ma
 $enter /glofnd --version > out 2> err || skip "no root of our own: $(cat err)"
 bare() { env -i PATH="$PATH" HOME=/tmp "$@"; }
 
-expect 0 'glofnd 0' bare $enter /glofnd --version
+expect 0 'glofnd 1' bare $enter /glofnd --version
 expect 0 'pretrain' bare $enter /glofnd --help
 expect 0 'networks   oneDNN no' bare $enter /glofnd info
 wants info 0 'ranks      '

@@ -102,10 +102,10 @@ grid='--set similarity=bank --set detector=glofnd --vary neighbours=0,2 --vary n
       --vary neighbour_weight=0.4'
 expect 0 "4 runs, 0 finished" sweep $grid --out x --share --dry-run
 branches 3 6
-expect 0 "finished" sweep --set learner=ring --set ring_rows=64 --vary ring_rate=0.3,0.5 --out shared-rate --share
+expect 0 "finished" sweep --set learner=ring --set ring_rows=64 --vary alpha=0.05,0.1 --out shared-rate --share
 branches 1 2
-expect 0 "finished" sweep --set learner=ring --set ring_rows=64 --vary ring_rate=0.3,0.5 --out own-rate
-same own-rate shared-rate ring_rate
+expect 0 "finished" sweep --set learner=ring --set ring_rows=64 --vary alpha=0.05,0.1 --out own-rate
+same own-rate shared-rate alpha
 
 # Image and text: equal contents are no negatives from the first step on, and what is done with them acts then.
 clip='--set task=clip --set embed_dim=16 --set text_width=16 --set text_layers=1 --set text_heads=2 --set context=16
