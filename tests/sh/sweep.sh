@@ -80,7 +80,7 @@ expect 0 "2 runs, 0 finished" "$glofnd" sweep --config tiny.cfg --vary 'data=sha
     --dry-run
 grep -q "^typo/data-shapes_n_90_classes_4_seed-1 " out || fail "a SPEC with a comma"
 # Values that do not go together: the run that has them is named.
-expect 2 "detector-none_neighbours-5_seed-1 cannot be trained: neighbours: averages are kept for" "$glofnd" sweep \
+expect 2 "detector-none_neighbours-5_seed-1 cannot be trained: neighbours: they are found by averages of" "$glofnd" sweep \
     --config tiny.cfg --set similarity=bank --vary detector=glofnd,none --vary neighbours=0,5 --out typo
 expect 2 "given by seeds" "$glofnd" sweep --config tiny.cfg --vary seed=1,2 --out typo
 expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
