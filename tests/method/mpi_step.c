@@ -61,7 +61,7 @@ static float farthest(const float *a, const float *b, int64_t n, float *largest)
     return worst;
 }
 
-static int two_sides(const world *w) { return losses_of(&w->o) != LOSS_SOGCLR && losses_of(&w->o) != LOSS_SIMCLR; }
+static int two_sides(const world *w) { return w->o.pairing == GLOFND_PAIRING_IMAGE_TEXT; }
 
 /* State of all anchors on their owners. */
 static void compare_state(world *w, const char *name, int step) {
@@ -204,8 +204,8 @@ static const scenario scenarios[] = {
     {"clip", {{"loss", "clip"}}},
     {"sogclr2", {{"loss", "sogclr2"}}},
     {"sogclr2, ring", {{"loss", "sogclr2"}, {"learner", "ring"}, {"ring_rows", "64"}}},
-    {"fastclip", {{"loss", "fastclip"}, {"tau", "0.07"}, {"rho", "8"}}},
-    {"isogclr", {{"loss", "isogclr"}, {"tau", "0.05"}}},
+    {"fastclip", {{"loss", "fastclip"}, {"pairing", "image-text"}, {"tau", "0.07"}, {"rho", "8"}}},
+    {"isogclr", {{"loss", "isogclr"}, {"pairing", "image-text"}, {"tau", "0.05"}}},
     {"sogclr, averages", {{"similarity", "bank"}}},
     {"sogclr, averages, ring", {{"similarity", "bank"}, {"learner", "ring"}, {"ring_rows", "64"}}},
     {"clip, averages, single", {{"loss", "clip"}, {"similarity", "bank"}, {"detector", "single"}}},

@@ -56,5 +56,5 @@ call "$glofnd" pretrain --out run-0.2 --resume --epochs 6 --quiet;      wants 'r
 grep -q hard_beta run-0.2/config.cfg && fail "resume 0.2: a removed key is written again"
 
 # A value that had an effect is refused.
-call "$glofnd" pretrain --data $data --out new --hard-beta 1;           wants 'removed key' 2 'hard_beta: it was removed in 1.0'
+call "$glofnd" pretrain --data $data --out new --hard-beta 1;           wants 'removed key' 2 'hard_beta: this option was removed in 1.0'
 exit 0
