@@ -383,6 +383,7 @@ glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const 
 }
 
 void gf_config_complete(gf_config *c) {
+    if (!is_given(c, "lambda_init")) c->method.lambda_init = GLOFND_INIT_ONE; /* the default until 1.0 */
     for (size_t i = 0; i < sizeof c->given / sizeof *c->given; i++) c->given[i] = ~(uint64_t)0;
 }
 
