@@ -15,13 +15,19 @@ def _table(name):
         return [line.rstrip("\n").split("\t") for line in file]
 
 
+def _array(file):
+    folder, name = os.path.split(file)
+    with np.load(os.path.join(ROOT, folder + ".npz")) as arrays:
+        return arrays[name[:-len(".npy")]]
+
+
 class Case:
     """One golden case: `hyper` by key, arrays by name (`inputs`, `outputs`)."""
 
     def __init__(self, name):
         self.name = name
         self.hyper = {key: value for case, key, value in _table("hyper.tsv") if case == name}
-        self.arrays = {row[1]: np.load(os.path.join(ROOT, row[5])) for row in _table("manifest.tsv") if row[0] == name}
+        self.arrays = {row[1]: _array(row[5]) for row in _table("manifest.tsv") if row[0] == name}
         self.wanted = {row[1] for row in _table("manifest.tsv") if row[0] == name and row[2] == "output"}
         self.two_views = self.hyper["family"].startswith("unimodal")
         self.sides = 1 if self.two_views else 2

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "io/file.h"
 
 #define TABLE_LIMIT ((size_t)64 << 20) /* bytes of a .tsv file */
 
@@ -130,18 +133,73 @@ static void print_shape(const gf_npy *a, char *text, size_t bytes) {
         n += (size_t)snprintf(text + n, bytes - n, k ? ",%lld" : "%lld", (long long)a->shape[k]);
 }
 
+static uint32_t little_endian(const uint8_t *p, int bytes) {
+    uint32_t x = 0;
+    for (int k = 0; k < bytes; k++) x |= (uint32_t)p[k] << 8 * k;
+    return x;
+}
+
+/* Where the stored (not deflated) member `name` of a ZIP file lies, by its central directory. NULL: found; else what is wrong. */
+static const char *find_member(const uint8_t *zip, size_t size, const char *name, size_t *at, size_t *bytes) {
+    enum { END = 22, ENTRY = 46, LOCAL = 30 }; /* sizes of the three kinds of header, names not counted */
+    size_t end = size;
+    do {
+        if (end-- < END) return "not a .npz file";
+    } while (end > size - END || memcmp(zip + end, "PK\5\6", 4) != 0);
+    size_t entry = little_endian(zip + end + 16, 4);
+    for (uint32_t left = little_endian(zip + end + 10, 2); left > 0; left--) {
+        if (entry + ENTRY > end || memcmp(zip + entry, "PK\1\2", 4) != 0) return "damaged .npz file";
+        const size_t length = little_endian(zip + entry + 28, 2);
+        const size_t next = entry + ENTRY + length + little_endian(zip + entry + 30, 2) + little_endian(zip + entry + 32, 2);
+        if (next > end) return "damaged .npz file";
+        if (length == strlen(name) && memcmp(zip + entry + ENTRY, name, length) == 0) {
+            if (little_endian(zip + entry + 10, 2) != 0) return "compressed; write it with numpy.savez";
+            const size_t local = little_endian(zip + entry + 42, 4);
+            *bytes = little_endian(zip + entry + 24, 4);
+            if (local + LOCAL > end || memcmp(zip + local, "PK\3\4", 4) != 0) return "damaged .npz file";
+            *at = local + LOCAL + little_endian(zip + local + 26, 2) + little_endian(zip + local + 28, 2);
+            return *at + *bytes > end ? "damaged .npz file" : NULL;
+        }
+        entry = next;
+    }
+    return "no such array";
+}
+
+/* ROOT/FOLDER/NAME.npy: the member NAME.npy of ROOT/FOLDER.npz if there is one, else the file itself. */
+static int read_array(const char *root, const char *file, gf_npy *array, gf_error *err) {
+    char path[4096], member[4096 + 256];
+    const char *slash = strrchr(file, '/');
+    const int folder = slash ? (int)(slash - file) : 0;
+    if (snprintf(path, sizeof path, "%s/%.*s.npz", root, folder, file) >= (int)sizeof path)
+        return snprintf(err->text, sizeof err->text, "path too long"), 0;
+    if (!slash || access(path, F_OK) != 0) {
+        snprintf(path, sizeof path, "%s/%s", root, file);
+        return gf_npy_read(err, path, array) == GLOFND_OK;
+    }
+    uint8_t *zip = NULL;
+    size_t capacity = 0, size = 0, at = 0, bytes = 0;
+    snprintf(member, sizeof member, "%s: %s", path, slash + 1);
+    int ok = gf_file_read(err, path, TABLE_LIMIT, &zip, &capacity, &size) == GLOFND_OK;
+    if (ok) {
+        const char *wrong = find_member(zip, size, slash + 1, &at, &bytes);
+        if (wrong) snprintf(err->text, sizeof err->text, "%.*s: %s", (int)sizeof err->text / 2, member, wrong);
+        ok = !wrong && gf_npy_decode(err, member, zip + at, bytes, array) == GLOFND_OK;
+    }
+    free(zip);
+    return ok;
+}
+
 static int load_item(const golden *g, size_t row, golden_item *item, message *m) {
     const golden_table *t = &g->manifest;
     const char *id = cell(t, row, MANIFEST_CASE), *name = cell(t, row, MANIFEST_ARRAY), *role = cell(t, row, MANIFEST_ROLE);
-    char path[4096], shape[256];
+    char shape[256];
     gf_error err = {""};
     item->name = name;
     item->is_output = strcmp(role, "output") == 0;
     SAY_IF(m, !item->is_output && strcmp(role, "input") != 0 && strcmp(role, "info") != 0, REPLAY_UNREADABLE,
            "%s: array '%s': role '%s'; expected input, output or info", id, name, role);
-    SAY_IF(m, snprintf(path, sizeof path, "%s/%s", g->root, cell(t, row, MANIFEST_FILE)) >= (int)sizeof path, REPLAY_UNREADABLE,
-           "%s: array '%s': path too long", id, name);
-    SAY_IF(m, gf_npy_read(&err, path, &item->array) != GLOFND_OK, REPLAY_UNREADABLE, "%s: array '%s': %s", id, name, err.text);
+    SAY_IF(m, !read_array(g->root, cell(t, row, MANIFEST_FILE), &item->array, &err), REPLAY_UNREADABLE, "%s: array '%s': %s", id,
+           name, err.text);
     print_shape(&item->array, shape, sizeof shape);
     SAY_IF(m, strcmp(shape, cell(t, row, MANIFEST_SHAPE)) != 0, REPLAY_UNREADABLE,
            "%s: array '%s' has shape %s; manifest.tsv says %s", id, name, shape, cell(t, row, MANIFEST_SHAPE));

@@ -1,4 +1,5 @@
-/* golden.h - a folder of golden cases: manifest.tsv (case, array, role, dtype, shape, file), hyper.tsv (case, key, value), .npy.
+/* golden.h - a folder of golden cases: manifest.tsv (case, array, role, dtype, shape, file), hyper.tsv (case, key, value), arrays.
+ * The array CASE/x.npy is a file of this name, or the member x.npy of CASE.npz, as numpy.savez writes it.
  *
  *     golden_open  ->  g.cases[i]  ->  golden_load  ->  golden_array, golden_number, ...  ->  golden_unload  ->  golden_close
  */

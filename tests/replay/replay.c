@@ -2,7 +2,7 @@
  *
  *     replay ROOT [CASE] [--device cpu|cuda] [--verbose]
  *
- * ROOT holds manifest.tsv, hyper.tsv and the .npy files they name. Exit status: 0 if masks and counts are exact, NaN matches NaN
+ * ROOT holds manifest.tsv, hyper.tsv and the arrays they name, in .npz or .npy files. Exit status: 0 if masks and counts are exact, NaN matches NaN
  * and all else is within 2e-5 of the array's largest value; 1 if not; 2 for wrong usage or a folder that cannot be read. */
 #include <math.h>
 #include <stdio.h>
