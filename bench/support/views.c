@@ -7,7 +7,7 @@
 #include "support/training.h"
 
 #ifdef GF_HAVE_DNNL
-#include "nn/cpu/dnn_times.h"
+#include "nn/cpu/dnn.h"
 #else
 enum { GF_TIME_FORWARD, GF_TIME_BACK_DATA, GF_TIME_BACK_WEIGHTS, GF_TIME_NORM, GF_TIME_OTHER, GF_TIME_PARTS };
 static void gf_dnn_watch(double *into, double (*clock)(void)) { (void)into, (void)clock; }

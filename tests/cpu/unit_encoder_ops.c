@@ -8,7 +8,7 @@
 #ifdef GF_HAVE_DNNL
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "nn/cpu/dnn_ops.h"
+#include "nn/cpu/dnn.h"
 #include "support/encoder_reference.h"
 #include "support/nn_reference.h"
 #include "support/random.h"

@@ -9,7 +9,7 @@
 #ifdef GF_HAVE_DNNL
 
 #include "cpu/kernels/cpu_kernels.h"
-#include "nn/cpu/dnn_ops.h"
+#include "nn/cpu/dnn.h"
 #include "nn/graph.h"
 #include "support/nn_reference.h"
 #include "support/random.h"

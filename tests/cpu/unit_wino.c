@@ -14,7 +14,7 @@
 
 #ifdef GF_HAVE_DNNL
 
-#include "nn/cpu/dnn_wino.h"
+#include "nn/cpu/dnn.h"
 #include "nn/cpu/kernels/net_kernels.h"
 
 #define FP32_LIMIT 2e-6 /* relative error of whole arrays, as for plain convolutions (unit_dnn.c) */

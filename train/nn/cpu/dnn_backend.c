@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/cpu/dnn_lib.h"
-#include "nn/cpu/dnn_ops.h"
+#include "nn/cpu/dnn.h"
 
 static void describe(char *text, size_t bytes) {
     gf_error err;
@@ -68,20 +67,20 @@ static void engine_release(gf_nn_engine *s, void *p) {
 /* ----- ops: one row per kind --------------------------------------------------------------------------------------- */
 
 typedef struct op_kind {
-    glofnd_status (*create)(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-    glofnd_status (*pack)(gf_error *err, gf_nn_op *op, const gf_nn_args *a); /* NULL: nothing to pack */
+    glofnd_status (*create)(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes); /* NULL: nothing to make */
+    glofnd_status (*pack)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);  /* NULL: nothing to pack */
     glofnd_status (*forward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
     glofnd_status (*backward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 } op_kind;
 
 static const op_kind kinds[] = {
-#define GF_X(kind, name, pack) [GF_NN_##kind] = {gf_dnn_##name##_create, pack, gf_dnn_##name##_forward, gf_dnn_##name##_backward},
+#define GF_X(kind, name, create, pack) [GF_NN_##kind] = {create, pack, gf_dnn_##name##_forward, gf_dnn_##name##_backward},
     GF_DNN_OPS(GF_X)
 #undef GF_X
 };
 
 static glofnd_status op_create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
-    FAIL_IF(err, (size_t)shape->kind >= sizeof kinds / sizeof *kinds || !kinds[shape->kind].create, GLOFND_E_UNSUPPORTED,
+    FAIL_IF(err, (size_t)shape->kind >= sizeof kinds / sizeof *kinds || !kinds[shape->kind].forward, GLOFND_E_UNSUPPORTED,
             "the CPU has no op of kind %d", (int)shape->kind);
     gf_nn_op *op = calloc(1, sizeof *op);
     FAIL_IF(err, !op, GLOFND_E_MEMORY, "out of memory");
@@ -91,7 +90,7 @@ static glofnd_status op_create(gf_error *err, gf_nn_engine *s, const gf_nn_shape
     op->dnn = s->dnn;
     op->shape = *shape;
     *sizes = (gf_nn_sizes){0};
-    TRY(kinds[shape->kind].create(err, op, sizes));
+    if (kinds[shape->kind].create) TRY(kinds[shape->kind].create(err, op, sizes));
     *out = op;
     return GLOFND_OK;
 }
@@ -108,6 +107,21 @@ static glofnd_status op_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a
 static glofnd_status op_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     return kinds[op->shape.kind].backward(err, op, a);
 }
+
+/* ----- time spent in the parts of a net ----------------------------------------------------------------------------- */
+
+static _Thread_local double *watched;
+static _Thread_local double (*clock_of)(void);
+
+void gf_dnn_watch(double *into, double (*clock)(void)) { watched = into, clock_of = clock; }
+
+double gf_dnn_start(void) { return watched ? clock_of() : 0.0; }
+
+void gf_dnn_charge(int part, double start) {
+    if (watched) watched[part] += clock_of() - start;
+}
+
+/* ----- the table --------------------------------------------------------------------------------------------------- */
 
 const gf_nn_backend gf_nn_backend_cpu = {
     .name = "cpu",

@@ -1,23 +1,17 @@
-/* dnn_norm.c - batch norm over threads: blocks of rows to the kernels, their sums added in the order of the blocks.
- *
- * The blocks follow from the shape alone, so that any number of threads gives the same bits.
- */
+/* dnn_norm.c - work on rows over threads: batch norm, layer norm, sums, activations, copies. Blocks of rows go to the kernels; their
+ * sums are added in the order of the blocks. */
 #include <math.h>
 #include <string.h>
 
-#include "nn/cpu/dnn_blocks.h"
-#include "nn/cpu/dnn_ops.h"
-#include "nn/cpu/dnn_times.h"
+#include "nn/cpu/dnn.h"
 #include "util/dtype.h"
 #include "util/parallel.h"
 
-#define STRIP 128 /* channels per task when sums are added */
-
-static int64_t blocks(const gf_nn_norm *n) { return gf_blocks(n->rows, n->c); }
+#define STRIP 128 /* columns per task when sums are added */
 
 size_t gf_dnn_norm_scratch(int64_t rows, int64_t c) { return sizeof(double) * 2 * (size_t)(gf_blocks(rows, c) * c); }
 
-/* ----- sweeps ------------------------------------------------------------------------------------------------------ */
+/* ----- batch norm -------------------------------------------------------------------------------- */
 
 typedef struct sweep {
     const gf_nn_norm *n;
@@ -37,7 +31,7 @@ static void add_strip(void *arg, int64_t task, int thread) {
     (void)thread;
     const sweep *w = arg;
     const gf_nn_norm *n = w->n;
-    const int64_t from = task * STRIP, to = gf_smaller(from + STRIP, 2 * n->c), count = blocks(n);
+    const int64_t from = task * STRIP, to = gf_smaller(from + STRIP, 2 * n->c), count = gf_blocks(n->rows, n->c);
     for (int64_t i = from; i < to; i++) n->sums[i] = 0;
     for (int64_t b = 0; b < count; b++) {
         const double *partial = (const double *)n->scratch + b * 2 * n->c;
@@ -45,18 +39,11 @@ static void add_strip(void *arg, int64_t task, int thread) {
     }
 }
 
-static void sum_all(gf_nn_engine *s, const gf_nn_norm *n, void (*sums)(double *, const gf_nn_norm *, int64_t, int64_t)) {
-    sweep w = {.n = n, .sums = sums};
+/* One of `sums`, added up over all blocks into n->sums, and `apply`. */
+static void sweep_rows(const gf_nn_engine *s, sweep w) {
     const double start = gf_dnn_start();
-    gf_parallel(s->threads, blocks(n), sweep_block, &w);
-    gf_parallel(s->threads, gf_parts(2 * n->c, STRIP), add_strip, &w);
-    gf_dnn_charge(GF_TIME_NORM, start);
-}
-
-static void apply_all(gf_nn_engine *s, const gf_nn_norm *n, void (*apply)(const gf_nn_norm *, int64_t, int64_t)) {
-    sweep w = {.n = n, .apply = apply};
-    const double start = gf_dnn_start();
-    gf_parallel(s->threads, blocks(n), sweep_block, &w);
+    gf_parallel(s->threads, gf_blocks(w.n->rows, w.n->c), sweep_block, &w);
+    if (w.sums) gf_parallel(s->threads, gf_parts(2 * w.n->c, STRIP), add_strip, &w);
     gf_dnn_charge(GF_TIME_NORM, start);
 }
 
@@ -66,7 +53,7 @@ static void apply_all(gf_nn_engine *s, const gf_nn_norm *n, void (*apply)(const 
 void gf_dnn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n) {
     for (int64_t i = 0; i < n->c; i++)
         n->mean[i] = n->type == GF_TYPE_BF16 ? gf_bf16_to_float(((const uint16_t *)n->x)[i]) : ((const float *)n->x)[i];
-    sum_all(s, n, s->norm->sums);
+    sweep_rows(s, (sweep){n, .sums = s->norm->sums});
     double *sum = n->sums, *square = n->sums + n->c;
     const double rows = (double)n->rows;
     for (int64_t i = 0; i < n->c; i++) {
@@ -76,13 +63,13 @@ void gf_dnn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n) {
     }
 }
 
-static void set_line(const gf_nn_norm *n, int64_t i, double mean, double istd) {
+static void set_scale_and_shift(const gf_nn_norm *n, int64_t i, double mean, double istd) {
     const double scale = (n->gamma ? (double)n->gamma[i] : 1.0) * istd;
     n->scale[i] = (float)scale;
     n->shift[i] = (float)((n->beta ? (double)n->beta[i] : 0.0) - mean * scale);
 }
 
-static float moved(float old, double now) { return (float)((1 - GF_NN_MOMENTUM) * (double)old + GF_NN_MOMENTUM * now); }
+static float moved_average(float old, double now) { return (float)((1 - GF_NN_MOMENTUM) * (double)old + GF_NN_MOMENTUM * now); }
 
 void gf_dnn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) {
     (void)s;
@@ -91,24 +78,24 @@ void gf_dnn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) {
         const double var = spread < 0 ? 0 : spread, istd = 1 / sqrt(var + GF_NN_EPS); /* NaN passes */
         n->mean[i] = (float)mean;
         n->istd[i] = (float)istd;
-        set_line(n, i, mean, istd);
-        n->running_mean[i] = moved(n->running_mean[i], mean);
-        n->running_var[i] = moved(n->running_var[i], var * count / (count - 1));
+        set_scale_and_shift(n, i, mean, istd);
+        n->running_mean[i] = moved_average(n->running_mean[i], mean);
+        n->running_var[i] = moved_average(n->running_var[i], var * count / (count - 1));
     }
 }
 
 void gf_dnn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n) {
     (void)s;
     for (int64_t i = 0; i < n->c; i++)
-        set_line(n, i, (double)n->running_mean[i], 1 / sqrt((double)n->running_var[i] + GF_NN_EPS));
+        set_scale_and_shift(n, i, (double)n->running_mean[i], 1 / sqrt((double)n->running_var[i] + GF_NN_EPS));
 }
 
-void gf_dnn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n) { apply_all(s, n, s->norm->apply); }
+void gf_dnn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n) { sweep_rows(s, (sweep){n, .apply = s->norm->apply}); }
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
 void gf_dnn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n) {
-    sum_all(s, n, s->norm->back_sums);
+    sweep_rows(s, (sweep){n, .sums = s->norm->back_sums});
     if (!n->dgamma) return;
     for (int64_t i = 0; i < n->c; i++) {
         n->dbeta[i] = (float)n->sums[i];
@@ -126,63 +113,197 @@ void gf_dnn_norm_back_finish(gf_nn_engine *s, const gf_nn_norm *n, double count)
     }
 }
 
-void gf_dnn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n) { apply_all(s, n, s->norm->back_apply); }
+void gf_dnn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n) { sweep_rows(s, (sweep){n, .apply = s->norm->back_apply}); }
 
-/* ----- neighbours -------------------------------------------------------------------------------------------------- */
+/* ----- casts, sums and means ----- */
 
-typedef struct chunk_job {
+typedef struct number_job { /* count numbers; means: images of hw positions and c channels */
     const gf_norm_ops *ops;
     gf_type type;
+    int back; /* cast, mean: 0; add, mean_back: 1 */
     void *dst;
     const void *src;
-    int64_t count, hw, c; /* cast, add: count numbers; means: images of hw positions */
-} chunk_job;
+    int64_t count, hw, c;
+} number_job;
 
-static void cast_chunk(void *arg, int64_t task, int thread) {
+static void cast_or_add(void *arg, int64_t task, int thread) {
     (void)thread;
-    const chunk_job *j = arg;
-    const int64_t from = task * GF_BLOCK_NUMBERS, n = gf_smaller(GF_BLOCK_NUMBERS, j->count - from);
-    j->ops->cast(j->type, (char *)j->dst + (size_t)from * gf_type_bytes(j->type), (const float *)j->src + from, n);
-}
-
-static void add_chunk(void *arg, int64_t task, int thread) {
-    (void)thread;
-    const chunk_job *j = arg;
+    const number_job *j = arg;
     const int64_t from = task * GF_BLOCK_NUMBERS, n = gf_smaller(GF_BLOCK_NUMBERS, j->count - from);
     const size_t at = (size_t)from * gf_type_bytes(j->type);
-    j->ops->add(j->type, (char *)j->dst + at, (const char *)j->src + at, n);
+    if (j->back) j->ops->add(j->type, (char *)j->dst + at, (const char *)j->src + at, n);
+    else j->ops->cast(j->type, (char *)j->dst + at, (const float *)j->src + from, n);
 }
 
-static void mean_image(void *arg, int64_t task, int thread) {
+static void mean_of_image(void *arg, int64_t image, int thread) {
     (void)thread;
-    const chunk_job *j = arg;
-    const size_t at = (size_t)(task * j->hw * j->c) * gf_type_bytes(j->type);
-    j->ops->mean(j->type, (float *)j->dst + task * j->c, (const char *)j->src + at, j->hw, j->c);
-}
-
-static void mean_back_image(void *arg, int64_t task, int thread) {
-    (void)thread;
-    const chunk_job *j = arg;
-    const size_t at = (size_t)(task * j->hw * j->c) * gf_type_bytes(j->type);
-    j->ops->mean_back(j->type, (char *)j->dst + at, (const float *)j->src + task * j->c, j->hw, j->c);
+    const number_job *j = arg;
+    const size_t at = (size_t)(image * j->hw * j->c) * gf_type_bytes(j->type);
+    if (j->back) j->ops->mean_back(j->type, (char *)j->dst + at, (const float *)j->src + image * j->c, j->hw, j->c);
+    else j->ops->mean(j->type, (float *)j->dst + image * j->c, (const char *)j->src + at, j->hw, j->c);
 }
 
 void gf_dnn_cast(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count) {
-    chunk_job j = {s->norm, type, dst, src, count, 0, 0};
-    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), cast_chunk, &j);
+    number_job j = {s->norm, type, 0, dst, src, count, 0, 0};
+    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), cast_or_add, &j);
 }
 
 void gf_dnn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count) {
-    chunk_job j = {s->norm, type, dst, src, count, 0, 0};
-    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), add_chunk, &j);
+    number_job j = {s->norm, type, 1, dst, src, count, 0, 0};
+    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), cast_or_add, &j);
 }
 
 void gf_dnn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c) {
-    chunk_job j = {s->norm, type, y, x, 0, hw, c};
-    gf_parallel(s->threads, n, mean_image, &j);
+    number_job j = {s->norm, type, 0, y, x, 0, hw, c};
+    gf_parallel(s->threads, n, mean_of_image, &j);
 }
 
 void gf_dnn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c) {
-    chunk_job j = {s->norm, type, dx, dy, 0, hw, c};
-    gf_parallel(s->threads, n, mean_back_image, &j);
+    number_job j = {s->norm, type, 1, dx, dy, 0, hw, c};
+    gf_parallel(s->threads, n, mean_of_image, &j);
+}
+
+/* ----- sums over rows of tokens ----- */
+
+typedef struct sum_job {
+    const gf_row_ops *ops;
+    float *sum, *partial;
+    const void *x;
+    gf_type type;
+    int64_t rows, c, step, count;
+} sum_job;
+
+static void add_parts(void *arg, int64_t task, int thread) {
+    (void)thread;
+    const sum_job *j = arg;
+    const int64_t from = task * STRIP, to = gf_smaller(from + STRIP, j->c);
+    double total[STRIP] = {0};
+    for (int64_t b = 0; b < j->count; b++)
+        for (int64_t i = from; i < to; i++) total[i - from] += (double)j->partial[b * j->step + i];
+    for (int64_t i = from; i < to; i++) j->sum[i] = (float)total[i - from];
+}
+
+void gf_dnn_sum_parts(const gf_nn_engine *s, float *sum, const float *partial, int64_t step, int64_t count, int64_t c) {
+    sum_job j = {.sum = sum, .partial = (float *)(uintptr_t)partial, .step = step, .count = count, .c = c};
+    gf_parallel(s->threads, gf_parts(c, STRIP), add_parts, &j);
+}
+
+static void sum_block(void *arg, int64_t task, int thread) {
+    (void)thread;
+    const sum_job *j = arg;
+    const int64_t step = gf_block_rows(j->rows, j->c), to = gf_smaller((task + 1) * step, j->rows);
+    float *partial = j->partial + task * j->c;
+    memset(partial, 0, sizeof *partial * (size_t)j->c);
+    for (int64_t r = task * step; r < to; r++)
+        j->ops->add_to(partial, j->type, (const char *)j->x + gf_type_bytes(j->type) * (size_t)(r * j->c), j->c);
+}
+
+void gf_dnn_sum_rows(const gf_nn_engine *s, float *sum, gf_type type, const void *x, int64_t rows, int64_t c, float *partial) {
+    sum_job j = {.ops = s->row, .partial = partial, .x = x, .type = type, .rows = rows, .c = c};
+    gf_parallel(s->threads, gf_blocks(rows, c), sum_block, &j);
+    gf_dnn_sum_parts(s, sum, partial, c, gf_blocks(rows, c), c);
+}
+
+/* ----- activations ------------------------------------------------------------------------------------------------- */
+
+typedef struct act_job {
+    const gf_row_ops *ops;
+    gf_nn_act act;
+    gf_type type;
+    char *y;
+    const char *dy, *z;
+    int64_t count;
+} act_job;
+
+static void act_chunk(void *arg, int64_t task, int thread) {
+    (void)thread;
+    const act_job *j = arg;
+    const int64_t from = task * GF_BLOCK_NUMBERS, n = gf_smaller(GF_BLOCK_NUMBERS, j->count - from);
+    const size_t at = (size_t)from * gf_type_bytes(j->type);
+    if (j->dy) j->ops->act_back(j->act, j->type, j->y + at, j->dy + at, j->z + at, n);
+    else j->ops->act(j->act, j->type, j->y + at, j->z + at, n);
+}
+
+void gf_dnn_act(const gf_nn_engine *s, gf_nn_act act, gf_type type, void *y, const void *z, int64_t count) {
+    act_job j = {s->row, act, type, y, NULL, z, count};
+    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), act_chunk, &j);
+}
+
+void gf_dnn_act_back(const gf_nn_engine *s, gf_nn_act act, gf_type type, void *g, const void *dy, const void *z, int64_t count) {
+    act_job j = {s->row, act, type, g, dy, z, count};
+    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), act_chunk, &j);
+}
+
+/* ----- copies ------------------------------------------------------------------------------------------------------ */
+
+#define COPY_CHUNK ((size_t)1 << 18) /* bytes */
+
+typedef struct copy_job {
+    char *dst;
+    const char *src; /* NULL: zeros */
+    size_t bytes;
+} copy_job;
+
+static void copy_chunk(void *arg, int64_t task, int thread) {
+    (void)thread;
+    const copy_job *j = arg;
+    const size_t from = (size_t)task * COPY_CHUNK, n = j->bytes - from < COPY_CHUNK ? j->bytes - from : COPY_CHUNK;
+    if (j->src) memcpy(j->dst + from, j->src + from, n);
+    else memset(j->dst + from, 0, n);
+}
+
+void gf_dnn_copy(const gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
+    copy_job j = {dst, src, bytes};
+    gf_parallel(s->threads, (int64_t)((bytes + COPY_CHUNK - 1) / COPY_CHUNK), copy_chunk, &j);
+}
+
+void gf_dnn_zero(const gf_nn_engine *s, void *dst, size_t bytes) { gf_dnn_copy(s, dst, NULL, bytes); }
+
+/* ----- layer norm ---------------------------------------------------------------------------------------------------- */
+
+/* saved [rows][2]: mean and 1 / deviation of each row; scratch [blocks][2][c]: parts of the gradients of weight and bias. */
+
+glofnd_status gf_dnn_layernorm_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
+    const gf_nn_shape *s = &op->shape;
+    const int64_t rows = s->n * s->h * s->w;
+    FAIL_IF(err, s->in != s->out || s->in < 1, GLOFND_E_ARGUMENT, "layer norm from %lld to %lld channels", (long long)s->in,
+            (long long)s->out);
+    if (!s->training) return GLOFND_OK;
+    sizes->saved = sizeof(float) * 2 * (size_t)rows;
+    sizes->scratch = sizeof(float) * 2 * (size_t)(gf_blocks_max(rows, s->in) * s->in);
+    return GLOFND_OK;
+}
+
+typedef struct layernorm_job {
+    const gf_row_ops *ops;
+    const gf_nn_shape *s;
+    const gf_nn_args *a;
+    int back;
+} layernorm_job;
+
+static void layernorm_block(void *arg, int64_t task, int thread) {
+    (void)thread;
+    const layernorm_job *j = arg;
+    const int64_t rows = gf_nn_rows(j->s, j->a), c = j->s->in, step = gf_block_rows(rows, c), r0 = task * step;
+    const int64_t r1 = gf_smaller(r0 + step, rows);
+    if (j->back) j->ops->layernorm_back((float *)j->a->scratch + task * 2 * c, j->s, j->a, r0, r1);
+    else j->ops->layernorm(j->s, j->a, r0, r1);
+}
+
+glofnd_status gf_dnn_layernorm_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    (void)err;
+    layernorm_job j = {op->engine->row, &op->shape, a, 0};
+    gf_parallel(op->engine->threads, gf_blocks(gf_nn_rows(&op->shape, a), op->shape.in), layernorm_block, &j);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_dnn_layernorm_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    (void)err;
+    const int64_t c = op->shape.in, blocks = gf_blocks(gf_nn_rows(&op->shape, a), c);
+    const float *partial = a->scratch;
+    layernorm_job j = {op->engine->row, &op->shape, a, 1};
+    gf_parallel(op->engine->threads, blocks, layernorm_block, &j);
+    gf_dnn_sum_parts(op->engine, a->weight_grad, partial, 2 * c, blocks, c);
+    gf_dnn_sum_parts(op->engine, a->bias_grad, partial + c, 2 * c, blocks, c);
+    return GLOFND_OK;
 }

@@ -32,6 +32,8 @@ typedef struct gf_dnn_window { /* a square window sliding over height and width 
     int kernel, stride, pad;   /* the same padding on all four sides */
 } gf_dnn_window;
 
+/* Opens oneDNN, once per process; later calls return the same status and text. E_UNSUPPORTED: not found, or another version. */
+glofnd_status gf_dnn_lib_open(gf_error *err);
 glofnd_status gf_dnn_open(gf_error *err, int threads, gf_dnn **out); /* threads 0: OpenMP's choice */
 void gf_dnn_close(gf_dnn *d);
 int gf_dnn_threads(const gf_dnn *d);
