@@ -109,7 +109,7 @@ add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE
 set(train_objects "")
 glofnd_sources(net_kernel_sources train/nn/cpu/kernels/*.c)
 glofnd_kernels(glofnd_net_kernel train_objects ${net_kernel_sources})
-set_source_files_properties(${PROJECT_SOURCE_DIR}/train/nn/net_kernels.c PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/train/nn/net_cpu.c PROPERTIES
     COMPILE_DEFINITIONS ${GLOFND_TILES_DEFINITION})
 if(GLOFND_HAVE_CUDA)
     glofnd_sources(cuda_train_sources train/nn/cuda/*.c train/nn/cuda/*.cu train/loader/cuda/*.c train/loader/cuda/*.cu
