@@ -21,7 +21,7 @@ extern "C" {
 #include "support/caption_lengths.h"
 extern "C" {
 #include "method/options.h"
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 #include "optim/optim.h"
 }
 

@@ -24,7 +24,7 @@ extern "C" {
 #include "dist/dist.h"
 #include "method/options.h"
 #include "nn/cuda/cunn_plan.h"
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 #include "optim/optim.h"
 }
 

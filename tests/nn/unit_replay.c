@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 #include "loop/ranks.h"
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 #include "support/thread_ranks.h"
 #include <stdlib.h>
 #include <string.h>

@@ -36,7 +36,7 @@ static void lengths_are_rounded_up_to_few(void **state) {
 
 #ifdef GF_HAVE_DNNL
 
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
 #include "support/small_encoders.h"

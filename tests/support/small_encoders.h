@@ -1,7 +1,7 @@
 /* small_encoders.h - one small net of each kind, endless inputs for them, and a loss: the sum of z weighted by fixed numbers. */
 #pragma once
 
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 
 enum { BATCH = 4, EMBED = 16, CONTEXT = 10, VOCAB = 60 };
 

@@ -1,4 +1,4 @@
-/* graph.h - a net as lists: values (activations), layers in the order of forward, tensors (parameters and buffers), and the
+/* graph.h - the inside of a net, for the files of this folder. A net is lists: values (activations), layers in the order of forward, tensors (parameters and buffers), and the
  * blocks of memory they need with their lifetimes.
  *
  * Order of work: a builder (resnet.c) appends layers; gf_graph_ops makes the backend's ops; gf_graph_plan places every block in
@@ -136,8 +136,45 @@ int gf_graph_conv_at(gf_graph *g, const char *prefix, const char *part, int in, 
 int gf_graph_norm_relu(gf_graph *g, const char *prefix, const char *part, int in);
 int gf_graph_param(gf_graph *g, const char *prefix, const char *part, int rank, int64_t d0, int64_t d1);
 
+/* ----- the net ----- */
+
+struct gf_net {
+    gf_net_spec spec;
+    const gf_nn_backend *backend;
+    gf_nn_engine *engine; /* its own, or that of spec.engine_owner */
+    gf_graph graph;
+    char *arena;
+    float *values, *stats, *grads;
+    float *staging;     /* device: images as they came; NULL: none yet */
+    gf_tensor *tensors; /* parameters, then buffers */
+    int threads;
+    int stale;                         /* packed weights are older than the parameters */
+    int64_t final_from[GF_MAX_LAYERS]; /* several ranks: after the backward of layer i, gradients from here on are final */
+    int64_t reported_from;             /* of them, those reported to the ranks */
+    int reported_layer;                /* and the layer after which they were */
+    int ready;                         /* activations of a training forward wait for backward */
+    int32_t *tokens;                   /* TEXT: [batch][context] as loaded, on the host */
+    int32_t *packed;                   /* TEXT: what goes to the net, on the host: texts.c */
+    struct {                           /* of its engine; nets that share it use it, too */
+        uint64_t key;
+        int none; /* recording failed: never again */
+        int64_t now;
+        struct {
+            int64_t variant, used; /* used: when last; 0: never */
+            int times;             /* that it came */
+            int made;
+        } slot[GF_NN_RECORDS];
+    } replay;
+};
+
+int gf_spec_is_resnet(const gf_net_spec *s); /* torchvision's, or resnet8 */
+glofnd_status gf_net_check_range(gf_error *err, const gf_net *n, int64_t first, int64_t count, const char *what);
+
 /* ----- packed texts: texts.c ----- */
 size_t gf_texts_table_bytes(int64_t n, int64_t context);
+/* Memory on the host, all tokens 0; and texts `count` and later become a single token 0. */
+glofnd_status gf_net_texts_init(gf_error *err, gf_net *n);
+glofnd_status gf_net_texts_blank(gf_error *err, gf_net *n, int64_t count);
 
-/* ----- initial weights ----- */
+/* ----- initial weights: init.c ----- */
 void gf_graph_init(gf_graph *g, const gf_net_spec *spec, int threads);

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 

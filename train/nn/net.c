@@ -4,8 +4,148 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 #include "util/parallel.h"
+
+/* ----- whether it can be made -------------------------------------------------------------------------------------- */
+
+int gf_spec_is_resnet(const gf_net_spec *s) { return s->arch <= GF_ARCH_RESNET50; }
+
+/* Messages name the value and the expected range. */
+static glofnd_status check_images(gf_error *err, const gf_net_spec *s) {
+    FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
+    const int64_t pixels = s->batch * s->size * s->size; /* both are bounded */
+    FAIL_IF(err, pixels > (int64_t)1 << 33, GLOFND_E_ARGUMENT,
+            "%lld images of %d x %d pixels at a time; a network takes at most 2^33 pixels: lower batch or size",
+            (long long)s->batch, s->size, s->size);
+    FAIL_IF(err, s->training && s->batch < 2 && s->arch != GF_ARCH_VIT, GLOFND_E_ARGUMENT,
+            "batch 1 cannot be trained on: batch norm needs two images");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_transformer(gf_error *err, const gf_net_spec *s) {
+    FAIL_IF(err, s->width < 8 || s->width > 1 << 14, GLOFND_E_ARGUMENT, "width %d of a transformer: it must be 8 to 16384",
+            s->width);
+    FAIL_IF(err, s->layers < 1 || s->layers > GF_MAX_DEPTH, GLOFND_E_ARGUMENT, "%d layers of a transformer: 1 to %d are possible",
+            s->layers, (int)GF_MAX_DEPTH);
+    FAIL_IF(err, s->heads < 1 || s->width % s->heads != 0, GLOFND_E_ARGUMENT,
+            "%d heads: they must divide the width of the transformer, %d", s->heads, s->width);
+    if (s->arch == GF_ARCH_VIT) {
+        FAIL_IF(err, s->patch < 1 || s->patch > s->size || s->size % s->patch != 0, GLOFND_E_ARGUMENT,
+                "patches of %d pixels: they must divide the image size, %d", s->patch, s->size);
+        const int64_t tokens = (int64_t)(s->size / s->patch) * (s->size / s->patch) + 1;
+        FAIL_IF(err, tokens > 4096, GLOFND_E_ARGUMENT,
+                "patches of %d pixels make %lld tokens of an image of %d, and 4096 are possible: use larger ones", s->patch,
+                (long long)tokens, s->size);
+    } else {
+        FAIL_IF(err, s->context < 2 || s->context > 4096, GLOFND_E_ARGUMENT, "context of %d tokens: it must be 2 to 4096",
+                s->context);
+        FAIL_IF(err, s->batch * s->context > INT32_MAX, GLOFND_E_ARGUMENT,
+                "%lld texts of %d tokens at a time; a network takes at most 2^31 - 1 tokens: lower batch or context",
+                (long long)s->batch, s->context);
+        FAIL_IF(err, s->vocab < 2 || s->vocab > 1 << 24, GLOFND_E_ARGUMENT, "vocabulary of %d tokens: it must be 2 to 16777216",
+                s->vocab);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status check_spec(gf_error *err, const gf_net_spec *s) {
+    FAIL_IF(err, s->arch < GF_ARCH_RESNET8 || s->arch > GF_ARCH_TEXT, GLOFND_E_ARGUMENT, "arch %d is not known", (int)s->arch);
+    FAIL_IF(err, s->precision != GF_FP32 && s->precision != GF_BF16, GLOFND_E_ARGUMENT, "precision %d is not known",
+            (int)s->precision);
+    FAIL_IF(err, s->batch < 1 || s->batch > 1 << 20, GLOFND_E_ARGUMENT,
+            "batch: %lld images at a time, the two views of one counted twice; a network takes 1 to 1048576",
+            (long long)s->batch);
+    FAIL_IF(err, s->threads < 0 || s->threads > 4096, GLOFND_E_ARGUMENT, "threads %d: it must be 0 to 4096", s->threads);
+    FAIL_IF(err, s->embed_dim < 0 || s->embed_dim > 1 << 16 || (!gf_spec_is_resnet(s) && s->embed_dim < 1), GLOFND_E_ARGUMENT,
+            "embedding of %d numbers: it must be 1 to 65536", s->embed_dim);
+    if (s->arch != GF_ARCH_TEXT) TRY(check_images(err, s));
+    FAIL_IF(err, s->head_hidden < 0 || s->head_hidden > 1 << 16 || s->head_out < 0 || s->head_out > 1 << 16, GLOFND_E_ARGUMENT,
+            "head %d x %d: widths must be 0 to 65536", s->head_hidden, s->head_out);
+    FAIL_IF(err, (s->head_hidden == 0) != (s->head_out == 0), GLOFND_E_ARGUMENT,
+            "head %d x %d: give both widths, or 0 for both (no head)", s->head_hidden, s->head_out);
+    FAIL_IF(err, s->head_out > 0 && (!gf_spec_is_resnet(s) || s->embed_dim > 0), GLOFND_E_ARGUMENT,
+            "a net with an embedding (%d) has no head (%d x %d): give 0 for both of its widths", s->embed_dim, s->head_hidden,
+            s->head_out);
+    if (s->arch == GF_ARCH_CLIP_RESNET50) {
+        const int width = s->width ? s->width : 64, heads = s->heads ? s->heads : width / 2;
+        FAIL_IF(err, width < 2 || width > 1024 || width % 2 != 0, GLOFND_E_ARGUMENT, "width %d: it must be even, 2 to 1024",
+                width);
+        FAIL_IF(err, heads < 1 || 32 * width % heads != 0, GLOFND_E_ARGUMENT,
+                "%d heads of the attention pooling: they must divide its width, %d", heads, 32 * width);
+        FAIL_IF(err, s->size % 32 != 0, GLOFND_E_ARGUMENT, "image size %d: it must be a multiple of 32 pixels", s->size);
+    }
+    return s->arch == GF_ARCH_VIT || s->arch == GF_ARCH_TEXT ? check_transformer(err, s) : GLOFND_OK;
+}
+
+/* ----- copies between the memory of a net and the host ------------------------------------------------------------- */
+
+/* On the CPU all of them are memcpy. A device keeps convolution weights as [out][height][width][in], `in` padded with zeros to the
+ * channels of its input; torch has [out][in][height][width]. Both directions go through a host copy: for checkpoints and initial
+ * weights, not for steps. */
+
+/* Moves between torch's layout and the device's, both on the host. */
+static void reorder_weights(const gf_tensor *t, float *torch, float *device, int to_device) {
+    const int64_t out = t->shape[0], in = t->shape[1], hw = t->shape[2] * t->shape[3], padded = t->stored / (out * hw);
+    if (to_device) memset(device, 0, sizeof(float) * (size_t)t->stored);
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t c = 0; c < in; c++)
+            for (int64_t k = 0; k < hw; k++) {
+                float *a = &torch[(o * in + c) * hw + k], *b = &device[(o * hw + k) * padded + c];
+                if (to_device) *b = *a;
+                else *a = *b;
+            }
+}
+
+glofnd_status gf_net_read(gf_error *err, gf_net *n, void *host, const void *from, size_t bytes) {
+    if (n->backend->get) return n->backend->get(err, n->engine, host, from, bytes);
+    memcpy(host, from, bytes);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_net_write(gf_error *err, gf_net *n, void *to, const void *host, size_t bytes) {
+    if (n->backend->put) return n->backend->put(err, n->engine, to, host, bytes);
+    memcpy(to, host, bytes);
+    return GLOFND_OK;
+}
+
+static int is_reordered(const gf_net *n, const gf_tensor *t) { return n->backend->put && t->rank == 4; }
+
+glofnd_status gf_net_get(gf_error *err, gf_net *n, const gf_tensor *t, const float *at, float *host) {
+    if (!is_reordered(n, t)) return gf_net_read(err, n, host, at, sizeof(float) * (size_t)t->count);
+    float *device = malloc(sizeof(float) * (size_t)t->stored);
+    FAIL_IF(err, !device, GLOFND_E_MEMORY, "out of memory");
+    const glofnd_status status = gf_net_read(err, n, device, at, sizeof(float) * (size_t)t->stored);
+    if (status == GLOFND_OK) reorder_weights(t, host, device, 0);
+    free(device);
+    return status;
+}
+
+glofnd_status gf_net_put(gf_error *err, gf_net *n, const gf_tensor *t, float *at, const float *host) {
+    if (!is_reordered(n, t)) return gf_net_write(err, n, at, host, sizeof(float) * (size_t)t->count);
+    float *device = malloc(sizeof(float) * (size_t)t->stored);
+    FAIL_IF(err, !device, GLOFND_E_MEMORY, "out of memory");
+    reorder_weights(t, (float *)(uintptr_t)host, device, 1);
+    glofnd_status status = gf_net_write(err, n, at, device, sizeof(float) * (size_t)t->stored);
+    if (status == GLOFND_OK) status = n->backend->wait(err, n->engine); /* the copy may still read `device` */
+    free(device);
+    return status;
+}
+
+void *gf_net_alloc(gf_net *n, size_t bytes) { return n->backend->alloc(n->engine, bytes); }
+
+void gf_net_release(gf_net *n, void *p) {
+    if (n) n->backend->release(n->engine, p);
+}
+
+float *gf_net_alloc_state(gf_net *n) { return gf_net_alloc(n, sizeof(float) * (size_t)n->graph.params.numbers); }
+float *gf_net_place(const gf_net *n, float *block, const gf_tensor *t) { return block + (t->value - n->values); }
+
+void gf_net_add_gradients(gf_net *n, float *block, int first) {
+    const int64_t count = n->graph.params.numbers;
+    if (first) n->backend->cast(n->engine, GF_TYPE_F32, block, n->grads, count);
+    else n->backend->add(n->engine, GF_TYPE_F32, block, n->grads, count);
+}
 
 /* ----- making ------------------------------------------------------------------------------------------------------ */
 
@@ -54,34 +194,49 @@ static glofnd_status make_engine(gf_error *err, gf_net *n, int estimate) {
     return n->backend->configure ? n->backend->configure(err, n->engine, &mode) : GLOFND_OK;
 }
 
-static void build(gf_graph *g, const gf_net_spec *spec) {
-    switch (spec->arch) {
-    case GF_ARCH_CLIP_RESNET50: gf_clip_resnet_build(g, spec); break;
-    case GF_ARCH_VIT: gf_vit_build(g, spec); break;
-    case GF_ARCH_TEXT: gf_text_build(g, spec); break;
-    default: gf_resnet_build(g, spec); break;
-    }
-}
-
 /* Everything but the memory. */
 static glofnd_status make_plan(gf_error *err, gf_net *n, int estimate) {
-    TRY(gf_net_check(err, &n->spec));
+    TRY(check_spec(err, &n->spec));
     TRY(make_engine(err, n, estimate));
     n->graph.image_channels = n->backend->image_channels;
     n->graph.ranked = n->spec.ranks != NULL;
-    build(&n->graph, &n->spec);
+    switch (n->spec.arch) {
+    case GF_ARCH_CLIP_RESNET50: gf_clip_resnet_build(&n->graph, &n->spec); break;
+    case GF_ARCH_VIT: gf_vit_build(&n->graph, &n->spec); break;
+    case GF_ARCH_TEXT: gf_text_build(&n->graph, &n->spec); break;
+    default: gf_resnet_build(&n->graph, &n->spec); break;
+    }
     gf_graph_merge_stem(&n->graph, n->backend);
     TRY(gf_graph_ops(err, &n->graph, n->backend, n->engine));
     return gf_graph_plan(err, &n->graph, n->backend);
 }
 
-static void *floats(gf_net *n, int64_t count) { return n->backend->alloc(n->engine, sizeof(float) * (size_t)count); }
+/* End of the gradient of a layer's parameters in the block; 0: it has none. */
+static int64_t end_of_gradient(const gf_net *n, const gf_layer *l) {
+    const float *const grads[] = {l->args.weight_grad, l->args.bias_grad, l->norm.dgamma, l->norm.dbeta};
+    int64_t end = 0;
+    for (size_t i = 0; i < sizeof grads / sizeof *grads; i++)
+        for (int t = 0; grads[i] && t < n->graph.params.count; t++) {
+            const gf_tensor *x = &n->graph.params.item[t];
+            if (x->grad == grads[i] && x->grad - n->grads + x->stored > end) end = x->grad - n->grads + x->stored;
+        }
+    return end;
+}
+
+static void find_final(gf_net *n) {
+    int64_t end = 0;
+    for (int i = 0; i < n->graph.layers; i++) {
+        n->final_from[i] = end; /* parameters of earlier layers end here */
+        const int64_t own = end_of_gradient(n, &n->graph.layer[i]);
+        if (own > end) end = own;
+    }
+}
 
 static glofnd_status make_memory(gf_error *err, gf_net *n) {
     gf_graph *g = &n->graph;
-    n->values = floats(n, g->params.numbers);
-    n->stats = floats(n, g->buffers.numbers);
-    n->grads = n->spec.training ? floats(n, g->params.numbers) : NULL;
+    n->values = gf_net_alloc_state(n);
+    n->stats = gf_net_alloc(n, sizeof(float) * (size_t)g->buffers.numbers);
+    n->grads = n->spec.training ? gf_net_alloc_state(n) : NULL;
     n->arena = n->backend->alloc(n->engine, g->arena_bytes);
     const int missing = !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads);
     if (missing && n->backend->wait)
@@ -89,7 +244,7 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
     FAIL_IF(err, missing, GLOFND_E_MEMORY, "out of memory for a net of %zu MB: use a smaller batch or image size%s",
             gf_net_bytes(n) >> 20, n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
-    if (n->spec.ranks && n->grads) gf_net_find_final(n);
+    if (n->spec.ranks && n->grads) find_final(n);
     if (g->value[0].packed) TRY(gf_net_texts_init(err, n));
     const int count = g->params.count + g->buffers.count;
     n->tensors = malloc(sizeof *n->tensors * (size_t)count);
@@ -197,34 +352,41 @@ void gf_net_touch(gf_net *n) { n->stale = 1; }
 
 int64_t gf_net_features(const gf_net *n) { return n->graph.value[n->graph.features].c; }
 
+float *gf_net_gradients(gf_net *n, int64_t *numbers) {
+    *numbers = n->graph.params.numbers;
+    return n->grads;
+}
+
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-void gf_net_packed(const gf_net *n, gf_packed_ops *out, int from, int to, int *first, int *last) {
-    out->count = *first = *last = 0;
+/* Ops with packed weights, in the order of layers. */
+typedef struct packed_ops {
+    const gf_nn_args *args[GF_MAX_LAYERS];
+    gf_nn_op *op[GF_MAX_LAYERS];
+    int count, first, last; /* first: of them, those before layer `from`; last: before layer `to` */
+} packed_ops;
+
+static void list_packed(const gf_net *n, packed_ops *out, int from, int to) {
+    out->count = out->first = out->last = 0;
     for (int i = 0; i < n->graph.layers; i++) {
         const gf_layer *l = &n->graph.layer[i];
         if (l->packed < 0) continue;
         out->args[out->count] = &l->args;
         out->op[out->count++] = l->op;
-        *first += i < from;
-        *last += i < to;
+        out->first += i < from;
+        out->last += i < to;
     }
-}
-
-typedef glofnd_status (*together)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
-
-static glofnd_status all_packed(gf_error *err, gf_net *n, together what) {
-    gf_packed_ops list;
-    int first, last;
-    gf_net_packed(n, &list, 0, n->graph.layers, &first, &last);
-    return what(err, n->engine, list.args, list.op, list.count);
 }
 
 /* Not skipped where a training step may be recorded: the record must contain it. */
 static glofnd_status pack_weights(gf_error *err, gf_net *n, int train) {
     if (!n->stale && !(train && n->backend->record)) return GLOFND_OK;
     n->stale = 0;
-    if (n->backend->pack_all) return all_packed(err, n, n->backend->pack_all);
+    if (n->backend->pack_all) {
+        packed_ops list;
+        list_packed(n, &list, 0, n->graph.layers);
+        return n->backend->pack_all(err, n->engine, list.args, list.op, list.count);
+    }
     for (int i = 0; i < n->graph.layers; i++) {
         gf_layer *l = &n->graph.layer[i];
         if (l->packed >= 0) TRY(n->backend->op_pack(err, l->op, &l->args));
@@ -269,7 +431,7 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
 
 /* Missing images of an incomplete batch are black, on a device they stay unchanged; missing texts are a token each. In eval mode
  * samples do not affect each other. */
-static glofnd_status blank(gf_error *err, gf_net *n, int64_t count) {
+static glofnd_status blank_rest(gf_error *err, gf_net *n, int64_t count) {
     const gf_value *v = &n->graph.value[0];
     const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
     if (v->packed) return gf_net_texts_blank(err, n, count);
@@ -278,43 +440,63 @@ static glofnd_status blank(gf_error *err, gf_net *n, int64_t count) {
     return GLOFND_OK;
 }
 
-/* The same images a second time: running averages stay. */
-static gf_nn_norm with_averages_aside(const gf_net *n, const gf_nn_norm *norm) {
-    gf_nn_norm aside = *norm;
-    aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
-    aside.running_var = aside.running_mean + aside.c;
-    return aside;
+/* Sums of a batch norm over all ranks. */
+static glofnd_status add_over_ranks(gf_error *err, const gf_net *n, const gf_nn_norm *norm) {
+    const gf_sync_norm *r = n->spec.ranks;
+    return r ? r->sum(err, r->user, norm->sums, 2 * norm->c) : GLOFND_OK;
 }
 
-static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_layer *l, int train) {
-    const gf_nn_norm aside = with_averages_aside(n, &l->norm);
-    const gf_nn_norm *norm = train == 2 ? &aside : &l->norm;
-    if (train) return l->merged ? gf_net_norm_stats(err, n, norm) : gf_net_norm_forward(err, n, norm);
-    n->backend->norm_eval(n->engine, norm);
-    if (!l->merged) n->backend->norm_apply(n->engine, norm);
+static double count_over_ranks(const gf_net *n, const gf_nn_norm *norm) {
+    return (double)(norm->counted ? norm->counted : norm->rows) * (n->spec.ranks ? n->spec.ranks->count : 1);
+}
+
+/* Statistics of the batch, then y, unless a different norm writes it. */
+static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *norm, int merged) {
+    const gf_nn_backend *b = n->backend;
+    void (*whole)(gf_nn_engine *, const gf_nn_norm *) = n->spec.ranks ? NULL : merged ? b->norm_stats : b->norm_forward;
+    if (whole) {
+        whole(n->engine, norm);
+        return GLOFND_OK;
+    }
+    if (!n->spec.ranks && b->norm_stats) b->norm_stats(n->engine, norm);
+    else {
+        b->norm_sums(n->engine, norm);
+        TRY(add_over_ranks(err, n, norm));
+        b->norm_finish(n->engine, norm, count_over_ranks(n, norm));
+    }
+    if (!merged) b->norm_apply(n->engine, norm);
     return GLOFND_OK;
 }
 
-/* Statistics of the batch norm that follows are made in training alone. */
-static glofnd_status op_forward(gf_error *err, gf_net *n, const gf_layer *l, int train) {
-    if (l->norm_after < 0 || train == 1) return n->backend->op_forward(err, l->op, &l->args);
-    const gf_nn_norm aside = with_averages_aside(n, l->args.norm);
-    gf_nn_args a = l->args;
-    a.norm = train ? &aside : NULL;
-    return n->backend->op_forward(err, l->op, &a);
-}
-
 static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int train) {
+    const gf_nn_backend *b = n->backend;
     const gf_value *in = &n->graph.value[l->in];
+    const gf_nn_norm *norm = l->kind == GF_LAYER_NORM ? &l->norm : l->args.norm;
+    gf_nn_norm aside;
+    if (norm && train == 2) { /* the same images a second time: running averages stay */
+        aside = *norm;
+        aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
+        aside.running_var = aside.running_mean + aside.c;
+        norm = &aside;
+    }
     switch (l->kind) {
-    case GF_LAYER_OP: return op_forward(err, n, l, train);
-    case GF_LAYER_NORM: return norm_forward(err, n, l, train);
-    case GF_LAYER_MEAN: n->backend->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
+    case GF_LAYER_OP: {
+        gf_nn_args args = l->args;
+        if (l->norm_after >= 0)
+            args.norm = train ? norm : NULL; /* statistics of the norm that follows are made in training alone */
+        return b->op_forward(err, l->op, &args);
+    }
+    case GF_LAYER_NORM:
+        if (train) return norm_forward(err, n, norm, l->merged);
+        b->norm_eval(n->engine, norm);
+        if (!l->merged) b->norm_apply(n->engine, norm);
+        break;
+    case GF_LAYER_MEAN: b->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
     }
     return GLOFND_OK;
 }
 
-static const float *result(const gf_net *n, int value) {
+static const float *value_of(const gf_net *n, int value) {
     return (const float *)(const void *)(n->arena + n->graph.block[n->graph.value[value].data].offset);
 }
 
@@ -328,32 +510,57 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
     n->ready = 0;
     TRY(pack_weights(err, n, train));
     if (x) TRY(gf_net_load(err, n, x, 0, count));
-    if (count < n->spec.batch) TRY(blank(err, n, count));
+    if (count < n->spec.batch) TRY(blank_rest(err, n, count));
     for (int i = 0; i < n->graph.layers; i++) TRY(layer_forward(err, n, &n->graph.layer[i], train));
     n->ready = train > 0;
-    if (features) *features = result(n, n->graph.features);
-    if (projection) *projection = n->spec.head_out || n->spec.embed_dim ? result(n, n->graph.projection) : NULL;
+    if (features) *features = value_of(n, n->graph.features);
+    if (projection) *projection = n->spec.head_out || n->spec.embed_dim ? value_of(n, n->graph.projection) : NULL;
     return GLOFND_OK;
 }
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Batch norm takes a gradient in two parts; other layers need their sum. */
-static void join_gradient(gf_net *n, const gf_layer *l) {
-    const gf_value *out = &n->graph.value[l->out];
-    if (out->grads < 2 || l->kind == GF_LAYER_NORM) return;
-    char *first = n->arena + n->graph.block[out->grad[0]].offset;
-    const char *second = n->arena + n->graph.block[out->grad[1]].offset;
-    n->backend->add(n->engine, out->type, first, second, (out->packed ? n->graph.texts.rows : out->n * out->h * out->w) * out->c);
+/* Several ranks wait for gradients while backward continues. */
+static int reports_final(const gf_net *n) { return n->spec.ranks && n->spec.ranks->ready; }
+
+/* The backward of layer i is done: reports the gradients that are final now, once they are a whole bucket. Where op_backward leaves
+ * gradients in a format of the device, moves those of layers i and later that are not reported yet. */
+static glofnd_status report_final(gf_error *err, gf_net *n, int i) {
+    const gf_sync_norm *r = n->spec.ranks;
+    if (i > 0 && n->reported_from - n->final_from[i] < r->bucket) return GLOFND_OK;
+    if (n->backend->unpack_some) {
+        packed_ops list;
+        list_packed(n, &list, i, n->reported_layer);
+        TRY(n->backend->unpack_some(err, n->engine, list.args, list.op, list.count, list.first, list.last));
+    }
+    n->reported_from = n->final_from[i];
+    n->reported_layer = i;
+    r->ready(r->user, n, n->reported_from);
+    return GLOFND_OK;
 }
 
 static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
-    const gf_value *in = &n->graph.value[l->in];
-    join_gradient(n, l);
+    const gf_nn_backend *b = n->backend;
+    const gf_nn_norm *norm = &l->norm;
+    const gf_value *in = &n->graph.value[l->in], *out = &n->graph.value[l->out];
+    if (out->grads == 2 && l->kind != GF_LAYER_NORM) { /* batch norm takes a gradient in two parts; other layers need their sum */
+        char *first = n->arena + n->graph.block[out->grad[0]].offset;
+        const char *second = n->arena + n->graph.block[out->grad[1]].offset;
+        b->add(n->engine, out->type, first, second, (out->packed ? n->graph.texts.rows : out->n * out->h * out->w) * out->c);
+    }
     switch (l->kind) {
-    case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
-    case GF_LAYER_NORM: return gf_net_norm_backward(err, n, l);
-    case GF_LAYER_MEAN: n->backend->mean_back(n->engine, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w, in->c); break;
+    case GF_LAYER_OP: return b->op_backward(err, l->op, &l->args);
+    case GF_LAYER_MEAN: b->mean_back(n->engine, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w, in->c); break;
+    case GF_LAYER_NORM:
+        if (!n->spec.ranks && b->norm_backward) {
+            if (!l->merged) b->norm_backward(n->engine, norm); /* else done with the norm it is merged into */
+            break;
+        }
+        b->norm_back_sums(n->engine, norm);
+        TRY(add_over_ranks(err, n, norm));
+        b->norm_back_finish(n->engine, norm, count_over_ranks(n, norm));
+        b->norm_back_apply(n->engine, norm);
+        break;
     }
     return GLOFND_OK;
 }
@@ -363,12 +570,17 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
     n->ready = 0;
     const gf_value *out = &n->graph.value[n->graph.projection];
     n->backend->cast(n->engine, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
-    gf_net_report_begin(n);
+    n->reported_from = n->graph.params.numbers;
+    n->reported_layer = n->graph.layers;
+    if (reports_final(n)) n->spec.ranks->ready(n->spec.ranks->user, n, n->reported_from);
     for (int i = n->graph.layers - 1; i >= 0; i--) {
         TRY(layer_backward(err, n, &n->graph.layer[i]));
-        TRY(gf_net_report_final(err, n, i));
+        if (reports_final(n)) TRY(report_final(err, n, i));
     }
-    return n->backend->unpack_all && !gf_net_reports_final(n) ? all_packed(err, n, n->backend->unpack_all) : GLOFND_OK;
+    if (!n->backend->unpack_all || reports_final(n)) return GLOFND_OK;
+    packed_ops list;
+    list_packed(n, &list, 0, n->graph.layers);
+    return n->backend->unpack_all(err, n->engine, list.args, list.op, list.count);
 }
 
 /* ----- recorded steps ------------------------------------------------------------------------------------------------
@@ -379,9 +591,9 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
  * which ends the run on all ranks, as after any failure in a step.
  */
 
-typedef glofnd_status (*step)(gf_error *err, void *arg);
+typedef glofnd_status (*step_work)(gf_error *err, void *arg);
 
-static glofnd_status record(gf_error *err, gf_net *n, int slot, step work, void *arg) {
+static glofnd_status record_step(gf_error *err, gf_net *n, int slot, step_work work, void *arg) {
     const gf_sync_norm *r = n->spec.ranks;
     int made = 0;
     TRY(n->backend->record(err, n->engine, slot, work, arg, &made));
@@ -393,7 +605,7 @@ static glofnd_status record(gf_error *err, gf_net *n, int slot, step work, void 
 }
 
 /* The net that owns the engine. */
-static gf_net *owner(gf_net *n) {
+static gf_net *engine_owner(gf_net *n) {
     while (n->spec.engine_owner) n = n->spec.engine_owner;
     return n;
 }
@@ -410,19 +622,19 @@ static int slot_of(gf_net *n, int64_t variant) {
     return oldest;
 }
 
-glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, int64_t variant, step work, void *arg) {
-    n = owner(n);
+glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, int64_t variant, step_work work, void *arg) {
+    n = engine_owner(n);
     if (!n->backend->record) return work(err, arg);
     if (key != n->replay.key) gf_net_forget(n);
     n->replay.key = key;
     const int slot = slot_of(n, variant);
     n->replay.slot[slot].used = ++n->replay.now;
-    if (++n->replay.slot[slot].times == 2 && !n->replay.none) TRY(record(err, n, slot, work, arg));
+    if (++n->replay.slot[slot].times == 2 && !n->replay.none) TRY(record_step(err, n, slot, work, arg));
     return n->backend->run(err, n->engine, n->replay.slot[slot].made ? slot : -1, work, arg);
 }
 
 void gf_net_forget(gf_net *n) {
-    n = owner(n);
+    n = engine_owner(n);
     memset(n->replay.slot, 0, sizeof n->replay.slot);
     if (n->backend->forget) n->backend->forget(n->engine);
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nn/net_parts.h"
+#include "nn/graph.h"
 
 typedef struct table {
     int32_t *first, *picked, *position;

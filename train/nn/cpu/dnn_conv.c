@@ -83,7 +83,7 @@ static gf_wino_image image_of(const gf_nn_shape *s, const void *data, int64_t ch
 
 /* ----- the product ------------------------------------------------------------------------------------------------- */
 
-typedef struct left_side { /* element (row, k) of the left_side side */
+typedef struct left_side { /* element (row, k) of the left side */
     const float *data;
     size_t row, k;
 } left_side;
@@ -118,7 +118,7 @@ static void transform_weights(void *arg, int64_t task, int thread) {
     p->ops->weights(p->u, &p->weights, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, p->weights.rows));
 }
 
-/* One panel of one plane of weights, in tile_place. */
+/* One panel of one plane of weights, in place. */
 static void round_weights(void *arg, int64_t task, int thread) {
     (void)thread;
     const wino_pass *p = arg;

@@ -1,4 +1,4 @@
-/* dnn_shim.c - see dnn_shim.h. oneDNN is opened at execute time: the program starts where the library is missing, and says so when a network
+/* dnn_shim.c - see dnn_shim.h. oneDNN is opened at run time: the program starts where the library is missing, and says so when a network
  * is used. The program fits the major version it was compiled with. */
 #include "nn/cpu/dnn_shim.h"
 
@@ -37,7 +37,7 @@ static struct {
 #define GF_X(name) __typeof__(dnnl_##name) *name;
     GF_DNNL_FUNCTIONS(GF_X)
 #undef GF_X
-    /* Of the OpenMP that oneDNN uses; NULL: it uses a different runtime (TBB), and chooses its own_object number of threads. */
+    /* Of the OpenMP that oneDNN uses; NULL: it uses a different runtime (TBB), and chooses its own number of threads. */
     void (*set_num_threads)(int threads);
     int (*get_max_threads)(void);
     void (*set_dynamic)(int yes);
@@ -51,7 +51,7 @@ static struct {
 #define PACKAGE "libdnnl-dev"
 #endif
 
-/* The first OpenMP of the process answers the calls of the library, so it comes first: another compiler has its own_object. */
+/* The first OpenMP of the process answers the calls of the library, so it comes first: another compiler has its own. */
 extern void omp_set_num_threads(int threads) __attribute__((weak));
 extern int omp_get_max_threads(void) __attribute__((weak));
 extern void omp_set_dynamic(int yes) __attribute__((weak));
@@ -126,7 +126,7 @@ struct gf_dnn {
     dnnl_primitive_attr_t user_scratchpad;
     dnnl_primitive_attr_t adding; /* the same, and a product is added to what is there */
     int threads;
-    dnn_object *objects; /* in the order they were check_made; freed in the opposite one */
+    dnn_object *objects; /* in the order they were made; freed in the opposite one */
     size_t count, capacity;
 };
 
@@ -146,7 +146,7 @@ static glofnd_status dnn_fail(gf_error *err, dnnl_status_t status, const char *w
 
 /* ----- threads ----------------------------------------------------------------------------------------------------- */
 
-/* oneDNN asks OpenMP how many threads to use, when a primitive is check_made and when it runs; the answer is a property of the calling
+/* oneDNN asks OpenMP how many threads to use, when a primitive is made and when it runs; the answer is a property of the calling
  * thread. Its kernels wait for the requested number of threads, forever if OpenMP starts fewer: so it must not (OMP_DYNAMIC). */
 static int set_threads(int threads) {
     if (!lib.set_num_threads || !lib.get_max_threads) return 0;
@@ -182,7 +182,7 @@ static void destroy_object(const dnn_object *o) {
     }
 }
 
-/* The list takes the dnn_object over, also when it fails. */
+/* The list takes the object over, also when it fails. */
 static glofnd_status own_object(gf_error *err, gf_dnn *d, object_kind kind, void *handle) {
     const dnn_object o = {kind, handle};
     if (!gf_grow(&d->objects, &d->capacity, d->count + 1, sizeof *d->objects)) {
@@ -321,7 +321,7 @@ static glofnd_status make_primitive(gf_error *err, gf_dnn *d, dnnl_primitive_des
     return own_object(err, d, MEMORY, out->arg[GF_PRIM_SLOTS].memory);
 }
 
-/* The chosen implementation depends on the number of threads, so it is check_made under the number it will execute with. */
+/* The chosen implementation depends on the number of threads, so it is made under the number it will run with. */
 #define WITH_THREADS(d, status, call)                  \
     do {                                               \
         const int before_ = set_threads((d)->threads); \

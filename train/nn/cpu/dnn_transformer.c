@@ -23,7 +23,7 @@ typedef struct matrix { /* rows x cols, stored row-major (ab) or as its transpos
 static size_t z_bytes(const gf_nn_shape *s, int64_t rows) { return gf_type_bytes(s->type) * (size_t)(rows * s->out); }
 static int has_narrow_weights(const gf_nn_shape *s) { return s->type == GF_TYPE_BF16; }
 
-/* c = a b in `type`, with the bias and the sum of the forward make_product. */
+/* c = a b in `type`, with the bias and the sum of the forward product. */
 static glofnd_status make_product(gf_error *err, gf_nn_op *op, matrix a, matrix b, dnnl_data_type_t type, int forward,
                                   gf_prim *out) {
     const gf_nn_shape *s = &op->shape;
@@ -99,7 +99,7 @@ static glofnd_status products_of(gf_error *err, gf_nn_op *op, const gf_nn_args *
     return GLOFND_OK;
 }
 
-/* Memory for a make_product: the net's, which is enough for the longest texts, and nearly always for shorter ones. */
+/* Memory for a product: the net's, which is enough for the longest texts, and nearly always for shorter ones. */
 static glofnd_status scratch_of(gf_error *err, gf_nn_op *op, const gf_nn_args *a, const gf_dnn_products *p, void **out) {
     gf_nn_engine *e = op->engine;
     *out = a->scratch;
@@ -195,11 +195,11 @@ glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_ar
 
 #define KEYS_MAX 4096
 #define ROWS 8        /* the product wants a multiple of it */
-#define STEP GF_PANEL /* rows of a block of causal make_scores */
+#define STEP GF_PANEL /* rows of a block of causal scores */
 
 typedef struct head_plan {      /* of one task; of the longest text, where they are packed */
     int64_t length, rows, cols; /* rows, cols: length rounded up for the two sides of a product */
-    int64_t d, wide;            /* of a head_view; rounded up */
+    int64_t d, wide;            /* of a head; rounded up */
     float scale;
     int causal;
     size_t floats; /* of scratch, per thread */
@@ -214,7 +214,7 @@ static head_plan plan_of(const gf_nn_shape *s, int64_t length) {
                    .wide = gf_pad(d),
                    .scale = 1.0f / sqrtf((float)d),
                    .causal = s->causal};
-    /* make_scores and their gradient; q, k, v, dy and a result; a transpose; a number per row */
+    /* scores and their gradient; q, k, v, dy and a result; a transpose; a number per row */
     p.floats = s->second ? (size_t)(2 * p.cols) : (size_t)(2 * p.rows * p.cols + 5 * p.rows * p.wide + p.wide * p.cols + p.cols);
     return p;
 }
@@ -270,7 +270,7 @@ static void transpose(const head_plan *p, float *t, const float *a) {
     }
 }
 
-/* ----- one head_view of one image --------------------------------------------------------------------------------------- */
+/* ----- one head of one image --------------------------------------------------------------------------------------- */
 
 typedef struct attention_job {
     const gf_nn_shape *s;
@@ -459,7 +459,7 @@ static glofnd_status run_tokens(gf_nn_op *op, const gf_nn_args *a, int64_t tasks
     return GLOFND_OK;
 }
 
-/* ----- tokens: y [n][length_of][out] = table [in][out] [token] + positions [length_of][out]; packed: fewer of each text ----- */
+/* ----- tokens: y [n][length][out] = table [in][out] [token] + positions [length][out]; packed: fewer of each text ----- */
 
 typedef struct text_rows { /* the rows of a text */
     int64_t first, count;
@@ -518,7 +518,7 @@ glofnd_status gf_dnn_embed_backward(gf_error *err, gf_nn_op *op, const gf_nn_arg
     return run_tokens(op, a, length_of(s), embed_back_position);
 }
 
-/* ----- patches: y [n][1 + length_of][in] ------------------------------------------------------------------------------ */
+/* ----- patches: y [n][1 + length][in] ------------------------------------------------------------------------------ */
 
 /* scratch: a row per thread, for the mean token or its gradient. */
 glofnd_status gf_dnn_tokens_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {

@@ -343,7 +343,7 @@ static void wino_output(const gf_wino_image *to, const gf_wino_planes *from, int
     BY_TYPE(to->type, from_planes, to, from, y, x);
 }
 
-/* wino_weights */
+/* Weights. */
 
 /* One row, one vector of columns, from and to the taps of [out][in][3][3]. */
 GF_INLINE void load_taps(vf g[TAPS][TAPS], const gf_wino_weights *w, int64_t row, int64_t col) {
@@ -414,7 +414,7 @@ GF_INLINE const void *address_of(const void *p, int64_t i, gf_type t) {
     return (const char *)p + i * (t == GF_TYPE_BF16 ? 2 : 4);
 }
 
-/* Numbers i .. of an array that ends address_of `end`; zeros beyond. */
+/* Numbers i .. of an array that ends at `end`; zeros beyond. */
 GF_INLINE vf load_part(const void *p, int64_t i, int64_t end, gf_type t) {
     const void *from = address_of(p, i, t);
     if (end - i < GF_LANES) return load_rest(from, end - i, t);
