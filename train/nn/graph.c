@@ -330,21 +330,16 @@ static void plan_shared(gf_graph *g, const gf_nn_backend *b) {
     g->text_table = g->value[0].packed ? keep_block(g, gf_texts_table_bytes(g->value[0].n, g->value[0].h)) : -1;
 }
 
-/* The values that layer i reads and writes, at time i. */
-static void use_values(gf_graph *g, int i) {
-    const gf_layer *l = &g->layer[i];
-    use_block(g, g->value[l->in].data, i);
-    if (!l->merged) use_block(g, g->value[l->out].data, i);
-    if (l->shortcut >= 0) use_block(g, g->value[g->layer[l->shortcut].in].data, i);
-    else if (l->residual >= 0) use_block(g, g->value[l->residual].data, i);
-}
-
 static void plan_forward(gf_graph *g) {
     for (int i = 0; i < g->values; i++) g->value[i].data = new_block(g, value_bytes(&g->value[i]));
     use_block(g, g->value[0].data, 0);
     for (int i = 0; i < g->layers; i++) {
         gf_layer *l = &g->layer[i];
-        use_values(g, i);
+        /* The values that layer i reads and writes, at time i. */
+        use_block(g, g->value[l->in].data, i);
+        if (!l->merged) use_block(g, g->value[l->out].data, i);
+        if (l->shortcut >= 0) use_block(g, g->value[g->layer[l->shortcut].in].data, i);
+        else if (l->residual >= 0) use_block(g, g->value[l->residual].data, i);
         if (l->kind == GF_LAYER_NORM) l->saved = keep_block(g, sizeof(float) * 4 * (size_t)l->norm.c);
         if (l->kind == GF_LAYER_OP && l->sizes.packed) l->packed = keep_block(g, l->sizes.packed);
         if (l->kind == GF_LAYER_OP && l->sizes.saved) {
@@ -377,18 +372,6 @@ static int adds_dx(const gf_layer *l) {
     return l->kind == GF_LAYER_OP && (l->shape.kind == GF_NN_LAYERNORM || l->shape.kind == GF_NN_PICK);
 }
 
-/* Memory for an op's second input. The gradient of a sum is that of its parts. */
-static void plan_back_second(gf_graph *g, gf_layer *l, int time) {
-    const gf_value *out = &g->value[l->out];
-    if (l->shape.kind == GF_NN_ATTENTION) use_block(g, out->data, time);
-    if (l->residual < 0) return;
-    if (l->shape.kind == GF_NN_LINEAR) add_gradient(g, l->residual, out->grad[0], time);
-    if (l->shape.kind != GF_NN_ATTENTION) return;
-    use_block(g, g->value[l->residual].data, time);
-    l->dx2 = new_block(g, value_bytes(&g->value[l->residual]));
-    add_gradient(g, l->residual, l->dx2, time);
-}
-
 /* Where the other part of the gradient is there, a convolution makes g of both, in its place: 1. */
 static int plan_back_fused(gf_graph *g, const gf_nn_backend *b, int i, int time) {
     gf_layer *l = &g->layer[i];
@@ -406,7 +389,18 @@ static void plan_back_layer(gf_graph *g, const gf_nn_backend *b, int i, int time
     for (int k = 0; k < out->grads; k++) use_block(g, out->grad[k], time);
     if (reads_x(l)) use_block(g, g->value[l->in].data, time);
     use_block(g, l->saved, time);
-    if (l->kind == GF_LAYER_OP) plan_back_second(g, l, time);
+    if (l->kind == GF_LAYER_OP) {
+        /* Memory for an op's second input. The gradient of a sum is that of its parts. */
+        if (l->shape.kind == GF_NN_ATTENTION) use_block(g, out->data, time);
+        if (l->residual >= 0) {
+            if (l->shape.kind == GF_NN_LINEAR) add_gradient(g, l->residual, out->grad[0], time);
+            if (l->shape.kind == GF_NN_ATTENTION) {
+                use_block(g, g->value[l->residual].data, time);
+                l->dx2 = new_block(g, value_bytes(&g->value[l->residual]));
+                add_gradient(g, l->residual, l->dx2, time);
+            }
+        }
+    }
     if (l->kind == GF_LAYER_NORM && l->residual >= 0) {
         if (l->norm.relu && l->bits < 0) use_block(g, out->data, time);
         add_gradient(g, l->residual, out->grad[0], time);
@@ -423,8 +417,9 @@ static void plan_back_layer(gf_graph *g, const gf_nn_backend *b, int i, int time
     add_gradient(g, l->in, l->dx, time);
 }
 
-/* With a bit per number for the sign before ReLU, y itself need not stay for backward. */
-static void plan_bits(gf_graph *g, const gf_nn_backend *b) {
+static void plan_backward(gf_graph *g, const gf_nn_backend *b) {
+    const int last = g->layers - 1;
+    /* With a bit per number for the sign before ReLU, y itself need not stay for backward. */
     for (int i = 0; i < g->layers && b->norm_bits; i++) {
         gf_layer *l = &g->layer[i];
         if (l->kind != GF_LAYER_NORM || l->residual < 0 || !l->norm.relu) continue;
@@ -434,11 +429,6 @@ static void plan_bits(gf_graph *g, const gf_nn_backend *b) {
         use_block(g, l->bits, i);
         use_block(g, l->bits, end_of_time(g) - i);
     }
-}
-
-static void plan_backward(gf_graph *g, const gf_nn_backend *b) {
-    const int last = g->layers - 1;
-    plan_bits(g, b);
     add_gradient(g, g->projection, new_block(g, value_bytes(&g->value[g->projection])), g->layers);
     for (int i = last; i >= 0; i--) plan_back_layer(g, b, i, end_of_time(g) - i);
 }
@@ -451,12 +441,6 @@ typedef struct placed { /* sorted by offset */
 } placed;
 
 static int are_at_once(const gf_block *a, const gf_block *b) { return a->first <= b->last && b->first <= a->last; }
-
-static void insert_by_offset(placed *p, const gf_block *b) {
-    int at = p->count++;
-    for (; at > 0 && p->block[at - 1]->offset > b->offset; at--) p->block[at] = p->block[at - 1];
-    p->block[at] = b;
-}
 
 /* Lowest offset where b overlaps no block in time and bytes. */
 static size_t lowest_place(const placed *p, const gf_block *b) {
@@ -488,7 +472,9 @@ static glofnd_status place_blocks(gf_error *err, gf_graph *g) {
     for (int i = 0; enough && i < g->blocks; i++) {
         gf_block *b = order[i];
         b->offset = lowest_place(p, b);
-        insert_by_offset(p, b);
+        int at = p->count++;
+        for (; at > 0 && p->block[at - 1]->offset > b->offset; at--) p->block[at] = p->block[at - 1];
+        p->block[at] = b;
         if (b->offset + b->bytes > g->arena_bytes) g->arena_bytes = b->offset + b->bytes;
     }
     free(order);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nn/graph.h"
+#include "util/array.h"
 #include "util/parallel.h"
 
 /* ----- whether it can be made -------------------------------------------------------------------------------------- */
@@ -211,24 +212,17 @@ static glofnd_status make_plan(gf_error *err, gf_net *n, int estimate) {
     return gf_graph_plan(err, &n->graph, n->backend);
 }
 
-/* End of the gradient of a layer's parameters in the block; 0: it has none. */
-static int64_t end_of_gradient(const gf_net *n, const gf_layer *l) {
-    const float *const grads[] = {l->args.weight_grad, l->args.bias_grad, l->norm.dgamma, l->norm.dbeta};
-    int64_t end = 0;
-    for (size_t i = 0; i < sizeof grads / sizeof *grads; i++)
-        for (int t = 0; grads[i] && t < n->graph.params.count; t++) {
-            const gf_tensor *x = &n->graph.params.item[t];
-            if (x->grad == grads[i] && x->grad - n->grads + x->stored > end) end = x->grad - n->grads + x->stored;
-        }
-    return end;
-}
-
 static void find_final(gf_net *n) {
     int64_t end = 0;
     for (int i = 0; i < n->graph.layers; i++) {
         n->final_from[i] = end; /* parameters of earlier layers end here */
-        const int64_t own = end_of_gradient(n, &n->graph.layer[i]);
-        if (own > end) end = own;
+        const gf_layer *l = &n->graph.layer[i];
+        const float *const grads[] = {l->args.weight_grad, l->args.bias_grad, l->norm.dgamma, l->norm.dbeta};
+        for (size_t j = 0; j < sizeof grads / sizeof *grads; j++)
+            for (int t = 0; grads[j] && t < n->graph.params.count; t++) {
+                const gf_tensor *x = &n->graph.params.item[t];
+                if (x->grad == grads[j]) end = GF_MAX(end, x->grad - n->grads + x->stored);
+            }
     }
 }
 
@@ -400,17 +394,6 @@ void *gf_net_input(gf_net *n, int *channels) {
     return n->arena + n->graph.block[v->data].offset;
 }
 
-/* Copied unchanged, then cast and padded on the device. */
-static glofnd_status send_images(gf_error *err, gf_net *n, const float *x, void *dst, int64_t first, int64_t count) {
-    const int64_t pixels = (int64_t)n->spec.size * n->spec.size;
-    if (!n->staging) n->staging = n->backend->alloc(n->engine, staging_bytes(n));
-    FAIL_IF(err, !n->staging, GLOFND_E_MEMORY, "out of memory for a batch of images on the device: use a smaller batch");
-    float *at = n->staging + 3 * pixels * first;
-    TRY(n->backend->put(err, n->engine, at, x, sizeof(float) * 3 * (size_t)(pixels * count)));
-    n->backend->images(n->engine, n->graph.value[0].type, dst, at, count * pixels);
-    return GLOFND_OK;
-}
-
 glofnd_status gf_net_check_range(gf_error *err, const gf_net *n, int64_t first, int64_t count, const char *what) {
     FAIL_IF(err, first < 0 || count < 0 || first > n->spec.batch || count > n->spec.batch - first, GLOFND_E_ARGUMENT,
             "%s %lld to %lld: the net was built for %lld", what, (long long)first, (long long)(first + count),
@@ -424,19 +407,17 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
     FAIL_IF(err, v->type == GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for texts takes tokens, not images");
     TRY(gf_net_check_range(err, n, first, count, "images"));
     char *dst = (char *)gf_net_input(n, NULL) + gf_type_bytes(v->type) * (size_t)(image * first);
-    if (n->backend->put) return send_images(err, n, x, dst, first, count);
+    if (n->backend->put) {
+        /* Copied unchanged, then cast and padded on the device. */
+        const int64_t pixels = (int64_t)n->spec.size * n->spec.size;
+        if (!n->staging) n->staging = n->backend->alloc(n->engine, staging_bytes(n));
+        FAIL_IF(err, !n->staging, GLOFND_E_MEMORY, "out of memory for a batch of images on the device: use a smaller batch");
+        float *at = n->staging + 3 * pixels * first;
+        TRY(n->backend->put(err, n->engine, at, x, sizeof(float) * 3 * (size_t)(pixels * count)));
+        n->backend->images(n->engine, n->graph.value[0].type, dst, at, count * pixels);
+        return GLOFND_OK;
+    }
     n->backend->cast(n->engine, v->type, dst, x, count * image);
-    return GLOFND_OK;
-}
-
-/* Missing images of an incomplete batch are black, on a device they stay unchanged; missing texts are a token each. In eval mode
- * samples do not affect each other. */
-static glofnd_status blank_rest(gf_error *err, gf_net *n, int64_t count) {
-    const gf_value *v = &n->graph.value[0];
-    const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
-    if (v->packed) return gf_net_texts_blank(err, n, count);
-    if (!n->backend->put)
-        memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
     return GLOFND_OK;
 }
 
@@ -510,7 +491,13 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
     n->ready = 0;
     TRY(pack_weights(err, n, train));
     if (x) TRY(gf_net_load(err, n, x, 0, count));
-    if (count < n->spec.batch) TRY(blank_rest(err, n, count));
+    if (count < n->spec.batch) { /* in eval mode samples do not affect each other */
+        const gf_value *v = &n->graph.value[0];
+        const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
+        if (v->packed) TRY(gf_net_texts_blank(err, n, count)); /* missing texts are a token each */
+        else if (!n->backend->put)                             /* missing images are black; on a device they stay unchanged */
+            memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
+    }
     for (int i = 0; i < n->graph.layers; i++) TRY(layer_forward(err, n, &n->graph.layer[i], train));
     n->ready = train > 0;
     if (features) *features = value_of(n, n->graph.features);

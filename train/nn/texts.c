@@ -15,15 +15,15 @@
 
 #include "nn/graph.h"
 
-typedef struct table {
+typedef struct text_table {
     int32_t *first, *picked, *position;
-} table;
+} text_table;
 
-static int64_t table_numbers(int64_t n, int64_t context) { return 2 * n + 1 + n * context; }
+static int64_t text_table_numbers(int64_t n, int64_t context) { return 2 * n + 1 + n * context; }
 
-size_t gf_texts_table_bytes(int64_t n, int64_t context) { return sizeof(int32_t) * (size_t)table_numbers(n, context); }
+size_t gf_texts_table_bytes(int64_t n, int64_t context) { return sizeof(int32_t) * (size_t)text_table_numbers(n, context); }
 
-static table table_at(int32_t *at, int64_t n) { return (table){at, at + n + 1, at + 2 * n + 1}; }
+static text_table text_table_at(int32_t *at, int64_t n) { return (text_table){at, at + n + 1, at + 2 * n + 1}; }
 
 /* Positions up to the end of a text. */
 static int32_t length_of(const int32_t *token, int64_t context) {
@@ -33,48 +33,35 @@ static int32_t length_of(const int32_t *token, int64_t context) {
     return best + 1;
 }
 
-/* length [n] grows until the sum is `rows`. */
-static void fill_up(int32_t *length, int64_t n, int64_t context, int64_t missing) {
-    while (missing > 0)
-        for (int64_t i = 0; i < n && missing > 0; i++)
-            if (length[i] < context) length[i]++, missing--;
-}
-
-/* The mean length that is computed. `sum`: of the lengths that are needed. */
-static glofnd_status choose_length(gf_error *err, const gf_net *n, int64_t sum, int shared, int64_t *length) {
-    const gf_sync_norm *r = n->spec.ranks;
-    const int64_t batch = n->spec.batch, context = n->spec.context;
-    *length = n->spec.whole_texts ? context : gf_nn_text_length((sum + batch - 1) / batch, context);
-    return shared && r && r->largest ? r->largest(err, r->user, length) : GLOFND_OK;
-}
-
-static void write_rows(const gf_net *n, int32_t *token, const table *t) {
-    const int64_t batch = n->spec.batch, context = n->spec.context;
-    for (int64_t i = 0; i < batch; i++) {
-        const int32_t at = t->first[i], count = t->first[i + 1] - at;
-        memcpy(token + at, n->tokens + i * context, sizeof *token * (size_t)count);
-        for (int32_t k = 0; k < count; k++) t->position[at + k] = k;
-    }
-}
-
 /* Packs all texts, and copies them to the net. shared: the other ranks do the same. */
-static glofnd_status pack(gf_error *err, gf_net *n, int shared) {
+static glofnd_status pack_texts(gf_error *err, gf_net *n, int shared) {
     const int64_t batch = n->spec.batch, context = n->spec.context;
     int32_t *token = n->packed, *length = n->packed; /* lengths give way to the tokens */
-    const table t = table_at(n->packed + batch * context, batch);
+    const text_table t = text_table_at(n->packed + batch * context, batch);
     int64_t sum = 0, mean = 0;
     for (int64_t i = 0; i < batch; i++) {
         length[i] = t.picked[i] = length_of(n->tokens + i * context, context);
         sum += length[i];
     }
-    TRY(choose_length(err, n, sum, shared, &mean));
-    fill_up(length, batch, context, mean * batch - sum);
+    /* The mean length that is computed. `sum`: of the lengths that are needed. */
+    const gf_sync_norm *r = n->spec.ranks;
+    mean = n->spec.whole_texts ? context : gf_nn_text_length((sum + batch - 1) / batch, context);
+    if (shared && r && r->largest) TRY(r->largest(err, r->user, &mean));
+    /* Lengths grow until their sum is the number of rows. */
+    int64_t missing = mean * batch - sum;
+    while (missing > 0)
+        for (int64_t i = 0; i < batch && missing > 0; i++)
+            if (length[i] < context) length[i]++, missing--;
     t.first[0] = 0;
     for (int64_t i = 0; i < batch; i++) {
         t.first[i + 1] = t.first[i] + length[i];
         t.picked[i] += t.first[i] - 1;
     }
-    write_rows(n, token, &t);
+    for (int64_t i = 0; i < batch; i++) {
+        const int32_t at = t.first[i], count = t.first[i + 1] - at;
+        memcpy(token + at, n->tokens + i * context, sizeof *token * (size_t)count);
+        for (int32_t k = 0; k < count; k++) t.position[at + k] = k;
+    }
     n->graph.texts.rows = mean * batch;
     const gf_graph *g = &n->graph;
     TRY(gf_net_write(err, n, n->arena + g->block[g->value[0].data].offset, token, sizeof *token * (size_t)g->texts.rows));
@@ -84,18 +71,18 @@ static glofnd_status pack(gf_error *err, gf_net *n, int shared) {
 
 glofnd_status gf_net_texts_init(gf_error *err, gf_net *n) {
     const int64_t batch = n->spec.batch, context = n->spec.context;
-    const table there = table_at((int32_t *)(void *)(n->arena + n->graph.block[n->graph.text_table].offset), batch);
+    const text_table there = text_table_at((int32_t *)(void *)(n->arena + n->graph.block[n->graph.text_table].offset), batch);
     n->tokens = calloc((size_t)(batch * context), sizeof *n->tokens);
-    n->packed = calloc((size_t)(batch * context + table_numbers(batch, context)), sizeof *n->packed);
+    n->packed = calloc((size_t)(batch * context + text_table_numbers(batch, context)), sizeof *n->packed);
     FAIL_IF(err, !n->tokens || !n->packed, GLOFND_E_MEMORY, "out of memory for %lld texts", (long long)batch);
     n->graph.texts = (gf_nn_texts){.first = there.first, .position = there.position, .picked = there.picked};
-    return pack(err, n, 0);
+    return pack_texts(err, n, 0);
 }
 
 glofnd_status gf_net_texts_blank(gf_error *err, gf_net *n, int64_t count) {
     const int64_t context = n->spec.context;
     memset(n->tokens + count * context, 0, sizeof *n->tokens * (size_t)((n->spec.batch - count) * context));
-    return pack(err, n, 0);
+    return pack_texts(err, n, 0);
 }
 
 /* In the net a token is an index into a table: its range is checked here. */
@@ -108,7 +95,7 @@ glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens
                 "token %d of text %lld is %d: the net knows 0 to %d; was it made for a different tokenizer?", (int)(i % context),
                 (long long)(first + i / context), (int)tokens[i], n->spec.vocab - 1);
     memcpy(n->tokens + first * context, tokens, sizeof *tokens * (size_t)(count * context));
-    return pack(err, n, 1);
+    return pack_texts(err, n, 1);
 }
 
 int64_t gf_net_text_length(const gf_net *n) { return n->graph.value[0].packed ? n->graph.texts.rows / n->spec.batch : 0; }

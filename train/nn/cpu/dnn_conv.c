@@ -253,73 +253,58 @@ void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_ar
 
 /* ----- convolution: own kernels where they suit, else oneDNN --------------------------------------------------------- */
 
-typedef struct conv_formats {
+glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
+    const gf_nn_shape *s = &op->shape;
+    const gf_dnn_window window = {s->kernel, s->stride, s->pad};
+    const int64_t oh = gf_nn_out(s->h, s->kernel, s->stride, s->pad), ow = gf_nn_out(s->w, s->kernel, s->stride, s->pad);
+    const int64_t w[4] = {s->out, s->in, s->kernel, s->kernel};
+    const dnnl_data_type_t type = gf_dnn_type(s->type);
     gf_md x, y;          /* NHWC */
     gf_md plain;         /* torch's weights */
     gf_md any, any_grad; /* as the primitive likes; gradients are float32 */
-} conv_formats;
-
-static glofnd_status describe_formats(gf_error *err, gf_nn_op *op, conv_formats *f) {
-    const gf_nn_shape *s = &op->shape;
-    const int64_t oh = gf_nn_out(s->h, s->kernel, s->stride, s->pad), ow = gf_nn_out(s->w, s->kernel, s->stride, s->pad);
-    const int64_t x[4] = {s->n, s->in, s->h, s->w}, y[4] = {s->n, s->out, oh, ow}, w[4] = {s->out, s->in, s->kernel, s->kernel};
-    const dnnl_data_type_t type = gf_dnn_type(s->type);
-    TRY(gf_dnn_md(err, op->dnn, 4, x, type, dnnl_nhwc, &f->x));
-    TRY(gf_dnn_md(err, op->dnn, 4, y, type, dnnl_nhwc, &f->y));
-    TRY(gf_dnn_md(err, op->dnn, 4, w, dnnl_f32, dnnl_oihw, &f->plain));
-    TRY(gf_dnn_md(err, op->dnn, 4, w, type, dnnl_format_tag_any, &f->any));
-    return gf_dnn_md(err, op->dnn, 4, w, dnnl_f32, dnnl_format_tag_any, &f->any_grad);
-}
-
-static glofnd_status create_forward(gf_error *err, gf_nn_op *op, const conv_formats *f, gf_nn_sizes *sizes) {
-    const gf_dnn_window w = {op->shape.kernel, op->shape.stride, op->shape.pad};
-    const dnnl_prop_kind_t prop = op->shape.training ? dnnl_forward_training : dnnl_forward_inference;
-    TRY(gf_dnn_conv(err, op->dnn, prop, f->x, f->any, f->y, &w, NULL, &op->forward));
-    const gf_md chosen = gf_prim_md(&op->forward, dnnl_query_weights_md);
-    TRY(gf_dnn_slot(err, op->dnn, &op->forward, DNNL_ARG_SRC, f->x));
-    TRY(gf_dnn_slot(err, op->dnn, &op->forward, DNNL_ARG_WEIGHTS, chosen));
-    TRY(gf_dnn_slot(err, op->dnn, &op->forward, DNNL_ARG_DST, f->y));
-    TRY(gf_dnn_reorder(err, op->dnn, f->plain, chosen, &op->pack));
-    sizes->packed = gf_md_bytes(chosen);
-    return GLOFND_OK;
-}
-
-static glofnd_status create_back_data(gf_error *err, gf_nn_op *op, const conv_formats *f) {
-    const gf_dnn_window w = {op->shape.kernel, op->shape.stride, op->shape.pad};
-    TRY(gf_dnn_conv(err, op->dnn, dnnl_backward_data, f->x, f->any, f->y, &w, &op->forward, &op->back_data));
-    const gf_md chosen = gf_prim_md(&op->back_data, dnnl_query_weights_md);
-    TRY(gf_dnn_slot(err, op->dnn, &op->back_data, DNNL_ARG_DIFF_DST, f->y));
-    TRY(gf_dnn_slot(err, op->dnn, &op->back_data, DNNL_ARG_WEIGHTS, chosen));
-    TRY(gf_dnn_slot(err, op->dnn, &op->back_data, DNNL_ARG_DIFF_SRC, f->x));
-    if (gf_md_equal(chosen, gf_prim_md(&op->forward, dnnl_query_weights_md))) return GLOFND_OK;
-    op->spare = gf_dnn_round(gf_md_bytes(chosen));
-    return gf_dnn_reorder(err, op->dnn, f->plain, chosen, &op->pack_back);
-}
-
-static glofnd_status create_back_weights(gf_error *err, gf_nn_op *op, const conv_formats *f) {
-    const gf_dnn_window w = {op->shape.kernel, op->shape.stride, op->shape.pad};
-    TRY(gf_dnn_conv(err, op->dnn, dnnl_backward_weights, f->x, f->any_grad, f->y, &w, &op->forward, &op->back_weights));
-    const gf_md chosen = gf_prim_md(&op->back_weights, dnnl_query_diff_weights_md);
-    TRY(gf_dnn_slot(err, op->dnn, &op->back_weights, DNNL_ARG_SRC, f->x));
-    TRY(gf_dnn_slot(err, op->dnn, &op->back_weights, DNNL_ARG_DIFF_DST, f->y));
-    TRY(gf_dnn_slot(err, op->dnn, &op->back_weights, DNNL_ARG_DIFF_WEIGHTS, chosen));
-    if (gf_md_equal(chosen, f->plain)) return GLOFND_OK;
-    const size_t bytes = gf_dnn_round(gf_md_bytes(chosen));
-    if (bytes > op->spare) op->spare = bytes;
-    return gf_dnn_reorder(err, op->dnn, chosen, f->plain, &op->unpack);
-}
-
-glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
-    conv_formats f;
-    op->short_conv = gf_wino_suits(&op->shape);
+    op->short_conv = gf_wino_suits(s);
     if (op->short_conv) {
-        sizes->scratch = gf_wino_plan(&op->wino, &op->shape, gf_dnn_threads(op->dnn));
+        sizes->scratch = gf_wino_plan(&op->wino, s, gf_dnn_threads(op->dnn));
         return GLOFND_OK;
     }
-    TRY(describe_formats(err, op, &f));
-    TRY(create_forward(err, op, &f, sizes));
-    if (op->shape.training && op->shape.input_grad) TRY(create_back_data(err, op, &f));
-    if (op->shape.training) TRY(create_back_weights(err, op, &f));
+    TRY(gf_dnn_md(err, op->dnn, 4, (int64_t[]){s->n, s->in, s->h, s->w}, type, dnnl_nhwc, &x));
+    TRY(gf_dnn_md(err, op->dnn, 4, (int64_t[]){s->n, s->out, oh, ow}, type, dnnl_nhwc, &y));
+    TRY(gf_dnn_md(err, op->dnn, 4, w, dnnl_f32, dnnl_oihw, &plain));
+    TRY(gf_dnn_md(err, op->dnn, 4, w, type, dnnl_format_tag_any, &any));
+    TRY(gf_dnn_md(err, op->dnn, 4, w, dnnl_f32, dnnl_format_tag_any, &any_grad));
+
+    const dnnl_prop_kind_t prop = s->training ? dnnl_forward_training : dnnl_forward_inference;
+    TRY(gf_dnn_conv(err, op->dnn, prop, x, any, y, &window, NULL, &op->forward));
+    const gf_md packed = gf_prim_md(&op->forward, dnnl_query_weights_md);
+    TRY(gf_dnn_slot(err, op->dnn, &op->forward, DNNL_ARG_SRC, x));
+    TRY(gf_dnn_slot(err, op->dnn, &op->forward, DNNL_ARG_WEIGHTS, packed));
+    TRY(gf_dnn_slot(err, op->dnn, &op->forward, DNNL_ARG_DST, y));
+    TRY(gf_dnn_reorder(err, op->dnn, plain, packed, &op->pack));
+    sizes->packed = gf_md_bytes(packed);
+
+    if (s->training && s->input_grad) {
+        TRY(gf_dnn_conv(err, op->dnn, dnnl_backward_data, x, any, y, &window, &op->forward, &op->back_data));
+        const gf_md chosen = gf_prim_md(&op->back_data, dnnl_query_weights_md);
+        TRY(gf_dnn_slot(err, op->dnn, &op->back_data, DNNL_ARG_DIFF_DST, y));
+        TRY(gf_dnn_slot(err, op->dnn, &op->back_data, DNNL_ARG_WEIGHTS, chosen));
+        TRY(gf_dnn_slot(err, op->dnn, &op->back_data, DNNL_ARG_DIFF_SRC, x));
+        if (!gf_md_equal(chosen, packed)) {
+            op->spare = gf_dnn_round(gf_md_bytes(chosen));
+            TRY(gf_dnn_reorder(err, op->dnn, plain, chosen, &op->pack_back));
+        }
+    }
+    if (s->training) {
+        TRY(gf_dnn_conv(err, op->dnn, dnnl_backward_weights, x, any_grad, y, &window, &op->forward, &op->back_weights));
+        const gf_md chosen = gf_prim_md(&op->back_weights, dnnl_query_diff_weights_md);
+        TRY(gf_dnn_slot(err, op->dnn, &op->back_weights, DNNL_ARG_SRC, x));
+        TRY(gf_dnn_slot(err, op->dnn, &op->back_weights, DNNL_ARG_DIFF_DST, y));
+        TRY(gf_dnn_slot(err, op->dnn, &op->back_weights, DNNL_ARG_DIFF_WEIGHTS, chosen));
+        if (!gf_md_equal(chosen, plain)) {
+            const size_t bytes = gf_dnn_round(gf_md_bytes(chosen));
+            if (bytes > op->spare) op->spare = bytes;
+            TRY(gf_dnn_reorder(err, op->dnn, chosen, plain, &op->unpack));
+        }
+    }
     const gf_prim *all[] = {&op->forward, &op->back_data, &op->back_weights, &op->pack, &op->pack_back, &op->unpack};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->scratch > sizes->scratch) sizes->scratch = all[i]->scratch;

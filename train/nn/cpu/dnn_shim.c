@@ -57,18 +57,6 @@ extern int omp_get_max_threads(void) __attribute__((weak));
 extern void omp_set_dynamic(int yes) __attribute__((weak));
 extern int omp_get_thread_limit(void) __attribute__((weak));
 
-static void find_openmp(void *handle) {
-    lib.set_num_threads = omp_set_num_threads;
-    lib.get_max_threads = omp_get_max_threads;
-    lib.set_dynamic = omp_set_dynamic;
-    lib.get_thread_limit = omp_get_thread_limit;
-    if (lib.set_num_threads && lib.get_max_threads) return;
-    gf_shared_lib_find(handle, "omp_set_num_threads", &lib.set_num_threads);
-    gf_shared_lib_find(handle, "omp_get_max_threads", &lib.get_max_threads);
-    gf_shared_lib_find(handle, "omp_set_dynamic", &lib.set_dynamic);
-    gf_shared_lib_find(handle, "omp_get_thread_limit", &lib.get_thread_limit);
-}
-
 /* oneDNN compiles kernels into memory of its own, and ends the process where it gets none: better to refuse before. */
 static glofnd_status check_space(gf_error *err) {
     enum { MEGABYTES = 48 }; /* of the library and those it needs, or of its kernels */
@@ -95,7 +83,16 @@ static glofnd_status open_library(gf_error *err) {
     const dnnl_version_t *v = lib.version();
     FAIL_IF(err, v->major != DNNL_VERSION_MAJOR, GLOFND_E_UNSUPPORTED, GF_DNNL_SONAME " is oneDNN %d.%d; version %d is needed",
             v->major, v->minor, DNNL_VERSION_MAJOR);
-    find_openmp(handle);
+    lib.set_num_threads = omp_set_num_threads;
+    lib.get_max_threads = omp_get_max_threads;
+    lib.set_dynamic = omp_set_dynamic;
+    lib.get_thread_limit = omp_get_thread_limit;
+    if (!lib.set_num_threads || !lib.get_max_threads) {
+        gf_shared_lib_find(handle, "omp_set_num_threads", &lib.set_num_threads);
+        gf_shared_lib_find(handle, "omp_get_max_threads", &lib.get_max_threads);
+        gf_shared_lib_find(handle, "omp_set_dynamic", &lib.set_dynamic);
+        gf_shared_lib_find(handle, "omp_get_thread_limit", &lib.get_thread_limit);
+    }
     return GLOFND_OK;
 }
 
@@ -154,12 +151,6 @@ static int set_threads(int threads) {
     const int before = lib.get_max_threads();
     if (threads > 0 && threads != before) lib.set_num_threads(threads);
     return before;
-}
-
-/* OMP_THREAD_LIMIT: more than that there never are. */
-static int limit_threads(int threads) {
-    const int limit = lib.get_thread_limit ? lib.get_thread_limit() : threads;
-    return limit > 0 && limit < threads ? limit : threads;
 }
 
 /* ----- the list of objects ----------------------------------------------------------------------------------------- */
@@ -236,7 +227,10 @@ glofnd_status gf_dnn_open(gf_error *err, int threads, gf_dnn **out) {
     TRY(gf_dnn_lib_open(err));
     gf_dnn *d = calloc(1, sizeof *d);
     FAIL_IF(err, !d, GLOFND_E_MEMORY, "out of memory");
-    d->threads = limit_threads(threads > 0 ? threads : gf_parallel_default());
+    /* OMP_THREAD_LIMIT: more than that there never are. */
+    const int own_threads = threads > 0 ? threads : gf_parallel_default();
+    const int limit = lib.get_thread_limit ? lib.get_thread_limit() : own_threads;
+    d->threads = limit > 0 && limit < own_threads ? limit : own_threads;
     const glofnd_status status = open_into(err, d);
     if (status != GLOFND_OK) {
         gf_dnn_close(d);

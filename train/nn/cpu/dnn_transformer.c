@@ -41,22 +41,20 @@ static glofnd_status make_product(gf_error *err, gf_nn_op *op, matrix a, matrix 
     return has_bias ? gf_dnn_slot(err, op->dnn, out, DNNL_ARG_BIAS, bias) : GLOFND_OK;
 }
 
-static glofnd_status create_back_products(gf_error *err, gf_nn_op *op, int64_t rows, gf_dnn_products *to) {
-    const gf_nn_shape *s = &op->shape;
-    const dnnl_data_type_t type = gf_dnn_type(s->type);
-    const matrix x = {rows, s->in, dnnl_ab}, x_t = {s->in, rows, dnnl_ba};
-    const matrix g = {rows, s->out, dnnl_ab}, g_t = {s->out, rows, dnnl_ba};
-    TRY(s->transposed ? make_product(err, op, x_t, g, dnnl_f32, 0, &to->back_weights)
-                      : make_product(err, op, g_t, x, dnnl_f32, 0, &to->back_weights));
-    if (!s->input_grad) return GLOFND_OK;
-    return make_product(err, op, g, (matrix){s->out, s->in, s->transposed ? dnnl_ba : dnnl_ab}, type, 0, &to->back_data);
-}
-
 static glofnd_status create_products(gf_error *err, gf_nn_op *op, gf_dnn_products *to) {
     const gf_nn_shape *s = &op->shape;
     TRY(make_product(err, op, (matrix){to->rows, s->in, dnnl_ab}, (matrix){s->in, s->out, s->transposed ? dnnl_ab : dnnl_ba},
                      gf_dnn_type(s->type), 1, &to->forward));
-    if (s->training) TRY(create_back_products(err, op, to->rows, to));
+    if (s->training) {
+        const int64_t rows = to->rows;
+        const dnnl_data_type_t type = gf_dnn_type(s->type);
+        const matrix x = {rows, s->in, dnnl_ab}, x_t = {s->in, rows, dnnl_ba};
+        const matrix g = {rows, s->out, dnnl_ab}, g_t = {s->out, rows, dnnl_ba};
+        TRY(s->transposed ? make_product(err, op, x_t, g, dnnl_f32, 0, &to->back_weights)
+                          : make_product(err, op, g_t, x, dnnl_f32, 0, &to->back_weights));
+        if (s->input_grad)
+            TRY(make_product(err, op, g, (matrix){s->out, s->in, s->transposed ? dnnl_ba : dnnl_ab}, type, 0, &to->back_data));
+    }
     const gf_prim *all[] = {&to->forward, &to->back_data, &to->back_weights};
     for (int i = 0; i < 3; i++)
         if (all[i]->scratch > to->scratch) to->scratch = gf_dnn_round(all[i]->scratch);
