@@ -159,8 +159,6 @@ glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double al
     return status;
 }
 
-/* ----- fn precision recall ----- */
-
 /* ----- counts ----- */
 
 typedef struct counting {

@@ -18,9 +18,7 @@
 glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_sweep_job *job,
                           gf_fn_counts *counts);
 
-/* ----- compare ----- */
-
-/* Precision and recall of different detectors on the same embeddings. */
+/* ----- precision and recall of different detectors on the same embeddings ----- */
 
 /* X(constant, name, meaning) */
 #define GF_FN_DETECTORS(X)                                                                                   \
@@ -64,9 +62,7 @@ glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, i
 /* One for all anchors: the smallest value, on a grid of 2^-16, that at most a share alpha of all pairs exceeds. */
 glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_sweep_job *job, float *out);
 
-/* ----- threshold error ----- */
-
-/* Errors of thresholds against the optimal ones, and their distribution. */
+/* ----- errors of thresholds against the optimal ones, and their distribution ----- */
 
 /* Histogram of x [n] over [low, high] as a density: its integral is the share of x in the range. NaN are left out. */
 void gf_density(const float *x, int64_t n, double low, double high, int bins, double *out);

@@ -418,9 +418,7 @@ glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_datas
     return status;
 }
 
-/* ----- captions ----- */
-
-/* All captions of a dataset through the text encoder. */
+/* ----- all captions of a dataset through the text encoder ----- */
 
 enum { PART = 1024 }; /* captions at a time */
 
@@ -641,9 +639,7 @@ void gf_text_pairs_free(gf_text_pairs *p) {
     *p = (gf_text_pairs){0};
 }
 
-/* ----- features scale ----- */
-
-/* Normalisation of features; see features.h. Sums in double, in the order of the rows. */
+/* ----- normalisation of features. Sums in double, in the order of the rows ----- */
 
 void gf_features_unit(gf_features *f) {
     for (int64_t i = 0; i < f->n; i++) {

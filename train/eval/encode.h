@@ -14,9 +14,7 @@
 #include "text/bpe.h"
 #include "util/status.h"
 
-/* ----- features ----- */
-
-/* Features of a dataset by an encoder: one row per readable sample, in the order of the dataset. */
+/* ----- features of a dataset by an encoder: one row per readable sample, in the order of the dataset ----- */
 
 typedef struct gf_features {
     int64_t n, dim;
@@ -108,9 +106,7 @@ glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_datas
 glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *report,
                                  gf_features *out, int64_t **sample);
 
-/* ----- pairs ----- */
-
-/* Images and all captions of a dataset through the two encoders of an image-text run. */
+/* ----- images and all captions of a dataset through the two encoders of an image-text run ----- */
 
 typedef struct gf_text_pairs {
     gf_features image; /* a row per image, in the order of the dataset */
@@ -126,9 +122,7 @@ glofnd_status gf_encode_pairs(gf_error *err, gf_run_encoder *image, gf_run_encod
                               const gf_encode_spec report[2], gf_text_pairs *out);
 void gf_text_pairs_free(gf_text_pairs *p); /* accepts a zeroed struct */
 
-/* ----- view set ----- */
-
-/* Labelled embeddings of views of samples, the rows that pairs are made of. */
+/* ----- labelled embeddings of views of samples, the rows that pairs are made of ----- */
 
 typedef struct gf_view_set {          /* embeddings of views of samples */
     int64_t n, dim;                   /* rows */

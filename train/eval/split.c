@@ -9,9 +9,7 @@
 #include "util/array.h"
 #include "util/rng.h"
 
-/* ----- stratified sample ----- */
-
-/* Samples in the order of a keyed permutation, each class up to its quota. */
+/* ----- samples in the order of a keyed permutation, each class up to its quota ----- */
 
 #define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, although 0.1 is not exact in binary */
 
@@ -48,8 +46,6 @@ glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const i
     free(quota);
     return GLOFND_OK;
 }
-
-/* ----- split ----- */
 
 /* ----- samples ----- */
 

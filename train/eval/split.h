@@ -44,9 +44,7 @@ glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share,
 glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uint8_t *chosen, int want, gf_samples *to);
 void gf_samples_free(gf_samples *p);
 
-/* ----- stratified sample ----- */
-
-/* The same share of every class, drawn by a seed. */
+/* ----- the same share of every class, drawn by a seed ----- */
 
 /* Purpose of a draw: different purposes are independent. */
 enum gf_stratified_stream { GF_STRATIFIED_TEST, GF_STRATIFIED_LABELS, GF_STRATIFIED_VALIDATION };
@@ -128,9 +126,7 @@ double gf_student_tail(double t, double df);
 /* Regularised incomplete beta function I_x(a, b), a, b > 0, x in [0, 1]; relative error below 1e-12 also in the tail near 0. */
 double gf_incomplete_beta(double a, double b, double x);
 
-/* ----- average precision ----- */
-
-/* Average precision of a ranking, as Pascal VOC 2007 defines it. */
+/* ----- average precision of a ranking, as Pascal VOC 2007 defines it ----- */
 
 /* Mean over the recalls 0, 0.1 ... 1 of the largest precision at that recall or more. score, positive [n]: positive 1 counts as
  * right, 0 as wrong, others are left out. Of equal scores the smaller index comes first. NaN in *out: no positive. */

@@ -18,9 +18,7 @@ double gf_std(const double *x, int64_t n) {
     return n > 1 ? sqrt(square / (double)(n - 1)) : NAN;
 }
 
-/* ----- student t ----- */
-
-/* The paired t-test of stats.h, with the incomplete beta function for Student's distribution. */
+/* ----- the paired t-test of stats.h, with the incomplete beta function for Student's distribution ----- */
 
 /* The fraction divides by this. */
 static double away_from_zero(double x) { return fabs(x) < DBL_MIN / DBL_EPSILON ? DBL_MIN / DBL_EPSILON : x; }

@@ -11,9 +11,7 @@
 #include "pairs/nearest.h"
 #include "util/array.h"
 
-/* ----- prompts ----- */
-
-/* Prompts of classes: names and templates, from untrusted files. See zeroshot.h. */
+/* ----- prompts of classes: names and templates, from untrusted files ----- */
 
 #define FILE_MAX ((uint64_t)64 << 20)
 
@@ -557,9 +555,7 @@ glofnd_status gf_associations_run(gf_error *err, gf_run_encoder *image, gf_run_e
     return status;
 }
 
-/* ----- datacomp ----- */
-
-/* Folders are those that the benchmark's download makes: wds_KEY_test, with - for / in the key. */
+/* ----- folders are those that the benchmark's download makes: wds_KEY_test, with - for / in the key ----- */
 
 #define TOP1(key, title, name, size) \
     { key, title, name, GF_SCORE_TOP1, size, -1, NULL }

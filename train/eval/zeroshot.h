@@ -108,9 +108,7 @@ void gf_association_prompt(const char *cue, char *out, size_t bytes);
 glofnd_status gf_associations_run(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const char *spec,
                                   const gf_encode_spec *report, gf_associations *out);
 
-/* ----- datacomp ----- */
-
-/* The 38 tasks of the DataComp benchmark, by its own list of tasks: their folders, sizes and scores. */
+/* ----- the 38 tasks of the DataComp benchmark, by its own list of tasks: their folders, sizes and scores ----- */
 
 typedef struct gf_datacomp_task {
     const char *key;    /* in the benchmark's list, as vtab/pets */

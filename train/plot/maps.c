@@ -1,4 +1,4 @@
-/* maps.c - */
+/* maps.c - see maps.h: principal axes; t-SNE by a quadtree of the map, affinities and gradient descent; densities. */
 #include "plot/maps.h"
 
 #include <math.h>
@@ -9,9 +9,7 @@
 #include "util/parallel.h"
 #include "util/rng.h"
 
-/* ----- pca ----- */
-
-/* Orthogonal iteration with X'X v; the covariance itself is never formed. */
+/* ----- orthogonal iteration with X'X v; the covariance itself is never formed ----- */
 
 enum { AXES = 2, ITERATIONS = 200 };
 
@@ -80,9 +78,7 @@ glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, doub
     return ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for the axes of %lld points", (long long)n);
 }
 
-/* ----- tsne tree ----- */
-
-/* Quadtree over the points of a map, and the repulsion of a point, with distant cells as one point (Barnes-Hut). */
+/* ----- quadtree over the points of a map, and the repulsion of a point, with distant cells as one point (Barnes-Hut) ----- */
 
 enum { DEPTH = 40 }; /* points closer than 2^-40 of the map share a leaf */
 
@@ -189,9 +185,7 @@ double gf_tsne_tree_repulsion(const gf_tsne_tree *t, const double *y, int64_t i,
     return total - 1.0; /* without the point itself: it is at distance 0, or in a cell centred on it */
 }
 
-/* ----- tsne affinity ----- */
-
-/* Affinities of neighbours: Gaussians whose width gives the wanted perplexity. See tsne.h. */
+/* ----- affinities of neighbours: Gaussians whose width gives the wanted perplexity ----- */
 
 typedef struct link {
     int32_t to;
@@ -287,12 +281,12 @@ glofnd_status gf_affinity_init(gf_error *err, const float *x, int64_t n, int64_t
         s.links && s.scratch ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld neighbours", (long long)(n * near));
     if (status == GLOFND_OK) {
         gf_parallel(threads, n, search_row, &s);
-        const int64_t symmetrise_max = 2 * s.n * s.near;
+        const int64_t max_links = 2 * s.n * s.near;
         int64_t *start = malloc((size_t)(s.n + 1) * sizeof *start), used = 0;
         link *back = malloc((size_t)(s.n * s.near) * sizeof *back);
         out->start = malloc((size_t)(s.n + 1) * sizeof *out->start);
-        out->col = malloc((size_t)symmetrise_max * sizeof *out->col);
-        out->p = malloc((size_t)symmetrise_max * sizeof *out->p);
+        out->col = malloc((size_t)max_links * sizeof *out->col);
+        out->p = malloc((size_t)max_links * sizeof *out->p);
         const int ok = start && back && out->start && out->col && out->p;
         if (ok) {
             /* Transposed lists, each sorted by position. */
@@ -329,10 +323,6 @@ void gf_affinity_free(gf_affinity *a) {
     free(a->p);
     *a = (gf_affinity){0};
 }
-
-/* ----- tsne ----- */
-
-/* Gradient and descent. */
 
 /* ----- gradient ----- */
 
@@ -419,24 +409,23 @@ glofnd_status gf_tsne(gf_error *err, const float *x, int64_t n, int64_t dim, con
         f.scratch = scratch + 6 * n;
         const int iterations = spec->iterations > 0 ? spec->iterations : 600;
         double *state = scratch + 2 * n;
-        const int64_t descend_count = f.a->n;
-        const double early = 12.0, rate = fmax((double)descend_count / early / 4.0, 50.0);
+        const double early = 12.0, rate = fmax((double)n / early / 4.0, 50.0);
         const int exaggerated = iterations < 2 * EARLY ? iterations / 2 : EARLY;
-        for (int64_t i = 0; i < 2 * descend_count; i++) state[i] = 0.0, state[2 * descend_count + i] = 1.0;
+        for (int64_t i = 0; i < 2 * n; i++) state[i] = 0.0, state[2 * n + i] = 1.0;
         for (int t = 0; t < iterations; t++) {
             f.exaggeration = t < exaggerated ? early : 1.0;
             gf_tsne_gradient(&f, y, scratch, NULL);
             /* One step with momentum and a gain per coordinate; state [4 n]: velocities and gains. */
             const double momentum = t < exaggerated ? 0.5 : 0.8;
-            double *velocity = state, *gain = state + 2 * descend_count;
-            for (int64_t i = 0; i < 2 * descend_count; i++) {
+            double *velocity = state, *gain = state + 2 * n;
+            for (int64_t i = 0; i < 2 * n; i++) {
                 gain[i] = velocity[i] * scratch[i] < 0.0 ? gain[i] + 0.2 : fmax(0.01, 0.8 * gain[i]);
                 velocity[i] = momentum * velocity[i] - rate * gain[i] * scratch[i];
                 y[i] += velocity[i];
             }
             double mean[2] = {0.0, 0.0};
-            for (int64_t i = 0; i < 2 * descend_count; i++) mean[i & 1] += y[i];
-            for (int64_t i = 0; i < 2 * descend_count; i++) y[i] -= mean[i & 1] / (double)descend_count;
+            for (int64_t i = 0; i < 2 * n; i++) mean[i & 1] += y[i];
+            for (int64_t i = 0; i < 2 * n; i++) y[i] -= mean[i & 1] / (double)n;
         }
         f.exaggeration = 1.0;
         if (divergence) gf_tsne_gradient(&f, y, scratch, divergence);
@@ -450,13 +439,11 @@ glofnd_status gf_tsne(gf_error *err, const float *x, int64_t n, int64_t dim, con
 /* ----- kde ----- */
 
 double gf_kde_bandwidth(const float *x, int64_t n) {
-    int64_t m;
+    int64_t m = 0;
     double sum = 0.0, square = 0.0;
-    /* The finite values of x, malloc'ed; NULL: none, or no memory. */
-    float *v = n > 0 ? malloc((size_t)n * sizeof *v) : NULL;
-    m = 0;
+    float *v = n > 0 ? malloc((size_t)n * sizeof *v) : NULL; /* the finite values; none without memory */
     for (int64_t i = 0; v && i < n; i++)
-        if (isfinite(x[i])) v[(m)++] = x[i];
+        if (isfinite(x[i])) v[m++] = x[i];
     if (m < 2) {
         free(v);
         return 0.0;
@@ -483,14 +470,13 @@ void gf_kde(const float *x, int64_t n, double bandwidth, double low, double high
     }
     for (int k = 0; mass && k < points && bandwidth > 0.0; k++)
         if (mass[k] > 0.0) {
-            /* Adds the kernel of `kernel_mass` at grid position `at`. */
-            const double kernel_mass = mass[k] / count;
-            const double at = k;
-            const double reach = 6.0 * bandwidth / step, height = kernel_mass / (bandwidth * sqrt(2.0 * 3.14159265358979323846));
-            const int first = at - reach > 0.0 ? (int)ceil(at - reach) : 0;
-            const int last = at + reach < points - 1 ? (int)floor(at + reach) : points - 1;
+            /* The kernel at grid position k. */
+            const double reach = 6.0 * bandwidth / step;
+            const double height = mass[k] / count / (bandwidth * sqrt(2.0 * 3.14159265358979323846));
+            const int first = k - reach > 0.0 ? (int)ceil(k - reach) : 0;
+            const int last = k + reach < points - 1 ? (int)floor(k + reach) : points - 1;
             for (int j = first; j <= last; j++) {
-                const double d = (at - j) * step / bandwidth;
+                const double d = (double)(k - j) * step / bandwidth;
                 out[j] += height * exp(-0.5 * d * d);
             }
         }

@@ -58,17 +58,13 @@ typedef struct gf_tsne_field { /* input of a gradient */
 /* d KL / d y, [n][2]; *divergence (may be NULL) without exaggeration. */
 void gf_tsne_gradient(const gf_tsne_field *f, const double *y, double *grad, double *divergence);
 
-/* ----- pca ----- */
-
-/* The first two principal components of points, for maps of embeddings. */
+/* ----- the first two principal components of points, for maps of embeddings ----- */
 
 /* y [n][2]: centred x [n][dim] along its first two principal axes (the largest entry of an axis by magnitude is positive);
  * share [2]: share of the variance. Equal points lie at 0. */
 glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, double *y, double share[2]);
 
-/* ----- kde ----- */
-
-/* Kernel density estimate with Gaussian kernels, on a grid. */
+/* ----- kernel density estimate with Gaussian kernels, on a grid ----- */
 
 /* Silverman's bandwidth, 0.9 min(std, IQR / 1.34) n^(-1/5), of the finite values of x [n]; 0: fewer than two different values. */
 double gf_kde_bandwidth(const float *x, int64_t n);

@@ -1,25 +1,43 @@
-/* svg.c - see svg.h. */
+/* svg.c - see svg.h: text of a page, axes, line charts, bars, maps of dots. */
 #include "plot/svg.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* ----- plot axes ----- */
+/* ----- text of a page ----- */
 
-enum {
-    PLOT_AXES_LEFT = GF_PLOT_LEFT,
-    PLOT_AXES_RIGHT = GF_PLOT_RIGHT,
-    PLOT_AXES_TOP = GF_PLOT_TOP,
-    PLOT_AXES_BOTTOM = GF_PLOT_BOTTOM,
-    TICKS = 5
-};
+void gf_text_html(gf_text *out, const char *before, const char *raw, const char *after) {
+    gf_text_add(out, "%s", before);
+    gf_text_escape(out, raw);
+    gf_text_add(out, "%s", after);
+}
 
-double gf_plot_x(const gf_plot_area *p, double x) {
-    return PLOT_AXES_LEFT + (x - p->x0) / (p->x1 - p->x0) * (PLOT_AXES_RIGHT - PLOT_AXES_LEFT);
+void gf_text_base64(gf_text *out, const void *bytes, size_t n) {
+    enum { PIECE = 3 * 1024 };
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *byte = bytes;
+    for (size_t done = 0; done < n; done += PIECE) {
+        char piece[GF_BASE64_BYTES(PIECE) + 1], *to = piece;
+        const size_t end = n - done < PIECE ? n : done + PIECE;
+        for (size_t i = done; i < end; i += 3, to += 4) { /* three bytes, or the last one or two, as four characters */
+            const int second = i + 1 < end, third = i + 2 < end;
+            const unsigned bits = (unsigned)byte[i] << 16 | (second ? (unsigned)byte[i + 1] << 8 : 0) | (third ? byte[i + 2] : 0);
+            to[0] = letters[bits >> 18];
+            to[1] = letters[bits >> 12 & 63];
+            to[2] = second ? letters[bits >> 6 & 63] : '=';
+            to[3] = third ? letters[bits & 63] : '=';
+        }
+        *to = 0;
+        gf_text_add(out, "%s", piece);
+    }
 }
-double gf_plot_y(const gf_plot_area *p, double y) {
-    return PLOT_AXES_BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (PLOT_AXES_BOTTOM - PLOT_AXES_TOP);
-}
+
+/* ----- plot area and axes ----- */
+
+enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, TOP = GF_PLOT_TOP, BOTTOM = GF_PLOT_BOTTOM, TICKS = 5, TICK_TEXT = 48 };
+
+double gf_plot_x(const gf_plot_area *p, double x) { return LEFT + (x - p->x0) / (p->x1 - p->x0) * (RIGHT - LEFT); }
+double gf_plot_y(const gf_plot_area *p, double y) { return BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (BOTTOM - TOP); }
 
 double gf_tick_step(double low, double high, int max) {
     const double raw = (high - low) / max, power = pow(10.0, floor(log10(raw)));
@@ -44,15 +62,8 @@ void gf_plot_area_round(gf_plot_area *p) {
     }
 }
 
-/* ----- ticks ----- */
-
-enum { TICK_TEXT = 48 };
-
 static int power_of(double x) { return (int)floor(log10(x) + 1e-9); }
 static int digits_of(double step) { return step < 1.0 ? -power_of(step) : 0; }
-
-/* Undoes rounding of a tick at 0. */
-static double tick(double x, double step) { return fabs(x) < 1e-9 * step ? 0.0 : x; }
 
 /* Text with as many digits as the step needs; one form for an axis, whose largest value is `max`: "0.4915"; "20k" for 20000;
  * "2e-4" instead of many zeros. */
@@ -61,7 +72,7 @@ static void tick_text(double x, double step, double max, char out[TICK_TEXT]) {
         double is;
         char name[2];
     } units[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1.0, ""}};
-    const double value = tick(x, step);
+    const double value = fabs(x) < 1e-9 * step ? 0.0 : x; /* a tick at 0 is 0 */
     const int small = max < 0.01 && digits_of(step) > 3, large = max >= 1e13;
     int u = 0;
     while (u < 3 && max < 10.0 * units[u].is) u++;
@@ -78,42 +89,36 @@ void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name) {
         const double y = p->y0 + i * step, at = gf_plot_y(p, y);
         char text[TICK_TEXT];
         if (y > p->y1 + 0.01 * step) break;
-        gf_text_add(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", PLOT_AXES_LEFT, at, PLOT_AXES_RIGHT);
+        gf_text_add(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, at, RIGHT);
         tick_text(y, step, fmax(fabs(p->y0), fabs(p->y1)), text);
-        gf_text_add(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PLOT_AXES_LEFT - 7, at + 4.0,
-                    text);
+        gf_text_add(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 7, at + 4.0, text);
     }
-    gf_text_add(out, "<text class=\"name\" x=\"0\" y=\"-7\">");
-    gf_text_escape(out, name);
-    gf_text_add(out, "</text>\n");
+    gf_text_html(out, "<text class=\"name\" x=\"0\" y=\"-7\">", name, "</text>\n");
 }
 
 void gf_plot_x_name(gf_text *out, const char *name) {
-    gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (PLOT_AXES_LEFT + PLOT_AXES_RIGHT) / 2,
-                GF_PLOT_BELOW - 8);
-    gf_text_escape(out, name);
-    gf_text_add(out, "</text>\n");
+    gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2, GF_PLOT_BELOW - 8);
+    gf_text_html(out, "", name, "</text>\n");
 }
 
 void gf_plot_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts) {
     const int max = digits_of(gf_tick_step(p->x0, p->x1, 8)) < 3 ? 8 : 5; /* long texts are wide */
     const double step = counts ? fmax(1.0, gf_tick_step(0.0, p->x1, max)) : gf_tick_step(p->x0, p->x1, max);
     const double first = counts ? step : ceil(p->x0 / step - 1e-9) * step;
-    gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", PLOT_AXES_LEFT, PLOT_AXES_BOTTOM, PLOT_AXES_RIGHT);
+    gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, BOTTOM, RIGHT);
     for (int i = 0; i < 100 && first + i * step <= p->x1 + 1e-9 * step; i++) {
         const double x = first + i * step, at = gf_plot_x(p, x);
         char text[TICK_TEXT];
         tick_text(x, step, fmax(fabs(p->x0), fabs(p->x1)), text);
-        gf_text_add(out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", at, PLOT_AXES_BOTTOM);
-        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", at, PLOT_AXES_BOTTOM + 20,
-                    text);
+        gf_text_add(out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", at, BOTTOM);
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", at, BOTTOM + 20, text);
     }
     gf_plot_x_name(out, name);
 }
 
-/* ----- style ----- */
+/* ----- colours ----- */
 
-/* Colours of charts: the palette of Okabe and Ito, distinct for all kinds of colour vision, without yellow (too
+/* the palette of Okabe and Ito, distinct for all kinds of colour vision, without yellow (too
  * pale on white); black is the colour of the text. */
 
 const char *gf_svg_colour(int i, int dark) {
@@ -122,36 +127,27 @@ const char *gf_svg_colour(int i, int dark) {
     return (dark ? bright : light)[i % GF_COLOURS];
 }
 
-typedef struct colours {
-    const char *ink, *faint, *grid, *panel;
-    int variables; /* colours of series are --c0 ... */
-} colours;
-
 /* A page sets variables for light and dark; viewers of files may not support variables. */
-static const colours of_page = {"var(--ink)", "var(--faint)", "var(--grid)", "var(--panel)", 1};
-static const colours of_file = {"#222", "#666", "#ddd", "#fff", 0};
-
-static void add_style(gf_text *out, const colours *k) {
+static void add_style(gf_text *out, int file) {
+    const char *ink = file ? "#222" : "var(--ink)", *faint = file ? "#666" : "var(--faint)";
     for (int i = 0; i < GF_COLOURS; i++) {
-        const char *colour = *gf_svg_colour(i, 0) ? gf_svg_colour(i, 0) : k->ink;
-        if (k->variables) gf_text_add(out, ".c%d{stroke:var(--c%d)}.f%d{fill:var(--c%d)}", i, i, i, i);
-        else gf_text_add(out, ".c%d{stroke:%s}.f%d{fill:%s}", i, colour, i, colour);
+        const char *colour = *gf_svg_colour(i, 0) ? gf_svg_colour(i, 0) : ink;
+        if (file) gf_text_add(out, ".c%d{stroke:%s}.f%d{fill:%s}", i, colour, i, colour);
+        else gf_text_add(out, ".c%d{stroke:var(--c%d)}.f%d{fill:var(--c%d)}", i, i, i, i);
     }
     gf_text_add(out,
                 "\n.line{fill:none;stroke-width:2.4;stroke-linejoin:round;stroke-linecap:round}.d1{stroke-dasharray:7 4}"
                 ".d2{stroke-dasharray:2 4}.band{opacity:.16;stroke:none}.mark{stroke-width:7}\n"
                 ".grid{stroke:%s;fill:none}.axis{stroke:%s;fill:none}"
                 ".level{stroke:%s;fill:none;stroke-dasharray:5 4}\n.tick{fill:%s;font-size:12px}",
-                k->grid, k->faint, k->faint, k->faint);
+                file ? "#ddd" : "var(--grid)", faint, faint, faint);
     gf_text_add(out,
                 ".halo{paint-order:stroke;stroke:%s;stroke-width:4px}.name{fill:%s;font-size:12.5px}\n"
                 ".swatch{width:24px;height:8px;margin-right:5px;vertical-align:middle;overflow:visible}\n",
-                k->panel, k->ink);
+                file ? "#fff" : "var(--panel)", ink);
 }
 
-void gf_svg_style(gf_text *out) { add_style(out, &of_page); }
-
-void gf_svg_file_style(gf_text *out) { add_style(out, &of_file); }
+void gf_svg_style(gf_text *out) { add_style(out, 0); }
 
 void gf_svg_swatch(gf_text *out, int colour) {
     gf_text_add(
@@ -159,161 +155,134 @@ void gf_svg_swatch(gf_text *out, int colour) {
         colour % GF_COLOURS, colour / GF_COLOURS % 3);
 }
 
-/* ----- svg ----- */
-
-enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, TOP = GF_PLOT_TOP, BOTTOM = GF_PLOT_BOTTOM };
+/* ----- line charts ----- */
 
 static double x_of(const gf_chart *c, const gf_series *s, int64_t i) {
     if (s && s->x) return s->x[i];
     return c->x_step > 0.0 ? c->x_first + (double)i * c->x_step : (double)(i + 1);
 }
 
-/* ----- plot area ----- */
-
-static void widen(gf_plot_area *f, double y) {
-    if (!isfinite(y)) return;
-    f->y0 = fmin(f->y0, y);
-    f->y1 = fmax(f->y1, y);
+static void widen_y(gf_plot_area *area, double y) {
+    if (isfinite(y)) area->y0 = fmin(area->y0, y), area->y1 = fmax(area->y1, y);
 }
 
-static void include(const gf_chart *c, const gf_series *s, gf_plot_area *f) {
-    for (int64_t i = 0; i < s->n && !s->vertical; i++) {
-        widen(f, s->y[i]);
-        if (s->low) widen(f, s->low[i]), widen(f, s->high[i]);
-        if (s->x) f->x0 = fmin(f->x0, s->x[i]), f->x1 = fmax(f->x1, s->x[i]);
+/* The area that has all series, the level, and 0 if asked for; 0: nothing to show. */
+static int chart_area(const gf_chart *c, gf_plot_area *area) {
+    const int own_x = c->count && c->series[0].x;
+    int vertical = 0;
+    *area = (gf_plot_area){own_x ? INFINITY : x_of(c, NULL, 0), own_x ? -INFINITY : x_of(c, NULL, 1), INFINITY, -INFINITY};
+    for (int k = 0; k < c->count; k++) {
+        const gf_series *s = &c->series[k];
+        for (int64_t i = 0; i < s->n && !s->vertical; i++) {
+            widen_y(area, s->y[i]);
+            if (s->low) widen_y(area, s->low[i]), widen_y(area, s->high[i]);
+            if (s->x) area->x0 = fmin(area->x0, s->x[i]), area->x1 = fmax(area->x1, s->x[i]);
+        }
+        if (s->vertical) area->x0 = fmin(area->x0, s->at), area->x1 = fmax(area->x1, s->at);
+        if (!s->x) area->x1 = fmax(area->x1, x_of(c, NULL, s->n - 1));
+        vertical |= s->vertical;
     }
-    if (s->vertical) f->x0 = fmin(f->x0, s->at), f->x1 = fmax(f->x1, s->at);
-    if (!s->x) f->x1 = fmax(f->x1, x_of(c, NULL, s->n - 1));
-}
-
-static int any_vertical(const gf_chart *c) {
-    int any = 0;
-    for (int s = 0; s < c->count; s++) any |= c->series[s].vertical;
-    return any;
-}
-
-/* 0: nothing to show. */
-static int find_area(const gf_chart *c, gf_plot_area *f) {
-    const int own = c->count && c->series[0].x;
-    *f = (gf_plot_area){own ? INFINITY : x_of(c, NULL, 0), own ? -INFINITY : x_of(c, NULL, 1), INFINITY, -INFINITY};
-    for (int s = 0; s < c->count; s++) include(c, &c->series[s], f);
-    if (f->y0 > f->y1 && any_vertical(c)) widen(f, 0.0);
-    if (f->y0 > f->y1) return 0;
-    if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 = f->x0 + 1.0;
-    widen(f, c->level);
-    if (c->from_zero) widen(f, 0.0);
-    gf_plot_area_round(f);
+    if (area->y0 > area->y1 && vertical) widen_y(area, 0.0);
+    if (area->y0 > area->y1) return 0;
+    if (!(area->x1 > area->x0)) area->x0 -= 0.5, area->x1 = area->x0 + 1.0;
+    widen_y(area, c->level);
+    if (c->from_zero) widen_y(area, 0.0);
+    gf_plot_area_round(area);
     return 1;
 }
-
-/* ----- drawing ----- */
 
 static int event_visible(const gf_chart *c, const gf_plot_area *f) {
     return c->event != 0.0 && c->event >= f->x0 && c->event <= f->x1;
 }
 
-static int alone(const gf_series *s, int64_t i) {
+/* A value between two gaps: a dot. */
+static int is_alone(const gf_series *s, int64_t i) {
     return (i == 0 || !isfinite(s->y[i - 1])) && (i + 1 == s->n || !isfinite(s->y[i + 1]));
 }
 
-static void draw_all(gf_text *out, const gf_chart *c, const gf_plot_area *f, int values) {
-    gf_plot_y_axis(out, f, c->y_name);
-    gf_plot_x_axis(out, f, c->x_name, !(c->x_step > 0.0) && !(c->count && c->series[0].x));
-    if (event_visible(c, f)) gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(f, c->event), TOP, BOTTOM);
-    /* Levels and events are named in the legend: in the plot area their names would cover lines. */
-    if (isfinite(c->level)) gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, gf_plot_y(f, c->level), RIGHT);
-    for (int s = 0; s < c->count; s++)
-        if (!c->series[s].vertical) {
-            const gf_series *band_s = &c->series[s];
-            if (band_s->low || band_s->filled) {
-                int down = 0;
-                gf_text_add(out, "<path class=\"band f%d\" d=\"", band_s->colour % GF_COLOURS);
-                for (int64_t i = 0; i < band_s->n; i++) {
-                    const double top = band_s->low ? band_s->high[i] : band_s->y[i];
-                    if (isfinite(top))
-                        gf_text_add(out, "%s%.1f %.1f", down++ ? "L" : "M", gf_plot_x(f, x_of(c, band_s, i)), gf_plot_y(f, top));
-                }
-                for (int64_t i = band_s->n - 1; i >= 0; i--) {
-                    const double top = band_s->low ? band_s->high[i] : band_s->y[i], base = band_s->low ? band_s->low[i] : f->y0;
-                    if (isfinite(top)) gf_text_add(out, "L%.1f %.1f", gf_plot_x(f, x_of(c, band_s, i)), gf_plot_y(f, base));
-                }
-                gf_text_add(out, "Z\"/>\n");
-            }
+/* The band around a line, or the tint below it. */
+static void draw_band(gf_text *out, const gf_chart *c, const gf_plot_area *area, const gf_series *s) {
+    const double *top = s->low ? s->high : s->y;
+    int down = 0;
+    gf_text_add(out, "<path class=\"band f%d\" d=\"", s->colour % GF_COLOURS);
+    for (int64_t i = 0; i < s->n; i++)
+        if (isfinite(top[i]))
+            gf_text_add(out, "%s%.1f %.1f", down++ ? "L" : "M", gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, top[i]));
+    for (int64_t i = s->n - 1; i >= 0; i--)
+        if (isfinite(top[i]))
+            gf_text_add(out, "L%.1f %.1f", gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, s->low ? s->low[i] : area->y0));
+    gf_text_add(out, "Z\"/>\n");
+}
+
+/* A gap in the values is a gap in the line. `values`: with those for the box at the pointer. */
+static void draw_line(gf_text *out, const gf_chart *c, const gf_plot_area *area, const gf_series *s, int values) {
+    int down = 0;
+    gf_text_add(out, "<path class=\"line c%d d%d\"", s->colour % GF_COLOURS, s->dash ? s->dash : s->colour / GF_COLOURS % 3);
+    if (values) {
+        gf_text_html(out, " data-name=\"", s->name, "\" data-x=\"");
+        for (int64_t i = 0; i < s->n; i++) gf_text_add(out, i ? ",%.6g" : "%.6g", x_of(c, s, i));
+        gf_text_add(out, "\" data-y=\"");
+        for (int64_t i = 0; i < s->n; i++) {
+            if (i) gf_text_add(out, ",");
+            if (isfinite(s->y[i])) gf_text_add(out, "%.6g", s->y[i]);
         }
-    for (int s = 0; s < c->count; s++) {
-        if (c->series[s].vertical) {
-            const gf_series *series = &c->series[s];
-            gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", series->colour % GF_COLOURS,
-                        gf_plot_x(f, series->at), BOTTOM, TOP);
-            gf_text_escape(out, series->name);
-            gf_text_add(out, "</title></path>\n");
-        } else {
-            /* A gap in the values is a gap in the line; a value between two gaps is a dot. */
-            const gf_series *series_s = &c->series[s];
-            int down = 0;
-            const int dash = series_s->dash ? series_s->dash : series_s->colour / GF_COLOURS % 3;
-            gf_text_add(out, "<path class=\"line c%d d%d\"", series_s->colour % GF_COLOURS, dash);
-            if (values) {
-                /* Values for the box at the pointer. */
-                gf_text_add(out, " data-name=\"");
-                gf_text_escape(out, series_s->name);
-                gf_text_add(out, "\" data-x=\"");
-                for (int64_t i = 0; i < series_s->n; i++) gf_text_add(out, i ? ",%.6g" : "%.6g", x_of(c, series_s, i));
-                gf_text_add(out, "\" data-y=\"");
-                for (int64_t i = 0; i < series_s->n; i++) {
-                    if (i) gf_text_add(out, ",");
-                    if (isfinite(series_s->y[i])) gf_text_add(out, "%.6g", series_s->y[i]);
-                }
-                gf_text_add(out, "\"");
-            }
-            gf_text_add(out, " d=\"");
-            for (int64_t i = 0; i < series_s->n; i++) {
-                const int seen = isfinite(series_s->y[i]);
-                if (seen)
-                    gf_text_add(out, "%s%.1f %.1f", down ? "L" : "M", gf_plot_x(f, x_of(c, series_s, i)),
-                                gf_plot_y(f, series_s->y[i]));
-                if (seen && alone(series_s, i)) gf_text_add(out, "h.01");
-                down = seen;
-            }
-            gf_text_add(out, "\"><title>");
-            gf_text_escape(out, series_s->name);
-            gf_text_add(out, "</title></path>\n");
-            for (int64_t i = 0; i < series_s->n; i++)
-                if (isfinite(series_s->y[i]) && (c->marked || alone(series_s, i)))
-                    gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>",
-                                series_s->colour % GF_COLOURS, gf_plot_x(f, x_of(c, series_s, i)), gf_plot_y(f, series_s->y[i]),
-                                x_of(c, series_s, i), series_s->y[i]);
-        }
+        gf_text_add(out, "\"");
+    }
+    gf_text_add(out, " d=\"");
+    for (int64_t i = 0; i < s->n; i++) {
+        const int seen = isfinite(s->y[i]);
+        if (seen) gf_text_add(out, "%s%.1f %.1f", down ? "L" : "M", gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, s->y[i]));
+        if (seen && is_alone(s, i)) gf_text_add(out, "h.01");
+        down = seen;
+    }
+    gf_text_html(out, "\"><title>", s->name, "</title></path>\n");
+    for (int64_t i = 0; i < s->n; i++)
+        if (isfinite(s->y[i]) && (c->marked || is_alone(s, i)))
+            gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>",
+                        s->colour % GF_COLOURS, gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, s->y[i]), x_of(c, s, i), s->y[i]);
+}
+
+/* Axes, level and event, then bands below all lines. Level and event are named in the legend: here names would cover lines. */
+static void draw_chart(gf_text *out, const gf_chart *c, const gf_plot_area *area, int values) {
+    gf_plot_y_axis(out, area, c->y_name);
+    gf_plot_x_axis(out, area, c->x_name, !(c->x_step > 0.0) && !(c->count && c->series[0].x));
+    if (event_visible(c, area))
+        gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(area, c->event), TOP, BOTTOM);
+    if (isfinite(c->level))
+        gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, gf_plot_y(area, c->level), RIGHT);
+    for (int k = 0; k < c->count; k++)
+        if (!c->series[k].vertical && (c->series[k].low || c->series[k].filled)) draw_band(out, c, area, &c->series[k]);
+    for (int k = 0; k < c->count; k++) {
+        const gf_series *s = &c->series[k];
+        if (s->vertical) {
+            gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", s->colour % GF_COLOURS, gf_plot_x(area, s->at),
+                        BOTTOM, TOP);
+            gf_text_html(out, "", s->name, "</title></path>\n");
+        } else draw_line(out, c, area, s, values);
     }
 }
 
-/* ----- figure of a page ----- */
-
 void gf_figure_begin(gf_text *out, const char *title, const char *note) {
-    gf_text_add(out, "<figure><figcaption>");
-    gf_text_escape(out, title);
-    gf_text_add(out, "</figcaption>\n");
+    gf_text_html(out, "<figure><figcaption>", title, "</figcaption>\n");
     if (!note) return;
-    gf_text_add(out, "<p class=\"note\">");
-    gf_text_escape(out, note);
-    gf_text_add(out, "</p>\n");
+    gf_text_html(out, "<p class=\"note\">", note, "</p>\n");
 }
 
 void gf_figure_empty(gf_text *out, const char *why) { gf_text_add(out, "<p class=\"none\">%s</p></figure>\n", why); }
 
-static void dashed_key(gf_text *out, const char *piece, const char *name) {
+/* Legend entry of a dashed line, and of a coloured bar. */
+static void line_key(gf_text *out, const char *piece, const char *name) {
     gf_text_add(out,
                 "<span><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"level\" d=\"%s\"/>"
                 "</svg>",
                 piece);
-    gf_text_escape(out, name);
-    gf_text_add(out, "</span> ");
+    gf_text_html(out, "", name, "</span> ");
 }
 
 void gf_svg_chart(gf_text *out, const gf_chart *c) {
     gf_plot_area f;
     gf_figure_begin(out, c->title, c->note);
-    if (!find_area(c, &f)) {
+    if (!chart_area(c, &f)) {
         gf_figure_empty(out, c->missing ? c->missing : "No values: not measured by any run.");
         return;
     }
@@ -322,57 +291,46 @@ void gf_svg_chart(gf_text *out, const gf_chart *c) {
         gf_text_add(out, "<span>");
         gf_svg_swatch(out, c->series[s].dash ? c->series[s].colour % GF_COLOURS + GF_COLOURS * c->series[s].dash
                                              : c->series[s].colour);
-        gf_text_escape(out, c->series[s].name);
-        gf_text_add(out, "</span> ");
+        gf_text_html(out, "", c->series[s].name, "</span> ");
     }
-    if (isfinite(c->level)) dashed_key(out, "M1 4H23", c->level_name);
-    if (event_visible(c, &f)) dashed_key(out, "M12 -4V12", c->event_name);
+    if (isfinite(c->level)) line_key(out, "M1 4H23", c->level_name);
+    if (event_visible(c, &f)) line_key(out, "M12 -4V12", c->event_name);
     gf_text_add(out, "</p>\n");
     gf_text_add(out,
                 "<svg class=\"plot\" viewBox=\"0 %d %d %d\" data-x0=\"%.8g\" data-x1=\"%.8g\" data-y0=\"%.8g\" data-y1=\"%.8g\""
                 " data-unit=\"",
                 GF_PLOT_ABOVE, GF_PLOT_WIDTH, GF_PLOT_HEIGHT, f.x0, f.x1, f.y0, f.y1);
     gf_text_escape(out, c->x_name);
-    gf_text_add(out, "\" role=\"img\" aria-label=\"");
-    gf_text_escape(out, c->title);
-    gf_text_add(out, "\">\n");
-    draw_all(out, c, &f, 1);
+    gf_text_html(out, "\" role=\"img\" aria-label=\"", c->title, "\">\n");
+    draw_chart(out, c, &f, 1);
     gf_text_add(out, "</svg></figure>\n");
 }
-
-/* ----- file ----- */
 
 void gf_svg_file(gf_text *out, const gf_chart *c) {
     gf_plot_area f;
     gf_text_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-6 %d %d %d\" font-family=\"sans-serif\">\n<style>",
                 GF_PLOT_ABOVE, GF_PLOT_WIDTH + 6, GF_PLOT_HEIGHT + 22 * (c->count + 1));
-    gf_svg_file_style(out);
+    add_style(out, 1);
     gf_text_add(out, "</style>\n<rect x=\"-6\" y=\"%d\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", GF_PLOT_ABOVE);
-    if (find_area(c, &f)) draw_all(out, c, &f, 0);
+    if (chart_area(c, &f)) draw_chart(out, c, &f, 0);
     for (int s = 0; s < c->count; s++) {
         const int y = GF_PLOT_BELOW + 22 * (s + 1);
         gf_text_add(out, "<path class=\"line c%d d%d\" d=\"M%d %dh24\"/>", c->series[s].colour % GF_COLOURS,
                     c->series[s].colour / GF_COLOURS % 3, LEFT, y);
         gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\">", LEFT + 32, y + 4);
-        gf_text_escape(out, c->series[s].name);
-        gf_text_add(out, "</text>\n");
+        gf_text_html(out, "", c->series[s].name, "</text>\n");
     }
-    gf_text_add(out, "<title>");
-    gf_text_escape(out, c->title);
-    gf_text_add(out, "</title></svg>\n");
+    gf_text_html(out, "<title>", c->title, "</title></svg>\n");
 }
 
 /* ----- bars ----- */
 
-enum { BARS_LEFT = GF_PLOT_LEFT, BARS_RIGHT = GF_PLOT_RIGHT, BARS_BOTTOM = GF_PLOT_BOTTOM };
-
-static void key(gf_text *out, const char *class, const char *name) {
+static void bar_key(gf_text *out, const char *class, const char *name) {
     gf_text_add(out,
                 "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"%s\" width=\"10\" "
                 "height=\"10\" rx=\"2\"/></svg>",
                 class);
-    gf_text_escape(out, name);
-    gf_text_add(out, "</span> ");
+    gf_text_html(out, "", name, "</span> ");
 }
 
 /* The value over a bar. A wide bar has two texts, of which a narrow window shows the "brief" one, without decimals. */
@@ -396,41 +354,36 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     for (int k = 0; k < b->each; k++) {
         char class[8];
         snprintf(class, sizeof class, "f%d", b->colour[k] % GF_COLOURS);
-        key(out, class, b->name[k]);
+        bar_key(out, class, b->name[k]);
     }
     gf_text_add(out, "</p>\n<svg viewBox=\"0 %d %d %d\" role=\"img\" aria-label=\"", GF_PLOT_ABOVE, GF_PLOT_WIDTH,
                 GF_PLOT_HEIGHT);
-    gf_text_escape(out, b->title);
-    gf_text_add(out, "\">\n");
+    gf_text_html(out, "", b->title, "\">\n");
     gf_plot_y_axis(out, &f, b->y_name);
-    const double group = (double)(BARS_RIGHT - BARS_LEFT) / b->groups, width = fmin(46.0, 0.8 * group / b->each);
+    const double group = (double)(RIGHT - LEFT) / b->groups, width = fmin(46.0, 0.8 * group / b->each);
     for (int g = 0; g < b->groups; g++) {
-        const double middle = BARS_LEFT + (g + 0.5) * group;
+        const double middle = LEFT + (g + 0.5) * group;
         for (int k = 0; k < b->each; k++) {
             const double left = middle + (k - 0.5 * b->each) * width + 1.0;
-            const double bar_width = width - 2.0;
+            const double bar_width = width - 2.0, at = left + 0.5 * bar_width;
             const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(&f, x);
             if (isfinite(x)) {
                 gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>",
-                            b->colour[k] % GF_COLOURS, left, top, bar_width, BARS_BOTTOM - top);
-                gf_text_escape(out, b->name[k]);
-                gf_text_add(out, ", ");
+                            b->colour[k] % GF_COLOURS, left, top, bar_width, BOTTOM - top);
+                gf_text_html(out, "", b->name[k], ", ");
                 gf_text_escape(out, b->group[g]);
                 if (s > 0.0) gf_text_add(out, ": %.2f ± %.2f</title></rect>", x, s);
                 else gf_text_add(out, ": %.2f</title></rect>", x);
                 const double high = s > 0.0 ? gf_plot_y(&f, x + s) : top;
-                if (s > 0.0)
-                    gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * bar_width, high,
-                                gf_plot_y(&f, x - s));
-                if (bar_width >= 27.0) bar_value(out, " long", left + 0.5 * bar_width, high, x, 1);
-                if (bar_width >= 15.0) bar_value(out, bar_width < 27.0 ? "" : " brief", left + 0.5 * bar_width, high, x, 0);
+                if (s > 0.0) gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", at, high, gf_plot_y(&f, x - s));
+                if (bar_width >= 27.0) bar_value(out, " long", at, high, x, 1);
+                if (bar_width >= 15.0) bar_value(out, bar_width < 27.0 ? "" : " brief", at, high, x, 0);
             }
         }
-        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BARS_BOTTOM + 20);
-        gf_text_escape(out, b->group[g]);
-        gf_text_add(out, "</text>\n");
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BOTTOM + 20);
+        gf_text_html(out, "", b->group[g], "</text>\n");
     }
-    gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>", BARS_LEFT, BARS_BOTTOM, BARS_RIGHT);
+    gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>", LEFT, BOTTOM, RIGHT);
     gf_plot_x_name(out, b->x_name);
     gf_text_add(out, "</svg></figure>\n");
 }
@@ -464,7 +417,7 @@ void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
     gf_text_add(out, "<p class=\"legend\">");
     for (int p = 0; p < s->part_count; p++) {
         part_class(s, p, class);
-        key(out, class, s->parts[p]);
+        bar_key(out, class, s->parts[p]);
     }
     gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", GF_PLOT_WIDTH, 58 * s->count,
                 s->title);
@@ -494,24 +447,16 @@ void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
     gf_text_add(out, "</svg></figure>\n");
 }
 
-/* ----- dots ----- */
-
-/* A class is one path of zero-length lines, drawn as dots by round caps: few bytes per point. */
+/* ----- A class is one path of zero-length lines, drawn as dots by round caps: few bytes per point ----- */
 
 enum { SIDE = 400, MARGIN = 14 };
 
 /* Positions of one class as a path. */
-static void points_of(gf_text *out, const gf_dots *d, int32_t style, const double low[2], double scale) {
+static void dot_path(gf_text *out, const gf_dots *d, int32_t style, const double low[2], double scale) {
     for (int64_t i = 0; i < d->n; i++)
         if (d->style[i] == style)
             gf_text_add(out, "M%.1f %.1fh0", MARGIN + (d->y[2 * i] - low[0]) * scale,
                         MARGIN + (d->y[2 * i + 1] - low[1]) * scale);
-}
-
-static int any(const gf_dots *d, int32_t style) {
-    for (int64_t i = 0; i < d->n; i++)
-        if (d->style[i] == style) return 1;
-    return 0;
 }
 
 void gf_svg_dots(gf_text *out, const gf_dots *d) {
@@ -521,30 +466,33 @@ void gf_svg_dots(gf_text *out, const gf_dots *d) {
     for (int c = 0; c < 2; c++) low[c] -= 0.5 * (span - (high[c] - low[c]));
     gf_figure_begin(out, d->title, d->note);
     gf_text_add(out, "<svg class=\"map\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SIDE, SIDE);
-    gf_text_escape(out, d->title);
-    gf_text_add(out, "\">\n");
-    for (int32_t style = -1; style < GF_DOTS_CLASSES; style++)
-        if (any(d, style)) {
-            if (style < 0) gf_text_add(out, "<path class=\"dot rest\"");
-            else gf_text_add(out, "<path class=\"dot c%d\"", style % GF_COLOURS);
-            if (d->numbered) {
-                const char *comma = "";
-                gf_text_add(out, " data-i=\"");
-                for (int64_t i = 0; i < d->n; i++)
-                    if (d->style[i] == style) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
-                gf_text_add(out, "\"");
-            }
-            gf_text_add(out, " d=\"");
-            points_of(out, d, style, low, scale);
-            gf_text_add(out, "\"><title>");
-            gf_text_escape(out, style >= 0 && style < d->classes ? d->names[style] : d->classes ? "other classes" : "no label");
-            gf_text_add(out, "</title></path>\n");
-            if (!(style < GF_COLOURS)) {
-                gf_text_add(out, "<path class=\"dot hole\" d=\"");
-                points_of(out, d, style, low, scale);
-                gf_text_add(out, "\"/>\n");
-            }
+    gf_text_html(out, "", d->title, "\">\n");
+    for (int32_t style = -1; style < GF_DOTS_CLASSES; style++) {
+        int used = 0;
+        for (int64_t i = 0; i < d->n && !used; i++) used = d->style[i] == style;
+        if (!used) continue;
+        if (style < 0) gf_text_add(out, "<path class=\"dot rest\"");
+        else gf_text_add(out, "<path class=\"dot c%d\"", style % GF_COLOURS);
+        if (d->numbered) {
+            const char *comma = "";
+            gf_text_add(out, " data-i=\"");
+            for (int64_t i = 0; i < d->n; i++)
+                if (d->style[i] == style) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
+            gf_text_add(out, "\"");
         }
+        gf_text_add(out, " d=\"");
+        dot_path(out, d, style, low, scale);
+        gf_text_html(out, "\"><title>",
+                     style >= 0 && style < d->classes ? d->names[style]
+                     : d->classes                     ? "other classes"
+                                                      : "no label",
+                     "</title></path>\n");
+        if (style >= GF_COLOURS) {
+            gf_text_add(out, "<path class=\"dot hole\" d=\"");
+            dot_path(out, d, style, low, scale);
+            gf_text_add(out, "\"/>\n");
+        }
+    }
     gf_text_add(out, "</svg></figure>\n");
 }
 
@@ -555,37 +503,7 @@ void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes) {
                     "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><path class=\"dot c%d\" d=\"M5 5h0\"/>",
                     k % GF_COLOURS);
         if (k >= GF_COLOURS) gf_text_add(out, "<path class=\"dot hole\" d=\"M5 5h0\"/>");
-        gf_text_add(out, "</svg>");
-        gf_text_escape(out, names[k]);
-        gf_text_add(out, "</span> ");
+        gf_text_html(out, "</svg>", names[k], "</span> ");
     }
     gf_text_add(out, "</p>\n");
-}
-
-/* ----- base64 ----- */
-
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-void gf_text_base64(gf_text *out, const void *bytes, size_t n) {
-    enum { PIECE = 3 * 1024 };
-    const unsigned char *b = bytes;
-    for (size_t done = 0; done < n; done += PIECE) {
-        char piece[GF_BASE64_BYTES(PIECE) + 1];
-        const size_t end = n - done < PIECE ? n - done : PIECE;
-        size_t used = 0;
-        for (size_t i = 0; i < end; i += 3, used += 4) {
-            /* n <= 3 bytes as four characters. */
-            const unsigned char *group_b = b + done + i;
-            const size_t group_count = end - i < 3 ? end - i : 3;
-            char *to = piece + used;
-            const unsigned bits = (unsigned)group_b[0] << 16 | (group_count > 1 ? (unsigned)group_b[1] << 8 : 0) |
-                                  (group_count > 2 ? group_b[2] : 0);
-            to[0] = letters[bits >> 18];
-            to[1] = letters[bits >> 12 & 63];
-            to[2] = group_count > 1 ? letters[bits >> 6 & 63] : '=';
-            to[3] = group_count > 2 ? letters[bits & 63] : '=';
-        }
-        piece[used] = 0;
-        gf_text_add(out, "%s", piece);
-    }
 }

@@ -1,12 +1,20 @@
-/* svg.h - line charts as static SVG: axes with units, grid, legend, values for the pointer. In a page, colours and fonts come
- * from its style sheet; an SVG file has its own. */
+/* svg.h - charts as static SVG: lines, bars, maps of dots; axes with units, grid, legend, values for the pointer. In a page,
+ * colours and fonts come from its style sheet; an SVG file has its own. */
 #pragma once
 
 #include "util/text.h"
 
-/* ----- plot axes ----- */
+/* ----- text of a page ----- */
 
-/* The plot area of a chart: its range of values, positions of values in the drawing, axes with round ticks. */
+/* The text with &, <, > and quotes escaped, between two pieces of HTML. */
+void gf_text_html(gf_text *out, const char *before, const char *raw, const char *after);
+
+#define GF_BASE64_BYTES(n) (((n) + 2) / 3 * 4) /* characters of n bytes */
+
+/* Bytes in base64: the standard alphabet, padded with '='. */
+void gf_text_base64(gf_text *out, const void *bytes, size_t n);
+
+/* ----- plot area: its range of values, positions of values in the drawing, axes with round ticks ----- */
 
 /* Units of the view box, which begins above 0: the name of the y axis stands there, over long ticks. */
 enum {
@@ -35,7 +43,7 @@ void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name);
 void gf_plot_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts);
 void gf_plot_x_name(gf_text *out, const char *name);
 
-/* ----- svg ----- */
+/* ----- line charts ----- */
 
 #define GF_COLOURS 7 /* of the palette; further series repeat it with different dashes */
 
@@ -72,7 +80,6 @@ void gf_svg_chart(gf_text *out, const gf_chart *c);
 void gf_svg_file(gf_text *out, const gf_chart *c);
 /* Style sheet of the charts; the page sets the variables --ink, --faint, --grid, --panel and --c0 .. --c6. */
 void gf_svg_style(gf_text *out);
-void gf_svg_file_style(gf_text *out); /* for a file, without variables */
 /* Colour i of the palette, for light or dark backgrounds; "": the colour of the text. */
 const char *gf_svg_colour(int i, int dark);
 /* A short line in the colour of a series, for legends and tables. */
@@ -81,9 +88,7 @@ void gf_svg_swatch(gf_text *out, int colour);
 void gf_figure_begin(gf_text *out, const char *title, const char *note);
 void gf_figure_empty(gf_text *out, const char *why); /* text instead of a drawing; ends the figure */
 
-/* ----- bars ----- */
-
-/* Bar charts: groups of vertical bars with standard deviations, and stacked horizontal bars. */
+/* ----- bars: groups of vertical bars with standard deviations, and stacked horizontal bars ----- */
 
 #define GF_BARS_MAX 16 /* groups, and bars of a group */
 
@@ -117,9 +122,7 @@ typedef struct gf_stacked_chart {
 
 void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s);
 
-/* ----- dots ----- */
-
-/* Maps: points in two dimensions by class, without axes, since only distances carry information. */
+/* ----- maps: points in two dimensions by class, without axes, since only distances carry information ----- */
 
 #define GF_DOTS_CLASSES 14 /* with a style of their own: colours, filled and then hollow; further classes are grey */
 
@@ -136,12 +139,3 @@ typedef struct gf_dots {
 void gf_svg_dots(gf_text *out, const gf_dots *d);
 /* Legend of the styles, once for several maps. */
 void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes);
-
-/* ----- base64 ----- */
-
-/* Base64 encoding, for data inside pages. */
-
-#define GF_BASE64_BYTES(n) (((n) + 2) / 3 * 4) /* characters of n bytes */
-
-/* Standard alphabet, padded with '='. */
-void gf_text_base64(gf_text *out, const void *bytes, size_t n);

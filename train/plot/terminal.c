@@ -1,4 +1,4 @@
-/* terminal.c - */
+/* terminal.c - see terminal.h: tables, and drawings by braille characters. */
 #include "plot/terminal.h"
 
 #include <math.h>
@@ -10,19 +10,13 @@
 #include "util/array.h"
 #include "util/text.h"
 
-/* ----- table ----- */
-
-/* ----- cells ----- */
-
-static char *next_cell(gf_table *t) {
-    t->failed |= !gf_grow(&t->cell, &t->capacity, (size_t)t->cells + 1, sizeof *t->cell);
-    return t->failed ? NULL : t->cell[t->cells++];
-}
+/* ----- tables ----- */
 
 void gf_table_add(gf_table *t, const char *fmt, ...) {
     va_list args;
-    char *cell = t->failed ? NULL : next_cell(t);
-    if (!cell) return;
+    t->failed |= !gf_grow(&t->cell, &t->capacity, (size_t)t->cells + 1, sizeof *t->cell);
+    if (t->failed) return;
+    char *cell = t->cell[t->cells++];
     va_start(args, fmt);
     vsnprintf(cell, GF_TABLE_CELL, fmt, args);
     va_end(args);
@@ -48,8 +42,6 @@ void gf_table_free(gf_table *t) {
     *t = (gf_table){0};
 }
 
-/* ----- output ----- */
-
 /* Characters, not bytes: continuation bytes of UTF-8 are 10xxxxxx. */
 static int width_of(const char *s) {
     int n = 0;
@@ -59,10 +51,7 @@ static int width_of(const char *s) {
 
 static int column_width(const gf_table *t, int column) {
     int width = 0;
-    for (int64_t i = column; i < t->cells; i += t->columns) {
-        const int w = width_of(t->cell[i]);
-        width = GF_MAX(w, width);
-    }
+    for (int64_t i = column; i < t->cells; i += t->columns) width = GF_MAX(width_of(t->cell[i]), width);
     return width;
 }
 
@@ -87,13 +76,12 @@ void gf_table_text(gf_text *out, const gf_table *t, int words) {
     if (words >= t->columns) add_part(out, t, words, words, t->columns);
     for (int from = words, to; from < t->columns; from = to) {
         /* The end of the part that begins at column `from`: as many as fit, but one. */
-        int width = 0, part_to = from;
+        int width = 0;
         for (int k = 0; k < words && k < t->columns; k++) width += column_width(t, k) + 2;
-        for (; part_to < t->columns; part_to++) {
-            width += column_width(t, part_to) + (part_to > from ? 2 : 0);
-            if (terminal > 0 && width > terminal && part_to > from) break;
+        for (to = from; to < t->columns; to++) {
+            width += column_width(t, to) + (to > from ? 2 : 0);
+            if (terminal > 0 && width > terminal && to > from) break;
         }
-        to = part_to;
         if (from > words) gf_text_add(out, "\n");
         add_part(out, t, words, from, to);
     }

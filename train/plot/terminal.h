@@ -1,9 +1,7 @@
-/* terminal.h - */
+/* terminal.h - what a terminal shows: aligned tables, and line drawings. */
 #pragma once
 
 #include "util/text.h"
-
-/* ----- table ----- */
 
 /* A table of short texts, filled cell by cell, written as aligned text or CSV. Row 0 is the header. */
 
@@ -32,8 +30,6 @@ void gf_table_set_terminal(int columns);
 void gf_table_csv(gf_text *out, const gf_table *t); /* RFC 4180 */
 /* Escapes # $ % & _ { } ~ ^ < > \ for LaTeX. */
 void gf_text_latex(gf_text *out, const char *raw);
-
-/* ----- braille ----- */
 
 /* Line drawings for a terminal: each character is a Unicode braille pattern of 2 x 4 dots. */
 

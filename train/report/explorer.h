@@ -101,9 +101,7 @@ void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *sl
 /* Lists: "gK" duplicates, "pK" components, "oK" outliers, "lK" labels, "kK" leaks. order [groups]: duplicates as shown. */
 void gf_chunks_put_lists(gf_chunks *c, const gf_explorer *x, const int32_t *slot, const int32_t *order);
 
-/* ----- images ----- */
-
-/* Thumbnails of a page's anchors on sprite sheets. */
+/* ----- thumbnails of a page's anchors on sprite sheets ----- */
 
 typedef struct gf_explorer_images {
     int32_t *slot;   /* [n] tile, counted through all sheets; -1: none */

@@ -48,9 +48,7 @@ void gf_page(gf_text *out, const gf_report *r) {
     gf_section_config(out, r);
     int64_t skipped = 0, damaged = 0;
     for (int i = 0; i < r->count; i++) skipped += r->runs[i].skipped, damaged += r->runs[i].damaged;
-    gf_text_add(out, "<footer>Made by ");
-    gf_text_escape(out, glofnd_build_info());
-    gf_text_add(out, ". This page is one file and loads nothing.");
+    gf_text_html(out, "<footer>Made by ", glofnd_build_info(), ". This page is one file and loads nothing.");
     if (skipped) gf_text_add(out, " %lld unreadable lines of the logs were skipped.", (long long)skipped);
     if (damaged) gf_text_add(out, " In training, unreadable samples were replaced by others %lld times.", (long long)damaged);
     gf_text_add(out, "</footer>\n</main>\n");

@@ -24,9 +24,7 @@ typedef struct gf_report {
 /* out->failed: out of memory. */
 void gf_page(gf_text *out, const gf_report *r);
 
-/* ----- parts ----- */
-
-/* Sections of a page, in order, and their common parts. Private to train/report. */
+/* ----- sections of a page, in order, and their common parts. Private to train/report ----- */
 
 /* Colours of detectors, wherever they are compared. */
 enum { GF_COLOUR_GLOFND = 2, GF_COLOUR_FNC = 1, GF_COLOUR_EXACT = 6, GF_COLOUR_SINGLE = 3 };

@@ -20,11 +20,8 @@ void gf_section_begin(gf_text *out, const char *id, const char *title, const cha
 void gf_section_end(gf_text *out) { gf_text_add(out, "</section>\n"); }
 
 void gf_page_missing(gf_text *out, const char *what, const char *command) {
-    gf_text_add(out, "<p class=\"none\">");
-    gf_text_escape(out, what);
-    gf_text_add(out, " <code>");
-    gf_text_escape(out, command);
-    gf_text_add(out, "</code></p>\n");
+    gf_text_html(out, "<p class=\"none\">", what, " <code>");
+    gf_text_html(out, "", command, "</code></p>\n");
 }
 
 void gf_page_name(gf_text *out, const char *name) {

@@ -104,8 +104,7 @@ static void html_row(gf_text *out, char (*cell)[GF_TABLE_CELL], int columns_show
     gf_text_add(out, "</th>");
     for (int c = 1; c < columns_shown; c++) {
         gf_text_add(out, c == 1 ? "<td class=\"word\">" : "<td>");
-        gf_text_escape(out, cell[c]);
-        gf_text_add(out, "</td>");
+        gf_text_html(out, "", cell[c], "</td>");
     }
     gf_text_add(out, "</tr>\n");
 }
@@ -119,8 +118,7 @@ void gf_summary_html(gf_text *out, const gf_report *r) {
     for (int c = 0; c < COLUMNS; c++) {
         if (!shown(r, c)) continue;
         gf_text_add(out, "<th scope=\"col\" title=\"%s\">", column_of(&s, c).meaning);
-        gf_text_escape(out, column_of(&s, c).name);
-        gf_text_add(out, "</th>");
+        gf_text_html(out, "", column_of(&s, c).name, "</th>");
     }
     gf_text_add(out, "</tr>\n");
     for (int row = 1; (row + 1) * t.columns <= t.cells; row++)

@@ -10,9 +10,7 @@ void gf_summary_text(gf_text *out, const gf_report *r);
 /* The table as HTML, with the colours of the page's charts. */
 void gf_summary_html(gf_text *out, const gf_report *r);
 
-/* ----- watch ----- */
-
-/* Curves of a run for a terminal: one frame of text. */
+/* ----- curves of a run for a terminal: one frame of text ----- */
 
 typedef struct gf_watch_size {
     int columns, rows; /* characters; at least 40 x 12 */
