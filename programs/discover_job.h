@@ -13,7 +13,7 @@
 #include "dist/comm.h"
 #include "eval/encode.h"
 #include "programs/cli.h"
-#include "report/discover_page.h"
+#include "report/explorer.h"
 #include "run/progress.h"
 #include "util/text.h"
 

@@ -11,7 +11,7 @@ extern const gf_output_kind gf_discover_kind;
 typedef struct gf_discover_report gf_discover_report;
 struct gf_decide_spec; /* discover/decide/decide.h */
 struct gf_decisions;
-struct gf_discover_html; /* what a page shows beside the result: report/explorer/discover_page.h */
+struct gf_discover_html; /* what a page shows beside the result: report/explorer.h */
 
 struct gf_discover_report {
     const char *source, *query; /* files of the embeddings; query NULL: not a query */

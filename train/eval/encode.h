@@ -179,10 +179,8 @@ glofnd_status gf_trained_run_augmented(gf_error *err, gf_trained_run *f, int64_t
  * epoch after the last one. Draw 0 has the views that gf_trained_run_augmented draws in its first epoch. */
 glofnd_status gf_trained_run_draw(gf_error *err, gf_trained_run *f, const int64_t *id, int64_t n, int draw, gf_view_set *out);
 /* The dataset, the image encoder, and with task clip the text encoder (else NULL). */
-const gf_dataset *gf_trained_run_data(const gf_trained_run *f);
 const gf_run_encoder *gf_trained_run_encoder(const gf_trained_run *f);
 gf_run_encoder *gf_trained_run_captions(const gf_trained_run *f);
-void gf_trained_run_report_unreadable(const gf_trained_run *f, int64_t i, const char *message); /* calls `unreadable` */
 
 /* Thresholds of the samples id [n] at the end of the run; NaN: never visited. side: 0, or with task clip 0 for images and 1 for
  * texts. Returns the number of thresholds that are not NaN; 0 also where the detector never started, or the run has no

@@ -81,11 +81,12 @@ const gf_config *gf_trained_run_config(const gf_trained_run *f) { return gf_run_
 gf_dataset_info gf_trained_run_info(const gf_trained_run *f) { return f->info; }
 const char *gf_trained_run_changes(const gf_trained_run *f) { return f->changes; }
 int gf_trained_run_threads(const gf_trained_run *f) { return gf_run_encoder_threads(f->encoder); }
-const gf_dataset *gf_trained_run_data(const gf_trained_run *f) { return f->data; }
+static const gf_dataset *gf_trained_run_data(const gf_trained_run *f) { return f->data; }
 const gf_run_encoder *gf_trained_run_encoder(const gf_trained_run *f) { return f->encoder; }
 gf_run_encoder *gf_trained_run_captions(const gf_trained_run *f) { return f->captions; }
 
-void gf_trained_run_report_unreadable(const gf_trained_run *f, int64_t i, const char *message) {
+/* calls `unreadable` */
+static void gf_trained_run_report_unreadable(const gf_trained_run *f, int64_t i, const char *message) {
     if (f->spec.unreadable) f->spec.unreadable(f->spec.user, i, message);
 }
 

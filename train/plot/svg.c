@@ -36,8 +36,8 @@ void gf_text_base64(gf_text *out, const void *bytes, size_t n) {
 
 enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, TOP = GF_PLOT_TOP, BOTTOM = GF_PLOT_BOTTOM, TICKS = 5, TICK_TEXT = 48 };
 
-double gf_plot_x(const gf_plot_area *p, double x) { return LEFT + (x - p->x0) / (p->x1 - p->x0) * (RIGHT - LEFT); }
-double gf_plot_y(const gf_plot_area *p, double y) { return BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (BOTTOM - TOP); }
+static double plot_x(const gf_plot_area *p, double x) { return LEFT + (x - p->x0) / (p->x1 - p->x0) * (RIGHT - LEFT); }
+static double plot_y(const gf_plot_area *p, double y) { return BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (BOTTOM - TOP); }
 
 double gf_tick_step(double low, double high, int max) {
     const double raw = (high - low) / max, power = pow(10.0, floor(log10(raw)));
@@ -83,10 +83,10 @@ static void tick_text(double x, double step, double max, char out[TICK_TEXT]) {
     } else snprintf(out, TICK_TEXT, "%.*f%s", digits_of(step / units[u].is), value / units[u].is, units[u].name);
 }
 
-void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name) {
+static void draw_y_axis(gf_text *out, const gf_plot_area *p, const char *name) {
     const double step = gf_tick_step(p->y0, p->y1, TICKS);
     for (int i = 0; i <= 12; i++) {
-        const double y = p->y0 + i * step, at = gf_plot_y(p, y);
+        const double y = p->y0 + i * step, at = plot_y(p, y);
         char text[TICK_TEXT];
         if (y > p->y1 + 0.01 * step) break;
         gf_text_add(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, at, RIGHT);
@@ -96,24 +96,25 @@ void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name) {
     gf_text_html(out, "<text class=\"name\" x=\"0\" y=\"-7\">", name, "</text>\n");
 }
 
-void gf_plot_x_name(gf_text *out, const char *name) {
+static void draw_x_name(gf_text *out, const char *name) {
     gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2, GF_PLOT_BELOW - 8);
     gf_text_html(out, "", name, "</text>\n");
 }
 
-void gf_plot_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts) {
+/* counts: ticks at integers from 1 on. */
+static void draw_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts) {
     const int max = digits_of(gf_tick_step(p->x0, p->x1, 8)) < 3 ? 8 : 5; /* long texts are wide */
     const double step = counts ? fmax(1.0, gf_tick_step(0.0, p->x1, max)) : gf_tick_step(p->x0, p->x1, max);
     const double first = counts ? step : ceil(p->x0 / step - 1e-9) * step;
     gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, BOTTOM, RIGHT);
     for (int i = 0; i < 100 && first + i * step <= p->x1 + 1e-9 * step; i++) {
-        const double x = first + i * step, at = gf_plot_x(p, x);
+        const double x = first + i * step, at = plot_x(p, x);
         char text[TICK_TEXT];
         tick_text(x, step, fmax(fabs(p->x0), fabs(p->x1)), text);
         gf_text_add(out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", at, BOTTOM);
         gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", at, BOTTOM + 20, text);
     }
-    gf_plot_x_name(out, name);
+    draw_x_name(out, name);
 }
 
 /* ----- colours ----- */
@@ -207,10 +208,10 @@ static void draw_band(gf_text *out, const gf_chart *c, const gf_plot_area *area,
     gf_text_add(out, "<path class=\"band f%d\" d=\"", s->colour % GF_COLOURS);
     for (int64_t i = 0; i < s->n; i++)
         if (isfinite(top[i]))
-            gf_text_add(out, "%s%.1f %.1f", down++ ? "L" : "M", gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, top[i]));
+            gf_text_add(out, "%s%.1f %.1f", down++ ? "L" : "M", plot_x(area, x_of(c, s, i)), plot_y(area, top[i]));
     for (int64_t i = s->n - 1; i >= 0; i--)
         if (isfinite(top[i]))
-            gf_text_add(out, "L%.1f %.1f", gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, s->low ? s->low[i] : area->y0));
+            gf_text_add(out, "L%.1f %.1f", plot_x(area, x_of(c, s, i)), plot_y(area, s->low ? s->low[i] : area->y0));
     gf_text_add(out, "Z\"/>\n");
 }
 
@@ -231,7 +232,7 @@ static void draw_line(gf_text *out, const gf_chart *c, const gf_plot_area *area,
     gf_text_add(out, " d=\"");
     for (int64_t i = 0; i < s->n; i++) {
         const int seen = isfinite(s->y[i]);
-        if (seen) gf_text_add(out, "%s%.1f %.1f", down ? "L" : "M", gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, s->y[i]));
+        if (seen) gf_text_add(out, "%s%.1f %.1f", down ? "L" : "M", plot_x(area, x_of(c, s, i)), plot_y(area, s->y[i]));
         if (seen && is_alone(s, i)) gf_text_add(out, "h.01");
         down = seen;
     }
@@ -239,36 +240,37 @@ static void draw_line(gf_text *out, const gf_chart *c, const gf_plot_area *area,
     for (int64_t i = 0; i < s->n; i++)
         if (isfinite(s->y[i]) && (c->marked || is_alone(s, i)))
             gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>",
-                        s->colour % GF_COLOURS, gf_plot_x(area, x_of(c, s, i)), gf_plot_y(area, s->y[i]), x_of(c, s, i), s->y[i]);
+                        s->colour % GF_COLOURS, plot_x(area, x_of(c, s, i)), plot_y(area, s->y[i]), x_of(c, s, i), s->y[i]);
 }
 
 /* Axes, level and event, then bands below all lines. Level and event are named in the legend: here names would cover lines. */
 static void draw_chart(gf_text *out, const gf_chart *c, const gf_plot_area *area, int values) {
-    gf_plot_y_axis(out, area, c->y_name);
-    gf_plot_x_axis(out, area, c->x_name, !(c->x_step > 0.0) && !(c->count && c->series[0].x));
+    draw_y_axis(out, area, c->y_name);
+    draw_x_axis(out, area, c->x_name, !(c->x_step > 0.0) && !(c->count && c->series[0].x));
     if (event_visible(c, area))
-        gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(area, c->event), TOP, BOTTOM);
-    if (isfinite(c->level))
-        gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, gf_plot_y(area, c->level), RIGHT);
+        gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", plot_x(area, c->event), TOP, BOTTOM);
+    if (isfinite(c->level)) gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, plot_y(area, c->level), RIGHT);
     for (int k = 0; k < c->count; k++)
         if (!c->series[k].vertical && (c->series[k].low || c->series[k].filled)) draw_band(out, c, area, &c->series[k]);
     for (int k = 0; k < c->count; k++) {
         const gf_series *s = &c->series[k];
         if (s->vertical) {
-            gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", s->colour % GF_COLOURS, gf_plot_x(area, s->at),
+            gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", s->colour % GF_COLOURS, plot_x(area, s->at),
                         BOTTOM, TOP);
             gf_text_html(out, "", s->name, "</title></path>\n");
         } else draw_line(out, c, area, s, values);
     }
 }
 
-void gf_figure_begin(gf_text *out, const char *title, const char *note) {
+static void begin_figure(gf_text *out, const char *title, const char *note) {
     gf_text_html(out, "<figure><figcaption>", title, "</figcaption>\n");
     if (!note) return;
     gf_text_html(out, "<p class=\"note\">", note, "</p>\n");
 }
 
-void gf_figure_empty(gf_text *out, const char *why) { gf_text_add(out, "<p class=\"none\">%s</p></figure>\n", why); }
+/* The opening of a figure up to its drawing: title, note. */
+/* text instead of a drawing; ends the figure */
+static void empty_figure(gf_text *out, const char *why) { gf_text_add(out, "<p class=\"none\">%s</p></figure>\n", why); }
 
 /* Legend entry of a dashed line, and of a coloured bar. */
 static void line_key(gf_text *out, const char *piece, const char *name) {
@@ -281,9 +283,9 @@ static void line_key(gf_text *out, const char *piece, const char *name) {
 
 void gf_svg_chart(gf_text *out, const gf_chart *c) {
     gf_plot_area f;
-    gf_figure_begin(out, c->title, c->note);
+    begin_figure(out, c->title, c->note);
     if (!chart_area(c, &f)) {
-        gf_figure_empty(out, c->missing ? c->missing : "No values: not measured by any run.");
+        empty_figure(out, c->missing ? c->missing : "No values: not measured by any run.");
         return;
     }
     gf_text_add(out, "<p class=\"legend\">");
@@ -341,12 +343,12 @@ static void bar_value(gf_text *out, const char *class, double middle, double top
 
 void gf_svg_bars(gf_text *out, const gf_bars *b) {
     gf_plot_area f = {0.0, b->groups, 0.0, -INFINITY};
-    gf_figure_begin(out, b->title, b->note);
+    begin_figure(out, b->title, b->note);
     for (int g = 0; g < b->groups; g++)
         for (int k = 0; k < b->each; k++)
             if (isfinite(b->value[g][k])) f.y1 = fmax(f.y1, b->value[g][k] + (b->spread[g][k] > 0.0 ? b->spread[g][k] : 0.0));
     if (!(f.y1 > -INFINITY)) {
-        gf_figure_empty(out, b->missing);
+        empty_figure(out, b->missing);
         return;
     }
     gf_plot_area_round(&f);
@@ -359,14 +361,14 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     gf_text_add(out, "</p>\n<svg viewBox=\"0 %d %d %d\" role=\"img\" aria-label=\"", GF_PLOT_ABOVE, GF_PLOT_WIDTH,
                 GF_PLOT_HEIGHT);
     gf_text_html(out, "", b->title, "\">\n");
-    gf_plot_y_axis(out, &f, b->y_name);
+    draw_y_axis(out, &f, b->y_name);
     const double group = (double)(RIGHT - LEFT) / b->groups, width = fmin(46.0, 0.8 * group / b->each);
     for (int g = 0; g < b->groups; g++) {
         const double middle = LEFT + (g + 0.5) * group;
         for (int k = 0; k < b->each; k++) {
             const double left = middle + (k - 0.5 * b->each) * width + 1.0;
             const double bar_width = width - 2.0, at = left + 0.5 * bar_width;
-            const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(&f, x);
+            const double x = b->value[g][k], s = b->spread[g][k], top = plot_y(&f, x);
             if (isfinite(x)) {
                 gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>",
                             b->colour[k] % GF_COLOURS, left, top, bar_width, BOTTOM - top);
@@ -374,8 +376,8 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
                 gf_text_escape(out, b->group[g]);
                 if (s > 0.0) gf_text_add(out, ": %.2f ± %.2f</title></rect>", x, s);
                 else gf_text_add(out, ": %.2f</title></rect>", x);
-                const double high = s > 0.0 ? gf_plot_y(&f, x + s) : top;
-                if (s > 0.0) gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", at, high, gf_plot_y(&f, x - s));
+                const double high = s > 0.0 ? plot_y(&f, x + s) : top;
+                if (s > 0.0) gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", at, high, plot_y(&f, x - s));
                 if (bar_width >= 27.0) bar_value(out, " long", at, high, x, 1);
                 if (bar_width >= 15.0) bar_value(out, bar_width < 27.0 ? "" : " brief", at, high, x, 0);
             }
@@ -384,7 +386,7 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
         gf_text_html(out, "", b->group[g], "</text>\n");
     }
     gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>", LEFT, BOTTOM, RIGHT);
-    gf_plot_x_name(out, b->x_name);
+    draw_x_name(out, b->x_name);
     gf_text_add(out, "</svg></figure>\n");
 }
 
@@ -409,9 +411,9 @@ void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
     double max = 0.0;
     char class[8];
     for (int i = 0; i < s->count; i++) max = fmax(max, total_of(&s->rows[i], s->part_count));
-    gf_figure_begin(out, s->title, s->note);
+    begin_figure(out, s->title, s->note);
     if (!(max > 0.0)) {
-        gf_figure_empty(out, s->missing);
+        empty_figure(out, s->missing);
         return;
     }
     gf_text_add(out, "<p class=\"legend\">");
@@ -464,7 +466,7 @@ void gf_svg_dots(gf_text *out, const gf_dots *d) {
     for (int64_t i = 0; i < 2 * d->n; i++) low[i & 1] = fmin(low[i & 1], d->y[i]), high[i & 1] = fmax(high[i & 1], d->y[i]);
     const double span = fmax(high[0] - low[0], high[1] - low[1]), scale = span > 0.0 ? (SIDE - 2 * MARGIN) / span : 1.0;
     for (int c = 0; c < 2; c++) low[c] -= 0.5 * (span - (high[c] - low[c]));
-    gf_figure_begin(out, d->title, d->note);
+    begin_figure(out, d->title, d->note);
     gf_text_add(out, "<svg class=\"map\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SIDE, SIDE);
     gf_text_html(out, "", d->title, "\">\n");
     for (int32_t style = -1; style < GF_DOTS_CLASSES; style++) {

@@ -32,16 +32,10 @@ typedef struct gf_plot_area {
     double x0, x1, y0, y1; /* values at the edges; x1 > x0, y1 > y0 */
 } gf_plot_area;
 
-double gf_plot_x(const gf_plot_area *p, double x);
-double gf_plot_y(const gf_plot_area *p, double y);
 /* Step of 1, 2 or 5 times a power of ten that divides [low, high] into at most `max` parts. */
 double gf_tick_step(double low, double high, int max);
 /* Moves y0 and y1 outwards to ticks; a very flat area becomes higher. */
 void gf_plot_area_round(gf_plot_area *p);
-void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name);
-/* counts: ticks at integers from 1 on. */
-void gf_plot_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts);
-void gf_plot_x_name(gf_text *out, const char *name);
 
 /* ----- line charts ----- */
 
@@ -84,9 +78,6 @@ void gf_svg_style(gf_text *out);
 const char *gf_svg_colour(int i, int dark);
 /* A short line in the colour of a series, for legends and tables. */
 void gf_svg_swatch(gf_text *out, int colour);
-/* The opening of a figure up to its drawing: title, note. */
-void gf_figure_begin(gf_text *out, const char *title, const char *note);
-void gf_figure_empty(gf_text *out, const char *why); /* text instead of a drawing; ends the figure */
 
 /* ----- bars: groups of vertical bars with standard deviations, and stacked horizontal bars ----- */
 

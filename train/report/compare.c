@@ -15,24 +15,26 @@
 
 /* Keys of how a run is carried out: runs that differ in them alone are one group. */
 static int is_execution_key(const char *key) {
-    static const char *const keys[] = {"seed",
-                                       "threads",
-                                       "workers",
-                                       "prefetch",
-                                       "checkpoint_steps",
-                                       "log_steps",
-                                       "strict",
-                                       "tile",
-                                       "device",
-                                       "checkpoint_minutes",
-                                       "keep_checkpoints",
-                                       "checkpoint_epochs",
-                                       "eval_every",
-                                       "eval_samples",
-                                       "on_epoch",
-                                       "store",
-                                       "ranks",
-                                       "rank_timeout"};
+    static const char *const keys[] = {
+        "seed",
+        "threads",
+        "workers",
+        "prefetch",
+        "checkpoint_steps",
+        "log_steps",
+        "strict",
+        "tile",
+        "device",
+        "checkpoint_minutes",
+        "keep_checkpoints",
+        "checkpoint_epochs",
+        "eval_every",
+        "eval_samples",
+        "on_epoch",
+        "store",
+        "ranks",
+        "rank_timeout",
+    };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0) return 1;
     return 0;
@@ -62,12 +64,6 @@ static int is_idle_key(const gf_config *c, int i) {
     return strcmp(o->group, "ring") == 0 || strcmp(o->key, "learner") == 0 || strncmp(o->key, "lambda_", 7) == 0;
 }
 
-/* 1: an epoch that only follows from start_epoch. */
-static int follows_start(const gf_config *c, const char *key) {
-    return (strcmp(key, "update_epoch") == 0 && c->method.update_epoch == c->start_epoch) ||
-           (strcmp(key, "mask_epoch") == 0 && c->method.mask_epoch == c->start_epoch);
-}
-
 /* The keys in which groups differ, without those that follow from others or, unless `idle`, have no effect. */
 static void write_labels(gf_comparison *c, int idle) {
     char x[1100], y[1100];
@@ -81,19 +77,14 @@ static void write_labels(gf_comparison *c, int idle) {
             char *label = c->label[g];
             const size_t used = strlen(label);
             const gf_config *f = first_of(c, g);
-            if (follows_start(f, key) || (!idle && is_idle_key(f, i))) continue;
+            const int follows_start = (strcmp(key, "update_epoch") == 0 && f->method.update_epoch == f->start_epoch) ||
+                                      (strcmp(key, "mask_epoch") == 0 && f->method.mask_epoch == f->start_epoch);
+            if (follows_start || (!idle && is_idle_key(f, i))) continue;
             gf_config_value(f, i, y, sizeof y);
             snprintf(label + used, sizeof c->label[g] - used, "%s%s=%.80s", used ? " " : "", key, y);
             gf_utf8_trim(label);
         }
     }
-}
-
-static int labels_repeat(const gf_comparison *c) {
-    for (int g = 1; g < c->groups; g++)
-        for (int h = 0; h < g; h++)
-            if (strcmp(c->label[g], c->label[h]) == 0) return 1;
-    return 0;
 }
 
 /* ----- reading ----- */
@@ -165,6 +156,58 @@ static const char *settings_of(const gf_metric *m) {
     return at ? at + 1 : "";
 }
 
+static void group_runs(gf_comparison *c) {
+    int repeated = 0;
+    for (int i = 0; i < c->runs; i++) {
+        int g = 0;
+        while (g < c->groups && !same_group(first_of(c, g), &c->run[i].config)) g++;
+        c->run[i].group = g;
+        c->groups += g == c->groups;
+    }
+    write_labels(c, 0);
+    for (int g = 1; g < c->groups; g++)
+        for (int h = 0; h < g; h++) repeated |= strcmp(c->label[g], c->label[h]) == 0;
+    if (repeated) write_labels(c, 1);
+    for (int g = 0; g < c->groups; g++)
+        if (!c->label[g][0]) snprintf(c->label[g], sizeof c->label[g], c->groups > 1 ? "group %d" : "all runs", g + 1);
+}
+
+/* Appends to the names of metrics that were measured in different ways the fewest settings that distinguish them. */
+static void distinguish_names(gf_comparison *c) {
+    for (int a = 0; a < c->metrics; a++) {
+        gf_metric *m = &c->metric[a];
+        const char *own = settings_of(m), *shown[16];
+        char text[200];
+        int count = 0;
+        for (int b = 0; b < c->metrics && count < 16; b++) {
+            const gf_metric *other = &c->metric[b];
+            const char *theirs = settings_of(other);
+            /* Only of interest: the same title and name, so that only the settings differ. */
+            int distinct = a == b || strncmp(m->key, other->key, (size_t)(own - m->key)) != 0 || !measured(c, b);
+            for (int k = 0; k < count; k++) distinct |= gf_settings_differ(own, theirs, shown[k]);
+            if (distinct || !(shown[count] = gf_settings_difference(own, theirs))) continue;
+            gf_settings_describe(own, shown[count], text, sizeof text);
+            const size_t used = strlen(m->name);
+            snprintf(m->name + used, sizeof m->name - used, "%s%s", count++ ? ", " : " (", text);
+        }
+        if (count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
+        gf_utf8_trim(m->name);
+    }
+}
+
+/* By rank; metrics of equal rank stay in the order in which they were found. */
+static void sort_metrics(gf_comparison *c) {
+    for (int m = 1; m < c->metrics; m++)
+        for (int k = m; k > 0 && c->metric[k - 1].rank > c->metric[k].rank; k--) {
+            const gf_metric metric = c->metric[k - 1];
+            c->metric[k - 1] = c->metric[k], c->metric[k] = metric;
+            for (gf_compared *r = c->run; r < c->run + c->runs; r++) {
+                const double value = r->value[k - 1];
+                r->value[k - 1] = r->value[k], r->value[k] = value;
+            }
+        }
+}
+
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
     *out = (gf_comparison){0};
     FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS_MAX, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
@@ -179,53 +222,10 @@ glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count,
         for (int m = 0; m < GF_COMPARE_METRICS_MAX; m++) out->run[i].value[m] = NAN;
     for (int i = 0; i < count && status == GLOFND_OK; i++) status = read_run(err, out, runs[i], &out->run[i]);
     if (status == GLOFND_OK) {
-        for (int i = 0; i < out->runs; i++) {
-            int g = 0;
-            while (g < out->groups && !same_group(first_of(out, g), &out->run[i].config)) g++;
-            out->run[i].group = g;
-            out->groups += g == out->groups;
-        }
-        write_labels(out, 0);
-        if (labels_repeat(out)) write_labels(out, 1);
-        for (int g = 0; g < out->groups; g++)
-            if (!out->label[g][0])
-                snprintf(out->label[g], sizeof out->label[g], out->groups > 1 ? "group %d" : "all runs", g + 1);
-        /* Appends to the names of metrics that were measured in different ways the fewest settings that distinguish them. */
-        for (int a = 0; a < out->metrics; a++) {
-            gf_metric *m = &out->metric[a];
-            const char *own = settings_of(m), *separator = " (", *shown[16];
-            char text[200];
-            int names_count = 0;
-            for (int b = 0; b < out->metrics && names_count < 16; b++) {
-                const char *other = settings_of(&out->metric[b]);
-                /* 1: two metrics have the same title and name, so that only their settings differ. */
-                const gf_metric *metric = &out->metric[b];
-                const size_t n = (size_t)(settings_of(m) - m->key);
-                int distinct = !(m != metric && strncmp(m->key, metric->key, n) == 0) || !measured(out, b);
-                for (int k = 0; k < names_count; k++) distinct |= gf_settings_differ(own, other, shown[k]);
-                if (distinct || !(shown[names_count] = gf_settings_difference(own, other))) continue;
-                gf_settings_describe(own, shown[names_count++], text, sizeof text);
-                const size_t used = strlen(m->name);
-                snprintf(m->name + used, sizeof m->name - used, "%s%s", separator, text);
-                separator = ", ";
-            }
-            if (names_count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
-            gf_utf8_trim(m->name);
-        }
-        /* By rank; metrics of equal rank stay in the order in which they were found. */
-        for (int m = 1; m < out->metrics; m++)
-            for (int k = m; k > 0 && out->metric[k - 1].rank > out->metric[k].rank; k--) {
-                const int a = k - 1;
-                const gf_metric metric = out->metric[a];
-                out->metric[a] = out->metric[k], out->metric[k] = metric;
-                for (int i = 0; i < out->runs; i++) {
-                    const double value = out->run[i].value[a];
-                    out->run[i].value[a] = out->run[i].value[k], out->run[i].value[k] = value;
-                }
-            }
-    } else {
-        gf_compare_free(out);
-    }
+        group_runs(out);
+        distinguish_names(out);
+        sort_metrics(out);
+    } else gf_compare_free(out);
     return status;
 }
 
@@ -305,7 +305,7 @@ int gf_compare_is_best(const gf_comparison *c, int group, int metric) {
     return worse && round(unit * gf_compare_cell(c, group, metric).mean) == top;
 }
 
-/* ----- comparable ----- */
+/* ----- evaluations that may be shown side by side, and the figure of a run ----- */
 
 const gf_eval_line *gf_comparable_find(const gf_run_log *run, const gf_eval_line *like, int untrained) {
     for (int i = 0; like && i < run->eval.count; i++) {
@@ -333,8 +333,6 @@ const gf_eval_line *gf_comparable_choose(const gf_run_log *runs, int count, cons
         }
     return best;
 }
-
-/* ----- the figure of a run ----- */
 
 gf_score gf_score_choose(const gf_report *r) {
     const int clip = r->runs[0].config.task == GF_TASK_CLIP;

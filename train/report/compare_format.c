@@ -8,7 +8,7 @@
 #include "report/compare.h"
 
 /* "77.59 (0.03)"; without spread for a single run. Figures that are not percent have two digits more. */
-static void figure(const gf_comparison *c, int metric, const gf_cell *x, char *out, size_t bytes) {
+static void mean_and_std(const gf_comparison *c, int metric, const gf_cell *x, char *out, size_t bytes) {
     const int digits = gf_compare_digits(c, metric);
     if (!x->n) snprintf(out, bytes, "-");
     else if (isnan(x->std)) snprintf(out, bytes, "%.*f", digits, x->mean);
@@ -52,7 +52,7 @@ void gf_compare_text(gf_text *out, const gf_comparison *c) {
         gf_table_add(&t, "%s", c->metric[m].name);
         for (int g = 0; g < c->groups; g++) {
             const gf_cell x = gf_compare_cell(c, g, m);
-            figure(c, m, &x, cell, sizeof cell);
+            mean_and_std(c, m, &x, cell, sizeof cell);
             gf_table_add(&t, "%s", cell);
             if (g == 0) continue;
             p_value(x.p, cell, sizeof cell);
@@ -69,7 +69,7 @@ void gf_compare_text(gf_text *out, const gf_comparison *c) {
 
 /* ----- CSV ----- */
 
-static void exact(gf_table *t, double x) {
+static void add_exact(gf_table *t, double x) {
     if (isfinite(x)) gf_table_add(t, "%.10g", x);
     else gf_table_add(t, "%s", isinf(x) ? (x > 0 ? "inf" : "-inf") : "");
 }
@@ -87,9 +87,9 @@ void gf_compare_csv(gf_text *out, const gf_comparison *c) {
             gf_table_add(&t, "%d", g + 1);
             gf_table_add(&t, "%s", c->label[g]);
             gf_table_add(&t, "%d", x.n);
-            exact(&t, x.mean), exact(&t, x.std);
+            add_exact(&t, x.mean), add_exact(&t, x.std);
             gf_table_add(&t, "%lld", (long long)x.test.pairs);
-            exact(&t, x.test.difference), exact(&t, x.test.t), exact(&t, x.p);
+            add_exact(&t, x.test.difference), add_exact(&t, x.test.t), add_exact(&t, x.p);
         }
     gf_table_csv(out, &t);
     gf_table_free(&t);
@@ -165,7 +165,7 @@ static void latex_means(gf_text *out, const gf_comparison *c, int g) {
     char text[64];
     for (int m = 0; m < c->metrics; m++) {
         const gf_cell x = gf_compare_cell(c, g, m);
-        figure(c, m, &x, text, sizeof text);
+        mean_and_std(c, m, &x, text, sizeof text);
         const char *spread = strchr(text, ' ');
         if (gf_compare_is_best(c, g, m))
             gf_text_add(out, " & \\textbf{%.*s}%s", (int)strcspn(text, " "), text, spread ? spread : "");

@@ -1,11 +1,13 @@
-/* explorer.c - see explorer.h: the page without its data, which explorer_chunks.c writes. */
+/* explorer.c - see explorer.h: pieces of data, anchors, thumbnails, lists, the page, and what a discovery gives to it. */
 #include "report/explorer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "io/file.h"
@@ -14,18 +16,33 @@
 #include "report/page.h"
 #include "util/array.h"
 
-/* ----- chunks ----- */
+/* ----- chunks: the data of a page in pieces that it takes as it needs them -----
+ * JSON values, each in an element of the page, or in a file of the folder "page" beside it, which a script element loads (also
+ * from a disk, where a page may not read files). Numbers are base64 of little-endian int32, int16 or float32. */
 
-/* Pieces of a page, and those of its anchors. Numbers are base64 of little-endian
- * int32, int16 or float32. */
-
+#define PAGE_FOLDER "page"
 #define ABOVE 0x40000000u /* flags of a neighbour, beside its position */
 #define MUTUAL 0x80000000u
 #define SIMILARITY_SCALE 10000.0f /* similarities have four decimals */
 
-/* ----- pieces ----- */
+enum {
+    CHUNK_ANCHORS = 4096, /* of one file, more where these would be more than CHUNK_FILES */
+    CHUNK_FILES = 500,
+    CHUNK_ITEMS = 100,    /* of a list */
+    CHUNK_LISTED = 10000, /* items of a list on a page */
+    CHUNK_MEMBERS = 24,   /* members of a group that are shown at once */
+    CHUNK_MEMBERS_MAX = 2000
+};
 
-static FILE *open_file(gf_chunks *c, const char *end) {
+typedef struct chunks {
+    FILE *page;            /* index.html */
+    char folder[PATH_MAX]; /* "": chunks are elements of the page */
+    char id[24];
+    gf_text text; /* of the chunk in the making */
+    int error;    /* errno of the first failed file; ENOMEM: out of memory */
+} chunks;
+
+static FILE *open_file(chunks *c, const char *end) {
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%s.%s", c->folder, c->id, end);
     FILE *f = gf_stream_open(path, "w");
@@ -33,17 +50,17 @@ static FILE *open_file(gf_chunks *c, const char *end) {
     return f;
 }
 
-static void close_file(gf_chunks *c, FILE *f) {
+static void close_file(chunks *c, FILE *f) {
     const int failed = f ? ferror(f) | fclose(f) : 0;
     if (failed && !c->error) c->error = errno ? errno : EIO;
 }
 
-void gf_chunk_begin(gf_chunks *c, const char *kind, int64_t number) {
+static void chunk_begin(chunks *c, const char *kind, int64_t number) {
     snprintf(c->id, sizeof c->id, "%.3s%lld", kind, (long long)number);
     gf_text_free(&c->text);
 }
 
-void gf_chunk_end(gf_chunks *c) {
+static void chunk_end(chunks *c) {
     if (c->text.failed && !c->error) c->error = ENOMEM;
     FILE *f = c->folder[0] ? open_file(c, "js") : c->page;
     if (!f) return;
@@ -54,13 +71,14 @@ void gf_chunk_end(gf_chunks *c) {
     gf_text_free(&c->text);
 }
 
-void gf_chunk_image(gf_chunks *c, int64_t number, const uint8_t *bytes, size_t n) {
-    gf_chunk_begin(c, "s", number);
+/* A JPEG: page/s0.jpg, or base64 in an element. */
+static void chunk_image(chunks *c, int64_t number, const uint8_t *bytes, size_t n) {
+    chunk_begin(c, "s", number);
     if (!c->folder[0]) {
         gf_text_add(&c->text, "\"");
         gf_text_base64(&c->text, bytes, n);
         gf_text_add(&c->text, "\"");
-        gf_chunk_end(c);
+        chunk_end(c);
         return;
     }
     FILE *f = open_file(c, "jpg");
@@ -68,7 +86,8 @@ void gf_chunk_image(gf_chunks *c, int64_t number, const uint8_t *bytes, size_t n
     close_file(c, f);
 }
 
-void gf_chunk_add_string(gf_text *t, const char *raw) {
+/* A JSON string; <, > and & are escaped, so that no text ends an element, and bytes that are not UTF-8 become U+FFFD. */
+static void add_json_string(gf_text *t, const char *raw) {
     gf_text_add(t, "\"");
     while (*raw) {
         char one[GF_JSON_CHARACTER];
@@ -82,10 +101,7 @@ void gf_chunk_add_string(gf_text *t, const char *raw) {
 
 /* ----- anchors ----- */
 
-int64_t gf_chunk_anchors(const gf_explorer *x) {
-    const int64_t needed = (x->n + GF_CHUNK_FILES - 1) / GF_CHUNK_FILES;
-    return GF_MAX(needed, GF_CHUNK_ANCHORS);
-}
+static int64_t anchors_per_chunk(const gf_explorer *x) { return GF_MAX((x->n + CHUNK_FILES - 1) / CHUNK_FILES, CHUNK_ANCHORS); }
 
 typedef struct piece_bytes { /* numbers of a piece */
     uint8_t *at;
@@ -98,17 +114,11 @@ static void put_le(piece_bytes *b, uint32_t value, int n) {
 
 static uint32_t limited(int64_t value) { return value > INT32_MAX ? INT32_MAX : (uint32_t)value; }
 
-static void add_bytes(gf_chunks *c, piece_bytes *b) {
+static void add_bytes(chunks *c, piece_bytes *b) {
     gf_text_add(&c->text, "\"");
     gf_text_base64(&c->text, b->at, b->used);
     gf_text_add(&c->text, "\"");
     b->used = 0;
-}
-
-static uint32_t bits_of(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
 }
 
 static uint32_t other_cell(const gf_explorer *x, int64_t cell) {
@@ -123,13 +133,14 @@ static uint32_t near_cell(float v) {
     return isnan(v) ? 0 : (uint32_t)(int32_t)lrintf(fmaxf(-3.0f, fminf(3.0f, v)) * SIMILARITY_SCALE);
 }
 
-void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *slot) {
-    const int64_t each = gf_chunk_anchors(x);
+/* Anchors: "aK" rows, labels, pictures, decisions, names; "nK" thresholds, counts, neighbours. slot [n]: pictures, or NULL. */
+static void put_anchors(chunks *c, const gf_explorer *x, const int32_t *slot) {
+    const int64_t each = anchors_per_chunk(x);
     piece_bytes b = {.at = malloc((size_t)each * (size_t)GF_MAX(6 * 4, 4 * x->top + 4))};
     if (!b.at) c->error = ENOMEM;
     for (int64_t k = 0; b.at && k * each < x->n && !c->error; k++) {
         const int64_t from = k * each, to = GF_MIN(from + each, x->n);
-        gf_chunk_begin(c, "a", k);
+        chunk_begin(c, "a", k);
         /* [numbers: row, label, slot, kept; names]; label: -1 unknown. kept: the position that is kept instead, itself: kept. */
         for (int64_t i = from; i < to; i++) put_le(&b, (uint32_t)x->row[i], 4);
         for (int64_t i = from; i < to; i++) put_le(&b, x->label ? (uint32_t)x->label[i] : UINT32_MAX, 4);
@@ -147,10 +158,14 @@ void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *sl
         if (names.failed) c->error = ENOMEM;
         gf_text_free(&names);
         gf_text_add(&c->text, "\"]");
-        gf_chunk_end(c);
-        gf_chunk_begin(c, "n", k);
+        chunk_end(c);
+        chunk_begin(c, "n", k);
         /* [numbers: threshold, above, mutual, component, group, first of the same bytes; neighbours; their similarities] */
-        for (int64_t i = from; i < to; i++) put_le(&b, bits_of(x->lambda[i]), 4);
+        for (int64_t i = from; i < to; i++) {
+            uint32_t bits;
+            memcpy(&bits, &x->lambda[i], sizeof bits);
+            put_le(&b, bits, 4);
+        }
         for (int64_t i = from; i < to; i++) put_le(&b, limited(x->above[i]), 4);
         for (int64_t i = from; i < to; i++) put_le(&b, limited(x->mutual[i]), 4);
         for (int64_t i = from; i < to; i++) put_le(&b, (uint32_t)x->component[i], 4);
@@ -165,7 +180,7 @@ void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *sl
         for (int64_t j = from * x->top; j < to * x->top; j++) put_le(&b, near_cell(x->similarity[j]), 2);
         add_bytes(c, &b);
         gf_text_add(&c->text, "]");
-        gf_chunk_end(c);
+        chunk_end(c);
     }
     free(b.at);
 }
@@ -186,10 +201,6 @@ typedef struct drawing {
 } drawing;
 
 static int across(const drawing *d) { return GF_EXPLORER_SHEET / d->x->side; }
-
-static glofnd_status clear_sheet(gf_error *err, drawing *d) {
-    return gf_sprite_sheet_init(err, &d->sheet, d->x->side, across(d), across(d));
-}
 
 /* Keeps the sheet if it fits the budget; else its anchors have no image. */
 static glofnd_status finish_sheet(gf_error *err, drawing *d) {
@@ -215,7 +226,7 @@ static glofnd_status finish_sheet(gf_error *err, drawing *d) {
     for (int64_t k = 0; k < d->sheet.count; k++) m->slot[d->position[k]] = (int32_t)(first + k);
     m->sheet[m->sheets] = jpeg, m->sheet_bytes[m->sheets++] = bytes;
     m->shown += d->sheet.count, d->used += GF_BASE64_BYTES(bytes);
-    return clear_sheet(err, d);
+    return gf_sprite_sheet_init(err, &d->sheet, d->x->side, across(d), across(d));
 }
 
 /* slot -2: visited. */
@@ -230,22 +241,22 @@ static glofnd_status add_picture(gf_error *err, drawing *d, int64_t i) {
     return d->sheet.count == (int64_t)across(d) * across(d) ? finish_sheet(err, d) : GLOFND_OK;
 }
 
-static glofnd_status add_all(gf_error *err, drawing *d) {
+/* Exact copies first, other duplicates, images that decisions show, neighbours of duplicates, then all others. */
+static glofnd_status add_pictures(gf_error *err, drawing *d) {
+    enum { SHOWN = 500 };
     const gf_explorer *x = d->x;
+    const gf_decisions *decisions = x->decisions;
     for (int exact = 1; exact >= 0; exact--)
         for (int64_t i = 0; i < x->n; i++) {
             if (exact && x->copy_of[i] != i) TRY(add_picture(err, d, x->copy_of[i]));
             if (x->group[i] >= 0 && (!exact || x->copy_of[i] != i)) TRY(add_picture(err, d, i));
         }
-    /* Images that decisions show: outliers with their nearest ones, and labels. */
-    enum { SHOWN = 500 };
-    const gf_explorer *explorer = d->x;
-    for (int64_t k = 0; explorer->decisions && explorer->nearest && k < GF_MIN(explorer->decisions->outliers, SHOWN); k++) {
-        TRY(add_picture(err, d, explorer->decisions->outlier[k]));
-        TRY(add_picture(err, d, explorer->nearest[explorer->decisions->outlier[k]]));
+    for (int64_t k = 0; decisions && x->nearest && k < GF_MIN(decisions->outliers, SHOWN); k++) {
+        TRY(add_picture(err, d, decisions->outlier[k]));
+        TRY(add_picture(err, d, x->nearest[decisions->outlier[k]]));
     }
-    for (int64_t k = 0; explorer->decisions && k < GF_MIN(explorer->decisions->issues, SHOWN); k++)
-        TRY(add_picture(err, d, explorer->decisions->issue[k].position));
+    for (int64_t k = 0; decisions && k < GF_MIN(decisions->issues, SHOWN); k++)
+        TRY(add_picture(err, d, decisions->issue[k].position));
     for (int64_t i = 0; i < x->n && !d->full; i++)
         for (int64_t k = 0; k < x->top && x->group[i] >= 0 && x->other[i * x->top + k] >= 0; k++)
             TRY(add_picture(err, d, x->other[i * x->top + k]));
@@ -260,10 +271,10 @@ glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_
     const int64_t places = (int64_t)across(&d) * across(&d);
     out->slot = malloc((size_t)x->n * sizeof *out->slot);
     d.position = malloc((size_t)places * sizeof *d.position);
-    glofnd_status status =
-        out->slot && d.position ? clear_sheet(err, &d) : gf_fail(err, GLOFND_E_MEMORY, "no memory for thumbnails");
+    glofnd_status status = out->slot && d.position ? gf_sprite_sheet_init(err, &d.sheet, x->side, across(&d), across(&d))
+                                                   : gf_fail(err, GLOFND_E_MEMORY, "no memory for thumbnails");
     for (int64_t i = 0; out->slot && i < x->n; i++) out->slot[i] = -1;
-    if (status == GLOFND_OK) status = add_all(err, &d);
+    if (status == GLOFND_OK) status = add_pictures(err, &d);
     for (int64_t i = 0; out->slot && i < x->n; i++)
         if (out->slot[i] < 0) out->slot[i] = -1;
     gf_thumbnails_free(&d.thumbnails);
@@ -282,24 +293,22 @@ void gf_explorer_images_free(gf_explorer_images *m) {
     *m = (gf_explorer_images){0};
 }
 
-/* ----- lists ----- */
-
-/* Lists of a page in pieces of GF_CHUNK_ITEMS items; see explorer_chunks.h. An anchor in a list is [position,
- * row, label, picture, 1 if it is removed, name]: what a tile needs. */
+/* ----- lists in pieces of CHUNK_ITEMS items: duplicates, components, outliers, labels, leaks ----- */
 
 typedef struct lists {
-    gf_chunks *c;
+    chunks *c;
     const gf_explorer *x;
     const int32_t *slot;
 } lists;
 
+/* [position, row, label, picture, 1 if it is removed, name]: what a tile needs. */
 static void add_anchor(const lists *l, int64_t i) {
     const gf_explorer *x = l->x;
     gf_text_add(&l->c->text, "[%lld,%d,%d,%d,%d", (long long)i, (int)x->row[i], x->label ? (int)x->label[i] : -1,
                 l->slot ? (int)l->slot[i] : -1, x->decisions && x->decisions->kept[i] != i);
     if (x->name) {
         gf_text_add(&l->c->text, ",");
-        gf_chunk_add_string(&l->c->text, x->name[i]);
+        add_json_string(&l->c->text, x->name[i]);
     }
     gf_text_add(&l->c->text, "]");
 }
@@ -307,19 +316,17 @@ static void add_anchor(const lists *l, int64_t i) {
 /* Calls `add` for items 0 .. count-1 of the list. */
 static void put_list(lists *l, const char *kind, int64_t count, void (*add)(const lists *l, int64_t k, const void *arg),
                      const void *arg) {
-    const int64_t shown = GF_MIN(count, GF_CHUNK_LISTED);
-    for (int64_t from = 0; from < shown && !l->c->error; from += GF_CHUNK_ITEMS) {
-        gf_chunk_begin(l->c, kind, from / GF_CHUNK_ITEMS);
-        for (int64_t k = from; k < GF_MIN(from + GF_CHUNK_ITEMS, shown); k++) {
+    const int64_t shown = GF_MIN(count, CHUNK_LISTED);
+    for (int64_t from = 0; from < shown && !l->c->error; from += CHUNK_ITEMS) {
+        chunk_begin(l->c, kind, from / CHUNK_ITEMS);
+        for (int64_t k = from; k < GF_MIN(from + CHUNK_ITEMS, shown); k++) {
             gf_text_add(&l->c->text, k > from ? ",\n" : "[");
             add(l, k, arg);
         }
         gf_text_add(&l->c->text, "]");
-        gf_chunk_end(l->c);
+        chunk_end(l->c);
     }
 }
-
-/* ----- groups and components ----- */
 
 typedef struct sets {
     int64_t *first;       /* [count + 1] of a set in member */
@@ -357,13 +364,13 @@ static void add_set(const lists *l, int64_t k, const void *arg) {
     }
     gf_text_add(t, "[%lld,%lld,%lld,%d,%d,[", (long long)g, (long long)count, s->pairs ? (long long)s->pairs[g] : 0LL, exact,
                 differ);
-    for (int64_t m = 0; m < GF_MIN(count, GF_CHUNK_MEMBERS); m++) {
+    for (int64_t m = 0; m < GF_MIN(count, CHUNK_MEMBERS); m++) {
         if (m) gf_text_add(t, ",");
         add_anchor(l, s->member[from + m]);
     }
     gf_text_add(t, "],[");
-    for (int64_t m = GF_CHUNK_MEMBERS; m < GF_MIN(count, GF_CHUNK_MEMBERS_MAX); m++)
-        gf_text_add(t, "%s%d", m > GF_CHUNK_MEMBERS ? "," : "", (int)s->member[from + m]);
+    for (int64_t m = CHUNK_MEMBERS; m < GF_MIN(count, CHUNK_MEMBERS_MAX); m++)
+        gf_text_add(t, "%s%d", m > CHUNK_MEMBERS ? "," : "", (int)s->member[from + m]);
     gf_text_add(t, "]]");
 }
 
@@ -374,8 +381,6 @@ static void put_sets(lists *l, const char *kind, const int32_t *of, int64_t coun
     free(s.first);
     free(s.member);
 }
-
-/* ----- decisions ----- */
 
 /* [anchor, nearest one, similarity, threshold, is an outlier] */
 static void add_outlier(const lists *l, int64_t k, const void *arg) {
@@ -409,7 +414,8 @@ static void add_leak(const lists *l, int64_t k, const void *arg) {
     gf_text_add(&l->c->text, ",%.4f,%d,%d,%d]", (double)e->similarity, e->exact, e->a_split, e->b_split);
 }
 
-void gf_chunks_put_lists(gf_chunks *c, const gf_explorer *x, const int32_t *slot, const int32_t *order) {
+/* Lists: "gK" duplicates, "pK" components, "oK" outliers, "lK" labels, "kK" leaks. order [groups]: duplicates as shown. */
+static void put_lists(chunks *c, const gf_explorer *x, const int32_t *slot, const int32_t *order) {
     lists l = {.c = c, .x = x, .slot = slot};
     put_sets(&l, "g", x->group, x->groups, order, NULL);
     put_sets(&l, "p", x->component, x->components, NULL, x->component_pairs);
@@ -419,26 +425,11 @@ void gf_chunks_put_lists(gf_chunks *c, const gf_explorer *x, const int32_t *slot
     put_list(&l, "k", x->leaks, add_leak, x->leak);
 }
 
-/* ----- explorer ----- */
+/* ----- the page ----- */
 
 extern const char gf_explorer_css[], gf_explorer_js[];
 
 enum { NEIGHBOUR_BYTES = 6, ANCHOR_BYTES = 36 };
-
-typedef struct page {
-    FILE *f;
-    const gf_explorer *x;
-    int failed; /* out of memory */
-} page;
-
-/* Writes the text and frees it. */
-static void flush_text(page *p, gf_text *t) {
-    p->failed |= t->failed;
-    if (t->at) fwrite(t->at, 1, t->used, p->f);
-    gf_text_free(t);
-}
-
-/* ----- texts ----- */
 
 /* Text between tags. Bytes that are not UTF-8, as in file names, and C1 controls become U+FFFD; line breaks stay. */
 static void add_html(gf_text *t, const char *raw) {
@@ -464,37 +455,6 @@ static int64_t first_shown(const gf_explorer *x, const int32_t *order) {
     return 0;
 }
 
-/* ----- page ----- */
-
-static void put_body(page *p, int64_t shown) {
-    const gf_explorer *x = p->x;
-    gf_text t = {0};
-    gf_text_add(&t,
-                "<div class=\"bar\"><div><div class=\"find\"><input type=\"search\" id=\"find\" autocomplete=\"off\" "
-                "aria-label=\"search an anchor\" placeholder=\"search: row number%s\">"
-                "<ul class=\"hits\" id=\"hits\"></ul></div><button id=\"previous\">previous</button>"
-                "<button id=\"next\">next</button><button id=\"random\">random</button>"
-                "<span class=\"tabs\" id=\"tabs\" role=\"tablist\"></span></div></div>\n",
-                x->name    ? " or part of a name"
-                : x->label ? " or label"
-                           : "");
-    gf_text_add(&t, "<main><noscript><p>This page needs JavaScript. The script is part of the page; nothing is loaded.</p>"
-                    "</noscript>\n"
-                    "<div class=\"cols\"><section class=\"panel\" id=\"gallery\"></section>"
-                    "<section class=\"panel anchor\" id=\"anchor\" aria-live=\"polite\"></section></div></main>\n");
-    gf_text_add(&t, "<footer><details><summary>Summary</summary><pre>");
-    add_html(&t, x->summary);
-    gf_text_add(&t, "</pre></details>\n<p class=\"soft small\">");
-    if (x->top > 0) gf_text_add(&t, "At most %lld neighbours of each anchor. ", (long long)x->top);
-    if (x->image && shown < x->n)
-        gf_text_add(
-            &t, "Thumbnails of %lld of %lld anchors, duplicates first: images are limited to %.3g MB of this page (--html-mb).",
-            (long long)shown, (long long)x->n, (double)x->image_bytes / 1e6);
-    else if (x->image) gf_text_add(&t, "Thumbnails of all anchors.");
-    gf_text_add(&t, "</p></footer>\n");
-    flush_text(p, &t);
-}
-
 int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
     enum { TOP_MIN = 4 };
     const double each = (double)NEIGHBOUR_BYTES * 4.0 / 3.0, fixed = (double)n * ANCHOR_BYTES * 4.0 / 3.0;
@@ -503,62 +463,74 @@ int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
     return fit > TOP_MIN ? (int64_t)fit : GF_MIN(top, TOP_MIN);
 }
 
-static void put_page(page *p, gf_chunks *c, const gf_explorer_images *m, const int32_t *order) {
-    /* pieces: some of its data are files beside it. Nothing else is loaded, and nothing from elsewhere. */
-    const int pieces = c->folder[0] != 0;
-    const gf_explorer *explorer = p->x;
-    const char *beside = pieces ? " 'self' file:" : "";
-    gf_text text = {0};
+/* Head, facts and body, up to the data. */
+static void add_body(gf_text *t, const gf_explorer *x, int64_t shown, int pieces) {
+    const char *beside = pieces ? " 'self' file:" : ""; /* data in files beside it; nothing else is loaded */
     gf_text_add(
-        &text,
+        t,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
-        "content=\"default-src 'none'; img-src data: blob:%s; style-src 'unsafe-inline'; script-src 'unsafe-inline'%s\">\n",
+        "content=\"default-src 'none'; img-src data: blob:%s; style-src 'unsafe-inline'; script-src 'unsafe-inline'%s\">\n"
+        "<meta name=\"viewport\" "
+        "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ",
         beside, beside);
-    gf_text_add(&text,
-                "<meta name=\"viewport\" "
-                "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ");
-    add_html(&text, explorer->source);
-    gf_text_add(&text, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n",
+    add_html(t, x->source);
+    gf_text_add(t,
+                "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n"
+                "<p class=\"soft small\">found by <b>glofnd discover</b> in ",
                 gf_explorer_css);
-    gf_text_add(&text, "<p class=\"soft small\">found by <b>glofnd discover</b> in ");
-    add_html(&text, explorer->source);
+    add_html(t, x->source);
     gf_text_add(
-        &text,
-        "</p>\n<p class=\"lead\">Every sample has its own similarity threshold. Samples above it probably show the same "
-        "thing, and training should not push them apart: they are false negatives. Nearly equal samples are duplicates.</p>\n"
-        "<div class=\"facts\">");
-    for (int k = 0; k < explorer->fact_count; k++) {
-        gf_text_add(&text, "<div class=\"fact\"><b>");
-        add_html(&text, explorer->facts[2 * k]);
-        gf_text_add(&text, "</b><span>");
-        add_html(&text, explorer->facts[2 * k + 1]);
-        gf_text_add(&text, "</span></div>");
+        t, "</p>\n<p class=\"lead\">Every sample has its own similarity threshold. Samples above it probably show the same "
+           "thing, and training should not push them apart: they are false negatives. Nearly equal samples are duplicates.</p>\n"
+           "<div class=\"facts\">");
+    for (int k = 0; k < x->fact_count; k++) {
+        gf_text_add(t, "<div class=\"fact\"><b>");
+        add_html(t, x->facts[2 * k]);
+        gf_text_add(t, "</b><span>");
+        add_html(t, x->facts[2 * k + 1]);
+        gf_text_add(t, "</span></div>");
     }
-    gf_text_add(&text, "</div>\n</header>\n");
-    flush_text(p, &text);
-    put_body(p, m->shown);
-    const int across = GF_EXPLORER_SHEET / p->x->side;
-    const gf_explorer *x = p->x;
-    /* Number of class names in the page. */
-    enum { CLASSES_MAX = 100000 };
-    int32_t classes = 0;
-    for (int64_t i = 0; x->label && x->class_name && i < x->n && classes < CLASSES_MAX; i++)
-        if (x->label[i] >= classes) classes = x->label[i] < CLASSES_MAX ? x->label[i] + 1 : CLASSES_MAX;
-    const int64_t each = gf_chunk_anchors(x);
-    gf_text t = {0};
-    gf_text_add(&t, "<script type=\"text/plain\" id=\"d-meta\">");
-    gf_text_add(&t, "{\"n\":%lld,\"top\":%lld,\"across\":%d,\"names\":%d,\"labels\":%d,\"components\":%lld,\"groups\":%lld",
-                (long long)x->n, (long long)x->top, across, x->name != NULL, x->label != NULL, (long long)x->components,
-                (long long)x->groups);
-    gf_text_add(&t, ",\"each\":%lld,\"items\":%d,\"listed\":%d,\"folder\":\"%s\",\"start\":%lld", (long long)each, GF_CHUNK_ITEMS,
-                GF_CHUNK_LISTED, c->folder[0] ? GF_PAGE_FOLDER : "", (long long)first_shown(x, order));
-    gf_text_add(&t, ",\"first\":[");
-    for (int64_t i = 0; i < x->n; i += each) gf_text_add(&t, "%s%d", i ? "," : "", (int)x->row[i]);
-    gf_text_add(&t, "],\"order\":[");
-    for (int64_t k = 0; k < GF_MIN(x->groups, GF_CHUNK_LISTED); k++) gf_text_add(&t, "%s%d", k ? "," : "", (int)order[k]);
-    gf_text_add(&t, "]");
+    gf_text_add(t,
+                "</div>\n</header>\n"
+                "<div class=\"bar\"><div><div class=\"find\"><input type=\"search\" id=\"find\" autocomplete=\"off\" "
+                "aria-label=\"search an anchor\" placeholder=\"search: row number%s\">"
+                "<ul class=\"hits\" id=\"hits\"></ul></div><button id=\"previous\">previous</button>"
+                "<button id=\"next\">next</button><button id=\"random\">random</button>"
+                "<span class=\"tabs\" id=\"tabs\" role=\"tablist\"></span></div></div>\n"
+                "<main><noscript><p>This page needs JavaScript. The script is part of the page; nothing is loaded.</p>"
+                "</noscript>\n"
+                "<div class=\"cols\"><section class=\"panel\" id=\"gallery\"></section>"
+                "<section class=\"panel anchor\" id=\"anchor\" aria-live=\"polite\"></section></div></main>\n"
+                "<footer><details><summary>Summary</summary><pre>",
+                x->name    ? " or part of a name"
+                : x->label ? " or label"
+                           : "");
+    add_html(t, x->summary);
+    gf_text_add(t, "</pre></details>\n<p class=\"soft small\">");
+    if (x->top > 0) gf_text_add(t, "At most %lld neighbours of each anchor. ", (long long)x->top);
+    if (x->image && shown < x->n)
+        gf_text_add(
+            t, "Thumbnails of %lld of %lld anchors, duplicates first: images are limited to %.3g MB of this page (--html-mb).",
+            (long long)shown, (long long)x->n, (double)x->image_bytes / 1e6);
+    else if (x->image) gf_text_add(t, "Thumbnails of all anchors.");
+    gf_text_add(t, "</p></footer>\n");
+}
+
+/* Counts, the order of lists, the histogram of thresholds, decisions and class names, as JSON that explorer.js reads. */
+static void add_meta(gf_text *t, const gf_explorer *x, int pieces, const int32_t *order) {
+    enum { CLASSES_MAX = 100000, BINS = 60 };
+    const int64_t each = anchors_per_chunk(x);
+    gf_text_add(t,
+                "<script type=\"text/plain\" id=\"d-meta\">"
+                "{\"n\":%lld,\"top\":%lld,\"across\":%d,\"names\":%d,\"labels\":%d,\"components\":%lld,\"groups\":%lld",
+                (long long)x->n, (long long)x->top, GF_EXPLORER_SHEET / x->side, x->name != NULL, x->label != NULL,
+                (long long)x->components, (long long)x->groups);
+    gf_text_add(t, ",\"each\":%lld,\"items\":%d,\"listed\":%d,\"folder\":\"%s\",\"start\":%lld,\"first\":[", (long long)each,
+                CHUNK_ITEMS, CHUNK_LISTED, pieces ? PAGE_FOLDER : "", (long long)first_shown(x, order));
+    for (int64_t i = 0; i < x->n; i += each) gf_text_add(t, "%s%d", i ? "," : "", (int)x->row[i]);
+    gf_text_add(t, "],\"order\":[");
+    for (int64_t k = 0; k < GF_MIN(x->groups, CHUNK_LISTED); k++) gf_text_add(t, "%s%d", k ? "," : "", (int)order[k]);
     /* Counts of thresholds in bins of equal width. */
-    enum { BINS = 60 };
     int64_t count[BINS] = {0};
     float low = x->lambda[0], high = low;
     for (int64_t i = 1; i < x->n; i++) low = fminf(low, x->lambda[i]), high = fmaxf(high, x->lambda[i]);
@@ -567,69 +539,69 @@ static void put_page(page *p, gf_chunks *c, const gf_explorer_images *m, const i
         const int64_t bin = (int64_t)(((double)x->lambda[i] - (double)low) / span * BINS);
         count[GF_MAX(0, GF_MIN(bin, BINS - 1))]++;
     }
-    gf_text_add(&t, ",\"low\":%.9g,\"span\":%.9g", (double)low, span);
-    const int64_t n = BINS;
-    gf_text_add(&t, ",\"%s\":[", "bins");
-    for (int64_t k = 0; k < n; k++) gf_text_add(&t, "%s%lld", k ? "," : "", (long long)count[k]);
-    gf_text_add(&t, "]");
+    gf_text_add(t, "],\"low\":%.9g,\"span\":%.9g,\"bins\":[", (double)low, span);
+    for (int64_t k = 0; k < BINS; k++) gf_text_add(t, "%s%lld", k ? "," : "", (long long)count[k]);
+    gf_text_add(t, "]");
     const gf_decisions *e = x->decisions;
     if (e) {
-        gf_text_add(&t, ",\"decided\":1,\"keep\":%lld,\"duplicates\":%lld,\"bad\":%lld,\"rule\":\"%s\"", (long long)e->keep,
-                    (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep));
         int64_t copies = 0;
         for (int64_t i = 0; i < x->n; i++) copies += x->copy_of[i] != i;
-        gf_text_add(&t, ",\"copies\":%lld", (long long)copies);
-        gf_text_add(&t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld",
+        gf_text_add(t, ",\"decided\":1,\"keep\":%lld,\"duplicates\":%lld,\"bad\":%lld,\"rule\":\"%s\",\"copies\":%lld",
+                    (long long)e->keep, (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep),
+                    (long long)copies);
+        gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld,\"splits\":[",
                     x->nearest ? (long long)e->outliers : 0LL, (long long)e->outliers_found, e->outlier_limit,
                     (long long)e->issues, (long long)x->leaks);
-        /* Names of splits are plain words (programs/discover_decide.c). */
-        const gf_decide_spec *spec = x->decide;
-        gf_text_add(&t, ",\"splits\":[");
+        const gf_decide_spec *spec = x->decide; /* names of splits are plain words (programs/discover_decide.c) */
         for (int a = 0; a < spec->splits; a++) {
-            gf_text_add(&t, a ? ",[" : "[");
-            gf_chunk_add_string(&t, spec->split[a].name);
-            gf_text_add(&t, ",%lld", (long long)spec->split[a].rows);
+            gf_text_add(t, a ? ",[" : "[");
+            add_json_string(t, spec->split[a].name);
+            gf_text_add(t, ",%lld", (long long)spec->split[a].rows);
             for (int b = 0; b < spec->splits; b++)
-                gf_text_add(&t, ",%lld,%lld", (long long)x->decisions->leak[a][b], (long long)x->decisions->exact[a][b]);
-            gf_text_add(&t, "]");
+                gf_text_add(t, ",%lld,%lld", (long long)e->leak[a][b], (long long)e->exact[a][b]);
+            gf_text_add(t, "]");
         }
-        gf_text_add(&t, "]");
+        gf_text_add(t, "]");
     }
-    gf_text_add(&t, ",\"classes\":[");
+    gf_text_add(t, ",\"classes\":[");
+    int32_t classes = 0; /* names in the page */
+    for (int64_t i = 0; x->label && x->class_name && i < x->n && classes < CLASSES_MAX; i++)
+        if (x->label[i] >= classes) classes = x->label[i] < CLASSES_MAX ? x->label[i] + 1 : CLASSES_MAX;
     for (int32_t k = 0; k < classes; k++) {
         const char *name = x->class_name(x->user, k);
-        if (k) gf_text_add(&t, ",");
-        gf_chunk_add_string(&t, name ? name : "");
+        if (k) gf_text_add(t, ",");
+        add_json_string(t, name ? name : "");
     }
-    gf_text_add(&t, "]}</script>\n");
-    flush_text(p, &t);
-    gf_chunks_put_anchors(c, p->x, m->slot);
-    gf_chunks_put_lists(c, p->x, m->slot, order);
-    for (int k = 0; k < m->sheets; k++) gf_chunk_image(c, k, m->sheet[k], m->sheet_bytes[k]);
-    fprintf(p->f, "<script>\n%s</script>\n</body>\n</html>\n", gf_explorer_js);
+    gf_text_add(t, "]}</script>\n");
 }
 
 static glofnd_status write_files(gf_error *err, const char *path, const gf_explorer *x, const gf_explorer_images *m,
                                  const int32_t *order) {
-    page p = {.x = x};
-    gf_chunks c = {0};
-    /* 1: the data fit into the page itself. */
+    chunks c = {0};
+    gf_text text = {0};
     double bytes = (double)x->n * (ANCHOR_BYTES + NEIGHBOUR_BYTES * (double)x->top) * 4.0 / 3.0;
     for (int k = 0; k < m->sheets; k++) bytes += (double)GF_BASE64_BYTES(m->sheet_bytes[k]);
-    if (!(bytes <= x->inline_bytes)) {
-        /* The folder beside the page. */
+    if (!(bytes <= x->inline_bytes)) { /* too many for the page itself: a folder beside it */
         const char *slash = strrchr(path, '/');
-        const int used = snprintf(c.folder, sizeof c.folder, "%.*s" GF_PAGE_FOLDER, slash ? (int)(slash + 1 - path) : 0, path);
+        const int used = snprintf(c.folder, sizeof c.folder, "%.*s" PAGE_FOLDER, slash ? (int)(slash + 1 - path) : 0, path);
         FAIL_IF(err, used < 0 || (size_t)used >= sizeof c.folder - 32, GLOFND_E_ARGUMENT, "the path of the page is too long");
         FAIL_IF(err, mkdir(c.folder, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "'%.300s' cannot be created: %s", c.folder,
                 strerror(errno));
     }
-    p.f = c.page = gf_stream_open(path, "w");
-    FAIL_IF(err, !p.f, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
-    put_page(&p, &c, m, order);
+    c.page = gf_stream_open(path, "w");
+    FAIL_IF(err, !c.page, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));
+    add_body(&text, x, m->shown, c.folder[0] != 0);
+    add_meta(&text, x, c.folder[0] != 0, order);
+    const int memory = !text.failed;
+    if (text.at) fwrite(text.at, 1, text.used, c.page);
+    gf_text_free(&text);
+    put_anchors(&c, x, m->slot);
+    put_lists(&c, x, m->slot, order);
+    for (int k = 0; k < m->sheets; k++) chunk_image(&c, k, m->sheet[k], m->sheet_bytes[k]);
+    fprintf(c.page, "<script>\n%s</script>\n</body>\n</html>\n", gf_explorer_js);
     gf_text_free(&c.text);
-    const int failed = ferror(p.f) | fclose(p.f);
-    FAIL_IF(err, p.failed || c.error == ENOMEM, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
+    const int failed = ferror(c.page) | fclose(c.page);
+    FAIL_IF(err, !memory || c.error == ENOMEM, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
     FAIL_IF(err, failed || c.error, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(c.error ? c.error : errno));
     return GLOFND_OK;
 }
@@ -643,20 +615,263 @@ glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explor
     /* Duplicates as they are shown: those with equal bytes first. */
     int32_t *order = malloc((size_t)(x->groups + 1) * sizeof *order);
     uint8_t *exact = calloc((size_t)x->groups + 1, 1);
-    int64_t used = 0;
-    for (int64_t i = 0; exact && i < x->n; i++)
-        if (x->group[i] >= 0 && x->copy_of[i] != i) exact[x->group[i]] = 1;
-    for (int want = 1; order && exact && want >= 0; want--)
-        for (int64_t g = 0; g < x->groups; g++)
-            if (exact[g] == want) order[used++] = (int32_t)g;
-    if (!exact) {
-        free(order);
-        order = NULL;
+    glofnd_status status =
+        order && exact ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
+    if (status == GLOFND_OK) {
+        int64_t used = 0;
+        for (int64_t i = 0; i < x->n; i++)
+            if (x->group[i] >= 0 && x->copy_of[i] != i) exact[x->group[i]] = 1;
+        for (int want = 1; want >= 0; want--)
+            for (int64_t g = 0; g < x->groups; g++)
+                if (exact[g] == want) order[used++] = (int32_t)g;
+        status = write_files(err, path, x, &images, order);
     }
     free(exact);
-    const glofnd_status status = order ? write_files(err, path, x, &images, order)
-                                       : gf_fail(err, GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)x->n);
     free(order);
     gf_explorer_images_free(&images);
+    return status;
+}
+
+/* ----- the page of a discovery ----- */
+
+enum { SMALL = 32, SIDE = 64, FACTS = 13, FACT_TEXT = 48, TOP_MAX = 40 }; /* pixels; facts; neighbours of an anchor */
+#define INLINE_BYTES 6e6                                                  /* of data: a smaller page is one file */
+
+typedef struct discovery {
+    const gf_discover_report *x;
+    gf_sample sample;
+    int64_t *part_pairs;
+    int32_t *label; /* by position, like the following */
+    const char **name;
+    int32_t *other; /* [n][top + edge] */
+    float *similarity;
+    int32_t *nearest;
+    float *nearest_similarity;
+    gf_explorer_leak *leak;
+    int64_t leaks;
+    char text[FACTS][FACT_TEXT];
+    const char *facts[2 * FACTS];
+    int fact_count;
+} discovery;
+
+static int is_image_name(const char *name) {
+    static const char *const ends[] = {".jpg", ".jpeg", ".png"};
+    const size_t n = strlen(name);
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+        if (n > strlen(ends[k]) && strcasecmp(name + n - strlen(ends[k]), ends[k]) == 0) return 1;
+    return 0;
+}
+
+/* Unreadable images are left out of the page. */
+static int from_dataset(void *user, int64_t i, gf_image *out) {
+    discovery *p = user;
+    const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
+    gf_error ignored;
+    p->sample.image = *out;
+    const gf_discover_html *h = p->x->html;
+    const int64_t row = p->x->d->good[i];
+    int k = h->image_sets - 1; /* datasets are in the order of rows */
+    while (k > 0 && row < h->images[k].first) k--;
+    const int found = gf_dataset_read(&ignored, h->images[k].data, row - h->images[k].first, &hint, &p->sample) == GLOFND_OK;
+    *out = p->sample.image;
+    p->sample.image = (gf_image){0};
+    return found;
+}
+
+static int from_file(void *user, int64_t i, gf_image *out) {
+    const discovery *p = user;
+    const char *name = p->x->d->name[p->x->d->good[i]];
+    const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
+    gf_error ignored;
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0;
+    const int found = is_image_name(name) &&
+                      gf_file_read(&ignored, name, GF_FILE_BYTES_MAX, &bytes, &capacity, &size) == GLOFND_OK &&
+                      gf_image_decode(&ignored, name, bytes, size, &hint, out) == GLOFND_OK;
+    free(bytes);
+    return found;
+}
+
+static const char *class_of(void *user, int32_t label) {
+    const discovery *p = user;
+    const gf_string_list *classes = &p->x->d->classes;
+    if (classes->n) return label < classes->n ? gf_string_list_get(classes, label) : NULL;
+    return gf_dataset_class(p->x->html->images[0].data, label);
+}
+
+static char *add_fact(discovery *p, const char *what) {
+    p->facts[2 * p->fact_count] = p->text[p->fact_count], p->facts[2 * p->fact_count + 1] = what;
+    return p->text[p->fact_count++];
+}
+
+/* A count with commas between thousands. */
+static void add_count(discovery *p, const char *what, int64_t count) {
+    char digits[FACT_TEXT / 2], *text = add_fact(p, what);
+    size_t used = 0;
+    const size_t n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)count);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0) text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = 0;
+}
+
+/* Neighbours: the `top` most similar, and those just below the threshold that are not among them. */
+static int copy_neighbours(discovery *p, int64_t top) {
+    const gf_pairs_found *f = &p->x->r->f;
+    const int64_t edge = GF_MIN(f->below, GF_PAGE_BELOW), wide = top + edge;
+    p->other = malloc((size_t)(f->n * wide + 1) * sizeof *p->other);
+    p->similarity = malloc((size_t)(f->n * wide + 1) * sizeof *p->similarity);
+    if (!p->other || !p->similarity) return 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        int32_t *other = p->other + i * wide;
+        float *similarity = p->similarity + i * wide;
+        int64_t used = 0, below = 0;
+        for (int64_t k = 0; k < top && f->other[i * f->top + k] >= 0; k++, used++) {
+            other[used] = f->other[i * f->top + k], similarity[used] = f->similarity[i * f->top + k];
+            below += !(similarity[used] > f->lambda[i]);
+        }
+        for (int64_t e = below; e < edge && f->below_other[i * f->below + e] >= 0; e++, used++)
+            other[used] = f->below_other[i * f->below + e], similarity[used] = f->below_similarity[i * f->below + e];
+        for (; used < wide; used++) other[used] = -1, similarity[used] = NAN;
+    }
+    return 1;
+}
+
+static int copy_rows(discovery *p) {
+    const gf_discover_data *d = p->x->d;
+    const gf_components *parts = &p->x->r->parts;
+    p->part_pairs = malloc((size_t)(parts->count + 1) * sizeof *p->part_pairs);
+    if (d->label) p->label = malloc((size_t)d->good_n * sizeof *p->label);
+    if (d->name) p->name = malloc((size_t)d->good_n * sizeof *p->name);
+    if (!p->part_pairs || (d->label && !p->label) || (d->name && !p->name)) return 0;
+    for (int64_t k = 0; k < parts->count; k++) p->part_pairs[k] = parts->part[k].edges;
+    for (int64_t i = 0; d->label && i < d->good_n; i++) p->label[i] = d->label[d->good[i]];
+    for (int64_t i = 0; d->name && i < d->good_n; i++) p->name[i] = d->name[d->good[i]];
+    return 1;
+}
+
+static int copy_nearest(discovery *p) {
+    const gf_pairs_found *f = &p->x->r->f;
+    if (f->top == 0) return 1;
+    p->nearest = malloc((size_t)f->n * sizeof *p->nearest);
+    p->nearest_similarity = malloc((size_t)f->n * sizeof *p->nearest_similarity);
+    if (!p->nearest || !p->nearest_similarity) return 0;
+    for (int64_t i = 0; i < f->n; i++) p->nearest[i] = f->other[i * f->top], p->nearest_similarity[i] = f->similarity[i * f->top];
+    return 1;
+}
+
+static void keep_leak(discovery *p, int64_t i, int64_t j, float similarity) {
+    const gf_decide_spec *c = p->x->decide;
+    const int a = gf_split_of(c, p->x->d->good[i]), b = gf_split_of(c, p->x->d->good[j]);
+    if (a < 0 || b < 0 || a == b || p->leaks == CHUNK_LISTED) return;
+    p->leak[p->leaks++] = (gf_explorer_leak){(int32_t)i, (int32_t)j, similarity, gf_discover_exact(p->x->d, p->x->r, i, j), a, b};
+}
+
+/* As leaks.tsv, from its beginning. */
+static int find_leaks(discovery *p) {
+    const gf_discover_report *x = p->x;
+    const gf_pairs_found *f = &x->r->f;
+    const float limit = gf_discover_dup(x->s, x->d->dim);
+    if (!x->decisions || !x->decide->splits) return 1;
+    p->leak = malloc(CHUNK_LISTED * sizeof *p->leak);
+    if (!p->leak) return 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        if (x->s->dup_exact && x->d->copy_of[i] != i) keep_leak(p, x->d->copy_of[i], i, 1.0f);
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
+            if (gf_discover_canonical(f, i, k)) keep_leak(p, i, f->other[i * f->top + k], f->similarity[i * f->top + k]);
+    }
+    return 1;
+}
+
+static glofnd_status write_page(gf_error *err, const char *path, discovery *p, const char *summary) {
+    const gf_discover_report *x = p->x;
+    const gf_discover_result *r = x->r;
+    const gf_discover_data *d = x->d;
+    const gf_decisions *decisions = x->decisions;
+    const gf_pairs_found *f = &r->f;
+    int64_t shown = 0;
+    const int64_t edge = GF_MIN(f->below, GF_PAGE_BELOW), wanted = edge + GF_MIN(f->top, TOP_MAX);
+    const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > edge ? fits - edge : 0;
+    FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top) || !copy_nearest(p) || !find_leaks(p), GLOFND_E_MEMORY,
+            "no memory for a page of %lld anchors", (long long)f->n);
+    add_count(p, "embeddings compared", d->good_n);
+    add_count(p, "exact copies", d->good_n - d->distinct);
+    add_count(p, "groups of duplicates", r->groups.count);
+    if (decisions) add_count(p, "rows to keep", decisions->keep);
+    if (decisions) add_count(p, "rows to remove", decisions->duplicates + decisions->bad);
+    if (decisions) add_count(p, "outliers", decisions->outliers_found);
+    if (decisions && d->label) add_count(p, "label issues", decisions->issues);
+    add_count(p, "pairs above a threshold", r->above);
+    add_count(p, "mutual pairs", r->mutual_pairs);
+    add_count(p, "connected components", r->parts.count);
+    snprintf(add_fact(p, "mean threshold"), FACT_TEXT, "%.4f", r->lambda.mean);
+    if (r->quality.anchors) {
+        snprintf(add_fact(p, "precision by labels"), FACT_TEXT, "%.2f %%", 100.0 * r->quality.precision);
+        snprintf(add_fact(p, "recall by labels"), FACT_TEXT, "%.2f %%", 100.0 * r->quality.recall);
+    }
+    gf_explorer page = {
+        .source = x->source,
+        .summary = summary,
+        .n = f->n,
+        .top = top + edge,
+        .row = d->good,
+        .lambda = f->lambda,
+        .above = f->above,
+        .mutual = f->mutual,
+        .other = p->other,
+        .similarity = p->similarity,
+        .component = r->parts.of,
+        .group = r->groups.of,
+        .components = r->parts.count,
+        .groups = r->groups.count,
+        .component_pairs = p->part_pairs,
+        .copy_of = d->copy_of,
+        .label = p->label,
+        .name = p->name,
+        .decide = x->decide,
+        .decisions = x->decisions,
+        .nearest = p->nearest,
+        .nearest_similarity = p->nearest_similarity,
+        .leak = p->leak,
+        .leaks = p->leaks,
+        .facts = p->facts,
+        .fact_count = p->fact_count,
+        .user = p,
+        .image_bytes = x->html->bytes,
+        .inline_bytes = INLINE_BYTES,
+        .side = SIDE,
+    };
+    if (d->classes.n || x->html->image_sets) page.class_name = class_of;
+    if (!x->html->image_sets) {
+        for (int64_t i = 0; d->name && i < GF_MIN(d->good_n, 1000) && !page.image; i++)
+            if (is_image_name(d->name[d->good[i]])) page.image = from_file;
+    } else {
+        int small = 1;
+        for (int k = 0; k < x->html->image_sets; k++) {
+            const gf_dataset_info info = gf_dataset_describe(x->html->images[k].data);
+            small &= info.width > 0 && info.width <= SMALL && info.height <= SMALL;
+        }
+        if (small) page.side = SMALL;
+        page.image = from_dataset;
+    }
+    return gf_explorer_write(err, path, &page, &shown);
+}
+
+glofnd_status gf_discover_write_html(gf_error *err, const char *path, const gf_discover_report *x) {
+    discovery p = {.x = x};
+    gf_text summary = {0};
+    gf_discover_summary(&summary, x);
+    const glofnd_status status = write_page(err, path, &p, summary.at ? summary.at : "");
+    gf_text_free(&summary);
+    gf_sample_free(&p.sample);
+    free(p.part_pairs);
+    free(p.label);
+    free(p.name);
+    free(p.other);
+    free(p.similarity);
+    free(p.nearest);
+    free(p.nearest_similarity);
+    free(p.leak);
     return status;
 }

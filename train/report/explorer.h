@@ -2,16 +2,15 @@
  * and any anchor with its neighbours on both sides of its threshold. Script and style: explorer.js, explorer.css.
  *
  * A small page is one file. A larger one takes its data from files of the folder "page" beside it, as they are needed: it appears
- * at once, whatever the number of anchors (explorer_chunks.h).
+ * at once, whatever the number of anchors.
  *
  * A position is the index of an anchor on the page; `row` is its number in the data.
  */
 #pragma once
 
-#include <limits.h>
-#include <stdio.h>
-
+#include "data/dataset.h"
 #include "discover/decide.h"
+#include "discover/discover_files.h"
 #include "image/image.h"
 #include "util/text.h"
 
@@ -60,47 +59,6 @@ int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes);
 /* Writes `path` and perhaps the folder "page" beside it. *shown: number of positions with an image. */
 glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explorer *x, int64_t *shown);
 
-/* ----- chunks ----- */
-
-/* The data of a page in pieces that it takes as it needs them: JSON values, each in an element of the page,
- * or in a file of the folder "page" beside it, which a script element loads (also from a disk, where a page may not read files).
- *
- *     gf_chunk_begin(&c, "a0");  gf_text_add(&c.text, "[1,2]");  gf_chunk_end(&c);
- */
-
-#define GF_PAGE_FOLDER "page"
-
-typedef struct gf_chunks {
-    FILE *page;            /* index.html */
-    char folder[PATH_MAX]; /* "": chunks are elements of the page */
-    char id[24];
-    gf_text text; /* of the chunk in the making */
-    int error;    /* errno of the first failed file; ENOMEM: out of memory */
-} gf_chunks;
-
-void gf_chunk_begin(gf_chunks *c, const char *kind, int64_t number);
-void gf_chunk_end(gf_chunks *c);
-/* A JPEG: page/s0.jpg, or base64 in an element. */
-void gf_chunk_image(gf_chunks *c, int64_t number, const uint8_t *bytes, size_t n);
-
-/* A JSON string; <, > and & are escaped, so that no text ends an element, and bytes that are not UTF-8 become U+FFFD. */
-void gf_chunk_add_string(gf_text *t, const char *raw);
-
-enum {
-    GF_CHUNK_ANCHORS = 4096, /* of one file, more where these would be more than GF_CHUNK_FILES */
-    GF_CHUNK_FILES = 500,
-    GF_CHUNK_ITEMS = 100,    /* of a list */
-    GF_CHUNK_LISTED = 10000, /* items of a list on a page */
-    GF_CHUNK_MEMBERS = 24,   /* members of a group that are shown at once */
-    GF_CHUNK_MEMBERS_MAX = 2000
-};
-int64_t gf_chunk_anchors(const gf_explorer *x);
-
-/* Anchors: "aK" rows, labels, pictures, decisions, names; "nK" thresholds, counts, neighbours. slot [n]: pictures, or NULL. */
-void gf_chunks_put_anchors(gf_chunks *c, const gf_explorer *x, const int32_t *slot);
-/* Lists: "gK" duplicates, "pK" components, "oK" outliers, "lK" labels, "kK" leaks. order [groups]: duplicates as shown. */
-void gf_chunks_put_lists(gf_chunks *c, const gf_explorer *x, const int32_t *slot, const int32_t *order);
-
 /* ----- thumbnails of a page's anchors on sprite sheets ----- */
 
 typedef struct gf_explorer_images {
@@ -114,3 +72,21 @@ typedef struct gf_explorer_images {
 /* Duplicates first, then their neighbours, then the others, until x->image_bytes are used. Empty if x->image is NULL. */
 glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_images *out);
 void gf_explorer_images_free(gf_explorer_images *m); /* accepts a zeroed struct */
+
+/* ----- the page of a discovery ----- */
+
+#define GF_PAGE_BELOW 8 /* neighbours just below the threshold that it shows */
+
+typedef struct gf_row_images { /* sample i is row first + i */
+    const gf_dataset *data;
+    int64_t first;
+} gf_row_images;
+
+typedef struct gf_discover_html { /* the page index.html */
+    gf_row_images images[GF_SPLITS_MAX];
+    int image_sets; /* 0: names may be image files */
+    size_t bytes;   /* limit for its images, and again for its numbers */
+} gf_discover_html;
+
+/* index.html; not of a query. */
+glofnd_status gf_discover_write_html(gf_error *err, const char *path, const gf_discover_report *x);

@@ -3,39 +3,31 @@
 
 extern const char gf_page_css[], gf_page_js[];
 
-static void palette(gf_text *out, const char *selector, int dark) {
+static void add_palette(gf_text *out, const char *selector, int dark) {
     gf_text_add(out, "%s{", selector);
     for (int i = 0; i < GF_COLOURS; i++)
         gf_text_add(out, "--c%d:%s;", i, *gf_svg_colour(i, dark) ? gf_svg_colour(i, dark) : "var(--ink)");
     gf_text_add(out, "}");
 }
 
-/* page.css comes last: it may change charts. */
-static void style(gf_text *out) {
-    gf_text_add(out, "<style>\n");
-    palette(out, ":root", 0);
-    palette(out, "\n@media screen{:root[data-theme=dark]", 1);
-    palette(out, "}\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light])", 1);
-    gf_text_add(out, "}\n");
-    gf_svg_style(out);
-    gf_text_add(out, "%s</style>\n", gf_page_css);
-}
-
-static void head(gf_text *out, const gf_report *r) {
+static void add_head(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
                      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n" /* nothing is loaded from elsewhere */
-                     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-    gf_text_add(out, "GloFND: ");
+                     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>GloFND: ");
     if (r->count == 1) gf_text_escape(out, r->runs[0].name);
     else gf_text_add(out, "%d runs", r->count);
-    gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n"); /* keeps browsers from requesting one */
-    style(out);
-    gf_text_add(out, "</head>\n<body><main>\n");
+    gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n"); /* keeps browsers from requesting an icon */
+    add_palette(out, ":root", 0);
+    add_palette(out, "\n@media screen{:root[data-theme=dark]", 1);
+    add_palette(out, "}\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light])", 1);
+    gf_text_add(out, "}\n");
+    gf_svg_style(out);
+    gf_text_add(out, "%s</style>\n</head>\n<body><main>\n", gf_page_css); /* comes last: it may change charts */
 }
 
 void gf_page(gf_text *out, const gf_report *r) {
-    head(out, r);
+    add_head(out, r);
     gf_section_header(out, r);
     gf_section_gallery(out, r);
     gf_section_results(out, r);

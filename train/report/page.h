@@ -29,8 +29,7 @@ void gf_page(gf_text *out, const gf_report *r);
 /* Colours of detectors, wherever they are compared. */
 enum { GF_COLOUR_GLOFND = 2, GF_COLOUR_FNC = 1, GF_COLOUR_EXACT = 6, GF_COLOUR_SINGLE = 3 };
 
-void gf_section_header(gf_text *out, const gf_report *r);             /* header, introduction and main numbers */
-void gf_section_example(gf_text *out, const gf_report *r, int group); /* figure of the introduction; needs a snapshot */
+void gf_section_header(gf_text *out, const gf_report *r); /* header, introduction and main numbers */
 void gf_section_gallery(gf_text *out, const gf_report *r);
 void gf_section_results(gf_text *out, const gf_report *r);
 void gf_section_detection(gf_text *out, const gf_report *r);
@@ -71,7 +70,6 @@ double gf_score_of(const gf_score *s, const gf_run_log *run, int untrained);
 
 int gf_groups(const gf_report *r);
 int gf_group_of(const gf_report *r, int run);
-int gf_group_size(const gf_report *r, int group);
 int gf_group_first(const gf_report *r, int group); /* run */
 /* Name of its only run, or the settings that distinguish the group. */
 void gf_group_name(const gf_report *r, int group, char *out, size_t bytes);

@@ -1,4 +1,4 @@
-/* page_parts.c - see page_parts.h. */
+/* page_parts.c - what sections of a page share: groups of runs, charts over epochs, thumbnails. See page.h. */
 #include "report/page.h"
 
 #include <assert.h>
@@ -41,7 +41,7 @@ void gf_page_name(gf_text *out, const char *name) {
 int gf_groups(const gf_report *r) { return r->compare ? r->compare->groups : r->count; }
 int gf_group_of(const gf_report *r, int run) { return r->compare ? r->compare->run[run].group : run; }
 
-int gf_group_size(const gf_report *r, int group) {
+static int group_size(const gf_report *r, int group) {
     int n = 0;
     for (int i = 0; i < r->count; i++) n += gf_group_of(r, i) == group;
     return n;
@@ -54,7 +54,7 @@ int gf_group_first(const gf_report *r, int group) {
 }
 
 void gf_group_name(const gf_report *r, int group, char *out, size_t bytes) {
-    const int size = gf_group_size(r, group);
+    const int size = group_size(r, group);
     if (size > 1 && size == r->count) snprintf(out, bytes, "all %d runs", size);
     else if (size > 1) snprintf(out, bytes, "%s, %d runs", r->compare->label[group], size);
     else snprintf(out, bytes, "%s", r->runs[gf_group_first(r, group)].name);
@@ -96,15 +96,11 @@ gf_mean_std gf_mean_of(const double *x, int n) {
 }
 
 /* Before its detector starts, a run flags nothing and lambda has its initial value: no number yet. */
-static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
-    const glofnd_options *o = &r->config.method;
-    if (field >= GF_RUN_FLAGGED && field <= GF_RUN_POOLED_F1) return epoch >= o->mask_epoch;
-    if (field == GF_RUN_LAMBDA || field == GF_RUN_LAMBDA_TEXT || field == GF_RUN_LAMBDA_IMAGE) return epoch >= o->update_epoch;
-    return 1;
-}
-
 static double value_at(const gf_run_log *r, gf_run_field field, int64_t epoch) {
-    if (!started(r, field, epoch)) return NAN;
+    const glofnd_options *o = &r->config.method;
+    const int flags = field >= GF_RUN_FLAGGED && field <= GF_RUN_POOLED_F1;
+    const int lambda = field == GF_RUN_LAMBDA || field == GF_RUN_LAMBDA_TEXT || field == GF_RUN_LAMBDA_IMAGE;
+    if ((flags && epoch < o->mask_epoch) || (lambda && epoch < o->update_epoch)) return NAN;
     if (field != GF_RUN_LAMBDA_IMAGE) return r->field[field][epoch];
     /* Mean lambda of images: runs on images have no other, and logs of earlier versions have the mean of both sides. */
     const double image = r->field[GF_RUN_LAMBDA_IMAGE][epoch], all = r->field[GF_RUN_LAMBDA][epoch];
@@ -160,22 +156,20 @@ void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*
     gf_chart c = *form;
     for (int g = 0; g < gf_groups(r); g++) {
         if (shown && !shown(&r->runs[gf_group_first(r, g)])) continue;
-        /* Three arrays: mean of the group, and one standard deviation below and above it. */
-        double **to = &curve[c.count];
         int64_t epochs = 0;
         for (int i = 0; i < r->count; i++)
             if (gf_group_of(r, i) == g && r->runs[i].epochs > epochs) epochs = r->runs[i].epochs;
-        *to = malloc((size_t)(3 * epochs + 1) * sizeof **to);
-        for (int64_t e = 0; *to && e < epochs; e++) {
+        /* Mean of the group, and one standard deviation below and above it. */
+        double *mean = curve[c.count] = malloc((size_t)(3 * epochs + 1) * sizeof *mean);
+        out->failed |= !mean;
+        for (int64_t e = 0; mean && e < epochs; e++) {
             const gf_mean_std m = group_at(r, g, field, e);
             const double std = isfinite(m.std) ? m.std : 0.0;
-            (*to)[e] = m.mean, (*to)[epochs + e] = m.mean - std, (*to)[2 * epochs + e] = m.mean + std;
+            mean[e] = m.mean, mean[epochs + e] = m.mean - std, mean[2 * epochs + e] = m.mean + std;
         }
-        const int64_t n = *to ? epochs : 0;
-        out->failed |= !curve[c.count];
         gf_group_name(r, g, name[c.count], sizeof name[0]);
-        series[c.count] = (gf_series){.name = name[c.count], .y = curve[c.count], .n = n, .colour = g};
-        if (gf_group_size(r, g) > 1) series[c.count].low = curve[c.count] + n, series[c.count].high = curve[c.count] + 2 * n;
+        series[c.count] = (gf_series){.name = name[c.count], .y = mean, .n = mean ? epochs : 0, .colour = g};
+        if (mean && group_size(r, g) > 1) series[c.count].low = mean + epochs, series[c.count].high = mean + 2 * epochs;
         c.count++;
     }
     c.series = series;
@@ -184,7 +178,7 @@ void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*
     for (int s = 0; s < c.count; s++) free(curve[s]);
 }
 
-/* ----- thumbnail ----- */
+/* ----- thumbnails, images of samples, sprite sheets ----- */
 
 /* `length` scaled as the longer side of an image is to `side`. */
 static int scaled(int length, int longer, int side) {
@@ -213,11 +207,8 @@ static glofnd_status resize_centre(gf_error *err, gf_thumbnails *t, const gf_ima
         .pitch = (size_t)out_width,
     };
     TRY(gf_resample(err, &t->resampler, &job));
-    const uint8_t *planes = t->planes;
-    gf_image *to = &t->small;
-    const size_t pixels = (size_t)to->width * (size_t)to->height;
-    for (size_t i = 0; i < pixels; i++)
-        for (size_t c = 0; c < 3; c++) to->rgb[3 * i + c] = planes[c * plane + i];
+    for (size_t i = 0; i < (size_t)out_width * (size_t)out_height; i++)
+        for (size_t c = 0; c < 3; c++) t->small.rgb[3 * i + c] = t->planes[c * plane + i];
     return GLOFND_OK;
 }
 
@@ -227,8 +218,7 @@ glofnd_status gf_thumbnail_scale(gf_error *err, gf_thumbnails *t, const gf_image
             "no thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
     *small = m;
     if (t->square && shorter < t->side) {
-        /* t->small = the centre square of m, enlarged to side x side: pixels stay squares, as smoothing would invent what is not there.
- * */
+        /* The centre square, enlarged: pixels stay squares, as smoothing would invent what is not there. */
         const int left = (m->width - shorter) / 2, top = (m->height - shorter) / 2;
         TRY(gf_image_resize(err, &t->small, t->side, t->side));
         for (int y = 0; y < t->side; y++)
@@ -259,10 +249,8 @@ void gf_thumbnails_free(gf_thumbnails *t) {
     *t = (gf_thumbnails){0};
 }
 
-/* ----- image ----- */
-
 /* A small JPEG of the sample, or a PNG in a build without libjpeg; 0: unreadable. */
-static int encode(gf_page_images *p, int64_t id) {
+static int encode_thumbnail(gf_page_images *p, int64_t id) {
     gf_error err = {{0}};
     p->type = "jpeg";
     if (gf_dataset_read(&err, p->data, id, NULL, &p->sample) != GLOFND_OK) return 0;
@@ -276,7 +264,7 @@ static int encode(gf_page_images *p, int64_t id) {
 int gf_page_image_load(gf_page_images *p, int64_t id) {
     free(p->bytes);
     p->bytes = NULL;
-    const int fits = encode(p, id) && GF_BASE64_BYTES(p->size) <= *p->budget;
+    const int fits = encode_thumbnail(p, id) && GF_BASE64_BYTES(p->size) <= *p->budget;
     if (fits) *p->budget -= GF_BASE64_BYTES(p->size);
     else p->left_out++;
     return fits;
@@ -293,14 +281,10 @@ void gf_page_images_free(gf_page_images *p) {
     gf_sample_free(&p->sample);
 }
 
-/* ----- sprite sheet ----- */
-
-enum { GREY = 128 };
-
 glofnd_status gf_sprite_sheet_init(gf_error *err, gf_sprite_sheet *s, int side, int columns, int rows) {
     s->side = side, s->columns = columns, s->rows = rows, s->count = 0;
     TRY(gf_image_resize(err, &s->image, columns * side, rows * side));
-    memset(s->image.rgb, GREY, 3 * (size_t)s->image.width * (size_t)s->image.height);
+    memset(s->image.rgb, 128 /* grey */, 3 * (size_t)s->image.width * (size_t)s->image.height);
     return GLOFND_OK;
 }
 

@@ -149,7 +149,8 @@ static void example_bars(const example *s) {
     }
 }
 
-void gf_section_example(gf_text *out, const gf_report *r, int group) {
+/* figure of the introduction; needs a snapshot */
+static void section_example(gf_text *out, const gf_report *r, int group) {
     const gf_snapshot *snapshot = group < 0 ? NULL : gf_group_snapshot(r, group);
     const gf_gallery_anchor *a = snapshot && !snapshot->clip ? choose_anchor(&snapshot->side[0]) : NULL;
     size_t budget = GF_PAGE_IMAGES;
@@ -370,7 +371,7 @@ void gf_section_header(gf_text *out, const gf_report *r) {
             gf_text_add(out, ": detection starts in epoch %d", (int)r->runs[0].config.method.mask_epoch + 1);
         gf_text_add(out, ".</p>\n");
     }
-    gf_section_example(out, r, g);
+    section_example(out, r, g);
     if (g >= 0) tiles(out, r, g);
     gf_text_add(out, "<nav>");
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)

@@ -1,4 +1,4 @@
-/* snapshot.c - see snapshot.h. */
+/* snapshot.c - see snapshot.h: the choice of a gallery, then the network of a run on some of its data. */
 #include "report/snapshot.h"
 
 #include <math.h>
@@ -17,10 +17,10 @@
 
 typedef struct chooser {
     const gf_gallery_spec *g;
-    const gf_view_set *others; /* n rows */
-    float *s;                  /* [n] similarities to the current anchor; NaN: the anchor itself */
-    float *part;               /* [batch] */
-    uint8_t *flag;             /* [2][n] */
+    const gf_view_set *rows, *others; /* n rows each, of the same samples */
+    float *s;                         /* [n] similarities to the current anchor; NaN: the anchor itself */
+    float *part;                      /* [batch] */
+    uint8_t *flag;                    /* [n] */
 } chooser;
 
 static double dot(const float *a, const float *b, int64_t dim) {
@@ -29,106 +29,90 @@ static double dot(const float *a, const float *b, int64_t dim) {
     return s;
 }
 
-/* Rows of both sets belong to the same samples. */
 static int same_label(const gf_view_set *s, int64_t a, int64_t b) { return s->label[a] >= 0 && s->label[a] == s->label[b]; }
 
-static void collect(const chooser *b, int64_t anchor, const uint8_t *flag, gf_flagged_samples *f) {
-    const gf_view_set *s = b->g->s;
+/* Counts flagged samples, and selects some at random. */
+static void collect_flagged(const chooser *b, int64_t anchor, gf_flagged_samples *f) {
+    const int64_t n = b->rows->n;
     *f = (gf_flagged_samples){0};
-    for (int64_t i = 0; i < s->n; i++) f->count += flag[i], f->right += flag[i] && same_label(s, anchor, i);
-    for (int64_t k = 0; k < s->n && f->shown < GF_GALLERY_SHOWN; k++) {
-        const int64_t i = gf_permute(b->g->seed + 1, (uint32_t)anchor, s->n, k);
-        if (flag[i]) {
-            /* Keeps the list sorted by descending similarity. */
-            const float similarity = b->s[i];
-            int at = f->shown++;
-            for (; at > 0 && f->similarity[at - 1] < similarity; at--)
-                f->row[at] = f->row[at - 1], f->similarity[at] = f->similarity[at - 1];
-            f->row[at] = i, f->similarity[at] = similarity;
+    for (int64_t i = 0; i < n; i++) f->count += b->flag[i], f->right += b->flag[i] && same_label(b->rows, anchor, i);
+    for (int64_t k = 0; k < n && f->shown < GF_GALLERY_SHOWN; k++) {
+        const int64_t i = gf_permute(b->g->seed + 1, (uint32_t)anchor, n, k);
+        if (!b->flag[i]) continue;
+        int at = f->shown++; /* most similar first */
+        for (; at > 0 && f->similarity[at - 1] < b->s[i]; at--)
+            f->row[at] = f->row[at - 1], f->similarity[at] = f->similarity[at - 1];
+        f->row[at] = i, f->similarity[at] = b->s[i];
+    }
+}
+
+/* FNC: all other samples in random batches; flags the top share alpha of each batch. */
+static void flag_by_batches(const chooser *b, int64_t anchor) {
+    const gf_gallery_spec *g = b->g;
+    const int64_t n = b->rows->n, size = g->batch - 1;
+    memset(b->flag, 0, (size_t)n);
+    for (int64_t first = 0; first + size <= n; first += size) {
+        int64_t count = 0;
+        for (int64_t j = first; j < first + size; j++) {
+            const float x = b->s[gf_permute(g->seed, (uint32_t)anchor, n, j)];
+            if (isfinite(x)) b->part[count++] = x;
+        }
+        if (!count) continue;
+        const float theta = gf_quantile(b->part, count, g->alpha);
+        for (int64_t j = first; j < first + size; j++) {
+            const int64_t i = gf_permute(g->seed, (uint32_t)anchor, n, j);
+            b->flag[i] = b->s[i] > theta;
         }
     }
 }
 
-/* ----- similarity profile ----- */
-
-static int part_of(const gf_similarity_profile *l, double x, int parts) {
-    const int at = (int)((x - l->low) / (l->high - l->low) * parts);
+static int part_of(const gf_similarity_profile *p, double x, int parts) {
+    const int at = (int)((x - p->low) / (p->high - p->low) * parts);
     return at < 0 ? 0 : at < parts ? at : parts - 1;
 }
 
-static double middle_of(const gf_similarity_profile *l, int part) {
-    return l->low + (part + 0.5) / GF_GALLERY_EXAMPLES * (l->high - l->low);
+static void fill_profile(const chooser *b, int64_t anchor, gf_similarity_profile *p) {
+    const int64_t n = b->others->n;
+    *p = (gf_similarity_profile){.low = INFINITY, .high = -INFINITY};
+    for (int k = 0; k < GF_GALLERY_EXAMPLES; k++) p->row[k] = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(b->s[i])) p->low = fmin(p->low, (double)b->s[i]), p->high = fmax(p->high, (double)b->s[i]), p->others++;
+    if (!(p->high > p->low)) p->others = 0;
+    for (int64_t i = 0; p->others && i < n; i++) {
+        if (!isfinite(b->s[i])) continue;
+        const double x = (double)b->s[i];
+        const int bin = part_of(p, x, GF_GALLERY_BINS), part = part_of(p, x, GF_GALLERY_EXAMPLES);
+        const double middle = p->low + (part + 0.5) / GF_GALLERY_EXAMPLES * (p->high - p->low);
+        p->all[bin]++, p->same[bin] += same_label(b->rows, anchor, i);
+        if (p->row[part] < 0 || fabs(x - middle) < fabs((double)p->similarity[part] - middle))
+            p->row[part] = i, p->similarity[part] = b->s[i];
+    }
 }
 
-/* ----- choice ----- */
-
-static int seen_label(const gf_view_set *s, const gf_gallery_anchor *out, int count, int64_t row) {
-    for (int i = 0; i < count; i++)
-        if (same_label(s, out[i].row, row) || out[i].row == row) return 1;
-    return 0;
-}
-
-static int seen(const gf_gallery_anchor *out, int count, int64_t row) {
-    for (int i = 0; i < count; i++)
-        if (out[i].row == row) return 1;
-    return 0;
-}
-
-/* Tries a few hundred candidates: with a detector that flags almost nothing, the gallery has fewer anchors. */
-static int choose(const chooser *b, gf_gallery_anchor *out) {
+/* Tries a few hundred candidates, at first with new labels alone: with a detector that flags almost nothing, the gallery has
+ * fewer anchors. */
+static int choose_anchors(const chooser *b, gf_gallery_anchor *out) {
     const gf_gallery_spec *g = b->g;
-    const int64_t n = g->s->n, tries = GF_MIN(n, 400);
+    const gf_view_set *s = b->rows, *o = b->others;
     int count = 0;
     for (int repeat = 0; repeat < 2; repeat++)
-        for (int64_t k = 0; k < tries && count < GF_GALLERY_ANCHORS; k++) {
-            const int64_t row = gf_permute(g->seed + 2, 0, n, k);
-            if (repeat ? seen(out, count, row) : seen_label(g->s, out, count, row)) continue;
+        for (int64_t k = 0; k < GF_MIN(s->n, 400) && count < GF_GALLERY_ANCHORS; k++) {
+            const int64_t row = gf_permute(g->seed + 2, 0, s->n, k);
+            int seen = 0;
+            for (int i = 0; i < count; i++) seen |= out[i].row == row || (!repeat && same_label(s, out[i].row, row));
+            if (seen) continue;
             gf_gallery_anchor a = {.row = row, .lambda = g->lambda ? g->lambda[row] : NAN};
-            const gf_view_set *s = b->g->s, *o = b->others;
             const float *z = s->z + row * s->dim;
             const double own = sqrt(dot(z, z, s->dim));
             for (int64_t i = 0; i < o->n; i++) {
                 const float *x = o->z + i * s->dim;
                 b->s[i] = i == row ? NAN : (float)(dot(z, x, s->dim) / (own * sqrt(dot(x, x, s->dim))));
             }
-            /* GloFND: samples above the anchor's threshold. */
-            const float lambda = b->g->lambda ? b->g->lambda[row] : NAN;
-            for (int64_t i = 0; i < b->g->s->n; i++) b->flag[i] = b->s[i] > lambda;
-            /* FNC: all other samples in random batches; flags the top share alpha of each batch. */
-            const int64_t batch_count = g->s->n, size = g->batch - 1;
-            uint8_t *flag = b->flag + batch_count;
-            for (int64_t i = 0; i < batch_count; i++) flag[i] = 0;
-            for (int64_t first = 0; first + size <= batch_count; first += size) {
-                int64_t own_count = 0;
-                for (int64_t j = first; j < first + size; j++) {
-                    const float x = b->s[gf_permute(g->seed, (uint32_t)row, batch_count, j)];
-                    if (isfinite(x)) b->part[own_count++] = x;
-                }
-                if (!own_count) continue;
-                const float theta = gf_quantile(b->part, own_count, g->alpha);
-                for (int64_t j = first; j < first + size; j++) {
-                    const int64_t i = gf_permute(g->seed, (uint32_t)row, batch_count, j);
-                    flag[i] = b->s[i] > theta;
-                }
-            }
-            for (int d = 0; d < 2; d++) collect(b, row, b->flag + d * n, &a.by[d]);
-            gf_similarity_profile *l = &a.profile;
-            const int64_t profile_count = b->others->n;
-            *l = (gf_similarity_profile){.low = INFINITY, .high = -INFINITY};
-            for (int m = 0; m < GF_GALLERY_EXAMPLES; m++) l->row[m] = -1;
-            for (int64_t i = 0; i < profile_count; i++)
-                if (isfinite(b->s[i]))
-                    l->low = fmin(l->low, (double)b->s[i]), l->high = fmax(l->high, (double)b->s[i]), l->others++;
-            if (!(l->high > l->low)) l->others = 0;
-            for (int64_t i = 0; l->others && i < profile_count; i++)
-                if (isfinite(b->s[i])) {
-                    const double x = (double)b->s[i];
-                    const int bin = part_of(l, x, GF_GALLERY_BINS), part = part_of(l, x, GF_GALLERY_EXAMPLES);
-                    const int closer =
-                        l->row[part] < 0 || fabs(x - middle_of(l, part)) < fabs((double)l->similarity[part] - middle_of(l, part));
-                    l->all[bin]++, l->same[bin] += same_label(b->g->s, row, i);
-                    if (closer) l->row[part] = i, l->similarity[part] = b->s[i];
-                }
+            for (int64_t i = 0; i < s->n; i++) b->flag[i] = b->s[i] > a.lambda; /* GloFND */
+            collect_flagged(b, row, &a.by[0]);
+            flag_by_batches(b, row);
+            collect_flagged(b, row, &a.by[1]);
+            fill_profile(b, row, &a.profile);
             if (a.by[g->lambda ? 0 : 1].count) out[count++] = a;
         }
     return count;
@@ -140,12 +124,13 @@ glofnd_status gf_gallery_choose(gf_error *err, const gf_gallery_spec *g, gf_gall
     if (g->s->n < 3) return GLOFND_OK;
     spec.batch = g->batch < 3 ? 3 : GF_MIN(g->batch, g->s->n);
     chooser b = {.g = &spec,
+                 .rows = g->s,
                  .others = gf_view_columns(g->s),
                  .s = malloc((size_t)g->s->n * sizeof *b.s),
                  .part = malloc((size_t)spec.batch * sizeof *b.part),
-                 .flag = malloc(2 * (size_t)g->s->n)};
+                 .flag = malloc((size_t)g->s->n)};
     const int ok = b.s && b.part && b.flag;
-    if (ok) *count = choose(&b, out);
+    if (ok) *count = choose_anchors(&b, out);
     free(b.s);
     free(b.part);
     free(b.flag);
@@ -172,10 +157,8 @@ static int by_id(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* ----- samples ----- */
-
 /* Features (or projections of the head) of centre crops; unreadable samples are rows of zeros. */
-static glofnd_status encode(gf_error *err, job *j, int head, const int64_t *ids, int64_t n, gf_features *f) {
+static glofnd_status encode_samples(gf_error *err, job *j, int head, const int64_t *ids, int64_t n, gf_features *f) {
     gf_run_encoder *e = NULL;
     const gf_encode_spec spec = {.ids = ids, .id_count = n, .aligned = 1, .progress = report_progress, .user = j};
     TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.run = j->spec->run, .head = head}, &e));
@@ -187,8 +170,6 @@ static glofnd_status encode(gf_error *err, job *j, int head, const int64_t *ids,
     gf_run_encoder_free(e);
     return status;
 }
-
-/* ----- map ----- */
 
 /* Share of rows whose nearest other row, by cosine, has the same label. One of the two nearest may be the row itself. */
 static glofnd_status neighbour_agreement(gf_error *err, const gf_features *f, int threads, double *out) {
@@ -220,24 +201,21 @@ static glofnd_status draw_map(gf_error *err, job *j, gf_features *f) {
     return gf_tsne(err, f->x, f->n, f->dim, &(gf_tsne_spec){.threads = gf_trained_run_threads(j->run)}, l->tsne, NULL);
 }
 
-/* ----- thresholds ----- */
-
-enum { DRAWS = 4 }; /* FNC batches of each row */
-
-static float *values(gf_snapshot_values *v, int64_t n) {
+static float *alloc_values(gf_snapshot_values *v, int64_t n) {
     v->n = n;
     return v->x = malloc((size_t)n * sizeof *v->x);
 }
 
 /* Thresholds of the samples of `rows`, `views` consecutive rows each; which: side of gf_trained_run_lambda(). */
 static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *rows, int views, int which) {
+    enum { DRAWS = 4 }; /* FNC batches of each row */
     gf_snapshot_side *side = &j->out->side[which];
     const int64_t anchors = rows->n / views, batch = GF_MIN(j->config->batch, anchors);
     const gf_sweep_job sweep = {.threads = gf_trained_run_threads(j->run)};
     const double alpha = j->out->alpha;
     int64_t *id = malloc((size_t)anchors * sizeof *id);
-    const int ok =
-        id && values(&side->lambda, anchors) && values(&side->optimum, anchors) && values(&side->fnc, anchors * DRAWS * views);
+    const int ok = id && alloc_values(&side->lambda, anchors) && alloc_values(&side->optimum, anchors) &&
+                   alloc_values(&side->fnc, anchors * DRAWS * views);
     glofnd_status status = ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)anchors);
     for (int64_t i = 0; ok && i < anchors; i++) id[i] = rows->id[views * i];
     if (ok) side->learned = gf_trained_run_lambda(j->run, which, id, anchors, side->lambda.x);
@@ -255,8 +233,6 @@ static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *r
     return status;
 }
 
-/* ----- gallery ----- */
-
 static glofnd_status make_gallery(gf_error *err, job *j, const gf_view_set *rows, int which) {
     gf_snapshot_side *side = &j->out->side[which];
     float *lambda = malloc((size_t)(rows->n > 0 ? rows->n : 1) * sizeof *lambda);
@@ -270,9 +246,32 @@ static glofnd_status make_gallery(gf_error *err, job *j, const gf_view_set *rows
     return status;
 }
 
-/* ----- snapshot ----- */
+/* Projections of random samples, in the order of the data; only these are decoded, and readable ones are kept. */
+static glofnd_status sample_set(gf_error *err, job *j, gf_view_set *s) {
+    const int64_t total = j->out->total, n = GF_MIN(j->spec->samples, total);
+    gf_features f = {0};
+    int64_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
+    FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)n);
+    for (int64_t k = 0; k < n; k++) ids[k] = gf_permute(1, 0, total, k);
+    qsort(ids, (size_t)n, sizeof *ids, by_id);
+    j->stage = "images";
+    glofnd_status status = encode_samples(err, j, 1, ids, n, &f);
+    if (status == GLOFND_OK) status = gf_view_set_alloc(err, s, n, f.dim);
+    if (status == GLOFND_OK) s->n = 0;
+    for (int64_t i = 0; status == GLOFND_OK && i < f.n; i++) {
+        const float *x = f.x + i * f.dim;
+        int64_t k = 0;
+        while (k < f.dim && x[k] == 0.0f) k++;
+        if (k == f.dim) continue;
+        memcpy(s->z + s->n * s->dim, x, (size_t)s->dim * sizeof *s->z);
+        s->id[s->n] = ids[i], s->label[s->n++] = f.label[i];
+    }
+    gf_features_free(&f);
+    free(ids);
+    return status;
+}
 
-static glofnd_status make(gf_error *err, job *j) {
+static glofnd_status make_snapshot(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
     const gf_trained_run_spec spec = {
         .run = j->spec->run, .data = j->spec->data, .partial = 1, .progress = report_progress, .user = j};
@@ -288,66 +287,36 @@ static glofnd_status make(gf_error *err, job *j) {
     FAIL_IF(err, !(l->alpha > 0.0 && l->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g; it flags no pair", l->alpha);
     const char *own = gf_run_encoder_data(gf_trained_run_encoder(j->run));
     TRY(gf_dataset_open(err, j->spec->data && *j->spec->data ? j->spec->data : own, &l->data));
-    /* Projections of random samples, in the order of the data; only these are decoded. */
-    gf_snapshot *m = j->out;
-    const int64_t n = GF_MIN(j->spec->samples, m->total);
-    gf_features f = {0};
-    int64_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
-    FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)n);
-    for (int64_t k = 0; k < n; k++) ids[k] = gf_permute(1, 0, m->total, k);
-    qsort(ids, (size_t)n, sizeof *ids, by_id);
-    j->stage = "images";
-    glofnd_status status = encode(err, j, 1, ids, n, &f);
-    if (status == GLOFND_OK) status = gf_view_set_alloc(err, &m->set, n, f.dim);
-    if (status == GLOFND_OK) {
-        /* Keeps the readable samples. */
-        gf_view_set *s = &m->set;
-        s->n = 0;
-        for (int64_t i = 0; i < f.n; i++) {
-            const float *x = f.x + i * f.dim;
-            int64_t k = 0;
-            while (k < f.dim && x[k] == 0.0f) k++;
-            if (k == f.dim) continue;
-            memcpy(s->z + s->n * s->dim, f.x + i * f.dim, (size_t)s->dim * sizeof *s->z);
-            s->id[s->n] = ids[i], s->label[s->n++] = f.label[i];
-        }
-    }
-    gf_features_free(&f);
-    free(ids);
-    TRY(status);
-    /* Features of the samples of the gallery. */
-    gf_snapshot *snapshot = j->out;
+    TRY(sample_set(err, j, &l->set));
     gf_features features = {0};
     j->stage = "features";
-    glofnd_status map_status = encode(err, j, 0, snapshot->set.id, snapshot->set.n, &features);
-    if (map_status == GLOFND_OK) {
+    glofnd_status status = encode_samples(err, j, 0, l->set.id, l->set.n, &features);
+    if (status == GLOFND_OK) {
         gf_features_unit(&features);
-        map_status = neighbour_agreement(err, &features, gf_trained_run_threads(j->run), &snapshot->neighbours);
+        status = neighbour_agreement(err, &features, gf_trained_run_threads(j->run), &l->neighbours);
     }
-    if (map_status == GLOFND_OK) map_status = draw_map(err, j, &features);
+    if (status == GLOFND_OK) status = draw_map(err, j, &features);
     gf_features_free(&features);
-    TRY(map_status);
-    gf_snapshot *sides_l = j->out;
-    sides_l->sides = sides_l->clip ? 2 : 1;
-    if (!sides_l->clip) {
-        TRY(make_gallery(err, j, &sides_l->set, 0));
-        /* As in `glofnd eval threshold`, with fewer views. */
-        const int64_t sides_count = j->out->total, batch = GF_MIN(j->config->batch, sides_count);
-        gf_view_set views = {0};
-        j->stage = "views";
-        TRY(gf_trained_run_augmented(err, j->run, batch, GF_MIN(j->spec->samples, sides_count), 1, &views));
-        const glofnd_status sides_status = find_thresholds(err, j, &views, 2, 0);
-        gf_view_set_free(&views);
-        return sides_status;
+    TRY(status);
+    l->sides = l->clip ? 2 : 1;
+    if (l->clip) {
+        j->stage = "pairs";
+        TRY(gf_trained_run_image_text(err, j->run, j->spec->samples, &l->image, &l->text));
+        for (int s = 0; s < 2; s++) {
+            const gf_view_set *rows = s ? &l->text : &l->image;
+            TRY(make_gallery(err, j, rows, s));
+            TRY(find_thresholds(err, j, rows, 1, s));
+        }
+        return GLOFND_OK;
     }
-    j->stage = "pairs";
-    TRY(gf_trained_run_image_text(err, j->run, j->spec->samples, &sides_l->image, &sides_l->text));
-    for (int s = 0; s < 2; s++) {
-        const gf_view_set *rows = s ? &sides_l->text : &sides_l->image;
-        TRY(make_gallery(err, j, rows, s));
-        TRY(find_thresholds(err, j, rows, 1, s));
-    }
-    return GLOFND_OK;
+    TRY(make_gallery(err, j, &l->set, 0));
+    /* As in `glofnd eval threshold`, with fewer views. */
+    gf_view_set views = {0};
+    j->stage = "views";
+    TRY(gf_trained_run_augmented(err, j->run, GF_MIN(j->config->batch, l->total), GF_MIN(j->spec->samples, l->total), 1, &views));
+    status = find_thresholds(err, j, &views, 2, 0);
+    gf_view_set_free(&views);
+    return status;
 }
 
 void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out) {
@@ -355,7 +324,7 @@ void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out) {
     job j = {.spec = spec, .out = out, .stage = ""};
     *out = (gf_snapshot){.step = -1, .neighbours = NAN};
     for (int s = 0; s < 2; s++) out->side[s].lambda_mae = out->side[s].fnc_mae = NAN;
-    const glofnd_status status = make(&err, &j);
+    const glofnd_status status = make_snapshot(&err, &j);
     out->made = status == GLOFND_OK;
     if (!out->made) snprintf(out->why, sizeof out->why, "%s", err.text[0] ? err.text : glofnd_status_text(status));
     gf_trained_run_free(j.run);

@@ -27,9 +27,7 @@ static const column columns[COLUMNS] = {
     {"vs first", "difference in points to the run with the same seed and the configuration of the first run"},
 };
 
-static int shown(const gf_report *r, int c) { return c < QUALITY || c >= SCORE || gf_is_labelled(r); }
-
-static int column_count(const gf_report *r) { return gf_is_labelled(r) ? COLUMNS : COLUMNS - (SCORE - QUALITY); }
+static int is_shown(const gf_report *r, int c) { return c < QUALITY || c >= SCORE || gf_is_labelled(r); }
 
 static column column_of(const gf_score *s, int c) {
     if (c != SCORE) return columns[c];
@@ -52,13 +50,13 @@ static double baseline_score(const gf_report *r, const gf_score *s, int run) {
 /* A header, the untrained network if evaluated, then the runs; returns the first row of runs. */
 static int fill_table(const gf_report *r, const gf_score *s, gf_table *t) {
     const double untrained = gf_score_of(s, &r->runs[0], 1);
-    *t = (gf_table){.columns = column_count(r)};
+    *t = (gf_table){.columns = gf_is_labelled(r) ? COLUMNS : COLUMNS - (SCORE - QUALITY)};
     for (int c = 0; c < COLUMNS; c++)
-        if (shown(r, c)) gf_table_add(t, "%s", column_of(s, c).name);
+        if (is_shown(r, c)) gf_table_add(t, "%s", column_of(s, c).name);
     if (isfinite(untrained)) {
         gf_table_add(t, "(untrained)");
         for (int c = 1; c < SCORE; c++)
-            if (shown(r, c)) gf_table_add(t, "-");
+            if (is_shown(r, c)) gf_table_add(t, "-");
         gf_table_number(t, untrained, 1);
         gf_table_difference(t, untrained - gf_score_of(s, &r->runs[0], 0), 1);
     }
@@ -97,18 +95,6 @@ void gf_summary_text(gf_text *out, const gf_report *r) {
     gf_text_add(out, "\n");
 }
 
-static void html_row(gf_text *out, char (*cell)[GF_TABLE_CELL], int columns_shown, int colour) {
-    gf_text_add(out, "<tr><th scope=\"row\">");
-    if (colour >= 0) gf_svg_swatch(out, colour);
-    gf_page_name(out, cell[0]);
-    gf_text_add(out, "</th>");
-    for (int c = 1; c < columns_shown; c++) {
-        gf_text_add(out, c == 1 ? "<td class=\"word\">" : "<td>");
-        gf_text_html(out, "", cell[c], "</td>");
-    }
-    gf_text_add(out, "</tr>\n");
-}
-
 void gf_summary_html(gf_text *out, const gf_report *r) {
     const gf_score s = gf_score_choose(r);
     gf_table t;
@@ -116,13 +102,20 @@ void gf_summary_html(gf_text *out, const gf_report *r) {
     out->failed |= t.failed;
     gf_text_add(out, "<div class=\"wide\"><table>\n<tr>");
     for (int c = 0; c < COLUMNS; c++) {
-        if (!shown(r, c)) continue;
+        if (!is_shown(r, c)) continue;
         gf_text_add(out, "<th scope=\"col\" title=\"%s\">", column_of(&s, c).meaning);
         gf_text_html(out, "", column_of(&s, c).name, "</th>");
     }
     gf_text_add(out, "</tr>\n");
-    for (int row = 1; (row + 1) * t.columns <= t.cells; row++)
-        html_row(out, t.cell + row * t.columns, t.columns, row < first ? -1 : gf_group_of(r, row - first));
+    for (int row = 1; (row + 1) * t.columns <= t.cells; row++) {
+        char(*cell)[GF_TABLE_CELL] = t.cell + row * t.columns;
+        gf_text_add(out, "<tr><th scope=\"row\">");
+        if (row >= first) gf_svg_swatch(out, gf_group_of(r, row - first));
+        gf_page_name(out, cell[0]);
+        gf_text_add(out, "</th>");
+        for (int c = 1; c < t.columns; c++) gf_text_html(out, c == 1 ? "<td class=\"word\">" : "<td>", cell[c], "</td>");
+        gf_text_add(out, "</tr>\n");
+    }
     gf_text_add(out, "</table></div>\n");
     gf_table_free(&t);
 }

@@ -1,4 +1,4 @@
-/* watch.c - see watch.h. */
+/* watch.c - curves of a run for a terminal; see summary.h. */
 #include "report/summary.h"
 
 #include <math.h>
@@ -20,8 +20,6 @@ typedef struct curve {
     int colour; /* of the escape sequence */
     int digits;
 } curve;
-
-/* ----- plot ----- */
 
 static int range_of(const curve *c, double *low, double *high) {
     *low = INFINITY, *high = -INFINITY;
@@ -50,12 +48,12 @@ static double last_value(const curve *c) {
 }
 
 /* At most 8 characters. */
-static void number(double x, int digits, char out[32]) {
+static void write_number(double x, int digits, char out[32]) {
     if (fabs(x) < 1000.0) snprintf(out, 32, "%.*f", digits, x);
     else snprintf(out, 32, "%.2e", x);
 }
 
-static void plot(gf_text *out, const curve *c, double x_end, int rows, const gf_watch_size *size) {
+static void plot_curve(gf_text *out, const curve *c, double x_end, int rows, const gf_watch_size *size) {
     double low, high;
     char now[32], top[32], bottom[32];
     const int columns = size->columns - AXIS - 2;
@@ -77,7 +75,7 @@ static void plot(gf_text *out, const curve *c, double x_end, int rows, const gf_
     paint(out, c->colour, size->colour);
     gf_text_add(out, "%s", c->title);
     paint(out, 0, size->colour);
-    number(last_value(c), c->digits, now), number(high, c->digits, top), number(low, c->digits, bottom);
+    write_number(last_value(c), c->digits, now), write_number(high, c->digits, top), write_number(low, c->digits, bottom);
     gf_text_add(out, "  now %s%s\n", now, c->unit);
     for (int y = 0; y < rows; y++) {
         if (y == 0) gf_text_add(out, "%*s ┤", AXIS - 1, top);
@@ -90,8 +88,6 @@ static void plot(gf_text *out, const curve *c, double x_end, int rows, const gf_
     }
     gf_braille_free(&b);
 }
-
-/* ----- header ----- */
 
 double gf_watch_remaining(const gf_run_log *r) {
     const double total = (double)r->config.epochs * (double)r->epoch_steps, speed = gf_run_step_mean(r, GF_STEP_SPEED, RECENT);
@@ -112,13 +108,6 @@ static void add_clipped(gf_text *out, const char *text, int columns) {
 /* Leaves out values that are not finite. */
 static void add_figure(char *line, size_t bytes, size_t *used, const char *fmt, double x) {
     if (isfinite(x) && fabs(x) < 1e15 && *used + 48 < bytes) *used += (size_t)snprintf(line + *used, bytes - *used, fmt, x);
-}
-
-/* ----- frame ----- */
-
-static int has_values(const curve *c) {
-    double low, high;
-    return range_of(c, &low, &high);
 }
 
 static int clamp(int x, int min, int max) { return x < min ? min : x > max ? max : x; }
@@ -157,11 +146,10 @@ void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size
         for (int64_t i = 0; i < r->steps; i++) place[i] = gf_run_place(r, i), flagged[i] = 100.0 - r->step[GF_STEP_KEPT][i];
         for (int64_t e = 0; e < r->epochs; e++) epoch[e] = (double)(e + 1) * (r->epoch_steps ? 1.0 : 0.0);
         /* Epochs without a value leave a gap in a curve; evaluations are rare, and their points belong together. */
-        const double *y = r->field[GF_RUN_KNN];
-        const int64_t gaps_count = r->epochs;
+        const double *knn = r->field[GF_RUN_KNN];
         int64_t knn_n = 0;
-        for (int64_t i = 0; i < gaps_count; i++)
-            if (isfinite(y[i])) knn_x[knn_n] = epoch[i], knn_y[knn_n++] = y[i];
+        for (int64_t e = 0; e < r->epochs; e++)
+            if (isfinite(knn[e])) knn_x[knn_n] = epoch[e], knn_y[knn_n++] = knn[e];
         const int by_epoch = r->steps < 2 && r->epochs > 0; /* no curve of steps in a run shorter than log_steps */
         const curve all[] = {
             {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
@@ -172,20 +160,20 @@ void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size
         };
         enum { CURVES = sizeof all / sizeof *all, KNN = CURVES - 1 };
         const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
-        int shown = 0, frame_left = s.rows - 3;
-        double x_end = fmax(r->steps ? place[r->steps - 1] : 0.0, r->epochs ? epoch[r->epochs - 1] : 0.0);
-        for (int k = 0; k < CURVES; k++) shown += has_values(&all[k]) && (k == 0 || k == KNN || detects);
+        int visible[CURVES], shown = 0;
+        const int rows_left = s.rows - 3;
+        double low, high, x_end = fmax(r->steps ? place[r->steps - 1] : 0.0, r->epochs ? epoch[r->epochs - 1] : 0.0);
+        for (int k = 0; k < CURVES; k++) shown += visible[k] = range_of(&all[k], &low, &high) && (k == 0 || k == KNN || detects);
         if (!shown) {
             gf_text_add(out, "no logged step yet\n");
         } else {
-            while (shown > 1 && frame_left / shown < 4) shown--;
-            const int rows = frame_left / shown - 1 > 2 ? frame_left / shown - 1 : 2;
+            while (shown > 1 && rows_left / shown < 4) shown--;
+            const int rows = rows_left / shown - 1 > 2 ? rows_left / shown - 1 : 2;
             for (int k = 0; k < CURVES && shown; k++)
-                if (has_values(&all[k]) && (k == 0 || k == KNN || detects)) plot(out, &all[k], x_end, rows, &s), shown--;
+                if (visible[k]) plot_curve(out, &all[k], x_end, rows, &s), shown--;
             char end[40];
-            const int frame_count = snprintf(end, sizeof end, r->epoch_steps > 0 ? "epoch %.4g" : "step %.0f", x_end);
-            gf_text_add(out, "%*s0%*s\n", AXIS + 1, "",
-                        s.columns - AXIS - 2 - 1 > frame_count ? s.columns - AXIS - 3 : frame_count + 1, end);
+            const int used = snprintf(end, sizeof end, r->epoch_steps > 0 ? "epoch %.4g" : "step %.0f", x_end);
+            gf_text_add(out, "%*s0%*s\n", AXIS + 1, "", s.columns - AXIS - 2 - 1 > used ? s.columns - AXIS - 3 : used + 1, end);
         }
     }
     free(scratch);

@@ -32,7 +32,7 @@ static int hidden_before(int byte) {
 
 uint32_t gf_bpe_letter(uint8_t byte) { return is_visible(byte) ? byte : 256u + (uint32_t)hidden_before(byte); }
 
-int gf_bpe_byte(uint32_t letter) {
+static int gf_bpe_byte(uint32_t letter) {
     if (letter < 256) return is_visible((int)letter) ? (int)letter : -1;
     for (int b = 0, next = 256; b < 256; b++) {
         if (is_visible(b)) continue;

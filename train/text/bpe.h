@@ -84,7 +84,6 @@ size_t gf_symbols_join(const gf_symbols *s, int32_t left, int32_t right, uint8_t
 
 /* The character of a file that stands for a byte, and back; -1: stands for none. */
 uint32_t gf_bpe_letter(uint8_t byte);
-int gf_bpe_byte(uint32_t letter);
 
 /* ----- merges files: text that may be gzip ----- */
 
