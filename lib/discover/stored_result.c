@@ -121,10 +121,9 @@ static glofnd_status rethreshold_lists(gf_error *err, rethresholding *a, int new
         } else {
             FAIL_IF(err, !(limit == gf_discover_dup(&a->x->s, a->d->dim)), GLOFND_E_ARGUMENT,
                     "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, "
-                    "too; use "
-                    "dup above %.9g, or search again with a larger top",
+                    "too; use dup=%.9g or more, or search again with top=%lld or more",
                     (long long)own_old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], a->s->dup,
-                    (double)needed);
+                    (double)nextafterf(needed, 2.0f), (long long)own_old->top + 1);
             memcpy(a->r->f.copies, own_old->copies, (size_t)own_old->n * sizeof *own_old->copies);
             memcpy(a->r->f.copy_root, own_old->copy_root, (size_t)own_old->n * sizeof *own_old->copy_root);
         }

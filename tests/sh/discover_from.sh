@@ -70,9 +70,9 @@ diff -r parts_again parts_fresh > out || fail "splits of the stored result"
 expect 1 "lists 5 neighbours of each row; a threshold of rank 7 needs as many: use --k=4 or less" \
     discover --from stored --k 6 --out z
 expect 1 "are all of similarity" discover --from stored --dup 0.5 --out z
-limit=$(sed -n 's/.*use dup above \([0-9.]*\),.*/\1/p' err)
+limit=$(sed -n 's/.*use --dup=\([0-9.]*\) or more,.*/\1/p' err)
 [ -n "$limit" ] || fail "no similarity is named"
-expect 0 written discover --from stored --dup $(python3 -c "print($limit + 1e-6)") --out z
+expect 0 written discover --from stored --dup $limit --out z
 rm -r z
 expect 1 "are all of similarity" discover --from stored --dup $(python3 -c "print($limit - 1e-6)") --out z
 expect 1 "lists 5 neighbours of each row; --top=6 needs a new search" discover --from stored --top 6 --out z
