@@ -31,17 +31,13 @@ const cli_verb cmd_eval = {.name = "eval",
 
 const char *const eval_metrics[] = {"top1", "mean", NULL};
 
-const char *eval_name(const char *text, char *name, size_t bytes) {
-    text += *text == '='; /* an empty NAME is none */
-    const size_t kind = strcspn(text, ":="), most = bytes - 1;
-    snprintf(name, bytes, "%.*s", (int)(kind < most ? kind : most), text);
-    return text[kind] == '=' ? text + kind + 1 : text;
-}
-
 glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out) {
+    const char *begin = text + (*text == '='); /* an empty NAME is none */
+    const size_t kind = strcspn(begin, ":="), most = sizeof out->name - 1;
+    snprintf(out->name, sizeof out->name, "%.*s", (int)GF_MIN(kind, most), begin);
+    const char *spec = begin[kind] == '=' ? begin + kind + 1 : begin, *colon = strchr(spec, ':');
     /* "folder:DIR" without options: DIR, else NULL. */
-    const char *spec = eval_name(text, out->name, sizeof out->name), *colon = strchr(spec, ':'),
-               *dir = strncmp(spec, "folder:", 7) == 0 && !strchr(spec, '?') ? spec + 7 : NULL;
+    const char *dir = strncmp(spec, "folder:", 7) == 0 && !strchr(spec, '?') ? spec + 7 : NULL;
     out->known = gf_known_find(out->name);
     if (out->known && spec != text && (!colon || !gf_dataset_is_format(spec, (size_t)(colon - spec)))) dir = spec;
     else if (!out->known || !dir || !gf_known_recognise(out->known, dir)) dir = NULL;
@@ -107,16 +103,6 @@ static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_samples *
 glofnd_status eval_encode_split(gf_error *err, gf_run_encoder *e, const gf_split *split, gf_features *train, gf_features *test) {
     TRY(encode(err, e, &split->train, "training samples", train));
     return encode(err, e, &split->test, "test samples", test);
-}
-
-glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test) {
-    gf_run_encoder *e = NULL;
-    gf_split split = {0};
-    glofnd_status status = eval_open(err, s, &e, &split);
-    if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, train, test);
-    gf_split_free(&split);
-    gf_run_encoder_free(e);
-    return status;
 }
 
 glofnd_status eval_open_trained(gf_error *err, const char *what, eval_samples *s, eval_progress *progress, gf_trained_run **run,
@@ -210,19 +196,15 @@ static glofnd_status read_rows(gf_error *err, const char *path, const char *labe
     return GLOFND_OK;
 }
 
-/* Classifiers take memory for every label up to the largest one. */
-static glofnd_status check_labels(gf_error *err, const char *path, const gf_features *d) {
-    for (int64_t i = 0; i < d->n; i++)
-        FAIL_IF(err, d->label[i] >= GF_CLASSES_MAX, GLOFND_E_FORMAT,
-                "%.300s: label %d of row %lld; expected less than %d: number the classes 0, 1, 2 ...", path, (int)d->label[i],
-                (long long)i, GF_CLASSES_MAX);
-    return GLOFND_OK;
-}
-
 static glofnd_status read_features(gf_error *err, const char *path, const char *labels, gf_features *out) {
     gf_features d = {0};
     glofnd_status status = read_rows(err, path, labels, &d);
-    if (status == GLOFND_OK) status = check_labels(err, labels, &d);
+    /* Classifiers take memory for every label up to the largest one. */
+    for (int64_t i = 0; i < d.n && status == GLOFND_OK; i++)
+        if (d.label[i] >= GF_CLASSES_MAX)
+            status = gf_fail(err, GLOFND_E_FORMAT,
+                             "%.300s: label %d of row %lld; expected less than %d: number the classes 0, 1, 2 ...", labels,
+                             (int)d.label[i], (long long)i, GF_CLASSES_MAX);
     if (status != GLOFND_OK) {
         gf_features_free(&d);
         return status;

@@ -1,4 +1,4 @@
-/* cmd_eval_clip.c - */
+/* cmd_eval_clip.c - glofnd eval zeroshot and eval retrieval: what the encoders of an image-text run know without training. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,27 +16,36 @@
 #include "programs/eval/eval.h"
 #include "programs/trained_run.h"
 
-/* ----- eval clip ----- */
+/* ----- both encoders of a run ----- */
 
-/* ----- encoders ----- */
+typedef struct encoders { /* all zero: none */
+    gf_run_encoder *image, *text;
+} encoders;
 
-glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec, eval_encoders *out) {
+/* `spec`: of the images. After a failure, too, to be freed. E_ARGUMENT: a run without encoder of captions. */
+static glofnd_status encoders_open(gf_error *err, const gf_run_encoder_spec *spec, encoders *out) {
     gf_run_encoder_spec text = *spec;
     text.text = 1;
-    *out = (eval_encoders){0};
+    *out = (encoders){0};
     TRY(gf_run_encoder_create(err, &text, &out->text));
     return device_flags_open(err, "eval", spec, &out->image);
 }
 
-void eval_encoders_free(eval_encoders *t) {
-    gf_run_encoder_free(t->image);
-    gf_run_encoder_free(t->text);
-    *t = (eval_encoders){0};
+static void encoders_free(encoders *both) {
+    gf_run_encoder_free(both->image);
+    gf_run_encoder_free(both->text);
+    *both = (encoders){0};
 }
 
-/* ----- retrieval ----- */
+/* ----- ranking images and captions ----- */
 
-glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out) {
+typedef struct retrieved {
+    gf_retrieval found;
+    int64_t dim, repeated, lost; /* as gf_text_pairs */
+} retrieved;
+
+/* Ranks what is there, on in->job.threads threads (0: all). */
+static glofnd_status rank_pairs(gf_error *err, gf_retrieval_input *in, gf_retrieval *out) {
     eval_progress line;
     in->job.watch = (gf_job_progress){.progress = eval_progress_pairs, .user = &line};
     eval_progress_begin(&line, "");
@@ -53,7 +62,8 @@ static void draw_captions(void *user, int64_t done, int64_t total) {
     eval_progress_draw(line, done, total);
 }
 
-glofnd_status eval_retrieve(gf_error *err, const eval_encoders *t, const char *spec, eval_retrieved *out) {
+/* Encodes images and captions, with a line about it, and ranks. */
+static glofnd_status rank_dataset(gf_error *err, const encoders *both, const char *spec, retrieved *out) {
     gf_dataset *data = NULL;
     gf_text_pairs pairs = {0};
     eval_progress line;
@@ -64,19 +74,18 @@ glofnd_status eval_retrieve(gf_error *err, const eval_encoders *t, const char *s
     glofnd_status status = gf_dataset_open(err, spec, &data);
     eval_note(data);
     eval_progress_begin(&line, "images");
-    if (status == GLOFND_OK) status = gf_encode_pairs(err, t->image, t->text, data, watch, &pairs);
+    if (status == GLOFND_OK) status = gf_encode_pairs(err, both->image, both->text, data, watch, &pairs);
     eval_progress_end(&line);
     if (status == GLOFND_OK) {
-        const int threads = gf_run_encoder_threads(t->image);
         gf_retrieval_input in = {.image = pairs.image.x,
                                  .text = pairs.text.x,
                                  .images = pairs.image.n,
                                  .texts = pairs.text.n,
                                  .dim = pairs.image.dim,
                                  .owner = pairs.owner,
-                                 .job.threads = threads};
+                                 .job.threads = gf_run_encoder_threads(both->image)};
         out->dim = pairs.image.dim, out->repeated = pairs.repeated, out->lost = pairs.lost;
-        status = eval_rank(err, &in, &out->found);
+        status = rank_pairs(err, &in, &out->found);
     }
     gf_text_pairs_free(&pairs);
     gf_dataset_free(data);
@@ -93,7 +102,8 @@ static void put_recalls(gf_eval_writer *log, const char *side, const gf_recalls 
     gf_eval_put_number(log, key, r->mean);
 }
 
-glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r) {
+/* `name`: of the dataset, short. */
+static glofnd_status record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r) {
     gf_eval_writer log = {0};
     TRY(gf_eval_writer_open(err, &log, s->run));
     eval_log_begin(&log, "retrieval", "retrieval", s);
@@ -107,35 +117,35 @@ glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const 
     return gf_eval_writer_close(&log);
 }
 
-/* ----- flags ----- */
+/* ---------- eval zeroshot: images classified by sentences about the classes, on one dataset or many ---------- */
 
-/* The value of "--NAME VALUE" or "--NAME=VALUE" at argv[*i], which moves to its last word; NULL: a different word. */
-static const char *value_at(int argc, char **argv, int *i, const char *name) {
-    const size_t n = strlen(name);
-    const char *word = argv[*i];
-    if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, n) != 0) return NULL;
-    if (word[2 + n] == '=') return word + 3 + n;
-    return word[2 + n] == 0 && *i + 1 < argc ? argv[++*i] : NULL;
-}
+typedef struct zeroshot_set { /* a row of the table */
+    eval_dataset data;
+    int retrieval; /* by captions, not by classes */
+    gf_scoring scoring;
+    const gf_datacomp_task *task;    /* of the benchmark that has this name; NULL: none */
+    int of_benchmark;                /* found in the folder of the benchmark */
+    const char *classes, *templates; /* files; NULL: the data's names, our own sentences */
+    char own_templates[PATH_MAX];    /* the file that came with the data */
+    eval_samples samples;
+    uint32_t classes_sum, templates_sum; /* found: checksums of the names and sentences */
+    gf_zeroshot found;
+    retrieved retrieved;
+    gf_associations associated;
+} zeroshot_set;
 
-int eval_gather(int *argc, char **argv, const char *name, const char **value, int max) {
-    int kept = 1, found = 0, plain = 0;
-    for (int i = 1; i < *argc; i++) {
-        const int first = i;
-        plain |= strcmp(argv[i], "--") == 0; /* all after it are words */
-        const char *text = plain ? NULL : value_at(*argc, argv, &i, name);
-        if (!text) argv[kept++] = argv[first];
-        else if (found < max) value[found++] = text;
-        else {
-            gf_print(stderr, "glofnd %s: --%s is given more than %d times\n", argv[0], name, max);
-            return -1;
-        }
-    }
-    *argc = kept;
-    return found;
-}
+typedef struct zeroshot_job {
+    const char *run;
+    gf_encoder_device where;
+    int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
+    gf_option_strings data, retrieval, classes, templates;
+    const char *datacomp; /* the folder with the benchmark's evaluation sets; NULL: none */
+    zeroshot_set *set;    /* [sets] */
+    int sets;
+    encoders encoders;
+} zeroshot_job;
 
-/* ----- zeroshot ----- */
+/* ----- one dataset ----- */
 
 /* Sentences: those of a file, of the data, or our own. */
 static glofnd_status read_prompts(gf_error *err, zeroshot_set *s, const gf_dataset *data, gf_prompts *out) {
@@ -144,7 +154,8 @@ static glofnd_status read_prompts(gf_error *err, zeroshot_set *s, const gf_datas
     return gf_prompts_classes(err, data, s->classes, &out->classes);
 }
 
-glofnd_status zeroshot_check(gf_error *err, zeroshot_set *s) {
+/* Opens the data and reads class names and templates: an error in the last dataset is reported before the first one runs. */
+static glofnd_status check_set(gf_error *err, zeroshot_set *s) {
     gf_error why = {{0}};
     gf_dataset *data = NULL;
     gf_prompts prompts = {0};
@@ -164,7 +175,7 @@ static uint32_t sum_of(const gf_string_list *s) {
 }
 
 /* Embeddings with the positions of their images for labels: those that cannot be read are left out. */
-static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const char *name, gf_features *out) {
+static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const char *name, gf_features *out) {
     const int64_t n = gf_dataset_describe(data).n;
     int64_t *id = malloc((size_t)n * sizeof *id);
     int32_t *position = malloc((size_t)n * sizeof *position);
@@ -181,12 +192,12 @@ static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *
     return status;
 }
 
-static glofnd_status score_rows(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
-                                gf_features *images, const float *classes, int64_t count) {
+/* Gives the images their labels and groups, and compares them with the sentences of the classes. */
+static glofnd_status score_images(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
+                                  gf_features *images, const float *classes, int64_t count) {
     const gf_sweep_job job = {.threads = gf_run_encoder_threads(j->encoders.image)};
     int32_t *group = malloc((size_t)images->n * sizeof *group);
     FAIL_IF(err, !group, GLOFND_E_MEMORY, "no memory for %lld images", (long long)images->n);
-    /* Gives the rows their labels; group [rows]. */
     for (int64_t i = 0; i < images->n; i++) {
         group[i] = gf_dataset_group(data, images->label[i]);
         images->label[i] = gf_dataset_label(data, images->label[i]);
@@ -201,41 +212,35 @@ static glofnd_status score_rows(gf_error *err, const zeroshot_job *j, zeroshot_s
     return status;
 }
 
-glofnd_status zeroshot_run(gf_error *err, const zeroshot_job *j, zeroshot_set *s) {
+/* Fills found, retrieved or associated, by the score of the set. */
+static glofnd_status run_set(gf_error *err, const zeroshot_job *j, zeroshot_set *s) {
     gf_dataset *data = NULL;
     gf_prompts prompts = {0};
+    float *classes = NULL;
+    gf_features images = {0};
     if (s->scoring == GF_SCORE_JACCARD) {
         eval_progress line;
         const gf_encode_spec report = {.unreadable = eval_warn, .progress = eval_progress_draw, .user = &line};
         eval_progress_begin(&line, s->data.name);
-        const glofnd_status associate_status =
+        const glofnd_status status =
             gf_associations_run(err, j->encoders.image, j->encoders.text, s->data.spec, &report, &s->associated);
         eval_progress_end(&line);
-        return associate_status;
+        return status;
     }
-    if (s->retrieval) return eval_retrieve(err, &j->encoders, s->samples.data, &s->retrieved);
+    if (s->retrieval) return rank_dataset(err, &j->encoders, s->samples.data, &s->retrieved);
     glofnd_status status = gf_dataset_open(err, s->samples.data, &data);
     eval_note(data);
     if (status == GLOFND_OK) status = read_prompts(err, s, data, &prompts);
     s->classes_sum = sum_of(&prompts.classes), s->templates_sum = sum_of(&prompts.templates);
-    if (status == GLOFND_OK) {
-        float *classes = NULL;
-        gf_features images = {0};
-        glofnd_status classify_status = gf_zeroshot_classifier(err, j->encoders.text, &prompts, &classes);
-        if (classify_status == GLOFND_OK) classify_status = encode(err, j->encoders.image, data, s->data.name, &images);
-        if (classify_status == GLOFND_OK) classify_status = score_rows(err, j, s, data, &images, classes, prompts.classes.n);
-        gf_features_free(&images);
-        free(classes);
-        status = classify_status;
-    }
+    if (status == GLOFND_OK) status = gf_zeroshot_classifier(err, j->encoders.text, &prompts, &classes);
+    if (status == GLOFND_OK) status = encode_images(err, j->encoders.image, data, s->data.name, &images);
+    if (status == GLOFND_OK) status = score_images(err, j, s, data, &images, classes, prompts.classes.n);
+    gf_features_free(&images);
+    free(classes);
     gf_prompts_free(&prompts);
     gf_dataset_free(data);
     return status;
 }
-
-/* ----- zeroshot ----- */
-
-/* Glofnd eval zeroshot: images classified by sentences about the classes, on one dataset or many. */
 
 /* The benchmark counts a retrieval dataset by the mean of its two recalls at 1. */
 static double score_of(const zeroshot_set *s) {
@@ -363,23 +368,21 @@ static void put_sum(gf_eval_writer *log, const char *key, uint32_t sum) {
     gf_eval_put_text(log, key, text);
 }
 
-static glofnd_status record(gf_error *err, const zeroshot_set *s) {
+static glofnd_status record_set(gf_error *err, const zeroshot_set *s) {
     gf_eval_writer log = {0};
-    if (s->scoring == GF_SCORE_JACCARD) {
-        gf_eval_writer associations_log = {0};
-        TRY(gf_eval_writer_open(err, &associations_log, s->samples.run));
-        eval_log_begin(&associations_log, "associations", "jaccard", &s->samples);
-        gf_eval_put_text(&associations_log, "dataset", s->data.name);
-        gf_eval_put_integer(&associations_log, "instances", s->associated.instances);
-        gf_eval_put_integer(&associations_log, "images", s->associated.images);
-        gf_eval_put_number(&associations_log, "jaccard", s->associated.many);
-        gf_eval_put_number(&associations_log, "jaccard_few", s->associated.few);
-        gf_eval_put_number(&associations_log, "jaccard_all", s->associated.all);
-        gf_eval_writer_end(&associations_log);
-        return gf_eval_writer_close(&associations_log);
-    }
-    if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->data.name, &s->retrieved.found);
+    if (s->retrieval) return record_retrieval(err, &s->samples, s->data.name, &s->retrieved.found);
     TRY(gf_eval_writer_open(err, &log, s->samples.run));
+    if (s->scoring == GF_SCORE_JACCARD) {
+        eval_log_begin(&log, "associations", "jaccard", &s->samples);
+        gf_eval_put_text(&log, "dataset", s->data.name);
+        gf_eval_put_integer(&log, "instances", s->associated.instances);
+        gf_eval_put_integer(&log, "images", s->associated.images);
+        gf_eval_put_number(&log, "jaccard", s->associated.many);
+        gf_eval_put_number(&log, "jaccard_few", s->associated.few);
+        gf_eval_put_number(&log, "jaccard_all", s->associated.all);
+        gf_eval_writer_end(&log);
+        return gf_eval_writer_close(&log);
+    }
     eval_log_begin(&log, "zeroshot", protocol_of(s), &s->samples);
     gf_eval_put_text(&log, "dataset", s->data.name);
     gf_eval_put_text(&log, "metric", metric_of(s));
@@ -403,68 +406,52 @@ enum { ALL_SETS, RETRIEVAL_SETS, IMAGENET_SETS, GROUPS };
 static const char *const group_keys[GROUPS] = {"score", "retrieval", "imagenet"};
 static const char *const group_titles[GROUPS] = {"average", "of retrieval", "of ImageNets"};
 
-static int in_group(const zeroshot_set *s, int group) {
-    if (group == ALL_SETS) return 1;
-    if (group == RETRIEVAL_SETS || s->retrieval) return group == RETRIEVAL_SETS && s->retrieval;
-    return strncasecmp(s->data.name, "imagenet", 8) == 0 || strcasecmp(s->data.name, "objectnet") == 0;
-}
-
 /* Over a group of several that are not all there are; 0: there is no such mean. */
 static int mean_score(const zeroshot_job *j, int group, double *mean) {
     double sum = 0.0;
     int n = 0;
-    for (int i = 0; i < j->sets; i++)
-        if (in_group(&j->set[i], group)) sum += score_of(&j->set[i]), n++;
+    for (int i = 0; i < j->sets; i++) {
+        const zeroshot_set *s = &j->set[i];
+        const int imagenet = strncasecmp(s->data.name, "imagenet", 8) == 0 || strcasecmp(s->data.name, "objectnet") == 0;
+        if (group == ALL_SETS || (group == RETRIEVAL_SETS ? s->retrieval : imagenet && !s->retrieval)) sum += score_of(s), n++;
+    }
     *mean = sum / n;
     return n > 1 && (group == ALL_SETS || n < j->sets);
 }
 
-/* The protocol of all that are classified, or "several". */
-static const char *common_protocol(const zeroshot_job *j) {
-    const char *found = NULL;
-    for (int i = 0; i < j->sets; i++) {
-        const char *own = j->set[i].retrieval ? NULL : protocol_of(&j->set[i]);
-        if (own && found && strcmp(own, found) != 0) return "several";
-        if (own) found = own;
-    }
-    return found ? found : "retrieval";
-}
-
-/* The datasets of the mean, how each is scored, and by which words. */
-static void put_sets(gf_eval_writer *log, const zeroshot_job *j) {
-    static char what[EVAL_DATASETS_MAX][PATH_MAX + 700];
-    const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];
-    for (int i = 0; i < j->sets; i++) {
-        const zeroshot_set *s = &j->set[i];
-        char sums[64] = "";
-        if (!s->retrieval)
-            snprintf(sums, sizeof sums, " classes %08x templates %08x", (unsigned)s->classes_sum, (unsigned)s->templates_sum);
-        snprintf(what[i], sizeof what[i], "%s=%s %s%s", s->data.name, s->samples.data, metric_of(s), sums);
-        name[i] = s->data.name, set[i] = what[i];
-    }
-    gf_eval_put_texts(log, "names", name, j->sets);
-    gf_eval_put_texts(log, "sets", set, j->sets);
-}
-
 static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
+    static char what[EVAL_DATASETS_MAX][PATH_MAX + 700];
+    const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX], *protocol = NULL;
     gf_eval_writer log = {0};
     double mean;
     if (j->sets < 2) return GLOFND_OK;
     TRY(gf_eval_writer_open(err, &log, j->run));
-    eval_log_begin(&log, "zeroshot_mean", common_protocol(j), &samples);
+    /* The datasets of the mean, how each is scored, and by which words. */
+    for (int i = 0; i < j->sets; i++) {
+        const zeroshot_set *s = &j->set[i];
+        char sums[64] = "";
+        if (!s->retrieval) {
+            snprintf(sums, sizeof sums, " classes %08x templates %08x", (unsigned)s->classes_sum, (unsigned)s->templates_sum);
+            protocol = !protocol || strcmp(protocol, protocol_of(s)) == 0 ? protocol_of(s) : "several";
+        }
+        snprintf(what[i], sizeof what[i], "%s=%s %s%s", s->data.name, s->samples.data, metric_of(s), sums);
+        name[i] = s->data.name, set[i] = what[i];
+    }
+    eval_log_begin(&log, "zeroshot_mean", protocol ? protocol : "retrieval", &samples);
     gf_eval_put_integer(&log, "datasets", j->sets);
-    put_sets(&log, j);
+    gf_eval_put_texts(&log, "names", name, j->sets);
+    gf_eval_put_texts(&log, "sets", set, j->sets);
     for (int g = 0; g < GROUPS; g++)
         if (mean_score(j, g, &mean)) gf_eval_put_number(&log, group_keys[g], mean);
     gf_eval_writer_end(&log);
     return gf_eval_writer_close(&log);
 }
 
-static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
-    for (int i = 0; i < j->sets; i++) TRY(zeroshot_check(err, &j->set[i]));
+static glofnd_status evaluate_zeroshot(gf_error *err, zeroshot_job *j) {
+    for (int i = 0; i < j->sets; i++) TRY(check_set(err, &j->set[i]));
     const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
-    TRY(eval_encoders_open(err, &spec, &j->encoders));
+    TRY(encoders_open(err, &spec, &j->encoders));
     glofnd_status stored = GLOFND_OK;
     gf_print(stdout, "protocol  zeroshot: the class whose mean sentence is nearest%s\n",
              j->untrained ? ", UNTRAINED weights" : "");
@@ -475,7 +462,7 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
     gf_print(stdout, "%-16s %8s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "captions", "metric",
              "score %", "top-1", "top-5", "per class", "IR", "TR");
     for (int i = 0; i < j->sets; i++) {
-        TRY(zeroshot_run(err, j, &j->set[i]));
+        TRY(run_set(err, j, &j->set[i]));
         const zeroshot_set *s = &j->set[i];
         const gf_retrieval *r = &s->retrieved.found;
         if (s->of_benchmark && s->task->size && s->task->size != (s->retrieval ? r->images : s->found.n))
@@ -500,7 +487,7 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
                          s->data.name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
             fflush(stdout);
         }
-        if (stored == GLOFND_OK) stored = eval_stored(err, record(err, &j->set[i]));
+        if (stored == GLOFND_OK) stored = eval_stored(err, record_set(err, &j->set[i]));
     }
     double mean;
     for (int g = 0; g < GROUPS; g++)
@@ -530,7 +517,7 @@ typedef struct zeroshot_flags {
     device_flags device;
 } zeroshot_flags;
 
-static const gf_option rows[] = {
+static const gf_option zeroshot_rows[] = {
     CLI_STRINGS(zeroshot_flags, data, "data", "[NAME=]SPEC", "images with labels, all of which are used; may be repeated"),
     CLI_STRINGS(zeroshot_flags, retrieval, "retrieval", "[NAME=]SPEC",
                 "images with captions, scored by the mean of IR@1 and TR@1; may be repeated"),
@@ -545,7 +532,7 @@ static const gf_option rows[] = {
     DEVICE_FLAGS(zeroshot_flags, device),
 };
 
-static int run(const cli_call *call, const void *flags) {
+static int run_zeroshot(const cli_call *call, const void *flags) {
     const zeroshot_flags *f = flags;
     const int behind = call->words - 1, sets = behind + f->data.count + f->retrieval.count;
     gf_error err = {{0}};
@@ -566,8 +553,8 @@ static int run(const cli_call *call, const void *flags) {
     const int code = device_flags_read(call, &f->device, &j.where);
     if (code != CLI_OK) return code;
     status = read_sets(&err, &j, call->word + 1, behind);
-    if (status == GLOFND_OK) status = evaluate(&err, &j);
-    eval_encoders_free(&j.encoders);
+    if (status == GLOFND_OK) status = evaluate_zeroshot(&err, &j);
+    encoders_free(&j.encoders);
     free(j.set);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
@@ -578,35 +565,31 @@ const cli_verb eval_zeroshot = {
     .usage =
         "glofnd eval zeroshot RUN [--data [NAME=]SPEC ...] [--retrieval [NAME=]SPEC ...] [--datacomp DIR]\n"
         "           [--classes [NAME=]FILE ...] [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " DEVICE_USAGE,
-    CLI_FLAGS(rows, zeroshot_flags),
+    CLI_FLAGS(zeroshot_rows, zeroshot_flags),
     .word = "RUN",
     .word_help = "the folder of a run of task clip",
     .min_words = 1,
     .max_words = -1,
     .shows_progress = 1,
-    .run = run,
+    .run = run_zeroshot,
 };
 
-/* ----- retrieval ----- */
-
-/* Glofnd eval retrieval: the image of a caption, and a caption of an image, among all of a dataset. */
+/* ---------- eval retrieval: the image of a caption, and a caption of an image, among all of a dataset ---------- */
 
 typedef struct retrieval_job {
     eval_samples samples; /* run NULL: embeddings of files */
     eval_dataset data;
     const char *image, *text, *owner; /* files */
-    eval_retrieved result;
+    retrieved result;
 } retrieval_job;
 
-/* ----- embeddings of files ----- */
-
+/* Embeddings of files. owner [texts], to be freed: of the file, or caption i of image i. */
 static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_features *image, gf_features *text, int64_t **owner) {
     TRY(gf_embeddings_load(err, j->image, NULL, &image->n, &image->dim, &image->x));
     TRY(gf_embeddings_load(err, j->text, NULL, &text->n, &text->dim, &text->x));
     FAIL_IF(err, image->dim != text->dim, GLOFND_E_ARGUMENT,
             "%.200s has %lld numbers per row, %.200s has %lld: they must be of one model", j->image, (long long)image->dim,
             j->text, (long long)text->dim);
-    /* owner [texts], to be freed: of the file, or caption i of image i. */
     const char *path = j->owner;
     const int64_t images = image->n;
     const int64_t texts = text->n;
@@ -633,31 +616,27 @@ static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_features *im
                              .owner = *owner,
                              .job.threads = j->samples.where.threads};
     j->result.dim = image->dim;
-    return eval_rank(err, &in, &j->result.found);
+    return rank_pairs(err, &in, &j->result.found);
 }
 
-static glofnd_status measure_files(gf_error *err, retrieval_job *j) {
-    gf_features image = {0}, text = {0};
-    int64_t *owner = NULL;
-    const glofnd_status status = rank_files(err, j, &image, &text, &owner);
-    gf_features_free(&image);
-    gf_features_free(&text);
-    free(owner);
-    return status;
-}
-
-/* ----- a run ----- */
-
-static glofnd_status measure_run(gf_error *err, retrieval_job *j) {
-    eval_encoders encoders;
+static glofnd_status evaluate_retrieval(gf_error *err, retrieval_job *j) {
     const gf_run_encoder_spec spec = {.run = j->samples.run, .untrained = j->samples.untrained, .placement = j->samples.where};
-    glofnd_status status = eval_encoders_open(err, &spec, &encoders);
-    if (status == GLOFND_OK) status = eval_retrieve(err, &encoders, j->samples.data, &j->result);
-    eval_encoders_free(&encoders);
+    glofnd_status status;
+    if (j->samples.run) {
+        encoders both;
+        status = encoders_open(err, &spec, &both);
+        if (status == GLOFND_OK) status = rank_dataset(err, &both, j->samples.data, &j->result);
+        encoders_free(&both);
+    } else {
+        gf_features image = {0}, text = {0};
+        int64_t *owner = NULL;
+        status = rank_files(err, j, &image, &text, &owner);
+        gf_features_free(&image);
+        gf_features_free(&text);
+        free(owner);
+    }
     return status;
 }
-
-/* ----- results ----- */
 
 static void add_row(gf_table *t, const char *what, const gf_recalls *r) {
     gf_table_add(t, "%s", what);
@@ -684,31 +663,30 @@ static const gf_option retrieval_rows[] = {
     DEVICE_FLAGS(retrieval_flags, device),
 };
 
-static int check_arguments(const cli_call *call, const retrieval_flags *f) {
-    const int files = f->image || f->text || f->owner;
-    if (!files && call->words < 1) return cli_misused(call, "RUN is missing: the folder of a run");
-    if (!files) return f->data ? CLI_OK : cli_misused(call, "--data is missing: the SPEC of the samples");
-    if (call->words > 0 || f->data) return cli_misused(call, "a RUN with --data, or embeddings of files: not both");
-    if (!f->image || !f->text) return cli_misused(call, "--image-emb and --text-emb belong together");
-    return f->device.device ? cli_misused(call, "--device is for the encoder of a RUN; files are ranked on the CPU") : CLI_OK;
-}
-
-static int retrieval_run(const cli_call *call, const void *flags) {
+static int run_retrieval(const cli_call *call, const void *flags) {
     const retrieval_flags *f = flags;
     gf_error err = {{0}};
     retrieval_job j = {.image = f->image, .text = f->text, .owner = f->owner};
     glofnd_status status = GLOFND_OK;
-    int code;
     if (call->words > 0) status = gf_run_check_text(&err, call->word[0]);
     if (status != GLOFND_OK) return cli_failed(call->title, status, &err);
-    if ((code = device_flags_read(call, &f->device, &j.samples.where)) || (code = check_arguments(call, f))) return code;
+    const int code = device_flags_read(call, &f->device, &j.samples.where);
+    if (code != CLI_OK) return code;
+    if (!f->image && !f->text && !f->owner) {
+        if (call->words < 1) return cli_misused(call, "RUN is missing: the folder of a run");
+        if (!f->data) return cli_misused(call, "--data is missing: the SPEC of the samples");
+    } else {
+        if (call->words > 0 || f->data) return cli_misused(call, "a RUN with --data, or embeddings of files: not both");
+        if (!f->image || !f->text) return cli_misused(call, "--image-emb and --text-emb belong together");
+        if (f->device.device) return cli_misused(call, "--device is for the encoder of a RUN; files are ranked on the CPU");
+    }
     if (call->words > 0) {
         j.samples.run = call->word[0], j.samples.untrained = f->untrained;
         status = eval_dataset_read_test(&err, f->data, &j.data);
         j.samples.data = j.data.spec;
         snprintf(j.samples.test_name, sizeof j.samples.test_name, "%s", j.samples.data);
     }
-    if (status == GLOFND_OK) status = j.samples.run ? measure_run(&err, &j) : measure_files(&err, &j);
+    if (status == GLOFND_OK) status = evaluate_retrieval(&err, &j);
     if (status == GLOFND_OK) {
         const gf_retrieval *r = &j.result.found;
         gf_print(stdout, "protocol  retrieval: cosine, %lld numbers%s\n", (long long)j.result.dim,
@@ -722,9 +700,6 @@ static int retrieval_run(const cli_call *call, const void *flags) {
         if (r->queries < r->images)
             gf_print(stdout, "          %lld images have no caption: they may be found, but are not used as queries\n",
                      (long long)(r->images - r->queries));
-    }
-    if (status == GLOFND_OK) {
-        const gf_retrieval *r = &j.result.found;
         gf_table t = {.columns = 2 + GF_RECALLS};
         gf_text text = {0};
         gf_recalls both = {.mean = r->mean};
@@ -743,7 +718,7 @@ static int retrieval_run(const cli_call *call, const void *flags) {
         gf_table_free(&t);
     }
     if (status == GLOFND_OK && j.samples.run)
-        status = eval_stored(&err, eval_record_retrieval(&err, &j.samples, j.data.name, &j.result.found));
+        status = eval_stored(&err, record_retrieval(&err, &j.samples, j.data.name, &j.result.found));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 
@@ -757,5 +732,5 @@ const cli_verb eval_retrieval = {
     .max_words = 1,
     .once = "expected one; eval zeroshot takes several, each after --retrieval",
     .shows_progress = 1,
-    .run = retrieval_run,
+    .run = run_retrieval,
 };

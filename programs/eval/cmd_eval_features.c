@@ -1,4 +1,4 @@
-/* cmd_eval_features.c - */
+/* cmd_eval_features.c - glofnd eval knn and eval linear: images classified from their frozen features. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct knn_job {
     double top1;
 } knn_job;
 
-static glofnd_status measure(gf_error *err, knn_job *j, const gf_features *train, const gf_features *test) {
+static glofnd_status measure_knn(gf_error *err, knn_job *j, const gf_features *train, const gf_features *test) {
     int32_t *predicted = malloc((size_t)test->n * sizeof *predicted);
     FAIL_IF(err, !predicted, GLOFND_E_MEMORY, "no memory for %lld predictions", (long long)test->n);
     eval_progress line;
@@ -53,15 +53,20 @@ static glofnd_status check_k(gf_error *err, knn_job *j, int64_t n) {
     return GLOFND_OK;
 }
 
-static glofnd_status run_knn(gf_error *err, knn_job *j) {
+static glofnd_status evaluate_knn(gf_error *err, knn_job *j) {
     gf_features train = {0}, test = {0};
     gf_run_encoder *e = NULL;
     gf_split split = {0};
-    glofnd_status status = eval_open(err, &j->samples, &e, &split);
-    if (status == GLOFND_OK) status = check_k(err, j, split.train.n);
-    if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
+    glofnd_status status;
+    if (j->files) {
+        status = eval_files_split(err, &j->samples, j->files, &train, &test);
+    } else {
+        status = eval_open(err, &j->samples, &e, &split);
+        if (status == GLOFND_OK) status = check_k(err, j, split.train.n);
+        if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
+    }
     if (status == GLOFND_OK) status = check_k(err, j, train.n); /* without unreadable samples */
-    if (status == GLOFND_OK) status = measure(err, j, &train, &test);
+    if (status == GLOFND_OK) status = measure_knn(err, j, &train, &test);
     gf_split_free(&split);
     gf_run_encoder_free(e);
     gf_features_free(&train);
@@ -69,19 +74,9 @@ static glofnd_status run_knn(gf_error *err, knn_job *j) {
     return status;
 }
 
-static glofnd_status run_files(gf_error *err, knn_job *j) {
-    gf_features train = {0}, test = {0};
-    glofnd_status status = eval_files_split(err, &j->samples, j->files, &train, &test);
-    if (status == GLOFND_OK) status = check_k(err, j, train.n);
-    if (status == GLOFND_OK) status = measure(err, j, &train, &test);
-    gf_features_free(&train);
-    gf_features_free(&test);
-    return status;
-}
-
 static const char *name_of(const knn_job *j) { return j->knn.temperature > 0.0 ? "knn" : "knn-unweighted"; }
 
-static glofnd_status record(gf_error *err, const knn_job *j) {
+static glofnd_status record_knn(gf_error *err, const knn_job *j) {
     gf_eval_writer log = {0};
     TRY(gf_eval_writer_open(err, &log, j->samples.run));
     eval_log_begin(&log, "knn", name_of(j), &j->samples);
@@ -102,7 +97,7 @@ typedef struct knn_flags {
     device_flags device;
 } knn_flags;
 
-static const gf_option rows[] = {
+static const gf_option knn_rows[] = {
     CLI_STRING(knn_flags, data, "data", "SPEC", "training samples, with labels; default: those the run was trained on"),
     CLI_STRING(knn_flags, test, "test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class"),
     CLI_INTEGER(knn_flags, k, "k", "N", "20", 1, 100000, "neighbours; all where there are fewer training samples"),
@@ -113,7 +108,7 @@ static const gf_option rows[] = {
     DEVICE_FLAGS(knn_flags, device),
 };
 
-static int run(const cli_call *call, const void *flags) {
+static int run_knn(const cli_call *call, const void *flags) {
     const knn_flags *f = flags;
     gf_error err = {{0}};
     knn_job j = {.knn = {.temperature = f->unweighted ? 0.0 : TEMPERATURE, .k = f->k}, .k_given = cli_given(call, "k")};
@@ -122,7 +117,7 @@ static int run(const cli_call *call, const void *flags) {
     if (code == CLI_OK) code = eval_files_check(call, &f->files, f->data, &f->device, f->untrained);
     if (code != CLI_OK) return code;
     j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
-    glofnd_status status = j.files ? run_files(&err, &j) : run_knn(&err, &j);
+    glofnd_status status = evaluate_knn(&err, &j);
     if (status == GLOFND_OK) {
         gf_print(stdout, "protocol  %s: cosine, k %lld, ", name_of(&j), (long long)j.knn.k);
         if (j.knn.temperature > 0.0) gf_print(stdout, "votes exp(s / %g)", j.knn.temperature);
@@ -135,7 +130,7 @@ static int run(const cli_call *call, const void *flags) {
         eval_print_samples(&j.samples, j.train_n, j.test_n);
         gf_print(stdout, "top-1     %.2f %%\n", 100.0 * j.top1);
     }
-    if (status == GLOFND_OK && !j.files) status = eval_stored(&err, record(&err, &j));
+    if (status == GLOFND_OK && !j.files) status = eval_stored(&err, record_knn(&err, &j));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 
@@ -144,10 +139,10 @@ const cli_verb eval_knn = {
     .summary = "classify by the nearest training images",
     .usage = "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]\n           " DEVICE_USAGE
              "\n       glofnd eval knn " EVAL_FILES_USAGE " [--test FILE --test-labels FILE.npy] [--k 20] ...",
-    CLI_FLAGS(rows, knn_flags),
+    CLI_FLAGS(knn_rows, knn_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,
-    .run = run,
+    .run = run_knn,
 };
 
 /* ----- linear ----- */
@@ -173,46 +168,23 @@ typedef struct linear_job {
 
 /* ----- flags ----- */
 
-/* The number that a list begins with: its end, or NULL. */
-static const char *read_percent(const char *list, double *percent) {
-    char text[32];
-    const size_t n = strcspn(list, ",");
-    if (n >= sizeof text) return NULL;
-    memcpy(text, list, n);
-    text[n] = 0;
-    return !gf_number_read(text, percent) && *percent > 0.0 && *percent <= 100.0 ? list + n : NULL;
-}
-
 static int read_fractions(const cli_call *call, linear_job *j, const char *text) {
     for (const char *at = text;; at++) {
+        char number[32];
         double percent;
-        at = j->fractions < FRACTIONS_MAX ? read_percent(at, &percent) : NULL;
-        if (!at)
+        const size_t n = strcspn(at, ",");
+        snprintf(number, sizeof number, "%.*s", (int)n, at);
+        if (j->fractions == FRACTIONS_MAX || n >= sizeof number || gf_number_read(number, &percent) ||
+            !(percent > 0.0 && percent <= 100.0))
             return cli_misused(call, "--fractions: \"%s\"; expected up to %d percentages in (0, 100], as in 100,10,1", text,
                                FRACTIONS_MAX);
         for (int i = 0; i < j->fractions; i++)
             if (j->fraction[i] == percent / 100.0)
                 return cli_misused(call, "--fractions has %g twice; it would count twice in the mean", percent);
         j->fraction[j->fractions++] = percent / 100.0;
+        at += n;
         if (!*at) return CLI_OK;
     }
-}
-
-static int read_augment(const cli_call *call, linear_job *j, const char *text) {
-    const int every = strcmp(text, "epoch") == 0;
-    if (every) j->spec.augment = GF_AUGMENT_EVERY_EPOCH;
-    else if (gf_integer_read(text, &j->spec.augment) || j->spec.augment < 0 || j->spec.augment > 1000)
-        return cli_misused(call, "--augment: \"%s\"; expected an integer in [0, 1000], or epoch", text);
-    return CLI_OK;
-}
-
-static int read_protocol(const cli_call *call, linear_job *j, const char *text) {
-    char names[128] = "";
-    j->spec.protocol = gf_probe_protocol_find(text);
-    if (j->spec.protocol) return CLI_OK;
-    for (int i = 0; gf_probe_protocol_at(i); i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", i ? "," : "", gf_probe_protocol_at(i)->name);
-    return cli_misused(call, "there is no protocol \"%s\"; there are%s", text, names);
 }
 
 /* ----- running ----- */
@@ -230,22 +202,6 @@ static void show_encoding(void *user, int64_t done, int64_t total) {
     if (j->encoding) eval_progress_draw(&j->line, done, total); /* while training, its own line is shown */
 }
 
-static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *l, int i) {
-    const double start = gf_clock();
-    eval_progress_begin(&j->line, "");
-    const glofnd_status status = gf_linear_eval_run(err, l, j->fraction[i], &j->result[i]);
-    if (j->result[i].probe.epochs_run) eval_progress_end(&j->line);
-    j->seconds[i] = gf_clock() - start;
-    TRY(status);
-    if (j->result[i].raised)
-        gf_print(stderr,
-                 "glofnd eval linear: %g %% of the labels: %d class%s %s too few samples for a whole one; one sample of each is "
-                 "used (the authors' code takes none)\n",
-                 100.0 * j->fraction[i], (int)j->result[i].raised, j->result[i].raised == 1 ? "" : "es",
-                 j->result[i].raised == 1 ? "has" : "have");
-    return GLOFND_OK;
-}
-
 static glofnd_status run_all(gf_error *err, linear_job *j) {
     gf_linear_eval *l = NULL;
     double largest = 0.0;
@@ -256,19 +212,20 @@ static glofnd_status run_all(gf_error *err, linear_job *j) {
     glofnd_status status = gf_linear_eval_create(err, &j->spec, largest, &l);
     eval_progress_end(&j->line);
     j->encoding = 0;
-    for (int i = 0; i < j->fractions && status == GLOFND_OK; i++) status = run_fraction(err, j, l, i);
+    for (int i = 0; i < j->fractions && status == GLOFND_OK; i++) {
+        const double start = gf_clock();
+        eval_progress_begin(&j->line, "");
+        status = gf_linear_eval_run(err, l, j->fraction[i], &j->result[i]);
+        if (j->result[i].probe.epochs_run) eval_progress_end(&j->line);
+        j->seconds[i] = gf_clock() - start;
+        const int raised = (int)j->result[i].raised;
+        if (status == GLOFND_OK && raised)
+            gf_print(stderr,
+                     "glofnd eval linear: %g %% of the labels: %d class%s %s too few samples for a whole one; one sample of each "
+                     "is used (the authors' code takes none)\n",
+                     100.0 * j->fraction[i], raised, raised == 1 ? "" : "es", raised == 1 ? "has" : "have");
+    }
     gf_linear_eval_free(l);
-    return status;
-}
-
-static glofnd_status evaluate(gf_error *err, linear_job *j) {
-    gf_split split = {0};
-    glofnd_status status = eval_open(err, &j->samples, &j->spec.encoder, &split);
-    j->spec.split = &split, j->spec.threads = j->samples.threads;
-    j->train_n = split.train.n, j->test_n = split.test.n;
-    if (status == GLOFND_OK) status = run_all(err, j);
-    gf_split_free(&split);
-    gf_run_encoder_free(j->spec.encoder);
     return status;
 }
 
@@ -282,17 +239,24 @@ static glofnd_status samples_of(gf_error *err, const gf_features *f, gf_samples 
     return GLOFND_OK;
 }
 
-static glofnd_status evaluate_files(gf_error *err, linear_job *j) {
-    gf_features train = {0}, test = {0};
+static glofnd_status evaluate_linear(gf_error *err, linear_job *j) {
+    gf_features train = {0}, test = {0}; /* of files */
     gf_split split = {0};
-    glofnd_status status = eval_files_split(err, &j->samples, j->files, &train, &test);
-    if (status == GLOFND_OK) status = samples_of(err, &train, &split.train);
-    if (status == GLOFND_OK) status = samples_of(err, &test, &split.test);
-    split.classes = gf_features_classes(&train);
-    j->spec.split = &split, j->spec.train = &train, j->spec.test = &test, j->spec.threads = j->samples.threads;
-    j->train_n = train.n, j->test_n = test.n;
+    glofnd_status status;
+    if (j->files) {
+        status = eval_files_split(err, &j->samples, j->files, &train, &test);
+        if (status == GLOFND_OK) status = samples_of(err, &train, &split.train);
+        if (status == GLOFND_OK) status = samples_of(err, &test, &split.test);
+        split.classes = gf_features_classes(&train);
+        j->spec.train = &train, j->spec.test = &test;
+    } else {
+        status = eval_open(err, &j->samples, &j->spec.encoder, &split);
+    }
+    j->spec.split = &split, j->spec.threads = j->samples.threads;
+    j->train_n = split.train.n, j->test_n = split.test.n;
     if (status == GLOFND_OK) status = run_all(err, j);
     gf_split_free(&split);
+    gf_run_encoder_free(j->spec.encoder);
     gf_features_free(&train);
     gf_features_free(&test);
     return status;
@@ -313,7 +277,7 @@ static mean_scores means(const linear_job *j) {
     return m;
 }
 
-static glofnd_status linear_record(gf_error *err, const linear_job *j) {
+static glofnd_status record_linear(gf_error *err, const linear_job *j) {
     gf_eval_writer log = {0};
     TRY(gf_eval_writer_open(err, &log, j->samples.run));
     for (int i = 0; i < j->fractions; i++) {
@@ -376,14 +340,22 @@ static const gf_option linear_rows[] = {
     DEVICE_FLAGS(linear_flags, device),
 };
 
-static int linear_run(const cli_call *call, const void *flags) {
+static int run_linear(const cli_call *call, const void *flags) {
     const linear_flags *f = flags;
     gf_error err = {{0}};
     static linear_job j; /* too large for the stack */
     int code;
-    if ((code = read_protocol(call, &j, f->protocol)) || (code = read_fractions(call, &j, f->fractions)) ||
-        (code = read_augment(call, &j, f->augment)))
-        return code;
+    j.spec.protocol = gf_probe_protocol_find(f->protocol);
+    if (!j.spec.protocol) {
+        char names[128] = "";
+        for (int i = 0; gf_probe_protocol_at(i); i++)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", i ? "," : "", gf_probe_protocol_at(i)->name);
+        return cli_misused(call, "there is no protocol \"%s\"; there are%s", f->protocol, names);
+    }
+    if ((code = read_fractions(call, &j, f->fractions))) return code;
+    if (strcmp(f->augment, "epoch") == 0) j.spec.augment = GF_AUGMENT_EVERY_EPOCH;
+    else if (gf_integer_read(f->augment, &j.spec.augment) || j.spec.augment < 0 || j.spec.augment > 1000)
+        return cli_misused(call, "--augment: \"%s\"; expected an integer in [0, 1000], or epoch", f->augment);
     j.spec.validation = f->validation, j.spec.epochs = f->epochs, j.spec.seed = (uint64_t)f->seed;
     j.samples = (eval_samples){.run = call->word[0], .data = f->data, .test = f->test, .untrained = f->untrained};
     if ((code = device_flags_read(call, &f->device, &j.samples.where)) ||
@@ -398,7 +370,7 @@ static int linear_run(const cli_call *call, const void *flags) {
     if (j.spec.epochs > 0) snprintf(epochs, sizeof epochs, "-epochs%lld", (long long)j.spec.epochs);
     snprintf(j.protocol, sizeof j.protocol, "%s%s%s%s", j.spec.protocol->name, views, epochs,
              j.spec.validation > 0.0 ? "-validated" : "");
-    glofnd_status status = j.files ? evaluate_files(&err, &j) : evaluate(&err, &j);
+    glofnd_status status = evaluate_linear(&err, &j);
     if (status == GLOFND_OK) {
         const mean_scores m = means(&j);
         gf_print(stdout, "protocol  linear %s: %s, batch %lld, %s%s\n", j.protocol, j.spec.protocol->text,
@@ -424,7 +396,7 @@ static int linear_run(const cli_call *call, const void *flags) {
             gf_print(stdout, "%8s %8s %9s %5s %7.2f %7.2f %7.2f  %s\n", "mean", "", "", "", 100.0 * m.top1, 100.0 * m.top5,
                      100.0 * m.last_top1, j.protocol);
     }
-    if (status == GLOFND_OK && !j.files) status = eval_stored(&err, linear_record(&err, &j));
+    if (status == GLOFND_OK && !j.files) status = eval_stored(&err, record_linear(&err, &j));
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 
@@ -437,5 +409,5 @@ const cli_verb eval_linear = {
     CLI_FLAGS(linear_rows, linear_flags),
     EVAL_TAKES_RUN,
     EVAL_ONE_DATASET,
-    .run = linear_run,
+    .run = run_linear,
 };

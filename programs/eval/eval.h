@@ -38,14 +38,11 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder
 /* Centre crops of training and test samples, with a line about it. Damaged samples are named on stderr and left out. */
 glofnd_status eval_encode_split(gf_error *err, gf_run_encoder *encoder, const gf_split *split, gf_features *train,
                                 gf_features *test);
-/* Both. */
-glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
-/* The SPEC in "NAME=SPEC" or "SPEC", and a short name to call it by: NAME, or what the SPEC begins with. */
-const char *eval_name(const char *text, char *name, size_t bytes);
-typedef struct
-    eval_dataset { /* an argument: "SPEC", "NAME=SPEC"; "NAME=DIR" or "NAME=folder:DIR" of a known dataset is NAME:DIR */
-    char name[64], spec[GF_TEST_SPEC];
-    const gf_known_dataset *known; /* of that name; NULL: none */
+
+/* An argument: "SPEC", "NAME=SPEC"; "NAME=DIR" or "NAME=folder:DIR" of a known dataset is NAME:DIR. */
+typedef struct eval_dataset {
+    char name[64], spec[GF_TEST_SPEC]; /* the name of a bare SPEC is what the SPEC begins with */
+    const gf_known_dataset *known;     /* of that name; NULL: none */
 } eval_dataset;
 /* E_ARGUMENT: too long. */
 glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out);
@@ -62,33 +59,6 @@ void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol, const eval_samples *s);
 /* status: of storing results that are printed already. A failure says so. */
 glofnd_status eval_stored(gf_error *err, glofnd_status status);
-
-/* ----- clip ----- */
-
-/* What evaluations of image-text runs share: both encoders, retrieval on a dataset, flags that may come again. */
-
-typedef struct eval_encoders { /* all zero: none */
-    gf_run_encoder *image, *text;
-} eval_encoders;
-
-/* `spec`: of the images. In a failure, too, to be freed. E_ARGUMENT: a run without encoder of captions. */
-glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec, eval_encoders *out);
-void eval_encoders_free(eval_encoders *t);
-
-typedef struct eval_retrieved {
-    gf_retrieval found;
-    int64_t dim, repeated, lost; /* as gf_text_pairs */
-} eval_retrieved;
-
-/* Encodes images and captions, with a line about it, and ranks. */
-glofnd_status eval_retrieve(gf_error *err, const eval_encoders *t, const char *spec, eval_retrieved *out);
-/* Ranks what is there, on in->job.threads threads (0: all). */
-glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out);
-/* `name`: of the dataset, short. */
-glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r);
-
-/* Takes every "--NAME VALUE" and "--NAME=VALUE" out of argv. Their number; -1, with a message, if they are more than `max`. */
-int eval_gather(int *argc, char **argv, const char *name, const char **value, int max);
 
 /* ----- files ----- */
 
@@ -120,38 +90,3 @@ glofnd_status eval_files_split(gf_error *err, eval_samples *s, const eval_files 
 /* All rows in random order: files are often sorted by class, and batches of one class say nothing. labels NULL: none.
  * *lambda [n], to be freed: thresholds in that order; NULL: none. */
 glofnd_status eval_files_view_set(gf_error *err, const char *path, const eval_files *f, gf_view_set *out, float **lambda);
-
-/* ----- zeroshot ----- */
-
-/* What `glofnd eval zeroshot` is made of: the datasets of a call, and running one of them. */
-
-typedef struct zeroshot_set { /* a row of the table */
-    eval_dataset data;
-    int retrieval; /* by captions, not by classes */
-    gf_scoring scoring;
-    const gf_datacomp_task *task;    /* of the benchmark that has this name; NULL: none */
-    int of_benchmark;                /* found in the folder of the benchmark */
-    const char *classes, *templates; /* files; NULL: the data's names, our own sentences */
-    char own_templates[PATH_MAX];    /* the file that came with the data */
-    eval_samples samples;
-    uint32_t classes_sum, templates_sum; /* found: checksums of the names and sentences */
-    gf_zeroshot found;
-    eval_retrieved retrieved;
-    gf_associations associated;
-} zeroshot_set;
-
-typedef struct zeroshot_job {
-    const char *run;
-    gf_encoder_device where;
-    int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
-    gf_option_strings data, retrieval, classes, templates;
-    const char *datacomp; /* the folder with the benchmark's evaluation sets; NULL: none */
-    zeroshot_set *set;    /* [sets] */
-    int sets;
-    eval_encoders encoders;
-} zeroshot_job;
-
-/* Opens the data and reads class names and templates: an error in the last dataset is reported before the first one runs. */
-glofnd_status zeroshot_check(gf_error *err, zeroshot_set *s);
-/* Fills found, retrieved or associated, by the score of the set. */
-glofnd_status zeroshot_run(gf_error *err, const zeroshot_job *j, zeroshot_set *s);

@@ -122,16 +122,7 @@ static const paper_table tables[] = {
 };
 /* clang-format on */
 
-/* i = 0, 1, ...; NULL at the end. */
-static const paper_table *paper_table_at(int i) {
-    return i >= 0 && i < (int)(sizeof tables / sizeof *tables) ? &tables[i] : NULL;
-}
-
-static const paper_table *paper_table_find(const char *name) {
-    for (int i = 0; paper_table_at(i); i++)
-        if (strcmp(tables[i].name, name) == 0) return &tables[i];
-    return NULL;
-}
+enum { TABLES = sizeof tables / sizeof *tables };
 
 /* ----- the verb ----- */
 
@@ -157,20 +148,7 @@ static const gf_option rows[] = {
 
 /* ----- texts of a table ----- */
 
-static int is_hidden(const struct dirent *e) { return e->d_name[0] != '.'; }
-
-static int has_shards(const char *folder) {
-    struct dirent **entry = NULL;
-    const int n = scandir(folder, &entry, is_hidden, alphasort);
-    int found = 0;
-    for (int i = 0; i < n; i++) {
-        const char *dot = strrchr(entry[i]->d_name, '.');
-        found |= dot && strcmp(dot, ".tar") == 0;
-        free(entry[i]);
-    }
-    free(entry);
-    return found;
-}
+static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 /* " --data NAME=SPEC" for each folder below ROOT/zeroshot, or " --retrieval ..." below ROOT/retrieval. Returns their number. */
 static int add_tasks(const char *root, const char *kind, const char *flag, char *out, size_t bytes) {
@@ -178,13 +156,21 @@ static int add_tasks(const char *root, const char *kind, const char *flag, char 
     struct dirent **entry = NULL;
     int found = 0;
     if (gf_path_join(NULL, folder, root, kind) != GLOFND_OK) return 0;
-    const int n = scandir(folder, &entry, is_hidden, alphasort);
+    const int n = scandir(folder, &entry, is_visible, alphasort);
     for (int i = 0; i < n; i++) {
         const size_t used = strlen(out);
         const char *name = entry[i]->d_name;
         if (gf_path_join(NULL, path, folder, name) == GLOFND_OK && !strpbrk(name, " \t=")) {
-            if (has_shards(path)) snprintf(out + used, bytes - used, " --%s %s=wds:%s/*.tar", flag, name, path);
-            else snprintf(out + used, bytes - used, " --%s %s=folder:%s", flag, name, path);
+            struct dirent **file = NULL;
+            const int files = scandir(path, &file, is_visible, alphasort);
+            int shards = 0;
+            for (int k = 0; k < files; k++) {
+                const char *dot = strrchr(file[k]->d_name, '.');
+                shards |= dot && strcmp(dot, ".tar") == 0;
+                free(file[k]);
+            }
+            free(file);
+            snprintf(out + used, bytes - used, shards ? " --%s %s=wds:%s/*.tar" : " --%s %s=folder:%s", flag, name, path);
             found++;
         }
         free(entry[i]);
@@ -268,14 +254,6 @@ typedef struct row_runs {
     int group;              /* of the row; -1: no run */
 } row_runs;
 
-static int figure_of(const gf_comparison *c, const paper_column *x) {
-    for (int m = 0; m < c->metrics; m++)
-        if (gf_metric_has(&c->metric[m], x->event) && gf_metric_has(&c->metric[m], x->part) &&
-            !gf_metric_has(&c->metric[m], "validation"))
-            return m;
-    return -1;
-}
-
 /* Runs of rows `base` and `row` that are finished; the first group is that of the base. */
 static glofnd_status read_row(gf_error *err, const sweep_plan *p, const sweep_run *run, int base, int row, row_runs *out) {
     const char *paths[GF_COMPARE_RUNS_MAX];
@@ -314,8 +292,14 @@ static void add_lines(gf_table *t, const paper_table *table, int row, const row_
     int prints = 0;
     gf_table_add(t, "%s", r->title);
     for (int c = 0; c < PAPER_COLUMNS && table->column[c].title; c++) {
-        const int m = x->group < 0 ? -1 : figure_of(&x->compared, &table->column[c]);
-        cell[c] = m < 0 ? (gf_cell){.mean = NAN, .p = NAN} : gf_compare_cell(&x->compared, x->group, m);
+        const paper_column *column = &table->column[c];
+        const gf_comparison *runs = &x->compared;
+        int m = 0; /* the figure of the column */
+        while (x->group >= 0 && m < runs->metrics &&
+               !(gf_metric_has(&runs->metric[m], column->event) && gf_metric_has(&runs->metric[m], column->part) &&
+                 !gf_metric_has(&runs->metric[m], "validation")))
+            m++;
+        cell[c] = x->group < 0 || m == runs->metrics ? (gf_cell){.mean = NAN, .p = NAN} : gf_compare_cell(runs, x->group, m);
         add_number(t, cell[c].n ? cell[c].mean : NAN, cell[c].n > 1 ? cell[c].std : NAN);
         prints |= r->mean[c] > 0.0;
     }
@@ -357,24 +341,20 @@ static glofnd_status print_table(gf_error *err, const sweep_plan *p, const sweep
 
 /* ----- the verb ----- */
 
-static glofnd_status find_table(gf_error *err, const char *name, const paper_table **out) {
-    char names[400] = "";
-    *out = paper_table_find(name);
-    for (int i = 0; paper_table_at(i); i++) {
-        const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", paper_table_at(i)->name);
-    }
-    FAIL_IF(err, !*out, GLOFND_E_OPTION, "\"%.40s\" is no table; available: %s", name, names);
-    return GLOFND_OK;
-}
-
 static int run_reproduce(const cli_call *call, const void *flags) {
     const reproduce_flags *f = flags;
     const paper_table *table = NULL;
     gf_error err = {{0}};
     sweep_plan p = {.verb = "reproduce", .jobs = 1};
-    glofnd_status status = find_table(&err, call->word[0], &table);
-    if (status == GLOFND_OK) status = make_plan(&err, table, f, &p);
+    char names[400] = "";
+    for (int i = 0; i < TABLES; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", tables[i].name);
+        if (strcmp(tables[i].name, call->word[0]) == 0) table = &tables[i];
+    }
+    const glofnd_status status =
+        table ? make_plan(&err, table, f, &p)
+              : gf_fail(&err, GLOFND_E_OPTION, "\"%.40s\" is not a table; available: %s", call->word[0], names);
     const int failed = status == GLOFND_OK ? CLI_OK : cli_failed("reproduce", status, &err);
     const int code = failed ? failed : sweep_run_plan(&p, f->dry, print_table, (void *)table);
     sweep_free(&p);

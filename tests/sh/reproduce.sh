@@ -24,7 +24,7 @@ tiny="--set arch=resnet8 --set size=16 --set stem=1 --set batch=16 --set head_hi
 in100="--data imagenet:$root/imagenet?classes=$source/configs/imagenet100.txt&counts=any" # two images a class are not ImageNet
 reproduce() { "$glofnd" reproduce "$@"; }
 
-expect 2 "is no table; available: linear, transfer, bimodal, simclr, finetune, single" reproduce tabel --data-root "$root"
+expect 2 "is not a table; available: linear, transfer, bimodal, simclr, finetune, single" reproduce tabel --data-root "$root"
 expect 2 "--data-root is needed" reproduce linear
 # The table's own evaluations are checked before the first run; nothing is made.
 expect 2 "glofnd reproduce: config-cifar10-sogclr_seed-1 cannot be trained" reproduce cifar10 --data-root nowhere
