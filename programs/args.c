@@ -26,22 +26,7 @@ const gf_option *cli_flag_at(const cli_verb *v, int i) {
     return v->takes_keys ? gf_config_option(i - v->flag_count, &in_method) : NULL;
 }
 
-/* "--rows N", "--metric top1|mean", "--strict" */
-static void describe_flag(const gf_option *o, char *out, size_t bytes) {
-    int n = snprintf(out, bytes, "--%s%s%s", o->key, o->value ? " " : "", o->value ? o->value : "");
-    for (int i = 0; !o->value && o->names && o->names[i] && (size_t)n < bytes; i++)
-        n += snprintf(out + n, bytes - (size_t)n, "%s%s", i ? "|" : " ", o->names[i]);
-}
-
 enum { WIDTH = 80, FLAG_INDENT = 27 };
-
-/* Names with bars between them, as many as fit. */
-static int part_of_word(const char *word, int n, int room) {
-    int part = n;
-    for (int i = 0; i < room; i++)
-        if (word[i] == '|') part = i + 1;
-    return part;
-}
 
 /* The words of a text, from column `indent` to `width`; the line is at column `at`. */
 static void print_words(FILE *out, int at, int indent, int width, const char *text) {
@@ -50,7 +35,14 @@ static void print_words(FILE *out, int at, int indent, int width, const char *te
         text += strspn(text, " \n");
         int n = (int)strcspn(text, " \n");
         if (n == 0) break;
-        if (n > width - indent) n = part_of_word(text, n, width - indent);
+        if (n > width - indent) {
+            /* Names with bars between them, as many as fit. */
+            const int room = width - indent;
+            int part = n;
+            for (int i = 0; i < room; i++)
+                if (text[i] == '|') part = i + 1;
+            n = part;
+        }
         if (at < indent) gf_print(out, "%*s", indent - at, ""), at = indent;
         else if (!first && at + 1 + n > width) gf_print(out, "\n%*s", indent, ""), at = indent;
         else gf_print(out, " "), at++;
@@ -67,7 +59,12 @@ void cli_print_wrapped(FILE *out, const char *left, int indent, const char *text
 
 static void help_flag(const char *prefix, const gf_option *o) {
     char left[100] = "  ", text[800];
-    describe_flag(o, left + 2, sizeof left - 2);
+    /* "--rows N", "--metric top1|mean", "--strict" */
+    char *out = left + 2;
+    const size_t bytes = sizeof left - 2;
+    int n = snprintf(out, bytes, "--%s%s%s", o->key, o->value ? " " : "", o->value ? o->value : "");
+    for (int i = 0; !o->value && o->names && o->names[i] && (size_t)n < bytes; i++)
+        n += snprintf(out + n, bytes - (size_t)n, "%s%s", i ? "|" : " ", o->names[i]);
     snprintf(text, sizeof text, "%s%s%s%s%s", prefix, *prefix ? ": " : "", o->help, o->preset ? "; default: " : "",
              o->preset ? o->preset : "");
     cli_print_wrapped(stdout, left, FLAG_INDENT, text);
@@ -93,14 +90,6 @@ static int break_of(const char *line, int n, int room) {
     return n <= room ? n : best;
 }
 
-/* Start of the explanation behind a command or name: after the last three blanks in a row; 0: there is none. */
-static int explanation_of(const char *line, int n) {
-    int found = 0;
-    for (int i = (int)strspn(line, " ") + 3; i < n; i++)
-        if (line[i] != ' ' && strncmp(line + i - 3, "   ", 3) == 0) found = i;
-    return found;
-}
-
 /* Lines that are too long continue in the next one, indented further where they are a command. */
 static void print_broken_line(FILE *out, const char *line, int n, int at, int width) {
     const int blanks = (int)strspn(line, " "), command = strncmp(line + blanks, "glofnd ", 7) == 0 || blanks > 7;
@@ -117,30 +106,30 @@ static void print_broken_line(FILE *out, const char *line, int n, int at, int wi
     }
 }
 
-/* An explanation that does not fit is broken in its own column, or begins in the next line. */
-static void print_usage_line(FILE *out, const char *line, int n, int at, int width) {
-    const int column = explanation_of(line, n);
-    char text[512];
-    int end = column;
-    if (at + n <= width || column == 0) {
-        print_broken_line(out, line, n, at, width);
-        return;
-    }
-    while (end > 0 && line[end - 1] == ' ') end--;
-    snprintf(text, sizeof text, "%.*s", n - column, line + column);
-    if (at + column > width - 30) {
-        print_broken_line(out, line, end, at, width);
-        print_words(out, 0, 11, width, text);
-        return;
-    }
-    gf_print(out, "%.*s", end, line);
-    print_words(out, at + end, at + column, width, text);
-}
-
 void cli_print_usage_within(FILE *out, const char *usage, int at, int width) {
     for (const char *end; *usage; usage = *end ? end + 1 : end, at = 0) {
         end = usage + strcspn(usage, "\n");
-        print_usage_line(out, usage, (int)(end - usage), at, width);
+        /* An explanation that does not fit is broken in its own column, or begins in the next line. */
+        const int n = (int)(end - usage);
+        /* Start of the explanation behind a command or name: after the last three blanks in a row; 0: there is none. */
+        int column = 0;
+        for (int i = (int)strspn(usage, " ") + 3; i < n; i++)
+            if (usage[i] != ' ' && strncmp(usage + i - 3, "   ", 3) == 0) column = i;
+        char text[512];
+        int line_end = column;
+        if (at + n <= width || column == 0) {
+            print_broken_line(out, usage, n, at, width);
+        } else {
+            while (line_end > 0 && usage[line_end - 1] == ' ') line_end--;
+            snprintf(text, sizeof text, "%.*s", n - column, usage + column);
+            if (at + column > width - 30) {
+                print_broken_line(out, usage, line_end, at, width);
+                print_words(out, 0, 11, width, text);
+            } else {
+                gf_print(out, "%.*s", line_end, usage);
+                print_words(out, at + line_end, at + column, width, text);
+            }
+        }
     }
 }
 
@@ -264,28 +253,6 @@ int cli_given(const cli_call *call, const char *flag) {
     return i >= 0 && (call->given >> i & 1);
 }
 
-static int refuse_flag(const cli_call *call, const char *name) {
-    const gf_option_table table = {call->verb->flags, call->verb->flag_count};
-    const gf_option *best = gf_option_nearest(&table, call->verb->flags_bytes, name);
-    int near = best && gf_is_near(name, best->key);
-    for (int i = 0; !near && i < table.count; i++) { /* --output is --out, --label is --labels */
-        best = &table.rows[i];
-        const size_t n = strlen(best->key), m = strlen(name);
-        near = n >= 3 && m >= 3 && strncmp(name, best->key, n < m ? n : m) == 0;
-    }
-    gf_print(stderr, "glofnd %s: unknown flag --%s; %s%s%s--help lists the flags\n", call->title, name,
-             near ? "did you mean --" : "", near ? best->key : "", near ? "? " : "");
-    return CLI_USAGE;
-}
-
-static int set_flag(const cli_call *call, const gf_option *o, void *flags, const char *value) {
-    const gf_option_table one = {o, 1};
-    gf_error err = {{0}};
-    if (gf_option_set(&err, &one, flags, call->verb->flags_bytes, o->key, value) == GLOFND_OK) return CLI_OK;
-    gf_print(stderr, "glofnd %s: --%s\n", call->title, err.text);
-    return CLI_USAGE;
-}
-
 /* One flag at argv[*i]; moves *i past its value. */
 static int take_flag(cli_call *call, void *flags, int argc, char **argv, int *i) {
     char name[64];
@@ -293,7 +260,19 @@ static int take_flag(cli_call *call, void *flags, int argc, char **argv, int *i)
     snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - text : 63), text);
     const int at = find_flag(call->verb, name);
     if (call->verb->shows_progress && !equals && strcmp(name, quiet_row.key) == 0) return quiet = 1, CLI_OK;
-    if (at < 0) return refuse_flag(call, name);
+    if (at < 0) {
+        const gf_option_table table = {call->verb->flags, call->verb->flag_count};
+        const gf_option *best = gf_option_nearest(&table, call->verb->flags_bytes, name);
+        int near = best && gf_is_near(name, best->key);
+        for (int j = 0; !near && j < table.count; j++) { /* --output is --out, --label is --labels */
+            best = &table.rows[j];
+            const size_t n = strlen(best->key), m = strlen(name);
+            near = n >= 3 && m >= 3 && strncmp(name, best->key, n < m ? n : m) == 0;
+        }
+        gf_print(stderr, "glofnd %s: unknown flag --%s; %s%s%s--help lists the flags\n", call->title, name,
+                 near ? "did you mean --" : "", near ? best->key : "", near ? "? " : "");
+        return CLI_USAGE;
+    }
     const gf_option *o = &call->verb->flags[at];
     const int is_switch = o->type == GF_OPTION_BOOL;
     if (is_switch && equals) return gf_print(stderr, "glofnd %s: --%s takes no value\n", call->title, name), CLI_USAGE;
@@ -302,18 +281,12 @@ static int take_flag(cli_call *call, void *flags, int argc, char **argv, int *i)
     if (call->verb->once && strcmp(name, "data") == 0 && (call->given >> at & 1))
         return gf_print(stderr, "glofnd %s: --data is given twice; %s\n", call->title, call->verb->once), CLI_USAGE;
     call->given |= (uint64_t)1 << at;
-    return set_flag(call, o, flags, is_switch ? "1" : equals ? equals + 1 : argv[++*i]);
-}
-
-static int check_words(const cli_call *call) {
-    const cli_verb *v = call->verb;
-    if (call->words < v->min_words) return cli_misused(call, "%s is missing: %s", v->word, v->word_help);
-    if (v->max_words == 0 && call->words > 0) return cli_misused(call, "\"%s\" is not expected", call->word[0]);
-    if (v->max_words >= 0 && call->words > v->max_words)
-        return v->max_words == 1
-                   ? cli_misused(call, "%d arguments are given; expected one %s", call->words, v->word)
-                   : cli_misused(call, "%d arguments are given; expected at most %d of %s", call->words, v->max_words, v->word);
-    return CLI_OK;
+    const char *value = is_switch ? "1" : equals ? equals + 1 : argv[++*i];
+    const gf_option_table one = {o, 1};
+    gf_error err = {{0}};
+    if (gf_option_set(&err, &one, flags, call->verb->flags_bytes, o->key, value) == GLOFND_OK) return CLI_OK;
+    gf_print(stderr, "glofnd %s: --%s\n", call->title, err.text);
+    return CLI_USAGE;
 }
 
 static int is_help_all(const char *text) { return strcmp(text, "--help-all") == 0; }
@@ -334,7 +307,14 @@ static int parse(cli_call *call, void *flags, int argc, char **argv) {
         else call->word[call->words++] = argv[i];
         if (code != CLI_OK) return code;
     }
-    return check_words(call);
+    const cli_verb *v = call->verb;
+    if (call->words < v->min_words) return cli_misused(call, "%s is missing: %s", v->word, v->word_help);
+    if (v->max_words == 0 && call->words > 0) return cli_misused(call, "\"%s\" is not expected", call->word[0]);
+    if (v->max_words >= 0 && call->words > v->max_words)
+        return v->max_words == 1
+                   ? cli_misused(call, "%d arguments are given; expected one %s", call->words, v->word)
+                   : cli_misused(call, "%d arguments are given; expected at most %d of %s", call->words, v->max_words, v->word);
+    return CLI_OK;
 }
 
 /* ----- verbs ----- */
@@ -345,37 +325,35 @@ static const cli_verb *find_verb(const cli_verb *v, const char *name) {
     return NULL;
 }
 
-static int refuse_verb(const cli_verb *v, const char *name) {
-    const cli_verb *best = v->verbs[0];
-    for (int i = 1; v->verbs[i]; i++)
-        if (gf_edit_distance(name, v->verbs[i]->name) < gf_edit_distance(name, best->name)) best = v->verbs[i];
-    const int near = gf_is_near(name, best->name);
-    if (name[0] == '-')
-        return gf_print(stderr, "glofnd%s%s: unknown flag %s; --help lists verbs\n", v == &cli_root ? "" : " ",
-                        v == &cli_root ? "" : v->name, name),
-               CLI_USAGE;
-    if (v == &cmd_data && strchr(name, ':'))
-        return gf_print(stderr, "glofnd data: did you mean `glofnd data info %s`?\n", name), CLI_USAGE;
-    gf_print(stderr, "glofnd%s%s: unknown verb \"%s\"; %s%s%s\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name, name,
-             near ? "did you mean " : "", near ? best->name : "", near ? "?" : "--help lists them");
-    if (v != &cli_root) list_verbs(stderr, v);
-    return CLI_USAGE;
-}
-
-static int run_group(const cli_verb *v, int argc, char **argv) {
-    char title[64];
-    if (argc < 2) return gf_print(stderr, "glofnd %s: what to do is missing\n", v->name), list_verbs(stderr, v), CLI_USAGE;
-    if (is_help(argv[1])) return cli_help(v, is_help_all(argv[1])), CLI_OK;
-    const cli_verb *found = find_verb(v, argv[1]);
-    if (!found) return refuse_verb(v, argv[1]);
-    if (v == &cli_root) return cli_run(found, argc - 1, argv + 1);
-    snprintf(title, sizeof title, "%s %s", v->name, found->name);
-    argv[1] = title;
-    return cli_run(found, argc - 1, argv + 1);
-}
-
 int cli_run(const cli_verb *v, int argc, char **argv) {
-    if (v->verbs) return run_group(v, argc, argv);
+    if (v->verbs) {
+        char title[64];
+        if (argc < 2) return gf_print(stderr, "glofnd %s: what to do is missing\n", v->name), list_verbs(stderr, v), CLI_USAGE;
+        if (is_help(argv[1])) return cli_help(v, is_help_all(argv[1])), CLI_OK;
+        const cli_verb *found = find_verb(v, argv[1]);
+        if (!found) {
+            const char *name = argv[1];
+            const cli_verb *best = v->verbs[0];
+            for (int i = 1; v->verbs[i]; i++)
+                if (gf_edit_distance(name, v->verbs[i]->name) < gf_edit_distance(name, best->name)) best = v->verbs[i];
+            const int near = gf_is_near(name, best->name);
+            if (name[0] == '-')
+                return gf_print(stderr, "glofnd%s%s: unknown flag %s; --help lists verbs\n", v == &cli_root ? "" : " ",
+                                v == &cli_root ? "" : v->name, name),
+                       CLI_USAGE;
+            if (v == &cmd_data && strchr(name, ':'))
+                return gf_print(stderr, "glofnd data: did you mean `glofnd data info %s`?\n", name), CLI_USAGE;
+            gf_print(stderr, "glofnd%s%s: unknown verb \"%s\"; %s%s%s\n", v == &cli_root ? "" : " ",
+                     v == &cli_root ? "" : v->name, name, near ? "did you mean " : "", near ? best->name : "",
+                     near ? "?" : "--help lists them");
+            if (v != &cli_root) list_verbs(stderr, v);
+            return CLI_USAGE;
+        }
+        if (v == &cli_root) return cli_run(found, argc - 1, argv + 1);
+        snprintf(title, sizeof title, "%s %s", v->name, found->name);
+        argv[1] = title;
+        return cli_run(found, argc - 1, argv + 1);
+    }
     if (v->run_raw) return v->run_raw(argc, argv);
     cli_call call = {.verb = v, .title = argv[0], .word = argv + 1};
     void *flags = calloc(1, v->flags_bytes ? v->flags_bytes : 1);
@@ -440,15 +418,6 @@ static void note_preset(void *user, const char *name) {
     snprintf(p->list + used, sizeof p->list - used, "%s%s", used ? ", " : "", used + n + 12 < sizeof p->list ? name : "...");
 }
 
-static glofnd_status refuse(gf_error *err, const char *name, const char *suffix) {
-    presets p = {.wanted = name};
-    each_preset(suffix, note_preset, &p);
-    FAIL_IF(err, *p.nearest && gf_is_near(name, p.nearest), GLOFND_E_IO,
-            "'%.100s': no such file, and no preset of that name; did you mean %s?", name, p.nearest);
-    GF_FAIL(err, GLOFND_E_IO, "'%.100s': no such file, and no preset of that name%s%s", name, *p.list ? "; presets: " : "",
-            p.list);
-}
-
 /* ----- presets: finding ----- */
 
 static int find_preset(const char *name, const char *suffix, char path[PATH_MAX]) {
@@ -471,7 +440,13 @@ glofnd_status cli_preset_file(gf_error *err, const char *name, const char *suffi
                 name);
         return GLOFND_OK; /* its reader reports what is wrong with it */
     }
-    return find_preset(name, suffix, path) ? GLOFND_OK : refuse(err, name, suffix);
+    if (find_preset(name, suffix, path)) return GLOFND_OK;
+    presets p = {.wanted = name};
+    each_preset(suffix, note_preset, &p);
+    FAIL_IF(err, *p.nearest && gf_is_near(name, p.nearest), GLOFND_E_IO,
+            "'%.100s': no such file, and no preset of that name; did you mean %s?", name, p.nearest);
+    GF_FAIL(err, GLOFND_E_IO, "'%.100s': no such file, and no preset of that name%s%s", name, *p.list ? "; presets: " : "",
+            p.list);
 }
 
 static void print_preset(void *user, const char *name) {

@@ -14,16 +14,12 @@
 static const char *const format_names[] = {FORMATS(NAME) NULL};
 static void (*const writers[])(gf_text *, const gf_comparison *) = {FORMATS(WRITER)};
 
-static int format_of(const char *name) {
-    int i = 0;
-    while (format_names[i] && strcmp(name, format_names[i]) != 0) i++;
-    return i;
-}
-
 glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *format, const char *path) {
     gf_text text = {0};
     glofnd_status status = GLOFND_OK;
-    writers[format_of(format)](&text, c);
+    int i = 0;
+    while (format_names[i] && strcmp(format, format_names[i]) != 0) i++;
+    writers[i](&text, c);
     if (path) gf_writer_clean(path);
     if (text.failed) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for the comparison");
     else if (path) status = gf_file_write(err, path, text.at, text.used);
@@ -32,8 +28,16 @@ glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *f
     return status;
 }
 
-/* Seeds that stand alone cannot be paired, and equal runs count twice. */
-static void warn_seeds(const char *verb, const gf_comparison *c) {
+void compare_warn(const char *verb, const gf_comparison *c) {
+    if (c->skipped)
+        gf_print(stderr, "glofnd %s: %lld unreadable line%s left out, the first in %s\n", verb, (long long)c->skipped,
+                 c->skipped == 1 ? " is" : "s are", c->skipped_in);
+    if (*c->unknown)
+        gf_print(stderr, "glofnd %s: %s/" GF_EVAL_FILE " has the key \"%s\" of a newer version, which counts as a setting here\n",
+                 verb, c->unknown_in, c->unknown);
+    if (c->metrics == 0) gf_print(stderr, "glofnd %s: nothing measured yet: glofnd eval knn, linear ... RUN measures\n", verb);
+    if (c->groups < 2) gf_print(stderr, "glofnd %s: one configuration only: nothing to compare it with\n", verb);
+    /* Seeds that stand alone cannot be paired, and equal runs count twice. */
     for (int i = 0; i < c->runs; i++) {
         const gf_compared *r = &c->run[i];
         int partners = r->group == 0;
@@ -48,18 +52,6 @@ static void warn_seeds(const char *verb, const gf_comparison *c) {
             gf_print(stderr, "glofnd %s: %s has no partner of seed %lld in group 1: it is not in p\n", verb, r->path,
                      (long long)r->seed);
     }
-}
-
-void compare_warn(const char *verb, const gf_comparison *c) {
-    if (c->skipped)
-        gf_print(stderr, "glofnd %s: %lld unreadable line%s left out, the first in %s\n", verb, (long long)c->skipped,
-                 c->skipped == 1 ? " is" : "s are", c->skipped_in);
-    if (*c->unknown)
-        gf_print(stderr, "glofnd %s: %s/" GF_EVAL_FILE " has the key \"%s\" of a newer version, which counts as a setting here\n",
-                 verb, c->unknown_in, c->unknown);
-    if (c->metrics == 0) gf_print(stderr, "glofnd %s: nothing measured yet: glofnd eval knn, linear ... RUN measures\n", verb);
-    if (c->groups < 2) gf_print(stderr, "glofnd %s: one configuration only: nothing to compare it with\n", verb);
-    warn_seeds(verb, c);
 }
 
 void compare_names(const gf_comparison *c, char *out, size_t bytes) {

@@ -31,52 +31,6 @@ static void report_note(const gf_dataset *d) {
 
 /* ---- info ---- */
 
-static void print_sizes(const gf_dataset *d, int64_t n) {
-    const gf_sizes s = gf_dataset_sizes(d);
-    if (s.other_width)
-        gf_print(stdout, "size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
-    else if (s.read == 0)
-        gf_print(stdout, "size       unknown: none of the %lld images that were tried can be read\n", (long long)s.probed);
-    else if (s.read == n) gf_print(stdout, "size       %d x %d\n", s.width, s.height);
-    else gf_print(stdout, "size       %d x %d, by %lld of the images\n", s.width, s.height, (long long)s.read);
-    gf_print(stdout, "view       %d pixels, unless --size says otherwise\n", gf_sizes_default_view(&s));
-}
-
-static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
-    int64_t *count = calloc((size_t)info->classes, sizeof *count);
-    int64_t none = 0;
-    if (!count) return;
-    for (int64_t i = 0; i < info->n; i++) {
-        const int32_t label = gf_dataset_label(d, i);
-        if (label >= 0 && label < info->classes) count[label]++;
-        else none++;
-    }
-    int64_t smallest = info->n, largest = 0;
-    for (int32_t c = 0; c < info->classes; c++) {
-        smallest = count[c] < smallest ? count[c] : smallest;
-        largest = count[c] > largest ? count[c] : largest;
-    }
-    gf_print(stdout, "classes    %d, with %lld to %lld samples", (int)info->classes, (long long)smallest, (long long)largest);
-    if (none) gf_print(stdout, "; %lld without label", (long long)none);
-    gf_print(stdout, "\n");
-    free(count);
-}
-
-/* The number of captions of the first sample, and the first of them. */
-static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
-    gf_sample s = {0};
-    if (!x->has_text || gf_dataset_text(NULL, d, 0, &s) != GLOFND_OK) {
-        gf_print(stdout, "captions   %s\n", x->has_text ? "yes" : "no");
-    } else if (!gf_captions_count(s.text)) {
-        gf_print(stdout, "captions   yes; the first sample has none\n");
-    } else {
-        const gf_caption c = gf_caption_at(s.text, 0);
-        gf_print(stdout, "captions   yes; the first sample has %lld: %.*s\n", (long long)gf_captions_count(s.text),
-                 (int)(c.n < 200 ? c.n : 200), c.text);
-    }
-    gf_sample_free(&s);
-}
-
 static int info(const cli_call *call, const void *flags) {
     gf_dataset *d = NULL;
     (void)flags;
@@ -102,10 +56,46 @@ static int info(const cli_call *call, const void *flags) {
             gf_dataset_free(split);
         }
     }
-    print_sizes(d, x.n);
-    if (x.classes > 0) print_labels(d, &x);
-    else gf_print(stdout, "classes    none\n");
-    print_captions(d, &x);
+    const gf_sizes s = gf_dataset_sizes(d);
+    if (s.other_width)
+        gf_print(stdout, "size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
+    else if (s.read == 0)
+        gf_print(stdout, "size       unknown: none of the %lld images that were tried can be read\n", (long long)s.probed);
+    else if (s.read == x.n) gf_print(stdout, "size       %d x %d\n", s.width, s.height);
+    else gf_print(stdout, "size       %d x %d, by %lld of the images\n", s.width, s.height, (long long)s.read);
+    gf_print(stdout, "view       %d pixels, unless --size says otherwise\n", gf_sizes_default_view(&s));
+    if (x.classes > 0) {
+        int64_t *count = calloc((size_t)x.classes, sizeof *count);
+        int64_t none = 0;
+        if (count) {
+            for (int64_t i = 0; i < x.n; i++) {
+                const int32_t label = gf_dataset_label(d, i);
+                if (label >= 0 && label < x.classes) count[label]++;
+                else none++;
+            }
+            int64_t smallest = x.n, largest = 0;
+            for (int32_t c = 0; c < x.classes; c++) {
+                smallest = count[c] < smallest ? count[c] : smallest;
+                largest = count[c] > largest ? count[c] : largest;
+            }
+            gf_print(stdout, "classes    %d, with %lld to %lld samples", (int)x.classes, (long long)smallest, (long long)largest);
+            if (none) gf_print(stdout, "; %lld without label", (long long)none);
+            gf_print(stdout, "\n");
+            free(count);
+        }
+    } else gf_print(stdout, "classes    none\n");
+    /* The number of captions of the first sample, and the first of them. */
+    gf_sample sample = {0};
+    if (!x.has_text || gf_dataset_text(NULL, d, 0, &sample) != GLOFND_OK) {
+        gf_print(stdout, "captions   %s\n", x.has_text ? "yes" : "no");
+    } else if (!gf_captions_count(sample.text)) {
+        gf_print(stdout, "captions   yes; the first sample has none\n");
+    } else {
+        const gf_caption c = gf_caption_at(sample.text, 0);
+        gf_print(stdout, "captions   yes; the first sample has %lld: %.*s\n", (long long)gf_captions_count(sample.text),
+                 (int)(c.n < 200 ? c.n : 200), c.text);
+    }
+    gf_sample_free(&sample);
     gf_print(stdout, "test split %s\n", gf_dataset_test_spec(d, test, sizeof test) ? test : "none of its own");
     if (x.n > 0) {
         gf_dataset_name(d, 0, name, sizeof name);
@@ -138,18 +128,6 @@ static int index_shards(const cli_call *call, const void *flags) {
 
 /* ---- synth: a contact sheet ---- */
 
-static glofnd_status write_sheet(gf_error *err, const gf_dataset *d, int rows, int columns, int cell, const char *path) {
-    gf_image sheet = {0};
-    uint8_t *png = NULL;
-    size_t bytes = 0;
-    glofnd_status status = gf_dataset_sheet(err, d, 0, rows, columns, cell, &sheet);
-    if (status == GLOFND_OK) status = gf_image_encode_png(err, &sheet, &png, &bytes);
-    if (status == GLOFND_OK) status = gf_file_write(err, path, png, bytes);
-    free(png);
-    gf_image_free(&sheet);
-    return status;
-}
-
 typedef struct synth_flags {
     const char *out;
     int64_t rows, columns, cell;
@@ -169,7 +147,15 @@ static int synth(const cli_call *call, const void *flags) {
     if (!f->out) return cli_misused(call, "--out is needed");
     const int code = open_data(call->word[0], &d);
     if (code != CLI_OK) return code;
-    const glofnd_status status = write_sheet(&err, d, (int)f->rows, (int)f->columns, (int)f->cell, f->out);
+    const char *path = f->out;
+    gf_image sheet = {0};
+    uint8_t *png = NULL;
+    size_t bytes = 0;
+    glofnd_status status = gf_dataset_sheet(&err, d, 0, (int)f->rows, (int)f->columns, (int)f->cell, &sheet);
+    if (status == GLOFND_OK) status = gf_image_encode_png(&err, &sheet, &png, &bytes);
+    if (status == GLOFND_OK) status = gf_file_write(&err, path, png, bytes);
+    free(png);
+    gf_image_free(&sheet);
     gf_dataset_free(d);
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
     gf_print(stdout, "%d x %d samples drawn to %s\n", (int)f->rows, (int)f->columns, f->out);
@@ -235,15 +221,6 @@ static int export(const cli_call *call, const void *flags) {
 
 static void show(int64_t done, int64_t total) { gf_print(stderr, "\r%lld of %lld samples", (long long)done, (long long)total); }
 
-static void print_result(const gf_captions_read *met, const gf_bpe_learned *learned, const char *out) {
-    gf_print(stdout, "captions   %lld, %lld words, %lld different\n", (long long)met->captions, (long long)met->words,
-             (long long)met->different);
-    if (met->without) gf_print(stdout, "without    %lld samples have no caption\n", (long long)met->without);
-    if (met->unreadable)
-        gf_print(stdout, "unreadable %lld samples left out, the first: %s\n", (long long)met->unreadable, met->first.text);
-    gf_print(stdout, "vocabulary %d tokens, %d merges, written to %s\n", (int)learned->vocab, learned->merges, out);
-}
-
 typedef struct bpe_flags {
     const char *out;
     int64_t merges;
@@ -269,7 +246,14 @@ static int bpe(const cli_call *call, const void *flags) {
     glofnd_status status = gf_dataset_open(&err, spec, &d);
     if (status == GLOFND_OK) status = gf_captions_learn(&err, d, (int)merges, out, terminal ? show : NULL, &met, &learned);
     if (terminal) gf_print(stderr, "\r\033[K");
-    if (status == GLOFND_OK) print_result(&met, &learned, out);
+    if (status == GLOFND_OK) {
+        gf_print(stdout, "captions   %lld, %lld words, %lld different\n", (long long)met.captions, (long long)met.words,
+                 (long long)met.different);
+        if (met.without) gf_print(stdout, "without    %lld samples have no caption\n", (long long)met.without);
+        if (met.unreadable)
+            gf_print(stdout, "unreadable %lld samples left out, the first: %s\n", (long long)met.unreadable, met.first.text);
+        gf_print(stdout, "vocabulary %d tokens, %d merges, written to %s\n", (int)learned.vocab, learned.merges, out);
+    }
     gf_dataset_free(d);
     return status == GLOFND_OK ? CLI_OK : cli_failed("data", status, &err);
 }

@@ -57,18 +57,6 @@ typedef struct variables {
     char **all; /* the environment and these; ends with NULL */
 } variables;
 
-/* "GLOFND_LOSS=0.25"; an integer without a point. */
-static void write_entry(char out[NAME_BYTES + VALUE_BYTES], const gf_log_key *key, double x) {
-    char name[NAME_BYTES];
-    size_t n = 0;
-    for (; key->key[n] && n < NAME_BYTES - 1; n++) name[n] = (char)toupper((unsigned char)key->key[n]);
-    name[n] = 0;
-    if (key->kind == GF_LOG_INTEGER) snprintf(out, NAME_BYTES + VALUE_BYTES, "GLOFND_%s=%lld", name, (long long)x);
-    else snprintf(out, NAME_BYTES + VALUE_BYTES, "GLOFND_%s=%.17g", name, x);
-}
-
-static int is_ours(const char *entry) { return strncmp(entry, "GLOFND_", strlen("GLOFND_")) == 0; }
-
 /* Figures that do not exist have no variable, not even one that this process was given. */
 static int make_variables(variables *v, const epoch_hook *h, const gf_trainer *t, const double *value) {
     size_t n = 0;
@@ -77,13 +65,20 @@ static int make_variables(variables *v, const epoch_hook *h, const gf_trainer *t
     if (!v->all) return 0;
     n = 0;
     for (char **e = environ; *e; e++)
-        if (!is_ours(*e)) v->all[n++] = *e;
+        if (strncmp(*e, "GLOFND_", strlen("GLOFND_")) != 0) v->all[n++] = *e;
     snprintf(v->run, sizeof v->run, "GLOFND_RUN=%s", h->run);
     snprintf(v->epochs, sizeof v->epochs, "GLOFND_EPOCHS=%d", (int)t->config.epochs);
     v->all[n++] = v->run, v->all[n++] = v->epochs;
     for (int i = 0; i < GF_RUN_FIELD_COUNT; i++) {
         if (!isfinite(value[i])) continue;
-        write_entry(v->text[i], &gf_log_epoch.key[i], value[i]);
+        /* "GLOFND_LOSS=0.25"; an integer without a point. */
+        const gf_log_key *key = &gf_log_epoch.key[i];
+        const int integer = key->kind == GF_LOG_INTEGER;
+        char name[NAME_BYTES], *text = v->text[i];
+        snprintf(name, sizeof name, "%s", key->key);
+        for (char *letter = name; *letter; letter++) *letter = (char)toupper((unsigned char)*letter);
+        if (integer) snprintf(text, sizeof v->text[i], "GLOFND_%s=%lld", name, (long long)value[i]);
+        else snprintf(text, sizeof v->text[i], "GLOFND_%s=%.17g", name, value[i]);
         v->all[n++] = v->text[i];
     }
     v->all[n] = NULL;
@@ -114,15 +109,6 @@ static int start_command(const char *command, char **environment, pid_t *pid) {
     return error;
 }
 
-static void report_end(int status, int64_t epoch) {
-    if (WIFSIGNALED(status))
-        gf_print(stderr, "on_epoch: the command was ended by signal %d after epoch %lld; training continues\n", WTERMSIG(status),
-                 (long long)epoch);
-    else if (WEXITSTATUS(status) != 0)
-        gf_print(stderr, "on_epoch: the command failed with exit code %d after epoch %lld; training continues\n",
-                 WEXITSTATUS(status), (long long)epoch);
-}
-
 /* Waits for the command: the next epoch begins behind it, and what it reads of the run stays as it is. */
 static void run_command(void *user, const gf_trainer *t, const double *value) {
     const epoch_hook *h = user;
@@ -134,7 +120,14 @@ static void run_command(void *user, const gf_trainer *t, const double *value) {
     if (error) gf_print(stderr, "on_epoch: the command cannot be started: %s; training continues\n", strerror(error));
     if (!error) {
         while ((done = waitpid(pid, &status, 0)) < 0 && errno == EINTR) continue;
-        if (done == pid) report_end(status, epoch);
+        if (done == pid) {
+            if (WIFSIGNALED(status))
+                gf_print(stderr, "on_epoch: the command was ended by signal %d after epoch %lld; training continues\n",
+                         WTERMSIG(status), (long long)epoch);
+            else if (WEXITSTATUS(status) != 0)
+                gf_print(stderr, "on_epoch: the command failed with exit code %d after epoch %lld; training continues\n",
+                         WEXITSTATUS(status), (long long)epoch);
+        }
     }
     if (v) free(v->all);
     free(v);
@@ -143,7 +136,7 @@ static void run_command(void *user, const gf_trainer *t, const double *value) {
 /* ----- help ----- */
 
 /* Replaces a progress line on a terminal. */
-static void report(const char *line) {
+static void print_report(const char *line) {
     if (isatty(STDERR_FILENO) && !cli_terminal_is_dumb()) gf_print(stderr, "\r\033[K%s\n", line);
     else gf_print(stderr, "%s\n", line);
 }
@@ -154,17 +147,6 @@ static void print_key(const char *key, const char *text) {
     char left[80];
     snprintf(left, sizeof left, "  --%s", key);
     cli_print_wrapped(stdout, left, KEY_INDENT, text);
-}
-
-static void help_option(const gf_option *o) {
-    const char *views = gf_config_preset(o, GF_TASK_VIEWS), *clip = gf_config_preset(o, GF_TASK_CLIP);
-    char range[256], text[800];
-    print_key(o->key, o->help);
-    if (o->type == GF_OPTION_TEXT) return;
-    gf_option_range(o, range, sizeof range);
-    const int differ = strcmp(clip, views) != 0;
-    snprintf(text, sizeof text, "%s; default %s%s%s", range, views, differ ? ", with task clip " : "", differ ? clip : "");
-    cli_print_wrapped(stdout, "", KEY_INDENT, text);
 }
 
 /* Flags that are no keys of the configuration. */
@@ -180,7 +162,7 @@ static const gf_option rows[] = {
                "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
     CLI_SWITCH(gf_pretrain, remap, "remap",
                "with --resume: also if images were added, removed or renumbered; anchors follow their images"),
-    CLI_SWITCH(gf_pretrain, force, "force", "start also if less memory is there than was announced"),
+    CLI_SWITCH(gf_pretrain, force, "force", "start even if the estimated memory is not available"),
     CLI_SWITCH(gf_pretrain, quiet, "quiet", "no progress"),
 };
 static const gf_option_table own = {rows, (int)(sizeof rows / sizeof *rows)};
@@ -222,7 +204,16 @@ static void help_all(void) {
                      "Keys of files and flags (- and _ are the same); data is the only one without a\nusable default:\n");
     for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
         if (strcmp(group, o->group) != 0) gf_print(stdout, "\n%s\n", group = o->group);
-        help_option(o);
+        const char *views = gf_config_preset(o, GF_TASK_VIEWS), *clip = gf_config_preset(o, GF_TASK_CLIP);
+        char range[256], text[800];
+        print_key(o->key, o->help);
+        if (o->type != GF_OPTION_TEXT) {
+            gf_option_range(o, range, sizeof range);
+            const int differ = strcmp(clip, views) != 0;
+            snprintf(text, sizeof text, "%s; default %s%s%s", range, views, differ ? ", with task clip " : "",
+                     differ ? clip : "");
+            cli_print_wrapped(stdout, "", KEY_INDENT, text);
+        }
     }
 }
 
@@ -259,16 +250,6 @@ static void help(void) {
 }
 
 /* ----- arguments ----- */
-
-/* "KEY=VALUE" of --set. */
-static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
-    char key[64];
-    const char *equals = strchr(pair, '=');
-    FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof key, GLOFND_E_OPTION, "--set takes KEY=VALUE, not \"%.60s\"", pair);
-    memcpy(key, pair, (size_t)(equals - pair));
-    key[equals - pair] = 0;
-    return gf_config_set(err, c, key, equals + 1);
-}
 
 /* The last command that a file named for on_epoch. Files may come from elsewhere: only a command of the command line is run. */
 static char left_out[sizeof((gf_config *)0)->on_epoch];
@@ -340,8 +321,17 @@ static glofnd_status set_flags(gf_error *err, gf_pretrain *p, const flag *list, 
     for (int i = 0; i < count; i++) {
         const flag *f = &list[i];
         if (strcmp(f->name, "config") == 0) continue;
-        if (strcmp(f->name, "set") == 0) TRY(set_pair(err, &p->config, f->value));
-        else if (f->row) TRY(gf_option_set(err, &own, p, sizeof *p, f->name, f->value));
+        if (strcmp(f->name, "set") == 0) {
+            /* "KEY=VALUE" of --set. */
+            const char *pair = f->value;
+            char key[64];
+            const char *equals = strchr(pair, '=');
+            FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof key, GLOFND_E_OPTION,
+                    "--set takes KEY=VALUE, not \"%.60s\"", pair);
+            memcpy(key, pair, (size_t)(equals - pair));
+            key[equals - pair] = 0;
+            TRY(gf_config_set(err, &p->config, key, equals + 1));
+        } else if (f->row) TRY(gf_option_set(err, &own, p, sizeof *p, f->name, f->value));
         else TRY(gf_config_set(err, &p->config, f->name, f->value));
     }
     return GLOFND_OK;
@@ -372,19 +362,17 @@ static void report_checkpoint(const gf_pretrain *p, glofnd_status status) {
              device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
 }
 
-/* An error that all ranks agree on is reported by the rank where it happened, which then ends the others: they give it time. */
-static void wait_for_other_rank(const gf_comm *comm, const gf_error *err) {
-    int whose = comm->rank, text = 0;
-    if (sscanf(err->text, "rank %d: %n", &whose, &text) != 1 || text == 0 || whose == comm->rank) return;
-    for (unsigned left = 5; left > 0;) left = sleep(left); /* signals to end come meanwhile */
-}
-
 /* Once training has begun the other ranks may be waiting for this one, and must be ended; before, all of them know. */
 static int end_failed(const gf_pretrain *p, gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
     const int several = comm && comm->ranks > 1;
     int code = CLI_FAILED;
-    if (several && started) wait_for_other_rank(comm, err);
-    if (several && started) gf_print(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
+    if (several && started) {
+        /* Only the failing rank reports an error that all agree on and ends the others, which wait up to 5 s for it. */
+        int whose = comm->rank, text = 0;
+        if (sscanf(err->text, "rank %d: %n", &whose, &text) == 1 && text != 0 && whose != comm->rank)
+            for (unsigned left = 5; left > 0;) left = sleep(left); /* signals to end come meanwhile */
+        gf_print(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
+    }
     if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
     else if (status == GLOFND_E_OPTION) code = CLI_USAGE; /* what the first one ends with */
     if (started) report_checkpoint(p, status);
@@ -415,28 +403,26 @@ static void end_waiting(void *user, const char *text) {
     _exit(CLI_FAILED);
 }
 
-/* There is no configuration to continue with. */
-static glofnd_status fail_resume(gf_error *err, const char *run) {
-    char path[PATH_MAX];
-    gf_error unread;
-    FAIL_IF(err, has_config(run, path), GLOFND_E_FORMAT,
-            "%s does not name the data: it is empty, or not the one of a run; put the right one back, or give --data and "
-            "the other keys of the run beside --resume",
-            path);
-    const int kept = gf_checkpoint_latest(&unread, run, path) == GLOFND_OK && *path;
-    FAIL_IF(err, kept, GLOFND_E_IO,
-            "%s has a checkpoint, but its " GF_CONFIG_FILE
-            " is lost; put it back, or give --data and the other keys of the run beside "
-            "--resume",
-            run);
-    GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no " GF_CONFIG_FILE " in it", run);
-}
-
 /* Checks the arguments, on every rank. */
 static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
     FAIL_IF(err, !p->run || !*p->run, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
     FAIL_IF(err, p->remap && !p->resume, GLOFND_E_OPTION, "--remap goes with --resume");
-    if (p->resume && !*p->config.data) return fail_resume(err, p->run);
+    if (p->resume && !*p->config.data) {
+        /* There is no configuration to continue with. */
+        const char *run = p->run;
+        char path[PATH_MAX];
+        gf_error unread;
+        FAIL_IF(err, has_config(run, path), GLOFND_E_FORMAT,
+                "%s does not name the data: it is empty, or not the one of a run; put the right one back, or pass --data and "
+                "the run's other options along with --resume",
+                path);
+        const int kept = gf_checkpoint_latest(&unread, run, path) == GLOFND_OK && *path;
+        FAIL_IF(err, kept, GLOFND_E_IO,
+                "%s has a checkpoint, but its " GF_CONFIG_FILE
+                " is lost; put it back, or pass --data and the run's other options along with --resume",
+                run);
+        GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no " GF_CONFIG_FILE " in it", run);
+    }
     return p->comm && p->config.method.device == GLOFND_DEVICE_CUDA ? gf_device_choose(err, comm->local_rank) : GLOFND_OK;
 }
 
@@ -476,7 +462,7 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
         gf_join_end(join);
         return cli_failed("pretrain", status, err);
     }
-    cli_catch_batch_signals(comm->rank == 0 ? "\nstopping after this step; once more to stop at once\n" : NULL);
+    cli_catch_batch_signals(comm->rank == 0 ? "\nstopping after this step; press Ctrl-C again to quit immediately\n" : NULL);
     const int code = run_rank(p, comm, join, status, err);
     gf_dist_close(comm);
     return code;
@@ -496,7 +482,7 @@ static int run_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
     int count = 0;
     if (helped(argc, argv)) return CLI_OK;
-    gf_pretrain p = {.stop = &cli_interrupted, .report = report, .plain = cli_terminal_is_dumb()};
+    gf_pretrain p = {.stop = &cli_interrupted, .report = print_report, .plain = cli_terminal_is_dumb()};
     flag *list = calloc((size_t)argc, sizeof *list);
     glofnd_status status =
         list ? gf_config_init(&err, &p.config) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d flags", argc);

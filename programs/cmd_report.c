@@ -40,42 +40,7 @@ static int is_first(const report_job *j, const gf_report *r, int run) {
     return 1;
 }
 
-static void make_snapshots(report_job *j, const gf_report *r) {
-    int made = 0;
-    j->line = gf_progress_start(0, cli_progress_mode());
-    for (int i = 0; i < j->count && made < SNAPSHOTS_MAX; i++) {
-        if (!is_first(j, r, i)) continue;
-        j->name = j->runs[i].name;
-        gf_snapshot_make(
-            &(gf_snapshot_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = show_progress, .user = j},
-            &j->snapshots[i]);
-        made += j->snapshots[i].made;
-        if (j->snapshots[i].step >= 0)
-            gf_print(stderr, "glofnd report: %s: weights of step %lld\n", j->paths[i], (long long)j->snapshots[i].step);
-        if (*j->snapshots[i].note) gf_print(stderr, "glofnd report: note: %s\n", j->snapshots[i].note);
-        if (!j->snapshots[i].made) gf_print(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->snapshots[i].why);
-    }
-    gf_progress_end(&j->line);
-}
-
 /* ----- the page ----- */
-
-static glofnd_status write_page(gf_error *err, const gf_report *r, const char *path) {
-    gf_text page = {0};
-    gf_page(&page, r);
-    gf_writer_clean(path);
-    const glofnd_status status =
-        page.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for the page") : gf_file_write(err, path, page.at, page.used);
-    gf_text_free(&page);
-    return status;
-}
-
-static void print_table(const gf_report *r) {
-    gf_text table = {0};
-    gf_summary_text(&table, r);
-    if (table.at) gf_print_lines(stdout, table.at);
-    gf_text_free(&table);
-}
 
 /* Without a comparison the page has no p-values, and gives the reason. */
 static glofnd_status make(gf_error *err, report_job *j) {
@@ -89,32 +54,42 @@ static glofnd_status make(gf_error *err, report_job *j) {
         r.compare = &j->compare;
     }
     r.compare_why = why.text;
-    if (!j->quick) make_snapshots(j, &r);
+    if (!j->quick) {
+        int made = 0;
+        j->line = gf_progress_start(0, cli_progress_mode());
+        for (int i = 0; i < j->count && made < SNAPSHOTS_MAX; i++) {
+            if (!is_first(j, &r, i)) continue;
+            j->name = j->runs[i].name;
+            gf_snapshot_make(&(gf_snapshot_spec){.run = j->paths[i],
+                                                 .data = j->data,
+                                                 .samples = j->samples,
+                                                 .progress = show_progress,
+                                                 .user = j},
+                             &j->snapshots[i]);
+            made += j->snapshots[i].made;
+            if (j->snapshots[i].step >= 0)
+                gf_print(stderr, "glofnd report: %s: weights of step %lld\n", j->paths[i], (long long)j->snapshots[i].step);
+            if (*j->snapshots[i].note) gf_print(stderr, "glofnd report: note: %s\n", j->snapshots[i].note);
+            if (!j->snapshots[i].made)
+                gf_print(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->snapshots[i].why);
+        }
+        gf_progress_end(&j->line);
+    }
     r.snapshots = j->snapshots;
-    TRY(write_page(err, &r, j->out));
-    print_table(&r);
+    const char *path = j->out;
+    gf_text page = {0};
+    gf_page(&page, &r);
+    gf_writer_clean(path);
+    const glofnd_status status =
+        page.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for the page") : gf_file_write(err, path, page.at, page.used);
+    gf_text_free(&page);
+    TRY(status);
+    gf_text table = {0};
+    gf_summary_text(&table, &r);
+    if (table.at) gf_print_lines(stdout, table.at);
+    gf_text_free(&table);
     gf_print(stdout, "\npage %s\n", j->out);
     return GLOFND_OK;
-}
-
-static int run_job(report_job *j) {
-    gf_error err = {{0}};
-    if (j->count == 0) return cli_failed("report", gf_fail(&err, GLOFND_E_ARGUMENT, COMPARE_NO_RUN), &err);
-    char out[1100];
-    snprintf(out, sizeof out, "%.1000s/report.html", j->paths[0]);
-    if (!j->out) j->out = out;
-    j->runs = calloc((size_t)j->count, sizeof *j->runs);
-    j->snapshots = j->quick ? NULL : calloc((size_t)j->count, sizeof *j->snapshots);
-    glofnd_status status =
-        j->runs && (j->snapshots || j->quick) ? make(&err, j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j->count);
-    for (int i = 0; i < j->count; i++) {
-        if (j->runs) gf_run_log_free(&j->runs[i]);
-        if (j->snapshots) gf_snapshot_free(&j->snapshots[i]);
-    }
-    free(j->runs);
-    free(j->snapshots);
-    gf_compare_free(&j->compare);
-    return status == GLOFND_OK ? CLI_OK : cli_failed("report", status, &err);
 }
 
 typedef struct report_flags {
@@ -135,7 +110,23 @@ static int report(const cli_call *call, const void *flags) {
     const report_flags *f = flags;
     report_job j = {.out = f->out, .data = f->data, .quick = f->quick, .samples = f->samples, .paths = call->word};
     j.count = compare_choose_runs("report", call->word, call->words);
-    return run_job(&j);
+    gf_error err = {{0}};
+    if (j.count == 0) return cli_failed("report", gf_fail(&err, GLOFND_E_ARGUMENT, COMPARE_NO_RUN), &err);
+    char out[1100];
+    snprintf(out, sizeof out, "%.1000s/report.html", j.paths[0]);
+    if (!j.out) j.out = out;
+    j.runs = calloc((size_t)j.count, sizeof *j.runs);
+    j.snapshots = j.quick ? NULL : calloc((size_t)j.count, sizeof *j.snapshots);
+    glofnd_status status =
+        j.runs && (j.snapshots || j.quick) ? make(&err, &j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j.count);
+    for (int i = 0; i < j.count; i++) {
+        if (j.runs) gf_run_log_free(&j.runs[i]);
+        if (j.snapshots) gf_snapshot_free(&j.snapshots[i]);
+    }
+    free(j.runs);
+    free(j.snapshots);
+    gf_compare_free(&j.compare);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("report", status, &err);
 }
 
 const cli_verb cmd_report = {

@@ -34,29 +34,6 @@ typedef struct screen {
     struct termios before;
 } screen;
 
-/* The other screen, so that what was on this one comes back; keys come one by one, unseen. */
-static void screen_open(screen *s) {
-    struct sigaction on_end = {.sa_handler = end}, on_size = {.sa_handler = ignore};
-    sigaction(SIGINT, &on_end, NULL);
-    sigaction(SIGTERM, &on_end, NULL);
-    sigaction(SIGHUP, &on_end, NULL);
-    sigaction(SIGWINCH, &on_size, NULL);
-    s->keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &s->before) == 0;
-    if (s->keys) {
-        struct termios raw = s->before;
-        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-        raw.c_cc[VMIN] = 0, raw.c_cc[VTIME] = 0;
-        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    }
-    gf_print(stdout, "\033[?1049h\033[?25l");
-}
-
-static void screen_close(const screen *s) {
-    gf_print(stdout, "\033[0m\033[?25h\033[?1049l");
-    fflush(stdout);
-    if (s->keys) tcsetattr(STDIN_FILENO, TCSANOW, &s->before);
-}
-
 static int number_in(const char *variable, int otherwise) {
     const char *text = getenv(variable);
     int64_t x = 0;
@@ -81,18 +58,14 @@ static int wait_for_key(const screen *s, int milliseconds) {
 
 /* ----- frames ----- */
 
-/* 1: the lock that pretrain holds on the folder is free. 0 also where locks are not available. */
-static int is_idle(const char *run) {
-    const int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int free_now = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (fd >= 0) close(fd);
-    return free_now;
-}
-
 static glofnd_status draw(gf_error *err, const gf_run_log *r, int live) {
     gf_text text = {0};
     gf_watch_size size = size_of_screen();
-    size.idle = is_idle(r->path);
+    /* 1: the lock that pretrain holds on the folder is free. 0 also where locks are not available. */
+    const int fd = open(r->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int free_now = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) close(fd);
+    size.idle = free_now;
     if (live) size.rows--, size.colour = cli_wants_colour();
     gf_watch_frame(&text, r, &size);
     const glofnd_status status = text.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for a frame") : GLOFND_OK;
@@ -111,13 +84,28 @@ static glofnd_status draw(gf_error *err, const gf_run_log *r, int live) {
 static glofnd_status follow(gf_error *err, gf_run_tail *t, int interval) {
     screen s = {0};
     glofnd_status status = GLOFND_OK;
-    screen_open(&s);
+    /* The other screen, so that what was on this one comes back; keys come one by one, unseen. */
+    struct sigaction on_end = {.sa_handler = end}, on_size = {.sa_handler = ignore};
+    sigaction(SIGINT, &on_end, NULL);
+    sigaction(SIGTERM, &on_end, NULL);
+    sigaction(SIGHUP, &on_end, NULL);
+    sigaction(SIGWINCH, &on_size, NULL);
+    s.keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &s.before) == 0;
+    if (s.keys) {
+        struct termios raw = s.before;
+        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        raw.c_cc[VMIN] = 0, raw.c_cc[VTIME] = 0;
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    gf_print(stdout, "\033[?1049h\033[?25l");
     while (!ended && status == GLOFND_OK) {
         status = gf_run_tail_more(t);
         if (status == GLOFND_OK) status = draw(err, &t->log, 1);
         if (wait_for_key(&s, 1000 * interval)) break;
     }
-    screen_close(&s);
+    gf_print(stdout, "\033[0m\033[?25h\033[?1049l");
+    fflush(stdout);
+    if (s.keys) tcsetattr(STDIN_FILENO, TCSANOW, &s.before);
     return status;
 }
 

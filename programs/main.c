@@ -81,24 +81,12 @@ static void help(void) {
     cli_help(&cli_root, 1);
 }
 
-/* A caller may have closed the standard streams; the next files opened would get their numbers, and messages would go into a log
- * or a checkpoint. So the numbers are taken by something that refuses what the stream is for. */
-static void fill_streams(void) {
-    for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) return;
-}
-
-/* 1: stdout is a pipe whose reader has ended. */
-static int reader_is_gone(void) {
-    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
-}
-
 /* The output is the result: if it cannot be written (a full disk, a closed stream), the command has failed. A reader that has
  * seen enough (`| head`) is no error to report: the program ends like every filter. */
-static int finished(int code) {
+static int check_output(int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    if (reader_is_gone()) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR)) { /* a pipe whose reader has ended */
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
@@ -112,7 +100,7 @@ static int is_one_of(const char *text, const char *const *names) {
 }
 
 /* "help VERB" is "VERB --help", "help VERB WHAT" is "VERB WHAT --help". */
-static int run(int argc, char **argv) {
+static int run_command_line(int argc, char **argv) {
     static const char *const ask[] = {"--help", "-h", "help", NULL}, *const version[] = {"--version", "-V", "version", NULL};
     char flag[] = "--help";
     const int asks = argc > 1 && is_one_of(argv[1], ask);
@@ -124,11 +112,14 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    fill_streams();
-    signal(SIGPIPE,
-           SIG_IGN); /* messages are not the work: it continues, or stops with a checkpoint, when their reader has ended */
+    /* A caller may have closed the standard streams; the next files opened would get their numbers, and messages would go into a
+     * log or a checkpoint. So the numbers are taken by something that refuses what the stream is for. */
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) break;
+    /* Messages are not the work: it continues, or stops with a checkpoint, when their reader has ended. */
+    signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file above the limit: an error like a full disk, not the end */
     wait_passively(argv);
     gf_table_set_terminal(cli_terminal_columns(STDOUT_FILENO));
-    return finished(run(argc, argv));
+    return check_output(run_command_line(argc, argv));
 }

@@ -53,27 +53,6 @@ static glofnd_status check_k(gf_error *err, knn_job *j, int64_t n) {
     return GLOFND_OK;
 }
 
-static glofnd_status evaluate_knn(gf_error *err, knn_job *j) {
-    gf_features train = {0}, test = {0};
-    gf_run_encoder *e = NULL;
-    gf_split split = {0};
-    glofnd_status status;
-    if (j->files) {
-        status = eval_files_split(err, &j->samples, j->files, &train, &test);
-    } else {
-        status = eval_open(err, &j->samples, &e, &split);
-        if (status == GLOFND_OK) status = check_k(err, j, split.train.n);
-        if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
-    }
-    if (status == GLOFND_OK) status = check_k(err, j, train.n); /* without unreadable samples */
-    if (status == GLOFND_OK) status = measure_knn(err, j, &train, &test);
-    gf_split_free(&split);
-    gf_run_encoder_free(e);
-    gf_features_free(&train);
-    gf_features_free(&test);
-    return status;
-}
-
 static const char *name_of(const knn_job *j) { return j->knn.temperature > 0.0 ? "knn" : "knn-unweighted"; }
 
 static glofnd_status record_knn(gf_error *err, const knn_job *j) {
@@ -117,7 +96,23 @@ static int run_knn(const cli_call *call, const void *flags) {
     if (code == CLI_OK) code = eval_files_check(call, &f->files, f->data, &f->device, f->untrained);
     if (code != CLI_OK) return code;
     j.files = eval_is_file(call->word[0]) ? &f->files : NULL;
-    glofnd_status status = evaluate_knn(&err, &j);
+    gf_features train = {0}, test = {0};
+    gf_run_encoder *e = NULL;
+    gf_split split = {0};
+    glofnd_status status;
+    if (j.files) {
+        status = eval_files_split(&err, &j.samples, j.files, &train, &test);
+    } else {
+        status = eval_open(&err, &j.samples, &e, &split);
+        if (status == GLOFND_OK) status = check_k(&err, &j, split.train.n);
+        if (status == GLOFND_OK) status = eval_encode_split(&err, e, &split, &train, &test);
+    }
+    if (status == GLOFND_OK) status = check_k(&err, &j, train.n); /* without unreadable samples */
+    if (status == GLOFND_OK) status = measure_knn(&err, &j, &train, &test);
+    gf_split_free(&split);
+    gf_run_encoder_free(e);
+    gf_features_free(&train);
+    gf_features_free(&test);
     if (status == GLOFND_OK) {
         gf_print(stdout, "protocol  %s: cosine, k %lld, ", name_of(&j), (long long)j.knn.k);
         if (j.knn.temperature > 0.0) gf_print(stdout, "votes exp(s / %g)", j.knn.temperature);
@@ -202,33 +197,6 @@ static void show_encoding(void *user, int64_t done, int64_t total) {
     if (j->encoding) eval_progress_draw(&j->line, done, total); /* while training, its own line is shown */
 }
 
-static glofnd_status run_all(gf_error *err, linear_job *j) {
-    gf_linear_eval *l = NULL;
-    double largest = 0.0;
-    for (int i = 0; i < j->fractions; i++) largest = j->fraction[i] > largest ? j->fraction[i] : largest;
-    j->spec.unreadable = eval_warn, j->spec.encoding = show_encoding, j->spec.training = show_training, j->spec.user = j;
-    j->encoding = 1;
-    eval_progress_begin(&j->line, "features");
-    glofnd_status status = gf_linear_eval_create(err, &j->spec, largest, &l);
-    eval_progress_end(&j->line);
-    j->encoding = 0;
-    for (int i = 0; i < j->fractions && status == GLOFND_OK; i++) {
-        const double start = gf_clock();
-        eval_progress_begin(&j->line, "");
-        status = gf_linear_eval_run(err, l, j->fraction[i], &j->result[i]);
-        if (j->result[i].probe.epochs_run) eval_progress_end(&j->line);
-        j->seconds[i] = gf_clock() - start;
-        const int raised = (int)j->result[i].raised;
-        if (status == GLOFND_OK && raised)
-            gf_print(stderr,
-                     "glofnd eval linear: %g %% of the labels: %d class%s %s too few samples for a whole one; one sample of each "
-                     "is used (the authors' code takes none)\n",
-                     100.0 * j->fraction[i], raised, raised == 1 ? "" : "es", raised == 1 ? "has" : "have");
-    }
-    gf_linear_eval_free(l);
-    return status;
-}
-
 /* All rows of f, as samples. */
 static glofnd_status samples_of(gf_error *err, const gf_features *f, gf_samples *out) {
     *out = (gf_samples){.n = f->n};
@@ -237,29 +205,6 @@ static glofnd_status samples_of(gf_error *err, const gf_features *f, gf_samples 
     FAIL_IF(err, !out->id || !out->label, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)f->n);
     for (int64_t i = 0; i < f->n; i++) out->id[i] = i, out->label[i] = f->label[i];
     return GLOFND_OK;
-}
-
-static glofnd_status evaluate_linear(gf_error *err, linear_job *j) {
-    gf_features train = {0}, test = {0}; /* of files */
-    gf_split split = {0};
-    glofnd_status status;
-    if (j->files) {
-        status = eval_files_split(err, &j->samples, j->files, &train, &test);
-        if (status == GLOFND_OK) status = samples_of(err, &train, &split.train);
-        if (status == GLOFND_OK) status = samples_of(err, &test, &split.test);
-        split.classes = gf_features_classes(&train);
-        j->spec.train = &train, j->spec.test = &test;
-    } else {
-        status = eval_open(err, &j->samples, &j->spec.encoder, &split);
-    }
-    j->spec.split = &split, j->spec.threads = j->samples.threads;
-    j->train_n = split.train.n, j->test_n = split.test.n;
-    if (status == GLOFND_OK) status = run_all(err, j);
-    gf_split_free(&split);
-    gf_run_encoder_free(j->spec.encoder);
-    gf_features_free(&train);
-    gf_features_free(&test);
-    return status;
 }
 
 /* ----- results ----- */
@@ -370,7 +315,50 @@ static int run_linear(const cli_call *call, const void *flags) {
     if (j.spec.epochs > 0) snprintf(epochs, sizeof epochs, "-epochs%lld", (long long)j.spec.epochs);
     snprintf(j.protocol, sizeof j.protocol, "%s%s%s%s", j.spec.protocol->name, views, epochs,
              j.spec.validation > 0.0 ? "-validated" : "");
-    glofnd_status status = evaluate_linear(&err, &j);
+    gf_features train = {0}, test = {0}; /* of files */
+    gf_split split = {0};
+    glofnd_status status;
+    if (j.files) {
+        status = eval_files_split(&err, &j.samples, j.files, &train, &test);
+        if (status == GLOFND_OK) status = samples_of(&err, &train, &split.train);
+        if (status == GLOFND_OK) status = samples_of(&err, &test, &split.test);
+        split.classes = gf_features_classes(&train);
+        j.spec.train = &train, j.spec.test = &test;
+    } else {
+        status = eval_open(&err, &j.samples, &j.spec.encoder, &split);
+    }
+    j.spec.split = &split, j.spec.threads = j.samples.threads;
+    j.train_n = split.train.n, j.test_n = split.test.n;
+    if (status == GLOFND_OK) {
+        gf_linear_eval *l = NULL;
+        double largest = 0.0;
+        for (int i = 0; i < j.fractions; i++) largest = j.fraction[i] > largest ? j.fraction[i] : largest;
+        j.spec.unreadable = eval_warn, j.spec.encoding = show_encoding, j.spec.training = show_training, j.spec.user = &j;
+        j.encoding = 1;
+        eval_progress_begin(&j.line, "features");
+        status = gf_linear_eval_create(&err, &j.spec, largest, &l);
+        eval_progress_end(&j.line);
+        j.encoding = 0;
+        for (int i = 0; i < j.fractions && status == GLOFND_OK; i++) {
+            const double start = gf_clock();
+            eval_progress_begin(&j.line, "");
+            status = gf_linear_eval_run(&err, l, j.fraction[i], &j.result[i]);
+            if (j.result[i].probe.epochs_run) eval_progress_end(&j.line);
+            j.seconds[i] = gf_clock() - start;
+            const int raised = (int)j.result[i].raised;
+            if (status == GLOFND_OK && raised)
+                gf_print(
+                    stderr,
+                    "glofnd eval linear: %g %% of the labels: %d class%s %s too few samples for a whole one; one sample of each "
+                    "is used (the authors' code takes none)\n",
+                    100.0 * j.fraction[i], raised, raised == 1 ? "" : "es", raised == 1 ? "has" : "have");
+        }
+        gf_linear_eval_free(l);
+    }
+    gf_split_free(&split);
+    gf_run_encoder_free(j.spec.encoder);
+    gf_features_free(&train);
+    gf_features_free(&test);
     if (status == GLOFND_OK) {
         const mean_scores m = means(&j);
         gf_print(stdout, "protocol  linear %s: %s, batch %lld, %s%s\n", j.protocol, j.spec.protocol->text,
