@@ -109,7 +109,44 @@ static void fill_parts(const glofnd_discovery *x, const gf_components *p, int64_
         part[0][i] = p->part[i].nodes, part[1][i] = p->part[i].edges, part[2][i] = x->d.good[p->part[i].root];
 }
 
-static glofnd_status make_view(gf_error *err, glofnd_discovery *x) {
+/* ----- calls ----- */
+
+static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery *x) {
+    watcher w = {.q = q};
+    x->s = (gf_discover_spec){
+        .alpha = q->alpha,
+        .k = q->k,
+        .max_pairs = q->max_pairs ? q->max_pairs : 10000000,
+        .dup_exact = q->duplicates == GLOFND_DUPLICATES_EXACT,
+        .dup = q->duplicates == GLOFND_DUPLICATES_ABOVE ? q->dup : 0.98,
+        .task = {.top = q->top < 0 ? 0
+                        : q->top   ? q->top
+                                   : 20,
+                 .memory = q->memory ? q->memory : half_of_memory(),
+                 .threads = q->threads ? q->threads : gf_parallel_default()},
+    };
+    x->s.search = gf_pairs_search_find(err, q->device == GLOFND_DEVICE_CUDA ? "cuda" : "cpu");
+    if (!x->s.search) return GLOFND_E_UNSUPPORTED;
+    x->s.task.watch = (gf_job_progress){.progress = report, .user = &w, .stage = "pairs", .stop = &w.stop};
+    gf_job_report(&x->s.task.watch, 0.0);
+    FAIL_IF(err, gf_job_stopped(&x->s.task.watch), GLOFND_E_CANCELLED, "cancelled");
+    const int threads = x->s.task.threads;
+    gf_discover_data *d = &x->d;
+    gf_embedding_set *set = q->files ? gf_embeddings_of(q->files) : NULL;
+    d->n = set ? gf_embeddings_rows(set) : q->n, d->dim = set ? gf_embeddings_dim(set) : q->dim;
+    d->x = malloc((size_t)d->n * (size_t)d->dim * sizeof *d->x);
+    FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)d->n, (long long)d->dim);
+    rows_job j = {q, d->x};
+    if (set) TRY(gf_embeddings_read(err, set, 0, d->n, d->x));
+    else gf_parallel(threads, q->n, copy_row, &j);
+    if (q->label) {
+        d->label = malloc((size_t)d->n * sizeof *d->label);
+        FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
+        for (int64_t i = 0; i < d->n; i++) d->label[i] = q->label[i] < 0 ? -1 : q->label[i];
+    }
+    TRY(gf_discover_classify(err, d));
+    TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
+    x->s.task.watch = (gf_job_progress){0};
     arrays a;
     const size_t bytes = lay(x, x->r.dup_listed, NULL, &a);
     x->block = calloc(1, bytes ? bytes : 1);
@@ -135,10 +172,10 @@ static glofnd_status make_view(gf_error *err, glofnd_discovery *x) {
         while (row <= x->d.good[i]) a.first[row++] = n;
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
             if (!gf_discover_listed(&x->r, i, k, &ties)) continue;
-            const int32_t j = f->other[i * f->top + k];
-            a.other[n] = x->d.good[j];
+            const int32_t other = f->other[i * f->top + k];
+            a.other[n] = x->d.good[other];
             a.pair_similarity[n] = f->similarity[i * f->top + k];
-            a.pair_mutual[n++] = f->similarity[i * f->top + k] > f->lambda[j];
+            a.pair_mutual[n++] = f->similarity[i * f->top + k] > f->lambda[other];
         }
     }
     while (row <= x->d.n) a.first[row++] = n;
@@ -195,47 +232,6 @@ static glofnd_status make_view(gf_error *err, glofnd_discovery *x) {
                                         .recall = labels ? r->quality.recall : NAN,
                                         .f1 = labels ? r->quality.f1 : NAN};
     return GLOFND_OK;
-}
-
-/* ----- calls ----- */
-
-static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery *x) {
-    watcher w = {.q = q};
-    x->s = (gf_discover_spec){
-        .alpha = q->alpha,
-        .k = q->k,
-        .max_pairs = q->max_pairs ? q->max_pairs : 10000000,
-        .dup_exact = q->duplicates == GLOFND_DUPLICATES_EXACT,
-        .dup = q->duplicates == GLOFND_DUPLICATES_ABOVE ? q->dup : 0.98,
-        .task = {.top = q->top < 0 ? 0
-                        : q->top   ? q->top
-                                   : 20,
-                 .memory = q->memory ? q->memory : half_of_memory(),
-                 .threads = q->threads ? q->threads : gf_parallel_default()},
-    };
-    x->s.search = gf_pairs_search_find(err, q->device == GLOFND_DEVICE_CUDA ? "cuda" : "cpu");
-    if (!x->s.search) return GLOFND_E_UNSUPPORTED;
-    x->s.task.watch = (gf_job_progress){.progress = report, .user = &w, .stage = "pairs", .stop = &w.stop};
-    gf_job_report(&x->s.task.watch, 0.0);
-    FAIL_IF(err, gf_job_stopped(&x->s.task.watch), GLOFND_E_CANCELLED, "cancelled");
-    const int threads = x->s.task.threads;
-    gf_discover_data *d = &x->d;
-    gf_embedding_set *set = q->files ? gf_embeddings_of(q->files) : NULL;
-    d->n = set ? gf_embeddings_rows(set) : q->n, d->dim = set ? gf_embeddings_dim(set) : q->dim;
-    d->x = malloc((size_t)d->n * (size_t)d->dim * sizeof *d->x);
-    FAIL_IF(err, !d->x, GLOFND_E_MEMORY, "no memory for %lld x %lld float32", (long long)d->n, (long long)d->dim);
-    rows_job j = {q, d->x};
-    if (set) TRY(gf_embeddings_read(err, set, 0, d->n, d->x));
-    else gf_parallel(threads, q->n, copy_row, &j);
-    if (q->label) {
-        d->label = malloc((size_t)d->n * sizeof *d->label);
-        FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
-        for (int64_t i = 0; i < d->n; i++) d->label[i] = q->label[i] < 0 ? -1 : q->label[i];
-    }
-    TRY(gf_discover_classify(err, d));
-    TRY(gf_discover_run(err, &x->s, &x->d, &x->r));
-    x->s.task.watch = (gf_job_progress){0};
-    return make_view(err, x);
 }
 
 static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery **out) {

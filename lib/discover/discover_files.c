@@ -21,10 +21,48 @@
 
 enum { TABLE_BLOCK = 4096 }; /* lines that are formatted at once */
 
-static glofnd_status write_table(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
+/* "int32 anchor other, float similarity, flag exact": kinds, and names of columns. */
+static gf_table_columns columns_of(const char *text) {
+    static const char *const kinds[] = {[GF_COLUMN_INT32] = "int32",
+                                        [GF_COLUMN_INT64] = "int64",
+                                        [GF_COLUMN_FLOAT] = "float",
+                                        [GF_COLUMN_FLAG] = "flag",
+                                        [GF_COLUMN_TEXT] = "text"};
+    gf_table_columns c = {0};
+    while (*text) {
+        char names[200];
+        size_t kind = 0;
+        const size_t word = strcspn(text, " "), part = strcspn(text, ",");
+        while (strlen(kinds[kind]) != word || strncmp(text, kinds[kind], word) != 0) kind++;
+        snprintf(names, sizeof names, "%.*s", (int)(part - word - 1), text + word + 1);
+        gf_table_columns_add(&c, (gf_column_kind)kind, names);
+        text += part;
+        text += strspn(text, ", ");
+    }
+    return c;
+}
+
+static glofnd_status write_tables(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, gf_table_files t) {
     t.block = t.block ? t.block : TABLE_BLOCK;
     t.format = x->format, t.threads = x->s->task.threads, t.watch = &x->s->task.watch;
     return gf_table_files_write(err, to, &t);
+}
+
+/* One file; c NULL: plain text. */
+static glofnd_status write_table(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, const char *name,
+                                 const gf_table_columns *c, int64_t items,
+                                 void (*fill)(const void *arg, int64_t from, int64_t end, gf_lines *out), const void *arg) {
+    return write_tables(err, to, x, (gf_table_files){.name = {name}, .columns = {c}, .items = items, .fill = fill, .arg = arg});
+}
+
+/* name.npy: [rows of x->q][columns]. */
+static glofnd_status write_array(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, const char *name,
+                                 gf_npy_type type, int64_t columns,
+                                 void (*fill)(const void *arg, int64_t first, int64_t rows, void *out)) {
+    char path[PATH_MAX];
+    const gf_npy a = {.type = type, .rank = 2, .shape = {x->q->n, columns}};
+    TRY(gf_output_folder_path(err, to, name, path));
+    return gf_npy_write_rows(err, path, &a, fill, x);
 }
 
 /* The first usable row, by position, that is not before `row`. */
@@ -181,21 +219,13 @@ static void put_duplicate(gf_lines *t, const gf_discover_report *x, const pair *
     end_row(t, x, p);
 }
 
+/* Copies of the first row of their bytes, or of a stored row. */
 static void fill_exact(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_report *x = arg;
-    for (int64_t i = from; i < to; i++) {
-        const int32_t first = x->d->copy_of[i];
-        if (first == i) continue;
-        const pair p = {.i = first, .j = i, .anchor = x->d->good[first], .other = x->d->good[i], .similarity = 1.0};
-        put_duplicate(out, x, &p);
-    }
-}
-
-static void fill_stored(const void *arg, int64_t from, int64_t to, gf_lines *out) {
-    const gf_discover_report *x = arg;
-    for (int64_t i = from; i < to; i++) {
-        const int32_t j = x->r->stored_copy[i];
-        if (j < 0) continue;
+    for (int64_t row = from; row < to; row++) {
+        const int64_t first = x->query ? x->r->stored_copy[row] : x->d->copy_of[row];
+        if (first < 0 || (first == row && !x->query)) continue;
+        const int64_t i = x->query ? row : first, j = x->query ? first : row;
         const pair p = {.i = i, .j = j, .anchor = x->q->good[i], .other = x->d->good[j], .similarity = 1.0};
         put_duplicate(out, x, &p);
     }
@@ -234,10 +264,8 @@ static void fill_components(const void *arg, int64_t from, int64_t to, gf_lines 
 static glofnd_status write_components(gf_error *err, const gf_output_folder *to, const gf_discover_report *x, const char *name,
                                       const gf_components *p) {
     const part_lines l = {x->d, p};
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_INT64, "number images pairs first");
-    return write_table(err, to, x,
-                       (gf_table_files){.name = {name}, .columns = {&c}, .items = p->count, .fill = fill_components, .arg = &l});
+    const gf_table_columns c = columns_of("int64 number images pairs first");
+    return write_table(err, to, x, name, &c, p->count, fill_components, &l);
 }
 
 static void fill_bad(const void *arg, int64_t from, int64_t to, gf_lines *out) {
@@ -340,6 +368,55 @@ static void add_cell(graph_cells *p, uint64_t value) {
     for (int b = 0; b < p->element; b++) p->bytes[p->used++] = (uint8_t)(value >> 8 * b);
 }
 
+static glofnd_status write_graph(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    const gf_pairs_found *f = &x->r->f;
+    char path[PATH_MAX];
+    gf_npz z;
+    int64_t cells = 0;
+    for (int64_t i = 0; i < f->n; i++) cells += listed_neighbours(f, i);
+    const int wide = cells > INT32_MAX ? 8 : 4;
+    const char *integer = wide == 8 ? "<i8" : "<i4";
+    const int64_t n = x->d->n, starts = n + 1, two = 2;
+    TRY(gf_output_folder_path(err, to, "graph.npz", path));
+    graph_cells *p = malloc(sizeof *p);
+    FAIL_IF(err, !p, GLOFND_E_MEMORY, "no memory for the graph of neighbours");
+    glofnd_status status = gf_npz_open(err, &z, path);
+    if (status == GLOFND_OK) {
+        p->z = &z, p->used = 0, p->element = wide;
+        gf_npz_entry(&z, "indices", integer, 1, &cells, (size_t)wide);
+        for (int64_t i = 0; i < f->n; i++)
+            for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++)
+                add_cell(p, (uint64_t)x->d->good[f->other[i * f->top + k]]);
+        flush_cells(p);
+        gf_npz_entry(&z, "indptr", integer, 1, &starts, (size_t)wide);
+        add_cell(p, 0);
+        for (int64_t row = 0, i = 0, before = 0; row < n; row++) {
+            if (i < f->n && x->d->good[i] == row) before += listed_neighbours(f, i++);
+            add_cell(p, (uint64_t)before);
+        }
+        flush_cells(p);
+        gf_npz_entry(&z, "format", "|S3", 0, NULL, 3);
+        gf_npz_put(&z, "csr", 3);
+        gf_npz_entry(&z, "shape", "<i8", 1, &two, 8);
+        p->element = 8;
+        add_cell(p, (uint64_t)n), add_cell(p, (uint64_t)n);
+        flush_cells(p);
+        gf_npz_entry(&z, "data", "<f4", 1, &cells, 4);
+        p->element = 4;
+        for (int64_t i = 0; i < f->n; i++)
+            for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++) {
+                const float distance = 1.0f - f->similarity[i * f->top + k], cell = distance > 0.0f ? distance : 0.0f;
+                uint32_t bits;
+                memcpy(&bits, &cell, sizeof bits);
+                add_cell(p, bits);
+            }
+        flush_cells(p);
+        status = gf_npz_close(err, &z);
+    }
+    free(p);
+    return status;
+}
+
 /* ----- keep and remove ----- */
 
 enum { KEEP, REMOVE, WHY, KEPT }; /* KEPT only as Parquet: keep.txt with names and labels */
@@ -362,17 +439,16 @@ static void fill_decisions(const void *arg, int64_t from, int64_t to, gf_lines *
             }
         } else {
             const gf_discover_data *d = x->d;
-            const int removed_good = d->kind[row] == GF_ROW_GOOD;
-            const int64_t kept = removed_good ? x->decisions->kept[p] : -1;
+            const int64_t kept = good ? x->decisions->kept[p] : -1, kept_row = good ? d->good[kept] : -1;
             gf_lines_integer(&out[REMOVE], row);
             GF_LINES_PUT(&out[REMOVE], "\n");
             gf_cell_integer(&out[WHY], row);
-            gf_cell_integer(&out[WHY], removed_good ? d->good[kept] : -1);
-            gf_cell_integer(&out[WHY], removed_good ? x->r->groups.of[p] : -1);
-            gf_cell_text(&out[WHY], !removed_good                       ? gf_discover_bad_kind(d, row)
+            gf_cell_integer(&out[WHY], kept_row);
+            gf_cell_integer(&out[WHY], good ? x->r->groups.of[p] : -1);
+            gf_cell_text(&out[WHY], !good                               ? gf_discover_bad_kind(d, row)
                                     : d->copy_of[p] == d->copy_of[kept] ? "exact"
                                                                         : "duplicate");
-            row_cells(&out[WHY], d, row, d, removed_good ? d->good[kept] : -1);
+            row_cells(&out[WHY], d, row, d, kept_row);
         }
         p += good;
     }
@@ -465,20 +541,6 @@ static void fill_outliers(const void *arg, int64_t from, int64_t to, gf_lines *o
     }
 }
 
-static glofnd_status write_outliers(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "row nearest");
-    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
-    gf_table_columns_add(&c, GF_COLUMN_FLAG, "outlier");
-    row_columns(&c, (row_side){x->d, "row"}, (row_side){x->d, "nearest"});
-    return write_table(err, to, x,
-                       (gf_table_files){.name = {"outliers"},
-                                        .columns = {&c},
-                                        .items = x->decisions->outliers,
-                                        .fill = fill_outliers,
-                                        .arg = x});
-}
-
 static void fill_issues(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_report *x = arg;
     for (int64_t k = from; k < to; k++) {
@@ -498,21 +560,6 @@ static void fill_issues(const void *arg, int64_t from, int64_t to, gf_lines *out
     }
 }
 
-static glofnd_status write_issues(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "row label suggested");
-    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "score");
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "neighbours agree_suggested agree_label");
-    if (x->d->name) gf_table_columns_add(&c, GF_COLUMN_TEXT, "name");
-    if (x->d->classes.n) gf_table_columns_add(&c, GF_COLUMN_TEXT, "class suggested_class");
-    return write_table(err, to, x,
-                       (gf_table_files){.name = {"label_issues"},
-                                        .columns = {&c},
-                                        .items = x->decisions->issues,
-                                        .fill = fill_issues,
-                                        .arg = x});
-}
-
 /* ----- subset and negatives ----- */
 
 static void fill_sample(const void *arg, int64_t from, int64_t to, gf_lines *out) {
@@ -523,20 +570,14 @@ static void fill_sample(const void *arg, int64_t from, int64_t to, gf_lines *out
     }
 }
 
-static glofnd_status write_negatives(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    const int64_t n = x->d->n, k = x->decide->negatives, below = x->r->f.below;
-    char path[PATH_MAX];
-    TRY(gf_output_folder_path(err, to, "negatives.npy", path));
-    int32_t *table = malloc((size_t)(n * k) * sizeof *table);
-    FAIL_IF(err, !table, GLOFND_E_MEMORY, "no memory for %lld negatives of each row", (long long)k);
-    for (int64_t c = 0; c < n * k; c++) table[c] = -1;
-    for (int64_t i = 0; i < x->r->f.n; i++)
+static void fill_negative_rows(const void *arg, int64_t first, int64_t rows, void *to) {
+    const gf_discover_report *x = arg;
+    const int64_t k = x->decide->negatives, below = x->r->f.below;
+    int32_t *table = to;
+    for (int64_t c = 0; c < rows * k; c++) table[c] = -1;
+    for (int64_t i = position_from(x->d, first); i < x->d->good_n && x->d->good[i] < first + rows; i++)
         for (int64_t e = 0; e < k && e < below && x->r->f.below_other[i * below + e] >= 0; e++)
-            table[(int64_t)x->d->good[i] * k + e] = x->d->good[x->r->f.below_other[i * below + e]];
-    const gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {n, k}, .data = table};
-    const glofnd_status status = gf_npy_write(err, path, &a);
-    free(table);
-    return status;
+            table[(x->d->good[i] - first) * k + e] = x->d->good[x->r->f.below_other[i * below + e]];
 }
 
 /* negatives.npy as a table of pairs. */
@@ -553,55 +594,34 @@ static void fill_negatives(const void *arg, int64_t from, int64_t to, gf_lines *
         }
 }
 
-static glofnd_status write_negative_pairs(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "anchor other");
-    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity threshold");
-    row_columns(&c, (row_side){x->d, "anchor"}, (row_side){x->d, "other"});
-    return write_table(err, to, x,
-                       (gf_table_files){.name = {"negatives"},
-                                        .columns = {&c},
-                                        .items = x->r->f.n,
-                                        .block = 1 + TABLE_BLOCK / (x->decide->negatives + 1),
-                                        .fill = fill_negatives,
-                                        .arg = x});
-}
+/* ----- all decisions ----- */
 
 /* keep.txt, remove.txt, remove.tsv, outliers.tsv, label_issues.tsv, leaks.tsv, split_matrix.tsv, keep_N.txt, sample.txt,
  * negatives.npy, graph.npz: those that x->decide asks for. */
-static glofnd_status decide_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns why = {0}, kept = {0};
-    gf_table_columns_add(&why, GF_COLUMN_INT32, "row kept group");
-    gf_table_columns_add(&why, GF_COLUMN_TEXT, "why");
+static glofnd_status write_decisions(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
+    gf_table_columns why = columns_of("int32 row kept group, text why"), kept = columns_of("int32 row");
     row_columns(&why, (row_side){x->d, "row"}, (row_side){x->d, "kept"});
-    gf_table_columns_add(&kept, GF_COLUMN_INT32, "row");
     if (x->decide->splits) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "split");
     if (x->d->name) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "name");
     if (x->d->label) gf_table_columns_add(&kept, GF_COLUMN_INT32, "label");
     const char *table = x->format == GF_TABLE_PARQUET ? "keep" : NULL;
-    TRY(write_table(err, to, x,
-                    (gf_table_files){.name = {"keep.txt", "remove.txt", "remove", table},
-                                     .columns = {[WHY] = &why, [KEPT] = &kept},
-                                     .items = x->d->n,
-                                     .fill = fill_decisions,
-                                     .arg = x}));
+    TRY(write_tables(err, to, x,
+                     (gf_table_files){.name = {"keep.txt", "remove.txt", "remove", table},
+                                      .columns = {[WHY] = &why, [KEPT] = &kept},
+                                      .items = x->d->n,
+                                      .fill = fill_decisions,
+                                      .arg = x}));
     if (x->decide->splits) {
-        gf_table_columns c = {0};
-        gf_table_columns_add(&c, GF_COLUMN_TEXT, "a_split b_split");
-        gf_table_columns_add(&c, GF_COLUMN_INT32, "a_index b_index a b");
-        gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
-        gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
+        gf_table_columns c = columns_of("text a_split b_split, int32 a_index b_index a b, float similarity, flag exact");
         row_columns(&c, (row_side){x->d, "a"}, (row_side){x->d, "b"});
         for (int k = 0; k < x->decide->splits; k++) {
             char name[32];
             const split_part a = {x, &x->decide->split[k]};
             snprintf(name, sizeof name, "keep_%d.txt", k + 1);
-            TRY(write_table(err, to, x, (gf_table_files){.name = {name}, .items = a.split->rows, .fill = fill_part, .arg = &a}));
+            TRY(write_table(err, to, x, name, NULL, a.split->rows, fill_part, &a));
         }
         /* Always a TSV: `--from` reads it. */
-        gf_table_columns columns = {0};
-        gf_table_columns_add(&columns, GF_COLUMN_TEXT, "split");
-        gf_table_columns_add(&columns, GF_COLUMN_INT64, "first rows");
+        gf_table_columns columns = columns_of("text split, int64 first rows");
         for (int exact = 0; exact < 2; exact++)
             for (int b = 0; b < x->decide->splits; b++) {
                 char name[GF_COLUMN_NAME];
@@ -616,73 +636,39 @@ static glofnd_status decide_write(gf_error *err, const gf_output_folder *to, con
                                   .arg = x,
                                   .threads = 1};
         TRY(gf_table_files_write(err, to, &t));
-        TRY(write_table(err, to, x,
-                        (gf_table_files){.name = {"leaks"},
-                                         .columns = {&c},
-                                         .items = x->r->f.n + x->decisions->unlisted_count,
-                                         .block = 1 + TABLE_BLOCK / (x->r->f.top + 1),
-                                         .fill = fill_leaks,
-                                         .arg = x}));
+        TRY(write_tables(err, to, x,
+                         (gf_table_files){.name = {"leaks"},
+                                          .columns = {&c},
+                                          .items = x->r->f.n + x->decisions->unlisted_count,
+                                          .block = block_of(&x->r->f),
+                                          .fill = fill_leaks,
+                                          .arg = x}));
     }
-    if (x->r->f.top > 0) TRY(write_outliers(err, to, x));
-    if (x->d->label) TRY(write_issues(err, to, x));
-    if (x->decide->sample)
-        TRY(write_table(err, to, x,
-                        (gf_table_files){.name = {"sample.txt"}, .items = x->decisions->samples, .fill = fill_sample, .arg = x}));
-    if (x->decide->negatives) TRY(write_negatives(err, to, x));
-    if (x->decide->negatives && x->format == GF_TABLE_PARQUET) TRY(write_negative_pairs(err, to, x));
-    if (!x->decide->graph) return GLOFND_OK;
-    /* graph.npz: neighbours and cosine distances as scipy.sparse.save_npz() writes a csr_matrix. */
-    char path[PATH_MAX];
-    gf_npz z;
-    int64_t cells = 0;
-    for (int64_t i = 0; i < x->r->f.n; i++) cells += listed_neighbours(&x->r->f, i);
-    const int wide = cells > INT32_MAX ? 8 : 4;
-    const char *integer = wide == 8 ? "<i8" : "<i4";
-    const int64_t n = x->d->n, starts = n + 1, two = 2;
-    graph_cells *p = malloc(sizeof *p);
-    FAIL_IF(err, !p, GLOFND_E_MEMORY, "no memory for the graph of neighbours");
-    glofnd_status status = gf_output_folder_path(err, to, "graph.npz", path);
-    if (status == GLOFND_OK) status = gf_npz_open(err, &z, path);
-    if (status == GLOFND_OK) {
-        p->z = &z, p->used = 0, p->element = wide;
-        gf_npz_entry(&z, "indices", integer, 1, &cells, (size_t)wide);
-        const gf_pairs_found *f = &x->r->f;
-        for (int64_t i = 0; i < f->n; i++)
-            for (int64_t k = 0, end = listed_neighbours(f, i); k < end; k++)
-                add_cell(p, (uint64_t)x->d->good[f->other[i * f->top + k]]);
-        flush_cells(p);
-        gf_npz_entry(&z, "indptr", integer, 1, &starts, (size_t)wide);
-        const gf_pairs_found *found = &x->r->f;
-        int64_t starts_cells = 0, i = 0;
-        add_cell(p, 0);
-        for (int64_t row = 0; row < x->d->n; row++) {
-            if (i < found->n && x->d->good[i] == row) starts_cells += listed_neighbours(found, i++);
-            add_cell(p, (uint64_t)starts_cells);
-        }
-        flush_cells(p);
-        gf_npz_entry(&z, "format", "|S3", 0, NULL, 3);
-        gf_npz_put(&z, "csr", 3);
-        gf_npz_entry(&z, "shape", "<i8", 1, &two, 8);
-        p->element = 8;
-        add_cell(p, (uint64_t)n), add_cell(p, (uint64_t)n);
-        flush_cells(p);
-        gf_npz_entry(&z, "data", "<f4", 1, &cells, 4);
-        p->element = 4;
-        const gf_pairs_found *distances_f = &x->r->f;
-        for (int64_t j = 0; j < distances_f->n; j++)
-            for (int64_t k = 0, end = listed_neighbours(distances_f, j); k < end; k++) {
-                const float distance = 1.0f - distances_f->similarity[j * distances_f->top + k],
-                            cell = distance > 0.0f ? distance : 0.0f;
-                uint32_t bits;
-                memcpy(&bits, &cell, sizeof bits);
-                add_cell(p, bits);
-            }
-        flush_cells(p);
-        status = gf_npz_close(err, &z);
+    if (x->r->f.top > 0) {
+        gf_table_columns c = columns_of("int32 row nearest, float similarity threshold, flag outlier");
+        row_columns(&c, (row_side){x->d, "row"}, (row_side){x->d, "nearest"});
+        TRY(write_table(err, to, x, "outliers", &c, x->decisions->outliers, fill_outliers, x));
     }
-    free(p);
-    return status;
+    if (x->d->label) {
+        gf_table_columns c = columns_of("int32 row label suggested, float score, int32 neighbours agree_suggested agree_label");
+        if (x->d->name) gf_table_columns_add(&c, GF_COLUMN_TEXT, "name");
+        if (x->d->classes.n) gf_table_columns_add(&c, GF_COLUMN_TEXT, "class suggested_class");
+        TRY(write_table(err, to, x, "label_issues", &c, x->decisions->issues, fill_issues, x));
+    }
+    if (x->decide->sample) TRY(write_table(err, to, x, "sample.txt", NULL, x->decisions->samples, fill_sample, x));
+    if (x->decide->negatives) TRY(write_array(err, to, x, "negatives.npy", GF_NPY_I4, x->decide->negatives, fill_negative_rows));
+    if (x->decide->negatives && x->format == GF_TABLE_PARQUET) {
+        gf_table_columns c = columns_of("int32 anchor other, float similarity threshold");
+        row_columns(&c, (row_side){x->d, "anchor"}, (row_side){x->d, "other"});
+        TRY(write_tables(err, to, x,
+                         (gf_table_files){.name = {"negatives"},
+                                          .columns = {&c},
+                                          .items = x->r->f.n,
+                                          .block = 1 + TABLE_BLOCK / (x->decide->negatives + 1),
+                                          .fill = fill_negatives,
+                                          .arg = x}));
+    }
+    return x->decide->graph ? write_graph(err, to, x) : GLOFND_OK;
 }
 
 /* ----- what a stored result needs to be decided again: rows.npy, names.txt, unreadable.txt, classes.txt ----- */
@@ -742,76 +728,67 @@ static void fill_classes(const void *arg, int64_t from, int64_t to, gf_lines *ou
     }
 }
 
-/* The names of the classes of d, one per line, if its labels have names. */
-static glofnd_status stored_classes_write(gf_error *err, const gf_output_folder *to, const gf_discover_report *x,
-                                          const gf_discover_data *d, const char *name) {
-    if (!d->label || !d->classes.n) return GLOFND_OK;
-    return write_table(err, to, x, (gf_table_files){.name = {name}, .items = d->classes.n, .fill = fill_classes, .arg = d});
-}
-
 /* ----- folder ----- */
 
 /* Every file that write_all() may write, and the ones of earlier versions. */
-static const char *const own_files[] = {
-    GF_DISCOVER_MARK,
-    "summary.txt",
-    "index.html",
-    "pairs.tsv",
-    "pairs.jsonl",
-    "mutual.tsv",
-    "duplicates.tsv",
-    "duplicate_groups.tsv",
-    "bad_rows.tsv",
-    "anchors.npy",
-    "neighbours.npy",
-    "components.tsv",
-    "similarities.npy",
-    "keep.txt",
-    "remove.txt",
-    "remove.tsv",
-    "outliers.tsv",
-    "label_issues.tsv",
-    "leaks.tsv",
-    "split_matrix.tsv",
-    "sample.txt",
-    "negatives.npy",
-    "graph.npz",
-    "rows.npy",
-    "names.txt",
-    "unreadable.txt",
-    "classes.txt",
-    "query_classes.txt",
-    "keep_1.txt",
-    "keep_2.txt",
-    "keep_3.txt",
-    "keep_4.txt",
-    "keep_5.txt",
-    "keep_6.txt",
-    "keep_7.txt",
-    "keep_8.txt",
-    "keep_9.txt",
-    "keep_10.txt",
-    "keep_11.txt",
-    "keep_12.txt",
-    "keep_13.txt",
-    "keep_14.txt",
-    "keep_15.txt",
-    "keep_16.txt",
-    "pairs.parquet",
-    "mutual.parquet",
-    "duplicates.parquet",
-    "keep.parquet",
-    "duplicate_groups.parquet",
-    "remove.parquet",
-    "components.parquet",
-    "leaks.parquet",
-    "bad_rows.parquet",
-    "sample.parquet",
-    "outliers.parquet",
-    "negatives.parquet",
-    "label_issues.parquet",
-    NULL,
-};
+static const char *const own_files[] = {GF_DISCOVER_MARK,
+                                        "summary.txt",
+                                        "index.html",
+                                        "pairs.tsv",
+                                        "pairs.jsonl",
+                                        "mutual.tsv",
+                                        "duplicates.tsv",
+                                        "duplicate_groups.tsv",
+                                        "bad_rows.tsv",
+                                        "anchors.npy",
+                                        "neighbours.npy",
+                                        "components.tsv",
+                                        "similarities.npy",
+                                        "keep.txt",
+                                        "remove.txt",
+                                        "remove.tsv",
+                                        "outliers.tsv",
+                                        "label_issues.tsv",
+                                        "leaks.tsv",
+                                        "split_matrix.tsv",
+                                        "sample.txt",
+                                        "negatives.npy",
+                                        "graph.npz",
+                                        "rows.npy",
+                                        "names.txt",
+                                        "unreadable.txt",
+                                        "classes.txt",
+                                        "query_classes.txt",
+                                        "keep_1.txt",
+                                        "keep_2.txt",
+                                        "keep_3.txt",
+                                        "keep_4.txt",
+                                        "keep_5.txt",
+                                        "keep_6.txt",
+                                        "keep_7.txt",
+                                        "keep_8.txt",
+                                        "keep_9.txt",
+                                        "keep_10.txt",
+                                        "keep_11.txt",
+                                        "keep_12.txt",
+                                        "keep_13.txt",
+                                        "keep_14.txt",
+                                        "keep_15.txt",
+                                        "keep_16.txt",
+                                        "pairs.parquet",
+                                        "mutual.parquet",
+                                        "duplicates.parquet",
+                                        "keep.parquet",
+                                        "duplicate_groups.parquet",
+                                        "remove.parquet",
+                                        "components.parquet",
+                                        "leaks.parquet",
+                                        "bad_rows.parquet",
+                                        "sample.parquet",
+                                        "outliers.parquet",
+                                        "negatives.parquet",
+                                        "label_issues.parquet",
+                                        NULL};
 
 /* Other programs write a summary.json, too: this one's begins so, and has these keys. */
 static int is_result(const char *folder) {
@@ -833,17 +810,15 @@ static int is_result(const char *folder) {
 const gf_output_kind gf_discover_kind = {own_files, is_result, GF_DISCOVER_MARK " of glofnd discover", "page"};
 
 static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns all = {0}, mutual = {0};
+    gf_table_columns all = columns_of("int32 anchor other, float similarity threshold, flag mutual"),
+                     mutual = columns_of("int32 a b, float similarity"),
+                     duplicates = columns_of("int32 group a b, float similarity, flag exact");
     pair_lines l = {.x = x};
-    gf_table_columns_add(&all, GF_COLUMN_INT32, "anchor other");
-    gf_table_columns_add(&all, GF_COLUMN_FLOAT, "similarity threshold");
-    gf_table_columns_add(&all, GF_COLUMN_FLAG, "mutual");
     add_row_columns(&all, x);
-    gf_table_columns_add(&mutual, GF_COLUMN_INT32, "a b");
-    gf_table_columns_add(&mutual, GF_COLUMN_FLOAT, "similarity");
     add_row_columns(&mutual, x);
+    add_row_columns(&duplicates, x);
     /* Counts the pairs equal to the cutoff before each block: only the first ones are listed. */
-    const gf_pairs_found *f = &l.x->r->f;
+    const gf_pairs_found *f = &x->r->f;
     const int64_t block = block_of(f);
     int64_t ties = 0;
     l.ties = malloc((size_t)(f->n / block + 1) * sizeof *l.ties);
@@ -851,95 +826,63 @@ static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const 
     for (int64_t i = 0; i < f->n; i++) {
         if (i % block == 0) l.ties[i / block] = ties;
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++)
-            gf_discover_listed(l.x->r, i, k, &ties);
+            gf_discover_listed(x->r, i, k, &ties);
     }
     const char *json = x->format == GF_TABLE_PARQUET ? NULL : "pairs.jsonl";
-    const gf_table_files t = {
-        .name = {[ALL] = "pairs", [MUTUAL] = x->query ? NULL : "mutual", [JSON] = json},
-        .columns = {[ALL] = &all, [MUTUAL] = &mutual},
-        .items = x->r->f.n,
-        .block = block_of(&x->r->f),
-        .fill = fill_pairs,
-        .arg = &l,
-    };
-    const glofnd_status status = write_table(err, to, x, t);
+    const glofnd_status status =
+        write_tables(err, to, x,
+                     (gf_table_files){.name = {[ALL] = "pairs", [MUTUAL] = x->query ? NULL : "mutual", [JSON] = json},
+                                      .columns = {[ALL] = &all, [MUTUAL] = &mutual},
+                                      .items = f->n,
+                                      .block = block,
+                                      .fill = fill_pairs,
+                                      .arg = &l});
     free(l.ties);
     TRY(status);
-    const int exact = x->s->dup_exact;
-    gf_table_columns c = {0};
-    gf_table_columns_add(&c, GF_COLUMN_INT32, "group a b");
-    gf_table_columns_add(&c, GF_COLUMN_FLOAT, "similarity");
-    gf_table_columns_add(&c, GF_COLUMN_FLAG, "exact");
-    add_row_columns(&c, x);
-    const gf_table_files files = {
-        .name = {"duplicates"},
-        .columns = {&c},
-        .items = x->r->f.n,
-        .block = block_of(&x->r->f),
-        .arg = x,
-        .fill = !exact     ? fill_near
-                : x->query ? fill_stored
-                           : fill_exact,
-    };
-    TRY(write_table(err, to, x, files));
+    TRY(write_tables(err, to, x,
+                     (gf_table_files){.name = {"duplicates"},
+                                      .columns = {&duplicates},
+                                      .items = f->n,
+                                      .block = block,
+                                      .fill = x->s->dup_exact ? fill_exact : fill_near,
+                                      .arg = x}));
     if (!x->query) TRY(write_components(err, to, x, "components", &x->r->parts));
     if (!x->query) TRY(write_components(err, to, x, "duplicate_groups", &x->r->groups));
-    gf_table_columns columns = {0};
-    gf_table_columns_add(&columns, GF_COLUMN_INT32, "row");
-    gf_table_columns_add(&columns, GF_COLUMN_TEXT, x->q->name ? "why name" : "why");
-    TRY(write_table(
-        err, to, x,
-        (gf_table_files){.name = {"bad_rows"}, .columns = {&columns}, .items = x->q->n, .fill = fill_bad, .arg = x->q}));
-    char path[PATH_MAX];
-    const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {x->q->n, COLUMNS}};
-    TRY(gf_output_folder_path(err, to, "anchors.npy", path));
-    TRY(gf_npy_write_rows(err, path, &a, fill_anchors, x));
-    /* Most similar others of every row, also below the threshold: int32 rows and float32 similarities, [n][top]. */
-    char neighbours_path[PATH_MAX];
-    gf_npy npy = {.type = GF_NPY_I4, .rank = 2, .shape = {x->q->n, x->r->f.top}};
-    if (x->r->f.top != 0) {
-        TRY(gf_output_folder_path(err, to, "neighbours.npy", neighbours_path));
-        TRY(gf_npy_write_rows(err, neighbours_path, &npy, fill_others, x));
-        TRY(gf_output_folder_path(err, to, "similarities.npy", neighbours_path));
-        npy.type = GF_NPY_F4;
-        TRY(gf_npy_write_rows(err, neighbours_path, &npy, fill_similarities, x));
+    const gf_table_columns bad = columns_of(x->q->name ? "int32 row, text why name" : "int32 row, text why");
+    TRY(write_table(err, to, x, "bad_rows", &bad, x->q->n, fill_bad, x->q));
+    TRY(write_array(err, to, x, "anchors.npy", GF_NPY_F8, COLUMNS, fill_anchors));
+    if (f->top > 0) { /* the most similar others of every row, also below the threshold */
+        TRY(write_array(err, to, x, "neighbours.npy", GF_NPY_I4, f->top, fill_others));
+        TRY(write_array(err, to, x, "similarities.npy", GF_NPY_F4, f->top, fill_similarities));
     }
-    if (x->decisions) TRY(decide_write(err, to, x));
+    if (x->decisions) TRY(write_decisions(err, to, x));
     if (!x->query) {
-        /* rows.npy: the first row of the same bytes, the number of duplicates, the label (-1: unknown) of each row. names.txt: a name per
- * line, if there are names; escaped (escape.h) if one of them is not a line. */
-        char write_path[PATH_MAX];
-        TRY(gf_output_folder_path(err, to, "rows.npy", write_path));
-        const gf_npy write_a = {.type = GF_NPY_I4, .rank = 2, .shape = {x->d->n, GF_STORED_COLUMNS}};
-        TRY(gf_npy_write_rows(err, write_path, &write_a, fill_stored_rows, x));
-        if (x->d->unreadable)
-            TRY(write_table(
-                err, to, x,
-                (gf_table_files){.name = {"unreadable.txt"}, .items = x->d->n, .fill = fill_unreadable, .arg = x->d}));
-        if (x->d->name) {
-            const name_lines j = {x->d, gf_stored_names_escaped(x->d)};
-            TRY(write_table(err, to, x,
-                            (gf_table_files){.name = {"names.txt"}, .items = x->d->n, .fill = fill_names, .arg = &j}));
-        }
+        /* rows.npy: the first row of the same bytes, the number of duplicates, the label (-1: unknown) of each row. names.txt: a
+         * name per line, if there are names; escaped if one of them is not a line. */
+        const name_lines names = {x->d, gf_stored_names_escaped(x->d)};
+        TRY(write_array(err, to, x, "rows.npy", GF_NPY_I4, GF_STORED_COLUMNS, fill_stored_rows));
+        if (x->d->unreadable) TRY(write_table(err, to, x, "unreadable.txt", NULL, x->d->n, fill_unreadable, x->d));
+        if (x->d->name) TRY(write_table(err, to, x, "names.txt", NULL, x->d->n, fill_names, &names));
     }
-    TRY(stored_classes_write(err, to, x, x->d, "classes.txt"));
-    if (x->query) TRY(stored_classes_write(err, to, x, x->q, "query_classes.txt"));
+    /* The names of the classes, one per line, if the labels have names. */
+    if (x->d->label && x->d->classes.n) TRY(write_table(err, to, x, "classes.txt", NULL, x->d->classes.n, fill_classes, x->d));
+    if (x->query && x->q->label && x->q->classes.n)
+        TRY(write_table(err, to, x, "query_classes.txt", NULL, x->q->classes.n, fill_classes, x->q));
+    char path[PATH_MAX];
     if (x->html && !x->query) {
-        char page_path[PATH_MAX];
-        TRY(gf_output_folder_path(err, to, "index.html", page_path));
-        TRY(x->write_html(err, page_path, x));
+        TRY(gf_output_folder_path(err, to, "index.html", path));
+        TRY(x->write_html(err, path, x));
     }
-    char summary_path[PATH_MAX];
     gf_text text = {0};
-    TRY(gf_output_folder_path(err, to, GF_DISCOVER_MARK, summary_path));
-    TRY(gf_discover_write_json(err, summary_path, x));
-    TRY(gf_output_folder_path(err, to, "summary.txt", summary_path));
+    TRY(gf_output_folder_path(err, to, GF_DISCOVER_MARK, path));
+    TRY(gf_discover_write_json(err, path, x));
+    TRY(gf_output_folder_path(err, to, "summary.txt", path));
     gf_discover_summary(&text, x);
-    FILE *file = text.failed ? NULL : gf_stream_open(summary_path, "w");
+    FILE *file = text.failed ? NULL : gf_stream_open(path, "w");
     const int failed = !file || fputs(text.at ? text.at : "", file) < 0;
     const int closed = file ? fclose(file) : -1;
     gf_text_free(&text);
-    FAIL_IF(err, failed || closed != 0, GLOFND_E_IO, "'%.300s' cannot be written", summary_path);
+    FAIL_IF(err, failed || closed != 0, GLOFND_E_IO, "'%.300s' cannot be written", path);
     FAIL_IF(err, gf_job_stopped(&x->s->task.watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }

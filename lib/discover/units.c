@@ -590,11 +590,6 @@ static glofnd_status unit_stage_is_done(gf_error *err, const unit_job *j, unit_k
     return status;
 }
 
-/* In how many chunks the rows pass by each unit; 0: they are in the folder. */
-static int64_t chunks_of(const unit_job *j) {
-    return j->stream ? j->s->search->stream->chunks(j->stream) : gf_cells_stream_fits(&j->cells);
-}
-
 /* All ranks make the units that are missing, and wait for each other. */
 static glofnd_status unit_run_stage(gf_error *err, unit_job *j, const unit_stage *stage) {
     const int64_t units = unit_count(&j->folder, stage->kind);
@@ -603,8 +598,10 @@ static glofnd_status unit_run_stage(gf_error *err, unit_job *j, const unit_stage
     glofnd_status status = unit_agree(err, j->u, done ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for units"));
     if (status == GLOFND_OK) status = find_done_units(err, j, stage->kind, units, done);
     for (int64_t i = 0; status == GLOFND_OK && i < units; i++) count += done[i];
+    /* In how many chunks the rows pass by each unit; 0: they are in the folder. */
     if (status == GLOFND_OK && stage->kind == UNIT_PAIRS && j->u->report && j->u->rank == 0)
-        j->u->report(j->u->user, units, count, chunks_of(j));
+        j->u->report(j->u->user, units, count,
+                     j->stream ? j->s->search->stream->chunks(j->stream) : gf_cells_stream_fits(&j->cells));
     if (status == GLOFND_OK) status = unit_agree(err, j->u, make_units(err, j, stage, units, done));
     free(done);
     return status;
