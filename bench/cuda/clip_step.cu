@@ -17,7 +17,7 @@
 extern "C" {
 #include "util/status.h"
 }
-#include "nn/cuda/cunn.h"
+#include "nn/cuda/cunn_kernels.h"
 #include "support/caption_lengths.h"
 extern "C" {
 #include "method/options.h"

@@ -16,7 +16,7 @@
 extern "C" {
 #include "util/status.h"
 }
-#include "nn/cuda/cunn.h"
+#include "nn/cuda/cunn_kernels.h"
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "point: %s: %s\n", what, why);
@@ -127,8 +127,8 @@ typedef struct row {
 } row;
 
 static int fits(gf_nn_engine *s, const gf_nn_shape *shape, int kind) {
-    if (shape->kernel == 1) return kind ? gf_cunn_point_back_fits(s, shape) : gf_cunn_point_fits(s, shape);
-    return kind ? gf_cunn_window_back_fits(s, shape, (gf_nn_before)kind) : gf_cunn_window_fits(s, shape);
+    if (shape->kernel == 1) return kind ? gf_cunn_conv1x1_back_fits(s, shape) : gf_cunn_conv1x1_fits(s, shape);
+    return kind ? gf_cunn_conv3x3_back_fits(s, shape, (gf_nn_before)kind) : gf_cunn_conv3x3_fits(s, shape);
 }
 
 static void set_back(bench *t, int kind, int64_t rows, int64_t c) {

@@ -18,7 +18,7 @@
 extern "C" {
 #include "util/status.h"
 }
-#include "nn/cuda/cunn.h"
+#include "nn/cuda/cunn_kernels.h"
 extern "C" {
 #include "dist/comm.h"
 #include "dist/dist.h"

@@ -2,7 +2,6 @@
 #include "support/test.h"
 
 #include "optim/optim.h"
-#include "optim/schedule.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "optim/optim.h"
-#include "optim/schedule.h"
 #include "run.h"
 
 /* ----- optimizers ----------------------------------------------------------------------------------------------- */

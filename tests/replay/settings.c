@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "optim/schedule.h"
+#include "optim/optim.h"
 #include "support/losses.h"
 
 #define WHOLE_MAX (INT64_C(1) << 53) /* hyper.tsv is read as double */

@@ -9,7 +9,6 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "eval/split.h"
 #include "optim/optim.h"
-#include "optim/schedule.h"
 #include "util/array.h"
 #include "util/parallel.h"
 #include "util/rng.h"

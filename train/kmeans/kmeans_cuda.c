@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kmeans/kmeans_kernels.h"
-#include "nn/cuda/cunn_sort.h"
+#include "nn/cuda/cunn_kernels.h"
 #include "util/array.h"
 
 #define ALIGN 256

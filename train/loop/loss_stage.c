@@ -9,7 +9,7 @@
 #include "method/step.h"
 #include "method/store.h"
 #include "nn/optim_rule.h"
-#include "optim/schedule.h"
+#include "optim/optim.h"
 #include "util/status.h"
 
 /* The options of the context are those of the run only once the detector has started. Until then the step is that of
@@ -23,11 +23,16 @@ typedef enum detector_phase {
 
 struct gf_loss_stage {
     gf_loss_stage_spec spec;
+    const gf_config *config; /* of spec */
+    gf_net *net;             /* the first encoder's: its memory, stream and device are those of the loss */
+    int on_device;
     glofnd_ctx *ctx;
     size_t ctx_bytes; /* of the context's arrays */
     glofnd_store *store;
     /* the present step */
     const gf_batch *batch;
+    const int64_t *ids; /* [batch] of all ranks, on the host */
+    const int32_t *labels;
     int64_t step;
     double tau;
     const float *support; /* [fnc_support][batch][dim] on the host: the whole batch; NULL: none */
@@ -49,30 +54,25 @@ struct gf_loss_stage {
     float *all_support;  /* [fnc_support][batch][dim] on the host; NULL: none */
 };
 
-static const gf_config *config_of(const gf_loss_stage *l) { return l->spec.config; }
-static int on_device(const gf_loss_stage *l) { return config_of(l)->method.device == GLOFND_DEVICE_CUDA; }
-static int masks_duplicates(const gf_loss_stage *l) {
-    return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates;
-}
+static int masks_duplicates(const gf_loss_stage *l) { return l->config->task == GF_TASK_CLIP && l->config->mask_duplicates; }
 /* WCL: groups of the batch, made of its embeddings before every step. */
 static int has_components(const gf_loss_stage *l) {
-    return config_of(l)->method.detector == GLOFND_DETECT_COMPONENTS && l->phase != DUPLICATES_ONLY;
+    return l->config->method.detector == GLOFND_DETECT_COMPONENTS && l->phase != DUPLICATES_ONLY;
 }
-static int has_bank(const gf_loss_stage *l) { return config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK; }
+static int has_bank(const gf_loss_stage *l) { return l->config->method.similarity == GLOFND_SIMILARITY_BANK; }
 static int banks(const gf_loss_stage *l) { return has_bank(l) ? l->store->spec.modalities : 0; }
-static gf_net *first_net(const gf_loss_stage *l) { return l->spec.encoders->at[0].net; }
 
 /* ----- creating ----- */
 
 static size_t support_bytes(const gf_loss_stage *l) {
-    const gf_config *c = config_of(l);
+    const gf_config *c = l->config;
     return (size_t)c->method.fnc_support * (size_t)(c->batch * l->spec.encoders->dim) * sizeof(float);
 }
 
 static glofnd_status make_stage(gf_error *err, gf_loss_stage *l) {
     /* With the encoders on a GPU the method runs there too, on their stream. */
-    TRY(gf_ctx_create(err, &config_of(l)->method, &l->ctx));
-    if (on_device(l)) TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_stream(l->ctx, gf_net_stream(first_net(l)))));
+    TRY(gf_ctx_create(err, &l->config->method, &l->ctx));
+    if (l->on_device) TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_stream(l->ctx, gf_net_stream(l->net))));
 
     /* Several ranks: a store of the drawn samples, or of all if it has averages, which every rank holds. */
     const gf_encoders *e = l->spec.encoders;
@@ -83,17 +83,16 @@ static glofnd_status make_stage(gf_error *err, gf_loss_stage *l) {
         .path = l->spec.comm ? NULL : l->spec.store_path,
     };
     TRY(gf_ctx_status(err, l->ctx, glofnd_store_create(l->ctx, &spec, &l->store)));
-    TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_reserve(l->ctx, e->batch, config_of(l)->batch, e->dim, &l->ctx_bytes)));
-    const size_t batch = (size_t)config_of(l)->batch;
-    const int device = on_device(l), groups = masks_duplicates(l) || l->spec.groups || has_components(l);
-    gf_net *net = first_net(l);
+    TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_reserve(l->ctx, e->batch, l->config->batch, e->dim, &l->ctx_bytes)));
+    const size_t batch = (size_t)l->config->batch;
+    const int device = l->on_device, groups = masks_duplicates(l) || l->spec.groups || has_components(l);
     l->groups = groups ? calloc(batch, sizeof *l->groups) : NULL;
     l->order = groups ? calloc(batch, sizeof *l->order) : NULL;
-    l->id = device ? gf_net_alloc(net, batch * sizeof *l->id) : NULL;
-    l->label = device ? gf_net_alloc(net, batch * sizeof *l->label) : NULL;
-    l->group = device && groups ? gf_net_alloc(net, batch * sizeof *l->group) : NULL;
-    l->support_there = device && gf_config_supports(config_of(l)) ? gf_net_alloc(net, support_bytes(l)) : NULL;
-    FAIL_IF(err, device && gf_config_supports(config_of(l)) && !l->support_there, GLOFND_E_MEMORY,
+    l->id = device ? gf_net_alloc(l->net, batch * sizeof *l->id) : NULL;
+    l->label = device ? gf_net_alloc(l->net, batch * sizeof *l->label) : NULL;
+    l->group = device && groups ? gf_net_alloc(l->net, batch * sizeof *l->group) : NULL;
+    l->support_there = device && gf_config_supports(l->config) ? gf_net_alloc(l->net, support_bytes(l)) : NULL;
+    FAIL_IF(err, device && gf_config_supports(l->config) && !l->support_there, GLOFND_E_MEMORY,
             "no memory for the support views of %zu samples", batch);
     FAIL_IF(err, (groups && (!l->groups || !l->order)) || (device && (!l->id || !l->label)) || (device && groups && !l->group),
             GLOFND_E_MEMORY, "no memory for a batch of %zu samples", batch);
@@ -105,6 +104,9 @@ glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec
     *out = NULL;
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory for the loss");
     l->spec = *spec;
+    l->config = spec->config;
+    l->net = spec->encoders->at[0].net;
+    l->on_device = l->config->method.device == GLOFND_DEVICE_CUDA;
     l->stats.size = sizeof l->stats;
     const glofnd_status status = make_stage(err, l);
     if (status == GLOFND_OK) *out = l;
@@ -120,27 +122,26 @@ static int sum_shared(void *user, double *x, int n) {
 glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wire) {
     const gf_encoders *e = l->spec.encoders;
     const gf_shard_spec spec = {.n = l->spec.samples,
-                                .loss = config_of(l)->method.loss,
-                                .pairing = config_of(l)->method.pairing,
+                                .loss = l->config->method.loss,
+                                .pairing = l->config->method.pairing,
                                 .rows = e->batch,
                                 .bank_dim = has_bank(l) ? e->dim : 0};
-    const size_t batch = (size_t)config_of(l)->batch, bytes = (size_t)e->batch * sizeof *l->slots;
-    gf_net *net = first_net(l);
+    const size_t batch = (size_t)l->config->batch, bytes = (size_t)e->batch * sizeof *l->slots;
     TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_reduce(l->ctx, sum_shared, l->spec.comm)));
     TRY(gf_step_ranks_open(err, l->spec.comm, wire, &spec, &l->ranks));
-    for (int i = 0; i < 2; i++) l->all[i] = gf_net_alloc(net, batch * (size_t)e->dim * sizeof *l->all[i]);
-    l->links = gf_net_alloc(net, batch * GLOFND_LINK_BYTES);
-    l->slots = has_bank(l) ? NULL : gf_net_alloc(net, bytes);
-    for (int i = 0; i < banks(l); i++) l->bank[i] = gf_net_alloc(net, batch * (size_t)e->dim * sizeof *l->bank[i]);
+    for (int i = 0; i < 2; i++) l->all[i] = gf_net_alloc(l->net, batch * (size_t)e->dim * sizeof *l->all[i]);
+    l->links = gf_net_alloc(l->net, batch * GLOFND_LINK_BYTES);
+    l->slots = has_bank(l) ? NULL : gf_net_alloc(l->net, bytes);
+    for (int i = 0; i < banks(l); i++) l->bank[i] = gf_net_alloc(l->net, batch * (size_t)e->dim * sizeof *l->bank[i]);
     l->content = calloc(batch, sizeof *l->content);
-    l->all_support = gf_config_supports(config_of(l)) ? malloc(support_bytes(l)) : NULL;
-    FAIL_IF(err, gf_config_supports(config_of(l)) && !l->all_support, GLOFND_E_MEMORY,
+    l->all_support = gf_config_supports(l->config) ? malloc(support_bytes(l)) : NULL;
+    FAIL_IF(err, gf_config_supports(l->config) && !l->all_support, GLOFND_E_MEMORY,
             "no memory for the support views of %zu samples", batch);
     FAIL_IF(err, !l->all[0] || !l->all[1] || !l->links || (!l->slots && !has_bank(l)) || !l->content, GLOFND_E_MEMORY,
             "no memory for the %zu samples of all ranks", batch);
     for (int i = 0; i < banks(l); i++)
         FAIL_IF(err, !l->bank[i], GLOFND_E_MEMORY, "no memory for the averages of %zu samples", batch);
-    return l->slots ? gf_net_write(err, net, l->slots, gf_shard_slots(l->ranks.shard), bytes) : GLOFND_OK;
+    return l->slots ? gf_net_write(err, l->net, l->slots, gf_shard_slots(l->ranks.shard), bytes) : GLOFND_OK;
 }
 
 void gf_loss_stage_free(gf_loss_stage *l) {
@@ -149,7 +150,7 @@ void gf_loss_stage_free(gf_loss_stage *l) {
                            l->all[1], l->links, l->slots, l->bank[0],       l->bank[1]};
     glofnd_store_free(l->store);
     glofnd_ctx_free(l->ctx);
-    for (size_t i = 0; i < sizeof there / sizeof *there; i++) gf_net_release(first_net(l), there[i]);
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++) gf_net_release(l->net, there[i]);
     gf_step_ranks_close(&l->ranks);
     free(l->content);
     free(l->all_support);
@@ -160,35 +161,22 @@ void gf_loss_stage_free(gf_loss_stage *l) {
 
 /* ----- begin ----- */
 
-static detector_phase phase_of_epoch(const gf_loss_stage *l, uint32_t epoch) {
-    const glofnd_options *o = &config_of(l)->method;
-    if (epoch >= (uint32_t)o->update_epoch) return DETECTOR_STARTED;
-    if (masks_duplicates(l)) return DUPLICATES_ONLY;
-    return o->detector == GLOFND_DETECT_NONE ? DETECTOR_STARTED : DETECTOR_WAITS;
-}
-
-static glofnd_options options_of_phase(const gf_loss_stage *l, detector_phase phase) {
-    glofnd_options o = config_of(l)->method;
-    if (phase == DUPLICATES_ONLY) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
-    if (phase == DETECTOR_WAITS) {
-        o.alpha = 0.0; /* "no detector" for all that learn or rank; a ring is filled nevertheless */
-        if (o.detector >= GLOFND_DETECT_ORACLE) o.detector = GLOFND_DETECT_NONE; /* labels, groups, components */
-    }
-    return o;
-}
-
-/* Arrays of the whole batch, on the host. */
-static const int64_t *ids(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.id : l->batch->id; }
-static const int32_t *labels(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.label : l->batch->label; }
-
 glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau,
                                   const float *support) {
-    const int64_t n = config_of(l)->batch;
-    gf_net *net = first_net(l);
+    const int64_t n = l->config->batch;
     l->batch = b, l->step = step, l->tau = tau, l->support = support;
-    const detector_phase phase = phase_of_epoch(l, b->epoch);
+    l->ids = l->spec.comm ? l->ranks.id : b->id;
+    l->labels = l->spec.comm ? l->ranks.label : b->label;
+    glofnd_options o = l->config->method;
+    detector_phase phase = DETECTOR_STARTED;
+    if (b->epoch < (uint32_t)o.update_epoch)
+        phase = masks_duplicates(l) ? DUPLICATES_ONLY : o.detector == GLOFND_DETECT_NONE ? DETECTOR_STARTED : DETECTOR_WAITS;
     if (phase != l->phase) {
-        const glofnd_options o = options_of_phase(l, phase);
+        if (phase == DUPLICATES_ONLY) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
+        if (phase == DETECTOR_WAITS) {
+            o.alpha = 0.0; /* "no detector" for all that learn or rank; a ring is filled nevertheless */
+            if (o.detector >= GLOFND_DETECT_ORACLE) o.detector = GLOFND_DETECT_NONE; /* labels, groups, components */
+        }
         TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
         l->phase = phase;
     }
@@ -199,7 +187,7 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
     }
     if (l->spec.comm && support) { /* own support views [fnc_support][rows][dim], of all ranks to every rank */
         const int64_t dim = l->spec.encoders->dim, own = l->ranks.rows * dim, all = n * dim;
-        for (int i = 0; i < config_of(l)->method.fnc_support; i++)
+        for (int i = 0; i < l->config->method.fnc_support; i++)
             TRY(gf_comm_gather(err, l->spec.comm, l->support + i * own, (size_t)own * sizeof *l->support,
                                l->all_support + i * all));
         l->support = l->all_support;
@@ -207,30 +195,30 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
     const int of_samples = l->groups && !has_components(l); /* components are made of embeddings, in gf_loss_stage_run */
     if (of_samples && l->spec.groups) {
         const int32_t *of = gf_sample_groups_at(l->spec.groups, step);
-        for (int64_t i = 0; i < n; i++) l->groups[i] = l->spec.groups->made ? of[ids(l)[i]] : -1;
+        for (int64_t i = 0; i < n; i++) l->groups[i] = l->spec.groups->made ? of[l->ids[i]] : -1;
     } else if (of_samples) {
         gf_content_groups(l->spec.comm ? l->content : b->content, n, l->order, l->groups);
     }
-    if (!on_device(l)) return GLOFND_OK;
-    if (of_samples) TRY(gf_net_write(err, net, l->group, l->groups, (size_t)n * sizeof *l->group));
-    if (l->support_there && support) TRY(gf_net_write(err, net, l->support_there, l->support, support_bytes(l)));
-    TRY(gf_net_write(err, net, l->id, ids(l), (size_t)n * sizeof *l->id));
-    return gf_net_write(err, net, l->label, labels(l), (size_t)n * sizeof *l->label);
+    if (!l->on_device) return GLOFND_OK;
+    if (of_samples) TRY(gf_net_write(err, l->net, l->group, l->groups, (size_t)n * sizeof *l->group));
+    if (l->support_there && support) TRY(gf_net_write(err, l->net, l->support_there, l->support, support_bytes(l)));
+    TRY(gf_net_write(err, l->net, l->id, l->ids, (size_t)n * sizeof *l->id));
+    return gf_net_write(err, l->net, l->label, l->labels, (size_t)n * sizeof *l->label);
 }
 
 /* ----- run ----- */
 
 /* The whole batch without its embeddings. there: ids, labels and groups are on the device. */
 static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
-    const gf_config *c = config_of(l);
-    const int32_t *label = there ? l->label : labels(l);
+    const gf_config *c = l->config;
+    const int32_t *label = there ? l->label : l->labels;
     const int64_t epoch = (int64_t)l->batch->epoch;
     return (glofnd_batch){
         .size = sizeof(glofnd_batch),
         .rows = c->batch,
         .cols = c->batch,
         .dim = l->spec.encoders->dim,
-        .id = there ? l->id : ids(l),
+        .id = there ? l->id : l->ids,
         .label = l->spec.labelled ? label : NULL,
         .group = l->phase == DETECTOR_WAITS ? NULL
                  : there                    ? l->group
@@ -244,44 +232,34 @@ static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
 }
 
 uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
-    const gf_config *c = config_of(l);
-    if (!on_device(l) || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
+    const gf_config *c = l->config;
+    if (!l->on_device || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
     const glofnd_batch q = batch_of(l, 1);
     const gf_plan plan = gf_plan_of(&c->method, &q);
     if (l->spec.comm && plan.shared) return 0; /* ranks sum for a shared threshold over the host */
     return (gf_plan_phase(&plan) ^ (uint64_t)l->phase << 62) | 1;
 }
 
-/* Own embeddings go to their places among those of all ranks. */
-static glofnd_status step_of_ranks(gf_error *err, gf_loss_stage *l, glofnd_batch q, glofnd_stats *stats) {
-    const gf_encoders *e = l->spec.encoders;
-    gf_net *net = first_net(l);
-    for (int i = 0; i < 2; i++)
-        gf_net_backend(net)->cast(gf_net_engine(net), GF_TYPE_F32, l->all[i] + l->ranks.row0 * e->dim, gf_encoders_side(e, i),
-                                  l->ranks.rows * e->dim);
-    q.a = l->all[0], q.b = l->all[1], q.slot = l->slots, q.bank_a = l->bank[0], q.bank_b = l->bank[1];
-    return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->links, gf_encoders_side_grad(e, 0),
-                              gf_encoders_side_grad(e, 1), stats);
-}
-
-/* Index of the first sample with an embedding that is not finite; -1: none. */
-static int64_t first_bad(const float *side, int64_t batch, int64_t dim) {
-    for (int64_t i = 0; i < batch * dim; i++)
-        if (!isfinite(side[i])) return i / dim;
-    return -1;
-}
-
 glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
     const gf_encoders *e = l->spec.encoders;
-    const int there = on_device(l);
+    const int there = l->on_device;
     for (int i = 0; i < 2 && !there; i++) {
-        const int64_t bad = first_bad(gf_encoders_side(e, i), e->batch, e->dim);
-        FAIL_IF(err, bad >= 0, GLOFND_E_NUMERIC, "step %lld: the embedding of sample %lld is not finite; a smaller lr may help",
-                (long long)l->step, (long long)l->batch->id[bad]);
+        const float *side = gf_encoders_side(e, i);
+        for (int64_t k = 0; k < e->batch * e->dim; k++)
+            FAIL_IF(err, !isfinite(side[k]), GLOFND_E_NUMERIC,
+                    "step %lld: the embedding of sample %lld is not finite; a smaller lr may help", (long long)l->step,
+                    (long long)l->batch->id[k / e->dim]);
     }
     glofnd_batch q = batch_of(l, there);
     glofnd_stats *stats = there ? NULL : &l->stats;
-    if (l->spec.comm) return step_of_ranks(err, l, q, stats);
+    if (l->spec.comm) { /* own embeddings go to their places among those of all ranks */
+        for (int i = 0; i < 2; i++)
+            gf_net_backend(l->net)->cast(gf_net_engine(l->net), GF_TYPE_F32, l->all[i] + l->ranks.row0 * e->dim,
+                                         gf_encoders_side(e, i), l->ranks.rows * e->dim);
+        q.a = l->all[0], q.b = l->all[1], q.slot = l->slots, q.bank_a = l->bank[0], q.bank_b = l->bank[1];
+        return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->links, gf_encoders_side_grad(e, 0),
+                                  gf_encoders_side_grad(e, 1), stats);
+    }
     q.a = gf_encoders_side(e, 0);
     q.b = gf_encoders_side(e, 1);
     if (has_components(l) && q.group)
@@ -296,7 +274,7 @@ glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
 
 glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats) {
     const long long step = l->step, first = l->batch->id[0], second = l->batch->id[1];
-    if (on_device(l)) {
+    if (l->on_device) {
         const glofnd_status status = glofnd_ctx_stats(l->ctx, &l->stats);
         FAIL_IF(err, status != GLOFND_OK, status, "step %lld, samples %lld, %lld ...: %s", step, first, second,
                 glofnd_ctx_error(l->ctx));
@@ -333,7 +311,7 @@ static size_t store_bytes(const glofnd_store *s) {
 }
 
 int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
-    const int64_t batch = config_of(l)->batch, dim = l->spec.encoders->dim;
+    const int64_t batch = l->config->batch, dim = l->spec.encoders->dim;
     int64_t sample = 0, rest = (int64_t)(l->ctx_bytes + store_bytes(l->store));
     if (l->id) sample += (int64_t)(sizeof *l->id + sizeof *l->label);
     if (l->group) sample += (int64_t)sizeof *l->group;

@@ -12,7 +12,7 @@
 #include "image/resample.h"
 #include "io/blockfile.h"
 #include "io/safetensors.h"
-#include "optim/schedule.h"
+#include "optim/optim.h"
 #include "run/run_folder.h"
 #include "text/bpe.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "loop/model.h"
-#include "optim/schedule.h"
 #include "util/machine.h"
 #include "util/parallel.h"
 
@@ -193,14 +192,12 @@ int64_t gf_trainer_steps(const gf_trainer *t) { return t->epoch_steps * t->confi
 
 enum { START, LOADED, EMBEDDED, LOSS_KNOWN, BACK }; /* of gf_trainer.marks */
 
-static void mark(gf_trainer *t, int stage) { t->marks[stage] = gf_clock(); }
-
 /* k-means of all samples: in the detector's first epoch, every kmeans_epochs after it, and where a resumed run lacks them. */
 static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
     const gf_config *c = &t->config;
     const int64_t epoch = t->step / t->epoch_steps, since = epoch - c->method.update_epoch;
     const int scheduled = t->step % t->epoch_steps == 0 && since % c->kmeans_epochs == 0;
-    if (!gf_config_clusters(c) || since < 0 || (t->groups.made && !scheduled)) return GLOFND_OK;
+    if (since < 0 || (t->groups.made && !scheduled)) return GLOFND_OK;
     gf_clustering x = {
         .config = c,
         .data = t->data,
@@ -225,37 +222,13 @@ static glofnd_status cluster_samples(gf_error *err, gf_trainer *t) {
 static glofnd_status forward_loss_backward_update(gf_error *err, void *trainer) {
     gf_trainer *t = trainer;
     TRY(gf_encoders_embed(err, &t->encoders, &t->feed, &t->batch));
-    mark(t, EMBEDDED);
+    t->marks[EMBEDDED] = gf_clock();
     TRY(gf_loss_stage_run(err, t->loss));
-    mark(t, LOSS_KNOWN);
+    t->marks[LOSS_KNOWN] = gf_clock();
     TRY(gf_encoders_backward(err, &t->encoders, &t->feed, &t->batch));
     if (t->comm) TRY(gf_distributed_gradients(err, &t->distributed, &t->encoders));
-    mark(t, BACK);
+    t->marks[BACK] = gf_clock();
     return gf_optim_step(err, t->optim);
-}
-
-static gf_step_times times_of(const gf_trainer *t, double end) {
-    const double *at = t->marks;
-    const gf_batch *b = &t->batch;
-    if (t->config.method.device == GLOFND_DEVICE_CUDA)
-        return (gf_step_times){at[LOADED] - at[START], end - at[LOADED], 0, 0, 0, b->read_seconds, b->augment_seconds};
-    return (gf_step_times){at[LOADED] - at[START],
-                           at[EMBEDDED] - at[LOADED],
-                           at[LOSS_KNOWN] - at[EMBEDDED],
-                           at[BACK] - at[LOSS_KNOWN],
-                           end - at[BACK],
-                           b->read_seconds,
-                           b->augment_seconds};
-}
-
-static void add_to_epoch(gf_trainer *t) {
-    const glofnd_stats *s = &t->stats;
-    gf_epoch_sums *e = &t->sums;
-    e->steps += 1.0;
-    e->loss += s->loss, e->lambda += s->lambda_mean, e->kept += s->kept_share;
-    e->pairs += (double)s->pairs, e->flagged += (double)s->flagged, e->same += (double)s->same, e->hits += (double)s->hits;
-    if (isnan(s->precision)) return;
-    e->precision += s->precision, e->recall += s->recall, e->quality_steps += 1.0;
 }
 
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
@@ -266,17 +239,17 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     t->lr = c->warmup_steps >= 0
                 ? gf_lr_cosine_steps(gf_config_lr(c), c->lr_min, t->step, c->warmup_steps, gf_trainer_steps(t))
                 : gf_lr_cosine_epochs(gf_config_lr(c), (double)t->step / (double)t->epoch_steps, c->warmup_epochs, c->epochs);
-    mark(t, START);
+    t->marks[START] = gf_clock();
 
     /* The batch: views or tokens become the inputs of the encoders, ids those of the loss. Support views come before it, since
      * the net's input is used for them; until the detector begins nothing needs them. */
-    TRY(cluster_samples(err, t));
+    if (gf_config_clusters(c)) TRY(cluster_samples(err, t));
     if (t->support.views && epoch >= c->method.update_epoch)
         TRY(gf_support_embed(err, &t->support, t->encoders.at[0].net, (uint32_t)epoch, epoch_step));
     TRY(gf_feed_next(err, &t->feed, &t->batch));
     TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, learns_tau ? gf_learned_tau_value(&t->scale) : 0.0,
                             t->support.rows));
-    mark(t, LOADED);
+    t->marks[LOADED] = gf_clock();
     TRY(gf_optim_set(err, t->optim, t->lr, t->step + 1));
 
     /* A GPU may replay what it has recorded of an equal step. */
@@ -295,8 +268,23 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
             "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
             (long long)t->batch.id[0], (long long)t->batch.id[1]);
     if (learns_tau) gf_learned_tau_move(&t->scale, c, t->stats.grad_scale, t->lr, t->step + 1);
-    t->times = times_of(t, gf_clock());
-    add_to_epoch(t);
+
+    /* Times, and sums of the epoch. */
+    const double *at = t->marks, end = gf_clock();
+    const int device = c->method.device == GLOFND_DEVICE_CUDA; /* which is only queued to: one time for all */
+    t->times = (gf_step_times){at[LOADED] - at[START],
+                               (device ? end : at[EMBEDDED]) - at[LOADED],
+                               device ? 0 : at[LOSS_KNOWN] - at[EMBEDDED],
+                               device ? 0 : at[BACK] - at[LOSS_KNOWN],
+                               device ? 0 : end - at[BACK],
+                               t->batch.read_seconds,
+                               t->batch.augment_seconds};
+    const glofnd_stats *s = &t->stats;
+    gf_epoch_sums *e = &t->sums;
+    e->steps += 1.0;
+    e->loss += s->loss, e->lambda += s->lambda_mean, e->kept += s->kept_share;
+    e->pairs += (double)s->pairs, e->flagged += (double)s->flagged, e->same += (double)s->same, e->hits += (double)s->hits;
+    if (!isnan(s->precision)) e->precision += s->precision, e->recall += s->recall, e->quality_steps += 1.0;
     t->step++;
     return GLOFND_OK;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "loop/encoders.h"
-#include "loop/feed.h"
 #include "loop/groups.h"
 #include "loop/loss_stage.h"
 #include "loop/ranks.h"

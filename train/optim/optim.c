@@ -100,7 +100,7 @@ struct gf_optim {
 };
 
 /* Number of pieces of tensor t, written to `out` unless that is NULL. */
-static int64_t cut(const gf_optim_rule *rule, const gf_param *t, gf_param *out) {
+static int64_t cut_tensor(const gf_optim_rule *rule, const gf_param *t, gf_param *out) {
     const size_t step = rule->kind == GF_OPTIM_LARS && t->n ? t->n : PIECE; /* LARS needs the norms of whole tensors */
     int64_t count = 0;
     for (size_t from = 0; from < t->n; from += step, count++) {
@@ -116,12 +116,12 @@ static int64_t cut(const gf_optim_rule *rule, const gf_param *t, gf_param *out) 
 
 static glofnd_status make_pieces(gf_error *err, gf_optim *o) {
     int64_t n = 0;
-    for (int k = 0; k < o->count; k++) n += cut(&o->rule, &o->params[k], NULL);
+    for (int k = 0; k < o->count; k++) n += cut_tensor(&o->rule, &o->params[k], NULL);
     o->threads = o->rule.threads > 0 ? o->rule.threads : gf_parallel_default();
     o->piece = calloc((size_t)n + 1, sizeof *o->piece);
     o->norms = calloc((size_t)o->count + 1, sizeof *o->norms);
     FAIL_IF(err, !o->piece || !o->norms, GLOFND_E_MEMORY, "no memory for an optimizer of %d tensors", o->count);
-    for (int k = 0; k < o->count; k++) o->piece_count += cut(&o->rule, &o->params[k], o->piece + o->piece_count);
+    for (int k = 0; k < o->count; k++) o->piece_count += cut_tensor(&o->rule, &o->params[k], o->piece + o->piece_count);
     return GLOFND_OK;
 }
 
@@ -174,16 +174,12 @@ static void measure_tensor(void *arg, int64_t task, int thread) {
     o->norms[task] = gf_param_norm(o->params[task].g, NULL, 0.0, o->params[task].n);
 }
 
-static double norm_of_all(gf_optim *o) {
+glofnd_status gf_optim_step(gf_error *err, gf_optim *o) {
+    if (o->device) return o->backend->optim_step(err, o->device);
     double square = 0.0;
     gf_parallel(o->threads, o->count, measure_tensor, o);
     for (int k = 0; k < o->count; k++) square += o->norms[k] * o->norms[k];
-    return sqrt(square);
-}
-
-glofnd_status gf_optim_step(gf_error *err, gf_optim *o) {
-    if (o->device) return o->backend->optim_step(err, o->device);
-    o->norm = norm_of_all(o);
+    o->norm = sqrt(square);
     if (!isfinite(o->norm)) return GLOFND_OK;
     if (gf_rule_clip(&o->rule, o->norm) != 1.0) gf_parallel(o->threads, o->piece_count, clip_piece, o);
     gf_parallel(o->threads, o->piece_count, move_piece, o);
@@ -194,4 +190,41 @@ glofnd_status gf_optim_norm(gf_error *err, gf_optim *o, double *norm) {
     if (o->device) TRY(o->backend->optim_norm(err, o->device, &o->norm));
     *norm = o->norm;
     return GLOFND_OK;
+}
+
+/* ----- rates over a training ----- */
+
+static const double pi = 3.14159265358979323846;
+
+/* From 1 at done = 0 to 0 at done = span. An empty span is over at once. */
+static double half_cosine(double done, double span) { return span > 0.0 ? 0.5 * (1.0 + cos(pi * done / span)) : 0.0; }
+
+double gf_lr_scaled_sqrt(double rate, int64_t batch) { return rate * sqrt((double)batch); }
+
+double gf_lr_scaled_linear(double rate, int64_t batch) { return rate * (double)batch / 256.0; }
+
+double gf_lr_cosine_epochs(double lr, double epoch, double warmup, double epochs) {
+    if (epoch < warmup) return lr * epoch / warmup;
+    return lr * half_cosine(epoch - warmup, epochs - warmup);
+}
+
+double gf_lr_cosine_steps(double lr, double lr_min, int64_t step, int64_t warmup, int64_t total) {
+    if (step < warmup) return lr * (double)(step + 1) / (double)warmup;
+    return lr_min + (lr - lr_min) * half_cosine((double)(step - warmup), (double)(total - warmup));
+}
+
+double gf_lr_tau_threshold(double lr, double ratio, double threshold, double log_scale) {
+    return exp(-log_scale) <= threshold ? lr * ratio : lr;
+}
+
+double gf_gamma_cosine(double gamma_min, int64_t epoch, double decay) {
+    if (epoch <= 0) return 1.0;
+    if ((double)epoch >= decay) return gamma_min;
+    return gamma_min + (1.0 - gamma_min) * half_cosine((double)epoch, decay);
+}
+
+/* Comparisons, not fmin/fmax: those would turn a NaN, that is a diverged run, into a bound. */
+double gf_clamp_log_scale(double log_scale, double scale_max) {
+    const double top = log(scale_max);
+    return log_scale < 0.0 ? 0.0 : log_scale > top ? top : log_scale;
 }

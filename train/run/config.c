@@ -12,7 +12,7 @@
 #include "io/file.h"
 #include "method/options.h"
 #include "nn/graph.h" /* GF_MAX_DEPTH */
-#include "optim/schedule.h"
+#include "optim/optim.h"
 #include "run/resume.h"
 #include "util/array.h"
 #include "util/text.h"

@@ -7,7 +7,7 @@
  */
 #include "support/test.h"
 
-#include "nn/cuda/cunn.h"
+#include "nn/cuda/cunn_kernels.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"

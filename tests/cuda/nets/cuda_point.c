@@ -2,7 +2,7 @@
  * nets that have them against nets that do not. Limits as in nn_device.h. */
 #include "support/test.h"
 
-#include "nn/cuda/cunn.h"
+#include "nn/cuda/cunn_kernels.h"
 #include "nn/net.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
@@ -35,14 +35,14 @@ static void check_forward(nn_device *d, sizes k) {
     gf_nn_norm n = norm_on_device(d, &g, rows, k.out);
     gf_nn_args a = {.x = nn_numbers(d, x, rows * k.in, s.type), .packed = nn_numbers(d, w, k.out * k.in, s.type), .norm = &n};
     void *first = a.y = nn_take(d, 2 * (size_t)count);
-    assert_int_equal(gf_cunn_point_fits(d->s, &s), 1);
-    gf_cunn_point_forward(d->s, &s, &a);
+    assert_int_equal(gf_cunn_conv1x1_fits(d->s, &s), 1);
+    gf_cunn_conv1x1_forward(d->s, &s, &a);
     float *y = nn_floats(d, a.y, count, s.type);
     nn_within("y", y, want, count, NN_BF16_LIMIT);
     norm_check_statistics(d, &n, y);
     gf_nn_norm again = norm_on_device(d, &g, rows, k.out);
     a.norm = &again, a.y = nn_take(d, 2 * (size_t)count);
-    gf_cunn_point_forward(d->s, &s, &a);
+    gf_cunn_conv1x1_forward(d->s, &s, &a);
     norm_same_bits(d, first, a.y, 2 * (size_t)count);
     norm_same_bits(d, n.mean, again.mean, 8 * (size_t)k.out); /* and the deviations */
     free(x), free(w), free(want), free(y);
@@ -94,8 +94,8 @@ static void check_backward(nn_device *d, sizes k, int pair) {
     const gf_nn_args a = {.dy = nn_numbers(d, b.dy, rows * k.out, s.type),
                           .packed = nn_numbers(d, b.w, k.out * k.in, s.type),
                           .before = &n};
-    assert_int_equal(gf_cunn_point_back_fits(d->s, &s), 1);
-    gf_cunn_point_back(d->s, &s, &a);
+    assert_int_equal(gf_cunn_conv1x1_back_fits(d->s, &s), 1);
+    gf_cunn_conv1x1_back(d->s, &s, &a);
     float *have = nn_floats(d, n.dy, count, s.type), *want = wanted_g(&b, k, rows);
     nn_within("g", have, want, count, NN_BF16_LIMIT);
     for (int64_t i = 0; i < count; i++)
@@ -105,7 +105,7 @@ static void check_backward(nn_device *d, sizes k, int pair) {
     void *first = n.dy;
     float *before = n.dgamma;
     n.dy = nn_numbers(d, b.other, count, s.type), n.dgamma = nn_take(d, 4 * (size_t)k.in);
-    gf_cunn_point_back(d->s, &s, &a);
+    gf_cunn_conv1x1_back(d->s, &s, &a);
     norm_same_bits(d, first, n.dy, 2 * (size_t)count);
     norm_same_bits(d, before, n.dgamma, 4 * (size_t)k.in);
     free(have), free(want);
@@ -116,7 +116,7 @@ static void check_backward(nn_device *d, sizes k, int pair) {
 /* ----- tests ------------------------------------------------------------------------------------------------------- */
 
 static void open_device(nn_device *d) {
-    nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_point_fits, shape_of((sizes){2, 8, 64, 128}));
+    nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_conv1x1_fits, shape_of((sizes){2, 8, 64, 128}));
 }
 
 TEST(small_forward) {
@@ -159,14 +159,14 @@ TEST(other_shapes_are_refused) {
     open_device(&d);
     gf_nn_shape s = shape_of((sizes){2, 8, 64, 128});
     s.stride = 2;
-    assert_int_equal(gf_cunn_point_fits(d.s, &s), 0);
+    assert_int_equal(gf_cunn_conv1x1_fits(d.s, &s), 0);
     const sizes wrong[] = {{1, 8, 64, 128}, {2, 8, 32, 128}, {2, 8, 64, 192}, {2, 8, 64, 32}, {2, 8, 1024, 128}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         s = shape_of(wrong[i]);
-        assert_int_equal(gf_cunn_point_fits(d.s, &s), 0);
+        assert_int_equal(gf_cunn_conv1x1_fits(d.s, &s), 0);
     }
     s = shape_of((sizes){2, 8, 64, 128});
-    assert_int_equal(gf_cunn_point_back_fits(d.s, &s), 0); /* 64 columns */
+    assert_int_equal(gf_cunn_conv1x1_back_fits(d.s, &s), 0); /* 64 columns */
     nn_close(&d);
 }
 

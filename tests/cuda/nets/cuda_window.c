@@ -2,7 +2,7 @@
  * against plain loops in double. Limits as in nn_device.h. */
 #include "support/test.h"
 
-#include "nn/cuda/cunn.h"
+#include "nn/cuda/cunn_kernels.h"
 #include "support/cuda_main.h"
 #include "support/nn_device.h"
 #include "support/nn_norm.h"
@@ -59,14 +59,14 @@ static void check_forward(nn_device *d, sizes k) {
     gf_nn_norm n = norm_on_device(d, &g, rows, k.out);
     gf_nn_args a = {.x = nn_numbers(d, x, rows * k.in, s.type), .packed = nn_numbers(d, w, weights, s.type), .norm = &n};
     void *first = a.y = nn_take(d, 2 * (size_t)count);
-    assert_int_equal(gf_cunn_window_fits(d->s, &s), 1);
-    gf_cunn_window_forward(d->s, &s, &a);
+    assert_int_equal(gf_cunn_conv3x3_fits(d->s, &s), 1);
+    gf_cunn_conv3x3_forward(d->s, &s, &a);
     float *y = nn_floats(d, a.y, count, s.type);
     compare_forward(y, x, w, k);
     norm_check_statistics(d, &n, y);
     gf_nn_norm again = norm_on_device(d, &g, rows, k.out);
     a.norm = &again, a.y = nn_take(d, 2 * (size_t)count);
-    gf_cunn_window_forward(d->s, &s, &a);
+    gf_cunn_conv3x3_forward(d->s, &s, &a);
     norm_same_bits(d, first, a.y, 2 * (size_t)count);
     norm_same_bits(d, n.mean, again.mean, 8 * (size_t)k.out); /* and the deviations */
     free(x), free(w), free(y);
@@ -139,8 +139,8 @@ static void check_backward(nn_device *d, sizes k, gf_nn_before kind) {
                     .packed = nn_numbers(d, b.w, k.out * 9 * k.in, s.type),
                     .before = &n};
     if (kind == GF_NN_BEFORE_INNER) a.dx = n.dy;
-    assert_int_equal(gf_cunn_window_back_fits(d->s, &s, kind), 1);
-    gf_cunn_window_back(d->s, &s, &a);
+    assert_int_equal(gf_cunn_conv3x3_back_fits(d->s, &s, kind), 1);
+    gf_cunn_conv3x3_back(d->s, &s, &a);
     float *have = nn_floats(d, n.dy, b.count, s.type);
     compare_g(&b, have);
     norm_check_lines(d, "norm", &n, have, b.x[0], b.mean[0]);
@@ -149,7 +149,7 @@ static void check_backward(nn_device *d, sizes k, gf_nn_before kind) {
     float *first_dgamma = n.dgamma;
     n.dy = nn_numbers(d, b.other, b.count, s.type), n.dgamma = nn_take(d, 4 * (size_t)k.in);
     if (kind == GF_NN_BEFORE_INNER) a.dx = n.dy;
-    gf_cunn_window_back(d->s, &s, &a);
+    gf_cunn_conv3x3_back(d->s, &s, &a);
     norm_same_bits(d, first, n.dy, 2 * (size_t)b.count);
     norm_same_bits(d, first_dgamma, n.dgamma, 4 * (size_t)k.in);
     free(have);
@@ -175,14 +175,14 @@ static void check_weights(nn_device *d, sizes k) {
     const gf_nn_shape s = shape_of(k);
     const int64_t rows = k.n * k.h * k.w, count = k.out * 9 * k.in;
     float *x = norm_numbers(&g, rows * k.in, k.in, 0.25f), *dy = norm_numbers(&g, rows * k.out, k.out, 0.125f);
-    const size_t scratch = gf_cunn_window_weights_scratch(d->s, &s);
+    const size_t scratch = gf_cunn_conv3x3_weights_scratch(d->s, &s);
     assert_true(scratch > 0);
     const gf_nn_args a = {.x = nn_numbers(d, x, rows * k.in, s.type),
                           .dy = nn_numbers(d, dy, rows * k.out, s.type),
                           .scratch = nn_take(d, scratch)};
     void *dw = nn_take(d, 2 * (size_t)count), *again = nn_take(d, 2 * (size_t)count);
-    gf_cunn_window_weights(d->s, &s, &a, dw);
-    gf_cunn_window_weights(d->s, &s, &a, again);
+    gf_cunn_conv3x3_weights(d->s, &s, &a, dw);
+    gf_cunn_conv3x3_weights(d->s, &s, &a, again);
     norm_same_bits(d, dw, again, 2 * (size_t)count);
     double *want = calloc((size_t)count, sizeof *want);
     float *have = nn_floats(d, dw, count, s.type), *as = malloc(sizeof *as * (size_t)count);
@@ -216,7 +216,7 @@ TEST(weights_agree) {
 /* ----- tests ------------------------------------------------------------------------------------------------------- */
 
 static void open_device(nn_device *d) {
-    nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_window_fits, shape_of((sizes){1, 32, 32, 64, 64, 1}));
+    nn_open_for(d, &gf_nn_backend_cuda, gf_cunn_conv3x3_fits, shape_of((sizes){1, 32, 32, 64, 64, 1}));
 }
 
 TEST(small_forward) {
@@ -270,18 +270,18 @@ TEST(other_shapes_are_refused) {
     const sizes wrong[] = {{2, 32, 32, 32, 64, 1}, {2, 32, 32, 64, 192, 1}, {2, 32, 32, 128, 64, 1},  {2, 32, 32, 64, 32, 1},
                            {2, 28, 28, 64, 64, 1}, {2, 8, 8, 64, 64, 1},    {2, 56, 56, 128, 128, 1}, {2, 32, 12, 64, 64, 1}};
     gf_nn_shape s = shape_of(right);
-    assert_int_equal(gf_cunn_window_back_fits(d.s, &s, GF_NN_BEFORE_END), 1);
-    assert_int_equal(gf_cunn_window_back_fits(d.s, &s, GF_NN_BEFORE_NONE), 0);
-    assert_int_equal(gf_cunn_window_back_fits(d.s, &s, GF_NN_BEFORE_PAIR), 0); /* of 64 columns */
+    assert_int_equal(gf_cunn_conv3x3_back_fits(d.s, &s, GF_NN_BEFORE_END), 1);
+    assert_int_equal(gf_cunn_conv3x3_back_fits(d.s, &s, GF_NN_BEFORE_NONE), 0);
+    assert_int_equal(gf_cunn_conv3x3_back_fits(d.s, &s, GF_NN_BEFORE_PAIR), 0); /* of 64 columns */
     s.stride = 2;
-    assert_int_equal(gf_cunn_window_fits(d.s, &s), 0);
+    assert_int_equal(gf_cunn_conv3x3_fits(d.s, &s), 0);
     s = shape_of(right), s.type = GF_TYPE_F32;
-    assert_int_equal(gf_cunn_window_fits(d.s, &s), 0);
+    assert_int_equal(gf_cunn_conv3x3_fits(d.s, &s), 0);
     s = shape_of(right), s.kernel = 1, s.pad = 0;
-    assert_int_equal(gf_cunn_window_fits(d.s, &s), 0);
+    assert_int_equal(gf_cunn_conv3x3_fits(d.s, &s), 0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         s = shape_of(wrong[i]);
-        assert_int_equal(gf_cunn_window_fits(d.s, &s), 0);
+        assert_int_equal(gf_cunn_conv3x3_fits(d.s, &s), 0);
     }
     nn_close(&d);
 }

@@ -5,6 +5,7 @@
 #include "nn/cpu/dnn_shim.h"
 #include "nn/cpu/kernels/net_kernels.h"
 #include "nn/nn_ops.h"
+#include "util/array.h"
 
 /* ----- 3 x 3 convolutions: dnn_conv.c ----- */
 
@@ -14,9 +15,10 @@
  * (tests/cpu/unit_wino.c). Transforms are in nn/cpu/kernels/net_kernels.h, the matrix product is that of the loss. Results do not
  * depend on the number of threads. */
 typedef struct gf_wino {
-    int64_t down, across, tiles; /* tiles of an image; of all */
-    int64_t block;               /* tiles a task of forward or back_data takes through all three stages */
-    int64_t span;                /* tiles whose planes back_weights keeps at once */
+    int64_t down, across, tiles;                      /* tiles of an image; of all */
+    int64_t block;                                    /* tiles a task of forward or back_data takes through all three stages */
+    int64_t span;                                     /* tiles whose planes back_weights keeps at once */
+    int64_t weight_floats, step_floats, block_floats; /* of scratch: transformed weights; their steps; a task's block */
     int threads;
     int int16; /* forward and back_data multiply 16-bit integers */
 } gf_wino;
@@ -110,17 +112,15 @@ static inline void *gf_dnn_mutable(const void *p) { return (void *)(uintptr_t)p;
 #define GF_BLOCKS_MAX 256
 #define GF_BLOCK_NUMBERS 65536 /* fewer are not worth a task */
 
-static inline int64_t gf_larger(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t gf_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t gf_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 static inline int64_t gf_block_rows(int64_t rows, int64_t c) {
-    return gf_larger(gf_parts(rows, GF_BLOCKS_MAX), gf_larger(1, GF_BLOCK_NUMBERS / c));
+    return GF_MAX(gf_parts(rows, GF_BLOCKS_MAX), GF_MAX(1, GF_BLOCK_NUMBERS / c));
 }
 static inline int64_t gf_blocks(int64_t rows, int64_t c) { return gf_parts(rows, gf_block_rows(rows, c)); }
 /* Of `rows` rows or fewer, at most: the number of blocks falls where they become larger. */
 static inline int64_t gf_blocks_max(int64_t rows, int64_t c) {
-    return gf_smaller(GF_BLOCKS_MAX, gf_parts(rows, gf_larger(1, GF_BLOCK_NUMBERS / c)));
+    return GF_MIN(GF_BLOCKS_MAX, gf_parts(rows, GF_MAX(1, GF_BLOCK_NUMBERS / c)));
 }
 
 /* sum [c] = partial[0], partial[step], .. added in order, `count` of them. */

@@ -11,7 +11,6 @@
  */
 #include "device/pair_passes.h"
 #include "nn/cpu/dnn.h"
-#include "util/array.h"
 #include "util/parallel.h"
 
 #define PLANES GF_WINO_PLANES
@@ -43,26 +42,21 @@ static int64_t plane_floats(int64_t rows, int64_t row) {
     return n / 16 % 2 ? n : n + 16;
 }
 
-static int64_t block_floats(const gf_wino *w, const gf_nn_shape *s) {
-    return PLANES * (plane_floats(w->block, row_floats(s->in)) + plane_floats(w->block, row_floats(s->out)) + w->block);
-}
-
-static int64_t weight_floats(const gf_nn_shape *s) { return PLANES * s->in * s->out; }
-static int64_t step_floats(const gf_nn_shape *s) { return PLANES * GF_MAX(s->in, s->out); }
-
 size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
     const int64_t down = gf_parts(s->h, SIDE), across = gf_parts(s->w, SIDE), tiles = s->n * down * across;
-    const int64_t tile_bytes = PLANES * (int64_t)sizeof(float) * (row_floats(s->in) + row_floats(s->out));
-    const int64_t weight_bytes = weight_floats(s) * (int64_t)sizeof(float);
+    const int64_t in = row_floats(s->in), out = row_floats(s->out), tile_bytes = PLANES * (int64_t)sizeof(float) * (in + out);
     *w = (gf_wino){.down = down, .across = across, .tiles = tiles, .threads = threads};
     w->int16 = s->type == GF_TYPE_BF16 && GF_MAX(s->in, s->out) <= GF_INT16_DEPTH && gf_cpu_kernels_get()->tile->int16_is_fast();
+    w->weight_floats = PLANES * s->in * s->out;
+    w->step_floats = PLANES * GF_MAX(s->in, s->out);
     /* Wide layers read many weights for every block: blocks grow until that is as little as their own planes. */
+    const int64_t weight_bytes = w->weight_floats * (int64_t)sizeof(float);
     const int64_t block = GF_MAX(BLOCK_BYTES, GF_MIN(weight_bytes / 4, BLOCK_BYTES_MAX)) / tile_bytes;
     w->block = round_up(GF_MAX(STEP, GF_MIN(block, gf_parts(tiles, threads))), STEP);
+    w->block_floats = PLANES * (plane_floats(w->block, in) + plane_floats(w->block, out) + w->block);
     w->span = round_up(GF_MIN(GF_MAX(SPAN_BYTES, weight_bytes) / tile_bytes + 1, tiles), STEP);
-    const int64_t pass = threads * block_floats(w, s),
-                  span = PLANES * (plane_floats(w->span, row_floats(s->in)) + plane_floats(w->span, s->out));
-    return sizeof(float) * (size_t)(weight_floats(s) + step_floats(s) + GF_MAX(pass, s->training ? span : 0));
+    const int64_t span_floats = s->training ? PLANES * (plane_floats(w->span, in) + plane_floats(w->span, s->out)) : 0;
+    return sizeof(float) * (size_t)(w->weight_floats + w->step_floats + GF_MAX(threads * w->block_floats, span_floats));
 }
 
 /* ----- tiles of a batch -------------------------------------------------------------------------------------------- */
@@ -148,7 +142,7 @@ static void run_block(void *arg, int64_t task, int thread) {
     const int64_t t1 = GF_MIN(t0 + p->w->block, p->w->tiles), whole = round_up(t1 - t0, STEP);
     const int64_t v_row = row_floats(rows), v_plane = plane_floats(p->w->block, v_row);
     const int64_t m_row = row_floats(cols), m_plane = plane_floats(p->w->block, m_row);
-    float *v = p->own + thread * block_floats(p->w, p->s), *m = v + PLANES * v_plane, *step = m + PLANES * m_plane;
+    float *v = p->own + thread * p->w->block_floats, *m = v + PLANES * v_plane, *step = m + PLANES * m_plane;
     for (int64_t t = t0; t < t1; t++) {
         const tile_place at = tile_place_of(p->w, t);
         const gf_wino_image image = image_of(p->s, p->from, rows, at.image);
@@ -170,8 +164,8 @@ static void run_block(void *arg, int64_t task, int thread) {
 
 static void run_pass(const gf_wino *w, const gf_nn_shape *s, gf_wino_weights weights, const void *from, void *to,
                      float *scratch) {
-    float *step = scratch + weight_floats(s);
-    wino_pass p = {w, s, gf_net_kernels_get()->wino, weights, from, to, scratch, step, step + step_floats(s)};
+    float *step = scratch + w->weight_floats;
+    wino_pass p = {w, s, gf_net_kernels_get()->wino, weights, from, to, scratch, step, step + w->step_floats};
     gf_parallel(w->threads, weights.cols / GF_PANEL * gf_parts(weights.rows, WEIGHT_ROWS), transform_weights, &p);
     if (w->int16) gf_parallel(w->threads, PLANES * weights.cols / GF_PANEL, round_weights, &p);
     gf_parallel(w->threads, gf_parts(w->tiles, w->block), run_block, &p);
@@ -241,7 +235,7 @@ void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_ar
                        .du = a->scratch};
     g.v_plane = plane_floats(w->span, row_floats(s->in));
     g.n_plane = plane_floats(w->span, s->out);
-    g.v = g.du + weight_floats(s);
+    g.v = g.du + w->weight_floats;
     g.n = g.v + PLANES * g.v_plane;
     for (; g.t0 < w->tiles; g.t0 = g.t1) {
         g.t1 = GF_MIN(g.t0 + w->span, w->tiles);

@@ -22,7 +22,7 @@ typedef struct sweep {
 static void sweep_block(void *arg, int64_t task, int thread) {
     (void)thread;
     const sweep *w = arg;
-    const int64_t step = gf_block_rows(w->n->rows, w->n->c), r0 = task * step, r1 = gf_smaller(r0 + step, w->n->rows);
+    const int64_t step = gf_block_rows(w->n->rows, w->n->c), r0 = task * step, r1 = GF_MIN(r0 + step, w->n->rows);
     if (w->apply) w->apply(w->n, r0, r1);
     else w->sums((double *)w->n->scratch + task * 2 * w->n->c, w->n, r0, r1);
 }
@@ -31,7 +31,7 @@ static void add_strip(void *arg, int64_t task, int thread) {
     (void)thread;
     const sweep *w = arg;
     const gf_nn_norm *n = w->n;
-    const int64_t from = task * STRIP, to = gf_smaller(from + STRIP, 2 * n->c), count = gf_blocks(n->rows, n->c);
+    const int64_t from = task * STRIP, to = GF_MIN(from + STRIP, 2 * n->c), count = gf_blocks(n->rows, n->c);
     for (int64_t i = from; i < to; i++) n->sums[i] = 0;
     for (int64_t b = 0; b < count; b++) {
         const double *partial = (const double *)n->scratch + b * 2 * n->c;
@@ -129,7 +129,7 @@ typedef struct number_job { /* count numbers; means: images of hw positions and 
 static void cast_or_add(void *arg, int64_t task, int thread) {
     (void)thread;
     const number_job *j = arg;
-    const int64_t from = task * GF_BLOCK_NUMBERS, n = gf_smaller(GF_BLOCK_NUMBERS, j->count - from);
+    const int64_t from = task * GF_BLOCK_NUMBERS, n = GF_MIN(GF_BLOCK_NUMBERS, j->count - from);
     const size_t at = (size_t)from * gf_type_bytes(j->type);
     if (j->back) j->ops->add(j->type, (char *)j->dst + at, (const char *)j->src + at, n);
     else j->ops->cast(j->type, (char *)j->dst + at, (const float *)j->src + from, n);
@@ -176,7 +176,7 @@ typedef struct sum_job {
 static void add_parts(void *arg, int64_t task, int thread) {
     (void)thread;
     const sum_job *j = arg;
-    const int64_t from = task * STRIP, to = gf_smaller(from + STRIP, j->c);
+    const int64_t from = task * STRIP, to = GF_MIN(from + STRIP, j->c);
     double total[STRIP] = {0};
     for (int64_t b = 0; b < j->count; b++)
         for (int64_t i = from; i < to; i++) total[i - from] += (double)j->partial[b * j->step + i];
@@ -191,7 +191,7 @@ void gf_dnn_sum_parts(const gf_nn_engine *s, float *sum, const float *partial, i
 static void sum_block(void *arg, int64_t task, int thread) {
     (void)thread;
     const sum_job *j = arg;
-    const int64_t step = gf_block_rows(j->rows, j->c), to = gf_smaller((task + 1) * step, j->rows);
+    const int64_t step = gf_block_rows(j->rows, j->c), to = GF_MIN((task + 1) * step, j->rows);
     float *partial = j->partial + task * j->c;
     memset(partial, 0, sizeof *partial * (size_t)j->c);
     for (int64_t r = task * step; r < to; r++)
@@ -218,7 +218,7 @@ typedef struct act_job {
 static void act_chunk(void *arg, int64_t task, int thread) {
     (void)thread;
     const act_job *j = arg;
-    const int64_t from = task * GF_BLOCK_NUMBERS, n = gf_smaller(GF_BLOCK_NUMBERS, j->count - from);
+    const int64_t from = task * GF_BLOCK_NUMBERS, n = GF_MIN(GF_BLOCK_NUMBERS, j->count - from);
     const size_t at = (size_t)from * gf_type_bytes(j->type);
     if (j->dy) j->ops->act_back(j->act, j->type, j->y + at, j->dy + at, j->z + at, n);
     else j->ops->act(j->act, j->type, j->y + at, j->z + at, n);
@@ -285,7 +285,7 @@ static void layernorm_block(void *arg, int64_t task, int thread) {
     (void)thread;
     const layernorm_job *j = arg;
     const int64_t rows = gf_nn_rows(j->s, j->a), c = j->s->in, step = gf_block_rows(rows, c), r0 = task * step;
-    const int64_t r1 = gf_smaller(r0 + step, rows);
+    const int64_t r1 = GF_MIN(r0 + step, rows);
     if (j->back) j->ops->layernorm_back((float *)j->a->scratch + task * 2 * c, j->s, j->a, r0, r1);
     else j->ops->layernorm(j->s, j->a, r0, r1);
 }

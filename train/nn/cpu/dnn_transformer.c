@@ -236,8 +236,7 @@ static void make_scores(const head_plan *p, const gf_tile_ops *tile, float *s, c
     const int64_t step = p->causal ? STEP : p->rows;
     for (int64_t r = 0; r < p->rows; r += step)
         tile->product(s + r * p->cols, (size_t)p->cols, a + r * p->wide, (size_t)p->wide, 1, t, (size_t)p->cols, GF_PANEL,
-                      (int)gf_smaller(step, p->rows - r), (int)(p->causal ? gf_smaller(p->cols, r + step) : p->cols), (int)p->d,
-                      0);
+                      (int)GF_MIN(step, p->rows - r), (int)(p->causal ? GF_MIN(p->cols, r + step) : p->cols), (int)p->d, 0);
 }
 
 /* o [rows][wide] = s [rows][length] b [length][wide] */
@@ -245,8 +244,8 @@ static void mix_values(const head_plan *p, const gf_tile_ops *tile, float *o, co
     const int64_t step = p->causal ? STEP : p->rows;
     for (int64_t r = 0; r < p->rows; r += step)
         tile->product(o + r * p->wide, (size_t)p->wide, s + r * p->cols, (size_t)p->cols, 1, b, (size_t)p->wide, GF_PANEL,
-                      (int)gf_smaller(step, p->rows - r), (int)p->wide,
-                      (int)(p->causal ? gf_smaller(p->length, r + step) : p->length), 0);
+                      (int)GF_MIN(step, p->rows - r), (int)p->wide, (int)(p->causal ? GF_MIN(p->length, r + step) : p->length),
+                      0);
 }
 
 /* o [rows][wide] = s' [rows][length] b [length][wide] */
@@ -255,14 +254,14 @@ static void mix_back(const head_plan *p, const gf_tile_ops *tile, float *o, cons
     for (int64_t r = 0; r < p->rows; r += step) {
         const int64_t from = p->causal ? r : 0;
         tile->product(o + r * p->wide, (size_t)p->wide, s + from * p->cols + r, 1, (size_t)p->cols, b + from * p->wide,
-                      (size_t)p->wide, GF_PANEL, (int)gf_smaller(step, p->rows - r), (int)p->wide, (int)(p->length - from), 0);
+                      (size_t)p->wide, GF_PANEL, (int)GF_MIN(step, p->rows - r), (int)p->wide, (int)(p->length - from), 0);
     }
 }
 
 /* t [d][cols] = a' */
 static void transpose(const head_plan *p, float *t, const float *a) {
     for (int64_t r = 0; r < p->length; r += ROWS) {
-        const int64_t to = gf_smaller(r + ROWS, p->length);
+        const int64_t to = GF_MIN(r + ROWS, p->length);
         for (int64_t i = 0; i < p->d; i++)
             for (int64_t k = r; k < to; k++) t[i * p->cols + k] = a[k * p->wide + i];
     }

@@ -7,12 +7,11 @@
  *   keys own      the same two, transposed                              dk = sum of dw' q,  dv = sum of w' dy
  * with delta = sum dy y of a query. Weights and their gradients are rounded to bf16 on their way into the next product.
  *
- * Packed texts: blocks have rows for a text of twice the mean length, and more blocks than most texts need.
- */
+ * Packed texts: blocks have rows for a text of twice the mean length, and more blocks than most texts need. */
 #include <math.h>
 
-#include "nn/cuda/cunn_attention.h"
-#include "nn/cuda/cunn_mma.cuh"
+#include "nn/cuda/cunn_device.cuh"
+#include "nn/cuda/cunn_kernels.h"
 
 enum { WARPS = 8, ROWS = 16, OTHERS = 128, STEP = 32, PAD = 8 }; /* PAD: rows 16 bytes apart in banks */
 

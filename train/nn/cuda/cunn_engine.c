@@ -1,14 +1,56 @@
-/* cunn_engine.c - a CUDA device as a backend of networks: engine, memory, captured steps, the table of functions. */
+/* cunn_engine.c - a CUDA device as a backend of networks: libraries, engine, memory, captured steps, the table of functions. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/cuda_device.h"
+#include "nn/cuda/cunn_kernels.h"
 #include "nn/cuda/cunn_plan.h"
 #include "util/array.h"
+#include "util/machine.h"
+
+/* ----- libraries ------------------------------------------------------------------------------------------------- */
+
+#define OLDEST_CUDNN 90000 /* the graph interface as used here, and its engines for bf16 */
+
+static glofnd_status open_blas(gf_error *err, gf_cunn_libs *l) {
+    gf_blas_lib blas;
+    memset(l, 0, sizeof *l);
+    const glofnd_status status = gf_blas_lib_open(err, &blas);
+    l->blas = blas.lib;
+#define GF_X(name) l->name = blas.name;
+    GF_CUBLASLT_FUNCTIONS(GF_X)
+#undef GF_X
+    return status;
+}
+
+glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l) {
+    static const char *const dnn[] = {"libcudnn.so.9", "libcudnn.so", NULL};
+    TRY(open_blas(err, l));
+    l->dnn = gf_shared_lib_open(dnn, 0);
+    FAIL_IF(err, !l->dnn, GLOFND_E_UNSUPPORTED,
+            "cuDNN 9 was not found (libcudnn.so.9): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
+#define GF_X(name)                                                                   \
+    FAIL_IF(err, !gf_shared_lib_find(l->dnn, #name, &l->name), GLOFND_E_UNSUPPORTED, \
+            "this cuDNN has no %s: version 9 is needed", #name);
+    GF_CUDNN_FUNCTIONS(GF_X)
+#undef GF_X
+    FAIL_IF(err, l->cudnnGetVersion() < OLDEST_CUDNN, GLOFND_E_UNSUPPORTED, "cuDNN %zu is too old: version 9 is needed",
+            l->cudnnGetVersion());
+    return GLOFND_OK;
+}
+
+void gf_cunn_libs_close(gf_cunn_libs *l) {
+    if (l->dnn) dlclose(l->dnn);
+    if (l->blas) dlclose(l->blas);
+    memset(l, 0, sizeof *l);
+}
+
+/* ----- the device ------------------------------------------------------------------------------------------------ */
 
 /* Oldest Linux driver for programs of this CUDA, by NVIDIA's table of compatibility within a major version. */
 #if CUDART_VERSION >= 13000

@@ -1,8 +1,5 @@
-/* cunn_plan.h - convolutions of cuDNN as execution plans: built from its graph interface, chosen by timing, kept in a file.
- *
- *   cunn_graph.c   descriptors: tensors, the operation, engine configurations, plans
- *   cunn_plan.c    choice of the engine: candidates from cuDNN's heuristics, timed once per shape
- *   cunn_choice.c  choices as text: a key (shape, mode, device, cuDNN version), an engine and its knobs
+/* cunn_plan.h - algorithms of cuDNN and cuBLASLt, chosen by timing, kept in a file: convolutions as execution plans of cuDNN, built from
+ * its graph interface, and matrix products.
  */
 #pragma once
 
@@ -31,7 +28,7 @@ struct gf_cunn_plan {
     size_t workspace;
 };
 
-/* ----- cunn_graph.c: descriptors that belong together, destroyed together. Failures stick. ----- */
+/* ----- descriptors that belong together, destroyed together. Failures stick. ----- */
 typedef struct gf_cunn_set {
     gf_nn_engine *engine;
     cudnnStatus_t status;
@@ -57,15 +54,35 @@ cudnnBackendDescriptor_t gf_cunn_build(gf_nn_engine *s, cudnnBackendDescriptor_t
 /* Queues: x [n][h][w][in], w [out][k][k][in], y [n][oh][ow][out], or their gradients. */
 cudnnStatus_t gf_cunn_execute(gf_nn_engine *s, cudnnBackendDescriptor_t plan, void *x, void *w, void *y, void *workspace);
 
-/* ----- cunn_plan.c ----- */
+/* ----- plans ----- */
 /* The plan of a task, shared by all ops of one shape. E_UNSUPPORTED: cuDNN has none. */
 glofnd_status gf_cunn_plan_find(gf_error *err, gf_nn_engine *s, const gf_cunn_task *task, gf_cunn_plan **out);
 glofnd_status gf_cunn_plan_run(gf_error *err, gf_nn_engine *s, const gf_cunn_plan *p, void *x, void *w, void *y, void *workspace);
 void gf_cunn_plans_free(gf_nn_engine *s);
 
-/* ----- cunn_choice.c ----- */
+/* ----- choices as text: a key (shape, mode, device, version), an engine and its knobs ----- */
 void gf_cunn_choices_read(gf_nn_engine *s, const char *path); /* unreadable choices are made again */
 glofnd_status gf_cunn_choices_write(gf_error *err, const gf_nn_engine *s, const char *path);
 const gf_cunn_choice *gf_cunn_choice_find(const gf_nn_engine *s, const char *key);
 void gf_cunn_choice_add(gf_nn_engine *s, const gf_cunn_choice *c); /* without memory it is not kept */
 void gf_cunn_choices_free(gf_nn_engine *s);
+
+/* ----- one matrix product of cuBLASLt, which is column-major: c [rows x cols] = a b (+ bias per row) (+ add) ----- */
+
+typedef struct gf_cunn_factor { /* rows x cols as stored, column after column */
+    int64_t rows, cols;
+    int turned; /* 1: its transpose is multiplied */
+} gf_cunn_factor;
+
+typedef struct gf_cunn_gemm_task {
+    gf_cunn_factor a, b;
+    gf_type in, out; /* of the factors; of c */
+    int bias;
+    int64_t rows, cols; /* of c: gf_cunn_gemm_create sets them */
+} gf_cunn_gemm_task;
+
+glofnd_status gf_cunn_gemm_create(gf_error *err, gf_nn_engine *s, gf_cunn_gemm *g, gf_cunn_gemm_task t);
+glofnd_status gf_cunn_gemm_bias(gf_error *err, gf_nn_engine *s, const gf_cunn_gemm *g, const void *bias); /* for the next runs */
+glofnd_status gf_cunn_gemm_run(gf_error *err, gf_nn_engine *s, const gf_cunn_gemm *g, const void *a, const void *b,
+                               const void *add, void *c, void *workspace);
+void gf_cunn_gemm_free(gf_nn_engine *s, gf_cunn_gemm *g);

@@ -5,6 +5,7 @@
 #include "nn/cpu/kernels/net_kernels.h"
 
 #include "cpu/kernels/simd.h"
+#include "util/array.h"
 #include "util/dtype.h"
 
 /* One call per type, with the type as a constant. */
@@ -34,8 +35,6 @@ GF_INLINE void store_number(void *p, int64_t i, float v, gf_type t) {
 #else
 #define VECTOR_LOOP _Pragma("GCC ivdep") /* arrays are equal or apart: iterations never meet */
 #endif
-
-GF_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static __attribute__((noinline)) void add_run(double *sum, const float *s, int64_t c) {
     for (int64_t i = 0; i < c; i++) sum[i] += (double)s[i];
@@ -93,11 +92,11 @@ GF_INLINE void sum_rows(double *partial, const gf_nn_norm *n, int64_t r0, int64_
     memset(partial, 0, sizeof(double) * 2 * (size_t)n->c);
     for (int64_t r = r0; r < r1; r += RUN)
         for (int64_t c0 = 0; c0 < n->c; c0 += PANEL) {
-            const int64_t c = smaller(PANEL, n->c - c0);
+            const int64_t c = GF_MIN(PANEL, n->c - c0);
             memset(s, 0, sizeof(float) * (size_t)c);
             memset(q, 0, sizeof(float) * (size_t)c);
-            if (open == FORWARD) sum_run(s, q, n, r, smaller(r + RUN, r1), c0, c, t);
-            else sum_run_back(s, q, n, r, smaller(r + RUN, r1), c0, c, open, two, t);
+            if (open == FORWARD) sum_run(s, q, n, r, GF_MIN(r + RUN, r1), c0, c, t);
+            else sum_run_back(s, q, n, r, GF_MIN(r + RUN, r1), c0, c, open, two, t);
             add_run(partial + c0, s, c);
             add_run(partial + n->c + c0, q, c);
         }

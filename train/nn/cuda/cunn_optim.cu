@@ -1,7 +1,7 @@
-/* cunn_optim_kernels.cu - one optimizer step over all tensors in three launches: sums of squares per chunk; ratios of LARS and
+/* cunn_optim.cu - one optimizer step over all tensors in three launches: sums of squares per chunk; ratios of LARS and
  * the norm of the gradient from them, in a fixed order; then every weight. Rates are read from device memory, so that a captured
  * step can be replayed with different ones. A gradient that is not finite changes nothing. */
-#include "nn/cuda/cunn_optim.h"
+#include "nn/cuda/cunn_kernels.h"
 
 enum { THREADS = 256, WARPS = 32 };
 
