@@ -333,7 +333,7 @@ static int uses_ring(const gf_plan *plan) { return plan->learned && plan->updati
 
 /* Thresholds of some anchors are quantiles, or are made of them. */
 static int selects_thresholds(const gf_plan *plan) {
-    const int may_start = moves_lambda(plan) && plan->o.lambda_init == GLOFND_INIT_QUANTILE;
+    const int may_start = moves_lambda(plan) && plan->learner.init_visits;
     return (plan->thresholds && !plan->learned) || may_start || uses_ring(plan);
 }
 

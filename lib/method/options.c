@@ -16,7 +16,7 @@ static const char *const losses[] = {"sogclr", "simclr", "fastclip", "isogclr", 
 static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", "components", NULL};
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
-static const char *const lambda_inits[] = {"one", "quantile", NULL};
+static const char *const lambda_inits[] = {"one", "quantile", "auto", NULL};
 static const char *const fnc_rules[] = {"quantile", "topk", "threshold", NULL};
 static const char *const fnc_aggregates[] = {"mean", "max", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
@@ -53,7 +53,8 @@ static const gf_option rows[] = {
     SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
 
     NAME(learner, learners, "adam", "threshold", "update rule of lambda"),
-    NAME(lambda_init, lambda_inits, "quantile", "threshold", "lambda starts at the quantile of its first batch, or at 1"),
+    NAME(lambda_init, lambda_inits, "auto", "threshold",
+         "lambda starts at the quantile of its first batch, or at 1; auto: one with compat official, else quantile"),
     EPOCH(update_epoch, "threshold", "first epoch that moves lambda"),
     EPOCH(mask_epoch, "threshold", "first epoch whose loss uses the flags; not before update_epoch"),
     EPOCH(lambda_warmup, "threshold", "epochs from update_epoch on in which all anchors share one lambda"),
@@ -116,7 +117,7 @@ static int keeps_averages(const glofnd_options *o) {
 static int ring_shares(const glofnd_options *o) { return o->learner == GLOFND_LEARN_RING && shares_lambda(o); }
 static int decay_shares(const glofnd_options *o) { return o->lambda_decay > 0.0 && shares_lambda(o); }
 static int official_starts_twice(const glofnd_options *o) {
-    return is_official(o) && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0;
+    return is_official(o) && gf_starts_at_quantile(o) && o->lambda_warmup > 0;
 }
 static int official_scores(const glofnd_options *o) { return is_official(o) && is_scored(o); }
 static int official_temperatures(const glofnd_options *o) {

@@ -24,9 +24,9 @@ _loss = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(("glofnd_ctx_loss
 LEAST_TAU = 0.01  # of a learned temperature; the largest is 1
 
 
-def has_tau_gradient(loss: str, pairing: Any) -> bool:
-    """Of losses whose stats hold d loss / d tau: CLIP's, by either name, and FastCLIP's."""
-    return loss in ("clip", "fastclip") or (loss == "simclr" and pairing == "image-text")
+def has_tau_gradient(options: Any) -> bool:
+    """Of losses whose stats hold d loss / d tau: CLIP's and FastCLIP's."""
+    return options.loss == "fastclip" or (options.loss == "simclr" and options.pairing == "image-text")
 
 
 def make_options(values: dict[str, Any]) -> Any:
@@ -71,8 +71,9 @@ _ELSEWHERE = {  # names of other packages, or of the paper
 
 
 def own_names(options: dict[str, Any]) -> dict[str, Any]:
-    """Options by their names in Python; those of the library are understood, too."""
-    named = {}
+    """Options by their names in Python; those of the library are understood, too. None, as of an argument that was not given: the
+    library's default, which is not repeated here."""
+    named, options = {}, {key: value for key, value in options.items() if value is not None}
     for theirs, here in _ELSEWHERE.items():
         if theirs in options:
             raise _lib.OptionError(f'unknown option "{theirs}"; here its name is {here}')
@@ -135,18 +136,6 @@ def checked_growth(num_samples: Any, n: int) -> int:
     return number
 
 
-def first_threshold(values: dict[str, Any]) -> str:
-    """The default of lambda_init in Python: thresholds that flag from the first visit on. The authors' way begins at 1."""
-    authors = values.get("compat") == "official" or values.get("learner") in ("adam-official", "ring")
-    return "one" if authors else "quantile"
-
-
-def math_of_type(float32: bool) -> str:
-    """The default of `math` in Python on a GPU: float32 embeddings are multiplied as exactly as the frameworks do it, shorter ones as
-    the library chooses by the temperature."""
-    return "split" if float32 else "auto"
-
-
 def needs_dim(values: dict[str, Any]) -> str:
     """The option that keeps embeddings in the state, and so needs their length; "" if there is none."""
     for name, kept in (("learner", "ring"), ("similarity", "bank")):
@@ -161,10 +150,11 @@ def _release(context: Any, store: Any) -> None:
 
 
 class Engine:
-    """A context, a store of `n` anchors, and a lock. `values` are options by name."""
+    """A context, a store of `n` anchors, and a lock. `values` are options by name; messages call the two arrays of a step `embeddings`."""
 
-    def __init__(self, n: int, dim: int, values: dict[str, Any], load: Any = None):
+    def __init__(self, n: int, dim: int, values: dict[str, Any], load: Any = None, embeddings: tuple[str, str] = ("z1", "z2")):
         self.lock = threading.RLock()
+        self.embeddings = embeddings
         self.values = dict(values)
         self.options = make_options(self.values)
         self.n, self.dim, self.epoch = checked_count("num_samples", n), checked_count("dim", dim), 0
@@ -197,7 +187,7 @@ class Engine:
 
     def loaded(self, path: Any) -> "Engine":
         """An engine like this one, with the state of a store file; refuses a file of another dataset or of other options."""
-        other = Engine(0, 0, self.values, load=path)
+        other = Engine(0, 0, self.values, path, self.embeddings)
         have, want = other.describe(), self.describe()
         for name, meaning in (("n", "samples (num_samples)"), ("modalities", "sides (loss)"), ("temperatures", "temperatures (loss)"),
                               ("ring_dim", "numbers per embedding of the ring (learner, dim)"),
@@ -215,7 +205,7 @@ class Engine:
 
     def _check(self, status: int) -> None:
         if status:
-            raise _lib.error_of(status, library.glofnd_ctx_error(self._context).decode(errors="replace"))
+            raise _lib.error_of(status, library.glofnd_ctx_error(self._context).decode(errors="replace"), self.embeddings)
 
     def _call(self, function: Any, *arguments: Any) -> None:
         with self.lock:

@@ -6,6 +6,7 @@ offset and constant. Nothing else in the package knows how the C side is laid ou
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -194,12 +195,13 @@ OPTION_NAMES = {"start_epoch": "mask_epoch"}  # options whose name here is not t
 
 # Messages are the library's. Only fields of a batch (batch.id) and the options above are renamed: the arguments of the losses have
 # other names, which belong to their users, and a message about one may come long after the call (CUDA, JAX), where only its text is known.
-_ARGUMENTS = {"a": "z1", "b": "z2", "id": "index", "label": "labels", "group": "groups"}
+_ARGUMENTS = {"id": "index", "label": "labels", "group": "groups"}
 
 
-def error_of(status: int, text: str) -> Error:
-    """The exception of a failed status, not raised yet."""
-    text = re.sub(r"\bbatch\.(\w+)( is NULL)?", lambda x: _ARGUMENTS.get(x[1], x[1]) + (" is None" if x[2] else ""), text)
+def error_of(status: int, text: str, embeddings: tuple[str, str] = ("z1", "z2")) -> Error:
+    """The exception of a failed status, not raised yet. `embeddings`: the names of the two arguments."""
+    names = {**_ARGUMENTS, **dict(zip("ab", embeddings))}
+    text = re.sub(r"\bbatch\.(\w+)( is NULL)?", lambda x: names.get(x[1], x[1]) + (" is None" if x[2] else ""), text)
     for ours, theirs in OPTION_NAMES.items():
         text = text.replace(theirs, ours)
     error = ERRORS.get(status, Error)(text or status_text(status))
@@ -338,7 +340,7 @@ def device_status(device: str) -> Optional[str]:
 
 
 class Options:
-    """Options of the method: all at their defaults at first. Those that are numbers are attributes."""
+    """Options of the method: all at their defaults at first. They are attributes: numbers, or names."""
 
     def __init__(self) -> None:
         self._as_parameter_ = c_void_p()
@@ -351,7 +353,10 @@ class Options:
         text = ctypes.create_string_buffer(64)
         if key.startswith("_") or library.glofnd_options_get(self, key.encode(), text, len(text), None, 0):
             raise AttributeError(key)
-        return float(text.value) if re.search(rb"[.en]", text.value) else int(text.value)
+        for kind in (int, float):
+            with contextlib.suppress(ValueError):
+                return kind(text.value)
+        return text.value.decode()
 
 
 
@@ -361,10 +366,6 @@ def option_table() -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
     key, text, values = c_char_p(), c_char_p(), ctypes.create_string_buffer(WHY_BYTES)
     while library.glofnd_options_describe(len(rows), ctypes.byref(key), ctypes.byref(text), values, WHY_BYTES):
-        name, allowed = key.value.decode(), values.value.decode()  # type: ignore[union-attr]
-        if name == "lambda_init":
-            allowed = allowed.replace("default one", "default quantile (one with compat official, learner adam-official or ring)")
-        if name == "math":
-            allowed = allowed.replace("default auto", "default auto (split for float32 embeddings on a GPU)")
-        rows.append((names.get(name, name), allowed, text.value.decode()))  # type: ignore[union-attr]
+        name = key.value.decode()  # type: ignore[union-attr]
+        rows.append((names.get(name, name), values.value.decode(), text.value.decode()))  # type: ignore[union-attr]
     return rows

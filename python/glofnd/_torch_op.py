@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 
 from . import _lib
-from ._engine import Engine, math_of_type, option_text
+from ._engine import Engine, option_text
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
@@ -62,7 +62,6 @@ class Core:
             self.engine = self.engine.loaded(store) if store else Engine(self.n, self.dim, {**self.values, "device": device.type})
         self.device = device
         self.is_cuda = device.type == "cuda"
-        self.dtype: Optional[torch.dtype] = None  # of the embeddings of the last step
         self.last: Any = None  # None: no step yet; True: the engine knows; else glofnd_stats of the last step
         self.batch = _lib.Batch()
         self.batch_at = ctypes.addressof(self.batch)
@@ -97,13 +96,6 @@ class Core:
             self.unannounced = None
             warnings.warn(f"{first + 1} epochs of samples went by and set_epoch() was never called: the epoch is still {self.epoch}, "
                           f"and {name}={first} is never reached. Call criterion.set_epoch(epoch) at the start of every epoch", stacklevel=2)
-
-    def follow(self, dtype: torch.dtype) -> None:
-        """Before a step on embeddings of another type: on CUDA `math` depends on it, unless it was chosen."""
-        self.dtype = dtype
-        if self.is_cuda and "math" not in self.values:
-            self.engine.configure(math=math_of_type(dtype == torch.float32))
-            self._fits.clear()
 
     def ranks(self) -> tuple[int, int]:
         """(this rank, number of ranks)."""
@@ -393,7 +385,7 @@ library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? g
 
 def temperature_of(core: Core, tau: torch.Tensor, on_device: bool) -> tuple[float, Optional[torch.Tensor]]:
     """(the number for the batch, the float32 on the device that the step reads instead). Only the first waits for a GPU."""
-    if on_device and tau.is_cuda and core.values["loss"] != "isogclr":
+    if on_device and tau.is_cuda and not core.engine.temperatures:
         return 0.0, tau.detach().reshape(()).to(torch.float32)
     value = float(tau)
     if not value > 0.0:
@@ -446,8 +438,6 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         if flags & UPDATE and in_backward():
             return recall(core, a, b, index)
         a, b, index = readable(a), readable(b), index.contiguous()
-        if a.dtype is not core.dtype:
-            core.follow(a.dtype)
         if flags & UPDATE and core.unannounced is not None:
             core.count_samples(a.shape[0])
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)

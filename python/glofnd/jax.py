@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, checked_count, checked_epoch, checked_tau, first_threshold, math_of_type, needs_dim, own_names
+from ._engine import Engine, checked_count, checked_epoch, checked_tau, needs_dim, own_names
 from ._lib import AnchorIndexError, ArgumentError, OptionError, UnsupportedError
 
 __all__ = ["GloFNDLoss", "errors", "loss_and_state"]
@@ -45,8 +45,8 @@ READ_EPOCH, READ_TAU, READ_TAU_ON_HOST = 1, 2, 4  # as in xla_step.c
 class _XlaEngine(ctypes.Structure):
     """glofnd_xla_engine of xla_step.c; the rest of its fields is filled there."""
 
-    _fields_ = [("ctx", ctypes.c_void_p * 3), ("n", ctypes.c_int64), ("sides", ctypes.c_int64), *[(name, ctypes.c_void_p) for name in _CALLS],
-                ("device", ctypes.c_int64), ("cuda", ctypes.c_void_p), ("queue", ctypes.c_void_p * 3), ("unknown", ctypes.c_int64 * 3)]
+    _fields_ = [("ctx", ctypes.c_void_p * 2), ("n", ctypes.c_int64), ("sides", ctypes.c_int64), *[(name, ctypes.c_void_p) for name in _CALLS],
+                ("device", ctypes.c_int64), ("cuda", ctypes.c_void_p), ("queue", ctypes.c_void_p), ("unknown", ctypes.c_int64)]
 
 
 # ----- the C file -------------------------------------------------------------------------------------------------------------
@@ -144,11 +144,6 @@ def errors() -> Iterator[None]:
 _alive: list[Any] = []  # (engine, its table) by handle; compiled programs may call them as long as the process lives
 
 
-def _maths(values: dict[str, Any]) -> list[str]:
-    """`math` on a GPU for float32 embeddings and for shorter ones; a list of one: for all."""
-    return [values["math"]] if "math" in values else [math_of_type(True), math_of_type(False)]
-
-
 def _state_shape(engine: Engine) -> tuple[int, int, int]:
     return engine.sides, engine.n + 1, ROW_WORDS
 
@@ -160,23 +155,24 @@ class GloFNDLoss:
                     (start_epoch, update_epoch ...), must then be a number when the program is compiled
     """
 
-    def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
-                 alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, command_buffer: bool = False, **options: Any):
+    def __init__(self, num_samples: int, loss: Optional[str] = None, *, detector: Optional[str] = None, action: Optional[str] = None,
+                 alpha: Optional[float] = None, tau: Optional[float] = None, start_epoch: Optional[int] = None,
+                 command_buffer: bool = False, **options: Any):
         num_samples = checked_count("num_samples", num_samples)
         if "device" in options:
             raise OptionError("device: a step runs where its arrays are")
         if needs_dim(options):
             raise OptionError(f"{needs_dim(options)} keeps embeddings outside of the state of samples: not available in glofnd.jax")
-        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": checked_tau(tau, False),
-                  "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
+        values = own_names({"loss": loss, "detector": detector, "action": action, "alpha": alpha,
+                            "tau": None if tau is None else checked_tau(tau, False), "start_epoch": start_epoch, **options})
         self._made_of = num_samples, {**values, "command_buffer": command_buffer}
         self._engine = Engine(num_samples, 0, values)  # its store is not used, nor are those of a GPU: the state comes with each call
-        on_gpu = [Engine(1, 0, {**values, "device": "cuda", "math": math}) for math in _maths(values)] if _has_gpu() else []
+        on_gpu = Engine(1, 0, {**values, "device": "cuda"}) if _has_gpu() else None
         self._target = "glofnd_step_graph" if command_buffer else "glofnd_step"
         self._phases = _Phases(self._engine)
         calls, self.handle = _calls(), len(_alive)
         functions = (ctypes.cast(getattr(_lib.library, "glofnd_" + name), ctypes.c_void_p) for name in _CALLS)
-        contexts = (ctypes.c_void_p * 3)(*(engine._context.value for engine in [self._engine, *on_gpu, *on_gpu][:3]))
+        contexts = (ctypes.c_void_p * 2)(*(engine._context.value if engine else None for engine in (self._engine, on_gpu)))
         table = _XlaEngine(contexts, self._engine.n, self._engine.sides, *functions)
         if calls.glofnd_xla_set(self.handle, ctypes.byref(table)):
             raise ArgumentError("too many losses in one process: make one per configuration, not one per step")

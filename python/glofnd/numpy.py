@@ -1,7 +1,7 @@
 """The step, thresholds and masks on NumPy arrays, on the CPU.
 
     criterion = glofnd.numpy.GloFND(num_samples, loss="sogclr", alpha=0.01)
-    result = criterion.step(z1, z2, index, epoch=epoch)     # result.loss, result.grad_a, result.grad_b, result.stats
+    result = criterion.step(a, b, index, epoch=epoch)     # result.loss, result.grad_a, result.grad_b, result.stats
 
 Embeddings are float32, float16 or bfloat16 (ml_dtypes) arrays [batch][dim]; rows may be any distance apart and are not copied.
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from . import _lib
-from ._engine import Engine, checked_count, checked_epoch, checked_growth, first_threshold, needs_dim, own_names, stats_dict
+from ._engine import Engine, checked_count, checked_epoch, checked_growth, needs_dim, own_names, stats_dict
 from ._lib import AnchorIndexError, ArgumentError, OptionError
 
 __all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
@@ -90,7 +90,11 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     options = own_names(options)
     if "device" in options:
         raise OptionError("device: arrays of NumPy are on the CPU; glofnd.torch and glofnd.jax work on a GPU")
-    return {"lambda_init": first_threshold(options), **options}
+    return options
+
+
+def _engine(n: int, dim: int, values: dict[str, Any], load: Any = None) -> Engine:
+    return Engine(n, dim, values, load, ("a", "b"))
 
 
 class GloFND:
@@ -102,13 +106,13 @@ class GloFND:
     """
 
     def __init__(self, num_samples: int, *, dim: int = 0, **options: Any):
-        self._engine = Engine(num_samples, dim, _values(options))
+        self._engine = _engine(num_samples, dim, _values(options))
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike], **options: Any) -> "GloFND":
         """The state of a file that save(), the program or the C library wrote."""
         self = cls.__new__(cls)
-        self._engine = Engine(0, 0, _values(options), load=path)
+        self._engine = _engine(0, 0, _values(options), path)
         return self
 
     def save_store(self, path: Union[str, os.PathLike]) -> None:
@@ -326,7 +330,7 @@ class GloFND:
         return seen, rows[seen]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._engine = Engine(state["n"], state["dim"], state["values"])
+        self._engine = _engine(state["n"], state["dim"], state["values"])
         for side in range(self.sides):
             self.put_rows(state["seen"][side], state["rows"][side], side)
             if state["shared"][side]["clock"]:

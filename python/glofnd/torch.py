@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from . import _lib
-from ._engine import (LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, first_threshold, has_tau_gradient, own_names,
+from ._engine import (LEAST_TAU, checked_count, checked_epoch, checked_growth, checked_tau, has_tau_gradient, own_names,
                       stats_dict)
 from ._lib import ArgumentError, OptionError, StateError
 from ._torch_op import (DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, averages_of, classes_of, fill_batch,
@@ -100,8 +100,10 @@ class GloFNDLoss(nn.Module):
     process_group  ranks that share a batch; None: all ranks if torch.distributed is initialised; False: this rank alone
     lambda_init  "quantile": a threshold starts at the quantile of its sample's first batch; "one", as in the paper: at 1, from where it
                  falls by at most lambda_lr a visit, so that nothing is flagged in the first epochs
-    math         products on a GPU: "split" for float32 embeddings by default, as exact as PyTorch's; "bf16" is faster
+    math         products on a GPU: "auto" rounds to bfloat16 if tau is 0.05 or more; "split" is as exact as PyTorch's float32
     options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads ...
+
+    None: the library's default, which `python -m glofnd --options` shows; C and the program have the same.
 
     Embeddings are normalised inside (normalize=False: they come as unit vectors). The loss is a float32 scalar; gradients have
     the type of the embeddings. In eval() the state does not move. With several ranks every rank gets the loss of the whole batch,
@@ -110,22 +112,23 @@ class GloFNDLoss(nn.Module):
 
     _clock: torch.Tensor
 
-    def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
-                 alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, learn_tau: Optional[bool] = None, dim: int = 0,
-                 process_group: Any = None, **options: Any):
+    def __init__(self, num_samples: int, loss: Optional[str] = None, *, detector: Optional[str] = None, action: Optional[str] = None,
+                 alpha: Optional[float] = None, tau: Optional[float] = None, start_epoch: Optional[int] = None,
+                 learn_tau: Optional[bool] = None, dim: int = 0, process_group: Any = None, **options: Any):
         super().__init__()
         if "device" in options:
             raise OptionError("device: the loss follows its module; use criterion.to(device)")
-        self._learned_tau = has_tau_gradient(loss, options.get("pairing"))
+        values = own_names({"loss": loss, "detector": detector, "action": action, "alpha": alpha,
+                            "tau": None if tau is None else checked_tau(tau, False), "start_epoch": start_epoch, **options})
+        self._core = Core(checked_count("num_samples", num_samples), checked_count("dim", dim), values, torch.device("cpu"), process_group)
+        self._handle = self._core.handle
+        chosen = self._core.engine.options
+        self._learned_tau = has_tau_gradient(chosen)
         if learn_tau is None:
             learn_tau = self._learned_tau
         if learn_tau and not self._learned_tau:
-            raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; clip and fastclip have one")
-        tau = checked_tau(tau, learn_tau)
-        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": tau,
-                  "start_epoch": start_epoch, "lambda_init": first_threshold(options), **own_names(options)}
-        self._core = Core(checked_count("num_samples", num_samples), checked_count("dim", dim), values, torch.device("cpu"), process_group)
-        self._handle = self._core.handle
+            raise OptionError(f"learn_tau: loss {chosen.loss!r} has no learnable temperature; clip and fastclip have one")
+        tau = checked_tau(chosen.tau, learn_tau)
         self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
         self.log_scale = nn.Parameter(torch.tensor(-math.log(tau), dtype=torch.float32)) if learn_tau else None
 
@@ -200,7 +203,7 @@ class GloFNDLoss(nn.Module):
     def configure(self, **options: Any) -> None:
         """New values of options from the next step on, for a schedule: configure(gamma=0.6), configure(tau=0.2)."""
         for key, hint in _FIXED.items():
-            if key in options and (key not in self._core.values or options[key] != self._core.values[key]):
+            if key in options and options[key] not in (self._core.values.get(key, _FIXED), getattr(self._core.engine.options, key, _FIXED)):
                 raise OptionError(f"{key}: {hint}")
         if "tau" in options and self.log_scale is not None:
             raise OptionError("tau: it is learned here; change log_scale, or make the loss with learn_tau=False")
@@ -210,7 +213,7 @@ class GloFNDLoss(nn.Module):
     def tau(self) -> float:
         """The temperature now; with individual temperatures the one they start from."""
         if self.log_scale is None:
-            return float(self._core.values["tau"])
+            return float(self._core.engine.options.tau)
         return math.exp(-min(max(self.log_scale.item(), 0.0), _LOG_SCALE_MAX))
 
     def stats(self) -> dict[str, Any]:
@@ -260,7 +263,6 @@ class GloFNDLoss(nn.Module):
         tau = 0.0 if self.log_scale is None else self.tau
         with core.lock, _current(core.device):
             core.keep_stats()
-            core.follow(z1.dtype)
             core.synchronize()
             if core.is_cuda:
                 core.engine.tau(0)
@@ -444,7 +446,8 @@ class GloFNDLoss(nn.Module):
 
     def extra_repr(self) -> str:
         names = ("loss", "detector", "action", "alpha", "tau")
-        return f"num_samples={self._core.n}, " + ", ".join(f"{name}={self._core.values[name]!r}" for name in names)
+        values, chosen = self._core.values, self._core.engine.options
+        return f"num_samples={self._core.n}, " + ", ".join(f"{name}={values.get(name, getattr(chosen, name))!r}" for name in names)
 
 
 def _saved_epoch(epoch: torch.Tensor) -> int:

@@ -27,7 +27,7 @@
 #define ENGINES_MAX 4096
 
 typedef struct glofnd_xla_engine { /* filled by Python; calls of the libglofnd that is loaded there */
-    glofnd_ctx *ctx[3];            /* CPU; CUDA for float32 and for shorter types, or NULL */
+    glofnd_ctx *ctx[2];            /* CPU; CUDA, or NULL */
     int64_t n, sides;
     glofnd_status (*step)(glofnd_ctx *, glofnd_store *, const glofnd_batch *, void *, void *, glofnd_stats *);
     glofnd_status (*state)(glofnd_ctx *, glofnd_anchor *, int64_t);
@@ -38,10 +38,10 @@ typedef struct glofnd_xla_engine { /* filled by Python; calls of the libglofnd t
     glofnd_status (*stream)(glofnd_ctx *, void *);
     const char *(*error)(const glofnd_ctx *);
     const char *(*status_name)(glofnd_status);
-    int64_t device;     /* number of the GPU that ctx[1] was made on, set by glofnd_xla_set(); -1: none */
-    void *cuda;         /* its CUcontext */
-    void *queue[3];     /* per ctx: the stream of its last steps */
-    int64_t unknown[3]; /* 1: steps were queued since the last check */
+    int64_t device;  /* number of the GPU that ctx[1] was made on, set by glofnd_xla_set(); -1: none */
+    void *cuda;      /* its CUcontext */
+    void *queue;     /* the stream of its last steps */
+    int64_t unknown; /* 1: steps were queued there since the last check */
 } glofnd_xla_engine;
 
 enum { READ_EPOCH = 1, READ_TAU = 2, READ_TAU_ON_HOST = 4 }; /* bits of the attribute `read`: the operand counts */
@@ -114,7 +114,6 @@ typedef struct call {
     glofnd_xla_engine *e;
     const XLA_FFI_CallFrame *f;
     glofnd_ctx *ctx;
-    int at;        /* of ctx in the engine; 0: the CPU */
     int capturing; /* the stream is being captured: what is queued runs later, on the stream that the graph is launched on */
     void *stream;
     int64_t batch, read;
@@ -143,9 +142,7 @@ static const char *begin(const XLA_FFI_CallFrame *f, int on_gpu, call *c) {
     *c = (call){.e = engines[handle], .f = f, .batch = operand(f, A)->dims[0], .read = *(const int64_t *)attribute(f, "read")};
     c->epoch = (int32_t) * (const int64_t *)attribute(f, "epoch");
     c->tau = *(const double *)attribute(f, "tau");
-    const int shorter = operand(f, A)->dtype != XLA_FFI_DataType_F32 && c->e->ctx[2] != c->e->ctx[1];
-    c->at = on_gpu ? 1 + shorter : 0;
-    c->ctx = c->e->ctx[c->at];
+    c->ctx = c->e->ctx[on_gpu];
     return NULL;
 }
 
@@ -286,9 +283,8 @@ static const char *copy_state(const call *c) {
 
 /* The stream of the next calls of the library. Steps share a workspace: a step on another stream waits for those before. */
 static glofnd_status take_stream(const call *c) {
-    void **queue = &c->e->queue[c->at];
-    if (!c->capturing && *queue && *queue != c->stream) gpu.wait(*queue);
-    if (!c->capturing) *queue = c->stream;
+    if (!c->capturing && c->e->queue && c->e->queue != c->stream) gpu.wait(c->e->queue);
+    if (!c->capturing) c->e->queue = c->stream;
     return c->e->stream(c->ctx, c->stream);
 }
 
@@ -296,7 +292,7 @@ static glofnd_status queue_step(const call *c) {
     glofnd_status status = take_stream(c);
     if (status == GLOFND_OK) status = c->e->tau(c->ctx, c->read & READ_TAU ? operand(c->f, TAU)->data : NULL);
     if (status == GLOFND_OK) status = step(c, NULL);
-    c->e->unknown[c->at] = status == GLOFND_OK;
+    c->e->unknown = status == GLOFND_OK;
     if (status == GLOFND_OK) status = c->e->loss(c->ctx, result(c->f, LOSS)->data, result(c->f, GRAD_TAU)->data);
     return status;
 }
@@ -331,7 +327,7 @@ XLA_FFI_Error *glofnd_xla_step_graph(XLA_FFI_CallFrame *f) {
 static glofnd_status prepare_graph(const call *c) {
     glofnd_status status = take_stream(c);
     if (status == GLOFND_OK) status = c->e->reserve(c->ctx, c->batch, c->batch, operand(c->f, A)->dims[1], NULL);
-    return status == GLOFND_OK && c->e->unknown[c->at] ? c->e->loss(c->ctx, NULL, NULL) : status;
+    return status == GLOFND_OK && c->e->unknown ? c->e->loss(c->ctx, NULL, NULL) : status;
 }
 
 XLA_FFI_Error *glofnd_xla_begin_graph(XLA_FFI_CallFrame *f) {
@@ -351,26 +347,20 @@ XLA_FFI_Error *glofnd_xla_begin_graph(XLA_FFI_CallFrame *f) {
 
 /* ----- failures that only the device has seen ----- */
 
-static glofnd_status check_steps(glofnd_xla_engine *e, int at) {
-    glofnd_stats stats = {.size = sizeof stats};
-    e->unknown[at] = 0;
-    const glofnd_status status = e->stream(e->ctx[at], e->queue[at]);
-    return status == GLOFND_OK ? e->stats(e->ctx[at], &stats) : status;
-}
-
 /* Waits for the steps of an engine on a GPU since the last check. 0, or the status of one that failed, and its text. */
 int glofnd_xla_check(int64_t handle, char *text, size_t text_bytes) {
     glofnd_xla_engine *e = engines[handle];
     glofnd_status status = GLOFND_OK;
-    void *before = NULL;
     pthread_mutex_lock(&lock);
-    const int entered = (e->unknown[1] || e->unknown[2]) && gpu.push(e->cuda) == 0;
-    for (int at = 1; at <= 2 && entered && status == GLOFND_OK; at++) {
-        if (!e->unknown[at]) continue;
-        status = check_steps(e, at);
-        if (status != GLOFND_OK) snprintf(text, text_bytes, "%s", e->error(e->ctx[at]));
+    if (e->unknown && gpu.push(e->cuda) == 0) {
+        void *before = NULL;
+        glofnd_stats stats = {.size = sizeof stats};
+        e->unknown = 0;
+        status = e->stream(e->ctx[1], e->queue);
+        if (status == GLOFND_OK) status = e->stats(e->ctx[1], &stats);
+        if (status != GLOFND_OK) snprintf(text, text_bytes, "%s", e->error(e->ctx[1]));
+        gpu.pop(&before);
     }
-    if (entered) gpu.pop(&before);
     pthread_mutex_unlock(&lock);
     return (int)status;
 }

@@ -8,16 +8,19 @@ import math
 
 import torch
 
-DEFAULTS = {"loss": "sogclr", "detector": "glofnd", "action": "drop", "learner": "adam", "lambda_init": "one", "alpha": 0.01,
+DEFAULTS = {"loss": "sogclr", "pairing": "views", "detector": "glofnd", "action": "drop", "learner": "adam", "lambda_init": "one", "alpha": 0.01,
             "omega": 0.5, "lambda_lr": 0.05, "lambda_beta1": 0.9, "lambda_beta2": 0.98, "tau": 0.1, "gamma": 0.9, "rho": 6.5,
-            "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "tau_beta1": 0.9, "tau_beta2": 0.999, "ring_rows": 16384,
-            "ring_rate": 0.3, "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5}
+            "tau_lr": 0.01, "tau_min": 0.01, "tau_max": 1.0, "ring_rows": 16384,
+            "fnc_rule": "quantile", "update_epoch": 0, "mask_epoch": 0, "similarity": "embedding", "bank_momentum": 0.5}
+RING_RATE, TAU_BETAS = 0.3, (0.9, 0.999)  # constants of the method
 
 
 class Reference:
     def __init__(self, n, **options):
         self.o = {**DEFAULTS, **options}
-        self.two_views = self.o["loss"] in ("sogclr", "simclr")
+        if self.o["loss"] == "clip":
+            self.o |= {"loss": "simclr", "pairing": "image-text"}
+        self.two_views = self.o["pairing"] == "views"
         self.sides = 1 if self.two_views else 2
         self.state = [[{"lambda": 1.0, "m": 0.0, "v": 0.0, "u": None, "clock": 0, "tau": None, "tau_m": 0.0, "tau_v": 0.0,
                         "tau_clock": 0} for _ in range(n)] for _ in range(self.sides)]
@@ -98,7 +101,7 @@ class Reference:
         values = []
         for view in (z if self.two_views else [z[side]]):
             values.append(torch.sort(keys @ view[sample], descending=True).values[best - 1].item())
-        rate = max(1 / (row["clock"] + 1), self.o["ring_rate"])
+        rate = max(1 / (row["clock"] + 1), RING_RATE)
         row["lambda"] = (1 - rate) * row["lambda"] + rate * sum(values) / len(values)
         row["clock"] += 1
 
@@ -165,18 +168,22 @@ class Reference:
         self.learn(judged, ids, epoch)
         value, surrogate, new_u = 0.0, 0.0, [{} for _ in range(self.sides)]
         for side in range(self.sides):
+            own = {}  # sample: (its temperature, gradients of its rows)
             for (sample, sims, positive, columns), (_, compared, _, _) in zip(self.rows(z, side), self.rows(judged, side)):
                 flags = self.flagged(side, sample, compared, columns, ids, labels, groups, epoch)
                 row = self.state[side][ids[sample]]
                 own_tau = tau
                 if o["loss"] == "isogclr":
-                    own_tau = torch.tensor(row["tau"] or o["tau"], dtype=torch.float64, requires_grad=True)
+                    own_tau, slopes = own.setdefault(
+                        sample, (torch.tensor(row["tau"] or o["tau"], dtype=torch.float64, requires_grad=True), []))
                 row_value, row_surrogate, u = self.row_loss(row, sims, positive, flags, own_tau)
                 value, surrogate = value + row_value.detach() / len(ids), surrogate + row_surrogate / len(ids)
                 if u is not None:
                     new_u[side].setdefault(sample, []).append(u)
                 if o["loss"] == "isogclr":
-                    self.move_tau(row, own_tau, row_surrogate)
+                    slopes.append(torch.autograd.grad(row_surrogate, own_tau, retain_graph=True)[0].item())
+            for sample, (own_tau, slopes) in own.items():
+                self.move_tau(self.state[side][ids[sample]], own_tau, sum(slopes) / len(slopes))
             for sample, u in new_u[side].items():
                 self.state[side][ids[sample]]["u"] = sum(u) / len(u)
         if o["learner"] == "ring":
@@ -192,10 +199,9 @@ class Reference:
         align = positive
         if o["action"] == "attract":
             align = (positive + sims[flags].sum()) / (1 + int(flags.sum()))
-        if o["loss"] in ("simclr", "clip"):
-            half = 0.5 if o["loss"] == "clip" else 1.0
+        if o["loss"] == "simclr":  # the mean over both sides
             denominator = len(sims) / count * (weight * torch.exp(sims / tau)).sum() + torch.exp(positive / tau)
-            loss = half * (torch.log(denominator) - align / tau)
+            loss = (torch.log(denominator) - align / tau) / 2
             return loss, loss, None
         mean = (weight * torch.exp(sims / tau)).sum() / count
         u = mean.detach().item() if row["u"] is None else (1 - o["gamma"]) * row["u"] + o["gamma"] * mean.detach().item()
@@ -207,12 +213,11 @@ class Reference:
         value = -align + tau * torch.log(count * u)
         return value, -align + tau * mean / u, u
 
-    def move_tau(self, row, tau, surrogate):
+    def move_tau(self, row, tau, gradient):
         o = self.o
-        gradient = torch.autograd.grad(surrogate, tau, retain_graph=True)[0].item()
         row["tau_clock"] += 1
-        row["tau_m"] = o["tau_beta1"] * row["tau_m"] + (1 - o["tau_beta1"]) * gradient
-        row["tau_v"] = o["tau_beta2"] * row["tau_v"] + (1 - o["tau_beta2"]) * gradient ** 2
-        m = row["tau_m"] / (1 - o["tau_beta1"] ** row["tau_clock"])
-        v = row["tau_v"] / (1 - o["tau_beta2"] ** row["tau_clock"])
+        row["tau_m"] = TAU_BETAS[0] * row["tau_m"] + (1 - TAU_BETAS[0]) * gradient
+        row["tau_v"] = TAU_BETAS[1] * row["tau_v"] + (1 - TAU_BETAS[1]) * gradient ** 2
+        m = row["tau_m"] / (1 - TAU_BETAS[0] ** row["tau_clock"])
+        v = row["tau_v"] / (1 - TAU_BETAS[1] ** row["tau_clock"])
         row["tau"] = min(o["tau_max"], max(o["tau_min"], tau.item() - o["tau_lr"] * m / (math.sqrt(v) + 1e-8)))

@@ -105,13 +105,13 @@ class Cuda(unittest.TestCase):
         torch.testing.assert_close(compiled.thresholds(), eager.thresholds())
 
     def test_float32_is_as_exact_as_in_pytorch(self):
-        """By default; `math` of C, "auto", would round to bfloat16 at this temperature."""
+        """With math="split"; the default "auto" rounds to bfloat16 at this temperature."""
         generator = torch.Generator().manual_seed(0)
         a = torch.randn(512, 64, generator=generator)
         b = a + torch.randn(512, 64, generator=generator)
         grads = {}
-        for name, dtype, device, math in (("exact", torch.float32, "cpu", {}), ("float32", torch.float32, "cuda", {}),
-                                          ("bf16", torch.float32, "cuda", {"math": "bf16"})):
+        for name, dtype, device, math in (("exact", torch.float32, "cpu", {}), ("float32", torch.float32, "cuda", {"math": "split"}),
+                                          ("bf16", torch.float32, "cuda", {"math": "bf16"}), ("auto", torch.float32, "cuda", {})):
             criterion = GloFNDLoss(512, "simclr", detector="none", tau=0.1, **math).to(device)
             for kind in (torch.bfloat16, dtype):  # the type may change between steps
                 x = a.clone().to(device, kind).requires_grad_()
@@ -120,6 +120,7 @@ class Cuda(unittest.TestCase):
         error = {name: ((grads[name] - grads["exact"]).abs().max() / grads["exact"].abs().max()).item() for name in grads}
         self.assertLess(error["float32"], 1e-5)
         self.assertGreater(error["bf16"], 1e-4)
+        self.assertEqual(error["auto"], error["bf16"])
 
     def test_wrong_use(self):
         a, b, index = on_gpu(0)

@@ -251,7 +251,7 @@ class Jax(unittest.TestCase):
                 (glofnd.ArgumentError, "epoch is 1.5", lambda: criterion(a, b, index, state, epoch=1.5)),
                 (glofnd.ArgumentError, "epoch is None", lambda: criterion(a, b, index, state, epoch=None)),
                 (glofnd.OptionError, "device", lambda: make(device="cpu")),
-                (glofnd.OptionError, "tau is None", lambda: make(tau=None)),
+                (glofnd.OptionError, "tau is 'warm'", lambda: make(tau="warm")),
                 (glofnd.ArgumentError, "num_samples is 64.5", lambda: GloFNDLoss(64.5))):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 call()

@@ -78,7 +78,7 @@ class JaxCuda(unittest.TestCase):
         from .reference import Reference
         for loss in ("sogclr", "simclr", "clip", "fastclip"):
             with self.subTest(loss=loss):
-                criterion, reference = make(loss, tau=0.25), Reference(SAMPLES, loss=loss, alpha=0.2, lambda_lr=0.2, tau=0.25)
+                criterion, reference = make(loss, tau=0.25, math="split"), Reference(SAMPLES, loss=loss, alpha=0.2, lambda_lr=0.2, tau=0.25)
                 step, (state,) = stepper(criterion), self.put(criterion.init())
                 for epoch in range(4):
                     a, b, index = batch(epoch)
@@ -100,7 +100,7 @@ class JaxCuda(unittest.TestCase):
                 a = rng.normal(size=(1024, dim)).astype(np.float32)
                 b = (a + 0.5 * rng.normal(size=a.shape)).astype(np.float32)
                 index = rng.permutation(2000)[:1024]
-                criterion = GloFNDLoss(2000, loss, alpha=0.05, lambda_init="one")
+                criterion = GloFNDLoss(2000, loss, alpha=0.05, lambda_init="one", math="split")
                 step, results = stepper(criterion), []
                 for device in (jax.devices("cpu")[0], GPUS[0]):
                     state = jax.device_put(criterion.init(), device)
@@ -140,7 +140,7 @@ class JaxCuda(unittest.TestCase):
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(state)), loop)
 
     def test_gradient_of_tau_and_types(self):
-        criterion = make("clip", detector="none", math="split")  # of all types: without it bfloat16 is multiplied as such
+        criterion = make("clip", detector="none", math="split")
         a, b, index, state = self.put(*batch(0), criterion.init())
         run = lambda tau: criterion(a, b, index, state, tau=tau)[0]
         slope = jax.grad(run)(0.3)

@@ -202,7 +202,7 @@ class Step(unittest.TestCase):
         criterion = GloFND(64, alpha=0.2)
         self.assertGreater(criterion.step(a, b, index).stats["flagged"], 0)
         self.assertTrue((criterion.thresholds(index) < 1).all())
-        for options in ({"lambda_init": "one"}, {"learner": "adam-official"}, {"compat": "official"}):
+        for options in ({"lambda_init": "one"}, {"compat": "official"}):
             with self.subTest(**options):
                 self.assertEqual(GloFND(64, alpha=0.2, **options).step(a, b, index).stats["flagged"], 0)
 
@@ -310,7 +310,7 @@ class State(unittest.TestCase):
                 self.check_same(copy, criterion)
 
     def test_it_says_what_it_is(self):
-        self.assertEqual(repr(GloFND(7, loss="simclr", alpha=0.1)), "GloFND(num_samples=7, lambda_init='quantile', loss='simclr', alpha=0.1)")
+        self.assertEqual(repr(GloFND(7, loss="simclr", alpha=0.1)), "GloFND(num_samples=7, loss='simclr', alpha=0.1)")
 
     def test_names_of_files(self):
         criterion = self.make()

@@ -39,7 +39,8 @@ class Arguments(unittest.TestCase):
             self.assertIn("64", str(make_loss(torch.tensor(64)).rows().shape if make_loss is GloFND else make_loss(torch.tensor(64))))
 
     def test_temperature(self):
-        for wrong in (None, "warm", [0.1], torch.tensor([0.1, 0.2])):
+        self.assertEqual(make(tau=None).tau, make().tau)
+        for wrong in ("warm", [0.1], torch.tensor([0.1, 0.2])):
             self.refused((glofnd.OptionError, "tau is .*expected a number", lambda: make(tau=wrong)))
         for wrong in (5.0, 0.001):  # log_scale lies within [0, log 100]: another temperature would be taken in silence
             self.refused((glofnd.OptionError, r"tau is .*learned.*\[0.01, 1\].*learn_tau=False", lambda: make("clip", tau=wrong)))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "method/options.h"
+#include "support/defaults.h"
 #include "support/losses.h"
 
 #define assert_says(text, part)                                                      \
@@ -18,27 +19,17 @@ static glofnd_options defaults(void) {
     return o;
 }
 
-TEST(defaults_are_those_of_the_header) {
+TEST(defaults_are_those_of_the_table) {
+    option_default rows[MOST_DEFAULTS];
+    const int count = read_defaults(rows);
     const glofnd_options o = defaults();
-    assert_int_equal(o.pairing, GLOFND_PAIRING_VIEWS);
-    assert_int_equal(o.loss, GLOFND_LOSS_SOGCLR);
-    assert_int_equal(o.detector, GLOFND_DETECT_GLOFND);
-    assert_int_equal(o.action, GLOFND_ACTION_DROP);
-    assert_int_equal(o.learner, GLOFND_LEARN_ADAM);
-    assert_int_equal(o.lambda_init, GLOFND_INIT_QUANTILE);
-    assert_int_equal(o.fnc_rule, GLOFND_FNC_QUANTILE);
-    assert_int_equal(o.compat, GLOFND_COMPAT_PAPER);
-    assert_int_equal(o.normalize, 1);
-    assert_int_equal(o.update_epoch + o.mask_epoch + o.lambda_warmup + o.lambda_normalize, 0);
-    assert_true(o.alpha == 0.01 && o.omega == 0.5 && o.lambda_lr == 0.05 && o.lambda_beta1 == 0.9 && o.lambda_beta2 == 0.98);
-    assert_true(o.lambda_eps == 0 && o.tau == 0.1 && o.gamma == 0.9 && o.rho == 6.5);
-    assert_true(o.tau_lr == 0.01 && o.tau_min == 0.01 && o.tau_max == 1);
-    assert_true(o.ring_rows == 16384);
-    assert_int_equal(o.threads, 0);
-    assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
-    assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.attract_omega == 0);
-    assert_true(o.neighbours == 0 && o.neighbour_rows == 65536 && o.neighbour_weight == 0.5 && o.neighbour_share == 1);
-    assert_true(o.lambda_decay == 0);
+    for (int i = 0; i < count; i++) {
+        char value[64];
+        assert_int_equal(glofnd_options_get(&o, rows[i].key, value, sizeof value, NULL, 0), GLOFND_OK);
+        if (strcmp(value, rows[i].value[0]) != 0) fail_msg("%s: %s; the table says %s", rows[i].key, value, rows[i].value[0]);
+    }
+    assert_false(glofnd_options_describe(count, NULL, NULL, NULL, 0)); /* it has them all */
+    assert_true(glofnd_options_describe(count - 1, NULL, NULL, NULL, 0));
     char why[64] = "before";
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");

@@ -66,7 +66,7 @@ TEST(test_new_run) {
     gf_config c = fresh();
     set(&c, "data", "shapes:n=64");
     resolve(&c);
-    assert_int_equal(c.method.lambda_init, GLOFND_INIT_QUANTILE);
+    assert_true(gf_starts_at_quantile(&c.method));
     c = fresh();
     set(&c, "data", "shapes:n=64");
     set(&c, "lambda_init", "one");
@@ -76,7 +76,7 @@ TEST(test_new_run) {
     set(&c, "data", "shapes:n=64");
     set(&c, "compat", "official");
     resolve(&c);
-    assert_int_equal(c.method.lambda_init, GLOFND_INIT_ONE);
+    assert_false(gf_starts_at_quantile(&c.method));
     c = fresh();
     set(&c, "data", "shapes:n=64");
     set(&c, "task", "clip");

@@ -58,7 +58,7 @@ static void adam(const glofnd_options *o, double eps, double lr, double g, doubl
 /* One visit of one lambda by the rows that belong to it. */
 static void learn_row(const glofnd_options *o, const glofnd_batch *q, ref_step *r, row_set rows, glofnd_anchor *a) {
     const int by_epoch = o->learner == GLOFND_LEARN_ADAM_OFFICIAL || o->compat == GLOFND_COMPAT_OFFICIAL;
-    const int quantile_start = o->lambda_init == GLOFND_INIT_QUANTILE;
+    const int quantile_start = gf_starts_at_quantile(o);
     if (quantile_start && (o->compat == GLOFND_COMPAT_OFFICIAL ? q->epoch == o->update_epoch : a->clock == 0)) {
         a->lambda = (float)mean_quantile(r, rows, o->alpha);
     } else {

@@ -484,9 +484,6 @@ static glofnd_status take_defaults(gf_error *err, gf_config *c) {
         const char *value = default_of(i, c->task);
         if (value && !is_given(c, new_run_defaults[i].key)) TRY(gf_config_set(err, c, new_run_defaults[i].key, value));
     }
-    /* The authors' code begins with lambda = 1. */
-    if (c->method.compat == GLOFND_COMPAT_OFFICIAL && !is_given(c, "lambda_init"))
-        TRY(gf_config_set(err, c, "lambda_init", "one"));
     return GLOFND_OK;
 }
 

@@ -29,7 +29,7 @@ static double step_left(const glofnd_options *o, int32_t epoch) {
 gf_flag_forecast gf_flag_forecast_of(const gf_config *c, int64_t steps) {
     const glofnd_options *o = &c->method;
     gf_flag_forecast x = {.reached = 1.0, .from = o->mask_epoch};
-    if (learns(o) && o->learner != GLOFND_LEARN_RING && o->lambda_init == GLOFND_INIT_ONE) {
+    if (learns(o) && o->learner != GLOFND_LEARN_RING && !gf_starts_at_quantile(o)) {
         const double aim = expected_lambda(c);
         int32_t ready = c->epochs;
         x.fall = fall_in(o, c->epochs, steps);

@@ -30,7 +30,7 @@ static inline gf_learner gf_learner_of(const glofnd_options *o, int image_text, 
     l.normalize = o->lambda_normalize;
     l.sgd = o->learner == GLOFND_LEARN_SGD;
     l.epoch_clock = epoch_clock ? (int64_t)epoch + 1 : 0;
-    l.init_visits = o->lambda_init == GLOFND_INIT_QUANTILE;
+    l.init_visits = gf_starts_at_quantile(o);
     return l;
 }
 

@@ -28,7 +28,7 @@ typedef struct gf_window { /* see gf_sum_in: lo, mid, hi */
 
 /* This visit sets lambda to the batch quantile instead of moving it. */
 GF_HD int gf_row_starts(const gf_plan *p, const glofnd_anchor *row) {
-    if (p->o.lambda_init != GLOFND_INIT_QUANTILE || p->o.learner == GLOFND_LEARN_RING) return 0;
+    if (!p->learner.init_visits || p->o.learner == GLOFND_LEARN_RING) return 0;
     return p->official ? p->epoch == p->o.update_epoch : row->clock == 0;
 }
 

@@ -55,9 +55,9 @@ typedef int32_t glofnd_learner;
 enum { GLOFND_LEARN_ADAM = 0, GLOFND_LEARN_SGD = 1, GLOFND_LEARN_ADAM_OFFICIAL = 2, GLOFND_LEARN_RING = 3 };
 
 /* ONE: every lambda starts at 1, nothing is flagged at first. QUANTILE: at the quantile of the first batch that shows the anchor
- * (compat OFFICIAL: of every batch in the epoch update_epoch). */
+ * (compat OFFICIAL: of every batch in the epoch update_epoch). AUTO: QUANTILE, and ONE with compat OFFICIAL, as the authors do. */
 typedef int32_t glofnd_lambda_init;
-enum { GLOFND_INIT_ONE = 0, GLOFND_INIT_QUANTILE = 1 };
+enum { GLOFND_INIT_ONE = 0, GLOFND_INIT_QUANTILE = 1, GLOFND_INIT_AUTO = 2 };
 
 /* QUANTILE: above the row's interpolated (1-alpha) quantile (the authors' code; flags ceil(alpha (n-1))). TOPK: exactly the
  * ceil(alpha n) best, ties to the smaller column. THRESHOLD: all above fnc_threshold. Both scored by batch.support_a/b where
@@ -135,3 +135,8 @@ struct glofnd_options {
 /* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
  * of modalities of the store. */
 static inline int gf_sides(const glofnd_options *o) { return o->pairing == GLOFND_PAIRING_IMAGE_TEXT ? 2 : 1; }
+
+/* lambda starts at a quantile, not at 1. */
+static inline int gf_starts_at_quantile(const glofnd_options *o) {
+    return o->lambda_init == GLOFND_INIT_AUTO ? o->compat != GLOFND_COMPAT_OFFICIAL : o->lambda_init == GLOFND_INIT_QUANTILE;
+}
