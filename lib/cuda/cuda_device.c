@@ -34,7 +34,7 @@ glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at) {
     if (e == cudaErrorMemoryAllocation)
         return gf_fail(err, GLOFND_E_MEMORY,
                        "out of memory on the GPU (%.*s): use a smaller batch or image size, or device = cpu", length, at);
-    return gf_fail(err, GLOFND_E_DEVICE, "the GPU failed (%.*s): %s; start again, or use device = cpu", length, at,
+    return gf_fail(err, GLOFND_E_DEVICE, "the GPU failed (%.*s): %s; start again, or use device=cpu", length, at,
                    cudaGetErrorString(e));
 }
 
@@ -55,7 +55,7 @@ glofnd_status gf_blas_lib_open(gf_error *err, gf_blas_lib *l) {
     memset(l, 0, sizeof *l);
     l->lib = gf_shared_lib_open(blas, 0);
     FAIL_IF(err, !l->lib, GLOFND_E_UNSUPPORTED,
-            "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
+            "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device=cpu");
 #define GF_X(name)                                                                                                             \
     FAIL_IF(err, !gf_shared_lib_find(l->lib, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuBLASLt has no %s: it is too old", \
             #name);
@@ -73,7 +73,7 @@ void gf_blas_lib_close(gf_blas_lib *l) {
 
 static glofnd_status check(gf_error *err) {
     char why[256];
-    FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; set device = cpu", why);
+    FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; set device=cpu", why);
     return GLOFND_OK;
 }
 

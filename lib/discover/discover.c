@@ -136,7 +136,7 @@ glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t
             n == 1 ? "" : "s");
     FAIL_IF(err, s->k == 0 && !(s->alpha > 0.0 && s->alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; expected a number in (0, 1)",
             s->alpha);
-    FAIL_IF(err, s->k > 0 && max < 1, GLOFND_E_ARGUMENT, "k is %lld; an anchor has %lld other%s, and k = 1 needs %d",
+    FAIL_IF(err, s->k > 0 && max < 1, GLOFND_E_ARGUMENT, "k is %lld; an anchor has %lld other%s, and k=1 needs %d",
             (long long)s->k, (long long)others, others == 1 ? "" : "s", s->learned ? 3 : 2);
     FAIL_IF(err, max < 0, GLOFND_E_ARGUMENT, "an anchor has 1 other; learned thresholds need at least 2");
     FAIL_IF(err, s->k > max, GLOFND_E_OPTION, "k is %lld; an anchor has %lld others, so k can be at most %lld", (long long)s->k,

@@ -39,7 +39,8 @@ static int is_shard_name(const char *name, int tables) {
 }
 
 /* Bytewise, but digits in a row are one number; equal numbers: fewer zeros in front come first. */
-static int natural_order(const char *a, const char *b) {
+static int by_nature(const void *x, const void *y) {
+    const char *a = *(char *const *)x, *b = *(char *const *)y;
     while (*a && *b) {
         if (!isdigit((unsigned char)*a) || !isdigit((unsigned char)*b)) {
             if (*a != *b) return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
@@ -55,8 +56,6 @@ static int natural_order(const char *a, const char *b) {
     }
     return (*a != 0) - (*b != 0);
 }
-
-static int by_nature(const void *x, const void *y) { return natural_order(*(char *const *)x, *(char *const *)y); }
 
 /* Appends `found` to `out` in natural order. */
 static glofnd_status add_sorted(gf_error *err, const gf_string_list *found, gf_string_list *out) {

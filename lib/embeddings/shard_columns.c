@@ -186,11 +186,6 @@ static glofnd_status make_room(gf_error *err, const gf_shard *s, table *t, size_
     return GLOFND_OK;
 }
 
-/* No list, an empty one, or None. */
-static int is_missing(const table *t, size_t before) {
-    return t->used == before || (t->used == before + 1 && isnan(t->x[before]));
-}
-
 static glofnd_status add_embedding(gf_error *err, gf_shard *s, table *t) {
     const size_t before = t->used;
     if (t->list >= 0) {
@@ -223,7 +218,8 @@ static glofnd_status add_embedding(gf_error *err, gf_shard *s, table *t) {
             t->x[t->used++] = (float)x;
         }
     }
-    if (t->list >= 0 && is_missing(t, before)) {
+    /* No list, an empty one, or None. */
+    if (t->list >= 0 && (t->used == before || (t->used == before + 1 && isnan(t->x[before])))) {
         /* Before the first list its length is not known: 0. */
         const size_t end = before + (size_t)s->dim;
         TRY(make_room(err, s, t, end));
@@ -325,63 +321,6 @@ static int look_at_row(table *t, const gf_string_list *row) {
     return all;
 }
 
-static column_role role_of(const table *t, int64_t i) { return i < t->titles.n ? role_by_title(&t->titles, i) : ROLE_DIMENSION; }
-
-static glofnd_status choose_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
-    int64_t lists = 0, texts = 0, numbers = 0, text = -1, list = -1;
-    for (int64_t i = 0; i < t->columns; i++) {
-        const cell kind = t->looks[i].kind;
-        if (kind == CELL_TEXT && !t->looks[i].known) continue; /* nothing but empty cells */
-        if (i == t->id || i == t->label || (kind == CELL_TEXT && role_of(t, i) == ROLE_LABEL)) continue;
-        if (kind == CELL_LIST) list = i, lists++;
-        else if (kind == CELL_TEXT) text = i, texts++;
-        else t->number[i] = DIMENSION, numbers++;
-    }
-    if (t->list < 0 && lists == 1) t->list = list;
-    FAIL_IF(err, t->list < 0 && (lists > 1 || numbers == 0), GLOFND_E_FORMAT,
-            "%.300s: %s; choose the column of embeddings: column=NAME", s->path,
-            lists > 1 ? "more than one column of lists"
-                      : "no column of numbers, no list of them (columns are separated by commas or tabs)");
-    /* Columns of an id and of labels are no dimensions; the first id is a name, unless there is another one. */
-    for (int64_t i = 0; i < t->titles.n && i < t->columns; i++) {
-        const column_role role = role_by_title(&t->titles, i);
-        if (!t->number[i] || role == ROLE_DIMENSION || !t->looks[i].integer) continue;
-        t->number[i] = LEFT_OUT, --numbers;
-        if (role == ROLE_ID && !in->id && t->id < 0) t->id = i;
-    }
-    FAIL_IF(err, t->list < 0 && numbers == 0, GLOFND_E_FORMAT,
-            "%.300s: no column of numbers but an id or labels; choose the column of embeddings: column=NAME", s->path);
-    if (!in->id && texts == 1 && text != t->list) t->id = text;
-    FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names: id=NAME",
-            s->path, (long long)texts);
-    return GLOFND_OK;
-}
-
-static glofnd_status find_columns(gf_error *err, const gf_shard *s, const gf_embedding_input *in, table *t) {
-    t->columns = t->titles.n > 0 ? t->titles.n : t->row.n;
-    TRY(check_width(err, s, t));
-    t->number = calloc((size_t)t->columns, sizeof *t->number);
-    t->looks = calloc((size_t)t->columns, sizeof *t->looks);
-    FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
-    /* By the first row of data and, if that has nothing in a column, by those after it: of a copy, as fields change the text. */
-    gf_string_list row = {0};
-    gf_csv ahead = t->csv;
-    const size_t left = (size_t)(t->csv.end - t->csv.at);
-    if (!look_at_row(t, &t->row) && left != 0) {
-        char *copy = malloc(left);
-        FAIL_IF(err, !copy, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
-        memcpy(copy, t->csv.at, left);
-        ahead.at = copy;
-        ahead.end = copy + left;
-        glofnd_status status = gf_csv_next(err, &ahead, &row);
-        while (status == GLOFND_OK && row.n > 0 && !look_at_row(t, &row)) status = gf_csv_next(err, &ahead, &row);
-        gf_string_list_free(&row);
-        free(copy);
-        TRY(status);
-    }
-    return choose_columns(err, s, in, t);
-}
-
 /* Behind a byte order mark and empty lines. */
 static gf_csv begin_table(const char *path, char *text, size_t bytes) {
     char *at = text + (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), *const end = text + bytes;
@@ -408,7 +347,55 @@ static glofnd_status read_table(gf_error *err, gf_shard *s, const gf_embedding_i
     }
     while (t->csv.blank) TRY(gf_csv_next(err, &t->csv, &t->row));
     if (t->row.n == 0) return GLOFND_OK;
-    TRY(find_columns(err, s, in, t));
+    t->columns = t->titles.n > 0 ? t->titles.n : t->row.n;
+    TRY(check_width(err, s, t));
+    t->number = calloc((size_t)t->columns, sizeof *t->number);
+    t->looks = calloc((size_t)t->columns, sizeof *t->looks);
+    FAIL_IF(err, !t->number || !t->looks, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+    /* By the first row of data and, if that has nothing in a column, by those after it: of a copy, as fields change the text. */
+    gf_string_list row = {0};
+    gf_csv ahead = t->csv;
+    const size_t left = (size_t)(t->csv.end - t->csv.at);
+    if (!look_at_row(t, &t->row) && left != 0) {
+        char *copy = malloc(left);
+        FAIL_IF(err, !copy, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+        memcpy(copy, t->csv.at, left);
+        ahead.at = copy;
+        ahead.end = copy + left;
+        glofnd_status status = gf_csv_next(err, &ahead, &row);
+        while (status == GLOFND_OK && row.n > 0 && !look_at_row(t, &row)) status = gf_csv_next(err, &ahead, &row);
+        gf_string_list_free(&row);
+        free(copy);
+        TRY(status);
+    }
+    int64_t lists = 0, texts = 0, numbers = 0, only_text = -1, list = -1;
+    for (int64_t i = 0; i < t->columns; i++) {
+        const cell kind = t->looks[i].kind;
+        if (kind == CELL_TEXT && !t->looks[i].known) continue; /* nothing but empty cells */
+        if (i == t->id || i == t->label ||
+            (kind == CELL_TEXT && (i < t->titles.n ? role_by_title(&t->titles, i) : ROLE_DIMENSION) == ROLE_LABEL))
+            continue;
+        if (kind == CELL_LIST) list = i, lists++;
+        else if (kind == CELL_TEXT) only_text = i, texts++;
+        else t->number[i] = DIMENSION, numbers++;
+    }
+    if (t->list < 0 && lists == 1) t->list = list;
+    FAIL_IF(err, t->list < 0 && (lists > 1 || numbers == 0), GLOFND_E_FORMAT,
+            "%.300s: %s; choose the column of embeddings: column=NAME", s->path,
+            lists > 1 ? "more than one column of lists"
+                      : "no column of numbers, no list of them (columns are separated by commas or tabs)");
+    /* Columns of an id and of labels are no dimensions; the first id is a name, unless there is another one. */
+    for (int64_t i = 0; i < t->titles.n && i < t->columns; i++) {
+        const column_role role = role_by_title(&t->titles, i);
+        if (!t->number[i] || role == ROLE_DIMENSION || !t->looks[i].integer) continue;
+        t->number[i] = LEFT_OUT, --numbers;
+        if (role == ROLE_ID && !in->id && t->id < 0) t->id = i;
+    }
+    FAIL_IF(err, t->list < 0 && numbers == 0, GLOFND_E_FORMAT,
+            "%.300s: no column of numbers but an id or labels; choose the column of embeddings: column=NAME", s->path);
+    if (!in->id && texts == 1 && only_text != t->list) t->id = only_text;
+    FAIL_IF(err, !in->id && !in->column && texts > 1, GLOFND_E_FORMAT, "%.300s: %lld columns of text; choose the names: id=NAME",
+            s->path, (long long)texts);
     while (t->row.n > 0) {
         if (!t->csv.blank) TRY(add_row(err, s, t));
         TRY(gf_csv_next(err, &t->csv, &t->row));
@@ -541,34 +528,30 @@ static int has_lists(const gf_parquet *f) {
     return 0;
 }
 
-/* As tables do it: all columns of numbers but an id and labels; names are the only text, but
- * labels, or else the id. */
-static glofnd_status choose_dimensions(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles, gf_shard *s) {
-    parquet_shard *p = s->state;
-    int64_t texts = 0, text = -1, id = -1;
-    p->dimension = calloc((size_t)p->f.leaves + 1, 1);
-    FAIL_IF(err, !p->dimension, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
-    for (int64_t i = 0; i < p->f.leaves; i++) {
-        const gf_parquet_leaf *l = &p->f.leaf[i];
-        const column_role role = gf_parquet_is_real(l) ? ROLE_DIMENSION : role_by_title(titles, i);
-        const int flat = l->max_rep == 0 && strlen(l->path) == l->top, number = gf_parquet_is_real(l) || gf_parquet_is_integer(l);
-        if (!flat || i == p->id || i == p->label) continue;
-        if (l->type == GF_PARQUET_BYTES && role != ROLE_LABEL) text = i, texts++;
-        if (number && role == ROLE_ID && id < 0) id = i;
-        if (!number || role != ROLE_DIMENSION) continue;
-        p->dimension[i] = 1, s->dim++;
-        TRY(check_size(err, s, &p->f, i, 1));
-    }
-    if (!in->id) p->id = texts == 1 ? text : id;
-    return GLOFND_OK;
-}
-
 static glofnd_status parquet_choose_columns(gf_error *err, const gf_embedding_input *in, const gf_string_list *titles,
                                             gf_shard *s) {
     parquet_shard *p = s->state;
     int64_t leaf = -1;
     const int wide = !in->column && !has_lists(&p->f);
-    if (wide) TRY(choose_dimensions(err, in, titles, s));
+    if (wide) {
+        /* As tables do it: all columns of numbers but an id and labels; names are the only text, but labels, or else the id. */
+        int64_t texts = 0, text = -1, id = -1;
+        p->dimension = calloc((size_t)p->f.leaves + 1, 1);
+        FAIL_IF(err, !p->dimension, GLOFND_E_MEMORY, "%.300s: no memory", s->path);
+        for (int64_t i = 0; i < p->f.leaves; i++) {
+            const gf_parquet_leaf *l = &p->f.leaf[i];
+            const column_role role = gf_parquet_is_real(l) ? ROLE_DIMENSION : role_by_title(titles, i);
+            const int flat = l->max_rep == 0 && strlen(l->path) == l->top,
+                      number = gf_parquet_is_real(l) || gf_parquet_is_integer(l);
+            if (!flat || i == p->id || i == p->label) continue;
+            if (l->type == GF_PARQUET_BYTES && role != ROLE_LABEL) text = i, texts++;
+            if (number && role == ROLE_ID && id < 0) id = i;
+            if (!number || role != ROLE_DIMENSION) continue;
+            p->dimension[i] = 1, s->dim++;
+            TRY(check_size(err, s, &p->f, i, 1));
+        }
+        if (!in->id) p->id = texts == 1 ? text : id;
+    }
     if (!wide || s->dim == 0) {
         TRY(gf_parquet_find(err, &p->f, in->column, &leaf));
         TRY(gf_parquet_list_length(err, &p->f, leaf, &s->dim));
@@ -617,13 +600,12 @@ static glofnd_status read_column(gf_error *err, gf_parquet_cursor *c, int64_t fi
 static glofnd_status read_parquet(gf_error *err, gf_shard *s, int64_t first, int64_t rows, float *x) {
     parquet_shard *p = s->state;
     if (p->dimension) {
-        parquet_shard *shard = s->state;
         glofnd_status status = GLOFND_OK;
-        for (int64_t i = 0, at = 0; i < shard->f.leaves && status == GLOFND_OK; i++) {
-            if (!shard->dimension[i]) continue;
-            gf_parquet_cursor_init(&shard->c, &shard->f, i);
-            status = read_column(err, &shard->c, first, rows, s->dim, x + at++);
-            gf_parquet_cursor_free(&shard->c);
+        for (int64_t i = 0, at = 0; i < p->f.leaves && status == GLOFND_OK; i++) {
+            if (!p->dimension[i]) continue;
+            gf_parquet_cursor_init(&p->c, &p->f, i);
+            status = read_column(err, &p->c, first, rows, s->dim, x + at++);
+            gf_parquet_cursor_free(&p->c);
         }
         return status;
     }

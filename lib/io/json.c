@@ -105,35 +105,6 @@ static glofnd_status read_text(parser *p, int zeros, size_t *begin, int64_t *byt
 
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static glofnd_status read_number(parser *p, gf_json_node *node) {
-    const char *begin = p->at;
-    if (*p->at == '-') p->at++;
-    if (!is_digit(*p->at)) return not_json(p, "expected a value");
-    if (*p->at == '0' && is_digit(p->at[1])) return not_json(p, "a number begins with 0");
-    while (is_digit(*p->at)) p->at++;
-    const char *whole = p->at;
-    if (*p->at == '.') {
-        for (p->at++; is_digit(*p->at);) p->at++;
-        if (!is_digit(p->at[-1])) return not_json(p, "a number ends with a point");
-    }
-    if (*p->at == 'e' || *p->at == 'E') {
-        p->at += p->at[1] == '-' || p->at[1] == '+' ? 2 : 1;
-        if (!is_digit(*p->at)) return not_json(p, "an exponent without digits");
-        while (is_digit(*p->at)) p->at++;
-    }
-    if (p->at == whole) {
-        node->kind = GF_JSON_INTEGER;
-        errno = 0;
-        node->integer = strtoll(begin, NULL, 10);
-        return errno == ERANGE ? not_json(p, "an integer of more than 64 bits") : GLOFND_OK;
-    }
-    char *copy = p->j->text + p->used; /* the number by itself, in the free part of the texts */
-    memcpy(copy, begin, (size_t)(p->at - begin));
-    copy[p->at - begin] = 0;
-    node->kind = GF_JSON_REAL;
-    return gf_measure_read(copy, &node->real) ? not_json(p, "a number too large for a double") : GLOFND_OK;
-}
-
 static int read_word(parser *p, const char *word) {
     const size_t n = strlen(word);
     if (strncmp(p->at, word, n) != 0) return 0;
@@ -155,19 +126,6 @@ static int read_non_number(parser *p, gf_json_node *node) {
 /* ----- arrays and objects ----- */
 
 static int by_text(const void *x, const void *y) { return strcmp(*(const char *const *)x, *(const char *const *)y); }
-
-static glofnd_status refuse_repeated_keys(const parser *p, int64_t object) {
-    const gf_json *j = p->j;
-    const char **key = malloc(((size_t)j->node[object].count + 1) * sizeof *key);
-    size_t n = 0;
-    int twice = 0;
-    if (!key) return no_memory(p);
-    for (int64_t k = j->node[object].first; k >= 0; k = j->node[k].next) key[n++] = gf_json_text(j, j->node[k].key);
-    qsort(key, n, sizeof *key, by_text);
-    for (size_t k = 1; k < n && !twice; k++) twice = strcmp(key[k - 1], key[k]) == 0;
-    free(key);
-    return twice ? not_json(p, "a duplicate key") : GLOFND_OK;
-}
 
 static glofnd_status read_value(parser *p, int64_t *out);
 
@@ -200,7 +158,17 @@ static glofnd_status read_children(parser *p, int64_t parent, char close) {
         if (*p->at == close) return not_json(p, "nothing behind a comma");
     }
     p->at++, p->depth++;
-    return close == '}' && !p->lenient ? refuse_repeated_keys(p, parent) : GLOFND_OK;
+    if (close != '}' || p->lenient) return GLOFND_OK;
+    const gf_json *j = p->j;
+    const char **key = malloc(((size_t)j->node[parent].count + 1) * sizeof *key);
+    size_t n = 0;
+    int twice = 0;
+    if (!key) return no_memory(p);
+    for (int64_t k = j->node[parent].first; k >= 0; k = j->node[k].next) key[n++] = gf_json_text(j, j->node[k].key);
+    qsort(key, n, sizeof *key, by_text);
+    for (size_t k = 1; k < n && !twice; k++) twice = strcmp(key[k - 1], key[k]) == 0;
+    free(key);
+    return twice ? not_json(p, "a duplicate key") : GLOFND_OK;
 }
 
 static glofnd_status read_value(parser *p, int64_t *out) {
@@ -219,7 +187,34 @@ static glofnd_status read_value(parser *p, int64_t *out) {
     if (read_word(p, "null")) return GLOFND_OK;
     if (read_word(p, "true")) node->kind = GF_JSON_TRUE;
     else if (read_word(p, "false")) node->kind = GF_JSON_FALSE;
-    else if (!p->lenient || !read_non_number(p, node)) return read_number(p, node);
+    else if (!p->lenient || !read_non_number(p, node)) {
+        const char *begin = p->at;
+        if (*p->at == '-') p->at++;
+        if (!is_digit(*p->at)) return not_json(p, "expected a value");
+        if (*p->at == '0' && is_digit(p->at[1])) return not_json(p, "a number begins with 0");
+        while (is_digit(*p->at)) p->at++;
+        const char *whole = p->at;
+        if (*p->at == '.') {
+            for (p->at++; is_digit(*p->at);) p->at++;
+            if (!is_digit(p->at[-1])) return not_json(p, "a number ends with a point");
+        }
+        if (*p->at == 'e' || *p->at == 'E') {
+            p->at += p->at[1] == '-' || p->at[1] == '+' ? 2 : 1;
+            if (!is_digit(*p->at)) return not_json(p, "an exponent without digits");
+            while (is_digit(*p->at)) p->at++;
+        }
+        if (p->at == whole) {
+            node->kind = GF_JSON_INTEGER;
+            errno = 0;
+            node->integer = strtoll(begin, NULL, 10);
+            return errno == ERANGE ? not_json(p, "an integer of more than 64 bits") : GLOFND_OK;
+        }
+        char *copy = p->j->text + p->used; /* the number by itself, in the free part of the texts */
+        memcpy(copy, begin, (size_t)(p->at - begin));
+        copy[p->at - begin] = 0;
+        node->kind = GF_JSON_REAL;
+        return gf_measure_read(copy, &node->real) ? not_json(p, "a number too large for a double") : GLOFND_OK;
+    }
     return GLOFND_OK;
 }
 

@@ -394,31 +394,6 @@ static float to_float(const uint8_t *p, int type, int half) {
     return x;
 }
 
-static int plain_floats(gf_page_values *v, float *out, size_t n) {
-    const size_t width = (size_t)v->width;
-    if ((size_t)(v->end - v->at) / width < n) return 0;
-    if (v->type == GF_PARQUET_FLOAT) memcpy(out, v->at, n * width);
-    else
-        for (size_t i = 0; i < n; i++) out[i] = to_float(v->at + i * width, v->type, v->half);
-    v->at += n * width;
-    return 1;
-}
-
-static int dictionary_floats(gf_page_values *v, float *out, size_t n) {
-    enum { SOME = 256 };
-    uint32_t place[SOME];
-    for (size_t done = 0; done < n;) {
-        const size_t some = GF_MIN(n - done, SOME);
-        if (!hybrid_take(&v->place, place, some)) return 0;
-        for (size_t i = 0; i < some; i++) {
-            if (place[i] >= v->dict->count) return 0;
-            out[done + i] = to_float(v->dict->bytes + (size_t)place[i] * (size_t)v->width, v->type, v->half);
-        }
-        done += some;
-    }
-    return 1;
-}
-
 /* Integers, of INT32 and INT64. */
 static int page_integer(gf_page_values *v, int64_t *out) {
     const size_t width = (size_t)v->width;
@@ -458,8 +433,29 @@ static int page_floats(gf_page_values *v, float *out, size_t n) {
         }
         return 1;
     }
-    if (v->encoding == GF_ENCODING_PLAIN) return plain_floats(v, out, n);
-    if (v->encoding != GF_ENCODING_SPLIT) return dictionary_floats(v, out, n);
+    if (v->encoding == GF_ENCODING_PLAIN) {
+        const size_t width = (size_t)v->width;
+        if ((size_t)(v->end - v->at) / width < n) return 0;
+        if (v->type == GF_PARQUET_FLOAT) memcpy(out, v->at, n * width);
+        else
+            for (size_t i = 0; i < n; i++) out[i] = to_float(v->at + i * width, v->type, v->half);
+        v->at += n * width;
+        return 1;
+    }
+    if (v->encoding != GF_ENCODING_SPLIT) {
+        enum { SOME = 256 };
+        uint32_t place[SOME];
+        for (size_t done = 0; done < n;) {
+            const size_t some = GF_MIN(n - done, SOME);
+            if (!hybrid_take(&v->place, place, some)) return 0;
+            for (size_t i = 0; i < some; i++) {
+                if (place[i] >= v->dict->count) return 0;
+                out[done + i] = to_float(v->dict->bytes + (size_t)place[i] * (size_t)v->width, v->type, v->half);
+            }
+            done += some;
+        }
+        return 1;
+    }
     /* Byte k of value i is at k * count + i. */
     if (v->count - v->next < n) return 0;
     for (size_t i = 0; i < n; i++, v->next++) {
@@ -516,33 +512,29 @@ static void read_data_head(gf_thrift *t, const gf_thrift_struct *field, int v2, 
     }
 }
 
-static int parse_head(const uint8_t *bytes, size_t n, page_head *h) {
-    gf_thrift t = gf_thrift_of(bytes, n);
-    *h = (page_head){.type = -1, .unpacked = -1, .packed = -1, .values = -1, .encoding = -1, .compressed = 1};
-    h->def_encoding = h->rep_encoding = GF_ENCODING_RLE;
-    for (gf_thrift_struct s = gf_thrift_begin(&t); gf_thrift_field(&t, &s);) {
-        switch (s.id) {
-        case 1: h->type = gf_thrift_integer(&t, &s); break;
-        case 2: h->unpacked = gf_thrift_integer(&t, &s); break;
-        case 3: h->packed = gf_thrift_integer(&t, &s); break;
-        case 4: h->crc = gf_thrift_integer(&t, &s), h->has_crc = 1; break;
-        case 5:
-        case 7: read_data_head(&t, &s, 0, h); break;
-        case 8: read_data_head(&t, &s, 1, h); break;
-        default: gf_thrift_skip(&t, &s);
-        }
-    }
-    h->bytes = (size_t)(t.at - t.start);
-    return !t.failed;
-}
-
 /* Most heads are small; statistics of long texts make them large. */
 static glofnd_status read_head(gf_error *err, gf_parquet_cursor *c, page_head *h) {
     for (uint64_t try = HEAD_FIRST;; try = HEAD_MAX) {
         const size_t n = (size_t)GF_MIN(try, c->end - c->at);
         TRY(gf_file_reserve(err, c->f->path, n, &c->packed, &c->packed_capacity));
         TRY(read_bytes_at(err, c->f, c->at, c->packed, n));
-        if (parse_head(c->packed, n, h)) break;
+        gf_thrift t = gf_thrift_of(c->packed, n);
+        *h = (page_head){.type = -1, .unpacked = -1, .packed = -1, .values = -1, .encoding = -1, .compressed = 1};
+        h->def_encoding = h->rep_encoding = GF_ENCODING_RLE;
+        for (gf_thrift_struct s = gf_thrift_begin(&t); gf_thrift_field(&t, &s);) {
+            switch (s.id) {
+            case 1: h->type = gf_thrift_integer(&t, &s); break;
+            case 2: h->unpacked = gf_thrift_integer(&t, &s); break;
+            case 3: h->packed = gf_thrift_integer(&t, &s); break;
+            case 4: h->crc = gf_thrift_integer(&t, &s), h->has_crc = 1; break;
+            case 5:
+            case 7: read_data_head(&t, &s, 0, h); break;
+            case 8: read_data_head(&t, &s, 1, h); break;
+            default: gf_thrift_skip(&t, &s);
+            }
+        }
+        h->bytes = (size_t)(t.at - t.start);
+        if (!t.failed) break;
         FAIL_IF(err, n == c->end - c->at || try == HEAD_MAX, GLOFND_E_FORMAT, "%s: the head of a page at byte %llu is corrupt",
                 c->where, (unsigned long long)c->at);
     }
@@ -734,12 +726,6 @@ int gf_parquet_is_integer(const gf_parquet_leaf *l) {
     return (l->type == GF_PARQUET_INT32 || l->type == GF_PARQUET_INT64) && !l->scaled;
 }
 
-static int lists_of_reals(const gf_parquet *f) {
-    int count = 0;
-    for (int64_t i = 0; i < f->leaves; i++) count += f->leaf[i].max_rep == 1 && gf_parquet_is_real(&f->leaf[i]);
-    return count;
-}
-
 /* reals: there are lists of floating-point numbers, so those of integers are something else. */
 static int holds_numbers(const gf_parquet_leaf *l, int reals) {
     return l->max_rep == 1 && (gf_parquet_is_real(l) || (!reals && gf_parquet_is_integer(l)));
@@ -747,7 +733,8 @@ static int holds_numbers(const gf_parquet_leaf *l, int reals) {
 
 glofnd_status gf_parquet_find(gf_error *err, const gf_parquet *f, const char *name, int64_t *leaf) {
     int64_t found = -1, count = 0;
-    const int reals = lists_of_reals(f);
+    int reals = 0;
+    for (int64_t i = 0; i < f->leaves; i++) reals += f->leaf[i].max_rep == 1 && gf_parquet_is_real(&f->leaf[i]);
     for (int64_t i = 0; i < f->leaves; i++) {
         const gf_parquet_leaf *l = &f->leaf[i];
         if (name && strcmp(l->path, name) == 0) {
@@ -952,13 +939,11 @@ static glofnd_status add_whole_number(gf_error *err, gf_parquet_cursor *c, gf_st
     return gf_string_list_add(err, out, digits, (size_t)length);
 }
 
-static int holds_floats(const gf_parquet_leaf *l) { return l->type == GF_PARQUET_FLOAT || l->type == GF_PARQUET_DOUBLE; }
-
 glofnd_status gf_parquet_texts(gf_error *err, gf_parquet_cursor *c, int64_t rows, gf_string_list *out) {
     const gf_parquet_leaf *l = &c->f->leaf[c->leaf];
     uint32_t rep[GF_PARQUET_BATCH] = {0}, def[GF_PARQUET_BATCH] = {0};
     int64_t got;
-    const int floats = c->null_is_empty && holds_floats(l);
+    const int floats = c->null_is_empty && (l->type == GF_PARQUET_FLOAT || l->type == GF_PARQUET_DOUBLE);
     const int fits = floats || l->type == GF_PARQUET_BYTES || l->type == GF_PARQUET_INT32 || l->type == GF_PARQUET_INT64;
     FAIL_IF(err, l->max_rep != 0 || !fits, GLOFND_E_FORMAT,
             "%.200s, column '%.80s': %s are read from texts or integers, one per row", c->f->path, l->path,

@@ -447,31 +447,28 @@ static glofnd_status make_header(gf_error *err, const char *path, const gf_st_te
     return GLOFND_OK;
 }
 
-/* Puts the checksum in the place of NO_CHECKSUM in a header, which `padding` blanks follow in the file. Without such a place
- * nothing happens. */
-static void put_checksum(char *header, size_t length, size_t padding, const gf_st_tensor *tensors, int64_t count) {
-    char *at = checksum_place(header, length), digits[GF_CHECKSUM_DIGITS + 1];
-    unsigned char prefix[8];
-    sum s = {.h = GF_CHECKSUM_START};
-    if (!at) return;
-    gf_le64_put(prefix, length + padding);
-    sum_add(&s, prefix, sizeof prefix);
-    sum_add(&s, header, length);
-    sum_add(&s, "       ", padding);
-    for (int64_t i = 0; i < count; i++) {
-        gf_st_tensor t = tensors[i];
-        set_count(&t);
-        sum_add(&s, t.data, (size_t)tensor_bytes(&t));
-    }
-    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum_value(&s));
-    memcpy(at, digits, GF_CHECKSUM_DIGITS);
-}
-
 static glofnd_status write_file(gf_error *err, const char *path, char *header, const gf_st_tensor *tensors, int64_t count) {
     const size_t length = strlen(header), padding = (8 - length % 8) % 8;
     gf_writer w;
     FAIL_IF(err, length + padding > GF_ST_MAX_HEADER, GLOFND_E_ARGUMENT, "%.300s: too many tensors for one file", path);
-    put_checksum(header, length, padding, tensors, count);
+    /* Puts the checksum in the place of NO_CHECKSUM in a header, which `padding` blanks follow in the file. Without such a place
+ * nothing happens. */
+    char *at = checksum_place(header, length), digits[GF_CHECKSUM_DIGITS + 1];
+    unsigned char prefix[8];
+    sum s = {.h = GF_CHECKSUM_START};
+    if (at) {
+        gf_le64_put(prefix, length + padding);
+        sum_add(&s, prefix, sizeof prefix);
+        sum_add(&s, header, length);
+        sum_add(&s, "       ", padding);
+        for (int64_t i = 0; i < count; i++) {
+            gf_st_tensor t = tensors[i];
+            set_count(&t);
+            sum_add(&s, t.data, (size_t)tensor_bytes(&t));
+        }
+        snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum_value(&s));
+        memcpy(at, digits, GF_CHECKSUM_DIGITS);
+    }
     TRY(gf_writer_open(err, &w, path));
     gf_put_u64(&w, length + padding);
     gf_put(&w, header, length);

@@ -22,7 +22,7 @@ static const gf_device *find_device(gf_error *err, glofnd_device device) {
     gf_fail(err, GLOFND_E_UNSUPPORTED,
             device == GLOFND_DEVICE_CUDA
                 ? "device: this library was built without CUDA; build it where nvcc is found (cmake -DGLOFND_CUDA=ON), "
-                  "or set device = cpu"
+                  "or set device=cpu"
                 : "device: %d is not an accelerator",
             (int)device);
     return NULL;

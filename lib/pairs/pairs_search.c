@@ -85,7 +85,7 @@ const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device) {
     if (strcmp(device, "cpu") == 0) return &gf_pairs_search_cpu;
     if (strcmp(device, "cuda") == 0 && gf_pairs_search_cuda) return gf_pairs_search_cuda;
     if (strcmp(device, "cuda") == 0)
-        gf_fail(err, GLOFND_E_UNSUPPORTED, "this build has no CUDA; build it where nvcc is found, or use device = cpu");
+        gf_fail(err, GLOFND_E_UNSUPPORTED, "this build has no CUDA; build it where nvcc is found, or use device=cpu");
     else gf_fail(err, GLOFND_E_OPTION, "device is \"%.40s\"; expected cpu or cuda", device);
     return NULL;
 }

@@ -77,7 +77,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int cpus = 1;
 static _Thread_local int inside; /* a task runs on this thread */
 
-static int is_open(uint64_t gate) { return (int)(gate & 1); }
 static int joined(uint64_t gate) { return (int)(gate >> 1 & 0x7fff); }
 
 static void relax(void) {
@@ -99,7 +98,7 @@ static void work(worker_group *t, int thread) {
 
 /* The place of this worker in the open call, from 1 on; 0: the gate is closed or all max_workers are taken. */
 static int join(worker_group *t, uint64_t gate) {
-    while (is_open(gate) && joined(gate) < atomic_load(&t->max_workers))
+    while ((int)(gate & 1) && joined(gate) < atomic_load(&t->max_workers))
         if (atomic_compare_exchange_weak(&t->gate, &gate, gate + 2)) return joined(gate) + 1;
     return 0;
 }

@@ -86,13 +86,6 @@ double gf_rng_normal(gf_rng *r) {
 
 /* ----- order ----- */
 
-static uint64_t ceil_sqrt(uint64_t n) {
-    uint64_t a = (uint64_t)sqrt((double)n);
-    while (a * a >= n) a--; /* the double may be off by one either way; n >= 1, so this ends at 0 or above */
-    while (a * a < n) a++;
-    return a;
-}
-
 static uint64_t round_value(uint64_t key, uint32_t epoch, uint32_t round, uint64_t half) {
     const uint32_t counter[4] = {(uint32_t)half, (uint32_t)(half >> 32), epoch, round};
     uint32_t out[4];
@@ -103,7 +96,10 @@ static uint64_t round_value(uint64_t key, uint32_t epoch, uint32_t round, uint64
 int64_t gf_permute(uint64_t seed, uint32_t epoch, int64_t n, int64_t i) {
     assert(n >= 1 && i >= 0 && i < n);
     const uint64_t key = make_key(seed, GF_RNG_ORDER), count = (uint64_t)n;
-    const uint64_t a = ceil_sqrt(count), b = (count + a - 1) / a;
+    uint64_t a = (uint64_t)sqrt((double)count); /* rounded up */
+    while (a * a >= count) a--; /* the double may be off by one either way; count >= 1, so this ends at 0 or above */
+    while (a * a < count) a++;
+    const uint64_t b = (count + a - 1) / a;
     uint64_t at = (uint64_t)i;
     do {
         uint64_t left = at % a, right = at / a;

@@ -124,15 +124,11 @@ static void put_digits(char *out, uint64_t x, size_t count) {
     for (size_t i = count; i-- > 0; x /= 10) out[i] = (char)('0' + x % 10);
 }
 
-static size_t digits_of(uint64_t x) {
-    size_t n = 1;
-    for (; x >= 10; x /= 10) n++;
-    return n;
-}
-
 size_t gf_integer_text(char *out, int64_t x) {
     const uint64_t size = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
-    const size_t sign = x < 0, n = digits_of(size);
+    const size_t sign = x < 0;
+    size_t n = 1; /* digits */
+    for (uint64_t rest = size; rest >= 10; rest /= 10) n++;
     if (sign) *out = '-';
     put_digits(out + sign, size, n);
     return sign + n;
@@ -180,22 +176,20 @@ size_t gf_shortest_text(char *out, double x) {
     return strlen(out);
 }
 
-static size_t any_number_text(char *out, double x) {
-    char text[GF_NUMBER_BYTES];
-    gf_shortest_text(text, x);
-    if (!strpbrk(text, ".e")) strcat(text, ".0"); /* a number stays one, also when it is whole */
-    const size_t n = strlen(text);
-    memcpy(out, text, n);
-    return n;
-}
-
 size_t gf_number_text(char *out, double x) {
     uint64_t units;
     if (!isfinite(x)) {
         memcpy(out, "null", 4);
         return 4;
     }
-    if (!in_units(x, &units) || (units > 0 && units < SCALE / 10000)) return any_number_text(out, x); /* as 1e-05 */
+    if (!in_units(x, &units) || (units > 0 && units < SCALE / 10000)) { /* as 1e-05 */
+        char text[GF_NUMBER_BYTES];
+        gf_shortest_text(text, x);
+        if (!strpbrk(text, ".e")) strcat(text, ".0"); /* a number stays one, also when it is whole */
+        const size_t length = strlen(text);
+        memcpy(out, text, length);
+        return length;
+    }
     size_t n = put_units(out, units, signbit(x) != 0);
     while (out[n - 1] == '0' && out[n - 2] != '.') n--;
     return n;
@@ -218,22 +212,17 @@ const char *gf_integer_read(const char *text, int64_t *x) {
     return errno == ERANGE ? "is out of range" : NULL;
 }
 
-/* The locale is changed for this thread only. */
-static double read_in_c_locale(const char *text, char **end) {
-    const locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = own ? uselocale(own) : (locale_t)0;
-    errno = 0;
-    const double x = strtod(text, end);
-    const int why = errno;
-    if (own) uselocale(old), freelocale(own);
-    errno = why;
-    return x;
-}
-
 const char *gf_measure_read(const char *text, double *x) {
     const char *reason = check_start(text);
     char *end;
     if (reason) return reason;
-    *x = read_in_c_locale(text, &end);
+    /* The locale is changed for this thread only. */
+    const locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = own ? uselocale(own) : (locale_t)0;
+    errno = 0;
+    *x = strtod(text, &end);
+    const int why = errno;
+    if (own) uselocale(old), freelocale(own);
+    errno = why;
     if (end == text || *end) return "is not a number";
     return isfinite(*x) ? NULL : "is not a finite number";
 }
@@ -299,15 +288,10 @@ void gf_text_show(gf_text *t, const char *raw) {
     }
 }
 
-/* Bytes of the character at s that may stand in a page; 0: none. */
-static size_t page_character(const unsigned char *s) {
-    const int control = s[0] < 0x20 || s[0] == 0x7F;
-    return control ? 0 : gf_utf8_bytes(s);
-}
-
 void gf_text_escape(gf_text *t, const char *raw) {
     for (const unsigned char *s = (const unsigned char *)raw; *s;) {
-        const size_t n = page_character(s);
+        /* Bytes of the character at s that may stand in a page; 0: none. */
+        const size_t n = s[0] < 0x20 || s[0] == 0x7F ? 0 : gf_utf8_bytes(s);
         switch (*s) {
         case '&': add_bytes(t, "&amp;", 5); break;
         case '<': add_bytes(t, "&lt;", 4); break;

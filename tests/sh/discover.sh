@@ -183,7 +183,7 @@ if [ -e "$shim" ]; then
 fi
 expect 1 "is not a folder of results (no summary.json of glofnd discover)" discover x.npy --out other --force
 expect 1 "a pair needs two" discover one.npy --out z
-expect 1 "k is 5; an anchor has 1 other, and k = 1 needs 2" discover two.npy --k 5 --out z
+expect 1 "k is 5; an anchor has 1 other, and --k=1 needs 2" discover two.npy --k 5 --out z
 expect 1 "an empty array, 0 x 8" discover empty.npy --out z
 : > nothing
 expect 1 "nothing: the file is empty" discover nothing --out z
@@ -249,7 +249,7 @@ if "$glofnd" info | grep -q 'oneDNN yes'; then
     expect 0 "written" without_gpu --device cpu --threads 1 --out asked
     grep -q "trained on" err && fail "the CPU was asked for"
     diff -r r moved > out && diff -r r asked > out || fail "the encoder's device or threads change the result"
-    expect 1 "use --device cpu" without_gpu --device cuda --out z
+    expect 1 "use --device=cpu" without_gpu --device cuda --out z
 fi
 
 # Ctrl-C in the middle of the work leaves nothing.

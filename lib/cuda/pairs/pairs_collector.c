@@ -266,7 +266,7 @@ static glofnd_status begin_wide(gf_error *err, gf_collector *x) {
     CUDA_TRY_AS(err, e, "memory for anchors");
     CUDA_TRY_AS(err, gf_pairs_wide_windows(&x->c, x->p->lost_max, x->chain, x->p->stream), "windows");
     TRY(lay_lists(err, x, need, left, 0, &fits));
-    FAIL_IF(err, !fits, GLOFND_E_MEMORY, "%zu lists of all %lld pairs of an anchor do not fit the GPU; use device = cpu", n,
+    FAIL_IF(err, !fits, GLOFND_E_MEMORY, "%zu lists of all %lld pairs of an anchor do not fit the GPU; use device=cpu", n,
             (long long)x->others);
     return GLOFND_OK;
 }
@@ -625,7 +625,7 @@ static glofnd_status find_pairs(gf_error *err, gf_collector *x, const gf_pairs_t
     CUDA_TRY_AS(err, e, "the sample");
     TRY(gf_collector_begin(err, x, t->memory, t->list, &fits));
     FAIL_IF(err, !fits && t->only_dup, GLOFND_E_MEMORY,
-            "lists of duplicates do not fit memory, or the GPU; raise it, or use device = cpu");
+            "lists of duplicates do not fit memory, or the GPU; raise it, or use device=cpu");
     if (!fits) return GLOFND_OK;
     TRY(gf_collector_sweep(err, x, &t->watch));
     CUDA_TRY_AS(err, gf_pairs_settle(c, x->others, x->p->stream), "thresholds");
@@ -643,7 +643,7 @@ glofnd_status gf_cuda_pairs_find_collected(gf_error *err, gf_cuda_pairs *p, cons
     const int fast = p->fast && !t->exact, fits = n < GF_COLLECT_MAX && f->top <= GF_PAIRS_TOP && f->top <= others;
     *done = GF_FOUND_NOTHING;
     FAIL_IF(err, t->only_dup && !fits, GLOFND_E_ARGUMENT,
-            "%lld rows, %lld listed duplicates of each: the GPU takes fewer than 2^29, and lists %d; use device = cpu",
+            "%lld rows, %lld listed duplicates of each: the GPU takes fewer than 2^29, and lists %d; use device=cpu",
             (long long)n, (long long)f->top, GF_PAIRS_TOP);
     if (t->lambda || !fits || (!t->only_dup && (!fast || !gf_pairs_can_fuse()))) return GLOFND_OK;
     gf_collector x = {

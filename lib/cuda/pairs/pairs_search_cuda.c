@@ -54,7 +54,7 @@ glofnd_status gf_cuda_pairs_side_alloc(gf_error *err, gf_cuda_pairs *c, int64_t 
     cudaError_t e = cudaMalloc((void **)&s->x, rows * (size_t)s->ld * sizeof *s->x);
     if (e == cudaSuccess && c->fast) e = cudaMalloc(&s->half, rows * (size_t)s->ld * sizeof(uint16_t));
     if (e == cudaSuccess) e = cudaMalloc((void **)&s->lost, rows * sizeof *s->lost);
-    FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY, "%lld x %lld embeddings take %.2f GB on the GPU: %s; use device = cpu",
+    FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY, "%lld x %lld embeddings take %.2f GB on the GPU: %s; use device=cpu",
             (long long)n, (long long)dim, (double)gf_cuda_pairs_embeddings(n, dim) / 1e9, cudaGetErrorString(e));
     const size_t tail = rows - (size_t)n, at = (size_t)n * (size_t)s->ld;
     CUDA_TRY_AS(err, cudaMemsetAsync(s->x + at, 0, tail * (size_t)s->ld * sizeof *s->x, c->stream), "padding");
@@ -106,7 +106,7 @@ static glofnd_status open_product(gf_error *err, gf_pairs_product *p);
 glofnd_status gf_cuda_pairs_create(gf_error *err, int64_t n, int64_t dim, gf_cuda_pairs **out) {
     char why[200];
     *out = NULL;
-    FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; use device = cpu", why);
+    FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; use device=cpu", why);
     FAIL_IF(err, n < 1 || n >= INT32_MAX || dim < 1 || dim > 1 << 20, GLOFND_E_ARGUMENT,
             "%lld embeddings of %lld numbers; expected 1 .. 2^31 - 2 of 1 .. 2^20", (long long)n, (long long)dim);
     gf_cuda_pairs *c = calloc(1, sizeof *c);
@@ -460,7 +460,7 @@ static glofnd_status begin_search(gf_error *err, work *w, const gf_pairs_side *q
     const gf_pairs_task *t = w->t;
     const int64_t top = w->f->top, others = c->k.n - (q->x == c->k.x || t->skip);
     FAIL_IF(err, top > GF_PAIRS_TOP, GLOFND_E_ARGUMENT,
-            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower top, or use device = cpu", GF_PAIRS_TOP,
+            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower top, or use device=cpu", GF_PAIRS_TOP,
             (long long)top);
     FAIL_IF(err, top > others, GLOFND_E_ARGUMENT, "an anchor has %lld others; the %lld most similar are asked for",
             (long long)others, (long long)top);

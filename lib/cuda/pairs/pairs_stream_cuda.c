@@ -61,7 +61,7 @@ static glofnd_status set_up(gf_error *err, cuda_stream *s, size_t memory) {
 static glofnd_status open_stream(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
                                  int threads, void **state) {
     (void)threads;
-    FAIL_IF(err, n >= GF_COLLECT_MAX, GLOFND_E_ARGUMENT, "%lld rows; the GPU takes fewer than 2^29; use device = cpu",
+    FAIL_IF(err, n >= GF_COLLECT_MAX, GLOFND_E_ARGUMENT, "%lld rows; the GPU takes fewer than 2^29; use device=cpu",
             (long long)n);
     cuda_stream *s = calloc(1, sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for rows");
@@ -242,7 +242,7 @@ static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task 
     const int64_t others = s->n - 1;
     TRY(gf_pairs_check_rank(err, t, others));
     FAIL_IF(err, found->top > GF_PAIRS_TOP, GLOFND_E_ARGUMENT,
-            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower top, or use device = cpu", GF_PAIRS_TOP,
+            "the GPU keeps at most %d most similar ones of an anchor, not %lld; lower top, or use device=cpu", GF_PAIRS_TOP,
             (long long)found->top);
     if (s->chunk >= s->n) TRY(load_chunk(err, s, 0));
     gf_collector x = {.p = s->p, .n = s->n, .others = others, .sample_rows = t->sample, .fast = s->p->fast && !t->exact};
@@ -264,7 +264,7 @@ static glofnd_status thresholds(gf_error *err, void *state, const gf_pairs_task 
     if (status != GLOFND_OK || fits) return status;
     const int64_t half = rows / 2 / GF_PANEL * GF_PANEL;
     FAIL_IF(err, half < 1, GLOFND_E_MEMORY,
-            "the lists of %lld anchors do not fit the GPU, or memory; raise it, or use device = cpu", (long long)rows);
+            "the lists of %lld anchors do not fit the GPU, or memory; raise it, or use device=cpu", (long long)rows);
     gf_pairs_found parts[2] = {gf_pairs_found_part(found, 0, half), gf_pairs_found_part(found, half, rows - half)};
     TRY(thresholds(err, state, t, first, half, &parts[0], copy_root, above));
     return thresholds(err, state, t, first + half, rows - half, &parts[1], copy_root,
