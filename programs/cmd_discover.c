@@ -317,7 +317,8 @@ static int read_settings(const cli_call *call, const discover_flags *f, cli_disc
     j->decide.negatives = f->negatives, j->decide.graph = f->graph;
     j->decide.outliers = f->duplicates ? 0 : f->outliers;
     j->decide.sample = cli_given(call, "sample") && !f->learned ? f->sample : 0;
-    j->s.keep_rows = j->decide.sample > 0 || j->decide.keep == GF_KEEP_CENTRAL;
+    j->reads_rows = j->decide.sample > 0 || j->decide.keep == GF_KEEP_CENTRAL || (f->from && call->words > 0);
+    j->s.keep_rows = j->reads_rows || !f->query; /* rows with more duplicates than are listed are compared again */
     return code;
 }
 

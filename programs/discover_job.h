@@ -55,8 +55,9 @@ typedef struct cli_discover_job {
     int new_labels;       /* --from: other labels than the stored ones */
 
     /* in units */
-    gf_comm *comm; /* NULL: no other ranks */
-    int in_units;  /* 1: this search is done in units */
+    gf_comm *comm;  /* NULL: no other ranks */
+    int in_units;   /* 1: this search is done in units */
+    int reads_rows; /* a rule needs the embeddings, also of a stored result */
     char unit_folder[PATH_MAX];
     gf_units units;
 

@@ -304,7 +304,7 @@ glofnd_status cli_discover_load_query(gf_error *err, cli_discover_job *j) {
 /* Names and labels are the stored ones unless given. */
 glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j) {
     TRY(check_label_column(err, j));
-    if (!j->s.keep_rows) TRY(check_columns(err, j, 0));
+    if (!j->reads_rows) TRY(check_columns(err, j, 0));
     TRY(gf_stored_result_read(err, j->f->from, &j->old));
     take_stored(j, &j->old.s);
     if (j->as_stored.top) j->s.task.top = j->old.s.task.top;
@@ -316,7 +316,7 @@ glofnd_status cli_discover_load_from(gf_error *err, cli_discover_job *j) {
     }
     const gf_discover_data none = {0};
     j->d = j->old.d, j->old.d = none;
-    if (j->s.keep_rows) {
+    if (j->reads_rows) {
         /* The embeddings of the stored result, for decisions that need them. */
         gf_discover_data d = {0};
         TRY(gf_embeddings_open(err, &j->in, &j->set));

@@ -25,7 +25,7 @@ static inline const float *piece_row(const row_piece *p, int64_t position) {
 
 typedef void row_visit(void *user, const row_piece *piece);
 
-enum { READ_ROWS = 8192 }; /* rows that are read at once */
+enum { READ_ROWS = 8192, LANES = 8 }; /* rows that are read at once; partial sums of a product */
 
 static glofnd_status visit_source(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, row_piece *p, float *x,
                                   row_visit *visit, void *user) {
@@ -132,20 +132,44 @@ static glofnd_status decide_central(gf_error *err, const gf_decide_spec *c, cons
     return status;
 }
 
-/* ---------- the row that is kept ---------- */
+/* ---------- rows that are kept ---------- */
 
-/* The row that is kept of every group of duplicates; see decide.h. */
+/* Greedy within each chain of duplicates, best rows first: a row is removed if it is a duplicate of a row that is kept, else it is
+ * kept. So every removed row has a kept one that is as similar as duplicates must be, which a chain alone does not promise.
+ *
+ * Lists hold the most similar others of a row. Where they are too short for its duplicates, the row is compared with the kept
+ * rows of its chain. Rows of equal bytes share their fate.
+ */
+
+typedef struct ranked_row { /* a row of a chain; earlier splits first, then larger values, then lower positions */
+    unsigned split;         /* none: after all others */
+    int32_t position;
+    double value;
+} ranked_row;
+
+static int by_rank(const void *a, const void *b) {
+    const ranked_row *x = a, *y = b;
+    if (x->split != y->split) return x->split < y->split ? -1 : 1;
+    if (x->value != y->value) return x->value > y->value ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
 
 typedef struct keep_choice {
+    gf_error *err;
     const gf_decide_spec *c;
+    const gf_discover_spec *s;
     const gf_discover_data *d;
-    int64_t *first;  /* [groups + 1] of a group in member */
-    int32_t *member; /* positions, ascending within a group */
-    double *value;   /* [largest group] larger is kept */
-    float *central;  /* [n] by position; NULL: not needed */
+    const gf_discover_result *r;
+    gf_decisions *out;
+    float limit;       /* least similarity of duplicates */
+    float *central;    /* [n] by position; NULL: not needed */
+    ranked_row *row;   /* [largest chain] */
+    int32_t *kept;     /* [largest chain] positions kept so far */
+    uint8_t *decided;  /* [n] */
+    int32_t *first_of; /* [n] by the first of equal bytes: the one of them that was decided first; -1: none yet */
+    float *x;          /* rows of the chain, where they had to be read again; */
+    int32_t *place;    /* [n] place of a position in x, else NULL */
 } keep_choice;
-
-/* ----- rules ----- */
 
 typedef struct label_place {
     int32_t label, place;
@@ -157,59 +181,222 @@ static int by_label(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* 1 for the most frequent known label; of equally frequent ones that of the lowest row. */
-static glofnd_status value_label(gf_error *err, keep_choice *x, const int32_t *member, int64_t count) {
+/* 1 for rows of the most frequent known label; of equally frequent ones that of the lowest row. */
+static glofnd_status value_by_label(gf_error *err, const gf_discover_data *d, ranked_row *row, int64_t count) {
     label_place *l = malloc((size_t)count * sizeof *l);
     int64_t best = 0, best_place = 0, known = 0;
     int32_t label = -1;
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory for labels of a group");
     for (int64_t m = 0; m < count; m++)
-        if (x->d->label[x->d->good[member[m]]] >= 0) l[known++] = (label_place){x->d->label[x->d->good[member[m]]], (int32_t)m};
+        if (d->label[d->good[row[m].position]] >= 0) l[known++] = (label_place){d->label[d->good[row[m].position]], (int32_t)m};
     if (known) qsort(l, (size_t)known, sizeof *l, by_label);
     for (int64_t a = 0, b; a < known; a = b) {
         for (b = a + 1; b < known && l[b].label == l[a].label; b++) continue;
         if (b - a > best || (b - a == best && l[a].place < best_place)) best = b - a, best_place = l[a].place, label = l[a].label;
     }
-    for (int64_t m = 0; m < count; m++) x->value[m] = label >= 0 && x->d->label[x->d->good[member[m]]] == label;
+    for (int64_t m = 0; m < count; m++) row[m].value = label >= 0 && d->label[d->good[row[m].position]] == label;
     free(l);
     return GLOFND_OK;
 }
 
-static glofnd_status value_members(gf_error *err, keep_choice *x, const int32_t *member, int64_t count) {
-    switch (x->c->keep) {
-    case GF_KEEP_CENTRAL:
-        for (int64_t m = 0; m < count; m++) x->value[m] = (double)x->central[member[m]];
-        break;
-    case GF_KEEP_SCORE:
-    case GF_KEEP_LARGEST:
-        for (int64_t m = 0; m < count; m++) {
-            const double score = x->c->score[x->d->good[member[m]]];
-            x->value[m] = isnan(score) ? -INFINITY : score;
-        }
-        break;
-    case GF_KEEP_LABEL: return value_label(err, x, member, count);
-    case GF_KEEP_FIRST: memset(x->value, 0, (size_t)count * sizeof *x->value); break;
+/* The rows of a chain, best first. */
+static glofnd_status rank_rows(keep_choice *x, const int32_t *member, int64_t count) {
+    for (int64_t m = 0; m < count; m++) {
+        const int64_t row = x->d->good[member[m]];
+        double value = 0.0;
+        if (x->c->keep == GF_KEEP_CENTRAL) value = (double)x->central[member[m]];
+        if (x->c->keep == GF_KEEP_SCORE || x->c->keep == GF_KEEP_LARGEST)
+            value = isnan(x->c->score[row]) ? -INFINITY : x->c->score[row];
+        x->row[m] = (ranked_row){(unsigned)gf_split_of(x->c, row), member[m], value};
+    }
+    if (x->c->keep == GF_KEEP_LABEL) TRY(value_by_label(x->err, x->d, x->row, count));
+    qsort(x->row, (size_t)count, sizeof *x->row, by_rank);
+    return GLOFND_OK;
+}
+
+/* Entries of the list of position i that are its duplicates. */
+static int64_t listed_duplicates(const keep_choice *x, int64_t i) {
+    const gf_pairs_found *f = &x->r->f;
+    int64_t k = 0;
+    while (k < f->top && f->other[i * f->top + k] >= 0 && f->similarity[i * f->top + k] >= x->limit) k++;
+    return k;
+}
+
+static int list_is_cut(const keep_choice *x, int64_t i) {
+    return !x->s->dup_exact && x->r->f.copies[i] > listed_duplicates(x, i);
+}
+
+/* The rows of a chain, if a list of it is cut and they are not in memory. Where they do not fit, cut lists are taken as whole: then
+ * more rows are kept than need be. */
+static glofnd_status read_chain(keep_choice *x, const int32_t *member, int64_t count) {
+    const gf_discover_data *d = x->d;
+    int64_t cut = 0;
+    for (int64_t m = 0; m < count; m++) cut += list_is_cut(x, member[m]);
+    if (!cut || d->x) return GLOFND_OK;
+    const double bytes = 4.0 * (double)count * (double)d->dim;
+    if (!x->c->rows || bytes > (double)x->s->task.memory) return GLOFND_OK;
+    x->x = malloc((size_t)bytes);
+    FAIL_IF(x->err, !x->x, GLOFND_E_MEMORY, "no memory for a group of %lld duplicates", (long long)count);
+    for (int64_t a = 0, b; a < count; a = b) { /* runs of neighbouring rows at once */
+        for (b = a + 1; b < count && d->good[member[b]] == d->good[member[b - 1]] + 1; b++) continue;
+        TRY(x->c->rows->read(x->err, x->c->rows->user, d->good[member[a]], b - a, x->x + a * d->dim));
+        for (int64_t m = a; m < b; m++) x->place[member[m]] = (int32_t)m;
     }
     return GLOFND_OK;
 }
 
-static glofnd_status choose_kept(gf_error *err, keep_choice *x, const gf_discover_result *r, gf_decisions *out) {
-    for (int64_t g = 0; g < r->groups.count; g++) {
-        const int32_t *member = x->member + x->first[g];
-        const int64_t count = x->first[g + 1] - x->first[g];
-        TRY(value_members(err, x, member, count));
-        /* Splits come first, then the rule, then the row. */
-        int64_t best = 0;
-        unsigned best_split = (unsigned)gf_split_of(x->c, x->d->good[member[0]]);
-        for (int64_t m = 1; m < count; m++) {
-            const unsigned split = (unsigned)gf_split_of(x->c, x->d->good[member[m]]); /* none: after all others */
-            if (split < best_split || (split == best_split && x->value[m] > x->value[best])) best = m, best_split = split;
-        }
-        const int32_t kept = member[best];
-        for (int64_t m = 0; m < count; m++) out->kept[member[m]] = kept;
-        out->duplicates += count - 1;
+static const float *chain_row(const keep_choice *x, int64_t i) {
+    return x->x ? x->x + (int64_t)x->place[i] * x->d->dim : x->d->x + (int64_t)x->d->good[i] * x->d->dim;
+}
+
+/* Similarity of two rows, in a fixed order of sums, in lanes that the compiler can keep in vectors. */
+static double row_similarity(const float *a, const float *b, int64_t dim) {
+    double ab[LANES] = {0}, aa[LANES] = {0}, bb[LANES] = {0};
+    for (int64_t k = 0; k < dim; k++) {
+        const int l = (int)(k % LANES);
+        ab[l] += (double)a[k] * (double)b[k], aa[l] += (double)a[k] * (double)a[k], bb[l] += (double)b[k] * (double)b[k];
     }
+    for (int l = 1; l < LANES; l++) ab[0] += ab[l], aa[0] += aa[l], bb[0] += bb[l];
+    return ab[0] / sqrt(aa[0] * bb[0]);
+}
+
+typedef struct kept_block { /* the most similar of some kept rows */
+    int32_t position;
+    float similarity;
+} kept_block;
+
+typedef struct kept_search {
+    const keep_choice *x;
+    int64_t position, kept;
+    kept_block best[64];
+} kept_search;
+
+static void search_kept_block(void *arg, int64_t task, int thread) {
+    kept_search *y = arg;
+    const int64_t blocks = (int64_t)(sizeof y->best / sizeof *y->best), each = (y->kept + blocks - 1) / blocks;
+    const float *row = chain_row(y->x, y->position);
+    kept_block best = {-1, y->x->limit};
+    (void)thread;
+    for (int64_t m = task * each; m < GF_MIN((task + 1) * each, y->kept); m++) {
+        const float v = (float)row_similarity(row, chain_row(y->x, y->x->kept[m]), y->x->d->dim);
+        if (v > best.similarity || (v == best.similarity && best.position < 0)) best = (kept_block){y->x->kept[m], v};
+    }
+    y->best[task] = best;
+}
+
+/* Position i is a duplicate of `other`, which is kept, unless a more similar one is known. */
+static void note_duplicate(gf_decisions *out, int64_t i, int32_t other, float similarity) {
+    if (out->kept[i] >= 0 && !(similarity > out->similarity[i])) return;
+    out->kept[i] = other;
+    out->similarity[i] = similarity;
+}
+
+static void note_listed(keep_choice *x, int64_t i) {
+    const gf_pairs_found *f = &x->r->f;
+    for (int64_t k = 0; k < listed_duplicates(x, i); k++) {
+        const int32_t j = f->other[i * f->top + k];
+        if (x->out->kept[j] == j) note_duplicate(x->out, i, j, f->similarity[i * f->top + k]);
+    }
+}
+
+/* Keeps rows of one chain, the rest are removed: out->kept is -1 for those of which nothing is known yet. */
+static glofnd_status decide_chain(keep_choice *x, const int32_t *member, int64_t count) {
+    const gf_pairs_found *f = &x->r->f;
+    const gf_discover_data *d = x->d;
+    gf_decisions *out = x->out;
+    int64_t kept = 0;
+    TRY(rank_rows(x, member, count));
+    TRY(read_chain(x, member, count));
+    for (int64_t m = 0; m < count; m++) out->kept[member[m]] = -1;
+    for (int64_t m = 0; m < count; m++) {
+        const int32_t i = x->row[m].position, same = x->first_of[d->copy_of[i]];
+        x->decided[i] = 1;
+        if (same >= 0) { /* equal bytes: a duplicate of the same row */
+            out->kept[i] = out->kept[same], out->similarity[i] = out->kept[same] == same ? 1.0f : out->similarity[same];
+            continue;
+        }
+        x->first_of[d->copy_of[i]] = i;
+        note_listed(x, i);
+        if (out->kept[i] < 0 && kept > 0 && list_is_cut(x, i)) {
+            kept_search y = {.x = x, .position = i, .kept = kept};
+            const int64_t blocks = (int64_t)(sizeof y.best / sizeof *y.best);
+            if (x->x || d->x) gf_parallel(kept * d->dim > 1 << 18 ? x->s->task.threads : 1, blocks, search_kept_block, &y);
+            else out->unchecked++;
+            for (int64_t b = 0; b < blocks && (x->x || d->x); b++)
+                if (y.best[b].position >= 0) note_duplicate(out, i, y.best[b].position, y.best[b].similarity);
+            FAIL_IF(x->err, gf_job_stopped(&x->s->task.watch), GLOFND_E_CANCELLED, "cancelled");
+        }
+        if (out->kept[i] >= 0) continue;
+        out->kept[i] = i;
+        x->kept[kept++] = i;
+        for (int64_t k = 0; k < listed_duplicates(x, i); k++) {
+            const int32_t j = f->other[i * f->top + k];
+            if (!x->decided[j]) note_duplicate(out, j, i, f->similarity[i * f->top + k]);
+        }
+    }
+    for (int64_t m = 0; m < count; m++) {
+        const int32_t i = member[m];
+        if (out->kept[i] == i) continue;
+        out->similarity[i] = fminf(out->similarity[i], 1.0f);
+        out->duplicates++;
+        if (d->label) {
+            const int32_t own = d->label[d->good[i]], other = d->label[d->good[out->kept[i]]];
+            out->other_label += own >= 0 && other >= 0 && own != other;
+        }
+    }
+    free(x->x);
+    x->x = NULL;
     return GLOFND_OK;
+}
+
+/* All chains. */
+static glofnd_status decide_kept(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                 const gf_discover_result *r, gf_decisions *out) {
+    const gf_components *groups = &r->groups;
+    const int64_t largest = groups->count ? groups->part[0].nodes : 0, n = r->f.n;
+    FAIL_IF(err, c->keep == GF_KEEP_LABEL && !d->label, GLOFND_E_ARGUMENT,
+            "keep=label needs labels: give labels, or data of a dataset that has them");
+    FAIL_IF(err, (c->keep == GF_KEEP_SCORE || c->keep == GF_KEEP_LARGEST) && !c->score, GLOFND_E_ARGUMENT,
+            "keep=%s needs a number of each row", gf_keep_rule_name(c->keep));
+    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "keep=central needs the embeddings");
+    keep_choice x = {.err = err, .c = c, .s = s, .d = d, .r = r, .out = out, .limit = gf_discover_dup(s, d->dim)};
+    const int central = c->keep == GF_KEEP_CENTRAL;
+    int64_t *first = calloc((size_t)groups->count + 2, sizeof *first);      /* of a chain in member */
+    int32_t *member = malloc((size_t)(groups->nodes + 1) * sizeof *member); /* positions, ascending within a chain */
+    x.row = malloc((size_t)(largest + 1) * sizeof *x.row);
+    x.kept = malloc((size_t)(largest + 1) * sizeof *x.kept);
+    x.first_of = malloc((size_t)(n + 1) * sizeof *x.first_of);
+    x.place = malloc((size_t)(n + 1) * sizeof *x.place);
+    x.decided = calloc((size_t)(n + 1), sizeof *x.decided);
+    if (central) x.central = malloc((size_t)(n + 1) * sizeof *x.central);
+    out->kept = malloc((size_t)(n + 1) * sizeof *out->kept);
+    out->similarity = malloc((size_t)(n + 1) * sizeof *out->similarity);
+    glofnd_status status = GLOFND_OK;
+    if (!first || !member || !x.row || !x.kept || !x.first_of || !x.place || !x.decided || (central && !x.central) ||
+        !out->kept || !out->similarity)
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for groups of %lld rows", (long long)groups->nodes);
+    if (central && status == GLOFND_OK) status = decide_central(err, c, s, d, r, x.central);
+    if (status == GLOFND_OK) {
+        for (int64_t i = 0; i < n; i++) out->kept[i] = (int32_t)i, out->similarity[i] = NAN, x.first_of[i] = -1;
+        for (int64_t i = 0; i < n; i++)
+            if (groups->of[i] >= 0) first[groups->of[i] + 2]++;
+        for (int64_t g = 0; g < groups->count; g++) first[g + 2] += first[g + 1];
+        for (int64_t i = 0; i < n; i++)
+            if (groups->of[i] >= 0) member[first[groups->of[i] + 1]++] = (int32_t)i;
+    }
+    for (int64_t g = 0; g < groups->count && status == GLOFND_OK; g++)
+        status = decide_chain(&x, member + first[g], first[g + 1] - first[g]);
+    out->keep = n - out->duplicates, out->bad = d->n - d->good_n;
+    free(first);
+    free(member);
+    free(x.row);
+    free(x.kept);
+    free(x.first_of);
+    free(x.place);
+    free(x.decided);
+    free(x.central);
+    free(x.x);
+    return status;
 }
 
 /* ---------- outliers and labels ---------- */
@@ -218,29 +405,58 @@ static glofnd_status choose_kept(gf_error *err, keep_choice *x, const gf_discove
 
 /* ----- outliers ----- */
 
-typedef struct lonely {
-    float similarity, lambda;
-    int32_t position;
-} lonely;
+/* An outlier is less similar to its neighbours than thresholds of the dataset usually are. Duplicates of a row are no neighbours: an
+ * outlier that exists twice is one. */
 
-static int by_similarity(const void *a, const void *b) {
-    const lonely *x = a, *y = b;
-    if (x->similarity != y->similarity) return x->similarity < y->similarity ? -1 : 1;
-    if (x->lambda != y->lambda) return x->lambda < y->lambda ? -1 : 1;
+static int by_score_of_outlier(const void *a, const void *b) {
+    const gf_outlier *x = a, *y = b;
+    if (x->score != y->score) return x->score < y->score ? -1 : 1;
     return (x->position > y->position) - (x->position < y->position);
 }
 
 /* The `limit` first of many, in order: the list has room for twice as many, and is cut when it is full. */
-typedef struct lonely_list {
-    lonely *at;
+typedef struct outlier_list {
+    gf_outlier *at;
     int64_t limit, count;
     int full; /* `limit` are known: what comes after the last of them is of no use */
-} lonely_list;
+} outlier_list;
 
-static void cut_list(lonely_list *l) {
-    if (l->count) qsort(l->at, (size_t)l->count, sizeof *l->at, by_similarity);
+static void cut_outliers(outlier_list *l) {
+    if (l->count) qsort(l->at, (size_t)l->count, sizeof *l->at, by_score_of_outlier);
     l->full = l->count >= l->limit;
     l->count = GF_MIN(l->count, l->limit);
+}
+
+static glofnd_status decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
+                                     const gf_discover_result *r, gf_decisions *out) {
+    const gf_pairs_found *f = &r->f;
+    const float limit = gf_discover_dup(s, d->dim);
+    out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
+    if (f->top == 0) return GLOFND_OK;
+    outlier_list list = {.limit = GF_MIN(c->outliers, f->n)};
+    out->outlier = list.at = malloc((size_t)(2 * list.limit + 1) * sizeof *list.at);
+    FAIL_IF(err, !list.at, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
+    for (int64_t i = 0; i < f->n; i++) {
+        const int32_t *other = f->other + i * f->top;
+        const float *similarity = f->similarity + i * f->top;
+        if (other[0] < 0) continue; /* compared with no other row: only_dup, probe */
+        gf_outlier x = {.position = (int32_t)i, .nearest = -1};
+        double sum = 0.0;
+        int64_t neighbours = 0;
+        for (int64_t k = 0; k < f->top && other[k] >= 0 && neighbours < GF_OUTLIER_NEIGHBOURS; k++) {
+            if (similarity[k] >= limit || d->copy_of[i] == d->copy_of[other[k]]) continue;
+            if (neighbours++ == 0) x.nearest = other[k], x.similarity = similarity[k];
+            sum += (double)similarity[k];
+        }
+        x.score = neighbours ? (float)(sum / (double)neighbours) : f->lambda[i]; /* only duplicates are listed */
+        out->outliers_found += (double)x.score < out->outlier_limit;
+        if (list.limit == 0 || (list.full && by_score_of_outlier(&x, &list.at[list.limit - 1]) > 0)) continue;
+        list.at[list.count++] = x;
+        if (list.count == 2 * list.limit) cut_outliers(&list);
+    }
+    cut_outliers(&list);
+    out->outliers = list.count;
+    return GLOFND_OK;
 }
 
 /* ----- labels ----- */
@@ -362,7 +578,7 @@ static glofnd_status decide_leaks(gf_error *err, const gf_decide_spec *c, const 
  * similar centre is least similar; of equal ones the lowest row. So the first N of a larger subset are the subset of N rows.
  */
 
-enum { COVER_BLOCK = 1024, LANES = 8 };
+enum { COVER_BLOCK = 1024 };
 
 typedef struct cover {
     const gf_decide_spec *c;
@@ -494,68 +710,9 @@ int gf_split_of(const gf_decide_spec *c, int64_t row) {
 
 static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                             const gf_discover_result *r, gf_decisions *out) {
-    /* Parts of gf_decide(), each sets its fields of out. */
-    const int64_t largest = r->groups.count ? r->groups.part[0].nodes : 0, n = r->f.n;
-    keep_choice x = {.c = c, .d = d};
-    FAIL_IF(err, c->keep == GF_KEEP_LABEL && !d->label, GLOFND_E_ARGUMENT,
-            "keep=label needs labels: give labels, or data of a dataset that has them");
-    FAIL_IF(err, (c->keep == GF_KEEP_SCORE || c->keep == GF_KEEP_LARGEST) && !c->score, GLOFND_E_ARGUMENT,
-            "keep=%s needs a number of each row", gf_keep_rule_name(c->keep));
-    FAIL_IF(err, c->keep == GF_KEEP_CENTRAL && !d->x && !c->rows, GLOFND_E_ARGUMENT, "keep=central needs the embeddings");
-    x.first = calloc((size_t)r->groups.count + 2, sizeof *x.first);
-    x.member = malloc((size_t)(r->groups.nodes + 1) * sizeof *x.member);
-    x.value = malloc((size_t)(largest + 1) * sizeof *x.value);
-    const int central = c->keep == GF_KEEP_CENTRAL;
-    if (central) x.central = malloc((size_t)(n + 1) * sizeof *x.central);
-    out->kept = malloc((size_t)(n + 1) * sizeof *out->kept);
-    glofnd_status status = GLOFND_OK;
-    if (!x.first || !x.member || !x.value || (central && !x.central) || !out->kept)
-        status = gf_fail(err, GLOFND_E_MEMORY, "no memory for groups of %lld rows", (long long)r->groups.nodes);
-    if (central && status == GLOFND_OK) status = decide_central(err, c, s, d, r, x.central);
-    for (int64_t i = 0; status == GLOFND_OK && i < n; i++) out->kept[i] = (int32_t)i;
-    if (status == GLOFND_OK) {
-        const gf_components *groups = &r->groups;
-        for (int64_t i = 0; i < n; i++)
-            if (groups->of[i] >= 0) x.first[groups->of[i] + 1]++;
-        for (int64_t g = 0; g < groups->count; g++) x.first[g + 1] += x.first[g];
-        for (int64_t i = 0; i < n; i++)
-            if (groups->of[i] >= 0) x.member[x.first[groups->of[i]]++] = (int32_t)i;
-        for (int64_t g = groups->count; g > 0; g--) x.first[g] = x.first[g - 1];
-        x.first[0] = 0;
-        status = choose_kept(err, &x, r, out);
-    }
-    out->keep = n - out->duplicates, out->bad = d->n - d->good_n;
-    free(x.first);
-    free(x.member);
-    free(x.value);
-    free(x.central);
-    TRY(status);
-    /* An outlier is less similar to its nearest neighbour than thresholds of the dataset usually are. */
+    TRY(decide_kept(err, c, s, d, r, out));
+    TRY(decide_outliers(err, c, s, d, r, out));
     const gf_pairs_found *f = &r->f;
-    out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
-    if (f->top != 0) {
-        lonely_list list = {.limit = GF_MIN(c->outliers, f->n)};
-        list.at = malloc((size_t)(2 * list.limit + 1) * sizeof *list.at);
-        out->outlier = malloc((size_t)(list.limit + 1) * sizeof *out->outlier);
-        if (!list.at || !out->outlier) {
-            free(list.at);
-            GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
-        }
-        for (int64_t i = 0; i < f->n; i++) {
-            const float similarity = f->similarity[i * f->top];
-            if (f->other[i * f->top] < 0) continue; /* compared with no other row: only_dup, probe */
-            lonely outliers_x = (lonely){similarity, f->lambda[i], (int32_t)i};
-            if (list.limit != 0 && (!list.full || by_similarity(&outliers_x, &list.at[list.limit - 1]) <= 0)) {
-                list.at[list.count++] = outliers_x;
-                if (list.count == 2 * list.limit) cut_list(&list);
-            }
-            out->outliers_found += (double)similarity < out->outlier_limit;
-        }
-        cut_list(&list);
-        out->outliers = list.count;
-        for (int64_t k = 0; k < out->outliers; k++) out->outlier[k] = list.at[k].position;
-        free(list.at);
-    }
     if (d->label) {
         int32_t *label = malloc((size_t)(f->top + 1) * sizeof *label);
         out->issue = malloc((size_t)(f->n + 1) * sizeof *out->issue);
@@ -618,6 +775,7 @@ glofnd_status gf_decide(gf_error *err, const gf_decide_spec *c, const gf_discove
 
 void gf_decisions_free(gf_decisions *x) {
     free(x->kept);
+    free(x->similarity);
     free(x->outlier);
     free(x->issue);
     free(x->sample);

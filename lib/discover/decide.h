@@ -2,8 +2,9 @@
  *
  *     gf_decide(err, &spec, &s, &d, &r, &out);     after gf_discover_run()
  *     gf_decide_write(err, &folder, &report);      keep.txt, remove.txt, ... (discover_files.c)
- * Of every group of duplicates one row is kept; rows in no group are kept; bad rows are removed. Positions are those of
- * discover.h: position p is row d.good[p], and positions ascend with rows.
+ * A row is removed if it is a duplicate of a row that is kept, or bad; all others are kept. Groups of duplicates are chains: rows
+ * connected by duplicates, of which several may be kept. Positions are those of discover.h: position p is row d.good[p], and
+ * positions ascend with rows.
  */
 #pragma once
 
@@ -11,16 +12,17 @@
 #include "pairs/pairs_sweep.h"
 
 typedef enum gf_keep_rule {
-    GF_KEEP_FIRST,   /* the lowest row of a group */
-    GF_KEEP_CENTRAL, /* the highest mean similarity to the others of its group; needs d.x or rows */
-    GF_KEEP_SCORE,   /* the highest score */
+    GF_KEEP_FIRST,   /* the lowest row first */
+    GF_KEEP_CENTRAL, /* the highest mean similarity to the others of its chain first; needs d.x or rows */
+    GF_KEEP_SCORE,   /* the highest score first */
     GF_KEEP_LARGEST, /* the same, of image sizes */
-    GF_KEEP_LABEL    /* a row with the most frequent label of its group */
+    GF_KEEP_LABEL    /* rows with the most frequent label of their chain first */
 } gf_keep_rule;
 
 #define GF_SPLITS_MAX 16
 #define GF_SPLIT_NAME 32 /* characters of a name */
 #define GF_OUTLIER_STDS 2.0
+#define GF_OUTLIER_NEIGHBOURS 10
 #define GF_OUTLIERS_LISTED 1000 /* by default */
 
 typedef struct gf_row_split { /* rows first .. first + rows - 1 */
@@ -29,7 +31,7 @@ typedef struct gf_row_split { /* rows first .. first + rows - 1 */
 } gf_row_split;
 
 typedef struct gf_decide_spec {
-    gf_keep_rule keep;   /* equal rows by this rule: the lowest */
+    gf_keep_rule keep;   /* which of two duplicates is kept; equal by this rule: the lower row */
     const double *score; /* [d.n] larger is better; NaN: worst. SCORE and LARGEST */
     gf_row_split split[GF_SPLITS_MAX];
     int splits;                /* 0: none. Rows of an earlier split are kept rather than those of a later one */
@@ -39,6 +41,12 @@ typedef struct gf_decide_spec {
     int graph;                 /* also the graph of neighbours */
     const gf_row_source *rows; /* the embeddings, where d.x is not in memory; NULL: none */
 } gf_decide_spec;
+
+typedef struct gf_outlier {
+    int32_t position, nearest; /* nearest one that is no duplicate; -1: none is listed */
+    float similarity;          /* to it */
+    float score; /* mean similarity of the nearest ones, GF_OUTLIER_NEIGHBOURS at most, that are no duplicates; none: lambda */
+} gf_outlier;
 
 typedef struct gf_label_issue {
     int32_t position, suggested;
@@ -50,11 +58,14 @@ typedef struct gf_leak_pair {
 } gf_leak_pair;
 
 typedef struct gf_decisions {
-    int32_t *kept; /* [f.n] position that is kept of the group; itself: kept */
+    int32_t *kept;     /* [f.n] itself: kept; else the most similar of the rows it is a duplicate of that were kept before */
+    float *similarity; /* [f.n] to that row; NaN: kept */
     int64_t keep, duplicates, bad;
-    int32_t *outlier; /* [outliers] least similar nearest neighbour first */
+    int64_t other_label; /* removed rows with another label than the row that is kept for them */
+    int64_t unchecked;   /* kept rows with more duplicates than are listed, whose embeddings are not there to compare */
+    gf_outlier *outlier; /* [outliers] lowest score first */
     int64_t outliers, outliers_found;
-    double outlier_limit;  /* a similarity of the nearest one below it is that of an outlier */
+    double outlier_limit;  /* a score below it is that of an outlier */
     gf_label_issue *issue; /* [issues] highest score first */
     int64_t issues;
     int64_t leak[GF_SPLITS_MAX][GF_SPLITS_MAX];  /* rows of split a with a row of split b in their group (a = b: another row) */

@@ -448,6 +448,7 @@ static void fill_decisions(const void *arg, int64_t from, int64_t to, gf_lines *
             gf_cell_text(&out[WHY], !good                               ? gf_discover_bad_kind(d, row)
                                     : d->copy_of[p] == d->copy_of[kept] ? "exact"
                                                                         : "duplicate");
+            gf_cell_real(&out[WHY], good ? (double)x->decisions->similarity[p] : (double)NAN);
             row_cells(&out[WHY], d, row, d, kept_row);
         }
         p += good;
@@ -528,16 +529,16 @@ static void fill_leaks(const void *arg, int64_t from, int64_t to, gf_lines *out)
 
 static void fill_outliers(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_report *x = arg;
-    const gf_pairs_found *f = &x->r->f;
     for (int64_t k = from; k < to; k++) {
-        const int64_t i = x->decisions->outlier[k], near = f->other[i * f->top];
-        const double v = (double)f->similarity[i * f->top];
-        gf_cell_integer(out, x->d->good[i]);
-        gf_cell_integer(out, x->d->good[near]);
-        gf_cell_real(out, v);
-        gf_cell_real(out, (double)f->lambda[i]);
-        gf_cell_flag(out, v < x->decisions->outlier_limit);
-        row_cells(out, x->d, x->d->good[i], x->d, x->d->good[near]);
+        const gf_outlier *e = &x->decisions->outlier[k];
+        const int64_t near = e->nearest < 0 ? -1 : x->d->good[e->nearest];
+        gf_cell_integer(out, x->d->good[e->position]);
+        gf_cell_integer(out, near);
+        gf_cell_real(out, near < 0 ? (double)NAN : (double)e->similarity);
+        gf_cell_real(out, (double)x->r->f.lambda[e->position]);
+        gf_cell_real(out, (double)e->score);
+        gf_cell_flag(out, (double)e->score < x->decisions->outlier_limit);
+        row_cells(out, x->d, x->d->good[e->position], x->d, near);
     }
 }
 
@@ -599,7 +600,7 @@ static void fill_negatives(const void *arg, int64_t from, int64_t to, gf_lines *
 /* keep.txt, remove.txt, remove.tsv, outliers.tsv, label_issues.tsv, leaks.tsv, split_matrix.tsv, keep_N.txt, sample.txt,
  * negatives.npy, graph.npz: those that x->decide asks for. */
 static glofnd_status write_decisions(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
-    gf_table_columns why = columns_of("int32 row kept group, text why"), kept = columns_of("int32 row");
+    gf_table_columns why = columns_of("int32 row kept group, text why, float similarity"), kept = columns_of("int32 row");
     row_columns(&why, (row_side){x->d, "row"}, (row_side){x->d, "kept"});
     if (x->decide->splits) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "split");
     if (x->d->name) gf_table_columns_add(&kept, GF_COLUMN_TEXT, "name");
@@ -645,7 +646,7 @@ static glofnd_status write_decisions(gf_error *err, const gf_output_folder *to, 
                                           .arg = x}));
     }
     if (x->r->f.top > 0) {
-        gf_table_columns c = columns_of("int32 row nearest, float similarity threshold, flag outlier");
+        gf_table_columns c = columns_of("int32 row nearest, float similarity threshold score, flag outlier");
         row_columns(&c, (row_side){x->d, "row"}, (row_side){x->d, "nearest"});
         TRY(write_table(err, to, x, "outliers", &c, x->decisions->outliers, fill_outliers, x));
     }

@@ -61,6 +61,7 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
         gf_jsonl_integer(&j, "largest_component_images", r->parts.count ? r->parts.part[0].nodes : 0);
         gf_jsonl_integer(&j, "duplicate_groups", r->groups.count);
         gf_jsonl_integer(&j, "duplicate_images", r->groups.nodes);
+        gf_jsonl_integer(&j, "largest_duplicate_group_images", r->groups.count ? r->groups.part[0].nodes : 0);
     }
     if (x->decisions) {
         const gf_decisions *e = x->decisions;
@@ -68,6 +69,8 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
         gf_jsonl_integer(&j, "keep", e->keep);
         gf_jsonl_integer(&j, "remove", e->duplicates + e->bad);
         gf_jsonl_integer(&j, "remove_duplicates", e->duplicates);
+        if (x->d->label) gf_jsonl_integer(&j, "remove_other_label", e->other_label);
+        if (e->unchecked) gf_jsonl_integer(&j, "keep_unchecked", e->unchecked);
         gf_jsonl_integer(&j, "outliers", e->outliers_found);
         gf_jsonl_number(&j, "outlier_limit", e->outlier_limit);
         if (x->d->label) gf_jsonl_integer(&j, "label_issues", e->issues);
@@ -154,6 +157,24 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
                 x->query ? " among themselves" : "");
 }
 
+/* A limit that is too low joins rows that merely resemble each other: many are removed, or one chain takes many. */
+static void add_caution(gf_text *t, const gf_discover_report *x) {
+    const int64_t n = x->d->n, copies = x->d->good_n - x->d->distinct, near = x->decisions->duplicates - copies;
+    const int64_t largest = x->r->groups.count ? x->r->groups.part[0].nodes : 0;
+    const int many = !x->s->dup_exact && near > n / 10, chain = !x->s->dup_exact && largest > 100 && largest > n / 100 + copies;
+    if (copies > n / 4)
+        gf_text_add(t, "            caution: %.0f %% are exact copies of other rows: is a file given twice?\n",
+                    100.0 * (double)copies / (double)n);
+    else if (many || chain) {
+        gf_text_add(t, "            caution: ");
+        if (many) gf_text_add(t, "%.0f %% count as duplicates", 100.0 * (double)x->decisions->duplicates / (double)n);
+        if (many && chain) gf_text_add(t, ", and ");
+        if (chain) gf_text_add(t, "a chain of duplicates connects %lld rows", (long long)largest);
+        gf_text_add(t, ":\n            at dup=%g these embeddings tell too little apart; look first, or use dup=%s\n", x->s->dup,
+                    x->s->dup < 0.999 ? "0.999 or dup=exact" : "exact");
+    }
+}
+
 /* Undefined where no pair is flagged or none has equal labels. */
 static void add_percent(gf_text *t, const char *before, double share) {
     if (isfinite(share)) gf_text_add(t, "%s %.2f %%", before, 100.0 * share);
@@ -223,17 +244,16 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
             t, "keep        %lld of %lld rows in keep.txt, by keep=%s; %lld in remove.txt: %lld duplicate%s, %lld bad row%s\n",
             (long long)e->keep, (long long)x->d->n, gf_keep_rule_name(x->decide->keep), (long long)(e->duplicates + e->bad),
             (long long)e->duplicates, gf_plural(e->duplicates), (long long)e->bad, gf_plural(e->bad));
-        const int64_t copies = x->d->good_n - x->d->distinct;
-        if (copies > x->d->n / 4)
-            gf_text_add(t, "            caution: %.0f %% are exact copies of other rows: is a file given twice?\n",
-                        100.0 * (double)copies / (double)x->d->n);
-        else if (!x->s->dup_exact && e->duplicates > x->d->n / 4)
+        if (e->other_label)
+            gf_text_add(t, "            %lld of the removed rows %s another label than the row that is kept: remove%s\n",
+                        (long long)e->other_label, e->other_label == 1 ? "has" : "have", gf_table_ending(x->format));
+        if (e->unchecked)
             gf_text_add(
                 t,
-                "            caution: %.0f %% count as duplicates; at dup=%g these embeddings tell too little apart: look "
-                "first, or\n"
-                "            use dup=%s\n",
-                100.0 * (double)e->duplicates / (double)x->d->n, x->s->dup, x->s->dup < 0.999 ? "0.999 or dup=exact" : "exact");
+                "            %lld kept row%s more duplicates than are listed (top=%lld), and no embeddings to compare them "
+                "with: give these\n",
+                (long long)e->unchecked, e->unchecked == 1 ? " has" : "s have", (long long)x->r->f.top);
+        add_caution(t, x);
         if (x->decide->splits) {
             const gf_decide_spec *c = x->decide;
             const gf_decisions *decisions = x->decisions;
@@ -256,9 +276,10 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
                 gf_text_add(t, "            %lld of %lld rows belong to no split\n", (long long)outside, (long long)x->d->n);
         }
         if (x->r->f.top > 0 && !x->s->task.only_dup)
-            gf_text_add(
-                t, "outliers    %lld row%s whose nearest one is below %.4f, two standard deviations below the mean threshold\n",
-                (long long)e->outliers_found, gf_plural(e->outliers_found), e->outlier_limit);
+            gf_text_add(t,
+                        "outliers    %lld row%s whose mean similarity to the nearest rows, duplicates apart, is below %.4f, two "
+                        "standard\n            deviations below the mean threshold\n",
+                        (long long)e->outliers_found, gf_plural(e->outliers_found), e->outlier_limit);
         if (x->d->label && !x->s->task.only_dup)
             gf_text_add(
                 t, "issues      %lld label issue%s, rows whose mutual neighbours mostly have one other label: label_issues%s\n",

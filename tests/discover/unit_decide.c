@@ -19,7 +19,7 @@ static gf_discover_data d;
 static gf_discover_result r;
 static gf_discover_spec s;
 
-/* Clusters of eleven rows; every row of some clusters nearly equals the first. Rows 40 and 41 copy row 3, row 100 is zero. */
+/* Clusters of eleven rows; every row of some clusters nearly equals the first, and one cluster is a chain, an arc of which only neighbours are alike. Rows 40 and 41 copy row 3, row 100 is zero. */
 static void make_rows(void) {
     rng g = {7};
     float centre[DIM];
@@ -30,6 +30,10 @@ static void make_rows(void) {
             if (i % 11 == 0) centre[k] = (float)rng_normal(&g);
             d.x[i * DIM + k] = centre[k] + (i / 11 % 3 ? 0.3f : 0.05f) * (float)rng_normal(&g);
         }
+    }
+    for (int i = 66; i < 77; i++) {
+        memset(d.x + i * DIM, 0, DIM * sizeof *d.x);
+        d.x[i * DIM] = cosf(0.1f * (float)(i * 4 % 11)), d.x[i * DIM + 1] = sinf(0.1f * (float)(i * 4 % 11));
     }
     for (int k = 0; k < DIM; k++) d.x[40 * DIM + k] = d.x[41 * DIM + k] = d.x[3 * DIM + k], d.x[100 * DIM + k] = 0.0f;
 }
@@ -87,21 +91,32 @@ static int members_of(int32_t group, int32_t *out) {
     return n;
 }
 
-/* The kept one by a value of each member: the first with the largest. */
+/* Greedy by definition: of each chain the rows of largest value first; a row is removed if a kept one is its duplicate. */
 static void check_kept(const gf_decisions *x, double (*value)(int32_t i, const int32_t *m, int n)) {
     int64_t kept = 0;
-    int groups = 0;
+    int groups = 0, several = 0;
     for (int32_t g = 0; g < r.f.n; g++) {
-        int32_t m[N], best;
+        int32_t m[N], keep[N];
+        int done[N] = {0}, keeps = 0;
         const int n = members_of(g, m);
-        if (n == 0) continue;
-        best = m[0];
-        for (int k = 1; k < n; k++)
-            if (value(m[k], m, n) > value(best, m, n)) best = m[k];
-        for (int k = 0; k < n; k++) assert_int_equal(x->kept[m[k]], best);
-        kept++, groups += n > 1;
+        for (int turn = 0; turn < n; turn++) {
+            int best = -1, covered = 0;
+            for (int k = 0; k < n; k++)
+                if (!done[k] && (best < 0 || value(m[k], m, n) > value(m[best], m, n))) best = k;
+            done[best] = 1;
+            for (int k = 0; k < keeps; k++) covered |= sim[m[best]][keep[k]] >= 0.99;
+            assert_int_equal(x->kept[m[best]] == m[best], !covered);
+            for (int k = 0; k < keeps && covered; k++) /* for the most similar of them */
+                assert_true(sim[m[best]][keep[k]] <= (double)x->similarity[m[best]] + 1e-6);
+            if (!covered) keep[keeps++] = m[best];
+        }
+        kept += keeps, groups += n > 1, several += keeps > 1;
     }
-    assert_true(groups > 5);
+    for (int i = 0; i < r.f.n; i++) {
+        if (x->kept[i] == i) assert_true(isnan(x->similarity[i]));
+        else assert_true(fabs((double)x->similarity[i] - sim[i][x->kept[i]]) < 1e-6);
+    }
+    assert_true(groups > 5 && several > 0);
     assert_int_equal(x->keep, kept);
     assert_int_equal(x->keep + x->duplicates + x->bad, N);
     assert_int_equal(x->bad, 1);
@@ -136,7 +151,7 @@ static double label_value(int32_t i, const int32_t *m, int n) {
     return winner >= 0 && d.label[d.good[i]] == winner;
 }
 
-TEST(every_rule_keeps_one_of_a_group) {
+TEST(rows_are_removed_for_kept_ones_alone) {
     double (*const value[])(int32_t, const int32_t *, int) = {first_value, central_value, score_value, score_value, label_value};
     for (int i = 0; i < N; i++) score[i] = i % 13 == 5 ? (double)NAN : (double)(i * 7919 % 11);
     for (int rule = GF_KEEP_FIRST; rule <= GF_KEEP_LABEL; rule++) {
@@ -145,6 +160,34 @@ TEST(every_rule_keeps_one_of_a_group) {
         check_kept(&x, value[rule]);
         gf_decisions_free(&x);
     }
+}
+
+/* Lists of two: most duplicates are not listed. With the embeddings the same rows are kept, without them more; and a removed row has a kept
+ * one within the limit in any case. */
+TEST(short_lists_remove_no_row_wrongly) {
+    const gf_decide_spec c = {0};
+    gf_discover_spec few = s;
+    gf_discover_data bare = d;
+    gf_discover_result of_few;
+    gf_decisions whole = decide(&c), x, y;
+    few.task.top = 2, bare.x = NULL;
+    assert_int_equal(gf_discover_run(&err, &few, &d, &of_few), GLOFND_OK);
+    assert_int_equal(gf_decide(&err, &c, &few, &d, &of_few, &x), GLOFND_OK);
+    assert_int_equal(gf_decide(&err, &c, &few, &bare, &of_few, &y), GLOFND_OK);
+    assert_int_equal(x.unchecked, 0);
+    assert_int_equal(x.keep, whole.keep);
+    assert_true(y.unchecked > 0 && y.keep >= x.keep);
+    for (int i = 0; i < r.f.n; i++) {
+        assert_int_equal(x.kept[i] == i, whole.kept[i] == i);
+        assert_int_equal(x.kept[x.kept[i]], x.kept[i]);
+        assert_int_equal(y.kept[y.kept[i]], y.kept[i]);
+        if (x.kept[i] != i) assert_true(sim[i][x.kept[i]] >= 0.99 - 1e-6);
+        if (y.kept[i] != i) assert_true(sim[i][y.kept[i]] >= 0.99 - 1e-6);
+    }
+    gf_discover_result_free(&of_few);
+    gf_decisions_free(&whole);
+    gf_decisions_free(&x);
+    gf_decisions_free(&y);
 }
 
 TEST(rules_say_what_they_need) {
@@ -163,14 +206,20 @@ TEST(rules_say_what_they_need) {
     assert_non_null(strstr(err.text, "sample needs the embeddings"));
 }
 
-static double nearest(int i) {
-    double best = -2.0;
-    for (int j = 0; j < r.f.n; j++)
-        if (j != i && sim[i][j] > best) best = sim[i][j];
-    return best;
+/* Mean similarity of the ten nearest ones that are no duplicates. */
+static double loneliness(int i) {
+    int used[N] = {0}, count = 0;
+    double sum = 0.0;
+    while (count < 10) {
+        int best = -1;
+        for (int j = 0; j < r.f.n; j++)
+            if (j != i && !used[j] && sim[i][j] < 0.99 && (best < 0 || sim[i][j] > sim[i][best])) best = j;
+        used[best] = 1, sum += sim[i][best], count++;
+    }
+    return sum / count;
 }
 
-TEST(outliers_have_the_least_similar_neighbours) {
+TEST(outliers_have_the_least_similar_neighbours_that_are_no_duplicates) {
     const gf_decide_spec c = {.outliers = 50};
     gf_decisions x = decide(&c);
     int64_t found = 0;
@@ -178,12 +227,12 @@ TEST(outliers_have_the_least_similar_neighbours) {
     for (int i = 0; i < r.f.n; i++) mean += (double)r.f.lambda[i] / (double)r.f.n;
     for (int i = 0; i < r.f.n; i++) square += pow((double)r.f.lambda[i] - mean, 2.0) / (double)r.f.n;
     assert_true(fabs(x.outlier_limit - (mean - 2.0 * sqrt(square))) < 1e-9);
-    for (int i = 0; i < r.f.n; i++) found += nearest(i) < x.outlier_limit;
+    for (int i = 0; i < r.f.n; i++) found += loneliness(i) < x.outlier_limit;
     assert_int_equal(x.outliers_found, found);
     assert_int_equal(x.outliers, 50);
     for (int k = 0; k < 50; k++) {
         int fewer = 0;
-        for (int i = 0; i < r.f.n; i++) fewer += nearest(i) < nearest(x.outlier[k]) - 1e-6;
+        for (int i = 0; i < r.f.n; i++) fewer += loneliness(i) < loneliness(x.outlier[k].position) - 1e-6;
         assert_true(fewer <= k);
     }
     gf_decisions_free(&x);
@@ -199,7 +248,7 @@ TEST(rows_without_neighbours_are_no_outliers) {
     gf_decisions x = decide(&c);
     r.f.other[at] = other, r.f.similarity[at] = similarity;
     assert_int_equal(x.outliers, r.f.n - 1);
-    for (int64_t k = 0; k < x.outliers; k++) assert_int_not_equal(x.outlier[k], 17);
+    for (int64_t k = 0; k < x.outliers; k++) assert_int_not_equal(x.outlier[k].position, 17);
     gf_decisions_free(&x);
 }
 
@@ -258,10 +307,8 @@ TEST(leaks_are_counted_by_groups) {
             assert_int_equal(x.exact[a][b], exact);
         }
     assert_int_equal(x.exact[1][1], 2); /* rows 3 and 40; row 41 is in no split */
-    for (int i = 0; i < r.f.n; i++) /* a row of the first split is kept rather than one of the second, and that than no split */
-        for (int j = 0; j < r.f.n; j++)
-            if (root[i] == root[j] && gf_split_of(&c, d.good[i]) >= 0)
-                assert_true((unsigned)gf_split_of(&c, d.good[x.kept[j]]) <= (unsigned)gf_split_of(&c, d.good[i]));
+    for (int i = 0; i < r.f.n; i++)     /* a row is removed for one of its split or an earlier one, no split comes last */
+        assert_true((unsigned)gf_split_of(&c, d.good[x.kept[i]]) <= (unsigned)gf_split_of(&c, d.good[i]));
     gf_decisions_free(&x);
 }
 

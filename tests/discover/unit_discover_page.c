@@ -248,7 +248,7 @@ TEST(a_large_page_has_a_folder) {
     static int32_t kept[N];
     static const char *names[N];
     int64_t shown;
-    int32_t outlier[2] = {9, 5};
+    gf_outlier outlier[2] = {{.position = 9, .nearest = -1}, {.position = 5, .nearest = 6}};
     gf_label_issue issue = {.position = 4, .suggested = 7, .votes = 3, .best = 3};
     const gf_explorer_leak leak = {3, 7, 1.0f, 1, 0, 1};
     const gf_decide_spec decide = {.split = {{"train", 0, 10}, {"test", 10, 5}}, .splits = 2};
@@ -258,7 +258,6 @@ TEST(a_large_page_has_a_folder) {
     for (int i = 0; i < N; i++) kept[i] = i == 7 ? 3 : i, names[i] = i == 3 ? "</script>\"\xff" : "plain";
     d.x.image = NULL, d.x.inline_bytes = 100.0, d.x.name = names;
     d.x.decide = &decide, d.x.decisions = &decisions, d.x.leak = &leak, d.x.leaks = 1;
-    d.x.nearest = d.row, d.x.nearest_similarity = d.lambda;
     for (int i = 0; i < N; i++) d.row[i] = i;
     assert_int_equal(gf_explorer_write(&err, path_of("index.html"), &d.x, &shown), GLOFND_OK);
     const char *page = read_text(path_of("index.html"));

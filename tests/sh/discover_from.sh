@@ -39,8 +39,10 @@ new="--top 30 --labels y.npy --names names"
 for dup in 0.999 0.99 0.97 1 exact; do new="$new --k 6" same --dup $dup; done
 new="--top 30 --labels y.npy --names names --dup 0.999"
 for rank in '--k 1' '--k 29' '--alpha 0.1' '--alpha 0.003'; do same $rank; done
+emb=x.npy      # rows with more duplicates than lists hold are compared again
 same --k 4 --top 8 --max-pairs 100 --negatives 7 --graph --outliers 5
 same --k 4 --top 0
+emb=
 same --k 6 --split train=0:120 --split test=120:200 --keep label
 same --k 6 --html
 emb=x.npy
@@ -50,6 +52,7 @@ new="--top 30 --dup 0.999 --names names --k 6" same --labels z.npy
 new="--top 30 --dup 0.999 --labels y.npy --k 6" same --names other_names
 
 # What lists do not hold, the stored result may: its own rank and its own duplicates.
+emb=x.npy
 expect 0 written discover x.npy --alpha 0.2 --top 5 --dup 0.9 --labels y.npy --out stored --force
 new="--top 5 --labels y.npy --alpha 0.2" same --dup 0.9
 new="--top 5 --labels y.npy --alpha 0.2" same --dup exact

@@ -158,7 +158,7 @@ expect 0 "open index.html" discover "$parquet/many-none.parquet" --label-column 
 while read -r class; do
     grep -o '"classes":\[[^]]*\]' page/index.html | grep -qF "\"$class\"" || fail "the page does not name class $class"
 done < other/classes.txt
-expect 0 "written" discover --from other --k 4 --out again
+expect 0 "written" discover "$parquet/many-none.parquet" --from other --k 4 --out again
 expect 0 "written" discover "$parquet/many-none.parquet" --label-column label --k 4 --out anew
 diff -r -x 'summary.*' anew again || fail "--from loses the names of classes"
 expect 0 "written" discover --from other --labels y.npy --k 4 --out other_labels

@@ -251,9 +251,10 @@ static glofnd_status add_pictures(gf_error *err, drawing *d) {
             if (exact && x->copy_of[i] != i) TRY(add_picture(err, d, x->copy_of[i]));
             if (x->group[i] >= 0 && (!exact || x->copy_of[i] != i)) TRY(add_picture(err, d, i));
         }
-    for (int64_t k = 0; decisions && x->nearest && k < GF_MIN(decisions->outliers, SHOWN); k++) {
-        TRY(add_picture(err, d, decisions->outlier[k]));
-        TRY(add_picture(err, d, x->nearest[decisions->outlier[k]]));
+    for (int64_t k = 0; decisions && k < GF_MIN(decisions->outliers, SHOWN); k++) {
+        const gf_outlier *e = &decisions->outlier[k];
+        TRY(add_picture(err, d, e->position));
+        if (e->nearest >= 0) TRY(add_picture(err, d, e->nearest));
     }
     for (int64_t k = 0; decisions && k < GF_MIN(decisions->issues, SHOWN); k++)
         TRY(add_picture(err, d, decisions->issue[k].position));
@@ -382,17 +383,16 @@ static void put_sets(lists *l, const char *kind, const int32_t *of, int64_t coun
     free(s.member);
 }
 
-/* [anchor, nearest one, similarity, threshold, is an outlier] */
+/* [anchor, nearest one that is no duplicate (none: the anchor), mean similarity of the nearest ones, threshold, is an outlier] */
 static void add_outlier(const lists *l, int64_t k, const void *arg) {
-    const gf_explorer *x = l->x;
     const gf_decisions *e = arg;
-    const int64_t i = e->outlier[k];
-    const double v = (double)x->nearest_similarity[i];
+    const gf_outlier *o = &e->outlier[k];
     gf_text_add(&l->c->text, "[");
-    add_anchor(l, i);
+    add_anchor(l, o->position);
     gf_text_add(&l->c->text, ",");
-    add_anchor(l, x->nearest[i]);
-    gf_text_add(&l->c->text, ",%.4f,%.4f,%d]", v, (double)x->lambda[i], v < e->outlier_limit);
+    add_anchor(l, o->nearest < 0 ? o->position : o->nearest);
+    gf_text_add(&l->c->text, ",%.4f,%.4f,%d]", (double)o->score, (double)l->x->lambda[o->position],
+                (double)o->score < e->outlier_limit);
 }
 
 /* [anchor, suggested label, score, votes, for it, for its own] */
@@ -420,7 +420,7 @@ static void put_lists(chunks *c, const gf_explorer *x, const int32_t *slot, cons
     put_sets(&l, "g", x->group, x->groups, order, NULL);
     put_sets(&l, "p", x->component, x->components, NULL, x->component_pairs);
     if (!x->decisions) return;
-    if (x->nearest) put_list(&l, "o", x->decisions->outliers, add_outlier, x->decisions);
+    put_list(&l, "o", x->decisions->outliers, add_outlier, x->decisions);
     put_list(&l, "l", x->decisions->issues, add_issue, x->decisions);
     put_list(&l, "k", x->leaks, add_leak, x->leak);
 }
@@ -550,7 +550,7 @@ static void add_meta(gf_text *t, const gf_explorer *x, int pieces, const int32_t
                     (long long)e->keep, (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep),
                     (long long)copies);
         gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld,\"splits\":[",
-                    x->nearest ? (long long)e->outliers : 0LL, (long long)e->outliers_found, e->outlier_limit,
+                    (long long)e->outliers, (long long)e->outliers_found, e->outlier_limit,
                     (long long)e->issues, (long long)x->leaks);
         const gf_decide_spec *spec = x->decide; /* names of splits are plain words (programs/discover_decide.c) */
         for (int a = 0; a < spec->splits; a++) {
@@ -645,8 +645,6 @@ typedef struct discovery {
     const char **name;
     int32_t *other; /* [n][top + edge] */
     float *similarity;
-    int32_t *nearest;
-    float *nearest_similarity;
     gf_explorer_leak *leak;
     int64_t leaks;
     char text[FACTS][FACT_TEXT];
@@ -751,16 +749,6 @@ static int copy_rows(discovery *p) {
     return 1;
 }
 
-static int copy_nearest(discovery *p) {
-    const gf_pairs_found *f = &p->x->r->f;
-    if (f->top == 0) return 1;
-    p->nearest = malloc((size_t)f->n * sizeof *p->nearest);
-    p->nearest_similarity = malloc((size_t)f->n * sizeof *p->nearest_similarity);
-    if (!p->nearest || !p->nearest_similarity) return 0;
-    for (int64_t i = 0; i < f->n; i++) p->nearest[i] = f->other[i * f->top], p->nearest_similarity[i] = f->similarity[i * f->top];
-    return 1;
-}
-
 static void keep_leak(discovery *p, int64_t i, int64_t j, float similarity) {
     const gf_decide_spec *c = p->x->decide;
     const int a = gf_split_of(c, p->x->d->good[i]), b = gf_split_of(c, p->x->d->good[j]);
@@ -793,7 +781,7 @@ static glofnd_status write_page(gf_error *err, const char *path, discovery *p, c
     int64_t shown = 0;
     const int64_t edge = GF_MIN(f->below, GF_PAGE_BELOW), wanted = edge + GF_MIN(f->top, TOP_MAX);
     const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > edge ? fits - edge : 0;
-    FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top) || !copy_nearest(p) || !find_leaks(p), GLOFND_E_MEMORY,
+    FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top) || !find_leaks(p), GLOFND_E_MEMORY,
             "no memory for a page of %lld anchors", (long long)f->n);
     add_count(p, "embeddings compared", d->good_n);
     add_count(p, "exact copies", d->good_n - d->distinct);
@@ -831,8 +819,6 @@ static glofnd_status write_page(gf_error *err, const char *path, discovery *p, c
         .name = p->name,
         .decide = x->decide,
         .decisions = x->decisions,
-        .nearest = p->nearest,
-        .nearest_similarity = p->nearest_similarity,
         .leak = p->leak,
         .leaks = p->leaks,
         .facts = p->facts,
@@ -870,8 +856,6 @@ glofnd_status gf_discover_write_html(gf_error *err, const char *path, const gf_d
     free(p.name);
     free(p.other);
     free(p.similarity);
-    free(p.nearest);
-    free(p.nearest_similarity);
     free(p.leak);
     return status;
 }

@@ -40,8 +40,6 @@ typedef struct gf_explorer {
     const char *(*class_name)(void *user, int32_t label); /* NULL: no names. May return NULL */
     const gf_decide_spec *decide;                         /* NULL: no decisions */
     const gf_decisions *decisions;                        /* by position */
-    const int32_t *nearest;                               /* [n] or NULL: no outliers */
-    const float *nearest_similarity;                      /* [n] */
     const gf_explorer_leak *leak;                         /* [leaks] */
     int64_t leaks;
     const char *const *facts; /* [2 fact_count] value, description */
