@@ -1,5 +1,5 @@
 /* decide.c - see decide.h. In this order: rows of embeddings, from memory or read again; the row that is kept of a group, and how
- * central it is; outliers and labels; leaks between splits; a diverse subset; all of them. */
+ * central it is; outliers; leaks between splits; a diverse subset; all of them. */
 #include "discover/decide.h"
 
 #include <math.h>
@@ -399,16 +399,12 @@ static glofnd_status decide_kept(gf_error *err, const gf_decide_spec *c, const g
     return status;
 }
 
-/* ---------- outliers and labels ---------- */
+/* ---------- outliers ---------- */
 
-/* Outliers, labels that disagree with mutual neighbours; see decide.h. */
+/* The score of a row is its mean similarity to its nearest rows. Duplicates of a row are no neighbours: an outlier that exists twice is
+ * one. Scores beyond the lower fence of a box plot, 1.5 ranges of the quartiles below the first, are those of outliers. */
 
-/* ----- outliers ----- */
-
-/* An outlier is less similar to its neighbours than thresholds of the dataset usually are. Duplicates of a row are no neighbours: an
- * outlier that exists twice is one. */
-
-static int by_score_of_outlier(const void *a, const void *b) {
+static int by_score(const void *a, const void *b) {
     const gf_outlier *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? -1 : 1;
     return (x->position > y->position) - (x->position < y->position);
@@ -422,53 +418,57 @@ typedef struct outlier_list {
 } outlier_list;
 
 static void cut_outliers(outlier_list *l) {
-    if (l->count) qsort(l->at, (size_t)l->count, sizeof *l->at, by_score_of_outlier);
+    if (l->count) qsort(l->at, (size_t)l->count, sizeof *l->at, by_score);
     l->full = l->count >= l->limit;
     l->count = GF_MIN(l->count, l->limit);
+}
+
+static gf_outlier score_of_row(const gf_discover_data *d, const gf_pairs_found *f, float limit, int64_t i) {
+    const int32_t *other = f->other + i * f->top;
+    const float *similarity = f->similarity + i * f->top;
+    gf_outlier x = {.position = (int32_t)i, .nearest = -1};
+    double sum = 0.0;
+    int64_t neighbours = 0;
+    for (int64_t k = 0; k < f->top && other[k] >= 0 && neighbours < GF_OUTLIER_NEIGHBOURS; k++) {
+        if (similarity[k] >= limit || d->copy_of[i] == d->copy_of[other[k]]) continue;
+        if (neighbours++ == 0) x.nearest = other[k], x.similarity = similarity[k];
+        sum += (double)similarity[k];
+    }
+    x.score = neighbours ? (float)(sum / (double)neighbours) : f->lambda[i]; /* only duplicates are listed */
+    return x;
 }
 
 static glofnd_status decide_outliers(gf_error *err, const gf_decide_spec *c, const gf_discover_spec *s, const gf_discover_data *d,
                                      const gf_discover_result *r, gf_decisions *out) {
     const gf_pairs_found *f = &r->f;
     const float limit = gf_discover_dup(s, d->dim);
-    out->outlier_limit = r->lambda.mean - GF_OUTLIER_STDS * r->lambda.std;
+    out->outlier_limit = -INFINITY;
     if (f->top == 0) return GLOFND_OK;
     outlier_list list = {.limit = GF_MIN(c->outliers, f->n)};
+    float *score = malloc((size_t)(f->n + 1) * sizeof *score);
     out->outlier = list.at = malloc((size_t)(2 * list.limit + 1) * sizeof *list.at);
-    FAIL_IF(err, !list.at, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
+    int64_t n = 0;
+    if (!list.at || !score) {
+        free(score);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for outliers among %lld rows", (long long)f->n);
+    }
     for (int64_t i = 0; i < f->n; i++) {
-        const int32_t *other = f->other + i * f->top;
-        const float *similarity = f->similarity + i * f->top;
-        if (other[0] < 0) continue; /* compared with no other row: only_dup, probe */
-        gf_outlier x = {.position = (int32_t)i, .nearest = -1};
-        double sum = 0.0;
-        int64_t neighbours = 0;
-        for (int64_t k = 0; k < f->top && other[k] >= 0 && neighbours < GF_OUTLIER_NEIGHBOURS; k++) {
-            if (similarity[k] >= limit || d->copy_of[i] == d->copy_of[other[k]]) continue;
-            if (neighbours++ == 0) x.nearest = other[k], x.similarity = similarity[k];
-            sum += (double)similarity[k];
-        }
-        x.score = neighbours ? (float)(sum / (double)neighbours) : f->lambda[i]; /* only duplicates are listed */
-        out->outliers_found += (double)x.score < out->outlier_limit;
-        if (list.limit == 0 || (list.full && by_score_of_outlier(&x, &list.at[list.limit - 1]) > 0)) continue;
+        if (f->other[i * f->top] < 0) continue; /* compared with no other row: only_dup, probe */
+        const gf_outlier x = score_of_row(d, f, limit, i);
+        score[n++] = x.score;
+        if (list.limit == 0 || (list.full && by_score(&x, &list.at[list.limit - 1]) > 0)) continue;
         list.at[list.count++] = x;
         if (list.count == 2 * list.limit) cut_outliers(&list);
     }
     cut_outliers(&list);
     out->outliers = list.count;
+    if (n) {
+        const double upper = (double)gf_kth_largest(score, n, (n + 3) / 4), lower = (double)gf_kth_largest(score, n, n - n / 4);
+        out->outlier_limit = lower - 1.5 * (upper - lower);
+    }
+    for (int64_t k = 0; k < n; k++) out->outliers_found += (double)score[k] < out->outlier_limit;
+    free(score);
     return GLOFND_OK;
-}
-
-/* ----- labels ----- */
-
-double gf_label_issue_score(const gf_label_issue *x) { return (double)(x->best - x->own) / (double)(x->votes + 1); }
-
-static int by_score(const void *a, const void *b) {
-    const gf_label_issue *x = a, *y = b;
-    const int64_t p = (int64_t)(x->best - x->own) * (y->votes + 1), q = (int64_t)(y->best - y->own) * (x->votes + 1);
-    if (p != q) return p > q ? -1 : 1;
-    if (x->votes != y->votes) return x->votes > y->votes ? -1 : 1;
-    return (x->position > y->position) - (x->position < y->position);
 }
 
 /* ---------- leaks ---------- */
@@ -712,34 +712,7 @@ static glofnd_status decide(gf_error *err, const gf_decide_spec *c, const gf_dis
                             const gf_discover_result *r, gf_decisions *out) {
     TRY(decide_kept(err, c, s, d, r, out));
     TRY(decide_outliers(err, c, s, d, r, out));
-    const gf_pairs_found *f = &r->f;
-    if (d->label) {
-        int32_t *label = malloc((size_t)(f->top + 1) * sizeof *label);
-        out->issue = malloc((size_t)(f->n + 1) * sizeof *out->issue);
-        if (!label || !out->issue) {
-            free(label);
-            GF_FAIL(err, GLOFND_E_MEMORY, "no memory for labels of %lld rows", (long long)f->n);
-        }
-        for (int64_t i = 0; i < f->n; i++) {
-            if (d->label[d->good[i]] < 0) continue;
-            /* Votes of the listed mutual neighbours of anchor i; label [top] is scratch. Of equally frequent labels the smallest. */
-            gf_label_issue issue = {.position = (int32_t)i, .suggested = -1};
-            const int32_t own = d->label[d->good[i]];
-            for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
-                const int32_t j = f->other[i * f->top + k], y = d->label[d->good[j]];
-                if (y >= 0 && f->similarity[i * f->top + k] > f->lambda[j]) label[issue.votes++] = y;
-            }
-            if (issue.votes) qsort(label, (size_t)issue.votes, sizeof *label, gf_order_int32);
-            for (int32_t a = 0, b; a < issue.votes; a = b) {
-                for (b = a + 1; b < issue.votes && label[b] == label[a]; b++) continue;
-                if (label[a] == own) issue.own = b - a;
-                if (b - a > issue.best) issue.best = b - a, issue.suggested = label[a];
-            }
-            if (issue.best > issue.own) out->issue[out->issues++] = issue;
-        }
-        if (out->issues) qsort(out->issue, (size_t)out->issues, sizeof *out->issue, by_score);
-        free(label);
-    }
+    if (d->label) TRY(gf_label_issues(err, d, r, out));
     TRY(decide_leaks(err, c, s, d, r, out));
     /* value [good_n]: mean similarity to the others of a group of three or more rows; else 0. */
     gf_discover_data loaded = {0};

@@ -21,7 +21,6 @@ typedef enum gf_keep_rule {
 
 #define GF_SPLITS_MAX 16
 #define GF_SPLIT_NAME 32 /* characters of a name */
-#define GF_OUTLIER_STDS 2.0
 #define GF_OUTLIER_NEIGHBOURS 10
 #define GF_OUTLIERS_LISTED 1000 /* by default */
 
@@ -51,6 +50,8 @@ typedef struct gf_outlier {
 typedef struct gf_label_issue {
     int32_t position, suggested;
     int32_t votes, best, own; /* labelled mutual neighbours; with the suggested label; with the label of the row */
+    double score;             /* > 0: evidence for the suggested label minus that for the own one */
+    double probability;       /* of the suggested label, by the neighbours */
 } gf_label_issue;
 
 typedef struct gf_leak_pair {
@@ -87,5 +88,5 @@ void gf_decisions_free(gf_decisions *x); /* accepts a zeroed struct */
 const char *gf_keep_rule_name(gf_keep_rule rule);
 /* The split of a row; -1: none. */
 int gf_split_of(const gf_decide_spec *c, int64_t row);
-/* Share of the votes by which the suggested label leads, as of one vote more: few votes count less. In (0, 1). */
-double gf_label_issue_score(const gf_label_issue *x);
+/* Part of gf_decide(): sets issue and issues (label_issues.c). */
+glofnd_status gf_label_issues(gf_error *err, const gf_discover_data *d, const gf_discover_result *r, gf_decisions *out);

@@ -550,7 +550,8 @@ static void fill_issues(const void *arg, int64_t from, int64_t to, gf_lines *out
         gf_cell_integer(out, row);
         gf_cell_integer(out, x->d->label[row]);
         gf_cell_integer(out, e->suggested);
-        gf_cell_real(out, gf_label_issue_score(e));
+        gf_cell_real(out, e->score);
+        gf_cell_real(out, e->probability);
         gf_cell_integer(out, e->votes);
         gf_cell_integer(out, e->best);
         gf_cell_integer(out, e->own);
@@ -651,7 +652,8 @@ static glofnd_status write_decisions(gf_error *err, const gf_output_folder *to, 
         TRY(write_table(err, to, x, "outliers", &c, x->decisions->outliers, fill_outliers, x));
     }
     if (x->d->label) {
-        gf_table_columns c = columns_of("int32 row label suggested, float score, int32 neighbours agree_suggested agree_label");
+        gf_table_columns c =
+            columns_of("int32 row label suggested, float score probability, int32 neighbours agree_suggested agree_label");
         if (x->d->name) gf_table_columns_add(&c, GF_COLUMN_TEXT, "name");
         if (x->d->classes.n) gf_table_columns_add(&c, GF_COLUMN_TEXT, "class suggested_class");
         TRY(write_table(err, to, x, "label_issues", &c, x->decisions->issues, fill_issues, x));

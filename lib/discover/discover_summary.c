@@ -277,13 +277,13 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
         }
         if (x->r->f.top > 0 && !x->s->task.only_dup)
             gf_text_add(t,
-                        "outliers    %lld row%s whose mean similarity to the nearest rows, duplicates apart, is below %.4f, two "
-                        "standard\n            deviations below the mean threshold\n",
+                        "outliers    %lld row%s whose mean similarity to the nearest rows, duplicates apart, is below %.4f:\n"
+                        "            1.5 ranges of the quartiles below the first\n",
                         (long long)e->outliers_found, gf_plural(e->outliers_found), e->outlier_limit);
         if (x->d->label && !x->s->task.only_dup)
-            gf_text_add(
-                t, "issues      %lld label issue%s, rows whose mutual neighbours mostly have one other label: label_issues%s\n",
-                (long long)e->issues, gf_plural(e->issues), gf_table_ending(x->format));
+            gf_text_add(t,
+                        "issues      %lld label issue%s, rows whose mutual neighbours speak for another label: label_issues%s\n",
+                        (long long)e->issues, gf_plural(e->issues), gf_table_ending(x->format));
         if (x->decide->sample > e->samples)
             gf_text_add(t, "sample      all %lld kept rows in sample.txt: sample=%lld asks for more\n", (long long)e->samples,
                         (long long)x->decide->sample);

@@ -223,10 +223,14 @@ TEST(outliers_have_the_least_similar_neighbours_that_are_no_duplicates) {
     const gf_decide_spec c = {.outliers = 50};
     gf_decisions x = decide(&c);
     int64_t found = 0;
-    double mean = 0.0, square = 0.0;
-    for (int i = 0; i < r.f.n; i++) mean += (double)r.f.lambda[i] / (double)r.f.n;
-    for (int i = 0; i < r.f.n; i++) square += pow((double)r.f.lambda[i] - mean, 2.0) / (double)r.f.n;
-    assert_true(fabs(x.outlier_limit - (mean - 2.0 * sqrt(square))) < 1e-9);
+    double lower = 0.0, upper = 0.0;
+    for (int i = 0; i < r.f.n; i++) { /* the quartiles: a quarter of the scores are not above it, not below it */
+        int less = 0;
+        for (int j = 0; j < r.f.n; j++) less += loneliness(j) < loneliness(i);
+        if (less == r.f.n / 4) lower = loneliness(i);
+        if (less == r.f.n - (r.f.n + 3) / 4) upper = loneliness(i);
+    }
+    assert_true(fabs(x.outlier_limit - (lower - 1.5 * (upper - lower))) < 1e-5);
     for (int i = 0; i < r.f.n; i++) found += loneliness(i) < x.outlier_limit;
     assert_int_equal(x.outliers_found, found);
     assert_int_equal(x.outliers, 50);
@@ -252,38 +256,97 @@ TEST(rows_without_neighbours_are_no_outliers) {
     gf_decisions_free(&x);
 }
 
-/* Votes of anchor i for a label; -1: all votes. */
-static int votes(int i, int32_t label) {
-    int n = 0;
-    for (int j = 0; j < r.f.n; j++) {
-        const int32_t y = d.label[d.good[j]];
-        const int mutual = j != i && sim[i][j] > (double)r.f.lambda[i] + 1e-6 && sim[i][j] > (double)r.f.lambda[j] + 1e-6;
-        n += mutual && y >= 0 && (label < 0 || y == label);
-    }
-    return n;
+enum { VOTERS = 8, CLASSES = 20 }; /* labels are below 20 */
+
+/* 1: j is among the VOTERS most similar ones of i. */
+static int lists(int i, int j) {
+    int better = 0;
+    for (int k = 0; k < r.f.n; k++) better += k != i && k != j && sim[i][k] > sim[i][j] + 1e-9;
+    return i != j && better < VOTERS;
 }
 
-TEST(issues_are_labels_that_lose_the_vote) {
+/* Votes of mutual neighbours, the usual shares of a class, and the evidence, as label_issues.c defines them. */
+TEST(issues_are_labels_that_neighbours_contradict) {
+    static double votes[N][CLASSES], share[CLASSES][CLASSES], evidence[N][CLASSES];
     const gf_decide_spec c = {0};
-    gf_decisions x = decide(&c);
-    int listed[N] = {0};
-    double last = 2.0;
+    gf_discover_spec few = s;
+    gf_discover_result of_few;
+    gf_decisions x;
+    double rows[CLASSES] = {0}, last = INFINITY;
+    int listed[N] = {0}, classes = 0;
+    few.task.top = VOTERS;
+    assert_int_equal(gf_discover_run(&err, &few, &d, &of_few), GLOFND_OK);
+    assert_int_equal(gf_decide(&err, &c, &few, &d, &of_few, &x), GLOFND_OK);
+    memset(votes, 0, sizeof votes), memset(share, 0, sizeof share);
+    for (int k = 0; k < CLASSES; k++)
+        for (int i = 0; i < r.f.n; i++)
+            if (d.label[d.good[i]] == k) i = N, classes++;
+    for (int i = 0; i < r.f.n; i++) {
+        const int32_t own = d.label[d.good[i]];
+        double all = 0.0;
+        for (int j = 0; j < r.f.n; j++)
+            if (d.label[d.good[j]] >= 0 && lists(i, j) && lists(j, i)) votes[i][d.label[d.good[j]]]++, all++;
+        if (own >= 0 && all > 0.0) rows[own]++;
+        for (int k = 0; k < CLASSES && own >= 0 && all > 0.0; k++) share[own][k] += votes[i][k] / all;
+    }
+    for (int i = 0; i < r.f.n; i++)
+        for (int a = 0; a < CLASSES; a++) {
+            double all = 0.0;
+            evidence[i][a] = 0.0;
+            for (int k = 0; k < CLASSES; k++) {
+                evidence[i][a] += votes[i][k] * log((share[a][k] + 0.5 / classes) / (rows[a] + 0.5));
+                all += votes[i][k];
+            }
+            evidence[i][a] /= pow(all + 1.0, 0.75);
+        }
     assert_true(x.issues > 5);
     for (int64_t k = 0; k < x.issues; k++) {
         const gf_label_issue *e = &x.issue[k];
+        const int32_t own = d.label[d.good[e->position]];
+        double all = 0.0;
+        for (int a = 0; a < CLASSES; a++) all += votes[e->position][a];
         listed[e->position] = 1;
-        assert_int_equal(e->votes, votes(e->position, -1));
-        assert_int_equal(e->best, votes(e->position, e->suggested));
-        assert_int_equal(e->own, votes(e->position, d.label[d.good[e->position]]));
-        assert_true(gf_label_issue_score(e) <= last && gf_label_issue_score(e) > 0.0);
-        last = gf_label_issue_score(e);
+        assert_int_equal(e->votes, (int)all);
+        assert_int_equal(e->best, (int)votes[e->position][e->suggested]);
+        assert_int_equal(e->own, (int)votes[e->position][own]);
+        assert_true(e->best > 0 && e->score > 0.0 && e->score <= last && e->probability > 0.0 && e->probability < 1.0);
+        assert_true(fabs(e->score - (evidence[e->position][e->suggested] - evidence[e->position][own])) < 1e-9);
+        last = e->score;
     }
     for (int i = 0; i < r.f.n; i++) {
         const int32_t own = d.label[d.good[i]];
-        int best = 0;
-        for (int32_t y = 0; y < N; y++) best = votes(i, y) > best ? votes(i, y) : best;
-        assert_int_equal(listed[i], own >= 0 && best > votes(i, own));
+        double best = -INFINITY;
+        for (int a = 0; a < CLASSES; a++)
+            if (votes[i][a] > 0.0) best = fmax(best, evidence[i][a]);
+        assert_int_equal(listed[i], own >= 0 && best > evidence[i][own]);
     }
+    gf_discover_result_free(&of_few);
+    gf_decisions_free(&x);
+}
+
+/* A third of the rows are alike, and 30 % of them have label 1: these are issues, and the probability of label 0, 70 % in truth, is near that. */
+TEST(probabilities_of_labels_are_near_their_shares) {
+    enum { ROWS = 3000, TOP = 10 };
+    static int32_t label[ROWS], good[ROWS], copy[ROWS], other[ROWS * TOP];
+    static float similarity[ROWS * TOP], lambda[ROWS];
+    rng g = {3};
+    gf_discover_data y = {.n = ROWS, .dim = 1, .label = label, .good = good, .copy_of = copy, .good_n = ROWS};
+    gf_discover_result found = {.f = {.n = ROWS, .top = TOP, .lambda = lambda, .other = other, .similarity = similarity}};
+    gf_decisions x = {0};
+    for (int i = 0; i < ROWS; i++) { /* neighbours are of the same third */
+        const double share[3] = {0.0, 0.3, 1.0};
+        label[i] = rng_uniform(&g) < share[i % 3], good[i] = copy[i] = i;
+        for (int k = 0; k < TOP; k++) other[i * TOP + k] = (i + 3 * (k < TOP / 2 ? k + 1 : k - TOP)) % ROWS;
+        for (int k = 0; k < TOP; k++) other[i * TOP + k] = (other[i * TOP + k] + ROWS) % ROWS, similarity[i * TOP + k] = 0.5f;
+    }
+    assert_int_equal(gf_label_issues(&err, &y, &found, &x), GLOFND_OK);
+    double said = 0.0;
+    for (int64_t k = 0; k < x.issues; k++) {
+        assert_int_equal(x.issue[k].position % 3, 1);
+        said += x.issue[k].probability / (double)x.issues;
+    }
+    assert_true(x.issues > 200);
+    assert_true(said > 0.5 && said < 0.8);
     gf_decisions_free(&x);
 }
 

@@ -249,7 +249,7 @@ TEST(a_large_page_has_a_folder) {
     static const char *names[N];
     int64_t shown;
     gf_outlier outlier[2] = {{.position = 9, .nearest = -1}, {.position = 5, .nearest = 6}};
-    gf_label_issue issue = {.position = 4, .suggested = 7, .votes = 3, .best = 3};
+    gf_label_issue issue = {.position = 4, .suggested = 7, .votes = 3, .best = 3, .score = 0.75};
     const gf_explorer_leak leak = {3, 7, 1.0f, 1, 0, 1};
     const gf_decide_spec decide = {.split = {{"train", 0, 10}, {"test", 10, 5}}, .splits = 2};
     const gf_decisions decisions = {

@@ -104,11 +104,11 @@ for r in rows: assert r[4] == "nan" if int(r[0]) not in U else abs(float(r[4]) -
 for s, (name, a, b) in enumerate(splits): assert numbers("keep_%d.txt" % (s + 1)) == [i - a for i in keep if a <= i < b]
 
 # ----- outliers
-mean = sum(lam.values()) / len(good)
-std = math.sqrt(sum((v - mean) ** 2 for v in lam.values()) / len(good))
 others = {i: [j for j in near[i][:top] if not same(i, j)][:10] for i in good}      # duplicates are no neighbours
 alone = {i: sum(S[i][j] for j in others[i]) / len(others[i]) if others[i] else lam[i] for i in good}
 order = sorted(good, key=lambda i: (round(alone[i], 6), i))
+sizes, n = sorted(alone.values()), len(good)
+fence = sizes[n // 4] - 1.5 * (sizes[n - (n + 3) // 4] - sizes[n // 4])      # of a box plot
 head, rows = tsv("outliers.tsv")
 assert head[:6] == ["row", "nearest", "similarity", "threshold", "score", "outlier"]
 assert [int(r[0]) for r in rows] == order[:40], ([int(r[0]) for r in rows][:9], order[:9])
@@ -116,22 +116,33 @@ for r in rows:
     i = int(r[0])
     assert int(r[1]) == (others[i] or [-1])[0] and abs(float(r[3]) - lam[i]) < 2e-6, r
     assert abs(float(r[2]) - S[i][int(r[1])]) < 2e-6 if others[i] else r[2] == "nan", r
-    assert abs(float(r[4]) - alone[i]) < 2e-6 and int(r[5]) == (alone[i] < mean - 2 * std), r
+    assert abs(float(r[4]) - alone[i]) < 2e-6 and int(r[5]) == (alone[i] < fence), r
 assert any(r[5] == "1" for r in rows)
 
 # ----- labels
+voters = min(top, 50)
+ends = {i: S[i][near[i][:voters][-1]] for i in good}
+votes = {i: [label[j] for j in near[i][:voters] if S[i][j] >= ends[j] - 1e-7 and label[j] >= 0] for i in good}
+classes = sorted({label[i] for i in good if label[i] >= 0})
+rows_of = {c: [i for i in good if label[i] == c and votes[i]] for c in classes}
+theta = {c: {j: (sum(votes[i].count(j) / len(votes[i]) for i in rows_of[c]) + 0.5 / len(classes)) / (len(rows_of[c]) + 0.5)
+             for j in classes} for c in classes}
+evidence = lambda i, c: sum(math.log(theta[c][j]) for j in votes[i]) / (len(votes[i]) + 1) ** 0.75
 issues = []
 for i in good:
-    if label[i] < 0: continue
-    votes = [label[j] for j in near[i][:top] if above(i, j) and above(j, i) and label[j] >= 0]
-    best = max(votes, key=lambda l: (votes.count(l), -l), default=-1)
-    if votes and votes.count(best) > votes.count(label[i]):
-        issues.append(((votes.count(best) - votes.count(label[i])) / (len(votes) + 1), len(votes), i, best))
-issues.sort(key=lambda x: (-x[0], -x[1], x[2]))
+    if label[i] < 0 or not votes[i]: continue
+    best = max(sorted(set(votes[i])), key=lambda c: round(evidence(i, c), 9))
+    score = evidence(i, best) - evidence(i, label[i])
+    if score > 1e-9: issues.append((score, i, best))
+issues.sort(key=lambda x: (-round(x[0], 7), x[1]))
 head, rows = tsv("label_issues.tsv")
+assert head[:8] == ["row", "label", "suggested", "score", "probability", "neighbours", "agree_suggested", "agree_label"], head
 assert len(rows) > 5
-assert [(int(r[0]), int(r[2]), int(r[4])) for r in rows] == [(i, best, votes) for _, votes, i, best in issues], (rows, issues)
-assert all(abs(float(r[3]) - e[0]) < 1e-7 for r, e in zip(rows, issues))
+assert sorted((int(r[0]), int(r[2])) for r in rows) == sorted((i, best) for _, i, best in issues), (rows, issues)
+for r, e in zip(rows, issues):
+    i = int(r[0])
+    assert abs(float(r[3]) - e[0]) < 1e-6 and 0 < float(r[4]) < 1, (r, e)
+    assert [int(v) for v in r[5:8]] == [len(votes[i]), votes[i].count(int(r[2])), votes[i].count(label[i])], r
 
 # ----- pairs, components, duplicates, tables of rows
 listed = [(i, j) for i in good for j in near[i][:top] if above(i, j)]

@@ -147,10 +147,10 @@ for words in "many-none.parquet --label-column label" "many-lz4.parquet --label-
     rm -rf other
     expect 0 "labels " discover "$parquet/"$words --k 5 --out other
     same other by_array
-    cut -f 1-7 other/label_issues.tsv | cmp - by_array/label_issues.tsv || fail "label issues"
+    cut -f 1-8 other/label_issues.tsv | cmp - by_array/label_issues.tsv || fail "label issues"
     [ "$(wc -l < other/classes.txt)" = 3 ] && sort -c other/classes.txt || fail "names of classes: $(cat other/classes.txt)"
-    awk -F '\t' 'FNR == NR { class[FNR - 1] = $0; next } FNR == 1 { print $8, $9; next }
-        class[$2] != $8 || class[$3] != $9 { print "line", FNR }' other/classes.txt other/label_issues.tsv > said
+    awk -F '\t' 'FNR == NR { class[FNR - 1] = $0; next } FNR == 1 { print $9, $10; next }
+        class[$2] != $9 || class[$3] != $10 { print "line", FNR }' other/classes.txt other/label_issues.tsv > said
     [ "$(cat said)" = "class suggested_class" ] || fail "classes of label issues: $(cat said)"
 done
 [ ! -e by_array/classes.txt ] || fail "names of labels that are numbers"

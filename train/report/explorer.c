@@ -400,8 +400,7 @@ static void add_issue(const lists *l, int64_t k, const void *arg) {
     const gf_label_issue *e = &((const gf_decisions *)arg)->issue[k];
     gf_text_add(&l->c->text, "[");
     add_anchor(l, e->position);
-    gf_text_add(&l->c->text, ",%d,%.3f,%d,%d,%d]", (int)e->suggested, gf_label_issue_score(e), (int)e->votes, (int)e->best,
-                (int)e->own);
+    gf_text_add(&l->c->text, ",%d,%.3f,%d,%d,%d]", (int)e->suggested, e->score, (int)e->votes, (int)e->best, (int)e->own);
 }
 
 /* [anchor, anchor, similarity, equal bytes, split, split] */
@@ -550,8 +549,8 @@ static void add_meta(gf_text *t, const gf_explorer *x, int pieces, const int32_t
                     (long long)e->keep, (long long)e->duplicates, (long long)e->bad, gf_keep_rule_name(x->decide->keep),
                     (long long)copies);
         gf_text_add(t, ",\"outliers\":%lld,\"found\":%lld,\"limit\":%.6g,\"issues\":%lld,\"leaks\":%lld,\"splits\":[",
-                    (long long)e->outliers, (long long)e->outliers_found, e->outlier_limit,
-                    (long long)e->issues, (long long)x->leaks);
+                    (long long)e->outliers, (long long)e->outliers_found, e->outlier_limit, (long long)e->issues,
+                    (long long)x->leaks);
         const gf_decide_spec *spec = x->decide; /* names of splits are plain words (programs/discover_decide.c) */
         for (int a = 0; a < spec->splits; a++) {
             gf_text_add(t, a ? ",[" : "[");
