@@ -1,4 +1,4 @@
-/* unit_pixel_loops.c - loops over pixels in the form for this CPU (AVX2, AVX-512, NEON) give the bits of the plain ones, which
+/* unit_pixel_loops.c - loops over pixels in the form for this CPU (AVX2, AVX-512) give the bits of the plain ones, which
  * are compiled here once more under other names: all lengths around whole vectors, all colours on a grid, random images.
  */
 #define GF_PORTABLE_PIXELS

@@ -33,9 +33,8 @@ int64_t gf_captions_count(const char *text) {
 
 gf_caption gf_caption_at(const char *text, int64_t k) {
     gf_caption c;
-    for (int64_t i = 0; text && k >= 0 && next_caption(&text, &c); i++) {
+    for (int64_t i = 0; text && k >= 0 && next_caption(&text, &c); i++)
         if (i == k) return c;
-    }
     return (gf_caption){"", 0};
 }
 
@@ -48,29 +47,23 @@ gf_caption gf_caption_draw(const char *text, uint64_t seed, uint32_t epoch, uint
 
 /* ----- a vocabulary ----- */
 
-#define PROGRESS_EVERY 10000
-
-/* gf_dataset_text; a caption too long for the tokenizer is unreadable, too. */
-static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *sample) {
-    char name[256];
-    TRY(gf_dataset_text(err, d, i, sample));
-    const size_t n = sample->text ? strlen(sample->text) : 0;
-    if (n <= GF_WORDS_TEXT_MAX) return GLOFND_OK;
-    gf_dataset_name(d, i, name, sizeof name);
-    GF_FAIL(err, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; the limit is %llu", name, (unsigned long long)n,
-            (unsigned long long)GF_WORDS_TEXT_MAX);
-}
-
+/* Counts the words of a sample. One that is unreadable, or too long for the tokenizer, is counted as such. */
 static glofnd_status add_sample(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *sample, gf_bpe_counts *counts,
                                 gf_captions_read *met) {
     gf_error why = {{0}};
-    const glofnd_status status = read_text(&why, d, i, sample);
+    glofnd_status status = gf_dataset_text(&why, d, i, sample);
+    const size_t n = status == GLOFND_OK && sample->text ? strlen(sample->text) : 0;
+    if (n > GF_WORDS_TEXT_MAX) {
+        char name[256];
+        gf_dataset_name(d, i, name, sizeof name);
+        status = gf_fail(&why, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; the limit is %llu", name,
+                         (unsigned long long)n, (unsigned long long)GF_WORDS_TEXT_MAX);
+    }
     if (status == GLOFND_OK) {
-        const char *text = sample->text;
-        const int64_t n = gf_captions_count(text);
-        if (n == 0) met->without++;
-        met->captions += n;
-        return text ? gf_bpe_counts_add(err, counts, text, strlen(text)) : GLOFND_OK;
+        const int64_t captions = gf_captions_count(sample->text);
+        if (captions == 0) met->without++;
+        met->captions += captions;
+        return sample->text ? gf_bpe_counts_add(err, counts, sample->text, n) : GLOFND_OK;
     }
     FAIL_IF(err, status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
     if (met->unreadable++ == 0) met->first = why;
@@ -85,15 +78,6 @@ glofnd_status gf_captions_require(gf_error *err, const gf_dataset *d) {
     return GLOFND_OK;
 }
 
-static glofnd_status need_words(gf_error *err, const gf_dataset *d, const gf_captions_read *met) {
-    char first[256] = "";
-    if (met->words > 0) return GLOFND_OK;
-    gf_dataset_name(d, 0, first, sizeof first);
-    GF_FAIL(err, GLOFND_E_FORMAT,
-            "no word to learn from: %lld samples have no caption and %lld are unreadable, beginning with '%s'",
-            (long long)met->without, (long long)met->unreadable, first);
-}
-
 glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, const char *path,
                                 void (*progress)(int64_t done, int64_t total), gf_captions_read *met, gf_bpe_learned *out) {
     gf_bpe_counts *counts;
@@ -104,12 +88,18 @@ glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, 
     gf_sample sample = {0};
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
-        if (progress && i % PROGRESS_EVERY == 0) progress(i, n);
+        if (progress && i % 10000 == 0) progress(i, n);
         status = add_sample(err, d, i, &sample, counts, met);
     }
     gf_sample_free(&sample);
     met->words = gf_bpe_counts_words(counts, &met->different);
-    if (status == GLOFND_OK) status = need_words(err, d, met);
+    if (status == GLOFND_OK && met->words == 0) {
+        char first[256] = "";
+        gf_dataset_name(d, 0, first, sizeof first);
+        status = gf_fail(err, GLOFND_E_FORMAT,
+                         "no word to learn from: %lld samples have no caption and %lld are unreadable, beginning with '%s'",
+                         (long long)met->without, (long long)met->unreadable, first);
+    }
     if (status == GLOFND_OK) status = gf_bpe_learn(err, counts, merges, path, out);
     gf_bpe_counts_free(counts);
     return status;

@@ -19,44 +19,26 @@
 static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
                                                    &gf_format_wds,    &gf_format_list,    &gf_format_csv};
 
-/* The name that is most like `name`; NULL: none is. */
-static const char *nearest_format(const char *name) {
-    const char *best = NULL;
-    for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++)
-        if (!best || gf_edit_distance(name, formats[k]->name) < gf_edit_distance(name, best)) best = formats[k]->name;
-    for (int k = 0; gf_known_at(k); k++)
-        if (gf_known_at(k)->read && gf_edit_distance(name, gf_known_at(k)->name) < gf_edit_distance(name, best))
-            best = gf_known_at(k)->name;
-    return best && gf_is_near(name, best) ? best : NULL;
-}
-
+/* The format of this name; or a message with all names, and the one that is most like it. */
 static glofnd_status find_format(gf_error *err, const char *name, const gf_dataset_format **out) {
     char known[400] = "";
+    const char *best = formats[0]->name;
     for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++) {
-        if (strcmp(formats[k]->name, name) == 0) {
-            *out = formats[k];
-            return GLOFND_OK;
-        }
+        *out = formats[k];
+        if (strcmp(formats[k]->name, name) == 0) return GLOFND_OK;
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", k ? ", " : "", formats[k]->name);
+        if (gf_edit_distance(name, formats[k]->name) < gf_edit_distance(name, best)) best = formats[k]->name;
     }
     *out = &gf_format_official;
     if (gf_known_find(name)) return GLOFND_OK;
-    for (int k = 0; gf_known_at(k); k++)
-        if (gf_known_at(k)->read) snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", gf_known_at(k)->name);
-    const char *near = gf_is_folder(name) ? "folder" : nearest_format(name);
+    for (int k = 0; gf_known_at(k); k++) {
+        if (!gf_known_at(k)->read) continue;
+        snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", gf_known_at(k)->name);
+        if (gf_edit_distance(name, gf_known_at(k)->name) < gf_edit_distance(name, best)) best = gf_known_at(k)->name;
+    }
+    const char *near = gf_is_folder(name) ? "folder" : gf_is_near(name, best) ? best : NULL;
     GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; %s%s%s%.60s%sknown are %s", name, near ? "did you mean " : "",
             near ? near : "", near ? ":" : "", gf_is_folder(name) ? name : "", near ? "? " : "", known);
-}
-
-/* The unpacked download of a known dataset, read as class folders, has one or two "classes": images and lists. */
-static void hint_known(gf_dataset *d) {
-    if (d->format != &gf_format_folder || d->info.classes > 2) return;
-    for (int k = 0; gf_known_at(k); k++) {
-        const gf_known_dataset *known = gf_known_at(k);
-        if (known->read && known->mark[0] && strchr(known->mark[0], '.') && gf_known_recognise(known, d->spec.place))
-            gf_dataset_add_note(d, "this looks like the download of %s, which %s:%.300s reads", known->full, known->name,
-                                d->spec.place);
-    }
 }
 
 static glofnd_status open_format(gf_error *err, const char *spec, gf_dataset *d) {
@@ -78,7 +60,12 @@ static glofnd_status open_format(gf_error *err, const char *spec, gf_dataset *d)
     d->info.format = d->format->name;
     TRY(d->format->open(err, d));
     TRY(gf_subset_take(err, d));
-    hint_known(d);
+    /* The unpacked download of a known dataset, read as class folders, has one or two "classes": images and lists. */
+    const gf_known_dataset *like;
+    for (int k = 0; d->format == &gf_format_folder && d->info.classes <= 2 && (like = gf_known_at(k)); k++)
+        if (like->read && like->mark[0] && strchr(like->mark[0], '.') && gf_known_recognise(like, d->spec.place))
+            gf_dataset_add_note(d, "this looks like the download of %s, which %s:%.300s reads", like->full, like->name,
+                                d->spec.place);
     return GLOFND_OK;
 }
 
@@ -246,9 +233,8 @@ glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, 
         s->text_capacity = n + 1;
     }
     size_t used = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (text[i] && text[i] != '\r') s->text_buffer[used++] = text[i];
-    }
     while (used > 0 && (s->text_buffer[used - 1] == '\n' || s->text_buffer[used - 1] == ' ')) used--;
     s->text_buffer[used] = 0;
     s->text = used ? s->text_buffer : NULL;
@@ -314,14 +300,12 @@ glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, 
 
 /* ----- image sizes, from the headers alone ----- */
 
-#define SEGMENTS_MAX 4096 /* of a JPEG before its frame */
-
 typedef struct source { /* an encoded image inside an open file */
     int fd;
     gf_span span;
 } source;
 
-static int get(const source *s, uint64_t at, uint8_t *out, size_t n) {
+static int read_bytes(const source *s, uint64_t at, uint8_t *out, size_t n) {
     if (at > s->span.size || n > s->span.size - at || at > INT64_MAX - s->span.at) return 0;
     return gf_file_read_at(NULL, s->fd, "", s->span.at + at, out, n) == GLOFND_OK;
 }
@@ -330,29 +314,25 @@ static int big16(const uint8_t *p) { return p[0] << 8 | p[1]; }
 
 static int png_size(const source *s, int *width, int *height) {
     uint8_t b[24];
-    if (!get(s, 0, b, sizeof b) || memcmp(b + 12, "IHDR", 4) != 0 || b[16] || b[20]) return 0;
+    if (!read_bytes(s, 0, b, sizeof b) || memcmp(b + 12, "IHDR", 4) != 0 || b[16] || b[20]) return 0;
     *width = b[17] << 16 | big16(b + 18);
     *height = b[21] << 16 | big16(b + 22);
     return 1;
-}
-
-/* SOF0 to SOF15: all markers that begin a frame, without tables (C4, CC) and C8. */
-static int is_frame(uint8_t marker) {
-    return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
 /* Skips from segment to segment up to the frame. */
 static int jpeg_size(const source *s, int *width, int *height) {
     uint8_t b[9];
     uint64_t at = 2;
-    for (int k = 0; k < SEGMENTS_MAX && get(s, at, b, 4) && b[0] == 0xff; k++) {
+    for (int k = 0; k < 4096 /* segments */ && read_bytes(s, at, b, 4) && b[0] == 0xff; k++) {
         if (b[1] == 0xff) { /* a fill byte */
             at++;
             continue;
         }
         if (b[1] == 0xd9 || b[1] == 0xda || big16(b + 2) < 2) return 0;
-        if (is_frame(b[1])) {
-            if (!get(s, at, b, sizeof b)) return 0;
+        /* SOF0 to SOF15 begin a frame, without tables (C4, CC) and C8. */
+        if (b[1] >= 0xc0 && b[1] <= 0xcf && b[1] != 0xc4 && b[1] != 0xc8 && b[1] != 0xcc) {
+            if (!read_bytes(s, at, b, sizeof b)) return 0;
             *height = big16(b + 5);
             *width = big16(b + 7);
             return 1;
@@ -362,15 +342,13 @@ static int jpeg_size(const source *s, int *width, int *height) {
     return 0;
 }
 
-static int little24(const uint8_t *p) { return p[0] | p[1] << 8 | p[2] << 16; }
-
 /* The first chunk says which of the three forms it is. */
 static int webp_size(const source *s, int *width, int *height) {
     uint8_t b[30];
-    if (!get(s, 0, b, sizeof b) || memcmp(b + 8, "WEBP", 4) != 0) return 0;
+    if (!read_bytes(s, 0, b, sizeof b) || memcmp(b + 8, "WEBP", 4) != 0) return 0;
     if (memcmp(b + 12, "VP8X", 4) == 0) {
-        *width = little24(b + 24) + 1;
-        *height = little24(b + 27) + 1;
+        *width = (b[24] | b[25] << 8 | b[26] << 16) + 1;
+        *height = (b[27] | b[28] << 8 | b[29] << 16) + 1;
     } else if (memcmp(b + 12, "VP8L", 4) == 0 && b[20] == 0x2f) {
         const uint32_t x = b[21] | (uint32_t)b[22] << 8 | (uint32_t)b[23] << 16 | (uint32_t)b[24] << 24;
         *width = (int)(x & 0x3fff) + 1;
@@ -382,47 +360,41 @@ static int webp_size(const source *s, int *width, int *height) {
     return 1;
 }
 
-static int size_in(const source *s, int *width, int *height) {
+/* Width and height of the image in a file, or in a span of it; *bytes (may be NULL): its size. */
+static int probe_file(const char *path, gf_span span, int *width, int *height, uint64_t *bytes) {
+    gf_file_stamp stamp;
+    source s = {.fd = -1, .span = span};
     uint8_t b[8];
-    if (!get(s, 0, b, sizeof b)) return 0;
-    const int found = memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0 ? png_size(s, width, height)
-                      : memcmp(b, "\xff\xd8\xff", 3) == 0    ? jpeg_size(s, width, height)
-                      : memcmp(b, "RIFF", 4) == 0            ? webp_size(s, width, height)
-                                                             : 0;
+    if (gf_file_open(NULL, path, &s.fd, &stamp) != GLOFND_OK) return 0;
+    const int found = !read_bytes(&s, 0, b, sizeof b)          ? 0
+                      : memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0 ? png_size(&s, width, height)
+                      : memcmp(b, "\xff\xd8\xff", 3) == 0      ? jpeg_size(&s, width, height)
+                      : memcmp(b, "RIFF", 4) == 0              ? webp_size(&s, width, height)
+                                                               : 0;
+    close(s.fd);
+    if (bytes) *bytes = span.size == UINT64_MAX ? stamp.size : span.size;
     return found && *width > 0 && *height > 0 && *width <= GF_IMAGE_SIDE_MAX && *height <= GF_IMAGE_SIDE_MAX;
 }
 
-static int size_of(const gf_dataset *d, int64_t i, int *width, int *height) {
+static int probe_sample(const gf_dataset *d, int64_t i, int *width, int *height, uint64_t *bytes) {
     char path[PATH_MAX];
-    source s = {.fd = -1};
-    if (d->format->find(NULL, d, gf_dataset_row(d, i), path, sizeof path, &s.span) != GLOFND_OK) return 0;
-    if (gf_file_open(NULL, path, &s.fd, NULL) != GLOFND_OK) return 0;
-    const int found = size_in(&s, width, height);
-    close(s.fd);
-    return found;
-}
-
-static int measure(const char *path, gf_span span, int64_t *pixels, uint64_t *bytes) {
-    gf_file_stamp stamp;
-    source s = {.fd = -1, .span = span};
-    int width, height;
-    if (gf_file_open(NULL, path, &s.fd, &stamp) != GLOFND_OK) return 0;
-    const int found = size_in(&s, &width, &height);
-    close(s.fd);
-    if (found) *pixels = (int64_t)width * height, *bytes = span.size == UINT64_MAX ? stamp.size : span.size;
-    return found;
+    gf_span span;
+    return d->format->find(NULL, d, gf_dataset_row(d, i), path, sizeof path, &span) == GLOFND_OK &&
+           probe_file(path, span, width, height, bytes);
 }
 
 int gf_dataset_image_size(const gf_dataset *d, int64_t i, int64_t *pixels, uint64_t *bytes) {
-    char path[PATH_MAX];
-    gf_span span;
-    if (i < 0 || i >= d->info.n || !d->format->find) return 0;
-    return d->format->find(NULL, d, gf_dataset_row(d, i), path, sizeof path, &span) == GLOFND_OK &&
-           measure(path, span, pixels, bytes);
+    int width, height;
+    if (!within(d, i) || !d->format->find || !probe_sample(d, i, &width, &height, bytes)) return 0;
+    *pixels = (int64_t)width * height;
+    return 1;
 }
 
 int gf_image_file_size(const char *path, int64_t *pixels, uint64_t *bytes) {
-    return measure(path, (gf_span){.size = UINT64_MAX}, pixels, bytes);
+    int width, height;
+    if (!probe_file(path, (gf_span){.size = UINT64_MAX}, &width, &height, bytes)) return 0;
+    *pixels = (int64_t)width * height;
+    return 1;
 }
 
 gf_sizes gf_dataset_sizes(const gf_dataset *d) {
@@ -434,14 +406,9 @@ gf_sizes gf_dataset_sizes(const gf_dataset *d) {
     for (int64_t k = 0; k < count && !s.other_width; k++) {
         int width, height;
         s.probed++;
-        if (!size_of(d, info.n / count * k + info.n % count * k / count, &width, &height)) continue;
-        if (s.read++ == 0) {
-            s.width = width;
-            s.height = height;
-        } else if (width != s.width || height != s.height) {
-            s.other_width = width;
-            s.other_height = height;
-        }
+        if (!probe_sample(d, info.n / count * k + info.n % count * k / count, &width, &height, NULL)) continue;
+        if (s.read++ == 0) s.width = width, s.height = height;
+        else if (width != s.width || height != s.height) s.other_width = width, s.other_height = height;
     }
     return s;
 }

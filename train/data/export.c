@@ -17,8 +17,6 @@
 #include "io/blockfile.h"
 #include "util/text.h"
 
-#define DEFAULT_PER_SHARD 10000
-
 typedef struct exporter {
     gf_error *err;
     const gf_dataset *d;
@@ -35,8 +33,6 @@ typedef struct exporter {
     FILE *captions;
 } exporter;
 
-/* ----- folders and names ----- */
-
 static glofnd_status path_in(exporter *x, char out[PATH_MAX], const char *name) {
     return gf_path_join(x->err, out, x->e->folder, name);
 }
@@ -47,33 +43,14 @@ static glofnd_status make_folder(gf_error *err, const char *path) {
     return GLOFND_OK;
 }
 
-static glofnd_status make_empty_folder(gf_error *err, const char *path) {
-    TRY(make_folder(err, path));
-    DIR *dir = opendir(path);
-    FAIL_IF(err, !dir, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
-    int entries = 0;
-    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
-        entries += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    closedir(dir);
-    FAIL_IF(err, entries > 0, GLOFND_E_ARGUMENT, "the folder '%.400s' is not empty; nothing is written into it", path);
-    return GLOFND_OK;
-}
-
-/* 1: folder: would not take a folder of this name for a class. */
-static int is_reserved(const char *name, int32_t classes) {
-    static const char *const words[] = {GF_UNLABELLED, "test", "val", "train"};
-    for (size_t k = 0; k < 4; k++) {
-        if (strcmp(name, words[k]) == 0 && (k < 3 || classes == 1)) return 1;
-    }
-    return 0;
-}
-
 /* Names can be folders unchanged if reading them again gives the same labels: sorted, and valid as file names. */
 static int names_are_plain(const gf_dataset *d, int32_t classes) {
     for (int32_t c = 0; c < classes; c++) {
         const char *name = gf_dataset_class(d, c), *before = c > 0 ? gf_dataset_class(d, c - 1) : "";
         if (!name || name[0] == '.' || strchr(name, '/') || strlen(name) > 200 || strcmp(before, name) >= 0) return 0;
-        if (is_reserved(name, classes)) return 0;
+        /* folder: takes these for something else than a class */
+        if (strcmp(name, GF_UNLABELLED) == 0 || strcmp(name, "test") == 0 || strcmp(name, "val") == 0) return 0;
+        if (strcmp(name, "train") == 0 && classes == 1) return 0;
     }
     return 1;
 }
@@ -83,12 +60,9 @@ static void class_folder(const exporter *x, int32_t label, char out[NAME_MAX + 1
     if (label < 0) snprintf(out, NAME_MAX + 1, GF_UNLABELLED);
     else if (x->plain_names) snprintf(out, NAME_MAX + 1, "%s", name);
     else snprintf(out, NAME_MAX + 1, "%07d%s%.200s", label, name ? " " : "", name ? name : "");
-    for (char *p = out; *p; p++) {
+    for (char *p = out; *p; p++)
         if (*p == '/') *p = '_';
-    }
 }
-
-/* ----- one sample ----- */
 
 /* A field in quotes, those in it doubled; `tab` takes the place of tabs. */
 static void put_quoted(FILE *f, const char *text, size_t n, char tab) {
@@ -98,19 +72,6 @@ static void put_quoted(FILE *f, const char *text, size_t n, char tab) {
         fputc(*p == '\t' ? tab : *p, f);
     }
     fputc('"', f);
-}
-
-/* A row per caption, as open_clip's lists have. */
-static void put_captions(FILE *f, const char *file, const char *text) {
-    const int64_t n = gf_captions_count(text);
-    for (int64_t k = 0; k < n; k++) {
-        const gf_caption c = gf_caption_at(text, k);
-        if (strpbrk(file, "\t\r\n\"")) put_quoted(f, file, strlen(file), '\t');
-        else fputs(file, f);
-        fputc('\t', f);
-        put_quoted(f, c.text, c.n, ' ');
-        fputc('\n', f);
-    }
 }
 
 static glofnd_status write_to_folder(exporter *x, int64_t i) {
@@ -125,7 +86,18 @@ static glofnd_status write_to_folder(exporter *x, int64_t i) {
     }
     TRY(path_in(x, path, name));
     TRY(gf_file_write(x->err, path, x->png, x->png_size));
-    if (x->captions) put_captions(x->captions, name, x->sample.text);
+    if (x->captions) {
+        /* A row per caption, as open_clip's lists have. */
+        FILE *f = x->captions;
+        for (int64_t k = 0; k < gf_captions_count(x->sample.text); k++) {
+            const gf_caption c = gf_caption_at(x->sample.text, k);
+            if (strpbrk(name, "\t\r\n\"")) put_quoted(f, name, strlen(name), '\t');
+            else fputs(name, f);
+            fputc('\t', f);
+            put_quoted(f, c.text, c.n, ' ');
+            fputc('\n', f);
+        }
+    }
     return GLOFND_OK;
 }
 
@@ -150,7 +122,7 @@ static glofnd_status end_shard(exporter *x) {
 
 static glofnd_status write_to_shard(exporter *x, int64_t i) {
     char name[64], label[32];
-    const int64_t per_shard = x->e->per_shard > 0 ? x->e->per_shard : DEFAULT_PER_SHARD;
+    const int64_t per_shard = x->e->per_shard > 0 ? x->e->per_shard : 10000;
     if (x->shard_path[0] && x->in_shard == per_shard) TRY(end_shard(x));
     if (!x->shard_path[0]) {
         char shard_name[64];
@@ -191,40 +163,37 @@ static glofnd_status write_sample(exporter *x, int64_t i) {
     return written;
 }
 
-/* ----- all ----- */
-
-static int has_names(const exporter *x) {
-    int32_t c = 0;
-    while (c < x->info.classes && !gf_dataset_class(x->d, c)) c++;
-    return c < x->info.classes;
-}
-
-/* A line per class, empty where it has no name. Class folders always need it: their own names may be made up. */
-static glofnd_status write_class_names(exporter *x) {
-    char path[PATH_MAX];
-    if (x->info.classes == 0 || (x->e->form == GF_EXPORT_WDS && !has_names(x))) return GLOFND_OK;
-    TRY(path_in(x, path, "classnames.txt"));
-    gf_writer w;
-    TRY(gf_writer_open(x->err, &w, path));
-    for (int32_t c = 0; c < x->info.classes; c++) {
-        const char *name = gf_dataset_class(x->d, c);
-        for (; name && *name; name++) gf_put(&w, *name == '\n' ? " " : name, 1);
-        gf_put(&w, "\n", 1);
-    }
-    return gf_writer_finish(&w);
-}
-
 static glofnd_status write_all(exporter *x, int64_t count) {
-    TRY(make_empty_folder(x->err, x->e->folder));
-    TRY(write_class_names(x));
+    gf_error *err = x->err;
+    char path[PATH_MAX], folder[NAME_MAX + 1];
+    TRY(make_folder(err, x->e->folder));
+    DIR *dir = opendir(x->e->folder);
+    FAIL_IF(err, !dir, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", x->e->folder, strerror(errno));
+    int entries = 0, named = 0;
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        entries += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(dir);
+    FAIL_IF(err, entries > 0, GLOFND_E_ARGUMENT, "the folder '%.400s' is not empty; nothing is written into it", x->e->folder);
+    /* A line per class, empty where it has no name. Class folders always need it: their own names may be made up. */
+    for (int32_t c = 0; c < x->info.classes && !named; c++) named = gf_dataset_class(x->d, c) != NULL;
+    if (x->info.classes != 0 && (x->e->form != GF_EXPORT_WDS || named)) {
+        TRY(path_in(x, path, "classnames.txt"));
+        gf_writer w;
+        TRY(gf_writer_open(err, &w, path));
+        for (int32_t c = 0; c < x->info.classes; c++) {
+            const char *name = gf_dataset_class(x->d, c);
+            for (; name && *name; name++) gf_put(&w, *name == '\n' ? " " : name, 1);
+            gf_put(&w, "\n", 1);
+        }
+        TRY(gf_writer_finish(&w));
+    }
     if (x->e->form == GF_EXPORT_FOLDER) {
         /* All class folders at once, so that a class without samples keeps its number. */
-        char path[PATH_MAX], name[NAME_MAX + 1];
         x->plain_names = names_are_plain(x->d, x->info.classes);
         for (int32_t c = 0; c < x->info.classes; c++) {
-            class_folder(x, c, name);
-            TRY(path_in(x, path, name));
-            TRY(make_folder(x->err, path));
+            class_folder(x, c, folder);
+            TRY(path_in(x, path, folder));
+            TRY(make_folder(err, path));
         }
         if (x->info.has_text) {
             TRY(path_in(x, path, "captions.csv"));
@@ -247,13 +216,6 @@ static glofnd_status write_all(exporter *x, int64_t count) {
     return GLOFND_OK;
 }
 
-static void write_spec(const exporter *x) {
-    gf_export_result *out = x->out;
-    if (x->e->form == GF_EXPORT_FOLDER) snprintf(out->spec, sizeof out->spec, "folder:%s", x->e->folder);
-    else if (out->shards == 1) snprintf(out->spec, sizeof out->spec, "wds:%s/shard-000000.tar", x->e->folder);
-    else snprintf(out->spec, sizeof out->spec, "wds:%s/shard-{000000..%06lld}.tar", x->e->folder, (long long)out->shards - 1);
-}
-
 glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_export *e, gf_export_result *out) {
     const gf_dataset_info info = gf_dataset_describe(d);
     *out = (gf_export_result){0};
@@ -266,14 +228,18 @@ glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_exp
     if (x.captions) fclose(x.captions);
     free(x.png);
     gf_sample_free(&x.sample);
-    if (status == GLOFND_OK) write_spec(&x);
+    if (status == GLOFND_OK) {
+        if (e->form == GF_EXPORT_FOLDER) snprintf(out->spec, sizeof out->spec, "folder:%s", e->folder);
+        else if (out->shards == 1) snprintf(out->spec, sizeof out->spec, "wds:%s/shard-000000.tar", e->folder);
+        else snprintf(out->spec, sizeof out->spec, "wds:%s/shard-{000000..%06lld}.tar", e->folder, (long long)out->shards - 1);
+    }
     return status;
 }
 
 /* ----- contact sheet ----- */
 
 /* Nearest pixels, proportions kept. */
-static void paste(gf_image *to, int left, int top, int cell, const gf_image *m) {
+static void paste_image(gf_image *to, int left, int top, int cell, const gf_image *m) {
     const int longer = m->width > m->height ? m->width : m->height;
     const int w = (int)((int64_t)m->width * cell / longer), h = (int)((int64_t)m->height * cell / longer);
     for (int y = 0; y < h; y++) {
@@ -295,7 +261,7 @@ glofnd_status gf_dataset_sheet(gf_error *err, const gf_dataset *d, int64_t first
     glofnd_status status = GLOFND_OK;
     for (int k = 0; k < rows * columns && first + k < gf_dataset_describe(d).n && status != GLOFND_E_MEMORY; k++) {
         status = gf_dataset_read(err, d, first + k, 0, &s);
-        if (status == GLOFND_OK) paste(out, 2 + k % columns * (cell + 2), 2 + k / columns * (cell + 2), cell, &s.image);
+        if (status == GLOFND_OK) paste_image(out, 2 + k % columns * (cell + 2), 2 + k / columns * (cell + 2), cell, &s.image);
     }
     gf_sample_free(&s);
     return status == GLOFND_E_MEMORY ? status : GLOFND_OK;

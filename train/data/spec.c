@@ -16,15 +16,6 @@ static int begins_option(const char *s) {
     return p > s && *p == '=';
 }
 
-/* The '?' before the options, or NULL. */
-static char *find_options(char *place) {
-    for (char *p = place + strlen(place); p > place;) {
-        p--;
-        if (*p == '?' && begins_option(p + 1)) return p;
-    }
-    return NULL;
-}
-
 /* Cuts `list` at every `separator`. */
 static glofnd_status add_options(gf_error *err, gf_spec *s, char *list, char separator) {
     while (list && *list) {
@@ -38,8 +29,7 @@ static glofnd_status add_options(gf_error *err, gf_spec *s, char *list, char sep
         FAIL_IF(err, s->options == GF_SPEC_OPTIONS, GLOFND_E_OPTION, "data '%.60s': more than %d options", s->format,
                 GF_SPEC_OPTIONS);
         s->option[s->options].key = list;
-        s->option[s->options].value = equals + 1;
-        s->options++;
+        s->option[s->options++].value = equals + 1;
         list = next;
     }
     return GLOFND_OK;
@@ -66,10 +56,13 @@ static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
     if (!*colon) return GLOFND_OK;
     *colon = 0;
     s->place = colon + 1;
-    char *question = find_options(colon + 1);
-    if (!question) return GLOFND_OK;
-    *question = 0;
-    return add_options(err, s, question + 1, '&');
+    /* The last '?' before an option; globs may have others. */
+    for (char *p = colon + strlen(colon + 1); p > colon; p--)
+        if (*p == '?' && begins_option(p + 1)) {
+            *p = 0;
+            return add_options(err, s, p + 1, '&');
+        }
+    return GLOFND_OK;
 }
 
 glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out) {
@@ -95,12 +88,10 @@ glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *
         int found = 0;
         for (const char *const *k = known; *k; k++) found |= strcmp(*k, s->option[i].key) == 0;
         if (found) continue;
-        char names[200];
-        const char *const *at = known;
+        char names[200] = "";
         size_t used = 0;
-        names[0] = 0;
-        for (; *at && used < sizeof names; at++)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", *at);
+        for (const char *const *k = known; *k && used < sizeof names; k++)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", *k);
         GF_FAIL(err, GLOFND_E_OPTION, "data '%.60s' has no option '%.60s'; it has: %s", s->format, s->option[i].key,
                 names[0] ? names : "none");
     }
@@ -108,9 +99,8 @@ glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *
 }
 
 const char *gf_spec_value(const gf_spec *s, const char *key) {
-    for (int i = 0; i < s->options; i++) {
+    for (int i = 0; i < s->options; i++)
         if (strcmp(s->option[i].key, key) == 0) return s->option[i].value;
-    }
     return NULL;
 }
 

@@ -36,26 +36,22 @@ static glofnd_status corrupt(gf_error *err, const gf_tar *t, uint64_t at, const 
     return gf_fail(err, GLOFND_E_FORMAT, "'%.350s' is not a valid tar: %s at byte %llu", t->path, why, (unsigned long long)at);
 }
 
-/* ----- fields of a header ----- */
-
 /* Octal digits, or big-endian binary if the first bit is set (a negative one is too large). 0: neither, or too large. */
-static int number(const uint8_t *p, int width, uint64_t *out) {
+static int read_number(const uint8_t *p, int width, uint64_t *out) {
     uint64_t x = 0;
+    int i = 0, digits = 0;
     if (p[0] & 0x80) {
-        x = p[0] & 0x7f;
-        for (int i = 1; i < width; i++) {
+        for (x = p[0] & 0x7f, i = 1; i < width; i++) {
             if (x >> 56) return 0;
             x = x << 8 | p[i];
         }
         *out = x;
         return 1;
     }
-    int i = 0, digits = 0;
     while (i < width && p[i] == ' ') i++;
     for (; i < width && p[i] >= '0' && p[i] <= '7'; i++, digits++) x = x << 3 | (uint64_t)(p[i] - '0');
-    for (; i < width; i++) {
+    for (; i < width; i++)
         if (p[i] != ' ' && p[i] != 0) return 0;
-    }
     *out = x;
     return digits > 0;
 }
@@ -67,9 +63,8 @@ static unsigned checksum(const uint8_t *block) {
 }
 
 static int is_zero(const uint8_t *block) {
-    for (int i = 0; i < BLOCK; i++) {
+    for (int i = 0; i < BLOCK; i++)
         if (block[i]) return 0;
-    }
     return 1;
 }
 
@@ -83,8 +78,6 @@ static char *header_name(const uint8_t *block) {
     return out;
 }
 
-/* ----- extra headers ----- */
-
 /* A record's text is not a string: it ends by its length, or at a zero byte before that. */
 static int set_name(overrides *o, const char *text, size_t n) {
     const char *end = memchr(text, 0, n);
@@ -97,7 +90,7 @@ static int set_name(overrides *o, const char *text, size_t n) {
     return 1;
 }
 
-static int decimal(const char *text, size_t n, uint64_t *out) {
+static int read_decimal(const char *text, size_t n, uint64_t *out) {
     uint64_t x = 0;
     for (size_t i = 0; i < n; i++) {
         if (text[i] < '0' || text[i] > '9' || x > (UINT64_MAX - 9) / 10) return 0;
@@ -111,7 +104,7 @@ static int decimal(const char *text, size_t n, uint64_t *out) {
 static int pax_record(const char **text, const char *end, overrides *o) {
     const char *space = memchr(*text, ' ', (size_t)(end - *text));
     uint64_t length;
-    if (!space || !decimal(*text, (size_t)(space - *text), &length)) return 0;
+    if (!space || !read_decimal(*text, (size_t)(space - *text), &length)) return 0;
     if (length > (uint64_t)(end - *text) || length < (uint64_t)(space - *text) + 3) return 0;
     const char *last = *text + length - 1, *key = space + 1, *equals = memchr(key, '=', (size_t)(last - key));
     if (*last != '\n' || !equals) return 0;
@@ -119,7 +112,7 @@ static int pax_record(const char **text, const char *end, overrides *o) {
     if (key_bytes == 4 && memcmp(key, "path", 4) == 0 && !set_name(o, equals + 1, value_bytes)) return 0;
     if (key_bytes == 4 && memcmp(key, "size", 4) == 0) {
         o->has_size = 1;
-        if (!decimal(equals + 1, value_bytes, &o->size)) return 0;
+        if (!read_decimal(equals + 1, value_bytes, &o->size)) return 0;
     }
     if (key_bytes > 10 && memcmp(key, "GNU.sparse", 10) == 0) return 0;
     *text = last + 1;
@@ -134,47 +127,17 @@ static glofnd_status read_extra(gf_error *err, const gf_tar *t, char type, uint6
     if (status == GLOFND_OK && type == 'L' && !set_name(o, text, (size_t)size))
         status = corrupt(err, t, at, "a name without memory for it");
     const char *p = text;
-    while (status == GLOFND_OK && type == 'x' && p < text + size) {
+    while (status == GLOFND_OK && type == 'x' && p < text + size)
         if (!pax_record(&p, text + size, o)) status = corrupt(err, t, at, "a corrupt or unsupported pax header");
-    }
     free(text);
     return status;
 }
-
-/* ----- the end ----- */
 
 static glofnd_status cut_short(gf_error *err, const gf_tar *t, const char *where) {
     return gf_fail(err, GLOFND_E_FORMAT,
                    "'%.300s' is cut short: it ends at byte %llu, %s; copy or download it again, or leave it "
                    "out of the pattern",
                    t->path, (unsigned long long)t->size, where);
-}
-
-/* A zero block is at t->next: the rest must be zeros, too. */
-static glofnd_status check_end(gf_error *err, const gf_tar *t) {
-    uint8_t block[BLOCK];
-    FAIL_IF(err, t->size - t->next > END_MAX, GLOFND_E_FORMAT,
-            "'%.300s' is not complete: from byte %llu on it is zeros, for %llu "
-            "bytes; copy or download it again, or leave it out of the pattern",
-            t->path, (unsigned long long)t->next, (unsigned long long)(t->size - t->next));
-    for (uint64_t at = t->next; at < t->size; at += BLOCK) {
-        const size_t n = t->size - at < BLOCK ? (size_t)(t->size - at) : BLOCK;
-        memset(block, 0, sizeof block);
-        TRY(gf_file_read_at(err, t->fd, t->path, at, block, n));
-        FAIL_IF(err, !is_zero(block), GLOFND_E_FORMAT,
-                "'%.350s' continues after its end mark, at byte %llu: two tars in one file? "
-                "Give each its own",
-                t->path, (unsigned long long)at);
-    }
-    return GLOFND_OK;
-}
-
-/* The file ends where a header would begin. */
-static glofnd_status end_without_mark(gf_error *err, gf_tar *t) {
-    FAIL_IF(err, t->size == 0, GLOFND_E_FORMAT,
-            "'%.350s' is empty, 0 bytes; copy or download it again, or leave it out of the pattern", t->path);
-    t->no_end_mark = 1;
-    return GLOFND_OK;
 }
 
 /* ----- members ----- */
@@ -192,8 +155,9 @@ static glofnd_status parse_header(gf_error *err, const gf_tar *t, const override
     FAIL_IF(err, block[0] == 0x1f && block[1] == 0x8b && t->next == 0, GLOFND_E_UNSUPPORTED,
             "'%.350s' is compressed by gzip; unpack it with gunzip: samples are read out of order", t->path);
     uint64_t sum;
-    if (!number(block + SUM_AT, 8, &sum) || sum != checksum(block)) return corrupt(err, t, t->next, "a wrong header checksum");
-    if (!number(block + SIZE_AT, 12, &h->size)) return corrupt(err, t, t->next, "a wrong size field");
+    if (!read_number(block + SUM_AT, 8, &sum) || sum != checksum(block))
+        return corrupt(err, t, t->next, "a wrong header checksum");
+    if (!read_number(block + SIZE_AT, 12, &h->size)) return corrupt(err, t, t->next, "a wrong size field");
     h->type = (char)block[TYPE_AT];
     if (o->has_size && h->type != 'x' && h->type != 'g' && h->type != 'L' && h->type != 'K') h->size = o->size;
     h->at = t->next + BLOCK;
@@ -204,20 +168,40 @@ static glofnd_status parse_header(gf_error *err, const gf_tar *t, const override
 static glofnd_status read_header(gf_error *err, gf_tar *t, const overrides *o, uint8_t block[BLOCK], header *h) {
     char where[80];
     *h = (header){.end = t->next == t->size};
-    if (h->end) return end_without_mark(err, t);
+    if (h->end) {
+        /* The file ends where a header would begin. */
+        FAIL_IF(err, t->size == 0, GLOFND_E_FORMAT,
+                "'%.350s' is empty, 0 bytes; copy or download it again, or leave it out of the pattern", t->path);
+        t->no_end_mark = 1;
+        return GLOFND_OK;
+    }
     const int whole = t->size - t->next >= BLOCK;
     memset(block, 0, BLOCK);
     TRY(gf_file_read_at(err, t->fd, t->path, t->next, block, whole ? BLOCK : (size_t)(t->size - t->next)));
     h->end = is_zero(block);
-    if (h->end) return check_end(err, t);
+    if (h->end) {
+        /* A zero block is at t->next: the rest must be zeros, too. */
+        FAIL_IF(err, t->size - t->next > END_MAX, GLOFND_E_FORMAT,
+                "'%.300s' is not complete: from byte %llu on it is zeros, for %llu "
+                "bytes; copy or download it again, or leave it out of the pattern",
+                t->path, (unsigned long long)t->next, (unsigned long long)(t->size - t->next));
+        for (uint64_t at = t->next; at < t->size; at += BLOCK) {
+            const size_t n = t->size - at < BLOCK ? (size_t)(t->size - at) : BLOCK;
+            memset(block, 0, BLOCK);
+            TRY(gf_file_read_at(err, t->fd, t->path, at, block, n));
+            FAIL_IF(err, !is_zero(block), GLOFND_E_FORMAT,
+                    "'%.350s' continues after its end mark, at byte %llu: two tars in one file? "
+                    "Give each its own",
+                    t->path, (unsigned long long)at);
+        }
+        return GLOFND_OK;
+    }
     if (!whole) return cut_short(err, t, "inside a header");
     TRY(parse_header(err, t, o, block, h));
     snprintf(where, sizeof where, "inside the member that begins at byte %llu", (unsigned long long)t->next);
     if (h->size > t->size - h->at || whole_blocks(h->size) > t->size - h->at) return cut_short(err, t, where);
     return GLOFND_OK;
 }
-
-static int is_regular(char type) { return type == '0' || type == 0 || type == '7'; }
 
 static glofnd_status next_member(gf_error *err, gf_tar *t, overrides *o, gf_tar_member *m) {
     uint8_t block[BLOCK];
@@ -232,7 +216,7 @@ static glofnd_status next_member(gf_error *err, gf_tar *t, overrides *o, gf_tar_
             continue;
         }
         if (h.type == 'K' || h.type == 'g') continue;
-        if (is_regular(h.type)) {
+        if (h.type == '0' || h.type == 0 || h.type == '7') { /* a regular file */
             gf_tar_end(t);
             t->name = o->name ? o->name : header_name(block);
             o->name = NULL;

@@ -62,10 +62,9 @@ glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, 
     if (status == GLOFND_OK) status = gf_features_alloc(err, held, d.count, f->dim);
     if (status == GLOFND_OK) {
         int64_t kept = 0, moved = 0;
-        for (int64_t i = 0; i < f->n; i++) {
+        for (int64_t i = 0; i < f->n; i++)
             if (chosen[i]) copy_row(held, moved++, f, i);
             else copy_row(f, kept++, f, i);
-        }
         f->n = kept;
     }
     free(chosen);

@@ -69,9 +69,8 @@ static int is_strength(double x) { return x >= 0 && x <= 100; }
 /* ----- Scratch ----- */
 
 void gf_augment_levels(const gf_augment *a, float level[3][256]) {
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < 3; c++)
         for (int i = 0; i < 256; i++) level[c][i] = ((float)i / 255.0f - a->mean[c]) / a->std[c];
-    }
 }
 
 glofnd_status gf_augment_scratch_create(gf_error *err, const gf_augment *a, gf_augment_scratch **out) {
@@ -159,9 +158,8 @@ gf_view gf_augment_draw(const gf_augment *a, gf_rng *r, int width, int height) {
         }
         for (int i = 0; i < 3; i++) v.factor[i] = gf_rng_range(r, fmax(0, 1 - strength[i]), 1 + strength[i]);
         v.factor[3] = gf_rng_range(r, -a->hue, a->hue);
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4; i++)
             if (strength[v.order[i]] == 0) v.order[i] = -1;
-        }
     }
     v.gray = gf_rng_uniform(r) < a->gray_p;
     if (gf_rng_uniform(r) < a->blur_p) v.sigma = gf_rng_range(r, a->blur_min, a->blur_max);

@@ -22,8 +22,7 @@ GF_LANES_BODY int blend(int base, int value, float factor) {
 }
 
 GF_LANES_BODY void blend_level_body(uint8_t *restrict x, size_t n, int level, float factor) {
-    for (size_t i = GF_NEON_DOES(gf_neon_blend_level(x, n, level, factor)); i < n; i++)
-        x[i] = (uint8_t)blend(level, x[i], factor);
+    for (size_t i = 0; i < n; i++) x[i] = (uint8_t)blend(level, x[i], factor);
 }
 GF_LANES(static, blend_level, (uint8_t *restrict x, size_t n, int level, float factor), (x, n, level, factor))
 
@@ -35,7 +34,7 @@ enum { CHUNK = 4096 }; /* sums of so many gray levels fit 32 bits */
 
 GF_LANES_BODY void add_luma_body(const uint8_t *restrict red, const uint8_t *restrict green, const uint8_t *restrict blue,
                                  size_t n, uint64_t *sum) {
-    for (size_t at = GF_NEON_DOES(gf_neon_add_luma(red, green, blue, n, sum)); at < n; at += CHUNK) {
+    for (size_t at = 0; at < n; at += CHUNK) {
         const size_t end = n - at < CHUNK ? n : at + CHUNK;
         int32_t part = 0;
         for (size_t i = at; i < end; i++) part += luma(red[i], green[i], blue[i]);
@@ -56,7 +55,7 @@ void gf_color_contrast(uint8_t *planes, size_t n, double factor) {
 /* ----- Saturation and gray ----- */
 
 GF_LANES_BODY void saturate_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n, float factor) {
-    for (size_t i = GF_NEON_DOES(gf_neon_saturate(red, green, blue, n, factor)); i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const int level = luma(red[i], green[i], blue[i]);
         red[i] = (uint8_t)blend(level, red[i], factor);
         green[i] = (uint8_t)blend(level, green[i], factor);
@@ -71,8 +70,7 @@ void gf_color_saturation(uint8_t *planes, size_t n, double factor) {
 }
 
 GF_LANES_BODY void gray_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n) {
-    for (size_t i = GF_NEON_DOES(gf_neon_gray(red, green, blue, n)); i < n; i++)
-        red[i] = green[i] = blue[i] = (uint8_t)luma(red[i], green[i], blue[i]);
+    for (size_t i = 0; i < n; i++) red[i] = green[i] = blue[i] = (uint8_t)luma(red[i], green[i], blue[i]);
 }
 GF_LANES(static, gray, (uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n), (red, green, blue, n))
 
@@ -150,7 +148,7 @@ GF_LANES_BODY void choose(uint8_t *restrict out, const hsv *restrict in, const l
 GF_LANES_BODY void shift_hue_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n, int shift) {
     hsv colour;
     levels x;
-    for (size_t at = GF_NEON_DOES(gf_neon_shift_hue(red, green, blue, n, shift)); at < n; at += BLOCK) {
+    for (size_t at = 0; at < n; at += BLOCK) {
         const size_t count = n - at < BLOCK ? n - at : BLOCK;
         to_hsv(&colour, red + at, green + at, blue + at, count, shift);
         to_levels(&x, &colour, count);
@@ -189,12 +187,10 @@ gf_box gf_blur_box(double sigma) {
 /* out[n] from in[n] and the border around it. */
 GF_LANES_BODY void box_row_body(uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, size_t n, gf_box b) {
     const int r = b.radius;
-    const size_t done = GF_NEON_DOES(gf_neon_box(out, in, n, 0, 0, r, b.inner, b.outer));
-    for (size_t i = done; i < n; i++) sum[i] = in[i];
-    for (int d = 1; d <= r; d++) {
-        for (size_t i = done; i < n; i++) sum[i] = (uint16_t)(sum[i] + in[(ptrdiff_t)i - d] + in[(ptrdiff_t)i + d]);
-    }
-    for (size_t i = done; i < n; i++) {
+    for (size_t i = 0; i < n; i++) sum[i] = in[i];
+    for (int d = 1; d <= r; d++)
+        for (size_t i = 0; i < n; i++) sum[i] = (uint16_t)(sum[i] + in[(ptrdiff_t)i - d] + in[(ptrdiff_t)i + d]);
+    for (size_t i = 0; i < n; i++) {
         const uint32_t ends = (uint32_t)in[(ptrdiff_t)i - r - 1] + in[(ptrdiff_t)i + r + 1];
         out[i] = (uint8_t)((sum[i] * b.inner + ends * b.outer + (1u << 23)) >> 24);
     }
@@ -208,15 +204,14 @@ static int clamp(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 GF_LANES_BODY void box_column_body(uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, int width,
                                    int height, int y, gf_box b) {
     const size_t n = (size_t)width;
-    const size_t done = GF_NEON_DOES(gf_neon_box(out, in, n, height, y, b.radius, b.inner, b.outer));
-    for (size_t i = done; i < n; i++) sum[i] = in[(size_t)y * n + i];
+    for (size_t i = 0; i < n; i++) sum[i] = in[(size_t)y * n + i];
     for (int d = 1; d <= b.radius; d++) {
         const uint8_t *above = in + (size_t)clamp(y - d, height) * n, *below = in + (size_t)clamp(y + d, height) * n;
-        for (size_t i = done; i < n; i++) sum[i] = (uint16_t)(sum[i] + above[i] + below[i]);
+        for (size_t i = 0; i < n; i++) sum[i] = (uint16_t)(sum[i] + above[i] + below[i]);
     }
     const uint8_t *above = in + (size_t)clamp(y - b.radius - 1, height) * n;
     const uint8_t *below = in + (size_t)clamp(y + b.radius + 1, height) * n;
-    for (size_t i = done; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const uint32_t ends = (uint32_t)above[i] + below[i];
         out[i] = (uint8_t)((sum[i] * b.inner + ends * b.outer + (1u << 23)) >> 24);
     }

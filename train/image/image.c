@@ -124,9 +124,8 @@ static glofnd_status decode_steps(gf_error *err, png_job *j) {
 }
 
 static glofnd_status decode_guarded(gf_error *err, const char *name, png_job *j) {
-    if (setjmp(j->back)) {
+    if (setjmp(j->back))
         return gf_fail(err, j->no_memory ? GLOFND_E_MEMORY : GLOFND_E_FORMAT, "'%.300s': PNG: %.150s", name, j->text);
-    }
     const glofnd_status status = decode_steps(err, j);
     if (status != GLOFND_OK) {
         gf_error why = err ? *err : (gf_error){""};

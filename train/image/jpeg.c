@@ -79,9 +79,8 @@ static struct jpeg_error_mgr *report_to(reporter *r) {
 /* The largest power of two by which the image can be reduced so that its shorter side keeps `min` pixels. */
 static unsigned reduction(unsigned width, unsigned height, int min) {
     const unsigned shorter = width < height ? width : height;
-    for (unsigned by = 8; by > 1; by /= 2) {
+    for (unsigned by = 8; by > 1; by /= 2)
         if (min > 0 && (shorter + by - 1) / by >= (unsigned)min) return by;
-    }
     return 1;
 }
 
@@ -158,9 +157,8 @@ static void skip_to(decode_job *j, unsigned row) {
 static void read_rows(decode_job *j, range rows) {
     const size_t width = j->c.output_width;
     JSAMPARRAY inks = NULL; /* of the decoder's own memory */
-    if (j->c.out_color_space == JCS_CMYK) {
+    if (j->c.out_color_space == JCS_CMYK)
         inks = j->c.mem->alloc_sarray((j_common_ptr)&j->c, JPOOL_IMAGE, (JDIMENSION)(4 * width), 1);
-    }
     skip_to(j, rows.first);
     while (j->c.output_scanline < rows.end) {
         const unsigned left = rows.end - j->c.output_scanline;

@@ -16,8 +16,6 @@
 enum { PRECISION = 22, ROWS = 16, RUN = ROWS * 3, SLICE = 16, STEP = 32 };
 enum { BUFFER_SPANS, BUFFER_WEIGHTS, BUFFER_EXACT, BUFFER_BLOCK, BUFFER_MIDDLE, BUFFER_LINE };
 
-_Static_assert(PRECISION == 22, "as in pixels_neon.h");
-
 typedef struct span { /* the source pixels one output pixel is made of */
     int first, count;
 } span;
@@ -105,7 +103,7 @@ static void make_axis(axis *a, gf_filter f, int in, int full, int wanted_first, 
  * registers. */
 GF_LANES_BODY void blend_few(uint8_t *restrict out, const uint8_t *restrict row, size_t pitch, size_t n,
                              const int32_t *restrict weight, int count) {
-    for (size_t i = GF_NEON_DOES(gf_neon_blend(out, row, pitch, n, weight, count, 0)); i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         int32_t sum = 1 << (PRECISION - 1);
         for (int k = 0; k < count; k++) sum += row[(size_t)k * pitch + i] * weight[k];
         out[i] = (uint8_t)(sum >> PRECISION);
@@ -120,12 +118,11 @@ GF_LANES_BODY uint8_t level(int32_t sum, int clip) {
 /* Any count; n is a multiple of SLICE. */
 GF_LANES_BODY void blend_many(uint8_t *restrict out, const uint8_t *restrict row, size_t pitch, size_t n,
                               const int32_t *restrict weight, int count, int clip) {
-    for (size_t at = GF_NEON_DOES(gf_neon_blend(out, row, pitch, n, weight, count, clip)); at < n; at += SLICE) {
+    for (size_t at = 0; at < n; at += SLICE) {
         int32_t sum[SLICE];
         for (int i = 0; i < SLICE; i++) sum[i] = 1 << (PRECISION - 1);
-        for (int k = 0; k < count; k++) {
+        for (int k = 0; k < count; k++)
             for (int i = 0; i < SLICE; i++) sum[i] += row[(size_t)k * pitch + at + (size_t)i] * weight[k];
-        }
         for (int i = 0; i < SLICE; i++) out[at + (size_t)i] = level(sum[i], clip);
     }
 }
@@ -154,9 +151,8 @@ GF_LANES_BODY void blend(uint8_t *restrict out, const uint8_t *restrict row, siz
 static void gather(uint8_t *block, const gf_resize *j, int first, int end, int top, int rows) {
     const uint8_t *row[ROWS];
     for (int i = 0; i < ROWS; i++) row[i] = j->rgb + (size_t)(top + (i < rows ? i : rows - 1)) * j->stride;
-    for (int x = first; x < end - 1; x++) {
+    for (int x = first; x < end - 1; x++)
         for (int i = 0; i < ROWS; i++, block += 3) memcpy(block, row[i] + (size_t)x * 3, 4);
-    }
     for (int i = 0; i < ROWS; i++, block += 3) memcpy(block, row[i] + (size_t)(end - 1) * 3, 3);
 }
 
@@ -187,7 +183,7 @@ GF_LANES(static, blend_rows, (uint8_t * line, const uint8_t *row, size_t pitch, 
 
 GF_LANES_BODY void split_colours_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue,
                                       const uint8_t *restrict rgb, int n) {
-    for (int i = GF_NEON_DOES(gf_neon_split(red, green, blue, rgb, n)); i < n; i++) {
+    for (int i = 0; i < n; i++) {
         red[i] = rgb[3 * i];
         green[i] = rgb[3 * i + 1];
         blue[i] = rgb[3 * i + 2];

@@ -1,5 +1,5 @@
 /* simd_clones.h - loops over pixels, compiled several times on x86-64: plain, for AVX2 and for AVX-512, chosen by what the CPU
- * has. On aarch64 once: NEON is part of it, and GF_NEON_DOES does most pixels of a loop by hand-written kernels.
+ * has. On aarch64 once: NEON is part of it.
  *
  * The body is one always-inlined function in plain C; the compiler vectorises it under each target. Results are the same bits:
  * bodies use integers, or floating point without contraction and without sums that could be reordered.
@@ -13,14 +13,6 @@
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF /* gcc contracts nothing in standard C */
-#endif
-
-/* Pixels that a kernel of pixels_neon.h did, from the first on; elsewhere 0. */
-#if defined(__aarch64__) && !defined(GF_PORTABLE_PIXELS)
-#include "image/pixels_neon.h"
-#define GF_NEON_DOES(call) (call)
-#else
-#define GF_NEON_DOES(call) 0
 #endif
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(GF_PORTABLE_PIXELS)

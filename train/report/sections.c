@@ -1386,9 +1386,7 @@ static void option_table(gf_text *out, const gf_report *r, int different) {
     const int shown = different ? r->count : 1;
     int in_method;
     gf_text_add(out, "<div class=\"wide\"><table class=\"keys\"><tr><th scope=\"col\">key</th>");
-    for (int i = 0; i < shown; i++) {
-        gf_text_html(out, "<th scope=\"col\">", different ? r->runs[i].name : "value", "</th>");
-    }
+    for (int i = 0; i < shown; i++) gf_text_html(out, "<th scope=\"col\">", different ? r->runs[i].name : "value", "</th>");
     gf_text_add(out, "</tr>\n");
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);

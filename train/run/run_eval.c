@@ -421,9 +421,8 @@ void gf_eval_put_text(gf_eval_writer *w, const char *key, const char *text) {
     const gf_eval_key *found = key_to_write(w, key);
     if (!found) return;
     gf_jsonl_text(&w->log, key, text);
-    if (found->role == GF_EVAL_NAME && strcmp(found->key, "event") != 0) {
+    if (found->role == GF_EVAL_NAME && strcmp(found->key, "event") != 0)
         add_name(&w->chart, strcmp(found->key, "protocol") == 0 ? "" : found->key, text);
-    }
 }
 
 void gf_eval_put_numbers(gf_eval_writer *w, const char *key, const double *x, int64_t n) {

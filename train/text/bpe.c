@@ -244,9 +244,8 @@ static inline uint32_t gf_bpe_pair_slot(uint32_t pair) { return (pair * 0x9e3779
 /* Line of the merge that joins them; lower ones come first. The symbol made is GF_BPE_BASE + rank. */
 static inline uint32_t gf_bpe_rank(const gf_bpe *b, uint32_t left, uint32_t right) {
     const uint32_t pair = left << 16 | right;
-    for (uint32_t slot = gf_bpe_pair_slot(pair); b->pairs[slot]; slot = (slot + 1) & (GF_BPE_PAIR_SLOTS - 1)) {
+    for (uint32_t slot = gf_bpe_pair_slot(pair); b->pairs[slot]; slot = (slot + 1) & (GF_BPE_PAIR_SLOTS - 1))
         if (b->pairs[slot] >> 32 == pair) return (uint32_t)b->pairs[slot] - 1;
-    }
     return GF_BPE_NO_RANK;
 }
 
@@ -482,12 +481,11 @@ static glofnd_status encode_words(gf_error *err, const gf_bpe *b, gf_bpe_scratch
     const uint8_t *word;
     size_t size;
     gf_word_kind kind;
-    while (out->n < out->max && (kind = gf_words_next(&s->words, &word, &size)) != GF_WORD_END) {
+    while (out->n < out->max && (kind = gf_words_next(&s->words, &word, &size)) != GF_WORD_END)
         if (kind == GF_WORD_START_MARK) put(out, gf_bpe_start(b));
         else if (kind == GF_WORD_END_MARK) put(out, gf_bpe_end(b));
         else if (size <= SHORT_WORD) encode_short(b, word, size, out);
         else TRY(encode_long(err, b, s, word, size, out));
-    }
     return GLOFND_OK;
 }
 

@@ -108,9 +108,8 @@ glofnd_status gf_bpe_counts_add(gf_error *err, gf_bpe_counts *c, const char *tex
     size_t size;
     gf_word_kind kind;
     TRY(gf_words_begin(err, &c->split, text, n));
-    while ((kind = gf_words_next(&c->split, &bytes, &size)) != GF_WORD_END) {
+    while ((kind = gf_words_next(&c->split, &bytes, &size)) != GF_WORD_END)
         if (kind == GF_WORD && size <= GF_BPE_WORD_MAX) TRY(count_word(err, c, bytes, size));
-    }
     return GLOFND_OK;
 }
 
@@ -193,9 +192,8 @@ static glofnd_status grow_pairs(learner *l) {
     pair *pairs = malloc((size_t)slots * sizeof *pairs);
     FAIL_IF(l->err, !pairs, GLOFND_E_MEMORY, no_memory);
     for (int64_t i = 0; i < slots; i++) pairs[i] = (pair){.times = -1};
-    for (int64_t i = 0; i < l->slots; i++) {
+    for (int64_t i = 0; i < l->slots; i++)
         if (l->pairs[i].times >= 0) pairs[slot_of(pairs, slots, l->pairs[i].key)] = l->pairs[i];
-    }
     free(l->pairs);
     l->pairs = pairs;
     l->slots = slots;
@@ -260,21 +258,18 @@ static glofnd_status join_in_word(learner *l, int64_t word, uint32_t left, uint3
     uint16_t *s = l->text + l->counts->word[word].at;
     const uint32_t n = l->length[word];
     uint8_t joined[GF_BPE_WORD_MAX] = {0}; /* this symbol will be part of the new one */
-    for (uint32_t i = 0; i + 1 < n; i++) {
+    for (uint32_t i = 0; i + 1 < n; i++)
         if (!joined[i] && s[i] == left && s[i + 1] == right) joined[i] = joined[i + 1] = 1;
-    }
-    for (uint32_t i = 0; i + 1 < n; i++) {
+    for (uint32_t i = 0; i + 1 < n; i++)
         if (joined[i] || joined[i + 1]) drop_pair(l, s[i], s[i + 1], word);
-    }
     uint32_t out = 0;
     for (uint32_t i = 0; i < n; out++) {
         s[out] = joined[i] ? (uint16_t)made : s[i];
         i += joined[i] ? 2 : 1;
     }
     l->length[word] = out;
-    for (uint32_t i = 0; i + 1 < out; i++) {
+    for (uint32_t i = 0; i + 1 < out; i++)
         if (s[i] == made || s[i + 1] == made) TRY(add_pair(l, s[i], s[i + 1], word));
-    }
     return GLOFND_OK;
 }
 
@@ -329,9 +324,8 @@ static glofnd_status learn(learner *l, int merges) {
     FAIL_IF(l->err, !l->merges, GLOFND_E_MEMORY, no_memory);
     TRY(grow_pairs(l));
     TRY(begin_words(l));
-    for (int64_t i = 0; i < l->slots; i++) {
+    for (int64_t i = 0; i < l->slots; i++)
         if (l->pairs[i].times > 0) TRY(push(l, (candidate){l->pairs[i].times, l->pairs[i].key}));
-    }
     while (l->made < merges) {
         TRY(choose(l, &key, joined, &size));
         if (size == 0) break;

@@ -344,10 +344,9 @@ int64_t gf_compose(uint32_t *code, int64_t n, size_t capacity) {
 
 static int64_t collapse_spaces(uint32_t *code, int64_t n) {
     int64_t out = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         if (class_of(code[i]) != SPACE) code[out++] = code[i];
         else if (out > 0 && code[out - 1] != ' ') code[out++] = ' ';
-    }
     return out > 0 && code[out - 1] == ' ' ? out - 1 : out;
 }
 

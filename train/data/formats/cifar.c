@@ -67,8 +67,6 @@ typedef struct cifar {
 
 static size_t record_bytes(const cifar *c) { return (size_t)c->layout->label_bytes + 3 * PLANE; }
 
-/* ----- opening ----- */
-
 /* 1: place/inside/file is there, or place/file; `folder` is the one that has it. */
 static int find_file(char folder[PATH_MAX], const char *place, const char *inside, const char *file) {
     char path[PATH_MAX];
@@ -77,32 +75,6 @@ static int find_file(char folder[PATH_MAX], const char *place, const char *insid
         return 1;
     snprintf(folder, PATH_MAX, "%s", place);
     return gf_path_join(NULL, path, place, file) == GLOFND_OK && !gf_is_folder(path) && access(path, F_OK) == 0;
-}
-
-static glofnd_status find_folder(gf_error *err, cifar *c, const char *place, const char *file) {
-    const cifar_layout *l = c->layout;
-    char python[PATH_MAX];
-    FAIL_IF(err, strlen(place) >= sizeof c->folder, GLOFND_E_ARGUMENT, "the path '%.300s' is too long", place);
-    if (find_file(c->folder, place, l->folder, file)) return GLOFND_OK;
-    FAIL_IF(err, !gf_is_folder(place), GLOFND_E_IO, "'%.300s' is not a folder that can be read", place);
-    FAIL_IF(err, find_file(python, place, l->python_folder, c->test ? l->python_test : l->python_train), GLOFND_E_FORMAT,
-            "'%.300s' holds the Python version; download the binary version, or convert it: python -m glofnd convert %.300s %s",
-            python, python, l->folder);
-    GF_FAIL(err, GLOFND_E_IO, "'%.300s' has no %s; it must hold the official binary files", place, file);
-}
-
-static glofnd_status open_file(gf_error *err, cifar *c, const char *name) {
-    char path[PATH_MAX];
-    gf_file_stamp stamp;
-    TRY(gf_path_join(err, path, c->folder, name));
-    TRY(gf_file_open(err, path, &c->fd[c->files], &stamp));
-    const int64_t n = (int64_t)(stamp.size / record_bytes(c));
-    c->files++;
-    FAIL_IF(err, n == 0 || stamp.size % record_bytes(c) != 0, GLOFND_E_FORMAT,
-            "'%.300s' has %llu bytes; expected one or more records of %llu bytes", path, (unsigned long long)stamp.size,
-            (unsigned long long)record_bytes(c));
-    c->first[c->files] = c->first[c->files - 1] + n;
-    return GLOFND_OK;
 }
 
 static glofnd_status read_labels(gf_error *err, cifar *c, int file, const char *name, int classes, uint8_t *buffer) {
@@ -119,16 +91,6 @@ static glofnd_status read_labels(gf_error *err, cifar *c, int file, const char *
         }
     }
     return GLOFND_OK;
-}
-
-static glofnd_status read_all_labels(gf_error *err, cifar *c, const char *const *names, int classes) {
-    uint8_t *buffer = malloc(CHUNK * record_bytes(c));
-    c->label = malloc((size_t)c->first[c->files]);
-    glofnd_status status = GLOFND_OK;
-    if (!buffer || !c->label) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld labels", (long long)c->first[c->files]);
-    for (int k = 0; k < c->files && status == GLOFND_OK; k++) status = read_labels(err, c, k, names[k], classes, buffer);
-    free(buffer);
-    return status;
 }
 
 static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const cifar_layout *l) {
@@ -148,14 +110,39 @@ static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const cifar_layout
     d->info.classes = c->coarse ? l->coarse_classes : l->classes;
 
     const char *const *names = c->test ? l->test : l->train;
-    TRY(find_folder(err, c, d->spec.place, names[0]));
-    for (int k = 0; names[k]; k++) TRY(open_file(err, c, names[k]));
-    TRY(read_all_labels(err, c, names, d->info.classes));
+    const char *place = d->spec.place;
+    char path[PATH_MAX];
+    FAIL_IF(err, strlen(place) >= sizeof c->folder, GLOFND_E_ARGUMENT, "the path '%.300s' is too long", place);
+    if (!find_file(c->folder, place, l->folder, names[0])) {
+        FAIL_IF(err, !gf_is_folder(place), GLOFND_E_IO, "'%.300s' is not a folder that can be read", place);
+        FAIL_IF(
+            err, find_file(path, place, l->python_folder, c->test ? l->python_test : l->python_train), GLOFND_E_FORMAT,
+            "'%.300s' holds the Python version; download the binary version, or convert it: python -m glofnd convert %.300s %s",
+            path, path, l->folder);
+        GF_FAIL(err, GLOFND_E_IO, "'%.300s' has no %s; it must hold the official binary files", place, names[0]);
+    }
+    for (int k = 0; names[k]; k++) {
+        gf_file_stamp stamp;
+        TRY(gf_path_join(err, path, c->folder, names[k]));
+        TRY(gf_file_open(err, path, &c->fd[c->files], &stamp));
+        const int64_t n = (int64_t)(stamp.size / record_bytes(c));
+        c->files++;
+        FAIL_IF(err, n == 0 || stamp.size % record_bytes(c) != 0, GLOFND_E_FORMAT,
+                "'%.300s' has %llu bytes; expected one or more records of %llu bytes", path, (unsigned long long)stamp.size,
+                (unsigned long long)record_bytes(c));
+        c->first[c->files] = c->first[c->files - 1] + n;
+    }
+    uint8_t *buffer = malloc(CHUNK * record_bytes(c));
+    c->label = malloc((size_t)c->first[c->files]);
+    glofnd_status status = GLOFND_OK;
+    if (!buffer || !c->label) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld labels", (long long)c->first[c->files]);
+    for (int k = 0; k < c->files && status == GLOFND_OK; k++) status = read_labels(err, c, k, names[k], d->info.classes, buffer);
+    free(buffer);
+    TRY(status);
     d->info.n = c->first[c->files];
     d->info.width = d->info.height = SIDE;
 
     /* A missing or short file leaves the classes unnamed. */
-    char path[PATH_MAX];
     const char *class_names = c->coarse ? l->coarse_names : l->class_names;
     TRY(gf_path_join(err, path, c->folder, class_names));
     if (access(path, R_OK) == 0) TRY(gf_read_lines(err, path, 0, &d->classes));
@@ -178,8 +165,6 @@ static void close_cifar(void *self) {
     free(c->label);
     free(c);
 }
-
-/* ----- samples ----- */
 
 static int32_t cifar_label(const gf_dataset *d, int64_t i) { return ((const cifar *)d->self)->label[i]; }
 
@@ -213,9 +198,8 @@ static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, c
     TRY(gf_file_read_at(err, c->fd[file], name, (uint64_t)(i - c->first[file]) * record_bytes(c), record, record_bytes(c)));
     TRY(gf_image_resize(err, &out->image, SIDE, SIDE));
     const uint8_t *plane = record + c->layout->label_bytes;
-    for (int p = 0; p < PLANE; p++) {
+    for (int p = 0; p < PLANE; p++)
         for (int k = 0; k < 3; k++) out->image.rgb[3 * p + k] = plane[k * PLANE + p];
-    }
     return read_caption(err, d, i, out);
 }
 

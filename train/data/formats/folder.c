@@ -67,11 +67,6 @@ static glofnd_status visited_add(gf_error *err, visited_set *v, const char *path
     return GLOFND_OK;
 }
 
-static void visited_free(visited_set *v) {
-    free(v->place);
-    *v = (visited_set){0};
-}
-
 /* ----- images and classes ----- */
 
 typedef struct item {
@@ -115,15 +110,9 @@ static int is_image_name(const char *name) {
 static int is_foreign_image(const char *name) {
     static const char *const ends[] = {".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".gif", ".avif", ".heic", ".jfif"};
     const char *dot = strrchr(name, '.');
-    for (size_t k = 0; dot && k < sizeof ends / sizeof ends[0]; k++) {
+    for (size_t k = 0; dot && k < sizeof ends / sizeof ends[0]; k++)
         if (strcasecmp(dot, ends[k]) == 0) return 1;
-    }
     return 0;
-}
-
-static int has_ending(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && dot[1];
 }
 
 /* Regular files only: a pipe is not waited for. */
@@ -138,17 +127,15 @@ static int begins_as_image(const char *path) {
     return is_image;
 }
 
-static glofnd_status join(gf_error *err, char out[PATH_MAX], const char *a, const char *b) {
+static glofnd_status join_path(gf_error *err, char out[PATH_MAX], const char *a, const char *b) {
     const int n = snprintf(out, PATH_MAX, "%s%s%s", a, a[0] && b[0] ? "/" : "", b);
     FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_IO, "the path '%.200s/%.200s' is too long", a, b);
     return GLOFND_OK;
 }
 
-/* ----- scanning ----- */
-
 static glofnd_status add_item(gf_error *err, folder *f, const char *where, const char *name, int32_t label) {
     char path[PATH_MAX];
-    TRY(join(err, path, where, name));
+    TRY(join_path(err, path, where, name));
     FAIL_IF(err, !gf_grow(&f->items, &f->capacity, (size_t)f->paths.n + 1, sizeof *f->items), GLOFND_E_MEMORY,
             "no memory for a list of %lld images", (long long)f->paths.n + 1);
     f->items[f->paths.n] = (item){.folder_bytes = (uint32_t)strlen(where), .label = label};
@@ -166,9 +153,10 @@ static void leave_out(left_out *x, const char *where, const char *name) {
 static glofnd_status list_file(gf_error *err, folder *f, const char *path, const char *where, const char *name,
                                gf_string_list *files) {
     char whole[PATH_MAX];
-    TRY(join(err, whole, path, name));
-    if (is_image_name(name) || (!has_ending(name) && begins_as_image(whole)))
-        return gf_string_list_add(err, files, name, strlen(name));
+    const char *dot = strrchr(name, '.');
+    const int has_ending = dot && dot[1];
+    TRY(join_path(err, whole, path, name));
+    if (is_image_name(name) || (!has_ending && begins_as_image(whole))) return gf_string_list_add(err, files, name, strlen(name));
     if (is_foreign_image(name)) leave_out(&f->foreign, where, name);
     else if (where[0] || (strcmp(name, CLASS_NAMES) != 0 && strcmp(name, CAPTIONS) != 0)) leave_out(&f->others, where, name);
     return GLOFND_OK;
@@ -179,7 +167,7 @@ static glofnd_status list_file(gf_error *err, folder *f, const char *path, const
 static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf_string_list *files, gf_string_list *folders,
                                  gf_string_list *links) {
     char path[PATH_MAX], entry_path[PATH_MAX];
-    TRY(join(err, path, f->root, where));
+    TRY(join_path(err, path, f->root, where));
     DIR *dir = opendir(path);
     FAIL_IF(err, !dir, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
     glofnd_status status = GLOFND_OK;
@@ -189,7 +177,7 @@ static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf
         int is_folder = e->d_type == DT_DIR, is_link = e->d_type == DT_LNK;
         if (is_link || e->d_type == DT_UNKNOWN) {
             struct stat st;
-            status = join(err, entry_path, path, e->d_name);
+            status = join_path(err, entry_path, path, e->d_name);
             is_folder = status == GLOFND_OK && gf_is_folder(entry_path);
             is_link = is_folder && lstat(entry_path, &st) == 0 && S_ISLNK(st.st_mode);
         }
@@ -213,24 +201,10 @@ static glofnd_status add_paths(gf_error *err, const char *where, gf_string_list 
     char below[PATH_MAX];
     TRY(gf_string_list_sort(err, names));
     for (int64_t i = 0; i < names->n; i++) {
-        TRY(join(err, below, where, gf_string_list_get(names, i)));
+        TRY(join_path(err, below, where, gf_string_list_get(names, i)));
         TRY(gf_string_list_add(err, to, below, strlen(below)));
     }
     return GLOFND_OK;
-}
-
-/* The images in `where`; its folders are added to the walk. */
-static glofnd_status scan_one(gf_error *err, folder *f, walk *w, const char *where, int32_t label) {
-    gf_string_list files = {0}, folders = {0}, links = {0};
-    glofnd_status status = list_folder(err, f, where, &files, &folders, &links);
-    for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++)
-        status = add_item(err, f, where, gf_string_list_get(&files, i), label);
-    if (status == GLOFND_OK) status = add_paths(err, where, &folders, &w->folders);
-    if (status == GLOFND_OK) status = add_paths(err, where, &links, &w->links);
-    gf_string_list_free(&files);
-    gf_string_list_free(&folders);
-    gf_string_list_free(&links);
-    return status;
 }
 
 /* Real folders first, so that a link never takes the place of the folder it leads to. */
@@ -240,17 +214,28 @@ static glofnd_status scan_all(gf_error *err, folder *f, walk *w, int32_t label) 
         const int real = w->folder < w->folders.n;
         const char *next = real ? gf_string_list_get(&w->folders, w->folder++) : gf_string_list_get(&w->links, w->link++);
         int is_new = 0;
-        TRY(join(err, where, next, "")); /* the lists move as they grow */
-        TRY(join(err, path, f->root, where));
+        TRY(join_path(err, where, next, "")); /* the lists move as they grow */
+        TRY(join_path(err, path, f->root, where));
         TRY(visited_add(err, &w->visited, path, &is_new));
-        if (is_new) TRY(scan_one(err, f, w, where, label));
+        if (!is_new) continue;
+        /* The images in `where`; its folders are added to the walk. */
+        gf_string_list files = {0}, folders = {0}, links = {0};
+        glofnd_status status = list_folder(err, f, where, &files, &folders, &links);
+        for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++)
+            status = add_item(err, f, where, gf_string_list_get(&files, i), label);
+        if (status == GLOFND_OK) status = add_paths(err, where, &folders, &w->folders);
+        if (status == GLOFND_OK) status = add_paths(err, where, &links, &w->links);
+        gf_string_list_free(&files);
+        gf_string_list_free(&folders);
+        gf_string_list_free(&links);
+        TRY(status);
     }
     return GLOFND_OK;
 }
 
 /* Everything in and below the class folder `where`; each folder once, by whichever links it can be reached. The folder of the
  * classes itself is not entered: by a link to it, a class would get the images of all others. */
-static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label) {
+static glofnd_status scan_class(gf_error *err, folder *f, const char *where, int32_t label) {
     walk w = {0};
     int is_new;
     glofnd_status status = visited_add(err, &w.visited, f->root, &is_new);
@@ -258,7 +243,7 @@ static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t l
     if (status == GLOFND_OK) status = scan_all(err, f, &w, label);
     gf_string_list_free(&w.folders);
     gf_string_list_free(&w.links);
-    visited_free(&w.visited);
+    free(w.visited.place);
     return status;
 }
 
@@ -272,11 +257,6 @@ static int compare_items(const void *a, const void *b) {
     return strcmp(x->path + n, y->path + n);
 }
 
-static void sort_items(folder *f) {
-    for (int64_t i = 0; i < f->paths.n; i++) f->items[i].path = gf_string_list_get(&f->paths, i);
-    if (f->paths.n > 1) qsort(f->items, (size_t)f->paths.n, sizeof *f->items, compare_items);
-}
-
 /* ----- classes ----- */
 
 static glofnd_status take_listed(gf_error *err, const folder *f, const char *list, const gf_string_list *all,
@@ -284,36 +264,18 @@ static glofnd_status take_listed(gf_error *err, const folder *f, const char *lis
     TRY(gf_read_lines(err, list, 0, lines));
     FAIL_IF(err, lines->n == 0, GLOFND_E_FORMAT, "the list of classes '%.300s' is empty", list);
     for (int64_t i = 0; i < lines->n; i++) {
-        const char *name = NULL;
         /* The folder that a line of the list names: the line itself, or its first word (lists often add a description). */
         const char *line = gf_string_list_get(lines, i);
         char word[NAME_MAX + 1];
-        int64_t at = gf_string_list_find(all, line);
-        if (at < 0) {
-            snprintf(word, sizeof word, "%.*s", (int)strcspn(line, " \t"), line);
-            at = gf_string_list_find(all, word);
-        }
-        FAIL_IF(err, at < 0, GLOFND_E_FORMAT, "the list of classes has '%.100s', which is no folder in '%.300s'", line, f->root);
-        name = gf_string_list_get(all, at);
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(line, " \t"), line);
+        const char *name = gf_string_list_find(all, line) >= 0 ? line : word;
+        FAIL_IF(err, gf_string_list_find(all, name) < 0, GLOFND_E_FORMAT,
+                "the list of classes has '%.100s', which is no folder in '%.300s'", line, f->root);
         TRY(gf_string_list_add(err, out, name, strlen(name)));
     }
     TRY(gf_string_list_sort(err, out));
     gf_string_list_unique(out);
     return GLOFND_OK;
-}
-
-/* Replaces the classes by those a file lists; labels count them in bytewise order, whatever the order of the list. */
-static glofnd_status keep_listed(gf_error *err, const folder *f, const char *list, gf_string_list *classes) {
-    gf_string_list lines = {0}, kept = {0};
-    const glofnd_status status = take_listed(err, f, list, classes, &lines, &kept);
-    gf_string_list_free(&lines);
-    if (status == GLOFND_OK) {
-        const gf_string_list all = *classes;
-        *classes = kept;
-        kept = all;
-    }
-    gf_string_list_free(&kept);
-    return status;
 }
 
 static glofnd_status copy_names(gf_error *err, const gf_string_list *from, const char *without, gf_string_list *to) {
@@ -324,44 +286,39 @@ static glofnd_status copy_names(gf_error *err, const gf_string_list *from, const
     return GLOFND_OK;
 }
 
-/* d->classes: the names of the classes that were kept. */
-static glofnd_status name_classes(gf_error *err, gf_dataset *d, const class_folders *c) {
-    for (int64_t k = 0; k < c->kept.n; k++) {
-        const char *path = gf_string_list_get(&c->kept, k);
-        const char *name = c->names.n > 0 ? gf_string_list_get(&c->names, gf_string_list_find(&c->all, path)) : path;
-        TRY(gf_string_list_add(err, &d->classes, name, strlen(name)));
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status scan_classes(gf_error *err, gf_dataset *d, folder *f, const char *list, class_folders *c) {
     /* The class folders, sorted, and their names if a file has them. */
     char path[PATH_MAX];
-    TRY(join(err, path, f->root, CLASS_NAMES));
+    TRY(join_path(err, path, f->root, CLASS_NAMES));
     TRY(gf_string_list_sort(err, &d->classes));
     const int64_t n = d->classes.n, extra = gf_string_list_find(&d->classes, GF_UNLABELLED) >= 0;
     TRY(gf_read_class_names(err, d, path, n - extra, n, &c->names));
     c->unlabelled = c->names.n > 0 && c->names.n < n;
     TRY(copy_names(err, &d->classes, c->unlabelled ? GF_UNLABELLED : NULL, &c->all));
     gf_string_list_free(&d->classes);
-    TRY(copy_names(err, &c->all, NULL, &c->kept));
-    if (list) TRY(keep_listed(err, f, list, &c->kept));
+    if (list) {
+        /* Only the classes that a file lists; labels count them in bytewise order, whatever the order of the list. */
+        gf_string_list lines = {0};
+        const glofnd_status status = take_listed(err, f, list, &c->all, &lines, &c->kept);
+        gf_string_list_free(&lines);
+        TRY(status);
+    } else TRY(copy_names(err, &c->all, NULL, &c->kept));
     FAIL_IF(err, c->kept.n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MAX);
-    for (int64_t k = 0; k < c->kept.n; k++) TRY(scan(err, f, gf_string_list_get(&c->kept, k), (int32_t)k));
-    if (c->unlabelled && !list) TRY(scan(err, f, GF_UNLABELLED, -1));
-    return name_classes(err, d, c);
-}
-
-static void class_folders_free(class_folders *c) {
-    gf_string_list_free(&c->all);
-    gf_string_list_free(&c->names);
-    gf_string_list_free(&c->kept);
+    for (int64_t k = 0; k < c->kept.n; k++) TRY(scan_class(err, f, gf_string_list_get(&c->kept, k), (int32_t)k));
+    if (c->unlabelled && !list) TRY(scan_class(err, f, GF_UNLABELLED, -1));
+    /* d->classes: the names of the classes that were kept. */
+    for (int64_t k = 0; k < c->kept.n; k++) {
+        const char *name = gf_string_list_get(&c->kept, k);
+        if (c->names.n > 0) name = gf_string_list_get(&c->names, gf_string_list_find(&c->all, name));
+        TRY(gf_string_list_add(err, &d->classes, name, strlen(name)));
+    }
+    return GLOFND_OK;
 }
 
 /* 1: the link `name` in the root leads to the root, or to a folder that holds it. */
 static int leads_up(const folder *f, const char *name) {
     char path[PATH_MAX], root[PATH_MAX], target[PATH_MAX];
-    if (join(NULL, path, f->root, name) != GLOFND_OK || !realpath(f->root, root) || !realpath(path, target)) return 0;
+    if (join_path(NULL, path, f->root, name) != GLOFND_OK || !realpath(f->root, root) || !realpath(path, target)) return 0;
     const size_t n = strlen(target);
     return n == 1 || (strncmp(root, target, n) == 0 && (root[n] == '/' || !root[n]));
 }
@@ -380,7 +337,9 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
     if (d->classes.n > 0 || list) {
         class_folders c = {0};
         status = scan_classes(err, d, f, list, &c);
-        class_folders_free(&c);
+        gf_string_list_free(&c.all);
+        gf_string_list_free(&c.names);
+        gf_string_list_free(&c.kept);
         TRY(status);
     }
     d->info.classes = (int32_t)d->classes.n;
@@ -405,7 +364,8 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
         gf_dataset_add_note(d, "%lld file%s no image%s left out, the first: %.400s/%s", (long long)f->others.count,
                             f->others.count == 1 ? " that is" : "s that are", f->others.count == 1 ? "" : "s", f->root,
                             f->others.first);
-    sort_items(f);
+    for (int64_t i = 0; i < f->paths.n; i++) f->items[i].path = gf_string_list_get(&f->paths, i);
+    if (f->paths.n > 1) qsort(f->items, (size_t)f->paths.n, sizeof *f->items, compare_items);
     d->info.n = f->paths.n;
     return GLOFND_OK;
 }
@@ -414,7 +374,7 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
 
 static int has_folder(const char *place, const char *name) {
     char path[PATH_MAX];
-    return join(NULL, path, place, name) == GLOFND_OK && gf_is_folder(path);
+    return join_path(NULL, path, place, name) == GLOFND_OK && gf_is_folder(path);
 }
 
 static const char *test_folder(const char *place) {
@@ -427,14 +387,18 @@ static int train_is_split(const char *place) {
     if (test_folder(place)) return 1;
     folder f = {0};
     gf_string_list files = {0}, folders = {0};
-    const int fits = join(NULL, f.root, place, "") == GLOFND_OK;
+    const int fits = join_path(NULL, f.root, place, "") == GLOFND_OK;
     const int alone = fits && list_folder(NULL, &f, "", &files, &folders, &folders) == GLOFND_OK && folders.n == 1;
     gf_string_list_free(&files);
     gf_string_list_free(&folders);
     return alone;
 }
 
-static glofnd_status choose_root(gf_error *err, const gf_spec *spec, folder *f) {
+static glofnd_status open_folder(gf_error *err, gf_dataset *d) {
+    folder *f = calloc(1, sizeof *f);
+    FAIL_IF(err, !f, GLOFND_E_MEMORY, "no memory to open a folder");
+    d->self = f;
+    const gf_spec *spec = &d->spec;
     const char *split = gf_spec_value(spec, "split");
     FAIL_IF(err, !gf_is_folder(spec->place), GLOFND_E_IO, "'%.400s' is not a folder that can be read", spec->place);
     if (!split) split = train_is_split(spec->place) ? "train" : "all";
@@ -447,14 +411,7 @@ static glofnd_status choose_root(gf_error *err, const gf_spec *spec, folder *f) 
     FAIL_IF(err, !name, GLOFND_E_IO, "'%.400s' has neither a folder test nor val", spec->place);
     FAIL_IF(err, name[0] && !has_folder(spec->place, name), GLOFND_E_IO, "'%.400s' has no folder %s", spec->place, name);
     f->is_train = strcmp(split, "train") == 0;
-    return join(err, f->root, spec->place, name);
-}
-
-static glofnd_status open_folder(gf_error *err, gf_dataset *d) {
-    folder *f = calloc(1, sizeof *f);
-    FAIL_IF(err, !f, GLOFND_E_MEMORY, "no memory to open a folder");
-    d->self = f;
-    TRY(choose_root(err, &d->spec, f));
+    TRY(join_path(err, f->root, spec->place, name));
     gf_string_list files = {0};
     const glofnd_status status = scan_root(err, d, f, &files);
     gf_string_list_free(&files);
@@ -469,8 +426,6 @@ static void close_folder(void *self) {
     free(f);
 }
 
-/* ----- reading ----- */
-
 static int32_t label_of(const gf_dataset *d, int64_t i) { return ((const folder *)d->self)->items[i].label; }
 
 static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
@@ -483,7 +438,7 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(path, strlen(path));
 }
 
-static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+static glofnd_status find_image(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
     const folder *f = d->self;
     const int n = snprintf(path, bytes, "%s/%s", f->root, f->items[i].path);
     FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_FORMAT, "the path '%.200s/%.200s' is too long", f->root, f->items[i].path);
@@ -494,7 +449,7 @@ static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *p
 static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     char path[PATH_MAX];
     gf_span whole;
-    TRY(find(err, d, i, path, sizeof path, &whole));
+    TRY(find_image(err, d, i, path, sizeof path, &whole));
     return gf_sample_read_file(err, path, hint, out);
 }
 
@@ -518,5 +473,5 @@ const gf_dataset_format gf_format_folder = {
     .key = key_of,
     .read = read_folder,
     .test_spec = test_spec,
-    .find = find,
+    .find = find_image,
 };

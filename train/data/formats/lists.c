@@ -18,30 +18,11 @@
 #include "util/string_list.h"
 #include "util/text.h"
 
-#define FILES_PROBED 16 /* spread over the list; one must exist */
-
 typedef struct listing {
     gf_string_list paths, texts, label_names; /* [n] each; texts only with has_text; label_names only while opening */
     int has_text, has_label;
     int32_t *label; /* [n], or NULL: no labels */
 } listing;
-
-/* ----- labels ----- */
-
-/* -1: unknown. */
-static int32_t number_of(const char *text) {
-    int64_t y;
-    return gf_label_read(text, &y) && y < GF_CLASSES_MAX ? (int32_t)y : -1;
-}
-
-static int all_numbers(const gf_string_list *s) {
-    int64_t y;
-    for (int64_t i = 0; i < s->n; i++)
-        if (!gf_label_read(gf_string_list_get(s, i), &y) || y >= GF_CLASSES_MAX) return 0;
-    return 1;
-}
-
-/* ----- list: ----- */
 
 static glofnd_status parse_list(gf_error *err, listing *l, const char *text, const char *end) {
     while (text < end) {
@@ -61,16 +42,9 @@ static glofnd_status parse_list(gf_error *err, listing *l, const char *text, con
     return GLOFND_OK;
 }
 
-/* ----- csv: ----- */
-
-typedef struct columns {
-    int64_t image, caption, label; /* -1: missing */
-} columns;
-
 static int64_t column_of(const gf_string_list *header, const char *name) {
-    for (int64_t i = 0; i < header->n; i++) {
+    for (int64_t i = 0; i < header->n; i++)
         if (strcmp(gf_string_list_get(header, i), name) == 0) return i;
-    }
     return -1;
 }
 
@@ -80,12 +54,13 @@ static glofnd_status add_field(gf_error *err, gf_string_list *to, const gf_strin
 }
 
 static glofnd_status parse_rows(gf_error *err, const gf_dataset *d, listing *l, gf_csv *csv, gf_string_list *row) {
-    columns c;
     TRY(gf_csv_next(err, csv, row));
     const char *image = gf_spec_value(&d->spec, "image"), *caption = gf_spec_value(&d->spec, "caption");
     const char *label = gf_spec_value(&d->spec, "label");
-    c = (columns){column_of(row, image ? image : "filepath"), column_of(row, caption ? caption : "title"),
-                  column_of(row, label ? label : "label")};
+    const struct {
+        int64_t image, caption, label; /* -1: missing */
+    } c = {column_of(row, image ? image : "filepath"), column_of(row, caption ? caption : "title"),
+           column_of(row, label ? label : "label")};
     FAIL_IF(err, c.image < 0, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line; name it with ?image=COLUMN",
             d->spec.place, image ? image : "filepath");
     FAIL_IF(err, c.caption < 0 && caption, GLOFND_E_FORMAT, "'%.300s' has no column '%.60s' in its first line", d->spec.place,
@@ -105,17 +80,7 @@ static glofnd_status parse_rows(gf_error *err, const gf_dataset *d, listing *l, 
     }
 }
 
-static glofnd_status parse_csv(gf_error *err, const gf_dataset *d, listing *l, char *text, char *end) {
-    gf_csv csv = gf_csv_begin(d->spec.place, text, end);
-    gf_string_list row = {0};
-    const glofnd_status status = parse_rows(err, d, l, &csv, &row);
-    gf_string_list_free(&row);
-    return status;
-}
-
-/* ----- both ----- */
-
-static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+static glofnd_status find_image(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
     const listing *l = d->self;
     *out = (gf_span){0, UINT64_MAX};
     return gf_path_beside(err, d->spec.place, gf_string_list_get(&l->paths, i), path, bytes);
@@ -124,28 +89,10 @@ static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *p
 static int exists(const gf_dataset *d, int64_t i) {
     char path[PATH_MAX];
     gf_span whole;
-    return find(NULL, d, i, path, sizeof path, &whole) == GLOFND_OK && access(path, F_OK) == 0;
+    return find_image(NULL, d, i, path, sizeof path, &whole) == GLOFND_OK && access(path, F_OK) == 0;
 }
 
 #define FROM_ITS_FOLDER "relative paths start at the folder of the list"
-
-/* Refuses a list whose paths are no files, rather than failing image by image later. Captions can be used without images. */
-static glofnd_status check_files(gf_error *err, gf_dataset *d, const listing *l) {
-    const char *place = d->spec.place, *first = gf_string_list_get(&l->paths, 0);
-    const int64_t n = l->paths.n, some = n < FILES_PROBED ? n : FILES_PROBED;
-    int64_t k = 0;
-    while (k < some && !exists(d, n / some * k)) k++;
-    if (k == some && d->format == &gf_format_csv)
-        gf_dataset_add_note(d, "none of %lld images probed exists, such as '%.300s': " FROM_ITS_FOLDER, (long long)some, first);
-    if (k == 0 || d->format == &gf_format_csv) return GLOFND_OK;
-    FAIL_IF(err, k == some, GLOFND_E_IO,
-            "'%.150s': none of %lld files probed exists, such as '%.120s'; " FROM_ITS_FOLDER
-            ", a TAB separates path and label, and csv: is for files with a header",
-            place, (long long)some, first);
-    FAIL_IF(err, !strchr(first, '.'), GLOFND_E_FORMAT,
-            "'%.200s': the first line, '%.100s', looks like a header; csv: is for files with one", place, first);
-    return GLOFND_OK;
-}
 
 static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     listing *l = calloc(1, sizeof *l);
@@ -156,16 +103,36 @@ static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     glofnd_status status = gf_file_read_text(err, d->spec.place, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
     char *text = (char *)bytes;
     const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* UTF-8 byte order mark */
-    if (status == GLOFND_OK && d->format == &gf_format_csv) status = parse_csv(err, d, l, text + mark, text + size);
-    else if (status == GLOFND_OK) status = parse_list(err, l, text + mark, text + size);
+    if (status == GLOFND_OK && d->format == &gf_format_csv) {
+        gf_csv csv = gf_csv_begin(d->spec.place, text + mark, text + size);
+        gf_string_list row = {0};
+        status = parse_rows(err, d, l, &csv, &row);
+        gf_string_list_free(&row);
+    } else if (status == GLOFND_OK) status = parse_list(err, l, text + mark, text + size);
     free(bytes);
     TRY(status);
     FAIL_IF(err, l->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' names no image", d->spec.place);
-    TRY(check_files(err, d, l));
+    /* Refuses a list whose paths are no files, rather than failing image by image later. Captions can be used without images. */
+    const char *place = d->spec.place, *first = gf_string_list_get(&l->paths, 0);
+    const int64_t n = l->paths.n, some = n < 16 ? n : 16; /* spread over the list; one must exist */
+    int64_t k = 0;
+    while (k < some && !exists(d, n / some * k)) k++;
+    if (k == some && d->format == &gf_format_csv)
+        gf_dataset_add_note(d, "none of %lld images probed exists, such as '%.300s': " FROM_ITS_FOLDER, (long long)some, first);
+    const int lost = k != 0 && d->format != &gf_format_csv;
+    FAIL_IF(err, lost && k == some, GLOFND_E_IO,
+            "'%.150s': none of %lld files probed exists, such as '%.120s'; " FROM_ITS_FOLDER
+            ", a TAB separates path and label, and csv: is for files with a header",
+            place, (long long)some, first);
+    FAIL_IF(err, lost && !strchr(first, '.'), GLOFND_E_FORMAT,
+            "'%.200s': the first line, '%.100s', looks like a header; csv: is for files with one", place, first);
     if (l->has_label) {
-        const int numbers = all_numbers(&l->label_names);
+        gf_string_list *classes = &d->classes;
+        int64_t number = 0;
+        int numbers = 1;
+        for (int64_t i = 0; i < l->label_names.n && numbers; i++)
+            numbers = gf_label_read(gf_string_list_get(&l->label_names, i), &number) && number < GF_CLASSES_MAX;
         if (!numbers) {
-            gf_string_list *classes = &d->classes;
             for (int64_t i = 0; i < l->label_names.n; i++) {
                 const char *label = gf_string_list_get(&l->label_names, i);
                 if (gf_is_class_name(label)) TRY(gf_string_list_add(err, classes, label, strlen(label)));
@@ -179,7 +146,8 @@ static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
         int32_t max = -1;
         for (int64_t i = 0; i < l->paths.n; i++) {
             const char *label = gf_string_list_get(&l->label_names, i);
-            l->label[i] = numbers ? number_of(label) : (int32_t)gf_string_list_find(&d->classes, label);
+            if (numbers) gf_label_read(label, &number); /* -1: unknown */
+            l->label[i] = (int32_t)(numbers ? number : gf_string_list_find(classes, label));
             if (l->label[i] > max) max = l->label[i];
         }
         d->info.classes = max + 1;
@@ -228,35 +196,19 @@ static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf
 static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     char path[PATH_MAX];
     gf_span whole;
-    TRY(find(err, d, i, path, sizeof path, &whole));
+    TRY(find_image(err, d, i, path, sizeof path, &whole));
     TRY(read_text(err, d, i, out));
     return gf_sample_read_file(err, path, hint, out);
 }
 
+#define LIST_FORMAT(name_, options_)                                                                                             \
+    {                                                                                                                            \
+        .name = name_, .options = options_, .open = open_listing, .close = close_listing, .label = label_of, .name_of = name_of, \
+        .key = key_of, .read = read_listing, .read_text = read_text, .find = find_image                                          \
+    }
+
 static const char *const no_options[] = {NULL};
 static const char *const csv_options[] = {"image", "caption", "label", NULL};
 
-const gf_dataset_format gf_format_list = {
-    .name = "list",
-    .options = no_options,
-    .open = open_listing,
-    .close = close_listing,
-    .label = label_of,
-    .name_of = name_of,
-    .key = key_of,
-    .read = read_listing,
-    .read_text = read_text,
-    .find = find,
-};
-const gf_dataset_format gf_format_csv = {
-    .name = "csv",
-    .options = csv_options,
-    .open = open_listing,
-    .close = close_listing,
-    .label = label_of,
-    .name_of = name_of,
-    .key = key_of,
-    .read = read_listing,
-    .read_text = read_text,
-    .find = find,
-};
+const gf_dataset_format gf_format_list = LIST_FORMAT("list", no_options);
+const gf_dataset_format gf_format_csv = LIST_FORMAT("csv", csv_options);

@@ -164,31 +164,11 @@ static float clutter_distance(const gf_clutter *c, gf_point p) {
     return x > y ? x : y;
 }
 
-static void draw_clutter(const gf_scene *s, gf_point p, float size, gf_colour *c) {
-    for (int k = 0; k < s->clutter_n; k++) {
-        const float cover = clamp01(0.5f - clutter_distance(&s->clutter[k], p) * size);
-        if (cover > 0) blend(c, &s->clutter[k].colour, cover * s->clutter[k].opacity);
-    }
-}
-
-static void draw_object(const gf_scene *s, gf_point p, float size, gf_colour *c) {
-    const float dx = p.x - s->at.x, dy = p.y - s->at.y, pixel = 1 / (s->radius * size);
-    const gf_point local = {s->turn[0][0] * dx + s->turn[0][1] * dy, s->turn[1][0] * dx + s->turn[1][1] * dy};
-    if (fabsf(local.x) > 1.4f || fabsf(local.y) > 1.4f) return;
-    const float distance = gf_shape_distance(s->shape, local), cover = clamp01(0.5f - distance / pixel);
-    if (cover <= 0) return;
-    gf_colour object = s->colour;
-    blend(&object, &s->second, texture_at(s, local, distance, pixel));
-    blend(c, &object, cover);
-}
-
 /* About normal, by the sum of four bytes: mean 510, standard deviation 147.8. */
 static float rough(uint32_t x) {
     const uint32_t sum = (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
     return ((float)sum - 510) / 147.8f;
 }
-
-static uint8_t to_byte(float x) { return (uint8_t)(clamp01(x) * 255 + 0.5f); }
 
 void gf_scene_draw(const gf_scene *s, int size, uint8_t *rgb) {
     gf_rng r = gf_rng_at(s->seed, GF_RNG_SHAPES, s->split, (uint64_t)s->position, GF_SHAPES_NOISE);
@@ -196,10 +176,22 @@ void gf_scene_draw(const gf_scene *s, int size, uint8_t *rgb) {
         for (int x = 0; x < size; x++, rgb += 3) {
             const gf_point p = {((float)x + 0.5f) / (float)size, ((float)y + 0.5f) / (float)size};
             gf_colour c = ground_at(s, p);
-            draw_clutter(s, p, (float)size, &c);
-            draw_object(s, p, (float)size, &c);
+            for (int k = 0; k < s->clutter_n; k++) {
+                const float cover = clamp01(0.5f - clutter_distance(&s->clutter[k], p) * (float)size);
+                if (cover > 0) blend(&c, &s->clutter[k].colour, cover * s->clutter[k].opacity);
+            }
+            const float dx = p.x - s->at.x, dy = p.y - s->at.y, pixel = 1 / (s->radius * (float)size);
+            const gf_point local = {s->turn[0][0] * dx + s->turn[0][1] * dy, s->turn[1][0] * dx + s->turn[1][1] * dy};
+            const int near = !(fabsf(local.x) > 1.4f) && !(fabsf(local.y) > 1.4f);
+            const float distance = near ? gf_shape_distance(s->shape, local) : 0;
+            const float cover = near ? clamp01(0.5f - distance / pixel) : 0;
+            if (!(cover <= 0)) {
+                gf_colour object = s->colour;
+                blend(&object, &s->second, texture_at(s, local, distance, pixel));
+                blend(&c, &object, cover);
+            }
             const float light = 1 + s->light.x * (p.x - 0.5f) + s->light.y * (p.y - 0.5f), gray = rough(gf_rng_u32(&r));
-            for (int k = 0; k < 3; k++) rgb[k] = to_byte(c.rgb[k] * light + s->noise * gray);
+            for (int k = 0; k < 3; k++) rgb[k] = (uint8_t)(clamp01(c.rgb[k] * light + s->noise * gray) * 255 + 0.5f);
         }
     }
 }
@@ -241,74 +233,53 @@ static gf_colour pick_contrast(gf_rng *r, const gf_colour *first, float min, con
     return c;
 }
 
-static void make_pose(gf_scene *s, gf_rng *r) {
-    s->radius = range(r, 0.30, 0.47);
-    const float free = 0.5f - 0.85f * s->radius; /* a little of the object may leave the picture */
-    s->at = (gf_point){0.5f + range(r, -free, free), 0.5f + range(r, -free, free)};
-    const float angle = range(r, -0.5, 0.5), stretch = expf(range(r, -0.18, 0.18)), lean = range(r, -0.18, 0.18);
-    const float mirror = gf_rng_below(r, 2) ? 1.0f : -1.0f, c = cosf(angle), n = sinf(angle), scale = 1 / s->radius;
-    s->turn[0][0] = mirror * scale * stretch * (c - lean * n);
-    s->turn[0][1] = mirror * scale * stretch * (n + lean * c);
-    s->turn[1][0] = scale / stretch * -n;
-    s->turn[1][1] = scale / stretch * c;
-}
-
-static void make_texture(gf_scene *s, gf_rng *r) {
-    const float angle = range(r, 0, PI);
-    s->grain_cosine = cosf(angle);
-    s->grain_sine = sinf(angle);
-    s->frequency = range(r, 1.5, 2.2);
-    s->phase = (gf_point){range(r, 0, 1), range(r, 0, 1)};
-    s->cells = gf_rng_u32(r);
-}
-
-static void make_ground(gf_scene *s, gf_rng *r) {
-    s->ground = pick_contrast(r, &s->colour, 0.2f, &s->second, &s->ground_name);
-    for (int k = 0; k < 3; k++) {
-        s->ground_slope[0].rgb[k] = range(r, -0.2, 0.2);
-        s->ground_slope[1].rgb[k] = range(r, -0.2, 0.2);
-        s->ground_wave.rgb[k] = range(r, -0.09, 0.09);
-    }
-    s->wave = (gf_point){range(r, -14, 14), range(r, -14, 14)};
-    s->wave_phase = range(r, 0, 2 * PI);
-}
-
-static void make_clutter(gf_scene *s, gf_rng *r) {
-    s->clutter_n = (int)gf_rng_below(r, GF_CLUTTER_MAX + 1);
-    for (int k = 0; k < s->clutter_n; k++) {
-        gf_clutter *c = &s->clutter[k];
-        int name;
-        const float angle = range(r, 0, PI);
-        c->kind = (int)gf_rng_below(r, 3);
-        c->at = (gf_point){range(r, -0.1, 1.1), range(r, -0.1, 1.1)};
-        c->cosine = cosf(angle);
-        c->sine = sinf(angle);
-        c->half_width = c->kind == 0 ? range(r, 0.1, 0.6) : range(r, 0.04, 0.16);
-        c->half_height = c->kind == 0 ? range(r, 0.008, 0.03) : c->kind == 1 ? c->half_width : range(r, 0.04, 0.16);
-        c->colour = pick_colour(r, &name);
-        c->opacity = range(r, 0.3, 0.8);
-    }
-}
-
 gf_scene gf_scene_make(uint64_t seed, uint32_t split, int64_t position, int shape, int texture) {
     gf_scene s = {.seed = seed, .split = split, .position = position, .shape = shape, .texture = texture};
     gf_rng object = gf_rng_at(seed, GF_RNG_SHAPES, split, (uint64_t)position, GF_SHAPES_OBJECT);
     gf_rng ground = gf_rng_at(seed, GF_RNG_SHAPES, split, (uint64_t)position, GF_SHAPES_GROUND);
     int name;
-    make_pose(&s, &object);
-    make_texture(&s, &object);
+    s.radius = range(&object, 0.30, 0.47);
+    const float free = 0.5f - 0.85f * s.radius; /* a little of the object may leave the picture */
+    s.at = (gf_point){0.5f + range(&object, -free, free), 0.5f + range(&object, -free, free)};
+    const float angle = range(&object, -0.5, 0.5), stretch = expf(range(&object, -0.18, 0.18)),
+                lean = range(&object, -0.18, 0.18);
+    const float mirror = gf_rng_below(&object, 2) ? 1.0f : -1.0f, c = cosf(angle), n = sinf(angle), scale = 1 / s.radius;
+    s.turn[0][0] = mirror * scale * stretch * (c - lean * n);
+    s.turn[0][1] = mirror * scale * stretch * (n + lean * c);
+    s.turn[1][0] = scale / stretch * -n;
+    s.turn[1][1] = scale / stretch * c;
+    const float grain = range(&object, 0, PI);
+    s.grain_cosine = cosf(grain), s.grain_sine = sinf(grain);
+    s.frequency = range(&object, 1.5, 2.2);
+    s.phase = (gf_point){range(&object, 0, 1), range(&object, 0, 1)};
+    s.cells = gf_rng_u32(&object);
     s.colour = pick_colour(&object, &s.colour_name);
     s.second = pick_contrast(&object, &s.colour, 0.28f, NULL, &name);
-    make_ground(&s, &ground);
-    make_clutter(&s, &ground);
+    s.ground = pick_contrast(&ground, &s.colour, 0.2f, &s.second, &s.ground_name);
+    for (int k = 0; k < 3; k++) {
+        s.ground_slope[0].rgb[k] = range(&ground, -0.2, 0.2);
+        s.ground_slope[1].rgb[k] = range(&ground, -0.2, 0.2);
+        s.ground_wave.rgb[k] = range(&ground, -0.09, 0.09);
+    }
+    s.wave = (gf_point){range(&ground, -14, 14), range(&ground, -14, 14)};
+    s.wave_phase = range(&ground, 0, 2 * PI);
+    s.clutter_n = (int)gf_rng_below(&ground, GF_CLUTTER_MAX + 1);
+    for (int k = 0; k < s.clutter_n; k++) {
+        gf_clutter *clutter = &s.clutter[k];
+        const float turn = range(&ground, 0, PI);
+        clutter->kind = (int)gf_rng_below(&ground, 3);
+        clutter->at = (gf_point){range(&ground, -0.1, 1.1), range(&ground, -0.1, 1.1)};
+        clutter->cosine = cosf(turn), clutter->sine = sinf(turn);
+        clutter->half_width = clutter->kind == 0 ? range(&ground, 0.1, 0.6) : range(&ground, 0.04, 0.16);
+        if (clutter->kind == 1) clutter->half_height = clutter->half_width;
+        else clutter->half_height = clutter->kind == 0 ? range(&ground, 0.008, 0.03) : range(&ground, 0.04, 0.16);
+        clutter->colour = pick_colour(&ground, &name);
+        clutter->opacity = range(&ground, 0.3, 0.8);
+    }
     s.light = (gf_point){range(&ground, -0.35, 0.35), range(&ground, -0.35, 0.35)};
     s.noise = range(&ground, 0.005, 0.045);
     return s;
 }
-
-/* ----- words ----- */
-
-static const char *size_word(const gf_scene *s) { return s->radius < 0.36f ? "small" : s->radius < 0.42f ? "medium" : "large"; }
 
 static const char *place_word(const gf_scene *s) {
     const float dx = s->at.x - 0.5f, dy = s->at.y - 0.5f;
@@ -319,22 +290,6 @@ static const char *place_word(const gf_scene *s) {
 
 static const char *article(const char *word) {
     return word[0] == 'a' || word[0] == 'e' || word[0] == 'i' || word[0] == 'o' || word[0] == 'u' ? "an" : "a";
-}
-
-static void write_scene_caption(const gf_scene *s, int phrase, char *out, size_t bytes) {
-    const char *shape = gf_shape_name(s->shape), *texture = gf_texture_name(s->texture);
-    const char *colour = palette[s->colour_name].name, *ground = palette[s->ground_name].name;
-    switch (phrase) {
-    case 0:
-        snprintf(out, bytes, "a %s %s %s %s on %s %s background", size_word(s), texture, colour, shape, article(ground), ground);
-        break;
-    case 1:
-        snprintf(out, bytes, "%s %s %s %s before %s %s ground", article(texture), texture, colour, shape, article(ground),
-                 ground);
-        break;
-    case 2: snprintf(out, bytes, "a picture of a %s %s %s %s %s", size_word(s), colour, texture, shape, place_word(s)); break;
-    default: snprintf(out, bytes, "%s %s %s, %s, %s", article(colour), colour, shape, texture, place_word(s));
-    }
 }
 
 /* ===== the dataset ===== */
@@ -376,8 +331,7 @@ static glofnd_status open_shapes(gf_error *err, gf_dataset *d) {
                                 .has_text = 1,
                                 .width = (int)s->size,
                                 .height = (int)s->size};
-    const int64_t classes = s->classes;
-    for (int32_t c = 0; c < classes; c++) {
+    for (int32_t c = 0; c < s->classes; c++) {
         int shape, texture;
         char name[64];
         gf_shapes_class(c, &shape, &texture);
@@ -408,17 +362,19 @@ static gf_scene scene_of(const shapes *s, int64_t i, int32_t label) {
 }
 
 /* All phrases, a line each. */
-static glofnd_status describe(gf_error *err, const gf_dataset *d, const gf_scene *scene, gf_sample *out) {
+static glofnd_status set_captions(gf_error *err, const gf_dataset *d, const gf_scene *scene, gf_sample *out) {
     if (((const shapes *)d->self)->class_captions)
         return gf_sample_set_class_text(err, out, gf_string_list_get(&d->classes, out->label));
+    const char *shape = gf_shape_name(scene->shape), *texture = gf_texture_name(scene->texture), *place = place_word(scene);
+    const char *colour = palette[scene->colour_name].name, *ground = palette[scene->ground_name].name;
+    const char *size = scene->radius < 0.36f ? "small" : scene->radius < 0.42f ? "medium" : "large", *a = article(ground);
     char captions[GF_PHRASES * 128];
-    size_t used = 0;
-    for (int k = 0; k < GF_PHRASES; k++) {
-        write_scene_caption(scene, k, captions + used, sizeof captions - used - 1);
-        used += strlen(captions + used);
-        captions[used++] = '\n';
-    }
-    return gf_sample_set_text(err, out, captions, used);
+    const int used = snprintf(captions, sizeof captions,
+                              "a %s %s %s %s on %s %s background\n%s %s %s %s before %s %s ground\n"
+                              "a picture of a %s %s %s %s %s\n%s %s %s, %s, %s\n",
+                              size, texture, colour, shape, a, ground, article(texture), texture, colour, shape, a, ground, size,
+                              colour, texture, shape, place, article(colour), colour, shape, texture, place);
+    return gf_sample_set_text(err, out, captions, (size_t)used);
 }
 
 static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
@@ -427,12 +383,12 @@ static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, 
     TRY(gf_image_resize(err, &out->image, (int)s->size, (int)s->size));
     const gf_scene scene = scene_of(s, i, out->label);
     gf_scene_draw(&scene, (int)s->size, out->image.rgb);
-    return describe(err, d, &scene, out);
+    return set_captions(err, d, &scene, out);
 }
 
 static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
     const gf_scene scene = scene_of(d->self, i, out->label);
-    return describe(err, d, &scene, out);
+    return set_captions(err, d, &scene, out);
 }
 
 /* A quarter of the training pictures, but at least ten of each class. */

@@ -19,8 +19,6 @@
 
 /* ----- ?rows=FILE ----- */
 
-enum { NAME = 4096 };
-
 typedef struct named_row {
     const char *name;
     int64_t row;
@@ -62,7 +60,7 @@ static glofnd_status take_line(gf_error *err, void *user, char *line, int number
     char *end = line + strlen(line);
     while (end > line && strchr(" \t\r\n", end[-1])) *--end = 0;
     if (r->count == 0 && gf_integer_read(line, &row) != NULL) {
-        char name[NAME];
+        char name[4096];
         for (int64_t i = 0; i < r->n; i++) {
             name[0] = 0;
             r->d->format->name_of(r->d, i, name, sizeof name);
@@ -75,7 +73,7 @@ static glofnd_status take_line(gf_error *err, void *user, char *line, int number
     }
     if (r->by_name) {
         /* Names of files also without the folder of the SPEC. */
-        char inside[NAME];
+        char inside[4096];
         int64_t at = place_of(r, line);
         const int fits = snprintf(inside, sizeof inside, "%s/%s", r->d->spec.place, line) < (int)sizeof inside;
         if (at < 0 && fits) at = place_of(r, inside);
@@ -97,22 +95,6 @@ static glofnd_status take_line(gf_error *err, void *user, char *line, int number
     return GLOFND_OK;
 }
 
-static glofnd_status read_listed_rows(gf_error *err, const char *path, const gf_dataset *d, int64_t **row, int64_t *count) {
-    reading r = {.d = d, .path = path, .n = d->all, .taken = calloc((size_t)d->all + 1, 1)};
-    FAIL_IF(err, !r.taken, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)d->all);
-    glofnd_status status = gf_each_line(err, path, take_line, &r);
-    free(r.taken);
-    free(r.by_name);
-    gf_string_list_free(&r.names);
-    if (status == GLOFND_OK && r.count == 0) status = gf_fail(err, GLOFND_E_FORMAT, "%.300s: no rows", path);
-    if (status != GLOFND_OK) {
-        free(r.row);
-        return status;
-    }
-    *row = r.row, *count = r.count;
-    return GLOFND_OK;
-}
-
 /* ----- all options ----- */
 
 const char *const gf_subset_options[] = {"rows", "labels", "imbalance", "every", "fraction", "first", NULL};
@@ -128,19 +110,6 @@ typedef struct subset {
     double fraction, imbalance;
     class_count *of; /* [classes + 1]; the last: samples without a label */
 } subset;
-
-static glofnd_status read_options(gf_error *err, const gf_spec *s, subset *x) {
-    const char *share = gf_spec_value(s, "fraction"), *imbalance = gf_spec_value(s, "imbalance");
-    TRY(gf_spec_integer(err, s, "every", 1, INT64_MAX, &x->every));
-    TRY(gf_spec_integer(err, s, "first", 1, INT64_MAX, &x->first));
-    const int ok = !share || (!gf_number_read(share, &x->fraction) && x->fraction > 0.0 && x->fraction <= 1.0);
-    FAIL_IF(err, !ok, GLOFND_E_OPTION, "data '%.60s': fraction is '%.60s'; expected a number in (0, 1]", s->format, share);
-    const int even = !imbalance || (!gf_number_read(imbalance, &x->imbalance) && x->imbalance >= 1.0);
-    FAIL_IF(err, !even, GLOFND_E_OPTION,
-            "data '%.60s': imbalance is '%.60s'; expected a number of at least 1, the largest class over the smallest", s->format,
-            imbalance);
-    return GLOFND_OK;
-}
 
 /* The labels that `word` of `bytes` names: a class, 7, or 0-49. 0: none. */
 static int labels_of(const gf_dataset *d, const char *word, size_t bytes, int64_t *from, int64_t *to) {
@@ -192,22 +161,38 @@ static int is_taken(subset *x, const gf_dataset *d, int64_t row, int64_t taken) 
     return ceil((in_share + 1.0) * x->fraction) > ceil(in_share * x->fraction);
 }
 
-static int is_asked(const gf_spec *s) {
-    for (int i = 0; gf_subset_options[i]; i++)
-        if (gf_spec_value(s, gf_subset_options[i])) return 1;
-    return 0;
-}
-
 glofnd_status gf_subset_take(gf_error *err, gf_dataset *d) {
     subset x = {.every = 1, .first = INT64_MAX, .fraction = 1.0, .imbalance = 1.0};
     int64_t taken = 0, *listed = NULL, count = d->info.n;
     const char *rows = gf_spec_value(&d->spec, "rows");
     d->all = d->info.n;
-    if (!is_asked(&d->spec)) return GLOFND_OK;
-    TRY(read_options(err, &d->spec, &x));
-    if (rows) TRY(read_listed_rows(err, rows, d, &listed, &count));
-    d->rows =
-        listed ? listed : malloc((size_t)d->all * sizeof *d->rows + 1); /* a listed row is read before its place is written */
+    const gf_spec *s = &d->spec;
+    int asked = 0;
+    for (int i = 0; gf_subset_options[i]; i++) asked |= gf_spec_value(s, gf_subset_options[i]) != NULL;
+    if (!asked) return GLOFND_OK;
+    const char *share = gf_spec_value(s, "fraction"), *imbalance = gf_spec_value(s, "imbalance");
+    TRY(gf_spec_integer(err, s, "every", 1, INT64_MAX, &x.every));
+    TRY(gf_spec_integer(err, s, "first", 1, INT64_MAX, &x.first));
+    const int ok = !share || (!gf_number_read(share, &x.fraction) && x.fraction > 0.0 && x.fraction <= 1.0);
+    FAIL_IF(err, !ok, GLOFND_E_OPTION, "data '%.60s': fraction is '%.60s'; expected a number in (0, 1]", s->format, share);
+    const int even = !imbalance || (!gf_number_read(imbalance, &x.imbalance) && x.imbalance >= 1.0);
+    FAIL_IF(err, !even, GLOFND_E_OPTION,
+            "data '%.60s': imbalance is '%.60s'; expected a number of at least 1, the largest class over the smallest", s->format,
+            imbalance);
+    if (rows) {
+        reading r = {.d = d, .path = rows, .n = d->all, .taken = calloc((size_t)d->all + 1, 1)};
+        FAIL_IF(err, !r.taken, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)d->all);
+        glofnd_status status = gf_each_line(err, rows, take_line, &r);
+        free(r.taken);
+        free(r.by_name);
+        gf_string_list_free(&r.names);
+        if (status == GLOFND_OK && r.count == 0) status = gf_fail(err, GLOFND_E_FORMAT, "%.300s: no rows", rows);
+        if (status != GLOFND_OK) free(r.row);
+        TRY(status);
+        listed = r.row, count = r.count;
+    }
+    /* A listed row is read before its place is written. */
+    d->rows = listed ? listed : malloc((size_t)d->all * sizeof *d->rows + 1);
     x.of = calloc((size_t)d->info.classes + 1, sizeof *x.of);
     const glofnd_status status = d->rows && x.of
                                      ? choose_labels(err, d, &x)

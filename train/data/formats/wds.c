@@ -31,14 +31,12 @@ static glofnd_status add_matches(gf_error *err, const char *pattern, gf_string_l
     if (rc == GLOB_NOSPACE) GF_FAIL(err, GLOFND_E_MEMORY, "no memory to match '%.400s'", pattern);
     gf_string_list sorted = {0};
     glofnd_status status = GLOFND_OK;
-    for (size_t i = 0; rc == 0 && i < found.gl_pathc && status == GLOFND_OK; i++) {
+    for (size_t i = 0; rc == 0 && i < found.gl_pathc && status == GLOFND_OK; i++)
         status = gf_string_list_add(err, &sorted, found.gl_pathv[i], strlen(found.gl_pathv[i]));
-    }
     if (rc == 0) globfree(&found);
     if (status == GLOFND_OK) status = gf_string_list_sort(err, &sorted);
-    for (int64_t i = 0; i < sorted.n && status == GLOFND_OK; i++) {
+    for (int64_t i = 0; i < sorted.n && status == GLOFND_OK; i++)
         status = gf_string_list_add(err, out, gf_string_list_get(&sorted, i), strlen(gf_string_list_get(&sorted, i)));
-    }
     if (status == GLOFND_OK && sorted.n == 0) status = gf_fail(err, GLOFND_E_IO, "no file matches '%.400s'", pattern);
     gf_string_list_free(&sorted);
     return status;
@@ -67,9 +65,7 @@ static glofnd_status find_shards(gf_error *err, const char *pattern, gf_string_l
 
 /* ===== the samples of a shard, from the members of its tar ===== */
 
-#define CLS_MAX 32   /* bytes of a .cls */
-#define NPY_MAX 4096 /* bytes of a .npy of metadata */
-#define NAME_BYTES 100
+enum { CLS_MAX = 32, NPY_MAX = 4096, NAME_BYTES = 100 }; /* bytes of a .cls, of a .npy of metadata, of a name in messages */
 
 enum part { IMAGE, TEXT, LABEL, JSON, METADATA, PARTS, OTHER = PARTS };
 
@@ -99,29 +95,6 @@ static enum part part_of(const char *extension) {
     return OTHER;
 }
 
-/* ----- label and caption of a .json ----- */
-
-static glofnd_status take_fields(gf_error *err, const char *name, const gf_json *j, int32_t *label, char **caption) {
-    const int64_t number = gf_json_find(j, 0, "label"), text = gf_json_find(j, 0, "caption");
-    if (gf_json_is(j, number, GF_JSON_INTEGER)) {
-        const int64_t x = j->node[number].integer;
-        FAIL_IF(err, x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.350s' has label %lld; it must be 0..%d, or -1", name,
-                (long long)x, GF_CLASSES_MAX - 1);
-        *label = (int32_t)x;
-    }
-    if (!gf_json_is(j, text, GF_JSON_TEXT)) return GLOFND_OK;
-    const char *from = gf_json_text(j, j->node[text].text);
-    const size_t n = (size_t)j->node[text].count;
-    char *copy = malloc(n + 1), *to = copy;
-    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for the caption of '%.350s'", name);
-    for (size_t i = 0; i < n; i++)
-        if (from[i]) *to++ = from[i]; /* without zeros, which C strings cannot hold */
-    *to = 0;
-    if (to > copy) *caption = copy;
-    else free(copy);
-    return GLOFND_OK;
-}
-
 /* Label and caption of a .json: the top-level keys "label" (an integer, -1: none) and "caption" (a string). Missing, or of a
  * different type: -1, NULL; also for an empty caption. text [n + 1], closed by 0; it may hold NaN and Infinity, which Python writes
  * but JSON lacks. *caption is malloc'ed. E_FORMAT: not JSON, or a label out of range. */
@@ -131,12 +104,25 @@ static glofnd_status read_json_fields(gf_error *err, const char *name, const cha
     *label = -1;
     *caption = NULL;
     TRY(gf_json_read(err, name, text, n, GF_JSON_DEPTH, GF_JSON_LENIENT, &j));
-    const glofnd_status status = take_fields(err, name, &j, label, caption);
+    glofnd_status status = GLOFND_OK;
+    const int64_t number = gf_json_find(&j, 0, "label"), title = gf_json_find(&j, 0, "caption");
+    const int64_t x = gf_json_is(&j, number, GF_JSON_INTEGER) ? j.node[number].integer : -1;
+    if (x < -1 || x >= GF_CLASSES_MAX)
+        status = gf_fail(err, GLOFND_E_FORMAT, "'%.350s' has label %lld; it must be 0..%d, or -1", name, (long long)x,
+                         GF_CLASSES_MAX - 1);
+    else *label = (int32_t)x;
+    if (status == GLOFND_OK && gf_json_is(&j, title, GF_JSON_TEXT)) {
+        const char *from = gf_json_text(&j, j.node[title].text), *end = from + j.node[title].count;
+        char *to = *caption = malloc((size_t)j.node[title].count + 1);
+        if (!to) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for the caption of '%.350s'", name);
+        for (; to && from < end; from++)
+            if (*from) *to++ = *from; /* without zeros, which C strings cannot hold */
+        if (to) *to = 0;
+        if (to == *caption) free(*caption), *caption = NULL;
+    }
     gf_json_free(&j);
     return status;
 }
-
-/* ----- label and text of a sample ----- */
 
 static void name_part(const group *g, enum part p, char out[NAME_BYTES]) {
     static const char *const endings[PARTS] = {" (its image)", ".txt", ".cls", ".json", ".npy"};
@@ -209,8 +195,6 @@ static glofnd_status tolerate(gf_error *err, const gf_tar *t, glofnd_status stat
     return GLOFND_OK;
 }
 
-/* ----- all samples ----- */
-
 static void group_free(group *g) {
     free(g->key);
     free(g->first);
@@ -220,10 +204,7 @@ static void group_free(group *g) {
 static glofnd_status finish_group(gf_error *err, const gf_tar *t, group *g, gf_wds_shard *s) {
     if (!g->key) return GLOFND_OK;
     if (!g->part[IMAGE].here) {
-        if (s->left_out++ == 0) {
-            s->left_first = g->first;
-            g->first = NULL;
-        }
+        if (s->left_out++ == 0) s->left_first = g->first, g->first = NULL;
         return GLOFND_OK;
     }
     gf_error why = {""};
@@ -255,31 +236,24 @@ static glofnd_status finish_group(gf_error *err, const gf_tar *t, group *g, gf_w
     return gf_string_list_add(err, &s->keys, g->key, strlen(g->key));
 }
 
-static glofnd_status take_member(gf_error *err, const gf_tar *t, const gf_tar_member *m, group *g, gf_wds_shard *s) {
-    const size_t n = key_bytes(m->name);
-    if (n == 0) return GLOFND_OK;
-    if (!g->key || strlen(g->key) != n || memcmp(g->key, m->name, n) != 0) {
-        TRY(finish_group(err, t, g, s));
-        group_free(g);
-        *g = (group){.key = strndup(m->name, n), .first = strdup(m->name)};
-        FAIL_IF(err, !g->key || !g->first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
-    }
-    const enum part p = part_of(m->name + n + 1);
-    if (p == OTHER) return GLOFND_OK;
-    FAIL_IF(err, g->part[p].here, GLOFND_E_FORMAT, "'%.250s': '%.150s' is a second %s of its sample", t->path, m->name,
-            p == IMAGE ? "image" : "file of this type");
-    g->part[p].at = m->at;
-    g->part[p].size = m->size;
-    g->part[p].here = 1;
-    return GLOFND_OK;
-}
-
 static glofnd_status scan_members(gf_error *err, gf_tar *t, group *g, gf_wds_shard *s) {
     gf_tar_member m;
     for (;;) {
         TRY(gf_tar_next(err, t, &m));
         if (!m.name) return finish_group(err, t, g, s);
-        TRY(take_member(err, t, &m, g, s));
+        const size_t n = key_bytes(m.name);
+        if (n == 0) continue;
+        if (!g->key || strlen(g->key) != n || memcmp(g->key, m.name, n) != 0) {
+            TRY(finish_group(err, t, g, s));
+            group_free(g);
+            *g = (group){.key = strndup(m.name, n), .first = strdup(m.name)};
+            FAIL_IF(err, !g->key || !g->first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
+        }
+        const enum part p = part_of(m.name + n + 1);
+        if (p == OTHER) continue;
+        FAIL_IF(err, g->part[p].here, GLOFND_E_FORMAT, "'%.250s': '%.150s' is a second %s of its sample", t->path, m.name,
+                p == IMAGE ? "image" : "file of this type");
+        g->part[p].at = m.at, g->part[p].size = m.size, g->part[p].here = 1;
     }
 }
 
@@ -322,8 +296,6 @@ void gf_wds_shard_free(gf_wds_shard *s) {
 /* Flags in the header of an index that this build would make. */
 static uint32_t own_flags(void) { return gf_image_reads_webp() ? FLAG_WEBP : 0; }
 
-/* ----- writing ----- */
-
 static const char *text_or_none(const char *text) { return text ? text : ""; }
 
 glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s) {
@@ -358,35 +330,10 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
     return gf_writer_finish(&w);
 }
 
-/* ----- reading ----- */
-
 typedef struct index_head {
     uint64_t size, mtime_ns, count, key_bytes, left_out, unused;
     uint32_t flags;
 } index_head;
-
-static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, index_head *h) {
-    char magic[8];
-    gf_get(r, magic, 8);
-    const uint32_t version = gf_get_u32(r);
-    h->size = gf_get_u64(r);
-    h->mtime_ns = gf_get_u64(r);
-    h->count = gf_get_u64(r);
-    h->key_bytes = gf_get_u64(r);
-    h->left_out = gf_get_u64(r);
-    h->unused = gf_get_u64(r);
-    h->flags = gf_get_u32(r);
-    TRY(gf_check_crc(r, "header", -1));
-    FAIL_IF(err, memcmp(magic, MAGIC, 8) != 0 || version != VERSION, GLOFND_E_FORMAT, "'%.350s' is no index of this version",
-            r->path);
-    FAIL_IF(err, h->size != stamp.size || h->mtime_ns != stamp.mtime_ns, GLOFND_E_FORMAT, "'%.350s' belongs to a different shard",
-            r->path);
-    const uint64_t left = gf_reader_left(r);
-    FAIL_IF(err, h->key_bytes > left || h->count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);
-    FAIL_IF(err, h->left_out > INT64_MAX || h->unused > INT64_MAX || (h->flags & ~FLAG_NO_END_MARK) != own_flags(),
-            GLOFND_E_FORMAT, "'%.350s' has a wrong header", r->path);
-    return GLOFND_OK;
-}
 
 static int inside(uint64_t at, uint64_t bytes, uint64_t size) { return at <= size && bytes <= size - at; }
 
@@ -419,7 +366,25 @@ static glofnd_status split_keys(gf_error *err, const char *path, const char *tex
 
 static glofnd_status load_open(gf_error *err, gf_reader *r, gf_file_stamp stamp, gf_wds_shard *out) {
     index_head h;
-    TRY(get_head(err, r, stamp, &h));
+    char magic[8];
+    gf_get(r, magic, 8);
+    const uint32_t version = gf_get_u32(r);
+    h.size = gf_get_u64(r);
+    h.mtime_ns = gf_get_u64(r);
+    h.count = gf_get_u64(r);
+    h.key_bytes = gf_get_u64(r);
+    h.left_out = gf_get_u64(r);
+    h.unused = gf_get_u64(r);
+    h.flags = gf_get_u32(r);
+    TRY(gf_check_crc(r, "header", -1));
+    FAIL_IF(err, memcmp(magic, MAGIC, 8) != 0 || version != VERSION, GLOFND_E_FORMAT, "'%.350s' is no index of this version",
+            r->path);
+    FAIL_IF(err, h.size != stamp.size || h.mtime_ns != stamp.mtime_ns, GLOFND_E_FORMAT, "'%.350s' belongs to a different shard",
+            r->path);
+    const uint64_t left = gf_reader_left(r);
+    FAIL_IF(err, h.key_bytes > left || h.count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);
+    FAIL_IF(err, h.left_out > INT64_MAX || h.unused > INT64_MAX || (h.flags & ~FLAG_NO_END_MARK) != own_flags(), GLOFND_E_FORMAT,
+            "'%.350s' has a wrong header", r->path);
     out->left_out = (int64_t)h.left_out;
     out->unused = (int64_t)h.unused;
     out->no_end_mark = (h.flags & FLAG_NO_END_MARK) != 0;
@@ -437,10 +402,9 @@ static glofnd_status load_open(gf_error *err, gf_reader *r, gf_file_stamp stamp,
         e->flags = gf_get_u32(r);
     }
     TRY(gf_check_crc(r, "entries", -1));
-    for (uint64_t i = 0; i < h.count; i++) {
+    for (uint64_t i = 0; i < h.count; i++)
         FAIL_IF(err, !entry_is_valid(&out->entries[i], out->stamp.size), GLOFND_E_FORMAT, "'%.350s': entry %llu is invalid",
                 r->path, (unsigned long long)i);
-    }
     char *text = malloc((size_t)h.key_bytes + 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory for %llu bytes of keys", (unsigned long long)h.key_bytes);
     gf_get(r, text, (size_t)h.key_bytes);
@@ -463,8 +427,7 @@ glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp s
 
 /* ===== all shards as a dataset ===== */
 
-#define KEEP_OPEN 256 /* up to this number of shards stay open; beyond, a read opens its shard */
-#define THREADS_MAX 8
+enum { KEEP_OPEN = 256, THREADS_MAX = 8 }; /* up to this number of shards stay open; beyond, a read opens its shard */
 
 typedef struct opening { /* the task of opening one shard */
     gf_wds_shard shard;
@@ -480,8 +443,6 @@ typedef struct wds {
     int keep_open;
     int must_write; /* gf_wds_index_all: scan anew, and fail if an index cannot be written */
 } wds;
-
-/* ----- opening ----- */
 
 static glofnd_status open_shard(gf_error *err, const wds *w, const char *path, opening *o) {
     gf_file_stamp stamp;
@@ -501,10 +462,7 @@ static void open_task(void *arg, int64_t task, int thread) {
     wds *w = arg;
     opening *o = &w->shards[task];
     o->status = open_shard(&o->err, w, gf_string_list_get(&w->paths, task), o);
-    if (!w->keep_open && o->fd >= 0) {
-        close(o->fd);
-        o->fd = -1;
-    }
+    if (!w->keep_open && o->fd >= 0) close(o->fd), o->fd = -1;
 }
 
 static glofnd_status open_shards(gf_error *err, wds *w) {
@@ -545,7 +503,7 @@ static int find_beside(const wds *w, const char *name, char *path, size_t bytes)
     return gf_path_beside(NULL, shard, above, path, bytes) == GLOFND_OK && access(path, R_OK) == 0;
 }
 
-static int templates(const gf_dataset *d, char *out, size_t bytes) {
+static int find_templates(const gf_dataset *d, char *out, size_t bytes) {
     return find_beside(d->self, "zeroshot_classification_templates.txt", out, bytes);
 }
 
@@ -554,35 +512,9 @@ typedef struct tally {
     int64_t shards, first, sum;
 } tally;
 
-static void count(tally *t, int64_t shard, int64_t amount) {
+static void add_remarks(tally *t, int64_t shard, int64_t amount) {
     if (amount > 0 && t->shards++ == 0) t->first = shard;
     t->sum += amount;
-}
-
-static void write_note(const wds *w, gf_dataset *d) {
-    tally left = {0}, unused = {0}, unmarked = {0}, empty = {0};
-    for (int64_t k = 0; k < w->paths.n; k++) {
-        const gf_wds_shard *s = &w->shards[k].shard;
-        count(&left, k, s->left_out);
-        count(&unused, k, s->unused);
-        count(&unmarked, k, s->no_end_mark);
-        count(&empty, k, s->keys.n == 0);
-    }
-    if (left.sum)
-        gf_dataset_add_note(d, "%lld key%s without %s left out, in %lld shard%s, the first: %.300s:%.150s", (long long)left.sum,
-                            left.sum == 1 ? "" : "s", gf_image_endings(), (long long)left.shards, left.shards == 1 ? "" : "s",
-                            gf_string_list_get(&w->paths, left.first), w->shards[left.first].shard.left_first);
-    if (unused.sum)
-        gf_dataset_add_note(
-            d, "%lld member%s cannot be used, so that captions or labels are missing, in %lld shard%s, the first: %.300s: %.250s",
-            (long long)unused.sum, unused.sum == 1 ? "" : "s", (long long)unused.shards, unused.shards == 1 ? "" : "s",
-            gf_string_list_get(&w->paths, unused.first), w->shards[unused.first].shard.unused_first);
-    if (unmarked.sum)
-        gf_dataset_add_note(d, "%lld shard%s without tar's end mark, perhaps cut short, the first: %.300s",
-                            (long long)unmarked.sum, unmarked.sum == 1 ? "" : "s", gf_string_list_get(&w->paths, unmarked.first));
-    if (empty.sum)
-        gf_dataset_add_note(d, "%lld shard%s without a sample, the first: %.300s", (long long)empty.sum,
-                            empty.sum == 1 ? "" : "s", gf_string_list_get(&w->paths, empty.first));
 }
 
 static glofnd_status check_complete(gf_error *err, const gf_dataset *d) {
@@ -609,6 +541,7 @@ static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
     TRY(find_shards(err, d->spec.place, &w->paths));
     TRY(open_shards(err, w));
     gf_dataset_info *info = &d->info;
+    tally left = {0}, unused = {0}, unmarked = {0}, empty = {0};
     info->n = w->first[w->paths.n];
     for (int64_t k = 0; k < w->paths.n; k++) {
         const gf_wds_shard *s = &w->shards[k].shard;
@@ -616,8 +549,26 @@ static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
             if (s->entries[i].label >= info->classes) info->classes = s->entries[i].label + 1;
             if (s->entries[i].text_size > 0) info->has_text = 1;
         }
+        add_remarks(&left, k, s->left_out);
+        add_remarks(&unused, k, s->unused);
+        add_remarks(&unmarked, k, s->no_end_mark);
+        add_remarks(&empty, k, s->keys.n == 0);
     }
-    write_note(w, d);
+    if (left.sum)
+        gf_dataset_add_note(d, "%lld key%s without %s left out, in %lld shard%s, the first: %.300s:%.150s", (long long)left.sum,
+                            left.sum == 1 ? "" : "s", gf_image_endings(), (long long)left.shards, left.shards == 1 ? "" : "s",
+                            gf_string_list_get(&w->paths, left.first), w->shards[left.first].shard.left_first);
+    if (unused.sum)
+        gf_dataset_add_note(
+            d, "%lld member%s cannot be used, so that captions or labels are missing, in %lld shard%s, the first: %.300s: %.250s",
+            (long long)unused.sum, unused.sum == 1 ? "" : "s", (long long)unused.shards, unused.shards == 1 ? "" : "s",
+            gf_string_list_get(&w->paths, unused.first), w->shards[unused.first].shard.unused_first);
+    if (unmarked.sum)
+        gf_dataset_add_note(d, "%lld shard%s without tar's end mark, perhaps cut short, the first: %.300s",
+                            (long long)unmarked.sum, unmarked.sum == 1 ? "" : "s", gf_string_list_get(&w->paths, unmarked.first));
+    if (empty.sum)
+        gf_dataset_add_note(d, "%lld shard%s without a sample, the first: %.300s", (long long)empty.sum,
+                            empty.sum == 1 ? "" : "s", gf_string_list_get(&w->paths, empty.first));
     FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.200s' holds no sample with a %s%s%.250s", d->spec.place, gf_image_endings(),
             d->note[0] ? ": " : "", d->note);
     /* It may name more classes than these shards have samples of. */
@@ -634,15 +585,10 @@ glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shar
     w->must_write = 1;
     glofnd_status status = find_shards(err, pattern, &w->paths);
     if (status == GLOFND_OK) status = open_shards(err, w);
-    if (status == GLOFND_OK) {
-        *shards = w->paths.n;
-        *samples = w->first[w->paths.n];
-    }
+    if (status == GLOFND_OK) *shards = w->paths.n, *samples = w->first[w->paths.n];
     close_wds(w);
     return status;
 }
-
-/* ----- reading ----- */
 
 typedef struct place {
     int64_t shard;
@@ -692,15 +638,6 @@ static glofnd_status read_entry_text(gf_error *err, int fd, const char *name, co
     return status;
 }
 
-static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, const gf_decode_hint *hint,
-                                gf_sample *out) {
-    TRY(read_entry_text(err, fd, name, e, out));
-    TRY(gf_file_reserve(err, name, e->image_size, &out->encoded, &out->encoded_capacity));
-    TRY(gf_file_read_at(err, fd, name, e->image_at, out->encoded, e->image_size));
-    out->encoded_size = e->image_size;
-    return gf_image_decode(err, name, out->encoded, e->image_size, hint, &out->image);
-}
-
 static glofnd_status read_parts(gf_error *err, const gf_dataset *d, int64_t i, int image, const gf_decode_hint *hint,
                                 gf_sample *out) {
     const wds *w = d->self;
@@ -710,9 +647,15 @@ static glofnd_status read_parts(gf_error *err, const gf_dataset *d, int64_t i, i
     int fd = w->shards[p.shard].fd;
     const int own = fd < 0;
     if (own) TRY(gf_file_open(err, p.path, &fd, NULL));
-    const glofnd_status status = image ? read_entry(err, fd, name, p.e, hint, out) : read_entry_text(err, fd, name, p.e, out);
+    glofnd_status status = read_entry_text(err, fd, name, p.e, out);
+    const uint32_t bytes = p.e->image_size;
+    if (status == GLOFND_OK && image) status = gf_file_reserve(err, name, bytes, &out->encoded, &out->encoded_capacity);
+    if (status == GLOFND_OK && image) status = gf_file_read_at(err, fd, name, p.e->image_at, out->encoded, bytes);
     if (own) close(fd);
-    return status;
+    TRY(status);
+    if (!image) return GLOFND_OK;
+    out->encoded_size = bytes;
+    return gf_image_decode(err, name, out->encoded, bytes, hint, &out->image);
 }
 
 static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
@@ -723,7 +666,7 @@ static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf
     return read_parts(err, d, i, 0, NULL, out);
 }
 
-static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+static glofnd_status find_image(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
     const place p = place_of(d, i);
     const int n = snprintf(path, bytes, "%s", p.path);
     FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_FORMAT, "the path '%.400s' is too long", p.path);
@@ -740,11 +683,11 @@ const gf_dataset_format gf_format_wds = {
     .close = close_wds,
     .label = label_of,
     .group = group_of,
-    .templates = templates,
+    .templates = find_templates,
     .name_of = name_of,
     .key = key_of,
     .read = read_wds,
     .read_text = read_text,
     .check_complete = check_complete,
-    .find = find,
+    .find = find_image,
 };

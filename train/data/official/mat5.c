@@ -18,22 +18,9 @@
 #define HEADER 128
 #define PACKED_RATIO_MAX 1100 /* zlib's best is about 1030 */
 
-enum { /* kinds of elements */
-       MI_INT8 = 1,
-       MI_UINT8,
-       MI_INT16,
-       MI_UINT16,
-       MI_INT32,
-       MI_UINT32,
-       MI_SINGLE,
-       MI_DOUBLE = 9,
-       MI_INT64 = 12,
-       MI_UINT64,
-       MI_MATRIX,
-       MI_COMPRESSED,
-       MI_UTF8,
-       MI_UTF16
-};
+/* Kinds of elements. */
+enum { MI_INT8 = 1, MI_UINT8, MI_INT16, MI_UINT16, MI_INT32, MI_UINT32, MI_SINGLE, MI_DOUBLE = 9 };
+enum { MI_INT64 = 12, MI_UINT64, MI_MATRIX, MI_COMPRESSED, MI_UTF8, MI_UTF16 };
 enum { MX_CELL = 1, MX_STRUCT = 2, MX_CHAR = 4, MX_DOUBLE = 6, MX_UINT64 = 15 }; /* classes of arrays; 6 to 15 are numbers */
 
 typedef struct bytes {
@@ -50,7 +37,7 @@ static uint32_t u32(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uin
 static size_t left(const bytes *b) { return (size_t)(b->end - b->at); }
 
 /* The element at the front, which is taken off. */
-static glofnd_status next(gf_error *err, const char *name, bytes *b, element *out) {
+static glofnd_status next_element(gf_error *err, const char *name, bytes *b, element *out) {
     *out = (element){0};
     FAIL_IF(err, left(b) < 8, GLOFND_E_FORMAT, "'%.300s' is corrupt: it ends inside of an element", name);
     const uint32_t first = u32(b->at), small = first >> 16;
@@ -66,21 +53,10 @@ static glofnd_status next(gf_error *err, const char *name, bytes *b, element *ou
 }
 
 static int bytes_of(uint32_t kind) {
-    switch (kind) {
-    case MI_INT8:
-    case MI_UINT8:
-    case MI_UTF8: return 1;
-    case MI_INT16:
-    case MI_UINT16:
-    case MI_UTF16: return 2;
-    case MI_INT32:
-    case MI_UINT32:
-    case MI_SINGLE: return 4;
-    case MI_DOUBLE:
-    case MI_INT64:
-    case MI_UINT64: return 8;
-    default: return 0;
-    }
+    static const uint8_t bytes_by_kind[] = {
+        [MI_INT8] = 1,  [MI_UINT8] = 1,  [MI_UTF8] = 1,   [MI_INT16] = 2,  [MI_UINT16] = 2, [MI_UTF16] = 2,
+        [MI_INT32] = 4, [MI_UINT32] = 4, [MI_SINGLE] = 4, [MI_DOUBLE] = 8, [MI_INT64] = 8,  [MI_UINT64] = 8};
+    return kind < sizeof bytes_by_kind ? bytes_by_kind[kind] : 0;
 }
 
 /* ----- arrays ----- */
@@ -92,9 +68,35 @@ static void free_array(gf_mat_array *a) {
     a->child = NULL;
 }
 
-static glofnd_status read_shape(gf_error *err, const char *name, bytes *b, gf_mat_array *a) {
+static glofnd_status read_array(gf_error *err, const char *name, bytes b, int depth, gf_mat_array *a);
+
+/* Every child takes a tag of 8 bytes at least, so that their number_of is bounded by the file. */
+static glofnd_status read_children(gf_error *err, const char *name, bytes *b, int depth, int64_t count, gf_mat_array *a) {
+    FAIL_IF(err, depth >= GF_MAT_NESTING_MAX, GLOFND_E_FORMAT, "'%.300s' nests arrays deeper than %d", name, GF_MAT_NESTING_MAX);
+    FAIL_IF(err, (uint64_t)count > left(b) / 8, GLOFND_E_FORMAT, "'%.300s' is corrupt: %lld arrays in %llu bytes", name,
+            (long long)count, (unsigned long long)left(b));
+    if (count == 0) return GLOFND_OK;
+    a->child = calloc((size_t)count, sizeof *a->child);
+    FAIL_IF(err, !a->child, GLOFND_E_MEMORY, "no memory for %lld arrays of '%.300s'", (long long)count, name);
+    for (int64_t i = 0; i < count; i++) {
+        element e = {0};
+        TRY(next_element(err, name, b, &e));
+        FAIL_IF(err, e.kind != MI_MATRIX, GLOFND_E_FORMAT, "'%.300s' is corrupt: something else in place of an array", name);
+        TRY(read_array(err, name, e.data, depth + 1, &a->child[i]));
+    }
+    return GLOFND_OK;
+}
+
+/* The content of a matrix element. An empty one is an empty array. */
+static glofnd_status read_array(gf_error *err, const char *name, bytes b, int depth, gf_mat_array *a) {
+    element flags = {0}, own = {0};
+    *a = (gf_mat_array){.kind = GF_MAT_OTHER};
+    if (left(&b) == 0) return GLOFND_OK;
+    TRY(next_element(err, name, &b, &flags));
+    FAIL_IF(err, flags.kind != MI_UINT32 || flags.data.end - flags.data.at < 8, GLOFND_E_FORMAT,
+            "'%.300s' is corrupt: an array without flags", name);
     element e = {0};
-    TRY(next(err, name, b, &e));
+    TRY(next_element(err, name, &b, &e));
     const size_t rank = (size_t)(e.data.end - e.data.at) / 4;
     FAIL_IF(err, e.kind != MI_INT32 || rank < 1 || rank > GF_MAT_RANK_MAX, GLOFND_E_FORMAT,
             "'%.300s' is corrupt: an array without a shape of 1 to %d numbers", name, GF_MAT_RANK_MAX);
@@ -107,69 +109,7 @@ static glofnd_status read_shape(gf_error *err, const char *name, bytes *b, gf_ma
                 "'%.300s' is corrupt: an impossible shape", name);
         a->n *= dim;
     }
-    return GLOFND_OK;
-}
-
-/* Numbers and characters. Text in UTF-8 may have more bytes than characters: its bytes count. */
-static glofnd_status read_data(gf_error *err, const char *name, bytes *b, gf_mat_array *a) {
-    element e = {0};
-    if (a->n == 0) return GLOFND_OK;
-    TRY(next(err, name, b, &e));
-    const int each = bytes_of(e.kind);
-    const int64_t count = each ? (int64_t)((size_t)(e.data.end - e.data.at) / (size_t)each) : 0;
-    if (a->kind == GF_MAT_TEXT && e.kind == MI_UTF8) a->n = count;
-    FAIL_IF(err, count < a->n, GLOFND_E_FORMAT, "'%.300s' is corrupt: %lld of %lld numbers", name, (long long)count,
-            (long long)a->n);
-    a->element = (int)e.kind;
-    a->element_bytes = each;
-    a->data = e.data.at;
-    return GLOFND_OK;
-}
-
-static glofnd_status read_array(gf_error *err, const char *name, bytes b, int depth, gf_mat_array *a);
-
-/* Every child takes a tag of 8 bytes at least, so that their number is bounded by the file. */
-static glofnd_status read_children(gf_error *err, const char *name, bytes *b, int depth, int64_t count, gf_mat_array *a) {
-    FAIL_IF(err, depth >= GF_MAT_NESTING_MAX, GLOFND_E_FORMAT, "'%.300s' nests arrays deeper than %d", name, GF_MAT_NESTING_MAX);
-    FAIL_IF(err, (uint64_t)count > left(b) / 8, GLOFND_E_FORMAT, "'%.300s' is corrupt: %lld arrays in %llu bytes", name,
-            (long long)count, (unsigned long long)left(b));
-    if (count == 0) return GLOFND_OK;
-    a->child = calloc((size_t)count, sizeof *a->child);
-    FAIL_IF(err, !a->child, GLOFND_E_MEMORY, "no memory for %lld arrays of '%.300s'", (long long)count, name);
-    for (int64_t i = 0; i < count; i++) {
-        element e = {0};
-        TRY(next(err, name, b, &e));
-        FAIL_IF(err, e.kind != MI_MATRIX, GLOFND_E_FORMAT, "'%.300s' is corrupt: something else in place of an array", name);
-        TRY(read_array(err, name, e.data, depth + 1, &a->child[i]));
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status read_structs(gf_error *err, const char *name, bytes *b, int depth, gf_mat_array *a) {
-    element length = {0}, names = {0};
-    TRY(next(err, name, b, &length));
-    TRY(next(err, name, b, &names));
-    const uint32_t each = length.data.end - length.data.at == 4 ? u32(length.data.at) : 0;
-    FAIL_IF(err, each < 1 || each > 1024 || names.kind != MI_INT8, GLOFND_E_FORMAT, "'%.300s' is corrupt: field names", name);
-    const int64_t fields = (names.data.end - names.data.at) / each;
-    FAIL_IF(err, fields > 4096 || (fields && a->n > INT64_MAX / 64 / fields), GLOFND_E_FORMAT,
-            "'%.300s' is corrupt: too many fields", name);
-    a->field_bytes = (int)each;
-    a->field_names = (const char *)names.data.at;
-    a->fields = (int)fields;
-    return read_children(err, name, b, depth, a->n * fields, a);
-}
-
-/* The content of a matrix element. An empty one is an empty array. */
-static glofnd_status read_array(gf_error *err, const char *name, bytes b, int depth, gf_mat_array *a) {
-    element flags = {0}, own = {0};
-    *a = (gf_mat_array){.kind = GF_MAT_OTHER};
-    if (left(&b) == 0) return GLOFND_OK;
-    TRY(next(err, name, &b, &flags));
-    FAIL_IF(err, flags.kind != MI_UINT32 || flags.data.end - flags.data.at < 8, GLOFND_E_FORMAT,
-            "'%.300s' is corrupt: an array without flags", name);
-    TRY(read_shape(err, name, &b, a));
-    TRY(next(err, name, &b, &own));
+    TRY(next_element(err, name, &b, &own));
     const size_t length = (size_t)(own.data.end - own.data.at);
     memcpy(a->name, own.data.at, length < sizeof a->name ? length : sizeof a->name - 1);
     const int class = u32(flags.data.at) & 0xff;
@@ -179,13 +119,38 @@ static glofnd_status read_array(gf_error *err, const char *name, bytes b, int de
               : class >= MX_DOUBLE && class <= MX_UINT64 ? GF_MAT_NUMBERS
                                                          : GF_MAT_OTHER;
     if (a->kind == GF_MAT_CELLS) return read_children(err, name, &b, depth, a->n, a);
-    if (a->kind == GF_MAT_STRUCTS) return read_structs(err, name, &b, depth, a);
-    return a->kind == GF_MAT_OTHER ? GLOFND_OK : read_data(err, name, &b, a);
+    if (a->kind == GF_MAT_STRUCTS) {
+        element names = {0};
+        TRY(next_element(err, name, &b, &e));
+        TRY(next_element(err, name, &b, &names));
+        const uint32_t each = left(&e.data) == 4 ? u32(e.data.at) : 0;
+        FAIL_IF(err, each < 1 || each > 1024 || names.kind != MI_INT8, GLOFND_E_FORMAT, "'%.300s' is corrupt: field names", name);
+        const int64_t fields = (names.data.end - names.data.at) / each;
+        FAIL_IF(err, fields > 4096 || (fields && a->n > INT64_MAX / 64 / fields), GLOFND_E_FORMAT,
+                "'%.300s' is corrupt: too many fields", name);
+        a->field_bytes = (int)each;
+        a->field_names = (const char *)names.data.at;
+        a->fields = (int)fields;
+        return read_children(err, name, &b, depth, a->n * fields, a);
+    }
+    if (a->kind == GF_MAT_OTHER) return GLOFND_OK;
+    /* Numbers and characters. Text in UTF-8 may have more bytes than characters: its bytes count. */
+    if (a->n == 0) return GLOFND_OK;
+    TRY(next_element(err, name, &b, &e));
+    const int each = bytes_of(e.kind);
+    const int64_t count = each ? (int64_t)(left(&e.data) / (size_t)each) : 0;
+    if (a->kind == GF_MAT_TEXT && e.kind == MI_UTF8) a->n = count;
+    FAIL_IF(err, count < a->n, GLOFND_E_FORMAT, "'%.300s' is corrupt: %lld of %lld numbers", name, (long long)count,
+            (long long)a->n);
+    a->element = (int)e.kind;
+    a->element_bytes = each;
+    a->data = e.data.at;
+    return GLOFND_OK;
 }
 
 /* ----- files ----- */
 
-static glofnd_status keep(gf_error *err, gf_mat *m, uint8_t *block) {
+static glofnd_status keep_block(gf_error *err, gf_mat *m, uint8_t *block) {
     if (gf_grow(&m->block, &m->block_capacity, m->blocks + 1, sizeof *m->block)) {
         m->block[m->blocks++] = block;
         return GLOFND_OK;
@@ -216,10 +181,10 @@ static int inflate_all(z_stream *z, uint8_t *out, size_t n) {
 }
 
 /* A tag, then the array of the size that it says. */
-static glofnd_status unpack(gf_error *err, const char *name, bytes packed, gf_mat *m) {
+static glofnd_status unpack_variable(gf_error *err, const char *name, bytes packed, gf_mat *m) {
     uint8_t tag[8];
     z_stream z = {.next_in = (Bytef *)packed.at, .avail_in = (uInt)left(&packed)};
-    FAIL_IF(err, inflateInit(&z) != Z_OK, GLOFND_E_MEMORY, "no memory to unpack '%.300s'", name);
+    FAIL_IF(err, inflateInit(&z) != Z_OK, GLOFND_E_MEMORY, "no memory to unpack_variable '%.300s'", name);
     glofnd_status status = GLOFND_OK;
     uint8_t *block = NULL;
     size_t n = 0;
@@ -234,21 +199,19 @@ static glofnd_status unpack(gf_error *err, const char *name, bytes packed, gf_ma
     if (status == GLOFND_OK && !inflate_all(&z, block, n))
         status = gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is corrupt: a packed variable ends too early", name);
     inflateEnd(&z);
-    if (status != GLOFND_OK) {
-        free(block);
-        return status;
-    }
-    TRY(keep(err, m, block));
+    if (status != GLOFND_OK) free(block);
+    TRY(status);
+    TRY(keep_block(err, m, block));
     return add_variable(err, name, (bytes){block, block + n}, m);
 }
 #else
-static glofnd_status unpack(gf_error *err, const char *name, bytes packed, gf_mat *m) {
+static glofnd_status unpack_variable(gf_error *err, const char *name, bytes packed, gf_mat *m) {
     (void)packed, (void)m;
     GF_FAIL(err, GLOFND_E_UNSUPPORTED, "'%.300s' is packed, and this build is without zlib", name);
 }
 #endif
 
-static glofnd_status parse(gf_error *err, const char *name, bytes b, gf_mat *m) {
+static glofnd_status parse_file(gf_error *err, const char *name, bytes b, gf_mat *m) {
     FAIL_IF(err, left(&b) >= 8 && memcmp(b.at, "\x89HDF\r\n\x1a\n", 8) == 0, GLOFND_E_FORMAT,
             "'%.300s' is an HDF5 file; expected a MATLAB file of version 5 to 7", name);
     FAIL_IF(err, left(&b) < HEADER || memcmp(b.at + 124, "\x00\x01IM", 4) != 0, GLOFND_E_FORMAT,
@@ -256,8 +219,8 @@ static glofnd_status parse(gf_error *err, const char *name, bytes b, gf_mat *m) 
     b.at += HEADER;
     while (left(&b) >= 8) {
         element e = {0};
-        TRY(next(err, name, &b, &e));
-        if (e.kind == MI_COMPRESSED) TRY(unpack(err, name, e.data, m));
+        TRY(next_element(err, name, &b, &e));
+        if (e.kind == MI_COMPRESSED) TRY(unpack_variable(err, name, e.data, m));
         else if (e.kind == MI_MATRIX) TRY(add_variable(err, name, e.data, m));
     }
     return GLOFND_OK;
@@ -265,8 +228,8 @@ static glofnd_status parse(gf_error *err, const char *name, bytes b, gf_mat *m) 
 
 glofnd_status gf_mat_parse(gf_error *err, const char *name, uint8_t *bytes_, size_t size, gf_mat *out) {
     *out = (gf_mat){0};
-    TRY(keep(err, out, bytes_));
-    const glofnd_status status = parse(err, name, (bytes){bytes_, bytes_ + size}, out);
+    TRY(keep_block(err, out, bytes_));
+    const glofnd_status status = parse_file(err, name, (bytes){bytes_, bytes_ + size}, out);
     if (status != GLOFND_OK) gf_mat_free(out);
     return status;
 }
@@ -317,7 +280,7 @@ static uint64_t word(const uint8_t *p, int n) {
     return x;
 }
 
-static double number(int kind, uint64_t x) {
+static double number_of(int kind, uint64_t x) {
     float single;
     double wide;
     const uint32_t low = (uint32_t)x;
@@ -334,7 +297,7 @@ static double number(int kind, uint64_t x) {
 
 int gf_mat_integer(const gf_mat_array *a, int64_t i, int64_t lo, int64_t hi, int64_t *out) {
     if (!a || a->kind != GF_MAT_NUMBERS || !a->data || i < 0 || i >= a->n) return 0;
-    const double x = number(a->element, word(a->data + (size_t)i * (size_t)a->element_bytes, a->element_bytes));
+    const double x = number_of(a->element, word(a->data + (size_t)i * (size_t)a->element_bytes, a->element_bytes));
     if (!(x >= (double)lo && x <= (double)hi) || x != (double)(int64_t)x) return 0;
     *out = (int64_t)x;
     return 1;

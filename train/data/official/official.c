@@ -14,8 +14,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "data/official/known_datasets.h"
-#include "data/official/mat5.h"
 #include "io/file.h"
 #include "util/array.h"
 #include "util/text.h"
@@ -27,262 +25,99 @@ static const char *const named[] = {"split", "classes", "names", "counts", NULL}
 static const char *const parted[] = {"split", "partition", "counts", NULL};
 
 /* The first eight are the paper's transfer table, in its order. */
+/* clang-format off */
 static const gf_known_dataset datasets[] = {
-    {.name = "cifar10",
-     .title = "CIFAR10",
-     .full = "CIFAR-10",
-     .classes = 10,
-     .split = {{"train", 50000}, {"test", 10000}},
+    {.name = "cifar10", .title = "CIFAR10", .full = "CIFAR-10", .classes = 10, .split = {{"train", 50000}, {"test", 10000}},
      .test = "test"},
-    {.name = "cifar100",
-     .title = "CIFAR100",
-     .full = "CIFAR-100",
-     .classes = 100,
-     .split = {{"train", 50000}, {"test", 10000}},
+    {.name = "cifar100", .title = "CIFAR100", .full = "CIFAR-100", .classes = 100, .split = {{"train", 50000}, {"test", 10000}},
      .test = "test"},
-    {.name = "food101",
-     .title = "Food101",
-     .full = "Food-101",
-     .classes = 101,
-     .split = {{"train", 75750}, {"test", 25250}},
-     .test = "test",
-     .folder = {"food-101"},
-     .mark = {"meta/train.txt"},
-     .wants = "images/ and meta/ of food-101.tar.gz",
-     .options = plain,
-     .read = gf_read_food101},
-    {.name = "caltech101",
-     .title = "Caltech101",
-     .full = "Caltech-101",
-     .classes = 101,
-     .scoring = GF_SCORE_MEAN,
+    {.name = "food101", .title = "Food101", .full = "Food-101", .classes = 101, .split = {{"train", 75750}, {"test", 25250}},
+     .test = "test", .folder = {"food-101"}, .mark = {"meta/train.txt"}, .wants = "images/ and meta/ of food-101.tar.gz",
+     .options = plain, .read = gf_read_food101},
+    {.name = "caltech101", .title = "Caltech101", .full = "Caltech-101", .classes = 101, .scoring = GF_SCORE_MEAN,
      .split = {{"all", 8677}},
      .folder = {"101_ObjectCategories", "caltech-101/101_ObjectCategories", "caltech101/101_ObjectCategories"},
-     .wants = "101_ObjectCategories/ with a folder per class",
-     .options = plain,
-     .read = gf_read_caltech101},
-    {.name = "cars",
-     .title = "Cars",
-     .full = "Stanford Cars",
-     .classes = 196,
-     .split = {{"train", 8144}, {"test", 8041}},
-     .test = "test",
-     .folder = {"stanford_cars", "stanford-cars"},
-     .mark = {"devkit", "car_devkit", "cars_annos.mat"},
+     .wants = "101_ObjectCategories/ with a folder per class", .options = plain, .read = gf_read_caltech101},
+    {.name = "cars", .title = "Cars", .full = "Stanford Cars", .classes = 196, .split = {{"train", 8144}, {"test", 8041}},
+     .test = "test", .folder = {"stanford_cars", "stanford-cars"}, .mark = {"devkit", "car_devkit", "cars_annos.mat"},
      .wants = "cars_train/, cars_test/, devkit/ and cars_test_annos_withlabels.mat; or car_ims/ and cars_annos.mat",
-     .options = plain,
-     .read = gf_read_cars},
-    {.name = "dtd",
-     .title = "DTD",
-     .full = "Describable Textures",
-     .classes = 47,
-     .split = {{"train", 1880}, {"val", 1880}, {"trainval", 3760}, {"test", 1880}},
-     .test = "test",
-     .partitions = 10,
-     .folder = {"dtd"},
-     .mark = {"labels/train1.txt"},
-     .wants = "images/ and labels/ of dtd-r1.0.1.tar.gz",
-     .options = parted,
+     .options = plain, .read = gf_read_cars},
+    {.name = "dtd", .title = "DTD", .full = "Describable Textures", .classes = 47,
+     .split = {{"train", 1880}, {"val", 1880}, {"trainval", 3760}, {"test", 1880}}, .test = "test", .partitions = 10,
+     .folder = {"dtd"}, .mark = {"labels/train1.txt"}, .wants = "images/ and labels/ of dtd-r1.0.1.tar.gz", .options = parted,
      .read = gf_read_dtd},
-    {.name = "pets",
-     .title = "Pets",
-     .full = "Oxford-IIIT Pet",
-     .classes = 37,
-     .scoring = GF_SCORE_MEAN,
-     .split = {{"trainval", 3680}, {"test", 3669}},
-     .test = "test",
-     .folder = {"oxford-iiit-pet"},
-     .mark = {"annotations/trainval.txt"},
-     .wants = "images/ and annotations/ of images.tar.gz and annotations.tar.gz",
-     .options = plain,
-     .read = gf_read_pets},
-    {.name = "flowers",
-     .title = "Flowers",
-     .full = "Oxford 102 Flowers",
-     .classes = 102,
-     .scoring = GF_SCORE_MEAN,
-     .split = {{"train", 1020}, {"val", 1020}, {"trainval", 2040}, {"test", 6149}},
-     .test = "test",
-     .folder = {"flowers-102", "flowers102"},
-     .mark = {"imagelabels.mat"},
-     .wants = "jpg/ of 102flowers.tgz, imagelabels.mat and setid.mat",
-     .options = plain,
-     .read = gf_read_flowers},
-    {.name = "aircraft",
-     .title = "Aircraft",
-     .full = "FGVC Aircraft (variants)",
-     .classes = 100,
-     .scoring = GF_SCORE_MEAN,
-     .split = {{"trainval", 6667}, {"train", 3334}, {"val", 3333}, {"test", 3333}},
-     .test = "test",
-     .folder = {"data", "fgvc-aircraft-2013b/data"},
-     .mark = {"images_variant_test.txt"},
-     .wants = "data/ of fgvc-aircraft-2013b.tar.gz: images/, variants.txt, images_variant_*.txt",
-     .options = plain,
+    {.name = "pets", .title = "Pets", .full = "Oxford-IIIT Pet", .classes = 37, .scoring = GF_SCORE_MEAN,
+     .split = {{"trainval", 3680}, {"test", 3669}}, .test = "test", .folder = {"oxford-iiit-pet"},
+     .mark = {"annotations/trainval.txt"}, .wants = "images/ and annotations/ of images.tar.gz and annotations.tar.gz",
+     .options = plain, .read = gf_read_pets},
+    {.name = "flowers", .title = "Flowers", .full = "Oxford 102 Flowers", .classes = 102, .scoring = GF_SCORE_MEAN,
+     .split = {{"train", 1020}, {"val", 1020}, {"trainval", 2040}, {"test", 6149}}, .test = "test",
+     .folder = {"flowers-102", "flowers102"}, .mark = {"imagelabels.mat"},
+     .wants = "jpg/ of 102flowers.tgz, imagelabels.mat and setid.mat", .options = plain, .read = gf_read_flowers},
+    {.name = "aircraft", .title = "Aircraft", .full = "FGVC Aircraft (variants)", .classes = 100, .scoring = GF_SCORE_MEAN,
+     .split = {{"trainval", 6667}, {"train", 3334}, {"val", 3333}, {"test", 3333}}, .test = "test",
+     .folder = {"data", "fgvc-aircraft-2013b/data"}, .mark = {"images_variant_test.txt"},
+     .wants = "data/ of fgvc-aircraft-2013b.tar.gz: images/, variants.txt, images_variant_*.txt", .options = plain,
      .read = gf_read_aircraft},
-    {.name = "sun397",
-     .title = "SUN397",
-     .full = "SUN397",
-     .classes = 397,
-     .split = {{"train", 19850}, {"test", 19850}, {"all", 108754}},
-     .test = "test",
-     .partitions = 10,
-     .folder = {"SUN397"},
-     .mark = {"ClassName.txt"},
-     .wants = "SUN397/ of SUN397.tar.gz, and for train and test the lists of Partitions.zip",
-     .options = parted,
-     .read = gf_read_sun397},
-    {.name = "voc2007",
-     .title = "VOC2007",
-     .full = "Pascal VOC 2007",
-     .classes = 20,
-     .scoring = GF_SCORE_MAP11,
-     .split = {{"trainval", 5011}, {"train", 2501}, {"val", 2510}, {"test", 4952}},
-     .test = "test",
-     .folder = {"VOC2007", "VOCdevkit/VOC2007"},
-     .mark = {"ImageSets/Main"},
-     .wants = "VOCdevkit/VOC2007/ of VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar",
-     .options = plain,
+    {.name = "sun397", .title = "SUN397", .full = "SUN397", .classes = 397,
+     .split = {{"train", 19850}, {"test", 19850}, {"all", 108754}}, .test = "test", .partitions = 10, .folder = {"SUN397"},
+     .mark = {"ClassName.txt"}, .wants = "SUN397/ of SUN397.tar.gz, and for train and test the lists of Partitions.zip",
+     .options = parted, .read = gf_read_sun397},
+    {.name = "voc2007", .title = "VOC2007", .full = "Pascal VOC 2007", .classes = 20, .scoring = GF_SCORE_MAP11,
+     .split = {{"trainval", 5011}, {"train", 2501}, {"val", 2510}, {"test", 4952}}, .test = "test",
+     .folder = {"VOC2007", "VOCdevkit/VOC2007"}, .mark = {"ImageSets/Main"},
+     .wants = "VOCdevkit/VOC2007/ of VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar", .options = plain,
      .read = gf_read_voc2007},
-    {.name = "stl10",
-     .title = "STL10",
-     .full = "STL-10",
-     .classes = 10,
-     .split = {{"train", 5000}, {"test", 8000}, {"unlabeled", 100000}},
-     .test = "test",
-     .folder = {"stl10_binary"},
-     .mark = {"test_X.bin", "train_X.bin"},
-     .wants = "stl10_binary/ of stl10_binary.tar.gz",
-     .options = plain,
+    {.name = "stl10", .title = "STL10", .full = "STL-10", .classes = 10,
+     .split = {{"train", 5000}, {"test", 8000}, {"unlabeled", 100000}}, .test = "test", .folder = {"stl10_binary"},
+     .mark = {"test_X.bin", "train_X.bin"}, .wants = "stl10_binary/ of stl10_binary.tar.gz", .options = plain,
      .read = gf_read_stl10},
-    {.name = "svhn",
-     .title = "SVHN",
-     .full = "SVHN (cropped digits)",
-     .classes = 10,
-     .split = {{"train", 73257}, {"test", 26032}, {"extra", 531131}},
-     .test = "test",
-     .mark = {"test_32x32.mat", "train_32x32.mat"},
-     .wants = "train_32x32.mat and test_32x32.mat",
-     .options = plain,
+    {.name = "svhn", .title = "SVHN", .full = "SVHN (cropped digits)", .classes = 10,
+     .split = {{"train", 73257}, {"test", 26032}, {"extra", 531131}}, .test = "test",
+     .mark = {"test_32x32.mat", "train_32x32.mat"}, .wants = "train_32x32.mat and test_32x32.mat", .options = plain,
      .read = gf_read_svhn},
-    {.name = "tinyimagenet",
-     .title = "TinyImageNet",
-     .full = "Tiny-ImageNet",
-     .classes = 200,
-     .split = {{"train", 100000}, {"val", 10000}},
-     .test = "val",
-     .folder = {"tiny-imagenet-200"},
-     .mark = {"train"},
-     .wants = "tiny-imagenet-200/ of tiny-imagenet-200.zip: train/, val/, words.txt",
-     .options = named,
+    {.name = "tinyimagenet", .title = "TinyImageNet", .full = "Tiny-ImageNet", .classes = 200,
+     .split = {{"train", 100000}, {"val", 10000}}, .test = "val", .folder = {"tiny-imagenet-200"}, .mark = {"train"},
+     .wants = "tiny-imagenet-200/ of tiny-imagenet-200.zip: train/, val/, words.txt", .options = named,
      .read = gf_read_imagenet},
-    {.name = "imagenet",
-     .title = "ImageNet",
-     .full = "ImageNet (ILSVRC 2012)",
-     .classes = 1000,
-     .split = {{"train", 1281167}, {"val", 50000}},
-     .test = "val",
-     .folder = {"ILSVRC/Data/CLS-LOC", "imagenet", "ILSVRC2012"},
-     .mark = {"train", "val"},
-     .wants = "train/ with a folder per class, and val/ with class folders or beside the devkit",
-     .options = named,
-     .read = gf_read_imagenet},
-    {.name = "imagenetv2",
-     .title = "ImageNetV2",
-     .full = "ImageNet-V2",
-     .classes = 1000,
-     .split = {{"test", 10000}},
+    {.name = "imagenet", .title = "ImageNet", .full = "ImageNet (ILSVRC 2012)", .classes = 1000,
+     .split = {{"train", 1281167}, {"val", 50000}}, .test = "val", .folder = {"ILSVRC/Data/CLS-LOC", "imagenet", "ILSVRC2012"},
+     .mark = {"train", "val"}, .wants = "train/ with a folder per class, and val/ with class folders or beside the devkit",
+     .options = named, .read = gf_read_imagenet},
+    {.name = "imagenetv2", .title = "ImageNetV2", .full = "ImageNet-V2", .classes = 1000, .split = {{"test", 10000}},
      .test = "test",
-     .folder = {"imagenetv2-matched-frequency-format-val", "imagenetv2-threshold0.7-format-val",
-                "imagenetv2-top-images-format-val"},
-     .mark = {"0"},
-     .wants = "folders 0 to 999, as of imagenetv2-matched-frequency.tar.gz",
-     .options = named,
+     .folder = {"imagenetv2-matched-frequency-format-val", "imagenetv2-threshold0.7-format-val", "imagenetv2-top-images-format-val"},
+     .mark = {"0"}, .wants = "folders 0 to 999, as of imagenetv2-matched-frequency.tar.gz", .options = named,
      .read = gf_read_imagenet_v2},
-    {.name = "imagenet_a",
-     .title = "ImageNet-A",
-     .full = "ImageNet-A",
-     .classes = 200,
-     .split = {{"test", 7500}},
-     .test = "test",
-     .folder = {"imagenet-a"},
-     .wants = "imagenet-a/ of imagenet-a.tar",
-     .options = named,
+    {.name = "imagenet_a", .title = "ImageNet-A", .full = "ImageNet-A", .classes = 200, .split = {{"test", 7500}},
+     .test = "test", .folder = {"imagenet-a"}, .wants = "imagenet-a/ of imagenet-a.tar", .options = named,
      .read = gf_read_imagenet_variant},
-    {.name = "imagenet_r",
-     .title = "ImageNet-R",
-     .full = "ImageNet-R",
-     .classes = 200,
-     .split = {{"test", 30000}},
-     .test = "test",
-     .folder = {"imagenet-r"},
-     .wants = "imagenet-r/ of imagenet-r.tar",
-     .options = named,
+    {.name = "imagenet_r", .title = "ImageNet-R", .full = "ImageNet-R", .classes = 200, .split = {{"test", 30000}},
+     .test = "test", .folder = {"imagenet-r"}, .wants = "imagenet-r/ of imagenet-r.tar", .options = named,
      .read = gf_read_imagenet_variant},
-    {.name = "imagenet_o",
-     .title = "ImageNet-O",
-     .full = "ImageNet-O",
-     .classes = 200,
-     .split = {{"test", 2000}},
-     .test = "test",
-     .folder = {"imagenet-o"},
-     .wants = "imagenet-o/ of imagenet-o.tar",
-     .options = named,
+    {.name = "imagenet_o", .title = "ImageNet-O", .full = "ImageNet-O", .classes = 200, .split = {{"test", 2000}},
+     .test = "test", .folder = {"imagenet-o"}, .wants = "imagenet-o/ of imagenet-o.tar", .options = named,
      .read = gf_read_imagenet_variant},
-    {.name = "imagenet_sketch",
-     .title = "ImageNet-Sketch",
-     .full = "ImageNet-Sketch",
-     .classes = 1000,
-     .split = {{"test", 50889}},
-     .test = "test",
-     .folder = {"sketch", "imagenet-sketch"},
-     .wants = "sketch/ of ImageNet-Sketch.zip",
-     .options = named,
-     .read = gf_read_imagenet_variant},
-    {.name = "flickr30k",
-     .title = "Flickr30k",
-     .full = "Flickr30k",
-     .scoring = GF_SCORE_RECALL,
-     .split = {{"train", 29000}, {"val", 1014}, {"test", 1000}, {"all", 0}},
-     .test = "test",
-     .folder = {"flickr30k"},
+    {.name = "imagenet_sketch", .title = "ImageNet-Sketch", .full = "ImageNet-Sketch", .classes = 1000,
+     .split = {{"test", 50889}}, .test = "test", .folder = {"sketch", "imagenet-sketch"},
+     .wants = "sketch/ of ImageNet-Sketch.zip", .options = named, .read = gf_read_imagenet_variant},
+    {.name = "flickr30k", .title = "Flickr30k", .full = "Flickr30k", .scoring = GF_SCORE_RECALL,
+     .split = {{"train", 29000}, {"val", 1014}, {"test", 1000}, {"all", 0}}, .test = "test", .folder = {"flickr30k"},
      .wants = "the images in flickr30k-images/, and dataset_flickr30k.json (Karpathy's splits) or results_20130124.token",
-     .options = plain,
-     .read = gf_read_flickr30k},
-    {.name = "coco",
-     .title = "COCO",
-     .full = "MSCOCO captions",
-     .scoring = GF_SCORE_RECALL,
-     .split = {{"train", 113287},
-               {"val", 5000},
-               {"test", 5000},
-               {"train2014", 82783},
-               {"val2014", 40504},
-               {"train2017", 118287},
-               {"val2017", 5000}},
-     .test = "test",
-     .folder = {"coco", "mscoco"},
-     .wants = "train2014/, val2014/, annotations/ and dataset_coco.json (Karpathy's splits)",
-     .options = plain,
+     .options = plain, .read = gf_read_flickr30k},
+    {.name = "coco", .title = "COCO", .full = "MSCOCO captions", .scoring = GF_SCORE_RECALL,
+     .split = {{"train", 113287}, {"val", 5000}, {"test", 5000}, {"train2014", 82783}, {"val2014", 40504}, {"train2017", 118287}, {"val2017", 5000}},
+     .test = "test", .folder = {"coco", "mscoco"},
+     .wants = "train2014/, val2014/, annotations/ and dataset_coco.json (Karpathy's splits)", .options = plain,
      .read = gf_read_coco},
-    {.name = "img2dataset",
-     .title = "img2dataset",
-     .full = "the files of img2dataset",
-     .scoring = GF_SCORE_RECALL,
-     .split = {{"all", 0}},
-     .wants = "folders 00000, 00001 ... of KEY.jpg with KEY.txt; its shards are read by wds:DIR",
-     .options = plain,
-     .read = gf_read_img2dataset},
-    {.name = "winogavil",
-     .title = "WinoGAViL",
-     .full = "WinoGAViL",
-     .scoring = GF_SCORE_JACCARD,
-     .split = {{"test", 0}},
-     .test = "test",
-     .wants = "winogavil_dataset.csv with columns cue, candidates, associations, and winogavil_images/NAME.jpg",
-     .options = plain,
-     .read = gf_read_winogavil},
+    {.name = "img2dataset", .title = "img2dataset", .full = "the files of img2dataset", .scoring = GF_SCORE_RECALL,
+     .split = {{"all", 0}}, .wants = "folders 00000, 00001 ... of KEY.jpg with KEY.txt; its shards are read by wds:DIR",
+     .options = plain, .read = gf_read_img2dataset},
+    {.name = "winogavil", .title = "WinoGAViL", .full = "WinoGAViL", .scoring = GF_SCORE_JACCARD, .split = {{"test", 0}},
+     .test = "test", .wants = "winogavil_dataset.csv with columns cue, candidates, associations, and winogavil_images/NAME.jpg",
+     .options = plain, .read = gf_read_winogavil},
 };
+/* clang-format on */
 
 #define COUNT ((int)(sizeof datasets / sizeof *datasets))
 
@@ -317,8 +152,6 @@ const char *gf_scoring_key(gf_scoring m) { return metrics[m].key; }
 const char *gf_scoring_title(gf_scoring m) { return metrics[m].title; }
 
 /* ===== a known dataset, read ===== */
-
-#define FILES_PROBED 16 /* spread over the list; all must exist */
 
 /* ----- for readers ----- */
 
@@ -414,7 +247,7 @@ static int is_folder(const char *path, const struct dirent *e) {
     return gf_path_join(NULL, below, path, e->d_name) == GLOFND_OK && gf_is_folder(below);
 }
 
-static glofnd_status list(gf_error *err, const gf_official *o, const char *where, int folders, gf_string_list *out) {
+static glofnd_status list_names(gf_error *err, const gf_official *o, const char *where, int folders, gf_string_list *out) {
     char path[PATH_MAX];
     TRY(gf_path_join(err, path, o->root, where));
     DIR *dir = opendir(path);
@@ -432,47 +265,35 @@ static glofnd_status list(gf_error *err, const gf_official *o, const char *where
 }
 
 glofnd_status gf_official_folders(gf_error *err, const gf_official *o, const char *where, gf_string_list *out) {
-    return list(err, o, where, 1, out);
+    return list_names(err, o, where, 1, out);
 }
 
 glofnd_status gf_official_images(gf_error *err, const gf_official *o, const char *where, gf_string_list *out) {
-    return list(err, o, where, 0, out);
-}
-
-static glofnd_status add_images(gf_error *err, gf_official *o, const char *where, int64_t label, gf_string_list *images) {
-    char path[PATH_MAX];
-    TRY(gf_official_images(err, o, where, images));
-    for (int64_t i = 0; i < images->n; i++) {
-        TRY(gf_path_join(err, path, where, gf_string_list_get(images, i)));
-        TRY(gf_official_add(err, o, path, label));
-    }
-    return GLOFND_OK;
+    return list_names(err, o, where, 0, out);
 }
 
 glofnd_status gf_official_add_folder(gf_error *err, gf_official *o, const char *where, int64_t label) {
     gf_string_list images = {0};
-    const glofnd_status status = add_images(err, o, where, label, &images);
+    char path[PATH_MAX];
+    glofnd_status status = gf_official_images(err, o, where, &images);
+    for (int64_t i = 0; i < images.n && status == GLOFND_OK; i++) {
+        status = gf_path_join(err, path, where, gf_string_list_get(&images, i));
+        if (status == GLOFND_OK) status = gf_official_add(err, o, path, label);
+    }
     gf_string_list_free(&images);
     return status;
 }
 
-/* ----- opening ----- */
+glofnd_status gf_official_mat(gf_error *err, gf_official *o, int which, const char *name) {
+    char path[PATH_MAX];
+    TRY(gf_path_join(err, path, o->root, name));
+    return gf_mat_read(err, path, &o->mat[which]);
+}
 
-static glofnd_status choose_split(gf_error *err, gf_official *o) {
-    const gf_spec *spec = &o->data->spec;
-    const gf_known_dataset *k = o->known;
-    const char *counts = gf_spec_value(spec, "counts"), *split = gf_spec_value(spec, "split");
-    char names[200] = "";
-    FAIL_IF(err, counts && strcmp(counts, "any") != 0, GLOFND_E_OPTION, "data '%s': counts is '%.60s'; it can only be any",
-            k->name, counts);
-    o->any_counts = counts != NULL;
-    o->split = split ? split : k->split[0].name;
-    for (const gf_known_split *s = k->split; s->name; s++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", s == k->split ? "" : ", ", s->name);
-    FAIL_IF(err, !gf_known_split_find(k, o->split), GLOFND_E_OPTION, "data '%s': split is '%.60s'; expected one of %s", k->name,
-            o->split, names);
-    o->partition = 1;
-    return gf_spec_integer(err, spec, "partition", 1, k->partitions, &o->partition);
+glofnd_status gf_official_name_all(gf_error *err, gf_official *o, const gf_string_list *names) {
+    for (int64_t k = 0; k < names->n; k++)
+        TRY(gf_official_name_class(err, o, k, gf_string_list_get(names, k), strlen(gf_string_list_get(names, k))));
+    return GLOFND_OK;
 }
 
 /* 1: this is the folder of the dataset; root [PATH_MAX] is its path. */
@@ -498,22 +319,6 @@ int gf_known_recognise(const gf_known_dataset *k, const char *place) {
     return k->read && gf_is_folder(place) && find_root(k, place, root);
 }
 
-/* Classes that have a sample. */
-static glofnd_status count_classes(gf_error *err, gf_official *o) {
-    int32_t max = (int32_t)o->names.n - 1;
-    for (int64_t i = 0; i < o->paths.n; i++) max = o->label[i] > max ? o->label[i] : max;
-    o->data->info.classes = max + 1;
-    uint8_t *found = calloc((size_t)max + 2, 1);
-    FAIL_IF(err, !found, GLOFND_E_MEMORY, "no memory for %d classes", (int)max + 1);
-    for (int64_t i = 0; i < o->paths.n; i++) {
-        if (o->label[i] >= 0) found[o->label[i]] = 1;
-        for (int32_t c = 0; o->several && c <= max; c++) found[c] |= o->several[i * (max + 1) + c] == GF_LABEL_PRESENT;
-    }
-    for (int32_t c = 0; c <= max; c++) o->classes_found += found[c];
-    free(found);
-    return GLOFND_OK;
-}
-
 /* "37 classes and 3680 images"; captions have no classes. */
 static void count_text(int64_t classes, int64_t images, int captions, char *out, size_t bytes) {
     char any[40] = "any number of";
@@ -522,39 +327,18 @@ static void count_text(int64_t classes, int64_t images, int captions, char *out,
     else snprintf(out, bytes, "%lld classes and %s images", (long long)classes, any);
 }
 
-static glofnd_status check_counts(gf_error *err, gf_official *o) {
-    const gf_known_dataset *k = o->known;
-    const int64_t images = o->expected_images, n = o->paths.n;
-    char found[120], expected[120];
-    FAIL_IF(err, n == 0, GLOFND_E_FORMAT, "'%.300s' has no image of split %s; %s:DIR needs %.150s", o->root, o->split, k->name,
-            k->wants);
-    o->known_counts = o->classes_found == o->expected_classes && (!images || n == images);
-    if (o->known_counts) return GLOFND_OK;
-    count_text(o->classes_found, n, !k->classes, found, sizeof found);
-    count_text(o->expected_classes, images, !k->classes, expected, sizeof expected);
-    FAIL_IF(err, !o->any_counts, GLOFND_E_FORMAT,
-            "'%.150s' has %s in split %s; %s has %s. Is it unpacked completely? To use it as it is, add ?counts=any to the SPEC",
-            o->root, found, o->split, k->full, expected);
-    gf_dataset_add_note(o->data, "%s in split %s, where %s has %s: results are not comparable", found, o->split, k->full,
-                        expected);
-    return GLOFND_OK;
-}
-
-/* Lists and images are separate downloads of many datasets. */
-static glofnd_status check_files(gf_error *err, const gf_official *o) {
-    const int64_t n = o->paths.n, some = n < FILES_PROBED ? n : FILES_PROBED;
-    for (int64_t k = 0; k < some; k++) {
-        const char *name = gf_string_list_get(&o->paths, n / some * k);
-        FAIL_IF(err, !gf_official_has(o, name), GLOFND_E_IO, "'%.200s' lists '%.150s', which does not exist; %s:DIR needs %.100s",
-                o->root, name, o->known->name, o->known->wants);
-    }
-    return GLOFND_OK;
-}
-
 static glofnd_status copy_names(gf_error *err, const gf_official_names *names, gf_string_list *out) {
     for (size_t k = 0; k < names->n; k++)
         TRY(gf_string_list_add(err, out, names->at[k] ? names->at[k] : "", names->at[k] ? strlen(names->at[k]) : 0));
     return GLOFND_OK;
+}
+
+static void free_scratch(gf_official *o) {
+    for (int i = 0; i < 5; i++) gf_string_list_free(&o->list[i]);
+    for (int i = 0; i < 2 && !o->pixels; i++) gf_mat_free(&o->mat[i]);
+    gf_json_free(&o->json);
+    free(o->caption.at);
+    o->caption = (gf_official_text){0};
 }
 
 static glofnd_status open_official(gf_error *err, gf_dataset *d) {
@@ -565,18 +349,59 @@ static glofnd_status open_official(gf_error *err, gf_dataset *d) {
     o->fd = -1;
     o->known = gf_known_find(d->spec.format);
     d->info.format = o->known->name;
-    TRY(choose_split(err, o));
-    o->expected_classes = o->known->classes;
-    o->expected_images = gf_known_split_find(o->known, o->split)->images;
-    const char *place = o->data->spec.place;
     const gf_known_dataset *k = o->known;
+    const char *place = d->spec.place, *counts = gf_spec_value(&d->spec, "counts"), *split = gf_spec_value(&d->spec, "split");
+    char names[200] = "";
+    FAIL_IF(err, counts && strcmp(counts, "any") != 0, GLOFND_E_OPTION, "data '%s': counts is '%.60s'; it can only be any",
+            k->name, counts);
+    o->split = split ? split : k->split[0].name;
+    for (const gf_known_split *s = k->split; s->name; s++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", s == k->split ? "" : ", ", s->name);
+    FAIL_IF(err, !gf_known_split_find(k, o->split), GLOFND_E_OPTION, "data '%s': split is '%.60s'; expected one of %s", k->name,
+            o->split, names);
+    o->partition = 1;
+    TRY(gf_spec_integer(err, &d->spec, "partition", 1, k->partitions, &o->partition));
+    o->expected_classes = k->classes;
+    o->expected_images = gf_known_split_find(k, o->split)->images;
     FAIL_IF(err, !gf_is_folder(place), GLOFND_E_IO, "'%.400s' is not a folder that can be read", place);
     FAIL_IF(err, !find_root(k, place, o->root), GLOFND_E_IO, "'%.200s' has no %s: it is not the folder of %s; %s:DIR needs %s",
             place, k->mark[0], k->full, k->name, k->wants);
-    TRY(o->known->read(err, o));
-    TRY(count_classes(err, o));
-    TRY(check_counts(err, o));
-    if (!o->side) TRY(check_files(err, o));
+    TRY(k->read(err, o));
+    free_scratch(o);
+    /* Classes that have a sample. */
+    int32_t max = (int32_t)o->names.n - 1;
+    const int64_t n = o->paths.n, images = o->expected_images;
+    for (int64_t i = 0; i < n; i++) max = o->label[i] > max ? o->label[i] : max;
+    d->info.classes = max + 1;
+    uint8_t *found = calloc((size_t)max + 2, 1);
+    FAIL_IF(err, !found, GLOFND_E_MEMORY, "no memory for %d classes", (int)max + 1);
+    for (int64_t i = 0; i < n; i++) {
+        if (o->label[i] >= 0) found[o->label[i]] = 1;
+        for (int32_t c = 0; o->several && c <= max; c++) found[c] |= o->several[i * (max + 1) + c] == GF_LABEL_PRESENT;
+    }
+    for (int32_t c = 0; c <= max; c++) o->classes_found += found[c];
+    free(found);
+    FAIL_IF(err, n == 0, GLOFND_E_FORMAT, "'%.300s' has no image of split %s; %s:DIR needs %.150s", o->root, o->split, k->name,
+            k->wants);
+    o->known_counts = o->classes_found == o->expected_classes && (!images || n == images);
+    if (!o->known_counts) {
+        char counted[120], expected[120];
+        count_text(o->classes_found, n, !k->classes, counted, sizeof counted);
+        count_text(o->expected_classes, images, !k->classes, expected, sizeof expected);
+        FAIL_IF(
+            err, !counts, GLOFND_E_FORMAT,
+            "'%.150s' has %s in split %s; %s has %s. Is it unpacked completely? To use it as it is, add ?counts=any to the SPEC",
+            o->root, counted, o->split, k->full, expected);
+        gf_dataset_add_note(d, "%s in split %s, where %s has %s: results are not comparable", counted, o->split, k->full,
+                            expected);
+    }
+    /* Lists and images are separate downloads of many datasets: some files, spread over the list, must all exist. */
+    const int64_t probed = n < 16 ? n : 16;
+    for (int64_t i = 0; i < probed && !o->side; i++) {
+        const char *name = gf_string_list_get(&o->paths, n / probed * i);
+        FAIL_IF(err, !gf_official_has(o, name), GLOFND_E_IO, "'%.200s' lists '%.150s', which does not exist; %s:DIR needs %.100s",
+                o->root, name, k->name, k->wants);
+    }
     d->info.n = o->paths.n;
     d->info.width = d->info.height = o->side;
     d->info.has_text = o->texts.n > 0;
@@ -594,8 +419,8 @@ static void close_official(void *self) {
     if (!o) return;
     free_names(&o->names);
     free_names(&o->titles);
-    if (o->mat) gf_mat_free(o->mat);
-    free(o->mat);
+    o->pixels = NULL;
+    free_scratch(o);
     if (o->fd >= 0) close(o->fd);
     free(o->label);
     free(o->several);
@@ -603,8 +428,6 @@ static void close_official(void *self) {
     gf_string_list_free(&o->texts);
     free(o);
 }
-
-/* ----- reading ----- */
 
 static int32_t label_of(const gf_dataset *d, int64_t i) { return ((const gf_official *)d->self)->label[i]; }
 
@@ -618,7 +441,7 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(path, strlen(path));
 }
 
-static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+static glofnd_status find_image(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
     const gf_official *o = d->self;
     const char *name = gf_string_list_get(&o->paths, i);
     const int n = snprintf(path, bytes, "%s/%s", o->root, name);
@@ -637,7 +460,7 @@ static glofnd_status read_official(gf_error *err, const gf_dataset *d, int64_t i
     char path[PATH_MAX];
     gf_span whole;
     if (o->side) return gf_official_pixels(err, o, i, out);
-    TRY(find(err, d, i, path, sizeof path, &whole));
+    TRY(find_image(err, d, i, path, sizeof path, &whole));
     TRY(read_text(err, d, i, out));
     return gf_sample_read_file(err, path, hint, out);
 }
@@ -657,5 +480,5 @@ const gf_dataset_format gf_format_official = {
     .read = read_official,
     .read_text = read_text,
     .test_spec = test_spec,
-    .find = find,
+    .find = find_image,
 };

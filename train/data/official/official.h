@@ -7,6 +7,8 @@
 
 #include "data/dataset_format.h"
 #include "data/official/known_datasets.h"
+#include "data/official/mat5.h"
+#include "io/json.h"
 #include "util/text.h"
 
 typedef struct gf_official_names { /* by label */
@@ -14,13 +16,17 @@ typedef struct gf_official_names { /* by label */
     size_t n, capacity;
 } gf_official_names;
 
+typedef struct gf_official_text { /* captions of one image, as they grow */
+    char *at;
+    size_t n, capacity;
+} gf_official_text;
+
 typedef struct gf_official {
     const gf_known_dataset *known;
     gf_dataset *data;    /* for notes and the SPEC */
     char root[PATH_MAX]; /* DIR, or the folder below it that holds the dataset */
     const char *split;
-    int64_t partition; /* from 1 */
-    int any_counts;
+    int64_t partition;    /* from 1 */
     gf_string_list paths; /* [n] from the root; or names of samples, with pixels */
     int32_t *label;       /* [n] -1: none */
     size_t label_capacity;
@@ -29,12 +35,16 @@ typedef struct gf_official {
     uint8_t *several;                /* [n][classes] GF_LABEL_...; NULL: one label per image */
     int side;                        /* > 0: images of side x side pixels that are arrays, not files */
     const uint8_t *pixels;           /* [n][3][side][side], columns first, in mat; NULL: in the file fd */
-    struct gf_mat *mat;
-    int fd;                   /* -1: none */
-    int32_t expected_classes; /* those of the table, unless the reader knows better; images 0: any number */
+    int fd;                          /* -1: none */
+    int32_t expected_classes;        /* those of the table, unless the reader knows better; images 0: any number */
     int64_t expected_images;
     int64_t classes_found; /* those with an image */
     int known_counts;      /* classes and images are as many as the dataset has */
+    /* What readers hold while they read: freed afterwards, also where one fails. mat stays if pixels point into it. */
+    gf_string_list list[5];
+    gf_mat mat[2];
+    gf_json json;
+    gf_official_text caption;
 } gf_official;
 
 extern const gf_dataset_format gf_format_official;
@@ -62,22 +72,12 @@ glofnd_status gf_official_add_folder(gf_error *err, gf_official *o, const char *
 /* Cuts a line at spaces and tabs, in place, into at most `most` words; their number. The last word is the rest of the line. */
 int gf_official_words(char *line, char **word, int most);
 
-/* Layouts. */
-glofnd_status gf_read_pets(gf_error *err, gf_official *o);
-glofnd_status gf_read_flowers(gf_error *err, gf_official *o);
-glofnd_status gf_read_cars(gf_error *err, gf_official *o);
-glofnd_status gf_read_aircraft(gf_error *err, gf_official *o);
-glofnd_status gf_read_dtd(gf_error *err, gf_official *o);
-glofnd_status gf_read_food101(gf_error *err, gf_official *o);
-glofnd_status gf_read_sun397(gf_error *err, gf_official *o);
-glofnd_status gf_read_voc2007(gf_error *err, gf_official *o);
-glofnd_status gf_read_caltech101(gf_error *err, gf_official *o);
-glofnd_status gf_read_stl10(gf_error *err, gf_official *o);
-glofnd_status gf_read_svhn(gf_error *err, gf_official *o);
-glofnd_status gf_read_imagenet(gf_error *err, gf_official *o);
-glofnd_status gf_read_imagenet_v2(gf_error *err, gf_official *o);
-glofnd_status gf_read_imagenet_variant(gf_error *err, gf_official *o);
-glofnd_status gf_read_flickr30k(gf_error *err, gf_official *o);
-glofnd_status gf_read_coco(gf_error *err, gf_official *o);
-glofnd_status gf_read_img2dataset(gf_error *err, gf_official *o);
-glofnd_status gf_read_winogavil(gf_error *err, gf_official *o);
+/* A MATLAB file below the root, to o->mat[which]. */
+glofnd_status gf_official_mat(gf_error *err, gf_official *o, int which, const char *name);
+/* Classes 0, 1 ... get the names of the list. */
+glofnd_status gf_official_name_all(gf_error *err, gf_official *o, const gf_string_list *names);
+
+typedef glofnd_status gf_official_reader(gf_error *err, gf_official *o);
+gf_official_reader gf_read_pets, gf_read_flowers, gf_read_cars, gf_read_aircraft, gf_read_dtd, gf_read_food101, gf_read_sun397,
+    gf_read_voc2007, gf_read_caltech101, gf_read_stl10, gf_read_svhn, gf_read_imagenet, gf_read_imagenet_v2,
+    gf_read_imagenet_variant, gf_read_flickr30k, gf_read_coco, gf_read_img2dataset, gf_read_winogavil;

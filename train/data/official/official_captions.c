@@ -14,16 +14,9 @@
 #include "util/array.h"
 #include "util/string_list.h"
 
-#define SIDECAR_BYTES_MAX ((uint64_t)1 << 20)
-#define JSON_BYTES_MAX ((uint64_t)1 << 30)
-
-typedef struct caption_text { /* text of one image, as it grows */
-    char *at;
-    size_t n, capacity;
-} caption_text;
-
-/* A caption as a further line; line breaks inside become spaces. */
-static glofnd_status add_caption(gf_error *err, caption_text *t, const char *text, size_t n) {
+/* A further line of the text of the next image; line breaks inside become spaces. */
+static glofnd_status add_caption(gf_error *err, gf_official *o, const char *text, size_t n) {
+    gf_official_text *t = &o->caption;
     while (n > 0 && strchr(" \t\r\n", *text)) text++, n--;
     while (n > 0 && strchr(" \t\r\n", text[n - 1])) n--;
     if (n == 0) return GLOFND_OK;
@@ -33,7 +26,9 @@ static glofnd_status add_caption(gf_error *err, caption_text *t, const char *tex
     return GLOFND_OK;
 }
 
-static glofnd_status add_image(gf_error *err, gf_official *o, const char *folder, const char *name, caption_text *t) {
+/* The image with the captions that were added before it. */
+static glofnd_status add_image(gf_error *err, gf_official *o, const char *folder, const char *name) {
+    gf_official_text *t = &o->caption;
     char path[PATH_MAX];
     const int n = snprintf(path, sizeof path, "%s%s%s", folder, folder[0] ? "/" : "", name);
     FAIL_IF(err, n < 0 || n >= (int)sizeof path, GLOFND_E_FORMAT, "a path below '%.300s' is too long", o->root);
@@ -51,60 +46,46 @@ static const char *image_folder(const gf_official *o, const char *const *folders
     return "";
 }
 
-/* ----- JSON ----- */
-
-static glofnd_status load_json(gf_error *err, const gf_official *o, const char *name, gf_json *out) {
+static glofnd_status load_json(gf_error *err, gf_official *o, const char *name) {
     char path[PATH_MAX];
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
     TRY(gf_path_join(err, path, o->root, name));
-    glofnd_status status = gf_file_read(err, path, JSON_BYTES_MAX, &bytes, &capacity, &size);
-    if (status == GLOFND_OK) status = gf_json_read(err, path, (const char *)bytes, size, GF_JSON_DEPTH, GF_JSON_LENIENT, out);
+    glofnd_status status = gf_file_read(err, path, (uint64_t)1 << 30, &bytes, &capacity, &size);
+    if (status == GLOFND_OK)
+        status = gf_json_read(err, path, (const char *)bytes, size, GF_JSON_DEPTH, GF_JSON_LENIENT, &o->json);
     free(bytes);
     return status;
 }
 
 /* A node that is no text is no caption. */
-static glofnd_status add_json_caption(gf_error *err, caption_text *t, const gf_json *j, int64_t node) {
+static glofnd_status add_json_caption(gf_error *err, gf_official *o, int64_t node) {
+    const gf_json *j = &o->json;
     if (!gf_json_is(j, node, GF_JSON_TEXT)) return GLOFND_OK;
-    return add_caption(err, t, gf_json_text(j, j->node[node].text), (size_t)j->node[node].count);
+    return add_caption(err, o, gf_json_text(j, j->node[node].text), (size_t)j->node[node].count);
 }
 
 /* ----- Karpathy: {"images": [{"filename", "filepath"?, "split", "sentences": [{"raw"}]}]} ----- */
 
-/* train of MSCOCO is train and restval, as it is used since. */
-static int in_split(const gf_official *o, const char *split) {
-    if (strcmp(o->split, "all") == 0) return 1;
-    return strcmp(split, o->split) == 0 || (strcmp(o->split, "train") == 0 && strcmp(split, "restval") == 0);
-}
-
-static glofnd_status karpathy_image(gf_error *err, gf_official *o, const gf_json *j, int64_t image, const char *const *folders,
-                                    caption_text *t) {
-    const char *name = gf_json_find_text(j, image, "filename"), *split = gf_json_find_text(j, image, "split");
-    const char *folder = gf_json_find_text(j, image, "filepath");
-    const int64_t sentences = gf_json_find(j, image, "sentences");
-    FAIL_IF(err, !name || !split || !gf_json_is(j, sentences, GF_JSON_ARRAY), GLOFND_E_FORMAT,
-            "'%.200s': an image of the JSON lacks filename, split or sentences", o->root);
-    if (!in_split(o, split)) return GLOFND_OK;
-    for (int64_t k = j->node[sentences].first; k >= 0; k = j->node[k].next)
-        TRY(add_json_caption(err, t, j, gf_json_find(j, k, "raw")));
-    return add_image(err, o, folder ? folder : image_folder(o, folders, name), name, t);
-}
-
 static glofnd_status read_karpathy(gf_error *err, gf_official *o, const char *file, const char *const *folders) {
-    gf_json j = {0};
-    caption_text t = {0};
-    TRY(load_json(err, o, file, &j));
-    const int64_t images = gf_json_find(&j, 0, "images");
-    glofnd_status status = GLOFND_OK;
-    if (!gf_json_is(&j, images, GF_JSON_ARRAY))
-        status = gf_fail(err, GLOFND_E_FORMAT, "'%.200s/%s' has no list 'images'", o->root, file);
-    else
-        for (int64_t k = j.node[images].first; k >= 0 && status == GLOFND_OK; k = j.node[k].next)
-            status = karpathy_image(err, o, &j, k, folders, &t);
-    free(t.at);
-    gf_json_free(&j);
-    return status;
+    const gf_json *j = &o->json;
+    TRY(load_json(err, o, file));
+    const int64_t images = gf_json_find(j, 0, "images");
+    const int all = strcmp(o->split, "all") == 0, train = strcmp(o->split, "train") == 0;
+    FAIL_IF(err, !gf_json_is(j, images, GF_JSON_ARRAY), GLOFND_E_FORMAT, "'%.200s/%s' has no list 'images'", o->root, file);
+    for (int64_t i = j->node[images].first; i >= 0; i = j->node[i].next) {
+        const char *name = gf_json_find_text(j, i, "filename"), *split = gf_json_find_text(j, i, "split");
+        const char *folder = gf_json_find_text(j, i, "filepath");
+        const int64_t sentences = gf_json_find(j, i, "sentences");
+        FAIL_IF(err, !name || !split || !gf_json_is(j, sentences, GF_JSON_ARRAY), GLOFND_E_FORMAT,
+                "'%.200s': an image of the JSON lacks filename, split or sentences", o->root);
+        /* train of MSCOCO is train and restval, as it is used since. */
+        if (!all && strcmp(split, o->split) != 0 && !(train && strcmp(split, "restval") == 0)) continue;
+        for (int64_t k = j->node[sentences].first; k >= 0; k = j->node[k].next)
+            TRY(add_json_caption(err, o, gf_json_find(j, k, "raw")));
+        TRY(add_image(err, o, folder ? folder : image_folder(o, folders, name), name));
+    }
+    return GLOFND_OK;
 }
 
 static const char *first_there(const gf_official *o, const char *const *names) {
@@ -118,36 +99,12 @@ static const char *first_there(const gf_official *o, const char *const *names) {
 /* Name and caption of a line; 0: it is neither of the two. */
 static int cut_token_line(char *line, char **caption) {
     char *hash = strchr(line, '#'), *bar = strchr(line, '|'), *tab = strchr(line, '\t');
-    if (hash && tab && hash < tab) {
-        *hash = 0;
-        *caption = tab + 1;
-        return 1;
-    }
-    char *second = bar ? strchr(bar + 1, '|') : NULL;
+    const int tabbed = hash && tab && hash < tab;
+    char *second = tabbed ? tab : bar ? strchr(bar + 1, '|') : NULL;
     if (!second) return 0;
-    *bar = 0;
+    *(tabbed ? hash : bar) = 0;
     *caption = second + 1;
     return 1;
-}
-
-static glofnd_status token_lines(gf_error *err, gf_official *o, const gf_string_list *lines, const char *const *folders,
-                                 caption_text *t) {
-    char line[8192], last[8192] = "";
-    const char *folder = NULL;
-    for (int64_t i = 0; i < lines->n; i++) {
-        char *caption;
-        const int n = snprintf(line, sizeof line, "%s", gf_string_list_get(lines, i));
-        if (i == 0 && strncmp(line, "image_name", 10) == 0) continue;
-        /* one line of Kaggle's table has its last separator missing */
-        FAIL_IF(err, n >= (int)sizeof line, GLOFND_E_FORMAT, "'%.200s': line %lld of the captions is too long", o->root,
-                (long long)i + 1);
-        if (!cut_token_line(line, &caption)) continue;
-        if (!folder) folder = image_folder(o, folders, line);
-        if (last[0] && strcmp(last, line) != 0) TRY(add_image(err, o, folder, last, t));
-        memcpy(last, line, strlen(line) + 1);
-        TRY(add_caption(err, t, caption, strlen(caption)));
-    }
-    return last[0] ? add_image(err, o, folder, last, t) : GLOFND_OK;
 }
 
 glofnd_status gf_read_flickr30k(gf_error *err, gf_official *o) {
@@ -163,51 +120,53 @@ glofnd_status gf_read_flickr30k(gf_error *err, gf_official *o) {
     FAIL_IF(err, strcmp(o->split, "all") != 0, GLOFND_E_IO,
             "'%.200s/%s' has no splits; put Karpathy's dataset_flickr30k.json beside it, or take all images with ?split=all",
             o->root, file);
-    gf_string_list lines = {0};
-    caption_text t = {0};
-    glofnd_status status = gf_official_lines(err, o, file, &lines);
-    if (status == GLOFND_OK) status = token_lines(err, o, &lines, folders, &t);
-    gf_string_list_free(&lines);
-    free(t.at);
-    return status;
+    const gf_string_list *lines = &o->list[0];
+    char line[8192], last[8192] = "";
+    const char *folder = NULL;
+    TRY(gf_official_lines(err, o, file, &o->list[0]));
+    for (int64_t i = 0; i < lines->n; i++) {
+        char *caption;
+        const int n = snprintf(line, sizeof line, "%s", gf_string_list_get(lines, i));
+        if (i == 0 && strncmp(line, "image_name", 10) == 0) continue;
+        FAIL_IF(err, n >= (int)sizeof line, GLOFND_E_FORMAT, "'%.200s': line %lld of the captions is too long", o->root,
+                (long long)i + 1);
+        if (!cut_token_line(line, &caption)) continue; /* one line of Kaggle's table has its last separator missing */
+        if (!folder) folder = image_folder(o, folders, line);
+        if (last[0] && strcmp(last, line) != 0) TRY(add_image(err, o, folder, last));
+        memcpy(last, line, strlen(line) + 1);
+        TRY(add_caption(err, o, caption, strlen(caption)));
+    }
+    return last[0] ? add_image(err, o, folder, last) : GLOFND_OK;
 }
 
 /* ----- img2dataset, output_format "files": folders 00000, 00001 ... of KEY.jpg with KEY.txt ----- */
 
-static glofnd_status add_folder(gf_error *err, gf_official *o, const char *folder, gf_string_list *images, caption_text *t) {
-    gf_string_list_free(images);
-    TRY(gf_official_images(err, o, folder, images));
-    for (int64_t i = 0; i < images->n; i++) {
-        /* The caption beside an image, if there is one. */
-        const char *image = gf_string_list_get(images, i);
-        char path[PATH_MAX];
-        uint8_t *bytes = NULL;
-        size_t capacity = 0, size = 0;
-        const char *dot = strrchr(image, '.');
-        TRY(gf_official_path(err, o, path, "%s/%.*s.txt", folder, (int)(dot ? dot - image : (ptrdiff_t)strlen(image)), image));
-        if (access(path, F_OK) == 0) {
-            glofnd_status status = gf_file_read(err, path, SIDECAR_BYTES_MAX, &bytes, &capacity, &size);
-            if (status == GLOFND_OK) status = add_caption(err, t, (const char *)bytes, size);
-            free(bytes);
-            TRY(status);
-        }
-        TRY(add_image(err, o, folder, gf_string_list_get(images, i), t));
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_read_img2dataset(gf_error *err, gf_official *o) {
-    gf_string_list folders = {0}, images = {0};
-    caption_text t = {0};
-    glofnd_status status = gf_official_folders(err, o, ".", &folders);
-    for (int64_t k = 0; k < folders.n && status == GLOFND_OK; k++)
-        status = add_folder(err, o, gf_string_list_get(&folders, k), &images, &t);
-    gf_string_list_free(&folders);
-    gf_string_list_free(&images);
-    free(t.at);
-    FAIL_IF(err, status == GLOFND_OK && o->paths.n == 0 && gf_official_has(o, "00000.tar"), GLOFND_E_FORMAT,
+    gf_string_list *folders = &o->list[0], *images = &o->list[1];
+    TRY(gf_official_folders(err, o, ".", folders));
+    for (int64_t k = 0; k < folders->n; k++) {
+        const char *folder = gf_string_list_get(folders, k);
+        gf_string_list_free(images);
+        TRY(gf_official_images(err, o, folder, images));
+        for (int64_t i = 0; i < images->n; i++) {
+            const char *image = gf_string_list_get(images, i), *dot = strrchr(image, '.');
+            char path[PATH_MAX];
+            uint8_t *bytes = NULL;
+            size_t capacity = 0, size = 0;
+            TRY(gf_official_path(err, o, path, "%s/%.*s.txt", folder, (int)(dot ? dot - image : (ptrdiff_t)strlen(image)),
+                                 image));
+            if (access(path, F_OK) == 0) { /* the caption beside an image */
+                glofnd_status status = gf_file_read(err, path, (uint64_t)1 << 20, &bytes, &capacity, &size);
+                if (status == GLOFND_OK) status = add_caption(err, o, (const char *)bytes, size);
+                free(bytes);
+                TRY(status);
+            }
+            TRY(add_image(err, o, folder, image));
+        }
+    }
+    FAIL_IF(err, o->paths.n == 0 && gf_official_has(o, "00000.tar"), GLOFND_E_FORMAT,
             "'%.200s' holds shards of img2dataset; write wds:%.200s", o->root, o->root);
-    return status;
+    return GLOFND_OK;
 }
 
 /* ----- MSCOCO: {"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]} ----- */
@@ -224,8 +183,8 @@ static int by_id(const void *a, const void *b) {
 }
 
 /* Rows of a list, sorted by the number under `key`; malloc'ed. */
-static glofnd_status sort_rows(gf_error *err, const gf_official *o, const gf_json *j, int64_t list, const char *key,
-                               coco_row **out) {
+static glofnd_status sort_rows(gf_error *err, const gf_official *o, int64_t list, const char *key, coco_row **out) {
+    const gf_json *j = &o->json;
     const size_t count = (size_t)j->node[list].count;
     size_t n = 0;
     *out = malloc((count + 1) * sizeof **out);
@@ -241,8 +200,9 @@ static glofnd_status sort_rows(gf_error *err, const gf_official *o, const gf_jso
 }
 
 /* Images in the order of their ids, each with its captions. */
-static glofnd_status merge_coco(gf_error *err, gf_official *o, const gf_json *j, const coco_row *image, int64_t images,
-                                const coco_row *caption, int64_t captions, caption_text *t) {
+static glofnd_status merge_coco(gf_error *err, gf_official *o, const coco_row *image, int64_t images, const coco_row *caption,
+                                int64_t captions) {
+    const gf_json *j = &o->json;
     char folder[64];
     snprintf(folder, sizeof folder, "%s%.20s", gf_official_has(o, "images") ? "images/" : "", o->split);
     for (int64_t i = 0, k = 0; i < images; i++) {
@@ -250,29 +210,10 @@ static glofnd_status merge_coco(gf_error *err, gf_official *o, const gf_json *j,
         FAIL_IF(err, !name, GLOFND_E_FORMAT, "'%.200s': an image of the annotations has no file_name", o->root);
         while (k < captions && caption[k].id < image[i].id) k++;
         for (; k < captions && caption[k].id == image[i].id; k++)
-            TRY(add_json_caption(err, t, j, gf_json_find(j, caption[k].node, "caption")));
-        TRY(add_image(err, o, folder, name, t));
+            TRY(add_json_caption(err, o, gf_json_find(j, caption[k].node, "caption")));
+        TRY(add_image(err, o, folder, name));
     }
     return GLOFND_OK;
-}
-
-static glofnd_status read_annotations(gf_error *err, gf_official *o, const char *file) {
-    gf_json j = {0};
-    coco_row *image = NULL, *caption = NULL;
-    caption_text t = {0};
-    TRY(load_json(err, o, file, &j));
-    const int64_t images = gf_json_find(&j, 0, "images"), captions = gf_json_find(&j, 0, "annotations");
-    glofnd_status status = GLOFND_OK;
-    if (!gf_json_is(&j, images, GF_JSON_ARRAY) || !gf_json_is(&j, captions, GF_JSON_ARRAY))
-        status = gf_fail(err, GLOFND_E_FORMAT, "'%.200s/%s' has no lists 'images' and 'annotations'", o->root, file);
-    if (status == GLOFND_OK) status = sort_rows(err, o, &j, images, "id", &image);
-    if (status == GLOFND_OK) status = sort_rows(err, o, &j, captions, "image_id", &caption);
-    if (status == GLOFND_OK) status = merge_coco(err, o, &j, image, j.node[images].count, caption, j.node[captions].count, &t);
-    free(image);
-    free(caption);
-    free(t.at);
-    gf_json_free(&j);
-    return status;
 }
 
 glofnd_status gf_read_coco(gf_error *err, gf_official *o) {
@@ -283,7 +224,18 @@ glofnd_status gf_read_coco(gf_error *err, gf_official *o) {
     const char *karpathy = first_there(o, json);
     if (strncmp(o->split, "train2", 6) == 0 || strncmp(o->split, "val2", 4) == 0) {
         snprintf(file, sizeof file, "annotations/captions_%.20s.json", o->split);
-        return read_annotations(err, o, file);
+        coco_row *image = NULL, *caption = NULL;
+        TRY(load_json(err, o, file));
+        const gf_json *j = &o->json;
+        const int64_t images = gf_json_find(j, 0, "images"), captions = gf_json_find(j, 0, "annotations");
+        FAIL_IF(err, !gf_json_is(j, images, GF_JSON_ARRAY) || !gf_json_is(j, captions, GF_JSON_ARRAY), GLOFND_E_FORMAT,
+                "'%.200s/%s' has no lists 'images' and 'annotations'", o->root, file);
+        glofnd_status status = sort_rows(err, o, images, "id", &image);
+        if (status == GLOFND_OK) status = sort_rows(err, o, captions, "image_id", &caption);
+        if (status == GLOFND_OK) status = merge_coco(err, o, image, j->node[images].count, caption, j->node[captions].count);
+        free(image);
+        free(caption);
+        return status;
     }
     FAIL_IF(
         err, !karpathy, GLOFND_E_IO,
@@ -296,20 +248,12 @@ glofnd_status gf_read_coco(gf_error *err, gf_official *o) {
 /* ----- WinoGAViL: a table with the columns cue, candidates and associations; the last two are JSON lists of names, of images
  * NAME.jpg ----- */
 
-#define TABLE_BYTES_MAX ((uint64_t)1 << 28)
-#define CANDIDATES_MAX 64
+enum { CANDIDATES_MAX = 64 };
 
 typedef struct table_lists { /* candidates of all instances, as names, until all are known */
     gf_string_list name;
     size_t first_capacity, associated_capacity;
 } table_lists;
-
-/* 1: one of the texts of the list. */
-static int in_list(const gf_json *list, const char *text) {
-    for (int64_t k = list->node[0].first; k >= 0; k = list->node[k].next)
-        if (gf_json_is(list, k, GF_JSON_TEXT) && strcmp(gf_json_text(list, list->node[k].text), text) == 0) return 1;
-    return 0;
-}
 
 static glofnd_status add_candidates(gf_error *err, gf_winogavil *w, table_lists *t, const char *path, const gf_json *candidates,
                                     const gf_json *associations) {
@@ -319,8 +263,12 @@ static glofnd_status add_candidates(gf_error *err, gf_winogavil *w, table_lists 
         FAIL_IF(err, !name || strchr(name, '/'), GLOFND_E_FORMAT, "'%.300s': a candidate is no name of an image", path);
         FAIL_IF(err, !gf_grow(&w->associated, &t->associated_capacity, (size_t)t->name.n + 1, 1), GLOFND_E_MEMORY,
                 "no memory for candidates");
-        w->associated[t->name.n] = in_list(associations, name);
-        found |= w->associated[t->name.n];
+        uint8_t *associated = &w->associated[t->name.n];
+        *associated = 0;
+        for (int64_t a = associations->node[0].first; a >= 0; a = associations->node[a].next)
+            *associated |= gf_json_is(associations, a, GF_JSON_TEXT) &&
+                           strcmp(gf_json_text(associations, associations->node[a].text), name) == 0;
+        found |= *associated;
         TRY(gf_string_list_add(err, &t->name, name, strlen(name)));
     }
     FAIL_IF(err, !found, GLOFND_E_FORMAT, "'%.300s': no association of '%.60s' is among its candidates", path,
@@ -359,7 +307,7 @@ static glofnd_status add_row(gf_error *err, gf_winogavil *w, table_lists *t, con
     return status;
 }
 
-static int64_t column(const gf_string_list *header, const char *name) {
+static int64_t column_of(const gf_string_list *header, const char *name) {
     for (int64_t i = 0; i < header->n; i++)
         if (strcmp(gf_string_list_get(header, i), name) == 0) return i;
     return -1;
@@ -368,7 +316,8 @@ static int64_t column(const gf_string_list *header, const char *name) {
 static glofnd_status read_rows(gf_error *err, const char *path, gf_csv *csv, gf_string_list *row, gf_winogavil *w,
                                table_lists *t) {
     TRY(gf_csv_next(err, csv, row));
-    const int64_t cue = column(row, "cue"), candidates = column(row, "candidates"), associations = column(row, "associations");
+    const int64_t cue = column_of(row, "cue"), candidates = column_of(row, "candidates"),
+                  associations = column_of(row, "associations");
     FAIL_IF(err, cue < 0 || candidates < 0 || associations < 0, GLOFND_E_FORMAT,
             "'%.300s' lacks one of the columns cue, candidates, associations", path);
     for (;;) {
@@ -394,24 +343,6 @@ static glofnd_status number_images(gf_error *err, gf_winogavil *w, const table_l
     return GLOFND_OK;
 }
 
-static glofnd_status read_table(gf_error *err, const char *path, gf_winogavil *out) {
-    uint8_t *bytes = NULL;
-    size_t capacity = 0, size = 0;
-    gf_string_list row = {0};
-    table_lists t = {0};
-    glofnd_status status = gf_file_read(err, path, TABLE_BYTES_MAX, &bytes, &capacity, &size);
-    if (status == GLOFND_OK) {
-        gf_csv csv = gf_csv_begin(path, (char *)bytes, (char *)bytes + size);
-        status = read_rows(err, path, &csv, &row, out, &t);
-    }
-    if (status == GLOFND_OK) status = number_images(err, out, &t);
-    if (status == GLOFND_OK && out->cue.n == 0) status = gf_fail(err, GLOFND_E_FORMAT, "'%.300s' has no instance", path);
-    gf_string_list_free(&row);
-    gf_string_list_free(&t.name);
-    free(bytes);
-    return status;
-}
-
 glofnd_status gf_winogavil_read(gf_error *err, const char *root, gf_winogavil *out) {
     static const char *const names[] = {"winogavil_dataset.csv", "winogavil_test.csv", "test.csv", "assets/winogavil_test.csv"};
     char path[PATH_MAX];
@@ -419,7 +350,20 @@ glofnd_status gf_winogavil_read(gf_error *err, const char *root, gf_winogavil *o
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         TRY(gf_path_join(err, path, root, names[k]));
         if (access(path, F_OK) != 0) continue;
-        const glofnd_status status = read_table(err, path, out);
+        uint8_t *bytes = NULL;
+        size_t capacity = 0, size = 0;
+        gf_string_list row = {0};
+        table_lists t = {0};
+        glofnd_status status = gf_file_read(err, path, (uint64_t)1 << 28, &bytes, &capacity, &size);
+        if (status == GLOFND_OK) {
+            gf_csv csv = gf_csv_begin(path, (char *)bytes, (char *)bytes + size);
+            status = read_rows(err, path, &csv, &row, out, &t);
+        }
+        if (status == GLOFND_OK) status = number_images(err, out, &t);
+        if (status == GLOFND_OK && out->cue.n == 0) status = gf_fail(err, GLOFND_E_FORMAT, "'%.300s' has no instance", path);
+        gf_string_list_free(&row);
+        gf_string_list_free(&t.name);
+        free(bytes);
         if (status != GLOFND_OK) gf_winogavil_free(out);
         return status;
     }
@@ -435,27 +379,21 @@ void gf_winogavil_free(gf_winogavil *w) {
     *w = (gf_winogavil){0};
 }
 
-/* ----- its images as a dataset ----- */
-
-static glofnd_status add_images(gf_error *err, gf_official *o, const gf_winogavil *w) {
+glofnd_status gf_read_winogavil(gf_error *err, gf_official *o) {
     static const char *const folders[] = {"winogavil_images", "images", "assets/winogavil_images", "."};
+    gf_winogavil w;
     char path[PATH_MAX];
     size_t k = 0;
-    for (; k + 1 < sizeof folders / sizeof *folders && !gf_official_has(o, folders[k]); k++) continue;
-    for (int64_t i = 0; i < w->image.n; i++) {
-        const char *name = gf_string_list_get(&w->image, i), *dot = strrchr(name, '.');
+    while (k + 1 < sizeof folders / sizeof *folders && !gf_official_has(o, folders[k])) k++;
+    TRY(gf_winogavil_read(err, o->root, &w));
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < w.image.n && status == GLOFND_OK; i++) {
+        const char *name = gf_string_list_get(&w.image, i), *dot = strrchr(name, '.');
         const int has_end = dot && (strcmp(dot, ".jpg") == 0 || strcmp(dot, ".png") == 0);
         const int n = snprintf(path, sizeof path, "%s/%s%s", folders[k], name, has_end ? "" : ".jpg");
-        FAIL_IF(err, n < 0 || n >= (int)sizeof path, GLOFND_E_FORMAT, "a path below '%.300s' is too long", o->root);
-        TRY(gf_official_add(err, o, path, -1));
+        status = n > 0 && n < (int)sizeof path ? gf_official_add(err, o, path, -1)
+                                               : gf_fail(err, GLOFND_E_FORMAT, "a path below '%.300s' is too long", o->root);
     }
-    return GLOFND_OK;
-}
-
-glofnd_status gf_read_winogavil(gf_error *err, gf_official *o) {
-    gf_winogavil w;
-    TRY(gf_winogavil_read(err, o->root, &w));
-    const glofnd_status status = add_images(err, o, &w);
     gf_winogavil_free(&w);
     return status;
 }
