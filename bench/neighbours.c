@@ -108,7 +108,7 @@ static void open_side(side *s, int kind, const glofnd_batch *q, const uint16_t *
     expect_ok(NULL, glofnd_ctx_create(&s->o, &s->ctx, NULL, 0), "context");
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n, .dim = q->dim};
     expect_ok(s->ctx, glofnd_store_create(s->ctx, &spec, &s->store), "store");
-    expect_ok(s->ctx, glofnd_ctx_reserve(s->ctx, q->rows, q->cols, q->dim, NULL), "workspace");
+    expect_ok(s->ctx, glofnd_ctx_reserve(s->ctx, q->n, q->n, q->dim, NULL), "workspace");
     if (kind > 0) fill(s, rows, n, q->dim);
 }
 

@@ -53,8 +53,7 @@ static void shuffle(void) {
 /* One training step: two views of each sample, loss and gradients, descent. */
 static void train(const int64_t *id, int epoch, glofnd_stats *stats) {
     const glofnd_batch batch = {.size = sizeof batch,
-                                .rows = BATCH,
-                                .cols = BATCH,
+                                .n = BATCH,
                                 .dim = DIM,
                                 .a = view[0],
                                 .b = view[1],

@@ -37,11 +37,9 @@
  *              arithmetic float64. With the option `normalize` a row is divided by its length, or by 1e-12 if it is shorter, as
  *              by PyTorch's F.normalize: a row of zeros (all its units dead) has similarity 0 to all others, a finite loss, and
  *              a gradient 1e12 times as large as a row of length 1 would have: clip it, or leave the sample out.
- *   Ranks      The library does not communicate. glofnd_step() is for one rank. With several ranks, gather embeddings and ids,
- *              call glofnd_step_rows(), gather the links, call glofnd_step_grad() (section 7): up to rounding the result does not
- *              depend on the number of ranks. A rank writes the state of its own rows only: an anchor that a different rank will
- *              draw next must be moved there with glofnd_anchors_get() and glofnd_anchors_put(), or always be drawn by the rank that
- *              holds it.
+ *   Ranks      The library does not communicate, and glofnd_step() is for one process. Training over several has calls of its own
+ *              (glofnd_experimental.h), between which the caller gathers; up to rounding the result does not depend on their
+ *              number.
  *   Device     A context is made for the CPU or for one GPU (option `device`). With CUDA every pointer in glofnd_batch, every
  *              gradient, every array of links and the arrays of glofnd_exact_thresholds() are device memory; options, the structs
  *              themselves, stats, and the calls on anchors are host memory. Calls queue their work on the stream of
@@ -53,10 +51,11 @@
  *              constants, option keys and meanings stay as they are. glofnd_experimental.h is not: define GLOFND_EXPERIMENTAL
  *              before including this header. Its calls, and options whose help text says "experimental", may change in every
  *              minor version.
- *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof, also in structs that the library fills. A
- *              library takes the shorter struct of an older program and refuses the longer one of a newer. Fields not named in
- *              an initializer are 0, which always means the default. Status values, constants and file formats are never
- *              reused; a newer library reads every older file.
+ *   Growth     Structs that begin with `size` grow at their end, and every call checks it: set it to sizeof, also in structs that
+ *              the library fills. Members that an older program does not pass are 0, and 0 always means the default. A newer
+ *              program may pass a longer struct as long as what this library does not know is 0, else the call is E_ARGUMENT;
+ *              of a longer struct to fill, the rest becomes 0. Status values, constants and file formats are never reused; a
+ *              newer library reads every older file.
  *
  * Everything here is usable from C++.
  */
@@ -128,6 +127,10 @@ enum { GLOFND_F32 = 0, GLOFND_BF16 = 1, GLOFND_F16 = 2 };
 
 typedef struct glofnd_options glofnd_options; /* every setting of the method, by key */
 
+/* All keys with their values, ranges and defaults: glofnd_options_describe(), or `glofnd help method`. The detectors `groups`
+ * and `components` are the same to a step: pairs of one batch.group are flagged. They are two so that the program's one table of
+ * options can tell that it is to make WCL's groups from every batch itself. */
+
 /* All options at their defaults. E_MEMORY, or E_ARGUMENT if out is NULL. */
 GLOFND_API glofnd_status glofnd_options_create(glofnd_options **out);
 GLOFND_API glofnd_status glofnd_options_copy(const glofnd_options *o, glofnd_options **out);
@@ -160,8 +163,8 @@ GLOFND_API glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx *
 GLOFND_API void glofnd_ctx_free(glofnd_ctx *c);
 /* New options between two steps (a schedule; a different detector), for the same device. The workspace is kept. */
 GLOFND_API glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o);
-/* Allocates the workspace for steps of up to `rows` own samples against `cols` samples of the global batch. *bytes (may be NULL)
- * gets its size. Optional: a step that needs more allocates it. */
+/* Allocates the workspace for steps of up to `rows` own samples against `cols` samples of the whole batch; in one process both
+ * are its size. *bytes (may be NULL) gets the size of the workspace. Optional: a step that needs more allocates it. */
 GLOFND_API glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes);
 /* CUDA: the cudaStream_t (borrowed, as void *) that the work is queued on; NULL: the default stream, which is also what a new
  * context has. Work queued before is not waited for. On the CPU: E_UNSUPPORTED. */
@@ -196,7 +199,6 @@ typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). */
     int64_t touched_rows; /* anchors in blocks that were ever written: an upper bound of the anchors seen */
     size_t row_bytes;     /* state of one anchor, all modalities */
     size_t bytes;         /* address space of the anchor state */
-    int64_t bank_dim;     /* experimental: length of the averages of similarity BANK; 0: none */
 } glofnd_store_info;
 
 GLOFND_API glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out);
@@ -282,55 +284,45 @@ enum {                           /* bits of glofnd_batch.want */
                                        differences, the first of two forward passes. */
 };
 
+/* One batch: n samples, two embeddings each. Set what you use, by name; the rest is 0. Members to come (candidates beyond the
+ * batch, keys in place of ids, ids that repeat) will follow the last one: see Growth. */
 typedef struct glofnd_batch {
-    size_t size;  /* sizeof(glofnd_batch) */
-    int64_t rows; /* own samples (one rank: all) */
-    int64_t cols; /* samples of the global batch */
-    int64_t row0; /* own samples are row0 .. row0+rows-1 of the cols */
-    int64_t dim;
-    const void *a, *b;     /* [cols] rows of dim numbers, a_stride and b_stride apart: the two views; or image and text */
-    const int64_t *id;     /* [cols] anchor ids, all different */
-    const int32_t *label;  /* [cols] or NULL: ORACLE, WANT_QUALITY; negative: unknown, equal to no other */
-    const int32_t *group;  /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
-    const void *support_a; /* [fnc_support][cols][dim] or NULL: FNC TOPK, THRESHOLD: embeddings of extra views of the samples */
-    const void *support_b; /* image-text: of the text. Two views: unused */
-    const int64_t *slot;   /* [rows] or NULL: the row of the store that holds the state of each own sample, all different; ids
-                                   are then free to exceed the store. NULL: the row of its id. For a store that holds only the
-                                   drawn samples: see Ranks */
-    int64_t a_stride, b_stride;           /* numbers from row to row of a and b; 0: dim. */
-    int64_t grad_a_stride, grad_b_stride; /* the same of the gradients. */
-    glofnd_dtype dtype;                   /* of a, b, support_a, support_b. */
-    glofnd_dtype grad_dtype;              /* of the gradients: GLOFND_F32, or dtype. */
-    int32_t epoch;                        /* from 0 */
-    uint32_t want;                        /* GLOFND_WANT_* */
-    double tau, gamma;                    /* of this step; 0: as in the options */
-    /* Experimental. BANK: [cols][dim] float16, the averages before this step as glofnd_bank_get() gives them, per side; NULL in
-     * glofnd_step(): those of the store. glofnd_step_rows(), _grad() and _mask() need them. */
-    const void *bank_a, *bank_b;
+    size_t size;                /* sizeof(glofnd_batch) */
+    int64_t n;                  /* samples, 2 or more */
+    int64_t dim;                /* length of an embedding */
+    const void *a, *b;          /* [n] rows of dim numbers, a_stride and b_stride apart: the two views; or image and text */
+    const int64_t *id;          /* [n] anchor ids, all different */
+    const int32_t *label;       /* [n] or NULL: ORACLE, WANT_QUALITY; negative: unknown, equal to no other */
+    const int32_t *group;       /* [n] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
+    int64_t a_stride, b_stride; /* numbers from row to row of a and b; 0: dim */
+    int64_t grad_a_stride, grad_b_stride;   /* the same of the gradients */
+    glofnd_dtype dtype;                     /* of a and b */
+    glofnd_dtype grad_dtype;                /* of the gradients: GLOFND_F32, or dtype */
+    int32_t epoch;                          /* from 0 */
+    uint32_t want;                          /* GLOFND_WANT_* */
+    double tau, gamma;                      /* of this step; 0: as in the options */
+    const struct glofnd_batch_extra *extra; /* NULL. What experimental options need: see glofnd_experimental.h */
 } glofnd_batch;
 
 typedef struct glofnd_stats {
     size_t size;           /* set by the caller: sizeof(glofnd_stats). */
-    double loss;           /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
-                                   compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
-    double grad_tau;       /* d loss / d tau, to be summed over ranks, for the losses with one temperature to learn: fastclip;
-                              image-text: simclr, and sogclr under compat official. Else 0 */
+    double loss;           /* compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
+    double grad_tau;       /* d loss / d tau, for the losses with one temperature to learn: fastclip; image-text: simclr, and
+                              sogclr under compat official. Else 0 */
     double grad_scale;     /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
-    double kept_share;     /* kept / negatives, as used by the loss: mean over own rows */
+    double kept_share;     /* kept / negatives, as used by the loss: mean over the anchors */
     double detector_share; /* kept / negatives the detector would produce, also before mask_epoch */
-    double lambda_mean;    /* of the own anchors after the update; mean over sides */
+    double lambda_mean;    /* after the update; mean over anchors and sides */
     double quantile_mean;  /* WANT_QUANTILE, from update_epoch on: mean (1-alpha) quantile of the rows; else NaN */
     double log_u_mean, tau_mean;
     double precision, recall; /* WANT_QUALITY, from mask_epoch on: means of per-anchor values with 0/0 = 1; else NaN */
-    int64_t pairs, flagged;   /* negatives of the own rows; those flagged (by the loss) */
+    int64_t pairs, flagged;   /* negatives of all anchors; those flagged (by the loss) */
     int64_t same, hits;       /* WANT_QUALITY: negatives of the anchor's label; of these, flagged */
     int64_t rescued;          /* rows whose negatives were all flagged: their least similar one was kept */
-    int64_t repeats;          /* times the merged first pass had to be done again; speed only */
-    double neighbours;        /* experimental: samples that attract an anchor by the option of this name, mean */
 } glofnd_stats;
 
-/* One rank: rows = cols. In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.
- * grad_a, grad_b: [rows] rows of dim numbers of grad_dtype, overwritten; numbers between them are left alone. `stats` may be
+/* In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.
+ * grad_a, grad_b: [n] rows of dim numbers of grad_dtype, overwritten; numbers between them are left alone. `stats` may be
  * NULL. Non-finite embeddings: E_NUMERIC names the first bad row. In a captured CUDA graph, options, epoch, want, tau, gamma and
  * all pointers are those of the capture: capture again when they change. Labels are read for quality only if WANT_QUALITY is set. */
 GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,

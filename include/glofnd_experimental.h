@@ -8,33 +8,67 @@
 #error "define GLOFND_EXPERIMENTAL and include glofnd.h"
 #endif
 
-/* ----- Several ranks ----- */
+/* ----- What experimental options take from a batch: glofnd_batch.extra ----- */
+
+typedef struct glofnd_batch_extra {
+    size_t size;           /* sizeof(glofnd_batch_extra) */
+    const void *support_a; /* [fnc_support][n][dim] or NULL: FNC TOPK, THRESHOLD: embeddings of extra views of the samples */
+    const void *support_b; /* image-text: of the text. Two views: unused */
+    /* BANK: [n][dim] float16, the averages before this step as glofnd_bank_get() gives them, per side; NULL in glofnd_step():
+     * those of the store. glofnd_step_rows(), _grad() and _mask() need them. */
+    const void *bank_a, *bank_b;
+} glofnd_batch_extra;
+
+/* Counters of the last step on c whose stats were read. */
+typedef struct glofnd_counters {
+    size_t size;       /* set by the caller: sizeof(glofnd_counters) */
+    int64_t repeats;   /* times the merged first pass had to be done again; speed only */
+    double neighbours; /* samples that attract an anchor by the option of this name, mean */
+} glofnd_counters;
+GLOFND_API glofnd_status glofnd_ctx_counters(glofnd_ctx *c, glofnd_counters *out);
+
+/* ----- Several ranks -----
+ *
+ * Gather embeddings and ids, call glofnd_step_rows(), gather the links, call glofnd_step_grad(). The batch is the whole one, of
+ * all ranks; glofnd_own_rows says which part is this rank's. Statistics are of the own rows: loss, grad_tau and grad_scale are
+ * divided by the whole batch, so their sums over ranks are those of the batch. A rank writes the state of its own rows only: an
+ * anchor that a different rank will draw next must be moved there with glofnd_anchors_get() and glofnd_anchors_put(), or always be
+ * drawn by the rank that holds it. */
+
+typedef struct glofnd_own_rows {
+    size_t size;         /* sizeof(glofnd_own_rows) */
+    int64_t first, rows; /* own samples are first .. first+rows-1 of the batch */
+    const int64_t *slot; /* [rows] or NULL: the row of the store that holds the state of each own sample, all different; ids are
+                            then free to exceed the store. NULL: the row of its id. For a store that holds only what was drawn */
+} glofnd_own_rows;
 
 /* `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. The steps call it for what
- * all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without it is E_ARGUMENT when
- * rows < cols; on the CPU also for neighbour_share < 1, then it is cols numbers. NULL: one rank. */
+ * all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without it is E_ARGUMENT when not all
+ * rows are own; on the CPU also for neighbour_share < 1, then it is one number per sample of the batch. NULL: one rank. */
 GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 
 /* Bytes of links per sample: what the other rows need to know of its two rows. They are to be gathered over ranks of the same
  * version, nothing else; their alignment is that of a float. */
 #define GLOFND_LINK_BYTES 64
 
-/* First call: thresholds, weights, new state of the own rows; writes links [rows][GLOFND_LINK_BYTES]. */
-GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *links,
-                                          glofnd_stats *stats);
-/* Second call, with the links of all ranks [cols][GLOFND_LINK_BYTES] in the order of the batch: gradient of the own rows in both
- * roles, as anchor and as negative of the others. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to
- * it.
+/* First call: thresholds, weights, new state of the own rows; writes links [rows][GLOFND_LINK_BYTES]. `own` NULL, here and below:
+ * all rows, one rank. */
+GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, const glofnd_own_rows *own,
+                                          void *links, glofnd_stats *stats);
+/* Second call, with the links of all ranks [n][GLOFND_LINK_BYTES] in the order of the batch: gradient [rows] of the own rows in
+ * both roles, as anchor and as negative of the others. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added
+ * to it.
  * Option `neighbours`: every rank searches for its own anchors, so its store must hold the averages of all samples, each at its
- * id: rows < cols with batch.slot is E_ARGUMENT. A rank writes those of its own samples; glofnd_bank_get() and glofnd_bank_put()
- * take them to the others before the next step. The context keeps what the first call found: the second one must follow it, for
- * the same batch, with glofnd_step_mask() at most between them, else it is E_ARGUMENT; on a GPU, where ids are not looked at, a
- * different batch of equal size and epoch is not noticed. */
-GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void *links, void *grad_a, void *grad_b,
-                                          glofnd_stats *stats);
-/* The pairs that a step keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for image and
- * text: [side]. 1 = kept. `links` as for glofnd_step_grad. */
-GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void *links, uint8_t *keep);
+ * id: own.slot is then E_ARGUMENT, unless all rows are own. A rank writes those of its own samples; glofnd_bank_get() and
+ * glofnd_bank_put() take them to the others before the next step. The context keeps what the first call found: the second one
+ * must follow it, for the same batch, with glofnd_step_mask() at most between them, else it is E_ARGUMENT; on a GPU, where ids
+ * are not looked at, a different batch of equal size and epoch is not noticed. */
+GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_own_rows *own, const void *links,
+                                          void *grad_a, void *grad_b, glofnd_stats *stats);
+/* The pairs that a step keeps. keep [rows][2][2][n] for two views: [own view][other's view]; [rows][2][n] for image and text:
+ * [side]. 1 = kept. `links` as for glofnd_step_grad. */
+GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_own_rows *own, const void *links,
+                                          uint8_t *keep);
 
 /* ----- Steps that never wait for the host ----- */
 
@@ -64,8 +98,10 @@ GLOFND_API glofnd_status glofnd_ring_get(glofnd_ctx *c, const glofnd_store *s, i
 GLOFND_API glofnd_status glofnd_ring_put(glofnd_ctx *c, glofnd_store *s, int64_t n, const int64_t *id, const float *a,
                                          const float *b);
 
+/* Length of the averages that s keeps for similarity BANK; 0: none, or s is NULL. */
+GLOFND_API int64_t glofnd_bank_dim(const glofnd_store *s);
 /* The averages of similarity BANK: rows [n][dim] of float16, in host memory on every device; zeros: never seen. side and id as in
- * the rows calls, but no GLOFND_SHARED; dim is that of the store. put takes what get gives. */
+ * the rows calls, but no GLOFND_SHARED; dim is glofnd_bank_dim(). put takes what get gives. */
 GLOFND_API glofnd_status glofnd_bank_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
                                          void *rows);
 GLOFND_API glofnd_status glofnd_bank_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,

@@ -61,7 +61,7 @@ static glofnd_status loss(gf_error *err, void *arg) {
     step *s = (step *)arg;
     glofnd_batch q;
     memset(&q, 0, sizeof q);
-    q.size = sizeof q, q.rows = q.cols = s->net[0]->spec.batch, q.dim = s->net[0]->spec.embed_dim, q.id = s->id, q.epoch = 1;
+    q.size = sizeof q, q.n = s->net[0]->spec.batch, q.dim = s->net[0]->spec.embed_dim, q.id = s->id, q.epoch = 1;
     q.a = s->embedding[0], q.b = s->embedding[1];
     const glofnd_status status = glofnd_step(s->ctx, s->store, &q, s->d[0], s->d[1], NULL);
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s", glofnd_ctx_error(s->ctx));

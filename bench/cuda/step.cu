@@ -123,7 +123,7 @@ static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *dete
     LIBRARY(x.c, glofnd_store_create(x.c, &spec, &x.s));
     if (o.similarity == GLOFND_SIMILARITY_BANK) fill_averages(&x, dim);
     fill_batch(&x, batch, dim);
-    x.q.size = sizeof x.q, x.q.rows = x.q.cols = batch, x.q.dim = dim, x.q.a = x.a, x.q.b = x.b, x.q.id = x.id;
+    x.q.size = sizeof x.q, x.q.n = batch, x.q.dim = dim, x.q.a = x.a, x.q.b = x.b, x.q.id = x.id;
     if (labels) add_labels(&x, batch);
     if (anew) x.q.want |= GLOFND_WANT_NO_UPDATE;
     CUDA(cudaStreamCreateWithFlags(&x.stream, cudaStreamNonBlocking));
@@ -191,9 +191,12 @@ static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char 
     measure(&x, exec, runs, each, graph);
     measure(&x, NULL, runs, each, plain);
     LIBRARY(x.c, glofnd_ctx_stats(x.c, &stats));
+    glofnd_counters counters = {};
+    counters.size = sizeof counters;
+    LIBRARY(x.c, glofnd_ctx_counters(x.c, &counters));
     printf("%7lld %5lld  %-8s %9.4f %9.4f %9.4f %9.4f %8.1f  %7.4f %5lld\n", (long long)batch, (long long)dim, detector,
            double(graph[runs / 2]), double(graph[0]), double(graph[runs - 1]), double(plain[runs / 2]), double(x.bytes) / 1e6,
-           stats.kept_share, (long long)stats.repeats);
+           stats.kept_share, (long long)counters.repeats);
     fflush(stdout);
     CUDA(cudaGraphExecDestroy(exec));
     drop(&x);

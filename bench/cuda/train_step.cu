@@ -59,7 +59,7 @@ static glofnd_status loss(gf_error *err, void *arg) {
     const int64_t n = s->net->spec.batch / 2, side = n * s->net->spec.head_out;
     glofnd_batch q;
     memset(&q, 0, sizeof q);
-    q.size = sizeof q, q.rows = q.cols = n, q.dim = s->net->spec.head_out, q.id = s->id, q.epoch = 1;
+    q.size = sizeof q, q.n = n, q.dim = s->net->spec.head_out, q.id = s->id, q.epoch = 1;
     q.a = s->projection, q.b = s->projection + side;
     const glofnd_status status = glofnd_step(s->ctx, s->store, &q, s->d, s->d + side, NULL);
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s", glofnd_ctx_error(s->ctx));

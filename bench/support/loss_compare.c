@@ -20,7 +20,7 @@ typedef struct loss_compare {
     int64_t repeats[DETECTORS];
 } loss_compare;
 
-static double gradient_bytes(const glofnd_batch *q) { return 2.0 * sizeof(float) * (double)(q->rows * q->dim); }
+static double gradient_bytes(const glofnd_batch *q) { return 2.0 * sizeof(float) * (double)(q->n * q->dim); }
 
 /* ---- agreement ---- */
 
@@ -47,7 +47,7 @@ static void expect_close(const runner *r, int64_t batch, const char *what, doubl
 
 /* One step of each from the same state. */
 static void expect_agreement(runner *r, naive *x, const glofnd_batch *q, float *grad_a, float *grad_b) {
-    const int64_t b = q->rows;
+    const int64_t b = q->n;
     int64_t kept;
     glofnd_anchor *after = malloc(sizeof *after * (size_t)b);
     if (!after) die("no memory");
@@ -71,7 +71,7 @@ static void prepare(loss_compare *c, int i, row *out) {
     runner *r = &c->lib[i];
     resident_reset();
     const size_t before = resident_now();
-    runner_init(r, detector_names[i], c->p->threads, &c->s.q, c->s.q.rows);
+    runner_init(r, detector_names[i], c->p->threads, &c->s.q, c->s.q.n);
     runner_train(r, &c->s, r->o.detector == GLOFND_DETECT_GLOFND || r->o.detector == GLOFND_DETECT_SINGLE ? c->p->epochs : 1);
     runner_step(r, &c->s.q);
     const size_t peak = resident_peak();
@@ -82,7 +82,9 @@ static void prepare(loss_compare *c, int i, row *out) {
 static void time_once(loss_compare *c, int i) {
     clock_add(&c->times[i], runner_step(&c->lib[i], &c->s.q));
     for (int p = 0; p < PARTS; p++) clock_add(&c->parts[i][p], c->lib[i].part_ms[p]);
-    c->repeats[i] += c->lib[i].stats.repeats > 0;
+    glofnd_counters counters = {.size = sizeof counters};
+    expect_ok(c->lib[i].ctx, glofnd_ctx_counters(c->lib[i].ctx, &counters), "counters");
+    c->repeats[i] += counters.repeats > 0;
 }
 
 #define TURN_MS 20.0 /* a detector's turn: long enough to have its data in cache */
@@ -105,7 +107,7 @@ static void time_library(loss_compare *c) {
 static double time_of(clock_times *t) { return runner_setting.cpu_time ? clock_least(t) : clock_median(t); }
 
 static void report_library(loss_compare *c, int i, row *out) {
-    const double flops = 16.0 * (double)c->s.q.rows * (double)c->s.q.rows * (double)c->s.q.dim;
+    const double flops = 16.0 * (double)c->s.q.n * (double)c->s.q.n * (double)c->s.q.dim;
     out->ms = time_of(&c->times[i]);
     out->spread = clock_spread(&c->times[i]);
     out->gflops = flops / out->ms * 1e-6;
@@ -143,7 +145,7 @@ static void time_naive(loss_compare *c, naive *x, float *grad_a, float *grad_b, 
 /* First to compare (time = 0), then, when all agree, to time. */
 static void with_naive(loss_compare *c, int i, int time, row *out) {
     const glofnd_batch *q = &c->s.q;
-    const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
+    const size_t bytes = sizeof(float) * (size_t)(q->n * q->dim);
     float *grad_a = malloc(bytes), *grad_b = malloc(bytes);
     naive x;
     if (!grad_a || !grad_b) die("no memory for gradients");
@@ -202,7 +204,7 @@ static void draw_ids(int64_t *id, int64_t batch, int64_t n, uint64_t *state) {
 
 static glofnd_batch batch_of_set(const sample *s, const anchors *x, int set) {
     glofnd_batch q = s->q;
-    q.id = x->id + set * q.rows;
+    q.id = x->id + set * q.n;
     return q;
 }
 
@@ -210,9 +212,9 @@ static void open_store(anchors *x, const plan *p, const sample *s, int64_t n, ui
     runner_init(&x->lib, "glofnd", p->threads, &s->q, n);
     x->lib.o.lambda_init = GLOFND_INIT_ONE;
     expect_ok(x->lib.ctx, glofnd_ctx_configure(x->lib.ctx, &x->lib.o), "options");
-    x->id = malloc(sizeof *x->id * SETS * (size_t)s->q.rows);
+    x->id = malloc(sizeof *x->id * SETS * (size_t)s->q.n);
     if (!x->id) die("no memory");
-    for (int set = 0; set < SETS; set++) draw_ids(x->id + set * s->q.rows, s->q.rows, n, state);
+    for (int set = 0; set < SETS; set++) draw_ids(x->id + set * s->q.n, s->q.n, n, state);
 }
 
 static void time_set(anchors *x, const sample *s, int set, clock_times *t) {
@@ -224,22 +226,22 @@ static void time_set(anchors *x, const sample *s, int set, clock_times *t) {
 static void put_trained(anchors *x, const sample *s, const glofnd_anchor *state) {
     glofnd_ctx *c = x->lib.ctx;
     for (int set = 0; set < SETS; set++)
-        expect_ok(c, glofnd_anchors_put(c, x->lib.store, 0, x->id + set * s->q.rows, s->q.rows, state), "writing anchors");
+        expect_ok(c, glofnd_anchors_put(c, x->lib.store, 0, x->id + set * s->q.n, s->q.n, state), "writing anchors");
 }
 
 static glofnd_anchor *trained_state(const plan *p, const sample *s) {
     runner r;
-    glofnd_anchor *state = malloc(sizeof *state * (size_t)s->q.rows);
+    glofnd_anchor *state = malloc(sizeof *state * (size_t)s->q.n);
     if (!state) die("no memory");
-    runner_init(&r, "glofnd", p->threads, &s->q, s->q.rows);
+    runner_init(&r, "glofnd", p->threads, &s->q, s->q.n);
     runner_train(&r, s, p->epochs);
-    expect_ok(r.ctx, glofnd_anchors_get(r.ctx, r.store, 0, s->q.id, s->q.rows, state), "reading anchors");
+    expect_ok(r.ctx, glofnd_anchors_get(r.ctx, r.store, 0, s->q.id, s->q.n, state), "reading anchors");
     runner_free(&r);
     return state;
 }
 
 static row anchors_result(anchors *x, const sample *s, int64_t n) {
-    row out = row_empty("anchors", "glofnd", s->q.rows, s->q.dim);
+    row out = row_empty("anchors", "glofnd", s->q.n, s->q.dim);
     glofnd_store_info info = {.size = sizeof info};
     expect_ok(x->lib.ctx, glofnd_store_describe(x->lib.store, &info), "store");
     out.n = (double)n;
@@ -248,7 +250,7 @@ static row anchors_result(anchors *x, const sample *s, int64_t n) {
     out.first_visit_ms = clock_median(&x->first);
     out.peak_bytes = (double)x->lib.workspace + gradient_bytes(&s->q);
     out.store_bytes = (double)info.bytes;
-    out.gflops = 16.0 * (double)s->q.rows * (double)s->q.rows * (double)s->q.dim / out.ms * 1e-6;
+    out.gflops = 16.0 * (double)s->q.n * (double)s->q.n * (double)s->q.dim / out.ms * 1e-6;
     return out;
 }
 

@@ -266,8 +266,8 @@ static void drop_rest(work *w) {
 /* ---- entry ---- */
 
 double naive_step(naive *x, const glofnd_batch *q, float *grad_a, float *grad_b, int64_t *kept) {
-    work w = {.x = x, .q = q, .e = {q->rows, 2 * q->rows, x->threads}};
-    for (int v = 0; v < 2; v++) w.log_u[v] = TAKE(&w, double, q->rows);
+    work w = {.x = x, .q = q, .e = {q->n, 2 * q->n, x->threads}};
+    for (int v = 0; v < 2; v++) w.log_u[v] = TAKE(&w, double, q->n);
     embed(&w);
     similarities(&w);
     detect(&w);
@@ -276,15 +276,15 @@ double naive_step(naive *x, const glofnd_batch *q, float *grad_a, float *grad_b,
     drop_masks(&w);
     for (int v = 0; v < 2; v++) GIVE(&w, w.s[v]);
     back(&w);
-    gf_parallel(x->threads, q->rows / ROWS, write_rows, &(outputs){&w, {grad_a, grad_b}});
+    gf_parallel(x->threads, q->n / ROWS, write_rows, &(outputs){&w, {grad_a, grad_b}});
     if (kept) *kept = 0;
-    for (int64_t i = 0; kept && i < q->rows; i++) *kept += w.kept[0][i] + w.kept[1][i];
+    for (int64_t i = 0; kept && i < q->n; i++) *kept += w.kept[0][i] + w.kept[1][i];
     drop_rest(&w);
     return w.loss;
 }
 
 void naive_init(naive *x, const glofnd_options *o, int threads, glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q) {
-    const int64_t b = q->rows, shared = GLOFND_SHARED;
+    const int64_t b = q->n, shared = GLOFND_SHARED;
     *x = (naive){.o = *o, .threads = threads, .memory = pool_create(), .batch = b};
     x->state = malloc(sizeof *x->state * (size_t)b);
     if (!x->state) die("no memory");

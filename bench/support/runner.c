@@ -76,9 +76,9 @@ void runner_init(runner *r, const char *detector, int threads, const glofnd_batc
     expect_ok(NULL, glofnd_ctx_create(&r->o, &r->ctx, NULL, 0), "context");
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
     expect_ok(r->ctx, glofnd_store_create(r->ctx, &spec, &r->store), "store");
-    expect_ok(r->ctx, glofnd_ctx_reserve(r->ctx, q->rows, q->cols, q->dim, &r->workspace), "workspace");
-    r->grad_a = calloc((size_t)(q->rows * q->dim), sizeof(float));
-    r->grad_b = calloc((size_t)(q->rows * q->dim), sizeof(float));
+    expect_ok(r->ctx, glofnd_ctx_reserve(r->ctx, q->n, q->n, q->dim, &r->workspace), "workspace");
+    r->grad_a = calloc((size_t)(q->n * q->dim), sizeof(float));
+    r->grad_b = calloc((size_t)(q->n * q->dim), sizeof(float));
     if (!r->grad_a || !r->grad_b) die("no memory for gradients");
 }
 
@@ -104,7 +104,7 @@ double runner_step(runner *r, const glofnd_batch *q) {
 #define TRAIN_BATCH 512
 
 void runner_train(runner *r, const sample *s, int epochs) {
-    const int64_t all = s->q.rows, batch = all < TRAIN_BATCH ? all : TRAIN_BATCH;
+    const int64_t all = s->q.n, batch = all < TRAIN_BATCH ? all : TRAIN_BATCH;
     int64_t *order = malloc(sizeof *order * (size_t)all);
     uint64_t state = 2;
     sample part;

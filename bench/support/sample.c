@@ -30,8 +30,7 @@ static void *array(int64_t count, size_t size) {
 static void reserve(sample *s, int64_t batch, int64_t dim) {
     s->a = array(batch * dim, sizeof *s->a), s->b = array(batch * dim, sizeof *s->b);
     s->id = array(batch, sizeof *s->id), s->label = array(batch, sizeof *s->label);
-    s->q = (glofnd_batch){
-        .size = sizeof s->q, .rows = batch, .cols = batch, .dim = dim, .a = s->a, .b = s->b, .id = s->id, .label = s->label};
+    s->q = (glofnd_batch){.size = sizeof s->q, .n = batch, .dim = dim, .a = s->a, .b = s->b, .id = s->id, .label = s->label};
 }
 
 /* A sample is half a cluster's centre and noise; a view is the sample and half as much noise again. */
@@ -59,7 +58,7 @@ void sample_free(sample *s) {
 
 void sample_pick(sample *to, const sample *from, const int64_t *order) {
     const int64_t dim = from->q.dim;
-    for (int64_t i = 0; i < to->q.rows; i++) {
+    for (int64_t i = 0; i < to->q.n; i++) {
         memcpy(to->a + i * dim, from->a + order[i] * dim, sizeof(float) * (size_t)dim);
         memcpy(to->b + i * dim, from->b + order[i] * dim, sizeof(float) * (size_t)dim);
         to->id[i] = from->id[order[i]];

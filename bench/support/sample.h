@@ -13,7 +13,7 @@ typedef struct sample {
 uint64_t sample_random(uint64_t *state); /* splitmix64: the next number of a stream */
 void sample_init(sample *s, int64_t batch, int64_t dim);
 void sample_free(sample *s);
-/* The samples order[0 .. to->q.rows-1] of `from`, with their ids. */
+/* The samples order[0 .. to->q.n-1] of `from`, with their ids. */
 void sample_pick(sample *to, const sample *from, const int64_t *order);
 /* 0 .. n-1 in random order. */
 void sample_shuffle(int64_t *order, int64_t n, uint64_t *state);

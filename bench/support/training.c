@@ -46,8 +46,7 @@ void training_draw(training *t, int64_t images, int size, uint64_t *state) {
 
 void training_loss(training *t, const float *a, const float *b) {
     glofnd_stats stats = {.size = sizeof stats};
-    const glofnd_batch q = {
-        .size = sizeof q, .rows = t->batch, .cols = t->batch, .dim = t->dim, .a = a, .b = b, .id = t->id, .epoch = 1000};
+    const glofnd_batch q = {.size = sizeof q, .n = t->batch, .dim = t->dim, .a = a, .b = b, .id = t->id, .epoch = 1000};
     expect_ok(t->ctx, glofnd_step(t->ctx, t->store, &q, t->grad[0], t->grad[1], &stats), "loss");
     t->loss = (float)stats.loss;
 }

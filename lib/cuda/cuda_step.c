@@ -99,7 +99,7 @@ static glofnd_status embed_support(cuda_step *step) {
 
 /* `tasks`: GF_CUDA_SPREAD ... of cuda_step.h. */
 static glofnd_status begin_step(cuda_step *step, gf_error *err, gf_device_ctx *device, const gf_device_step *call, int tasks) {
-    const glofnd_batch *batch = call->q;
+    const gf_step_batch *batch = call->q;
     const gf_cuda_math math = choose_math(call->plan, !call->tau);
     TRY(gf_cuda_prepare(err, device, call->shape, math));
     *step = (cuda_step){.err = err,
@@ -435,7 +435,7 @@ static glofnd_status pair_gradients(const cuda_step *step) {
 /* ----- neighbours: what the first half of a step finds stays in the workspace for the second one ----- */
 
 /* Never 0. Ids are on the device. */
-static uint64_t neighbour_key(const glofnd_batch *batch) { return gf_neighbour_key(batch) | 1; }
+static uint64_t neighbour_key(const gf_step_batch *batch) { return gf_neighbour_key(batch) | 1; }
 
 static glofnd_status find_neighbours(const cuda_step *step) {
     step->device->near_key = 0;

@@ -17,7 +17,7 @@ typedef struct gf_device_store gf_device_store; /* records, shared rows and ring
 typedef struct gf_device_step { /* one call of the step tier; pointers to arrays are device memory */
     const gf_plan *plan;
     const gf_shape *shape;
-    const glofnd_batch *q;
+    const gf_step_batch *q;
     gf_device_store *s;   /* step, rows; NULL: the state is at `state` */
     glofnd_anchor *state; /* [sides][anchors + 1] in device memory */
     int64_t anchors;

@@ -236,7 +236,7 @@ static glofnd_status discover(gf_error *err, const glofnd_discover_spec *q, glof
 
 static glofnd_status create(gf_error *err, const glofnd_discover_spec *q, glofnd_discovery **out) {
     FAIL_IF(err, !q || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "spec" : "out");
-    TRY(gf_struct_check(err, "spec", "glofnd_discover_spec", q->size, sizeof *q, sizeof *q));
+    TRY(gf_struct_check(err, "spec", "glofnd_discover_spec", q, sizeof *q, sizeof *q));
     FAIL_IF(err, q->files && (q->x || q->n || q->dim || q->stride || q->dtype), GLOFND_E_ARGUMENT,
             "files and x exclude each other: with files, n, dim, x, stride and dtype are 0");
     if (!q->files) {
@@ -283,8 +283,8 @@ void glofnd_discovery_free(glofnd_discovery *r) {
 }
 
 glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd_discovery_arrays *out) {
-    if (!r || !out || gf_struct_check(NULL, "", "", out->size, sizeof *out, sizeof *out) != GLOFND_OK) return GLOFND_E_ARGUMENT;
-    *out = r->view;
+    if (!r || gf_struct_check(NULL, "", "", out, sizeof *out, GF_STRUCT_OUT) != GLOFND_OK) return GLOFND_E_ARGUMENT;
+    gf_struct_fill(out, &r->view, sizeof r->view);
     return GLOFND_OK;
 }
 
@@ -326,7 +326,7 @@ static glofnd_status save(gf_error *err, glofnd_discovery *r, const char *folder
     const glofnd_discovery_files plain = {.size = sizeof plain};
     FAIL_IF(err, !r || !folder, GLOFND_E_ARGUMENT, "%s is NULL", !r ? "the result" : "folder");
     if (!f) f = &plain;
-    TRY(gf_struct_check(err, "files", "glofnd_discovery_files", f->size, sizeof *f, sizeof *f));
+    TRY(gf_struct_check(err, "files", "glofnd_discovery_files", f, sizeof *f, sizeof *f));
     const gf_decide_spec decide = {.keep = GF_KEEP_FIRST, .outliers = GF_OUTLIERS_LISTED};
     gf_decisions decisions = {0};
     const gf_discover_report x = {.source = f->source ? f->source : "memory",

@@ -544,7 +544,7 @@ static glofnd_status open_files(gf_error *err, const glofnd_embedding_files *f, 
 
 static glofnd_status create(gf_error *err, const glofnd_embedding_files *f, glofnd_embeddings **out) {
     FAIL_IF(err, !f || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "files" : "out");
-    TRY(gf_struct_check(err, "files", "glofnd_embedding_files", f->size, sizeof *f, sizeof *f));
+    TRY(gf_struct_check(err, "files", "glofnd_embedding_files", f, sizeof *f, sizeof *f));
     FAIL_IF(err, !f->path || f->paths < 1 || f->paths > INT_MAX, GLOFND_E_ARGUMENT, "no path of a file of embeddings");
     for (int64_t i = 0; i < f->paths; i++)
         FAIL_IF(err, !f->path[i] || !f->path[i][0], GLOFND_E_ARGUMENT, "path %lld of files of embeddings is empty", (long long)i);
@@ -573,14 +573,14 @@ void glofnd_embeddings_close(glofnd_embeddings *e) {
 }
 
 glofnd_status glofnd_embeddings_describe(const glofnd_embeddings *e, glofnd_embeddings_info *out) {
-    if (!e || !out || gf_struct_check(NULL, "", "", out->size, sizeof *out, sizeof *out) != GLOFND_OK) return GLOFND_E_ARGUMENT;
-    *out = (glofnd_embeddings_info){.size = sizeof *out,
-                                    .n = gf_embeddings_rows(e->set),
-                                    .dim = gf_embeddings_dim(e->set),
-                                    .files = gf_embeddings_files(e->set),
-                                    .columns = gf_embeddings_columns(e->set),
-                                    .name = e->name,
-                                    .label = e->label};
+    if (!e || gf_struct_check(NULL, "", "", out, sizeof *out, GF_STRUCT_OUT) != GLOFND_OK) return GLOFND_E_ARGUMENT;
+    const glofnd_embeddings_info info = {.n = gf_embeddings_rows(e->set),
+                                         .dim = gf_embeddings_dim(e->set),
+                                         .files = gf_embeddings_files(e->set),
+                                         .columns = gf_embeddings_columns(e->set),
+                                         .name = e->name,
+                                         .label = e->label};
+    gf_struct_fill(out, &info, sizeof info);
     return GLOFND_OK;
 }
 

@@ -198,7 +198,7 @@ static void pull_anchor(gf_step *step, int64_t a, int64_t k) {
 }
 
 /* With its ids; never 0. */
-static uint64_t key_of(const glofnd_batch *q) {
+static uint64_t key_of(const gf_step_batch *q) {
     uint64_t key = gf_neighbour_key(q);
     for (int64_t i = 0; i < q->cols; i++) key = (key ^ (uint64_t)q->id[i]) * 0x100000001b3u;
     return key | 1;

@@ -8,11 +8,10 @@
 #include "method/step.h"
 #include "util/components.h"
 
-glofnd_status gf_batch_components(glofnd_ctx *c, const glofnd_batch *batch, int32_t *group) {
+glofnd_status gf_batch_components(glofnd_ctx *c, const glofnd_batch *batch, const glofnd_own_rows *own, int32_t *group) {
     gf_step step;
-    glofnd_batch q;
-    TRY(gf_batch_take(&c->err, batch, &q));
-    TRY(gf_shape_check(&c->err, q.rows, q.cols, q.dim));
+    gf_step_batch q;
+    TRY(gf_batch_take(&c->err, batch, own, &q));
     if (c->device) {
         const gf_shape shape = gf_shape_of(c, q.rows, q.cols, q.dim);
         const gf_plan plan = gf_plan_of(&c->o, &q);

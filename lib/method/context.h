@@ -16,6 +16,7 @@ struct glofnd_ctx {
     int64_t state_n;
     struct gf_workspace *ws; /* see workspace.h; grows in glofnd_ctx_reserve */
     glofnd_stats stats;      /* CPU: of the last step */
+    glofnd_counters counters;
     const gf_device *device; /* NULL: the CPU */
     gf_device_ctx *on;       /* its part of the context */
     gf_plan plan;            /* device: of the last step */

@@ -58,7 +58,7 @@ static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glof
 static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q) {
     gf_error *err = &c->err;
     FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
-    TRY(gf_struct_check(err, "sims", "glofnd_sims", q->size, sizeof *q, sizeof *q));
+    TRY(gf_struct_check(err, "sims", "glofnd_sims", q, sizeof *q, sizeof *q));
     FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
             s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
     FAIL_IF(
@@ -109,7 +109,7 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
     *x = (buffers){0};
     TRY(check_call(c, s, q));
     x->q = *q;
-    x->plan = gf_plan_of(&c->o, &(glofnd_batch){.rows = q->rows, .cols = q->cols, .epoch = q->epoch});
+    x->plan = gf_plan_of(&c->o, &(gf_step_batch){.rows = q->rows, .cols = q->cols, .epoch = q->epoch});
     x->values = malloc(sizeof(float) * (size_t)q->cols);
     x->scratch = malloc(sizeof(int64_t) * 4 * (size_t)q->rows);
     FAIL_IF(&c->err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);

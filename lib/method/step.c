@@ -39,10 +39,11 @@ static const gf_pair_ops cpu_ops = {.embed = gf_cpu_embed,
                                     .gradient = gf_cpu_gradient,
                                     .mask = gf_cpu_mask};
 
-static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_stats *stats, glofnd_batch *known);
-static glofnd_status check_links(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links);
-static glofnd_status check_gradients(glofnd_ctx *ctx, const glofnd_batch *batch, const void *grad_a, const void *grad_b);
-static glofnd_status check_store(glofnd_ctx *ctx, const glofnd_store *store, const glofnd_batch *batch);
+static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const glofnd_stats *stats,
+                           gf_step_batch *known);
+static glofnd_status check_links(glofnd_ctx *ctx, const gf_step_batch *batch, const void *links);
+static glofnd_status check_gradients(glofnd_ctx *ctx, const gf_step_batch *batch, const void *grad_a, const void *grad_b);
+static glofnd_status check_store(glofnd_ctx *ctx, const glofnd_store *store, const gf_step_batch *batch);
 static glofnd_status open_state(gf_step *step, glofnd_store *store);
 static glofnd_status open_thresholds(gf_step *step);
 static glofnd_status mark_by_averages(gf_step *step);
@@ -54,12 +55,12 @@ static void commit(gf_step *step);
 static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b);
 static void give_stats(const glofnd_ctx *ctx, glofnd_stats *stats);
 /* the same on a device */
-static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
+static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, void *grad_a, void *grad_b,
                                   glofnd_stats *stats);
-static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, gf_link *links, glofnd_stats *stats);
-static glofnd_status device_gradients(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, void *grad_a, void *grad_b,
+static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, gf_link *links, glofnd_stats *stats);
+static glofnd_status device_gradients(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, void *grad_a, void *grad_b,
                                       glofnd_stats *stats);
-static glofnd_status device_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep);
+static glofnd_status device_mask(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, uint8_t *keep);
 static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats);
 
 /* The first half of a step: links [rows][2], statistics in the context. */
@@ -81,13 +82,9 @@ static glofnd_status first_half(gf_step *step, glofnd_store *store, gf_link *lin
 glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *grad_a, void *grad_b,
                           glofnd_stats *stats) {
     gf_step step;
-    glofnd_batch known;
+    gf_step_batch known;
     if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, batch, stats, &known));
-    FAIL_IF(&ctx->err, known.rows != known.cols, GLOFND_E_ARGUMENT,
-            "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
-            "glofnd_step_rows and glofnd_step_grad",
-            (long long)known.rows, (long long)known.cols);
+    TRY(check(ctx, batch, NULL, stats, &known));
     TRY(check_gradients(ctx, &known, grad_a, grad_b));
     if (ctx->device) return device_whole(ctx, store, &known, grad_a, grad_b, stats);
     TRY(check_store(ctx, store, &known));
@@ -99,12 +96,12 @@ glofnd_status glofnd_step(glofnd_ctx *ctx, glofnd_store *store, const glofnd_bat
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, void *links,
-                               glofnd_stats *stats) {
+glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofnd_batch *batch, const glofnd_own_rows *own,
+                               void *links, glofnd_stats *stats) {
     gf_step step;
-    glofnd_batch known;
+    gf_step_batch known;
     if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, batch, stats, &known));
+    TRY(check(ctx, batch, own, stats, &known));
     TRY(check_links(ctx, &known, links));
     if (ctx->device) return device_rows(ctx, store, &known, links, stats);
     TRY(check_store(ctx, store, &known));
@@ -114,19 +111,19 @@ glofnd_status glofnd_step_rows(glofnd_ctx *ctx, glofnd_store *store, const glofn
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links, void *grad_a, void *grad_b,
-                               glofnd_stats *stats) {
+glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const void *links,
+                               void *grad_a, void *grad_b, glofnd_stats *stats) {
     gf_step step;
-    glofnd_batch known;
+    gf_step_batch known;
     if (!ctx) return GLOFND_E_ARGUMENT;
-    TRY(check(ctx, batch, stats, &known));
+    TRY(check(ctx, batch, own, stats, &known));
     TRY(check_links(ctx, &known, links));
     TRY(check_gradients(ctx, &known, grad_a, grad_b));
     if (ctx->device) return device_gradients(ctx, &known, links, grad_a, grad_b, stats);
     TRY(gf_step_begin(&step, ctx, &known));
     if (step.plan.neighbours) TRY(gf_neighbours_check_found(&step));
     if (step.plan.bank) gf_averages_make(&step);
-    if (stats) memcpy(&ctx->stats, stats, stats->size);
+    if (stats) memcpy(&ctx->stats, stats, sizeof ctx->stats);
     pair_gradients(&step, links, grad_a, grad_b);
     give_stats(ctx, stats);
     return GLOFND_OK;
@@ -134,15 +131,49 @@ glofnd_status glofnd_step_grad(glofnd_ctx *ctx, const glofnd_batch *batch, const
 
 /* ----- check ----- */
 
-glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, glofnd_batch *out) {
-    FAIL_IF(err, !batch, GLOFND_E_ARGUMENT, "batch is NULL");
-    TRY(gf_struct_check(err, "batch", "glofnd_batch", batch->size, offsetof(glofnd_batch, bank_a), sizeof *batch));
-    *out = (glofnd_batch){0};
-    memcpy(out, batch, batch->size);
-    if (out->a_stride == 0) out->a_stride = batch->dim;
-    if (out->b_stride == 0) out->b_stride = batch->dim;
-    if (out->grad_a_stride == 0) out->grad_a_stride = batch->dim;
-    if (out->grad_b_stride == 0) out->grad_b_stride = batch->dim;
+glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glofnd_own_rows *own, gf_step_batch *out) {
+    glofnd_batch q = {0};
+    glofnd_batch_extra extra = {0};
+    glofnd_own_rows part = {0};
+    TRY(gf_struct_check(err, "batch", "glofnd_batch", batch, offsetof(glofnd_batch, extra), sizeof q));
+    memcpy(&q, batch, GF_MIN(batch->size, sizeof q));
+    if (q.extra) TRY(gf_struct_check(err, "batch.extra", "glofnd_batch_extra", q.extra, sizeof extra, sizeof extra));
+    if (q.extra) memcpy(&extra, q.extra, sizeof extra);
+    if (own) TRY(gf_struct_check(err, "own", "glofnd_own_rows", own, sizeof part, sizeof part));
+    part = own ? *own : (glofnd_own_rows){.rows = q.n};
+    TRY(gf_shape_check(err, part.rows, q.n, q.dim));
+    FAIL_IF(err, part.first < 0 || part.first > q.n - part.rows, GLOFND_E_ARGUMENT,
+            "own.first is %lld; own rows %lld..%lld do not fit in the %lld of the batch", (long long)part.first,
+            (long long)part.first, (long long)(part.first + part.rows - 1), (long long)q.n);
+    FAIL_IF(err, q.epoch < 0, GLOFND_E_ARGUMENT, "batch.epoch is %d; epochs count from 0", q.epoch);
+    FAIL_IF(err, !(q.tau == 0.0 || (q.tau >= 1e-3 && q.tau <= 100.0)), GLOFND_E_OPTION,
+            "batch.tau is %g; it must be 0 (as in the options) or in [0.001, 100]", q.tau);
+    FAIL_IF(err, !(q.gamma >= 0.0 && q.gamma <= 1.0), GLOFND_E_OPTION,
+            "batch.gamma is %g; it must be 0 (as in the options) or in (0, 1]", q.gamma);
+    *out = (gf_step_batch){.rows = part.rows,
+                           .cols = q.n,
+                           .row0 = part.first,
+                           .dim = q.dim,
+                           .a = q.a,
+                           .b = q.b,
+                           .id = q.id,
+                           .slot = part.slot,
+                           .label = q.label,
+                           .group = q.group,
+                           .support_a = extra.support_a,
+                           .support_b = extra.support_b,
+                           .bank_a = extra.bank_a,
+                           .bank_b = extra.bank_b,
+                           .a_stride = q.a_stride ? q.a_stride : q.dim,
+                           .b_stride = q.b_stride ? q.b_stride : q.dim,
+                           .grad_a_stride = q.grad_a_stride ? q.grad_a_stride : q.dim,
+                           .grad_b_stride = q.grad_b_stride ? q.grad_b_stride : q.dim,
+                           .dtype = q.dtype,
+                           .grad_dtype = q.grad_dtype,
+                           .epoch = q.epoch,
+                           .want = q.want,
+                           .tau = q.tau,
+                           .gamma = q.gamma};
     return GLOFND_OK;
 }
 
@@ -162,36 +193,22 @@ glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, g
     return GLOFND_OK;
 }
 
-/* epoch, tau, gamma */
-static glofnd_status check_numbers(gf_error *err, const glofnd_batch *q) {
-    FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "batch.epoch is %d; epochs count from 0", q->epoch);
-    FAIL_IF(err, !(q->tau == 0.0 || (q->tau >= 1e-3 && q->tau <= 100.0)), GLOFND_E_OPTION,
-            "batch.tau is %g; it must be 0 (as in the options) or in [0.001, 100]", q->tau);
-    FAIL_IF(err, !(q->gamma >= 0.0 && q->gamma <= 1.0), GLOFND_E_OPTION,
-            "batch.gamma is %g; it must be 0 (as in the options) or in (0, 1]", q->gamma);
-    return GLOFND_OK;
-}
-
 /* Batch and stats of the caller. *known: the batch as this version knows it; on the CPU the temperature of glofnd_ctx_tau() is
  * read now. */
-static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_stats *stats, glofnd_batch *known) {
+static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const glofnd_stats *stats,
+                           gf_step_batch *known) {
     gf_error *err = &ctx->err;
     const glofnd_options *o = &ctx->o;
-    if (stats) TRY(gf_struct_check(err, "stats", "glofnd_stats", stats->size, offsetof(glofnd_stats, neighbours), sizeof *stats));
-    TRY(gf_batch_take(err, batch, known));
-    const glofnd_batch *q = known;
+    if (stats) TRY(gf_struct_check(err, "stats", "glofnd_stats", stats, sizeof *stats, GF_STRUCT_OUT));
+    TRY(gf_batch_take(err, batch, own, known));
+    const gf_step_batch *q = known;
     if (ctx->tau_at) {
         FAIL_IF(err, gf_loss_individual(o), GLOFND_E_UNSUPPORTED,
                 "isogclr has a temperature per anchor; glofnd_ctx_tau is for the other losses");
         known->tau = ctx->device ? 0.0 : (double)*ctx->tau_at;
-        FAIL_IF(err, !ctx->device && known->tau == 0.0, GLOFND_E_OPTION,
-                "the temperature of glofnd_ctx_tau is 0; it must be in [0.001, 100]");
+        FAIL_IF(err, !ctx->device && !(known->tau >= 1e-3 && known->tau <= 100.0), GLOFND_E_OPTION,
+                "the temperature of glofnd_ctx_tau is %g; it must be in [0.001, 100]", known->tau);
     }
-    TRY(gf_shape_check(err, q->rows, q->cols, q->dim));
-    FAIL_IF(err, q->row0 < 0 || q->row0 > q->cols - q->rows, GLOFND_E_ARGUMENT,
-            "batch.row0 is %lld; own rows %lld..%lld do not fit in %lld cols", (long long)q->row0, (long long)q->row0,
-            (long long)(q->row0 + q->rows - 1), (long long)q->cols);
-    TRY(check_numbers(err, q));
     FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed",
             q->a ? "b" : "a");
     TRY(gf_dtype_check(err, "batch.dtype", q->dtype));
@@ -200,8 +217,8 @@ static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glo
             "batch.grad_dtype is %d; it must be 0 (float32) or that of the embeddings, %d", (int)q->grad_dtype, (int)q->dtype);
     TRY(gf_rows_check(err, "batch.a", q->a, q->dtype, q->a_stride, q->dim));
     TRY(gf_rows_check(err, "batch.b", q->b, q->dtype, q->b_stride, q->dim));
-    TRY(gf_rows_check(err, "batch.support_a", q->support_a, q->dtype, q->dim, q->dim));
-    TRY(gf_rows_check(err, "batch.support_b", q->support_b, q->dtype, q->dim, q->dim));
+    TRY(gf_rows_check(err, "extra.support_a", q->support_a, q->dtype, q->dim, q->dim));
+    TRY(gf_rows_check(err, "extra.support_b", q->support_b, q->dtype, q->dim, q->dim));
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
@@ -211,14 +228,14 @@ static glofnd_status check(glofnd_ctx *ctx, const glofnd_batch *batch, const glo
             "batch.label is NULL; precision and recall need labels");
     FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE | GLOFND_WANT_NO_UPDATE), GLOFND_E_ARGUMENT,
             "batch.want is %#x; it has bits this version does not know", (unsigned)q->want);
-    FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "batch.support_b is given without support_a");
+    FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "extra.support_b is given without support_a");
     FAIL_IF(err, q->support_a && !q->support_b && gf_sides(o) == 2, GLOFND_E_ARGUMENT,
-            "batch.support_b is NULL; image-text needs the support of both sides");
+            "extra.support_b is NULL; image-text needs the support of both sides");
     return GLOFND_OK;
 }
 
 /* Calls for several ranks: memory for the links; BANK: the batch brings the averages. */
-static glofnd_status check_links(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links) {
+static glofnd_status check_links(glofnd_ctx *ctx, const gf_step_batch *batch, const void *links) {
     gf_error *err = &ctx->err;
     const glofnd_options *o = &ctx->o;
     FAIL_IF(err, !links, GLOFND_E_ARGUMENT, "links is NULL; it needs GLOFND_LINK_BYTES per sample");
@@ -227,14 +244,14 @@ static glofnd_status check_links(glofnd_ctx *ctx, const glofnd_batch *batch, con
     FAIL_IF(
         err, o->neighbours > 0 && batch->rows < batch->cols && batch->slot, GLOFND_E_ARGUMENT,
         "neighbours: they are searched among the averages of all samples, so a rank's store must hold them all, each at its id; "
-        "batch.slot must be NULL");
+        "own.slot must be NULL");
     FAIL_IF(err, !batch->bank_a || (!batch->bank_b && gf_sides(o) == 2), GLOFND_E_ARGUMENT,
-            "batch.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
+            "extra.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
             batch->bank_a ? "b" : "a");
     return GLOFND_OK;
 }
 
-static glofnd_status check_gradients(glofnd_ctx *ctx, const glofnd_batch *q, const void *grad_a, const void *grad_b) {
+static glofnd_status check_gradients(glofnd_ctx *ctx, const gf_step_batch *q, const void *grad_a, const void *grad_b) {
     FAIL_IF(&ctx->err, !grad_a || !grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
     TRY(gf_rows_check(&ctx->err, "grad_a", grad_a, q->grad_dtype, q->grad_a_stride, q->dim));
     return gf_rows_check(&ctx->err, "grad_b", grad_b, q->grad_dtype, q->grad_b_stride, q->dim);
@@ -246,7 +263,7 @@ static gf_store_spec lent_spec(const glofnd_ctx *c) {
 }
 
 /* The store of a step, or the rows in its place, fits the options and the batch. */
-static glofnd_status check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q) {
+static glofnd_status check_store(glofnd_ctx *c, const glofnd_store *s, const gf_step_batch *q) {
     gf_error *err = &c->err;
     const glofnd_options *o = &c->o;
     const gf_plan plan = gf_plan_of(o, q);
@@ -282,7 +299,7 @@ static glofnd_status check_store(glofnd_ctx *c, const glofnd_store *s, const glo
 
 /* ----- begin: the plan, and the embeddings of the batch ----- */
 
-gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
+gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *q) {
     const int on = o->alpha > 0.0;
     gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .dim = q->dim, .epoch = q->epoch, .want = q->want};
     if (o->action == GLOFND_ACTION_ATTRACT) p.o.omega = o->attract_omega;
@@ -350,7 +367,7 @@ uint64_t gf_plan_phase(const gf_plan *p) {
 /* Rows of the caller become unit rows first, first + per_sample .. of e; the first bad one is named. */
 static glofnd_status embed_rows(gf_step *step, const char *name, const void *rows, int64_t stride, const gf_embed *e,
                                 int64_t first, int normalize, float *norm) {
-    const glofnd_batch *q = step->batch;
+    const gf_step_batch *q = step->batch;
     const gf_source h = {rows, stride, q->dtype};
     const int64_t r = step->ops->embed(e, &h, q->cols, first, step->plan.per_sample, normalize, norm, step->ctx->threads);
     if (r < 0) return GLOFND_OK;
@@ -373,7 +390,7 @@ static int score_copies(const gf_step *step) {
 
 /* FNC: the copies of a sample's support vectors, always normalised. The mean of unit vectors gives the mean of similarities. */
 static glofnd_status embed_support(gf_step *step) {
-    const glofnd_batch *q = step->batch;
+    const gf_step_batch *q = step->batch;
     const int last = step->plan.sides - 1;
     const int64_t copies = step->ws->shape.support, all = step->plan.all;
     const size_t bytes = (size_t)(q->cols * q->dim) * gf_dtype_bytes(q->dtype);
@@ -398,7 +415,7 @@ static glofnd_status embed_support(gf_step *step) {
     return GLOFND_OK;
 }
 
-glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const glofnd_batch *q) {
+glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *q) {
     TRY(gf_workspace_reserve(ctx, q->rows, q->cols, q->dim));
     *step = (gf_step){.ctx = ctx, .batch = q, .plan = gf_plan_of(&ctx->o, q), .ops = &cpu_ops, .ws = ctx->ws};
     const gf_plan *p = &step->plan;
@@ -440,7 +457,7 @@ glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n) {
 
 static glofnd_status open_state(gf_step *step, glofnd_store *store) {
     glofnd_ctx *ctx = step->ctx;
-    const glofnd_batch *q = step->batch;
+    const gf_step_batch *q = step->batch;
     const gf_plan *p = &step->plan;
     const gf_store_spec lent = lent_spec(ctx);
     const int64_t *slot = gf_step_slots(q);
@@ -452,7 +469,7 @@ static glofnd_status open_state(gf_step *step, glofnd_store *store) {
         TRY(gf_store_check_ids(&ctx->err, step->store, "batch.id", q->id, q->cols, 1, scratch));
     } else {
         TRY(gf_store_check_names(&ctx->err, "batch.id", q->id, q->cols, scratch));
-        TRY(gf_store_check_ids(&ctx->err, step->store, "batch.slot", q->slot, q->rows, 1, scratch));
+        TRY(gf_store_check_ids(&ctx->err, step->store, "own.slot", q->slot, q->rows, 1, scratch));
     }
     if (ctx->state_at) TRY(gf_store_check_lent(&ctx->err, step->store, slot, q->rows));
     if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&ctx->err, step->store, slot, q->rows));
@@ -831,13 +848,16 @@ static void rescue_rows(gf_step *step) {
 static int64_t link_place(const gf_plan *p, int i, int64_t r) { return p->per_sample == 2 ? r : 2 * r + i; }
 
 /* Statistics of the first half. */
-static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
+static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_ctx *ctx) {
     const double anchors = (double)(p->sides * p->rows), rows = (double)(p->sides * p->rows * p->per_sample);
     const double pairs = rows * (double)p->negatives;
     const int quantiles = p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0;
     const gf_loss_totals y = gf_totals_loss(p, sum, p->tau, 0);
-    *stats = (glofnd_stats){
-        .size = sizeof *stats,
+    ctx->counters = (glofnd_counters){.size = sizeof ctx->counters,
+                                      .repeats = (int64_t)sum->repeats,
+                                      .neighbours = p->neighbours ? sum->neighbours / anchors : 0.0};
+    ctx->stats = (glofnd_stats){
+        .size = sizeof ctx->stats,
         .loss = y.loss,
         .grad_scale = y.grad_scale,
         .grad_tau = y.grad_tau,
@@ -852,8 +872,6 @@ static void stats_of_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *
         .pairs = (int64_t)pairs,
         .flagged = (int64_t)(pairs - sum->kept),
         .rescued = (int64_t)sum->rescued,
-        .repeats = (int64_t)sum->repeats,
-        .neighbours = p->neighbours ? sum->neighbours / anchors : 0.0,
     };
 }
 
@@ -919,7 +937,7 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
         }
     sum.rescued = (double)step->rescued, sum.repeats = (double)step->repeats;
     if (p->neighbours) gf_neighbours_add_loss(step, &sum);
-    stats_of_rows(p, &sum, &step->ctx->stats);
+    stats_of_rows(p, &sum, step->ctx);
     return GLOFND_OK;
 }
 
@@ -927,7 +945,7 @@ static glofnd_status row_losses(gf_step *step, gf_link *links) {
 
 static void commit(gf_step *step) {
     const gf_plan *p = &step->plan;
-    const glofnd_batch *q = step->batch;
+    const gf_step_batch *q = step->batch;
     const gf_side *side = step->ws->side;
     for (int i = 0; i < p->sides; i++) {
         gf_store_scatter(step->store, i, gf_step_slots(q), p->rows, side[i].fresh_state);
@@ -1029,7 +1047,7 @@ static void add_quality(const gf_step *step, const gf_link *links, gf_totals *su
 
 static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, void *grad_b) {
     gf_plan *p = &step->plan;
-    const glofnd_batch *q = step->batch;
+    const gf_step_batch *q = step->batch;
     gf_side *side = step->ws->side;
     const int quality = (p->want & GLOFND_WANT_QUALITY) != 0, other = gf_step_other(step, 0);
     gf_totals sum = {0};
@@ -1105,20 +1123,18 @@ static void pair_gradients(gf_step *step, const gf_link *links, void *grad_a, vo
 }
 
 static void give_stats(const glofnd_ctx *ctx, glofnd_stats *stats) {
-    if (!stats) return;
-    const size_t size = stats->size;
-    memcpy(stats, &ctx->stats, size);
-    stats->size = size;
+    if (stats) gf_struct_fill(stats, &ctx->stats, sizeof ctx->stats);
 }
 
 /* ----- inspection ----- */
 
-glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const void *links, uint8_t *keep) {
+glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const glofnd_own_rows *own, const void *links,
+                               uint8_t *keep) {
     gf_step step;
-    glofnd_batch known;
+    gf_step_batch known;
     if (!ctx) return GLOFND_E_ARGUMENT;
     FAIL_IF(&ctx->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
-    TRY(check(ctx, batch, NULL, &known));
+    TRY(check(ctx, batch, own, NULL, &known));
     TRY(check_links(ctx, &known, links));
     if (ctx->device) return device_mask(ctx, &known, links, keep);
     TRY(gf_step_begin(&step, ctx, &known));
@@ -1140,11 +1156,17 @@ glofnd_status glofnd_step_mask(glofnd_ctx *ctx, const glofnd_batch *batch, const
 
 glofnd_status glofnd_ctx_stats(glofnd_ctx *ctx, glofnd_stats *stats) {
     if (!ctx) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&ctx->err, !stats, GLOFND_E_ARGUMENT, "stats is NULL");
-    TRY(gf_struct_check(&ctx->err, "stats", "glofnd_stats", stats->size, offsetof(glofnd_stats, neighbours), sizeof *stats));
+    TRY(gf_struct_check(&ctx->err, "stats", "glofnd_stats", stats, sizeof *stats, GF_STRUCT_OUT));
     FAIL_IF(&ctx->err, !ctx->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
     if (ctx->device) return device_stats(ctx, stats);
     give_stats(ctx, stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_counters(glofnd_ctx *ctx, glofnd_counters *out) {
+    if (!ctx) return GLOFND_E_ARGUMENT;
+    TRY(gf_struct_check(&ctx->err, "out", "glofnd_counters", out, sizeof *out, GF_STRUCT_OUT));
+    gf_struct_fill(out, &ctx->counters, sizeof ctx->counters);
     return GLOFND_OK;
 }
 
@@ -1160,12 +1182,10 @@ glofnd_status glofnd_ctx_loss(glofnd_ctx *ctx, float *loss, float *grad_tau) {
 }
 
 glofnd_status glofnd_ctx_phase(glofnd_ctx *ctx, const glofnd_batch *batch, uint64_t *phase) {
-    glofnd_batch known;
+    gf_step_batch known;
     if (!ctx) return GLOFND_E_ARGUMENT;
     FAIL_IF(&ctx->err, !phase, GLOFND_E_ARGUMENT, "phase is NULL");
-    TRY(gf_batch_take(&ctx->err, batch, &known));
-    TRY(gf_shape_check(&ctx->err, known.rows, known.cols, known.dim));
-    TRY(check_numbers(&ctx->err, &known));
+    TRY(gf_batch_take(&ctx->err, batch, NULL, &known));
     const gf_plan plan = gf_plan_of(&ctx->o, &known);
     *phase = gf_plan_phase(&plan);
     return GLOFND_OK;
@@ -1173,7 +1193,7 @@ glofnd_status glofnd_ctx_phase(glofnd_ctx *ctx, const glofnd_batch *batch, uint6
 
 /* ----- on a device: its own functions, after the same checks ----- */
 
-static gf_device_step device_step(glofnd_ctx *c, const glofnd_batch *q, const gf_shape *shape) {
+static gf_device_step device_step(glofnd_ctx *c, const gf_step_batch *q, const gf_shape *shape) {
     c->plan = gf_plan_of(&c->o, q);
     if (c->tau_at) c->plan.flags |= GF_SHIFT; /* right for every temperature */
     c->has_rows = c->has_grad = 0;
@@ -1197,13 +1217,13 @@ static void give_device_state(gf_device_step *x, const glofnd_ctx *c, const glof
 static glofnd_status device_stats(glofnd_ctx *c, glofnd_stats *stats) {
     gf_totals sum = {0};
     TRY(fetch_totals(c, &sum));
-    stats_of_rows(&c->plan, &sum, &c->stats);
+    stats_of_rows(&c->plan, &sum, c);
     if (c->has_grad) add_stats_of_gradients(&c->plan, &sum, &c->stats);
     give_stats(c, stats);
     return GLOFND_OK;
 }
 
-static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
+static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, void *grad_a, void *grad_b,
                                   glofnd_stats *stats) {
     TRY(check_store(c, s, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
@@ -1215,7 +1235,7 @@ static glofnd_status device_whole(glofnd_ctx *c, glofnd_store *s, const glofnd_b
     return stats ? device_stats(c, stats) : GLOFND_OK;
 }
 
-static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, gf_link *links, glofnd_stats *stats) {
+static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const gf_step_batch *q, gf_link *links, glofnd_stats *stats) {
     TRY(check_store(c, s, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     gf_device_step x = device_step(c, q, &shape);
@@ -1227,7 +1247,7 @@ static glofnd_status device_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_ba
 }
 
 /* The totals of the first call stay on the device, and the second call adds to them. */
-static glofnd_status device_gradients(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, void *grad_a, void *grad_b,
+static glofnd_status device_gradients(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, void *grad_a, void *grad_b,
                                       glofnd_stats *stats) {
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     const int after_rows = c->has_rows && !c->has_grad;
@@ -1240,14 +1260,14 @@ static glofnd_status device_gradients(glofnd_ctx *c, const glofnd_batch *q, cons
     if (!stats) return GLOFND_OK;
     gf_totals sum = {0};
     TRY(fetch_totals(c, &sum));
-    memcpy(&c->stats, stats, stats->size);
+    memcpy(&c->stats, stats, sizeof c->stats);
     add_stats_of_gradients(&c->plan, &sum, &c->stats);
     give_stats(c, stats);
     return GLOFND_OK;
 }
 
 /* Not a step: the stats of the last one stay, and its second half may still follow. */
-static glofnd_status device_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep) {
+static glofnd_status device_mask(glofnd_ctx *c, const gf_step_batch *q, const gf_link *links, uint8_t *keep) {
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     const gf_plan plan = gf_plan_of(&c->o, q);
     const gf_device_step x = {.plan = &plan, .shape = &shape, .q = q, .links = (gf_link *)(uintptr_t)links, .keep = keep};

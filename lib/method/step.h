@@ -8,7 +8,7 @@
 
 typedef struct gf_step {
     glofnd_ctx *ctx;
-    const glofnd_batch *batch;
+    const gf_step_batch *batch;
     gf_plan plan;           /* sizes and the meaning of the options for this batch */
     const gf_pair_ops *ops; /* passes over all pairs */
     gf_workspace *ws;
@@ -23,20 +23,20 @@ typedef struct gf_step {
 
 /* ----- step.c ----- */
 
-gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *batch);
+gf_plan gf_plan_of(const glofnd_options *o, const gf_step_batch *batch);
 /* Hash of all that a plan takes from the batch beside its size: steps of equal phase queue the same work on a device. */
 uint64_t gf_plan_phase(const gf_plan *p);
-/* *out = the batch as this version knows it, with strides set: fields that an older program does not pass are 0. */
-glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, glofnd_batch *out);
+/* *out = a batch of the caller and its own rows (NULL: all of them), with strides set. Checks sizes, epoch, tau and gamma. */
+glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *batch, const glofnd_own_rows *own, gf_step_batch *out);
 glofnd_status gf_dtype_check(gf_error *err, const char *name, glofnd_dtype dtype);
 /* Rows of the caller, of a checked type: stride and alignment. NULL passes. */
 glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, glofnd_dtype dtype, int64_t stride, int64_t dim);
 /* Workspace, plan, and unit embeddings of the batch; no state yet. */
-glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const glofnd_batch *batch);
+glofnd_status gf_step_begin(gf_step *step, glofnd_ctx *ctx, const gf_step_batch *batch);
 /* Adds n doubles over all ranks; nothing to do on one rank. */
 glofnd_status gf_step_sum_ranks(gf_step *step, double *x, int n);
 /* Rows of the store that hold the state of the own samples. */
-static inline const int64_t *gf_step_slots(const glofnd_batch *q) { return q->slot ? q->slot : q->id + q->row0; }
+static inline const int64_t *gf_step_slots(const gf_step_batch *q) { return q->slot ? q->slot : q->id + q->row0; }
 /* The columns' side of side `i`. */
 static inline int gf_step_other(const gf_step *step, int i) { return step->plan.sides == 2 ? 1 - i : 0; }
 
@@ -57,4 +57,4 @@ void gf_neighbours_add_gradient(const gf_step *step);
 
 /* WCL's groups (Zheng et al. 2021), for a step with detector COMPONENTS. group [cols]: the connected component of every sample in
  * the graph that joins each to its nearest neighbour in the batch, where the batch is. */
-glofnd_status gf_batch_components(glofnd_ctx *c, const glofnd_batch *q, int32_t *group);
+glofnd_status gf_batch_components(glofnd_ctx *c, const glofnd_batch *q, const glofnd_own_rows *own, int32_t *group);

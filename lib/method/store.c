@@ -132,7 +132,7 @@ glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, 
     if (out) *out = NULL;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !spec || !out, GLOFND_E_ARGUMENT, "%s is NULL", spec ? "out" : "spec");
-    TRY(gf_struct_check(&c->err, "spec", "glofnd_store_spec", spec->size, sizeof *spec, sizeof *spec));
+    TRY(gf_struct_check(&c->err, "spec", "glofnd_store_spec", spec, sizeof *spec, sizeof *spec));
     const int ring = c->o.learner == GLOFND_LEARN_RING, bank = c->o.similarity == GLOFND_SIMILARITY_BANK;
     FAIL_IF(&c->err, spec->dim < 0 || (ring && spec->dim == 0), GLOFND_E_ARGUMENT, "spec.dim is %lld; %s", (long long)spec->dim,
             ring ? "the learner ring needs the length of an embedding" : "it must not be negative");
@@ -173,8 +173,7 @@ static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
     for (int64_t w = 0; w < words; w++) touched += __builtin_popcountll(s->touched[w]);
     touched *= GF_STORE_BLOCK;
     if (gf_bit(s->touched, blocks - 1)) touched -= blocks * GF_STORE_BLOCK - s->spec.n; /* the last block may be shorter */
-    const glofnd_store_info all = {.size = info->size,
-                                   .n = s->spec.n,
+    const glofnd_store_info all = {.n = s->spec.n,
                                    .modalities = s->spec.modalities,
                                    .temperatures = s->spec.temperatures,
                                    .ring_rows = s->spec.ring_rows,
@@ -182,15 +181,13 @@ static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
                                    .ring_count = state.ring_count,
                                    .touched_rows = touched,
                                    .row_bytes = s->record_bytes,
-                                   .bytes = (size_t)state_bytes(s),
-                                   .bank_dim = s->spec.bank_dim};
-    memcpy(info, &all, info->size); /* an older program has a shorter struct */
+                                   .bytes = (size_t)state_bytes(s)};
+    gf_struct_fill(info, &all, sizeof all);
     return GLOFND_OK;
 }
 
 glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info) {
-    const size_t smallest = offsetof(glofnd_store_info, bank_dim);
-    if (!s || !info || gf_struct_check(NULL, "", "", info->size, smallest, sizeof *info) != GLOFND_OK) return GLOFND_E_ARGUMENT;
+    if (!s || gf_struct_check(NULL, "", "", info, sizeof *info, GF_STRUCT_OUT) != GLOFND_OK) return GLOFND_E_ARGUMENT;
     gf_store_lock(s);
     const glofnd_status status = describe(s, info);
     gf_store_unlock(s);

@@ -54,6 +54,8 @@ static glofnd_status on_device(gf_error *err, const glofnd_store *s, int put, in
 
 /* ----- calls ----- */
 
+int64_t glofnd_bank_dim(const glofnd_store *s) { return s ? s->spec.bank_dim : 0; }
+
 static glofnd_status check(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, const void *rows,
                            int distinct) {
     FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");

@@ -135,7 +135,7 @@ glofnd_status glofnd_exact_thresholds(glofnd_ctx *c, const glofnd_query *query, 
     tables x = {0};
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !query || !out, GLOFND_E_ARGUMENT, "the query and out must not be NULL");
-    TRY(gf_struct_check(&c->err, "query", "glofnd_query", query->size, sizeof *query, sizeof *query));
+    TRY(gf_struct_check(&c->err, "query", "glofnd_query", query, sizeof *query, sizeof *query));
     glofnd_query known = {0};
     memcpy(&known, query, query->size);
     if (known.q_stride == 0) known.q_stride = known.dim;

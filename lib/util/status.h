@@ -15,8 +15,12 @@ typedef struct gf_error {
 /* Writes the text (err may be NULL) and returns `status`. */
 glofnd_status gf_fail(gf_error *err, glofnd_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The `size` of a struct of the caller: at least that of the first version that had the struct, at most ours. */
-glofnd_status gf_struct_check(gf_error *err, const char *name, const char *type, size_t size, size_t smallest, size_t known);
+/* A struct of the caller, which begins with its size (Growth in glofnd.h). E_ARGUMENT if it is shorter than that of 1.0, or uses
+ * members after the `known` bytes. GF_STRUCT_OUT for `known`: it is to be filled, by gf_struct_fill(). */
+#define GF_STRUCT_OUT SIZE_MAX
+glofnd_status gf_struct_check(gf_error *err, const char *name, const char *type, const void *given, size_t smallest,
+                              size_t known);
+void gf_struct_fill(void *out, const void *from, size_t known);
 
 #define GF_FAIL(err, status, ...) return gf_fail((err), (status), __VA_ARGS__)
 #define FAIL_IF(err, cond, status, ...)                         \

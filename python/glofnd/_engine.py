@@ -171,8 +171,8 @@ class Engine:
         self._finalizer = weakref.finalize(self, _release, self._context, self._store)
         info = self.describe()
         self.n, self.sides, self.temperatures = info.n, info.modalities, bool(info.temperatures)
-        self.bank_dim = info.bank_dim  # length of the averages of similarity "bank"; 0: none are kept
-        self.dim = self.dim or info.bank_dim or info.ring_dim
+        self.bank_dim = library.glofnd_bank_dim(self._store)  # length of the averages of similarity "bank"; 0: none are kept
+        self.dim = self.dim or self.bank_dim or info.ring_dim
 
     def _open_store(self, load: Any) -> None:
         if load is not None:
@@ -188,15 +188,16 @@ class Engine:
     def loaded(self, path: Any) -> "Engine":
         """An engine like this one, with the state of a store file; refuses a file of another dataset or of other options."""
         other = Engine(0, 0, self.values, path, self.embeddings)
-        have, want = other.describe(), self.describe()
+        have, want = ({name: getattr(e.describe(), name) for name in ("n", "modalities", "temperatures", "ring_dim")} |
+                      {"bank_dim": e.bank_dim} for e in (other, self))
         for name, meaning in (("n", "samples (num_samples)"), ("modalities", "sides (loss)"), ("temperatures", "temperatures (loss)"),
                               ("ring_dim", "numbers per embedding of the ring (learner, dim)"),
                               ("bank_dim", "numbers per average (similarity, dim)")):
-            if getattr(have, name) != getattr(want, name):
-                grown = name == "n" and have.n < want.n
-                raise _lib.StateError(f"{path} was saved with {getattr(have, name)} {meaning}, this loss has {getattr(want, name)}: "
+            if have[name] != want[name]:
+                grown = name == "n" and have["n"] < want["n"]
+                raise _lib.StateError(f"{path} was saved with {have[name]} {meaning}, this loss has {want[name]}: "
                                       "make it with the options of the file, or load the file that belongs to it" +
-                                      (f"; if the dataset grew, make it with {have.n} samples, load, then resize({want.n})" if grown else ""))
+                                      (f"; if the dataset grew, make it with {have['n']} samples, load, then resize({want['n']})" if grown else ""))
         return other
 
     def close(self) -> None:
@@ -219,6 +220,7 @@ class Engine:
     def step(self, batch: Any, grad_a: int, grad_b: int, stats: Any = None) -> None:
         """glofnd_step(). `stats` may be None: on CUDA the call then waits for nothing."""
         self._call_store(library.glofnd_step, ctypes.byref(batch), grad_a, grad_b, _reference(stats))
+        self._add_counters(stats)
 
     def queue_step(self, batch: int, grad_a: int, grad_b: int, loss: int, grad_tau: int) -> None:
         """A step without stats; `batch` is the address of its struct. Loss and grad_tau go to memory of the device: on CUDA
@@ -229,19 +231,27 @@ class Engine:
             if status:
                 self._check(status)
 
-    def step_rows(self, batch: Any, links: int, stats: Any = None) -> None:
-        self._call_store(library.glofnd_step_rows, ctypes.byref(batch), links, _reference(stats))
+    def step_rows(self, batch: Any, links: int, stats: Any = None, own: Any = None) -> None:
+        """own: the part of this rank; None: all rows."""
+        self._call_store(library.glofnd_step_rows, ctypes.byref(batch), _reference(own), links, _reference(stats))
+        self._add_counters(stats)
 
-    def step_grad(self, batch: Any, links: int, grad_a: int, grad_b: int, stats: Any = None) -> None:
-        self._call(library.glofnd_step_grad, ctypes.byref(batch), links, grad_a, grad_b, _reference(stats))
+    def step_grad(self, batch: Any, links: int, grad_a: int, grad_b: int, stats: Any = None, own: Any = None) -> None:
+        self._call(library.glofnd_step_grad, ctypes.byref(batch), _reference(own), links, grad_a, grad_b, _reference(stats))
 
-    def step_mask(self, batch: Any, links: int, keep: int) -> None:
-        self._call(library.glofnd_step_mask, ctypes.byref(batch), links, keep)
+    def step_mask(self, batch: Any, links: int, keep: int, own: Any = None) -> None:
+        self._call(library.glofnd_step_mask, ctypes.byref(batch), _reference(own), links, keep)
+
+    def _add_counters(self, stats: Any) -> None:
+        if stats is not None:
+            stats.counters = _lib.Counters()
+            self._call(library.glofnd_ctx_counters, ctypes.byref(stats.counters))
 
     def fetch_stats(self) -> Any:
         """The stats of the last step, or the failure of one since the last call. CUDA: waits."""
         stats = _lib.Stats()
         self._call(library.glofnd_ctx_stats, ctypes.byref(stats))
+        self._add_counters(stats)
         return stats
 
     # ----- detection from similarities, exact thresholds -----
@@ -294,7 +304,7 @@ class Engine:
 
     def phase(self, epoch: int) -> int:
         """Equal for epochs whose steps do the same work."""
-        batch, phase = _lib.Batch(rows=2, cols=2, dim=1, epoch=epoch), ctypes.c_uint64()
+        batch, phase = _lib.Batch(n=2, dim=1, epoch=epoch), ctypes.c_uint64()
         self._call(library.glofnd_ctx_phase, ctypes.byref(batch), ctypes.byref(phase))
         return phase.value
 
@@ -369,4 +379,6 @@ def _reference(struct: Any) -> Any:
 
 
 def stats_dict(stats: Any) -> dict[str, Any]:
-    return {name: getattr(stats, name) for name, _ in _lib.STRUCTS["glofnd_stats"][1:]}
+    """Statistics by name, those of the experimental counters too."""
+    structs = ((stats, "glofnd_stats"), (stats.counters, "glofnd_counters"))
+    return {name: getattr(struct, name) for struct, kind in structs for name, _ in _lib.STRUCTS[kind][1:]}

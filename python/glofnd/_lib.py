@@ -23,7 +23,6 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
     "glofnd_store_info": [
         ("size", c_size_t), ("n", c_int64), ("modalities", c_int32), ("temperatures", c_int32), ("ring_rows", c_int64),
         ("ring_dim", c_int64), ("ring_count", c_int64), ("touched_rows", c_int64), ("row_bytes", c_size_t), ("bytes", c_size_t),
-        ("bank_dim", c_int64),
     ],
     "glofnd_anchor": [
         ("lambda", c_float), ("m", c_float), ("v", c_float), ("log_u", c_float), ("clock", c_uint32), ("tau", c_float),
@@ -40,19 +39,22 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("reserved", c_int32),
     ],
     "glofnd_batch": [
-        ("size", c_size_t), ("rows", c_int64), ("cols", c_int64), ("row0", c_int64), ("dim", c_int64), ("a", c_void_p),
-        ("b", c_void_p), ("id", c_void_p), ("label", c_void_p), ("group", c_void_p), ("support_a", c_void_p),
-        ("support_b", c_void_p), ("slot", c_void_p), ("a_stride", c_int64), ("b_stride", c_int64), ("grad_a_stride", c_int64),
+        ("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("a", c_void_p), ("b", c_void_p), ("id", c_void_p),
+        ("label", c_void_p), ("group", c_void_p), ("a_stride", c_int64), ("b_stride", c_int64), ("grad_a_stride", c_int64),
         ("grad_b_stride", c_int64), ("dtype", c_int32), ("grad_dtype", c_int32), ("epoch", c_int32), ("want", c_uint32),
-        ("tau", c_double), ("gamma", c_double), ("bank_a", c_void_p), ("bank_b", c_void_p),
+        ("tau", c_double), ("gamma", c_double), ("extra", c_void_p),
     ],
+    "glofnd_batch_extra": [
+        ("size", c_size_t), ("support_a", c_void_p), ("support_b", c_void_p), ("bank_a", c_void_p), ("bank_b", c_void_p),
+    ],
+    "glofnd_own_rows": [("size", c_size_t), ("first", c_int64), ("rows", c_int64), ("slot", c_void_p)],
+    "glofnd_counters": [("size", c_size_t), ("repeats", c_int64), ("neighbours", c_double)],
     "glofnd_stats": [
         ("size", c_size_t),
         *[(name, c_double) for name in (
             "loss", "grad_tau", "grad_scale", "kept_share", "detector_share", "lambda_mean", "quantile_mean", "log_u_mean",
             "tau_mean", "precision", "recall")],
-        *[(name, c_int64) for name in ("pairs", "flagged", "same", "hits", "rescued", "repeats")],
-        ("neighbours", c_double),
+        *[(name, c_int64) for name in ("pairs", "flagged", "same", "hits", "rescued")],
     ],
 }
 
@@ -117,6 +119,9 @@ Row = _struct("glofnd_anchor")
 Sims = _struct("glofnd_sims")
 Query = _struct("glofnd_query")
 Batch = _struct("glofnd_batch")
+BatchExtra = _struct("glofnd_batch_extra")
+OwnRows = _struct("glofnd_own_rows")
+Counters = _struct("glofnd_counters")
 Stats = _struct("glofnd_stats")
 EmbeddingFiles = _struct("glofnd_embedding_files")
 EmbeddingsInfo = _struct("glofnd_embeddings_info")
@@ -231,6 +236,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ctx_stream": (c_int, [c_void_p, c_void_p]),
     "ctx_error": (c_char_p, [c_void_p]),
     "ctx_stats": (c_int, [c_void_p, POINTER(Stats)]),
+    "ctx_counters": (c_int, [c_void_p, POINTER(Counters)]),
     "ctx_loss": (c_int, [c_void_p, c_void_p, c_void_p]),
     "ctx_tau": (c_int, [c_void_p, c_void_p]),
     "ctx_state": (c_int, [c_void_p, c_void_p, c_int64]),
@@ -247,6 +253,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "anchors_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "ring_get": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "ring_put": (c_int, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "bank_dim": (c_int64, [c_void_p]),
     "bank_get": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "bank_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
     "detect_update": (c_int, [c_void_p, c_void_p, POINTER(Sims)]),
@@ -261,9 +268,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "discovery_view": (c_int, [c_void_p, POINTER(DiscoveryArrays)]),
     "discovery_save": (c_int, [c_void_p, c_char_p, POINTER(DiscoveryFiles), *_text]),
     "step": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, c_void_p, POINTER(Stats)]),
-    "step_rows": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, POINTER(Stats)]),
-    "step_grad": (c_int, [c_void_p, POINTER(Batch), c_void_p, c_void_p, c_void_p, POINTER(Stats)]),
-    "step_mask": (c_int, [c_void_p, POINTER(Batch), c_void_p, c_void_p]),
+    "step_rows": (c_int, [c_void_p, c_void_p, POINTER(Batch), POINTER(OwnRows), c_void_p, POINTER(Stats)]),
+    "step_grad": (c_int, [c_void_p, POINTER(Batch), POINTER(OwnRows), c_void_p, c_void_p, c_void_p, POINTER(Stats)]),
+    "step_mask": (c_int, [c_void_p, POINTER(Batch), POINTER(OwnRows), c_void_p, c_void_p]),
 }
 
 

@@ -204,24 +204,27 @@ def classes_of(x: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
 
 
 def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
-               groups: Optional[torch.Tensor], rows: int, row0: int, want: int, tau: float, grad_dtype: int) -> Any:
+               groups: Optional[torch.Tensor], want: int, tau: float, grad_dtype: int) -> Any:
     """The batch struct of the core, filled. Fields that no step of this package uses stay 0."""
     batch = core.batch
-    batch.rows, batch.row0 = rows, row0
-    batch.cols, batch.dim = a.shape
+    batch.n, batch.dim = a.shape
     batch.a, batch.b, batch.id = a.data_ptr(), b.data_ptr(), index.data_ptr()
     batch.label = 0 if labels is None else labels.data_ptr()
     batch.group = 0 if groups is None else groups.data_ptr()
     batch.a_stride, batch.b_stride = a.stride(0), b.stride(0)
     batch.dtype, batch.grad_dtype = DTYPES[a.dtype], grad_dtype
     batch.epoch, batch.want, batch.tau = core.epoch, want, tau
-    batch.bank_a, batch.bank_b = 0, 0
+    batch.extra = 0
     return batch
 
 
-def set_banks(batch: Any, banks: list[torch.Tensor]) -> None:
-    """The averages of similarity "bank" of all samples of the batch: the calls in two steps do not read them from the store."""
-    batch.bank_a, batch.bank_b = [*(x.data_ptr() for x in banks), 0, 0][:2]
+def set_banks(batch: Any, banks: list[torch.Tensor]) -> Any:
+    """The averages of similarity "bank" of all samples of the batch: the calls in two steps do not read them from the store.
+    Returns what must live as long as the batch is used."""
+    bank_a, bank_b = [*(x.data_ptr() for x in banks), 0, 0][:2]
+    extra = _lib.BatchExtra(bank_a=bank_a, bank_b=bank_b)
+    batch.extra = ctypes.addressof(extra)
+    return extra
 
 
 def averages_of(core: Core, index: torch.Tensor) -> list[torch.Tensor]:
@@ -315,15 +318,17 @@ def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: lis
     every.update({name: classes_of(every[name]) for name in INPUTS[3:]})
     assert own["a"] is not None and every["index"] is not None
     rows = own["a"].shape[0]
-    batch = fill_batch(core, *(every[name] for name in INPUTS), rows, rank * rows, want, tau,  # type: ignore[arg-type, call-arg]
-                       DTYPES[grads[0].dtype])
+    batch = fill_batch(core, *(every[name] for name in INPUTS), want, tau, DTYPES[grads[0].dtype])  # type: ignore[arg-type, call-arg]
+    part = _lib.OwnRows(first=rank * rows, rows=rows)
     banks = averages_of(core, every["index"])  # every rank holds the state of all samples: a wrong index is refused by all of them
-    set_banks(batch, banks)
+    extra = set_banks(batch, banks)
     links = torch.empty(rows, _lib.LINK_BYTES, dtype=torch.uint8, device=core.device)
-    core.engine.step_rows(batch, links.data_ptr(), stats)
+    core.engine.step_rows(batch, links.data_ptr(), stats, part)
     all_links = gather(core, links, world)
     assert all_links is not None
-    core.engine.step_grad(batch, all_links.data_ptr(), grads[0].data_ptr(), grads[1].data_ptr(), stats)
+    core.engine.step_grad(batch, all_links.data_ptr(), grads[0].data_ptr(), grads[1].data_ptr(), stats, part)
+    batch.extra = 0
+    del extra
     if not want & _lib.WANT_NO_UPDATE:
         exchange_state(core, every["index"], rows, rank * rows, world)
     stats.loss, stats.grad_tau = rank_sum(core, [stats.loss, stats.grad_tau])
@@ -409,7 +414,7 @@ def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tenso
         core.reserve(rows, rows, a.shape[1])
         if torch.cuda.is_current_stream_capturing():
             core.captured = True
-    fill_batch(core, a, b, index, labels, groups, rows, 0, want, value, DTYPES[dtype])
+    fill_batch(core, a, b, index, labels, groups, want, value, DTYPES[dtype])
     core.last = True
     core.engine.queue_step(core.batch_at, grad_a.data_ptr(), grad_b.data_ptr(), loss.data_ptr(), grad_tau.data_ptr())
     return loss, grad_a, grad_b, grad_tau

@@ -8,6 +8,7 @@ Embeddings are float32, float16 or bfloat16 (ml_dtypes) arrays [batch][dim]; row
 
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import Any, NamedTuple, Optional, Union
 
@@ -155,11 +156,12 @@ class GloFND:
             keep.append(extra)
         pointers = [_pointer(array) for array in keep]
         batch = _lib.Batch(
-            rows=a.shape[0], cols=a.shape[0], dim=a.shape[1], a=pointers[0], b=pointers[1], id=pointers[2], label=pointers[3],
-            group=pointers[4], support_a=pointers[5], support_b=pointers[6], a_stride=_stride(a), b_stride=_stride(b),
-            dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32, epoch=checked_epoch(epoch), want=want, tau=_real("tau", tau),
-            gamma=_real("gamma", gamma))
-        return batch, keep
+            n=a.shape[0], dim=a.shape[1], a=pointers[0], b=pointers[1], id=pointers[2], label=pointers[3], group=pointers[4],
+            a_stride=_stride(a), b_stride=_stride(b), dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32,
+            epoch=checked_epoch(epoch), want=want, tau=_real("tau", tau), gamma=_real("gamma", gamma))
+        extra = _lib.BatchExtra(support_a=pointers[5], support_b=pointers[6])
+        batch.extra = ctypes.addressof(extra)
+        return batch, [*keep, extra]
 
     def step(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
              support_b: Any = None, tau: float = 0.0, gamma: float = 0.0, update: bool = True, quality: bool = False,
@@ -190,7 +192,7 @@ class GloFND:
         batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, _lib.WANT_NO_UPDATE)
         n = a.shape[0]
         banks = self._banks(_alive[2])
-        batch.bank_a, batch.bank_b = (_pointer(x) for x in banks)
+        _alive[-1].bank_a, _alive[-1].bank_b = (_pointer(x) for x in banks)
         links = np.empty((n, _lib.LINK_BYTES), np.uint8)
         keep = np.empty((n, 2, 2, n) if self.sides == 1 else (n, 2, n), np.uint8)
         with self._engine.lock, self._engine.without_neighbours():

@@ -267,12 +267,14 @@ class GloFNDLoss(nn.Module):
             if core.is_cuda:
                 core.engine.tau(0)
                 core.reserve(n, n, z1.shape[1])
-            batch = fill_batch(core, *tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)  # type: ignore[call-arg]
+            batch = fill_batch(core, *tensors, _lib.WANT_NO_UPDATE, tau, _lib.F32)  # type: ignore[call-arg]
             banks = averages_of(core, tensors[2])
-            set_banks(batch, banks)
+            extra = set_banks(batch, banks)
             with core.engine.without_neighbours():
                 core.engine.step_rows(batch, links.data_ptr())
                 core.engine.step_mask(batch, links.data_ptr(), keep.data_ptr())
+            batch.extra = 0
+            del extra
         return keep.bool()
 
     def save_store(self, path: Union[str, os.PathLike]) -> None:
@@ -302,7 +304,7 @@ class GloFNDLoss(nn.Module):
                 for name in ("ring_a", "ring_b")[:core.engine.sides]:
                     state[name] = torch.empty(info.ring_count, info.ring_dim)
                 core.engine.ring_get(*(_data(state.get(name)) for name in ("ring_index", "ring_a", "ring_b")))
-            if info.bank_dim:
+            if core.engine.bank_dim:
                 state["bank"] = torch.stack([rows.cpu() for rows in averages_of(core, ids)])
         return state
 

@@ -153,8 +153,7 @@ static glofnd_dtype dtype_of(const XLA_FFI_Buffer *x) {
 static glofnd_batch batch_of(const call *c) {
     const XLA_FFI_Buffer *a = operand(c->f, A), *labels = operand(c->f, LABELS);
     return (glofnd_batch){.size = sizeof(glofnd_batch),
-                          .rows = c->batch,
-                          .cols = c->batch,
+                          .n = c->batch,
                           .dim = a->dims[1],
                           .a = a->data,
                           .b = operand(c->f, B)->data,

@@ -52,15 +52,15 @@ class Golden(unittest.TestCase):
         jobs = []
         for r, criterion in enumerate(ranks):
             q, alive = criterion._batch(*map(np.ascontiguousarray, (a, b)), index, labels, None, (None, None), epoch, tau, gamma, 0)
-            q.rows, q.row0 = rows, r * rows
-            jobs.append((criterion._engine, q, _lib.Stats(), alive))
-        for r, (engine, q, stats, _) in enumerate(jobs):
-            engine.step_rows(q, links[r * rows:].ctypes.data, stats)
-        for r, (engine, q, stats, _) in enumerate(jobs):
+            own = _lib.OwnRows(first=r * rows, rows=rows)
+            jobs.append((criterion._engine, q, own, _lib.Stats(), alive))
+        for r, (engine, q, own, stats, _) in enumerate(jobs):
+            engine.step_rows(q, links[r * rows:].ctypes.data, stats, own)
+        for r, (engine, q, own, stats, _) in enumerate(jobs):
             grads = [np.empty((rows, a.shape[1]), np.float32) for _ in range(2)]
             keep = np.empty((rows, 2, cols), np.uint8)
-            engine.step_mask(q, links.ctypes.data, keep.ctypes.data)
-            engine.step_grad(q, links.ctypes.data, grads[0].ctypes.data, grads[1].ctypes.data, stats)
+            engine.step_mask(q, links.ctypes.data, keep.ctypes.data, own)
+            engine.step_grad(q, links.ctypes.data, grads[0].ctypes.data, grads[1].ctypes.data, stats, own)
             self.close_of_rank(case, t, r, "loss", stats.loss)
             self.close_of_rank(case, t, r, "grad_logit_scale", stats.grad_scale)
             for name, value in zip(("grad_im", "grad_tt"), grads):

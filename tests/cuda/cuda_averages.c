@@ -97,7 +97,8 @@ typedef struct result {    /* after a step */
     glofnd_anchor *row[2]; /* [n] per side, written by their owners */
     uint16_t *bank[2];     /* [n][dim] per side, of one rank */
     glofnd_stats stats;    /* of the batch */
-    int leftover;          /* rows of other state in a working store */
+    glofnd_counters counters;
+    int leftover; /* rows of other state in a working store */
 } result;
 
 static drawn draw(const problem *p, rng *g, int step, int one_epoch) {
@@ -121,7 +122,7 @@ static void drop_drawn(drawn *d) { free(d->a), free(d->b), free(d->id), free(d->
 static int two_sides(const glofnd_options *o) { return losses_of(o) != LOSS_SOGCLR && losses_of(o) != LOSS_SIMCLR; }
 
 static result make_result(const problem *p) {
-    result r = {.stats = {.size = sizeof r.stats}};
+    result r = {.stats = {.size = sizeof r.stats}, .counters = {.size = sizeof r.counters}};
     for (int i = 0; i < 2; i++) {
         r.grad[i] = on_host(p->batch * p->dim, sizeof *r.grad[i]);
         r.row[i] = on_host(p->n, sizeof *r.row[i]);
@@ -212,8 +213,7 @@ static void load(const bench *x, const drawn *d, int64_t row0, int64_t rows) {
 
 static glofnd_batch batch_of(const bench *x, int32_t epoch) {
     return (glofnd_batch){.size = sizeof(glofnd_batch),
-                          .rows = x->p->batch,
-                          .cols = x->p->batch,
+                          .n = x->p->batch,
                           .dim = x->p->dim,
                           .a = x->a,
                           .b = x->b,
@@ -234,6 +234,7 @@ static void step_alone(bench *x, const drawn *d, result *r) {
     const glofnd_batch q = batch_of(x, d->epoch);
     load(x, d, 0, x->p->batch);
     fine(glofnd_step(x->ctx, x->store, &q, x->grad[0], x->grad[1], &r->stats), glofnd_ctx_error(x->ctx));
+    fine(glofnd_ctx_counters(x->ctx, &r->counters), glofnd_ctx_error(x->ctx));
     for (int i = 0; i < 2; i++) get(x, r->grad[i], x->grad[i], x->p->batch * x->p->dim, sizeof(float));
     for (int i = 0; i <= two_sides(&x->o); i++)
         fine(glofnd_anchors_get(x->ctx, x->store, i, x->every, x->p->n, r->row[i]), glofnd_ctx_error(x->ctx));
@@ -280,9 +281,11 @@ static void queue(seat *s, int32_t epoch) {
     gf_error err = {""};
     bench *x = &s->x;
     glofnd_batch q = batch_of(x, epoch);
-    q.slot = gf_shard_slots(s->ranks.shard); /* NULL */
-    q.bank_a = x->bank[0], q.bank_b = x->bank[1];
-    fine(gf_step_ranks_step(&err, &s->ranks, x->ctx, x->store, &q, x->links, x->grad[0], x->grad[1], NULL), err.text);
+    const glofnd_batch_extra extra = {.size = sizeof extra, .bank_a = x->bank[0], .bank_b = x->bank[1]};
+    q.extra = &extra;
+    fine(gf_step_ranks_step(&err, &s->ranks, x->ctx, x->store, &q, gf_shard_slots(s->ranks.shard), x->links, x->grad[0],
+                            x->grad[1], NULL),
+         err.text);
 }
 
 static void record(seat *s, int32_t epoch) {
@@ -319,7 +322,8 @@ static void step_ranked(seat *s, const drawn *d, result *r, int replay) {
     if (replay) must(cudaGraphLaunch(s->record, s->x.stream));
     else queue(s, d->epoch);
     fine(glofnd_ctx_stats(s->x.ctx, &r->stats), glofnd_ctx_error(s->x.ctx));
-    fine(gf_step_ranks_finish(&err, &s->ranks, s->x.ctx, s->x.store, &r->stats), err.text);
+    fine(glofnd_ctx_counters(s->x.ctx, &r->counters), glofnd_ctx_error(s->x.ctx));
+    fine(gf_step_ranks_finish(&err, &s->ranks, s->x.ctx, s->x.store, &r->stats, &r->counters), err.text);
     for (int i = 0; i < 2; i++) get(&s->x, r->grad[i] + row0 * dim, s->x.grad[i], rows * dim, sizeof(float));
     read_averages(&s->x, r);
     read_rows(s, r);
@@ -353,13 +357,14 @@ static void compare_gradients(const problem *p, int step, const result *one, con
         }
 }
 
-static void compare_stats(const problem *p, int step, const glofnd_stats *x, const glofnd_stats *y) {
+static void compare_stats(const problem *p, int step, const result *many, const result *one) {
+    const glofnd_stats *x = &many->stats, *y = &one->stats;
     close_to(p, step, "the loss", x->loss, y->loss, 1e-6 * fmax(1, fabs(y->loss)));
     close_to(p, step, "grad_tau", x->grad_tau, y->grad_tau, 1e-5 * fmax(1, fabs(y->grad_tau)));
     close_to(p, step, "the mean lambda", x->lambda_mean, y->lambda_mean, 1e-5);
     close_to(p, step, "the share of kept pairs", x->kept_share, y->kept_share, 1e-9);
     close_to(p, step, "the precision", x->precision, y->precision, 1e-9);
-    close_to(p, step, "the number of neighbours", x->neighbours, y->neighbours, 1e-9);
+    close_to(p, step, "the number of neighbours", many->counters.neighbours, one->counters.neighbours, 1e-9);
     assert_int_equal(x->flagged, y->flagged);
     assert_int_equal(x->pairs, y->pairs);
     assert_int_equal(x->hits, y->hits);
@@ -397,7 +402,7 @@ static void check_against(const problem *p, const drawn *d, const result *one, i
     thread_ranks_run(ranks, run_member, user);
     for (int step = 0; step < STEPS; step++) {
         compare_gradients(p, step, &one[step], &many[step], ranks);
-        for (int k = 0; k < ranks; k++) compare_stats(p, step, &many[k * STEPS + step].stats, &one[step].stats);
+        for (int k = 0; k < ranks; k++) compare_stats(p, step, &many[k * STEPS + step], &one[step]);
         compare_state(p, step, 1 + two_sides(&o), &one[step], &many[step], ranks);
         for (int i = 0; i < 2 && ranks == 1; i++)
             assert_memory_equal(many[step].grad[i], one[step].grad[i], sizeof(float) * (size_t)(p->batch * p->dim));
@@ -416,7 +421,7 @@ static void check(const problem *p, int max_ranks, int record) {
         d[step] = draw(p, &g, step, record), one[step] = make_result(p);
         step_alone(&x, &d[step], &one[step]);
     }
-    if (x.o.neighbours > 0) assert_true(one[STEPS - 1].stats.neighbours > 0);
+    if (x.o.neighbours > 0) assert_true(one[STEPS - 1].counters.neighbours > 0);
     for (int ranks = 1; ranks <= max_ranks; ranks *= 2) check_against(p, d, one, ranks, record);
     for (int step = 0; step < STEPS; step++) drop_drawn(&d[step]), drop_result(&one[step]);
     close_bench(&x);

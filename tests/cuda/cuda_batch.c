@@ -45,14 +45,17 @@ static ptrdiff_t offset(const void *in, const void *base) { return (const char *
 static device_batch device_make(const typed_batch *t) {
     device_batch d = {.q = t->q};
     const size_t numbers = t->gradient_bytes / gf_dtype_bytes(t->q.grad_dtype), bytes = numbers * gf_dtype_bytes(t->q.dtype);
-    const size_t support = (size_t)(t->q.cols * t->q.dim) * gf_dtype_bytes(t->q.dtype);
+    const size_t support = (size_t)(t->q.n * t->q.dim) * gf_dtype_bytes(t->q.dtype);
     const char *rows = on_device_take(&d.copies, t->memory, bytes);
     d.q.a = rows + offset(t->q.a, t->memory), d.q.b = rows + offset(t->q.b, t->memory);
-    ON_DEVICE_COPY(&d.copies, &d.q, support_a, support);
-    ON_DEVICE_COPY(&d.copies, &d.q, support_b, support);
-    ON_DEVICE_COPY(&d.copies, &d.q, id, (size_t)t->q.cols * sizeof *t->q.id);
-    ON_DEVICE_COPY(&d.copies, &d.q, label, (size_t)t->q.cols * sizeof *t->q.label);
-    ON_DEVICE_COPY(&d.copies, &d.q, group, (size_t)t->q.cols * sizeof *t->q.group);
+    d.q.extra = d.copies.extra = malloc(sizeof *d.copies.extra);
+    if (!d.copies.extra) abort();
+    *d.copies.extra = *t->extra;
+    ON_DEVICE_COPY(&d.copies, d.copies.extra, support_a, support);
+    ON_DEVICE_COPY(&d.copies, d.copies.extra, support_b, support);
+    ON_DEVICE_COPY(&d.copies, &d.q, id, (size_t)t->q.n * sizeof *t->q.id);
+    ON_DEVICE_COPY(&d.copies, &d.q, label, (size_t)t->q.n * sizeof *t->q.label);
+    ON_DEVICE_COPY(&d.copies, &d.q, group, (size_t)t->q.n * sizeof *t->q.group);
     d.gradients = on_device_take(&d.copies, t->gradients, t->gradient_bytes);
     d.grad_a = d.gradients + offset(t->grad_a, t->gradients), d.grad_b = d.gradients + offset(t->grad_b, t->gradients);
     return d;
@@ -82,8 +85,8 @@ static void check_step(const scene *s, int step, runner *typed, runner *plain, t
     expect_equal_rows(s, typed, plain);
     run_two_calls(plain, &t->plain, out); /* one more visit, on both */
     device_clear(&d, t);
-    expect_ok(typed->ctx, glofnd_step_rows(typed->ctx, typed->store, &d.q, links, &stats));
-    expect_ok(typed->ctx, glofnd_step_grad(typed->ctx, &d.q, links, d.grad_a, d.grad_b, &stats));
+    expect_ok(typed->ctx, glofnd_step_rows(typed->ctx, typed->store, &d.q, NULL, links, &stats));
+    expect_ok(typed->ctx, glofnd_step_grad(typed->ctx, &d.q, NULL, links, d.grad_a, d.grad_b, &stats));
     device_fetch(&d, t);
     expect_typed_step(s, step, t, out, &stats);
     on_device_drop(&d.copies);

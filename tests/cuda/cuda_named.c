@@ -77,8 +77,8 @@ static supports draw(const scene *s, int step, scene_batch *b) {
         x.a[i] = b->a[i % flat] + 0.05f * (float)rng_normal(&g);
         x.b[i] = b->b[i % flat] + 0.05f * (float)rng_normal(&g);
     }
-    if (n > 0) b->q.support_a = x.a;
-    if (n > 0 && !scene_two_views(s)) b->q.support_b = x.b;
+    if (n > 0) b->extra->support_a = x.a;
+    if (n > 0 && !scene_two_views(s)) b->extra->support_b = x.b;
     return x;
 }
 
@@ -221,7 +221,7 @@ static void cuda_ok(cudaError_t e) {
 }
 
 static void step_of(rig *r, glofnd_stats *stats) {
-    if (r->group) expect_ok(r->w.ctx, gf_batch_components(r->w.ctx, &r->q, r->group));
+    if (r->group) expect_ok(r->w.ctx, gf_batch_components(r->w.ctx, &r->q, NULL, r->group));
     expect_ok(r->w.ctx, glofnd_step(r->w.ctx, r->w.store, &r->q, r->grad_a, r->grad_b, stats));
 }
 
@@ -288,20 +288,21 @@ static void check_ranks_of(const named *m, int ranks) {
     run_two_calls(&one, &whole, &want);
     const int64_t pairs = s.batch * (scene_two_views(&s) ? 4 : 2);
     runner w[4];
-    glofnd_batch q[4];
+    glofnd_own_rows own[4];
     glofnd_stats stats[4];
     got.stats.flagged = got.stats.rescued = got.stats.same = got.stats.hits = 0, got.stats.loss = 0;
     for (int k = 0; k < ranks; k++) {
         w[k] = runner_make(&s);
-        q[k] = whole;
-        q[k].row0 = s.batch * k / ranks, q[k].rows = s.batch * (k + 1) / ranks - q[k].row0;
+        const int64_t first = s.batch * k / ranks;
+        own[k] = (glofnd_own_rows){.size = sizeof own[k], .first = first, .rows = s.batch * (k + 1) / ranks - first};
         stats[k] = (glofnd_stats){.size = sizeof stats[k]};
-        expect_ok(w[k].ctx, on_device_step_rows(w[k].ctx, w[k].store, &q[k], got.links + 2 * q[k].row0, &stats[k]));
+        expect_ok(w[k].ctx, on_device_step_rows(w[k].ctx, w[k].store, &whole, &own[k], got.links + 2 * first, &stats[k]));
     }
     for (int k = 0; k < ranks; k++) {
-        const int64_t at = q[k].row0 * s.dim;
-        expect_ok(w[k].ctx, on_device_step_mask(w[k].ctx, &q[k], got.links, got.keep + q[k].row0 * pairs));
-        expect_ok(w[k].ctx, on_device_step_grad(w[k].ctx, &q[k], got.links, got.grad_a + at, got.grad_b + at, &stats[k]));
+        const int64_t at = own[k].first * s.dim;
+        expect_ok(w[k].ctx, on_device_step_mask(w[k].ctx, &whole, &own[k], got.links, got.keep + own[k].first * pairs));
+        expect_ok(w[k].ctx,
+                  on_device_step_grad(w[k].ctx, &whole, &own[k], got.links, got.grad_a + at, got.grad_b + at, &stats[k]));
         got.stats.flagged += stats[k].flagged, got.stats.rescued += stats[k].rescued;
         got.stats.same += stats[k].same, got.stats.hits += stats[k].hits, got.stats.loss += stats[k].loss;
         runner_free(&w[k]);

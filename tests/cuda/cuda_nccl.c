@@ -121,7 +121,7 @@ static void trains_as_none(const trial_setting *run, const trial_setting *more) 
     gf_trainer *a = trial_make(run, more, (trial_place){0}), *b = trial_make(run, more, (trial_place){.comm = ranks});
     trial_steps(a, 16), trial_steps(b, 16); /* an epoch has twelve */
     assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);
-    assert_true(!more || (a->stats.neighbours > 0 && a->stats.neighbours == b->stats.neighbours));
+    assert_true(!more || (a->counters.neighbours > 0 && a->counters.neighbours == b->counters.neighbours));
     gpu_same_weights(a, b);
     gf_trainer_free(a), gf_trainer_free(b);
     ranks->ops->close(ranks);

@@ -30,6 +30,8 @@ typedef struct rig {
     scene_batch b; /* host */
     on_device_copies copies;
     glofnd_batch q;         /* device */
+    glofnd_own_rows own;    /* slots of the state, where a test gives some: steps are then glofnd_step_rows */
+    void *links;            /* device */
     float *grad_a, *grad_b; /* device */
     size_t grad_bytes;
 } rig;
@@ -48,6 +50,7 @@ static scene cuda_scene(const char *name, int loss, glofnd_math math) {
 static void rig_load(rig *r, int step) {
     on_device_drop(&r->copies);
     r->copies.count = 0;
+    r->own.slot = NULL;
     scene_batch_free(&r->b);
     scene_draw(&r->s, step, &r->b);
     r->q = on_device_batch(&r->copies, &r->b.q);
@@ -69,6 +72,7 @@ static void rig_free(rig *r) {
 }
 
 static glofnd_status rig_step(rig *r, glofnd_stats *stats) {
+    if (r->own.slot) return glofnd_step_rows(r->w.ctx, r->w.store, &r->q, &r->own, r->links, stats);
     return glofnd_step(r->w.ctx, r->w.store, &r->q, r->grad_a, r->grad_b, stats);
 }
 
@@ -190,7 +194,8 @@ static void apply(const damage *d, rig *r) {
     if (d->b >= 0) cuda_ok(cudaMemcpy(b + d->b * r->s.dim, &nan, sizeof nan, cudaMemcpyHostToDevice));
     if (d->repeat == 2) {
         id = on_device_take(&r->copies, r->b.id, sizeof *id * (size_t)r->s.batch);
-        r->q.slot = id;
+        r->own = (glofnd_own_rows){.size = sizeof r->own, .rows = r->s.batch, .slot = id};
+        r->links = on_device_take(&r->copies, NULL, (size_t)(GLOFND_LINK_BYTES * r->s.batch));
     }
     if (d->repeat) cuda_ok(cudaMemcpy(id + 9, &first, sizeof first, cudaMemcpyHostToDevice));
     if (d->outside) cuda_ok(cudaMemcpy(id + 3, &far, sizeof far, cudaMemcpyHostToDevice));

@@ -187,8 +187,7 @@ static glofnd_stats step_of_fnc(const gf_view_set *s, double alpha) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
     assert_int_equal(glofnd_store_create(c, &spec, &store), GLOFND_OK);
     const glofnd_batch q = {.size = sizeof q,
-                            .rows = n,
-                            .cols = n,
+                            .n = n,
                             .dim = DIM,
                             .a = h,
                             .b = b,

@@ -34,11 +34,10 @@ static scene variant(int loss, int detector, glofnd_learner learner) {
 
 /* Shapes within the reserved one: own rows against all columns, and a smaller batch on one rank. */
 static void run_smaller(runner *w, const glofnd_batch *q, outputs *out) {
-    glofnd_batch part = *q, fewer = *q;
-    part.rows = q->cols / 2;
-    part.row0 = 1;
-    expect_ok(w->ctx, glofnd_step_rows(w->ctx, w->store, &part, out->links, NULL));
-    fewer.rows = fewer.cols = q->cols - 3;
+    glofnd_batch fewer = *q;
+    const glofnd_own_rows part = {.size = sizeof part, .first = 1, .rows = q->n / 2};
+    expect_ok(w->ctx, glofnd_step_rows(w->ctx, w->store, q, &part, out->links, NULL));
+    fewer.n = q->n - 3;
     run_step(w, &fewer, out);
 }
 

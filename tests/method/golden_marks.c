@@ -36,15 +36,8 @@ static void run_golden_step(const struct marks_case *c, runner *w, int step) {
         memcpy(a + i * DIM, c->h[step] + 2 * i * DIM, sizeof(float) * DIM);
         memcpy(b + i * DIM, c->h[step] + (2 * i + 1) * DIM, sizeof(float) * DIM);
     }
-    const glofnd_batch q = {.size = sizeof q,
-                            .rows = BATCH,
-                            .cols = BATCH,
-                            .dim = DIM,
-                            .a = a,
-                            .b = b,
-                            .id = c->id[step],
-                            .label = label,
-                            .epoch = step};
+    const glofnd_batch q = {
+        .size = sizeof q, .n = BATCH, .dim = DIM, .a = a, .b = b, .id = c->id[step], .label = label, .epoch = step};
     expect_ok(w->ctx, on_device_step(w->ctx, w->store, &q, grad_a, grad_b, &stats));
     expect_near(c->name, step, "loss", stats.loss, c->loss[step], TOLERANCE);
     expect_equal(c->name, step, "flagged", stats.flagged, c->flagged[step]);

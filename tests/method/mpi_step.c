@@ -123,8 +123,7 @@ static void one_step(world *w, const char *name, rng *g, int step) {
     const int grouped = w->o.detector == GLOFND_DETECT_GROUPS;
     draw(g, &d, step);
     glofnd_batch q = {.size = sizeof q,
-                      .rows = B,
-                      .cols = B,
+                      .n = B,
                       .dim = DIM,
                       .a = d.a,
                       .b = d.b,
@@ -139,13 +138,17 @@ static void one_step(world *w, const char *name, rng *g, int step) {
     static uint16_t bank[2][B * DIM];
     memcpy(a + first, d.a + first, sizeof *a * (size_t)n);
     memcpy(b + first, d.b + first, sizeof *b * (size_t)n);
-    q.a = a, q.b = b, q.id = w->ranks.id, q.label = w->ranks.label, q.slot = gf_shard_slots(w->ranks.shard);
+    q.a = a, q.b = b, q.id = w->ranks.id, q.label = w->ranks.label;
     q.group = grouped ? w->ranks.group : NULL;
-    q.bank_a = bank[0], q.bank_b = two_sides(w) ? bank[1] : NULL;
+    const glofnd_batch_extra extra = {.size = sizeof extra, .bank_a = bank[0], .bank_b = two_sides(w) ? bank[1] : NULL};
+    glofnd_counters counters = {.size = sizeof counters}, whole = {.size = sizeof whole};
+    q.extra = &extra;
+    LIB(w->whole_ctx, glofnd_ctx_counters(w->whole_ctx, &whole));
     MUST(gf_step_ranks_draw(&here.error, &w->ranks, d.id + row0, d.label + row0, grouped ? d.group + row0 : NULL, w->ctx,
                             w->work));
-    MUST(gf_step_ranks_step(&here.error, &w->ranks, w->ctx, w->work, &q, links, ga, gb, &own));
-    MUST(gf_step_ranks_finish(&here.error, &w->ranks, w->ctx, w->work, &own));
+    MUST(gf_step_ranks_step(&here.error, &w->ranks, w->ctx, w->work, &q, gf_shard_slots(w->ranks.shard), links, ga, gb, &own));
+    LIB(w->ctx, glofnd_ctx_counters(w->ctx, &counters));
+    MUST(gf_step_ranks_finish(&here.error, &w->ranks, w->ctx, w->work, &own, &counters));
     const float worst = fmaxf(farthest(ga, want_a + first, n, &largest), farthest(gb, want_b + first, n, &largest));
     CHECK(worst <= 1e-5f * largest, "%s, step %d: a gradient is off by %g of %g", name, step, worst, largest);
     CHECK(fabs(own.loss - all.loss) <= 1e-6 * fmax(1.0, fabs(all.loss)), "%s, step %d: loss %g, one rank %g", name, step,
@@ -160,8 +163,8 @@ static void one_step(world *w, const char *name, rng *g, int step) {
           all.kept_share);
     CHECK(isnan(own.precision) == isnan(all.precision) && !(fabs(own.precision - all.precision) > 1e-9),
           "%s, step %d: precision %g, one rank %g", name, step, own.precision, all.precision);
-    CHECK(fabs(own.neighbours - all.neighbours) < 1e-9, "%s, step %d: %g neighbours, one rank %g", name, step, own.neighbours,
-          all.neighbours);
+    CHECK(fabs(counters.neighbours - whole.neighbours) < 1e-9, "%s, step %d: %g neighbours, one rank %g", name, step,
+          counters.neighbours, whole.neighbours);
     compare_state(w, name, step);
     compare_averages(w, name, step);
 }

@@ -34,7 +34,7 @@ static const entry TABLE[] = {
 #undef F
 #define F(name) FIELD(glofnd_store_info, name)
     F(size), F(n), F(modalities), F(temperatures), F(ring_rows), F(ring_dim), F(ring_count), F(touched_rows), F(row_bytes),
-    F(bytes), F(bank_dim),
+    F(bytes),
 #undef F
 #define F(name) FIELD(glofnd_anchor, name)
     F(lambda), F(m), F(v), F(log_u), F(clock), F(tau), F(tau_m), F(tau_v), F(tau_clock),
@@ -46,14 +46,13 @@ static const entry TABLE[] = {
     F(size), F(rows), F(cols), F(dim), F(q), F(k), F(skip), F(q_stride), F(k_stride), F(alpha), F(dtype), F(reserved),
 #undef F
 #define F(name) FIELD(glofnd_batch, name)
-    F(size), F(rows), F(cols), F(row0), F(dim), F(a), F(b), F(id), F(label), F(group), F(support_a), F(support_b), F(slot),
+    F(size), F(n), F(dim), F(a), F(b), F(id), F(label), F(group),
     F(a_stride), F(b_stride), F(grad_a_stride), F(grad_b_stride), F(dtype), F(grad_dtype), F(epoch), F(want), F(tau), F(gamma),
-    F(bank_a), F(bank_b),
+    F(extra),
 #undef F
 #define F(name) FIELD(glofnd_stats, name)
     F(size), F(loss), F(grad_tau), F(grad_scale), F(kept_share), F(detector_share), F(lambda_mean), F(quantile_mean),
-    F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued), F(repeats),
-    F(neighbours),
+    F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued),
 #undef F
     CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
     CONSTANT(WANT_QUALITY), CONSTANT(WANT_QUANTILE), CONSTANT(WANT_NO_UPDATE),
@@ -73,12 +72,12 @@ static void structs_have_no_hidden_padding(void **state) {
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
     ENDS_WITH(glofnd_store_spec, path);
-    ENDS_WITH(glofnd_store_info, bank_dim);
+    ENDS_WITH(glofnd_store_info, bytes);
     ENDS_WITH(glofnd_anchor, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);
-    ENDS_WITH(glofnd_batch, bank_b);
-    ENDS_WITH(glofnd_stats, neighbours);
+    ENDS_WITH(glofnd_batch, extra);
+    ENDS_WITH(glofnd_stats, rescued);
 }
 
 static FILE *open_fixture(void) {

@@ -44,7 +44,7 @@ static result *run(const char *math, const char *loss, const char *detector, int
     assert_int_equal(glofnd_ctx_create(&o, &ctx, NULL, 0), GLOFND_OK);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = BATCH};
     assert_int_equal(glofnd_store_create(ctx, &spec, &store), GLOFND_OK);
-    const glofnd_batch q = {.size = sizeof q, .rows = BATCH, .cols = BATCH, .dim = DIM, .a = a, .b = b, .id = id};
+    const glofnd_batch q = {.size = sizeof q, .n = BATCH, .dim = DIM, .a = a, .b = b, .id = id};
     out->stats.size = sizeof out->stats;
     for (int step = 0; step < 3; step++)
         if (glofnd_step(ctx, store, &q, out->grad[0], out->grad[1], &out->stats) != GLOFND_OK)

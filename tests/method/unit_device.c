@@ -153,8 +153,7 @@ TEST(a_mask_is_no_step) {
     uint8_t keep[BATCH * 4 * BATCH];
     glofnd_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     const glofnd_batch q = {.size = sizeof q,
-                            .rows = BATCH,
-                            .cols = BATCH,
+                            .n = BATCH,
                             .dim = DIM,
                             .a = h,
                             .b = h,
@@ -164,15 +163,15 @@ TEST(a_mask_is_no_step) {
                             .want = GLOFND_WANT_QUALITY};
     glofnd_batch other = q;
     other.want = 0, other.epoch = 0;
-    assert_int_equal(glofnd_step_mask(c, &other, links, keep), GLOFND_OK);
+    assert_int_equal(glofnd_step_mask(c, &other, NULL, links, keep), GLOFND_OK);
     assert_int_equal(glofnd_ctx_stats(c, &after), GLOFND_E_ARGUMENT); /* still none */
-    assert_int_equal(glofnd_step_rows(c, s, &q, links, &before), GLOFND_OK);
-    assert_int_equal(glofnd_step_mask(c, &other, links, keep), GLOFND_OK);
+    assert_int_equal(glofnd_step_rows(c, s, &q, NULL, links, &before), GLOFND_OK);
+    assert_int_equal(glofnd_step_mask(c, &other, NULL, links, keep), GLOFND_OK);
     assert_int_equal(glofnd_ctx_stats(c, &after), GLOFND_OK);
     assert_memory_equal(&before, &after, sizeof after);
-    assert_int_equal(glofnd_step_grad(c, &q, links, grad, grad, NULL), GLOFND_OK);
+    assert_int_equal(glofnd_step_grad(c, &q, NULL, links, grad, grad, NULL), GLOFND_OK);
     assert_int_equal(glofnd_ctx_stats(c, &before), GLOFND_OK);
-    assert_int_equal(glofnd_step_mask(c, &other, links, keep), GLOFND_OK);
+    assert_int_equal(glofnd_step_mask(c, &other, NULL, links, keep), GLOFND_OK);
     assert_int_equal(glofnd_ctx_stats(c, &after), GLOFND_OK);
     assert_true(after.precision == 0.25);
     assert_memory_equal(&before, &after, sizeof after);

@@ -73,8 +73,8 @@ static void check_scene(scene *s, glofnd_dtype dtype, glofnd_dtype grad_dtype, i
         expect_equal_rows(s, &typed, &plain);
         run_two_calls(&plain, &t.plain, &out); /* one more visit, on both */
         typed_clear(&t);
-        expect_ok(typed.ctx, glofnd_step_rows(typed.ctx, typed.store, &t.q, out.links, &stats));
-        expect_ok(typed.ctx, glofnd_step_grad(typed.ctx, &t.q, out.links, t.grad_a, t.grad_b, &stats));
+        expect_ok(typed.ctx, glofnd_step_rows(typed.ctx, typed.store, &t.q, NULL, out.links, &stats));
+        expect_ok(typed.ctx, glofnd_step_grad(typed.ctx, &t.q, NULL, out.links, t.grad_a, t.grad_b, &stats));
         expect_typed_step(s, step, &t, &out, &stats);
         typed_free(&t);
         scene_batch_free(&b);
@@ -134,8 +134,7 @@ TEST(the_worst_rounding_is_accepted) {
     o.normalize = 0;
     assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     expect_ok(c, glofnd_store_create(c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = ROWS}, &s));
-    const glofnd_batch q = {
-        .size = sizeof q, .rows = ROWS, .cols = ROWS, .dim = DIM, .a = x, .b = x, .id = id, .dtype = GLOFND_BF16};
+    const glofnd_batch q = {.size = sizeof q, .n = ROWS, .dim = DIM, .a = x, .b = x, .id = id, .dtype = GLOFND_BF16};
     expect_ok(c, glofnd_step(c, s, &q, grad, grad + ROWS * DIM, &stats));
     glofnd_store_free(s);
     glofnd_ctx_free(c);

@@ -14,7 +14,7 @@ static glofnd_options fresh(void) {
 }
 
 static uint64_t phase_of(const glofnd_options *o, int32_t epoch, double tau, double gamma) {
-    const glofnd_batch q = {.size = sizeof q, .rows = 8, .cols = 8, .dim = 4, .epoch = epoch, .tau = tau, .gamma = gamma};
+    const gf_step_batch q = {.rows = 8, .cols = 8, .dim = 4, .epoch = epoch, .tau = tau, .gamma = gamma};
     const gf_plan p = gf_plan_of(o, &q);
     return gf_plan_phase(&p);
 }
@@ -52,7 +52,7 @@ TEST(phases_follow_the_batch) {
     assert_true(plain == phase_of(&o, 3, o.tau, o.gamma));
     assert_true(plain != phase_of(&o, 3, 0.5 * o.tau, 0));
     assert_true(plain != phase_of(&o, 3, 0, 0.5 * o.gamma));
-    const glofnd_batch q = {.size = sizeof q, .rows = 8, .cols = 8, .dim = 4, .epoch = 3, .want = GLOFND_WANT_QUANTILE};
+    const gf_step_batch q = {.rows = 8, .cols = 8, .dim = 4, .epoch = 3, .want = GLOFND_WANT_QUANTILE};
     const gf_plan wants = gf_plan_of(&o, &q);
     assert_true(plain != gf_plan_phase(&wants));
 }

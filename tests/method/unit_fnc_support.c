@@ -76,10 +76,10 @@ static void check(int rule, int copies, int max) {
     on_device_choose(&o);
     if (glofnd_ctx_create(&o, &c, why, sizeof why) != GLOFND_OK) fail_msg("%s", why);
     assert_int_equal(glofnd_store_create(c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = B}, &s), GLOFND_OK);
-    const glofnd_batch q = {
-        .size = sizeof q, .rows = B, .cols = B, .dim = DIM, .a = x.view[0], .b = x.view[1], .id = x.id, .support_a = x.support};
-    if (on_device_step_rows(c, s, &q, links, &stats) != GLOFND_OK) fail_msg("%s", glofnd_ctx_error(c));
-    assert_int_equal(on_device_step_mask(c, &q, links, keep), GLOFND_OK);
+    const glofnd_batch_extra extra = {.size = sizeof extra, .support_a = x.support};
+    const glofnd_batch q = {.size = sizeof q, .n = B, .dim = DIM, .a = x.view[0], .b = x.view[1], .id = x.id, .extra = &extra};
+    if (on_device_step_rows(c, s, &q, NULL, links, &stats) != GLOFND_OK) fail_msg("%s", glofnd_ctx_error(c));
+    assert_int_equal(on_device_step_mask(c, &q, NULL, links, keep), GLOFND_OK);
     const int k = (int)ceil(alpha * 2 * (B - 1));
     int64_t flagged = 0;
     for (int r = 0; r < ROWS; r++)

@@ -253,7 +253,7 @@ TEST(kept_embeddings_are_unsupported) {
 /* ---- phases: unit_epoch_plan.c has the rest ---- */
 
 static uint64_t phase_of(glofnd_ctx *c, int32_t epoch, double tau) {
-    const glofnd_batch q = {.size = sizeof q, .rows = 8, .cols = 8, .dim = 4, .epoch = epoch, .tau = tau};
+    const glofnd_batch q = {.size = sizeof q, .n = 8, .dim = 4, .epoch = epoch, .tau = tau};
     uint64_t phase = 0;
     expect_ok(c, glofnd_ctx_phase(c, &q, &phase));
     return phase;
@@ -262,7 +262,7 @@ static uint64_t phase_of(glofnd_ctx *c, int32_t epoch, double tau) {
 TEST(phases_follow_the_options) {
     scene s = learning(LOSS_SOGCLR, GLOFND_DETECT_GLOFND, 0);
     runner w = runner_make(&s);
-    const glofnd_batch bad = {.size = sizeof bad, .rows = 8, .cols = 8, .dim = 4, .epoch = -1};
+    const glofnd_batch bad = {.size = sizeof bad, .n = 8, .dim = 4, .epoch = -1};
     uint64_t phase = 0;
     assert_true(phase_of(w.ctx, 0, 0) != phase_of(w.ctx, 1, 0)); /* mask_epoch is 1 */
     assert_true(phase_of(w.ctx, 1, 0) == phase_of(w.ctx, INT32_MAX, 0));

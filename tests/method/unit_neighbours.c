@@ -37,7 +37,7 @@ static void compare(scene *s) {
         ref_step_run(&s->o, &store, &b.q, NULL, &r);
         run_step(&w, &b.q, &out);
         expect_outputs(s, step, &b.q, &out, &r);
-        expect_near(s->name, step, "neighbours", out.stats.neighbours, r.neighbours, 1e-12);
+        expect_near(s->name, step, "neighbours", out.counters.neighbours, r.neighbours, 1e-12);
         expect_store(s, step, &w, &store, &r);
         ref_step_free(&r);
         scene_batch_free(&b);
@@ -181,7 +181,7 @@ TEST(only_the_window_attracts) {
     scene_batch b;
     scene_draw(&s, 4, &b);
     run_step(&w, &b.q, &out);
-    assert_true(out.stats.neighbours <= 1.0);
+    assert_true(out.counters.neighbours <= 1.0);
     scene_batch_free(&b);
     outputs_free(&out);
     runner_free(&w);
@@ -214,31 +214,31 @@ TEST(wrong_ranks_are_refused) {
     const scene s = make(LOSS_SOGCLR, 2, 0.5);
     runner w = runner_make(&s);
     outputs out = outputs_make(&s);
-    uint16_t *bank[2];
+    glofnd_batch_extra extra;
     scene_batch b, next;
     scene_draw(&s, 4, &b);
     scene_draw(&s, 5, &next);
-    const glofnd_batch whole = batch_with_bank(&w, &b.q, bank);
-    glofnd_batch q = whole, other = next.q;
-#define ROWS(q) on_device_step_rows(w.ctx, w.store, (q), out.links, NULL)
-#define GRAD(q) on_device_step_grad(w.ctx, (q), out.links, out.grad_a, out.grad_b, NULL)
+    const glofnd_batch whole = batch_with_bank(&w, &b.q, &extra);
+    glofnd_batch other = next.q;
+    glofnd_own_rows half = {.size = sizeof half, .rows = s.batch / 2};
+#define ROWS(q, own) on_device_step_rows(w.ctx, w.store, (q), (own), out.links, NULL)
+#define GRAD(q) on_device_step_grad(w.ctx, (q), NULL, out.links, out.grad_a, out.grad_b, NULL)
     const int gpu = w.ctx->device != NULL;
-    expect_text(&w, ROWS(&b.q), GLOFND_E_ARGUMENT, "bank_a");
-    expect_text(&w, GRAD(&q), GLOFND_E_ARGUMENT, "after glofnd_step_rows");
-    q.rows = s.batch / 2;
-    if (!gpu) expect_text(&w, ROWS(&q), GLOFND_E_ARGUMENT, "glofnd_ctx_reduce");
-    q.slot = b.q.id;
-    expect_text(&w, ROWS(&q), GLOFND_E_ARGUMENT, "batch.slot must be NULL");
-    other.bank_a = bank[0];
+    expect_text(&w, ROWS(&b.q, NULL), GLOFND_E_ARGUMENT, "bank_a");
+    expect_text(&w, GRAD(&whole), GLOFND_E_ARGUMENT, "after glofnd_step_rows");
+    if (!gpu) expect_text(&w, ROWS(&whole, &half), GLOFND_E_ARGUMENT, "glofnd_ctx_reduce");
+    half.slot = b.q.id;
+    expect_text(&w, ROWS(&whole, &half), GLOFND_E_ARGUMENT, "own.slot must be NULL");
+    other.extra = &extra;
     if (gpu) other.epoch++; /* ids on a device are not compared */
-    assert_int_equal(ROWS(&whole), GLOFND_OK);
+    assert_int_equal(ROWS(&whole, NULL), GLOFND_OK);
     expect_text(&w, GRAD(&other), GLOFND_E_ARGUMENT, "the same batch");
     assert_int_equal(GRAD(&whole), GLOFND_OK);
     expect_ok(w.ctx, glofnd_ctx_reserve(w.ctx, s.batch, s.batch, s.dim, NULL)); /* what was found is gone */
     expect_text(&w, GRAD(&whole), GLOFND_E_ARGUMENT, "after glofnd_step_rows");
 #undef ROWS
 #undef GRAD
-    free(bank[0]);
+    bank_free(&extra);
     scene_batch_free(&b);
     scene_batch_free(&next);
     outputs_free(&out);

@@ -15,19 +15,22 @@
 
 /* ---- the batch ---- */
 
+enum { ROWS = -2, RANKS = -4 };
+
 typedef struct batch_case {
     const char *what;
     int status;
     void (*spoil)(bed *t, glofnd_batch *q);
-    int calls;        /* 2: glofnd_step and step_rows; 4: step_grad and step_mask too */
+    int calls;        /* 2: glofnd_step and step_rows; 4: step_grad and step_mask too; ROWS, RANKS: without glofnd_step */
     const char *text; /* must appear in the message, or NULL */
 } batch_case;
 
 /* Slots of its own for every sample: row i of the store holds the state of sample i. */
 static int64_t slots[64];
+static glofnd_own_rows own; /* of the calls for several ranks; all rows, unless a case changes it */
 static void give_slots(glofnd_batch *q) {
-    for (int64_t i = 0; i < q->rows; i++) slots[i] = i;
-    q->slot = slots;
+    for (int64_t i = 0; i < q->n; i++) slots[i] = i;
+    own.slot = slots;
 }
 
 #define SPOIL(name, ...)                        \
@@ -37,17 +40,19 @@ static void give_slots(glofnd_batch *q) {
         __VA_ARGS__;                            \
     }
 SPOIL(size_zero, q->size = 0)
-SPOIL(size_unknown, q->size = sizeof *q + 8)
-SPOIL(rows_zero, q->rows = 0)
-SPOIL(rows_negative, q->rows = -3)
-SPOIL(cols_zero, q->rows = q->cols = 0)
-SPOIL(rows_above_cols, q->rows = q->cols + 1)
-SPOIL(row0_negative, q->row0 = -1)
-SPOIL(row0_too_large, q->row0 = 1)
-SPOIL(batch_of_one, q->rows = q->cols = 1)
+SPOIL(size_huge, q->size = (size_t)1 << 40)
+SPOIL(extra_size_zero, t->b.extra->size = 0)
+SPOIL(own_size_zero, own.size = 0)
+SPOIL(rows_zero, own.rows = 0)
+SPOIL(rows_negative, own.rows = -3)
+SPOIL(n_zero, q->n = 0)
+SPOIL(rows_above_cols, own.rows = q->n + 1)
+SPOIL(row0_negative, own.first = -1)
+SPOIL(row0_too_large, own.first = 1)
+SPOIL(batch_of_one, q->n = 1)
 SPOIL(dim_zero, q->dim = 0)
 SPOIL(dim_negative, q->dim = -5)
-SPOIL(huge_shape, q->rows = q->cols = INT64_MAX / 2; q->dim = INT64_MAX / 2)
+SPOIL(huge_shape, q->n = INT64_MAX / 2; q->dim = INT64_MAX / 2)
 SPOIL(no_a, q->a = NULL)
 SPOIL(no_b, q->b = NULL)
 SPOIL(no_id, q->id = NULL)
@@ -72,13 +77,15 @@ SPOIL(overflowing_norm, t->b.a[6 * t->s.dim] = 3e38f; t->b.a[6 * t->s.dim + 1] =
 
 static const batch_case BATCH[] = {
     {"batch.size 0", GLOFND_E_ARGUMENT, size_zero, 4, NULL},
-    {"batch.size of a later version", GLOFND_E_ARGUMENT, size_unknown, 4, "batch.size"},
-    {"rows 0", GLOFND_E_ARGUMENT, rows_zero, 4, NULL},
-    {"rows < 0", GLOFND_E_ARGUMENT, rows_negative, 4, NULL},
-    {"cols 0", GLOFND_E_ARGUMENT, cols_zero, 4, NULL},
-    {"rows > cols", GLOFND_E_ARGUMENT, rows_above_cols, 4, NULL},
-    {"row0 < 0", GLOFND_E_ARGUMENT, row0_negative, 4, NULL},
-    {"row0 + rows > cols", GLOFND_E_ARGUMENT, row0_too_large, 4, NULL},
+    {"batch.size that was never set", GLOFND_E_ARGUMENT, size_huge, 4, "batch.size"},
+    {"extra.size 0", GLOFND_E_ARGUMENT, extra_size_zero, 4, "batch.extra.size"},
+    {"own.size 0", GLOFND_E_ARGUMENT, own_size_zero, RANKS, "own.size"},
+    {"rows 0", GLOFND_E_ARGUMENT, rows_zero, RANKS, NULL},
+    {"rows < 0", GLOFND_E_ARGUMENT, rows_negative, RANKS, NULL},
+    {"n 0", GLOFND_E_ARGUMENT, n_zero, 4, NULL},
+    {"rows > n", GLOFND_E_ARGUMENT, rows_above_cols, RANKS, NULL},
+    {"first < 0", GLOFND_E_ARGUMENT, row0_negative, RANKS, NULL},
+    {"first + rows > n", GLOFND_E_ARGUMENT, row0_too_large, RANKS, NULL},
     {"a batch of one", GLOFND_E_ARGUMENT, batch_of_one, 4, NULL},
     {"dim 0", GLOFND_E_ARGUMENT, dim_zero, 4, NULL},
     {"dim < 0", GLOFND_E_ARGUMENT, dim_negative, 4, NULL},
@@ -90,11 +97,11 @@ static const batch_case BATCH[] = {
     {"negative id", GLOFND_E_INDEX, negative_id, 2, "batch.id[4] is -1; the store has ids 0 .. "},
     {"id = n", GLOFND_E_INDEX, id_too_large, 2, "batch.id[4]"},
     {"id far beyond n", GLOFND_E_INDEX, id_far_too_large, 2, NULL},
-    {"negative id beside slots", GLOFND_E_INDEX, negative_name, 2, "batch.id[4] is -1; ids must not be negative"},
-    {"repeated id beside slots", GLOFND_E_INDEX, repeated_name, 2, "batch.id[2] and batch.id[5] are both"},
-    {"repeated slot", GLOFND_E_INDEX, repeated_slot, 2, "batch.slot[2] and batch.slot[5] are both 2; slots must differ"},
-    {"slot < 0", GLOFND_E_INDEX, slot_negative, 2, "batch.slot[4] is -1; the store has slots 0 .. "},
-    {"slot = n", GLOFND_E_INDEX, slot_too_large, 2, "batch.slot[4]"},
+    {"negative id beside slots", GLOFND_E_INDEX, negative_name, ROWS, "batch.id[4] is -1; ids must not be negative"},
+    {"repeated id beside slots", GLOFND_E_INDEX, repeated_name, ROWS, "batch.id[2] and batch.id[5] are both"},
+    {"repeated slot", GLOFND_E_INDEX, repeated_slot, ROWS, "own.slot[2] and own.slot[5] are both 2; slots must differ"},
+    {"slot < 0", GLOFND_E_INDEX, slot_negative, ROWS, "own.slot[4] is -1; the store has slots 0 .. "},
+    {"slot = n", GLOFND_E_INDEX, slot_too_large, ROWS, "own.slot[4]"},
     {"epoch < 0", GLOFND_E_ARGUMENT, negative_epoch, 2, NULL},
     {"tau < 0", GLOFND_E_OPTION, negative_tau, 2, NULL},
     {"tau NaN", GLOFND_E_OPTION, nan_tau, 2, NULL},
@@ -110,9 +117,9 @@ static glofnd_status call_with(bed *t, int call, const glofnd_batch *q) {
     glofnd_ctx *c = t->w.ctx;
     switch (call) {
     case 0: return glofnd_step(c, t->w.store, q, t->out.grad_a, t->out.grad_b, &t->out.stats);
-    case 1: return glofnd_step_rows(c, t->w.store, q, t->out.links, &t->out.stats);
-    case 2: return glofnd_step_grad(c, q, t->out.links, t->out.grad_a, t->out.grad_b, NULL);
-    default: return glofnd_step_mask(c, q, t->out.links, t->out.keep);
+    case 1: return glofnd_step_rows(c, t->w.store, q, &own, t->out.links, &t->out.stats);
+    case 2: return glofnd_step_grad(c, q, &own, t->out.links, t->out.grad_a, t->out.grad_b, NULL);
+    default: return glofnd_step_mask(c, q, &own, t->out.links, t->out.keep);
     }
 }
 
@@ -120,8 +127,9 @@ static void refuse_batch(bed *t, const batch_case *k) {
     static const char *const name[] = {"step", "step_rows", "step_grad", "step_mask"};
     glofnd_batch q = t->b.q;
     char what[128];
+    own = (glofnd_own_rows){.size = sizeof own, .rows = q.n};
     k->spoil(t, &q);
-    for (int call = 0; call < k->calls; call++) {
+    for (int call = k->calls < 0; call < abs(k->calls); call++) {
         snprintf(what, sizeof what, "%s: %s", name[call], k->what);
         const glofnd_status got = call_with(t, call, &q);
         if (k->text && !strstr(glofnd_ctx_error(t->w.ctx), k->text))
@@ -174,32 +182,84 @@ TEST(null_arguments_are_refused) {
     run_two_calls(&t.w, q, o);
     bed_read_rows(&t, t.before);
     assert_int_equal(glofnd_step(NULL, s, q, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_step_rows(NULL, s, q, o->links, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_step_grad(NULL, q, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
-    assert_int_equal(glofnd_step_mask(NULL, q, o->links, o->keep), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_rows(NULL, s, q, NULL, o->links, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_grad(NULL, q, NULL, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_mask(NULL, q, NULL, o->links, o->keep), GLOFND_E_ARGUMENT);
     expect_refused(&t, "store", glofnd_step(c, NULL, q, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
     expect_refused(&t, "batch", glofnd_step(c, s, NULL, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
     expect_refused(&t, "grad_a", glofnd_step(c, s, q, NULL, o->grad_b, NULL), GLOFND_E_ARGUMENT);
     expect_refused(&t, "grad_b", glofnd_step(c, s, q, o->grad_a, NULL, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "rows: store", glofnd_step_rows(c, NULL, q, o->links, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "rows: batch", glofnd_step_rows(c, s, NULL, o->links, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "rows: links", glofnd_step_rows(c, s, q, NULL, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "grad: batch", glofnd_step_grad(c, NULL, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "grad: links", glofnd_step_grad(c, q, NULL, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "grad: grad_a", glofnd_step_grad(c, q, o->links, NULL, o->grad_b, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "mask: batch", glofnd_step_mask(c, NULL, o->links, o->keep), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "mask: links", glofnd_step_mask(c, q, NULL, o->keep), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "mask: keep", glofnd_step_mask(c, q, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: store", glofnd_step_rows(c, NULL, q, NULL, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: batch", glofnd_step_rows(c, s, NULL, NULL, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: links", glofnd_step_rows(c, s, q, NULL, NULL, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: batch", glofnd_step_grad(c, NULL, NULL, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: links", glofnd_step_grad(c, q, NULL, NULL, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: grad_a", glofnd_step_grad(c, q, NULL, o->links, NULL, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: batch", glofnd_step_mask(c, NULL, NULL, o->links, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: links", glofnd_step_mask(c, q, NULL, NULL, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: keep", glofnd_step_mask(c, q, NULL, o->links, NULL), GLOFND_E_ARGUMENT);
     expect_ok(c, glofnd_step(c, s, q, o->grad_a, o->grad_b, NULL)); /* stats may be NULL */
     bed_free(&t);
 }
 
-/* glofnd_step is for one rank: own rows must be all. */
-TEST(step_needs_the_whole_batch) {
+/* ---- structs of other versions: Growth in glofnd.h ---- */
+
+/* A batch without its last member is that of an older program; a longer one is taken while what is unknown in it is 0. */
+TEST(batches_of_other_versions) {
     bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
-    glofnd_batch q = t.b.q;
-    q.rows = 5;
-    expect_refused(&t, "step with rows < cols", call_with(&t, 0, &q), GLOFND_E_ARGUMENT);
+    struct {
+        glofnd_batch q;
+        int64_t newer[2];
+    } longer = {.q = t.b.q};
+    outputs *o = &t.out;
+    longer.q.want |= GLOFND_WANT_NO_UPDATE;
+    glofnd_batch shorter = longer.q;
+    expect_ok(t.w.ctx, glofnd_step(t.w.ctx, t.w.store, &longer.q, o->grad_a, o->grad_b, &o->stats));
+    const double loss = o->stats.loss;
+    shorter.size = offsetof(glofnd_batch, extra);
+    shorter.extra = (const void *)(uintptr_t)1; /* must not be read */
+    longer.q.size = sizeof longer;
+    for (int k = 0; k < 2; k++) {
+        o->stats.loss = 0.0;
+        expect_ok(t.w.ctx, glofnd_step(t.w.ctx, t.w.store, k ? &longer.q : &shorter, o->grad_a, o->grad_b, &o->stats));
+        assert_true(o->stats.loss == loss);
+    }
+    shorter.size--;
+    expect_refused(&t, "a shorter batch", call_with(&t, 0, &shorter), GLOFND_E_ARGUMENT);
+    longer.newer[1] = 1;
+    own = (glofnd_own_rows){.size = sizeof own, .rows = longer.q.n};
+    for (int call = 0; call < 4; call++) {
+        expect_refused(&t, "a member of a newer version", call_with(&t, call, &longer.q), GLOFND_E_ARGUMENT);
+        assert_non_null(strstr(glofnd_ctx_error(t.w.ctx), "newer library"));
+    }
+    bed_free(&t);
+}
+
+/* The same for the other structs that are read, and for those that are filled: what they have beyond ours becomes 0. */
+TEST(structs_of_other_versions) {
+    bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    struct {
+        glofnd_stats x;
+        int64_t newer;
+    } stats = {.x.size = sizeof stats, .newer = 7};
+    struct {
+        glofnd_store_info x;
+        int64_t newer;
+    } info = {.x.size = sizeof info, .newer = 7};
+    struct {
+        glofnd_own_rows x;
+        int64_t newer;
+    } part = {.x = {.size = sizeof part, .rows = t.b.q.n}, .newer = 7};
+    outputs *o = &t.out;
+    expect_refused(&t, "own rows of a newer version", glofnd_step_rows(t.w.ctx, t.w.store, &t.b.q, &part.x, o->links, NULL),
+                   GLOFND_E_ARGUMENT);
+    part.newer = 0;
+    expect_ok(t.w.ctx, glofnd_step_rows(t.w.ctx, t.w.store, &t.b.q, &part.x, o->links, &stats.x));
+    assert_true(stats.x.size == sizeof stats && stats.x.pairs > 0 && stats.newer == 0);
+    assert_int_equal(glofnd_store_describe(t.w.store, &info.x), GLOFND_OK);
+    assert_true(info.x.size == sizeof info && info.x.n == t.s.anchors && info.newer == 0);
+    info.x.size = sizeof info.x - 1;
+    assert_int_equal(glofnd_store_describe(t.w.store, &info.x), GLOFND_E_ARGUMENT);
     bed_free(&t);
 }
 
@@ -355,10 +415,9 @@ TEST(bad_options_are_refused) {
 /* Values that all ranks share need a sum over them; a single rank must not decide alone. */
 TEST(shared_lambda_needs_a_sum) {
     bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
-    glofnd_batch part = t.b.q;
-    part.rows = part.cols / 2;
-    expect_refused(&t, "single, rows < cols, no reduce", glofnd_step_rows(t.w.ctx, t.w.store, &part, t.out.links, NULL),
-                   GLOFND_E_ARGUMENT);
+    const glofnd_own_rows half = {.size = sizeof half, .rows = t.b.q.n / 2};
+    expect_refused(&t, "single, half of the rows, no reduce",
+                   glofnd_step_rows(t.w.ctx, t.w.store, &t.b.q, &half, t.out.links, NULL), GLOFND_E_ARGUMENT);
     expect_still_right(&t, LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     bed_free(&t);
 }
@@ -394,10 +453,10 @@ static int broken_sum(void *user, double *x, int n) {
 
 TEST(a_failing_sum_leaves_the_store) {
     bed t = bed_make(LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
-    glofnd_batch q = t.b.q;
-    q.rows = 6;
+    const glofnd_own_rows six = {.size = sizeof six, .rows = 6};
     expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, broken_sum, NULL));
-    expect_refused(&t, "step_rows with a failing sum", glofnd_step_rows(t.w.ctx, t.w.store, &q, t.out.links, NULL), ANY_ERROR);
+    expect_refused(&t, "step_rows with a failing sum", glofnd_step_rows(t.w.ctx, t.w.store, &t.b.q, &six, t.out.links, NULL),
+                   ANY_ERROR);
     expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, NULL, NULL));
     expect_still_right(&t, LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     bed_free(&t);

@@ -246,7 +246,7 @@ static void test_most_runs(void **state) {
     glofnd_store_free(t);
 }
 
-/* With batch.slot the ids of a ring are the caller's, and may exceed the store: they come back. A store of other rows does not
+/* With own.slot the ids of a ring are the caller's, and may exceed the store: they come back. A store of other rows does not
  * know whom they mean. */
 static void test_ring_of_foreign_ids(void **state) {
     fixture *f = *state;

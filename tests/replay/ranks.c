@@ -61,7 +61,7 @@ static int all_reduce(void *user, double *x, int n) {
 static void *run_rank(void *user) {
     rank_thread *s = user;
     rank *w = s->of;
-    w->status = on_device_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats);
+    w->status = on_device_step_rows(w->r.ctx, w->r.store, &w->batch, &w->own, w->links, &w->stats);
     pthread_mutex_lock(&s->at->lock);
     s->at->left++;
     pthread_cond_broadcast(&s->at->moved);
@@ -94,7 +94,8 @@ static int run_threads(reduction *at, rank_thread *threads, rank *ranks, message
 int ranks_step_rows(rank *ranks, int64_t world, message *m) {
     if (world == 1) {
         rank *w = ranks;
-        return library(&w->r, on_device_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats), "glofnd_step_rows", m);
+        return library(&w->r, on_device_step_rows(w->r.ctx, w->r.store, &w->batch, &w->own, w->links, &w->stats),
+                       "glofnd_step_rows", m);
     }
     reduction at = {.world = world, .x = grab((size_t)world, sizeof(double *)), .n = grab((size_t)world, sizeof(int))};
     rank_thread *threads = grab((size_t)world, sizeof *threads);

@@ -6,8 +6,9 @@
 
 typedef struct rank {
     replica r;
-    glofnd_batch batch; /* own rows of the global batch */
-    gf_link *links;     /* [rows][2], part of the array of all ranks */
+    glofnd_batch batch; /* of all ranks */
+    glofnd_own_rows own;
+    gf_link *links; /* [rows][2], part of the array of all ranks */
     glofnd_stats stats;
     float *grad[2];       /* [rows][dim] */
     uint8_t *keep;        /* as glofnd_step_mask writes it */

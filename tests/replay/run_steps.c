@@ -71,14 +71,13 @@ static int open_rank(run *x, int64_t k, message *m) {
     w->keep = grab(masks, 1);
     for (int v = 0; v < 2; v++) w->grad[v] = grab((size_t)(rows * s->dim), sizeof(float));
     w->batch = (glofnd_batch){.size = sizeof w->batch,
-                              .rows = rows,
-                              .cols = s->batch,
-                              .row0 = rows * k,
+                              .n = s->batch,
                               .dim = s->dim,
                               .a = x->embedding[0],
                               .b = x->embedding[1],
                               .id = x->ids,
                               .label = x->label ? x->labels : NULL};
+    w->own = (glofnd_own_rows){.size = sizeof w->own, .first = rows * k, .rows = rows};
     if (outputs_wants(x->o, "log_precision") || outputs_wants(x->o, "log_recall")) w->batch.want |= GLOFND_WANT_QUALITY;
     if (outputs_wants(x->o, "log_lda_quantile")) w->batch.want |= GLOFND_WANT_QUANTILE;
     PASS(replica_create(&w->r, s, m));
@@ -177,9 +176,9 @@ static int run_ranks(run *x, message *m) {
     for (int64_t k = 0; k < x->s.world; k++) {
         rank *w = &x->ranks[k];
         glofnd_ctx *ctx = w->r.ctx;
-        glofnd_status status = on_device_step_grad(ctx, &w->batch, x->links, w->grad[0], w->grad[1], &w->stats);
+        glofnd_status status = on_device_step_grad(ctx, &w->batch, &w->own, x->links, w->grad[0], w->grad[1], &w->stats);
         PASS(library(&w->r, status, "glofnd_step_grad", m));
-        status = on_device_step_mask(ctx, &w->batch, x->links, w->keep);
+        status = on_device_step_mask(ctx, &w->batch, &w->own, x->links, w->keep);
         PASS(library(&w->r, status, "glofnd_step_mask", m));
     }
     return REPLAY_OK;
@@ -187,10 +186,11 @@ static int run_ranks(run *x, message *m) {
 
 static int exchange_rows(run *x, message *m) {
     for (int64_t from = 0; from < x->s.world; from++) {
-        const glofnd_batch *q = &x->ranks[from].batch;
+        const int64_t *id = x->ranks[from].batch.id;
+        const glofnd_own_rows *own = &x->ranks[from].own;
         for (int64_t to = 0; to < x->s.world; to++) {
             if (to == from) continue;
-            PASS(state_copy(&x->ranks[from].r, &x->ranks[to].r, &x->s, q->id + q->row0, q->rows, m));
+            PASS(state_copy(&x->ranks[from].r, &x->ranks[to].r, &x->s, id + own->first, own->rows, m));
         }
     }
     return REPLAY_OK;
@@ -242,7 +242,7 @@ static void offer_masks(const run *x, const rank *w, int64_t first) {
     static const char *const count[2][2] = {{"num_neg_ab_aa", "num_neg_ba_bb"}, {"num_neg_im", "num_neg_tt"}};
     const int kind = x->s.modalities - 1;
     for (int v = 0; v < 2; v++) {
-        for (int64_t i = 0; i < w->batch.rows; i++) {
+        for (int64_t i = 0; i < w->own.rows; i++) {
             const int64_t kept = w->links[2 * i + v].kept;
             outputs_whole(x->o, count[kind][v], first + i, &kept, 1);
             if (!outputs_wants(x->o, mask[kind][v])) continue;
@@ -255,7 +255,7 @@ static void offer_masks(const run *x, const rank *w, int64_t first) {
 static void offer_rank(const run *x, int64_t t, int64_t k) {
     static const char *const grad[2][2] = {{"grad_h1", "grad_h2"}, {"grad_im", "grad_tt"}};
     const rank *w = &x->ranks[k];
-    const int64_t at = t * x->s.world + k, rows = w->batch.rows, size = rows * x->s.dim;
+    const int64_t at = t * x->s.world + k, rows = w->own.rows, size = rows * x->s.dim;
     outputs_one(x->o, "loss", at, w->stats.loss);
     for (int v = 0; v < 2; v++) outputs_float(x->o, grad[x->s.modalities - 1][v], at * size, w->grad[v], size);
     offer_masks(x, w, at * rows);

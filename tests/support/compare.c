@@ -61,6 +61,7 @@ void runner_free(runner *w) {
 outputs outputs_make(const scene *s) {
     const int64_t flat = s->batch * s->dim;
     return (outputs){.stats = {.size = sizeof(glofnd_stats)},
+                     .counters = {.size = sizeof(glofnd_counters)},
                      .batch = s->batch,
                      .dim = s->dim,
                      .grad_a = array(flat, sizeof(float)),
@@ -81,29 +82,37 @@ void outputs_free(outputs *out) {
 void run_step(runner *w, const glofnd_batch *q, outputs *out) {
     const glofnd_batch grouped = on_device_grouped(w->ctx, q, out->group);
     expect_ok(w->ctx, on_device_step(w->ctx, w->store, &grouped, out->grad_a, out->grad_b, &out->stats));
+    expect_ok(w->ctx, glofnd_ctx_counters(w->ctx, &out->counters));
 }
 
-glofnd_batch batch_with_bank(const runner *w, const glofnd_batch *q, uint16_t *rows[2]) {
+glofnd_batch batch_with_bank(const runner *w, const glofnd_batch *q, glofnd_batch_extra *extra) {
     glofnd_batch full = *q;
-    rows[0] = rows[1] = NULL;
+    uint16_t *rows[2] = {NULL, NULL};
     for (int side = 0; w->store && side < w->store->spec.modalities && w->store->spec.bank_dim; side++) {
-        rows[side] = calloc((size_t)(q->cols * q->dim), sizeof(uint16_t));
+        rows[side] = calloc((size_t)(q->n * q->dim), sizeof(uint16_t));
         if (!rows[side]) abort();
-        expect_ok(w->ctx, glofnd_bank_get(w->ctx, w->store, side, q->id, q->cols, rows[side]));
+        expect_ok(w->ctx, glofnd_bank_get(w->ctx, w->store, side, q->id, q->n, rows[side]));
     }
-    full.bank_a = rows[0], full.bank_b = rows[1];
+    *extra = q->extra ? *q->extra : (glofnd_batch_extra){.size = sizeof *extra};
+    extra->bank_a = rows[0], extra->bank_b = rows[1];
+    full.extra = extra;
     return full;
 }
 
+void bank_free(glofnd_batch_extra *extra) {
+    free((void *)(uintptr_t)extra->bank_a);
+    free((void *)(uintptr_t)extra->bank_b);
+}
+
 void run_two_calls(runner *w, const glofnd_batch *batch, outputs *out) {
-    uint16_t *bank[2];
-    const glofnd_batch full = batch_with_bank(w, batch, bank), grouped = on_device_grouped(w->ctx, &full, out->group),
+    glofnd_batch_extra extra;
+    const glofnd_batch full = batch_with_bank(w, batch, &extra), grouped = on_device_grouped(w->ctx, &full, out->group),
                        *q = &grouped;
-    expect_ok(w->ctx, on_device_step_rows(w->ctx, w->store, q, out->links, &out->stats));
-    expect_ok(w->ctx, on_device_step_mask(w->ctx, q, out->links, out->keep));
-    expect_ok(w->ctx, on_device_step_grad(w->ctx, q, out->links, out->grad_a, out->grad_b, &out->stats));
-    free(bank[0]);
-    free(bank[1]);
+    expect_ok(w->ctx, on_device_step_rows(w->ctx, w->store, q, NULL, out->links, &out->stats));
+    expect_ok(w->ctx, on_device_step_mask(w->ctx, q, NULL, out->links, out->keep));
+    expect_ok(w->ctx, on_device_step_grad(w->ctx, q, NULL, out->links, out->grad_a, out->grad_b, &out->stats));
+    expect_ok(w->ctx, glofnd_ctx_counters(w->ctx, &out->counters));
+    bank_free(&extra);
 }
 
 /* ---- how close ---- */

@@ -32,6 +32,7 @@ typedef struct outputs { /* of one step */
     gf_link *links;         /* [B][2] */
     uint8_t *keep;          /* as glofnd_step_mask */
     glofnd_stats stats;
+    glofnd_counters counters;
 } outputs;
 
 runner runner_make(const scene *s);
@@ -42,8 +43,9 @@ void outputs_free(outputs *out);
 void run_step(runner *w, const glofnd_batch *q, outputs *out);      /* glofnd_step; links and keep are not touched */
 void run_two_calls(runner *w, const glofnd_batch *q, outputs *out); /* rows, mask, grad */
 
-/* Similarity BANK: the batch with the averages of its samples, in `rows`, to be freed; else the batch as it is. */
-glofnd_batch batch_with_bank(const runner *w, const glofnd_batch *q, uint16_t *rows[2]);
+/* Similarity BANK: the batch with the averages of its samples, in `extra`, for bank_free(); else the batch as it is. */
+glofnd_batch batch_with_bank(const runner *w, const glofnd_batch *q, glofnd_batch_extra *extra);
+void bank_free(glofnd_batch_extra *extra);
 
 double weight_error(const ref_step *r);   /* relative error allowed for a weight, see above */
 double gradient_scale(const ref_step *r); /* largest gradient before the projection */

@@ -19,6 +19,7 @@
 typedef struct on_device_copies {
     void *taken[16];
     int count;
+    glofnd_batch_extra *extra; /* of a batch whose arrays were copied */
 } on_device_copies;
 
 /* Out of a pool that keeps what it has: else memory is taken and released several times a step, and each time all work on the
@@ -49,6 +50,8 @@ static inline void on_device_fetch(void *host, const void *device, size_t bytes)
 static inline void on_device_drop(on_device_copies *x) {
     if (x->count > 0) cudaDeviceSynchronize(); /* a different stream may still use them */
     for (int i = 0; i < x->count; i++) cudaFreeAsync(x->taken[i], 0);
+    free(x->extra);
+    x->extra = NULL;
 }
 
 #define ON_DEVICE_COPY(x, q, field, bytes) \
@@ -57,23 +60,28 @@ static inline void on_device_drop(on_device_copies *x) {
 /* supports: support vectors per sample. */
 static inline glofnd_batch on_device_supported(on_device_copies *x, const glofnd_batch *q, int supports) {
     glofnd_batch d = *q;
-    const int64_t rows = q->cols * q->dim * (int64_t)sizeof(float);
+    const int64_t rows = q->n * q->dim * (int64_t)sizeof(float);
     ON_DEVICE_COPY(x, &d, a, rows);
     ON_DEVICE_COPY(x, &d, b, rows);
-    ON_DEVICE_COPY(x, &d, support_a, rows * (supports > 1 ? supports : 1));
-    ON_DEVICE_COPY(x, &d, support_b, rows * (supports > 1 ? supports : 1));
-    ON_DEVICE_COPY(x, &d, bank_a, rows / 2);
-    ON_DEVICE_COPY(x, &d, bank_b, rows / 2);
-    ON_DEVICE_COPY(x, &d, id, q->cols * (int64_t)sizeof *q->id);
-    ON_DEVICE_COPY(x, &d, label, q->cols * (int64_t)sizeof *q->label);
-    ON_DEVICE_COPY(x, &d, group, q->cols * (int64_t)sizeof *q->group);
+    if (q->extra) {
+        d.extra = x->extra = malloc(sizeof *x->extra);
+        if (!x->extra) abort();
+        *x->extra = *q->extra;
+        ON_DEVICE_COPY(x, x->extra, support_a, rows * (supports > 1 ? supports : 1));
+        ON_DEVICE_COPY(x, x->extra, support_b, rows * (supports > 1 ? supports : 1));
+        ON_DEVICE_COPY(x, x->extra, bank_a, rows / 2);
+        ON_DEVICE_COPY(x, x->extra, bank_b, rows / 2);
+    }
+    ON_DEVICE_COPY(x, &d, id, q->n * (int64_t)sizeof *q->id);
+    ON_DEVICE_COPY(x, &d, label, q->n * (int64_t)sizeof *q->label);
+    ON_DEVICE_COPY(x, &d, group, q->n * (int64_t)sizeof *q->group);
     return d;
 }
 
 static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_batch *q) { return on_device_supported(x, q, 1); }
 #endif
 
-/* The batch as a step takes it: detector COMPONENTS needs groups, made of the batch in `group` [cols]. */
+/* The batch as a step takes it: detector COMPONENTS needs groups, made of the batch in `group` [n]. */
 static inline glofnd_batch on_device_grouped(glofnd_ctx *c, const glofnd_batch *q, int32_t *group) {
     glofnd_batch grouped = *q;
     if (c->o.detector != GLOFND_DETECT_COMPONENTS) return grouped;
@@ -81,17 +89,17 @@ static inline glofnd_batch on_device_grouped(glofnd_ctx *c, const glofnd_batch *
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
-        const size_t bytes = sizeof *group * (size_t)q->cols;
+        const size_t bytes = sizeof *group * (size_t)q->n;
         const glofnd_batch d = on_device_batch(&x, q);
         int32_t *there = on_device_take(&x, NULL, bytes);
-        if (gf_batch_components(c, &d, there) != GLOFND_OK) abort();
+        if (gf_batch_components(c, &d, NULL, there) != GLOFND_OK) abort();
         if (cudaDeviceSynchronize() != cudaSuccess) abort();
         on_device_fetch(group, there, bytes);
         on_device_drop(&x);
         return grouped;
     }
 #endif
-    if (gf_batch_components(c, q, group) != GLOFND_OK) abort();
+    if (gf_batch_components(c, q, NULL, group) != GLOFND_OK) abort();
     return grouped;
 }
 
@@ -100,7 +108,7 @@ static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
-        const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
+        const size_t bytes = sizeof(float) * (size_t)(q->n * q->dim);
         const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
         float *da = on_device_take(&x, NULL, bytes), *db = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step(c, s, &d, da, db, stats);
@@ -113,57 +121,59 @@ static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const
     return glofnd_step(c, s, q, grad_a, grad_b, stats);
 }
 
-static inline glofnd_status on_device_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, gf_link *links,
-                                                glofnd_stats *stats) {
+/* own: NULL, all rows */
+static inline glofnd_status on_device_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, const glofnd_own_rows *own,
+                                                gf_link *links, glofnd_stats *stats) {
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
-        const size_t bytes = 2 * sizeof *links * (size_t)q->rows;
+        const size_t bytes = 2 * sizeof *links * (size_t)(own ? own->rows : q->n);
         const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
         gf_link *device_links = on_device_take(&x, NULL, bytes);
-        const glofnd_status status = glofnd_step_rows(c, s, &d, device_links, stats);
+        const glofnd_status status = glofnd_step_rows(c, s, &d, own, device_links, stats);
         on_device_fetch(links, device_links, bytes);
         on_device_drop(&x);
         return status;
     }
 #endif
-    return glofnd_step_rows(c, s, q, links, stats);
+    return glofnd_step_rows(c, s, q, own, links, stats);
 }
 
-static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, float *grad_a,
-                                                float *grad_b, glofnd_stats *stats) {
+static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_own_rows *own,
+                                                const gf_link *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
-        const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
+        const size_t bytes = sizeof(float) * (size_t)((own ? own->rows : q->n) * q->dim);
         const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
-        const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
+        const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->n);
         float *da = on_device_take(&x, NULL, bytes), *db = on_device_take(&x, NULL, bytes);
-        const glofnd_status status = glofnd_step_grad(c, &d, device_links, da, db, stats);
+        const glofnd_status status = glofnd_step_grad(c, &d, own, device_links, da, db, stats);
         on_device_fetch(grad_a, da, bytes);
         on_device_fetch(grad_b, db, bytes);
         on_device_drop(&x);
         return status;
     }
 #endif
-    return glofnd_step_grad(c, q, links, grad_a, grad_b, stats);
+    return glofnd_step_grad(c, q, own, links, grad_a, grad_b, stats);
 }
 
-static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep) {
+static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_own_rows *own,
+                                                const gf_link *links, uint8_t *keep) {
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
-        const size_t bytes = (size_t)(q->rows * q->cols) * (gf_sides(&c->o) == 1 ? 4 : 2);
+        const size_t bytes = (size_t)((own ? own->rows : q->n) * q->n) * (gf_sides(&c->o) == 1 ? 4 : 2);
         const glofnd_batch d = on_device_supported(&x, q, c->o.fnc_support);
-        const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
+        const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->n);
         uint8_t *device_keep = on_device_take(&x, NULL, bytes);
-        const glofnd_status status = glofnd_step_mask(c, &d, device_links, device_keep);
+        const glofnd_status status = glofnd_step_mask(c, &d, own, device_links, device_keep);
         on_device_fetch(keep, device_keep, bytes);
         on_device_drop(&x);
         return status;
     }
 #endif
-    return glofnd_step_mask(c, q, links, keep);
+    return glofnd_step_mask(c, q, own, links, keep);
 }
 
 /* GLOFND_TEST_DEVICE runs tests made for the CPU on a GPU: in exact arithmetic, to the same tolerances. */

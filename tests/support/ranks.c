@@ -38,15 +38,18 @@ static int sum_over_ranks(void *user, double *x, int n) {
 static void *worker_main(void *arg) {
     rank_worker *me = arg;
     outputs *out = me->set->out;
-    const int64_t first = me->q.row0, flat = first * me->q.dim, pairs = out->batch * (me->set->sides == 1 ? 4 : 2);
-    int32_t *group = calloc((size_t)me->q.cols, sizeof *group);
+    const int64_t first = me->own.first, flat = first * me->q.dim, pairs = out->batch * (me->set->sides == 1 ? 4 : 2);
+    int32_t *group = calloc((size_t)me->q.n, sizeof *group);
     if (!group) abort();
     me->q = on_device_grouped(me->w.ctx, &me->q, group);
-    me->status = on_device_step_rows(me->w.ctx, me->w.store, &me->q, out->links + 2 * first, &me->stats);
+    me->status = on_device_step_rows(me->w.ctx, me->w.store, &me->q, &me->own, out->links + 2 * first, &me->stats);
     pthread_barrier_wait(&me->set->barrier);
-    if (me->status == GLOFND_OK) me->status = on_device_step_mask(me->w.ctx, &me->q, out->links, out->keep + first * pairs);
     if (me->status == GLOFND_OK)
-        me->status = on_device_step_grad(me->w.ctx, &me->q, out->links, out->grad_a + flat, out->grad_b + flat, &me->stats);
+        me->status = on_device_step_mask(me->w.ctx, &me->q, &me->own, out->links, out->keep + first * pairs);
+    if (me->status == GLOFND_OK)
+        me->status =
+            on_device_step_grad(me->w.ctx, &me->q, &me->own, out->links, out->grad_a + flat, out->grad_b + flat, &me->stats);
+    if (me->status == GLOFND_OK) me->status = glofnd_ctx_counters(me->w.ctx, &me->counters);
     free(group);
     return NULL;
 }
@@ -55,7 +58,10 @@ rank_set rank_set_make(const scene *s, int ranks) {
     rank_set t = {.ranks = ranks, .anchors = s->anchors, .sides = scene_two_views(s) ? 1 : 2};
     assert_true(ranks <= MAX_RANKS);
     for (int k = 0; k < ranks; k++)
-        t.rank[k] = (rank_worker){.index = k, .w = runner_make(s), .stats = {.size = sizeof(glofnd_stats)}};
+        t.rank[k] = (rank_worker){.index = k,
+                                  .w = runner_make(s),
+                                  .stats = {.size = sizeof(glofnd_stats)},
+                                  .counters = {.size = sizeof(glofnd_counters)}};
     return t;
 }
 
@@ -64,7 +70,7 @@ void rank_set_free(rank_set *t) {
 }
 
 static void exchange_bank(const rank_set *t, const rank_worker *owner, int side) {
-    const int64_t *id = owner->q.id + owner->q.row0, n = owner->q.rows, dim = owner->w.store->spec.bank_dim;
+    const int64_t *id = owner->q.id + owner->own.first, n = owner->own.rows, dim = owner->w.store->spec.bank_dim;
     if (dim == 0) return;
     uint16_t *rows = calloc((size_t)(n * dim), sizeof *rows);
     if (!rows) abort();
@@ -83,7 +89,7 @@ static void exchange_rows(rank_set *t) {
         for (int side = 0; side < t->sides; side++) {
             exchange_bank(t, owner, side);
             glofnd_anchor rows[ROWS_MAX];
-            const int64_t *id = owner->q.id + owner->q.row0, n = owner->q.rows;
+            const int64_t *id = owner->q.id + owner->own.first, n = owner->own.rows;
             if (n > ROWS_MAX) abort();
             expect_ok(owner->w.ctx, glofnd_anchors_get(owner->w.ctx, owner->w.store, side, id, n, rows));
             for (int other = 0; other < t->ranks; other++) {
@@ -96,16 +102,17 @@ static void exchange_rows(rank_set *t) {
 
 void rank_set_step(rank_set *t, const glofnd_batch *batch, outputs *out) {
     pthread_t thread[MAX_RANKS];
-    uint16_t *bank[2]; /* every store holds all anchors */
-    const glofnd_batch full = batch_with_bank(&t->rank[0].w, batch, bank), *q = &full;
+    glofnd_batch_extra extra; /* every store holds all anchors */
+    const glofnd_batch full = batch_with_bank(&t->rank[0].w, batch, &extra), *q = &full;
     t->out = out;
     pthread_barrier_init(&t->barrier, NULL, (unsigned)t->ranks);
     for (int k = 0; k < t->ranks; k++) {
         rank_worker *me = &t->rank[k];
         me->set = t;
         me->q = *q;
-        me->q.row0 = q->cols * k / t->ranks;
-        me->q.rows = q->cols * (k + 1) / t->ranks - me->q.row0;
+        me->own.size = sizeof me->own;
+        me->own.first = q->n * k / t->ranks;
+        me->own.rows = q->n * (k + 1) / t->ranks - me->own.first;
         expect_ok(me->w.ctx, glofnd_ctx_reduce(me->w.ctx, t->ranks > 1 ? sum_over_ranks : NULL, me));
         if (pthread_create(&thread[k], NULL, worker_main, me) != 0) abort();
     }
@@ -113,8 +120,7 @@ void rank_set_step(rank_set *t, const glofnd_batch *batch, outputs *out) {
     pthread_barrier_destroy(&t->barrier);
     for (int k = 0; k < t->ranks; k++) expect_status_ok(t->rank[k].status, t->rank[k].w.ctx, "a rank's step");
     exchange_rows(t);
-    free(bank[0]);
-    free(bank[1]);
+    bank_free(&extra);
 }
 
 /* ---- comparing ---- */
@@ -129,8 +135,8 @@ static void expect_rank_stats(const scene *s, int step, const rank_set *t, const
         rescued += x->rescued;
         same += x->same;
         hits += x->hits;
-        kept += x->kept_share * (double)t->rank[k].q.rows / (double)r->batch;
-        neighbours += x->neighbours * (double)t->rank[k].q.rows / (double)r->batch;
+        kept += x->kept_share * (double)t->rank[k].own.rows / (double)r->batch;
+        neighbours += t->rank[k].counters.neighbours * (double)t->rank[k].own.rows / (double)r->batch;
     }
     expect_equal(s->name, step, "pairs over ranks", pairs, single->stats.pairs);
     expect_equal(s->name, step, "flagged over ranks", flagged, single->stats.flagged);
@@ -144,12 +150,12 @@ static void expect_rank_stats(const scene *s, int step, const rank_set *t, const
 /* Per rank: what the rank must report, and the factor of its gradient. Their sum is the batch's loss but for compat OFFICIAL. */
 static void expect_rank(const scene *s, int step, const rank_worker *me, const outputs *many, const outputs *single,
                         const ref_step *r) {
-    const ref_rank want = ref_rank_of(&s->o, &me->q, r);
+    const ref_rank want = ref_rank_of(&s->o, &me->q, &me->own, r);
     const double relative = weight_error(r), k = 1 / r->tau[0], scale_error = relative * fmax(1, fabs(want.grad_scale));
     expect_near(s->name, step, "loss of a rank", me->stats.loss, want.loss, relative * fmax(1, fabs(want.loss)));
     expect_near(s->name, step, "grad_scale of a rank", me->stats.grad_scale, want.grad_scale, scale_error);
     expect_near(s->name, step, "grad_tau of a rank", me->stats.grad_tau, want.grad_tau, k * k * scale_error);
-    for (int64_t j = me->q.row0 * r->dim; j < (me->q.row0 + me->q.rows) * r->dim; j++) {
+    for (int64_t j = me->own.first * r->dim; j < (me->own.first + me->own.rows) * r->dim; j++) {
         const double allowed = relative * gradient_scale(r) * want.grad_factor;
         expect_near(s->name, step, "grad_a of a rank", many->grad_a[j], want.grad_factor * single->grad_a[j], allowed);
         expect_near(s->name, step, "grad_b of a rank", many->grad_b[j], want.grad_factor * single->grad_b[j], allowed);

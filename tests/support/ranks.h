@@ -17,7 +17,9 @@ typedef struct rank_worker {
     struct rank_set *set;
     int index;
     runner w;
-    glofnd_batch q; /* the batch, with this rank's row0 and rows */
+    glofnd_batch q; /* the whole batch */
+    glofnd_own_rows own;
+    glofnd_counters counters;
     glofnd_stats stats;
     glofnd_status status;
 } rank_worker;

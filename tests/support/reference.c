@@ -58,13 +58,13 @@ void ref_store_free(ref_store *s) {
 }
 
 static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch *q) {
-    const int64_t rows = 2 * q->cols, square = rows * rows, flat = rows * q->dim;
+    const int64_t rows = 2 * q->n, square = rows * rows, flat = rows * q->dim;
     const int two_views = o->pairing == GLOFND_PAIRING_VIEWS;
-    *r = (ref_step){.batch = q->cols,
+    *r = (ref_step){.batch = q->n,
                     .rows = rows,
                     .dim = q->dim,
                     .two_views = two_views,
-                    .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1,
+                    .negatives = two_views ? 2 * (q->n - 1) : q->n - 1,
                     .copies = two_views && o->similarity == GLOFND_SIMILARITY_BANK ? 2 : 1,
                     .margin = INFINITY};
     double **const square_arrays[] = {&r->sim, &r->judged, &r->dsim};
@@ -192,7 +192,9 @@ static void note_margin(ref_step *r, double value, double threshold) {
 /* FNC TOPK: exactly ceil(alpha n) of the row, the best scores, ties to the smaller column. */
 static void flag_top(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row) {
     const int64_t top = (int64_t)ceil(o->alpha * (double)r->negatives), d = r->dim;
-    const float *support = r->two_views || row % 2 == 0 ? q->support_a : q->support_b;
+    static const glofnd_batch_extra none;
+    const glofnd_batch_extra *extra = q->extra ? q->extra : &none;
+    const float *support = r->two_views || row % 2 == 0 ? extra->support_a : extra->support_b;
     double *score = zeros(r->rows, sizeof(double));
     for (int64_t col = 0; col < r->rows; col++) {
         score[col] = r->sim[row * r->rows + col];

@@ -60,7 +60,7 @@ void ref_store_init(ref_store *s, const gf_store_spec *spec);
 void ref_store_copy(ref_store *to, const ref_store *from);
 void ref_store_free(ref_store *s);
 
-/* One step of the whole batch (row0 and rows of q are ignored). h: [2B][d] in double instead of q->a, q->b; or NULL. */
+/* One step of the whole batch. h: [2B][d] in double instead of q->a, q->b; or NULL. */
 void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const double *h, ref_step *r);
 void ref_step_free(ref_step *r);
 
@@ -68,7 +68,7 @@ void ref_step_free(ref_step *r);
 typedef struct ref_rank {
     double loss, grad_tau, grad_scale, grad_factor;
 } ref_rank;
-ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const ref_step *r);
+ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const glofnd_own_rows *own, const ref_step *r);
 
 /* Values to differentiate numerically, at embeddings h and temperatures tau[2B], with the flags found in step r.
  * ref_objective: the paper's objective, u = ghat as with gamma = 1. ref_surrogate: u constant as in r; its derivative is

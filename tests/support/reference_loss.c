@@ -70,7 +70,7 @@ static void row_mean(const glofnd_options *o, ref_step *r, int64_t row) {
 }
 
 static int batch_has_u(const ref_store *s, const glofnd_batch *q) {
-    for (int64_t i = 0; i < q->cols; i++)
+    for (int64_t i = 0; i < q->n; i++)
         if (s->row[0][q->id[i]].log_u > -INFINITY) return 1;
     return 0;
 }
@@ -228,11 +228,12 @@ void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_
 /* ---- several ranks ---- */
 
 /* Part (2) of a rank's loss in the authors' code: all anchors, but only the rank's columns as negatives, divisor c b/B. */
-static void local_columns(const glofnd_options *o, const glofnd_batch *q, const ref_step *r, double *ratio, double *dk) {
-    const double share = (double)q->rows / (double)q->cols;
+static void local_columns(const glofnd_options *o, const glofnd_batch *q, const glofnd_own_rows *own, const ref_step *r,
+                          double *ratio, double *dk) {
+    const double share = (double)own->rows / (double)q->n;
     *ratio = *dk = 0;
     for (int64_t row = 0; row < r->rows; row++) {
-        for (int64_t j = q->row0; j < q->row0 + q->rows; j++) {
+        for (int64_t j = own->first; j < own->first + own->rows; j++) {
             const int64_t col = 2 * j + 1 - row % 2;
             const double w = weight(o, r, row, col), gap = r->sim[row * r->rows + col] - r->align[row];
             if (w == 0) continue;
@@ -243,11 +244,11 @@ static void local_columns(const glofnd_options *o, const glofnd_batch *q, const 
     }
 }
 
-static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, const ref_step *r) {
-    const double b = (double)q->rows, tau = r->tau[0], k = 1 / tau;
+static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, const glofnd_own_rows *own, const ref_step *r) {
+    const double b = (double)own->rows, tau = r->tau[0], k = 1 / tau;
     double ratio1 = 0, dk1 = 0, ratio2, dk2, tail = 0;
-    local_columns(o, q, r, &ratio2, &dk2);
-    for (int64_t row = 2 * q->row0; row < 2 * (q->row0 + q->rows); row++) {
+    local_columns(o, q, own, r, &ratio2, &dk2);
+    for (int64_t row = 2 * own->first; row < 2 * (own->first + own->rows); row++) {
         ratio1 += r->row_ratio[row] / b;
         tail += (o->rho + log(r->u[row] + LOSS_EPS)) / (2 * b);
         for (int64_t col = 0; col < r->rows; col++) {
@@ -262,14 +263,14 @@ static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, co
         out.grad_scale = tau * out.grad_scale - tau * tau * tail;
     }
     out.grad_tau = -k * k * out.grad_scale;
-    out.grad_factor = 0.5 * (double)q->cols / b; /* all roles of own features, each with 1/2 and 1/b */
+    out.grad_factor = 0.5 * (double)q->n / b; /* all roles of own features, each with 1/2 and 1/b */
     return out;
 }
 
-ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const ref_step *r) {
-    if (ref_official_pairs(o) && losses_of(o) != LOSS_ISOGCLR && q->rows < q->cols) return official_rank(o, q, r);
+ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const glofnd_own_rows *own, const ref_step *r) {
+    if (ref_official_pairs(o) && losses_of(o) != LOSS_ISOGCLR && own->rows < q->n) return official_rank(o, q, own, r);
     ref_rank out = {.grad_factor = 1};
-    for (int64_t row = 2 * q->row0; row < 2 * (q->row0 + q->rows); row++) {
+    for (int64_t row = 2 * own->first; row < 2 * (own->first + own->rows); row++) {
         out.loss += r->row_loss[row];
         if (has_shared_tau_gradient(o)) out.grad_tau += r->row_dtau[row];
     }

@@ -99,7 +99,8 @@ static void draw_support(const scene *s, rng *g, scene_batch *out, int64_t i) {
 
 void scene_draw(const scene *s, int step, scene_batch *out) {
     const int64_t flat = s->batch * s->dim;
-    *out = (scene_batch){.a = array(flat, sizeof(float)),
+    *out = (scene_batch){.extra = array(1, sizeof(glofnd_batch_extra)),
+                         .a = array(flat, sizeof(float)),
                          .b = array(flat, sizeof(float)),
                          .support_a = array(flat, sizeof(float)),
                          .support_b = array(flat, sizeof(float)),
@@ -117,8 +118,8 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
         out->group[i] = id % 2 ? -1 : (int32_t)(id % 5);
     }
     out->q = (glofnd_batch){.size = sizeof(glofnd_batch),
-                            .rows = s->batch,
-                            .cols = s->batch,
+                            .n = s->batch,
+                            .extra = out->extra,
                             .dim = s->dim,
                             .a = out->a,
                             .b = out->b,
@@ -127,13 +128,15 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
     if (s->with_labels) out->q.label = out->label;
     if (s->with_labels) out->q.want = GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE;
     if (s->with_groups) out->q.group = out->group;
-    if (s->with_support) out->q.support_a = out->support_a;
-    if (s->with_support && !scene_two_views(s)) out->q.support_b = out->support_b;
+    out->extra->size = sizeof *out->extra;
+    if (s->with_support) out->extra->support_a = out->support_a;
+    if (s->with_support && !scene_two_views(s)) out->extra->support_b = out->support_b;
 }
 
 void scene_batch_free(scene_batch *b) {
     free(b->a);
     free(b->b);
+    free(b->extra);
     free(b->support_a);
     free(b->support_b);
     free(b->id);

@@ -24,6 +24,7 @@ typedef struct scene {
 
 typedef struct scene_batch {
     glofnd_batch q;
+    glofnd_batch_extra *extra; /* of q */
     float *a, *b, *support_a, *support_b;
     int64_t *id;
     int32_t *label, *group;

@@ -64,7 +64,7 @@ static void *support_of(glofnd_dtype type, float *x, int64_t n) {
 }
 
 typed_batch typed_make(scene_batch *b, glofnd_dtype dtype, glofnd_dtype grad_dtype, int kind) {
-    const int64_t rows = b->q.rows, dim = b->q.dim, flat = rows * dim;
+    const int64_t rows = b->q.n, dim = b->q.dim, flat = rows * dim;
     const layout l = layout_of(kind, rows, dim);
     typed_batch t = {.q = b->q, .plain = b->q, .memory = filled((size_t)l.numbers * gf_dtype_bytes(dtype))};
     round_rows(dtype, b->a, flat);
@@ -77,8 +77,11 @@ typed_batch typed_make(scene_batch *b, glofnd_dtype dtype, glofnd_dtype grad_dty
         t.q.a_stride = t.q.grad_a_stride = l.a_stride;
         t.q.b_stride = t.q.grad_b_stride = l.b_stride;
     }
-    if (b->q.support_a) t.q.support_a = support_of(dtype, b->support_a, flat);
-    if (b->q.support_b) t.q.support_b = support_of(dtype, b->support_b, flat);
+    t.q.extra = t.extra = malloc(sizeof *t.extra);
+    if (!t.extra) abort();
+    *t.extra = *b->extra;
+    if (b->extra->support_a) t.extra->support_a = support_of(dtype, b->support_a, flat);
+    if (b->extra->support_b) t.extra->support_b = support_of(dtype, b->support_b, flat);
     t.gradient_bytes = (size_t)l.numbers * gf_dtype_bytes(grad_dtype);
     t.gradients = filled(t.gradient_bytes);
     t.grad_a = place(t.gradients, l.a, grad_dtype), t.grad_b = place(t.gradients, l.b, grad_dtype);
@@ -86,8 +89,10 @@ typed_batch typed_make(scene_batch *b, glofnd_dtype dtype, glofnd_dtype grad_dty
 }
 
 void typed_free(typed_batch *t) {
-    if (t->q.support_a != t->plain.support_a) free((void *)(uintptr_t)t->q.support_a);
-    if (t->q.support_b != t->plain.support_b) free((void *)(uintptr_t)t->q.support_b);
+    const glofnd_batch_extra *plain = t->plain.extra;
+    if (t->extra->support_a != plain->support_a) free((void *)(uintptr_t)t->extra->support_a);
+    if (t->extra->support_b != plain->support_b) free((void *)(uintptr_t)t->extra->support_b);
+    free(t->extra);
     free(t->memory);
     free(t->gradients);
 }
@@ -105,8 +110,7 @@ int typed_gaps_are_clear(const typed_batch *t) {
     if (!copy) abort();
     memcpy(copy, t->gradients, t->gradient_bytes);
     for (int view = 0; view < 2; view++)
-        for (int64_t i = 0; i < t->q.rows; i++)
-            memset(copy + (gradient_row(t, view, i) - (const char *)t->gradients), PATTERN, row);
+        for (int64_t i = 0; i < t->q.n; i++) memset(copy + (gradient_row(t, view, i) - (const char *)t->gradients), PATTERN, row);
     int clear = 1;
     for (size_t i = 0; i < t->gradient_bytes; i++) clear &= copy[i] == PATTERN;
     free(copy);

@@ -5,10 +5,11 @@
 #include "scene.h"
 
 typedef struct typed_batch {
-    glofnd_batch q;     /* in the type, at the strides */
-    glofnd_batch plain; /* float32 without padding: the same numbers */
-    void *memory;       /* of q's embeddings */
-    void *gradients;    /* [rows][...] of q's type and strides */
+    glofnd_batch q;            /* in the type, at the strides */
+    glofnd_batch plain;        /* float32 without padding: the same numbers */
+    glofnd_batch_extra *extra; /* of q */
+    void *memory;              /* of q's embeddings */
+    void *gradients;           /* [rows][...] of q's type and strides */
     size_t gradient_bytes;
     void *grad_a, *grad_b; /* in `gradients` */
 } typed_batch;

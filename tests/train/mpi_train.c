@@ -28,6 +28,7 @@ typedef struct training {
     gf_trainer *t;
     float *first; /* weights before the first step */
     glofnd_stats stats[STEPS];
+    double neighbours[STEPS];
     double tau[STEPS];
 } training;
 
@@ -86,6 +87,7 @@ static training train(gf_comm *comm, const gf_config *c, const char *vocab, int 
     for (int step = 0; step < STEPS; step++) {
         MUST(gf_trainer_step(&here.error, w.t));
         w.stats[step] = w.t->stats;
+        w.neighbours[step] = w.t->counters.neighbours;
         w.tau[step] = gf_learned_tau_value(&w.t->scale);
     }
     return w;
@@ -117,8 +119,8 @@ static double weight_gap(const training *a, const training *b) {
 
 static int is_same_step(const training *a, const training *b, int step) {
     const glofnd_stats *x = &a->stats[step], *y = &b->stats[step];
-    return is_close(x->loss, y->loss) && is_close(a->tau[step], b->tau[step]) && is_close(x->neighbours, y->neighbours) &&
-           x->flagged == y->flagged && x->pairs == y->pairs;
+    return is_close(x->loss, y->loss) && is_close(a->tau[step], b->tau[step]) &&
+           is_close(a->neighbours[step], b->neighbours[step]) && x->flagged == y->flagged && x->pairs == y->pairs;
 }
 
 /* Does training not care about weights moved by MOVED? */

@@ -211,7 +211,7 @@ static glofnd_status gather_rows(gf_error *err, const gf_step_ranks *r, const fl
 
 /* Memory for the averages of the batch, of side i; NULL: there are none. */
 static uint16_t *averages(const gf_step_ranks *r, const glofnd_batch *q, int i) {
-    return r->bank_dim ? (uint16_t *)(uintptr_t)(i ? q->bank_b : q->bank_a) : NULL;
+    return r->bank_dim ? (uint16_t *)(uintptr_t)(i ? q->extra->bank_b : q->extra->bank_a) : NULL;
 }
 
 /* A step writes the averages of the own samples; those of the other ranks' follow. */
@@ -229,31 +229,31 @@ static glofnd_status share_averages(gf_error *err, const gf_step_ranks *r, glofn
 }
 
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
-                                 void *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
-    char *own = (char *)links + GLOFND_LINK_BYTES * r->row0;
-    glofnd_batch mine = *q;
-    mine.rows = r->rows, mine.cols = r->cols, mine.row0 = r->row0;
+                                 const int64_t *slot, void *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
+    char *own_links = (char *)links + GLOFND_LINK_BYTES * r->row0;
+    const glofnd_own_rows own = {.size = sizeof own, .first = r->row0, .rows = r->rows, .slot = slot};
     /* Averages as they were before the step, from the own store. */
     for (int i = 0; i < 2; i++)
         if (averages(r, q, i)) TRY(gf_ctx_status(err, c, gf_averages_move(c, work, 0, i, q->id, r->cols, averages(r, q, i))));
     TRY(gather_rows(err, r, q->a, q->dim));
     TRY(gather_rows(err, r, q->b, q->dim));
     if (c->o.detector == GLOFND_DETECT_COMPONENTS)
-        TRY(gf_ctx_status(err, c, gf_batch_components(c, &mine, (int32_t *)(uintptr_t)q->group)));
-    TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
-    TRY(gather_part(err, r->device, own, GLOFND_LINK_BYTES * (size_t)r->rows, links));
-    TRY(gf_ctx_status(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats)));
+        TRY(gf_ctx_status(err, c, gf_batch_components(c, q, &own, (int32_t *)(uintptr_t)q->group)));
+    TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, q, &own, own_links, stats)));
+    TRY(gather_part(err, r->device, own_links, GLOFND_LINK_BYTES * (size_t)r->rows, links));
+    TRY(gf_ctx_status(err, c, glofnd_step_grad(c, q, &own, links, grad_a, grad_b, stats)));
     return share_averages(err, r, c, work, q);
 }
 
-glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats) {
+glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats,
+                                   glofnd_counters *counters) {
     TRY(shard_return(err, r->shard, r->id, c, work));
     /* Sums over ranks, and means of numbers that every rank's rows have the same share in. NaN stays NaN. */
     double *const sums[] = {&stats->loss, &stats->grad_tau, &stats->grad_scale};
     double *const means[] = {&stats->kept_share,    &stats->detector_share, &stats->lambda_mean,
                              &stats->quantile_mean, &stats->log_u_mean,     &stats->tau_mean,
-                             &stats->precision,     &stats->recall,         &stats->neighbours};
-    int64_t *const counts[] = {&stats->pairs, &stats->flagged, &stats->same, &stats->hits, &stats->rescued, &stats->repeats};
+                             &stats->precision,     &stats->recall,         &counters->neighbours};
+    int64_t *const counts[] = {&stats->pairs, &stats->flagged, &stats->same, &stats->hits, &stats->rescued, &counters->repeats};
     enum { SUMS = 3, MEANS = 9, COUNTS = 6 };
     double x[SUMS + MEANS + COUNTS];
     for (int i = 0; i < SUMS; i++) x[i] = *sums[i];

@@ -2,7 +2,7 @@
  * sample, not to the rank that draws it.
  *
  * Anchor i lives on rank i mod R, as row i div R of a store in that rank's host memory. For a step the rows of the drawn samples
- * travel to the ranks that draw them, into rows 0, 1, ... of a small working store (glofnd_batch.slot), and back: one exchange
+ * travel to the ranks that draw them, into rows 0, 1, ... of a small working store (glofnd_own_rows.slot), and back: one exchange
  * each way, O(batch) bytes. All ranks know the ids of the whole batch, so no index has to be sent.
  *
  * With averages (similarity BANK) the working store is one of all anchors, row i that of anchor i: every rank keeps the averages
@@ -24,7 +24,7 @@ typedef struct gf_shard_spec {
     int64_t bank_dim; /* length of the averages; 0: there are none */
 } gf_shard_spec;
 
-/* [rows] 0, 1, ...: glofnd_batch.slot. NULL with averages. */
+/* [rows] 0, 1, ...: glofnd_own_rows.slot. NULL with averages. */
 const int64_t *gf_shard_slots(const gf_shard *s);
 
 /* The rank's own anchors, for checkpoints: a store on the CPU and its context. */
@@ -70,10 +70,11 @@ void gf_step_ranks_close(gf_step_ranks *r);
 glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *r, const int64_t *id, const int32_t *label, const int32_t *group,
                                  glofnd_ctx *c, glofnd_store *work);
 /* q: of the whole batch; id, label, group and slot (gf_shard_slots) where the context is; q->a, q->b [cols][dim] hold the own
- * rows in their places, and get those of all ranks. With averages q->bank_a, and for image and text q->bank_b, are memory for
- * [cols][dim] float16 there, which the step uses. Detector COMPONENTS: q->group is memory for the groups of the batch.
+ * rows in their places, and get those of all ranks. With averages bank_a of q->extra, and for image and text bank_b, are memory
+ * for [cols][dim] float16 there, which the step uses. Detector COMPONENTS: q->group is memory for the groups of the batch.
  * links [cols][GLOFND_LINK_BYTES]. */
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
-                                 void *links, float *grad_a, float *grad_b, glofnd_stats *stats);
-/* stats: in, of the own rows; out, of the batch. */
-glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats);
+                                 const int64_t *slot, void *links, float *grad_a, float *grad_b, glofnd_stats *stats);
+/* stats, counters: in, of the own rows; out, of the batch. */
+glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *r, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats,
+                                   glofnd_counters *counters);

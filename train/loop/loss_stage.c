@@ -38,7 +38,8 @@ struct gf_loss_stage {
     const float *support; /* [fnc_support][batch][dim] on the host: the whole batch; NULL: none */
     float *support_there; /* GPU: the same on the device; else NULL */
     glofnd_stats stats;
-    detector_phase phase; /* that the context is configured for */
+    glofnd_batch_extra extra; /* of the batch of this step */
+    detector_phase phase;     /* that the context is configured for */
     /* arrays of a batch */
     int32_t *groups; /* [batch] on the host: of samples with the same content, or as the detector has them; NULL: none */
     int64_t *order;  /* [batch] scratch for it */
@@ -209,33 +210,36 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
 /* ----- run ----- */
 
 /* The whole batch without its embeddings. there: ids, labels and groups are on the device. */
-static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
+static glofnd_batch batch_of(gf_loss_stage *l, int there) {
     const gf_config *c = l->config;
     const int32_t *label = there ? l->label : l->labels;
     const int64_t epoch = (int64_t)l->batch->epoch;
+    l->extra = (glofnd_batch_extra){.size = sizeof l->extra, .support_a = there ? l->support_there : l->support};
+    if (l->spec.comm) l->extra.bank_a = l->bank[0], l->extra.bank_b = l->bank[1];
     return (glofnd_batch){
         .size = sizeof(glofnd_batch),
-        .rows = c->batch,
-        .cols = c->batch,
+        .n = c->batch,
         .dim = l->spec.encoders->dim,
         .id = there ? l->id : l->ids,
         .label = l->spec.labelled ? label : NULL,
         .group = l->phase == DETECTOR_WAITS ? NULL
                  : there                    ? l->group
                                             : l->groups,
-        .support_a = there ? l->support_there : l->support,
         .epoch = (int32_t)epoch,
         .want = l->spec.labelled ? GLOFND_WANT_QUALITY : 0,
+        .extra = &l->extra,
         .tau = l->tau,
         .gamma = c->gamma_schedule == GF_GAMMA_COSINE ? gf_gamma_cosine(c->gamma_min, epoch, c->gamma_decay) : 0.0,
     };
 }
 
-uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
+uint64_t gf_loss_stage_key(gf_loss_stage *l) {
     const gf_config *c = l->config;
     if (!l->on_device || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
     const glofnd_batch q = batch_of(l, 1);
-    const gf_plan plan = gf_plan_of(&c->method, &q);
+    gf_step_batch batch;
+    if (gf_batch_take(NULL, &q, NULL, &batch) != GLOFND_OK) return 0;
+    const gf_plan plan = gf_plan_of(&c->method, &batch);
     if (l->spec.comm && plan.shared) return 0; /* ranks sum for a shared threshold over the host */
     return (gf_plan_phase(&plan) ^ (uint64_t)l->phase << 62) | 1;
 }
@@ -256,14 +260,14 @@ glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
         for (int i = 0; i < 2; i++)
             gf_net_backend(l->net)->cast(gf_net_engine(l->net), GF_TYPE_F32, l->all[i] + l->ranks.row0 * e->dim,
                                          gf_encoders_side(e, i), l->ranks.rows * e->dim);
-        q.a = l->all[0], q.b = l->all[1], q.slot = l->slots, q.bank_a = l->bank[0], q.bank_b = l->bank[1];
-        return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->links, gf_encoders_side_grad(e, 0),
+        q.a = l->all[0], q.b = l->all[1];
+        return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->slots, l->links, gf_encoders_side_grad(e, 0),
                                   gf_encoders_side_grad(e, 1), stats);
     }
     q.a = gf_encoders_side(e, 0);
     q.b = gf_encoders_side(e, 1);
     if (has_components(l) && q.group)
-        TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, there ? l->group : l->groups)));
+        TRY(gf_ctx_status(err, l->ctx, gf_batch_components(l->ctx, &q, NULL, there ? l->group : l->groups)));
     const glofnd_status status =
         glofnd_step(l->ctx, l->store, &q, gf_encoders_side_grad(e, 0), gf_encoders_side_grad(e, 1), stats);
     FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)l->step, glofnd_ctx_error(l->ctx));
@@ -272,14 +276,16 @@ glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
 
 /* ----- finish ----- */
 
-glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats) {
+glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats, glofnd_counters *counters) {
     const long long step = l->step, first = l->batch->id[0], second = l->batch->id[1];
     if (l->on_device) {
         const glofnd_status status = glofnd_ctx_stats(l->ctx, &l->stats);
         FAIL_IF(err, status != GLOFND_OK, status, "step %lld, samples %lld, %lld ...: %s", step, first, second,
                 glofnd_ctx_error(l->ctx));
     }
-    if (l->spec.comm) TRY(gf_step_ranks_finish(err, &l->ranks, l->ctx, l->store, &l->stats));
+    counters->size = sizeof *counters;
+    TRY(glofnd_ctx_counters(l->ctx, counters));
+    if (l->spec.comm) TRY(gf_step_ranks_finish(err, &l->ranks, l->ctx, l->store, &l->stats, counters));
     FAIL_IF(err, !isfinite(l->stats.loss), GLOFND_E_NUMERIC,
             "step %lld: the loss is not finite; samples %lld, %lld ...; a smaller lr may help", step, first, second);
     *stats = l->stats;

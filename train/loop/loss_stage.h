@@ -39,9 +39,9 @@ glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batc
                                   const float *support);
 glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l);
 /* E_NUMERIC: the loss is not finite. */
-glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats);
+glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats, glofnd_counters *counters);
 /* Equal for steps that may be replayed from one record; 0: none may. */
-uint64_t gf_loss_stage_key(const gf_loss_stage *l);
+uint64_t gf_loss_stage_key(gf_loss_stage *l);
 
 /* For checkpoints and reports. The store is that of all anchors; with several ranks of the drawn ones, or of the averages of all
  * (similarity BANK), and the shard holds this rank's part of all (NULL: one rank). */

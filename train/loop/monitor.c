@@ -145,7 +145,7 @@ static double tau_of(const gf_trainer *t) {
 /* NAN until they attract: a run without neighbours has the same records so far. */
 static double neighbours_of(const gf_trainer *t) {
     const glofnd_options *o = &t->config.method;
-    return o->neighbours > 0 && epoch_of(t) >= o->mask_epoch ? t->stats.neighbours : NAN;
+    return o->neighbours > 0 && epoch_of(t) >= o->mask_epoch ? t->counters.neighbours : NAN;
 }
 
 /* A value that does not exist yet leaves no point in a curve. */

@@ -263,7 +263,7 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     TRY(gf_optim_norm(err, t->optim, &t->grad_norm));
     gf_encoders_touch(&t->encoders);
     if (t->comm) TRY(gf_distributed_share(err, &t->distributed));
-    TRY(gf_loss_stage_finish(err, t->loss, &t->stats));
+    TRY(gf_loss_stage_finish(err, t->loss, &t->stats, &t->counters));
     FAIL_IF(err, !isfinite(t->grad_norm), GLOFND_E_NUMERIC,
             "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
             (long long)t->batch.id[0], (long long)t->batch.id[1]);

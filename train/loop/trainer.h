@@ -49,6 +49,7 @@ typedef struct gf_trainer {
     gf_epoch_sums sums;
     /* of the last step */
     glofnd_stats stats;
+    glofnd_counters counters;
     gf_step_times times;
     double lr, grad_norm;
 } gf_trainer;

@@ -47,7 +47,7 @@ GF_HD double gf_neighbour_scale(const gf_plan *p, double tau) {
 
 /* A number of the batch but for its ids: the own samples among it, the epoch. The second half of a step is for the batch whose
  * neighbours the first one found. */
-static inline uint64_t gf_neighbour_key(const glofnd_batch *q) {
+static inline uint64_t gf_neighbour_key(const gf_step_batch *q) {
     uint64_t key = 0xcbf29ce484222325u ^ (uint64_t)(uint32_t)q->epoch;
     key = (key * 0x100000001b3u ^ (uint64_t)q->row0) * 0x100000001b3u ^ (uint64_t)q->rows;
     return key * 0x100000001b3u ^ (uint64_t)q->cols;

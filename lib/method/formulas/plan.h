@@ -29,6 +29,26 @@ enum {
     GF_MARKS = 4096        /* flagged pairs are given as bits: gf_grad_in.marks */
 };
 
+/* ----- a batch, inside ----- */
+
+typedef struct gf_step_batch { /* glofnd_batch, what its `extra` holds, and the part of this rank; strides are set */
+    int64_t rows, cols;        /* own samples; samples of the whole batch */
+    int64_t row0;              /* own samples are row0 .. row0+rows-1 of the cols */
+    int64_t dim;
+    const void *a, *b;                 /* [cols] */
+    const int64_t *id;                 /* [cols] */
+    const int64_t *slot;               /* [rows] of the store; NULL: the ids */
+    const int32_t *label;              /* [cols] or NULL */
+    const int32_t *group;              /* [cols] or NULL */
+    const void *support_a, *support_b; /* [fnc_support][cols][dim] or NULL */
+    const void *bank_a, *bank_b;       /* [cols][dim] float16 or NULL */
+    int64_t a_stride, b_stride, grad_a_stride, grad_b_stride;
+    glofnd_dtype dtype, grad_dtype;
+    int32_t epoch;
+    uint32_t want;
+    double tau, gamma;
+} gf_step_batch;
+
 /* ----- sizes of arrays: what a workspace is laid out for ----- */
 
 typedef struct gf_shape {
