@@ -69,7 +69,8 @@ static glofnd_status learn_epoch(gf_error *err, learner *x, uint32_t epoch) {
     return GLOFND_OK;
 }
 
-static glofnd_status init_learner(gf_error *err, learner *x, double alpha) {
+/* Thresholds [d->good_n] by the learner, over all rows `epochs` times in random batches. */
+static glofnd_status learn_thresholds(gf_error *err, learner *x, double alpha, float *lambda) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = x->d->good_n};
     gf_method_options_init(&x->o);
     x->o.alpha = alpha;
@@ -84,10 +85,7 @@ static glofnd_status init_learner(gf_error *err, learner *x, double alpha) {
     FAIL_IF(err, opened != GLOFND_OK, opened, "the learner: %s", why);
     const glofnd_status made = glofnd_store_create(x->ctx, &spec, &x->store);
     FAIL_IF(err, made != GLOFND_OK, made, "the learner: %s", glofnd_ctx_error(x->ctx));
-    return GLOFND_OK;
-}
-
-static glofnd_status read_learned(gf_error *err, const learner *x, float *lambda) {
+    for (int64_t e = 0; e < x->s->epochs; e++) TRY(learn_epoch(err, x, (uint32_t)e));
     for (int64_t i = 0; i < x->d->good_n; i++) {
         glofnd_anchor row;
         const glofnd_status got = glofnd_anchors_get(x->ctx, x->store, 0, &i, 1, &row);
@@ -98,8 +96,8 @@ static glofnd_status read_learned(gf_error *err, const learner *x, float *lambda
 }
 
 /* Error of learned thresholds against exact ones, on a sample of anchors. */
-static glofnd_status discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
-                                          int64_t rank, const float *lambda, gf_threshold_error *out) {
+static glofnd_status measure_learned(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
+                                     int64_t rank, const float *lambda, gf_threshold_error *out) {
     const int64_t n = GF_MIN(s->sample, d->good_n);
     gf_pairs_task t = {.rank = rank,
                        .dup = INFINITY,
@@ -303,30 +301,27 @@ static gf_vectors rows_of(const gf_discover_data *d) {
     return (gf_vectors){.x = d->x, .row = d->good, .n = d->good_n, .dim = d->dim};
 }
 
-static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const int32_t *label, float *lambda,
-                            gf_discover_result *r) {
+static glofnd_status search_rows(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const int32_t *label,
+                                 float *lambda, gf_discover_result *r) {
     gf_pairs_task t = gf_discover_task(s, r->rank, d->good_n, d->dim);
     void *state = NULL;
     const gf_vectors rows = rows_of(d);
     const double alpha = s->k > 0 ? (double)r->rank / (double)(d->good_n - 1) : s->alpha;
     if (s->learned) {
-        /* Thresholds [d->good_n] by the learner, over all rows `epochs` times in random batches. */
         learner x = {.s = s, .d = d, .batch = GF_MIN(s->batch, d->good_n)};
-        glofnd_status learn_status = init_learner(err, &x, alpha);
-        for (int64_t e = 0; e < s->epochs && learn_status == GLOFND_OK; e++) learn_status = learn_epoch(err, &x, (uint32_t)e);
-        if (learn_status == GLOFND_OK) learn_status = read_learned(err, &x, lambda);
+        const glofnd_status learned = learn_thresholds(err, &x, alpha, lambda);
         glofnd_store_free(x.store);
         glofnd_ctx_free(x.ctx);
         free(x.sim);
         free(x.id);
         free(x.row);
-        TRY(learn_status);
+        TRY(learned);
         t.lambda = lambda, t.watch = gf_job_part(&s->task.watch, 0.5, 1.0);
     }
     t.label = label;
     TRY(s->search->open(err, &rows, s->task.threads, &state));
     glofnd_status status = GLOFND_OK;
-    if (s->learned) status = discover_learn_error(err, s, d, state, r->rank, lambda, &r->error);
+    if (s->learned) status = measure_learned(err, s, d, state, r->rank, lambda, &r->error);
     if (!s->keep_rows) gf_discover_free_rows(d);
     if (status == GLOFND_OK) status = gf_pairs_found_alloc(err, &r->f, d->good_n, t.top);
     if (status == GLOFND_OK && t.below > 0) status = gf_pairs_found_below(err, &r->f, t.below);
@@ -342,15 +337,11 @@ glofnd_status gf_discover_copies(gf_error *err, const gf_discover_spec *s, gf_di
     return gf_discover_statistics(err, s, d, NULL, r);
 }
 
-static int any_label(const gf_discover_data *d) {
-    for (int64_t i = 0; d->label && i < d->good_n; i++)
-        if (d->label[d->good[i]] >= 0) return 1;
-    return 0;
-}
-
 glofnd_status gf_discover_labels(gf_error *err, const gf_discover_data *d, int32_t **label) {
+    int64_t first = 0;
     *label = NULL;
-    if (!any_label(d)) return GLOFND_OK;
+    while (d->label && first < d->good_n && d->label[d->good[first]] < 0) first++;
+    if (!d->label || first == d->good_n) return GLOFND_OK; /* no usable row has one */
     *label = malloc((size_t)d->good_n * sizeof **label);
     FAIL_IF(err, !*label, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n);
     for (int64_t i = 0; i < d->good_n; i++) (*label)[i] = d->label[d->good[i]];
@@ -365,7 +356,7 @@ glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_disco
     float *lambda = s->learned ? malloc((size_t)d->good_n * sizeof *lambda) : NULL;
     glofnd_status status = s->learned && !lambda ? gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n)
                            : s->task.only_dup && s->dup_exact ? gf_discover_copies(err, s, d, r)
-                                                              : search(err, s, d, label, lambda, r);
+                                                              : search_rows(err, s, d, label, lambda, r);
     free(label);
     free(lambda);
     if (status != GLOFND_OK) gf_discover_result_free(r);

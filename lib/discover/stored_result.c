@@ -20,41 +20,7 @@
 
 /* ---------- other settings ---------- */
 
-typedef struct rethresholding {
-    const gf_stored_result *x;
-    const gf_discover_spec *s;
-    const gf_discover_data *d;
-    gf_discover_result *r;
-    const int32_t *label; /* [n] by position; NULL: none known */
-} rethresholding;
-
 static float similarity_at(const gf_pairs_found *f, int64_t i, int64_t k) { return f->similarity[i * f->top + k]; }
-
-/* ----- thresholds ----- */
-
-/* The lists are too short for this rank, but it is that of the stored result. */
-static glofnd_status take_thresholds(gf_error *err, rethresholding *a, int new_labels) {
-    const gf_pairs_found *old = &a->x->f;
-    gf_pairs_found *f = &a->r->f;
-    const size_t n = (size_t)f->n;
-    const int64_t most = GF_MAX(old->top - 1, 0);
-    FAIL_IF(err, a->r->rank != a->x->rank, GLOFND_E_ARGUMENT,
-            "the stored result lists %lld neighbours of each row; a threshold of rank %lld needs as many: use k=%lld or less "
-            "(alpha=%.3g), or search again with top=%lld",
-            (long long)old->top, (long long)a->r->rank, (long long)most, (double)old->top / (double)(f->n - 1),
-            (long long)a->r->rank);
-    FAIL_IF(err, a->label && new_labels, GLOFND_E_ARGUMENT,
-            "new labels need the pairs above thresholds of rank %lld; the stored result lists %lld neighbours of each row",
-            (long long)a->r->rank, (long long)old->top);
-    memcpy(f->lambda, old->lambda, n * sizeof *f->lambda);
-    memcpy(f->above, old->above, n * sizeof *f->above);
-    memcpy(f->mutual, old->mutual, n * sizeof *f->mutual);
-    memcpy(f->hits, old->hits, n * sizeof *f->hits);
-    memcpy(f->mutual_root, old->mutual_root, n * sizeof *f->mutual_root);
-    return GLOFND_OK;
-}
-
-/* ----- duplicates ----- */
 
 /* Rows whose list is full of duplicates: there may be more. *needed: the similarity that duplicates must exceed. */
 static int64_t full_lists(const gf_pairs_found *f, float limit, int64_t *first, float *needed) {
@@ -69,85 +35,89 @@ static int64_t full_lists(const gf_pairs_found *f, float limit, int64_t *first, 
     return full;
 }
 
-/* ----- neighbours just below the threshold ----- */
-
-static glofnd_status rethreshold_lists(gf_error *err, rethresholding *a, int new_labels) {
-    TRY(gf_discover_rank(err, a->s, a->d->good_n, &a->r->rank));
-    const gf_pairs_found *old = &a->x->f;
-    const int64_t n = old->n, top = a->s->task.top < n ? a->s->task.top : n - 1;
-    gf_pairs_found *f = &a->r->f;
+/* label [n] by position; NULL: none known. */
+static glofnd_status rethreshold_lists(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s,
+                                       const gf_discover_data *d, const int32_t *label, int new_labels, gf_discover_result *r) {
+    const gf_pairs_found *old = &x->f;
+    const int64_t n = old->n, top = GF_MIN(s->task.top, n - 1), below = s->task.below;
+    gf_pairs_found *f = &r->f;
+    TRY(gf_discover_rank(err, s, d->good_n, &r->rank));
     FAIL_IF(err, top > old->top, GLOFND_E_ARGUMENT,
             "the stored result lists %lld neighbours of each row; top=%lld needs a new search", (long long)old->top,
-            (long long)a->s->task.top);
+            (long long)s->task.top);
     TRY(gf_pairs_found_alloc(err, f, n, top));
     for (int64_t i = 0; i < n && top > 0; i++) {
         memcpy(f->other + i * top, old->other + i * old->top, (size_t)top * sizeof *f->other);
         memcpy(f->similarity + i * top, old->similarity + i * old->top, (size_t)top * sizeof *f->similarity);
     }
-    if (a->r->rank <= a->x->f.top) {
-        gf_pairs_found *thresholds_f = &a->r->f;
-        for (int64_t i = 0; i < thresholds_f->n; i++) thresholds_f->lambda[i] = similarity_at(&a->x->f, i, a->r->rank - 1);
-        gf_components_init(thresholds_f->mutual_root, thresholds_f->n);
-        for (int64_t i = 0; i < thresholds_f->n; i++) {
-            const gf_pairs_found *thresholds_old = &a->x->f;
-            gf_pairs_found *found = &a->r->f;
-            for (int64_t k = 0; k < a->r->rank && similarity_at(thresholds_old, i, k) > found->lambda[i]; k++) {
-                const int32_t j = thresholds_old->other[i * thresholds_old->top + k];
-                found->above[i]++;
-                found->hits[i] += a->label && a->label[i] >= 0 && a->label[i] == a->label[j];
-                if (!(similarity_at(thresholds_old, i, k) > found->lambda[j])) continue;
-                found->mutual[i]++;
-                gf_components_join(found->mutual_root, (int32_t)i, j);
+    /* Thresholds, and pairs above them. */
+    if (r->rank <= old->top) {
+        for (int64_t i = 0; i < n; i++) f->lambda[i] = similarity_at(old, i, r->rank - 1);
+        gf_components_init(f->mutual_root, n);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < r->rank && similarity_at(old, i, k) > f->lambda[i]; k++) {
+                const int32_t j = old->other[i * old->top + k];
+                f->above[i]++;
+                f->hits[i] += label && label[i] >= 0 && label[i] == label[j];
+                if (!(similarity_at(old, i, k) > f->lambda[j])) continue;
+                f->mutual[i]++;
+                gf_components_join(f->mutual_root, (int32_t)i, j);
             }
-        }
-        gf_components_flatten(thresholds_f->mutual_root, thresholds_f->n);
-    } else TRY(take_thresholds(err, a, new_labels));
-    const gf_pairs_found *own_old = &a->x->f;
-    const float limit = gf_discover_dup(a->s, a->d->dim);
-    int64_t first = 0;
-    float needed;
-    if (!a->s->dup_exact) { /* from the copies of rows, with the statistics */
-        const int64_t full = full_lists(own_old, limit, &first, &needed);
+        gf_components_flatten(f->mutual_root, n);
+    } else { /* the lists are too short for this rank, but it may be that of the stored result */
+        FAIL_IF(err, r->rank != x->rank, GLOFND_E_ARGUMENT,
+                "the stored result lists %lld neighbours of each row; a threshold of rank %lld needs as many: use k=%lld or less "
+                "(alpha=%.3g), or search again with top=%lld",
+                (long long)old->top, (long long)r->rank, (long long)GF_MAX(old->top - 1, 0), (double)old->top / (double)(n - 1),
+                (long long)r->rank);
+        FAIL_IF(err, label && new_labels, GLOFND_E_ARGUMENT,
+                "new labels need the pairs above thresholds of rank %lld; the stored result lists %lld neighbours of each row",
+                (long long)r->rank, (long long)old->top);
+        memcpy(f->lambda, old->lambda, (size_t)n * sizeof *f->lambda);
+        memcpy(f->above, old->above, (size_t)n * sizeof *f->above);
+        memcpy(f->mutual, old->mutual, (size_t)n * sizeof *f->mutual);
+        memcpy(f->hits, old->hits, (size_t)n * sizeof *f->hits);
+        memcpy(f->mutual_root, old->mutual_root, (size_t)n * sizeof *f->mutual_root);
+    }
+    /* Duplicates; exact ones come from the copies of rows, with the statistics. */
+    if (!s->dup_exact) {
+        const float limit = gf_discover_dup(s, d->dim);
+        int64_t first = 0;
+        float needed;
+        const int64_t full = full_lists(old, limit, &first, &needed);
+        FAIL_IF(err, full > 0 && limit != gf_discover_dup(&x->s, d->dim), GLOFND_E_ARGUMENT,
+                "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, too; "
+                "use dup=%.9g or more, or search again with top=%lld or more",
+                (long long)old->top, (long long)full, full == 1 ? "" : "s", (int)d->good[first], s->dup,
+                (double)nextafterf(needed, 2.0f), (long long)old->top + 1);
         if (full == 0) {
-            const gf_pairs_found *duplicates_old = &a->x->f;
-            gf_pairs_found *duplicates_f = &a->r->f;
-            gf_components_init(duplicates_f->copy_root, duplicates_f->n);
-            for (int64_t i = 0; i < duplicates_f->n; i++)
-                for (int64_t k = 0; k < duplicates_old->top && similarity_at(duplicates_old, i, k) >= limit; k++) {
-                    duplicates_f->copies[i]++;
-                    gf_components_join(duplicates_f->copy_root, (int32_t)i, duplicates_old->other[i * duplicates_old->top + k]);
+            gf_components_init(f->copy_root, n);
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t k = 0; k < old->top && similarity_at(old, i, k) >= limit; k++) {
+                    f->copies[i]++;
+                    gf_components_join(f->copy_root, (int32_t)i, old->other[i * old->top + k]);
                 }
-            gf_components_flatten(duplicates_f->copy_root, duplicates_f->n);
+            gf_components_flatten(f->copy_root, n);
         } else {
-            FAIL_IF(err, !(limit == gf_discover_dup(&a->x->s, a->d->dim)), GLOFND_E_ARGUMENT,
-                    "the %lld listed neighbours of %lld row%s, first row %d, are all of similarity %g or more: others may be, "
-                    "too; use dup=%.9g or more, or search again with top=%lld or more",
-                    (long long)own_old->top, (long long)full, full == 1 ? "" : "s", (int)a->d->good[first], a->s->dup,
-                    (double)nextafterf(needed, 2.0f), (long long)own_old->top + 1);
-            memcpy(a->r->f.copies, own_old->copies, (size_t)own_old->n * sizeof *own_old->copies);
-            memcpy(a->r->f.copy_root, own_old->copy_root, (size_t)own_old->n * sizeof *own_old->copy_root);
+            memcpy(f->copies, old->copies, (size_t)n * sizeof *f->copies);
+            memcpy(f->copy_root, old->copy_root, (size_t)n * sizeof *f->copy_root);
         }
     }
-    const gf_pairs_found *below_old = &a->x->f;
-    gf_pairs_found *below_f = &a->r->f;
-    const int64_t below = a->s->task.below;
-    if (below != 0) {
-        TRY(gf_pairs_found_below(err, below_f, below));
-        for (int64_t i = 0; i < below_f->n; i++) {
-            const int64_t above = below_f->above[i], wanted = GF_MIN(below, below_f->n - 1 - above);
-            FAIL_IF(
-                err, above + wanted > below_old->top, GLOFND_E_ARGUMENT,
+    /* Neighbours just below the threshold. */
+    if (below > 0) TRY(gf_pairs_found_below(err, f, below));
+    for (int64_t i = 0; below > 0 && i < n; i++) {
+        const int64_t above = f->above[i], wanted = GF_MIN(below, n - 1 - above);
+        FAIL_IF(err, above + wanted > old->top, GLOFND_E_ARGUMENT,
                 "the %lld others just below the threshold of row %d (negatives, html) are its neighbours up to number %lld; the "
                 "stored result lists %lld: search again with top=%lld",
-                (long long)wanted, (int)a->d->good[i], (long long)(above + wanted), (long long)below_old->top,
-                (long long)(a->r->rank - 1 + below));
-            for (int64_t e = 0; e < wanted; e++) {
-                below_f->below_other[i * below + e] = below_old->other[i * below_old->top + above + e];
-                below_f->below_similarity[i * below + e] = similarity_at(below_old, i, above + e);
-            }
+                (long long)wanted, (int)d->good[i], (long long)(above + wanted), (long long)old->top,
+                (long long)(r->rank - 1 + below));
+        for (int64_t e = 0; e < wanted; e++) {
+            f->below_other[i * below + e] = old->other[i * old->top + above + e];
+            f->below_similarity[i * below + e] = similarity_at(old, i, above + e);
         }
     }
-    return gf_discover_statistics(err, a->s, a->d, a->label, a->r);
+    return gf_discover_statistics(err, s, d, label, r);
 }
 
 glofnd_status gf_rethreshold(gf_error *err, const gf_stored_result *x, const gf_discover_spec *s, const gf_discover_data *d,
@@ -155,8 +125,7 @@ glofnd_status gf_rethreshold(gf_error *err, const gf_stored_result *x, const gf_
     int32_t *label = NULL;
     *r = (gf_discover_result){0};
     TRY(gf_discover_labels(err, d, &label));
-    rethresholding a = {.x = x, .s = s, .d = d, .r = r, .label = label};
-    const glofnd_status status = rethreshold_lists(err, &a, new_labels);
+    const glofnd_status status = rethreshold_lists(err, x, s, d, label, new_labels, r);
     free(label);
     if (status != GLOFND_OK) gf_discover_result_free(r);
     return status;
@@ -261,28 +230,25 @@ static glofnd_status take_rows(gf_error *err, stored_reading *l, const int32_t *
     return GLOFND_OK;
 }
 
-/* One list: as many others as there can be, each usable and not the row itself, by falling similarity. */
-static int take_list(const stored_reading *l, int64_t i, const int32_t *other, const float *similarity) {
-    gf_pairs_found *f = &l->x->f;
-    for (int64_t k = 0; k < f->top; k++) {
-        const int32_t row = other[k];
-        if (row < 0 || row >= l->x->d.n || l->position[row] < 0 || l->position[row] == i || !isfinite(similarity[k])) return 0;
-        if (k > 0 && similarity[k] > similarity[k - 1]) return 0;
-        f->other[i * f->top + k] = l->position[row], f->similarity[i * f->top + k] = similarity[k];
-    }
-    return 1;
-}
-
+/* A list has as many others as there can be, each usable and not the row itself, by falling similarity. */
 static glofnd_status take_lists(gf_error *err, stored_reading *l, const gf_npy *other, const gf_npy *similarity) {
     const gf_discover_data *d = &l->x->d;
+    gf_pairs_found *f = &l->x->f;
     const int64_t top = l->x->s.task.top < d->good_n ? l->x->s.task.top : d->good_n - 1;
-    TRY(gf_pairs_found_alloc(err, &l->x->f, d->good_n, top));
+    TRY(gf_pairs_found_alloc(err, f, d->good_n, top));
     FAIL_IF(err, top > 0 && (other->shape[1] != top || similarity->shape[1] != top), GLOFND_E_FORMAT,
             "'%.300s/neighbours.npy' has not the %lld neighbours of each row that the summary promises", l->folder,
             (long long)top);
-    for (int64_t i = 0; top > 0 && i < d->good_n; i++)
-        if (!take_list(l, i, (const int32_t *)other->data + d->good[i] * top, (const float *)similarity->data + d->good[i] * top))
-            return corrupt(err, l, "neighbours.npy", d->good[i]);
+    for (int64_t i = 0; top > 0 && i < d->good_n; i++) {
+        const int32_t *row = (const int32_t *)other->data + d->good[i] * top;
+        const float *value = (const float *)similarity->data + d->good[i] * top;
+        for (int64_t k = 0; k < top; k++) {
+            const int32_t position = row[k] >= 0 && row[k] < d->n ? l->position[row[k]] : -1;
+            if (position < 0 || position == i || !isfinite(value[k]) || (k > 0 && value[k] > value[k - 1]))
+                return corrupt(err, l, "neighbours.npy", d->good[i]);
+            f->other[i * top + k] = position, f->similarity[i * top + k] = value[k];
+        }
+    }
     return GLOFND_OK;
 }
 
@@ -365,72 +331,56 @@ static glofnd_status take_split(gf_error *err, void *user, char *line, int numbe
     return GLOFND_OK;
 }
 
+static glofnd_status read_arrays(gf_error *err, stored_reading *l) {
+    gf_npy rows = {0}, other = {0}, similarity = {0}, anchors = {0};
+    const int64_t top = l->x->s.task.top;
+    int32_t *first = NULL;
+    glofnd_status status = read_array(err, l, "rows.npy", GF_NPY_I4, GF_STORED_COLUMNS, &rows);
+    if (status == GLOFND_OK) status = take_rows(err, l, rows.data);
+    if (status == GLOFND_OK && top > 0) status = read_array(err, l, "neighbours.npy", GF_NPY_I4, 0, &other);
+    if (status == GLOFND_OK && top > 0) status = read_array(err, l, "similarities.npy", GF_NPY_F4, 0, &similarity);
+    if (status == GLOFND_OK) status = take_lists(err, l, &other, &similarity);
+    gf_npy_free(&other);
+    gf_npy_free(&similarity);
+    if (status == GLOFND_OK) status = read_array(err, l, "anchors.npy", GF_NPY_F8, A_COLUMNS, &anchors);
+    if (status == GLOFND_OK) {
+        first = malloc((size_t)l->x->f.n * 2 * sizeof *first);
+        status =
+            first ? take_anchors(err, l, anchors.data, rows.data, first) : gf_fail(err, GLOFND_E_MEMORY, "no memory for anchors");
+    }
+    free(first);
+    gf_npy_free(&anchors);
+    gf_npy_free(&rows);
+    return status;
+}
+
 static glofnd_status read_folder(gf_error *err, stored_reading *l) {
-    gf_npy rows = {0};
+    gf_discover_data *d = &l->x->d;
     char path[PATH_MAX];
     gf_jsonl_reader r;
+    int there;
     TRY(gf_path_join(err, path, l->folder, GF_DISCOVER_MARK));
     TRY(gf_jsonl_read_open(err, &r, path));
     const int found = gf_jsonl_next(&r);
-    glofnd_status summary_status = r.status;
-    if (summary_status == GLOFND_OK)
-        summary_status = found ? take_summary(err, path, &r, l) : gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is empty", path);
+    glofnd_status status = r.status;
+    if (status == GLOFND_OK)
+        status = found ? take_summary(err, path, &r, l) : gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is empty", path);
     gf_jsonl_read_close(&r);
-    TRY(summary_status);
-    glofnd_status status = read_array(err, l, "rows.npy", GF_NPY_I4, GF_STORED_COLUMNS, &rows);
-    if (status == GLOFND_OK) status = take_rows(err, l, rows.data);
-    if (status == GLOFND_OK) {
-        gf_npy other = {0}, similarity = {0};
-        glofnd_status lists_status = GLOFND_OK;
-        if (l->x->s.task.top > 0) lists_status = read_array(err, l, "neighbours.npy", GF_NPY_I4, 0, &other);
-        if (l->x->s.task.top > 0 && lists_status == GLOFND_OK)
-            lists_status = read_array(err, l, "similarities.npy", GF_NPY_F4, 0, &similarity);
-        if (lists_status == GLOFND_OK) lists_status = take_lists(err, l, &other, &similarity);
-        gf_npy_free(&other);
-        gf_npy_free(&similarity);
-        status = lists_status;
-    }
-    if (status == GLOFND_OK) {
-        gf_npy a = {0};
-        glofnd_status anchors_status = read_array(err, l, "anchors.npy", GF_NPY_F8, A_COLUMNS, &a);
-        int32_t *first = anchors_status == GLOFND_OK ? malloc((size_t)l->x->f.n * 2 * sizeof *first) : NULL;
-        if (anchors_status == GLOFND_OK)
-            anchors_status =
-                first ? take_anchors(err, l, a.data, rows.data, first) : gf_fail(err, GLOFND_E_MEMORY, "no memory for anchors");
-        free(first);
-        gf_npy_free(&a);
-        status = anchors_status;
-    }
-    gf_npy_free(&rows);
     TRY(status);
-    char names_path[PATH_MAX];
-    int there;
-    TRY(gf_path_join(err, names_path, l->folder, "names.txt"));
-    TRY(gf_exists(err, names_path, &there));
-    if (there) {
-        gf_discover_data *d = &l->x->d;
-        TRY(gf_discover_read_names(err, names_path, NULL, d));
-        for (int64_t i = 0; l->names_escaped && i < d->n; i++)
-            FAIL_IF(err, !gf_unescape(d->name_text + (d->name[i] - d->name_text)), GLOFND_E_FORMAT,
-                    "'%.300s', line %lld: a backslash begins no escape", names_path, (long long)i + 1);
-    }
-    char unreadable_path[PATH_MAX];
-    int unreadable_there;
-    TRY(find_file(err, l, "unreadable.txt", unreadable_path, &unreadable_there));
-    if (unreadable_there) TRY(gf_each_line(err, unreadable_path, take_unreadable, l));
-    char classes_path[PATH_MAX];
-    int classes_there;
-    TRY(find_file(err, l, "classes.txt", classes_path, &classes_there));
-    if (classes_there && l->has_labels) TRY(gf_row_classes_read(err, classes_path, l->x->d.label, l->x->d.n, &l->x->d.classes));
-    /* Tables of the format of this one. */
-    char format_path[PATH_MAX];
-    int format_there;
-    TRY(find_file(err, l, "pairs.parquet", format_path, &format_there));
-    l->x->format = format_there ? GF_TABLE_PARQUET : GF_TABLE_TSV;
-    char splits_path[PATH_MAX];
-    int splits_there;
-    TRY(find_file(err, l, "split_matrix.tsv", splits_path, &splits_there));
-    return splits_there ? gf_each_line(err, splits_path, take_split, l) : GLOFND_OK;
+    TRY(read_arrays(err, l));
+    TRY(find_file(err, l, "names.txt", path, &there));
+    if (there) TRY(gf_discover_read_names(err, path, NULL, d));
+    for (int64_t i = 0; there && l->names_escaped && i < d->n; i++)
+        FAIL_IF(err, !gf_unescape(d->name_text + (d->name[i] - d->name_text)), GLOFND_E_FORMAT,
+                "'%.300s', line %lld: a backslash begins no escape", path, (long long)i + 1);
+    TRY(find_file(err, l, "unreadable.txt", path, &there));
+    if (there) TRY(gf_each_line(err, path, take_unreadable, l));
+    TRY(find_file(err, l, "classes.txt", path, &there));
+    if (there && l->has_labels) TRY(gf_row_classes_read(err, path, d->label, d->n, &d->classes));
+    TRY(find_file(err, l, "pairs.parquet", path, &there));
+    l->x->format = there ? GF_TABLE_PARQUET : GF_TABLE_TSV; /* new tables are as these are */
+    TRY(find_file(err, l, "split_matrix.tsv", path, &there));
+    return there ? gf_each_line(err, path, take_split, l) : GLOFND_OK;
 }
 
 glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored_result *x) {
@@ -444,41 +394,34 @@ glofnd_status gf_stored_result_read(gf_error *err, const char *folder, gf_stored
 
 /* ---------- thresholds for a query ---------- */
 
-static glofnd_status take_stored_thresholds(gf_error *err, const char *path, const gf_npy *a, int64_t n, float **lambda) {
-    FAIL_IF(err, a->type != GF_NPY_F8 || a->rank != 2 || a->shape[0] != n || a->shape[1] < 1, GLOFND_E_FORMAT,
-            "'%.300s' is not a table of %lld anchors", path, (long long)n);
-    *lambda = malloc((size_t)n * sizeof **lambda);
-    FAIL_IF(err, !*lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)n);
-    for (int64_t i = 0; i < n; i++) (*lambda)[i] = (float)gf_npy_f64(a, i * a->shape[1]);
-    return GLOFND_OK;
-}
-
 glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *stored,
                                       float **lambda) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], summary[PATH_MAX];
     gf_npy a = {0};
-    const int bytes = snprintf(path, sizeof path, "%s/anchors.npy", folder);
-    FAIL_IF(err, bytes < 0 || (size_t)bytes >= sizeof path, GLOFND_E_ARGUMENT, "the path of the stored result is too long");
-    char settings_path[PATH_MAX];
     gf_jsonl_reader r;
     int64_t crc = -1, k = 0;
     double alpha = NAN, dup = NAN;
-    snprintf(settings_path, sizeof settings_path, "%s/" GF_DISCOVER_MARK, folder);
-    TRY(gf_jsonl_read_open(err, &r, settings_path));
+    TRY(gf_path_join(err, path, folder, "anchors.npy"));
+    TRY(gf_path_join(err, summary, folder, GF_DISCOVER_MARK));
+    TRY(gf_jsonl_read_open(err, &r, summary));
     const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "crc32c", &crc) && gf_jsonl_get_integer(&r, "k", &k) &&
                       gf_jsonl_get(&r, "alpha", &alpha) && gf_jsonl_get(&r, "dup", &dup);
-    const glofnd_status settings_status = r.status;
+    const glofnd_status status = r.status;
     const int of_query = found && gf_jsonl_get_text(&r, "query") != NULL;
     gf_jsonl_read_close(&r);
-    TRY(settings_status);
-    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", settings_path);
+    TRY(status);
+    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", summary);
     FAIL_IF(err, of_query, GLOFND_E_ARGUMENT,
             "'%.300s' is the result of a query, not of embeddings that a query can be compared with", folder);
     FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of different embeddings", folder);
     stored->alpha = alpha, stored->k = k;
     stored->dup_exact = isnan(dup), stored->dup = dup;
     TRY(gf_npy_read(err, path, &a));
-    const glofnd_status status = take_stored_thresholds(err, path, &a, d->n, lambda);
+    const int fits = a.type == GF_NPY_F8 && a.rank == 2 && a.shape[0] == d->n && a.shape[1] >= 1;
+    *lambda = fits ? malloc((size_t)d->n * sizeof **lambda) : NULL;
+    for (int64_t i = 0; *lambda && i < d->n; i++) (*lambda)[i] = (float)gf_npy_f64(&a, i * a.shape[1]);
     gf_npy_free(&a);
-    return status;
+    FAIL_IF(err, !fits, GLOFND_E_FORMAT, "'%.300s' is not a table of %lld anchors", path, (long long)d->n);
+    FAIL_IF(err, !*lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)d->n);
+    return GLOFND_OK;
 }
