@@ -135,30 +135,22 @@ static glofnd_status open_unit_file(gf_error *err, const unit_folder *u, unit_ki
 
 /* ----- joined anchors: all that do not stand alone, each with the smallest one ----- */
 
-/* The same, of these nodes, which stand alone afterwards. */
+/* joined NULL: of all nodes; else of these, which stand alone afterwards. */
 static void put_joins(gf_writer *w, int32_t *root, int64_t n, gf_node_list *joined) {
+    const int64_t nodes = joined ? (int64_t)joined->count : n;
     uint64_t count = 0;
-    if (!joined) {
-        uint64_t joins_count = 0;
-        gf_components_flatten(root, n);
-        for (int64_t i = 0; i < n; i++) joins_count += root[i] != i;
-        gf_put_u64(w, joins_count);
-        for (int64_t i = 0; i < n; i++) {
-            const int32_t pair[2] = {(int32_t)i, root[i]};
-            if (root[i] != i) gf_put_words4(w, pair, 2);
-        }
-        gf_put_crc(w);
-        return;
+    if (joined) gf_nodes_sort(joined);
+    for (int64_t i = 0; i < nodes; i++) {
+        const int32_t node = joined ? joined->node[i] : (int32_t)i;
+        count += gf_components_find(root, node) != node;
     }
-    gf_nodes_sort(joined);
-    for (size_t i = 0; i < joined->count; i++) count += gf_components_find(root, joined->node[i]) != joined->node[i];
     gf_put_u64(w, count);
-    for (size_t i = 0; i < joined->count; i++) {
-        const int32_t pair[2] = {joined->node[i], gf_components_find(root, joined->node[i])};
+    for (int64_t i = 0; i < nodes; i++) {
+        const int32_t node = joined ? joined->node[i] : (int32_t)i, pair[2] = {node, gf_components_find(root, node)};
         if (pair[0] != pair[1]) gf_put_words4(w, pair, 2);
     }
-    for (size_t i = 0; i < joined->count; i++) root[joined->node[i]] = joined->node[i];
-    joined->count = 0;
+    for (int64_t i = 0; joined && i < nodes; i++) root[joined->node[i]] = joined->node[i];
+    if (joined) joined->count = 0;
     gf_put_crc(w);
 }
 
@@ -406,24 +398,22 @@ static int unit_is_done(const unit_folder *u, unit_kind kind, int64_t unit, int 
     return 0;
 }
 
-static int is_unit_file(const char *name) {
-    for (int k = 0; k < UNIT_KINDS; k++) {
-        const size_t n = strlen(unit_names[k]);
-        if (strncmp(name, unit_names[k], n) == 0 && name[n] == '-') return 1;
-    }
-    return strncmp(name, "plan", 4) == 0;
-}
-
 /* Files of a search: all of them, or only those that were not finished. */
 static void remove_unit_files(const char *folder, int unfinished_only) {
     char path[PATH_MAX];
     int error = 0;
     DIR *d = gf_open_folder(folder);
     if (!d) return;
-    for (struct dirent *e; (e = gf_next_entry(d, &error));)
-        if (is_unit_file(e->d_name) && (!unfinished_only || strstr(e->d_name, GF_TEMP_MARK)) &&
+    for (struct dirent *e; (e = gf_next_entry(d, &error));) {
+        int own = strncmp(e->d_name, "plan", 4) == 0;
+        for (int k = 0; k < UNIT_KINDS; k++) {
+            const size_t n = strlen(unit_names[k]);
+            own |= strncmp(e->d_name, unit_names[k], n) == 0 && e->d_name[n] == '-';
+        }
+        if (own && (!unfinished_only || strstr(e->d_name, GF_TEMP_MARK)) &&
             gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK)
             unlink(path);
+    }
     closedir(d);
 }
 
@@ -506,38 +496,60 @@ static glofnd_status unit_result_alloc(gf_error *err, const unit_job *j, int64_t
     return GLOFND_OK;
 }
 
-/* The result of all anchors, which stand alone yet; then their trees, flat. */
-static glofnd_status unit_result_begin(gf_error *err, const unit_job *j, gf_pairs_found *f) {
-    TRY(unit_result_alloc(err, j, j->folder.n, f, NULL));
-    gf_components_init(f->mutual_root, f->n);
-    gf_components_init(f->copy_root, f->n);
-    return GLOFND_OK;
-}
-
-static void unit_result_end(gf_pairs_found *f) {
-    gf_components_flatten(f->mutual_root, f->n);
-    gf_components_flatten(f->copy_root, f->n);
-}
-
-typedef glofnd_status unit_find(gf_error *err, unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above);
-
-/* Computes thresholds, neighbours and duplicates of a unit by `find`, and writes them. */
-static glofnd_status unit_make_pairs(gf_error *err, unit_job *j, int64_t unit, unit_find *find) {
+/* Computes thresholds, neighbours and duplicates of a unit, and writes them. */
+static glofnd_status make_pairs(gf_error *err, unit_job *j, int64_t unit) {
+    const int64_t first = unit * j->folder.rows;
     gf_pairs_found f = {0};
     uint64_t *above = NULL;
     glofnd_status status = unit_result_alloc(err, j, unit_rows(&j->folder, unit), &f, &above);
-    if (status == GLOFND_OK) status = find(err, j, unit, &f, above);
-    gf_node_list *joined = j->stream ? NULL : &j->joined;
-    if (status == GLOFND_OK) status = unit_write_pairs(err, &j->folder, unit, &f, j->root, joined, above);
+    if (status == GLOFND_OK && j->stream) {
+        gf_components_init(j->root, j->folder.n);
+        status = j->s->search->stream->thresholds(err, j->stream, &j->t, first, f.n, &f, j->root, above);
+    } else if (status == GLOFND_OK) {
+        status = gf_cells_stream_pairs(err, &j->cells, &j->t, first, f.n, &f, j->root, &j->joined, above);
+    }
+    if (status == GLOFND_OK && j->stream && j->t.only_dup) {
+        /* A search over all pairs of which only duplicates are wanted: nothing has a threshold, nothing else is listed. */
+        for (int64_t i = 0; i < f.n; i++) f.lambda[i] = INFINITY, f.above[i] = f.hits[i] = 0;
+        for (int64_t i = 0; i < f.n * f.top; i++)
+            if (!(f.similarity[i] >= j->t.dup)) f.other[i] = -1, f.similarity[i] = NAN;
+    }
+    if (status == GLOFND_OK) status = unit_write_pairs(err, &j->folder, unit, &f, j->root, j->stream ? NULL : &j->joined, above);
     gf_pairs_found_free(&f);
     free(above);
     return status;
 }
 
-typedef glofnd_status unit_take(gf_error *err, unit_job *j, int64_t place, int64_t other, void *user);
+/* Thresholds of all anchors, from the files of their units. */
+static glofnd_status read_thresholds(gf_error *err, unit_job *j) {
+    float *lambda = malloc((size_t)j->folder.rows * sizeof *lambda);
+    glofnd_status status = lambda ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+    for (int64_t i = 0; i < j->folder.units && status == GLOFND_OK; i++) {
+        gf_pairs_found only = {.n = unit_rows(&j->folder, i), .lambda = lambda};
+        status = unit_read_pairs(err, &j->folder, i, &only, NULL, NULL);
+        for (int64_t r = 0; r < only.n && status == GLOFND_OK; r++) {
+            const int64_t place = i * j->folder.rows + r;
+            j->lambda[j->stream ? place : j->cells.c.order[place]] = lambda[r];
+        }
+    }
+    free(lambda);
+    return status;
+}
 
-/* Calls `take` with each pair of a unit's file that is above both thresholds: place of the anchor, position of the other. */
-static glofnd_status unit_read_mutual_pairs(gf_error *err, unit_job *j, int64_t unit, unit_take *take, void *user) {
+/* By cells: the pair of the anchors at positions a and b belongs to the batch if a does. */
+static glofnd_status add_mutual(gf_error *err, unit_job *j, int64_t a, int64_t b) {
+    unit_batch *t = &j->batch;
+    const int64_t from = t->first * j->folder.rows, place = j->cells.place[a];
+    if (place < from || place >= t->end * j->folder.rows) return GLOFND_OK;
+    FAIL_IF(err, !gf_grow(&t->pair, &t->capacity, t->count + 1, sizeof *t->pair), GLOFND_E_MEMORY,
+            "no memory for the mutual pairs of %lld anchors", (long long)((t->end - t->first) * j->folder.rows));
+    t->pair[t->count++] = (uint64_t)(place - from) << 32 | (uint64_t)b;
+    return GLOFND_OK;
+}
+
+/* The pairs of a unit's file that are above both thresholds: counted in mutual [rows of the unit] and joined; NULL: added to the
+ * batch of cells, from either end. */
+static glofnd_status read_mutual_pairs(gf_error *err, unit_job *j, int64_t unit, int64_t *mutual) {
     gf_pairs_found f = {0};
     uint64_t *above = NULL;
     const int64_t rows = unit_rows(&j->folder, unit), width = j->folder.width;
@@ -545,9 +557,16 @@ static glofnd_status unit_read_mutual_pairs(gf_error *err, unit_job *j, int64_t 
     if (status == GLOFND_OK) status = unit_read_pairs(err, &j->folder, unit, &f, NULL, above);
     for (int64_t i = 0; i < rows && status == GLOFND_OK; i++)
         for (int64_t k = 0; k < f.above[i] && status == GLOFND_OK; k++) {
-            const int64_t other = gf_best_other(above[i * width + k]);
-            if (gf_best_value(above[i * width + k]) > j->lambda[other])
-                status = take(err, j, unit * j->folder.rows + i, other, user);
+            const int64_t place = unit * j->folder.rows + i, other = gf_best_other(above[i * width + k]);
+            if (!(gf_best_value(above[i * width + k]) > j->lambda[other])) continue;
+            if (mutual) {
+                mutual[i]++;
+                gf_components_join(j->root, (int32_t)place, (int32_t)other);
+            } else {
+                const int64_t self = j->cells.c.order[place];
+                status = add_mutual(err, j, self, other);
+                if (status == GLOFND_OK) status = add_mutual(err, j, other, self);
+            }
         }
     gf_pairs_found_free(&f);
     free(above);
@@ -609,30 +628,6 @@ static glofnd_status unit_run_stage(gf_error *err, unit_job *j, const unit_stage
 
 /* ---------- all pairs ---------- */
 
-static glofnd_status find_stream_pairs(gf_error *err, unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above) {
-    TRY(j->s->search->stream->thresholds(err, j->stream, &j->t, unit * j->folder.rows, f->n, f, j->root, above));
-    if (j->t.only_dup) {
-        /* A search over all pairs of which only duplicates are wanted: nothing has a threshold, nothing else is listed. */
-        for (int64_t i = 0; i < f->n; i++) f->lambda[i] = INFINITY, f->above[i] = f->hits[i] = 0;
-        for (int64_t i = 0; i < f->n * f->top; i++)
-            if (!(f->similarity[i] >= j->t.dup)) f->other[i] = -1, f->similarity[i] = NAN;
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status make_stream_pairs(gf_error *err, unit_job *j, int64_t unit) {
-    gf_components_init(j->root, j->folder.n);
-    return unit_make_pairs(err, j, unit, find_stream_pairs);
-}
-
-/* mutual [rows of the unit] */
-static glofnd_status count_mutual(gf_error *err, unit_job *j, int64_t place, int64_t other, void *mutual) {
-    (void)err;
-    ((int64_t *)mutual)[place % j->folder.rows]++;
-    gf_components_join(j->root, (int32_t)place, (int32_t)other);
-    return GLOFND_OK;
-}
-
 static glofnd_status make_stream_mutual(gf_error *err, unit_job *j, int64_t unit) {
     const int64_t rows = unit_rows(&j->folder, unit);
     int64_t *mutual = calloc((size_t)rows, sizeof *mutual);
@@ -640,31 +635,11 @@ static glofnd_status make_stream_mutual(gf_error *err, unit_job *j, int64_t unit
     gf_components_init(j->root, j->folder.n);
     glofnd_status status =
         j->t.only_dup     ? GLOFND_OK
-        : j->folder.width ? unit_read_mutual_pairs(err, j, unit, count_mutual, mutual)
+        : j->folder.width ? read_mutual_pairs(err, j, unit, mutual)
                           : j->s->search->stream->mutual(err, j->stream, &j->t, unit * j->folder.rows, rows, mutual, j->root);
     if (status == GLOFND_OK) status = unit_write_mutual(err, &j->folder, unit, mutual, j->root, NULL);
     free(mutual);
     return status;
-}
-
-static glofnd_status read_stream_thresholds(gf_error *err, unit_job *j) {
-    for (int64_t i = 0; i < j->folder.units; i++) {
-        gf_pairs_found only = {.n = unit_rows(&j->folder, i), .lambda = j->lambda + i * j->folder.rows};
-        TRY(unit_read_pairs(err, &j->folder, i, &only, NULL, NULL));
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status read_stream_result(gf_error *err, unit_job *j, gf_pairs_found *f) {
-    TRY(unit_result_begin(err, j, f));
-    for (int64_t i = 0; i < j->folder.units; i++) {
-        gf_pairs_found part = gf_pairs_found_part(f, i * j->folder.rows, unit_rows(&j->folder, i));
-        TRY(unit_read_pairs(err, &j->folder, i, &part, f->copy_root, NULL));
-        TRY(unit_read_mutual(err, &j->folder, i, part.mutual, f->mutual_root));
-    }
-    unit_result_end(f);
-    if (j->t.only_dup) f->compared = f->n * (f->n - 1);
-    return GLOFND_OK;
 }
 
 /* ---------- by cells ---------- */
@@ -741,18 +716,17 @@ static glofnd_status make_ordered_rows(gf_error *err, unit_job *j, int64_t unit)
 /* In memory, or mapped. */
 static glofnd_status open_ordered_rows(gf_error *err, unit_job *j) {
     if (j->folder.chunk) {
-        /* All parts of ordered rows as one array. */
+        /* Files of ordered rows are mapped one behind the other, so that they are one array; the system keeps in memory what is
+         * used, and as much as it can. */
         const unit_folder *u = &j->folder;
         gf_panels *all = &j->cells.all;
-        /* Their files are mapped one behind the other, so that they are one array; the system keeps in memory what is used, and as much as it
- * can. */
         const int64_t parts = unit_count(u, UNIT_ROWS);
         const size_t bytes = ((size_t)(parts - 1) * (size_t)(u->chunk * u->dim) + unit_row_numbers(u, parts - 1)) * sizeof(float);
         void *x = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); /* addresses without memory */
         FAIL_IF(err, x == MAP_FAILED, GLOFND_E_MEMORY, "no addresses for %lld x %lld embeddings", (long long)u->n,
                 (long long)u->dim);
         *all = (gf_panels){.n = u->n, .dim = u->dim, .x = x};
-        for (int64_t part = 0; part < unit_count(u, UNIT_ROWS); part++) {
+        for (int64_t part = 0; part < parts; part++) {
             const glofnd_status status = map_part(err, u, part, all->x + part * u->chunk * u->dim);
             if (status == GLOFND_OK) continue;
             unit_unmap_rows(all);
@@ -765,60 +739,19 @@ static glofnd_status open_ordered_rows(gf_error *err, unit_job *j) {
     return order_rows(err, j, 0, j->folder.n, &j->cells.all.x);
 }
 
-/* ----- pairs ----- */
-
-static glofnd_status find_cell_pairs(gf_error *err, unit_job *j, int64_t unit, gf_pairs_found *f, uint64_t *above) {
-    return gf_cells_stream_pairs(err, &j->cells, &j->t, unit * j->folder.rows, f->n, f, j->root, &j->joined, above);
-}
-
-static glofnd_status make_cell_pairs(gf_error *err, unit_job *j, int64_t unit) {
-    return unit_make_pairs(err, j, unit, find_cell_pairs);
-}
+/* ----- recall ----- */
 
 static glofnd_status make_recall(gf_error *err, unit_job *j, int64_t unit) {
     gf_pairs_found f = {0};
     const int64_t first = unit * SAMPLE_UNIT, all = gf_cell_sample(j->folder.n);
     TRY(gf_cells_stream_recall(err, &j->cells, &j->t, first, GF_MIN(SAMPLE_UNIT, all - first), &f));
     const int64_t count[3] = {f.sampled, f.wanted, f.recalled};
-    /* count [3]: sampled, wanted and recalled of gf_pairs_found. */
     uint32_t half[6]; /* lower half first */
     for (int i = 0; i < 6; i++) half[i] = (uint32_t)((uint64_t)count[i / 2] >> (i % 2 ? 32 : 0));
     return write_words(err, &j->folder, UNIT_RECALL, unit, half, 6);
 }
 
-static glofnd_status read_cell_thresholds(gf_error *err, unit_job *j) {
-    float *by_place = malloc((size_t)j->folder.rows * sizeof *by_place);
-    glofnd_status status = by_place ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
-    for (int64_t i = 0; i < j->folder.units && status == GLOFND_OK; i++) {
-        gf_pairs_found only = {.n = unit_rows(&j->folder, i), .lambda = by_place};
-        status = unit_read_pairs(err, &j->folder, i, &only, NULL, NULL);
-        for (int64_t r = 0; r < only.n && status == GLOFND_OK; r++)
-            j->lambda[j->cells.c.order[i * j->folder.rows + r]] = by_place[r];
-    }
-    free(by_place);
-    return status;
-}
-
 /* ----- mutual pairs ----- */
-
-/* The pair of the anchors at positions a and b belongs to the batch if a does. */
-static glofnd_status add_mutual(gf_error *err, unit_job *j, int64_t a, int64_t b) {
-    unit_batch *t = &j->batch;
-    const int64_t from = t->first * j->folder.rows, place = j->cells.place[a];
-    if (place < from || place >= t->end * j->folder.rows) return GLOFND_OK;
-    FAIL_IF(err, !gf_grow(&t->pair, &t->capacity, t->count + 1, sizeof *t->pair), GLOFND_E_MEMORY,
-            "no memory for the mutual pairs of %lld anchors", (long long)((t->end - t->first) * j->folder.rows));
-    t->pair[t->count++] = (uint64_t)(place - from) << 32 | (uint64_t)b;
-    return GLOFND_OK;
-}
-
-/* From either end. */
-static glofnd_status add_both_ends(gf_error *err, unit_job *j, int64_t place, int64_t other, void *unused) {
-    const int64_t self = j->cells.c.order[place];
-    (void)unused;
-    TRY(add_mutual(err, j, self, other));
-    return add_mutual(err, j, other, self);
-}
 
 static int by_pair(const void *x, const void *y) {
     const uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
@@ -836,35 +769,29 @@ static size_t first_pair_of(const unit_batch *t, int64_t place) {
     return low;
 }
 
-/* 0: no memory. */
-static int join_mutual(unit_job *j, int32_t a, int32_t b) {
-    return !gf_components_join_shared(j->root, a, b) || gf_nodes_add(&j->joined, a, b);
-}
-
 static glofnd_status make_cell_mutual(gf_error *err, unit_job *j, int64_t unit) {
-    const unit_batch *t = &j->batch;
+    unit_batch *t = &j->batch;
     const int64_t rows = unit_rows(&j->folder, unit);
     if (unit < t->first || unit >= t->end) {
         /* Mutual pairs of the units from `unit` on, as many as fit: a pair may come from both of its ends. */
-        unit_batch *batch = &j->batch;
-        const size_t each =
-            4 * (size_t)j->folder.rows * (size_t)j->folder.width * sizeof *batch->pair; /* from both ends; twice to grow */
+        const size_t each = 4 * (size_t)j->folder.rows * (size_t)j->folder.width * sizeof *t->pair; /* twice to grow */
         size_t kept = 0;
-        batch->first = unit, batch->count = 0;
-        batch->end = GF_MIN(unit + GF_MAX((int64_t)(j->s->task.memory / 2 / each), 1), j->folder.units);
-        for (int64_t i = 0; i < j->folder.units; i++) TRY(unit_read_mutual_pairs(err, j, i, add_both_ends, NULL));
-        if (batch->count) qsort(batch->pair, batch->count, sizeof *batch->pair, by_pair);
-        for (size_t i = 0; i < batch->count; i++)
-            if (i == 0 || batch->pair[i] != batch->pair[kept - 1]) batch->pair[kept++] = batch->pair[i];
-        batch->count = kept;
+        t->first = unit, t->count = 0;
+        t->end = GF_MIN(unit + GF_MAX((int64_t)(j->s->task.memory / 2 / each), 1), j->folder.units);
+        for (int64_t i = 0; i < j->folder.units; i++) TRY(read_mutual_pairs(err, j, i, NULL));
+        if (t->count) qsort(t->pair, t->count, sizeof *t->pair, by_pair);
+        for (size_t i = 0; i < t->count; i++)
+            if (i == 0 || t->pair[i] != t->pair[kept - 1]) t->pair[kept++] = t->pair[i];
+        t->count = kept;
     }
     int64_t *mutual = calloc((size_t)rows, sizeof *mutual);
     FAIL_IF(err, !mutual, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)rows);
     const int64_t from = (unit - t->first) * j->folder.rows, unit_place = unit * j->folder.rows;
     for (size_t i = first_pair_of(t, from); i < t->count && (int64_t)(t->pair[i] >> 32) < from + rows; i++) {
         const int64_t row = (int64_t)(t->pair[i] >> 32) - from;
+        const int32_t self = j->cells.c.order[unit_place + row], other = (int32_t)(uint32_t)t->pair[i];
         mutual[row]++;
-        if (join_mutual(j, j->cells.c.order[unit_place + row], (int32_t)(uint32_t)t->pair[i])) continue;
+        if (!gf_components_join_shared(j->root, self, other) || gf_nodes_add(&j->joined, self, other)) continue;
         free(mutual);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for mutual pairs");
     }
@@ -873,10 +800,11 @@ static glofnd_status make_cell_mutual(gf_error *err, unit_job *j, int64_t unit) 
     return status;
 }
 
-/* ----- the result ----- */
+/* ---------- the result ---------- */
 
 typedef struct placing {  /* the result of a unit, by place, goes to that of all, by position */
-    const int32_t *order; /* of the first place */
+    const int32_t *order; /* of all places; NULL: as they are */
+    int64_t first;        /* place */
     const gf_pairs_found *part;
     gf_pairs_found *f;
 } placing;
@@ -890,7 +818,7 @@ static void place_anchors(void *arg, int64_t task, int thread) {
     gf_pairs_found *f = p->f;
     (void)thread;
     for (int64_t i = task * PLACED; i < GF_MIN((task + 1) * PLACED, part->n); i++) {
-        const int64_t at = p->order[i];
+        const int64_t at = p->order ? p->order[p->first + i] : p->first + i;
         f->lambda[at] = part->lambda[i];
         if (part->above[i]) f->above[at] = part->above[i];
         if (part->mutual[i]) f->mutual[at] = part->mutual[i];
@@ -906,22 +834,22 @@ static void place_anchors(void *arg, int64_t task, int thread) {
     }
 }
 
-/* part: of one unit. */
-static glofnd_status read_cell_unit(gf_error *err, unit_job *j, int64_t unit, gf_pairs_found *part, gf_pairs_found *f) {
-    const placing p = {j->cells.c.order + unit * j->folder.rows, part, f};
-    part->n = unit_rows(&j->folder, unit);
-    TRY(unit_read_pairs(err, &j->folder, unit, part, f->copy_root, NULL));
-    if (j->folder.width) TRY(unit_read_mutual(err, &j->folder, unit, part->mutual, f->mutual_root));
-    gf_parallel(j->s->task.threads, (part->n + PLACED - 1) / PLACED, place_anchors, (void *)&p);
-    f->compared += part->compared;
-    return GLOFND_OK;
-}
-
-static glofnd_status unit_cells_read(gf_error *err, unit_job *j, gf_pairs_found *f) {
-    gf_pairs_found part = {0};
-    TRY(unit_result_begin(err, j, f));
+static glofnd_status read_result(gf_error *err, unit_job *j, gf_pairs_found *f) {
+    gf_pairs_found part = {0}; /* of one unit */
+    TRY(unit_result_alloc(err, j, j->folder.n, f, NULL));
+    gf_components_init(f->mutual_root, f->n);
+    gf_components_init(f->copy_root, f->n);
     glofnd_status status = unit_result_alloc(err, j, j->folder.rows, &part, NULL);
-    for (int64_t i = 0; i < j->folder.units && status == GLOFND_OK; i++) status = read_cell_unit(err, j, i, &part, f);
+    for (int64_t i = 0; i < j->folder.units && status == GLOFND_OK; i++) {
+        part.n = unit_rows(&j->folder, i);
+        status = unit_read_pairs(err, &j->folder, i, &part, f->copy_root, NULL);
+        if (status == GLOFND_OK && (j->stream || j->folder.width))
+            status = unit_read_mutual(err, &j->folder, i, part.mutual, f->mutual_root);
+        if (status != GLOFND_OK) break;
+        placing p = {j->stream ? NULL : j->cells.c.order, i * j->folder.rows, &part, f};
+        gf_parallel(j->s->task.threads, (part.n + PLACED - 1) / PLACED, place_anchors, &p);
+        f->compared += part.compared;
+    }
     gf_pairs_found_free(&part);
     for (int64_t i = 0; i < j->folder.samples && status == GLOFND_OK; i++) {
         int64_t count[3];
@@ -929,8 +857,10 @@ static glofnd_status unit_cells_read(gf_error *err, unit_job *j, gf_pairs_found 
         if (status == GLOFND_OK) f->sampled += count[0], f->wanted += count[1], f->recalled += count[2];
     }
     f->cells = j->folder.cells;
+    if (j->stream && j->t.only_dup) f->compared = f->n * (f->n - 1);
     if (status == GLOFND_OK && j->t.probe && !j->folder.width) gf_lists_mutual(f, j->s->task.threads);
-    unit_result_end(f);
+    gf_components_flatten(f->mutual_root, f->n);
+    gf_components_flatten(f->copy_root, f->n);
     return status;
 }
 
@@ -991,8 +921,8 @@ static glofnd_status prepare_units(gf_error *err, unit_job *j, const gf_discover
     if (j->u->rank != 0) return GLOFND_OK;
     TRY(gf_folder_make(err, j->folder.path, NULL));
     TRY(gf_folder_lock(err, j->folder.path, &j->lock));
-    /* Makes the plan of an empty folder, or checks that it is of this search: E_ARGUMENT if not, unless `force` empties it. Removes files
- * that were not finished. */
+    /* Makes the plan of an empty folder, or checks that it is of this search: E_ARGUMENT if not, unless `force` empties it.
+     * Removes files that were not finished. */
     const unit_folder *u = &j->folder;
     const int force = j->u->force;
     char path[PATH_MAX];
@@ -1017,16 +947,15 @@ static glofnd_status run_stages(gf_error *err, unit_job *j, const gf_discover_da
     TRY(unit_agree(err, j->u, prepare_units(err, j, d)));
     if (j->stream) {
         const double split = j->folder.width || j->t.only_dup ? 0.98 : 0.5; /* share of the first stage */
-        const unit_stage pairs = {UNIT_PAIRS, make_stream_pairs, 0.0, split},
-                         mutual = {UNIT_MUTUAL, make_stream_mutual, split, 1.0};
+        const unit_stage pairs = {UNIT_PAIRS, make_pairs, 0.0, split}, mutual = {UNIT_MUTUAL, make_stream_mutual, split, 1.0};
         TRY(unit_run_stage(err, j, &pairs));
-        TRY(unit_agree(err, j->u, read_stream_thresholds(err, j)));
+        TRY(unit_agree(err, j->u, read_thresholds(err, j)));
         j->t.lambda = j->lambda;
         TRY(unit_run_stage(err, j, &mutual));
     } else {
         static const unit_stage centres = {UNIT_CENTRES, make_centres, 0.0, 0.05}, cells = {UNIT_CELLS, make_cells, 0.05, 0.25},
-                                rows = {UNIT_ROWS, make_ordered_rows, 0.25, 0.28},
-                                pairs = {UNIT_PAIRS, make_cell_pairs, 0.28, 0.85}, recall = {UNIT_RECALL, make_recall, 0.85, 0.9},
+                                rows = {UNIT_ROWS, make_ordered_rows, 0.25, 0.28}, pairs = {UNIT_PAIRS, make_pairs, 0.28, 0.85},
+                                recall = {UNIT_RECALL, make_recall, 0.85, 0.9},
                                 mutual = {UNIT_MUTUAL, make_cell_mutual, 0.9, 1.0};
         TRY(unit_run_stage(err, j, &centres));
         TRY(unit_agree(err, j->u, read_centres(err, j)));
@@ -1044,39 +973,19 @@ static glofnd_status run_stages(gf_error *err, unit_job *j, const gf_discover_da
         close_ordered_rows(j);
         if (j->u->rank == 0) {
             char path[PATH_MAX];
-            for (int64_t part = 0; part < unit_count(&j->folder, UNIT_ROWS); part++)
+            for (int64_t part = 0; part < unit_count(&j->folder, UNIT_ROWS); part++) /* makes room for the result */
                 if (unit_path(NULL, &j->folder, UNIT_ROWS, part, path) == GLOFND_OK) unlink(path);
-        }                      /* makes room for the result */
-        if (j->folder.width) { /* only duplicates; or the lists have all pairs above */
-            TRY(unit_agree(err, j->u, read_cell_thresholds(err, j)));
-            const glofnd_status run_status = unit_run_stage(err, j, &mutual);
-            free(j->batch.pair);
-            j->batch = (unit_batch){0};
-            TRY(run_status);
         }
+        if (j->folder.width) { /* only duplicates; or the lists have all pairs above */
+            TRY(unit_agree(err, j->u, read_thresholds(err, j)));
+            TRY(unit_run_stage(err, j, &mutual));
+        }
+        free(j->batch.pair);
+        j->batch = (unit_batch){0};
     }
-    glofnd_status status = GLOFND_OK;
-    if (j->u->rank == 0) status = j->stream ? read_stream_result(err, j, &r->f) : unit_cells_read(err, j, &r->f);
+    glofnd_status status = j->u->rank == 0 ? read_result(err, j, &r->f) : GLOFND_OK;
     if (j->u->rank == 0 && status == GLOFND_OK) status = gf_discover_statistics(err, j->s, d, j->t.label, r);
     return unit_agree(err, j->u, status);
-}
-
-static glofnd_status search_in_units(gf_error *err, const gf_discover_spec *s, const gf_units *u, gf_discover_data *d,
-                                     int32_t *label, gf_discover_result *r) {
-    unit_job j = {.s = s, .u = u, .folder = {.path = u->folder, .n = d->good_n}, .lock = -1};
-    j.t = gf_discover_task(s, r->rank, d->good_n, d->dim);
-    j.t.label = label;
-    if (s->task.only_dup) j.t.rank = 1;
-    const glofnd_status status = run_stages(err, &j, d, r);
-    if (j.lock >= 0) gf_close(j.lock);
-    if (s->search->stream) s->search->stream->close(j.stream);
-    close_ordered_rows(&j);
-    gf_cells_stream_close(&j.cells);
-    free(j.batch.pair);
-    free(j.lambda);
-    free(j.root);
-    gf_nodes_free(&j.joined);
-    return status;
 }
 
 glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, const gf_units *u, gf_discover_data *d,
@@ -1086,9 +995,23 @@ glofnd_status gf_discover_run_units(gf_error *err, const gf_discover_spec *s, co
     glofnd_status status = gf_discover_rank(err, s, d->good_n, &r->rank);
     if (status == GLOFND_OK) status = gf_discover_labels(err, d, &label);
     status = unit_agree(err, u, status);
-    if (status == GLOFND_OK)
-        status = s->task.only_dup && s->dup_exact ? unit_agree(err, u, gf_discover_copies(err, s, d, r))
-                                                  : search_in_units(err, s, u, d, label, r);
+    if (status == GLOFND_OK && s->task.only_dup && s->dup_exact) {
+        status = unit_agree(err, u, gf_discover_copies(err, s, d, r));
+    } else if (status == GLOFND_OK) {
+        unit_job j = {.s = s, .u = u, .folder = {.path = u->folder, .n = d->good_n}, .lock = -1};
+        j.t = gf_discover_task(s, r->rank, d->good_n, d->dim);
+        j.t.label = label;
+        if (s->task.only_dup) j.t.rank = 1;
+        status = run_stages(err, &j, d, r);
+        if (j.lock >= 0) gf_close(j.lock);
+        if (s->search->stream) s->search->stream->close(j.stream);
+        close_ordered_rows(&j);
+        gf_cells_stream_close(&j.cells);
+        free(j.batch.pair);
+        free(j.lambda);
+        free(j.root);
+        gf_nodes_free(&j.joined);
+    }
     free(label);
     if (status != GLOFND_OK) gf_discover_result_free(r);
     return status;
