@@ -137,9 +137,9 @@ static glofnd_status open_unit_file(gf_error *err, const unit_folder *u, unit_ki
 
 /* joined NULL: of all nodes; else of these, which stand alone afterwards. */
 static void put_joins(gf_writer *w, int32_t *root, int64_t n, gf_node_list *joined) {
+    if (joined) gf_nodes_sort(joined); /* each once */
     const int64_t nodes = joined ? (int64_t)joined->count : n;
     uint64_t count = 0;
-    if (joined) gf_nodes_sort(joined);
     for (int64_t i = 0; i < nodes; i++) {
         const int32_t node = joined ? joined->node[i] : (int32_t)i;
         count += gf_components_find(root, node) != node;

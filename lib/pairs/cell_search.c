@@ -65,6 +65,13 @@ static int cell_is_near(const gf_cell_search *x, const int32_t *near, int64_t pl
 
 /* ----- nearest cells ----- */
 
+/* Row i of p becomes row k of to, both in panels. */
+static void copy_row(const gf_panels *p, int64_t i, const gf_panels *to, int64_t k) {
+    const float *src = p->x + i / GF_PANEL * GF_PANEL * p->dim + i % GF_PANEL;
+    float *dst = to->x + k / GF_PANEL * GF_PANEL * p->dim + k % GF_PANEL;
+    for (int64_t j = 0; j < p->dim; j++) dst[j * GF_PANEL] = src[j * GF_PANEL];
+}
+
 /* The nearest cells of rows [at, at + rows) of p, which begin at a panel: lists of x->tree.near from thread * x->block on.
  * The rows are those of places `place` and following ones; or row at + i is that of place places[i]. */
 static void cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t rows, int64_t place, const int32_t *places,
@@ -82,20 +89,13 @@ static void cell_near(gf_cell_search *x, const gf_panels *p, int64_t at, int64_t
         const int64_t here = gf_cells_at(c, places ? places[i] : place + i);
         const int64_t same = places ? i + 1 : GF_MIN(rows, c->start[here + 1] - place);
         end = GF_MIN(same, (i / GF_PANEL + 1) * GF_PANEL);
-        if (here != cell) {
-            /* Centroids of the cells around a cell, in panels; to: of the thread. */
-            const int64_t around_cell = cell = here;
-            const gf_cells *cells = x->c;
-            const int32_t *nearby = cells->nearby + around_cell * cells->around;
-            gf_panels panels = {.dim = cells->dim, .x = to};
-            memset(to, 0, gf_panels_bytes(cells->around, cells->dim));
-            for (; panels.n < cells->around && nearby[panels.n] >= 0; panels.n++) {
-                const int64_t from = nearby[panels.n];
-                const float *src = cells->tree.centres.x + from / GF_PANEL * GF_PANEL * cells->dim + from % GF_PANEL;
-                float *dst = to + panels.n / GF_PANEL * GF_PANEL * cells->dim + panels.n % GF_PANEL;
-                for (int64_t k = 0; k < cells->dim; k++) dst[k * GF_PANEL] = src[k * GF_PANEL];
-            }
-            centres = panels;
+        if (here != cell) { /* centroids of the cells around it, in panels of the thread */
+            const int32_t *nearby = c->nearby + here * c->around;
+            cell = here;
+            centres = (gf_panels){.dim = c->dim, .x = to};
+            memset(to, 0, gf_panels_bytes(c->around, c->dim));
+            for (; centres.n < c->around && nearby[centres.n] >= 0; centres.n++)
+                copy_row(&c->tree.centres, nearby[centres.n], &centres, centres.n);
         }
         gf_tree_near_of(&x->tree, p, at + i / GF_PANEL * GF_PANEL, (int)(i % GF_PANEL), (int)(end - i),
                         c->nearby + cell * c->around, &centres, own + i, thread);
@@ -111,16 +111,6 @@ typedef struct marks { /* of one thread */
 } marks;
 
 static size_t cell_words(const gf_cells *c) { return (size_t)c->count / 64 + 1; }
-
-/* Members of a cell that an anchor can have duplicates among; angle: between the anchor and the centroid. */
-static void mark_cell(const gf_cell_search *x, marks m, int64_t cell, double angle) {
-    const double reach = x->theta + 4.0 * x->slack;
-    const int64_t from = cell_place_of(x->c, x->c->start[cell], x->c->start[cell + 1], angle - reach);
-    const int64_t to = cell_place_of(x->c, from, x->c->start[cell + 1], angle + reach);
-    if (from >= to) return;
-    m.cell[cell / 64] |= (uint64_t)1 << cell % 64;
-    memset(m.panel + from / GF_PANEL, 1, (size_t)((to - 1) / GF_PANEL - from / GF_PANEL + 1));
-}
 
 /* Least similarity at an angle up to 2 theta larger than that of s. */
 static float limit_of(const gf_cell_search *x, float s) {
@@ -148,6 +138,7 @@ typedef struct anchor_limits { /* of the anchors of a panel: least similarities 
 /* Cells [first, end), for the anchors of a mask. */
 static void mark_cells(const gf_cell_search *x, marks m, int64_t first, int64_t end, uint32_t mask, int64_t place,
                        const anchor_limits *limits, float *v) {
+    const double reach = x->theta + 4.0 * x->slack;
     int32_t at[GF_STRIP_COLS];
     for (int64_t c0 = first / GF_PANEL * GF_PANEL; c0 < end; c0 += GF_STRIP_COLS) {
         const int cols = (int)GF_MIN(GF_STRIP_COLS, end - c0);
@@ -156,8 +147,17 @@ static void mark_cells(const gf_cell_search *x, marks m, int64_t first, int64_t 
             if (!(mask >> r & 1)) continue;
             const float *s = v + (size_t)r * GF_STRIP_COLS;
             const int found = x->ops->reach(at, s, (int)gf_pad(cols), limits->cell[r], NULL);
-            for (int k = 0; k < found && at[k] < cols; k++)
-                if (c0 + at[k] >= first) mark_cell(x, m, c0 + at[k], gf_cells_angle(s[at[k]]));
+            for (int k = 0; k < found && at[k] < cols; k++) {
+                const int64_t cell = c0 + at[k];
+                if (cell < first) continue;
+                /* Members of the cell that the anchor can have duplicates among, by their angles to the centroid. */
+                const double angle = gf_cells_angle(s[at[k]]);
+                const int64_t from = cell_place_of(x->c, x->c->start[cell], x->c->start[cell + 1], angle - reach);
+                const int64_t to = cell_place_of(x->c, from, x->c->start[cell + 1], angle + reach);
+                if (from >= to) continue;
+                m.cell[cell / 64] |= (uint64_t)1 << cell % 64;
+                memset(m.panel + from / GF_PANEL, 1, (size_t)((to - 1) / GF_PANEL - from / GF_PANEL + 1));
+            }
         }
     }
 }
@@ -181,19 +181,17 @@ static void mark_some_groups(gf_cell_search *x, marks m, int64_t place, int rows
         const int cols = (int)GF_MIN(GF_STRIP_COLS, t->groups - c0);
         if (t->groups > GF_STRIP_COLS) gf_panels_product(x->ops, x->points, place, &t->group_centres, c0, cols, v);
         for (int r = 0; r < rows; r++) {
-            /* Groups [c0, c0 + cols) against an anchor, v: its similarities to them. */
-            marks groups_m = m;
-            const int64_t groups_list = list + r;
-            const float *groups_v = v + (size_t)r * GF_STRIP_COLS;
+            /* Groups [c0, c0 + cols) against an anchor, s: its similarities to them. */
+            const float *s = v + (size_t)r * GF_STRIP_COLS;
             const gf_best *near = &x->tree.near;
-            const uint64_t *key = near->key + groups_list * near->capacity;
+            const uint64_t *key = near->key + (list + r) * near->capacity;
             int32_t at[GF_STRIP_COLS];
-            const int found = x->ops->reach(at, groups_v, (int)gf_pad(cols), limits.group[r], NULL);
-            for (int k = 0; k < found && at[k] < cols; k++) groups_m.group[c0 + at[k]] |= (uint32_t)1 << r;
-            for (int64_t k = 0; k < GF_MIN(near->count[groups_list], SAFE_TRIES); k++) {
-                const int64_t group = group_of(&x->c->tree, gf_best_other(key[k])) - c0;
+            const int found = x->ops->reach(at, s, (int)gf_pad(cols), limits.group[r], NULL);
+            for (int k = 0; k < found && at[k] < cols; k++) m.group[c0 + at[k]] |= (uint32_t)1 << r;
+            for (int64_t k = 0; k < GF_MIN(near->count[list + r], SAFE_TRIES); k++) {
+                const int64_t group = group_of(t, gf_best_other(key[k])) - c0;
                 if (group < 0 || group >= cols) continue;
-                const int safe = limit_of(x, groups_v[group]) > limits.safe[r];
+                const int safe = limit_of(x, s[group]) > limits.safe[r];
                 if (safe) limits.cell[r] = fmaxf(limits.cell[r], limit_of(x, gf_best_value(key[k])));
             }
         }
@@ -213,14 +211,11 @@ static void take_cell(gf_cell_search *x, marks m, int64_t cell, gf_cell_wanted *
         for (; p < end && !m.panel[p];) p++;
         for (from = p; p < end && m.panel[p];) p++;
         if (from < p) {
-            if (wanted->count &&
-                wanted->range[wanted->count - 1].to >= from) { /* cells that follow each other can share a panel */
-                wanted->range[wanted->count - 1].to = (int32_t)GF_MAX(p, wanted->range[wanted->count - 1].to);
-            } else {
-                if (!gf_grow(&wanted->range, &wanted->capacity, wanted->count + 1, sizeof *wanted->range)) {
-                    atomic_store(&x->no_memory, 1);
-                } else wanted->range[wanted->count++] = (gf_panel_range){(int32_t)from, (int32_t)p};
-            }
+            gf_panel_range *last = wanted->count ? &wanted->range[wanted->count - 1] : NULL;
+            if (last && last->to >= from) last->to = (int32_t)GF_MAX(p, last->to); /* neighbouring cells can share a panel */
+            else if (gf_grow(&wanted->range, &wanted->capacity, wanted->count + 1, sizeof *wanted->range))
+                wanted->range[wanted->count++] = (gf_panel_range){(int32_t)from, (int32_t)p};
+            else atomic_store(&x->no_memory, 1);
         }
     }
     memset(m.panel + first, 0, (size_t)(end - first));
@@ -251,10 +246,8 @@ void gf_cell_mark(gf_cell_search *x, const gf_cell_block *b, int thread) {
             for (int r = 0; r < rows; r++) limits.cell[r] = limit_of(x, (float)cos((double)x->c->angle[place + r]));
             mark_cells(x, m, 0, x->c->count, UINT32_MAX >> (GF_PANEL - rows), place, &limits, v);
         }
-        marks marks_m = m;
         for (size_t w = 0; w < cell_words(x->c); w++)
-            for (; marks_m.cell[w]; marks_m.cell[w] &= marks_m.cell[w] - 1)
-                take_cell(x, marks_m, (int64_t)w * 64 + __builtin_ctzll(marks_m.cell[w]), wanted);
+            for (; m.cell[w]; m.cell[w] &= m.cell[w] - 1) take_cell(x, m, (int64_t)w * 64 + __builtin_ctzll(m.cell[w]), wanted);
     }
 }
 
@@ -275,12 +268,6 @@ static int64_t cell_keep(const gf_pairs_task *t) {
 
 /* ----- memory ----- */
 
-/* Large blocks fill the panels of gathered anchors; but all threads need some. */
-static int64_t block_of(const gf_cells *c, int64_t probe, int threads) {
-    const int64_t most = GF_MIN(GF_MIN(BLOCK_MAX, c->n / (8 * threads)), NEAR_MAX / GF_MAX(probe, 1));
-    return GF_MAX(most / GF_PANEL, 1) * GF_PANEL;
-}
-
 static glofnd_status alloc_cell_search(gf_error *err, gf_cell_search *x) {
     const gf_cells *c = x->c;
     const size_t threads = (size_t)x->t->threads;
@@ -292,21 +279,20 @@ static glofnd_status alloc_cell_search(gf_error *err, gf_cell_search *x) {
     FAIL_IF(err, !x->mark || !x->touched || !x->mask || !x->request || !x->around, GLOFND_E_MEMORY, "no memory for %lld anchors",
             (long long)c->n);
     /* Where all cells are probed, an anchor is compared with all rows: cells stay whole. */
-    const gf_cells *cells = x->c;
-    const int64_t most = x->probe >= cells->count ? GF_MAX(cells->n, 1) : PIECE_ROWS;
-    x->piece_of = malloc(((size_t)cells->count + 1) * sizeof *x->piece_of);
+    const int64_t most = x->probe >= c->count ? GF_MAX(c->n, 1) : PIECE_ROWS;
+    x->piece_of = malloc(((size_t)c->count + 1) * sizeof *x->piece_of);
     FAIL_IF(err, !x->piece_of, GLOFND_E_MEMORY, "no memory for cells");
     x->piece_of[0] = 0;
-    for (int64_t k = 0; k < cells->count; k++)
-        x->piece_of[k + 1] = x->piece_of[k] + GF_MAX((cells->start[k + 1] - cells->start[k] + most - 1) / most, 1);
-    x->pieces = x->piece_of[cells->count];
+    for (int64_t k = 0; k < c->count; k++)
+        x->piece_of[k + 1] = x->piece_of[k] + GF_MAX((c->start[k + 1] - c->start[k] + most - 1) / most, 1);
+    x->pieces = x->piece_of[c->count];
     x->piece = malloc(((size_t)x->pieces + 1) * sizeof *x->piece);
     FAIL_IF(err, !x->piece, GLOFND_E_MEMORY, "no memory for cells");
-    for (int64_t k = 0; k < cells->count; k++) {
-        const int64_t rows = cells->start[k + 1] - cells->start[k], count = x->piece_of[k + 1] - x->piece_of[k];
-        for (int64_t i = 0; i < count; i++) x->piece[x->piece_of[k] + i] = cells->start[k] + rows * i / count;
+    for (int64_t k = 0; k < c->count; k++) {
+        const int64_t rows = c->start[k + 1] - c->start[k], count = x->piece_of[k + 1] - x->piece_of[k];
+        for (int64_t i = 0; i < count; i++) x->piece[x->piece_of[k] + i] = c->start[k] + rows * i / count;
     }
-    x->piece[x->pieces] = cells->n;
+    x->piece[x->pieces] = c->n;
     return gf_tree_search_init(err, &x->tree, &c->tree, GF_MAX(x->probe, 1), x->block, x->t->threads);
 }
 
@@ -315,7 +301,10 @@ glofnd_status gf_cell_search_init(gf_error *err, gf_cell_search *x, const gf_cel
     *x = (gf_cell_search){.c = c, .points = points, .t = t, .ops = gf_cpu_kernels_get()->tile, .root = root};
     x->panels = gf_pad(c->n) / GF_PANEL;
     x->theta = gf_cells_angle(t->dup), x->slack = gf_cells_slack(c->dim);
-    x->probe = GF_MIN(t->probe, c->count), x->block = block_of(c, x->probe, t->threads);
+    x->probe = GF_MIN(t->probe, c->count);
+    /* Large blocks fill the panels of gathered anchors; but all threads need some. */
+    const int64_t most = GF_MIN(GF_MIN(BLOCK_MAX, c->n / (8 * t->threads)), NEAR_MAX / GF_MAX(x->probe, 1));
+    x->block = GF_MAX(most / GF_PANEL, 1) * GF_PANEL;
     const glofnd_status status = alloc_cell_search(err, x);
     if (status != GLOFND_OK) gf_cell_search_free(x);
     return status;
@@ -379,14 +368,13 @@ static int64_t compare_gathered(gf_cell_search *x, const gf_cell_block *b, const
     int32_t self[GF_PANEL];
     if (from == end) return 0;
     memset(x0, 0, (size_t)c->dim * GF_PANEL * sizeof *x0);
+    const gf_panels own = {.n = rows, .dim = c->dim, .x = x0};
     for (int r = 0; r < rows; r++) {
         const int64_t anchor = (int64_t)(uint32_t)request[r], row = b->place + anchor;
-        const float *src = x->points->x + row / GF_PANEL * GF_PANEL * c->dim + row % GF_PANEL;
-        for (int64_t k = 0; k < c->dim; k++) x0[k * GF_PANEL + r] = src[k * GF_PANEL];
+        copy_row(x->points, row, &own, r);
         self[r] = c->order[row];
         list[r] = to->first < 0 ? self[r] : to->first + anchor;
     }
-    const gf_panels own = {.n = rows, .dim = c->dim, .x = x0};
     for (int64_t p = from / GF_PANEL; p * GF_PANEL < end; p += GF_STRIP_COLS / GF_PANEL) {
         const column_strip s = make_strip(x, &own, 0, p, (end - 1) / GF_PANEL + 1, thread);
         /* Candidates among places [from, to) for the gathered anchors: lists [rows], positions [rows]. */
@@ -512,17 +500,13 @@ static void sweep_columns(void *arg, int64_t task, int thread) {
 static glofnd_status measure_recall(gf_error *err, recall *r, int64_t first, int64_t count, gf_pairs_found *found) {
     const gf_cells *c = r->x->c;
     const gf_pairs_task *t = r->x->t;
-    const gf_cells *cells = r->x->c;
-    r->own = (gf_panels){.n = count, .dim = cells->dim, .x = aligned_alloc(64, gf_panels_bytes(count, cells->dim))};
+    r->own = (gf_panels){.n = count, .dim = c->dim, .x = aligned_alloc(64, gf_panels_bytes(count, c->dim))};
     r->place = malloc((size_t)count * sizeof *r->place);
     FAIL_IF(err, !r->own.x || !r->place, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)count);
-    memset(r->own.x, 0, gf_panels_bytes(count, cells->dim));
+    memset(r->own.x, 0, gf_panels_bytes(count, c->dim));
     for (int64_t i = 0; i < count; i++) {
-        const int64_t place = gf_permute(RECALL_SEED, 2, cells->n, first + i);
-        const float *from = r->x->points->x + place / GF_PANEL * GF_PANEL * cells->dim + place % GF_PANEL;
-        float *to = r->own.x + i / GF_PANEL * GF_PANEL * cells->dim + i % GF_PANEL;
-        r->place[i] = (int32_t)place;
-        for (int64_t k = 0; k < cells->dim; k++) to[k * GF_PANEL] = from[k * GF_PANEL];
+        r->place[i] = (int32_t)gf_permute(RECALL_SEED, 2, c->n, first + i);
+        copy_row(r->x->points, r->place[i], &r->own, i);
     }
     TRY(gf_best_alloc_for(err, &r->best, t->threads * count, GF_MAX(t->rank - 1, 1)));
     int32_t *at = malloc((size_t)c->n * sizeof *at), *near = malloc((size_t)r->x->probe * sizeof *near);
@@ -541,17 +525,16 @@ static glofnd_status measure_recall(gf_error *err, recall *r, int64_t first, int
             /* at [n]: place of a position; near [probe] is scratch. */
             const int64_t rows = GF_MIN(r->x->block, count - from);
             gf_cell_search *x = r->x;
-            const gf_best *anchors_cells = &x->tree.near;
+            const gf_best *cells = &x->tree.near;
             cell_near(x, &r->own, from, rows, 0, r->place + from, 0);
             for (int64_t i = 0; i < rows; i++) {
                 const uint64_t *key = r->best.key + (from + i) * r->best.capacity;
-                const int64_t anchors_count = gf_best_sort(&r->best, from + i, GF_MAX(x->t->rank - 1, 1));
+                const int64_t wanted = gf_best_sort(&r->best, from + i, GF_MAX(x->t->rank - 1, 1));
                 for (int64_t k = 0; k < x->probe; k++)
-                    near[k] =
-                        k < anchors_cells->count[i] ? gf_cell_piece(x, anchors_cells->key[i * anchors_cells->capacity + k]) : -1;
-                for (int64_t k = 0; k < anchors_count; k++)
+                    near[k] = k < cells->count[i] ? gf_cell_piece(x, cells->key[i * cells->capacity + k]) : -1;
+                for (int64_t k = 0; k < wanted; k++)
                     found->recalled += gf_best_value(key[k]) >= x->t->dup || cell_is_near(x, near, at[gf_best_other(key[k])]);
-                found->wanted += anchors_count, found->sampled++;
+                found->wanted += wanted, found->sampled++;
             }
         }
     }
@@ -616,30 +599,17 @@ static void count_pairs(void *arg, int64_t i, int thread) {
         f->hits[i] += label && label[i] >= 0 && label[i] == label[j];
         if (!(v > f->lambda[j])) continue;
         __atomic_fetch_add(&f->mutual[i], 1, __ATOMIC_RELAXED);
-        /* 1: the list, best first, has this entry. */
-        const gf_best *b = &x->all;
-        const uint64_t own_key = gf_best_key(v, i);
-        const uint64_t *key_v = b->key + j * b->capacity;
-        int64_t low = 0, high = b->count[j];
+        /* The list of j, best first, may have the pair, too. */
+        const uint64_t own = gf_best_key(v, i), *others = x->all.key + j * x->all.capacity;
+        int64_t low = 0, high = x->all.count[j];
         while (low < high) {
             const int64_t mid = low + (high - low) / 2;
-            if (key_v[mid] > own_key) low = mid + 1;
+            if (others[mid] > own) low = mid + 1;
             else high = mid;
         }
-        if (!(low < b->count[j] && key_v[low] == own_key)) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
+        if (low == x->all.count[j] || others[low] != own) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
         gf_components_join_shared(f->mutual_root, (int32_t)i, (int32_t)j);
     }
-}
-
-static glofnd_status read_lists(gf_error *err, whole_search *x) {
-    gf_pairs_found *f = x->f;
-    gf_lists_all_thresholds(&x->all, x->t, f);
-    gf_parallel(x->t->threads, f->n, sort_list, x);
-    TRY(gf_cell_recall(err, &x->core, 0, gf_cell_sample(f->n), f));
-    gf_parallel(x->t->threads, f->n, count_pairs, x);
-    gf_lists_all_top(&x->all, x->t, f);
-    gf_components_flatten(f->mutual_root, f->n);
-    return GLOFND_OK;
 }
 
 /* ----- a block of rows ----- */
@@ -666,10 +636,6 @@ static void search_whole_block(void *arg, int64_t number, int thread) {
 
 /* ----- the table ----- */
 
-typedef struct cell_state {
-    gf_cells c;
-} cell_state;
-
 static gf_pairs_plan plan_cells(int64_t n, int64_t dim, const gf_pairs_task *t) {
     const gf_pairs_plan whole = gf_pairs_search_cpu.plan(n, dim, t);
     gf_pairs_plan p = {.rows = 2 * gf_panels_bytes(n, dim), .passes = 1, .results = whole.results};
@@ -679,19 +645,18 @@ static gf_pairs_plan plan_cells(int64_t n, int64_t dim, const gf_pairs_task *t) 
 }
 
 static glofnd_status open_cells(gf_error *err, const gf_vectors *rows, int threads, void **state) {
-    cell_state *s = calloc(1, sizeof *s);
+    gf_cells *c = calloc(1, sizeof *c);
     const gf_sweep_job job = {.threads = threads};
-    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for cells");
-    const glofnd_status status = gf_cells_make(err, rows, 0, &job, &s->c);
-    if (status == GLOFND_OK) *state = s;
-    else free(s);
+    FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for cells");
+    const glofnd_status status = gf_cells_make(err, rows, 0, &job, c);
+    if (status == GLOFND_OK) *state = c;
+    else free(c);
     return status;
 }
 
 static void close_cells(void *state) {
-    cell_state *s = state;
-    if (s) gf_cells_free(&s->c);
-    free(s);
+    if (state) gf_cells_free(state);
+    free(state);
 }
 
 static glofnd_status alloc_whole_search(gf_error *err, whole_search *x) {
@@ -707,18 +672,26 @@ static glofnd_status alloc_whole_search(gf_error *err, whole_search *x) {
 }
 
 static glofnd_status find_by_cells(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
-    cell_state *s = state;
-    const int64_t n = s->c.n;
-    whole_search x = {.c = &s->c, .t = t, .f = f};
-    if (t->probe) TRY(gf_pairs_check_rank(err, t, n - 1));
-    TRY(gf_cells_surround(err, &s->c, GF_MAX(t->probe, 1), t->threads));
+    gf_cells *c = state;
+    whole_search x = {.c = c, .t = t, .f = f};
+    if (t->probe) TRY(gf_pairs_check_rank(err, t, c->n - 1));
+    TRY(gf_cells_surround(err, c, GF_MAX(t->probe, 1), t->threads));
     gf_pairs_found_none(f);
     glofnd_status status = alloc_whole_search(err, &x);
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) gf_parallel(t->threads, x.blocks, search_whole_block, &x);
     if (status == GLOFND_OK) status = cell_search_check(err, &x.core);
-    if (status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch)) status = read_lists(err, &x);
-    gf_components_flatten(f->copy_root, n);
-    f->cells = s->c.count, f->compared = x.core.pairs;
+    if (status == GLOFND_OK && t->probe && !gf_job_stopped(&t->watch)) {
+        gf_lists_all_thresholds(&x.all, t, f);
+        gf_parallel(t->threads, f->n, sort_list, &x);
+        status = gf_cell_recall(err, &x.core, 0, gf_cell_sample(f->n), f);
+        if (status == GLOFND_OK) {
+            gf_parallel(t->threads, f->n, count_pairs, &x);
+            gf_lists_all_top(&x.all, t, f);
+            gf_components_flatten(f->mutual_root, f->n);
+        }
+    }
+    gf_components_flatten(f->copy_root, c->n);
+    f->cells = c->count, f->compared = x.core.pairs;
     gf_cell_search_free(&x.core);
     cell_wanted_free(x.wanted, t->threads * x.core.block / GF_PANEL);
     free(x.near);
@@ -815,17 +788,6 @@ static glofnd_status search_unit(gf_error *err, unit_search *x) {
     return status;
 }
 
-/* Nodes of all threads, and whether there was memory for them. */
-static glofnd_status take_joined(gf_error *err, gf_node_list *of, int threads, gf_node_list *joined, glofnd_status status) {
-    int there = 1;
-    for (int t = 0; t < threads; t++) {
-        for (size_t i = 0; i < of[t].count && there; i += 2) there = gf_nodes_add(joined, of[t].node[i], of[t].node[i + 1]);
-        gf_nodes_free(&of[t]);
-    }
-    FAIL_IF(err, status == GLOFND_OK && !there, GLOFND_E_MEMORY, "no memory for duplicates");
-    return status;
-}
-
 glofnd_status gf_cells_stream_pairs(gf_error *err, const gf_cells_stream *s, const gf_pairs_task *t, int64_t first, int64_t rows,
                                     gf_pairs_found *found, int32_t *copy_root, gf_node_list *joined, uint64_t *above) {
     unit_search x = {.s = s, .t = t, .f = found, .above = above, .first = first, .rows = rows};
@@ -837,7 +799,13 @@ glofnd_status gf_cells_stream_pairs(gf_error *err, const gf_cells_stream *s, con
     for (int64_t i = 0; i < found->n * found->top; i++) found->other[i] = -1, found->similarity[i] = NAN;
     glofnd_status status = x.core.joined ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for duplicates");
     if (status == GLOFND_OK && (t->dup <= 2.0f || t->probe)) status = search_unit(err, &x);
-    if (x.core.joined) status = take_joined(err, x.core.joined, t->threads, joined, status);
+    for (int k = 0; x.core.joined && k < t->threads; k++) { /* nodes of all threads */
+        gf_node_list *of = &x.core.joined[k];
+        for (size_t i = 0; i < of->count && status == GLOFND_OK; i += 2)
+            if (!gf_nodes_add(joined, of->node[i], of->node[i + 1]))
+                status = gf_fail(err, GLOFND_E_MEMORY, "no memory for duplicates");
+        gf_nodes_free(of);
+    }
     found->cells = s->c.count, found->compared = x.core.pairs;
     cell_wanted_free(x.wanted, t->threads * x.core.block / GF_PANEL);
     gf_cell_search_free(&x.core);

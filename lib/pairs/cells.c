@@ -36,11 +36,6 @@ typedef struct tree_numbers {
     float *first;        /* [groups + 1] */
 } tree_numbers;
 
-static tree_numbers parts_of(float *numbers, int64_t count, int64_t dim) {
-    const int64_t groups = groups_of(count);
-    return (tree_numbers){numbers, numbers + groups * dim, numbers + (groups + count) * dim};
-}
-
 /* ----- centroids ----- */
 
 /* centre [groups][dim], groups <= sample->n */
@@ -62,12 +57,10 @@ static glofnd_status mean_directions(gf_error *err, const gf_vectors *sample, in
         }
         for (int64_t g = 0; g < groups; g++) {
             /* A sum of zeros has no direction: the centroid of an empty group, or of opposite points, is a point of the sample. */
-            const double *centre_sum = sum + g * dim;
-            float *own_centre = centre + g * dim;
             double square = 0.0;
-            for (int64_t l = 0; l < sample->dim; l++) square += centre_sum[l] * centre_sum[l];
-            for (int64_t l = 0; l < sample->dim; l++)
-                own_centre[l] = square > 1e-12 ? (float)centre_sum[l] : gf_vector_at(sample, g)[l];
+            for (int64_t j = g * dim; j < (g + 1) * dim; j++) square += sum[j] * sum[j];
+            for (int64_t j = 0; j < dim; j++)
+                centre[g * dim + j] = square > 1e-12 ? (float)sum[g * dim + j] : gf_vector_at(sample, g)[j];
         }
     }
     free(sum);
@@ -122,14 +115,13 @@ static glofnd_status find_groups(gf_error *err, tree_making *m) {
     if (status == GLOFND_OK) status = gf_sweep_rows(err, &points, &centres, GF_SWEEP_GROUP, m->job, visit_groups, of);
     if (status == GLOFND_OK) {
         /* start, member and first. Each group has one cell, and of the others its share by members. */
-        const gf_vectors *vectors = m->sample;
-        for (int64_t i = 0; i < vectors->n; i++) m->start[of[i].group + 1]++;
+        for (int64_t i = 0; i < s->n; i++) m->start[of[i].group + 1]++;
         for (int64_t g = 0; g < m->groups; g++) {
             m->start[g + 1] += m->start[g];
-            m->first[g + 1] = g + 1 + (int64_t)((double)(m->count - m->groups) * ((double)m->start[g + 1] / (double)vectors->n));
+            m->first[g + 1] = g + 1 + (int64_t)((double)(m->count - m->groups) * ((double)m->start[g + 1] / (double)s->n));
         }
         m->first[m->groups] = m->count;
-        for (int64_t i = 0; i < vectors->n; i++) m->member[m->start[of[i].group]++] = vectors->row ? vectors->row[i] : (int32_t)i;
+        for (int64_t i = 0; i < s->n; i++) m->member[m->start[of[i].group]++] = s->row ? s->row[i] : (int32_t)i;
         for (int64_t g = m->groups; g > 0; g--) m->start[g] = m->start[g - 1];
         m->start[0] = 0;
     }
@@ -157,21 +149,9 @@ static void split_group(void *arg, int64_t g, int thread) {
     if (thread == 0) gf_job_report(&m->job->watch, 0.3 + 0.7 * (double)(g + 1) / (double)m->groups);
 }
 
-static glofnd_status split_groups(gf_error *err, tree_making *m) {
-    gf_parallel(m->job->threads, m->groups, split_group, m);
-    FAIL_IF(err, gf_job_stopped(&m->job->watch), GLOFND_E_CANCELLED, "cancelled");
-    FAIL_IF(err, m->status != GLOFND_OK, (glofnd_status)m->status, "no memory for the centroids of %lld cells",
-            (long long)m->count);
-    for (int64_t g = 0; g <= m->groups; g++) {
-        const int32_t first = (int32_t)m->first[g];
-        memcpy(m->out.first + g, &first, sizeof first);
-    }
-    return GLOFND_OK;
-}
-
 glofnd_status gf_tree_make(gf_error *err, const gf_vectors *sample, int64_t count, const gf_sweep_job *job, float *numbers) {
-    tree_making m = {
-        .sample = sample, .job = job, .count = count, .groups = groups_of(count), .out = parts_of(numbers, count, sample->dim)};
+    tree_making m = {.sample = sample, .job = job, .count = count, .groups = groups_of(count)};
+    m.out.group = numbers, m.out.cell = numbers + m.groups * sample->dim, m.out.first = m.out.cell + count * sample->dim;
     const gf_sweep_job quiet = {.threads = job->threads, .watch = {.stop = job->watch.stop}};
     m.start = calloc((size_t)m.groups + 1, sizeof *m.start);
     m.first = calloc((size_t)m.groups + 1, sizeof *m.first);
@@ -182,7 +162,16 @@ glofnd_status gf_tree_make(gf_error *err, const gf_vectors *sample, int64_t coun
     m.job = &quiet;
     if (status == GLOFND_OK) status = find_groups(err, &m);
     m.job = job;
-    if (status == GLOFND_OK) status = split_groups(err, &m);
+    if (status == GLOFND_OK) {
+        gf_parallel(job->threads, m.groups, split_group, &m);
+        if (gf_job_stopped(&job->watch)) status = gf_fail(err, GLOFND_E_CANCELLED, "cancelled");
+        else if (m.status != GLOFND_OK)
+            status = gf_fail(err, (glofnd_status)m.status, "no memory for the centroids of %lld cells", (long long)count);
+    }
+    for (int64_t g = 0; g <= m.groups && status == GLOFND_OK; g++) {
+        const int32_t first = (int32_t)m.first[g];
+        memcpy(m.out.first + g, &first, sizeof first);
+    }
     free(m.start);
     free(m.first);
     free(m.member);
@@ -227,9 +216,7 @@ void gf_tree_free(gf_cell_tree *t) {
 
 /* ---------- the nearest cells of embeddings ---------- */
 
-/* The nearest cells of embeddings.
- *
- * Each embedding of a block chooses its nearest groups. Those of the block that chose one group are gathered, a panel of
+/* Each embedding of a block chooses its nearest groups. Those of the block that chose one group are gathered, a panel of
  * them at a time, and compared with the centroids of its cells.
  */
 
@@ -294,12 +281,25 @@ void gf_tree_groups(gf_tree_search *s, const gf_panels *p, int64_t at, int rows,
     for (int r = 0; r < rows; r++) gf_best_sort(&s->group, own + r, s->through + 1);
 }
 
-/* Sorts the choices of a block by group. */
-static void sort_choices(gf_tree_search *s, int64_t rows, int thread) {
+/* ----- cells ----- */
+
+/* Some groups of each embedding. */
+static void compare_some(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
     const int64_t groups = s->t->groups, through = s->through;
     int64_t *from = s->from + (int64_t)thread * (groups + 1);
-    const int32_t *chosen = s->chosen + (int64_t)thread * s->block * through;
-    int32_t *asked = s->asked + (int64_t)thread * s->block * through;
+    int32_t *chosen = s->chosen + (int64_t)thread * s->block * through, *asked = s->asked + (int64_t)thread * s->block * through;
+    for (int64_t i = 0; i < rows; i += GF_PANEL) {
+        /* The nearest groups of the rows at + i and following ones of p. */
+        const int some = (int)GF_MIN(GF_PANEL, rows - i);
+        gf_tree_groups(s, p, at + i, some, thread);
+        for (int r = 0; r < some; r++) {
+            const int64_t list = (int64_t)thread * GF_PANEL + r;
+            const uint64_t *key = s->group.key + list * s->group.capacity;
+            for (int64_t k = 0; k < through; k++)
+                chosen[(i + r) * through + k] = k < s->group.count[list] ? (int32_t)gf_best_other(key[k]) : -1;
+        }
+    }
+    /* Sorts these choices by group. */
     memset(from, 0, ((size_t)groups + 1) * sizeof *from);
     for (int64_t k = 0; k < rows * through; k++)
         if (chosen[k] >= 0) from[chosen[k] + 1]++;
@@ -308,41 +308,6 @@ static void sort_choices(gf_tree_search *s, int64_t rows, int thread) {
         if (chosen[k] >= 0) asked[from[chosen[k]]++] = (int32_t)(k / through);
     for (int64_t g = groups; g > 0; g--) from[g] = from[g - 1];
     from[0] = 0;
-}
-
-/* ----- cells ----- */
-
-/* All groups: their cells lie one behind the other. */
-static void compare_all(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
-    const gf_cell_tree *t = s->t;
-    const int64_t own = (int64_t)thread * s->block;
-    float *v = strip_of(s, thread);
-    for (int64_t i = 0; i < rows; i += GF_PANEL)
-        for (int64_t c0 = 0; c0 < t->count; c0 += GF_STRIP_COLS) {
-            const int cols = (int)GF_MIN(GF_STRIP_COLS, t->count - c0);
-            gf_panels_product(s->ops, p, at + i, &t->centres, c0, cols, v);
-            for (int64_t r = 0; r < GF_MIN(GF_PANEL, rows - i); r++)
-                offer_columns(s, &s->near, own + i + r, v + r * GF_STRIP_COLS, c0, 0, cols);
-        }
-}
-
-/* Some groups of each embedding. */
-static void compare_some(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
-    const int64_t groups = s->t->groups;
-    const int64_t *from = s->from + (int64_t)thread * (groups + 1);
-    const int32_t *asked = s->asked + (int64_t)thread * s->block * s->through;
-    for (int64_t i = 0; i < rows; i += GF_PANEL) {
-        /* The nearest groups of the rows at + i and following ones of p. */
-        const int groups_rows = (int)GF_MIN(GF_PANEL, rows - i);
-        gf_tree_groups(s, p, at + i, groups_rows, thread);
-        for (int r = 0; r < groups_rows; r++) {
-            const int64_t list = (int64_t)thread * GF_PANEL + r, row = (int64_t)thread * s->block + i + r;
-            const uint64_t *key = s->group.key + list * s->group.capacity;
-            for (int64_t k = 0; k < s->through; k++)
-                s->chosen[row * s->through + k] = k < s->group.count[list] ? (int32_t)gf_best_other(key[k]) : -1;
-        }
-    }
-    sort_choices(s, rows, thread);
     for (int64_t g = 0; g < groups; g++)
         for (int64_t k = from[g]; k < from[g + 1]; k += GF_PANEL) {
             /* Embeddings row [rows] of the block that begins at row `at` of p, against the cells of group g. */
@@ -369,9 +334,19 @@ static void compare_some(gf_tree_search *s, const gf_panels *p, int64_t at, int6
 }
 
 void gf_tree_near(gf_tree_search *s, const gf_panels *p, int64_t at, int64_t rows, int thread) {
+    const gf_cell_tree *t = s->t;
     const int64_t own = (int64_t)thread * s->block;
+    float *v = strip_of(s, thread);
     for (int64_t i = 0; i < rows; i++) gf_best_clear(&s->near, own + i);
-    (s->through < s->t->groups ? compare_some : compare_all)(s, p, at, rows, thread);
+    if (s->through < t->groups) compare_some(s, p, at, rows, thread);
+    else /* all groups: their cells lie one behind the other */
+        for (int64_t i = 0; i < rows; i += GF_PANEL)
+            for (int64_t c0 = 0; c0 < t->count; c0 += GF_STRIP_COLS) {
+                const int cols = (int)GF_MIN(GF_STRIP_COLS, t->count - c0);
+                gf_panels_product(s->ops, p, at + i, &t->centres, c0, cols, v);
+                for (int64_t r = 0; r < GF_MIN(GF_PANEL, rows - i); r++)
+                    offer_columns(s, &s->near, own + i + r, v + r * GF_STRIP_COLS, c0, 0, cols);
+            }
     for (int64_t i = 0; i < rows; i++) gf_best_sort(&s->near, own + i, s->probe);
 }
 
@@ -537,57 +512,46 @@ glofnd_status gf_cells_sort(gf_error *err, const gf_cell_of *of, int threads, gf
         status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c->n);
     if (status == GLOFND_OK) {
         /* start[k + 1] counts up to the end of cell k while points are put there; at last it is the end. */
-        gf_cells *cells = x.c;
-        for (int64_t i = 0; i < cells->n; i++) cells->start[of[i].cell + 1]++;
         int64_t at = 0;
-        for (int64_t k = 0; k < cells->count; k++) {
-            const int64_t here = cells->start[k + 1];
-            cells->start[k + 1] = at;
+        for (int64_t i = 0; i < c->n; i++) c->start[of[i].cell + 1]++;
+        for (int64_t k = 0; k < c->count; k++) {
+            const int64_t here = c->start[k + 1];
+            c->start[k + 1] = at;
             at += here;
         }
-        for (int64_t i = 0; i < cells->n; i++) x.p[cells->start[of[i].cell + 1]++] = (placed){of[i].similarity, (int32_t)i};
+        for (int64_t i = 0; i < c->n; i++) x.p[c->start[of[i].cell + 1]++] = (placed){of[i].similarity, (int32_t)i};
+        gf_parallel(threads, c->count, sort_cell, &x);
     }
-    if (status == GLOFND_OK) gf_parallel(threads, c->count, sort_cell, &x);
     free(x.p);
-    return status;
-}
-
-/* The points, in the order of cells. */
-static glofnd_status place_points(gf_error *err, const gf_vectors *rows, int threads, gf_cells *c) {
-    int32_t *row = malloc((size_t)c->n * sizeof *row);
-    FAIL_IF(err, !row, GLOFND_E_MEMORY, "no memory for cells");
-    for (int64_t i = 0; i < c->n; i++) row[i] = rows->row ? rows->row[c->order[i]] : c->order[i];
-    gf_panels_free(&c->points);
-    const gf_vectors sorted = {.x = rows->x, .row = row, .n = c->n, .dim = c->dim, .name = rows->name};
-    const glofnd_status status = gf_panels_pack(err, &sorted, threads, &c->points);
-    free(row);
     return status;
 }
 
 glofnd_status gf_cells_make(gf_error *err, const gf_vectors *rows, int64_t count, const gf_sweep_job *job, gf_cells *out) {
     gf_cells c = {.n = rows->n, .dim = rows->dim, .count = count ? count : cells_count(rows->n)};
+    const int64_t sampled = cells_sample(rows->n, c.count, NULL);
     gf_cell_of *of = malloc((size_t)c.n * sizeof *of);
-    glofnd_status status = of ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c.n);
+    int32_t *row = malloc((size_t)c.n * sizeof *row); /* of the sample, then of all, in the order of cells */
+    float *numbers = malloc((size_t)gf_tree_numbers(c.count, c.dim) * sizeof *numbers);
+    const gf_vectors sample = {.x = rows->x, .row = row, .n = sampled, .dim = rows->dim, .name = rows->name};
+    const gf_vectors sorted = {.x = rows->x, .row = row, .n = c.n, .dim = c.dim, .name = rows->name};
+    glofnd_status status =
+        of && row && numbers ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)c.n);
     if (status == GLOFND_OK) {
-        const int64_t n = cells_sample(rows->n, c.count, NULL);
-        int32_t *row = malloc((size_t)n * sizeof *row);
-        float *numbers = malloc((size_t)gf_tree_numbers(c.count, c.dim) * sizeof *numbers);
-        glofnd_status tree_status = row && numbers ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for cells");
-        const gf_vectors sample = {.x = rows->x, .row = row, .n = n, .dim = rows->dim, .name = rows->name};
-        if (tree_status == GLOFND_OK) {
-            cells_sample(rows->n, c.count, row);
-            for (int64_t i = 0; rows->row && i < n; i++) row[i] = rows->row[row[i]];
-            tree_status = gf_tree_make(err, &sample, c.count, job, numbers);
-        }
-        if (tree_status == GLOFND_OK) tree_status = gf_tree_open(err, numbers, c.count, c.dim, job->threads, &c.tree);
-        free(row);
-        free(numbers);
-        status = tree_status;
+        cells_sample(rows->n, c.count, row);
+        for (int64_t i = 0; rows->row && i < sampled; i++) row[i] = rows->row[row[i]];
+        status = gf_tree_make(err, &sample, c.count, job, numbers);
     }
+    if (status == GLOFND_OK) status = gf_tree_open(err, numbers, c.count, c.dim, job->threads, &c.tree);
+    free(numbers);
     if (status == GLOFND_OK) status = gf_panels_pack(err, rows, job->threads, &c.points);
     if (status == GLOFND_OK) status = gf_cells_assign(err, &c.points, &c.tree, job, of);
     if (status == GLOFND_OK) status = gf_cells_sort(err, of, job->threads, &c);
-    if (status == GLOFND_OK) status = place_points(err, rows, job->threads, &c);
+    if (status == GLOFND_OK) {
+        for (int64_t i = 0; i < c.n; i++) row[i] = rows->row ? rows->row[c.order[i]] : c.order[i];
+        gf_panels_free(&c.points);
+        status = gf_panels_pack(err, &sorted, job->threads, &c.points);
+    }
+    free(row);
     free(of);
     if (status == GLOFND_OK) *out = c;
     else gf_cells_free(&c);

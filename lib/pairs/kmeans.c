@@ -26,7 +26,7 @@ static const float *point(const gf_vectors *v, int64_t i) { return v->x + (v->ro
 /* ----- assignment ----- */
 
 /* Strips of a row come by rising columns: the first of equal centroids stays. */
-static void visit(void *user, const gf_strip *t, int thread) {
+static void visit_centres(void *user, const gf_strip *t, int thread) {
     clusters *c = user;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     int32_t at[GF_STRIP_COLS];
@@ -42,11 +42,11 @@ static void visit(void *user, const gf_strip *t, int thread) {
     }
 }
 
-static glofnd_status assign(gf_error *err, clusters *c, const gf_sweep_job *job) {
+static glofnd_status assign_points(gf_error *err, clusters *c, const gf_sweep_job *job) {
     const gf_vectors centres = {.x = c->centre, .n = c->k->groups, .dim = c->v->dim, .name = "centroid"};
     gf_panels_free(&c->centres);
     TRY(gf_panels_pack(err, &centres, job->threads, &c->centres));
-    return gf_sweep_rows(err, &c->points, &c->centres, GF_SWEEP_GROUP, job, visit, c);
+    return gf_sweep_rows(err, &c->points, &c->centres, GF_SWEEP_GROUP, job, visit_centres, c);
 }
 
 /* ----- centroids ----- */
@@ -80,21 +80,6 @@ static glofnd_status rank_points(gf_error *err, const float *value, int64_t n, d
     return GLOFND_OK;
 }
 
-/* The points that fit worst, of groups with several. */
-static void choose_moves(const ranked_point *worst, int64_t n, int64_t groups, int32_t *of, int64_t *size, gf_kmeans_move *moves,
-                         int64_t *count) {
-    int64_t next = 0;
-    for (int64_t g = 0; g < groups; g++) {
-        if (size[g] > 0) continue;
-        while (next < n && size[of[worst[next].at]] < 2) next++;
-        if (next == n) return;
-        const int64_t i = worst[next++].at;
-        moves[(*count)++] = (gf_kmeans_move){i, of[i], (int32_t)g};
-        size[of[i]]--, size[g]++;
-        of[i] = (int32_t)g;
-    }
-}
-
 glofnd_status gf_kmeans_fill(gf_error *err, const float *best, int64_t n, int64_t groups, int32_t *of, int64_t *size,
                              gf_kmeans_move **moves, int64_t *count) {
     ranked_point *worst = NULL;
@@ -104,7 +89,16 @@ glofnd_status gf_kmeans_fill(gf_error *err, const float *best, int64_t n, int64_
     if (empty == 0) return GLOFND_OK;
     TRY(rank_points(err, best, n, 1.0, &worst));
     *moves = malloc(sizeof **moves * (size_t)empty);
-    if (*moves) choose_moves(worst, n, groups, of, size, *moves, count);
+    /* The points that fit worst, of groups with several. */
+    for (int64_t g = 0, next = 0; g < groups && *moves; g++) {
+        if (size[g] > 0) continue;
+        while (next < n && size[of[worst[next].at]] < 2) next++;
+        if (next == n) break;
+        const int64_t i = worst[next++].at;
+        (*moves)[(*count)++] = (gf_kmeans_move){i, of[i], (int32_t)g};
+        size[of[i]]--, size[g]++;
+        of[i] = (int32_t)g;
+    }
     free(worst);
     FAIL_IF(err, !*moves, GLOFND_E_MEMORY, "no memory for %lld empty groups", (long long)empty);
     return GLOFND_OK;
@@ -135,47 +129,6 @@ int64_t gf_kmeans_start(const gf_kmeans *k, int64_t n, int64_t g) { return gf_pe
 
 /* ----- the whole ----- */
 
-static glofnd_status allocate(gf_error *err, clusters *c, int threads) {
-    const size_t groups = (size_t)c->k->groups, numbers = groups * (size_t)c->v->dim, n = (size_t)c->v->n;
-    c->sum = malloc(sizeof *c->sum * numbers);
-    c->centre = malloc(sizeof *c->centre * numbers);
-    c->size = malloc(sizeof *c->size * groups);
-    c->best = malloc(sizeof *c->best * n);
-    c->softmax = calloc(n, sizeof *c->softmax);
-    FAIL_IF(err, !c->sum || !c->centre || !c->size || !c->best || !c->softmax, GLOFND_E_MEMORY,
-            "no memory for %lld centroids of %lld embeddings", (long long)c->k->groups, (long long)c->v->n);
-    return gf_panels_pack(err, c->v, threads, &c->points);
-}
-
-static glofnd_status run(gf_error *err, clusters *c, const gf_sweep_job *job, float *confidence) {
-    int32_t *before = malloc(sizeof *before * (size_t)c->v->n);
-    FAIL_IF(err, !before, GLOFND_E_MEMORY, "no memory for %lld groups", (long long)c->v->n);
-    glofnd_status status = allocate(err, c, job->threads);
-    if (status == GLOFND_OK) {
-        /* before [n]: the groups of the last iteration. */
-        const size_t bytes = sizeof *c->of * (size_t)c->v->n;
-        double *softmax = c->softmax;
-        c->softmax = NULL;
-        const int64_t dim = c->v->dim;
-        for (int64_t g = 0; g < c->k->groups; g++)
-            memcpy(c->centre + g * dim, point(c->v, gf_kmeans_start(c->k, c->v->n, g)), sizeof *c->centre * (size_t)dim);
-        glofnd_status iterate_status = assign(err, c, job);
-        for (int step = 0; step < c->k->iterations && iterate_status == GLOFND_OK; step++) {
-            memcpy(before, c->of, bytes);
-            iterate_status = move_centres(err, c);
-            if (iterate_status == GLOFND_OK) iterate_status = assign(err, c, job);
-            if (memcmp(before, c->of, bytes) == 0) break;
-        }
-        c->softmax = softmax;
-        status = iterate_status;
-    }
-    if (status == GLOFND_OK && confidence) status = assign(err, c, job); /* the same groups, now with sums */
-    for (int64_t i = 0; confidence && i < c->v->n && status == GLOFND_OK; i++)
-        confidence[i] = (float)(exp(((double)c->best[i] - 1.0) / c->k->tau) / c->softmax[i]);
-    free(before);
-    return status;
-}
-
 glofnd_status gf_kmeans_check(gf_error *err, const gf_kmeans *k, const gf_vectors *v) {
     FAIL_IF(err, k->groups < 1 || k->groups > v->n || k->groups > INT32_MAX, GLOFND_E_ARGUMENT,
             "k-means: %lld groups of %lld embeddings; expected 1 to %lld", (long long)k->groups, (long long)v->n,
@@ -187,13 +140,41 @@ glofnd_status gf_kmeans_check(gf_error *err, const gf_kmeans *k, const gf_vector
 
 glofnd_status gf_kmeans_run(gf_error *err, const gf_kmeans *k, const gf_vectors *v, const gf_sweep_job *job, int32_t *of,
                             float *confidence) {
-    gf_sweep_job all = *job;
-    clusters c = {.k = k, .v = v, .of = of};
     TRY(gf_kmeans_check(err, k, v));
+    gf_sweep_job all = *job;
     if (all.threads < 1) all.threads = gf_parallel_default();
-    const glofnd_status status = run(err, &c, &all, confidence);
+    const size_t n = (size_t)v->n, groups = (size_t)k->groups, numbers = groups * (size_t)v->dim, bytes = n * sizeof *of;
+    int32_t *before = malloc(bytes); /* the groups of the last iteration */
+    clusters c = {.k = k,
+                  .v = v,
+                  .of = of,
+                  .sum = malloc(numbers * sizeof *c.sum),
+                  .centre = malloc(numbers * sizeof *c.centre),
+                  .size = malloc(groups * sizeof *c.size),
+                  .best = malloc(n * sizeof *c.best)};
+    glofnd_status status = before && c.sum && c.centre && c.size && c.best
+                               ? gf_panels_pack(err, v, all.threads, &c.points)
+                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld centroids of %lld embeddings",
+                                         (long long)k->groups, (long long)v->n);
+    for (int64_t g = 0; g < k->groups && status == GLOFND_OK; g++)
+        memcpy(c.centre + g * v->dim, point(v, gf_kmeans_start(k, v->n, g)), sizeof *c.centre * (size_t)v->dim);
+    if (status == GLOFND_OK) status = assign_points(err, &c, &all);
+    for (int step = 0; step < k->iterations && status == GLOFND_OK; step++) {
+        memcpy(before, of, bytes);
+        status = move_centres(err, &c);
+        if (status == GLOFND_OK) status = assign_points(err, &c, &all);
+        if (memcmp(before, of, bytes) == 0) break;
+    }
+    if (status == GLOFND_OK && confidence) { /* the same groups, now with sums */
+        c.softmax = calloc(n, sizeof *c.softmax);
+        status = c.softmax ? assign_points(err, &c, &all)
+                           : gf_fail(err, GLOFND_E_MEMORY, "no memory for the confidence of %lld embeddings", (long long)v->n);
+    }
+    for (int64_t i = 0; confidence && i < v->n && status == GLOFND_OK; i++)
+        confidence[i] = (float)(exp(((double)c.best[i] - 1.0) / k->tau) / c.softmax[i]);
     gf_panels_free(&c.points);
     gf_panels_free(&c.centres);
+    free(before);
     free(c.sum);
     free(c.centre);
     free(c.size);

@@ -195,13 +195,6 @@ void gf_lists_all_top(gf_best *b, const gf_pairs_task *t, gf_pairs_found *f) {
 
 /* ----- mutual pairs ----- */
 
-/* 1: anchor i lists j above its threshold. */
-static int lists_above(const gf_pairs_found *f, int64_t i, int64_t j) {
-    for (int64_t k = 0; k < f->above[i]; k++)
-        if (f->other[i * f->top + k] == j) return 1;
-    return 0;
-}
-
 /* Counts are the same whichever end has found the pair. */
 static void find_mutual(void *arg, int64_t task, int thread) {
     gf_pairs_found *f = arg;
@@ -211,7 +204,9 @@ static void find_mutual(void *arg, int64_t task, int thread) {
             const int64_t j = f->other[i * f->top + k];
             if (!(f->similarity[i * f->top + k] > f->lambda[j])) continue;
             __atomic_fetch_add(&f->mutual[i], 1, __ATOMIC_RELAXED);
-            if (!lists_above(f, j, i)) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
+            int64_t back = 0; /* where j lists i above its own threshold */
+            while (back < f->above[j] && f->other[j * f->top + back] != i) back++;
+            if (back == f->above[j]) __atomic_fetch_add(&f->mutual[j], 1, __ATOMIC_RELAXED);
             gf_components_join_shared(f->mutual_root, (int32_t)i, (int32_t)j);
         }
 }

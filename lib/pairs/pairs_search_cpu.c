@@ -194,7 +194,7 @@ static void close_rows(void *state) {
 }
 
 /* All thresholds, with lists of the current rows only. */
-static glofnd_status thresholds(gf_error *err, const gf_panels *p, const gf_pairs_task *t, const gf_pairs_found *f) {
+static glofnd_status find_thresholds(gf_error *err, const gf_panels *p, const gf_pairs_task *t, const gf_pairs_found *f) {
     gf_pairs_found only = {.n = p->n,
                            .lambda = f->lambda,
                            .below = f->below,
@@ -264,40 +264,37 @@ static glofnd_status sweep_integers(gf_error *err, const gf_panels *p, search *x
     return status;
 }
 
-static glofnd_status sweep_floats(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
-    TRY(alloc_search(err, x));
-    return gf_sweep_symmetric(err, p, x->t->block, job, visit_pairs, x);
-}
-
-static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
-    TRY((by_integers(p->n, p->dim, x->t) ? sweep_integers : sweep_floats)(err, p, x, job));
-    if (!x->lambda) {
-        gf_lists_all_thresholds(&x->best, x->t, x->f);
-        gf_lists_all_pairs(&x->best, x->t, x->f, x->mutual_root);
-    }
-    gf_lists_all_top(&x->best, x->t, x->f);
-    const int64_t n = x->f->n;
-    gf_components_init(x->f->mutual_root, n);
-    gf_components_init(x->f->copy_root, n);
-    for (int t = 0; t < x->t->threads; t++) {
-        gf_components_merge(x->f->mutual_root, x->mutual_root + t * n, n);
-        gf_components_merge(x->f->copy_root, x->copy_root + t * n, n);
-    }
-    gf_components_flatten(x->f->mutual_root, n);
-    gf_components_flatten(x->f->copy_root, n);
-    return GLOFND_OK;
-}
-
 static glofnd_status find_pairs(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
     const gf_panels *p = state;
     search x = {.t = t, .f = f, .ops = gf_cpu_kernels_get()->tile};
     const int two = !one_pass(p->n, t);
     TRY(gf_pairs_check_rank(err, t, p->n - 1));
-    if (two) TRY(thresholds(err, p, t, f));
+    if (two) TRY(find_thresholds(err, p, t, f));
     for (int64_t i = 0; t->lambda && i < p->n; i++) f->lambda[i] = t->lambda[i];
     if (two || t->lambda) x.lambda = f->lambda;
     const gf_sweep_job job = {.threads = t->threads, .watch = gf_job_part(&t->watch, two ? 2.0 / 3.0 : 0.0, 1.0)};
-    const glofnd_status status = search_pairs(err, p, &x, &job);
+    glofnd_status status;
+    if (by_integers(p->n, p->dim, t)) {
+        status = sweep_integers(err, p, &x, &job);
+    } else {
+        status = alloc_search(err, &x);
+        if (status == GLOFND_OK) status = gf_sweep_symmetric(err, p, t->block, &job, visit_pairs, &x);
+    }
+    if (status == GLOFND_OK) {
+        if (!x.lambda) {
+            gf_lists_all_thresholds(&x.best, t, f);
+            gf_lists_all_pairs(&x.best, t, f, x.mutual_root);
+        }
+        gf_lists_all_top(&x.best, t, f);
+        gf_components_init(f->mutual_root, f->n);
+        gf_components_init(f->copy_root, f->n);
+        for (int thread = 0; thread < t->threads; thread++) {
+            gf_components_merge(f->mutual_root, x.mutual_root + thread * f->n, f->n);
+            gf_components_merge(f->copy_root, x.copy_root + thread * f->n, f->n);
+        }
+        gf_components_flatten(f->mutual_root, f->n);
+        gf_components_flatten(f->copy_root, f->n);
+    }
     gf_best_free(&x.best);
     free(x.scan);
     free(x.mutual_root);
@@ -347,15 +344,6 @@ static glofnd_status pack_rows(gf_error *err, const pairs_stream *s, int64_t fir
     return gf_row_source_pack(err, s->source, s->row + first, count, GF_ROW_PIECE, s->threads, out);
 }
 
-static glofnd_status load_chunk(gf_error *err, pairs_stream *s, int64_t first) {
-    if (s->first == first) return GLOFND_OK;
-    gf_panels_free(&s->columns);
-    s->first = -1;
-    TRY(pack_rows(err, s, first, GF_MIN(s->chunk, s->n - first), &s->columns));
-    s->first = first;
-    return GLOFND_OK;
-}
-
 /* ----- sweeps of anchors ----- */
 
 typedef struct stream_sweep {
@@ -377,7 +365,11 @@ static glofnd_status sweep_chunks(gf_error *err, stream_sweep *x, int64_t rows, 
     glofnd_status status = GLOFND_OK;
     if (s->chunk < s->n) status = pack_rows(err, s, x->first, rows, &own);
     for (x->from = 0; x->from < s->n && status == GLOFND_OK; x->from += s->chunk) {
-        status = load_chunk(err, s, x->from);
+        if (s->first != x->from) { /* another chunk is in memory */
+            gf_panels_free(&s->columns);
+            status = pack_rows(err, s, x->from, GF_MIN(s->chunk, s->n - x->from), &s->columns);
+            s->first = status == GLOFND_OK ? x->from : -1;
+        }
         if (status != GLOFND_OK) break;
         const gf_panels anchors = own.x ? own : (gf_panels){.n = rows, .dim = s->dim, .x = s->columns.x + x->first * s->dim};
         const double n = (double)s->n;
@@ -469,17 +461,14 @@ static void visit_mutual(void *user, const gf_strip *t, int thread) {
 
 static glofnd_status open_stream(gf_error *err, const gf_row_source *source, const int32_t *row, int64_t n, size_t memory,
                                  int threads, void **state) {
-    pairs_stream *s = calloc(1, sizeof *s);
+    /* Chunks take `memory` bytes at most; all rows, if they fit. */
+    const size_t fit = memory / ((size_t)source->dim * sizeof(float)) / GF_PANEL * GF_PANEL;
+    pairs_stream *s = malloc(sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for rows");
-    const size_t bytes = (size_t)source->dim * sizeof(float);
-    pairs_stream stream = {.source = source, .row = row, .n = n, .dim = source->dim, .threads = threads, .first = -1};
-    const size_t fit = memory / bytes / GF_PANEL * GF_PANEL;
-    stream.chunk = fit >= (size_t)n ? n : GF_MAX((int64_t)fit, CHUNK_MIN);
-    *s = stream;
-    const glofnd_status status = GLOFND_OK;
-    if (status == GLOFND_OK) *state = s;
-    else free(s);
-    return status;
+    *s = (pairs_stream){.source = source, .row = row, .n = n, .dim = source->dim, .threads = threads, .first = -1};
+    s->chunk = fit >= (size_t)n ? n : GF_MAX((int64_t)fit, CHUNK_MIN);
+    *state = s;
+    return GLOFND_OK;
 }
 
 static int64_t stream_chunks(const void *state) {
@@ -487,11 +476,11 @@ static int64_t stream_chunks(const void *state) {
     return (s->n + s->chunk - 1) / s->chunk;
 }
 
-static glofnd_status stream_thresholds(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
-                                       gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
-    /* Anchors `first` (a multiple of GF_PANEL) and following ones; found [rows] is their result, but for mutual, mutual_root and
+/* Anchors `first` (a multiple of GF_PANEL) and following ones; found [rows] is their result, but for mutual, mutual_root and
  * copy_root. copy_root [n]: joins them with their duplicates behind them. above [rows][rank - 1] or NULL: keys (best.h) of those
  * above the threshold of an anchor, found->above of them. */
+static glofnd_status stream_thresholds(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
+                                       gf_pairs_found *found, int32_t *copy_root, uint64_t *above) {
     pairs_stream *s = state;
     stream_sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .f = found, .above = above};
     TRY(gf_pairs_check_rank(err, t, s->n - 1));
@@ -507,9 +496,9 @@ static glofnd_status stream_thresholds(gf_error *err, void *state, const gf_pair
     return status;
 }
 
+/* count [rows]: pairs that are above the thresholds of both; root [n] joins them. */
 static glofnd_status stream_mutual(gf_error *err, void *state, const gf_pairs_task *t, int64_t first, int64_t rows,
                                    int64_t *count, int32_t *root) {
-    /* mutual [rows]: pairs that are above the thresholds of both; root [n] joins them. */
     pairs_stream *s = state;
     stream_sweep x = {.s = s, .t = t, .ops = gf_cpu_kernels_get()->tile, .first = first, .mutual = count};
     memset(count, 0, (size_t)rows * sizeof *count);
@@ -521,14 +510,9 @@ static glofnd_status stream_mutual(gf_error *err, void *state, const gf_pairs_ta
 }
 
 static void close_stream(void *state) {
-    if (state) {
-        /* Chunks take `memory` bytes at most; all rows, if they fit. */
-        /* a zeroed one is fine */
-        pairs_stream *s = state;
-        gf_panels_free(&s->columns);
-        *s = (pairs_stream){0};
-    }
-    free(state);
+    pairs_stream *s = state;
+    if (s) gf_panels_free(&s->columns);
+    free(s);
 }
 
 const gf_stream_search gf_stream_search_cpu = {.open = open_stream,

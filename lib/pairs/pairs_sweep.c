@@ -51,11 +51,9 @@ static void pack_panel(void *arg, int64_t panel, int thread) {
     (void)thread;
     if ((panel + 1) * GF_PANEL > v->n) memset(to, 0, GF_PANEL * (size_t)v->dim * sizeof *to);
     for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) {
-        const gf_vectors *vectors = p->v;
         int finite;
-        const double scale = gf_vector_unit_scale(gf_vector_at(vectors, i), vectors->dim, &finite);
-        gf_vector_write_unit(p->to->x + i / GF_PANEL * GF_PANEL * vectors->dim + i % GF_PANEL, gf_vector_at(vectors, i),
-                             vectors->dim, scale);
+        const double scale = gf_vector_unit_scale(gf_vector_at(v, i), v->dim, &finite);
+        gf_vector_write_unit(to + i % GF_PANEL, gf_vector_at(v, i), v->dim, scale);
         if (!finite) note_bad(p, i);
     }
 }
@@ -66,13 +64,10 @@ static void pack_panel_int16(void *arg, int64_t panel, int thread) {
     (void)thread;
     memset(p->to->word + panel * GF_PANEL * p->to->words, 0, GF_PANEL * (size_t)p->to->words * sizeof *p->to->word);
     for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++) {
-        const gf_vectors *vectors = p->v;
         uint32_t *to = p->to->word + i / GF_PANEL * GF_PANEL * p->to->words + i % GF_PANEL;
         int finite;
-        p->to->scale[i] = gf_vector_unit_scale(gf_vector_at(vectors, i), vectors->dim, &finite);
-        if (finite)
-            p->to->step[i] =
-                gf_int16_round(to, GF_PANEL, gf_vector_at(vectors, i), vectors->dim, p->to->scale[i], &p->to->lost[i]);
+        p->to->scale[i] = gf_vector_unit_scale(gf_vector_at(v, i), v->dim, &finite);
+        if (finite) p->to->step[i] = gf_int16_round(to, GF_PANEL, gf_vector_at(v, i), v->dim, p->to->scale[i], &p->to->lost[i]);
         else note_bad(p, i);
     }
     for (int64_t i = GF_MIN((panel + 1) * GF_PANEL, v->n); i < (panel + 1) * GF_PANEL; i++) p->to->step[i] = 0.0f;
@@ -84,7 +79,7 @@ float gf_panels_error(const gf_panels *q, int64_t r, const gf_panels *k) {
 
 static const char *name_of(const gf_vectors *v) { return v->name ? v->name : "embedding"; }
 
-static glofnd_status check(gf_error *err, const gf_vectors *v, int threads) {
+static glofnd_status check_vectors(gf_error *err, const gf_vectors *v, int threads) {
     FAIL_IF(err, v->n < 1 || v->n > INT32_MAX || v->dim < 1 || v->dim > INT32_MAX / 4 || threads < 1, GLOFND_E_ARGUMENT,
             "%s: %lld vectors of %lld numbers on %d threads; all must be at least 1, and the vectors fewer than 2^31", name_of(v),
             (long long)v->n, (long long)v->dim, threads);
@@ -107,14 +102,14 @@ static glofnd_status pack(gf_error *err, const gf_vectors *v, int threads, int e
 
 glofnd_status gf_panels_pack(gf_error *err, const gf_vectors *v, int threads, gf_panels *out) {
     gf_panels p = {.n = v->n, .dim = v->dim};
-    TRY(check(err, v, threads));
+    TRY(check_vectors(err, v, threads));
     p.x = aligned_alloc(64, gf_panels_bytes(v->n, v->dim));
     return pack(err, v, threads, p.x != NULL, pack_panel, &p, out);
 }
 
 glofnd_status gf_panels_pack_int16(gf_error *err, const gf_vectors *v, int threads, gf_panels *out) {
     gf_panels p = {.n = v->n, .dim = v->dim, .words = (v->dim + 1) / 2};
-    TRY(check(err, v, threads));
+    TRY(check_vectors(err, v, threads));
     FAIL_IF(err, v->dim > GF_INT16_DEPTH, GLOFND_E_ARGUMENT, "%s: %lld numbers are too many for integers", name_of(v),
             (long long)v->dim);
     const size_t pad = (size_t)gf_pad(v->n);
@@ -218,7 +213,7 @@ static void row_group(void *arg, int64_t task, int thread) {
     }
 }
 
-static glofnd_status begin(gf_error *err, sweep *w, const gf_sweep_job *job) {
+static glofnd_status begin_sweep(gf_error *err, sweep *w, const gf_sweep_job *job) {
     w->ops = gf_cpu_kernels_get()->tile;
     w->watch = job->watch;
     w->enough = job->enough;
@@ -227,30 +222,26 @@ static glofnd_status begin(gf_error *err, sweep *w, const gf_sweep_job *job) {
     return GLOFND_OK;
 }
 
-static glofnd_status end(gf_error *err, sweep *w) {
+static glofnd_status end_sweep(gf_error *err, sweep *w) {
     free(w->scratch);
     FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_CANCELLED, "cancelled");
     return GLOFND_OK;
 }
 
-/* Small enough that every thread has pairs of blocks in a round, large enough that a panel is read often while it is cached. */
-static int64_t chosen_block(int64_t n, int threads) {
-    const int64_t fair = gf_pad((n + 4 * threads - 1) / (4 * threads));
-    return GF_MIN(fair, GF_STRIP_COLS);
-}
-
 glofnd_status gf_sweep_symmetric_rounded(gf_error *err, const gf_panels *p, const gf_panels *integers, int64_t block,
                                          const gf_sweep_job *job, gf_strip_visit visit, void *user) {
     sweep w = {.q = p, .k = p, .visit = visit, .user = user, .total = 0.5 * (double)p->n * (double)p->n};
-    w.block = block ? block : chosen_block(p->n, job->threads);
+    /* Small enough that every thread has pairs of blocks in a round, large enough that a panel is read often while cached. */
+    const int64_t fair = gf_pad((p->n + 4 * job->threads - 1) / (4 * job->threads));
+    w.block = block ? block : GF_MIN(fair, GF_STRIP_COLS);
     w.blocks = (p->n + w.block - 1) / w.block;
-    TRY(begin(err, &w, job));
+    TRY(begin_sweep(err, &w, job));
     const int64_t even = w.blocks + (w.blocks & 1);
     gf_parallel(job->threads, w.blocks, diagonal, &w);
     if (integers) w.q = w.k = integers;
     for (w.round = 0; w.round < even - 1 && !gf_job_stopped(&w.watch); w.round++)
         gf_parallel(job->threads, even / 2, pair_of_round, &w);
-    return end(err, &w);
+    return end_sweep(err, &w);
 }
 
 glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
@@ -265,9 +256,9 @@ glofnd_status gf_sweep_rows(gf_error *err, const gf_panels *q, const gf_panels *
             (long long)k->dim);
     const int64_t fit = SHARED_FLOATS / (k->words ? k->words : k->dim) / GF_PANEL * GF_PANEL;
     w.cols = fit < 128 ? 128 : GF_MIN(fit, GF_STRIP_COLS);
-    TRY(begin(err, &w, job));
+    TRY(begin_sweep(err, &w, job));
     gf_parallel(job->threads, (q->n + group - 1) / group, row_group, &w);
-    return end(err, &w);
+    return end_sweep(err, &w);
 }
 
 glofnd_status gf_sweep_vectors(gf_error *err, const gf_vectors *rows, const gf_vectors *cols, const gf_sweep_job *job,
