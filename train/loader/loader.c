@@ -56,75 +56,49 @@ static void note_outcome(const gf_maker *m, gf_slot *s, int64_t item, const gf_m
     } else if (made->status != GLOFND_OK) set_error(s, item, made->status, &made->why);
 }
 
-/* ----- leaving out ----- */
-
-static void move_item(const gf_loader_spec *spec, gf_slot *s, int64_t to, int64_t from) {
-    const size_t side = (size_t)spec->augment.size, floats = side * side * 3, context = (size_t)spec->context;
-    memcpy(s->view[0] + (size_t)to * floats, s->view[0] + (size_t)from * floats, floats * sizeof(float));
-    s->id[to] = s->id[from];
-    s->label[to] = s->label[from];
-    if (!s->token) return;
-    memcpy(s->token + (size_t)to * context, s->token + (size_t)from * context, context * sizeof *s->token);
-    s->content[to] = s->content[from];
-}
-
-/* Closes the gaps that the unreadable samples left. */
-static void leave_out(const gf_loader_spec *spec, gf_slot *s) {
-    int64_t kept = 0, next = 0;
-    for (int64_t item = 0; item < s->count; item++) {
-        if (next < s->unreadables && s->unreadable[next].item == item) {
-            next++;
-            continue;
-        }
-        if (kept < item) move_item(spec, s, kept, item);
-        kept++;
-    }
-    s->count = kept;
-}
-
 /* ----- substitutes ----- */
 
-typedef struct search {
+typedef struct substitute_search {
     const gf_maker *m;
     gf_worker *w;
     gf_slot *s;
     int64_t places; /* of a batch, of all ranks */
-} search;
+} substitute_search;
 
-static int continues(const search *a) { return a->s->status == GLOFND_OK && !atomic_load(&a->m->cancelled); }
+static int continues(const substitute_search *a) { return a->s->status == GLOFND_OK && !atomic_load(&a->m->cancelled); }
 
 /* 1: a readable sample. Any error but an unreadable sample ends the search. */
-static int is_readable(const search *a, int64_t item, const gf_made *made) {
+static int is_readable(const substitute_search *a, int64_t item, const gf_made *made) {
     a->s->read_seconds += made->read_seconds;
     a->s->augment_seconds += made->augment_seconds;
     if (made->status != GLOFND_OK && !made->unreadable) set_error(a->s, item, made->status, &made->why);
     return made->status == GLOFND_OK;
 }
 
-static int make(const search *a, int64_t position, int64_t item) {
+static int try_make(const substitute_search *a, int64_t position, int64_t item) {
     const gf_made made = gf_make_sample(a->m, a->w, a->s, position, item);
     return is_readable(a, item, &made);
 }
 
 /* As make, without its views; `item` is a place still to be filled. */
-static int probe(const search *a, int64_t position, int64_t item) {
+static int try_probe(const substitute_search *a, int64_t position, int64_t item) {
     const gf_made made = gf_probe_sample(a->m, a->w, a->s, position, item);
     return is_readable(a, item, &made);
 }
 
 /* ----- the row of a place ----- */
 
-static int64_t row_length(const search *a, int64_t place) { return (a->m->n - place + a->places - 1) / a->places; }
+static int64_t row_length(const substitute_search *a, int64_t place) { return (a->m->n - place + a->places - 1) / a->places; }
 
 /* k = 0: the place itself; its substitutes follow. */
-static int64_t row_at(const search *a, int64_t place, int64_t k) {
+static int64_t row_at(const substitute_search *a, int64_t place, int64_t k) {
     return (a->s->step + k) % row_length(a, place) * a->places + place;
 }
 
-static int fill_from_row(const search *a, int64_t item) {
+static int fill_from_row(const substitute_search *a, int64_t item) {
     const int64_t place = a->m->spec.offset + item;
     for (int64_t k = 1; k < row_length(a, place) && continues(a); k++)
-        if (make(a, row_at(a, place, k), item)) return 1;
+        if (try_make(a, row_at(a, place, k), item)) return 1;
     return 0;
 }
 
@@ -137,57 +111,54 @@ typedef struct leftovers {
     int64_t next; /* positions after the batch that were tried */
 } leftovers;
 
-/* Reads the rows of all places of the batch, also those of other ranks. `item`: to be filled. */
-static void probe_rows(const search *a, int64_t item, leftovers *r) {
-    for (int64_t place = 0; place < a->places && continues(a); place++) {
-        int64_t k = 0;
-        const int64_t length = row_length(a, place);
-        while (k < length && continues(a) && !probe(a, row_at(a, place, k), item)) k++;
-        const int64_t at = row_at(a, place, k);
-        if (k < length) r->taken[at / 8] |= (uint8_t)(1 << at % 8);
-        else r->empty[r->count++] = place;
-    }
-}
-
-static void set_too_few(const search *a, int64_t item, int64_t readable) {
-    gf_error why;
-    const char *first = a->s->unreadable[0].why.text; /* cut so that all fits */
-    if (readable == 0)
-        gf_fail(&why, GLOFND_E_FORMAT, "all %lld samples are unreadable; the first: %.300s", (long long)a->m->n, first);
-    else
-        gf_fail(&why, GLOFND_E_FORMAT, "only %lld of %lld samples are readable, too few for a batch of %lld; the first: %.250s",
-                (long long)readable, (long long)a->m->n, (long long)a->places, first);
-    set_error(a->s, item, GLOFND_E_FORMAT, &why);
-}
-
 /* Takes the next leftover, for a place of this rank (mine) or of a different one; `item`: to be filled. 0: none is left. */
-static int take_next(const search *a, leftovers *r, int64_t item, int mine) {
+static int take_next(const substitute_search *a, leftovers *r, int64_t item, int mine) {
     while (r->next < a->m->n - a->places && continues(a)) {
         const int64_t at = ((a->s->step + 1) * a->places + r->next++) % a->m->n;
         const int taken = r->taken[at / 8] >> (at % 8) & 1;
-        if (!taken && (mine ? make(a, at, item) : probe(a, at, item))) return 1;
+        if (!taken && (mine ? try_make(a, at, item) : try_probe(a, at, item))) return 1;
     }
     return 0;
 }
 
-static void fill_from_leftovers(const search *a, const int64_t *gap, int64_t gaps) {
+static void fill_from_leftovers(const substitute_search *a, const int64_t *gap, int64_t gaps) {
     leftovers r = {.taken = calloc((size_t)a->m->n / 8 + 1, 1), .empty = malloc((size_t)a->places * sizeof *r.empty)};
     if (r.taken && r.empty) {
         /* gap [gaps]: own places, in order, whose rows have no readable sample. */
         int64_t filled = 0;
-        probe_rows(a, gap[0], &r);
+        /* Reads the rows of all places of the batch, also those of other ranks. */
+        for (int64_t place = 0; place < a->places && continues(a); place++) {
+            int64_t k = 0;
+            const int64_t length = row_length(a, place);
+            while (k < length && continues(a) && !try_probe(a, row_at(a, place, k), gap[0])) k++;
+            const int64_t at = row_at(a, place, k);
+            if (k < length) r.taken[at / 8] |= (uint8_t)(1 << at % 8);
+            else r.empty[r.count++] = place;
+        }
         for (int64_t i = 0; i < r.count && filled < gaps && continues(a); i++) {
             const int mine = r.empty[i] == a->m->spec.offset + gap[filled];
             if (take_next(a, &r, gap[filled], mine)) filled += mine;
-            else if (continues(a)) set_too_few(a, gap[filled], a->places - r.count + i);
+            else if (continues(a)) {
+                const int64_t readable = a->places - r.count + i;
+                gf_error why;
+                const char *first = a->s->unreadable[0].why.text; /* cut so that all fits */
+                if (readable == 0)
+                    gf_fail(&why, GLOFND_E_FORMAT, "all %lld samples are unreadable; the first: %.300s", (long long)a->m->n,
+                            first);
+                else
+                    gf_fail(&why, GLOFND_E_FORMAT,
+                            "only %lld of %lld samples are readable, too few for a batch of %lld; the first: %.250s",
+                            (long long)readable, (long long)a->m->n, (long long)a->places, first);
+                set_error(a->s, gap[filled], GLOFND_E_FORMAT, &why);
+            }
         }
     } else set_no_memory(a->s, gap[0]);
     free(r.taken);
     free(r.empty);
 }
 
-static void replace(const gf_maker *m, gf_worker *w, gf_slot *s) {
-    const search a = {m, w, s, gf_maker_global_batch(&m->spec)};
+static void fill_gaps(const gf_maker *m, gf_worker *w, gf_slot *s) {
+    const substitute_search a = {m, w, s, gf_maker_global_batch(&m->spec)};
     int64_t *gap = malloc((size_t)s->unreadables * sizeof *gap), gaps = 0;
     if (!gap) set_no_memory(s, s->unreadable[0].item);
     for (int64_t i = 0; i < s->unreadables && continues(&a); i++)
@@ -206,8 +177,28 @@ static int by_item(const void *a, const void *b) {
 static void replace_unreadable(const gf_maker *m, gf_worker *w, gf_slot *s) {
     if (s->status != GLOFND_OK || s->unreadables == 0) return;
     qsort(s->unreadable, (size_t)s->unreadables, sizeof *s->unreadable, by_item);
-    if (gf_maker_in_order(&m->spec)) leave_out(&m->spec, s);
-    else replace(m, w, s);
+    if (gf_maker_in_order(&m->spec)) {
+        /* Closes the gaps that the unreadable samples left. */
+        int64_t kept = 0, next = 0;
+        for (int64_t item = 0; item < s->count; item++) {
+            if (next < s->unreadables && s->unreadable[next].item == item) {
+                next++;
+                continue;
+            }
+            if (kept < item) {
+                const size_t side = (size_t)m->spec.augment.size, floats = side * side * 3, context = (size_t)m->spec.context;
+                memcpy(s->view[0] + (size_t)kept * floats, s->view[0] + (size_t)item * floats, floats * sizeof(float));
+                s->id[kept] = s->id[item];
+                s->label[kept] = s->label[item];
+                if (s->token) {
+                    memcpy(s->token + (size_t)kept * context, s->token + (size_t)item * context, context * sizeof *s->token);
+                    s->content[kept] = s->content[item];
+                }
+            }
+            kept++;
+        }
+        s->count = kept;
+    } else fill_gaps(m, w, s);
 }
 
 /* ===== images that a device decodes ===== */
@@ -238,17 +229,6 @@ static size_t place_images(gf_slot *s) {
     return end;
 }
 
-/* The CPU decodes what the device could not, or finds out what is wrong with it. */
-static void decode_refused(const gf_maker *m, gf_worker *w, gf_slot *s) {
-    const gf_encoded *image = gf_packed_encoded(s->packed);
-    const int64_t first = s->step * gf_maker_global_batch(&m->spec) + m->spec.offset;
-    for (int64_t i = 0; i < s->count && !atomic_load(&m->cancelled); i++) {
-        if (image[i].size == 0 || !image[i].failed) continue;
-        const gf_made made = gf_make_sample(m, w, s, first + i, i);
-        note_outcome(m, s, i, &made);
-    }
-}
-
 /* All samples were tried. E_FORMAT in s if too few samples are readable; errors of the device likewise. Without the lock: s
  * belongs to w. */
 static void complete_batch(const gf_maker *m, gf_worker *w, gf_slot *s) {
@@ -260,8 +240,16 @@ static void complete_batch(const gf_maker *m, gf_worker *w, gf_slot *s) {
         gf_error why = {""};
         if (bytes != 0) {
             const glofnd_status status = d->decode(&why, d->user, s->index, gf_packed_encoded(s->packed), s->count, bytes);
-            if (status == GLOFND_OK) decode_refused(m, w, s);
-            else set_failed(s, status, &why);
+            if (status == GLOFND_OK) {
+                /* The CPU decodes what the device could not, or finds out what is wrong with it. */
+                const gf_encoded *image = gf_packed_encoded(s->packed);
+                const int64_t first = s->step * gf_maker_global_batch(&m->spec) + m->spec.offset;
+                for (int64_t i = 0; i < s->count && !atomic_load(&m->cancelled); i++) {
+                    if (image[i].size == 0 || !image[i].failed) continue;
+                    const gf_made made = gf_make_sample(m, w, s, first + i, i);
+                    note_outcome(m, s, i, &made);
+                }
+            } else set_failed(s, status, &why);
         }
     }
     replace_unreadable(m, w, s);
@@ -340,24 +328,6 @@ static gf_slot *take_item(gf_loader *l, int64_t *item) {
     return s;
 }
 
-/* Makes one sample; called and left with the lock held. */
-static void make_item(gf_loader *l, gf_worker *w, gf_slot *s, int64_t item) {
-    const gf_loader_spec *spec = &l->maker.spec;
-    l->busy++;
-    pthread_mutex_unlock(&l->lock);
-    const gf_made made = gf_make_sample(&l->maker, w, s, s->step * gf_maker_global_batch(spec) + spec->offset + item, item);
-    pthread_mutex_lock(&l->lock);
-    note_outcome(&l->maker, s, item, &made);
-    if (++s->finished == s->count) {
-        pthread_mutex_unlock(&l->lock);
-        complete_batch(&l->maker, w, s);
-        pthread_mutex_lock(&l->lock);
-        s->ready = 1;
-        pthread_cond_broadcast(&l->done);
-    }
-    if (--l->busy == 0) pthread_cond_broadcast(&l->done);
-}
-
 static void *work(void *arg) {
     thread *t = arg;
     gf_loader *l = t->loader;
@@ -365,8 +335,24 @@ static void *work(void *arg) {
     while (!l->stop) {
         int64_t item;
         gf_slot *s = take_item(l, &item);
-        if (s) make_item(l, &t->worker, s, item);
-        else pthread_cond_wait(&l->work, &l->lock);
+        if (s) {
+            /* Makes one sample, without the lock. */
+            const gf_loader_spec *spec = &l->maker.spec;
+            l->busy++;
+            pthread_mutex_unlock(&l->lock);
+            const gf_made made =
+                gf_make_sample(&l->maker, &t->worker, s, s->step * gf_maker_global_batch(spec) + spec->offset + item, item);
+            pthread_mutex_lock(&l->lock);
+            note_outcome(&l->maker, s, item, &made);
+            if (++s->finished == s->count) {
+                pthread_mutex_unlock(&l->lock);
+                complete_batch(&l->maker, &t->worker, s);
+                pthread_mutex_lock(&l->lock);
+                s->ready = 1;
+                pthread_cond_broadcast(&l->done);
+            }
+            if (--l->busy == 0) pthread_cond_broadcast(&l->done);
+        } else pthread_cond_wait(&l->work, &l->lock);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -374,72 +360,39 @@ static void *work(void *arg) {
 
 /* ----- Creation ----- */
 
-static glofnd_status check_spec(gf_error *err, const gf_loader_spec *s, int64_t n) {
-    FAIL_IF(err, s->views < 0 || s->views > 2, GLOFND_E_ARGUMENT, "views is %d; it must be 0, 1 or 2", s->views);
-    FAIL_IF(err, s->workers < 1 || s->workers > WORKERS_MAX, GLOFND_E_ARGUMENT, "workers is %d; it must be in [1, %d]",
-            s->workers, WORKERS_MAX);
-    FAIL_IF(err, s->depth < 1 || s->depth > DEPTH_MAX, GLOFND_E_ARGUMENT, "depth is %d; it must be in [1, %d]", s->depth,
-            DEPTH_MAX);
-    FAIL_IF(err, s->once && s->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
-    FAIL_IF(err, s->pack && gf_maker_in_order(s), GLOFND_E_ARGUMENT, "packed samples come shuffled only");
-    FAIL_IF(err, s->decoder && (!s->pack || s->preload), GLOFND_E_ARGUMENT, "a device decodes packed samples that come as files");
-    FAIL_IF(err, s->preload && !s->pack, GLOFND_E_ARGUMENT, "only packed samples can be preloaded");
-    FAIL_IF(err, s->bpe && (s->context < 2 || s->context > GF_CONTEXT_MAX), GLOFND_E_ARGUMENT,
-            "context is %d; it must be in [2, %d]", s->context, GF_CONTEXT_MAX);
-    FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "the dataset is empty");
-    FAIL_IF(err, s->batch < 1, GLOFND_E_ARGUMENT, "batch is %lld; it must be at least 1", (long long)s->batch);
-    FAIL_IF(err, !gf_maker_in_order(s) && gf_maker_global_batch(s) > n, GLOFND_E_ARGUMENT,
-            "batch is %lld, but the dataset has only %lld samples", (long long)gf_maker_global_batch(s), (long long)n);
-    FAIL_IF(err, s->offset < 0 || s->offset > gf_maker_global_batch(s) - s->batch, GLOFND_E_ARGUMENT,
-            "%lld samples from %lld on are no part of a batch of %lld", (long long)s->batch, (long long)s->offset,
-            (long long)gf_maker_global_batch(s));
-    return GLOFND_OK;
-}
-
 /* Bytes of one float image. */
 static size_t view_bytes(const gf_loader_spec *s) {
     return (size_t)s->augment.size * (size_t)s->augment.size * 3 * sizeof(float);
-}
-
-static glofnd_status init_slot(gf_error *err, const gf_loader *l, gf_slot *s, size_t batch) {
-    const gf_loader_spec *spec = &l->maker.spec;
-    const size_t view = view_bytes(spec);
-    const int views = spec->pack ? 0 : spec->views == 2 ? 2 : 1;
-    if (spec->pack) TRY(gf_packed_create(err, spec, batch, &s->packed));
-    if (spec->bpe) {
-        s->token = malloc(batch * (size_t)spec->context * sizeof *s->token);
-        s->content = malloc(batch * sizeof *s->content);
-        FAIL_IF(err, !s->token || !s->content, GLOFND_E_MEMORY, "no memory for batches of %zu captions", batch);
-    }
-    s->id = malloc(batch * sizeof *s->id);
-    s->label = malloc(batch * sizeof *s->label);
-    for (int v = 0; v < views; v++) s->view[v] = malloc(batch * view);
-    FAIL_IF(err, (views > 0 && !s->view[0]) || (views > 1 && !s->view[1]) || !s->id || !s->label, GLOFND_E_MEMORY,
-            "no memory for %d batches of %zu images of %zu bytes: lower batch or depth", l->ring, batch, view);
-    return GLOFND_OK;
-}
-
-static void free_slot(const gf_loader *l, gf_slot *s) {
-    gf_packed_free(&l->maker.spec, s->packed);
-    free(s->view[0]);
-    free(s->view[1]);
-    free(s->id);
-    free(s->label);
-    free(s->token);
-    free(s->content);
-    free(s->unreadable);
 }
 
 static size_t batch_of(const gf_loader *l) {
     return (size_t)(l->maker.spec.batch < l->maker.n ? l->maker.spec.batch : l->maker.n);
 }
 
-static glofnd_status init(gf_error *err, gf_loader *l, const gf_loader_spec *spec) {
+static glofnd_status init_loader(gf_error *err, gf_loader *l, const gf_loader_spec *spec) {
     gf_maker *m = &l->maker;
     m->spec = *spec;
     m->n = spec->ids ? spec->id_count : gf_dataset_describe(spec->data).n;
     if (spec->fast) m->shrink_to = spec->views == 0 ? spec->resize : gf_augment_enough(&spec->augment);
-    TRY(check_spec(err, spec, m->n));
+    FAIL_IF(err, spec->views < 0 || spec->views > 2, GLOFND_E_ARGUMENT, "views is %d; it must be 0, 1 or 2", spec->views);
+    FAIL_IF(err, spec->workers < 1 || spec->workers > WORKERS_MAX, GLOFND_E_ARGUMENT, "workers is %d; it must be in [1, %d]",
+            spec->workers, WORKERS_MAX);
+    FAIL_IF(err, spec->depth < 1 || spec->depth > DEPTH_MAX, GLOFND_E_ARGUMENT, "depth is %d; it must be in [1, %d]", spec->depth,
+            DEPTH_MAX);
+    FAIL_IF(err, spec->once && spec->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
+    FAIL_IF(err, spec->pack && gf_maker_in_order(spec), GLOFND_E_ARGUMENT, "packed samples come shuffled only");
+    FAIL_IF(err, spec->decoder && (!spec->pack || spec->preload), GLOFND_E_ARGUMENT,
+            "a device decodes packed samples that come as files");
+    FAIL_IF(err, spec->preload && !spec->pack, GLOFND_E_ARGUMENT, "only packed samples can be preloaded");
+    FAIL_IF(err, spec->bpe && (spec->context < 2 || spec->context > GF_CONTEXT_MAX), GLOFND_E_ARGUMENT,
+            "context is %d; it must be in [2, %d]", spec->context, GF_CONTEXT_MAX);
+    FAIL_IF(err, m->n < 1, GLOFND_E_ARGUMENT, "the dataset is empty");
+    FAIL_IF(err, spec->batch < 1, GLOFND_E_ARGUMENT, "batch is %lld; it must be at least 1", (long long)spec->batch);
+    FAIL_IF(err, !gf_maker_in_order(spec) && gf_maker_global_batch(spec) > m->n, GLOFND_E_ARGUMENT,
+            "batch is %lld, but the dataset has only %lld samples", (long long)gf_maker_global_batch(spec), (long long)m->n);
+    FAIL_IF(err, spec->offset < 0 || spec->offset > gf_maker_global_batch(spec) - spec->batch, GLOFND_E_ARGUMENT,
+            "%lld samples from %lld on are no part of a batch of %lld", (long long)spec->batch, (long long)spec->offset,
+            (long long)gf_maker_global_batch(spec));
     l->steps = gf_maker_in_order(spec) ? (m->n - 1) / spec->batch + 1 : m->n / gf_maker_global_batch(spec);
     l->threads = calloc((size_t)spec->workers, sizeof *l->threads);
     FAIL_IF(err, !l->threads, GLOFND_E_MEMORY, "no memory for the loader");
@@ -454,7 +407,23 @@ static glofnd_status init(gf_error *err, gf_loader *l, const gf_loader_spec *spe
     FAIL_IF(err, !l->slot, GLOFND_E_MEMORY, "no memory for the loader");
     l->ring = spec->depth + 1;
     for (int i = 0; i < l->ring; i++) l->slot[i].index = i;
-    for (int i = 0; i < l->ring; i++) TRY(init_slot(err, l, &l->slot[i], batch_of(l)));
+    for (int i = 0; i < l->ring; i++) {
+        gf_slot *s = &l->slot[i];
+        const size_t batch = batch_of(l);
+        const size_t view = view_bytes(spec);
+        const int views = spec->pack ? 0 : spec->views == 2 ? 2 : 1;
+        if (spec->pack) TRY(gf_packed_create(err, spec, batch, &s->packed));
+        if (spec->bpe) {
+            s->token = malloc(batch * (size_t)spec->context * sizeof *s->token);
+            s->content = malloc(batch * sizeof *s->content);
+            FAIL_IF(err, !s->token || !s->content, GLOFND_E_MEMORY, "no memory for batches of %zu captions", batch);
+        }
+        s->id = malloc(batch * sizeof *s->id);
+        s->label = malloc(batch * sizeof *s->label);
+        for (int v = 0; v < views; v++) s->view[v] = malloc(batch * view);
+        FAIL_IF(err, (views > 0 && !s->view[0]) || (views > 1 && !s->view[1]) || !s->id || !s->label, GLOFND_E_MEMORY,
+                "no memory for %d batches of %zu images of %zu bytes: lower batch or depth", l->ring, batch, view);
+    }
     /* Signals are for the program's own threads: workers block them all. */
     sigset_t all, before;
     sigfillset(&all);
@@ -478,7 +447,7 @@ glofnd_status gf_loader_create(gf_error *err, const gf_loader_spec *spec, gf_loa
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
     gf_pixel_budget_init(&l->maker.pixels, spec->max_pixels > 0 ? spec->max_pixels : GF_MAX_PIXELS);
-    const glofnd_status status = init(err, l, spec);
+    const glofnd_status status = init_loader(err, l, spec);
     if (status == GLOFND_OK) *out = l;
     else gf_loader_free(l);
     return status;
@@ -497,7 +466,17 @@ void gf_loader_free(gf_loader *l) {
         gf_augment_scratch_free(l->threads[i].worker.scratch);
         gf_bpe_scratch_free(&l->threads[i].worker.words);
     }
-    for (int i = 0; i < l->ring; i++) free_slot(l, &l->slot[i]);
+    for (int i = 0; i < l->ring; i++) {
+        gf_slot *s = &l->slot[i];
+        gf_packed_free(&l->maker.spec, s->packed);
+        free(s->view[0]);
+        free(s->view[1]);
+        free(s->id);
+        free(s->label);
+        free(s->token);
+        free(s->content);
+        free(s->unreadable);
+    }
     free(l->threads);
     free(l->slot);
     free(l->unreadable);
@@ -545,36 +524,7 @@ glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_
     return GLOFND_OK;
 }
 
-/* Frees the slots of batches before the next one, and waits for that. NULL: in order, it lies beyond the end. */
-static const gf_slot *wait_for_next(gf_loader *l) {
-    gf_slot *next = &l->slot[l->ticket % l->ring];
-    const int is_end = gf_maker_in_order(&l->maker.spec) && l->step + l->ticket >= l->steps;
-    pthread_mutex_lock(&l->lock);
-    for (; l->released < l->ticket; l->released++) {
-        gf_slot *s = &l->slot[l->released % l->ring];
-        s->open = s->ready = 0;
-    }
-    pthread_cond_broadcast(&l->work);
-    while (!is_end && !next->ready) pthread_cond_wait(&l->done, &l->lock);
-    pthread_mutex_unlock(&l->lock);
-    return is_end ? NULL : next;
-}
-
-static glofnd_status report_unreadable(gf_error *err, gf_loader *l, const gf_slot *s) {
-    const gf_loader_spec *spec = &l->maker.spec;
-    for (int64_t i = 0; i < s->unreadables; i++) {
-        const int64_t id = s->unreadable[i].id;
-        if (!l->unreadable) l->unreadable = calloc((size_t)gf_dataset_describe(l->maker.spec.data).n / 8 + 1, 1);
-        FAIL_IF(err, !l->unreadable, GLOFND_E_MEMORY, "no memory to count unreadable samples");
-        const uint8_t bit = (uint8_t)(1 << id % 8);
-        l->unreadables += !(l->unreadable[id / 8] & bit);
-        l->unreadable[id / 8] |= bit;
-        if (spec->unreadable) spec->unreadable(spec->user, s->unreadable[i].id, s->unreadable[i].why.text);
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status show(gf_error *err, const gf_loader *l, const gf_slot *s, gf_batch *out) {
+static glofnd_status show_batch(gf_error *err, const gf_loader *l, const gf_slot *s, gf_batch *out) {
     FAIL_IF(err, s->status != GLOFND_OK, s->status, "%s", s->error.text);
     *out = (gf_batch){
         .n = s->count,
@@ -602,23 +552,40 @@ glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out) {
     const int ready = s->ready && l->released + l->ring > l->ticket;
     pthread_mutex_unlock(&l->lock);
     *out = (gf_batch){0};
-    return ready ? show(err, l, s, out) : GLOFND_OK;
-}
-
-static glofnd_status show_end(gf_error *err, const gf_loader *l, gf_batch *out) {
-    FAIL_IF(err, l->given == 0 && l->unreadables == l->maker.n, GLOFND_E_FORMAT, "all %lld samples are unreadable",
-            (long long)l->maker.n);
-    *out = (gf_batch){.epoch = l->epoch, .step = l->steps};
-    return GLOFND_OK;
+    return ready ? show_batch(err, l, s, out) : GLOFND_OK;
 }
 
 glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
     if (!l->sought) TRY(gf_loader_seek(err, l, 0, 0));
     do {
-        const gf_slot *s = wait_for_next(l);
-        if (!s) return show_end(err, l, out);
-        TRY(show(err, l, s, out));
-        TRY(report_unreadable(err, l, s));
+        /* Frees the slots of batches before the next one, and waits for that, unless, in order, it lies beyond the end. */
+        const gf_slot *s = &l->slot[l->ticket % l->ring];
+        const int is_end = gf_maker_in_order(&l->maker.spec) && l->step + l->ticket >= l->steps;
+        pthread_mutex_lock(&l->lock);
+        for (; l->released < l->ticket; l->released++) {
+            gf_slot *before = &l->slot[l->released % l->ring];
+            before->open = before->ready = 0;
+        }
+        pthread_cond_broadcast(&l->work);
+        while (!is_end && !s->ready) pthread_cond_wait(&l->done, &l->lock);
+        pthread_mutex_unlock(&l->lock);
+        if (is_end) {
+            FAIL_IF(err, l->given == 0 && l->unreadables == l->maker.n, GLOFND_E_FORMAT, "all %lld samples are unreadable",
+                    (long long)l->maker.n);
+            *out = (gf_batch){.epoch = l->epoch, .step = l->steps};
+            return GLOFND_OK;
+        }
+        TRY(show_batch(err, l, s, out));
+        const gf_loader_spec *spec = &l->maker.spec;
+        for (int64_t i = 0; i < s->unreadables; i++) {
+            const int64_t id = s->unreadable[i].id;
+            if (!l->unreadable) l->unreadable = calloc((size_t)gf_dataset_describe(l->maker.spec.data).n / 8 + 1, 1);
+            FAIL_IF(err, !l->unreadable, GLOFND_E_MEMORY, "no memory to count unreadable samples");
+            const uint8_t bit = (uint8_t)(1 << id % 8);
+            l->unreadables += !(l->unreadable[id / 8] & bit);
+            l->unreadable[id / 8] |= bit;
+            if (spec->unreadable) spec->unreadable(spec->user, s->unreadable[i].id, s->unreadable[i].why.text);
+        }
         l->ticket++;
     } while (out->n == 0); /* in order: that batch had no readable sample */
     l->given += out->n;

@@ -73,23 +73,23 @@ void gf_content_groups(const gf_content *content, int64_t n, int64_t *order, int
 
 enum { CHUNK = 16 << 20, PACKED_MAX = 4 << 20, ALIGN = 16 }; /* bytes: of a chunk; of a sample's pixels; of their alignment */
 
-typedef struct memory {
+typedef struct chunk_list {
     gf_pixels *chunk; /* [capacity] */
     size_t capacity;
     int chunks, filling; /* chunks before `filling` are full */
-} memory;
+} chunk_list;
 
 struct gf_packed {
     gf_view_job *job; /* [views][batch] */
     size_t batch;
-    gf_encoded *encoded;  /* [batch] images that the device decodes; NULL: it decodes none */
-    pthread_mutex_t lock; /* of both memories, while workers fill */
-    memory pixels, files; /* of decoded images; of those for the device */
+    gf_encoded *encoded;      /* [batch] images that the device decodes; NULL: it decodes none */
+    pthread_mutex_t lock;     /* of both memories, while workers fill */
+    chunk_list pixels, files; /* of decoded images; of those for the device */
 };
 
 /* ----- memory of a batch ----- */
 
-static glofnd_status add_chunk(gf_error *err, const gf_loader_spec *spec, memory *p, size_t bytes) {
+static glofnd_status add_chunk(gf_error *err, const gf_loader_spec *spec, chunk_list *p, size_t bytes) {
     FAIL_IF(err, !gf_grow(&p->chunk, &p->capacity, (size_t)p->chunks + 1, sizeof *p->chunk), GLOFND_E_MEMORY,
             "no memory for the loader");
     gf_pixels *c = &p->chunk[p->chunks];
@@ -103,8 +103,8 @@ static glofnd_status add_chunk(gf_error *err, const gf_loader_spec *spec, memory
 }
 
 /* p: a memory of x. *at: byte at which the device will find them. */
-static glofnd_status reserve(gf_error *err, const gf_loader_spec *spec, gf_packed *x, memory *p, size_t bytes, uint8_t **to,
-                             int64_t *at) {
+static glofnd_status reserve_bytes(gf_error *err, const gf_loader_spec *spec, gf_packed *x, chunk_list *p, size_t bytes,
+                                   uint8_t **to, int64_t *at) {
     const size_t whole = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     glofnd_status status = GLOFND_OK;
     pthread_mutex_lock(&x->lock);
@@ -132,26 +132,26 @@ glofnd_status gf_packed_create(gf_error *err, const gf_loader_spec *spec, size_t
     return GLOFND_OK;
 }
 
-static void empty(memory *p) {
+static void empty_chunks(chunk_list *p) {
     p->filling = 0;
     for (int i = 0; i < p->chunks; i++) p->chunk[i].used = 0;
 }
 
-static void release(const gf_loader_spec *spec, memory *p) {
+static void release_chunks(const gf_loader_spec *spec, chunk_list *p) {
     for (int i = 0; i < p->chunks; i++) (spec->alloc ? spec->release : free)(p->chunk[i].bytes);
     free(p->chunk);
 }
 
 void gf_packed_reset(gf_packed *p) {
-    empty(&p->pixels);
-    empty(&p->files);
+    empty_chunks(&p->pixels);
+    empty_chunks(&p->files);
     if (p->encoded) memset(p->encoded, 0, p->batch * sizeof *p->encoded);
 }
 
 void gf_packed_free(const gf_loader_spec *spec, gf_packed *p) {
     if (!p) return;
-    release(spec, &p->pixels);
-    release(spec, &p->files);
+    release_chunks(spec, &p->pixels);
+    release_chunks(spec, &p->files);
     pthread_mutex_destroy(&p->lock);
     free(p->encoded);
     free(p->job);
@@ -174,46 +174,6 @@ typedef struct cover {
     int64_t top, bottom, left, right;
 } cover;
 
-static cover cover_of(const gf_view_job *job, int views) {
-    cover c = {INT64_MAX, 0, INT64_MAX, 0};
-    for (int v = 0; v < views; v++) {
-        const int64_t top = job[v].at / job[v].stride, left = job[v].at % job[v].stride;
-        c = (cover){GF_MIN(c.top, top), GF_MAX(c.bottom, top + job[v].height), GF_MIN(c.left, left),
-                    GF_MAX(c.right, left + 3 * (int64_t)job[v].width)};
-    }
-    return c;
-}
-
-static glofnd_status pack_cover(gf_error *err, const gf_loader_spec *spec, gf_packed *p, const gf_image *image, cover c,
-                                gf_view_job *job) {
-    const size_t row = (size_t)(c.right - c.left), stride = (size_t)image->width * 3;
-    uint8_t *to;
-    int64_t at;
-    TRY(reserve(err, spec, p, &p->pixels, row * (size_t)(c.bottom - c.top), &to, &at));
-    for (int64_t y = c.top; y < c.bottom; y++, to += row) memcpy(to, image->rgb + (size_t)y * stride + (size_t)c.left, row);
-    for (int v = 0; v < spec->views; v++) {
-        gf_view_job *j = &job[v];
-        j->at = at + (j->at / j->stride - c.top) * (int64_t)row + j->at % j->stride - c.left;
-        j->stride = (int32_t)row;
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status pack_resized(gf_error *err, const gf_loader_spec *spec, gf_packed *p, const gf_image *image,
-                                  gf_view_job *job, gf_augment_scratch *x) {
-    const gf_augment *a = &spec->augment;
-    for (int v = 0; v < spec->views; v++) {
-        uint8_t *to;
-        int64_t at;
-        TRY(reserve(err, spec, p, &p->pixels, (size_t)a->size * (size_t)a->size * 3, &to, &at));
-        TRY(gf_augment_shrink(err, a, &job[v], image, x, to));
-        job[v].at = at;
-        job[v].width = job[v].height = a->size;
-        job[v].stride = 3 * a->size;
-    }
-    return GLOFND_OK;
-}
-
 /* Adds jobs and pixels of sample `item`; several workers may. views [spec->views], drawn for `image`, which is without pixels and
  * of the common size if samples are preloaded. */
 static glofnd_status pack_sample(gf_error *err, const gf_loader_spec *spec, gf_packed *p, int64_t item, int64_t id,
@@ -224,36 +184,43 @@ static glofnd_status pack_sample(gf_error *err, const gf_loader_spec *spec, gf_p
         if (spec->preload) job[v].at += id * image->width * image->height * 3;
     }
     if (!spec->preload) {
-        const cover c = cover_of(job, spec->views);
+        cover c = {INT64_MAX, 0, INT64_MAX, 0};
+        for (int v = 0; v < spec->views; v++) {
+            const int64_t top = job[v].at / job[v].stride, left = job[v].at % job[v].stride;
+            c = (cover){GF_MIN(c.top, top), GF_MAX(c.bottom, top + job[v].height), GF_MIN(c.left, left),
+                        GF_MAX(c.right, left + 3 * (int64_t)job[v].width)};
+        }
         /* A device resizes linearly, and not by more than GF_VIEW_SCALE. */
         const int64_t side = (int64_t)GF_VIEW_SCALE * spec->augment.size;
         int large = spec->augment.view_filter != GF_FILTER_LINEAR || (c.bottom - c.top) * (c.right - c.left) > PACKED_MAX;
         for (int v = 0; v < spec->views; v++) large |= job[v].width > side || job[v].height > side;
-        if (large) TRY(pack_resized(err, spec, p, image, job, x));
-        else TRY(pack_cover(err, spec, p, image, c, job));
+        if (large) {
+            const gf_augment *a = &spec->augment;
+            for (int v = 0; v < spec->views; v++) {
+                uint8_t *to;
+                int64_t at;
+                TRY(reserve_bytes(err, spec, p, &p->pixels, (size_t)a->size * (size_t)a->size * 3, &to, &at));
+                TRY(gf_augment_shrink(err, a, &job[v], image, x, to));
+                job[v].at = at;
+                job[v].width = job[v].height = a->size;
+                job[v].stride = 3 * a->size;
+            }
+        } else {
+            const size_t row = (size_t)(c.right - c.left), stride = (size_t)image->width * 3;
+            uint8_t *to;
+            int64_t at;
+            TRY(reserve_bytes(err, spec, p, &p->pixels, row * (size_t)(c.bottom - c.top), &to, &at));
+            for (int64_t y = c.top; y < c.bottom; y++, to += row)
+                memcpy(to, image->rgb + (size_t)y * stride + (size_t)c.left, row);
+            for (int v = 0; v < spec->views; v++) {
+                gf_view_job *j = &job[v];
+                j->at = at + (j->at / j->stride - c.top) * (int64_t)row + j->at % j->stride - c.left;
+                j->stride = (int32_t)row;
+            }
+        }
     }
     for (int v = 0; v < spec->views; v++) p->job[v * spec->batch + item] = job[v];
     if (p->encoded) p->encoded[item].size = 0;
-    return GLOFND_OK;
-}
-
-/* 1: the device can make these views of a whole image. */
-static int device_can_make(const gf_loader_spec *spec, const gf_view *views) {
-    const int side = GF_VIEW_SCALE * spec->augment.size;
-    int large = spec->augment.view_filter != GF_FILTER_LINEAR;
-    for (int v = 0; v < spec->views; v++) large |= views[v].width > side || views[v].height > side;
-    return !large;
-}
-
-static glofnd_status pack_encoded(gf_error *err, const gf_loader_spec *spec, gf_packed *p, int64_t item,
-                                  const gf_plain_jpeg *plain, const uint8_t *bytes, const gf_view *views) {
-    const gf_image image = {.width = plain->width, .height = plain->height}; /* pixels come later */
-    uint8_t *to;
-    int64_t ignored;
-    TRY(reserve(err, spec, p, &p->files, plain->size, &to, &ignored));
-    gf_jpeg_write_plain(plain, bytes, to);
-    p->encoded[item] = (gf_encoded){.bytes = to, .size = plain->size, .width = plain->width, .height = plain->height};
-    for (int v = 0; v < spec->views; v++) TRY(gf_augment_job(err, &views[v], &image, &p->job[v * spec->batch + item]));
     return GLOFND_OK;
 }
 
@@ -280,7 +247,7 @@ typedef struct crop_query { /* the sample whose crops the decoder asks for */
 } crop_query;
 
 /* gf_decode_hint.choose: the region that the views will cover, now that the size is known. */
-static gf_region choose(void *user, int width, int height, int *by) {
+static gf_region choose_region(void *user, int width, int height, int *by) {
     const crop_query *q = user;
     gf_view views[2];
     draw_views(q->spec, q->epoch, q->id, width, height, views);
@@ -288,7 +255,7 @@ static gf_region choose(void *user, int width, int height, int *by) {
 }
 
 /* gf_decode_hint.keep: a file that the device decodes. Depends on the sample and its views alone. */
-static int keep(void *user, const uint8_t *bytes, size_t size, int *width, int *height) {
+static int keep_file(void *user, const uint8_t *bytes, size_t size, int *width, int *height) {
     const crop_query *q = user;
     gf_plain_jpeg *plain = &q->worker->plain;
     gf_view views[2];
@@ -296,7 +263,11 @@ static int keep(void *user, const uint8_t *bytes, size_t size, int *width, int *
     const int64_t pixels = (int64_t)plain->width * plain->height;
     if (pixels > KEPT_PIXELS_MAX || pixels > q->maker->pixels.max) return 0;
     draw_views(q->spec, q->epoch, q->id, plain->width, plain->height, views);
-    q->worker->kept = device_can_make(q->spec, views);
+    /* Can the device make these views of a whole image? */
+    const int side = GF_VIEW_SCALE * q->spec->augment.size;
+    int large = q->spec->augment.view_filter != GF_FILTER_LINEAR;
+    for (int v = 0; v < q->spec->views; v++) large |= views[v].width > side || views[v].height > side;
+    q->worker->kept = !large;
     *width = plain->width;
     *height = plain->height;
     return q->worker->kept;
@@ -307,8 +278,8 @@ static glofnd_status read_sample(gf_error *err, const gf_maker *m, gf_worker *w,
     crop_query query = {m, w, spec, s->epoch, id};
     const gf_decode_hint hint = {.fast = spec->fast,
                                  .shrink_to = m->shrink_to > 0 ? m->shrink_to : spec->resize,
-                                 .choose = spec->views > 0 ? choose : NULL,
-                                 .keep = spec->decoder && !w->on_cpu ? keep : NULL,
+                                 .choose = spec->views > 0 ? choose_region : NULL,
+                                 .keep = spec->decoder && !w->on_cpu ? keep_file : NULL,
                                  .user = &query,
                                  .max_pixels = m->pixels.max,
                                  .share = &w->pixels};
@@ -338,7 +309,18 @@ static glofnd_status make_views(gf_error *err, const gf_loader_spec *spec, gf_wo
     if (spec->preload) gf_preload_size(spec->preload, &preloaded.width, &preloaded.height);
     if (spec->views == 0) return gf_augment_center(err, a, spec->resize, image, w->scratch, s->view[0] + at);
     draw_views(spec, s->epoch, id, gf_image_full_width(image), gf_image_full_height(image), views);
-    if (w->kept) return pack_encoded(err, spec, s->packed, item, &w->plain, w->sample.encoded, views);
+    if (w->kept) {
+        gf_packed *p = s->packed;
+        const gf_plain_jpeg *plain = &w->plain;
+        const gf_image whole = {.width = plain->width, .height = plain->height}; /* pixels come later */
+        uint8_t *to;
+        int64_t ignored;
+        TRY(reserve_bytes(err, spec, p, &p->files, plain->size, &to, &ignored));
+        gf_jpeg_write_plain(plain, w->sample.encoded, to);
+        p->encoded[item] = (gf_encoded){.bytes = to, .size = plain->size, .width = plain->width, .height = plain->height};
+        for (int v = 0; v < spec->views; v++) TRY(gf_augment_job(err, &views[v], &whole, &p->job[v * spec->batch + item]));
+        return GLOFND_OK;
+    }
     if (s->packed) return pack_sample(err, spec, s->packed, item, id, image, views, w->scratch);
     for (int v = 0; v < spec->views; v++) TRY(gf_augment_apply(err, a, &views[v], image, w->scratch, s->view[v] + at, NULL));
     return GLOFND_OK;
